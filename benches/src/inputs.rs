@@ -13,7 +13,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
-use warpsmith::{Device, E4m3, Element, Result, Stream, Tensor};
+use warpsmith::{Device, E4m3, Element, Error, Result, Stream, Tensor};
 
 /// An element type of random operands.
 pub trait Sample: Element {
@@ -74,8 +74,17 @@ fn decode_e4m3(E4m3(code): E4m3) -> f32 {
 const CHUNK: usize = 1 << 16;
 
 /// Draws `len` values from the standard normal distribution; the same seed gives the same values.
-pub fn normals<T: Sample>(len: usize, seed: u64) -> Vec<T> {
-    let mut values = vec![T::default(); len];
+///
+/// # Errors
+/// [`Error::OutOfHostMemory`]: a device may have memory for more than the host has.
+pub fn normals<T: Sample>(len: usize, seed: u64) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values
+        .try_reserve_exact(len)
+        .map_err(|_| Error::OutOfHostMemory {
+            requested_bytes: (len as u64).saturating_mul(size_of::<T>() as u64),
+        })?;
+    values.resize(len, T::default());
     let chunks = values.par_chunks_mut(CHUNK).enumerate();
     chunks.for_each(|(chunk_idx, chunk)| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -84,29 +93,29 @@ pub fn normals<T: Sample>(len: usize, seed: u64) -> Vec<T> {
             *value = T::rounded(StandardNormal.sample(&mut rng));
         }
     });
-    values
+    Ok(values)
 }
 
 /// A contiguous tensor of [`normals`].
 ///
 /// # Errors
-/// As [`Tensor::from_slice`].
+/// As [`normals`] and [`Tensor::from_slice`].
 pub fn normal_tensor<T: Sample>(device: &Device, shape: &[usize], seed: u64) -> Result<Tensor<T>> {
-    Tensor::from_slice(device, shape, &normals(shape.iter().product(), seed))
+    Tensor::from_slice(device, shape, &normals(shape.iter().product(), seed)?)
 }
 
 /// The given number of contiguous tensors with the same [`normals`], for launches to rotate
 /// through.
 ///
 /// # Errors
-/// As [`Tensor::from_slice`].
+/// As [`normals`] and [`Tensor::from_slice`].
 pub fn normal_copies<T: Sample>(
     stream: &Stream,
     shape: &[usize],
     seed: u64,
     copies: usize,
 ) -> Result<Vec<Tensor<T>>> {
-    let values = drawn_before::<T>(shape.iter().product(), seed);
+    let values = drawn_before::<T>(shape.iter().product(), seed)?;
     let copy = |_| Tensor::from_slice(stream.device(), shape, &values);
     (0..copies).map(copy).collect()
 }
@@ -123,20 +132,21 @@ thread_local! {
 }
 
 /// As [`normals`], with recently drawn values from the cache.
-fn drawn_before<T: Sample>(len: usize, seed: u64) -> Rc<Vec<T>> {
+fn drawn_before<T: Sample>(len: usize, seed: u64) -> Result<Rc<Vec<T>>> {
     let key = (TypeId::of::<T>(), len, seed);
     let kept = DRAWN.with_borrow(|drawn| {
         let found = drawn.iter().find(|(of, _)| *of == key);
         found.and_then(|(_, values)| Rc::clone(values).downcast().ok())
     });
-    kept.unwrap_or_else(|| {
-        let values = Rc::new(normals::<T>(len, seed));
-        DRAWN.with_borrow_mut(|drawn| {
-            drawn.truncate(KEPT - 1);
-            drawn.push_front((key, Rc::clone(&values) as Rc<dyn Any>));
-        });
-        values
-    })
+    if let Some(kept) = kept {
+        return Ok(kept);
+    }
+    let values = Rc::new(normals::<T>(len, seed)?);
+    DRAWN.with_borrow_mut(|drawn| {
+        drawn.truncate(KEPT - 1);
+        drawn.push_front((key, Rc::clone(&values) as Rc<dyn Any>));
+    });
+    Ok(values)
 }
 
 /// The given number of contiguous, uninitialised tensors for results.
@@ -182,17 +192,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn normals_are_normal_repeatable_and_without_repeated_chunks() {
-        let values = normals::<f32>(4 * CHUNK, 7);
+    fn normals_are_normal_repeatable_and_without_repeated_chunks() -> Result<()> {
+        let values = normals::<f32>(4 * CHUNK, 7)?;
         let mean = values.iter().sum::<f32>() / values.len() as f32;
         let variance = values.iter().map(|x| x * x).sum::<f32>() / values.len() as f32;
         assert!(
             mean.abs() < 0.01 && (variance - 1.0).abs() < 0.01,
             "{mean} {variance}"
         );
-        assert_eq!(values, normals::<f32>(4 * CHUNK, 7));
+        assert_eq!(values, normals::<f32>(4 * CHUNK, 7)?);
         assert_ne!(values[..CHUNK], values[CHUNK..2 * CHUNK]);
-        assert_ne!(values[..CHUNK], normals::<f32>(CHUNK, 8));
+        assert_ne!(values[..CHUNK], normals::<f32>(CHUNK, 8)?);
+        Ok(())
+    }
+
+    #[test]
+    fn more_than_the_host_has_memory_for_is_an_error() {
+        let refused = normals::<f32>(1 << 50, 1);
+        let Err(Error::OutOfHostMemory { requested_bytes }) = refused else {
+            panic!("{:?}", refused.map(|values| values.len()));
+        };
+        assert_eq!(requested_bytes, 1 << 52);
     }
 
     #[test]
@@ -200,12 +220,12 @@ mod tests {
         let stream = Device::emulator()?.default_stream();
         for (len, seed) in [(6, 1), (6, 2), (6, 1), (4, 1), (3, 1), (2, 1), (6, 1)] {
             for copy in normal_copies::<f32>(&stream, &[len], seed, 2)? {
-                assert_eq!(copy.to_vec()?, normals::<f32>(len, seed));
+                assert_eq!(copy.to_vec()?, normals::<f32>(len, seed)?);
             }
             let [half] = &normal_copies::<f16>(&stream, &[len], seed, 1)?[..] else {
                 panic!("one copy");
             };
-            assert_eq!(half.to_vec()?, normals::<f16>(len, seed));
+            assert_eq!(half.to_vec()?, normals::<f16>(len, seed)?);
         }
         Ok(())
     }

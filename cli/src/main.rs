@@ -9,6 +9,7 @@
 
 mod commands;
 mod failure;
+mod memory;
 mod npy;
 mod output;
 mod progress;

@@ -39,7 +39,7 @@ impl<In: Sample, Out: Sample> Product<In, Out> {
     /// Draws the operands and copies them to the device.
     pub(super) fn new(case: &Case, device: &Device, copies: usize) -> Result<Self> {
         let [a, b, _] = case.elements();
-        let (a, b) = (normals::<In>(a, 1), normals::<In>(b, 2));
+        let (a, b) = (normals::<In>(a, 1)?, normals::<In>(b, 2)?);
         let bias = match case.epilogue {
             Epilogue::None => None,
             Epilogue::BiasGelu => Some(normal_tensor(device, &[case.n], 3)?),

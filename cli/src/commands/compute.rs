@@ -13,6 +13,7 @@ use ndarray::{ArrayD, ArrayViewD};
 use serde_json::{Value, json};
 use warpsmith::{Device, E4m3, E5m2, Element, Float, MAX_RANK, Stream, Tensor};
 
+use crate::memory;
 use crate::npy::{self, FloatArray, Written};
 use crate::output::{Output, OutputFiles};
 use crate::progress::Spinner;
@@ -150,7 +151,7 @@ impl Input {
                 T::DTYPE
             );
         }
-        let rounded = values.mapv(|x| T::round(x).unwrap_or_default());
+        let rounded = self.array.map(|x| T::round(x).unwrap_or_default())?;
         Ok(Tensor::from_ndarray(device, &rounded)?)
     }
 }
@@ -176,7 +177,10 @@ pub(super) fn timed<T>(
 
 /// The elements as f32.
 pub(super) fn download<T: Float>(tensor: &Tensor<T>) -> Result<ArrayD<f32>> {
-    Ok(tensor.to_ndarray()?.mapv(T::to_f32))
+    let exact = tensor.to_ndarray()?;
+    let widened = exact.iter().map(|&x| T::to_f32(x));
+    let elements = memory::collected(exact.len(), widened)?;
+    Ok(ArrayD::from_shape_vec(exact.raw_dim(), elements)?)
 }
 
 /// The elements in their own type.

@@ -1,13 +1,20 @@
 //! The header of a `.npy` file: a magic string, a version, and a Python dictionary literal.
 
+use std::io::Read;
+
 use anyhow::{Context, Result, bail, ensure};
 
 use super::FloatType;
+use super::source::Source;
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Headers are padded so that the data starts at a multiple of this.
 const ALIGNMENT: usize = 64;
+
+/// Longest header that is read: more than version 1 can have, and NumPy itself writes a few hundred
+/// bytes.
+const MAX_BYTES: u32 = 1 << 20;
 
 /// Most dimensions that NumPy allows.
 const MAX_RANK: usize = 64;
@@ -30,12 +37,6 @@ pub(super) enum ByteOrder {
 }
 
 impl Header {
-    /// Splits a file into its header and its data.
-    pub(super) fn split(bytes: &[u8]) -> Result<(Self, &[u8])> {
-        let (text, data) = sections(bytes)?;
-        Ok((Self::parse(text)?, data))
-    }
-
     /// Number of elements.
     pub(super) fn elements(&self) -> Result<usize> {
         // An extent of 0 counts as 1 here: the other extents must not overflow either.
@@ -54,7 +55,7 @@ impl Header {
         Ok(if self.shape.contains(&0) { 0 } else { product })
     }
 
-    fn parse(text: &str) -> Result<Self> {
+    pub(super) fn parse(text: &str) -> Result<Self> {
         let entries = Entries::parse(text)?;
         let (dtype, order) = dtype(entries.descr)?;
         Ok(Self {
@@ -66,26 +67,22 @@ impl Header {
     }
 }
 
-/// Splits a file into the text of its header and its data.
-pub(super) fn sections(bytes: &[u8]) -> Result<(&str, &[u8])> {
-    let rest = bytes.strip_prefix(MAGIC).context("not a .npy file")?;
-    let (&[major, _minor], rest) = rest.split_first_chunk().context("the header is cut off")?;
-    let (length, rest) = match major {
-        1 => {
-            let (length, rest) = rest.split_first_chunk().context("the header is cut off")?;
-            (u32::from(u16::from_le_bytes(*length)), rest)
-        }
-        2 | 3 => {
-            let (length, rest) = rest.split_first_chunk().context("the header is cut off")?;
-            (u32::from_le_bytes(*length), rest)
-        }
+/// Reads the text of a file's header, and no further.
+pub(super) fn text(source: &mut Source<impl Read>) -> Result<String> {
+    ensure!(source.up_to(MAGIC.len())? == MAGIC, "not a .npy file");
+    let [major, _minor] = source.array()?;
+    let length = match major {
+        1 => u32::from(u16::from_le_bytes(source.array()?)),
+        2 | 3 => u32::from_le_bytes(source.array()?),
         other => bail!("format version {other} is not known; known are 1, 2 and 3"),
     };
-    let (text, data) = rest
-        .split_at_checked(length as usize)
-        .context("the header is cut off")?;
-    let text = std::str::from_utf8(text).context("the header is not text")?;
-    Ok((text, data))
+    ensure!(
+        length <= MAX_BYTES,
+        "the header has {length} bytes; at most {MAX_BYTES} are read"
+    );
+    let bytes = source.up_to(length as usize)?;
+    ensure!(bytes.len() == length as usize, "the header is cut off");
+    String::from_utf8(bytes).context("the header is not text")
 }
 
 /// The dictionary of a header, with the element type as text.
@@ -337,14 +334,15 @@ mod tests {
 
     #[test]
     fn every_way_to_cut_a_file_off_is_an_error() {
+        let read = |bytes: &[u8]| text(&mut Source::of(bytes));
         let whole = encode("<f4", &[2, 3]).unwrap();
         assert_eq!(whole.len() % ALIGNMENT, 0);
         for end in 0..whole.len() {
-            assert!(Header::split(&whole[..end]).is_err(), "{end}");
+            assert!(read(&whole[..end]).is_err(), "{end}");
         }
-        assert!(Header::split(&whole).is_ok());
+        assert!(Header::parse(&read(&whole).unwrap()).is_ok());
         let mut version_9 = whole;
         version_9[6] = 9;
-        assert!(Header::split(&version_9).is_err());
+        assert!(read(&version_9).is_err());
     }
 }

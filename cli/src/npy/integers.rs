@@ -1,22 +1,25 @@
 //! Integer arrays, kept as bytes.
 
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use warpsmith::DType;
 
 use super::header::{self, ByteOrder};
+use super::source::Source;
+use crate::memory;
 
 /// Reads the array in `path` as little-endian bytes in C order. It must have this dtype and shape.
 pub(crate) fn read_integers(path: &Path, dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
     let describe = || format!("cannot read {}", path.display());
-    let bytes = super::read(path).with_context(describe)?;
-    parse(&bytes, dtype, shape).with_context(describe)
+    let mut source = Source::open(path).with_context(describe)?;
+    parse(&mut source, dtype, shape).with_context(describe)
 }
 
-fn parse(bytes: &[u8], dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
-    let (text, data) = header::sections(bytes)?;
-    let entries = header::Entries::parse(text)?;
+fn parse(source: &mut Source<impl Read>, dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
+    let text = header::text(source)?;
+    let entries = header::Entries::parse(&text)?;
     let size = dtype.size_bytes();
     ensure!(
         entries.shape == shape,
@@ -35,24 +38,17 @@ fn parse(bytes: &[u8], dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
     let want = shape
         .iter()
         .try_fold(size, |bytes, &extent| bytes.checked_mul(extent));
-    ensure!(
-        want == Some(data.len()),
-        "shape {shape:?} of {dtype} needs {} bytes of data, the file has {}",
-        want.map_or("too many".into(), |want| want.to_string()),
-        data.len()
-    );
-    let mut elements: Vec<&[u8]> = data.chunks_exact(size).collect();
-    if entries.is_fortran {
-        elements = c_order(&elements, shape);
+    let what = format!("shape {shape:?} of {dtype}");
+    let want = source.expect(&what, want)?;
+    let mut data = memory::reserved(want)?;
+    source.data(&what, want, |chunk| data.extend(chunk))?;
+    if order == ByteOrder::Big {
+        data.chunks_exact_mut(size).for_each(<[u8]>::reverse);
     }
-    let mut out = Vec::with_capacity(data.len());
-    for element in elements {
-        match order {
-            ByteOrder::Little => out.extend(element),
-            ByteOrder::Big => out.extend(element.iter().rev()),
-        }
+    match entries.is_fortran {
+        true => c_order(&data, size, shape),
+        false => Ok(data),
     }
-    Ok(out)
 }
 
 /// NumPy's name of the type, without the byte order.
@@ -65,23 +61,23 @@ fn descr(dtype: DType) -> String {
     format!("{kind}{}", dtype.size_bytes())
 }
 
-/// Reorders elements from Fortran order to C order.
-fn c_order<'a>(elements: &[&'a [u8]], shape: &[usize]) -> Vec<&'a [u8]> {
+/// Reorders elements of `size` bytes from Fortran order to C order.
+fn c_order(data: &[u8], size: usize, shape: &[usize]) -> Result<Vec<u8>> {
     let mut strides = Vec::with_capacity(shape.len());
-    let mut stride = 1;
+    let mut stride = size;
     for &extent in shape {
         strides.push(stride);
         stride *= extent;
     }
     let mut index = vec![0; shape.len()];
-    let mut out = Vec::with_capacity(elements.len());
-    for _ in 0..elements.len() {
+    let mut out = memory::reserved(data.len())?;
+    while out.len() < data.len() {
         let at: usize = index
             .iter()
             .zip(&strides)
             .map(|(i, stride)| i * stride)
             .sum();
-        out.push(elements[at]);
+        out.extend(&data[at..at + size]);
         for axis in (0..shape.len()).rev() {
             index[axis] += 1;
             if index[axis] < shape[axis] {
@@ -90,13 +86,17 @@ fn c_order<'a>(elements: &[&'a [u8]], shape: &[usize]) -> Vec<&'a [u8]> {
             index[axis] = 0;
         }
     }
-    out
+    Ok(out)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::npy::tests::file;
+
+    fn parse(bytes: &[u8], dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
+        super::parse(&mut Source::of(bytes), dtype, shape)
+    }
 
     #[test]
     fn fortran_order_and_big_endian_are_read_as_meant() {

@@ -6,17 +6,19 @@
 
 mod header;
 mod integers;
+mod source;
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use half::f16;
 use ndarray::{ArrayD, ArrayViewD, IxDyn, ShapeBuilder};
 
+use crate::memory;
 use header::{ByteOrder, Header};
 pub(crate) use integers::read_integers;
+use source::Source;
 
 /// A float array of a file, in f64, which represents all values of the narrower types exactly.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +27,22 @@ pub(crate) struct FloatArray {
     pub(crate) values: ArrayD<f64>,
     /// The element type in the file.
     pub(crate) dtype: FloatType,
+    /// Whether the first index varies fastest.
+    is_fortran: bool,
+}
+
+impl FloatArray {
+    /// The array of converted elements, in the same order in memory.
+    pub(crate) fn map<T>(&self, convert: impl Fn(f64) -> T) -> Result<ArrayD<T>> {
+        let in_memory = match self.is_fortran {
+            true => self.values.t(),
+            false => self.values.view(),
+        };
+        let converted = in_memory.iter().map(|&value| convert(value));
+        let elements = memory::collected(self.values.len(), converted)?;
+        let shape = IxDyn(self.values.shape()).set_f(self.is_fortran);
+        Ok(ArrayD::from_shape_vec(shape, elements)?)
+    }
 }
 
 /// Element types that can be read.
@@ -44,26 +62,24 @@ impl FloatType {
         }
     }
 
-    fn decode(self, bytes: &[u8], order: ByteOrder) -> Vec<f64> {
+    /// Appends the elements in `bytes`.
+    fn decode(self, bytes: &[u8], order: ByteOrder, elements: &mut Vec<f64>) {
         fn each<const N: usize>(
             bytes: &[u8],
             order: ByteOrder,
             decode: impl Fn([u8; N]) -> f64,
-        ) -> Vec<f64> {
-            let elements = bytes.chunks_exact(N).map(|chunk| {
-                let mut element = [0; N];
-                element.copy_from_slice(chunk);
+        ) -> impl Iterator<Item = f64> {
+            bytes.as_chunks::<N>().0.iter().map(move |&(mut element)| {
                 if order == ByteOrder::Big {
                     element.reverse();
                 }
                 decode(element)
-            });
-            elements.collect()
+            })
         }
         match self {
-            Self::F16 => each(bytes, order, |b| f16::from_le_bytes(b).to_f64()),
-            Self::F32 => each(bytes, order, |b| f64::from(f32::from_le_bytes(b))),
-            Self::F64 => each(bytes, order, f64::from_le_bytes),
+            Self::F16 => elements.extend(each(bytes, order, |b| f16::from_le_bytes(b).to_f64())),
+            Self::F32 => elements.extend(each(bytes, order, |b| f64::from(f32::from_le_bytes(b)))),
+            Self::F64 => elements.extend(each(bytes, order, f64::from_le_bytes)),
         }
     }
 }
@@ -71,44 +87,25 @@ impl FloatType {
 /// Reads the float array in `path`.
 pub(crate) fn read_floats(path: &Path) -> Result<FloatArray> {
     let describe = || format!("cannot read {}", path.display());
-    let bytes = read(path).with_context(describe)?;
-    parse_floats(&bytes).with_context(describe)
+    let mut source = Source::open(path).with_context(describe)?;
+    parse_floats(&mut source).with_context(describe)
 }
 
-/// The bytes of a .npy file. Of any other file, only the beginning is read.
-fn read(path: &Path) -> Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let mut bytes = Vec::new();
-    Read::by_ref(&mut file)
-        .take(header::MAGIC.len() as u64)
-        .read_to_end(&mut bytes)?;
-    ensure!(bytes == header::MAGIC, "not a .npy file");
-    let length = file.metadata()?.len();
-    bytes.try_reserve(usize::try_from(length)?)?;
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn parse_floats(bytes: &[u8]) -> Result<FloatArray> {
-    let (header, data) = Header::split(bytes)?;
+fn parse_floats(source: &mut Source<impl Read>) -> Result<FloatArray> {
+    let header = Header::parse(&header::text(source)?)?;
     let elements = header.elements()?;
-    let want = elements.checked_mul(header.dtype.size_bytes());
-    match want {
-        Some(want) if want == data.len() => {}
-        _ => bail!(
-            "shape {:?} of f{} needs {} bytes of data, the file has {}",
-            header.shape,
-            8 * header.dtype.size_bytes(),
-            want.map_or("too many".into(), |want| want.to_string()),
-            data.len()
-        ),
-    }
-    let values = header.dtype.decode(data, header.order);
+    let (dtype, order) = (header.dtype, header.order);
+    let what = format!("shape {:?} of f{}", header.shape, 8 * dtype.size_bytes());
+    let bytes = source.expect(&what, elements.checked_mul(dtype.size_bytes()))?;
+    let mut values = memory::reserved(elements)?;
+    source.data(&what, bytes, |chunk| {
+        dtype.decode(chunk, order, &mut values)
+    })?;
     let shape = IxDyn(&header.shape).set_f(header.is_fortran);
-    let values = ArrayD::from_shape_vec(shape, values)?;
     Ok(FloatArray {
-        values,
-        dtype: header.dtype,
+        values: ArrayD::from_shape_vec(shape, values)?,
+        dtype,
+        is_fortran: header.is_fortran,
     })
 }
 
@@ -158,6 +155,10 @@ mod tests {
     use ndarray::{arr0, arr2};
 
     use super::*;
+
+    fn parse_floats(bytes: &[u8]) -> Result<FloatArray> {
+        super::parse_floats(&mut Source::of(bytes))
+    }
 
     /// A file of version 1.0 with the header's fields as they would be written.
     pub(super) fn file(descr: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {

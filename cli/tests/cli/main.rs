@@ -8,6 +8,8 @@ mod check;
 mod demo;
 mod environment;
 mod hostile;
+#[cfg(target_os = "linux")]
+mod memory;
 mod pipe;
 mod ptx;
 mod run;

@@ -28,7 +28,7 @@ pub(crate) fn warpsmith<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item 
     ran(command().args(args))
 }
 
-/// Runs a command to its end.
+/// What `command`, which is the program or a shell that runs it, left.
 pub(crate) fn ran(command: &mut Command) -> Ran {
     let output = command.output().expect("the program starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");

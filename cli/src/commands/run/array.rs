@@ -8,6 +8,7 @@ use ndarray::{ArrayViewD, IxDyn};
 use warpsmith::DType;
 
 use super::small_float;
+use crate::memory;
 use crate::npy::{self, Written};
 use crate::output::OutputFiles;
 
@@ -28,7 +29,7 @@ pub(super) fn read(path: &Path, dtype: DType, shape: &[usize]) -> Result<Vec<u8>
         path.display(),
         array.values.shape()
     );
-    let mut bytes = Vec::with_capacity(array.values.len() * dtype.size_bytes());
+    let mut bytes = memory::reserved(array.values.len() * dtype.size_bytes())?;
     for value in &array.values {
         ensure!(
             !value.is_finite() || is_finite_as(dtype, *value),
@@ -59,18 +60,19 @@ pub(super) fn save(
     bytes: &[u8],
 ) -> Result<()> {
     match dtype {
-        DType::F64 => write(files, path, shape, &split(bytes, f64::from_le_bytes)),
-        DType::F32 => write(files, path, shape, &split(bytes, f32::from_le_bytes)),
-        DType::I8 => write(files, path, shape, &split(bytes, i8::from_le_bytes)),
-        DType::I16 => write(files, path, shape, &split(bytes, i16::from_le_bytes)),
-        DType::I32 => write(files, path, shape, &split(bytes, i32::from_le_bytes)),
-        DType::I64 => write(files, path, shape, &split(bytes, i64::from_le_bytes)),
+        DType::F64 => write(files, path, shape, &split(bytes, f64::from_le_bytes)?),
+        DType::F32 => write(files, path, shape, &split(bytes, f32::from_le_bytes)?),
+        DType::I8 => write(files, path, shape, &split(bytes, i8::from_le_bytes)?),
+        DType::I16 => write(files, path, shape, &split(bytes, i16::from_le_bytes)?),
+        DType::I32 => write(files, path, shape, &split(bytes, i32::from_le_bytes)?),
+        DType::I64 => write(files, path, shape, &split(bytes, i64::from_le_bytes)?),
         DType::U8 => write(files, path, shape, bytes),
-        DType::U16 => write(files, path, shape, &split(bytes, u16::from_le_bytes)),
-        DType::U32 => write(files, path, shape, &split(bytes, u32::from_le_bytes)),
-        DType::U64 => write(files, path, shape, &split(bytes, u64::from_le_bytes)),
+        DType::U16 => write(files, path, shape, &split(bytes, u16::from_le_bytes)?),
+        DType::U32 => write(files, path, shape, &split(bytes, u32::from_le_bytes)?),
+        DType::U64 => write(files, path, shape, &split(bytes, u64::from_le_bytes)?),
         DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 => {
-            let values = small_float::widen(dtype, bytes).context("a float of 16 bits or fewer")?;
+            let values =
+                small_float::widen(dtype, bytes)?.context("a float of 16 bits or fewer")?;
             write(files, path, shape, &values)
         }
     }
@@ -87,11 +89,10 @@ fn write<T: Written>(
 }
 
 /// Splits `bytes` into elements of size `N`.
-fn split<const N: usize, T>(bytes: &[u8], decode: impl Fn([u8; N]) -> T) -> Vec<T> {
-    bytes
-        .as_chunks::<N>()
-        .0
-        .iter()
-        .map(|element| decode(*element))
-        .collect()
+fn split<const N: usize, T>(bytes: &[u8], decode: impl Fn([u8; N]) -> T) -> Result<Vec<T>> {
+    let (elements, _) = bytes.as_chunks::<N>();
+    memory::collected(
+        elements.len(),
+        elements.iter().map(|element| decode(*element)),
+    )
 }

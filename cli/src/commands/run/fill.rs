@@ -16,6 +16,7 @@ use warpsmith::DType;
 
 use super::description::Buffer;
 use super::{array, small_float};
+use crate::memory;
 use crate::progress::Bar;
 
 /// Elements per chunk.
@@ -99,13 +100,7 @@ fn bytes(buffer: &Buffer, seed: u64, bar: &Bar) -> Result<Vec<u8>> {
     if let Fill::File(path) = &buffer.fill {
         return array::read(path, buffer.dtype, &buffer.shape);
     }
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(buffer.bytes).with_context(|| {
-        format!(
-            "no host memory for the {} bytes of the buffer",
-            buffer.bytes
-        )
-    })?;
+    let mut bytes = memory::reserved(buffer.bytes)?;
     bytes.resize(buffer.bytes, 0);
     let chunks = bytes.par_chunks_mut(chunk_bytes(buffer.dtype));
     chunks.enumerate().for_each(|(number, chunk)| {
@@ -235,7 +230,8 @@ mod tests {
     fn poison_is_nan_in_every_float() {
         for dtype in [DType::F16, DType::Bf16, DType::E4m3, DType::E5m2] {
             let made = made(&buffer(dtype, 1, Fill::Poison), 0).expect("no file");
-            let values = small_float::widen(dtype, &made).expect("a small float");
+            let values = small_float::widen(dtype, &made).expect("memory");
+            let values = values.expect("a small float");
             assert!(values[0].is_nan(), "{dtype}");
         }
         assert!(f32::from_le_bytes([0xff; 4]).is_nan() && f64::from_le_bytes([0xff; 8]).is_nan());

@@ -3,7 +3,10 @@
 //! This does not use the CPU's conversions or a crate, so that a value has the same bits
 //! everywhere.
 
+use anyhow::Result;
 use warpsmith::DType;
+
+use crate::memory;
 
 /// Layout of a small float.
 #[derive(Clone, Copy, Debug)]
@@ -123,18 +126,18 @@ pub(super) fn append(dtype: DType, value: f64, bytes: &mut Vec<u8>) -> bool {
 }
 
 /// The 8- or 16-bit floats in `bytes` as f32, exactly; `None` if the type is no such float.
-pub(super) fn widen(dtype: DType, bytes: &[u8]) -> Option<Vec<f32>> {
-    let format = format(dtype)?;
+pub(super) fn widen(dtype: DType, bytes: &[u8]) -> Result<Option<Vec<f32>>> {
+    let Some(format) = format(dtype) else {
+        return Ok(None);
+    };
     let elements = bytes.chunks_exact(dtype.size_bytes());
     let code = |element: &[u8]| {
         let high = element.get(1).copied().unwrap_or(0);
         u16::from_le_bytes([element[0], high])
     };
-    Some(
-        elements
-            .map(|element| format.decode(code(element)) as f32)
-            .collect(),
-    )
+    let count = elements.len();
+    let widened = elements.map(|element| format.decode(code(element)) as f32);
+    memory::collected(count, widened).map(Some)
 }
 
 #[cfg(test)]
