@@ -2,6 +2,7 @@
 //! plots, `<name>.json` with everything.
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -262,6 +263,23 @@ pub struct Skipped {
     pub reason: String,
 }
 
+/// Most bytes of a result file that are read: some hundred times those of our largest.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// The bytes of a file that may be no result file, such as a device without an end.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path)?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 <= MOST_BYTES {
+        true => Ok(bytes),
+        false => Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it is larger than {MOST_BYTES} bytes, which is the most that is read"),
+        )),
+    }
+}
+
 /// Everything that one run measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -281,10 +299,11 @@ impl Report {
     /// Reads a `.json` that [`Report::write`] wrote.
     ///
     /// # Errors
-    /// [`BenchError::File`], [`BenchError::NotResults`].
+    /// [`BenchError::File`], which it is too if the file has more than 64 MiB;
+    /// [`BenchError::NotResults`].
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).map_err(BenchError::file(path))?;
-        serde_json::from_str(&text).map_err(|source| BenchError::NotResults {
+        let text = read_bounded(path).map_err(BenchError::file(path))?;
+        serde_json::from_slice(&text).map_err(|source| BenchError::NotResults {
             path: path.to_owned(),
             source,
         })
@@ -390,6 +409,23 @@ pub(crate) mod tests {
             .expect_err("a CSV is no JSON")
             .to_string();
         assert!(error.contains("is not a result file"), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_file_larger_than_any_report_is_refused_unread() -> Result<()> {
+        let folder = tempfile::tempdir().map_err(BenchError::file("a temporary folder"))?;
+        let path = folder.path().join("large.json");
+        let file = fs::File::create(&path).map_err(BenchError::file(&path))?;
+        for (bytes, want) in [
+            (MOST_BYTES, "is not a result file"),
+            (MOST_BYTES + 1, "larger than 67108864 bytes"),
+            (1 << 40, "larger than 67108864 bytes"),
+        ] {
+            file.set_len(bytes).map_err(BenchError::file(&path))?;
+            let error = Report::read(&path).expect_err("zeros").to_string();
+            assert!(error.contains(want), "{bytes}: {error}");
+        }
         Ok(())
     }
 
