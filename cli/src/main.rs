@@ -13,6 +13,7 @@ mod memory;
 mod npy;
 mod output;
 mod progress;
+mod threads;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -16,6 +16,7 @@ use warpsmith_benches::results::Report;
 use super::compute;
 use crate::failure::{Outcome, UsageError};
 use crate::output::Output;
+use crate::threads;
 
 /// Measure operations, GEMMs beside cuBLASLt, and compare measurements.
 #[derive(Debug, clap::Args)]
@@ -167,6 +168,7 @@ fn measured(
     output: &mut Output,
     measure: impl FnOnce(&mut dyn Write) -> BenchResult<Report>,
 ) -> Result<Outcome> {
+    threads::start()?;
     let mut nowhere = std::io::sink();
     let table: &mut dyn Write = if as_json { &mut nowhere } else { output };
     let report = measure(table).map_err(by_fault)?;

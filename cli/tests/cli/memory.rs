@@ -167,3 +167,23 @@ fn result_files_without_end_are_read_up_to_a_limit() {
             .failed(1, &["/dev/zero", "larger than 67108864 bytes"]);
     }
 }
+
+#[test]
+fn where_no_thread_can_be_started_is_an_error_or_none_is_needed() {
+    let folder = Folder::new();
+    // No address space has room for such a stack.
+    let script = "RUST_MIN_STACK=1152921504606846976 exec \"$0\" \"$@\"";
+    let launch = "kernel = \"leave\"\ngrid = 1\nblock = 1\n[[buffer]]\nname = \"x\"\n\
+                  dtype = \"u8\"\nshape = [100]\nfill = \"zeros\"\n[[arg]]\nbuffer = \"x\"\n";
+    let launch = folder.write("launch.toml", launch);
+    let kernels = crate::support::data("kernels.ptx");
+    let run = ["run".as_ref(), kernels.as_os_str(), launch.as_os_str()];
+    let bench = ["bench", "gemm", "--shape=8x8x8", "--repetitions=1"].map(OsStr::new);
+    for words in [&run[..], &bench, &["demo".as_ref()]] {
+        let device = ["--device=emulator".as_ref()];
+        let words = words.iter().copied().chain(device);
+        shell(script, words).failed(1, &["no threads can be started"]);
+    }
+    let x = crate::support::data("x_f64_c.npy");
+    shell(script, softmax(&x, &folder.path("y.npy"))).done();
+}

@@ -14,6 +14,7 @@ use self::digits::Digits;
 use super::compute::DeviceArgs;
 use crate::failure::Outcome;
 use crate::output::Output;
+use crate::threads;
 
 /// Recognise handwritten digits with attention, in two ways, and check every step.
 ///
@@ -37,6 +38,7 @@ const KEYS: usize = 1437;
 const DRAWN: usize = 4;
 
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
+    threads::start()?;
     let (device, stream) = args.device.open()?;
     let digits = Digits::load()?;
     let answers = classify::classify(&digits, KEYS, &stream)?;

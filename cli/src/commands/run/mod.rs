@@ -24,6 +24,7 @@ use warpsmith::{Device, DeviceBuffer};
 use super::read_text;
 use crate::failure::Outcome;
 use crate::output::{Output, OutputFiles};
+use crate::threads;
 use description::{Buffer, Launch};
 use roofline::GpuModel;
 
@@ -143,6 +144,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     check_places(args, &description.buffers)?;
     let device = device::open(args, args.seed)?;
     check_memory(&device, &description.buffers)?;
+    threads::start()?;
     let fill_seed = args.fill_seed.unwrap_or(args.seed);
     let contents = fill::all(&description.buffers, fill_seed)
         .with_context(|| args.launch.display().to_string())?;
