@@ -66,9 +66,9 @@ pub(crate) struct Args {
     /// Dtype to which C, bias, residual and D are rounded.
     #[arg(long, value_enum, default_value_t = Dtype::F32)]
     out_dtype: Dtype,
-    /// Precision to which f32 operands are multiplied.
-    #[arg(long, value_enum, default_value_t = Precision::Full)]
-    precision: Precision,
+    /// Precision to which f32 operands are multiplied; for --dtype f32 only [default: full].
+    #[arg(long, value_enum)]
+    precision: Option<Precision>,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -179,6 +179,11 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     if args.c.is_none() && args.beta.is_some_and(|beta| beta != 0.0) {
         return Err(UsageError("--beta needs --c".into()).into());
     }
+    if args.precision.is_some() && args.dtype != InputDtype::F32 {
+        let dtype = dtype_name(args.dtype);
+        let message = format!("--precision is for --dtype f32, and --dtype is {dtype}");
+        return Err(UsageError(message).into());
+    }
     compute::check_outputs(&[&args.output])?;
     let inputs = Inputs::read(args)?;
     let (device, stream) = args.device.open()?;
@@ -246,7 +251,7 @@ fn multiply<In: GemmInput<In> + Rounded, Out: Float + Rounded>(
     let mut gemm = Gemm::<_, _, Out>::with_output(&a, &b)
         .alpha(args.alpha)
         .activation(args.activation.into());
-    if args.precision == Precision::Tf32 {
+    if args.precision == Some(Precision::Tf32) {
         gemm = gemm.precision(warpsmith::Precision::Tf32);
     }
     if let Some(c) = &c {

@@ -326,7 +326,34 @@ fn unknown_devices_are_named() {
         folder.path("y.npy"),
     ];
     let device = ["--device".into(), "tpu".into()];
-    warpsmith(args.into_iter().chain(device)).failed(1, &["unknown device `tpu`", "emulator"]);
+    warpsmith(args.into_iter().chain(device)).failed(2, &["unknown device `tpu`", "emulator"]);
+}
+
+#[test]
+fn an_axis_that_the_array_does_not_have_is_wrong_usage() {
+    for command in ["reduce sum", "softmax"] {
+        for axis in ["2", "-3"] {
+            let folder = Folder::new();
+            let words = format!("{command} x_f64_c.npy -o out:y.npy --axis {axis}");
+            let named = format!("axis {axis} of");
+            compute(&folder, &words).failed(2, &[&named, "want -2 to 1"]);
+            assert_eq!(folder.names(), Vec::<String>::new(), "{words}");
+        }
+    }
+}
+
+#[test]
+fn a_precision_of_other_operands_than_f32_is_wrong_usage() {
+    for dtype in ["f16", "bf16", "e4m3", "e5m2"] {
+        for precision in ["tf32", "full"] {
+            let folder = Folder::new();
+            let types = format!("--dtype {dtype} --precision {precision}");
+            let words = format!("gemm a_f32_c.npy b_f32_c.npy -o out:d.npy {types}");
+            let named = format!("--dtype is {dtype}");
+            compute(&folder, &words).failed(2, &["--precision is for --dtype f32", &named]);
+            assert_eq!(folder.names(), Vec::<String>::new(), "{words}");
+        }
+    }
 }
 
 #[test]
