@@ -25,7 +25,8 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Invalid options that clap alone cannot detect: exit code 2.
+/// A command line that has to be another, which clap alone cannot detect: exit code 2. What other
+/// files or another machine would mend is no wrong usage.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
@@ -105,9 +106,20 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     writeln!(io::stderr(), "{}", text.trim_end()).ok();
     ExitCode::from(match error {
         _ if fault.is_some() => FAULT,
-        _ if error.is::<UsageError>() => USAGE,
+        _ if is_usage(error) => USAGE,
         _ => FAILURE,
     })
+}
+
+/// Whether the command line is at fault.
+fn is_usage(error: &anyhow::Error) -> bool {
+    let unknown_device = |cause: &(dyn std::error::Error + 'static)| {
+        matches!(
+            cause.downcast_ref(),
+            Some(warpsmith::Error::UnknownDevice { .. })
+        )
+    };
+    error.is::<UsageError>() || error.chain().any(unknown_device)
 }
 
 /// The emulator's report among an error's causes.

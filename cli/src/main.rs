@@ -33,8 +33,9 @@ use output::Output;
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "Exit status: 0 done; 1 it failed; 2 wrong usage; 3 the emulator found a fault \
-                  in a kernel."
+    after_help = "Exit status: 0 done; 1 it failed: a file, a device or memory is not there or not \
+                  as it has to be, or a check found something; 2 wrong usage: the command line \
+                  has to be another; 3 the emulator found a fault in a kernel."
 )]
 struct Cli {
     #[command(subcommand)]

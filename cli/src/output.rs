@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::failure::UsageError;
+
 /// Standard output. Write errors are returned rather than panics, so that the program can end
 /// silently when the pipe is closed.
 pub(crate) struct Output {
@@ -85,11 +87,11 @@ impl OutputFiles {
 
     /// The canonical form of `path`: two paths of the same file have the same one.
     pub(crate) fn place(path: &Path) -> Result<PathBuf> {
-        let name = path.file_name().with_context(|| {
-            format!(
+        let name = path.file_name().ok_or_else(|| {
+            UsageError(format!(
                 "cannot write '{}': an output needs a file name",
                 path.display()
-            )
+            ))
         })?;
         let describe = || format!("cannot write {}", path.display());
         if path.exists() {

@@ -8,7 +8,7 @@ use ndarray::ArrayD;
 use warpsmith::{Attention, Device, Float, Layout, Stream};
 
 use super::compute::{self, DeviceArgs, Dtype, Input, Report, Rounded, with_dtype};
-use crate::failure::Outcome;
+use crate::failure::{Outcome, UsageError};
 use crate::output::{Output, OutputFiles};
 
 /// Scaled dot-product attention: O = softmax(scale * Q @ K^T + mask) @ V.
@@ -203,6 +203,18 @@ fn compute_in<Out: Float>(
 ) -> Result<Attended> {
     let attention = attention.output::<Out>();
     let run = || attention.run_with_lse(stream);
-    let ((o, lse), elapsed) = compute::timed("attention", stream, run)?;
+    let attended = compute::timed("attention", stream, run);
+    let ((o, lse), elapsed) = attended.map_err(by_option)?;
     Ok((compute::download(&o)?, compute::download(&lse)?, elapsed))
+}
+
+/// A factor, or lengths, that do not fit are options.
+fn by_option(error: anyhow::Error) -> anyhow::Error {
+    use warpsmith::Error as E;
+    match error.downcast_ref() {
+        Some(E::InvalidValue { .. } | E::LengthMismatch { .. }) => {
+            UsageError(error.to_string()).into()
+        }
+        _ => error,
+    }
 }

@@ -188,7 +188,7 @@ fn compare(args: &CompareArgs, output: &mut Output) -> Result<Outcome> {
     let (old, new) = (Report::read(&args.old)?, Report::read(&args.new)?);
     if old.rows.is_empty() {
         let path = args.old.display();
-        return Err(UsageError(format!("{path} has no rows to compare with")).into());
+        bail!("{path} has no rows to compare with");
     }
     let regressions = gate::regressions(&old, &new, args.tolerance);
     for regression in &regressions {

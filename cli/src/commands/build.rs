@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use cuda_builder::{Arch, BuildReport, CudaBuilder, Error, PtxasCheck};
 use serde_json::json;
 
-use crate::failure::Outcome;
+use crate::failure::{Outcome, UsageError};
 use crate::output::Output;
 use crate::progress::Spinner;
 
@@ -166,7 +166,8 @@ fn summary(output: &mut Output, report: &BuildReport, elapsed: Duration) -> Resu
     Ok(())
 }
 
-/// Prints a tool's output to stderr unchanged, and reduces the error itself to one line.
+/// Prints a tool's output to stderr unchanged, and reduces the error itself to one line. An option
+/// that the crate does not fit is wrong usage.
 fn explained(error: Error) -> anyhow::Error {
     let detail = match &error {
         Error::Tool { cause, .. } => cause.clone(),
@@ -177,6 +178,10 @@ fn explained(error: Error) -> anyhow::Error {
             .map(|refusal| format!("  {refusal}\n"))
             .chain([lines.clone()])
             .collect(),
+        Error::Option { option, reason } => {
+            let option = option.replace('_', "-");
+            return UsageError(format!("--{option}: {reason}")).into();
+        }
         _ => return error.into(),
     };
     // If stderr is closed, there is nobody to tell.

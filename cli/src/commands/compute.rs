@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use ndarray::{ArrayD, ArrayViewD};
 use serde_json::{Value, json};
 use warpsmith::{Device, E4m3, E5m2, Element, Float, MAX_RANK, Stream, Tensor};
 
+use crate::failure::UsageError;
 use crate::memory;
 use crate::npy::{self, FloatArray, Written};
 use crate::output::{Output, OutputFiles};
@@ -284,33 +285,33 @@ pub(super) fn check_outputs(paths: &[&Path]) -> Result<()> {
     for path in paths {
         OutputFiles::check(path)?;
         let place = OutputFiles::place(path)?;
-        ensure!(
-            !places.contains(&place),
-            "two outputs would go to {}",
-            path.display()
-        );
+        if places.contains(&place) {
+            let message = format!("two outputs would go to {}", path.display());
+            return Err(UsageError(message).into());
+        }
         places.push(place);
     }
     Ok(())
 }
 
 /// Resolves an axis, where negative numbers count from the last one.
-pub(super) fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
-    ensure!(
-        rank > 0,
-        "axis {axis} of an array without dimensions: it has one element and no axis"
-    );
+pub(super) fn resolve_axis(axis: i64, rank: usize) -> Result<usize, UsageError> {
+    if rank == 0 {
+        return Err(UsageError(format!(
+            "axis {axis} of an array without dimensions: it has one element and no axis"
+        )));
+    }
     let from_front = if axis < 0 {
         axis.saturating_add(rank as i64)
     } else {
         axis
     };
     let resolved = usize::try_from(from_front).ok().filter(|&axis| axis < rank);
-    resolved.with_context(|| {
-        format!(
+    resolved.ok_or_else(|| {
+        UsageError(format!(
             "axis {axis} of an array with {rank} dimensions; want -{rank} to {}",
             rank - 1
-        )
+        ))
     })
 }
 

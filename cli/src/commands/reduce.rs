@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use warpsmith::{Reduce, ReduceOp, Reducible};
 
 use super::compute::{self, DeviceArgs, Input, Report};
-use crate::failure::Outcome;
+use crate::failure::{Outcome, UsageError};
 use crate::npy;
 use crate::output::{Output, OutputFiles};
 
@@ -68,6 +68,11 @@ fn operations() -> impl TypedValueParser<Value = ReduceOp> {
 }
 
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
+    let has_ddof = matches!(args.op, ReduceOp::Variance | ReduceOp::Std);
+    if args.ddof != 0 && !has_ddof {
+        let message = format!("--ddof is for variance and std, not for {}", args.op.name());
+        return Err(UsageError(message).into());
+    }
     compute::check_outputs(&[&args.output])?;
     let input = Input::read("X", &args.x)?;
     match args.f64 {
@@ -83,7 +88,7 @@ where
     let shape = input.array.values.shape().to_vec();
     let axes = args.axis.iter();
     let axes = axes.map(|&axis| compute::resolve_axis(axis, shape.len()));
-    let axes = axes.collect::<Result<Vec<usize>>>()?;
+    let axes = axes.collect::<Result<Vec<usize>, UsageError>>()?;
     let (device, stream) = args.device.open()?;
     let x = input.upload::<T>(&device)?;
     let op = args.op;

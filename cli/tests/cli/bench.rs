@@ -183,6 +183,11 @@ fn the_gate_names_what_got_slower_and_fails() {
         (&"slower".into(), &"gemm/bf16/nt/m33_n17_k8".into())
     );
 
+    results["rows"] = Value::Array(Vec::new());
+    let empty = folder.write("empty.json", results.to_string());
+    let args = [&"bench".into(), &"compare".into(), &empty, &old];
+    warpsmith(args.map(|arg| arg.clone().into_os_string())).failed(1, &["empty.json", "no rows"]);
+
     let wrong = folder.write("wrong.json", "{}");
     compare(&wrong, &[]).failed(1, &["wrong.json is not a result file"]);
     compare(&folder.path("absent.json"), &[]).failed(1, &["absent.json", "No such file"]);
