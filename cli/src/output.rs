@@ -55,11 +55,13 @@ impl OutputFiles {
     pub(crate) fn check(path: &Path) -> Result<()> {
         // `-` means standard output in other programs, so nobody would look for a file with this
         // name.
-        anyhow::ensure!(
-            path.as_os_str() != "-",
-            "cannot write -: results are files, not standard output; ./- is a file of that name"
-        );
-        let folder = folder_of(path);
+        if path.as_os_str() == "-" {
+            let message = "cannot write -: results are files, not standard output; ./- is a file \
+                           of that name";
+            return Err(UsageError(message.into()).into());
+        }
+        let target = target(path)?;
+        let folder = folder_of(&target);
         let above = folder.ancestors().find(|above| above.exists());
         if let Some(file) = above.filter(|above| !above.is_dir()) {
             let (path, file) = (path.display(), file.display());
@@ -97,7 +99,9 @@ impl OutputFiles {
         if path.exists() {
             return path.canonicalize().with_context(describe);
         }
-        let folder = folder_of(path).canonicalize().with_context(describe)?;
+        let target = target(path)?;
+        let name = target.file_name().unwrap_or(name);
+        let folder = folder_of(&target).canonicalize().with_context(describe)?;
         Ok(folder.join(name))
     }
 
@@ -144,6 +148,26 @@ impl Drop for OutputFiles {
             std::fs::remove_file(temporary).ok();
         }
     }
+}
+
+/// The file that `path` is to become: what a link leads to, even if that is not there yet, for a
+/// rename would replace the link.
+fn target(path: &Path) -> Result<PathBuf> {
+    /// As many as Linux follows.
+    const MOST_LINKS: usize = 40;
+    let mut target = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if !target.is_symlink() {
+            return Ok(target);
+        }
+        let next = std::fs::read_link(&target)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        target = folder_of(&target).join(next);
+    }
+    anyhow::bail!(
+        "cannot write {}: it is a link that leads on more than {MOST_LINKS} times",
+        path.display()
+    )
 }
 
 fn folder_of(path: &Path) -> &Path {

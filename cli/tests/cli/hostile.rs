@@ -96,6 +96,53 @@ fn a_link_stays_and_its_target_is_written() {
     assert!(written.starts_with(b"\x93NUMPY"));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_to_nothing_stays_and_what_it_leads_to_is_written() {
+    use std::os::unix::fs::symlink;
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("there")).expect("a folder");
+    let link = folder.path("link.npy");
+    symlink("over.npy", &link).expect("a link");
+    symlink("there/target.npy", folder.path("over.npy")).expect("a link to where that link is");
+    softmax(&data("x_f64_c.npy"), &link).done();
+    assert!(link.is_symlink() && folder.path("over.npy").is_symlink());
+    let written = std::fs::read(folder.path("there/target.npy")).expect("the target");
+    assert!(written.starts_with(b"\x93NUMPY"));
+    assert_eq!(folder.names(), ["link.npy", "over.npy", "there"]);
+
+    let lost = folder.path("lost.npy");
+    symlink("no/such/target.npy", &lost).expect("a link");
+    softmax(&data("x_f64_c.npy"), &lost).failed(1, &["lost.npy", "no/such does not exist"]);
+    let round = folder.path("round.npy");
+    symlink(&round, &round).expect("a link");
+    softmax(&data("x_f64_c.npy"), &round).failed(1, &["round.npy", "leads on more than 40 times"]);
+    assert!(lost.is_symlink() && round.is_symlink());
+}
+
+#[cfg(unix)]
+#[test]
+fn two_outputs_of_which_one_is_a_link_to_the_other_are_refused() {
+    let folder = Folder::new();
+    let (o, lse) = (folder.path("o.npy"), folder.path("lse.npy"));
+    std::os::unix::fs::symlink("o.npy", &lse).expect("a link");
+    let [q, k, v] = ["q_f16_c.npy", "k_f64_fortran.npy", "v_f32_c.npy"].map(data);
+    let words = [
+        "attention".as_ref(),
+        q.as_os_str(),
+        k.as_os_str(),
+        v.as_os_str(),
+    ];
+    let outputs = [
+        "-o".as_ref(),
+        o.as_os_str(),
+        "--lse".as_ref(),
+        lse.as_os_str(),
+    ];
+    warpsmith(words.into_iter().chain(outputs)).failed(2, &["two outputs", "lse.npy"]);
+    assert_eq!(folder.names(), ["lse.npy"]);
+}
+
 #[test]
 fn an_output_may_be_an_input_which_stays_when_the_command_fails() {
     let folder = Folder::new();
