@@ -121,6 +121,7 @@ impl Warp {
             .min(self.budget);
         let mut fair = false;
         let mut polling = 0;
+        self.polls = 0;
         loop {
             self.paths.merge();
             let Some(index) = self.paths.choose(fair) else {
@@ -132,6 +133,8 @@ impl Warp {
             let reason = self.run_path(block, index, end)?;
             fair = matches!(reason, Pause::Patience | Pause::Polling);
             if reason == Pause::Polling {
+                // Not at every pause: a loop in which only some lanes poll parts and merges each time.
+                self.polls = 0;
                 polling += 1;
                 if polling > self.paths.list.len() {
                     return Ok(Stop::Polling);
@@ -210,7 +213,6 @@ impl Warp {
         let code = launch.program.code.as_slice();
         let constants = &launch.program.constants;
         let mut patience = PATIENCE;
-        self.polls = 0;
         let path = &self.paths.list[index];
         self.regs.enter(path.frame().window);
         let (mut pc, mut mask) = (path.pc, path.mask);

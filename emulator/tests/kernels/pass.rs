@@ -178,6 +178,16 @@ fn blocks_that_wait_for_later_blocks_come_to_an_end() {
 }
 
 #[test]
+fn a_warp_of_which_some_lanes_poll_does_not_use_up_its_turn() {
+    let ran = Case::new("pass", "some_lanes_poll", 50, 32).zeros(51).run();
+    let stats = ran.result.expect("the last block ends the wait");
+    assert_eq!(ran.buffers[0], [50; 51]);
+    // Some hundred a block; a turn is 65,536.
+    let instructions = stats.warp_instructions;
+    assert!(instructions < 50 * 4096, "{instructions}");
+}
+
+#[test]
 fn generic_addresses_reach_every_space() {
     check(
         &Case::new("pass", "generic_addresses", 1, 32).zeros(33),
