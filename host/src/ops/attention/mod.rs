@@ -80,7 +80,9 @@ pub(crate) struct AttentionState {
 /// Scores and sums are in f32, with an online softmax in base 2; `o` is rounded once. Tensor-core
 /// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). In these kernels, a
 /// NaN or an infinity in the value of a key that only some queries see may also reach the results
-/// of queries that do not see it; the portable kernels never multiply such values. Error bound:
+/// of queries that do not see it; the portable kernels never multiply such values. Of scaled scores
+/// of a magnitude beyond 1.4e9 (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite
+/// or NaN, and `lse` infinite; portable kernels have no such limit. Error bound:
 /// [`reference::attention`](crate::reference::attention) with the [`model`](Self::model).
 /// Deterministic: the same bits every run. The bits depend on the kernel and on the number of key
 /// splits ([`plan`](Self::plan)), and thereby on the device.

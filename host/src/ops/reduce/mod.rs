@@ -49,10 +49,11 @@ pub use number::{Countable, Reducible};
 /// Computed in the dtype of the result. Integers wrap on overflow of i64. Sums of floats are
 /// compensated along the axis and combined in a tree, so the error is a few roundings of Σ|x|,
 /// independent of the length of the axis ([`ReducePlan::additions`](spec::reduce::ReducePlan)).
-/// Products round at every factor. norm2 computes squares in the result's dtype, and overflows
-/// where they do. Variances use Welford's recurrence, with partial results merged by sets. Error
-/// bound: [`reference::reduce`](crate::reference::reduce). Deterministic: the same bits every run
-/// and on every device, for the same shape, strides and alignment.
+/// Products round at every factor. A mean is the sum by n, and norm2 computes squares, in the
+/// result's dtype: they overflow where these do. Variances use Welford's recurrence, with partial
+/// results merged by sets. Error bound: [`reference::reduce`](crate::reference::reduce).
+/// Deterministic: the same bits every run and on every device, for the same shape, strides and
+/// alignment.
 ///
 /// # Async
 /// Enqueued on `stream`, one launch, after that of a copy if there has to be one; returns before

@@ -57,7 +57,8 @@ macro_rules! norm {
         /// contains NaN or an infinity becomes NaN; in RMS norm, finite elements beside an infinity
         /// become 0. The mean of a row with an infinity is an infinity or NaN. `mean` and `rstd` of
         /// rows without elements are NaN. Squares are summed up in f32: where their sum is beyond
-        /// 3.4e38, `rstd` and the row's elements (but for the bias) are 0.
+        /// 3.4e38, `rstd` and the row's elements (but for the bias) are 0. So are elements, for the
+        /// mean of layer norm: where their sum is beyond that, it and the row are infinite or NaN.
         ///
         /// # Numerics
         /// Computed in f32, and rounded once. The variance is a sum of squared deviations from the
