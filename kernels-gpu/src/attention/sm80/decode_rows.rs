@@ -116,7 +116,7 @@ impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
             for i in 0..M {
                 for half in 0..2 {
                     let row = lane / 4 + (16 * i + 8 * half) as u32;
-                    if lane % 4 == 0 {
+                    if lane.is_multiple_of(4) {
                         let to = self.moments_of(row).add_bytes(warp_idx * MOMENTS_BYTES);
                         st_shared_v2_f32(to, [max[i][half], sum[i][half]]);
                     }
