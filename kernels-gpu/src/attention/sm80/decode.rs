@@ -42,7 +42,7 @@ use spec::attention::{FlashFwdParams, FwdPacking, KeyBlocks, KeyRange, Mask, Seq
 use super::copies::Copies;
 use super::decode_rows::Merge;
 use super::element::Half;
-use super::fragments::Reader;
+use super::fragments::{Reader, joined};
 use super::kernel::Arguments;
 use super::softmax::{Accumulator, OnlineSoftmax, softcap};
 use crate::attention::lengths::sequence;
@@ -387,14 +387,7 @@ unsafe fn accumulate<E: Half, const CAP: usize, const M: usize, const D: usize>(
     let v = Reader::<CAP>::down(smem_v, 0);
     let mut a = [[0; 4]; M];
     for i in 0..M {
-        // Two neighbouring 16×8 accumulator blocks make up a 16×16 fragment of A.
-        let (left, right) = (&p[i][0], &p[i][1]);
-        a[i] = [
-            E::pack(left[0], left[1]),
-            E::pack(left[2], left[3]),
-            E::pack(right[0], right[1]),
-            E::pack(right[2], right[3]),
-        ];
+        a[i] = joined::<E>(&p[i][0], &p[i][1]);
     }
     for j in 0..D / 2 {
         // SAFETY: the caller's promise.

@@ -1,9 +1,11 @@
-//! Loads fragments from shared memory to registers, by `ldmatrix`.
+//! Fragments: from shared memory to registers, by `ldmatrix`, and from accumulators.
 
 use cuda_std::hint::opaque;
 use cuda_std::ldmatrix::{ldmatrix_x4, ldmatrix_x4_trans};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
+
+use super::element::{Block, Half};
 
 /// Address of a lane's row in the first 16 × 16 elements of a tile with rows of `CAP` elements.
 /// Other fragments are reached by a fixed distance down and an xor along the row.
@@ -62,4 +64,15 @@ impl<const CAP: usize> Reader<CAP> {
         // SAFETY: the caller's promise.
         unsafe { ldmatrix_x4_trans(self.at(down, right)) }
     }
+}
+
+/// Two neighbouring 16×8 accumulator blocks as a 16×16 fragment of A.
+#[inline(always)]
+pub(super) fn joined<E: Half>(left: &Block, right: &Block) -> [u32; 4] {
+    [
+        E::pack(left[0], left[1]),
+        E::pack(left[2], left[3]),
+        E::pack(right[0], right[1]),
+        E::pack(right[2], right[3]),
+    ]
 }

@@ -8,7 +8,7 @@ use spec::attention::{BshStrides, FlashFwdLengths, FlashFwdParams, Sequence};
 
 use super::copies::{self, Copies};
 use super::element::Half;
-use super::fragments::Reader;
+use super::fragments::{Reader, joined};
 use super::results::Results;
 use super::softmax::{Accumulator, OnlineSoftmax, apply_mask, softcap};
 use crate::attention::lengths::sequence;
@@ -336,16 +336,9 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
     ) {
         let v = Reader::<CAP>::down(self.smem_v, 0);
         for step in 0..N / 2 {
-            // Two neighbouring 16×8 accumulator blocks make up a 16×16 fragment of A.
             let mut a = [[0; 4]; M];
             for i in 0..M {
-                let (left, right) = (&p[i][2 * step], &p[i][2 * step + 1]);
-                a[i] = [
-                    E::pack(left[0], left[1]),
-                    E::pack(left[2], left[3]),
-                    E::pack(right[0], right[1]),
-                    E::pack(right[2], right[3]),
-                ];
+                a[i] = joined::<E>(&p[i][2 * step], &p[i][2 * step + 1]);
             }
             for j in 0..D / 2 {
                 // SAFETY: the caller's promise.

@@ -5,6 +5,9 @@
 //! head_dim_v; f16 or bf16, o in f32 too; every option of [`spec::attention`], as far as
 //! [`spec::attention::sm80`] says.
 //!
+//! Few queries have [kernels of their own](decode), made of the same parts; what follows is of the
+//! others.
+//!
 //! # Roles
 //! All threads do the same, copies included. A block is four warps and computes 128 queries of one
 //! head (64 at cap 256), each warp 32 (16) of them. A warp's scores, probabilities and o are in its
