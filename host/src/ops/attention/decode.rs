@@ -1,7 +1,7 @@
 //! The kernels for few queries (`kernels-gpu/src/attention/sm80/decode.rs`), on sm_80 and newer.
 //!
-//! Their tiles have 16 or 32 rows, so the tensor cores have little to do, and the time is that of reading
-//! keys and values. [`Work::ns`] estimates it for each number of splits.
+//! Their tiles have 16 or 32 rows, so the tensor cores have little to do, and the time is that of
+//! reading keys and values. [`Work::ns`] estimates it for each number of splits.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
@@ -122,10 +122,11 @@ impl Work {
     /// The number of splits with the least time.
     fn best(&self) -> u32 {
         let most = (self.key_blocks as u32).clamp(1, MOST_SPLITS);
-        let mut best = 1;
+        let (mut best, mut least) = (1, self.ns(1));
         for splits in 2..=most {
-            if self.ns(splits) < self.ns(best) {
-                best = splits;
+            let ns = self.ns(splits);
+            if ns < least {
+                (best, least) = (splits, ns);
             }
         }
         best
