@@ -18,20 +18,18 @@ use spec::reduce::{BATCH, CLUSTER_PARTS, ReduceParams, THREADS};
 use super::body::Arrays;
 use super::fold::Fold;
 use super::load::Load;
-use super::long::{self, of_block, of_part, of_thread};
+use super::long::{self, WARPS, of_block, of_part, of_thread};
 use super::settle::Scratch;
 
 /// Bytes of a vector.
 const VECTOR_BYTES: u32 = 16;
 /// Vectors that a block loads together.
 const TOGETHER: u32 = THREADS * BATCH;
-/// Warps of a block.
-const WARPS: u32 = long::warps(THREADS);
 
 /// Words of shared memory, for accumulators of `of_each` words: what [`of_block`] needs, then a slot
 /// for each part.
 pub(super) const fn words(of_each: usize) -> usize {
-    long::words(THREADS, of_each) + Scratch::words(CLUSTER_PARTS, of_each)
+    long::words(of_each) + Scratch::words(CLUSTER_PARTS, of_each)
 }
 
 /// The kernel's work. Merging accumulators of no elements gives another one, bit for bit.
@@ -50,10 +48,7 @@ pub(super) unsafe fn row<F, T, const V: usize, const L: usize>(
     T: Load<V, Number = F::Number>,
 {
     let part = thread::block_idx_x();
-    let slots = Scratch::new(
-        scratch.wrapping_add(long::words(THREADS, F::WORDS)),
-        CLUSTER_PARTS,
-    );
+    let slots = Scratch::new(scratch.wrapping_add(long::words(F::WORDS)), CLUSTER_PARTS);
     // SAFETY: the row has that many vectors from there on; the whole block is here, and its own slots
     // are nobody else's. All threads of the cluster get to both of its barriers. A slot of the first block has
     // one writer, which has waited until that block runs; it is read after the second barrier, for
@@ -67,8 +62,8 @@ pub(super) unsafe fn row<F, T, const V: usize, const L: usize>(
             let rest = at.wrapping_add((TOGETHER * VECTOR_BYTES) as usize);
             cp_async_bulk_prefetch_l2_global(rest, (vectors - TOGETHER) * VECTOR_BYTES);
         }
-        let acc = of_thread::<F, T, V, L, THREADS>(at, first, vectors, params);
-        let acc = of_block::<F, THREADS>(acc, &own, params);
+        let acc = of_thread::<F, T, V, L>(at, first, vectors, params);
+        let acc = of_block::<F>(acc, &own, params);
         barrier_cluster_wait_acquire_aligned(); // all blocks run
         if thread::thread_idx_x() == 0 {
             give(&slots, part, acc);

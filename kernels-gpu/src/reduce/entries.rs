@@ -2,7 +2,7 @@
 
 use cuda_std::{kernel, shared_array};
 use half::{bf16, f16};
-use spec::reduce::{MOMENTS_THREADS, ReduceParams, THREADS};
+use spec::reduce::{ReduceParams, THREADS};
 
 use super::arg::Arg;
 use super::body::{Arrays, reduce};
@@ -73,15 +73,15 @@ entries! {
     reduce_moments_wide: Moments<f64>, Wide, 2 -> f64;
 }
 
-/// Special forms of the most common operations: fewer registers a thread, so more blocks an SM.
+/// Special forms of the most common operations: fewer registers a thread, so more blocks on each SM.
 macro_rules! formed {
-    ($($name:ident: $fold:ty, $ty:ty => $out:ty, $blocks:literal x $threads:ident $(for $arch:tt)?,
+    ($($name:ident: $fold:ty, $ty:ty => $out:ty, $blocks:literal blocks $(for $arch:tt)?,
         $kernel:expr $(, $words:expr)?;)*) => {$(
         #[doc = concat!("`", stringify!($fold), "` of ", stringify!($ty), ", as its name says.")]
         ///
         /// # Safety
         /// Launched as `spec::reduce` says, with arrays of these extents and strides.
-        #[kernel(max_threads = $threads, min_blocks = $blocks $(, arch = $arch)?)]
+        #[kernel(max_threads = THREADS, min_blocks = $blocks $(, arch = $arch)?)]
         pub unsafe fn $name(
             x: *const u8,
             partials: *mut u32,
@@ -102,28 +102,28 @@ const fn columns_words(lanes: usize) -> usize {
 }
 
 formed! {
-    reduce_value_f32_short: Value<f32>, f32 => f32, 4 x THREADS, short::rows::<Value<f32>, f32, 4>;
-    reduce_value_bf16_short: Value<f32>, bf16 => f32, 3 x THREADS, short16::rows;
+    reduce_value_f32_short: Value<f32>, f32 => f32, 4 blocks, short::rows::<Value<f32>, f32, 4>;
+    reduce_value_bf16_short: Value<f32>, bf16 => f32, 3 blocks, short16::rows;
 
-    reduce_value_f32_long: Value<f32>, f32 => f32, 4 x THREADS,
-        long::rows::<Value<f32>, f32, 4, 16, THREADS>, long::words(THREADS, 1);
-    reduce_value_bf16_long: Value<f32>, bf16 => f32, 4 x THREADS,
-        long::rows::<Value<f32>, bf16, 8, 16, THREADS>, long::words(THREADS, 1);
-    reduce_moments_f32_long: Moments<f32>, f32 => f32, 8 x MOMENTS_THREADS,
-        long::rows::<Moments<f32>, f32, 4, 16, MOMENTS_THREADS>, long::words(MOMENTS_THREADS, 3);
-    reduce_moments_bf16_long: Moments<f32>, bf16 => f32, 8 x MOMENTS_THREADS,
-        long::rows::<Moments<f32>, bf16, 8, 16, MOMENTS_THREADS>, long::words(MOMENTS_THREADS, 3);
+    reduce_value_f32_long: Value<f32>, f32 => f32, 4 blocks,
+        long::rows::<Value<f32>, f32, 4, 16>, long::words(1);
+    reduce_value_bf16_long: Value<f32>, bf16 => f32, 4 blocks,
+        long::rows::<Value<f32>, bf16, 8, 16>, long::words(1);
+    reduce_moments_f32_long: Moments<f32>, f32 => f32, 4 blocks,
+        long::rows::<Moments<f32>, f32, 4, 32>, long::words(3);
+    reduce_moments_bf16_long: Moments<f32>, bf16 => f32, 4 blocks,
+        long::rows::<Moments<f32>, bf16, 8, 64>, long::words(3);
 
-    reduce_arg_f32_long: Arg<f32>, f32 => i64, 3 x THREADS,
-        long::rows::<Arg<f32>, f32, 4, 16, THREADS>, long::words(THREADS, 3);
+    reduce_arg_f32_long: Arg<f32>, f32 => i64, 3 blocks,
+        long::rows::<Arg<f32>, f32, 4, 16>, long::words(3);
 
-    reduce_value_f32_cluster: Value<f32>, f32 => f32, 4 x THREADS for "sm_90",
+    reduce_value_f32_cluster: Value<f32>, f32 => f32, 4 blocks for "sm_90",
         cluster::row::<Value<f32>, f32, 4, 16>, cluster::words(1);
-    reduce_value_bf16_cluster: Value<f32>, bf16 => f32, 4 x THREADS for "sm_90",
+    reduce_value_bf16_cluster: Value<f32>, bf16 => f32, 4 blocks for "sm_90",
         cluster::row::<Value<f32>, bf16, 8, 16>, cluster::words(1);
 
-    reduce_value_f32_columns: Value<f32>, f32 => f32, 3 x THREADS,
+    reduce_value_f32_columns: Value<f32>, f32 => f32, 3 blocks,
         columns::columns::<Value<f32>, f32, 4>, columns_words(4);
-    reduce_value_bf16_columns: Value<f32>, bf16 => f32, 3 x THREADS,
+    reduce_value_bf16_columns: Value<f32>, bf16 => f32, 3 blocks,
         columns::columns::<Value<f32>, bf16, 8>, columns_words(8);
 }

@@ -211,7 +211,11 @@ pub(super) fn tree<N: Copy, const U: usize>(xs: [N; U], op: impl Fn(N, N) -> N) 
 
 /// The same, of the first `count`.
 #[inline(always)]
-fn tree_of<N: Copy, const U: usize>(mut xs: [N; U], count: usize, op: impl Fn(N, N) -> N) -> N {
+pub(super) fn tree_of<N: Copy, const U: usize>(
+    mut xs: [N; U],
+    count: usize,
+    op: impl Fn(N, N) -> N,
+) -> N {
     let mut half = count / 2;
     while half > 0 {
         for u in 0..half {

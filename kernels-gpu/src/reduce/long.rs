@@ -6,7 +6,7 @@
 
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use spec::reduce::{BATCH, ReduceParams};
+use spec::reduce::{BATCH, ReduceParams, THREADS};
 
 use super::body::Arrays;
 use super::fold::{Fold, Indices};
@@ -16,25 +16,23 @@ use super::settle::{Partials, Scratch, is_last};
 const BATCH_LEN: usize = BATCH as usize;
 /// Vectors in flight at a time, of the remainder that fills no batch.
 const FEW: usize = BATCH_LEN / 2;
+/// Bytes from one of a thread's vectors to the next.
+const STEP: usize = THREADS as usize * 16;
+/// Warps of a block.
+pub(super) const WARPS: u32 = THREADS / thread::WARP_THREADS;
 
-/// Warps of a block of `threads` threads.
-pub(super) const fn warps(threads: u32) -> u32 {
-    threads / thread::WARP_THREADS
+/// Words of shared memory, for accumulators of `of_each` words.
+pub(super) const fn words(of_each: usize) -> usize {
+    Scratch::words(WARPS as usize, of_each)
 }
 
-/// Words of shared memory, for a block's accumulators of `of_each` words.
-pub(super) const fn words(threads: u32, of_each: usize) -> usize {
-    Scratch::words(warps(threads) as usize, of_each)
-}
-
-/// The kernel's work, over long rows, by blocks of `THREADS` threads. A thread accumulates `L` elements
-/// at a time.
+/// The kernel's work, over long rows. A thread accumulates `L` elements at a time.
 ///
 /// # Safety
 /// The arrays are those of `params`, of a plan for long rows; `scratch` is shared memory of
 /// [`words`]; the whole block is here.
 #[inline(always)]
-pub(super) unsafe fn rows<F, T, const V: usize, const L: usize, const THREADS: u32>(
+pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
     arrays: &Arrays<F>,
     params: &ReduceParams,
     scratch: *mut u32,
@@ -51,12 +49,11 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize, const THREADS: u
     // SAFETY: the row has that many vectors from there on; the whole block is here; slots and
     // partial results are this block's own; only the last block writes the output.
     unsafe {
-        let acc = of_thread::<F, T, V, L, THREADS>(at, first, vectors, params);
-        let scratch = Scratch::new(scratch, warps(THREADS) as usize);
-        let mut acc = of_block::<F, THREADS>(acc, &scratch, params);
+        let acc = of_thread::<F, T, V, L>(at, first, vectors, params);
+        let scratch = Scratch::new(scratch, WARPS as usize);
+        let mut acc = of_block::<F>(acc, &scratch, params);
         if parts > 1 {
-            let Some(merged) = of_parts::<F, THREADS>(acc, [row, part], arrays, &scratch, params)
-            else {
+            let Some(merged) = of_parts(acc, [row, part], arrays, &scratch, params) else {
                 return;
             };
             acc = merged;
@@ -73,7 +70,7 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize, const THREADS: u
 /// # Safety
 /// As for [`rows`], of a row in several parts; the first thread has the accumulator of this block's.
 #[inline(always)]
-unsafe fn of_parts<F: Fold, const THREADS: u32>(
+unsafe fn of_parts<F: Fold>(
     acc: F::Acc,
     [row, part]: [u32; 2],
     arrays: &Arrays<F>,
@@ -98,9 +95,7 @@ unsafe fn of_parts<F: Fold, const THREADS: u32>(
         let ticket_at = tickets.wrapping_add(ticket as usize);
         // SAFETY: passed on to the caller: a place for each part, then one for each section; a ticket
         // for each section, then one for the row. Of a section, one block goes on.
-        acc = unsafe {
-            of_siblings::<F, THREADS>(acc, place, &siblings, ticket_at, scratch, params)?
-        };
+        acc = unsafe { of_siblings(acc, place, &siblings, ticket_at, scratch, params)? };
         left -= 1;
         if left == 0 {
             return Some(acc);
@@ -117,7 +112,7 @@ unsafe fn of_parts<F: Fold, const THREADS: u32>(
 /// `partials` has a place for each sibling, and this block's is its own; the ticket is theirs. The
 /// first thread has the accumulator; the whole block is here.
 #[inline(always)]
-unsafe fn of_siblings<F: Fold, const THREADS: u32>(
+unsafe fn of_siblings<F: Fold>(
     acc: F::Acc,
     place: u32,
     partials: &Partials<F>,
@@ -135,7 +130,7 @@ unsafe fn of_siblings<F: Fold, const THREADS: u32>(
             return None;
         }
         let merged = partials.merged(u64::from(thread), u64::from(THREADS), 0, params);
-        Some(of_block::<F, THREADS>(merged, scratch, params))
+        Some(of_block::<F>(merged, scratch, params))
     }
 }
 
@@ -168,7 +163,7 @@ where
 /// # Safety
 /// They are readable, and aligned.
 #[inline(always)]
-pub(super) unsafe fn of_thread<F, T, const V: usize, const L: usize, const THREADS: u32>(
+pub(super) unsafe fn of_thread<F, T, const V: usize, const L: usize>(
     row: *const u8,
     first: u64,
     vectors: u32,
@@ -184,8 +179,6 @@ where
             "a batch is taken in at so many times"
         )
     };
-    // Bytes from one of a thread's vectors to the next.
-    let step = THREADS as usize * 16;
     let thread = thread::thread_idx_x();
     let mut at = row.wrapping_add(thread as usize * 16);
     let count = (vectors + THREADS - 1).saturating_sub(thread) / THREADS;
@@ -194,7 +187,7 @@ where
     let mut k = 0;
     while k + BATCH <= count {
         // SAFETY: these are vectors of the row.
-        let x = unsafe { together_once::<BATCH_LEN>(at, step as i64) };
+        let x = unsafe { together_once::<BATCH_LEN>(at, STEP as i64) };
         let mut taken = 0;
         while taken < BATCH_LEN {
             let xs = |u: usize, _| T::number(x[taken + u / V], u % V);
@@ -202,14 +195,14 @@ where
             taken += L / V;
             k += (L / V) as u32;
         }
-        at = at.wrapping_add(BATCH_LEN * step);
+        at = at.wrapping_add(BATCH_LEN * STEP);
     }
     while k < count {
         let mut raws: [Raw; FEW] = [[0; 4]; FEW];
         for (u, raw) in raws.iter_mut().enumerate() {
             if k + (u as u32) < count {
                 // SAFETY: a vector of the row.
-                *raw = unsafe { T::vector(at.wrapping_add(u * step), params.mask) };
+                *raw = unsafe { T::vector(at.wrapping_add(u * STEP), params.mask) };
             }
         }
         if F::TAKES_SOME {
@@ -231,7 +224,7 @@ where
                 left -= 1;
             }
         }
-        at = at.wrapping_add(FEW * step);
+        at = at.wrapping_add(FEW * STEP);
     }
     let indices = Indices {
         first: first + u64::from(thread) * V as u64,
@@ -247,7 +240,7 @@ where
 /// # Safety
 /// The whole block is here; nobody else uses the slots.
 #[inline(always)]
-pub(super) unsafe fn of_block<F: Fold, const THREADS: u32>(
+pub(super) unsafe fn of_block<F: Fold>(
     acc: F::Acc,
     scratch: &Scratch,
     params: &ReduceParams,
@@ -262,10 +255,10 @@ pub(super) unsafe fn of_block<F: Fold, const THREADS: u32>(
         thread::sync_threads();
         if thread < thread::WARP_THREADS {
             acc = F::empty(params);
-            if lane < warps(THREADS) {
+            if lane < WARPS {
                 acc = scratch.read(lane, acc);
             }
-            acc = F::merge_lanes(acc, warps(THREADS), params);
+            acc = F::merge_lanes(acc, WARPS, params);
         }
         acc
     }

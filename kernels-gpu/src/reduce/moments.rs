@@ -1,15 +1,25 @@
-//! Mean and variance in one pass. Each batch has its own mean; batches are merged as by Chan, Golub
-//! and LeVeque (Welford's recurrence for sets of more than one), so that no large sums are
-//! subtracted.
+//! Mean and variance in one pass, by Welford's recurrence for sets of more than one element, as
+//! Chan, Golub and LeVeque have it.
+//!
+//! Distances of a batch are taken from the mean of the elements before it, the *pivot*, and so are
+//! those that go into the sum of squares. With `s` and `q` their sum and sum of squares, and `n`
+//! elements by now, the mean moves by `s / n`, and squared deviations grow by `q - s^2 / n`. That
+//! takes away at most half of `q` where at least as many elements came before, and so loses no more
+//! than a bit. A first batch has the mean of some of its own elements as its pivot.
 
 use core::marker::PhantomData;
 
 use cuda_std::warp::Words;
 use spec::reduce::{FINISH_DIVIDE_ROOT, ReduceParams};
 
-use super::fold::{Fold, Indices, tree};
+use super::fold::{Fold, Indices, tree_of};
 use super::number::Real;
 use super::store::Rounded;
+
+/// Most elements that are taken in at a time.
+const FEW: usize = 16;
+/// Squares that are added one after the other.
+const CHAIN: usize = 4;
 
 /// Means, and squared deviations from them.
 pub(super) struct Moments<R>(PhantomData<R>);
@@ -31,6 +41,29 @@ impl<R: Real> Words for Spread<R> {
             squares: self.squares.map_words(&mut f),
         }
     }
+}
+
+/// How many of `count` elements are taken in at a time, so that few are in registers.
+const fn few(count: usize) -> usize {
+    if count < FEW { count } else { FEW }
+}
+
+/// The mean of as many of them as are taken in at a time.
+#[inline(always)]
+fn mean_of_few<R: Real, const U: usize>(lane: &[R; U]) -> R {
+    let sum = tree_of(*lane, few(U), R::plus);
+    sum.times(R::ONE.quotient(R::of(few(U) as u32)))
+}
+
+/// The sum of the squares of the first `count`: a tree over chains of multiply-adds.
+#[inline(always)]
+fn sum_of_squares<R: Real>(xs: [R; FEW], count: usize) -> R {
+    let chains = count.div_ceil(CHAIN);
+    let mut sums = xs.map(|x| x.times(x));
+    for u in chains..count {
+        sums[u % chains] = xs[u].fma(xs[u], sums[u % chains]);
+    }
+    tree_of(sums, chains, R::plus)
 }
 
 impl<R: Real + Rounded> Fold for Moments<R> {
@@ -60,24 +93,19 @@ impl<R: Real + Rounded> Fold for Moments<R> {
         k: u32,
         _: &ReduceParams,
     ) -> [[R; 2]; V] {
-        let part = R::ONE.quotient(R::of(U as u32));
-        // The batch's share of all elements, and that share times the count before.
-        let share = R::of(U as u32).quotient(R::of(k + U as u32));
-        let before = R::of(k).times(share);
+        let part = R::ONE.quotient(R::of(k + U as u32));
         for (v, local) in locals.iter_mut().enumerate() {
             let lane: [R; U] = core::array::from_fn(|u| xs(u, v));
-            let mean = tree(lane, R::plus).times(part);
-            let squares = lane.map(|x| {
-                let distance = x.minus(mean);
-                distance.times(distance)
-            });
-            let squares = tree(squares, R::plus);
-            let apart = mean.minus(local[0]);
-            *local = [
-                apart.fma(share, local[0]),
-                // A count of 0 before has no weight, whatever the mean.
-                apart.times(before).fma(apart, local[1].plus(squares)),
-            ];
+            let [mean, mut squares] = *local;
+            let pivot = if k == 0 { mean_of_few(&lane) } else { mean };
+            let mut sum = R::ZERO;
+            for first in (0..U).step_by(FEW) {
+                let distances = core::array::from_fn(|u| lane[(first + u) % U].minus(pivot));
+                sum = sum.plus(tree_of(distances, few(U), R::plus));
+                squares = squares.plus(sum_of_squares(distances, few(U)));
+            }
+            let moved = sum.times(part);
+            *local = [pivot.plus(moved), moved.reversed().fma(sum, squares)];
         }
         locals
     }

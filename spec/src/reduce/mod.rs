@@ -47,12 +47,8 @@ pub const DTYPES: [DType; 6] = [
     DType::I64,
 ];
 
-/// Threads of a block of every entry, but that of long rows of moments: [`ReduceEntry::threads`].
+/// Threads of a block of every entry.
 pub const THREADS: u32 = 256;
-
-/// Threads of a block that computes moments of a long row. A block that is done waits for its slowest
-/// warp and loads nothing meanwhile; as moments take long to compute, smaller blocks wait less.
-pub const MOMENTS_THREADS: u32 = 128;
 
 /// Vectors of 16 bytes that a thread loads before it uses the first.
 pub const BATCH: u32 = 8;
@@ -359,14 +355,6 @@ impl ReduceEntry {
             Reads::Of(dtype) => 16 / dtype.size_bytes() as u64,
             Reads::Bits(bits) => 128 / bits as u64,
             Reads::Wide => 2,
-        }
-    }
-
-    /// Threads of a block.
-    pub const fn threads(self) -> u32 {
-        match (self.family, self.form) {
-            (Family::Moments, Form::Long) => MOMENTS_THREADS,
-            _ => THREADS,
         }
     }
 

@@ -88,13 +88,13 @@ const LONG_ROWS: u64 = 2048;
 /// Fewest parts of all long rows together, if a part has at least one batch.
 const LONG_PARTS: u64 = 4096;
 
-/// Most vectors of a part of a long row (256 KiB). Where blocks that run together read what lies close
+/// Most vectors of a part of a long row (128 KiB). Where blocks that run together read what lies close
 /// together, an H100 takes less time: 0.5 % with 256 KiB instead of 1 MiB, 2 to 3 % with one batch
-/// (32 KiB), with which an H200 takes 10 % more.
-const PART_VECTORS: u64 = 16_384;
+/// (32 KiB). An H200 takes least with 96 to 160 KiB, and 5 to 10 % more with 64 and 32.
+const PART_VECTORS: u64 = 8192;
 
 /// Most parts of all long rows together, for the memory and the tickets that they take; beyond
-/// 1 TiB, parts get longer.
+/// 512 GiB, parts get longer.
 const MAX_PARTS: u64 = 1 << 22;
 
 /// Most parts of a long row that one block merges alone.
@@ -146,8 +146,8 @@ impl ReducePlan {
         if is_aligned && view.n > 0 {
             let is_rows = known_of_rows(view, lanes) == ROWS_WHOLE;
             if is_rows
-                && let Some(long) = entry.with(Form::Long)
-                && let Some(plan) = Self::long(view, &long)
+                && entry.with(Form::Long).is_some()
+                && let Some(plan) = Self::long(view, lanes, batches(entry.family))
             {
                 return plan;
             }
@@ -207,10 +207,9 @@ impl ReducePlan {
     }
 
     /// Rows of whole vectors, of which a block has one or a part: [`LONG_PARTS`] of all rows
-    /// together, of at least as many [`batches`] as `entry` wants and at most [`PART_VECTORS`]. A single row of medium
+    /// together, of at least `batches` batches and at most [`PART_VECTORS`]. A single row of medium
     /// length gets parts for a cluster.
-    const fn long(view: &ReduceView, entry: &ReduceEntry) -> Option<Self> {
-        let (lanes, batches) = (entry.lanes(), batches(entry.family));
+    const fn long(view: &ReduceView, lanes: u64, batches: u64) -> Option<Self> {
         let vectors = view.n / lanes;
         let batch = THREADS as u64 * BATCH as u64;
         let is_alone = view.outer == 1 && vectors <= ALONE_VECTORS;
@@ -246,7 +245,7 @@ impl ReducePlan {
             return None;
         }
         Some(Self {
-            along: entry.threads(),
+            along: THREADS,
             across: 1,
             is_across: false,
             rows: ROWS_WHOLE,

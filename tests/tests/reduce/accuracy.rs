@@ -80,3 +80,41 @@ fn errors_of_means_and_logsumexp_do_not_grow_with_length() {
         }
     }
 }
+
+/// Values whose variance is hard to find in one pass.
+const HARD: [(&str, fn(usize, f64) -> f64); 5] = [
+    ("of one sign", |_, x| x.abs()),
+    ("far from 0", |_, x| 1000.0 + x),
+    ("after an outlier", |i, x| if i == 0 { 1e4 } else { x }),
+    ("with a step", |i, x| x + if i < 3000 { 0.0 } else { 500.0 }),
+    ("that drift", |i, x| x + i as f64 / 64.0),
+];
+
+#[test]
+fn errors_of_variances_do_not_grow_with_length() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let longest = if device.is_emulator() { 18 } else { 26 };
+        for log2 in (8..=longest).step_by(5) {
+            let n = 1_usize << log2;
+            let uniform = Values::Uniform.draw(&[n], 3);
+            for (name, of) in HARD {
+                let values = uniform.iter().enumerate().map(|(i, &x)| of(i, x) as f32);
+                let xs: Vec<f32> = values.collect();
+                let x = Tensor::from_slice(&device, &[n], &xs).expect("a tensor");
+                let variance = Reduce::new(ReduceOp::Variance, &x).run(&stream);
+                let got = f64::from(variance.expect("a variance").item().expect("one"));
+                let mean = exact(&xs).0 / n as f64;
+                let squares = xs.iter().map(|&x| (f64::from(x) - mean).powi(2));
+                let want = squares.sum::<f64>() / n as f64;
+                let error = (got - want).abs() / want / (f64::from(f32::EPSILON) / 2.0);
+                // The condition of a variance (Chan and Lewis): means are rounded to f32.
+                let condition = (1.0 + mean * mean / want).sqrt();
+                println!(
+                    "2^{log2} {name}: the variance is {error:.2} roundings off, of condition {condition:.0}"
+                );
+                assert!(error <= 8.0 + condition / 4.0, "2^{log2} {name}: {error}");
+            }
+        }
+    }
+}

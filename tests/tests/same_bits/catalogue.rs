@@ -208,7 +208,7 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
     };
     let view = ReduceView::contiguous(outer, n, inner);
     let plan = ReducePlan::of(entry, &view, entry.form != Form::General);
-    let mut config = LaunchConfig::linear(plan.blocks, entry.threads());
+    let mut config = LaunchConfig::linear(plan.blocks, reduce::THREADS);
     if entry.form == Form::Cluster {
         let in_cluster = entry.in_cluster(&plan, (9, 0));
         assert_eq!(in_cluster, Some(entry), "{entry} of {view:?}");

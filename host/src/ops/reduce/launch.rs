@@ -9,7 +9,7 @@ use crate::ops::kernels;
 use crate::storage::Storage;
 use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
 use half::f16;
-use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, TICKETS};
+use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, THREADS, TICKETS};
 
 /// State that a device keeps for reductions.
 #[derive(Default)]
@@ -169,9 +169,8 @@ impl<T: Countable> Reduce<'_, T> {
             }
             false => Workspace::NONE,
         };
-        let entry = in_cluster.unwrap_or(entry.for_plan(&plan));
-        let kernel = kernels::kernel(stream, entry)?;
-        let mut config = LaunchConfig::linear(plan.blocks, entry.threads());
+        let kernel = kernels::kernel(stream, in_cluster.unwrap_or(entry.for_plan(&plan)))?;
+        let mut config = LaunchConfig::linear(plan.blocks, THREADS);
         if in_cluster.is_some() {
             config = config.cluster([plan.blocks, 1, 1]);
         }
