@@ -9,7 +9,7 @@ use cuda_std::thread;
 use spec::reduce::{BATCH, ReduceParams};
 
 use super::body::{Arrays, Block, role};
-use super::fold::Fold;
+use super::fold::{Fold, by_operation};
 use super::load::{Load, Raw, together, together_once};
 use super::own::Own;
 use super::place::{Item, Items, Place, share};
@@ -89,7 +89,7 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
     params: &ReduceParams,
 ) -> [F::Local; V] {
     let mut at = place.at;
-    let load = || {
+    let mut load = || {
         // SAFETY: these are vectors of the place.
         let x = unsafe {
             match params.along_log2 {
@@ -101,8 +101,16 @@ unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
         at = at.wrapping_offset(place.step.wrapping_mul(i64::from(BATCH)) as isize);
         x
     };
-    let number = |x: &[Raw; BATCH_LEN], u: usize, v: usize| T::number(x[u], v);
-    let mut locals = F::batches::<_, V, BATCH_LEN>(place.count / BATCH, load, number, params);
+    let mut locals = by_operation!(F, |params| {
+        let mut locals = [F::start(params); V];
+        let mut k = 0;
+        while k < place.count / BATCH * BATCH {
+            let x = load();
+            locals = F::batch::<V, BATCH_LEN>(locals, |u, v| T::number(x[u], v), k, params);
+            k += BATCH;
+        }
+        locals
+    });
     let mut k = place.count / BATCH * BATCH;
     while k < place.count {
         let mut raws: [Raw; FEW] = [[0; 4]; FEW];

@@ -50,6 +50,8 @@ pub(super) trait Fold {
     const IS_SHORT: bool = false;
     /// Whether lanes that belong to one result may be accumulated as one.
     const IS_JOINED: bool = false;
+    /// Whether `params.kind` and `params.map` say which operation it is: [`by_operation`].
+    const HAS_KINDS: bool = false;
     /// Whether there are operations with two tensors.
     const IS_PAIR: bool = false;
     /// Whether neighbouring results are stored in one access: they are quick to compute, and
@@ -97,25 +99,6 @@ pub(super) trait Fold {
     ) -> Self::Local {
         let _ = (xs, is_there, params);
         local
-    }
-
-    /// The locals after `count` batches, each of which `load` loads; `at(x, u, v)` is element `u`
-    /// of lane `v` of a batch.
-    #[inline(always)]
-    fn batches<X, const V: usize, const U: usize>(
-        count: u32,
-        mut load: impl FnMut() -> X,
-        at: impl Fn(&X, usize, usize) -> Self::Number,
-        params: &ReduceParams,
-    ) -> [Self::Local; V] {
-        let mut locals = [Self::start(params); V];
-        let mut batch = 0;
-        while batch < count {
-            let x = load();
-            locals = Self::batch::<V, U>(locals, |u, v| at(&x, u, v), batch * U as u32, params);
-            batch += 1;
-        }
-        locals
     }
 
     /// Combines the elements of two tensors, for operations with two.
@@ -186,6 +169,35 @@ pub(super) trait Fold {
         }
     }
 }
+
+/// An expression of `$params`, as code for each operation alone: one branch on it ahead of all that the
+/// expression does. (A macro, as closures that are called more than once are not inlined.)
+macro_rules! by_operation {
+    ($fold:ty, |$params:ident| $run:expr) => {{
+        use spec::reduce::{self as known, ReduceParams};
+        macro_rules! of {
+            ($kind:ident, $map:ident) => {{
+                let $params = &ReduceParams {
+                    kind: known::$kind,
+                    map: known::$map,
+                    ..*$params
+                };
+                $run
+            }};
+        }
+        match (<$fold>::HAS_KINDS, $params.kind, $params.map) {
+            (false, ..) => $run,
+            (_, known::KIND_PRODUCT, _) => of!(KIND_PRODUCT, MAP_NONE),
+            (_, known::KIND_LARGEST, known::MAP_NEGATE) => of!(KIND_LARGEST, MAP_NEGATE),
+            (_, known::KIND_LARGEST, known::MAP_ABS) => of!(KIND_LARGEST, MAP_ABS),
+            (_, known::KIND_LARGEST, _) => of!(KIND_LARGEST, MAP_NONE),
+            (_, _, known::MAP_ABS) => of!(KIND_SUM, MAP_ABS),
+            (_, _, known::MAP_SQUARE) => of!(KIND_SUM, MAP_SQUARE),
+            _ => of!(KIND_SUM, MAP_NONE),
+        }
+    }};
+}
+pub(super) use by_operation;
 
 /// Combines what `lanes` neighbouring lanes of a warp have, a power of two.
 ///
@@ -332,6 +344,7 @@ impl<N: Number + Rounded> Fold for Value<N> {
     const WORDS: usize = size_of::<N>() / 4;
     const IS_SHORT: bool = true;
     const IS_JOINED: bool = true;
+    const HAS_KINDS: bool = true;
     const IS_PAIR: bool = true;
     const IS_WRITTEN_AT_ONCE: bool = true;
 
@@ -378,72 +391,21 @@ impl<N: Number + Rounded> Fold for Value<N> {
         }
         taken(local, lane, params.kind)
     }
-    /// A loop for each operation: no branch inside, and few registers.
-    #[inline(always)]
-    fn batches<X, const V: usize, const U: usize>(
-        count: u32,
-        mut load: impl FnMut() -> X,
-        at: impl Fn(&X, usize, usize) -> N,
-        params: &ReduceParams,
-    ) -> [[N; 2]; V] {
-        let mut locals = [Self::start(params); V];
-        let mut left = count;
-        macro_rules! repeated {
-            ($taken_in:ident, |$x:ident| $mapped:expr) => {
-                while left > 0 {
-                    let loaded = load();
-                    for (v, local) in locals.iter_mut().enumerate() {
-                        let lane: [N; U] = core::array::from_fn(|u| {
-                            let $x = at(&loaded, u, v);
-                            $mapped
-                        });
-                        *local = $taken_in(*local, lane);
-                    }
-                    left -= 1;
-                }
-            };
-        }
-        match (params.kind, params.map) {
-            (KIND_PRODUCT, _) => repeated!(multiplied, |x| x),
-            (KIND_LARGEST, MAP_NEGATE) => repeated!(raised, |x| x.reversed()),
-            (KIND_LARGEST, MAP_ABS) => repeated!(raised, |x| x.magnitude()),
-            (KIND_LARGEST, _) => repeated!(raised, |x| x),
-            (_, MAP_ABS) => repeated!(added, |x| x.magnitude()),
-            (_, MAP_SQUARE) => repeated!(added, |x| x.times(x)),
-            _ => repeated!(added, |x| x),
-        }
-        locals
-    }
-    /// One tree loses nothing to a sum of 0: no pair of numbers, and one branch for all results.
+    /// One tree loses nothing to a sum of 0: no pair of numbers.
     #[inline(always)]
     fn once<const R: usize, const U: usize>(
         xs: impl Fn(usize, usize) -> N,
         _: &Indices,
         params: &ReduceParams,
     ) -> [N; R] {
-        macro_rules! all {
-            ($of_lane:ident, |$x:ident| $mapped:expr) => {
-                core::array::from_fn(|r| {
-                    let lane: [N; U] = core::array::from_fn(|u| {
-                        let $x = xs(u, r);
-                        $mapped
-                    });
-                    $of_lane(lane)
-                })
-            };
-        }
-        let product = |lane| N::ONE.times(tree(lane, N::times));
-        let largest = |lane| raised([N::LEAST, N::ZERO], lane)[0];
-        let sum = |lane| N::ZERO.plus(tree(lane, N::plus));
-        match (params.kind, params.map) {
-            (KIND_PRODUCT, _) => all!(product, |x| x),
-            (KIND_LARGEST, MAP_NEGATE) => all!(largest, |x| x.reversed()),
-            (KIND_LARGEST, MAP_ABS) => all!(largest, |x| x.magnitude()),
-            (KIND_LARGEST, _) => all!(largest, |x| x),
-            (_, MAP_ABS) => all!(sum, |x| x.magnitude()),
-            (_, MAP_SQUARE) => all!(sum, |x| x.times(x)),
-            _ => all!(sum, |x| x),
-        }
+        by_operation!(Self, |params| core::array::from_fn(|r| {
+            let lane = mapped_lane(core::array::from_fn::<N, U, _>(|u| xs(u, r)), params.map);
+            match params.kind {
+                KIND_PRODUCT => N::ONE.times(tree(lane, N::times)),
+                KIND_LARGEST => raised([N::LEAST, N::ZERO], lane)[0],
+                _ => N::ZERO.plus(tree(lane, N::plus)),
+            }
+        }))
     }
     #[inline(always)]
     fn close([value, lost]: [N; 2], _: u32, _: &Indices, _: usize) -> N {

@@ -9,7 +9,7 @@ use cuda_std::thread;
 use spec::reduce::{BATCH, ReduceParams, THREADS};
 
 use super::body::Arrays;
-use super::fold::{Fold, Indices};
+use super::fold::{Fold, Indices, by_operation};
 use super::load::{Load, Raw, together_once};
 use super::settle::{Partials, Scratch, is_last};
 
@@ -49,7 +49,9 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
     // SAFETY: the row has that many vectors from there on; the whole block is here; slots and
     // partial results are this block's own; only the last block writes the output.
     unsafe {
-        let acc = of_thread::<F, T, V, L>(at, first, vectors, params);
+        let acc = by_operation!(F, |params| of_thread::<F, T, V, L>(
+            at, first, vectors, params
+        ));
         let scratch = Scratch::new(scratch, WARPS as usize);
         let mut acc = of_block::<F>(acc, &scratch, params);
         if parts > 1 {
