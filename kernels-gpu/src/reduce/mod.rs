@@ -30,7 +30,7 @@
 //!
 //! **Numerics**: every merge is in an order that the plan alone decides: the same bits every run.
 //!
-//! **Before you change this**: docs/reduce.md says what was measured.
+//! **Before you change this**: docs/reduce-measured.md says what was tried.
 
 mod arg;
 mod body;
