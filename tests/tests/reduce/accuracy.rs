@@ -1,4 +1,5 @@
-//! The error of sums, means, variances and logsumexp does not grow with their length. `docs/reduce.md` has the table.
+//! The error of sums, means, variances and logsumexp does not grow with their length.
+//! `docs/reduce.md` has the table.
 
 use warpsmith::{Reduce, ReduceOp, Tensor};
 use warpsmith_tests::values::Values;
