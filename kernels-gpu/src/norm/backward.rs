@@ -1,7 +1,4 @@
-//! Gradients of layer norm and RMS norm.
-//!
-//! With `z = (h - mean) rstd` and `w = weight dy`: `dx = rstd (w - mean(w) - z mean(w z))` (RMS
-//! norm without `mean(w)`), `dweight = sum over rows of dy z`, `dbias = sum over rows of dy`.
+//! Gradients of layer norm and RMS norm of rows in registers, and element by element.
 //!
 //! Blocks loop over the rows, so that a thread has the same columns in each of them and accumulates
 //! their `dweight` and `dbias` in registers. Rows in registers are double-buffered: a thread loads
@@ -10,6 +7,7 @@
 //! of blocks does not depend on the device.
 
 use super::columns::Team;
+use super::gradient::{Kept, Pair, gradient, means, taken};
 use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
@@ -17,7 +15,6 @@ use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn};
 use cuda_std::shared::SharedAddr;
-use cuda_std::warp::Words;
 use cuda_std::{mem, thread};
 use spec::rows::{RowParams, flags};
 
@@ -37,82 +34,29 @@ pub(super) struct Tensors<T> {
     pub(super) dbias: *mut f32,
 }
 
-/// What the forward pass kept of a row.
-#[derive(Clone, Copy)]
-pub(super) struct Kept {
-    /// 0 in RMS norm.
-    pub(super) mean: f32,
-    pub(super) rstd: f32,
-}
-
-impl Kept {
-    /// Of a row that does not exist.
-    pub(super) const NONE: Self = Self {
-        mean: 0.0,
-        rstd: 0.0,
-    };
-}
-
-/// The two sums of a row that its dx needs.
-#[derive(Clone, Copy)]
-pub(super) struct Pair {
-    /// The sum of w.
-    pub(super) plain: f32,
-    /// The sum of w z.
-    pub(super) by_z: f32,
-}
-
-impl Pair {
-    /// Of nothing.
-    pub(super) const ZERO: Self = Self {
-        plain: 0.0,
-        by_z: 0.0,
-    };
-
-    #[inline(always)]
-    pub(super) fn add(self, other: Self) -> Self {
-        Self {
-            plain: self.plain + other.plain,
-            by_z: self.by_z + other.by_z,
-        }
-    }
-}
-
-impl Words for Pair {
-    #[inline(always)]
-    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
-        Self {
-            plain: self.plain.map_words(&mut f),
-            by_z: self.by_z.map_words(&mut f),
-        }
-    }
-}
-
 /// A thread's vectors of a row, and what the forward pass kept of the row.
 #[derive(Clone, Copy)]
 struct Row<const R: usize> {
     x: [Raw; R],
     dy: [Raw; R],
-    mean: f32,
-    rstd: f32,
+    kept: Kept,
 }
 
 impl<T: Packed> Tensors<T> {
-    /// Loads what the forward pass kept of a row: its mean (0 in RMS norm) and its rstd; zeros if there
-    /// is no such row.
+    /// Loads what the forward pass kept of a row; [`Kept::NONE`] if there is no such row.
     #[inline(always)]
-    pub(super) unsafe fn kept(&self, row: u64, is_there: bool) -> (f32, f32) {
-        let (mut mean, mut rstd) = (0.0, 0.0);
+    pub(super) unsafe fn kept(&self, row: u64, is_there: bool) -> Kept {
+        let mut kept = Kept::NONE;
         if is_there {
             // SAFETY: the row's elements.
             unsafe {
-                rstd = self.rstd.wrapping_add(row as usize).read();
+                kept.rstd = self.rstd.wrapping_add(row as usize).read();
                 if !self.mean.is_null() {
-                    mean = self.mean.wrapping_add(row as usize).read();
+                    kept.mean = self.mean.wrapping_add(row as usize).read();
                 }
             }
         }
-        (mean, rstd)
+        kept
     }
 
     /// Loads the weights of vector `j` of a thread's columns.
@@ -133,30 +77,10 @@ impl<T: Packed> Tensors<T> {
         unsafe {
             let x = held::load(row_of(self.x, row, params.strides[0]), &places, params);
             let dy = held::load(row_of(self.dy, row, params.strides[1]), &places, params);
-            let (mean, rstd) = self.kept(row, row < params.rows);
-            Row { x, dy, mean, rstd }
+            let kept = self.kept(row, row < params.rows);
+            Row { x, dy, kept }
         }
     }
-}
-
-/// The row's means that enter dx: mean(w), or 0 in RMS norm, and mean(w z); `share` is 1 / n.
-#[inline(always)]
-pub(super) fn means(sums: Pair, share: f32, params: &RowParams) -> Pair {
-    let is_centered = params.flags & flags::CENTER != 0;
-    Pair {
-        plain: if is_centered {
-            mul_rn(sums.plain, share)
-        } else {
-            0.0
-        },
-        by_z: mul_rn(sums.by_z, share),
-    }
-}
-
-/// One element of dx.
-#[inline(always)]
-fn gradient(w: f32, z: f32, means: Pair, rstd: f32) -> f32 {
-    mul_rn(fma(-z, means.by_z, w - means.plain), rstd)
 }
 
 /// Computes all rows of this block. A row, and the weights of its columns, are in the registers of
@@ -201,17 +125,8 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
         while j < R {
             let (x, dy) = (unpack::<T, V>(&this.x[j]), unpack::<T, V>(&this.dy[j]));
             let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
-            let mut i = 0;
-            while i < V {
-                // If there is no vector, dy is 0.
-                let z = mul_rn(x[i] - this.mean, this.rstd);
-                let w = mul_rn(dy[i], weight[i]);
-                sums.plain += w;
-                sums.by_z = fma(w, z, sums.by_z);
-                dweight[j][i] = fma(dy[i], z, dweight[j][i]);
-                dbias[j][i] += dy[i];
-                i += 1;
-            }
+            let columns = [&mut dweight[j], &mut dbias[j]];
+            sums = taken::<V, true>(sums, [&x, &dy, &weight], this.kept, columns);
             j += 1;
         }
         // SAFETY: all threads of the row come here; rows of dsum and dx.
@@ -273,9 +188,9 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
         let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
         let mut i = 0;
         while i < V {
-            let z = mul_rn(x[i] - this.mean, this.rstd);
+            let z = this.kept.normalised(x[i]);
             let w = mul_rn(dy[i], weight[i]);
-            out[i] += gradient(w, z, means, this.rstd);
+            out[i] += gradient(w, z, means, this.kept.rstd);
             i += 1;
         }
         // SAFETY: a vector of this row of dx, or nothing.
@@ -304,17 +219,16 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
         let mut dy = Loose::new(&group, dy, params.n, is_there);
         // SAFETY: rows, and shared memory of the launch, which has room if they are staged.
         unsafe {
-            let (mean, rstd) = tensors.kept(row, row < params.rows);
+            let kept = tensors.kept(row, row < params.rows);
             if params.flags & flags::STAGED != 0 {
                 x = x.staged(place(&group, params.n, 0));
                 dy = dy.staged(place(&group, params.n, 1));
             }
             let mut sums = Pair::ZERO;
             x.places(|i| {
-                let z = mul_rn(x.get(i) - mean, rstd);
+                let z = kept.normalised(x.get(i));
                 let w = mul_rn(dy.get(i), tensors.weight.one::<T>(i as usize));
-                sums.plain += w;
-                sums.by_z = fma(w, z, sums.by_z);
+                sums = sums.and(w, z);
             });
             let sums = group.reduce::<_, false>(sums, Pair::add);
             // Divided here: kept in a register from the start, it would spill on sm_100.
@@ -322,9 +236,9 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
             let to = row_of_mut(tensors.dx, row, params.strides[3]);
             let dsum = row_of(tensors.dsum, row, params.strides[2]);
             x.places(|i| {
-                let z = mul_rn(x.get(i) - mean, rstd);
+                let z = kept.normalised(x.get(i));
                 let w = mul_rn(dy.get(i), tensors.weight.one::<T>(i as usize));
-                let mut value = gradient(w, z, means, rstd);
+                let mut value = gradient(w, z, means, kept.rstd);
                 if !tensors.dsum.is_null() {
                     value += T::load(dsum.wrapping_add(i as usize));
                 }
@@ -353,11 +267,11 @@ pub(super) unsafe fn columns<T: Packed>(tensors: &Tensors<T>, params: &RowParams
     while row < params.rows {
         // SAFETY: an element of each.
         unsafe {
-            let (mean, rstd) = tensors.kept(row, row < params.rows);
+            let kept = tensors.kept(row, row < params.rows);
             let x = row_of(tensors.x, row, params.strides[0]).wrapping_add(column as usize);
             let dy = row_of(tensors.dy, row, params.strides[1]).wrapping_add(column as usize);
             let dy = T::load(dy);
-            dweight = fma(dy, mul_rn(T::load(x) - mean, rstd), dweight);
+            dweight = fma(dy, kept.normalised(T::load(x)), dweight);
             dbias += dy;
         }
         row += parts * u64::from(opaque(1));

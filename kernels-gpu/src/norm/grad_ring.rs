@@ -4,13 +4,13 @@
 //! `i`, a warp computes its sums of row `i` and posts them, then stores dx of row `i - 1`, whose
 //! sums have come meanwhile.
 
-use super::backward::{Kept, Pair, Tensors, means};
+use super::backward::Tensors;
 use super::columns::{Columns, Team};
+use super::gradient::{Factors, Kept, Pair, means, taken};
 use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
 use crate::row::ring::{Ring, Turn};
-use cuda_std::math::{fma, mul_rn};
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use spec::rows::RowParams;
@@ -20,19 +20,9 @@ const LANES: u32 = thread::WARP_THREADS;
 
 /// Loads what the forward pass kept of row `i` of the block, if there is one.
 #[inline(always)]
-unsafe fn kept_of<T, const R: usize>(tensors: &Tensors<T>, ring: &Ring<R>, i: u32) -> Kept {
-    let mut kept = Kept::NONE;
-    if i < ring.rows {
-        let row = ring.row(i) as usize;
-        // SAFETY: the row's elements.
-        unsafe {
-            kept.rstd = tensors.rstd.wrapping_add(row).read();
-            if !tensors.mean.is_null() {
-                kept.mean = tensors.mean.wrapping_add(row).read();
-            }
-        }
-    }
-    kept
+unsafe fn kept_of<T: Packed, const R: usize>(tensors: &Tensors<T>, ring: &Ring<R>, i: u32) -> Kept {
+    // SAFETY: passed on to the caller.
+    unsafe { tensors.kept(ring.row(i), i < ring.rows) }
 }
 
 /// Computes all rows of this block or cluster.
@@ -139,24 +129,14 @@ unsafe fn sum<T: Packed, W: Packed, const V: usize, const R: usize>(
         let (x, dy) = unsafe { (ring.read(turn, 0, j), ring.read(turn, 1, j)) };
         let (x, dy) = (unpack::<T, V>(&x), unpack::<T, V>(&dy));
         let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
-        let mut i = 0;
-        while i < V {
-            // If there is no vector, dy is 0.
-            let z = mul_rn(x[i] - kept.mean, kept.rstd);
-            let w = mul_rn(dy[i], weight[i]);
-            sums.plain += w;
-            sums.by_z = fma(w, z, sums.by_z);
-            columns.dweight[j][i] = fma(dy[i], z, columns.dweight[j][i]);
-            columns.dbias[j][i] += dy[i];
-            i += 1;
-        }
+        let of_columns = [&mut columns.dweight[j], &mut columns.dbias[j]];
+        sums = taken::<V, true>(sums, [&x, &dy, &weight], kept, of_columns);
         j += 1;
     }
     sums
 }
 
-/// Stores the thread's vectors of a row of dx. Here `z` is expressed by x:
-/// `dx = (mean - x) rstd² mean(w z) + (w rstd - rstd mean(w))`.
+/// Stores the thread's vectors of a row of dx.
 #[inline(always)]
 unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     ring: &Ring<R>,
@@ -168,21 +148,14 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     to: *mut T,
 ) {
     let weight = forgotten::<W, V, R>(weight);
-    let plain = mul_rn(kept.rstd, means.plain);
-    let by_x = mul_rn(kept.rstd, mul_rn(kept.rstd, means.by_z));
+    let factors = Factors::new(kept, means);
     let mut j = 0;
     while j < R {
         // SAFETY: the row is still in its stage.
         let (x, dy) = unsafe { (ring.read(turn, 0, j), ring.read(turn, 1, j)) };
         let (x, dy) = (unpack::<T, V>(&x), unpack::<T, V>(&dy));
-        let mut out = [0.0; V];
         let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
-        let mut i = 0;
-        while i < V {
-            let w = mul_rn(dy[i], weight[i]);
-            out[i] = fma(kept.mean - x[i], by_x, fma(w, kept.rstd, -plain));
-            i += 1;
-        }
+        let mut out = factors.of::<V, true>([&x, &dy, &weight]);
         if !tensors.dsum.is_null() {
             // SAFETY: as above.
             let dsum = unpack::<T, V>(&unsafe { ring.read(turn, 2, j) });

@@ -3,8 +3,9 @@
 //! As a row is in a warp, or in a part of one, nobody has to wait for anybody's sums. The weights of
 //! a lane's columns, and their gradients' sums, stay in registers.
 
-use super::backward::{Kept, Pair, Tensors, means};
+use super::backward::Tensors;
 use super::columns::{Columns, Team};
+use super::gradient::{Factors, Kept, Pair, means, taken};
 use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::pace::Pace;
@@ -12,7 +13,6 @@ use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
 use crate::row::ring::Turn;
 use crate::row::short::Short;
 use cuda_std::hint::settle;
-use cuda_std::math::{fma, mul_rn};
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use cuda_std::{mem, thread};
@@ -25,8 +25,7 @@ const R: usize = SHORT_VECTORS;
 #[inline(always)]
 unsafe fn kept_of<T: Packed>(tensors: &Tensors<T>, short: &Short, i: u32) -> Kept {
     // SAFETY: passed on to the caller.
-    let (mean, rstd) = unsafe { tensors.kept(short.row(i), short.has_row(i)) };
-    Kept { mean, rstd }
+    unsafe { tensors.kept(short.row(i), short.has_row(i)) }
 }
 
 /// Computes all rows of this block.
@@ -133,20 +132,8 @@ unsafe fn sum<T: Packed, const V: usize, const WHOLE: bool>(
         let (x, dy) = unsafe { (short.read(turn, 0, j), short.read(turn, 1, j)) };
         let (x, dy) = (unpack::<T, V>(&x), unpack::<T, V>(&dy));
         let weight: [f32; V] = Weights::unpack::<T, V>(&weight[j]);
-        let mut i = 0;
-        while i < V {
-            // If there is no vector, dy is 0.
-            let x = if WHOLE { x[i] - kept.mean } else { x[i] };
-            let z = mul_rn(x, kept.rstd);
-            let w = mul_rn(dy[i], weight[i]);
-            sums.by_z = fma(w, z, sums.by_z);
-            columns.dweight[j][i] = fma(dy[i], z, columns.dweight[j][i]);
-            if WHOLE {
-                sums.plain += w;
-                columns.dbias[j][i] += dy[i];
-            }
-            i += 1;
-        }
+        let of_columns = [&mut columns.dweight[j], &mut columns.dbias[j]];
+        sums = taken::<V, WHOLE>(sums, [&x, &dy, &weight], kept, of_columns);
         // Else they are computed after the exchange, and what they need is kept until then.
         settle(&columns.dweight[j]);
         settle(&columns.dbias[j]);
@@ -155,8 +142,7 @@ unsafe fn sum<T: Packed, const V: usize, const WHOLE: bool>(
     sums
 }
 
-/// Stores the lane's vectors of a row of dx, if `to` is not null. Here `z` is expressed by x:
-/// `dx = (mean - x) rstd² mean(w z) + (w rstd - rstd mean(w))`.
+/// Stores the lane's vectors of a row of dx, if `to` is not null.
 #[inline(always)]
 unsafe fn write<T: Packed, const V: usize, const WHOLE: bool>(
     short: &Short,
@@ -168,24 +154,14 @@ unsafe fn write<T: Packed, const V: usize, const WHOLE: bool>(
     to: *mut T,
 ) {
     let weight = forgotten::<T, V, R>(weight);
-    let plain = mul_rn(kept.rstd, means.plain);
-    let by_x = mul_rn(kept.rstd, mul_rn(kept.rstd, means.by_z));
+    let factors = Factors::new(kept, means);
     let mut j = 0;
     while j < R {
         // SAFETY: the row is still in its stage.
         let (x, dy) = unsafe { (short.read(turn, 0, j), short.read(turn, 1, j)) };
         let (x, dy) = (unpack::<T, V>(&x), unpack::<T, V>(&dy));
-        let mut out = [0.0; V];
         let weight: [f32; V] = Weights::unpack::<T, V>(&weight[j]);
-        let mut i = 0;
-        while i < V {
-            let w = mul_rn(dy[i], weight[i]);
-            out[i] = match WHOLE {
-                true => fma(kept.mean - x[i], by_x, fma(w, kept.rstd, -plain)),
-                false => fma(-x[i], by_x, mul_rn(w, kept.rstd)),
-            };
-            i += 1;
-        }
+        let mut out = factors.of::<V, WHOLE>([&x, &dy, &weight]);
         if !tensors.dsum.is_null() {
             // SAFETY: as above.
             let dsum = unpack::<T, V>(&unsafe { short.read(turn, 2, j) });

@@ -37,6 +37,7 @@ mod finish;
 mod forward;
 mod grad_ring;
 mod grad_short;
+mod gradient;
 mod ring;
 
 pub use entries::*;
