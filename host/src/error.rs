@@ -70,7 +70,7 @@ pub enum Error {
         len: usize,
     },
     /// A shape has more elements or bytes than can be addressed.
-    #[error("shape {shape:?} has more elements than 64-bit strides can address")]
+    #[error("shape {shape:?} has more elements, or more bytes, than signed 64-bit strides address")]
     ShapeOverflow {
         /// The shape.
         shape: Box<[usize]>,

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 
 use warpsmith::testing::devices;
 use warpsmith::{
-    Arithmetic, Binary, BinaryOp, Chain, ChainElement, DType, Device, Error, Select, Tensor, Unary,
-    UnaryOp,
+    Arithmetic, Binary, BinaryOp, Chain, ChainElement, DType, Device, Error, GradOp, Select,
+    Tensor, Unary, UnaryOp,
 };
 
 use crate::functions::{binary_definition, definition};
@@ -294,6 +294,13 @@ fn dtypes_that_do_not_go_together_are_refused_by_name() {
         .run(&stream)
         .expect_err("no such function");
     refused(sine, &["sin of i32", "f32, f16, bf16"]);
+    // relu itself is defined for integers.
+    let gradient = Chain::new(&whole)
+        .gradient(GradOp::Relu, &whole)
+        .run::<i32>(&stream)
+        .expect_err("gradients are of floats");
+    assert!(!gradient.to_string().contains("i64"), "{gradient}");
+    refused(gradient, &["relu's gradient of i32", "f32, f16, bf16"]);
     let bits = Binary::new(BinaryOp::BitAnd, &short, &short).run(&stream);
     refused(
         bits.expect_err("bits of a float"),

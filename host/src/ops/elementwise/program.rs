@@ -8,9 +8,7 @@ use crate::tensor::{Address, Erased};
 use crate::{E4m3, E5m2, Element, Error, KernelArg, Result, Stream, Tensor};
 use half::{bf16, f16};
 use spec::DType;
-use spec::elementwise::{
-    Arithmetic, BinaryOp, GradOp, MAX_INPUTS, MAX_KEPT, MAX_RANK, MAX_STEPS, UnaryOp,
-};
+use spec::elementwise::{Arithmetic, MAX_INPUTS, MAX_KEPT, MAX_RANK, MAX_STEPS, UnaryOp};
 
 /// A type that elementwise functions read and write.
 ///
@@ -180,12 +178,7 @@ impl<'a> Program<'a> {
             return Err(fault.error(self.arithmetic));
         }
         for step in self.steps() {
-            if let Some(name) = step.undefined_in(self.arithmetic) {
-                return Err(Error::Unsupported {
-                    what: format!("{name} of {}", self.arithmetic.name()).into(),
-                    supported: defined_in(name).into(),
-                });
-            }
+            step.check_defined_in(self.arithmetic)?;
         }
         Ok(())
     }
@@ -283,26 +276,6 @@ impl<'a> Program<'a> {
     }
 }
 
-/// The dtypes that a function is defined for.
-fn defined_in(name: &str) -> String {
-    let is_defined = |arithmetic| {
-        UnaryOp::ALL
-            .iter()
-            .any(|op| op.name() == name && op.is_defined(arithmetic))
-            || BinaryOp::ALL
-                .iter()
-                .any(|op| op.name() == name && op.is_defined(arithmetic))
-            || GradOp::ALL
-                .iter()
-                .any(|op| op.name() == name && op.is_defined(arithmetic))
-    };
-    let all = Arithmetic::ALL
-        .into_iter()
-        .filter(|&arithmetic| is_defined(arithmetic));
-    let tensors: Vec<&str> = all.map(Arithmetic::dtypes).collect();
-    format!("tensors of {}", tensors.join(", "))
-}
-
 impl Fault {
     fn error(self, arithmetic: Arithmetic) -> Error {
         let (what, got, limit) = match self {
@@ -311,7 +284,7 @@ impl Fault {
                 MAX_INPUTS + 1,
                 MAX_INPUTS + 1,
             ),
-            Self::Steps => ("number of steps of a chain", MAX_STEPS + 1, MAX_STEPS + 1),
+            Self::Steps => ("number of steps of a chain", MORE_STEPS + 1, MORE_STEPS + 1),
             Self::Kept(number) => ("number of a kept value", usize::from(number), MAX_KEPT),
             Self::NotKept(number) => {
                 return Error::InvalidValue {

@@ -174,15 +174,27 @@ impl Step<'_> {
         [kind << 32 | operand, what]
     }
 
-    /// The function's name if it is not defined in that arithmetic.
-    pub(super) fn undefined_in(&self, arithmetic: Arithmetic) -> Option<&'static str> {
-        let (name, is_defined) = match self {
-            Self::Unary(op) => (op.name(), op.is_defined(arithmetic)),
-            Self::Binary { op, .. } => (op.name(), op.is_defined(arithmetic)),
-            Self::Gradient(op, _) => (op.name(), op.is_defined(arithmetic)),
-            _ => return None,
+    /// Checks that its function, if it has one, is defined in that arithmetic.
+    pub(super) fn check_defined_in(&self, arithmetic: Arithmetic) -> Result<()> {
+        let (name, kind, is_defined): (_, _, &dyn Fn(Arithmetic) -> bool) = match self {
+            Self::Unary(op) => (op.name(), "", &|arithmetic| op.is_defined(arithmetic)),
+            Self::Binary { op, .. } => (op.name(), "", &|arithmetic| op.is_defined(arithmetic)),
+            // Not that of the function of this name, which more dtypes have.
+            Self::Gradient(op, _) => (op.name(), "'s gradient", &|arithmetic| {
+                op.is_defined(arithmetic)
+            }),
+            _ => return Ok(()),
         };
-        (!is_defined).then_some(name)
+        if is_defined(arithmetic) {
+            return Ok(());
+        }
+        let all = Arithmetic::ALL.into_iter();
+        let dtypes = all.filter(|&arithmetic| is_defined(arithmetic));
+        let dtypes: Vec<&str> = dtypes.map(Arithmetic::dtypes).collect();
+        Err(Error::Unsupported {
+            what: format!("{name}{kind} of {}", arithmetic.name()).into(),
+            supported: format!("tensors of {}", dtypes.join(", ")).into(),
+        })
     }
 
     /// Estimate of its PTX instructions, to tell long functions from short ones.

@@ -43,7 +43,7 @@ pub use number::{Countable, Reducible};
 /// Without elements to reduce, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean,
 /// variance and std NaN, `any` 0 and `all` 1. max, min, argmax and argmin are an error then, unless
 /// the result has no elements either. The divisor of variance and std is `n - ddof`
-/// ([`ddof`](Reduce::ddof)); where it is 0, the result is NaN or infinite.
+/// ([`ddof`](Reduce::ddof)), but not below 0; where it is 0, the result is NaN or infinite.
 ///
 /// # Numerics
 /// Computed in the dtype of the result. Integers wrap on overflow of i64. Sums of floats are
