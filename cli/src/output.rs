@@ -60,6 +60,13 @@ impl OutputFiles {
                            of that name";
             return Err(UsageError(message.into()).into());
         }
+        // A path would lose the separator, and the file get the name that was meant for a folder.
+        let last = path.as_os_str().as_encoded_bytes().last().copied();
+        anyhow::ensure!(
+            path.is_dir() || !last.is_some_and(|byte| std::path::is_separator(byte.into())),
+            "cannot write {}: it names a directory, want a file",
+            path.display()
+        );
         let target = target(path)?;
         let folder = folder_of(&target);
         let above = folder.ancestors().find(|above| above.exists());

@@ -314,6 +314,7 @@ fn an_output_that_cannot_be_is_refused_before_any_work() {
         warpsmith(words).failed(1, &["cannot write", "x_f64_c.npy is not a directory"]);
     }
     compute(&folder, "softmax x_f64_c.npy -o out:").failed(1, &["it is a directory"]);
+    compute(&folder, "softmax x_f64_c.npy -o out:results/").failed(1, &["results/", "want a file"]);
     compute(&folder, "softmax x_f64_c.npy -o -").failed(2, &["standard output", "./-"]);
     let words = "attention q_f16_c.npy k_f64_fortran.npy v_f32_c.npy";
     compute(&folder, &format!("{words} -o out:o.npy --lse out:o.npy")).failed(2, &["two outputs"]);
