@@ -6,12 +6,8 @@ use spec::attention::OutputDType;
 use spec::attention::merge::{MergeEntry, MergeParams, THREADS};
 
 /// Merges the results of attention to two disjoint sets of keys, `a` and `b`, into the result of
-/// attention to all of them:
-///
-/// o is of f32, f16 or bf16, lse of f32; strides may be any. The results are new, contiguous tensors.
-///
-/// `lse = ln(exp(lse_a) + exp(lse_b))`, `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`. A row that
-/// saw no key in one part, `lse = -inf`, is that of the other. A sink belongs to one part only.
+/// attention to all of them: `lse = ln(exp(lse_a) + exp(lse_b))` and
+/// `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
