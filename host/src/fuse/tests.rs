@@ -116,6 +116,35 @@ fn reason(error: &FuseError) -> String {
 }
 
 #[test]
+fn a_declaration_hides_nothing_behind_it() {
+    let printing = "\
+.extern .func  (.param .b32 func_retval0) vprintf
+(
+.param .b64 $a0,
+.param .b64 $a1
+)
+;
+.global .align 4 .b8 __const";
+    let text = FRAGMENTS.replace(".global .align 4 .b8 __const", printing);
+    let scalars = ([Scalar::U32], Scalar::U32);
+    let of = |name| {
+        // SAFETY: functions of their arguments, as cuda_builder writes them.
+        unsafe { Fragment::from_ptx(&text, name, &scalars.0, scalars.1) }
+    };
+    let pieces = Pieces::of(&text);
+    assert_eq!(pieces.variables.len(), 1);
+    assert_eq!(
+        of("u32_first_if").expect("it is there").name(),
+        "u32_first_if"
+    );
+    let error = of("vprintf").expect_err("it is only declared").to_string();
+    assert!(
+        error.ends_with("it has f32_relu, u32_first_if, f32_of_word, f64_calls"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_hole_becomes_scopes_of_its_fragments() {
     let mut body = Body::default();
     let word = body.input(0);

@@ -36,7 +36,7 @@ impl<'a> Pieces<'a> {
             } else if let Some(target) = line.strip_prefix(".target") {
                 pieces.target = target.trim();
             } else if is_function(line) {
-                pieces.functions.push(function(line, &mut lines));
+                pieces.functions.extend(function(line, &mut lines));
             } else if is_variable(line) {
                 pieces.variables.push(line);
             }
@@ -60,16 +60,27 @@ fn is_variable(line: &str) -> bool {
     words.any(|word| word == ".global" || word == ".const")
 }
 
-/// The function that begins with the line `first`; consumes its lines.
-fn function<'a>(first: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> Function<'a> {
+/// The function that begins with the line `first`; consumes its lines. `None` for one that is only
+/// declared, such as the `vprintf` of a `println!`.
+fn function<'a>(first: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> Option<Function<'a>> {
     let is_kernel = first.contains(".entry ");
     let mut header = vec![first];
-    for line in lines.by_ref() {
-        if line == "{" {
-            break;
+    while !header.last()?.ends_with(';') {
+        match lines.next()? {
+            "{" => return Some(defined(header, is_kernel, lines)),
+            line => header.push(line),
         }
-        header.push(line);
     }
+    None
+}
+
+/// The function with this header, whose body follows; consumes its lines.
+fn defined<'a>(
+    header: Vec<&'a str>,
+    is_kernel: bool,
+    lines: &mut impl Iterator<Item = &'a str>,
+) -> Function<'a> {
+    let first = header.first().copied().unwrap_or_default();
     let mut body = Vec::new();
     let mut depth = 1_usize;
     for line in lines {
