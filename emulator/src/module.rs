@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use ptx_syntax::ast::Linkage::{Common, Extern};
 use ptx_syntax::ast::{Constant, Function, FunctionKind, Initializer, Space, Variable};
 use ptx_syntax::origins::Origins;
 
@@ -116,6 +117,7 @@ impl Module {
             return Err(LoadError::Unsupported { what, line: 1 });
         }
         check_target(&ast)?;
+        check_names(&ast)?;
         let mut inner = Inner {
             kernels: Vec::new(),
             source: Source {
@@ -241,6 +243,24 @@ fn check_target(ast: &ptx_syntax::ast::Module) -> Result<(), LoadError> {
     }
     for instruction in ast.functions.iter().flat_map(Function::instructions) {
         target.check(instruction)?;
+    }
+    Ok(())
+}
+
+/// Checks that the module defines every name once: else a launch would run one of two kernels.
+fn check_names(ast: &ptx_syntax::ast::Module) -> Result<(), LoadError> {
+    let is_defined = |variable: &&Variable| !matches!(variable.linkage, Extern | Common);
+    let variables = ast.variables.iter().filter(is_defined);
+    let functions = ast.functions.iter().filter(|f| f.body.is_some());
+    let all = variables.map(|variable| (&variable.name, variable.line));
+    let all = all.chain(functions.map(|function| (&function.name, function.line)));
+    let mut lines = HashMap::new();
+    for (name, line) in all {
+        if let Some(other) = lines.insert(name, line) {
+            let (first, line) = (line.min(other), line.max(other));
+            let message = format!("`{name}` is defined already, on line {first}");
+            return Err(LoadError::Invalid { message, line });
+        }
     }
     Ok(())
 }

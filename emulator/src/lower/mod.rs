@@ -211,8 +211,8 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         self.scopes.open();
         if self.is_kernel() {
             for (param, layout) in self.function.params.iter().zip(param_layout(self.function)) {
-                self.scopes
-                    .declare(&param.name, Symbol::KernelParam(layout.offset));
+                self.line = param.line;
+                self.declare(&param.name, Symbol::KernelParam(layout.offset))?;
             }
             return Ok((Vec::new(), Vec::new()));
         }
@@ -244,7 +244,8 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
                 } else {
                     Symbol::Frame(offset, bytes)
                 };
-                self.scopes.declare(&variable.name, symbol);
+                self.line = variable.line;
+                self.declare(&variable.name, symbol)?;
                 Ok((offset, bytes))
             })
             .collect()
@@ -263,7 +264,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
 
     fn statements(&mut self, statements: &'a [Statement]) -> Result<(), LoadError> {
         self.scopes.open();
-        self.declare_labels(statements);
+        self.declare_labels(statements)?;
         for statement in statements {
             match statement {
                 Statement::Label { name, .. } => self.place_label(name),
@@ -282,24 +283,34 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         Ok(())
     }
 
-    fn declare_labels(&mut self, statements: &'a [Statement]) {
-        for statement in statements {
-            match statement {
-                Statement::Label { name, .. } => {
-                    self.scopes
-                        .declare(name, Symbol::Label(self.labels.len() as u32));
-                    self.labels.push(None);
-                }
-                Statement::BranchTargets { name, targets, .. } => {
-                    self.scopes
-                        .declare(name, Symbol::BranchTargets(targets.clone()));
-                }
-                Statement::CallTargets { name, .. } | Statement::CallPrototype { name, .. } => {
-                    self.scopes.declare(name, Symbol::Prototype);
-                }
-                _ => {}
-            }
+    /// Adds a name to the innermost block.
+    fn declare(&mut self, name: &str, symbol: Symbol) -> Result<(), LoadError> {
+        match self.scopes.declare(name, symbol) {
+            true => Ok(()),
+            false => Err(self.invalid(format!("`{name}` is declared twice in one block"))),
         }
+    }
+
+    fn declare_labels(&mut self, statements: &'a [Statement]) -> Result<(), LoadError> {
+        for statement in statements {
+            let (name, line, symbol) = match statement {
+                Statement::Label { name, line } => {
+                    self.labels.push(None);
+                    (name, line, Symbol::Label(self.labels.len() as u32 - 1))
+                }
+                Statement::BranchTargets {
+                    name,
+                    targets,
+                    line,
+                } => (name, line, Symbol::BranchTargets(targets.clone())),
+                Statement::CallTargets { name, line, .. }
+                | Statement::CallPrototype { name, line, .. } => (name, line, Symbol::Prototype),
+                _ => continue,
+            };
+            self.line = *line;
+            self.declare(name, symbol)?;
+        }
+        Ok(())
     }
 
     fn place_label(&mut self, name: &str) {
@@ -325,8 +336,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
                 return Err(self.unsupported(&format!("variable `{}` here", variable.name)));
             }
         };
-        self.scopes.declare(&variable.name, symbol);
-        Ok(())
+        self.declare(&variable.name, symbol)
     }
 
     fn instruction(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {

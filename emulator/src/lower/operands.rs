@@ -39,13 +39,12 @@ impl FunctionLowering<'_, '_> {
             match names {
                 RegisterNames::One(name) => {
                     let reg = self.fresh(width);
-                    self.scopes.declare(name, Symbol::Register(reg));
+                    self.declare(name, Symbol::Register(reg))?;
                 }
                 RegisterNames::Range { prefix, count } => {
                     for i in 0..*count {
                         let reg = self.fresh(width);
-                        self.scopes
-                            .declare(&format!("{prefix}{i}"), Symbol::Register(reg));
+                        self.declare(&format!("{prefix}{i}"), Symbol::Register(reg))?;
                     }
                 }
             }

@@ -35,10 +35,10 @@ impl Scopes {
         self.0.pop();
     }
 
-    pub(super) fn declare(&mut self, name: &str, symbol: Symbol) {
-        if let Some(innermost) = self.0.last_mut() {
-            innermost.insert(name.to_owned(), symbol);
-        }
+    /// Adds a name to the innermost block; false if it has the name already.
+    pub(super) fn declare(&mut self, name: &str, symbol: Symbol) -> bool {
+        let innermost = self.0.last_mut();
+        innermost.is_none_or(|names| names.insert(name.to_owned(), symbol).is_none())
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Symbol> {

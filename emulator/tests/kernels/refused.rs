@@ -157,6 +157,43 @@ fn wrong_operands_are_refused() {
 }
 
 #[test]
+fn a_name_stands_for_one_thing() {
+    for twice in [
+        "loop: loop: bra loop;",
+        ".reg .b32 %r<2>;",
+        ".reg .b64 %r8;",
+        ".local .b32 x; .local .b32 x;",
+    ] {
+        let error = load_error(twice);
+        let LoadError::Invalid { message, line: 9 } = &error else {
+            panic!("{twice}: {error}");
+        };
+        assert!(message.contains("declared twice in one block"), "{message}");
+    }
+    for (twice, name) in [
+        (
+            ".visible .entry k() { ret; }\n.visible .entry k() { ret; }",
+            "k",
+        ),
+        (".func f() { ret; }\n.visible .entry f() { ret; }", "f"),
+        (".global .b32 g;\n.global .b64 g;", "g"),
+        (".visible .entry g() { ret; }\n.global .b32 g;", "g"),
+    ] {
+        let error = emulator().load(&format!("{HEADER}{twice}\n"));
+        let message = format!("`{name}` is defined already, on line 4");
+        assert_eq!(
+            error.expect_err(twice),
+            LoadError::Invalid { message, line: 5 }
+        );
+    }
+    // A block may name what its surroundings named, and a prototype defines nothing.
+    let text = format!(
+        "{HEADER}.func f();\n.func f() {{ ret; }}\n.visible .entry k() {{ .reg .b32 r; {{ .reg .b64 r; }} ret; }}\n"
+    );
+    emulator().load(&text).expect("it is loaded");
+}
+
+#[test]
 fn sizes_beyond_every_limit_are_refused() {
     for declaration in [
         ".reg .b32 %x<4000000000>;",
