@@ -82,8 +82,11 @@ fn errors_of_means_and_logsumexp_do_not_grow_with_length() {
     }
 }
 
+/// The value of an element, by its index and a random number.
+type Element = fn(usize, f64) -> f64;
+
 /// Values whose variance is hard to find in one pass.
-const HARD: [(&str, fn(usize, f64) -> f64); 5] = [
+const HARD: [(&str, Element); 5] = [
     ("of one sign", |_, x| x.abs()),
     ("far from 0", |_, x| 1000.0 + x),
     ("after an outlier", |i, x| if i == 0 { 1e4 } else { x }),
