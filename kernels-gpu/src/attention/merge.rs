@@ -24,16 +24,25 @@ struct Weights {
 }
 
 impl Weights {
+    /// If one part saw no key, the row is that of the other, whatever its lse.
     #[inline(always)]
     fn new(lse_a: f32, lse_b: f32) -> Self {
-        let largest = lse_a.max(lse_b);
-        if largest == f32::NEG_INFINITY {
+        if lse_b == f32::NEG_INFINITY {
+            let is_there = lse_a != f32::NEG_INFINITY;
             return Self {
-                a: 0.0,
+                a: f32::from(is_there),
                 b: 0.0,
-                lse: largest,
+                lse: lse_a,
             };
         }
+        if lse_a == f32::NEG_INFINITY {
+            return Self {
+                a: 0.0,
+                b: 1.0,
+                lse: lse_b,
+            };
+        }
+        let largest = lse_a.max(lse_b);
         let (a, b) = (math::exp(lse_a - largest), math::exp(lse_b - largest));
         let sum = a + b;
         Self {

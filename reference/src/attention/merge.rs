@@ -1,7 +1,8 @@
 //! Merging of two partial results into attention to the keys of both.
 //!
 //! `lse = ln(exp(lse_a) + exp(lse_b))`, `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`: a
-//! softmax of two scores, with the bound of one.
+//! softmax of two scores, with the bound of one. A row that saw no key in one part, `lse = -inf`, is
+//! that of the other.
 
 use ndarray::{ArrayD, Dimension};
 use spec::DType;
@@ -53,18 +54,28 @@ pub fn merge(
     let mut lse_errors = lse.clone();
     for (place, &of_a) in a.lse.indexed_iter() {
         let scores = [of_a, b.lse[place.slice()]];
-        if scores == [f64::NEG_INFINITY; 2] {
-            lse[place.slice()] = f64::NEG_INFINITY;
+        let mut row_of_o = place.slice().to_vec();
+        let last = row_of_o.len() - 1;
+        row_of_o.swap(last - 1, last);
+        let places = |column| -> Vec<usize> { row_of_o.iter().copied().chain([column]).collect() };
+        // A part that saw no key is left out, whatever the lse of the other.
+        let seen = scores.map(|lse| lse != f64::NEG_INFINITY);
+        if seen != [true; 2] {
+            let (part, of_part) = match seen[0] {
+                true => (a, scores[0]),
+                false => (b, scores[1]),
+            };
+            lse[place.slice()] = of_part;
+            for place in (0..head_dim_v).map(places).filter(|_| seen.contains(&true)) {
+                o[&place[..]] = part.o[&place[..]];
+            }
             continue;
         }
         let row = Row::new(&scores, &Scores::EXACT, model);
         lse[place.slice()] = row.lse;
         lse_errors[place.slice()] = row.lse_error;
-        let mut row_of_o = place.slice().to_vec();
-        let last = row_of_o.len() - 1;
-        row_of_o.swap(last - 1, last);
         for column in 0..head_dim_v {
-            let place: Vec<usize> = row_of_o.iter().copied().chain([column]).collect();
+            let place = places(column);
             let (mut value, mut terms) = (0.0, 0.0);
             for (part, (p, e)) in [a, b].iter().zip(row.probs.iter().zip(&row.errors)) {
                 let part = part.o[&place[..]];

@@ -1,6 +1,6 @@
 //! Merging attention over two parts of the keys.
 
-use ndarray::ArrayD;
+use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
 use warpsmith::reference::Model;
 use warpsmith::reference::attention::{Partial, merge};
@@ -22,6 +22,8 @@ struct Case {
     views: [View; 2],
     /// Every n-th row of a part saw no key, and has NaN in its o.
     unseen: [usize; 2],
+    /// Every n-th other row has NaN for its lse, or infinity where the other part saw no key.
+    special: usize,
     seed: u64,
 }
 
@@ -45,11 +47,25 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         for (row, lse) in lse.iter_mut().enumerate() {
             if row % case.unseen[idx] == 0 {
                 *lse = f64::NEG_INFINITY;
+            } else if row % case.special == idx {
+                *lse = match row % case.unseen[1 - idx] {
+                    0 => f64::INFINITY,
+                    _ => f64::NAN,
+                };
+            }
+        }
+        for (place, x) in o.indexed_iter_mut() {
+            // [.., seqlen_q, heads_q, head_dim_v] of o is [.., heads_q, seqlen_q] of lse.
+            let mut place = place.slice().to_vec();
+            place.pop();
+            let last = place.len() - 1;
+            place.swap(last - 1, last);
+            if lse[&place[..]] == f64::NEG_INFINITY {
+                *x = f64::NAN;
             }
         }
         let laid_out = Operand::<T>::lay_out(device, o.clone(), case.views[0])?;
         let of_lse = Operand::<f32>::lay_out(device, lse.clone(), case.views[1])?;
-        o.mapv_inplace(|x| if x.is_nan() { 0.0 } else { x });
         Ok::<_, String>((Partial { o, lse }, laid_out, of_lse))
     };
     let (a, b) = (part(0)?, part(1)?);
@@ -75,15 +91,17 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
     );
     let dtype = prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16]);
     let views = (View::writable(), View::writable());
-    (shape, dtype, views, (2..9_usize, 2..9_usize), any::<u32>()).prop_map(
-        |((batch, seqlen_q, heads_q, head_dim_v), dtype, views, unseen, seed)| Case {
+    let rows = (2..9_usize, 2..9_usize, 3..9_usize);
+    (shape, dtype, views, rows, any::<u32>()).prop_map(
+        |((batch, seqlen_q, heads_q, head_dim_v), dtype, views, rows, seed)| Case {
             batch,
             seqlen_q,
             heads_q,
             head_dim_v,
             dtype,
             views: [views.0, views.1],
-            unseen: [unseen.0, unseen.1],
+            unseen: [rows.0, rows.1],
+            special: rows.2,
             seed: u64::from(seed),
         },
     )
