@@ -17,6 +17,7 @@ pub mod origins;
 mod parser;
 mod print;
 pub mod target;
+pub mod unwritten;
 mod walk;
 
 pub use parser::{ParseError, parse};

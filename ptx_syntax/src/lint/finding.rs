@@ -75,6 +75,9 @@ pub enum Rule {
     /// A kernel with more than 48 KiB of static shared memory: ptxas refuses it. Dynamic shared
     /// memory may have more.
     StaticShared,
+    /// A register that nothing writes before, whatever way is taken, and whose content is used as
+    /// an address or a guard, is stored, or leaves the thread: it may be anything.
+    UnwrittenRegister,
 }
 
 impl fmt::Display for Rule {
@@ -91,6 +94,7 @@ impl fmt::Display for Rule {
             Rule::NewerInstruction => "newer-instruction",
             Rule::GuardedBarrier => "guarded-barrier",
             Rule::StaticShared => "static-shared",
+            Rule::UnwrittenRegister => "unwritten-register",
         })
     }
 }

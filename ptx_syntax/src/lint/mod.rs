@@ -9,6 +9,7 @@ mod link;
 mod shared;
 mod sync;
 mod target;
+mod unwritten;
 
 pub use finding::{Finding, Rule, Severity};
 pub use sync::SyncCounts;
@@ -55,6 +56,7 @@ pub fn lint_with(module: &Module, options: &LintOptions) -> Vec<Finding> {
     for function in &module.functions {
         if function.body.is_some() {
             function::check(function, options, &mut findings);
+            unwritten::check(function, &mut findings);
         }
     }
     findings.sort_by_key(|finding| finding.line);
