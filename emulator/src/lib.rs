@@ -53,6 +53,7 @@
 //! | global access outside an allocation, in a guard gap, or in freed memory | always, except an access that lands in another live allocation |
 //! | access not aligned to its size | always |
 //! | read of bytes that neither the host nor a kernel has written | always, byte by byte, in global, shared and local memory |
+//! | register that the thread never wrote, or what arithmetic made of one, as an address or a guard, stored, or passed to what is no arithmetic | always, on the path that the lane took; a part that is left open of what moves and logic put together: never |
 //! | result that depends on what `shfl.sync` gives a lane whose source takes no part | as a difference between seeds |
 //! | shared access outside the block's memory, or local access outside the thread's stack | always; an access that runs from one variable into the next: never |
 //! | aligned barrier or warp-wide instruction that lanes of a warp do not reach together | always, on the path that the lanes took |

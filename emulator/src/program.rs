@@ -1,9 +1,13 @@
 //! The lowered form of a kernel, which the executor runs.
 
 mod asynchrony;
+mod strength;
 pub(crate) mod tensor;
+mod watch;
 
 pub(crate) use asynchrony::*;
+pub(crate) use strength::Strength;
+pub(crate) use watch::*;
 
 use crate::exec::kernel::{Args, Kernel};
 use crate::exec::registers::{Constants, Extent, Slot};
@@ -57,57 +61,6 @@ pub(crate) struct Inst {
     pub(crate) weight: u32,
     /// Its role in synchronisation through memory.
     pub(crate) strength: Strength,
-}
-
-/// Memory-ordering strength of an access.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Strength {
-    /// A plain access.
-    #[default]
-    Weak,
-    /// A load through the cache that is not kept coherent (`ld.global.nc`).
-    NonCoherent,
-    /// Volatile, relaxed, or an atomic without an ordering of its own.
-    Relaxed,
-    Acquire,
-    Release,
-    AcquireRelease,
-}
-
-impl Strength {
-    /// The strength of an instruction, by its modifiers.
-    pub(crate) fn of(inst: &ptx_syntax::ast::Instruction) -> Self {
-        match inst.opcode.as_str() {
-            "ld" | "st" | "atom" | "red" => {}
-            _ => return Self::Weak,
-        }
-        let has = |words: &[&str]| words.iter().any(|word| inst.has(word));
-        if has(&["acq_rel", "sc"]) {
-            Self::AcquireRelease
-        } else if has(&["acquire"]) {
-            Self::Acquire
-        } else if has(&["release"]) {
-            Self::Release
-        } else if has(&["volatile", "relaxed", "mmio"]) || !matches!(&*inst.opcode, "ld" | "st") {
-            Self::Relaxed
-        } else if has(&["nc"]) {
-            Self::NonCoherent
-        } else {
-            Self::Weak
-        }
-    }
-
-    pub(crate) fn is_strong(self) -> bool {
-        !matches!(self, Self::Weak | Self::NonCoherent)
-    }
-
-    pub(crate) fn acquires(self) -> bool {
-        matches!(self, Self::Acquire | Self::AcquireRelease)
-    }
-
-    pub(crate) fn releases(self) -> bool {
-        matches!(self, Self::Release | Self::AcquireRelease)
-    }
 }
 
 /// What an operation does.
@@ -165,6 +118,8 @@ pub(crate) enum Op {
     Yield,
     /// An instruction that only hints, or orders what is in order here anyway.
     Nothing,
+    /// Before the instruction proper: which registers are written.
+    Watch(Box<Watch>),
 }
 
 impl Op {

@@ -14,6 +14,9 @@ pub enum FaultKind {
     Misaligned,
     /// A read of bytes that were never written.
     Uninitialized,
+    /// A register that was never written is used as an address or a guard, is stored, or is passed
+    /// on; or one whose content was computed from such a register.
+    UnwrittenRegister,
     /// A write to constant memory or to a kernel parameter.
     ReadOnly,
     /// An aligned barrier or warp-wide instruction that the lanes of a warp do not reach together.
@@ -57,6 +60,7 @@ impl FaultKind {
             Self::UseAfterFree => "use after free",
             Self::Misaligned => "misaligned access",
             Self::Uninitialized => "read of uninitialised memory",
+            Self::UnwrittenRegister => "use of an unwritten register",
             Self::ReadOnly => "write to read-only memory",
             Self::DivergentBarrier => "divergent barrier",
             Self::BarrierMisuse => "barrier misuse",

@@ -39,3 +39,4 @@ pub(crate) mod special;
 mod stack;
 mod tensor;
 pub(crate) mod warp;
+mod watch;

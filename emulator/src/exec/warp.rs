@@ -43,6 +43,8 @@ pub(crate) struct Warp {
     pub(crate) flight: Flight,
     /// Most warp instructions that it may run.
     pub(crate) budget: u64,
+    /// Whether an instruction has taken what an unwritten register holds.
+    pub(super) took_unwritten: bool,
 }
 
 /// Why a warp stopped running.
@@ -99,6 +101,7 @@ impl Warp {
         self.lane_instructions = 0;
         self.warp_instructions = 0;
         self.budget = block.launch.budget;
+        self.took_unwritten = false;
     }
 
     /// The lanes in which a predicate operand is true.
@@ -376,6 +379,7 @@ impl Warp {
                 ));
             }
             Op::Fence => self.fence(block),
+            Op::Watch(watch) => self.watch(block, watch, active)?,
             Op::Yield => return Ok(Flow::Yield),
             Op::Nothing | Op::Lanes(..) => {}
         }

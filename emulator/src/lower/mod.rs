@@ -32,11 +32,13 @@ mod special;
 mod tensor;
 mod video;
 mod warp;
+mod watch;
 
 use std::collections::HashMap;
 
 use ptx_syntax::ast::{Function, FunctionKind, Instruction, Module, Statement, Variable};
 use ptx_syntax::explain::Class;
+use ptx_syntax::unwritten::Doubtful;
 
 use crate::check::MOST_INSTRUCTIONS;
 use crate::error::LoadError;
@@ -165,6 +167,12 @@ struct FunctionLowering<'a, 'b> {
     guard: Option<Guard>,
     /// The registers that it names.
     named: std::cell::RefCell<Vec<Reg>>,
+    /// Its registers that may be read before they are written.
+    doubtful: Doubtful<'a>,
+    /// For each of them, the predicate of the lanes in which it is unwritten.
+    unwritten: Vec<Slot>,
+    /// Number of instructions so far.
+    instructions: u32,
 }
 
 impl<'a, 'b> FunctionLowering<'a, 'b> {
@@ -182,9 +190,13 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             line: function.line,
             guard: None,
             named: Default::default(),
+            doubtful: Doubtful::of(function),
+            unwritten: Vec::new(),
+            instructions: 0,
         };
         this.carry = this.fresh(Width::Pred).slot;
         let (params, results) = this.declare_signature()?;
+        this.begin_watch();
         this.statements(function.body.as_deref().unwrap_or_default())?;
         this.guard = None;
         this.leave();
@@ -352,6 +364,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
                 })
             }
         };
+        self.watch()?;
         let first = self.build.code.len();
         self.dispatch(inst)?;
         let named: Box<[Reg]> = self.named.take().into();

@@ -83,6 +83,19 @@ fn uninitialized_local_read() {
 }
 
 #[test]
+fn unwritten_registers() {
+    for name in [
+        "unwritten_register_is_stored",
+        "unwritten_accumulator",
+        "unwritten_guard",
+        "unwritten_address_in_a_function",
+        "unwritten_by_selp",
+    ] {
+        check(&one_warp(name), FaultKind::UnwrittenRegister);
+    }
+}
+
+#[test]
 fn shared_out_of_bounds() {
     check(&one_warp("shared_out_of_bounds"), FaultKind::OutOfBounds);
 }

@@ -37,6 +37,22 @@ fn loops_of_different_lengths_give_each_lane_its_own_result() {
 }
 
 #[test]
+fn registers_that_are_unwritten_where_it_does_not_matter() {
+    // On one thread, so that the second block finds the registers as the first left them.
+    let mut case = Case::new("pass", "unwritten_registers", 2, 32).zeros(64);
+    case.config.threads = Some(1);
+    check(&case, |i| {
+        let lane = i % 32;
+        let by_parity = if lane % 2 == 0 {
+            10 + lane + 200
+        } else {
+            100 + 100
+        };
+        by_parity + 3 + 1 + 2
+    });
+}
+
+#[test]
 fn lanes_of_a_warp_pass_a_lock_on() {
     check(
         &Case::new("pass", "lock_within_a_warp", 1, 64).zeros(64),

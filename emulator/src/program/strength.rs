@@ -1,0 +1,52 @@
+//! How strongly an access orders memory.
+
+/// Memory-ordering strength of an access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Strength {
+    /// A plain access.
+    #[default]
+    Weak,
+    /// A load through the cache that is not kept coherent (`ld.global.nc`).
+    NonCoherent,
+    /// Volatile, relaxed, or an atomic without an ordering of its own.
+    Relaxed,
+    Acquire,
+    Release,
+    AcquireRelease,
+}
+
+impl Strength {
+    /// The strength of an instruction, by its modifiers.
+    pub(crate) fn of(inst: &ptx_syntax::ast::Instruction) -> Self {
+        match inst.opcode.as_str() {
+            "ld" | "st" | "atom" | "red" => {}
+            _ => return Self::Weak,
+        }
+        let has = |words: &[&str]| words.iter().any(|word| inst.has(word));
+        if has(&["acq_rel", "sc"]) {
+            Self::AcquireRelease
+        } else if has(&["acquire"]) {
+            Self::Acquire
+        } else if has(&["release"]) {
+            Self::Release
+        } else if has(&["volatile", "relaxed", "mmio"]) || !matches!(&*inst.opcode, "ld" | "st") {
+            Self::Relaxed
+        } else if has(&["nc"]) {
+            Self::NonCoherent
+        } else {
+            Self::Weak
+        }
+    }
+
+    pub(crate) fn is_strong(self) -> bool {
+        !matches!(self, Self::Weak | Self::NonCoherent)
+    }
+
+    pub(crate) fn acquires(self) -> bool {
+        matches!(self, Self::Acquire | Self::AcquireRelease)
+    }
+
+    pub(crate) fn releases(self) -> bool {
+        matches!(self, Self::Release | Self::AcquireRelease)
+    }
+}
