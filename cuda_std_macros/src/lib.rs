@@ -27,9 +27,9 @@ use proc_macro::TokenStream;
 ///   (`.minnctapersm`). Requires `max_threads`.
 /// - `cluster = (x, y, z)`: the cluster's dimensions in blocks (`.reqnctapercluster`), sm_90 and
 ///   newer.
-/// - `dynamic_shared = N`: bytes of dynamic shared memory that a launch must give. It stands in the
-///   manifest alone: PTX cannot say it, so a launch with fewer bytes is not refused. What the kernel
-///   then reads or writes behind them is out of bounds, which the emulator reports.
+/// - `dynamic_shared = N`: the least dynamic shared memory of a launch, in bytes. It stands in the
+///   manifest alone, since PTX cannot say it: a launch with fewer bytes is refused where the module
+///   was loaded with its manifest (`Device::load_built`), and elsewhere it is not.
 /// - `arch = "sm_90a"`: the kernel uses instructions that older architectures lack. It is built for
 ///   this architecture only, whichever architectures a build asks for, so kernels for several
 ///   generations can be in one crate.

@@ -16,6 +16,8 @@ use warpsmith::{
 
 /// The kernel's PTX, built by `warpsmith build examples/kernels`.
 const PTX: &str = include_str!("../kernels/ptx/sm_90a/hopper_gemm.ptx");
+/// What the PTX does not say: that a launch needs so much dynamic shared memory.
+const MANIFEST: &str = include_str!("../kernels/ptx/manifest.json");
 
 /// Rows and columns of a tile of D, and elements of k in a stage, as the kernel has them.
 const TILE: usize = 128;
@@ -37,7 +39,7 @@ fn main() -> Result<()> {
     let d = Tensor::<f32>::empty(&stream, &[m, n])?;
 
     let (map_a, map_b) = (map(&device, &a_tensor)?, map(&device, &b_tensor)?);
-    let kernel = device.load_ptx(PTX)?.kernel("hopper_gemm")?;
+    let kernel = device.load_built(PTX, MANIFEST)?.kernel("hopper_gemm")?;
     let config = LaunchConfig {
         grid: [n.div_ceil(TILE) as u32, m.div_ceil(TILE) as u32, 1],
         ..LaunchConfig::linear(1, 384)

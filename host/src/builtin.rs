@@ -10,9 +10,10 @@ use crate::device::{Device, lock};
 use crate::early::begin_early;
 use crate::error::{Error, Result};
 use crate::loaded::Loaded;
+use crate::manifest::{FILE as MANIFEST_FILE, describe, mismatch};
 use crate::module::{Kernel, Module};
 use crate::once;
-use crate::signature::{ParamInfo, Signature, parse, signatures};
+use crate::signature::{Signature, parse, signatures};
 use flate2::read::ZlibDecoder;
 use ptx_syntax::manifest::{self, KernelEntry, Manifest, ModuleEntry};
 use std::collections::HashMap;
@@ -75,18 +76,11 @@ pub fn builtin_manifest() -> Result<&'static Manifest> {
         .map_err(|detail| mismatch(MANIFEST_FILE, detail))
 }
 
-const MANIFEST_FILE: &str = "manifest.json";
-
 fn read_manifest() -> Result<Manifest, Box<str>> {
     let Some(text) = file(MANIFEST_FILE)? else {
         return Err("this build embeds no kernels: there was no ptx/manifest.json".into());
     };
-    let manifest: Manifest = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    if manifest.format != manifest::FORMAT {
-        let (got, want) = (manifest.format, manifest::FORMAT);
-        return Err(format!("format is {got}, want {want}").into());
-    }
-    Ok(manifest)
+    crate::manifest::read(&text)
 }
 
 /// Text of the embedded file at `path`; `None` where there is none.
@@ -98,13 +92,6 @@ fn file(path: &str) -> Result<Option<String>, Box<str>> {
     match ZlibDecoder::new(*packed).read_to_string(&mut text) {
         Ok(_) => Ok(Some(text)),
         Err(error) => Err(format!("cannot be unpacked: {error}").into()),
-    }
-}
-
-fn mismatch(module: &str, detail: impl AsRef<str>) -> Error {
-    Error::ManifestMismatch {
-        module: module.into(),
-        detail: detail.as_ref().into(),
     }
 }
 
@@ -168,10 +155,8 @@ fn one_kernel(module: &'static ModuleEntry, entry: &KernelEntry) -> Result<(Stri
     let text = unpacked(module)?.alone(&entry.name);
     let mut found = signatures(&parse(&text)?)?;
     match (found.pop(), found.is_empty()) {
-        (Some(signature), true) if *signature.name == *entry.name => {
-            hold_kernel_against(entry, &signature).map_err(|detail| {
-                mismatch(&module.path, format!("kernel `{}`: {detail}", entry.name))
-            })?;
+        (Some(mut signature), true) if *signature.name == *entry.name => {
+            describe(&module.path, entry, &mut signature)?;
             Ok((text, signature))
         }
         _ => Err(mismatch(
@@ -290,28 +275,6 @@ fn alone(text: &str, entries: &[EntryLines], name: &str) -> String {
     }
     alone.push_str(&text[kept..]);
     alone
-}
-
-fn hold_kernel_against(kernel: &KernelEntry, signature: &Signature) -> Result<(), String> {
-    let want: Vec<ParamInfo> = kernel
-        .params
-        .iter()
-        .map(|param| ParamInfo {
-            size_bytes: param.size,
-            align_bytes: param.align,
-        })
-        .collect();
-    if want != *signature.params {
-        return Err(format!(
-            "parameters are {:?}, the manifest has {want:?}",
-            signature.params
-        ));
-    }
-    if signature.cluster != kernel.cluster {
-        let (got, want) = (signature.cluster, kernel.cluster);
-        return Err(format!("cluster is {got:?}, the manifest has {want:?}"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -148,6 +148,18 @@ pub enum Error {
         /// The largest allowed value.
         limit: u64,
     },
+    /// A launch gives less dynamic shared memory than the kernel states that it needs.
+    #[error(
+        "kernel `{kernel}`: {got_bytes} bytes of dynamic shared memory, and it needs {want_bytes}"
+    )]
+    TooLittleSharedMemory {
+        /// The kernel.
+        kernel: Box<str>,
+        /// Bytes of the launch.
+        got_bytes: u32,
+        /// Least bytes, by the kernel's `dynamic_shared`.
+        want_bytes: u32,
+    },
     /// The number of arguments of a launch is not that of the kernel's parameters.
     #[error("kernel `{kernel}` takes {want} arguments, got {got}")]
     ArgumentCount {

@@ -46,7 +46,7 @@
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
 //! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`] |
-//! | your own kernels | [`Device::load_ptx`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
+//! | your own kernels | [`Device::load_ptx`], [`Device::load_built`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
 //!
 //! # Features
@@ -67,6 +67,7 @@ mod float8;
 pub mod fuse;
 mod launch;
 mod loaded;
+mod manifest;
 mod module;
 mod once;
 mod ops;

@@ -201,6 +201,13 @@ impl Kernel {
         self.inner.limits.max_dynamic_shared_bytes
     }
 
+    /// Least dynamic shared memory of a launch, in bytes: what `#[kernel(dynamic_shared = N)]` states.
+    /// 0 for a kernel that states nothing, and for one whose module was loaded without its manifest
+    /// ([`Device::load_ptx`]), since PTX does not say it.
+    pub fn least_dynamic_shared_bytes(&self) -> u32 {
+        self.inner.signature.dynamic_shared_bytes
+    }
+
     /// Registers per thread; `None` on the emulator, which does not allocate registers.
     pub fn registers(&self) -> Option<u32> {
         Some(self.inner.limits.registers).filter(|&registers| registers > 0)
@@ -250,7 +257,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::ArgumentCount`], [`Error::ArgumentSize`], [`Error::EmptyLaunch`],
-    /// [`Error::LaunchLimit`], [`Error::InvalidValue`] for a block or cluster other than the one
+    /// [`Error::LaunchLimit`], [`Error::TooLittleSharedMemory`], [`Error::InvalidValue`] for a block or cluster other than the one
     /// the kernel requires (`.reqntid`, `.reqnctapercluster`), for a cluster of more than 16 blocks
     /// or a grid that it does not divide, [`Error::Unsupported`] for clusters on a device without
     /// them, [`Error::DeviceMismatch`], [`Error::Driver`]. A fault of the kernel is returned here
@@ -337,6 +344,14 @@ impl Kernel {
         if config.shared_bytes > most_shared {
             let got = config.shared_bytes.into();
             return Err(self.limit("dynamic shared memory in bytes", got, most_shared.into()));
+        }
+        let least_shared = self.least_dynamic_shared_bytes();
+        if config.shared_bytes < least_shared {
+            return Err(Error::TooLittleSharedMemory {
+                kernel: self.name().into(),
+                got_bytes: config.shared_bytes,
+                want_bytes: least_shared,
+            });
         }
         self.check_demands(config)
     }

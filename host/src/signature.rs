@@ -35,6 +35,8 @@ pub(crate) struct Signature {
     /// Static shared memory of the kernel and the functions it calls, in bytes.
     #[cfg_attr(not(feature = "emulator"), allow(dead_code))] // a driver counts for itself
     pub(crate) static_shared_bytes: u32,
+    /// Least dynamic shared memory of a launch, in bytes. PTX does not say it, a manifest does.
+    pub(crate) dynamic_shared_bytes: u32,
 }
 
 /// Parses PTX text.
@@ -95,5 +97,6 @@ fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
         max_threads: directives.maxntid.map(product),
         cluster: directives.reqnctapercluster,
         static_shared_bytes: u32::try_from(shared_bytes).unwrap_or(u32::MAX),
+        dynamic_shared_bytes: 0,
     })
 }

@@ -31,7 +31,7 @@ pub struct Kernel {
     pub min_blocks: Option<u32>,
     /// The cluster's dimensions in blocks.
     pub cluster: Option<[u32; 3]>,
-    /// Bytes of dynamic shared memory that a launch must give.
+    /// Least dynamic shared memory of a launch, in bytes.
     pub dynamic_shared_bytes: Option<u32>,
     /// The only architecture that it is built for; `None` for those that the build asks for.
     #[serde(default)]
