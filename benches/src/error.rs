@@ -125,6 +125,14 @@ pub enum BenchError {
         /// Those that there are.
         known: String,
     },
+    /// No kernel for the cases has a name that begins so.
+    #[error("--kernel {name}: {reason}")]
+    NoKernel {
+        /// What was asked for.
+        name: String,
+        /// Why there is none, and what there is.
+        reason: String,
+    },
     /// A name of result files that is none, or names a folder too.
     #[error("'{name}' is no name of result files: want one without / or \\ in it, such as gemm")]
     FileName {

@@ -8,6 +8,7 @@ mod peers;
 mod product;
 mod triton;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -149,13 +150,51 @@ impl GemmOptions {
     }
 }
 
+/// Checks that the name of a GEMM of ours begins with `beginning`, before operands are drawn. What
+/// follows the name of the kernel says how it is launched; only a case knows that.
+///
+/// # Errors
+/// [`BenchError::NoKernel`] with the families that there are, errors of the manifest.
+fn check_kernel(beginning: &str) -> Result<()> {
+    const FAMILY_WORDS: usize = 2;
+    let modules = &warpsmith::builtin_manifest()?.modules;
+    let kernels = modules.iter().flat_map(|module| &module.kernels);
+    // The kernels that add up parts are launched by others.
+    let names = kernels
+        .map(|kernel| kernel.name.as_str())
+        .filter(|name| name.starts_with("gemm_") && !name.starts_with("gemm_finish"));
+    let names: Vec<&str> = names.collect();
+    let fits = |name: &&str| name.starts_with(beginning) || beginning.starts_with(*name);
+    if names.iter().any(fits) {
+        return Ok(());
+    }
+    let family = |name: &&str| {
+        let words: Vec<&str> = name.split('_').take(FAMILY_WORDS).collect();
+        words.join("_")
+    };
+    let families: BTreeSet<String> = names.iter().map(family).collect();
+    let families: Vec<String> = families.into_iter().collect();
+    Err(BenchError::NoKernel {
+        name: beginning.to_owned(),
+        reason: format!(
+            "none of our kernels begins so, want the beginning of a name: {}; --all-candidates \
+             lists those of a case",
+            families.join(", ")
+        ),
+    })
+}
+
 /// Measures every case and writes a table to `output` row by row. If a folder is given, the files
 /// are written after each row, so that an interrupted run keeps what it has measured. Cases that
 /// ours does not compute are listed and left out.
 ///
 /// # Errors
 /// The first error of the device, the peer or a file. It is not an error if there is no peer.
+/// [`BenchError::NoKernel`] if the kernel that the options name is for none of the cases.
 pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Result<Report> {
+    if let Some(kernel) = &options.kernel {
+        check_kernel(kernel)?;
+    }
     let cases = options.cases(device)?;
     let files = Files::prepare(options.out.as_deref(), &options.name)?;
     let stream = device.default_stream();
@@ -192,7 +231,14 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
         session.announce(&name);
         session.take(case.set, &name, bench.row(case))?;
     }
-    session.finish()
+    let report = session.finish()?;
+    match (&options.kernel, report.skipped.first()) {
+        (Some(kernel), Some(first)) if report.rows.is_empty() => Err(BenchError::NoKernel {
+            name: kernel.clone(),
+            reason: format!("it computes no case: {}", first.reason),
+        }),
+        _ => Ok(report),
+    }
 }
 
 /// The target of the geometric mean of a set.

@@ -214,6 +214,7 @@ fn by_fault(error: BenchError) -> anyhow::Error {
         BenchError::Device(error) => error.into(),
         BenchError::NoCase { .. }
         | BenchError::NoSet { .. }
+        | BenchError::NoKernel { .. }
         | BenchError::FileName { .. }
         | BenchError::TooLargeForEmulator { .. } => UsageError(error.to_string()).into(),
         error => error.into(),

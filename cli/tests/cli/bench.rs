@@ -142,17 +142,26 @@ fn norms_are_measured_without_other_rows() {
 }
 
 #[test]
-fn a_kernel_that_there_is_not_is_named_with_those_that_are() {
-    let args = SMALL
-        .into_iter()
-        .chain(["--shape", "8x8x8", "--kernel", "nonsense"]);
-    let ran = warpsmith(args);
-    let (code, table) = (ran.code, ran.stdout);
-    assert!(
-        code == 1 && table.contains("not computed: ") && table.contains("`nonsense`"),
-        "{code} {table}"
+fn a_kernel_that_there_is_not_is_wrong_usage_and_those_that_are_are_named() {
+    let kernel = |name: &'static str| {
+        let args = SMALL
+            .into_iter()
+            .chain(["--shape", "8x8x8", "--kernel", name]);
+        warpsmith(args)
+    };
+    kernel("nonsense").failed(
+        2,
+        &["--kernel nonsense", "gemm_simt", "gemm_sm90", "gemm_mma"],
     );
-    assert_eq!(ran.stderr, "error: no case was computed\n");
+    // It adds up the parts of others.
+    kernel("gemm_finish").failed(2, &["--kernel gemm_finish", "gemm_simt"]);
+    // One for another type: what is there for this case is listed.
+    let ran = kernel("gemm_sm90_f16");
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stdout.contains("not computed: "), "{}", ran.stdout);
+    for word in ["--kernel gemm_sm90_f16: it computes no case", "supported: "] {
+        assert!(ran.stderr.contains(word), "{}", ran.stderr);
+    }
 }
 
 #[test]
