@@ -74,9 +74,9 @@ fn small_inputs_take_one_block_and_large_ones_many() {
     assert_eq!(plan(1, 0, 1, true), (Form::General, 1));
     assert_eq!(plan(1, 1 << 18, 1, true), (Form::Long, 16));
     assert_eq!(plan(1, (1 << 18) + 4, 1, true), (Form::Long, 65));
-    assert_eq!(plan(1, 1 << 28, 1, true), (Form::Long, 4096));
-    assert_eq!(plan(1, 1 << 30, 1, true), (Form::Long, 16_384)); // in sections: parts of 256 KiB
-    assert_eq!(plan(16, 1 << 24, 1, true), (Form::Long, 4096));
+    assert_eq!(plan(1, 1 << 28, 1, true), (Form::Long, 8192));
+    assert_eq!(plan(1, 1 << 30, 1, true), (Form::Long, 32_768)); // in sections: parts of 128 KiB
+    assert_eq!(plan(16, 1 << 24, 1, true), (Form::Long, 8192));
     assert_eq!(plan(16_384, 16_384, 1, true), (Form::Long, 16_384));
     assert_eq!(plan(16_384, 32_768, 1, true), (Form::Long, 16_384));
     assert_eq!(plan(16_385, 32_768, 1, true), (Form::Long, 16_385));
