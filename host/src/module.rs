@@ -257,11 +257,12 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::ArgumentCount`], [`Error::ArgumentSize`], [`Error::EmptyLaunch`],
-    /// [`Error::LaunchLimit`], [`Error::TooLittleSharedMemory`], [`Error::InvalidValue`] for a block or cluster other than the one
-    /// the kernel requires (`.reqntid`, `.reqnctapercluster`), for a cluster of more than 16 blocks
-    /// or a grid that it does not divide, [`Error::Unsupported`] for clusters on a device without
-    /// them, [`Error::DeviceMismatch`], [`Error::Driver`]. A fault of the kernel is returned here
-    /// as `Error::Emulator` on the emulator; on a GPU a later call that waits reports it.
+    /// [`Error::LaunchLimit`], [`Error::TooLittleSharedMemory`], [`Error::InvalidValue`] for a block
+    /// or cluster other than the one the kernel requires (`.reqntid`, `.reqnctapercluster`), for a
+    /// cluster of more than 16 blocks or a grid that it does not divide, [`Error::Unsupported`] for
+    /// clusters on a device without them, [`Error::DeviceMismatch`], [`Error::Driver`]. A fault of
+    /// the kernel is returned here as `Error::Emulator` on the emulator; on a GPU a later call that
+    /// waits reports it.
     ///
     /// # Safety
     /// Each argument is what the kernel expects of that parameter. Pointers refer to device memory

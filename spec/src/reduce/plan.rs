@@ -88,9 +88,9 @@ const LONG_ROWS: u64 = 2048;
 /// Fewest parts of all long rows together, if a part has at least one batch.
 const LONG_PARTS: u64 = 4096;
 
-/// Most vectors of a part of a long row (128 KiB). Where blocks that run together read what lies close
-/// together, an H100 takes less time: 0.5 % with 256 KiB instead of 1 MiB, 2 to 3 % with one batch
-/// (32 KiB). An H200 takes least with 96 to 160 KiB, and 5 to 10 % more with 64 and 32.
+/// Most vectors of a part of a long row (128 KiB). Where blocks that run together read what lies
+/// close together, an H100 takes less time: 0.5 % with 256 KiB instead of 1 MiB, 2 to 3 % with one
+/// batch (32 KiB). An H200 takes least with 96 to 160 KiB, up to 5 % more with 64 and 10 with 32.
 const PART_VECTORS: u64 = 8192;
 
 /// Most parts of all long rows together, for the memory and the tickets that they take; beyond
