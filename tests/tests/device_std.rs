@@ -302,7 +302,7 @@ fn larger_halves_have_the_hosts_bits() {
     let len = x.len() as u32;
     for device in devices() {
         let x_device = buffer(&device, &x);
-        let mut y = buffer(&device, &vec![0_u32; 2 * x.len()]);
+        let mut y = buffer(&device, &vec![0_u32; 3 * x.len()]);
         let kernel = kernel(&device, ptx!("floats"), "larger_answers");
         launch(
             &kernel,
@@ -311,8 +311,12 @@ fn larger_halves_have_the_hosts_bits() {
         )
         .expect("it runs");
         let others = x.iter().rev();
-        for ((&a, &b), got) in x.iter().zip(others).zip(values(&y).chunks(2)) {
-            let want = [math::max_f16x2(a, b), math::max_bf16x2(a, b)];
+        for ((&a, &b), got) in x.iter().zip(others).zip(values(&y).chunks(3)) {
+            let want = [
+                math::max_f16x2(a, b),
+                math::max_bf16x2(a, b),
+                math::max_nan_bf16x2(a, b),
+            ];
             assert_eq!(got, want, "of {a:#x} and {b:#x} on {}", device.name());
         }
     }

@@ -194,8 +194,8 @@ signs! {
 }
 
 macro_rules! pairs {
-    ($($name:ident = $instruction:literal, $doc:literal, $value:path;)*) => {$(
-        #[doc = concat!("`", $instruction, "`: ", $doc, " of NaN and a number, the number. +0 is more than -0. *Since*: PTX 7.0, sm_80.")]
+    ($($name:ident = $instruction:literal, $doc:literal, $larger:path, $value:path;)*) => {$(
+        #[doc = concat!("`", $instruction, "`: ", $doc, ". +0 is more than -0. *Since*: PTX 7.0, sm_80.")]
         #[inline(always)]
         pub fn $name(a: u32, b: u32) -> u32 {
             #[cfg(target_arch = "nvptx64")]
@@ -210,21 +210,24 @@ macro_rules! pairs {
             }
             #[cfg(not(target_arch = "nvptx64"))]
             {
-                let half = |a: u32, b: u32| u32::from(larger_half(a as u16, b as u16, $value));
+                let half = |a: u32, b: u32| u32::from($larger(a as u16, b as u16, $value));
                 half(a >> 16, b >> 16) << 16 | half(a, b)
             }
         }
     )*};
 }
 
-/// The larger of two 16-bit floats, of which `value` gives the values.
+/// The NaN of operations on 16 bits.
+#[cfg(not(target_arch = "nvptx64"))]
+const HALF_NAN: u16 = 0x7fff;
+
+/// The larger of two 16-bit floats, of which `value` gives the values; of NaN and a number, the
+/// number.
 #[cfg(not(target_arch = "nvptx64"))]
 fn larger_half(a: u16, b: u16, value: fn(u16) -> f32) -> u16 {
-    /// The NaN of operations on 16 bits.
-    const NAN: u16 = 0x7fff;
     let [x, y] = [a, b].map(value);
     match (x.is_nan(), y.is_nan()) {
-        (true, true) => NAN,
+        (true, true) => HALF_NAN,
         (true, false) => b,
         (false, true) => a,
         _ if x > y || (x == y && y.is_sign_negative()) => a,
@@ -232,7 +235,20 @@ fn larger_half(a: u16, b: u16, value: fn(u16) -> f32) -> u16 {
     }
 }
 
+/// The same, but NaN if one of them is.
+#[cfg(not(target_arch = "nvptx64"))]
+fn larger_half_or_nan(a: u16, b: u16, value: fn(u16) -> f32) -> u16 {
+    match [a, b].map(value).iter().any(|x| x.is_nan()) {
+        true => HALF_NAN,
+        false => larger_half(a, b, value),
+    }
+}
+
 pairs! {
-    max_f16x2 = "max.f16x2", "the larger of each two f16 of a packed pair;", crate::convert::f16_to_f32;
-    max_bf16x2 = "max.bf16x2", "the larger of each two bf16 of a packed pair;", crate::convert::bf16_to_f32;
+    max_f16x2 = "max.f16x2", "the larger of each two f16 of a packed pair; of NaN and a number, the number",
+        larger_half, crate::convert::f16_to_f32;
+    max_bf16x2 = "max.bf16x2", "the larger of each two bf16 of a packed pair; of NaN and a number, the number",
+        larger_half, crate::convert::bf16_to_f32;
+    max_nan_bf16x2 = "max.NaN.bf16x2", "the larger of each two bf16 of a packed pair; NaN if one of them is",
+        larger_half_or_nan, crate::convert::bf16_to_f32;
 }

@@ -50,8 +50,8 @@ pub use exp::{exp, exp2, log, log2, log10, tanh};
 pub use gradient::{gelu_grad, gelu_tanh_grad, relu_grad, sigmoid_grad, silu_grad, tanh_grad};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, expm1, log1p, sinh};
 pub use ieee::{
-    abs, ceil, floor, fma, max_bf16x2, max_f16x2, maximum, maximum_sm80, minimum, minimum_sm80,
-    mul_rn, neg, rint, sqrt, trunc,
+    abs, ceil, floor, fma, max_bf16x2, max_f16x2, max_nan_bf16x2, maximum, maximum_sm80, minimum,
+    minimum_sm80, mul_rn, neg, rint, sqrt, trunc,
 };
 pub use inverse::{acos, asin, atan, atan2};
 pub use logistic::{gelu_tanh, sigmoid, silu};

@@ -7,6 +7,7 @@ use spec::reduce::{ReduceParams, THREADS};
 use super::arg::Arg;
 use super::body::{Arrays, reduce};
 use super::count::Count;
+use super::extreme::{Extreme, Pairs};
 use super::fold::{Fold, Value};
 use super::load::Wide;
 use super::lse::Lse;
@@ -126,4 +127,9 @@ formed! {
         columns::columns::<Value<f32>, f32, 4>, columns_words(4);
     reduce_value_bf16_columns: Value<f32>, bf16 => f32, 3 blocks,
         columns::columns::<Value<f32>, bf16, 8>, columns_words(8);
+
+    reduce_extreme_bf16_long: Extreme, bf16 => f32, 4 blocks for "sm_80",
+        long::rows::<Extreme, Pairs, 8, 32>, long::words(1);
+    reduce_extreme_bf16_columns: Extreme, bf16 => f32, 3 blocks for "sm_80",
+        columns::columns::<Extreme, Pairs, 8>, columns_words(8);
 }

@@ -32,6 +32,16 @@ impl Indices {
     }
 }
 
+/// Which operations a fold is asked for: [`by_operation`].
+pub(super) enum Kinds {
+    /// One, or those that need no code of their own.
+    One,
+    /// Extremes; `params.map` says which.
+    Extremes,
+    /// All of `params.kind` and `params.map`.
+    All,
+}
+
 /// An operation, or several that differ only in what is done before and after.
 pub(super) trait Fold {
     /// The number type of the arithmetic.
@@ -50,8 +60,8 @@ pub(super) trait Fold {
     const IS_SHORT: bool = false;
     /// Whether lanes that belong to one result may be accumulated as one.
     const IS_JOINED: bool = false;
-    /// Whether `params.kind` and `params.map` say which operation it is: [`by_operation`].
-    const HAS_KINDS: bool = false;
+    /// Operations that have code of their own.
+    const KINDS: Kinds = Kinds::One;
     /// Whether there are operations with two tensors.
     const IS_PAIR: bool = false;
     /// Whether neighbouring results are stored in one access: they are quick to compute, and
@@ -110,6 +120,16 @@ pub(super) trait Fold {
 
     /// The accumulator of a local with `count` elements of lane `v`.
     fn close(local: Self::Local, count: u32, indices: &Indices, v: usize) -> Self::Acc;
+
+    /// The accumulators of a vector's lanes, each of which has `count` elements of a result.
+    #[inline(always)]
+    fn close_columns<const V: usize>(
+        locals: [Self::Local; V],
+        count: u32,
+        indices: &Indices,
+    ) -> [Self::Acc; V] {
+        locals.map(|local| Self::close(local, count, indices, 0))
+    }
 
     /// The accumulator of a local with `count` elements of all `V` lanes, which took in the lanes of
     /// each vector in turn.
@@ -174,6 +194,7 @@ pub(super) trait Fold {
 /// expression does. (A macro, as closures that are called more than once are not inlined.)
 macro_rules! by_operation {
     ($fold:ty, |$params:ident| $run:expr) => {{
+        use super::fold::Kinds;
         use spec::reduce::{self as known, ReduceParams};
         macro_rules! of {
             ($kind:ident, $map:ident) => {{
@@ -185,8 +206,11 @@ macro_rules! by_operation {
                 $run
             }};
         }
-        match (<$fold>::HAS_KINDS, $params.kind, $params.map) {
-            (false, ..) => $run,
+        match (<$fold>::KINDS, $params.kind, $params.map) {
+            (Kinds::One, ..) => $run,
+            (Kinds::Extremes, _, known::MAP_NEGATE) => of!(KIND_LARGEST, MAP_NEGATE),
+            (Kinds::Extremes, _, known::MAP_ABS) => of!(KIND_LARGEST, MAP_ABS),
+            (Kinds::Extremes, ..) => of!(KIND_LARGEST, MAP_NONE),
             (_, known::KIND_PRODUCT, _) => of!(KIND_PRODUCT, MAP_NONE),
             (_, known::KIND_LARGEST, known::MAP_NEGATE) => of!(KIND_LARGEST, MAP_NEGATE),
             (_, known::KIND_LARGEST, known::MAP_ABS) => of!(KIND_LARGEST, MAP_ABS),
@@ -204,7 +228,7 @@ pub(super) use by_operation;
 /// # Safety
 /// All lanes of the warp are here.
 #[inline(always)]
-unsafe fn butterfly<A: Words>(mut acc: A, lanes: u32, op: impl Fn(A, A) -> A) -> A {
+pub(super) unsafe fn butterfly<A: Words>(mut acc: A, lanes: u32, op: impl Fn(A, A) -> A) -> A {
     let mut apart = lanes / 2;
     while apart > 0 {
         // SAFETY: passed on to the caller.
@@ -344,13 +368,13 @@ impl<N: Number + Rounded> Fold for Value<N> {
     const WORDS: usize = size_of::<N>() / 4;
     const IS_SHORT: bool = true;
     const IS_JOINED: bool = true;
-    const HAS_KINDS: bool = true;
+    const KINDS: Kinds = Kinds::All;
     const IS_PAIR: bool = true;
     const IS_WRITTEN_AT_ONCE: bool = true;
 
     #[inline(always)]
     fn start(params: &ReduceParams) -> [N; 2] {
-        [neutral(params.kind), N::ZERO]
+        [neutral(params.kind), N::NOTHING]
     }
     #[inline(always)]
     fn empty(params: &ReduceParams) -> N {
@@ -409,7 +433,7 @@ impl<N: Number + Rounded> Fold for Value<N> {
     }
     #[inline(always)]
     fn close([value, lost]: [N; 2], _: u32, _: &Indices, _: usize) -> N {
-        // An infinite sum has lost NaN, which is left out; operations other than sums have lost 0.
+        // An infinite sum has lost NaN, which is left out; operations other than sums have lost nothing.
         if value.is_finite() {
             value.plus(lost)
         } else {

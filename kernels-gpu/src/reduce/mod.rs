@@ -9,6 +9,7 @@
 //! | `number` | f32, f64 and i64 as the folds need them |
 //! | `fold` | what is computed: how a thread accumulates elements, how results merge |
 //! | `moments`, `arg`, `lse` | the longer folds |
+//! | `extreme` | extremes of bf16, two elements at a time |
 //! | `place` | where the elements of an item are |
 //! | `body` | the general kernel: items, threads, chunks |
 //! | `own` | stores of results that one thread or warp has alone |
@@ -38,6 +39,7 @@ mod cluster;
 mod columns;
 mod count;
 pub mod entries;
+mod extreme;
 mod fold;
 pub(crate) mod load;
 mod long;

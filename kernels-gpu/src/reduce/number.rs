@@ -9,6 +9,8 @@ pub(crate) trait Number: Words {
     const ZERO: Self;
     /// 1.
     const ONE: Self;
+    /// A zero that changes no number that it is added to, which +0 does to -0.
+    const NOTHING: Self;
     /// The least value: it is above nothing.
     const LEAST: Self;
 
@@ -77,6 +79,7 @@ macro_rules! reals {
         impl Number for $ty {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+            const NOTHING: Self = -0.0;
             const LEAST: Self = Self::NEG_INFINITY;
 
             #[inline(always)]
@@ -184,6 +187,7 @@ reals! {
 impl Number for i64 {
     const ZERO: Self = 0;
     const ONE: Self = 1;
+    const NOTHING: Self = 0;
     const LEAST: Self = Self::MIN;
 
     #[inline(always)]

@@ -46,7 +46,7 @@ impl<A: Words, const V: usize> Own<A, V> {
         let inner = vector * V as u64;
         let indices = place.indices(params, V);
         Self {
-            accs: locals.map(|local| F::close(local, place.count, &indices, 0)),
+            accs: F::close_columns(locals, place.count, &indices),
             at: item.outer * extent + inner,
             count: extent.saturating_sub(inner).min(V as u64) as u32,
         }

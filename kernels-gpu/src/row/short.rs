@@ -147,8 +147,8 @@ impl Short {
         self.place(self.lane / self.lanes) + self.number(j) * VECTOR_BYTES
     }
 
-    /// Initialises the warp's barriers, and zeros its stages: vectors that rows do not have, and
-    /// rows that there are not, stay 0.
+    /// Initialises the warp's barriers. Zeros its stages where they would not be filled otherwise:
+    /// vectors that rows do not have, and rows that there are not, are 0, or of an earlier turn.
     ///
     /// # Safety
     /// All threads call it, once, before anything else.
@@ -164,7 +164,12 @@ impl Short {
                 }
             }
             fence_mbarrier_init_release_cluster();
-            let parts = self.stages * self.inputs * ShortLayout::PART_BYTES;
+            // All turns but the last have all rows.
+            let is_filled = self.vectors == R * self.lanes && self.turns > self.stages;
+            let parts = match is_filled {
+                true => 0,
+                false => self.stages * self.inputs * ShortLayout::PART_BYTES,
+            };
             let mut at = self.lane * VECTOR_BYTES;
             while at < parts {
                 mem::st_shared_v4_u32(self.parts.add_bytes(at), [0; 4]);

@@ -220,16 +220,20 @@ pub enum Family {
     Lse,
     /// Means and squared deviations from them (Welford; merged as by Chan et al.).
     Moments,
+    /// Extremes of bf16, two elements at a time. Plans are those of [`Family::Value`]: see
+    /// [`ReduceEntry::in_pairs`].
+    Extreme,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Value,
         Self::Arg,
         Self::Count,
         Self::Lse,
         Self::Moments,
+        Self::Extreme,
     ];
 
     /// Name in entry names.
@@ -240,6 +244,7 @@ impl Family {
             Self::Count => "count",
             Self::Lse => "lse",
             Self::Moments => "moments",
+            Self::Extreme => "extreme",
         }
     }
 }
@@ -316,7 +321,8 @@ impl ReduceEntry {
         }
         let reads = match family {
             Family::Count => Reads::Bits(8 * dtype.size_bytes() as u32),
-            Family::Arg => Reads::Of(dtype),
+            Family::Extreme if wide || !matches!(dtype, DType::Bf16) => return None,
+            Family::Arg | Family::Extreme => Reads::Of(dtype),
             _ if matches!(dtype, DType::F64) => Reads::Of(dtype),
             _ if wide => Reads::Wide,
             Family::Lse | Family::Moments if is_integer => return None,
@@ -362,7 +368,8 @@ impl ReduceEntry {
     pub const fn with(self, form: Form) -> Option<Self> {
         let is_common = matches!(self.reads, Reads::Of(DType::F32 | DType::Bf16));
         let is_there = match (form, self.family) {
-            (Form::General, _) => true,
+            (Form::General, _) => !matches!(self.family, Family::Extreme),
+            (Form::Long | Form::Columns, Family::Extreme) => true,
             (_, Family::Value) | (Form::Long, Family::Moments) => is_common,
             (Form::Long, Family::Arg) => matches!(self.reads, Reads::Of(DType::F32)),
             _ => false,
@@ -401,6 +408,21 @@ impl ReduceEntry {
         }
     }
 
+    /// The same entry, or the one that takes elements two at a time: for extremes, on a device of
+    /// compute capability `arch`, where it exists in the form. Results have the same bits.
+    pub const fn in_pairs(self, op: ReduceOp, arch: (u32, u32)) -> Self {
+        let is_extreme = matches!(op, ReduceOp::Max | ReduceOp::Min | ReduceOp::NormInf);
+        let pairs = Self {
+            family: Family::Extreme,
+            ..self
+        };
+        let is_bf16 = matches!(self.reads, Reads::Of(DType::Bf16));
+        match pairs.with(self.form) {
+            Some(pairs) if is_extreme && is_bf16 && arch.0 >= 8 => pairs,
+            _ => self,
+        }
+    }
+
     /// 32-bit words of a partial result.
     pub const fn partial_words(self) -> usize {
         let value = match self.out() {
@@ -408,7 +430,7 @@ impl ReduceEntry {
             _ => 2,
         };
         match self.family {
-            Family::Value | Family::Count => value,
+            Family::Value | Family::Count | Family::Extreme => value,
             Family::Lse => 2 * value,
             Family::Moments => 3 * value,
             Family::Arg => match self.reads {

@@ -88,19 +88,21 @@ pub unsafe fn convert_answers(x: *const f32, y: *mut u32, len: u32) {
     }
 }
 
-/// `y[2 * i ..]`: the larger f16 of the pairs `x[i]` and `x[len - 1 - i]`, then the larger bf16.
+/// `y[3 * i ..]`: the larger f16 of the pairs `x[i]` and `x[len - 1 - i]`, the larger bf16, and the
+/// larger bf16 or NaN.
 ///
 /// # Safety
-/// `x` holds `len` elements and `y` twice as many.
+/// `x` holds `len` elements and `y` three times as many.
 #[kernel]
 pub unsafe fn larger_answers(x: *const u32, y: *mut u32, len: u32) {
     for i in thread::grid_stride(u64::from(len)) {
         // SAFETY: i < len.
         unsafe {
             let [a, b] = [i, u64::from(len) - 1 - i].map(|i| x.add(i as usize).read());
-            let y = y.add(2 * i as usize);
+            let y = y.add(3 * i as usize);
             y.write(math::max_f16x2(a, b));
             y.add(1).write(math::max_bf16x2(a, b));
+            y.add(2).write(math::max_nan_bf16x2(a, b));
         }
     }
 }

@@ -3,14 +3,15 @@
 
 use half::bf16;
 use ndarray::ArrayD;
-use spec::reduce::{Form, ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS};
+use spec::reduce::{Form, ReduceView};
 use warpsmith::emulator::EmulatorConfig;
-use warpsmith::{Device, LaunchConfig, Reduce, ReduceOp, Reducible, Stream, Tensor};
+use warpsmith::{Device, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::profiled;
 use warpsmith_tests::values::Values;
 
+use crate::portable::portable;
 use crate::{Case, check};
 
 /// The operations of the entries.
@@ -68,7 +69,6 @@ fn within_bounds<T: TestElement>(device: &Device, vectors: usize) {
     }
 }
 
-/// What devices without clusters do: the same parts, merged by the block that is last.
 #[test]
 fn bits_are_the_same_in_a_cluster_and_through_tickets() {
     for device in warpsmith::testing::devices() {
@@ -116,8 +116,16 @@ where
             let x = laid_out::<T>(device, xs);
             let sum = Reduce::new(op, &x).run(&stream).expect("a reduction");
             let got = sum.item().expect("one").bits();
-            let want = through_tickets(op, &x, &stream);
-            assert_eq!(got, want, "{op:?} of {vectors} vectors of {}", T::DTYPE);
+            let view = ReduceView::contiguous(1, x.len() as u64, 1);
+            // What devices without clusters do: the same parts, merged by the block that is last.
+            let (form, want) = portable(op, &x, view, &stream);
+            assert_eq!(form, Form::Long);
+            assert_eq!(
+                vec![got],
+                want,
+                "{op:?} of {vectors} vectors of {}",
+                T::DTYPE
+            );
         }
     }
 }
@@ -125,29 +133,6 @@ where
 fn laid_out<T: TestElement>(device: &Device, xs: ArrayD<f64>) -> Tensor<T> {
     let x = Operand::<T>::lay_out(device, xs, View::Contiguous);
     x.expect("an operand").tensor
-}
-
-/// Bits of the result, from a direct launch of the entry that any device has.
-fn through_tickets<T>(op: ReduceOp, x: &Tensor<T>, stream: &Stream) -> u64
-where
-    T: Reducible<Value: TestElement> + TestElement,
-{
-    let entry = ReduceEntry::of(op.family(), T::DTYPE, false).expect("an entry");
-    let view = ReduceView::contiguous(1, x.shape()[0] as u64, 1);
-    let plan = ReducePlan::of(entry, &view, true);
-    assert_eq!(plan.form, Form::Long);
-    let params = ReduceParams::new(op, view, &plan, T::DTYPE);
-    let partials = Tensor::<f32>::zeros(stream, &[plan.partials() as usize]).expect("a tensor");
-    let ticket = Tensor::<i32>::zeros(stream, &[1]).expect("a tensor");
-    let out = Tensor::<T::Value>::zeros(stream, &[1]).expect("a tensor");
-    let name = entry.for_plan(&plan).to_string();
-    let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
-    let config = LaunchConfig::linear(plan.blocks, THREADS);
-    // SAFETY: x has the view's elements; there is a partial result for each part, of a word each, a
-    // ticket of 0, and one output.
-    unsafe { kernel.launch(stream, config, (x, &partials, &ticket, &out, params)) }
-        .expect("a launch");
-    out.item().expect("one").bits()
 }
 
 #[test]

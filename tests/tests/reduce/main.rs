@@ -3,9 +3,11 @@
 mod accuracy;
 mod cluster;
 mod counters;
+mod extremes;
 mod large;
 mod masks;
 mod pairs;
+mod portable;
 mod rounded;
 mod sections;
 

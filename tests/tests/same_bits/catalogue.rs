@@ -169,9 +169,13 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
         Reads::Bits(_) => DType::F64,
         Reads::Wide => [DType::F32, DType::F16, DType::Bf16, DType::I32][rng.random_range(0..4)],
     };
+    let in_pairs = |op: ReduceOp| {
+        let entry = ReduceEntry::of(op.family(), dtype, false)?.with(entry.form)?;
+        Some(entry.in_pairs(op, (8, 0)))
+    };
     let ops: Vec<ReduceOp> = ReduceOp::ALL
         .into_iter()
-        .filter(|op| op.family() == entry.family)
+        .filter(|&op| op.family() == entry.family || in_pairs(op) == Some(entry))
         .filter(|op| op.is_of_integers() || entry.out() != DType::I64 || op.is_index())
         .collect();
     let op = ops[rng.random_range(0..ops.len())];
@@ -192,10 +196,9 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
             1,
         ),
         Form::Long => {
-            let most = if entry.family == reduce::Family::Value {
-                9000
-            } else {
-                1024
+            let most = match entry.family {
+                reduce::Family::Value | reduce::Family::Extreme => 9000,
+                _ => 1024,
             };
             (1, 8 * rng.random_range(1..=most), 1)
         }

@@ -161,7 +161,9 @@ impl<T: Countable> Reduce<'_, T> {
             means.use_on(stream)?;
             params.means = means.device_ptr().as_raw();
         }
-        let in_cluster = entry.in_cluster(&plan, stream.device().arch());
+        let arch = stream.device().arch();
+        let in_cluster = entry.in_cluster(&plan, arch);
+        let for_plan = entry.for_plan(&plan).in_pairs(self.op, arch);
         let workspace = match plan.is_cut() && in_cluster.is_none() {
             true => {
                 let bytes = 4 * entry.partial_words() as u64;
@@ -169,7 +171,7 @@ impl<T: Countable> Reduce<'_, T> {
             }
             false => Workspace::NONE,
         };
-        let kernel = kernels::kernel(stream, in_cluster.unwrap_or(entry.for_plan(&plan)))?;
+        let kernel = kernels::kernel(stream, in_cluster.unwrap_or(for_plan))?;
         let mut config = LaunchConfig::linear(plan.blocks, THREADS);
         if in_cluster.is_some() {
             config = config.cluster([plan.blocks, 1, 1]);
