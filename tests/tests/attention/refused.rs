@@ -57,6 +57,12 @@ fn options_without_a_meaning() {
             "[3]",
             "[4]"
         );
+        refused!(
+            attention().max_seqlens(5, 7).run(stream),
+            Unsupported,
+            "max_seqlens of (5, 7)",
+            "cu_seqlens_q"
+        );
         let run = attention().with_kernel("flash_fwd_of_tomorrow").run(stream);
         refused!(
             run,

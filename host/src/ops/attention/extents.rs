@@ -185,6 +185,13 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     fn longest(&self, positions_q: usize, positions_k: usize) -> Result<(usize, usize)> {
         let (said_q, said_k) = self.max_seqlens.unwrap_or((usize::MAX, usize::MAX));
         let (bounds_q, bounds_k) = (self.cu_seqlens_q, self.cu_seqlens_k);
+        if self.max_seqlens.is_some() && bounds_q.is_none() && bounds_k.is_none() {
+            return Err(Error::Unsupported {
+                what: format!("max_seqlens of ({said_q}, {said_k}) without packed sequences")
+                    .into(),
+                supported: "max_seqlens beside cu_seqlens_q, cu_seqlens_k or both".into(),
+            });
+        }
         Ok((
             longest(
                 ["cu_seqlens_q", "max_seqlens of q"],

@@ -318,7 +318,8 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// Sets upper bounds of the lengths of packed sequences, in queries and keys. They are computed
     /// from `cu_seqlens` on the host. With `cu_seqlens` on the device, the default bound is the
     /// total number of positions, which costs blocks that do nothing. Queries beyond the bound are
-    /// not computed.
+    /// not computed. If only queries or only keys are packed, the other bound is not looked at; if
+    /// neither are, it is an error to set them.
     pub fn max_seqlens(mut self, q: usize, k: usize) -> Self {
         self.max_seqlens = Some((q, k));
         self
