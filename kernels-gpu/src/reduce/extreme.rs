@@ -13,7 +13,7 @@ use super::load::{Load, Raw};
 use super::number::Number;
 
 /// The signs of two elements.
-const SIGNS: u32 = 0x8000_8000;
+pub(super) const SIGNS: u32 = 0x8000_8000;
 /// -inf, twice: no element is less.
 const LEAST: u32 = 0xff80_ff80;
 

@@ -433,7 +433,7 @@ impl<N: Number + Rounded> Fold for Value<N> {
     }
     #[inline(always)]
     fn close([value, lost]: [N; 2], _: u32, _: &Indices, _: usize) -> N {
-        // An infinite sum has lost NaN, which is left out; operations other than sums have lost nothing.
+        // An infinite sum has lost NaN, which is left out; what is no sum has lost nothing.
         if value.is_finite() {
             value.plus(lost)
         } else {

@@ -20,6 +20,7 @@ use spec::reduce::{
 };
 
 use super::body::Arrays;
+use super::extreme::SIGNS;
 use super::fold::{Value, larger_or_nan, tree};
 use super::load::{Load, Raw, together};
 use super::number::Number;
@@ -33,9 +34,6 @@ const V: usize = 8;
 
 /// Results that a lane stores at a time: it has as many if two lanes have a row.
 const STORED: usize = ROWS / 2;
-
-/// The signs of two elements.
-const SIGNS: u32 = 0x8000_8000;
 
 /// Infinities, as two elements.
 const INFINITIES: u32 = 0x7f80_7f80;

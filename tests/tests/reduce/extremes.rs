@@ -10,9 +10,9 @@ use warpsmith_tests::values::Values;
 
 use crate::portable::portable;
 
-/// Rows, their length, columns: whole rows, rows in parts and in sections, with remainders of every
-/// kind; columns that a block has whole, in parts, and alone.
-const SHAPES: [([usize; 3], Form); 11] = [
+/// Rows, their length, columns, and the form that their plan has: whole rows and rows in parts, of
+/// whole batches and with remainders; columns that a thread, a block or several blocks have.
+const SHAPES: [([usize; 3], Form); 12] = [
     ([1, 8, 1], Form::Long),
     ([1, 8 * 255, 1], Form::Long),
     ([1, 8 * 257, 1], Form::Long),
@@ -24,6 +24,7 @@ const SHAPES: [([usize; 3], Form); 11] = [
     ([2, 37, 1024], Form::Columns),
     ([1, 2500, 8 * 33], Form::Columns),
     ([1, 9, 8 * 20_000], Form::Columns),
+    ([1, 3, 8 * 135_168], Form::Columns),
 ];
 
 #[test]
