@@ -107,6 +107,23 @@ pub unsafe fn prefetch_global_l2(ptr: *const u8) {
     })
 }
 
+/// `prefetch.global.L1`: as [`prefetch_global_l2`], into the L1 of this SM.
+///
+/// *Scope*: thread. *Since*: PTX 2.0, sm_20.
+///
+/// # Safety
+/// `ptr` points to global memory.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn prefetch_global_l1(ptr: *const u8) {
+    on_device!("mem::prefetch_global_l1", (ptr), {
+        // SAFETY: the caller's memory, of which nothing is read.
+        unsafe { core::arch::asm!("prefetch.global.L1 [{}];", in(reg64) ptr, options(nostack)) }
+    })
+}
+
 /// `prefetch.global.L2`: as [`prefetch_global_l2`], for a [`ld_global_once_v4_u32`]. Where the host
 /// library changes that, this is `prefetch.global.L2::evict_last`.
 ///

@@ -3,6 +3,7 @@
 use super::{Epilogue, Place};
 use crate::element::Element;
 use crate::hint::opaque;
+use crate::{mem, thread};
 
 /// Adds `factor` times the element of a (batched) matrix at the result's place: beta times C.
 #[derive(Clone, Copy, Debug)]
@@ -121,6 +122,25 @@ impl<T: Element> Epilogue for AddVector<T> {
     fn apply(&self, place: Place, x: f32) -> f32 {
         let index = if self.of_row { place.row } else { place.column };
         x + self.element(place.batch, index)
+    }
+
+    /// Brings the columns' elements into L1. One for a row is read by one warp alone, and is left.
+    #[inline(always)]
+    fn bring_near(&self, place: Place, columns: u32) {
+        let of_lane = (16 / size_of::<T>() as u32).max(1); // 16 bytes, so that no line is left out
+        let mut column = if self.of_row {
+            columns
+        } else {
+            thread::lane_idx() * of_lane
+        };
+        while column < columns {
+            let element = self
+                .of(place.batch)
+                .wrapping_add((place.column + column) as usize);
+            // SAFETY: `new`'s caller says that D's columns have elements.
+            unsafe { mem::prefetch_global_l1(element.cast()) };
+            column += thread::WARP_THREADS * of_lane;
+        }
     }
 
     /// Branches on `of_row` once for all results. With one element per column, as most biases have

@@ -79,6 +79,13 @@ pub trait Epilogue: Copy {
         x
     }
 
+    /// Brings what is read for `columns` columns from `place` on, all of them in D, into L1: a hint for
+    /// kernels that have time before their results are there. All lanes of a warp call it.
+    #[inline(always)]
+    fn bring_near(&self, place: Place, columns: u32) {
+        let _ = (place, columns);
+    }
+
     /// The epilogue that applies `self` first, then `next`.
     #[inline(always)]
     fn then<E: Epilogue>(self, next: E) -> Then<Self, E> {
@@ -122,5 +129,11 @@ impl<First: Epilogue, Second: Epilogue> Epilogue for Then<First, Second> {
     fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
         self.0.apply_all(&place, x);
         self.1.apply_all(&place, x);
+    }
+
+    #[inline(always)]
+    fn bring_near(&self, place: Place, columns: u32) {
+        self.0.bring_near(place, columns);
+        self.1.bring_near(place, columns);
     }
 }

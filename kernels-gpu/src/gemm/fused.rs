@@ -172,6 +172,13 @@ impl<Out: Element> Epilogue for Fused<Out> {
         }
     }
 
+    #[inline(always)]
+    fn bring_near(&self, place: Place, columns: u32) {
+        if opaque(self.parts) & BIAS != 0 {
+            self.bias.bring_near(place, columns);
+        }
+    }
+
     /// Has a path for a bias alone, as most layers have it: half of the instructions.
     #[inline(always)]
     fn apply_pairs<const N: usize, const PAIRS: usize>(

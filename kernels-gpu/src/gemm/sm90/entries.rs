@@ -13,7 +13,7 @@ use spec::gemm::sm90::{Schedule, Sm90Launch, Sm90Tile, THREADS};
 use spec::gemm::{EpilogueParams, GemmParams};
 
 use super::kernel::{Config, Gemm, Promoted, Running};
-use super::store::{Destination, Groups, Store};
+use super::store::{Destination, Groups, Store, StoreElement};
 use crate::gemm::fused::{Fused, Pointers};
 
 /// The major order of A or B that a layout's letter in an entry name stands for.
@@ -77,6 +77,11 @@ macro_rules! entries {
     (@groups F16 F16 f16, N T 128) => { Groups::Unrolled };
     (@groups F16 F16 f16, N T 256) => { Groups::Unrolled };
     (@groups $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident $n:tt) => { Groups::Rolled };
+    (@fused_groups Running $out:ident) => { Groups::Rolled };
+    (@fused_groups Promoted $out:ident) => {{
+        const { assert!(This::TILE.tile_n.is_multiple_of(<$out as StoreElement>::BOX)) };
+        Groups::Boxes
+    }};
     (@plain $($entry:tt)*) => { entries!(@scaled Running $($entry)*); };
     (@promoted $($entry:tt)*) => { entries!(@scaled Promoted $($entry)*); };
     (@scaled $sums:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
@@ -158,7 +163,7 @@ macro_rules! entries {
                     } else {
                         Destination::of_map(map_d.as_ptr(), &params)
                     };
-                    Store::new(d, epilogue, Groups::Rolled, boxes)
+                    Store::new(d, epilogue, entries!(@fused_groups $sums $out), boxes)
                 })
             }
         }

@@ -93,7 +93,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         while i < BOXES * GROUPS {
             let within = i as u32 * Out::GROUP;
             // SAFETY: a group of the tile.
-            let x = || unsafe { group_of::<_, _, _, TILE_N>(acc, 0, within) };
+            let x = || unsafe { group_of::<_, Out::Fragment, _, TILE_N>(acc, 0, within) };
             let x = self.results(x, (row, column + within, batch));
             held.boxes[i / GROUPS][i % GROUPS] = Out::round(&x);
             i += 1;

@@ -254,6 +254,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                     turns.wait();
                 }
                 let mut place = (0, 0, 0);
+                store.bring_near(|| self.place(unit.tile), TILE_N);
                 let begun = || {
                     if is_first && consumer_idx == 0 {
                         turns.pass(false);

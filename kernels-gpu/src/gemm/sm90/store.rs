@@ -5,6 +5,7 @@
 //! If no tensor map can describe D, threads store what they hold directly, at the cost of narrow
 //! stores.
 
+mod boxes;
 mod element;
 
 use cuda_std::accumulator::Accumulator;
@@ -87,6 +88,9 @@ pub enum Groups {
     Rolled,
     /// Unrolled, for short epilogues.
     Unrolled,
+    /// A loop over whole boxes, for long epilogues that nothing hides: see `store/boxes.rs`. Only for
+    /// tiles that are so many boxes wide.
+    Boxes,
 }
 
 /// What a warp needs to store its results to D.
@@ -133,6 +137,10 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     ) where
         M: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>,
     {
+        if self.code == Groups::Boxes {
+            // SAFETY: passed on to the caller.
+            return unsafe { self.boxes_of_tile::<_, _, TILE_N>(&acc, (row, column, batch)) };
+        }
         // SAFETY: passed on to the caller.
         let (row, column, batch) = unsafe { self.of_warp((row, column, batch)) };
         let columns = const {
@@ -143,7 +151,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         let code = self.code;
         let step = |x: u32| match code {
             // Keeps it a loop: LLVM cannot count its iterations.
-            Groups::Rolled => opaque(x),
+            Groups::Rolled | Groups::Boxes => opaque(x),
             Groups::Unrolled => x,
         };
         let (m, n) = self.extents();
@@ -169,7 +177,13 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                         let leader = self.open_box();
                         let mut within = 0;
                         while within < columns {
-                            let x = || group_of::<_, _, _, TILE_N>(&acc, block, of_tile + within);
+                            let x = || {
+                                group_of::<_, Out::Fragment, _, TILE_N>(
+                                    &acc,
+                                    block,
+                                    of_tile + within,
+                                )
+                            };
                             self.store_group(x, place, within, columns);
                             within = match columns == Out::GROUP {
                                 true => columns, // the only group needs no loop
@@ -280,11 +294,11 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
 
     /// Applies the epilogue to `registers`, the group of columns at `at`.
     #[inline(always)]
-    pub(super) fn results(
+    pub(super) fn results<F: Fragment>(
         &self,
-        registers: impl FnOnce() -> Out::Fragment,
+        registers: impl FnOnce() -> F,
         at: (u32, u32, u32),
-    ) -> Out::Fragment {
+    ) -> F {
         let (m, n) = self.extents();
         Fragment::apply(
             &self.epilogue,
@@ -312,7 +326,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
 impl<Out: StoreElement> Destination<Out> {
     /// Stores a thread's results of a group that lie inside D.
     #[inline(always)]
-    unsafe fn store(&self, x: &Out::Fragment, at: (u32, u32, u32)) {
+    unsafe fn store(&self, x: &impl Fragment, at: (u32, u32, u32)) {
         let x = x.as_ref();
         let mut i = 0;
         while i < x.len() {

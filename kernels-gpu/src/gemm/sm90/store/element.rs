@@ -15,10 +15,10 @@ use half::{bf16, f16};
 use spec::swizzle::Swizzle;
 use spec::tensor_core::ldmatrix::tile_16x16;
 
-/// A thread's results of a group, in the order of `wgmma`'s accumulators
-/// (`spec::tensor_core::fragment::wgmma_acc`): half as many as the group has columns.
+/// A thread's results of a group or a box, in the order of `wgmma`'s accumulators
+/// (`spec::tensor_core::fragment::wgmma_acc`): half as many as that has columns.
 pub trait Fragment: Registers + AsRef<[f32]> + AsMut<[f32]> {
-    /// Columns of the group.
+    /// Columns of the group, or the box.
     const COLUMNS: u32;
 
     /// As [`Epilogue::apply_pairs`].
@@ -48,16 +48,22 @@ macro_rules! fragment {
 
 fragment!(8);
 fragment!(16);
+fragment!(32);
 
 /// An element type of D.
 pub trait StoreElement: Element {
     /// A thread's results of a group.
     type Fragment: Fragment;
+    /// A thread's results of a box as wide as the widest swizzle.
+    type OfBox: Fragment;
     /// The same, rounded.
     type Rounded: Copy + Default + Registers;
 
     /// Columns of a group. They are few because the epilogue's addresses take registers.
     const GROUP: u32 = <Self::Fragment as Fragment>::COLUMNS;
+
+    /// Columns of a box of [`OfBox`](Self::OfBox).
+    const BOX: u32 = <Self::OfBox as Fragment>::COLUMNS;
 
     /// Rounds a thread's results.
     fn round(x: &Self::Fragment) -> Self::Rounded;
@@ -80,6 +86,7 @@ macro_rules! sixteen_bits {
     ($ty:ty, $pair:path) => {
         impl StoreElement for $ty {
             type Fragment = [f32; 8];
+            type OfBox = [f32; 32];
             type Rounded = [u32; 4];
 
             #[inline(always)]
@@ -110,6 +117,7 @@ sixteen_bits!(bf16, f32x2_to_bf16x2_cvt);
 
 impl StoreElement for f32 {
     type Fragment = [f32; 16];
+    type OfBox = [f32; 16];
     type Rounded = [f32; 16];
 
     #[inline(always)]
