@@ -90,6 +90,8 @@ pub(crate) enum Op {
     },
     Load(Box<Access>),
     Store(Box<Access>),
+    /// The same for registers of which some may be unwritten.
+    OpenStore(Box<OpenStore>),
     Atomic(Box<Atomic>),
     /// To a position in the code.
     Branch {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ptx_syntax::ast::Module;
 use ptx_syntax::lint::{Rule, Severity, lint};
 use ptx_syntax::parse;
-use ptx_syntax::unwritten::{Doubtful, NeverWritten, never_written};
+use ptx_syntax::unwritten::{Doubt, Doubtful, NeverWritten, never_written};
 
 const REGISTERS: &str = ".reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<99>; .reg .f32 %f<9>; \
                          .reg .b64 %rd<9>;";
@@ -58,7 +58,9 @@ fn a_register_that_nothing_writes_is_a_warning_with_name_and_place() {
 fn every_use_that_matters_counts() {
     for body in [
         "st.global.u32 [64], %r1;",
-        "st.global.v2.u32 [64], {%r0, %r1};",
+        "st.global.v2.u32 [64], {%r1, %r1};",
+        "st.param.v2.u32 [f], {%r0, %r1};",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [64], %r1, [64];",
         "ld.global.u32 %r2, [%r1];",
         "atom.global.add.u32 %r2, [64], %r1;",
         "bar.sync %r1;",
@@ -122,6 +124,9 @@ fn what_may_be_written_or_does_not_matter_is_left_alone() {
         "xor.b32 %r1, %r1, %r1; st.global.u32 [64], %r1;",
         // A choice by what nothing wrote, whose result is thrown away.
         "setp.eq.u32 %p1, %r1, 0; selp.u32 %r2, 0, 1, %p1; shfl.sync.idx.b32 %r3, %r2, 0, 31, -1;",
+        // An element beside one that is written, or a constant.
+        "mov.u32 %r1, 0; st.global.v2.u32 [64], {%r1, %r2};",
+        "st.global.v4.u32 [64], {%r1, 0, %r2, %r2};",
         // Accumulators that are not read, or perhaps not.
         "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1}, 0, 0, 0, 1, 1, 0, 0; \
          st.global.f32 [64], %f1;",
@@ -166,6 +171,47 @@ fn only_what_may_be_unwritten_is_watched() {
                st.global.u32 [64], %r2;";
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(watched(one), (names(&["%r1", "%r2"]), names(&["%r1"])));
+}
+
+/// A register that may be unwritten where it is stored, and where that comes from.
+type Stored = (String, Vec<(String, u32)>);
+
+/// The elements that the store in line `line` of `body` stores, if they may be unwritten.
+fn stored(body: &str, line: u32) -> Vec<Option<Stored>> {
+    let module = kernel(body);
+    let doubtful = Doubtful::of(&module.functions[0]);
+    let element = |doubt: &Doubt<'_>| {
+        let origins = doubt.origins.iter();
+        let origins = origins.map(|(name, line)| ((*name).to_owned(), line - 4));
+        let name = doubtful.watched()[doubt.register].name;
+        (name.to_owned(), origins.collect())
+    };
+    let elements = doubtful.stored(line - 1).iter();
+    elements.map(|own| own.as_ref().map(element)).collect()
+}
+
+#[test]
+fn elements_of_a_store_are_told_apart() {
+    let body = "setp.eq.u32 %p1, 0, 0;\n@%p1 mov.u32 %r1, 0;\nmov.u32 %r2, %r1;\n\
+                st.global.v4.u32 [64], {%r0, %r1, 5, %r2};\nmov.u32 %r1, 0;\n\
+                st.global.v2.u32 [64], {%r1, 0};\nld.global.u32 %r3, [64];";
+    let one = |name: &str, origins: &[(&str, u32)]| {
+        let origins = origins.iter().map(|(name, line)| ((*name).into(), *line));
+        Some((name.to_owned(), origins.collect()))
+    };
+    let want = [
+        one("%r0", &[]),
+        one("%r1", &[]),
+        None,
+        one("%r2", &[("%r1", 3)]),
+    ];
+    assert_eq!(stored(body, 4), want);
+    for line in [1, 2, 3, 5, 6, 7] {
+        assert_eq!(stored(body, line), [], "line {line}");
+    }
+    // What is stored is no use that would be reported.
+    let doubtful = kernel(body);
+    assert_eq!(Doubtful::of(&doubtful.functions[0]).steps(3), []);
 }
 
 fn modules(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -70,14 +70,20 @@ impl Warp {
         mask: u32,
     ) -> Checked<()> {
         let addresses = self.addresses(block, access.base, access.offset, path);
-        let constants = &block.launch.program.constants;
-        if_fast!(pack_planes(&self.regs, constants, &mut self.planes, access));
+        self.collect(block, access);
         block.cluster.effect();
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
             warp.write(block, space, own, mask, access.bytes)?;
             count(block, space, Touch::Store, own, mask, access.bytes);
             Ok(())
         })
+    }
+
+    /// Collects what a store stores.
+    #[inline(always)]
+    pub(super) fn collect(&mut self, block: &Block<'_>, access: &Access) {
+        let constants = &block.launch.program.constants;
+        if_fast!(pack_planes(&self.regs, constants, &mut self.planes, access));
     }
 
     /// The address of each lane.
@@ -243,7 +249,7 @@ impl Warp {
 
 /// Calls `f` for each block of the cluster whose shared memory the lanes address, with its rank and
 /// the offsets in its memory.
-fn each_rank(
+pub(super) fn each_rank(
     block: &mut Block<'_>,
     addresses: &Row<u64>,
     mask: u32,

@@ -133,7 +133,7 @@ pub(in crate::exec) fn uninitialized(
         "a read of {bytes} bytes at 0x{address:x} of {} memory that nothing wrote",
         space.name()
     );
-    Fault::new(FaultKind::Uninitialized, Some(lane), message).at(address)
+    Fault::new(FaultKind::Uninitialized, Some(lane), message).over(space, address, bytes as u64)
 }
 
 #[cold]
@@ -272,5 +272,5 @@ pub(in crate::exec) fn uninitialized_range(space: Space, address: u64, bytes: u6
         "a read of {bytes} bytes at 0x{address:x} of {} memory, not all of which was written",
         space.name()
     );
-    Fault::new(FaultKind::Uninitialized, None, message).at(address)
+    Fault::new(FaultKind::Uninitialized, None, message).over(space, address, bytes)
 }

@@ -18,6 +18,7 @@ use super::fault::{Checked, Fault};
 use super::groups::AllGroups;
 use super::mbarrier::Mbarriers;
 use super::merge::Merger;
+use super::open_store::LeftOpen;
 use super::path::State;
 use super::random::Random;
 use super::row::LANES;
@@ -64,6 +65,7 @@ pub(crate) struct Cluster {
     pub(crate) event: Cell<bool>,
     /// Number of actions that another thread can see: stores, arrivals, operations issued.
     pub(crate) effects: Cell<u64>,
+    pub(crate) left_open: RefCell<LeftOpen>,
     /// The profile's counters; the blocks have clones.
     pub(crate) counters: Tally,
 }
@@ -86,6 +88,7 @@ impl Cluster {
             memory: launch.memory.clone(),
             event: Cell::new(false),
             effects: Cell::new(0),
+            left_open: RefCell::default(),
             counters: Tally::new(launch.profile.as_ref()),
         }
     }
@@ -104,6 +107,7 @@ impl Cluster {
         self.groups.replace(AllGroups::new(warps));
         self.event.set(false);
         self.effects.set(0);
+        self.left_open.take();
     }
 
     /// Records an action that another thread can see.
@@ -199,8 +203,11 @@ impl<'a> ClusterRun<'a> {
     /// Runs until the cluster has ended (true), or until every warp has had `rounds` turns or only
     /// waits for other clusters (false).
     pub(crate) fn run(&mut self, rounds: u64) -> Checked<bool> {
-        self.run_rounds(rounds)
-            .map_err(|fault| self.with_aftermath(fault))
+        self.run_rounds(rounds).map_err(|fault| {
+            let left_open = self.cluster.left_open.borrow().clone();
+            let fault = left_open.explain(&self.launch.program.code, fault);
+            self.with_aftermath(fault)
+        })
     }
 
     fn run_rounds(&mut self, rounds: u64) -> Checked<bool> {

@@ -1,5 +1,6 @@
 //! Faults inside the executor, before they become reports.
 
+use crate::memory::space::Space;
 use crate::report::FaultKind;
 
 /// What went wrong, as far as the executor knows it; [`block`](super::block) and
@@ -18,6 +19,9 @@ pub(crate) struct Fault {
     /// The lane, if the fault is a single lane's.
     pub(crate) lane: Option<u32>,
     pub(crate) address: Option<u64>,
+    /// Of a read of unwritten memory, the space, and the bytes that were read from the address on.
+    pub(crate) space: Option<Space>,
+    pub(crate) bytes: u64,
     pub(crate) message: String,
     pub(crate) notes: Vec<String>,
     /// Whether position, block and warp have been filled in.
@@ -65,6 +69,8 @@ impl Fault {
             warp: 0,
             lane,
             address: None,
+            space: None,
+            bytes: 0,
             message,
             notes: Vec::new(),
             placed: false,
@@ -101,6 +107,12 @@ impl Fault {
     #[cold]
     pub(crate) fn at(mut self: Box<Self>, address: u64) -> Box<Self> {
         self.address = Some(address);
+        self
+    }
+
+    #[cold]
+    pub(crate) fn over(mut self: Box<Self>, space: Space, address: u64, bytes: u64) -> Box<Self> {
+        (self.space, self.address, self.bytes) = (Some(space), Some(address), bytes);
         self
     }
 

@@ -27,6 +27,7 @@ pub(crate) mod kernel;
 mod mbarrier;
 mod mbarrier_op;
 mod merge;
+pub(crate) mod open_store;
 pub(crate) mod path;
 mod planes;
 pub(crate) mod printf;

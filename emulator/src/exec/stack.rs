@@ -6,6 +6,7 @@ use super::block::Block;
 use super::fault::{Checked, Fault};
 use super::row::{Lanes, Row};
 use super::warp::Warp;
+use crate::memory::lanes::OpenPart;
 use crate::memory::local::LOCAL_LIMIT;
 use crate::memory::space::Space;
 use crate::memory::stack::STACK_BASE;
@@ -124,6 +125,14 @@ impl Warp {
         check_plain(addresses, mask, bytes, limit, Space::Local, intent)?;
         self.local.store(addresses, mask, bytes, &self.planes);
         Ok(())
+    }
+
+    /// Marks what a store has written to local memory as the lanes of `mask` leave it.
+    pub(super) fn leave_local_open(&mut self, addresses: &Row<u64>, mask: u32, parts: &[OpenPart]) {
+        let high = self.stack.lanes(addresses, mask);
+        let own = addresses.map(|address| address.wrapping_sub(STACK_BASE));
+        self.stack.memory.leave_open(&own, high, parts);
+        self.local.leave_open(addresses, mask & !high, parts);
     }
 
     /// The end of the local memory of the deepest call.

@@ -352,6 +352,7 @@ impl Warp {
             }
             Op::Load(access) => self.load(block, access, index, active)?,
             Op::Store(access) => self.store(block, access, index, active)?,
+            Op::OpenStore(store) => self.open_store(block, store, index, active)?,
             Op::Atomic(atomic) => self.atomic(block, atomic, index, active)?,
             Op::Special { d, source } => self.special(block, *d, *source, active),
             Op::FrameAddress { d, offset } => {

@@ -7,7 +7,7 @@ use super::mods::Mods;
 use crate::error::LoadError;
 use crate::exec::kernel::{Args, kernel};
 use crate::memory::space::Space;
-use crate::program::{Access, Op, Reg, Width};
+use crate::program::{Access, Op, OpenStore, Reg, Width};
 
 /// Modifiers that only order or hint, and change no value.
 pub(super) const ORDERING: [&str; 26] = [
@@ -145,7 +145,12 @@ impl<'a> FunctionLowering<'a, '_> {
             })
             .collect::<Result<_, LoadError>>()?;
         self.check_count(&access)?;
-        self.emit(Op::Store(Box::new(access)));
+        let elements = std::mem::take(&mut self.stored);
+        self.emit(if elements.is_empty() {
+            Op::Store(Box::new(access))
+        } else {
+            Op::OpenStore(Box::new(OpenStore { access, elements }))
+        });
         Ok(())
     }
 

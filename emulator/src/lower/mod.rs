@@ -46,7 +46,7 @@ use crate::exec::registers::{Extent, Slot};
 use crate::memory::local::LOCAL_LIMIT;
 use crate::memory::shared::SHARED_BASE;
 use crate::profile::Kind;
-use crate::program::{Bounds, FunctionInfo, Guard, Inst, Op, Program, Reg, Strength, Width};
+use crate::program::{Bounds, Doubt, FunctionInfo, Guard, Inst, Op, Program, Reg, Strength, Width};
 use layout::Frame;
 pub use layout::ParamLayout;
 pub(crate) use layout::{bodies, param_layout};
@@ -171,6 +171,9 @@ struct FunctionLowering<'a, 'b> {
     doubtful: Doubtful<'a>,
     /// For each of them, the predicate of the lanes in which it is unwritten.
     unwritten: Vec<Slot>,
+    /// For each element that the instruction stores, the same if it may be unwritten; empty if none
+    /// may.
+    stored: Box<[Option<(Slot, Doubt)>]>,
     /// Number of instructions so far.
     instructions: u32,
 }
@@ -192,6 +195,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             named: Default::default(),
             doubtful: Doubtful::of(function),
             unwritten: Vec::new(),
+            stored: Box::default(),
             instructions: 0,
         };
         this.carry = this.fresh(Width::Pred).slot;

@@ -26,6 +26,9 @@ impl FunctionLowering<'_, '_> {
     pub(super) fn watch(&mut self) -> Result<(), LoadError> {
         let number = self.instructions;
         self.instructions += 1;
+        let element = |doubt: &Doubt<'_>| (self.unwritten[doubt.register], self.doubt(doubt));
+        let stored = self.doubtful.stored(number).iter();
+        self.stored = stored.map(|own| own.as_ref().map(element)).collect();
         let mut steps = Vec::new();
         let mut follows = true;
         for step in self.doubtful.steps(number) {
@@ -77,14 +80,7 @@ impl FunctionLowering<'_, '_> {
         let read = |doubt: &Doubt<'_>, when| WatchStep::Read {
             slot: slot(&doubt.register),
             when,
-            doubt: Box::new(program::Doubt {
-                register: self.doubtful.watched()[doubt.register].name.to_owned(),
-                origins: doubt
-                    .origins
-                    .iter()
-                    .map(|(name, line)| ((*name).to_owned(), *line))
-                    .collect(),
-            }),
+            doubt: Box::new(self.doubt(doubt)),
         };
         Ok(match step {
             Step::Guard(doubt) | Step::Read(doubt) => read(doubt, None),
@@ -102,6 +98,17 @@ impl FunctionLowering<'_, '_> {
                 by: by.as_ref().map(slot),
             },
         })
+    }
+
+    fn doubt(&self, doubt: &Doubt<'_>) -> program::Doubt {
+        program::Doubt {
+            register: self.doubtful.watched()[doubt.register].name.to_owned(),
+            origins: doubt
+                .origins
+                .iter()
+                .map(|(name, line)| ((*name).to_owned(), *line))
+                .collect(),
+        }
     }
 
     fn when(&self, when: &When<'_>) -> Result<Guard, LoadError> {

@@ -7,6 +7,31 @@ use crate::exec::row::{FULL_MASK, LANES, Lanes, Row};
 /// use the low bits of plane 0.
 pub(crate) type Planes = [Row<u32>; 8];
 
+/// An element of a store that is unwritten in some lanes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenPart {
+    /// Its number in the access.
+    pub(crate) number: usize,
+    pub(crate) bytes: usize,
+    pub(crate) lanes: u32,
+}
+
+impl OpenPart {
+    /// Its offset in the access.
+    pub(crate) fn at(self) -> usize {
+        self.number * self.bytes
+    }
+
+    /// Sets all bits of the element in its lanes.
+    pub(crate) fn fill(self, planes: &mut Planes) {
+        let at = self.at();
+        let bits = low_bits(8 * self.bytes.min(4)) << (8 * (at % 4));
+        for plane in &mut planes[at / 4..(at + self.bytes).div_ceil(4)] {
+            Lanes(self.lanes).for_each(|lane| plane.0[lane] |= bits);
+        }
+    }
+}
+
 /// How the addresses of the active lanes lie in a region of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
@@ -187,6 +212,26 @@ pub(crate) fn store<W: Word>(
     }
 }
 
+/// Marks parts of what the lanes of `mask` have stored as unwritten, where they are. Of lanes that
+/// write the same bytes, the highest decides.
+pub(crate) fn leave_open<W: Word>(
+    memory: Bytes<'_, W>,
+    offsets: &Row<u64>,
+    mask: u32,
+    parts: &[OpenPart],
+) {
+    for lane in Lanes(mask) {
+        for part in parts {
+            let at = offsets.0[lane] as usize + part.at();
+            if part.lanes >> lane & 1 != 0 {
+                memory.unmark(at, part.bytes);
+            } else {
+                memory.mark(at, part.bytes);
+            }
+        }
+    }
+}
+
 #[inline(always)]
 fn store_contiguous<W: Word>(memory: Bytes<'_, W>, at: usize, words: usize, data: &Planes) {
     let target = &memory.words[at / 4..at / 4 + words * LANES];
@@ -218,4 +263,67 @@ fn store_packed<W: Word>(memory: Bytes<'_, W>, at: usize, bytes: usize, data: &P
         bits |= mask << (8 * (to % 4));
     }
     memory.words[word].merge(bits, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// The bytes of `bytes` that are written after stores of two elements of `size` bytes, of which
+    /// `lanes` have not written the second.
+    fn written(offsets: &Row<u64>, mask: u32, size: usize, lanes: u32) -> Vec<bool> {
+        let words: Vec<Cell<u32>> = vec![Cell::new(0); 128];
+        let init: Vec<Cell<u32>> = vec![Cell::new(0); 16];
+        let memory = Bytes {
+            words: &words,
+            init: &init,
+        };
+        let mut planes = Planes::default();
+        let part = OpenPart {
+            number: 1,
+            bytes: size,
+            lanes,
+        };
+        part.fill(&mut planes);
+        let mut place = Row::default();
+        let pattern = classify(offsets, mask, 0, 512, 2 * size as u64, &mut place);
+        store(memory, pattern, &place, mask, 2 * size, &planes);
+        leave_open(memory, offsets, mask, &[part]);
+        for at in (0..512).filter(|at| memory.written(*at, 1) == 0) {
+            let byte = words[at / 4].get() >> (8 * (at % 4)) & 0xff;
+            let stored = Lanes(mask).any(|lane| {
+                (0..2 * size as u64).contains(&(at as u64).wrapping_sub(offsets.0[lane]))
+            });
+            assert_eq!(byte, if stored { 0xff } else { 0 }, "byte {at}");
+        }
+        (0..512).map(|at| memory.written(at, 1) == 1).collect()
+    }
+
+    #[test]
+    fn only_unwritten_elements_of_a_store_stay_open() {
+        for size in [1, 2, 4, 8] {
+            let offsets = Row(std::array::from_fn(|lane| (2 * size * lane) as u64));
+            let (mask, lanes) = (0x00ff_ffff, 0x00f0_0f0f);
+            let got = written(&offsets, mask, size, lanes);
+            for (at, got) in got.into_iter().enumerate() {
+                let (lane, second) = (at / (2 * size), at / size % 2 == 1);
+                let bit = |lanes: u32| lane < LANES && lanes >> lane & 1 == 1;
+                assert_eq!(
+                    got,
+                    bit(mask) && !(second && bit(lanes)),
+                    "byte {at}, {size}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn of_lanes_that_store_to_one_place_the_highest_decides() {
+        for (lanes, open) in [(0x0000_ffff, false), (0x8000_0000, true)] {
+            let got = written(&Row([16; LANES]), FULL_MASK, 4, lanes);
+            assert!(got[16..20].iter().all(|written| *written));
+            assert!(got[20..24].iter().all(|written| *written != open));
+        }
+    }
 }

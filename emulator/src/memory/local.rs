@@ -4,7 +4,7 @@
 //! same offset, and so touch one row.
 
 use super::host::{Starved, has_room};
-use super::lanes::Planes;
+use super::lanes::{OpenPart, Planes};
 use super::words::low_bits;
 use crate::exec::row::{LANES, Lanes, Row};
 
@@ -110,6 +110,19 @@ impl LocalMemory {
                 let word = &mut self.words[row].0[lane];
                 *word = *word & !keep | plane.0[lane] << (8 * shift) & keep;
                 self.init[row].0[lane] |= (low_bits(bytes.min(4)) as u8) << shift;
+            }
+        }
+    }
+
+    /// Marks parts of what the lanes of `mask` have stored as unwritten, where they are.
+    pub(crate) fn leave_open(&mut self, offsets: &Row<u64>, mask: u32, parts: &[OpenPart]) {
+        for part in parts {
+            for lane in Lanes(mask & part.lanes) {
+                let at = offsets.0[lane] as usize + part.at();
+                let bits = (low_bits(part.bytes.min(4)) as u8) << (at % 4);
+                for row in &mut self.init[at / 4..(at + part.bytes).div_ceil(4)] {
+                    row.0[lane] &= !bits;
+                }
             }
         }
     }

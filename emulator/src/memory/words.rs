@@ -92,6 +92,11 @@ impl<W: Word> Bytes<'_, W> {
         }
     }
 
+    /// Marks `bytes` (1 to 32) naturally aligned bytes at `offset` as not written.
+    pub(crate) fn unmark(&self, offset: usize, bytes: usize) {
+        self.init[offset / 32].merge(low_bits(bytes) << (offset % 32), 0);
+    }
+
     /// Whether every byte of a range was written.
     pub(crate) fn range_written(&self, mut offset: usize, bytes: usize) -> bool {
         let end = offset + bytes;

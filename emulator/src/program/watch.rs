@@ -4,7 +4,7 @@
 //! emulator's own has the lanes in which it is unwritten. An operation before each instruction that
 //! has to do with them keeps it up to date, so that all others cost nothing.
 
-use super::Guard;
+use super::{Access, Guard};
 use crate::exec::registers::Slot;
 
 /// What an instruction that follows does to watched registers.
@@ -45,6 +45,14 @@ pub(crate) enum WatchStep {
         /// The predicate's own lanes: where it is unwritten, the result is.
         by: Option<Slot>,
     },
+}
+
+/// A store of registers of which some may be unwritten.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenStore {
+    pub(crate) access: Access,
+    /// For each element that may be unwritten, the predicate of the lanes in which it is.
+    pub(crate) elements: Box<[Option<(Slot, Doubt)>]>,
 }
 
 /// What a report says of a register.

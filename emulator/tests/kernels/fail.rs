@@ -85,14 +85,31 @@ fn uninitialized_local_read() {
 #[test]
 fn unwritten_registers() {
     for name in [
-        "unwritten_register_is_stored",
         "unwritten_accumulator",
+        "unwritten_argument",
         "unwritten_guard",
         "unwritten_address_in_a_function",
         "unwritten_by_selp",
     ] {
         check(&one_warp(name), FaultKind::UnwrittenRegister);
     }
+}
+
+#[test]
+fn unwritten_registers_that_are_stored_and_loaded() {
+    for name in [
+        "unwritten_register_is_stored",
+        "unwritten_element_is_read",
+        "unwritten_over_what_was_there",
+        "unwritten_in_local_memory",
+        "unwritten_in_memory_of_alloca",
+        "unwritten_by_the_lane_that_wins",
+    ] {
+        check(&one_warp(name), FaultKind::Uninitialized);
+    }
+    let mut case = Case::new("fail", "unwritten_by_a_peer", 2, 32).zeros(1);
+    case.shape.cluster = Some([2, 1, 1]);
+    check(&case, FaultKind::Uninitialized);
 }
 
 #[test]

@@ -53,6 +53,28 @@ fn registers_that_are_unwritten_where_it_does_not_matter() {
 }
 
 #[test]
+fn payloads_that_are_unwritten_where_the_flag_says_so() {
+    let case = Case::new("pass", "unwritten_payloads", 1, 32)
+        .zeros(32)
+        .uninitialized(32 * 4);
+    check(&case, |lane| {
+        let own = if lane % 2 == 0 {
+            3 * 3 * lane + lane
+        } else {
+            0
+        };
+        own + lane + 1 + 4 * lane
+    });
+    // What is unwritten has all bits set, for hosts that compare.
+    let case = Case::new("pass", "unwritten_output", 1, 32).uninitialized(64);
+    check(&case, |word| match (word % 2, word / 2 % 2) {
+        (0, _) => word / 2 % 2,
+        (_, 0) => 3 * (word / 2),
+        _ => u32::MAX,
+    });
+}
+
+#[test]
 fn lanes_of_a_warp_pass_a_lock_on() {
     check(
         &Case::new("pass", "lock_within_a_warp", 1, 64).zeros(64),

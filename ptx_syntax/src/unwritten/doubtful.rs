@@ -55,7 +55,7 @@ pub struct When<'a> {
     pub negated: bool,
 }
 
-/// A register that may be unwritten where its content matters.
+/// A register that may be unwritten where its content matters, or is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt<'a> {
     /// The register.
@@ -75,11 +75,13 @@ pub struct Watch<'a> {
     pub open: bool,
 }
 
-/// The registers of a function that may be unwritten where they matter, on some way through it.
+/// The registers of a function that may be unwritten where they matter or are stored, on some way
+/// through it.
 #[derive(Clone, Debug, Default)]
 pub struct Doubtful<'a> {
     watched: Vec<Watch<'a>>,
     steps: HashMap<u32, Vec<Step<'a>>>,
+    stores: HashMap<u32, Vec<Option<Doubt<'a>>>>,
 }
 
 impl<'a> Doubtful<'a> {
@@ -98,6 +100,12 @@ impl<'a> Doubtful<'a> {
     /// What has to be known about an instruction, given its number in the text of the function.
     pub fn steps(&self, instruction: u32) -> &[Step<'a>] {
         self.steps.get(&instruction).map_or(&[], Vec::as_slice)
+    }
+
+    /// For each element that an instruction stores, its register if that may be unwritten; nothing
+    /// if none may. Memory takes that over, in the lanes that the guard lets through.
+    pub fn stored(&self, instruction: u32) -> &[Option<Doubt<'a>>] {
+        self.stores.get(&instruction).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -132,7 +140,7 @@ impl<'g, 'a> Finder<'g, 'a> {
             open: lacking.open[register],
         });
         let watched: Vec<Watch<'a>> = watched.collect();
-        let mut steps = HashMap::new();
+        let (mut steps, mut stores) = (HashMap::new(), HashMap::new());
         let mut start = 0;
         for (number, node) in (0..).zip(&self.graph.nodes) {
             let end = node.effects_end as usize;
@@ -142,12 +150,19 @@ impl<'g, 'a> Finder<'g, 'a> {
             if !own.is_empty() {
                 steps.insert(number, own);
             }
+            if let Some(own) = (start..end).find_map(|at| self.store(number, at)) {
+                stores.insert(number, own);
+            }
             start = end;
             if watched.is_empty() {
                 break;
             }
         }
-        Doubtful { watched, steps }
+        Doubtful {
+            watched,
+            steps,
+            stores,
+        }
     }
 
     /// The step of an effect, if there is something to know about it.
@@ -159,6 +174,7 @@ impl<'g, 'a> Finder<'g, 'a> {
             let register = *doubts.first()?;
             let doubt = self.doubt(node, register, number(&register)?);
             return Some(match effect {
+                Effect::Store(_) => return None,
                 Effect::ReadIf { when, .. } => Step::ReadIf(doubt, self.when(*when)),
                 _ if is_guard => Step::Guard(doubt),
                 _ => Step::Read(doubt),
@@ -187,6 +203,18 @@ impl<'g, 'a> Finder<'g, 'a> {
             }
             _ => Step::Write(to),
         })
+    }
+
+    /// The elements of a store, if one of them may be unwritten.
+    fn store(&self, node: u32, at: usize) -> Option<Vec<Option<Doubt<'a>>>> {
+        let (Effect::Store(elements), doubts) = (&self.graph.effects[at], &self.doubts[at]) else {
+            return None;
+        };
+        let element = |register: &Option<Register>| {
+            let register = register.filter(|own| doubts.contains(own))?;
+            Some(self.doubt(node, register, self.numbers[register as usize]?))
+        };
+        (!doubts.is_empty()).then(|| elements.iter().map(element).collect())
     }
 
     fn when(&self, when: effect::When) -> When<'a> {

@@ -24,8 +24,11 @@ pub(super) enum Needs {
 /// One effect of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// The content matters: an address, a guard, what is stored or passed on to others.
+    /// The content matters: an address, a guard, what is passed on to others.
     Read(Register),
+    /// Memory takes over the elements of a store: where one is unwritten, its bytes are. `None` is
+    /// a constant.
+    Store(Box<[Option<Register>]>),
     /// The same, where a predicate holds: an accumulator of `wgmma`.
     ReadIf { register: Register, when: When },
     /// The register is written.
@@ -50,7 +53,7 @@ impl Effect {
     /// The register that is written.
     pub(super) fn target(&self) -> Option<Register> {
         match self {
-            Self::Read(_) | Self::ReadIf { .. } => None,
+            Self::Read(_) | Self::Store(_) | Self::ReadIf { .. } => None,
             Self::Write(to) | Self::Take { to, .. } | Self::Select { to, .. } => Some(*to),
         }
     }
@@ -60,6 +63,7 @@ impl Effect {
         match self {
             Self::Write(_) => {}
             Self::Read(register) | Self::ReadIf { register, .. } => f(*register),
+            Self::Store(elements) => elements.iter().flatten().copied().for_each(f),
             Self::Take { from, .. } => from.iter().copied().for_each(f),
             Self::Select { from, when, .. } => {
                 f(when.register);
@@ -89,6 +93,11 @@ impl<'a> Collector<'_, 'a> {
             ("shfl", [to, _, rest @ ..]) => {
                 self.reads(rest);
                 self.write(to);
+            }
+            ("st", [address, value, rest @ ..]) if is_to_memory(instruction) => {
+                self.read(address);
+                self.store(value);
+                self.reads(rest);
             }
             ("wgmma", [sums, rest @ ..]) if instruction.has("mma_async") => {
                 self.reads(rest);
@@ -157,6 +166,17 @@ impl<'a> Collector<'_, 'a> {
             | Operand::F32(_)
             | Operand::F64(_)
             | Operand::Sink => {}
+        }
+    }
+
+    fn store(&mut self, value: &'a Operand) {
+        let items = match value {
+            Operand::Vector(items) => items.as_slice(),
+            other => std::slice::from_ref(other),
+        };
+        let elements: Box<[Option<Register>]> = items.iter().map(|item| self.name(item)).collect();
+        if elements.iter().any(Option::is_some) {
+            self.effects.push(Effect::Store(elements));
         }
     }
 
@@ -267,6 +287,17 @@ fn carries(opcode: &str) -> Option<Needs> {
         | "testp" | "copysign" | "cnot" | "cvta" | "isspacep" => Some(Needs::All),
         _ => None,
     }
+}
+
+/// Whether an `st` is done when the thread goes on, and to memory that keeps account of the bytes
+/// that are written. Parameters of calls go on into registers, whose content would have to be known
+/// in the function that is called.
+fn is_to_memory(store: &Instruction) -> bool {
+    let others = |word: &String| {
+        let word = word.as_str();
+        word == "async" || word == "bulk" || word.starts_with("param")
+    };
+    !store.modifiers.iter().any(others)
 }
 
 /// Whether the operand stands for registers themselves, not for memory.

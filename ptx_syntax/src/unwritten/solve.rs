@@ -275,7 +275,7 @@ impl Solver<'_, '_> {
                 missing & PREDICATE != 0 || (missing & !PREDICATE).count_ones() == 2
             }
             Effect::Select { .. } => missing != 0,
-            Effect::Read(_) | Effect::ReadIf { .. } | Effect::Write(_) => false,
+            Effect::Read(_) | Effect::Store(_) | Effect::ReadIf { .. } | Effect::Write(_) => false,
         }
     }
 }

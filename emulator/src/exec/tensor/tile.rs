@@ -7,6 +7,7 @@ use crate::exec::access::Intent;
 use crate::exec::block::Block;
 use crate::exec::fault::{Checked, Fault};
 use crate::memory::shared::SHARED_BASE;
+use crate::memory::space::Space;
 use crate::memory::words::{Word, low_bits};
 use crate::report::FaultKind;
 use crate::semantics::tensor::Element;
@@ -58,7 +59,9 @@ impl Reader<'_> {
                 place()
             );
             let fault = self.fault(FaultKind::Uninitialized, message, address);
-            return Err(fault.of_shared(self.block.rank, u64::from(address), UNIT as u64));
+            let (at, bytes) = (u64::from(address), UNIT as u64);
+            let fault = fault.over(Space::Shared, at, bytes);
+            return Err(fault.of_shared(self.block.rank, at, bytes));
         }
         if !self.seen.is_empty() {
             self.seen[at / UNIT / 64] |= 1 << (at / UNIT % 64);
