@@ -127,7 +127,7 @@ impl<T: Element> Epilogue for AddVector<T> {
     /// Brings the columns' elements into L1. One for a row is read by one warp alone, and is left.
     #[inline(always)]
     fn bring_near(&self, place: Place, columns: u32) {
-        let of_lane = (16 / size_of::<T>() as u32).max(1); // 16 bytes, so that no line is left out
+        let of_lane = 16 / size_of::<T>() as u32; // of 16 bytes, so that no line is left out
         let mut column = if self.of_row {
             columns
         } else {

@@ -204,8 +204,8 @@ impl<'a> ClusterRun<'a> {
     /// waits for other clusters (false).
     pub(crate) fn run(&mut self, rounds: u64) -> Checked<bool> {
         self.run_rounds(rounds).map_err(|fault| {
-            let left_open = self.cluster.left_open.borrow().clone();
-            let fault = left_open.explain(&self.launch.program.code, fault);
+            let left_open = &self.cluster.left_open;
+            let fault = left_open.borrow().explain(&self.launch.program.code, fault);
             self.with_aftermath(fault)
         })
     }

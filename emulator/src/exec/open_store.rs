@@ -17,7 +17,7 @@ use crate::program::{Doubt, Inst, Op, OpenStore};
 use crate::report::FaultKind;
 
 /// The bytes that stores have left unwritten in a cluster, for reports.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct LeftOpen(Vec<Left>);
 
 /// What one element of one store has left unwritten.

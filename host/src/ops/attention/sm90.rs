@@ -265,8 +265,8 @@ fn launch_one(
     let (desc, tile) = (&call.desc, &entry.tile);
     let device = call.stream.device();
     let [q, k, v] = positions(desc).ok_or(OFFERED)?;
-    // Keys that are read once: promoted to 256 bytes, the halves of L2 exchange more, and rows of 128
-    // take an eighth more time. Keys that other tiles read again gain a little by it.
+    // Packed, a key is read once. Promoted to 256 bytes, it makes the halves of L2 exchange more, and
+    // tiles of 128 rows take an eighth more time. Keys that other tiles read again gain by it.
     let l2_promotion = match packing {
         None => L2Promotion::B256,
         Some(_) => L2Promotion::B128,

@@ -80,7 +80,7 @@ impl<Out: StoreElement> Destination<Out> {
     }
 }
 
-/// Whether the epilogue's code is there once, in a loop over groups, or once for each group.
+/// Whether the epilogue's code is there once, in a loop over groups or boxes, or once for each group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Groups {
     /// A loop, for long epilogues. A branch table moves each group's registers to those of the
@@ -150,9 +150,9 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         };
         let code = self.code;
         let step = |x: u32| match code {
-            // Keeps it a loop: LLVM cannot count its iterations.
-            Groups::Rolled | Groups::Boxes => opaque(x),
             Groups::Unrolled => x,
+            // Keeps it a loop: LLVM cannot count its iterations.
+            _ => opaque(x),
         };
         let (m, n) = self.extents();
         let (boxes, overlaps) = (TILE_N.div_ceil(columns), !TILE_N.is_multiple_of(columns));
@@ -259,11 +259,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         // SAFETY: the warp's lanes are here together, and the box is free.
         unsafe {
             if self.is_by_thread() {
-                // Results outside D read C at D's edge. Where C is D, another lane will overwrite
-                // that element: all lanes must have read it first, in this group and in the next.
-                bar_warp_sync(FULL_MASK);
                 self.destination.store(&x, at);
-                bar_warp_sync(FULL_MASK);
             } else {
                 let swizzle = Swizzle::of_span(columns * size_of::<Out>() as u32);
                 let column_bytes = within * size_of::<Out>() as u32;
@@ -292,7 +288,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         }
     }
 
-    /// Applies the epilogue to `registers`, the group of columns at `at`.
+    /// Applies the epilogue to `registers`, the results of the columns at `at`.
     #[inline(always)]
     pub(super) fn results<F: Fragment>(
         &self,
@@ -324,10 +320,17 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
 }
 
 impl<Out: StoreElement> Destination<Out> {
-    /// Stores a thread's results of a group that lie inside D.
+    /// Stores a thread's results, of what begins at `at`, that lie inside D.
+    ///
+    /// # Safety
+    /// The warp calls it, converged, with results of the same columns.
     #[inline(always)]
     unsafe fn store(&self, x: &impl Fragment, at: (u32, u32, u32)) {
         let x = x.as_ref();
+        // Results outside D read C at D's edge. Where C is D, another lane will overwrite that
+        // element: all lanes must have read it first, in these columns and in the next.
+        // SAFETY: passed on to the caller.
+        unsafe { bar_warp_sync(FULL_MASK) };
         let mut i = 0;
         while i < x.len() {
             let (row, column) = position(at, i);
@@ -340,6 +343,8 @@ impl<Out: StoreElement> Destination<Out> {
             }
             i += 1;
         }
+        // SAFETY: passed on to the caller.
+        unsafe { bar_warp_sync(FULL_MASK) };
     }
 }
 

@@ -10,7 +10,6 @@
 use cuda_std::accumulator::Accumulator;
 use cuda_std::epilogue::{Epilogue, Place};
 use cuda_std::hint::opaque;
-use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use cuda_std::wgmma::MmaAsync;
 use spec::gemm::sm90::MMA_M;
 use spec::swizzle::Swizzle;
@@ -84,10 +83,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         // SAFETY: passed on to the caller; the box is free.
         unsafe {
             if self.is_by_thread() {
-                // As in `store_group`: all lanes have read C before one overwrites it.
-                bar_warp_sync(FULL_MASK);
                 self.destination.store(x, place);
-                bar_warp_sync(FULL_MASK);
                 return;
             }
             let mut within = 0;
