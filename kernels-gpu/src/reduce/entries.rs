@@ -13,7 +13,7 @@ use super::load::Wide;
 use super::lse::Lse;
 use super::moments::Moments;
 use super::settle::Scratch;
-use super::{cluster, columns, long, short, short16};
+use super::{cluster, columns, long, short, short16, small};
 
 macro_rules! entries {
     ($($name:ident: $fold:ty, $ty:ty, $lanes:literal -> $out:ty;)*) => {$(
@@ -105,6 +105,11 @@ const fn columns_words(lanes: usize) -> usize {
 formed! {
     reduce_value_f32_short: Value<f32>, f32 => f32, 4 blocks, short::rows::<Value<f32>, f32, 4>;
     reduce_value_bf16_short: Value<f32>, bf16 => f32, 3 blocks, short16::rows;
+
+    reduce_value_f32_small: Value<f32>, f32 => f32, 4 blocks,
+        small::rows::<Value<f32>, f32, 4, 16>, small::words(1);
+    reduce_value_bf16_small: Value<f32>, bf16 => f32, 4 blocks,
+        small::rows::<Value<f32>, bf16, 8, 32>, small::words(1);
 
     reduce_value_f32_long: Value<f32>, f32 => f32, 4 blocks,
         long::rows::<Value<f32>, f32, 4, 16>, long::words(1);

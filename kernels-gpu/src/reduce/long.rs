@@ -5,7 +5,7 @@
 //! where four of them share an SM. So this kernel has no items and no loop over them.
 
 use cuda_std::hint::opaque;
-use cuda_std::thread;
+use cuda_std::{mem, thread};
 use spec::reduce::{BATCH, ReduceParams, THREADS};
 
 use super::body::Arrays;
@@ -175,6 +175,77 @@ where
     F: Fold,
     T: Load<V, Number = F::Number>,
 {
+    // SAFETY: passed on to the caller.
+    unsafe { of_rest::<F, T, V, L>([F::start(params)], 0, row, first, vectors, params) }
+}
+
+/// The same where the thread has its first vectors already, those of [`ahead`]: the branch on the
+/// operation comes behind their loads, and takes no time then.
+///
+/// # Safety
+/// As for [`of_thread`].
+#[inline(always)]
+pub(super) unsafe fn of_thread_after<F, T, const V: usize, const L: usize>(
+    x: [Raw; BATCH_LEN],
+    row: *const u8,
+    first: u64,
+    vectors: u32,
+    params: &ReduceParams,
+) -> F::Acc
+where
+    F: Fold,
+    T: Load<V, Number = F::Number>,
+{
+    const { assert!(F::TAKES_SOME, "a batch may have some vectors only") }
+    let count = count(vectors);
+    let local = by_operation!(F, |params| {
+        with_some::<F, T, V, L, _>([F::start(params)], x, 0, count, params)
+    });
+    // SAFETY: passed on to the caller.
+    unsafe { of_rest::<F, T, V, L>(local, count.min(BATCH), row, first, vectors, params) }
+}
+
+/// A thread's first vectors, as many as one batch has; zeros where there are no more.
+///
+/// # Safety
+/// The block's `vectors` vectors are readable, and aligned.
+#[inline(always)]
+pub(super) unsafe fn ahead(row: *const u8, vectors: u32) -> [Raw; BATCH_LEN] {
+    let mut number = thread::thread_idx_x();
+    let mut x = [[0; 4]; BATCH_LEN];
+    for x in &mut x {
+        let at = row.wrapping_add(number as usize * 16).cast();
+        // SAFETY: a vector of the row, where there is one.
+        *x = unsafe { mem::ld_global_nc_v4_u32_or(at, number < vectors, 0) };
+        number += THREADS;
+    }
+    x
+}
+
+/// Vectors of this thread.
+#[inline(always)]
+fn count(vectors: u32) -> u32 {
+    (vectors + THREADS - 1).saturating_sub(thread::thread_idx_x()) / THREADS
+}
+
+/// The accumulator of a thread whose local has its first `k` vectors: all, or whole batches. There is
+/// one local for all lanes: a thread's elements are numbered vector by vector.
+///
+/// # Safety
+/// As for [`of_thread`].
+#[inline(always)]
+unsafe fn of_rest<F, T, const V: usize, const L: usize>(
+    mut local: [F::Local; 1],
+    mut k: u32,
+    row: *const u8,
+    first: u64,
+    vectors: u32,
+    params: &ReduceParams,
+) -> F::Acc
+where
+    F: Fold,
+    T: Load<V, Number = F::Number>,
+{
     const {
         assert!(
             (V * BATCH_LEN).is_multiple_of(L),
@@ -182,11 +253,8 @@ where
         )
     };
     let thread = thread::thread_idx_x();
-    let mut at = row.wrapping_add(thread as usize * 16);
-    let count = (vectors + THREADS - 1).saturating_sub(thread) / THREADS;
-    // One local for all lanes: a thread's elements are numbered vector by vector.
-    let mut local = [F::start(params)];
-    let mut k = 0;
+    let count = count(vectors);
+    let mut at = row.wrapping_add(thread as usize * 16 + k as usize * STEP);
     while k + BATCH <= count {
         // SAFETY: these are vectors of the row.
         let x = unsafe { together_once::<BATCH_LEN>(at, STEP as i64) };
@@ -208,13 +276,7 @@ where
             }
         }
         if F::TAKES_SOME {
-            let mut taken = 0;
-            while taken < FEW && k + (taken as u32) < count {
-                let xs = |u: usize| T::number(raws[taken + u / V], u % V);
-                let is_there = |u: usize| k + ((taken + u / V) as u32) < count;
-                local = [F::some::<L>(local[0], xs, is_there, params)];
-                taken += L / V;
-            }
+            local = with_some::<F, T, V, L, _>(local, raws, k, count, params);
             k += FEW as u32;
         } else {
             let mut left = opaque((count - k).min(FEW as u32)); // not unrolled
@@ -234,6 +296,29 @@ where
         lane: 1,
     };
     F::close_joined::<V>(local[0], count * V as u32, &indices)
+}
+
+/// Takes in some vectors, as far as there are any: `k` of `count` came before.
+#[inline(always)]
+fn with_some<F, T, const V: usize, const L: usize, const N: usize>(
+    mut local: [F::Local; 1],
+    raws: [Raw; N],
+    k: u32,
+    count: u32,
+    params: &ReduceParams,
+) -> [F::Local; 1]
+where
+    F: Fold,
+    T: Load<V, Number = F::Number>,
+{
+    let mut taken = 0;
+    while taken < N && k + (taken as u32) < count {
+        let xs = |u: usize| T::number(raws[taken + u / V], u % V);
+        let is_there = |u: usize| k + ((taken + u / V) as u32) < count;
+        local = [F::some::<L>(local[0], xs, is_there, params)];
+        taken += L / V;
+    }
+    local
 }
 
 /// Merges the accumulators of all threads; the first warp has the result. When it begins, nobody

@@ -15,6 +15,7 @@
 //! | `own` | stores of results that one thread or warp has alone |
 //! | `short` | a kernel for rows of a few vectors |
 //! | `short16` | the same for bf16, with fewer instructions |
+//! | `small` | a kernel for few rows of up to 16 KiB |
 //! | `long` | a kernel for rows of which a block has one, or a part of one |
 //! | `cluster` | a kernel for one row in parts that the blocks of a cluster have |
 //! | `columns` | a kernel for columns of whole vectors |
@@ -51,4 +52,5 @@ mod place;
 mod settle;
 mod short;
 mod short16;
+mod small;
 mod store;

@@ -32,7 +32,7 @@ pub use params::{
     FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_NONE, FINISH_ROOT,
     KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_NONE, MAP_SQUARE, ReduceParams,
 };
-pub use plan::{ROWS_ANY, ROWS_WHOLE, ReducePlan, SHORT_ROWS_OF_THREAD};
+pub use plan::{ROWS_ANY, ROWS_WHOLE, ReducePlan, SHORT_ROWS_OF_THREAD, SMALL_VECTORS_OF_THREAD};
 pub use view::ReduceView;
 
 use crate::DType;
@@ -47,7 +47,7 @@ pub const DTYPES: [DType; 6] = [
     DType::I64,
 ];
 
-/// Threads of a block of every entry.
+/// Threads of a block of every entry, but for [`Form::Small`]: [`ReducePlan::threads`].
 pub const THREADS: u32 = 256;
 
 /// Vectors of 16 bytes that a thread loads before it uses the first.
@@ -268,6 +268,8 @@ pub enum Form {
     General,
     /// Rows of a few vectors; a thread has one vector of a row.
     Short,
+    /// Few rows of up to 16 KiB: a block has one, with as many threads as take four vectors each.
+    Small,
     /// Rows of which a block has one, or a part of one.
     Long,
     /// Columns side by side; a block has a tile of them, or a part of a tile.
@@ -279,9 +281,10 @@ pub enum Form {
 
 impl Form {
     /// All forms.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::General,
         Self::Short,
+        Self::Small,
         Self::Long,
         Self::Columns,
         Self::Cluster,
@@ -292,6 +295,7 @@ impl Form {
         match self {
             Self::General => "",
             Self::Short => "_short",
+            Self::Small => "_small",
             Self::Long => "_long",
             Self::Columns => "_columns",
             Self::Cluster => "_cluster",

@@ -2,12 +2,14 @@
 
 mod columns;
 mod cut;
+mod rows;
 #[cfg(test)]
 mod tests;
 
 use self::columns::{COLUMNS_ACROSS, columns_across, columns_parts};
 use self::cut::{at_least_one, capped, cut, wanted};
-use super::{BATCH, Family, Form, MAX_BLOCKS, ReduceEntry, ReduceView, THREADS, TICKETS};
+pub use self::rows::{SHORT_ROWS_OF_THREAD, SMALL_VECTORS_OF_THREAD};
+use super::{BATCH, Family, Form, MAX_BLOCKS, ReduceEntry, ReduceView, THREADS};
 
 /// How one reduction is split into work items and launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,74 +60,15 @@ pub const ROWS_ANY: u32 = 0;
 /// Rows are contiguous, whole vectors; they are aligned if the tensor is.
 pub const ROWS_WHOLE: u32 = 1;
 
-/// Fewest vectors of a row that is worth a block, if there are many rows.
-const LONG_VECTORS: u64 = 1024;
-
-/// Most vectors of a single row that one block has alone: several blocks are not done sooner.
-const ALONE_VECTORS: u64 = 4096;
-
-/// Most vectors of a single row (1 MiB) that is cut into so few parts that a thread block cluster
-/// has them all. Where there are no clusters the parts are the same, so the bits are too.
-const CLUSTER_VECTORS: u64 = 65_536;
-
-/// Most vectors of a single row for which a cluster of the size that every device with clusters has
-/// (8 blocks) is enough.
-const SMALL_CLUSTER_VECTORS: u64 = 16_384;
-
-/// Fewest vectors of a part in a cluster: four a thread, which are in flight together.
-const CLUSTER_PART_VECTORS: u64 = 1024;
-
 /// Vectors of 128 bytes, a line of the L2 cache: parts in clusters begin where a line does, if the row
 /// does.
 const LINE_VECTORS: u64 = 8;
-
-/// Longest rows that are not split if there are many, in batches of a block (64 KiB).
-const WHOLE_BATCHES: u64 = 2;
-
-/// From this number of long rows on, those of [`WHOLE_BATCHES`] are not split.
-const LONG_ROWS: u64 = 2048;
-
-/// Fewest parts of all long rows together, if a part has at least one batch.
-const LONG_PARTS: u64 = 4096;
-
-/// Most vectors of a part of a long row (128 KiB). Where blocks that run together read what lies
-/// close together, an H100 takes less time: 0.5 % with 256 KiB instead of 1 MiB, 2 to 3 % with one
-/// batch (32 KiB). An H200 takes least with 96 to 160 KiB, up to 5 % more with 64 and 10 with 32.
-const PART_VECTORS: u64 = 8192;
-
-/// Most parts of all long rows together, for the memory and the tickets that they take; beyond
-/// 512 GiB, parts get longer.
-const MAX_PARTS: u64 = 1 << 22;
-
-/// Most parts of a long row that one block merges alone.
-const SECTIONED: u64 = 4096;
-
-/// Parts of a section, if a row has more than [`SECTIONED`].
-const SECTION: u64 = 512;
 
 /// Longest columns that a thread has whole, if there are enough columns to fill a large GPU twice.
 const WHOLE_COLUMN: u64 = 64;
 
 /// See [`WHOLE_COLUMN`].
 const WHOLE_COLUMNS: u64 = 528 * THREADS as u64;
-
-/// Most vectors of a short row. Longer rows are worth what an item costs.
-const SHORT_VECTORS: u64 = 16;
-
-/// With fewer short rows, the launch itself takes as long.
-const SHORT_ROWS: u64 = 1024;
-
-/// Times that a thread takes short rows of 16-bit elements, of which fewer blocks share an SM.
-const SHORT_TURNS: u64 = 2;
-
-/// Short rows whose vectors a thread has in flight at a time.
-pub const SHORT_ROWS_OF_THREAD: u64 = 8;
-
-// The kernel of bf16 lets the last warp begin further back, so that all of its rows are there.
-const _: () = assert!(
-    SHORT_ROWS >= 32 * SHORT_ROWS_OF_THREAD,
-    "as many rows as a warp takes at a time"
-);
 
 impl ReducePlan {
     /// The plan of the general kernel for a view, with vectors of `lanes` elements. It depends on
@@ -145,6 +88,12 @@ impl ReducePlan {
         let lanes = entry.lanes();
         if is_aligned && view.n > 0 {
             let is_rows = known_of_rows(view, lanes) == ROWS_WHOLE;
+            if is_rows
+                && entry.with(Form::Small).is_some()
+                && let Some(plan) = Self::small(view, lanes)
+            {
+                return plan;
+            }
             if is_rows
                 && entry.with(Form::Long).is_some()
                 && let Some(plan) = Self::long(view, lanes, batches(entry.family))
@@ -206,60 +155,6 @@ impl ReducePlan {
         }
     }
 
-    /// Rows of whole vectors, of which a block has one or a part: [`LONG_PARTS`] of all rows
-    /// together, of at least `batches` batches and at most [`PART_VECTORS`]. A single row of medium
-    /// length gets parts for a cluster.
-    const fn long(view: &ReduceView, lanes: u64, batches: u64) -> Option<Self> {
-        let vectors = view.n / lanes;
-        let batch = THREADS as u64 * BATCH as u64;
-        let is_alone = view.outer == 1 && vectors <= ALONE_VECTORS;
-        if vectors < LONG_VECTORS && !is_alone {
-            return None;
-        }
-        let is_whole = view.outer >= LONG_ROWS && vectors <= WHOLE_BATCHES * batch;
-        let of_part = if is_alone || is_whole || view.outer > TICKETS as u64 {
-            vectors
-        } else if view.outer == 1 && vectors <= CLUSTER_VECTORS {
-            let parts = cluster_parts(vectors);
-            vectors.div_ceil(parts).next_multiple_of(LINE_VECTORS)
-        } else if view.outer.saturating_mul(vectors.div_ceil(batch / 2)) <= ITEMS {
-            batch / 2
-        } else {
-            let parts = at_least_one(LONG_PARTS / view.outer);
-            let even = vectors.div_ceil(parts).next_multiple_of(batch);
-            let part = match (even < batches * batch, even > PART_VECTORS) {
-                (true, _) => batches * batch,
-                (_, true) => PART_VECTORS,
-                _ => even,
-            };
-            let least = vectors.div_ceil(MAX_PARTS / view.outer);
-            if least > part {
-                least.next_multiple_of(batch)
-            } else {
-                part
-            }
-        };
-        let chunks = vectors.div_ceil(of_part);
-        let blocks = view.outer.saturating_mul(chunks);
-        if blocks > i32::MAX as u64 || view.outer == 0 {
-            return None;
-        }
-        Some(Self {
-            along: THREADS,
-            across: 1,
-            is_across: false,
-            rows: ROWS_WHOLE,
-            form: Form::Long,
-            chunks,
-            chunk_len: of_part * lanes,
-            width: 1,
-            groups: view.outer,
-            parts: chunks,
-            section: if chunks > SECTIONED { SECTION } else { chunks },
-            blocks: blocks as u32,
-        })
-    }
-
     /// Columns of whole vectors side by side.
     const fn columns(view: &ReduceView, lanes: u64) -> Option<Self> {
         let is_whole = view.inner.is_multiple_of(lanes)
@@ -304,32 +199,6 @@ impl ReducePlan {
         })
     }
 
-    /// Many rows of so few vectors that a thread has at most one.
-    const fn short(view: &ReduceView, lanes: u64) -> Option<Self> {
-        let vectors = view.n / lanes;
-        let is_few = vectors >= 1 && vectors <= SHORT_VECTORS;
-        if !(is_few && view.outer >= SHORT_ROWS) {
-            return None;
-        }
-        let along = vectors.next_power_of_two();
-        let turns = if lanes >= 8 { SHORT_TURNS } else { 1 };
-        let per_block = turns * SHORT_ROWS_OF_THREAD * THREADS as u64 / along;
-        Some(Self {
-            along: along as u32,
-            across: 1,
-            is_across: false,
-            rows: ROWS_WHOLE,
-            form: Form::Short,
-            chunks: 1,
-            chunk_len: view.n,
-            width: 1,
-            groups: view.outer,
-            parts: 1,
-            section: 1,
-            blocks: capped(view.outer.div_ceil(per_block), i32::MAX as u32),
-        })
-    }
-
     /// Lanes of a vector lie along `inner`.
     const fn across(view: &ReduceView, lanes: u64) -> Self {
         let across = view.inner.div_ceil(lanes).next_power_of_two();
@@ -370,6 +239,14 @@ impl ReducePlan {
                 1 => capped(groups.div_ceil(per_block), OWN_BLOCKS),
                 _ => capped(groups.saturating_mul(parts).div_ceil(per_block), MAX_BLOCKS),
             },
+        }
+    }
+
+    /// Threads of a block.
+    pub const fn threads(&self) -> u32 {
+        match self.form {
+            Form::Small => self.along,
+            _ => THREADS,
         }
     }
 
@@ -432,17 +309,6 @@ impl ReducePlan {
             _ => self.along as u64,
         };
         self.chunk_len.div_ceil(threads)
-    }
-}
-
-/// Parts of a single row of medium length: a power of two, as cluster sizes are.
-const fn cluster_parts(vectors: u64) -> u64 {
-    if vectors > SMALL_CLUSTER_VECTORS {
-        16
-    } else if vectors >= 8 * CLUSTER_PART_VECTORS {
-        8
-    } else {
-        4
     }
 }
 

@@ -13,9 +13,9 @@ use crate::portable::portable;
 /// Rows, their length, columns, and the form that their plan has: whole rows and rows in parts, of
 /// whole batches and with remainders; columns that a thread, a block or several blocks have.
 const SHAPES: [([usize; 3], Form); 12] = [
-    ([1, 8, 1], Form::Long),
-    ([1, 8 * 255, 1], Form::Long),
-    ([1, 8 * 257, 1], Form::Long),
+    ([1, 8 * 1025, 1], Form::Long),
+    ([1, 8 * 1279, 1], Form::Long),
+    ([1, 8 * 2300, 1], Form::Long),
     ([3, 8 * 1025, 1], Form::Long),
     ([2, 8 * 2048, 1], Form::Long),
     ([5, 8 * 2053, 1], Form::Long),
@@ -59,7 +59,7 @@ fn extremes_of_rare_values_have_the_bits_of_single_elements() {
         bf16::MAX,
         bf16::MIN,
     ];
-    const N: usize = 8 * 1024;
+    const N: usize = 16 * 1024;
     for device in warpsmith::testing::devices() {
         if device.arch() < (8, 0) {
             continue;

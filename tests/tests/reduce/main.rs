@@ -10,6 +10,7 @@ mod pairs;
 mod portable;
 mod rounded;
 mod sections;
+mod small;
 
 use half::bf16;
 use ndarray::{ArrayD, Axis};

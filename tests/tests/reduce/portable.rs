@@ -1,6 +1,6 @@
 //! Direct launches of the entries that any device has, beside which others must have the same bits.
 
-use spec::reduce::{Form, ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS};
+use spec::reduce::{Form, ReduceEntry, ReduceParams, ReducePlan, ReduceView};
 use warpsmith::{LaunchConfig, ReduceOp, Reducible, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 
@@ -25,7 +25,7 @@ where
     let out = Tensor::<T::Value>::zeros(stream, &[outputs]).expect("a tensor");
     let name = entry.for_plan(&plan).to_string();
     let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
-    let config = LaunchConfig::linear(plan.blocks, THREADS);
+    let config = LaunchConfig::linear(plan.blocks, plan.threads());
     // SAFETY: x has the view's elements; there are as many partial results, of as many words, tickets
     // of 0, and outputs as the plan has.
     unsafe { kernel.launch(stream, config, (x, &partials, &tickets, &out, params)) }

@@ -11,7 +11,7 @@ use warpsmith_tests::values::Values;
 const WHOLE_COLUMNS: usize = 1_100_000;
 
 /// A shape, the axis (or all), and the form of kernel that it takes.
-const CASES: [(&[usize], Option<usize>, Form); 12] = [
+const CASES: [(&[usize], Option<usize>, Form); 13] = [
     (&[7], None, Form::General),
     (&[5, 3], Some(1), Form::General),
     (&[300, 9], Some(0), Form::General),
@@ -19,7 +19,8 @@ const CASES: [(&[usize], Option<usize>, Form); 12] = [
     (&[2000, 1000], Some(1), Form::General),
     (&[1030, 16], Some(1), Form::Short),
     (&[1030, 128], Some(1), Form::Short),
-    (&[3, 8192], Some(1), Form::Long),
+    (&[3, 8192], Some(1), Form::Small),
+    (&[3, 16_384], Some(1), Form::Long),
     (&[40_000], None, Form::Long),
     (&[2, 300_000], Some(1), Form::Long),
     (&[700, 512], Some(0), Form::Columns),

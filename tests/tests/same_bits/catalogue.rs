@@ -195,12 +195,17 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
             8 * rng.random_range(1..=8),
             1,
         ),
+        Form::Small => (
+            rng.random_range(1..=30),
+            entry.lanes() * rng.random_range(1..=1024),
+            1,
+        ),
         Form::Long => {
-            let most = match entry.family {
-                reduce::Family::Value | reduce::Family::Extreme => 9000,
-                _ => 1024,
+            let some = match entry.family {
+                reduce::Family::Value | reduce::Family::Extreme => 1025..=9000,
+                _ => 1..=1024,
             };
-            (1, 8 * rng.random_range(1..=most), 1)
+            (1, 8 * rng.random_range(some), 1)
         }
         Form::Cluster => (1, 8 * rng.random_range(4200..=20_000), 1),
         Form::Columns => (
@@ -211,7 +216,7 @@ fn reduction(entry: ReduceEntry, rng: &mut ChaCha8Rng) -> Trial {
     };
     let view = ReduceView::contiguous(outer, n, inner);
     let plan = ReducePlan::of(entry, &view, entry.form != Form::General);
-    let mut config = LaunchConfig::linear(plan.blocks, reduce::THREADS);
+    let mut config = LaunchConfig::linear(plan.blocks, plan.threads());
     if entry.form == Form::Cluster {
         let in_cluster = entry.in_cluster(&plan, (9, 0));
         assert_eq!(in_cluster, Some(entry), "{entry} of {view:?}");

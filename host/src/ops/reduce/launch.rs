@@ -9,7 +9,7 @@ use crate::ops::kernels;
 use crate::storage::Storage;
 use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
 use half::f16;
-use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, THREADS, TICKETS};
+use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, TICKETS};
 
 /// State that a device keeps for reductions.
 #[derive(Default)]
@@ -172,7 +172,7 @@ impl<T: Countable> Reduce<'_, T> {
             false => Workspace::NONE,
         };
         let kernel = kernels::kernel(stream, in_cluster.unwrap_or(for_plan))?;
-        let mut config = LaunchConfig::linear(plan.blocks, THREADS);
+        let mut config = LaunchConfig::linear(plan.blocks, plan.threads());
         if in_cluster.is_some() {
             config = config.cluster([plan.blocks, 1, 1]);
         }

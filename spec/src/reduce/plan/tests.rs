@@ -1,3 +1,5 @@
+use super::super::TICKETS;
+use super::rows::{ALONE_VECTORS, CLUSTER_PART_VECTORS, CLUSTER_VECTORS};
 use super::*;
 use crate::DType;
 
@@ -64,7 +66,9 @@ fn small_inputs_take_one_block_and_large_ones_many() {
         let plan = ReducePlan::of(entry, &ReduceView::contiguous(outer, n, inner), is_aligned);
         (plan.form, plan.blocks)
     };
-    assert_eq!(plan(1, 4, 1, true), (Form::Long, 1));
+    assert_eq!(plan(1, 4, 1, true), (Form::Small, 1));
+    assert_eq!(plan(1, 4096, 1, true), (Form::Small, 1));
+    assert_eq!(plan(1, 4100, 1, true), (Form::Long, 1));
     assert_eq!(plan(1, 16_384, 1, true), (Form::Long, 1));
     assert_eq!(plan(1, 16_388, 1, true), (Form::Long, 4));
     assert_eq!(plan(1, 65_536, 1, true), (Form::Long, 8));
@@ -177,4 +181,27 @@ fn single_rows_of_medium_length_have_parts_for_a_cluster() {
     let entry = ReduceEntry::of(Family::Value, DType::F32, false).unwrap();
     let plan = ReducePlan::of(entry, &rows, true);
     assert_eq!(entry.in_cluster(&plan, (9, 0)), None);
+}
+
+#[test]
+fn small_rows_have_as_many_threads_as_take_four_vectors_each() {
+    let entry = ReduceEntry::of(Family::Value, DType::F32, false).unwrap();
+    let plan = |outer, vectors: u64| {
+        ReducePlan::of(entry, &ReduceView::contiguous(outer, 4 * vectors, 1), true)
+    };
+    for vectors in 1..=1024 {
+        let small = plan(7, vectors);
+        assert_eq!((small.form, small.blocks), (Form::Small, 7), "{small:?}");
+        let threads = u64::from(small.threads());
+        assert!(threads >= 32 && threads.is_power_of_two(), "{small:?}");
+        assert!(vectors <= 4 * threads, "{small:?}");
+        assert!(threads == 32 || vectors > 2 * threads, "{small:?}");
+    }
+    assert_eq!(plan(1, 1025).form, Form::Long);
+    assert_eq!(plan(1056, 1024).form, Form::Small);
+    assert_ne!(plan(1057, 64).form, Form::Small);
+    assert_eq!(plan(1024, 16).form, Form::Short);
+    let is_aligned = false;
+    let view = ReduceView::contiguous(1, 256, 1);
+    assert_eq!(ReducePlan::of(entry, &view, is_aligned).form, Form::General);
 }
