@@ -155,13 +155,13 @@ impl TopKPlan {
         }
     }
 
-    /// Bytes of dynamic shared memory of a block: the head, then pairs, or the largest elements of
-    /// groups before there are any.
+    /// Bytes of dynamic shared memory of a block: the head, then pairs and a list of as many groups,
+    /// or the largest elements of groups before there are any.
     pub const fn shared_bytes(&self) -> u32 {
         if self.is_short {
             return 0;
         }
-        let (pairs, groups) = (8 * self.capacity, 4 * GROUPS as u32 * self.threads);
+        let (pairs, groups) = (10 * self.capacity, 4 * GROUPS as u32 * self.threads);
         4 * HEAD_WORDS as u32 + if pairs > groups { pairs } else { groups }
     }
 }

@@ -5,7 +5,7 @@ use cuda_std::thread;
 use spec::topk::TopKParams;
 
 use super::cut::{Shared, Wanted, cut};
-use super::groups::{Largest, are_enough};
+use super::groups::{Largest, List, are_enough};
 use super::key::Value;
 use super::row::{Listed, Pairs, Part};
 use super::sort::{Results, put_first};
@@ -63,19 +63,32 @@ unsafe fn collect_exactly(pairs: &impl Pairs, k: u32, params: &TopKParams, share
 /// groups [are enough](are_enough).
 #[inline(always)]
 unsafe fn collect_by_groups<T: Value>(part: &Part<T>, params: &TopKParams, shared: Shared) -> u32 {
-    // SAFETY: passed on to the caller; barriers separate the count's uses.
+    let capacity = params.capacity;
+    let list = List {
+        count: shared.listed(),
+        first: shared.pairs().wrapping_add(capacity as usize).cast(),
+        capacity,
+    };
+    // SAFETY: passed on to the caller; barriers separate the uses of counts, list and pairs.
     unsafe {
         if thread::thread_idx_x() == 0 {
             shared.count().write(0);
+            list.count.write(0);
         }
         let largest = Largest::of(part);
         let bound = largest.bound(params.k, shared);
         thread::sync_threads();
-        largest.reaching(part, bound, |bits, index| {
-            collect(part.pairing.pair::<T>(bits, index), params.capacity, shared);
+        largest.list(bound, &list);
+        thread::sync_threads();
+        let is_too_long = list.reaching(part, bound, |bits, index| {
+            collect(part.pairing.pair::<T>(bits, index), capacity, shared);
         });
         thread::sync_threads();
-        shared.count().read()
+        if is_too_long {
+            u32::MAX
+        } else {
+            shared.count().read()
+        }
     }
 }
 

@@ -41,6 +41,12 @@ impl Shared {
         self.bin(BINS + 3)
     }
 
+    /// How many groups were listed.
+    #[inline(always)]
+    pub(super) fn listed(self) -> *mut u32 {
+        self.bin(BINS + 4)
+    }
+
     /// The collected pairs.
     #[inline(always)]
     pub(super) fn pairs(self) -> *mut u64 {

@@ -7,6 +7,7 @@ use spec::topk::GROUPS;
 use super::cut::{Shared, Wanted, cut};
 use super::key::{Value, float_of, key};
 use super::row::{Pairs, Part};
+use cuda_std::atomic::{Order, Scope, atom_add};
 
 /// The largest element of each group of this thread's vectors: every eighth of them is in the same
 /// group. As f32, with the sign turned if the smallest elements are wanted.
@@ -79,12 +80,7 @@ impl Largest {
                     largest = largest.max(x);
                     sum += x;
                 }
-                let is_there = vector + (group as u32) * threads < part.vectors;
-                of[group] = if is_there {
-                    of[group].max(largest)
-                } else {
-                    of[group]
-                };
+                of[group] = of[group].max(largest);
                 odd |= u32::from(sum.is_nan()) << group;
             }
             vector += GROUPS as u32 * threads;
@@ -135,40 +131,93 @@ impl Largest {
         }
     }
 
-    /// Calls `f` with the bits and the index of this thread's elements that are not below the bound.
+    /// Lists the groups with elements that are not below the bound.
     ///
     /// # Safety
-    /// The part is readable.
+    /// Between barriers, nobody reads the list; its count was 0 at first.
+    #[inline(always)]
+    pub(super) unsafe fn list(&self, bound: f32, list: &List) {
+        let mut groups = self.odd;
+        for group in 0..GROUPS {
+            groups |= u32::from(self.of[group] >= bound) << group;
+        }
+        while groups != 0 {
+            let group = groups.trailing_zeros();
+            groups &= groups - 1;
+            let first = thread::thread_idx_x() + group * thread::block_dim_x();
+            // SAFETY: passed on to the caller; the place is this thread's alone.
+            unsafe {
+                let place = atom_add(list.count, 1, Order::Relaxed, Scope::Cta);
+                if place < list.capacity {
+                    list.first.add(place as usize).write(first as u16);
+                }
+            }
+        }
+    }
+}
+
+/// Groups by their first vectors, in shared memory.
+pub(super) struct List {
+    pub(super) count: *mut u32,
+    pub(super) first: *mut u16,
+    pub(super) capacity: u32,
+}
+
+impl List {
+    /// Calls `f` with the indices of all elements of these groups that are not below the bound, and of
+    /// those in no vector; each is some thread's. Not all of them, if there were more groups than
+    /// there is room for: whether there were is returned.
+    ///
+    /// # Safety
+    /// The part is readable, and the list written.
     #[inline(always)]
     pub(super) unsafe fn reaching<T: Value>(
         &self,
         part: &Part<T>,
         bound: f32,
         mut f: impl FnMut(u32, u32),
-    ) {
-        let threads = thread::block_dim_x();
-        let mut groups = self.odd;
-        for group in 0..GROUPS {
-            groups |= u32::from(self.of[group] >= bound) << group;
-        }
-        let mut each = |bits: u32, index: u32| {
-            let x = T::float(bits ^ part.pairing.turn);
-            if x >= bound || x.is_nan() {
-                f(bits, index);
-            }
+    ) -> bool {
+        let (threads, turn) = (thread::block_dim_x(), part.pairing.turn);
+        let reaches = |bits: u32| {
+            let x = T::float(bits ^ turn);
+            x >= bound || x.is_nan()
         };
-        // SAFETY: vectors and edges of the part.
+        // SAFETY: vectors and elements of the part.
         unsafe {
-            while groups != 0 {
-                let group = groups.trailing_zeros();
-                groups &= groups - 1;
-                let mut vector = thread::thread_idx_x() + group * threads;
-                while vector < part.vectors {
-                    part.of_vector(vector, &mut each);
-                    vector += GROUPS as u32 * threads;
+            let listed = self.count.read();
+            let listed = if listed < self.capacity {
+                listed
+            } else {
+                self.capacity
+            };
+            let step = GROUPS as u32 * threads;
+            // Threads are a power of two. There is a division by this, which must not be by 0.
+            let of_group = (part.vectors + step - 1) >> step.trailing_zeros();
+            let of_group = if of_group > 1 { of_group } else { 1 };
+            let mut i = thread::thread_idx_x();
+            while i < listed * of_group {
+                let (group, round) = (i / of_group, i % of_group);
+                let vector = u32::from(self.first.add(group as usize).read()) + round * step;
+                let raw = part.vector(vector);
+                let mut lanes = 0;
+                for v in 0..T::LANES {
+                    lanes |= u32::from(reaches(T::of(raw, v))) << v;
+                }
+                lanes = if vector < part.vectors { lanes } else { 0 };
+                while lanes != 0 {
+                    let index = part.index(vector) + lanes.trailing_zeros();
+                    lanes &= lanes - 1;
+                    f(part.element(index), index);
+                }
+                i += threads;
+            }
+            if let Some(index) = part.edge() {
+                let bits = part.element(index);
+                if reaches(bits) {
+                    f(bits, index);
                 }
             }
-            part.edges(&mut each);
+            self.count.read() > self.capacity
         }
     }
 }

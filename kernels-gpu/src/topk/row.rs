@@ -61,47 +61,40 @@ impl<T: Value> Part<T> {
         self.begin + self.head + vector * T::LANES as u32
     }
 
-    /// The vector; zeros unless there is such a one.
+    /// The vector; elements that come last unless there is such a one.
     ///
     /// # Safety
-    /// The row is readable.
+    /// The row is readable, and nobody writes it while the kernel runs.
     #[inline(always)]
     pub(super) unsafe fn vector(&self, vector: u32) -> [u32; 4] {
         let is_there = vector < self.vectors;
+        let turns = self.pairing.turn | self.pairing.turn >> 16;
+        let otherwise = T::LEAST_WORD ^ turns & T::SIGNS;
+        let at = self.at(self.index(vector)).cast();
         // SAFETY: a whole vector of the row, aligned, where it is read.
-        unsafe { mem::ld_global_v4_u32_if(self.at(self.index(vector)).cast(), is_there) }
+        unsafe { mem::ld_global_nc_v4_u32_or(at, is_there, otherwise) }
     }
 
-    /// Calls `f` with the bits and the index of this thread's elements that are in no vector: there
-    /// are fewer than two vectors of them, and more threads.
+    /// The element of this index.
     ///
     /// # Safety
-    /// The row is readable.
+    /// The row has such an element, and is readable.
     #[inline(always)]
-    pub(super) unsafe fn edges(&self, mut f: impl FnMut(u32, u32)) {
-        let thread = thread::thread_idx_x();
-        if thread < self.len - self.vectors * T::LANES as u32 {
-            let behind = match thread < self.head {
-                true => 0,
-                false => self.vectors * T::LANES as u32,
-            };
-            let index = self.begin + thread + behind;
-            // SAFETY: an element of the part.
-            f(unsafe { T::read(self.at(index)) }, index);
-        }
-    }
-
-    /// Calls `f` with the bits and the index of each element of a vector.
-    ///
-    /// # Safety
-    /// There is such a vector, and the row is readable.
-    #[inline(always)]
-    pub(super) unsafe fn of_vector(&self, vector: u32, mut f: impl FnMut(u32, u32)) {
+    pub(super) unsafe fn element(&self, index: u32) -> u32 {
         // SAFETY: passed on to the caller.
-        let raw = unsafe { self.vector(vector) };
-        let index = self.index(vector);
-        for v in 0..T::LANES {
-            f(T::of(raw, v), index + v as u32);
+        unsafe { T::read(self.at(index)) }
+    }
+
+    /// The index of this thread's element that is in no vector, if it has one: there are fewer than
+    /// two vectors of them, and more threads.
+    #[inline(always)]
+    pub(super) fn edge(&self) -> Option<u32> {
+        let thread = thread::thread_idx_x();
+        let in_vectors = self.vectors * T::LANES as u32;
+        let behind = if thread < self.head { 0 } else { in_vectors };
+        match thread < self.len - in_vectors {
+            true => Some(self.begin + thread + behind),
+            false => None,
         }
     }
 }
@@ -114,14 +107,13 @@ impl<T: Value> Pairs for Part<T> {
 
     #[inline(always)]
     unsafe fn each(&self, mut f: impl FnMut(u64)) {
-        let mut vector = thread::thread_idx_x();
-        // SAFETY: vectors and edges of the part.
-        unsafe {
-            while vector < self.vectors {
-                self.of_vector(vector, |bits, index| f(self.pairing.pair::<T>(bits, index)));
-                vector += thread::block_dim_x();
-            }
-            self.edges(|bits, index| f(self.pairing.pair::<T>(bits, index)));
+        let mut i = thread::thread_idx_x();
+        while i < self.len {
+            let index = self.begin + i;
+            // SAFETY: an element of the part.
+            let bits = unsafe { self.element(index) };
+            f(self.pairing.pair::<T>(bits, index));
+            i += thread::block_dim_x();
         }
     }
 }

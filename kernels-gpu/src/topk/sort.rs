@@ -7,7 +7,7 @@ use super::cut::Shared;
 use super::key::Pairing;
 
 /// Most pairs whose places are counted instead of sorted: each pair is compared with all others.
-const COUNTED: u32 = 256;
+const COUNTED: u32 = 128;
 
 /// Where the results of a row go.
 pub(super) struct Results {
@@ -132,9 +132,15 @@ unsafe fn put_counted(k: u32, count: u32, size: u32, results: &Results, pairs: *
             true => pairs.add(place as usize).read(),
             false => 0,
         };
+        let is_above = |i: u32| u32::from(pairs.add(i as usize).read() > own);
         let (mut rank, mut i) = (0, share);
+        while i + 3 * shares < count {
+            rank += is_above(i) + is_above(i + shares);
+            rank += is_above(i + 2 * shares) + is_above(i + 3 * shares);
+            i += 4 * shares;
+        }
         while i < count {
-            rank += u32::from(pairs.add(i as usize).read() > own);
+            rank += is_above(i);
             i += shares;
         }
         let mut apart = 1;
@@ -167,21 +173,47 @@ unsafe fn sort(count: u32, size: u32, pairs: *mut u64) {
         let mut run = 2;
         while run <= size {
             let mut apart = run / 2;
-            while apart > 0 {
+            // Two steps at a time, of four pairs that are half as far apart.
+            while apart > 1 {
+                let half = apart / 2;
                 let mut i = thread;
-                while i < size / 2 {
-                    let low = (i & !(apart - 1)) * 2 | i & (apart - 1);
-                    let (a, b) = (at(low).read(), at(low + apart).read());
-                    if (a < b) == (low & run == 0) {
-                        at(low).write(b);
-                        at(low + apart).write(a);
-                    }
+                while i < size / 4 {
+                    let low = (i & !(half - 1)) * 4 | i & (half - 1);
+                    let four = at(low);
+                    let by = |j: u32| four.wrapping_add((j * half) as usize);
+                    let [a, b, c, d] = [0, 1, 2, 3].map(|j| by(j).read());
+                    let descends = low & run == 0;
+                    let ((a, c), (b, d)) = (ordered(a, c, descends), ordered(b, d, descends));
+                    let ((a, b), (c, d)) = (ordered(a, b, descends), ordered(c, d, descends));
+                    by(0).write(a);
+                    by(1).write(b);
+                    by(2).write(c);
+                    by(3).write(d);
                     i += threads;
                 }
                 thread::sync_threads();
-                apart /= 2;
+                apart /= 4;
+            }
+            if apart == 1 {
+                let mut i = thread;
+                while i < size / 2 {
+                    let two = at(2 * i);
+                    let (a, b) = (two.read(), two.add(1).read());
+                    let (a, b) = ordered(a, b, (2 * i) & run == 0);
+                    two.write(a);
+                    two.add(1).write(b);
+                    i += threads;
+                }
+                thread::sync_threads();
             }
             run *= 2;
         }
     }
+}
+
+/// The two, the larger one first if the order descends.
+#[inline(always)]
+fn ordered(a: u64, b: u64, descends: bool) -> (u64, u64) {
+    let is_turned = (a < b) == descends;
+    if is_turned { (b, a) } else { (a, b) }
 }
