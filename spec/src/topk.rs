@@ -24,8 +24,8 @@ use crate::DType;
 /// The largest `k`.
 pub const K_MAX: u64 = 2048;
 
-/// The most elements of a row: their indices have 32 bits.
-pub const N_MAX: u64 = u32::MAX as u64;
+/// The most elements of a row: counters of 32 bits go beyond them by a block's threads.
+pub const N_MAX: u64 = i32::MAX as u64;
 
 /// Dtypes of the elements.
 pub const DTYPES: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];

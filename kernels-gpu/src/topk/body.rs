@@ -1,10 +1,9 @@
 //! A block's steps: collect pairs that certainly have the first k among them, sort them, write.
 
-use cuda_std::atomic::{Order, Scope, atom_add};
 use cuda_std::thread;
 use spec::topk::TopKParams;
 
-use super::cut::{Shared, Wanted, cut};
+use super::cut::{Count, Shared, Wanted, cut};
 use super::groups::{Largest, List, are_enough};
 use super::key::Value;
 use super::row::{Listed, Pairs, Part};
@@ -18,7 +17,7 @@ use super::sort::{Results, put_first};
 unsafe fn collect(pair: u64, capacity: u32, shared: Shared) {
     // SAFETY: passed on to the caller; the place is this thread's alone.
     unsafe {
-        let place = atom_add(shared.count(), 1, Order::Relaxed, Scope::Cta);
+        let place = shared.place(Count::Pairs);
         if place < capacity {
             shared.pairs().add(place as usize).write(pair);
         }
@@ -41,7 +40,7 @@ unsafe fn collect_exactly(pairs: &impl Pairs, k: u32, params: &TopKParams, share
     // SAFETY: passed on to the caller; barriers separate the count's uses.
     unsafe {
         if thread::thread_idx_x() == 0 {
-            shared.count().write(0);
+            shared.count(Count::Pairs).write(0);
         }
         let least = cut(pairs, wanted, shared);
         thread::sync_threads();
@@ -51,7 +50,7 @@ unsafe fn collect_exactly(pairs: &impl Pairs, k: u32, params: &TopKParams, share
             }
         });
         thread::sync_threads();
-        shared.count().read()
+        shared.count(Count::Pairs).read()
     }
 }
 
@@ -65,15 +64,15 @@ unsafe fn collect_exactly(pairs: &impl Pairs, k: u32, params: &TopKParams, share
 unsafe fn collect_by_groups<T: Value>(part: &Part<T>, params: &TopKParams, shared: Shared) -> u32 {
     let capacity = params.capacity;
     let list = List {
-        count: shared.listed(),
+        shared,
         first: shared.pairs().wrapping_add(capacity as usize).cast(),
         capacity,
     };
     // SAFETY: passed on to the caller; barriers separate the uses of counts, list and pairs.
     unsafe {
         if thread::thread_idx_x() == 0 {
-            shared.count().write(0);
-            list.count.write(0);
+            shared.count(Count::Pairs).write(0);
+            shared.count(Count::Groups).write(0);
         }
         let largest = Largest::of(part);
         let bound = largest.bound(params.k, shared);
@@ -87,7 +86,7 @@ unsafe fn collect_by_groups<T: Value>(part: &Part<T>, params: &TopKParams, share
         if is_too_long {
             u32::MAX
         } else {
-            shared.count().read()
+            shared.count(Count::Pairs).read()
         }
     }
 }

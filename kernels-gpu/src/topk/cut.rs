@@ -1,8 +1,9 @@
 //! A bound among integers that the threads of a block have: a search byte by byte from the top, by
 //! histograms.
 
-use cuda_std::atomic::{Order, Scope, atom_add};
+use cuda_std::atomic::{atom_shared_add_u32, red_shared_add_u32};
 use cuda_std::hint::opaque;
+use cuda_std::shared::SharedAddr;
 use cuda_std::{thread, warp};
 use spec::topk::HEAD_WORDS;
 
@@ -14,19 +15,37 @@ const BINS: u32 = 256;
 /// Bins of a lane of the warp that looks for the bin of the bound.
 const BINS_OF_LANE: u32 = BINS / thread::WARP_THREADS;
 
+/// What is counted in shared memory, by its place behind the bins and what was found in them.
+#[derive(Clone, Copy)]
+pub(super) enum Count {
+    /// Pairs that were collected.
+    Pairs = 3,
+    /// Groups that were listed.
+    Groups = 4,
+}
+
 /// Shared memory of a block.
 #[derive(Clone, Copy)]
-pub(super) struct Shared(*mut u32);
+pub(super) struct Shared {
+    words: *mut u32,
+    address: SharedAddr,
+}
 
 impl Shared {
+    /// # Safety
+    /// The block's shared memory begins there.
     #[inline(always)]
-    pub(super) fn new(words: *mut u32) -> Self {
-        Self(words)
+    pub(super) unsafe fn new(words: *mut u32) -> Self {
+        Self {
+            words,
+            // SAFETY: passed on to the caller.
+            address: unsafe { SharedAddr::of(words) },
+        }
     }
 
     #[inline(always)]
     fn bin(self, bin: u32) -> *mut u32 {
-        self.0.wrapping_add(bin as usize)
+        self.words.wrapping_add(bin as usize)
     }
 
     /// The bin of the bound, how many integers are above it, and how many in it.
@@ -35,28 +54,33 @@ impl Shared {
         self.bin(BINS).cast()
     }
 
-    /// How many pairs were collected.
+    /// How many of something there are.
     #[inline(always)]
-    pub(super) fn count(self) -> *mut u32 {
-        self.bin(BINS + 3)
+    pub(super) fn count(self, of: Count) -> *mut u32 {
+        self.bin(BINS + of as u32)
     }
 
-    /// How many groups were listed.
+    /// A place for one more, and counts it.
+    ///
+    /// # Safety
+    /// Between barriers, all accesses to the count are such ones.
     #[inline(always)]
-    pub(super) fn listed(self) -> *mut u32 {
-        self.bin(BINS + 4)
+    pub(super) unsafe fn place(self, of: Count) -> u32 {
+        let address = self.address.add_bytes(4 * (BINS + of as u32));
+        // SAFETY: passed on to the caller.
+        unsafe { atom_shared_add_u32(address, 1) }
     }
 
     /// The collected pairs.
     #[inline(always)]
     pub(super) fn pairs(self) -> *mut u64 {
-        self.0.wrapping_add(HEAD_WORDS).cast()
+        self.words.wrapping_add(HEAD_WORDS).cast()
     }
 
     /// The largest elements of groups, before there are pairs.
     #[inline(always)]
     pub(super) fn largest(self) -> *mut u32 {
-        self.0.wrapping_add(HEAD_WORDS)
+        self.words.wrapping_add(HEAD_WORDS)
     }
 }
 
@@ -72,7 +96,7 @@ pub(super) struct Wanted {
 }
 
 /// A bound for these integers: `wanted.k` of them reach it, and all of its bits are 0 that did not
-/// have to be looked at.
+/// have to be looked at. There is a barrier before any of them is read.
 ///
 /// # Safety
 /// All threads of the block are here, with the same arguments; together they have `wanted.k`
@@ -97,8 +121,8 @@ pub(super) unsafe fn cut(pairs: &impl Pairs, wanted: Wanted, shared: Shared) -> 
             thread::sync_threads();
             pairs.each(|pair| {
                 if pair ^ least <= below {
-                    let bin = shared.bin((pair >> shift) as u32 % BINS);
-                    atom_add(bin, 1, Order::Relaxed, Scope::Cta);
+                    let bin = (pair >> shift) as u32 % BINS;
+                    red_shared_add_u32(shared.address.add_bytes(4 * bin), 1);
                 }
             });
             thread::sync_threads();

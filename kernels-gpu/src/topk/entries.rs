@@ -22,9 +22,11 @@ macro_rules! entries {
             pairs: *mut u64,
             params: TopKParams,
         ) {
-            let shared = Shared::new(dynamic_shared![u32]);
             // SAFETY: the launch's promise; the shared memory is for this alone.
-            unsafe { body::of_elements::<$ty>(x, values, indices, pairs, &params, shared) }
+            unsafe {
+                let shared = Shared::new(dynamic_shared![u32]);
+                body::of_elements::<$ty>(x, values, indices, pairs, &params, shared);
+            }
         }
 
         #[doc = concat!("The first k of short rows of ", stringify!($ty), ", lanes of a warp a row.")]
@@ -57,7 +59,9 @@ pub unsafe fn topk_pairs(
     pairs: *const u64,
     params: TopKParams,
 ) {
-    let shared = Shared::new(dynamic_shared![u32]);
     // SAFETY: the launch's promise; the shared memory is for this alone.
-    unsafe { body::of_pairs(x, values, indices, pairs, &params, shared) }
+    unsafe {
+        let shared = Shared::new(dynamic_shared![u32]);
+        body::of_pairs(x, values, indices, pairs, &params, shared);
+    }
 }

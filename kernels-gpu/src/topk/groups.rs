@@ -4,10 +4,9 @@
 use cuda_std::thread;
 use spec::topk::GROUPS;
 
-use super::cut::{Shared, Wanted, cut};
+use super::cut::{Count, Shared, Wanted, cut};
 use super::key::{Value, float_of, key};
 use super::row::{Pairs, Part};
-use cuda_std::atomic::{Order, Scope, atom_add};
 
 /// The largest element of each group of this thread's vectors: every eighth of them is in the same
 /// group. As f32, with the sign turned if the smallest elements are wanted.
@@ -98,7 +97,7 @@ impl Largest {
         let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
         let key_of = |x: f32| key::<f32>(x.to_bits(), 0);
         let is_narrow = is_narrow(k);
-        // SAFETY: places of this thread alone, and a barrier before all are read.
+        // SAFETY: places of this thread alone; the search has a barrier before it reads.
         unsafe {
             let own = shared.largest().add(thread as usize);
             if is_narrow {
@@ -113,7 +112,6 @@ impl Largest {
                         .write(key_of(self.of[group]));
                 }
             }
-            thread::sync_threads();
             let keys = Keys {
                 first: shared.largest(),
                 len: if is_narrow {
@@ -147,7 +145,7 @@ impl Largest {
             let first = thread::thread_idx_x() + group * thread::block_dim_x();
             // SAFETY: passed on to the caller; the place is this thread's alone.
             unsafe {
-                let place = atom_add(list.count, 1, Order::Relaxed, Scope::Cta);
+                let place = list.shared.place(Count::Groups);
                 if place < list.capacity {
                     list.first.add(place as usize).write(first as u16);
                 }
@@ -158,7 +156,7 @@ impl Largest {
 
 /// Groups by their first vectors, in shared memory.
 pub(super) struct List {
-    pub(super) count: *mut u32,
+    pub(super) shared: Shared,
     pub(super) first: *mut u16,
     pub(super) capacity: u32,
 }
@@ -184,7 +182,7 @@ impl List {
         };
         // SAFETY: vectors and elements of the part.
         unsafe {
-            let listed = self.count.read();
+            let listed = self.shared.count(Count::Groups).read();
             let listed = if listed < self.capacity {
                 listed
             } else {
@@ -217,7 +215,7 @@ impl List {
                     f(bits, index);
                 }
             }
-            self.count.read() > self.capacity
+            self.shared.count(Count::Groups).read() > self.capacity
         }
     }
 }

@@ -125,17 +125,10 @@ pub(super) fn float_of(key: u32) -> f32 {
 #[derive(Clone, Copy)]
 pub(super) struct Pairing {
     pub(super) turn: u32,
-    pub(super) key_bits: u32,
     pub(super) index_bits: u32,
 }
 
 impl Pairing {
-    /// Bits of a pair.
-    #[inline(always)]
-    pub(super) fn bits(&self) -> u32 {
-        self.key_bits + self.index_bits
-    }
-
     #[inline(always)]
     fn most(&self) -> u32 {
         u32::MAX >> (32 - self.index_bits)

@@ -9,16 +9,17 @@
 //!
 //! **Timeline** of a block:
 //! - Read the row once, and keep the largest element of each group of a thread's vectors, as f32.
-//!   Where k is small beside the threads, a thread's vectors are one group; else eight.
-//! - The k-th largest of these is a bound: k elements at least reach it, and not many more (`bound`).
-//! - Read again, from L2, the groups that reach it, and collect the pairs of the elements that do.
+//! - The k-th largest of these is a bound: k elements at least reach it, and not many more. Where k is
+//!   small beside the threads, it is found among the largest elements of threads, else of groups.
+//! - List the groups that reach it, read those again, from L2, and collect the pairs of the elements
+//!   that do.
 //! - If there are more than shared memory has room for (equal elements, an order that puts all large
 //!   ones into few groups), or too few (NaN), find a bound among all pairs of the row, byte by byte
 //!   (`cut`), and collect those that reach that.
 //! - Sort what was collected, and write the first k (`sort`).
 //!
-//! **Shared memory**: a histogram and a few words, then the pairs; before there are any, the largest
-//! elements of groups.
+//! **Shared memory**: a histogram and a few words, then the pairs and the list of groups; before there
+//! are any, the largest elements of groups.
 //!
 //! **Numerics**: nothing is computed but comparisons. Zeros of both signs are equal, and NaN is above
 //! everything: the value is read from the row again, so its bits are those that were there.
@@ -33,7 +34,7 @@
 //! | `body` | a block's steps |
 //! | `short` | rows of lanes |
 //!
-//! **Before you change this**: docs/topk.md says what was thought of.
+//! **Before you change this**: docs/topk.md says what the steps cost.
 
 // Arrays are indexed by what unrolled loops make constant: iterators over them would keep them in
 // local memory.

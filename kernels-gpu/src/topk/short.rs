@@ -94,7 +94,7 @@ unsafe fn elements<T: Value>(
     let at = |i: usize| row.wrapping_add((first as usize + i) * T::SIZE as usize);
     if are_vectors {
         let raws: [[u32; 4]; SHORT_HELD / 4] = core::array::from_fn(|u| {
-            let (i, is_there) = (u * T::LANES, first + (u * T::LANES) as u32 + 1 <= n);
+            let (i, is_there) = (u * T::LANES, first + ((u * T::LANES) as u32) < n);
             match i < SHORT_HELD {
                 // SAFETY: a vector of the row, which nobody writes while the kernel runs.
                 true => unsafe { mem::ld_global_nc_v4_u32_or(at(i).cast(), is_there, last) },
@@ -173,8 +173,8 @@ pub(super) unsafe fn short<T: Value, P: Packed>(
     let is_there = row < params.rows;
     let n = if is_there { params.n as u32 } else { 0 };
     let results = Results::of_row(row, x, values, indices, params);
-    let between = params.x_row_stride as usize * T::SIZE as usize;
-    let are_vectors = (x.addr() | between | params.n as usize * T::SIZE as usize) % 16 == 0;
+    let bytes = (params.x_row_stride as usize | params.n as usize) * T::SIZE as usize;
+    let are_vectors = (x.addr() | bytes).is_multiple_of(16);
     let first = (thread::thread_idx_x() & (lanes - 1)) * SHORT_HELD as u32;
     // SAFETY: the row's elements and results; all lanes of the warp are here.
     unsafe {

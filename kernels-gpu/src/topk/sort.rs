@@ -40,7 +40,6 @@ impl Results {
             pairs: core::ptr::null_mut(),
             pairing: Pairing {
                 turn: params.turn,
-                key_bits: params.key_bits,
                 index_bits: params.index_bits,
             },
             element_bytes: params.element_bytes,
@@ -178,7 +177,7 @@ unsafe fn sort(count: u32, size: u32, pairs: *mut u64) {
                 let half = apart / 2;
                 let mut i = thread;
                 while i < size / 4 {
-                    let low = (i & !(half - 1)) * 4 | i & (half - 1);
+                    let low = ((i & !(half - 1)) * 4) | (i & (half - 1));
                     let four = at(low);
                     let by = |j: u32| four.wrapping_add((j * half) as usize);
                     let [a, b, c, d] = [0, 1, 2, 3].map(|j| by(j).read());

@@ -14,7 +14,7 @@ use spec::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan};
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `x` | any, with 1 to 8 dimensions, less than 2³² elements along the axis | f32, f16, bf16 | any; see Performance |
+/// | `x` | any, with 1 to 8 dimensions, less than 2³¹ elements along the axis | f32, f16, bf16 | any; see Performance |
 /// | `values` (written) | as `x`, with `k` elements along the axis | as `x` | any where no two indices refer to one element; must not overlap `x` |
 /// | `indices` (written) | as `values` | i64 | likewise; must not overlap `x` or `values` |
 ///
