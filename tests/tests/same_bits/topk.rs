@@ -31,8 +31,10 @@ pub(crate) fn topk(entry: TopKEntry, rng: &mut ChaCha8Rng) -> Trial {
         TopKEntry::Pairs => {
             let dtype = DTYPES[rng.random_range(0..DTYPES.len())];
             let n = rng.random_range(9000..=30_000);
-            let k = rng.random_range(1..=[50, 1000][rng.random_range(0..2)]);
-            launch(&mut trial, dtype, [rng.random_range(1..=2), n, k], 200, rng);
+            let most = [50, 1000][rng.random_range(0..2)];
+            let k = rng.random_range(1..=most);
+            let rows = rng.random_range(1..=2);
+            launch(&mut trial, dtype, [rows, n, k], 200, rng);
         }
     }
     trial
