@@ -1,7 +1,8 @@
 //! Atomic operations on global and shared memory.
 //!
 //! `atom` functions take generic addresses, so the same function serves both state spaces; `ld` and
-//! `st` are for global memory. Each `atom` function takes the memory [`Order`] and the [`Scope`] of
+//! `st` are for global memory, and what has `shared` in its name for shared memory alone, where a
+//! generic address would cost more. Each `atom` function takes the memory [`Order`] and the [`Scope`] of
 //! threads for which it is atomic; if they are constants, they cost nothing. The result of
 //! floating-point additions depends on their order in the last bits, so kernels that promise the
 //! same bits every run do not use them.
@@ -12,6 +13,7 @@
 //! | [`atom_min`], [`atom_max`] | u32, i32, u64, i64 |
 //! | [`atom_and`], [`atom_or`], [`atom_xor`] | u32, i32, u64, i64 |
 //! | [`atom_exch`], [`atom_cas`] | u32, i32, u64, i64, f32, f64 (compared as bits) |
+//! | [`atom_shared_add_u32`], [`red_shared_add_u32`] | u32: counts in shared memory |
 //! | [`ld_acquire_gpu`], [`st_release_gpu`] | u32: flags between blocks |
 //! | [`ld_relaxed_gpu_u64`], [`st_relaxed_gpu_u64`] | u64: a flag and 32 bits of data in one word |
 
@@ -341,6 +343,49 @@ pub unsafe fn st_relaxed_gpu_u64(ptr: *mut u64, value: u64) {
         unsafe {
             core::arch::asm!("st.relaxed.gpu.global.u64 [{}], {};", in(reg64) ptr,
                 in(reg64) value, options(nostack));
+        }
+    })
+}
+
+/// `atom.relaxed.cta.shared.add.u32`: adds `value`, wrapping. Returns the value before.
+///
+/// *Scope*: thread. *Ordering*: none. *Since*: PTX 6.0, sm_70.
+///
+/// # Safety
+/// `address` is a multiple of 4, and accessed only atomically meanwhile.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn atom_shared_add_u32(address: crate::shared::SharedAddr, value: u32) -> u32 {
+    on_device!("atomic::atom_shared_add_u32", (address, value), {
+        let before: u32;
+        // SAFETY: the caller's address.
+        unsafe {
+            core::arch::asm!("atom.relaxed.cta.shared.add.u32 {}, [{}], {};", out(reg32) before,
+                in(reg32) address.bits(), in(reg32) value, options(nostack));
+        }
+        before
+    })
+}
+
+/// `red.relaxed.cta.shared.add.u32`: adds `value`, wrapping, and returns nothing: lanes that add to one
+/// place need not wait for each other.
+///
+/// *Scope*: thread. *Ordering*: none. *Since*: PTX 6.0, sm_70.
+///
+/// # Safety
+/// `address` is a multiple of 4, and accessed only atomically meanwhile.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn red_shared_add_u32(address: crate::shared::SharedAddr, value: u32) {
+    on_device!("atomic::red_shared_add_u32", (address, value), {
+        // SAFETY: the caller's address.
+        unsafe {
+            core::arch::asm!("red.relaxed.cta.shared.add.u32 [{}], {};",
+                in(reg32) address.bits(), in(reg32) value, options(nostack));
         }
     })
 }

@@ -196,6 +196,7 @@ spec_params! {
     spec::reduce::ReduceParams { spec::reduce::ReduceView, [u64; 3], [u32; 8], f64, [u64; 4] }
     spec::rows::RowParams { [u64; 2], [i64; 5], i64, [f32; 2], [u32; 4], u64 }
     spec::scan::ScanParams { [u64; 8], [u32; 4] }
+    spec::topk::TopKParams { [u64; 3], [i64; 3], [u32; 8] }
     spec::division::Division { [u32; 3] }
     spec::elementwise::WalkParams { [u32; 4], [spec::division::Division; 8], [[i64; 8]; 5] }
     spec::elementwise::DenseParams { [u32; 2], u64, [u64; 32] }

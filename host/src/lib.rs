@@ -45,7 +45,7 @@
 //! | | |
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
-//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`] |
+//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`TopK`]; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`] |
 //! | your own kernels | [`Device::load_ptx`], [`Device::load_built`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
 //!
@@ -99,7 +99,7 @@ pub use ops::{
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
-    Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
+    Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
 };
 pub use pinned::PinnedBuffer;
 pub use signature::ParamInfo;

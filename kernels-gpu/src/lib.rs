@@ -27,6 +27,8 @@ pub mod scan;
 mod simt;
 #[cfg(feature = "entries")]
 pub mod softmax;
+#[cfg(feature = "entries")]
+pub mod topk;
 
 #[cfg(feature = "entries")]
 mod row;

@@ -9,6 +9,7 @@
 //! | [`gemm`], [`attention`] | kernels' tiles, entries and parameters |
 //! | [`reduce`], [`scan`] | views of tensors, and plans: how work is shared out over blocks |
 //! | [`rows`] | softmax, norms and cross-entropy: where a row is held |
+//! | [`topk`] | the first elements of rows in order: pairs of element and index, plans |
 //! | [`elementwise`] | functions with their error bounds, the arithmetic of chains, skeletons |
 //! | [`division`] | division by numbers that the host knows |
 //! | [`swizzle`], [`tensor_core`] | layouts of shared memory and of tensor-core fragments |
@@ -25,5 +26,6 @@ pub mod rows;
 pub mod scan;
 pub mod swizzle;
 pub mod tensor_core;
+pub mod topk;
 
 pub use dtype::DType;

@@ -26,6 +26,7 @@ pub mod foreign;
 mod prepared;
 pub mod reduce;
 pub mod rows;
+pub mod topk;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -44,10 +45,11 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 4] = [
+pub const OPERATIONS: [&Operation; 5] = [
     &attention::ATTENTION,
     &reduce::REDUCE,
     &rows::ROWS,
+    &topk::TOPK,
     &elementwise::ELEMENTWISE,
 ];
 

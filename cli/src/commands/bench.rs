@@ -37,6 +37,9 @@ enum What {
     /// Measure layer norm, RMS norm and the gradient of layer norm: those cases of `rows` whose name
     /// contains "norm", or the text of --only.
     Norm(OperationArgs),
+    /// Measure the first elements of rows in order.
+    #[command(name = "topk")]
+    TopK(OperationArgs),
     /// Measure elementwise operations.
     Elementwise(OperationArgs),
     Compare(CompareArgs),
@@ -123,6 +126,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         What::Reduce(args) => operation(&operations::reduce::REDUCE, args, output),
         What::Rows(args) => operation(&operations::rows::ROWS, args, output),
         What::Norm(args) => norm(args, output),
+        What::TopK(args) => operation(&operations::topk::TOPK, args, output),
         What::Elementwise(args) => operation(&operations::elementwise::ELEMENTWISE, args, output),
         What::Compare(args) => compare(args, output),
     }

@@ -86,6 +86,9 @@ pub(super) fn after(lent: Option<&Lent<'_>>, launched: Result<()>) -> Result<()>
 }
 
 fn clear(address: u64, words: usize, stream: &Stream) -> Result<()> {
+    if words == 0 {
+        return Ok(());
+    }
     let backend = stream.device().backend();
     // SAFETY: the words are at the start of memory that only this stream uses.
     unsafe { backend.fill(address, Pattern::B4(0), words, stream.raw()) }

@@ -33,6 +33,6 @@ pub use reduce::{Countable, Reduce, Reducible};
 pub(crate) use rows::RowState;
 pub use rows::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
-    Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
+    Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
 };
 pub use scan::Scan;

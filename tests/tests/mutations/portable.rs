@@ -5,9 +5,11 @@ use spec::DType;
 use spec::elementwise::{self, MAX_RANK};
 use spec::gemm::SIMT_SMALL;
 use spec::reduce::{self, ReduceOp, ReduceParams, ReducePlan, ReduceView};
+use spec::topk::{TopKParams, TopKPlan};
 use warpsmith_emulator::LaunchConfig;
 use warpsmith_reference::gemm::{GemmOptions, gemm};
 use warpsmith_reference::softmax::softmax as reference_softmax;
+use warpsmith_reference::topk::topk;
 use warpsmith_reference::{Expected, Model};
 use warpsmith_tests::values::Values;
 
@@ -219,5 +221,58 @@ pub(crate) fn transposition() -> Problem {
         buffers: vec![x.bytes, poison(DType::F32, rows * columns)],
         args: vec![Arg::Buffer(0), Arg::Buffer(1), params.arg()],
         judge: Box::new(move |after| hold(&after[1], &expected)),
+    }
+}
+
+/// The first elements of rows: of one row by a bound from groups, of one with many equal elements by
+/// histograms of all. Their indices are compared; exact.
+pub(crate) fn first_elements() -> Problem {
+    let [rows, n, k] = [2, 3003, 20];
+    let mut x = Operand::draw(DType::F32, Values::Uniform, &[rows, n], 1);
+    for (i, element) in x.exact.index_axis_mut(Axis(0), 1).iter_mut().enumerate() {
+        *element = f64::from((i % 2) as u32);
+        let from = 4 * (n + i);
+        x.bytes[from..from + 4].copy_from_slice(&((i % 2) as f32).to_le_bytes());
+    }
+    let sorted = topk(&x.exact.view(), 1, k, false);
+    let (_, expected) = sorted.expect("rows have so many");
+    let plan = TopKPlan::new(rows as u64, n as u64, k as u64, DType::F32, 1);
+    let params = TopKParams::new(&plan, rows as u64, n as u64, k as u64, DType::F32, 0);
+    let fields = Fields::default().u64(&[rows, n, n, n, k, k]).u32(&[
+        params.k,
+        params.parts,
+        params.capacity,
+        params.turn,
+        params.index_bits,
+        params.key_bits,
+        params.element_bytes,
+        params.lanes_log2,
+    ]);
+    Problem {
+        shape: LaunchConfig {
+            shared_bytes: plan.shared_bytes(),
+            ..linear(rows as u32, plan.threads)
+        },
+        buffers: vec![
+            x.bytes,
+            poison(DType::F32, rows * k),
+            poison(DType::I64, rows * k),
+        ],
+        args: vec![
+            Arg::Buffer(0),
+            Arg::Buffer(1),
+            Arg::Buffer(2),
+            Arg::Value(vec![0; 8]),
+            fields.arg(),
+        ],
+        judge: Box::new(move |after| {
+            let words = after[2].chunks_exact(8).map(|word| word.try_into());
+            let got = words.map(|word| i64::from_le_bytes(word.expect("8 bytes")));
+            let mut both = got.zip(&expected);
+            match both.position(|(got, want)| got != *want) {
+                None => Ok(()),
+                Some(place) => Err(format!("index {place} of all is another")),
+            }
+        }),
     }
 }

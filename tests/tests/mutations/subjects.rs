@@ -29,7 +29,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 10] = [
+pub(crate) const SUBJECTS: [Subject; 11] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -98,6 +98,12 @@ pub(crate) const SUBJECTS: [Subject; 10] = [
         kernel: "transpose_b32",
         problem: portable::transposition,
     },
+    Subject {
+        name: "topk_f32",
+        file: "ptx/sm_75/topk.ptx",
+        kernel: "topk_f32",
+        problem: portable::first_elements,
+    },
 ];
 
 impl Subject {
@@ -127,7 +133,8 @@ pub(crate) fn root() -> PathBuf {
 
 fn only_entry(text: &str, kernel: &str) -> String {
     let wanted = format!(".visible .entry {kernel}(");
-    let mut is_other = false;
+    // Instructions of inline assembly are in braces of their own.
+    let (mut is_other, mut depth) = (false, 0);
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
         if line.starts_with(".visible .entry ") {
@@ -137,7 +144,8 @@ fn only_entry(text: &str, kernel: &str) -> String {
             out += line;
         }
         out.push('\n');
-        if line == "}" {
+        depth += i32::from(line == "{") - i32::from(line == "}");
+        if line == "}" && depth == 0 {
             is_other = false;
         }
     }

@@ -17,10 +17,11 @@ use spec::reduce::{
     self, Form, Reads, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView,
 };
 use spec::scan::{self, ScanEntry, ScanOp, ScanParams, ScanPlan};
+use spec::topk::TopKEntry;
 use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
-use crate::{attending, elementwise, products, rows};
+use crate::{attending, elementwise, products, rows, topk};
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
@@ -43,6 +44,7 @@ pub(crate) enum Family {
     Reduce(ReduceEntry),
     Row(rows::RowKernel),
     Scan(ScanEntry),
+    TopK(TopKEntry),
     Fused(FusedEntry),
     Copy(CopyEntry),
     Transpose(TransposeEntry),
@@ -56,6 +58,7 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     rows::insert(&mut all);
     add(&mut all, ReduceEntry::all(), Family::Reduce);
     add(&mut all, ScanEntry::all(), Family::Scan);
+    add(&mut all, TopKEntry::all(), Family::TopK);
     add(&mut all, FusedEntry::all(), Family::Fused);
     let copies = [1, 2, 4, 8, 16].map(|size_bytes| CopyEntry { size_bytes });
     add(&mut all, copies, Family::Copy);
@@ -152,6 +155,7 @@ impl Family {
             Self::Reduce(entry) => reduction(entry, rng),
             Self::Row(kernel) => kernel.trial(rng),
             Self::Scan(entry) => running(entry, rng),
+            Self::TopK(entry) => topk::topk(entry, rng),
             Self::Fused(entry) => elementwise::fused(entry, rng),
             Self::Copy(entry) => elementwise::copy(entry, rng),
             Self::Transpose(entry) => elementwise::transpose(entry, rng),

@@ -11,6 +11,7 @@ mod catalogue;
 mod elementwise;
 mod products;
 mod rows;
+mod topk;
 mod trial;
 
 use std::collections::BTreeMap;

@@ -49,6 +49,15 @@ impl Arg {
     pub(crate) fn params<P: KernelParam + 'static>(params: P) -> Self {
         Self::Params(Box::new(params))
     }
+
+    /// The same address, for another launch.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Buffer(index) => Self::Buffer(*index),
+            Self::Null => Self::Null,
+            _ => panic!("no address of a buffer"),
+        }
+    }
 }
 
 impl Trial {

@@ -134,6 +134,16 @@ impl RowAxes {
         extents(shape, &self.order[..self.outer])
     }
 
+    /// This shape, with `k` elements along the only axis of a row.
+    pub(super) fn with_row(&self, shape: &[usize], k: usize) -> Result<Dims<usize>> {
+        let mut of = [0; MAX_RANK];
+        of[..self.rank].copy_from_slice(shape);
+        for &axis in &self.order[self.outer..self.rank] {
+            of[axis] = k;
+        }
+        Dims::new(&of[..self.rank])
+    }
+
     /// Shape of a row.
     pub(super) fn of_row(&self, shape: &[usize]) -> Result<Dims<usize>> {
         extents(shape, &self.order[self.outer..self.rank])

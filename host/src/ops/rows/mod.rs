@@ -1,17 +1,19 @@
-//! Row-wise operations (softmax, norms, cross-entropy): how tensors are viewed as rows, and the
-//! launches over them.
+//! Row-wise operations (softmax, norms, cross-entropy, the first elements): how tensors are viewed as
+//! rows, and the launches over them.
 
 mod axes;
 mod cross_entropy;
 mod norm;
 mod norm_grad;
 mod softmax;
+mod topk;
 mod weights;
 
 pub use cross_entropy::{CrossEntropy, Reduction};
 pub use norm::{LayerNorm, Normalized, RmsNorm};
 pub use norm_grad::{LayerNormGrad, NormGradients, RmsNormGrad};
 pub use softmax::{LogSoftmax, LogSoftmaxGrad, Softmax, SoftmaxGrad};
+pub use topk::TopK;
 
 use self::axes::RowAxes;
 use crate::once;
@@ -110,6 +112,8 @@ const NOT_ROWS: Error = Error::Bug("a contiguous tensor is not rows");
 pub(crate) struct RowState {
     /// Counters for each stream.
     paces: Cleared,
+    /// A workspace for each stream: the pairs of the parts of rows that [`TopK`] cuts.
+    pairs: Cleared,
 }
 
 /// Words of 32 bits of those counters.

@@ -1,0 +1,281 @@
+//! The k largest or smallest elements along an axis, with their indices.
+
+use super::axes::{Along, RowAxes};
+use super::{RowState, Rows};
+use crate::ops::cleared::{Lent, after};
+use crate::ops::float::Float;
+use crate::ops::{check, kernels};
+use crate::storage::Storage;
+use crate::tensor::Dims;
+use crate::{Error, LaunchConfig, Result, Stream, Tensor};
+use spec::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan};
+
+/// The `k` largest or smallest elements along an axis, with their indices, the first one first.
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `x` | any, with 1 to 8 dimensions, less than 2³¹ elements along the axis | f32, f16, bf16 | any; see Performance |
+/// | `values` (written) | as `x`, with `k` elements along the axis | as `x` | any where no two indices refer to one element; must not overlap `x` |
+/// | `indices` (written) | as `values` | i64 | likewise; must not overlap `x` or `values` |
+///
+/// `k` is from 0 to the extent of the axis, and 2048 at most.
+///
+/// # Order
+/// Larger elements come first, or, with [`smallest`](TopK::smallest), smaller ones. Of equal elements,
+/// the lowest index comes first; zeros of both signs are equal. NaN is greater than everything, as in
+/// torch: among the largest it comes first, among the smallest last. All NaN are equal.
+///
+/// # Numerics
+/// The results are exact: the bits of the elements, zeros' signs and NaN's payloads too. They are those
+/// of [`reference::topk`](fn@crate::reference::topk::topk), on every device.
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (`k`; the extent of the axis; the axis, and any
+/// axis of a tensor without dimensions; more rows than a grid has blocks),
+/// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
+/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
+/// [`Error::Overlap`](crate::Error::Overlap),
+/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
+/// launch happens on error.
+///
+/// # Performance
+/// One launch, which reads `x` once from memory where `k` is small beside the extent of the axis, if
+/// the axis has stride 1 and the other dimensions merge into one, as for the last axis of contiguous
+/// tensors. Otherwise `x` is first copied to rows, and results are copied to their places. Few long
+/// rows take two launches. Where far more than `k` elements are equal to the last result, or nearly so
+/// with `x` in ascending order, rows are read several times.
+///
+/// # Sources
+/// Alabi, Blanchard, Gordon and Steinbach, Fast k-selection algorithms for graphics processing units,
+/// 2012 (selection by buckets).
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use ndarray::array;
+/// use warpsmith::{Device, Tensor, TopK};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let x = Tensor::from_ndarray(&device, &array![[1.0_f32, 5.0, 2.0, 5.0], [6.0, 3.0, f32::NAN, 4.0]])?;
+/// let (values, indices) = TopK::new(&x, 2).run(&stream)?;
+/// assert_eq!(indices.to_vec()?, [1, 3, 2, 0]);
+/// assert_eq!(values.to_vec()?[..2], [5.0, 5.0]);
+/// let (least, _) = TopK::new(&x, 1).axis(0).smallest().run(&stream)?;
+/// assert_eq!(least.to_vec()?, [1.0, 3.0, 2.0, 4.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct TopK<'a, T: Float> {
+    x: &'a Tensor<T>,
+    k: usize,
+    along: Along,
+    is_smallest: bool,
+}
+
+impl<'a, T: Float> TopK<'a, T> {
+    /// The `k` largest elements along the last axis of `x`.
+    pub fn new(x: &'a Tensor<T>, k: usize) -> Self {
+        Self {
+            x,
+            k,
+            along: Along::Last(1),
+            is_smallest: false,
+        }
+    }
+
+    /// Looks along this axis instead of the last one.
+    pub fn axis(mut self, axis: usize) -> Self {
+        self.along = Along::these(&[axis]);
+        self
+    }
+
+    /// Takes the smallest elements instead of the largest.
+    pub fn smallest(mut self) -> Self {
+        self.is_smallest = true;
+        self
+    }
+
+    /// Enqueues the operation and returns the values and the indices, new contiguous tensors.
+    ///
+    /// # Errors
+    /// See [`TopK`].
+    pub fn run(&self, stream: &Stream) -> Result<(Tensor<T>, Tensor<i64>)> {
+        let (axes, shape) = self.validate(stream)?;
+        let values = Tensor::empty(stream, &shape)?;
+        let indices = Tensor::empty(stream, &shape)?;
+        self.launch(&axes, &values, &indices, stream)?;
+        Ok((values, indices))
+    }
+
+    /// Enqueues the operation into `values` and `indices`.
+    ///
+    /// # Errors
+    /// See [`TopK`].
+    pub fn run_into(
+        &self,
+        values: &Tensor<T>,
+        indices: &Tensor<i64>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (axes, shape) = self.validate(stream)?;
+        check::output("values", values, &shape, stream)?;
+        check::output("indices", indices, &shape, stream)?;
+        check::no_overlap("values", values, "x", self.x)?;
+        check::no_overlap("indices", indices, "x", self.x)?;
+        check::no_overlap("indices", indices, "values", values)?;
+        self.launch(&axes, values, indices, stream)
+    }
+
+    /// The axes, and the shape of the results.
+    fn validate(&self, stream: &Stream) -> Result<(RowAxes, Dims<usize>)> {
+        check::device("x", self.x, stream)?;
+        let axes = self.along.of(self.x)?;
+        let (rows, n) = axes.extents(self.x.shape());
+        let below = |what, got: usize, most: u64| match got as u64 <= most {
+            true => Ok(()),
+            false => Err(Error::OutOfBounds {
+                what,
+                got: got as u64,
+                limit: most + 1,
+            }),
+        };
+        below("the extent of the axis", n, N_MAX)?;
+        below("k", self.k, K_MAX.min(n as u64))?;
+        let shape = axes.with_row(self.x.shape(), self.k)?;
+        if self.k > 0 && rows > 0 {
+            self.plan(rows, n, stream).1?;
+        }
+        Ok((axes, shape))
+    }
+
+    /// The plan, and its blocks for so many rows.
+    fn plan(&self, rows: usize, n: usize, stream: &Stream) -> (TopKPlan, Result<u32>) {
+        let multiprocessors = stream.device().info().multiprocessors;
+        let plan = TopKPlan::new(
+            rows as u64,
+            n as u64,
+            self.k as u64,
+            T::DTYPE,
+            multiprocessors,
+        );
+        let blocks = plan.blocks(rows as u64).ok_or_else(|| {
+            let of_block = if plan.is_short {
+                plan.threads / plan.lanes
+            } else {
+                1
+            };
+            Error::OutOfBounds {
+                what: "rows",
+                got: rows as u64,
+                limit: i32::MAX as u64 * u64::from(of_block) + 1,
+            }
+        });
+        (plan, blocks)
+    }
+
+    fn launch(
+        &self,
+        axes: &RowAxes,
+        values: &Tensor<T>,
+        indices: &Tensor<i64>,
+        stream: &Stream,
+    ) -> Result<()> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        let (rows, n) = axes.extents(self.x.shape());
+        let (plan, blocks) = self.plan(rows, n, stream);
+        let x = Rows::read(self.x, axes, stream)?;
+        let to_values = Rows::written(values, axes, stream)?;
+        let to_indices = Rows::written(indices, axes, stream)?;
+        let turn = if self.is_smallest {
+            TopKParams::SMALLEST
+        } else {
+            0
+        };
+        let k = self.k as u64;
+        let mut params = TopKParams::new(&plan, rows as u64, n as u64, k, T::DTYPE, turn);
+        params.x_row_stride = x.stride;
+        params.values_row_stride = to_values.stride;
+        params.indices_row_stride = to_indices.stride;
+        let (x, y, i) = (&x.tensor, &to_values.tensor, &to_indices.tensor);
+        if plan.is_short {
+            let kernel = kernels::kernel(stream, TopKEntry::Short(T::DTYPE))?;
+            let config = LaunchConfig::linear(blocks?, plan.threads);
+            // SAFETY: extents and strides are those of x and of both results, whose elements lie
+            // inside of their storage; the results are injective and overlap nothing.
+            unsafe { kernel.launch(stream, config, (x, y, i, params)) }?;
+        } else {
+            let workspace = Workspace::new(&plan, rows, self.k, stream)?;
+            let kernel = kernels::kernel(stream, TopKEntry::Rows(T::DTYPE))?;
+            let config = config(&plan, rows);
+            // SAFETY: as above; the workspace has k pairs for each part of each row.
+            let launched =
+                unsafe { kernel.launch(stream, config, (x, y, i, workspace.pairs, params)) };
+            after(workspace.lent.as_ref(), launched)?;
+            if plan.parts > 1 {
+                let whole = plan.of_pairs(k);
+                let kernel = kernels::kernel(stream, TopKEntry::Pairs)?;
+                let args = (x, y, i, workspace.pairs, params.of_pairs(&whole));
+                // SAFETY: as above; the launch before has written all pairs of the workspace.
+                unsafe { kernel.launch(stream, self::config(&whole, rows), args) }?;
+            }
+        }
+        to_values.deliver(values, axes, stream)?;
+        to_indices.deliver(indices, axes, stream)
+    }
+}
+
+/// Blocks of rows, and of their parts.
+fn config(plan: &TopKPlan, rows: usize) -> LaunchConfig {
+    LaunchConfig {
+        // So few that they fit: the plan has been asked for its blocks.
+        grid: [rows as u32, plan.parts, 1],
+        ..LaunchConfig::linear(1, plan.threads)
+    }
+    .shared_bytes(plan.shared_bytes())
+}
+
+/// Bytes for pairs in the workspace of a stream. A launch that needs more allocates them.
+const PAIR_BYTES: u64 = 4 << 20;
+
+/// The pairs that the parts of rows give.
+struct Workspace<'a> {
+    pairs: u64,
+    lent: Option<Lent<'a>>,
+    _more: Option<Storage>,
+}
+
+impl<'a> Workspace<'a> {
+    fn new(plan: &TopKPlan, rows: usize, k: usize, stream: &'a Stream) -> Result<Self> {
+        let bytes = 8 * u64::from(plan.parts) * (rows * k) as u64;
+        if plan.parts == 1 {
+            return Ok(Self {
+                pairs: 0,
+                lent: None,
+                _more: None,
+            });
+        }
+        if bytes > PAIR_BYTES {
+            let more = Storage::alloc(stream, bytes)?;
+            return Ok(Self {
+                pairs: more.address(),
+                lent: None,
+                _more: Some(more),
+            });
+        }
+        let RowState { pairs, .. } = stream.device().rows();
+        let lent = pairs.get(stream, PAIR_BYTES, 0)?;
+        Ok(Self {
+            pairs: lent.address,
+            lent: Some(lent),
+            _more: None,
+        })
+    }
+}

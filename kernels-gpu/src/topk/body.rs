@@ -1,0 +1,160 @@
+//! A block's steps: collect pairs that certainly have the first k among them, sort them, write.
+
+use cuda_std::thread;
+use spec::topk::TopKParams;
+
+use super::cut::{Count, Shared, Wanted, cut};
+use super::groups::{Largest, List, are_enough};
+use super::key::Value;
+use super::row::{Listed, Pairs, Part};
+use super::sort::{Results, put_first};
+
+/// Adds a pair to those collected, if there is room.
+///
+/// # Safety
+/// Between barriers, nobody reads them or writes them otherwise.
+#[inline(always)]
+unsafe fn collect(pair: u64, capacity: u32, shared: Shared) {
+    // SAFETY: passed on to the caller; the place is this thread's alone.
+    unsafe {
+        let place = shared.place(Count::Pairs);
+        if place < capacity {
+            shared.pairs().add(place as usize).write(pair);
+        }
+    }
+}
+
+/// Collects all pairs that reach a bound, which at least `k` do and no more than there is room for.
+/// Returns how many these are.
+///
+/// # Safety
+/// All threads of the block are here, nobody uses its shared memory, and the pairs are readable.
+#[inline(always)]
+unsafe fn collect_exactly(pairs: &impl Pairs, k: u32, params: &TopKParams, shared: Shared) -> u32 {
+    let len = pairs.len();
+    let wanted = Wanted {
+        k: if k < len { k } else { len },
+        most: params.capacity,
+        bits: params.key_bits + params.index_bits,
+    };
+    // SAFETY: passed on to the caller; barriers separate the count's uses.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            shared.count(Count::Pairs).write(0);
+        }
+        let least = cut(pairs, wanted, shared);
+        thread::sync_threads();
+        pairs.each(|pair| {
+            if pair >= least {
+                collect(pair, params.capacity, shared);
+            }
+        });
+        thread::sync_threads();
+        shared.count(Count::Pairs).read()
+    }
+}
+
+/// Collects the pairs of all elements that reach what the largest elements of groups give as a bound.
+/// Returns how many these are, which may be more than there is room for, or too few.
+///
+/// # Safety
+/// All threads of the block are here, nobody uses its shared memory, the part is readable, and the
+/// groups [are enough](are_enough).
+#[inline(always)]
+unsafe fn collect_by_groups<T: Value>(part: &Part<T>, params: &TopKParams, shared: Shared) -> u32 {
+    let capacity = params.capacity;
+    let list = List {
+        shared,
+        first: shared.pairs().wrapping_add(capacity as usize).cast(),
+        capacity,
+    };
+    // SAFETY: passed on to the caller; barriers separate the uses of counts, list and pairs.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            shared.count(Count::Pairs).write(0);
+            shared.count(Count::Groups).write(0);
+        }
+        let largest = Largest::of(part);
+        let bound = largest.bound(params.k, shared);
+        thread::sync_threads();
+        largest.list(bound, &list);
+        thread::sync_threads();
+        let is_too_long = list.reaching(part, bound, |bits, index| {
+            collect(part.pairing.pair::<T>(bits, index), capacity, shared);
+        });
+        thread::sync_threads();
+        if is_too_long {
+            u32::MAX
+        } else {
+            shared.count(Count::Pairs).read()
+        }
+    }
+}
+
+/// The kernel over elements: a block for each row, and in y for each part of it.
+///
+/// # Safety
+/// Launched as `spec::topk` says.
+#[inline(always)]
+pub(super) unsafe fn of_elements<T: Value>(
+    x: *const u8,
+    values: *mut u8,
+    indices: *mut i64,
+    pairs: *mut u64,
+    params: &TopKParams,
+    shared: Shared,
+) {
+    let (row, part) = (u64::from(thread::block_idx_x()), thread::block_idx_y());
+    let mut results = Results::of_row(row, x, values, indices, params);
+    if params.parts > 1 {
+        let before = row * u64::from(params.parts) + u64::from(part);
+        results.pairs = pairs.wrapping_add((before * u64::from(params.k)) as usize);
+    }
+    let begin = u64::from(part) * params.part_len;
+    let left = params.n - begin;
+    let len = if left < params.part_len {
+        left
+    } else {
+        params.part_len
+    };
+    let part = Part::<T>::new(results.x, begin as u32, len as u32, results.pairing);
+    // SAFETY: the part of the row that this block has; all threads are here, and barriers end every
+    // use of shared memory.
+    unsafe {
+        let mut count = 0;
+        if are_enough(params.k, part.vectors) {
+            count = collect_by_groups(&part, params, shared);
+        }
+        if count < params.k || count > params.capacity {
+            thread::sync_threads();
+            count = collect_exactly(&part, params.k, params, shared);
+        }
+        put_first(params.k, count, &results, shared);
+    }
+}
+
+/// The kernel over pairs that the parts of rows have given: a block for each row.
+///
+/// # Safety
+/// Launched as `spec::topk` says.
+#[inline(always)]
+pub(super) unsafe fn of_pairs(
+    x: *const u8,
+    values: *mut u8,
+    indices: *mut i64,
+    pairs: *const u64,
+    params: &TopKParams,
+    shared: Shared,
+) {
+    let row = u64::from(thread::block_idx_x());
+    let results = Results::of_row(row, x, values, indices, params);
+    let listed = Listed {
+        first: pairs.wrapping_add((row * params.n) as usize),
+        len: params.n as u32,
+    };
+    // SAFETY: this block's row; all threads are here.
+    unsafe {
+        let count = collect_exactly(&listed, params.k, params, shared);
+        put_first(params.k, count, &results, shared);
+    }
+}

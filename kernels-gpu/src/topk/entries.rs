@@ -1,0 +1,67 @@
+//! The entries.
+
+use cuda_std::{dynamic_shared, kernel};
+use half::{bf16, f16};
+use spec::topk::{SHORT_THREADS, THREADS, TopKParams};
+
+use super::body;
+use super::cut::Shared;
+use super::short::short;
+
+macro_rules! entries {
+    ($($rows:ident, $short:ident: $ty:ty, $packed:ty;)*) => {$(
+        #[doc = concat!("The first k of rows of ", stringify!($ty), ", a block a row or a part.")]
+        ///
+        /// # Safety
+        /// Launched as `spec::topk` says, with arrays of these extents and strides.
+        #[kernel(max_threads = THREADS[1], min_blocks = 2)]
+        pub unsafe fn $rows(
+            x: *const u8,
+            values: *mut u8,
+            indices: *mut i64,
+            pairs: *mut u64,
+            params: TopKParams,
+        ) {
+            // SAFETY: the launch's promise; the shared memory is for this alone.
+            unsafe {
+                let shared = Shared::new(dynamic_shared![u32]);
+                body::of_elements::<$ty>(x, values, indices, pairs, &params, shared);
+            }
+        }
+
+        #[doc = concat!("The first k of short rows of ", stringify!($ty), ", lanes of a warp a row.")]
+        ///
+        /// # Safety
+        /// Launched as `spec::topk` says, with arrays of these extents and strides.
+        #[kernel(max_threads = SHORT_THREADS)]
+        pub unsafe fn $short(x: *const u8, values: *mut u8, indices: *mut i64, params: TopKParams) {
+            // SAFETY: the launch's promise.
+            unsafe { short::<$ty, $packed>(x, values, indices, &params) }
+        }
+    )*};
+}
+
+entries! {
+    topk_f32, topk_f32_short: f32, u64;
+    topk_f16, topk_f16_short: f16, u32;
+    topk_bf16, topk_bf16_short: bf16, u32;
+}
+
+/// The first k of rows of pairs, a block a row.
+///
+/// # Safety
+/// Launched as `spec::topk` says, with arrays of these extents and strides.
+#[kernel(max_threads = THREADS[1], min_blocks = 2)]
+pub unsafe fn topk_pairs(
+    x: *const u8,
+    values: *mut u8,
+    indices: *mut i64,
+    pairs: *const u64,
+    params: TopKParams,
+) {
+    // SAFETY: the launch's promise; the shared memory is for this alone.
+    unsafe {
+        let shared = Shared::new(dynamic_shared![u32]);
+        body::of_pairs(x, values, indices, pairs, &params, shared);
+    }
+}

@@ -1,0 +1,334 @@
+//! The `k` largest or smallest elements of rows, with their indices.
+//!
+//! An element and its index make a *pair*: one integer, with the place of the element in the order
+//! above, and the complement of the index below ([`TopKParams::index_bits`]). All pairs of a row are
+//! different, and the order of the results is that of the pairs, largest first: so what is found does
+//! not depend on who looks where, or when.
+//!
+//! | rows | kernel |
+//! |---|---|
+//! | up to [`SHORT_N`] elements, k up to [`SHORT_K`] | *short*: some lanes of a warp have a row in registers |
+//! | others | a block has a row |
+//! | long ones, fewer than half of the multiprocessors | cut into parts: a block finds the `k` first pairs of each, and a second launch the `k` first among these |
+//!
+//! | entry | parameters |
+//! |---|---|
+//! | `topk_<dtype>` | `(x: *const u8, values: *mut u8, indices: *mut i64, pairs: *mut u64, params: TopKParams)` |
+//! | `topk_<dtype>_short` | `(x: *const u8, values: *mut u8, indices: *mut i64, params: TopKParams)` |
+//! | `topk_pairs` | `(x: *const u8, values: *mut u8, indices: *mut i64, pairs: *const u64, params: TopKParams)` |
+//!
+//! `<dtype>` is f32, f16 and bf16. `pairs` may be null if rows are not cut.
+
+use crate::DType;
+
+/// The largest `k`.
+pub const K_MAX: u64 = 2048;
+
+/// The most elements of a row: counters of 32 bits go beyond them by a block's threads.
+pub const N_MAX: u64 = i32::MAX as u64;
+
+/// Dtypes of the elements.
+pub const DTYPES: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+
+/// Fewest and most threads of a block that has a row.
+pub const THREADS: [u32; 2] = [64, 512];
+
+/// Groups in which a thread of a block looks at its vectors of 16 bytes.
+pub const GROUPS: usize = 8;
+
+/// Words of shared memory before the pairs: a histogram of 256 bins, and what threads tell each other.
+pub const HEAD_WORDS: usize = 256 + 8;
+
+/// Threads of a block of the short kernel.
+pub const SHORT_THREADS: u32 = 256;
+
+/// Elements of a row that a lane has in the short kernel.
+pub const SHORT_HELD: usize = 16;
+
+/// Most elements of a row for the short kernel: those of a warp.
+pub const SHORT_N: u64 = 32 * SHORT_HELD as u64;
+
+/// Largest `k` for the short kernel, which takes elements from a row one by one.
+pub const SHORT_K: u64 = 32;
+
+/// Fewest elements of a part of a row.
+const PART_LEAST: u64 = 4096;
+
+/// Parts begin at multiples of so many elements, so that vectors lie as they do in the whole row.
+const PART_UNIT: u64 = 64;
+
+/// Which kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TopKEntry {
+    /// A block a row, or a part of one.
+    Rows(DType),
+    /// Lanes of a warp a row.
+    Short(DType),
+    /// A block a row of pairs.
+    Pairs,
+}
+
+impl TopKEntry {
+    /// All entries.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let rows = DTYPES.map(Self::Rows).into_iter();
+        rows.chain(DTYPES.map(Self::Short)).chain([Self::Pairs])
+    }
+}
+
+impl core::fmt::Display for TopKEntry {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Rows(dtype) => write!(f, "topk_{dtype}"),
+            Self::Short(dtype) => write!(f, "topk_{dtype}_short"),
+            Self::Pairs => f.write_str("topk_pairs"),
+        }
+    }
+}
+
+/// How a launch shares out its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopKPlan {
+    /// Whether lanes of a warp have a row each.
+    pub is_short: bool,
+    /// Lanes of a row in the short kernel: a power of two.
+    pub lanes: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Parts of a row; 1 if it is not cut.
+    pub parts: u32,
+    /// Elements of a part; the last one may have fewer.
+    pub part_len: u64,
+    /// Pairs that a block has room for: a power of two.
+    pub capacity: u32,
+}
+
+impl TopKPlan {
+    /// The plan for `rows` rows of `n` elements, with 1 ≤ `k` ≤ `n`, on a device with so many
+    /// multiprocessors.
+    pub const fn new(rows: u64, n: u64, k: u64, dtype: DType, multiprocessors: u32) -> Self {
+        if n <= SHORT_N && k <= SHORT_K {
+            let lanes = n.div_ceil(SHORT_HELD as u64).next_power_of_two();
+            return Self {
+                is_short: true,
+                lanes: lanes as u32,
+                threads: SHORT_THREADS,
+                parts: 1,
+                part_len: n,
+                capacity: 0,
+            };
+        }
+        let part_len = part_len(rows, n, k, multiprocessors as u64);
+        let lanes = 16 / dtype.size_bytes() as u64;
+        Self {
+            is_short: false,
+            lanes: 0,
+            threads: threads(part_len.div_ceil(lanes), k),
+            parts: n.div_ceil(part_len) as u32,
+            part_len,
+            capacity: capacity(k),
+        }
+    }
+
+    /// The plan of the second launch, over rows of the pairs that the parts of this one have given.
+    pub const fn of_pairs(&self, k: u64) -> Self {
+        let n = self.parts as u64 * k;
+        Self {
+            parts: 1,
+            part_len: n,
+            threads: threads(n, k),
+            ..*self
+        }
+    }
+
+    /// Blocks for `rows` rows; `None` if they are more than a grid has.
+    pub const fn blocks(&self, rows: u64) -> Option<u32> {
+        let blocks = if self.is_short {
+            rows.div_ceil((self.threads / self.lanes) as u64)
+        } else {
+            rows.saturating_mul(self.parts as u64)
+        };
+        if blocks <= i32::MAX as u64 {
+            Some(blocks as u32)
+        } else {
+            None
+        }
+    }
+
+    /// Bytes of dynamic shared memory of a block: the head, then pairs and a list of as many groups,
+    /// or the largest elements of groups before there are any.
+    pub const fn shared_bytes(&self) -> u32 {
+        if self.is_short {
+            return 0;
+        }
+        let (pairs, groups) = (10 * self.capacity, 4 * GROUPS as u32 * self.threads);
+        4 * HEAD_WORDS as u32 + if pairs > groups { pairs } else { groups }
+    }
+}
+
+/// Elements of a part: all of the row, or so few that the parts of the rows occupy all
+/// multiprocessors twice.
+const fn part_len(rows: u64, n: u64, k: u64, multiprocessors: u64) -> u64 {
+    if rows.saturating_mul(2) >= multiprocessors {
+        return n;
+    }
+    let least = if 8 * k > PART_LEAST {
+        8 * k
+    } else {
+        PART_LEAST
+    };
+    let parts = 2 * multiprocessors / if rows == 0 { 1 } else { rows };
+    let len = n.div_ceil(parts).next_multiple_of(PART_UNIT);
+    let len = if len < least { least } else { len };
+    if len.saturating_mul(2) > n { n } else { len }
+}
+
+/// Threads for a row of so many vectors: one for each [`GROUPS`] of them, up to 256; more where
+/// many pairs have to be sorted.
+const fn threads(vectors: u64, k: u64) -> u32 {
+    let (few, many) = (THREADS[0] as u64, THREADS[1] as u64);
+    let of_vectors = vectors.div_ceil(GROUPS as u64);
+    let of_vectors = if of_vectors > 256 { 256 } else { of_vectors };
+    let of_k = if k / 4 > many { many } else { k / 4 };
+    let threads = if of_vectors > of_k { of_vectors } else { of_k };
+    (if threads < few { few } else { threads }).next_power_of_two() as u32
+}
+
+/// Twice as many pairs as are wanted, so that a bound that lets through some more is good enough.
+const fn capacity(k: u64) -> u32 {
+    let pairs = (2 * k).next_power_of_two() as u32;
+    if pairs < 512 { 512 } else { pairs }
+}
+
+/// Bits of a pair above the index: those of the dtype.
+pub const fn key_bits(dtype: DType) -> u32 {
+    8 * dtype.size_bytes() as u32
+}
+
+/// Bits of the index in a pair of a row of `n` elements. All ones stand for no element.
+pub const fn index_bits(n: u64) -> u32 {
+    match n {
+        0..0x100 => 8,
+        0x100..0x1_0000 => 16,
+        0x1_0000..0x100_0000 => 24,
+        _ => 32,
+    }
+}
+
+/// Extents and strides of one launch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopKParams {
+    /// Number of rows.
+    pub rows: u64,
+    /// Elements of a row, which are contiguous; of `topk_pairs`, pairs.
+    pub n: u64,
+    /// [`TopKPlan::part_len`].
+    pub part_len: u64,
+    /// Elements between rows of x.
+    pub x_row_stride: i64,
+    /// Elements between rows of the values.
+    pub values_row_stride: i64,
+    /// Elements between rows of the indices.
+    pub indices_row_stride: i64,
+    /// Elements that are wanted of a row.
+    pub k: u32,
+    /// [`TopKPlan::parts`]. If there are several, each of them writes its pairs instead of values and
+    /// indices.
+    pub parts: u32,
+    /// [`TopKPlan::capacity`].
+    pub capacity: u32,
+    /// What is xored to the upper bits of an element, so that the largest is wanted: the sign, for
+    /// the smallest elements.
+    pub turn: u32,
+    /// [`index_bits`] of a whole row of x.
+    pub index_bits: u32,
+    /// [`key_bits`].
+    pub key_bits: u32,
+    /// Bytes of an element of x.
+    pub element_bytes: u32,
+    /// Log2 of [`TopKPlan::lanes`].
+    pub lanes_log2: u32,
+}
+
+impl TopKParams {
+    /// [`TopKParams::turn`] for the smallest elements.
+    pub const SMALLEST: u32 = 1 << 31;
+
+    /// Those of a plan for rows without gaps between them.
+    pub const fn new(plan: &TopKPlan, rows: u64, n: u64, k: u64, dtype: DType, turn: u32) -> Self {
+        Self {
+            rows,
+            n,
+            part_len: plan.part_len,
+            x_row_stride: n as i64,
+            values_row_stride: k as i64,
+            indices_row_stride: k as i64,
+            k: k as u32,
+            parts: plan.parts,
+            capacity: plan.capacity,
+            turn,
+            index_bits: index_bits(n),
+            key_bits: key_bits(dtype),
+            element_bytes: dtype.size_bytes() as u32,
+            lanes_log2: if plan.is_short {
+                plan.lanes.trailing_zeros()
+            } else {
+                0
+            },
+        }
+    }
+
+    /// Those of the second launch, over the pairs of the first one's parts.
+    pub const fn of_pairs(&self, plan: &TopKPlan) -> Self {
+        let n = self.parts as u64 * self.k as u64;
+        Self {
+            n,
+            part_len: n,
+            parts: 1,
+            capacity: plan.capacity,
+            ..*self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_rows_and_have_k_elements() {
+        for n in [1, 512, 513, 4096, 8192, 100_003, 1 << 20, N_MAX] {
+            for k in [1, 7, 64, 2048] {
+                for rows in [1, 3, 65, 66, 1 << 20] {
+                    if k > n {
+                        continue;
+                    }
+                    let plan = TopKPlan::new(rows, n, k, DType::Bf16, 132);
+                    let last = n - (u64::from(plan.parts) - 1) * plan.part_len;
+                    assert!(last >= 1 && last <= plan.part_len, "{plan:?}");
+                    assert!(plan.parts == 1 || plan.part_len >= k, "{plan:?}");
+                    assert!(plan.parts == 1 || rows < 66, "{plan:?}");
+                    assert!(plan.is_short || u64::from(plan.capacity) >= 2 * k);
+                    assert!(plan.is_short || plan.threads <= THREADS[1]);
+                    assert!(plan.shared_bytes() <= 48 << 10);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_index_has_the_bits_that_it_needs() {
+        for n in [1, 255, 256, 65_535, 65_536, (1 << 24) - 1, 1 << 24, N_MAX] {
+            let bits = index_bits(n);
+            assert!(n < 1 << bits && (bits == 8 || n >= 1 << (bits - 8)), "{n}");
+        }
+    }
+
+    #[test]
+    fn few_long_rows_are_cut() {
+        let parts = |rows, n| TopKPlan::new(rows, n, 50, DType::F32, 132).parts;
+        assert_eq!((parts(1, 131_072), parts(1, 4096)), (32, 1));
+        assert_eq!((parts(65, 131_072), parts(66, 131_072)), (4, 1));
+    }
+}
