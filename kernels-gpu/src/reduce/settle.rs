@@ -83,18 +83,6 @@ impl Scratch {
         self.words.wrapping_add(self.plane * of_each)
     }
 
-    /// The first word of a slot.
-    #[inline(always)]
-    pub(super) fn at(&self, slot: u32) -> *mut u32 {
-        self.words.wrapping_add(slot as usize)
-    }
-
-    /// Bytes from one of a slot's words to the next.
-    #[inline(always)]
-    pub(super) fn step_bytes(&self) -> u32 {
-        self.plane as u32 * 4
-    }
-
     /// # Safety
     /// `slot` is inside, and this thread's to write.
     #[inline(always)]
