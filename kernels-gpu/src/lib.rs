@@ -16,6 +16,8 @@ pub mod attention;
 pub mod elementwise;
 #[cfg(feature = "entries")]
 pub mod fragments;
+#[cfg(feature = "entries")]
+pub mod gather;
 pub mod gemm;
 #[cfg(feature = "entries")]
 pub mod norm;

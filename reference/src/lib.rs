@@ -43,6 +43,7 @@ pub mod softmax;
 pub mod softmax_grad;
 mod special;
 mod sum;
+pub mod take;
 
 pub use compare::{Agreement, Mismatch};
 pub use error::ReferenceError;

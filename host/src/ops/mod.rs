@@ -13,6 +13,7 @@ mod model;
 mod reduce;
 mod rows;
 mod scan;
+mod take;
 mod view;
 
 pub(crate) use attention::AttentionState;
@@ -36,3 +37,4 @@ pub use rows::{
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
 };
 pub use scan::Scan;
+pub use take::{IndexElement, Take};
