@@ -45,6 +45,7 @@ run_clean! {
     portable_sum_runs_clean = "reduce_value_f32",
     portable_copy_runs_clean = "copy_b32",
     portable_transposition_runs_clean = "transpose_b32",
+    portable_selection_runs_clean = "take_b128",
 }
 
 /// Extents that are not multiples of a tile: the tensor maps clip the boxes.

@@ -3,6 +3,7 @@
 use ndarray::Axis;
 use spec::DType;
 use spec::elementwise::{self, MAX_RANK};
+use spec::gather::{self, TakeEntry};
 use spec::gemm::SIMT_SMALL;
 use spec::reduce::{self, ReduceOp, ReduceParams, ReducePlan, ReduceView};
 use warpsmith_emulator::LaunchConfig;
@@ -219,5 +220,47 @@ pub(crate) fn transposition() -> Problem {
         buffers: vec![x.bytes, poison(DType::F32, rows * columns)],
         args: vec![Arg::Buffer(0), Arg::Buffer(1), params.arg()],
         judge: Box::new(move |after| hold(&after[1], &expected)),
+    }
+}
+
+/// Rows of a table by indices, of which two are out of range; with a tail behind the last whole block;
+/// exact.
+pub(crate) fn selection() -> Problem {
+    let [count, rows, columns] = [40, 150, 20];
+    let x = Operand::draw(DType::F32, Values::Integers, &[count, columns], 1);
+    // The table's end is its allocation's: what is beyond the last row is out of bounds.
+    let mut indices: Vec<i32> = (0..rows as i32).map(|i| i * 7 % count as i32).collect();
+    (indices[3], indices[4], indices[5]) = (count as i32, -1, count as i32 - 1);
+    let fill = -9.0_f32;
+    let want = ndarray::ArrayD::from_shape_fn(vec![rows, columns], |at| {
+        match usize::try_from(indices[at[0]]) {
+            Ok(index) if index < count => x.exact[[index, at[1]]],
+            _ => fill.into(),
+        }
+    });
+    let expected = Expected::exact(want, DType::F32);
+    let entry = TakeEntry { size_bytes: 16 };
+    let (wide, len) = (columns / 4, rows * columns / 4);
+    let mut strides = [[0; MAX_RANK]; 5];
+    (strides[0][0], strides[0][1]) = (1, wide);
+    (strides[1][0], strides[2][1]) = (1, 1);
+    let params = Fields::default()
+        .u32(&[len as u32, 2, 1, 0])
+        .divisions(&[wide as u32, rows as u32, 1, 1, 1, 1, 1, 1])
+        .u64(&strides.concat())
+        .u64(&[count, wide])
+        .f32(&[fill, fill])
+        .u64(&[4]);
+    let blocks = elementwise::grid_blocks(len as u64, entry.per_thread());
+    let indices = indices.iter().flat_map(|index| index.to_le_bytes());
+    Problem {
+        shape: linear(blocks, gather::THREADS),
+        buffers: vec![
+            x.bytes,
+            indices.collect(),
+            poison(DType::F32, rows * columns),
+        ],
+        args: vec![Arg::Buffer(0), Arg::Buffer(1), Arg::Buffer(2), params.arg()],
+        judge: Box::new(move |after| hold(&after[2], &expected)),
     }
 }

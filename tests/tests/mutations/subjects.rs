@@ -29,7 +29,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 10] = [
+pub(crate) const SUBJECTS: [Subject; 11] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -97,6 +97,12 @@ pub(crate) const SUBJECTS: [Subject; 10] = [
         file: "ptx/sm_75/elementwise.ptx",
         kernel: "transpose_b32",
         problem: portable::transposition,
+    },
+    Subject {
+        name: "take_b128",
+        file: "ptx/sm_75/gather.ptx",
+        kernel: "take_b128",
+        problem: portable::selection,
     },
 ];
 

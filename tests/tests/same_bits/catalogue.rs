@@ -12,6 +12,7 @@ use spec::attention::sm80::{self, Sm80Entry};
 use spec::attention::sm90::{DTYPES, FwdEntry, PACKED, TILES};
 use spec::attention::{self, SIMT_HEAD_DIMS};
 use spec::elementwise::{CopyEntry, FusedEntry, TransposeEntry};
+use spec::gather::TakeEntry;
 use spec::gemm::{self, Transpose};
 use spec::reduce::{
     self, Form, Reads, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView,
@@ -20,7 +21,7 @@ use spec::scan::{self, ScanEntry, ScanOp, ScanParams, ScanPlan};
 use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
-use crate::{attending, elementwise, products, rows};
+use crate::{attending, elementwise, gather, products, rows};
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
@@ -46,6 +47,7 @@ pub(crate) enum Family {
     Fused(FusedEntry),
     Copy(CopyEntry),
     Transpose(TransposeEntry),
+    Take(TakeEntry),
 }
 
 /// All of them, by entry name.
@@ -61,6 +63,8 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     add(&mut all, copies, Family::Copy);
     let transposes = [1, 2, 4, 8].map(|size_bytes| TransposeEntry { size_bytes });
     add(&mut all, transposes, Family::Transpose);
+    let takes = TakeEntry::SIZES.map(|size_bytes| TakeEntry { size_bytes });
+    add(&mut all, takes, Family::Take);
     all
 }
 
@@ -155,6 +159,7 @@ impl Family {
             Self::Fused(entry) => elementwise::fused(entry, rng),
             Self::Copy(entry) => elementwise::copy(entry, rng),
             Self::Transpose(entry) => elementwise::transpose(entry, rng),
+            Self::Take(entry) => gather::take(entry, rng),
         }
     }
 }

@@ -9,6 +9,7 @@ mod attending;
 mod cases;
 mod catalogue;
 mod elementwise;
+mod gather;
 mod products;
 mod rows;
 mod trial;
