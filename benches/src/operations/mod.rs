@@ -23,6 +23,7 @@ pub mod attention;
 mod compare;
 pub mod elementwise;
 pub mod foreign;
+pub mod gather;
 mod prepared;
 pub mod reduce;
 pub mod rows;
@@ -44,11 +45,12 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 4] = [
+pub const OPERATIONS: [&Operation; 5] = [
     &attention::ATTENTION,
     &reduce::REDUCE,
     &rows::ROWS,
     &elementwise::ELEMENTWISE,
+    &gather::GATHER,
 ];
 
 /// An operation with its cases.

@@ -39,6 +39,8 @@ enum What {
     Norm(OperationArgs),
     /// Measure elementwise operations.
     Elementwise(OperationArgs),
+    /// Measure selections by indices, such as embeddings.
+    Gather(OperationArgs),
     Compare(CompareArgs),
 }
 
@@ -124,6 +126,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         What::Rows(args) => operation(&operations::rows::ROWS, args, output),
         What::Norm(args) => norm(args, output),
         What::Elementwise(args) => operation(&operations::elementwise::ELEMENTWISE, args, output),
+        What::Gather(args) => operation(&operations::gather::GATHER, args, output),
         What::Compare(args) => compare(args, output),
     }
 }
