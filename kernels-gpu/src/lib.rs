@@ -24,6 +24,8 @@ pub mod norm;
 #[cfg(feature = "entries")]
 pub mod reduce;
 #[cfg(feature = "entries")]
+pub mod rotary;
+#[cfg(feature = "entries")]
 pub mod scan;
 #[cfg(feature = "entries")]
 mod simt;

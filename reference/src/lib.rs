@@ -38,6 +38,7 @@ pub mod norm;
 pub mod norm_grad;
 pub mod precision;
 pub mod reduce;
+pub mod rotary;
 pub mod scan;
 pub mod softmax;
 pub mod softmax_grad;

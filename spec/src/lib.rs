@@ -9,7 +9,7 @@
 //! | [`gemm`], [`attention`] | kernels' tiles, entries and parameters |
 //! | [`reduce`], [`scan`] | views of tensors, and plans: how work is shared out over blocks |
 //! | [`rows`] | softmax, norms and cross-entropy: where a row is held |
-//! | [`gather`] | selection by indices |
+//! | [`gather`], [`rotary`] | selection by indices, rotary position embedding |
 //! | [`elementwise`] | functions with their error bounds, the arithmetic of chains, skeletons |
 //! | [`division`] | division by numbers that the host knows |
 //! | [`swizzle`], [`tensor_core`] | layouts of shared memory and of tensor-core fragments |
@@ -23,6 +23,7 @@ pub mod elementwise;
 pub mod gather;
 pub mod gemm;
 pub mod reduce;
+pub mod rotary;
 pub mod rows;
 pub mod scan;
 pub mod swizzle;

@@ -11,6 +11,7 @@ mod kernels;
 mod maps;
 mod model;
 mod reduce;
+mod rotary;
 mod rows;
 mod scan;
 mod take;
@@ -31,6 +32,7 @@ pub use gemm::{
 pub(crate) use maps::MapCache;
 pub(crate) use reduce::ReduceState;
 pub use reduce::{Countable, Reduce, Reducible};
+pub use rotary::{Rotary, RotaryTable};
 pub(crate) use rows::RowState;
 pub use rows::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,

@@ -230,7 +230,8 @@ impl Walk {
         self.pieces_up_to(MAX_LEN, largest_chunk, launch)
     }
 
-    fn pieces_up_to<E>(
+    /// As [`pieces`](Self::pieces), with at most `limit` elements each, at least 1.
+    pub(crate) fn pieces_up_to<E>(
         &self,
         limit: u64,
         largest_chunk: u32,
