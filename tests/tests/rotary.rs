@@ -361,34 +361,48 @@ fn vectors_are_read_and_written_once_and_in_place_only_pairs() {
     let stream = device.stream().expect("a stream");
     let x = Tensor::full(&stream, &[2, 64, 8, 128], bf16::ONE).expect("a tensor");
     let table = Tensor::full(&stream, &[64, 32], 1.0_f32).expect("a table");
-    Rotary::new(&x, &table, &table)
-        .run(&stream)
-        .expect("a launch");
-    let bytes = 2 * x.len() as u64;
-    let of_tables = 64 * 32 * 4;
-    let global = device
-        .last_launch()
-        .expect("a launch")
-        .counters()
-        .global
-        .clone();
-    assert_eq!(
-        (global.stores.bytes, global.stores.sectors * 32),
-        (bytes, bytes)
-    );
-    assert_eq!(global.stores.requests, bytes / 512);
-    assert_eq!(global.distinct_read, bytes + of_tables);
-    Rotary::new(&x, &table, &table)
-        .run_in_place(&stream)
-        .expect("a launch");
-    let global = device
-        .last_launch()
-        .expect("a launch")
-        .counters()
-        .global
-        .clone();
-    assert_eq!(global.stores.bytes, bytes / 2);
-    assert_eq!(global.distinct_read, bytes / 2 + of_tables);
+    let (bytes, of_tables) = (2 * x.len() as u64, 64 * 32 * 4);
+    let of = Rotary::new(&x, &table, &table);
+    for of in [of, of.interleaved()] {
+        of.run(&stream).expect("a launch");
+        let launch = device.last_launch().expect("a launch");
+        let global = &launch.counters().global;
+        let stores = &global.stores;
+        assert_eq!((stores.bytes, stores.sectors * 32), (bytes, bytes));
+        assert_eq!(stores.requests, bytes / 512);
+        assert_eq!(global.distinct_read, bytes + of_tables);
+        of.run_in_place(&stream).expect("a launch");
+        let launch = device.last_launch().expect("a launch");
+        let global = &launch.counters().global;
+        assert_eq!(global.stores.bytes, bytes / 2);
+        assert_eq!(global.stores.sectors * 32, bytes / 2);
+        assert_eq!(global.distinct_read, bytes / 2 + of_tables);
+    }
+}
+
+/// More threads than one launch has, and offsets beyond 32 bits.
+#[test]
+fn tensors_beyond_32_bits_are_turned_in_several_launches() {
+    let gpus = warpsmith::testing::devices()
+        .into_iter()
+        .filter(|device| !device.is_emulator());
+    for device in gpus {
+        let stream = device.stream().expect("a stream");
+        let tokens = (1 << 30) + 77;
+        let x = Tensor::full(&stream, &[tokens, 2, 2], bf16::ONE).expect("a tensor");
+        let (none, one) = (bf16::ZERO, bf16::ONE);
+        let cos = Tensor::from_slice(&device, &[1, 1], &[none]).expect("a table");
+        let sin = Tensor::from_slice(&device, &[1, 1], &[one]).expect("a table");
+        let first = Tensor::from_slice(&device, &[1], &[0]).expect("a position");
+        let positions = first.broadcast_to(&[tokens]).expect("a view");
+        let of = Rotary::new(&x, &cos, &sin).positions(&positions);
+        of.run_in_place(&stream).expect("launches");
+        for from in [0, (1 << 29) - 2, (1 << 30) - 2, tokens - 4] {
+            let part = x.slice(0, from..from + 4).expect("a view");
+            let got = part.to_vec().expect("elements");
+            assert_eq!(got, [-one, one].repeat(8), "from {from}");
+        }
+    }
 }
 
 #[test]

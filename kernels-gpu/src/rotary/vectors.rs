@@ -35,9 +35,8 @@ pub(super) unsafe fn rotate<
             (copied, copied + lanes * (params.slots.divisor - pairs))
         }
     };
-    let has_second = second < written;
-    // Of one vector to be copied, that one again.
-    let places = [first, if has_second { second } else { first }].map(i64::from);
+    // Of a single vector to be copied, that one twice.
+    let places = [first, if second < written { second } else { first }].map(i64::from);
     let mut raw: [[Raw; 2]; OWN] = [[[0; 4]; 2]; OWN];
     for j in 0..OWN {
         if let Some(head) = arrays.head(&place, j) {
@@ -60,15 +59,10 @@ pub(super) unsafe fn rotate<
     }
     for j in 0..OWN {
         if let Some(head) = arrays.head(&place, j) {
-            // SAFETY: vectors of the head, which this thread alone has.
-            unsafe {
-                mem::st_global_v4_u32(arrays.of_y::<T>(&place, head, places[0]).cast(), raw[j][0]);
-                if has_second {
-                    mem::st_global_v4_u32(
-                        arrays.of_y::<T>(&place, head, places[1]).cast(),
-                        raw[j][1],
-                    );
-                }
+            for k in 0..2 {
+                let to = arrays.of_y::<T>(&place, head, places[k]);
+                // SAFETY: a vector of the head, which this thread alone has.
+                unsafe { mem::st_global_v4_u32(to.cast(), raw[j][k]) };
             }
         }
     }

@@ -17,11 +17,12 @@ use spec::gemm::{self, Transpose};
 use spec::reduce::{
     self, Form, Reads, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView,
 };
+use spec::rotary::RotaryEntry;
 use spec::scan::{self, ScanEntry, ScanOp, ScanParams, ScanPlan};
 use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
-use crate::{attending, elementwise, gather, products, rows};
+use crate::{attending, elementwise, gather, products, rotary, rows};
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
@@ -48,6 +49,7 @@ pub(crate) enum Family {
     Copy(CopyEntry),
     Transpose(TransposeEntry),
     Take(TakeEntry),
+    Rotary(RotaryEntry),
 }
 
 /// All of them, by entry name.
@@ -65,6 +67,7 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     add(&mut all, transposes, Family::Transpose);
     let takes = TakeEntry::SIZES.map(|size_bytes| TakeEntry { size_bytes });
     add(&mut all, takes, Family::Take);
+    add(&mut all, RotaryEntry::all(), Family::Rotary);
     all
 }
 
@@ -160,6 +163,7 @@ impl Family {
             Self::Copy(entry) => elementwise::copy(entry, rng),
             Self::Transpose(entry) => elementwise::transpose(entry, rng),
             Self::Take(entry) => gather::take(entry, rng),
+            Self::Rotary(entry) => rotary::rotary(entry, rng),
         }
     }
 }

@@ -11,6 +11,7 @@ mod catalogue;
 mod elementwise;
 mod gather;
 mod products;
+mod rotary;
 mod rows;
 mod trial;
 
