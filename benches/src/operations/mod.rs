@@ -26,6 +26,7 @@ pub mod foreign;
 pub mod gather;
 mod prepared;
 pub mod reduce;
+pub mod rotary;
 pub mod rows;
 
 use std::io::Write;
@@ -45,12 +46,13 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 5] = [
+pub const OPERATIONS: [&Operation; 6] = [
     &attention::ATTENTION,
     &reduce::REDUCE,
     &rows::ROWS,
     &elementwise::ELEMENTWISE,
     &gather::GATHER,
+    &rotary::ROTARY,
 ];
 
 /// An operation with its cases.

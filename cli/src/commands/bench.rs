@@ -41,6 +41,8 @@ enum What {
     Elementwise(OperationArgs),
     /// Measure selections by indices, such as embeddings.
     Gather(OperationArgs),
+    /// Measure rotary position embeddings.
+    Rotary(OperationArgs),
     Compare(CompareArgs),
 }
 
@@ -127,6 +129,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         What::Norm(args) => norm(args, output),
         What::Elementwise(args) => operation(&operations::elementwise::ELEMENTWISE, args, output),
         What::Gather(args) => operation(&operations::gather::GATHER, args, output),
+        What::Rotary(args) => operation(&operations::rotary::ROTARY, args, output),
         What::Compare(args) => compare(args, output),
     }
 }

@@ -26,8 +26,8 @@ pub(super) struct Place {
     /// The token, in elements of y and of x.
     pub(super) of_y: i64,
     pub(super) of_x: i64,
-    /// The token's row of the tables, if it has one.
-    pub(super) row: Option<i64>,
+    /// The token's position. What looks at it waits for it.
+    position: i64,
 }
 
 impl Arrays<'_> {
@@ -63,15 +63,20 @@ impl Arrays<'_> {
             // SAFETY: the token's element.
             position = position.wrapping_add(i64::from(unsafe { from.read() }));
         }
-        // A negative one is larger than any number of rows.
-        let has_row = (position as u64) < params.rows;
         Some(Place {
             slot,
             head,
             of_y,
             of_x,
-            row: has_row.then_some(position),
+            position,
         })
+    }
+
+    /// The token's row of the tables, if it has one.
+    #[inline(always)]
+    pub(super) fn row(&self, place: &Place) -> Option<i64> {
+        // A negative one is larger than any number of rows.
+        ((place.position as u64) < self.params.rows).then_some(place.position)
     }
 
     /// Head `j` of the thread, if it has so many.

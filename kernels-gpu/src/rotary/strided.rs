@@ -41,7 +41,7 @@ pub(super) unsafe fn rotate<T: Element, C: Element>(arrays: &Arrays<'_>) {
         }
     }
     let (mut cos, mut sin) = (f32::NAN, f32::NAN);
-    if let Some(row) = place.row {
+    if let Some(row) = arrays.row(&place) {
         let [from_cos, from_sin] = arrays.tables::<C>(row, i64::from(slot));
         // SAFETY: there is such a row, of `half` columns.
         unsafe { (cos, sin) = (C::load(from_cos), C::load(from_sin)) };

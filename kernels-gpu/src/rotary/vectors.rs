@@ -48,7 +48,7 @@ pub(super) unsafe fn rotate<
     }
     if is_rotated {
         let (mut cos, mut sin) = ([f32::NAN; V], [f32::NAN; V]);
-        if let Some(row) = place.row {
+        if let Some(row) = arrays.row(&place) {
             // SAFETY: there is such a row, of `half` columns.
             unsafe { (cos, sin) = angles::<C, V, IS_INTERLEAVED>(arrays, row, first) };
         }
