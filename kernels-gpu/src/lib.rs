@@ -16,11 +16,15 @@ pub mod attention;
 pub mod elementwise;
 #[cfg(feature = "entries")]
 pub mod fragments;
+#[cfg(feature = "entries")]
+pub mod gather;
 pub mod gemm;
 #[cfg(feature = "entries")]
 pub mod norm;
 #[cfg(feature = "entries")]
 pub mod reduce;
+#[cfg(feature = "entries")]
+pub mod rotary;
 #[cfg(feature = "entries")]
 pub mod scan;
 #[cfg(feature = "entries")]

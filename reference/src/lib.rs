@@ -38,11 +38,13 @@ pub mod norm;
 pub mod norm_grad;
 pub mod precision;
 pub mod reduce;
+pub mod rotary;
 pub mod scan;
 pub mod softmax;
 pub mod softmax_grad;
 mod special;
 mod sum;
+pub mod take;
 pub mod topk;
 
 pub use compare::{Agreement, Mismatch};

@@ -10,6 +10,7 @@
 //! | [`reduce`], [`scan`] | views of tensors, and plans: how work is shared out over blocks |
 //! | [`rows`] | softmax, norms and cross-entropy: where a row is held |
 //! | [`topk`] | the first elements of rows in order: pairs of element and index, plans |
+//! | [`gather`], [`rotary`] | selection by indices, rotary position embedding |
 //! | [`elementwise`] | functions with their error bounds, the arithmetic of chains, skeletons |
 //! | [`division`] | division by numbers that the host knows |
 //! | [`swizzle`], [`tensor_core`] | layouts of shared memory and of tensor-core fragments |
@@ -20,8 +21,10 @@ pub mod attention;
 pub mod division;
 mod dtype;
 pub mod elementwise;
+pub mod gather;
 pub mod gemm;
 pub mod reduce;
+pub mod rotary;
 pub mod rows;
 pub mod scan;
 pub mod swizzle;

@@ -112,16 +112,16 @@ macro_rules! eight_bits {
 
 eight_bits! { E4m3 E5m2 }
 
-macro_rules! bytes {
-    ($($ty:ident)*) => {$(
-        /// As an operand only: a result may be any byte, the poison too.
+macro_rules! integers {
+    ($($ty:ident as $unsigned:ident = $poison:literal;)*) => {$(
+        /// As an operand, or of an operation whose results are never the poison.
         impl TestElement for $ty {
-            const POISON: Self = 0x5a;
+            const POISON: Self = $poison;
             fn bits(self) -> u64 {
-                u64::from(self as u8)
+                u64::from(self as $unsigned)
             }
             fn wide(self) -> f64 {
-                f64::from(self)
+                self as f64
             }
             fn nearest(x: f64) -> Self {
                 x as $ty
@@ -130,7 +130,14 @@ macro_rules! bytes {
     )*};
 }
 
-bytes! { u8 i8 }
+integers! {
+    u8 as u8 = 0x5a;
+    i8 as u8 = 0x5a;
+    u16 as u16 = 0x5a5a;
+    i16 as u16 = 0x5a5a;
+    u32 as u32 = 0x5a5a_5a5a;
+    u64 as u64 = 0x5a5a_5a5a_5a5a_5a5a;
+}
 
 /// Calls a generic function with the element type for a [`DType`](warpsmith::DType): f32, f16 or
 /// bf16.

@@ -23,8 +23,10 @@ pub mod attention;
 mod compare;
 pub mod elementwise;
 pub mod foreign;
+pub mod gather;
 mod prepared;
 pub mod reduce;
+pub mod rotary;
 pub mod rows;
 pub mod topk;
 
@@ -45,12 +47,14 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 5] = [
+pub const OPERATIONS: [&Operation; 7] = [
     &attention::ATTENTION,
     &reduce::REDUCE,
     &rows::ROWS,
     &topk::TOPK,
     &elementwise::ELEMENTWISE,
+    &gather::GATHER,
+    &rotary::ROTARY,
 ];
 
 /// An operation with its cases.

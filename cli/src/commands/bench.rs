@@ -42,6 +42,10 @@ enum What {
     TopK(OperationArgs),
     /// Measure elementwise operations.
     Elementwise(OperationArgs),
+    /// Measure selections by indices, such as embeddings.
+    Gather(OperationArgs),
+    /// Measure rotary position embeddings.
+    Rotary(OperationArgs),
     Compare(CompareArgs),
 }
 
@@ -128,6 +132,8 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         What::Norm(args) => norm(args, output),
         What::TopK(args) => operation(&operations::topk::TOPK, args, output),
         What::Elementwise(args) => operation(&operations::elementwise::ELEMENTWISE, args, output),
+        What::Gather(args) => operation(&operations::gather::GATHER, args, output),
+        What::Rotary(args) => operation(&operations::rotary::ROTARY, args, output),
         What::Compare(args) => compare(args, output),
     }
 }

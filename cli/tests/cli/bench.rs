@@ -110,7 +110,15 @@ fn files_that_cannot_be_are_refused_before_anything_is_measured() {
 
 #[test]
 fn operations_are_measured_alone_with_what_measures_their_peers() {
-    for operation in ["attention", "reduce", "rows", "topk", "elementwise"] {
+    for operation in [
+        "attention",
+        "reduce",
+        "rows",
+        "topk",
+        "elementwise",
+        "gather",
+        "rotary",
+    ] {
         let args = [
             "bench",
             operation,

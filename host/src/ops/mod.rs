@@ -11,8 +11,10 @@ mod kernels;
 mod maps;
 mod model;
 mod reduce;
+mod rotary;
 mod rows;
 mod scan;
+mod take;
 mod view;
 
 pub(crate) use attention::AttentionState;
@@ -30,9 +32,11 @@ pub use gemm::{
 pub(crate) use maps::MapCache;
 pub(crate) use reduce::ReduceState;
 pub use reduce::{Countable, Reduce, Reducible};
+pub use rotary::{Rotary, RotaryTable};
 pub(crate) use rows::RowState;
 pub use rows::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
 };
 pub use scan::Scan;
+pub use take::{IndexElement, Take};

@@ -45,6 +45,8 @@ run_clean! {
     portable_sum_runs_clean = "reduce_value_f32",
     portable_copy_runs_clean = "copy_b32",
     portable_transposition_runs_clean = "transpose_b32",
+    portable_selection_runs_clean = "take_b128",
+    portable_rotation_runs_clean = "rotary_f32_f32_halves",
 }
 
 /// Extents that are not multiples of a tile: the tensor maps clip the boxes.

@@ -3,11 +3,14 @@
 use ndarray::Axis;
 use spec::DType;
 use spec::elementwise::{self, MAX_RANK};
+use spec::gather::{self, TakeEntry};
 use spec::gemm::SIMT_SMALL;
 use spec::reduce::{self, ReduceOp, ReduceParams, ReducePlan, ReduceView};
+use spec::rotary::{self, RotaryEntry};
 use spec::topk::{TopKParams, TopKPlan};
 use warpsmith_emulator::LaunchConfig;
 use warpsmith_reference::gemm::{GemmOptions, gemm};
+use warpsmith_reference::rotary::{Rotation, rotary as reference_rotary};
 use warpsmith_reference::softmax::softmax as reference_softmax;
 use warpsmith_reference::topk::topk;
 use warpsmith_reference::{Expected, Model};
@@ -220,6 +223,103 @@ pub(crate) fn transposition() -> Problem {
         shape: linear(tiles[0] * tiles[1], entry.threads()),
         buffers: vec![x.bytes, poison(DType::F32, rows * columns)],
         args: vec![Arg::Buffer(0), Arg::Buffer(1), params.arg()],
+        judge: Box::new(move |after| hold(&after[1], &expected)),
+    }
+}
+
+/// Rows of a table by indices, of which two are out of range; with a tail behind the last whole block;
+/// exact.
+pub(crate) fn selection() -> Problem {
+    let [count, rows, columns] = [40, 150, 20];
+    let x = Operand::draw(DType::F32, Values::Integers, &[count, columns], 1);
+    // The table's end is its allocation's: what is beyond the last row is out of bounds.
+    let mut indices: Vec<i32> = (0..rows as i32).map(|i| i * 7 % count as i32).collect();
+    (indices[3], indices[4], indices[5]) = (count as i32, -1, count as i32 - 1);
+    let fill = -9.0_f32;
+    let want = ndarray::ArrayD::from_shape_fn(vec![rows, columns], |at| {
+        match usize::try_from(indices[at[0]]) {
+            Ok(index) if index < count => x.exact[[index, at[1]]],
+            _ => fill.into(),
+        }
+    });
+    let expected = Expected::exact(want, DType::F32);
+    let entry = TakeEntry { size_bytes: 16 };
+    let (wide, len) = (columns / 4, rows * columns / 4);
+    let mut strides = [[0; MAX_RANK]; 5];
+    (strides[0][0], strides[0][1]) = (1, wide);
+    (strides[1][0], strides[2][1]) = (1, 1);
+    let params = Fields::default()
+        .u32(&[len as u32, 2, 1, 0])
+        .divisions(&[wide as u32, rows as u32, 1, 1, 1, 1, 1, 1])
+        .u64(&strides.concat())
+        .u64(&[count, wide])
+        .f32(&[fill, fill])
+        .u64(&[4]);
+    let blocks = elementwise::grid_blocks(len as u64, entry.per_thread());
+    let indices = indices.iter().flat_map(|index| index.to_le_bytes());
+    Problem {
+        shape: linear(blocks, gather::THREADS),
+        buffers: vec![
+            x.bytes,
+            indices.collect(),
+            poison(DType::F32, rows * columns),
+        ],
+        args: vec![Arg::Buffer(0), Arg::Buffer(1), Arg::Buffer(2), params.arg()],
+        judge: Box::new(move |after| hold(&after[2], &expected)),
+    }
+}
+
+/// A rotation of three heads a token, with some elements to copy; two positions are no row.
+pub(crate) fn rotation() -> Problem {
+    let [tokens, heads, half, head_dim, rows] = [33, 3, 8, 28, 30];
+    let x = Operand::draw(DType::F32, Values::Uniform, &[tokens, heads, head_dim], 1);
+    let table = |seed| Operand::draw(DType::F32, Values::Uniform, &[rows, half], seed);
+    let (cos, sin) = (table(2), table(3));
+    let mut positions: Vec<i64> = (0..tokens).map(|i| (i * 11 % rows) as i64).collect();
+    (positions[2], positions[7]) = (rows as i64, -1);
+    let matrix = |of: &Operand| of.exact.clone().into_shape_with_order((rows, half));
+    let (of_cos, of_sin) = (matrix(&cos), matrix(&sin));
+    let (of_cos, of_sin) = (of_cos.expect("a table"), of_sin.expect("a table"));
+    let rotation = Rotation {
+        cos: of_cos.view(),
+        sin: of_sin.view(),
+        interleaved: false,
+        inverse: false,
+    };
+    let of_tokens = ndarray::arr1(&positions).into_dyn();
+    let expected = reference_rotary(&x.exact.view(), &rotation, &of_tokens.view(), DType::F32);
+    let expected = expected.expect("the shapes fit");
+    let entry = RotaryEntry {
+        dtype: DType::F32,
+        table: DType::F32,
+        form: rotary::Form::Halves,
+    };
+    let slots = entry.slots(half as u32, head_dim as u32);
+    let groups = (heads as u32).div_ceil(rotary::HEADS);
+    let mut strides = [[0; MAX_RANK]; 5];
+    (strides[0][0], strides[1][0]) = (heads * head_dim, heads * head_dim);
+    strides[2][0] = 1;
+    let params = Fields::default()
+        .u32(&[tokens as u32, 1, 1, 0])
+        .divisions(&[tokens as u32, 1, 1, 1, 1, 1, 1, 1])
+        .u64(&strides.concat())
+        .u64(&[0, rows, head_dim, head_dim, 1, 1, half, 1, half, 1])
+        .divisions(&[slots, groups])
+        .u32(&[heads as u32, half as u32, head_dim as u32, 0]);
+    let threads = tokens as u32 * slots * groups;
+    let positions = positions.iter().flat_map(|&p| (p as i32).to_le_bytes());
+    let poisoned = poison(DType::F32, tokens * heads * head_dim);
+    Problem {
+        shape: linear(threads.div_ceil(rotary::THREADS), rotary::THREADS),
+        buffers: vec![x.bytes, poisoned, cos.bytes, sin.bytes, positions.collect()],
+        args: vec![
+            Arg::Buffer(0),
+            Arg::Buffer(1),
+            Arg::Buffer(2),
+            Arg::Buffer(3),
+            Arg::Buffer(4),
+            params.arg(),
+        ],
         judge: Box::new(move |after| hold(&after[1], &expected)),
     }
 }

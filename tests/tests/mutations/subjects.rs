@@ -29,7 +29,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 11] = [
+pub(crate) const SUBJECTS: [Subject; 13] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -103,6 +103,18 @@ pub(crate) const SUBJECTS: [Subject; 11] = [
         file: "ptx/sm_75/topk.ptx",
         kernel: "topk_f32",
         problem: portable::first_elements,
+    },
+    Subject {
+        name: "take_b128",
+        file: "ptx/sm_75/gather.ptx",
+        kernel: "take_b128",
+        problem: portable::selection,
+    },
+    Subject {
+        name: "rotary_f32_f32_halves",
+        file: "ptx/sm_75/rotary.ptx",
+        kernel: "rotary_f32_f32_halves",
+        problem: portable::rotation,
     },
 ];
 

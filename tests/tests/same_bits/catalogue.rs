@@ -12,16 +12,18 @@ use spec::attention::sm80::{self, Sm80Entry};
 use spec::attention::sm90::{DTYPES, FwdEntry, PACKED, TILES};
 use spec::attention::{self, SIMT_HEAD_DIMS};
 use spec::elementwise::{CopyEntry, FusedEntry, TransposeEntry};
+use spec::gather::TakeEntry;
 use spec::gemm::{self, Transpose};
 use spec::reduce::{
     self, Form, Reads, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView,
 };
+use spec::rotary::RotaryEntry;
 use spec::scan::{self, ScanEntry, ScanOp, ScanParams, ScanPlan};
 use spec::topk::TopKEntry;
 use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
-use crate::{attending, elementwise, products, rows, topk};
+use crate::{attending, elementwise, gather, products, rotary, rows, topk};
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
@@ -48,6 +50,8 @@ pub(crate) enum Family {
     Fused(FusedEntry),
     Copy(CopyEntry),
     Transpose(TransposeEntry),
+    Take(TakeEntry),
+    Rotary(RotaryEntry),
 }
 
 /// All of them, by entry name.
@@ -64,6 +68,9 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     add(&mut all, copies, Family::Copy);
     let transposes = [1, 2, 4, 8].map(|size_bytes| TransposeEntry { size_bytes });
     add(&mut all, transposes, Family::Transpose);
+    let takes = TakeEntry::SIZES.map(|size_bytes| TakeEntry { size_bytes });
+    add(&mut all, takes, Family::Take);
+    add(&mut all, RotaryEntry::all(), Family::Rotary);
     all
 }
 
@@ -159,6 +166,8 @@ impl Family {
             Self::Fused(entry) => elementwise::fused(entry, rng),
             Self::Copy(entry) => elementwise::copy(entry, rng),
             Self::Transpose(entry) => elementwise::transpose(entry, rng),
+            Self::Take(entry) => gather::take(entry, rng),
+            Self::Rotary(entry) => rotary::rotary(entry, rng),
         }
     }
 }

@@ -148,9 +148,16 @@ impl Walk {
     /// The walk over the same bytes with elements `times` as large, if all tensors allow it. A
     /// dimension of which one element is left is removed.
     pub(crate) fn widened(&self, times: usize) -> Option<Self> {
-        let tensors = 0..self.tensors;
+        self.widened_in(times, self.tensors)
+    }
+
+    /// The same, where elements of the first `moved` tensors alone get larger: the others have one
+    /// element for all that becomes one.
+    pub(crate) fn widened_in(&self, times: usize, moved: usize) -> Option<Self> {
+        let tensors = 0..moved;
         let fits = self.rank > 0
             && self.shape[0].is_multiple_of(times)
+            && self.strides[moved..].iter().all(|strides| strides[0] == 0)
             && tensors.clone().all(|t| {
                 let strides = &self.strides[t];
                 let bytes = (times * self.sizes[t]) as u64;
@@ -223,7 +230,8 @@ impl Walk {
         self.pieces_up_to(MAX_LEN, largest_chunk, launch)
     }
 
-    fn pieces_up_to<E>(
+    /// As [`pieces`](Self::pieces), with at most `limit` elements each, at least 1.
+    pub(crate) fn pieces_up_to<E>(
         &self,
         limit: u64,
         largest_chunk: u32,

@@ -1,0 +1,247 @@
+//! Selection along an axis by indices.
+
+use crate::element::as_bytes;
+use crate::once;
+use crate::ops::elementwise::{Steps, Walk, steps_of};
+use crate::ops::{check, kernels};
+use crate::tensor::Dims;
+use crate::{Element, LaunchConfig, Result, Stream, Tensor};
+use spec::DType;
+use spec::elementwise::{MAX_RANK, grid_blocks};
+use spec::gather::{THREADS, TakeEntry, TakeParams};
+
+/// A type of indices: i32 and i64.
+pub trait IndexElement: Element + sealed::Sealed {}
+
+mod sealed {
+    /// Restricts [`IndexElement`](super::IndexElement) to the types that kernels read.
+    pub trait Sealed {}
+}
+
+macro_rules! index_elements {
+    ($($ty:ty)*) => {$(
+        impl sealed::Sealed for $ty {}
+        impl IndexElement for $ty {}
+    )*};
+}
+
+index_elements! { i32 i64 }
+
+/// Selection along an axis by indices: `y[a.., j.., b..] = x[a.., indices[j..], b..]`, where the
+/// axis is behind the dimensions `a`. Along axis 0 of a table it is the lookup of embeddings.
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `x` | any, with 1 to 8 dimensions | any | any; see Performance |
+/// | `indices` | any; `y` has at most 8 dimensions | i32, i64 | any |
+/// | `y` (written) | that of `x`, with those of `indices` in place of the axis | as `x` | any where no two indices refer to one element; must not overlap `x` or `indices` |
+///
+/// **An index out of range**, which is below 0 or not below the extent of the axis, is no error, as
+/// a target that is no class is none of [`CrossEntropy`](crate::CrossEntropy): nothing is read for
+/// it, and its elements of `y` are NaN; of integers they are the least number of types with a sign,
+/// and the greatest of those without. [`fill`](Self::fill) sets another value. Indices do not count
+/// from the end.
+///
+/// # Numerics
+/// Bits are copied; a NaN keeps its payload. Reference: [`reference::take`](mod@crate::reference::take).
+/// The same bits every run and on every device.
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (an axis that `x` does not have, any for `x`
+/// without dimensions, and a result with more than 8 dimensions),
+/// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
+/// [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
+/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
+/// [`Error::Overlap`](crate::Error::Overlap),
+/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
+/// launch happens on error.
+///
+/// # Performance
+/// One launch, which reads what is selected and writes `y` once; nothing is copied before or after.
+/// Rows that are contiguous in `x` and in `y`, and begin at multiples of 16 bytes in both, are moved
+/// 16 bytes at a time, others by the largest of 8, 4, 2 and 1 bytes that fit.
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use ndarray::array;
+/// use warpsmith::{Device, Take, Tensor};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let table = Tensor::from_ndarray(&device, &array![[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
+/// let tokens = Tensor::from_slice(&device, &[3], &[2_i32, 0, -1])?;
+/// let rows = Take::new(&table, &tokens).fill(0.0).run(&stream)?;
+/// assert_eq!(rows.to_ndarray()?, array![[5.0, 6.0], [1.0, 2.0], [0.0, 0.0]].into_dyn());
+/// let columns = Take::new(&table, &tokens.slice(0, 1..2)?).axis(1).run(&stream)?;
+/// assert_eq!(columns.to_ndarray()?, array![[1.0], [3.0], [5.0]].into_dyn());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct Take<'a, T: Element, I: IndexElement> {
+    x: &'a Tensor<T>,
+    indices: &'a Tensor<I>,
+    axis: usize,
+    fill: Option<T>,
+}
+
+impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
+    /// A selection along axis 0 of `x`.
+    pub fn new(x: &'a Tensor<T>, indices: &'a Tensor<I>) -> Self {
+        Self {
+            x,
+            indices,
+            axis: 0,
+            fill: None,
+        }
+    }
+
+    /// Selects along this axis.
+    pub fn axis(mut self, axis: usize) -> Self {
+        self.axis = axis;
+        self
+    }
+
+    /// Sets what an index out of range selects (default: see [`Take`]).
+    pub fn fill(mut self, value: T) -> Self {
+        self.fill = Some(value);
+        self
+    }
+
+    /// Enqueues the selection and returns its result, a new contiguous tensor.
+    ///
+    /// # Errors
+    /// See [`Take`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+        let shape = self.validate(stream)?;
+        let y = Tensor::empty(stream, &shape)?;
+        self.launch(&y, stream)?;
+        Ok(y)
+    }
+
+    /// Enqueues the selection into `y`.
+    ///
+    /// # Errors
+    /// See [`Take`].
+    pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let shape = self.validate(stream)?;
+        check::output("y", y, &shape, stream)?;
+        check::no_overlap("y", y, "x", self.x)?;
+        check::no_overlap("y", y, "indices", self.indices)?;
+        self.launch(y, stream)
+    }
+
+    /// Checks the inputs, and returns the shape of the result.
+    fn validate(&self, stream: &Stream) -> Result<Dims<usize>> {
+        check::device("x", self.x, stream)?;
+        check::device("indices", self.indices, stream)?;
+        check::axis(self.x, self.axis)?;
+        let (before, behind) = self.x.shape().split_at(self.axis);
+        Dims::new(&[before, self.indices.shape(), &behind[1..]].concat())
+    }
+
+    /// Launches into `y`, which has the shape of the result.
+    fn launch(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        if y.is_empty() {
+            return Ok(());
+        }
+        let count = self.x.shape()[self.axis];
+        // One index needs no stride, which may be one that elements of 16 bytes cannot have.
+        let stride = match count {
+            0 | 1 => 0,
+            _ => self.x.strides()[self.axis],
+        };
+        let entries = TakeEntry::SIZES.map(|size_bytes| TakeEntry { size_bytes });
+        let walk = self.walk(y);
+        let own = size_of::<T>();
+        let widened = entries.into_iter().find_map(|entry| {
+            let times = (entry.size_bytes / own).max(1);
+            let fits = entry.size_bytes > own && stride % times as i64 == 0;
+            let wide = fits.then(|| walk.widened_in(times, 2)).flatten()?;
+            Some((entry, wide, stride / times as i64))
+        });
+        let (entry, walk, stride) =
+            widened.unwrap_or((TakeEntry { size_bytes: own }, walk, stride));
+        let fill = match self.fill {
+            Some(value) => repeated(as_bytes(&[value])),
+            None => nothing(T::DTYPE),
+        };
+        let bytes = 2 * y.len() as u64 * own as u64;
+        let kernel = match entry.size_bytes == 16 && once::streams(stream.device(), bytes) {
+            true => kernels::streaming(stream, entry)?,
+            false => kernels::kernel(stream, entry)?,
+        };
+        let (of_y, of_x, of_indices) = (y.erased(), self.x.erased(), self.indices.erased());
+        walk.pieces(1, |piece| {
+            let params = TakeParams {
+                walk: piece.params,
+                count: count as u64,
+                stride,
+                fill,
+                index_bytes: size_of::<I>() as u64,
+            };
+            let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
+            let config = LaunchConfig::linear(blocks, THREADS);
+            let [to, from, by] = [0, 1, 2].map(|t| piece.addresses[t]);
+            let (to, from, by) = (
+                of_y.argument(to),
+                of_x.argument(from),
+                of_indices.argument(by),
+            );
+            // SAFETY: the walk covers the elements of y and of the indices, and those of x at index 0
+            // of the axis; with an index below `count` times the stride they are elements of x. y is
+            // injective and overlaps neither.
+            unsafe { kernel.launch(stream, config, (from, by, to, params)) }
+        })
+    }
+
+    /// The walk over y, x at index 0 of the axis, and the indices.
+    fn walk(&self, y: &Tensor<T>) -> Walk {
+        let (from, behind) = (self.axis, self.axis + self.indices.rank());
+        let of_y = steps_of(&y.erased(), y.shape());
+        let (mut of_x, mut of_indices) = ([0; MAX_RANK], [0; MAX_RANK]);
+        let x_strides = self.x.strides();
+        of_x[..from].copy_from_slice(&x_strides[..from]);
+        of_x[behind..y.rank()].copy_from_slice(&x_strides[from + 1..]);
+        of_indices[from..behind].copy_from_slice(self.indices.strides());
+        let (x, indices) = (self.x.erased(), self.indices.erased());
+        let steps = |strides, address, size_bytes| Steps {
+            strides,
+            address,
+            size_bytes,
+        };
+        let of_x = steps(of_x, x.address(), size_of::<T>());
+        let of_indices = steps(of_indices, indices.address(), size_of::<I>());
+        Walk::new(y.shape(), &[of_y, of_x, of_indices])
+    }
+}
+
+/// 8 bytes of a value over and over; its size divides 8.
+fn repeated(value: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    for (to, &from) in bytes.iter_mut().zip(value.iter().cycle()) {
+        *to = from;
+    }
+    u64::from_le_bytes(bytes)
+}
+
+/// What an index out of range selects unless it is set: NaN, or the last number of an integer type
+/// that anybody would mean.
+fn nothing(dtype: DType) -> u64 {
+    match dtype {
+        DType::F64 => 0x7fff_ffff_ffff_ffff,
+        DType::F32 => repeated(&0x7fff_ffff_u32.to_le_bytes()),
+        DType::F16 | DType::Bf16 => repeated(&0x7fff_u16.to_le_bytes()),
+        DType::E4m3 | DType::E5m2 => repeated(&[0x7f]),
+        DType::I64 => 1 << 63,
+        DType::I32 => repeated(&i32::MIN.to_le_bytes()),
+        DType::I16 => repeated(&i16::MIN.to_le_bytes()),
+        DType::I8 => repeated(&i8::MIN.to_le_bytes()),
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => u64::MAX,
+    }
+}

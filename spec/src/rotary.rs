@@ -1,0 +1,141 @@
+//! Rotary position embedding: pairs of elements of each head turned by the angles of the token's
+//! position.
+//!
+//! | entry | parameters |
+//! |---|---|
+//! | `rotary_<dtype>_<table>_<form>` | `(x: *const u8, y: *mut u8, cos: *const u8, sin: *const u8, positions: *const i32, params: RotaryParams)` |
+//!
+//! Threads are counted over tokens, then over groups of heads, then over slots of a head. Thread
+//! `group` of a token has the heads `group`, `group + groups` and so on, [`HEADS`] at most.
+
+use crate::division::Division;
+use crate::elementwise::WalkParams;
+use crate::{DType, elementwise};
+
+/// Threads of a block.
+pub const THREADS: u32 = elementwise::THREADS;
+
+/// Heads of a thread, which share what it loads of the tables.
+pub const HEADS: u32 = 2;
+
+/// Most threads of a launch, so that indices stay within 31 bits.
+pub const MAX_THREADS: u64 = elementwise::MAX_LEN;
+
+/// Bits of [`RotaryParams::flags`].
+pub mod flags {
+    /// Turns back: by the negative angles.
+    pub const INVERSE: u32 = 1;
+    /// Pairs are neighbours, not elements of two halves. (Of the strided form; others have entries
+    /// for both.)
+    pub const INTERLEAVED: u32 = 2;
+}
+
+/// Parameters of a launch. Strides are in elements.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RotaryParams {
+    /// The walk over tokens: their places in y, in x and in `positions`, and what the place among
+    /// them adds to the position.
+    pub walk: WalkParams,
+    /// What is added to every position.
+    pub base: i64,
+    /// Rows of the tables: a position that is not below it has none.
+    pub rows: u64,
+    /// Strides between heads, of y and x.
+    pub head_strides: [i64; 2],
+    /// Strides between elements of a head, of y and x; 1 but in the strided form.
+    pub last_strides: [i64; 2],
+    /// Strides of the cosines between rows and between columns.
+    pub cos_strides: [i64; 2],
+    /// Strides of the sines.
+    pub sin_strides: [i64; 2],
+    /// Slots of a head.
+    pub slots: Division,
+    /// Groups of heads.
+    pub groups: Division,
+    /// Heads of a token.
+    pub heads: u32,
+    /// Pairs of a head.
+    pub half: u32,
+    /// Elements of a head that are written. Those behind the pairs are copied.
+    pub written: u32,
+    /// See [`flags`].
+    pub flags: u32,
+}
+
+/// How a kernel goes through a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// By two vectors of 16 bytes, one of each half: a slot has as many pairs as a vector elements.
+    Halves,
+    /// By the same vectors, where pairs are neighbours.
+    Interleaved,
+    /// By single pairs, with any strides.
+    Strided,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Halves, Self::Interleaved, Self::Strided];
+
+    /// Name in entry names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Halves => "halves",
+            Self::Interleaved => "interleaved",
+            Self::Strided => "strided",
+        }
+    }
+}
+
+/// One kernel; displays as its entry name: `rotary_bf16_f32_halves`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RotaryEntry {
+    /// Of x and y: f32, f16 or bf16.
+    pub dtype: DType,
+    /// Of the tables: f32 or that of x.
+    pub table: DType,
+    /// How it goes through a head.
+    pub form: Form,
+}
+
+impl RotaryEntry {
+    /// All entries.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let dtypes = [
+            (DType::F32, DType::F32),
+            (DType::F16, DType::F32),
+            (DType::F16, DType::F16),
+            (DType::Bf16, DType::F32),
+            (DType::Bf16, DType::Bf16),
+        ];
+        dtypes.into_iter().flat_map(|(dtype, table)| {
+            let entry = move |form| Self { dtype, table, form };
+            Form::ALL.into_iter().map(entry)
+        })
+    }
+
+    /// Elements of a vector of x.
+    pub const fn lanes(self) -> u32 {
+        16 / self.dtype.size_bytes() as u32
+    }
+
+    /// Slots of a head with `half` pairs and `written` elements, each of which is a thread's: pairs
+    /// first, then what is copied.
+    pub const fn slots(self, half: u32, written: u32) -> u32 {
+        let copied = written - 2 * half;
+        match self.form {
+            Form::Strided => half + copied,
+            Form::Halves | Form::Interleaved => {
+                half / self.lanes() + copied.div_ceil(2 * self.lanes())
+            }
+        }
+    }
+}
+
+impl core::fmt::Display for RotaryEntry {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let form = self.form.name();
+        write!(f, "rotary_{}_{}_{form}", self.dtype, self.table)
+    }
+}
