@@ -1,6 +1,7 @@
 //! Layer norm, RMS norm and their gradients against their references: any layout, weights in the
 //! rows' dtype or f32, residuals, in place, special values, every way to hold a row.
 
+use half::bf16;
 use ndarray::{Array1, ArrayD};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -441,5 +442,33 @@ fn a_bias_without_a_weight_has_a_gradient_on_request() {
                 ..alone
             })
         );
+    }
+}
+
+/// Where few rows are in registers, another kernel has them, which loads weights ahead.
+#[test]
+fn a_row_has_the_same_bits_among_few_and_among_many() {
+    let [few, many, n] = [3, 4228, 264];
+    let draw = |shape: &[usize], seed| {
+        let values = Values::Uniform.draw(shape, seed);
+        values
+            .iter()
+            .map(|&x| bf16::from_f64(x))
+            .collect::<Vec<_>>()
+    };
+    let (xs, weights, biases) = (draw(&[many, n], 1), draw(&[n], 2), draw(&[n], 3));
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        let tensor = |shape: &[usize], values: &[bf16]| {
+            Tensor::from_slice(&device, shape, values).expect("a tensor")
+        };
+        let (weight, bias) = (tensor(&[n], &weights), tensor(&[n], &biases));
+        let of = |rows: usize| {
+            let x = tensor(&[rows, n], &xs[..rows * n]);
+            let norm = LayerNorm::new(&x).weight(&weight).bias(&bias);
+            let y = norm.run(&stream).expect("a norm").to_vec();
+            y.expect("rows")
+        };
+        assert!(of(few) == of(many)[..few * n], "on {}", device.name());
     }
 }

@@ -118,13 +118,15 @@ pub(super) fn rstd_of(variance: f32, params: &RowParams) -> f32 {
     math::rsqrt(variance + params.epsilon)
 }
 
-/// Normalises the rows of this block, held in registers; the grid covers all rows.
+/// Normalises the rows of this block, held in registers; the grid covers all rows. If rows are `FEW`,
+/// weights are loaded with them, for which there are enough registers; else when sums are there, while
+/// other blocks load.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, with weights of the rows' type, launched as `spec::rows`
 /// says; `scratch` is shared memory for exchanges.
 #[inline(always)]
-pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
+pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize, const FEW: bool>(
     tensors: &Tensors<T>,
     params: &RowParams,
     scratch: *mut u32,
@@ -134,6 +136,14 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     // SAFETY: a row of each tensor, or nothing; all threads come here.
     let mut raw: [Raw; R] =
         unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &places, params) };
+    let weights = || -> ([Raw; R], [Raw; R]) {
+        // SAFETY: vectors of the weights; what a thread has of them beyond the row is not used.
+        unsafe {
+            let weight = tensors.weight.vectors::<T, R>(|j| places.nearest(j));
+            (weight, tensors.bias.vectors::<T, R>(|j| places.nearest(j)))
+        }
+    };
+    let early = if FEW { Some(weights()) } else { None };
     let is_centered = params.flags & flags::CENTER != 0;
     // SAFETY: as above.
     unsafe {
@@ -154,11 +164,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     unsafe { tensors.keep(&group, row, params.rows, mean, rstd) };
     let to = row_of_mut(tensors.y, row, params.strides[3]);
     held::forget(&mut raw);
-    // SAFETY: vectors of the weights; what a thread has of them beyond the row is not used.
-    let (weight, bias): ([Raw; R], [Raw; R]) = unsafe {
-        let weight = tensors.weight.vectors::<T, R>(|j| places.nearest(j));
-        (weight, tensors.bias.vectors::<T, R>(|j| places.nearest(j)))
-    };
+    let (weight, bias) = early.unwrap_or_else(weights);
     let mut j = 0;
     while j < R {
         let weight = unpack::<T, V>(&weight[j]);

@@ -82,6 +82,9 @@ const fn norm_grad_ring(vectors: u32, alone_warps: u32, warps: u32) -> Ringing {
 pub enum Form {
     /// In registers of a block; sm_90a.
     Held,
+    /// The same, with weights in registers too, for launches whose blocks all run at once; norms;
+    /// sm_90a.
+    Few,
     /// In shared memory of a block, or of a cluster's blocks; sm_90a.
     Slices,
     /// The same, with weights loaded ahead; sm_90a.
@@ -127,6 +130,7 @@ impl core::fmt::Display for Form {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Held => "held",
+            Self::Few => "few",
             Self::Slices => "slices",
             Self::Ahead => "ahead",
             Self::Pairs => "pairs",
@@ -255,6 +259,7 @@ impl RowOp {
     pub const fn has(self, form: Form) -> bool {
         match form {
             Form::Held => self.kernels().alone_threads > 0,
+            Form::Few => matches!(self, Self::Norm),
             Form::Slices => self.kernels().slices.is_some(),
             Form::Ahead | Form::Pairs => self.kernels().ahead,
             Form::Ring => self.kernels().ring.is_some(),

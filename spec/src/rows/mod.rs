@@ -5,6 +5,7 @@
 //! stride 1.
 
 mod entry;
+mod form;
 mod ring;
 mod short;
 mod slices;
@@ -46,6 +47,12 @@ pub const BOUND_THREADS: u32 = 768;
 
 /// Launch bound of norms that hold rows in registers: 72 registers a thread, 28 warps on an SM.
 pub const NORM_THREADS: u32 = 896;
+
+/// Most threads of a block of norms that hold weights in registers too.
+pub const FEW_THREADS: u32 = SHARED_BLOCK;
+
+/// Blocks of [`FEW_THREADS`] that run on an SM: 128 registers a thread.
+pub const FEW_BLOCKS: u32 = 8;
 
 /// Vectors of a row that a thread holds in registers.
 pub const VECTORS: usize = 4;
@@ -473,20 +480,6 @@ impl RowPlan {
         match (self.strategy, self.cluster) {
             (Strategy::Slices, MAX_CLUSTER) => 4,
             _ => 1,
-        }
-    }
-
-    /// The form of the entry.
-    pub const fn form(&self) -> Form {
-        match self.strategy {
-            Strategy::Registers => Form::Held,
-            Strategy::Slices => Form::Slices,
-            Strategy::Ahead(Ahead { rows: 1, .. }) => Form::Ahead,
-            Strategy::Ahead(_) => Form::Pairs,
-            Strategy::Ring(Stages { vectors, .. }) if vectors == WIDE_VECTORS as u32 => Form::Wide,
-            Strategy::Ring(_) => Form::Ring,
-            Strategy::Short(_) => Form::Short,
-            Strategy::Shared | Strategy::Passes => Form::Loose,
         }
     }
 }

@@ -15,7 +15,7 @@ pub const RING_STAGES: u32 = 8;
 const WARP_STAGES: u32 = 48;
 
 /// SMs of an H200.
-const MULTIPROCESSORS: u32 = 132;
+pub(super) const MULTIPROCESSORS: u32 = 132;
 
 /// How many slices a row is cut into if it comes through a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

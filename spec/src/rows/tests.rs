@@ -290,3 +290,29 @@ fn rows_of_any_length_have_a_plan_and_no_overflow() {
         }
     }
 }
+
+#[test]
+fn weights_are_loaded_ahead_where_all_blocks_run_at_once() {
+    let device = RowDevice {
+        arch: (9, 0),
+        shared_bytes: 227 << 10,
+    };
+    let form = |op: RowOp, rows, n| {
+        let shape = RowShape {
+            n,
+            element_bytes: 2,
+            is_aligned: true,
+            inputs: 1,
+            has_bias: false,
+        };
+        RowPlan::choose(&op.kernels_of(DType::Bf16), &shape, &device).form_of(op, rows)
+    };
+    // 16 threads a row of 512, so four rows a block.
+    let most = 4 * u64::from(FEW_BLOCKS) * 132;
+    assert_eq!(form(RowOp::Norm, 1, 512), Form::Few);
+    assert_eq!(form(RowOp::Norm, most, 512), Form::Few);
+    assert_eq!(form(RowOp::Norm, most + 1, 512), Form::Held);
+    assert_eq!(form(RowOp::Norm, 1, 2048), Form::Few);
+    assert_ne!(form(RowOp::Norm, 1, 2056), Form::Few);
+    assert_eq!(form(RowOp::Softmax, 1, 512), Form::Held);
+}

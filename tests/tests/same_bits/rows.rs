@@ -35,6 +35,7 @@ pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
         for dtype in FLOATS {
             let forms = [
                 Form::Held,
+                Form::Few,
                 Form::Slices,
                 Form::Ahead,
                 Form::Pairs,
@@ -104,6 +105,7 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
         (Form::Held, RowOp::NormGradF32, _) => rng.random_range(1..=32),
         (Form::Held, _, 0) | (Form::Held, RowOp::NormGrad, _) => rng.random_range(1..=64),
         (Form::Held, ..) => rng.random_range(60..=128),
+        (Form::Few, ..) => rng.random_range(1..=256),
         (Form::Short, ..) => rng.random_range(1..=128),
         (Form::Ring, RowOp::NormGrad | RowOp::NormGradF32, 0) => rng.random_range(65..=520),
         (Form::Ring | Form::Wide, _, 0 | 1) => rng.random_range(520..=4096),
@@ -138,7 +140,7 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
     let mut kernels = entry.op.kernels();
     kernels.short = entry.form == Form::Short;
     match entry.form {
-        Form::Held | Form::Short | Form::Loose => {}
+        Form::Held | Form::Few | Form::Short | Form::Loose => {}
         // Where rows come by several forms, the others are not the choice.
         _ => {
             kernels.alone_threads = 0;
@@ -158,7 +160,11 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
         ..ring
     });
     let plan = RowPlan::choose(&kernels, &shape, &device);
-    assert_eq!(plan.form(), entry.form, "extents of the other form");
+    let form = match entry.form {
+        Form::Few => plan.form_of(entry.op, 1),
+        _ => plan.form(),
+    };
+    assert_eq!(form, entry.form, "extents of the other form");
     (plan, shape)
 }
 

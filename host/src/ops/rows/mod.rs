@@ -158,7 +158,7 @@ impl Launch {
         let entry = RowEntry {
             op,
             dtype,
-            form: plan.form(),
+            form: plan.form_of(op, rows as u64),
         };
         let mut bits = 0;
         if plan.strategy == Strategy::Shared {

@@ -1,0 +1,37 @@
+//! Which form of a kernel a plan takes.
+
+use super::ring::MULTIPROCESSORS;
+use super::{Ahead, FEW_BLOCKS, FEW_THREADS, Form, RowOp, RowPlan, Stages, Strategy, WIDE_VECTORS};
+
+impl RowPlan {
+    /// The form of the entry.
+    pub const fn form(&self) -> Form {
+        match self.strategy {
+            Strategy::Registers => Form::Held,
+            Strategy::Slices => Form::Slices,
+            Strategy::Ahead(Ahead { rows: 1, .. }) => Form::Ahead,
+            Strategy::Ahead(_) => Form::Pairs,
+            Strategy::Ring(Stages { vectors, .. }) if vectors == WIDE_VECTORS as u32 => Form::Wide,
+            Strategy::Ring(_) => Form::Ring,
+            Strategy::Short(_) => Form::Short,
+            Strategy::Shared | Strategy::Passes => Form::Loose,
+        }
+    }
+
+    /// The form of the kernel for `rows` rows. It changes no bits: where few rows are held, weights are
+    /// loaded with them, as no others hide the time that this takes.
+    pub const fn form_of(&self, op: RowOp, rows: u64) -> Form {
+        let form = self.form();
+        match self.blocks(rows) {
+            Some(blocks)
+                if matches!(form, Form::Held)
+                    && op.has(Form::Few)
+                    && self.block_threads() <= FEW_THREADS
+                    && blocks <= FEW_BLOCKS * MULTIPROCESSORS =>
+            {
+                Form::Few
+            }
+            _ => form,
+        }
+    }
+}
