@@ -11,8 +11,8 @@ pub mod property;
 pub mod rows;
 pub mod values;
 
-use warpsmith::Device;
 use warpsmith::emulator::EmulatorConfig;
+use warpsmith::{Device, Stream};
 
 /// Result of a check: why it failed, in words.
 pub type Checked = Result<(), String>;
@@ -20,6 +20,17 @@ pub type Checked = Result<(), String>;
 /// An error as text.
 pub fn say(error: impl std::fmt::Display) -> String {
     error.to_string()
+}
+
+/// Runs a test on every device that tests are to run on, with a stream of it.
+///
+/// # Panics
+/// If a stream cannot be made.
+pub fn on_every_device(test: impl Fn(&Device, &Stream)) {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        test(&device, &stream);
+    }
 }
 
 /// An emulator with a profile: it counts bytes, instructions, bank conflicts and so on.

@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::rotary::{Rotation, rotary};
-use warpsmith::{DType, Device, Error, Float, Layout, Rotary, RotaryTable, Stream, Tensor};
+use warpsmith::{DType, Device, Error, Float, Layout, Rotary, RotaryTable, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, run_twice};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
-use warpsmith_tests::{Checked, profiled, say};
+use warpsmith_tests::{Checked, on_every_device, profiled, say};
 
 /// Where positions come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -272,13 +272,6 @@ fn rotary_matches_its_reference_for_every_layout_dtype_and_source_of_positions()
         largest: [12, 600],
     };
     holds(effort, case, check);
-}
-
-fn on_every_device(test: impl Fn(&Device, &Stream)) {
-    for device in warpsmith::testing::devices() {
-        let stream = device.stream().expect("a stream");
-        test(&device, &stream);
-    }
 }
 
 /// Vectors and single pairs do the same arithmetic.

@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::take::take;
-use warpsmith::{DType, Device, E4m3, E5m2, Element, Error, IndexElement, Stream, Take, Tensor};
+use warpsmith::{DType, Device, E4m3, E5m2, Element, Error, IndexElement, Take, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::run_twice;
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
-use warpsmith_tests::{Checked, profiled, say};
+use warpsmith_tests::{Checked, on_every_device, profiled, say};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -198,13 +198,6 @@ fn take_matches_its_reference_for_every_axis_dtype_and_layout() {
         largest: [48, 4000],
     };
     holds(effort, case, check);
-}
-
-fn on_every_device(test: impl Fn(&Device, &Stream)) {
-    for device in warpsmith::testing::devices() {
-        let stream = device.stream().expect("a stream");
-        test(&device, &stream);
-    }
 }
 
 /// The emulator reports any access outside of an allocation: here the table has one of its own,

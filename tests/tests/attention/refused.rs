@@ -1,7 +1,8 @@
 //! What attention refuses: typed errors that name the value and what would be right; nothing is
 //! launched.
 
-use warpsmith::{Attention, Device, Error, Layout, Result, Stream, Tensor, merge_attention};
+use warpsmith::{Attention, Error, Layout, Result, Tensor, merge_attention};
+use warpsmith_tests::on_every_device;
 use warpsmith_tests::operand::View;
 use warpsmith_tests::output::Output;
 
@@ -24,12 +25,6 @@ macro_rules! refused {
     ($result:expr, $kind:ident, $($word:expr),*) => {
         assert!(matches!(refused($result, &[$($word),*]), Error::$kind { .. }));
     };
-}
-
-fn on_every_device(test: impl Fn(&Device, &Stream)) {
-    for device in warpsmith::testing::devices() {
-        test(&device, &device.stream().expect("a stream"));
-    }
 }
 
 #[test]

@@ -14,8 +14,8 @@ use warpsmith_tests::values::Values;
 use crate::portable::portable;
 use crate::{Case, check};
 
-/// The operations of the entries.
-const OPS: [ReduceOp; 8] = [
+/// The operations of the entries, and of those of small rows.
+pub(crate) const OPS: [ReduceOp; 8] = [
     ReduceOp::Sum,
     ReduceOp::Mean,
     ReduceOp::Prod,

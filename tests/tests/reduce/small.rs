@@ -9,24 +9,13 @@ use warpsmith_tests::operand::View;
 use warpsmith_tests::profiled;
 use warpsmith_tests::values::Values;
 
+use crate::cluster::OPS;
 use crate::portable::portable;
 use crate::{Case, check};
 
 /// Vectors of 16 bytes: around those where a thread, a warp or a block has one more.
 const VECTORS: [usize; 14] = [
     1, 2, 31, 32, 33, 96, 97, 127, 128, 129, 256, 257, 1023, 1024,
-];
-
-/// The operations of the entries.
-const OPS: [ReduceOp; 8] = [
-    ReduceOp::Sum,
-    ReduceOp::Mean,
-    ReduceOp::Prod,
-    ReduceOp::Max,
-    ReduceOp::Min,
-    ReduceOp::Norm1,
-    ReduceOp::Norm2,
-    ReduceOp::NormInf,
 ];
 
 #[test]

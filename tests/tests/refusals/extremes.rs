@@ -3,10 +3,11 @@
 use warpsmith::{
     Attention, CrossEntropy, Layout, LogSoftmax, Reduce, ReduceOp, Reduction, Softmax, Tensor,
 };
+use warpsmith_tests::on_every_device;
 
 #[test]
 fn attention_of_more_than_can_be_addressed_is_refused_by_plan_too() {
-    super::on_every_device(|_, stream| {
+    on_every_device(|_, stream| {
         let one = super::ones(stream, &[1, 1, 1, 1]);
         let repeated = |shape: [usize; 4]| one.broadcast_to(&shape).expect("a view");
         // o has 2^69 elements.
@@ -29,7 +30,7 @@ fn attention_of_more_than_can_be_addressed_is_refused_by_plan_too() {
 
 #[test]
 fn strides_that_nothing_steps_over_may_be_any() {
-    super::on_every_device(|_, stream| {
+    on_every_device(|_, stream| {
         let storage = super::ones(stream, &[64]);
         let strided = |shape: &[usize], strides: &[i64], offset| {
             storage.as_strided(shape, strides, offset).expect("a view")

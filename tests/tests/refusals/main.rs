@@ -21,16 +21,9 @@ use warpsmith::{
     Attention, Binary, BinaryOp, Device, DeviceBuffer, Gemm, GradOp, Gradient, Reduce, ReduceOp,
     Softmax, Stream, Tensor, Unary, UnaryOp,
 };
+use warpsmith_tests::on_every_device;
 use warpsmith_tests::operand::View;
 use warpsmith_tests::output::Output;
-
-/// Runs `test` on every device, with a stream.
-fn on_every_device(test: impl Fn(&Device, &Stream)) {
-    for device in warpsmith::testing::devices() {
-        let stream = device.stream().expect("a stream");
-        test(&device, &stream);
-    }
-}
 
 fn ones(stream: &Stream, shape: &[usize]) -> Tensor<f32> {
     Tensor::full(stream, shape, 1.0).expect("a tensor")
