@@ -21,8 +21,8 @@ use spec::reduce::{BATCH, CLUSTER_PARTS, ReduceParams, THREADS};
 
 use super::body::Arrays;
 use super::fold::Fold;
-use super::load::Load;
-use super::long::{self, WARPS, ahead, of_block, of_part, of_thread_after};
+use super::load::{Load, ahead};
+use super::long::{self, WARPS, of_block, of_part, of_thread_after};
 use super::settle::Scratch;
 
 /// Bytes of a vector.
@@ -147,7 +147,7 @@ pub(super) unsafe fn row<F, T, const V: usize, const L: usize>(
             let rest = at.wrapping_add((TOGETHER * VECTOR_BYTES) as usize);
             cp_async_bulk_prefetch_l2_global(rest, (vectors - TOGETHER) * VECTOR_BYTES);
         }
-        let x = ahead(at, vectors);
+        let x = ahead(at, vectors, THREADS);
         let acc = of_thread_after::<F, T, V, L>(x, at, first, vectors, params);
         let acc = of_block::<F>(acc, &own, params);
         if thread::thread_idx_x() == 0 {

@@ -107,9 +107,9 @@ formed! {
     reduce_value_bf16_short: Value<f32>, bf16 => f32, 3 blocks, short16::rows;
 
     reduce_value_f32_small: Value<f32>, f32 => f32, 4 blocks,
-        small::rows::<Value<f32>, f32, 4, 16>, small::words(1);
+        small::rows::<Value<f32>, f32, 4, 16>, long::words(1);
     reduce_value_bf16_small: Value<f32>, bf16 => f32, 4 blocks,
-        small::rows::<Value<f32>, bf16, 8, 32>, small::words(1);
+        small::rows::<Value<f32>, bf16, 8, 32>, long::words(1);
 
     reduce_value_f32_long: Value<f32>, f32 => f32, 4 blocks,
         long::rows::<Value<f32>, f32, 4, 16>, long::words(1);

@@ -1,6 +1,6 @@
 //! Loads of 16 bytes of elements, and their conversion to numbers.
 
-use cuda_std::{convert, mem};
+use cuda_std::{convert, mem, thread};
 use half::{bf16, f16};
 
 /// 16 bytes as they are in memory.
@@ -76,6 +76,24 @@ pub(super) unsafe fn together_once<const U: usize>(at: *const u8, step: i64) -> 
         // SAFETY: passed on to the caller.
         *x = unsafe { mem::ld_global_nc_no_allocate_v4_u32(at.cast()) };
         at = at.wrapping_offset(step as isize);
+    }
+    x
+}
+
+/// Loads a thread's first vectors of a row, every `threads`th of `vectors`; zeros where there are no
+/// more. There is no branch, so what comes next need not wait for them.
+///
+/// # Safety
+/// The row's vectors are readable, and aligned.
+#[inline(always)]
+pub(super) unsafe fn ahead<const N: usize>(row: *const u8, vectors: u32, threads: u32) -> [Raw; N] {
+    let thread = thread::thread_idx_x();
+    let mut x = [[0; 4]; N];
+    for (u, x) in x.iter_mut().enumerate() {
+        let number = thread + u as u32 * threads;
+        let at = row.wrapping_add(number as usize * 16).cast();
+        // SAFETY: a vector of the row, where there is one.
+        *x = unsafe { mem::ld_global_nc_v4_u32_or(at, number < vectors, 0) };
     }
     x
 }

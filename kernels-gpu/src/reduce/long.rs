@@ -5,7 +5,7 @@
 //! where four of them share an SM. So this kernel has no items and no loop over them.
 
 use cuda_std::hint::opaque;
-use cuda_std::{mem, thread};
+use cuda_std::thread;
 use spec::reduce::{BATCH, ReduceParams, THREADS};
 
 use super::body::Arrays;
@@ -179,7 +179,7 @@ where
     unsafe { of_rest::<F, T, V, L>([F::start(params)], 0, row, first, vectors, params) }
 }
 
-/// The same where the thread has its first vectors already, those of [`ahead`]: the branch on the
+/// The same where the thread has its first vectors already, those of [`super::load::ahead`]: the branch on the
 /// operation comes behind their loads, and takes no time then.
 ///
 /// # Safety
@@ -203,23 +203,6 @@ where
     });
     // SAFETY: passed on to the caller.
     unsafe { of_rest::<F, T, V, L>(local, count.min(BATCH), row, first, vectors, params) }
-}
-
-/// A thread's first vectors, as many as one batch has; zeros where there are no more.
-///
-/// # Safety
-/// The block's `vectors` vectors are readable, and aligned.
-#[inline(always)]
-pub(super) unsafe fn ahead(row: *const u8, vectors: u32) -> [Raw; BATCH_LEN] {
-    let mut number = thread::thread_idx_x();
-    let mut x = [[0; 4]; BATCH_LEN];
-    for x in &mut x {
-        let at = row.wrapping_add(number as usize * 16).cast();
-        // SAFETY: a vector of the row, where there is one.
-        *x = unsafe { mem::ld_global_nc_v4_u32_or(at, number < vectors, 0) };
-        number += THREADS;
-    }
-    x
 }
 
 /// Vectors of this thread.

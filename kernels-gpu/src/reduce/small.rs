@@ -4,28 +4,23 @@
 //! store. So all of a thread's vectors go through one tree, one branch on the operation leads to code
 //! that has no other, and a row of 2 KiB or less is one warp's, which waits at no barrier.
 
-use cuda_std::{mem, thread};
+use cuda_std::thread;
 use spec::reduce::{ReduceParams, SMALL_VECTORS_OF_THREAD};
 
 use super::body::Arrays;
 use super::fold::{Fold, Indices, by_operation};
-use super::load::{Load, Raw};
-use super::long::{WARPS, of_part, words as long_words};
+use super::load::{Load, Raw, ahead};
+use super::long::{WARPS, of_part};
 use super::settle::Scratch;
 
 /// Vectors that a thread has of a row.
-pub(super) const FEW: usize = SMALL_VECTORS_OF_THREAD as usize;
-
-/// Words of shared memory, for accumulators of `of_each` words.
-pub(super) const fn words(of_each: usize) -> usize {
-    long_words(of_each)
-}
+const FEW: usize = SMALL_VECTORS_OF_THREAD as usize;
 
 /// The kernel's work. `L` is the number of elements of [`FEW`] vectors.
 ///
 /// # Safety
 /// The arrays are those of `params`, of a plan for small rows; `scratch` is shared memory of
-/// [`words`]; the whole block is here.
+/// [`super::long::words`]; the whole block is here.
 #[inline(always)]
 pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
     arrays: &Arrays<F>,
@@ -43,7 +38,7 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
     // is here, and one thread writes the output.
     unsafe {
         // Ahead of the branch on the operation, which takes no time then.
-        let raws = few(at, vectors, threads);
+        let raws = ahead(at, vectors, threads);
         let acc = by_operation!(F, |params| {
             let acc = of_few::<F, T, V, L>(&raws, vectors, threads, params);
             of_threads::<F>(acc, threads, &scratch, params)
@@ -52,23 +47,6 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
             F::finish::<V>(acc, params, arrays.out, u64::from(row));
         }
     }
-}
-
-/// A thread's vectors of a row, every `threads`th of `vectors`; zeros where there are no more.
-///
-/// # Safety
-/// They are readable, and aligned.
-#[inline(always)]
-unsafe fn few(row: *const u8, vectors: u32, threads: u32) -> [Raw; FEW] {
-    let thread = thread::thread_idx_x();
-    let mut raws = [[0; 4]; FEW];
-    for (u, raw) in raws.iter_mut().enumerate() {
-        let number = thread + u as u32 * threads;
-        let at = row.wrapping_add(number as usize * 16).cast();
-        // SAFETY: a vector of the row, where there is one.
-        *raw = unsafe { mem::ld_global_nc_v4_u32_or(at, number < vectors, 0) };
-    }
-    raws
 }
 
 /// The accumulator of a thread's vectors.
