@@ -8,9 +8,8 @@
 //!
 //! Right before its wait it lets the next launch begin (`griddepcontrol.launch_dependents`), which
 //! then waits for this one: in a CUDA graph of small launches, each takes 0.1 to 0.2 µs less
-//! (docs/reduce-measured.md). A launch that begins before the one before it has, and that reads what
-//! the latter waits for, is none of ours: all of a launch's threads wait, so whoever waits for a
-//! launch waits for all before it too.
+//! (docs/reduce-measured.md). Launches further back are waited for too: every thread of a launch
+//! waits, so a launch ends after all before it, and who waits for it waits for those as well.
 
 mod prologue;
 

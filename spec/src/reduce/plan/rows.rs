@@ -138,20 +138,8 @@ impl ReducePlan {
         let threads = vectors
             .div_ceil(SMALL_VECTORS_OF_THREAD)
             .next_power_of_two();
-        Some(Self {
-            along: if threads < 32 { 32 } else { threads as u32 },
-            across: 1,
-            is_across: false,
-            rows: ROWS_WHOLE,
-            form: Form::Small,
-            chunks: 1,
-            chunk_len: view.n,
-            width: 1,
-            groups: view.outer,
-            parts: 1,
-            section: 1,
-            blocks: view.outer as u32,
-        })
+        let threads = if threads < 32 { 32 } else { threads };
+        Some(Self::whole_rows(view, Form::Small, threads, view.outer))
     }
 
     /// Many rows of so few vectors that a thread has at most one.
@@ -164,20 +152,26 @@ impl ReducePlan {
         let along = vectors.next_power_of_two();
         let turns = if lanes >= 8 { SHORT_TURNS } else { 1 };
         let per_block = turns * SHORT_ROWS_OF_THREAD * THREADS as u64 / along;
-        Some(Self {
+        let blocks = view.outer.div_ceil(per_block);
+        Some(Self::whole_rows(view, Form::Short, along, blocks))
+    }
+
+    /// Rows of whole vectors that nobody cuts, with `along` threads each.
+    const fn whole_rows(view: &ReduceView, form: Form, along: u64, blocks: u64) -> Self {
+        Self {
             along: along as u32,
             across: 1,
             is_across: false,
             rows: ROWS_WHOLE,
-            form: Form::Short,
+            form,
             chunks: 1,
             chunk_len: view.n,
             width: 1,
             groups: view.outer,
             parts: 1,
             section: 1,
-            blocks: capped(view.outer.div_ceil(per_block), i32::MAX as u32),
-        })
+            blocks: capped(blocks, i32::MAX as u32),
+        }
     }
 }
 
