@@ -184,6 +184,7 @@ macro_rules! spec_params {
 spec_params! {
     spec::gemm::GemmParams { [u32; 4], [i64; 8], [f32; 2] }
     spec::gemm::EpilogueParams { [i64; 5], [u32; 4] }
+    spec::gemm::GroupedParams { [u32; 7], f32, [i64; 4] }
     spec::gemm::sm90::TileOrder { [u32; 4], [spec::division::Division; 4] }
     spec::gemm::sm90::Sm90Launch { spec::gemm::sm90::TileOrder, [u32; 3] }
     spec::gemm::decode::sm90::DecodeLaunch { [u32; 2] }

@@ -94,8 +94,8 @@ pub use module::{Kernel, Module};
 pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionPlan, Binary, CastElement, Chain,
     ChainElement, Countable, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Gradient,
-    IndexElement, Layout, Lengths, Map, Measured, Number, PlanSource, Precision, Reduce, Reducible,
-    Rotary, RotaryTable, Scan, Select, Take, Unary, merge_attention,
+    GroupedGemm, GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Number, PlanSource,
+    Precision, Reduce, Reducible, Rotary, RotaryTable, Scan, Select, Take, Unary, merge_attention,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,

@@ -77,16 +77,24 @@ impl<T: CastElement> Tensor<T> {
     pub fn cast<U: CastElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
         check::device("tensor", self, stream)?;
         let to = Tensor::<U>::empty(stream, self.shape())?;
-        let (from, into) = (self.erased(), to.erased());
-        if T::DTYPE == U::DTYPE {
-            copy_bits(&from, &into, stream)?;
-        } else {
-            let between = Arithmetic::of_cast(T::DTYPE, U::DTYPE)
-                .ok_or(Error::Bug("a dtype without casts is a CastElement"))?;
-            Program::load_in("tensor", from, between).launch(&into, stream)?;
-        }
+        cast_into(self, &to, stream)?;
         Ok(to)
     }
+}
+
+/// Converts `from` into `to`. The caller guarantees what [`strided_copy`] asks for.
+pub(super) fn cast_into<T: CastElement, U: CastElement>(
+    from: &Tensor<T>,
+    to: &Tensor<U>,
+    stream: &Stream,
+) -> Result<()> {
+    let (from, into) = (from.erased(), to.erased());
+    if T::DTYPE == U::DTYPE {
+        return copy_bits(&from, &into, stream);
+    }
+    let between = Arithmetic::of_cast(T::DTYPE, U::DTYPE)
+        .ok_or(Error::Bug("a dtype without casts is a CastElement"))?;
+    Program::load_in("tensor", from, between).launch(&into, stream)
 }
 
 /// A contiguous copy of `tensor`, which must be on the stream's device.

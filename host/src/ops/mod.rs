@@ -7,6 +7,7 @@ mod copy;
 mod elementwise;
 mod float;
 mod gemm;
+mod grouped;
 mod kernels;
 mod maps;
 mod model;
@@ -29,6 +30,7 @@ pub use gemm::{
     Activation, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Measured, PlanSource,
     Precision,
 };
+pub use grouped::{GroupedGemm, GroupedPlan};
 pub(crate) use maps::MapCache;
 pub(crate) use reduce::ReduceState;
 pub use reduce::{Countable, Reduce, Reducible};

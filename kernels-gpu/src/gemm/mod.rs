@@ -6,6 +6,7 @@
 //! | `mma` | multistage, by `cp.async` and `mma.sync` | sm_80; f16 also sm_75 |
 //! | `decode` | at most 64 rows (128 on Hopper), bound by memory bandwidth | sm_80, another for sm_90a |
 //! | `simt` | f32 by fused multiply-adds, without tensor cores | sm_75 |
+//! | `grouped` | rows in groups, each with its own B, f32 without tensor cores | sm_75 |
 //! | `finish` | sums up split-K partial results and applies the epilogue | sm_75 |
 //!
 //! `fused` is the epilogue that all of them share; `store` writes the results of `simt`.
@@ -23,6 +24,8 @@ mod finish;
 #[cfg(feature = "entries")]
 mod fused;
 #[cfg(feature = "entries")]
+mod grouped;
+#[cfg(feature = "entries")]
 mod mma;
 #[cfg(feature = "entries")]
 mod simt;
@@ -34,5 +37,7 @@ mod store;
 pub use entries::*;
 #[cfg(feature = "entries")]
 pub use finish::*;
+#[cfg(feature = "entries")]
+pub use grouped::*;
 #[cfg(feature = "entries")]
 pub use mma::*;

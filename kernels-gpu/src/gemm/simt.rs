@@ -66,7 +66,7 @@ const LANES_DOWN: u32 = 8;
 const LANES_ACROSS: u32 = 4;
 /// When the next tile is staged, in k before the last: early enough that nobody waits long at the
 /// barrier, late enough that the loads have come.
-const STAGE_AHEAD: usize = 1;
+pub(super) const STAGE_AHEAD: usize = 1;
 
 /// One block's work. `smem` is static shared memory of `config.smem_elements()`; `A_K` and `B_K`
 /// say whether k is contiguous in A and in B; a thread moves `CHUNKS` chunks of each operand's
@@ -148,7 +148,7 @@ pub(super) unsafe fn gemm<
 /// NOTE(perf): otherwise it loads them after these, and some at the beginning of the loop, where
 /// they are waited for (docs/gemm-simt.md).
 #[inline(always)]
-fn in_order<const DOWN: usize, const ACROSS: usize>(
+pub(super) fn in_order<const DOWN: usize, const ACROSS: usize>(
     a: &mut Fragment<DOWN>,
     b: &mut Fragment<ACROSS>,
 ) where
@@ -189,7 +189,7 @@ fn own_results<const TILE: usize, const DOWN: usize, const ACROSS: usize>(
 /// Lanes 0, 1, 16, 17 are four neighbours across, and pairs of lanes are neighbours down. So the
 /// lanes that one phase of a 16-byte shared load serves access few different words.
 #[inline(always)]
-fn first_result<const TILE: usize, const ACROSS: usize>() -> (u32, u32) {
+pub(super) fn first_result<const TILE: usize, const ACROSS: usize>() -> (u32, u32) {
     let warp_idx = thread::thread_idx_x() / thread::WARP_THREADS;
     let lane_idx = thread::thread_idx_x() % thread::WARP_THREADS;
     let down = (lane_idx / 2) % LANES_DOWN;

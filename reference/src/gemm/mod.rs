@@ -17,9 +17,11 @@
 
 mod arithmetic;
 mod fused;
+mod grouped;
 
 pub use arithmetic::Arithmetic;
 pub use fused::{FusedOptions, fused};
+pub use grouped::{grouped, rows_of_groups};
 
 use ndarray::{Array2, ArrayD, ArrayView2, ArrayViewD, Axis, Dimension, Ix2};
 use rayon::prelude::*;

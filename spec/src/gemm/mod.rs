@@ -4,6 +4,7 @@
 pub mod decode;
 pub mod epilogue;
 mod finish;
+mod grouped;
 mod mma;
 mod order;
 pub mod raster;
@@ -13,6 +14,7 @@ pub mod stream_k;
 
 pub use epilogue::{Activation, EpilogueParams};
 pub use finish::{FINISH_THREADS, FinishEntry, finish_blocks};
+pub use grouped::{GROUPED_ENTRY, GROUPED_TILE, GroupedParams, grouped_grid, grouped_row_tiles};
 pub use mma::{
     MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_STEP_BYTES, MMA_TURING, MmaEntry, MmaTile, OperandMap,
 };

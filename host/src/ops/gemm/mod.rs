@@ -23,6 +23,7 @@ use crate::{Element, Float, Tensor};
 pub(super) use call::Memory;
 use desc::BiasAxis;
 use options::Scalar;
+pub(super) use shape::MatrixLayout;
 
 pub use options::{GemmInput, Precision};
 pub(crate) use plan::GemmState;

@@ -88,17 +88,17 @@ fn split<T: Element>(
 
 /// Layout of one operand, `[rows, columns]` per batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MatrixLayout {
-    pub(super) transpose: Transpose,
+pub(in crate::ops) struct MatrixLayout {
+    pub(in crate::ops) transpose: Transpose,
     /// Leading dimension: elements between the rows as stored.
-    pub(super) ld: i64,
+    pub(in crate::ops) ld: i64,
     /// Elements between the matrices of the batch; 0 broadcasts one matrix.
-    pub(super) batch_stride: i64,
+    pub(in crate::ops) batch_stride: i64,
 }
 
 impl MatrixLayout {
     /// The layout with these strides; `None` if neither rows nor columns are contiguous.
-    pub(super) fn of(shape: &[usize], strides: &[i64]) -> Option<Self> {
+    pub(in crate::ops) fn of(shape: &[usize], strides: &[i64]) -> Option<Self> {
         let (&[rows, columns], &[row, column]) = (shape.last_chunk()?, strides.last_chunk()?);
         let batch_stride = match (shape, strides) {
             (&[batch, _, _], &[stride, _, _]) if batch > 1 => stride,
@@ -117,7 +117,7 @@ impl MatrixLayout {
     }
 
     /// The layout of a contiguous row-major copy.
-    pub(super) fn contiguous(shape: &[usize]) -> Self {
+    pub(in crate::ops) fn contiguous(shape: &[usize]) -> Self {
         let (rows, columns) = match *shape {
             [.., rows, columns] => (rows, columns),
             _ => (1, 1),

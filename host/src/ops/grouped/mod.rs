@@ -1,0 +1,269 @@
+//! Grouped GEMM: rows in groups, each multiplied by a matrix of its own.
+
+mod simt;
+
+use crate::ops::check;
+use crate::ops::gemm::MatrixLayout;
+use crate::tensor::Layout;
+use crate::{Float, Result, Stream, Tensor};
+use std::fmt;
+
+/// Grouped GEMM, as experts of a mixture compute it: rows of `a` that belong together lie together,
+/// and each group of them is multiplied by its own matrix.
+///
+/// ```text
+/// d[i, j] = alpha * (a[i, :] @ b[g])[j]    for the rows ends[g - 1] <= i < ends[g]
+/// ```
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `a` | `[m, k]` | f32, f16, bf16 | any; see Performance |
+/// | `b` | `[groups, k, n]` | as `a` | any; see Performance |
+/// | `ends` | `[groups]` | i32 | any |
+/// | `d` (written) | `[m, n]` | as `a` | any where no two indices refer to one element; must not overlap a tensor that is read |
+///
+/// `ends` is read when the kernel runs: a router on the device writes it, and the host need not know
+/// it. Group 0 begins at row 0. Matrices that lie transposed are views: of weights
+/// `[groups, n, k]`, `b` is `weights.t()`.
+///
+/// **Whatever `ends` holds, no element outside of the tensors is read or written.** Group `g` has the
+/// rows from `max(0, ends[0..g])` to `max(0, ends[0..=g])`, both at most `m`. So an end that is not
+/// above all ends before it, such as a negative one, is that of an empty group, and one above `m`
+/// counts as `m`. Rows of no group, behind the last end, are 0, whatever `a` holds there.
+///
+/// If `k == 0`, the products are 0. If `d` has no elements, nothing is launched. Without groups, all
+/// rows are 0.
+///
+/// # Numerics
+/// Accumulation is in f32, `alpha` is multiplied in f32, and the result is rounded once to the dtype
+/// of `d`. Error bound: [`reference::gemm::grouped`](crate::reference::gemm::grouped()). NaN and
+/// infinities stay in the rows and the groups that have them. Deterministic: the same bits every run;
+/// those of the portable kernel are the portable [`Gemm`](crate::Gemm)'s of each group alone.
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// [`Error::ShapeMismatch`], [`Error::ShapeOverflow`] (a copy of repeated elements of 2^63 bytes or
+/// more), [`Error::StrideMismatch`] (two indices of `d` that may refer to one element),
+/// [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent above
+/// 2^32 - 1025), [`Error::Unsupported`] (2^31 tiles or more), [`Error::OutOfMemory`],
+/// [`Error::Driver`]. No launch happens on error.
+///
+/// # Performance
+/// One launch, whose grid is as large as any `ends` may need: at most one tile more for each group
+/// than a GEMM without groups has. Each block finds its group by itself. In f32, `a` and `b` are
+/// copied first if neither their rows nor their columns are contiguous (stride 1); in f16 and bf16
+/// the portable kernel reads copies in f32, and its result is converted. [`plan`](Self::plan) names
+/// the kernel.
+///
+/// # Sources
+/// The contiguous layout is that of DeepGEMM's grouped GEMMs and of `torch._grouped_mm`.
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use ndarray::array;
+/// use warpsmith::{Device, GroupedGemm, Tensor};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let a = Tensor::from_ndarray(&device, &array![[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
+/// // Two experts: one doubles, one swaps.
+/// let b = array![[[2.0_f32, 0.0], [0.0, 2.0]], [[0.0, 1.0], [1.0, 0.0]]];
+/// let b = Tensor::from_ndarray(&device, &b)?;
+/// let ends = Tensor::from_slice(&device, &[2], &[1_i32, 3])?;
+/// let d = GroupedGemm::new(&a, &b, &ends).run(&stream)?;
+/// assert_eq!(d.to_ndarray()?, array![[2.0, 4.0], [4.0, 3.0], [6.0, 5.0]].into_dyn());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`Error::ShapeMismatch`]: crate::Error::ShapeMismatch
+/// [`Error::ShapeOverflow`]: crate::Error::ShapeOverflow
+/// [`Error::StrideMismatch`]: crate::Error::StrideMismatch
+/// [`Error::Overlap`]: crate::Error::Overlap
+/// [`Error::DeviceMismatch`]: crate::Error::DeviceMismatch
+/// [`Error::OutOfBounds`]: crate::Error::OutOfBounds
+/// [`Error::Unsupported`]: crate::Error::Unsupported
+/// [`Error::OutOfMemory`]: crate::Error::OutOfMemory
+/// [`Error::Driver`]: crate::Error::Driver
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct GroupedGemm<'a, T: Float> {
+    a: &'a Tensor<T>,
+    b: &'a Tensor<T>,
+    ends: &'a Tensor<i32>,
+    alpha: f32,
+}
+
+/// The kernel that a [`GroupedGemm`] would run; [`GroupedGemm::plan`] makes it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct GroupedPlan {
+    /// Entry name of the kernel.
+    pub entry: &'static str,
+    /// Tile of one block: m, n, k.
+    pub tile: [u32; 3],
+    /// Grid extents in x, y, z, in blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+}
+
+/// Extents of a validated product.
+#[derive(Clone, Copy, Debug)]
+struct Extents {
+    m: u32,
+    n: u32,
+    k: u32,
+    groups: u32,
+}
+
+/// The kernels that there are.
+#[derive(Clone, Copy, Debug)]
+enum Path {
+    /// In f32, on every device.
+    Portable,
+}
+
+impl<'a, T: Float> GroupedGemm<'a, T> {
+    /// `a @ b`, where the rows of group `g` end before row `ends[g]` and are multiplied by `b[g]`.
+    pub fn new(a: &'a Tensor<T>, b: &'a Tensor<T>, ends: &'a Tensor<i32>) -> Self {
+        Self {
+            a,
+            b,
+            ends,
+            alpha: 1.0,
+        }
+    }
+
+    /// Sets the factor of the products (default 1).
+    pub fn alpha(mut self, alpha: f32) -> Self {
+        self.alpha = alpha;
+        self
+    }
+
+    /// Enqueues the products and returns their result, a new contiguous tensor.
+    ///
+    /// # Errors
+    /// See [`GroupedGemm`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+        let extents = self.validate(stream)?;
+        let d = Tensor::empty(stream, &self.shape())?;
+        self.launch(&extents, &d, stream)?;
+        Ok(d)
+    }
+
+    /// Enqueues the products into `d`.
+    ///
+    /// # Errors
+    /// See [`GroupedGemm`].
+    pub fn run_into(&self, d: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let extents = self.validate_into(d, stream)?;
+        self.launch(&extents, d, stream)
+    }
+
+    /// The kernel that [`run`](Self::run) would launch; `None` if there is nothing to compute.
+    ///
+    /// # Errors
+    /// See [`GroupedGemm`].
+    pub fn plan(&self, stream: &Stream) -> Result<Option<GroupedPlan>> {
+        let extents = self.validate(stream)?;
+        self.plan_of(&extents, &Layout::contiguous(&self.shape())?, stream)
+    }
+
+    /// The kernel that [`run_into`](Self::run_into) would launch; `None` if there is nothing to
+    /// compute.
+    ///
+    /// # Errors
+    /// See [`GroupedGemm`].
+    pub fn plan_into(&self, d: &Tensor<T>, stream: &Stream) -> Result<Option<GroupedPlan>> {
+        let extents = self.validate_into(d, stream)?;
+        self.plan_of(&extents, d.layout(), stream)
+    }
+
+    fn plan_of(
+        &self,
+        extents: &Extents,
+        d: &Layout,
+        stream: &Stream,
+    ) -> Result<Option<GroupedPlan>> {
+        if d.is_empty() {
+            return Ok(None);
+        }
+        match self.path(extents, d, stream) {
+            Path::Portable => simt::plan(extents).map(Some),
+        }
+    }
+
+    /// The shape of `d`, of validated inputs.
+    fn shape(&self) -> [usize; 2] {
+        [self.a.shape()[0], self.b.shape()[2]]
+    }
+
+    /// Checks the inputs, and returns the extents.
+    fn validate(&self, stream: &Stream) -> Result<Extents> {
+        check::device("a", self.a, stream)?;
+        check::device("b", self.b, stream)?;
+        check::device("ends", self.ends, stream)?;
+        let &[m, k] = self.a.shape() else {
+            return Err(check::shape_mismatch("a", self.a, "[m, k], two dimensions"));
+        };
+        let &[groups, k_of_b, n] = self.b.shape() else {
+            let want = "[groups, k, n], three dimensions";
+            return Err(check::shape_mismatch("b", self.b, want));
+        };
+        if k_of_b != k {
+            let want = format!("[groups, {k}, n], as a is {:?}", self.a.shape());
+            return Err(check::shape_mismatch("b", self.b, want));
+        }
+        if *self.ends.shape() != [groups] {
+            let want = format!("[{groups}], an end for each matrix of b");
+            return Err(check::shape_mismatch("ends", self.ends, want));
+        }
+        Ok(Extents {
+            m: check::extent("m", m)?,
+            n: check::extent("n", n)?,
+            k: check::extent("k", k)?,
+            groups: check::extent("groups", groups)?,
+        })
+    }
+
+    fn validate_into(&self, d: &Tensor<T>, stream: &Stream) -> Result<Extents> {
+        let extents = self.validate(stream)?;
+        check::output("d", d, &self.shape(), stream)?;
+        check::no_overlap("d", d, "a", self.a)?;
+        check::no_overlap("d", d, "b", self.b)?;
+        check::no_overlap("d", d, "ends", self.ends)?;
+        Ok(extents)
+    }
+
+    /// Which kernel computes this product.
+    fn path(&self, _extents: &Extents, _d: &Layout, _stream: &Stream) -> Path {
+        Path::Portable
+    }
+
+    /// Launches the validated product.
+    fn launch(&self, extents: &Extents, d: &Tensor<T>, stream: &Stream) -> Result<()> {
+        if d.is_empty() {
+            return Ok(());
+        }
+        match self.path(extents, d.layout(), stream) {
+            Path::Portable => simt::launch(self, extents, d, stream),
+        }
+    }
+}
+
+impl fmt::Display for GroupedPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
+        write!(
+            f,
+            "{}: tile {}, grid {}, {} threads",
+            self.entry,
+            by(self.tile),
+            by(self.grid),
+            self.threads
+        )
+    }
+}
