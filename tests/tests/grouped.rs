@@ -1,19 +1,19 @@
 //! `GroupedGemm` against its reference: any ends, dtypes and layouts.
 
 use half::{bf16, f16};
-use ndarray::ArrayD;
+use ndarray::{ArrayD, Axis};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::gemm::grouped;
-use warpsmith::{DType, Device, Float, GroupedGemm};
+use warpsmith::{DType, Device, Error, Float, Gemm, GroupedGemm, Scan, ScanOp, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, agrees_exactly, run_twice};
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
-use warpsmith_tests::{Checked, say};
+use warpsmith_tests::{Checked, on_every_device, profiled, say};
 
 /// How the rows are shared out.
 #[derive(Clone, Copy, Debug)]
@@ -170,4 +170,307 @@ fn grouped_products_match_their_reference_for_any_ends_and_layouts() {
         largest: [100, 700],
     };
     holds(effort, case, check);
+}
+
+/// A tensor with an allocation of its own, so that the emulator reports any access outside of it.
+fn drawn<T: TestElement>(device: &Device, shape: &[usize], seed: u64) -> Tensor<T> {
+    let values = Values::Uniform.draw(shape, seed).mapv(T::nearest);
+    Tensor::from_ndarray(device, &values).expect("a tensor")
+}
+
+fn ends_of(device: &Device, ends: &[i32]) -> Tensor<i32> {
+    Tensor::from_slice(device, &[ends.len()], ends).expect("ends")
+}
+
+#[test]
+fn ends_that_mean_nothing_lead_nowhere_else() {
+    on_every_device(|device, stream| {
+        let (m, k, n) = (130, 24, 70);
+        let a = drawn::<f32>(device, &[m, k], 1);
+        let b = drawn::<f32>(device, &[4, k, n], 2);
+        for ends in [
+            [i32::MIN, -1, 0, 130],
+            [i32::MAX, 0, i32::MIN, 7],
+            [131, 129, 64, -5],
+            [65, 3, 65, 66],
+            [-1, -1, -1, -1],
+        ] {
+            let wide: Vec<i64> = ends.iter().map(|&end| end.into()).collect();
+            let [of_a, of_b] = [&a, &b].map(|x| x.to_ndarray().expect("values").mapv(f64::from));
+            let want = grouped(&of_a.view(), &of_b.view(), &wide, 1.0, DType::F32);
+            let got = GroupedGemm::new(&a, &b, &ends_of(device, &ends)).run(stream);
+            let got = got.and_then(|d| d.to_ndarray()).expect("a launch");
+            agrees(&got, &want.expect("shapes that fit"))
+                .unwrap_or_else(|error| panic!("{ends:?}: {error}"));
+        }
+    });
+}
+
+#[test]
+fn nan_and_infinity_stay_in_their_group_and_rows_of_none_are_zero() {
+    on_every_device(|device, stream| {
+        let (m, k, n) = (100, 40, 33);
+        let mut a = Values::Uniform.draw(&[m, k], 1).mapv(|x| x as f32);
+        let mut b = Values::Uniform.draw(&[3, k, n], 2).mapv(|x| x as f32);
+        // Groups of rows 0..10, 10..50 and 50..80; the first two, and what is behind, are poisoned.
+        a.slice_axis_mut(Axis(0), (80..).into()).fill(f32::NAN);
+        a.slice_axis_mut(Axis(0), (..10).into()).fill(f32::INFINITY);
+        b.index_axis_mut(Axis(0), 1).fill(f32::NAN);
+        let [a, b] = [a, b].map(|x| Tensor::from_ndarray(device, &x).expect("a tensor"));
+        let ends = ends_of(device, &[10, 50, 80]);
+        for alpha in [1.0, f32::INFINITY, f32::NAN] {
+            let d = GroupedGemm::new(&a, &b, &ends).alpha(alpha).run(stream);
+            let d = d.and_then(|d| d.to_ndarray()).expect("a launch");
+            for (row, of_row) in d.outer_iter().enumerate() {
+                let is_right = |x: &f32| match row {
+                    0..10 => !x.is_finite(),
+                    10..50 => x.is_nan(),
+                    50..80 => x.is_finite() == (alpha == 1.0),
+                    _ => x.to_bits() == 0,
+                };
+                assert!(of_row.iter().all(is_right), "row {row}, alpha {alpha}");
+            }
+        }
+    });
+}
+
+#[test]
+fn each_group_has_the_bits_of_the_portable_gemm_in_every_layout() {
+    on_every_device(|device, stream| {
+        let (m, k, n) = (150, 77, 130);
+        let a = drawn::<f32>(device, &[m, k], 1);
+        let b = drawn::<f32>(device, &[3, k, n], 2);
+        let ends = [67, 68, 149];
+        let own = ends_of(device, &ends);
+        let [a_by_m, b_by_k] = [&a, &b].map(|x| {
+            let lines = x.t().contiguous(stream);
+            lines.expect("a copy").t()
+        });
+        let want = GroupedGemm::new(&a, &b, &own).run(stream);
+        let want = want.and_then(|d| d.to_vec()).expect("a launch");
+        for (a, b) in [(&a, &b_by_k), (&a_by_m, &b), (&a_by_m, &b_by_k)] {
+            let got = GroupedGemm::new(a, b, &own).run(stream);
+            assert_eq!(got.and_then(|d| d.to_vec()).expect("a launch"), want);
+        }
+        let mut start = 0;
+        for (group, end) in ends.into_iter().enumerate() {
+            let rows = a.slice(0, start..end as usize).expect("rows");
+            let matrix = b.index_axis(0, group).expect("a matrix");
+            let alone = Gemm::new(&rows, &matrix).split_k(1).run(stream);
+            let alone = alone.and_then(|d| d.to_vec()).expect("a launch");
+            assert_eq!(want[start * n..end as usize * n], alone);
+            start = end as usize;
+        }
+    });
+}
+
+/// As a router does it: the numbers of rows are summed up on the device.
+#[test]
+fn ends_may_be_computed_by_the_launch_before() {
+    on_every_device(|device, stream| {
+        let (a, b) = (
+            drawn::<bf16>(device, &[90, 16], 1),
+            drawn(device, &[3, 16, 8], 2),
+        );
+        let counts = Tensor::from_slice(device, &[3], &[70_i32, 0, 15]).expect("counts");
+        let ends = Scan::new(ScanOp::Sum, &counts).run(stream).expect("a scan");
+        let got = GroupedGemm::new(&a, &b, &ends)
+            .run(stream)
+            .expect("a launch");
+        let want = GroupedGemm::new(&a, &b, &ends_of(device, &[70, 70, 85])).run(stream);
+        let [got, want] = [got, want.expect("a launch")].map(|d| d.to_vec().expect("values"));
+        assert_eq!(got, want);
+    });
+}
+
+/// Many groups for each thread of a block.
+#[test]
+fn thousands_of_groups_find_their_rows() {
+    on_every_device(|device, stream| {
+        let groups = 5000;
+        // Matrix g is [g].
+        let numbers: Vec<f32> = (0..groups).map(|g| g as f32).collect();
+        let b = Tensor::from_slice(device, &[groups, 1, 1], &numbers).expect("matrices");
+        let a = Tensor::full(stream, &[300, 1], 1.0_f32).expect("rows");
+        // Every 20th group has a row, the last one 50.
+        let ends: Vec<i32> = (0..groups as i32).map(|g| (g + 1) / 20).collect();
+        let d = GroupedGemm::new(&a, &b, &ends_of(device, &ends)).run(stream);
+        let d = d.and_then(|d| d.to_vec()).expect("a launch");
+        for (row, got) in d.into_iter().enumerate() {
+            let want = if row < 250 {
+                (20 * row + 19) as f32
+            } else {
+                0.0
+            };
+            assert_eq!(got, want, "row {row}");
+        }
+    });
+}
+
+/// Matrices further apart than 32 bits count.
+#[test]
+fn matrices_beyond_32_bits_are_found() {
+    let gpus = warpsmith::testing::devices()
+        .into_iter()
+        .filter(|device| !device.is_emulator());
+    for device in gpus {
+        let stream = device.stream().expect("a stream");
+        let k = 1 << 15;
+        let b = Tensor::<f32>::zeros(&stream, &[5, k, k]).expect("matrices");
+        for group in 0..5 {
+            let matrix = b.index_axis(0, group).expect("a matrix");
+            matrix.fill(group as f32, &stream).expect("a fill");
+        }
+        let a = Tensor::full(&stream, &[5, k], 1.0_f32).expect("rows");
+        let d = GroupedGemm::new(&a, &b, &ends_of(&device, &[1, 2, 3, 4, 5])).run(&stream);
+        let d = d.and_then(|d| d.to_vec()).expect("a launch");
+        for (row, of_row) in d.chunks_exact(k).enumerate() {
+            assert!(of_row.iter().all(|&x| x == (row * k) as f32), "row {row}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_names_the_kernel() {
+    on_every_device(|device, stream| {
+        let (a, b) = (
+            drawn::<f32>(device, &[100, 8], 1),
+            drawn(device, &[3, 8, 70], 2),
+        );
+        let ends = ends_of(device, &[0; 3]);
+        let of = GroupedGemm::new(&a, &b, &ends);
+        let plan = of.plan(stream).expect("a plan").expect("a kernel");
+        assert_eq!(plan.entry, "grouped_gemm_simt_f32_64x64x16");
+        assert_eq!((plan.tile, plan.grid), ([64, 64, 16], [10, 1, 1]));
+        let text = plan.to_string();
+        assert!(text.contains("grid 10x1x1, 256 threads"), "{text}");
+        let d = Tensor::<f32>::empty(stream, &[100, 70]).expect("a result");
+        assert_eq!(of.plan_into(&d, stream).expect("a plan"), Some(plan));
+        let none = drawn(device, &[0, 8], 1);
+        let empty = GroupedGemm::new(&none, &b, &ends).plan(stream);
+        assert_eq!(empty.expect("a plan"), None);
+    });
+}
+
+/// The error's text says all of `words`; its variant is returned.
+fn refused<T>(result: warpsmith::Result<T>, words: &[&str]) -> Error {
+    let Err(error) = result else {
+        panic!("it was accepted, without {words:?}");
+    };
+    let text = error.to_string();
+    for word in words {
+        assert!(text.contains(word), "`{text}` does not say `{word}`");
+    }
+    error
+}
+
+fn zeros(stream: &Stream, shape: &[usize]) -> Tensor<f32> {
+    Tensor::zeros(stream, shape).expect("a tensor")
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_refused_by_name() {
+    on_every_device(|device, stream| {
+        let (a, b) = (zeros(stream, &[6, 4]), zeros(stream, &[2, 4, 5]));
+        let ends = ends_of(device, &[3, 6]);
+        let says = |result: warpsmith::Result<Tensor<f32>>, words: &[&str]| {
+            let error = refused(result, words);
+            assert!(matches!(error, Error::ShapeMismatch { .. }), "{error}");
+        };
+        let run = |a: &Tensor<f32>, b: &Tensor<f32>, ends: &Tensor<i32>| {
+            GroupedGemm::new(a, b, ends).run(stream)
+        };
+        let words = ["`a`", "[2, 4, 5]", "[m, k]"];
+        says(run(&b, &b, &ends), &words);
+        let words = ["`b`", "[6, 4]", "[groups, k, n]"];
+        says(run(&a, &a, &ends), &words);
+        let other = zeros(stream, &[2, 5, 4]);
+        let words = ["`b`", "[2, 5, 4]", "[groups, 4, n]", "[6, 4]"];
+        says(run(&a, &other, &ends), &words);
+        let few = ends_of(device, &[6]);
+        says(run(&a, &b, &few), &["`ends`", "[1]", "[2]"]);
+        let square = ends_of(device, &[6, 6, 6, 6])
+            .reshape(&[2, 2])
+            .expect("a view");
+        says(run(&a, &b, &square), &["`ends`", "[2, 2]", "[2]"]);
+        let d = zeros(stream, &[5, 6]);
+        let into = GroupedGemm::new(&a, &b, &ends).run_into(&d, stream);
+        says(into.map(|()| d.clone()), &["`d`", "[5, 6]", "[6, 5]"]);
+    });
+}
+
+#[test]
+fn results_that_overlap_are_refused() {
+    on_every_device(|device, stream| {
+        let memory = zeros(stream, &[64]);
+        let view = |from: usize, shape: &[usize]| {
+            let len: usize = shape.iter().product();
+            let part = memory.slice(0, from..from + len);
+            part.and_then(|part| part.reshape(shape)).expect("a view")
+        };
+        let (a, b) = (view(0, &[4, 4]), view(16, &[2, 4, 4]));
+        let ends = ends_of(device, &[2, 4]);
+        let of = GroupedGemm::new(&a, &b, &ends);
+        for (d, other) in [(view(8, &[4, 4]), "a"), (view(47, &[4, 4]), "b")] {
+            let error = refused(of.run_into(&d, stream), &["`d`", other]);
+            let is_other = matches!(error, Error::Overlap { output: "d", other: o } if o == other);
+            assert!(is_other, "{error}");
+        }
+        of.run_into(&view(48, &[4, 4]), stream)
+            .expect("it is apart");
+        let row = zeros(stream, &[1, 4])
+            .broadcast_to(&[4, 4])
+            .expect("a view");
+        let error = refused(of.run_into(&row, stream), &["`d`", "[0, 1]"]);
+        assert!(matches!(error, Error::StrideMismatch { .. }), "{error}");
+    });
+}
+
+#[test]
+fn extents_beyond_what_a_launch_counts_are_refused() {
+    on_every_device(|device, stream| {
+        let ends = ends_of(device, &[1]);
+        let tall = zeros(stream, &[1, 1])
+            .broadcast_to(&[1 << 32, 1])
+            .expect("a view");
+        let b = zeros(stream, &[1, 1, 1]);
+        let error = refused(
+            GroupedGemm::new(&tall, &b, &ends).plan(stream),
+            &["m", "4294967296", "4294966272"],
+        );
+        assert!(matches!(error, Error::OutOfBounds { .. }), "{error}");
+        let tall = zeros(stream, &[1, 1])
+            .broadcast_to(&[1 << 31, 1])
+            .expect("a view");
+        let wide = b.broadcast_to(&[1, 1, 1 << 13]).expect("a view");
+        let error = refused(
+            GroupedGemm::new(&tall, &wide, &ends).plan(stream),
+            &["2147483648 rows in 1 groups", "8192 columns", "2^31 tiles"],
+        );
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    });
+}
+
+#[test]
+fn tensors_of_another_device_are_refused() {
+    let [one, other] = [(); 2].map(|()| profiled());
+    let stream = one.stream().expect("a stream");
+    let foreign = other.stream().expect("a stream");
+    let (a, b) = (zeros(&stream, &[2, 2]), zeros(&stream, &[1, 2, 2]));
+    let ends = ends_of(&one, &[2]);
+    let far = (zeros(&foreign, &[2, 2]), zeros(&foreign, &[1, 2, 2]));
+    let far_ends = ends_of(&other, &[2]);
+    for (of, name) in [
+        (GroupedGemm::new(&far.0, &b, &ends), "`a`"),
+        (GroupedGemm::new(&a, &far.1, &ends), "`b`"),
+        (GroupedGemm::new(&a, &b, &far_ends), "`ends`"),
+    ] {
+        let error = refused(of.run(&stream), &[name]);
+        assert!(matches!(error, Error::DeviceMismatch { .. }), "{error}");
+    }
+    let error = refused(
+        GroupedGemm::new(&a, &b, &ends).run_into(&far.0, &stream),
+        &["`d`"],
+    );
+    assert!(matches!(error, Error::DeviceMismatch { .. }), "{error}");
 }

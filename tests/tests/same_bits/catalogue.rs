@@ -36,6 +36,7 @@ pub(crate) enum Family {
     Decode(gemm::decode::DecodeEntry),
     HopperDecode(gemm::decode::sm90::Sm90DecodeEntry),
     Finish(gemm::FinishEntry),
+    Grouped,
     Attention(attention::SimtEntry),
     AttentionSm75(Sm75Entry),
     AttentionSm80(Sm80Entry),
@@ -100,6 +101,7 @@ fn add_products(all: &mut BTreeMap<String, Family>) {
     add(all, products::hopper_decodes(), Family::HopperDecode);
     let finishes = FLOATS.map(|output| gemm::FinishEntry { output });
     add(all, finishes, Family::Finish);
+    add(all, [gemm::GROUPED_ENTRY], |_| Family::Grouped);
 }
 
 fn add_attention(all: &mut BTreeMap<String, Family>) {
@@ -152,6 +154,7 @@ impl Family {
             Self::Decode(entry) => products::decode(entry, rng),
             Self::HopperDecode(entry) => products::decode_hopper(entry, rng),
             Self::Finish(entry) => products::finish(entry, rng),
+            Self::Grouped => products::grouped(rng),
             Self::Attention(entry) => attending::simt(entry, rng),
             Self::AttentionSm75(entry) => attending::sm75(entry, rng),
             Self::AttentionDecode(entry) => attending::decode(entry, rng),

@@ -4,6 +4,7 @@
 //! empty groups, so the rows of a group lie between running maxima: the block scans the threads'
 //! maxima, then their numbers of tiles. The one thread that has the tile writes it to shared memory.
 
+use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
 use spec::gemm::GROUPED_TILE;
 
@@ -41,18 +42,22 @@ impl RowTile {
         // SAFETY: the caller's promise; `group` is below `groups`.
         let end_of =
             |group: u32| unsafe { ends.wrapping_add(group as usize).read().max(0) as u32 }.min(m);
-        let mut last = 0;
-        for group in start..end {
+        // Loops to an opaque end exist once in the code: nobody gains by more than one step at a time.
+        let (mut last, mut group) = (0, start);
+        while group < opaque(end) {
             last = last.max(end_of(group));
+            group += 1;
         }
         // SAFETY: the caller's promise, for the scan and the next one; the barriers of the second lie
         // between the writes of the tile and whatever came before.
         let (before, all_rows) = unsafe { exclusive(last, scratch, u32::max) };
         let (mut row, mut tiles) = (before, 0);
-        for group in start..end {
+        group = start;
+        while group < opaque(end) {
             let next = row.max(end_of(group));
             tiles += (next - row).div_ceil(GROUPED_TILE.tile_m);
             row = next;
+            group += 1;
         }
         // SAFETY: as above, another part of `scratch`.
         let (mut tile, all_tiles) =
@@ -69,7 +74,8 @@ impl RowTile {
         let found = scratch.wrapping_add(2 * WARPS);
         if tile <= tile_idx && tile_idx - tile < tiles {
             row = before;
-            for group in start..end {
+            group = start;
+            while group < opaque(end) {
                 let next = row.max(end_of(group));
                 let count = (next - row).div_ceil(GROUPED_TILE.tile_m);
                 if tile_idx - tile < count {
@@ -85,6 +91,7 @@ impl RowTile {
                 }
                 tile += count;
                 row = next;
+                group += 1;
             }
         }
         thread::sync_threads(); // the tile is there
@@ -108,31 +115,34 @@ impl RowTile {
 unsafe fn exclusive(value: u32, scratch: *mut u32, op: impl Fn(u32, u32) -> u32) -> (u32, u32) {
     let lane = thread::lane_idx();
     let mut inclusive = value;
-    for step in [1, 2, 4, 8, 16] {
+    let mut step = 1;
+    while step < opaque(thread::WARP_THREADS) {
         // SAFETY: all lanes are here.
         let below = unsafe { warp::shfl_up(warp::FULL_MASK, inclusive, step) };
         if lane >= step {
             inclusive = op(inclusive, below);
         }
+        step *= 2;
     }
     // SAFETY: as above.
     let mut before = unsafe { warp::shfl_up(warp::FULL_MASK, inclusive, 1) };
     if lane == 0 {
         before = 0;
     }
-    let own = (thread::thread_idx_x() / thread::WARP_THREADS) as usize;
+    let own = thread::thread_idx_x() / thread::WARP_THREADS;
     if lane == thread::WARP_THREADS - 1 {
         // SAFETY: this warp's word, which is read after the barrier.
-        unsafe { scratch.wrapping_add(own).write(inclusive) };
+        unsafe { scratch.wrapping_add(own as usize).write(inclusive) };
     }
     thread::sync_threads(); // each warp's value is there
-    let mut all = 0;
-    for idx in 0..WARPS {
+    let (mut all, mut idx) = (0, 0);
+    while idx < opaque(WARPS as u32) {
         if idx == own {
             before = op(all, before);
         }
         // SAFETY: written before the barrier.
-        all = op(all, unsafe { scratch.wrapping_add(idx).read() });
+        all = op(all, unsafe { scratch.wrapping_add(idx as usize).read() });
+        idx += 1;
     }
     (before, all)
 }
