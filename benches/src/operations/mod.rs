@@ -24,6 +24,7 @@ mod compare;
 pub mod elementwise;
 pub mod foreign;
 pub mod gather;
+pub mod grouped;
 mod prepared;
 pub mod reduce;
 pub mod rotary;
@@ -47,7 +48,7 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 7] = [
+pub const OPERATIONS: [&Operation; 8] = [
     &attention::ATTENTION,
     &reduce::REDUCE,
     &rows::ROWS,
@@ -55,6 +56,7 @@ pub const OPERATIONS: [&Operation; 7] = [
     &elementwise::ELEMENTWISE,
     &gather::GATHER,
     &rotary::ROTARY,
+    &grouped::GROUPED,
 ];
 
 /// An operation with its cases.

@@ -46,6 +46,8 @@ enum What {
     Gather(OperationArgs),
     /// Measure rotary position embeddings.
     Rotary(OperationArgs),
+    /// Measure grouped GEMMs, as experts of a mixture compute them.
+    Grouped(OperationArgs),
     Compare(CompareArgs),
 }
 
@@ -134,6 +136,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         What::Elementwise(args) => operation(&operations::elementwise::ELEMENTWISE, args, output),
         What::Gather(args) => operation(&operations::gather::GATHER, args, output),
         What::Rotary(args) => operation(&operations::rotary::ROTARY, args, output),
+        What::Grouped(args) => operation(&operations::grouped::GROUPED, args, output),
         What::Compare(args) => compare(args, output),
     }
 }

@@ -118,6 +118,7 @@ fn operations_are_measured_alone_with_what_measures_their_peers() {
         "elementwise",
         "gather",
         "rotary",
+        "grouped",
     ] {
         let args = [
             "bench",

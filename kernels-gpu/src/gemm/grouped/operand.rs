@@ -1,7 +1,10 @@
 //! Moves one operand's tiles from global to shared memory, of a layout that the launch says: as
 //! [`crate::simt::operand`], but that one entry has all layouts. Each thread moves one chunk of 4
-//! elements of a tile, which are neighbours along the contiguous extent.
+//! elements of a tile, which are neighbours along the contiguous extent: by a vector load if all of
+//! them are inside the operand and aligned, so also in a tile of fewer rows than there is room for.
 
+use cuda_std::mem::st_shared_v4_u32;
+use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use spec::gemm::GROUPED_TILE;
 
@@ -31,7 +34,7 @@ pub(super) struct Operand<const WIDTH: usize, const TILE_K: usize> {
     /// k of the operand, counted from the next tile's first.
     k_left: u32,
     by_k: bool,
-    /// Whether all chunks of tiles inside the operand are aligned.
+    /// Whether all chunks are aligned.
     aligned: bool,
 }
 
@@ -87,12 +90,11 @@ impl<const WIDTH: usize, const TILE_K: usize> StagedOperand for Operand<WIDTH, T
 
     #[inline(always)]
     unsafe fn fetch(&mut self) -> F32x4 {
-        let whole = self.width_left >= WIDTH as u32 && self.k_left >= TILE_K as u32;
-        let chunk = if self.aligned && whole {
-            // SAFETY: the whole tile is inside the operand, and its chunks are aligned.
+        let inside = self.inside();
+        let chunk = if self.aligned && inside >= CHUNK as u32 {
+            // SAFETY: the whole chunk is inside the operand, and aligned.
             unsafe { f32::load_chunk(self.chunk) }
         } else {
-            let inside = self.inside();
             let mut elements = [0.0; CHUNK];
             for idx in 0..CHUNK {
                 if (idx as u32) < inside {
@@ -116,8 +118,10 @@ impl<const WIDTH: usize, const TILE_K: usize> StagedOperand for Operand<WIDTH, T
                 unsafe { first.wrapping_add(idx * pitch(WIDTH)).write(chunk.0[idx]) }
             }
         } else {
-            // SAFETY: as above; pitch and width index are multiples of 4.
-            unsafe { first.cast::<F32x4>().write(chunk) }
+            // SAFETY: as above, in shared memory; pitch and width index are multiples of 4. As an
+            // instruction of its own, because LLVM would split a plain store to share its end with the
+            // stores of the other branch.
+            unsafe { st_shared_v4_u32(SharedAddr::of(first), chunk.0.map(f32::to_bits)) }
         }
     }
 }
