@@ -4,12 +4,12 @@ use ndarray::Axis;
 use spec::DType;
 use spec::elementwise::{self, MAX_RANK};
 use spec::gather::{self, TakeEntry};
-use spec::gemm::SIMT_SMALL;
+use spec::gemm::{GROUPED_TILE, SIMT_SMALL, grouped_grid, grouped_row_tiles};
 use spec::reduce::{self, ReduceOp, ReduceParams, ReducePlan, ReduceView};
 use spec::rotary::{self, RotaryEntry};
 use spec::topk::{TopKParams, TopKPlan};
 use warpsmith_emulator::LaunchConfig;
-use warpsmith_reference::gemm::{GemmOptions, gemm};
+use warpsmith_reference::gemm::{GemmOptions, gemm, grouped};
 use warpsmith_reference::rotary::{Rotation, rotary as reference_rotary};
 use warpsmith_reference::softmax::softmax as reference_softmax;
 use warpsmith_reference::topk::topk;
@@ -95,6 +95,43 @@ pub(crate) fn product() -> Problem {
             params.arg(),
         ],
         judge: Box::new(move |after| hold(&after[2], &expected)),
+    }
+}
+
+/// D = A·B of 150 rows in groups with these ends, A and B row-major. Small integers: exact.
+pub(crate) fn grouped_product(ends: &[i32]) -> Problem {
+    let [m, n, k, groups] = [150, 84, 44, ends.len()];
+    let a = Operand::draw(DType::F32, Values::Integers, &[m, k], 1);
+    let b = Operand::draw(DType::F32, Values::Integers, &[groups, k, n], 2);
+    let wide: Vec<i64> = ends.iter().map(|&end| end.into()).collect();
+    let exact = grouped(&a.exact.view(), &b.exact.view(), &wide, 1.0, DType::F32);
+    let expected = Expected::exact(exact.expect("the extents fit").values, DType::F32);
+    let [rows, columns, count] = [m, n, groups].map(|extent| extent as u32);
+    let row_tiles = grouped_row_tiles(rows, count, GROUPED_TILE.tile_m);
+    // k is contiguous in A, n in B.
+    let params = Fields::default()
+        .u32(&[rows, columns, k as u32, count, row_tiles, 1, 0])
+        .f32(&[1.0])
+        .u64(&[k, n, k * n, n]);
+    Problem {
+        shape: LaunchConfig {
+            grid: grouped_grid(rows, columns, count).expect("a small product"),
+            ..linear(1, GROUPED_TILE.threads)
+        },
+        buffers: vec![
+            a.bytes,
+            b.bytes,
+            ends.iter().flat_map(|end| end.to_le_bytes()).collect(),
+            poison(DType::F32, m * n),
+        ],
+        args: vec![
+            Arg::Buffer(0),
+            Arg::Buffer(1),
+            Arg::Buffer(2),
+            Arg::Buffer(3),
+            params.arg(),
+        ],
+        judge: Box::new(move |after| hold(&after[3], &expected)),
     }
 }
 

@@ -29,7 +29,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 13] = [
+pub(crate) const SUBJECTS: [Subject; 15] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -115,6 +115,18 @@ pub(crate) const SUBJECTS: [Subject; 13] = [
         file: "ptx/sm_75/rotary.ptx",
         kernel: "rotary_f32_f32_halves",
         problem: portable::rotation,
+    },
+    Subject {
+        name: "grouped_gemm_f32",
+        file: "ptx/sm_75/gemm.ptx",
+        kernel: "grouped_gemm_simt_f32_64x64x16",
+        problem: || portable::grouped_product(&[-5, 20, 90, 85, 130, 130]),
+    },
+    Subject {
+        name: "grouped_gemm_f32_beyond",
+        file: "ptx/sm_75/gemm.ptx",
+        kernel: "grouped_gemm_simt_f32_64x64x16",
+        problem: || portable::grouped_product(&[70, 70, i32::MAX]),
     },
 ];
 
