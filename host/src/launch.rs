@@ -185,6 +185,7 @@ spec_params! {
     spec::gemm::GemmParams { [u32; 4], [i64; 8], [f32; 2] }
     spec::gemm::EpilogueParams { [i64; 5], [u32; 4] }
     spec::gemm::GroupedParams { [u32; 7], f32, [i64; 4] }
+    spec::gemm::ragged::RaggedLaunch { [spec::division::Division; 2], [u32; 2] }
     spec::gemm::sm90::TileOrder { [u32; 4], [spec::division::Division; 4] }
     spec::gemm::sm90::Sm90Launch { spec::gemm::sm90::TileOrder, [u32; 3] }
     spec::gemm::decode::sm90::DecodeLaunch { [u32; 2] }

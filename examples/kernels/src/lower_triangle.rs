@@ -8,7 +8,7 @@ use cuda_std::tile::KMajor;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, M64};
 use half::bf16;
-use kernels_gpu::gemm::sm90::{Config, Destination, Gemm, Groups, Running, Store};
+use kernels_gpu::gemm::sm90::{Config, Destination, Gemm, Groups, Running, Store, Whole};
 use spec::gemm::GemmParams;
 use spec::gemm::raster::Raster;
 use spec::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X128};
@@ -36,6 +36,7 @@ impl Config for Product {
         ..TILE_128X128
     };
     type Sums = Running;
+    type Places = Whole;
 }
 
 /// The lower triangle of `alpha * a @ b^T`. The epilogue is inlined.

@@ -7,6 +7,7 @@ mod finish;
 mod grouped;
 mod mma;
 mod order;
+pub mod ragged;
 pub mod raster;
 mod simt;
 pub mod sm90;

@@ -13,6 +13,7 @@ use spec::attention::sm90::{DTYPES, FwdEntry, PACKED, TILES};
 use spec::attention::{self, SIMT_HEAD_DIMS};
 use spec::elementwise::{CopyEntry, FusedEntry, TransposeEntry};
 use spec::gather::TakeEntry;
+use spec::gemm::ragged::RaggedEntry;
 use spec::gemm::{self, Transpose};
 use spec::reduce::{
     self, Form, Reads, ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView,
@@ -23,7 +24,7 @@ use spec::topk::TopKEntry;
 use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
-use crate::{attending, elementwise, gather, products, rotary, rows, topk};
+use crate::{attending, elementwise, gather, grouped, products, rotary, rows, topk};
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
@@ -37,6 +38,7 @@ pub(crate) enum Family {
     HopperDecode(gemm::decode::sm90::Sm90DecodeEntry),
     Finish(gemm::FinishEntry),
     Grouped,
+    HopperGrouped(RaggedEntry),
     Attention(attention::SimtEntry),
     AttentionSm75(Sm75Entry),
     AttentionSm80(Sm80Entry),
@@ -102,6 +104,7 @@ fn add_products(all: &mut BTreeMap<String, Family>) {
     let finishes = FLOATS.map(|output| gemm::FinishEntry { output });
     add(all, finishes, Family::Finish);
     add(all, [gemm::GROUPED_ENTRY], |_| Family::Grouped);
+    add(all, RaggedEntry::all(), Family::HopperGrouped);
 }
 
 fn add_attention(all: &mut BTreeMap<String, Family>) {
@@ -154,7 +157,8 @@ impl Family {
             Self::Decode(entry) => products::decode(entry, rng),
             Self::HopperDecode(entry) => products::decode_hopper(entry, rng),
             Self::Finish(entry) => products::finish(entry, rng),
-            Self::Grouped => products::grouped(rng),
+            Self::Grouped => grouped::portable(rng),
+            Self::HopperGrouped(entry) => grouped::hopper(entry, rng),
             Self::Attention(entry) => attending::simt(entry, rng),
             Self::AttentionSm75(entry) => attending::sm75(entry, rng),
             Self::AttentionDecode(entry) => attending::decode(entry, rng),

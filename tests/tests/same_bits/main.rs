@@ -10,6 +10,7 @@ mod cases;
 mod catalogue;
 mod elementwise;
 mod gather;
+mod grouped;
 mod products;
 mod rotary;
 mod rows;

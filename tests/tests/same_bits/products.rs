@@ -7,8 +7,8 @@ use spec::gemm::decode::{DECODE_CONFIGS, DECODE_DTYPES, DECODE_THREADS, DecodeEn
 use spec::gemm::sm90::{self, EpilogueKind, Sm90Entry, Sm90Launch};
 use spec::gemm::stream_k::{self, Cut};
 use spec::gemm::{
-    EpilogueParams, FINISH_THREADS, FinishEntry, GROUPED_ENTRY, GROUPED_TILE, GemmParams,
-    GroupedParams, MmaEntry, SimtEntry, Transpose, finish_blocks, grouped_grid, grouped_row_tiles,
+    EpilogueParams, FINISH_THREADS, FinishEntry, GemmParams, MmaEntry, SimtEntry, Transpose,
+    finish_blocks,
 };
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
@@ -16,7 +16,7 @@ use crate::trial::{Arg, Trial};
 
 /// Adds a matrix with gaps to the trial: its buffer, and the elements between rows and between
 /// matrices.
-fn matrix(
+pub(crate) fn matrix(
     trial: &mut Trial,
     dtype: DType,
     [batch, rows, columns]: [u32; 3],
@@ -147,54 +147,9 @@ pub(crate) fn mma(entry: MmaEntry, rng: &mut ChaCha8Rng) -> Trial {
     kernel.trial(rng)
 }
 
-/// Rows in groups whose ends may be anything.
-pub(crate) fn grouped(rng: &mut ChaCha8Rng) -> Trial {
-    let mut trial = Trial::default();
-    let [m, n, k] = [300, 150, 70].map(|largest| rng.random_range(1..=largest));
-    let groups = [rng.random_range(0..=5), rng.random_range(6..=600)][rng.random_range(0..2)];
-    let [a_by_k, b_by_k] = [0; 2].map(|_| rng.random_range(0..=1));
-    let by = |is_by_rows, [rows, columns]: [u32; 2]| match is_by_rows {
-        true => [rows, columns],
-        false => [columns, rows],
-    };
-    let [rows, columns] = by(a_by_k == 1, [m, k]);
-    let (a, lda, _) = matrix(&mut trial, DType::F32, [1, rows, columns], rng);
-    let [rows, columns] = by(b_by_k == 0, [k, n]);
-    let (b, ldb, group_stride_b) =
-        matrix(&mut trial, DType::F32, [groups.max(1), rows, columns], rng);
-    let mut ends: Vec<i32> = (0..groups).map(|_| rng.random_range(-9..=310)).collect();
-    if rng.random_bool(0.7) {
-        ends.sort_unstable();
-    }
-    let ends = trial.buffer(ends.iter().flat_map(|end| end.to_le_bytes()).collect());
-    let (d, ldd, _) = matrix(&mut trial, DType::F32, [1, m, n], rng);
-    let params = GroupedParams {
-        m,
-        n,
-        k,
-        groups,
-        row_tiles: grouped_row_tiles(m, groups, GROUPED_TILE.tile_m),
-        a_by_k,
-        b_by_k,
-        alpha: [1.0, -0.75][rng.random_range(0..2)],
-        lda,
-        ldb,
-        group_stride_b,
-        ldd,
-    };
-    let config = LaunchConfig {
-        grid: grouped_grid(m, n, groups).expect("a small product"),
-        block: [GROUPED_TILE.threads, 1, 1],
-        shared_bytes: 0,
-        cluster: None,
-    };
-    trial.launch(GROUPED_ENTRY, config, [a, b, ends, d, Arg::params(params)]);
-    trial
-}
-
 /// A matrix that a tensor map can describe, and its map. Boxes have `box_rows` rows (for B, rows as
 /// stored).
-fn mapped(
+pub(crate) fn mapped(
     trial: &mut Trial,
     dtype: DType,
     [batch, rows, columns]: [u32; 3],

@@ -1,11 +1,13 @@
 //! Grouped GEMM: rows in groups, each multiplied by a matrix of its own.
 
 mod simt;
+mod sm90;
 
 use crate::ops::check;
 use crate::ops::gemm::MatrixLayout;
 use crate::tensor::Layout;
 use crate::{Float, Result, Stream, Tensor};
+use sm90::Hopper;
 use std::fmt;
 
 /// Grouped GEMM, as experts of a mixture compute it: rows of `a` that belong together lie together,
@@ -101,7 +103,7 @@ pub struct GroupedGemm<'a, T: Float> {
 #[non_exhaustive]
 pub struct GroupedPlan {
     /// Entry name of the kernel.
-    pub entry: &'static str,
+    pub entry: String,
     /// Tile of one block: m, n, k.
     pub tile: [u32; 3],
     /// Grid extents in x, y, z, in blocks.
@@ -124,6 +126,8 @@ struct Extents {
 enum Path {
     /// In f32, on every device.
     Portable,
+    /// By tensor cores, of f16 and bf16.
+    Hopper(Hopper),
 }
 
 impl<'a, T: Float> GroupedGemm<'a, T> {
@@ -191,8 +195,9 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
         if d.is_empty() {
             return Ok(None);
         }
-        match self.path(extents, d, stream) {
+        match self.path(extents, stream) {
             Path::Portable => simt::plan(extents).map(Some),
+            Path::Hopper(hopper) => Ok(Some(hopper.plan())),
         }
     }
 
@@ -239,8 +244,8 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
     }
 
     /// Which kernel computes this product.
-    fn path(&self, _extents: &Extents, _d: &Layout, _stream: &Stream) -> Path {
-        Path::Portable
+    fn path(&self, extents: &Extents, stream: &Stream) -> Path {
+        Hopper::of(self, extents, stream).map_or(Path::Portable, Path::Hopper)
     }
 
     /// Launches the validated product.
@@ -248,8 +253,9 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
         if d.is_empty() {
             return Ok(());
         }
-        match self.path(extents, d.layout(), stream) {
+        match self.path(extents, stream) {
             Path::Portable => simt::launch(self, extents, d, stream),
+            Path::Hopper(hopper) => hopper.launch(self, extents, d, stream),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn plan(extents: &Extents) -> Result<GroupedPlan> {
             .into(),
     })?;
     Ok(GroupedPlan {
-        entry: GROUPED_ENTRY,
+        entry: GROUPED_ENTRY.to_owned(),
         tile: [
             GROUPED_TILE.tile_m,
             GROUPED_TILE.tile_n,
@@ -57,13 +57,13 @@ pub(super) fn launch<T: Float>(
 }
 
 /// A matrix in f32, or one for each group.
-struct Operand {
-    memory: Memory,
-    layout: MatrixLayout,
+pub(super) struct Operand {
+    pub(super) memory: Memory,
+    pub(super) layout: MatrixLayout,
 }
 
 impl Operand {
-    fn of<T: Float>(tensor: &Tensor<T>, layout: MatrixLayout) -> Self {
+    pub(super) fn of<T: Float>(tensor: &Tensor<T>, layout: MatrixLayout) -> Self {
         Self {
             memory: Memory::of(tensor),
             layout,
@@ -126,7 +126,7 @@ fn to_rows<T: Float>(
         shared_bytes: 0,
         cluster: None,
     };
-    let kernel = kernels::kernel(stream, plan.entry)?;
+    let kernel = kernels::kernel(stream, GROUPED_ENTRY)?;
     // SAFETY: extents and strides are those of the operands, which lie inside of their storage; d is
     // injective and overlaps nothing that is read; `ends` has an element for each group.
     unsafe {

@@ -13,6 +13,7 @@ use spec::gemm::sm90::{Schedule, Sm90Launch, Sm90Tile, THREADS};
 use spec::gemm::{EpilogueParams, GemmParams};
 
 use super::kernel::{Config, Gemm, Promoted, Running};
+use super::places::Whole;
 use super::store::{Destination, Groups, Store, StoreElement};
 use crate::gemm::fused::{Fused, Pointers};
 
@@ -63,6 +64,7 @@ macro_rules! entries {
             type B = major!(B $b);
             const TILE: Sm90Tile = tile($m, $n, $stages, Schedule::$schedule);
             type Sums = entries!(@sums $sums $in_a $in_b $n);
+            type Places = Whole;
         }
         type Kernel = Gemm<This, $m, $n, $stages, { This::TILE.subtiles() as usize }>;
     };

@@ -56,12 +56,13 @@ use cuda_std::tma::TensorMap;
 use cuda_std::warp::{FULL_MASK, uniform};
 use cuda_std::wgmma::MmaAsync;
 use spec::gemm::GemmParams;
-use spec::gemm::sm90::{MMA_M, Schedule, Sm90Launch, Sm90Tile, TileOrder, WARPGROUP};
+use spec::gemm::sm90::{MMA_M, SPAN_BYTES, Schedule, Sm90Tile, WARPGROUP};
 use spec::gemm::stream_k::{StreamK, Unit};
 
 use super::held::Held;
-use super::load::load_tile;
+use super::load::{load_rows, load_tile};
 use super::partials::Partials;
+use super::places::Places;
 use super::store::{Store, StoreElement};
 use super::turns::Turns;
 pub use promoted::{Promoted, Running, Sums};
@@ -82,7 +83,12 @@ pub trait Config {
     const TILE: Sm90Tile;
     /// [`Running`](super::Running), or for 8-bit operands [`Promoted`](super::Promoted).
     type Sums: Sums<Self::Mma>;
+    /// Where the tiles are: [`Whole`](super::Whole) matrices, or groups of rows.
+    type Places: Places;
 }
+
+/// What the host tells the kernel of `C` about a launch.
+type LaunchOf<C> = <<C as Config>::Places as Places>::Launch;
 
 /// The kernel of `C`. The tile's numbers are const parameters too, as types cannot compute them.
 pub struct Gemm<
@@ -99,7 +105,7 @@ pub struct Gemm<
     boxes: SharedAddr,
     map_a: *const TensorMap,
     map_b: *const TensorMap,
-    order: TileOrder,
+    places: C::Places,
     /// The units of this block.
     work: StreamK,
     /// The block's index, and where blocks hand over the partial sums of tiles that they do not own.
@@ -112,6 +118,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
 {
     const TILE_K: u32 = <<C::Mma as MmaAsync>::A as OperandElement>::TILE_K;
     const PROMOTES: bool = <C::Sums as Sums<C::Mma>>::PROMOTES;
+
+    const CUTS: bool = C::TILE.takes_stream_k() && <C::Places as Places>::ARE_KNOWN;
 
     /// Threads in the loader's loop: see [`load`](Self::load). With promotion, one thread is faster.
     const LOADERS: u32 = if Self::PROMOTES { 1 } else { 32 };
@@ -126,7 +134,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     pub unsafe fn run<Out: StoreElement, E: Epilogue>(
         maps: [*const TensorMap; 2],
         params: &GemmParams,
-        launch: Sm90Launch,
+        launch: LaunchOf<C>,
         workspace: *mut u32,
         store: impl FnOnce(SharedAddr) -> Store<Out, E>,
     ) {
@@ -139,7 +147,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         unsafe {
             let kernel = Self::new(maps, params, launch, workspace);
             kernel.prepare();
-            if thread::thread_idx_x() == 0 {
+            if C::Places::ARE_KNOWN && thread::thread_idx_x() == 0 {
                 kernel.bring_near(params);
             }
             if thread::thread_idx_x() < WARPGROUP {
@@ -160,8 +168,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// Row, column and matrix of D at which this block's tile begins, for the tile at `index`.
     #[inline(always)]
     fn place(&self, index: u32) -> (u32, u32, u32) {
-        let tile = self.order.at(C::TILE.raster, index);
-        (tile.m * TILE_M, tile.n * TILE_N, tile.batch)
+        self.places.at(&C::TILE, index)
     }
 
     /// As [`place`](Self::place), computed where it is called: the last `wgmma`s of a mainloop hide it.
@@ -187,7 +194,14 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         let mut index = 0;
         while index < self.work.count {
             let unit = self.work.unit(index);
-            let (row, column, batch) = self.place(unit.tile);
+            let place = self.place(unit.tile);
+            let (row, column, batch) = self.places.of_operands(place);
+            let boxes = self.places.boxes(place, TILE_M);
+            let bytes = if C::Places::ARE_KNOWN {
+                bytes
+            } else {
+                boxes.bytes(SPAN_BYTES) + C::TILE.b_bytes()
+            };
             // A broadcast operand has a map of one matrix.
             let batch_a = if params.batch_stride_a == 0 { 0 } else { batch };
             let batch_b = if params.batch_stride_b == 0 { 0 } else { batch };
@@ -203,7 +217,11 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                     if leader {
                         let (a, b) = (self.a.destination(&slot), self.b.destination(&slot));
                         let k = k_tile * Self::TILE_K;
-                        load_tile::<C::A, TILE_M>(a, self.map_a, [row, k, batch_a], &slot);
+                        if C::Places::ARE_KNOWN {
+                            load_tile::<C::A, TILE_M>(a, self.map_a, [row, k, batch_a], &slot);
+                        } else {
+                            load_rows(a, self.map_a, [row, k, batch_a], boxes, &slot);
+                        }
                         load_tile::<C::B, TILE_N>(b, self.map_b, [column, k, batch_b], &slot);
                     }
                 }
@@ -337,7 +355,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         // SAFETY: a block hands over at most one unit, before it waits for others; the owner adds the sums of the
         // blocks before it that have some of the tile's k.
         unsafe {
-            if C::TILE.takes_stream_k() && !(unit.k_begin == 0 && self.work.owns(unit)) {
+            if Self::CUTS && !(unit.k_begin == 0 && self.work.owns(unit)) {
                 let partials = Partials::<TILE_M, TILE_N>::at(self.workspace, row_of_tile);
                 if !self.work.owns(unit) {
                     partials.hand_over(&acc, self.block);
@@ -345,6 +363,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 }
                 partials.add(&mut acc, self.work.first_block(unit.tile), self.block);
             }
+            let (row, column, batch) = self.places.of_results((row, column, batch), store);
             store.tile::<_, _, TILE_N>(acc, (row + row_of_tile, column, batch));
         }
     }

@@ -52,6 +52,45 @@ pub(super) unsafe fn load_tile<L: OperandMajor, const MN: u32>(
     }
 }
 
+/// Boxes of rows that are loaded of a tile of A.
+#[derive(Clone, Copy)]
+pub struct Boxes {
+    pub(super) count: u32,
+    /// Rows of one.
+    pub(super) rows: u32,
+}
+
+impl Boxes {
+    /// Bytes of all, whose rows have `row_bytes`.
+    #[inline(always)]
+    pub(super) fn bytes(self, row_bytes: u32) -> u32 {
+        self.count * self.rows * row_bytes
+    }
+}
+
+/// As [`load_tile`], of a K-major operand, only as many rows as `boxes` have.
+///
+/// # Safety
+/// As for [`load_tile`]; the map's boxes have the rows of `boxes`.
+#[inline(always)]
+pub(super) unsafe fn load_rows(
+    destination: SharedAddr,
+    map: *const TensorMap,
+    [mn, k, batch]: [u32; 3],
+    boxes: Boxes,
+    slot: &Slot,
+) {
+    let mut i = 0;
+    while i < boxes.count {
+        let row = i * boxes.rows;
+        let at = [k, mn + row, batch].map(|coordinate| coordinate as i32);
+        let to = destination.add_bytes(row * SPAN_BYTES);
+        // SAFETY: passed on to the caller.
+        unsafe { cp_async_bulk_tensor_3d_shared_cluster_global(to, map, at, slot.barrier()) };
+        i += 1;
+    }
+}
+
 /// Prefetches into L2 a tile that [`load_tile`] will load for one block.
 ///
 /// # Safety

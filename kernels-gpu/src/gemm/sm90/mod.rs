@@ -9,10 +9,15 @@ mod held;
 mod kernel;
 mod load;
 mod partials;
+mod places;
+mod ragged;
+#[cfg(feature = "entries")]
+mod ragged_entries;
 mod store;
 mod turns;
 
 #[cfg(feature = "entries")]
 pub use entries::*;
 pub use kernel::{Config, Gemm, Promoted, Running, Sums};
+pub use places::{Places, Whole};
 pub use store::{Destination, Groups, Store, StoreElement};

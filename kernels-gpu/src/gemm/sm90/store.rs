@@ -33,6 +33,8 @@ pub struct Destination<Out> {
     map: *const TensorMap,
     /// Not 0 if there is no map of D: threads store.
     by_thread: u32,
+    /// Whether D goes on behind `m`, so that threads store boxes that end there.
+    goes_on: bool,
     d: *mut Out,
     ld: i64,
     batch_stride: i64,
@@ -50,6 +52,7 @@ impl<Out: StoreElement> Destination<Out> {
         Self {
             map,
             by_thread: 0,
+            goes_on: false,
             d: core::ptr::null_mut(),
             ld: 0,
             batch_stride: 0,
@@ -74,6 +77,22 @@ impl<Out: StoreElement> Destination<Out> {
             d,
             ld: params.ldd,
             batch_stride: params.batch_stride_d,
+            // SAFETY: the caller's promise.
+            ..unsafe { Self::of_map(map, params) }
+        }
+    }
+
+    /// Rows of D, which end where [`Store::end_at`] says. Boxes are stored as `map` says, but for those
+    /// that reach over that end.
+    ///
+    /// # Safety
+    /// They are of the D of `params`.
+    #[inline(always)]
+    pub const unsafe fn of_rows(map: *const TensorMap, d: *mut Out, params: &GemmParams) -> Self {
+        Self {
+            goes_on: true,
+            d,
+            ld: params.ldd,
             // SAFETY: the caller's promise.
             ..unsafe { Self::of_map(map, params) }
         }
@@ -240,8 +259,17 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         }
     }
 
-    fn is_by_thread(&self) -> bool {
-        self.destination.by_thread != 0 && opaque(self.destination.by_thread) != 0
+    /// No row of D from `end` on is stored: where D [goes on](Destination::of_rows).
+    #[inline(always)]
+    pub(super) fn end_at(&mut self, end: u32) {
+        self.destination.m = end;
+    }
+
+    /// Whether threads store the box that begins in `row`.
+    #[inline(always)]
+    fn is_by_thread(&self, row: u32) -> bool {
+        let d = &self.destination;
+        d.by_thread != 0 && opaque(d.by_thread) != 0 || d.goes_on && row + STORE_ROWS > d.m
     }
 
     /// Fills one group of the open box: the 16 rows from column `within` on. The box begins at
@@ -258,7 +286,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         let x = self.results(registers, at);
         // SAFETY: the warp's lanes are here together, and the box is free.
         unsafe {
-            if self.is_by_thread() {
+            if self.is_by_thread(row) {
                 self.destination.store(&x, at);
             } else {
                 let swizzle = Swizzle::of_span(columns * size_of::<Out>() as u32);
@@ -271,7 +299,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     /// Issues the TMA store of the open box to D at `(row, column, batch)`.
     #[inline(always)]
     pub(super) unsafe fn send_box(&mut self, (row, column, batch): (u32, u32, u32), leader: bool) {
-        if self.is_by_thread() {
+        if self.is_by_thread(row) {
             return;
         }
         let from = self.free_box();

@@ -9,11 +9,12 @@ use cuda_std::thread;
 use cuda_std::tile::TileRing;
 use cuda_std::tma::{self, TensorMap};
 use spec::gemm::GemmParams;
-use spec::gemm::sm90::{Sm90Launch, TILE_ALIGN};
+use spec::gemm::sm90::TILE_ALIGN;
 use spec::gemm::stream_k::{Cut, StreamK};
 
 use super::super::load::prefetch_tile;
-use super::{Config, Gemm};
+use super::{Config, Gemm, LaunchOf};
+use crate::gemm::sm90::places::Places;
 
 impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
     Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
@@ -26,14 +27,14 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     pub(super) unsafe fn new(
         [map_a, map_b]: [*const TensorMap; 2],
         params: &GemmParams,
-        launch: Sm90Launch,
+        launch: LaunchOf<C>,
         workspace: *mut u32,
     ) -> Self {
         let map = C::TILE.smem();
         let block = thread::block_idx_x();
         let k_tiles = params.k.div_ceil(Self::TILE_K);
-        let (shared, sharers) = if C::TILE.takes_stream_k() {
-            (launch.shared_tiles, launch.sharers)
+        let (shared, sharers) = if Self::CUTS {
+            C::Places::cut(&launch)
         } else {
             (0, 0)
         };
@@ -44,10 +45,13 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         };
         // SAFETY: the launch gives the memory that the map speaks of.
         unsafe {
-            let base = SharedAddr::of(dynamic_shared![u8])
-                .bits()
-                .next_multiple_of(TILE_ALIGN);
+            let shared = dynamic_shared![u8];
+            let first = SharedAddr::of(shared).bits();
+            let base = first.next_multiple_of(TILE_ALIGN);
             let at = |offset| SharedAddr::from_bits(base + offset);
+            let behind = shared.add((base - first + map.end) as usize).cast();
+            let ring = (at(0), map.b);
+            let places = C::Places::new(&launch, params, ring, behind, TILE_M);
             Self {
                 a: TileRing::at(at(0)),
                 b: TileRing::at(at(map.b)),
@@ -55,8 +59,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 boxes: at(map.store),
                 map_a,
                 map_b,
-                order: launch.order,
-                work: StreamK::new(launch.order.count, cut, k_tiles, block),
+                work: StreamK::new(places.count(), cut, k_tiles, block),
+                places,
                 block,
                 workspace,
             }

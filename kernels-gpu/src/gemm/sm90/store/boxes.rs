@@ -82,7 +82,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     unsafe fn fill_box(&self, x: &Out::OfBox, place: (u32, u32, u32)) {
         // SAFETY: passed on to the caller; the box is free.
         unsafe {
-            if self.is_by_thread() {
+            if self.is_by_thread(place.0) {
                 self.destination.store(x, place);
                 return;
             }

@@ -1,0 +1,237 @@
+//! The kernel for Hopper, of f16 and bf16: [`spec::gemm::ragged`]. What no tensor map describes is copied
+//! to rows that begin at multiples of 16 bytes.
+
+use super::simt::Operand;
+use super::{Extents, GroupedGemm, GroupedPlan, MatrixLayout};
+use crate::launch::KernelArg as _;
+use crate::ops::copy::strided_copy;
+use crate::ops::kernels;
+use crate::ops::maps::{MapKey, MapValue};
+use crate::{Element, Error, Float, L2Promotion, LaunchConfig, Result, Stream, Tensor};
+use spec::gemm::ragged::{GROUPS_MAX, RaggedEntry, RaggedLaunch, TILE, smem_bytes};
+use spec::gemm::sm90::{SPAN_BYTES, STORE_ROWS, THREADS};
+use spec::gemm::{GemmParams, Transpose};
+
+/// The only architecture that runs code for sm_90a.
+const ARCH: (u32, u32) = (9, 0);
+/// What addresses and strides of a tensor map are multiples of.
+const ALIGN_BYTES: u64 = 16;
+/// Coordinates of tensor copies have 32 bits and a sign.
+const REACH: u32 = 1 << 31;
+
+/// A launch of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hopper {
+    entry: RaggedEntry,
+    launch: RaggedLaunch,
+    blocks: u32,
+}
+
+impl Hopper {
+    /// The launch for a validated product that has results; `None` if the kernel does not compute it.
+    pub(super) fn of<T: Float>(
+        product: &GroupedGemm<'_, T>,
+        extents: &Extents,
+        stream: &Stream,
+    ) -> Option<Self> {
+        let &Extents { m, n, k, groups } = extents;
+        let info = stream.device().info();
+        let suits = info.arch == ARCH
+            && (1..=GROUPS_MAX).contains(&groups)
+            && k > 0
+            // The rows of no group are 0 times this.
+            && product.alpha.is_finite()
+            && [m, n, k].iter().all(|&extent| extent < REACH);
+        let launch = RaggedLaunch::new(m, n, groups);
+        let tiles = launch.tiles_max(m, groups).filter(|_| suits)?;
+        let trans_b = mapped(product.b).map_or(Transpose::N, |layout| layout.transpose);
+        Some(Self {
+            entry: RaggedEntry::of(T::DTYPE, trans_b)?,
+            launch,
+            blocks: tiles.min(info.multiprocessors.max(1)),
+        })
+    }
+
+    pub(super) fn plan(&self) -> GroupedPlan {
+        GroupedPlan {
+            entry: self.entry.to_string(),
+            tile: [TILE.tile_m, TILE.tile_n, SPAN_BYTES / 2],
+            grid: [self.blocks, 1, 1],
+            threads: THREADS,
+        }
+    }
+
+    /// Enqueues the product into `d`, which has elements.
+    pub(super) fn launch<T: Float>(
+        &self,
+        product: &GroupedGemm<'_, T>,
+        extents: &Extents,
+        d: &Tensor<T>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let own = mapped(d).filter(|own| {
+            // Tensor copies store nothing smaller than 16 bytes.
+            let row_bytes = u64::from(extents.n) * size_of::<T>() as u64;
+            own.transpose == Transpose::N && row_bytes.is_multiple_of(ALIGN_BYTES)
+        });
+        if let Some(own) = own {
+            return self.to_rows(product, extents, &Operand::of(d, own), stream);
+        }
+        let (rows, whole) = aligned(d.shape(), stream)?;
+        let padded = Extents {
+            n: whole.shape()[1] as u32,
+            ..*extents
+        };
+        let to = Operand::of(&whole, MatrixLayout::contiguous(whole.shape()));
+        self.to_rows(product, &padded, &to, stream)?;
+        strided_copy(&rows, d, stream)
+    }
+
+    /// Enqueues the product into rows that a tensor map describes. `extents.n` may be more than `b` has:
+    /// beyond it there are zeros.
+    fn to_rows<T: Float>(
+        &self,
+        product: &GroupedGemm<'_, T>,
+        extents: &Extents,
+        d: &Operand,
+        stream: &Stream,
+    ) -> Result<()> {
+        let a = read(product.a, Some(Transpose::N), stream)?;
+        let b = read(product.b, None, stream)?;
+        let ends = product.ends.contiguous(stream)?;
+        let &Extents { m, n, k, groups } = extents;
+        let of_b = [groups, k, product.b.shape()[2] as u32];
+        let map_a = map::<T>(
+            &a,
+            [1, m, k],
+            self.launch.box_rows,
+            L2Promotion::B128,
+            stream,
+        )?;
+        let lines_of_b = match b.layout.transpose {
+            Transpose::T => TILE.tile_n,
+            Transpose::N => SPAN_BYTES / 2, // of k
+        };
+        let map_b = map::<T>(&b, of_b, lines_of_b, L2Promotion::B128, stream)?;
+        let map_d = map::<T>(d, [1, m, n], STORE_ROWS, L2Promotion::B256, stream)?;
+        let params = GemmParams {
+            m,
+            n,
+            k,
+            batch: groups,
+            lda: a.layout.ld,
+            ldb: b.layout.ld,
+            ldc: 0,
+            ldd: d.layout.ld,
+            batch_stride_a: 0,
+            // Not 0, which would stand for one matrix that all groups share.
+            batch_stride_b: b.layout.batch_stride.max(1),
+            batch_stride_c: 0,
+            batch_stride_d: 0,
+            alpha: product.alpha,
+            beta: 0.0,
+        };
+        let config = LaunchConfig {
+            grid: [self.blocks, 1, 1],
+            block: [THREADS, 1, 1],
+            shared_bytes: smem_bytes(),
+            cluster: None,
+        };
+        let kernel = kernels::kernel(stream, self.entry)?;
+        for memory in [&a.memory, &b.memory] {
+            memory.use_on(stream)?;
+        }
+        // SAFETY: the maps are of the operands, which lie inside of their storage, with the boxes of the
+        // tile; d is injective and overlaps nothing that is read; `ends` has an element for each group.
+        unsafe {
+            kernel.launch(
+                stream,
+                config,
+                (
+                    &map_a,
+                    &map_b,
+                    &map_d,
+                    &d.memory,
+                    &ends,
+                    params,
+                    self.launch,
+                ),
+            )
+        }
+    }
+}
+
+/// How a tensor map describes `tensor`, if it can.
+fn mapped<T: Element>(tensor: &Tensor<T>) -> Option<MatrixLayout> {
+    let layout = MatrixLayout::of(tensor.shape(), tensor.strides())?;
+    let is_aligned =
+        |stride: i64| (stride as u64 * size_of::<T>() as u64).is_multiple_of(ALIGN_BYTES);
+    let MatrixLayout {
+        ld, batch_stride, ..
+    } = layout;
+    // A matrix that repeats is no batch of a map.
+    let has_batch = matches!(tensor.shape(), &[batch, _, _] if batch > 1);
+    let suits = tensor.alignment_bytes() >= ALIGN_BYTES
+        && ld > 0
+        && is_aligned(ld)
+        && if has_batch {
+            batch_stride > 0 && is_aligned(batch_stride)
+        } else {
+            true
+        };
+    suits.then_some(layout)
+}
+
+/// `tensor` itself, if a tensor map describes it and it lies as is wanted; or a copy.
+fn read<T: Float>(tensor: &Tensor<T>, want: Option<Transpose>, stream: &Stream) -> Result<Operand> {
+    match mapped(tensor) {
+        Some(own) if want.is_none_or(|want| own.transpose == want) => Ok(Operand::of(tensor, own)),
+        _ => {
+            let (copy, whole) = aligned(tensor.shape(), stream)?;
+            strided_copy(tensor, &copy, stream)?;
+            Ok(Operand::of(&whole, MatrixLayout::contiguous(whole.shape())))
+        }
+    }
+}
+
+/// A new tensor of this shape whose rows begin at multiples of 16 bytes, and the one with the elements
+/// between its rows.
+fn aligned<T: Element>(shape: &[usize], stream: &Stream) -> Result<(Tensor<T>, Tensor<T>)> {
+    let (columns, outer) = shape
+        .split_last()
+        .ok_or(Error::Bug("a matrix without rows"))?;
+    let whole = columns.next_multiple_of(ALIGN_BYTES as usize / size_of::<T>());
+    let whole = Tensor::empty(stream, &[outer, &[whole]].concat())?;
+    Ok((whole.slice(outer.len(), ..*columns)?, whole))
+}
+
+/// The tensor map of `[batch, rows, columns]`, whose boxes have so many contiguous `lines`.
+fn map<T: Float>(
+    operand: &Operand,
+    [batch, rows, columns]: [u32; 3],
+    lines: u32,
+    l2_promotion: L2Promotion,
+    stream: &Stream,
+) -> Result<MapValue> {
+    let MatrixLayout {
+        transpose,
+        ld,
+        batch_stride,
+    } = operand.layout;
+    let span = SPAN_BYTES / size_of::<T>() as u32;
+    let [inner, outer] = match transpose {
+        Transpose::N => [columns, rows],
+        Transpose::T => [rows, columns],
+    };
+    let size_bytes = size_of::<T>() as u64;
+    let batch_stride = if batch > 1 { batch_stride } else { ld };
+    let key = MapKey::new(
+        (operand.memory.address(), T::DTYPE.into()),
+        [inner, outer, batch].map(u64::from),
+        [ld, batch_stride].map(|stride| stride.unsigned_abs() * size_bytes),
+        [span, lines, 1],
+        l2_promotion,
+    );
+    let device = stream.device();
+    device.maps().get(&key, device)
+}

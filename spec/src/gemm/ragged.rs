@@ -1,0 +1,225 @@
+//! Hopper's grouped GEMM: the rows of A belong to groups, each of which has its own B.
+//!
+//! Entries are named `gemm_grouped_sm90_<dtype>_<layout>_<tile>`; [`RaggedEntry`] prints the name. Each
+//! takes tensor maps of A, B and D by value, and then `(d: *mut dtype, ends: *const i32, params:
+//! GemmParams, launch: RaggedLaunch)`. The maps are those of [`super::sm90`]: of A and D as of one
+//! matrix, of B as of a batch of one matrix a group. `params.batch` is the number of groups,
+//! `params.batch_stride_a` is 0.
+//!
+//! `ends` has one number a group: group `g` has the rows of A and D from the largest of 0 and
+//! `ends[..g]` to the largest of 0 and `ends[..=g]`, both at most m. The rows behind the last group
+//! are a group without a B, whose results are 0.
+//!
+//! **Tiles.** Each group has tiles of its own, which begin with its first row. A tile's rows behind the
+//! end of its group are computed, of whatever stands there, and not stored. Tiles are numbered group by
+//! group, and within a group by [`BAND`]s of rows: those of a column are neighbours.
+//!
+//! **Boxes of A** have as many rows as a tile, or, where groups have few, [`FEW_ROWS`]: then only as many
+//! are loaded as the group's rows take. Otherwise tiles of one row would read from L2 as much of A, and
+//! all of them the same lines, as they read of B from memory.
+
+use core::fmt;
+
+use super::Transpose;
+use super::raster::Raster;
+use super::sm90::{Schedule, Sm90Tile};
+use crate::DType;
+use crate::division::Division;
+
+/// Most groups of a launch: as many as a block has threads.
+pub const GROUPS_MAX: u32 = super::sm90::THREADS;
+
+/// Rows of a box of A where groups have few.
+pub const FEW_ROWS: u32 = 16;
+
+/// Rows of tiles in a band, a power of two.
+pub const BAND: u32 = 8;
+
+/// The table of groups is in shared memory behind the barriers of the tile. First there are so many u32
+/// in which warps give each other what they have.
+pub const SCRATCH: usize = 32;
+
+/// Then there are two columns of so many u32: one of each group, of the rows behind all groups, and of
+/// their end.
+pub const COLUMN: usize = GROUPS_MAX as usize + 2;
+
+/// The tile of all entries: as [`TILE_128X128`](super::sm90::TILE_128X128), with a stage less, for the
+/// table of groups.
+pub const TILE: Sm90Tile = Sm90Tile {
+    tile_m: 128,
+    tile_n: 128,
+    stages: 5,
+    schedule: Schedule::Pingpong,
+    raster: Raster::Grouped,
+};
+
+/// Dynamic shared memory of a launch.
+pub const fn smem_bytes() -> u32 {
+    let bytes = TILE.smem_bytes() + 4 * (SCRATCH + 2 * COLUMN) as u32;
+    assert!(
+        bytes <= super::sm90::SMEM_MAX_BYTES,
+        "the table does not fit"
+    );
+    bytes
+}
+
+/// What the host tells the kernel about a launch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RaggedLaunch {
+    /// By the tiles of a row of D, and of a band.
+    pub of_row: Division,
+    of_band: Division,
+    /// Steps of the search for a group: ⌈log2 (groups + 1)⌉.
+    pub steps: u32,
+    /// Rows of a box of A.
+    pub box_rows: u32,
+}
+
+impl RaggedLaunch {
+    /// For `m` rows in `groups` groups, at most [`GROUPS_MAX`], and `n` columns.
+    pub const fn new(m: u32, n: u32, groups: u32) -> Self {
+        // As the host does not know the groups, it takes them to be of one size.
+        let has_few = (m as u64) < groups as u64 * (TILE.tile_m / 2) as u64;
+        let columns = n.div_ceil(TILE.tile_n);
+        Self {
+            of_row: Division::new(columns),
+            of_band: Division::new(columns * BAND),
+            steps: (groups + 1).next_power_of_two().trailing_zeros(),
+            box_rows: if has_few { FEW_ROWS } else { TILE.tile_m },
+        }
+    }
+
+    /// Tiles of a row of D.
+    pub const fn columns(&self) -> u32 {
+        self.of_row.divisor
+    }
+
+    /// The most tiles that `m` rows in `groups` groups can have; `None` if that is not below 2^31.
+    pub const fn tiles_max(&self, m: u32, groups: u32) -> Option<u32> {
+        let rows = m as u64 / TILE.tile_m as u64 + groups as u64 + 1;
+        let tiles = rows * self.columns() as u64;
+        if tiles < 1 << 31 {
+            Some(tiles as u32)
+        } else {
+            None
+        }
+    }
+
+    /// Row and column, in tiles, of the tile of number `index` of a group of `rows` rows of tiles.
+    #[inline(always)]
+    pub const fn within(&self, index: u32, rows: u32) -> (u32, u32) {
+        let (band, index) = self.of_band.div_rem(index);
+        let first = band * BAND;
+        let rows = if rows - first < BAND {
+            rows - first
+        } else {
+            BAND
+        };
+        (first + index % rows, index / rows)
+    }
+}
+
+/// One kernel; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RaggedEntry {
+    /// Element type of A, B and D.
+    pub dtype: DType,
+    /// How B is stored. A is row-major.
+    pub trans_b: Transpose,
+}
+
+impl RaggedEntry {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let of = |dtype| Transpose::ALL.map(|trans_b| Self { dtype, trans_b });
+        [DType::F16, DType::Bf16].into_iter().flat_map(of)
+    }
+
+    /// The entry of these, if there is one: for f16 and bf16.
+    pub const fn of(dtype: DType, trans_b: Transpose) -> Option<Self> {
+        match dtype {
+            DType::F16 | DType::Bf16 => Some(Self { dtype, trans_b }),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for RaggedEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layout = self.trans_b.letter();
+        write!(f, "gemm_grouped_sm90_{}_n{layout}_{TILE}", self.dtype)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::collections::HashSet;
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn every_tile_of_a_group_has_one_place() {
+        for columns in [1, 2, 7, 40] {
+            let launch = RaggedLaunch::new(9, columns * TILE.tile_n - 3, 5);
+            assert_eq!(launch.columns(), columns);
+            for rows in [1, 2, 7, 8, 9, 16, 33] {
+                let places = (0..rows * columns).map(|index| launch.within(index, rows));
+                let places: HashSet<_> = places.collect();
+                assert_eq!(places.len() as u32, rows * columns);
+                assert!(
+                    places
+                        .iter()
+                        .all(|&(row, column)| row < rows && column < columns)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_a_column_are_neighbours() {
+        let launch = RaggedLaunch::new(9, 300, 1);
+        let places: [_; 4] = core::array::from_fn(|index| launch.within(index as u32, 2));
+        assert_eq!(places, [(0, 0), (1, 0), (0, 1), (1, 1)]);
+    }
+
+    #[test]
+    fn the_search_reaches_every_group() {
+        for (groups, steps) in [(1, 1), (2, 2), (3, 2), (4, 3), (GROUPS_MAX, 9)] {
+            assert_eq!(RaggedLaunch::new(9, 1, groups).steps, steps, "{groups}");
+        }
+    }
+
+    #[test]
+    fn boxes_are_small_where_groups_are() {
+        for (m, groups, rows) in [
+            (64, 1, 128),
+            (63, 1, 16),
+            (1 << 30, GROUPS_MAX, 128),
+            (0, 1, 16),
+        ] {
+            assert_eq!(
+                RaggedLaunch::new(m, 1, groups).box_rows,
+                rows,
+                "{m} in {groups}"
+            );
+        }
+    }
+
+    #[test]
+    fn entries_are_named_and_launches_are_bounded() {
+        let entry = RaggedEntry::of(DType::Bf16, Transpose::T).expect("it is there");
+        assert_eq!(entry.to_string(), "gemm_grouped_sm90_bf16_nt_128x128_s5_pp");
+        assert_eq!(RaggedEntry::of(DType::F32, Transpose::T), None);
+        let launch = RaggedLaunch::new(9, 256, 3);
+        assert_eq!(launch.tiles_max(1280, 3), Some(28));
+        assert_eq!(launch.tiles_max(u32::MAX, 3), Some((33_554_431 + 4) * 2));
+        assert_eq!(
+            RaggedLaunch::new(9, 1 << 14, 3).tiles_max(u32::MAX, 3),
+            None
+        );
+    }
+}
