@@ -39,8 +39,8 @@ use std::fmt;
 /// # Numerics
 /// Accumulation is in f32, `alpha` is multiplied in f32, and the result is rounded once to the dtype
 /// of `d`. Error bound: [`reference::gemm::grouped`](crate::reference::gemm::grouped()). NaN and
-/// infinities stay in the rows and the groups that have them. Deterministic: the same bits every run;
-/// those of the portable kernel are the portable [`Gemm`](crate::Gemm)'s of each group alone.
+/// infinities stay in the rows and the groups that have them. Deterministic: the same bits every run,
+/// those of a [`Gemm`](crate::Gemm) of each group alone by the kernel of the same kind.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -53,11 +53,13 @@ use std::fmt;
 /// [`Error::Driver`]. No launch happens on error.
 ///
 /// # Performance
-/// One launch, whose grid is as large as any `ends` may need: at most one tile more for each group
-/// than a GEMM without groups has. Each block finds its group by itself. In f32, `a` and `b` are
-/// copied first if neither their rows nor their columns are contiguous (stride 1); in f16 and bf16
-/// the portable kernel reads copies in f32, and its result is converted. [`plan`](Self::plan) names
-/// the kernel.
+/// One launch; each block finds its groups by itself. [`plan`](Self::plan) names the kernel:
+///
+/// - On Hopper, in f16 and bf16 with up to 384 groups and a finite `alpha`, tensor cores. `a` is read in
+///   place if k is contiguous, `b` if k or n is, `d` is written in place if n is, where rows begin at
+///   multiples of 16 bytes (and those of `d` are as long); others go through a copy.
+/// - Else the portable kernel. In f32, `a` and `b` are copied first if neither their rows nor their
+///   columns are contiguous; in f16 and bf16 it reads copies in f32, and its result is converted.
 ///
 /// # Sources
 /// The contiguous layout is that of DeepGEMM's grouped GEMMs and of `torch._grouped_mm`.
