@@ -14,6 +14,7 @@ mod reduce;
 mod rotary;
 mod rows;
 mod scan;
+mod scatter;
 mod take;
 mod view;
 
@@ -39,4 +40,5 @@ pub use rows::{
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
 };
 pub use scan::Scan;
+pub use scatter::ScatterAdd;
 pub use take::{IndexElement, Take};

@@ -1,0 +1,232 @@
+//! Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`.
+//!
+//! | entry | parameters |
+//! |---|---|
+//! | `scatter_order` | `(indices: *const u8, pairs: *mut u64, begins: *mut u32, params: OrderParams)` |
+//! | `scatter_count` | `(indices: *const u8, pairs: *mut u64, counts: *mut u32, params: OrderParams)` |
+//! | `scatter_place` | `(from: *const u64, to: *mut u64, counts: *const u32, params: OrderParams)` |
+//! | `scatter_parts` | `(pairs: *const u64, begins: *mut u32, len: u32)` |
+//! | `scatter_add_<dtype>` | `(pairs: *const u64, begins: *const u32, src: *const u8, y: *mut u8, parts: *mut u8, params: AddParams)` |
+//! | `scatter_finish_<f32, f64, i64>` | `(pairs: *const u64, y: *mut u8, parts: *const u8, params: AddParams)` |
+//!
+//! First the indices are sorted. A *pair* is an index above its position j, which has 32 bits; an
+//! index out of range counts as the extent of the axis. `scatter_order` sorts up to [`TILE`] pairs in
+//! one block. More are sorted by a digit of [`DIGIT_BITS`] bits at a time, the least significant one
+//! first: `scatter_count` counts how many of a block's pairs have each digit (and makes the pairs
+//! where it is the first digit), and `scatter_place` puts each pair behind those with smaller digits
+//! and those before it. Pairs with equal indices, which are neighbours then, are a *segment*. Where
+//! parts of segments begin is told by a bit for each pair: `begins`, which `scatter_parts` writes, or
+//! `scatter_order` itself.
+//!
+//! Then `scatter_add` adds rows. The order of additions depends on nothing but the segment:
+//! 1. A segment is cut into parts of [`PART`] rows, which are added one after the other.
+//! 2. Groups of [`GROUP`] parts are added one after the other, and then the sums of groups.
+//! 3. The sum is added to the element of y, and rounded once.
+//!
+//! Segments of one part are done with that; the parts of others are left in `parts`, and
+//! `scatter_finish` adds them, in f32 of floats of up to 32 bits, in f64 of f64, and in i64 of
+//! integers.
+
+use crate::DType;
+use crate::elementwise::WalkParams;
+
+/// Threads of a block that sorts.
+pub const THREADS: u32 = 512;
+
+/// Pairs of a thread of a tile.
+pub const ITEMS: usize = 8;
+
+/// Pairs that a block sorts at a time.
+pub const TILE: u32 = THREADS * ITEMS as u32;
+
+/// Bits of a digit.
+pub const DIGIT_BITS: u32 = 8;
+
+/// Values of a digit.
+pub const DIGITS: u32 = 1 << DIGIT_BITS;
+
+/// Most blocks that sort together. Each reads the counts of all.
+pub const MAX_BLOCKS: u32 = 128;
+
+/// Rows of a part.
+pub const PART: u32 = 128;
+
+/// Parts of a group, and warps of a block of `scatter_finish`.
+pub const GROUP: u32 = 16;
+
+/// Pairs of a word of `begins`, and most whose parts a warp of `scatter_add` adds.
+pub const CHUNK: u32 = 32;
+
+/// Threads of a block of `scatter_add`.
+pub const ADD_THREADS: u32 = 128;
+
+/// Threads of a block of `scatter_finish`.
+pub const FINISH_THREADS: u32 = 32 * GROUP;
+
+/// Pairs between those by which `scatter_finish` looks for segments of several parts: each of these
+/// has two such pairs or more.
+pub const STEP: u32 = PART / 2;
+
+/// Most indices of a launch.
+pub const MAX_LEN: u64 = 1 << 30;
+
+/// Largest extent of the axis.
+pub const MAX_EXTENT: u64 = u32::MAX as u64 - 1;
+
+/// Parameters of the kernels that sort.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OrderParams {
+    /// The walk over the indices in their order; its third tensor is the indices. Strides are bytes.
+    pub positions: WalkParams,
+    /// Extent of the axis.
+    pub extent: u32,
+    /// Bytes of an index, which is signed: 4 or 8.
+    pub index_bytes: u32,
+    /// Digits of `scatter_order`.
+    pub digits: u32,
+    /// First bit of the digit of `scatter_count` and `scatter_place`.
+    pub shift: u32,
+    /// Pairs of a block of these: a multiple of [`TILE`].
+    pub per_block: u32,
+    /// Blocks of these.
+    pub blocks: u32,
+}
+
+/// Parameters of the kernels that add.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AddParams {
+    /// The walk over the elements of y and of src at index 0 of the axis and at the first index;
+    /// elements are
+    /// those of y, or vectors of 16 bytes of them. Strides are bytes.
+    pub columns: WalkParams,
+    /// The walk over the indices in their order; its second tensor is src. Strides are bytes.
+    pub positions: WalkParams,
+    /// Stride of the axis in y, in bytes.
+    pub y_stride: i64,
+    /// Numbers of a part in `parts`: elements of y in a row of `columns`.
+    pub numbers: u64,
+    /// Extent of the axis.
+    pub extent: u32,
+    /// Log2 of the elements of y of an element of `columns`: not 0 if these are vectors.
+    pub lanes_log2: u32,
+    /// Log2 of the bytes of an element of y.
+    pub size_log2: u32,
+    /// Of elements of 2 bytes: 1 for bf16, 0 for f16.
+    pub is_bf16: u32,
+    /// Pairs whose parts a warp of `scatter_add` adds: a power of two up to [`CHUNK`].
+    pub chunk: u32,
+    /// Warps that have one row in `scatter_add`, 32 elements of `columns` each, but for the last;
+    /// blocks in `scatter_finish`, 32 elements of y each.
+    pub warps: u32,
+}
+
+/// Digits that an index has, where one that is out of range counts as the extent.
+pub const fn digits(extent: u32) -> u32 {
+    (u32::BITS - extent.leading_zeros()).div_ceil(DIGIT_BITS)
+}
+
+/// Pairs of a block, and blocks, that sort `len` pairs.
+pub const fn blocks(len: u32) -> (u32, u32) {
+    let tiles = len.div_ceil(TILE);
+    let per_block = tiles.div_ceil(MAX_BLOCKS) * TILE;
+    (per_block, len.div_ceil(per_block))
+}
+
+/// Sums of parts that there is room for where there are `len` pairs: of each [`PART`] of them, one
+/// part that begins a segment, and one that does not.
+pub const fn parts(len: u32) -> u64 {
+    2 * len.div_ceil(PART) as u64
+}
+
+/// Most roundings on a row's way into the sum of a segment of `rows` rows and an element of y: within
+/// its part, over the parts of its group, over groups, and one for y.
+pub const fn additions(rows: u64) -> u64 {
+    let parts = rows.div_ceil(PART as u64);
+    let groups = parts.div_ceil(GROUP as u64);
+    let rows = if rows < PART as u64 {
+        rows
+    } else {
+        PART as u64
+    };
+    let parts = if parts < GROUP as u64 {
+        parts
+    } else {
+        GROUP as u64
+    };
+    (rows + parts + groups).saturating_sub(2)
+}
+
+/// What the kernels do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ScatterEntry {
+    /// Sorts in one block.
+    Order,
+    /// Counts digits.
+    Count,
+    /// Sorts by a digit.
+    Place,
+    /// Finds where parts begin.
+    Parts,
+    /// Adds rows of this dtype.
+    Add(DType),
+    /// Adds parts in this number type: f32, f64 or i64.
+    Finish(DType),
+}
+
+impl ScatterEntry {
+    /// All entries.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let sorts = [Self::Order, Self::Count, Self::Place, Self::Parts];
+        let finishes = [DType::F32, DType::F64, DType::I64].map(Self::Finish);
+        let adds = DTYPES.map(Self::Add);
+        sorts.into_iter().chain(adds).chain(finishes)
+    }
+}
+
+/// Dtypes of rows.
+pub const DTYPES: [DType; 6] = crate::reduce::DTYPES;
+
+impl core::fmt::Display for ScatterEntry {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Order => f.write_str("scatter_order"),
+            Self::Count => f.write_str("scatter_count"),
+            Self::Place => f.write_str("scatter_place"),
+            Self::Parts => f.write_str("scatter_parts"),
+            Self::Add(dtype) => write!(f, "scatter_add_{dtype}"),
+            Self::Finish(dtype) => write!(f, "scatter_finish_{dtype}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_all_pairs_and_are_few() {
+        for len in [1, TILE, TILE + 1, 1 << 20, 999_999_999, MAX_LEN as u32] {
+            let (per_block, blocks) = blocks(len);
+            assert!(blocks <= MAX_BLOCKS && per_block.is_multiple_of(TILE));
+            assert!(u64::from(per_block) * u64::from(blocks) >= u64::from(len));
+            assert!(u64::from(per_block) * u64::from(blocks - 1) < u64::from(len));
+        }
+    }
+
+    #[test]
+    fn indices_have_as_many_digits_as_the_extent() {
+        assert_eq!([1, 255, 256, 65535, 65536].map(digits), [1, 1, 2, 2, 3]);
+        assert_eq!(digits(MAX_EXTENT as u32), 4);
+    }
+
+    #[test]
+    fn additions_grow_by_rows_then_parts_then_groups() {
+        // One row is added to y; two are added to each other first.
+        assert_eq!([0, 1, 2, 128].map(additions), [0, 1, 2, 128]);
+        assert_eq!(additions(129), 127 + 1 + 1);
+        assert_eq!(additions(128 * 16 + 1), 127 + 15 + 1 + 1);
+        assert_eq!(additions(1 << 20), 127 + 15 + 511 + 1);
+    }
+}
