@@ -2,39 +2,40 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `scatter_order` | `(indices: *const u8, pairs: *mut u64, begins: *mut u32, params: OrderParams)` |
 //! | `scatter_count` | `(indices: *const u8, pairs: *mut u64, counts: *mut u32, params: OrderParams)` |
-//! | `scatter_place` | `(from: *const u64, to: *mut u64, counts: *const u32, params: OrderParams)` |
-//! | `scatter_parts` | `(pairs: *const u64, begins: *mut u32, len: u32)` |
-//! | `scatter_add_<dtype>` | `(pairs: *const u64, begins: *const u32, src: *const u8, y: *mut u8, parts: *mut u8, params: AddParams)` |
-//! | `scatter_finish_<f32, f64, i64>` | `(pairs: *const u64, y: *mut u8, parts: *const u8, params: AddParams)` |
+//! | `scatter_sort` | `(indices: *const u8, from: *const u64, to: *mut u64, counts: *const u32, begins: *mut u32, params: OrderParams)` |
+//! | `scatter_add_<f32, f16, bf16>`, `scatter_add_any` | `(pairs: *const u64, begins: *const u32, src: *const u8, y: *mut u8, parts: *mut u8, params: AddParams)` |
+//! | `scatter_finish` | `(pairs: *const u64, begins: *const u32, y: *mut u8, parts: *const u8, params: AddParams)` |
 //!
 //! First the indices are sorted. A *pair* is an index above its position j, which has 32 bits; an
-//! index out of range counts as the extent of the axis. `scatter_order` sorts up to [`TILE`] pairs in
-//! one block. More are sorted by a digit of [`DIGIT_BITS`] bits at a time, the least significant one
-//! first: `scatter_count` counts how many of a block's pairs have each digit (and makes the pairs
-//! where it is the first digit), and `scatter_place` puts each pair behind those with smaller digits
-//! and those before it. Pairs with equal indices, which are neighbours then, are a *segment*. Where
-//! parts of segments begin is told by a bit for each pair: `begins`, which `scatter_parts` writes, or
-//! `scatter_order` itself.
+//! index out of range counts as the extent of the axis. Behind the last pair are [`PAD`] that are
+//! none: all bits are set. One block of `scatter_sort` sorts up to [`TILE`] indices in one launch. More
+//! are sorted by a digit of [`DIGIT_BITS`] bits at a time, the least significant one first:
+//! `scatter_count` counts how many of a block's pairs have each digit (and makes the pairs, where it is
+//! the first digit), and `scatter_sort` puts each pair behind those with smaller digits and those
+//! before it. Pairs with equal indices, which are neighbours then, are a *segment*. Where parts of
+//! segments begin is told by a bit for each pair, `begins`, which one more launch of `scatter_sort`
+//! writes, without a digit, or the one block itself.
 //!
-//! Then `scatter_add` adds rows. The order of additions depends on nothing but the segment:
+//! Then `scatter_add_<dtype>` adds rows by vectors of 16 bytes, or `scatter_add_any` element by element.
+//! The order of additions depends on nothing but the segment:
 //! 1. A segment is cut into parts of [`PART`] rows, which are added one after the other.
 //! 2. Groups of [`GROUP`] parts are added one after the other, and then the sums of groups.
 //! 3. The sum is added to the element of y, and rounded once.
 //!
 //! Segments of one part are done with that; the parts of others are left in `parts`, and
-//! `scatter_finish` adds them, in f32 of floats of up to 32 bits, in f64 of f64, and in i64 of
-//! integers.
+//! `scatter_finish` adds them. Sums are numbers of f32 (of floats of up to 32 bits), f64 (of f64) or i64
+//! (of integers, wrapping).
 
 use crate::DType;
+use crate::division::Division;
 use crate::elementwise::WalkParams;
 
 /// Threads of a block that sorts.
-pub const THREADS: u32 = 512;
+pub const THREADS: u32 = 1024;
 
 /// Pairs of a thread of a tile.
-pub const ITEMS: usize = 8;
+pub const ITEMS: usize = 4;
 
 /// Pairs that a block sorts at a time.
 pub const TILE: u32 = THREADS * ITEMS as u32;
@@ -44,6 +45,9 @@ pub const DIGIT_BITS: u32 = 8;
 
 /// Values of a digit.
 pub const DIGITS: u32 = 1 << DIGIT_BITS;
+
+/// What follows the last pair, so that nobody has to ask whether a pair has a neighbour.
+pub const PAD: u32 = 2;
 
 /// Most blocks that sort together. Each reads the counts of all.
 pub const MAX_BLOCKS: u32 = 128;
@@ -83,13 +87,13 @@ pub struct OrderParams {
     pub extent: u32,
     /// Bytes of an index, which is signed: 4 or 8.
     pub index_bytes: u32,
-    /// Digits of `scatter_order`.
-    pub digits: u32,
-    /// First bit of the digit of `scatter_count` and `scatter_place`.
+    /// Bits of all digits.
+    pub bits: u32,
+    /// First bit of the digit, where there are several blocks; `bits` if none is left.
     pub shift: u32,
-    /// Pairs of a block of these: a multiple of [`TILE`].
+    /// Pairs of a block: a multiple of [`TILE`].
     pub per_block: u32,
-    /// Blocks of these.
+    /// Blocks. If there is one, it sorts by all digits.
     pub blocks: u32,
 }
 
@@ -109,17 +113,64 @@ pub struct AddParams {
     pub numbers: u64,
     /// Extent of the axis.
     pub extent: u32,
-    /// Log2 of the elements of y of an element of `columns`: not 0 if these are vectors.
+    /// Log2 of the elements of y of an element of `columns`: 0 for `scatter_add_any`.
     pub lanes_log2: u32,
     /// Log2 of the bytes of an element of y.
     pub size_log2: u32,
-    /// Of elements of 2 bytes: 1 for bf16, 0 for f16.
-    pub is_bf16: u32,
+    /// The dtype: [`code`].
+    pub code: u32,
     /// Pairs whose parts a warp of `scatter_add` adds: a power of two up to [`CHUNK`].
     pub chunk: u32,
     /// Warps that have one row in `scatter_add`, 32 elements of `columns` each, but for the last;
     /// blocks in `scatter_finish`, 32 elements of y each.
-    pub warps: u32,
+    pub warps: Division,
+    /// The bits of a number that changes no other that it is added to: [`nothing`].
+    pub nothing: u64,
+}
+
+/// Codes of dtypes.
+pub mod codes {
+    /// f32.
+    pub const F32: u32 = 0;
+    /// f16.
+    pub const F16: u32 = 1;
+    /// bf16.
+    pub const BF16: u32 = 2;
+    /// f64.
+    pub const F64: u32 = 3;
+    /// i32.
+    pub const I32: u32 = 4;
+    /// i64.
+    pub const I64: u32 = 5;
+}
+
+/// The code of a dtype, one of [`DTYPES`].
+pub const fn code(dtype: DType) -> u32 {
+    match dtype {
+        DType::F16 => codes::F16,
+        DType::Bf16 => codes::BF16,
+        DType::F64 => codes::F64,
+        DType::I32 => codes::I32,
+        DType::I64 => codes::I64,
+        _ => codes::F32,
+    }
+}
+
+/// The bits of a number that changes no other that it is added to, for sums of a dtype: -0 of floats.
+pub const fn nothing(dtype: DType) -> u64 {
+    match dtype {
+        DType::F64 => (-0.0_f64).to_bits(),
+        DType::I32 | DType::I64 => 0,
+        _ => (-0.0_f32).to_bits() as u64,
+    }
+}
+
+/// Bytes of a number of the sums of a dtype.
+pub const fn number_bytes(dtype: DType) -> u64 {
+    match dtype {
+        DType::F64 | DType::I32 | DType::I64 => 8,
+        _ => 4,
+    }
 }
 
 /// Digits that an index has, where one that is out of range counts as the extent.
@@ -161,29 +212,32 @@ pub const fn additions(rows: u64) -> u64 {
 /// What the kernels do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScatterEntry {
-    /// Sorts in one block.
-    Order,
     /// Counts digits.
     Count,
-    /// Sorts by a digit.
-    Place,
-    /// Finds where parts begin.
-    Parts,
-    /// Adds rows of this dtype.
+    /// Sorts, by a digit or by all.
+    Sort,
+    /// Adds rows of this dtype, one of [`VECTORS`], by vectors.
     Add(DType),
-    /// Adds parts in this number type: f32, f64 or i64.
-    Finish(DType),
+    /// Adds rows of any dtype by elements.
+    AddAny,
+    /// Adds parts.
+    Finish,
 }
 
 impl ScatterEntry {
     /// All entries.
     pub fn all() -> impl Iterator<Item = Self> {
-        let sorts = [Self::Order, Self::Count, Self::Place, Self::Parts];
-        let finishes = [DType::F32, DType::F64, DType::I64].map(Self::Finish);
-        let adds = DTYPES.map(Self::Add);
-        sorts.into_iter().chain(adds).chain(finishes)
+        let sorts = [Self::Count, Self::Sort];
+        let adds = VECTORS.map(Self::Add);
+        sorts
+            .into_iter()
+            .chain(adds)
+            .chain([Self::AddAny, Self::Finish])
     }
 }
+
+/// Dtypes whose rows are added by vectors.
+pub const VECTORS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
 /// Dtypes of rows.
 pub const DTYPES: [DType; 6] = crate::reduce::DTYPES;
@@ -191,12 +245,11 @@ pub const DTYPES: [DType; 6] = crate::reduce::DTYPES;
 impl core::fmt::Display for ScatterEntry {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Order => f.write_str("scatter_order"),
             Self::Count => f.write_str("scatter_count"),
-            Self::Place => f.write_str("scatter_place"),
-            Self::Parts => f.write_str("scatter_parts"),
+            Self::Sort => f.write_str("scatter_sort"),
             Self::Add(dtype) => write!(f, "scatter_add_{dtype}"),
-            Self::Finish(dtype) => write!(f, "scatter_finish_{dtype}"),
+            Self::AddAny => f.write_str("scatter_add_any"),
+            Self::Finish => f.write_str("scatter_finish"),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::ops::{check, kernels};
 use crate::storage::Storage;
 use crate::tensor::Dims;
 use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
-use spec::DType;
+use spec::division::Division;
 use spec::elementwise::{MAX_RANK, WalkParams};
 use spec::scatter::{self, AddParams, OrderParams, ScatterEntry};
 
@@ -206,45 +206,42 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             positions,
             extent,
             index_bytes: size_of::<I>() as u32,
-            digits: scatter::digits(extent),
+            bits: scatter::digits(extent) * scatter::DIGIT_BITS,
             shift: 0,
             per_block,
             blocks,
         };
-        let mut from = alloc(8 * u64::from(len))?;
+        let room = 8 * u64::from(len + scatter::PAD);
+        let sort = kernels::kernel(stream, ScatterEntry::Sort)?;
         let config = LaunchConfig::linear(blocks, scatter::THREADS);
-        if len <= scatter::TILE {
-            let kernel = kernels::kernel(stream, ScatterEntry::Order)?;
-            let to = (from.address(), begins.address(), params);
-            // SAFETY: the walk covers the indices; there is room for a pair of each, and a bit.
-            unsafe { kernel.launch(stream, config, (self.indices, to.0, to.1, to.2)) }?;
-            return Ok(Sorted {
-                pairs: from,
-                begins,
-            });
+        let mut from = alloc(room)?;
+        let mut to = alloc(if blocks == 1 { 0 } else { room })?;
+        let launch = |config, from: &Storage, to: &Storage, counts: u64, params: OrderParams| {
+            let (pairs, begins) = ((from.address(), to.address()), begins.address());
+            let arguments = (self.indices, pairs.0, pairs.1, counts, begins, params);
+            // SAFETY: the walk covers the indices; there is room for a pair of each, and a bit, and
+            // for 256 counts of each block.
+            unsafe { sort.launch(stream, config, arguments) }
+        };
+        if blocks == 1 {
+            launch(config, &to, &from, 0, params)?;
+            let pairs = from;
+            return Ok(Sorted { pairs, begins });
         }
-        let mut to = alloc(8 * u64::from(len))?;
         let counts = alloc(4 * u64::from(blocks * scatter::DIGITS))?;
         let count = kernels::kernel(stream, ScatterEntry::Count)?;
-        let place = kernels::kernel(stream, ScatterEntry::Place)?;
-        for _ in 0..params.digits {
-            let (pairs, counted) = (from.address(), counts.address());
-            // SAFETY: as above; each block has 256 counts.
-            unsafe { count.launch(stream, config, (self.indices, pairs, counted, params)) }?;
+        while params.shift < params.bits {
+            let arguments = (self.indices, from.address(), counts.address(), params);
             // SAFETY: as above.
-            unsafe { place.launch(stream, config, (pairs, to.address(), counted, params)) }?;
+            unsafe { count.launch(stream, config, arguments) }?;
+            launch(config, &from, &to, counts.address(), params)?;
             std::mem::swap(&mut from, &mut to);
             params.shift += scatter::DIGIT_BITS;
         }
-        let kernel = kernels::kernel(stream, ScatterEntry::Parts)?;
         let config = LaunchConfig::linear(len.div_ceil(scatter::THREADS), scatter::THREADS);
-        let arguments = (from.address(), begins.address(), len);
-        // SAFETY: there is a bit for each pair.
-        unsafe { kernel.launch(stream, config, arguments) }?;
-        Ok(Sorted {
-            pairs: from,
-            begins,
-        })
+        launch(config, &from, &from, counts.address(), params)?;
+        let pairs = from;
+        Ok(Sorted { pairs, begins })
     }
 
     /// The walk over the elements of y and of src at index 0 of the axis and the first index.
@@ -282,7 +279,8 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         let lanes = 16 / size;
         let own = self.columns(y);
         let of_src = positions.strides[1].iter().chain([&y_stride]);
-        let fits = of_src.copied().all(|bytes| bytes % 16 == 0);
+        let fits =
+            scatter::VECTORS.contains(&T::DTYPE) && of_src.copied().all(|bytes| bytes % 16 == 0);
         let (columns, lanes) = match own.widened(lanes).filter(|_| fits) {
             Some(wide) => (wide, lanes),
             None => (own, 1),
@@ -302,9 +300,10 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
                 extent: y.shape()[self.axis] as u32,
                 lanes_log2: lanes.trailing_zeros(),
                 size_log2: size.trailing_zeros(),
-                is_bf16: u32::from(T::DTYPE == DType::Bf16),
+                code: scatter::code(T::DTYPE),
                 chunk,
-                warps: columns.len.div_ceil(32),
+                warps: Division::new(columns.len.div_ceil(32)),
+                nothing: scatter::nothing(T::DTYPE),
             };
             self.add_piece(y, sorted, (piece, params), stream)
         })
@@ -319,14 +318,9 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         stream: &Stream,
     ) -> Result<()> {
         let len = params.positions.len;
-        let (number, bytes) = match T::DTYPE {
-            DType::F64 => (DType::F64, 8),
-            DType::I32 | DType::I64 => (DType::I64, 8),
-            _ => (DType::F32, 4),
-        };
         let has_parts = len > scatter::PART;
         let parts = match has_parts {
-            true => scatter::parts(len).saturating_mul(params.numbers * bytes),
+            true => scatter::parts(len) * params.numbers * scatter::number_bytes(T::DTYPE),
             false => 0,
         };
         let parts = Storage::alloc(stream, parts)?;
@@ -335,8 +329,12 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             y.erased().argument(piece.addresses[0]),
             self.src.erased().argument(piece.addresses[1]),
         );
-        let kernel = kernels::kernel(stream, ScatterEntry::Add(T::DTYPE))?;
-        let warps = len.div_ceil(params.chunk) * params.warps;
+        let kernel = match params.lanes_log2 {
+            0 => ScatterEntry::AddAny,
+            _ => ScatterEntry::Add(T::DTYPE),
+        };
+        let kernel = kernels::kernel(stream, kernel)?;
+        let warps = len.div_ceil(params.chunk) * params.warps.divisor;
         let blocks = warps.div_ceil(scatter::ADD_THREADS / 32);
         let config = LaunchConfig::linear(blocks, scatter::ADD_THREADS);
         let arguments = (pairs, begins, from, to, parts.address(), params);
@@ -348,15 +346,15 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             return Ok(());
         }
         let params = AddParams {
-            warps: params.numbers.div_ceil(32) as u32,
+            warps: Division::new(params.numbers.div_ceil(32) as u32),
             ..params
         };
-        let kernel = kernels::kernel(stream, ScatterEntry::Finish(number))?;
+        let kernel = kernels::kernel(stream, ScatterEntry::Finish)?;
         let segments = len.div_ceil(32 * scatter::STEP);
-        let config = LaunchConfig::linear(segments * params.warps, scatter::FINISH_THREADS);
+        let config = LaunchConfig::linear(segments * params.warps.divisor, scatter::FINISH_THREADS);
         let to = y.erased().argument(piece.addresses[0]);
         // SAFETY: as above.
-        unsafe { kernel.launch(stream, config, (pairs, to, parts.address(), params)) }
+        unsafe { kernel.launch(stream, config, (pairs, begins, to, parts.address(), params)) }
     }
 }
 

@@ -1,73 +1,158 @@
 //! Adds the rows of sorted pairs: segments of one part to y, parts of longer ones to `parts`.
 
+use core::marker::PhantomData;
+
 use cuda_std::param::ByValue;
-use cuda_std::{kernel, thread};
+use cuda_std::{kernel, mem, thread};
 use half::{bf16, f16};
-use spec::scatter::{ADD_THREADS, AddParams, CHUNK, PART};
+use spec::scatter::{ADD_THREADS, AddParams, CHUNK, PAD, PART};
 
 use super::lanes::Lanes;
-use super::pairs::{index, offsets};
+use super::pairs::{index, lane_idx, offsets, warp_idx};
 use super::segments::Sorted;
+use super::single;
 
-/// Rows on their way to a thread at a time.
-const AT_ONCE: usize = 4;
+/// What a thread adds: the elements of one column.
+trait Elements: Copy {
+    /// Sums of them.
+    type Sums: Copy;
+    /// Some, as they are in memory.
+    type Raw: Copy;
+
+    /// Sums of nothing.
+    fn nothing(self) -> Self::Sums;
+
+    /// What is added to sums.
+    fn plus(self, sums: Self::Sums, raw: Self::Raw) -> Self::Sums;
+
+    /// Loads what nobody writes; where it is not there, what changes no sums.
+    ///
+    /// # Safety
+    /// Where it is there, it is readable.
+    unsafe fn row(self, at: *const u8, is_there: bool) -> Self::Raw;
+
+    /// Adds sums to what is there.
+    ///
+    /// # Safety
+    /// It is this thread's to write.
+    unsafe fn add_to(self, at: *mut u8, old: Self::Raw, sums: Self::Sums);
+
+    /// Loads what this thread may write; anything, where it is not there.
+    ///
+    /// # Safety
+    /// Where it is there, it is readable.
+    unsafe fn old(self, at: *const u8, is_there: bool) -> Self::Raw;
+
+    /// Writes sums to numbers from `place` on.
+    ///
+    /// # Safety
+    /// They are this thread's to write.
+    unsafe fn put(self, numbers: *mut u8, place: u64, sums: Self::Sums);
+}
+
+/// A vector of 16 bytes.
+#[derive(Clone, Copy)]
+struct Vector<T, const V: usize>(PhantomData<T>);
+
+impl<T: Lanes<V>, const V: usize> Elements for Vector<T, V> {
+    type Sums = [f32; V];
+    type Raw = crate::reduce::load::Raw;
+
+    #[inline(always)]
+    fn nothing(self) -> [f32; V] {
+        [-0.0; V]
+    }
+
+    #[inline(always)]
+    fn plus(self, sums: [f32; V], raw: Self::Raw) -> [f32; V] {
+        T::plus(sums, raw)
+    }
+
+    #[inline(always)]
+    unsafe fn row(self, at: *const u8, is_there: bool) -> Self::Raw {
+        // SAFETY: passed on to the caller.
+        unsafe { T::row(at, is_there) }
+    }
+
+    #[inline(always)]
+    unsafe fn old(self, at: *const u8, is_there: bool) -> Self::Raw {
+        // SAFETY: passed on to the caller.
+        unsafe { mem::ld_global_v4_u32_if(at.cast(), is_there) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, at: *mut u8, old: Self::Raw, sums: [f32; V]) {
+        // SAFETY: passed on to the caller.
+        unsafe { mem::st_global_v4_u32(at.cast(), T::packed(T::plus(sums, old))) }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, numbers: *mut u8, place: u64, sums: [f32; V]) {
+        let at = numbers.cast::<f32>().wrapping_add(place as usize);
+        // SAFETY: passed on to the caller; V numbers are a multiple of 16 bytes.
+        unsafe {
+            for v in (0..V).step_by(4) {
+                mem::st_v4_f32(at.add(v), [sums[v], sums[v + 1], sums[v + 2], sums[v + 3]]);
+            }
+        }
+    }
+}
+
+/// An element of the launch's dtype.
+#[derive(Clone, Copy)]
+struct Single<'a>(&'a AddParams);
+
+impl Elements for Single<'_> {
+    type Sums = u64;
+    type Raw = u64;
+
+    #[inline(always)]
+    fn nothing(self) -> u64 {
+        self.0.nothing
+    }
+
+    #[inline(always)]
+    fn plus(self, sums: u64, raw: u64) -> u64 {
+        single::plus(sums, raw, self.0.code)
+    }
+
+    #[inline(always)]
+    unsafe fn row(self, at: *const u8, is_there: bool) -> u64 {
+        match is_there {
+            // SAFETY: passed on to the caller.
+            true => unsafe { single::load(at, self.0) },
+            false => self.nothing(),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn old(self, at: *const u8, is_there: bool) -> u64 {
+        // SAFETY: passed on to the caller.
+        unsafe { self.row(at, is_there) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, at: *mut u8, old: u64, sums: u64) {
+        // SAFETY: passed on to the caller.
+        unsafe { single::store(at, self.plus(sums, old), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, numbers: *mut u8, place: u64, sums: u64) {
+        // SAFETY: passed on to the caller.
+        unsafe { single::put(numbers, place, sums, self.0.code) }
+    }
+}
 
 /// A thread's column.
 #[derive(Clone, Copy)]
 struct Column {
-    /// Its number; there is none beyond the last.
-    number: u32,
+    /// Its first number in a part.
+    number: u64,
     is_there: bool,
-    /// Its bytes in y and in src.
-    of_y: i64,
-    of_src: i64,
-}
-
-impl Column {
-    /// That of a lane of warp `warp` of a row.
-    #[inline(always)]
-    fn new(warp: u32, params: &AddParams) -> Self {
-        let own = warp * thread::WARP_THREADS + thread::lane_idx();
-        let is_there = own < params.columns.len;
-        let number = own.min(params.columns.len - 1);
-        let [[of_y, of_src]] = offsets::<0, 1, 1>(&params.columns, [number]);
-        Self {
-            number,
-            is_there,
-            of_y,
-            of_src,
-        }
-    }
-
-    /// Where it is in y.
-    #[inline(always)]
-    fn in_y(&self, y: *mut u8, index: u32, params: &AddParams) -> *mut u8 {
-        let row = i64::from(index).wrapping_mul(params.y_stride);
-        y.wrapping_offset(self.of_y.wrapping_add(row) as isize)
-    }
-
-    /// Writes the sums of the part that begins at rank `begin`.
-    ///
-    /// # Safety
-    /// There is room for parts, and this one is the warp's.
-    #[inline(always)]
-    unsafe fn write<T: Lanes<V>, const V: usize>(
-        &self,
-        parts: *mut u8,
-        sums: [T::Number; V],
-        (begin, is_first): (u32, bool),
-        params: &AddParams,
-    ) {
-        let number = place(begin, is_first, params) + (u64::from(self.number) << params.lanes_log2);
-        let at = parts.cast::<T::Number>().wrapping_add(number as usize);
-        // SAFETY: passed on to the caller.
-        unsafe {
-            match params.lanes_log2 {
-                0 => at.write(sums[0]),
-                _ => at.cast::<[T::Number; V]>().write(sums),
-            }
-        }
-    }
+    /// Where it is in row 0 of y, and in the first row of src.
+    y: *mut u8,
+    src: *const u8,
 }
 
 /// The number in `parts` with which the part begins that begins at rank `begin`.
@@ -81,96 +166,102 @@ pub(super) fn place(begin: u32, is_first: bool, params: &AddParams) -> u64 {
 /// # Safety
 /// The tensors are those of `params`, and the pairs are sorted; the pair there has an index in range.
 #[inline(always)]
-unsafe fn part<T: Lanes<V>, const V: usize>(
+unsafe fn part<E: Elements, const N: usize>(
+    elements: E,
     sorted: Sorted,
-    begin: u32,
-    own: u32,
-    (src, column): (*const u8, &Column),
+    (begin, own): (u32, u32),
+    column: &Column,
     params: &AddParams,
-) -> ([T::Number; V], u32) {
+) -> (E::Sums, u32) {
     let end = begin + PART;
-    let (mut sums, mut rank) = (T::nothing(), begin);
+    const { assert!(PART as usize % N == 0 && N <= PAD as usize) };
+    let (mut sums, mut rank) = (elements.nothing(), begin);
     loop {
-        let (mut positions, mut are_there) = ([0; AT_ONCE], [false; AT_ONCE]);
-        for j in 0..AT_ONCE {
-            // SAFETY: there are pairs.
-            let pair = unsafe { sorted.pair(rank + j as u32) };
-            are_there[j] = (rank + (j as u32) < sorted.len) & (index(pair) == own);
+        let (mut positions, mut are_there) = ([0; N], [false; N]);
+        for j in 0..N {
+            // SAFETY: the last pair has as many behind it.
+            let pair = unsafe { sorted.next(rank + j as u32) };
+            are_there[j] = index(pair) == own;
             positions[j] = pair as u32;
         }
-        let rows = offsets::<0, 1, AT_ONCE>(&params.positions, positions);
-        let (mut at, mut are_read) = ([src; AT_ONCE], [false; AT_ONCE]);
-        for j in 0..AT_ONCE {
-            at[j] = src.wrapping_offset(column.of_src.wrapping_add(rows[j][1]) as isize);
-            are_read[j] = are_there[j] & column.is_there;
-        }
+        let rows = offsets::<0, 1, N>(&params.positions, positions);
         // SAFETY: a pair with this index has a row in src.
-        let raws = unsafe { T::rows(at, are_read, params.lanes_log2 != 0) };
-        for j in 0..AT_ONCE {
-            sums = T::plus(sums, raws[j]);
+        let raws: [E::Raw; N] = unsafe {
+            core::array::from_fn(|j| {
+                let at = column.src.wrapping_offset(rows[j][1] as isize);
+                elements.row(at, are_there[j] & column.is_there)
+            })
+        };
+        for j in 0..N {
+            sums = elements.plus(sums, raws[j]);
             rank += u32::from(are_there[j]);
         }
         // Parts are whole multiples of what is loaded at once.
-        if !are_there[AT_ONCE - 1] | (rank == end) {
+        if !are_there[N - 1] | (rank == end) {
             return (sums, rank);
         }
     }
 }
 
-const _: () = assert!((PART as usize).is_multiple_of(AT_ONCE));
-
 /// # Safety
 /// The tensors are those of `params`, and the pairs are sorted.
 #[inline(always)]
-unsafe fn add<T: Lanes<V>, const V: usize>(
+unsafe fn add<E: Elements, const N: usize>(
+    elements: E,
     (pairs, begins): (*const u64, *const u32),
-    src: *const u8,
-    y: *mut u8,
+    (src, y): (*const u8, *mut u8),
     parts: *mut u8,
     params: &AddParams,
 ) {
     let len = params.positions.len;
     let sorted = Sorted { pairs, len };
-    let warp = thread::block_idx_x() * (ADD_THREADS / thread::WARP_THREADS) + thread::warp_idx();
-    let (chunk, warp) = (warp / params.warps, warp % params.warps);
+    let (lane, warp) = (lane_idx(), warp_idx());
+    let warp = thread::block_idx_x() * (ADD_THREADS / thread::WARP_THREADS) + warp;
+    let (chunk, warp) = params.warps.div_rem(warp);
     let first = chunk * params.chunk;
     if first >= len {
         return;
     }
-    let column = Column::new(warp, params);
-    // SAFETY: the whole warp is here; a part is one warp's, and so is a segment of one part.
+    let own = warp * thread::WARP_THREADS + lane;
+    let is_there = own < params.columns.len;
+    // Beyond the last one the last, which is not used there.
+    let own = own.min(params.columns.len - 1);
+    let [[of_y, of_src]] = offsets::<0, 1, 1>(&params.columns, [own]);
+    let column = Column {
+        number: u64::from(own) << params.lanes_log2,
+        is_there,
+        y: y.wrapping_offset(of_y as isize),
+        src: src.wrapping_offset(of_src as isize),
+    };
+    // SAFETY: a part is one warp's, and so is a segment of one part.
     unsafe {
         let word = begins.add((first / CHUNK) as usize).read();
         let mut begins = word >> (first % CHUNK) & (u32::MAX >> (CHUNK - params.chunk));
         while begins != 0 {
             let begin = first + begins.trailing_zeros();
             begins &= begins - 1;
-            let own = index(sorted.pair(begin));
+            let own = index(sorted.next(begin));
             if own >= params.extent {
                 return;
             }
-            let at = column.in_y(y, own, params);
-            let is_first = begin == 0 || index(sorted.pair(begin - 1)) != own;
-            let is_vector = params.lanes_log2 != 0;
-            let mut old = [0; 4];
-            if column.is_there & is_first {
-                old = T::load(at, is_vector);
-            }
-            let (sums, end) = part::<T, V>(sorted, begin, own, (src, &column), params);
-            let is_whole = is_first & !sorted.has(end, own);
-            if column.is_there & is_whole {
-                T::store(at, T::packed(T::plus(sums, old)), is_vector);
-            }
-            if column.is_there & !is_whole {
-                column.write::<T, V>(parts, sums, (begin, is_first), params);
+            let row = i64::from(own).wrapping_mul(params.y_stride);
+            let at = column.y.wrapping_offset(row as isize);
+            let is_first = begin == 0 || index(sorted.next(begin - 1)) != own;
+            let old = elements.old(at, is_first & is_there);
+            let (sums, end) = part::<E, N>(elements, sorted, (begin, own), &column, params);
+            if is_there & is_first & (index(sorted.next(end)) != own) {
+                elements.add_to(at, old, sums);
+            } else if is_there {
+                let place = place(begin, is_first, params) + column.number;
+                elements.put(parts, place, sums);
             }
         }
     }
 }
 
 macro_rules! entries {
-    ($($name:ident: $ty:ty, $lanes:literal;)*) => {$(
-        #[doc = concat!("Adds rows of ", stringify!($ty), ".")]
+    ($($name:ident: |$params:ident| $elements:expr, $at_once:literal, $doc:literal;)*) => {$(
+        #[doc = $doc]
         ///
         /// # Safety
         /// Launched as `spec::scatter` says, with tensors of these extents and strides.
@@ -181,19 +272,19 @@ macro_rules! entries {
             src: *const u8,
             y: *mut u8,
             parts: *mut u8,
-            params: ByValue<AddParams, 904>,
+            params: ByValue<AddParams, 920>,
         ) {
+            let $params = &*params;
             // SAFETY: the launch's promise.
-            unsafe { add::<$ty, $lanes>((pairs, begins), src, y, parts, &params) }
+            unsafe { add::<_, $at_once>($elements, (pairs, begins), (src, y), parts, $params) }
         }
     )*};
 }
 
+// Two vectors are on their way at a time, as many as registers for many warps allow.
 entries! {
-    scatter_add_f32: f32, 4;
-    scatter_add_f16: f16, 8;
-    scatter_add_bf16: bf16, 8;
-    scatter_add_f64: f64, 2;
-    scatter_add_i32: i32, 4;
-    scatter_add_i64: i64, 2;
+    scatter_add_f32: |params| Vector::<f32, 4>(PhantomData), 2, "Adds rows of f32.";
+    scatter_add_f16: |params| Vector::<f16, 8>(PhantomData), 2, "Adds rows of f16.";
+    scatter_add_bf16: |params| Vector::<bf16, 8>(PhantomData), 2, "Adds rows of bf16.";
+    scatter_add_any: |params| Single(params), 1, "Adds rows of any dtype.";
 }

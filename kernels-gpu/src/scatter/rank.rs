@@ -4,7 +4,7 @@ use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
 use spec::scatter::{DIGITS, ITEMS, THREADS};
 
-use super::pairs::digit;
+use super::pairs::{digit, lane_idx, warp_idx};
 
 /// Warps of a block.
 const WARPS: u32 = THREADS / thread::WARP_THREADS;
@@ -18,7 +18,7 @@ pub(super) const SCRATCH: usize = WARPS as usize;
 /// The place of a thread's first pair in its tile; its others are 32 apart.
 #[inline(always)]
 pub(super) fn first() -> u32 {
-    thread::warp_idx() * (thread::WARP_THREADS * ITEMS as u32) + thread::lane_idx()
+    warp_idx() * (thread::WARP_THREADS * ITEMS as u32) + lane_idx()
 }
 
 /// How many pairs with the same digit come before each of the thread's in the tile; and, in thread d
@@ -33,8 +33,8 @@ pub(super) unsafe fn rank(
     shift: u32,
     counts: *mut u32,
 ) -> ([u32; ITEMS], u32) {
-    let (thread, lane) = (thread::thread_idx_x(), thread::lane_idx());
-    let own = counts.wrapping_add((thread::warp_idx() * DIGITS) as usize);
+    let (thread, lane) = (thread::thread_idx_x(), lane_idx());
+    let own = counts.wrapping_add((warp_idx() * DIGITS) as usize);
     let mut ranks = [0; ITEMS];
     // SAFETY: a warp's counts are its own up to the barrier; then a digit's are one thread's up to
     // the next. All lanes match and wait together.
@@ -85,7 +85,7 @@ pub(super) unsafe fn rank(
 /// uses, and nobody may before a barrier.
 #[inline(always)]
 pub(super) unsafe fn before(value: u32, scratch: *mut u32) -> u32 {
-    let (lane, own) = (thread::lane_idx(), thread::warp_idx());
+    let (lane, own) = (lane_idx(), warp_idx());
     let (mut sum, mut apart) = (value, 1);
     // SAFETY: all lanes shuffle together; a barrier is between writes and reads.
     unsafe {
@@ -94,7 +94,7 @@ pub(super) unsafe fn before(value: u32, scratch: *mut u32) -> u32 {
             if lane >= apart {
                 sum += below;
             }
-            apart *= 2;
+            apart = opaque(apart) * 2;
         }
         if lane == thread::WARP_THREADS - 1 {
             scratch.add(own as usize).write(sum);

@@ -1,9 +1,9 @@
 //! Where segments begin in sorted pairs. All lanes of a warp ask the same, together.
 
-use cuda_std::{thread, warp};
+use cuda_std::warp;
 use spec::scatter::{CHUNK, PART};
 
-use super::pairs::index;
+use super::pairs::{index, lane_idx, warp_idx};
 
 /// Sorted pairs.
 #[derive(Clone, Copy)]
@@ -23,6 +23,16 @@ impl Sorted {
         unsafe { self.pairs.add(rank.min(self.len - 1) as usize).read() }
     }
 
+    /// The pair of this rank, or what follows the last one.
+    ///
+    /// # Safety
+    /// The last pair is no more than [`PAD`](spec::scatter::PAD) before it.
+    #[inline(always)]
+    pub(super) unsafe fn next(&self, rank: u32) -> u64 {
+        // SAFETY: passed on to the caller.
+        unsafe { self.pairs.add(rank as usize).read() }
+    }
+
     /// Whether there is a pair of this rank with this index.
     ///
     /// # Safety
@@ -38,28 +48,24 @@ impl Sorted {
     /// # Safety
     /// There are pairs; all lanes are here.
     #[inline(always)]
-    pub(super) unsafe fn begin(&self, last: u32, own: u32) -> u32 {
-        let lane = thread::lane_idx();
-        // It is one from `low` up to `high`. First the 32 before the last are tried.
-        let (mut low, mut high, mut step) = (0, last, 1);
-        while low < high {
-            // Ranks that lanes try, the highest first: that many in a row have the index.
-            let back = (lane + 1).wrapping_mul(step);
-            let is_there = back <= high - low;
-            // SAFETY: a rank below `last`; all lanes are here.
-            let equal = unsafe {
-                let is_equal = is_there && index(self.pair(high - back)) == own;
-                warp::vote_ballot(warp::FULL_MASK, is_equal)
+    unsafe fn begin(&self, last: u32, own: u32) -> u32 {
+        let back = lane_idx() + 1;
+        // SAFETY: ranks up to `last`; all lanes are here.
+        unsafe {
+            // Most segments are short: it may be one of the 32 before.
+            let is_equal = index(self.next(last.saturating_sub(back))) == own;
+            let equal = warp::vote_ballot(warp::FULL_MASK, is_equal).trailing_ones();
+            let (mut low, mut high) = (0, last.saturating_sub(equal));
+            while low < high && equal == 32 {
+                let middle = (low + high) / 2;
+                if index(self.next(middle)) == own {
+                    high = middle;
+                } else {
+                    low = middle + 1;
+                }
             }
-            .trailing_ones();
-            let next = (equal + 1).saturating_mul(step);
-            if equal < 32 && next <= high - low {
-                low = high - next + 1;
-            }
-            high -= equal * step;
-            step = (high - low).div_ceil(32).max(1);
+            high
         }
-        low
     }
 
     /// Which of the 32 pairs from `first` on begin a part: a mask.
@@ -68,7 +74,7 @@ impl Sorted {
     /// There is a pair `first`; all lanes are here.
     #[inline(always)]
     unsafe fn parts(&self, first: u32) -> u32 {
-        let lane = thread::lane_idx();
+        let lane = lane_idx();
         let rank = first + lane;
         // SAFETY: passed on to the caller.
         unsafe {
@@ -94,12 +100,12 @@ impl Sorted {
     /// There are pairs, and a word for each 32 of them; all threads of the block are here.
     #[inline(always)]
     pub(super) unsafe fn write_parts(&self, begins: *mut u32, first: u32, step: u32) {
-        let mut first = first + thread::warp_idx() * CHUNK;
+        let mut first = first + warp_idx() * CHUNK;
         while first < self.len {
             // SAFETY: passed on to the caller; a word is one warp's.
             unsafe {
                 let parts = self.parts(first);
-                if thread::lane_idx() == 0 {
+                if lane_idx() == 0 {
                     begins.add((first / CHUNK) as usize).write(parts);
                 }
             }
