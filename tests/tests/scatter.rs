@@ -188,3 +188,321 @@ fn sums_match_their_reference_for_every_axis_dtype_and_layout() {
     };
     holds(effort, case, check);
 }
+
+/// The sum of the rows of one index, in the order that `spec::scatter` states.
+fn in_order(rows: &[f32]) -> f32 {
+    let sum = |xs: &[f32]| xs.iter().fold(-0.0, |sum, x| sum + x);
+    let parts: Vec<f32> = rows.chunks(PART as usize).map(sum).collect();
+    let groups: Vec<f32> = parts.chunks(GROUP as usize).map(sum).collect();
+    sum(&groups)
+}
+
+/// Adds `columns` columns of f32 to `count` rows, and compares all bits with [`in_order`].
+fn check_order(device: &Device, indices: &[i64], count: usize, columns: usize) {
+    let stream = device.stream().expect("a stream");
+    let mut rng = ChaCha8Rng::seed_from_u64(indices.len() as u64);
+    let mut draw = |n: usize| -> Vec<f32> {
+        let one = |_| rng.random_range(-1.0_f32..1.0) * 2_f32.powi(rng.random_range(-12..12));
+        (0..n).map(one).collect()
+    };
+    let (src, mut want) = (draw(indices.len() * columns), draw(count * columns));
+    let y = Tensor::from_slice(device, &[count, columns], &want).expect("a tensor");
+    let of = Tensor::from_slice(device, &[indices.len()], indices).expect("indices");
+    let rows = Tensor::from_slice(device, &[indices.len(), columns], &src).expect("a tensor");
+    ScatterAdd::new(&of, &rows)
+        .run_into(&y, &stream)
+        .expect("launches");
+    let mut of_index = vec![Vec::new(); count];
+    for (j, &index) in indices.iter().enumerate() {
+        if let Some(of_index) = of_index.get_mut(index as usize) {
+            of_index.push(j);
+        }
+    }
+    for (index, positions) in of_index.iter().enumerate() {
+        for column in 0..columns {
+            let added: Vec<f32> = positions
+                .iter()
+                .map(|j| src[j * columns + column])
+                .collect();
+            let old = &mut want[index * columns + column];
+            if !added.is_empty() {
+                *old += in_order(&added);
+            }
+        }
+    }
+    let got = y.to_vec().expect("rows");
+    let what = format!("{} indices of {count}, {columns} columns", indices.len());
+    for (place, (got, want)) in got.iter().zip(&want).enumerate() {
+        assert_eq!(got.to_bits(), want.to_bits(), "{what}, element {place}");
+    }
+}
+
+#[test]
+fn rows_are_added_in_parts_of_128_and_groups_of_16_whatever_the_other_indices_are() {
+    on_every_device(|device, _| {
+        for len in [1, 2, 127, 128, 129, 256, 257, 700, 2048 + 129, 4096] {
+            for columns in [1, 4, 132] {
+                if len * columns <= 4096 * 4 {
+                    check_order(device, &vec![2; len], 3, columns);
+                }
+            }
+        }
+        // Segments of several parts that begin and end anywhere, and an end behind the last index.
+        let mut runs = Vec::new();
+        for (index, len) in [130, 1, 129, 128, 300, 64, 257, 5, 200]
+            .into_iter()
+            .enumerate()
+        {
+            runs.extend(std::iter::repeat_n(index as i64, len));
+        }
+        runs.extend([-1; 200]);
+        check_order(device, &runs, 9, 5);
+        runs.reverse();
+        check_order(device, &runs, 9, 8);
+    });
+}
+
+#[test]
+fn more_indices_than_one_block_sorts_are_sorted_by_every_digit() {
+    on_every_device(|device, _| {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        let tile = TILE as usize;
+        for (len, count) in [
+            (tile + 1, 7),
+            (2 * tile, 300),
+            (2 * tile + 77, 70_000),
+            (3 * tile - 1, 256),
+        ] {
+            let uniform: Vec<i64> = (0..len)
+                .map(|_| rng.random_range(-1..=count as i64))
+                .collect();
+            check_order(device, &uniform, count, 1);
+        }
+        check_order(device, &vec![299; tile + 5], 300, 2);
+        let falling: Vec<i64> = (0..tile as i64 + 9).rev().collect();
+        check_order(device, &falling, tile + 9, 1);
+    });
+}
+
+#[test]
+fn an_element_has_the_same_bits_whatever_else_is_added_elsewhere() {
+    on_every_device(|device, stream| {
+        let rows: Vec<f32> = (0..600 * 4).map(|i| (i as f32).sin()).collect();
+        let src = Tensor::from_slice(device, &[600, 4], &rows).expect("rows");
+        let own: Vec<i32> = (0..600).map(|j| i32::from(j % 3 == 1)).collect();
+        let mut seen: Option<Vec<u32>> = None;
+        for elsewhere in [0, 5, -1, 900] {
+            let indices: Vec<i32> = own
+                .iter()
+                .enumerate()
+                .map(|(j, &own)| {
+                    if own == 1 {
+                        7
+                    } else {
+                        elsewhere + j as i32 % 2
+                    }
+                })
+                .collect();
+            let indices = Tensor::from_slice(device, &[600], &indices).expect("indices");
+            let y = ScatterAdd::new(&indices, &src).run(1000, stream);
+            let y = y.and_then(|y| y.index_axis(0, 7)).expect("a row");
+            let y = y.contiguous(stream).and_then(|y| y.to_vec()).expect("bits");
+            let bits: Vec<u32> = y.into_iter().map(f32::to_bits).collect();
+            assert_eq!(*seen.get_or_insert(bits.clone()), bits, "{elsewhere}");
+        }
+    });
+}
+
+/// The emulator reports any access outside of an allocation: here y has one of its own, without a
+/// guard.
+#[test]
+fn an_index_out_of_range_adds_nothing() {
+    on_every_device(|device, stream| {
+        let far = [4_i64, -1, 3, i64::MAX, i64::MIN, 1 << 32, (1 << 32) + 3, 3];
+        let indices = Tensor::from_slice(device, &[8], &far).expect("indices");
+        let src = Tensor::full(stream, &[8, 8], 1.0_f32).expect("rows");
+        let y = ScatterAdd::new(&indices, &src).run(4, stream);
+        let y = y.and_then(|y| y.to_vec()).expect("rows");
+        assert!(y[..24].iter().all(|&x| x == 0.0));
+        assert_eq!(y[24..], [2.0; 8]);
+    });
+}
+
+#[test]
+fn what_nothing_is_added_to_keeps_its_bits() {
+    on_every_device(|device, stream| {
+        let odd = [0x7fc0_1234_u32, 0x8000_0000, 0xff80_0001, 7].map(f32::from_bits);
+        let y = Tensor::from_slice(device, &[4], &odd).expect("a tensor");
+        let indices = Tensor::from_slice(device, &[2], &[1_i32, 9]).expect("indices");
+        let src = Tensor::from_slice(device, &[2], &[-0.0_f32, 1.0]).expect("a tensor");
+        ScatterAdd::new(&indices, &src)
+            .run_into(&y, stream)
+            .expect("launches");
+        let got = y.to_vec().expect("elements");
+        let bits = |xs: &[f32]| xs.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&got), bits(&odd));
+    });
+}
+
+#[test]
+fn a_negative_zero_stays_one_and_large_sums_wrap_or_are_infinite() {
+    fn sum<T: TestElement + Reducible>(device: &Device, old: T, rows: &[T]) -> T {
+        let stream = device.stream().expect("a stream");
+        let y = Tensor::from_slice(device, &[1], &[old]).expect("a tensor");
+        let indices = Tensor::<i32>::zeros(&stream, &[rows.len()]).expect("indices");
+        let src = Tensor::from_slice(device, &[rows.len()], rows).expect("rows");
+        ScatterAdd::new(&indices, &src)
+            .run_into(&y, &stream)
+            .expect("launches");
+        y.to_vec().expect("an element")[0]
+    }
+    on_every_device(|device, _| {
+        for len in [1, 200] {
+            let zero = sum(device, -0.0_f64, &vec![-0.0; len]);
+            assert_eq!(zero.to_bits(), (-0.0_f64).to_bits(), "{len}");
+            let zero = sum(device, -0.0_f32, &vec![-0.0; len]);
+            assert_eq!(zero.to_bits(), (-0.0_f32).to_bits(), "{len}");
+            assert_eq!(
+                sum(device, i32::MAX, &vec![1; len]),
+                i32::MIN + len as i32 - 1
+            );
+            let least = sum(device, i64::MIN, &vec![-1; len]);
+            assert_eq!(least, i64::MAX - len as i64 + 1);
+            let most = sum(device, f16::MAX, &vec![f16::MAX; len]);
+            assert_eq!(most, f16::INFINITY);
+            // Beyond f16 in between, and back.
+            let ends = [vec![f16::MAX; len], vec![-f16::MAX; len]].concat();
+            assert_eq!(sum(device, f16::ONE, &ends), f16::ONE);
+        }
+    });
+}
+
+#[test]
+fn nothing_to_add_or_to_add_to_is_no_launch() {
+    on_every_device(|_, stream| {
+        let none = Tensor::<i64>::zeros(stream, &[0]).expect("indices");
+        let src = Tensor::<bf16>::zeros(stream, &[0, 3]).expect("rows");
+        let y = ScatterAdd::new(&none, &src).run(2, stream).expect("zeros");
+        assert_eq!(y.to_vec().expect("zeros"), [bf16::ZERO; 6]);
+        let two = Tensor::<i64>::zeros(stream, &[2]).expect("indices");
+        let rows = Tensor::<bf16>::zeros(stream, &[2, 3]).expect("rows");
+        let y = ScatterAdd::new(&two, &rows)
+            .run(0, stream)
+            .expect("nothing");
+        assert_eq!(y.shape(), [0, 3]);
+        let empty = Tensor::<bf16>::zeros(stream, &[2, 0]).expect("rows");
+        let y = ScatterAdd::new(&two, &empty)
+            .run(5, stream)
+            .expect("nothing");
+        assert_eq!(y.shape(), [5, 0]);
+    });
+}
+
+#[test]
+fn rows_are_read_once_and_sixteen_bytes_at_a_time() {
+    fn check<T: Reducible>(device: &Device, columns: usize, one: T) {
+        let stream = device.stream().expect("a stream");
+        let src = Tensor::full(&stream, &[96, columns], one).expect("rows");
+        let indices: Vec<i32> = (0..96).map(|j| j * 7 % 48).collect();
+        let indices = Tensor::from_slice(device, &[96], &indices).expect("indices");
+        let y = Tensor::full(&stream, &[48, columns], one).expect("a tensor");
+        ScatterAdd::new(&indices, &src)
+            .run_into(&y, &stream)
+            .expect("launches");
+        let launch = device.last_launch().expect("a launch");
+        let global = &launch.counters().global;
+        let bytes = (48 * columns * size_of::<T>()) as u64;
+        let what = format!("rows of {columns} {}", T::DTYPE);
+        assert_eq!(global.stores.bytes, bytes, "{what}");
+        assert_eq!(global.stores.requests, bytes / 512, "{what}");
+        assert_eq!(global.stores.sectors * 32, bytes, "{what}");
+        // Sorted pairs, the two behind the last, and bits of parts.
+        assert_eq!(global.distinct_read, 3 * bytes + 98 * 8 + 3 * 4, "{what}");
+    }
+    let device = profiled();
+    check(&device, 256, 1.0_f32);
+    check(&device, 256, bf16::ONE);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_by_name() {
+    on_every_device(|_, stream| {
+        let text = |error: Error| error.to_string();
+        let y = Tensor::<f32>::zeros(stream, &[3, 4]).expect("a tensor");
+        let indices = Tensor::<i32>::zeros(stream, &[5]).expect("indices");
+        let src = Tensor::<f32>::zeros(stream, &[5, 4]).expect("rows");
+        let add = ScatterAdd::new(&indices, &src);
+        let refused = add.axis(2).run_into(&y, stream).expect_err("no axis 2");
+        assert_eq!(text(refused), "axis is 2, want less than 2");
+        let refused = add
+            .axis(1)
+            .run_into(&y, stream)
+            .expect_err("rows of [3, 5]");
+        assert_eq!(text(refused), "shape of `src` is [5, 4], want [3, 5]");
+        let refused = add.axis(2).run(3, stream).expect_err("no axis of indices");
+        let refused = text(refused);
+        assert_eq!(
+            refused,
+            "shape of `src` is [5, 4], want 1 axes of the indices from axis 2 on"
+        );
+        let refused = add.axis(1).run(3, stream).expect_err("rows of [5, 5]");
+        assert_eq!(text(refused), "shape of `src` is [5, 4], want [5, 5]");
+        let one = Tensor::<f32>::zeros(stream, &[1, 4]).expect("a tensor");
+        let repeated = one.broadcast_to(&[3, 4]).expect("a view");
+        let refused = add.run_into(&repeated, stream).expect_err("one row");
+        assert!(text(refused).contains("`y`"));
+        let scalar = Tensor::<f32>::zeros(stream, &[]).expect("a scalar");
+        let refused = add.run_into(&scalar, stream).expect_err("no axis");
+        assert!(matches!(
+            refused,
+            Error::OutOfBounds {
+                what: "axis",
+                got: 0,
+                limit: 0
+            }
+        ));
+        let index = Tensor::<i32>::zeros(stream, &[]).expect("an index");
+        let element = Tensor::<f32>::zeros(stream, &[]).expect("an element");
+        let wide = one.broadcast_to(&[1 << 33, 4]).expect("a view");
+        let row = Tensor::<f32>::zeros(stream, &[4]).expect("a row");
+        let refused = ScatterAdd::new(&index, &row).run_into(&wide, stream);
+        assert!(matches!(
+            refused,
+            Err(Error::OutOfBounds { what: "extent of the axis", got, limit })
+                if got == 1 << 33 && limit == (1 << 32) - 1
+        ));
+        let many = index.broadcast_to(&[(1 << 30) + 1]).expect("a view");
+        let elements = element.broadcast_to(&[(1 << 30) + 1]).expect("a view");
+        let refused = ScatterAdd::new(&many, &elements).run(1, stream);
+        assert!(matches!(
+            refused,
+            Err(Error::OutOfBounds { what: "number of indices", got, limit })
+                if got == (1 << 30) + 1 && limit == got
+        ));
+    });
+}
+
+#[test]
+fn a_result_that_overlaps_what_is_read_is_refused() {
+    on_every_device(|_, stream| {
+        let y = Tensor::<i32>::zeros(stream, &[4, 4]).expect("a tensor");
+        let indices = y.index_axis(0, 3).expect("a view");
+        let other = Tensor::<i32>::zeros(stream, &[4, 4]).expect("a tensor");
+        let refused = ScatterAdd::new(&indices, &y).run_into(&y, stream);
+        assert!(matches!(
+            refused,
+            Err(Error::Overlap {
+                output: "y",
+                other: "src"
+            })
+        ));
+        let refused = ScatterAdd::new(&indices, &other).run_into(&y, stream);
+        assert!(matches!(
+            refused,
+            Err(Error::Overlap {
+                output: "y",
+                other: "indices"
+            })
+        ));
+    });
+}
