@@ -28,6 +28,7 @@ mod prepared;
 pub mod reduce;
 pub mod rotary;
 pub mod rows;
+pub mod scatter;
 pub mod topk;
 
 use std::io::Write;
@@ -47,13 +48,14 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 7] = [
+pub const OPERATIONS: [&Operation; 8] = [
     &attention::ATTENTION,
     &reduce::REDUCE,
     &rows::ROWS,
     &topk::TOPK,
     &elementwise::ELEMENTWISE,
     &gather::GATHER,
+    &scatter::SCATTER,
     &rotary::ROTARY,
 ];
 

@@ -13,6 +13,7 @@ mod gather;
 mod products;
 mod rotary;
 mod rows;
+mod scatter;
 mod topk;
 mod trial;
 
