@@ -2,10 +2,10 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `scatter_count` | `(indices: *const u8, pairs: *mut u64, counts: *mut u32, params: OrderParams)` |
-//! | `scatter_sort` | `(indices: *const u8, from: *const u64, to: *mut u64, counts: *const u32, begins: *mut u32, params: OrderParams)` |
+//! | `scatter_count` | `(indices: *const u8, pairs: *mut u64, counts: *mut u32, longs: *mut u32, params: OrderParams)` |
+//! | `scatter_sort` | `(indices: *const u8, from: *const u64, to: *mut u64, counts: *const u32, begins: *mut u32, longs: *mut u32, params: OrderParams)` |
 //! | `scatter_add_<f32, f16, bf16>`, `scatter_add_any` | `(pairs: *const u64, begins: *const u32, src: *const u8, y: *mut u8, parts: *mut u8, params: AddParams)` |
-//! | `scatter_finish` | `(pairs: *const u64, begins: *const u32, y: *mut u8, parts: *const u8, params: AddParams)` |
+//! | `scatter_finish` | `(pairs: *const u64, longs: *const u32, y: *mut u8, parts: *const u8, params: AddParams)` |
 //!
 //! First the indices are sorted. A *pair* is an index above its position j, which has 32 bits; an
 //! index out of range counts as the extent of the axis. Behind the last pair are [`PAD`] that are
@@ -14,8 +14,9 @@
 //! `scatter_count` counts how many of a block's pairs have each digit (and makes the pairs, where it is
 //! the first digit), and `scatter_sort` puts each pair behind those with smaller digits and those
 //! before it. Pairs with equal indices, which are neighbours then, are a *segment*. Where parts of
-//! segments begin is told by a bit for each pair, `begins`, which one more launch of `scatter_sort`
-//! writes, without a digit, or the one block itself.
+//! segments begin is told by a bit for each pair, `begins`, and which segments have several parts by a
+//! list of their first pairs in any order behind its length, `longs`. One more launch of `scatter_sort`
+//! writes both, without a digit, or the one block itself.
 //!
 //! Then `scatter_add_<dtype>` adds rows by vectors of 16 bytes, or `scatter_add_any` element by element.
 //! The order of additions depends on nothing but the segment:
@@ -53,7 +54,7 @@ pub const PAD: u32 = 2;
 pub const MAX_BLOCKS: u32 = 128;
 
 /// Rows of a part.
-pub const PART: u32 = 128;
+pub const PART: u32 = 64;
 
 /// Parts of a group, and warps of a block of `scatter_finish`.
 pub const GROUP: u32 = 16;
@@ -66,10 +67,6 @@ pub const ADD_THREADS: u32 = 128;
 
 /// Threads of a block of `scatter_finish`.
 pub const FINISH_THREADS: u32 = 32 * GROUP;
-
-/// Pairs between those by which `scatter_finish` looks for segments of several parts: each of these
-/// has two such pairs or more.
-pub const STEP: u32 = PART / 2;
 
 /// Most indices of a launch.
 pub const MAX_LEN: u64 = 1 << 30;
@@ -122,7 +119,7 @@ pub struct AddParams {
     /// Pairs whose parts a warp of `scatter_add` adds: a power of two up to [`CHUNK`].
     pub chunk: u32,
     /// Warps that have one row in `scatter_add`, 32 elements of `columns` each, but for the last;
-    /// blocks in `scatter_finish`, 32 elements of y each.
+    /// times that a block of `scatter_finish` has one, 32 elements of y each.
     pub warps: Division,
     /// The bits of a number that changes no other that it is added to: [`nothing`].
     pub nothing: u64,
@@ -183,6 +180,11 @@ pub const fn blocks(len: u32) -> (u32, u32) {
     let tiles = len.div_ceil(TILE);
     let per_block = tiles.div_ceil(MAX_BLOCKS) * TILE;
     (per_block, len.div_ceil(per_block))
+}
+
+/// Words of the list of segments of several parts, where there are `len` pairs.
+pub const fn longs(len: u32) -> u32 {
+    1 + len / (PART + 1)
 }
 
 /// Sums of parts that there is room for where there are `len` pairs: of each [`PART`] of them, one
@@ -277,9 +279,9 @@ mod tests {
     #[test]
     fn additions_grow_by_rows_then_parts_then_groups() {
         // One row is added to y; two are added to each other first.
-        assert_eq!([0, 1, 2, 128].map(additions), [0, 1, 2, 128]);
-        assert_eq!(additions(129), 127 + 1 + 1);
-        assert_eq!(additions(128 * 16 + 1), 127 + 15 + 1 + 1);
-        assert_eq!(additions(1 << 20), 127 + 15 + 511 + 1);
+        assert_eq!([0, 1, 2, 64].map(additions), [0, 1, 2, 64]);
+        assert_eq!(additions(65), 63 + 1 + 1);
+        assert_eq!(additions(64 * 16 + 1), 63 + 15 + 1 + 1);
+        assert_eq!(additions(1 << 20), 63 + 15 + 1023 + 1);
     }
 }

@@ -238,9 +238,9 @@ fn check_order(device: &Device, indices: &[i64], count: usize, columns: usize) {
 }
 
 #[test]
-fn rows_are_added_in_parts_of_128_and_groups_of_16_whatever_the_other_indices_are() {
+fn rows_are_added_in_parts_of_64_and_groups_of_16_whatever_the_other_indices_are() {
     on_every_device(|device, _| {
-        for len in [1, 2, 127, 128, 129, 256, 257, 700, 2048 + 129, 4096] {
+        for len in [1, 2, 63, 64, 65, 128, 129, 700, 1024 + 65, 4096] {
             for columns in [1, 4, 132] {
                 if len * columns <= 4096 * 4 {
                     check_order(device, &vec![2; len], 3, columns);
@@ -249,7 +249,7 @@ fn rows_are_added_in_parts_of_128_and_groups_of_16_whatever_the_other_indices_ar
         }
         // Segments of several parts that begin and end anywhere, and an end behind the last index.
         let mut runs = Vec::new();
-        for (index, len) in [130, 1, 129, 128, 300, 64, 257, 5, 200]
+        for (index, len) in [66, 1, 65, 64, 300, 32, 129, 5, 200]
             .into_iter()
             .enumerate()
         {
@@ -279,6 +279,9 @@ fn more_indices_than_one_block_sorts_are_sorted_by_every_digit() {
             check_order(device, &uniform, count, 1);
         }
         check_order(device, &vec![299; tile + 5], 300, 2);
+        // More groups than a block adds at a time.
+        let groups = (GROUP * GROUP * PART) as usize;
+        check_order(device, &vec![1; groups + 100], 2, 1);
         let falling: Vec<i64> = (0..tile as i64 + 9).rev().collect();
         check_order(device, &falling, tile + 9, 1);
     });
@@ -402,22 +405,22 @@ fn nothing_to_add_or_to_add_to_is_no_launch() {
 fn rows_are_read_once_and_sixteen_bytes_at_a_time() {
     fn check<T: Reducible>(device: &Device, columns: usize, one: T) {
         let stream = device.stream().expect("a stream");
-        let src = Tensor::full(&stream, &[96, columns], one).expect("rows");
-        let indices: Vec<i32> = (0..96).map(|j| j * 7 % 48).collect();
-        let indices = Tensor::from_slice(device, &[96], &indices).expect("indices");
-        let y = Tensor::full(&stream, &[48, columns], one).expect("a tensor");
+        let src = Tensor::full(&stream, &[64, columns], one).expect("rows");
+        let indices: Vec<i32> = (0..64).map(|j| j * 7 % 32).collect();
+        let indices = Tensor::from_slice(device, &[64], &indices).expect("indices");
+        let y = Tensor::full(&stream, &[32, columns], one).expect("a tensor");
         ScatterAdd::new(&indices, &src)
             .run_into(&y, &stream)
             .expect("launches");
         let launch = device.last_launch().expect("a launch");
         let global = &launch.counters().global;
-        let bytes = (48 * columns * size_of::<T>()) as u64;
+        let bytes = (32 * columns * size_of::<T>()) as u64;
         let what = format!("rows of {columns} {}", T::DTYPE);
         assert_eq!(global.stores.bytes, bytes, "{what}");
         assert_eq!(global.stores.requests, bytes / 512, "{what}");
         assert_eq!(global.stores.sectors * 32, bytes, "{what}");
         // Sorted pairs, the two behind the last, and bits of parts.
-        assert_eq!(global.distinct_read, 3 * bytes + 98 * 8 + 3 * 4, "{what}");
+        assert_eq!(global.distinct_read, 3 * bytes + 66 * 8 + 2 * 4, "{what}");
     }
     let device = profiled();
     check(&device, 256, 1.0_f32);

@@ -5,7 +5,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
-use warpsmith::{ScatterAdd, Stream, Tensor};
+use warpsmith::{Reducible, ScatterAdd, Stream, Tensor};
 
 use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
 use crate::error::Result;
@@ -108,7 +108,7 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
 }
 
 /// `m` rows, added to zeros of a table of `count` rows.
-fn add<T: Sample>(count: usize, columns: usize, m: usize, names: Names) -> Case {
+fn add<T: Sample + Reducible>(count: usize, columns: usize, m: usize, names: Names) -> Case {
     let drawn = names.draw(m, count);
     let mut rows = drawn.clone();
     rows.sort_unstable();

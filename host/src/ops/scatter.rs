@@ -24,7 +24,7 @@ use spec::scatter::{self, AddParams, OrderParams, ScatterEntry};
 ///
 /// # Numerics
 /// The rows of an index are added in the order of `j`, in f32 (f64 of f64, wrapping integers), in
-/// parts of 128 rows, whose sums are added in groups of 16, and those one after the other; their sum
+/// parts of 64 rows, whose sums are added in groups of 16, and those one after the other; their sum
 /// is added to the element of `y`, and rounded once. So an element's bits depend on nothing but what
 /// is added to it, and are the same every run and on every device. Elements to which nothing is added
 /// keep their bits. Error bound: [`reference::scatter`](crate::reference::scatter).
@@ -45,7 +45,7 @@ use spec::scatter::{self, AddParams, OrderParams, ScatterEntry};
 /// # Performance
 /// Indices are sorted first: in one launch up to 4,096 of them, else in two for every 8 bits of the
 /// axis's extent, and one more. Then `src` is read once, and the rows of `y` that something is added
-/// to are read and written once; more than 128 indices take one more launch, for those that occur more
+/// to are read and written once; more than 64 indices take one more launch, for those that occur more
 /// often than that. Rows that are contiguous in `src` and in `y`, and begin at multiples of 16 bytes
 /// in both, are moved 16 bytes at a time, others by elements.
 ///
@@ -82,6 +82,7 @@ pub struct ScatterAdd<'a, T: Reducible, I: IndexElement> {
 struct Sorted {
     pairs: Storage,
     begins: Storage,
+    longs: Storage,
 }
 
 impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
@@ -201,6 +202,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         let len = positions.len;
         let alloc = |bytes: u64| Storage::alloc(stream, bytes);
         let begins = alloc(4 * u64::from(len.div_ceil(scatter::CHUNK)))?;
+        let longs = alloc(4 * u64::from(scatter::longs(len)))?;
         let (per_block, blocks) = scatter::blocks(len);
         let mut params = OrderParams {
             positions,
@@ -217,31 +219,39 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         let mut from = alloc(room)?;
         let mut to = alloc(if blocks == 1 { 0 } else { room })?;
         let launch = |config, from: &Storage, to: &Storage, counts: u64, params: OrderParams| {
-            let (pairs, begins) = ((from.address(), to.address()), begins.address());
-            let arguments = (self.indices, pairs.0, pairs.1, counts, begins, params);
-            // SAFETY: the walk covers the indices; there is room for a pair of each, and a bit, and
-            // for 256 counts of each block.
+            let (from, to) = (from.address(), to.address());
+            let found = (begins.address(), longs.address());
+            let arguments = (self.indices, from, to, counts, found.0, found.1, params);
+            // SAFETY: the walk covers the indices; there is room for a pair of each, and a bit, for 256
+            // counts of each block, and for as many segments of several parts as there may be.
             unsafe { sort.launch(stream, config, arguments) }
         };
         if blocks == 1 {
             launch(config, &to, &from, 0, params)?;
-            let pairs = from;
-            return Ok(Sorted { pairs, begins });
+            return Ok(Sorted {
+                pairs: from,
+                begins,
+                longs,
+            });
         }
         let counts = alloc(4 * u64::from(blocks * scatter::DIGITS))?;
         let count = kernels::kernel(stream, ScatterEntry::Count)?;
         while params.shift < params.bits {
-            let arguments = (self.indices, from.address(), counts.address(), params);
+            let (pairs, counts) = (from.address(), counts.address());
+            let arguments = (self.indices, pairs, counts, longs.address(), params);
             // SAFETY: as above.
             unsafe { count.launch(stream, config, arguments) }?;
-            launch(config, &from, &to, counts.address(), params)?;
+            launch(config, &from, &to, counts, params)?;
             std::mem::swap(&mut from, &mut to);
             params.shift += scatter::DIGIT_BITS;
         }
         let config = LaunchConfig::linear(len.div_ceil(scatter::THREADS), scatter::THREADS);
         launch(config, &from, &from, counts.address(), params)?;
-        let pairs = from;
-        Ok(Sorted { pairs, begins })
+        Ok(Sorted {
+            pairs: from,
+            begins,
+            longs,
+        })
     }
 
     /// The walk over the elements of y and of src at index 0 of the axis and the first index.
@@ -325,6 +335,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         };
         let parts = Storage::alloc(stream, parts)?;
         let (pairs, begins) = (sorted.pairs.address(), sorted.begins.address());
+        let longs = sorted.longs.address();
         let (to, from) = (
             y.erased().argument(piece.addresses[0]),
             self.src.erased().argument(piece.addresses[1]),
@@ -350,11 +361,13 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             ..params
         };
         let kernel = kernels::kernel(stream, ScatterEntry::Finish)?;
-        let segments = len.div_ceil(32 * scatter::STEP);
-        let config = LaunchConfig::linear(segments * params.warps.divisor, scatter::FINISH_THREADS);
+        // Blocks go on to what is left: there may be no such segment, or many.
+        let most = u64::from(scatter::longs(len) - 1) * u64::from(params.warps.divisor);
+        let blocks = most.min(4 * u64::from(stream.device().info().multiprocessors)) as u32;
+        let config = LaunchConfig::linear(blocks, scatter::FINISH_THREADS);
         let to = y.erased().argument(piece.addresses[0]);
         // SAFETY: as above.
-        unsafe { kernel.launch(stream, config, (pairs, begins, to, parts.address(), params)) }
+        unsafe { kernel.launch(stream, config, (pairs, longs, to, parts.address(), params)) }
     }
 }
 

@@ -174,7 +174,7 @@ unsafe fn part<E: Elements, const N: usize>(
     params: &AddParams,
 ) -> (E::Sums, u32) {
     let end = begin + PART;
-    const { assert!(PART as usize % N == 0 && N <= PAD as usize) };
+    const { assert!((PART as usize).is_multiple_of(N) && N <= PAD as usize) };
     let (mut sums, mut rank) = (elements.nothing(), begin);
     loop {
         let (mut positions, mut are_there) = ([0; N], [false; N]);

@@ -1,5 +1,6 @@
 //! Where segments begin in sorted pairs. All lanes of a warp ask the same, together.
 
+use cuda_std::atomic::{Order, Scope, atom_add};
 use cuda_std::warp;
 use spec::scatter::{CHUNK, PART};
 
@@ -68,12 +69,12 @@ impl Sorted {
         }
     }
 
-    /// Which of the 32 pairs from `first` on begin a part: a mask.
+    /// Which of the 32 pairs from `first` on begin a part, and which a segment: masks.
     ///
     /// # Safety
     /// There is a pair `first`; all lanes are here.
     #[inline(always)]
-    unsafe fn parts(&self, first: u32) -> u32 {
+    unsafe fn parts(&self, first: u32) -> (u32, u32) {
         let lane = lane_idx();
         let rank = first + lane;
         // SAFETY: passed on to the caller.
@@ -83,28 +84,43 @@ impl Sorted {
             let is_new = (rank < self.len) & ((rank == 0) | (before != own));
             let new = warp::vote_ballot(warp::FULL_MASK, is_new);
             if new & 1 == 1 {
-                return new;
+                return (new, new);
             }
             // Those in front go on with a segment, of which a part may begin here.
             let begin = self.begin(first, index(self.pair(first)));
             let goes_on = (rank < self.len) & (new & (u32::MAX >> (31 - lane)) == 0);
-            let is_part = goes_on & ((rank - begin) % PART == 0);
-            new | warp::vote_ballot(warp::FULL_MASK, is_part)
+            let is_part = goes_on & (rank - begin).is_multiple_of(PART);
+            (new | warp::vote_ballot(warp::FULL_MASK, is_part), new)
         }
     }
 
     /// Writes where parts begin, of each `step` pairs those from `first` on, as many as the block has
-    /// threads.
+    /// threads; and which segments have several parts.
     ///
     /// # Safety
-    /// There are pairs, and a word for each 32 of them; all threads of the block are here.
+    /// There are pairs, a word for each 32 of them, and room for all long segments, of which there are
+    /// none yet; all threads of the block are here.
     #[inline(always)]
-    pub(super) unsafe fn write_parts(&self, begins: *mut u32, first: u32, step: u32) {
+    pub(super) unsafe fn write_parts(
+        &self,
+        begins: *mut u32,
+        longs: *mut u32,
+        extent: u32,
+        (first, step): (u32, u32),
+    ) {
         let mut first = first + warp_idx() * CHUNK;
         while first < self.len {
-            // SAFETY: passed on to the caller; a word is one warp's.
+            let rank = first + lane_idx();
+            // SAFETY: passed on to the caller; a word is one warp's, and a place in the list one
+            // thread's.
             unsafe {
-                let parts = self.parts(first);
+                let (parts, new) = self.parts(first);
+                let own = index(self.pair(rank));
+                let is_long = (new >> lane_idx() & 1 == 1) & (own < extent);
+                if is_long && self.has(rank + PART, own) {
+                    let place = atom_add(longs, 1, Order::Relaxed, Scope::Gpu);
+                    longs.add(1 + place as usize).write(rank);
+                }
                 if lane_idx() == 0 {
                     begins.add((first / CHUNK) as usize).write(parts);
                 }

@@ -68,17 +68,23 @@ pub(super) unsafe fn store(at: *mut u8, number: u64, params: &AddParams) {
     }
 }
 
-/// Number `place` of an array.
+/// Bytes of a number, in log2.
+#[inline(always)]
+pub(super) fn number_log2(code: u32) -> u32 {
+    if is_single(code) { 2 } else { 3 }
+}
+
+/// The number that is there.
 ///
 /// # Safety
-/// It is there.
+/// There is one of the sums of this dtype.
 #[inline(always)]
-pub(super) unsafe fn number(numbers: *const u8, place: u64, code: u32) -> u64 {
+pub(super) unsafe fn number(at: *const u8, code: u32) -> u64 {
     // SAFETY: passed on to the caller.
     unsafe {
         match is_single(code) {
-            true => numbers.cast::<u32>().add(place as usize).read().into(),
-            false => numbers.cast::<u64>().add(place as usize).read(),
+            true => at.cast::<u32>().read().into(),
+            false => at.cast::<u64>().read(),
         }
     }
 }

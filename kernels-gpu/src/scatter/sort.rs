@@ -20,6 +20,7 @@ pub unsafe fn scatter_count(
     indices: *const u8,
     pairs: *mut u64,
     counts: *mut u32,
+    longs: *mut u32,
     params: ByValue<OrderParams, 456>,
 ) {
     let params = &*params;
@@ -31,6 +32,9 @@ pub unsafe fn scatter_count(
     unsafe {
         if thread < DIGITS {
             own.write(0);
+        }
+        if (block == 0) & (thread == 0) {
+            longs.write(0);
         }
         thread::sync_threads();
         let mut position = block * params.per_block;
@@ -103,6 +107,7 @@ pub unsafe fn scatter_sort(
     to: *mut u64,
     counts: *const u32,
     begins: *mut u32,
+    longs: *mut u32,
     params: ByValue<OrderParams, 456>,
 ) {
     let params = &*params;
@@ -123,6 +128,9 @@ pub unsafe fn scatter_sort(
         if is_whole {
             (source, target) = (room, room);
             let mut place = thread;
+            if thread == 0 {
+                longs.write(0);
+            }
             while place < len {
                 room.add(place as usize).write(pair(indices, place, params));
                 place = opaque(place) + THREADS;
@@ -183,7 +191,9 @@ pub unsafe fn scatter_sort(
         }
         if shift >= params.bits {
             let (first, step) = (thread::block_idx_x(), thread::grid_dim_x());
-            Sorted { pairs: source, len }.write_parts(begins, first * THREADS, step * THREADS);
+            let (first, step) = (first * THREADS, step * THREADS);
+            let sorted = Sorted { pairs: source, len };
+            sorted.write_parts(begins, longs, params.extent, (first, step));
         }
         if (thread::block_idx_x() == 0) & (thread < PAD) {
             to.add((len + thread) as usize).write(NONE);

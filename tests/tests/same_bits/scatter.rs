@@ -30,6 +30,7 @@ fn walk(len: u32, strides: [i64; 3]) -> WalkParams {
 struct Sorted {
     pairs: Arg,
     begins: Arg,
+    longs: Arg,
 }
 
 /// Rows that are added, all to one or to some; by more than one block, where that is the kernel.
@@ -100,9 +101,8 @@ pub(crate) fn scatter(entry: ScatterEntry, rng: &mut ChaCha8Rng) -> Trial {
         warps: Division::new((numbers as u32).div_ceil(32)),
         ..params
     };
-    let segments = len.div_ceil(32 * scatter::STEP);
-    let config = LaunchConfig::linear(segments * params.warps.divisor, scatter::FINISH_THREADS);
-    let args = [pairs, begins, y, parts, Arg::params(params)];
+    let config = LaunchConfig::linear(rng.random_range(1..=5), scatter::FINISH_THREADS);
+    let args = [pairs, sorted.longs, y, parts, Arg::params(params)];
     trial.launch(ScatterEntry::Finish, config, args);
     trial
 }
@@ -130,16 +130,25 @@ fn sort(trial: &mut Trial, positions: WalkParams, extent: u32, rng: &mut ChaCha8
     let (mut from, mut to) = (trial.buffer(vec![0; bytes]), trial.buffer(vec![0; bytes]));
     let counts = trial.buffer(vec![0; 4 * (blocks * scatter::DIGITS) as usize]);
     let begins = trial.buffer(vec![0; 4 * len.div_ceil(scatter::CHUNK) as usize]);
+    // Blocks list long segments as they find them.
+    let longs = 4 * scatter::longs(len) as usize;
+    let longs = trial.scratch(vec![0; longs], longs);
     let config = LaunchConfig::linear(blocks, scatter::THREADS);
     let mut launch = |config, pairs: [&Arg; 2], params: OrderParams| {
         let [from, to] = pairs.map(Arg::again);
-        let others = [counts.again(), begins.again(), Arg::params(params)];
+        let others = [
+            counts.again(),
+            begins.again(),
+            longs.again(),
+            Arg::params(params),
+        ];
         let args = [indices.again(), from, to].into_iter().chain(others);
         if blocks > 1 && params.shift < params.bits {
             let args = [
                 indices.again(),
                 pairs[0].again(),
                 counts.again(),
+                longs.again(),
                 Arg::params(params),
             ];
             trial.launch(ScatterEntry::Count, config, args);
@@ -148,7 +157,11 @@ fn sort(trial: &mut Trial, positions: WalkParams, extent: u32, rng: &mut ChaCha8
     };
     if blocks == 1 {
         launch(config, [&from, &to], params);
-        return Sorted { pairs: to, begins };
+        return Sorted {
+            pairs: to,
+            begins,
+            longs,
+        };
     }
     while params.shift < params.bits {
         launch(config, [&from, &to], params);
@@ -160,5 +173,6 @@ fn sort(trial: &mut Trial, positions: WalkParams, extent: u32, rng: &mut ChaCha8
     Sorted {
         pairs: from,
         begins,
+        longs,
     }
 }
