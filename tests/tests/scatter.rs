@@ -509,3 +509,28 @@ fn a_result_that_overlaps_what_is_read_is_refused() {
         ));
     });
 }
+
+/// A table of more than 4 GiB.
+#[test]
+fn tables_beyond_32_bits_are_addressed_by_64() {
+    let gpus = warpsmith::testing::devices()
+        .into_iter()
+        .filter(|device| !device.is_emulator());
+    for device in gpus {
+        let stream = device.stream().expect("a stream");
+        let (rows, columns) = (3 << 20, 1024);
+        let y = Tensor::<bf16>::zeros(&stream, &[rows, columns]).expect("a table");
+        let indices = [rows as i64 - 1, 0, rows as i64 - 1];
+        let indices = Tensor::from_slice(&device, &[3], &indices).expect("indices");
+        let src = Tensor::full(&stream, &[3, columns], bf16::ONE).expect("rows");
+        ScatterAdd::new(&indices, &src)
+            .run_into(&y, &stream)
+            .expect("launches");
+        for (row, want) in [(0, 1.0), (1, 0.0), (rows - 2, 0.0), (rows - 1, 2.0)] {
+            let got = y.index_axis(0, row).expect("a row");
+            let got = got.contiguous(&stream).and_then(|row| row.to_vec());
+            let want = bf16::from_f32(want);
+            assert!(got.expect("elements").iter().all(|&x| x == want), "{row}");
+        }
+    }
+}

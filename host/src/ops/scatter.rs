@@ -297,8 +297,8 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         };
         let warps = columns.len().div_ceil(32);
         let chunk = chunk(positions.len, warps, stream.device().info().multiprocessors);
-        // Warps of a launch are counted in 32 bits.
-        let most = (1_u64 << 30) / u64::from(positions.len.div_ceil(chunk));
+        // Warps of a launch, and what blocks add of segments of several parts, are counted in 31 bits.
+        let most = (1_u64 << 28) / u64::from(positions.len.div_ceil(chunk));
         let limit = (32 * most).clamp(1, 1 << 27);
         columns.pieces_up_to(limit, 1, |piece| {
             let columns = in_bytes(piece.params, [size * lanes; 3]);
