@@ -45,7 +45,7 @@
 //! | | |
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
-//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`TopK`]; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`]; [`Take`]; [`Rotary`] |
+//! | operations | [`Gemm`], [`Attention`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`TopK`]; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`]; [`Take`], [`ScatterAdd`]; [`Rotary`] |
 //! | your own kernels | [`Device::load_ptx`], [`Device::load_built`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
 //!
@@ -95,7 +95,8 @@ pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionPlan, Binary, CastElement, Chain,
     ChainElement, Countable, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Gradient,
     GroupedGemm, GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Number, PlanSource,
-    Precision, Reduce, Reducible, Rotary, RotaryTable, Scan, Select, Take, Unary, merge_attention,
+    Precision, Reduce, Reducible, Rotary, RotaryTable, Scan, ScatterAdd, Select, Take, Unary,
+    merge_attention,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,

@@ -28,6 +28,8 @@ pub mod rotary;
 #[cfg(feature = "entries")]
 pub mod scan;
 #[cfg(feature = "entries")]
+pub mod scatter;
+#[cfg(feature = "entries")]
 mod simt;
 #[cfg(feature = "entries")]
 pub mod softmax;

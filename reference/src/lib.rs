@@ -40,6 +40,7 @@ pub mod precision;
 pub mod reduce;
 pub mod rotary;
 pub mod scan;
+pub mod scatter;
 pub mod softmax;
 pub mod softmax_grad;
 mod special;

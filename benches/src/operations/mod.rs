@@ -29,6 +29,7 @@ mod prepared;
 pub mod reduce;
 pub mod rotary;
 pub mod rows;
+pub mod scatter;
 pub mod topk;
 
 use std::io::Write;
@@ -55,6 +56,7 @@ pub const OPERATIONS: [&Operation; 8] = [
     &topk::TOPK,
     &elementwise::ELEMENTWISE,
     &gather::GATHER,
+    &scatter::SCATTER,
     &rotary::ROTARY,
     &grouped::GROUPED,
 ];

@@ -44,6 +44,8 @@ enum What {
     Elementwise(OperationArgs),
     /// Measure selections by indices, such as embeddings.
     Gather(OperationArgs),
+    /// Measure additions by indices, such as gradients of embeddings.
+    Scatter(OperationArgs),
     /// Measure rotary position embeddings.
     Rotary(OperationArgs),
     /// Measure grouped GEMMs, as experts of a mixture compute them.
@@ -135,6 +137,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         What::TopK(args) => operation(&operations::topk::TOPK, args, output),
         What::Elementwise(args) => operation(&operations::elementwise::ELEMENTWISE, args, output),
         What::Gather(args) => operation(&operations::gather::GATHER, args, output),
+        What::Scatter(args) => operation(&operations::scatter::SCATTER, args, output),
         What::Rotary(args) => operation(&operations::rotary::ROTARY, args, output),
         What::Grouped(args) => operation(&operations::grouped::GROUPED, args, output),
         What::Compare(args) => compare(args, output),

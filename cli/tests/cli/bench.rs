@@ -117,6 +117,7 @@ fn operations_are_measured_alone_with_what_measures_their_peers() {
         "topk",
         "elementwise",
         "gather",
+        "scatter",
         "rotary",
         "grouped",
     ] {

@@ -15,6 +15,7 @@ mod reduce;
 mod rotary;
 mod rows;
 mod scan;
+mod scatter;
 mod take;
 mod view;
 
@@ -41,4 +42,5 @@ pub use rows::{
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
 };
 pub use scan::Scan;
+pub use scatter::ScatterAdd;
 pub use take::{IndexElement, Take};

@@ -15,6 +15,7 @@ mod hopper;
 mod page;
 mod portable;
 mod problem;
+mod scatter;
 mod subjects;
 mod table;
 mod values;

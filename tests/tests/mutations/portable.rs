@@ -21,38 +21,38 @@ use crate::values::{Operand, hold, poison};
 
 /// Fields of a parameter structure, in sequence.
 #[derive(Default)]
-struct Fields(Vec<u8>);
+pub(crate) struct Fields(Vec<u8>);
 
 impl Fields {
-    fn u32(mut self, values: &[u32]) -> Self {
+    pub(crate) fn u32(mut self, values: &[u32]) -> Self {
         self.0.extend(values.iter().flat_map(|x| x.to_le_bytes()));
         self
     }
 
-    fn u64(mut self, values: &[usize]) -> Self {
+    pub(crate) fn u64(mut self, values: &[usize]) -> Self {
         let values = values.iter().map(|x| *x as u64);
         self.0.extend(values.flat_map(u64::to_le_bytes));
         self
     }
 
-    fn f32(mut self, values: &[f32]) -> Self {
+    pub(crate) fn f32(mut self, values: &[f32]) -> Self {
         self.0.extend(values.iter().flat_map(|x| x.to_le_bytes()));
         self
     }
 
-    fn divisions(self, divisors: &[u32]) -> Self {
+    pub(crate) fn divisions(self, divisors: &[u32]) -> Self {
         divisors.iter().fold(self, |fields, &divisor| {
             let division = spec::division::Division::new(divisor);
             fields.u32(&[division.divisor, division.magic, division.shift])
         })
     }
 
-    fn arg(self) -> Arg {
+    pub(crate) fn arg(self) -> Arg {
         Arg::Value(self.0)
     }
 }
 
-fn linear(blocks: u32, threads: u32) -> LaunchConfig {
+pub(crate) fn linear(blocks: u32, threads: u32) -> LaunchConfig {
     LaunchConfig {
         grid: [blocks, 1, 1],
         block: [threads, 1, 1],

@@ -7,6 +7,7 @@ use warpsmith_tests::values::Values;
 use crate::hopper::{self, Product};
 use crate::portable;
 use crate::problem::Problem;
+use crate::scatter;
 
 /// A kernel and a launch of it.
 pub(crate) struct Subject {
@@ -109,6 +110,18 @@ pub(crate) const SUBJECTS: [Subject; 15] = [
         file: "ptx/sm_75/gather.ptx",
         kernel: "take_b128",
         problem: portable::selection,
+    },
+    Subject {
+        name: "scatter_add_f32",
+        file: "ptx/sm_75/scatter.ptx",
+        kernel: "scatter_add_f32",
+        problem: scatter::addition,
+    },
+    Subject {
+        name: "scatter_sort",
+        file: "ptx/sm_75/scatter.ptx",
+        kernel: "scatter_sort",
+        problem: scatter::sort,
     },
     Subject {
         name: "rotary_f32_f32_halves",

@@ -20,11 +20,12 @@ use spec::reduce::{
 };
 use spec::rotary::RotaryEntry;
 use spec::scan::{self, ScanEntry, ScanOp, ScanParams, ScanPlan};
+use spec::scatter::ScatterEntry;
 use spec::topk::TopKEntry;
 use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
-use crate::{attending, elementwise, gather, grouped, products, rotary, rows, topk};
+use crate::{attending, elementwise, gather, grouped, products, rotary, rows, scatter, topk};
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
@@ -54,6 +55,7 @@ pub(crate) enum Family {
     Copy(CopyEntry),
     Transpose(TransposeEntry),
     Take(TakeEntry),
+    Scatter(ScatterEntry),
     Rotary(RotaryEntry),
 }
 
@@ -73,6 +75,7 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     add(&mut all, transposes, Family::Transpose);
     let takes = TakeEntry::SIZES.map(|size_bytes| TakeEntry { size_bytes });
     add(&mut all, takes, Family::Take);
+    add(&mut all, ScatterEntry::all(), Family::Scatter);
     add(&mut all, RotaryEntry::all(), Family::Rotary);
     all
 }
@@ -174,6 +177,7 @@ impl Family {
             Self::Copy(entry) => elementwise::copy(entry, rng),
             Self::Transpose(entry) => elementwise::transpose(entry, rng),
             Self::Take(entry) => gather::take(entry, rng),
+            Self::Scatter(entry) => scatter::scatter(entry, rng),
             Self::Rotary(entry) => rotary::rotary(entry, rng),
         }
     }

@@ -14,6 +14,7 @@ mod grouped;
 mod products;
 mod rotary;
 mod rows;
+mod scatter;
 mod topk;
 mod trial;
 

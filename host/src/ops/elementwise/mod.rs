@@ -18,7 +18,7 @@ pub use chain::Chain;
 pub use gradient::Gradient;
 pub(super) use launch::Fused;
 pub use map::Map;
-pub(super) use plan::{Steps, Walk};
+pub(super) use plan::{Piece, Steps, Walk};
 pub use program::ChainElement;
 pub(super) use program::{Program, steps_of};
 pub use select::Select;

@@ -1,0 +1,137 @@
+//! Addition by indices: `y[a.., indices[j..], b..] += src[a.., j.., b..]`, in any order of j; an index
+//! out of range adds nothing.
+//!
+//! # Bounds
+//!
+//! Of an element of y to which n elements of src are added, let S be the sum of their magnitudes and
+//! of its own. An implementation that needs no more than `additions(n)` roundings for it, in
+//! arithmetic with the unit roundoff u, has an error of at most `g S`, where
+//! `g = additions(n) u / (1 - additions(n) u)`. Then the result is rounded to the dtype. Where S
+//! overflows, nothing is said.
+
+use ndarray::{ArrayD, ArrayViewD, Dimension, IxDyn};
+use spec::DType;
+
+use crate::precision::Format;
+use crate::sum::Compensated;
+use crate::{Expected, ReferenceError};
+
+/// Adds `src` to `y` along `axis`, with the result in `dtype`, a floating-point type. `additions`
+/// says how many roundings an element has on its way, by the number of elements that are added.
+///
+/// # Errors
+/// [`ReferenceError::AxisOutOfRange`] and [`ReferenceError::ShapeMismatch`].
+pub fn scatter_add(
+    y: &ArrayViewD<'_, f64>,
+    axis: usize,
+    indices: &ArrayViewD<'_, i64>,
+    src: &ArrayViewD<'_, f64>,
+    dtype: DType,
+    additions: impl Fn(u64) -> u64,
+) -> Result<Expected, ReferenceError> {
+    let format = match dtype {
+        DType::F64 => Format::of(DType::F64),
+        _ => Format::of(DType::F32),
+    };
+    let format = format.unwrap_or_else(|| unreachable!("both are floats"));
+    let unit = format.unit_roundoff();
+    let start = |&y: &f64| {
+        let mut sum = Compensated::default();
+        sum.add(y);
+        (sum, y.abs(), 0_u64)
+    };
+    let mut sums = y.map(start);
+    visit(y.shape(), axis, indices, src.shape(), |from, to| {
+        let (sum, size, count) = &mut sums[to];
+        sum.add(src[from]);
+        *size += src[from].abs();
+        *count += 1;
+    })?;
+    let errors = sums.map(|&(_, size, count)| {
+        let roundings = additions(count) as f64 * unit;
+        match size < format.max && roundings < 1.0 {
+            true => roundings / (1.0 - roundings) * size,
+            false => f64::INFINITY,
+        }
+    });
+    Expected::rounded_to(dtype, sums.map(|(sum, ..)| sum.value()), &errors)
+}
+
+/// The same of integers, wrapping in 64 bits.
+///
+/// # Errors
+/// As [`scatter_add`].
+pub fn integers(
+    y: &ArrayViewD<'_, i64>,
+    axis: usize,
+    indices: &ArrayViewD<'_, i64>,
+    src: &ArrayViewD<'_, i64>,
+) -> Result<ArrayD<i64>, ReferenceError> {
+    let mut sums = y.to_owned();
+    visit(y.shape(), axis, indices, src.shape(), |from, to| {
+        sums[&to] = sums[&to].wrapping_add(src[from]);
+    })?;
+    Ok(sums)
+}
+
+/// Calls `add` with each index into src whose element is added, in order, and that into y.
+fn visit(
+    y: &[usize],
+    axis: usize,
+    indices: &ArrayViewD<'_, i64>,
+    src: &[usize],
+    mut add: impl FnMut(&IxDyn, IxDyn),
+) -> Result<(), ReferenceError> {
+    ReferenceError::unless_axis(y.len(), axis)?;
+    let want = [&y[..axis], indices.shape(), &y[axis + 1..]].concat();
+    ReferenceError::unless_shape_of("y and the indices say", &want, "src", src)?;
+    for from in ndarray::indices(want) {
+        let (before, rest) = from.slice().split_at(axis);
+        let (j, behind) = rest.split_at(indices.ndim());
+        let index = usize::try_from(indices[j]).ok();
+        if let Some(index) = index.filter(|&index| index < y[axis]) {
+            let to = [before, &[index], behind].concat();
+            add(&from, IxDyn(&to));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn rows_are_added_where_their_indices_say() {
+        let y = array![[1.0, 2.0], [3.0, 4.0]].into_dyn();
+        let src = array![[10.0, 20.0], [30.0, 40.0], [50.0, 60.0], [70.0, 80.0]].into_dyn();
+        let indices = array![1, -1, 1, 2].into_dyn();
+        let got = scatter_add(
+            &y.view(),
+            0,
+            &indices.view(),
+            &src.view(),
+            DType::F32,
+            |n| n,
+        )
+        .expect("the shapes fit");
+        assert_eq!(got.values, array![[1.0, 2.0], [63.0, 84.0]].into_dyn());
+    }
+
+    #[test]
+    fn integers_wrap_along_any_axis_by_indices_of_any_shape() {
+        let y = array![[i64::MAX, 0], [5, 6]].into_dyn();
+        let src = array![[[1, 2]], [[3, 4]]].into_dyn();
+        let indices = array![[0, 0]].into_dyn();
+        let got = integers(&y.view(), 1, &indices.view(), &src.view());
+        let want = array![[i64::MIN + 2, 0], [12, 6]].into_dyn();
+        assert_eq!(got, Ok(want));
+        let refused = integers(&y.view(), 2, &indices.view(), &src.view());
+        assert_eq!(
+            refused,
+            Err(ReferenceError::AxisOutOfRange { axis: 2, rank: 2 })
+        );
+        assert!(integers(&y.view(), 0, &indices.view(), &y.view()).is_err());
+    }
+}
