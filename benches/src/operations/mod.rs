@@ -49,7 +49,7 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 8] = [
+pub const OPERATIONS: [&Operation; 9] = [
     &attention::ATTENTION,
     &reduce::REDUCE,
     &rows::ROWS,

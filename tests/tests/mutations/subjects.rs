@@ -30,7 +30,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 15] = [
+pub(crate) const SUBJECTS: [Subject; 17] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",

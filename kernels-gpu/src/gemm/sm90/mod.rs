@@ -20,4 +20,5 @@ mod turns;
 pub use entries::*;
 pub use kernel::{Config, Gemm, Promoted, Running, Sums};
 pub use places::{Places, Whole};
+pub use ragged::Ragged;
 pub use store::{Destination, Groups, Store, StoreElement};
