@@ -55,6 +55,10 @@ impl Axes {
     }
 }
 
+/// Elements for each multiprocessor up to which heads are turned pair by pair: a thread by vectors has 32
+/// elements, one after the other, and most of the device nothing (docs/rotary.md).
+const FEW: usize = 2048;
+
 impl<T: Float, C: RotaryTable<T>> Rotary<'_, T, C> {
     /// Launches into `y`, which is `x` or has its shape and overlaps no input.
     pub(super) fn launch(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Result<()> {
@@ -64,7 +68,7 @@ impl<T: Float, C: RotaryTable<T>> Rotary<'_, T, C> {
         let entry = RotaryEntry {
             dtype: T::DTYPE,
             table: C::DTYPE,
-            form: self.form(axes, y),
+            form: self.form(axes, y, stream),
         };
         let (half, written) = self.extents(axes, y)?;
         let slots = entry.slots(half, written);
@@ -145,12 +149,15 @@ impl<T: Float, C: RotaryTable<T>> Rotary<'_, T, C> {
         ))
     }
 
-    /// By vectors, if all heads and rows of the tables lie on multiples of 16 bytes.
-    fn form(&self, axes: &Axes, y: &Tensor<T>) -> Form {
+    /// By vectors, if all heads and rows of the tables lie on multiples of 16 bytes, and if there are
+    /// more elements than [`FEW`] for each multiprocessor.
+    fn form(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Form {
+        let multiprocessors = stream.device().info().multiprocessors as usize;
         let lanes = 16 / size_of::<T>();
         let half = self.cos.shape()[1];
         let is_whole = half.is_multiple_of(lanes) && y.shape()[axes.element].is_multiple_of(lanes);
-        let fits = is_whole
+        let fits = y.len() > FEW * multiprocessors
+            && is_whole
             && lies_on_vectors(self.x)
             && lies_on_vectors(y)
             && (half == 0 || lies_on_vectors(self.cos) && lies_on_vectors(self.sin));

@@ -55,7 +55,7 @@ impl RotaryTable<bf16> for bf16 {}
 /// whose elements are contiguous in `x` and in `y` are moved 16 bytes at a time, if all of them begin
 /// at multiples of 16 bytes, and `head_dim` and `rotary_dim / 2` are multiples of as many elements
 /// (4 of f32, 8 of 16 bits), and if rows of the tables are contiguous and begin at multiples of 16
-/// bytes; else pair by pair. In place ([`run_in_place`](Self::run_in_place)) only pairs are read and
+/// bytes, and if there are more elements than 2,048 for each multiprocessor; else pair by pair. In place ([`run_in_place`](Self::run_in_place)) only pairs are read and
 /// written.
 ///
 /// # Sources
