@@ -7,7 +7,7 @@ use super::cut::{Count, Shared, Wanted, cut};
 use super::groups::{Largest, List, are_enough};
 use super::key::Value;
 use super::row::{Listed, Pairs, Part};
-use super::sort::{Results, put_first};
+use super::sort::{COUNTED, Results, put_first};
 
 /// Adds a pair to those collected, if there is room.
 ///
@@ -91,6 +91,55 @@ unsafe fn collect_by_groups<T: Value>(part: &Part<T>, params: &TopKParams, share
     }
 }
 
+/// Of `count` collected pairs, keeps those that reach a bound which at least the first `k` do, if these are
+/// half as many to sort. Returns how many are kept.
+///
+/// # Safety
+/// All threads of the block are here; `count` pairs, `k` or more, have been collected, and nobody else
+/// uses its shared memory.
+#[inline(always)]
+unsafe fn keep_first(k: u32, count: u32, params: &TopKParams, shared: Shared) -> u32 {
+    let most = k.next_power_of_two();
+    if count <= most || count <= COUNTED {
+        return count;
+    }
+    let wanted = Wanted {
+        k,
+        most,
+        bits: params.key_bits + params.index_bits,
+    };
+    let collected = Listed {
+        first: shared.pairs(),
+        len: count,
+    };
+    // SAFETY: passed on to the caller. Between two barriers pairs are read that lie behind all places
+    // that are written meanwhile.
+    unsafe {
+        let least = cut(&collected, wanted, shared);
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 {
+            shared.count(Count::Pairs).write(0);
+        }
+        let mut i = thread::thread_idx_x();
+        let mut behind = 0;
+        while behind < count {
+            let pair = match i < count {
+                true => shared.pairs().add(i as usize).read(),
+                false => 0,
+            };
+            thread::sync_threads();
+            if i < count && pair >= least {
+                let place = shared.place(Count::Pairs) as usize;
+                shared.pairs().add(place).write(pair);
+            }
+            i += thread::block_dim_x();
+            behind += thread::block_dim_x();
+        }
+        thread::sync_threads();
+        shared.count(Count::Pairs).read()
+    }
+}
+
 /// The kernel over elements: a block for each row, and in y for each part of it.
 ///
 /// # Safety
@@ -129,6 +178,7 @@ pub(super) unsafe fn of_elements<T: Value>(
             thread::sync_threads();
             count = collect_exactly(&part, params.k, params, shared);
         }
+        count = keep_first(params.k, count, params, shared);
         put_first(params.k, count, &results, shared);
     }
 }
@@ -155,6 +205,7 @@ pub(super) unsafe fn of_pairs(
     // SAFETY: this block's row; all threads are here.
     unsafe {
         let count = collect_exactly(&listed, params.k, params, shared);
+        let count = keep_first(params.k, count, params, shared);
         put_first(params.k, count, &results, shared);
     }
 }

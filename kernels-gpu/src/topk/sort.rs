@@ -7,7 +7,7 @@ use super::cut::Shared;
 use super::key::Pairing;
 
 /// Most pairs whose places are counted instead of sorted: each pair is compared with all others.
-const COUNTED: u32 = 128;
+pub(super) const COUNTED: u32 = 128;
 
 /// Where the results of a row go.
 pub(super) struct Results {
