@@ -75,7 +75,7 @@ impl Hopper {
             own.transpose == Transpose::N && row_bytes.is_multiple_of(ALIGN_BYTES)
         });
         if let Some(own) = own {
-            return self.to_rows(product, extents, &Operand::of(d, own), stream);
+            return self.write_rows(product, extents, &Operand::of(d, own), stream);
         }
         let (rows, whole) = aligned(d.shape(), stream)?;
         let padded = Extents {
@@ -83,13 +83,13 @@ impl Hopper {
             ..*extents
         };
         let to = Operand::of(&whole, MatrixLayout::contiguous(whole.shape()));
-        self.to_rows(product, &padded, &to, stream)?;
+        self.write_rows(product, &padded, &to, stream)?;
         strided_copy(&rows, d, stream)
     }
 
     /// Enqueues the product into rows that a tensor map describes. `extents.n` may be more than `b` has:
     /// beyond it there are zeros.
-    fn to_rows<T: Float>(
+    fn write_rows<T: Float>(
         &self,
         product: &GroupedGemm<'_, T>,
         extents: &Extents,

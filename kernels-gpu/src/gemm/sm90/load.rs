@@ -53,11 +53,12 @@ pub(super) unsafe fn load_tile<L: OperandMajor, const MN: u32>(
 }
 
 /// Boxes of rows that are loaded of a tile of A.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Boxes {
-    pub(super) count: u32,
+    /// How many.
+    pub count: u32,
     /// Rows of one.
-    pub(super) rows: u32,
+    pub rows: u32,
 }
 
 impl Boxes {

@@ -19,6 +19,9 @@ mod turns;
 #[cfg(feature = "entries")]
 pub use entries::*;
 pub use kernel::{Config, Gemm, Promoted, Running, Sums};
+pub use load::Boxes;
 pub use places::{Places, Whole};
 pub use ragged::Ragged;
+#[cfg(feature = "entries")]
+pub use ragged_entries::*;
 pub use store::{Destination, Groups, Store, StoreElement};

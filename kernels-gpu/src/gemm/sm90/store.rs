@@ -261,7 +261,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
 
     /// No row of D from `end` on is stored: where D [goes on](Destination::of_rows).
     #[inline(always)]
-    pub(super) fn end_at(&mut self, end: u32) {
+    pub fn end_at(&mut self, end: u32) {
         self.destination.m = end;
     }
 
