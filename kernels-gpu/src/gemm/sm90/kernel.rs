@@ -14,6 +14,10 @@
 //! range ends a tile owns the tile. Every other block writes its partial sums to the workspace; the owner
 //! adds those of the blocks of lower index before its epilogue. Such units come after whole tiles.
 //!
+//! **Places.** Where in A, B and D the tile of a number begins is a part of a kernel's [`Config`]: whole
+//! matrices of one size ([`Whole`](super::Whole)), or groups of rows with a matrix B each, whose ends only
+//! the device knows ([`Ragged`](super::Ragged)).
+//!
 //! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B, [`SPAN_BYTES`](spec::gemm::sm90::SPAN_BYTES) of k
 //! deep:
 //!
