@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::arch::Arch;
+use crate::constants;
 use crate::error::{Error, Step};
 use crate::inlined;
 use crate::ir::families::Family;
@@ -41,7 +42,8 @@ impl Codegen<'_> {
         self.select(&after, &out)?;
         let ptx = fs::read_to_string(&out).map_err(io(&out))?;
         let ptx = inlined::name_callers(&rounding::pin(&ptx));
-        let ptx = registers::shorten(&tidy(&narrow(&ptx)));
+        let ptx = constants::inline(&tidy(&narrow(&ptx)), self.arch.is_portable());
+        let ptx = registers::shorten(&ptx);
         fs::write(&out, &ptx).map_err(io(&out))?;
         self.dump(&out)?;
         Ok(ptx)

@@ -45,6 +45,7 @@ mod builder;
 mod codegen;
 mod collectives;
 mod compile;
+mod constants;
 mod divergence;
 mod duplicates;
 mod error;

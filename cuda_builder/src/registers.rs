@@ -35,8 +35,14 @@ const CLASSES: [(&str, &str); 4] = [
 /// The text of a module, tidy, with short names of registers.
 pub(crate) fn shorten(ptx: &str) -> String {
     let taken = taken(ptx);
+    bodies(ptx, |_, body| Body::of(body).shortened(&taken))
+}
+
+/// Returns a module with what `new` makes of each function's body, of which it gets the text before
+/// it from the body before on, and the body without its braces.
+pub(crate) fn bodies(ptx: &str, new: impl Fn(&str, &str) -> String) -> String {
     let mut out = String::with_capacity(ptx.len());
-    let mut body = 0;
+    let (mut head, mut body) = (0, 0);
     let mut depth = 0_usize;
     let mut end = 0;
     for line in ptx.split_inclusive('\n') {
@@ -53,8 +59,9 @@ pub(crate) fn shorten(ptx: &str) -> String {
         depth += line.matches('{').count();
         depth -= line.matches('}').count().min(depth);
         if depth == 0 {
-            out.push_str(&Body::of(&ptx[body..start]).shortened(&taken));
+            out.push_str(&new(&ptx[head..body], &ptx[body..start]));
             out.push_str(line);
+            head = end;
         }
     }
     if depth > 0 {
@@ -208,7 +215,7 @@ fn declaration(line: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether LLVM declares the registers of a class, and nothing else declares one of such a name.
-fn is_declared_once(body: &str, prefix: &str) -> bool {
+pub(crate) fn is_declared_once(body: &str, prefix: &str) -> bool {
     let llvms = body.lines().filter_map(declaration);
     let statements = body
         .split(';')
@@ -227,12 +234,12 @@ fn class(name: &str) -> Option<usize> {
     CLASSES.iter().position(is_of)
 }
 
-fn is_number(text: &str) -> bool {
+pub(crate) fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Names and numbers in a text, and where they begin.
-fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let words = text.split(|c| !is_of_name(c));
     let start = |word: &str| word.as_ptr().addr() - text.as_ptr().addr();
     words

@@ -12,6 +12,7 @@
 //! | `.ptr .align 1`, which promises nothing | nothing |
 //! | `.uni` of a jump without a condition: threads that are together stay so anyway | nothing |
 //! | bits of an f32, `0f3F000000`, where decimals say it shorter and as exactly | `0.5` |
+//! | `mov.b32 %r7,31;` for an operand that may be a constant | the operand `31` ([`crate::constants`]) |
 //!
 //! Parameters and labels are local to their function, and names from Rust contain no `$`, so the
 //! short names are as unique as the long ones. Labels have no digits, parameters have.

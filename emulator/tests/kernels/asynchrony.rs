@@ -208,6 +208,26 @@ fn mbarriers_in_every_form() {
 }
 
 #[test]
+fn operands_may_be_constants() {
+    for seed in 0..4 {
+        let machine = Machine::new("pass", "constant_operands", seed);
+        let out = machine.buffer(&[0xff; 28 * 64]);
+        machine
+            .launch("constants", &shape(1, 64, 0), &[pointer(out)])
+            .unwrap_or_else(|error| panic!("{error}"));
+        let got = words(&machine.bytes(out, 28 * 64));
+        for (lane, got) in (0..64_u32).zip(got.chunks(7)) {
+            let shift = lane & 7;
+            let shifted = [(-16_i32 >> shift).cast_unsigned(), 1 << shift];
+            // 7 and 64 ones, 64 twos, and -1.
+            let counted = 7 + 64 + 128 - 1;
+            let want = [1, 1, lane | 31, lane ^ 16, shifted[0], shifted[1], counted];
+            assert_eq!(got, want, "{lane}");
+        }
+    }
+}
+
+#[test]
 fn blocks_know_their_cluster() {
     let machine = Machine::new("pass", "cluster_registers", 0);
     let out = machine.buffer(&[0; 4 * 6 * 32]);
