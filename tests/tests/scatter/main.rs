@@ -1,6 +1,8 @@
 //! `ScatterAdd` against its reference: every dtype, any axis of any layout, indices of any shape and
 //! layout, in range and out of it, once and many times.
 
+mod refusals;
+
 use half::{bf16, f16};
 use ndarray::{ArrayD, Axis};
 use proptest::prelude::*;
@@ -8,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spec::scatter::{GROUP, PART, TILE, additions};
 use warpsmith::reference::scatter::{integers, scatter_add};
-use warpsmith::{DType, Device, Error, IndexElement, Reducible, ScatterAdd, Tensor};
+use warpsmith::{DType, Device, IndexElement, Reducible, ScatterAdd, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::agrees;
@@ -425,89 +427,6 @@ fn rows_are_read_once_and_sixteen_bytes_at_a_time() {
     let device = profiled();
     check(&device, 256, 1.0_f32);
     check(&device, 256, bf16::ONE);
-}
-
-#[test]
-fn what_does_not_fit_is_refused_by_name() {
-    on_every_device(|_, stream| {
-        let text = |error: Error| error.to_string();
-        let y = Tensor::<f32>::zeros(stream, &[3, 4]).expect("a tensor");
-        let indices = Tensor::<i32>::zeros(stream, &[5]).expect("indices");
-        let src = Tensor::<f32>::zeros(stream, &[5, 4]).expect("rows");
-        let add = ScatterAdd::new(&indices, &src);
-        let refused = add.axis(2).run_into(&y, stream).expect_err("no axis 2");
-        assert_eq!(text(refused), "axis is 2, want less than 2");
-        let refused = add
-            .axis(1)
-            .run_into(&y, stream)
-            .expect_err("rows of [3, 5]");
-        assert_eq!(text(refused), "shape of `src` is [5, 4], want [3, 5]");
-        let refused = add.axis(2).run(3, stream).expect_err("no axis of indices");
-        let refused = text(refused);
-        assert_eq!(
-            refused,
-            "shape of `src` is [5, 4], want 1 axes of the indices from axis 2 on"
-        );
-        let refused = add.axis(1).run(3, stream).expect_err("rows of [5, 5]");
-        assert_eq!(text(refused), "shape of `src` is [5, 4], want [5, 5]");
-        let one = Tensor::<f32>::zeros(stream, &[1, 4]).expect("a tensor");
-        let repeated = one.broadcast_to(&[3, 4]).expect("a view");
-        let refused = add.run_into(&repeated, stream).expect_err("one row");
-        assert!(text(refused).contains("`y`"));
-        let scalar = Tensor::<f32>::zeros(stream, &[]).expect("a scalar");
-        let refused = add.run_into(&scalar, stream).expect_err("no axis");
-        assert!(matches!(
-            refused,
-            Error::OutOfBounds {
-                what: "axis",
-                got: 0,
-                limit: 0
-            }
-        ));
-        let index = Tensor::<i32>::zeros(stream, &[]).expect("an index");
-        let element = Tensor::<f32>::zeros(stream, &[]).expect("an element");
-        let wide = one.broadcast_to(&[1 << 33, 4]).expect("a view");
-        let row = Tensor::<f32>::zeros(stream, &[4]).expect("a row");
-        let refused = ScatterAdd::new(&index, &row).run_into(&wide, stream);
-        assert!(matches!(
-            refused,
-            Err(Error::OutOfBounds { what: "extent of the axis", got, limit })
-                if got == 1 << 33 && limit == (1 << 32) - 1
-        ));
-        let many = index.broadcast_to(&[(1 << 30) + 1]).expect("a view");
-        let elements = element.broadcast_to(&[(1 << 30) + 1]).expect("a view");
-        let refused = ScatterAdd::new(&many, &elements).run(1, stream);
-        assert!(matches!(
-            refused,
-            Err(Error::OutOfBounds { what: "number of indices", got, limit })
-                if got == (1 << 30) + 1 && limit == got
-        ));
-    });
-}
-
-#[test]
-fn a_result_that_overlaps_what_is_read_is_refused() {
-    on_every_device(|_, stream| {
-        let y = Tensor::<i32>::zeros(stream, &[4, 4]).expect("a tensor");
-        let indices = y.index_axis(0, 3).expect("a view");
-        let other = Tensor::<i32>::zeros(stream, &[4, 4]).expect("a tensor");
-        let refused = ScatterAdd::new(&indices, &y).run_into(&y, stream);
-        assert!(matches!(
-            refused,
-            Err(Error::Overlap {
-                output: "y",
-                other: "src"
-            })
-        ));
-        let refused = ScatterAdd::new(&indices, &other).run_into(&y, stream);
-        assert!(matches!(
-            refused,
-            Err(Error::Overlap {
-                output: "y",
-                other: "indices"
-            })
-        ));
-    });
 }
 
 /// A table of more than 4 GiB.
