@@ -37,33 +37,32 @@ impl AnyVector<'_> {
         }
     }
 
+    /// A word of a vector that changes no sums.
+    #[inline(always)]
+    pub(super) fn nothing(self) -> u32 {
+        match self.0.size_log2 {
+            1 => <f16 as Lanes<8>>::NOTHING,
+            _ => <f32 as Lanes<4>>::NOTHING,
+        }
+    }
+
     /// Loads what nobody writes; where it is not there, what changes no sums.
     ///
     /// # Safety
     /// Where it is there, it is readable.
     #[inline(always)]
     pub(super) unsafe fn row(self, at: *const u8, is_there: bool) -> Raw {
-        let nothing = match self.0.size_log2 {
-            1 => <f16 as Lanes<8>>::NOTHING,
-            _ => <f32 as Lanes<4>>::NOTHING,
-        };
         // SAFETY: passed on to the caller.
-        unsafe { mem::ld_global_nc_v4_u32_or(at.cast(), is_there, nothing) }
+        unsafe { mem::ld_global_nc_v4_u32_or(at.cast(), is_there, self.nothing()) }
     }
 
-    /// Adds sums to what is there.
-    ///
-    /// # Safety
-    /// It is this thread's to write.
+    /// A vector of sums, each rounded once.
     #[inline(always)]
-    pub(super) unsafe fn add_to(self, at: *mut u8, old: Raw, sums: [f32; 8]) {
-        let sums = self.plus(sums, [old]);
-        let packed = match self.0.code {
+    pub(super) fn packed(self, sums: [f32; 8]) -> Raw {
+        match self.0.code {
             codes::F16 => <f16 as Lanes<8>>::packed(sums),
             codes::BF16 => <bf16 as Lanes<8>>::packed(sums),
             _ => [sums[0], sums[1], sums[2], sums[3]].map(f32::to_bits),
-        };
-        // SAFETY: passed on to the caller.
-        unsafe { mem::st_global_v4_u32(at.cast(), packed) }
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! A warp has a position and 32 columns at a time. The chain of waits is short: a block's indices
 //! are read at once, together with the row of the warp's own position.
 
+use core::num::NonZero;
+
 use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::warp::{self, FULL_MASK};
@@ -107,41 +109,63 @@ unsafe fn put_part(positions: u32, part: u32, room: *mut u32) -> u32 {
     }
 }
 
-/// Sums of the rows of the first `count` of these positions, one after the other. The first of them is
-/// `early`, if there is that.
+/// What comes after the rows of a share.
+struct After {
+    /// Whether the share is one part of several, the sum of which is the warp's if `is_mine`.
+    is_part: bool,
+    is_mine: bool,
+    /// Room for the sums of parts.
+    numbers: *mut f32,
+    /// The elements of y.
+    old: Raw,
+}
+
+/// The sums of the rows of the first `count` of these positions, one after the other, then of parts,
+/// and then of what is in y. The first row is `early`, if there is that.
 ///
 /// # Safety
-/// The positions have rows, and all lanes have the same.
+/// The positions have rows, and all lanes have the same; as for [`over_parts`].
 #[inline(always)]
-unsafe fn rows(
+unsafe fn sums(
     elements: AnyVector,
     (places, count): (*const u32, u32),
     (early, mut is_early): (Raw, bool),
     (src, is_there): (*const u8, bool),
-    params: &AddParams,
+    after: &After,
 ) -> Sums {
     let (mut sums, mut rank) = (NOTHING, 0);
-    while rank < count {
-        // SAFETY: passed on to the caller. Beyond the last one the last, which is not used there.
+    loop {
+        let is_last = rank >= count;
+        let mut raws = [after.old, [elements.nothing(); 4]];
+        // SAFETY: passed on to the caller. Beyond the last row the last, which is not read there.
         unsafe {
-            let places = core::array::from_fn(|j| {
-                let rank = (rank + j as u32).min(count - 1);
-                places.add(rank as usize).read()
-            });
-            let of_rows = offsets::<0, 1, AT_ONCE>(&params.positions, places);
-            let mut raws: [Raw; AT_ONCE] = core::array::from_fn(|j| {
-                let is_there = is_there & (rank + (j as u32) < count) & !(j == 0 && is_early);
-                elements.row(src.wrapping_offset(of_rows[j][1] as isize), is_there)
-            });
-            if is_early {
-                raws[0] = early;
+            if is_last {
+                if after.is_part {
+                    sums = over_parts(sums, after.is_mine, after.numbers);
+                }
+            } else {
+                let places = core::array::from_fn(|j| {
+                    let rank = (rank + j as u32).min(count - 1);
+                    places.add(rank as usize).read()
+                });
+                let of_rows = offsets::<0, 1, AT_ONCE>(&elements.0.positions, places);
+                raws = core::array::from_fn(|j| {
+                    let is_read = j == 0 && is_early;
+                    let is_there = is_there & (rank + (j as u32) < count) & !is_read;
+                    elements.row(src.wrapping_offset(of_rows[j][1] as isize), is_there)
+                });
+                if is_early {
+                    raws[0] = early;
+                }
+                is_early = false;
             }
-            is_early = false;
-            sums = elements.plus(sums, raws);
         }
-        rank = opaque(rank) + AT_ONCE as u32;
+        sums = elements.plus(sums, raws);
+        if is_last {
+            return sums;
+        }
+        rank += AT_ONCE as u32;
     }
-    sums
 }
 
 /// What a warp has of a segment.
@@ -167,10 +191,12 @@ unsafe fn segments(position: u32, shared: Shared, params: &AddParams) -> (Share,
         // A block's last positions may be beyond the last index: there the list has none.
         let index = shared.list.add(position as usize).read();
         let (mut positions, count) = equal(shared.list, 2 * warps, index);
-        // The own position is one of them.
-        let of_first = warp::vote_ballot(FULL_MASK, positions != 0).trailing_zeros();
+        // The own position is one of them, so neither word is 0.
+        let words = warp::vote_ballot(FULL_MASK, positions != 0);
+        let of_first = NonZero::new_unchecked(words).trailing_zeros();
         let word = warp::shfl_idx(FULL_MASK, positions, of_first);
-        let is_first = of_first * LANES + word.trailing_zeros() == position;
+        let in_word = NonZero::new_unchecked(word).trailing_zeros();
+        let is_first = of_first * LANES + in_word == position;
         let mut is_mine = is_first & (index < params.extent);
         let mut longs = 0;
         if params.positions.len > PART {
@@ -247,11 +273,12 @@ pub unsafe fn scatter_few(
 ) {
     let params = &*params;
     let elements = AnyVector(params);
+    let words = shared_array![u32; (2 * FEW + FINISH_THREADS + GROUP) as usize];
     let shared = Shared {
-        list: shared_array![u32; FEW as usize],
-        equal: shared_array![u32; FINISH_THREADS as usize],
-        longs: shared_array![u32; GROUP as usize],
-        places: shared_array![u32; FEW as usize],
+        list: words,
+        places: words.wrapping_add(FEW as usize),
+        equal: words.wrapping_add(2 * FEW as usize),
+        longs: words.wrapping_add((2 * FEW + FINISH_THREADS) as usize),
         numbers: shared_array![f32; FINISH_THREADS as usize * NOTHING.len()],
     };
     let (lane, warp, thread) = (lane_idx(), warp_idx(), thread::thread_idx_x());
@@ -284,26 +311,30 @@ pub unsafe fn scatter_few(
         thread::sync_threads();
         let (mut share, mut longs) = segments(position, shared, params);
         let room = shared.places.add((warp * PART) as usize);
-        let mut is_long = false;
+        let mut is_part = false;
         loop {
             let row = i64::from(share.index).wrapping_mul(params.y_stride);
             let (at, is_mine) = (y.wrapping_offset(row as isize), share.is_mine & is_there);
             let old = mem::ld_global_v4_u32_if(at.cast(), is_mine);
             let count = put_part(share.positions, share.part, room);
             let from = (src, is_there);
-            let mut sums = rows(elements, (room, count), (early, is_early), from, params);
-            if is_long {
-                sums = over_parts(sums, share.is_mine, shared.numbers);
-            }
+            let after = After {
+                is_part,
+                is_mine: share.is_mine,
+                numbers: shared.numbers,
+                old,
+            };
+            let (early, from) = ((early, is_early), (src, is_there));
+            let sums = sums(elements, (room, count), early, from, &after);
             if is_mine {
-                elements.add_to(at, old, sums);
+                mem::st_global_v4_u32(at.cast(), elements.packed(sums));
             }
             if longs == 0 {
                 return;
             }
             let of_warp = longs.trailing_zeros();
             longs &= longs - 1;
-            (is_long, is_early) = (true, false);
+            (is_part, is_early) = (true, false);
             share = Share {
                 index: shared.longs.add(of_warp as usize).read(),
                 positions: shared.equal.add((of_warp * LANES + lane) as usize).read(),
