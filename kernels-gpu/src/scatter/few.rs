@@ -285,15 +285,6 @@ pub unsafe fn scatter_few(
     let (threads, len) = (thread::block_dim_x(), params.positions.len);
     let (group, of_row) = params.warps.div_rem(thread::block_idx_x());
     let position = group * (threads / LANES) + warp;
-    let column = of_row * LANES + lane;
-    // Beyond the last one the last, which is not used there.
-    let last = params.columns.len - 1;
-    let [[of_y, of_src]] = offsets::<0, 1, 1>(&params.columns, [column.min(last)]);
-    let (y, src) = (
-        y.wrapping_offset(of_y as isize),
-        src.wrapping_offset(of_src as isize),
-    );
-    let is_there = column <= last;
     let places = [position, thread, thread + threads];
     let at = offsets::<1, 2, 3>(&params.positions, places.map(|place| place.min(len - 1)));
     // SAFETY: the launch's promise. An element of y is one thread's, of the warp whose position is the
@@ -302,6 +293,12 @@ pub unsafe fn scatter_few(
     unsafe {
         let of_list = [at[1][1], at[2][1]];
         let found = indices_at(indices, of_list, index_bytes, params.extent);
+        let column = of_row * LANES + lane;
+        // Beyond the last one the last, which is not used there.
+        let last = params.columns.len - 1;
+        let [[of_y, of_src]] = offsets::<0, 1, 1>(&params.columns, [column.min(last)]);
+        let (y, is_there) = (y.wrapping_offset(of_y as isize), column <= last);
+        let src = src.wrapping_offset(of_src as isize);
         let mut is_early = (len <= EARLY) & (position < len);
         let early = elements.row(src.wrapping_offset(at[0][0] as isize), is_early & is_there);
         for j in 0..2 {
@@ -317,7 +314,6 @@ pub unsafe fn scatter_few(
             let (at, is_mine) = (y.wrapping_offset(row as isize), share.is_mine & is_there);
             let old = mem::ld_global_v4_u32_if(at.cast(), is_mine);
             let count = put_part(share.positions, share.part, room);
-            let from = (src, is_there);
             let after = After {
                 is_part,
                 is_mine: share.is_mine,
