@@ -6,8 +6,14 @@
 //! | `scatter_sort` | `(indices: *const u8, from: *const u64, to: *mut u64, counts: *const u32, begins: *mut u32, longs: *mut u32, params: OrderParams)` |
 //! | `scatter_add_<f32, f16, bf16>`, `scatter_add_any` | `(pairs: *const u64, begins: *const u32, src: *const u8, y: *mut u8, parts: *mut u8, params: AddParams)` |
 //! | `scatter_finish` | `(pairs: *const u64, longs: *const u32, y: *mut u8, parts: *const u8, params: AddParams)` |
+//! | `scatter_few` | `(indices: *const u8, src: *const u8, y: *mut u8, index_bytes: u32, params: AddParams)` |
 //!
-//! First the indices are sorted. A *pair* is an index above its position j, which has 32 bits; an
+//! Up to [`FEW`] indices may take one launch, where rows are added by vectors of 16 bytes. A warp of
+//! `scatter_few` has an index and 32 columns of its row, and adds the segment of which its index is the
+//! first. The block has all indices in shared memory, so nothing is sorted; and it has a warp for each
+//! part that a segment can have.
+//!
+//! Otherwise the indices are sorted first. A *pair* is an index above its position j, which has 32 bits; an
 //! index out of range counts as the extent of the axis. Behind the last pair are [`PAD`] that are
 //! none: all bits are set. One block of `scatter_sort` sorts up to [`TILE`] indices in one launch. More
 //! are sorted by a digit of [`DIGIT_BITS`] bits at a time, the least significant one first:
@@ -71,6 +77,9 @@ pub const FINISH_THREADS: u32 = 32 * GROUP;
 /// Most indices of a launch.
 pub const MAX_LEN: u64 = 1 << 30;
 
+/// Most indices of a launch of `scatter_few`: those of one group, and a word of 32 for each lane.
+pub const FEW: u32 = PART * GROUP;
+
 /// Largest extent of the axis.
 pub const MAX_EXTENT: u64 = u32::MAX as u64 - 1;
 
@@ -118,7 +127,7 @@ pub struct AddParams {
     pub code: u32,
     /// Pairs whose parts a warp of `scatter_add` adds: a power of two up to [`CHUNK`].
     pub chunk: u32,
-    /// Warps that have one row in `scatter_add`, 32 elements of `columns` each, but for the last;
+    /// Warps that have one row in `scatter_add` and `scatter_few`, 32 elements of `columns` each, but for the last;
     /// times that a block of `scatter_finish` has one, 32 elements of y each.
     pub warps: Division,
     /// The bits of a number that changes no other that it is added to: [`nothing`].
@@ -193,6 +202,13 @@ pub const fn parts(len: u32) -> u64 {
     2 * len.div_ceil(PART) as u64
 }
 
+/// Warps of a block of `scatter_few`, where there are `len` indices: one for each part of a segment of
+/// all of them, and for two indices of each lane's; in pairs, since words are compared by four.
+pub const fn few_warps(len: u32) -> u32 {
+    let pairs = len.div_ceil(2 * PART);
+    2 * if pairs > 2 { pairs } else { 2 }
+}
+
 /// Most roundings on a row's way into the sum of a segment of `rows` rows and an element of y: within
 /// its part, over the parts of its group, over groups, and one for y.
 pub const fn additions(rows: u64) -> u64 {
@@ -224,6 +240,8 @@ pub enum ScatterEntry {
     AddAny,
     /// Adds parts.
     Finish,
+    /// Adds rows of [`VECTORS`] by few indices, by vectors.
+    Few,
 }
 
 impl ScatterEntry {
@@ -234,7 +252,7 @@ impl ScatterEntry {
         sorts
             .into_iter()
             .chain(adds)
-            .chain([Self::AddAny, Self::Finish])
+            .chain([Self::AddAny, Self::Finish, Self::Few])
     }
 }
 
@@ -252,6 +270,7 @@ impl core::fmt::Display for ScatterEntry {
             Self::Add(dtype) => write!(f, "scatter_add_{dtype}"),
             Self::AddAny => f.write_str("scatter_add_any"),
             Self::Finish => f.write_str("scatter_finish"),
+            Self::Few => f.write_str("scatter_few"),
         }
     }
 }
@@ -267,6 +286,15 @@ mod tests {
             assert!(blocks <= MAX_BLOCKS && per_block.is_multiple_of(TILE));
             assert!(u64::from(per_block) * u64::from(blocks) >= u64::from(len));
             assert!(u64::from(per_block) * u64::from(blocks - 1) < u64::from(len));
+        }
+    }
+
+    #[test]
+    fn few_indices_have_two_lanes_of_a_block_and_a_warp_for_each_part() {
+        for len in 1..=FEW {
+            let warps = few_warps(len);
+            assert!(warps <= GROUP && warps.is_multiple_of(2));
+            assert!(64 * warps >= len && warps >= len.div_ceil(PART));
         }
     }
 

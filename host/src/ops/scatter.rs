@@ -43,11 +43,12 @@ use spec::scatter::{self, AddParams, OrderParams, ScatterEntry};
 /// launch happens on error.
 ///
 /// # Performance
-/// Indices are sorted first: in one launch up to 4,096 of them, else in two for every 8 bits of the
-/// axis's extent, and one more. Then `src` is read once, and the rows of `y` that something is added
-/// to are read and written once; more than 64 indices take one more launch, for those that occur more
-/// often than that. Rows that are contiguous in `src` and in `y`, and begin at multiples of 16 bytes
-/// in both, are moved 16 bytes at a time, others by elements.
+/// Up to 1,024 indices take one launch, where rows of f32, f16 or bf16 are contiguous in `src` and in
+/// `y`, begin at multiples of 16 bytes in both, and are not very long. Otherwise indices are sorted
+/// first: in one launch up to 4,096 of them, else in two for every 8 bits of the axis's extent, and one
+/// more. Then `src` is read once, and the rows of `y` that something is added to are read and written
+/// once; more than 64 indices take one more launch, for those that occur more often than that. Such
+/// rows as above are moved 16 bytes at a time, others by elements.
 ///
 /// # Sources
 /// Merrill and Grimshaw, High Performance and Scalable Radix Sorting, Parallel Processing Letters 21,
@@ -162,7 +163,6 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         if y.is_empty() || self.src.is_empty() {
             return Ok(());
         }
-        let extent = y.shape()[self.axis] as u32;
         let of_positions = self.positions();
         let mut positions = None;
         of_positions.pieces(1, |piece| {
@@ -171,8 +171,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         })?;
         let positions = positions.ok_or(Error::Bug("indices have one piece"))?;
         let positions = in_bytes(positions, [8, size_of::<T>(), size_of::<I>()]);
-        let sorted = self.sort(positions, extent, stream)?;
-        self.add(y, &sorted, positions, stream)
+        self.add(y, positions, stream)
     }
 
     /// The walk over the indices in their order: of a contiguous tensor, which keeps the order, of
@@ -272,14 +271,8 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         Walk::new(&shape, &tensors)
     }
 
-    /// Adds rows in the order of sorted indices.
-    fn add(
-        &self,
-        y: &Tensor<T>,
-        sorted: &Sorted,
-        positions: WalkParams,
-        stream: &Stream,
-    ) -> Result<()> {
+    /// Adds rows by few indices, or in the order of many.
+    fn add(&self, y: &Tensor<T>, positions: WalkParams, stream: &Stream) -> Result<()> {
         let size = size_of::<T>();
         // One index needs no stride, which may be one that vectors cannot have.
         let y_stride = match y.shape()[self.axis] {
@@ -296,6 +289,11 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             None => (own, 1),
         };
         let warps = columns.len().div_ceil(32);
+        let extent = y.shape()[self.axis] as u32;
+        let sorted = match are_few(positions.len, lanes, warps) {
+            true => None,
+            false => Some(self.sort(positions, extent, stream)?),
+        };
         let chunk = chunk(positions.len, warps, stream.device().info().multiprocessors);
         // Warps of a launch, and what blocks add of segments of several parts, are counted in 31 bits.
         let most = (1_u64 << 28) / u64::from(positions.len.div_ceil(chunk));
@@ -307,7 +305,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
                 positions,
                 y_stride,
                 numbers: u64::from(columns.len) * lanes as u64,
-                extent: y.shape()[self.axis] as u32,
+                extent,
                 lanes_log2: lanes.trailing_zeros(),
                 size_log2: size.trailing_zeros(),
                 code: scatter::code(T::DTYPE),
@@ -315,8 +313,30 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
                 warps: Division::new(columns.len.div_ceil(32)),
                 nothing: scatter::nothing(T::DTYPE),
             };
-            self.add_piece(y, sorted, (piece, params), stream)
+            match &sorted {
+                Some(sorted) => self.add_piece(y, sorted, (piece, params), stream),
+                None => self.add_few(y, (piece, params), stream),
+            }
         })
+    }
+
+    /// Adds some columns by few indices.
+    fn add_few(
+        &self,
+        y: &Tensor<T>,
+        (piece, params): (&Piece, AddParams),
+        stream: &Stream,
+    ) -> Result<()> {
+        let kernel = kernels::kernel(stream, ScatterEntry::Few)?;
+        let warps = scatter::few_warps(params.positions.len);
+        let groups = params.positions.len.div_ceil(warps);
+        let to = y.erased().argument(piece.addresses[0]);
+        let from = self.src.erased().argument(piece.addresses[1]);
+        let config = LaunchConfig::linear(groups * params.warps.divisor, 32 * warps);
+        let arguments = (self.indices, from, to, size_of::<I>() as u32, params);
+        // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
+        // below the extent, and a position, they are elements. y is injective and overlaps neither.
+        unsafe { kernel.launch(stream, config, arguments) }
     }
 
     /// Adds some columns.
@@ -369,6 +389,14 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         // SAFETY: as above.
         unsafe { kernel.launch(stream, config, (pairs, longs, to, parts.address(), params)) }
     }
+}
+
+/// Whether one launch adds rows by indices that are not sorted, where a column has `lanes` elements and
+/// a row as many columns as `warps` warps have: by vectors, and where each block reading all indices
+/// costs less than sorting them. Bits do not depend on it.
+fn are_few(len: u32, lanes: usize, warps: u64) -> bool {
+    const MOST: u64 = 1 << 16;
+    lanes > 1 && len <= scatter::FEW && u64::from(len) * warps <= MOST
 }
 
 /// The walk with strides in bytes, of tensors with elements of these sizes.

@@ -5,7 +5,7 @@
 //! neighbours of a tile of 4,096 pairs, and a thread every 32nd of those. Of kernels that add: a warp
 //! has 32 columns (elements of a row, or vectors of 16 bytes) of up to 32 neighbouring pairs, and adds
 //! what begins there; warps share nothing. `scatter_finish` has 16 warps for 32 columns, a group of
-//! parts each.
+//! parts each. Of few indices, a warp has one, and a block has all in shared memory.
 //!
 //! **Shared memory**, of kernels that sort: how many pairs each warp has of each digit; where each
 //! digit begins; of `scatter_order` in place of the first, then, the pairs.
@@ -24,7 +24,9 @@
 //! | `sort` | the kernels that sort |
 //! | `segments` | where segments and parts begin in sorted pairs |
 //! | `lanes`, `single` | vectors of elements, and single ones, as numbers |
-//! | `add`, `finish` | the kernels that add |
+//! | `any_vector` | vectors of the dtype that the launch says |
+//! | `add`, `finish` | the kernels that add in the order of sorted pairs |
+//! | `few` | the kernel that adds by few indices, without a sort |
 //!
 //! **Sources**: Merrill and Grimshaw, High Performance and Scalable Radix Sorting, 2011.
 //!
@@ -36,6 +38,8 @@
 #![allow(clippy::needless_range_loop)]
 
 pub mod add;
+mod any_vector;
+pub mod few;
 pub mod finish;
 mod lanes;
 mod pairs;

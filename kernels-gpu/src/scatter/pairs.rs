@@ -54,6 +54,29 @@ pub(super) fn offsets<const FIRST: usize, const SECOND: usize, const N: usize>(
     offsets
 }
 
+/// The indices at these bytes behind the first one; one that is out of range counts as the extent.
+///
+/// # Safety
+/// There are indices of so many bytes.
+#[inline(always)]
+pub(super) unsafe fn indices_at<const N: usize>(
+    indices: *const u8,
+    offsets: [i64; N],
+    index_bytes: u32,
+    extent: u32,
+) -> [u32; N] {
+    let at = offsets.map(|offset| indices.wrapping_offset(offset as isize));
+    // SAFETY: passed on to the caller.
+    let indices = unsafe {
+        match index_bytes {
+            8 => at.map(|at| at.cast::<i64>().read()),
+            _ => at.map(|at| i64::from(at.cast::<i32>().read())),
+        }
+    };
+    // A negative one is larger than any extent.
+    indices.map(|index| (index as u64).min(extent.into()) as u32)
+}
+
 /// The pair of position `position`.
 ///
 /// # Safety
@@ -61,15 +84,8 @@ pub(super) fn offsets<const FIRST: usize, const SECOND: usize, const N: usize>(
 #[inline(always)]
 pub(super) unsafe fn pair(indices: *const u8, position: u32, params: &OrderParams) -> u64 {
     let [[_, offset]] = offsets::<0, 2, 1>(&params.positions, [position]);
-    let at = indices.wrapping_offset(offset as isize);
+    let (bytes, extent) = (params.index_bytes, params.extent);
     // SAFETY: passed on to the caller, whose indices are as wide as the launch says.
-    let index = unsafe {
-        match params.index_bytes {
-            8 => at.cast::<i64>().read(),
-            _ => i64::from(at.cast::<i32>().read()),
-        }
-    };
-    // A negative one is larger than any extent.
-    let index = (index as u64).min(params.extent.into());
-    index << 32 | u64::from(position)
+    let [index] = unsafe { indices_at(indices, [offset], bytes, extent) };
+    u64::from(index) << 32 | u64::from(position)
 }

@@ -47,6 +47,7 @@ run_clean! {
     portable_transposition_runs_clean = "transpose_b32",
     portable_selection_runs_clean = "take_b128",
     portable_addition_runs_clean = "scatter_add_f32",
+    portable_addition_by_few_runs_clean = "scatter_few",
     portable_sort_runs_clean = "scatter_sort",
     portable_rotation_runs_clean = "rotary_f32_f32_halves",
     grouped_product_runs_clean = "grouped_gemm_f32",

@@ -140,6 +140,51 @@ pub(crate) fn addition() -> Problem {
     }
 }
 
+/// Rows of integers, added by indices that are not sorted; of one index by several warps.
+pub(crate) fn few() -> Problem {
+    let columns = 20_usize;
+    let src = Operand::draw(DType::F32, Values::Integers, &[LEN as usize, columns], 1);
+    let y = Operand::draw(DType::F32, Values::Integers, &[EXTENT as usize, columns], 2);
+    let indices: Vec<i32> = (0..LEN).map(|j| index(j) as i32).collect();
+    let mut want = y.exact.mapv(|x| x as f32);
+    for (j, &own) in indices.iter().enumerate() {
+        for column in 0..columns {
+            if own < EXTENT as i32 {
+                want[[own as usize, column]] += src.exact[[j, column]] as f32;
+            }
+        }
+    }
+    let (row, wide) = (4 * columns, columns / 4);
+    let params = walk(Fields::default(), wide as u32, [16, 16, 0]);
+    let params = walk(params, LEN, [8, row, 4])
+        .u64(&[row, columns])
+        .u32(&[EXTENT, 2, 2, scatter::codes::F32, 1])
+        .divisions(&[1])
+        .u64(&[scatter::nothing(DType::F32) as usize]);
+    let warps = scatter::few_warps(LEN);
+    let want: Vec<f32> = want.iter().copied().collect();
+    Problem {
+        shape: linear(LEN.div_ceil(warps), 32 * warps),
+        buffers: vec![bytes(&indices, i32::to_le_bytes), src.bytes, y.bytes],
+        args: vec![
+            Arg::Buffer(0),
+            Arg::Buffer(1),
+            Arg::Buffer(2),
+            Fields::default().u32(&[4]).arg(),
+            params.arg(),
+        ],
+        judge: Box::new(move |after| {
+            let number = |b: &[u8]| f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+            let got = after[2].chunks_exact(4).map(number);
+            // Zeros have any sign.
+            match got.zip(&want).all(|(got, &want)| got == want) {
+                true => Ok(()),
+                false => Err("y is wrong".into()),
+            }
+        }),
+    }
+}
+
 /// Indices of two digits, sorted by one block.
 pub(crate) fn sort() -> Problem {
     let extent = EXTENT + 300;

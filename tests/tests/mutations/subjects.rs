@@ -30,7 +30,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 17] = [
+pub(crate) const SUBJECTS: [Subject; 18] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -116,6 +116,12 @@ pub(crate) const SUBJECTS: [Subject; 17] = [
         file: "ptx/sm_75/scatter.ptx",
         kernel: "scatter_add_f32",
         problem: scatter::addition,
+    },
+    Subject {
+        name: "scatter_few",
+        file: "ptx/sm_75/scatter.ptx",
+        kernel: "scatter_few",
+        problem: scatter::few,
     },
     Subject {
         name: "scatter_sort",

@@ -35,6 +35,9 @@ struct Sorted {
 
 /// Rows that are added, all to one or to some; by more than one block, where that is the kernel.
 pub(crate) fn scatter(entry: ScatterEntry, rng: &mut ChaCha8Rng) -> Trial {
+    if entry == ScatterEntry::Few {
+        return few(rng);
+    }
     let mut trial = Trial::default();
     let many = matches!(entry, ScatterEntry::Count) || entry == ScatterEntry::Sort && rng.random();
     let len = match many {
@@ -107,15 +110,60 @@ pub(crate) fn scatter(entry: ScatterEntry, rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
-/// Sorts indices that may be out of range.
-fn sort(trial: &mut Trial, positions: WalkParams, extent: u32, rng: &mut ChaCha8Rng) -> Sorted {
-    let len = positions.len;
+/// Indices that may be out of range.
+fn indices(trial: &mut Trial, positions: &WalkParams, extent: u32, rng: &mut ChaCha8Rng) -> Arg {
     let index_bytes = positions.strides[2][0] as usize;
-    let indices = (0..len).flat_map(|_| {
+    let indices = (0..positions.len).flat_map(|_| {
         let index: i64 = rng.random_range(-1..=i64::from(extent));
         index.to_le_bytes().into_iter().take(index_bytes)
     });
-    let indices = trial.buffer(indices.collect());
+    trial.buffer(indices.collect())
+}
+
+/// Rows that are added without a sort.
+fn few(rng: &mut ChaCha8Rng) -> Trial {
+    let mut trial = Trial::default();
+    let len = match rng.random() {
+        true => rng.random_range(1..=70),
+        false => rng.random_range(1..=scatter::FEW),
+    };
+    let dtype = scatter::VECTORS[rng.random_range(0..scatter::VECTORS.len())];
+    let extent = [1, 3, 50, 400][rng.random_range(0..4)];
+    let (size, columns) = (dtype.size_bytes() as u32, rng.random_range(1..=40));
+    let (lanes, row) = (16 / size, i64::from(16 * columns));
+    let index_bytes = [4, 8][rng.random_range(0..2)];
+    let positions = walk(len, [8, row, index_bytes]);
+    let indices = indices(&mut trial, &positions, extent, rng);
+    let elements = |rows: u32| u64::from(rows * columns * lanes);
+    let src = trial.floats(dtype, elements(len), rng);
+    let y = trial.floats(dtype, elements(extent), rng);
+    let params = AddParams {
+        columns: walk(columns, [16; 3]),
+        positions,
+        y_stride: row,
+        numbers: elements(1),
+        extent,
+        lanes_log2: lanes.trailing_zeros(),
+        size_log2: size.trailing_zeros(),
+        code: scatter::code(dtype),
+        chunk: 1,
+        warps: Division::new(columns.div_ceil(32)),
+        nothing: scatter::nothing(dtype),
+    };
+    let warps = scatter::few_warps(len);
+    let blocks = len.div_ceil(warps) * params.warps.divisor;
+    let config = LaunchConfig::linear(blocks, 32 * warps);
+    let index_bytes = Arg::params(index_bytes as u32);
+    let args = [indices, src, y, index_bytes, Arg::params(params)];
+    trial.launch(ScatterEntry::Few, config, args);
+    trial
+}
+
+/// Sorts indices that may be out of range.
+fn sort(trial: &mut Trial, positions: WalkParams, extent: u32, rng: &mut ChaCha8Rng) -> Sorted {
+    let len = positions.len;
+    let index_bytes = positions.strides[2][0];
+    let indices = indices(trial, &positions, extent, rng);
     let (per_block, blocks) = scatter::blocks(len);
     let mut params = OrderParams {
         positions,
