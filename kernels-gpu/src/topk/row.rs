@@ -108,12 +108,19 @@ impl<T: Value> Pairs for Part<T> {
     #[inline(always)]
     unsafe fn each(&self, mut f: impl FnMut(u64)) {
         let mut i = thread::thread_idx_x();
-        while i < self.len {
-            let index = self.begin + i;
+        while i < self.vectors {
+            let first = self.index(i);
+            // SAFETY: a vector of the part.
+            let raw = unsafe { self.vector(i) };
+            for v in 0..T::LANES {
+                f(self.pairing.pair::<T>(T::of(raw, v), first + v as u32));
+            }
+            i += thread::block_dim_x();
+        }
+        if let Some(index) = self.edge() {
             // SAFETY: an element of the part.
             let bits = unsafe { self.element(index) };
             f(self.pairing.pair::<T>(bits, index));
-            i += thread::block_dim_x();
         }
     }
 }
