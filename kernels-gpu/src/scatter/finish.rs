@@ -105,7 +105,7 @@ impl Segment<'_> {
 ///
 /// # Safety
 /// Launched as `spec::scatter` says, with tensors of these extents and strides.
-#[kernel(max_threads = FINISH_THREADS)]
+#[kernel(max_threads = FINISH_THREADS, min_blocks = 3)]
 pub unsafe fn scatter_finish(
     pairs: *const u64,
     longs: *const u32,
