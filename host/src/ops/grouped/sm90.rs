@@ -164,8 +164,12 @@ impl Hopper {
 /// How a tensor map describes `tensor`, if it can.
 fn mapped<T: Element>(tensor: &Tensor<T>) -> Option<MatrixLayout> {
     let layout = MatrixLayout::of(tensor.shape(), tensor.strides())?;
-    let is_aligned =
-        |stride: i64| (stride as u64 * size_of::<T>() as u64).is_multiple_of(ALIGN_BYTES);
+    let size_bytes = size_of::<T>() as u64;
+    let is_aligned = |stride: i64| {
+        (stride as u64)
+            .wrapping_mul(size_bytes)
+            .is_multiple_of(ALIGN_BYTES)
+    };
     let MatrixLayout {
         ld, batch_stride, ..
     } = layout;
