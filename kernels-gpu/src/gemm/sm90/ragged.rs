@@ -176,6 +176,9 @@ unsafe fn clear((at, bytes): (SharedAddr, u32)) {
 /// What `op` makes of the values of the threads below, and of those with the thread's own. `op` is
 /// associative, and 0 changes nothing.
 ///
+/// NOTE(perf): the portable kernel's scan (`grouped/groups.rs`), which gives the total too, would do; with
+/// it ptxas spills registers of this kernel.
+///
 /// # Safety
 /// All threads of the block call it; nothing else uses the [`SCRATCH`] elements at `scratch`.
 #[inline(always)]
