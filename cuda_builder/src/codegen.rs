@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::arch::Arch;
 use crate::constants;
+use crate::copies;
 use crate::error::{Error, Step};
 use crate::inlined;
 use crate::ir::families::Family;
@@ -13,6 +14,7 @@ use crate::narrow::narrow;
 use crate::process;
 use crate::registers;
 use crate::rounding;
+use crate::scopes;
 use crate::tidy::tidy;
 use crate::toolchain::DeviceToolchain;
 
@@ -42,7 +44,9 @@ impl Codegen<'_> {
         self.select(&after, &out)?;
         let ptx = fs::read_to_string(&out).map_err(io(&out))?;
         let ptx = inlined::name_callers(&rounding::pin(&ptx));
-        let ptx = constants::inline(&tidy(&narrow(&ptx)), self.arch.is_portable());
+        let portable = self.arch.is_portable();
+        let ptx = constants::inline(&tidy(&narrow(&ptx)), portable);
+        let ptx = scopes::flatten(&copies::forward(&ptx, portable));
         let ptx = registers::shorten(&ptx);
         fs::write(&out, &ptx).map_err(io(&out))?;
         self.dump(&out)?;

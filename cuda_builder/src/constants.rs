@@ -28,7 +28,7 @@
 
 use std::collections::HashMap;
 
-use crate::registers::{bodies, is_declared_once, is_number, words};
+use crate::registers::{bodies, is_complete_kernel, is_declared_once, is_number, words};
 
 /// What an instruction reads.
 #[derive(Clone, Copy, PartialEq)]
@@ -68,9 +68,7 @@ const MOVES: [(&str, &str, usize); 2] = [("mov.b32\t", "%r", 32), ("mov.b64\t", 
 /// `portable`: whether it runs on more than one architecture.
 pub(crate) fn inline(ptx: &str, portable: bool) -> String {
     bodies(ptx, |head, body| {
-        // The last one before the body is what the body is of.
-        let is_entry = head.rfind(".entry ") > head.rfind(".func ");
-        if is_entry && !body.contains("// hole") {
+        if is_complete_kernel(head, body) {
             inlined(body, portable)
         } else {
             body.to_owned()

@@ -11,6 +11,9 @@
 //! | 32 bits | `%r12` | `r2`, then other small letters, then capitals from `N` on |
 //! | 64 bits | `%rd12` | `D2`, then other capitals to `M` |
 //!
+//! In a kernel that is complete the letters alone are names too, of the registers that are named most
+//! often. Where a host adds text, it may have its own use for them.
+//!
 //! Of names of one length the earlier ones come first in the text. A letter with numbers that is a
 //! name of something else in the module (a kernel `h2`, a register `p1` in `asm!`) names no register,
 //! and where `asm!` declares what is called as LLVM's registers are, those keep their names.
@@ -35,7 +38,17 @@ const CLASSES: [(&str, &str); 4] = [
 /// The text of a module, tidy, with short names of registers.
 pub(crate) fn shorten(ptx: &str) -> String {
     let taken = taken(ptx);
-    bodies(ptx, |_, body| Body::of(body).shortened(&taken))
+    let alone = alone(ptx);
+    bodies(ptx, |head, body| {
+        let single = |letter: &char| is_complete_kernel(head, body) && !alone.contains(*letter);
+        Body::of(body).shortened(&taken, single)
+    })
+}
+
+/// Whether a body is that of a kernel to which no host adds text. `head`: the text before it.
+pub(crate) fn is_complete_kernel(head: &str, body: &str) -> bool {
+    // The last one before the body is what the body is of.
+    head.rfind(".entry ") > head.rfind(".func ") && !body.contains("// hole")
 }
 
 /// Returns a module with what `new` makes of each function's body, of which it gets the text before
@@ -84,6 +97,12 @@ fn taken(ptx: &str) -> String {
     words(ptx).filter_map(letter).collect()
 }
 
+/// Letters that are words of a module, other than parts of an instruction.
+fn alone(ptx: &str) -> String {
+    let alone = words(ptx).filter(|&(start, word)| word.len() == 1 && !ptx[..start].ends_with('.'));
+    alone.map(|(_, word)| word).collect()
+}
+
 /// What stands between the braces of a function.
 struct Body<'a> {
     text: &'a str,
@@ -116,7 +135,8 @@ impl<'a> Body<'a> {
         Self { text, registers }
     }
 
-    fn shortened(self, taken: &str) -> String {
+    /// `single`: which letters may be names on their own.
+    fn shortened(self, taken: &str, single: impl Fn(&char) -> bool) -> String {
         let mut names = HashMap::new();
         let mut declared = HashMap::new();
         for ((prefix, letters), registers) in CLASSES.into_iter().zip(self.registers) {
@@ -124,8 +144,9 @@ impl<'a> Body<'a> {
                 continue;
             }
             let free = |letter: &char| !taken.contains(*letter);
+            let alone: Vec<char> = letters.chars().filter(&single).collect();
             let letters: Vec<char> = letters.chars().filter(free).collect();
-            if let Some(class) = Class::of(registers, &letters) {
+            if let Some(class) = Class::of(registers, &letters, &alone) {
                 declared.insert(prefix, class.declarators());
                 names.extend(class.names);
             }
@@ -154,41 +175,69 @@ impl<'a> Body<'a> {
 /// Names of the registers of one class.
 struct Class<'a> {
     names: Vec<(&'a str, String)>,
+    /// Letters that are names without a number.
+    alone: Vec<char>,
     /// Letters, and one more than the highest number behind each.
     ends: Vec<(char, usize)>,
 }
 
 impl<'a> Class<'a> {
     /// Nothing where there are no registers, or no letters for them.
-    fn of(mut registers: Vec<Register<'a>>, letters: &[char]) -> Option<Self> {
+    fn of(mut registers: Vec<Register<'a>>, letters: &[char], alone: &[char]) -> Option<Self> {
+        /// From so many uses on a digit less pays for `,r` where the register is declared.
+        const PAYS: usize = 3;
         registers.sort_by_key(|register| (Reverse(register.uses), register.first));
-        let most = registers.len().div_ceil(10).min(letters.len());
-        let count = (1..=most).min_by_key(|&count| length(&registers, count))?;
-        let mut ends: Vec<(char, usize)> = letters[..count].iter().map(|&l| (l, 0)).collect();
-        let mut names = Vec::with_capacity(registers.len());
-        let mut numbers = 0..10;
-        let mut rest = &mut registers[..];
-        while !rest.is_empty() {
-            let group;
-            (group, rest) = rest.split_at_mut((numbers.len() * count).min(rest.len()));
-            group.sort_by_key(|register| register.first);
-            for (at, register) in group.iter().enumerate() {
-                let number = numbers.start + at % numbers.len();
-                let (letter, end) = &mut ends[at / numbers.len()];
-                *end = number + 1;
-                names.push((register.name, format!("{letter}{number}")));
-            }
-            numbers = numbers.end..numbers.end * 10;
+        let paying = registers
+            .iter()
+            .take_while(|register| register.uses >= PAYS);
+        let alone = &alone[..paying.count().min(alone.len())];
+        let (most_used, rest) = registers.split_at_mut(alone.len());
+        most_used.sort_by_key(|register| register.first);
+        let named = most_used.iter().zip(alone);
+        let mut names: Vec<(&str, String)> = named
+            .map(|(register, letter)| (register.name, letter.to_string()))
+            .collect();
+        let most = rest.len().div_ceil(10).min(letters.len());
+        let count = (1..=most).min_by_key(|&count| length(rest, count));
+        if count.is_none() && (names.is_empty() || !rest.is_empty()) {
+            return None;
         }
-        Some(Self { names, ends })
+        let ends = numbered(rest, &letters[..count.unwrap_or(0)], &mut names);
+        let alone = alone.to_vec();
+        Some(Self { names, alone, ends })
     }
 
-    /// `r<100>,s<10>`
+    /// `r<100>,s<10>,r,s`
     fn declarators(&self) -> String {
         let each = self.ends.iter().filter(|(_, end)| *end > 0);
         let each = each.map(|(letter, end)| format!("{letter}<{end}>"));
-        each.collect::<Vec<String>>().join(",")
+        let alone = self.alone.iter().map(char::to_string);
+        each.chain(alone).collect::<Vec<String>>().join(",")
     }
+}
+
+/// Adds names of a letter and a number, the shortest ones for the registers that come first. Returns
+/// the letters, and one more than the highest number behind each.
+fn numbered<'a>(
+    mut rest: &mut [Register<'a>],
+    letters: &[char],
+    names: &mut Vec<(&'a str, String)>,
+) -> Vec<(char, usize)> {
+    let mut ends: Vec<(char, usize)> = letters.iter().map(|&letter| (letter, 0)).collect();
+    let mut numbers = 0..10;
+    while !rest.is_empty() {
+        let group;
+        (group, rest) = rest.split_at_mut((numbers.len() * letters.len()).min(rest.len()));
+        group.sort_by_key(|register| register.first);
+        for (at, register) in group.iter().enumerate() {
+            let number = numbers.start + at % numbers.len();
+            let (letter, end) = &mut ends[at / numbers.len()];
+            *end = number + 1;
+            names.push((register.name, format!("{letter}{number}")));
+        }
+        numbers = numbers.end..numbers.end * 10;
+    }
+    ends
 }
 
 /// Digits of all names with so many letters, of the most used first, and what declares the letters.
@@ -205,6 +254,11 @@ fn length(registers: &[Register<'_>], letters: usize) -> usize {
         digits += register.uses * length;
     }
     digits + letters * DECLARATOR
+}
+
+/// Whether a line has a label, alone or before an instruction.
+pub(crate) fn has_label(code: &str) -> bool {
+    code.replace("::", "").contains(':')
 }
 
 /// `.reg .b32` and `%r` of LLVM's declaration `.reg .b32\t%r<24>;`.
@@ -327,7 +381,7 @@ ret;
     #[test]
     fn letters_of_other_names_are_left_to_them() {
         let cases = [
-            (".visible .entry t3()\n", "ret;"),
+            (".visible .entry t3()\n", "ret; // hole"),
             (".shared .align 4 .b8 t3[4];\n", "ret;"),
             (".func g()\n{\ncall t3;\n}\n", "ret;"),
             ("", "mov.b32 %r1,t3;"),
@@ -388,6 +442,29 @@ ret;
         );
         assert_eq!(short.matches("\tr0,").count(), 2, "{short}");
         assert_eq!(short.matches("\tr12,").count(), 1, "{short}");
+    }
+
+    #[test]
+    fn letters_alone_name_the_most_used_of_a_complete_kernel() {
+        let body = "{\n.reg .pred\t%p<2>;\n.reg .b32\t%r<4>;\n\
+            add.s32\t%r1,%r2,%r2;\nadd.s32\t%r3,%r2,%r3;\nadd.s32\t%r1,%r1,%r3;\n\
+            @%p1 ret;\n}\n";
+        let kernel = format!(".visible .entry f()\n{body}");
+        let short = "{\n.reg .pred\tp<1>;\n.reg .b32\tr,s,t;\n\
+            add.s32\tr,s,s;\nadd.s32\tt,s,t;\nadd.s32\tr,r,t;\n@p0 ret;\n}\n";
+        assert_eq!(shorten(&kernel), format!(".visible .entry f()\n{short}"));
+        // A letter that is a word elsewhere is left to that, one behind a dot is not.
+        let scope = "{ .reg .pred s; mov.u32 %r2,%tid.t; }";
+        let with = kernel.replace("@%p1", &format!("{scope}\n@%p1"));
+        assert!(shorten(&with).contains("add.s32\tr,t,t;\n"), "{with}");
+        // Text that a host completes.
+        for other in [
+            format!(".func f()\n{body}"),
+            kernel.replace("@%p1 ret;", "@%p1 ret; // hole x"),
+        ] {
+            let short = shorten(&other);
+            assert!(short.contains(".reg .b32\tr<3>;\n"), "{short}");
+        }
     }
 
     #[test]

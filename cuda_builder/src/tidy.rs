@@ -8,16 +8,19 @@
 //! | comments, blank lines, indentation | nothing, except `// hole ..`: where fragments go, and `// once`: what is read once |
 //! | blanks after commas and before the tab after a mnemonic | nothing; in `asm!` a blank, no tab |
 //! | the function in names of parameters, `gemm_finish_bf16_param_0` | `$a0` |
-//! | labels of a function, `$L__BB12_3` | `$a` to `$z`, `$A` to `$Z`, then two letters |
+//! | labels of a function, `$L__BB12_3` | `$a` to `$z`, `$A` to `$Z`, then two letters, `aA` to `ZZ` |
 //! | `.ptr .align 1`, which promises nothing | nothing |
 //! | `.uni` of a jump without a condition: threads that are together stay so anyway | nothing |
 //! | bits of an f32, `0f3F000000`, where decimals say it shorter and as exactly | `0.5` |
 //! | `mov.b32 %r7,31;` for an operand that may be a constant | the operand `31` ([`crate::constants`]) |
 //!
 //! Parameters and labels are local to their function, and names from Rust contain no `$`, so the
-//! short names are as unique as the long ones. Labels have no digits, parameters have.
+//! short names are as unique as the long ones. Labels have no digits, parameters have. Labels of two
+//! letters end in a capital, so they are no mnemonics (`or`), and none is a word of the module.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use crate::registers::words;
 
 /// The beginnings of comments that have a meaning: they mark a hole, and what is read once.
 const MEANT: [&str; 2] = ["// hole ", "// once"];
@@ -26,7 +29,8 @@ const MEANT: [&str; 2] = ["// hole ", "// once"];
 pub(crate) fn tidy(ptx: &str) -> String {
     let mut tidy = String::with_capacity(ptx.len());
     let mut param = String::new();
-    let mut labels = Labels::default();
+    let taken: HashSet<&str> = words(ptx).map(|(_, word)| word).collect();
+    let mut labels = Labels::new(&taken);
     for line in ptx.lines() {
         // A string may contain anything, so a line with one is kept as it is.
         if line.contains('"') {
@@ -43,7 +47,7 @@ pub(crate) fn tidy(ptx: &str) -> String {
         }
         if let Some(function) = function(code) {
             param = format!("{function}_param_");
-            labels = Labels::default();
+            labels = Labels::new(&taken);
         }
         let code = code.replace(" \t", "\t").replace(", ", ",");
         let code = code.replace(" .ptr .align 1 ", " ");
@@ -115,15 +119,49 @@ fn renamed(
 }
 
 /// The short names of a function's labels, in the order in which they are named first.
-#[derive(Default)]
-struct Labels(HashMap<String, String>);
+struct Labels<'a> {
+    taken: &'a HashSet<&'a str>,
+    names: HashMap<String, String>,
+    /// How many names were given, or are taken.
+    next: usize,
+}
 
-impl Labels {
+impl<'a> Labels<'a> {
+    fn new(taken: &'a HashSet<&'a str>) -> Self {
+        let names = HashMap::new();
+        Self {
+            taken,
+            names,
+            next: 0,
+        }
+    }
+
     fn short(&mut self, number: &str) -> String {
-        let next = self.0.len();
-        let name = self.0.entry(number.to_owned());
-        name.or_insert_with(|| format!("${}", letters(next)))
-            .clone()
+        if let Some(name) = self.names.get(number) {
+            return name.clone();
+        }
+        loop {
+            let name = label(self.next);
+            self.next += 1;
+            if !self.taken.contains(name.as_str()) {
+                self.names.insert(number.to_owned(), name.clone());
+                return name;
+            }
+        }
+    }
+}
+
+/// `$a` to `$Z`, `aA` to `ZA`, `aB` to `ZZ`, then with more letters behind a `$`.
+fn label(number: usize) -> String {
+    const ONE: usize = 52;
+    const TWO: usize = ONE * 26;
+    match number {
+        ONE.. if number - ONE < TWO => {
+            let second = letters((number - ONE) / ONE).to_uppercase();
+            letters((number - ONE) % ONE) + &second
+        }
+        ONE.. => format!("${}", letters(number - TWO)),
+        _ => format!("${}", letters(number)),
     }
 }
 
