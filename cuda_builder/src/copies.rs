@@ -14,7 +14,7 @@
 //!   of numbers that live long, ptxas 13.0 makes other code (eight products on Hopper).
 //!
 //! In PTX for more than one architecture copies stay: without them ptxas orders the instructions of
-//! seven kernels otherwise on sm_90, and of two on sm_80. So do those of functions and of kernels with
+//! five kernels otherwise on sm_90, and of two on sm_80. So do those of functions and of kernels with
 //! holes, to which hosts add text.
 
 use std::collections::HashMap;

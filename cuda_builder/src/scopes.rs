@@ -86,7 +86,7 @@ impl<'a> Scope<'a> {
                 || line.contains(".reg")
                 || has_label(line)
         };
-        let is_flat = predicates.iter().all(is_plain) && !lines.iter().any(|line| is_other(line));
+        let is_flat = predicates.iter().all(is_plain) && !lines.iter().any(is_other);
         is_flat.then_some(Self { predicates, lines })
     }
 

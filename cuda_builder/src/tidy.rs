@@ -319,6 +319,24 @@ ret;
     }
 
     #[test]
+    fn labels_are_unique_and_no_words_of_the_module() {
+        let names: Vec<String> = (0..4000).map(label).collect();
+        assert_eq!(
+            [0, 51, 52, 103, 104].map(label),
+            ["$a", "$Z", "aA", "ZA", "aB"]
+        );
+        assert_eq!([1403, 1404].map(label), ["ZZ", "$aa"]);
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+
+        let taken = HashSet::from(["$b", "bA"]);
+        let mut labels = Labels::new(&taken);
+        let given: Vec<String> = (0..60).map(|n: u32| labels.short(&n.to_string())).collect();
+        assert_eq!(given[..2], ["$a", "$c"]);
+        assert_eq!(given[50..53], ["$Z", "aA", "cA"]);
+        assert_eq!(labels.short("1"), "$c");
+    }
+
+    #[test]
     fn numbers_have_letters_of_their_own() {
         let names: Vec<String> = (0..6000).map(letters).collect();
         assert_eq!([0, 25, 26, 51].map(|i| &names[i][..]), ["a", "z", "A", "Z"]);
@@ -326,7 +344,7 @@ ret;
             [52, 53, 104, 2755].map(|i| &names[i][..]),
             ["aa", "ba", "ab", "ZZ"]
         );
-        let unique: std::collections::HashSet<&String> = names.iter().collect();
+        let unique: HashSet<&String> = names.iter().collect();
         assert_eq!(unique.len(), names.len());
     }
 
