@@ -15,6 +15,7 @@ use crate::process;
 use crate::registers;
 use crate::rounding;
 use crate::scopes;
+use crate::shared_names;
 use crate::tidy::tidy;
 use crate::toolchain::DeviceToolchain;
 
@@ -47,7 +48,7 @@ impl Codegen<'_> {
         let portable = self.arch.is_portable();
         let ptx = constants::inline(&tidy(&narrow(&ptx)), portable);
         let ptx = scopes::flatten(&copies::forward(&ptx, portable));
-        let ptx = registers::shorten(&ptx);
+        let ptx = registers::shorten(&shared_names::shorten(&ptx));
         fs::write(&out, &ptx).map_err(io(&out))?;
         self.dump(&out)?;
         Ok(ptx)

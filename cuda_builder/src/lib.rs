@@ -62,6 +62,7 @@ mod process;
 mod registers;
 mod rounding;
 mod scopes;
+mod shared_names;
 mod tidy;
 pub mod toolchain;
 mod write;
