@@ -7,16 +7,16 @@ use crate::simt::element::{CHUNK, SimtElement};
 
 /// An element type, as its code.
 #[derive(Clone, Copy)]
-pub(super) struct ElementType(pub(super) u32);
+pub(crate) struct ElementType(pub(crate) u32);
 
 /// Four elements as they are in memory: 32 bits each, or 16 bits each in the first two words. They
 /// are widened only where they are used, so that nothing waits for the load before.
 #[derive(Clone, Copy)]
-pub(super) struct Chunk([u32; CHUNK]);
+pub(crate) struct Chunk([u32; CHUNK]);
 
 impl Chunk {
     /// Four zeros, of any type.
-    pub(super) const ZERO: Self = Self([0; CHUNK]);
+    pub(crate) const ZERO: Self = Self([0; CHUNK]);
 }
 
 impl ElementType {
@@ -32,7 +32,7 @@ impl ElementType {
 
     /// Bytes of an element.
     #[inline(always)]
-    pub(super) fn size_bytes(self) -> usize {
+    pub(crate) fn size_bytes(self) -> usize {
         if self.is_f32() { 4 } else { 2 }
     }
 
@@ -42,7 +42,7 @@ impl ElementType {
     /// Four elements at `ptr`, which is aligned to the chunk, are in global memory and can be read,
     /// and nothing writes them while the kernel runs.
     #[inline(always)]
-    pub(super) unsafe fn load_chunk(self, ptr: *const u8) -> Chunk {
+    pub(crate) unsafe fn load_chunk(self, ptr: *const u8) -> Chunk {
         if self.is_f32() {
             // SAFETY: the caller's promise.
             let chunk = unsafe { <f32 as SimtElement>::load_chunk(ptr.cast()) };
@@ -59,7 +59,7 @@ impl ElementType {
     /// # Safety
     /// They can be read.
     #[inline(always)]
-    pub(super) unsafe fn load_some(self, ptr: *const u8, has: [bool; CHUNK]) -> Chunk {
+    pub(crate) unsafe fn load_some(self, ptr: *const u8, has: [bool; CHUNK]) -> Chunk {
         let mut words = [0; CHUNK];
         if self.is_f32() {
             for idx in 0..CHUNK {
@@ -82,7 +82,7 @@ impl ElementType {
 
     /// The elements of a chunk in f32.
     #[inline(always)]
-    pub(super) fn widen(self, Chunk(words): Chunk) -> [f32; CHUNK] {
+    pub(crate) fn widen(self, Chunk(words): Chunk) -> [f32; CHUNK] {
         let mut values = [0.0; CHUNK];
         for idx in 0..CHUNK {
             let half = (words[idx / 2] >> (16 * (idx % 2))) as u16;
