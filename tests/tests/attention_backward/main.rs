@@ -6,6 +6,9 @@
 #[expect(dead_code, reason = "the forward's tests use what is not used here")]
 mod case;
 mod check;
+mod leaks;
+mod operands;
+mod refused;
 
 use warpsmith::DType;
 use warpsmith_tests::operand::View;

@@ -10,22 +10,21 @@ use super::desc::GradDesc;
 use super::simt;
 use crate::reference::attention::AttentionGradModel;
 use crate::{DeviceInfo, Result};
+use spec::attention::backward::BackwardEntry;
 use std::fmt;
 
 /// The kernels of one family; its `Display` is the name of the candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entry {
-    Simt { head_dim_cap: u32 },
+    Simt(BackwardEntry),
 }
 
 impl Entry {
     /// The entries that it launches after delta's, in order.
     pub(super) fn kernels(&self) -> Vec<String> {
-        match *self {
-            Self::Simt { head_dim_cap } => {
-                let (of_queries, of_keys) = simt::entries(head_dim_cap);
-                vec![of_queries.to_string(), of_keys.to_string()]
-            }
+        match self {
+            // Twice: for dq, then for dk and dv.
+            Self::Simt(entry) => vec![entry.to_string(); 2],
         }
     }
 }
@@ -33,7 +32,7 @@ impl Entry {
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Simt { head_dim_cap } => write!(f, "attention_backward_simt_d{head_dim_cap}"),
+            Self::Simt(entry) => entry.fmt(f),
         }
     }
 }
@@ -51,14 +50,14 @@ impl Candidate {
     /// Enqueues it, delta included.
     pub(super) fn launch(&self, call: &GradCall<'_>) -> Result<()> {
         match self.entry {
-            Entry::Simt { head_dim_cap } => simt::launch(head_dim_cap, call),
+            Entry::Simt(entry) => simt::launch(entry, call),
         }
     }
 
     /// Its error model.
     pub(super) fn model(&self) -> AttentionGradModel {
         match self.entry {
-            Entry::Simt { .. } => simt::model(),
+            Entry::Simt(_) => simt::model(),
         }
     }
 }

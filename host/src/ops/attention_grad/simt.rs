@@ -3,11 +3,12 @@
 use super::call::GradCall;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::GradDesc;
+use crate::ops::attention::call::Memory;
 use crate::reference::attention::AttentionGradModel;
 use crate::{DeviceInfo, LaunchConfig, Result};
-use spec::attention::backward::{FlashBwdParams, KeysEntry, QueriesEntry};
+use spec::attention::backward::{BackwardEntry, BackwardLaunch, FlashBwdParams};
 use spec::attention::{
-    FlashFwdParams, SIMT_TILE, SOFTCAP_TANH_ERROR, TileConfig, simt_head_dim_cap,
+    BshStrides, FlashFwdParams, SIMT_WIDE_TILE, SOFTCAP_TANH_ERROR, simt_head_dim_cap,
 };
 
 /// Flops per cycle of an SM, a multiply-add counted as two: half the peak of its 128 lanes, of which
@@ -20,11 +21,12 @@ pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(
     let Some(head_dim_cap) = simt_head_dim_cap(forward.head_dim, forward.head_dim_v) else {
         return;
     };
-    let fits = |positions: u32, grid: Option<[u32; 3]>| positions == 0 || grid.is_some();
-    if fits(forward.seqlen_q, queries_grid(desc)) && fits(forward.seqlen_k, keys_grid(desc)) {
+    let has_queries = forward.seqlen_q != 0 && forward.heads_q != 0;
+    let fits = |is_there: bool, grid: Option<[u32; 3]>| !is_there || grid.is_some();
+    if fits(has_queries, queries_grid(desc)) && fits(forward.seqlen_k != 0, keys_grid(desc)) {
         offer(Candidate {
-            entry: Entry::Simt { head_dim_cap },
-            tile: [SIMT_TILE.tile_m, SIMT_TILE.tile_n],
+            entry: Entry::Simt(BackwardEntry { head_dim_cap }),
+            tile: [SIMT_WIDE_TILE.tile_m, SIMT_WIDE_TILE.tile_n],
             estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
         });
     }
@@ -33,60 +35,55 @@ pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(
 fn queries_grid(desc: &GradDesc) -> Option<[u32; 3]> {
     let forward = &desc.forward;
     let (batch, seqlen_q, heads_q) = (forward.batch, forward.seqlen_q, forward.heads_q);
-    FlashFwdParams::grid(batch, seqlen_q, heads_q, SIMT_TILE.tile_m)
+    FlashFwdParams::grid(batch, seqlen_q, heads_q, SIMT_WIDE_TILE.tile_m)
 }
 
 fn keys_grid(desc: &GradDesc) -> Option<[u32; 3]> {
     let forward = &desc.forward;
     let (batch, seqlen_k, heads_kv) = (forward.batch, forward.seqlen_k, forward.heads_kv);
-    FlashBwdParams::grid_of_keys(batch, seqlen_k, heads_kv, SIMT_TILE.tile_n)
-}
-
-/// The entries of a candidate.
-pub(super) fn entries(head_dim_cap: u32) -> (QueriesEntry, KeysEntry) {
-    (QueriesEntry { head_dim_cap }, KeysEntry { head_dim_cap })
+    FlashBwdParams::grid_of_keys(batch, seqlen_k, heads_kv, SIMT_WIDE_TILE.tile_n)
 }
 
 /// Enqueues a candidate of [`offer`]. Without queries nothing but dk and dv is written, without keys
 /// nothing but dq.
-pub(super) fn launch(head_dim_cap: u32, call: &GradCall<'_>) -> Result<()> {
+pub(super) fn launch(entry: BackwardEntry, call: &GradCall<'_>) -> Result<()> {
     call.uses()?;
-    let (of_queries, of_keys) = entries(head_dim_cap);
     let (lengths, params) = (call.forward.lengths(), call.params()?);
     let (q, k, v) = (&call.forward.q, &call.forward.k, &call.forward.v);
     let (d_o, lse, delta) = (&call.d_o, &call.lse, &call.delta);
-    let (dq, dk, dv) = (&call.dq, &call.dk, &call.dv);
-    let config = |grid: [u32; 3], tile: TileConfig| LaunchConfig {
-        grid,
-        block: [tile.threads, 1, 1],
-        shared_bytes: 0,
-        cluster: None,
+    let own = |strides: BshStrides, owns_keys: u32| BackwardLaunch {
+        strides,
+        owns_keys,
+        reserved: 0,
+    };
+    let run = |grid: [u32; 3], [first, second]: [&Memory; 2], own: BackwardLaunch| {
+        let config = LaunchConfig {
+            grid,
+            block: [SIMT_WIDE_TILE.threads, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+        };
+        // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers what
+        // the blocks own, whose gradients these are. delta is written before, on the same stream,
+        // where there are queries to read it for.
+        unsafe {
+            call.launch(
+                entry,
+                config,
+                &[
+                    &q, &k, &v, &d_o, &lse, &delta, &first, &second, &lengths, &params, &own,
+                ],
+            )
+        }
     };
     if let Some(grid) = queries_grid(&call.desc) {
         call.launch_delta()?;
-        let config = config(grid, of_queries.tile());
-        // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers them,
-        // and delta is written before it is read, on the same stream.
-        unsafe {
-            call.launch(
-                of_queries,
-                config,
-                &[&q, &k, &v, &d_o, &lse, &delta, &dq, &lengths, &params],
-            )?;
-        }
+        run(grid, [&call.dq, &call.dq], own(call.desc.dq.strides, 0))?;
     }
-    if let Some(grid) = keys_grid(&call.desc) {
-        let config = config(grid, of_keys.tile());
-        // SAFETY: as above; without queries delta is not read.
-        unsafe {
-            call.launch(
-                of_keys,
-                config,
-                &[&q, &k, &v, &d_o, &lse, &delta, &dk, &dv, &lengths, &params],
-            )?;
-        }
+    match keys_grid(&call.desc) {
+        Some(grid) => run(grid, [&call.dk, &call.dv], own(call.desc.dk.strides, 1)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Error model: everything in f32, one addition a term.

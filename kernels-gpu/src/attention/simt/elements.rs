@@ -1,6 +1,7 @@
 //! Elements whose type is known only at run time, in chunks of four.
 
 use cuda_std::convert::{bf16_to_f32, f16_to_f32};
+use cuda_std::hint::opaque;
 use spec::attention::OutputDType;
 
 use crate::simt::element::{CHUNK, SimtElement};
@@ -21,12 +22,12 @@ impl Chunk {
 
 impl ElementType {
     #[inline(always)]
-    fn is_f32(self) -> bool {
+    pub(crate) fn is_f32(self) -> bool {
         self.0 == OutputDType::F32.code()
     }
 
     #[inline(always)]
-    fn is_f16(self) -> bool {
+    pub(crate) fn is_f16(self) -> bool {
         self.0 == OutputDType::F16.code()
     }
 
@@ -78,6 +79,39 @@ impl ElementType {
             }
         }
         Chunk(words)
+    }
+
+    /// Loads the first `count` of four elements; the others are 0. As [`load_some`](Self::load_some), but
+    /// with an instruction for one element at a time, which is a fraction of the code.
+    ///
+    /// # Safety
+    /// They can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn load_first(self, ptr: *const u8, count: u32) -> Chunk {
+        let mut words = [0; CHUNK];
+        let mut place = ptr;
+        let mut idx = 0;
+        while idx < opaque(CHUNK as u32) {
+            let mut word = 0;
+            if idx < count {
+                // SAFETY: the caller's promise.
+                word = unsafe {
+                    if self.is_f32() {
+                        place.cast::<u32>().read()
+                    } else {
+                        u32::from(place.cast::<u16>().read())
+                    }
+                };
+            }
+            words = [words[1], words[2], words[3], word];
+            place = place.wrapping_add(self.size_bytes());
+            idx += 1;
+        }
+        if self.is_f32() {
+            Chunk(words)
+        } else {
+            Chunk([words[0] | words[1] << 16, words[2] | words[3] << 16, 0, 0])
+        }
     }
 
     /// The elements of a chunk in f32.

@@ -1,5 +1,6 @@
 //! delta: the sum of `o * d_o` along head_dim_v, for each query and head.
 
+use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
@@ -44,7 +45,8 @@ pub(super) unsafe fn delta(
     };
     let (o, d_o) = (matrix(o, &params.fwd.o), matrix(d_o, &params.d_o));
     let aligned = is_aligned(&o) && is_aligned(&d_o);
-    for pass in 0..DELTA_TILE.tile_m / QUERIES {
+    let mut pass = 0;
+    while pass < opaque(DELTA_TILE.tile_m / QUERIES) {
         let in_tile = pass * QUERIES + thread::thread_idx_x() / ROW_LANES;
         let query_idx = thread::block_idx_x() * DELTA_TILE.tile_m + in_tile;
         let exists = query_idx < sequence.q.len;
@@ -64,6 +66,7 @@ pub(super) unsafe fn delta(
             // SAFETY: the caller's promise: delta has an element for each query and head.
             unsafe { delta.wrapping_add(first + query_idx as usize).write(sum) }
         }
+        pass += 1;
     }
 }
 
@@ -89,9 +92,8 @@ unsafe fn part(
                 // SAFETY: the caller's promise; the chunk is inside.
                 unsafe { vector.element.load_chunk(place) }
             } else {
-                let has = [inside > 0, inside > 1, inside > 2, inside > 3];
                 // SAFETY: the caller's promise; only elements inside are read.
-                unsafe { vector.element.load_some(place, has) }
+                unsafe { vector.element.load_first(place, inside) }
             };
             vector.element.widen(chunk)
         };

@@ -7,26 +7,32 @@
 //! types are distinguished at run time, only where elements are loaded and stored.
 //!
 //! # Roles
-//! `delta`: 16 lanes a query. `dq`: a block owns 64 queries of a head and goes over the keys. `dkv`: a
-//! block owns 64 keys of a key head and goes over the queries of all query heads on it. So every result
-//! has one owner, which adds in one order, and there are no atomics; the price is that scores and dP
-//! are computed twice. In both, all threads do the same: sixteen lanes share a row that the block owns,
-//! a thread has 8 (or 4) rows, and of each 4 columns of a 64×64 tile of scores and `CAP / 16` columns
-//! of a result.
+//! `delta`: 16 lanes a query. The other entries run twice: blocks that own 64 queries of a head go over
+//! the keys and write dq; blocks that own 64 keys of a key head go over the queries of all query heads
+//! on it and write dk and dv. So every result has one owner, which adds in one order, and there are no
+//! atomics; the price is that scores and dP are computed twice. What a block owns are its rows, what it
+//! goes over are columns. All threads do the same: sixteen lanes share a row, and a thread has 4 rows,
+//! and of each 4 columns of a 64×64 tile of scores and `CAP / 16` columns of a result.
 //!
 //! # Shared memory
 //! | what | f32 elements | lifetime |
 //! |---|---|---|
-//! | dS, or P (of `dkv`), `[16][64]` chunks of 4 rows | 4,096 | their computation to the end of the product with them |
-//! | two stages of both factors of scores or dP, `[TILE_D][64 + 4]` each | 2,176, or 4,352 at 256 threads | that product |
-//! | in their place two stages of k, or of d_o and q | 2,176 at caps 64 and 128, or 4,160 | p @ d_o, dS @ k, dS @ q of a tile |
+//! | P or dS, `[16][64]` chunks of 4 rows | 4,096 | their computation to the end of the product with them |
+//! | lse and delta of the tile's queries | 128 | a tile |
+//! | two stages of both factors of scores or dP, `[8][64 + 4]` each | 2,176 | that product |
+//! | in their place two stages of vectors, `[1024 / CAP][CAP + 4]` | up to 2,176 | a product with P or dS |
 //!
 //! # Timeline
-//! For each tile of the other side that the mask leaves anything of:
-//! - Barrier; scores through two stages. Barrier; dP through two stages.
+//! For each tile of columns that the mask leaves anything of:
+//! - Scores, then dP, each through two stages.
 //! - P and dS in registers; masked pairs are 0.
-//! - `dq`: dS to shared memory; barrier; `dq += dS @ k`.
-//! - `dkv`: P to shared memory; barrier; `dv += P^T @ d_o`; barrier; the same with dS and q for dk.
+//! - Owners of keys: P to shared memory; `dv += P^T @ d_o`.
+//! - dS to shared memory; `dk += dS^T @ q`, or `dq += dS @ k`.
+//!
+//! # Size
+//! Nothing is in the code twice that can be there once: loops run over the two cases of a step, and
+//! results and pairs move through registers (`turn`, `swap`) to where the code expects them. With
+//! everything unrolled the entries had eight times as much PTX.
 //!
 //! # Numerics
 //! Scores and dP: one f32 accumulator, `fma` with head_dim (head_dim_v) ascending. P:
@@ -48,11 +54,15 @@
     reason = "iterators and closures over arrays are not always inlined, and cost local memory then"
 )]
 
+mod accumulate;
+mod band;
 mod delta;
 mod entries;
-mod keys;
+mod kernel;
 mod pairs;
-mod queries;
-mod tile;
+mod place;
+mod products;
+mod results;
+mod vectors;
 
 pub use entries::*;

@@ -22,4 +22,4 @@ mod params;
 mod simt;
 
 pub use params::FlashBwdParams;
-pub use simt::{DELTA_ENTRY, DELTA_TILE, KeysEntry, QueriesEntry, keys_tile};
+pub use simt::{BackwardEntry, BackwardLaunch, DELTA_ENTRY, DELTA_TILE};
