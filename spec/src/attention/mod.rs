@@ -16,7 +16,7 @@
 //! | [`sm80`], [`sm75`] | kernels by `mma.sync` |
 //! | [`decode`] | kernels for few queries, by `mma.sync` |
 //! | [`merge`] | merges partial results |
-//! | [`backward`] | gradients |
+//! | [`backward`] | the gradients of q, k and v |
 //!
 //! Nothing here panics, for any values, so kernels that call it contain no trap.
 //!

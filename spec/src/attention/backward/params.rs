@@ -26,9 +26,8 @@ pub struct FlashBwdParams {
 
 impl FlashBwdParams {
     /// Grid of a launch whose blocks own `tile_n` keys of a key head each: x = key tiles of the
-    /// longest sequence, y and z = key heads of all batches, see
-    /// [`head_kv_and_batch`](Self::head_kv_and_batch). `None` if there is no key or more than a
-    /// grid can hold.
+    /// longest sequence, y and z = key heads of all batches, see [`owner`](Self::owner). `None` if
+    /// there is no key or more than a grid can hold.
     pub const fn grid_of_keys(
         batch: u32,
         seqlen_k: u32,
@@ -38,21 +37,21 @@ impl FlashBwdParams {
         FlashFwdParams::grid(batch, seqlen_k, heads_kv, tile_n)
     }
 
-    /// Key head and batch that block (`block_idx_y`, `block_idx_z`) works on, in a grid
-    /// `grid_dim_y` high. The last layer of a grid may hold blocks beyond the last batch, which do
-    /// nothing.
+    /// Head and batch that block (`[y, z]` of its index) owns, in a grid `grid_dim_y` high: a key head if
+    /// it `owns_keys`, else a query head. The last layer of a grid may hold blocks beyond the last
+    /// batch, which do nothing.
     #[inline(always)]
-    pub const fn head_kv_and_batch(
-        &self,
-        block_idx_y: u32,
-        block_idx_z: u32,
-        grid_dim_y: u32,
-    ) -> (u32, u32) {
-        let of_keys = FlashFwdParams {
-            heads_q: self.fwd.heads_kv,
-            ..self.fwd
+    pub const fn owner(&self, owns_keys: bool, [y, z]: [u32; 2], grid_dim_y: u32) -> (u32, u32) {
+        let heads_q = if owns_keys {
+            self.fwd.heads_kv
+        } else {
+            self.fwd.heads_q
         };
-        of_keys.head_and_batch(block_idx_y, block_idx_z, grid_dim_y)
+        FlashFwdParams {
+            heads_q,
+            ..self.fwd
+        }
+        .head_and_batch(y, z, grid_dim_y)
     }
 }
 
@@ -74,7 +73,7 @@ mod tests {
         };
         assert_eq!(FlashBwdParams::grid_of_keys(2, 65, 2, 64), Some([2, 4, 1]));
         assert_eq!(FlashBwdParams::grid_of_keys(2, 0, 2, 64), None);
-        let of_block = |y| params.head_kv_and_batch(y, 0, 4);
+        let of_block = |y| params.owner(true, [y, 0], 4);
         assert!((0..4).map(of_block).eq([(0, 0), (1, 0), (0, 1), (1, 1)]));
         assert_eq!(of_block(4).1, 2); // beyond the last batch
     }
