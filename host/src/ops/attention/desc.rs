@@ -88,6 +88,13 @@ pub(in crate::ops) struct LengthsDesc {
     pub(in crate::ops) leftpad_k: bool,
 }
 
+impl LengthsDesc {
+    /// Whether any is there.
+    pub(in crate::ops) const fn any(&self) -> bool {
+        self.cu_seqlens_q || self.cu_seqlens_k || self.seqused_q || self.seqused_k || self.leftpad_k
+    }
+}
+
 impl AttentionDesc {
     /// The same attention with the query heads that share a key/value head viewed as queries of one
     /// head, which every kernel can compute. It applies if each sequence has a single query that

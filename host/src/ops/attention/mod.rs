@@ -14,7 +14,7 @@ pub(in crate::ops) mod run;
 mod simt;
 mod sm75;
 mod sm80;
-mod sm90;
+pub(in crate::ops) mod sm90;
 
 use crate::ops::cleared::Cleared;
 use crate::{Error, Float, Result, Tensor};

@@ -7,16 +7,18 @@
 
 use super::call::GradCall;
 use super::desc::GradDesc;
-use super::simt;
+use super::{simt, sm90};
 use crate::reference::attention::AttentionGradModel;
 use crate::{DeviceInfo, Result};
 use spec::attention::backward::BackwardEntry;
+use spec::attention::backward::sm90::{BwdEntry, DQ_ENTRY};
 use std::fmt;
 
 /// The kernels of one family; its `Display` is the name of the candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entry {
     Simt(BackwardEntry),
+    Sm90(BwdEntry),
 }
 
 impl Entry {
@@ -25,6 +27,8 @@ impl Entry {
         match self {
             // Twice: for dq, then for dk and dv.
             Self::Simt(entry) => vec![entry.to_string(); 2],
+            // The first writes dk, dv and the sums of dq, the second makes dq of these.
+            Self::Sm90(entry) => vec![entry.to_string(), DQ_ENTRY.to_owned()],
         }
     }
 }
@@ -33,6 +37,7 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simt(entry) => entry.fmt(f),
+            Self::Sm90(entry) => entry.fmt(f),
         }
     }
 }
@@ -51,13 +56,15 @@ impl Candidate {
     pub(super) fn launch(&self, call: &GradCall<'_>) -> Result<()> {
         match self.entry {
             Entry::Simt(entry) => simt::launch(entry, call),
+            Entry::Sm90(entry) => sm90::launch(entry, call),
         }
     }
 
     /// Its error model.
-    pub(super) fn model(&self) -> AttentionGradModel {
+    pub(super) fn model(&self, desc: &GradDesc) -> AttentionGradModel {
         match self.entry {
             Entry::Simt(_) => simt::model(),
+            Entry::Sm90(entry) => sm90::model(entry, desc.forward.seqlen_k),
         }
     }
 }
@@ -71,6 +78,7 @@ impl fmt::Display for Candidate {
 /// Calls `offer` with all candidates for `desc`.
 pub(super) fn offer_all(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     simt::offer(desc, device, offer);
+    sm90::offer(desc, device, offer);
 }
 
 /// Time of the whole device with `flops_per_cycle` per SM (a multiply-add counts as two). All

@@ -101,7 +101,7 @@ impl<T: Float> AttentionGrad<'_, T> {
     /// See [`AttentionGrad`].
     pub fn model(&self, stream: &Stream) -> Result<AttentionGradModel> {
         match self.described(stream)? {
-            Some(desc) => Ok(plan::choose(&desc, self.kernel, stream)?.model()),
+            Some(desc) => Ok(plan::choose(&desc, self.kernel, stream)?.model(&desc)),
             None => Ok(super::simt::model()),
         }
     }
