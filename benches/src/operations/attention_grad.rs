@@ -250,10 +250,11 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
         let copy = &operands[copy];
         let [dq, dk, dv] = &copy.grads;
         let grad = copy.grad(is_causal);
-        Ok(match &kernel {
-            Some(kernel) => grad.with_kernel(kernel).run_into(dq, dk, dv, &stream)?,
-            None => grad.run_into(dq, dk, dv, &stream)?,
-        })
+        let grad = match &kernel {
+            Some(kernel) => grad.with_kernel(kernel),
+            None => grad,
+        };
+        Ok(grad.run_into(dq, dk, dv, &stream)?)
     });
     Ok(prepared)
 }

@@ -125,7 +125,7 @@ impl<T: Float + TestElement> Inputs<T> {
         let by_rows = arrange(by_rows, batch, true)?;
         let last = by_rows.ndim() - 1;
         let by_rows = by_rows.index_axis_move(Axis(last), 0);
-        let view = if case.seed % 2 == 0 {
+        let view = if case.seed.is_multiple_of(2) {
             View::Contiguous
         } else {
             View::Sliced

@@ -11,6 +11,7 @@ mod operands;
 mod refused;
 
 use warpsmith::DType;
+use warpsmith_tests::cases;
 use warpsmith_tests::operand::View;
 use warpsmith_tests::property::{Effort, holds};
 
@@ -39,6 +40,11 @@ fn gradients_match_their_reference_for_sequences_of_any_lengths() {
         case::ragged,
         check,
     );
+}
+
+#[test]
+fn gradients_match_their_reference_on_the_forwards_table_of_cases() {
+    cases::run(include_str!("../../cases/attention.toml"), check);
 }
 
 #[test]
