@@ -311,7 +311,8 @@ impl Want {
             }
             let want = self.value.values[at * columns + column];
             let bound = self.bound.values[at * columns + column] + T::ROUNDOFF * want.abs() + 1e-6;
-            if !((got.wide() - want).abs() <= bound) {
+            let error = (got.wide() - want).abs();
+            if error > bound || error.is_nan() {
                 return Err(format!(
                     "{} is {}, want {want} within {bound}",
                     place(),

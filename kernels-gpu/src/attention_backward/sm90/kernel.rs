@@ -156,20 +156,21 @@ where
             let kernel = Self::new(call);
             kernel.prepare();
             griddepcontrol_wait(); // wait until the preceding launches' writes are visible
+            let walk = Walk::new(call.params, &C::TILE);
             if thread::thread_idx_x() < WARPGROUP {
                 setmaxnreg_dec::<LOADER>();
                 match uniform(thread::thread_idx_x() / thread::WARP_THREADS) {
                     0 => {
-                        kernel.load(kernel.walk());
+                        kernel.load(walk);
                         griddepcontrol_launch_dependents();
                     }
-                    1 => kernel.load_rows(kernel.walk()),
-                    2 => kernel.add(kernel.walk()),
+                    1 => kernel.load_rows(walk),
+                    2 => kernel.add(walk),
                     _ => {}
                 }
             } else {
                 setmaxnreg_inc::<CONSUMER>();
-                kernel.consume(kernel.walk());
+                kernel.consume(walk);
             }
         }
     }
@@ -227,12 +228,6 @@ impl<
     const FRAGMENTS: usize,
 > Backward<'a, C, TILE_M, PANELS, PANELS_M, FRAGMENTS>
 {
-    /// A role's walk, at the first tile.
-    #[inline(always)]
-    fn walk(&self) -> Walk {
-        Walk::new(self.call.params, &C::TILE)
-    }
-
     /// A stage of lse, behind which that of delta lies.
     #[inline(always)]
     pub(super) fn rows_at(&self, stage_idx: u32) -> SharedAddr {
