@@ -65,7 +65,7 @@ use spec::gemm::sm90::{TILE_ALIGN, WARPGROUP};
 
 use super::walk::Walk;
 
-/// Named barriers; 0 is `sync_threads`'s. `header` of this file says who arrives.
+/// Named barriers; 0 is `sync_threads`'s. This file's header says who arrives.
 pub(super) const DS_WRITTEN: u32 = 1;
 /// See [`DS_WRITTEN`].
 pub(super) const DQ_FREE: u32 = 2;
