@@ -273,10 +273,14 @@ impl<const STAGES: u32> Consumer<STAGES> {
     /// On the host.
     #[inline(always)]
     pub unsafe fn wait(&mut self) -> Stage {
+        let Cursor { stage, parity } = self.cursor;
+        self.cursor.advance::<STAGES>();
         // SAFETY: passed on to the caller.
-        let stage = unsafe { self.wait_of(self.pipeline) };
-        self.advance();
-        stage
+        unsafe { self.pipeline.full(stage).wait_parity(parity) }; // the stage's copies landed
+        Stage {
+            stage,
+            empty: self.pipeline.empty(stage),
+        }
     }
 
     /// As [`wait`](Self::wait), but for the next stage of `pipeline`, and without advancing: for
