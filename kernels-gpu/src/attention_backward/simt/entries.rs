@@ -13,7 +13,10 @@ use crate::attention::lengths::sequence;
 ///
 /// # Safety
 /// `params` and `lengths` describe what the pointers point to; the grid is that of the entry.
-#[kernel(max_threads = spec::attention::backward::DELTA_TILE.threads)]
+#[kernel(
+    max_threads = spec::attention::backward::DELTA_TILE.threads,
+    min_blocks = 4 // unasked, ptxas aims at 8 for sm_90, and spills
+)]
 pub unsafe fn attention_backward_delta_simt(
     o: *const u8,
     d_o: *const u8,
