@@ -31,6 +31,8 @@ struct State {
     consumer_idx: u32,
     walk: Walk,
     mask: KeyMask,
+    /// Of the tile's number, which says who adds its dq.
+    parity: u32,
     /// Where it is in the rings of q, of d_o, and of lse and delta, and in the buffers of dS.
     next: Consumer<STAGES>,
     keys: Stage,
@@ -73,6 +75,7 @@ where
                     mask: walk.order.mask,
                     first_key: walk.first_key() + consumer_idx * MMA_M,
                 },
+                parity: 0,
                 next: self.pipeline_q.consumer(),
                 keys: kv.wait(),   // k landed
                 values: kv.wait(), // v landed
@@ -82,7 +85,8 @@ where
                 sums = self.step(&mut state, sums);
                 state.walk.advance();
             }
-            bar_sync(DQ_FREE, OF_DQ); // the last dq is read, and v by all warps
+            let last = state.parity ^ 1;
+            bar_sync(DQ_FREE + last, OF_DQ); // the last dq is read, and v by all warps
             self.finish(&state, &sums);
         }
     }
@@ -145,7 +149,8 @@ where
             let dq = dq.finish_before::<1>();
             p.tie(); // its registers were read by `wgmma`s until here
             d_o_stage.release(Readers::OneBlock);
-            self.put_dq(consumer_idx, dq.registers()[0].as_ref());
+            self.put_dq((consumer_idx, state.parity), dq.registers()[0].as_ref());
+            state.parity ^= 1;
             let dk = dk.finish();
             ds.tie();
             q_stage.release(Readers::OneBlock);
@@ -247,19 +252,19 @@ where
         fence_proxy_async_shared_cta();
     }
 
-    /// Hands this consumer's part of dq to the adder.
+    /// Hands this consumer's part of dq to the tile's adder.
     ///
     /// # Safety
     /// The warpgroup calls it, converged.
     #[inline(always)]
-    unsafe fn put_dq(&self, consumer_idx: u32, dq: &[f32]) {
+    unsafe fn put_dq(&self, (consumer_idx, parity): (u32, u32), dq: &[f32]) {
         let thread = opaque(thread::thread_idx_x()) % WARPGROUP;
         let to = self
             .dq_at()
             .add_bytes(4 * (consumer_idx * CHUNK + 4 * thread));
         // SAFETY: the adder has read the last tile's, and reads this one's after the barrier.
         unsafe {
-            bar_sync(DQ_FREE, OF_DQ); // the adder has read the last tile's
+            bar_sync(DQ_FREE + (parity ^ 1), OF_DQ); // the adder has read the last tile's
             let mut i = 0;
             while i < dq.len() / 4 {
                 let four = [dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]];
@@ -268,7 +273,7 @@ where
                 i += 1;
             }
             fence_proxy_async_shared_cta();
-            bar_arrive(DQ_WRITTEN, OF_DQ);
+            bar_arrive(DQ_WRITTEN + parity, OF_DQ);
         }
     }
 

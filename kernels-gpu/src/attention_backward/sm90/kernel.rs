@@ -9,8 +9,8 @@
 //! [`spec::attention::backward::sm90`] has the parameters, and docs/attention-backward.md the terms.
 //!
 //! **Roles.** Warpgroup 0 gives most of its registers to the others. Its warps are: the loader of q, k,
-//! v and d_o, of which one lane issues TMA loads; the loader of lse and delta; the adder, of which one
-//! lane adds dq to memory; and one that does nothing. Warpgroups 1 and 2 are consumers. Each has 64 of
+//! v and d_o, of which one lane issues TMA loads; the loader of lse and delta; and two adders, of each of
+//! which one lane adds every other tile's dq to memory. Warpgroups 1 and 2 are consumers. Each has 64 of
 //! the block's keys, holds their dk and dv in registers, and visits the tiles of queries one after the
 //! other ([`walk`](super::walk)), of all query heads that share the keys.
 //!
@@ -26,8 +26,8 @@
 //! | named barrier | arrive | wait |
 //! |---|---|---|
 //! | [`DS_WRITTEN`] | both consumers, dS written | both consumers |
-//! | [`DQ_FREE`] | the adder, dq read from shared memory; once before it begins | both consumers |
-//! | [`DQ_WRITTEN`] | both consumers, dq written | the adder |
+//! | [`DQ_FREE`] and the one behind it | the tile's adder, dq read from shared memory | both consumers, before they write the next tile's |
+//! | [`DQ_WRITTEN`] and the one behind it | both consumers, dq written | the tile's adder |
 //!
 //! dS has two buffers: who passes [`DS_WRITTEN`] knows that the other has read the buffer before.
 //!
@@ -68,9 +68,10 @@ use super::walk::Walk;
 /// Named barriers; 0 is `sync_threads`'s. This file's header says who arrives.
 pub(super) const DS_WRITTEN: u32 = 1;
 /// See [`DS_WRITTEN`].
+/// The first of two, by the tile's parity.
 pub(super) const DQ_FREE: u32 = 2;
-/// See [`DS_WRITTEN`].
-pub(super) const DQ_WRITTEN: u32 = 3;
+/// See [`DS_WRITTEN`] and [`DQ_FREE`].
+pub(super) const DQ_WRITTEN: u32 = 4;
 /// Threads that meet at [`DS_WRITTEN`], and at the others, where the adder is one more warp.
 pub(super) const OF_CONSUMERS: u32 = CONSUMERS * WARPGROUP;
 /// See [`OF_CONSUMERS`].
@@ -165,8 +166,7 @@ where
                         griddepcontrol_launch_dependents();
                     }
                     1 => kernel.load_rows(walk),
-                    2 => kernel.add(walk),
-                    _ => {}
+                    adder => kernel.add(walk, adder % 2),
                 }
             } else {
                 setmaxnreg_inc::<CONSUMER>();
