@@ -11,6 +11,9 @@ use warpsmith_tests::element::TestElement;
 
 use crate::case::Case;
 
+/// So many that some cases have heads side by side and others not.
+const MULTIPROCESSORS: u32 = 4;
+
 /// The gradients, in the layouts of q, k and v.
 pub(crate) struct Grads<T> {
     pub(crate) dq: Vec<T>,
@@ -139,7 +142,7 @@ impl Case {
         let zeros = vec![0_u32; tile.counters(fwd) as usize];
         let counters = DeviceBuffer::from_slice(device, &zeros)?;
         let config = LaunchConfig {
-            grid: [tile.key_blocks(fwd.seqlen_k), fwd.heads_kv, fwd.batch],
+            grid: tile.grid(fwd, MULTIPROCESSORS).expect("a small attention"),
             block: [THREADS, 1, 1],
             shared_bytes: tile.smem_bytes(),
             cluster: None,

@@ -109,7 +109,7 @@ pub(crate) fn sm90(entry: BwdEntry, rng: &mut ChaCha8Rng) -> Trial {
     args.extend(inputs[4..].iter().map(Arg::again));
     args.extend([&sums, &counters, &dk, &dv].map(Arg::again));
     args.push(Arg::params(params));
-    let grid = [tile.key_blocks(fwd.seqlen_k), fwd.heads_kv, fwd.batch];
+    let grid = tile.grid(fwd, 8).expect("a small attention");
     let launch = LaunchConfig {
         shared_bytes: tile.smem_bytes(),
         ..config(Some(grid), THREADS)

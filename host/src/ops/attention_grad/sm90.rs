@@ -124,10 +124,7 @@ pub(super) fn launch(entry: BwdEntry, call: &GradCall<'_>) -> Result<()> {
         shared_bytes,
         cluster: None,
     };
-    let (key_blocks, query_tiles) = (
-        tile.key_blocks(forward.seqlen_k),
-        tile.query_tiles(forward.seqlen_q),
-    );
+    let query_tiles = tile.query_tiles(forward.seqlen_q);
     let (q, k, v, d_o) = (&map_q, &map_k, &map_v, &map_d_o);
     let (lse, delta, sums, counters) = (&call.lse, &call.delta, &sums, &counters);
     let (dq, dk, dv) = (&call.dq, &call.dk, &call.dv);
@@ -135,7 +132,8 @@ pub(super) fn launch(entry: BwdEntry, call: &GradCall<'_>) -> Result<()> {
     // written before, on the same stream; the sums have room, the counters are 0, and both are this
     // call's alone; gradients are aligned as rows are written; grids and threads are the tile's.
     unsafe {
-        let grid = [key_blocks, forward.heads_kv, forward.batch];
+        let multiprocessors = stream.device().info().multiprocessors;
+        let grid = tile.grid(&params.fwd, multiprocessors).ok_or(OFFERED)?;
         let config_of = config(grid, THREADS, tile.smem_bytes());
         let arguments: [&dyn KernelArg; 11] = [
             &q, &k, &v, &d_o, &lse, &delta, &sums, &counters, &dk, &dv, &params,

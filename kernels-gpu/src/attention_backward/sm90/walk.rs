@@ -4,6 +4,7 @@ use cuda_std::thread;
 use spec::attention::backward::FlashBwdParams;
 use spec::attention::backward::order::{Order, QueryTiles};
 use spec::attention::backward::sm90::BwdTile;
+use spec::attention::sm90::divided;
 
 /// A block's keys, and the tiles of queries that see some of them, of all heads that share the keys:
 /// head by head, each from the first tile to the last. All roles go through the same tiles.
@@ -30,14 +31,18 @@ impl Walk {
     #[inline(always)]
     pub(super) fn new(params: &FlashBwdParams, tile: &BwdTile) -> Self {
         let order = tile.order(&params.fwd);
-        let key_block = Order::key_block(thread::block_idx_x(), thread::grid_dim_x());
+        let key_blocks = tile.key_blocks(params.fwd.seqlen_k);
+        let (beside, _) = divided(thread::grid_dim_x(), key_blocks);
+        let (rank, of_beside) = divided(thread::block_idx_x(), beside);
+        let key_block = Order::key_block(rank, key_blocks);
         let tiles = order.query_tiles(key_block);
-        let head_kv = thread::block_idx_y();
+        let head = thread::block_idx_y() * beside + of_beside;
+        let (batch, head_kv) = divided(head, params.fwd.heads_kv);
         Self {
             order,
             key_block,
             head_kv,
-            batch: thread::block_idx_z(),
+            batch,
             tiles,
             head: head_kv * params.fwd.heads_per_kv(),
             tile: tiles.first,

@@ -14,7 +14,9 @@
 //!   before it is another `tile_n` queries behind. So thread blocks that start together come to a tile
 //!   in their turn.
 //! - Without a mask all visit the same tiles at the same time, and each is one addition behind the one
-//!   before it. That is lost once a launch, as the thread blocks that follow start as far apart.
+//!   before it. That is lost once a launch if the thread blocks that follow start as far apart. They do
+//!   where the blocks of as many heads as run at a time alternate ([`beside`]): those of the same rank
+//!   end together, and make room for others of the same rank.
 
 use super::super::mask::{KeyBlocks, Mask};
 
@@ -108,6 +110,20 @@ impl Order {
             is_last: key_block == first,
         }
     }
+}
+
+/// How many of `heads` key heads are side by side: their thread blocks alternate. As many as
+/// `multiprocessors` have room for with all their blocks of keys, one block each, and a divisor of
+/// their number.
+pub const fn beside(heads: u32, key_blocks: u32, multiprocessors: u32) -> u32 {
+    let mut beside = match multiprocessors.checked_div(key_blocks) {
+        Some(room) if room < heads => room,
+        _ => heads,
+    };
+    while beside > 1 && !heads.is_multiple_of(beside) {
+        beside -= 1;
+    }
+    if beside == 0 { 1 } else { beside }
 }
 
 const fn least(a: i64, b: i64) -> i64 {

@@ -10,7 +10,7 @@
 //! - `counters: *mut u32` of [`BwdTile::counters`] elements, 0 before the launch and after it;
 //! - `dk: *mut u16`, `dv: *mut u16`, and [`FlashBwdParams`](super::FlashBwdParams).
 //!
-//! Its grid is `[blocks of keys, heads_kv, batch]`. `sums` then holds the sums of dq in f32, tile by
+//! Its grid is [`BwdTile::grid`]. `sums` then holds the sums of dq in f32, tile by
 //! tile, in the order of the accumulators' registers. [`DQ_ENTRY`] turns them into dq: it takes
 //! `sums`, `dq: *mut u16`, [`FlashBwdParams`](super::FlashBwdParams), of which it uses `o_dtype` as
 //! well, and `tile_m: u32`, with a grid of `[tiles of queries × CHUNKS, heads_q, batch]` and
@@ -23,7 +23,7 @@ use core::fmt;
 
 use super::super::mask::Mask;
 use super::super::params::FlashFwdParams;
-use super::order::Order;
+use super::order::{Order, beside};
 use crate::DType;
 use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
 
@@ -35,6 +35,9 @@ pub const TILE_N: u32 = CONSUMERS * MMA_M;
 pub const THREADS: u32 = (1 + CONSUMERS) * WARPGROUP;
 /// Stages of the rings of q, d_o, and lse and delta.
 pub const STAGES: u32 = 2;
+
+/// Most blocks of a grid along y.
+const MOST_Y: u32 = 65_535;
 /// Buffers of dS: a consumer may write the next while the other still reads the last.
 pub const DS_BUFFERS: u32 = 2;
 /// The consumers' parts of a tile's dq, and elements of a part: a 64 × 64 accumulator.
@@ -145,6 +148,24 @@ impl BwdTile {
     #[inline(always)]
     pub const fn key_blocks(&self, seqlen_k: u32) -> u32 {
         seqlen_k.wrapping_add(TILE_N - 1) / TILE_N
+    }
+
+    /// The grid, of which `multiprocessors` run a block each at a time; `None` if there are too many
+    /// key heads. The blocks of heads [side by side](super::order::beside) alternate along x.
+    pub const fn grid(&self, params: &FlashFwdParams, multiprocessors: u32) -> Option<[u32; 3]> {
+        let key_blocks = self.key_blocks(params.seqlen_k);
+        let Some(heads) = params.heads_kv.checked_mul(params.batch) else {
+            return None;
+        };
+        let beside = beside(heads, key_blocks, multiprocessors);
+        let Some(x) = key_blocks.checked_mul(beside) else {
+            return None;
+        };
+        let y = heads / beside;
+        if y > MOST_Y || x > i32::MAX as u32 {
+            return None;
+        }
+        Some([x, y, 1])
     }
 
     /// Number of counters of a launch: one for each tile of queries.
