@@ -253,6 +253,34 @@ impl<M: MmaAsync> InFlight<M> {
         }
     }
 
+    /// `acc = a^T * b` over all rows of both, committed as one group: `a` has k rows of m, as
+    /// attention's dS in `dQ = dS * K` where keys are its rows. The old value of the accumulator is
+    /// not read.
+    ///
+    /// # Safety
+    /// As for [`multiply`](Self::multiply). `b` has as many columns as the instruction's N.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn multiply_columns<const ROWS: u32, const PANELS: u32>(
+        &mut self,
+        a: Columns<'_, M::A, ROWS, 1>,
+        b: Columns<'_, M::B, ROWS, PANELS>,
+    ) {
+        let [acc] = &mut self.0;
+        // SAFETY: passed on to the caller.
+        unsafe {
+            M::ss::<false, true, true>(acc, a.step(0).bits(), b.step(0).bits());
+            let mut step = 1;
+            while step < Columns::<M::B, ROWS, PANELS>::STEPS {
+                M::ss::<true, true, true>(acc, a.step(step).bits(), b.step(step).bits());
+                step += 1;
+            }
+            wgmma_commit_group();
+        }
+    }
+
     /// `acc = a * b + acc`, or `acc = a * b` where `adds` is false, over all rows of `b`, committed
     /// as one group. A is in registers, as attention's P is in `O += P * V`.
     ///
@@ -355,6 +383,12 @@ where
     pub const fn of_pairs(pairs: [u32; REGISTERS]) -> Self {
         const { assert!(E::SIZE_BYTES == 2) };
         Self(pairs, PhantomData)
+    }
+
+    /// The elements, two per register, in the order of an accumulator's registers.
+    #[inline(always)]
+    pub const fn pairs(&self) -> &[u32; REGISTERS] {
+        &self.0
     }
 
     /// As [`tie`]: keeps earlier writes before the `wgmma.fence` that follows.

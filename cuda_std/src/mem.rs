@@ -192,6 +192,28 @@ pub unsafe fn st_shared_v2_f32(address: crate::shared::SharedAddr, [x, y]: [f32;
     })
 }
 
+/// `ld.shared.v2.f32`: loads two neighbouring elements, 8 bytes.
+///
+/// *Scope*: thread. *Since*: PTX 1.0, sm_10.
+///
+/// # Safety
+/// `address` is readable and a multiple of 8.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn ld_shared_v2_f32(address: crate::shared::SharedAddr) -> [f32; 2] {
+    on_device!("mem::ld_shared_v2_f32", (address), {
+        let (a, b): (f32, f32);
+        // SAFETY: the caller's address.
+        unsafe {
+            core::arch::asm!("ld.shared.v2.f32 {{{}, {}}}, [{}];", out(reg32) a, out(reg32) b,
+                in(reg32) address.bits(), options(nostack));
+        }
+        [a, b]
+    })
+}
+
 /// `ld.shared.v4.f32`: loads four neighbouring elements, 16 bytes.
 ///
 /// *Scope*: thread. *Since*: PTX 1.0, sm_10.

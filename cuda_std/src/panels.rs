@@ -69,15 +69,13 @@ impl<E: OperandElement, const ROWS: u32, const PANELS: u32> PanelRing<E, ROWS, P
     /// Address to which the producer loads panel `panel` of `slot`.
     #[inline(always)]
     pub const fn destination(&self, slot: &Slot, panel: u32) -> SharedAddr {
-        self.base
-            .add_bytes(slot.index() * Self::BYTES + panel * Self::PANEL_BYTES)
+        self.at_index(slot.index(), panel)
     }
 
     /// Address of panel `panel` of `stage`.
     #[inline(always)]
     pub const fn address(&self, stage: &Stage, panel: u32) -> SharedAddr {
-        self.base
-            .add_bytes(stage.index() * Self::BYTES + panel * Self::PANEL_BYTES)
+        self.at_index(stage.index(), panel)
     }
 
     /// The stage's matrix as a K-major operand: k runs along its rows.
@@ -109,6 +107,29 @@ impl<E: OperandElement, const ROWS: u32, const PANELS: u32> PanelRing<E, ROWS, P
         }
     }
 
+    /// As [`columns`](Self::columns), of a matrix that is in no pipeline: threads wrote it, to
+    /// [`at_index`](Self::at_index).
+    ///
+    /// # Safety
+    /// The matrix is written, and visible to the async proxy, before a wgmma reads it; nobody
+    /// writes it before that is complete.
+    #[inline(always)]
+    pub unsafe fn columns_at<'any>(&self, index: u32) -> Columns<'any, E, ROWS, PANELS> {
+        const { assert!(E::SIZE_BYTES == 2, "only 16-bit types are transposed") };
+        let layout = Layout::mn_major(Swizzle::B128, ROWS);
+        Columns {
+            descriptor: Descriptor::new(self.at_index(index, 0).bits(), layout),
+            holds: PhantomData,
+        }
+    }
+
+    /// Address of panel `panel` of the ring's matrix `index`.
+    #[inline(always)]
+    pub const fn at_index(&self, index: u32, panel: u32) -> SharedAddr {
+        self.base
+            .add_bytes(index * Self::BYTES + panel * Self::PANEL_BYTES)
+    }
+
     #[inline(always)]
     fn descriptor(&self, stage: &Stage, layout: Layout) -> Descriptor {
         let address = self.base.add_bytes(stage.index() * Self::BYTES);
@@ -124,6 +145,15 @@ pub struct Rows<'stage, E, const ROWS: u32, const PANELS: u32> {
 }
 
 impl<E: OperandElement, const ROWS: u32, const PANELS: u32> Rows<'_, E, ROWS, PANELS> {
+    /// The operand that begins `rows` rows further down; a multiple of 8.
+    #[inline(always)]
+    pub const fn below(&self, rows: u32) -> Self {
+        Self {
+            descriptor: self.descriptor.advanced(rows * SPAN_BYTES),
+            holds: PhantomData,
+        }
+    }
+
     /// wgmma instructions that it takes to go through k: along a whole row, over all panels.
     pub const STEPS: u32 = PANELS * SPAN_BYTES / STEP_BYTES;
 
@@ -143,7 +173,18 @@ pub struct Columns<'stage, E, const ROWS: u32, const PANELS: u32> {
     holds: PhantomData<(&'stage (), E)>,
 }
 
-impl<E: OperandElement, const ROWS: u32, const PANELS: u32> Columns<'_, E, ROWS, PANELS> {
+impl<'stage, E: OperandElement, const ROWS: u32, const PANELS: u32>
+    Columns<'stage, E, ROWS, PANELS>
+{
+    /// The operand of panel `panel` alone.
+    #[inline(always)]
+    pub const fn panel(&self, panel: u32) -> Columns<'stage, E, ROWS, 1> {
+        Columns {
+            descriptor: self.descriptor.advanced(panel * ROWS * SPAN_BYTES),
+            holds: PhantomData,
+        }
+    }
+
     /// wgmma instructions that it takes to go through k: down all rows.
     pub const STEPS: u32 = ROWS / STEP_ROWS;
 

@@ -283,6 +283,47 @@ impl<const STAGES: u32> Consumer<STAGES> {
         }
     }
 
+    /// As [`wait`](Self::wait), but for the next stage of `pipeline`, and without advancing: for
+    /// several pipelines that are read in lockstep by one consumer state.
+    ///
+    /// # Safety
+    /// As for [`wait`](Self::wait). It is called once for each pipeline before
+    /// [`advance`](Self::advance).
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn wait_of(&self, pipeline: Pipeline<STAGES>) -> Stage {
+        let Cursor { stage, parity } = self.cursor;
+        // SAFETY: passed on to the caller.
+        unsafe { pipeline.full(stage).wait_parity(parity) }; // the stage's copies landed
+        Stage {
+            stage,
+            empty: pipeline.empty(stage),
+        }
+    }
+
+    /// The stage that [`wait_of`](Self::wait_of) gave, again: what belongs to it is computed anew, so
+    /// that a kernel with no registers left need not keep it.
+    ///
+    /// # Safety
+    /// The stage has been waited for and not been advanced from; of all that stand for it one is
+    /// released.
+    #[inline(always)]
+    pub unsafe fn held_of(&self, pipeline: Pipeline<STAGES>) -> Stage {
+        let stage = opaque(self.cursor.stage);
+        Stage {
+            stage,
+            empty: pipeline.empty(stage),
+        }
+    }
+
+    /// Advances to the next stage.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.cursor.advance::<STAGES>();
+    }
+
     /// Waits until the next stage is full, and puts it in the place of one that
     /// [`Stage::release_early`] released.
     ///

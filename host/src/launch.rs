@@ -190,6 +190,8 @@ spec_params! {
     spec::gemm::sm90::Sm90Launch { spec::gemm::sm90::TileOrder, [u32; 3] }
     spec::gemm::decode::sm90::DecodeLaunch { [u32; 2] }
     spec::attention::FlashFwdParams { [[i64; 3]; 4], [u32; 9], [i32; 2], u32, [f32; 2], [u32; 2] }
+    spec::attention::backward::FlashBwdParams { spec::attention::FlashFwdParams, [[i64; 3]; 4], f32, u32 }
+    spec::attention::backward::BackwardLaunch { [i64; 3], [u32; 2] }
     spec::attention::FlashFwdLengths { [u64; 5] }
     spec::attention::sm90::FwdLaunch { u64, [u32; 2] }
     spec::attention::FwdPacking { [u32; 4], [u64; 2] }

@@ -45,7 +45,7 @@
 //! | | |
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
-//! | operations | [`Gemm`], [`GroupedGemm`], [`Attention`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`TopK`]; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`]; [`Take`], [`ScatterAdd`]; [`Rotary`] |
+//! | operations | [`Gemm`], [`GroupedGemm`], [`Attention`], [`AttentionGrad`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`TopK`]; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`]; [`Take`], [`ScatterAdd`]; [`Rotary`] |
 //! | your own kernels | [`Device::load_ptx`], [`Device::load_built`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
 //!
@@ -92,11 +92,11 @@ pub use float8::{E4m3, E5m2};
 pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use module::{Kernel, Module};
 pub use ops::{
-    Activation, Attention, AttentionCandidate, AttentionPlan, Binary, CastElement, Chain,
-    ChainElement, Countable, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Gradient,
-    GroupedGemm, GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Number, PlanSource,
-    Precision, Reduce, Reducible, Rotary, RotaryTable, Scan, ScatterAdd, Select, Take, Unary,
-    merge_attention,
+    Activation, Attention, AttentionCandidate, AttentionGrad, AttentionGradCandidate,
+    AttentionGradPlan, AttentionGrads, AttentionPlan, Binary, CastElement, Chain, ChainElement,
+    Countable, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Gradient, GroupedGemm,
+    GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Number, PlanSource, Precision,
+    Reduce, Reducible, Rotary, RotaryTable, Scan, ScatterAdd, Select, Take, Unary, merge_attention,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,

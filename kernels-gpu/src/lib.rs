@@ -13,6 +13,8 @@
 #[cfg(feature = "entries")]
 pub mod attention;
 #[cfg(feature = "entries")]
+pub mod attention_backward;
+#[cfg(feature = "entries")]
 pub mod elementwise;
 #[cfg(feature = "entries")]
 pub mod fragments;

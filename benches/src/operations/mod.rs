@@ -20,6 +20,7 @@
 //! Cases of the set `tiny` run on the emulator.
 
 pub mod attention;
+pub mod attention_grad;
 mod compare;
 pub mod elementwise;
 pub mod foreign;
@@ -49,8 +50,9 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 9] = [
+pub const OPERATIONS: [&Operation; 10] = [
     &attention::ATTENTION,
+    &attention_grad::ATTENTION_GRAD,
     &reduce::REDUCE,
     &rows::ROWS,
     &topk::TOPK,

@@ -30,6 +30,9 @@ enum What {
     Gemm(GemmArgs),
     /// Measure attention.
     Attention(OperationArgs),
+    /// Measure gradients of attention.
+    #[command(name = "attention_grad")]
+    AttentionGrad(OperationArgs),
     /// Measure reductions and scans.
     Reduce(OperationArgs),
     /// Measure softmax, norms, cross-entropy and their gradients.
@@ -131,6 +134,9 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     match &args.what {
         What::Gemm(args) => gemm(args, output),
         What::Attention(args) => operation(&operations::attention::ATTENTION, args, output),
+        What::AttentionGrad(args) => {
+            operation(&operations::attention_grad::ATTENTION_GRAD, args, output)
+        }
         What::Reduce(args) => operation(&operations::reduce::REDUCE, args, output),
         What::Rows(args) => operation(&operations::rows::ROWS, args, output),
         What::Norm(args) => norm(args, output),

@@ -112,6 +112,7 @@ fn files_that_cannot_be_are_refused_before_anything_is_measured() {
 fn operations_are_measured_alone_with_what_measures_their_peers() {
     for operation in [
         "attention",
+        "attention_grad",
         "reduce",
         "rows",
         "topk",

@@ -1,6 +1,7 @@
 //! Operations: descriptions that validate before they launch.
 
 mod attention;
+mod attention_grad;
 mod check;
 mod cleared;
 mod copy;
@@ -22,6 +23,9 @@ mod view;
 pub(crate) use attention::AttentionState;
 pub use attention::{
     Attention, AttentionCandidate, AttentionPlan, Layout, Lengths, merge_attention,
+};
+pub use attention_grad::{
+    AttentionGrad, AttentionGradCandidate, AttentionGradPlan, AttentionGrads,
 };
 pub use copy::CastElement;
 pub use elementwise::{Binary, Chain, ChainElement, Gradient, Map, Number, Select, Unary};

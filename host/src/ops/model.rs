@@ -3,7 +3,7 @@
 use crate::reference::Model;
 
 /// Largest errors of `exp` and `exp2` in the kernels, in ulp (`cuda_std::math`).
-const EXP_ULPS: f64 = 1.1;
+pub(super) const EXP_ULPS: f64 = 1.1;
 
 /// Largest errors of `ln` and `log2` in the kernels, in ulp (`cuda_std::math`).
 const LOG_ULPS: f64 = 1.5;

@@ -8,10 +8,10 @@
 //! | `merge` | merges the results of two calls | sm_75 |
 //! | `merge_parts` | merges the results of split-KV | sm_75 |
 
-mod lengths;
+pub(crate) mod lengths;
 mod merge;
 mod merge_parts;
-mod simt;
+pub(crate) mod simt;
 mod sm80;
 pub mod sm90;
 

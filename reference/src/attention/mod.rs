@@ -22,6 +22,7 @@
 //! plus the division and the rounding of the output. The bound of `lse` is that of logsumexp in
 //! [`crate::reduce`].
 
+mod gradients;
 mod merge;
 mod row;
 mod unfused;
@@ -32,6 +33,9 @@ use ndarray::{Array2, Array3, ArrayView3, ArrayView4, Axis};
 use rayon::prelude::*;
 use spec::DType;
 
+pub use gradients::{
+    AttentionGradExpected, AttentionGradInputs, AttentionGradModel, AttentionGradOptions, gradients,
+};
 pub use merge::{Partial, merge};
 pub use unfused::unfused;
 
@@ -310,6 +314,21 @@ fn check(
     sequences: &[SequencePositions],
     options: &AttentionOptions,
 ) -> Result<(), ReferenceError> {
+    check_operands((q, k, v), sequences)?;
+    if let Some(sink) = &options.sink {
+        ReferenceError::unless_one_per("head of q", q.dim().1, "sink", sink.len())?;
+    }
+    Ok(())
+}
+
+fn check_operands(
+    (q, k, v): (
+        &ArrayView3<'_, f64>,
+        &ArrayView3<'_, f64>,
+        &ArrayView3<'_, f64>,
+    ),
+    sequences: &[SequencePositions],
+) -> Result<(), ReferenceError> {
     let (total_q, heads_q, head_dim) = q.dim();
     let (total_k, heads_kv, _) = k.dim();
     if k.dim() != (total_k, heads_kv, head_dim) {
@@ -330,9 +349,6 @@ fn check(
             let want = format!("{sequence:?} has to lie inside, and k is {total_k} long");
             return Err(ReferenceError::shape("q", q.shape(), want));
         }
-    }
-    if let Some(sink) = &options.sink {
-        ReferenceError::unless_one_per("head of q", heads_q, "sink", sink.len())?;
     }
     Ok(())
 }

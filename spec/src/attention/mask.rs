@@ -124,6 +124,18 @@ impl Mask {
         first <= key_idx && key_idx < end
     }
 
+    /// The mask with queries and keys exchanged: its query j sees its key i if query i sees key j. So
+    /// its [`key_blocks`](Self::key_blocks) are the blocks of queries that see some of a tile's keys.
+    #[inline(always)]
+    pub const fn transposed(&self) -> Self {
+        Self {
+            seqlen_q: self.seqlen_k,
+            seqlen_k: self.seqlen_q,
+            first: 1i32.saturating_sub(self.end),
+            end: 1i32.saturating_sub(self.first),
+        }
+    }
+
     /// The blocks of `tile_n` keys that the queries `first_query..end_query` visit; queries beyond
     /// the sequence do not count. `tile_n` is a power of two.
     #[inline(always)]
@@ -267,12 +279,25 @@ mod tests {
                 for right in windows {
                     for top_left in [false, true] {
                         let mask = Mask::new(seqlen_q, seqlen_k, (left, right), top_left);
+                        check_transposed(&mask);
                         for tile_m in [1, 4, 8] {
                             check_blocks(&mask, tile_m, 4);
                         }
                     }
                 }
             }
+        }
+    }
+
+    fn check_transposed(mask: &Mask) {
+        let transposed = mask.transposed();
+        for i in 0..mask.seqlen_q {
+            for j in 0..mask.seqlen_k {
+                assert_eq!(transposed.sees(j, i), mask.sees(i, j), "{mask:?}, {i}, {j}");
+            }
+        }
+        for tile_m in [2, 8] {
+            check_blocks(&transposed, tile_m, 4);
         }
     }
 

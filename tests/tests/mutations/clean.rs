@@ -50,6 +50,7 @@ run_clean! {
     portable_addition_by_few_runs_clean = "scatter_few",
     portable_sort_runs_clean = "scatter_sort",
     portable_rotation_runs_clean = "rotary_f32_f32_halves",
+    portable_gradients_of_attention_run_clean = "attention_backward",
     grouped_product_runs_clean = "grouped_gemm_f32",
     grouped_product_with_an_end_beyond_its_rows_runs_clean = "grouped_gemm_f32_beyond",
 }

@@ -9,6 +9,7 @@
 //! Environment variables: `BLESS=1` updates the kept results and the page; `ONLY=part` plants only
 //! bugs whose name contains that part; `SHOW=1` prints how each run ended (with `--nocapture`).
 
+mod backward;
 mod clean;
 mod edit;
 mod hopper;

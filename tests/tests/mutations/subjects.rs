@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use warpsmith_tests::values::Values;
 
+use crate::backward;
 use crate::hopper::{self, Product};
 use crate::portable;
 use crate::problem::Problem;
@@ -30,7 +31,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 18] = [
+pub(crate) const SUBJECTS: [Subject; 19] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -134,6 +135,12 @@ pub(crate) const SUBJECTS: [Subject; 18] = [
         file: "ptx/sm_75/rotary.ptx",
         kernel: "rotary_f32_f32_halves",
         problem: portable::rotation,
+    },
+    Subject {
+        name: "attention_backward",
+        file: "ptx/sm_75/attention_backward.ptx",
+        kernel: "attention_backward_simt_d64",
+        problem: backward::of_keys,
     },
     Subject {
         name: "grouped_gemm_f32",

@@ -21,16 +21,16 @@ use crate::catalogue::FLOATS;
 use crate::trial::{Arg, Trial};
 
 /// The properties in which kernels differ.
-struct Kernel {
-    dtype: DType,
+pub(crate) struct Kernel {
+    pub(crate) dtype: DType,
     /// The dtypes that o may have.
-    o_dtypes: &'static [DType],
-    head_dim_cap: u32,
+    pub(crate) o_dtypes: &'static [DType],
+    pub(crate) head_dim_cap: u32,
     /// Extents and row strides must be multiples of this.
-    unit: u32,
-    tile_m: u32,
-    threads: u32,
-    shared_bytes: u32,
+    pub(crate) unit: u32,
+    pub(crate) tile_m: u32,
+    pub(crate) threads: u32,
+    pub(crate) shared_bytes: u32,
 }
 
 pub(crate) fn simt(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
@@ -234,7 +234,7 @@ fn map(
 }
 
 /// Random extents, options and tensors that every forward entry accepts.
-fn drawn(kernel: &Kernel, rng: &mut ChaCha8Rng) -> (Trial, Vec<Arg>, FlashFwdParams) {
+pub(crate) fn drawn(kernel: &Kernel, rng: &mut ChaCha8Rng) -> (Trial, Vec<Arg>, FlashFwdParams) {
     let mut trial = Trial::default();
     let unit = kernel.unit;
     let [seqlen_q, seqlen_k] = [100, 150].map(|largest| rng.random_range(1..=largest));

@@ -5,6 +5,8 @@ use std::fmt::Display;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use spec::attention::backward::sm90::{self as backward_sm90, BwdEntry, DQ_ENTRY};
+use spec::attention::backward::{BackwardEntry, DELTA_ENTRY};
 use spec::attention::decode::DecodeEntry;
 use spec::attention::merge::{MergeEntry, PartsEntry};
 use spec::attention::sm75::{self, Sm75Entry};
@@ -25,7 +27,9 @@ use spec::topk::TopKEntry;
 use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
-use crate::{attending, elementwise, gather, grouped, products, rotary, rows, scatter, topk};
+use crate::{
+    attending, backward, elementwise, gather, grouped, products, rotary, rows, scatter, topk,
+};
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
@@ -47,6 +51,9 @@ pub(crate) enum Family {
     AttentionSm90(FwdEntry),
     Merge(MergeEntry),
     MergeParts(PartsEntry),
+    Delta,
+    Backward(BackwardEntry),
+    BackwardSm90(BwdEntry),
     Reduce(ReduceEntry),
     Row(rows::RowKernel),
     Scan(ScanEntry),
@@ -135,6 +142,18 @@ fn add_attention(all: &mut BTreeMap<String, Family>) {
     add(all, PACKED, Family::AttentionSm90);
     add(all, [MergeEntry], Family::Merge);
     add(all, [PartsEntry], Family::MergeParts);
+    add(all, [DELTA_ENTRY], |_| Family::Delta);
+    let backward = SIMT_HEAD_DIMS.map(|head_dim_cap| BackwardEntry { head_dim_cap });
+    add(all, backward, Family::Backward);
+    for tile in backward_sm90::TILES {
+        let entries = backward_sm90::DTYPES.map(|dtype| BwdEntry { dtype, tile });
+        add(all, entries, Family::BackwardSm90);
+    }
+    // Every case of these ends with it.
+    let (dtype, tile) = (DType::Bf16, backward_sm90::TILE_D128);
+    add(all, [DQ_ENTRY], |_| {
+        Family::BackwardSm90(BwdEntry { dtype, tile })
+    });
 }
 
 impl Family {
@@ -145,7 +164,8 @@ impl Family {
             Self::AttentionSm75(_)
             | Self::AttentionSm80(_)
             | Self::AttentionDecode(_)
-            | Self::AttentionSm90(_) => true,
+            | Self::AttentionSm90(_)
+            | Self::BackwardSm90(_) => true,
             Self::Row(kernel) => kernel.approximates(),
             _ => false,
         }
@@ -169,6 +189,9 @@ impl Family {
             Self::AttentionSm90(entry) => attending::sm90(entry, rng),
             Self::Merge(entry) => attending::merge(entry, rng),
             Self::MergeParts(entry) => attending::merge_parts(entry, rng),
+            Self::Delta => backward::delta(rng),
+            Self::Backward(entry) => backward::simt(entry, rng),
+            Self::BackwardSm90(entry) => backward::sm90(entry, rng),
             Self::Reduce(entry) => reduction(entry, rng),
             Self::Row(kernel) => kernel.trial(rng),
             Self::Scan(entry) => running(entry, rng),

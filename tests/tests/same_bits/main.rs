@@ -6,6 +6,7 @@
 //! prints a table: `cargo test -p warpsmith-tests --test same_bits -- --nocapture`.
 
 mod attending;
+mod backward;
 mod cases;
 mod catalogue;
 mod elementwise;

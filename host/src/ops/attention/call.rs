@@ -2,7 +2,7 @@
 
 use super::desc::AttentionDesc;
 use crate::launch::KernelArg;
-pub(super) use crate::ops::gemm::Memory;
+pub(in crate::ops) use crate::ops::gemm::Memory;
 use crate::ops::kernels;
 use crate::{Error, LaunchConfig, Result, Stream};
 use spec::attention::{FlashFwdLengths, FlashFwdParams, OutputDType};
@@ -11,31 +11,31 @@ use std::fmt::Display;
 /// A description and its memory. All tensors have the layouts of the [`AttentionDesc`] and lie
 /// inside of their allocations; o and lse are injective and overlap nothing that is read.
 #[derive(Clone)]
-pub(super) struct Call<'a> {
-    pub(super) stream: &'a Stream,
-    pub(super) desc: AttentionDesc,
-    pub(super) q: Memory,
-    pub(super) k: Memory,
-    pub(super) v: Memory,
-    pub(super) o: Memory,
-    pub(super) lse: Option<Memory>,
+pub(in crate::ops) struct Call<'a> {
+    pub(in crate::ops) stream: &'a Stream,
+    pub(in crate::ops) desc: AttentionDesc,
+    pub(in crate::ops) q: Memory,
+    pub(in crate::ops) k: Memory,
+    pub(in crate::ops) v: Memory,
+    pub(in crate::ops) o: Memory,
+    pub(in crate::ops) lse: Option<Memory>,
     /// One f32 per query head.
-    pub(super) sink: Option<Memory>,
-    pub(super) lengths: CallLengths,
+    pub(in crate::ops) sink: Option<Memory>,
+    pub(in crate::ops) lengths: CallLengths,
     /// As in [`FlashFwdParams`].
-    pub(super) softmax_scale_log2: f32,
+    pub(in crate::ops) softmax_scale_log2: f32,
     /// As in [`FlashFwdParams`].
-    pub(super) softcap_scale: f32,
+    pub(in crate::ops) softcap_scale: f32,
 }
 
 /// Arrays of lengths, as in [`FlashFwdLengths`].
 #[derive(Clone, Default)]
-pub(super) struct CallLengths {
-    pub(super) cu_seqlens_q: Option<Memory>,
-    pub(super) cu_seqlens_k: Option<Memory>,
-    pub(super) seqused_q: Option<Memory>,
-    pub(super) seqused_k: Option<Memory>,
-    pub(super) leftpad_k: Option<Memory>,
+pub(in crate::ops) struct CallLengths {
+    pub(in crate::ops) cu_seqlens_q: Option<Memory>,
+    pub(in crate::ops) cu_seqlens_k: Option<Memory>,
+    pub(in crate::ops) seqused_q: Option<Memory>,
+    pub(in crate::ops) seqused_k: Option<Memory>,
+    pub(in crate::ops) leftpad_k: Option<Memory>,
 }
 
 /// Arguments of every forward entry, and room for a family's own.
@@ -43,7 +43,7 @@ const MAX_ARGUMENTS: usize = 16;
 
 impl Call<'_> {
     /// Extents, strides and scalars, as every entry takes them.
-    pub(super) fn params(&self) -> Result<FlashFwdParams> {
+    pub(in crate::ops) fn params(&self) -> Result<FlashFwdParams> {
         let desc = &self.desc;
         let o_dtype = OutputDType::new(desc.o_dtype)
             .ok_or(Error::Bug("an element type that attention does not have"))?;
@@ -73,7 +73,7 @@ impl Call<'_> {
 
     /// Pointers to the lengths. They do not register the use of the memory on the stream: see
     /// [`uses`](Self::uses).
-    pub(super) fn lengths(&self) -> FlashFwdLengths {
+    pub(in crate::ops) fn lengths(&self) -> FlashFwdLengths {
         let pointer = |memory: &Option<Memory>| {
             let address = memory.as_ref().map_or(0, Memory::address);
             std::ptr::with_exposed_provenance(address as usize)
@@ -90,7 +90,7 @@ impl Call<'_> {
 
     /// Registers the use of all memory of the call on the stream, since launches get some of it as
     /// plain addresses.
-    pub(super) fn uses(&self) -> Result<()> {
+    pub(in crate::ops) fn uses(&self) -> Result<()> {
         let CallLengths {
             cu_seqlens_q,
             cu_seqlens_k,
@@ -113,7 +113,7 @@ impl Call<'_> {
     /// # Safety
     /// As [`Kernel::launch`](crate::Kernel::launch): the entry takes these arguments, and `config`
     /// is the one that it requires for this description.
-    pub(super) unsafe fn launch(
+    pub(in crate::ops) unsafe fn launch(
         &self,
         entry: impl Display,
         config: LaunchConfig,

@@ -7,71 +7,71 @@ use std::fmt;
 
 /// A validated attention with at least one query. Strides are in the order batch, position, head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct AttentionDesc {
+pub(in crate::ops) struct AttentionDesc {
     /// Dtype of q, k and v.
-    pub(super) dtype: DType,
+    pub(in crate::ops) dtype: DType,
     /// Dtype of o.
-    pub(super) o_dtype: DType,
+    pub(in crate::ops) o_dtype: DType,
     /// Number of sequences, at least 1.
-    pub(super) batch: u32,
+    pub(in crate::ops) batch: u32,
     /// Queries of the longest sequence, at least 1.
-    pub(super) seqlen_q: u32,
+    pub(in crate::ops) seqlen_q: u32,
     /// Keys of the longest sequence; may be 0.
-    pub(super) seqlen_k: u32,
+    pub(in crate::ops) seqlen_k: u32,
     /// Number of packed queries; 0 if they are not packed.
-    pub(super) total_q: u32,
+    pub(in crate::ops) total_q: u32,
     /// Number of packed keys; 0 if they are not packed.
-    pub(super) total_k: u32,
+    pub(in crate::ops) total_k: u32,
     /// At least 1; a multiple of `heads_kv`.
-    pub(super) heads_q: u32,
+    pub(in crate::ops) heads_q: u32,
     /// At least 1.
-    pub(super) heads_kv: u32,
+    pub(in crate::ops) heads_kv: u32,
     /// May be 0.
-    pub(super) head_dim: u32,
+    pub(in crate::ops) head_dim: u32,
     /// May be 0.
-    pub(super) head_dim_v: u32,
-    pub(super) q: OperandDesc,
-    pub(super) k: OperandDesc,
-    pub(super) v: OperandDesc,
-    pub(super) o: OperandDesc,
+    pub(in crate::ops) head_dim_v: u32,
+    pub(in crate::ops) q: OperandDesc,
+    pub(in crate::ops) k: OperandDesc,
+    pub(in crate::ops) v: OperandDesc,
+    pub(in crate::ops) o: OperandDesc,
     /// As [`spec::attention::FlashFwdParams`] has it.
-    pub(super) window_left: i32,
+    pub(in crate::ops) window_left: i32,
     /// As [`spec::attention::FlashFwdParams`] has it.
-    pub(super) window_right: i32,
+    pub(in crate::ops) window_right: i32,
     /// As [`spec::attention::FlashFwdParams`] has it.
-    pub(super) top_left: bool,
+    pub(in crate::ops) top_left: bool,
     /// Whether the factor of the scores is at least
     /// [`LEAST_SCALE`](spec::attention::sm80::LEAST_SCALE).
-    pub(super) positive_scale: bool,
+    pub(in crate::ops) positive_scale: bool,
     /// Whether scores are soft-capped.
-    pub(super) softcap: bool,
+    pub(in crate::ops) softcap: bool,
     /// Whether there is an attention sink.
-    pub(super) sink: bool,
+    pub(in crate::ops) sink: bool,
     /// Which lengths are given.
-    pub(super) lengths: LengthsDesc,
+    pub(in crate::ops) lengths: LengthsDesc,
     /// Whether lse is written.
-    pub(super) lse: bool,
+    pub(in crate::ops) lse: bool,
     /// Whether heads must be packed, or must not; `None` leaves it to the plan.
-    pub(super) packs_heads: Option<bool>,
+    pub(in crate::ops) packs_heads: Option<bool>,
     /// Required number of key splits; `None` leaves it to the plan.
-    pub(super) key_splits: Option<u32>,
+    pub(in crate::ops) key_splits: Option<u32>,
 }
 
 /// Layout of one tensor, whose last dimension is contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct OperandDesc {
+pub(in crate::ops) struct OperandDesc {
     /// Strides of its other dimensions.
-    pub(super) strides: BshStrides,
+    pub(in crate::ops) strides: BshStrides,
     /// Largest power of two, up to 128, that divides the address of the first element.
-    pub(super) align_bytes: u32,
+    pub(in crate::ops) align_bytes: u32,
 }
 
 impl OperandDesc {
     /// Largest value of [`align_bytes`](Self::align_bytes).
-    pub(super) const MOST_ALIGN_BYTES: u32 = 128;
+    pub(in crate::ops) const MOST_ALIGN_BYTES: u32 = 128;
 
     /// Largest power of two, up to 16, that divides the address of every row.
-    pub(super) fn row_align_bytes(&self, dtype: DType) -> u32 {
+    pub(in crate::ops) fn row_align_bytes(&self, dtype: DType) -> u32 {
         let BshStrides { batch, seq, head } = self.strides;
         let all = (batch | seq | head).wrapping_mul(dtype.size_bytes() as i64);
         self.align_bytes.min(1 << all.trailing_zeros().min(4))
@@ -80,12 +80,19 @@ impl OperandDesc {
 
 /// Which arrays of [`spec::attention::FlashFwdLengths`] are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct LengthsDesc {
-    pub(super) cu_seqlens_q: bool,
-    pub(super) cu_seqlens_k: bool,
-    pub(super) seqused_q: bool,
-    pub(super) seqused_k: bool,
-    pub(super) leftpad_k: bool,
+pub(in crate::ops) struct LengthsDesc {
+    pub(in crate::ops) cu_seqlens_q: bool,
+    pub(in crate::ops) cu_seqlens_k: bool,
+    pub(in crate::ops) seqused_q: bool,
+    pub(in crate::ops) seqused_k: bool,
+    pub(in crate::ops) leftpad_k: bool,
+}
+
+impl LengthsDesc {
+    /// Whether any is there.
+    pub(in crate::ops) const fn any(&self) -> bool {
+        self.cu_seqlens_q || self.cu_seqlens_k || self.seqused_q || self.seqused_k || self.leftpad_k
+    }
 }
 
 impl AttentionDesc {
@@ -93,7 +100,7 @@ impl AttentionDesc {
     /// head, which every kernel can compute. It applies if each sequence has a single query that
     /// sees all keys, and query heads share key/value heads; not with a sink, which differs between
     /// heads.
-    pub(super) fn heads_as_queries(&self) -> Option<Self> {
+    pub(in crate::ops) fn heads_as_queries(&self) -> Option<Self> {
         let group = self.heads_q / self.heads_kv;
         let sees_all =
             self.window_left == UNLIMITED && (self.window_right == UNLIMITED || !self.top_left);
@@ -121,7 +128,7 @@ impl AttentionDesc {
     }
 
     /// Number of query positions in the tensor.
-    pub(super) fn positions_q(&self) -> u32 {
+    pub(in crate::ops) fn positions_q(&self) -> u32 {
         if self.lengths.cu_seqlens_q {
             self.total_q
         } else {
@@ -130,7 +137,7 @@ impl AttentionDesc {
     }
 
     /// Flops without a mask; a multiply-add counts as two.
-    pub(super) fn flops(&self) -> f64 {
+    pub(in crate::ops) fn flops(&self) -> f64 {
         let scores = f64::from(self.seqlen_q) * f64::from(self.seqlen_k);
         let heads = f64::from(self.batch) * f64::from(self.heads_q);
         2.0 * scores * heads * (f64::from(self.head_dim) + f64::from(self.head_dim_v))
@@ -196,7 +203,7 @@ impl fmt::Display for AttentionDesc {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::ops) mod tests {
     use super::*;
 
     /// Attention of one head to its keys, without gaps.

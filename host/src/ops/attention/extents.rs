@@ -14,22 +14,22 @@ const SEQLEN_LIMIT: usize = i32::MAX as usize - 1023;
 
 /// Extents of a validated attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Extents {
-    pub(super) batch: usize,
+pub(in crate::ops) struct Extents {
+    pub(in crate::ops) batch: usize,
     /// Queries of the longest sequence.
-    pub(super) seqlen_q: usize,
+    pub(in crate::ops) seqlen_q: usize,
     /// Keys of the longest sequence.
-    pub(super) seqlen_k: usize,
+    pub(in crate::ops) seqlen_k: usize,
     /// Number of packed queries, if they are packed.
-    pub(super) total_q: Option<usize>,
+    pub(in crate::ops) total_q: Option<usize>,
     /// Number of packed keys, if they are packed.
-    pub(super) total_k: Option<usize>,
-    pub(super) heads_q: usize,
-    pub(super) heads_kv: usize,
-    pub(super) head_dim: usize,
-    pub(super) head_dim_v: usize,
+    pub(in crate::ops) total_k: Option<usize>,
+    pub(in crate::ops) heads_q: usize,
+    pub(in crate::ops) heads_kv: usize,
+    pub(in crate::ops) head_dim: usize,
+    pub(in crate::ops) head_dim_v: usize,
     /// Whether every row of o and lse is known to belong to a sequence.
-    pub(super) all_written: bool,
+    pub(in crate::ops) all_written: bool,
 }
 
 /// Extents of one tensor: batch (if it is not packed), positions, heads, head_dim.
@@ -37,7 +37,7 @@ type Shape = (Option<usize>, usize, usize, usize);
 
 impl Extents {
     /// Shape of o in this layout.
-    pub(super) fn shape_o(&self, layout: Layout) -> Vec<usize> {
+    pub(in crate::ops) fn shape_o(&self, layout: Layout) -> Vec<usize> {
         let positions = self.total_q.unwrap_or(self.seqlen_q);
         let (x, y) = match layout {
             Layout::Bshd => (positions, self.heads_q),
@@ -50,7 +50,7 @@ impl Extents {
     }
 
     /// Shape of lse.
-    pub(super) fn shape_lse(&self) -> Vec<usize> {
+    pub(in crate::ops) fn shape_lse(&self) -> Vec<usize> {
         match self.total_q {
             Some(total_q) => vec![self.heads_q, total_q],
             None => vec![self.batch, self.heads_q, self.seqlen_q],
@@ -58,14 +58,14 @@ impl Extents {
     }
 
     /// True if there are no queries.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::ops) fn is_empty(&self) -> bool {
         self.seqlen_q == 0 || self.shape_lse().contains(&0)
     }
 }
 
 impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// Checks q, k, v and the lengths against each other; their extents.
-    pub(super) fn extents(&self, stream: &Stream) -> Result<Extents> {
+    pub(in crate::ops) fn extents(&self, stream: &Stream) -> Result<Extents> {
         let q = self.shape("q", &self.q, self.cu_seqlens_q.is_some())?;
         let k = self.shape("k", &self.k, self.cu_seqlens_k.is_some())?;
         let v = self.shape("v", &self.v, self.cu_seqlens_k.is_some())?;
@@ -242,6 +242,17 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         Ok(())
     }
 
+    /// Whether queries and whether keys are packed.
+    pub(in crate::ops) fn packs(&self) -> (bool, bool) {
+        (self.cu_seqlens_q.is_some(), self.cu_seqlens_k.is_some())
+    }
+
+    /// Whether sequences have lengths of their own.
+    pub(in crate::ops) fn has_lengths(&self) -> bool {
+        let used = self.seqused_q.or(self.seqused_k).or(self.leftpad_k);
+        used.or(self.cu_seqlens_q).or(self.cu_seqlens_k).is_some()
+    }
+
     fn writes_all(&self, positions_q: usize) -> bool {
         let is_covered = match self.cu_seqlens_q.map(Lengths::host) {
             None => true,
@@ -252,7 +263,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     }
 
     /// `x` in the order batch, position, head; a packed tensor gets a batch of one.
-    pub(super) fn in_order<E: Element>(&self, x: &Tensor<E>, is_packed: bool) -> Result<Tensor<E>> {
+    pub(in crate::ops) fn in_order<E: Element>(
+        &self,
+        x: &Tensor<E>,
+        is_packed: bool,
+    ) -> Result<Tensor<E>> {
         let x = if is_packed {
             x.insert_axis(0)?
         } else {

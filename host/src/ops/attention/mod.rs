@@ -1,20 +1,20 @@
 //! Scaled dot-product attention.
 
-mod call;
+pub(in crate::ops) mod call;
 mod candidates;
 mod decode;
-mod desc;
-mod extents;
+pub(in crate::ops) mod desc;
+pub(in crate::ops) mod extents;
 mod lengths;
 mod merge;
 mod packing;
 mod parts;
 mod plan;
-mod run;
+pub(in crate::ops) mod run;
 mod simt;
 mod sm75;
 mod sm80;
-mod sm90;
+pub(in crate::ops) mod sm90;
 
 use crate::ops::cleared::Cleared;
 use crate::{Error, Float, Result, Tensor};
@@ -132,10 +132,10 @@ pub(crate) struct AttentionState {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is computed until `run`, `run_with_lse` or `run_into`"]
 pub struct Attention<'a, T: Float, Out: Float = T> {
-    q: Tensor<T>,
-    k: Tensor<T>,
-    v: Tensor<T>,
-    layout: Layout,
+    pub(in crate::ops) q: Tensor<T>,
+    pub(in crate::ops) k: Tensor<T>,
+    pub(in crate::ops) v: Tensor<T>,
+    pub(in crate::ops) layout: Layout,
     causal: bool,
     top_left: bool,
     window: (Option<u32>, Option<u32>),

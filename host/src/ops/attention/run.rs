@@ -15,9 +15,11 @@ use spec::attention::{BshStrides, MOST_SPLITS, UNLIMITED};
 use std::f64::consts::LOG2_E;
 
 /// Factors of the scores, in the form that kernels take.
-struct Factors {
-    softmax_scale_log2: f32,
-    softcap_scale: f32,
+pub(in crate::ops) struct Factors {
+    /// The factor itself, whether there is a softcap or not.
+    pub(in crate::ops) softmax_scale: f32,
+    pub(in crate::ops) softmax_scale_log2: f32,
+    pub(in crate::ops) softcap_scale: f32,
 }
 
 impl<T: Float, Out: Float> Attention<'_, T, Out> {
@@ -156,7 +158,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         }
     }
 
-    fn validate(&self, stream: &Stream) -> Result<(Extents, Factors)> {
+    pub(in crate::ops) fn validate(&self, stream: &Stream) -> Result<(Extents, Factors)> {
         for (operand, input) in [("q", &self.q), ("k", &self.k), ("v", &self.v)] {
             check::device(operand, input, stream)?;
         }
@@ -201,11 +203,13 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         }
         let Some(softcap) = self.softcap else {
             return Ok(Factors {
+                softmax_scale: scale as f32,
                 softmax_scale_log2: (scale * LOG2_E) as f32,
                 softcap_scale: 0.0,
             });
         };
         let factors = Factors {
+            softmax_scale: scale as f32,
             softmax_scale_log2: (f64::from(softcap) * LOG2_E) as f32,
             softcap_scale: (scale / f64::from(softcap)) as f32,
         };
@@ -229,6 +233,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             return Ok(Factors {
                 softmax_scale_log2: 0.0,
                 softcap_scale: 0.0,
+                ..factors
             });
         }
         Ok(factors)
@@ -259,7 +264,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     }
 
     /// Checks that an output overlaps no input.
-    fn check_overlap<E: Element>(&self, output: &'static str, written: &Tensor<E>) -> Result<()> {
+    pub(in crate::ops) fn check_overlap<E: Element>(
+        &self,
+        output: &'static str,
+        written: &Tensor<E>,
+    ) -> Result<()> {
         for (operand, input) in [("q", &self.q), ("k", &self.k), ("v", &self.v)] {
             check::no_overlap(output, written, operand, input)?;
         }
@@ -280,7 +289,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         Ok(())
     }
 
-    fn inputs_in_order(&self) -> Result<[Tensor<T>; 3]> {
+    pub(in crate::ops) fn inputs_in_order(&self) -> Result<[Tensor<T>; 3]> {
         let keys_are_packed = self.cu_seqlens_k.is_some();
         Ok([
             self.in_order(&self.q, self.cu_seqlens_q.is_some())?,
@@ -289,7 +298,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         ])
     }
 
-    fn describe(
+    pub(in crate::ops) fn describe(
         &self,
         extents: &Extents,
         factors: &Factors,
@@ -384,7 +393,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         candidate.launch(&call)
     }
 
-    fn call_lengths(&self, stream: &Stream) -> Result<CallLengths> {
+    pub(in crate::ops) fn call_lengths(&self, stream: &Stream) -> Result<CallLengths> {
         let memory = |lengths: Option<Lengths<'_>>| match lengths {
             Some(lengths) => lengths.memory(stream).map(Some),
             None => Ok(None),
@@ -399,13 +408,13 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     }
 }
 
-fn last_dimension_is_dense<T: Element>(tensor: &Tensor<T>) -> bool {
+pub(in crate::ops) fn last_dimension_is_dense<T: Element>(tensor: &Tensor<T>) -> bool {
     tensor.strides().last() == Some(&1) || tensor.shape().last().is_some_and(|&d| d <= 1)
 }
 
 /// Layout of a tensor in the order batch, position, head, or of its copy if its last dimension has
 /// gaps.
-fn operand<T: Element>(tensor: &Tensor<T>, is_packed: bool) -> OperandDesc {
+pub(in crate::ops) fn operand<T: Element>(tensor: &Tensor<T>, is_packed: bool) -> OperandDesc {
     let is_dense = last_dimension_is_dense(tensor);
     let (strides, align_bytes) = match (is_dense, tensor.strides(), tensor.shape()) {
         (true, &[batch, seq, head, _], &[batches, positions, heads, _]) => {
@@ -441,7 +450,7 @@ fn operand<T: Element>(tensor: &Tensor<T>, is_packed: bool) -> OperandDesc {
 }
 
 /// The memory that [`operand`] describes.
-fn memory<T: Element>(tensor: &Tensor<T>, stream: &Stream) -> Result<Memory> {
+pub(in crate::ops) fn memory<T: Element>(tensor: &Tensor<T>, stream: &Stream) -> Result<Memory> {
     if last_dimension_is_dense(tensor) {
         return Ok(Memory::of(tensor));
     }

@@ -21,21 +21,21 @@ use spec::attention::{BshStrides, FwdPacking, MOST_SPLITS, SOFTCAP_TANH_ERROR, U
 use spec::gemm::sm90::{MMA_M, SPAN_BYTES};
 
 /// The only architecture that runs code for sm_90a.
-const ARCH: (u32, u32) = (9, 0);
+pub(in crate::ops) const ARCH: (u32, u32) = (9, 0);
 /// Flops per cycle of an SM's tensor cores; a multiply-add counts as two.
 const FLOPS_PER_CYCLE: f64 = 2800.0;
 /// Relative time per pair of a query and a key in the tile with fewer queries.
 const SHORT_TILE_TIME: f64 = 1.16;
 /// Alignment of every row, for tensor maps and stores.
-const ALIGN_BYTES: u32 = 16;
+pub(in crate::ops) const ALIGN_BYTES: u32 = 16;
 /// Head dimensions must be multiples of this, since rows are written 16 bytes at a time.
-const HEAD_DIM_MULTIPLE: u32 = 8;
+pub(in crate::ops) const HEAD_DIM_MULTIPLE: u32 = 8;
 /// Most tiles of a launch: the tile counter has 32 bits.
 const MOST_TILES: u64 = 1 << 31;
 /// Strides of tensor maps must be less than this.
 const STRIDE_BYTES_END: u64 = 1 << 40;
 /// Errors of `ex2.approx` and `lg2.approx`, in ulp.
-const EXP_ULPS: f64 = 4.0;
+pub(in crate::ops) const EXP_ULPS: f64 = 4.0;
 const LOG_ULPS: f64 = 4.0;
 
 /// Offers the kernels that have room for the head dimensions.
@@ -164,15 +164,15 @@ fn config(
 
 /// Layout of one tensor as a tensor map describes it: dimensions without the innermost, and their
 /// strides in bytes.
-struct Lying<const N: usize> {
-    dims: [u64; N],
-    strides_bytes: [u64; N],
+pub(in crate::ops) struct Lying<const N: usize> {
+    pub(in crate::ops) dims: [u64; N],
+    pub(in crate::ops) strides_bytes: [u64; N],
 }
 
 impl<const N: usize> Lying<N> {
     /// Rows of `head_dim` with these outer dimensions and strides; `None` if no tensor map can
     /// describe them.
-    fn new(
+    pub(in crate::ops) fn new(
         operand: &OperandDesc,
         dims: [(u32, i64); N],
         head_dim: u32,
@@ -202,7 +202,7 @@ impl<const N: usize> Lying<N> {
 }
 
 /// Layouts of q, k and v; `None` if no tensor map can describe them.
-fn positions(desc: &AttentionDesc) -> Option<[Lying<3>; 3]> {
+pub(in crate::ops) fn positions(desc: &AttentionDesc) -> Option<[Lying<3>; 3]> {
     let lengths = &desc.lengths;
     let (is_packed_q, is_packed_k) = (lengths.cu_seqlens_q, lengths.cu_seqlens_k);
     let lying = |operand: &OperandDesc, positions, heads, is_packed, head_dim| {
@@ -325,7 +325,7 @@ fn launch_one(
 }
 
 /// Innermost box extent, in elements.
-fn span(dtype: DType) -> u32 {
+pub(in crate::ops) fn span(dtype: DType) -> u32 {
     SPAN_BYTES / dtype.size_bytes() as u32
 }
 
@@ -349,13 +349,7 @@ fn packed_map(call: &Call<'_>, packing: &FwdPacking) -> Result<MapValue> {
 
 /// Whether all tiles of queries visit the same number of keys.
 fn are_alike(desc: &AttentionDesc) -> bool {
-    let lengths = &desc.lengths;
-    let varies = lengths.cu_seqlens_q
-        || lengths.cu_seqlens_k
-        || lengths.seqused_q
-        || lengths.seqused_k
-        || lengths.leftpad_k;
-    !varies && !is_masked(desc)
+    !desc.lengths.any() && !is_masked(desc)
 }
 
 /// Whether some queries do not see all keys.

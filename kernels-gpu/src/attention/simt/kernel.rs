@@ -35,12 +35,12 @@ const _: () = assert!(
 );
 
 /// Rows of each thread, if a block has `threads` of them.
-pub(super) const fn rows(threads: usize) -> usize {
+pub(crate) const fn rows(threads: usize) -> usize {
     TILE_M * ROW_LANES as usize / threads
 }
 
 /// Columns of o of each thread.
-pub(super) const fn columns(cap: usize) -> usize {
+pub(crate) const fn columns(cap: usize) -> usize {
     cap / ROW_LANES as usize
 }
 

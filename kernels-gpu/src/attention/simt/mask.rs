@@ -6,7 +6,7 @@ use crate::simt::results::Lines;
 
 /// [`attention::Mask`] relative to a tile of keys: the row `rows_down` below the thread's first
 /// sees the keys of the tile for which `low <= key_idx - rows_down < high`.
-pub(super) struct Mask<'a> {
+pub(crate) struct Mask<'a> {
     rows: &'a Lines,
     /// Keys of the tile.
     keys: i32,
@@ -17,7 +17,7 @@ pub(super) struct Mask<'a> {
 impl<'a> Mask<'a> {
     /// For the tile of `tile_n` keys that starts at `n_start`.
     #[inline(always)]
-    pub(super) fn of_tile(
+    pub(crate) fn of_tile(
         mask: &attention::Mask,
         rows: &'a Lines,
         n_start: u32,
@@ -37,15 +37,21 @@ impl<'a> Mask<'a> {
 
     /// Whether row `row` sees the `key_idx`-th key of the tile, if that key exists.
     #[inline(always)]
-    pub(super) fn sees(&self, row: usize, key_idx: u32) -> bool {
+    pub(crate) fn sees(&self, row: usize, key_idx: u32) -> bool {
         let rows_down = self.rows.at(row) - self.rows.at(0);
         let diagonal = key_idx as i32 - rows_down as i32;
         self.low <= diagonal && diagonal < self.high
     }
 
+    /// Whether row `row` sees the `key_idx`-th key of the tile, and there is such a key.
+    #[inline(always)]
+    pub(crate) fn shows(&self, row: usize, key_idx: u32) -> bool {
+        self.sees(row, key_idx) && (key_idx as i32) < self.keys
+    }
+
     /// Sets masked scores to -inf. Columns are keys from `first_key` on.
     #[inline(always)]
-    pub(super) fn apply<const ROWS: usize, const COLUMNS: usize>(
+    pub(crate) fn apply<const ROWS: usize, const COLUMNS: usize>(
         &self,
         s: &mut [[f32; COLUMNS]; ROWS],
         first_key: u32,
@@ -53,7 +59,7 @@ impl<'a> Mask<'a> {
         for row in 0..ROWS {
             for column in 0..COLUMNS {
                 let key_idx = first_key + column as u32;
-                if !self.sees(row, key_idx) || key_idx as i32 >= self.keys {
+                if !self.shows(row, key_idx) {
                     s[row][column] = f32::NEG_INFINITY;
                 }
             }

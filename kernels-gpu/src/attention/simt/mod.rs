@@ -46,12 +46,12 @@
     reason = "iterators and closures over arrays are not always inlined, and cost local memory then"
 )]
 
-mod elements;
+pub(crate) mod elements;
 mod entries;
-mod kernel;
-mod mask;
-mod operand;
-mod softmax;
-mod values;
+pub(crate) mod kernel;
+pub(crate) mod mask;
+pub(crate) mod operand;
+pub(crate) mod softmax;
+pub(crate) mod values;
 
 pub use entries::*;

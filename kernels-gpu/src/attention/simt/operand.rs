@@ -10,17 +10,17 @@ use crate::simt::staged::StagedOperand;
 
 /// Rows of a tensor: positions of one head, `ld` elements apart.
 #[derive(Clone, Copy)]
-pub(super) struct Matrix {
+pub(crate) struct Matrix {
     /// Its first element.
-    pub(super) base: *const u8,
-    pub(super) ld: i64,
-    pub(super) element: ElementType,
+    pub(crate) base: *const u8,
+    pub(crate) ld: i64,
+    pub(crate) element: ElementType,
 }
 
 impl Matrix {
     /// The matrix from `elements` further on.
     #[inline(always)]
-    pub(super) fn offset(self, elements: i64) -> Self {
+    pub(crate) fn offset(self, elements: i64) -> Self {
         let bytes = elements as isize * self.element.size_bytes() as isize;
         Self {
             base: self.base.wrapping_offset(bytes),
@@ -32,7 +32,7 @@ impl Matrix {
 /// Where one thread's chunks of consecutive tiles are in global memory. A tile is `WIDTH` by
 /// `TILE_K` of the dimension that is summed over; each thread moves `CHUNKS` chunks of it. If
 /// `K_CONTIGUOUS` (q and k), positions are the width; otherwise (v) they are what is summed over.
-pub(super) struct Operand<
+pub(crate) struct Operand<
     const K_CONTIGUOUS: bool,
     const WIDTH: usize,
     const TILE_K: usize,
@@ -70,7 +70,7 @@ impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CH
 
     /// The operand that begins with `matrix` and has the extents `width` and `k`.
     #[inline(always)]
-    pub(super) fn new(matrix: Matrix, width: u32, k: u32) -> Self {
+    pub(crate) fn new(matrix: Matrix, width: u32, k: u32) -> Self {
         let (width_idx, k_idx) = Self::first_element();
         let (row, column) = if K_CONTIGUOUS {
             (width_idx, k_idx)

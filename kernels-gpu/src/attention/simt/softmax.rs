@@ -7,7 +7,7 @@ use cuda_std::math::{exp2, log2, rcp};
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
 
 /// Lanes that share a row.
-pub(super) const ROW_LANES: u32 = 16;
+pub(crate) const ROW_LANES: u32 = 16;
 
 /// State of a thread's rows.
 pub(super) struct OnlineSoftmax<const ROWS: usize> {
@@ -101,7 +101,7 @@ impl<const ROWS: usize> OnlineSoftmax<ROWS> {
 /// The tanh is `1 - 2 / (exp(2 |x|) + 1)`: branch-free, with an absolute error of at most
 /// [`SOFTCAP_TANH_ERROR`](spec::attention::SOFTCAP_TANH_ERROR).
 #[inline(always)]
-pub(super) fn softcap(s: f32, softcap_scale: f32, scale: f32) -> f32 {
+pub(crate) fn softcap(s: f32, softcap_scale: f32, scale: f32) -> f32 {
     const TWO_LOG2_E: f32 = 2.0 * core::f32::consts::LOG2_E;
     let x = s * softcap_scale;
     let tanh = 1.0 - 2.0 / (exp2(x.abs() * TWO_LOG2_E) + 1.0);

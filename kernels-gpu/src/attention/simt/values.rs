@@ -20,14 +20,14 @@ const KEYS: usize = ROW_LANES as usize * CHUNK;
 /// The keys are permuted so that the 16 lanes of a row write neighbouring chunks: key
 /// `CHUNK * lane + j` is at `ROW_LANES * j + lane`.
 #[derive(Clone, Copy)]
-pub(super) struct Probabilities {
+pub(crate) struct Probabilities {
     /// Shared memory of [`elements`](Self::elements), aligned to 16 bytes.
-    pub(super) smem: *mut f32,
+    pub(crate) smem: *mut f32,
 }
 
 impl Probabilities {
     /// f32 elements of shared memory for `rows` rows.
-    pub(super) const fn elements(rows: usize) -> usize {
+    pub(crate) const fn elements(rows: usize) -> usize {
         rows * KEYS
     }
 
@@ -47,7 +47,7 @@ impl Probabilities {
     /// # Safety
     /// No thread reads them before the next barrier.
     #[inline(always)]
-    pub(super) unsafe fn write<const ROWS: usize>(self, p: &[[f32; CHUNK]; ROWS]) {
+    pub(crate) unsafe fn write<const ROWS: usize>(self, p: &[[f32; CHUNK]; ROWS]) {
         let lane_in_row = (thread::thread_idx_x() % ROW_LANES) as usize;
         for chunk_idx in 0..ROWS / CHUNK {
             for column in 0..CHUNK {
@@ -81,14 +81,14 @@ impl Probabilities {
 }
 
 /// The values of one tile's keys, which pass through two stages of shared memory.
-pub(super) struct Values<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> {
-    pub(super) operand: Operand<false, WIDTH, TILE_K, CHUNKS>,
+pub(crate) struct Values<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> {
+    pub(crate) operand: Operand<false, WIDTH, TILE_K, CHUNKS>,
     /// Shared memory for two stages, aligned to 16 bytes.
-    pub(super) smem: *mut f32,
+    pub(crate) smem: *mut f32,
     /// This thread's first column.
-    pub(super) first_column: u32,
+    pub(crate) first_column: u32,
     /// Keys of the tile.
-    pub(super) keys: u32,
+    pub(crate) keys: u32,
 }
 
 impl<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> Values<WIDTH, TILE_K, CHUNKS> {
@@ -106,7 +106,7 @@ impl<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> Values<WIDTH,
     /// probabilities have been written, and no thread touches `smem` between the last barrier
     /// before the call and the first one after it.
     #[inline(always)]
-    pub(super) unsafe fn accumulate<const ROWS: usize, const COLUMNS: usize>(
+    pub(crate) unsafe fn accumulate<const ROWS: usize, const COLUMNS: usize>(
         mut self,
         o: &mut Accumulator<ROWS, COLUMNS>,
         probabilities: Probabilities,

@@ -131,7 +131,7 @@ const WORD: usize = 32;
 
 /// Bits of the thread's scores in columns before `column`; a thread has two of every eight columns.
 #[inline(always)]
-fn below(column: i32) -> u32 {
+pub(crate) fn below(column: i32) -> u32 {
     let column = if column < 0 { 0 } else { column as u32 };
     let of_eight = if column % 8 < 2 { column % 8 } else { 2 };
     let bits = column / 8 * 2 + of_eight;

@@ -27,3 +27,4 @@ mod ticket;
 mod turns;
 
 pub use entries::*;
+pub(crate) use mask::below;

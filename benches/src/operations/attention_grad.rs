@@ -1,0 +1,274 @@
+//! Gradients of attention, compared with cuDNN's and FlashAttention's through torch.
+//!
+//! The gradients alone are measured: o and lse are made once, before anything is timed, by our forward
+//! pass, and every peer gets those.
+
+use half::{bf16, f16};
+use serde_json::{Value, json};
+use warpsmith::{Attention, AttentionGrad, Float, Stream, Tensor};
+
+use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
+use crate::error::Result;
+use crate::inputs::{Sample, normal_copies, unwritten_copies};
+use crate::results::Unit;
+
+/// Gradients of attention.
+pub static ATTENTION_GRAD: Operation = Operation {
+    name: "attention_grad",
+    sets: &[
+        Set::new(
+            "squares",
+            "bf16, head_dim 64, 128, seqlen 512 to 16384, full and causal",
+        ),
+        Set::new("squares_f16", "the same in f16"),
+        Set::new("wide", "bf16, head_dim 256, seqlen 512 to 4096"),
+        Set::new(
+            "gqa",
+            "64 query heads on 8, head_dim 128, causal, seqlen 2048 to 16384",
+        ),
+        Set::new("tiny", "for the emulator"),
+    ],
+    unit: Unit::Flops,
+    cases,
+};
+
+/// Total number of positions of all sequences of a batch.
+const POSITIONS: usize = 16_384;
+/// `heads * head_dim`.
+const WIDTH: usize = 2048;
+/// Sequence lengths of the squares.
+const SEQLENS: [usize; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
+
+/// The shape and mask of a case.
+#[derive(Clone, Debug)]
+struct Shape {
+    batch: usize,
+    seqlen: usize,
+    heads_q: usize,
+    heads_kv: usize,
+    head_dim: usize,
+    is_causal: bool,
+    /// Prefix of our candidate's name.
+    kernel: Option<String>,
+}
+
+impl Shape {
+    /// As many sequences of `seqlen` as make up [`POSITIONS`].
+    fn square(head_dim: usize, seqlen: usize, is_causal: bool) -> Self {
+        let heads = WIDTH / head_dim;
+        Self {
+            batch: (POSITIONS / seqlen).max(1),
+            seqlen,
+            heads_q: heads,
+            heads_kv: heads,
+            head_dim,
+            is_causal,
+            kernel: None,
+        }
+    }
+
+    fn extents(&self, heads: usize) -> [usize; 4] {
+        [self.batch, self.seqlen, heads, self.head_dim]
+    }
+
+    fn work<T: Float>(&self) -> Work {
+        let seqlen = self.seqlen as f64;
+        let visible = match self.is_causal {
+            true => seqlen * (seqlen + 1.0) / 2.0,
+            false => seqlen * seqlen,
+        };
+        let scores = visible * (self.batch * self.heads_q) as f64;
+        let [of_q, of_k] = [self.heads_q, self.heads_kv].map(|heads| self.extents(heads));
+        // q, o, d_o and dq; k, v, dk and dv.
+        let elements = 4 * (of_q.iter().product::<usize>() + of_k.iter().product::<usize>());
+        Work {
+            // Five products: scores, dP, and those of the three gradients.
+            flops: 10.0 * scores * self.head_dim as f64,
+            bytes: (elements * size_of::<T>()) as f64,
+            exponentials: scores,
+            tensor_input: Some(T::DTYPE),
+        }
+    }
+
+    fn name(&self) -> String {
+        let mask = if self.is_causal { "causal" } else { "full" };
+        let heads = match self.heads_q == self.heads_kv {
+            true => String::new(),
+            false => format!("h{}x{}/", self.heads_q, self.heads_kv),
+        };
+        format!("{mask}/d{}/{heads}s{}", self.head_dim, self.seqlen)
+    }
+
+    fn description(&self) -> Value {
+        json!({ "causal": self.is_causal })
+    }
+}
+
+fn cases(set: &Set, options: &OperationOptions) -> Vec<Case> {
+    let shapes = shapes(set.name).into_iter().map(|shape| Shape {
+        kernel: options.kernel.clone(),
+        ..shape
+    });
+    match set.name {
+        "squares_f16" => shapes.map(|shape| case::<f16>(shape, -8)).collect(),
+        _ => shapes.map(|shape| case::<bf16>(shape, -5)).collect(),
+    }
+}
+
+fn shapes(set: &str) -> Vec<Shape> {
+    let both = |head_dim, seqlens: &[usize]| {
+        let masks = [false, true].into_iter();
+        let of_mask = |is_causal| {
+            let square = move |&seqlen: &usize| Shape::square(head_dim, seqlen, is_causal);
+            seqlens.iter().map(square).collect::<Vec<_>>()
+        };
+        masks.flat_map(of_mask).collect::<Vec<_>>()
+    };
+    match set {
+        "wide" => both(256, &SEQLENS[..4]),
+        "gqa" => [2048, 4096, 8192, 16_384]
+            .map(|seqlen| Shape {
+                heads_q: 64,
+                heads_kv: 8,
+                ..Shape::square(128, seqlen, true)
+            })
+            .into(),
+        "tiny" => vec![Shape {
+            batch: 1,
+            heads_q: 2,
+            heads_kv: 1,
+            ..Shape::square(32, 40, true)
+        }],
+        _ => [64, 128].map(|head_dim| both(head_dim, &SEQLENS)).concat(),
+    }
+}
+
+/// Two correct results may differ by `2^allowed`, because each rounds P, dS and the result.
+fn case<T: Float + Sample>(shape: Shape, allowed: i32) -> Case {
+    Case {
+        name: format!("attention_grad/{}/{}", T::DTYPE, shape.name()),
+        work: shape.work::<T>(),
+        description: shape.description(),
+        difference_allowed: 2.0_f64.powi(allowed),
+        prepare: Box::new(move |stream, copies| prepared::<T>(&shape, stream, copies)),
+    }
+}
+
+/// The operands of one launch.
+struct Copy<T: Float> {
+    q: Tensor<T>,
+    k: Tensor<T>,
+    v: Tensor<T>,
+    o: Tensor<T>,
+    lse: Tensor<f32>,
+    d_o: Tensor<T>,
+    /// dq, dk and dv.
+    grads: [Tensor<T>; 3],
+}
+
+impl<T: Float> Copy<T> {
+    /// The operation as a user would write it.
+    fn grad(&self, is_causal: bool) -> AttentionGrad<'static, T> {
+        let Self {
+            q,
+            k,
+            v,
+            o,
+            lse,
+            d_o,
+            ..
+        } = self;
+        let grad = AttentionGrad::new(q, k, v, o, lse, d_o);
+        match is_causal {
+            true => grad.causal(),
+            false => grad,
+        }
+    }
+}
+
+fn operands<T: Float + Sample>(
+    shape: &Shape,
+    stream: &Stream,
+    copies: usize,
+) -> Result<Vec<Copy<T>>> {
+    let [of_q, of_k] = [shape.heads_q, shape.heads_kv].map(|heads| shape.extents(heads));
+    let draw = |extents: &[usize; 4], seed| normal_copies::<T>(stream, extents, seed, copies);
+    let (q, k, v) = (draw(&of_q, 1)?, draw(&of_k, 2)?, draw(&of_k, 3)?);
+    let d_o = draw(&of_q, 4)?;
+    let unwritten = |extents: &[usize; 4]| unwritten_copies::<T>(stream, extents, copies);
+    let (dq, dk, dv) = (unwritten(&of_q)?, unwritten(&of_k)?, unwritten(&of_k)?);
+    let mut all = Vec::with_capacity(copies);
+    for idx in 0..copies {
+        let (q, k, v) = (&q[idx], &k[idx], &v[idx]);
+        let forward = Attention::new(q, k, v);
+        let forward = match shape.is_causal {
+            true => forward.causal(),
+            false => forward,
+        };
+        let (o, lse) = forward.run_with_lse(stream)?;
+        all.push(Copy {
+            q: q.clone(),
+            k: k.clone(),
+            v: v.clone(),
+            o,
+            lse,
+            d_o: d_o[idx].clone(),
+            grads: [&dq, &dk, &dv].map(|copies| copies[idx].clone()),
+        });
+    }
+    Ok(all)
+}
+
+fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) -> Result<Prepared> {
+    let operands = operands::<T>(shape, stream, copies)?;
+    let mut prepared = Prepared::new();
+    let of = |tensor: fn(&Copy<T>) -> &Tensor<T>| -> Vec<Tensor<T>> {
+        operands.iter().map(|copy| tensor(copy).clone()).collect()
+    };
+    prepared.operand("q", &of(|copy| &copy.q));
+    prepared.operand("k", &of(|copy| &copy.k));
+    prepared.operand("v", &of(|copy| &copy.v));
+    prepared.operand("o", &of(|copy| &copy.o));
+    prepared.operand("d_o", &of(|copy| &copy.d_o));
+    let lse: Vec<Tensor<f32>> = operands.iter().map(|copy| copy.lse.clone()).collect();
+    prepared.operand("lse", &lse);
+    for (name, grad) in ["dq", "dk", "dv"].into_iter().zip(&operands[0].grads) {
+        prepared.answer(name, grad, stream)?;
+    }
+    let is_causal = shape.is_causal;
+    let [dq, dk, dv] = &operands[0].grads;
+    let plan = operands[0].grad(is_causal).plan_into(dq, dk, dv, stream)?;
+    let kernel = shape.kernel.as_deref().map(|begin| {
+        let mut candidates = plan.candidates().iter();
+        let found = candidates.find(|candidate| candidate.name.starts_with(begin));
+        // An unknown name is refused when it is launched, with a list of the known ones.
+        found.map_or(begin.to_owned(), |candidate| candidate.name.clone())
+    });
+    let chosen = plan.chosen().map(|candidate| candidate.name.clone());
+    let stream = stream.clone();
+    prepared.ours(kernel.clone().or(chosen), move |copy| {
+        let copy = &operands[copy];
+        let [dq, dk, dv] = &copy.grads;
+        let grad = copy.grad(is_causal);
+        let grad = match &kernel {
+            Some(kernel) => grad.with_kernel(kernel),
+            None => grad,
+        };
+        Ok(grad.run_into(dq, dk, dv, &stream)?)
+    });
+    Ok(prepared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_products_of_the_pairs_that_are_seen_are_counted() {
+        let full = Shape::square(64, 512, false).work::<bf16>();
+        assert_eq!(full.flops, 10.0 * 32.0 * 32.0 * 512.0 * 512.0 * 64.0);
+        let causal = Shape::square(64, 512, true).work::<bf16>();
+        assert_eq!(causal.flops, 5.0 * 32.0 * 32.0 * 512.0 * 513.0 * 64.0);
+        assert_eq!(full.bytes, 2.0 * 8.0 * 16_384.0 * 2048.0);
+    }
+}

@@ -1,0 +1,92 @@
+//! One call: the description and the memory that a candidate is launched with.
+
+use super::desc::GradDesc;
+use crate::launch::KernelArg;
+use crate::ops::attention::call::{Call, Memory};
+use crate::ops::kernels;
+use crate::{Error, LaunchConfig, Result};
+use spec::attention::FlashFwdParams;
+use spec::attention::backward::{DELTA_ENTRY, DELTA_TILE, FlashBwdParams};
+use std::fmt::Display;
+
+/// A description and its memory. All tensors have the layouts of the [`GradDesc`] and lie inside of
+/// their allocations; the gradients are injective and overlap nothing.
+pub(super) struct GradCall<'a> {
+    pub(super) desc: GradDesc,
+    /// The forward pass, with its o and lse, which are read.
+    pub(super) forward: Call<'a>,
+    pub(super) lse: Memory,
+    pub(super) d_o: Memory,
+    /// Written by [`launch_delta`](Self::launch_delta); f32, lies as lse does.
+    pub(super) delta: Memory,
+    pub(super) dq: Memory,
+    pub(super) dk: Memory,
+    pub(super) dv: Memory,
+    /// As in [`FlashBwdParams`].
+    pub(super) softmax_scale: f32,
+}
+
+impl GradCall<'_> {
+    /// Extents, strides and scalars, as every entry takes them.
+    pub(super) fn params(&self) -> Result<FlashBwdParams> {
+        Ok(FlashBwdParams {
+            fwd: self.forward.params()?,
+            d_o: self.desc.d_o.strides,
+            dq: self.desc.dq.strides,
+            dk: self.desc.dk.strides,
+            dv: self.desc.dv.strides,
+            softmax_scale: self.softmax_scale,
+            reserved: 0,
+        })
+    }
+
+    /// Registers the use of all memory of the call on the stream, since launches get some of it as
+    /// plain addresses.
+    pub(super) fn uses(&self) -> Result<()> {
+        self.forward.uses()?;
+        [
+            &self.lse,
+            &self.d_o,
+            &self.delta,
+            &self.dq,
+            &self.dk,
+            &self.dv,
+        ]
+        .into_iter()
+        .try_for_each(|memory| memory.use_on(self.forward.stream))
+    }
+
+    /// Enqueues `entry` with these arguments.
+    ///
+    /// # Safety
+    /// As [`Kernel::launch`](crate::Kernel::launch): the entry takes these arguments, and `config` is
+    /// the one that it requires for this description.
+    pub(super) unsafe fn launch(
+        &self,
+        entry: impl Display,
+        config: LaunchConfig,
+        arguments: &[&dyn KernelArg],
+    ) -> Result<()> {
+        let kernel = kernels::kernel(self.forward.stream, entry)?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(self.forward.stream, config, arguments) }
+    }
+
+    /// Enqueues the kernel that writes delta.
+    pub(super) fn launch_delta(&self) -> Result<()> {
+        let desc = &self.desc.forward;
+        let (batch, seqlen_q, heads_q) = (desc.batch, desc.seqlen_q, desc.heads_q);
+        let grid = FlashFwdParams::grid(batch, seqlen_q, heads_q, DELTA_TILE.tile_m)
+            .ok_or(Error::Bug("a plan whose delta has no grid"))?;
+        let config = LaunchConfig {
+            grid,
+            block: [DELTA_TILE.threads, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+        };
+        let (lengths, params) = (self.forward.lengths(), self.params()?);
+        let (o, d_o, delta) = (&self.forward.o, &self.d_o, &self.delta);
+        // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers them.
+        unsafe { self.launch(DELTA_ENTRY, config, &[&o, &d_o, &delta, &lengths, &params]) }
+    }
+}

@@ -1,0 +1,187 @@
+//! Gradients of scaled dot-product attention.
+
+mod call;
+mod candidates;
+mod desc;
+mod plan;
+mod run;
+mod simt;
+mod sm90;
+
+use crate::ops::attention::{Attention, Layout, Lengths};
+use crate::{Float, Tensor};
+
+pub use plan::{AttentionGradCandidate, AttentionGradPlan};
+
+/// Gradients of an [`Attention`]: `dq`, `dk` and `dv` from `q`, `k`, `v`, the forward's `o` and `lse`,
+/// and `d_o`, the gradient with respect to `o`.
+///
+/// With `S = softmax_scale * q @ k^T` (with a softcap c: `c tanh(S / c)`), `P = exp(S - lse)` of the
+/// pairs that the mask leaves, and `delta` the sums of `o * d_o` along `head_dim_v`:
+///
+/// ```text
+/// dv = P^T @ d_o      dS = P * (d_o @ v^T - delta), with a softcap times 1 - (S / c)^2
+/// dq = softmax_scale * dS @ k      dk = softmax_scale * dS^T @ q
+/// ```
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `q` | `[batch, seqlen_q, heads_q, head_dim]` | f32, f16, bf16 | any; see Performance |
+/// | `k` | `[batch, seqlen_k, heads_kv, head_dim]` | as `q` | any; `heads_q % heads_kv == 0` |
+/// | `v` | `[batch, seqlen_k, heads_kv, head_dim_v]` | as `q` | any |
+/// | `o`, `d_o` | `[batch, seqlen_q, heads_q, head_dim_v]` | as `q` | any |
+/// | `lse` | `[batch, heads_q, seqlen_q]`, as [`Attention::run_with_lse`] returns it | f32 | any |
+/// | `dq`, `dk`, `dv` (written) | as `q`, `k` and `v` | as `q` | any where no two indices refer to one element; must not overlap an input or each other |
+///
+/// [`layout`](Self::layout) selects tensors with heads before positions, `o`, `d_o` and the gradients
+/// among them. The options have to be those of the forward pass; they are documented with
+/// [`Attention`], and so are masks and sequences of different lengths. `dk` and `dv` of a key/value
+/// head are sums over the query heads that share it. A query whose `lse` is `-inf` (it saw no key)
+/// contributes nothing, and its `dq` is 0. A sink of the forward pass is in its `lse`: with that,
+/// `dq`, `dk` and `dv` are those beside the sink, whose own gradient is not computed.
+///
+/// Positions that belong to no sequence are neither read nor written; in tensors that `run` creates
+/// they are 0. Keys beyond [`max_seqlens`](Self::max_seqlens) get no gradient.
+///
+/// # Numerics
+/// Computed in f32; results are rounded once. In the portable kernels a NaN or an infinity in a
+/// position reaches only the gradients of positions that see it or that it sees. Error bound:
+/// [`reference::attention::gradients`](crate::reference::attention::gradients) with the
+/// [`model`](Self::model). Deterministic: the same bits every run, without atomics. The bits depend on
+/// the kernel ([`plan`](Self::plan)), and thereby on the device.
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// As [`Attention`]: [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
+/// [`Error::LengthMismatch`](crate::Error::LengthMismatch),
+/// [`Error::Unsupported`](crate::Error::Unsupported) (head_dim above 256, a kernel that there is
+/// not), [`Error::InvalidValue`](crate::Error::InvalidValue),
+/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
+/// [`Error::Overlap`](crate::Error::Overlap), [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
+/// [`Error::OutOfBounds`](crate::Error::OutOfBounds),
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
+/// launch happens on error.
+///
+/// # Performance
+/// Tensors whose last dimension has gaps are copied first, and gradients with such a layout are
+/// copied at the end. `delta` takes a launch of its own and `batch * heads_q * seqlen_q` f32 of
+/// memory. [`plan`](Self::plan) shows which kernels run.
+///
+/// # Sources
+/// Dao, FlashAttention-2, arXiv:2307.08691.
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use warpsmith::{Attention, AttentionGrad, Device, Tensor};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let q = Tensor::full(&stream, &[1, 2, 4, 8], 0.5_f32)?;
+/// let kv = Tensor::full(&stream, &[1, 3, 2, 8], 0.25_f32)?;
+/// let (o, lse) = Attention::new(&q, &kv, &kv).causal().run_with_lse(&stream)?;
+///
+/// let d_o = Tensor::full(&stream, &[1, 2, 4, 8], 1.0_f32)?;
+/// let grad = AttentionGrad::new(&q, &kv, &kv, &o, &lse, &d_o).causal();
+/// let grads = grad.run(&stream)?;
+/// // All keys are equal, so probabilities are, and their gradient is 0.
+/// assert!(grads.dq.to_vec()?.iter().all(|x| x.abs() < 1e-6));
+/// // Two query heads on each key head; the first of two queries sees two of three keys.
+/// let dv = grads.dv.index_axis(2, 0)?.to_vec()?;
+/// assert!((dv[0] - 2.0 * (1.0 / 2.0 + 1.0 / 3.0)).abs() < 1e-6);
+/// assert!((dv[16] - 2.0 / 3.0).abs() < 1e-6);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct AttentionGrad<'a, T: Float> {
+    /// The forward pass: its operands and options.
+    forward: Attention<'a, T>,
+    o: Tensor<T>,
+    lse: Tensor<f32>,
+    d_o: Tensor<T>,
+    kernel: Option<&'a str>,
+}
+
+/// The gradients of an attention, with the shapes of `q`, `k` and `v`.
+#[derive(Clone, Debug)]
+pub struct AttentionGrads<T: Float> {
+    /// The gradient with respect to `q`.
+    pub dq: Tensor<T>,
+    /// The gradient with respect to `k`.
+    pub dk: Tensor<T>,
+    /// The gradient with respect to `v`.
+    pub dv: Tensor<T>,
+}
+
+/// Options that are the forward's.
+macro_rules! as_forward {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $ty:ty),*);)*) => {$(
+        $(#[$doc])*
+        #[doc = concat!("See [`Attention::", stringify!($name), "`].")]
+        pub fn $name(mut self, $($argument: $ty),*) -> Self {
+            self.forward = self.forward.$name($($argument),*);
+            self
+        }
+    )*};
+}
+
+impl<'a, T: Float> AttentionGrad<'a, T> {
+    /// Gradients of attention of every query to every key, without a mask.
+    pub fn new(
+        q: &Tensor<T>,
+        k: &Tensor<T>,
+        v: &Tensor<T>,
+        o: &Tensor<T>,
+        lse: &Tensor<f32>,
+        d_o: &Tensor<T>,
+    ) -> Self {
+        Self {
+            forward: Attention::new(q, k, v),
+            o: o.clone(),
+            lse: lse.clone(),
+            d_o: d_o.clone(),
+            kernel: None,
+        }
+    }
+
+    as_forward! {
+        /// Sets the order of the dimensions of all tensors but `lse`.
+        layout(layout: Layout);
+        /// Causal mask, aligned to the bottom-right corner.
+        causal();
+        /// Causal mask, aligned to the top-left corner.
+        causal_top_left();
+        /// Sliding window.
+        window(left: impl Into<Option<u32>>, right: impl Into<Option<u32>>);
+        /// Aligns the mask to the top-left corner.
+        align_top_left();
+        /// Sets the factor of the scores.
+        softmax_scale(softmax_scale: f32);
+        /// Soft-caps the scaled scores.
+        softcap(softcap: f32);
+        /// Packed queries and packed keys.
+        cu_seqlens(q: impl Into<Lengths<'a>>, k: impl Into<Lengths<'a>>);
+        /// Packed queries.
+        cu_seqlens_q(cu_seqlens_q: impl Into<Lengths<'a>>);
+        /// Packed keys.
+        cu_seqlens_k(cu_seqlens_k: impl Into<Lengths<'a>>);
+        /// Sets upper bounds of the lengths of packed sequences.
+        max_seqlens(q: usize, k: usize);
+        /// Number of queries of each sequence that are used.
+        seqused_q(seqused_q: impl Into<Lengths<'a>>);
+        /// Number of keys of each sequence that are used, including left padding.
+        seqused_k(seqused_k: impl Into<Lengths<'a>>);
+        /// Number of padding keys at the start of each sequence.
+        leftpad_k(leftpad_k: impl Into<Lengths<'a>>);
+    }
+
+    /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails with
+    /// [`Error::Unsupported`](crate::Error::Unsupported).
+    pub fn with_kernel(mut self, name: &'a str) -> Self {
+        self.kernel = Some(name);
+        self
+    }
+}

@@ -1,0 +1,134 @@
+//! The choice of the candidate that runs.
+
+use super::candidates::{Candidate, offer_all};
+use super::desc::GradDesc;
+use crate::{DeviceInfo, Error, Result, Stream};
+use std::fmt;
+use std::time::Duration;
+
+/// The candidate that computes `desc`: the one named `forced`, or the best.
+pub(super) fn choose(desc: &GradDesc, forced: Option<&str>, stream: &Stream) -> Result<Candidate> {
+    let device = stream.device().info();
+    let mut chosen: Option<Candidate> = None;
+    offer_all(desc, device, &mut |candidate| {
+        let is_better = match forced {
+            Some(name) => candidate.to_string() == name,
+            None => chosen.is_none_or(|best| candidate.estimated_ns < best.estimated_ns),
+        };
+        if is_better {
+            chosen = Some(candidate);
+        }
+    });
+    chosen.ok_or_else(|| no_candidate(desc, forced, device))
+}
+
+/// All candidates, the one expected to be fastest first.
+fn all(desc: &GradDesc, device: &DeviceInfo) -> Vec<Candidate> {
+    let mut all = Vec::new();
+    offer_all(desc, device, &mut |candidate| all.push(candidate));
+    all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
+    all
+}
+
+#[cold]
+fn no_candidate(desc: &GradDesc, forced: Option<&str>, device: &DeviceInfo) -> Error {
+    let names: Vec<String> = all(desc, device).iter().map(ToString::to_string).collect();
+    match forced {
+        Some(name) => Error::Unsupported {
+            what: format!("kernel `{name}` for gradients of attention {desc} on {device}").into(),
+            supported: names.join(", ").into(),
+        },
+        None => Error::Unsupported {
+            what: format!("gradients of attention {desc} on {device}").into(),
+            supported: "batch * heads_q and batch * heads_kv below 65,535^2".into(),
+        },
+    }
+}
+
+/// One way to compute the gradients of an attention, as listed by [`AttentionGradPlan`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AttentionGradCandidate {
+    /// Its name, for [`AttentionGrad::with_kernel`](crate::AttentionGrad::with_kernel).
+    pub name: String,
+    /// Entry names of the kernels that run after the one that computes delta, in order.
+    pub kernels: Vec<String>,
+    /// Tile of a block: queries and keys.
+    pub tile: [u32; 2],
+    /// Estimate that ranks candidates. It is not a prediction of the run time.
+    pub estimated: Duration,
+}
+
+impl From<&Candidate> for AttentionGradCandidate {
+    fn from(candidate: &Candidate) -> Self {
+        Self {
+            name: candidate.to_string(),
+            kernels: candidate.entry.kernels(),
+            tile: candidate.tile,
+            estimated: Duration::from_nanos(candidate.estimated_ns as u64),
+        }
+    }
+}
+
+impl fmt::Display for AttentionGradCandidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [m, n] = self.tile;
+        let kernels = self.kernels.join(", ");
+        write!(f, "{}: tile {m}x{n}, kernels {kernels}", self.name)
+    }
+}
+
+/// The kernels that compute the gradients of an attention, and all other candidates.
+/// [`AttentionGrad::plan`](crate::AttentionGrad::plan) makes it, and its `Display` lists them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionGradPlan {
+    description: String,
+    chosen: Option<AttentionGradCandidate>,
+    candidates: Vec<AttentionGradCandidate>,
+}
+
+impl AttentionGradPlan {
+    /// The plan of an attention with neither queries nor keys.
+    pub(super) fn empty() -> Self {
+        Self {
+            description: "nothing to compute".into(),
+            chosen: None,
+            candidates: Vec::new(),
+        }
+    }
+
+    pub(super) fn new(desc: &GradDesc, forced: Option<&str>, stream: &Stream) -> Result<Self> {
+        let candidate = choose(desc, forced, stream)?;
+        let all = all(desc, stream.device().info());
+        Ok(Self {
+            description: desc.to_string(),
+            chosen: Some(AttentionGradCandidate::from(&candidate)),
+            candidates: all.iter().map(AttentionGradCandidate::from).collect(),
+        })
+    }
+
+    /// The candidate that runs; `None` if there is nothing to compute.
+    pub fn chosen(&self) -> Option<&AttentionGradCandidate> {
+        self.chosen.as_ref()
+    }
+
+    /// All candidates, the one with the lowest estimate first.
+    pub fn candidates(&self) -> &[AttentionGradCandidate] {
+        &self.candidates
+    }
+}
+
+impl fmt::Display for AttentionGradPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.description)?;
+        if let Some(chosen) = &self.chosen {
+            write!(f, "\nruns {chosen}")?;
+        }
+        for other in &self.candidates {
+            if Some(other) != self.chosen.as_ref() {
+                write!(f, "\nor {other}")?;
+            }
+        }
+        Ok(())
+    }
+}

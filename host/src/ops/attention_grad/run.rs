@@ -1,0 +1,273 @@
+//! Running an [`AttentionGrad`]: validation, views, plan and launch.
+
+use super::call::GradCall;
+use super::desc::GradDesc;
+use super::plan::{self, AttentionGradPlan};
+use super::{AttentionGrad, AttentionGrads};
+use crate::ops::attention::call::{Call, Memory};
+use crate::ops::attention::extents::Extents;
+use crate::ops::attention::run::{Factors, last_dimension_is_dense, memory, operand};
+use crate::ops::check;
+use crate::ops::copy::strided_copy;
+use crate::reference::attention::AttentionGradModel;
+use crate::{Float, Result, Stream, Tensor};
+
+/// What validation found.
+struct Valid {
+    extents: Extents,
+    factors: Factors,
+}
+
+impl Valid {
+    /// Whether there is neither a query nor a key of any head.
+    fn is_empty(&self) -> bool {
+        let extents = &self.extents;
+        let no_keys = [extents.batch, extents.heads_kv, extents.seqlen_k].contains(&0);
+        extents.is_empty() && no_keys
+    }
+}
+
+impl<T: Float> AttentionGrad<'_, T> {
+    /// Enqueues all gradients and returns them in new contiguous tensors.
+    ///
+    /// # Errors
+    /// See [`AttentionGrad`].
+    pub fn run(&self, stream: &Stream) -> Result<AttentionGrads<T>> {
+        let valid = self.validate(stream)?;
+        let new = |of: &Tensor<T>| match self.writes_all() {
+            true => Tensor::empty(stream, of.shape()),
+            false => Tensor::zeros(stream, of.shape()),
+        };
+        let grads = AttentionGrads {
+            dq: new(&self.forward.q)?,
+            dk: new(&self.forward.k)?,
+            dv: new(&self.forward.v)?,
+        };
+        self.launch(&valid, &grads, stream)?;
+        Ok(grads)
+    }
+
+    /// Enqueues all gradients into these tensors. Positions that belong to no sequence are not
+    /// written.
+    ///
+    /// # Errors
+    /// See [`AttentionGrad`].
+    pub fn run_into(
+        &self,
+        dq: &Tensor<T>,
+        dk: &Tensor<T>,
+        dv: &Tensor<T>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (valid, grads) = self.validate_into(dq, dk, dv, stream)?;
+        self.launch(&valid, &grads, stream)
+    }
+
+    /// The kernels that [`run`](Self::run) would launch, and the other candidates.
+    ///
+    /// # Errors
+    /// See [`AttentionGrad`].
+    pub fn plan(&self, stream: &Stream) -> Result<AttentionGradPlan> {
+        match self.described(stream)? {
+            Some(desc) => AttentionGradPlan::new(&desc, self.kernel, stream),
+            None => Ok(AttentionGradPlan::empty()),
+        }
+    }
+
+    /// The kernels that [`run_into`](Self::run_into) would launch, and the other candidates.
+    ///
+    /// # Errors
+    /// See [`AttentionGrad`].
+    pub fn plan_into(
+        &self,
+        dq: &Tensor<T>,
+        dk: &Tensor<T>,
+        dv: &Tensor<T>,
+        stream: &Stream,
+    ) -> Result<AttentionGradPlan> {
+        let (valid, grads) = self.validate_into(dq, dk, dv, stream)?;
+        if valid.is_empty() {
+            return Ok(AttentionGradPlan::empty());
+        }
+        let outputs = self.in_order(&grads)?;
+        let desc = self.describe(&valid, &outputs)?;
+        AttentionGradPlan::new(&desc, self.kernel, stream)
+    }
+
+    /// The error model of the kernels that [`run`](Self::run) launches, for the bound of
+    /// [`reference::attention::gradients`](crate::reference::attention::gradients).
+    ///
+    /// # Errors
+    /// See [`AttentionGrad`].
+    pub fn model(&self, stream: &Stream) -> Result<AttentionGradModel> {
+        match self.described(stream)? {
+            Some(desc) => Ok(plan::choose(&desc, self.kernel, stream)?.model(&desc)),
+            None => Ok(super::simt::model()),
+        }
+    }
+
+    /// The description of [`run`](Self::run); `None` if there is nothing to compute.
+    fn described(&self, stream: &Stream) -> Result<Option<GradDesc>> {
+        let valid = self.validate(stream)?;
+        if valid.is_empty() {
+            return Ok(None);
+        }
+        let new = |of: &Tensor<T>| Tensor::empty(stream, of.shape());
+        let grads = AttentionGrads {
+            dq: new(&self.forward.q)?,
+            dk: new(&self.forward.k)?,
+            dv: new(&self.forward.v)?,
+        };
+        let outputs = self.in_order(&grads)?;
+        self.describe(&valid, &outputs).map(Some)
+    }
+
+    fn validate(&self, stream: &Stream) -> Result<Valid> {
+        let (extents, factors) = self.forward.validate(stream)?;
+        let shape_o = extents.shape_o(self.forward.layout);
+        for (operand, input) in [("o", &self.o), ("d_o", &self.d_o)] {
+            check::device(operand, input, stream)?;
+            if input.shape() != shape_o {
+                return Err(check::shape_mismatch(
+                    operand,
+                    input,
+                    format!("{shape_o:?}"),
+                ));
+            }
+        }
+        check::device("lse", &self.lse, stream)?;
+        let shape_lse = extents.shape_lse();
+        if self.lse.shape() != shape_lse {
+            let want = format!("{shape_lse:?}");
+            return Err(check::shape_mismatch("lse", &self.lse, want));
+        }
+        Ok(Valid { extents, factors })
+    }
+
+    fn validate_into(
+        &self,
+        dq: &Tensor<T>,
+        dk: &Tensor<T>,
+        dv: &Tensor<T>,
+        stream: &Stream,
+    ) -> Result<(Valid, AttentionGrads<T>)> {
+        let valid = self.validate(stream)?;
+        let outputs = [
+            ("dq", dq, &self.forward.q),
+            ("dk", dk, &self.forward.k),
+            ("dv", dv, &self.forward.v),
+        ];
+        for (idx, (name, output, input)) in outputs.into_iter().enumerate() {
+            check::output(name, output, input.shape(), stream)?;
+            self.forward.check_overlap(name, output)?;
+            check::no_overlap(name, output, "o", &self.o)?;
+            check::no_overlap(name, output, "lse", &self.lse)?;
+            check::no_overlap(name, output, "d_o", &self.d_o)?;
+            for (other_name, other, _) in &outputs[..idx] {
+                check::no_overlap(name, output, other_name, other)?;
+            }
+        }
+        let grads = AttentionGrads {
+            dq: dq.clone(),
+            dk: dk.clone(),
+            dv: dv.clone(),
+        };
+        Ok((valid, grads))
+    }
+
+    /// The gradients in the order batch, position, head.
+    fn in_order(&self, grads: &AttentionGrads<T>) -> Result<[Tensor<T>; 3]> {
+        let (q_is_packed, k_is_packed) = self.forward.packs();
+        Ok([
+            self.forward.in_order(&grads.dq, q_is_packed)?,
+            self.forward.in_order(&grads.dk, k_is_packed)?,
+            self.forward.in_order(&grads.dv, k_is_packed)?,
+        ])
+    }
+
+    fn describe(&self, valid: &Valid, [dq, dk, dv]: &[Tensor<T>; 3]) -> Result<GradDesc> {
+        let Valid { extents, factors } = valid;
+        let (q_is_packed, k_is_packed) = self.forward.packs();
+        let inputs = self.forward.inputs_in_order()?;
+        let of_o = |x: &Tensor<T>| {
+            let x = self.forward.in_order(x, q_is_packed)?;
+            Ok::<_, crate::Error>(operand(&x, q_is_packed))
+        };
+        let o = (of_o(&self.o)?, false);
+        Ok(GradDesc {
+            forward: self.forward.describe(extents, factors, &inputs, o)?,
+            d_o: of_o(&self.d_o)?,
+            dq: operand(dq, q_is_packed),
+            dk: operand(dk, k_is_packed),
+            dv: operand(dv, k_is_packed),
+        })
+    }
+
+    fn launch(&self, valid: &Valid, grads: &AttentionGrads<T>, stream: &Stream) -> Result<()> {
+        if valid.is_empty() {
+            return Ok(());
+        }
+        let outputs = self.in_order(grads)?;
+        let desc = self.describe(valid, &outputs)?;
+        // Choose before anything is copied, so that errors come first.
+        let candidate = plan::choose(&desc, self.kernel, stream)?;
+        let written = outputs
+            .iter()
+            .map(|output| self.dense(output, stream))
+            .collect::<Result<Vec<_>>>()?;
+        let (q_is_packed, _) = self.forward.packs();
+        let [q, k, v] = self.forward.inputs_in_order()?;
+        let of_o = |x: &Tensor<T>| memory(&self.forward.in_order(x, q_is_packed)?, stream);
+        let lse = self.lse.contiguous(stream)?;
+        let delta = Tensor::<f32>::empty(stream, lse.shape())?;
+        let [dq, dk, dv] = [0, 1, 2].map(|idx| Memory::of(&written[idx]));
+        let call = GradCall {
+            desc,
+            forward: Call {
+                stream,
+                desc: desc.forward,
+                q: memory(&q, stream)?,
+                k: memory(&k, stream)?,
+                v: memory(&v, stream)?,
+                o: of_o(&self.o)?,
+                lse: None,
+                sink: None,
+                lengths: self.forward.call_lengths(stream)?,
+                softmax_scale_log2: valid.factors.softmax_scale_log2,
+                softcap_scale: valid.factors.softcap_scale,
+            },
+            lse: Memory::of(&lse),
+            d_o: of_o(&self.d_o)?,
+            delta: Memory::of(&delta),
+            dq,
+            dk,
+            dv,
+            softmax_scale: valid.factors.softmax_scale,
+        };
+        candidate.launch(&call)?;
+        for (output, written) in outputs.iter().zip(&written) {
+            if !last_dimension_is_dense(output) {
+                strided_copy(written, output, stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An output itself, or, if its last dimension has gaps, a tensor to write in its place: with its
+    /// contents, where some of it is not written.
+    fn dense(&self, output: &Tensor<T>, stream: &Stream) -> Result<Tensor<T>> {
+        if last_dimension_is_dense(output) {
+            return Ok(output.clone());
+        }
+        let dense = Tensor::empty(stream, output.shape())?;
+        if !self.writes_all() {
+            strided_copy(output, &dense, stream)?;
+        }
+        Ok(dense)
+    }
+
+    /// Whether every position is known to belong to a sequence.
+    fn writes_all(&self) -> bool {
+        !self.forward.has_lengths()
+    }
+}

@@ -1,0 +1,95 @@
+//! The portable SIMT kernels, which compute every gradient on every device.
+
+use super::call::GradCall;
+use super::candidates::{Candidate, Entry, estimate_ns};
+use super::desc::GradDesc;
+use crate::ops::attention::call::Memory;
+use crate::reference::attention::AttentionGradModel;
+use crate::{DeviceInfo, LaunchConfig, Result};
+use spec::attention::backward::{BackwardEntry, BackwardLaunch, FlashBwdParams};
+use spec::attention::{
+    BshStrides, FlashFwdParams, SIMT_WIDE_TILE, SOFTCAP_TANH_ERROR, simt_head_dim_cap,
+};
+
+/// Flops per cycle of an SM, a multiply-add counted as two: half the peak of its 128 lanes, of which
+/// two in seven go to products that are computed twice.
+const FLOPS_PER_CYCLE: f64 = 90.0;
+
+/// Offers the kernels with the smallest head dimension that covers both head dimensions.
+pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+    let forward = &desc.forward;
+    let Some(head_dim_cap) = simt_head_dim_cap(forward.head_dim, forward.head_dim_v) else {
+        return;
+    };
+    let has_queries = forward.seqlen_q != 0 && forward.heads_q != 0;
+    let fits = |is_there: bool, grid: Option<[u32; 3]>| !is_there || grid.is_some();
+    if fits(has_queries, queries_grid(desc)) && fits(forward.seqlen_k != 0, keys_grid(desc)) {
+        offer(Candidate {
+            entry: Entry::Simt(BackwardEntry { head_dim_cap }),
+            tile: [SIMT_WIDE_TILE.tile_m, SIMT_WIDE_TILE.tile_n],
+            estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
+        });
+    }
+}
+
+fn queries_grid(desc: &GradDesc) -> Option<[u32; 3]> {
+    let forward = &desc.forward;
+    let (batch, seqlen_q, heads_q) = (forward.batch, forward.seqlen_q, forward.heads_q);
+    FlashFwdParams::grid(batch, seqlen_q, heads_q, SIMT_WIDE_TILE.tile_m)
+}
+
+fn keys_grid(desc: &GradDesc) -> Option<[u32; 3]> {
+    let forward = &desc.forward;
+    let (batch, seqlen_k, heads_kv) = (forward.batch, forward.seqlen_k, forward.heads_kv);
+    FlashBwdParams::grid_of_keys(batch, seqlen_k, heads_kv, SIMT_WIDE_TILE.tile_n)
+}
+
+/// Enqueues a candidate of [`offer`]. Without queries nothing but dk and dv is written, without keys
+/// nothing but dq.
+pub(super) fn launch(entry: BackwardEntry, call: &GradCall<'_>) -> Result<()> {
+    call.uses()?;
+    let (lengths, params) = (call.forward.lengths(), call.params()?);
+    let (q, k, v) = (&call.forward.q, &call.forward.k, &call.forward.v);
+    let (d_o, lse, delta) = (&call.d_o, &call.lse, &call.delta);
+    let own = |strides: BshStrides, owns_keys: u32| BackwardLaunch {
+        strides,
+        owns_keys,
+        reserved: 0,
+    };
+    let run = |grid: [u32; 3], [first, second]: [&Memory; 2], own: BackwardLaunch| {
+        let config = LaunchConfig {
+            grid,
+            block: [SIMT_WIDE_TILE.threads, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+        };
+        // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers what
+        // the blocks own, whose gradients these are. delta is written before, on the same stream,
+        // where there are queries to read it for.
+        unsafe {
+            call.launch(
+                entry,
+                config,
+                &[
+                    &q, &k, &v, &d_o, &lse, &delta, &first, &second, &lengths, &params, &own,
+                ],
+            )
+        }
+    };
+    if let Some(grid) = queries_grid(&call.desc) {
+        call.launch_delta()?;
+        run(grid, [&call.dq, &call.dq], own(call.desc.dq.strides, 0))?;
+    }
+    match keys_grid(&call.desc) {
+        Some(grid) => run(grid, [&call.dk, &call.dv], own(call.desc.dk.strides, 1)),
+        None => Ok(()),
+    }
+}
+
+/// Error model: everything in f32, one addition a term.
+pub(super) fn model() -> AttentionGradModel {
+    AttentionGradModel {
+        tanh_error: SOFTCAP_TANH_ERROR,
+        ..AttentionGradModel::in_f32(crate::ops::model::EXP_ULPS)
+    }
+}

@@ -1,0 +1,164 @@
+//! The Hopper kernels with TMA and wgmma (`kernels-gpu/src/attention_backward/sm90`).
+//!
+//! They take 16-bit tensors that a tensor map can describe, with any mask; not sequences of different
+//! lengths.
+
+use super::call::GradCall;
+use super::candidates::{Candidate, Entry, estimate_ns};
+use super::desc::GradDesc;
+use crate::launch::KernelArg;
+use crate::ops::attention::call::Memory;
+use crate::ops::attention::sm90::{
+    ALIGN_BYTES, ARCH, EXP_ULPS, HEAD_DIM_MULTIPLE, Lying, positions, span,
+};
+use crate::ops::maps::{MapKey, MapValue};
+use crate::reference::attention::AttentionGradModel;
+use crate::reference::gemm::Arithmetic;
+use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
+use spec::attention::backward::sm90::{BwdEntry, CHUNKS, DQ_ENTRY, DTYPES, THREADS, tile_for};
+use spec::attention::{BshStrides, SOFTCAP_TANH_ERROR};
+use spec::gemm::sm90::WARPGROUP;
+
+/// Flops per cycle of an SM's tensor cores; a multiply-add counts as two.
+const FLOPS_PER_CYCLE: f64 = 2000.0;
+/// Most queries, and most keys.
+const MOST_POSITIONS: u32 = 1 << 30;
+/// Most blocks of a grid in y and z.
+const MOST_YZ: u32 = 65_535;
+
+/// Offers the kernel that has room for the head dimensions.
+pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+    let forward = &desc.forward;
+    let Some(tile) = tile_for(forward.head_dim, forward.head_dim_v) else {
+        return;
+    };
+    let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
+    if device.arch == ARCH && fits && suits(desc) {
+        offer(Candidate {
+            entry: Entry::Sm90(BwdEntry {
+                dtype: forward.dtype,
+                tile,
+            }),
+            tile: [tile.tile_m, tile.tile_n()],
+            estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
+        });
+    }
+}
+
+/// Whether tensor maps can describe what is read, and the kernels can write the gradients.
+fn suits(desc: &GradDesc) -> bool {
+    let forward = &desc.forward;
+    let written = [&desc.dq, &desc.dk, &desc.dv];
+    DTYPES.contains(&forward.dtype)
+        && forward.positive_scale
+        && !forward.lengths.any()
+        && [forward.head_dim, forward.head_dim_v]
+            .iter()
+            .all(|&d| d > 0 && d.is_multiple_of(HEAD_DIM_MULTIPLE))
+        && [forward.seqlen_q, forward.seqlen_k]
+            .iter()
+            .all(|seqlen| (1..=MOST_POSITIONS).contains(seqlen))
+        && [forward.heads_q, forward.heads_kv, forward.batch]
+            .iter()
+            .all(|count| (1..=MOST_YZ).contains(count))
+        && written
+            .iter()
+            .all(|operand| operand.row_align_bytes(forward.dtype) >= ALIGN_BYTES)
+        && lying(desc).is_some()
+}
+
+/// Layouts of q, k, v and d_o; `None` if no tensor map can describe them.
+fn lying(desc: &GradDesc) -> Option<[Lying<3>; 4]> {
+    let forward = &desc.forward;
+    let [q, k, v] = positions(forward)?;
+    let BshStrides { batch, seq, head } = desc.d_o.strides;
+    let dims = [
+        (forward.seqlen_q, seq),
+        (forward.heads_q, head),
+        (forward.batch, batch),
+    ];
+    let d_o = Lying::new(&desc.d_o, dims, forward.head_dim_v, forward.dtype)?;
+    Some([q, k, v, d_o])
+}
+
+/// The tensor map of a matrix, in boxes of `rows` rows.
+fn map(
+    call: &GradCall<'_>,
+    memory: &Memory,
+    lying: &Lying<3>,
+    [head_dim, rows]: [u32; 2],
+) -> Result<MapValue> {
+    let dtype = call.desc.forward.dtype;
+    let [positions, heads, batch] = lying.dims;
+    let key = MapKey::new(
+        (memory.address(), TensorMapType::from(dtype)),
+        [u64::from(head_dim), positions, heads, batch],
+        lying.strides_bytes,
+        [span(dtype), rows, 1, 1],
+        L2Promotion::B256,
+    );
+    let device = call.forward.stream.device();
+    device.maps().get(&key, device)
+}
+
+/// Enqueues a candidate of [`offer`].
+pub(super) fn launch(entry: BwdEntry, call: &GradCall<'_>) -> Result<()> {
+    const OFFERED: Error = Error::Bug("gradients were offered that no tensor map describes");
+    let (tile, forward, stream) = (entry.tile, &call.desc.forward, call.forward.stream);
+    let [q, k, v, d_o] = lying(&call.desc).ok_or(OFFERED)?;
+    let (of_q, of_k) = (tile.tile_m, tile.tile_n());
+    let (d, d_v) = (forward.head_dim, forward.head_dim_v);
+    let memory = &call.forward;
+    let map_q = map(call, &memory.q, &q, [d, of_q])?;
+    let map_k = map(call, &memory.k, &k, [d, of_k])?;
+    let map_v = map(call, &memory.v, &v, [d_v, of_k])?;
+    let map_d_o = map(call, &call.d_o, &d_o, [d_v, of_q])?;
+    let params = call.params()?;
+    let sums = Tensor::<f32>::empty(stream, &[tile.sums(&params.fwd) as usize])?;
+    let counters = Tensor::<u32>::zeros(stream, &[tile.counters(&params.fwd) as usize])?;
+    call.uses()?;
+    call.launch_delta()?;
+    let config = |grid, threads, shared_bytes| LaunchConfig {
+        grid,
+        block: [threads, 1, 1],
+        shared_bytes,
+        cluster: None,
+    };
+    let query_tiles = tile.query_tiles(forward.seqlen_q);
+    let (q, k, v, d_o) = (&map_q, &map_k, &map_v, &map_d_o);
+    let (lse, delta, sums, counters) = (&call.lse, &call.delta, &sums, &counters);
+    let (dq, dk, dv) = (&call.dq, &call.dk, &call.dv);
+    // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; delta is
+    // written before, on the same stream; the sums have room, the counters are 0, and both are this
+    // call's alone; gradients are aligned as rows are written; grids and threads are the tile's.
+    unsafe {
+        let multiprocessors = stream.device().info().multiprocessors;
+        let grid = tile.grid(&params.fwd, multiprocessors).ok_or(OFFERED)?;
+        let config_of = config(grid, THREADS, tile.smem_bytes());
+        let arguments: [&dyn KernelArg; 11] = [
+            &q, &k, &v, &d_o, &lse, &delta, &sums, &counters, &dk, &dv, &params,
+        ];
+        call.launch(entry, config_of, &arguments)?;
+        let grid = [query_tiles * CHUNKS, forward.heads_q, forward.batch];
+        let arguments: [&dyn KernelArg; 4] = [&sums, &dq, &params, &tile.tile_m];
+        call.launch(DQ_ENTRY, config(grid, WARPGROUP, 0), &arguments)
+    }
+}
+
+/// Error model: P and dS are rounded to the element type; sums of dq add a part for every block of
+/// keys.
+pub(super) fn model(entry: BwdEntry, seqlen_k: u32) -> AttentionGradModel {
+    let (p_roundoff, p_lost) = match entry.dtype {
+        DType::F16 => (2.0_f64.powi(-11), 2.0_f64.powi(-25)),
+        _ => (2.0_f64.powi(-8), 2.0_f64.powi(-126)),
+    };
+    AttentionGradModel {
+        exp_ulps: EXP_ULPS,
+        scores: Arithmetic::TensorCore,
+        products: Arithmetic::TensorCore,
+        p_roundoff,
+        p_lost,
+        tanh_error: SOFTCAP_TANH_ERROR,
+        more_additions: entry.tile.key_blocks(seqlen_k) as usize,
+    }
+}

@@ -1,0 +1,105 @@
+//! The entries of portable attention, backward.
+
+use cuda_std::{kernel, shared_array, thread};
+use spec::attention::FlashFwdLengths;
+use spec::attention::backward::{BackwardLaunch, FlashBwdParams};
+
+use super::delta::delta;
+use super::kernel::{Launch, Owned, run};
+use super::place::{TILE, smem_elements};
+use crate::attention::lengths::sequence;
+
+/// delta of every query and head; see [`spec::attention::backward`].
+///
+/// # Safety
+/// `params` and `lengths` describe what the pointers point to; the grid is that of the entry.
+#[kernel(
+    max_threads = spec::attention::backward::DELTA_TILE.threads,
+    min_blocks = 4 // unasked, ptxas aims at 8 for sm_90, and spills
+)]
+pub unsafe fn attention_backward_delta_simt(
+    o: *const u8,
+    d_o: *const u8,
+    delta_of: *mut f32,
+    lengths: FlashFwdLengths,
+    params: FlashBwdParams,
+) {
+    let (head_idx, batch_idx) = params.fwd.head_and_batch(
+        thread::block_idx_y(),
+        thread::block_idx_z(),
+        thread::grid_dim_y(),
+    );
+    if batch_idx < params.fwd.batch {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let sequence = sequence(&lengths, &params.fwd, batch_idx);
+            delta((o, d_o), delta_of, (sequence, head_idx), &params);
+        }
+    }
+}
+
+macro_rules! entries {
+    ($($name:ident: $cap:literal, min_blocks = $min_blocks:literal;)*) => {$(
+        #[doc = concat!("dq, or dk and dv, for head_dim and head_dim_v up to ", stringify!($cap), "; see
+            [`spec::attention::backward`].")]
+        ///
+        /// # Safety
+        /// `params` and `lengths` describe what the pointers point to; the grid is that of what the
+        /// blocks own.
+        #[kernel(
+            max_threads = spec::attention::SIMT_WIDE_TILE.threads,
+            min_blocks = $min_blocks
+        )]
+        pub unsafe fn $name(
+            q: *const u8,
+            k: *const u8,
+            v: *const u8,
+            d_o: *const u8,
+            lse: *const f32,
+            delta: *const f32,
+            first: *mut u8,
+            second: *mut u8,
+            lengths: FlashFwdLengths,
+            params: FlashBwdParams,
+            own: BackwardLaunch,
+        ) {
+            let smem = shared_array![f32; smem_elements($cap)];
+            let keys = own.owns_keys != 0;
+            let (head_idx, batch_idx) = params.owner(
+                keys,
+                [thread::block_idx_y(), thread::block_idx_z()],
+                thread::grid_dim_y(),
+            );
+            if batch_idx >= params.fwd.batch {
+                return;
+            }
+            // SAFETY: the caller's promise.
+            let sequence = unsafe { sequence(&lengths, &params.fwd, batch_idx) };
+            // The last queries see the most keys, the first keys are seen by the most queries: they
+            // start first, so that no long block is left at the end.
+            let tile_idx = if keys {
+                thread::block_idx_x()
+            } else {
+                thread::grid_dim_x() - 1 - thread::block_idx_x()
+            };
+            let start = tile_idx * TILE as u32;
+            let owned = if keys { sequence.k.len } else { sequence.q.len };
+            if start >= owned {
+                return;
+            }
+            let launch = Launch {
+                q, k, v, d_o, lse, delta, first, strides: own.strides, second, params: &params,
+            };
+            let owned = Owned { sequence, keys, head_idx, start };
+            // SAFETY: the caller's promise.
+            unsafe { run::<$cap, { $cap / 16 }>(&launch, owned, smem) }
+        }
+    )*};
+}
+
+// Blocks an SM: limited by the registers for results and scores.
+entries! {
+    attention_backward_simt_d64: 64, min_blocks = 1;
+    attention_backward_simt_d128: 128, min_blocks = 1;
+    attention_backward_simt_d256: 256, min_blocks = 1;
+}

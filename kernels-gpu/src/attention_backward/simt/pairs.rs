@@ -1,0 +1,64 @@
+//! P and dS of a thread's pairs, from their scores and dP.
+
+use cuda_std::hint::opaque;
+use cuda_std::math::{exp2, fma};
+use spec::attention::backward::FlashBwdParams;
+
+use super::band::Band;
+use super::place::{Place, TILE};
+use crate::attention::simt::softmax::softcap;
+use crate::simt::element::CHUNK;
+use crate::simt::product::Accumulator;
+
+/// Replaces scores by P, and dP by dS. Queries are the rows, or the columns if `owns_keys`. Pairs that
+/// the band hides, if `masked`, and those of queries that see no key, become 0.
+///
+/// # Safety
+/// The tile's lse and delta are in shared memory.
+#[inline(always)]
+pub(super) unsafe fn differentiate(
+    (s, dp): (
+        &mut Accumulator<CHUNK, CHUNK>,
+        &mut Accumulator<CHUNK, CHUNK>,
+    ),
+    place: &Place,
+    (band, masked, owns_keys): (&Band, bool, bool),
+    params: &FlashBwdParams,
+) {
+    let (cap, factor) = (params.fwd.softcap_scale, params.fwd.softmax_scale_log2);
+    // One pair at a time, in the corner of arrays that turn: the code of 16 would be most of the kernel.
+    let mut row = 0;
+    while row < opaque(CHUNK as u32) {
+        let mut column = 0;
+        while column < opaque(CHUNK as u32) {
+            let (row_idx, column_idx) = (place.first_row + row, place.first_column + column);
+            let query = place.query(if owns_keys { column_idx } else { row_idx });
+            // SAFETY: the caller's promise.
+            let (lse_log2, delta) = unsafe { (query.read(), query.wrapping_add(TILE).read()) };
+            let mut score = s[0][0];
+            let mut ds = dp[0][0] - delta;
+            if cap != 0.0 {
+                score = softcap(score, cap, 1.0);
+                ds *= fma(-score, score, 1.0);
+            }
+            let p = exp2(fma(score, factor, -lse_log2));
+            let hidden = masked && !band.shows(row_idx, column_idx);
+            let is_none = hidden || lse_log2 == f32::INFINITY;
+            turn(&mut s[0], if is_none { 0.0 } else { p });
+            turn(&mut dp[0], if is_none { 0.0 } else { p * ds });
+            column += 1;
+        }
+        *s = [s[1], s[2], s[3], s[0]];
+        *dp = [dp[1], dp[2], dp[3], dp[0]];
+        row += 1;
+    }
+}
+
+/// Moves all elements one to the front, and `last` behind them.
+#[inline(always)]
+pub(super) fn turn<const COUNT: usize>(x: &mut [f32; COUNT], last: f32) {
+    for idx in 1..COUNT {
+        x[idx - 1] = x[idx];
+    }
+    x[COUNT - 1] = last;
+}

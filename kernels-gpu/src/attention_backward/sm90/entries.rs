@@ -1,0 +1,108 @@
+//! The entries of Hopper's gradients of attention, one for each choice of element type and tile.
+
+use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
+use cuda_std::kernel;
+use cuda_std::shared::SharedAddr;
+use cuda_std::shared_array;
+use cuda_std::tma::TensorMapParam;
+use cuda_std::wgmma::{Bf16, F16, M64};
+use spec::attention::backward::FlashBwdParams;
+use spec::attention::backward::sm90::{BwdTile, THREADS, TILE_D64, TILE_D128};
+use spec::gemm::sm90::WARPGROUP;
+
+use super::dq::convert;
+use super::kernel::{Backward, Call, Config};
+use super::store::VIA_BYTES;
+
+macro_rules! pair {
+    (Bf16) => {
+        f32x2_to_bf16x2_cvt
+    };
+    (F16) => {
+        f32x2_to_f16x2_cvt
+    };
+}
+
+/// Shared memory through which a block stores, aligned for its swizzle.
+#[derive(Clone, Copy)]
+#[repr(C, align(1024))]
+struct Via([u8; VIA_BYTES as usize]);
+
+macro_rules! entries {
+    ($($name:ident: $element:ident, $d:literal, $m:literal, $tile:expr;)*) => {$(
+        /// See [`spec::attention::backward::sm90`].
+        ///
+        /// # Safety
+        /// Launched as [`spec::attention::backward::sm90`] says.
+        #[kernel(
+            arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
+            dynamic_shared = $tile.smem_bytes()
+        )]
+        pub unsafe fn $name(
+            q: TensorMapParam,
+            k: TensorMapParam,
+            v: TensorMapParam,
+            d_o: TensorMapParam,
+            lse: *const f32,
+            delta: *const f32,
+            sums: *mut f32,
+            counters: *mut u32,
+            dk: *mut u16,
+            dv: *mut u16,
+            params: FlashBwdParams,
+        ) {
+            struct This;
+            impl Config for This {
+                type Element = $element;
+                type Scores = M64<$m, f32, $element, $element>;
+                type Keys = M64<$d, f32, $element, $element>;
+                type Queries = M64<64, f32, $element, $element>;
+                const TILE: BwdTile = $tile;
+
+                #[inline(always)]
+                fn pair(low: f32, high: f32) -> u32 {
+                    pair!($element)(low, high)
+                }
+            }
+            type Kernel<'a> = Backward<'a, This, $m, { $d / 64 }, { $m / 64 }, { $m / 4 }>;
+            let call = Call {
+                maps: [q.as_ptr(), k.as_ptr(), v.as_ptr(), d_o.as_ptr()],
+                lse,
+                delta,
+                sums,
+                counters,
+                dk,
+                dv,
+                params: &params,
+            };
+            // SAFETY: the caller's promise.
+            unsafe { Kernel::run::<{ $tile.registers().0 }, { $tile.registers().1 }>(call) }
+        }
+    )*};
+}
+
+entries! {
+    attention_backward_sm90_bf16_d64_128x128: Bf16, 64, 128, TILE_D64;
+    attention_backward_sm90_bf16_d128_64x128: Bf16, 128, 64, TILE_D128;
+    attention_backward_sm90_f16_d64_128x128: F16, 64, 128, TILE_D64;
+    attention_backward_sm90_f16_d128_64x128: F16, 128, 64, TILE_D128;
+}
+
+/// See [`spec::attention::backward::sm90`].
+///
+/// # Safety
+/// Launched as [`spec::attention::backward::sm90`] says.
+#[kernel(arch = "sm_90a", max_threads = WARPGROUP)]
+pub unsafe fn attention_backward_sm90_dq(
+    sums: *const f32,
+    dq: *mut u16,
+    params: FlashBwdParams,
+    tile_m: u32,
+) {
+    let via = shared_array![Via; 1];
+    // SAFETY: the caller's promise; the array is this block's.
+    unsafe {
+        let via = SharedAddr::of(via.cast_const());
+        convert(tile_m, (sums, dq), &params, via);
+    }
+}

@@ -1,0 +1,231 @@
+//! The gradients against differences of the forward reference.
+
+use ndarray::{Array3, Axis, Ix2, Ix3};
+use proptest::prelude::*;
+use spec::DType;
+
+use super::super::{AttentionOptions, Band, SequencePositions, packed};
+use super::*;
+use crate::Model;
+
+/// `[positions, heads, extent]` of numbers between -1 and 1 that are neither even nor periodic.
+fn draw(shape: (usize, usize, usize), seed: f64) -> Array3<f64> {
+    let mut state = seed;
+    Array3::from_shape_simple_fn(shape, || {
+        state = (state * 137.03 + 0.618).fract();
+        2.0 * state - 1.0
+    })
+}
+
+struct Problem {
+    qkv: [Array3<f64>; 3],
+    d_o: Array3<f64>,
+    sequences: Vec<SequencePositions>,
+    options: AttentionGradOptions,
+    sink: Option<Vec<f64>>,
+}
+
+impl Problem {
+    fn forward(&self, [q, k, v]: &[Array3<f64>; 3]) -> (Array3<f64>, ndarray::Array2<f64>) {
+        let options = AttentionOptions {
+            mask: self.options.mask,
+            softmax_scale: self.options.softmax_scale,
+            softcap: self.options.softcap,
+            sink: self.sink.clone(),
+            ..AttentionOptions::new(DType::F64, Model::any_order(64, 0, 1.0))
+        };
+        let got = packed(&q.view(), &k.view(), &v.view(), &self.sequences, &options);
+        let got = got.expect("shapes fit");
+        let o = got.o.values.into_dimensionality::<Ix3>().expect("three");
+        let lse = got.lse.values.into_dimensionality::<Ix2>().expect("two");
+        (o, lse)
+    }
+
+    /// What d_o makes of o.
+    fn loss(&self, qkv: &[Array3<f64>; 3]) -> f64 {
+        (&self.forward(qkv).0 * &self.d_o).sum()
+    }
+
+    fn gradients(&self) -> AttentionGradExpected {
+        let (o, lse) = self.forward(&self.qkv);
+        let [q, k, v] = &self.qkv;
+        let inputs = AttentionGradInputs {
+            q: q.view(),
+            k: k.view(),
+            v: v.view(),
+            o: o.view(),
+            lse: lse.view(),
+            d_o: self.d_o.view(),
+        };
+        gradients(&inputs, &self.sequences, &self.options).expect("shapes fit")
+    }
+
+    /// Checks every element of every gradient against a central difference.
+    fn check(&self) {
+        const STEP: f64 = 1e-4;
+        let got = self.gradients();
+        for (idx, got) in [&got.dq.values, &got.dk.values, &got.dv.values]
+            .into_iter()
+            .enumerate()
+        {
+            for (place, &got) in got.indexed_iter() {
+                let moved = |by: f64| {
+                    let mut qkv = self.qkv.clone();
+                    qkv[idx][[place[0], place[1], place[2]]] += by;
+                    self.loss(&qkv)
+                };
+                let want = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+                let fits = (got - want).abs() < 1e-6 * (1.0 + want.abs());
+                assert!(fits, "input {idx} at {place:?}: {got}, difference {want}");
+            }
+        }
+    }
+}
+
+fn problem(
+    (group, head_dim, head_dim_v): (usize, usize, usize),
+    sequences: Vec<SequencePositions>,
+    seed: f64,
+) -> Problem {
+    let total = |of: fn(&SequencePositions) -> usize| sequences.iter().map(of).max().unwrap_or(0);
+    let (total_q, total_k) = (total(|s| s.q.end) + 1, total(|s| s.k.end) + 1);
+    Problem {
+        qkv: [
+            draw((total_q, 2 * group, head_dim), seed),
+            draw((total_k, 2, head_dim), seed + 0.1),
+            draw((total_k, 2, head_dim_v), seed + 0.2),
+        ],
+        d_o: draw((total_q, 2 * group, head_dim_v), seed + 0.3),
+        sequences,
+        options: AttentionGradOptions::new(DType::F64, AttentionGradModel::in_f32(1.0)),
+        sink: None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn gradients_are_the_limits_of_differences(
+        lengths in prop::collection::vec((0..5_usize, 0..6_usize), 1..3),
+        (group, head_dim, head_dim_v) in (1..3_usize, 1..4_usize, 1..4_usize),
+        left in prop::option::of(0..3_u64),
+        right in prop::option::of(0..3_u64),
+        top_left in any::<bool>(),
+        softmax_scale in prop::option::of(-1.5..1.5_f32),
+        softcap in prop::option::of(0.5..3.0_f32),
+        sink in any::<bool>(),
+        seed in 0.0..0.6_f64,
+    ) {
+        let (mut q, mut k) = (0, 0);
+        let sequences = lengths.iter().map(|&(len_q, len_k)| {
+            let at = SequencePositions { q: q..q + len_q, k: k..k + len_k };
+            (q, k) = (q + len_q, k + len_k + 1); // a key between two that belongs to neither
+            at
+        });
+        let mut problem = problem((group, head_dim, head_dim_v), sequences.collect(), seed);
+        problem.options.mask = Band { left, right, top_left };
+        problem.options.softmax_scale = softmax_scale;
+        problem.options.softcap = softcap;
+        problem.sink = sink.then(|| (0..2 * group).map(|head| head as f64 - 0.5).collect());
+        problem.check();
+    }
+}
+
+#[test]
+fn a_query_that_saw_no_key_contributes_nothing() {
+    let mut problem = problem((1, 2, 2), vec![SequencePositions { q: 0..3, k: 0..2 }], 0.4);
+    problem.options.mask = Band::CAUSAL; // the first query sees no key
+    problem.check();
+    let got = problem.gradients();
+    for head in 0..2 {
+        for idx in 0..2 {
+            assert_eq!(got.dq.values[[0, head, idx]], 0.0);
+            assert_eq!(got.dq.bounds[[0, head, idx]], 0.0);
+        }
+    }
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_named() {
+    let problem = problem((1, 2, 3), vec![SequencePositions { q: 0..3, k: 0..2 }], 0.4);
+    let (o, lse) = problem.forward(&problem.qkv);
+    let [q, k, v] = &problem.qkv;
+    let inputs = AttentionGradInputs {
+        q: q.view(),
+        k: k.view(),
+        v: v.view(),
+        o: o.view(),
+        lse: lse.view(),
+        d_o: problem.qkv[0].view(), // head_dim, not head_dim_v
+    };
+    let error = gradients(&inputs, &problem.sequences, &problem.options).expect_err("d_o");
+    assert!(error.to_string().contains("d_o"), "{error}");
+    let inputs = AttentionGradInputs {
+        d_o: problem.d_o.view(),
+        lse: lse.t(),
+        ..inputs
+    };
+    let error = gradients(&inputs, &problem.sequences, &problem.options).expect_err("lse");
+    assert!(error.to_string().contains("lse"), "{error}");
+}
+
+/// The same in f32, term by term, as a portable kernel computes it.
+#[test]
+fn an_f32_gradient_is_within_the_bound() {
+    let problem = problem(
+        (2, 5, 3),
+        vec![SequencePositions { q: 0..8, k: 0..10 }],
+        0.2,
+    );
+    let (o, lse) = problem.forward(&problem.qkv);
+    let narrow = |x: &Array3<f64>| x.mapv(|x| x as f32);
+    let [q, k, v] = [0, 1, 2].map(|idx: usize| narrow(&problem.qkv[idx]));
+    let (o, d_o, lse) = (narrow(&o), narrow(&problem.d_o), lse.mapv(|x| x as f32));
+    let wide = |x: &Array3<f32>| x.mapv(f64::from);
+    let want = gradients(
+        &AttentionGradInputs {
+            q: wide(&q).view(),
+            k: wide(&k).view(),
+            v: wide(&v).view(),
+            o: wide(&o).view(),
+            lse: lse.mapv(f64::from).view(),
+            d_o: wide(&d_o).view(),
+        },
+        &problem.sequences,
+        &AttentionGradOptions::new(DType::F32, AttentionGradModel::in_f32(1.0)),
+    )
+    .expect("shapes fit");
+    let scale = (1.0 / 5f64.sqrt()) as f32;
+    let vector = |x: &Array3<f32>, at: usize, head: usize| -> Vec<f32> {
+        let of_position = x.index_axis(Axis(0), at);
+        of_position.index_axis(Axis(0), head).to_vec()
+    };
+    let dot = |x: &[f32], y: &[f32]| x.iter().zip(y).fold(0f32, |sum, (x, y)| sum + x * y);
+    let mut got = [&q, &k, &v].map(|x| Array3::<f32>::zeros(x.dim()));
+    for (head, i, j) in triples(4, 8, 10) {
+        let (q, d_o) = (vector(&q, i, head), vector(&d_o, i, head));
+        let (k, v) = (vector(&k, j, head / 2), vector(&v, j, head / 2));
+        let p = (scale * dot(&q, &k) - lse[[head, i]]).exp();
+        let ds = p * (dot(&d_o, &v) - dot(&vector(&o, i, head), &d_o));
+        for (c, (q, k)) in q.iter().zip(&k).enumerate() {
+            got[0][[i, head, c]] += ds * k;
+            got[1][[j, head / 2, c]] += ds * q;
+        }
+        for (c, d_o) in d_o.iter().enumerate() {
+            got[2][[j, head / 2, c]] += p * d_o;
+        }
+    }
+    for (want, (got, scale)) in [&want.dq, &want.dk, &want.dv]
+        .into_iter()
+        .zip(got.iter().zip([scale, scale, 1.0]))
+    {
+        let got = got.mapv(|x| f64::from(scale * x)).into_dyn();
+        let agreement = want.compare(&got.view());
+        assert!(agreement.is_ok(), "{}", agreement.unwrap_err());
+    }
+}
+
+/// All triples below these extents.
+fn triples(x: usize, y: usize, z: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    (0..x * y * z).map(move |idx| (idx / (y * z), idx / z % y, idx % z))
+}

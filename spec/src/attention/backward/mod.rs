@@ -1,0 +1,29 @@
+//! Attention, backward: `dq`, `dk` and `dv` from q, k, v, o, lse and d_o.
+//!
+//! With S the scaled scores, P = exp(S - lse) and delta the sums of `o * d_o` along head_dim_v:
+//!
+//! ```text
+//! dV = P^T dO      dP = dO V^T      dS = P * (dP - delta)
+//! dQ = softmax_scale * dS K         dK = softmax_scale * dS^T Q
+//! ```
+//!
+//! A softcap c multiplies dS by `1 - (S / c)^2`. The dk and dv of a key head are sums over the query
+//! heads that share it. A query whose lse is -inf (it saw no key) contributes nothing, and its dq is
+//! 0.
+//!
+//! | file | what |
+//! |---|---|
+//! | `params` | extents, strides and scalars of a launch; grids |
+//! | `simt` | the portable kernels |
+//! | [`sm90`] | kernels by TMA and `wgmma` |
+//! | [`order`] | of these, which tiles of queries a block of keys visits, and when it adds to dq |
+//!
+//! Nothing here panics, for any values.
+
+pub mod order;
+mod params;
+mod simt;
+pub mod sm90;
+
+pub use params::FlashBwdParams;
+pub use simt::{BackwardEntry, BackwardLaunch, DELTA_ENTRY, DELTA_TILE};

@@ -1,0 +1,236 @@
+//! Which tiles of queries a block of keys visits, and in which order blocks of keys add to dq.
+//!
+//! Every thread block has one block of keys and visits the tiles of queries that see some of them.
+//! A tile of queries is visited by several blocks of keys, all of which add to its dq. Floating-point
+//! additions give the same bits every run only in the same order, so each waits for its turn.
+//!
+//! Thread blocks have the blocks of keys from the last to the first ([`Order::key_block`]), visit
+//! tiles of queries from the first to the last, and add to a tile in the order of their numbers:
+//!
+//! - A thread block waits only for thread blocks with lower numbers. These started before it, so
+//!   however few fit at a time, there is always one that need not wait.
+//! - With a causal mask nobody waits for long. The blocks of keys that see a tile of queries are those
+//!   up to its diagonal; the one on the diagonal visits that tile first of all, and each block of keys
+//!   before it is another `tile_n` queries behind. So thread blocks that start together come to a tile
+//!   in their turn.
+//! - Without a mask all visit the same tiles at the same time, and each is one addition behind the one
+//!   before it. That is lost once a launch if the thread blocks that follow start as far apart. They do
+//!   where the blocks of as many heads as run at a time alternate ([`beside`]): those of the same rank
+//!   end together, and make room for others of the same rank.
+
+use super::super::mask::{KeyBlocks, Mask};
+
+/// Tiles of queries `first..end`; empty if `first == end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryTiles {
+    /// The first.
+    pub first: u32,
+    /// One beyond the last.
+    pub end: u32,
+}
+
+impl QueryTiles {
+    /// Number of tiles.
+    #[inline(always)]
+    pub const fn len(&self) -> u32 {
+        self.end.wrapping_sub(self.first)
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub const fn is_empty(&self) -> bool {
+        self.end == self.first
+    }
+}
+
+/// A block of keys' turn to add to a tile of queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Number of blocks of keys that have added before.
+    pub index: u32,
+    /// Whether none comes after it.
+    pub is_last: bool,
+}
+
+/// The order of a sequence and a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The mask.
+    pub mask: Mask,
+    /// Queries of a tile; a power of two.
+    pub tile_m: u32,
+    /// Keys of a block; a power of two.
+    pub tile_n: u32,
+}
+
+impl Order {
+    /// The block of keys of thread block `block_idx` of `blocks`.
+    #[inline(always)]
+    pub const fn key_block(block_idx: u32, blocks: u32) -> u32 {
+        blocks.wrapping_sub(1).wrapping_sub(block_idx)
+    }
+
+    /// The tiles of queries that visit a block of keys: those of which some query sees some key.
+    #[inline(always)]
+    pub const fn query_tiles(&self, key_block: u32) -> QueryTiles {
+        const NONE: QueryTiles = QueryTiles { first: 0, end: 0 };
+        let Mask {
+            seqlen_q, seqlen_k, ..
+        } = self.mask;
+        // Query i sees key j if `mask.first <= j - i < mask.end`.
+        let first_key = key_block as i64 * self.tile_n as i64;
+        let end_key = least(first_key + self.tile_n as i64, seqlen_k as i64);
+        let first = first_key - self.mask.end as i64 + 1;
+        let end = least(end_key - self.mask.first as i64, seqlen_q as i64);
+        let first = if first < 0 { 0 } else { first };
+        if first >= end || first_key >= end_key {
+            return NONE;
+        }
+        let log2 = self.tile_m.trailing_zeros() & 31;
+        QueryTiles {
+            first: (first >> log2) as u32,
+            end: (((end - 1) >> log2) + 1) as u32,
+        }
+    }
+
+    /// The blocks of keys that visit a tile of queries.
+    #[inline(always)]
+    pub const fn key_blocks(&self, query_tile: u32) -> KeyBlocks {
+        let first = query_tile.wrapping_mul(self.tile_m);
+        let end = first.wrapping_add(self.tile_m);
+        self.mask.key_blocks(first, end, self.tile_n)
+    }
+
+    /// The turn of a block of keys among those that visit a tile of queries; it is one of them.
+    #[inline(always)]
+    pub const fn turn(&self, key_block: u32, query_tile: u32) -> Turn {
+        let KeyBlocks { first, end, .. } = self.key_blocks(query_tile);
+        Turn {
+            index: end.wrapping_sub(1).wrapping_sub(key_block),
+            is_last: key_block == first,
+        }
+    }
+}
+
+/// How many of `heads` key heads are side by side: their thread blocks alternate. As many as
+/// `multiprocessors` have room for with all their blocks of keys, one block each, and a divisor of
+/// their number.
+pub const fn beside(heads: u32, key_blocks: u32, multiprocessors: u32) -> u32 {
+    let mut beside = match multiprocessors.checked_div(key_blocks) {
+        Some(room) if room < heads => room,
+        _ => heads,
+    };
+    while beside > 1 && !heads.is_multiple_of(beside) {
+        beside -= 1;
+    }
+    if beside == 0 { 1 } else { beside }
+}
+
+const fn least(a: i64, b: i64) -> i64 {
+    if a < b { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::super::super::mask::UNLIMITED;
+    use super::*;
+
+    /// Every order of small sequences: all windows, both alignments.
+    fn orders() -> impl Iterator<Item = Order> {
+        let lengths = [
+            (1, 1),
+            (5, 17),
+            (17, 5),
+            (16, 16),
+            (9, 0),
+            (12, 33),
+            (40, 40),
+        ];
+        let windows = [0, 1, 3, 9, 30, UNLIMITED];
+        let tiles = [(4, 8), (8, 8), (8, 4)];
+        lengths.into_iter().flat_map(move |(seqlen_q, seqlen_k)| {
+            windows.into_iter().flat_map(move |left| {
+                windows.into_iter().flat_map(move |right| {
+                    [false, true].into_iter().flat_map(move |top_left| {
+                        tiles.into_iter().map(move |(tile_m, tile_n)| Order {
+                            mask: Mask::new(seqlen_q, seqlen_k, (left, right), top_left),
+                            tile_m,
+                            tile_n,
+                        })
+                    })
+                })
+            })
+        })
+    }
+
+    #[test]
+    fn the_blocks_of_keys_that_visit_a_tile_of_queries_add_in_a_chain_by_block_index() {
+        for order in orders() {
+            let (m_tiles, blocks) = (
+                order.mask.seqlen_q.div_ceil(order.tile_m),
+                order.mask.seqlen_k.div_ceil(order.tile_n),
+            );
+            for query_tile in 0..m_tiles {
+                // In the order in which thread blocks start.
+                let turns: Vec<Turn> = (0..blocks)
+                    .map(|block_idx| Order::key_block(block_idx, blocks))
+                    .filter(|&key_block| {
+                        let tiles = order.query_tiles(key_block);
+                        (tiles.first..tiles.end).contains(&query_tile)
+                    })
+                    .map(|key_block| order.turn(key_block, query_tile))
+                    .collect();
+                for (index, turn) in turns.iter().enumerate() {
+                    let want = Turn {
+                        index: index as u32,
+                        is_last: index + 1 == turns.len(),
+                    };
+                    assert_eq!(*turn, want, "{order:?}, tile {query_tile}");
+                }
+                assert_eq!(turns.len() as u32, order.key_blocks(query_tile).len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_of_keys_visits_every_tile_that_sees_one_of_its_keys_and_no_tile_beyond() {
+        for order in orders() {
+            let mask = order.mask;
+            for key_block in 0..mask.seqlen_k.div_ceil(order.tile_n) {
+                let tiles = order.query_tiles(key_block);
+                let keys = || (key_block * order.tile_n..mask.seqlen_k).take(order.tile_n as usize);
+                let sees = |tile: u32| {
+                    let mut queries =
+                        (tile * order.tile_m..mask.seqlen_q).take(order.tile_m as usize);
+                    queries.any(|i| keys().any(|j| mask.sees(i, j)))
+                };
+                for tile in 0..mask.seqlen_q.div_ceil(order.tile_m) {
+                    let visits = (tiles.first..tiles.end).contains(&tile);
+                    assert!(visits || !sees(tile), "{order:?}, {key_block}, {tile}");
+                }
+                assert!(tiles.is_empty() || sees(tiles.first) && sees(tiles.end - 1));
+            }
+        }
+    }
+
+    #[test]
+    fn with_a_causal_mask_thread_blocks_that_start_together_come_in_their_turn() {
+        let order = Order {
+            mask: Mask::new(64, 64, (UNLIMITED, 0), false),
+            tile_m: 4,
+            tile_n: 8,
+        };
+        for key_block in 1..8 {
+            let (of, before) = (
+                order.query_tiles(key_block),
+                order.query_tiles(key_block - 1),
+            );
+            assert_eq!(before.first + 2, of.first);
+            assert_eq!((of.first, of.end), (2 * key_block, 16));
+        }
+    }
+}

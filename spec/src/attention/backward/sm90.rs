@@ -1,0 +1,310 @@
+//! Hopper's kernels: TMA, `wgmma`, warp specialisation; one thread block for each block of keys.
+//!
+//! An entry `attention_backward_sm90_<dtype>_<tile>` ([`BwdEntry`] prints the name, [`TILES`] says
+//! which there are) takes
+//! - tensor maps of q, k, v and d_o by value, with boxes of [`BwdTile::tile_m`] (q, d_o) or
+//!   [`BwdTile::tile_n`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
+//!   `[head_dim, position, head, batch]`;
+//! - `lse: *const f32` and `delta: *const f32`, contiguous `[batch, heads_q, seqlen_q]`;
+//! - `sums: *mut f32` of [`BwdTile::sums`] elements, with any contents;
+//! - `counters: *mut u32` of [`BwdTile::counters`] elements, 0 before the launch and after it;
+//! - `dk: *mut u16`, `dv: *mut u16`, and [`FlashBwdParams`](super::FlashBwdParams).
+//!
+//! Its grid is [`BwdTile::grid`]. `sums` then holds the sums of dq in f32, tile by
+//! tile, in the order of the accumulators' registers. [`DQ_ENTRY`] turns them into dq: it takes
+//! `sums`, `dq: *mut u16`, [`FlashBwdParams`](super::FlashBwdParams), of which it uses `o_dtype` as
+//! well, and `tile_m: u32`, with a grid of `[tiles of queries × CHUNKS, heads_q, batch]` and
+//! [`WARPGROUP`] threads.
+//!
+//! q, k, v, d_o, dq, dk and dv are aligned to 16 bytes, as are their strides. head_dim and head_dim_v
+//! are multiples of 8, softmax_scale is more than 0, there are keys, and at most 2^30 queries and keys.
+
+use core::fmt;
+
+use super::super::mask::Mask;
+use super::super::params::FlashFwdParams;
+use super::order::{Order, beside};
+use crate::DType;
+use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
+
+/// Consumer warpgroups: each has 64 of a block's keys.
+pub const CONSUMERS: u32 = 2;
+/// Keys of a block.
+pub const TILE_N: u32 = CONSUMERS * MMA_M;
+/// Threads of a block.
+pub const THREADS: u32 = (1 + CONSUMERS) * WARPGROUP;
+/// Stages of the rings of q, d_o, and lse and delta.
+pub const STAGES: u32 = 2;
+
+/// Most blocks of a grid along y.
+const MOST_Y: u32 = 65_535;
+/// Buffers of dS: a consumer may write the next while the other still reads the last.
+pub const DS_BUFFERS: u32 = 2;
+/// The consumers' parts of a tile's dq, and elements of a part: a 64 × 64 accumulator.
+pub const CHUNKS: u32 = CONSUMERS;
+/// See [`CHUNKS`].
+pub const CHUNK: u32 = MMA_M * 64;
+
+/// The tile of a block, and the head dimensions that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BwdTile {
+    /// Largest head_dim and head_dim_v; 64 or 128.
+    pub head_dim: u32,
+    /// Queries of a tile. Its dq has [`CHUNKS`] parts: halves of the columns if there are 64 queries,
+    /// halves of the queries if there are 128.
+    pub tile_m: u32,
+}
+
+impl BwdTile {
+    /// Keys of a block.
+    pub const fn tile_n(&self) -> u32 {
+        TILE_N
+    }
+
+    /// Registers of a thread of the loader's warpgroup, and of a consumer.
+    pub const fn registers(&self) -> (u32, u32) {
+        (24, 240)
+    }
+
+    /// Panels (of [`SPAN_BYTES`] of columns) of a query or a key.
+    pub const fn panels(&self) -> u32 {
+        self.head_dim * 2 / SPAN_BYTES
+    }
+
+    /// Bytes of a stage of q, and of one of d_o.
+    pub const fn q_bytes(&self) -> u32 {
+        self.tile_m * self.head_dim * 2
+    }
+
+    /// Bytes of the keys of a block, and of its values.
+    pub const fn k_bytes(&self) -> u32 {
+        TILE_N * self.head_dim * 2
+    }
+
+    /// Bytes of a buffer of dS.
+    pub const fn ds_bytes(&self) -> u32 {
+        TILE_N * self.tile_m * 2
+    }
+
+    /// Bytes of a stage of lse and delta: first all lse, then all delta.
+    pub const fn rows_bytes(&self) -> u32 {
+        2 * self.tile_m * 4
+    }
+
+    /// Offsets in shared memory, from the first multiple of [`TILE_ALIGN`] on.
+    pub const fn smem(&self) -> BwdSmem {
+        let q = 2 * self.k_bytes();
+        let d_o = q + STAGES * self.q_bytes();
+        let ds = d_o + STAGES * self.q_bytes();
+        let dq = ds + DS_BUFFERS * self.ds_bytes();
+        let rows = dq + CHUNKS * CHUNK * 4;
+        let barriers_kv = rows + STAGES * self.rows_bytes();
+        let barriers_q = barriers_kv + 2 * 16;
+        let barriers_d_o = barriers_q + STAGES * 16;
+        let barriers_rows = barriers_d_o + STAGES * 16;
+        BwdSmem {
+            q,
+            d_o,
+            ds,
+            dq,
+            rows,
+            barriers_kv,
+            barriers_q,
+            barriers_d_o,
+            barriers_rows,
+            end: barriers_rows + STAGES * 16,
+        }
+    }
+
+    /// Dynamic shared memory of a launch, with room to align it.
+    pub const fn smem_bytes(&self) -> u32 {
+        let bytes = self.smem().end + TILE_ALIGN - 16;
+        assert!(bytes <= SMEM_MAX_BYTES, "the stages do not fit");
+        bytes
+    }
+}
+
+impl BwdTile {
+    /// Which tiles are visited, and in which order their dq is summed.
+    #[inline(always)]
+    pub const fn order(&self, params: &FlashFwdParams) -> Order {
+        let window = (params.window_left, params.window_right);
+        let top_left = params.top_left != 0;
+        Order {
+            mask: Mask::new(params.seqlen_q, params.seqlen_k, window, top_left),
+            tile_m: self.tile_m,
+            tile_n: TILE_N,
+        }
+    }
+
+    /// Tiles of a head's queries.
+    #[inline(always)]
+    pub const fn query_tiles(&self, seqlen_q: u32) -> u32 {
+        let log2 = self.tile_m.trailing_zeros() & 31;
+        seqlen_q.wrapping_add(self.tile_m - 1) >> log2
+    }
+
+    /// Blocks of a head's keys.
+    #[inline(always)]
+    pub const fn key_blocks(&self, seqlen_k: u32) -> u32 {
+        seqlen_k.wrapping_add(TILE_N - 1) / TILE_N
+    }
+
+    /// The grid, of which `multiprocessors` run a block each at a time; `None` if there are too many
+    /// key heads. The blocks of heads [side by side](super::order::beside) alternate along x.
+    pub const fn grid(&self, params: &FlashFwdParams, multiprocessors: u32) -> Option<[u32; 3]> {
+        let key_blocks = self.key_blocks(params.seqlen_k);
+        let Some(heads) = params.heads_kv.checked_mul(params.batch) else {
+            return None;
+        };
+        let beside = beside(heads, key_blocks, multiprocessors);
+        let Some(x) = key_blocks.checked_mul(beside) else {
+            return None;
+        };
+        let y = heads / beside;
+        if y > MOST_Y || x > i32::MAX as u32 {
+            return None;
+        }
+        Some([x, y, 1])
+    }
+
+    /// Number of counters of a launch: one for each tile of queries.
+    pub const fn counters(&self, params: &FlashFwdParams) -> u64 {
+        let tiles = self.query_tiles(params.seqlen_q) as u64;
+        params.batch as u64 * params.heads_q as u64 * tiles
+    }
+
+    /// Elements of the sums of dq.
+    pub const fn sums(&self, params: &FlashFwdParams) -> u64 {
+        self.counters(params) * (CHUNKS * CHUNK) as u64
+    }
+
+    /// Index of a tile of queries among all of the launch: where its counter is, and its sums.
+    #[inline(always)]
+    pub const fn query_tile_idx(
+        &self,
+        params: &FlashFwdParams,
+        [batch_idx, head_idx, query_tile]: [u32; 3],
+    ) -> u64 {
+        let head = batch_idx
+            .wrapping_mul(params.heads_q)
+            .wrapping_add(head_idx) as u64;
+        let tiles = self.query_tiles(params.seqlen_q) as u64;
+        head.wrapping_mul(tiles).wrapping_add(query_tile as u64)
+    }
+}
+
+impl fmt::Display for BwdTile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "d{}_{}x{TILE_N}", self.head_dim, self.tile_m)
+    }
+}
+
+/// Offsets in shared memory, in bytes. The keys are at 0, the values behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BwdSmem {
+    /// The ring of q.
+    pub q: u32,
+    /// The ring of d_o.
+    pub d_o: u32,
+    /// The buffers of dS.
+    pub ds: u32,
+    /// A tile's dq on its way out.
+    pub dq: u32,
+    /// The ring of lse and delta.
+    pub rows: u32,
+    /// Barriers of keys and values, two stages.
+    pub barriers_kv: u32,
+    /// Barriers of the ring of q.
+    pub barriers_q: u32,
+    /// Barriers of the ring of d_o.
+    pub barriers_d_o: u32,
+    /// Barriers of the ring of lse and delta.
+    pub barriers_rows: u32,
+    /// The end.
+    pub end: u32,
+}
+
+/// For head dimensions up to 64.
+pub const TILE_D64: BwdTile = BwdTile {
+    head_dim: 64,
+    tile_m: 128,
+};
+/// For head dimensions up to 128.
+pub const TILE_D128: BwdTile = BwdTile {
+    head_dim: 128,
+    tile_m: 64,
+};
+
+/// The tiles of all entries, those for the smallest head dimensions first.
+pub const TILES: [BwdTile; 2] = [TILE_D64, TILE_D128];
+
+/// Element types.
+pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
+
+/// The tile for the smallest head dimensions that serves both.
+pub const fn tile_for(head_dim: u32, head_dim_v: u32) -> Option<BwdTile> {
+    let mut at = 0;
+    while at < TILES.len() {
+        let tile = TILES[at];
+        if head_dim <= tile.head_dim && head_dim_v <= tile.head_dim {
+            return Some(tile);
+        }
+        at += 1;
+    }
+    None
+}
+
+/// One kernel; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BwdEntry {
+    /// Element type.
+    pub dtype: DType,
+    /// The tile.
+    pub tile: BwdTile,
+}
+
+impl fmt::Display for BwdEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "attention_backward_sm90_{}_{}", self.dtype, self.tile)
+    }
+}
+
+/// Name of the kernel that turns an entry's sums into dq.
+pub const DQ_ENTRY: &str = "attention_backward_sm90_dq";
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn every_tile_fits_and_its_dq_is_two_accumulators() {
+        for tile in TILES {
+            assert!(tile.smem_bytes() <= SMEM_MAX_BYTES);
+            assert_eq!(tile.tile_m * tile.head_dim, CHUNKS * CHUNK);
+            let smem = tile.smem();
+            for part in [smem.q, smem.d_o, smem.ds, smem.dq] {
+                assert!(part.is_multiple_of(TILE_ALIGN));
+            }
+        }
+    }
+
+    #[test]
+    fn names_say_type_and_tile() {
+        let tile = tile_for(72, 40).expect("there is one");
+        let entry = BwdEntry {
+            dtype: DType::Bf16,
+            tile,
+        };
+        assert_eq!(
+            entry.to_string(),
+            "attention_backward_sm90_bf16_d128_64x128"
+        );
+        assert_eq!(tile_for(64, 72), Some(TILE_D128));
+        assert_eq!(tile_for(64, 130), None);
+    }
+}

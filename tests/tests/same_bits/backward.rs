@@ -1,0 +1,186 @@
+//! Cases of the gradients of attention.
+
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+use spec::attention::backward::sm90::{BwdEntry, CHUNKS, DQ_ENTRY, THREADS};
+use spec::attention::backward::{
+    BackwardEntry, BackwardLaunch, DELTA_ENTRY, DELTA_TILE, FlashBwdParams,
+};
+use spec::attention::{BshStrides, FlashFwdParams, SIMT_WIDE_TILE};
+use spec::gemm::sm90::{SPAN_BYTES, WARPGROUP};
+use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
+
+use crate::attending::{Kernel, drawn};
+use crate::catalogue::FLOATS;
+use crate::trial::{Arg, Trial};
+
+/// Operands and the launch of delta.
+struct Drawn {
+    trial: Trial,
+    params: FlashBwdParams,
+    /// q, k, v, d_o, lse and delta.
+    inputs: Vec<Arg>,
+    /// Index in [`FLOATS`].
+    float: usize,
+}
+
+/// delta alone.
+pub(crate) fn delta(rng: &mut ChaCha8Rng) -> Trial {
+    draw(any_float(rng), [64, 1], rng).trial
+}
+
+/// All three launches.
+pub(crate) fn simt(entry: BackwardEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let Drawn {
+        mut trial,
+        params,
+        inputs,
+        float,
+    } = draw(any_float(rng), [entry.head_dim_cap, 1], rng);
+    let fwd = &params.fwd;
+    let mut gradient = |batch_stride: i64, rng: &mut ChaCha8Rng| {
+        let elements = batch_stride as u64 * u64::from(fwd.batch);
+        trial.noise(elements * FLOATS[float].size_bytes() as u64, rng)
+    };
+    let dq = gradient(params.dq.batch, rng);
+    let dk = gradient(params.dk.batch, rng);
+    let dv = gradient(params.dv.batch, rng);
+    let of_queries =
+        FlashFwdParams::grid(fwd.batch, fwd.seqlen_q, fwd.heads_q, SIMT_WIDE_TILE.tile_m);
+    let of_keys =
+        FlashBwdParams::grid_of_keys(fwd.batch, fwd.seqlen_k, fwd.heads_kv, SIMT_WIDE_TILE.tile_n);
+    let launches = [
+        (of_queries, [&dq, &dq], params.dq, 0),
+        (of_keys, [&dk, &dv], params.dk, 1),
+    ];
+    for (grid, outputs, strides, owns_keys) in launches {
+        let mut args: Vec<Arg> = inputs.iter().chain(outputs).map(Arg::again).collect();
+        args.push(Arg::params([0_u64; 5]));
+        args.push(Arg::params(params));
+        args.push(Arg::params(BackwardLaunch {
+            strides,
+            owns_keys,
+            reserved: 0,
+        }));
+        trial.launch(entry, config(grid, SIMT_WIDE_TILE.threads), args);
+    }
+    trial
+}
+
+/// Hopper's: delta, the entry and what makes dq of its sums.
+pub(crate) fn sm90(entry: BwdEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let tile = entry.tile;
+    let is_entry = |dtype: &DType| *dtype == entry.dtype;
+    let float = FLOATS.iter().position(is_entry).expect("a float");
+    let Drawn {
+        mut trial,
+        params,
+        inputs,
+        ..
+    } = draw(float, [tile.head_dim, 8], rng);
+    let fwd = &params.fwd;
+    let mut gradient = |strides: BshStrides, rng: &mut ChaCha8Rng| {
+        trial.noise(2 * strides.batch as u64 * u64::from(fwd.batch), rng)
+    };
+    let dq = gradient(params.dq, rng);
+    let dk = gradient(params.dk, rng);
+    let dv = gradient(params.dv, rng);
+    let sums = trial.noise(4 * tile.sums(fwd), rng);
+    let counters = trial.buffer(vec![0; 4 * tile.counters(fwd) as usize]);
+    let of_q = [fwd.seqlen_q, fwd.heads_q, tile.tile_m];
+    let of_k = [fwd.seqlen_k, fwd.heads_kv, tile.tile_n()];
+    let read = [
+        (fwd.q, of_q, fwd.head_dim),
+        (fwd.k, of_k, fwd.head_dim),
+        (fwd.v, of_k, fwd.head_dim_v),
+        (params.d_o, of_q, fwd.head_dim_v),
+    ];
+    let mut args: Vec<Arg> = Vec::new();
+    for (input, (strides, [seqlen, heads, rows], head_dim)) in inputs.iter().zip(read) {
+        let Arg::Buffer(number) = *input else {
+            panic!("no buffer");
+        };
+        let dims = [head_dim, seqlen, heads, fwd.batch].map(u64::from);
+        let bytes = [strides.seq, strides.head, strides.batch].map(|stride| 2 * stride as u64);
+        let boxes = [SPAN_BYTES / 2, rows, 1, 1];
+        let map = TensorMapDesc::new(TensorMapType::from(entry.dtype), &dims, &bytes, &boxes);
+        args.push(Arg::MapValue(number, map.swizzle(TensorMapSwizzle::B128)));
+    }
+    args.extend(inputs[4..].iter().map(Arg::again));
+    args.extend([&sums, &counters, &dk, &dv].map(Arg::again));
+    args.push(Arg::params(params));
+    let grid = tile.grid(fwd, 8).expect("a small attention");
+    let launch = LaunchConfig {
+        shared_bytes: tile.smem_bytes(),
+        ..config(Some(grid), THREADS)
+    };
+    trial.launch(entry, launch, args);
+    let grid = [
+        tile.query_tiles(fwd.seqlen_q) * CHUNKS,
+        fwd.heads_q,
+        fwd.batch,
+    ];
+    let tile_m = Arg::params(tile.tile_m);
+    let args = [sums, dq, Arg::params(params), tile_m];
+    trial.launch(DQ_ENTRY, config(Some(grid), WARPGROUP), args);
+    trial
+}
+
+/// The index in [`FLOATS`] of any of these.
+fn any_float(rng: &mut ChaCha8Rng) -> usize {
+    rng.random_range(0..FLOATS.len())
+}
+
+/// Operands whose extents and strides are multiples of `unit`.
+fn draw(float: usize, [head_dim_cap, unit]: [u32; 2], rng: &mut ChaCha8Rng) -> Drawn {
+    let dtype = FLOATS[float];
+    let kernel = Kernel {
+        dtype,
+        o_dtypes: &FLOATS[float..=float],
+        head_dim_cap,
+        unit,
+        tile_m: SIMT_WIDE_TILE.tile_m,
+        threads: SIMT_WIDE_TILE.threads,
+        shared_bytes: 0,
+    };
+    let (mut trial, args, fwd) = drawn(&kernel, rng);
+    let params = FlashBwdParams {
+        fwd,
+        d_o: fwd.o,
+        dq: fwd.q,
+        dk: fwd.k,
+        dv: fwd.v,
+        softmax_scale: (1.0 / f64::from(fwd.head_dim).sqrt()) as f32,
+        reserved: 0,
+    };
+    let queries = u64::from(fwd.batch * fwd.heads_q * fwd.seqlen_q);
+    let d_o = trial.floats(dtype, fwd.o.batch as u64 * u64::from(fwd.batch), rng);
+    let lse = trial.floats(DType::F32, queries, rng);
+    let delta = trial.noise(4 * queries, rng);
+    let grid = FlashFwdParams::grid(fwd.batch, fwd.seqlen_q, fwd.heads_q, DELTA_TILE.tile_m);
+    let of_delta = [
+        args[3].again(),
+        d_o.again(),
+        delta.again(),
+        Arg::params([0_u64; 5]),
+        Arg::params(params),
+    ];
+    trial.launch(DELTA_ENTRY, config(grid, DELTA_TILE.threads), of_delta);
+    let mut inputs: Vec<Arg> = args[..3].iter().map(Arg::again).collect();
+    inputs.extend([d_o, lse, delta]);
+    Drawn {
+        trial,
+        params,
+        inputs,
+        float,
+    }
+}
+
+fn config(grid: Option<[u32; 3]>, threads: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid: grid.expect("a small attention"),
+        block: [threads, 1, 1],
+        shared_bytes: 0,
+        cluster: None,
+    }
+}
