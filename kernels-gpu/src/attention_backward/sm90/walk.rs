@@ -2,12 +2,12 @@
 
 use cuda_std::thread;
 use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::order::{Order, QueryTiles};
+use spec::attention::backward::order::Order;
 use spec::attention::backward::sm90::BwdTile;
 use spec::attention::sm90::divided;
 
-/// A block's keys, and the tiles of queries that see some of them, of all heads that share the keys:
-/// head by head, each from the first tile to the last. All roles go through the same tiles.
+/// A block's keys, and the tiles of queries that see some of them, from the last to the first, each of
+/// all heads that share the keys. All roles go through the same tiles.
 #[derive(Clone, Copy)]
 pub(super) struct Walk {
     pub(super) order: Order,
@@ -17,7 +17,9 @@ pub(super) struct Walk {
     pub(super) head_kv: u32,
     /// Its sequence.
     pub(super) batch: u32,
-    tiles: QueryTiles,
+    /// Query heads that share the keys.
+    first_head: u32,
+    end_head: u32,
     /// Query head and tile where the walk is.
     pub(super) head: u32,
     /// See `head`.
@@ -33,20 +35,21 @@ impl Walk {
         let order = tile.order(&params.fwd);
         let key_blocks = tile.key_blocks(params.fwd.seqlen_k);
         let (beside, _) = divided(thread::grid_dim_x(), key_blocks);
-        let (rank, of_beside) = divided(thread::block_idx_x(), beside);
-        let key_block = Order::key_block(rank, key_blocks);
+        let (key_block, of_beside) = divided(thread::block_idx_x(), beside);
         let tiles = order.query_tiles(key_block);
         let head = thread::block_idx_y() * beside + of_beside;
         let (batch, head_kv) = divided(head, params.fwd.heads_kv);
+        let heads = params.fwd.heads_per_kv();
         Self {
             order,
             key_block,
             head_kv,
             batch,
-            tiles,
-            head: head_kv * params.fwd.heads_per_kv(),
-            tile: tiles.first,
-            left: tiles.len() * params.fwd.heads_per_kv(),
+            first_head: head_kv * heads,
+            end_head: (head_kv + 1) * heads,
+            head: head_kv * heads,
+            tile: tiles.end.wrapping_sub(1),
+            left: tiles.len() * heads,
         }
     }
 
@@ -66,10 +69,10 @@ impl Walk {
     #[inline(always)]
     pub(super) fn advance(&mut self) {
         self.left -= 1;
-        self.tile += 1;
-        if self.tile == self.tiles.end {
-            self.tile = self.tiles.first;
-            self.head += 1;
+        self.head += 1;
+        if self.head == self.end_head {
+            self.head = self.first_head;
+            self.tile = self.tile.wrapping_sub(1);
         }
     }
 }

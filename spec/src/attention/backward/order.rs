@@ -4,19 +4,18 @@
 //! A tile of queries is visited by several blocks of keys, all of which add to its dq. Floating-point
 //! additions give the same bits every run only in the same order, so each waits for its turn.
 //!
-//! Thread blocks have the blocks of keys from the last to the first ([`Order::key_block`]), visit
-//! tiles of queries from the first to the last, and add to a tile in the order of their numbers:
+//! Thread blocks have the blocks of keys in order, visit tiles of queries from the last to the first, of
+//! each tile all heads that share the keys, and add to a tile in the order of their numbers:
 //!
 //! - A thread block waits only for thread blocks with lower numbers. These started before it, so
 //!   however few fit at a time, there is always one that need not wait.
-//! - With a causal mask nobody waits for long. The blocks of keys that see a tile of queries are those
-//!   up to its diagonal; the one on the diagonal visits that tile first of all, and each block of keys
-//!   before it is another `tile_n` queries behind. So thread blocks that start together come to a tile
-//!   in their turn.
-//! - Without a mask all visit the same tiles at the same time, and each is one addition behind the one
-//!   before it. That is lost once a launch if the thread blocks that follow start as far apart. They do
-//!   where the blocks of as many heads as run at a time alternate ([`beside`]): those of the same rank
-//!   end together, and make room for others of the same rank.
+//! - Without a mask, and with a causal one, thread blocks that start together come to the same tiles at
+//!   the same time, and each is one addition behind the one before it. That is lost once a launch if
+//!   those that follow start as far apart. They do where the blocks of as many heads as run at a time
+//!   alternate ([`beside`]): those of the same rank end together, and make room for others of the same
+//!   rank.
+//! - With a causal mask the first blocks of keys have the most tiles. They start first, so that short
+//!   ones are left for the end.
 
 use super::super::mask::{KeyBlocks, Mask};
 
@@ -64,12 +63,6 @@ pub struct Order {
 }
 
 impl Order {
-    /// The block of keys of thread block `block_idx` of `blocks`.
-    #[inline(always)]
-    pub const fn key_block(block_idx: u32, blocks: u32) -> u32 {
-        blocks.wrapping_sub(1).wrapping_sub(block_idx)
-    }
-
     /// The tiles of queries that visit a block of keys: those of which some query sees some key.
     #[inline(always)]
     pub const fn query_tiles(&self, key_block: u32) -> QueryTiles {
@@ -106,8 +99,8 @@ impl Order {
     pub const fn turn(&self, key_block: u32, query_tile: u32) -> Turn {
         let KeyBlocks { first, end, .. } = self.key_blocks(query_tile);
         Turn {
-            index: end.wrapping_sub(1).wrapping_sub(key_block),
-            is_last: key_block == first,
+            index: key_block.wrapping_sub(first),
+            is_last: key_block.wrapping_add(1) == end,
         }
     }
 }
@@ -177,7 +170,6 @@ mod tests {
             for query_tile in 0..m_tiles {
                 // In the order in which thread blocks start.
                 let turns: Vec<Turn> = (0..blocks)
-                    .map(|block_idx| Order::key_block(block_idx, blocks))
                     .filter(|&key_block| {
                         let tiles = order.query_tiles(key_block);
                         (tiles.first..tiles.end).contains(&query_tile)
@@ -218,19 +210,34 @@ mod tests {
     }
 
     #[test]
-    fn with_a_causal_mask_thread_blocks_that_start_together_come_in_their_turn() {
+    fn with_a_causal_mask_thread_blocks_visit_the_same_tiles_first_and_the_first_have_most() {
         let order = Order {
             mask: Mask::new(64, 64, (UNLIMITED, 0), false),
             tile_m: 4,
             tile_n: 8,
         };
-        for key_block in 1..8 {
-            let (of, before) = (
-                order.query_tiles(key_block),
-                order.query_tiles(key_block - 1),
-            );
-            assert_eq!(before.first + 2, of.first);
+        for key_block in 0..8 {
+            let of = order.query_tiles(key_block);
             assert_eq!((of.first, of.end), (2 * key_block, 16));
+        }
+    }
+
+    #[test]
+    fn as_many_heads_are_side_by_side_as_run_at_a_time() {
+        for (heads, key_blocks, want) in [
+            (64, 32, 4),
+            (64, 8, 16),
+            (64, 200, 1),
+            (24, 8, 12),
+            (7, 1, 7),
+            (13, 32, 1),
+            (4, 0, 4),
+        ] {
+            assert_eq!(
+                beside(heads, key_blocks, 132),
+                want,
+                "{heads}, {key_blocks}"
+            );
         }
     }
 }
