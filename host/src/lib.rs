@@ -95,7 +95,7 @@ pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionGrad, AttentionGradCandidate,
     AttentionGradPlan, AttentionGrads, AttentionPlan, Binary, CastElement, Chain, ChainElement,
     Countable, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Gradient, GroupedGemm,
-    GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Number, PlanSource, Precision,
+    GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Number, Plan, PlanSource, Precision,
     Reduce, Reducible, Rotary, RotaryTable, Scan, ScatterAdd, Select, Take, Unary, merge_attention,
 };
 pub use ops::{

@@ -12,6 +12,7 @@ mod grouped;
 mod kernels;
 mod maps;
 mod model;
+mod ranked;
 mod reduce;
 mod rotary;
 mod rows;
@@ -37,6 +38,7 @@ pub use gemm::{
 };
 pub use grouped::{GroupedGemm, GroupedPlan};
 pub(crate) use maps::MapCache;
+pub use ranked::Plan;
 pub(crate) use reduce::ReduceState;
 pub use reduce::{Countable, Reduce, Reducible};
 pub use rotary::{Rotary, RotaryTable};

@@ -2,6 +2,7 @@
 
 use super::candidates::{Candidate, offer_all};
 use super::desc::AttentionDesc;
+use crate::ops::ranked::Plan;
 use crate::{DeviceInfo, Error, Result, Stream};
 use spec::attention::decode::{self, DecodeEntry};
 use spec::attention::sm90::PACKED;
@@ -136,56 +137,17 @@ impl fmt::Display for AttentionCandidate {
 }
 
 /// The kernel that an attention would run, and all other candidates.
-/// [`Attention::plan`](crate::Attention::plan) makes it, and its `Display` lists them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AttentionPlan {
-    description: String,
-    chosen: Option<AttentionCandidate>,
-    candidates: Vec<AttentionCandidate>,
-}
+/// [`Attention::plan`](crate::Attention::plan) makes it.
+pub type AttentionPlan = Plan<AttentionCandidate>;
 
-impl AttentionPlan {
-    /// The plan of an attention without queries.
-    pub(super) fn empty() -> Self {
-        Self {
-            description: "nothing to compute".into(),
-            chosen: None,
-            candidates: Vec::new(),
-        }
-    }
-
-    pub(super) fn new(desc: &AttentionDesc, forced: Option<&str>, stream: &Stream) -> Result<Self> {
-        let candidate = choose(desc, forced, stream)?;
-        let all = all(desc, stream.device().info());
-        Ok(Self {
-            description: desc.to_string(),
-            chosen: Some(AttentionCandidate::from(&candidate)),
-            candidates: all.iter().map(AttentionCandidate::from).collect(),
-        })
-    }
-
-    /// The candidate that runs; `None` if there are no queries.
-    pub fn chosen(&self) -> Option<&AttentionCandidate> {
-        self.chosen.as_ref()
-    }
-
-    /// All candidates, the one with the lowest estimate first.
-    pub fn candidates(&self) -> &[AttentionCandidate] {
-        &self.candidates
-    }
-}
-
-impl fmt::Display for AttentionPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.description)?;
-        if let Some(chosen) = &self.chosen {
-            write!(f, "\nruns {chosen}")?;
-        }
-        for other in &self.candidates {
-            if Some(other) != self.chosen.as_ref() {
-                write!(f, "\nor {other}")?;
-            }
-        }
-        Ok(())
-    }
+/// The plan of `desc`, with the kernel named `forced`, or the best.
+pub(super) fn plan(
+    desc: &AttentionDesc,
+    forced: Option<&str>,
+    stream: &Stream,
+) -> Result<AttentionPlan> {
+    let chosen = choose(desc, forced, stream)?;
+    let all = all(desc, stream.device().info());
+    let candidates = all.iter().map(AttentionCandidate::from).collect();
+    Ok(Plan::of(desc.to_string(), (&chosen).into(), candidates))
 }

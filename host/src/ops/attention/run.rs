@@ -72,7 +72,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// See [`Attention`].
     pub fn plan(&self, stream: &Stream) -> Result<AttentionPlan> {
         self.planned(stream, |desc| match desc {
-            Some(desc) => AttentionPlan::new(desc, self.kernel, stream),
+            Some(desc) => plan::plan(desc, self.kernel, stream),
             None => Ok(AttentionPlan::empty()),
         })
     }
@@ -95,7 +95,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         let of_o = operand(&self.in_order(o, is_packed)?, is_packed);
         let inputs = self.inputs_in_order()?;
         let desc = self.describe(&extents, &factors, &inputs, (of_o, lse.is_some()))?;
-        AttentionPlan::new(&desc, self.kernel, stream)
+        plan::plan(&desc, self.kernel, stream)
     }
 
     /// The error model of the kernel that [`run_with_lse`](Self::run_with_lse) launches, for the

@@ -2,6 +2,7 @@
 
 use super::candidates::{Candidate, offer_all};
 use super::desc::GradDesc;
+use crate::ops::ranked::Plan;
 use crate::{DeviceInfo, Error, Result, Stream};
 use std::fmt;
 use std::time::Duration;
@@ -79,56 +80,17 @@ impl fmt::Display for AttentionGradCandidate {
 }
 
 /// The kernels that compute the gradients of an attention, and all other candidates.
-/// [`AttentionGrad::plan`](crate::AttentionGrad::plan) makes it, and its `Display` lists them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AttentionGradPlan {
-    description: String,
-    chosen: Option<AttentionGradCandidate>,
-    candidates: Vec<AttentionGradCandidate>,
-}
+/// [`AttentionGrad::plan`](crate::AttentionGrad::plan) makes it.
+pub type AttentionGradPlan = Plan<AttentionGradCandidate>;
 
-impl AttentionGradPlan {
-    /// The plan of an attention with neither queries nor keys.
-    pub(super) fn empty() -> Self {
-        Self {
-            description: "nothing to compute".into(),
-            chosen: None,
-            candidates: Vec::new(),
-        }
-    }
-
-    pub(super) fn new(desc: &GradDesc, forced: Option<&str>, stream: &Stream) -> Result<Self> {
-        let candidate = choose(desc, forced, stream)?;
-        let all = all(desc, stream.device().info());
-        Ok(Self {
-            description: desc.to_string(),
-            chosen: Some(AttentionGradCandidate::from(&candidate)),
-            candidates: all.iter().map(AttentionGradCandidate::from).collect(),
-        })
-    }
-
-    /// The candidate that runs; `None` if there is nothing to compute.
-    pub fn chosen(&self) -> Option<&AttentionGradCandidate> {
-        self.chosen.as_ref()
-    }
-
-    /// All candidates, the one with the lowest estimate first.
-    pub fn candidates(&self) -> &[AttentionGradCandidate] {
-        &self.candidates
-    }
-}
-
-impl fmt::Display for AttentionGradPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.description)?;
-        if let Some(chosen) = &self.chosen {
-            write!(f, "\nruns {chosen}")?;
-        }
-        for other in &self.candidates {
-            if Some(other) != self.chosen.as_ref() {
-                write!(f, "\nor {other}")?;
-            }
-        }
-        Ok(())
-    }
+/// The plan of `desc`, with the kernel named `forced`, or the best.
+pub(super) fn plan(
+    desc: &GradDesc,
+    forced: Option<&str>,
+    stream: &Stream,
+) -> Result<AttentionGradPlan> {
+    let chosen = choose(desc, forced, stream)?;
+    let all = all(desc, stream.device().info());
+    let candidates = all.iter().map(AttentionGradCandidate::from).collect();
+    Ok(Plan::of(desc.to_string(), (&chosen).into(), candidates))
 }

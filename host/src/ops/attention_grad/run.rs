@@ -69,7 +69,7 @@ impl<T: Float> AttentionGrad<'_, T> {
     /// See [`AttentionGrad`].
     pub fn plan(&self, stream: &Stream) -> Result<AttentionGradPlan> {
         match self.described(stream)? {
-            Some(desc) => AttentionGradPlan::new(&desc, self.kernel, stream),
+            Some(desc) => plan::plan(&desc, self.kernel, stream),
             None => Ok(AttentionGradPlan::empty()),
         }
     }
@@ -91,7 +91,7 @@ impl<T: Float> AttentionGrad<'_, T> {
         }
         let outputs = self.in_order(&grads)?;
         let desc = self.describe(&valid, &outputs)?;
-        AttentionGradPlan::new(&desc, self.kernel, stream)
+        plan::plan(&desc, self.kernel, stream)
     }
 
     /// The error model of the kernels that [`run`](Self::run) launches, for the bound of
