@@ -47,8 +47,8 @@ pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 /// Computed in f32; results are rounded once. In the portable kernels a NaN or an infinity in a
 /// position reaches only the gradients of positions that see it or that it sees. Error bound:
 /// [`reference::attention::gradients`](crate::reference::attention::gradients) with the
-/// [`model`](Self::model). Deterministic: the same bits every run, without atomics. The bits depend on
-/// the kernel ([`plan`](Self::plan)), and thereby on the device.
+/// [`model`](Self::model). Deterministic: the same bits every run, as all sums are in a fixed order. The
+/// bits depend on the kernel ([`plan`](Self::plan)), and thereby on the device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -67,10 +67,11 @@ pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 /// # Performance
 /// Tensors whose last dimension has gaps are copied first, and gradients with such a layout are
 /// copied at the end. `delta` takes a launch of its own and `batch * heads_q * seqlen_q` f32 of
-/// memory. [`plan`](Self::plan) shows which kernels run.
+/// memory; on Hopper, sums of `dq` take 64 or 128 (`head_dim`, rounded up) times as much.
+/// [`plan`](Self::plan) shows which kernels run.
 ///
 /// # Sources
-/// Dao, FlashAttention-2, arXiv:2307.08691.
+/// Dao, FlashAttention-2, arXiv:2307.08691; Shah et al., FlashAttention-3, arXiv:2407.08608.
 ///
 /// # Examples
 /// ```
