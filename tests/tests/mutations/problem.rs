@@ -26,6 +26,8 @@ pub(crate) enum Arg {
     Buffer(usize),
     /// A tensor map over a buffer (by index), whose address is filled in at launch.
     Map(usize, TensorMapDesc),
+    /// The same, as a parameter of 128 bytes.
+    MapValue(usize, TensorMapDesc),
     /// Bytes by value.
     Value(Vec<u8>),
 }
@@ -114,6 +116,17 @@ fn place(emulator: &Emulator, bytes: &[u8]) -> u64 {
     address
 }
 
+/// The map over memory at `address`.
+fn encoded(map: &TensorMapDesc, address: u64) -> Vec<u8> {
+    let map = TensorMapDesc {
+        address,
+        ..map.clone()
+    };
+    map.encode()
+        .expect("the tests' maps keep the rules")
+        .to_vec()
+}
+
 impl Arg {
     /// An unsigned parameter of 32 bits.
     pub(crate) fn u32(value: u32) -> Self {
@@ -124,13 +137,10 @@ impl Arg {
         match self {
             Self::Buffer(number) => addresses[*number].to_le_bytes().to_vec(),
             Self::Map(number, map) => {
-                let map = TensorMapDesc {
-                    address: addresses[*number],
-                    ..map.clone()
-                };
-                let encoded = map.encode().expect("the tests' maps keep the rules");
+                let encoded = encoded(map, addresses[*number]);
                 place(emulator, &encoded).to_le_bytes().to_vec()
             }
+            Self::MapValue(number, map) => encoded(map, addresses[*number]),
             Self::Value(bytes) => bytes.clone(),
         }
     }

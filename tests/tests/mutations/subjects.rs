@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use warpsmith_tests::values::Values;
 
 use crate::backward;
+use crate::backward_sm90;
 use crate::hopper::{self, Product};
 use crate::portable;
 use crate::problem::Problem;
@@ -31,7 +32,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 19] = [
+pub(crate) const SUBJECTS: [Subject; 20] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -141,6 +142,12 @@ pub(crate) const SUBJECTS: [Subject; 19] = [
         file: "ptx/sm_75/attention_backward.ptx",
         kernel: "attention_backward_simt_d64",
         problem: backward::of_keys,
+    },
+    Subject {
+        name: "attention_backward_sm90",
+        file: "ptx/sm_90a/attention_backward.ptx",
+        kernel: "attention_backward_sm90_bf16_d64_128x128",
+        problem: backward_sm90::of_queries_and_keys,
     },
     Subject {
         name: "grouped_gemm_f32",

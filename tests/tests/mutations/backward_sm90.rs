@@ -1,0 +1,179 @@
+//! A launch of Hopper's kernel of attention's gradients.
+
+use half::bf16;
+use ndarray::{Array2, Ix2, Ix3};
+use spec::DType;
+use spec::attention::backward::sm90::{CHUNK, CHUNKS, THREADS, tile_for};
+use warpsmith_emulator::{Fill, LaunchConfig, Swizzle, TensorMapDesc, TensorMapType};
+use warpsmith_reference::attention::{
+    AttentionGradExpected, AttentionGradInputs, AttentionGradModel, AttentionGradOptions,
+    AttentionOptions, Band, SequencePositions, gradients, packed,
+};
+use warpsmith_reference::gemm::Arithmetic;
+use warpsmith_reference::{Expected, Model};
+use warpsmith_tests::values::Values;
+
+use crate::portable::Fields;
+use crate::problem::{Arg, Problem};
+use crate::values::{Operand, hold, poison};
+
+/// Two query heads on one, causal; two tiles of queries and three blocks of keys, the last of which end
+/// early.
+const QUERIES: usize = 200;
+const KEYS: usize = 300;
+const HEADS: usize = 2;
+const HEAD_DIM: usize = 64;
+
+/// dk, dv, and dq of its sums.
+pub(crate) fn of_queries_and_keys() -> Problem {
+    let draw = |shape: [usize; 3], seed| Operand::draw(DType::Bf16, Values::Uniform, &shape, seed);
+    let [q, d_o] = [1, 4].map(|seed| draw([QUERIES, HEADS, HEAD_DIM], seed));
+    let [k, v] = [2, 3].map(|seed| draw([KEYS, 1, HEAD_DIM], seed));
+    let (expected, lse, delta) = expected([&q, &k, &v, &d_o]);
+    let tile = tile_for(HEAD_DIM as u32, HEAD_DIM as u32).expect("there is a tile");
+    let tiles = QUERIES.div_ceil(tile.tile_m as usize) * HEADS;
+    let of_tile = (CHUNKS * CHUNK) as usize;
+    let mut args = vec![
+        Arg::MapValue(0, map(QUERIES, HEADS, tile.tile_m)),
+        Arg::MapValue(1, map(KEYS, 1, tile.tile_n())),
+        Arg::MapValue(2, map(KEYS, 1, tile.tile_n())),
+        Arg::MapValue(3, map(QUERIES, HEADS, tile.tile_m)),
+    ];
+    args.extend((4..10).map(Arg::Buffer));
+    args.push(params());
+    Problem {
+        shape: LaunchConfig {
+            grid: [tile.key_blocks(KEYS as u32), 1, 1],
+            block: [THREADS, 1, 1],
+            shared_bytes: tile.smem_bytes(),
+            cluster: None,
+        },
+        buffers: vec![
+            q.bytes,
+            k.bytes,
+            v.bytes,
+            d_o.bytes,
+            bytes(&lse),
+            bytes(&delta),
+            poison(DType::F32, tiles * of_tile),
+            vec![0; 4 * tiles],
+            poison(DType::Bf16, KEYS * HEAD_DIM),
+            poison(DType::Bf16, KEYS * HEAD_DIM),
+        ],
+        args,
+        judge: Box::new(move |after| {
+            let of = |name: &str, bytes: &[u8], want: &Expected| {
+                hold(bytes, want).map_err(|error| format!("{name}: {error}"))
+            };
+            of("dk", &after[8], &expected.dk)?;
+            of("dv", &after[9], &expected.dv)?;
+            if after[7].iter().any(|&byte| byte != 0) {
+                return Err("a counter is not 0 again".to_owned());
+            }
+            of("dq", &dq(&after[6], tile.tile_m as usize), &expected.dq)
+        }),
+    }
+}
+
+/// dq of its sums, which lie tile by tile as the accumulators of both consumers do.
+fn dq(sums: &[u8], tile_m: usize) -> Vec<u8> {
+    let scale = 1.0 / (HEAD_DIM as f64).sqrt();
+    let mut dq = Vec::new();
+    for query in 0..QUERIES {
+        for head in 0..HEADS {
+            for column in 0..HEAD_DIM {
+                let tile = head * QUERIES.div_ceil(tile_m) + query / tile_m;
+                let (consumer, row) = (query % tile_m / 64, query % 64);
+                let thread = row / 16 * 32 + row % 8 * 4 + column / 2 % 4;
+                let register = column / 8 * 4 + row / 8 % 2 * 2 + column % 2;
+                let of_thread = register / 4 * 512 + 4 * thread + register % 4;
+                let at = 4 * ((tile * 2 + consumer) * CHUNK as usize + of_thread);
+                let sum = f32::from_le_bytes(sums[at..at + 4].try_into().expect("four bytes"));
+                dq.extend(bf16::from_f64(f64::from(sum) * scale).to_le_bytes());
+            }
+        }
+    }
+    dq
+}
+
+/// The gradients, and lse and delta, which the kernel is given.
+fn expected([q, k, v, d_o]: [&Operand; 4]) -> (AttentionGradExpected, Array2<f64>, Array2<f64>) {
+    let three = |x: &Operand| x.exact.clone().into_dimensionality::<Ix3>().expect("three");
+    let [q, k, v, d_o] = [q, k, v, d_o].map(three);
+    let sequences = [SequencePositions {
+        q: 0..QUERIES,
+        k: 0..KEYS,
+    }];
+    let forward = AttentionOptions {
+        mask: Band::CAUSAL,
+        ..AttentionOptions::new(DType::F32, Model::any_order(KEYS, 2, 1.0))
+    };
+    let forward = packed(&q.view(), &k.view(), &v.view(), &sequences, &forward);
+    let forward = forward.expect("the shapes fit");
+    let narrow = |x: &f64| f64::from(*x as f32);
+    let o = forward.o.values.map(narrow);
+    let o = o.into_dimensionality::<Ix3>().expect("three");
+    let lse = forward.lse.values.map(narrow);
+    let lse = lse.into_dimensionality::<Ix2>().expect("two");
+    let delta = Array2::from_shape_fn((HEADS, QUERIES), |(head, query)| {
+        let pairs = (0..HEAD_DIM).map(|at| [query, head, at]);
+        pairs.map(|at| o[at] * d_o[at]).sum::<f64>()
+    });
+    let inputs = AttentionGradInputs {
+        q: q.view(),
+        k: k.view(),
+        v: v.view(),
+        o: o.view(),
+        lse: lse.view(),
+        d_o: d_o.view(),
+    };
+    let model = AttentionGradModel {
+        scores: Arithmetic::TensorCore,
+        products: Arithmetic::TensorCore,
+        p_roundoff: 2.0_f64.powi(-8),
+        more_additions: 3,
+        ..AttentionGradModel::in_f32(4.0)
+    };
+    let options = AttentionGradOptions {
+        mask: Band::CAUSAL,
+        ..AttentionGradOptions::new(DType::Bf16, model)
+    };
+    let expected = gradients(&inputs, &sequences, &options).expect("the shapes fit");
+    (expected, lse, delta)
+}
+
+fn bytes(x: &Array2<f64>) -> Vec<u8> {
+    x.iter().flat_map(|&x| (x as f32).to_le_bytes()).collect()
+}
+
+/// A map of `[1, positions, heads, HEAD_DIM]`, in boxes of `rows` positions of a head.
+fn map(positions: usize, heads: usize, rows: u32) -> TensorMapDesc {
+    let row = (2 * heads * HEAD_DIM) as u64;
+    TensorMapDesc {
+        data_type: TensorMapType::Bf16,
+        address: 0,
+        dims: [HEAD_DIM, positions, heads, 1].map(|x| x as u64).to_vec(),
+        strides_bytes: vec![row, 2 * HEAD_DIM as u64, row * positions as u64],
+        box_dims: vec![64, rows, 1, 1],
+        element_strides: vec![1; 4],
+        swizzle: Swizzle::B128,
+        fill: Fill::Zeros,
+    }
+}
+
+fn params() -> Arg {
+    let (of_q, of_k) = ([0, HEADS * HEAD_DIM, HEAD_DIM], [0, HEAD_DIM, HEAD_DIM]);
+    let scale = 1.0 / (HEAD_DIM as f64).sqrt();
+    Fields::default()
+        .u64(&[of_q, of_k, of_k, of_q].concat())
+        .u32(&[1, QUERIES as u32, KEYS as u32, 0, 0, HEADS as u32, 1])
+        .u32(&[HEAD_DIM as u32; 2])
+        // No window to the left, causal to the right, aligned to the bottom right.
+        .u32(&[i32::MAX as u32, 0, 0])
+        .f32(&[(scale * std::f64::consts::LOG2_E) as f32, 0.0])
+        .u32(&[0, 0])
+        .u64(&[of_q, of_q, of_k, of_k].concat())
+        .f32(&[scale as f32])
+        .u32(&[0])
+        .arg()
+}
