@@ -4,8 +4,8 @@ use ndarray::{Array2, Ix2, Ix3};
 use spec::DType;
 use warpsmith_emulator::LaunchConfig;
 use warpsmith_reference::attention::{
-    AttentionGradInputs, AttentionGradModel, AttentionGradOptions, AttentionOptions, Band,
-    SequencePositions, gradients, packed,
+    AttentionGradExpected, AttentionGradInputs, AttentionGradModel, AttentionGradOptions,
+    AttentionOptions, Band, SequencePositions, gradients, packed,
 };
 use warpsmith_reference::{Expected, Model};
 use warpsmith_tests::values::Values;
@@ -29,47 +29,12 @@ pub(crate) fn of_keys() -> Problem {
     let k = draw([KEYS, 1, HEAD_DIM], 2);
     let v = draw([KEYS, 1, HEAD_DIM_V], 3);
     let d_o = draw([QUERIES, HEADS, HEAD_DIM_V], 4);
-    let three = |x: &Operand| x.exact.clone().into_dimensionality::<Ix3>().expect("three");
-    let [of_q, of_k, of_v, of_d_o] = [&q, &k, &v, &d_o].map(three);
-    let sequences = [SequencePositions {
-        q: 0..QUERIES,
-        k: 0..KEYS,
-    }];
-    let forward = AttentionOptions {
-        mask: Band::CAUSAL,
-        ..AttentionOptions::new(DType::F32, Model::any_order(KEYS, 2, 1.0))
-    };
-    let forward = packed(
-        &of_q.view(),
-        &of_k.view(),
-        &of_v.view(),
-        &sequences,
-        &forward,
-    );
-    let forward = forward.expect("the shapes fit");
-    let narrow = |x: &f64| f64::from(*x as f32);
-    let o = forward.o.values.map(narrow);
-    let o = o.into_dimensionality::<Ix3>().expect("three");
-    let lse = forward.lse.values.map(narrow);
-    let lse = lse.into_dimensionality::<Ix2>().expect("two");
-    let delta = Array2::from_shape_fn((HEADS, QUERIES), |(head, query)| {
-        let pairs = (0..HEAD_DIM_V).map(|at| [query, head, at]);
-        pairs.map(|at| o[at] * of_d_o[at]).sum::<f64>()
-    });
-    let inputs = AttentionGradInputs {
-        q: of_q.view(),
-        k: of_k.view(),
-        v: of_v.view(),
-        o: o.view(),
-        lse: lse.view(),
-        d_o: of_d_o.view(),
-    };
-    let options = AttentionGradOptions {
-        mask: Band::CAUSAL,
-        ..AttentionGradOptions::new(DType::F32, AttentionGradModel::in_f32(1.1))
-    };
-    let expected = gradients(&inputs, &sequences, &options).expect("the shapes fit");
-    let bytes = |x: &Array2<f64>| x.iter().flat_map(|&x| (x as f32).to_le_bytes()).collect();
+    let options = AttentionGradOptions::new(DType::F32, AttentionGradModel::in_f32(1.1));
+    let Causal {
+        expected,
+        lse,
+        delta,
+    } = Causal::new([&q, &k, &v, &d_o], options);
     Problem {
         shape: LaunchConfig {
             grid: [KEYS.div_ceil(64) as u32, 1, 1],
@@ -82,8 +47,8 @@ pub(crate) fn of_keys() -> Problem {
             k.bytes,
             v.bytes,
             d_o.bytes,
-            bytes(&lse),
-            bytes(&delta),
+            lse,
+            delta,
             poison(DType::F32, KEYS * HEAD_DIM),
             poison(DType::F32, KEYS * HEAD_DIM_V),
         ],
@@ -95,6 +60,61 @@ pub(crate) fn of_keys() -> Problem {
             of("dk", &after[6], &expected.dk)?;
             of("dv", &after[7], &expected.dv)
         }),
+    }
+}
+
+/// A causal attention backward: its gradients, and the bytes of lse and delta, which kernels are given.
+pub(crate) struct Causal {
+    pub(crate) expected: AttentionGradExpected,
+    pub(crate) lse: Vec<u8>,
+    pub(crate) delta: Vec<u8>,
+}
+
+impl Causal {
+    /// Of q, k, v and d_o, each `[positions, heads, head_dim]`. The options' mask is replaced.
+    pub(crate) fn new(operands: [&Operand; 4], options: AttentionGradOptions) -> Self {
+        let three = |x: &Operand| x.exact.clone().into_dimensionality::<Ix3>().expect("three");
+        let [q, k, v, d_o] = operands.map(three);
+        let (queries, heads, head_dim_v) = d_o.dim();
+        let keys = k.dim().0;
+        let sequences = [SequencePositions {
+            q: 0..queries,
+            k: 0..keys,
+        }];
+        let forward = AttentionOptions {
+            mask: Band::CAUSAL,
+            ..AttentionOptions::new(DType::F32, Model::any_order(keys, 2, 1.0))
+        };
+        let forward = packed(&q.view(), &k.view(), &v.view(), &sequences, &forward);
+        let forward = forward.expect("the shapes fit");
+        let narrow = |x: &f64| f64::from(*x as f32);
+        let o = forward.o.values.map(narrow);
+        let o = o.into_dimensionality::<Ix3>().expect("three");
+        let lse = forward.lse.values.map(narrow);
+        let lse = lse.into_dimensionality::<Ix2>().expect("two");
+        let delta = Array2::from_shape_fn((heads, queries), |(head, query)| {
+            let pairs = (0..head_dim_v).map(|at| [query, head, at]);
+            pairs.map(|at| o[at] * d_o[at]).sum::<f64>()
+        });
+        let inputs = AttentionGradInputs {
+            q: q.view(),
+            k: k.view(),
+            v: v.view(),
+            o: o.view(),
+            lse: lse.view(),
+            d_o: d_o.view(),
+        };
+        let options = AttentionGradOptions {
+            mask: Band::CAUSAL,
+            ..options
+        };
+        let expected = gradients(&inputs, &sequences, &options).expect("the shapes fit");
+        let bytes = |x: &Array2<f64>| x.iter().flat_map(|&x| (x as f32).to_le_bytes()).collect();
+        Self {
+            expected,
+            lse: bytes(&lse),
+            delta: bytes(&delta),
+        }
     }
 }
 

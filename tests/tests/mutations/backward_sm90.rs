@@ -1,18 +1,15 @@
 //! A launch of Hopper's kernel of attention's gradients.
 
 use half::bf16;
-use ndarray::{Array2, Ix2, Ix3};
 use spec::DType;
 use spec::attention::backward::sm90::{CHUNK, CHUNKS, THREADS, tile_for};
 use warpsmith_emulator::{Fill, LaunchConfig, Swizzle, TensorMapDesc, TensorMapType};
-use warpsmith_reference::attention::{
-    AttentionGradExpected, AttentionGradInputs, AttentionGradModel, AttentionGradOptions,
-    AttentionOptions, Band, SequencePositions, gradients, packed,
-};
+use warpsmith_reference::Expected;
+use warpsmith_reference::attention::{AttentionGradModel, AttentionGradOptions};
 use warpsmith_reference::gemm::Arithmetic;
-use warpsmith_reference::{Expected, Model};
 use warpsmith_tests::values::Values;
 
+use crate::backward::Causal;
 use crate::portable::Fields;
 use crate::problem::{Arg, Problem};
 use crate::values::{Operand, hold, poison};
@@ -29,7 +26,19 @@ pub(crate) fn of_queries_and_keys() -> Problem {
     let draw = |shape: [usize; 3], seed| Operand::draw(DType::Bf16, Values::Uniform, &shape, seed);
     let [q, d_o] = [1, 4].map(|seed| draw([QUERIES, HEADS, HEAD_DIM], seed));
     let [k, v] = [2, 3].map(|seed| draw([KEYS, 1, HEAD_DIM], seed));
-    let (expected, lse, delta) = expected([&q, &k, &v, &d_o]);
+    let model = AttentionGradModel {
+        scores: Arithmetic::TensorCore,
+        products: Arithmetic::TensorCore,
+        p_roundoff: 2.0_f64.powi(-8),
+        more_additions: 3,
+        ..AttentionGradModel::in_f32(4.0)
+    };
+    let options = AttentionGradOptions::new(DType::Bf16, model);
+    let Causal {
+        expected,
+        lse,
+        delta,
+    } = Causal::new([&q, &k, &v, &d_o], options);
     let tile = tile_for(HEAD_DIM as u32, HEAD_DIM as u32).expect("there is a tile");
     let tiles = QUERIES.div_ceil(tile.tile_m as usize) * HEADS;
     let of_tile = (CHUNKS * CHUNK) as usize;
@@ -53,8 +62,8 @@ pub(crate) fn of_queries_and_keys() -> Problem {
             k.bytes,
             v.bytes,
             d_o.bytes,
-            bytes(&lse),
-            bytes(&delta),
+            lse,
+            delta,
             poison(DType::F32, tiles * of_tile),
             vec![0; 4 * tiles],
             poison(DType::Bf16, KEYS * HEAD_DIM),
@@ -94,56 +103,6 @@ fn dq(sums: &[u8], tile_m: usize) -> Vec<u8> {
         }
     }
     dq
-}
-
-/// The gradients, and lse and delta, which the kernel is given.
-fn expected([q, k, v, d_o]: [&Operand; 4]) -> (AttentionGradExpected, Array2<f64>, Array2<f64>) {
-    let three = |x: &Operand| x.exact.clone().into_dimensionality::<Ix3>().expect("three");
-    let [q, k, v, d_o] = [q, k, v, d_o].map(three);
-    let sequences = [SequencePositions {
-        q: 0..QUERIES,
-        k: 0..KEYS,
-    }];
-    let forward = AttentionOptions {
-        mask: Band::CAUSAL,
-        ..AttentionOptions::new(DType::F32, Model::any_order(KEYS, 2, 1.0))
-    };
-    let forward = packed(&q.view(), &k.view(), &v.view(), &sequences, &forward);
-    let forward = forward.expect("the shapes fit");
-    let narrow = |x: &f64| f64::from(*x as f32);
-    let o = forward.o.values.map(narrow);
-    let o = o.into_dimensionality::<Ix3>().expect("three");
-    let lse = forward.lse.values.map(narrow);
-    let lse = lse.into_dimensionality::<Ix2>().expect("two");
-    let delta = Array2::from_shape_fn((HEADS, QUERIES), |(head, query)| {
-        let pairs = (0..HEAD_DIM).map(|at| [query, head, at]);
-        pairs.map(|at| o[at] * d_o[at]).sum::<f64>()
-    });
-    let inputs = AttentionGradInputs {
-        q: q.view(),
-        k: k.view(),
-        v: v.view(),
-        o: o.view(),
-        lse: lse.view(),
-        d_o: d_o.view(),
-    };
-    let model = AttentionGradModel {
-        scores: Arithmetic::TensorCore,
-        products: Arithmetic::TensorCore,
-        p_roundoff: 2.0_f64.powi(-8),
-        more_additions: 3,
-        ..AttentionGradModel::in_f32(4.0)
-    };
-    let options = AttentionGradOptions {
-        mask: Band::CAUSAL,
-        ..AttentionGradOptions::new(DType::Bf16, model)
-    };
-    let expected = gradients(&inputs, &sequences, &options).expect("the shapes fit");
-    (expected, lse, delta)
-}
-
-fn bytes(x: &Array2<f64>) -> Vec<u8> {
-    x.iter().flat_map(|&x| (x as f32).to_le_bytes()).collect()
 }
 
 /// A map of `[1, positions, heads, HEAD_DIM]`, in boxes of `rows` positions of a head.

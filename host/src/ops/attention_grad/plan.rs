@@ -2,7 +2,7 @@
 
 use super::candidates::{Candidate, offer_all};
 use super::desc::GradDesc;
-use crate::ops::ranked::Plan;
+use crate::ops::ranked::{self, Plan, Ranked};
 use crate::{DeviceInfo, Error, Result, Stream};
 use std::fmt;
 use std::time::Duration;
@@ -10,25 +10,19 @@ use std::time::Duration;
 /// The candidate that computes `desc`: the one named `forced`, or the best.
 pub(super) fn choose(desc: &GradDesc, forced: Option<&str>, stream: &Stream) -> Result<Candidate> {
     let device = stream.device().info();
-    let mut chosen: Option<Candidate> = None;
-    offer_all(desc, device, &mut |candidate| {
-        let is_better = match forced {
-            Some(name) => candidate.to_string() == name,
-            None => chosen.is_none_or(|best| candidate.estimated_ns < best.estimated_ns),
-        };
-        if is_better {
-            chosen = Some(candidate);
-        }
-    });
+    let chosen = ranked::choose(forced, |offer| offer_all(desc, device, offer));
     chosen.ok_or_else(|| no_candidate(desc, forced, device))
 }
 
 /// All candidates, the one expected to be fastest first.
 fn all(desc: &GradDesc, device: &DeviceInfo) -> Vec<Candidate> {
-    let mut all = Vec::new();
-    offer_all(desc, device, &mut |candidate| all.push(candidate));
-    all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
-    all
+    ranked::all(|offer| offer_all(desc, device, offer))
+}
+
+impl Ranked for Candidate {
+    fn estimated_ns(&self) -> f64 {
+        self.estimated_ns
+    }
 }
 
 #[cold]
