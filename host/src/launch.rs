@@ -192,6 +192,7 @@ spec_params! {
     spec::attention::FlashFwdParams { [[i64; 3]; 4], [u32; 9], [i32; 2], u32, [f32; 2], [u32; 2] }
     spec::attention::backward::FlashBwdParams { spec::attention::FlashFwdParams, [[i64; 3]; 4], f32, u32 }
     spec::attention::backward::BackwardLaunch { [i64; 3], [u32; 2] }
+    spec::attention::backward::sums::Rounding { [i64; 3], u64, [u32; 5], f32, [u32; 2] }
     spec::attention::FlashFwdLengths { [u64; 5] }
     spec::attention::sm90::FwdLaunch { u64, [u32; 2] }
     spec::attention::FwdPacking { [u32; 4], [u64; 2] }

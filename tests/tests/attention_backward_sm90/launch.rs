@@ -1,7 +1,8 @@
-//! One launch of an entry and of what turns its sums into dq, as `spec` says.
+//! One launch of an entry and of what turns its sums into gradients, as `spec` says.
 
 use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm90::{BwdEntry, BwdTile, CHUNKS, DQ_ENTRY, THREADS, tile_for};
+use spec::attention::backward::sm90::{BwdEntry, BwdTile, THREADS, tile_for};
+use spec::attention::backward::sums::ROUND_ENTRY;
 use spec::attention::{BshStrides, FlashFwdParams, OutputDType};
 use spec::gemm::sm90::{SPAN_BYTES, WARPGROUP};
 use warpsmith::{
@@ -137,12 +138,14 @@ impl Case {
             poisoned(inputs.k.len())?,
             poisoned(inputs.v.len())?,
         );
-        let sums =
-            DeviceBuffer::<f32>::from_slice(device, &vec![f32::NAN; tile.sums(fwd) as usize])?;
+        let unset = |len| DeviceBuffer::<f32>::from_slice(device, &vec![f32::NAN; len as usize]);
+        let (sums, key_sums) = (unset(tile.sums(fwd))?, unset(tile.key_sums(fwd))?);
         let zeros = vec![0_u32; tile.counters(fwd) as usize];
         let counters = DeviceBuffer::from_slice(device, &zeros)?;
         let config = LaunchConfig {
-            grid: tile.grid(fwd, MULTIPROCESSORS).expect("a small attention"),
+            grid: tile
+                .grid(fwd.seqlen_k, fwd.batch * fwd.heads_q, MULTIPROCESSORS)
+                .expect("a small attention"),
             block: [THREADS, 1, 1],
             shared_bytes: tile.smem_bytes(),
             cluster: None,
@@ -150,22 +153,26 @@ impl Case {
         // SAFETY: maps and buffers are those of the case, as spec says.
         unsafe {
             let arguments = (
-                &map_q, &map_k, &map_v, &map_d_o, &lse, &delta, &sums, &counters, &dk, &dv, params,
+                &map_q, &map_k, &map_v, &map_d_o, &lse, &delta, &sums, &key_sums, &counters, &dk,
+                &dv, params,
             );
             let kernel = device.builtin_kernel(&entry.to_string())?;
             kernel.launch(&stream, config, arguments)?;
-            let config = LaunchConfig {
-                grid: [
-                    tile.query_tiles(fwd.seqlen_q) * CHUNKS,
-                    fwd.heads_q,
-                    fwd.batch,
-                ],
-                block: [WARPGROUP, 1, 1],
-                shared_bytes: 0,
-                cluster: None,
-            };
-            let kernel = device.builtin_kernel(DQ_ENTRY)?;
-            kernel.launch(&stream, config, (&sums, &dq, params, tile.tile_m))?;
+            let mut roundings = vec![(&sums, &dq, tile.rounding_of_dq(&params))];
+            if self.group > 1 {
+                let [of_dk, of_dv] = tile.roundings_of_keys(&params);
+                roundings.extend([(&key_sums, &dk, of_dk), (&key_sums, &dv, of_dv)]);
+            }
+            let kernel = device.builtin_kernel(ROUND_ENTRY)?;
+            for (sums, gradient, rounding) in roundings {
+                let config = LaunchConfig {
+                    grid: rounding.grid(fwd.batch),
+                    block: [WARPGROUP, 1, 1],
+                    shared_bytes: 0,
+                    cluster: None,
+                };
+                kernel.launch(&stream, config, (sums, gradient, params, rounding))?;
+            }
         }
         assert_eq!(counters.to_vec()?, zeros, "counters are left as they were");
         Ok(Grads {

@@ -20,8 +20,10 @@ const QUERIES: usize = 200;
 const KEYS: usize = 300;
 const HEADS: usize = 2;
 const HEAD_DIM: usize = 64;
+/// So few that both heads are not side by side.
+const MULTIPROCESSORS: u32 = 1;
 
-/// dk, dv, and dq of its sums.
+/// dq, dk and dv, of their sums.
 pub(crate) fn of_queries_and_keys() -> Problem {
     let draw = |shape: [usize; 3], seed| Operand::draw(DType::Bf16, Values::Uniform, &shape, seed);
     let [q, d_o] = [1, 4].map(|seed| draw([QUERIES, HEADS, HEAD_DIM], seed));
@@ -41,18 +43,22 @@ pub(crate) fn of_queries_and_keys() -> Problem {
     } = Causal::new([&q, &k, &v, &d_o], options);
     let tile = tile_for(HEAD_DIM as u32, HEAD_DIM as u32).expect("there is a tile");
     let tiles = QUERIES.div_ceil(tile.tile_m as usize) * HEADS;
+    let key_blocks = tile.key_blocks(KEYS as u32) as usize;
     let of_tile = (CHUNKS * CHUNK) as usize;
+    let (tile_m, tile_n) = (tile.tile_m as usize, tile.tile_n() as usize);
     let mut args = vec![
         Arg::MapValue(0, map(QUERIES, HEADS, tile.tile_m)),
         Arg::MapValue(1, map(KEYS, 1, tile.tile_n())),
         Arg::MapValue(2, map(KEYS, 1, tile.tile_n())),
         Arg::MapValue(3, map(QUERIES, HEADS, tile.tile_m)),
     ];
-    args.extend((4..10).map(Arg::Buffer));
+    args.extend((4..11).map(Arg::Buffer));
     args.push(params());
     Problem {
         shape: LaunchConfig {
-            grid: [tile.key_blocks(KEYS as u32), 1, 1],
+            grid: tile
+                .grid(KEYS as u32, HEADS as u32, MULTIPROCESSORS)
+                .expect("two heads"),
             block: [THREADS, 1, 1],
             shared_bytes: tile.smem_bytes(),
             cluster: None,
@@ -65,44 +71,52 @@ pub(crate) fn of_queries_and_keys() -> Problem {
             lse,
             delta,
             poison(DType::F32, tiles * of_tile),
-            vec![0; 4 * tiles],
-            poison(DType::Bf16, KEYS * HEAD_DIM),
-            poison(DType::Bf16, KEYS * HEAD_DIM),
+            poison(DType::F32, 2 * key_blocks * of_tile),
+            vec![0; 4 * (tiles + 2 * key_blocks)],
+            Vec::new(),
+            Vec::new(),
         ],
         args,
         judge: Box::new(move |after| {
-            let of = |name: &str, bytes: &[u8], want: &Expected| {
-                hold(bytes, want).map_err(|error| format!("{name}: {error}"))
+            let of = |name: &str, sums: &[u8], shape: [usize; 3], scale, want: &Expected| {
+                hold(&rounded(sums, shape, scale), want).map_err(|error| format!("{name}: {error}"))
             };
-            of("dk", &after[8], &expected.dk)?;
-            of("dv", &after[9], &expected.dv)?;
-            if after[7].iter().any(|&byte| byte != 0) {
+            let scale = 1.0 / (HEAD_DIM as f64).sqrt();
+            let (of_dk, of_dv) = after[7].split_at(after[7].len() / 2);
+            of("dk", of_dk, [KEYS, 1, tile_n], scale, &expected.dk)?;
+            of("dv", of_dv, [KEYS, 1, tile_n], 1.0, &expected.dv)?;
+            if after[8].iter().any(|&byte| byte != 0) {
                 return Err("a counter is not 0 again".to_owned());
             }
-            of("dq", &dq(&after[6], tile.tile_m as usize), &expected.dq)
+            of(
+                "dq",
+                &after[6],
+                [QUERIES, HEADS, tile_m],
+                scale,
+                &expected.dq,
+            )
         }),
     }
 }
 
-/// dq of its sums, which lie tile by tile as the accumulators of both consumers do.
-fn dq(sums: &[u8], tile_m: usize) -> Vec<u8> {
-    let scale = 1.0 / (HEAD_DIM as f64).sqrt();
-    let mut dq = Vec::new();
-    for query in 0..QUERIES {
-        for head in 0..HEADS {
+/// A gradient of its sums, which lie tile by tile as the accumulators of both consumers do.
+fn rounded(sums: &[u8], [positions, heads, tile]: [usize; 3], scale: f64) -> Vec<u8> {
+    let mut gradient = Vec::new();
+    for position in 0..positions {
+        for head in 0..heads {
             for column in 0..HEAD_DIM {
-                let tile = head * QUERIES.div_ceil(tile_m) + query / tile_m;
-                let (consumer, row) = (query % tile_m / 64, query % 64);
+                let idx = head * positions.div_ceil(tile) + position / tile;
+                let (consumer, row) = (position % tile / 64, position % 64);
                 let thread = row / 16 * 32 + row % 8 * 4 + column / 2 % 4;
                 let register = column / 8 * 4 + row / 8 % 2 * 2 + column % 2;
                 let of_thread = register / 4 * 512 + 4 * thread + register % 4;
-                let at = 4 * ((tile * 2 + consumer) * CHUNK as usize + of_thread);
+                let at = 4 * ((idx * 2 + consumer) * CHUNK as usize + of_thread);
                 let sum = f32::from_le_bytes(sums[at..at + 4].try_into().expect("four bytes"));
-                dq.extend(bf16::from_f64(f64::from(sum) * scale).to_le_bytes());
+                gradient.extend(bf16::from_f64(f64::from(sum) * scale).to_le_bytes());
             }
         }
     }
-    dq
+    gradient
 }
 
 /// A map of `[1, positions, heads, HEAD_DIM]`, in boxes of `rows` positions of a head.

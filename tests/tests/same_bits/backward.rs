@@ -2,7 +2,8 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use spec::attention::backward::sm90::{BwdEntry, CHUNKS, DQ_ENTRY, THREADS};
+use spec::attention::backward::sm90::{BwdEntry, THREADS};
+use spec::attention::backward::sums::ROUND_ENTRY;
 use spec::attention::backward::{
     BackwardEntry, BackwardLaunch, DELTA_ENTRY, DELTA_TILE, FlashBwdParams,
 };
@@ -67,7 +68,7 @@ pub(crate) fn simt(entry: BackwardEntry, rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
-/// Hopper's: delta, the entry and what makes dq of its sums.
+/// Hopper's: delta, the entry and what makes gradients of its sums.
 pub(crate) fn sm90(entry: BwdEntry, rng: &mut ChaCha8Rng) -> Trial {
     let tile = entry.tile;
     let is_entry = |dtype: &DType| *dtype == entry.dtype;
@@ -86,6 +87,7 @@ pub(crate) fn sm90(entry: BwdEntry, rng: &mut ChaCha8Rng) -> Trial {
     let dk = gradient(params.dk, rng);
     let dv = gradient(params.dv, rng);
     let sums = trial.noise(4 * tile.sums(fwd), rng);
+    let key_sums = trial.noise(4 * tile.key_sums(fwd), rng);
     let counters = trial.buffer(vec![0; 4 * tile.counters(fwd) as usize]);
     let of_q = [fwd.seqlen_q, fwd.heads_q, tile.tile_m];
     let of_k = [fwd.seqlen_k, fwd.heads_kv, tile.tile_n()];
@@ -107,22 +109,31 @@ pub(crate) fn sm90(entry: BwdEntry, rng: &mut ChaCha8Rng) -> Trial {
         args.push(Arg::MapValue(number, map.swizzle(TensorMapSwizzle::B128)));
     }
     args.extend(inputs[4..].iter().map(Arg::again));
-    args.extend([&sums, &counters, &dk, &dv].map(Arg::again));
+    args.extend([&sums, &key_sums, &counters, &dk, &dv].map(Arg::again));
     args.push(Arg::params(params));
-    let grid = tile.grid(fwd, 8).expect("a small attention");
+    let grid = tile.grid(fwd.seqlen_k, fwd.batch * fwd.heads_q, 8);
     let launch = LaunchConfig {
         shared_bytes: tile.smem_bytes(),
-        ..config(Some(grid), THREADS)
+        ..config(grid, THREADS)
     };
     trial.launch(entry, launch, args);
-    let grid = [
-        tile.query_tiles(fwd.seqlen_q) * CHUNKS,
-        fwd.heads_q,
-        fwd.batch,
+    let [of_dk, of_dv] = tile.roundings_of_keys(&params);
+    let roundings = [
+        (&sums, &dq, tile.rounding_of_dq(&params)),
+        (&key_sums, &dk, of_dk),
+        (&key_sums, &dv, of_dv),
     ];
-    let tile_m = Arg::params(tile.tile_m);
-    let args = [sums, dq, Arg::params(params), tile_m];
-    trial.launch(DQ_ENTRY, config(Some(grid), WARPGROUP), args);
+    let shares_keys = fwd.heads_q != fwd.heads_kv;
+    for (sums, gradient, rounding) in roundings.into_iter().take(if shares_keys { 3 } else { 1 }) {
+        let args = vec![
+            sums.again(),
+            gradient.again(),
+            Arg::params(params),
+            Arg::params(rounding),
+        ];
+        let grid = rounding.grid(fwd.batch);
+        trial.launch(ROUND_ENTRY, config(Some(grid), WARPGROUP), args);
+    }
     trial
 }
 

@@ -5,7 +5,8 @@ use std::fmt::Display;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use spec::attention::backward::sm90::{self as backward_sm90, BwdEntry, DQ_ENTRY};
+use spec::attention::backward::sm90::{self as backward_sm90, BwdEntry};
+use spec::attention::backward::sums::ROUND_ENTRY;
 use spec::attention::backward::{BackwardEntry, DELTA_ENTRY};
 use spec::attention::decode::DecodeEntry;
 use spec::attention::merge::{MergeEntry, PartsEntry};
@@ -151,7 +152,7 @@ fn add_attention(all: &mut BTreeMap<String, Family>) {
     }
     // Every case of these ends with it.
     let (dtype, tile) = (DType::Bf16, backward_sm90::TILE_D128);
-    add(all, [DQ_ENTRY], |_| {
+    add(all, [ROUND_ENTRY], |_| {
         Family::BackwardSm90(BwdEntry { dtype, tile })
     });
 }

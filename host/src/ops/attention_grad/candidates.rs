@@ -11,7 +11,8 @@ use super::{simt, sm90};
 use crate::reference::attention::AttentionGradModel;
 use crate::{DeviceInfo, Result};
 use spec::attention::backward::BackwardEntry;
-use spec::attention::backward::sm90::{BwdEntry, DQ_ENTRY};
+use spec::attention::backward::sm90::BwdEntry;
+use spec::attention::backward::sums::ROUND_ENTRY;
 use std::fmt;
 
 /// The kernels of one family; its `Display` is the name of the candidate.
@@ -23,12 +24,17 @@ pub(super) enum Entry {
 
 impl Entry {
     /// The entries that it launches after delta's, in order.
-    pub(super) fn kernels(&self) -> Vec<String> {
+    pub(super) fn kernels(&self, desc: &GradDesc) -> Vec<String> {
         match self {
             // Twice: for dq, then for dk and dv.
             Self::Simt(entry) => vec![entry.to_string(); 2],
-            // The first writes dk, dv and the sums of dq, the second makes dq of these.
-            Self::Sm90(entry) => vec![entry.to_string(), DQ_ENTRY.to_owned()],
+            // Then dq of its sums, and dk and dv if heads share keys.
+            Self::Sm90(entry) => {
+                let shares_keys = desc.forward.heads_q != desc.forward.heads_kv;
+                let mut kernels = vec![ROUND_ENTRY.to_owned(); if shares_keys { 4 } else { 2 }];
+                kernels[0] = entry.to_string();
+                kernels
+            }
         }
     }
 }

@@ -15,7 +15,8 @@ use crate::ops::maps::{MapKey, MapValue};
 use crate::reference::attention::AttentionGradModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
-use spec::attention::backward::sm90::{BwdEntry, CHUNKS, DQ_ENTRY, DTYPES, THREADS, tile_for};
+use spec::attention::backward::sm90::{BwdEntry, BwdTile, DTYPES, THREADS, tile_for};
+use spec::attention::backward::sums::{ROUND_ENTRY, Rounding};
 use spec::attention::{BshStrides, SOFTCAP_TANH_ERROR};
 use spec::gemm::sm90::WARPGROUP;
 
@@ -33,7 +34,8 @@ pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(
         return;
     };
     let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
-    if device.arch == ARCH && fits && suits(desc) {
+    let has_grid = grid(tile, desc, device).is_some();
+    if device.arch == ARCH && fits && has_grid && suits(desc) {
         offer(Candidate {
             entry: Entry::Sm90(BwdEntry {
                 dtype: forward.dtype,
@@ -43,6 +45,13 @@ pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(
             estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
         });
     }
+}
+
+/// The grid of the blocks of keys.
+fn grid(tile: BwdTile, desc: &GradDesc, device: &DeviceInfo) -> Option<[u32; 3]> {
+    let forward = &desc.forward;
+    let heads = forward.heads_q.checked_mul(forward.batch)?;
+    tile.grid(forward.seqlen_k, heads, device.multiprocessors)
 }
 
 /// Whether tensor maps can describe what is read, and the kernels can write the gradients.
@@ -114,35 +123,60 @@ pub(super) fn launch(entry: BwdEntry, call: &GradCall<'_>) -> Result<()> {
     let map_v = map(call, &memory.v, &v, [d_v, of_k])?;
     let map_d_o = map(call, &call.d_o, &d_o, [d_v, of_q])?;
     let params = call.params()?;
-    let sums = Tensor::<f32>::empty(stream, &[tile.sums(&params.fwd) as usize])?;
+    let sums_of = |elements| Tensor::<f32>::empty(stream, &[elements as usize]);
+    let (sums, key_sums) = (
+        sums_of(tile.sums(&params.fwd))?,
+        sums_of(tile.key_sums(&params.fwd))?,
+    );
     let counters = Tensor::<u32>::zeros(stream, &[tile.counters(&params.fwd) as usize])?;
     call.uses()?;
     call.launch_delta()?;
-    let config = |grid, threads, shared_bytes| LaunchConfig {
-        grid,
-        block: [threads, 1, 1],
-        shared_bytes,
+    let (q, k, v, d_o) = (&map_q, &map_k, &map_v, &map_d_o);
+    let (lse, delta, counters) = (&call.lse, &call.delta, &counters);
+    let (dq, dk, dv) = (&call.dq, &call.dk, &call.dv);
+    let config = LaunchConfig {
+        grid: grid(tile, &call.desc, stream.device().info()).ok_or(OFFERED)?,
+        block: [THREADS, 1, 1],
+        shared_bytes: tile.smem_bytes(),
         cluster: None,
     };
-    let query_tiles = tile.query_tiles(forward.seqlen_q);
-    let (q, k, v, d_o) = (&map_q, &map_k, &map_v, &map_d_o);
-    let (lse, delta, sums, counters) = (&call.lse, &call.delta, &sums, &counters);
-    let (dq, dk, dv) = (&call.dq, &call.dk, &call.dv);
     // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; delta is
-    // written before, on the same stream; the sums have room, the counters are 0, and both are this
+    // written before, on the same stream; the sums have room, the counters are 0, and all are this
     // call's alone; gradients are aligned as rows are written; grids and threads are the tile's.
     unsafe {
-        let multiprocessors = stream.device().info().multiprocessors;
-        let grid = tile.grid(&params.fwd, multiprocessors).ok_or(OFFERED)?;
-        let config_of = config(grid, THREADS, tile.smem_bytes());
-        let arguments: [&dyn KernelArg; 11] = [
-            &q, &k, &v, &d_o, &lse, &delta, &sums, &counters, &dk, &dv, &params,
+        let arguments: [&dyn KernelArg; 12] = [
+            &q, &k, &v, &d_o, &lse, &delta, &&sums, &&key_sums, &counters, &dk, &dv, &params,
         ];
-        call.launch(entry, config_of, &arguments)?;
-        let grid = [query_tiles * CHUNKS, forward.heads_q, forward.batch];
-        let arguments: [&dyn KernelArg; 4] = [&sums, &dq, &params, &tile.tile_m];
-        call.launch(DQ_ENTRY, config(grid, WARPGROUP, 0), &arguments)
+        call.launch(entry, config, &arguments)?;
+        round(call, &sums, dq, tile.rounding_of_dq(&params))?;
+        if forward.heads_q != forward.heads_kv {
+            let [of_dk, of_dv] = tile.roundings_of_keys(&params);
+            round(call, &key_sums, dk, of_dk)?;
+            round(call, &key_sums, dv, of_dv)?;
+        }
     }
+    Ok(())
+}
+
+/// Enqueues the kernel that makes a gradient of sums.
+///
+/// # Safety
+/// The sums are written before, on the same stream; the gradient is aligned as rows are written.
+unsafe fn round(
+    call: &GradCall<'_>,
+    sums: &Tensor<f32>,
+    gradient: &Memory,
+    rounding: Rounding,
+) -> Result<()> {
+    let config = LaunchConfig {
+        grid: rounding.grid(call.desc.forward.batch),
+        block: [WARPGROUP, 1, 1],
+        shared_bytes: 0,
+        cluster: None,
+    };
+    let params = call.params()?;
+    // SAFETY: the caller's promise; the grid covers the gradient.
+    unsafe { call.launch(ROUND_ENTRY, config, &[&sums, &gradient, &params, &rounding]) }
 }
 
 /// Error model: P and dS are rounded to the element type; sums of dq add a part for every block of

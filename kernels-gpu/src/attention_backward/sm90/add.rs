@@ -1,18 +1,14 @@
 //! The adder: adds a tile's dq, which the consumers leave in shared memory, to the sums in device
 //! memory, when it is the block's turn.
 
-use cuda_std::atomic::{ld_acquire_gpu, st_release_gpu};
 use cuda_std::barrier::{bar_arrive, bar_sync};
-use cuda_std::fence::fence_proxy_async;
-use cuda_std::tma::{
-    cp_async_bulk_commit_group, cp_async_bulk_global_shared_cta, cp_async_bulk_wait_group,
-    cp_async_bulk_wait_group_read, cp_reduce_async_bulk_global_shared_cta_add_f32,
-};
+use cuda_std::tma::{cp_async_bulk_commit_group, cp_async_bulk_wait_group_read};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use spec::attention::backward::sm90::{CHUNK, CHUNKS};
 
 use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, OF_DQ};
 use super::load::is_leader;
+use super::turns::{add, pass_turn, wait_for_turn};
 use super::walk::Walk;
 
 /// Bytes of a tile's dq.
@@ -51,30 +47,19 @@ impl<
                     let counter = self.call.counters.wrapping_add(at);
                     let to = self.call.sums.wrapping_add(at * (CHUNKS * CHUNK) as usize);
                     if is_leader() {
-                        // The blocks before have added, and what they added can be seen.
-                        while ld_acquire_gpu(counter) != turn.index {}
-                        fence_proxy_async();
+                        wait_for_turn(counter, turn);
                     }
                     bar_warp_sync(FULL_MASK);
                     bar_sync(DQ_WRITTEN + parity, OF_DQ); // both consumers have written their parts
                     if is_leader() {
-                        if turn.index == 0 {
-                            // The first needs no zeros to add to.
-                            cp_async_bulk_global_shared_cta(to.cast(), self.dq_at(), BYTES);
-                        } else {
-                            cp_reduce_async_bulk_global_shared_cta_add_f32(to, self.dq_at(), BYTES);
-                        }
+                        add(to, self.dq_at(), BYTES, turn);
                         cp_async_bulk_commit_group();
                         cp_async_bulk_wait_group_read::<0>();
                     }
                     bar_warp_sync(FULL_MASK);
                     bar_arrive(DQ_FREE + parity, OF_DQ);
                     if is_leader() {
-                        cp_async_bulk_wait_group::<0>();
-                        fence_proxy_async();
-                        // The last leaves the counter as it was before the launch.
-                        let next = if turn.is_last { 0 } else { turn.index + 1 };
-                        st_release_gpu(counter, next);
+                        pass_turn(counter, turn);
                     }
                 }
                 is_own = !is_own;

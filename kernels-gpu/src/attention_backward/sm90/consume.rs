@@ -8,22 +8,21 @@ use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::hint::opaque;
 use cuda_std::ldmatrix::stmatrix_x4;
 use cuda_std::math::approx::{ex2_approx_ftz, rcp_approx_ftz};
-use cuda_std::mem::{ld_shared_v2_f32, st_shared_v4_u32};
+use cuda_std::mem::ld_shared_v2_f32;
 use cuda_std::pipeline::{Consumer, Readers, Stage};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::OperandElement;
 use cuda_std::warp::uniform;
 use cuda_std::wgmma::Registers;
-use spec::attention::BshStrides;
 use spec::attention::backward::sm90::{CHUNK, DS_BUFFERS, STAGES};
 use spec::gemm::sm90::{MMA_M, WARPGROUP};
 use spec::swizzle::Swizzle;
 use spec::tensor_core::ldmatrix::tile_16x16;
 
-use super::kernel::{Backward, Call, Config, DQ_FREE, DQ_WRITTEN, DS_WRITTEN, OF_CONSUMERS, OF_DQ};
+use super::finish::put_sums;
+use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, DS_WRITTEN, OF_CONSUMERS, OF_DQ};
 use super::mask::KeyMask;
-use super::store::{Place, VIA_BYTES};
 use super::walk::Walk;
 
 /// The state of a consumer warpgroup.
@@ -41,8 +40,8 @@ struct State {
 
 const _: () = assert!(DS_BUFFERS == STAGES);
 
-/// A consumer's sums.
-type Sums<C> = (
+/// A consumer's sums: dk and dv.
+pub(super) type Sums<C> = (
     Accumulator<<C as Config>::Keys>,
     Accumulator<<C as Config>::Keys>,
 );
@@ -87,7 +86,7 @@ where
             }
             let last = state.parity ^ 1;
             bar_sync(DQ_FREE + last, OF_DQ); // the last dq is read, and v by all warps
-            self.finish(&state, &sums);
+            self.finish(&sums);
         }
     }
 
@@ -258,59 +257,11 @@ where
     /// The warpgroup calls it, converged.
     #[inline(always)]
     unsafe fn put_dq(&self, (consumer_idx, parity): (u32, u32), dq: &[f32]) {
-        let thread = opaque(thread::thread_idx_x()) % WARPGROUP;
-        let to = self
-            .dq_at()
-            .add_bytes(4 * (consumer_idx * CHUNK + 4 * thread));
         // SAFETY: the adder has read the last tile's, and reads this one's after the barrier.
         unsafe {
             bar_sync(DQ_FREE + (parity ^ 1), OF_DQ); // the adder has read the last tile's
-            let mut i = 0;
-            while i < dq.len() / 4 {
-                let four = [dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]];
-                let to = to.add_bytes(4 * (4 * WARPGROUP * i as u32));
-                st_shared_v4_u32(to, four.map(f32::to_bits));
-                i += 1;
-            }
-            fence_proxy_async_shared_cta();
+            put_sums(self.dq_at().add_bytes(4 * consumer_idx * CHUNK), dq);
             bar_arrive(DQ_WRITTEN + parity, OF_DQ);
-        }
-    }
-
-    /// Stores dk and dv.
-    ///
-    /// # Safety
-    /// The warpgroup calls it, converged, when nobody reads v any more.
-    #[inline(always)]
-    unsafe fn finish(&self, state: &State, (dk, dv): &Sums<C>) {
-        let Call {
-            params,
-            dk: to_dk,
-            dv: to_dv,
-            ..
-        } = self.call;
-        let Walk { batch, head_kv, .. } = state.walk;
-        let first = state.mask.first_key;
-        let via = self
-            .kv
-            .at_index(1, 0)
-            .add_bytes(state.consumer_idx * VIA_BYTES);
-        let place = |to: *mut u16, strides: BshStrides, columns| Place {
-            to: to.wrapping_offset(strides.offset(batch, first, head_kv) as isize),
-            stride: strides.seq,
-            rows: params.fwd.seqlen_k.saturating_sub(first),
-            columns,
-        };
-        let (dk, dv) = (dk.registers()[0].as_ref(), dv.registers()[0].as_ref());
-        // SAFETY: keys that there are, of a head of the launch; the memory is this warpgroup's.
-        unsafe {
-            place(to_dv, params.dv, params.fwd.head_dim_v).store(via, dv, 1.0, C::pair);
-            place(to_dk, params.dk, params.fwd.head_dim).store(
-                via,
-                dk,
-                params.softmax_scale,
-                C::pair,
-            );
         }
     }
 }

@@ -8,10 +8,11 @@ use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, F16, M64};
 use spec::attention::backward::FlashBwdParams;
 use spec::attention::backward::sm90::{BwdTile, THREADS, TILE_D64, TILE_D128};
+use spec::attention::backward::sums::Rounding;
 use spec::gemm::sm90::WARPGROUP;
 
-use super::dq::convert;
 use super::kernel::{Backward, Call, Config};
+use super::round::round;
 use super::store::VIA_BYTES;
 
 macro_rules! pair {
@@ -46,6 +47,7 @@ macro_rules! entries {
             lse: *const f32,
             delta: *const f32,
             sums: *mut f32,
+            key_sums: *mut f32,
             counters: *mut u32,
             dk: *mut u16,
             dv: *mut u16,
@@ -70,6 +72,7 @@ macro_rules! entries {
                 lse,
                 delta,
                 sums,
+                key_sums,
                 counters,
                 dk,
                 dv,
@@ -88,21 +91,21 @@ entries! {
     attention_backward_sm90_f16_d128_64x128: F16, 128, 64, TILE_D128;
 }
 
-/// See [`spec::attention::backward::sm90`].
+/// See [`spec::attention::backward::sums`].
 ///
 /// # Safety
-/// Launched as [`spec::attention::backward::sm90`] says.
+/// Launched as [`spec::attention::backward::sums`] says.
 #[kernel(arch = "sm_90a", max_threads = WARPGROUP)]
-pub unsafe fn attention_backward_sm90_dq(
+pub unsafe fn attention_backward_sm90_round(
     sums: *const f32,
-    dq: *mut u16,
+    gradient: *mut u16,
     params: FlashBwdParams,
-    tile_m: u32,
+    rounding: Rounding,
 ) {
     let via = shared_array![Via; 1];
     // SAFETY: the caller's promise; the array is this block's.
     unsafe {
         let via = SharedAddr::of(via.cast_const());
-        convert(tile_m, (sums, dq), &params, via);
+        round((sums, gradient), &params, &rounding, via);
     }
 }

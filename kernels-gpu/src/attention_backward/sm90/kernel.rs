@@ -11,8 +11,8 @@
 //! **Roles.** Warpgroup 0 gives most of its registers to the others. Its warps are: the loader of q, k,
 //! v and d_o, of which one lane issues TMA loads; the loader of lse and delta; and two adders, of each of
 //! which one lane adds every other tile's dq to memory. Warpgroups 1 and 2 are consumers. Each has 64 of
-//! the block's keys, holds their dk and dv in registers, and visits the tiles of queries one after the
-//! other ([`walk`](super::walk)), of all query heads that share the keys.
+//! the block's keys, holds their dk and dv in registers, and visits the tiles of a head's queries one after
+//! the other ([`walk`](super::walk)).
 //!
 //! **Pipelines.**
 //!
@@ -28,18 +28,20 @@
 //! | [`DS_WRITTEN`] | both consumers, dS written | both consumers |
 //! | [`DQ_FREE`] and the one behind it | the tile's adder, dq read from shared memory | both consumers, before they write the next tile's |
 //! | [`DQ_WRITTEN`] and the one behind it | both consumers, dq written | the tile's adder |
+//! | [`KEYS_WRITTEN`] and the one behind it | a consumer, its dk and dv written | the same |
 //!
 //! dS has two buffers: who passes [`DS_WRITTEN`] knows that the other has read the buffer before.
 //!
 //! **Shared memory** ([`BwdTile::smem`]): k, v, q, d_o, dS, dq on its way out, lse and delta, barriers.
-//! At the end, dk and dv go out through v.
+//! At the end, dk and dv go out through v; those of keys that heads share through all from k to d_o, to be
+//! added to sums.
 //!
 //! **Timeline.** A consumer, for each tile: issue S^T and dP^T; wait for S^T, exponentials; issue dv;
 //! wait for dP^T, dS^T to shared memory; meet the other consumer; issue its part of dq, which takes dS of
 //! both, and dk; wait for dq, hand it to the adder; wait for dk.
 //!
 //! **Numerics.** Products and sums in f32; P and dS are rounded to q's type for the products. dk and dv
-//! are sums over tiles in the order of the walk, dq over blocks of keys in the order of
+//! are sums over tiles in the order of the walk, then over heads, dq over blocks of keys in the order of
 //! [`spec::attention::backward::order`]: the same bits every run.
 //!
 //! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for roles and the order of products.
@@ -72,6 +74,8 @@ pub(super) const DS_WRITTEN: u32 = 1;
 pub(super) const DQ_FREE: u32 = 2;
 /// See [`DS_WRITTEN`] and [`DQ_FREE`].
 pub(super) const DQ_WRITTEN: u32 = 4;
+/// See [`DS_WRITTEN`]. The first of two, by the consumer.
+pub(super) const KEYS_WRITTEN: u32 = 6;
 /// Threads that meet at [`DS_WRITTEN`], and at the others, where the adder is one more warp.
 pub(super) const OF_CONSUMERS: u32 = CONSUMERS * WARPGROUP;
 /// See [`OF_CONSUMERS`].
@@ -102,6 +106,7 @@ pub(super) struct Call<'a> {
     pub(super) lse: *const f32,
     pub(super) delta: *const f32,
     pub(super) sums: *mut f32,
+    pub(super) key_sums: *mut f32,
     pub(super) counters: *mut u32,
     pub(super) dk: *mut u16,
     pub(super) dv: *mut u16,

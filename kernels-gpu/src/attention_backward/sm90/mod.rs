@@ -7,18 +7,22 @@
 //! | `load` | the loader of q, k, v and d_o, and that of lse and delta |
 //! | `consume` | the consumers' loop |
 //! | `mask` | what of a tile is visible |
-//! | `add` | the warp that adds to dq |
+//! | `add` | the warps that add to dq |
+//! | `finish` | what becomes of dk and dv |
+//! | `turns` | adding to device memory in turns |
 //! | `store` | accumulators, rounded, to rows of a tensor |
-//! | `dq` | the kernel that turns sums into dq |
+//! | `round` | the kernel that turns sums into gradients |
 
 mod add;
 mod consume;
-mod dq;
 mod entries;
+mod finish;
 mod kernel;
 mod load;
 mod mask;
+mod round;
 mod store;
+mod turns;
 mod walk;
 
 pub use entries::*;

@@ -1,13 +1,14 @@
 //! The tiles of queries that a block visits.
 
+use cuda_std::hint::opaque;
 use cuda_std::thread;
 use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::order::Order;
+use spec::attention::backward::order::{self, Order, Turn};
 use spec::attention::backward::sm90::BwdTile;
 use spec::attention::sm90::divided;
 
-/// A block's keys, and the tiles of queries that see some of them, from the last to the first, each of
-/// all heads that share the keys. All roles go through the same tiles.
+/// A block's keys, and the tiles of a head's queries that see some of them, from the last to the first.
+/// All roles go through the same tiles.
 #[derive(Clone, Copy)]
 pub(super) struct Walk {
     pub(super) order: Order,
@@ -17,39 +18,43 @@ pub(super) struct Walk {
     pub(super) head_kv: u32,
     /// Its sequence.
     pub(super) batch: u32,
-    /// Query heads that share the keys.
-    first_head: u32,
-    end_head: u32,
-    /// Query head and tile where the walk is.
+    /// Its query head.
     pub(super) head: u32,
-    /// See `head`.
+    /// The block's turn to add to dk and dv, among those of the heads that share the keys.
+    pub(super) turn: Turn,
+    /// Where the walk is.
     pub(super) tile: u32,
     /// Tiles that are still to be visited, this one included.
     pub(super) left: u32,
 }
 
 impl Walk {
-    /// The block's walk, at its first tile, if there is one.
+    /// The block's walk, at its first tile, if there is one. Each call computes it anew: there are no
+    /// registers to keep all of it.
     #[inline(always)]
     pub(super) fn new(params: &FlashBwdParams, tile: &BwdTile) -> Self {
-        let order = tile.order(&params.fwd);
-        let key_blocks = tile.key_blocks(params.fwd.seqlen_k);
-        let (beside, _) = divided(thread::grid_dim_x(), key_blocks);
-        let (key_block, of_beside) = divided(thread::block_idx_x(), beside);
+        let fwd = &params.fwd;
+        let [x, y, heads_kv] =
+            [thread::block_idx_x(), thread::block_idx_y(), fwd.heads_kv].map(opaque);
+        let order = tile.order(fwd);
+        let (beside, _) = divided(thread::grid_dim_x(), tile.key_blocks(fwd.seqlen_k));
+        let (key_block, of_beside) = divided(x, beside);
+        let place = y * beside + of_beside;
+        let [batch, head_kv, of_group] = order::head(place, fwd.batch, heads_kv);
+        let group = fwd.heads_per_kv();
         let tiles = order.query_tiles(key_block);
-        let head = thread::block_idx_y() * beside + of_beside;
-        let (batch, head_kv) = divided(head, params.fwd.heads_kv);
-        let heads = params.fwd.heads_per_kv();
         Self {
             order,
             key_block,
             head_kv,
             batch,
-            first_head: head_kv * heads,
-            end_head: (head_kv + 1) * heads,
-            head: head_kv * heads,
+            head: head_kv * group + of_group,
+            turn: Turn {
+                index: of_group,
+                is_last: of_group + 1 == group,
+            },
             tile: tiles.end.wrapping_sub(1),
-            left: tiles.len() * heads,
+            left: tiles.len(),
         }
     }
 
@@ -69,10 +74,6 @@ impl Walk {
     #[inline(always)]
     pub(super) fn advance(&mut self) {
         self.left -= 1;
-        self.head += 1;
-        if self.head == self.end_head {
-            self.head = self.first_head;
-            self.tile = self.tile.wrapping_sub(1);
-        }
+        self.tile = self.tile.wrapping_sub(1);
     }
 }

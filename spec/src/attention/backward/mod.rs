@@ -17,6 +17,7 @@
 //! | `simt` | the portable kernels |
 //! | [`sm90`] | kernels by TMA and `wgmma` |
 //! | [`order`] | of these, which tiles of queries a block of keys visits, and when it adds to dq |
+//! | [`sums`] | of these, sums of gradients in device memory |
 //!
 //! Nothing here panics, for any values.
 
@@ -24,6 +25,7 @@ pub mod order;
 mod params;
 mod simt;
 pub mod sm90;
+pub mod sums;
 
 pub use params::FlashBwdParams;
 pub use simt::{BackwardEntry, BackwardLaunch, DELTA_ENTRY, DELTA_TILE};

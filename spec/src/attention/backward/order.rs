@@ -4,8 +4,11 @@
 //! A tile of queries is visited by several blocks of keys, all of which add to its dq. Floating-point
 //! additions give the same bits every run only in the same order, so each waits for its turn.
 //!
-//! Thread blocks have the blocks of keys in order, visit tiles of queries from the last to the first, of
-//! each tile all heads that share the keys, and add to a tile in the order of their numbers:
+//! Query heads that share keys have thread blocks of their own, which add to the keys' dk and dv in turns
+//! too, in the order of the heads.
+//!
+//! Thread blocks have the blocks of keys in order, visit tiles of queries from the last to the first, and
+//! add to a tile in the order of their numbers:
 //!
 //! - A thread block waits only for thread blocks with lower numbers. These started before it, so
 //!   however few fit at a time, there is always one that need not wait.
@@ -16,8 +19,11 @@
 //!   rank.
 //! - With a causal mask the first blocks of keys have the most tiles. They start first, so that short
 //!   ones are left for the end.
+//! - Of the heads that share keys one comes after the other, all key heads of the launch between them
+//!   ([`head`]): they end apart, so that hardly any waits for its turn to add to dk and dv.
 
 use super::super::mask::{KeyBlocks, Mask};
+use super::super::sm90::divided;
 
 /// Tiles of queries `first..end`; empty if `first == end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +111,16 @@ impl Order {
     }
 }
 
-/// How many of `heads` key heads are side by side: their thread blocks alternate. As many as
+/// The sequence, the key head, and the query head among those that share its keys, which come at `place`
+/// in the order of the heads of a launch with `batch` sequences of `heads_kv` key heads.
+#[inline(always)]
+pub const fn head(place: u32, batch: u32, heads_kv: u32) -> [u32; 3] {
+    let (of_group, key_head) = divided(place, batch.wrapping_mul(heads_kv));
+    let (batch_idx, head_kv) = divided(key_head, heads_kv);
+    [batch_idx, head_kv, of_group]
+}
+
+/// How many of `heads` query heads are side by side: their thread blocks alternate. As many as
 /// `multiprocessors` have room for with all their blocks of keys, one block each, and a divisor of
 /// their number.
 pub const fn beside(heads: u32, key_blocks: u32, multiprocessors: u32) -> u32 {
@@ -220,6 +235,27 @@ mod tests {
             let of = order.query_tiles(key_block);
             assert_eq!((of.first, of.end), (2 * key_block, 16));
         }
+    }
+
+    #[test]
+    fn heads_that_share_keys_come_one_after_the_other() {
+        let (batch, heads_kv, group) = (2, 3, 4);
+        let heads: Vec<[u32; 3]> = (0..batch * heads_kv * group)
+            .map(|place| head(place, batch, heads_kv))
+            .collect();
+        for batch_idx in 0..batch {
+            for head_kv in 0..heads_kv {
+                let sharing = heads
+                    .iter()
+                    .filter(|head| head[..2] == [batch_idx, head_kv]);
+                assert!(sharing.map(|head| head[2]).eq(0..group));
+            }
+        }
+        assert!(
+            heads
+                .chunks(6)
+                .all(|heads| heads.iter().all(|head| head[2] == heads[0][2]))
+        );
     }
 
     #[test]

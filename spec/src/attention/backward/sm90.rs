@@ -6,15 +6,14 @@
 //!   [`BwdTile::tile_n`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
 //!   `[head_dim, position, head, batch]`;
 //! - `lse: *const f32` and `delta: *const f32`, contiguous `[batch, heads_q, seqlen_q]`;
-//! - `sums: *mut f32` of [`BwdTile::sums`] elements, with any contents;
+//! - `sums: *mut f32` of [`BwdTile::sums`] elements, and `key_sums: *mut f32` of
+//!   [`BwdTile::key_sums`], both with any contents;
 //! - `counters: *mut u32` of [`BwdTile::counters`] elements, 0 before the launch and after it;
 //! - `dk: *mut u16`, `dv: *mut u16`, and [`FlashBwdParams`](super::FlashBwdParams).
 //!
-//! Its grid is [`BwdTile::grid`]. `sums` then holds the sums of dq in f32, tile by
-//! tile, in the order of the accumulators' registers. [`DQ_ENTRY`] turns them into dq: it takes
-//! `sums`, `dq: *mut u16`, [`FlashBwdParams`](super::FlashBwdParams), of which it uses `o_dtype` as
-//! well, and `tile_m: u32`, with a grid of `[tiles of queries × CHUNKS, heads_q, batch]` and
-//! [`WARPGROUP`] threads.
+//! Its grid is [`BwdTile::grid`]. `sums` then holds the sums of dq. Where every query head has keys of
+//! its own, dk and dv are written; where heads share keys, `key_sums` holds their sums.
+//! [`ROUND_ENTRY`](super::sums::ROUND_ENTRY) turns sums into gradients.
 //!
 //! q, k, v, d_o, dq, dk and dv are aligned to 16 bytes, as are their strides. head_dim and head_dim_v
 //! are multiples of 8, softmax_scale is more than 0, there are keys, and at most 2^30 queries and keys.
@@ -150,13 +149,11 @@ impl BwdTile {
         seqlen_k.wrapping_add(TILE_N - 1) / TILE_N
     }
 
-    /// The grid, of which `multiprocessors` run a block each at a time; `None` if there are too many
-    /// key heads. The blocks of heads [side by side](super::order::beside) alternate along x.
-    pub const fn grid(&self, params: &FlashFwdParams, multiprocessors: u32) -> Option<[u32; 3]> {
-        let key_blocks = self.key_blocks(params.seqlen_k);
-        let Some(heads) = params.heads_kv.checked_mul(params.batch) else {
-            return None;
-        };
+    /// The grid of `heads` query heads of all sequences, of which `multiprocessors` run a block each at
+    /// a time; `None` if there are too many heads. The blocks of heads
+    /// [side by side](super::order::beside) alternate along x.
+    pub const fn grid(&self, seqlen_k: u32, heads: u32, multiprocessors: u32) -> Option<[u32; 3]> {
+        let key_blocks = self.key_blocks(seqlen_k);
         let beside = beside(heads, key_blocks, multiprocessors);
         let Some(x) = key_blocks.checked_mul(beside) else {
             return None;
@@ -166,31 +163,6 @@ impl BwdTile {
             return None;
         }
         Some([x, y, 1])
-    }
-
-    /// Number of counters of a launch: one for each tile of queries.
-    pub const fn counters(&self, params: &FlashFwdParams) -> u64 {
-        let tiles = self.query_tiles(params.seqlen_q) as u64;
-        params.batch as u64 * params.heads_q as u64 * tiles
-    }
-
-    /// Elements of the sums of dq.
-    pub const fn sums(&self, params: &FlashFwdParams) -> u64 {
-        self.counters(params) * (CHUNKS * CHUNK) as u64
-    }
-
-    /// Index of a tile of queries among all of the launch: where its counter is, and its sums.
-    #[inline(always)]
-    pub const fn query_tile_idx(
-        &self,
-        params: &FlashFwdParams,
-        [batch_idx, head_idx, query_tile]: [u32; 3],
-    ) -> u64 {
-        let head = batch_idx
-            .wrapping_mul(params.heads_q)
-            .wrapping_add(head_idx) as u64;
-        let tiles = self.query_tiles(params.seqlen_q) as u64;
-        head.wrapping_mul(tiles).wrapping_add(query_tile as u64)
     }
 }
 
@@ -269,9 +241,6 @@ impl fmt::Display for BwdEntry {
         write!(f, "attention_backward_sm90_{}_{}", self.dtype, self.tile)
     }
 }
-
-/// Name of the kernel that turns an entry's sums into dq.
-pub const DQ_ENTRY: &str = "attention_backward_sm90_dq";
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,83 @@
+//! Turns sums into a gradient: times a factor, rounded, in the rows of the tensor.
+
+use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
+use cuda_std::grid::griddepcontrol_wait;
+use cuda_std::mem::ld_v4_f32;
+use cuda_std::shared::SharedAddr;
+use cuda_std::thread;
+use spec::attention::OutputDType;
+use spec::attention::backward::FlashBwdParams;
+use spec::attention::backward::sm90::{BwdTile, CHUNK};
+use spec::attention::backward::sums::Rounding;
+use spec::attention::sm90::divided;
+use spec::gemm::sm90::{MMA_M, WARPGROUP};
+
+use super::store::Place;
+
+/// Registers of an accumulator of 64 × 64.
+const REGISTERS: usize = (CHUNK / WARPGROUP) as usize;
+
+/// One block: a chunk of the sums.
+///
+/// # Safety
+/// Launched as [`spec::attention::backward::sums`] says; `via` is the block's own shared memory.
+#[inline(always)]
+pub(super) unsafe fn round(
+    (sums, gradient): (*const f32, *mut u16),
+    params: &FlashBwdParams,
+    rounding: &Rounding,
+    via: SharedAddr,
+) {
+    let chunks = rounding.chunks();
+    let (tile_idx, chunk) = divided(thread::block_idx_x(), chunks);
+    let (block, column) = divided(chunk, rounding.panels);
+    let (head, batch) = (thread::block_idx_y(), thread::block_idx_z());
+    let (tiles, _) = divided(thread::grid_dim_x(), chunks);
+    let head_idx = u64::from(batch * rounding.heads + head);
+    let at = (head_idx * u64::from(tiles) + u64::from(tile_idx)) * u64::from(chunks);
+    let at = rounding.first + (at + u64::from(chunk)) * u64::from(CHUNK);
+    let from = sums.wrapping_add(at as usize);
+    let thread = thread::thread_idx_x() as usize;
+    let mut of_thread = [0.0; REGISTERS];
+    // SAFETY: the launch before this one wrote all sums of keys, and those of the tiles of queries
+    // that some block of keys visits.
+    unsafe {
+        griddepcontrol_wait();
+        if rounding.is_dq == 0 || is_visited(params, rounding.tile, tile_idx) {
+            let mut i = 0;
+            while i < REGISTERS / 4 {
+                let four = ld_v4_f32(from.add(4 * (i * WARPGROUP as usize + thread)));
+                of_thread[4 * i..4 * i + 4].copy_from_slice(&four);
+                i += 1;
+            }
+        }
+    }
+    let row = tile_idx * rounding.tile + block * MMA_M;
+    let column = column * MMA_M;
+    let offset = rounding.strides.offset(batch, row, head) + i64::from(column);
+    let place = Place {
+        to: gradient.wrapping_offset(offset as isize),
+        stride: rounding.strides.seq,
+        rows: rounding.positions.saturating_sub(row),
+        columns: rounding.columns.saturating_sub(column),
+    };
+    let is_f16 = params.fwd.o_dtype == OutputDType::F16.code();
+    let pair = |low, high| match is_f16 {
+        true => f32x2_to_f16x2_cvt(low, high),
+        false => f32x2_to_bf16x2_cvt(low, high),
+    };
+    // SAFETY: the warpgroup is the block; rows and columns of the gradient that there are.
+    unsafe { place.store(via, &of_thread, rounding.factor, pair) };
+}
+
+/// Whether some block of keys visits a tile of `tile_m` queries.
+#[inline(always)]
+fn is_visited(params: &FlashBwdParams, tile_m: u32, query_tile: u32) -> bool {
+    // Its head_dim has no part in this.
+    let tile = BwdTile {
+        head_dim: 0,
+        tile_m,
+    };
+    let order = tile.order(&params.fwd);
+    !order.key_blocks(query_tile).is_empty()
+}

@@ -1,0 +1,229 @@
+//! Sums in device memory to which [`sm90`](super::sm90)'s blocks add in turns, the counters that say
+//! whose turn it is, and the kernel that rounds sums to gradients.
+//!
+//! Sums are f32, in chunks of [`CHUNK`] elements: accumulators of 64 × 64, in the order of their
+//! registers. Register r of thread t of a warpgroup is element `512 (r / 4) + 4 t + r % 4`.
+//!
+//! | sums of | a tile | its chunks | blocks add in the order of |
+//! |---|---|---|---|
+//! | dq | [`BwdTile::tile_m`] queries of a head | [`CHUNKS`]: halves of the columns if there are 64 queries, halves of the queries if there are 128 | their keys |
+//! | dk, and behind them those of dv | [`TILE_N`] keys of a key head | each consumer's [`BwdTile::panels`] | their query heads |
+//!
+//! A tile of dq has one counter, a tile of dk and dv one for each consumer, which adds to its own chunks
+//! of both. Counters of keys are behind those of queries. There are sums and counters of keys only where
+//! query heads share keys.
+//!
+//! [`ROUND_ENTRY`] takes `sums: *const f32`, the gradient `*mut u16`,
+//! [`FlashBwdParams`](super::FlashBwdParams), of which it uses `o_dtype` as well, and [`Rounding`], with
+//! a grid of [`Rounding::grid`] and [`WARPGROUP`](crate::gemm::sm90::WARPGROUP) threads.
+
+use super::super::BshStrides;
+use super::super::params::FlashFwdParams;
+use super::params::FlashBwdParams;
+use super::sm90::{BwdTile, CHUNK, CHUNKS, CONSUMERS, TILE_N};
+use crate::gemm::sm90::MMA_M;
+
+/// Name of the kernel that rounds sums.
+pub const ROUND_ENTRY: &str = "attention_backward_sm90_round";
+
+impl BwdTile {
+    /// Number of counters of a launch.
+    pub const fn counters(&self, params: &FlashFwdParams) -> u64 {
+        self.tiles_of_queries(params) + self.tiles_of_keys(params) * CONSUMERS as u64
+    }
+
+    /// Elements of the sums of dq.
+    pub const fn sums(&self, params: &FlashFwdParams) -> u64 {
+        self.tiles_of_queries(params) * (CHUNKS * CHUNK) as u64
+    }
+
+    /// Elements of the sums of dk and dv together.
+    pub const fn key_sums(&self, params: &FlashFwdParams) -> u64 {
+        self.tiles_of_keys(params) * 2 * (TILE_N * self.head_dim) as u64
+    }
+
+    /// Elements of a consumer's sums of dk, and of dv.
+    pub const fn consumer_sums(&self) -> u32 {
+        MMA_M * self.head_dim
+    }
+
+    /// Tiles of the queries of all heads.
+    #[inline(always)]
+    pub const fn tiles_of_queries(&self, params: &FlashFwdParams) -> u64 {
+        let heads = params.batch as u64 * params.heads_q as u64;
+        heads.wrapping_mul(self.query_tiles(params.seqlen_q) as u64)
+    }
+
+    /// Tiles of the keys of all key heads, if query heads share them.
+    #[inline(always)]
+    pub const fn tiles_of_keys(&self, params: &FlashFwdParams) -> u64 {
+        if params.heads_q == params.heads_kv {
+            return 0;
+        }
+        let heads = params.batch as u64 * params.heads_kv as u64;
+        heads.wrapping_mul(self.key_blocks(params.seqlen_k) as u64)
+    }
+
+    /// Index of a tile of queries among all of the launch: of its counter, and of its sums.
+    #[inline(always)]
+    pub const fn query_tile_idx(
+        &self,
+        params: &FlashFwdParams,
+        [batch_idx, head_idx, query_tile]: [u32; 3],
+    ) -> u64 {
+        let tiles = self.query_tiles(params.seqlen_q);
+        tile_idx([params.heads_q, tiles], [batch_idx, head_idx, query_tile])
+    }
+
+    /// Index of a block of keys among all of the launch.
+    #[inline(always)]
+    pub const fn key_tile_idx(
+        &self,
+        params: &FlashFwdParams,
+        [batch_idx, head_kv, key_block]: [u32; 3],
+    ) -> u64 {
+        let tiles = self.key_blocks(params.seqlen_k);
+        tile_idx([params.heads_kv, tiles], [batch_idx, head_kv, key_block])
+    }
+
+    /// What turns the sums of dq into dq.
+    pub const fn rounding_of_dq(&self, params: &FlashBwdParams) -> Rounding {
+        Rounding {
+            strides: params.dq,
+            first: 0,
+            positions: params.fwd.seqlen_q,
+            columns: params.fwd.head_dim,
+            heads: params.fwd.heads_q,
+            tile: self.tile_m,
+            panels: self.panels(),
+            factor: params.softmax_scale,
+            is_dq: 1,
+            reserved: 0,
+        }
+    }
+
+    /// What turns the sums of dk and dv into them.
+    pub const fn roundings_of_keys(&self, params: &FlashBwdParams) -> [Rounding; 2] {
+        let dk = Rounding {
+            strides: params.dk,
+            first: 0,
+            positions: params.fwd.seqlen_k,
+            columns: params.fwd.head_dim,
+            heads: params.fwd.heads_kv,
+            tile: TILE_N,
+            panels: self.panels(),
+            factor: params.softmax_scale,
+            is_dq: 0,
+            reserved: 0,
+        };
+        let dv = Rounding {
+            strides: params.dv,
+            first: self.key_sums(&params.fwd) / 2,
+            columns: params.fwd.head_dim_v,
+            factor: 1.0,
+            ..dk
+        };
+        [dk, dv]
+    }
+}
+
+#[inline(always)]
+const fn tile_idx([heads, tiles]: [u32; 2], [batch_idx, head_idx, tile]: [u32; 3]) -> u64 {
+    let head = batch_idx.wrapping_mul(heads).wrapping_add(head_idx) as u64;
+    head.wrapping_mul(tiles as u64).wrapping_add(tile as u64)
+}
+
+/// One gradient that is made of sums.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rounding {
+    /// Strides of the gradient.
+    pub strides: BshStrides,
+    /// Its first element among the sums.
+    pub first: u64,
+    /// Queries, or keys.
+    pub positions: u32,
+    /// head_dim, or head_dim_v.
+    pub columns: u32,
+    /// Query heads, or key heads.
+    pub heads: u32,
+    /// Positions of a tile: 64 or 128.
+    pub tile: u32,
+    /// Chunks side by side.
+    pub panels: u32,
+    /// What sums are multiplied by.
+    pub factor: f32,
+    /// 1 for dq: tiles that see no key have no sums. Else 0.
+    pub is_dq: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+impl Rounding {
+    /// Chunks of a tile.
+    #[inline(always)]
+    pub const fn chunks(&self) -> u32 {
+        (self.tile / MMA_M).wrapping_mul(self.panels)
+    }
+
+    /// The grid of `batch` sequences.
+    pub const fn grid(&self, batch: u32) -> [u32; 3] {
+        let tiles = self.positions.div_ceil(self.tile);
+        [tiles * self.chunks(), self.heads, batch]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::super::super::params::tests::PARAMS;
+    use super::super::sm90::TILES;
+    use super::*;
+
+    /// 2 sequences, 6 heads on 2.
+    fn params() -> FlashBwdParams {
+        FlashBwdParams {
+            fwd: PARAMS,
+            d_o: PARAMS.o,
+            dq: PARAMS.q,
+            dk: PARAMS.k,
+            dv: PARAMS.v,
+            softmax_scale: 0.5,
+            reserved: 0,
+        }
+    }
+
+    #[test]
+    fn every_gradient_is_rounded_from_all_its_sums() {
+        let params = params();
+        for tile in TILES {
+            let elements = |rounding: Rounding| {
+                let blocks: u32 = rounding.grid(params.fwd.batch).iter().product();
+                u64::from(blocks) * u64::from(CHUNK)
+            };
+            let [dk, dv] = tile.roundings_of_keys(&params);
+            assert_eq!(
+                elements(tile.rounding_of_dq(&params)),
+                tile.sums(&params.fwd)
+            );
+            assert_eq!(elements(dk), dv.first);
+            assert_eq!(dv.first + elements(dv), tile.key_sums(&params.fwd));
+            assert_eq!(tile.rounding_of_dq(&params).chunks(), CHUNKS);
+            assert_eq!(dk.chunks() * CHUNK, CONSUMERS * tile.consumer_sums());
+        }
+    }
+
+    #[test]
+    fn heads_with_keys_of_their_own_need_no_sums_of_keys() {
+        let fwd = FlashFwdParams {
+            heads_kv: 6,
+            ..PARAMS
+        };
+        for tile in TILES {
+            assert_eq!(tile.key_sums(&fwd), 0);
+            assert_eq!(tile.counters(&fwd), tile.tiles_of_queries(&fwd));
+            assert!(tile.counters(&PARAMS) > tile.tiles_of_queries(&PARAMS));
+        }
+    }
+}
