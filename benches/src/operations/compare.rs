@@ -16,6 +16,8 @@ pub(super) struct Bench<'a> {
     pub(super) peers: Option<&'a dyn Peers>,
     pub(super) unit: Unit,
     pub(super) repetitions: usize,
+    /// Launches between two events, at least.
+    pub(super) launches: usize,
 }
 
 impl Bench<'_> {
@@ -55,7 +57,8 @@ impl Bench<'_> {
             message: "the case has no launch of ours".to_owned(),
         })?;
         let (mut works, names) = split(std::iter::once(ours).chain(theirs).collect());
-        let schedule = self.timer.plan(self.repetitions, copies, &mut works)?;
+        let mut schedule = self.timer.plan(self.repetitions, copies, &mut works)?;
+        schedule.launches = schedule.launches.max(self.launches);
         let measured = if set.in_graphs {
             self.timer.interleaved_graphs(&schedule, &mut works)?
         } else {

@@ -207,6 +207,9 @@ pub struct OperationOptions {
     /// Repetitions that a median is of.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repetitions: u32,
+    /// Launches in a row between two events, at least; short work has more. Times are of one launch.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub launches: u32,
     /// Use the first of our kernels whose name begins so, where the operation lets one choose.
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
@@ -333,6 +336,7 @@ impl Operation {
             peers,
             unit: self.unit,
             repetitions: options.repetitions as usize,
+            launches: options.launches as usize,
         };
         let table = Table {
             has_peer: peers.is_some(),
