@@ -17,6 +17,8 @@ pub(crate) struct Case {
     pub(crate) seqlen_k: u32,
     pub(crate) heads_kv: u32,
     pub(crate) group: u32,
+    /// Of a group, how many a thread block has.
+    pub(crate) heads_together: u32,
     pub(crate) head_dim: u32,
     pub(crate) head_dim_v: u32,
     pub(crate) window: (i32, i32),
@@ -33,6 +35,7 @@ impl Case {
         seqlen_k: 128,
         heads_kv: 1,
         group: 1,
+        heads_together: 1,
         head_dim: 128,
         head_dim_v: 128,
         window: (UNLIMITED, UNLIMITED),
@@ -51,7 +54,14 @@ impl Case {
 pub(crate) fn any(largest: usize) -> impl Strategy<Value = Case> {
     let window = || prop_oneof![2 => Just(UNLIMITED), 1 => Just(0), 1 => 0..200_i32];
     let lengths = (1..3_u32, extent(largest), extent(largest));
-    let heads = (1..3_u32, 1..4_u32);
+    let groups = prop_oneof![
+        Just((1, 1)),
+        Just((2, 1)),
+        Just((2, 2)),
+        Just((3, 1)),
+        Just((4, 2))
+    ];
+    let heads = (1..3_u32, groups);
     let head_dims = prop_oneof![
         Just((128_u32, 128_u32)),
         Just((64, 64)),
@@ -70,7 +80,8 @@ pub(crate) fn any(largest: usize) -> impl Strategy<Value = Case> {
             seqlen_q: (lengths.1 as u32).max(1),
             seqlen_k: (lengths.2 as u32).max(1),
             heads_kv: heads.0,
-            group: heads.1,
+            group: heads.1.0,
+            heads_together: heads.1.1,
             head_dim: head_dims.0,
             head_dim_v: head_dims.1,
             window,

@@ -1,7 +1,7 @@
 //! One launch of an entry and of what turns its sums into gradients, as `spec` says.
 
 use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm90::{BwdEntry, BwdTile, THREADS, tile_for};
+use spec::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS, tile_for};
 use spec::attention::backward::sums::ROUND_ENTRY;
 use spec::attention::{BshStrides, FlashFwdParams, OutputDType};
 use spec::gemm::sm90::{SPAN_BYTES, WARPGROUP};
@@ -92,7 +92,7 @@ impl Case {
             dk: of_k(self.head_dim),
             dv: of_k(self.head_dim_v),
             softmax_scale: scale,
-            reserved: 0,
+            heads_together: self.heads_together,
         }
     }
 
@@ -139,12 +139,12 @@ impl Case {
             poisoned(inputs.v.len())?,
         );
         let unset = |len| DeviceBuffer::<f32>::from_slice(device, &vec![f32::NAN; len as usize]);
-        let (sums, key_sums) = (unset(tile.sums(fwd))?, unset(tile.key_sums(fwd))?);
-        let zeros = vec![0_u32; tile.counters(fwd) as usize];
+        let (sums, key_sums) = (unset(tile.sums(&params))?, unset(tile.key_sums(&params))?);
+        let zeros = vec![0_u32; tile.counters(&params) as usize];
         let counters = DeviceBuffer::from_slice(device, &zeros)?;
         let config = LaunchConfig {
             grid: tile
-                .grid(fwd.seqlen_k, fwd.batch * fwd.heads_q, MULTIPROCESSORS)
+                .grid(&Heads::of(fwd), self.heads_together, MULTIPROCESSORS)
                 .expect("a small attention"),
             block: [THREADS, 1, 1],
             shared_bytes: tile.smem_bytes(),
@@ -159,7 +159,7 @@ impl Case {
             let kernel = device.builtin_kernel(&entry.to_string())?;
             kernel.launch(&stream, config, arguments)?;
             let mut roundings = vec![(&sums, &dq, tile.rounding_of_dq(&params))];
-            if self.group > 1 {
+            if params.turns() > 1 {
                 let [of_dk, of_dv] = tile.roundings_of_keys(&params);
                 roundings.extend([(&key_sums, &dk, of_dk), (&key_sums, &dv, of_dv)]);
             }

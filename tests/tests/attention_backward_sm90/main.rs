@@ -116,7 +116,8 @@ fn long_chains_of_blocks_give_the_same_bits_in_every_order_of_warps() {
     let band = Case {
         seqlen_q: 500,
         seqlen_k: 600,
-        group: 2,
+        group: 4,
+        heads_together: 2,
         window: (150, 90),
         ..Case::PLAIN
     };

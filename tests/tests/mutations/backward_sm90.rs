@@ -2,7 +2,7 @@
 
 use half::bf16;
 use spec::DType;
-use spec::attention::backward::sm90::{CHUNK, CHUNKS, THREADS, tile_for};
+use spec::attention::backward::sm90::{CHUNK, CHUNKS, Heads, THREADS, tile_for};
 use warpsmith_emulator::{Fill, LaunchConfig, Swizzle, TensorMapDesc, TensorMapType};
 use warpsmith_reference::Expected;
 use warpsmith_reference::attention::{AttentionGradModel, AttentionGradOptions};
@@ -20,6 +20,13 @@ const QUERIES: usize = 200;
 const KEYS: usize = 300;
 const HEADS: usize = 2;
 const HEAD_DIM: usize = 64;
+const HEADS_OF: Heads = Heads {
+    batch: 1,
+    heads_q: HEADS as u32,
+    heads_kv: 1,
+    seqlen_k: KEYS as u32,
+    is_masked: true,
+};
 /// So few that both heads are not side by side.
 const MULTIPROCESSORS: u32 = 1;
 
@@ -56,9 +63,7 @@ pub(crate) fn of_queries_and_keys() -> Problem {
     args.push(params());
     Problem {
         shape: LaunchConfig {
-            grid: tile
-                .grid(KEYS as u32, HEADS as u32, MULTIPROCESSORS)
-                .expect("two heads"),
+            grid: tile.grid(&HEADS_OF, 1, MULTIPROCESSORS).expect("two heads"),
             block: [THREADS, 1, 1],
             shared_bytes: tile.smem_bytes(),
             cluster: None,
@@ -147,6 +152,6 @@ fn params() -> Arg {
         .u32(&[0, 0])
         .u64(&[of_q, of_q, of_k, of_k].concat())
         .f32(&[scale as f32])
-        .u32(&[0])
+        .u32(&[1])
         .arg()
 }

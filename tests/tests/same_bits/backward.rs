@@ -2,7 +2,7 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use spec::attention::backward::sm90::{BwdEntry, THREADS};
+use spec::attention::backward::sm90::{BwdEntry, Heads, THREADS};
 use spec::attention::backward::sums::ROUND_ENTRY;
 use spec::attention::backward::{
     BackwardEntry, BackwardLaunch, DELTA_ENTRY, DELTA_TILE, FlashBwdParams,
@@ -86,9 +86,9 @@ pub(crate) fn sm90(entry: BwdEntry, rng: &mut ChaCha8Rng) -> Trial {
     let dq = gradient(params.dq, rng);
     let dk = gradient(params.dk, rng);
     let dv = gradient(params.dv, rng);
-    let sums = trial.noise(4 * tile.sums(fwd), rng);
-    let key_sums = trial.noise(4 * tile.key_sums(fwd), rng);
-    let counters = trial.buffer(vec![0; 4 * tile.counters(fwd) as usize]);
+    let sums = trial.noise(4 * tile.sums(&params), rng);
+    let key_sums = trial.noise(4 * tile.key_sums(&params), rng);
+    let counters = trial.buffer(vec![0; 4 * tile.counters(&params) as usize]);
     let of_q = [fwd.seqlen_q, fwd.heads_q, tile.tile_m];
     let of_k = [fwd.seqlen_k, fwd.heads_kv, tile.tile_n()];
     let read = [
@@ -111,7 +111,7 @@ pub(crate) fn sm90(entry: BwdEntry, rng: &mut ChaCha8Rng) -> Trial {
     args.extend(inputs[4..].iter().map(Arg::again));
     args.extend([&sums, &key_sums, &counters, &dk, &dv].map(Arg::again));
     args.push(Arg::params(params));
-    let grid = tile.grid(fwd.seqlen_k, fwd.batch * fwd.heads_q, 8);
+    let grid = tile.grid(&Heads::of(fwd), params.heads_together, 8);
     let launch = LaunchConfig {
         shared_bytes: tile.smem_bytes(),
         ..config(grid, THREADS)
@@ -123,8 +123,11 @@ pub(crate) fn sm90(entry: BwdEntry, rng: &mut ChaCha8Rng) -> Trial {
         (&key_sums, &dk, of_dk),
         (&key_sums, &dv, of_dv),
     ];
-    let shares_keys = fwd.heads_q != fwd.heads_kv;
-    for (sums, gradient, rounding) in roundings.into_iter().take(if shares_keys { 3 } else { 1 }) {
+    for (sums, gradient, rounding) in
+        roundings
+            .into_iter()
+            .take(if params.turns() > 1 { 3 } else { 1 })
+    {
         let args = vec![
             sums.again(),
             gradient.again(),
@@ -162,7 +165,7 @@ fn draw(float: usize, [head_dim_cap, unit]: [u32; 2], rng: &mut ChaCha8Rng) -> D
         dk: fwd.k,
         dv: fwd.v,
         softmax_scale: (1.0 / f64::from(fwd.head_dim).sqrt()) as f32,
-        reserved: 0,
+        heads_together: 1,
     };
     let queries = u64::from(fwd.batch * fwd.heads_q * fwd.seqlen_q);
     let d_o = trial.floats(dtype, fwd.o.batch as u64 * u64::from(fwd.batch), rng);

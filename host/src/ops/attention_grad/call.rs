@@ -36,7 +36,7 @@ impl GradCall<'_> {
             dk: self.desc.dk.strides,
             dv: self.desc.dv.strides,
             softmax_scale: self.softmax_scale,
-            reserved: 0,
+            heads_together: 1,
         })
     }
 

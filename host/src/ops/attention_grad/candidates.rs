@@ -19,20 +19,21 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entry {
     Simt(BackwardEntry),
-    Sm90(BwdEntry),
+    /// And the turns in which blocks add to the same dk and dv.
+    Sm90(BwdEntry, u32),
 }
 
 impl Entry {
     /// The entries that it launches after delta's, in order.
-    pub(super) fn kernels(&self, desc: &GradDesc) -> Vec<String> {
+    pub(super) fn kernels(&self) -> Vec<String> {
         match self {
             // Twice: for dq, then for dk and dv.
             Self::Simt(entry) => vec![entry.to_string(); 2],
-            // Then dq of its sums, and dk and dv if heads share keys.
-            Self::Sm90(entry) => {
-                let shares_keys = desc.forward.heads_q != desc.forward.heads_kv;
-                let mut kernels = vec![ROUND_ENTRY.to_owned(); if shares_keys { 4 } else { 2 }];
-                kernels[0] = entry.to_string();
+            // Then dq of its sums, and dk and dv where these are sums too.
+            Self::Sm90(entry, turns) => {
+                let rounded = if *turns > 1 { 3 } else { 1 };
+                let mut kernels = vec![entry.to_string()];
+                kernels.resize(1 + rounded, ROUND_ENTRY.to_owned());
                 kernels
             }
         }
@@ -43,7 +44,7 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simt(entry) => entry.fmt(f),
-            Self::Sm90(entry) => entry.fmt(f),
+            Self::Sm90(entry, _) => entry.fmt(f),
         }
     }
 }
@@ -62,7 +63,7 @@ impl Candidate {
     pub(super) fn launch(&self, call: &GradCall<'_>) -> Result<()> {
         match self.entry {
             Entry::Simt(entry) => simt::launch(entry, call),
-            Entry::Sm90(entry) => sm90::launch(entry, call),
+            Entry::Sm90(entry, _) => sm90::launch(entry, call),
         }
     }
 
@@ -70,7 +71,7 @@ impl Candidate {
     pub(super) fn model(&self, desc: &GradDesc) -> AttentionGradModel {
         match self.entry {
             Entry::Simt(_) => simt::model(),
-            Entry::Sm90(entry) => sm90::model(entry, desc.forward.seqlen_k),
+            Entry::Sm90(entry, turns) => sm90::model((entry, turns), desc.forward.seqlen_k),
         }
     }
 }

@@ -54,11 +54,11 @@ pub struct AttentionGradCandidate {
     pub estimated: Duration,
 }
 
-impl AttentionGradCandidate {
-    fn of(candidate: &Candidate, desc: &GradDesc) -> Self {
+impl From<&Candidate> for AttentionGradCandidate {
+    fn from(candidate: &Candidate) -> Self {
         Self {
             name: candidate.to_string(),
-            kernels: candidate.entry.kernels(desc),
+            kernels: candidate.entry.kernels(),
             tile: candidate.tile,
             estimated: Duration::from_nanos(candidate.estimated_ns as u64),
         }
@@ -85,7 +85,6 @@ pub(super) fn plan(
 ) -> Result<AttentionGradPlan> {
     let chosen = choose(desc, forced, stream)?;
     let all = all(desc, stream.device().info());
-    let of = |candidate| AttentionGradCandidate::of(candidate, desc);
-    let candidates = all.iter().map(of).collect();
-    Ok(Plan::of(desc.to_string(), of(&chosen), candidates))
+    let candidates = all.iter().map(AttentionGradCandidate::from).collect();
+    Ok(Plan::of(desc.to_string(), (&chosen).into(), candidates))
 }

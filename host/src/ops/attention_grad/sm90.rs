@@ -15,9 +15,10 @@ use crate::ops::maps::{MapKey, MapValue};
 use crate::reference::attention::AttentionGradModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
-use spec::attention::backward::sm90::{BwdEntry, BwdTile, DTYPES, THREADS, tile_for};
+use spec::attention::backward::FlashBwdParams;
+use spec::attention::backward::sm90::{BwdEntry, BwdTile, DTYPES, Heads, THREADS, tile_for};
 use spec::attention::backward::sums::{ROUND_ENTRY, Rounding};
-use spec::attention::{BshStrides, SOFTCAP_TANH_ERROR};
+use spec::attention::{BshStrides, SOFTCAP_TANH_ERROR, UNLIMITED};
 use spec::gemm::sm90::WARPGROUP;
 
 /// Flops per cycle of an SM's tensor cores; a multiply-add counts as two.
@@ -34,24 +35,36 @@ pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(
         return;
     };
     let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
-    let has_grid = grid(tile, desc, device).is_some();
-    if device.arch == ARCH && fits && has_grid && suits(desc) {
+    if device.arch != ARCH || !fits || !suits(desc) {
+        return;
+    }
+    if let Some((together, _)) = blocks(tile, desc, device) {
+        let entry = BwdEntry {
+            dtype: forward.dtype,
+            tile,
+        };
+        let turns = forward.heads_q / forward.heads_kv / together;
         offer(Candidate {
-            entry: Entry::Sm90(BwdEntry {
-                dtype: forward.dtype,
-                tile,
-            }),
+            entry: Entry::Sm90(entry, turns),
             tile: [tile.tile_m, tile.tile_n()],
             estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
         });
     }
 }
 
-/// The grid of the blocks of keys.
-fn grid(tile: BwdTile, desc: &GradDesc, device: &DeviceInfo) -> Option<[u32; 3]> {
+/// Query heads of a block, and the grid.
+fn blocks(tile: BwdTile, desc: &GradDesc, device: &DeviceInfo) -> Option<(u32, [u32; 3])> {
     let forward = &desc.forward;
-    let heads = forward.heads_q.checked_mul(forward.batch)?;
-    tile.grid(forward.seqlen_k, heads, device.multiprocessors)
+    let heads = Heads {
+        batch: forward.batch,
+        heads_q: forward.heads_q,
+        heads_kv: forward.heads_kv,
+        seqlen_k: forward.seqlen_k,
+        is_masked: forward.window_left < UNLIMITED || forward.window_right < UNLIMITED,
+    };
+    let together = tile.heads_together(&heads, device.multiprocessors);
+    let grid = tile.grid(&heads, together, device.multiprocessors)?;
+    Some((together, grid))
 }
 
 /// Whether tensor maps can describe what is read, and the kernels can write the gradients.
@@ -122,20 +135,25 @@ pub(super) fn launch(entry: BwdEntry, call: &GradCall<'_>) -> Result<()> {
     let map_k = map(call, &memory.k, &k, [d, of_k])?;
     let map_v = map(call, &memory.v, &v, [d_v, of_k])?;
     let map_d_o = map(call, &call.d_o, &d_o, [d_v, of_q])?;
-    let params = call.params()?;
+    let device = stream.device().info();
+    let (heads_together, grid) = blocks(tile, &call.desc, device).ok_or(OFFERED)?;
+    let params = FlashBwdParams {
+        heads_together,
+        ..call.params()?
+    };
     let sums_of = |elements| Tensor::<f32>::empty(stream, &[elements as usize]);
     let (sums, key_sums) = (
-        sums_of(tile.sums(&params.fwd))?,
-        sums_of(tile.key_sums(&params.fwd))?,
+        sums_of(tile.sums(&params))?,
+        sums_of(tile.key_sums(&params))?,
     );
-    let counters = Tensor::<u32>::zeros(stream, &[tile.counters(&params.fwd) as usize])?;
+    let counters = Tensor::<u32>::zeros(stream, &[tile.counters(&params) as usize])?;
     call.uses()?;
     call.launch_delta()?;
     let (q, k, v, d_o) = (&map_q, &map_k, &map_v, &map_d_o);
     let (lse, delta, counters) = (&call.lse, &call.delta, &counters);
     let (dq, dk, dv) = (&call.dq, &call.dk, &call.dv);
     let config = LaunchConfig {
-        grid: grid(tile, &call.desc, stream.device().info()).ok_or(OFFERED)?,
+        grid,
         block: [THREADS, 1, 1],
         shared_bytes: tile.smem_bytes(),
         cluster: None,
@@ -148,11 +166,11 @@ pub(super) fn launch(entry: BwdEntry, call: &GradCall<'_>) -> Result<()> {
             &q, &k, &v, &d_o, &lse, &delta, &&sums, &&key_sums, &counters, &dk, &dv, &params,
         ];
         call.launch(entry, config, &arguments)?;
-        round(call, &sums, dq, tile.rounding_of_dq(&params))?;
-        if forward.heads_q != forward.heads_kv {
+        round(call, (&sums, dq), &params, tile.rounding_of_dq(&params))?;
+        if params.turns() > 1 {
             let [of_dk, of_dv] = tile.roundings_of_keys(&params);
-            round(call, &key_sums, dk, of_dk)?;
-            round(call, &key_sums, dv, of_dv)?;
+            round(call, (&key_sums, dk), &params, of_dk)?;
+            round(call, (&key_sums, dv), &params, of_dv)?;
         }
     }
     Ok(())
@@ -164,8 +182,8 @@ pub(super) fn launch(entry: BwdEntry, call: &GradCall<'_>) -> Result<()> {
 /// The sums are written before, on the same stream; the gradient is aligned as rows are written.
 unsafe fn round(
     call: &GradCall<'_>,
-    sums: &Tensor<f32>,
-    gradient: &Memory,
+    (sums, gradient): (&Tensor<f32>, &Memory),
+    params: &FlashBwdParams,
     rounding: Rounding,
 ) -> Result<()> {
     let config = LaunchConfig {
@@ -174,14 +192,13 @@ unsafe fn round(
         shared_bytes: 0,
         cluster: None,
     };
-    let params = call.params()?;
     // SAFETY: the caller's promise; the grid covers the gradient.
-    unsafe { call.launch(ROUND_ENTRY, config, &[&sums, &gradient, &params, &rounding]) }
+    unsafe { call.launch(ROUND_ENTRY, config, &[&sums, &gradient, params, &rounding]) }
 }
 
 /// Error model: P and dS are rounded to the element type; sums of dq add a part for every block of
-/// keys.
-pub(super) fn model(entry: BwdEntry, seqlen_k: u32) -> AttentionGradModel {
+/// keys, sums of dk and dv one for every turn.
+pub(super) fn model((entry, turns): (BwdEntry, u32), seqlen_k: u32) -> AttentionGradModel {
     let (p_roundoff, p_lost) = match entry.dtype {
         DType::F16 => (2.0_f64.powi(-11), 2.0_f64.powi(-25)),
         _ => (2.0_f64.powi(-8), 2.0_f64.powi(-126)),
@@ -193,6 +210,6 @@ pub(super) fn model(entry: BwdEntry, seqlen_k: u32) -> AttentionGradModel {
         p_roundoff,
         p_lost,
         tanh_error: SOFTCAP_TANH_ERROR,
-        more_additions: entry.tile.key_blocks(seqlen_k) as usize,
+        more_additions: entry.tile.key_blocks(seqlen_k).max(turns) as usize,
     }
 }

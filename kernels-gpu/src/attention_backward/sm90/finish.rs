@@ -1,5 +1,5 @@
-//! What becomes of a consumer's dk and dv: rows of the tensors where the head has keys of its own, else
-//! sums in device memory, to which the heads that share the keys add in turns.
+//! What becomes of a consumer's dk and dv: rows of the tensors where the block has all heads that share the
+//! keys, else sums in device memory, to which blocks add in turns.
 
 use cuda_std::barrier::bar_sync;
 use cuda_std::fence::fence_proxy_async_shared_cta;
@@ -39,7 +39,7 @@ impl<
         unsafe {
             // Computed anew, as the walk is: a register to keep it would be spilled.
             let consumer_idx = uniform(opaque(thread::thread_idx_x()) / WARPGROUP) - 1;
-            if params.fwd.heads_q == params.fwd.heads_kv {
+            if params.turns() == 1 {
                 self.store_keys(consumer_idx, &walk, sums);
             } else {
                 self.add_keys(consumer_idx, &walk, sums);
@@ -91,7 +91,7 @@ impl<
             let map = C::TILE.smem();
             assert!(4 * 4 * C::TILE.consumer_sums() <= map.ds);
         }
-        let params = &self.call.params.fwd;
+        let params = self.call.params;
         // In place of k, v, q and d_o.
         let from = self.kv.at_index(0, 0).add_bytes(2 * bytes * consumer_idx);
         let (dk, dv) = (dk.registers()[0].as_ref(), dv.registers()[0].as_ref());
@@ -103,8 +103,8 @@ impl<
             bar_sync(KEYS_WRITTEN + consumer_idx, WARPGROUP);
             if opaque(thread::thread_idx_x()).is_multiple_of(WARPGROUP) {
                 let place = [walk.batch, walk.head_kv, walk.key_block];
-                let at = 2 * C::TILE.key_tile_idx(params, place) + u64::from(consumer_idx);
-                let counter = C::TILE.tiles_of_queries(params) + at;
+                let at = 2 * C::TILE.key_tile_idx(&params.fwd, place) + u64::from(consumer_idx);
+                let counter = C::TILE.tiles_of_queries(&params.fwd) + at;
                 let counter = self.call.counters.wrapping_add(counter as usize);
                 let to = at * u64::from(C::TILE.consumer_sums());
                 let to_dk = self.call.key_sums.wrapping_add(to as usize);

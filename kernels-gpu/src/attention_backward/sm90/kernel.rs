@@ -11,8 +11,8 @@
 //! **Roles.** Warpgroup 0 gives most of its registers to the others. Its warps are: the loader of q, k,
 //! v and d_o, of which one lane issues TMA loads; the loader of lse and delta; and two adders, of each of
 //! which one lane adds every other tile's dq to memory. Warpgroups 1 and 2 are consumers. Each has 64 of
-//! the block's keys, holds their dk and dv in registers, and visits the tiles of a head's queries one after
-//! the other ([`walk`](super::walk)).
+//! the block's keys, holds their dk and dv in registers, and visits the tiles of queries one after the
+//! other ([`walk`](super::walk)), of all query heads of the block.
 //!
 //! **Pipelines.**
 //!
@@ -33,8 +33,7 @@
 //! dS has two buffers: who passes [`DS_WRITTEN`] knows that the other has read the buffer before.
 //!
 //! **Shared memory** ([`BwdTile::smem`]): k, v, q, d_o, dS, dq on its way out, lse and delta, barriers.
-//! At the end, dk and dv go out through v; those of keys that heads share through all from k to d_o, to be
-//! added to sums.
+//! At the end, dk and dv go out through v, or, to be added to sums, through all from k to d_o.
 //!
 //! **Timeline.** A consumer, for each tile: issue S^T and dP^T; wait for S^T, exponentials; issue dv;
 //! wait for dP^T, dS^T to shared memory; meet the other consumer; issue its part of dq, which takes dS of

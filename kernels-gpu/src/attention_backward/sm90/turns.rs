@@ -1,7 +1,7 @@
 //! Adding to sums in device memory in turns: a counter says how many have added.
 
 use cuda_std::atomic::{ld_acquire_gpu, st_release_gpu};
-use cuda_std::fence::fence_proxy_async;
+use cuda_std::fence::fence_proxy_async_global;
 use cuda_std::shared::SharedAddr;
 use cuda_std::tma::{
     cp_async_bulk_global_shared_cta, cp_async_bulk_wait_group,
@@ -18,7 +18,7 @@ pub(super) unsafe fn wait_for_turn(counter: *mut u32, turn: Turn) {
     // SAFETY: passed on to the caller.
     unsafe {
         while ld_acquire_gpu(counter) != turn.index {}
-        fence_proxy_async();
+        fence_proxy_async_global();
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) unsafe fn pass_turn(counter: *mut u32, turn: Turn) {
     // SAFETY: passed on to the caller.
     unsafe {
         cp_async_bulk_wait_group::<0>();
-        fence_proxy_async();
+        fence_proxy_async_global();
         st_release_gpu(counter, next);
     }
 }

@@ -7,8 +7,8 @@ use spec::attention::backward::order::{self, Order, Turn};
 use spec::attention::backward::sm90::BwdTile;
 use spec::attention::sm90::divided;
 
-/// A block's keys, and the tiles of a head's queries that see some of them, from the last to the first.
-/// All roles go through the same tiles.
+/// A block's keys, and the tiles of queries that see some of them, from the last to the first, each of
+/// all heads of the block. All roles go through the same tiles.
 #[derive(Clone, Copy)]
 pub(super) struct Walk {
     pub(super) order: Order,
@@ -18,11 +18,14 @@ pub(super) struct Walk {
     pub(super) head_kv: u32,
     /// Its sequence.
     pub(super) batch: u32,
-    /// Its query head.
-    pub(super) head: u32,
-    /// The block's turn to add to dk and dv, among those of the heads that share the keys.
+    /// Its query heads.
+    first_head: u32,
+    end_head: u32,
+    /// The block's turn to add to dk and dv, if it has not all heads that share the keys.
     pub(super) turn: Turn,
-    /// Where the walk is.
+    /// Query head and tile where the walk is.
+    pub(super) head: u32,
+    /// See `head`.
     pub(super) tile: u32,
     /// Tiles that are still to be visited, this one included.
     pub(super) left: u32,
@@ -40,21 +43,23 @@ impl Walk {
         let (beside, _) = divided(thread::grid_dim_x(), tile.key_blocks(fwd.seqlen_k));
         let (key_block, of_beside) = divided(x, beside);
         let place = y * beside + of_beside;
-        let [batch, head_kv, of_group] = order::head(place, fwd.batch, heads_kv);
-        let group = fwd.heads_per_kv();
+        let [batch, head_kv, part] = order::heads(place, fwd.batch, heads_kv);
+        let first_head = head_kv * fwd.heads_per_kv() + part * params.heads_together;
         let tiles = order.query_tiles(key_block);
         Self {
             order,
             key_block,
             head_kv,
             batch,
-            head: head_kv * group + of_group,
+            first_head,
+            end_head: first_head + params.heads_together,
             turn: Turn {
-                index: of_group,
-                is_last: of_group + 1 == group,
+                index: part,
+                is_last: part + 1 == params.turns(),
             },
+            head: first_head,
             tile: tiles.end.wrapping_sub(1),
-            left: tiles.len(),
+            left: tiles.len() * params.heads_together,
         }
     }
 
@@ -74,6 +79,10 @@ impl Walk {
     #[inline(always)]
     pub(super) fn advance(&mut self) {
         self.left -= 1;
-        self.tile = self.tile.wrapping_sub(1);
+        self.head += 1;
+        if self.head == self.end_head {
+            self.head = self.first_head;
+            self.tile = self.tile.wrapping_sub(1);
+        }
     }
 }

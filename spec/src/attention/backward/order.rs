@@ -4,11 +4,11 @@
 //! A tile of queries is visited by several blocks of keys, all of which add to its dq. Floating-point
 //! additions give the same bits every run only in the same order, so each waits for its turn.
 //!
-//! Query heads that share keys have thread blocks of their own, which add to the keys' dk and dv in turns
-//! too, in the order of the heads.
+//! Of the query heads that share keys a thread block has some, or all ([`heads_together`]). If it has
+//! some, thread blocks add to the keys' dk and dv in turns too, in the order of the heads.
 //!
-//! Thread blocks have the blocks of keys in order, visit tiles of queries from the last to the first, and
-//! add to a tile in the order of their numbers:
+//! Thread blocks have the blocks of keys in order, visit tiles of queries from the last to the first, of
+//! each tile all their heads, and add to a tile in the order of their numbers:
 //!
 //! - A thread block waits only for thread blocks with lower numbers. These started before it, so
 //!   however few fit at a time, there is always one that need not wait.
@@ -16,11 +16,11 @@
 //!   the same time, and each is one addition behind the one before it. That is lost once a launch if
 //!   those that follow start as far apart. They do where the blocks of as many heads as run at a time
 //!   alternate ([`beside`]): those of the same rank end together, and make room for others of the same
-//!   rank.
+//!   rank. With a causal mask they are lost again and again, and few of a head run at a time.
 //! - With a causal mask the first blocks of keys have the most tiles. They start first, so that short
 //!   ones are left for the end.
-//! - Of the heads that share keys one comes after the other, all key heads of the launch between them
-//!   ([`head`]): they end apart, so that hardly any waits for its turn to add to dk and dv.
+//! - Thread blocks that add to the same dk and dv are all key heads of the launch apart ([`heads`]), and so
+//!   end apart: hardly any waits for its turn.
 
 use super::super::mask::{KeyBlocks, Mask};
 use super::super::sm90::divided;
@@ -111,24 +111,53 @@ impl Order {
     }
 }
 
-/// The sequence, the key head, and the query head among those that share its keys, which come at `place`
-/// in the order of the heads of a launch with `batch` sequences of `heads_kv` key heads.
+/// The sequence, the key head, and which of the parts of the heads that share it, at `place` in the order
+/// of all such parts of a launch with `batch` sequences of `heads_kv` key heads.
 #[inline(always)]
-pub const fn head(place: u32, batch: u32, heads_kv: u32) -> [u32; 3] {
-    let (of_group, key_head) = divided(place, batch.wrapping_mul(heads_kv));
+pub const fn heads(place: u32, batch: u32, heads_kv: u32) -> [u32; 3] {
+    let (part, key_head) = divided(place, batch.wrapping_mul(heads_kv));
     let (batch_idx, head_kv) = divided(key_head, heads_kv);
-    [batch_idx, head_kv, of_group]
+    [batch_idx, head_kv, part]
 }
 
-/// How many of `heads` query heads are side by side: their thread blocks alternate. As many as
-/// `multiprocessors` have room for with all their blocks of keys, one block each, and a divisor of
-/// their number.
-pub const fn beside(heads: u32, key_blocks: u32, multiprocessors: u32) -> u32 {
-    let mut beside = match multiprocessors.checked_div(key_blocks) {
-        Some(room) if room < heads => room,
-        _ => heads,
+/// Query heads of a thread block, of a `group` that shares keys: 4 at most, as a block adds dk and dv to
+/// memory once, and fewer where there would be less than `blocks` with `blocks_of_one` if each had one.
+/// More of them are in use longer, and their tiles leave L2 before the next block of keys comes to them.
+pub const fn heads_together(group: u32, blocks_of_one: u64, blocks: u64) -> u32 {
+    const MOST: u32 = 4;
+    let mut together = if group < MOST { group } else { MOST };
+    while together > 1
+        && (!group.is_multiple_of(together) || blocks_of_one / (together as u64) < blocks)
+    {
+        together -= 1;
+    }
+    if together == 0 { 1 } else { together }
+}
+
+/// How many of `parts` are side by side, whose thread blocks alternate: a divisor of their number. A part
+/// is the query heads of a thread block, `heads_together` of them, with all `key_blocks`.
+///
+/// Thread blocks of a part that start together wait for each other once, the last one longest. Without a
+/// mask all of a part's run at a time on `multiprocessors`, and keep their distance. With one they end at
+/// different times, so that distances are lost: few of a part's run at a time.
+pub const fn beside(
+    (parts, heads_together): (u32, u32),
+    key_blocks: u32,
+    multiprocessors: u32,
+    is_masked: bool,
+) -> u32 {
+    let at_a_time = match (is_masked, key_blocks / 4) {
+        (false, _) => key_blocks,
+        (true, 0..=2) => 2,
+        (true, 8..) => 8,
+        (true, quarter) => quarter,
     };
-    while beside > 1 && !heads.is_multiple_of(beside) {
+    let room = multiprocessors.checked_div(at_a_time.wrapping_mul(heads_together));
+    let mut beside = match room {
+        Some(room) if room < parts => room,
+        _ => parts,
+    };
+    while beside > 1 && !parts.is_multiple_of(beside) {
         beside -= 1;
     }
     if beside == 0 { 1 } else { beside }
@@ -240,27 +269,27 @@ mod tests {
     #[test]
     fn heads_that_share_keys_come_one_after_the_other() {
         let (batch, heads_kv, group) = (2, 3, 4);
-        let heads: Vec<[u32; 3]> = (0..batch * heads_kv * group)
-            .map(|place| head(place, batch, heads_kv))
+        let of_places: Vec<[u32; 3]> = (0..batch * heads_kv * group)
+            .map(|place| heads(place, batch, heads_kv))
             .collect();
         for batch_idx in 0..batch {
             for head_kv in 0..heads_kv {
-                let sharing = heads
+                let sharing = of_places
                     .iter()
                     .filter(|head| head[..2] == [batch_idx, head_kv]);
                 assert!(sharing.map(|head| head[2]).eq(0..group));
             }
         }
         assert!(
-            heads
+            of_places
                 .chunks(6)
                 .all(|heads| heads.iter().all(|head| head[2] == heads[0][2]))
         );
     }
 
     #[test]
-    fn as_many_heads_are_side_by_side_as_run_at_a_time() {
-        for (heads, key_blocks, want) in [
+    fn without_a_mask_as_many_heads_are_side_by_side_as_run_at_a_time() {
+        for (parts, key_blocks, want) in [
             (64, 32, 4),
             (64, 8, 16),
             (64, 200, 1),
@@ -269,11 +298,42 @@ mod tests {
             (13, 32, 1),
             (4, 0, 4),
         ] {
-            assert_eq!(
-                beside(heads, key_blocks, 132),
-                want,
-                "{heads}, {key_blocks}"
-            );
+            let got = beside((parts, 1), key_blocks, 132, false);
+            assert_eq!(got, want, "{parts}, {key_blocks}");
+        }
+    }
+
+    #[test]
+    fn with_a_mask_two_to_eight_blocks_of_a_head_run_at_a_time() {
+        for (parts, key_blocks, together, want) in [
+            (512, 4, 1, 64),
+            (256, 8, 1, 64),
+            (128, 16, 1, 32),
+            (64, 32, 1, 16),
+            (16, 128, 1, 16),
+            (128, 16, 4, 8),
+            (64, 32, 4, 4),
+            (9, 16, 2, 9),
+        ] {
+            let got = beside((parts, together), key_blocks, 132, true);
+            assert_eq!(got, want, "{parts}, {key_blocks}, {together}");
+        }
+    }
+
+    #[test]
+    fn a_block_has_up_to_four_heads_if_enough_blocks_are_left() {
+        for (group, blocks_of_one, want) in [
+            (1, 10_000, 1),
+            (8, 10_000, 4),
+            (6, 10_000, 3),
+            (7, 10_000, 1),
+            (8, 1_000, 1),
+            (8, 1_100, 2),
+            (2, 1_056, 2),
+            (0, 0, 1),
+        ] {
+            let got = heads_together(group, blocks_of_one, 528);
+            assert_eq!(got, want, "{group}, {blocks_of_one}");
         }
     }
 }

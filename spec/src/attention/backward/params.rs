@@ -20,11 +20,21 @@ pub struct FlashBwdParams {
     /// Factor of the scores, without log2(e) and whether there is a softcap or not: that of dq and
     /// dk.
     pub softmax_scale: f32,
-    /// 0.
-    pub reserved: u32,
+    /// Query heads of a thread block of [`sm90`](super::sm90); a divisor of those that share keys. Others
+    /// do not use it.
+    pub heads_together: u32,
 }
 
 impl FlashBwdParams {
+    /// Turns of the blocks that add to the dk and dv of a key; 1 if a block has all heads that share it.
+    #[inline(always)]
+    pub const fn turns(&self) -> u32 {
+        match self.fwd.heads_per_kv().checked_div(self.heads_together) {
+            Some(turns) => turns,
+            None => 0,
+        }
+    }
+
     /// Grid of a launch whose blocks own `tile_n` keys of a key head each: x = key tiles of the
     /// longest sequence, y and z = key heads of all batches, see [`owner`](Self::owner). `None` if
     /// there is no key or more than a grid can hold.
@@ -69,7 +79,7 @@ mod tests {
             dk: PARAMS.k,
             dv: PARAMS.v,
             softmax_scale: 1.0,
-            reserved: 0,
+            heads_together: 1,
         };
         assert_eq!(FlashBwdParams::grid_of_keys(2, 65, 2, 64), Some([2, 4, 1]));
         assert_eq!(FlashBwdParams::grid_of_keys(2, 0, 2, 64), None);

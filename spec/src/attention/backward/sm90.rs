@@ -20,9 +20,9 @@
 
 use core::fmt;
 
-use super::super::mask::Mask;
+use super::super::mask::{Mask, UNLIMITED};
 use super::super::params::FlashFwdParams;
-use super::order::{Order, beside};
+use super::order::{Order, beside, heads_together};
 use crate::DType;
 use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
 
@@ -149,20 +149,77 @@ impl BwdTile {
         seqlen_k.wrapping_add(TILE_N - 1) / TILE_N
     }
 
-    /// The grid of `heads` query heads of all sequences, of which `multiprocessors` run a block each at
-    /// a time; `None` if there are too many heads. The blocks of heads
-    /// [side by side](super::order::beside) alternate along x.
-    pub const fn grid(&self, seqlen_k: u32, heads: u32, multiprocessors: u32) -> Option<[u32; 3]> {
-        let key_blocks = self.key_blocks(seqlen_k);
-        let beside = beside(heads, key_blocks, multiprocessors);
+    /// How many query heads a block has if `multiprocessors` run one each at a time.
+    pub const fn heads_together(&self, heads: &Heads, multiprocessors: u32) -> u32 {
+        let count = heads.batch as u64 * heads.heads_q as u64;
+        let blocks = count.saturating_mul(self.key_blocks(heads.seqlen_k) as u64);
+        // Four for each, so that few wait for the last.
+        heads_together(heads.group(), blocks, 4 * multiprocessors as u64)
+    }
+
+    /// The grid, if a block has `together` query heads; `None` if there are too many heads. The blocks
+    /// of parts [side by side](super::order::beside) alternate along x.
+    pub const fn grid(
+        &self,
+        heads: &Heads,
+        together: u32,
+        multiprocessors: u32,
+    ) -> Option<[u32; 3]> {
+        let key_blocks = self.key_blocks(heads.seqlen_k);
+        let Some(turns) = heads.group().checked_div(together) else {
+            return None;
+        };
+        let parts = heads.batch as u64 * heads.heads_kv as u64;
+        let parts = parts.saturating_mul(turns as u64);
+        if parts > u32::MAX as u64 {
+            return None;
+        }
+        let of_parts = (parts as u32, together);
+        let beside = beside(of_parts, key_blocks, multiprocessors, heads.is_masked);
         let Some(x) = key_blocks.checked_mul(beside) else {
             return None;
         };
-        let y = heads / beside;
+        let y = parts as u32 / beside;
         if y > MOST_Y || x > i32::MAX as u32 {
             return None;
         }
         Some([x, y, 1])
+    }
+}
+
+/// What a grid depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heads {
+    /// Sequences.
+    pub batch: u32,
+    /// Query heads of a sequence.
+    pub heads_q: u32,
+    /// Its key heads, of which that is a multiple.
+    pub heads_kv: u32,
+    /// Keys of a head.
+    pub seqlen_k: u32,
+    /// Whether some queries may not see all keys.
+    pub is_masked: bool,
+}
+
+impl Heads {
+    /// Those of a launch.
+    pub const fn of(params: &FlashFwdParams) -> Self {
+        Self {
+            batch: params.batch,
+            heads_q: params.heads_q,
+            heads_kv: params.heads_kv,
+            seqlen_k: params.seqlen_k,
+            is_masked: params.window_left < UNLIMITED || params.window_right < UNLIMITED,
+        }
+    }
+
+    /// Query heads that share keys; 0 if there are none.
+    const fn group(&self) -> u32 {
+        match self.heads_q.checked_div(self.heads_kv) {
+            Some(group) => group,
+            None => 0,
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! A tile of dq has one counter, a tile of dk and dv one for each consumer, which adds to its own chunks
 //! of both. Counters of keys are behind those of queries. There are sums and counters of keys only where
-//! query heads share keys.
+//! no block has all heads that share them.
 //!
 //! [`ROUND_ENTRY`] takes `sums: *const f32`, the gradient `*mut u16`,
 //! [`FlashBwdParams`](super::FlashBwdParams), of which it uses `o_dtype` as well, and [`Rounding`], with
@@ -28,17 +28,17 @@ pub const ROUND_ENTRY: &str = "attention_backward_sm90_round";
 
 impl BwdTile {
     /// Number of counters of a launch.
-    pub const fn counters(&self, params: &FlashFwdParams) -> u64 {
-        self.tiles_of_queries(params) + self.tiles_of_keys(params) * CONSUMERS as u64
+    pub const fn counters(&self, params: &FlashBwdParams) -> u64 {
+        self.tiles_of_queries(&params.fwd) + self.tiles_of_keys(params) * CONSUMERS as u64
     }
 
     /// Elements of the sums of dq.
-    pub const fn sums(&self, params: &FlashFwdParams) -> u64 {
-        self.tiles_of_queries(params) * (CHUNKS * CHUNK) as u64
+    pub const fn sums(&self, params: &FlashBwdParams) -> u64 {
+        self.tiles_of_queries(&params.fwd) * (CHUNKS * CHUNK) as u64
     }
 
     /// Elements of the sums of dk and dv together.
-    pub const fn key_sums(&self, params: &FlashFwdParams) -> u64 {
+    pub const fn key_sums(&self, params: &FlashBwdParams) -> u64 {
         self.tiles_of_keys(params) * 2 * (TILE_N * self.head_dim) as u64
     }
 
@@ -54,14 +54,14 @@ impl BwdTile {
         heads.wrapping_mul(self.query_tiles(params.seqlen_q) as u64)
     }
 
-    /// Tiles of the keys of all key heads, if query heads share them.
+    /// Tiles of the keys of all key heads, if several blocks add to each.
     #[inline(always)]
-    pub const fn tiles_of_keys(&self, params: &FlashFwdParams) -> u64 {
-        if params.heads_q == params.heads_kv {
+    pub const fn tiles_of_keys(&self, params: &FlashBwdParams) -> u64 {
+        if params.turns() == 1 {
             return 0;
         }
-        let heads = params.batch as u64 * params.heads_kv as u64;
-        heads.wrapping_mul(self.key_blocks(params.seqlen_k) as u64)
+        let heads = params.fwd.batch as u64 * params.fwd.heads_kv as u64;
+        heads.wrapping_mul(self.key_blocks(params.fwd.seqlen_k) as u64)
     }
 
     /// Index of a tile of queries among all of the launch: of its counter, and of its sums.
@@ -118,7 +118,7 @@ impl BwdTile {
         };
         let dv = Rounding {
             strides: params.dv,
-            first: self.key_sums(&params.fwd) / 2,
+            first: self.key_sums(params) / 2,
             columns: params.fwd.head_dim_v,
             factor: 1.0,
             ..dk
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     /// 2 sequences, 6 heads on 2.
-    fn params() -> FlashBwdParams {
+    fn params(heads_together: u32) -> FlashBwdParams {
         FlashBwdParams {
             fwd: PARAMS,
             d_o: PARAMS.o,
@@ -190,40 +190,34 @@ mod tests {
             dk: PARAMS.k,
             dv: PARAMS.v,
             softmax_scale: 0.5,
-            reserved: 0,
+            heads_together,
         }
     }
 
     #[test]
     fn every_gradient_is_rounded_from_all_its_sums() {
-        let params = params();
+        let params = params(1);
         for tile in TILES {
             let elements = |rounding: Rounding| {
                 let blocks: u32 = rounding.grid(params.fwd.batch).iter().product();
                 u64::from(blocks) * u64::from(CHUNK)
             };
             let [dk, dv] = tile.roundings_of_keys(&params);
-            assert_eq!(
-                elements(tile.rounding_of_dq(&params)),
-                tile.sums(&params.fwd)
-            );
+            assert_eq!(elements(tile.rounding_of_dq(&params)), tile.sums(&params));
             assert_eq!(elements(dk), dv.first);
-            assert_eq!(dv.first + elements(dv), tile.key_sums(&params.fwd));
+            assert_eq!(dv.first + elements(dv), tile.key_sums(&params));
             assert_eq!(tile.rounding_of_dq(&params).chunks(), CHUNKS);
             assert_eq!(dk.chunks() * CHUNK, CONSUMERS * tile.consumer_sums());
         }
     }
 
     #[test]
-    fn heads_with_keys_of_their_own_need_no_sums_of_keys() {
-        let fwd = FlashFwdParams {
-            heads_kv: 6,
-            ..PARAMS
-        };
+    fn keys_have_sums_where_blocks_have_some_of_the_heads_that_share_them() {
+        let (split, whole) = (params(1), params(3));
         for tile in TILES {
-            assert_eq!(tile.key_sums(&fwd), 0);
-            assert_eq!(tile.counters(&fwd), tile.tiles_of_queries(&fwd));
-            assert!(tile.counters(&PARAMS) > tile.tiles_of_queries(&PARAMS));
+            assert_eq!(tile.key_sums(&whole), 0);
+            assert_eq!(tile.counters(&whole), tile.tiles_of_queries(&whole.fwd));
+            assert!(tile.counters(&split) > tile.tiles_of_queries(&split.fwd));
         }
     }
 }
