@@ -1,5 +1,6 @@
 //! The fused epilogue: exact as long as integers stay integers.
 
+use spec::OutputDType;
 use spec::gemm::{Activation, EpilogueParams, GemmParams, MmaEntry};
 use warpsmith::testing::devices;
 use warpsmith::{Device, Tensor};
@@ -62,7 +63,7 @@ fn everything<A: Value, B: Value, D: Value>(device: &Device, entry: &MmaEntry, a
             row_scale_stride: 1,
             column_scale_stride: 1,
             activation: Activation::Relu.code(),
-            reserved: 0,
+            d_dtype: OutputDType::F32.code(),
         },
     };
     launch(&stream, entry, &problem, (&a, &b, &d), params, &tail);

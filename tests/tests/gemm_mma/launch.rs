@@ -1,5 +1,6 @@
 //! Launches of one entry on one problem.
 
+use spec::OutputDType;
 use spec::gemm::{EpilogueParams, GemmParams, MmaEntry};
 use warpsmith::{Device, Kernel, KernelArg, Result, Stream};
 
@@ -57,7 +58,7 @@ impl<D: Value> Tail<'_, D> {
             row_scale_stride: 0,
             column_scale_stride: 0,
             activation: 0,
-            reserved: 0,
+            d_dtype: OutputDType::F32.code(),
         },
     };
 }

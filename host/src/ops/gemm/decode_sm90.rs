@@ -107,7 +107,6 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling) -> Optio
     let grid = tiling.grid(desc.n, desc.batch)?;
     let entry = Sm90DecodeEntry {
         input: desc.a.dtype,
-        output: desc.d.dtype,
         trans_b: desc.b.transpose,
         tile_m: tiling.tile_m,
     };
