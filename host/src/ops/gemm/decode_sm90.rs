@@ -280,6 +280,22 @@ mod tests {
     }
 
     #[test]
+    fn results_in_f32_have_the_same_entries() {
+        let desc = weights(128, 14_336, 4096);
+        let wide = GemmDesc {
+            d: plain(DType::F32, 128, 14_336, 4096).d,
+            ..desc
+        };
+        let best = |desc| offered(desc, &H200)[0].to_string();
+        assert_eq!(best(&wide), best(&desc));
+        let other = GemmDesc {
+            d: plain(DType::F16, 128, 14_336, 4096).d,
+            ..desc
+        };
+        assert!(offered(&other, &H200).is_empty());
+    }
+
+    #[test]
     fn what_no_tensor_map_describes_and_other_devices_go_elsewhere() {
         assert!(!offered(&weights(64, 100, 64), &H200).is_empty());
         assert!(!offered(&weights(128, 100, 64), &H200).is_empty());
