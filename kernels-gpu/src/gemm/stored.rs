@@ -127,12 +127,35 @@ impl<T: Half> Stored<T> {
         d.addr() as u32 & (bytes - 1) == 0
     }
 
+    /// Whether `d` and all that is a multiple of `step` elements further on is aligned to 16 bytes.
+    #[inline(always)]
+    pub(crate) fn is_store_aligned(self, d: *const u8, step: i64) -> bool {
+        (d.addr() as u32 | self.bytes(step) as u32).is_multiple_of(16)
+    }
+
     /// Bytes from the start to the element at `offset`. One computation for both types, as the code
     /// of an epilogue has many of them.
     #[inline(always)]
     fn bytes(self, offset: i64) -> isize {
         let shift = if self.is_f32() { 2 } else { 1 };
         (offset << shift) as isize
+    }
+
+    /// Element `offset` of `to`.
+    #[inline(always)]
+    pub(crate) fn at(self, to: *mut u8, offset: i64) -> *mut u8 {
+        to.wrapping_offset(self.bytes(offset))
+    }
+
+    /// Shifts `words`, of a store of 16 bytes, to the front, and puts those of `x`, rounded, at the
+    /// end.
+    #[inline(always)]
+    pub(crate) fn push(self, words: [u32; 4], x: [f32; 4]) -> [u32; 4] {
+        if self.is_f32_now() {
+            x.map(f32::to_bits)
+        } else {
+            [words[2], words[3], T::pair(x[0], x[1]), T::pair(x[2], x[3])]
+        }
     }
 
     /// Loads the elements of `from` at `N` offsets.
@@ -176,7 +199,7 @@ impl<T: Half> Stored<T> {
         x: [f32; 4],
         (count, is_whole): (u32, bool),
     ) {
-        let to = to.wrapping_offset(self.bytes(offset));
+        let to = self.at(to, offset);
         // SAFETY: passed on to the caller.
         unsafe {
             if self.is_f32_now() {
@@ -236,6 +259,20 @@ unsafe fn store<Out: Output>(to: *mut Out, x: [f32; 4], (count, is_whole): (u32,
 
 /// The built-in epilogue, with operands that are [`Stored`].
 pub(crate) type Fused<T> = Steps<AddStoredMatrix<T>, AddStoredVector<T>>;
+
+impl<T: Half> Epilogue for Fused<T> {
+    #[inline(always)]
+    fn apply(&self, place: Place, x: f32) -> f32 {
+        let mut x = [x];
+        self.all(|_| place, &mut x);
+        x[0]
+    }
+
+    #[inline(always)]
+    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+        self.all(place, x);
+    }
+}
 
 /// As [`AddMatrix`](cuda_std::epilogue::AddMatrix).
 #[derive(Clone, Copy)]

@@ -1,6 +1,5 @@
 //! The fused epilogue: exact as long as integers stay integers.
 
-use spec::OutputDType;
 use spec::gemm::{Activation, EpilogueParams, GemmParams, MmaEntry};
 use warpsmith::testing::devices;
 use warpsmith::{Device, Tensor};
@@ -63,7 +62,7 @@ fn everything<A: Value, B: Value, D: Value>(device: &Device, entry: &MmaEntry, a
             row_scale_stride: 1,
             column_scale_stride: 1,
             activation: Activation::Relu.code(),
-            d_dtype: OutputDType::F32.code(),
+            d_dtype: 0, // that of D, as the launch knows
         },
     };
     launch(&stream, entry, &problem, (&a, &b, &d), params, &tail);

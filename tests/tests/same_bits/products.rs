@@ -135,10 +135,15 @@ pub(crate) fn product(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
 }
 
 pub(crate) fn mma(entry: MmaEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let output = if entry.is_told() && rng.random_bool(0.5) {
+        entry.a
+    } else {
+        entry.output
+    };
     let kernel = Kernel {
         name: entry.to_string(),
         operands: [entry.a, entry.b],
-        output: entry.output,
+        output,
         transposes: [entry.trans_a, entry.trans_b],
         config: |m, n, batch| LaunchConfig {
             grid: entry.tile.grid(m, n, batch).expect("a small product"),
