@@ -95,3 +95,32 @@ impl fmt::Display for DType {
         f.pad(self.name())
     }
 }
+
+/// Element type of the results of a kernel that is told it at run time.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutputDType {
+    /// f32.
+    F32 = 0,
+    /// f16.
+    F16 = 1,
+    /// bf16.
+    Bf16 = 2,
+}
+
+impl OutputDType {
+    /// The code's dtype; `None` if results cannot have it.
+    pub const fn new(dtype: DType) -> Option<Self> {
+        match dtype {
+            DType::F32 => Some(Self::F32),
+            DType::F16 => Some(Self::F16),
+            DType::Bf16 => Some(Self::Bf16),
+            _ => None,
+        }
+    }
+
+    /// Its code.
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
+}

@@ -32,4 +32,4 @@ pub mod swizzle;
 pub mod tensor_core;
 pub mod topk;
 
-pub use dtype::DType;
+pub use dtype::{DType, OutputDType};

@@ -10,9 +10,9 @@ use std::error::Error;
 use std::fs;
 
 use half::bf16;
-use spec::DType;
 use spec::gemm::decode::sm90::{CLUSTER_MAX, DecodeTiling, Sm90DecodeEntry};
 use spec::gemm::{EpilogueParams, GemmParams, Transpose};
+use spec::{DType, OutputDType};
 use warpsmith::{
     Device, DeviceBuffer, DevicePtr, Kernel, KernelArg, LaunchConfig, Stream, TensorMap,
     TensorMapDesc, TensorMapSwizzle, TensorMapType,
@@ -211,7 +211,11 @@ impl Operands {
         let (map_a, map_b) = (&maps.a, &maps.weights[i % maps.weights.len()]);
         let d = &self.d[i % RESULTS];
         let null = DevicePtr::<f32>::NULL;
-        let (params, epilogue) = (self.params(how.m), EpilogueParams::default());
+        let params = self.params(how.m);
+        let epilogue = EpilogueParams {
+            d_dtype: OutputDType::Bf16.code(),
+            ..EpilogueParams::default()
+        };
         let launch = tiling.launch(self.k);
         let arguments: [&dyn KernelArg; 13] = [
             &map_a, &map_b, &launch, &null, &d, &null, &null, &null, &null, &null, &null, &params,
@@ -376,7 +380,6 @@ fn main() -> Result<(), Failure> {
             let tile_m = DecodeTiling::holding(m).ok_or("1 to 128 rows")?;
             let entry = Sm90DecodeEntry {
                 input: DType::Bf16,
-                output: DType::Bf16,
                 trans_b: Transpose::T,
                 tile_m,
             };

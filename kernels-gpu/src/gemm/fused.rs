@@ -9,19 +9,23 @@ use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use spec::gemm::{Activation, EpilogueParams, GemmParams};
 
-/// Scales, C, bias, activation and residual; each is applied if the launch has it.
+/// Scales, C, bias, activation and residual; each is applied if the launch has it. `M` reads C and
+/// the residual, `V` the bias.
 #[derive(Clone, Copy)]
-pub(crate) struct Fused<Out> {
+pub(crate) struct Steps<M, V> {
     alpha: f32,
     /// Bit mask of the steps that this launch has, of the constants below.
     parts: u32,
     row_scale: ScaleByVector,
     column_scale: ScaleByVector,
-    c: AddMatrix<Out>,
-    bias: AddVector<Out>,
+    c: M,
+    bias: V,
     activation: u32,
-    residual: AddMatrix<Out>,
+    residual: M,
 }
+
+/// The steps where the kernel knows the type of what they read.
+pub(crate) type Fused<Out> = Steps<AddMatrix<Out>, AddVector<Out>>;
 
 const ROW_SCALE: u32 = 1;
 const COLUMN_SCALE: u32 = 2;
@@ -43,15 +47,16 @@ pub(crate) struct Pointers<Out> {
     pub(crate) beta: *const f32,
 }
 
-/// An epilogue as an entry's arguments describe it: nothing in global memory has been read yet.
+/// An epilogue as an entry's arguments describe it, where a launch says of which type operands are:
+/// nothing in global memory has been read yet.
 #[derive(Clone, Copy)]
-pub(crate) struct Unread<'a, Out> {
-    pub(crate) pointers: Pointers<Out>,
+pub(crate) struct Unread<'a> {
+    pub(crate) pointers: Pointers<u8>,
     pub(crate) params: &'a GemmParams,
     pub(crate) epilogue: &'a EpilogueParams,
 }
 
-impl<Out: Element> Unread<'_, Out> {
+impl Unread<'_> {
     /// What results are multiplied by, if that is all that this epilogue does, and known without
     /// reading memory.
     #[inline(always)]
@@ -74,14 +79,6 @@ impl<Out: Element> Unread<'_, Out> {
             && self.epilogue.activation == Activation::Identity.code();
         is_alone.then_some(self.params.alpha)
     }
-
-    /// # Safety
-    /// As for [`Fused::new`].
-    #[inline(always)]
-    pub(crate) unsafe fn read(&self) -> Fused<Out> {
-        // SAFETY: passed on to the caller.
-        unsafe { Fused::new(self.pointers, self.params, self.epilogue) }
-    }
 }
 
 impl<Out: Element> Fused<Out> {
@@ -94,6 +91,34 @@ impl<Out: Element> Fused<Out> {
         pointers: Pointers<Out>,
         params: &GemmParams,
         epilogue: &EpilogueParams,
+    ) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            Self::of(
+                pointers,
+                (params, epilogue),
+                |matrix, ld, stride, factor| AddMatrix::new(matrix, ld, stride, factor),
+                |vector, of_row, stride| AddVector::new(vector, of_row, stride),
+                |bias| bias.has_pairs(params.n),
+            )
+        }
+    }
+}
+
+impl<M, V> Steps<M, V> {
+    /// The epilogue that an entry's arguments describe. `matrix` makes the step that adds a matrix,
+    /// of a pointer, elements from row to row and from matrix to matrix, and a factor; `vector` that
+    /// of a bias, of a pointer, whether it is one for each row, and elements from bias to bias.
+    ///
+    /// # Safety
+    /// As for [`Fused::new`].
+    #[inline(always)]
+    pub(crate) unsafe fn of<Out>(
+        pointers: Pointers<Out>,
+        (params, epilogue): (&GemmParams, &EpilogueParams),
+        matrix: impl Fn(*const Out, i64, i64, f32) -> M,
+        vector: impl Fn(*const Out, bool, i64) -> V,
+        has_pairs: impl Fn(&V) -> bool,
     ) -> Self {
         // SAFETY: the caller's pointers; those that are null are not used.
         unsafe {
@@ -117,7 +142,7 @@ impl<Out: Element> Fused<Out> {
             let part = |is_there: bool, part: u32| if is_there { part } else { 0 };
             let (ld, stride) = (epilogue.ld_residual, epilogue.batch_stride_residual);
             let has_bias = !bias.is_null();
-            let bias = AddVector::new(
+            let bias = vector(
                 bias,
                 epilogue.bias_stride_m != 0,
                 epilogue.batch_stride_bias,
@@ -128,20 +153,18 @@ impl<Out: Element> Fused<Out> {
                     | part(!column_scale.is_null(), COLUMN_SCALE)
                     | part(beta != 0.0, C)
                     | part(has_bias, BIAS)
-                    | part(has_bias && bias.has_pairs(params.n), PAIRS_OF_BIAS)
+                    | part(has_bias && has_pairs(&bias), PAIRS_OF_BIAS)
                     | part(!residual.is_null(), RESIDUAL),
                 row_scale: ScaleByVector::new(row_scale, epilogue.row_scale_stride, 0),
                 column_scale: ScaleByVector::new(column_scale, 0, epilogue.column_scale_stride),
-                c: AddMatrix::new(c, params.ldc, params.batch_stride_c, beta),
+                c: matrix(c, params.ldc, params.batch_stride_c, beta),
                 bias,
                 activation: epilogue.activation,
-                residual: AddMatrix::new(residual, ld, stride, 1.0),
+                residual: matrix(residual, ld, stride, 1.0),
             }
         }
     }
-}
 
-impl<Out> Fused<Out> {
     /// The same of the product times `scale`.
     #[inline(always)]
     pub(crate) fn times(self, scale: f32) -> Self {
@@ -160,16 +183,9 @@ impl<Out: Element> Epilogue for Fused<Out> {
         x[0]
     }
 
-    /// Tests once for all `N` results which steps there are, not once for each result.
     #[inline(always)]
     fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
-        // Opaque at each use: otherwise LLVM specialises the code for each combination of steps.
-        let parts = opaque(self.parts);
-        self.before_activation(parts, &place, x);
-        self.activate(&place, x);
-        if parts & RESIDUAL != 0 {
-            self.residual.apply_all(anew(&place), x);
-        }
+        self.all(place, x);
     }
 
     #[inline(always)]
@@ -213,7 +229,20 @@ impl<Out: Element> Epilogue for Fused<Out> {
     }
 }
 
-impl<Out: Element> Fused<Out> {
+impl<M: Epilogue, V: Epilogue> Steps<M, V> {
+    /// Applies the steps to all `N` results of a thread; it tests once for all of them which steps
+    /// there are, not once for each.
+    #[inline(always)]
+    pub(crate) fn all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+        // Opaque at each use: otherwise LLVM specialises the code for each combination of steps.
+        let parts = opaque(self.parts);
+        self.before_activation(parts, &place, x);
+        self.activate(&place, x);
+        if parts & RESIDUAL != 0 {
+            self.residual.apply_all(anew(&place), x);
+        }
+    }
+
     /// The steps before the activation: scales, C and bias.
     #[inline(always)]
     fn before_activation<const N: usize>(

@@ -9,7 +9,8 @@
 //! | `grouped` | rows in groups, each with its own B, f32 without tensor cores | sm_75 |
 //! | `finish` | sums up split-K partial results and applies the epilogue | sm_75 |
 //!
-//! `fused` is the epilogue that all of them share; `store` writes the results of `simt`.
+//! `fused` is the epilogue that all of them share; `store` writes the results of `simt`, `stored`
+//! those whose type a launch says.
 #![expect(
     clippy::needless_range_loop,
     reason = "iterators and closures over arrays are not always inlined, and cost local memory then"
@@ -32,6 +33,8 @@ mod simt;
 pub mod sm90;
 #[cfg(feature = "entries")]
 mod store;
+#[cfg(feature = "entries")]
+mod stored;
 
 #[cfg(feature = "entries")]
 pub use entries::*;

@@ -34,10 +34,11 @@ pub mod sm75;
 pub mod sm80;
 pub mod sm90;
 
+pub use crate::OutputDType;
 pub use lengths::{FlashFwdLengths, Positions, Sequence, SequenceLengths};
 pub use mask::{KeyBlocks, KeyRange, Mask, UNLIMITED};
 pub use packing::{FwdPacking, MOST_PACKED_HEADS, MOST_SPLITS, packed_heads};
-pub use params::{BshStrides, FlashFwdParams, OutputDType};
+pub use params::{BshStrides, FlashFwdParams};
 pub use simt::{
     SIMT_DTYPES, SIMT_HEAD_DIMS, SIMT_TILE, SIMT_WIDE_TILE, SimtEntry, TileConfig,
     simt_head_dim_cap, simt_tile,

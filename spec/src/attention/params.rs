@@ -2,7 +2,6 @@
 
 use super::lengths::Sequence;
 use super::mask::Mask;
-use crate::DType;
 
 /// Element strides of a `[batch, seqlen, heads, head_dim]` tensor whose last dimension is
 /// contiguous. A packed tensor, `[total, heads, head_dim]`, has a batch stride of 0.
@@ -25,35 +24,6 @@ impl BshStrides {
         let position = (position as i64).wrapping_mul(self.seq);
         let head = (head_idx as i64).wrapping_mul(self.head);
         batch.wrapping_add(position).wrapping_add(head)
-    }
-}
-
-/// Element type of o, as coded in [`FlashFwdParams::o_dtype`].
-#[repr(u32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OutputDType {
-    /// f32.
-    F32 = 0,
-    /// f16.
-    F16 = 1,
-    /// bf16.
-    Bf16 = 2,
-}
-
-impl OutputDType {
-    /// The code's dtype; `None` if o cannot have it.
-    pub const fn new(dtype: DType) -> Option<Self> {
-        match dtype {
-            DType::F32 => Some(Self::F32),
-            DType::F16 => Some(Self::F16),
-            DType::Bf16 => Some(Self::Bf16),
-            _ => None,
-        }
-    }
-
-    /// Its code.
-    pub const fn code(self) -> u32 {
-        self as u32
     }
 }
 
@@ -100,7 +70,7 @@ pub struct FlashFwdParams {
     /// 0 if there is no softcap. Otherwise softmax_scale / softcap: a score s becomes
     /// `tanh(s * softcap_scale)` before it is multiplied by `softmax_scale_log2`.
     pub softcap_scale: f32,
-    /// [`OutputDType::code`] of o.
+    /// [`OutputDType::code`](crate::OutputDType::code) of o.
     pub o_dtype: u32,
     /// 1 to write lse, in f32, natural log, contiguous `[batch, heads_q, seqlen_q]`, or
     /// `[heads_q, total_q]` if queries are packed.

@@ -7,8 +7,8 @@
 //! cluster and use distributed shared memory: [`sm90`]. Elsewhere they meet in global memory, and
 //! the last one adds up: the rest of this module.
 //!
-//! Entries are named `gemm_decode_sm80_<in>[_<out>]_<layout>_<tile_m>x<tile_n>x<tile_k>`, for
-//! example `gemm_decode_sm80_bf16_nt_16x64x128`; [`DecodeEntry`] prints the name. They run with
+//! Entries are named `gemm_decode_sm80_<in>_<layout>_<tile_m>x<tile_n>x<tile_k>`, for example
+//! `gemm_decode_sm80_bf16_nt_16x64x128`; [`DecodeEntry`] prints the name. They run with
 //! [`DECODE_THREADS`] threads a block on the grid of [`DecodeConfig::grid`], with
 //! [`DecodeConfig::smem_bytes`] of dynamic shared memory. A is row-major (`N`); rows of A and of B
 //! as stored start at multiples of 16 bytes. Arguments: `a: *const In, b: *const In, partials: *mut
@@ -35,13 +35,14 @@ pub const SPLITS_MAX: u32 = 8;
 /// Most matrices of a batch: the limit of a grid's third dimension.
 pub const DECODE_BATCH_MAX: u32 = 65_535;
 
-/// Element types, as (in, out).
-pub const DECODE_DTYPES: [(DType, DType); 4] = [
-    (DType::F16, DType::F16),
-    (DType::F16, DType::F32),
-    (DType::Bf16, DType::Bf16),
-    (DType::Bf16, DType::F32),
-];
+/// Element types of A and B.
+pub const DECODE_DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
+
+/// Element types of C and D that an entry for `input` takes: each launch says which
+/// ([`EpilogueParams::d_dtype`](super::EpilogueParams::d_dtype)).
+pub const fn output_dtypes(input: DType) -> [DType; 2] {
+    [input, DType::F32]
+}
 
 const WARPS: u32 = DECODE_THREADS / 32;
 const ELEMENT_BYTES: u32 = 2;
@@ -220,8 +221,6 @@ impl fmt::Display for DecodeConfig {
 pub struct DecodeEntry {
     /// Element type of A and B.
     pub input: DType,
-    /// Element type of C and D.
-    pub output: DType,
     /// How B is stored.
     pub trans_b: Transpose,
     /// Its tile.
@@ -230,11 +229,12 @@ pub struct DecodeEntry {
 
 impl fmt::Display for DecodeEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gemm_decode_sm80_{}", self.input)?;
-        if self.output != self.input {
-            write!(f, "_{}", self.output)?;
-        }
-        write!(f, "_n{}_{}", self.trans_b.letter(), self.config)
+        let Self {
+            input,
+            trans_b,
+            config,
+        } = self;
+        write!(f, "gemm_decode_sm80_{input}_n{}_{config}", trans_b.letter())
     }
 }
 
@@ -304,16 +304,15 @@ mod tests {
     fn entry_names_are_as_documented() {
         let entry = DecodeEntry {
             input: DType::Bf16,
-            output: DType::Bf16,
             trans_b: Transpose::T,
             config: DECODE_CONFIGS[0],
         };
         assert_eq!(entry.to_string(), "gemm_decode_sm80_bf16_nt_16x64x128");
-        let mixed = DecodeEntry {
-            output: DType::F32,
+        let other = DecodeEntry {
             trans_b: Transpose::N,
+            config: DECODE_CONFIGS[1],
             ..entry
         };
-        assert_eq!(mixed.to_string(), "gemm_decode_sm80_bf16_f32_nn_16x64x128");
+        assert_eq!(other.to_string(), "gemm_decode_sm80_bf16_nn_64x64x64");
     }
 }

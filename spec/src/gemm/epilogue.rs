@@ -9,7 +9,8 @@
 //! Entries whose epilogue is `fused` choose all of it at run time, by their last arguments: `c:
 //! *const Out, d: *mut Out, bias: *const Out, residual: *const Out, row_scale: *const f32,
 //! column_scale: *const f32, alpha: *const f32, beta: *const f32, params: GemmParams, epilogue:
-//! EpilogueParams`. What a launch does not have is null; `alpha` and `beta` override those of
+//! EpilogueParams`. Where the entry's name does not say what `Out` is, [`EpilogueParams::d_dtype`]
+//! does. What a launch does not have is null; `alpha` and `beta` override those of
 //! [`GemmParams`](super::GemmParams) if they are not null. All is computed in f32 and rounded once.
 
 use core::fmt;
@@ -87,8 +88,9 @@ pub struct EpilogueParams {
     pub column_scale_stride: u32,
     /// [`Activation::code`].
     pub activation: u32,
-    /// Without meaning; makes the size a multiple of the alignment.
-    pub reserved: u32,
+    /// [`OutputDType::code`](crate::OutputDType::code) of C, D, bias and residual, for entries that
+    /// are told it. Those that have it in their names do not read it.
+    pub d_dtype: u32,
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! One launch of a decode entry, as `spec` says.
 
 use half::{bf16, f16};
+use spec::OutputDType;
 use spec::gemm::decode::sm90::{CLUSTER_MAX, DecodeTiling, Sm90DecodeEntry};
 use spec::gemm::decode::{DECODE_THREADS, DecodeConfig, DecodeEntry};
 use spec::gemm::{EpilogueParams, GemmParams, Transpose};
@@ -67,6 +68,8 @@ pub(crate) struct Case {
     pub(crate) splits: u32,
     /// Extra elements in each row of A, B and D.
     pub(crate) padding: [u32; 3],
+    /// Elements of D's memory ahead of D.
+    pub(crate) before: u32,
 }
 
 impl Case {
@@ -80,23 +83,22 @@ impl Case {
             trans_b,
             splits: 1,
             padding: [0; 3],
+            before: 0,
         }
     }
 
     /// The name of the kernel.
-    fn entry(&self, input: DType, output: DType) -> String {
+    fn entry(&self, input: DType) -> String {
         let trans_b = self.trans_b;
         match self.way {
             Way::Sm80(config) => DecodeEntry {
                 input,
-                output,
                 trans_b,
                 config,
             }
             .to_string(),
             Way::Sm90(tiling) => Sm90DecodeEntry {
                 input,
-                output,
                 trans_b,
                 tile_m: tiling.tile_m,
             }
@@ -105,12 +107,11 @@ impl Case {
     }
 
     /// Whether there is such a kernel.
-    pub(crate) fn exists(&self, input: DType, output: DType) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         match self.way {
             Way::Sm80(_) => true,
             Way::Sm90(tiling) => Sm90DecodeEntry {
-                input,
-                output,
+                input: DType::Bf16,
                 trans_b: self.trans_b,
                 tile_m: tiling.tile_m,
             }
@@ -246,7 +247,7 @@ impl Case {
 
     /// Number of elements in D's memory.
     pub(crate) fn len_d(&self) -> usize {
-        (self.batch as i64 * self.params().batch_stride_d) as usize
+        (i64::from(self.before) + self.batch as i64 * self.params().batch_stride_d) as usize
     }
 }
 
@@ -288,7 +289,7 @@ pub(crate) fn launch<In: Value, Out: Value>(
     d: &mut DeviceBuffer<Out>,
     extras: &Extras<'_, Out>,
 ) -> warpsmith::Result<()> {
-    let kernel = device.builtin_kernel(&case.entry(In::DTYPE, Out::DTYPE))?;
+    let kernel = device.builtin_kernel(&case.entry(In::DTYPE))?;
     let stream = device.stream()?;
     let config = case.launch_config();
     let [tiles, _, products] = config.grid;
@@ -298,7 +299,7 @@ pub(crate) fn launch<In: Value, Out: Value>(
     };
     let partials = DeviceBuffer::<f32>::from_slice(device, &vec![f32::NAN; partials])?;
     let tickets = DeviceBuffer::<u32>::from_slice(device, &vec![0; (tiles * products) as usize])?;
-    let d = &*d;
+    let d = d.device_ptr().wrapping_offset(case.before.into());
     let Extras {
         c,
         bias,
@@ -309,6 +310,10 @@ pub(crate) fn launch<In: Value, Out: Value>(
         beta,
         epilogue,
     } = extras;
+    let epilogue = EpilogueParams {
+        d_dtype: OutputDType::new(Out::DTYPE).expect("a float").code(),
+        ..*epilogue
+    };
     let (partials_arg, tickets_arg) = if case.splits == 1 {
         (DevicePtr::NULL, DevicePtr::NULL)
     } else {
@@ -325,7 +330,7 @@ pub(crate) fn launch<In: Value, Out: Value>(
         alpha,
         beta,
         &params,
-        epilogue,
+        &epilogue,
     ];
     let (maps, map_args);
     let launch;

@@ -14,7 +14,7 @@ use spec::gemm::decode::sm90::{DecodeTiling, TILES_M};
 use spec::gemm::decode::{DECODE_CONFIGS, DecodeConfig};
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
-use warpsmith::{DType, Device, DeviceBuffer};
+use warpsmith::{Device, DeviceBuffer};
 
 /// Contents of D before a launch.
 const POISON: f64 = -77.0;
@@ -36,38 +36,17 @@ fn fraction(seed: u32, place: [u32; 3]) -> f64 {
     integer(seed, place) * 0.3 + integer(seed + 1, place) * 0.011
 }
 
-/// As [`run`] from bf16, with results in f32, or in bf16 where the tile has none in f32.
-fn run_widest(
-    device: &Device,
-    case: &Case,
-    a: impl Fn([u32; 3]) -> f64,
-    b: impl Fn([u32; 3]) -> f64,
-) -> Vec<f64> {
-    if case.exists(DType::Bf16, DType::F32) {
-        let got = run::<bf16, f32>(device, case, a, b);
-        got.into_iter().map(f64::from).collect()
-    } else {
-        let got = run::<bf16, bf16>(device, case, a, b);
-        got.into_iter().map(f64::from).collect()
-    }
-}
-
-/// As [`check`], with results in f32, or in those of the operands' dtype where the tile has none in
-/// f32.
-fn check_widest<In: Value>(device: &Device, case: &Case) {
-    if case.exists(In::DTYPE, DType::F32) {
-        check::<In, f32>(device, case);
-    } else {
-        check::<In, In>(device, case);
-    }
-}
-
 /// Runs a case on integers and compares all of D's memory.
 fn check<In: Value, Out: Value>(device: &Device, case: &Case) {
     let a_value = |place| integer(1, place);
     let b_value = |place| integer(2, place);
     let got = run::<In, Out>(device, case, a_value, b_value);
     let ldd = case.params().ldd as usize;
+    let (before, got) = got.split_at(case.before as usize);
+    assert!(
+        before.iter().all(|x| *x == Out::new(POISON)),
+        "{case:?}: what is ahead of D is left as it was"
+    );
     for (offset, &got) in got.iter().enumerate() {
         let (row, column) = ((offset / ldd) as u32, (offset % ldd) as u32);
         let (i, row) = (row / case.m, row % case.m);
@@ -130,9 +109,7 @@ fn tiles() -> impl Iterator<Item = Case> {
     ways.flat_map(|way| Transpose::ALL.map(|trans_b| Case::new(way, [way.tile_m(), 1, 1], trans_b)))
         .filter(|case| match case.way {
             Way::Sm80(_) => true,
-            Way::Sm90(tiling) => {
-                tiling.is_valid(case.trans_b) && case.exists(DType::Bf16, DType::Bf16)
-            }
+            Way::Sm90(tiling) => tiling.is_valid(case.trans_b) && case.exists(),
         })
 }
 
@@ -161,9 +138,9 @@ fn every_entry_multiplies_ragged_shapes_exactly() {
             }
             .split(2);
             check::<bf16, bf16>(&device, &case);
-            check_widest::<bf16>(&device, &case);
+            check::<bf16, f32>(&device, &case);
             check::<f16, f16>(&device, &case);
-            check_widest::<f16>(&device, &case);
+            check::<f16, f32>(&device, &case);
         }
     }
 }
@@ -178,7 +155,7 @@ fn every_number_of_rows_is_exact() {
                 Transpose::T
             };
             for way in holding(m) {
-                check_widest::<bf16>(&device, &Case::new(way, [m, 40, 72], trans_b));
+                check::<bf16, f32>(&device, &Case::new(way, [m, 40, 72], trans_b));
             }
         }
     }
@@ -191,8 +168,28 @@ fn the_smallest_extents_and_the_most_splits_are_exact() {
             for [n, k] in [[1, 1], [2, 7], [8, 64], [65, 129], [64, 1100]] {
                 for splits in [1, 5, 8] {
                     let case = Case { m: 2, n, k, ..tile }.split(splits);
-                    check_widest::<f16>(&device, &case);
+                    check::<f16, f32>(&device, &case);
                 }
+            }
+        }
+    }
+}
+
+/// Four neighbours are stored at once only where D's type lets them.
+#[test]
+fn d_begins_at_any_of_its_elements() {
+    for device in devices() {
+        for tile in tiles() {
+            for before in [1, 2, 4] {
+                let case = Case {
+                    m: 6,
+                    n: 72,
+                    k: 64,
+                    before,
+                    ..tile
+                };
+                check::<bf16, bf16>(&device, &case);
+                check::<f16, f32>(&device, &case);
             }
         }
     }
@@ -211,6 +208,7 @@ fn a_batch_has_products_of_its_own() {
             }
             .split(2);
             check::<bf16, bf16>(&device, &case);
+            check::<f16, f32>(&device, &case);
         }
     }
 }
@@ -235,12 +233,12 @@ fn special_values_reach_their_own_results_only() {
                     1.0
                 }
             };
-            let got = run_widest(&device, &case, a, b);
+            let got = run::<bf16, f32>(&device, &case, a, b);
             for (offset, got) in got.into_iter().enumerate() {
                 let (row, column) = (offset / 70, offset % 70);
                 let is_right = match (row, column) {
                     (1, _) => got.is_nan(),
-                    (_, 69) => got == f64::INFINITY,
+                    (_, 69) => got == f32::INFINITY,
                     _ => got == 200.0,
                 };
                 assert!(is_right, "{case:?}: row {row}, column {column} is {got}");
@@ -262,14 +260,14 @@ fn the_bits_are_the_same_in_every_order_of_events() {
     };
     for tile in tiles().filter(|tile| tile.trans_b == Transpose::T) {
         let case = case_of(tile);
-        let bits = |seed| -> Vec<u64> {
+        let bits = |seed| -> Vec<u32> {
             let config = EmulatorConfig {
                 seed,
                 ..EmulatorConfig::default()
             };
             let device = Device::emulator_with(config).expect("an emulator");
-            let got = run_widest(&device, &case, |p| fraction(3, p), |p| fraction(5, p));
-            got.into_iter().map(f64::to_bits).collect()
+            let got = run::<bf16, f32>(&device, &case, |p| fraction(3, p), |p| fraction(5, p));
+            got.into_iter().map(f32::to_bits).collect()
         };
         let first = bits(0);
         (1..100).into_par_iter().for_each(|seed| {

@@ -62,7 +62,7 @@ fn everything<A: Value, B: Value, D: Value>(device: &Device, entry: &MmaEntry, a
             row_scale_stride: 1,
             column_scale_stride: 1,
             activation: Activation::Relu.code(),
-            reserved: 0,
+            d_dtype: 0, // that of D, as the launch knows
         },
     };
     launch(&stream, entry, &problem, (&a, &b, &d), params, &tail);

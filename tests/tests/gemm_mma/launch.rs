@@ -1,5 +1,6 @@
 //! Launches of one entry on one problem.
 
+use spec::OutputDType;
 use spec::gemm::{EpilogueParams, GemmParams, MmaEntry};
 use warpsmith::{Device, Kernel, KernelArg, Result, Stream};
 
@@ -57,7 +58,7 @@ impl<D: Value> Tail<'_, D> {
             row_scale_stride: 0,
             column_scale_stride: 0,
             activation: 0,
-            reserved: 0,
+            d_dtype: 0, // that of D, as the launch knows
         },
     };
 }
@@ -95,6 +96,10 @@ pub(crate) fn try_launch<A: Value, B: Value, D: Value>(
         (problem.k > 0).then_some(&a.view),
         (problem.k > 0).then_some(&b.view),
     );
+    let epilogue = EpilogueParams {
+        d_dtype: OutputDType::new(D::DTYPE).expect("a float").code(),
+        ..tail.epilogue
+    };
     let arguments: [&dyn KernelArg; 12] = [
         &a,
         &b,
@@ -107,7 +112,7 @@ pub(crate) fn try_launch<A: Value, B: Value, D: Value>(
         &tail.alpha,
         &tail.beta,
         &params,
-        &tail.epilogue,
+        &epilogue,
     ];
     // SAFETY: the parameters are those of the tensors.
     unsafe { kernel.launch(stream, config, &arguments[..]) }?;

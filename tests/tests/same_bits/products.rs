@@ -2,8 +2,11 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use spec::OutputDType;
 use spec::gemm::decode::sm90::{CLUSTER_MAX, DecodeTiling, Sm90DecodeEntry, TILES_M};
-use spec::gemm::decode::{DECODE_CONFIGS, DECODE_DTYPES, DECODE_THREADS, DecodeEntry};
+use spec::gemm::decode::{
+    DECODE_CONFIGS, DECODE_DTYPES, DECODE_THREADS, DecodeEntry, output_dtypes,
+};
 use spec::gemm::sm90::{self, EpilogueKind, Sm90Entry, Sm90Launch};
 use spec::gemm::stream_k::{self, Cut};
 use spec::gemm::{
@@ -50,7 +53,7 @@ fn tail(trial: &mut Trial, dtype: DType, mut params: GemmParams, rng: &mut ChaCh
         row_scale_stride: rng.random_range(0..=1),
         column_scale_stride: rng.random_range(0..=1),
         activation: rng.random_range(0..=1), // identity or relu
-        reserved: 0,
+        d_dtype: OutputDType::new(dtype).expect("a float").code(),
     };
     let bias = trial.floats(dtype, u64::from(len * batch), rng);
     let factors = [m, n, 1, 1].map(|len| trial.floats(DType::F32, len.into(), rng));
@@ -132,10 +135,15 @@ pub(crate) fn product(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
 }
 
 pub(crate) fn mma(entry: MmaEntry, rng: &mut ChaCha8Rng) -> Trial {
+    let output = if entry.is_told() && rng.random_bool(0.5) {
+        entry.a
+    } else {
+        entry.output
+    };
     let kernel = Kernel {
         name: entry.to_string(),
         operands: [entry.a, entry.b],
-        output: entry.output,
+        output,
         transposes: [entry.trans_a, entry.trans_b],
         config: |m, n, batch| LaunchConfig {
             grid: entry.tile.grid(m, n, batch).expect("a small product"),
@@ -317,6 +325,7 @@ fn few_rows(tile_m: u32, trans_b: Transpose, rng: &mut ChaCha8Rng) -> (GemmParam
 pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
     let (config, splits) = (entry.config, rng.random_range(1..=3));
+    let output = output_dtypes(entry.input)[rng.random_range(0..2)];
     let (mut params, stored_b) = few_rows(config.tile_m, entry.trans_b, rng);
     let GemmParams { m, n, k, batch, .. } = params;
     // Rows are aligned to 16 bytes, as tensor maps require too.
@@ -333,7 +342,7 @@ pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
     let partials = trial.floats(DType::F32, config.partials(n, batch, splits), rng);
     let tickets = trial.buffer(vec![0; 4 * (grid[0] * grid[2]) as usize]);
     let mut args = vec![a, b, partials, tickets];
-    args.extend(tail(&mut trial, entry.output, params, rng));
+    args.extend(tail(&mut trial, output, params, rng));
     let launch = LaunchConfig {
         grid,
         block: [DECODE_THREADS, 1, 1],
@@ -347,6 +356,7 @@ pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
 /// The same for Hopper, with any tiling.
 pub(crate) fn decode_hopper(entry: Sm90DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
+    let output = output_dtypes(entry.input)[rng.random_range(0..2)];
     let (mut params, stored_b) = few_rows(entry.tile_m, entry.trans_b, rng);
     let GemmParams { m, n, k, batch, .. } = params;
     let tiling = loop {
@@ -379,7 +389,7 @@ pub(crate) fn decode_hopper(entry: Sm90DecodeEntry, rng: &mut ChaCha8Rng) -> Tri
     (params.lda, params.batch_stride_a) = (lda, stride_a);
     (params.ldb, params.batch_stride_b) = (ldb, stride_b);
     let mut args = vec![a, b, Arg::params(tiling.launch(k))];
-    args.extend(tail(&mut trial, entry.output, params, rng));
+    args.extend(tail(&mut trial, output, params, rng));
     let launch = LaunchConfig {
         grid: tiling.grid(n, batch).expect("a small product"),
         block: [tiling.threads(), 1, 1],
@@ -393,11 +403,10 @@ pub(crate) fn decode_hopper(entry: Sm90DecodeEntry, rng: &mut ChaCha8Rng) -> Tri
 /// All decode entries (few rows).
 pub(crate) fn decodes() -> Vec<DecodeEntry> {
     let mut all = Vec::new();
-    for (input, output) in DECODE_DTYPES {
+    for input in DECODE_DTYPES {
         for trans_b in Transpose::ALL {
             all.extend(DECODE_CONFIGS.map(|config| DecodeEntry {
                 input,
-                output,
                 trans_b,
                 config,
             }));
@@ -409,11 +418,10 @@ pub(crate) fn decodes() -> Vec<DecodeEntry> {
 /// The same for Hopper.
 pub(crate) fn hopper_decodes() -> Vec<Sm90DecodeEntry> {
     let mut all = Vec::new();
-    for (input, output) in DECODE_DTYPES {
+    for input in DECODE_DTYPES {
         for trans_b in Transpose::ALL {
             let entries = TILES_M.map(|tile_m| Sm90DecodeEntry {
                 input,
-                output,
                 trans_b,
                 tile_m,
             });

@@ -7,6 +7,7 @@ use crate::ops::maps::{MapKey, MapValue};
 use crate::storage::Storage;
 use crate::tensor::Address;
 use crate::{Element, Error, L2Promotion, LaunchConfig, Result, Stream, Tensor};
+use spec::OutputDType;
 use spec::gemm::{EpilogueParams, GemmParams};
 use std::ffi::c_void;
 use std::fmt::Display;
@@ -160,14 +161,17 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Strides of the operands of the fused epilogue, and its activation.
-    pub(super) fn epilogue(&self) -> EpilogueParams {
+    /// Strides of the operands of the fused epilogue, its activation, and the type of results.
+    fn epilogue(&self) -> Result<EpilogueParams> {
         let desc = &self.desc;
+        let d_dtype = OutputDType::new(desc.d.dtype).ok_or(Error::Bug(
+            "an element type that results of GEMM do not have",
+        ))?;
         let (ld_residual, batch_stride_residual) = desc
             .residual
             .map_or((0, 0), |residual| (residual.ld, residual.batch_stride));
         let is_each = |scale| u32::from(scale == Some(ScaleExtent::Each));
-        EpilogueParams {
+        Ok(EpilogueParams {
             ld_residual,
             batch_stride_residual,
             bias_stride_m: i64::from(desc.bias == Some(BiasAxis::Row)),
@@ -176,8 +180,8 @@ impl<'a> Call<'a> {
             row_scale_stride: is_each(desc.row_scale),
             column_scale_stride: is_each(desc.column_scale),
             activation: desc.activation.code(),
-            reserved: 0,
-        }
+            d_dtype: d_dtype.code(),
+        })
     }
 
     /// Enqueues `entry` with these arguments.
@@ -207,7 +211,7 @@ impl<'a> Call<'a> {
         config: LaunchConfig,
         operands: &[&dyn KernelArg],
     ) -> Result<()> {
-        let (params, epilogue) = (self.params(), self.epilogue());
+        let (params, epilogue) = (self.params(), self.epilogue()?);
         let pointers = (
             (self.c.as_ref(), &self.d),
             (self.bias.as_ref(), self.residual.as_ref()),

@@ -18,6 +18,7 @@ use crate::{LaunchConfig, Result};
 use spec::gemm::Transpose;
 use spec::gemm::decode::{
     DECODE_BATCH_MAX, DECODE_DTYPES, DECODE_THREADS, DecodeConfig, DecodeEntry, SPLITS_MAX,
+    output_dtypes,
 };
 
 /// Flops per cycle of an SM with `mma.sync`.
@@ -62,7 +63,8 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
 /// Whether the kernels can compute this GEMM.
 pub(super) fn suits(desc: &GemmDesc) -> bool {
     let is_aligned = |matrix: &MatrixDesc| matrix.row_align_bytes() >= 16;
-    DECODE_DTYPES.contains(&(desc.a.dtype, desc.d.dtype))
+    DECODE_DTYPES.contains(&desc.a.dtype)
+        && output_dtypes(desc.a.dtype).contains(&desc.d.dtype)
         && desc.b.dtype == desc.a.dtype
         && desc.a.transpose == Transpose::N
         && desc.k > 0
@@ -99,7 +101,6 @@ fn offer_one(
     offer(Candidate {
         entry: Entry::Decode(DecodeEntry {
             input: desc.a.dtype,
-            output: desc.d.dtype,
             trans_b: desc.b.transpose,
             config: *config,
         }),

@@ -107,7 +107,6 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling) -> Optio
     let grid = tiling.grid(desc.n, desc.batch)?;
     let entry = Sm90DecodeEntry {
         input: desc.a.dtype,
-        output: desc.d.dtype,
         trans_b: desc.b.transpose,
         tile_m: tiling.tile_m,
     };
@@ -278,6 +277,22 @@ mod tests {
         let desc = plain(DType::F16, 8, 10_240, 8192);
         let all = offered(&desc, &H200);
         assert!(!all.is_empty() && all.iter().all(|candidate| candidate.tile[1] % 64 == 0));
+    }
+
+    #[test]
+    fn results_in_f32_have_the_same_entries() {
+        let desc = weights(128, 14_336, 4096);
+        let wide = GemmDesc {
+            d: plain(DType::F32, 128, 14_336, 4096).d,
+            ..desc
+        };
+        let best = |desc| offered(desc, &H200)[0].to_string();
+        assert_eq!(best(&wide), best(&desc));
+        let other = GemmDesc {
+            d: plain(DType::F16, 128, 14_336, 4096).d,
+            ..desc
+        };
+        assert!(offered(&other, &H200).is_empty());
     }
 
     #[test]

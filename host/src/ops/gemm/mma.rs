@@ -260,7 +260,7 @@ mod tests {
         let deep = plain(DType::F16, 256, 256, 65_536);
         assert_eq!(
             first(&deep, &a100),
-            "gemm_mma_f16_f32_nn_128x128x32_s4_fused+split16"
+            "gemm_mma_f16_nn_128x128x32_s4_fused+split16"
         );
     }
 
@@ -294,7 +294,7 @@ mod tests {
             d: plain(DType::F32, 64, 64, 64).d,
             ..plain(DType::Bf16, 64, 64, 64)
         };
-        let name = "gemm_mma_bf16_f32_nn_128x128x32_s4_fused";
+        let name = "gemm_mma_bf16_nn_128x128x32_s4_fused";
         assert_eq!(first(&wide, &a100), name);
     }
 

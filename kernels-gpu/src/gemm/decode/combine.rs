@@ -1,8 +1,7 @@
 //! The end of a tile: partial sums are added, first those of a block's warps, then those of the
 //! blocks that split k, each in a fixed order. Then come the epilogue and the stores.
 
-use cuda_std::element::Element;
-use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::epilogue::Place;
 use cuda_std::hint::opaque;
 use cuda_std::mem::ld_v4_f32;
 use cuda_std::thread;
@@ -10,8 +9,8 @@ use spec::gemm::GemmParams;
 use spec::gemm::decode::partial_pitch;
 use spec::gemm::raster::divided;
 
-use super::element::Output;
-use crate::gemm::fused::{Fused, Unread};
+use crate::gemm::fused::Unread;
+use crate::gemm::stored::{Fused, Half, Output, Stored};
 
 /// Neighbouring columns that a thread adds and stores together.
 pub(super) const WIDTH: u32 = 4;
@@ -85,20 +84,23 @@ impl Share {
 /// What a thread does at the end of a tile. All of it is known before the main loop, in which
 /// threads have time: at the end each instruction counts, as few warps hide little latency.
 #[derive(Clone, Copy)]
-pub(super) struct Job<Out> {
+pub(super) struct Job<T> {
     pub(super) share: Share,
-    /// The share's first result in D, its column, and elements from one row of the share to the
-    /// next.
-    d: *mut Out,
+    /// D, and how its elements are stored.
+    d: *mut u8,
+    stored: Stored<T>,
+    /// The share's first result: its place in D, its column, and elements from one row of the share
+    /// to the next.
+    first: i64,
     column: u32,
-    d_step: i64,
+    step: i64,
     /// Whether groups are inside D, and aligned for a store of all four.
     is_whole: bool,
     /// If the epilogue is nothing but this factor, and groups are whole.
     factor: Option<f32>,
 }
 
-impl<Out: Output> Job<Out> {
+impl<T: Half> Job<T> {
     /// The same, but computed by now: the compiler may not put it off.
     #[inline(always)]
     pub(super) fn known(mut self) -> Self {
@@ -113,20 +115,42 @@ impl<Out: Output> Job<Out> {
         self
     }
 
+    /// Leaves out the next `count` rows.
+    #[inline(always)]
+    fn skip(&mut self, count: u32) {
+        self.share.skip(count);
+        self.first += self.step * i64::from(count);
+    }
+
     /// Stores the next groups, times `factor`.
     ///
     /// # Safety
     /// The groups are whole; D is the launch's.
     #[inline(always)]
     unsafe fn store(&mut self, groups: Groups, factor: f32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.stored.is_f32_now() {
+                self.store_as::<f32>(groups, factor);
+            } else {
+                self.store_as::<T>(groups, factor);
+            }
+        }
+        self.skip(TOGETHER as u32);
+    }
+
+    /// # Safety
+    /// As for [`store`](Self::store); D is of `Out`.
+    #[inline(always)]
+    unsafe fn store_as<Out: Output>(&self, groups: Groups, factor: f32) {
+        let mut d = self.d.cast::<Out>().wrapping_offset(self.first as isize);
         for i in 0..TOGETHER {
             if (i as u32) < self.share.count {
                 // SAFETY: four elements of D, aligned.
-                unsafe { Out::store4_cvt(self.d, groups[i].map(|x| x * factor)) };
+                unsafe { Out::store4_cvt(d, groups[i].map(|x| x * factor)) };
             }
-            self.d = self.d.wrapping_offset(self.d_step as isize);
+            d = d.wrapping_offset(self.step as isize);
         }
-        self.share.skip(TOGETHER as u32);
     }
 }
 
@@ -134,12 +158,12 @@ impl Tile<'_> {
     /// This thread's job, if `blocks` blocks split the rows and this is number `block`. Nothing for
     /// threads that are left over when the others make up whole rows.
     #[inline(always)]
-    pub(super) fn job<Out: Element>(
+    pub(super) fn job<T: Half>(
         &self,
         (block, blocks): (u32, u32),
-        d: *mut Out,
-        epilogue: &Unread<'_, Out>,
-    ) -> Job<Out> {
+        d: *mut u8,
+        epilogue: &Unread<'_>,
+    ) -> Job<T> {
         let (n, ldd) = (self.params.n, self.params.ldd);
         let across = self.columns / WIDTH;
         let (row, group) = divided(thread::thread_idx_x(), across);
@@ -149,14 +173,13 @@ impl Tile<'_> {
         let column = self.column + group * WIDTH;
         let is_any = row < at_once && column < n;
         let pitch = partial_pitch(self.columns);
-        let offset = self.batch as i64 * self.params.batch_stride_d
-            + i64::from(first) * ldd
-            + i64::from(column);
-        let d = d.wrapping_offset(offset as isize);
-        let d_step = i64::from(step) * ldd;
+        let of_batch = self.batch as i64 * self.params.batch_stride_d;
+        let first_in_d = of_batch + i64::from(first) * ldd + i64::from(column);
+        let step_in_d = i64::from(step) * ldd;
+        let stored = Stored::new(epilogue.epilogue);
         let is_whole = column + WIDTH <= n
-            && Out::is_vector_aligned(d)
-            && (d_step as u64).is_multiple_of(u64::from(WIDTH));
+            && ((first_in_d | step_in_d) as u64).is_multiple_of(u64::from(WIDTH))
+            && stored.is_vector_aligned(d);
         Job {
             share: Share {
                 row: first,
@@ -170,8 +193,10 @@ impl Tile<'_> {
                 at_step: step * pitch,
             },
             d,
+            stored,
+            first: first_in_d,
             column,
-            d_step,
+            step: step_in_d,
             is_whole,
             factor: epilogue.factor_alone().filter(|_| is_whole),
         }
@@ -203,11 +228,11 @@ impl Tile<'_> {
     /// # Safety
     /// As the launch's. `totals` gives the sums of the share's next rows.
     #[inline(always)]
-    pub(super) unsafe fn finish<Out: Output, const APART: bool>(
+    pub(super) unsafe fn finish<T: Half, const APART: bool>(
         &self,
-        mut job: Job<Out>,
+        mut job: Job<T>,
         totals: impl Fn(&Share) -> Groups,
-        epilogue: &Unread<'_, Out>,
+        epilogue: &Unread<'_>,
     ) {
         if let (true, Some(factor)) = (APART, job.factor) {
             while job.share.count > 0 {
@@ -218,7 +243,7 @@ impl Tile<'_> {
             return;
         }
         // SAFETY: the caller's promise.
-        let epilogue = unsafe { epilogue.read() };
+        let epilogue = unsafe { job.stored.read(*epilogue) };
         while job.share.count > 0 {
             let mut totals = totals(&job.share);
             if let (false, Some(factor)) = (APART, job.factor) {
@@ -233,8 +258,7 @@ impl Tile<'_> {
                 for i in 1..TOGETHER {
                     totals.swap(i - 1, i); // all the way round: LLVM would peel off what stays
                 }
-                job.share.skip(1);
-                job.d = job.d.wrapping_offset(job.d_step as isize);
+                job.skip(1);
                 left -= 1;
             }
         }
@@ -245,30 +269,17 @@ impl Tile<'_> {
     /// # Safety
     /// As the launch's.
     #[inline(always)]
-    unsafe fn finish_group<Out: Output>(
-        &self,
-        job: &Job<Out>,
-        mut x: Group,
-        epilogue: &Fused<Out>,
-    ) {
+    unsafe fn finish_group<T: Half>(&self, job: &Job<T>, mut x: Group, epilogue: &Fused<T>) {
         let n = self.params.n;
         let place = |i: usize| Place {
             batch: self.batch,
             row: job.share.row,
             column: (job.column + i as u32).min(n - 1),
         };
-        epilogue.apply_all(place, &mut x);
-        if job.is_whole {
-            // SAFETY: four elements of D, aligned.
-            unsafe { Out::store4_cvt(job.d, x) };
-            return;
-        }
-        for i in 0..WIDTH as usize {
-            if job.column + (i as u32) < n {
-                // SAFETY: an element of D.
-                unsafe { Out::store(job.d.add(i), x[i]) };
-            }
-        }
+        epilogue.all(place, &mut x);
+        let inside = (n - job.column, job.is_whole);
+        // SAFETY: elements of D, aligned for a store of four if they are whole.
+        unsafe { job.stored.store((job.d, job.first), x, inside) };
     }
 }
 
@@ -282,7 +293,7 @@ pub(super) trait Combine {
     ///
     /// # Safety
     /// As the launch's.
-    unsafe fn finish<Out: Output>(self, tile: &Tile<'_>, job: Job<Out>, epilogue: &Unread<'_, Out>);
+    unsafe fn finish<T: Half>(self, tile: &Tile<'_>, job: Job<T>, epilogue: &Unread<'_>);
 }
 
 #[inline(always)]

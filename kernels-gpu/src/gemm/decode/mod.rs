@@ -1,8 +1,8 @@
 //! GEMM with at most 64 rows (128 on Hopper), bound by the memory bandwidth at which B is read: see
 //! [`spec::gemm::decode`]. This one is for sm_80 and newer; `sm90.rs` is Hopper's.
 //!
-//! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16, D also in f32. The rows of A
-//! are called tokens, the columns of B weights.
+//! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16; D, C, bias and residual
+//! also in f32, as the launch says. The rows of A are called tokens, the columns of B weights.
 //!
 //! # Roles
 //! 256 threads, all alike. Each copies its chunks of a later stage and computes its warp's part of
@@ -52,7 +52,7 @@ use spec::gemm::{GemmParams, Transpose};
 
 use crate::gemm::fused::Unread;
 use combine::{Combine, Tile};
-use element::{MmaElement, Output};
+use element::MmaElement;
 use product::{Padded, WarpPart, multiply};
 use stage::{Shape, Source};
 
@@ -68,17 +68,16 @@ pub use entries::*;
 #[inline(always)]
 unsafe fn decode<
     In: MmaElement,
-    Out: Output,
     const WEIGHTS: usize,
     const TOKENS: usize,
     const AHEAD: u32,
     const K_ROWS: bool,
 >(
     (a, b): (*const In, *const In),
-    d: *mut Out,
+    d: *mut u8,
     params: &GemmParams,
     config: &DecodeConfig,
-    epilogue: Unread<'_, Out>,
+    epilogue: Unread<'_>,
     combine: impl Combine,
 ) {
     let trans_b = if K_ROWS { Transpose::N } else { Transpose::T };
@@ -142,7 +141,7 @@ unsafe fn decode<
     // SAFETY: the sums take the place of the stages; the rest is the caller's promise.
     unsafe {
         part.store(&sums, tile.sums, config);
-        let job = tile.job(combine.block(), d, &epilogue);
+        let job = tile.job::<In>(combine.block(), d, &epilogue);
         combine.finish(&tile, job, &epilogue);
     }
 }

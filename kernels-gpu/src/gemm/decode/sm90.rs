@@ -1,8 +1,8 @@
 //! GEMM with at most 128 rows on Hopper: a producer warp issues TMA loads, consumer warpgroups issue
 //! `wgmma`, and clusters split k or share the loads of tokens. See [`spec::gemm::decode::sm90`].
 //!
-//! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16, D also in f32. The rows of A
-//! are called tokens, the columns of B weights.
+//! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16; D, C, bias and residual
+//! also in f32, as the launch says. The rows of A are called tokens, the columns of B weights.
 //!
 //! # Roles
 //! | warps | job |
@@ -71,9 +71,9 @@ use spec::gemm::decode::sm90::{
 use spec::tensor_core::descriptor::Descriptor;
 
 use super::combine::{Combine, Tile};
-use super::element::Output;
 use super::ring::{Place, Ring};
 use crate::gemm::fused::Unread;
+use crate::gemm::stored::Half;
 use exchange::Cluster;
 
 /// Bytes of k of one `wgmma`.
@@ -101,22 +101,23 @@ struct Block {
     first_rank: u32,
 }
 
-/// One block's work on `TILE_M` rows of A, by the instruction `M`; B's major order is `W`.
+/// One block's work on `TILE_M` rows of A, by the instruction `M`; B's major order is `W`. D
+/// is of `T`, or of f32.
 ///
 /// # Safety
 /// As the launch's: `params` describes what the maps and pointers point to; grid, cluster and
 /// shared memory are those of a valid tiling.
 #[inline(always)]
-pub(super) unsafe fn decode<M, W, Out, const TILE_M: u32>(
+pub(super) unsafe fn decode<M, W, T, const TILE_M: u32>(
     maps: [*const TensorMap; 2],
-    d: *mut Out,
+    d: *mut u8,
     params: &GemmParams,
     launch: DecodeLaunch,
-    epilogue: Unread<'_, Out>,
+    epilogue: Unread<'_>,
 ) where
     M: MmaAsync<Acc: AsRef<[f32]>>,
     W: OperandMajor,
-    Out: Output,
+    T: Half,
 {
     let smem = aligned(dynamic_base());
     // SAFETY: the launch's dynamic shared memory.
@@ -149,7 +150,7 @@ pub(super) unsafe fn decode<M, W, Out, const TILE_M: u32>(
             block.prefetch::<W>();
         }
         griddepcontrol_launch_dependents();
-        let job = tile.job(combine.block(), d, &epilogue).known();
+        let job = tile.job::<T>(combine.block(), d, &epilogue).known();
         griddepcontrol_wait(); // wait until the preceding launches' writes are visible
         if thread_idx >= producer {
             if thread_idx == producer {

@@ -6,8 +6,8 @@ use cuda_std::thread;
 use spec::gemm::decode::partial_pitch;
 
 use super::combine::{Combine, Group, Job, Share, Tile, add};
-use super::element::Output;
 use crate::gemm::fused::Unread;
+use crate::gemm::stored::Half;
 
 /// Through global memory: each block draws a ticket, and the last one adds up.
 pub(super) struct Tickets {
@@ -27,12 +27,7 @@ impl Combine for Tickets {
     }
 
     #[inline(always)]
-    unsafe fn finish<Out: Output>(
-        self,
-        tile: &Tile<'_>,
-        job: Job<Out>,
-        epilogue: &Unread<'_, Out>,
-    ) {
+    unsafe fn finish<T: Half>(self, tile: &Tile<'_>, job: Job<T>, epilogue: &Unread<'_>) {
         let splits = thread::grid_dim_y();
         thread::sync_threads(); // the sums of all warps are stored
         let tile_idx = u64::from(thread::block_idx_z()) * u64::from(thread::grid_dim_x())
@@ -65,7 +60,7 @@ impl Combine for Tickets {
                 }
             };
             let totals = |share: &Share| share.groups(|i| total(share.at(i)));
-            tile.finish::<Out, false>(job, totals, epilogue);
+            tile.finish::<T, false>(job, totals, epilogue);
         }
     }
 }

@@ -8,10 +8,9 @@ use cuda_std::thread::{self, sync_threads};
 use spec::gemm::{GemmParams, MmaTile, OperandMap, batch_idx};
 
 use super::fragments::Reader;
-use super::one_by_one::OneByOne;
 use super::operand::{InFlight, Operand, Staging, Walk};
 use super::product::{Block, FragmentA, FragmentB, Product};
-use super::results::{self, Output, Target};
+use super::results::{self, Ending, Target};
 
 /// What makes one kernel: its tile, its instruction, and each operand's major order.
 pub(super) trait Kernel {
@@ -364,16 +363,16 @@ unsafe fn main_loop<K: Kernel, const M: usize, const N: usize, const STAGES_LESS
 #[inline(always)]
 pub(super) unsafe fn gemm<
     K: Kernel,
-    Out: Output,
+    E: Ending,
     const M: usize,
     const N: usize,
     const STAGES_LESS_2: u32,
 >(
     a: *const <K::Product as Product>::A,
     b: *const <K::Product as Product>::B,
-    d: *mut Out,
+    d: *mut E::Out,
     params: &GemmParams,
-    epilogue: OneByOne<Out>,
+    ending: E,
 ) {
     let batch = batch_idx(
         thread::block_idx_y(),
@@ -418,13 +417,14 @@ pub(super) unsafe fn gemm<
         };
         main_loop::<K, M, N, STAGES_LESS_2>(&mut copies, &mut readers, &mut acc);
         let target = Target {
-            d: d.wrapping_offset((batch as i64).wrapping_mul(params.batch_stride_d) as isize),
+            d: ending.offset(d, (batch as i64).wrapping_mul(params.batch_stride_d)),
             batch,
             first_row,
             first_column,
         };
+        const { assert!(E::IS_OUT || K::TILE.tile_m * K::TILE.tile_n < results::LARGE) };
         let is_whole = results::are_whole(tile, target.d, params);
-        let factor = epilogue.only_factor().filter(|_| is_whole);
+        let factor = ending.only_factor().filter(|_| is_whole);
         let first = (warp_row, warp_column);
         // The results take the place of the stages: the zeros copied beyond the last k tile must
         // have landed, and all warps must have read their fragments.
@@ -432,14 +432,14 @@ pub(super) unsafe fn gemm<
         sync_threads();
         match factor {
             Some(factor) => {
-                results::stage_rounded::<Out, M, N>(tile, &acc, smem.cast(), first, factor);
+                results::stage_rounded::<E::Out, M, N>(tile, &acc, smem.cast(), first, factor);
             }
-            None => results::stage::<Out, M, N>(tile, &acc, smem.cast(), first),
+            None => E::stage(tile, &acc, smem.cast(), first),
         }
         sync_threads();
         match factor {
             Some(_) => results::store_rounded(tile, smem.cast(), &target, params),
-            None => results::store(tile, smem.cast(), &target, params, &epilogue),
+            None => ending.store(tile, smem.cast(), &target, params),
         }
     }
 }

@@ -9,17 +9,29 @@ use spec::gemm::{
 };
 
 use super::body::{Kernel, gemm};
+use super::either::Either;
 use super::one_by_one::OneByOne;
 use super::product;
-use crate::gemm::fused::Pointers;
+use crate::gemm::fused::{Fused, Pointers};
 
-/// `entries! { ARCH, MIN_BLOCKS, TILE; NAME: PRODUCT(A, B) => OUT, TRANS_A TRANS_B; .. }`
+/// `entries! { ARCH, MIN_BLOCKS, TILE; NAME: PRODUCT(A, B) => ENDING, TRANS_A TRANS_B; .. }`. An
+/// ending is `Typed(D)`, or `Either(D)`: `D` or f32, as the launch says.
 macro_rules! entries {
     ($arch:tt, $blocks:literal, $tile:ident;
-        $($name:ident: $product:ident($a:ty, $b:ty) => $out:ty, $ta:ident $tb:ident;)*) => {$(
+        $($name:ident: $product:ident($a:ty, $b:ty) => $ending:ident($d:ty), $ta:ident $tb:ident;)*
+    ) => {$(
+        entries!(@$ending($d) $arch, $blocks, $tile; $name: $product($a, $b), $ta $tb);
+    )*};
+    (@Typed($d:ty) $($entry:tt)*) => {
+        entries!(@entry OneByOne<Fused<$d>>, $d, $($entry)*);
+    };
+    (@Either($d:ty) $($entry:tt)*) => {
+        entries!(@entry Either<$d>, u8, $($entry)*);
+    };
+    (@entry $ending:ty, $out:ty, $arch:tt, $blocks:literal, $tile:ident;
+        $name:ident: $product:ident($a:ty, $b:ty), $ta:ident $tb:ident) => {
         #[doc = concat!("`", stringify!($a), "` by `", stringify!($b), "` operands, layout `",
-            stringify!($ta), stringify!($tb), "`, `", stringify!($out), "` output; see
-            [`spec::gemm::MmaEntry`].")]
+            stringify!($ta), stringify!($tb), "`; see [`spec::gemm::MmaEntry`].")]
         ///
         /// # Safety
         /// `params` and `epilogue` describe what the pointers point to; grid, threads and shared
@@ -52,58 +64,50 @@ macro_rules! entries {
             // SAFETY: the caller's promise.
             unsafe {
                 let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
-                let epilogue = OneByOne::new(pointers, &params, &epilogue);
-                gemm::<Entry, $out, M, N, STAGES_LESS_2>(a, b, d, &params, epilogue)
+                let ending = <$ending>::new(pointers, &params, &epilogue);
+                gemm::<Entry, _, M, N, STAGES_LESS_2>(a, b, d.cast(), &params, ending)
             }
         }
-    )*};
+    };
 }
 
 entries! { "sm_80", 1, MMA_LARGE;
-    gemm_mma_bf16_nn_128x256x64_s3_fused: Bf16(bf16, bf16) => bf16, N N;
-    gemm_mma_bf16_nt_128x256x64_s3_fused: Bf16(bf16, bf16) => bf16, N T;
-    gemm_mma_f16_nn_128x256x64_s3_fused: F16(f16, f16) => f16, N N;
-    gemm_mma_f16_nt_128x256x64_s3_fused: F16(f16, f16) => f16, N T;
+    gemm_mma_bf16_nn_128x256x64_s3_fused: Bf16(bf16, bf16) => Typed(bf16), N N;
+    gemm_mma_bf16_nt_128x256x64_s3_fused: Bf16(bf16, bf16) => Typed(bf16), N T;
+    gemm_mma_f16_nn_128x256x64_s3_fused: F16(f16, f16) => Typed(f16), N N;
+    gemm_mma_f16_nt_128x256x64_s3_fused: F16(f16, f16) => Typed(f16), N T;
 }
 
 entries! { "sm_80", 2, MMA_SMALL;
-    gemm_mma_bf16_nn_128x128x32_s4_fused: Bf16(bf16, bf16) => bf16, N N;
-    gemm_mma_bf16_nt_128x128x32_s4_fused: Bf16(bf16, bf16) => bf16, N T;
-    gemm_mma_bf16_tn_128x128x32_s4_fused: Bf16(bf16, bf16) => bf16, T N;
-    gemm_mma_bf16_tt_128x128x32_s4_fused: Bf16(bf16, bf16) => bf16, T T;
-    gemm_mma_bf16_f32_nn_128x128x32_s4_fused: Bf16(bf16, bf16) => f32, N N;
-    gemm_mma_bf16_f32_nt_128x128x32_s4_fused: Bf16(bf16, bf16) => f32, N T;
-    gemm_mma_bf16_f32_tn_128x128x32_s4_fused: Bf16(bf16, bf16) => f32, T N;
-    gemm_mma_bf16_f32_tt_128x128x32_s4_fused: Bf16(bf16, bf16) => f32, T T;
-    gemm_mma_f16_nn_128x128x32_s4_fused: F16(f16, f16) => f16, N N;
-    gemm_mma_f16_nt_128x128x32_s4_fused: F16(f16, f16) => f16, N T;
-    gemm_mma_f16_tn_128x128x32_s4_fused: F16(f16, f16) => f16, T N;
-    gemm_mma_f16_tt_128x128x32_s4_fused: F16(f16, f16) => f16, T T;
-    gemm_mma_f16_f32_nn_128x128x32_s4_fused: F16(f16, f16) => f32, N N;
-    gemm_mma_f16_f32_nt_128x128x32_s4_fused: F16(f16, f16) => f32, N T;
-    gemm_mma_f16_f32_tn_128x128x32_s4_fused: F16(f16, f16) => f32, T N;
-    gemm_mma_f16_f32_tt_128x128x32_s4_fused: F16(f16, f16) => f32, T T;
+    gemm_mma_bf16_nn_128x128x32_s4_fused: Bf16(bf16, bf16) => Either(bf16), N N;
+    gemm_mma_bf16_nt_128x128x32_s4_fused: Bf16(bf16, bf16) => Either(bf16), N T;
+    gemm_mma_bf16_tn_128x128x32_s4_fused: Bf16(bf16, bf16) => Either(bf16), T N;
+    gemm_mma_bf16_tt_128x128x32_s4_fused: Bf16(bf16, bf16) => Either(bf16), T T;
+    gemm_mma_f16_nn_128x128x32_s4_fused: F16(f16, f16) => Either(f16), N N;
+    gemm_mma_f16_nt_128x128x32_s4_fused: F16(f16, f16) => Either(f16), N T;
+    gemm_mma_f16_tn_128x128x32_s4_fused: F16(f16, f16) => Either(f16), T N;
+    gemm_mma_f16_tt_128x128x32_s4_fused: F16(f16, f16) => Either(f16), T T;
 }
 
 // f32 operands, as tf32.
 entries! { "sm_80", 2, MMA_SMALL;
-    gemm_mma_f32_nn_128x128x16_s4_fused: Tf32(f32, f32) => f32, N N;
-    gemm_mma_f32_nt_128x128x16_s4_fused: Tf32(f32, f32) => f32, N T;
-    gemm_mma_f32_tn_128x128x16_s4_fused: Tf32(f32, f32) => f32, T N;
-    gemm_mma_f32_tt_128x128x16_s4_fused: Tf32(f32, f32) => f32, T T;
+    gemm_mma_f32_nn_128x128x16_s4_fused: Tf32(f32, f32) => Typed(f32), N N;
+    gemm_mma_f32_nt_128x128x16_s4_fused: Tf32(f32, f32) => Typed(f32), N T;
+    gemm_mma_f32_tn_128x128x16_s4_fused: Tf32(f32, f32) => Typed(f32), T N;
+    gemm_mma_f32_tt_128x128x16_s4_fused: Tf32(f32, f32) => Typed(f32), T T;
 }
 
 entries! { "sm_75", 1, MMA_TURING;
-    gemm_mma_f16_nn_128x128x32_s2_fused: TuringF16(f16, f16) => f16, N N;
-    gemm_mma_f16_nt_128x128x32_s2_fused: TuringF16(f16, f16) => f16, N T;
-    gemm_mma_f16_tn_128x128x32_s2_fused: TuringF16(f16, f16) => f16, T N;
-    gemm_mma_f16_tt_128x128x32_s2_fused: TuringF16(f16, f16) => f16, T T;
+    gemm_mma_f16_nn_128x128x32_s2_fused: TuringF16(f16, f16) => Typed(f16), N N;
+    gemm_mma_f16_nt_128x128x32_s2_fused: TuringF16(f16, f16) => Typed(f16), N T;
+    gemm_mma_f16_tn_128x128x32_s2_fused: TuringF16(f16, f16) => Typed(f16), T N;
+    gemm_mma_f16_tt_128x128x32_s2_fused: TuringF16(f16, f16) => Typed(f16), T T;
 }
 
 // The only layout that the instruction takes: both operands K-major.
 entries! { "sm_89", 1, MMA_ADA;
-    gemm_mma_e4m3_bf16_nt_128x128x64_s4_fused: E4m3E4m3(u8, u8) => bf16, N T;
-    gemm_mma_e4m3_e5m2_bf16_nt_128x128x64_s4_fused: E4m3E5m2(u8, u8) => bf16, N T;
-    gemm_mma_e5m2_e4m3_bf16_nt_128x128x64_s4_fused: E5m2E4m3(u8, u8) => bf16, N T;
-    gemm_mma_e5m2_bf16_nt_128x128x64_s4_fused: E5m2E5m2(u8, u8) => bf16, N T;
+    gemm_mma_e4m3_bf16_nt_128x128x64_s4_fused: E4m3E4m3(u8, u8) => Typed(bf16), N T;
+    gemm_mma_e4m3_e5m2_bf16_nt_128x128x64_s4_fused: E4m3E5m2(u8, u8) => Typed(bf16), N T;
+    gemm_mma_e5m2_e4m3_bf16_nt_128x128x64_s4_fused: E5m2E4m3(u8, u8) => Typed(bf16), N T;
+    gemm_mma_e5m2_bf16_nt_128x128x64_s4_fused: E5m2E5m2(u8, u8) => Typed(bf16), N T;
 }

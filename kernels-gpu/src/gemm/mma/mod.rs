@@ -25,7 +25,7 @@
 //! | what | bytes | lifetime |
 //! |---|---|---|
 //! | stages: A, then B, as rows of swizzled 16-byte chunks ([`spec::gemm::OperandMap`]) | `STAGES * (TILE_M + TILE_N) * TILE_K_BYTES` | mainloop |
-//! | results in f32, swizzled ([`spec::gemm::MmaTile::result_place`]) | `4 * TILE_M * TILE_N` | after it, in the same place |
+//! | results in f32, swizzled ([`spec::gemm::MmaTile::result_place`], or [`either_place`](spec::gemm::MmaTile::either_place) where the launch says of which type D is) | `4 * TILE_M * TILE_N` | after it, in the same place |
 //! | or, with the large tile and `alpha` as the whole epilogue, results already rounded ([`spec::gemm::MmaTile::rounded_place`]) | `2 * TILE_M * TILE_N` | the same |
 //!
 //! # Timeline
@@ -61,6 +61,7 @@
 //! (it asserts that there are no bank conflicts); on a GPU, `compare_gemm` of benches.
 
 mod body;
+mod either;
 mod entries;
 mod fragments;
 mod one_by_one;

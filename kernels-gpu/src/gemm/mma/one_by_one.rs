@@ -7,15 +7,15 @@ use spec::gemm::{Activation, EpilogueParams, GemmParams};
 
 use crate::gemm::fused::{Fused, Pointers};
 
-/// Applies [`Fused`] to one result at a time, so that its code is there once. If `alpha` is the
-/// whole epilogue, it is applied to all results at once.
+/// Applies `F`, the built-in epilogue, to one result at a time, so that its code is there once. If
+/// `alpha` is the whole epilogue, it is applied to all results at once.
 #[derive(Clone, Copy)]
-pub(super) struct OneByOne<Out> {
-    fused: Fused<Out>,
+pub(super) struct OneByOne<F> {
+    fused: F,
     only: Option<Scale>,
 }
 
-impl<Out: Element> OneByOne<Out> {
+impl<Out: Element> OneByOne<Fused<Out>> {
     /// The epilogue that an entry's arguments describe.
     ///
     /// # Safety
@@ -51,7 +51,16 @@ impl<Out: Element> OneByOne<Out> {
     }
 }
 
-impl<Out> OneByOne<Out> {
+impl<F> OneByOne<F> {
+    /// `fused`, which does nothing but multiply by `factor` if there is one.
+    #[inline(always)]
+    pub(super) fn of(fused: F, factor: Option<f32>) -> Self {
+        Self {
+            fused,
+            only: factor.map(Scale),
+        }
+    }
+
     /// `alpha`, if it is the whole epilogue.
     #[inline(always)]
     pub(super) fn only_factor(&self) -> Option<f32> {
@@ -59,7 +68,7 @@ impl<Out> OneByOne<Out> {
     }
 }
 
-impl<Out: Element> Epilogue for OneByOne<Out> {
+impl<F: Epilogue> Epilogue for OneByOne<F> {
     #[inline(always)]
     fn apply(&self, place: Place, x: f32) -> f32 {
         self.fused.apply(place, x)

@@ -9,10 +9,15 @@ use cuda_std::{mem, thread};
 use half::{bf16, f16};
 use spec::gemm::{GemmParams, MmaTile};
 
+use super::one_by_one::OneByOne;
 use super::product::Block;
+use crate::gemm::fused::Fused;
 
 /// Results to which the epilogue is applied at once.
 const CHUNK: usize = 4;
+
+/// Results of a tile from which on they may be rounded before they are staged: [`are_whole`].
+pub(super) const LARGE: u32 = 128 * 256;
 
 /// Bytes of a store.
 const VECTOR_BYTES: u32 = 16;
@@ -75,13 +80,92 @@ impl Output for f16 {
     }
 }
 
+/// How a kernel stores its results.
+pub(super) trait Ending {
+    /// The type of D, or that of 16 bits of those it may have.
+    type Out: Output;
+    /// Whether D is always of that type; else the tile is not [`LARGE`].
+    const IS_OUT: bool;
+
+    /// `d`, `elements` elements further on.
+    fn offset(&self, d: *mut Self::Out, elements: i64) -> *mut Self::Out;
+
+    /// What results are multiplied by, if nothing else happens to them.
+    fn only_factor(&self) -> Option<f32>;
+
+    /// Writes a warp's results, which begin at row `first.0` and column `first.1` of the tile, to
+    /// their places in shared memory.
+    ///
+    /// # Safety
+    /// `smem` has room for the tile's results, and nobody else accesses this warp's.
+    unsafe fn stage<const M: usize, const N: usize>(
+        tile: &MmaTile,
+        acc: &[[Block; N]; M],
+        smem: *mut f32,
+        first: (u32, u32),
+    );
+
+    /// Reads the tile's results from shared memory, applies the epilogue and stores them. A thread
+    /// stores 16 bytes in each of its rows, which are as far apart as the block's threads cover at
+    /// once.
+    ///
+    /// # Safety
+    /// All results have been staged; `target` and `params` describe writable memory.
+    unsafe fn store(
+        &self,
+        tile: &MmaTile,
+        smem: *const f32,
+        target: &Target<Self::Out>,
+        params: &GemmParams,
+    );
+}
+
+/// Results of a type that the kernel knows.
+impl<Out: Output> Ending for OneByOne<Fused<Out>> {
+    type Out = Out;
+    const IS_OUT: bool = true;
+
+    #[inline(always)]
+    fn offset(&self, d: *mut Out, elements: i64) -> *mut Out {
+        d.wrapping_offset(elements as isize)
+    }
+
+    #[inline(always)]
+    fn only_factor(&self) -> Option<f32> {
+        self.only_factor()
+    }
+
+    #[inline(always)]
+    unsafe fn stage<const M: usize, const N: usize>(
+        tile: &MmaTile,
+        acc: &[[Block; N]; M],
+        smem: *mut f32,
+        first: (u32, u32),
+    ) {
+        // SAFETY: passed on to the caller.
+        unsafe { stage::<Out, M, N>(tile, acc, smem, first) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(
+        &self,
+        tile: &MmaTile,
+        smem: *const f32,
+        target: &Target<Out>,
+        params: &GemmParams,
+    ) {
+        // SAFETY: passed on to the caller.
+        unsafe { store(tile, smem, target, params, self) }
+    }
+}
+
 /// Writes a warp's results, which begin at row `first_row` and column `first_column` of the tile,
 /// to their places in shared memory.
 ///
 /// # Safety
 /// `smem` has room for the tile's results, and nobody else accesses this warp's.
 #[inline(always)]
-pub(super) unsafe fn stage<Out: Output, const M: usize, const N: usize>(
+unsafe fn stage<Out: Output, const M: usize, const N: usize>(
     tile: &MmaTile,
     acc: &[[Block; N]; M],
     smem: *mut f32,
@@ -118,7 +202,7 @@ pub(super) struct Target<Out> {
 /// # Safety
 /// All results have been staged; `target` and `params` describe writable memory.
 #[inline(always)]
-pub(super) unsafe fn store<Out: Output>(
+unsafe fn store<Out: Output>(
     tile: &MmaTile,
     smem: *const f32,
     target: &Target<Out>,
@@ -183,7 +267,6 @@ pub(super) unsafe fn store<Out: Output>(
 /// with a smaller tile are two to an SM: one stores while the other computes.
 #[inline(always)]
 pub(super) fn are_whole<Out: Output>(tile: &MmaTile, d: *const Out, params: &GemmParams) -> bool {
-    const LARGE: u32 = 128 * 256;
     let ldd_bytes = params.ldd.wrapping_mul(size_of::<Out>() as i64);
     tile.tile_m * tile.tile_n >= LARGE
         && Out::pair([0.0; 2]).is_some()

@@ -4,7 +4,7 @@
 //! chooses how wide a block's tile is, how many blocks split its k, and how many share the loads of
 //! tokens: a [`DecodeTiling`].
 //!
-//! Entries are named `gemm_decode_sm90_<in>[_<out>]_<layout>_<tile_m>`, for example
+//! Entries are named `gemm_decode_sm90_<in>_<layout>_<tile_m>`, for example
 //! `gemm_decode_sm90_bf16_nt_16`; [`Sm90DecodeEntry`] prints the name. They run with
 //! [`DecodeTiling::threads`] threads a block on the grid of [`DecodeTiling::grid`] in clusters of
 //! [`DecodeTiling::cluster`], with [`DecodeTiling::smem_bytes`] of dynamic shared memory.
@@ -187,8 +187,6 @@ pub const fn k_tiles(k: u32, split_idx: u32, splits: u32) -> (u32, u32) {
 pub struct Sm90DecodeEntry {
     /// Element type of A and B.
     pub input: DType,
-    /// Element type of C and D.
-    pub output: DType,
     /// How B is stored.
     pub trans_b: Transpose,
     /// Most rows of A.
@@ -196,20 +194,21 @@ pub struct Sm90DecodeEntry {
 }
 
 impl Sm90DecodeEntry {
-    /// Whether there is such a kernel. More than 64 rows have one only where B is K-major and D has
-    /// A's dtype: what most layers do. Others take the tiles of [`super::super::sm90`].
+    /// Whether there is such a kernel. More than 64 rows have one only where B is K-major: what most
+    /// layers do. Others take the tiles of [`super::super::sm90`].
     pub fn exists(&self) -> bool {
-        self.tile_m <= 64 || (self.trans_b == Transpose::T && self.output == self.input)
+        self.tile_m <= 64 || self.trans_b == Transpose::T
     }
 }
 
 impl fmt::Display for Sm90DecodeEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gemm_decode_sm90_{}", self.input)?;
-        if self.output != self.input {
-            write!(f, "_{}", self.output)?;
-        }
-        write!(f, "_n{}_{}", self.trans_b.letter(), self.tile_m)
+        let Self {
+            input,
+            trans_b,
+            tile_m,
+        } = self;
+        write!(f, "gemm_decode_sm90_{input}_n{}_{tile_m}", trans_b.letter())
     }
 }
 
@@ -369,17 +368,15 @@ mod tests {
     fn entry_names_are_as_documented() {
         let entry = Sm90DecodeEntry {
             input: DType::Bf16,
-            output: DType::Bf16,
             trans_b: Transpose::T,
             tile_m: 16,
         };
         assert_eq!(entry.to_string(), "gemm_decode_sm90_bf16_nt_16");
-        let mixed = Sm90DecodeEntry {
-            output: DType::F32,
+        let other = Sm90DecodeEntry {
             trans_b: Transpose::N,
             tile_m: 64,
             ..entry
         };
-        assert_eq!(mixed.to_string(), "gemm_decode_sm90_bf16_f32_nn_64");
+        assert_eq!(other.to_string(), "gemm_decode_sm90_bf16_nn_64");
     }
 }

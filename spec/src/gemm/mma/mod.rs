@@ -18,7 +18,7 @@
 //!
 //! | operands | layouts | output | tiles | from |
 //! |---|---|---|---|---|
-//! | bf16, f16 | all; large: A by rows | as operands; small: f32 too | large, small | sm_80 |
+//! | bf16, f16 | all; large: A by rows | as operands; small: or f32, as the launch says | large, small | sm_80 |
 //! | f32 as tf32 | all | f32 | small | sm_80 |
 //! | e4m3, e5m2, mixes | `nt` | bf16 | Ada's | sm_89 |
 //! | f16 | all | f16 | Turing's | sm_75 |
@@ -214,6 +214,15 @@ impl MmaTile {
         row * self.tile_n + place * 4 + column % 4
     }
 
+    /// As [`result_place`](Self::result_place), where vectors have 4 or 8 results, as the launch
+    /// says.
+    #[inline(always)]
+    pub const fn either_place(&self, row: u32, column: u32) -> u32 {
+        let (eight, half) = (column / 8, column / 4 % 2);
+        let place = (eight ^ (row % 4 + 4 * half)) + half * (self.tile_n / 8);
+        row * self.tile_n + place * 4 + column % 4
+    }
+
     /// Where 8 results of 16 bits, from (`row`, `column`) on, are staged before they are stored, in
     /// chunks of 16 bytes. A warp writes 8 rows of one chunk at once, and reads rows.
     #[inline(always)]
@@ -237,7 +246,7 @@ pub struct MmaEntry {
     pub a: DType,
     /// Element type of B.
     pub b: DType,
-    /// Element type of C and D.
+    /// Element type of C and D. An entry that [is told](Self::is_told) it serves several.
     pub output: DType,
     /// How A is stored.
     pub trans_a: Transpose,
@@ -277,7 +286,14 @@ impl MmaEntry {
         }
     }
 
-    /// All entries.
+    /// Whether each launch tells the entry the type of C and D
+    /// ([`EpilogueParams::d_dtype`](super::EpilogueParams::d_dtype)), so that its name does not.
+    pub const fn is_told(&self) -> bool {
+        matches!(self.tile.name(), Some(TileName::Small))
+            && matches!(self.a, DType::Bf16 | DType::F16)
+    }
+
+    /// All entries, those that are told the type of C and D once for each type.
     pub fn all() -> impl Iterator<Item = Self> {
         const OPERANDS: [DType; 5] = [
             DType::Bf16,
@@ -319,7 +335,7 @@ impl fmt::Display for MmaEntry {
         if self.b != self.a {
             write!(f, "_{}", self.b)?;
         }
-        if self.output != self.a {
+        if self.output != self.a && !self.is_told() {
             write!(f, "_{}", self.output)?;
         }
         let (a, b) = (self.trans_a.letter(), self.trans_b.letter());

@@ -8,8 +8,8 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 
 use crate::gemm::decode::combine::{Combine, Groups, Job, Share, TOGETHER, Tile, WIDTH, add};
-use crate::gemm::decode::element::Output;
 use crate::gemm::fused::Unread;
+use crate::gemm::stored::Half;
 
 /// A cluster: each block reduces a share of the results. Its warps split no k.
 pub(super) struct Cluster {
@@ -59,12 +59,7 @@ impl Combine for Cluster {
     }
 
     #[inline(always)]
-    unsafe fn finish<Out: Output>(
-        self,
-        tile: &Tile<'_>,
-        job: Job<Out>,
-        epilogue: &Unread<'_, Out>,
-    ) {
+    unsafe fn finish<T: Half>(self, tile: &Tile<'_>, job: Job<T>, epilogue: &Unread<'_>) {
         let splits = thread::grid_dim_y();
         // SAFETY: the sums are in shared memory; those of all blocks are visible after the
         // cluster's first barrier. All threads of the cluster get here. No block exits while others
@@ -83,7 +78,7 @@ impl Combine for Cluster {
                     self.of_ranks(tile, share, splits)
                 }
             };
-            tile.finish::<Out, true>(job, totals, epilogue);
+            tile.finish::<T, true>(job, totals, epilogue);
             if splits > 1 {
                 barrier_cluster_arrive_relaxed();
                 barrier_cluster_wait_acquire(); // nobody reads this block's sums any more
