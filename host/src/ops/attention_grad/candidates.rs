@@ -7,10 +7,11 @@
 
 use super::call::GradCall;
 use super::desc::GradDesc;
-use super::{simt, sm90};
+use super::{simt, sm80, sm90};
 use crate::reference::attention::AttentionGradModel;
 use crate::{DeviceInfo, Result};
 use spec::attention::backward::BackwardEntry;
+use spec::attention::backward::sm80::Sm80Bwd;
 use spec::attention::backward::sm90::{BwdEntry, DQ_ENTRY};
 use std::fmt;
 
@@ -18,6 +19,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entry {
     Simt(BackwardEntry),
+    Sm80(Sm80Bwd),
     Sm90(BwdEntry),
 }
 
@@ -27,6 +29,9 @@ impl Entry {
         match self {
             // Twice: for dq, then for dk and dv.
             Self::Simt(entry) => vec![entry.to_string(); 2],
+            Self::Sm80(kernels) => sm80::parts(*kernels)
+                .map(|part| kernels.entry(part).to_string())
+                .collect(),
             // The first writes dk, dv and the sums of dq, the second makes dq of these.
             Self::Sm90(entry) => vec![entry.to_string(), DQ_ENTRY.to_owned()],
         }
@@ -37,6 +42,7 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simt(entry) => entry.fmt(f),
+            Self::Sm80(kernels) => kernels.fmt(f),
             Self::Sm90(entry) => entry.fmt(f),
         }
     }
@@ -56,6 +62,7 @@ impl Candidate {
     pub(super) fn launch(&self, call: &GradCall<'_>) -> Result<()> {
         match self.entry {
             Entry::Simt(entry) => simt::launch(entry, call),
+            Entry::Sm80(kernels) => sm80::launch(kernels, call),
             Entry::Sm90(entry) => sm90::launch(entry, call),
         }
     }
@@ -64,6 +71,7 @@ impl Candidate {
     pub(super) fn model(&self, desc: &GradDesc) -> AttentionGradModel {
         match self.entry {
             Entry::Simt(_) => simt::model(),
+            Entry::Sm80(kernels) => sm80::model(kernels.dtype),
             Entry::Sm90(entry) => sm90::model(entry, desc.forward.seqlen_k),
         }
     }
@@ -78,6 +86,7 @@ impl fmt::Display for Candidate {
 /// Calls `offer` with all candidates for `desc`.
 pub(super) fn offer_all(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     simt::offer(desc, device, offer);
+    sm80::offer(desc, device, offer);
     sm90::offer(desc, device, offer);
 }
 
