@@ -131,3 +131,72 @@ pub(super) fn rounding(dtype: DType) -> (f64, f64) {
         _ => (2.0_f64.powi(-8), 2.0_f64.powi(-126)),
     }
 }
+
+#[cfg(all(test, feature = "emulator"))]
+mod tests {
+    use super::super::candidates::offer_all;
+    use super::*;
+    use crate::Device;
+    use crate::ops::attention::desc::tests::plain;
+
+    /// Names of the candidates on a device of `arch`, the best first.
+    fn names(arch: (u32, u32), desc: &GradDesc) -> Vec<String> {
+        let mut info = Device::emulator().expect("an emulator").info().clone();
+        info.arch = arch;
+        if arch != (9, 0) {
+            info.max_shared_bytes_per_block = 99 << 10;
+        }
+        let mut all = Vec::new();
+        offer_all(desc, &info, &mut |candidate| all.push(candidate));
+        all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
+        all.iter().map(ToString::to_string).collect()
+    }
+
+    fn desc(dtype: DType, head_dim: u32) -> GradDesc {
+        let forward = plain(dtype, 512, head_dim);
+        GradDesc {
+            forward,
+            d_o: forward.o,
+            dq: forward.q,
+            dk: forward.k,
+            dv: forward.v,
+        }
+    }
+
+    #[test]
+    fn every_device_from_ampere_on_takes_them_and_hopper_where_it_has_none() {
+        for (head_dim, cap) in [(64, 64), (96, 128), (256, 256)] {
+            let want = [
+                format!("attention_backward_sm80_bf16_d{cap}"),
+                format!("attention_backward_simt_d{cap}"),
+            ];
+            for arch in [(8, 0), (8, 6), (8, 9), (10, 0), (12, 0)] {
+                assert_eq!(names(arch, &desc(DType::Bf16, head_dim)), want);
+            }
+            assert_eq!(names((7, 5), &desc(DType::Bf16, head_dim)), want[1..]);
+            let hopper = names((9, 0), &desc(DType::Bf16, head_dim));
+            let own = usize::from(cap <= 128);
+            assert_eq!(hopper[own..], want);
+        }
+    }
+
+    #[test]
+    fn what_does_not_suit_is_left_to_the_portable_kernels() {
+        let portable = ["attention_backward_simt_d64"];
+        let ampere = |desc: &GradDesc| names((8, 0), desc);
+        assert_eq!(ampere(&desc(DType::F32, 64)), portable);
+        assert_eq!(ampere(&desc(DType::F16, 60)), portable);
+        let mut shifted = desc(DType::F16, 64);
+        shifted.dv.align_bytes = 8;
+        assert_eq!(ampere(&shifted), portable);
+        let mut rows = desc(DType::F16, 64);
+        rows.d_o.strides.seq += 4;
+        assert_eq!(ampere(&rows), portable);
+        let mut negative = desc(DType::F16, 64);
+        negative.forward.positive_scale = false;
+        assert_eq!(ampere(&negative), portable);
+        let mut lengths = desc(DType::F16, 64);
+        lengths.forward.lengths.seqused_k = true;
+        assert_eq!(names((9, 0), &lengths).len(), 2);
+    }
+}
