@@ -45,13 +45,6 @@ impl<const CAP: usize> Reader<CAP> {
         SharedAddr::from_bits(self.0.bits() ^ (32 * right)).add_bytes(16 * down * Self::ROW_BYTES)
     }
 
-    /// The reader of what is `right` × 16 columns further on. Columns that are then asked for have no
-    /// bits in common with `right`.
-    #[inline(always)]
-    pub(crate) fn moved(self, right: u32) -> Self {
-        Self(self.at(0, right))
-    }
-
     /// The reader of what is `down` × 16 rows further down.
     #[inline(always)]
     pub(crate) fn below(self, down: u32) -> Self {

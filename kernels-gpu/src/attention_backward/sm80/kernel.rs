@@ -1,18 +1,14 @@
 //! One block's work; see the [module](super).
 
-use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_group};
 use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
-use cuda_std::thread::{self, sync_threads};
+use cuda_std::thread;
 use spec::attention::backward::FlashBwdParams;
 use spec::attention::backward::sm80::{Part, Sm80BwdTile};
-use spec::attention::{BshStrides, FlashFwdLengths, KeyBlocks, Mask, Sequence};
+use spec::attention::{BshStrides, FlashFwdLengths, Mask, Sequence};
 
-use super::moments::{Moments, Source};
-use super::pairs::{cap_and_hide, centre, differentiate};
-use super::products::{Factors, accumulate, both_scores, scores};
+use super::moments::Moments;
 use super::results::{self, Destination};
-use super::vectors::{self, Target};
 use crate::attention::lengths::sequence;
 use crate::attention::sm80::element::Half;
 use crate::attention::sm80::kernel::first_row;
@@ -44,29 +40,22 @@ pub(super) trait Gradients {
 }
 
 /// A thread's part of the results.
-struct Results<const M: usize, const D: usize> {
-    of_ds: Accumulator<M, D>,
-    of_p: Accumulator<M, D>,
-}
-
-/// A tile of columns: of a query head.
-#[derive(Clone, Copy)]
-struct Tile {
-    head_idx: u32,
-    idx: u32,
+pub(super) struct Results<const M: usize, const D: usize> {
+    pub(super) of_ds: Accumulator<M, D>,
+    pub(super) of_p: Accumulator<M, D>,
 }
 
 /// What is constant throughout a block's work.
-struct Block<'a> {
-    arguments: &'a Arguments<'a>,
-    tile: Sm80BwdTile,
-    sequence: Sequence,
+pub(super) struct Block<'a> {
+    pub(super) arguments: &'a Arguments<'a>,
+    pub(super) tile: Sm80BwdTile,
+    pub(super) sequence: Sequence,
     /// The head that the block owns rows of.
-    head_idx: u32,
+    pub(super) head_idx: u32,
     /// Its first row.
-    start: u32,
+    pub(super) start: u32,
     /// Rows are its queries, whatever they are of the launch.
-    mask: Mask,
+    pub(super) mask: Mask,
     smem: SharedAddr,
 }
 
@@ -132,83 +121,25 @@ pub(super) unsafe fn run<
     };
     // SAFETY: the caller's promise: all threads are here.
     unsafe {
-        block.visit::<E, G, CAP, ROWS, COLUMNS, M, N, K, D>(&mut results, &tiles);
+        if block.tile.stages == 1 {
+            block.visit_in_turns::<E, G, CAP, ROWS, COLUMNS, M, N, K, D>(&mut results, &tiles);
+        } else {
+            block.visit::<E, G, CAP, ROWS, COLUMNS, M, N, K, D>(&mut results, &tiles);
+        }
         block.write::<E, G, M, D>(&mut results, !tiles.is_empty());
     }
 }
 
 impl Block<'_> {
-    /// The query heads whose tiles the block visits: the first, and one beyond the last.
+    /// Where the first and the second vectors of the rows lie.
     #[inline(always)]
-    fn heads<G: Gradients>(&self) -> (u32, u32) {
-        if G::KEYS {
-            let group = self.arguments.params.fwd.heads_per_kv();
-            (self.head_idx * group, self.head_idx * group + group)
-        } else {
-            (self.head_idx, self.head_idx + 1)
-        }
-    }
-
-    /// Adds all columns that the block's rows see to the results.
-    ///
-    /// # Safety
-    /// The launch's; all threads of the block call it together.
-    #[inline(always)]
-    unsafe fn visit<
-        E: Half,
-        G: Gradients,
-        const CAP: usize,
-        const ROWS: usize,
-        const COLUMNS: usize,
-        const M: usize,
-        const N: usize,
-        const K: usize,
-        const D: usize,
-    >(
-        &self,
-        results: &mut Results<M, D>,
-        tiles: &KeyBlocks,
-    ) {
-        let (head_idx, end_head) = self.heads::<G>();
-        let mut next = Tile {
-            head_idx: if tiles.is_empty() { end_head } else { head_idx },
-            idx: tiles.first,
-        };
-        let (mut at, mut stage, mut is_there) = (next, 1, 0);
-        // SAFETY: the caller's promise; a stage is started when all threads have read what it held.
-        unsafe {
-            if next.head_idx < end_head {
-                self.start_rows::<E, G, CAP, ROWS>();
-            }
-            // A pass starts the copies of a tile and adds the one before: so that is in the code once.
-            loop {
-                if next.head_idx < end_head {
-                    self.start_columns::<E, G, CAP, COLUMNS>(next, stage ^ 1);
-                }
-                cp_async_commit_group();
-                if opaque(is_there) != 0 {
-                    let tile = (at.idx * COLUMNS as u32, tiles.is_masked(at.idx));
-                    self.add::<E, G, CAP, M, N, K, D>(results, stage, tile);
-                }
-                if next.head_idx >= end_head {
-                    break;
-                }
-                cp_async_wait_group::<0>();
-                sync_threads(); // the stage has landed; the other is no longer read
-                (at, is_there) = (next, 1);
-                stage ^= 1;
-                next.idx += 1;
-                if next.idx == tiles.end {
-                    next.idx = tiles.first;
-                    next.head_idx += 1;
-                }
-            }
-        }
+    pub(super) fn rows_at(&self) -> [SharedAddr; 2] {
+        [self.smem, self.smem.add_bytes(self.tile.rows_bytes())]
     }
 
     /// Where the first and the second vectors of a stage lie.
     #[inline(always)]
-    fn columns_at(&self, stage: u32) -> [SharedAddr; 2] {
+    pub(super) fn columns_at(&self, stage: u32) -> [SharedAddr; 2] {
         let tile = &self.tile;
         let at = tile.stages_at() + stage * 2 * tile.columns_bytes();
         let first = self.smem.add_bytes(at);
@@ -217,147 +148,12 @@ impl Block<'_> {
 
     /// lse and delta: those of a stage if columns are queries.
     #[inline(always)]
-    fn moments<G: Gradients>(&self, stage: u32) -> Moments {
+    pub(super) fn moments<G: Gradients>(&self, stage: u32) -> Moments {
         let of_stages = Moments::at(self.smem.add_bytes(self.tile.moments_at()));
         if G::KEYS {
             of_stages.from(stage * self.tile.columns)
         } else {
             of_stages
-        }
-    }
-
-    /// lse and delta of queries of a head in global memory.
-    #[inline(always)]
-    fn source(&self, head_idx: u32, first: u32) -> Source {
-        let (arguments, fwd) = (self.arguments, &self.arguments.params.fwd);
-        let at = fwd
-            .lse_offset(&self.sequence, head_idx)
-            .wrapping_add(first.into()) as usize;
-        Source {
-            lse: arguments.lse.wrapping_add(at),
-            delta: arguments.delta.wrapping_add(at),
-        }
-    }
-
-    /// Starts the copies of the rows.
-    ///
-    /// # Safety
-    /// The launch's.
-    #[inline(always)]
-    unsafe fn start_rows<E: Half, G: Gradients, const CAP: usize, const ROWS: usize>(&self) {
-        let of = (&self.sequence, self.head_idx);
-        let start = self.start;
-        // SAFETY: the caller's promise; nothing has been written there yet.
-        unsafe {
-            let to = Target {
-                first: self.smem,
-                second: self.smem.add_bytes(self.tile.rows_bytes()),
-                kinds: if G::DS { 2 } else { 1 },
-            };
-            vectors::start::<E, CAP, ROWS>(self.arguments, of, G::KEYS, start, to);
-            if !G::KEYS {
-                let source = self.source(self.head_idx, start);
-                let left = self.sequence.q.len - start;
-                self.moments::<G>(0).start(self.tile.rows, &source, left);
-            }
-        }
-    }
-
-    /// Starts the copies of a tile of columns.
-    ///
-    /// # Safety
-    /// The launch's; nobody uses the stage before the copies have been waited for.
-    #[inline(always)]
-    unsafe fn start_columns<E: Half, G: Gradients, const CAP: usize, const COLUMNS: usize>(
-        &self,
-        tile: Tile,
-        stage: u32,
-    ) {
-        let start = tile.idx * COLUMNS as u32;
-        let head_idx = if G::KEYS {
-            tile.head_idx
-        } else {
-            self.arguments.params.fwd.head_kv_idx(tile.head_idx)
-        };
-        let of = (&self.sequence, head_idx);
-        // SAFETY: the caller's promise.
-        unsafe {
-            let [first, second] = self.columns_at(stage);
-            let to = Target {
-                first,
-                second,
-                kinds: 2,
-            };
-            vectors::start::<E, CAP, COLUMNS>(self.arguments, of, !G::KEYS, start, to);
-            if G::KEYS {
-                let source = self.source(head_idx, start);
-                let left = self.sequence.q.len - start;
-                self.moments::<G>(stage)
-                    .start(self.tile.columns, &source, left);
-            }
-        }
-    }
-
-    /// Adds the tile of columns from `start` on, which is in a stage. Unless `masked`, every row shows
-    /// all of it.
-    ///
-    /// # Safety
-    /// All lanes of a warp call it together; rows and stage have landed.
-    #[inline(always)]
-    unsafe fn add<
-        E: Half,
-        G: Gradients,
-        const CAP: usize,
-        const M: usize,
-        const N: usize,
-        const K: usize,
-        const D: usize,
-    >(
-        &self,
-        results: &mut Results<M, D>,
-        stage: u32,
-        (start, masked): (u32, bool),
-    ) {
-        let (tile, params) = (&self.tile, self.arguments.params);
-        let mut column = 0;
-        while column < opaque(tile.columns) {
-            let down = column * tile.row_bytes();
-            let [first, second] = self.columns_at(stage).map(|at| at.add_bytes(down));
-            let row = first_row(16 * M as u32);
-            let in_quad = opaque(thread::thread_idx_x()) % 4 * 2;
-            let moments = self.moments::<G>(stage);
-            let moments = moments.from(if G::KEYS { column + in_quad } else { row });
-            // SAFETY: the caller's promise.
-            unsafe {
-                let factors = [
-                    (self.smem, first),
-                    (self.smem.add_bytes(tile.rows_bytes()), second),
-                ];
-                let factors = factors.map(|(rows, columns)| Factors { rows, columns });
-                let [mut s, mut dp] = if G::DS {
-                    both_scores::<E, CAP, M, N>(factors)
-                } else {
-                    [scores::<E, CAP, M, N>(factors[0]), [[[0.0; 4]; N]; M]]
-                };
-                if G::DS {
-                    centre::<G, M, N>(&mut dp, moments);
-                }
-                let softcap_scale = params.fwd.softcap_scale;
-                if masked || softcap_scale != 0.0 {
-                    let mask = if masked { Some(&self.mask) } else { None };
-                    let first = [self.start + row, start + column + in_quad];
-                    cap_and_hide::<G, M, N>(&mut s, &mut dp, softcap_scale, mask, first);
-                }
-                let (mut p, mut ds) =
-                    differentiate::<E, G, M, N, K>(&mut s, &mut dp, moments, params);
-                if G::P {
-                    accumulate::<E, CAP, M, K, D>(&mut results.of_p, &mut p, second);
-                }
-                if G::DS {
-                    accumulate::<E, CAP, M, K, D>(&mut results.of_ds, &mut ds, first);
-                }
-            }
-            column += tile.at_once;
         }
     }
 

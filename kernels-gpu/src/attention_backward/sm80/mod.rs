@@ -19,14 +19,13 @@
 //! | 64 | dq, dk and dv | 128 | 64 | 32 |
 //! | 128 | dq | 128 | 32 | 32 |
 //! | 128 | dk and dv | 64 | 64 | 64 |
-//! | 256 | dq, dk | 64 | 16 | 16 |
-//! | 256 | dv | 64 | 32 | 32 |
+//! | 256 | dq, dk, dv | 64 | 32 | 32 |
 //!
 //! # Shared memory
 //! | what | lifetime |
 //! |---|---|
 //! | first vectors of the rows, and the second if there is a dS | throughout |
-//! | first and second vectors of the columns, two stages | a tile |
+//! | first and second vectors of the columns, two stages; for dq and dk at cap 256 one | a tile |
 //! | lse and delta of the queries: of the rows, or a stage of the columns | as these |
 //!
 //! Chunks are swizzled as in the forward kernels. What is outside a sequence or a head dimension is
@@ -35,9 +34,17 @@
 //! # Timeline
 //! For each tile of columns that the mask leaves anything of:
 //! - Wait for its stage; start the copies of the next one.
-//! - For 16 to 64 of its columns at a time: scores, dP; P and dS in registers, where they are the first
+//! - For 32 or 64 of its columns at a time: scores, dP; P and dS in registers, where they are the first
 //!   operand of the products with them: rows of the accumulators are rows of the results.
 //! - `dv += P^T @ d_o`; `dk += dS^T @ q`, or `dq += dS @ k`.
+//!
+//! With one stage: dP of a tile while its first vectors are on their way; the second vectors of the next
+//! one are copied while scores and the product with dS are computed.
+//!
+//! # Size
+//! Loops of one length have their code once: ptxas unrolls them, and makes of turning arrays (`turn`)
+//! other names of registers. Only what few tiles come to, masks and softcaps, and the writing of results
+//! may stay loops there.
 //!
 //! # Numerics
 //! Scores and dP in f32; P by `ex2.approx.ftz` of `fma(score, softmax_scale * log2 e, -lse * log2 e)`;
@@ -62,6 +69,8 @@ mod moments;
 mod pairs;
 mod products;
 mod results;
+mod tile;
 mod vectors;
+mod walk;
 
 pub use entries::*;

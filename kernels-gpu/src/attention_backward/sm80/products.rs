@@ -22,9 +22,6 @@ pub(super) fn turn<T: Copy, const N: usize>(x: &mut [T; N]) {
     x[N - 1] = first;
 }
 
-/// Products of 16 elements of the vectors that are in the code one after the other.
-const UNROLLED: u32 = 2;
-
 /// Vectors in shared memory: of the block's rows, and of `N` × 8 columns.
 #[derive(Clone, Copy)]
 pub(super) struct Factors {
@@ -50,7 +47,7 @@ impl<const CAP: usize> Readers<CAP> {
         }
     }
 
-    /// Adds the products of [`UNROLLED`] × 16 elements from the `first`th 16 on.
+    /// Adds the products of the `step`th 16 elements.
     ///
     /// # Safety
     /// All lanes call it together; both have landed.
@@ -58,22 +55,19 @@ impl<const CAP: usize> Readers<CAP> {
     unsafe fn add<E: Half, const M: usize, const N: usize>(
         &self,
         s: &mut Accumulator<M, N>,
-        first: u32,
+        step: u32,
     ) {
-        let (rows, columns) = (self.rows.moved(first), self.columns.moved(first));
-        for step in 0..UNROLLED {
-            let mut a = [[0; 4]; M];
-            // SAFETY: the caller's promise.
-            unsafe {
+        let mut a = [[0; 4]; M];
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in 0..M {
+                a[i] = self.rows.load(i as u32, step);
+            }
+            for j in 0..N / 2 {
+                let b = self.columns.load(j as u32, step);
                 for i in 0..M {
-                    a[i] = rows.load(i as u32, step);
-                }
-                for j in 0..N / 2 {
-                    let b = columns.load(j as u32, step);
-                    for i in 0..M {
-                        E::multiply(&mut s[i][2 * j], a[i], [b[0], b[1]]);
-                        E::multiply(&mut s[i][2 * j + 1], a[i], [b[2], b[3]]);
-                    }
+                    E::multiply(&mut s[i][2 * j], a[i], [b[0], b[1]]);
+                    E::multiply(&mut s[i][2 * j + 1], a[i], [b[2], b[3]]);
                 }
             }
         }
@@ -90,50 +84,13 @@ pub(super) unsafe fn scores<E: Half, const CAP: usize, const M: usize, const N: 
 ) -> Accumulator<M, N> {
     let readers = Readers::<CAP>::new(of, 16 * M as u32);
     let mut s = [[[0.0; 4]; N]; M];
-    let mut first = 0;
-    // Not unrolled throughout, for the size of the code.
-    while first < opaque(CAP as u32 / 16) {
+    let mut step = 0;
+    while step < opaque(CAP as u32 / 16) {
         // SAFETY: the caller's promise.
-        unsafe { readers.add::<E, M, N>(&mut s, first) }
-        first += UNROLLED;
+        unsafe { readers.add::<E, M, N>(&mut s, step) }
+        step += 1;
     }
     s
-}
-
-/// [`scores`] of both: at once if there are few columns, so that there are enough products that do not
-/// wait for each other, and else in turn, so that they are in the code once.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub(super) unsafe fn both_scores<E: Half, const CAP: usize, const M: usize, const N: usize>(
-    of: [Factors; 2],
-) -> [Accumulator<M, N>; 2] {
-    let (mut s, mut dp) = ([[[0.0; 4]; N]; M], [[[0.0; 4]; N]; M]);
-    if M * N <= 2 {
-        let of_s = Readers::<CAP>::new(of[0], 16 * M as u32);
-        let of_dp = Readers::<CAP>::new(of[1], 16 * M as u32);
-        let mut first = 0;
-        while first < opaque(CAP as u32 / 16) {
-            // SAFETY: the caller's promise.
-            unsafe {
-                of_s.add::<E, M, N>(&mut s, first);
-                of_dp.add::<E, M, N>(&mut dp, first);
-            }
-            first += UNROLLED;
-        }
-        return [s, dp];
-    }
-    let mut factors = of[0];
-    let mut case = 0;
-    while case < opaque(2) {
-        s = dp;
-        // SAFETY: the caller's promise.
-        dp = unsafe { scores::<E, CAP, M, N>(factors) };
-        factors = of[1];
-        case += 1;
-    }
-    [s, dp]
 }
 
 /// `result += pairs @ columns`, which turns the pairs.

@@ -9,28 +9,31 @@ use super::kernel::Arguments;
 use crate::attention::sm80::copies::Copies;
 use crate::attention::sm80::element::Half;
 
-/// Where both kinds of vectors of a head's positions go, whichever there are.
+/// Kinds of vectors: 0 is q or k, 1 is d_o or v.
 #[derive(Clone, Copy)]
-pub(super) struct Target {
-    /// Where q or k go.
-    pub(super) first: SharedAddr,
-    /// Where d_o or v go.
-    pub(super) second: SharedAddr,
-    /// How many of the kinds there are.
-    pub(super) kinds: u32,
+pub(super) struct Kinds {
+    pub(super) first: u32,
+    end: u32,
 }
+
+/// q or k.
+pub(super) const FIRST: Kinds = Kinds { first: 0, end: 1 };
+/// d_o or v.
+pub(super) const SECOND: Kinds = Kinds { first: 1, end: 2 };
+/// All.
+pub(super) const BOTH: Kinds = Kinds { first: 0, end: 2 };
 
 /// Starts the copies of `ROWS` positions of a head from `start` on, of which those that exist are read.
 ///
 /// # Safety
-/// The launch's; nobody uses the target before the copies have been waited for.
+/// The launch's; nobody uses these places, one of each kind, before the copies have been waited for.
 #[inline(always)]
 pub(super) unsafe fn start<E: Half, const CAP: usize, const ROWS: usize>(
     arguments: &Arguments<'_>,
     (sequence, head_idx): (&Sequence, u32),
-    of_keys: bool,
+    (of_keys, kinds): (bool, Kinds),
     start: u32,
-    to: Target,
+    to: [SharedAddr; 2],
 ) {
     let (params, fwd) = (arguments.params, &arguments.params.fwd);
     let (of_first, of_second): ((_, BshStrides), (_, BshStrides)) = if of_keys {
@@ -39,9 +42,9 @@ pub(super) unsafe fn start<E: Half, const CAP: usize, const ROWS: usize>(
         ((arguments.q, fwd.q), (arguments.d_o, params.d_o))
     };
     let positions = if of_keys { sequence.k } else { sequence.q };
-    let mut kind = 0;
+    let mut kind = kinds.first;
     // The code of both is there once; ptxas unrolls it.
-    while kind < opaque(to.kinds) {
+    while kind < opaque(kinds.end) {
         let is_first = kind == 0;
         let pick = |first: i64, second: i64| if is_first { first } else { second };
         let strides = BshStrides {
@@ -55,7 +58,7 @@ pub(super) unsafe fn start<E: Half, const CAP: usize, const ROWS: usize>(
         } else {
             fwd.head_dim_v
         };
-        let smem = if is_first { to.first } else { to.second };
+        let smem = if is_first { to[0] } else { to[1] };
         let offset = 2 * strides.offset(sequence.batch_idx, positions.first, head_idx);
         let base = base.wrapping_offset(offset as isize);
         let copies = Copies::<CAP, ROWS, THREADS>::new(base, strides.seq, extent);

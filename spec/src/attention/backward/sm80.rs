@@ -25,9 +25,6 @@ pub use super::super::sm80::{DTYPES, HEAD_DIMS, THREADS};
 /// Alignment of the rows of all tensors of 16 bits: what a thread copies at once.
 pub const ALIGN_BYTES: u32 = 16;
 
-/// Stages of columns.
-pub const STAGES: u32 = 2;
-
 /// What a launch computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
@@ -78,6 +75,8 @@ pub struct Sm80BwdTile {
     pub columns: u32,
     /// Columns whose scores a warp holds at a time.
     pub at_once: u32,
+    /// Stages of columns.
+    pub stages: u32,
     /// Largest head_dim and head_dim_v.
     pub head_dim_cap: u32,
     /// Whether v or d_o of the rows are needed beside k or q.
@@ -93,18 +92,23 @@ impl Sm80BwdTile {
             (..=64, _) => (128, 64, 32),
             (..=128, Part::Dq) => (128, 32, 32),
             (..=128, _) => (64, 64, 64),
-            (_, Part::Dv) => (64, 32, 32),
-            // Both kinds of 64 rows leave room for two stages of 16 columns.
-            _ => (64, 16, 16),
+            _ => (64, 32, 32),
+        };
+        // Both kinds of 64 rows of cap 256 leave room for one stage, whose kinds are copied in turns.
+        let stages = if head_dim_cap > 128 && part.of_ds() {
+            1
+        } else {
+            2
         };
         Self {
             rows,
             columns,
             at_once,
+            stages,
             head_dim_cap,
             both_rows: part.of_ds(),
             moments: if part.owns_keys() {
-                STAGES * columns
+                stages * columns
             } else {
                 rows
             },
@@ -134,7 +138,7 @@ impl Sm80BwdTile {
 
     /// Where lse and delta begin: both of a position, then those of the next.
     pub const fn moments_at(&self) -> u32 {
-        self.stages_at() + 2 * STAGES * self.columns_bytes()
+        self.stages_at() + 2 * self.stages * self.columns_bytes()
     }
 
     /// Bytes of dynamic shared memory.
