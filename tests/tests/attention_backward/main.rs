@@ -6,6 +6,7 @@
 #[expect(dead_code, reason = "the forward's tests use what is not used here")]
 mod case;
 mod check;
+mod conflicts;
 mod leaks;
 mod operands;
 mod refused;

@@ -115,7 +115,7 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
     /// # Safety
     /// As there.
     #[inline(always)]
-    pub(crate) unsafe fn start_in_turn<E: Half>(&self, tile_row: u32, rows: u32, smem: SharedAddr) {
+    pub(crate) unsafe fn start_by_loop<E: Half>(&self, tile_row: u32, rows: u32, smem: SharedAddr) {
         // SAFETY: the caller's promise.
         unsafe { self.start_up_to::<E>(|| opaque(Self::COPIES), tile_row, rows, smem) }
     }

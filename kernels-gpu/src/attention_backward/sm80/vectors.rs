@@ -63,7 +63,7 @@ pub(super) unsafe fn start<E: Half, const CAP: usize, const ROWS: usize>(
         let base = base.wrapping_offset(offset as isize);
         let copies = Copies::<CAP, ROWS, THREADS>::new(base, strides.seq, extent);
         // SAFETY: the caller's promise; only positions of the sequence are read.
-        unsafe { copies.start_in_turn::<E>(start, positions.len - start, smem) }
+        unsafe { copies.start_by_loop::<E>(start, positions.len - start, smem) }
         kind += 1;
     }
 }
