@@ -2,7 +2,6 @@
 
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-
 use spec::attention::backward::sm80::THREADS;
 
 use super::kernel::{Block, Gradients, Results};
