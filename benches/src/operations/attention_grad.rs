@@ -26,6 +26,10 @@ pub static ATTENTION_GRAD: Operation = Operation {
             "gqa",
             "64 query heads on 8, head_dim 128, causal, seqlen 2048 to 16384",
         ),
+        Set::new(
+            "sm80",
+            "the kernels for Ampere, bf16, head_dim 64, 128, 256, seqlen 512, 4096, 16384",
+        ),
         Set::new("tiny", "for the emulator"),
     ],
     unit: Unit::Flops,
@@ -38,6 +42,9 @@ const POSITIONS: usize = 16_384;
 const WIDTH: usize = 2048;
 /// Sequence lengths of the squares.
 const SEQLENS: [usize; 6] = [512, 1024, 2048, 4096, 8192, 16_384];
+
+/// Those of the kernels for Ampere.
+const SM80_SEQLENS: [usize; 3] = [512, 4096, 16_384];
 
 /// The shape and mask of a case.
 #[derive(Clone, Debug)]
@@ -106,7 +113,7 @@ impl Shape {
 
 fn cases(set: &Set, options: &OperationOptions) -> Vec<Case> {
     let shapes = shapes(set.name).into_iter().map(|shape| Shape {
-        kernel: options.kernel.clone(),
+        kernel: options.kernel.clone().or(shape.kernel),
         ..shape
     });
     match set.name {
@@ -126,6 +133,14 @@ fn shapes(set: &str) -> Vec<Shape> {
     };
     match set {
         "wide" => both(256, &SEQLENS[..4]),
+        "sm80" => [64, 128, 256]
+            .into_iter()
+            .flat_map(|head_dim| both(head_dim, &SM80_SEQLENS))
+            .map(|shape| Shape {
+                kernel: Some("attention_backward_sm80".to_owned()),
+                ..shape
+            })
+            .collect(),
         "gqa" => [2048, 4096, 8192, 16_384]
             .map(|seqlen| Shape {
                 heads_q: 64,

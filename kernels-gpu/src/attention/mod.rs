@@ -12,7 +12,7 @@ pub(crate) mod lengths;
 mod merge;
 mod merge_parts;
 pub(crate) mod simt;
-mod sm80;
+pub(crate) mod sm80;
 pub mod sm90;
 
 pub use merge::attention_merge;

@@ -3,10 +3,13 @@
 //! | module | kernel | from |
 //! |---|---|---|
 //! | `sm90` | warp-specialised, by TMA and `wgmma` | sm_90a |
+//! | `sm80` | by `mma.sync` | sm_80 |
 //! | `simt` | by fused multiply-adds, without tensor cores; and delta, which every other kernel needs | sm_75 |
 
 mod simt;
+mod sm80;
 pub mod sm90;
 
 pub use simt::*;
+pub use sm80::*;
 pub use sm90::*;

@@ -6,11 +6,13 @@
 #[expect(dead_code, reason = "the forward's tests use what is not used here")]
 mod case;
 mod check;
+mod conflicts;
 mod leaks;
 mod operands;
 mod refused;
 
-use warpsmith::DType;
+use warpsmith::emulator::EmulatorConfig;
+use warpsmith::{DType, Device};
 use warpsmith_tests::cases;
 use warpsmith_tests::operand::View;
 use warpsmith_tests::property::{Effort, holds};
@@ -62,6 +64,26 @@ fn gradients_match_their_reference_where_tiles_end() {
             for device in warpsmith::testing::devices() {
                 check(&case, &device).expect("the gradients");
             }
+        }
+    }
+}
+
+#[test]
+fn gradients_do_not_depend_on_the_order_of_warps_and_copies() {
+    for seed in 1..4 {
+        let config = EmulatorConfig {
+            seed,
+            ..EmulatorConfig::default()
+        };
+        let device = Device::emulator_with(config).expect("an emulator");
+        for head_dim in [64, 128, 256] {
+            let case = Case {
+                group: 2,
+                causal: true,
+                views: [View::Aligned; 4],
+                ..Case::plain(DType::Bf16, [140, 150], head_dim)
+            };
+            check(&case, &device).expect("the gradients");
         }
     }
 }

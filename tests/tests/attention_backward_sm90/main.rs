@@ -87,11 +87,9 @@ fn the_plan_takes_them_for_16_bit_tensors_that_a_tensor_map_describes() {
         for (name, want) in hopper {
             assert_eq!(name, format!("attention_backward_sm90_{want}"));
         }
-        for name in [
-            planned::<f32>(&device, 64),
-            planned::<bf16>(&device, 60),
-            planned::<f16>(&device, 136),
-        ] {
+        let wide = planned::<f16>(&device, 136);
+        assert_eq!(wide, "attention_backward_sm80_f16_d256");
+        for name in [planned::<f32>(&device, 64), planned::<bf16>(&device, 60)] {
             assert!(name.contains("simt"), "{name}");
         }
     }

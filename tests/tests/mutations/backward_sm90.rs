@@ -60,7 +60,7 @@ pub(crate) fn of_queries_and_keys() -> Problem {
         Arg::MapValue(3, map(QUERIES, HEADS, tile.tile_m)),
     ];
     args.extend((4..11).map(Arg::Buffer));
-    args.push(params());
+    args.push(params([QUERIES, KEYS, HEADS, HEAD_DIM]));
     Problem {
         shape: LaunchConfig {
             grid: tile.grid(&HEADS_OF, 1, MULTIPROCESSORS).expect("two heads"),
@@ -139,14 +139,15 @@ fn map(positions: usize, heads: usize, rows: u32) -> TensorMapDesc {
     }
 }
 
-fn params() -> Arg {
-    let (of_q, of_k) = ([0, HEADS * HEAD_DIM, HEAD_DIM], [0, HEAD_DIM, HEAD_DIM]);
-    let scale = 1.0 / (HEAD_DIM as f64).sqrt();
+/// Parameters of one sequence of `heads` query heads on one, causal, aligned to the bottom right.
+pub(crate) fn params([queries, keys, heads, head_dim]: [usize; 4]) -> Arg {
+    let (of_q, of_k) = ([0, heads * head_dim, head_dim], [0, head_dim, head_dim]);
+    let scale = 1.0 / (head_dim as f64).sqrt();
     Fields::default()
         .u64(&[of_q, of_k, of_k, of_q].concat())
-        .u32(&[1, QUERIES as u32, KEYS as u32, 0, 0, HEADS as u32, 1])
-        .u32(&[HEAD_DIM as u32; 2])
-        // No window to the left, causal to the right, aligned to the bottom right.
+        .u32(&[1, queries as u32, keys as u32, 0, 0, heads as u32, 1])
+        .u32(&[head_dim as u32; 2])
+        // No window to the left, causal to the right.
         .u32(&[i32::MAX as u32, 0, 0])
         .f32(&[(scale * std::f64::consts::LOG2_E) as f32, 0.0])
         .u32(&[0, 0])

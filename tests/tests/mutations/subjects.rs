@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use warpsmith_tests::values::Values;
 
 use crate::backward;
+use crate::backward_sm80;
 use crate::backward_sm90;
 use crate::hopper::{self, Product};
 use crate::portable;
@@ -32,7 +33,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 20] = [
+pub(crate) const SUBJECTS: [Subject; 21] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -142,6 +143,12 @@ pub(crate) const SUBJECTS: [Subject; 20] = [
         file: "ptx/sm_75/attention_backward.ptx",
         kernel: "attention_backward_simt_d64",
         problem: backward::of_keys,
+    },
+    Subject {
+        name: "attention_backward_sm80",
+        file: "ptx/sm_80/attention_backward.ptx",
+        kernel: "attention_backward_sm80_bf16_d64_dkdv",
+        problem: backward_sm80::of_keys,
     },
     Subject {
         name: "attention_backward_sm90",

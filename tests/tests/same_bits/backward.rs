@@ -2,12 +2,13 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use spec::attention::backward::sm80::{self, Part, Sm80Bwd};
 use spec::attention::backward::sm90::{BwdEntry, Heads, THREADS};
 use spec::attention::backward::sums::ROUND_ENTRY;
 use spec::attention::backward::{
     BackwardEntry, BackwardLaunch, DELTA_ENTRY, DELTA_TILE, FlashBwdParams,
 };
-use spec::attention::{BshStrides, FlashFwdParams, SIMT_WIDE_TILE};
+use spec::attention::{FlashFwdParams, SIMT_WIDE_TILE};
 use spec::gemm::sm90::{SPAN_BYTES, WARPGROUP};
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
@@ -39,13 +40,7 @@ pub(crate) fn simt(entry: BackwardEntry, rng: &mut ChaCha8Rng) -> Trial {
         float,
     } = draw(any_float(rng), [entry.head_dim_cap, 1], rng);
     let fwd = &params.fwd;
-    let mut gradient = |batch_stride: i64, rng: &mut ChaCha8Rng| {
-        let elements = batch_stride as u64 * u64::from(fwd.batch);
-        trial.noise(elements * FLOATS[float].size_bytes() as u64, rng)
-    };
-    let dq = gradient(params.dq.batch, rng);
-    let dk = gradient(params.dk.batch, rng);
-    let dv = gradient(params.dv.batch, rng);
+    let [dq, dk, dv] = gradients(&mut trial, &params, FLOATS[float].size_bytes(), rng);
     let of_queries =
         FlashFwdParams::grid(fwd.batch, fwd.seqlen_q, fwd.heads_q, SIMT_WIDE_TILE.tile_m);
     let of_keys =
@@ -68,6 +63,44 @@ pub(crate) fn simt(entry: BackwardEntry, rng: &mut ChaCha8Rng) -> Trial {
     trial
 }
 
+/// By `mma.sync`: delta and every part.
+pub(crate) fn sm80(kernels: Sm80Bwd, rng: &mut ChaCha8Rng) -> Trial {
+    let is_of = |dtype: &DType| *dtype == kernels.dtype;
+    let float = FLOATS.iter().position(is_of).expect("a float");
+    let Drawn {
+        mut trial,
+        params,
+        inputs,
+        ..
+    } = draw(float, [kernels.head_dim_cap, 8], rng);
+    let fwd = &params.fwd;
+    let [dq, dk, dv] = gradients(&mut trial, &params, 2, rng);
+    for part in [Part::Dq].iter().chain(kernels.parts_of_keys()) {
+        let tile = kernels.tile(*part);
+        let (grid, of_ds) = match part.owns_keys() {
+            true => {
+                let (seqlen_k, heads_kv) = (fwd.seqlen_k, fwd.heads_kv);
+                let grid = FlashBwdParams::grid_of_keys(fwd.batch, seqlen_k, heads_kv, tile.rows);
+                (grid, &dk)
+            }
+            false => {
+                let (seqlen_q, heads_q) = (fwd.seqlen_q, fwd.heads_q);
+                let grid = FlashFwdParams::grid(fwd.batch, seqlen_q, heads_q, tile.rows);
+                (grid, &dq)
+            }
+        };
+        let mut args: Vec<Arg> = inputs.iter().chain([of_ds, &dv]).map(Arg::again).collect();
+        args.push(Arg::params([0_u64; 5]));
+        args.push(Arg::params(params));
+        let launch = LaunchConfig {
+            shared_bytes: tile.smem_bytes(),
+            ..config(grid, sm80::THREADS)
+        };
+        trial.launch(kernels.entry(*part), launch, args);
+    }
+    trial
+}
+
 /// Hopper's: delta, the entry and what makes gradients of its sums.
 pub(crate) fn sm90(entry: BwdEntry, rng: &mut ChaCha8Rng) -> Trial {
     let tile = entry.tile;
@@ -80,12 +113,7 @@ pub(crate) fn sm90(entry: BwdEntry, rng: &mut ChaCha8Rng) -> Trial {
         ..
     } = draw(float, [tile.head_dim, 8], rng);
     let fwd = &params.fwd;
-    let mut gradient = |strides: BshStrides, rng: &mut ChaCha8Rng| {
-        trial.noise(2 * strides.batch as u64 * u64::from(fwd.batch), rng)
-    };
-    let dq = gradient(params.dq, rng);
-    let dk = gradient(params.dk, rng);
-    let dv = gradient(params.dv, rng);
+    let [dq, dk, dv] = gradients(&mut trial, &params, 2, rng);
     let sums = trial.noise(4 * tile.sums(&params), rng);
     let key_sums = trial.noise(4 * tile.key_sums(&params), rng);
     let counters = trial.buffer(vec![0; 4 * tile.counters(&params) as usize]);
@@ -188,6 +216,19 @@ fn draw(float: usize, [head_dim_cap, unit]: [u32; 2], rng: &mut ChaCha8Rng) -> D
         inputs,
         float,
     }
+}
+
+/// dq, dk and dv with any contents, of elements of `size_bytes`.
+fn gradients(
+    trial: &mut Trial,
+    params: &FlashBwdParams,
+    size_bytes: usize,
+    rng: &mut ChaCha8Rng,
+) -> [Arg; 3] {
+    [params.dq, params.dk, params.dv].map(|strides| {
+        let elements = strides.batch as u64 * u64::from(params.fwd.batch);
+        trial.noise(elements * size_bytes as u64, rng)
+    })
 }
 
 fn config(grid: Option<[u32; 3]>, threads: u32) -> LaunchConfig {

@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use spec::attention::backward::sm80::{self as backward_sm80, Part, Sm80Bwd};
 use spec::attention::backward::sm90::{self as backward_sm90, BwdEntry};
 use spec::attention::backward::sums::ROUND_ENTRY;
 use spec::attention::backward::{BackwardEntry, DELTA_ENTRY};
@@ -54,6 +55,7 @@ pub(crate) enum Family {
     MergeParts(PartsEntry),
     Delta,
     Backward(BackwardEntry),
+    BackwardSm80(Sm80Bwd),
     BackwardSm90(BwdEntry),
     Reduce(ReduceEntry),
     Row(rows::RowKernel),
@@ -146,6 +148,18 @@ fn add_attention(all: &mut BTreeMap<String, Family>) {
     add(all, [DELTA_ENTRY], |_| Family::Delta);
     let backward = SIMT_HEAD_DIMS.map(|head_dim_cap| BackwardEntry { head_dim_cap });
     add(all, backward, Family::Backward);
+    for dtype in backward_sm80::DTYPES {
+        for head_dim_cap in backward_sm80::HEAD_DIMS {
+            let kernels = Sm80Bwd {
+                dtype,
+                head_dim_cap,
+            };
+            let parts = [Part::Dq].iter().chain(kernels.parts_of_keys());
+            // Every case launches all of them.
+            let entries = parts.map(|&part| kernels.entry(part));
+            add(all, entries, |_| Family::BackwardSm80(kernels));
+        }
+    }
     for tile in backward_sm90::TILES {
         let entries = backward_sm90::DTYPES.map(|dtype| BwdEntry { dtype, tile });
         add(all, entries, Family::BackwardSm90);
@@ -166,6 +180,7 @@ impl Family {
             | Self::AttentionSm80(_)
             | Self::AttentionDecode(_)
             | Self::AttentionSm90(_)
+            | Self::BackwardSm80(_)
             | Self::BackwardSm90(_) => true,
             Self::Row(kernel) => kernel.approximates(),
             _ => false,
@@ -192,6 +207,7 @@ impl Family {
             Self::MergeParts(entry) => attending::merge_parts(entry, rng),
             Self::Delta => backward::delta(rng),
             Self::Backward(entry) => backward::simt(entry, rng),
+            Self::BackwardSm80(kernels) => backward::sm80(kernels, rng),
             Self::BackwardSm90(entry) => backward::sm90(entry, rng),
             Self::Reduce(entry) => reduction(entry, rng),
             Self::Row(kernel) => kernel.trial(rng),

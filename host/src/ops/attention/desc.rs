@@ -207,11 +207,7 @@ pub(in crate::ops) mod tests {
     use super::*;
 
     /// Attention of one head to its keys, without gaps.
-    pub(in crate::ops::attention) fn plain(
-        dtype: DType,
-        seqlen: u32,
-        head_dim: u32,
-    ) -> AttentionDesc {
+    pub(in crate::ops) fn plain(dtype: DType, seqlen: u32, head_dim: u32) -> AttentionDesc {
         let operand = OperandDesc {
             strides: BshStrides {
                 batch: i64::from(seqlen * head_dim),

@@ -13,7 +13,7 @@ mod plan;
 pub(in crate::ops) mod run;
 mod simt;
 mod sm75;
-mod sm80;
+pub(super) mod sm80;
 pub(in crate::ops) mod sm90;
 
 use crate::ops::cleared::Cleared;

@@ -19,10 +19,10 @@ const FLOPS_PER_CYCLE: f64 = 1024.0;
 const CHUNK_BYTES: u32 = 16;
 
 /// Largest error of `ex2.approx`, in ulp.
-const EXP_ULPS: f64 = 2.1;
+pub(in crate::ops) const EXP_ULPS: f64 = 2.1;
 
 /// Largest error of `tanh.approx`: 2^-11 of a value up to 1, and its argument's rounding.
-const TANH_ERROR: f64 = 5e-4;
+pub(in crate::ops) const TANH_ERROR: f64 = 5e-4;
 
 /// Offers the kernel with the smallest head dimension that covers both head dimensions.
 pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {

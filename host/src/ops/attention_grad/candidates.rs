@@ -7,10 +7,11 @@
 
 use super::call::GradCall;
 use super::desc::GradDesc;
-use super::{simt, sm90};
+use super::{simt, sm80, sm90};
 use crate::reference::attention::AttentionGradModel;
 use crate::{DeviceInfo, Result};
 use spec::attention::backward::BackwardEntry;
+use spec::attention::backward::sm80::Sm80Bwd;
 use spec::attention::backward::sm90::BwdEntry;
 use spec::attention::backward::sums::ROUND_ENTRY;
 use std::fmt;
@@ -19,6 +20,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entry {
     Simt(BackwardEntry),
+    Sm80(Sm80Bwd),
     /// And the turns in which blocks add to the same dk and dv.
     Sm90(BwdEntry, u32),
 }
@@ -29,6 +31,9 @@ impl Entry {
         match self {
             // Twice: for dq, then for dk and dv.
             Self::Simt(entry) => vec![entry.to_string(); 2],
+            Self::Sm80(kernels) => sm80::parts(*kernels)
+                .map(|part| kernels.entry(part).to_string())
+                .collect(),
             // Then dq of its sums, and dk and dv where these are sums too.
             Self::Sm90(entry, turns) => {
                 let rounded = if *turns > 1 { 3 } else { 1 };
@@ -44,6 +49,7 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simt(entry) => entry.fmt(f),
+            Self::Sm80(kernels) => kernels.fmt(f),
             Self::Sm90(entry, _) => entry.fmt(f),
         }
     }
@@ -63,6 +69,7 @@ impl Candidate {
     pub(super) fn launch(&self, call: &GradCall<'_>) -> Result<()> {
         match self.entry {
             Entry::Simt(entry) => simt::launch(entry, call),
+            Entry::Sm80(kernels) => sm80::launch(kernels, call),
             Entry::Sm90(entry, _) => sm90::launch(entry, call),
         }
     }
@@ -71,6 +78,7 @@ impl Candidate {
     pub(super) fn model(&self, desc: &GradDesc) -> AttentionGradModel {
         match self.entry {
             Entry::Simt(_) => simt::model(),
+            Entry::Sm80(kernels) => sm80::model(kernels.dtype),
             Entry::Sm90(entry, turns) => sm90::model((entry, turns), desc.forward.seqlen_k),
         }
     }
@@ -85,6 +93,7 @@ impl fmt::Display for Candidate {
 /// Calls `offer` with all candidates for `desc`.
 pub(super) fn offer_all(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     simt::offer(desc, device, offer);
+    sm80::offer(desc, device, offer);
     sm90::offer(desc, device, offer);
 }
 

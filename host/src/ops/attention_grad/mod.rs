@@ -6,6 +6,7 @@ mod desc;
 mod plan;
 mod run;
 mod simt;
+mod sm80;
 mod sm90;
 
 use crate::ops::attention::{Attention, Layout, Lengths};

@@ -6,6 +6,7 @@
 use super::call::GradCall;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::GradDesc;
+use super::sm80::rounding;
 use crate::launch::KernelArg;
 use crate::ops::attention::call::Memory;
 use crate::ops::attention::sm90::{
@@ -14,7 +15,7 @@ use crate::ops::attention::sm90::{
 use crate::ops::maps::{MapKey, MapValue};
 use crate::reference::attention::AttentionGradModel;
 use crate::reference::gemm::Arithmetic;
-use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
+use crate::{DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
 use spec::attention::backward::FlashBwdParams;
 use spec::attention::backward::sm90::{BwdEntry, BwdTile, DTYPES, Heads, THREADS, tile_for};
 use spec::attention::backward::sums::{ROUND_ENTRY, Rounding};
@@ -199,10 +200,7 @@ unsafe fn round(
 /// Error model: P and dS are rounded to the element type; sums of dq add a part for every block of
 /// keys, sums of dk and dv one for every turn.
 pub(super) fn model((entry, turns): (BwdEntry, u32), seqlen_k: u32) -> AttentionGradModel {
-    let (p_roundoff, p_lost) = match entry.dtype {
-        DType::F16 => (2.0_f64.powi(-11), 2.0_f64.powi(-25)),
-        _ => (2.0_f64.powi(-8), 2.0_f64.powi(-126)),
-    };
+    let (p_roundoff, p_lost) = rounding(entry.dtype);
     AttentionGradModel {
         exp_ulps: EXP_ULPS,
         scores: Arithmetic::TensorCore,

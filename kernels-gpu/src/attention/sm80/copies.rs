@@ -39,7 +39,7 @@ pub(super) fn wait<E: Half>() {
 /// team of `THREADS` threads: one column of chunks, in every
 /// [`ROWS_AT_ONCE`](Self::ROWS_AT_ONCE)th row. What depends only on the thread's index is recomputed
 /// for each tile, as the `mma`s need the registers.
-pub(super) struct Copies<const CAP: usize, const ROWS: usize, const THREADS: u32> {
+pub(crate) struct Copies<const CAP: usize, const ROWS: usize, const THREADS: u32> {
     /// The thread's chunk in its first row of the tensor's first tile.
     first: *const u8,
     /// Bytes between rows.
@@ -71,7 +71,7 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
 
     /// The copies of the tensor at `base`, with `ld` elements between its rows of `head_dim`.
     #[inline(always)]
-    pub(super) fn new(base: *const u8, ld: i64, head_dim: u32) -> Self {
+    pub(crate) fn new(base: *const u8, ld: i64, head_dim: u32) -> Self {
         let Chunk { row, column } = Self::chunk();
         let ld_bytes = ld * ELEMENT;
         let offset = i64::from(row) * ld_bytes + i64::from(column * CHUNK);
@@ -100,7 +100,38 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
     /// Those rows can be read, and nothing writes them; nobody uses the tile at `smem` before the
     /// copies have been waited for.
     #[inline(always)]
-    pub(super) unsafe fn start<E: Half>(&self, tile_row: u32, rows: u32, smem: SharedAddr) {
+    pub(crate) unsafe fn start<E: Half>(&self, tile_row: u32, rows: u32, smem: SharedAddr) {
+        // Not unrolled where o leaves few registers for addresses.
+        let end = || match (CAP, THREADS) {
+            (..=64, _) | (_, ..BLOCK) => Self::COPIES,
+            _ => opaque(Self::COPIES),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.start_up_to::<E>(end, tile_row, rows, smem) }
+    }
+
+    /// [`start`](Self::start) in a loop, for the size of the code.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn start_by_loop<E: Half>(&self, tile_row: u32, rows: u32, smem: SharedAddr) {
+        // SAFETY: the caller's promise.
+        unsafe { self.start_up_to::<E>(|| opaque(Self::COPIES), tile_row, rows, smem) }
+    }
+
+    /// [`start`](Self::start), if `end` is the number of a thread's copies.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn start_up_to<E: Half>(
+        &self,
+        end: impl Fn() -> u32,
+        tile_row: u32,
+        rows: u32,
+        smem: SharedAddr,
+    ) {
         let Chunk { row, column } = Self::chunk();
         let is_inside = column * CHUNK < self.head_dim * ELEMENT as u32;
         let to = smem.add_bytes(row * Self::ROW_BYTES + (column ^ (row % 8)) * CHUNK);
@@ -108,11 +139,6 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
         let mut from = self.first.wrapping_offset(offset as isize);
         let step = self.ld_bytes * i64::from(Self::ROWS_AT_ONCE);
         let mut copy = 0;
-        // Not unrolled where o leaves few registers for addresses.
-        let end = || match (CAP, THREADS) {
-            (..=64, _) | (_, ..BLOCK) => Self::COPIES,
-            _ => opaque(Self::COPIES),
-        };
         while copy < end() {
             let rows_down = copy * Self::ROWS_AT_ONCE;
             let is_there = is_inside && row + rows_down < rows;

@@ -8,10 +8,10 @@ use half::{bf16, f16};
 
 /// A lane's accumulators of a 16×8 block: rows `lane / 4` and `lane / 4 + 8`, columns
 /// `lane % 4 * 2` and the next.
-pub(super) type Block = [f32; 4];
+pub(crate) type Block = [f32; 4];
 
 /// An element of 16 bits.
-pub(super) trait Half: Copy {
+pub(crate) trait Half: Copy {
     /// Whether copies are `cp.async`; otherwise they go through registers, and are complete when
     /// started.
     const BACKGROUND: bool = true;

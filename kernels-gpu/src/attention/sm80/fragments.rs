@@ -10,7 +10,7 @@ use super::element::{Block, Half};
 /// Address of a lane's row in the first 16 × 16 elements of a tile with rows of `CAP` elements.
 /// Other fragments are reached by a fixed distance down and an xor along the row.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<const CAP: usize>(SharedAddr);
+pub(crate) struct Reader<const CAP: usize>(SharedAddr);
 
 impl<const CAP: usize> Reader<CAP> {
     const ROW_BYTES: u32 = CAP as u32 * 2;
@@ -18,14 +18,14 @@ impl<const CAP: usize> Reader<CAP> {
     /// For fragments whose registers go down 8 rows first: q as A, and transposed v as B. Begins at
     /// row `first`, a multiple of 8, of the tile at `smem`.
     #[inline(always)]
-    pub(super) fn down(smem: SharedAddr, first: u32) -> Self {
+    pub(crate) fn down(smem: SharedAddr, first: u32) -> Self {
         let lane = thread::thread_idx_x() % thread::WARP_THREADS;
         Self::new(smem, first + lane % 16, lane / 16)
     }
 
     /// For fragments whose registers go 8 columns to the right first: k as B.
     #[inline(always)]
-    pub(super) fn right(smem: SharedAddr) -> Self {
+    pub(crate) fn right(smem: SharedAddr) -> Self {
         let lane = thread::thread_idx_x() % thread::WARP_THREADS;
         Self::new(smem, lane % 8 + lane / 16 * 8, lane / 8 % 2)
     }
@@ -45,12 +45,18 @@ impl<const CAP: usize> Reader<CAP> {
         SharedAddr::from_bits(self.0.bits() ^ (32 * right)).add_bytes(16 * down * Self::ROW_BYTES)
     }
 
+    /// The reader of what is `down` × 16 rows further down.
+    #[inline(always)]
+    pub(crate) fn below(self, down: u32) -> Self {
+        Self(self.at(down, 0))
+    }
+
     /// Loads that fragment of 16 × 16 elements.
     ///
     /// # Safety
     /// All lanes of the warp execute it; the tile has been copied.
     #[inline(always)]
-    pub(super) unsafe fn load(self, down: u32, right: u32) -> [u32; 4] {
+    pub(crate) unsafe fn load(self, down: u32, right: u32) -> [u32; 4] {
         // SAFETY: the caller's promise.
         unsafe { ldmatrix_x4(self.at(down, right)) }
     }
@@ -60,7 +66,7 @@ impl<const CAP: usize> Reader<CAP> {
     /// # Safety
     /// As [`load`](Self::load).
     #[inline(always)]
-    pub(super) unsafe fn load_transposed(self, down: u32, right: u32) -> [u32; 4] {
+    pub(crate) unsafe fn load_transposed(self, down: u32, right: u32) -> [u32; 4] {
         // SAFETY: the caller's promise.
         unsafe { ldmatrix_x4_trans(self.at(down, right)) }
     }
@@ -68,7 +74,7 @@ impl<const CAP: usize> Reader<CAP> {
 
 /// Two neighbouring 16×8 accumulator blocks as a 16×16 fragment of A.
 #[inline(always)]
-pub(super) fn joined<E: Half>(left: &Block, right: &Block) -> [u32; 4] {
+pub(crate) fn joined<E: Half>(left: &Block, right: &Block) -> [u32; 4] {
     [
         E::pack(left[0], left[1]),
         E::pack(left[2], left[3]),

@@ -101,7 +101,7 @@ impl Place {
 
 /// This thread's first row in its block, if a warp has `warp_rows` rows.
 #[inline(always)]
-pub(super) fn first_row(warp_rows: u32) -> u32 {
+pub(crate) fn first_row(warp_rows: u32) -> u32 {
     let thread_idx = opaque(thread::thread_idx_x());
     thread_idx / thread::WARP_THREADS * warp_rows + thread_idx % thread::WARP_THREADS / 4
 }

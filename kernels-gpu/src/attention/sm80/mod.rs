@@ -58,14 +58,14 @@
     reason = "iterators and closures over arrays are not always inlined, and cost local memory then"
 )]
 
-mod copies;
+pub(crate) mod copies;
 mod decode;
 mod decode_rows;
-mod element;
+pub(crate) mod element;
 mod entries;
-mod fragments;
-mod kernel;
+pub(crate) mod fragments;
+pub(crate) mod kernel;
 mod results;
-mod softmax;
+pub(crate) mod softmax;
 
 pub use entries::*;

@@ -11,7 +11,7 @@ use spec::attention::Mask;
 use super::element::Block;
 
 /// A thread's scores or o: `M` × 16 rows, `N` × 8 columns.
-pub(super) type Accumulator<const M: usize, const N: usize> = [[Block; N]; M];
+pub(crate) type Accumulator<const M: usize, const N: usize> = [[Block; N]; M];
 
 /// A number for each of a thread's rows.
 pub(super) type Rows<const M: usize> = [[f32; 2]; M];
@@ -147,7 +147,7 @@ pub(super) fn softcap<const M: usize, const N: usize>(
 /// Sets masked scores to -inf. `first_row` is the thread's first query, `first_key` its first key
 /// of the block.
 #[inline(always)]
-pub(super) fn apply_mask<const M: usize, const N: usize>(
+pub(crate) fn apply_mask<const M: usize, const N: usize>(
     s: &mut Accumulator<M, N>,
     mask: &Mask,
     first_row: u32,

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `params` | extents, strides and scalars of a launch; grids |
 //! | `simt` | the portable kernels |
+//! | [`sm80`] | kernels by `mma.sync` |
 //! | [`sm90`] | kernels by TMA and `wgmma` |
 //! | [`order`] | of these, which tiles of queries a block of keys visits, and when it adds to dq |
 //! | [`sums`] | of these, sums of gradients in device memory |
@@ -24,6 +25,7 @@
 pub mod order;
 mod params;
 mod simt;
+pub mod sm80;
 pub mod sm90;
 pub mod sums;
 

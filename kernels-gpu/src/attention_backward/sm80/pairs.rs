@@ -1,0 +1,166 @@
+//! P and dS of a thread's pairs, from their scores and dP.
+
+use cuda_std::hint::opaque;
+use cuda_std::math::approx::{ex2_approx_ftz, tanh_approx};
+use cuda_std::math::fma;
+use spec::attention::Mask;
+use spec::attention::backward::FlashBwdParams;
+
+use super::kernel::Gradients;
+use super::moments::Moments;
+use super::products::{Fragments, turn};
+use crate::attention::sm80::element::Half;
+use crate::attention::sm80::fragments::joined;
+use crate::attention::sm80::softmax::{Accumulator, apply_mask};
+
+/// Exponent and delta of the queries of a thread's rows, if rows are queries.
+type OfRows<const M: usize> = [[[f32; 2]; 2]; M];
+
+/// Loads them, from the thread's first row on.
+///
+/// # Safety
+/// They have landed.
+#[inline(always)]
+unsafe fn of_rows<G: Gradients, const M: usize>(moments: Moments) -> OfRows<M> {
+    let mut rows = [[[0.0; 2]; 2]; M];
+    if !G::KEYS {
+        for i in 0..M {
+            for half in 0..2 {
+                // SAFETY: the caller's promise.
+                rows[i][half] = unsafe { moments.from((16 * i + 8 * half) as u32).one() };
+            }
+        }
+    }
+    rows
+}
+
+/// Exponent and delta of a thread's columns of the `j`th 8, if columns are queries.
+///
+/// # Safety
+/// They have landed.
+#[inline(always)]
+unsafe fn of_columns<G: Gradients>(moments: Moments, j: usize) -> [[f32; 2]; 2] {
+    if G::KEYS {
+        // SAFETY: the caller's promise.
+        unsafe { moments.from(8 * j as u32).two() }
+    } else {
+        [[0.0; 2]; 2]
+    }
+}
+
+/// `dP - delta` in place of dP.
+///
+/// # Safety
+/// The moments, those of the thread's first query, have landed.
+#[inline(always)]
+pub(super) unsafe fn centre<G: Gradients, const M: usize, const N: usize>(
+    dp: &mut Accumulator<M, N>,
+    moments: Moments,
+) {
+    // SAFETY: the caller's promise.
+    let rows = unsafe { of_rows::<G, M>(moments) };
+    for j in 0..N {
+        // SAFETY: the caller's promise.
+        let columns = unsafe { of_columns::<G>(moments, j) };
+        for i in 0..M {
+            for element in 0..4 {
+                let [_, delta] = if G::KEYS {
+                    columns[element % 2]
+                } else {
+                    rows[i][element / 2]
+                };
+                dp[i][j][element] -= delta;
+            }
+        }
+    }
+}
+
+/// With a softcap c, scores become `tanh(score / c)`, and what [`centre`] has made of dP is multiplied
+/// by the derivative. Scores of pairs that the mask hides, if there is one, become -inf. `first` are
+/// the positions of the thread's first row and column.
+#[inline(always)]
+pub(super) fn cap_and_hide<G: Gradients, const M: usize, const N: usize>(
+    s: &mut Accumulator<M, N>,
+    dp: &mut Accumulator<M, N>,
+    softcap_scale: f32,
+    mask: Option<&Mask>,
+    first: [u32; 2],
+) {
+    let mut column = 0;
+    // Few tiles come here: all columns in turn come to the front, for the size of the code.
+    while column < opaque(8 * N as u32) {
+        if softcap_scale != 0.0 {
+            for i in 0..M {
+                for element in 0..4 {
+                    let capped = tanh_approx(s[i][0][element] * softcap_scale);
+                    s[i][0][element] = capped;
+                    dp[i][0][element] *= fma(-capped, capped, 1.0);
+                }
+            }
+        }
+        if let Some(mask) = mask {
+            let mut front = [[[0.0; 4]; 1]; M];
+            for i in 0..M {
+                front[i][0] = s[i][0];
+            }
+            apply_mask(&mut front, mask, first[0], first[1] + column);
+            for i in 0..M {
+                s[i][0] = front[i][0];
+            }
+        }
+        for i in 0..M {
+            turn(&mut s[i]);
+            if G::DS {
+                turn(&mut dp[i]);
+            }
+        }
+        column += 8;
+    }
+}
+
+/// P and dS, rounded, of scores, -inf where a pair is hidden, and of what [`centre`] and
+/// [`cap_and_hide`] have made of dP.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn differentiate<
+    E: Half,
+    G: Gradients,
+    const M: usize,
+    const N: usize,
+    const K: usize,
+>(
+    s: &mut Accumulator<M, N>,
+    dp: &mut Accumulator<M, N>,
+    moments: Moments,
+    params: &FlashBwdParams,
+) -> (Fragments<M, K>, Fragments<M, K>) {
+    let factor = params.fwd.softmax_scale_log2;
+    // SAFETY: the caller's promise.
+    let rows = unsafe { of_rows::<G, M>(moments) };
+    let (mut p, mut ds) = ([[[0; 4]; K]; M], [[[0; 4]; K]; M]);
+    for step in 0..K {
+        for j in 2 * step..2 * step + 2 {
+            // SAFETY: the caller's promise.
+            let columns = unsafe { of_columns::<G>(moments, j) };
+            for i in 0..M {
+                for element in 0..4 {
+                    let [exponent, _] = if G::KEYS {
+                        columns[element % 2]
+                    } else {
+                        rows[i][element / 2]
+                    };
+                    let p = ex2_approx_ftz(fma(s[i][j][element], factor, exponent));
+                    s[i][j][element] = p;
+                    dp[i][j][element] *= p;
+                }
+            }
+        }
+        for i in 0..M {
+            p[i][step] = joined::<E>(&s[i][2 * step], &s[i][2 * step + 1]);
+            ds[i][step] = joined::<E>(&dp[i][2 * step], &dp[i][2 * step + 1]);
+        }
+    }
+    (p, ds)
+}

@@ -1,0 +1,110 @@
+//! What a tile of columns adds to the results.
+
+use cuda_std::hint::opaque;
+use cuda_std::thread;
+use spec::attention::backward::sm80::THREADS;
+
+use super::kernel::{Block, Gradients, Results};
+use super::pairs::{cap_and_hide, centre, differentiate};
+use super::products::{Factors, accumulate, scores};
+use crate::attention::sm80::element::Half;
+use crate::attention::sm80::kernel::first_row;
+use crate::attention::sm80::softmax::Accumulator;
+
+impl Block<'_> {
+    /// Adds the tile of columns from `start` on, which is in a stage. Unless `masked`, every row shows
+    /// all of it.
+    ///
+    /// # Safety
+    /// All lanes of a warp call it together; rows and stage have landed.
+    #[inline(always)]
+    pub(super) unsafe fn add<
+        E: Half,
+        G: Gradients,
+        const CAP: usize,
+        const M: usize,
+        const N: usize,
+        const K: usize,
+        const D: usize,
+    >(
+        &self,
+        results: &mut Results<M, D>,
+        stage: u32,
+        (start, masked): (u32, bool),
+    ) {
+        let tile = &self.tile;
+        let [rows, second_rows] = self.rows_at();
+        let mut column = 0;
+        // By the block's threads: ptxas would unroll a loop up to a constant, and then spill.
+        let columns = if tile.columns == tile.at_once {
+            tile.columns
+        } else {
+            thread::block_dim_x() * tile.columns / THREADS
+        };
+        while column < columns {
+            let down = column * tile.row_bytes();
+            let [first, second] = self.columns_at(stage).map(|at| at.add_bytes(down));
+            let factors = |rows, columns| Factors { rows, columns };
+            let of = [factors(rows, first), factors(second_rows, second)];
+            // SAFETY: the caller's promise.
+            unsafe {
+                let pairs = if G::DS {
+                    [scores::<E, CAP, M, N>(of[0]), scores::<E, CAP, M, N>(of[1])]
+                } else {
+                    [scores::<E, CAP, M, N>(of[0]), [[[0.0; 4]; N]; M]]
+                };
+                let place = (stage, column);
+                self.add_pairs::<E, G, CAP, M, N, K, D>(results, pairs, place, (start, masked));
+            }
+            column += tile.at_once;
+        }
+    }
+
+    /// Adds the columns from the tile's `column`th on, of which these are the scores and dP.
+    ///
+    /// # Safety
+    /// As [`add`](Self::add).
+    #[inline(always)]
+    pub(super) unsafe fn add_pairs<
+        E: Half,
+        G: Gradients,
+        const CAP: usize,
+        const M: usize,
+        const N: usize,
+        const K: usize,
+        const D: usize,
+    >(
+        &self,
+        results: &mut Results<M, D>,
+        [mut s, mut dp]: [Accumulator<M, N>; 2],
+        (stage, column): (u32, u32),
+        (start, masked): (u32, bool),
+    ) {
+        let params = self.arguments.params;
+        let down = column * self.tile.row_bytes();
+        let [first, second] = self.columns_at(stage).map(|at| at.add_bytes(down));
+        let row = first_row(16 * M as u32);
+        let in_quad = opaque(thread::thread_idx_x()) % 4 * 2;
+        let moments = self.moments::<G>(stage);
+        let moments = moments.from(if G::KEYS { column + in_quad } else { row });
+        // SAFETY: the caller's promise.
+        unsafe {
+            if G::DS {
+                centre::<G, M, N>(&mut dp, moments);
+            }
+            let softcap_scale = params.fwd.softcap_scale;
+            if masked || softcap_scale != 0.0 {
+                let mask = if masked { Some(&self.mask) } else { None };
+                let first = [self.start + row, start + column + in_quad];
+                cap_and_hide::<G, M, N>(&mut s, &mut dp, softcap_scale, mask, first);
+            }
+            let (mut p, mut ds) = differentiate::<E, G, M, N, K>(&mut s, &mut dp, moments, params);
+            if G::P {
+                accumulate::<E, CAP, M, K, D>(&mut results.of_p, &mut p, second);
+            }
+            if G::DS {
+                accumulate::<E, CAP, M, K, D>(&mut results.of_ds, &mut ds, first);
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Kernels by `mma.sync` for sm_80 and everything newer: one for each [`Part`] of the gradients.
+//!
+//! Entries: `attention_backward_sm80_<dtype>_d<head_dim cap>_<part>`, f16 and bf16; [`Sm80Bwd`] prints
+//! the name up to the part. They take
+//!
+//! ```text
+//! q, k, v, d_o: *const T, lse, delta: *const f32, of_ds, of_p: *mut T,
+//! lengths: FlashFwdLengths, params: FlashBwdParams
+//! ```
+//!
+//! where `of_ds` is dq or dk and `of_p` is dv, as far as the part writes them, and run on
+//! [`FlashFwdParams::grid`](super::super::FlashFwdParams::grid) of [`Sm80BwdTile::rows`] queries, or
+//! [`FlashBwdParams::grid_of_keys`](super::FlashBwdParams::grid_of_keys) of as many keys, with
+//! [`THREADS`] threads a block and [`Sm80BwdTile::smem_bytes`] of dynamic shared memory. head_dim and
+//! head_dim_v are multiples of 8 up to the cap. Rows of q, k, v, d_o and of the gradients are aligned
+//! to [`ALIGN_BYTES`]. softmax_scale_log2 is above 0.
+
+use core::fmt;
+
+use super::super::simt_head_dim_cap;
+use crate::DType;
+
+pub use super::super::sm80::{DTYPES, HEAD_DIMS, THREADS};
+
+/// Alignment of the rows of all tensors of 16 bits: what a thread copies at once.
+pub const ALIGN_BYTES: u32 = 16;
+
+/// What a launch computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// dq, by blocks that own queries.
+    Dq,
+    /// dk and dv, by blocks that own keys.
+    DkDv,
+    /// dk alone, by blocks that own keys.
+    Dk,
+    /// dv alone, by blocks that own keys.
+    Dv,
+}
+
+impl Part {
+    /// Whether a block's rows are keys; else they are queries.
+    pub const fn owns_keys(self) -> bool {
+        !matches!(self, Self::Dq)
+    }
+
+    /// Whether it computes a product with dS: dq or dk.
+    pub const fn of_ds(self) -> bool {
+        !matches!(self, Self::Dv)
+    }
+
+    /// Whether it computes the product with P: dv.
+    pub const fn of_p(self) -> bool {
+        matches!(self, Self::DkDv | Self::Dv)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dq => "dq",
+            Self::DkDv => "dkdv",
+            Self::Dk => "dk",
+            Self::Dv => "dv",
+        })
+    }
+}
+
+/// Tile of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm80BwdTile {
+    /// Queries or keys that a block owns.
+    pub rows: u32,
+    /// Keys or queries of a stage.
+    pub columns: u32,
+    /// Columns whose scores a warp holds at a time.
+    pub at_once: u32,
+    /// Stages of columns.
+    pub stages: u32,
+    /// Largest head_dim and head_dim_v.
+    pub head_dim_cap: u32,
+    /// Whether v or d_o of the rows are needed beside k or q.
+    pub both_rows: bool,
+    /// Positions whose lse and delta are in shared memory.
+    pub moments: u32,
+}
+
+impl Sm80BwdTile {
+    /// The tile of a part for a cap: a warp's scores, dP and results have to fit in its registers.
+    pub const fn of(head_dim_cap: u32, part: Part) -> Self {
+        let (rows, columns, at_once) = match (head_dim_cap, part) {
+            (..=64, _) => (128, 64, 32),
+            (..=128, Part::Dq) => (128, 32, 32),
+            (..=128, _) => (64, 64, 64),
+            _ => (64, 32, 32),
+        };
+        // Both kinds of 64 rows of cap 256 leave room for one stage, whose kinds are copied in turns.
+        let stages = if head_dim_cap > 128 && part.of_ds() {
+            1
+        } else {
+            2
+        };
+        Self {
+            rows,
+            columns,
+            at_once,
+            stages,
+            head_dim_cap,
+            both_rows: part.of_ds(),
+            moments: if part.owns_keys() {
+                stages * columns
+            } else {
+                rows
+            },
+        }
+    }
+
+    /// Bytes of a vector.
+    pub const fn row_bytes(&self) -> u32 {
+        2 * self.head_dim_cap
+    }
+
+    /// Bytes of one kind of vectors of the rows.
+    pub const fn rows_bytes(&self) -> u32 {
+        self.rows * self.row_bytes()
+    }
+
+    /// Bytes of one kind of vectors of a stage.
+    pub const fn columns_bytes(&self) -> u32 {
+        self.columns * self.row_bytes()
+    }
+
+    /// Where the stages begin: behind k of the rows, or q, and v or d_o if they are needed.
+    pub const fn stages_at(&self) -> u32 {
+        let kinds = if self.both_rows { 2 } else { 1 };
+        kinds * self.rows_bytes()
+    }
+
+    /// Where lse and delta begin: both of a position, then those of the next.
+    pub const fn moments_at(&self) -> u32 {
+        self.stages_at() + 2 * self.stages * self.columns_bytes()
+    }
+
+    /// Bytes of dynamic shared memory.
+    pub const fn smem_bytes(&self) -> u32 {
+        self.moments_at() + 2 * 4 * self.moments
+    }
+}
+
+/// The kernels of an element type and a cap; displays as the beginning of their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm80Bwd {
+    /// Element type of every tensor but lse and delta.
+    pub dtype: DType,
+    /// One of [`HEAD_DIMS`].
+    pub head_dim_cap: u32,
+}
+
+impl Sm80Bwd {
+    /// The kernels of the smallest cap that serves both head dimensions; `None` if there are none.
+    pub const fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
+        let is_built = matches!(dtype, DType::F16 | DType::Bf16);
+        if !is_built || !head_dim.is_multiple_of(8) || !head_dim_v.is_multiple_of(8) {
+            return None;
+        }
+        match simt_head_dim_cap(head_dim, head_dim_v) {
+            Some(head_dim_cap) => Some(Self {
+                dtype,
+                head_dim_cap,
+            }),
+            None => None,
+        }
+    }
+
+    /// The launches of blocks that own keys. At cap 256 a warp has registers for one result alone.
+    pub const fn parts_of_keys(&self) -> &'static [Part] {
+        match self.head_dim_cap {
+            ..=128 => &[Part::DkDv],
+            _ => &[Part::Dk, Part::Dv],
+        }
+    }
+
+    /// The tile of a part.
+    pub const fn tile(&self, part: Part) -> Sm80BwdTile {
+        Sm80BwdTile::of(self.head_dim_cap, part)
+    }
+
+    /// Name of the entry of a part.
+    pub const fn entry(self, part: Part) -> Sm80BwdEntry {
+        Sm80BwdEntry {
+            kernels: self,
+            part,
+        }
+    }
+}
+
+impl fmt::Display for Sm80Bwd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (dtype, cap) = (self.dtype, self.head_dim_cap);
+        write!(f, "attention_backward_sm80_{dtype}_d{cap}")
+    }
+}
+
+/// One kernel; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm80BwdEntry {
+    /// Element type and cap.
+    pub kernels: Sm80Bwd,
+    /// What it computes.
+    pub part: Part,
+}
+
+impl fmt::Display for Sm80BwdEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.kernels, self.part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn entries_are_named_as_documented_and_take_multiples_of_8() {
+        let kernels = Sm80Bwd::of(DType::Bf16, 64, 72).expect("there are");
+        let names = kernels
+            .parts_of_keys()
+            .iter()
+            .map(|&part| kernels.entry(part).to_string());
+        assert!(names.eq(["attention_backward_sm80_bf16_d128_dkdv"]));
+        assert_eq!(Sm80Bwd::of(DType::F32, 64, 64), None);
+        assert_eq!(Sm80Bwd::of(DType::F16, 64, 66), None);
+        assert_eq!(Sm80Bwd::of(DType::F16, 264, 64), None);
+    }
+
+    #[test]
+    fn every_result_has_one_owner_and_every_tile_fits_any_device() {
+        for head_dim_cap in HEAD_DIMS {
+            let kernels = Sm80Bwd {
+                dtype: DType::F16,
+                head_dim_cap,
+            };
+            let of_keys = kernels.parts_of_keys();
+            assert_eq!(of_keys.iter().filter(|part| part.of_ds()).count(), 1);
+            assert_eq!(of_keys.iter().filter(|part| part.of_p()).count(), 1);
+            for &part in of_keys.iter().chain(&[Part::Dq]) {
+                let tile = kernels.tile(part);
+                assert!(tile.smem_bytes() <= 99 << 10, "{tile:?}");
+                assert!(tile.columns.is_multiple_of(tile.at_once));
+                assert!(tile.moments <= THREADS);
+            }
+        }
+    }
+}
