@@ -13,9 +13,9 @@
 //! of both. Counters of keys are behind those of queries. There are sums and counters of keys only where
 //! no block has all heads that share them.
 //!
-//! [`ROUND_ENTRY`] takes `sums: *const f32`, the gradient `*mut u16`,
-//! [`FlashBwdParams`](super::FlashBwdParams), of which it uses `o_dtype` as well, and [`Rounding`], with
-//! a grid of [`Rounding::grid`] and [`WARPGROUP`](crate::gemm::sm90::WARPGROUP) threads.
+//! [`ROUND_ENTRY`] takes `sums: *const f32`, the gradient `*mut u16`, [`FlashBwdParams`], of which it uses
+//! `o_dtype` as well, and [`Rounding`], with a grid of [`Rounding::grid`] and
+//! [`WARPGROUP`](crate::gemm::sm90::WARPGROUP) threads.
 
 use super::super::BshStrides;
 use super::super::params::FlashFwdParams;
