@@ -120,11 +120,12 @@ impl<T: Half> Stored<T> {
         opaque(self.dtype) == OutputDType::F32.code()
     }
 
-    /// Whether `d` is aligned for stores of four elements.
+    /// Whether `d` and all that is a multiple of `step` bytes further on is aligned for stores of
+    /// four elements.
     #[inline(always)]
-    pub(crate) fn is_vector_aligned(self, d: *const u8) -> bool {
+    pub(crate) fn is_vector_aligned(self, d: *const u8, step: isize) -> bool {
         let bytes = if self.is_f32() { 16 } else { 8 };
-        d.addr() as u32 & (bytes - 1) == 0
+        (d.addr() as u32 | step as u32) & (bytes - 1) == 0
     }
 
     /// Whether `d` and all that is a multiple of `step` elements further on is aligned to 16 bytes.
@@ -136,7 +137,7 @@ impl<T: Half> Stored<T> {
     /// Bytes from the start to the element at `offset`. One computation for both types, as the code
     /// of an epilogue has many of them.
     #[inline(always)]
-    fn bytes(self, offset: i64) -> isize {
+    pub(crate) fn bytes(self, offset: i64) -> isize {
         let shift = if self.is_f32() { 2 } else { 1 };
         (offset << shift) as isize
     }

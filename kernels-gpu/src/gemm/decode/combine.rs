@@ -86,19 +86,24 @@ impl Share {
 #[derive(Clone, Copy)]
 pub(super) struct Job<T> {
     pub(super) share: Share,
-    /// D, and how its elements are stored.
+    /// The share's first result in D, its column, and bytes from one row of the share to the next.
     d: *mut u8,
-    stored: Stored<T>,
-    /// The share's first result: its place in D, its column, and elements from one row of the share
-    /// to the next.
-    first: i64,
     column: u32,
-    step: i64,
+    step: isize,
+    stored: Stored<T>,
     /// Whether groups are inside D, and aligned for a store of all four.
     is_whole: bool,
-    /// If the epilogue is nothing but this factor, and groups are whole.
-    factor: Option<f32>,
+    /// One of the constants below: what is left to do, in a word that one test answers.
+    end: u32,
+    /// What results are multiplied by if the end is a factor.
+    factor: f32,
 }
+
+/// The epilogue has steps, or groups are not whole.
+const FUSED: u32 = 0;
+/// Nothing but a factor, and D is of A's type, or of f32.
+const FACTOR: u32 = 1;
+const FACTOR_F32: u32 = 2;
 
 impl<T: Half> Job<T> {
     /// The same, but computed by now: the compiler may not put it off.
@@ -112,44 +117,38 @@ impl<T: Half> Job<T> {
             at: opaque(share.at),
             at_step: opaque(share.at_step),
         };
+        self.end = opaque(self.end);
+        self.factor = f32::from_bits(opaque(self.factor.to_bits()));
         self
     }
 
-    /// Leaves out the next `count` rows.
-    #[inline(always)]
-    fn skip(&mut self, count: u32) {
-        self.share.skip(count);
-        self.first += self.step * i64::from(count);
-    }
-
-    /// Stores the next groups, times `factor`.
+    /// Stores the next groups, times the factor.
     ///
     /// # Safety
-    /// The groups are whole; D is the launch's.
+    /// The groups are whole; D is the launch's, and of `Out`.
     #[inline(always)]
-    unsafe fn store(&mut self, groups: Groups, factor: f32) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if self.stored.is_f32_now() {
-                self.store_as::<f32>(groups, factor);
-            } else {
-                self.store_as::<T>(groups, factor);
-            }
-        }
-        self.skip(TOGETHER as u32);
-    }
-
-    /// # Safety
-    /// As for [`store`](Self::store); D is of `Out`.
-    #[inline(always)]
-    unsafe fn store_as<Out: Output>(&self, groups: Groups, factor: f32) {
-        let mut d = self.d.cast::<Out>().wrapping_offset(self.first as isize);
+    unsafe fn store<Out: Output>(&mut self, groups: Groups) {
         for i in 0..TOGETHER {
             if (i as u32) < self.share.count {
+                let x = groups[i].map(|x| x * self.factor);
                 // SAFETY: four elements of D, aligned.
-                unsafe { Out::store4_cvt(d, groups[i].map(|x| x * factor)) };
+                unsafe { Out::store4_cvt(self.d.cast(), x) };
             }
-            d = d.wrapping_offset(self.step as isize);
+            self.d = self.d.wrapping_offset(self.step);
+        }
+        self.share.skip(TOGETHER as u32);
+    }
+
+    /// Stores all groups, times the factor.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store). `totals` gives the sums of the share's next rows.
+    #[inline(always)]
+    unsafe fn store_all<Out: Output>(mut self, totals: impl Fn(&Share) -> Groups) {
+        while self.share.count > 0 {
+            let totals = totals(&self.share);
+            // SAFETY: passed on to the caller.
+            unsafe { self.store::<Out>(totals) };
         }
     }
 }
@@ -174,12 +173,18 @@ impl Tile<'_> {
         let is_any = row < at_once && column < n;
         let pitch = partial_pitch(self.columns);
         let of_batch = self.batch as i64 * self.params.batch_stride_d;
-        let first_in_d = of_batch + i64::from(first) * ldd + i64::from(column);
-        let step_in_d = i64::from(step) * ldd;
         let stored = Stored::new(epilogue.epilogue);
-        let is_whole = column + WIDTH <= n
-            && ((first_in_d | step_in_d) as u64).is_multiple_of(u64::from(WIDTH))
-            && stored.is_vector_aligned(d);
+        let d = stored.at(d, of_batch + i64::from(first) * ldd + i64::from(column));
+        let step_in_d = stored.bytes(i64::from(step) * ldd);
+        let is_whole = column + WIDTH <= n && stored.is_vector_aligned(d, step_in_d);
+        let end = match (
+            is_whole && epilogue.factor_alone().is_some(),
+            stored.is_f32(),
+        ) {
+            (false, _) => FUSED,
+            (true, false) => FACTOR,
+            (true, true) => FACTOR_F32,
+        };
         Job {
             share: Share {
                 row: first,
@@ -193,12 +198,12 @@ impl Tile<'_> {
                 at_step: step * pitch,
             },
             d,
-            stored,
-            first: first_in_d,
             column,
             step: step_in_d,
+            stored,
             is_whole,
-            factor: epilogue.factor_alone().filter(|_| is_whole),
+            end,
+            factor: self.params.alpha,
         }
     }
 
@@ -222,8 +227,9 @@ impl Tile<'_> {
 
     /// Applies the epilogue to this thread's groups and stores what lies inside D.
     ///
-    /// A mere factor has a loop of its own if `APART`. That is faster, as the compiler prepares for
-    /// the long epilogue before a loop that may need it, but `totals` is there twice.
+    /// A mere factor has a loop of its own for each type of D if `APART`. That is faster, as the
+    /// compiler prepares for the long epilogue before a loop that may need it, and multiplies all
+    /// rows before it branches on the type, but `totals` is there three times.
     ///
     /// # Safety
     /// As the launch's. `totals` gives the sums of the share's next rows.
@@ -234,21 +240,28 @@ impl Tile<'_> {
         totals: impl Fn(&Share) -> Groups,
         epilogue: &Unread<'_>,
     ) {
-        if let (true, Some(factor)) = (APART, job.factor) {
-            while job.share.count > 0 {
-                let totals = totals(&job.share);
-                // SAFETY: the caller's promise.
-                unsafe { job.store(totals, factor) };
-            }
-            return;
+        // Opaque, so that the tests are made in this order: the end that is wanted most has least.
+        if APART && opaque(job.end) == FACTOR {
+            // SAFETY: the caller's promise.
+            return unsafe { job.store_all::<T>(totals) };
+        }
+        if APART && opaque(job.end) == FACTOR_F32 {
+            // SAFETY: the caller's promise.
+            return unsafe { job.store_all::<f32>(totals) };
         }
         // SAFETY: the caller's promise.
         let epilogue = unsafe { job.stored.read(*epilogue) };
         while job.share.count > 0 {
             let mut totals = totals(&job.share);
-            if let (false, Some(factor)) = (APART, job.factor) {
+            if !APART && job.end != FUSED {
                 // SAFETY: the caller's promise.
-                unsafe { job.store(totals, factor) };
+                unsafe {
+                    if job.stored.is_f32_now() {
+                        job.store::<f32>(totals);
+                    } else {
+                        job.store::<T>(totals);
+                    }
+                }
                 continue;
             }
             let mut left = opaque(TOGETHER as u32); // a loop, as the epilogue is long
@@ -258,7 +271,8 @@ impl Tile<'_> {
                 for i in 1..TOGETHER {
                     totals.swap(i - 1, i); // all the way round: LLVM would peel off what stays
                 }
-                job.skip(1);
+                job.share.skip(1);
+                job.d = job.d.wrapping_offset(job.step);
                 left -= 1;
             }
         }
@@ -279,7 +293,7 @@ impl Tile<'_> {
         epilogue.all(place, &mut x);
         let inside = (n - job.column, job.is_whole);
         // SAFETY: elements of D, aligned for a store of four if they are whole.
-        unsafe { job.stored.store((job.d, job.first), x, inside) };
+        unsafe { job.stored.store((job.d, 0), x, inside) };
     }
 }
 
