@@ -97,6 +97,18 @@ fn peers_get_the_operands_and_an_answer_that_is_not_written_is_wrong() -> Result
 }
 
 #[test]
+fn launches_in_a_row_are_as_many_as_asked_for() -> Result<()> {
+    for (asked, want) in [(&[][..], 1), (&["--launches", "3"], 3)] {
+        let small = options(&[&["--repetitions", "1"], asked].concat());
+        let report =
+            elementwise::ELEMENTWISE.run(&small, &Device::emulator()?, None, &mut Vec::new())?;
+        assert!(!report.rows.is_empty());
+        assert!(report.rows.iter().all(|row| row.launches == want));
+    }
+    Ok(())
+}
+
+#[test]
 fn the_emulator_has_no_graphs() -> Result<()> {
     let small = options(&[
         "--set",
