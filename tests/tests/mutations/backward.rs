@@ -7,6 +7,7 @@ use warpsmith_reference::attention::{
     AttentionGradExpected, AttentionGradInputs, AttentionGradModel, AttentionGradOptions,
     AttentionOptions, Band, SequencePositions, gradients, packed,
 };
+use warpsmith_reference::gemm::Arithmetic;
 use warpsmith_reference::{Expected, Model};
 use warpsmith_tests::values::Values;
 
@@ -54,13 +55,36 @@ pub(crate) fn of_keys() -> Problem {
         ],
         args: arguments(),
         judge: Box::new(move |after| {
-            let of = |name: &str, bytes: &[u8], want: &Expected| {
-                hold(bytes, want).map_err(|error| format!("{name}: {error}"))
-            };
-            of("dk", &after[6], &expected.dk)?;
-            of("dv", &after[7], &expected.dv)
+            hold_named("dk", &after[6], &expected.dk)?;
+            hold_named("dv", &after[7], &expected.dv)
         }),
     }
+}
+
+/// q, k, v and d_o of bf16, `heads` query heads on one, and their gradients by tensor cores, to which
+/// kernels add `more_additions` times in memory.
+pub(crate) fn by_tensor_cores(
+    [queries, keys, heads, head_dim]: [usize; 4],
+    more_additions: usize,
+) -> ([Operand; 4], Causal) {
+    let draw = |shape: [usize; 3], seed| Operand::draw(DType::Bf16, Values::Uniform, &shape, seed);
+    let [q, d_o] = [1, 4].map(|seed| draw([queries, heads, head_dim], seed));
+    let [k, v] = [2, 3].map(|seed| draw([keys, 1, head_dim], seed));
+    let model = AttentionGradModel {
+        scores: Arithmetic::TensorCore,
+        products: Arithmetic::TensorCore,
+        p_roundoff: 2.0_f64.powi(-8),
+        more_additions,
+        ..AttentionGradModel::in_f32(4.0)
+    };
+    let options = AttentionGradOptions::new(DType::Bf16, model);
+    let causal = Causal::new([&q, &k, &v, &d_o], options);
+    ([q, k, v, d_o], causal)
+}
+
+/// [`hold`], whose error names the gradient.
+pub(crate) fn hold_named(name: &str, bytes: &[u8], want: &Expected) -> Result<(), String> {
+    hold(bytes, want).map_err(|error| format!("{name}: {error}"))
 }
 
 /// A causal attention backward: its gradients, and the bytes of lse and delta, which kernels are given.

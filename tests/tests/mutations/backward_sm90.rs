@@ -5,14 +5,11 @@ use spec::DType;
 use spec::attention::backward::sm90::{CHUNK, CHUNKS, Heads, THREADS, tile_for};
 use warpsmith_emulator::{Fill, LaunchConfig, Swizzle, TensorMapDesc, TensorMapType};
 use warpsmith_reference::Expected;
-use warpsmith_reference::attention::{AttentionGradModel, AttentionGradOptions};
-use warpsmith_reference::gemm::Arithmetic;
-use warpsmith_tests::values::Values;
 
-use crate::backward::Causal;
+use crate::backward::{Causal, by_tensor_cores, hold_named};
 use crate::portable::Fields;
 use crate::problem::{Arg, Problem};
-use crate::values::{Operand, hold, poison};
+use crate::values::poison;
 
 /// Two query heads on one, causal; two tiles of queries and three blocks of keys, the last of which end
 /// early.
@@ -32,22 +29,13 @@ const MULTIPROCESSORS: u32 = 1;
 
 /// dq, dk and dv, of their sums.
 pub(crate) fn of_queries_and_keys() -> Problem {
-    let draw = |shape: [usize; 3], seed| Operand::draw(DType::Bf16, Values::Uniform, &shape, seed);
-    let [q, d_o] = [1, 4].map(|seed| draw([QUERIES, HEADS, HEAD_DIM], seed));
-    let [k, v] = [2, 3].map(|seed| draw([KEYS, 1, HEAD_DIM], seed));
-    let model = AttentionGradModel {
-        scores: Arithmetic::TensorCore,
-        products: Arithmetic::TensorCore,
-        p_roundoff: 2.0_f64.powi(-8),
-        more_additions: 3,
-        ..AttentionGradModel::in_f32(4.0)
-    };
-    let options = AttentionGradOptions::new(DType::Bf16, model);
+    let shape = [QUERIES, KEYS, HEADS, HEAD_DIM];
+    let ([q, k, v, d_o], causal) = by_tensor_cores(shape, 3);
     let Causal {
         expected,
         lse,
         delta,
-    } = Causal::new([&q, &k, &v, &d_o], options);
+    } = causal;
     let tile = tile_for(HEAD_DIM as u32, HEAD_DIM as u32).expect("there is a tile");
     let tiles = QUERIES.div_ceil(tile.tile_m as usize) * HEADS;
     let key_blocks = tile.key_blocks(KEYS as u32) as usize;
@@ -60,7 +48,7 @@ pub(crate) fn of_queries_and_keys() -> Problem {
         Arg::MapValue(3, map(QUERIES, HEADS, tile.tile_m)),
     ];
     args.extend((4..11).map(Arg::Buffer));
-    args.push(params([QUERIES, KEYS, HEADS, HEAD_DIM]));
+    args.push(params(shape));
     Problem {
         shape: LaunchConfig {
             grid: tile.grid(&HEADS_OF, 1, MULTIPROCESSORS).expect("two heads"),
@@ -84,7 +72,7 @@ pub(crate) fn of_queries_and_keys() -> Problem {
         args,
         judge: Box::new(move |after| {
             let of = |name: &str, sums: &[u8], shape: [usize; 3], scale, want: &Expected| {
-                hold(&rounded(sums, shape, scale), want).map_err(|error| format!("{name}: {error}"))
+                hold_named(name, &rounded(sums, shape, scale), want)
             };
             let scale = 1.0 / (HEAD_DIM as f64).sqrt();
             let (of_dk, of_dv) = after[7].split_at(after[7].len() / 2);

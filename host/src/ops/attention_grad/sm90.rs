@@ -19,7 +19,7 @@ use crate::{DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, Tensor
 use spec::attention::backward::FlashBwdParams;
 use spec::attention::backward::sm90::{BwdEntry, BwdTile, DTYPES, Heads, THREADS, tile_for};
 use spec::attention::backward::sums::{ROUND_ENTRY, Rounding};
-use spec::attention::{BshStrides, SOFTCAP_TANH_ERROR, UNLIMITED};
+use spec::attention::{BshStrides, SOFTCAP_TANH_ERROR};
 use spec::gemm::sm90::WARPGROUP;
 
 /// Flops per cycle of an SM's tensor cores; a multiply-add counts as two.
@@ -61,7 +61,7 @@ fn blocks(tile: BwdTile, desc: &GradDesc, device: &DeviceInfo) -> Option<(u32, [
         heads_q: forward.heads_q,
         heads_kv: forward.heads_kv,
         seqlen_k: forward.seqlen_k,
-        is_masked: forward.window_left < UNLIMITED || forward.window_right < UNLIMITED,
+        is_masked: Heads::masked_by((forward.window_left, forward.window_right)),
     };
     let together = tile.heads_together(&heads, device.multiprocessors);
     let grid = tile.grid(&heads, together, device.multiprocessors)?;

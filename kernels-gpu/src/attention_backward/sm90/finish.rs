@@ -80,7 +80,7 @@ impl<
         }
     }
 
-    /// Adds dk and dv to the sums of their keys, when it is the head's turn.
+    /// Adds dk and dv to the sums of their keys, when it is the block's turn.
     ///
     /// # Safety
     /// As for [`finish`](Self::finish).

@@ -210,8 +210,13 @@ impl Heads {
             heads_q: params.heads_q,
             heads_kv: params.heads_kv,
             seqlen_k: params.seqlen_k,
-            is_masked: params.window_left < UNLIMITED || params.window_right < UNLIMITED,
+            is_masked: Self::masked_by((params.window_left, params.window_right)),
         }
+    }
+
+    /// Whether a window, to the left and to the right, hides keys from some queries.
+    pub const fn masked_by((left, right): (i32, i32)) -> bool {
+        left < UNLIMITED || right < UNLIMITED
     }
 
     /// Query heads that share keys; 0 if there are none.
