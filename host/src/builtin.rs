@@ -14,6 +14,7 @@ use crate::manifest::{FILE as MANIFEST_FILE, describe, mismatch};
 use crate::module::{Kernel, Module};
 use crate::once;
 use crate::signature::{Signature, parse, signatures};
+use crate::traffic::Traffic;
 use flate2::read::ZlibDecoder;
 use ptx_syntax::manifest::{self, KernelEntry, Manifest, ModuleEntry};
 use std::collections::HashMap;
@@ -41,12 +42,9 @@ impl Device {
             .get_or_load(self, name, || self.load_builtin(name))
     }
 
-    /// Loads the kernel `name`, or the kernel before [`once::MARK`] for launches that stream.
+    /// Loads the kernel `name`, or the one before a [mark](Traffic::mark) for what that says.
     fn load_builtin(&self, name: &str) -> Result<Kernel> {
-        let (name, streams) = match name.strip_suffix(once::MARK) {
-            Some(name) => (name, true),
-            None => (name, false),
-        };
+        let (name, traffic) = Traffic::of_name(name);
         let Some((module, entry)) = best(name, self.arch())? else {
             return Err(Error::MissingKernel {
                 name: name.into(),
@@ -54,12 +52,12 @@ impl Device {
             });
         };
         let (text, mut signature) = known_kernel(module, entry)?;
-        let text = if streams {
+        let text = if traffic == Traffic::Streams {
             once::read_once(&text)
         } else {
             text
         };
-        let text = begin_early(&text, &mut signature, self.arch())?;
+        let text = begin_early(&text, &mut signature, self.arch(), traffic)?;
         Module::load_parsed(self, &text, vec![signature])?.kernel(name)
     }
 }

@@ -6,28 +6,32 @@
 //! that does not have it gets it when it is loaded for such a device, behind what needs no global
 //! memory ([`prologue`]): no time passes between the two launches.
 //!
-//! Right before its wait it lets the next launch begin (`griddepcontrol.launch_dependents`), which
-//! then waits for this one: in a CUDA graph of small launches, each takes 0.1 to 0.2 µs less
-//! (docs/reduce-measured.md). Launches further back are waited for too: every thread of a launch
-//! waits, so a launch ends after all before it, and who waits for it waits for those as well.
+//! For [brief](Traffic::Brief) launches it also lets the next launch begin, right before its wait
+//! (`griddepcontrol.launch_dependents`). That one then waits for this one: in a CUDA graph of small
+//! launches, each takes 0.1 to 0.2 µs less. Launches further back are waited for too: every thread
+//! of a launch waits, so a launch ends after all before it, and who waits for it waits for those as
+//! well. Longer launches do not: an H200 takes 2.4 ns for each block that says so, one after the
+//! other, and the next launch's blocks take what is free before this one's leave, so that they end
+//! up unevenly on the multiprocessors (docs/reduce-measured.md).
 
 mod prologue;
 
 use crate::error::{Error, Result};
 use crate::signature::Signature;
+use crate::traffic::Traffic;
 use std::borrow::Cow;
 
 pub(crate) use prologue::wait_line;
 
 /// First compute capability with the instruction, and the target that PTX needs for it.
-const SINCE: (u32, u32) = (9, 0);
+pub(crate) const SINCE: (u32, u32) = (9, 0);
 const TARGET: &str = "sm_90";
 
 const WAIT: &str = "griddepcontrol.wait;";
 const LET_BEGIN: &str = "griddepcontrol.launch_dependents;";
 
 /// `text`, of one of our kernels, as it is loaded on a device of compute capability `arch`; notes in
-/// `signature` whether it begins early. Line numbers stay.
+/// `signature` whether it begins early. `traffic` is that of its launches. Line numbers stay.
 ///
 /// Our kernels that have the instruction access no global memory before it, with one exception:
 /// cross-entropy reads rows earlier where the launch before it only goes over targets. That one lets
@@ -39,20 +43,22 @@ pub(crate) fn begin_early<'a>(
     text: &'a str,
     signature: &mut Signature,
     arch: (u32, u32),
+    traffic: Traffic,
 ) -> Result<Cow<'a, str>> {
     signature.begins_early = arch >= SINCE;
     if arch < SINCE || signature.waits {
         return Ok(text.into());
     }
-    match with_wait(text, signature.wait_line) {
+    match with_wait(text, signature.wait_line, traffic == Traffic::Brief) {
         Some(early) => Ok(early.into()),
         None => Err(Error::Bug("a kernel's text has no target or no entry")),
     }
 }
 
 /// `text` for [`TARGET`] or what is newer, with the wait at the beginning of `line`, or behind the
-/// brace that begins the entry; ahead of it, the leave for the next launch, unless `text` gives that.
-fn with_wait(text: &str, line: Option<u32>) -> Option<String> {
+/// brace that begins the entry; ahead of it, where the next launch is to begin too, the leave for it,
+/// unless `text` gives that.
+fn with_wait(text: &str, line: Option<u32>, lets_begin: bool) -> Option<String> {
     const DIRECTIVE: &str = ".target ";
     let target_at = text.find(DIRECTIVE)? + DIRECTIVE.len();
     let target_end = target_at + text[target_at..].find('\n')?;
@@ -74,9 +80,9 @@ fn with_wait(text: &str, line: Option<u32>) -> Option<String> {
         &text[target_end..wait_at],
         &text[wait_at..],
     );
-    let let_begin = match text.contains(LET_BEGIN) {
-        true => "",
-        false => LET_BEGIN,
+    let let_begin = match lets_begin && !text.contains(LET_BEGIN) {
+        true => LET_BEGIN,
+        false => "",
     };
     Some([head, target, between, let_begin, WAIT, rest].concat())
 }
@@ -99,9 +105,13 @@ mod tests {
         ld.param.u64 %rd1, [p];\nst.global.u32 [%rd1], 0;\nret;\n}\n";
 
     fn loaded(text: &str, arch: (u32, u32)) -> (String, bool) {
+        loaded_for(Traffic::Usual, text, arch)
+    }
+
+    fn loaded_for(traffic: Traffic, text: &str, arch: (u32, u32)) -> (String, bool) {
         let mut all = signatures(&parse(text).expect("valid")).expect("valid");
         let signature = &mut all[0];
-        let early = begin_early(text, signature, arch).expect("has an entry");
+        let early = begin_early(text, signature, arch, traffic).expect("has an entry");
         (early.into_owned(), signature.begins_early)
     }
 
@@ -109,10 +119,9 @@ mod tests {
     fn the_wait_comes_before_global_memory_from_hopper_on_and_lines_stay() {
         let (text, begins_early) = loaded(TEXT, (9, 0));
         assert!(begins_early);
-        let want = TEXT.replace("sm_75", "sm_90").replace(
-            "\nst.global",
-            "\ngriddepcontrol.launch_dependents;griddepcontrol.wait;st.global",
-        );
+        let want = TEXT
+            .replace("sm_75", "sm_90")
+            .replace("\nst.global", "\ngriddepcontrol.wait;st.global");
         assert_eq!(text, want);
         parse(&text).expect("valid");
         let (text, _) = loaded(&TEXT.replace("%rd1, [p];\n", "%rd1, [p];"), (9, 0));
@@ -124,10 +133,7 @@ mod tests {
             ),
             (9, 0),
         );
-        assert!(
-            text.contains("{griddepcontrol.launch_dependents;griddepcontrol.wait;.reg"),
-            "{text}"
-        );
+        assert!(text.contains("{griddepcontrol.wait;.reg"), "{text}");
         for newer in ["sm_90a", "sm_100f", "sm_120"] {
             let text = TEXT.replace("sm_75", newer);
             let (early, _) = loaded(&text, (12, 0));
@@ -136,9 +142,24 @@ mod tests {
     }
 
     #[test]
+    fn brief_launches_let_the_next_one_begin_before_they_wait() {
+        for (traffic, want) in [
+            (
+                Traffic::Brief,
+                "\ngriddepcontrol.launch_dependents;griddepcontrol.wait;st",
+            ),
+            (Traffic::Usual, "\ngriddepcontrol.wait;st"),
+            (Traffic::Streams, "\ngriddepcontrol.wait;st"),
+        ] {
+            let (text, _) = loaded_for(traffic, TEXT, (9, 0));
+            assert!(text.contains(want), "{text}");
+        }
+    }
+
+    #[test]
     fn a_kernel_that_lets_the_next_begin_does_so_where_it_says() {
         let lets = TEXT.replace("ret;", "griddepcontrol.launch_dependents;\nret;");
-        let (text, _) = loaded(&lets, (9, 0));
+        let (text, _) = loaded_for(Traffic::Brief, &lets, (9, 0));
         assert_eq!(text.matches(LET_BEGIN).count(), 1, "{text}");
         assert!(text.contains("\ngriddepcontrol.wait;st.global"), "{text}");
     }

@@ -81,6 +81,7 @@ mod tensor;
 mod tensor_map;
 #[doc(hidden)]
 pub mod testing;
+mod traffic;
 
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use builtin::builtin_manifest;

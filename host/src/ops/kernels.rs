@@ -1,7 +1,7 @@
 //! Finds the embedded kernel of an operation by its entry, whose `Display` is the kernel's name.
 
 use crate::module::Kernel;
-use crate::once::MARK;
+use crate::traffic::Traffic;
 use crate::{Error, Result, Stream};
 use std::fmt::{Display, Write};
 
@@ -17,9 +17,9 @@ pub(super) fn kernel(stream: &Stream, entry: impl Display) -> Result<Kernel> {
     stream.device().builtin_kernel(name.as_str())
 }
 
-/// The same for a launch that [streams](crate::once::streams).
-pub(super) fn streaming(stream: &Stream, entry: impl Display) -> Result<Kernel> {
-    kernel(stream, format_args!("{entry}{MARK}"))
+/// The same for a launch of this traffic.
+pub(super) fn kernel_for(traffic: Traffic, stream: &Stream, entry: impl Display) -> Result<Kernel> {
+    kernel(stream, format_args!("{entry}{}", traffic.mark()))
 }
 
 struct Name {

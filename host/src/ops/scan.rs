@@ -5,6 +5,7 @@ use crate::ops::view::merge;
 use crate::ops::{check, kernels, model};
 use crate::reference::Model;
 use crate::storage::Storage;
+use crate::traffic::Traffic;
 use crate::{LaunchConfig, MAX_RANK, Reducible, Result, Stream, Tensor};
 use spec::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 
@@ -199,7 +200,9 @@ impl<'a, T: Reducible> Scan<'a, T> {
             is_late: u32::from(is_late),
         };
         let entry = ScanEntry::new(T::DTYPE, stream.device().arch());
-        let kernel = kernels::kernel(stream, entry)?;
+        let bytes = 2 * rows * n * T::DTYPE.size_bytes() as u64;
+        let traffic = Traffic::of(stream.device(), bytes);
+        let kernel = kernels::kernel_for(traffic, stream, entry)?;
         let config = LaunchConfig::linear(plan.blocks, THREADS)
             .shared_bytes(ScanPlan::shared_bytes(is_late));
         let status = status.as_ref().map_or(0, Storage::address);

@@ -1,10 +1,10 @@
 //! Selection along an axis by indices.
 
 use crate::element::as_bytes;
-use crate::once;
 use crate::ops::elementwise::{Steps, Walk, steps_of};
 use crate::ops::{check, kernels};
 use crate::tensor::Dims;
+use crate::traffic::Traffic;
 use crate::{Element, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
 use spec::elementwise::{MAX_RANK, grid_blocks};
@@ -172,10 +172,11 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
             None => nothing(T::DTYPE),
         };
         let bytes = 2 * y.len() as u64 * own as u64;
-        let kernel = match entry.size_bytes == 16 && once::streams(stream.device(), bytes) {
-            true => kernels::streaming(stream, entry)?,
-            false => kernels::kernel(stream, entry)?,
+        let traffic = match entry.size_bytes {
+            16 => Traffic::of_once(stream.device(), bytes),
+            _ => Traffic::of(stream.device(), bytes),
         };
+        let kernel = kernels::kernel_for(traffic, stream, entry)?;
         let (of_y, of_x, of_indices) = (y.erased(), self.x.erased(), self.indices.erased());
         walk.pieces(1, |piece| {
             let params = TakeParams {

@@ -4,7 +4,7 @@ use super::compose::Composition;
 use super::plan::{Piece, Walk};
 use super::steps::{Operand, Step};
 use crate::module::Kernel;
-use crate::once;
+use crate::traffic::Traffic;
 use crate::{Device, Error, KernelArg, LaunchConfig, Result};
 use spec::DType;
 use spec::elementwise::{
@@ -121,9 +121,9 @@ impl<'a> Fused<'a> {
                 .map(|of| of.size_bytes())
                 .sum();
             let bytes = u64::from(piece.params.len) * bytes_each as u64;
-            composition.streams = once::streams(device, bytes);
+            composition.traffic = Traffic::of_once(device, bytes);
             let (key, used) = composition.key();
-            let kernel = device.composed(&key[..used], composition.streams, || {
+            let kernel = device.composed(&key[..used], composition.traffic, || {
                 composition.text(device.arch())
             })?;
             let len = piece.params.len;
@@ -216,7 +216,7 @@ impl<'a> Fused<'a> {
             },
             elements,
             splat,
-            streams: false,
+            traffic: Traffic::Usual,
             arithmetic: self.arithmetic,
             dtypes: self.dtypes,
             steps: self.steps,

@@ -7,6 +7,7 @@ use crate::ops::cleared::{self, Cleared, Lent};
 use crate::ops::copy::contiguous;
 use crate::ops::kernels;
 use crate::storage::Storage;
+use crate::traffic::Traffic;
 use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
 use half::f16;
 use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, TICKETS};
@@ -171,7 +172,10 @@ impl<T: Countable> Reduce<'_, T> {
             }
             false => Workspace::NONE,
         };
-        let kernel = kernels::kernel(stream, in_cluster.unwrap_or(for_plan))?;
+        let bytes = (x.len() as u64).saturating_mul(T::DTYPE.size_bytes() as u64);
+        let traffic = Traffic::of(stream.device(), bytes);
+        let entry = in_cluster.unwrap_or(for_plan);
+        let kernel = kernels::kernel_for(traffic, stream, entry)?;
         let mut config = LaunchConfig::linear(plan.blocks, plan.threads());
         if in_cluster.is_some() {
             config = config.cluster([plan.blocks, 1, 1]);

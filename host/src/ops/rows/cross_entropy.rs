@@ -5,6 +5,7 @@ use super::{Launch, MOST_OWN, Rows, input, model, shape};
 use crate::ops::float::Float;
 use crate::ops::{check, kernels};
 use crate::reference::Model;
+use crate::traffic::Traffic;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::rows::{Form, MAX_THREADS, RowOp, RowParams, flags};
 
@@ -203,7 +204,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         if self.reduction == Reduction::None {
             return Ok(());
         }
-        let kernel = kernels::kernel(stream, form.total_entry())?;
+        let traffic = Traffic::of(stream.device(), 4 * rows as u64);
+        let kernel = kernels::kernel_for(traffic, stream, form.total_entry())?;
         let config = LaunchConfig::linear(1, totals.threads);
         // SAFETY: `losses` has one number per row, and `factor` (if any) and `loss` have one.
         unsafe { kernel.launch(stream, config, (&losses, factor.as_ref(), loss, totals)) }
@@ -333,7 +335,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         };
         let mut totals = totals(rows, n);
         totals.ignore_index = self.ignore_index;
-        let kernel = kernels::kernel(stream, form.weight_entry())?;
+        let traffic = Traffic::of(stream.device(), 8 * rows as u64);
+        let kernel = kernels::kernel_for(traffic, stream, form.weight_entry())?;
         let config = LaunchConfig::linear(1, totals.threads);
         let arguments = (&inputs.targets, inputs.weights.as_ref(), factor, totals);
         // SAFETY: there is one target per row, one weight per class, or none, and `factor` is one

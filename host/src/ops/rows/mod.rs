@@ -22,6 +22,7 @@ use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
 use crate::ops::{check, kernels};
 use crate::reference::Model;
+use crate::traffic::Traffic;
 use crate::{Element, Error, KernelArgs, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
 use spec::rows::{RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Strategy, flags};
@@ -124,6 +125,7 @@ pub(super) struct Launch {
     plan: RowPlan,
     entry: RowEntry,
     config: LaunchConfig,
+    traffic: Traffic,
     flags: u32,
     /// Vectors of a slice (the part of a row that one block of a cluster holds).
     vectors: u32,
@@ -165,13 +167,15 @@ impl Launch {
             bits |= flags::STAGED;
         }
         let tensors = u64::from(shape.element_bytes) * u64::from(shape.inputs + 1);
-        if once::streams(stream.device(), rows as u64 * shape.n * tensors) {
+        let bytes = rows as u64 * shape.n * tensors;
+        if once::streams(stream.device(), bytes) {
             bits |= flags::STREAMS;
         }
         Ok(Self {
             plan,
             entry,
             config,
+            traffic: Traffic::of(stream.device(), bytes),
             flags: bits,
             vectors: shape.slice_vectors(plan.cluster),
             stages: match plan.strategy {
@@ -223,7 +227,7 @@ impl Launch {
     /// `arguments` are those that the entry takes, with the extents and strides that their
     /// parameters say.
     unsafe fn run(&self, stream: &Stream, arguments: impl KernelArgs) -> Result<()> {
-        let kernel = kernels::kernel(stream, self.entry)?;
+        let kernel = kernels::kernel_for(self.traffic, stream, self.entry)?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, self.config, arguments) }
     }

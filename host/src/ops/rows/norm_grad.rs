@@ -7,6 +7,7 @@ use super::{Launch, Rows, input, shape};
 use crate::ops::float::Float;
 use crate::ops::{check, cleared, kernels};
 use crate::reference::norm::NormModel;
+use crate::traffic::Traffic;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
 use spec::rows::{Form, RowOp, RowParams, column_block, flags};
@@ -422,7 +423,9 @@ fn finish<T: Float>(
     if sums.iter().all(Option::is_none) {
         return Ok(());
     }
-    let kernel = kernels::kernel(stream, "norm_grad_finish")?;
+    let bytes = 8 * parts as u64 * params.n;
+    let traffic = Traffic::of(stream.device(), bytes);
+    let kernel = kernels::kernel_for(traffic, stream, "norm_grad_finish")?;
     params.rows = parts as u64;
     let (columns, threads) = column_block(params.rows);
     params.threads = columns;
