@@ -212,6 +212,7 @@ impl<T: Float + TestElement> Inputs<T> {
             dq: arranged(want.dq, true)?,
             dk: arranged(want.dk, false)?,
             dv: arranged(want.dv, false)?,
+            d_sink: want.d_sink,
         })
     }
 
