@@ -1,10 +1,10 @@
-//! Attention, backward: dq, dk and dv; see [`spec::attention::backward`] for the formulas.
+//! Attention, backward: dq, dk, dv and those of sinks; see [`spec::attention::backward`] for the formulas.
 //!
 //! | module | kernel | from |
 //! |---|---|---|
 //! | `sm90` | warp-specialised, by TMA and `wgmma` | sm_90a |
 //! | `sm80` | by `mma.sync` | sm_80 |
-//! | `simt` | by fused multiply-adds, without tensor cores; and delta, which every other kernel needs | sm_75 |
+//! | `simt` | by fused multiply-adds, without tensor cores; delta, which every other kernel needs; and sinks' gradients, for all of them | sm_75 |
 
 mod simt;
 mod sm80;

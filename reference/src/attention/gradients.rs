@@ -1,11 +1,13 @@
-//! Gradients of attention: dq, dk and dv from q, k, v, o, lse and d_o, all of which are given.
+//! Gradients of attention: dq, dk and dv from q, k, v, o, lse and d_o, all of which are given, and that
+//! of a sink.
 //!
 //! With `S` the scaled (and capped) scores, `P_ij = exp(S_ij - lse_i)` for every pair that the mask
 //! leaves, `G = dO V^T` and `delta_i = sum_c o_ic dO_ic`:
 //!
 //! `dV = P^T dO`, `dS = P (G - delta)` (times `1 - (S / c)^2` with a softcap c), `dQ = scale dS K`,
 //! `dK = scale dS^T Q`. Those of a key head add up over the query heads that share it. A query with
-//! `lse = -inf` contributes nothing, and has `dQ = 0`.
+//! `lse = -inf` contributes nothing, and has `dQ = 0`. The gradient of a head's sink is
+//! `-sum_i exp(sink - lse_i) delta_i` over all of its queries.
 //!
 //! # Bound
 //!
@@ -25,13 +27,18 @@
 //! A result is a sum of as many products as there are pairs. With factors `p` of error `e` and exact
 //! ones `x`, its error is `sum e |x|`, and that of the arithmetic for products of a magnitude of
 //! `sum (|p| + e) |x|`. The scale, rounded to f32, multiplies it: `gamma(2)` more.
+//!
+//! The exponent of a sink's probability p is one difference, so that its error is `u |sink - lse|`. The
+//! products with delta have the errors `e_p (|delta| + e_delta) + p e_delta`, and go through as many
+//! roundings as the longest chain of the sum has ([`AttentionGradModel::sink_additions`]).
 
 use std::ops::Range;
 
-use ndarray::{Array3, ArrayView1, ArrayView2, ArrayView3, Axis};
+use ndarray::{Array1, Array3, ArrayView1, ArrayView2, ArrayView3, Axis};
 use rayon::prelude::*;
 use spec::DType;
 
+use super::sink_gradient::SinkSum;
 use super::{Band, SequencePositions};
 use crate::gemm::Arithmetic;
 use crate::precision::{ETA32, TINY32, U32, gamma};
@@ -54,6 +61,9 @@ pub struct AttentionGradModel {
     pub tanh_error: f64,
     /// Additions of a result beyond one for each of its products: of its parts, for instance.
     pub more_additions: usize,
+    /// Most roundings of a term of a sink's gradient, from its product on; never more than there are
+    /// terms.
+    pub sink_additions: usize,
 }
 
 impl AttentionGradModel {
@@ -67,6 +77,7 @@ impl AttentionGradModel {
             p_lost: 0.0,
             tanh_error: 0.0,
             more_additions: 0,
+            sink_additions: usize::MAX,
         }
     }
 }
@@ -80,6 +91,8 @@ pub struct AttentionGradOptions {
     pub softmax_scale: Option<f32>,
     /// Soft cap of the scores.
     pub softcap: Option<f32>,
+    /// The logit of each query head's sink, if its gradient is wanted: in lse it is anyway.
+    pub sink: Option<Vec<f64>>,
     /// The dtype of the gradients.
     pub dtype: DType,
     /// The error model of the implementation.
@@ -87,12 +100,13 @@ pub struct AttentionGradOptions {
 }
 
 impl AttentionGradOptions {
-    /// Options without a mask or a softcap, with the default scale.
+    /// Options without a mask, softcap or sink, with the default scale.
     pub fn new(dtype: DType, model: AttentionGradModel) -> Self {
         Self {
             mask: Band::default(),
             softmax_scale: None,
             softcap: None,
+            sink: None,
             dtype,
             model,
         }
@@ -121,7 +135,7 @@ pub struct AttentionGradInputs<'a> {
     pub d_o: ArrayView3<'a, f64>,
 }
 
-/// The gradients, with the shapes of q, k and v.
+/// The gradients, with the shapes of q, k, v and the sinks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionGradExpected {
     /// As q.
@@ -130,6 +144,8 @@ pub struct AttentionGradExpected {
     pub dk: Expected,
     /// As v.
     pub dv: Expected,
+    /// `[heads_q]`, in f32, if there are sinks.
+    pub d_sink: Option<Expected>,
 }
 
 /// Gradients of attention of packed sequences. Positions that belong to no sequence are not read, and
@@ -142,15 +158,17 @@ pub fn gradients(
     sequences: &[SequencePositions],
     options: &AttentionGradOptions,
 ) -> Result<AttentionGradExpected, ReferenceError> {
-    check(inputs, sequences)?;
+    check(inputs, sequences, options)?;
     let (heads_q, heads_kv) = (inputs.q.dim().1, inputs.k.dim().1);
     let group = heads_q.checked_div(heads_kv).unwrap_or(1);
     let places: Vec<(usize, usize)> = (0..sequences.len())
         .flat_map(|s| (0..heads_kv).map(move |h| (s, h)))
         .collect();
     let of_place = |&(s, head_kv): &(usize, usize)| {
-        let mut sums = HeadSums::new(inputs, &sequences[s], group);
-        for head in head_kv * group..(head_kv + 1) * group {
+        let heads = head_kv * group..(head_kv + 1) * group;
+        let sinks = options.sink.as_ref().map(|sink| &sink[heads.clone()]);
+        let mut sums = HeadSums::new(inputs, &sequences[s], (group, sinks));
+        for head in heads {
             sums.add(inputs, &sequences[s], (head, head_kv, group), options);
         }
         sums
@@ -171,11 +189,28 @@ pub fn gradients(
         dv.place(&sums.dv, (k, head_kv), (1.0, options, more));
     }
     let [dq, dk, dv] = outputs.map(|output| output.finish(options.dtype));
+    let d_sink = options.sink.as_ref().map(|sinks| {
+        let mut of_heads: Vec<SinkSum> = sinks.iter().map(|&sink| SinkSum::new(sink)).collect();
+        for (idx, sums) in sums.iter().enumerate() {
+            let first = idx % heads_kv * group;
+            for (head, part) in (first..).zip(&sums.sinks) {
+                of_heads[head] = of_heads[head].and(part);
+            }
+        }
+        finish_sinks(&of_heads, &options.model)
+    });
     Ok(AttentionGradExpected {
         dq: dq?,
         dk: dk?,
         dv: dv?,
+        d_sink: d_sink.transpose()?,
     })
+}
+
+fn finish_sinks(sums: &[SinkSum], model: &AttentionGradModel) -> Result<Expected, ReferenceError> {
+    let (values, errors): (Vec<f64>, Vec<f64>) = sums.iter().map(|sum| sum.finish(model)).unzip();
+    let (values, errors) = (Array1::from(values), Array1::from(errors));
+    Expected::rounded_to(DType::F32, values.into_dyn(), &errors.into_dyn())
 }
 
 /// A vector of sums of products: of an inexact factor with the elements of exact vectors.
@@ -232,15 +267,24 @@ struct HeadSums {
     dq: Vec<Sums>,
     dk: Vec<Sums>,
     dv: Vec<Sums>,
+    /// By query head of the group, if there are sinks.
+    sinks: Vec<SinkSum>,
 }
 
 impl HeadSums {
-    fn new(inputs: &AttentionGradInputs<'_>, at: &SequencePositions, group: usize) -> Self {
+    fn new(
+        inputs: &AttentionGradInputs<'_>,
+        at: &SequencePositions,
+        (group, sinks): (usize, Option<&[f64]>),
+    ) -> Self {
         let (head_dim, head_dim_v) = (inputs.k.dim().2, inputs.v.dim().2);
         Self {
             dq: vec![Sums::zero(head_dim); group * at.q.len()],
             dk: vec![Sums::zero(head_dim); at.k.len()],
             dv: vec![Sums::zero(head_dim_v); at.k.len()],
+            sinks: sinks.map_or(Vec::new(), |sinks| {
+                sinks.iter().map(|&sink| SinkSum::new(sink)).collect()
+            }),
         }
     }
 
@@ -267,6 +311,9 @@ impl HeadSums {
                 options,
             };
             let delta = query.delta();
+            if let Some(sink) = self.sinks.get_mut(head % group) {
+                sink.add(lse, delta, &options.model);
+            }
             for j in 0..seqlen_k {
                 if !options.mask.sees((i, seqlen_q), (j, seqlen_k)) {
                     continue;
@@ -403,6 +450,7 @@ impl Output {
 fn check(
     inputs: &AttentionGradInputs<'_>,
     sequences: &[SequencePositions],
+    options: &AttentionGradOptions,
 ) -> Result<(), ReferenceError> {
     let AttentionGradInputs { q, k, v, .. } = inputs;
     super::check_operands((q, k, v), sequences)?;
@@ -417,6 +465,9 @@ fn check(
     if *inputs.lse.shape() != shape_lse {
         let want = format!("it has to be {shape_lse:?}, as q");
         return Err(ReferenceError::shape("lse", inputs.lse.shape(), want));
+    }
+    if let Some(sink) = &options.sink {
+        ReferenceError::unless_one_per("head of q", q.dim().1, "sink", sink.len())?;
     }
     Ok(())
 }

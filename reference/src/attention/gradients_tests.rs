@@ -22,16 +22,24 @@ struct Problem {
     d_o: Array3<f64>,
     sequences: Vec<SequencePositions>,
     options: AttentionGradOptions,
-    sink: Option<Vec<f64>>,
 }
 
 impl Problem {
-    fn forward(&self, [q, k, v]: &[Array3<f64>; 3]) -> (Array3<f64>, ndarray::Array2<f64>) {
+    fn forward(&self, qkv: &[Array3<f64>; 3]) -> (Array3<f64>, ndarray::Array2<f64>) {
+        self.beside(qkv, self.options.sink.clone())
+    }
+
+    /// The forward pass with these sinks.
+    fn beside(
+        &self,
+        [q, k, v]: &[Array3<f64>; 3],
+        sink: Option<Vec<f64>>,
+    ) -> (Array3<f64>, ndarray::Array2<f64>) {
         let options = AttentionOptions {
             mask: self.options.mask,
             softmax_scale: self.options.softmax_scale,
             softcap: self.options.softcap,
-            sink: self.sink.clone(),
+            sink,
             ..AttentionOptions::new(DType::F64, Model::any_order(64, 0, 1.0))
         };
         let got = packed(&q.view(), &k.view(), &v.view(), &self.sequences, &options);
@@ -79,6 +87,19 @@ impl Problem {
                 assert!(fits, "input {idx} at {place:?}: {got}, difference {want}");
             }
         }
+        let sinks = self.options.sink.as_deref().unwrap_or_default();
+        let got = got.d_sink.map(|d_sink| d_sink.values);
+        for head in 0..sinks.len() {
+            let moved = |by: f64| {
+                let mut sinks = sinks.to_vec();
+                sinks[head] += by;
+                (&self.beside(&self.qkv, Some(sinks)).0 * &self.d_o).sum()
+            };
+            let want = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+            let got = got.as_ref().map_or(f64::NAN, |got| got[[head]]);
+            let fits = (got - want).abs() < 1e-6 * (1.0 + want.abs());
+            assert!(fits, "sink {head}: {got}, difference {want}");
+        }
     }
 }
 
@@ -98,7 +119,6 @@ fn problem(
         d_o: draw((total_q, 2 * group, head_dim_v), seed + 0.3),
         sequences,
         options: AttentionGradOptions::new(DType::F64, AttentionGradModel::in_f32(1.0)),
-        sink: None,
     }
 }
 
@@ -126,7 +146,8 @@ proptest! {
         problem.options.mask = Band { left, right, top_left };
         problem.options.softmax_scale = softmax_scale;
         problem.options.softcap = softcap;
-        problem.sink = sink.then(|| (0..2 * group).map(|head| head as f64 - 0.5).collect());
+        let sinks = || (0..2 * group).map(|head| head as f64 - 0.5).collect();
+        problem.options.sink = sink.then(sinks);
         problem.check();
     }
 }
@@ -143,6 +164,17 @@ fn a_query_that_saw_no_key_contributes_nothing() {
             assert_eq!(got.dq.bounds[[0, head, idx]], 0.0);
         }
     }
+}
+
+#[test]
+fn a_sink_that_is_none_has_a_gradient_of_0() {
+    let mut problem = problem((1, 2, 2), vec![SequencePositions { q: 0..3, k: 0..2 }], 0.4);
+    problem.options.mask = Band::CAUSAL; // the first query sees no key: its lse is -inf too
+    assert_eq!(problem.gradients().d_sink, None);
+    problem.options.sink = Some(vec![f64::NEG_INFINITY, 0.5]);
+    let got = problem.gradients().d_sink.expect("there are sinks").values;
+    assert_eq!(got[[0]], 0.0);
+    assert_ne!(got[[1]], 0.0);
 }
 
 #[test]
@@ -167,16 +199,28 @@ fn shapes_that_do_not_fit_are_named() {
     };
     let error = gradients(&inputs, &problem.sequences, &problem.options).expect_err("lse");
     assert!(error.to_string().contains("lse"), "{error}");
+    let inputs = AttentionGradInputs {
+        lse: lse.view(),
+        ..inputs
+    };
+    let options = AttentionGradOptions {
+        sink: Some(vec![0.0]),
+        ..problem.options.clone()
+    };
+    let error = gradients(&inputs, &problem.sequences, &options).expect_err("sink");
+    assert!(error.to_string().contains("sink"), "{error}");
 }
 
 /// The same in f32, term by term, as a portable kernel computes it.
 #[test]
 fn an_f32_gradient_is_within_the_bound() {
-    let problem = problem(
+    let mut problem = problem(
         (2, 5, 3),
         vec![SequencePositions { q: 0..8, k: 0..10 }],
         0.2,
     );
+    let sinks = [-0.5_f32, 0.0, 0.25, 1.0];
+    problem.options.sink = Some(sinks.map(f64::from).to_vec());
     let (o, lse) = problem.forward(&problem.qkv);
     let narrow = |x: &Array3<f64>| x.mapv(|x| x as f32);
     let [q, k, v] = [0, 1, 2].map(|idx: usize| narrow(&problem.qkv[idx]));
@@ -192,7 +236,10 @@ fn an_f32_gradient_is_within_the_bound() {
             d_o: wide(&d_o).view(),
         },
         &problem.sequences,
-        &AttentionGradOptions::new(DType::F32, AttentionGradModel::in_f32(1.0)),
+        &AttentionGradOptions {
+            sink: problem.options.sink.clone(),
+            ..AttentionGradOptions::new(DType::F32, AttentionGradModel::in_f32(1.0))
+        },
     )
     .expect("shapes fit");
     let scale = (1.0 / 5f64.sqrt()) as f32;
@@ -215,6 +262,19 @@ fn an_f32_gradient_is_within_the_bound() {
             got[2][[j, head / 2, c]] += p * d_o;
         }
     }
+    let d_sink = sinks.iter().enumerate().map(|(head, sink)| {
+        let terms = (0..8).map(|i| {
+            let delta = dot(&vector(&o, i, head), &vector(&d_o, i, head));
+            (sink - lse[[head, i]]).exp() * delta
+        });
+        f64::from(-terms.fold(0f32, |sum, term| sum + term))
+    });
+    let d_sink = Array1::from_iter(d_sink).into_dyn();
+    let agreement = want
+        .d_sink
+        .as_ref()
+        .map(|want| want.compare(&d_sink.view()));
+    assert!(matches!(agreement, Some(Ok(_))), "{agreement:?}");
     for (want, (got, scale)) in [&want.dq, &want.dk, &want.dv]
         .into_iter()
         .zip(got.iter().zip([scale, scale, 1.0]))

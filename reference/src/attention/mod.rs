@@ -25,6 +25,7 @@
 mod gradients;
 mod merge;
 mod row;
+mod sink_gradient;
 mod unfused;
 
 use std::ops::Range;

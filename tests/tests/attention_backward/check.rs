@@ -1,6 +1,6 @@
 //! Runs one case on one device: every candidate of its plan against the reference.
 
-use ndarray::{Array2, Array3, ArrayD, Axis, Ix2, Ix3};
+use ndarray::{Array1, Array2, Array3, ArrayD, Axis, Ix2, Ix3};
 use warpsmith::reference::attention::{
     AttentionGradExpected, AttentionGradInputs, AttentionGradOptions, AttentionOptions, gradients,
     packed,
@@ -37,6 +37,8 @@ struct Inputs<T: TestElement> {
     o: Drawn<T>,
     d_o: Drawn<T>,
     lse: (Array2<f64>, Operand<f32>),
+    /// A logit a query head.
+    sink: Option<Operand<f32>>,
     lengths: Lengths,
 }
 
@@ -130,6 +132,10 @@ impl<T: Float + TestElement> Inputs<T> {
         } else {
             View::Sliced
         };
+        let sink = sinks(case).map(|sink| {
+            let sink = Array1::from(sink).into_dyn();
+            Operand::lay_out(device, sink, view)
+        });
         Ok(Self {
             q: lay_out(q, 0)?,
             k: lay_out(k, 1)?,
@@ -137,6 +143,7 @@ impl<T: Float + TestElement> Inputs<T> {
             o: lay_out(o, 3)?,
             d_o: lay_out(d_o, 3)?,
             lse: (lse, Operand::lay_out(device, by_rows, view)?),
+            sink: sink.transpose()?,
             lengths: Lengths::new(case, device)?,
         })
     }
@@ -160,6 +167,9 @@ impl<T: Float + TestElement> Inputs<T> {
         }
         if let Some(softcap) = case.softcap {
             grad = grad.softcap(softcap);
+        }
+        if let Some(sink) = &self.sink {
+            grad = grad.sink(&sink.tensor);
         }
         if let Some(lengths) = self.lengths.get(0) {
             grad = grad.cu_seqlens_q(lengths);
@@ -189,6 +199,7 @@ impl<T: Float + TestElement> Inputs<T> {
             mask: case.mask(),
             softmax_scale: case.scale,
             softcap: case.softcap,
+            sink: sinks(case),
             ..AttentionGradOptions::new(T::DTYPE, grad.model(stream).map_err(say)?)
         };
         let inputs = AttentionGradInputs {
@@ -212,6 +223,7 @@ impl<T: Float + TestElement> Inputs<T> {
             dq: arranged(want.dq, true)?,
             dk: arranged(want.dk, false)?,
             dv: arranged(want.dv, false)?,
+            d_sink: want.d_sink,
         })
     }
 
@@ -219,8 +231,17 @@ impl<T: Float + TestElement> Inputs<T> {
         for (_, operand) in [&self.q, &self.k, &self.v, &self.o, &self.d_o] {
             operand.expect_unchanged()?;
         }
+        if let Some(sink) = &self.sink {
+            sink.expect_unchanged()?;
+        }
         self.lse.1.expect_unchanged()
     }
+}
+
+/// The logits of the sinks, which f32 has exactly.
+fn sinks(case: &Case) -> Option<Vec<f64>> {
+    let sinks = (0..case.heads_q()).map(|head| head as f64 / 4.0 - 1.0);
+    case.sink.then(|| sinks.collect())
 }
 
 /// o and lse as a forward pass rounds them; NaN where a position belongs to no sequence.
@@ -228,12 +249,11 @@ fn forward<T: TestElement>(
     case: &Case,
     [q, k, v]: [&Array3<f64>; 3],
 ) -> Result<(Array3<f64>, Array2<f64>), String> {
-    let sink = (0..case.heads_q()).map(|head| head as f64 / 4.0 - 1.0);
     let options = AttentionOptions {
         mask: case.mask(),
         softmax_scale: case.scale,
         softcap: case.softcap,
-        sink: case.sink.then(|| sink.collect()),
+        sink: sinks(case),
         ..AttentionOptions::new(DType::F64, Model::any_order(1, 0, 1.0))
     };
     let got = packed(&q.view(), &k.view(), &v.view(), &case.sequences(), &options);
@@ -339,13 +359,21 @@ fn judge<T: Float + TestElement>(
     device: &Device,
 ) -> Checked {
     let want = inputs.expected(case, grad, stream)?;
+    let want_sink = want.d_sink;
     let want = [&want.dq, &want.dk, &want.dv];
-    let mut runs = Vec::new();
+    let (mut runs, mut sinks) = (Vec::new(), Vec::new());
     for _ in 0..2 {
         let outputs = outputs::<T>(case, inputs, device)?;
         let [dq, dk, dv] = &outputs;
-        grad.run_into(&dq.tensor, &dk.tensor, &dv.tensor, stream)
-            .map_err(say)?;
+        let [dq, dk, dv] = [dq, dk, dv].map(|output| &output.tensor);
+        if want_sink.is_some() {
+            let d_sink = Output::<f32>::new(device, &[case.heads_q()], View::Sliced)?;
+            grad.run_into_with_d_sink(dq, dk, dv, &d_sink.tensor, stream)
+                .map_err(say)?;
+            sinks.push(d_sink.read()?);
+        } else {
+            grad.run_into(dq, dk, dv, stream).map_err(say)?;
+        }
         let mut results = Vec::new();
         for (output, is_query) in outputs.iter().zip([true, false, false]) {
             let is_written =
@@ -364,7 +392,18 @@ fn judge<T: Float + TestElement>(
         let new = [&new.dq, &new.dk, &new.dv][idx].to_ndarray().map_err(say)?;
         agrees(&new, want[idx]).map_err(|error| format!("{name}, new: {error}"))?;
     }
-    Ok(())
+    match (&want_sink, &new.d_sink) {
+        (None, None) => Ok(()),
+        (Some(want), Some(new)) => {
+            sinks.push(new.to_ndarray().map_err(say)?);
+            for again in &sinks[1..] {
+                same_bits(&sinks[0], again)
+                    .map_err(|error| format!("d_sink is not deterministic: {error}"))?;
+            }
+            agrees(&sinks[0], want).map_err(|error| format!("d_sink: {error}"))
+        }
+        (want, _) => Err(format!("a sink: {}, and other gradients", want.is_some())),
+    }
 }
 
 /// The position of an element of a gradient.

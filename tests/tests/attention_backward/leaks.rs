@@ -30,7 +30,7 @@ fn run<T: Float + TestElement>(
     let lse = Tensor::from_ndarray(device, lse).expect("a tensor");
     let grad = AttentionGrad::new(&q, &k, &v, &o, &lse, &d_o).causal();
     let grads = grad.with_kernel(kernel).run(stream);
-    let AttentionGrads { dq, dk, dv } = grads.expect("the gradients");
+    let AttentionGrads { dq, dk, dv, .. } = grads.expect("the gradients");
     [dq, dk, dv].map(|x| x.to_ndarray().expect("a gradient").mapv(|x| x.wide()))
 }
 

@@ -10,6 +10,7 @@ mod conflicts;
 mod leaks;
 mod operands;
 mod refused;
+mod sinks;
 
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{DType, Device};

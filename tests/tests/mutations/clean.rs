@@ -51,6 +51,7 @@ run_clean! {
     portable_sort_runs_clean = "scatter_sort",
     portable_rotation_runs_clean = "rotary_f32_f32_halves",
     portable_gradients_of_attention_run_clean = "attention_backward",
+    gradients_of_sinks_run_clean = "attention_backward_sink",
     gradients_of_attention_by_mma_run_clean = "attention_backward_sm80",
     hopper_gradients_of_attention_run_clean = "attention_backward_sm90",
     grouped_product_runs_clean = "grouped_gemm_f32",

@@ -10,6 +10,7 @@
 //! bugs whose name contains that part; `SHOW=1` prints how each run ended (with `--nocapture`).
 
 mod backward;
+mod backward_sink;
 mod backward_sm80;
 mod backward_sm90;
 mod clean;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use warpsmith_tests::values::Values;
 
 use crate::backward;
+use crate::backward_sink;
 use crate::backward_sm80;
 use crate::backward_sm90;
 use crate::hopper::{self, Product};
@@ -33,7 +34,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 21] = [
+pub(crate) const SUBJECTS: [Subject; 22] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -143,6 +144,12 @@ pub(crate) const SUBJECTS: [Subject; 21] = [
         file: "ptx/sm_75/attention_backward.ptx",
         kernel: "attention_backward_simt_d64",
         problem: backward::of_keys,
+    },
+    Subject {
+        name: "attention_backward_sink",
+        file: "ptx/sm_75/attention_backward.ptx",
+        kernel: "attention_backward_sink_simt",
+        problem: backward_sink::of_heads,
     },
     Subject {
         name: "attention_backward_sm80",

@@ -2,6 +2,7 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use spec::attention::backward::sink::{SINK_ENTRY, SINK_THREADS};
 use spec::attention::backward::sm80::{self, Part, Sm80Bwd};
 use spec::attention::backward::sm90::{BwdEntry, Heads, THREADS};
 use spec::attention::backward::sums::ROUND_ENTRY;
@@ -29,6 +30,30 @@ struct Drawn {
 /// delta alone.
 pub(crate) fn delta(rng: &mut ChaCha8Rng) -> Trial {
     draw(any_float(rng), [64, 1], rng).trial
+}
+
+/// The sinks' gradients, after delta.
+pub(crate) fn sink(rng: &mut ChaCha8Rng) -> Trial {
+    let Drawn {
+        mut trial,
+        params,
+        inputs,
+        ..
+    } = draw(any_float(rng), [64, 1], rng);
+    let heads_q = params.fwd.heads_q;
+    let sink = trial.floats(DType::F32, u64::from(heads_q), rng);
+    let d_sink = trial.noise(4 * u64::from(heads_q), rng);
+    let args = [
+        sink,
+        inputs[4].again(),
+        inputs[5].again(),
+        d_sink,
+        Arg::params([0_u64; 5]),
+        Arg::params(params.fwd),
+    ];
+    let grid = Some([heads_q, 1, 1]);
+    trial.launch(SINK_ENTRY, config(grid, SINK_THREADS), args);
+    trial
 }
 
 /// All three launches.

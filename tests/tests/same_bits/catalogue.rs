@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use spec::attention::backward::sink::SINK_ENTRY;
 use spec::attention::backward::sm80::{self as backward_sm80, Part, Sm80Bwd};
 use spec::attention::backward::sm90::{self as backward_sm90, BwdEntry};
 use spec::attention::backward::sums::ROUND_ENTRY;
@@ -54,6 +55,7 @@ pub(crate) enum Family {
     Merge(MergeEntry),
     MergeParts(PartsEntry),
     Delta,
+    Sink,
     Backward(BackwardEntry),
     BackwardSm80(Sm80Bwd),
     BackwardSm90(BwdEntry),
@@ -146,6 +148,7 @@ fn add_attention(all: &mut BTreeMap<String, Family>) {
     add(all, [MergeEntry], Family::Merge);
     add(all, [PartsEntry], Family::MergeParts);
     add(all, [DELTA_ENTRY], |_| Family::Delta);
+    add(all, [SINK_ENTRY], |_| Family::Sink);
     let backward = SIMT_HEAD_DIMS.map(|head_dim_cap| BackwardEntry { head_dim_cap });
     add(all, backward, Family::Backward);
     for dtype in backward_sm80::DTYPES {
@@ -206,6 +209,7 @@ impl Family {
             Self::Merge(entry) => attending::merge(entry, rng),
             Self::MergeParts(entry) => attending::merge_parts(entry, rng),
             Self::Delta => backward::delta(rng),
+            Self::Sink => backward::sink(rng),
             Self::Backward(entry) => backward::simt(entry, rng),
             Self::BackwardSm80(kernels) => backward::sm80(kernels, rng),
             Self::BackwardSm90(entry) => backward::sm90(entry, rng),

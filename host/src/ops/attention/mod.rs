@@ -141,7 +141,7 @@ pub struct Attention<'a, T: Float, Out: Float = T> {
     window: (Option<u32>, Option<u32>),
     softmax_scale: Option<f32>,
     softcap: Option<f32>,
-    sink: Option<&'a Tensor<f32>>,
+    pub(in crate::ops) sink: Option<&'a Tensor<f32>>,
     cu_seqlens_q: Option<Lengths<'a>>,
     cu_seqlens_k: Option<Lengths<'a>>,
     seqused_q: Option<Lengths<'a>>,

@@ -6,6 +6,7 @@ use crate::ops::attention::call::{Call, Memory};
 use crate::ops::kernels;
 use crate::{Error, LaunchConfig, Result};
 use spec::attention::FlashFwdParams;
+use spec::attention::backward::sink::{SINK_ENTRY, SINK_THREADS};
 use spec::attention::backward::{DELTA_ENTRY, DELTA_TILE, FlashBwdParams};
 use std::fmt::Display;
 
@@ -22,6 +23,8 @@ pub(super) struct GradCall<'a> {
     pub(super) dq: Memory,
     pub(super) dk: Memory,
     pub(super) dv: Memory,
+    /// One f32 per query head, if the forward call has a sink and its gradient is wanted.
+    pub(super) d_sink: Option<Memory>,
     /// As in [`FlashBwdParams`].
     pub(super) softmax_scale: f32,
 }
@@ -53,6 +56,7 @@ impl GradCall<'_> {
             &self.dv,
         ]
         .into_iter()
+        .chain(&self.d_sink)
         .try_for_each(|memory| memory.use_on(self.forward.stream))
     }
 
@@ -88,5 +92,31 @@ impl GradCall<'_> {
         let (o, d_o, delta) = (&self.forward.o, &self.d_o, &self.delta);
         // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers them.
         unsafe { self.launch(DELTA_ENTRY, config, &[&o, &d_o, &delta, &lengths, &params]) }
+    }
+
+    /// Enqueues the kernel that writes the sinks' gradients, if they are wanted. To be called after the
+    /// launch of a candidate: that has written delta where there are queries, and has registered the use
+    /// of the lengths.
+    pub(super) fn launch_sink(&self) -> Result<()> {
+        let (Some(sink), Some(d_sink)) = (&self.forward.sink, &self.d_sink) else {
+            return Ok(());
+        };
+        let config = LaunchConfig {
+            grid: [self.desc.forward.heads_q, 1, 1],
+            block: [SINK_THREADS, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+        };
+        let (lengths, params) = (self.forward.lengths(), self.forward.params()?);
+        let (lse, delta) = (&self.lse, &self.delta);
+        // SAFETY: extents and lengths are those of the call's memory, and delta is written before, on the
+        // same stream; a block writes its head's element.
+        unsafe {
+            self.launch(
+                SINK_ENTRY,
+                config,
+                &[&sink, &lse, &delta, &d_sink, &lengths, &params],
+            )
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::{simt, sm80, sm90};
 use crate::reference::attention::AttentionGradModel;
 use crate::{DeviceInfo, Result};
 use spec::attention::backward::BackwardEntry;
+use spec::attention::backward::sink::sink_additions;
 use spec::attention::backward::sm80::Sm80Bwd;
 use spec::attention::backward::sm90::BwdEntry;
 use spec::attention::backward::sums::ROUND_ENTRY;
@@ -65,7 +66,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Enqueues it, delta included.
+    /// Enqueues it, delta included, but not the sinks' gradients.
     pub(super) fn launch(&self, call: &GradCall<'_>) -> Result<()> {
         match self.entry {
             Entry::Simt(entry) => simt::launch(entry, call),
@@ -76,10 +77,17 @@ impl Candidate {
 
     /// Its error model.
     pub(super) fn model(&self, desc: &GradDesc) -> AttentionGradModel {
-        match self.entry {
+        let forward = &desc.forward;
+        let model = match self.entry {
             Entry::Simt(_) => simt::model(),
             Entry::Sm80(kernels) => sm80::model(kernels.dtype),
-            Entry::Sm90(entry, turns) => sm90::model((entry, turns), desc.forward.seqlen_k),
+            Entry::Sm90(entry, turns) => sm90::model((entry, turns), forward.seqlen_k),
+        };
+        // Sinks are the same kernel's for all.
+        let additions = sink_additions(forward.batch, forward.seqlen_q);
+        AttentionGradModel {
+            sink_additions: usize::try_from(additions).unwrap_or(usize::MAX),
+            ..model
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{Float, Tensor};
 pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 
 /// Gradients of an [`Attention`]: `dq`, `dk` and `dv` from `q`, `k`, `v`, the forward's `o` and `lse`,
-/// and `d_o`, the gradient with respect to `o`.
+/// and `d_o`, the gradient with respect to `o`; and `d_sink`, that of its sinks.
 ///
 /// With `S = softmax_scale * q @ k^T` (with a softcap c: `c tanh(S / c)`), `P = exp(S - lse)` of the
 /// pairs that the mask leaves, and `delta` the sums of `o * d_o` along `head_dim_v`:
@@ -23,6 +23,7 @@ pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 /// ```text
 /// dv = P^T @ d_o      dS = P * (d_o @ v^T - delta), with a softcap times 1 - (S / c)^2
 /// dq = softmax_scale * dS @ k      dk = softmax_scale * dS^T @ q
+/// d_sink = -sum of exp(sink - lse) * delta over the queries of a head in all sequences
 /// ```
 ///
 /// | tensor | shape | dtype | strides (elements) |
@@ -32,21 +33,31 @@ pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 /// | `v` | `[batch, seqlen_k, heads_kv, head_dim_v]` | as `q` | any |
 /// | `o`, `d_o` | `[batch, seqlen_q, heads_q, head_dim_v]` | as `q` | any |
 /// | `lse` | `[batch, heads_q, seqlen_q]`, as [`Attention::run_with_lse`] returns it | f32 | any |
+/// | [`sink`](Self::sink) (optional) | `[heads_q]` | f32 | any |
 /// | `dq`, `dk`, `dv` (written) | as `q`, `k` and `v` | as `q` | any where no two indices refer to one element; must not overlap an input or each other |
+/// | `d_sink` (written if it is asked for) | as `sink` | f32 | likewise |
 ///
 /// [`layout`](Self::layout) selects tensors with heads before positions, `o`, `d_o` and the gradients
 /// among them. The options have to be those of the forward pass; they are documented with
 /// [`Attention`], and so are masks and sequences of different lengths. `dk` and `dv` of a key/value
 /// head are sums over the query heads that share it. A query whose `lse` is `-inf` (it saw no key)
-/// contributes nothing, and its `dq` is 0. A sink of the forward pass is in its `lse`: with that,
-/// `dq`, `dk` and `dv` are those beside the sink, whose own gradient is not computed.
+/// contributes nothing, and its `dq` is 0.
 ///
+/// # Sinks
+/// A sink of the forward pass is in its `lse`: with that, `dq`, `dk` and `dv` are those beside the
+/// sink, whether it is given here or not. For its own gradient it has to be given. The gradient of a
+/// sink of `-inf`, which is none, is 0 unless a `delta` is not finite; a query whose `lse` is `-inf`
+/// contributes 0 to all of them, whatever its `delta` is. With a sink of `inf` or NaN the `lse` of the
+/// forward pass is not finite, and the gradient is NaN. Sinks are not scaled and not capped.
+///
+/// # Positions of no sequence
 /// Positions that belong to no sequence are neither read nor written; in tensors that `run` creates
 /// they are 0. Keys beyond [`max_seqlens`](Self::max_seqlens) get no gradient.
 ///
 /// # Numerics
 /// Computed in f32; results are rounded once. In the portable kernels a NaN or an infinity in a
-/// position reaches only the gradients of positions that see it or that it sees. Error bound:
+/// position reaches only the gradients of positions that see it or that it sees, and the `d_sink` of its
+/// head. Sums of `d_sink` are shared by 1,024 threads, which are added pairwise. Error bound:
 /// [`reference::attention::gradients`](crate::reference::attention::gradients) with the
 /// [`model`](Self::model). Deterministic: the same bits every run, as all sums are in a fixed order. The
 /// bits depend on the kernel ([`plan`](Self::plan)), and thereby on the device.
@@ -58,7 +69,7 @@ pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 /// As [`Attention`]: [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
 /// [`Error::LengthMismatch`](crate::Error::LengthMismatch),
 /// [`Error::Unsupported`](crate::Error::Unsupported) (head_dim above 256, a kernel that there is
-/// not), [`Error::InvalidValue`](crate::Error::InvalidValue),
+/// not), [`Error::InvalidValue`](crate::Error::InvalidValue) (also for a `d_sink` without a sink),
 /// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
 /// [`Error::Overlap`](crate::Error::Overlap), [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
 /// [`Error::OutOfBounds`](crate::Error::OutOfBounds),
@@ -69,7 +80,8 @@ pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 /// Tensors whose last dimension has gaps are copied first, and gradients with such a layout are
 /// copied at the end. `delta` takes a launch of its own and `batch * heads_q * seqlen_q` f32 of
 /// memory; on Hopper, sums of `dq` take 64 or 128 (`head_dim`, rounded up) times as much.
-/// [`plan`](Self::plan) shows which kernels run.
+/// `d_sink` takes a small launch more, of a block a head, and no memory. [`plan`](Self::plan) shows
+/// which kernels run.
 ///
 /// # Sources
 /// Dao, FlashAttention-2, arXiv:2307.08691; Shah et al., FlashAttention-3, arXiv:2407.08608.
@@ -93,11 +105,19 @@ pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 /// let dv = grads.dv.index_axis(2, 0)?.to_vec()?;
 /// assert!((dv[0] - 2.0 * (1.0 / 2.0 + 1.0 / 3.0)).abs() < 1e-6);
 /// assert!((dv[16] - 2.0 / 3.0).abs() < 1e-6);
+///
+/// // Beside a sink a head, whose logit is that of the keys: it takes a part of three, then of four.
+/// let sink = Tensor::full(&stream, &[4], 2.0_f32.sqrt() / 4.0)?;
+/// let (o, lse) = Attention::new(&q, &kv, &kv).causal().sink(&sink).run_with_lse(&stream)?;
+/// let grad = AttentionGrad::new(&q, &kv, &kv, &o, &lse, &d_o).causal().sink(&sink);
+/// let d_sink = grad.run(&stream)?.d_sink.map(|d| d.to_vec()).transpose()?;
+/// let want = -2.0 * (1.0 / 3.0 * 2.0 / 3.0 + 1.0 / 4.0 * 3.0 / 4.0);
+/// assert!(d_sink.is_some_and(|d| d.iter().all(|d| (d - want).abs() < 1e-6)));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "nothing is computed until `run` or `run_into`"]
+#[must_use = "nothing is computed until `run`, `run_into` or `run_into_with_d_sink`"]
 pub struct AttentionGrad<'a, T: Float> {
     /// The forward pass: its operands and options.
     forward: Attention<'a, T>,
@@ -107,7 +127,7 @@ pub struct AttentionGrad<'a, T: Float> {
     kernel: Option<&'a str>,
 }
 
-/// The gradients of an attention, with the shapes of `q`, `k` and `v`.
+/// The gradients of an attention, with the shapes of `q`, `k`, `v` and the sinks.
 #[derive(Clone, Debug)]
 pub struct AttentionGrads<T: Float> {
     /// The gradient with respect to `q`.
@@ -116,6 +136,8 @@ pub struct AttentionGrads<T: Float> {
     pub dk: Tensor<T>,
     /// The gradient with respect to `v`.
     pub dv: Tensor<T>,
+    /// The gradient with respect to the sinks, `[heads_q]`. `None` if none are set.
+    pub d_sink: Option<Tensor<f32>>,
 }
 
 /// Options that are the forward's.
@@ -164,6 +186,9 @@ impl<'a, T: Float> AttentionGrad<'a, T> {
         softmax_scale(softmax_scale: f32);
         /// Soft-caps the scaled scores.
         softcap(softcap: f32);
+        /// The sinks of the forward pass, whose gradient is wanted too: the others need them in `lse`
+        /// only.
+        sink(sink: &'a Tensor<f32>);
         /// Packed queries and packed keys.
         cu_seqlens(q: impl Into<Lengths<'a>>, k: impl Into<Lengths<'a>>);
         /// Packed queries.

@@ -46,7 +46,8 @@ fn no_candidate(desc: &GradDesc, forced: Option<&str>, device: &DeviceInfo) -> E
 pub struct AttentionGradCandidate {
     /// Its name, for [`AttentionGrad::with_kernel`](crate::AttentionGrad::with_kernel).
     pub name: String,
-    /// Entry names of the kernels that run after the one that computes delta, in order.
+    /// Entry names of the kernels that run after the one that computes delta, in order. The one of the
+    /// sinks' gradients, the same for all candidates, comes last and is not among them.
     pub kernels: Vec<String>,
     /// Tile of a block: queries and keys.
     pub tile: [u32; 2],

@@ -10,7 +10,7 @@ use crate::ops::attention::run::{Factors, last_dimension_is_dense, memory, opera
 use crate::ops::check;
 use crate::ops::copy::strided_copy;
 use crate::reference::attention::AttentionGradModel;
-use crate::{Float, Result, Stream, Tensor};
+use crate::{Error, Float, Result, Stream, Tensor};
 
 /// What validation found.
 struct Valid {
@@ -28,7 +28,8 @@ impl Valid {
 }
 
 impl<T: Float> AttentionGrad<'_, T> {
-    /// Enqueues all gradients and returns them in new contiguous tensors.
+    /// Enqueues all gradients and returns them in new contiguous tensors; that of the sinks if
+    /// [`sink`](Self::sink) is set.
     ///
     /// # Errors
     /// See [`AttentionGrad`].
@@ -38,17 +39,20 @@ impl<T: Float> AttentionGrad<'_, T> {
             true => Tensor::empty(stream, of.shape()),
             false => Tensor::zeros(stream, of.shape()),
         };
+        let d_sink = self.forward.sink;
+        let d_sink = d_sink.map(|sink| Tensor::empty(stream, sink.shape()));
         let grads = AttentionGrads {
             dq: new(&self.forward.q)?,
             dk: new(&self.forward.k)?,
             dv: new(&self.forward.v)?,
+            d_sink: d_sink.transpose()?,
         };
         self.launch(&valid, &grads, stream)?;
         Ok(grads)
     }
 
-    /// Enqueues all gradients into these tensors. Positions that belong to no sequence are not
-    /// written.
+    /// Enqueues the gradients into these tensors, and not that of a sink. Positions that belong to no
+    /// sequence are not written.
     ///
     /// # Errors
     /// See [`AttentionGrad`].
@@ -60,6 +64,24 @@ impl<T: Float> AttentionGrad<'_, T> {
         stream: &Stream,
     ) -> Result<()> {
         let (valid, grads) = self.validate_into(dq, dk, dv, stream)?;
+        self.launch(&valid, &grads, stream)
+    }
+
+    /// Enqueues all gradients into these tensors, as [`run_into`](Self::run_into), with that of the
+    /// [`sink`](Self::sink), which has to be set.
+    ///
+    /// # Errors
+    /// See [`AttentionGrad`].
+    pub fn run_into_with_d_sink(
+        &self,
+        dq: &Tensor<T>,
+        dk: &Tensor<T>,
+        dv: &Tensor<T>,
+        d_sink: &Tensor<f32>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (valid, grads) = self.validate_into(dq, dk, dv, stream)?;
+        let grads = self.with_d_sink(grads, d_sink, stream)?;
         self.launch(&valid, &grads, stream)
     }
 
@@ -117,6 +139,7 @@ impl<T: Float> AttentionGrad<'_, T> {
             dq: new(&self.forward.q)?,
             dk: new(&self.forward.k)?,
             dv: new(&self.forward.v)?,
+            d_sink: None,
         };
         let outputs = self.in_order(&grads)?;
         self.describe(&valid, &outputs).map(Some)
@@ -171,8 +194,43 @@ impl<T: Float> AttentionGrad<'_, T> {
             dq: dq.clone(),
             dk: dk.clone(),
             dv: dv.clone(),
+            d_sink: None,
         };
         Ok((valid, grads))
+    }
+
+    /// Valid gradients, and `d_sink`, which is checked.
+    fn with_d_sink(
+        &self,
+        grads: AttentionGrads<T>,
+        d_sink: &Tensor<f32>,
+        stream: &Stream,
+    ) -> Result<AttentionGrads<T>> {
+        const NAME: &str = "d_sink";
+        let Some(sink) = self.forward.sink else {
+            return Err(Error::InvalidValue {
+                what: NAME,
+                got: "asked for".into(),
+                want: "none: no sink is set".into(),
+            });
+        };
+        check::output(NAME, d_sink, sink.shape(), stream)?;
+        self.forward.check_overlap(NAME, d_sink)?;
+        check::no_overlap(NAME, d_sink, "lse", &self.lse)?;
+        let AttentionGrads { dq, dk, dv, .. } = &grads;
+        for (name, other) in [
+            ("o", &self.o),
+            ("d_o", &self.d_o),
+            ("dq", dq),
+            ("dk", dk),
+            ("dv", dv),
+        ] {
+            check::no_overlap(NAME, d_sink, name, other)?;
+        }
+        Ok(AttentionGrads {
+            d_sink: Some(d_sink.clone()),
+            ..grads
+        })
     }
 
     /// The gradients in the order batch, position, head.
@@ -191,7 +249,7 @@ impl<T: Float> AttentionGrad<'_, T> {
         let inputs = self.forward.inputs_in_order()?;
         let of_o = |x: &Tensor<T>| {
             let x = self.forward.in_order(x, q_is_packed)?;
-            Ok::<_, crate::Error>(operand(&x, q_is_packed))
+            Ok::<_, Error>(operand(&x, q_is_packed))
         };
         let o = (of_o(&self.o)?, false);
         Ok(GradDesc {
@@ -204,8 +262,9 @@ impl<T: Float> AttentionGrad<'_, T> {
     }
 
     fn launch(&self, valid: &Valid, grads: &AttentionGrads<T>, stream: &Stream) -> Result<()> {
+        let d_sink = grads.d_sink.as_ref();
         if valid.is_empty() {
-            return Ok(());
+            return d_sink.map_or(Ok(()), |d_sink| d_sink.fill(0.0, stream));
         }
         let outputs = self.in_order(grads)?;
         let desc = self.describe(valid, &outputs)?;
@@ -221,6 +280,11 @@ impl<T: Float> AttentionGrad<'_, T> {
         let lse = self.lse.contiguous(stream)?;
         let delta = Tensor::<f32>::empty(stream, lse.shape())?;
         let [dq, dk, dv] = [0, 1, 2].map(|idx| Memory::of(&written[idx]));
+        let d_sink = d_sink.filter(|d_sink| !d_sink.is_empty());
+        let written_sink = match d_sink {
+            Some(x) if !last_dimension_is_dense(x) => Some(Tensor::empty(stream, x.shape())?),
+            dense => dense.cloned(),
+        };
         let call = GradCall {
             desc,
             forward: Call {
@@ -231,7 +295,10 @@ impl<T: Float> AttentionGrad<'_, T> {
                 v: memory(&v, stream)?,
                 o: of_o(&self.o)?,
                 lse: None,
-                sink: None,
+                sink: match (d_sink, self.forward.sink) {
+                    (Some(_), Some(sink)) => Some(Memory::of(&sink.contiguous(stream)?)),
+                    _ => None,
+                },
                 lengths: self.forward.call_lengths(stream)?,
                 softmax_scale_log2: valid.factors.softmax_scale_log2,
                 softcap_scale: valid.factors.softcap_scale,
@@ -242,15 +309,22 @@ impl<T: Float> AttentionGrad<'_, T> {
             dq,
             dk,
             dv,
+            d_sink: written_sink.as_ref().map(Memory::of),
             softmax_scale: valid.factors.softmax_scale,
         };
         candidate.launch(&call)?;
+        call.launch_sink()?;
         for (output, written) in outputs.iter().zip(&written) {
             if !last_dimension_is_dense(output) {
                 strided_copy(written, output, stream)?;
             }
         }
-        Ok(())
+        match (d_sink, &written_sink) {
+            (Some(d_sink), Some(written)) if !last_dimension_is_dense(d_sink) => {
+                strided_copy(written, d_sink, stream)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// An output itself, or, if its last dimension has gaps, a tensor to write in its place: with its

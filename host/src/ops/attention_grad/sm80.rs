@@ -121,6 +121,7 @@ pub(super) fn model(dtype: DType) -> AttentionGradModel {
         p_lost,
         tanh_error: TANH_ERROR,
         more_additions: 0,
+        sink_additions: usize::MAX,
     }
 }
 

@@ -209,5 +209,6 @@ pub(super) fn model((entry, turns): (BwdEntry, u32), seqlen_k: u32) -> Attention
         p_lost,
         tanh_error: SOFTCAP_TANH_ERROR,
         more_additions: entry.tile.key_blocks(seqlen_k).max(turns) as usize,
+        sink_additions: usize::MAX,
     }
 }

@@ -1,12 +1,14 @@
 //! The entries of portable attention, backward.
 
 use cuda_std::{kernel, shared_array, thread};
-use spec::attention::FlashFwdLengths;
+use spec::attention::backward::sink::SINK_THREADS;
 use spec::attention::backward::{BackwardLaunch, FlashBwdParams};
+use spec::attention::{FlashFwdLengths, FlashFwdParams};
 
 use super::delta::delta;
 use super::kernel::{Launch, Owned, run};
 use super::place::{TILE, smem_elements};
+use super::sink::{self, Read, WARPS};
 use crate::attention::lengths::sequence;
 
 /// delta of every query and head; see [`spec::attention::backward`].
@@ -35,6 +37,30 @@ pub unsafe fn attention_backward_delta_simt(
             let sequence = sequence(&lengths, &params.fwd, batch_idx);
             delta((o, d_o), delta_of, (sequence, head_idx), &params);
         }
+    }
+}
+
+/// The gradient of every head's sink; see [`spec::attention::backward::sink`].
+///
+/// # Safety
+/// `params` and `lengths` describe what the pointers point to; the grid is that of the entry.
+#[kernel(max_threads = SINK_THREADS)]
+pub unsafe fn attention_backward_sink_simt(
+    sink: *const f32,
+    lse: *const f32,
+    delta: *const f32,
+    d_sink: *mut f32,
+    lengths: FlashFwdLengths,
+    params: FlashFwdParams,
+) {
+    let scratch = shared_array![f32; WARPS];
+    let head_idx = thread::block_idx_x();
+    let read = Read { sink, lse, delta };
+    // SAFETY: the caller's promise; the shared memory is for this alone.
+    let gradient = unsafe { sink::of_head(&read, head_idx, (&lengths, &params), scratch) };
+    if thread::thread_idx_x() == 0 {
+        // SAFETY: the caller's promise: this block's element.
+        unsafe { d_sink.wrapping_add(head_idx as usize).write(gradient) }
     }
 }
 

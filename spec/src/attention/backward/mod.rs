@@ -9,12 +9,14 @@
 //!
 //! A softcap c multiplies dS by `1 - (S / c)^2`. The dk and dv of a key head are sums over the query
 //! heads that share it. A query whose lse is -inf (it saw no key) contributes nothing, and its dq is
-//! 0.
+//! 0. The gradient of a sink is that of a key without a value, whose dP is 0: `-sum exp(sink - lse) *
+//! delta` over all queries of its head.
 //!
 //! | file | what |
 //! |---|---|
 //! | `params` | extents, strides and scalars of a launch; grids |
 //! | `simt` | the portable kernels |
+//! | [`sink`] | the kernel of the sinks' gradients |
 //! | [`sm80`] | kernels by `mma.sync` |
 //! | [`sm90`] | kernels by TMA and `wgmma` |
 //! | [`order`] | of these, which tiles of queries a block of keys visits, and when it adds to dq |
@@ -25,6 +27,7 @@
 pub mod order;
 mod params;
 mod simt;
+pub mod sink;
 pub mod sm80;
 pub mod sm90;
 pub mod sums;
