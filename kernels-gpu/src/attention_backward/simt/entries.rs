@@ -44,7 +44,7 @@ pub unsafe fn attention_backward_delta_simt(
 ///
 /// # Safety
 /// `params` and `lengths` describe what the pointers point to; the grid is that of the entry.
-#[kernel(max_threads = SINK_THREADS)]
+#[kernel(max_threads = SINK_THREADS, min_blocks = 1)]
 pub unsafe fn attention_backward_sink_simt(
     sink: *const f32,
     lse: *const f32,
