@@ -2,6 +2,7 @@
 
 mod attention;
 mod attention_grad;
+mod by_index;
 mod check;
 mod cleared;
 mod copy;
