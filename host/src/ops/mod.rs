@@ -13,6 +13,7 @@ mod grouped;
 mod kernels;
 mod maps;
 mod model;
+mod put;
 mod ranked;
 mod reduce;
 mod rotary;
@@ -39,6 +40,7 @@ pub use gemm::{
 };
 pub use grouped::{GroupedGemm, GroupedPlan};
 pub(crate) use maps::MapCache;
+pub use put::Scatter;
 pub use ranked::Plan;
 pub(crate) use reduce::ReduceState;
 pub use reduce::{Countable, Reduce, Reducible};
