@@ -66,17 +66,18 @@ unsafe fn put_few<T: Bits, const N: usize>(
         let [own] = indices_at(indices, [of_index], params.index_bytes);
         // Asked for before it is known whether the row stays: that is a wait less.
         let values = places.map(|[_, at]| T::load(row.wrapping_offset(at as isize)));
-        let mut later = position + 1 + thread::thread_idx_x();
+        // The same for all threads, which are to come to the barrier together.
+        let mut first = position + 1;
         let mut is_replaced = false;
-        while later < positions.len {
+        while first < positions.len {
+            let later = first + thread::thread_idx_x();
             let others: [u32; AT_ONCE] = core::array::from_fn(|j| later + j as u32 * THREADS);
             let at = offsets::<3, AT_ONCE>(positions, others.map(|at| at.min(positions.len - 1)));
             let found = indices_at(indices, at.map(|at| at[2]), params.index_bytes);
             // The last one stands for those beyond it, and is later itself.
-            is_replaced |= found
-                .into_iter()
-                .fold(false, |is, index| is | (index == own));
-            later = opaque(later) + AT_ONCE as u32 * THREADS;
+            let equal = found.map(|index| index == own);
+            is_replaced |= equal.into_iter().fold(false, |some, is| some | is);
+            first = opaque(first) + AT_ONCE as u32 * THREADS;
         }
         // A negative one is larger than any extent.
         if !bar_red_or(is_replaced) & ((own as u64) < params.count) {
@@ -133,7 +134,8 @@ unsafe fn put<T: Bits, const N: usize>(
     let places = offsets::<4, N>(&params.walk, elements);
     let mut stays = [false; N];
     // SAFETY: the launch's promise. Elements beyond the last one are the last, and what is no place is the
-    // first, so that loads need no condition and come one after the other. An element of y belongs to the last position that has its index.
+    // first, so that loads need no condition and come one after the other. An element of y belongs to the
+    // last position that has its index.
     unsafe {
         let found = indices_at(indices, places.map(|at| at[2]), params.index_bytes as u32);
         // Asked for before it is known whether the row stays: that is a wait less.
