@@ -208,6 +208,8 @@ spec_params! {
     spec::elementwise::StridedParams { spec::elementwise::WalkParams, [u32; 2], [u64; 32] }
     spec::rotary::RotaryParams { spec::elementwise::WalkParams, i64, u64, [[i64; 2]; 4], [spec::division::Division; 2], [u32; 4] }
     spec::gather::TakeParams { spec::elementwise::WalkParams, u64, i64, [u64; 2] }
+    spec::gather::PutParams { spec::elementwise::WalkParams, [u64; 2], i64, u64 }
+    spec::gather::PutFewParams { [spec::elementwise::WalkParams; 2], u64, i64, u32, spec::division::Division }
     spec::scatter::OrderParams { spec::elementwise::WalkParams, [u32; 6] }
     spec::scatter::AddParams { [spec::elementwise::WalkParams; 2], i64, u64, [u32; 5], spec::division::Division, u64 }
     spec::elementwise::TransposeParams { [u32; 4], [i64; 2], [spec::division::Division; 8], [i64; 12] }

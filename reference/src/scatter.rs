@@ -1,5 +1,6 @@
 //! Addition by indices: `y[a.., indices[j..], b..] += src[a.., j.., b..]`, in any order of j; an index
-//! out of range adds nothing.
+//! out of range adds nothing. And the same with `=`, which is exact: in the order of j, so that the last
+//! one stays.
 //!
 //! # Bounds
 //!
@@ -74,6 +75,24 @@ pub fn integers(
     Ok(sums)
 }
 
+/// Puts `src` into a copy of `y` along `axis`: of elements with one place, that of the last index in
+/// row-major order stays.
+///
+/// # Errors
+/// As [`scatter_add`].
+pub fn put<T: Clone>(
+    y: &ArrayViewD<'_, T>,
+    axis: usize,
+    indices: &ArrayViewD<'_, i64>,
+    src: &ArrayViewD<'_, T>,
+) -> Result<ArrayD<T>, ReferenceError> {
+    let mut result = y.to_owned();
+    visit(y.shape(), axis, indices, src.shape(), |from, to| {
+        result[&to] = src[from].clone();
+    })?;
+    Ok(result)
+}
+
 /// Calls `add` with each index into src whose element is added, in order, and that into y.
 fn visit(
     y: &[usize],
@@ -117,6 +136,21 @@ mod tests {
         )
         .expect("the shapes fit");
         assert_eq!(got.values, array![[1.0, 2.0], [63.0, 84.0]].into_dyn());
+    }
+
+    #[test]
+    fn the_last_of_equal_indices_stays_and_others_keep_what_they_have() {
+        let y = array![[1, 2], [3, 4], [5, 6]].into_dyn();
+        let src = array![[10, 20], [30, 40], [50, 60], [70, 80]].into_dyn();
+        let indices = array![1, -1, 1, 3].into_dyn();
+        let got = put(&y.view(), 0, &indices.view(), &src.view());
+        assert_eq!(got, Ok(array![[1, 2], [50, 60], [5, 6]].into_dyn()));
+        // Row-major over the dimensions of the indices.
+        let y = array![0, 0].into_dyn();
+        let indices = array![[0, 1], [0, 0]].into_dyn();
+        let src = array![[1, 2], [3, 4]].into_dyn();
+        let got = put(&y.view(), 0, &indices.view(), &src.view());
+        assert_eq!(got, Ok(array![4, 2].into_dyn()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod attention;
 mod attention_grad;
+mod by_index;
 mod check;
 mod cleared;
 mod copy;
@@ -12,6 +13,7 @@ mod grouped;
 mod kernels;
 mod maps;
 mod model;
+mod put;
 mod ranked;
 mod reduce;
 mod rotary;
@@ -38,6 +40,7 @@ pub use gemm::{
 };
 pub use grouped::{GroupedGemm, GroupedPlan};
 pub(crate) use maps::MapCache;
+pub use put::Scatter;
 pub use ranked::Plan;
 pub(crate) use reduce::ReduceState;
 pub use reduce::{Countable, Reduce, Reducible};

@@ -1,13 +1,14 @@
 //! Addition of rows to the rows that indices name.
 
-use crate::ops::elementwise::{Piece, Steps, Walk, steps_of};
+use crate::ops::by_index::{Rows, axis_stride, in_bytes, up_to};
+use crate::ops::elementwise::Piece;
 use crate::ops::{check, kernels};
 use crate::storage::Storage;
 use crate::tensor::Dims;
 use crate::traffic::Traffic;
 use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
 use spec::division::Division;
-use spec::elementwise::{MAX_RANK, WalkParams};
+use spec::elementwise::WalkParams;
 use spec::scatter::{self, AddParams, OrderParams, ScatterEntry};
 
 /// Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`,
@@ -140,22 +141,8 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
 
     /// Checks the inputs, for a result of this shape.
     fn validate(&self, y: &[usize], stream: &Stream) -> Result<()> {
-        check::device("src", self.src, stream)?;
-        check::device("indices", self.indices, stream)?;
-        let (before, behind) = y.split_at(self.axis);
-        let want = [before, self.indices.shape(), &behind[1..]].concat();
-        if self.src.shape() != want.as_slice() {
-            return Err(check::shape_mismatch("src", self.src, format!("{want:?}")));
-        }
-        let up_to = |what, got: usize, most: u64| match got as u64 <= most {
-            true => Ok(()),
-            false => Err(Error::OutOfBounds {
-                what,
-                got: got as u64,
-                limit: most + 1,
-            }),
-        };
-        up_to("extent of the axis", behind[0], scatter::MAX_EXTENT)?;
+        self.rows().validate(y, stream)?;
+        up_to("extent of the axis", y[self.axis], scatter::MAX_EXTENT)?;
         up_to("number of indices", self.indices.len(), scatter::MAX_LEN)
     }
 
@@ -164,7 +151,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         if y.is_empty() || self.src.is_empty() {
             return Ok(());
         }
-        let of_positions = self.positions();
+        let of_positions = self.rows().positions();
         let mut positions = None;
         of_positions.pieces(1, |piece| {
             positions = Some(piece.params);
@@ -175,26 +162,12 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         self.add(y, positions, stream)
     }
 
-    /// The walk over the indices in their order: of a contiguous tensor, which keeps the order, of
-    /// src, and of the indices.
-    fn positions(&self) -> Walk {
-        let shape = self.indices.shape();
-        let (mut dense, mut of_src) = ([0; MAX_RANK], [0; MAX_RANK]);
-        let mut stride = 1;
-        for (to, &extent) in dense[..shape.len()].iter_mut().zip(shape).rev() {
-            *to = stride;
-            stride *= extent as i64;
+    fn rows(&self) -> Rows<'a, T, I> {
+        Rows {
+            src: self.src,
+            indices: self.indices,
+            axis: self.axis,
         }
-        let axes = self.axis..self.axis + shape.len();
-        of_src[..shape.len()].copy_from_slice(&self.src.strides()[axes]);
-        let steps = |strides, size_bytes| Steps {
-            strides,
-            address: 0,
-            size_bytes,
-        };
-        let of_indices = steps_of(&self.indices.erased(), shape);
-        let tensors = [steps(dense, 8), steps(of_src, size_of::<T>()), of_indices];
-        Walk::new(shape, &tensors)
     }
 
     /// Sorts the indices.
@@ -255,34 +228,12 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         })
     }
 
-    /// The walk over the elements of y and of src at index 0 of the axis and the first index.
-    fn columns(&self, y: &Tensor<T>) -> Walk {
-        let without = |strides: &[i64], axes: usize| {
-            let (mut kept, behind) = ([0; MAX_RANK], &strides[self.axis + axes..]);
-            kept[..self.axis].copy_from_slice(&strides[..self.axis]);
-            kept[self.axis..self.axis + behind.len()].copy_from_slice(behind);
-            kept
-        };
-        let steps = |tensor: &Tensor<T>, axes| Steps {
-            strides: without(tensor.strides(), axes),
-            address: tensor.erased().address(),
-            size_bytes: size_of::<T>(),
-        };
-        let shape = [&y.shape()[..self.axis], &y.shape()[self.axis + 1..]].concat();
-        let tensors = [steps(y, 1), steps(self.src, self.indices.rank())];
-        Walk::new(&shape, &tensors)
-    }
-
     /// Adds rows by few indices, or in the order of many.
     fn add(&self, y: &Tensor<T>, positions: WalkParams, stream: &Stream) -> Result<()> {
         let size = size_of::<T>();
-        // One index needs no stride, which may be one that vectors cannot have.
-        let y_stride = match y.shape()[self.axis] {
-            1 => 0,
-            _ => y.strides()[self.axis].wrapping_mul(size as i64),
-        };
+        let y_stride = axis_stride(y, self.axis).wrapping_mul(size as i64);
         let lanes = 16 / size;
-        let own = self.columns(y);
+        let own = self.rows().columns(y);
         let of_src = positions.strides[1].iter().chain([&y_stride]);
         let fits =
             scatter::VECTORS.contains(&T::DTYPE) && of_src.copied().all(|bytes| bytes % 16 == 0);
@@ -405,16 +356,6 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
 fn are_few(len: u32, lanes: usize, warps: u64) -> bool {
     const MOST: u64 = 1 << 16;
     lanes > 1 && len <= scatter::FEW && u64::from(len) * warps <= MOST
-}
-
-/// The walk with strides in bytes, of tensors with elements of these sizes.
-fn in_bytes(mut walk: WalkParams, sizes: [usize; 3]) -> WalkParams {
-    for (strides, size) in walk.strides.iter_mut().zip(sizes) {
-        for stride in strides {
-            *stride = stride.wrapping_mul(size as i64);
-        }
-    }
-    walk
 }
 
 /// Pairs of a warp: fewer where there are few, so that every multiprocessor has two full sets of

@@ -1,13 +1,14 @@
 //! Selection along an axis by indices.
 
 use crate::element::as_bytes;
-use crate::ops::elementwise::{Steps, Walk, steps_of};
+use crate::ops::by_index::{along, at_first, axis_stride};
+use crate::ops::elementwise::{Walk, steps_of};
 use crate::ops::{check, kernels};
 use crate::tensor::Dims;
 use crate::traffic::Traffic;
 use crate::{Element, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
-use spec::elementwise::{MAX_RANK, grid_blocks};
+use spec::elementwise::grid_blocks;
 use spec::gather::{THREADS, TakeEntry, TakeParams};
 
 /// A type of indices: i32 and i64.
@@ -151,11 +152,7 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
             return Ok(());
         }
         let count = self.x.shape()[self.axis];
-        // One index needs no stride, which may be one that elements of 16 bytes cannot have.
-        let stride = match count {
-            0 | 1 => 0,
-            _ => self.x.strides()[self.axis],
-        };
+        let stride = axis_stride(self.x, self.axis);
         let entries = TakeEntry::SIZES.map(|size_bytes| TakeEntry { size_bytes });
         let walk = self.walk(y);
         let own = size_of::<T>();
@@ -203,21 +200,9 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
 
     /// The walk over y, x at index 0 of the axis, and the indices.
     fn walk(&self, y: &Tensor<T>) -> Walk {
-        let (from, behind) = (self.axis, self.axis + self.indices.rank());
         let of_y = steps_of(&y.erased(), y.shape());
-        let (mut of_x, mut of_indices) = ([0; MAX_RANK], [0; MAX_RANK]);
-        let x_strides = self.x.strides();
-        of_x[..from].copy_from_slice(&x_strides[..from]);
-        of_x[behind..y.rank()].copy_from_slice(&x_strides[from + 1..]);
-        of_indices[from..behind].copy_from_slice(self.indices.strides());
-        let (x, indices) = (self.x.erased(), self.indices.erased());
-        let steps = |strides, address, size_bytes| Steps {
-            strides,
-            address,
-            size_bytes,
-        };
-        let of_x = steps(of_x, x.address(), size_of::<T>());
-        let of_indices = steps(of_indices, indices.address(), size_of::<I>());
+        let of_x = at_first(self.x, self.axis, self.indices.rank());
+        let of_indices = along(self.indices, self.axis);
         Walk::new(y.shape(), &[of_y, of_x, of_indices])
     }
 }

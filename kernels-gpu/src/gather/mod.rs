@@ -1,7 +1,8 @@
 //! Selection along an axis by indices: `y[a.., j.., b..] = x[a.., indices[j..], b..]`; with axis 0 of
-//! a table, an embedding.
+//! a table, an embedding. And its opposite, which puts rows to where indices say:
+//! `y[a.., indices[j..], b..] = src[a.., j.., b..]`.
 //!
-//! **Roles**: all of the 128 threads do the same. A thread has four elements of 16 bytes of y, or
+//! **Roles**: all of a block's 128 threads do the same. A thread has four elements of 16 bytes of y, or
 //! eight narrower ones, a block apart: neighbouring threads read neighbours of a row of x, and a
 //! thread has elements of several rows in flight where rows are short.
 //!
@@ -9,17 +10,30 @@
 //! stores. What an index out of range selects is a number of the launch's, and nothing is read for
 //! it.
 //!
+//! Rows are put in the same way, once it is known that no later position has the same index. A block of
+//! few indices has a part of one row, and all its threads compare later indices with its own while the
+//! row is on its way. Of more, a launch before has written the last position of each place.
+//!
 //! **Offsets** are of 64 bits; positions in the walk are below 2^31, and the host cuts what is larger.
 //!
-//! **Numerics**: bits are moved.
+//! **Numerics**: bits are moved. The last position of a place is a maximum of integers, which is the same
+//! in any order.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test take`, and
-//! `compare.py gather`.
+//! | file | what |
+//! |---|---|
+//! | `bits` | elements of each size |
+//! | `walk` | where elements are |
+//! | `take` | the kernels that select |
+//! | `put` | the kernels that put rows |
+//!
+//! **Before you change this**: `cargo test -p warpsmith-tests --test take --test put`, and
+//! `compare.py gather` and `scatter`.
 
 // Arrays are indexed by what unrolled loops make constant: iterators over them would keep them in
 // local memory.
 #![allow(clippy::needless_range_loop)]
 
-mod take;
-
-pub use take::*;
+mod bits;
+pub mod put;
+pub mod take;
+mod walk;

@@ -1,97 +1,11 @@
-//! The kernels, one for each size of elements.
+//! The kernels that select, one for each size of elements.
 
-use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
-use cuda_std::{kernel, mem, thread};
-use spec::elementwise::{MAX_RANK, WalkParams};
+use cuda_std::{kernel, thread};
 use spec::gather::{THREADS, TakeEntry, TakeParams};
 
-/// An element: some bytes that are moved together.
-trait Bits: Copy {
-    /// What is held of an element that is not there.
-    const NONE: Self;
-
-    /// # Safety
-    /// An element is readable there, and aligned.
-    unsafe fn load(from: *const u8) -> Self;
-
-    /// # Safety
-    /// An element is writable there, and aligned.
-    unsafe fn store(self, to: *mut u8);
-
-    /// The first bytes of a pattern that repeats every 8 bytes.
-    fn of_pattern(pattern: u64) -> Self;
-}
-
-macro_rules! bits {
-    ($($ty:ty)*) => {$(
-        impl Bits for $ty {
-            const NONE: Self = 0;
-
-            #[inline(always)]
-            unsafe fn load(from: *const u8) -> Self {
-                // SAFETY: passed on to the caller.
-                unsafe { from.cast::<Self>().read() }
-            }
-
-            #[inline(always)]
-            unsafe fn store(self, to: *mut u8) {
-                // SAFETY: passed on to the caller.
-                unsafe { to.cast::<Self>().write(self) }
-            }
-
-            #[inline(always)]
-            fn of_pattern(pattern: u64) -> Self {
-                pattern as Self
-            }
-        }
-    )*};
-}
-
-bits! { u8 u16 u32 u64 }
-
-impl Bits for [u32; 4] {
-    const NONE: Self = [0; 4];
-
-    /// Of tensors far larger than L2, by the policy of what elementwise kernels read.
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: passed on to the caller.
-        unsafe { mem::ld_global_once_v4_u32(from.cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: passed on to the caller.
-        unsafe { mem::st_global_v4_u32(to.cast(), self) }
-    }
-
-    #[inline(always)]
-    fn of_pattern(pattern: u64) -> Self {
-        let (low, high) = (pattern as u32, (pattern >> 32) as u32);
-        [low, high, low, high]
-    }
-}
-
-/// Offsets of elements of the walk in y, in x and in the indices.
-#[inline(always)]
-fn offsets<const N: usize>(walk: &WalkParams, elements: [u32; N]) -> [[i64; 3]; N] {
-    let (mut offsets, mut rest, mut dimension) = ([[0_i64; 3]; N], elements, 0);
-    while dimension < walk.rank {
-        let axis = dimension as usize % MAX_RANK;
-        for j in 0..N {
-            let (quotient, at) = walk.extents[axis].div_rem(rest[j]);
-            for t in 0..3 {
-                let step = i64::from(at).wrapping_mul(walk.strides[t][axis]);
-                offsets[j][t] = offsets[j][t].wrapping_add(step);
-            }
-            rest[j] = quotient;
-        }
-        // Not unrolled: there are few dimensions, and all threads have the same number.
-        dimension = opaque(dimension) + 1;
-    }
-    offsets
-}
+use super::bits::Bits;
+use super::walk::offsets;
 
 /// Indices at these offsets.
 ///
@@ -127,7 +41,7 @@ unsafe fn take<T: Bits, const N: usize>(
         // Beyond the last one the last, which is not stored there: loads need no condition.
         elements[j] = (first + j as u32 * THREADS).min(last);
     }
-    let offsets = offsets(&params.walk, elements);
+    let offsets = offsets::<3, N>(&params.walk, elements);
     // SAFETY: indices of elements of y, as wide as the launch says.
     let selected = unsafe {
         match params.index_bytes {

@@ -46,6 +46,8 @@ run_clean! {
     portable_copy_runs_clean = "copy_b32",
     portable_transposition_runs_clean = "transpose_b32",
     portable_selection_runs_clean = "take_b128",
+    portable_rows_of_few_indices_run_clean = "put_few_b128",
+    portable_rows_of_many_indices_run_clean = "put_b128",
     portable_addition_runs_clean = "scatter_add_f32",
     portable_addition_by_few_runs_clean = "scatter_few",
     portable_sort_runs_clean = "scatter_sort",

@@ -19,6 +19,7 @@ mod hopper;
 mod page;
 mod portable;
 mod problem;
+mod put;
 mod scatter;
 mod subjects;
 mod table;

@@ -10,8 +10,8 @@ use crate::problem::{Arg, Problem};
 use crate::values::Operand;
 
 /// Rows that an index names, from 0 to [`EXTENT`], which is out of range. One has two parts.
-const EXTENT: u32 = 12;
-const LEN: u32 = 340;
+pub(crate) const EXTENT: u32 = 12;
+pub(crate) const LEN: u32 = 340;
 
 fn index(position: u32) -> u32 {
     match position % 5 {
@@ -52,7 +52,7 @@ fn begins(pairs: &[u64]) -> Vec<u32> {
 }
 
 /// A walk of one dimension, with strides in bytes.
-fn walk(fields: Fields, len: u32, strides: [usize; 3]) -> Fields {
+pub(crate) fn walk(fields: Fields, len: u32, strides: [usize; 3]) -> Fields {
     let mut all = [[0; MAX_RANK]; 5];
     for (to, stride) in all.iter_mut().zip(strides) {
         to[0] = stride;
@@ -63,7 +63,10 @@ fn walk(fields: Fields, len: u32, strides: [usize; 3]) -> Fields {
         .u64(&all.concat())
 }
 
-fn bytes<T: Copy, const N: usize>(values: &[T], to_bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+pub(crate) fn bytes<T: Copy, const N: usize>(
+    values: &[T],
+    to_bytes: impl Fn(T) -> [u8; N],
+) -> Vec<u8> {
     values.iter().flat_map(|&x| to_bytes(x)).collect()
 }
 

@@ -11,6 +11,7 @@ use crate::backward_sm90;
 use crate::hopper::{self, Product};
 use crate::portable;
 use crate::problem::Problem;
+use crate::put;
 use crate::scatter;
 
 /// A kernel and a launch of it.
@@ -34,7 +35,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 22] = [
+pub(crate) const SUBJECTS: [Subject; 24] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -114,6 +115,18 @@ pub(crate) const SUBJECTS: [Subject; 22] = [
         file: "ptx/sm_75/gather.ptx",
         kernel: "take_b128",
         problem: portable::selection,
+    },
+    Subject {
+        name: "put_few_b128",
+        file: "ptx/sm_75/gather.ptx",
+        kernel: "put_few_b128",
+        problem: put::few,
+    },
+    Subject {
+        name: "put_b128",
+        file: "ptx/sm_75/gather.ptx",
+        kernel: "put_b128",
+        problem: put::many,
     },
     Subject {
         name: "scatter_add_f32",

@@ -17,7 +17,7 @@ use spec::attention::sm80::{self, Sm80Entry};
 use spec::attention::sm90::{DTYPES, FwdEntry, PACKED, TILES};
 use spec::attention::{self, SIMT_HEAD_DIMS};
 use spec::elementwise::{CopyEntry, FusedEntry, TransposeEntry};
-use spec::gather::TakeEntry;
+use spec::gather::{PutEntry, TakeEntry};
 use spec::gemm::ragged::RaggedEntry;
 use spec::gemm::{self, Transpose};
 use spec::reduce::{
@@ -67,6 +67,7 @@ pub(crate) enum Family {
     Copy(CopyEntry),
     Transpose(TransposeEntry),
     Take(TakeEntry),
+    Put(PutEntry),
     Scatter(ScatterEntry),
     Rotary(RotaryEntry),
 }
@@ -87,6 +88,7 @@ pub(crate) fn catalogue() -> BTreeMap<String, Family> {
     add(&mut all, transposes, Family::Transpose);
     let takes = TakeEntry::SIZES.map(|size_bytes| TakeEntry { size_bytes });
     add(&mut all, takes, Family::Take);
+    add(&mut all, PutEntry::all(), Family::Put);
     add(&mut all, ScatterEntry::all(), Family::Scatter);
     add(&mut all, RotaryEntry::all(), Family::Rotary);
     all
@@ -221,6 +223,7 @@ impl Family {
             Self::Copy(entry) => elementwise::copy(entry, rng),
             Self::Transpose(entry) => elementwise::transpose(entry, rng),
             Self::Take(entry) => gather::take(entry, rng),
+            Self::Put(entry) => gather::put(entry, rng),
             Self::Scatter(entry) => scatter::scatter(entry, rng),
             Self::Rotary(entry) => rotary::rotary(entry, rng),
         }

@@ -1,7 +1,8 @@
-//! `ScatterAdd` against its reference: every dtype, any axis of any layout, indices of any shape and
-//! layout, in range and out of it, once and many times.
+//! `ScatterAdd` and `Scatter` against their references: every dtype, any axis of any layout, indices of
+//! any shape and layout, in range and out of it, once and many times.
 
 mod few;
+mod put;
 mod refusals;
 
 use half::{bf16, f16};
@@ -139,7 +140,7 @@ fn check_by<T: TestElement + Reducible, I: IndexElement + TestElement>(
     agrees(got, &want.map_err(say)?)
 }
 
-fn case(largest: usize) -> impl Strategy<Value = Case> {
+fn case(largest: usize, dtypes: &[DType]) -> impl Strategy<Value = Case> {
     let y = prop_oneof![
         2 => extent(largest * 4).prop_map(|n| vec![n]),
         4 => (extent(largest), extent(largest)).prop_map(|(a, b)| vec![a, b]),
@@ -165,7 +166,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
         Names::Each,
         Names::None,
     ]);
-    let dtype = prop::sample::select(spec::scatter::DTYPES.to_vec());
+    let dtype = prop::sample::select(dtypes.to_vec());
     let views = (View::any(), View::any(), View::writable());
     let bad = prop::sample::select(vec![0, 0, 3, 10]);
     let rest = (any::<prop::sample::Index>(), any::<u32>(), any::<bool>());
@@ -191,6 +192,7 @@ fn sums_match_their_reference_for_every_axis_dtype_and_layout() {
         cases: 300,
         largest: [48, 4000],
     };
+    let case = |largest| case(largest, &spec::scatter::DTYPES);
     holds(effort, case, check);
 }
 

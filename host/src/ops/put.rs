@@ -1,0 +1,267 @@
+//! Rows put to the places that indices name.
+
+use crate::backend::Pattern;
+use crate::ops::by_index::{Rows, along, at_first, axis_stride, dense, in_bytes, up_to};
+use crate::ops::elementwise::{Piece, Steps, Walk, steps_of};
+use crate::ops::{check, kernels};
+use crate::storage::Storage;
+use crate::traffic::Traffic;
+use crate::{Element, Error, IndexElement, LaunchConfig, Result, Stream, Tensor};
+use spec::division::Division;
+use spec::elementwise::{MAX_RANK, grid_blocks};
+use spec::gather::{self, PutEntry, PutFewParams, PutParams, THREADS, TakeEntry};
+
+/// Rows put to the places that indices name: `y[a.., indices[j..], b..] = src[a.., j.., b..]`, where the
+/// axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take), as
+/// [`ScatterAdd`](crate::ScatterAdd) is, which adds: along axis 0 it appends keys and values to a cache
+/// at positions that the device knows, writes rows of a table back, or permutes rows.
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `src` | that of `y`, with those of `indices` in place of the axis | any | any; see Performance |
+/// | `indices` | any; `src` has at most 8 dimensions; at most 2^32 - 1 elements | i32, i64 | any |
+/// | `y` (written) | any, with 1 to 8 dimensions | as `src` | any where no two indices refer to one element; must not overlap `src` or `indices` |
+///
+/// **Where several indices are the same**, the row of the last one stays: that of the largest `j`, in
+/// row-major order of the dimensions of the indices. It does so every run and on every device. Rows of
+/// `y` that no index names keep what they have.
+///
+/// **An index out of range**, which is below 0 or not below the extent of the axis, is no error, as
+/// it is none for [`Take`](crate::Take): its row is put nowhere. Indices do not count from the end.
+///
+/// # Numerics
+/// Bits are copied; a NaN keeps its payload. Reference:
+/// [`reference::scatter::put`](crate::reference::scatter::put).
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// [`Error::OutOfBounds`] (an axis that `y` does not have, too many indices),
+/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
+/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
+///
+/// # Performance
+/// Up to 1,024 indices take one launch. More take one that finds the last index of each place, in 4 bytes
+/// of memory for each place along the axis, which are cleared first; and one that moves rows. Rows that
+/// are contiguous in `src` and in `y`, and begin at multiples of 16 bytes in both, are moved 16 bytes at a
+/// time, others by the largest of 8, 4, 2 and 1 bytes that fit.
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use ndarray::array;
+/// use warpsmith::{Device, Scatter, Tensor};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let cache = Tensor::<f32>::zeros(&stream, &[4, 2])?;
+/// let keys = Tensor::from_ndarray(&device, &array![[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
+/// let places = Tensor::from_slice(&device, &[3], &[2_i32, 0, -1])?;
+/// Scatter::new(&places, &keys).run_into(&cache, &stream)?;
+/// let want = array![[3.0, 4.0], [0.0, 0.0], [1.0, 2.0], [0.0, 0.0]];
+/// assert_eq!(cache.to_ndarray()?, want.into_dyn());
+/// let twice = Tensor::from_slice(&device, &[3], &[1_i32, 3, 1])?;
+/// Scatter::new(&twice, &keys).run_into(&cache, &stream)?;
+/// assert_eq!(cache.to_vec()?, [3.0, 4.0, 5.0, 6.0, 1.0, 2.0, 3.0, 4.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run_into`"]
+pub struct Scatter<'a, T: Element, I: IndexElement> {
+    indices: &'a Tensor<I>,
+    src: &'a Tensor<T>,
+    axis: usize,
+}
+
+impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
+    /// Rows of `src`, put along axis 0.
+    pub fn new(indices: &'a Tensor<I>, src: &'a Tensor<T>) -> Self {
+        Self {
+            indices,
+            src,
+            axis: 0,
+        }
+    }
+
+    /// Puts rows along this axis of `y`. It is also the first axis of `src` that belongs to the indices.
+    pub fn axis(mut self, axis: usize) -> Self {
+        self.axis = axis;
+        self
+    }
+
+    /// Enqueues putting the rows into `y`.
+    ///
+    /// # Errors
+    /// See [`Scatter`].
+    pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        check::axis(y, self.axis)?;
+        self.rows().validate(y.shape(), stream)?;
+        up_to("number of indices", self.indices.len(), gather::MAX_LEN)?;
+        check::output("y", y, y.shape(), stream)?;
+        check::no_overlap("y", y, "src", self.src)?;
+        check::no_overlap("y", y, "indices", self.indices)?;
+        if y.is_empty() || self.src.is_empty() {
+            return Ok(());
+        }
+        match self.indices.len() <= gather::FEW as usize {
+            true => self.few(y, stream),
+            false => self.many(y, stream),
+        }
+    }
+
+    fn rows(&self) -> Rows<'a, T, I> {
+        Rows {
+            src: self.src,
+            indices: self.indices,
+            axis: self.axis,
+        }
+    }
+
+    /// Bytes between places along the axis.
+    fn stride(&self, y: &Tensor<T>) -> i64 {
+        axis_stride(y, self.axis).wrapping_mul(size_of::<T>() as i64)
+    }
+
+    /// The kernel that moves rows, in elements of 16 bytes by the policy of what is read once.
+    fn kernel(&self, entry: PutEntry, stream: &Stream) -> Result<crate::Kernel> {
+        let bytes = 2 * self.src.len() as u64 * size_of::<T>() as u64;
+        let traffic = match entry {
+            PutEntry::Few(16) | PutEntry::Rows(16) => Traffic::of_once(stream.device(), bytes),
+            _ => Traffic::of(stream.device(), bytes),
+        };
+        kernels::kernel_for(traffic, stream, entry)
+    }
+
+    /// Puts rows of few indices.
+    fn few(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let (rows, stride) = (self.rows(), self.stride(y));
+        let positions = rows.positions();
+        let mut of_positions = None;
+        positions.pieces(1, |piece| {
+            of_positions = Some(piece.params);
+            Ok::<_, Error>(())
+        })?;
+        let positions = of_positions.ok_or(Error::Bug("few indices have one piece"))?;
+        let positions = in_bytes(positions, [8, size_of::<T>(), size_of::<I>()]);
+        let of_rows = positions.strides[1].iter().chain([&stride]);
+        let (columns, size) = widest::<T>(&rows.columns(y), of_rows.copied());
+        let entry = PutEntry::Few(size);
+        let kernel = self.kernel(entry, stream)?;
+        let per_block = THREADS * entry.per_thread();
+        // Blocks of a launch are counted in 31 bits.
+        let limit = u64::from(per_block) << 20;
+        columns.pieces_up_to(limit, 1, |piece| {
+            let columns = in_bytes(piece.params, [size; 2]);
+            let blocks = columns.len.div_ceil(per_block);
+            let params = PutFewParams {
+                columns,
+                positions,
+                count: y.shape()[self.axis] as u64,
+                stride,
+                index_bytes: size_of::<I>() as u32,
+                blocks: Division::new(blocks),
+            };
+            let config = LaunchConfig::linear(positions.len * blocks, THREADS);
+            let to = y.erased().argument(piece.addresses[0]);
+            let from = self.src.erased().argument(piece.addresses[1]);
+            // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
+            // below the extent, and a position, they are elements. y is injective and overlaps neither.
+            unsafe { kernel.launch(stream, config, (from, self.indices, to, params)) }
+        })
+    }
+
+    /// Finds which rows stay, and puts these.
+    fn many(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let count = y.shape()[self.axis];
+        let last = self.last(count, stream)?;
+        let stride = self.stride(y);
+        let (walk, size) = widest::<T>(&self.walk(y), [stride]);
+        let entry = PutEntry::Rows(size);
+        let kernel = self.kernel(entry, stream)?;
+        walk.pieces(1, |piece| {
+            let params = PutParams {
+                walk: in_bytes(piece.params, [size, size, size_of::<I>()]),
+                first: piece.addresses[3],
+                count: count as u64,
+                stride,
+                index_bytes: size_of::<I>() as u64,
+            };
+            let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
+            let config = LaunchConfig::linear(blocks, THREADS);
+            let (from, to) = (self.src.erased(), y.erased());
+            let (from, to) = (
+                from.argument(piece.addresses[0]),
+                to.argument(piece.addresses[1]),
+            );
+            let indices = self.indices.erased();
+            let by = indices.argument(piece.addresses[2]);
+            // SAFETY: the walk covers the elements of src and of the indices, and those of y at index 0
+            // of the axis; with an index below the extent times the stride they are elements of y, which
+            // is injective and overlaps neither. The table has a number for each place.
+            unsafe { kernel.launch(stream, config, (from, by, to, last.address(), params)) }
+        })
+    }
+
+    /// The last position of each of `count` places, and one more: 0 of those that no index names.
+    fn last(&self, count: usize, stream: &Stream) -> Result<Storage> {
+        let last = Storage::alloc(stream, 4 * count as u64)?;
+        let (backend, zero) = (stream.device().backend(), Pattern::B4(0));
+        // SAFETY: all of the memory just allocated, which nothing else uses yet.
+        unsafe { backend.fill(last.address(), zero, count, stream.raw()) }?;
+        let bytes = 4 * count as u64 + (self.indices.len() * size_of::<I>()) as u64;
+        let traffic = Traffic::of(stream.device(), bytes);
+        let kernel = kernels::kernel_for(traffic, stream, PutEntry::Last)?;
+        self.rows().positions().pieces(1, |piece: &Piece| {
+            let params = PutParams {
+                walk: in_bytes(piece.params, [8, size_of::<T>(), size_of::<I>()]),
+                // The first tensor has a number of 8 bytes for each position.
+                first: piece.addresses[0] / 8,
+                count: count as u64,
+                stride: 0,
+                index_bytes: size_of::<I>() as u64,
+            };
+            let blocks = grid_blocks(piece.params.len.into(), PutEntry::Last.per_thread());
+            let config = LaunchConfig::linear(blocks, THREADS);
+            let by = self.indices.erased();
+            let by = by.argument(piece.addresses[2]);
+            // SAFETY: the walk covers the indices; the table has a number for each place.
+            unsafe { kernel.launch(stream, config, (by, last.address(), params)) }
+        })?;
+        Ok(last)
+    }
+
+    /// The walk over src, y at index 0 of the axis, the indices, and their positions.
+    fn walk(&self, y: &Tensor<T>) -> Walk {
+        let shape = self.indices.shape();
+        let mut positions = [0; MAX_RANK];
+        positions[self.axis..][..shape.len()].copy_from_slice(&dense(shape)[..shape.len()]);
+        let tensors = [
+            steps_of(&self.src.erased(), self.src.shape()),
+            at_first(y, self.axis, shape.len()),
+            along(self.indices, self.axis),
+            Steps {
+                strides: positions,
+                address: 0,
+                size_bytes: 1,
+            },
+        ];
+        Walk::new(self.src.shape(), &tensors)
+    }
+}
+
+/// The walk in the largest elements that the first two tensors allow, which lie these bytes apart as
+/// well; and the size of an element.
+fn widest<T: Element>(walk: &Walk, apart: impl IntoIterator<Item = i64> + Clone) -> (Walk, usize) {
+    let own = size_of::<T>();
+    let larger = TakeEntry::SIZES.into_iter().filter(|&size| size > own);
+    let widened = larger.filter_map(|size| {
+        let fits = apart
+            .clone()
+            .into_iter()
+            .all(|bytes| bytes % size as i64 == 0);
+        let wide = fits.then(|| walk.widened_in(size / own, 2)).flatten()?;
+        Some((wide, size))
+    });
+    widened.into_iter().next().unwrap_or((*walk, own))
+}
