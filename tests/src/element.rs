@@ -152,3 +152,26 @@ macro_rules! with_float {
         }
     };
 }
+
+/// The same for any element type.
+#[macro_export]
+macro_rules! with_element {
+    ($dtype:expr, $function:ident($($argument:expr),* $(,)?)) => {
+        match $dtype {
+            warpsmith::DType::F64 => $function::<f64>($($argument),*),
+            warpsmith::DType::F32 => $function::<f32>($($argument),*),
+            warpsmith::DType::F16 => $function::<half::f16>($($argument),*),
+            warpsmith::DType::Bf16 => $function::<half::bf16>($($argument),*),
+            warpsmith::DType::E4m3 => $function::<warpsmith::E4m3>($($argument),*),
+            warpsmith::DType::E5m2 => $function::<warpsmith::E5m2>($($argument),*),
+            warpsmith::DType::I8 => $function::<i8>($($argument),*),
+            warpsmith::DType::I16 => $function::<i16>($($argument),*),
+            warpsmith::DType::I32 => $function::<i32>($($argument),*),
+            warpsmith::DType::I64 => $function::<i64>($($argument),*),
+            warpsmith::DType::U8 => $function::<u8>($($argument),*),
+            warpsmith::DType::U16 => $function::<u16>($($argument),*),
+            warpsmith::DType::U32 => $function::<u32>($($argument),*),
+            warpsmith::DType::U64 => $function::<u64>($($argument),*),
+        }
+    };
+}

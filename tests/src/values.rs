@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
+use warpsmith::DType;
 
 /// The distribution from which the elements of an operand are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -41,6 +42,16 @@ impl Values {
             Just(Self::Wide),
             Just(Self::Tiny)
         ]
+    }
+
+    /// These for numbers with a fraction, else [`Integers`](Self::Integers): others may be the poison of
+    /// outputs.
+    pub fn of_moved(self, dtype: DType) -> Self {
+        match dtype {
+            DType::F64 | DType::F32 | DType::F16 | DType::Bf16 => self,
+            DType::E4m3 | DType::E5m2 => self,
+            _ => Self::Integers,
+        }
     }
 
     /// Draws an array; the same seed gives the same values.

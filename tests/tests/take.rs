@@ -1,20 +1,20 @@
 //! `Take` against its reference: every dtype, any axis of any layout, indices of any shape and
 //! layout, in range and out of it.
 
-use half::{bf16, f16};
+use half::bf16;
 use ndarray::{ArrayD, Axis};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::take::take;
-use warpsmith::{DType, Device, E4m3, E5m2, Element, Error, IndexElement, Take, Tensor};
+use warpsmith::{DType, Device, Element, Error, IndexElement, Take, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::run_twice;
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
-use warpsmith_tests::{Checked, on_every_device, profiled, say};
+use warpsmith_tests::{Checked, on_every_device, profiled, say, with_element};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -73,22 +73,7 @@ fn nothing(dtype: DType) -> u64 {
 }
 
 fn check(case: &Case, device: &Device) -> Checked {
-    match case.dtype {
-        DType::F64 => check_of::<f64>(case, device),
-        DType::F32 => check_of::<f32>(case, device),
-        DType::F16 => check_of::<f16>(case, device),
-        DType::Bf16 => check_of::<bf16>(case, device),
-        DType::E4m3 => check_of::<E4m3>(case, device),
-        DType::E5m2 => check_of::<E5m2>(case, device),
-        DType::I8 => check_of::<i8>(case, device),
-        DType::I16 => check_of::<i16>(case, device),
-        DType::I32 => check_of::<i32>(case, device),
-        DType::I64 => check_of::<i64>(case, device),
-        DType::U8 => check_of::<u8>(case, device),
-        DType::U16 => check_of::<u16>(case, device),
-        DType::U32 => check_of::<u32>(case, device),
-        DType::U64 => check_of::<u64>(case, device),
-    }
+    with_element!(case.dtype, check_of(case, device))
 }
 
 fn check_of<T: TestElement>(case: &Case, device: &Device) -> Checked {
@@ -102,12 +87,7 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
     case: &Case,
     device: &Device,
 ) -> Checked {
-    // Other integers may be the poison of outputs.
-    let values = match T::DTYPE {
-        DType::F64 | DType::F32 | DType::F16 | DType::Bf16 => case.values,
-        DType::E4m3 | DType::E5m2 => case.values,
-        _ => Values::Integers,
-    };
+    let values = case.values.of_moved(T::DTYPE);
     let x = Operand::<T>::draw(device, &case.shape, values, case.views[0], case.seed)?;
     let indices = Operand::<I>::lay_out(device, case.indices::<I>(), case.views[1])?;
     let mut operation = Take::new(&x.tensor, &indices.tensor).axis(case.axis);

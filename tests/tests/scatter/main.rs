@@ -12,11 +12,11 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spec::scatter::{GROUP, PART, TILE, additions};
 use warpsmith::reference::scatter::{integers, scatter_add};
-use warpsmith::{DType, Device, IndexElement, Reducible, ScatterAdd, Tensor};
+use warpsmith::{DType, Device, IndexElement, Reducible, ScatterAdd, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::agrees;
-use warpsmith_tests::output::{Output, same_bits};
+use warpsmith_tests::operation::{agrees, run_twice};
+use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, on_every_device, say};
@@ -78,6 +78,45 @@ impl Case {
     }
 }
 
+/// What a case is run on.
+struct Drawn<T: TestElement, I: TestElement> {
+    src: Operand<T>,
+    indices: Operand<I>,
+    /// What y holds before.
+    old: ArrayD<T>,
+}
+
+impl<T: TestElement, I: TestElement> Drawn<T, I> {
+    fn new(case: &Case, device: &Device, values: Values) -> Result<Self, String> {
+        let (before, behind) = case.y.split_at(case.axis);
+        let of_src = [before, &case.of_indices, &behind[1..]].concat();
+        Ok(Self {
+            src: Operand::draw(device, &of_src, values, case.views[0], case.seed)?,
+            indices: Operand::lay_out(device, case.indices::<I>(), case.views[1])?,
+            old: values.draw(&case.y, case.seed ^ 1).mapv(T::nearest),
+        })
+    }
+
+    /// y after `run`, twice with the same bits; the operands are unchanged.
+    fn result(
+        &self,
+        case: &Case,
+        device: &Device,
+        run: impl Fn(&Tensor<T>, &Stream) -> warpsmith::Result<()>,
+    ) -> Result<ArrayD<T>, String> {
+        let stream = device.stream().map_err(say)?;
+        let output = || Output::with(device, &self.old, case.views[2]);
+        let got = run_twice(output, |y| run(&y.tensor, &stream))?;
+        self.src.expect_unchanged()?;
+        self.indices.expect_unchanged()?;
+        Ok(got)
+    }
+
+    fn exact(&self) -> ArrayD<i64> {
+        self.indices.values.mapv(|index| index as i64)
+    }
+}
+
 fn check(case: &Case, device: &Device) -> Checked {
     match case.dtype {
         DType::F64 => check_of::<f64>(case, device),
@@ -106,24 +145,11 @@ fn check_by<T: TestElement + Reducible, I: IndexElement + TestElement>(
     } else {
         case.values
     };
-    let (before, behind) = case.y.split_at(case.axis);
-    let of_src = [before, &case.of_indices, &behind[1..]].concat();
-    let src = Operand::<T>::draw(device, &of_src, values, case.views[0], case.seed)?;
-    let indices = Operand::<I>::lay_out(device, case.indices::<I>(), case.views[1])?;
-    let old = values.draw(&case.y, case.seed ^ 1).mapv(T::nearest);
+    let drawn = Drawn::<T, I>::new(case, device, values)?;
+    let Drawn { src, indices, old } = &drawn;
     let operation = ScatterAdd::new(&indices.tensor, &src.tensor).axis(case.axis);
-    let stream = device.stream().map_err(say)?;
-    let mut results = Vec::new();
-    for _ in 0..2 {
-        let output = Output::<T>::with(device, &old, case.views[2])?;
-        operation.run_into(&output.tensor, &stream).map_err(say)?;
-        results.push(output.read()?);
-    }
-    same_bits(&results[0], &results[1]).map_err(|error| format!("not deterministic: {error}"))?;
-    src.expect_unchanged()?;
-    indices.expect_unchanged()?;
-    let exact = indices.values.mapv(|index| index as i64);
-    let (axis, got) = (case.axis, &results[0]);
+    let got = &drawn.result(case, device, |y, stream| operation.run_into(y, stream))?;
+    let (axis, exact) = (case.axis, drawn.exact());
     if is_integer {
         let wide = |x: &ArrayD<f64>| x.mapv(|x| x as i64);
         let (old, src) = (wide(&old.mapv(T::wide)), wide(&src.values));

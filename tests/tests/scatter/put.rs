@@ -1,37 +1,19 @@
 //! `Scatter`: rows that are put to where indices say, of which the last one stays.
 
-use half::{bf16, f16};
+use half::bf16;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spec::gather::FEW;
 use warpsmith::reference::scatter::put;
-use warpsmith::{DType, Device, E4m3, E5m2, Element, Error, IndexElement, Scatter, Tensor};
+use warpsmith::{DType, Device, Element, Error, IndexElement, Scatter, Tensor};
 use warpsmith_tests::element::TestElement;
-use warpsmith_tests::operand::Operand;
-use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, holds};
-use warpsmith_tests::values::Values;
-use warpsmith_tests::{Checked, on_every_device, profiled, say};
+use warpsmith_tests::{Checked, on_every_device, profiled, say, with_element};
 
-use crate::{Case, case};
+use crate::{Case, Drawn, case};
 
 fn check(case: &Case, device: &Device) -> Checked {
-    match case.dtype {
-        DType::F64 => check_of::<f64>(case, device),
-        DType::F32 => check_of::<f32>(case, device),
-        DType::F16 => check_of::<f16>(case, device),
-        DType::Bf16 => check_of::<bf16>(case, device),
-        DType::E4m3 => check_of::<E4m3>(case, device),
-        DType::E5m2 => check_of::<E5m2>(case, device),
-        DType::I8 => check_of::<i8>(case, device),
-        DType::I16 => check_of::<i16>(case, device),
-        DType::I32 => check_of::<i32>(case, device),
-        DType::I64 => check_of::<i64>(case, device),
-        DType::U8 => check_of::<u8>(case, device),
-        DType::U16 => check_of::<u16>(case, device),
-        DType::U32 => check_of::<u32>(case, device),
-        DType::U64 => check_of::<u64>(case, device),
-    }
+    with_element!(case.dtype, check_of(case, device))
 }
 
 fn check_of<T: TestElement>(case: &Case, device: &Device) -> Checked {
@@ -45,32 +27,14 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
     case: &Case,
     device: &Device,
 ) -> Checked {
-    // Other integers may be the poison of outputs.
-    let values = match T::DTYPE {
-        DType::F64 | DType::F32 | DType::F16 | DType::Bf16 => case.values,
-        DType::E4m3 | DType::E5m2 => case.values,
-        _ => Values::Integers,
-    };
-    let (before, behind) = case.y.split_at(case.axis);
-    let of_src = [before, &case.of_indices, &behind[1..]].concat();
-    let src = Operand::<T>::draw(device, &of_src, values, case.views[0], case.seed)?;
-    let indices = Operand::<I>::lay_out(device, case.indices::<I>(), case.views[1])?;
-    let old = values.draw(&case.y, case.seed ^ 1).mapv(T::nearest);
+    let drawn = Drawn::<T, I>::new(case, device, case.values.of_moved(T::DTYPE))?;
+    let Drawn { src, indices, old } = &drawn;
     let operation = Scatter::new(&indices.tensor, &src.tensor).axis(case.axis);
-    let stream = device.stream().map_err(say)?;
-    let mut results = Vec::new();
-    for _ in 0..2 {
-        let output = Output::<T>::with(device, &old, case.views[2])?;
-        operation.run_into(&output.tensor, &stream).map_err(say)?;
-        results.push(output.read()?);
-    }
-    same_bits(&results[0], &results[1]).map_err(|error| format!("not deterministic: {error}"))?;
-    src.expect_unchanged()?;
-    indices.expect_unchanged()?;
-    let exact = indices.values.mapv(|index| index as i64);
+    let got = drawn.result(case, device, |y, stream| operation.run_into(y, stream))?;
+    let exact = drawn.exact();
     let (old, src) = (old.mapv(T::bits), src.values.mapv(|x| T::nearest(x).bits()));
     let want = put(&old.view(), case.axis, &exact.view(), &src.view()).map_err(say)?;
-    let got = results[0].mapv(T::bits);
+    let got = got.mapv(T::bits);
     match got == want {
         true => Ok(()),
         false => Err(format!("{got:x?} instead of {want:x?}")),
