@@ -13,9 +13,9 @@ use crate::traffic::Traffic;
 pub(crate) type Cache = Loaded<[u64]>;
 
 impl Device {
-    /// The one kernel of the module that `compose` writes, for launches of this
-    /// traffic; the key says so too. It is composed and loaded on the first call with this key, and
-    /// cached; later calls allocate nothing.
+    /// The one kernel of the module that `compose` writes, for launches of this traffic; the key says
+    /// so too. It is composed and loaded on the first call with this key, and cached; later calls
+    /// allocate nothing.
     ///
     /// Loading compiles, so launch once before launches are captured into a CUDA graph.
     ///

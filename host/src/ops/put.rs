@@ -125,7 +125,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
 
     /// The kernel that moves rows, in elements of 16 bytes by the policy of what is read once.
     fn kernel(&self, entry: PutEntry, stream: &Stream) -> Result<crate::Kernel> {
-        let bytes = 2 * self.src.len() as u64 * size_of::<T>() as u64;
+        let bytes = (self.src.len() as u64).saturating_mul(2 * size_of::<T>() as u64);
         let traffic = match entry {
             PutEntry::Few(16) | PutEntry::Rows(16) => Traffic::of_once(stream.device(), bytes),
             _ => Traffic::of(stream.device(), bytes),

@@ -275,7 +275,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
 
     /// Of the launches that add: rows are read, and as many are changed at most.
     fn traffic(&self, stream: &Stream) -> Traffic {
-        let bytes = 3 * self.src.len() as u64 * size_of::<T>() as u64;
+        let bytes = (self.src.len() as u64).saturating_mul(3 * size_of::<T>() as u64);
         Traffic::of(stream.device(), bytes)
     }
 

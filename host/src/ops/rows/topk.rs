@@ -206,7 +206,7 @@ impl<'a, T: Float> TopK<'a, T> {
         params.values_row_stride = to_values.stride;
         params.indices_row_stride = to_indices.stride;
         let (x, y, i) = (&x.tensor, &to_values.tensor, &to_indices.tensor);
-        let bytes = self.x.len() as u64 * T::DTYPE.size_bytes() as u64;
+        let bytes = (self.x.len() as u64).saturating_mul(T::DTYPE.size_bytes() as u64);
         let traffic = Traffic::of(stream.device(), bytes);
         if plan.is_short {
             let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Short(T::DTYPE))?;
