@@ -32,13 +32,13 @@
 //! | after both | barriers, 16 bytes a stage | to the end |
 //!
 //! # Timeline
-//! - All: initialise the barriers; let the next launch begin.
-//! - Producer: prefetch weights into L2; wait for the writes of the preceding launches; for each k
-//!   tile: wait until the stage is free, announce its bytes, load. Then work out what to do at the
-//!   end, where each instruction counts. If loads are shared, wait until all of them have been read.
-//! - Consumers: work out what to do at the end, while the first loads are on their way; for each k
-//!   tile: wait until it has landed, issue its `wgmma`s, wait for those of the k tile before, free
-//!   that one's stage.
+//! - All: initialise the barriers; let the next launch begin; work out what to do at the end, where
+//!   each instruction counts; wait for the writes of the preceding launches. The producer prefetches
+//!   weights into L2 before it waits.
+//! - Producer: for each k tile: wait until the stage is free, announce its bytes, load. If loads
+//!   are shared, it waits at the end until all that it loaded has been read.
+//! - Consumers: for each k tile: wait until it has landed, issue its `wgmma`s, wait for those of
+//!   the k tile before, free that one's stage.
 //! - All, at the end: sums to shared memory, add those of the cluster's blocks, epilogue, stores.
 //!
 //! # Numerics
@@ -150,17 +150,11 @@ pub(super) unsafe fn decode<M, W, T, const TILE_M: u32>(
             block.prefetch::<W>();
         }
         griddepcontrol_launch_dependents();
-        let mut next = Place::default();
-        if thread_idx == producer {
-            griddepcontrol_wait(); // wait until the preceding launches' writes are visible
-            next = block.produce::<W, TILE_M>();
-        }
-        // While loads are on their way.
         let job = tile.job::<T>(combine.block(), d, &epilogue).known();
-        griddepcontrol_wait();
+        griddepcontrol_wait(); // wait until the preceding launches' writes are visible
         if thread_idx >= producer {
-            if thread_idx == producer && block.sharers > 1 {
-                block.drain(next);
+            if thread_idx == producer {
+                block.produce::<W, TILE_M>();
             }
             bar_warp_sync(FULL_MASK);
         } else {

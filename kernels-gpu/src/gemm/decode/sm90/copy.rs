@@ -59,12 +59,12 @@ impl Block {
         }
     }
 
-    /// Loads all k tiles; returns the place behind them.
+    /// The producer's work.
     ///
     /// # Safety
     /// One thread; the caller's operands.
     #[inline(always)]
-    pub(super) unsafe fn produce<W: OperandMajor, const TILE_M: u32>(&self) -> Place {
+    pub(super) unsafe fn produce<W: OperandMajor, const TILE_M: u32>(&self) {
         // Weights are read once, so L2 may evict them first.
         let policy = createpolicy_fractional_l2_evict_first(1.0);
         let mut place = Place::default();
@@ -87,7 +87,10 @@ impl Block {
             place.advance(self.ring.count);
             k_tile += 1;
         }
-        place
+        if self.sharers > 1 {
+            // SAFETY: as above.
+            unsafe { self.drain(place) };
+        }
     }
 
     /// Waits until every stage is free; the next one is at `place`. Then nobody multicasts into
@@ -97,7 +100,7 @@ impl Block {
     /// # Safety
     /// The producer's thread.
     #[inline(always)]
-    pub(super) unsafe fn drain(&self, mut place: Place) {
+    unsafe fn drain(&self, mut place: Place) {
         let mut stages = self.ring.count;
         while stages > 0 {
             // SAFETY: the barriers exist. One that was never waited for counts as free.
