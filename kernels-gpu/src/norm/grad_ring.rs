@@ -89,7 +89,7 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
             if i < ring.rows {
                 ring.wait(turn);
                 let sums = sum::<T, W, V, R>(ring, turn, this, &mut columns);
-                ring.post(i, whole(sums, LANES));
+                ring.post(i, whole(sums, LANES), Pair::ZERO, &whole);
             }
             if i > 0 {
                 let i = i - 1;
@@ -101,7 +101,7 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
                 ring.refill(i, last, &row_of);
             }
             if i < ring.rows {
-                ring.send(i, sender, Pair::ZERO, &whole);
+                ring.send_in_turn(i, sender, Pair::ZERO, &whole);
                 sender = ring.next_sender(sender);
             }
             ring.meet(i);

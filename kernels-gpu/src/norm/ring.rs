@@ -119,6 +119,11 @@ pub(super) unsafe fn ring<
             share: params.scale,
         };
         let is_centered = params.flags & flags::CENTER != 0;
+        let of_block = |part, width| {
+            // Opaque: recomputed by the sender, so that no register is kept for it.
+            let of_block = elements(opaque(ring.vectors_of_block::<T>(params)));
+            whole(part, width, of_block, is_centered)
+        };
         let (mut last, mut turn) = (Turn::FIRST, Turn::FIRST);
         let mut sender = 0;
         let mut i = 0;
@@ -127,7 +132,7 @@ pub(super) unsafe fn ring<
                 ring.wait(turn);
                 let row = ring.row(i);
                 let part = moments::<T, V, R, JOINED>(&ring, turn, tensors, row, of_warp, params);
-                ring.post(i, part);
+                ring.post(i, part, Moments::EMPTY, &of_block);
             }
             if i > 0 {
                 let i = i - 1;
@@ -144,11 +149,7 @@ pub(super) unsafe fn ring<
                 ring.refill(i, last, &row_of);
             }
             if i < ring.rows {
-                ring.send(i, sender, Moments::EMPTY, &|part, width| {
-                    // Opaque: recomputed here by the sender, so that no register is kept for it.
-                    let of_block = elements(opaque(ring.vectors_of_block::<T>(params)));
-                    whole(part, width, of_block, is_centered)
-                });
+                ring.send_in_turn(i, sender, Moments::EMPTY, &of_block);
                 sender = ring.next_sender(sender);
             }
             ring.meet(i);

@@ -4,29 +4,48 @@ use super::{LANES, Ring};
 use crate::row::words::{of_words, words};
 use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
-use cuda_std::warp::Words;
+use cuda_std::warp::{FULL_MASK, Words, vote_any};
 use cuda_std::{cluster, mem};
 use spec::rows::{RingLayout, VECTOR_BYTES};
 
 impl<const R: usize> Ring<R> {
-    /// Posts the warp's sums of row `i`, the same in all lanes; in clusters, gathers them.
+    /// Posts the warp's sums of row `i`, the same in all lanes; in clusters, gathers them. In wide
+    /// rings, whose blocks have one row at a time, the warp that is the last to do so sends them on.
+    /// `whole` and `nothing` as for [`Ring::collect`].
     ///
     /// # Safety
     /// All warps call it for each row in turn, converged.
     #[inline(always)]
-    pub(crate) unsafe fn post<S: Words>(&self, i: u32, value: S) {
-        if self.lane != 0 {
-            return;
+    pub(crate) unsafe fn post<S: Words>(
+        &self,
+        i: u32,
+        value: S,
+        nothing: S,
+        whole: &impl Fn(S, u32) -> S,
+    ) {
+        let is_gathered = self.blocks > 1;
+        let mut is_last = false;
+        if self.lane == 0 {
+            let (place, barrier) = if is_gathered {
+                (self.layout.gather(i, self.warp), self.gathered(i))
+            } else {
+                (self.layout.post(i, self.warp), self.posted(i))
+            };
+            // SAFETY: passed on to the caller; the warp's own place, free as explained above.
+            unsafe {
+                mem::st_shared_v4_u32(self.base.add_bytes(place), words(value));
+                if Self::IS_WIDE && is_gathered {
+                    is_last = barrier.arrive_state().pending_count() == 1;
+                } else {
+                    barrier.arrive();
+                }
+            }
         }
-        let (place, barrier) = if self.blocks > 1 {
-            (self.layout.gather(i, self.warp), self.gathered(i))
-        } else {
-            (self.layout.post(i, self.warp), self.posted(i))
-        };
-        // SAFETY: passed on to the caller; the warp's own place, free as explained above.
+        // SAFETY: passed on to the caller; of a block's warps one is the last.
         unsafe {
-            mem::st_shared_v4_u32(self.base.add_bytes(place), words(value));
-            barrier.arrive();
+            if Self::IS_WIDE && vote_any(FULL_MASK, is_last) {
+                self.send(i, nothing, whole);
+            }
         }
     }
 
@@ -53,21 +72,33 @@ impl<const R: usize> Ring<R> {
         }
     }
 
-    /// If it is the warp's turn, sends what the block's warps gathered of row `i` to all blocks.
+    /// If it is the warp's turn, sends what the block's warps gathered of row `i` to all blocks; in
+    /// wide rings [`Ring::post`] has done so.
     ///
     /// # Safety
     /// All warps call it for each row in turn, converged, after they gathered theirs.
     #[inline(always)]
-    pub(crate) unsafe fn send<S: Words>(
+    pub(crate) unsafe fn send_in_turn<S: Words>(
         &self,
         i: u32,
         sender: u32,
         nothing: S,
         whole: &impl Fn(S, u32) -> S,
     ) {
-        if self.blocks == 1 || sender != self.warp {
+        if Self::IS_WIDE || self.blocks == 1 || sender != self.warp {
             return;
         }
+        // SAFETY: passed on to the caller.
+        unsafe { self.send(i, nothing, whole) }
+    }
+
+    /// Sends what the block's warps gathered of row `i` to all blocks.
+    ///
+    /// # Safety
+    /// One warp of each block of a cluster calls it for each row in turn, converged, after it gathered
+    /// its own.
+    #[inline(always)]
+    unsafe fn send<S: Words>(&self, i: u32, nothing: S, whole: &impl Fn(S, u32) -> S) {
         // SAFETY: the places that are read have been written. Those of other blocks, which have not
         // exited, are free as explained above.
         unsafe {
