@@ -21,7 +21,7 @@ use crate::row::slices::Team;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
-use cuda_std::thread::WARP_THREADS;
+use cuda_std::thread::{WARP_THREADS, grid_dim_x};
 use cuda_std::warp::Words;
 use spec::rows::{RowParams, flags};
 
@@ -60,11 +60,21 @@ impl Words for Classes {
     }
 }
 
-/// Lets the next launch begin, and waits for the preceding launches' writes. With [`flags::EARLY`]
-/// the caller waits itself, before it reads the factor; returns whether that is so.
+/// Launches of at most so many blocks let the next one begin. An H200 takes 2.4 ns for each block that
+/// does, one after the other, and 1 to 2 ns for the 4 KiB that a small block reads, or also writes.
+const LETTING_BLOCKS: u32 = 1024;
+
+/// Vectors of a slice from which on blocks take longer than that anyway, and always do.
+const LETTING_VECTORS: u32 = 1024;
+
+/// Lets the next launch begin, where blocks are few or have `many` to do. Waits for the preceding
+/// launches' writes; with [`flags::EARLY`] the caller waits itself, before it reads the factor. Returns
+/// whether that is so.
 #[inline(always)]
-fn begin(params: &RowParams) -> bool {
-    griddepcontrol_launch_dependents();
+fn begin(params: &RowParams, many: bool) -> bool {
+    if many || grid_dim_x() <= LETTING_BLOCKS {
+        griddepcontrol_launch_dependents();
+    }
     let is_early = params.flags & flags::EARLY != 0;
     if !is_early {
         griddepcontrol_wait();
@@ -83,7 +93,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     params: &RowParams,
     scratch: *mut u32,
 ) {
-    let is_early = begin(params);
+    let is_early = begin(params, false);
     // SAFETY: the launch's promise.
     let mut group = unsafe { Group::of_vectors(params, scratch) };
     let row = group.row();
@@ -139,7 +149,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
 /// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
 #[inline(always)]
 pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, params: &RowParams) {
-    let is_early = begin(params);
+    let is_early = begin(params, params.vectors >= LETTING_VECTORS);
     // SAFETY: the launch's promise; a row of x; all threads come here.
     unsafe {
         let team = Team::fetch_parts(params, tensors.x);
