@@ -150,7 +150,8 @@ cross_entropies! {
 
 macro_rules! totals {
     ($($weight:ident, $total:ident: $kernel:meta, $is_early:literal;)*) => {$(
-        /// 1 / the number of targets that are not to be ignored, or of their weights. One block.
+        /// 1 / the number of targets that are not to be ignored, or of their weights; of several blocks
+        /// the numbers.
         ///
         /// # Safety
         /// Launched as `spec::rows` says.
@@ -169,7 +170,7 @@ macro_rules! totals {
             unsafe { total::weight(targets, weights, factor, &params, scratch) }
         }
 
-        /// The sum of losses, or their mean. One block.
+        /// The sum of losses, or their mean; of each block's.
         ///
         /// # Safety
         /// Launched as `spec::rows` says.

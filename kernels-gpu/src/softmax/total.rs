@@ -1,28 +1,32 @@
-//! The sums over rows that cross-entropy needs: by one block, in a fixed order.
+//! The sums over rows that cross-entropy needs, in a fixed order: by one block; of many rows by several
+//! ([`spec::rows::total_blocks`]), each of which leaves the sum of its rows to one more launch.
 
 use crate::row::group::Group;
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use spec::rows::RowParams;
+use spec::rows::{RowParams, flags};
 
 /// Rows whose values a thread loads together.
 const CHUNK: u64 = 4;
 
-/// The sum of `f` over all rows, in every thread of the block.
+/// The sum of `f` over the block's rows, in every thread of the block.
 ///
 /// # Safety
 /// All threads call it; `scratch` is shared memory for exchanges.
 #[inline(always)]
 unsafe fn sum(params: &RowParams, scratch: *mut u32, f: impl Fn(u64) -> f32) -> f32 {
     let threads = u64::from(thread::block_dim_x());
+    let of_block = params.rows.div_ceil(u64::from(thread::grid_dim_x()));
+    let first = u64::from(thread::block_idx_x()) * of_block;
+    let end = (first + of_block).min(params.rows);
     let mut total = 0.0;
-    let mut row = u64::from(thread::thread_idx_x());
-    while row < params.rows {
+    let mut row = first + u64::from(thread::thread_idx_x());
+    while row < end {
         let mut values = [0.0; CHUNK as usize];
         let mut i = 0;
         while i < CHUNK {
             let at = row + i * threads;
-            if at < params.rows {
+            if at < end {
                 values[i as usize] = f(at);
             }
             i += 1;
@@ -38,11 +42,12 @@ unsafe fn sum(params: &RowParams, scratch: *mut u32, f: impl Fn(u64) -> f32) -> 
 }
 
 /// `factor = 1 / the number of targets that are not ignored`; infinite if all are. If classes have
-/// weights, those of the targets are added up instead; a target that is not a class counts 1.
+/// weights, those of the targets are added up instead; a target that is not a class counts 1. If there
+/// are several blocks, factor b is the number of block b's targets.
 ///
 /// # Safety
-/// `targets` has an element a row, `weights` is null or has one a class; launched with one block of
-/// `params.threads`.
+/// `targets` has an element a row, `weights` is null or has one a class, `factor` has an element a block;
+/// launched with blocks of `params.threads`.
 #[inline(always)]
 pub(super) unsafe fn weight(
     targets: *const i64,
@@ -65,15 +70,17 @@ pub(super) unsafe fn weight(
         };
         let count = sum(params, scratch, counts);
         if thread::thread_idx_x() == 0 {
-            factor.write(1.0 / count);
+            let is_whole = thread::grid_dim_x() == 1;
+            let to = factor.wrapping_add(thread::block_idx_x() as usize);
+            to.write(if is_whole { 1.0 / count } else { count });
         }
     }
 }
 
-/// `loss = factor · sum of the losses`.
+/// `loss = factor · sum of the losses`, or with [`flags::RECIPROCAL`] 1 over it; element b of block b's.
 ///
 /// # Safety
-/// `losses` has an element a row; launched with one block of `params.threads`.
+/// `losses` has an element a row, `loss` one a block; launched with blocks of `params.threads`.
 #[inline(always)]
 pub(super) unsafe fn total(
     losses: *const f32,
@@ -89,7 +96,10 @@ pub(super) unsafe fn total(
         });
         if thread::thread_idx_x() == 0 {
             let factor = if factor.is_null() { 1.0 } else { factor.read() };
-            loss.write(total * factor);
+            let total = total * factor;
+            let is_inverse = params.flags & flags::RECIPROCAL != 0;
+            let to = loss.wrapping_add(thread::block_idx_x() as usize);
+            to.write(if is_inverse { 1.0 / total } else { total });
         }
     }
 }

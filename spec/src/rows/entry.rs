@@ -303,6 +303,29 @@ pub mod flags {
     /// What is read and written is far more than L2 holds: rows are read by a policy that evicts
     /// them last.
     pub const STREAMS: u32 = 32;
+    /// Cross-entropy adds up numbers of targets: 1 over the sum is what it wants.
+    pub const RECIPROCAL: u32 = 64;
+}
+
+/// Rows of which one block adds up the losses, a few a thread.
+const TOTAL_ROWS: u64 = 16 << 10;
+/// Rows of each block where there are more.
+const TOTAL_BLOCK_ROWS: u64 = 4 << 10;
+/// Most blocks, whose sums one block adds up in turn.
+const TOTAL_BLOCKS: u64 = 4 << 10;
+
+/// Blocks that add up the losses of `rows` rows, or count their targets. If there are several, one more
+/// launch adds up their sums.
+pub const fn total_blocks(rows: u64) -> u32 {
+    if rows <= TOTAL_ROWS {
+        return 1;
+    }
+    let blocks = rows.div_ceil(TOTAL_BLOCK_ROWS);
+    if blocks < TOTAL_BLOCKS {
+        blocks as u32
+    } else {
+        TOTAL_BLOCKS as u32
+    }
 }
 
 /// Extents and strides of one launch. Grid: x = [`super::RowPlan::blocks`], or

@@ -12,7 +12,7 @@ mod slices;
 #[cfg(test)]
 mod tests;
 
-pub use entry::{Form, RowEntry, RowOp, RowParams, flags};
+pub use entry::{Form, RowEntry, RowOp, RowParams, flags, total_blocks};
 pub use ring::{
     FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Ringing, Stages, column_block,
 };

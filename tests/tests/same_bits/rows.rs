@@ -374,7 +374,8 @@ fn weight(form: Form, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
     let rows = rng.random_range(1..=9000_u64);
     let targets = targets(&mut trial, rows, 50, rng);
-    let factor = trial.noise(4, rng);
+    let blocks = rng.random_range(1..=3);
+    let factor = trial.noise(4 * u64::from(blocks), rng);
     let weights = trial.floats(DType::F32, 50, rng);
     let args = [
         targets,
@@ -382,7 +383,7 @@ fn weight(form: Form, rng: &mut ChaCha8Rng) -> Trial {
         factor,
         Arg::params(params(rows, 50, MAX_THREADS)),
     ];
-    let config = LaunchConfig::linear(1, MAX_THREADS);
+    let config = LaunchConfig::linear(blocks, MAX_THREADS);
     trial.launch(form.weight_entry(), config, args);
     trial
 }
@@ -392,14 +393,15 @@ fn total(form: Form, rng: &mut ChaCha8Rng) -> Trial {
     let rows = rng.random_range(1..=9000_u64);
     let losses = trial.floats(DType::F32, rows, rng);
     let factor = trial.floats(DType::F32, 1, rng);
-    let loss = trial.noise(4, rng);
+    let blocks = rng.random_range(1..=3);
+    let loss = trial.noise(4 * u64::from(blocks), rng);
     let args = [
         losses,
         factor,
         loss,
         Arg::params(params(rows, 50, MAX_THREADS)),
     ];
-    let config = LaunchConfig::linear(1, MAX_THREADS);
+    let config = LaunchConfig::linear(blocks, MAX_THREADS);
     trial.launch(form.total_entry(), config, args);
     trial
 }

@@ -7,7 +7,7 @@ use crate::ops::{check, kernels};
 use crate::reference::Model;
 use crate::traffic::Traffic;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use spec::rows::{Form, MAX_THREADS, RowOp, RowParams, flags};
+use spec::rows::{Form, MAX_THREADS, RowOp, RowParams, flags, total_blocks};
 
 /// How the losses of the rows are reduced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -181,8 +181,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         stream: &Stream,
     ) -> Result<()> {
         let axes = self.validate(loss, dlogits, stream)?;
-        let (rows, n) = axes.extents(self.logits.shape());
-        let totals = totals(rows, n);
+        let (rows, _) = axes.extents(self.logits.shape());
         let inputs = Inputs {
             targets: self.targets.contiguous(stream)?,
             weights: self
@@ -204,11 +203,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         if self.reduction == Reduction::None {
             return Ok(());
         }
-        let traffic = Traffic::of(stream.device(), 4 * rows as u64);
-        let kernel = kernels::kernel_for(traffic, stream, form.total_entry())?;
-        let config = LaunchConfig::linear(1, totals.threads);
-        // SAFETY: `losses` has one number per row, and `factor` (if any) and `loss` have one.
-        unsafe { kernel.launch(stream, config, (&losses, factor.as_ref(), loss, totals)) }
+        add_up(&losses, factor.as_ref(), loss, 0, form, stream)
     }
 
     /// The error model of the kernels, for the bound of the reference.
@@ -217,7 +212,12 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     /// [`Error::OutOfBounds`] for an axis that `logits` does not have.
     pub fn model(&self) -> Result<Model> {
         let (rows, n) = self.along.of(self.logits)?.extents(self.logits.shape());
-        let totals = rows.div_ceil(MAX_THREADS as usize) + 16;
+        let blocks = total_blocks(rows as u64) as usize;
+        let of_thread = |rows: usize| rows.div_ceil(MAX_THREADS as usize) + 16;
+        let totals = match blocks {
+            1 => of_thread(rows),
+            blocks => of_thread(rows.div_ceil(blocks)) + of_thread(blocks),
+        };
         let mut model = model(n, MOST_OWN);
         model.additions = model.additions.max(totals);
         Ok(model)
@@ -333,15 +333,54 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         let Some(factor) = factor else {
             return Ok(());
         };
+        let blocks = total_blocks(rows as u64);
+        let parts = match blocks {
+            1 => factor.clone(),
+            blocks => Tensor::empty(stream, &[blocks as usize])?,
+        };
         let mut totals = totals(rows, n);
         totals.ignore_index = self.ignore_index;
         let traffic = Traffic::of(stream.device(), 8 * rows as u64);
         let kernel = kernels::kernel_for(traffic, stream, form.weight_entry())?;
-        let config = LaunchConfig::linear(1, totals.threads);
-        let arguments = (&inputs.targets, inputs.weights.as_ref(), factor, totals);
-        // SAFETY: there is one target per row, one weight per class, or none, and `factor` is one
-        // number.
-        unsafe { kernel.launch(stream, config, arguments) }
+        let config = LaunchConfig::linear(blocks, totals.threads);
+        let arguments = (&inputs.targets, inputs.weights.as_ref(), &parts, totals);
+        // SAFETY: there is one target per row, one weight per class, or none, and `parts` has one
+        // number per block.
+        unsafe { kernel.launch(stream, config, arguments) }?;
+        match blocks {
+            1 => Ok(()),
+            _ => add_up(&parts, None, factor, flags::RECIPROCAL, form, stream),
+        }
+    }
+}
+
+/// Enqueues `to = factor * sum of the numbers`, or 1 over it by [`flags::RECIPROCAL`], for rows of this
+/// form.
+fn add_up(
+    numbers: &Tensor<f32>,
+    factor: Option<&Tensor<f32>>,
+    to: &Tensor<f32>,
+    flags: u32,
+    form: Form,
+    stream: &Stream,
+) -> Result<()> {
+    let launch = |numbers: &Tensor<f32>, factor, to: &Tensor<f32>, flags| {
+        let mut totals = totals(numbers.len(), 0);
+        totals.flags = flags;
+        let traffic = Traffic::of(stream.device(), 4 * totals.rows);
+        let kernel = kernels::kernel_for(traffic, stream, form.total_entry())?;
+        let config = LaunchConfig::linear(to.len() as u32, totals.threads);
+        // SAFETY: the kernel reads `totals.rows` numbers and the factor, if there is one, and writes
+        // one number per block.
+        unsafe { kernel.launch(stream, config, (numbers, factor, to, totals)) }
+    };
+    match total_blocks(numbers.len() as u64) {
+        1 => launch(numbers, factor, to, flags),
+        blocks => {
+            let parts = Tensor::empty(stream, &[blocks as usize])?;
+            launch(numbers, None, &parts, 0)?;
+            launch(&parts, factor, to, flags)
+        }
     }
 }
 
