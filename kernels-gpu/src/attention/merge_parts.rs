@@ -5,8 +5,8 @@
 //!
 //! **Roles**: each warp merges one row of o at a time, in a grid-stride loop. For the sum of
 //! exponentials each lane has some of the parts; for o each lane has some of the columns. The time
-//! is memory latency, so all lse's of a row are loaded at once, and then the rows of four parts at
-//! a time.
+//! is memory latency, so the rows of the first eight parts and all lse's of a row are loaded at
+//! once, and then the rows of eight more parts at a time.
 //!
 //! **Numerics**: exponentials relative to the largest lse, in f32, parts in order, rounded once at
 //! the store: the same bits every run. A part without a key has lse = -inf and o = 0.
@@ -28,7 +28,7 @@ const CHUNKS: usize = 2;
 /// Parts whose weights a lane holds.
 const WEIGHTS: usize = (MOST_SPLITS / thread::WARP_THREADS) as usize;
 /// Parts whose rows are loaded together, so that their latencies overlap.
-const AT_ONCE: u32 = 4;
+const AT_ONCE: u32 = 8;
 
 /// Weights of a row's parts. That of part i is in lane `i % 32`.
 struct Weights {
@@ -39,6 +39,12 @@ struct Weights {
 }
 
 impl Weights {
+    const NONE: Self = Self {
+        own: [0.0; WEIGHTS],
+        largest: f32::NEG_INFINITY,
+        sum: 0.0,
+    };
+
     /// From the parts' lse's, the first of which is at `lse`, and the sink's logit.
     ///
     /// # Safety
@@ -185,6 +191,9 @@ fn divided(x: u64, by: u32) -> (u64, u32) {
     }
 }
 
+/// Rows of [`AT_ONCE`] parts: a lane's chunks of each.
+type Parts = [[[f32; CHUNK]; CHUNKS]; AT_ONCE as usize];
+
 /// The launch's arguments.
 struct Merge<'a> {
     o_parts: *const f32,
@@ -205,26 +214,30 @@ impl Merge<'_> {
     unsafe fn row(&self, sequence: &Sequence, query: u32, head: u32) {
         let params = self.params;
         let lane = thread::thread_idx_x() % thread::WARP_THREADS;
-        let lse_at = (params.lse_offset(sequence, head) + u64::from(query)) as usize;
-        let mut sink = f32::NEG_INFINITY;
-        // SAFETY: the caller's promise: there is a sink for each head, and an lse of each part of a
-        // row.
-        let weights = unsafe {
-            if !self.sink.is_null() {
-                sink = self.sink.wrapping_add(head as usize).read();
-            }
-            Weights::new(self.lse_parts.wrapping_add(lse_at), self.packing, sink)
-        };
         let place = |strides: &BshStrides| {
             sequence.offset_q(strides, head) + i64::from(query) * strides.seq
         };
         let from = place(&strides_of_parts(params)) as isize;
         let from = self.o_parts.wrapping_offset(from);
+        let lse_at = (params.lse_offset(sequence, head) + u64::from(query)) as usize;
+        let mut weights = Weights::NONE;
         let mut sums = [[0.0; CHUNK]; CHUNKS];
         let mut part = 0;
         while part < self.packing.splits {
-            // SAFETY: the caller's promise.
-            unsafe { self.add(&mut sums, &weights, from, part) };
+            // SAFETY: the caller's promise: there is a sink for each head, and a row and an lse of each
+            // part.
+            unsafe {
+                let rows = self.load(from, part);
+                if part == 0 {
+                    let sink = match self.sink.is_null() {
+                        true => f32::NEG_INFINITY,
+                        false => self.sink.wrapping_add(head as usize).read(),
+                    };
+                    let lse = self.lse_parts.wrapping_add(lse_at);
+                    weights = Weights::new(lse, self.packing, sink);
+                }
+                add(&mut sums, &weights, &rows, part);
+            }
             part += AT_ONCE;
         }
         let to = place(&params.o) as isize;
@@ -248,52 +261,53 @@ impl Merge<'_> {
         }
     }
 
-    /// Adds the rows of [`AT_ONCE`] parts, from part `first` on; the row of part 0 is at `from`.
+    /// Loads the rows of [`AT_ONCE`] parts, from part `first` on; the row of part 0 is at `from`. Those
+    /// of parts that do not exist are 0.
     ///
     /// # Safety
-    /// The parts have the row, which is 0 if the part has no key. The warp calls it, converged.
+    /// The parts have the row.
     #[inline(always)]
-    unsafe fn add(
-        &self,
-        sums: &mut [[f32; CHUNK]; CHUNKS],
-        weights: &Weights,
-        from: *const f32,
-        first: u32,
-    ) {
+    unsafe fn load(&self, from: *const f32, first: u32) -> Parts {
         let mut rows = [[[0.0; CHUNK]; CHUNKS]; AT_ONCE as usize];
-        let mut of_rows = [0.0; AT_ONCE as usize];
         let mut at = 0;
         while at < AT_ONCE as usize {
             let part = first + at as u32;
-            // SAFETY: the caller's promise. Parts that do not exist have the weight 0 and are not
-            // read.
-            unsafe {
-                of_rows[at] = weights.of(part);
-                let row = from.wrapping_add((u64::from(part) * self.packing.o_split) as usize);
-                let mut i = 0;
-                while i < CHUNKS {
-                    let column = column(i);
-                    if column < self.params.head_dim_v && part < self.packing.splits {
-                        rows[at][i] = ld_global_nc_v4_f32(row.wrapping_add(column as usize));
-                    }
-                    i += 1;
-                }
-            }
-            at += 1;
-        }
-        let mut at = 0;
-        while at < AT_ONCE as usize {
+            let row = from.wrapping_add((u64::from(part) * self.packing.o_split) as usize);
             let mut i = 0;
             while i < CHUNKS {
-                let mut j = 0;
-                while j < CHUNK {
-                    sums[i][j] = math::fma(of_rows[at], rows[at][i][j], sums[i][j]);
-                    j += 1;
+                let column = column(i);
+                if column < self.params.head_dim_v && part < self.packing.splits {
+                    // SAFETY: the caller's promise.
+                    rows[at][i] = unsafe { ld_global_nc_v4_f32(row.wrapping_add(column as usize)) };
                 }
                 i += 1;
             }
             at += 1;
         }
+        rows
+    }
+}
+
+/// Adds rows of [`AT_ONCE`] parts, from part `first` on.
+///
+/// # Safety
+/// The warp calls it, converged.
+#[inline(always)]
+unsafe fn add(sums: &mut [[f32; CHUNK]; CHUNKS], weights: &Weights, rows: &Parts, first: u32) {
+    let mut at = 0;
+    while at < AT_ONCE as usize {
+        // SAFETY: passed on to the caller. Parts that do not exist have the weight 0.
+        let weight = unsafe { weights.of(first + at as u32) };
+        let mut i = 0;
+        while i < CHUNKS {
+            let mut j = 0;
+            while j < CHUNK {
+                sums[i][j] = math::fma(weight, rows[at][i][j], sums[i][j]);
+                j += 1;
+            }
+            i += 1;
+        }
+        at += 1;
     }
 }
 
