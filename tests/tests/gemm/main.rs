@@ -4,6 +4,7 @@
 
 mod case;
 mod check;
+mod double;
 mod plans;
 
 use warpsmith_tests::cases;
