@@ -371,6 +371,32 @@ fn every_layout_and_alignment_gives_the_same_bits() {
 }
 
 #[test]
+fn rows_backwards_are_read_in_place() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let drawn = [1, 2].map(|seed| Values::Uniform.draw(&[70, 70], seed));
+        let [a, b] = [&drawn[0], &drawn[1]].map(|array| {
+            let tensor = Tensor::from_ndarray(&device, array).expect("memory");
+            tensor.slice_step(0, .., -1).expect("a view")
+        });
+        let [x, y] = [&a, &b].map(|view| view.contiguous(&stream).expect("a copy"));
+        let product = |a: &Tensor<f64>, b: &Tensor<f64>| {
+            let gemm = Gemm::new(a, b);
+            let plan = gemm.plan(&stream).expect("a plan");
+            let run = |name: &str| {
+                let d = gemm.with_kernel(name).run(&stream).expect("a product");
+                d.to_vec().expect("values")
+            };
+            let names = plan.candidates().iter();
+            names.map(|other| run(&other.name)).collect::<Vec<_>>()
+        };
+        assert_eq!(product(&a, &b), product(&x, &y));
+        assert_eq!(product(&a, &b.t()), product(&x, &y.t()));
+        assert_eq!(product(&a.t(), &b), product(&x.t(), &y));
+    }
+}
+
+#[test]
 fn integers_that_f32_does_not_hold_are_exact() {
     for device in devices() {
         let stream = device.stream().expect("a stream");

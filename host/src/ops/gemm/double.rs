@@ -15,12 +15,14 @@ const SMALL_EFFICIENCY: f64 = 0.8;
 const OLDER_INSTRUCTION: f64 = 0.5;
 /// What remains of it where an operand is copied element by element; not measured.
 const UNALIGNED: f64 = 0.9;
-/// [`Work::alone`]: of two blocks each waits for itself.
-const ALONE: f64 = 0.6;
+/// [`Work::alone`] where blocks share a multiprocessor.
+const ALONE: f64 = 0.5;
 /// Time of the first loads of a block, and of its stores.
 const OVERHEAD_NS: f64 = 2_500.0;
-/// Blocks that share a multiprocessor.
-const BLOCKS: u32 = 2;
+/// Blocks that share a multiprocessor: what registers and barriers allow.
+const SIMT_BLOCKS: u32 = 2;
+const LARGE_BLOCKS: u32 = 1;
+const SMALL_BLOCKS: u32 = 3;
 
 /// Flops per cycle of an SM, a multiply-add counted as two: by multiply-adds, and by tensor cores.
 fn peak_flops_per_cycle(arch: (u32, u32)) -> [f64; 2] {
@@ -71,12 +73,17 @@ fn candidate(entry: DoubleEntry, desc: &GemmDesc, machine: &Machine) -> Option<C
     let tile = entry.tile;
     let grid = tile.grid(desc.m, desc.n, desc.batch)?;
     let smem_bytes = entry.smem_bytes();
+    let most_blocks = match (entry.product, tile) {
+        (DoubleProduct::Simt, _) => SIMT_BLOCKS,
+        (_, DOUBLE_LARGE) => LARGE_BLOCKS,
+        _ => SMALL_BLOCKS,
+    };
     let k = f64::from(desc.k.next_multiple_of(tile.tile_k));
     let work = Work {
         blocks: tile.tiles(desc.m, desc.n) as f64 * f64::from(desc.batch),
         blocks_per_multiprocessor: match smem_bytes {
-            0 => BLOCKS,
-            bytes => BLOCKS.min(machine.shared_bytes / bytes),
+            0 => most_blocks,
+            bytes => most_blocks.min(machine.shared_bytes / bytes),
         },
         flops_per_block: 2.0 * f64::from(tile.tile_m) * f64::from(tile.tile_n) * k,
         flops_per_cycle: flops_per_cycle(entry, desc, machine),
@@ -132,12 +139,12 @@ mod tests {
     #[test]
     fn tensor_cores_are_chosen_where_they_are_and_tiles_by_size() {
         let large = [4096; 3];
-        assert_eq!(first(large, &H200), "gemm_mma_f64_128x64x8_s4_m16");
+        assert_eq!(first(large, &H200), "gemm_mma_f64_128x128x8_s4_m16");
         assert_eq!(first([256; 3], &H200), "gemm_mma_f64_64x64x8_s4_m16");
         let a100 = machine((8, 0), 163);
-        assert_eq!(first(large, &a100), "gemm_mma_f64_128x64x8_s4");
+        assert_eq!(first(large, &a100), "gemm_mma_f64_128x128x8_s4");
         let blackwell = machine((10, 0), 227);
-        assert_eq!(first(large, &blackwell), "gemm_mma_f64_128x64x8_s4");
+        assert_eq!(first(large, &blackwell), "gemm_mma_f64_128x128x8_s4");
         let turing = machine((7, 5), 64);
         assert_eq!(first(large, &turing), "gemm_simt_f64_64x64x8");
     }

@@ -57,18 +57,18 @@ entry! { gemm_simt_f64_64x64x8, 2, DOUBLE_SIMT; |operands, launch| {
     simt::gemm(operands, launch, smem)
 }}
 
-entry! { gemm_mma_f64_128x64x8_s4, 2, DOUBLE_LARGE, "sm_80"; |operands, launch| {
-    mma::gemm::<By8, 128, 64, 4, 4, 8>(operands, launch, &DOUBLE_LARGE)
+entry! { gemm_mma_f64_128x128x8_s4, 1, DOUBLE_LARGE, "sm_80"; |operands, launch| {
+    mma::gemm::<By8, 128, 128, 256, 4, 4>(operands, launch, &DOUBLE_LARGE)
 }}
 
-entry! { gemm_mma_f64_64x64x8_s4, 2, DOUBLE_SMALL, "sm_80"; |operands, launch| {
-    mma::gemm::<By8, 64, 64, 2, 4, 4>(operands, launch, &DOUBLE_SMALL)
+entry! { gemm_mma_f64_64x64x8_s4, 3, DOUBLE_SMALL, "sm_80"; |operands, launch| {
+    mma::gemm::<By8, 64, 64, 128, 2, 4>(operands, launch, &DOUBLE_SMALL)
 }}
 
-entry! { gemm_mma_f64_128x64x8_s4_m16, 2, DOUBLE_LARGE, "sm_90a"; |operands, launch| {
-    mma::gemm::<By16, 128, 64, 4, 4, 8>(operands, launch, &DOUBLE_LARGE)
+entry! { gemm_mma_f64_128x128x8_s4_m16, 1, DOUBLE_LARGE, "sm_90a"; |operands, launch| {
+    mma::gemm::<By16, 128, 128, 256, 4, 4>(operands, launch, &DOUBLE_LARGE)
 }}
 
-entry! { gemm_mma_f64_64x64x8_s4_m16, 2, DOUBLE_SMALL, "sm_90a"; |operands, launch| {
-    mma::gemm::<By16, 64, 64, 2, 4, 4>(operands, launch, &DOUBLE_SMALL)
+entry! { gemm_mma_f64_64x64x8_s4_m16, 3, DOUBLE_SMALL, "sm_90a"; |operands, launch| {
+    mma::gemm::<By16, 64, 64, 128, 2, 4>(operands, launch, &DOUBLE_SMALL)
 }}

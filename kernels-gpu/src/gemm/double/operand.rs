@@ -4,16 +4,11 @@ use cuda_std::cp_async::{cp_async_ca_8_src_size, cp_async_cg_l2_128b_16_src_size
 use cuda_std::mem::ld_shared_f64;
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::gemm::{DOUBLE_K, DOUBLE_LARGE, DOUBLE_SMALL, double_pitch, double_stage};
+use spec::gemm::{DOUBLE_K, double_pitch, double_stage};
 
 const ELEMENT_BYTES: u32 = 8;
 /// Elements of a wide copy.
 const WIDE: u32 = 2;
-/// Threads that copy a tile.
-const THREADS: u32 = DOUBLE_LARGE.threads;
-
-const _: () = assert!(DOUBLE_SMALL.threads == THREADS);
-
 /// An operand in global memory: its first element in this matrix of the batch, elements from line
 /// to line as stored, and whether lines run along k.
 #[derive(Clone, Copy)]
@@ -23,11 +18,11 @@ pub(super) struct Matrix {
     pub(super) is_k_major: bool,
 }
 
-/// One thread's share of the copies of `TILE` rows or columns by [`DOUBLE_K`]: the same part of
-/// every `line_step`th line.
+/// One thread's share of the copies of `TILE` rows or columns by [`DOUBLE_K`], which `THREADS`
+/// threads make: the same part of every `line_step`th line.
 ///
 /// Nothing outside of the operand is read; shared memory is filled with zeros there.
-pub(super) struct Copies<const TILE: u32> {
+pub(super) struct Copies<const TILE: u32, const THREADS: u32> {
     /// The thread's first element in the tile that is copied next.
     from: *const f64,
     /// Elements from copy to copy, and from tile to tile.
@@ -47,7 +42,7 @@ pub(super) struct Copies<const TILE: u32> {
     to_step: u32,
 }
 
-impl<const TILE: u32> Copies<TILE> {
+impl<const TILE: u32, const THREADS: u32> Copies<TILE, THREADS> {
     /// Bytes of a stage.
     pub(super) const STAGE_BYTES: u32 = ELEMENT_BYTES * double_stage(TILE);
     /// Copies of a thread in a tile, of one element each.
@@ -89,7 +84,7 @@ impl<const TILE: u32> Copies<TILE> {
         }
     }
 
-    /// Starts the copies of the next tile, into the stage at `stage`.
+    /// Starts the copies of the next tile, into the stage at `stage`; of zeros beyond the last.
     ///
     /// # Safety
     /// The operand can be read, and nobody reads the stage until the copies have been waited for.
@@ -150,14 +145,19 @@ impl Reader {
         }
     }
 
-    /// The elements of `EIGHTS` times eight rows or columns in both halves of k.
+    /// The elements of `EIGHTS` times eight rows or columns in both halves of k, from the
+    /// `first`th eight on.
     ///
     /// # Safety
     /// The stage is there, and holds so many.
     #[inline(always)]
-    pub(super) unsafe fn read<const EIGHTS: usize>(&self, stage: SharedAddr) -> [[f64; 2]; EIGHTS] {
+    pub(super) unsafe fn read<const EIGHTS: usize>(
+        &self,
+        stage: SharedAddr,
+        first: u32,
+    ) -> [[f64; 2]; EIGHTS] {
         let mut x = [[0.0; 2]; EIGHTS];
-        let mut at = stage.add_bytes(self.first);
+        let mut at = stage.add_bytes(self.first + first * self.eight);
         for i in 0..EIGHTS {
             // SAFETY: the caller's promise.
             unsafe {
