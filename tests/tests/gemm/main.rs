@@ -5,6 +5,7 @@
 mod case;
 mod check;
 mod double;
+mod double_memory;
 mod plans;
 
 use warpsmith_tests::cases;
