@@ -19,8 +19,8 @@ use warpsmith::{Device, E4m3, Element, Error, Result, Stream, Tensor};
 pub trait Sample: Element {
     /// Rounds `x` to nearest.
     fn rounded(x: f32) -> Self;
-    /// Its value as f32.
-    fn widened(self) -> f32;
+    /// Its value.
+    fn widened(self) -> f64;
 }
 
 macro_rules! samples {
@@ -30,7 +30,7 @@ macro_rules! samples {
                 $rounded(x)
             }
 
-            fn widened(self) -> f32 {
+            fn widened(self) -> f64 {
                 $widened(self)
             }
         }
@@ -38,10 +38,24 @@ macro_rules! samples {
 }
 
 samples! {
-    f32: std::convert::identity, std::convert::identity;
-    f16: f16::from_f32, f16::to_f32;
-    bf16: bf16::from_f32, bf16::to_f32;
-    E4m3: encode_e4m3, decode_e4m3;
+    f64: with_low_bits, std::convert::identity;
+    f32: std::convert::identity, f64::from;
+    f16: f16::from_f32, f16::to_f64;
+    bf16: bf16::from_f32, bf16::to_f64;
+    E4m3: encode_e4m3, |x| f64::from(decode_e4m3(x));
+}
+
+/// `x`, but where it is no integer with the bits that f32 does not have: zeros there would draw less
+/// power.
+fn with_low_bits(x: f32) -> f64 {
+    const LOW_BITS: u64 = (1 << 29) - 1;
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15; // the golden ratio
+    let exact = f64::from(x);
+    if x.fract() == 0.0 || !x.is_finite() {
+        return exact;
+    }
+    let mixed = u64::from(x.to_bits()).wrapping_mul(MIX) >> 32;
+    f64::from_bits(exact.to_bits() | (mixed & LOW_BITS))
 }
 
 /// Rounds to nearest, ties to even; values that are too large saturate.
@@ -168,12 +182,12 @@ pub fn largest_difference<T: Sample>(x: &[T], y: &[T]) -> f64 {
     let of_chunk = |(x, y): (&[T], &[T])| {
         x.iter()
             .zip(y)
-            .fold((0.0_f32, 0.0_f32), |(difference, largest), (&x, &y)| {
+            .fold((0.0_f64, 0.0_f64), |(difference, largest), (&x, &y)| {
                 let (x, y) = (x.widened(), y.widened());
                 let apart = if x.is_finite() && y.is_finite() {
                     (x - y).abs()
                 } else {
-                    f32::INFINITY
+                    f64::INFINITY
                 };
                 (difference.max(apart), largest.max(y.abs()))
             })
@@ -183,7 +197,7 @@ pub fn largest_difference<T: Sample>(x: &[T], y: &[T]) -> f64 {
         .reduce(|| (0.0, 0.0), |a, b| (a.0.max(b.0), a.1.max(b.1)));
     match difference {
         0.0 => 0.0,
-        _ => (f64::from(difference) / f64::from(largest)).min(f64::MAX),
+        _ => (difference / largest).min(f64::MAX),
     }
 }
 

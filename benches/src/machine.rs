@@ -146,6 +146,8 @@ fn flops_per_clock(arch: &str, input: DType, tf32: bool) -> Option<f64> {
     };
     let flops = match input {
         DType::F32 if tf32 => half / 2,
+        // By tensor cores, as many as of f32 without them.
+        DType::F64 if matches!(arch, "sm_80" | "sm_90") => simt_f32,
         DType::F32 => simt_f32,
         DType::F16 | DType::Bf16 => half,
         DType::E4m3 | DType::E5m2 => fp8?,

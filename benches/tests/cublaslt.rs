@@ -119,7 +119,7 @@ fn check<In: Element, Out: Sample>(
             .zip(&products)
             .enumerate()
         {
-            let (got, want) = (f64::from(got.widened()), want(i, sum));
+            let (got, want) = (got.widened(), want(i, sum));
             assert!(
                 (got - want).abs() <= tolerance,
                 "{problem:?} at {i}: {got}, want {want}"
@@ -155,6 +155,7 @@ fn floats_of_every_layout_and_batch_are_exact() {
             plain::<f16>(&library, with(DType::F16, Arithmetic::F32));
             plain::<f32>(&library, with(DType::F32, Arithmetic::F32));
             plain::<f32>(&library, with(DType::F32, Arithmetic::Tf32));
+            plain::<f64>(&library, with(DType::F64, Arithmetic::F64));
         }
     }
 }

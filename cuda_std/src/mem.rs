@@ -214,6 +214,28 @@ pub unsafe fn ld_shared_v2_f32(address: crate::shared::SharedAddr) -> [f32; 2] {
     })
 }
 
+/// `ld.shared.f64`: loads one element, 8 bytes.
+///
+/// *Scope*: thread. *Since*: PTX 1.4, sm_13.
+///
+/// # Safety
+/// `address` is readable and a multiple of 8.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn ld_shared_f64(address: crate::shared::SharedAddr) -> f64 {
+    on_device!("mem::ld_shared_f64", (address), {
+        let x: f64;
+        // SAFETY: the caller's address.
+        unsafe {
+            core::arch::asm!("ld.shared.f64 {}, [{}];", out(reg64) x, in(reg32) address.bits(),
+                options(nostack));
+        }
+        x
+    })
+}
+
 /// `ld.shared.v4.f32`: loads four neighbouring elements, 16 bytes.
 ///
 /// *Scope*: thread. *Since*: PTX 1.0, sm_10.

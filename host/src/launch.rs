@@ -183,6 +183,7 @@ macro_rules! spec_params {
 
 spec_params! {
     spec::gemm::GemmParams { [u32; 4], [i64; 8], [f32; 2] }
+    spec::gemm::DoubleParams { [u32; 4], [i64; 8], [f64; 2], [u32; 2] }
     spec::gemm::EpilogueParams { [i64; 5], [u32; 4] }
     spec::gemm::GroupedParams { [u32; 7], f32, [i64; 4] }
     spec::gemm::ragged::RaggedLaunch { [spec::division::Division; 2], [u32; 2] }

@@ -95,10 +95,10 @@ pub use module::{Kernel, Module};
 pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionGrad, AttentionGradCandidate,
     AttentionGradPlan, AttentionGrads, AttentionPlan, Binary, CastElement, Chain, ChainElement,
-    Countable, Float, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Gradient, GroupedGemm,
-    GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Number, Plan, PlanSource, Precision,
-    Reduce, Reducible, Rotary, RotaryTable, Scan, Scatter, ScatterAdd, Select, Take, Unary,
-    merge_attention,
+    Countable, Float, Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, GemmTuning, Gradient,
+    GroupedGemm, GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Number, Plan,
+    PlanSource, Precision, Reduce, Reducible, Rotary, RotaryTable, Scan, Scatter, ScatterAdd,
+    Select, Take, Unary, merge_attention,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,

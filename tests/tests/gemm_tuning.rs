@@ -84,6 +84,7 @@ fn in_a_process_of_its_own() {
             .expect("values");
         assert_eq!(before, after, "integers are exact by every kernel");
         tuned_by_columns(&device, &a);
+        tuned_in_f64(&device);
         let nothing = Tensor::<f32>::zeros(&stream, &[0, 96]).expect("memory");
         let tuning = Gemm::new(&nothing, &a).autotune(&stream).expect("a tuning");
         assert!(tuning.chosen().is_none());
@@ -106,4 +107,14 @@ fn tuned_by_columns(device: &Device, a: &Tensor<f32>) {
     assert_eq!(by_rows, Some(PlanSource::Model));
     let left = whole.to_vec().expect("values");
     assert!(left.iter().all(|&x| x == -1.0), "d was written");
+}
+
+/// Kernels for f64 have the same bits, so all agree, whatever their number.
+fn tuned_in_f64(device: &Device) {
+    let stream = device.stream().expect("a stream");
+    let values: Vec<f64> = (0..96 * 96).map(|i| 1.0 / f64::from(i + 1)).collect();
+    let a = Tensor::from_slice(device, &[96, 96], &values).expect("memory");
+    let tuning = Gemm::new(&a, &a).autotune(&stream).expect("a tuning");
+    let all_agree = tuning.measured().iter().all(|measured| measured.agrees);
+    assert!(all_agree && !tuning.measured().is_empty(), "{tuning}");
 }

@@ -1,6 +1,8 @@
 //! One GEMM: its description, the algorithms that the library has for it, and its launch.
 
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
+use std::ptr;
 
 use cudarc::cublaslt::{result, sys};
 use warpsmith::{DType, DevicePtr};
@@ -13,6 +15,8 @@ use super::{CublasLt, CublasLtError, Result, WORKSPACE_BYTES, failed};
 pub enum Arithmetic {
     /// Exact products, accumulated in f32.
     F32,
+    /// f64 throughout.
+    F64,
     /// f32 operands, rounded to TF32.
     Tf32,
     /// fp8 operands with per-tensor scales. With fast accumulation the running sum keeps fewer
@@ -180,7 +184,11 @@ impl<'lib> Matmul<'lib> {
     /// The operands are contiguous, of the problem's extents and types, on the stream's device,
     /// and live until the stream has done the work, as do those of the extras.
     pub unsafe fn enqueue(&self, algorithm: &Algorithm, operands: Operands) -> Result<()> {
-        let (alpha, beta) = (1.0_f32, 0.0_f32);
+        let (narrow, wide) = ([1.0_f32, 0.0], [1.0_f64, 0.0]);
+        let [alpha, beta]: [*const c_void; 2] = match self.problem.arithmetic {
+            Arithmetic::F64 => wide.each_ref().map(|x| ptr::from_ref(x).cast()),
+            _ => narrow.each_ref().map(|x| ptr::from_ref(x).cast()),
+        };
         let library = self.library;
         // SAFETY: the objects are live; alpha and beta are read before the call returns; the
         // operands are the caller's; one stream uses the workspace, so in order.
@@ -188,8 +196,8 @@ impl<'lib> Matmul<'lib> {
             result::matmul(
                 library.handle,
                 self.description.raw(),
-                (&raw const alpha).cast(),
-                (&raw const beta).cast(),
+                alpha,
+                beta,
                 operands.b.as_raw() as *const _,
                 self.a.raw(),
                 operands.a.as_raw() as *const _,
@@ -211,10 +219,13 @@ impl<'lib> Matmul<'lib> {
 fn describe(problem: &Problem, extras: Extras) -> Result<Description> {
     use sys::cublasComputeType_t as Compute;
     use sys::cublasLtMatmulDescAttributes_t as Attribute;
-    let description = Description::new(match problem.arithmetic {
-        Arithmetic::F32 | Arithmetic::Fp8 { .. } => Compute::CUBLAS_COMPUTE_32F,
-        Arithmetic::Tf32 => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
-    })?;
+    use sys::cudaDataType_t as Type;
+    let (compute, scale) = match problem.arithmetic {
+        Arithmetic::F64 => (Compute::CUBLAS_COMPUTE_64F, Type::CUDA_R_64F),
+        Arithmetic::F32 | Arithmetic::Fp8 { .. } => (Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F),
+        Arithmetic::Tf32 => (Compute::CUBLAS_COMPUTE_32F_FAST_TF32, Type::CUDA_R_32F),
+    };
+    let description = Description::new(compute, scale)?;
     let operation = |transposed: bool| i32::from(transposed); // CUBLAS_OP_N, CUBLAS_OP_T
     description.set(
         Attribute::CUBLASLT_MATMUL_DESC_TRANSA,
@@ -244,6 +255,7 @@ fn describe(problem: &Problem, extras: Extras) -> Result<Description> {
 fn data_type(dtype: DType) -> Result<sys::cudaDataType> {
     use sys::cudaDataType_t as Type;
     match dtype {
+        DType::F64 => Ok(Type::CUDA_R_64F),
         DType::F32 => Ok(Type::CUDA_R_32F),
         DType::F16 => Ok(Type::CUDA_R_16F),
         DType::Bf16 => Ok(Type::CUDA_R_16BF),

@@ -72,9 +72,9 @@ impl Layout {
 }
 
 impl Description {
-    /// A GEMM with compute type `compute`, scaled in f32.
-    pub(super) fn new(compute: sys::cublasComputeType_t) -> Result<Self> {
-        result::create_matmul_desc(compute, sys::cudaDataType_t::CUDA_R_32F)
+    /// A GEMM with compute type `compute`, scaled in `scale`.
+    pub(super) fn new(compute: sys::cublasComputeType_t, scale: sys::cudaDataType) -> Result<Self> {
+        result::create_matmul_desc(compute, scale)
             .map(Self)
             .map_err(failed("cublasLtMatmulDescCreate"))
     }

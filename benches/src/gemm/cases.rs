@@ -62,6 +62,8 @@ pub enum Precision {
     E4m3,
     /// e4m3 with sums left in the tensor cores.
     E4m3Fast,
+    /// f64 throughout.
+    F64,
 }
 
 impl Precision {
@@ -72,6 +74,7 @@ impl Precision {
             Self::F16 => DType::F16,
             Self::F32 | Self::Tf32 => DType::F32,
             Self::E4m3 | Self::E4m3Fast => DType::E4m3,
+            Self::F64 => DType::F64,
         }
     }
 
@@ -91,6 +94,7 @@ impl Precision {
             Self::Tf32 => Arithmetic::Tf32,
             Self::E4m3 => Arithmetic::Fp8 { fast: false },
             Self::E4m3Fast => Arithmetic::Fp8 { fast: true },
+            Self::F64 => Arithmetic::F64,
         }
     }
 
@@ -106,6 +110,7 @@ impl Precision {
             Self::Tf32 => 1e-3,
             Self::E4m3 => 2.0_f64.powi(-7),
             Self::E4m3Fast => 2.0_f64.powi(-5),
+            Self::F64 => 1e-13,
         }
     }
 
@@ -118,6 +123,7 @@ impl Precision {
             Self::Tf32 => "tf32",
             Self::E4m3 => "e4m3",
             Self::E4m3Fast => "e4m3_fast",
+            Self::F64 => "f64",
         }
     }
 }
@@ -260,6 +266,8 @@ pub enum Set {
     Tf32,
     /// f32 in full precision.
     F32,
+    /// f64: squares, a long k, and rows of odd lengths.
+    F64,
     /// Bias and gelu, beside the library's and beside the plain product.
     Fused,
     /// Kernels without Hopper's instructions, beside Triton's and CUTLASS's (--triton, --cutlass).
@@ -302,6 +310,7 @@ impl Set {
             Self::Fp8 => "fp8",
             Self::Tf32 => "tf32",
             Self::F32 => "f32",
+            Self::F64 => "f64",
             Self::Fused => "fused",
             Self::Ampere => "ampere",
             Self::Batch => "batch",
@@ -354,6 +363,18 @@ impl Set {
                 })
                 .collect(),
             Self::F32 => vec![case(Precision::F32, [4096; 3]).ratio(0.95)],
+            Self::F64 => [
+                [1024; 3],
+                [4096; 3],
+                [8192; 3],
+                [2048, 2048, 8192],
+                [4095, 4097, 1000],
+            ]
+            .map(|extents| Case {
+                layout: Layout::Nn,
+                ..case(Precision::F64, extents)
+            })
+            .to_vec(),
             Self::Fp8 => [Precision::E4m3, Precision::E4m3Fast]
                 .into_iter()
                 .flat_map(|precision| [4096, 8192, 16384].map(|size| case(precision, [size; 3])))

@@ -1,7 +1,7 @@
 //! Measures one case: operands, the contestants, their times, and whether their results agree.
 
 use half::{bf16, f16};
-use warpsmith::{E4m3, Float, GemmInput};
+use warpsmith::{E4m3, GemmInput, GemmOutput};
 
 use super::cases::{Beside, Case, Precision};
 use super::library;
@@ -39,13 +39,14 @@ impl Bench<'_> {
             Precision::F16 => self.measure::<f16, f16>(case),
             Precision::F32 | Precision::Tf32 => self.measure::<f32, f32>(case),
             Precision::E4m3 | Precision::E4m3Fast => self.measure::<E4m3, bf16>(case),
+            Precision::F64 => self.measure::<f64, f64>(case),
         }
     }
 
     fn measure<In, Out>(&self, case: &Case) -> Result<Row>
     where
         In: GemmInput + Sample,
-        Out: Float + Sample,
+        Out: GemmOutput + Sample,
     {
         let stream = self.timer.stream();
         let l2_bytes = self.machine.l2_bytes;
@@ -83,7 +84,7 @@ impl Bench<'_> {
     ) -> Result<Vec<Opponent<'a>>>
     where
         In: GemmInput + Sample,
-        Out: Float + Sample,
+        Out: GemmOutput + Sample,
     {
         let mut found = Vec::new();
         match case.beside {
@@ -111,7 +112,7 @@ impl Bench<'_> {
     fn ours<'a, In, Out>(&'a self, product: &'a Product<In, Out>) -> Result<Vec<Opponent<'a>>>
     where
         In: GemmInput + Sample,
-        Out: Float + Sample,
+        Out: GemmOutput + Sample,
     {
         let stream = self.timer.stream();
         let begin = self.kernel.or(product.case.kernel);

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 
 use libloading::Library;
-use warpsmith::Stream;
+use warpsmith::{GemmOutput, Stream};
 
 use super::cases::{Case, Layout, Precision};
 use super::peers::fastest_kernel;
@@ -105,7 +105,7 @@ impl Cutlass {
     }
 
     /// The fastest of the kernels that compute `product`; `None` if none does.
-    pub(super) fn fastest<'a, In: Sample, Out: Sample>(
+    pub(super) fn fastest<'a, In: Sample, Out: GemmOutput + Sample>(
         &'a self,
         product: &'a Product<In, Out>,
         timer: &'a Timer,
@@ -119,7 +119,7 @@ impl Cutlass {
         fastest_kernel(&self.name, product, timer, kernels)
     }
 
-    fn enqueue<In: Sample, Out: Sample>(
+    fn enqueue<In: Sample, Out: GemmOutput + Sample>(
         &self,
         idx: usize,
         case: &Case,

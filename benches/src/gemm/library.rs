@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use warpsmith::DevicePtr;
+use warpsmith::{DevicePtr, GemmOutput};
 
 use super::product::{Copy, Product};
 use crate::cublaslt::{Algorithm, CublasLt, CublasLtError, Extras, Matmul, Operands};
@@ -13,7 +13,7 @@ use crate::timing::Timer;
 
 /// The fastest of the first `asked` algorithms that the library has for `product`; `None` if it has
 /// none.
-pub(super) fn fastest<'a, In: Sample, Out: Sample>(
+pub(super) fn fastest<'a, In: Sample, Out: GemmOutput + Sample>(
     library: &'a CublasLt,
     product: &'a Product<In, Out>,
     timer: &Timer,
@@ -41,27 +41,28 @@ pub(super) fn fastest<'a, In: Sample, Out: Sample>(
 }
 
 /// The addresses of bias and scales, which live as long as the product.
-fn extras<In: Sample, Out: Sample>(product: &Product<In, Out>) -> Extras {
+fn extras<In: Sample, Out: GemmOutput + Sample>(product: &Product<In, Out>) -> Extras {
     let (bias, scales) = (product.bias.as_ref(), product.scales.as_ref());
     Extras {
-        bias: bias.map(|bias| bytes(bias.device_ptr())),
-        scales: scales.map(|[a, b]| [a.device_ptr(), b.device_ptr()]),
+        bias: bias.map(|bias| cast(bias.device_ptr())),
+        // 8-bit operands alone have scales, which are f32.
+        scales: scales.map(|[a, b]| [cast(a.device_ptr()), cast(b.device_ptr())]),
     }
 }
 
-fn bytes<T>(address: DevicePtr<T>) -> DevicePtr<u8> {
+fn cast<T, U>(address: DevicePtr<T>) -> DevicePtr<U> {
     DevicePtr::from_raw(address.as_raw())
 }
 
-fn enqueue<In: Sample, Out: Sample>(
+fn enqueue<In: Sample, Out: GemmOutput + Sample>(
     matmul: &Matmul<'_>,
     algorithm: &Algorithm,
     copy: &Copy<In, Out>,
 ) -> Result<()> {
     let operands = Operands {
-        a: bytes(copy.a.device_ptr()),
-        b: bytes(copy.b.device_ptr()),
-        d: bytes(copy.theirs.device_ptr()),
+        a: cast(copy.a.device_ptr()),
+        b: cast(copy.b.device_ptr()),
+        d: cast(copy.theirs.device_ptr()),
     };
     // SAFETY: the tensors are those of the case that the product describes, stored without gaps,
     // and outlive the timing, which synchronizes the stream.

@@ -1,6 +1,6 @@
 //! The peers that are available for comparison.
 
-use warpsmith::Stream;
+use warpsmith::{GemmOutput, Stream};
 
 use super::GemmOptions;
 use super::cases::{Beside, Case};
@@ -74,7 +74,7 @@ impl Peers {
 
 /// The fastest of a peer's kernels for `product`; `None` if there is none. A kernel is its name and
 /// a function that enqueues it on the timer's stream.
-pub(super) fn fastest_kernel<'a, In: Sample, Out: Sample>(
+pub(super) fn fastest_kernel<'a, In: Sample, Out: GemmOutput + Sample>(
     peer: &str,
     product: &'a Product<In, Out>,
     timer: &Timer,

@@ -1,6 +1,6 @@
 //! The operands of a case on the device, and our launches on them.
 
-use warpsmith::{Activation, Device, Float, Gemm, GemmInput, Stream, Tensor};
+use warpsmith::{Activation, Device, Gemm, GemmInput, GemmOutput, Stream, Tensor};
 
 use super::cases::{Case, Precision};
 use crate::cublaslt::Epilogue;
@@ -13,7 +13,7 @@ use crate::timing::Launch;
 const OURS: &str = "warpsmith";
 
 /// The tensors of one launch: one of the copies.
-pub(super) struct Copy<In: Sample, Out: Sample> {
+pub(super) struct Copy<In: Sample, Out: GemmOutput + Sample> {
     /// A as it is multiplied; a view if it is stored transposed.
     pub(super) a: Tensor<In>,
     /// B as it is multiplied, likewise.
@@ -24,7 +24,7 @@ pub(super) struct Copy<In: Sample, Out: Sample> {
 }
 
 /// A case with its operands.
-pub(super) struct Product<In: Sample, Out: Sample> {
+pub(super) struct Product<In: Sample, Out: GemmOutput + Sample> {
     /// The case.
     pub(super) case: Case,
     /// Copies with equal values at different addresses.
@@ -32,10 +32,10 @@ pub(super) struct Product<In: Sample, Out: Sample> {
     /// The bias, one element per column, if the epilogue adds one.
     pub(super) bias: Option<Tensor<Out>>,
     /// The scales of A and B, if the operands are 8-bit.
-    pub(super) scales: Option<[Tensor<f32>; 2]>,
+    pub(super) scales: Option<[Tensor<Out::Factor>; 2]>,
 }
 
-impl<In: Sample, Out: Sample> Product<In, Out> {
+impl<In: Sample, Out: GemmOutput + Sample> Product<In, Out> {
     /// Draws the operands and copies them to the device.
     pub(super) fn new(case: &Case, device: &Device, copies: usize) -> Result<Self> {
         let [a, b, _] = case.elements();
@@ -44,7 +44,10 @@ impl<In: Sample, Out: Sample> Product<In, Out> {
             Epilogue::None => None,
             Epilogue::BiasGelu => Some(normal_tensor(device, &[case.n], 3)?),
         };
-        let scale = |value: f32| Tensor::from_slice(device, &[1], &[value]);
+        let scale = |value: f64| {
+            let value = Out::Factor::rounded_from(value);
+            Tensor::from_slice(device, &[1], &[value])
+        };
         let scales = match case.precision {
             Precision::E4m3 | Precision::E4m3Fast => Some([scale(0.5)?, scale(0.25)?]),
             _ => None,
@@ -83,7 +86,7 @@ impl<In: Sample, Out: Sample> Product<In, Out> {
 impl<In, Out> Product<In, Out>
 where
     In: GemmInput + Sample,
-    Out: Float + Sample,
+    Out: GemmOutput + Sample,
 {
     /// The names of our kernels for it, in the order in which the cost model expects them to be
     /// fast.
@@ -153,7 +156,7 @@ where
     }
 }
 
-impl<In: Sample, Out: Sample> Copy<In, Out> {
+impl<In: Sample, Out: GemmOutput + Sample> Copy<In, Out> {
     fn new(case: &Case, device: &Device, a: &[In], b: &[In]) -> Result<Self> {
         let Case { batch, m, n, k, .. } = *case;
         let of_batch = |[rows, columns]: [usize; 2]| match batch {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use warpsmith::{Device, DevicePtr, Kernel, KernelArg, LaunchConfig, Stream};
+use warpsmith::{Device, DevicePtr, GemmOutput, Kernel, KernelArg, LaunchConfig, Stream};
 
 use super::cases::{Case, Layout, Precision};
 use super::peers::fastest_kernel;
@@ -77,7 +77,7 @@ impl Triton {
     }
 
     /// The fastest of the kernels that compute `product`; `None` if none does.
-    pub(super) fn fastest<'a, In: Sample, Out: Sample>(
+    pub(super) fn fastest<'a, In: Sample, Out: GemmOutput + Sample>(
         &'a self,
         product: &'a Product<In, Out>,
         timer: &'a Timer,
@@ -107,7 +107,7 @@ impl Described {
     }
 }
 
-fn launch<In: Sample, Out: Sample>(
+fn launch<In: Sample, Out: GemmOutput + Sample>(
     described: &Described,
     kernel: &Kernel,
     case: &Case,

@@ -2,13 +2,17 @@
 
 use crate::ops::copy::CastElement;
 use crate::ops::elementwise::ChainElement;
-use crate::ops::gemm::GemmInput;
+use crate::ops::gemm::{GemmInput, GemmOutput};
 use half::{bf16, f16};
 
 /// The types f32, f16 and bf16, which most operations take. Operations compute in f32 and round
 /// once, when they write a result.
 pub trait Float:
-    CastElement + ChainElement + GemmInput<Self, Output = Self> + sealed::Sealed
+    CastElement
+    + ChainElement
+    + GemmInput<Self, Output = Self>
+    + GemmOutput<Factor = f32>
+    + sealed::Sealed
 {
     /// The value in f32, exactly.
     fn to_f32(self) -> f32;

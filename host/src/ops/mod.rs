@@ -35,8 +35,8 @@ pub use elementwise::{Binary, Chain, ChainElement, Gradient, Map, Number, Select
 pub use float::Float;
 pub(crate) use gemm::GemmState;
 pub use gemm::{
-    Activation, Gemm, GemmCandidate, GemmInput, GemmPlan, GemmTuning, Measured, PlanSource,
-    Precision,
+    Activation, Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, GemmTuning, Measured,
+    PlanSource, Precision,
 };
 pub use grouped::{GroupedGemm, GroupedPlan};
 pub(crate) use maps::MapCache;

@@ -6,10 +6,11 @@
 //! | `mma` | multistage, by `cp.async` and `mma.sync` | sm_80; f16 also sm_75 |
 //! | `decode` | at most 64 rows (128 on Hopper), bound by memory bandwidth | sm_80, another for sm_90a |
 //! | `simt` | f32 by fused multiply-adds, without tensor cores | sm_75 |
+//! | `double` | f64, by multiply-adds or by `mma.sync` of f64, with an epilogue of its own | sm_75; sm_80, sm_90a |
 //! | `grouped` | rows in groups, each with its own B, f32 without tensor cores | sm_75 |
 //! | `finish` | sums up split-K partial results and applies the epilogue | sm_75 |
 //!
-//! `fused` is the epilogue that all of them share; `store` writes the results of `simt`, `stored`
+//! `fused` is the epilogue that all but `double` share; `store` writes the results of `simt`, `stored`
 //! those whose type a launch says.
 #![expect(
     clippy::needless_range_loop,
@@ -18,6 +19,8 @@
 
 #[cfg(feature = "entries")]
 pub mod decode;
+#[cfg(feature = "entries")]
+mod double;
 #[cfg(feature = "entries")]
 mod entries;
 #[cfg(feature = "entries")]
@@ -36,6 +39,8 @@ mod store;
 #[cfg(feature = "entries")]
 mod stored;
 
+#[cfg(feature = "entries")]
+pub use double::*;
 #[cfg(feature = "entries")]
 pub use entries::*;
 #[cfg(feature = "entries")]

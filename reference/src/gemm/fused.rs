@@ -74,22 +74,12 @@ pub fn fused(
 ) -> Result<Expected, ReferenceError> {
     let extents = extents(a, b)?;
     let shape = [extents.batch, extents.m, extents.n];
-    let whole = |operand: &'static str, array: &Option<ArrayViewD<'_, f64>>, absent: f64| {
-        let Some(array) = array else {
-            return Ok(ArrayD::from_elem(IxDyn(&shape), absent));
-        };
-        let whole = array.broadcast(IxDyn(&shape)).ok_or_else(|| {
-            let want = format!("it has to broadcast to {shape:?}");
-            ReferenceError::shape(operand, array.shape(), want)
-        })?;
-        Ok(whole.to_owned())
-    };
     let c = options.c.clone().filter(|_| options.beta != 0.0);
-    let c = whole("c", &c, 0.0)?;
-    let bias = whole("bias", &options.bias, 0.0)?;
-    let residual = whole("residual", &options.residual, 0.0)?;
-    let factors = whole("row scales", &options.scales[0], 1.0)?
-        * whole("column scales", &options.scales[1], 1.0)?
+    let c = whole("c", &c, 0.0, &shape)?;
+    let bias = whole("bias", &options.bias, 0.0, &shape)?;
+    let residual = whole("residual", &options.residual, 0.0, &shape)?;
+    let factors = whole("row scales", &options.scales[0], 1.0, &shape)?
+        * whole("column scales", &options.scales[1], 1.0, &shape)?
         * f64::from(options.alpha);
 
     let mut values = ArrayD::zeros(IxDyn(&shape));
@@ -124,6 +114,23 @@ pub fn fused(
         errors = errors.index_axis_move(Axis(0), 0);
     }
     Expected::rounded_to(options.dtype, values, &errors)
+}
+
+/// An array, broadcast to the result, or `absent` for each element.
+pub(super) fn whole(
+    operand: &'static str,
+    array: &Option<ArrayViewD<'_, f64>>,
+    absent: f64,
+    shape: &[usize],
+) -> Result<ArrayD<f64>, ReferenceError> {
+    let Some(array) = array else {
+        return Ok(ArrayD::from_elem(IxDyn(shape), absent));
+    };
+    let whole = array.broadcast(IxDyn(shape)).ok_or_else(|| {
+        let want = format!("it has to broadcast to {shape:?}");
+        ReferenceError::shape(operand, array.shape(), want)
+    })?;
+    Ok(whole.to_owned())
 }
 
 /// The terms of one result.

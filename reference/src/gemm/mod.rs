@@ -1,5 +1,5 @@
 //! `D = alpha * A @ B + beta * C`, batched; [`fused`] has the other epilogues, and other arithmetic
-//! than f32.
+//! than f32; [`double`] has products in f64.
 //!
 //! # Bound
 //!
@@ -16,10 +16,12 @@
 //! not, so the bound is infinite.
 
 mod arithmetic;
+mod double;
 mod fused;
 mod grouped;
 
 pub use arithmetic::Arithmetic;
+pub use double::{DoubleOptions, double};
 pub use fused::{FusedOptions, fused};
 pub use grouped::{grouped, rows_of_groups};
 

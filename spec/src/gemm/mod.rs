@@ -2,6 +2,7 @@
 //! follow it in the same kernel ([`epilogue`]).
 
 pub mod decode;
+mod double;
 pub mod epilogue;
 mod finish;
 mod grouped;
@@ -13,6 +14,10 @@ mod simt;
 pub mod sm90;
 pub mod stream_k;
 
+pub use double::{
+    DOUBLE_K, DOUBLE_LARGE, DOUBLE_SIMT, DOUBLE_SMALL, DOUBLE_STAGES, DoubleEntry, DoubleParams,
+    DoubleProduct, double_pitch, double_stage,
+};
 pub use epilogue::{Activation, EpilogueParams};
 pub use finish::{FINISH_THREADS, FinishEntry, finish_blocks};
 pub use grouped::{GROUPED_ENTRY, GROUPED_TILE, GroupedParams, grouped_grid, grouped_row_tiles};

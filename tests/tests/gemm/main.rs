@@ -4,6 +4,8 @@
 
 mod case;
 mod check;
+mod double;
+mod double_memory;
 mod plans;
 
 use warpsmith_tests::cases;

@@ -18,8 +18,8 @@ mod extremes;
 mod norms;
 
 use warpsmith::{
-    Attention, Binary, BinaryOp, Device, DeviceBuffer, Gemm, GradOp, Gradient, Reduce, ReduceOp,
-    Softmax, Stream, Tensor, Unary, UnaryOp,
+    Activation, Attention, Binary, BinaryOp, Device, DeviceBuffer, Gemm, GradOp, Gradient, Reduce,
+    ReduceOp, Softmax, Stream, Tensor, Unary, UnaryOp,
 };
 use warpsmith_tests::on_every_device;
 use warpsmith_tests::operand::View;
@@ -128,6 +128,37 @@ fn gemm_refuses_options_that_exclude_each_other_of_an_empty_product_too() {
             refused!(scaled.run(stream), InvalidValue, "scale_b", "0.5", "want 1");
             refused!(scaled.plan(stream), InvalidValue, "scale_b", "0.5");
         }
+    });
+}
+
+#[test]
+fn gemm_in_f64_refuses_what_its_kernels_do_not_do() {
+    on_every_device(|_, stream| {
+        let a = Tensor::<f64>::full(stream, &[4, 4], 1.0).expect("a tensor");
+        let product = Gemm::new(&a, &a);
+        let narrow = Gemm::with_f32_output(&a, &a).run(stream);
+        refused!(narrow, Unsupported, "f64", "f32");
+        let x = ones(stream, &[4, 4]);
+        let wide = Gemm::<_, _, f64>::with_output(&x, &x).run(stream);
+        refused!(wide, Unsupported, "f32", "f64");
+        let gelu = product.activation(Activation::Gelu).run(stream);
+        refused!(
+            gelu,
+            Unsupported,
+            "gelu",
+            "f64",
+            "identity",
+            "relu",
+            "Unary"
+        );
+        refused!(product.split_k(2).run(stream), Unsupported, "split_k", "2");
+        refused!(product.split_k(2).plan(stream), Unsupported, "split_k", "2");
+        let relu = product.activation(Activation::Relu).split_k(1);
+        assert!(relu.run(stream).is_ok());
+        let rows = Tensor::<f64>::zeros(stream, &[3]).expect("a tensor");
+        let scaled = product.row_scales(&rows).run(stream);
+        refused!(scaled, ShapeMismatch, "`row_scales`", "[3]", "[4]");
+        refused!(product.run_into(&a, stream), Overlap, "`a`");
     });
 }
 

@@ -31,7 +31,8 @@ use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
 use crate::{
-    attending, backward, elementwise, gather, grouped, products, rotary, rows, scatter, topk,
+    attending, backward, double, elementwise, gather, grouped, products, rotary, rows, scatter,
+    topk,
 };
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
@@ -40,6 +41,7 @@ pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 #[derive(Clone, Copy)]
 pub(crate) enum Family {
     Gemm(gemm::SimtEntry),
+    Double(gemm::DoubleEntry),
     Mma(gemm::MmaEntry),
     Hopper(gemm::sm90::Sm90Entry),
     Decode(gemm::decode::DecodeEntry),
@@ -114,6 +116,7 @@ fn add_products(all: &mut BTreeMap<String, Family>) {
             add(all, entries, Family::Gemm);
         }
     }
+    add(all, gemm::DoubleEntry::ALL, Family::Double);
     add(all, gemm::MmaEntry::all(), Family::Mma);
     add(all, products::hoppers(), Family::Hopper);
     add(all, products::decodes(), Family::Decode);
@@ -196,6 +199,7 @@ impl Family {
     pub(crate) fn trial(self, rng: &mut ChaCha8Rng) -> Trial {
         match self {
             Self::Gemm(entry) => products::product(entry, rng),
+            Self::Double(entry) => double::product(entry, rng),
             Self::Mma(entry) => products::mma(entry, rng),
             Self::Hopper(entry) => products::hopper(entry, rng),
             Self::Decode(entry) => products::decode(entry, rng),

@@ -9,6 +9,7 @@ mod attending;
 mod backward;
 mod cases;
 mod catalogue;
+mod double;
 mod elementwise;
 mod gather;
 mod grouped;

@@ -1,14 +1,14 @@
 //! One call of a GEMM: the description and the memory that a candidate is launched with.
 
 use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent, Side};
-use crate::launch::KernelArg;
+use crate::launch::{KernelArg, KernelParam};
 use crate::ops::kernels;
 use crate::ops::maps::{MapKey, MapValue};
 use crate::storage::Storage;
 use crate::tensor::Address;
-use crate::{Element, Error, L2Promotion, LaunchConfig, Result, Stream, Tensor};
+use crate::{DType, Element, Error, L2Promotion, LaunchConfig, Result, Stream, Tensor};
 use spec::OutputDType;
-use spec::gemm::{EpilogueParams, GemmParams};
+use spec::gemm::{DoubleEntry, DoubleParams, EpilogueParams, GemmParams};
 use std::ffi::c_void;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -101,12 +101,13 @@ pub(super) struct Call<'a> {
     pub(super) batch_stride_bias: i64,
     pub(super) row_scale: Option<Memory>,
     pub(super) column_scale: Option<Memory>,
-    /// One f32 each; they override `alpha` and `beta` below.
+    /// One element each, f64 beside f64 and else f32; they override `alpha` and `beta` below.
     pub(super) device_alpha: Option<Memory>,
     pub(super) device_beta: Option<Memory>,
-    pub(super) alpha: f32,
+    /// Rounded to the type that the kernel takes.
+    pub(super) alpha: f64,
     /// 0 if there is no C.
-    pub(super) beta: f32,
+    pub(super) beta: f64,
 }
 
 impl<'a> Call<'a> {
@@ -156,17 +157,22 @@ impl<'a> Call<'a> {
             batch_stride_b: desc.b.batch_stride,
             batch_stride_c: c.batch_stride,
             batch_stride_d: desc.d.batch_stride,
-            alpha: self.alpha,
-            beta: self.beta,
+            alpha: self.alpha as f32,
+            beta: self.beta as f32,
         }
     }
 
     /// Strides of the operands of the fused epilogue, its activation, and the type of results.
     fn epilogue(&self) -> Result<EpilogueParams> {
         let desc = &self.desc;
-        let d_dtype = OutputDType::new(desc.d.dtype).ok_or(Error::Bug(
-            "an element type that results of GEMM do not have",
-        ))?;
+        let d_dtype = match desc.d.dtype {
+            DType::F64 => 0, // not read: its entries have no other type
+            dtype => OutputDType::new(dtype)
+                .ok_or(Error::Bug(
+                    "an element type that results of GEMM do not have",
+                ))?
+                .code(),
+        };
         let (ld_residual, batch_stride_residual) = desc
             .residual
             .map_or((0, 0), |residual| (residual.ld, residual.batch_stride));
@@ -180,7 +186,7 @@ impl<'a> Call<'a> {
             row_scale_stride: is_each(desc.row_scale),
             column_scale_stride: is_each(desc.column_scale),
             activation: desc.activation.code(),
-            d_dtype: d_dtype.code(),
+            d_dtype,
         })
     }
 
@@ -211,7 +217,22 @@ impl<'a> Call<'a> {
         config: LaunchConfig,
         operands: &[&dyn KernelArg],
     ) -> Result<()> {
-        let (params, epilogue) = (self.params(), self.epilogue()?);
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.launch_with(&self.params(), entry, config, operands) }
+    }
+
+    /// [`launch_fused`](Self::launch_fused) of an entry with these parameters.
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch).
+    unsafe fn launch_with<P: KernelParam>(
+        &self,
+        params: &P,
+        entry: impl Display,
+        config: LaunchConfig,
+        operands: &[&dyn KernelArg],
+    ) -> Result<()> {
+        let epilogue = self.epilogue()?;
         let pointers = (
             (self.c.as_ref(), &self.d),
             (self.bias.as_ref(), self.residual.as_ref()),
@@ -227,10 +248,10 @@ impl<'a> Call<'a> {
             &pointers.2.1,
             &pointers.3.0,
             &pointers.3.1,
-            &params,
+            params,
             &epilogue,
         ];
-        let mut arguments: [&dyn KernelArg; MAX_ARGUMENTS] = [&params; MAX_ARGUMENTS];
+        let mut arguments: [&dyn KernelArg; MAX_ARGUMENTS] = [params; MAX_ARGUMENTS];
         let count = operands.len() + tail.len();
         let all = arguments.get_mut(..count);
         let all = all.ok_or(Error::Bug("a GEMM entry with too many operands"))?;
@@ -252,6 +273,49 @@ impl<'a> Call<'a> {
         // their storage; d is injective, overlaps neither a nor b, and overlaps c and residual only
         // if it is the same matrix; absent operands are null.
         unsafe { self.launch_fused(entry, config, &[&a, &b]) }
+    }
+
+    /// Enqueues an entry of products in f64.
+    pub(super) fn launch_double(&self, entry: DoubleEntry, config: LaunchConfig) -> Result<()> {
+        let desc = &self.desc;
+        let GemmParams {
+            m,
+            n,
+            k,
+            batch,
+            lda,
+            ldb,
+            ldc,
+            ldd,
+            batch_stride_a,
+            batch_stride_b,
+            batch_stride_c,
+            batch_stride_d,
+            ..
+        } = self.params();
+        let [a_is_k_major, b_is_k_major] =
+            DoubleParams::k_major(desc.a.transpose, desc.b.transpose);
+        let params = DoubleParams {
+            m,
+            n,
+            k,
+            batch,
+            lda,
+            ldb,
+            ldc,
+            ldd,
+            batch_stride_a,
+            batch_stride_b,
+            batch_stride_c,
+            batch_stride_d,
+            alpha: self.alpha,
+            beta: self.beta,
+            a_is_k_major,
+            b_is_k_major,
+        };
+        let (a, b) = (&self.a, &self.b);
+        // SAFETY: as of `launch_by_pointers`; all tensors of such a product are in f64.
+        unsafe { self.launch_with(&params, entry, config, &[&a, &b]) }
     }
 
     /// Scratch memory for a contiguous tensor of these extents: see [`workspace`](Self::workspace).

@@ -26,12 +26,12 @@
 
 use super::call::Call;
 use super::desc::GemmDesc;
-use super::{decode, decode_sm90, mma, simt, sm90};
-use crate::{DeviceInfo, LaunchConfig, Result};
+use super::{decode, decode_sm90, double, mma, simt, sm90};
+use crate::{DType, DeviceInfo, LaunchConfig, Result};
 use spec::gemm::decode::DecodeEntry;
 use spec::gemm::decode::sm90::Sm90DecodeEntry;
 use spec::gemm::sm90::Sm90Entry;
-use spec::gemm::{MmaEntry, SimtEntry};
+use spec::gemm::{DoubleEntry, MmaEntry, SimtEntry};
 use std::fmt;
 
 /// A kernel of one family; its `Display` is the entry name.
@@ -42,6 +42,7 @@ pub(super) enum Entry {
     Sm90(Sm90Entry),
     Decode(DecodeEntry),
     Sm90Decode(Sm90DecodeEntry),
+    Double(DoubleEntry),
 }
 
 impl fmt::Display for Entry {
@@ -52,6 +53,7 @@ impl fmt::Display for Entry {
             Self::Sm90(entry) => entry.fmt(f),
             Self::Decode(entry) => entry.fmt(f),
             Self::Sm90Decode(entry) => entry.fmt(f),
+            Self::Double(entry) => entry.fmt(f),
         }
     }
 }
@@ -90,6 +92,7 @@ impl Candidate {
             Entry::Sm90(entry) => sm90::launch(entry, self, call),
             Entry::Decode(entry) => decode::launch(entry, self, call),
             Entry::Sm90Decode(entry) => decode_sm90::launch(entry, self, call),
+            Entry::Double(entry) => double::launch(entry, self, call),
         }
     }
 }
@@ -123,6 +126,9 @@ impl fmt::Display for Candidate {
 /// Calls `offer` with all candidates for `desc`.
 pub(super) fn offer_all(desc: &GemmDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     let machine = Machine::of(device);
+    if desc.a.dtype == DType::F64 {
+        return double::offer(desc, &machine, offer); // the only family that reads it
+    }
     decode::offer(desc, &machine, offer);
     decode_sm90::offer(desc, &machine, offer);
     simt::offer(desc, &machine, offer);

@@ -6,6 +6,7 @@ mod cold;
 mod decode;
 mod decode_sm90;
 mod desc;
+mod double;
 mod k_major;
 mod mma;
 mod operands;
@@ -19,13 +20,13 @@ mod sm90;
 mod tune;
 mod tuned;
 
-use crate::{Element, Float, Tensor};
+use crate::{Element, Tensor};
 pub(super) use call::Memory;
 use desc::BiasAxis;
 use options::Scalar;
 pub(super) use shape::MatrixLayout;
 
-pub use options::{GemmInput, Precision};
+pub use options::{GemmInput, GemmOutput, Precision};
 pub(crate) use plan::GemmState;
 pub use plan::{GemmCandidate, GemmPlan, PlanSource};
 pub use spec::gemm::Activation;
@@ -41,25 +42,29 @@ pub use tune::{GemmTuning, Measured};
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `a` | `[m, k]` or `[batch, m, k]` | f32, f16, bf16, e4m3, e5m2 | any; see Performance |
+/// | `a` | `[m, k]` or `[batch, m, k]` | f64, f32, f16, bf16, e4m3, e5m2 | any; see Performance |
 /// | `b` | `[k, n]` or `[batch, k, n]` | as `a`; e4m3 and e5m2 can be mixed | any; see Performance |
 /// | `c`, `residual` | broadcast to `d` | as `d` | any; `c` is not read if `beta == 0` |
 /// | row or column bias | `[m]` or `[n]`, or with a leading batch dimension | as `d` | any |
-/// | row scales, column scales | `[m]`, `[n]` | f32 | any |
-/// | `alpha`, `beta`, `scale_a`, `scale_b` on the device | one element | f32 | any |
-/// | `d` (written) | `[m, n]`, or `[batch, m, n]` if `a` or `b` has a batch | f32, f16, bf16 | any where no two indices refer to one element; must not overlap a tensor that is read, but may be `c` or `residual` itself |
+/// | row scales, column scales | `[m]`, `[n]` | f32, or f64 beside f64 | any |
+/// | `alpha`, `beta`, `scale_a`, `scale_b` on the device | one element | f32, or f64 beside f64 | any |
+/// | `d` (written) | `[m, n]`, or `[batch, m, n]` if `a` or `b` has a batch | f32, f16, bf16; f64 of f64 | any where no two indices refer to one element; must not overlap a tensor that is read, but may be `c` or `residual` itself |
 ///
 /// An operand without a batch, or with a batch of 1, is broadcast over the batch. Transposed
 /// operands are views: `a.t()`. If `k == 0`, `a @ b` is 0. If `d` has no elements, nothing is
 /// launched.
 ///
 /// # Numerics
-/// Accumulation and epilogue are in f32, and the result is rounded once to the dtype of `d`. Error
-/// bound: [`reference::gemm`](crate::reference::gemm).
+/// Accumulation and epilogue are in f32, and the result is rounded once to the dtype of `d`; of
+/// operands in f64 all is in f64. Error bound: [`reference::gemm`](crate::reference::gemm), and
+/// [`reference::gemm::double`](crate::reference::gemm::double) of f64.
 ///
 /// - Deterministic: the same bits every run, by every kernel that there is. The bits depend on the
 ///   kernel that is chosen ([`plan`](Self::plan)). All portable kernels give the same bits, for every
 ///   layout and tile.
+/// - Products in f64 have the same bits by every kernel on every device: one chain of fused
+///   multiply-adds an element, with k ascending. So k is not split, and of activations there is relu
+///   alone, since the others approximate in f32; [`Unary`](crate::Unary) has them in f64.
 /// - f32 operands are multiplied in full precision, unless [`precision`](Self::precision) allows
 ///   tf32.
 /// - 8-bit operands: partial sums of the tensor cores are promoted to f32 every 128 elements of k,
@@ -75,7 +80,8 @@ pub use tune::{GemmTuning, Measured};
 /// of 2^63 bytes or more), [`Error::StrideMismatch`] (two indices of `d` that may refer to one
 /// element), [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent above
 /// 2^32 - 1025), [`Error::InvalidValue`] (options that exclude each other; a `split_k` of 0 or
-/// above k), [`Error::Unsupported`] (no kernel with this `split_k` or this name),
+/// above k), [`Error::Unsupported`] (no kernel with this `split_k` or this name; of f64, a `split_k`
+/// above 1, an activation other than relu, a result in another dtype),
 /// [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
 ///
 /// # Performance
@@ -108,6 +114,13 @@ pub use tune::{GemmTuning, Measured};
 /// let layer = Gemm::new(&a, &b).column_bias(&bias).activation(Activation::Relu);
 /// assert_eq!(layer.run(&stream)?.to_ndarray()?, array![[0.0, 2.0], [0.0, 4.0]].into_dyn());
 /// println!("{}", layer.plan(&stream)?);
+///
+/// // In f64, so are alpha and beta.
+/// let a = Tensor::from_ndarray(&device, &array![[0.1, 0.2], [0.3, 0.4]])?;
+/// let c = Tensor::from_ndarray(&device, &array![[3.0, 0.0], [0.0, 3.0]])?;
+/// let d = Gemm::new(&a, &a.t()).alpha(0.1).beta(1.0 / 3.0, &c).run(&stream)?;
+/// let want = array![[1.005, 0.011], [0.011, 1.025]].into_dyn();
+/// assert!((d.to_ndarray()? - want).iter().all(|error: &f64| error.abs() < 1e-15));
 /// # Ok(())
 /// # }
 /// ```
@@ -124,16 +137,16 @@ pub use tune::{GemmTuning, Measured};
 /// [`Error::Driver`]: crate::Error::Driver
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct Gemm<'a, A: Element, B: Element, Out: Float> {
+pub struct Gemm<'a, A: Element, B: Element, Out: GemmOutput> {
     a: &'a Tensor<A>,
     b: &'a Tensor<B>,
     c: Option<&'a Tensor<Out>>,
-    alpha: Scalar<'a>,
-    beta: Scalar<'a>,
-    scale_a: Scalar<'a>,
-    scale_b: Scalar<'a>,
-    row_scales: Option<&'a Tensor<f32>>,
-    column_scales: Option<&'a Tensor<f32>>,
+    alpha: Scalar<'a, Out::Factor>,
+    beta: Scalar<'a, Out::Factor>,
+    scale_a: Scalar<'a, Out::Factor>,
+    scale_b: Scalar<'a, Out::Factor>,
+    row_scales: Option<&'a Tensor<Out::Factor>>,
+    column_scales: Option<&'a Tensor<Out::Factor>>,
     bias: Option<(BiasAxis, &'a Tensor<Out>)>,
     activation: Activation,
     residual: Option<&'a Tensor<Out>>,
@@ -158,18 +171,19 @@ impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, f32> {
     }
 }
 
-impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
+impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// `a @ b`, with a result in the dtype `Out`, which is inferred from its use or given:
     /// `Gemm::<_, _, bf16>::with_output(&a, &b)`.
     pub fn with_output(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
+        let one = Out::Factor::rounded_from(1.0);
         Self {
             a,
             b,
             c: None,
-            alpha: Scalar::Host(1.0),
-            beta: Scalar::Host(0.0),
-            scale_a: Scalar::Host(1.0),
-            scale_b: Scalar::Host(1.0),
+            alpha: Scalar::Host(one),
+            beta: Scalar::Host(Out::Factor::rounded_from(0.0)),
+            scale_a: Scalar::Host(one),
+            scale_b: Scalar::Host(one),
             row_scales: None,
             column_scales: None,
             bias: None,
@@ -184,20 +198,20 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
     }
 
     /// Sets the factor of `a @ b` (default 1).
-    pub fn alpha(mut self, alpha: f32) -> Self {
+    pub fn alpha(mut self, alpha: Out::Factor) -> Self {
         self.alpha = Scalar::Host(alpha);
         self
     }
 
     /// Sets the factor of `a @ b` to one element of device memory, which is read when the kernel
     /// runs.
-    pub fn alpha_from(mut self, alpha: &'a Tensor<f32>) -> Self {
+    pub fn alpha_from(mut self, alpha: &'a Tensor<Out::Factor>) -> Self {
         self.alpha = Scalar::Device(alpha);
         self
     }
 
     /// Adds `beta * c`. If `beta == 0`, `c` is not read, and may contain anything.
-    pub fn beta(mut self, beta: f32, c: &'a Tensor<Out>) -> Self {
+    pub fn beta(mut self, beta: Out::Factor, c: &'a Tensor<Out>) -> Self {
         self.beta = Scalar::Host(beta);
         self.c = Some(c);
         self
@@ -205,46 +219,46 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
 
     /// Adds `beta * c`, where `beta` is one element of device memory, which is read when the kernel
     /// runs. If it is 0, `c` is not read.
-    pub fn beta_from(mut self, beta: &'a Tensor<f32>, c: &'a Tensor<Out>) -> Self {
+    pub fn beta_from(mut self, beta: &'a Tensor<Out::Factor>, c: &'a Tensor<Out>) -> Self {
         self.beta = Scalar::Device(beta);
         self.c = Some(c);
         self
     }
 
     /// Sets the scale of `a`, mostly for 8-bit types: `scale * a` is multiplied.
-    pub fn scale_a(mut self, scale: f32) -> Self {
+    pub fn scale_a(mut self, scale: Out::Factor) -> Self {
         self.scale_a = Scalar::Host(scale);
         self
     }
 
     /// [`scale_a`](Self::scale_a) as one element of device memory, which is read when the kernel
     /// runs. Cannot be combined with [`row_scales`](Self::row_scales).
-    pub fn scale_a_from(mut self, scale: &'a Tensor<f32>) -> Self {
+    pub fn scale_a_from(mut self, scale: &'a Tensor<Out::Factor>) -> Self {
         self.scale_a = Scalar::Device(scale);
         self
     }
 
     /// Sets the scale of `b`, mostly for 8-bit types: `scale * b` is multiplied.
-    pub fn scale_b(mut self, scale: f32) -> Self {
+    pub fn scale_b(mut self, scale: Out::Factor) -> Self {
         self.scale_b = Scalar::Host(scale);
         self
     }
 
     /// [`scale_b`](Self::scale_b) as one element of device memory, which is read when the kernel
     /// runs. Cannot be combined with [`column_scales`](Self::column_scales).
-    pub fn scale_b_from(mut self, scale: &'a Tensor<f32>) -> Self {
+    pub fn scale_b_from(mut self, scale: &'a Tensor<Out::Factor>) -> Self {
         self.scale_b = Scalar::Device(scale);
         self
     }
 
     /// Multiplies row `i` of `a @ b` by `scales[i]`.
-    pub fn row_scales(mut self, scales: &'a Tensor<f32>) -> Self {
+    pub fn row_scales(mut self, scales: &'a Tensor<Out::Factor>) -> Self {
         self.row_scales = Some(scales);
         self
     }
 
     /// Multiplies column `j` of `a @ b` by `scales[j]`.
-    pub fn column_scales(mut self, scales: &'a Tensor<f32>) -> Self {
+    pub fn column_scales(mut self, scales: &'a Tensor<Out::Factor>) -> Self {
         self.column_scales = Some(scales);
         self
     }

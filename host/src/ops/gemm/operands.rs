@@ -3,30 +3,31 @@
 
 use super::call::{Call, Memory};
 use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
+use super::options::GemmOutput;
 use super::shape::{Extents, MatrixLayout};
 use crate::ops::check;
 use crate::ops::copy::contiguous;
 use crate::tensor::Layout;
-use crate::{DType, Element, Float, Result, Stream, Tensor};
+use crate::{DType, Element, Result, Stream, Tensor};
 use spec::gemm::Transpose;
 
 /// All that a GEMM reads; `c` and `residual` are broadcast to the shape of D.
-pub(super) struct Operands<A: Element, B: Element, Out: Float> {
+pub(super) struct Operands<A: Element, B: Element, Out: GemmOutput> {
     pub(super) a: Tensor<A>,
     pub(super) b: Tensor<B>,
     pub(super) c: Option<Tensor<Out>>,
     pub(super) residual: Option<Tensor<Out>>,
     pub(super) bias: Option<(BiasAxis, Tensor<Out>)>,
-    pub(super) row_scale: Option<(ScaleExtent, Tensor<f32>)>,
-    pub(super) column_scale: Option<(ScaleExtent, Tensor<f32>)>,
+    pub(super) row_scale: Option<(ScaleExtent, Tensor<Out::Factor>)>,
+    pub(super) column_scale: Option<(ScaleExtent, Tensor<Out::Factor>)>,
     /// alpha and beta that the kernel reads from device memory; the values below hold without them.
-    pub(super) device_alpha: Option<Tensor<f32>>,
-    pub(super) device_beta: Option<Tensor<f32>>,
-    pub(super) alpha: f32,
-    pub(super) beta: f32,
+    pub(super) device_alpha: Option<Tensor<Out::Factor>>,
+    pub(super) device_beta: Option<Tensor<Out::Factor>>,
+    pub(super) alpha: f64,
+    pub(super) beta: f64,
 }
 
-impl<A: Element, B: Element, Out: Float> Operands<A, B, Out> {
+impl<A: Element, B: Element, Out: GemmOutput> Operands<A, B, Out> {
     /// The operands of the transposed GEMM, `d.t() = b.t() @ a.t()`.
     pub(super) fn transposed(self) -> Operands<B, A, Out> {
         Operands {
@@ -85,7 +86,7 @@ impl<A: Element, B: Element, Out: Float> Operands<A, B, Out> {
             Some(tensor) => matrix_memory(tensor, is_by_rows, stream).map(Some),
             None => Ok(None),
         };
-        let scale = |scale: &Option<(ScaleExtent, Tensor<f32>)>| match scale {
+        let scale = |scale: &Option<(ScaleExtent, Tensor<Out::Factor>)>| match scale {
             Some((_, factors)) => vector_memory(factors, stream).map(Some),
             None => Ok(None),
         };

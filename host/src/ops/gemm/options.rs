@@ -1,16 +1,18 @@
 //! Option types of [`Gemm`](super::Gemm).
 
+use crate::ops::copy::CastElement;
+use crate::ops::elementwise::ChainElement;
 use crate::{Element, Float, Tensor};
 use half::{bf16, f16};
 
 use crate::{E4m3, E5m2};
 
-/// An element type of `a` that can be multiplied by a `b` of type `Rhs`: f32, f16 and bf16 with
+/// An element type of `a` that can be multiplied by a `b` of type `Rhs`: f64, f32, f16 and bf16 with
 /// themselves, and the 8-bit floats with each other.
 pub trait GemmInput<Rhs: Element = Self>: Element {
     /// Dtype of the result of [`Gemm::new`](super::Gemm::new): that of the operands, or bf16 for
     /// 8-bit floats.
-    type Output: Float;
+    type Output: GemmOutput;
 }
 
 macro_rules! inputs {
@@ -22,6 +24,7 @@ macro_rules! inputs {
 }
 
 inputs! {
+    f64, f64 => f64;
     f32, f32 => f32;
     f16, f16 => f16;
     bf16, bf16 => bf16;
@@ -29,6 +32,41 @@ inputs! {
     E4m3, E5m2 => bf16;
     E5m2, E4m3 => bf16;
     E5m2, E5m2 => bf16;
+}
+
+/// An element type of results of a [`Gemm`](super::Gemm): every [`Float`], and f64 for operands in
+/// f64.
+pub trait GemmOutput: CastElement + ChainElement {
+    /// The type of alpha, beta and scales: f64 beside f64, else f32. What a product is multiplied by
+    /// is as precise as its sums.
+    type Factor: GemmOutput<Factor = Self::Factor>;
+    /// The value in f64, exactly.
+    fn widened(self) -> f64;
+    /// `x` rounded to nearest, ties to even.
+    fn rounded_from(x: f64) -> Self;
+}
+
+macro_rules! outputs {
+    ($($ty:ty, $factor:ty: $to:expr, $from:expr;)*) => {$(
+        impl GemmOutput for $ty {
+            type Factor = $factor;
+
+            fn widened(self) -> f64 {
+                $to(self)
+            }
+
+            fn rounded_from(x: f64) -> Self {
+                $from(x)
+            }
+        }
+    )*};
+}
+
+outputs! {
+    f64, f64: std::convert::identity, std::convert::identity;
+    f32, f32: f64::from, <f32 as Float>::from_f64;
+    f16, f32: f16::to_f64, <f16 as Float>::from_f64;
+    bf16, f32: bf16::to_f64, <bf16 as Float>::from_f64;
 }
 
 /// The precision to which f32 operands are multiplied.
@@ -45,14 +83,14 @@ pub enum Precision {
 
 /// A factor: a value known on the host, or one that the kernel reads from device memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Scalar<'a> {
-    Host(f32),
-    Device(&'a Tensor<f32>),
+pub(super) enum Scalar<'a, F: Element> {
+    Host(F),
+    Device(&'a Tensor<F>),
 }
 
-impl<'a> Scalar<'a> {
+impl<'a, F: GemmOutput> Scalar<'a, F> {
     /// The tensor that the kernel reads it from, if any.
-    pub(super) fn device(self) -> Option<&'a Tensor<f32>> {
+    pub(super) fn device(self) -> Option<&'a Tensor<F>> {
         match self {
             Self::Host(_) => None,
             Self::Device(tensor) => Some(tensor),
@@ -60,15 +98,15 @@ impl<'a> Scalar<'a> {
     }
 
     /// The value if it is known on the host, else 1.
-    pub(super) fn host_or_one(self) -> f32 {
+    pub(super) fn host_or_one(self) -> f64 {
         match self {
-            Self::Host(value) => value,
+            Self::Host(value) => value.widened(),
             Self::Device(_) => 1.0,
         }
     }
 
     /// True if it is known on the host to be 0.
     pub(super) fn is_zero(self) -> bool {
-        matches!(self, Self::Host(0.0))
+        matches!(self, Self::Host(value) if value.widened() == 0.0)
     }
 }

@@ -4,16 +4,16 @@ use super::Gemm;
 use super::call::Memory;
 use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
 use super::operands::{Operands, is_by_rows, layout_desc, matrix_desc};
-use super::options::{GemmInput, Precision, Scalar};
+use super::options::{GemmInput, GemmOutput, Precision, Scalar};
 use super::plan::{self, GemmPlan};
 use super::shape::{Extents, MatrixLayout, orientation};
 use crate::ops::check;
 use crate::ops::copy::strided_copy;
 use crate::tensor::Layout;
-use crate::{DType, Element, Error, Float, Result, Stream, Tensor};
-use spec::gemm::Transpose;
+use crate::{DType, Element, Error, Result, Stream, Tensor};
+use spec::gemm::{Activation, Transpose};
 
-impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
+impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// Enqueues the GEMM and returns its result, a new contiguous tensor.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
     }
 
     /// Factors in device memory, with their names.
-    fn device_factors(&self) -> impl Iterator<Item = (&'static str, &'a Tensor<f32>)> {
+    fn device_factors(&self) -> impl Iterator<Item = (&'static str, &'a Tensor<Out::Factor>)> {
         [
             ("alpha", self.alpha.device()),
             ("beta", self.beta.device()),
@@ -156,7 +156,37 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         Ok(extents)
     }
 
+    /// Refuses what no kernel does with these types.
+    fn validate_types(&self) -> Result<()> {
+        let is_double = |dtype| dtype == DType::F64;
+        let unsupported = |what: String, supported: &'static str| {
+            Err(Error::Unsupported {
+                what: what.into(),
+                supported: supported.into(),
+            })
+        };
+        if is_double(A::DTYPE) != is_double(Out::DTYPE) {
+            let what = format!("a product of {} written in {}", A::DTYPE, Out::DTYPE);
+            return unsupported(what, "f64 in f64, others in f32, f16 or bf16");
+        }
+        if !is_double(A::DTYPE) {
+            return Ok(());
+        }
+        if !matches!(self.activation, Activation::Identity | Activation::Relu) {
+            let what = format!("{} of a product in f64", self.activation);
+            return unsupported(what, "identity, relu; others by `Unary` after it");
+        }
+        match self.split_k {
+            Some(parts @ 2..) => unsupported(
+                format!("split_k of {parts} for a product in f64"),
+                "1, as its sums have one order",
+            ),
+            _ => Ok(()),
+        }
+    }
+
     fn validate_options(&self, extents: &Extents) -> Result<()> {
+        self.validate_types()?;
         for (what, scale, scales) in [
             (
                 "scale_a_from beside row_scales",
@@ -187,7 +217,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         if are_taken && known != 1.0 && self.alpha.device().is_some() {
             return Err(Error::InvalidValue {
                 what: "scale_a times scale_b beside alpha, row and column scales on the device",
-                got: format!("{:?}", known as f32).into(),
+                got: format!("{:?}", Out::Factor::rounded_from(known)).into(),
                 want: "1, with the factor in one of those".into(),
             });
         }
@@ -204,7 +234,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
 
     /// What is known on the host of the product of both scales.
     fn known_scale(&self) -> f64 {
-        f64::from(self.scale_a.host_or_one()) * f64::from(self.scale_b.host_or_one())
+        self.scale_a.host_or_one() * self.scale_b.host_or_one()
     }
 
     /// A description with the options in it; all else is filled in by [`Operands::describe`].
@@ -246,7 +276,9 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         let whole = |tensor: Option<&Tensor<Out>>| {
             tensor.map(|tensor| tensor.broadcast_to(&shape)).transpose()
         };
-        let scale = |scale: Scalar<'a>, scales: Option<&Tensor<f32>>| match (scale, scales) {
+        let scale = |scale: Scalar<'a, Out::Factor>, scales: Option<&Tensor<Out::Factor>>| match (
+            scale, scales,
+        ) {
             (Scalar::Device(scale), _) => Some((ScaleExtent::One, scale.clone())),
             (Scalar::Host(_), Some(scales)) => Some((ScaleExtent::Each, scales.clone())),
             (Scalar::Host(_), None) => None,
@@ -254,11 +286,12 @@ impl<'a, A: GemmInput<B>, B: Element, Out: Float> Gemm<'a, A, B, Out> {
         let mut row_scale = scale(self.scale_a, self.row_scales);
         let mut column_scale = scale(self.scale_b, self.column_scales);
         let known = self.known_scale();
-        let mut alpha = (f64::from(self.alpha.host_or_one()) * known) as f32;
+        let mut alpha = self.alpha.host_or_one() * known;
         if self.alpha.device().is_some() && known != 1.0 {
             // The device's alpha takes the place of the host's: the known factor becomes a scale, of which
             // one is free.
-            let factor = Some((ScaleExtent::One, Tensor::full(stream, &[1], known as f32)?));
+            let factor = Out::Factor::rounded_from(known);
+            let factor = Some((ScaleExtent::One, Tensor::full(stream, &[1], factor)?));
             match row_scale {
                 None => row_scale = factor,
                 Some(_) => column_scale = factor,

@@ -4,11 +4,11 @@ use super::call::{Call, Memory};
 use super::candidates::Candidate;
 use super::desc::GemmDesc;
 use super::operands::{Operands, is_by_rows, matrix_desc};
-use super::options::{GemmInput, Precision};
+use super::options::{GemmInput, GemmOutput, Precision};
 use super::plan::{self, GemmCandidate, PlanSource};
 use super::shape::{Extents, orientation};
 use super::{Gemm, cold};
-use crate::{DType, Element, Error, Float, Result, Stream, Tensor};
+use crate::{DType, Element, Error, Result, Stream, Tensor};
 use spec::gemm::Transpose;
 use std::fmt;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl fmt::Display for GemmTuning {
     }
 }
 
-impl<A: GemmInput<B>, B: Element, Out: Float> Gemm<'_, A, B, Out> {
+impl<A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'_, A, B, Out> {
     /// Measures the candidates with these operands, and makes the fastest one the choice for every
     /// GEMM with the same extents, layouts and options on this kind of device, with the result in a
     /// new tensor, as [`run`](Self::run) returns it.
@@ -171,7 +171,7 @@ impl<A: GemmInput<B>, B: Element, Out: Float> Gemm<'_, A, B, Out> {
 }
 
 /// Uninitialised memory with the shape, the strides and the alignment of `d`.
-fn like<Out: Float>(d: &Tensor<Out>, stream: &Stream) -> Result<Tensor<Out>> {
+fn like<Out: GemmOutput>(d: &Tensor<Out>, stream: &Stream) -> Result<Tensor<Out>> {
     let Some((first, last)) = d.layout().bounds() else {
         return Tensor::empty(stream, d.shape());
     };
@@ -220,12 +220,12 @@ impl From<&Trial> for Measured {
 }
 
 /// What `launch` writes to `d`. Elements that it does not write are NaN.
-fn answer<Out: Float>(
+fn answer<Out: GemmOutput>(
     d: &Tensor<Out>,
     stream: &Stream,
     launch: impl FnOnce() -> Result<()>,
 ) -> Result<Vec<Out>> {
-    d.fill(Out::from_f32(f32::NAN), stream)?;
+    d.fill(Out::rounded_from(f64::NAN), stream)?;
     launch()?;
     d.to_vec()
 }
@@ -235,7 +235,7 @@ fn answer<Out: Float>(
 ///
 /// # Errors
 /// The first candidate's error, if all fail.
-fn judged<Out: Float>(
+fn judged<Out: GemmOutput>(
     candidates: Vec<Candidate>,
     desc: &GemmDesc,
     mut answer: impl FnMut(&Candidate) -> Result<Vec<Out>>,
@@ -320,27 +320,28 @@ fn measure(trials: &mut Vec<Trial>, calls: &[Call<'_>]) -> Result<()> {
 ///
 /// Sums over k may differ by twice the rounding error of the arithmetic, relative to the largest
 /// result.
-fn agree<Out: Float>(want: &[Out], got: &[Out], desc: &GemmDesc) -> bool {
-    let largest = want.iter().map(|x| x.to_f32().abs());
-    let largest = f64::from(largest.filter(|x| x.is_finite()).fold(0.0, f32::max));
+fn agree<Out: GemmOutput>(want: &[Out], got: &[Out], desc: &GemmDesc) -> bool {
+    let largest = want.iter().map(|x| x.widened().abs());
+    let largest = largest.filter(|x| x.is_finite()).fold(0.0, f64::max);
     let k = f64::from(desc.k);
     let of_sums = match (desc.a.dtype, desc.precision) {
         (DType::E4m3 | DType::E5m2, _) if desc.fast_accumulation => 2f64.powi(-4),
         (DType::E4m3 | DType::E5m2, _) => 2f64.powi(-6),
         (_, Precision::Tf32) => 2f64.powi(-8),
+        (DType::F64, _) => 2f64.powi(-51) * k.max(16.0),
         _ => 2f64.powi(-22) * k.max(16.0),
     };
     let of_output = match desc.d.dtype {
         DType::F16 => 2f64.powi(-10),
         DType::Bf16 => 2f64.powi(-7),
+        DType::F64 => 2f64.powi(-51),
         _ => 2f64.powi(-22),
     };
     want.iter().zip(got).all(|(want, got)| {
-        let (want, got) = (want.to_f32(), got.to_f32());
+        let (want, got) = (want.widened(), got.widened());
         if !want.is_finite() || !got.is_finite() {
             return want == got || (want.is_nan() && got.is_nan());
         }
-        let (want, got) = (f64::from(want), f64::from(got));
         (want - got).abs() <= (of_sums + of_output) * largest
     })
 }
