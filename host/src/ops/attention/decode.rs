@@ -7,10 +7,11 @@ use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::AttentionDesc;
 use super::packing::Sharing;
+use super::pages::PagesDesc;
 use super::{parts, sm80};
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, Error, LaunchConfig, Result};
-use spec::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, THREADS};
+use spec::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, THREADS, WARP_KEYS};
 use spec::attention::{FwdPacking, MOST_SPLITS, Mask};
 
 /// Flops per cycle of an SM, so many that nothing else is chosen where a tile has room for all
@@ -53,10 +54,12 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
     });
 }
 
-/// Whether the kernels can read q, k and v and write o.
+/// Whether the kernels can read q, k and v and write o. A warp's keys lie in one page.
 fn suits(desc: &AttentionDesc) -> bool {
     let inputs = [&desc.q, &desc.k, &desc.v];
+    let pages_suit = |pages: PagesDesc| pages.page_size.is_multiple_of(WARP_KEYS);
     desc.positive_scale
+        && desc.pages.is_none_or(pages_suit)
         && inputs
             .iter()
             .all(|input| input.row_align_bytes(desc.dtype) >= ALIGN_BYTES)
@@ -158,7 +161,7 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
         // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment
         // `offer` checked; grid and shared memory are those of the tile; `packing` says where the
         // splits' results go.
-        unsafe { call.launch(entry, candidate.config, &[&packing]) }
+        unsafe { call.launch(entry, candidate.config, &[&packing, &call.pages()]) }
     })
 }
 
