@@ -173,6 +173,7 @@ impl<T: Float + TestElement> Inputs<T> {
         };
         let others = Case {
             page_size: None,
+            views: [0, 1, 2, 3].map(|idx| case.view(idx)), // as the pages have them: q is the same
             ..case.clone()
         };
         Ok(Some(Self {

@@ -86,6 +86,25 @@ fn entries_beyond_a_length_are_not_read() {
 }
 
 #[test]
+fn lengths_on_the_device_beyond_the_table_end_with_it() {
+    on_every_device(|device, stream| {
+        let (q, pool) = drawn::<bf16>(device, 2);
+        let table = Tensor::from_slice(device, &[2, 2], &[4, 1, 0, 3]).expect("a table");
+        let too_long = Tensor::from_slice(device, &[2], &[33, i32::MAX]).expect("lengths");
+        let paged = Attention::new(&q, &pool, &pool).pages(&table);
+        let plan = paged.plan(stream).expect("a plan");
+        for candidate in plan.candidates() {
+            let run = |attention: Attention<'_, bf16>| {
+                let o = attention.with_kernel(&candidate.name).run(stream);
+                o.expect("attention").to_ndarray().expect("o")
+            };
+            let clamped = run(paged.clone().seqused_k(&too_long));
+            same_bits(&clamped, &run(paged.clone())).expect(&candidate.name);
+        }
+    });
+}
+
+#[test]
 fn a_cache_that_grows_by_scatter_gives_the_results_of_dense_keys() {
     on_every_device(|device, stream| {
         let (page_size, steps) = (16, 35);
