@@ -15,6 +15,7 @@ def peers(case):
     makers = {
         "fa3": flash_attention_3,
         "fa3_split": flash_attention_3_split,
+        "fa3_paged": flash_attention_3_paged,
         "cudnn": by_torch(SDPBackend.CUDNN_ATTENTION) if is_plain else cudnn_graph,
         "flash": by_torch(SDPBackend.FLASH_ATTENTION) if is_plain else flash_attention_2,
     }
@@ -24,6 +25,21 @@ def peers(case):
 def flash_attention_3_split(case, x):
     """With keys in as many parts as it finds best; without being told, it takes them in one."""
     return flash_attention_3(case, x, num_splits=0)
+
+
+def flash_attention_3_paged(case, x):
+    """With keys in pages, in as many parts as it finds best."""
+    import fa3_fwd_interface as fa3
+
+    batch = len(x.pages)
+    lengths = torch.full((batch,), case["max_seqlen"], dtype=torch.int32, device="cuda")
+    options = {"cache_seqlens": lengths, "page_table": x.pages, "causal": case["causal"], "num_splits": 0}
+
+    def run():
+        o = fa3.flash_attn_with_kvcache(x.q, x.k, x.v, **options)
+        return {"o": o[0] if isinstance(o, tuple) else o}
+
+    return run
 
 
 def flash_attention_3(case, x, **more):

@@ -195,6 +195,7 @@ spec_params! {
     spec::attention::backward::BackwardLaunch { [i64; 3], [u32; 2] }
     spec::attention::backward::sums::Rounding { [i64; 3], u64, [u32; 5], f32, [u32; 2] }
     spec::attention::FlashFwdLengths { [u64; 5] }
+    spec::attention::FlashFwdPages { [u64; 2], u32, spec::division::Division }
     spec::attention::sm90::FwdLaunch { u64, [u32; 2] }
     spec::attention::FwdPacking { [u32; 4], [u64; 2] }
     spec::attention::merge::MergeParams { [u32; 6] }

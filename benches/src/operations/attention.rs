@@ -29,6 +29,11 @@ pub static ATTENTION: Operation = Operation {
             "64 and 32 query heads on 8, head_dim 128, 1 to 64 queries to 2048 to 131072 keys",
         )
         .reaching(None, Some(1.0)),
+        Set::new(
+            "paged",
+            "64 and 32 query heads on 8, head_dim 128, 1 query to 8192 and 32768 keys in pages",
+        )
+        .reaching(None, Some(1.0)),
         Set::new("window", "1024 keys back, at seqlen 16384").reaching(Some(1.0), None),
         Set::new("varlen", "packed prompts of uneven lengths, causal").reaching(Some(1.0), None),
         Set::new(
@@ -63,6 +68,10 @@ const DECODE_KEYS: [(usize, usize); 9] = [
     (64, 2048),
     (64, 8192),
 ];
+/// Number of sequences, and keys of each, where keys are paged.
+const PAGED_KEYS: [(usize, usize); 4] = [(1, 8192), (1, 32_768), (16, 8192), (16, 32_768)];
+/// Positions of a page.
+const PAGE_SIZES: [usize; 3] = [16, 64, 256];
 /// Sequence lengths that show where the kernels for Ampere stand.
 const SM80_SEQLENS: [usize; 3] = [512, 4096, 16_384];
 /// Prompt lengths as a server sees them: a few long ones, many short ones.
@@ -78,6 +87,8 @@ struct Shape {
     seqlens: Vec<usize>,
     /// The number of queries of each sequence, if it differs from that of keys.
     queries: Option<usize>,
+    /// Positions of a page, if keys are paged.
+    page_size: Option<usize>,
     /// Whether the sequences are packed one after the other (variable length).
     is_packed: bool,
     is_causal: bool,
@@ -98,6 +109,7 @@ impl Shape {
             heads_kv: heads,
             seqlens: vec![seqlen; (POSITIONS / seqlen).max(1)],
             queries: None,
+            page_size: None,
             is_packed: false,
             is_causal,
             window: None,
@@ -116,6 +128,15 @@ impl Shape {
             queries: Some(queries),
             peers: &["fa3", "fa3_split", "cudnn", "flash"],
             ..Self::square(128, seqlen, false)
+        }
+    }
+
+    /// The same with one query, and keys in pages.
+    fn paged(heads_q: usize, keys: (usize, usize), page_size: usize) -> Self {
+        Self {
+            page_size: Some(page_size),
+            peers: &["fa3_paged"],
+            ..Self::decode(heads_q, 1, keys)
         }
     }
 
@@ -166,6 +187,27 @@ impl Shape {
         }
     }
 
+    /// Extents of k and v, or of the pools of their pages.
+    fn extents_k(&self) -> Vec<usize> {
+        let mut extents = self.extents(self.heads_kv);
+        if let Some(size) = self.page_size {
+            extents[0] *= extents[1].div_ceil(size);
+            extents[1] = size;
+        }
+        extents
+    }
+
+    /// The pages of each sequence, in no order, and the extents of that table.
+    fn table(&self) -> ([usize; 2], Vec<i32>) {
+        let pages = self.page_size.map_or(0, |_| self.extents_k()[0]);
+        let extents = [self.seqlens.len(), pages / self.seqlens.len()];
+        // By steps of a prime that divides no number of pages here: each page is there once.
+        (
+            extents,
+            (0..pages).map(|idx| (idx * 7919 % pages) as i32).collect(),
+        )
+    }
+
     fn work<T: Float>(&self) -> Work {
         let scores = self.visible() * self.heads_q as f64;
         let [of_q, of_k] = [self.extents_q(), self.extents(self.heads_kv)];
@@ -195,7 +237,10 @@ impl Shape {
                 None => format!("s{}", self.longest()),
             },
         };
-        format!("{mask}/d{}/{heads}{seqlens}", self.head_dim)
+        let pages = self
+            .page_size
+            .map_or(String::new(), |size| format!("/p{size}"));
+        format!("{mask}/d{}/{heads}{seqlens}{pages}", self.head_dim)
     }
 
     fn description(&self) -> Value {
@@ -249,6 +294,13 @@ fn shapes(set: &str) -> Vec<Shape> {
                 }
             }
         }
+        "paged" => {
+            for heads_q in [64, 32] {
+                for keys in PAGED_KEYS {
+                    shapes.extend(PAGE_SIZES.map(|size| Shape::paged(heads_q, keys, size)));
+                }
+            }
+        }
         "window" => shapes.extend([64, 128, 256].map(|head_dim| Shape {
             window: Some(1024),
             peers: &["fa3", "cudnn", "flash"],
@@ -276,6 +328,13 @@ fn shapes(set: &str) -> Vec<Shape> {
             shapes.push(Shape {
                 seqlens: vec![5, 20],
                 is_packed: true,
+                ..tiny.clone()
+            });
+            shapes.push(Shape {
+                queries: Some(2),
+                page_size: Some(8),
+                is_causal: false,
+                peers: &["fa3_paged"],
                 ..tiny.clone()
             });
             shapes.push(tiny);
@@ -314,8 +373,14 @@ struct Copy<T: Float> {
     o: Tensor<T>,
 }
 
+/// What all launches share: the bounds of packed sequences, and the table of pages.
+struct Lists {
+    bounds: Tensor<i32>,
+    pages: Tensor<i32>,
+}
+
 fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) -> Result<Prepared> {
-    let [of_q, of_k] = [shape.extents_q(), shape.extents(shape.heads_kv)];
+    let [of_q, of_k] = [shape.extents_q(), shape.extents_k()];
     let q = normal_copies::<T>(stream, &of_q, 1, copies)?;
     let k = normal_copies::<T>(stream, &of_k, 2, copies)?;
     let v = normal_copies::<T>(stream, &of_k, 3, copies)?;
@@ -331,11 +396,17 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
     }
     let bounds = Tensor::from_slice(stream.device(), &[bounds.len()], &bounds)?;
     prepared.operand("cu_seqlens", std::slice::from_ref(&bounds));
+    let (extents, table) = shape.table();
+    let pages = Tensor::from_slice(stream.device(), &extents, &table)?;
+    if shape.page_size.is_some() {
+        prepared.operand("pages", std::slice::from_ref(&pages));
+    }
+    let lists = Lists { bounds, pages };
     let operands = q.into_iter().zip(k).zip(v).zip(o);
     let operands: Vec<Copy<T>> = operands
         .map(|(((q, k), v), o)| Copy { q, k, v, o })
         .collect();
-    let plan = attention(shape, &operands[0], &bounds).plan_into(&operands[0].o, None, stream)?;
+    let plan = attention(shape, &operands[0], &lists).plan_into(&operands[0].o, None, stream)?;
     let begin = shape.kernel.as_deref();
     let kernel = begin.map(|begin| {
         let mut candidates = plan.candidates().iter();
@@ -347,7 +418,7 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
     let (shape, stream) = (shape.clone(), stream.clone());
     prepared.ours(kernel.clone().or(chosen), move |copy| {
         let copy = &operands[copy];
-        let attention = attention(&shape, copy, &bounds);
+        let attention = attention(&shape, copy, &lists);
         let attention = match &kernel {
             Some(kernel) => attention.with_kernel(kernel),
             None => attention,
@@ -361,7 +432,7 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
 fn attention<'a, T: Float>(
     shape: &Shape,
     Copy { q, k, v, .. }: &Copy<T>,
-    bounds: &'a Tensor<i32>,
+    Lists { bounds, pages }: &'a Lists,
 ) -> Attention<'a, T> {
     let mut attention = Attention::new(q, k, v);
     if shape.is_packed {
@@ -369,6 +440,9 @@ fn attention<'a, T: Float>(
         attention = attention
             .cu_seqlens(bounds, bounds)
             .max_seqlens(longest, longest);
+    }
+    if shape.page_size.is_some() {
+        attention = attention.pages(pages);
     }
     if let Some(left) = shape.window {
         attention = attention.window(left as u32, 0);
@@ -407,6 +481,16 @@ mod tests {
         assert_eq!(shape.visible(), 16.0 * 4.0 * 2048.0);
         let bytes = 2.0 * 128.0 * 2.0 * 16.0 * (4.0 * 64.0 + 2048.0 * 8.0);
         assert_eq!(shape.work::<bf16>().bytes, bytes);
+    }
+
+    #[test]
+    fn each_page_is_of_one_sequence() {
+        for shape in shapes("paged") {
+            let ([_, pages], mut table) = shape.table();
+            assert_eq!(shape.page_size.unwrap_or(0) * pages, shape.longest());
+            table.sort_unstable();
+            assert!((0..).zip(&table).all(|(idx, &page)| idx == page));
+        }
     }
 
     #[test]

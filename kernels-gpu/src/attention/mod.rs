@@ -11,6 +11,7 @@
 pub(crate) mod lengths;
 mod merge;
 mod merge_parts;
+pub(crate) mod pages;
 pub(crate) mod simt;
 pub(crate) mod sm80;
 pub mod sm90;

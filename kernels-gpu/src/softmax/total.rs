@@ -16,9 +16,13 @@ const CHUNK: u64 = 4;
 #[inline(always)]
 unsafe fn sum(params: &RowParams, scratch: *mut u32, f: impl Fn(u64) -> f32) -> f32 {
     let threads = u64::from(thread::block_dim_x());
-    let of_block = params.rows.div_ceil(u64::from(thread::grid_dim_x()));
-    let first = u64::from(thread::block_idx_x()) * of_block;
-    let end = (first + of_block).min(params.rows);
+    let (mut first, mut end) = (0, params.rows);
+    if thread::grid_dim_x() > 1 {
+        // A branch, as a division takes longer than a small launch's sums.
+        let of_block = params.rows.div_ceil(u64::from(thread::grid_dim_x()));
+        first = u64::from(thread::block_idx_x()) * of_block;
+        end = (first + of_block).min(params.rows);
+    }
     let mut total = 0.0;
     let mut row = first + u64::from(thread::thread_idx_x());
     while row < end {

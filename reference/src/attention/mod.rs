@@ -24,6 +24,7 @@
 
 mod gradients;
 mod merge;
+mod pages;
 mod row;
 mod sink_gradient;
 mod unfused;
@@ -38,6 +39,7 @@ pub use gradients::{
     AttentionGradExpected, AttentionGradInputs, AttentionGradModel, AttentionGradOptions, gradients,
 };
 pub use merge::{Partial, merge};
+pub use pages::gathered;
 pub use unfused::unfused;
 
 use crate::gemm::Arithmetic;

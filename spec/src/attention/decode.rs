@@ -1,8 +1,8 @@
 //! Kernels for few queries (decoding), by `mma.sync`, for sm_80 and everything newer.
 //!
 //! Entries: `flash_decode_<dtype>_d<head_dim cap>_m<rows>`, f16 and bf16; [`DecodeEntry`] prints the
-//! name. Each takes the arguments of every forward entry and a [`FwdPacking`] of the tile's rows. It
-//! runs on the grid of [`DecodeTile::grid`], with [`THREADS`] threads a block and
+//! name. Each takes the arguments of every forward entry, a [`FwdPacking`] of the tile's rows and the
+//! [`FlashFwdPages`](super::FlashFwdPages), whose page size is a multiple of [`WARP_KEYS`]. It runs on the grid of [`DecodeTile::grid`], with [`THREADS`] threads a block and
 //! [`DecodeTile::smem_bytes`] of dynamic shared memory. head_dim and head_dim_v are multiples of 8
 //! up to the cap. Rows of q, k, v and o are aligned to [`ALIGN_BYTES`]. softmax_scale_log2 is at
 //! least [`LEAST_SCALE`](super::sm80::LEAST_SCALE).

@@ -3,12 +3,14 @@
 //! Every forward entry takes `(q: *const T, k: *const T, v: *const T, o: *mut u8, lse: *mut f32,
 //! sink: *const f32, lengths: FlashFwdLengths, params: FlashFwdParams)`; Hopper's take tensor maps
 //! instead of `q`, `k` and `v`. What a family requires beyond that, and how it is launched, is said
-//! in its module. `lse` is null if it is not wanted, `sink` if there is none.
+//! in its module. `lse` is null if it is not wanted, `sink` if there is none. Entries of the
+//! families that take paged keys have `pages: FlashFwdPages` as their last argument.
 //!
 //! | file | what |
 //! |---|---|
 //! | `params` | extents, strides and scalars of a launch |
 //! | `lengths` | sequences of different lengths: where each begins, how long it is |
+//! | `pages` | paged keys and values |
 //! | `mask` | which keys a query sees, and which blocks of keys a tile of queries visits |
 //! | `packing` | GQA packing and split-KV |
 //! | `simt` | the portable kernels |
@@ -28,6 +30,7 @@ mod lengths;
 mod mask;
 pub mod merge;
 mod packing;
+mod pages;
 mod params;
 mod simt;
 pub mod sm75;
@@ -38,6 +41,7 @@ pub use crate::OutputDType;
 pub use lengths::{FlashFwdLengths, Positions, Sequence, SequenceLengths};
 pub use mask::{KeyBlocks, KeyRange, Mask, UNLIMITED};
 pub use packing::{FwdPacking, MOST_PACKED_HEADS, MOST_SPLITS, packed_heads};
+pub use pages::{FlashFwdPages, PagePosition};
 pub use params::{BshStrides, FlashFwdParams};
 pub use simt::{
     SIMT_DTYPES, SIMT_HEAD_DIMS, SIMT_TILE, SIMT_WIDE_TILE, SimtEntry, TileConfig,

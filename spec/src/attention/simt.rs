@@ -2,10 +2,10 @@
 //!
 //! Entries: `flash_fwd_simt_d<head_dim cap>` with caps [`SIMT_HEAD_DIMS`]; [`SimtEntry`] prints the
 //! name. Each takes the arguments of every forward entry and then `dtype: u32`, the
-//! [`OutputDType::code`](super::OutputDType::code) of the inputs' type. It serves any head_dim and
-//! head_dim_v up to its cap, runs with the threads of its [`SimtEntry::tile`] on the grid of
-//! [`FlashFwdParams::grid`], and needs no dynamic shared memory. Pointers need the alignment of one
-//! element only.
+//! [`OutputDType::code`](super::OutputDType::code) of the inputs' type, and the
+//! [`FlashFwdPages`](super::FlashFwdPages). It serves any head_dim and head_dim_v up to its cap, runs
+//! with the threads of its [`SimtEntry::tile`] on the grid of [`FlashFwdParams::grid`], and needs no
+//! dynamic shared memory. Pointers need the alignment of one element only.
 
 use core::fmt;
 

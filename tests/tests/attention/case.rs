@@ -57,6 +57,9 @@ pub(crate) struct Case {
     /// Number of key splits, for kernels that split keys; if absent, the plan's choice.
     #[serde(default)]
     pub(crate) splits: Option<u32>,
+    /// Positions of a page, if keys and values are paged.
+    #[serde(default)]
+    pub(crate) page_size: Option<usize>,
     /// Whether heads precede positions (BHSD layout).
     #[serde(default)]
     pub(crate) bhsd: bool,
@@ -114,6 +117,7 @@ impl Case {
             leftpad_k: None,
             on_device: false,
             splits: None,
+            page_size: None,
             bhsd: false,
             dtype,
             out: None,
@@ -199,7 +203,7 @@ impl Case {
             &self.used_k,
             &self.leftpad_k,
         ];
-        match lengths.iter().any(|lengths| lengths.is_some()) {
+        match lengths.iter().any(|lengths| lengths.is_some()) || self.page_size.is_some() {
             true => self.views[idx].writable_or_contiguous(),
             false => self.views[idx],
         }
@@ -272,6 +276,7 @@ pub(crate) fn dense(largest: usize) -> impl Strategy<Value = Case> {
                     leftpad_k: None,
                     on_device: false,
                     splits,
+                    page_size: None,
                     bhsd,
                     dtype,
                     out,
@@ -353,4 +358,27 @@ pub(crate) fn grouped(largest: usize) -> impl Strategy<Value = Case> {
             ..ragged
         }
     })
+}
+
+/// Any and all of these with paged keys.
+pub(crate) fn paged(largest: usize) -> impl Strategy<Value = Case> {
+    let page_size = prop::sample::select(vec![1_usize, 2, 5, 16, 16, 16, 24, 32, 48, 64, 64, 128]);
+    let fraction = prop::sample::select(vec![0.0, 0.3, 0.7, 1.0]);
+    let cases = prop_oneof![ragged(largest), grouped(largest), grouped(largest)];
+    (cases, page_size, prop::collection::vec(fraction, 3)).prop_map(
+        |(ragged, page_size, fractions)| {
+            let seqlen_k = ragged.seqlen_k.next_multiple_of(page_size);
+            // A sequence that has no room in full is one that had its keys packed.
+            let used = fractions.iter().map(|x| (x * seqlen_k as f64) as usize);
+            let used = used.take(ragged.batch()).collect();
+            Case {
+                seqlen_k,
+                packed_k: None,
+                leftpad_k: None,
+                used_k: ragged.used_k.as_ref().map(|_| used),
+                page_size: Some(page_size),
+                ..ragged
+            }
+        },
+    )
 }

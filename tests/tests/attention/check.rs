@@ -14,6 +14,7 @@ use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
 use crate::case::Case;
+use crate::pool::{Paged, has_the_bits_of_dense_keys};
 
 /// Runs the case with every kernel that supports it.
 pub(crate) fn check(case: &Case, device: &Device) -> Checked {
@@ -47,6 +48,7 @@ pub(crate) struct Inputs<T: TestElement> {
     used_q: GivenLengths,
     used_k: GivenLengths,
     leftpad_k: GivenLengths,
+    pages: Option<Paged>,
 }
 
 /// Lengths on the host, and on the device if the case has them there.
@@ -85,6 +87,7 @@ impl<T: Float + TestElement> Inputs<T> {
             let mut ranges = sequences.iter().map(|s| if is_query { &s.q } else { &s.k });
             ranges.any(|range| range.contains(&position))
         };
+        let pages = Paged::draw(case, device)?;
         let operand = |idx: usize, heads: usize, head_dim: usize| {
             let is_query = idx == 0;
             let (total, is_packed) = match is_query {
@@ -92,6 +95,9 @@ impl<T: Float + TestElement> Inputs<T> {
                 false => (case.total_k(), case.packed_k.is_some()),
             };
             let values = if idx == 2 { case.values_v } else { case.values };
+            if let Some(paged) = pages.as_ref().filter(|_| !is_query) {
+                return paged.operand::<T>(case, (idx, values), head_dim, device);
+            }
             let seed = case.seed + idx as u64;
             let mut drawn = values.draw(&[total, heads, head_dim], seed);
             drawn.mapv_inplace(|x| T::nearest(x).wide());
@@ -147,7 +153,34 @@ impl<T: Float + TestElement> Inputs<T> {
             used_q: given(&case.used_q)?,
             used_k: given(&case.used_k)?,
             leftpad_k: given(&case.leftpad_k)?,
+            pages,
         })
+    }
+
+    /// The same inputs with keys and values that are not paged, if they are.
+    pub(crate) fn without_pages(
+        &self,
+        case: &Case,
+        device: &Device,
+    ) -> Result<Option<Self>, String> {
+        if self.pages.is_none() {
+            return Ok(None);
+        }
+        let dense = |(drawn, _): &(ArrayD<f64>, Operand<T>)| {
+            let laid_out = arrange(drawn.clone(), Some(case.batch()), case.bhsd)?;
+            let operand = Operand::lay_out(device, laid_out, View::Contiguous)?;
+            Ok::<_, String>((drawn.clone(), operand))
+        };
+        let others = Case {
+            page_size: None,
+            views: [0, 1, 2, 3].map(|idx| case.view(idx)), // as the pages have them: q is the same
+            ..case.clone()
+        };
+        Ok(Some(Self {
+            k: dense(&self.k)?,
+            v: dense(&self.v)?,
+            ..Self::draw(&others, device)?
+        }))
     }
 
     /// q, k and v as `[total, heads, head_dim]`.
@@ -219,8 +252,11 @@ pub(crate) fn describe<'a, T: Float + TestElement, Out: Float>(
     if let Some(lengths) = inputs.used_k.get() {
         attention = attention.seqused_k(lengths);
     }
-    match inputs.leftpad_k.get() {
-        Some(lengths) => attention.leftpad_k(lengths),
+    if let Some(lengths) = inputs.leftpad_k.get() {
+        attention = attention.leftpad_k(lengths);
+    }
+    match &inputs.pages {
+        Some(pages) => attention.pages(&pages.tensor),
         None => attention,
     }
 }
@@ -334,7 +370,13 @@ fn typed<T: Float + TestElement, Out: Float + TestElement>(
         if let Some(splits) = *splits {
             attention = attention.key_splits(splits);
         }
-        let judged = judge(case, &inputs, &attention, &outputs, &stream);
+        let judged =
+            judge(case, &inputs, &attention, &outputs, &stream).and_then(|()| match name {
+                Some(name) => {
+                    has_the_bits_of_dense_keys::<T, Out>(case, &inputs, (name, *splits), &stream)
+                }
+                None => Ok(()),
+            });
         judged.map_err(|error| {
             let name = name.as_deref().unwrap_or("by the plan");
             format!("{name}, parts of keys: {splits:?}: {error}")

@@ -12,6 +12,8 @@ mod jumps;
 mod merging;
 mod not_numbers;
 mod packing;
+mod paged;
+mod pool;
 mod refused;
 mod tables;
 

@@ -11,8 +11,8 @@ use spec::attention::sm75::{self, Sm75Entry};
 use spec::attention::sm80::{self, Sm80Entry};
 use spec::attention::sm90::{FwdEntry, FwdLaunch};
 use spec::attention::{
-    BshStrides, FlashFwdParams, FwdPacking, MOST_PACKED_HEADS, OutputDType, SimtEntry, UNLIMITED,
-    packed_heads,
+    BshStrides, FlashFwdPages, FlashFwdParams, FwdPacking, MOST_PACKED_HEADS, OutputDType,
+    SimtEntry, UNLIMITED, packed_heads,
 };
 use spec::gemm::sm90::SPAN_BYTES;
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
@@ -44,7 +44,12 @@ pub(crate) fn simt(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
         threads: entry.tile().threads,
         shared_bytes: 0,
     };
-    attend(entry, &kernel, vec![Arg::params(code(dtype))], rng)
+    attend(
+        entry,
+        &kernel,
+        vec![Arg::params(code(dtype)), Arg::params(FlashFwdPages::NONE)],
+        rng,
+    )
 }
 
 pub(crate) fn sm80(entry: Sm80Entry, rng: &mut ChaCha8Rng) -> Trial {
@@ -92,6 +97,7 @@ pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
     let packing = FwdPacking::new(heads, tile.rows).expect("a few heads");
     let grid = DecodeTile::grid(params.batch, params.seqlen_q, params.heads_q, &packing);
     args.push(Arg::params(packing));
+    args.push(Arg::params(FlashFwdPages::NONE));
     let config = LaunchConfig {
         grid: grid.expect("a small attention"),
         block: [kernel.threads, 1, 1],

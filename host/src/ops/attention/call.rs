@@ -5,7 +5,8 @@ use crate::launch::KernelArg;
 pub(in crate::ops) use crate::ops::gemm::Memory;
 use crate::ops::kernels;
 use crate::{Error, LaunchConfig, Result, Stream};
-use spec::attention::{FlashFwdLengths, FlashFwdParams, OutputDType};
+use spec::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, OutputDType};
+use spec::division::Division;
 use std::fmt::Display;
 
 /// A description and its memory. All tensors have the layouts of the [`AttentionDesc`] and lie
@@ -22,6 +23,8 @@ pub(in crate::ops) struct Call<'a> {
     /// One f32 per query head.
     pub(in crate::ops) sink: Option<Memory>,
     pub(in crate::ops) lengths: CallLengths,
+    /// The table of pages, `[batch, n]` with rows as the description has them.
+    pub(in crate::ops) pages: Option<Memory>,
     /// As in [`FlashFwdParams`].
     pub(in crate::ops) softmax_scale_log2: f32,
     /// As in [`FlashFwdParams`].
@@ -88,6 +91,19 @@ impl Call<'_> {
         }
     }
 
+    /// The table of pages; see [`lengths`](Self::lengths).
+    pub(in crate::ops) fn pages(&self) -> FlashFwdPages {
+        match (&self.pages, self.desc.pages) {
+            (Some(table), Some(desc)) => FlashFwdPages {
+                table: std::ptr::with_exposed_provenance(table.address() as usize),
+                row: desc.row,
+                pages: desc.count,
+                page_size: Division::new(desc.page_size),
+            },
+            _ => FlashFwdPages::NONE,
+        }
+    }
+
     /// Registers the use of all memory of the call on the stream, since launches get some of it as
     /// plain addresses.
     pub(in crate::ops) fn uses(&self) -> Result<()> {
@@ -100,7 +116,9 @@ impl Call<'_> {
         } = &self.lengths;
         let lengths = [cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k];
         let tensors = [&self.q, &self.k, &self.v, &self.o];
-        let optional = lengths.into_iter().chain([&self.lse, &self.sink]);
+        let optional = lengths
+            .into_iter()
+            .chain([&self.lse, &self.sink, &self.pages]);
         tensors
             .into_iter()
             .chain(optional.flatten())

@@ -2,15 +2,19 @@
 //!
 //! Their tiles have 16 or 32 rows, so the tensor cores have little to do, and the time is that of
 //! reading keys and values. [`Work::ns`] estimates it for each number of splits.
+//!
+//! Where keys are paged, they compute any number of queries, in as many tiles as that takes: other
+//! kernels by tensor cores take no pages.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::AttentionDesc;
 use super::packing::Sharing;
+use super::pages::PagesDesc;
 use super::{parts, sm80};
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, Error, LaunchConfig, Result};
-use spec::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, THREADS};
+use spec::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, ROWS, THREADS, WARP_KEYS};
 use spec::attention::{FwdPacking, MOST_SPLITS, Mask};
 
 /// Flops per cycle of an SM, so many that nothing else is chosen where a tile has room for all
@@ -18,13 +22,20 @@ use spec::attention::{FwdPacking, MOST_SPLITS, Mask};
 const FLOPS_PER_CYCLE: f64 = 1e6;
 
 /// Offers the kernel of the smallest head dimension that covers both, with the best number of
-/// splits, if a tile has room for all queries of all heads that share keys.
+/// splits, if a tile has room for all queries of all heads that share keys, or if keys are paged.
 pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+    let [.., most_rows] = ROWS;
     let group = match desc.packs_heads {
         Some(false) => 1,
         _ => desc.heads_q / desc.heads_kv,
     };
-    let rows = group.saturating_mul(desc.seqlen_q);
+    let (group, rows) = match desc.pages {
+        Some(_) => {
+            let group = largest_divisor(group, most_rows);
+            (group, group.saturating_mul(desc.seqlen_q).min(most_rows))
+        }
+        None => (group, group.saturating_mul(desc.seqlen_q)),
+    };
     let Some(entry) = DecodeEntry::of(desc.dtype, desc.head_dim, desc.head_dim_v, rows) else {
         return;
     };
@@ -36,7 +47,7 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
     if device.arch < (8, 0) || !fits || !suits(desc) {
         return;
     }
-    let work = Work::new(desc, tile, group, device);
+    let work = Work::new(desc, tile, &packing, device);
     let splits = desc.key_splits.unwrap_or_else(|| work.best());
     let Some(config) = config(desc, tile, packing, splits) else {
         return;
@@ -53,10 +64,18 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
     });
 }
 
-/// Whether the kernels can read q, k and v and write o.
+/// The largest divisor of `group` that is at most `most`.
+fn largest_divisor(group: u32, most: u32) -> u32 {
+    let is_divisor = |&heads: &u32| group.is_multiple_of(heads);
+    (1..=group.min(most)).rev().find(is_divisor).unwrap_or(1)
+}
+
+/// Whether the kernels can read q, k and v and write o. A warp's keys lie in one page.
 fn suits(desc: &AttentionDesc) -> bool {
     let inputs = [&desc.q, &desc.k, &desc.v];
+    let pages_suit = |pages: PagesDesc| pages.page_size.is_multiple_of(WARP_KEYS);
     desc.positive_scale
+        && desc.pages.is_none_or(pages_suit)
         && inputs
             .iter()
             .all(|input| input.row_align_bytes(desc.dtype) >= ALIGN_BYTES)
@@ -103,7 +122,12 @@ impl Work {
     const MERGE_NS: f64 = 2500.0;
     const PART_NS: f64 = 40.0;
 
-    fn new(desc: &AttentionDesc, tile: DecodeTile, heads: u32, device: &DeviceInfo) -> Self {
+    fn new(
+        desc: &AttentionDesc,
+        tile: DecodeTile,
+        packing: &FwdPacking,
+        device: &DeviceInfo,
+    ) -> Self {
         let window = (desc.window_left, desc.window_right);
         let mask = Mask::new(desc.seqlen_q, desc.seqlen_k, window, desc.top_left);
         let key_blocks = mask.key_blocks(0, desc.seqlen_q, DecodeTile::TILE_N).len();
@@ -112,7 +136,8 @@ impl Work {
         let of_multiprocessor = device.max_shared_bytes_per_block / tile.smem_bytes();
         Self {
             slots: f64::from(device.multiprocessors.max(1)) * f64::from(of_multiprocessor.max(1)),
-            tiles: heads_all / f64::from(heads),
+            tiles: heads_all / f64::from(packing.heads)
+                * f64::from(desc.seqlen_q.div_ceil(packing.queries)),
             key_blocks: f64::from(key_blocks.max(1)),
             block_bytes: f64::from(DecodeTile::TILE_N) * row_bytes,
             o_bytes: heads_all * f64::from(desc.seqlen_q) * f64::from(desc.head_dim_v) * 4.0,
@@ -158,7 +183,7 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
         // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment
         // `offer` checked; grid and shared memory are those of the tile; `packing` says where the
         // splits' results go.
-        unsafe { call.launch(entry, candidate.config, &[&packing]) }
+        unsafe { call.launch(entry, candidate.config, &[&packing, &call.pages()]) }
     })
 }
 
@@ -170,4 +195,48 @@ pub(super) fn model(sharing: Sharing, desc: &AttentionDesc) -> AttentionModel {
     model.softmax.rescales += merges;
     model.softmax.additions += merges;
     model
+}
+
+#[cfg(all(test, feature = "emulator"))]
+mod tests {
+    use super::super::desc::tests::plain;
+    use super::*;
+    use crate::{DType, Device};
+
+    fn offered(desc: &AttentionDesc) -> Option<Candidate> {
+        let mut info = Device::emulator().expect("an emulator").info().clone();
+        info.arch = (8, 0);
+        let mut all = None;
+        offer(desc, &info, &mut |candidate| all = Some(candidate));
+        all
+    }
+
+    #[test]
+    fn paged_keys_have_tiles_for_any_number_of_queries_and_heads() {
+        let pages = |page_size| PagesDesc {
+            count: 9,
+            page_size,
+            row: 4,
+        };
+        let desc = AttentionDesc {
+            seqlen_q: 100,
+            seqlen_k: 640,
+            heads_q: 66,
+            pages: Some(pages(16)),
+            ..plain(DType::Bf16, 1, 128)
+        };
+        let dense = AttentionDesc {
+            pages: None,
+            ..desc
+        };
+        assert_eq!(offered(&dense), None);
+        let paged = offered(&desc).expect("a candidate");
+        assert_eq!((paged.tile[0], paged.sharing.heads), (32, 22));
+        assert_eq!(paged.config.grid, [100 * paged.sharing.splits, 3, 1]);
+        let unaligned = AttentionDesc {
+            pages: Some(pages(24)),
+            ..desc
+        };
+        assert_eq!(offered(&unaligned), None);
+    }
 }

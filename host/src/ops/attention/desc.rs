@@ -1,6 +1,7 @@
 //! Description of an attention: everything that the choice of a kernel may depend on, without
 //! addresses and values.
 
+use super::pages::PagesDesc;
 use crate::DType;
 use spec::attention::{BshStrides, UNLIMITED};
 use std::fmt;
@@ -49,6 +50,8 @@ pub(in crate::ops) struct AttentionDesc {
     pub(in crate::ops) sink: bool,
     /// Which lengths are given.
     pub(in crate::ops) lengths: LengthsDesc,
+    /// Whether keys are paged. k and v then have pages for batches, and positions of a page.
+    pub(in crate::ops) pages: Option<PagesDesc>,
     /// Whether lse is written.
     pub(in crate::ops) lse: bool,
     /// Whether heads must be packed, or must not; `None` leaves it to the plan.
@@ -192,6 +195,9 @@ impl fmt::Display for AttentionDesc {
                 write!(f, " {name}")?;
             }
         }
+        if let Some(pages) = self.pages {
+            write!(f, " pages={}x{}", pages.count, pages.page_size)?;
+        }
         if let Some(packs) = self.packs_heads {
             write!(f, " pack_heads={packs}")?;
         }
@@ -239,6 +245,7 @@ pub(in crate::ops) mod tests {
             softcap: false,
             sink: false,
             lengths: LengthsDesc::default(),
+            pages: None,
             lse: false,
             packs_heads: None,
             key_splits: None,
@@ -334,6 +341,14 @@ pub(in crate::ops) mod tests {
             },
             AttentionDesc {
                 softcap: true,
+                ..plain
+            },
+            AttentionDesc {
+                pages: Some(PagesDesc {
+                    count: 3,
+                    page_size: 2,
+                    row: 3,
+                }),
                 ..plain
             },
             AttentionDesc {

@@ -24,6 +24,8 @@ pub(in crate::ops) struct Extents {
     pub(in crate::ops) total_q: Option<usize>,
     /// Number of packed keys, if they are packed.
     pub(in crate::ops) total_k: Option<usize>,
+    /// Pages of k and v and positions of each, if they are paged.
+    pub(in crate::ops) pages: Option<(usize, usize)>,
     pub(in crate::ops) heads_q: usize,
     pub(in crate::ops) heads_kv: usize,
     pub(in crate::ops) head_dim: usize,
@@ -74,7 +76,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             let want = format!("a head_dim of {head_dim}, as q is {:?}", self.q.shape());
             return Err(check::shape_mismatch("k", &self.k, want));
         }
-        let batch = self.batch(q.0, k.0, stream)?;
+        let is_paged = self.pages.is_some();
+        let batch = self.batch(q.0, k.0.filter(|_| !is_paged), stream)?;
         if (v.0, v.1, v.2) != (k.0, k.1, k.2) {
             let want = format!("that of k, {:?}, but for head_dim_v", self.k.shape());
             return Err(check::shape_mismatch("v", &self.v, want));
@@ -89,9 +92,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 supported: format!("head_dim and head_dim_v up to {MOST_HEAD_DIM}").into(),
             });
         }
-        let (longest_q, longest_k) = self.longest(q.1, k.1)?;
+        let pages = (k.0.unwrap_or(0), k.1);
+        let positions_k = self.paged_positions(batch, pages, stream)?.unwrap_or(k.1);
+        let (longest_q, longest_k) = self.longest(q.1, positions_k)?;
         self.check_lengths(longest_q, longest_k)?;
-        for (what, seqlen) in [("seqlen_q", q.1), ("seqlen_k", k.1)] {
+        for (what, seqlen) in [("seqlen_q", q.1), ("seqlen_k", positions_k)] {
             if seqlen >= SEQLEN_LIMIT {
                 return Err(Error::OutOfBounds {
                     what,
@@ -106,6 +111,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             seqlen_k: longest_k,
             total_q: self.cu_seqlens_q.map(|_| q.1),
             total_k: self.cu_seqlens_k.map(|_| k.1),
+            pages: is_paged.then_some(pages),
             heads_q,
             heads_kv,
             head_dim,
@@ -119,7 +125,10 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             (false, &[batch, x, y, head_dim]) => (Some(batch), x, y, head_dim),
             (true, &[x, y, head_dim]) => (None, x, y, head_dim),
             _ => {
+                let is_paged = self.pages.is_some() && operand != "q";
                 let want = match (is_packed, self.layout) {
+                    (false, Layout::Bshd) if is_paged => "[pages, page_size, heads, head_dim]",
+                    (false, Layout::Bhsd) if is_paged => "[pages, heads, page_size, head_dim]",
                     (false, Layout::Bshd) => "[batch, seqlen, heads, head_dim]",
                     (false, Layout::Bhsd) => "[batch, heads, seqlen, head_dim]",
                     (true, Layout::Bshd) => "[total, heads, head_dim], as cu_seqlens is given",

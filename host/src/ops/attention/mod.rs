@@ -8,6 +8,7 @@ pub(in crate::ops) mod extents;
 mod lengths;
 mod merge;
 mod packing;
+mod pages;
 mod parts;
 mod plan;
 pub(in crate::ops) mod run;
@@ -76,6 +77,16 @@ pub(crate) struct AttentionState {
 /// read when the kernel runs, so that replays of a captured CUDA graph may change them; they are
 /// clamped to the tensors' extents, and sequences must not overlap.
 ///
+/// # Paged keys and values
+/// With [`pages`](Self::pages), `k` and `v` are pools of pages, and a table names the pages of each
+/// sequence, in any order; sequences may share pages. A page has any number of positions. Entries of
+/// the table for positions that a sequence does not have are never read. An entry that names no page
+/// of the pools, be it negative or too large, means the last page: the result is then of no use, but
+/// nothing else is read. There is neither `cu_seqlens_k` nor `leftpad_k` with pages. Pages of a
+/// multiple of 16 positions are needed for the kernels that are fast with few queries; Hopper's
+/// kernels for long queries take no pages. The bits of a result are those of the same kernel and
+/// number of key splits without pages.
+///
 /// # Numerics
 /// Scores and sums are in f32, with an online softmax in base 2; `o` is rounded once. Tensor-core
 /// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). In these kernels, a
@@ -112,7 +123,7 @@ pub(crate) struct AttentionState {
 /// # Examples
 /// ```
 /// # fn main() -> warpsmith::Result<()> {
-/// use warpsmith::{Attention, Device, Tensor};
+/// use warpsmith::{Attention, Device, Scatter, Tensor};
 /// let device = Device::emulator()?;
 /// let stream = device.stream()?;
 /// let q = Tensor::full(&stream, &[1, 2, 4, 8], 0.5_f32)?;
@@ -126,6 +137,18 @@ pub(crate) struct AttentionState {
 /// let packed = Attention::new(&q, &kv, &kv).cu_seqlens(&[0, 1, 4], &[0, 4, 6]);
 /// let (o, lse) = packed.run_with_lse(&stream)?;
 /// assert_eq!((o.shape(), lse.shape()), (&[4, 4, 8][..], &[4, 4][..]));
+///
+/// // A paged cache of two sequences, in pages of 4 positions: sequence 0 has pages 2 and 0, sequence
+/// // 1 has page 1. One key and value of each is appended, behind 5 and 2 that are there: at
+/// // positions 5 % 4 of page 0 and 2 of page 1, whose rows are 0 * 4 + 1 and 1 * 4 + 2.
+/// let pool = Tensor::full(&stream, &[3, 4, 2, 8], 0.25_f32)?;
+/// let table = Tensor::from_slice(&device, &[2, 2], &[2, 0, 1, -1])?;
+/// let rows = Tensor::from_slice(&device, &[2], &[1, 6])?;
+/// let new = Tensor::full(&stream, &[2, 2, 8], 0.25_f32)?;
+/// Scatter::new(&rows, &new).run_into(&pool.reshape(&[12, 2, 8])?, &stream)?;
+/// let q = Tensor::full(&stream, &[2, 1, 4, 8], 0.5_f32)?;
+/// let paged = Attention::new(&q, &pool, &pool).pages(&table).seqused_k(&[6, 3]);
+/// assert_eq!(paged.run(&stream)?.to_vec()?, [0.25; 64]);
 /// # Ok(())
 /// # }
 /// ```
@@ -147,6 +170,7 @@ pub struct Attention<'a, T: Float, Out: Float = T> {
     seqused_q: Option<Lengths<'a>>,
     seqused_k: Option<Lengths<'a>>,
     leftpad_k: Option<Lengths<'a>>,
+    pages: Option<&'a Tensor<i32>>,
     max_seqlens: Option<(usize, usize)>,
     packs_heads: Option<bool>,
     key_splits: Option<u32>,
@@ -184,6 +208,7 @@ impl<T: Float> Attention<'_, T> {
             seqused_q: None,
             seqused_k: None,
             leftpad_k: None,
+            pages: None,
             max_seqlens: None,
             packs_heads: None,
             key_splits: None,
@@ -234,6 +259,7 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
             seqused_q: self.seqused_q,
             seqused_k: self.seqused_k,
             leftpad_k: self.leftpad_k,
+            pages: self.pages,
             max_seqlens: self.max_seqlens,
             packs_heads: self.packs_heads,
             key_splits: self.key_splits,
@@ -340,6 +366,16 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// Number of padding keys at the start of each sequence, `[batch]`.
     pub fn leftpad_k(mut self, leftpad_k: impl Into<Lengths<'a>>) -> Self {
         self.leftpad_k = Some(leftpad_k.into());
+        self
+    }
+
+    /// Paged keys and values. `k` and `v` are pools, `[pages, page_size, heads_kv, ..]` (with
+    /// [`Layout::Bhsd`] `[pages, heads_kv, page_size, ..]`), and `table`, `[batch, n]`, names the
+    /// pages of each sequence: its key `j` is position `j % page_size` of page
+    /// `table[b, j / page_size]`. [`seqused_k`](Self::seqused_k) says how many keys each sequence has;
+    /// otherwise all have `n * page_size`. See [`Attention`].
+    pub fn pages(mut self, table: &'a Tensor<i32>) -> Self {
+        self.pages = Some(table);
         self
     }
 

@@ -281,6 +281,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             ("seqused_q", self.seqused_q),
             ("seqused_k", self.seqused_k),
             ("leftpad_k", self.leftpad_k),
+            ("pages", self.pages.map(Lengths::Device)),
         ] {
             if let Some(Lengths::Device(lengths)) = lengths {
                 check::no_overlap(output, written, operand, lengths)?;
@@ -341,6 +342,10 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 seqused_k: self.seqused_k.is_some(),
                 leftpad_k: self.leftpad_k.is_some(),
             },
+            pages: match extents.pages {
+                Some(pages) => self.pages_desc(pages)?,
+                None => None,
+            },
             lse,
             packs_heads: self.packs_heads,
             key_splits: self.key_splits,
@@ -387,6 +392,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 None => None,
             },
             lengths: self.call_lengths(stream)?,
+            pages: self.pages_memory(stream)?,
             softmax_scale_log2: factors.softmax_scale_log2,
             softcap_scale: factors.softcap_scale,
         };

@@ -43,7 +43,8 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
 }
 
 /// Launch configuration of a kernel with this tile, for sm_75 too. `None` if the device has too
-/// little shared memory, or if the kernels do not support the alignment of the rows or the scale.
+/// little shared memory, or if the kernels do not support the alignment of the rows or the scale, or
+/// keys are paged.
 pub(super) fn config(
     tile: Sm80Tile,
     desc: &AttentionDesc,
@@ -56,6 +57,7 @@ pub(super) fn config(
     let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block
         && are_aligned
         && desc.o.row_align_bytes(desc.o_dtype) >= O_ALIGN_BYTES
+        && desc.pages.is_none()
         && desc.positive_scale;
     let grid = FlashFwdParams::grid(desc.batch, desc.seqlen_q, desc.heads_q, tile.tile_m);
     Some(LaunchConfig {

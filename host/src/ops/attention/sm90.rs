@@ -75,6 +75,7 @@ fn suits(desc: &AttentionDesc, device: &DeviceInfo) -> bool {
         && DTYPES.contains(&desc.dtype)
         && [desc.dtype, DType::F32].contains(&desc.o_dtype)
         && desc.positive_scale
+        && desc.pages.is_none()
         && [desc.head_dim, desc.head_dim_v]
             .iter()
             .all(|&d| d > 0 && d.is_multiple_of(HEAD_DIM_MULTIPLE))

@@ -300,6 +300,7 @@ impl<T: Float> AttentionGrad<'_, T> {
                     _ => None,
                 },
                 lengths: self.forward.call_lengths(stream)?,
+                pages: None,
                 softmax_scale_log2: valid.factors.softmax_scale_log2,
                 softcap_scale: valid.factors.softcap_scale,
             },

@@ -1,7 +1,7 @@
 //! The entries of portable attention, one for each head_dim cap.
 
 use cuda_std::{kernel, shared_array};
-use spec::attention::{FlashFwdLengths, FlashFwdParams, TileConfig, simt_tile};
+use spec::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, TileConfig, simt_tile};
 
 use super::elements::ElementType;
 use super::kernel::{Arguments, chunks_v, columns, flash_fwd, rows, smem_elements};
@@ -12,7 +12,7 @@ macro_rules! entries {
             [`spec::attention`].")]
         ///
         /// # Safety
-        /// `params` and `lengths` describe what the pointers point to, `dtype` is the code of the
+        /// `params`, `lengths` and `pages` describe what the pointers point to, `dtype` is the code of the
         /// inputs' type; the grid is its `grid`.
         #[kernel(
             max_threads = spec::attention::simt_tile($cap).threads,
@@ -28,6 +28,7 @@ macro_rules! entries {
             lengths: FlashFwdLengths,
             params: FlashFwdParams,
             dtype: u32,
+            pages: FlashFwdPages,
         ) {
             const TILE: TileConfig = simt_tile($cap);
             const THREADS: usize = TILE.threads as usize;
@@ -37,7 +38,8 @@ macro_rules! entries {
             const CHUNKS_V: usize = chunks_v($cap, THREADS);
             let smem = shared_array![f32; smem_elements($cap, TILE_D)];
             let element = ElementType(dtype);
-            let arguments = Arguments { q, k, v, o, lse, sink, lengths: &lengths, element };
+            let (lengths, pages) = (&lengths, &pages);
+            let arguments = Arguments { q, k, v, o, lse, sink, lengths, pages, element };
             // SAFETY: the caller's promise.
             unsafe {
                 flash_fwd::<$cap, ROWS, COLUMNS, TILE_D, CHUNKS_V>(&arguments, &params, smem);

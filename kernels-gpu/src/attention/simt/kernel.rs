@@ -3,15 +3,17 @@
 use cuda_std::thread;
 use half::{bf16, f16};
 use spec::attention::{
-    self, FlashFwdLengths, FlashFwdParams, OutputDType, SIMT_TILE, SIMT_WIDE_TILE, Sequence,
+    self, FlashFwdLengths, FlashFwdPages, FlashFwdParams, OutputDType, SIMT_TILE, SIMT_WIDE_TILE,
+    Sequence,
 };
 
 use super::elements::ElementType;
 use super::mask::Mask;
-use super::operand::{Matrix, Operand};
+use super::operand::{Matrix, Operand, PagedRows};
 use super::softmax::{OnlineSoftmax, ROW_LANES, softcap};
 use super::values::{Probabilities, Values};
 use crate::attention::lengths::sequence;
+use crate::attention::pages::Pages;
 use crate::simt::element::CHUNK;
 use crate::simt::operand::tile_elements;
 use crate::simt::product::{Accumulator, chunk_spacing, outer_product};
@@ -71,6 +73,7 @@ pub(super) struct Arguments<'a> {
     pub(super) lse: *mut f32,
     pub(super) sink: *const f32,
     pub(super) lengths: &'a FlashFwdLengths,
+    pub(super) pages: &'a FlashFwdPages,
     /// Element type of q, k and v.
     pub(super) element: ElementType,
 }
@@ -276,11 +279,15 @@ impl<
                 rows.extent - rows.tile_start,
                 params.head_dim,
             ),
-            b: Operand::<true, TILE_M, TILE_D, 1>::new(
-                k,
-                sequence.k.len - n_start,
-                params.head_dim,
-            ),
+            // SAFETY: the caller's promise; the sequence has the keys from `n_start` on.
+            b: unsafe {
+                Operand::<true, TILE_M, TILE_D, 1>::in_pages(
+                    k,
+                    self.paged_rows(&params.k, n_start),
+                    sequence.k.len - n_start,
+                    params.head_dim,
+                )
+            },
             smem: self.stages(),
             first: (rows.first, self.first_column),
         };
@@ -305,26 +312,52 @@ impl<
         s
     }
 
-    /// The keys or values, from `n_start` on, of this block's head.
+    /// The keys or values, from `n_start` on, of this block's head; where they are paged, page 0 of
+    /// it.
     #[inline(always)]
     fn keys(&self, base: *const u8, strides: &attention::BshStrides, n_start: u32) -> Matrix {
         let head_kv_idx = self.params.head_kv_idx(self.head_idx);
-        let first = i64::from(n_start) * strides.seq;
         let matrix = Matrix {
             base,
             ld: strides.seq,
             element: self.arguments.element,
         };
-        matrix.offset(self.sequence.offset_k(strides, head_kv_idx) + first)
+        matrix.offset(if self.arguments.pages.table.is_null() {
+            let first = i64::from(n_start) * strides.seq;
+            self.sequence.offset_k(strides, head_kv_idx) + first
+        } else {
+            strides.offset(0, 0, head_kv_idx)
+        })
+    }
+
+    /// The same keys or values as rows of pages.
+    #[inline(always)]
+    fn paged_rows(&self, strides: &attention::BshStrides, n_start: u32) -> PagedRows {
+        PagedRows {
+            pages: Pages::new(self.arguments.pages, self.sequence.batch_idx),
+            strides: *strides,
+            first: n_start,
+        }
     }
 
     /// The values of the keys from `n_start` on.
+    ///
+    /// # Safety
+    /// The launch's.
     #[inline(always)]
-    fn values(&self, n_start: u32) -> Values<CAP, TILE_V, CHUNKS_V> {
+    unsafe fn values(&self, n_start: u32) -> Values<CAP, TILE_V, CHUNKS_V> {
         let keys = (self.sequence.k.len - n_start).min(TILE_N as u32);
         let v = self.keys(self.arguments.v, &self.params.v, n_start);
         Values {
-            operand: Operand::new(v, self.params.head_dim_v, keys),
+            // SAFETY: the caller's promise; the sequence has the keys from `n_start` on.
+            operand: unsafe {
+                Operand::in_pages(
+                    v,
+                    self.paged_rows(&self.params.v, n_start),
+                    self.params.head_dim_v,
+                    keys,
+                )
+            },
             smem: self.stages(),
             first_column: self.first_column,
             keys,

@@ -2,8 +2,10 @@
 //! type is known only at run time.
 
 use cuda_std::thread;
+use spec::attention::BshStrides;
 
 use super::elements::{Chunk, ElementType};
+use crate::attention::pages::Pages;
 use crate::simt::element::{CHUNK, F32x4};
 use crate::simt::operand::pitch;
 use crate::simt::staged::StagedOperand;
@@ -29,6 +31,39 @@ impl Matrix {
     }
 }
 
+/// Positions of a sequence in pools of pages.
+#[derive(Clone, Copy)]
+pub(crate) struct PagedRows {
+    pub(crate) pages: Pages,
+    /// The pool's strides.
+    pub(crate) strides: BshStrides,
+    /// The first position.
+    pub(crate) first: u32,
+}
+
+impl PagedRows {
+    /// There are no pages.
+    const NONE: Self = Self {
+        pages: Pages::NONE,
+        strides: BshStrides {
+            batch: 0,
+            seq: 0,
+            head: 0,
+        },
+        first: 0,
+    };
+
+    /// Offset in the pool of the `row`-th position.
+    ///
+    /// # Safety
+    /// The sequence has it, and the table is what the launch says.
+    #[inline(always)]
+    unsafe fn offset(&self, row: u32) -> i64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.pages.find(self.first + row).offset(&self.strides) }
+    }
+}
+
 /// Where one thread's chunks of consecutive tiles are in global memory. A tile is `WIDTH` by
 /// `TILE_K` of the dimension that is summed over; each thread moves `CHUNKS` chunks of it. If
 /// `K_CONTIGUOUS` (q and k), positions are the width; otherwise (v) they are what is summed over.
@@ -38,8 +73,11 @@ pub(crate) struct Operand<
     const TILE_K: usize,
     const CHUNKS: usize,
 > {
-    /// From this thread's first chunk of the next tile on.
+    /// From this thread's first chunk of the next tile on; of values in pages, from its column of
+    /// position 0 of page 0 on.
     matrix: Matrix,
+    /// The rows from the next tile on, if they are values in pages.
+    rows: PagedRows,
     /// Width of the operand, counted from the tile's first.
     width_left: u32,
     /// k of the operand, counted from the next tile's first.
@@ -80,10 +118,40 @@ impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CH
         let chunk_bytes = CHUNK * matrix.element.size_bytes();
         Self {
             matrix: matrix.offset(i64::from(row) * matrix.ld + i64::from(column)),
+            rows: PagedRows::NONE,
             width_left: width,
             k_left: k,
             aligned: matrix.base.addr() & (chunk_bytes - 1) == 0 && matrix.ld % CHUNK as i64 == 0,
         }
+    }
+
+    /// The operand whose rows are `rows` of the pool that begins with `matrix`, or that begins with
+    /// `matrix` if there are no pages.
+    ///
+    /// # Safety
+    /// The sequence has the positions from `rows` on up to the extent, and the table is what the
+    /// launch says.
+    #[inline(always)]
+    pub(crate) unsafe fn in_pages(matrix: Matrix, rows: PagedRows, width: u32, k: u32) -> Self {
+        let mut operand = Self::new(matrix, width, k);
+        if !rows.pages.are_there() {
+            return operand;
+        }
+        let (width_idx, k_idx) = Self::first_element();
+        operand.aligned &= rows.strides.batch % CHUNK as i64 == 0;
+        if K_CONTIGUOUS {
+            // One row is all that a thread has: it is looked up once.
+            const { assert!(CHUNKS == 1 || !K_CONTIGUOUS) };
+            if width_idx < width {
+                // SAFETY: the caller's promise.
+                let row = unsafe { rows.offset(width_idx) };
+                operand.matrix = matrix.offset(row + i64::from(k_idx));
+            }
+        } else {
+            operand.matrix = matrix.offset(i64::from(width_idx));
+            operand.rows = rows;
+        }
+        operand
     }
 
     /// Width and k, within a tile, of this thread's first element.
@@ -117,10 +185,22 @@ impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CH
     }
 
     /// This thread's `chunk_idx`-th chunk of the next tile.
+    ///
+    /// # Safety
+    /// As for [`in_pages`](Self::in_pages).
     #[inline(always)]
-    fn chunk_at(&self, chunk_idx: usize) -> *const u8 {
-        let rows = (chunk_idx * Self::ROWS) as i64;
-        self.matrix.offset(rows * self.matrix.ld).base
+    unsafe fn chunk_at(&self, chunk_idx: usize) -> *const u8 {
+        let row = (chunk_idx * Self::ROWS) as u32;
+        let (_, k_idx) = Self::first_element();
+        if K_CONTIGUOUS || !self.rows.pages.are_there() {
+            return self.matrix.offset(i64::from(row) * self.matrix.ld).base;
+        }
+        if k_idx + row >= self.k_left {
+            return self.matrix.base; // not read
+        }
+        // SAFETY: the caller's promise: the sequence has this row.
+        let offset = unsafe { self.rows.offset(k_idx + row) };
+        self.matrix.offset(offset).base
     }
 }
 
@@ -146,12 +226,14 @@ impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CH
                 chunks[chunk_idx] = unsafe { element.load_some(self.chunk_at(chunk_idx), has) };
             }
         }
-        let tile = if K_CONTIGUOUS {
-            TILE_K as i64
+        if K_CONTIGUOUS {
+            self.matrix = self.matrix.offset(TILE_K as i64);
         } else {
-            TILE_K as i64 * self.matrix.ld
-        };
-        self.matrix = self.matrix.offset(tile);
+            self.rows.first += TILE_K as u32;
+            if !self.rows.pages.are_there() {
+                self.matrix = self.matrix.offset(TILE_K as i64 * self.matrix.ld);
+            }
+        }
         self.k_left = self.k_left.saturating_sub(TILE_K as u32);
         chunks
     }

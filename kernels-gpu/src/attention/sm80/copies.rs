@@ -106,8 +106,19 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
             (..=64, _) | (_, ..BLOCK) => Self::COPIES,
             _ => opaque(Self::COPIES),
         };
+        let offset = i64::from(tile_row) * self.ld_bytes;
         // SAFETY: the caller's promise.
-        unsafe { self.start_up_to::<E>(end, tile_row, rows, smem) }
+        unsafe { self.start_up_to::<E>(end, offset, rows, smem) }
+    }
+
+    /// [`start`](Self::start), for a tile that begins `offset` elements behind the tensor's first.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn start_at<E: Half>(&self, offset: i64, rows: u32, smem: SharedAddr) {
+        // SAFETY: the caller's promise.
+        unsafe { self.start_up_to::<E>(|| Self::COPIES, offset * ELEMENT, rows, smem) }
     }
 
     /// [`start`](Self::start) in a loop, for the size of the code.
@@ -116,11 +127,13 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
     /// As there.
     #[inline(always)]
     pub(crate) unsafe fn start_by_loop<E: Half>(&self, tile_row: u32, rows: u32, smem: SharedAddr) {
+        let offset = i64::from(tile_row) * self.ld_bytes;
         // SAFETY: the caller's promise.
-        unsafe { self.start_up_to::<E>(|| opaque(Self::COPIES), tile_row, rows, smem) }
+        unsafe { self.start_up_to::<E>(|| opaque(Self::COPIES), offset, rows, smem) }
     }
 
-    /// [`start`](Self::start), if `end` is the number of a thread's copies.
+    /// [`start`](Self::start), if `end` is the number of a thread's copies, and the tile begins
+    /// `offset` bytes behind the tensor's first.
     ///
     /// # Safety
     /// As there.
@@ -128,14 +141,13 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
     unsafe fn start_up_to<E: Half>(
         &self,
         end: impl Fn() -> u32,
-        tile_row: u32,
+        offset: i64,
         rows: u32,
         smem: SharedAddr,
     ) {
         let Chunk { row, column } = Self::chunk();
         let is_inside = column * CHUNK < self.head_dim * ELEMENT as u32;
         let to = smem.add_bytes(row * Self::ROW_BYTES + (column ^ (row % 8)) * CHUNK);
-        let offset = i64::from(tile_row) * self.ld_bytes;
         let mut from = self.first.wrapping_offset(offset as isize);
         let step = self.ld_bytes * i64::from(Self::ROWS_AT_ONCE);
         let mut copy = 0;

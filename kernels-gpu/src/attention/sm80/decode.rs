@@ -23,6 +23,9 @@
 //! before, scores, mask, softmax, p @ v. Two blocks share an SM (four at cap 64), whose warps hide
 //! each other's waits, so that 190 KiB are on their way at any time.
 //!
+//! Keys in pages have a page for all 16 of a warp's, as page sizes are multiples of 16. The table's
+//! entry for it is loaded a step before the copies, where there is a register for it.
+//!
 //! # Numerics
 //! Those of the [module](super), by warp; then `o = Σ exp2(max_w - max) o_w / Σ exp2(max_w - max)
 //! sum_w`. The same bits every run.
@@ -37,7 +40,9 @@ use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync, uniform};
 use spec::attention::decode::{DecodeTile, STAGES, WARP_KEYS};
 use spec::attention::sm90::divided;
-use spec::attention::{FlashFwdParams, FwdPacking, KeyBlocks, KeyRange, Mask, Sequence};
+use spec::attention::{
+    BshStrides, FlashFwdParams, FwdPacking, KeyBlocks, KeyRange, Mask, Sequence,
+};
 
 use super::copies::Copies;
 use super::decode_rows::Merge;
@@ -46,6 +51,7 @@ use super::fragments::{Reader, joined};
 use super::kernel::Arguments;
 use super::softmax::{Accumulator, OnlineSoftmax, softcap};
 use crate::attention::lengths::sequence;
+use crate::attention::pages::Pages;
 
 /// Blocks of 8 keys that a warp has at a time.
 const N: usize = WARP_KEYS as usize / 8;
@@ -79,6 +85,7 @@ pub(super) unsafe fn flash_decode<
         arguments,
         params,
         packing,
+        pages: Pages::new(arguments.pages, sequence.batch_idx),
         mask: params.mask(&sequence),
         sequence,
         first_head: thread::block_idx_y() * packing.heads,
@@ -106,6 +113,7 @@ pub(super) struct Decode<'a, const CAP: usize, const M: usize> {
     pub(super) params: &'a FlashFwdParams,
     pub(super) packing: &'a FwdPacking,
     pub(super) sequence: Sequence,
+    pages: Pages,
     mask: Mask,
     /// First query head.
     first_head: u32,
@@ -134,19 +142,44 @@ impl<const CAP: usize, const M: usize> Stages<'_, CAP, M> {
         (k, k.add_bytes(Decode::<CAP, M>::TILE.stage_bytes() / 2))
     }
 
-    /// Starts the copies of the warp's part of a block of keys.
+    /// The table's entry for the warp's part of a block of keys; anything if there is none.
+    ///
+    /// # Safety
+    /// The launch's.
+    #[inline(always)]
+    unsafe fn entry(&self, n_block_idx: u32) -> i32 {
+        let first = n_block_idx * DecodeTile::TILE_N + self.first_key;
+        if !self.decode.pages.are_there() || first >= self.decode.sequence.k.len {
+            return 0;
+        }
+        // SAFETY: the caller's promise; the sequence has this key.
+        unsafe { self.decode.pages.entry(first) }
+    }
+
+    /// Starts the copies of the warp's part of a block of keys, whose entry is `entry`.
     ///
     /// # Safety
     /// The launch's; no lane reads the stage.
     #[inline(always)]
-    unsafe fn start<E: Half>(&self, n_block_idx: u32, slot: u32) {
+    unsafe fn start<E: Half>(&self, n_block_idx: u32, entry: i32, slot: u32) {
+        let Decode {
+            params,
+            pages,
+            sequence,
+            ..
+        } = self.decode;
         let first = n_block_idx * DecodeTile::TILE_N + self.first_key;
-        let rows = self.decode.sequence.k.len.saturating_sub(first);
+        let rows = sequence.k.len.saturating_sub(first);
         let (k, v) = self.at(slot);
-        // SAFETY: the caller's promise; only rows of the sequence are read.
+        let offset = |strides: &BshStrides| match pages.are_there() {
+            true => pages.place(entry, first).offset(strides),
+            false => i64::from(first) * strides.seq,
+        };
+        // SAFETY: the caller's promise; only rows of the sequence are read. A page has all of a
+        // warp's keys or none, as its size is a multiple of their number.
         unsafe {
-            self.k.start::<E>(first, rows, k);
-            self.v.start::<E>(first, rows, v);
+            self.k.start_at::<E>(offset(&params.k), rows, k);
+            self.v.start_at::<E>(offset(&params.v), rows, v);
         }
     }
 }
@@ -156,6 +189,10 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
         rows: 16 * M as u32,
         head_dim_cap: CAP as u32,
     };
+
+    /// Whether a table's entry is loaded a step before it is used, so that nothing waits for it. 32
+    /// rows of 128 have no register for it: ptxas would spill two on sm_90.
+    const LOOKS_AHEAD: bool = M == 1 || CAP < 128;
 
     /// The tile's row `row`.
     #[inline(always)]
@@ -270,8 +307,12 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
         let warp_idx = uniform_warp_idx();
         let head_kv_idx = params.head_kv_idx(self.first_head);
         let at = |base: *const u8, offset: i64| base.wrapping_offset(2 * offset as isize);
-        let k = at(self.arguments.k, sequence.offset_k(&params.k, head_kv_idx));
-        let v = at(self.arguments.v, sequence.offset_k(&params.v, head_kv_idx));
+        let offset = |strides: &BshStrides| match self.pages.are_there() {
+            true => strides.offset(0, 0, head_kv_idx),
+            false => sequence.offset_k(strides, head_kv_idx),
+        };
+        let k = at(self.arguments.k, offset(&params.k));
+        let v = at(self.arguments.v, offset(&params.v));
         // SAFETY: dynamic shared memory, the block's own.
         let base = unsafe { SharedAddr::of(dynamic_base()) };
         Stages {
@@ -301,22 +342,29 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
             let mut ahead = blocks.first;
             for slot in 0..STAGES - 1 {
                 if ahead < blocks.end {
-                    stages.start::<E>(ahead, slot);
+                    stages.start::<E>(ahead, stages.entry(ahead), slot);
                 }
                 cp_async_commit_group();
                 ahead += 1;
             }
             let q = self.load_q::<STEPS>();
+            let mut entry = stages.entry(ahead);
             let mut slot = 0;
             let mut n_block_idx = blocks.first;
             while n_block_idx < blocks.end {
                 cp_async_wait_group::<BEHIND>();
                 bar_warp_sync(FULL_MASK);
+                if !Self::LOOKS_AHEAD {
+                    entry = stages.entry(ahead);
+                }
                 if ahead < blocks.end {
                     let free = if slot == 0 { STAGES - 1 } else { slot - 1 };
-                    stages.start::<E>(ahead, free);
+                    stages.start::<E>(ahead, entry, free);
                 }
                 cp_async_commit_group();
+                if Self::LOOKS_AHEAD {
+                    entry = stages.entry(ahead + 1);
+                }
                 let (smem_k, smem_v) = stages.at(slot);
                 let mut s = scores::<E, CAP, M, STEPS>(&q, smem_k);
                 if self.params.softcap_scale != 0.0 {

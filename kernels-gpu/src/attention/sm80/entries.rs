@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use spec::attention::decode;
 use spec::attention::sm75::turing_tile;
 use spec::attention::sm80::{Sm80Tile, THREADS};
-use spec::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
+use spec::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, FwdPacking};
 
 use super::decode::flash_decode;
 use super::element::TuringF16;
@@ -32,7 +32,8 @@ macro_rules! entries {
             const TILE: Sm80Tile = $tile($cap);
             const TILE_M: usize = TILE.tile_m as usize;
             const TILE_N: usize = TILE.tile_n as usize;
-            let arguments = Arguments { q, k, v, o, lse, sink, lengths: &lengths };
+            let (lengths, pages) = (&lengths, &FlashFwdPages::NONE);
+            let arguments = Arguments { q, k, v, o, lse, sink, lengths, pages };
             // SAFETY: the caller's promise.
             unsafe {
                 flash_fwd::<$dtype, $cap, TILE_M, TILE_N, { TILE_M / 64 }, { TILE_N / 8 }, { $cap / 8 }>(
@@ -63,7 +64,7 @@ macro_rules! decode_entries {
             stringify!($cap), ", ", stringify!($rows), " rows; see `spec::attention::decode`.")]
         ///
         /// # Safety
-        /// `params`, `lengths` and `packing` describe what the pointers point to, as that module
+        /// `params`, `lengths`, `packing` and `pages` describe what the pointers point to, as that module
         /// demands.
         #[kernel(max_threads = decode::THREADS, min_blocks = 2, arch = "sm_80")]
         pub unsafe fn $name(
@@ -76,8 +77,10 @@ macro_rules! decode_entries {
             lengths: FlashFwdLengths,
             params: FlashFwdParams,
             packing: FwdPacking,
+            pages: FlashFwdPages,
         ) {
-            let arguments = Arguments { q, k, v, o, lse, sink, lengths: &lengths };
+            let (lengths, pages) = (&lengths, &pages);
+            let arguments = Arguments { q, k, v, o, lse, sink, lengths, pages };
             // SAFETY: the caller's promise.
             unsafe {
                 flash_decode::<$dtype, $cap, { $rows / 16 }, { $cap / 8 }, { $cap / 16 }>(

@@ -4,7 +4,7 @@ use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread::{self, sync_threads};
 use spec::attention::sm80::{BASES_BYTES, THREADS};
-use spec::attention::{BshStrides, FlashFwdLengths, FlashFwdParams, Sequence};
+use spec::attention::{BshStrides, FlashFwdLengths, FlashFwdPages, FlashFwdParams, Sequence};
 
 use super::copies::{self, Copies};
 use super::element::Half;
@@ -22,6 +22,7 @@ pub(super) struct Arguments<'a> {
     pub(super) lse: *mut f32,
     pub(super) sink: *const f32,
     pub(super) lengths: &'a FlashFwdLengths,
+    pub(super) pages: &'a FlashFwdPages,
 }
 
 /// One block's work. A warp has `M` × 16 queries; a block of keys is `N` × 8 keys, and o `D` × 8

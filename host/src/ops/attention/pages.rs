@@ -1,0 +1,88 @@
+//! Paged keys and values: pools of pages, and a table of the pages of each sequence.
+
+use super::Attention;
+use super::call::Memory;
+use crate::ops::check;
+use crate::{Error, Float, Result, Stream, Tensor};
+
+/// Pools of pages and their table, as in [`spec::attention::FlashFwdPages`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::ops) struct PagesDesc {
+    /// Pages of each pool.
+    pub(in crate::ops) count: u32,
+    /// Positions of a page.
+    pub(in crate::ops) page_size: u32,
+    /// Elements between the rows of the table.
+    pub(in crate::ops) row: i64,
+}
+
+impl<T: Float, Out: Float> Attention<'_, T, Out> {
+    /// Checks the table, for a batch of `batch`, and that no option contradicts it. Returns the
+    /// positions that a sequence has room for, in pages of `page_size`, of which there are `count`.
+    pub(super) fn paged_positions(
+        &self,
+        batch: usize,
+        (count, page_size): (usize, usize),
+        stream: &Stream,
+    ) -> Result<Option<usize>> {
+        let Some(table) = self.pages else {
+            return Ok(None);
+        };
+        for (option, is_set) in [
+            ("cu_seqlens_k", self.cu_seqlens_k.is_some()),
+            ("leftpad_k", self.leftpad_k.is_some()),
+        ] {
+            if is_set {
+                return Err(Error::Unsupported {
+                    what: format!("{option} beside pages").into(),
+                    supported: "lengths of paged keys by seqused_k".into(),
+                });
+            }
+        }
+        check::device("pages", table, stream)?;
+        let columns = match *table.shape() {
+            [rows, columns] if rows == batch => columns,
+            _ => {
+                let want = format!("[{batch}, n], a row for each sequence of q");
+                return Err(check::shape_mismatch("pages", table, want));
+            }
+        };
+        // No sequence has a key in a pool that has no page.
+        let columns = if count == 0 { 0 } else { columns };
+        Ok(Some(columns.saturating_mul(page_size)))
+    }
+
+    /// The description of the pages, of which k has `count` of `page_size`.
+    pub(super) fn pages_desc(
+        &self,
+        (count, page_size): (usize, usize),
+    ) -> Result<Option<PagesDesc>> {
+        let Some(table) = self.pages else {
+            return Ok(None);
+        };
+        let row = match (is_dense(table), table.strides(), table.shape()) {
+            (true, &[row, _], _) => row,
+            (_, _, &[_, columns]) => columns as i64,
+            _ => return Err(Error::Bug("a table of pages that has no rows")),
+        };
+        Ok(Some(PagesDesc {
+            count: check::extent("pages", count)?,
+            page_size: check::extent("page_size", page_size)?,
+            row,
+        }))
+    }
+
+    /// The memory of the table, with the rows of [`pages_desc`](Self::pages_desc).
+    pub(super) fn pages_memory(&self, stream: &Stream) -> Result<Option<Memory>> {
+        Ok(match self.pages {
+            Some(table) if is_dense(table) => Some(Memory::of(table)),
+            Some(table) => Some(Memory::of(&table.contiguous(stream)?)),
+            None => None,
+        })
+    }
+}
+
+/// Whether each row lies without gaps.
+fn is_dense(table: &Tensor<i32>) -> bool {
+    table.strides().last() == Some(&1) || table.shape().last().is_some_and(|&columns| columns <= 1)
+}
