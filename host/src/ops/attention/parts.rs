@@ -4,7 +4,6 @@ use super::call::{Call, Memory};
 use super::desc::{AttentionDesc, OperandDesc};
 use crate::launch::KernelArg;
 use crate::ops::kernels;
-use crate::traffic::Traffic;
 use crate::{DType, LaunchConfig, Result, Tensor};
 use spec::attention::FwdPacking;
 use spec::attention::merge::{PartsEntry, THREADS, blocks, strides_of_parts};
@@ -58,8 +57,9 @@ pub(super) fn launch(
     let (to_lse, sink) = (call.lse.as_ref(), call.sink.as_ref());
     let arguments: [&dyn KernelArg; 8] =
         [&&o, &&lse, &to, &to_lse, &sink, &lengths, &params, &packing];
-    let traffic = Traffic::of(call.stream.device(), 4 * o.len() as u64);
-    let kernel = kernels::kernel_for(traffic, call.stream, PartsEntry)?;
+    // However brief, it does not let the next launch begin: that one's blocks would settle beside the
+    // merge's, two on one multiprocessor and none on another.
+    let kernel = kernels::kernel(call.stream, PartsEntry)?;
     // SAFETY: the first launch wrote the partial results, with the same lengths; o and lse are
     // those of the call.
     unsafe { kernel.launch(call.stream, config, &arguments[..]) }
