@@ -204,9 +204,21 @@ where
 
 /// Parses a factor: a finite f32.
 pub(super) fn finite(text: &str) -> Result<f32, String> {
-    match text.parse::<f32>() {
-        Ok(value) if value.is_finite() => Ok(value),
-        Ok(value) => Err(format!("it is {value} in f32, want a finite number")),
+    finite_in::<f32>(text, "f32")
+}
+
+/// The same in f64.
+pub(super) fn finite_f64(text: &str) -> Result<f64, String> {
+    finite_in::<f64>(text, "f64")
+}
+
+fn finite_in<T>(text: &str, dtype: &str) -> Result<T, String>
+where
+    T: FromStr<Err: Display> + Into<f64> + Display + Copy,
+{
+    match text.parse::<T>() {
+        Ok(value) if value.into().is_finite() => Ok(value),
+        Ok(value) => Err(format!("it is {value} in {dtype}, want a finite number")),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::ValueEnum;
 use ndarray::ArrayD;
-use warpsmith::{Activation, Device, E4m3, E5m2, Element, Float, Gemm, GemmInput, Stream, Tensor};
+use warpsmith::{
+    Activation, Device, E4m3, E5m2, Element, Float, Gemm, GemmInput, GemmOutput, Stream, Tensor,
+};
 
 use super::compute::{self, DeviceArgs, Dtype, Input, Report, Rounded, with_dtype};
 use crate::failure::{Outcome, UsageError};
@@ -17,12 +19,13 @@ use crate::output::{Output, OutputFiles};
 /// A is [m, k] and B is [k, n]; either may have a leading batch dimension, and a batch of 1 is
 /// broadcast. C and the residual broadcast to D. Files are .npy of f16, f32 or f64, in C or Fortran
 /// order. A and B are rounded to --dtype; C, bias, residual and D to --out-dtype. D is written as
-/// f32.
+/// f32. With --dtype f64 everything is in f64, D too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith gemm A.npy B.npy -o D.npy
   warpsmith gemm A.npy B.npy -o D.npy --c C.npy --alpha 0.5 --beta 2 --trans-b --dtype bf16
-  warpsmith gemm X.npy W.npy -o Y.npy --trans-b --bias b.npy --activation gelu --residual X.npy")]
+  warpsmith gemm X.npy W.npy -o Y.npy --trans-b --bias b.npy --activation gelu --residual X.npy
+  warpsmith gemm A.npy B.npy -o D.npy --dtype f64")]
 pub(crate) struct Args {
     /// The matrix A.
     #[arg(value_name = "A.npy")]
@@ -37,11 +40,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "C.npy")]
     c: Option<PathBuf>,
     /// Factor of A @ B.
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_parser = compute::finite)]
-    alpha: f32,
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_parser = compute::finite_f64)]
+    alpha: f64,
     /// Factor of C [default: 1 with --c].
-    #[arg(long, allow_negative_numbers = true, value_parser = compute::finite)]
-    beta: Option<f32>,
+    #[arg(long, allow_negative_numbers = true, value_parser = compute::finite_f64)]
+    beta: Option<f64>,
     /// A is stored transposed: `[k, m]`.
     #[arg(long)]
     trans_a: bool,
@@ -63,9 +66,9 @@ pub(crate) struct Args {
     /// Dtype to which A and B are rounded.
     #[arg(long, value_enum, default_value_t = InputDtype::F32)]
     dtype: InputDtype,
-    /// Dtype to which C, bias, residual and D are rounded.
-    #[arg(long, value_enum, default_value_t = Dtype::F32)]
-    out_dtype: Dtype,
+    /// Dtype to which C, bias, residual and D are rounded [default: f32; f64 with --dtype f64].
+    #[arg(long, value_enum)]
+    out_dtype: Option<Dtype>,
     /// Precision to which f32 operands are multiplied; for --dtype f32 only [default: full].
     #[arg(long, value_enum)]
     precision: Option<Precision>,
@@ -76,6 +79,8 @@ pub(crate) struct Args {
 /// Element types of A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum InputDtype {
+    /// IEEE double precision; of activations it has relu.
+    F64,
     /// IEEE single precision.
     F32,
     /// IEEE half precision.
@@ -179,23 +184,32 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     if args.c.is_none() && args.beta.is_some_and(|beta| beta != 0.0) {
         return Err(UsageError("--beta needs --c".into()).into());
     }
+    let dtype = dtype_name(args.dtype);
     if args.precision.is_some() && args.dtype != InputDtype::F32 {
-        let dtype = dtype_name(args.dtype);
         let message = format!("--precision is for --dtype f32, and --dtype is {dtype}");
         return Err(UsageError(message).into());
     }
     compute::check_outputs(&[&args.output])?;
     let inputs = Inputs::read(args)?;
     let (device, stream) = args.device.open()?;
-    let (d, elapsed) = with_dtype!(args.out_dtype, write_in(args, &inputs, &device, &stream))?;
     let mut files = OutputFiles::default();
-    compute::add_npy(&mut files, &args.output, &d.view())?;
+    let (shape, elapsed) = if args.dtype == InputDtype::F64 && args.out_dtype.is_none() {
+        let (d, elapsed) = multiply::<f64, f64>(args, &inputs, &device, &stream)?;
+        let d = compute::download_exact(&d)?;
+        compute::add_npy(&mut files, &args.output, &d.view())?;
+        (d.shape().to_vec(), elapsed)
+    } else {
+        let out_dtype = args.out_dtype.unwrap_or(Dtype::F32);
+        let (d, elapsed) = with_dtype!(out_dtype, write_in(args, &inputs, &device, &stream))?;
+        compute::add_npy(&mut files, &args.output, &d.view())?;
+        (d.shape().to_vec(), elapsed)
+    };
     files.commit()?;
     let mut shapes = inputs.shapes();
-    shapes.push(("d", d.shape().to_vec()));
+    shapes.push(("d", shape));
     let report = Report {
         operation: "gemm".into(),
-        dtype: dtype_name(args.dtype),
+        dtype,
         device: &device,
         shapes,
         elapsed,
@@ -207,6 +221,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
 
 fn dtype_name(dtype: InputDtype) -> &'static str {
     match dtype {
+        InputDtype::F64 => "f64",
         InputDtype::F32 => "f32",
         InputDtype::F16 => "f16",
         InputDtype::Bf16 => "bf16",
@@ -222,21 +237,36 @@ fn write_in<Out: Float + Rounded>(
     stream: &Stream,
 ) -> Result<(ArrayD<f32>, Duration)> {
     let multiply = match args.dtype {
+        InputDtype::F64 => {
+            let message = "--out-dtype is for the other dtypes: D of --dtype f64 is f64";
+            return Err(UsageError(message.into()).into());
+        }
         InputDtype::F32 => multiply::<f32, Out>,
         InputDtype::F16 => multiply::<half::f16, Out>,
         InputDtype::Bf16 => multiply::<half::bf16, Out>,
         InputDtype::E4m3 => multiply::<E4m3, Out>,
         InputDtype::E5m2 => multiply::<E5m2, Out>,
     };
-    multiply(args, inputs, device, stream)
+    let (d, elapsed) = multiply(args, inputs, device, stream)?;
+    Ok((compute::download(&d)?, elapsed))
 }
 
-fn multiply<In: GemmInput<In> + Rounded, Out: Float + Rounded>(
+/// A factor in the type that it has beside `Out`.
+fn factor<Out: GemmOutput>(name: &str, value: f64) -> Result<Out::Factor, UsageError> {
+    let factor = Out::Factor::rounded_from(value);
+    if !factor.widened().is_finite() {
+        let message = format!("{name} is {value}, want a number that is finite in f32");
+        return Err(UsageError(message));
+    }
+    Ok(factor)
+}
+
+fn multiply<In: GemmInput<In> + Rounded, Out: GemmOutput + Rounded>(
     args: &Args,
     inputs: &Inputs,
     device: &Device,
     stream: &Stream,
-) -> Result<(ArrayD<f32>, Duration)> {
+) -> Result<(Tensor<Out>, Duration)> {
     fn transposed<T: Element>(tensor: Tensor<T>, yes: bool) -> Tensor<T> {
         if yes { tensor.t() } else { tensor }
     }
@@ -249,13 +279,13 @@ fn multiply<In: GemmInput<In> + Rounded, Out: Float + Rounded>(
     let (c, bias) = (upload(&inputs.c)?, upload(&inputs.bias)?);
     let residual = upload(&inputs.residual)?;
     let mut gemm = Gemm::<_, _, Out>::with_output(&a, &b)
-        .alpha(args.alpha)
+        .alpha(factor::<Out>("--alpha", args.alpha)?)
         .activation(args.activation.into());
     if args.precision == Some(Precision::Tf32) {
         gemm = gemm.precision(warpsmith::Precision::Tf32);
     }
     if let Some(c) = &c {
-        gemm = gemm.beta(args.beta.unwrap_or(1.0), c);
+        gemm = gemm.beta(factor::<Out>("--beta", args.beta.unwrap_or(1.0))?, c);
     }
     gemm = match &bias {
         Some(bias) if args.row_bias => gemm.row_bias(bias),
@@ -265,6 +295,5 @@ fn multiply<In: GemmInput<In> + Rounded, Out: Float + Rounded>(
     if let Some(residual) = &residual {
         gemm = gemm.residual(residual);
     }
-    let (d, elapsed) = compute::timed("gemm", stream, || gemm.run(stream))?;
-    Ok((compute::download(&d)?, elapsed))
+    compute::timed("gemm", stream, || gemm.run(stream))
 }

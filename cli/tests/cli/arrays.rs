@@ -82,6 +82,27 @@ fn gemm_fuses_bias_activation_and_residual_in_every_type() {
 }
 
 #[test]
+fn gemm_in_f64_multiplies_and_writes_f64() {
+    let folder = Folder::new();
+    let words = "gemm a_f64_fortran.npy b_f32_c.npy --dtype f64 -o out:d.npy";
+    compute(&folder, &format!("{words} --alpha 0.1")).done();
+    let (got, want) = (Npy::read(&folder.path("d.npy")), Npy::read(&data("d.npy")));
+    assert_eq!(got.shape, want.shape);
+    for (got, want) in got.f64s().iter().zip(want.f32s()) {
+        // 0.1 in f32 is 1.5e-9 off.
+        assert!(
+            (got - 0.1 * f64::from(want)).abs() <= 1e-14,
+            "{got}, {want}"
+        );
+    }
+    compute(&folder, &format!("{words} --out-dtype f32"))
+        .failed(2, &["--out-dtype is for the other dtypes"]);
+    compute(&folder, &format!("{words} --activation tanh")).failed(1, &["tanh"]);
+    let words = "gemm a_f32_c.npy b_f32_c.npy -o out:d.npy --alpha 1e300";
+    compute(&folder, words).failed(2, &["--alpha is 1", "finite in f32"]);
+}
+
+#[test]
 fn gemm_refuses_a_bias_of_the_wrong_length() {
     let folder = Folder::new();
     let words = "gemm a_f32_c.npy b_f32_c.npy --bias bias_rows.npy -o out:d.npy";

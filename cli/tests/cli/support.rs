@@ -149,6 +149,14 @@ impl Npy {
             .collect()
     }
 
+    pub(crate) fn f64s(&self) -> Vec<f64> {
+        assert_eq!(self.descr, "<f8");
+        let elements = self.data.chunks_exact(8);
+        elements
+            .map(|e| f64::from_le_bytes(e.try_into().expect("8 bytes")))
+            .collect()
+    }
+
     pub(crate) fn i64s(&self) -> Vec<i64> {
         assert_eq!(self.descr, "<i8");
         let elements = self.data.chunks_exact(8);
