@@ -162,14 +162,22 @@ impl<T: TestElement> Operand<T> {
         view: View,
         seed: u64,
     ) -> Result<Self, String> {
-        let mut drawn = values.draw(shape, seed).mapv(|x| T::nearest(x).wide());
-        if view == View::Repeated && !shape.is_empty() && shape[0] > 0 {
-            let first = drawn.index_axis(Axis(0), 0).to_owned();
-            for mut row in drawn.axis_iter_mut(Axis(0)) {
+        Self::nearest(device, values.draw(shape, seed), view)
+    }
+
+    /// Lays out the elements that are nearest to `values`; of those that the view repeats, the first.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    pub fn nearest(device: &Device, values: ArrayD<f64>, view: View) -> Result<Self, String> {
+        let mut values = values.mapv_into(|x| T::nearest(x).wide());
+        if view == View::Repeated && values.shape().first().is_some_and(|&len| len > 0) {
+            let first = values.index_axis(Axis(0), 0).to_owned();
+            for mut row in values.axis_iter_mut(Axis(0)) {
                 row.assign(&first);
             }
         }
-        Self::lay_out(device, drawn, view)
+        Self::lay_out(device, values, view)
     }
 
     /// Lays out values that `T` represents exactly.

@@ -18,6 +18,7 @@ use ndarray::{ArrayD, ArrayViewD, Axis, IxDyn};
 use spec::DType;
 use spec::gemm::Activation;
 
+use super::parts::{Part, Parts};
 use super::{Arithmetic, extents, matrix, product};
 use crate::precision::{ETA32, gamma};
 use crate::special::erf;
@@ -73,15 +74,14 @@ pub fn fused(
     options: &FusedOptions<'_>,
 ) -> Result<Expected, ReferenceError> {
     let extents = extents(a, b)?;
+    let parts = Parts::new(
+        &extents,
+        &options.scales,
+        (options.beta.into(), &options.c),
+        &options.bias,
+        &options.residual,
+    )?;
     let shape = [extents.batch, extents.m, extents.n];
-    let c = options.c.clone().filter(|_| options.beta != 0.0);
-    let c = whole("c", &c, 0.0, &shape)?;
-    let bias = whole("bias", &options.bias, 0.0, &shape)?;
-    let residual = whole("residual", &options.residual, 0.0, &shape)?;
-    let factors = whole("row scales", &options.scales[0], 1.0, &shape)?
-        * whole("column scales", &options.scales[1], 1.0, &shape)?
-        * f64::from(options.alpha);
-
     let mut values = ArrayD::zeros(IxDyn(&shape));
     let mut errors = ArrayD::zeros(IxDyn(&shape));
     let largest = |array: &ArrayViewD<'_, f64>| {
@@ -94,72 +94,34 @@ pub fn fused(
         let mut value = values.index_axis_mut(Axis(0), batch_idx);
         let mut error = errors.index_axis_mut(Axis(0), batch_idx);
         for ((i, j), &product) in product.indexed_iter() {
-            let place = [batch_idx, i, j];
             let terms = Terms {
-                factor: factors[place],
                 product,
                 magnitude: magnitude[[i, j]],
-                addend: f64::from(options.beta) * c[place],
-                has_c: options.beta != 0.0 && options.c.is_some(),
-                bias: bias[place],
-                residual: residual[place],
-                has_residual: options.residual.is_some(),
+                part: parts.at([batch_idx, i, j]),
             };
             let (x, e) = terms.result(extents.k, largest, options);
             (value[[i, j]], error[[i, j]]) = (x, e);
         }
     }
-    if !extents.has_batch {
-        values = values.index_axis_move(Axis(0), 0);
-        errors = errors.index_axis_move(Axis(0), 0);
-    }
-    Expected::rounded_to(options.dtype, values, &errors)
-}
-
-/// An array, broadcast to the result, or `absent` for each element.
-pub(super) fn whole(
-    operand: &'static str,
-    array: &Option<ArrayViewD<'_, f64>>,
-    absent: f64,
-    shape: &[usize],
-) -> Result<ArrayD<f64>, ReferenceError> {
-    let Some(array) = array else {
-        return Ok(ArrayD::from_elem(IxDyn(shape), absent));
-    };
-    let whole = array.broadcast(IxDyn(shape)).ok_or_else(|| {
-        let want = format!("it has to broadcast to {shape:?}");
-        ReferenceError::shape(operand, array.shape(), want)
-    })?;
-    Ok(whole.to_owned())
+    extents.expected(options.dtype, values, errors)
 }
 
 /// The terms of one result.
 struct Terms {
-    factor: f64,
     product: f64,
     magnitude: f64,
-    addend: f64,
-    has_c: bool,
-    bias: f64,
-    residual: f64,
-    has_residual: bool,
+    part: Part,
 }
 
 impl Terms {
     /// The result and its largest error.
     fn result(&self, k: usize, largest: f64, options: &FusedOptions<'_>) -> (f64, f64) {
         const ROUNDINGS: usize = 8;
-        let mut x = self.factor * self.product;
-        if self.has_c {
-            x += self.addend;
-        }
-        if options.bias.is_some() {
-            x += self.bias;
-        }
+        let factor = self.part.factor(options.alpha.into());
+        let scaled = [factor * self.product, factor.abs() * self.magnitude];
+        let [x, terms] = self.part.plus(scaled, options.beta.into());
         let sum = options.arithmetic.error(k, self.magnitude, largest, 0);
-        let scaled = self.factor.abs() * self.magnitude;
-        let terms = scaled + self.addend.abs() + self.bias.abs();
-        let mut error = self.factor.abs() * sum + gamma(ROUNDINGS) * terms + 8.0 * ETA32;
+        let mut error = factor.abs() * sum + gamma(ROUNDINGS) * terms + 8.0 * ETA32;
         let is_large = |x: f64| x.is_finite() && x.abs() > f64::from(f32::MAX);
         if is_large(self.magnitude) || is_large(terms) {
             error = f64::INFINITY;
@@ -169,9 +131,9 @@ impl Terms {
         }
         let mut value = activate(options.activation, x);
         error = activation_error(options.activation, x, error);
-        if self.has_residual {
-            value += self.residual;
-            error += gamma(1) * (value.abs() + self.residual.abs() + error);
+        if let Some(residual) = self.part.residual {
+            value += residual;
+            error += gamma(1) * (value.abs() + residual.abs() + error);
         }
         (value, error)
     }
@@ -219,37 +181,9 @@ fn activation_error(activation: Activation, x: f64, error: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use ndarray::{arr1, arr2};
+    use ndarray::arr2;
 
     use super::*;
-
-    #[test]
-    fn every_part_stands_in_its_place() {
-        let a = arr2(&[[1.0, 2.0], [3.0, 4.0]]).into_dyn();
-        let b = arr2(&[[1.0, 0.0], [0.0, -1.0]]).into_dyn(); // a @ b = [[1, -2], [3, -4]]
-        let (rows, columns) = (
-            arr2(&[[2.0], [3.0]]).into_dyn(),
-            arr1(&[1.0, 10.0]).into_dyn(),
-        );
-        let c = arr2(&[[1.0, 1.0], [1.0, 1.0]]).into_dyn();
-        let bias = arr1(&[5.0, 50.0]).into_dyn();
-        let residual = arr2(&[[0.5, 0.5], [0.25, 0.25]]).into_dyn();
-        let options = FusedOptions {
-            alpha: 0.5,
-            scales: [Some(rows.view()), Some(columns.view())],
-            beta: 2.0,
-            c: Some(c.view()),
-            bias: Some(bias.view()),
-            activation: Activation::Relu,
-            residual: Some(residual.view()),
-            ..FusedOptions::default()
-        };
-        let d = fused(&a.view(), &b.view(), &options).unwrap();
-        // 0.5 * 2 * 1 + 2 + 5, 0.5 * 2 * 10 * -2 + 2 + 50; 4.5 + 2 + 5, -60 + 52 < 0
-        let want = arr2(&[[8.5, 32.5], [11.75, 0.25]]);
-        assert_eq!(d.values, want.into_dyn());
-        assert!(d.bounds.iter().all(|&bound| bound > 0.0 && bound < 1e-4));
-    }
 
     #[test]
     fn without_anything_else_it_is_the_product() {
@@ -277,16 +211,5 @@ mod tests {
         assert_eq!(activate(Activation::Gelu, f64::INFINITY), f64::INFINITY);
         assert_eq!(activate(Activation::Relu, f64::NEG_INFINITY), 0.0);
         assert_eq!(activate(Activation::Sigmoid, f64::NEG_INFINITY), 0.0);
-    }
-
-    #[test]
-    fn refuses_what_does_not_broadcast() {
-        let a = ArrayD::zeros(vec![2, 2]);
-        let wrong = ArrayD::zeros(vec![3]);
-        let options = FusedOptions {
-            bias: Some(wrong.view()),
-            ..FusedOptions::default()
-        };
-        assert!(fused(&a.view(), &a.view(), &options).is_err());
     }
 }

@@ -19,6 +19,7 @@ mod arithmetic;
 mod double;
 mod fused;
 mod grouped;
+mod parts;
 
 pub use arithmetic::Arithmetic;
 pub use double::{DoubleOptions, double};
@@ -65,13 +66,8 @@ pub fn gemm(
     c: Option<&ArrayViewD<'_, f64>>,
     options: &GemmOptions,
 ) -> Result<Expected, ReferenceError> {
-    let Extents {
-        batch,
-        has_batch,
-        m,
-        n,
-        k,
-    } = extents(a, b)?;
+    let extents = extents(a, b)?;
+    let Extents { batch, m, n, k, .. } = extents;
     let c = match c {
         Some(c) if options.beta != 0.0 => {
             Some(c.broadcast(vec![batch, m, n]).ok_or_else(|| {
@@ -97,11 +93,7 @@ pub fn gemm(
             error.zip_mut_with(&scaled, |error, x| *error += gamma(3) * x.abs());
         }
     }
-    if !has_batch {
-        values = values.index_axis_move(Axis(0), 0);
-        errors = errors.index_axis_move(Axis(0), 0);
-    }
-    Expected::rounded_to(options.dtype, values, &errors)
+    extents.expected(options.dtype, values, errors)
 }
 
 /// Extents of a GEMM.
@@ -112,6 +104,22 @@ struct Extents {
     m: usize,
     n: usize,
     k: usize,
+}
+
+impl Extents {
+    /// Results and their errors, which lose the batch if no operand has one.
+    fn expected(
+        &self,
+        dtype: DType,
+        mut values: ArrayD<f64>,
+        mut errors: ArrayD<f64>,
+    ) -> Result<Expected, ReferenceError> {
+        if !self.has_batch {
+            values = values.index_axis_move(Axis(0), 0);
+            errors = errors.index_axis_move(Axis(0), 0);
+        }
+        Expected::rounded_to(dtype, values, &errors)
+    }
 }
 
 fn extents(a: &ArrayViewD<'_, f64>, b: &ArrayViewD<'_, f64>) -> Result<Extents, ReferenceError> {

@@ -27,10 +27,11 @@ pub(crate) struct Case {
     pub(crate) dtype_b: Option<DType>,
     #[serde(default, deserialize_with = "some_dtype")]
     pub(crate) dtype_d: Option<DType>,
+    /// Rounded to f32, except beside f64.
     #[serde(default = "one")]
-    pub(crate) alpha: f32,
+    pub(crate) alpha: f64,
     #[serde(default)]
-    pub(crate) beta: f32,
+    pub(crate) beta: f64,
     /// Whether alpha and beta are read from device memory.
     #[serde(default)]
     pub(crate) device_scalars: bool,
@@ -60,6 +61,9 @@ pub(crate) struct Case {
     pub(crate) views: [View; 4],
     #[serde(default)]
     pub(crate) values: Values,
+    /// All operands but the factors are multiplied by two to this.
+    #[serde(default)]
+    pub(crate) exponent: i32,
     #[serde(default)]
     pub(crate) seed: u64,
 }
@@ -81,7 +85,7 @@ pub(crate) enum Axis {
     Column,
 }
 
-fn one() -> f32 {
+fn one() -> f64 {
     1.0
 }
 
@@ -172,7 +176,7 @@ pub(crate) fn products(largest: usize) -> impl Strategy<Value = Case> {
 
 /// Any epilogue; the rest of the GEMM is filled in later.
 fn epilogue() -> impl Strategy<Value = Case> {
-    let scalar = || prop::sample::select(vec![0.0_f32, 1.0, -1.0, 0.5, 2.0]);
+    let scalar = || prop::sample::select(vec![0.0, 1.0, -1.0, 0.5, 2.0]);
     let scale = || {
         prop_oneof![
             3 => Just(Scale::None),
@@ -218,7 +222,8 @@ fn epilogue() -> impl Strategy<Value = Case> {
         )
 }
 
-fn nothing() -> Case {
+/// A case without extents and options.
+pub(crate) fn nothing() -> Case {
     Case {
         m: 0,
         n: 0,
@@ -242,6 +247,7 @@ fn nothing() -> Case {
         split_k: None,
         views: [View::Contiguous; 4],
         values: Values::Uniform,
+        exponent: 0,
         seed: 0,
     }
 }

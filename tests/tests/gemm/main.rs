@@ -6,6 +6,7 @@ mod case;
 mod check;
 mod double;
 mod double_memory;
+mod inputs;
 mod plans;
 
 use warpsmith_tests::cases;

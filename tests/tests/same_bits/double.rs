@@ -2,9 +2,10 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use spec::gemm::{DoubleEntry, DoubleParams, EpilogueParams};
+use spec::gemm::{DoubleEntry, DoubleParams};
 use warpsmith::LaunchConfig;
 
+use crate::products::epilogue;
 use crate::trial::{Arg, Trial};
 
 /// Numbers with all bits of f64, zeros of both signs and subnormals. There is no NaN nor infinity
@@ -50,8 +51,6 @@ pub(crate) fn product(entry: DoubleEntry, rng: &mut ChaCha8Rng) -> Trial {
     let (c, ldc, batch_stride_c) = add([m, n]);
     let (d, ldd, batch_stride_d) = add([m, n]);
     let (residual, ld_residual, batch_stride_residual) = add([m, n]);
-    let is_by_rows = rng.random_bool(0.5);
-    let len = if is_by_rows { m } else { n };
     let params = DoubleParams {
         m,
         n,
@@ -70,18 +69,9 @@ pub(crate) fn product(entry: DoubleEntry, rng: &mut ChaCha8Rng) -> Trial {
         a_is_k_major,
         b_is_k_major,
     };
-    let epilogue = EpilogueParams {
-        ld_residual,
-        batch_stride_residual,
-        bias_stride_m: i64::from(is_by_rows),
-        bias_stride_n: i64::from(!is_by_rows),
-        batch_stride_bias: i64::from(len),
-        row_scale_stride: rng.random_range(0..=1),
-        column_scale_stride: rng.random_range(0..=1),
-        activation: rng.random_range(0..=1), // identity or relu
-        d_dtype: 0,
-    };
-    let vectors = [len * batch, m, n, 1, 1].map(|len| numbers(&mut trial, len.into(), rng));
+    let epilogue = epilogue([m, n], (ld_residual, batch_stride_residual), 0, rng);
+    let bias = epilogue.batch_stride_bias as u32 * batch;
+    let vectors = [bias, m, n, 1, 1].map(|len| numbers(&mut trial, len.into(), rng));
     let [bias, row_scale, column_scale, alpha, beta] = vectors;
     let optional = [bias, residual, row_scale, column_scale, alpha, beta];
     let optional = optional.map(|arg| if rng.random_bool(0.5) { arg } else { Arg::Null });

@@ -31,8 +31,29 @@ pub(crate) fn matrix(
     (buffer, ld as i64, stride as i64)
 }
 
-/// The arguments at the end of every fused entry. Activations are left out: they use approximations
-/// whose bits differ between devices.
+/// Parameters of an epilogue, with biases that lie one after the other. Activations are left out:
+/// they use approximations whose bits differ between devices.
+pub(crate) fn epilogue(
+    [m, n]: [u32; 2],
+    (ld_residual, batch_stride_residual): (i64, i64),
+    d_dtype: u32,
+    rng: &mut ChaCha8Rng,
+) -> EpilogueParams {
+    let is_by_rows = rng.random_bool(0.5);
+    EpilogueParams {
+        ld_residual,
+        batch_stride_residual,
+        bias_stride_m: i64::from(is_by_rows),
+        bias_stride_n: i64::from(!is_by_rows),
+        batch_stride_bias: i64::from(if is_by_rows { m } else { n }),
+        row_scale_stride: rng.random_range(0..=1),
+        column_scale_stride: rng.random_range(0..=1),
+        activation: rng.random_range(0..=1), // identity or relu
+        d_dtype,
+    }
+}
+
+/// The arguments at the end of every fused entry.
 fn tail(trial: &mut Trial, dtype: DType, mut params: GemmParams, rng: &mut ChaCha8Rng) -> Vec<Arg> {
     let GemmParams { m, n, batch, .. } = params;
     let (c, ldc, batch_stride_c) = matrix(trial, dtype, [batch, m, n], rng);
@@ -42,20 +63,11 @@ fn tail(trial: &mut Trial, dtype: DType, mut params: GemmParams, rng: &mut ChaCh
     params.beta = [0.0, 1.0, 0.3][rng.random_range(0..3)];
     (params.ldc, params.batch_stride_c) = (ldc, batch_stride_c);
     (params.ldd, params.batch_stride_d) = (ldd, batch_stride_d);
-    let is_by_rows = rng.random_bool(0.5);
-    let len = if is_by_rows { m } else { n };
-    let epilogue = EpilogueParams {
-        ld_residual,
-        batch_stride_residual,
-        bias_stride_m: i64::from(is_by_rows),
-        bias_stride_n: i64::from(!is_by_rows),
-        batch_stride_bias: i64::from(len),
-        row_scale_stride: rng.random_range(0..=1),
-        column_scale_stride: rng.random_range(0..=1),
-        activation: rng.random_range(0..=1), // identity or relu
-        d_dtype: OutputDType::new(dtype).expect("a float").code(),
-    };
-    let bias = trial.floats(dtype, u64::from(len * batch), rng);
+    let d_dtype = OutputDType::new(dtype).expect("a float").code();
+    let strides = (ld_residual, batch_stride_residual);
+    let epilogue = epilogue([m, n], strides, d_dtype, rng);
+    let biases = epilogue.batch_stride_bias as u64 * u64::from(batch);
+    let bias = trial.floats(dtype, biases, rng);
     let factors = [m, n, 1, 1].map(|len| trial.floats(DType::F32, len.into(), rng));
     let optional = [bias, residual].into_iter().chain(factors);
     let optional = optional.map(|arg| if rng.random_bool(0.5) { arg } else { Arg::Null });

@@ -277,37 +277,22 @@ impl<'a> Call<'a> {
 
     /// Enqueues an entry of products in f64.
     pub(super) fn launch_double(&self, entry: DoubleEntry, config: LaunchConfig) -> Result<()> {
-        let desc = &self.desc;
-        let GemmParams {
-            m,
-            n,
-            k,
-            batch,
-            lda,
-            ldb,
-            ldc,
-            ldd,
-            batch_stride_a,
-            batch_stride_b,
-            batch_stride_c,
-            batch_stride_d,
-            ..
-        } = self.params();
+        let params = self.params();
         let [a_is_k_major, b_is_k_major] =
-            DoubleParams::k_major(desc.a.transpose, desc.b.transpose);
+            DoubleParams::k_major(self.desc.a.transpose, self.desc.b.transpose);
         let params = DoubleParams {
-            m,
-            n,
-            k,
-            batch,
-            lda,
-            ldb,
-            ldc,
-            ldd,
-            batch_stride_a,
-            batch_stride_b,
-            batch_stride_c,
-            batch_stride_d,
+            m: params.m,
+            n: params.n,
+            k: params.k,
+            batch: params.batch,
+            lda: params.lda,
+            ldb: params.ldb,
+            ldc: params.ldc,
+            ldd: params.ldd,
+            batch_stride_a: params.batch_stride_a,
+            batch_stride_b: params.batch_stride_b,
+            batch_stride_c: params.batch_stride_c,
+            batch_stride_d: params.batch_stride_d,
             alpha: self.alpha,
             beta: self.beta,
             a_is_k_major,
