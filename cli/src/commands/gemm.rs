@@ -255,7 +255,7 @@ fn write_in<Out: Float + Rounded>(
 fn factor<Out: GemmOutput>(name: &str, value: f64) -> Result<Out::Factor, UsageError> {
     let factor = Out::Factor::rounded_from(value);
     if !factor.widened().is_finite() {
-        let message = format!("{name} is {value}, want a number that is finite in f32");
+        let message = format!("{name} is {value:?}, want a number that is finite in f32");
         return Err(UsageError(message));
     }
     Ok(factor)
