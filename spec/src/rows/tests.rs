@@ -316,3 +316,14 @@ fn weights_are_loaded_ahead_where_all_blocks_run_at_once() {
     assert_ne!(form(RowOp::Norm, 1, 2056), Form::Few);
     assert_eq!(form(RowOp::Softmax, 1, 512), Form::Held);
 }
+
+#[test]
+fn sums_over_rows_have_several_blocks_where_there_are_many_rows() {
+    assert_eq!(total_blocks(0), 1);
+    assert_eq!(total_blocks(16_384), 1);
+    assert_eq!(total_blocks(16_385), 5);
+    assert_eq!(total_blocks(1 << 24), 4096);
+    assert_eq!(total_blocks(u64::MAX), 4096);
+    // What they leave is for one block.
+    assert_eq!(total_blocks(u64::from(total_blocks(u64::MAX))), 1);
+}
