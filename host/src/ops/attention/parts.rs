@@ -57,7 +57,7 @@ pub(super) fn launch(
     let (to_lse, sink) = (call.lse.as_ref(), call.sink.as_ref());
     let arguments: [&dyn KernelArg; 8] =
         [&&o, &&lse, &to, &to_lse, &sink, &lengths, &params, &packing];
-    // However brief, it does not let the next launch begin: that one's blocks would settle beside the
+    // However brief, it does not let the next launch begin: that one's blocks can settle beside the
     // merge's, two on one multiprocessor and none on another.
     let kernel = kernels::kernel(call.stream, PartsEntry)?;
     // SAFETY: the first launch wrote the partial results, with the same lengths; o and lse are
