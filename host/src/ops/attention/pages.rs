@@ -16,6 +16,22 @@ pub(in crate::ops) struct PagesDesc {
     pub(in crate::ops) row: i64,
 }
 
+impl PagesDesc {
+    /// Of a table with a row for each sequence, and of pools of `count` pages of `page_size`.
+    pub(super) fn new(table: &Tensor<i32>, (count, page_size): (usize, usize)) -> Result<Self> {
+        let row = match (is_dense(table), table.strides(), table.shape()) {
+            (true, &[row, _], _) => row,
+            (_, _, &[_, columns]) => columns as i64,
+            _ => return Err(Error::Bug("a table of pages that has no rows")),
+        };
+        Ok(Self {
+            count: check::extent("pages", count)?,
+            page_size: check::extent("page_size", page_size)?,
+            row,
+        })
+    }
+}
+
 impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// Checks the table, for a batch of `batch`, and that no option contradicts it. Returns the
     /// positions that a sequence has room for, in pages of `page_size`, of which there are `count`.
@@ -52,27 +68,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         Ok(Some(columns.saturating_mul(page_size)))
     }
 
-    /// The description of the pages, of which k has `count` of `page_size`.
-    pub(super) fn pages_desc(
-        &self,
-        (count, page_size): (usize, usize),
-    ) -> Result<Option<PagesDesc>> {
-        let Some(table) = self.pages else {
-            return Ok(None);
-        };
-        let row = match (is_dense(table), table.strides(), table.shape()) {
-            (true, &[row, _], _) => row,
-            (_, _, &[_, columns]) => columns as i64,
-            _ => return Err(Error::Bug("a table of pages that has no rows")),
-        };
-        Ok(Some(PagesDesc {
-            count: check::extent("pages", count)?,
-            page_size: check::extent("page_size", page_size)?,
-            row,
-        }))
-    }
-
-    /// The memory of the table, with the rows of [`pages_desc`](Self::pages_desc).
+    /// The memory of the table, with the rows of [`PagesDesc::new`].
     pub(super) fn pages_memory(&self, stream: &Stream) -> Result<Option<Memory>> {
         Ok(match self.pages {
             Some(table) if is_dense(table) => Some(Memory::of(table)),

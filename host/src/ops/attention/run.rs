@@ -4,6 +4,7 @@ use super::call::{Call, CallLengths, Memory};
 use super::desc::{AttentionDesc, LengthsDesc, OperandDesc};
 use super::extents::Extents;
 use super::lengths::Lengths;
+use super::pages::PagesDesc;
 use super::plan::{self, AttentionPlan};
 use super::{Attention, Layout};
 use crate::ops::check;
@@ -342,9 +343,9 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 seqused_k: self.seqused_k.is_some(),
                 leftpad_k: self.leftpad_k.is_some(),
             },
-            pages: match extents.pages {
-                Some(pages) => self.pages_desc(pages)?,
-                None => None,
+            pages: match (self.pages, extents.pages) {
+                (Some(table), Some(pages)) => Some(PagesDesc::new(table, pages)?),
+                _ => None,
             },
             lse,
             packs_heads: self.packs_heads,
