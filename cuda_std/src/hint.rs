@@ -33,6 +33,59 @@ pub fn opaque(value: u32) -> u32 {
     }
 }
 
+/// Returns `N`, but hides it from rustc and LLVM, so that a loop up to it is once in the PTX. ptxas knows
+/// it, and unrolls the loop. An array whose elements the loop goes through stays in registers if
+/// it turns ([`turn`]).
+///
+/// ```
+/// # use cuda_std::hint::{constant, turn};
+/// let mut squares = [1, 2, 3];
+/// let mut i = 0;
+/// while i < constant::<3>() {
+///     squares[0] *= squares[0]; // once in PTX, three times in machine code
+///     turn(&mut squares);
+///     i += 1;
+/// }
+/// assert_eq!(squares, [1, 4, 9]);
+/// ```
+#[inline(always)]
+pub fn constant<const N: usize>() -> usize {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let value: u32;
+        // SAFETY: writes its operand.
+        unsafe {
+            core::arch::asm!("mov.b32 {0}, {1};", out(reg32) value, const N,
+                options(pure, nomem, nostack, preserves_flags));
+        }
+        value as usize
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        N
+    }
+}
+
+/// Moves all elements one to the front, and the first behind them. Where a loop works on the first
+/// element and turns, the array's elements are in the code once. Not a mere shift: of that LLVM makes a
+/// copy of the loop's code for each element.
+///
+/// ```
+/// let mut x = [1, 2, 3];
+/// cuda_std::hint::turn(&mut x);
+/// assert_eq!(x, [2, 3, 1]);
+/// ```
+#[inline(always)]
+pub fn turn<T: Copy, const N: usize>(x: &mut [T; N]) {
+    let first = x[0];
+    let mut i = 1;
+    while i < N {
+        x[i - 1] = x[i];
+        i += 1;
+    }
+    x[N - 1] = first;
+}
+
 /// Computes `values` here: the compiler does not put it off to where they are used next, which may
 /// keep more values alive until then. Costs no instruction. `N` is a multiple of 4.
 ///

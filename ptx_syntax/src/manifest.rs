@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub mod file;
 
 /// Version of this format; a reader refuses any other.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// All modules that one build made.
 ///

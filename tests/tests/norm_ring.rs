@@ -59,6 +59,7 @@ impl Case {
             element_bytes: 2,
             is_aligned: true,
             inputs: least + u32::from(self.joined),
+            is_centered: false,
             has_bias: false,
         }
     }

@@ -177,15 +177,20 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     let places = Places::new::<T>(group, params.n, row < params.rows);
     let to = row_of_mut(tensors.dx, row, params.strides[3]);
     let from = row_of(tensors.dsum, row, params.strides[2]);
+    let mut vectors = [([0; 4], [0; 4], [[0; 4]; 2]); R];
     let mut j = 0;
     while j < R {
-        let (x, dy) = (unpack::<T, V>(&this.x[j]), unpack::<T, V>(&this.dy[j]));
+        vectors[j] = (this.x[j], this.dy[j], weight[j]);
+        j += 1;
+    }
+    held::each(&mut vectors, |j, (x, dy, weight)| {
+        let (x, dy) = (unpack::<T, V>(x), unpack::<T, V>(dy));
         let is_there = places.has(j) && !tensors.dsum.is_null();
         let at = from.wrapping_add(places.element::<T>(j)).cast();
         // SAFETY: a vector of dsum, or nothing.
         let dsum = unsafe { mem::ld_global_v4_u32_if(at, is_there) };
         let mut out = unpack::<T, V>(&dsum);
-        let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
+        let weight: [f32; V] = Weights::unpack::<W, V>(weight);
         let mut i = 0;
         while i < V {
             let z = this.kept.normalised(x[i]);
@@ -195,8 +200,7 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
         }
         // SAFETY: a vector of this row of dx, or nothing.
         unsafe { held::store(to, &places, j, pack::<T, V>(&out)) };
-        j += 1;
-    }
+    });
 }
 
 /// Computes dx of all rows of this block, element by element, without the weights' gradients.

@@ -6,9 +6,10 @@ use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
 use spec::rows::{
     AHEAD, AHEAD_BLOCKS, AHEAD_THREADS, BLOCK_SCRATCH, BOUND_THREADS, FEW_BLOCKS, FEW_THREADS,
-    FINISH_COLUMNS, GRAD_BLOCKS, GRAD_VECTORS, MAX_THREADS, NORM_THREADS, PAIRS, RING_VECTORS,
-    RING_VECTORS_F32, RING_WARPS, RowParams, SHARED_BLOCK, SHORT_BLOCKS, SHORT_THREADS,
-    SLICE_BLOCKS, SLICE_THREADS, VECTORS, WIDE_THREADS, WIDE_VECTORS, flags,
+    FINISH_COLUMNS, GRAD_BLOCKS, GRAD_VECTORS, HELD_BLOCKS, MAX_THREADS, MORE_VECTORS, NORM_BOUND,
+    NORM_F32_BOUND, NORM_MORE_BOUND, PAIRS, RING_VECTORS, RING_VECTORS_F32, RING_WARPS, RowParams,
+    SHARED_BLOCK, SHORT_BLOCKS, SHORT_THREADS, SLICE_BLOCKS, SLICE_THREADS, VECTORS, WIDE_THREADS,
+    WIDE_VECTORS, flags,
 };
 
 use super::forward::{self, Tensors};
@@ -51,20 +52,32 @@ macro_rules! entry {
 }
 
 macro_rules! held {
-    ($($ty:ident, $lanes:literal: $name:ident, $few:ident;)*) => {$(
+    ($($ty:ident, $weight:ident, $lanes:literal, $vectors:tt, $bound:ident: $name:ident;)*) => {$(
         entry!($name, $ty,
-            kernel(max_threads = NORM_THREADS, min_blocks = 1, arch = "sm_90a"),
-            forward::held::<$ty, $lanes, VECTORS, false>, dynamic_shared![u32]);
-        entry!($few, $ty,
-            kernel(max_threads = FEW_THREADS, min_blocks = FEW_BLOCKS, arch = "sm_90a"),
-            forward::held::<$ty, $lanes, VECTORS, true>, dynamic_shared![u32]);
+            kernel(max_threads = $bound, min_blocks = HELD_BLOCKS, arch = "sm_90a"),
+            forward::held::<$ty, $weight, $lanes, $vectors, false>, dynamic_shared![u32]);
     )*};
 }
 
 held! {
-    f32, 4: norm_f32_held, norm_f32_few;
-    f16, 8: norm_f16_held, norm_f16_few;
-    bf16, 8: norm_bf16_held, norm_bf16_few;
+    f32, f32, 4, VECTORS, NORM_BOUND: norm_f32_held;
+    f16, f16, 8, VECTORS, NORM_BOUND: norm_f16_held;
+    bf16, bf16, 8, VECTORS, NORM_BOUND: norm_bf16_held;
+    bf16, f32, 8, VECTORS, NORM_F32_BOUND: norm_wf32_bf16_held;
+    bf16, bf16, 8, MORE_VECTORS, NORM_MORE_BOUND: norm_bf16_held_more;
+}
+
+macro_rules! few {
+    ($($ty:ident, $lanes:literal: $name:ident;)*) => {$(
+        entry!($name, $ty,
+            kernel(max_threads = FEW_THREADS, min_blocks = FEW_BLOCKS, arch = "sm_90a"),
+            forward::held::<$ty, $ty, $lanes, VECTORS, true>, dynamic_shared![u32]);
+    )*};
+}
+
+few! {
+    f16, 8: norm_f16_few;
+    bf16, 8: norm_bf16_few;
 }
 
 macro_rules! slices {

@@ -9,7 +9,8 @@ use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use crate::row::slices::Team;
 use cuda_std::math::{self, fma, mul_rn};
 use cuda_std::thread;
-use spec::rows::{RowParams, flags};
+use cuda_std::warp::{FULL_MASK, bar_warp_sync};
+use spec::rows::{RowParams, VECTORS, flags};
 
 /// The tensors of a launch; null if there is none.
 pub(super) struct Tensors<T> {
@@ -44,6 +45,7 @@ impl<T: Packed> Tensors<T> {
             let residual: [Raw; R] = held::load(residual, places, params);
             let to = row_of_mut(self.sum, row, params.strides[2]);
             let mut j = 0;
+            // Unrolled here, as ptxas does not unroll it.
             while j < R {
                 let mut x = unpack::<T, V>(&raw[j]);
                 let other = unpack::<T, V>(&residual[j]);
@@ -119,14 +121,14 @@ pub(super) fn rstd_of(variance: f32, params: &RowParams) -> f32 {
 }
 
 /// Normalises the rows of this block, held in registers; the grid covers all rows. If rows are `FEW`,
-/// weights are loaded with them, for which there are enough registers; else when sums are there, while
-/// other blocks load.
+/// weights are loaded with them, for which there are enough registers; else vector by vector where they
+/// are used, so that more rows are held at a time.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, with weights of the rows' type, launched as `spec::rows`
-/// says; `scratch` is shared memory for exchanges.
+/// `tensors` are aligned ones of `params`, with weights of type `W`, launched as `spec::rows` says;
+/// `scratch` is shared memory for exchanges.
 #[inline(always)]
-pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize, const FEW: bool>(
+pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize, const FEW: bool>(
     tensors: &Tensors<T>,
     params: &RowParams,
     scratch: *mut u32,
@@ -136,40 +138,40 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize, const FEW: 
     // SAFETY: a row of each tensor, or nothing; all threads come here.
     let mut raw: [Raw; R] =
         unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &places, params) };
-    let weights = || -> ([Raw; R], [Raw; R]) {
-        // SAFETY: vectors of the weights; what a thread has of them beyond the row is not used.
-        unsafe {
-            let weight = tensors.weight.vectors::<T, R>(|j| places.nearest(j));
-            (weight, tensors.bias.vectors::<T, R>(|j| places.nearest(j)))
-        }
+    let weights = |j: usize| -> [[Raw; 2]; 2] {
+        let at = places.nearest(j) as usize * V;
+        // SAFETY: a vector of the weights; what a thread has of them beyond the row is not used.
+        unsafe { [&tensors.weight, &tensors.bias].map(|of| of.columns::<W, V>(at)) }
     };
-    let early = if FEW { Some(weights()) } else { None };
-    let is_centered = params.flags & flags::CENTER != 0;
+    let mut vectors = [([0; 4], [[[0; 4]; 2]; 2]); R];
+    if FEW {
+        let mut j = 0;
+        while j < R {
+            vectors[j].1 = weights(j);
+            j += 1;
+        }
+    }
     // SAFETY: as above.
     unsafe {
         tensors.add_residual::<V, R>(&mut raw, row, &places, params);
     }
-    let count = match group.threads <= thread::WARP_THREADS {
-        true => Count {
-            count: params.n as f32,
-            share: params.scale,
-        },
-        false => Count::new((places.vectors_of_warp(&group) * V as u32) as f32),
-    };
     // SAFETY: all threads of the row come here.
-    let (mean, squares) =
-        unsafe { moments_held::<T, V, R>(&mut group, &places, &mut raw, count, is_centered) };
+    let (mean, squares) = unsafe { moments_held::<T, V, R>(&mut group, &places, &mut raw, params) };
     let rstd = rstd_of(squares * params.scale, params);
     // SAFETY: elements of this row.
     unsafe { tensors.keep(&group, row, params.rows, mean, rstd) };
     let to = row_of_mut(tensors.y, row, params.strides[3]);
     held::forget(&mut raw);
-    let (weight, bias) = early.unwrap_or_else(weights);
     let mut j = 0;
     while j < R {
-        let weight = unpack::<T, V>(&weight[j]);
-        let bias = unpack::<T, V>(&bias[j]);
-        let mut out = unpack::<T, V>(&raw[j]);
+        vectors[j].0 = raw[j];
+        j += 1;
+    }
+    let write = |j: usize, (raw, early): &mut (Raw, [[Raw; 2]; 2])| {
+        let [weight, bias] = if FEW { *early } else { weights(j) };
+        let weight: [f32; V] = Weights::unpack::<W, V>(&weight);
+        let bias: [f32; V] = Weights::unpack::<W, V>(&bias);
+        let mut out = unpack::<T, V>(raw);
         let mut i = 0;
         while i < V {
             out[i] = fma(mul_rn(out[i] - mean, rstd), weight[i], bias[i]);
@@ -177,12 +179,23 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize, const FEW: 
         }
         // SAFETY: a vector of this row of y, or nothing.
         unsafe { held::store(to, &places, j, pack::<T, V>(&out)) };
+    };
+    if R <= VECTORS {
+        held::each(&mut vectors, write);
+        return;
+    }
+    let mut j = 0;
+    // Unrolled here, as ptxas does not unroll so long a loop.
+    while j < R {
+        write(j, &mut vectors[j]);
+        // SAFETY: the warp is converged. Else ptxas unpacks several vectors ahead, and spills.
+        unsafe { bar_warp_sync(FULL_MASK) };
         j += 1;
     }
 }
 
 /// A row's mean (0 in RMS norm) and the sum of squared deviations from it, with one exchange: each
-/// warp computes those of its elements, of which there are `count`, and they are merged.
+/// warp computes those of its elements, and they are merged.
 ///
 /// # Safety
 /// All threads of the row call it.
@@ -191,43 +204,47 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
     group: &mut Group,
     places: &Places,
     raw: &mut [Raw; R],
-    count: Count,
-    is_centered: bool,
+    params: &RowParams,
 ) -> (f32, f32) {
+    let of_row = Count {
+        count: params.n as f32,
+        share: params.scale,
+    };
+    let is_alone = group.threads <= thread::WARP_THREADS;
+    let is_centered = params.flags & flags::CENTER != 0;
+    let count = match is_alone {
+        true => of_row,
+        false => Count::new((places.vectors_of_warp::<R>() * V as u32) as f32),
+    };
     let mut mean = 0.0;
     if is_centered {
         let mut sum = 0.0;
-        let mut j = 0;
-        while j < R {
-            // Vectors that the row does not have are 0.
-            let x = unpack::<T, V>(&raw[j]);
-            sum += sum_of(&x);
-            j += 1;
-        }
+        // Vectors that the row does not have are 0.
+        held::each(raw, |_, raw| sum += sum_of(&unpack::<T, V>(raw)));
         // SAFETY: passed on to the caller.
         mean = unsafe { group.in_warp(sum, &|a, b| a + b) } * count.share;
         // Unpacked elements would take registers from other warps.
         held::forget(raw);
     }
     let mut squares = 0.0;
-    let mut j = 0;
-    while j < R {
-        let x = unpack::<T, V>(&raw[j]);
-        let of_vector = squares_about(&x, mean);
+    held::each(raw, |j, raw| {
+        let of_vector = squares_about(&unpack::<T, V>(raw), mean);
         squares += if places.has(j) { of_vector } else { 0.0 };
-        j += 1;
-    }
+    });
     // SAFETY: passed on to the caller.
     unsafe {
         let squares = group.in_warp(squares, &|a, b| a + b);
-        if is_centered {
-            let part = Moments::new(count.count, mean, squares);
-            let whole = group.across::<_, false>(part, &Moments::merge);
-            (whole.mean, whole.squares)
-        } else {
+        if !is_centered {
             let add = |a: f32, b: f32| a + b;
-            (0.0, group.across::<_, false>(squares, &add))
+            return (0.0, group.across::<_, false>(squares, Some(0.0), &add));
         }
+        if is_alone {
+            return (mean, squares);
+        }
+        let part = Moments::new(count.count, mean, squares);
+        let (part, width) = group.exchange(part, Some(Moments::EMPTY));
+        let whole = part.of_lanes::<false>(width, of_row);
+        (whole.mean, whole.squares)
     }
 }
 

@@ -76,7 +76,7 @@ unsafe fn whole(part: Moments, width: u32, count: Count, is_centered: bool) -> M
     // SAFETY: the warp's lanes come here together.
     unsafe {
         if is_centered {
-            return part.of_lanes(width, count);
+            return part.of_lanes::<true>(width, count);
         }
         let squares = of_lanes(part.squares, width, &|a, b| a + b);
         Moments::new(0.0, 0.0, squares)

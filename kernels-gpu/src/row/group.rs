@@ -19,7 +19,8 @@ const BLOCK_SLOTS: usize = 32;
 
 /// A thread's place among the threads of its row.
 pub(crate) struct Group {
-    /// Threads of the row in this block; a power of two.
+    /// Threads of the row in this block: a power of two, or whole warps that have the block to
+    /// themselves.
     pub(crate) threads: u32,
     /// This thread's index among them.
     pub(crate) own: u32,
@@ -55,13 +56,19 @@ impl Group {
     #[inline(always)]
     pub(crate) unsafe fn of_vectors(params: &RowParams, scratch: *mut u32) -> Self {
         let (threads, thread) = (params.threads, thread::thread_idx_x());
+        let group = Self::new(threads, 0, 1, scratch);
+        if threads > LANES {
+            return Self {
+                own: thread,
+                ..group
+            };
+        }
         let log = threads.trailing_zeros();
-        Self::new(
-            threads,
-            thread >> log,
-            thread::block_dim_x() >> log,
-            scratch,
-        )
+        Self {
+            index: thread >> log,
+            groups: thread::block_dim_x() >> log,
+            ..group
+        }
     }
 
     /// This thread's group, in blocks that have one row each, with any number of threads. It cannot
@@ -115,7 +122,7 @@ impl Group {
     }
 
     /// Reduces by `op` over the warps of the row; `value` is the same in all lanes of a warp.
-    /// `UNROLLED` is as for [`butterfly`].
+    /// `UNROLLED` is as for [`butterfly`], `none` as for [`Group::exchange`].
     ///
     /// # Safety
     /// All threads of the row call it.
@@ -123,11 +130,28 @@ impl Group {
     pub(crate) unsafe fn across<S: Words, const UNROLLED: bool>(
         &mut self,
         value: S,
+        none: Option<S>,
         op: &impl Fn(S, S) -> S,
     ) -> S {
         if self.threads <= LANES {
             return value;
         }
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let (of_warp, width) = self.exchange(value, none);
+            butterfly::<S, UNROLLED>(of_warp, width, op)
+        }
+    }
+
+    /// Gives each lane the value of a warp of the row: of the warp that has the lane's index among
+    /// `width` neighbouring lanes, or `none` if there is no such warp. `width` is a power of two; if that
+    /// is always the number of warps, there need be no such value.
+    ///
+    /// # Safety
+    /// All threads of the row call it, in a row of several warps; `value` is the same in all lanes of
+    /// a warp.
+    #[inline(always)]
+    pub(crate) unsafe fn exchange<S: Words>(&mut self, value: S, none: Option<S>) -> (S, u32) {
         let thread = thread::thread_idx_x();
         let (warp, lane) = (thread / LANES, thread % LANES);
         let turn = self
@@ -141,13 +165,19 @@ impl Group {
                 store(turn.wrapping_add(warp as usize), BLOCK_SLOTS, value);
             }
             thread::sync_threads();
-            let width = self.threads / LANES;
-            let first = turn.wrapping_add((lane & (width - 1)) as usize);
-            butterfly::<S, UNROLLED>(load(first, BLOCK_SLOTS, value), width, op)
+            let warps = self.threads / LANES;
+            let read = |slot: u32| load(turn.wrapping_add(slot as usize), BLOCK_SLOTS, value);
+            let Some(none) = none else {
+                return (read(lane & (warps - 1)), warps);
+            };
+            let width = warps.next_power_of_two();
+            let slot = lane & (width - 1);
+            let of_slot = read(slot.min(warps - 1));
+            (if slot < warps { of_slot } else { none }, width)
         }
     }
 
-    /// Reduces by `op` over all threads of the row; all of them get the result.
+    /// Reduces by `op` over all threads of the row, a power of two; all of them get the result.
     ///
     /// # Safety
     /// As [`Group::across`]; warps are converged.
@@ -160,20 +190,26 @@ impl Group {
         // SAFETY: passed on to the caller.
         unsafe {
             let of_warp = butterfly::<S, UNROLLED>(value, self.threads.min(LANES), &op);
-            self.across::<S, UNROLLED>(of_warp, &op)
+            self.across::<S, UNROLLED>(of_warp, None, &op)
         }
     }
 
-    /// The same for rows in registers: the butterfly within a warp is unrolled.
+    /// The same for rows in registers, of any number of warps; `none` is the value of no elements. The
+    /// butterfly within a warp is unrolled.
     ///
     /// # Safety
     /// As [`Group::reduce`].
     #[inline(always)]
-    pub(crate) unsafe fn reduce_held<S: Words>(&mut self, value: S, op: impl Fn(S, S) -> S) -> S {
+    pub(crate) unsafe fn reduce_held<S: Words>(
+        &mut self,
+        value: S,
+        none: S,
+        op: impl Fn(S, S) -> S,
+    ) -> S {
         // SAFETY: passed on to the caller.
         unsafe {
             let of_warp = self.in_warp(value, &op);
-            self.across::<S, false>(of_warp, &op)
+            self.across::<S, false>(of_warp, Some(none), &op)
         }
     }
 

@@ -4,7 +4,7 @@
 use super::group::Group;
 use super::packed::{Packed, Raw};
 use super::policy::of_rows;
-use cuda_std::hint::opaque;
+use cuda_std::hint::{constant, opaque, turn};
 use cuda_std::{mem, thread};
 use spec::rows::RowParams;
 
@@ -50,14 +50,18 @@ impl Places {
         self.vector(j).min(self.vectors.saturating_sub(1))
     }
 
-    /// Vectors of the thread's warp, or of those of its lanes that share the row.
+    /// Vectors of the thread's warp, of which a lane has up to `R`, in a row that whole warps share.
     #[inline(always)]
-    pub(crate) fn vectors_of_warp(&self, group: &Group) -> u32 {
-        let width = group.threads.min(thread::WARP_THREADS);
-        let ahead = self.first & !(width - 1);
-        let turns = self.vectors >> self.step.trailing_zeros();
-        let rest = self.vectors & (self.step - 1);
-        turns * width + rest.saturating_sub(ahead).min(width)
+    pub(crate) fn vectors_of_warp<const R: usize>(&self) -> u32 {
+        let ahead = self.first & !(thread::WARP_THREADS - 1);
+        let mut of_warp = 0;
+        let mut j = 0;
+        while j < R {
+            let rest = self.vectors.saturating_sub(ahead + j as u32 * self.step);
+            of_warp += rest.min(thread::WARP_THREADS);
+            j += 1;
+        }
+        of_warp
     }
 
     /// Index in the row of the first element of vector `j`.
@@ -105,6 +109,18 @@ pub(crate) unsafe fn load<T: Packed, const R: usize>(
         j += 1;
     }
     raw
+}
+
+/// Calls `f` with the index of each of a thread's vectors, and with what it has of it: in a loop that is
+/// once in PTX, and that ptxas unrolls if it is short enough.
+#[inline(always)]
+pub(crate) fn each<X: Copy, const R: usize>(of: &mut [X; R], mut f: impl FnMut(usize, &mut X)) {
+    let mut j = 0;
+    while j < constant::<R>() {
+        f(j, &mut of[0]);
+        turn(of);
+        j += 1;
+    }
 }
 
 /// Makes the vectors opaque to the compiler: values computed from them are recomputed after this,

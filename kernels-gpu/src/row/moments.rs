@@ -2,7 +2,7 @@
 //! LeVeque, Updating formulae and a pairwise algorithm for computing sample variances (1979). No
 //! difference of large squares is ever computed.
 
-use super::group::of_lanes;
+use super::group::butterfly;
 use super::loose::CHUNK;
 use cuda_std::math::{fma, mul_rn};
 use cuda_std::warp::Words;
@@ -96,15 +96,16 @@ impl Moments {
     }
 
     /// Merges the sets of `width` neighbouring lanes, a power of two, which have `count` elements
-    /// together: first their mean, then the squared deviations from it.
+    /// together: first their mean, then the squared deviations from it. `UNROLLED` is as for
+    /// [`butterfly`].
     ///
     /// # Safety
     /// The warp calls it, converged.
     #[inline(always)]
-    pub(crate) unsafe fn of_lanes(self, width: u32, count: Count) -> Self {
+    pub(crate) unsafe fn of_lanes<const UNROLLED: bool>(self, width: u32, count: Count) -> Self {
         // SAFETY: passed on to the caller.
         unsafe {
-            let sum = |value: f32| of_lanes(value, width, &|a, b| a + b);
+            let sum = |value: f32| butterfly::<f32, UNROLLED>(value, width, &|a, b| a + b);
             let mean = mul_rn(sum(mul_rn(self.mean, self.count)), count.share);
             let delta = self.distance(mean);
             let squares = sum(fma(mul_rn(delta, delta), self.count, self.squares));

@@ -7,7 +7,9 @@ use crate::row::held::{self, row_of, row_of_mut};
 use crate::row::loose::{CHUNK, Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
 use crate::row::slices::Team;
+use cuda_std::hint::opaque;
 use cuda_std::math::fma;
+use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use spec::rows::{RowParams, flags};
 
 /// What one element adds to the row's sum.
@@ -52,13 +54,13 @@ fn gradients<T: Packed, const V: usize, const IS_LOG: bool>(y: &Raw, dy: &Raw, s
     pack::<T, V>(&out)
 }
 
-/// Computes the rows of this block, of which each thread holds a vector; the grid covers all rows.
+/// Computes the rows of this block, of which each thread holds `R` vectors; the grid covers all rows.
 ///
 /// # Safety
 /// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `spec::rows` says; `scratch` is
 /// shared memory for exchanges.
 #[inline(always)]
-pub(super) unsafe fn held<T: Packed, const V: usize>(
+pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     [y, dy]: [*const T; 2],
     dx: *mut T,
     params: &RowParams,
@@ -67,24 +69,44 @@ pub(super) unsafe fn held<T: Packed, const V: usize>(
     // SAFETY: the launch's promise.
     let (mut group, row, places) = unsafe { held::place::<T>(params, scratch) };
     let is_log = params.flags & flags::LOG != 0;
+    // Else ptxas unpacks both vectors ahead, and spills.
+    let settle = |vectors| {
+        if vectors > 1 {
+            // SAFETY: the warp is converged.
+            unsafe { bar_warp_sync(FULL_MASK) };
+        }
+    };
     // SAFETY: a row of both, or nothing; all threads of a row reduce.
-    let ([y], [dy], sum) = unsafe {
-        let mut y: [Raw; 1] = held::load(row_of(y, row, params.strides[0]), &places, params);
-        let mut dy: [Raw; 1] = held::load(row_of(dy, row, params.strides[1]), &places, params);
-        let terms = terms::<T, V>(&y[0], &dy[0], is_log);
-        let sum = group.reduce_held(terms, |a, b| a + b);
+    let (y, dy, sum) = unsafe {
+        let mut y: [Raw; R] = held::load(row_of(y, row, params.strides[0]), &places, params);
+        let mut dy: [Raw; R] = held::load(row_of(dy, row, params.strides[1]), &places, params);
+        let mut of_thread = terms::<T, V>(&y[0], &dy[0], is_log);
+        let mut j = 1;
+        while j < R {
+            settle(R);
+            of_thread = f32::from_bits(opaque(of_thread.to_bits()));
+            of_thread += terms::<T, V>(&y[j], &dy[j], is_log);
+            j += 1;
+        }
+        let sum = group.reduce_held(of_thread, 0.0, |a, b| a + b);
         held::forget(&mut y);
         held::forget(&mut dy);
         (y, dy, sum)
     };
     let to = row_of_mut(dx, row, params.strides[2]);
-    // SAFETY: a vector of this row of dx, or nothing.
-    unsafe {
-        if is_log {
-            held::store(to, &places, 0, gradients::<T, V, true>(&y, &dy, sum));
-        } else {
-            held::store(to, &places, 0, gradients::<T, V, false>(&y, &dy, sum));
+    let write = |gradients: fn(&Raw, &Raw, f32) -> Raw| {
+        let mut j = 0;
+        while j < R {
+            // SAFETY: a vector of this row of dx, or nothing.
+            unsafe { held::store(to, &places, j, gradients(&y[j], &dy[j], sum)) };
+            settle(R);
+            j += 1;
         }
+    };
+    if is_log {
+        write(gradients::<T, V, true>);
+    } else {
+        write(gradients::<T, V, false>);
     }
 }
 

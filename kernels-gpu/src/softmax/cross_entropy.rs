@@ -99,7 +99,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     let row = group.row();
     let places = Places::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of x, or nothing; all threads come here.
-    let (raw, target): ([Raw; R], _) = unsafe {
+    let (mut raw, target): ([Raw; R], _) = unsafe {
         let raw = held::load(row_of(tensors.x, row, params.strides[0]), &places, params);
         let target = tensors.target(&group, row, params);
         (raw, target)
@@ -111,13 +111,12 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
         let (part, whole) = statistics::<T, V, R>(
             &mut group,
             &places,
-            &raw,
-            &mut values,
-            false,
+            &mut raw,
+            |j, i, power| values[j][i] = power,
             Some(&mut total),
         );
         if params.epsilon != 0.0 {
-            total = group.reduce_held(total, |a, b| a + b);
+            total = group.reduce_held(total, 0.0, |a, b| a + b);
         }
         (part, whole, total)
     };

@@ -4,26 +4,38 @@ use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::{dynamic_shared, kernel, shared_array};
 use half::{bf16, f16};
 use spec::rows::{
-    BLOCK_SCRATCH, HELD_BLOCKS, HELD_THREADS, MAX_THREADS, RowParams, SLICE_BLOCKS, SLICE_THREADS,
-    VECTORS,
+    BLOCK_SCRATCH, CROSS_ENTROPY_BOUND, GRAD_VECTORS, HELD_BLOCKS, MAX_THREADS, MORE_VECTORS,
+    RowParams, SLICE_BLOCKS, SLICE_THREADS, SOFTMAX_BOUND, SOFTMAX_GRAD_BOUND,
+    SOFTMAX_GRAD_MORE_BOUND, SOFTMAX_MORE_BOUND, VECTORS,
 };
 
 use super::cross_entropy;
 use super::targets::Tensors;
 use super::{backward, forward, total};
 
-macro_rules! softmax {
-    ($($ty:ident, $lanes:literal: $held:ident, $slices:ident, $loose:ident;)*) => {$(
+macro_rules! held {
+    ($($ty:ident, $lanes:literal, $vectors:tt, $bound:ident: $name:ident;)*) => {$(
         #[doc = concat!("Softmax of rows of ", stringify!($ty), ", held by a block.")]
         ///
         /// # Safety
         /// Launched as `spec::rows` says, with tensors of these extents and strides.
-        #[kernel(max_threads = HELD_THREADS, min_blocks = HELD_BLOCKS, arch = "sm_90a")]
-        pub unsafe fn $held(x: *const $ty, y: *mut $ty, params: RowParams) {
+        #[kernel(max_threads = $bound, min_blocks = HELD_BLOCKS, arch = "sm_90a")]
+        pub unsafe fn $name(x: *const $ty, y: *mut $ty, params: RowParams) {
             // SAFETY: the launch's promise; its shared memory is for this alone.
-            unsafe { forward::held::<$ty, $lanes, VECTORS>(x, y, &params, dynamic_shared![u32]) }
+            unsafe { forward::held::<$ty, $lanes, $vectors>(x, y, &params, dynamic_shared![u32]) }
         }
+    )*};
+}
 
+held! {
+    f32, 4, VECTORS, SOFTMAX_BOUND: softmax_f32_held;
+    f16, 8, VECTORS, SOFTMAX_BOUND: softmax_f16_held;
+    bf16, 8, VECTORS, SOFTMAX_BOUND: softmax_bf16_held;
+    bf16, 8, MORE_VECTORS, SOFTMAX_MORE_BOUND: softmax_bf16_held_more;
+}
+
+macro_rules! softmax {
+    ($($ty:ident, $lanes:literal: $slices:ident, $loose:ident;)*) => {$(
         #[doc = concat!("Softmax of rows of ", stringify!($ty), ", in slices.")]
         ///
         /// # Safety
@@ -48,26 +60,37 @@ macro_rules! softmax {
 }
 
 softmax! {
-    f32, 4: softmax_f32_held, softmax_f32_slices, softmax_f32_loose;
-    f16, 8: softmax_f16_held, softmax_f16_slices, softmax_f16_loose;
-    bf16, 8: softmax_bf16_held, softmax_bf16_slices, softmax_bf16_loose;
+    f32, 4: softmax_f32_slices, softmax_f32_loose;
+    f16, 8: softmax_f16_slices, softmax_f16_loose;
+    bf16, 8: softmax_bf16_slices, softmax_bf16_loose;
 }
 
-macro_rules! softmax_grad {
-    ($($ty:ident, $lanes:literal: $held:ident, $slices:ident, $loose:ident;)*) => {$(
+macro_rules! held_grads {
+    ($($ty:ident, $lanes:literal, $vectors:tt, $bound:ident: $name:ident;)*) => {$(
         #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", held by a block.")]
         ///
         /// # Safety
         /// Launched as `spec::rows` says, with tensors of these extents and strides.
-        #[kernel(max_threads = HELD_THREADS, min_blocks = 4, arch = "sm_90a")]
-        pub unsafe fn $held(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
+        #[kernel(max_threads = $bound, min_blocks = HELD_BLOCKS, arch = "sm_90a")]
+        pub unsafe fn $name(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
             // SAFETY: the launch's promise; its shared memory is for this alone.
             unsafe {
                 let scratch = dynamic_shared![u32];
-                backward::held::<$ty, $lanes>([y, dy], dx, &params, scratch)
+                backward::held::<$ty, $lanes, $vectors>([y, dy], dx, &params, scratch)
             }
         }
+    )*};
+}
 
+held_grads! {
+    f32, 4, 1, SOFTMAX_GRAD_BOUND: softmax_grad_f32_held;
+    f16, 8, 1, SOFTMAX_GRAD_BOUND: softmax_grad_f16_held;
+    bf16, 8, 1, SOFTMAX_GRAD_BOUND: softmax_grad_bf16_held;
+    bf16, 8, GRAD_VECTORS, SOFTMAX_GRAD_MORE_BOUND: softmax_grad_bf16_held_more;
+}
+
+macro_rules! softmax_grad {
+    ($($ty:ident, $lanes:literal: $slices:ident, $loose:ident;)*) => {$(
         #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", in slices.")]
         ///
         /// # Safety
@@ -93,9 +116,9 @@ macro_rules! softmax_grad {
 }
 
 softmax_grad! {
-    f32, 4: softmax_grad_f32_held, softmax_grad_f32_slices, softmax_grad_f32_loose;
-    f16, 8: softmax_grad_f16_held, softmax_grad_f16_slices, softmax_grad_f16_loose;
-    bf16, 8: softmax_grad_bf16_held, softmax_grad_bf16_slices, softmax_grad_bf16_loose;
+    f32, 4: softmax_grad_f32_slices, softmax_grad_f32_loose;
+    f16, 8: softmax_grad_f16_slices, softmax_grad_f16_loose;
+    bf16, 8: softmax_grad_bf16_slices, softmax_grad_bf16_loose;
 }
 
 macro_rules! cross_entropy {
@@ -131,7 +154,7 @@ macro_rules! cross_entropy {
 macro_rules! cross_entropies {
     ($($ty:ident, $lanes:literal: $held:ident, $slices:ident, $loose:ident;)*) => {$(
         cross_entropy!($held, $ty,
-            kernel(max_threads = HELD_THREADS, min_blocks = HELD_BLOCKS, arch = "sm_90a"),
+            kernel(max_threads = CROSS_ENTROPY_BOUND, min_blocks = HELD_BLOCKS, arch = "sm_90a"),
             cross_entropy::held::<$ty, $lanes, VECTORS>, dynamic_shared![u32]);
         cross_entropy!($slices, $ty,
             kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a"),

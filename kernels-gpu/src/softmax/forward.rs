@@ -8,20 +8,21 @@ use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
 use crate::row::slices::{Slice, Team};
 use cuda_std::math;
+use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use spec::rows::{RowParams, flags};
 
-/// Maximum and sum of exponentials, of the warp's part of a row and of the whole row. `values`
-/// receives the exponentials relative to the part's maximum or, if `is_log`, the distances to it.
-/// The sum of the thread's elements is added to `total`, if there is one.
+/// Maximum and sum of exponentials, of the warp's part of a row and of the whole row. `keep` gets the
+/// exponentials relative to the part's maximum, with the indices of their vector and in it. The sum of
+/// the thread's elements is added to `total`, if there is one.
+///
 /// # Safety
 /// All threads of the row call it.
 #[inline(always)]
 pub(super) unsafe fn statistics<T: Packed, const V: usize, const R: usize>(
     group: &mut Group,
     places: &Places,
-    raw: &[Raw; R],
-    values: &mut [[f32; V]; R],
-    is_log: bool,
+    raw: &mut [Raw; R],
+    mut keep: impl FnMut(usize, usize, f32),
     mut total: Option<&mut f32>,
 ) -> (MaxSum, MaxSum) {
     let mut max = f32::NEG_INFINITY;
@@ -42,6 +43,8 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize, const R: usize>(
     }
     // SAFETY: passed on to the caller.
     let max = unsafe { group.in_warp(max, &f32::max) };
+    // Unpacked elements would take registers from other warps.
+    held::forget(raw);
     let exp = Exp::new(max);
     let mut sum = 0.0;
     let mut j = 0;
@@ -51,10 +54,9 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize, const R: usize>(
             let mut of_vector = 0.0;
             let mut i = 0;
             while i < V {
-                let distance = exp.distance(x[i]);
-                let power = Exp::of_distance(distance);
+                let power = exp.of(x[i]);
                 of_vector += power;
-                values[j][i] = if is_log { distance } else { power };
+                keep(j, i, power);
                 i += 1;
             }
             sum += of_vector;
@@ -65,7 +67,8 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize, const R: usize>(
     unsafe {
         let sum = group.in_warp(sum, &|a, b| a + b);
         let part = MaxSum { max, sum };
-        (part, group.across::<_, false>(part, &MaxSum::merge))
+        let whole = group.across::<_, false>(part, Some(MaxSum::EMPTY), &MaxSum::merge);
+        (part, whole)
     }
 }
 
@@ -104,22 +107,35 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     let (mut group, row, places) = unsafe { held::place::<T>(params, scratch) };
     let is_log = params.flags & flags::LOG != 0;
     // SAFETY: a row of x, or nothing.
-    let raw: [Raw; R] = unsafe { held::load(row_of(x, row, params.strides[0]), &places, params) };
-    let mut values = [[0.0; V]; R];
+    let mut raw: [Raw; R] =
+        unsafe { held::load(row_of(x, row, params.strides[0]), &places, params) };
     // SAFETY: all threads of the row come here.
     let (part, whole) =
-        unsafe { statistics::<T, V, R>(&mut group, &places, &raw, &mut values, is_log, None) };
+        unsafe { statistics::<T, V, R>(&mut group, &places, &mut raw, |_, _, _| {}, None) };
+    held::forget(&mut raw);
     let (factor, addend) = finish(part, whole, is_log);
+    let exp = Exp::new(part.max);
     let to = row_of_mut(y, row, params.strides[1]);
     let mut j = 0;
     while j < R {
+        let mut out = unpack::<T, V>(&raw[j]);
         let mut i = 0;
         while i < V {
-            values[j][i] = math::fma(values[j][i], factor, addend);
+            // Computed again, which takes fewer registers, and so lets an SM have more rows.
+            let distance = exp.distance(out[i]);
+            let value = match is_log {
+                true => distance,
+                false => Exp::of_distance(distance),
+            };
+            out[i] = math::fma(value, factor, addend);
             i += 1;
         }
-        // SAFETY: a vector of this row of y, or nothing.
-        unsafe { held::store(to, &places, j, pack::<T, V>(&values[j])) };
+        // SAFETY: a vector of this row of y, or nothing; the warp is converged.
+        unsafe {
+            held::store(to, &places, j, pack::<T, V>(&out));
+            // Else ptxas unpacks several vectors ahead, and spills.
+            bar_warp_sync(FULL_MASK);
+        }
         j += 1;
     }
 }

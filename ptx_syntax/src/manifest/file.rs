@@ -14,7 +14,7 @@ pub struct File {
     /// What built it.
     pub toolchain: Toolchain,
     /// Parameters in order, each list once.
-    pub signatures: Vec<Vec<ParamEntry>>,
+    pub signatures: Vec<Vec<Param>>,
     /// One for each `.ptx` file.
     pub modules: Vec<Module>,
 }
@@ -32,6 +32,33 @@ pub struct Module {
     pub fragments: Vec<FragmentEntry>,
 }
 
+/// A [`ParamEntry`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the other fields are those of `ParamEntry`")]
+pub struct Param {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub ty: String,
+    /// Left out if it is that of an address, as is the alignment.
+    #[serde(default = "address_bytes", skip_serializing_if = "is_of_address")]
+    pub size: u32,
+    #[serde(default = "address_bytes", skip_serializing_if = "is_of_address")]
+    pub align: u32,
+}
+
+const fn address_bytes() -> u32 {
+    8
+}
+
+fn is_of_address(bytes: &u32) -> bool {
+    *bytes == address_bytes()
+}
+
+fn is_zero(bytes: &u32) -> bool {
+    *bytes == 0
+}
+
 /// A [`KernelEntry`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,6 +73,8 @@ pub struct Kernel {
     pub min_blocks: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<[u32; 3]>,
+    /// Left out if there is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub static_shared_bytes: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dynamic_shared_bytes: Option<u32>,
@@ -55,11 +84,18 @@ pub struct Kernel {
 
 impl From<Manifest> for File {
     fn from(manifest: Manifest) -> Self {
-        let mut signatures: Vec<Vec<ParamEntry>> = Vec::new();
+        let param = |param: ParamEntry| Param {
+            name: param.name,
+            ty: param.ty,
+            size: param.size,
+            align: param.align,
+        };
+        let mut signatures: Vec<Vec<Param>> = Vec::new();
         let mut kernel = |kernel: KernelEntry| {
-            let known = signatures.iter().position(|own| *own == kernel.params);
+            let params: Vec<Param> = kernel.params.into_iter().map(param).collect();
+            let known = signatures.iter().position(|own| *own == params);
             let signature = known.unwrap_or_else(|| {
-                signatures.push(kernel.params);
+                signatures.push(params);
                 signatures.len() - 1
             });
             Kernel {
@@ -94,6 +130,12 @@ impl TryFrom<File> for Manifest {
     type Error = String;
 
     fn try_from(file: File) -> Result<Self, String> {
+        let param = |param: &Param| ParamEntry {
+            name: param.name.clone(),
+            ty: param.ty.clone(),
+            size: param.size,
+            align: param.align,
+        };
         let signatures = &file.signatures;
         let kernel = |kernel: Kernel| {
             let params = signatures.get(kernel.signature).ok_or_else(|| {
@@ -101,7 +143,7 @@ impl TryFrom<File> for Manifest {
                 format!("`{name}` has signature {got}, want one of {want}, counted from 0")
             })?;
             Ok(KernelEntry {
-                params: params.clone(),
+                params: params.iter().map(param).collect(),
                 name: kernel.name,
                 max_threads: kernel.max_threads,
                 min_blocks: kernel.min_blocks,
@@ -186,6 +228,20 @@ mod tests {
         let signatures: Vec<usize> = kernels.map(|kernel| kernel.signature).collect();
         assert_eq!(signatures, [0, 0, 1, 0]);
         assert_eq!(Manifest::try_from(file), Ok(manifest()));
+    }
+
+    #[test]
+    fn what_most_parameters_and_kernels_have_is_left_out() {
+        let mut manifest = manifest();
+        let kernel = &mut manifest.modules[0].kernels[0];
+        kernel.static_shared_bytes = 0;
+        (kernel.params[0].size, kernel.params[0].align) = (8, 8);
+        let text = serde_json::to_string(&File::from(manifest.clone())).expect("plain fields");
+        assert!(text.contains(r#"[{"name":"x","type":"u32"}]"#), "{text}");
+        let of_kernel = r#"{"name":"f","signature":0,"max_threads":128,"cluster":[2,1,1],"dyn"#;
+        assert!(text.contains(of_kernel), "{text}");
+        let file: File = serde_json::from_str(&text).expect("its own text");
+        assert_eq!(Manifest::try_from(file), Ok(manifest));
     }
 
     #[test]

@@ -1,23 +1,70 @@
 //! Entries that work on rows: their names and parameters.
 
 use super::{
-    GRAD_VECTORS, HELD_THREADS, RING_VECTORS, RING_VECTORS_F32, Ringing, RowKernels, Slicing,
+    CROSS_ENTROPY_BOUND, GRAD_VECTORS, Holding, MORE_VECTORS, NORM_BOUND, NORM_F32_BOUND,
+    NORM_MORE_BOUND, RING_VECTORS, RING_VECTORS_F32, Ringing, RowKernels, SHARED_BLOCK,
+    SOFTMAX_BOUND, SOFTMAX_GRAD_BOUND, SOFTMAX_GRAD_MORE_BOUND, SOFTMAX_MORE_BOUND, Slicing,
     VECTORS, WIDE_CLUSTER, WIDE_THREADS, WIDE_VECTORS,
 };
 use crate::DType;
 
 /// What the operations have in common; by itself, no kernels but those that go element by element.
 const PLAIN: RowKernels = RowKernels {
-    vectors: VECTORS as u32,
+    held: [None, None],
     least_threads: 4,
-    alone_threads: 0,
-    biased_threads: 0,
+    enough_bytes: 0,
+    holds_all: false,
     short: false,
     ahead: false,
     ring: None,
     wide: None,
     slices: None,
 };
+
+/// A kernel that holds [`VECTORS`] a thread.
+const fn holding(bound: u32, threads: u32) -> Option<Holding> {
+    Some(Holding {
+        form: Form::Held,
+        vectors: VECTORS as u32,
+        bound,
+        threads,
+    })
+}
+
+/// A kernel that holds [`MORE_VECTORS`] a thread.
+const fn holding_more(bound: u32, threads: u32) -> Option<Holding> {
+    Some(Holding {
+        form: Form::HeldMore,
+        vectors: MORE_VECTORS as u32,
+        bound,
+        threads,
+    })
+}
+
+/// Gradients of softmax: a vector of each input a thread, or two.
+const GRAD_HELD: Holding = Holding {
+    form: Form::Held,
+    vectors: 1,
+    bound: SOFTMAX_GRAD_BOUND,
+    threads: 512,
+};
+
+const GRAD_HELD_MORE: Holding = Holding {
+    form: Form::HeldMore,
+    vectors: GRAD_VECTORS as u32,
+    bound: SOFTMAX_GRAD_MORE_BOUND,
+    threads: 384,
+};
+
+/// Gradients of norms, whose threads also add up those of weights.
+const fn norm_grad_holding(vectors: usize) -> Option<Holding> {
+    Some(Holding {
+        form: Form::Held,
+        vectors: vectors as u32,
+        bound: SHARED_BLOCK,
+        threads: 32,
+    })
+}
 
 const SOFTMAX_SLICES: Slicing = Slicing {
     alone_bytes: 52 << 10,
@@ -82,8 +129,10 @@ const fn norm_grad_ring(vectors: u32, alone_warps: u32, warps: u32) -> Ringing {
 pub enum Form {
     /// In registers of a block; sm_90a.
     Held,
-    /// The same, with weights in registers too, for launches whose blocks all run at once; norms;
-    /// sm_90a.
+    /// The same, with more vectors in each thread; bf16; sm_90a.
+    HeldMore,
+    /// As [`Form::Held`], with weights in registers too, for launches whose blocks all run at once;
+    /// norms of 16-bit types; sm_90a.
     Few,
     /// In shared memory of a block, or of a cluster's blocks; sm_90a.
     Slices,
@@ -130,6 +179,7 @@ impl core::fmt::Display for Form {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Held => "held",
+            Self::HeldMore => "held_more",
             Self::Few => "few",
             Self::Slices => "slices",
             Self::Ahead => "ahead",
@@ -190,18 +240,26 @@ impl RowOp {
     pub const fn kernels(self) -> RowKernels {
         match self {
             Self::Softmax => RowKernels {
-                alone_threads: 256,
+                held: [
+                    holding(SOFTMAX_BOUND, 256),
+                    holding_more(SOFTMAX_MORE_BOUND, 256),
+                ],
+                enough_bytes: 64 << 10,
                 slices: Some(SOFTMAX_SLICES),
                 ..PLAIN
             },
             Self::CrossEntropy => RowKernels {
-                alone_threads: 64,
+                held: [holding(CROSS_ENTROPY_BOUND, 64), None],
+                holds_all: true,
                 slices: Some(SOFTMAX_SLICES),
                 ..PLAIN
             },
             Self::Norm => RowKernels {
-                alone_threads: 64,
-                biased_threads: 32,
+                held: [
+                    holding(NORM_BOUND, NORM_BOUND),
+                    holding_more(NORM_MORE_BOUND, NORM_MORE_BOUND),
+                ],
+                enough_bytes: 64 << 10,
                 ahead: true,
                 ring: Some(norm_ring(RING_VECTORS as u32)),
                 wide: Some(WIDE_RING),
@@ -209,15 +267,18 @@ impl RowOp {
                 ..PLAIN
             },
             Self::NormF32 => RowKernels {
+                held: [holding(NORM_F32_BOUND, NORM_F32_BOUND), None],
+                enough_bytes: 64 << 10,
+                holds_all: true,
                 ring: Some(norm_ring(RING_VECTORS_F32 as u32)),
                 slices: Some(NORM_SLICES),
                 ..PLAIN
             },
             Self::SoftmaxGrad => RowKernels {
-                vectors: 1,
-                alone_threads: HELD_THREADS,
+                held: [Some(GRAD_HELD), Some(GRAD_HELD_MORE)],
+                enough_bytes: 26 << 10,
                 slices: Some(Slicing {
-                    alone_bytes: 64 << 10,
+                    alone_bytes: 30 << 10,
                     shared_bytes: 64 << 10,
                     least_threads: 4,
                     ..NORM_SLICES
@@ -225,17 +286,17 @@ impl RowOp {
                 ..PLAIN
             },
             Self::NormGrad => RowKernels {
-                vectors: GRAD_VECTORS as u32,
+                held: [norm_grad_holding(GRAD_VECTORS), None],
                 least_threads: 16,
-                alone_threads: 32,
+                holds_all: true,
                 short: true,
                 ring: Some(norm_grad_ring(RING_VECTORS as u32, 8, 4)),
                 ..PLAIN
             },
             Self::NormGradF32 => RowKernels {
-                vectors: 1,
+                held: [norm_grad_holding(1), None],
                 least_threads: 16,
-                alone_threads: 32,
+                holds_all: true,
                 ring: Some(norm_grad_ring(RING_VECTORS_F32 as u32, 16, 8)),
                 ..PLAIN
             },
@@ -248,6 +309,7 @@ impl RowOp {
         match dtype {
             DType::Bf16 => kernels,
             _ => RowKernels {
+                held: [kernels.held[0], None],
                 short: false,
                 wide: None,
                 ..kernels
@@ -258,7 +320,8 @@ impl RowOp {
     /// Whether there are kernels of this form, for at least one dtype.
     pub const fn has(self, form: Form) -> bool {
         match form {
-            Form::Held => self.kernels().alone_threads > 0,
+            Form::Held => self.kernels().held[0].is_some(),
+            Form::HeldMore => self.kernels().held[1].is_some(),
             Form::Few => matches!(self, Self::Norm),
             Form::Slices => self.kernels().slices.is_some(),
             Form::Ahead | Form::Pairs => self.kernels().ahead,

@@ -2,12 +2,13 @@
 
 use super::ring::MULTIPROCESSORS;
 use super::{Ahead, FEW_BLOCKS, FEW_THREADS, Form, RowOp, RowPlan, Stages, Strategy, WIDE_VECTORS};
+use crate::DType;
 
 impl RowPlan {
     /// The form of the entry.
     pub const fn form(&self) -> Form {
         match self.strategy {
-            Strategy::Registers => Form::Held,
+            Strategy::Registers(form) => form,
             Strategy::Slices => Form::Slices,
             Strategy::Ahead(Ahead { rows: 1, .. }) => Form::Ahead,
             Strategy::Ahead(_) => Form::Pairs,
@@ -20,12 +21,13 @@ impl RowPlan {
 
     /// The form of the kernel for `rows` rows. It changes no bits: where few rows are held, weights are
     /// loaded with them, as no others hide the time that this takes.
-    pub const fn form_of(&self, op: RowOp, rows: u64) -> Form {
+    pub const fn form_of(&self, op: RowOp, dtype: DType, rows: u64) -> Form {
         let form = self.form();
         match self.blocks(rows) {
             Some(blocks)
                 if matches!(form, Form::Held)
                     && op.has(Form::Few)
+                    && dtype.size_bytes() == 2
                     && self.block_threads() <= FEW_THREADS
                     && blocks <= FEW_BLOCKS * MULTIPROCESSORS =>
             {

@@ -6,6 +6,7 @@
 
 mod entry;
 mod form;
+mod held;
 mod ring;
 mod short;
 mod slices;
@@ -13,6 +14,7 @@ mod slices;
 mod tests;
 
 pub use entry::{Form, RowEntry, RowOp, RowParams, flags, total_blocks};
+pub use held::Holding;
 pub use ring::{
     FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Ringing, Stages, column_block,
 };
@@ -36,17 +38,36 @@ pub const SHARED_BLOCK: u32 = 64;
 /// Most threads of a block.
 pub const MAX_THREADS: u32 = 1024;
 
-/// Most threads of a block, in kernels that hold rows in registers.
-pub const HELD_THREADS: u32 = 512;
-
-/// Blocks of [`HELD_THREADS`] that run on an SM: 64 registers a thread.
+/// Blocks of the bounds below that run on an SM. Those are launch bounds of kernels that hold rows in
+/// registers: they say how many registers a thread has.
 pub const HELD_BLOCKS: u32 = 2;
+
+/// Softmax: 40 registers a thread.
+pub const SOFTMAX_BOUND: u32 = 768;
+
+/// Softmax of [`MORE_VECTORS`]: 64 registers.
+pub const SOFTMAX_MORE_BOUND: u32 = 512;
+
+/// Cross-entropy: 64 registers.
+pub const CROSS_ENTROPY_BOUND: u32 = 512;
+
+/// Gradients of softmax, of one vector of each input: 32 registers.
+pub const SOFTMAX_GRAD_BOUND: u32 = 1024;
+
+/// The same of [`GRAD_VECTORS`]: 56 registers; bf16.
+pub const SOFTMAX_GRAD_MORE_BOUND: u32 = 576;
+
+/// Norms: 56 registers.
+pub const NORM_BOUND: u32 = 576;
+
+/// Norms with weights in f32: 64 registers.
+pub const NORM_F32_BOUND: u32 = 512;
+
+/// Norms of [`MORE_VECTORS`]: 72 registers.
+pub const NORM_MORE_BOUND: u32 = 448;
 
 /// Launch bound of kernels that need more registers: 80 registers a thread.
 pub const BOUND_THREADS: u32 = 768;
-
-/// Launch bound of norms that hold rows in registers: 72 registers a thread, 28 warps on an SM.
-pub const NORM_THREADS: u32 = 896;
 
 /// Most threads of a block of norms that hold weights in registers too.
 pub const FEW_THREADS: u32 = SHARED_BLOCK;
@@ -57,7 +78,10 @@ pub const FEW_BLOCKS: u32 = 8;
 /// Vectors of a row that a thread holds in registers.
 pub const VECTORS: usize = 4;
 
-/// The same for gradients of norms, whose threads also accumulate the weights' gradients.
+/// The same where a row would leave many threads of fewer vectors without work; bf16.
+pub const MORE_VECTORS: usize = 6;
+
+/// Vectors of each input that a thread holds of gradients.
 pub const GRAD_VECTORS: usize = 2;
 
 /// Most blocks of a cluster.
@@ -116,8 +140,8 @@ pub const AHEAD_BLOCKS: u32 = 4;
 /// Where a row is between its read and its write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// In the registers of one block's threads; one read.
-    Registers,
+    /// In the registers of one block's threads, by kernels of this form; one read.
+    Registers(Form),
     /// In slices, in the shared memory of one block or of a cluster's blocks, which exchange sums
     /// through distributed shared memory; one read.
     Slices,
@@ -146,14 +170,14 @@ pub struct Ahead {
 /// The kernels of an operation, as far as the choice depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowKernels {
-    /// Vectors that a thread holds of a row.
-    pub vectors: u32,
-    /// Fewest threads of a row.
+    /// Those that hold rows in registers; the second one has more vectors in a thread.
+    pub held: [Option<Holding>; 2],
+    /// Fewest threads of such a row.
     pub least_threads: u32,
-    /// Most threads of a row that is held in registers.
-    pub alone_threads: u32,
-    /// The same for a norm with a bias of rows with one input.
-    pub biased_threads: u32,
+    /// Bytes of each input that an SM should have in flight where rows are in registers.
+    pub enough_bytes: u32,
+    /// Whether no other way is faster, however few bytes are in flight.
+    pub holds_all: bool,
     /// Whether there are kernels for rows of one warp or less, in persistent blocks.
     pub short: bool,
     /// Whether there are kernels with weights loaded ahead, for longer rows with one input: up to
@@ -202,6 +226,8 @@ pub struct RowShape {
     pub is_aligned: bool,
     /// Input tensors whose rows are read together: two for a gradient, or with a residual.
     pub inputs: u32,
+    /// Whether a norm subtracts the mean.
+    pub is_centered: bool,
     /// Whether a norm adds a bias.
     pub has_bias: bool,
 }
@@ -235,8 +261,8 @@ pub struct RowDevice {
 pub struct RowPlan {
     /// Where rows are.
     pub strategy: Strategy,
-    /// Threads of a row in one block; a power of two, except with [`Strategy::Ring`] and
-    /// [`Strategy::Ahead`].
+    /// Threads of a row in one block: a power of two, or, with [`Strategy::Registers`],
+    /// [`Strategy::Ring`] and [`Strategy::Ahead`], whole warps.
     pub threads: u32,
     /// Blocks of a row: those of a cluster, else 1.
     pub cluster: u32,
@@ -247,7 +273,7 @@ impl RowPlan {
     ///
     /// | rows | strategy |
     /// |---|---|
-    /// | aligned, on compute capability 9.0, of at most `vectors` for each of `alone_threads` (2,048 elements of 16 bits of cross-entropy and norms, 8,192 of softmax, 4,096 of its gradient, 512 of gradients of norms of f16; half of that in f32), or of `biased_threads` (1,024 elements) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two |
+    /// | aligned, on compute capability 9.0, as far as they fit the threads of a [`Holding`], where that is fastest (in elements of 16 bits: up to 2,048 of cross-entropy, 12,288 of softmax, 6,144 of its gradient, 512 of gradients of norms of f16; norms of up to 1,536, up to 21,504 with a residual or with weights in f32, and RMS norms of up to 10,240) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two or whole warps |
     /// | the same, of gradients of norms of bf16, up to [`SHORT_VECTORS`] for each lane of a warp (1,024 elements) | [`Strategy::Short`] |
     /// | the same, longer, of norms without a residual, up to the vectors of [`AHEAD`], or of [`PAIRS`] with a bias, for each of [`AHEAD_THREADS`] of 16 blocks (131,072 elements of 16 bits with a bias, else 262,144) | [`Strategy::Ahead`] |
     /// | the same, longer, of norms of bf16 with a bias, up to [`WIDE_VECTORS`] for each of [`WIDE_THREADS`] of [`WIDE_CLUSTER`] blocks (262,144 elements) | [`Strategy::Ring`] |
@@ -258,8 +284,6 @@ impl RowPlan {
     ///
     /// The limits are those with which an H200 was fastest (`docs/rows.md`).
     pub const fn choose(kernels: &RowKernels, shape: &RowShape, device: &RowDevice) -> Self {
-        let vectors = (shape.n * shape.element_bytes as u64).div_ceil(VECTOR_BYTES as u64);
-        let held = kernels.vectors as u64;
         let is_hopper = device.arch.0 == 9 && device.arch.1 == 0;
         if shape.is_aligned && is_hopper {
             if kernels.short
@@ -267,17 +291,8 @@ impl RowPlan {
             {
                 return plan;
             }
-            let threads = power(vectors.div_ceil(held), kernels.least_threads);
-            let alone = match shape.has_bias && shape.inputs == 1 {
-                true => kernels.biased_threads,
-                false => kernels.alone_threads,
-            };
-            if vectors <= held * alone as u64 {
-                return Self {
-                    strategy: Strategy::Registers,
-                    threads,
-                    cluster: 1,
-                };
+            if let Some(plan) = Self::of_held(kernels, shape) {
+                return plan;
             }
             if kernels.ahead
                 && let Some(plan) = Self::of_ahead(shape, device)
@@ -415,7 +430,7 @@ impl RowPlan {
     pub const fn blocks(&self, rows: u64) -> Option<u32> {
         let groups = rows.div_ceil(self.rows_per_block() as u64);
         match self.strategy {
-            Strategy::Registers
+            Strategy::Registers(_)
             | Strategy::Slices
             | Strategy::Ahead(_)
             | Strategy::Ring(_)
@@ -438,7 +453,7 @@ impl RowPlan {
     /// Bytes of dynamic shared memory of a block.
     pub const fn shared_bytes(&self, shape: &RowShape) -> u32 {
         match self.strategy {
-            Strategy::Registers => 4 * BLOCK_SCRATCH as u32,
+            Strategy::Registers(_) => 4 * BLOCK_SCRATCH as u32,
             Strategy::Slices => {
                 let slots = self.threads.div_ceil(32) * self.cluster;
                 let slices = self.rows_per_block() * shape.inputs;

@@ -25,6 +25,7 @@ fn plan(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowPlan {
         } else {
             1
         },
+        is_centered: false,
         has_bias: false,
     };
     RowPlan::choose(&op.kernels(), &shape, &HOPPER)
@@ -36,11 +37,19 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
         let plan = plan(op, n, 2, true);
         (plan.strategy, plan.threads, plan.cluster)
     };
-    assert_eq!(of(RowOp::Softmax, 8), (Strategy::Registers, 4, 1));
-    assert_eq!(of(RowOp::Softmax, 256), (Strategy::Registers, 8, 1));
-    assert_eq!(of(RowOp::Softmax, 2048), (Strategy::Registers, 64, 1));
-    assert_eq!(of(RowOp::Softmax, 8192), (Strategy::Registers, 256, 1));
-    assert_eq!(of(RowOp::Softmax, 8200), (Strategy::Slices, 128, 1));
+    let held = Strategy::Registers(Form::Held);
+    let more = Strategy::Registers(Form::HeldMore);
+    assert_eq!(of(RowOp::Softmax, 8), (held, 4, 1));
+    assert_eq!(of(RowOp::Softmax, 256), (held, 8, 1));
+    assert_eq!(of(RowOp::Softmax, 2048), (held, 64, 1));
+    assert_eq!(of(RowOp::Softmax, 8192), (held, 256, 1));
+    // 62 % of 32 threads of four vectors would have one; 16 of six have 83 %.
+    assert_eq!(of(RowOp::Softmax, 640), (more, 16, 1));
+    assert_eq!(of(RowOp::Softmax, 2560), (held, 96, 1));
+    assert_eq!(of(RowOp::Softmax, 5120), (held, 160, 1));
+    assert_eq!(of(RowOp::Softmax, 8200), (more, 192, 1));
+    assert_eq!(of(RowOp::Softmax, 12_288), (more, 256, 1));
+    assert_eq!(of(RowOp::Softmax, 12_296), (Strategy::Slices, 128, 1));
     assert_eq!(of(RowOp::Softmax, 16_384), (Strategy::Slices, 256, 1));
     assert_eq!(of(RowOp::Softmax, 26_624), (Strategy::Slices, 256, 1));
     assert_eq!(of(RowOp::Softmax, 26_632), (Strategy::Slices, 128, 2));
@@ -50,7 +59,7 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::Softmax, 196_608), (Strategy::Slices, 256, 8));
     assert_eq!(of(RowOp::Softmax, 262_144), (Strategy::Slices, 128, 16));
     assert_eq!(of(RowOp::Softmax, 262_152), (Strategy::Slices, 256, 16));
-    assert_eq!(of(RowOp::CrossEntropy, 2048), (Strategy::Registers, 64, 1));
+    assert_eq!(of(RowOp::CrossEntropy, 2048), (held, 64, 1));
     assert_eq!(of(RowOp::CrossEntropy, 2056), (Strategy::Slices, 64, 1));
     assert_eq!(of(RowOp::CrossEntropy, 4096), (Strategy::Slices, 64, 1));
     assert_eq!(of(RowOp::CrossEntropy, 8192), (Strategy::Slices, 128, 1));
@@ -64,9 +73,13 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!((f32_classes.threads, f32_classes.cluster), (256, 16));
     assert_eq!(of(RowOp::Softmax, 1 << 20), (Strategy::Slices, 256, 16));
     assert_eq!(of(RowOp::Softmax, 1 << 21), (Strategy::Passes, 1024, 1));
-    assert_eq!(of(RowOp::SoftmaxGrad, 8), (Strategy::Registers, 4, 1));
-    assert_eq!(of(RowOp::SoftmaxGrad, 4096), (Strategy::Registers, 512, 1));
-    assert_eq!(of(RowOp::SoftmaxGrad, 8192), (Strategy::Slices, 256, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 8), (held, 4, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 4096), (held, 512, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 320), (more, 32, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 640), (held, 96, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 4608), (more, 288, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 6144), (Strategy::Slices, 256, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 8192), (Strategy::Slices, 128, 2));
     assert_eq!(of(RowOp::SoftmaxGrad, 65_536), (Strategy::Slices, 256, 4));
     let ring = |blocks, rows, stages| {
         Strategy::Ring(Stages {
@@ -89,7 +102,7 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::NormGrad, 512), (short(16), 16, 1));
     assert_eq!(of(RowOp::NormGrad, 1024), (short(8), 32, 1));
     assert!(!RowOp::NormGrad.kernels_of(DType::F16).short);
-    assert_eq!(of(RowOp::NormGradF32, 256), (Strategy::Registers, 32, 1));
+    assert_eq!(of(RowOp::NormGradF32, 256), (held, 32, 1));
     assert_eq!(of(RowOp::NormGrad, 2048), (ring(2, 4, 3), 64, 1));
     assert_eq!(of(RowOp::NormGrad, 4096), (ring(2, 2, 3), 128, 1));
     assert_eq!(of(RowOp::NormGrad, 8192), (ring(2, 1, 3), 256, 1));
@@ -110,28 +123,42 @@ fn weights_of_norms_come_ahead_unless_rows_come_with_a_residual() {
             element_bytes: 2,
             is_aligned: true,
             inputs,
+            is_centered: has_bias,
             has_bias,
         };
         let plan = RowPlan::choose(&RowOp::Norm.kernels(), &shape, &HOPPER);
         (plan.strategy, plan.threads, plan.cluster)
     };
+    let held = Strategy::Registers(Form::Held);
+    let more = Strategy::Registers(Form::HeldMore);
     let ahead = Strategy::Ahead(AHEAD);
-    assert_eq!(of(256, 1, false), (Strategy::Registers, 8, 1));
-    assert_eq!(of(1024, 1, true), (Strategy::Registers, 32, 1));
-    assert_eq!(of(2056, 1, false), (ahead, 64, 1));
-    assert_eq!(of(4104, 1, false), (ahead, 96, 1));
-    assert_eq!(of(7160, 1, false), (ahead, 128, 1));
-    assert_eq!(of(8192, 1, false), (ahead, 128, 1));
+    assert_eq!(of(256, 1, false), (held, 8, 1));
+    assert_eq!(of(640, 1, false), (more, 16, 1));
+    assert_eq!(of(4096, 1, false), (held, 128, 1));
+    assert_eq!(of(4104, 1, false), (more, 96, 1));
+    assert_eq!(of(7160, 1, false), (held, 224, 1));
+    assert_eq!(of(8192, 1, false), (held, 256, 1));
+    assert_eq!(of(10_240, 1, false), (more, 224, 1));
+    assert_eq!(of(12_288, 1, false), (ahead, 192, 1));
     assert_eq!(of(16_384, 1, false), (ahead, 256, 1));
     assert_eq!(of(16_392, 1, false), (ahead, 160, 2));
     assert_eq!(of(262_144, 1, false), (ahead, 256, 16));
     assert_eq!(of(262_152, 1, false), (Strategy::Slices, 256, 16));
     let pairs = Strategy::Ahead(PAIRS);
-    assert_eq!(of(2048, 1, true), (pairs, 64, 1));
-    assert_eq!(of(2048, 2, true), (Strategy::Registers, 64, 1));
-    assert_eq!(of(4104, 1, true), (pairs, 160, 1));
+    assert_eq!(of(1280, 1, true), (more, 32, 1));
+    assert_eq!(of(2048, 1, true), (held, 64, 1));
+    assert_eq!(of(4096, 1, true), (held, 128, 1));
+    assert_eq!(of(4104, 1, true), (more, 96, 1));
+    assert_eq!(of(5120, 1, true), (pairs, 160, 1));
+    assert_eq!(of(6144, 1, true), (more, 128, 1));
+    assert_eq!(of(8192, 1, true), (pairs, 256, 1));
     assert_eq!(of(16_384, 1, true), (pairs, 256, 2));
     assert_eq!(of(131_072, 1, true), (pairs, 256, 16));
+    // With a residual, registers are the fastest way wherever rows fit.
+    assert_eq!(of(8192, 2, true), (held, 256, 1));
+    assert_eq!(of(16_384, 2, false), (held, 512, 1));
+    assert_eq!(of(21_504, 2, true), (more, 448, 1));
+    assert_eq!(of(21_512, 2, true), (Strategy::Slices, 128, 4));
     let ring = |blocks, stages| {
         Strategy::Ring(Stages {
             vectors: 4,
@@ -164,11 +191,16 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
                 let kernels = op.kernels();
                 let bytes = n * u64::from(element_bytes);
                 let threads = u64::from(plan.threads * plan.cluster);
-                let held = threads * u64::from(kernels.vectors * VECTOR_BYTES);
                 assert!(plan.cluster <= MAX_CLUSTER, "{op:?} {n}");
                 match plan.strategy {
-                    Strategy::Registers => {
-                        assert!(held >= bytes && plan.threads <= HELD_THREADS, "{op:?} {n}");
+                    Strategy::Registers(form) => {
+                        let of_form = |held: &&Holding| held.form == form;
+                        let held = kernels.held.iter().flatten().find(of_form);
+                        let held = held.expect("a kernel of the form");
+                        let room = threads * u64::from(held.vectors * VECTOR_BYTES);
+                        assert!(room >= bytes, "{op:?} {n}");
+                        assert!(plan.threads <= held.threads, "{op:?} {n}");
+                        assert!(plan.block_threads() <= held.bound, "{op:?} {n}");
                     }
                     Strategy::Slices => {
                         let shape = RowShape {
@@ -176,6 +208,7 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
                             element_bytes,
                             is_aligned: true,
                             inputs: 1,
+                            is_centered: false,
                             has_bias: false,
                         };
                         let slice = shape.slice_vectors(plan.cluster);
@@ -204,6 +237,7 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
                             element_bytes,
                             is_aligned: true,
                             inputs: if vectors == WIDE_VECTORS as u32 { 1 } else { 2 },
+                            is_centered: false,
                             has_bias: false,
                         };
                         assert!(plan.shared_bytes(&shape) <= HOPPER.shared_bytes);
@@ -249,6 +283,7 @@ fn grids_are_multiples_of_clusters_and_no_larger_than_grids_can_be() {
         element_bytes: 2,
         is_aligned: true,
         inputs: 1,
+        is_centered: true,
         has_bias: true,
     };
     let pairs = RowPlan::choose(&RowOp::Norm.kernels(), &shape, &HOPPER);
@@ -281,6 +316,7 @@ fn rows_of_any_length_have_a_plan_and_no_overflow() {
                     element_bytes: 4,
                     is_aligned: false,
                     inputs: 1,
+                    is_centered: false,
                     has_bias: false,
                 };
                 let vectors = shape.slice_vectors(plan.cluster);
@@ -303,9 +339,10 @@ fn weights_are_loaded_ahead_where_all_blocks_run_at_once() {
             element_bytes: 2,
             is_aligned: true,
             inputs: 1,
+            is_centered: false,
             has_bias: false,
         };
-        RowPlan::choose(&op.kernels_of(DType::Bf16), &shape, &device).form_of(op, rows)
+        RowPlan::choose(&op.kernels_of(DType::Bf16), &shape, &device).form_of(op, DType::Bf16, rows)
     };
     // 16 threads a row of 512, so four rows a block.
     let most = 4 * u64::from(FEW_BLOCKS) * 132;

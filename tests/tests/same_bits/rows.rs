@@ -104,7 +104,8 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
     let vectors = match (entry.form, entry.op, rng.random_range(0..3)) {
         (Form::Held, RowOp::NormGradF32, _) => rng.random_range(1..=32),
         (Form::Held, _, 0) | (Form::Held, RowOp::NormGrad, _) => rng.random_range(1..=64),
-        (Form::Held, ..) => rng.random_range(60..=128),
+        (Form::Held, ..) => rng.random_range(60..=256),
+        (Form::HeldMore, ..) => rng.random_range(1..=700),
         (Form::Few, ..) => rng.random_range(1..=256),
         (Form::Short, ..) => rng.random_range(1..=128),
         (Form::Ring, RowOp::NormGrad | RowOp::NormGradF32, 0) => rng.random_range(65..=520),
@@ -128,6 +129,7 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
         element_bytes,
         is_aligned,
         inputs,
+        is_centered: false,
         has_bias: matches!(entry.form, Form::Pairs | Form::Wide),
     };
     let device = RowDevice {
@@ -140,10 +142,15 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
     let mut kernels = entry.op.kernels();
     kernels.short = entry.form == Form::Short;
     match entry.form {
-        Form::Held | Form::Few | Form::Short | Form::Loose => {}
+        Form::Held | Form::HeldMore | Form::Few => {
+            let is_more = entry.form == Form::HeldMore;
+            kernels.held = [kernels.held[usize::from(is_more)], None];
+            kernels.holds_all = true;
+        }
+        Form::Short | Form::Loose => {}
         // Where rows come by several forms, the others are not the choice.
         _ => {
-            kernels.alone_threads = 0;
+            kernels.held = [None, None];
             match entry.form {
                 Form::Ring => (kernels.ahead, kernels.slices) = (false, None),
                 Form::Wide => (kernels.ahead, kernels.ring, kernels.slices) = (false, None, None),
@@ -161,7 +168,7 @@ fn plan(entry: RowEntry, inputs: u32, rng: &mut ChaCha8Rng) -> (RowPlan, RowShap
     });
     let plan = RowPlan::choose(&kernels, &shape, &device);
     let form = match entry.form {
-        Form::Few => plan.form_of(entry.op, 1),
+        Form::Few => plan.form_of(entry.op, entry.dtype, 1),
         _ => plan.form(),
     };
     assert_eq!(form, entry.form, "extents of the other form");

@@ -160,7 +160,7 @@ impl Launch {
         let entry = RowEntry {
             op,
             dtype,
-            form: plan.form_of(op, rows as u64),
+            form: plan.form_of(op, dtype, rows as u64),
         };
         let mut bits = 0;
         if plan.strategy == Strategy::Shared {
@@ -242,6 +242,7 @@ fn shape(dtype: DType, n: usize, is_aligned: bool, inputs: u32) -> RowShape {
         element_bytes,
         is_aligned: is_aligned && (n as u64).is_multiple_of(u64::from(unit)),
         inputs,
+        is_centered: false,
         has_bias: false,
     }
 }

@@ -389,6 +389,7 @@ impl<T: Float> Norm<'_, T> {
             .any(|weights| matches!(weights, Weights::F32(_)));
         let inputs = 1 + u32::from(self.residual.is_some());
         let shape = RowShape {
+            is_centered: self.is_centered,
             has_bias: bias.is_some(),
             ..shape(T::DTYPE, n, is_aligned, inputs)
         };

@@ -1,6 +1,6 @@
 //! P and dS of a thread's pairs, from their scores and dP.
 
-use cuda_std::hint::opaque;
+use cuda_std::hint::{opaque, turn};
 use cuda_std::math::approx::{ex2_approx_ftz, tanh_approx};
 use cuda_std::math::fma;
 use spec::attention::Mask;
@@ -8,7 +8,7 @@ use spec::attention::backward::FlashBwdParams;
 
 use super::kernel::Gradients;
 use super::moments::Moments;
-use super::products::{Fragments, turn};
+use super::products::Fragments;
 use crate::attention::sm80::element::Half;
 use crate::attention::sm80::fragments::joined;
 use crate::attention::sm80::softmax::{Accumulator, apply_mask};

@@ -1,6 +1,6 @@
 //! The products of a warp: of rows and columns in shared memory, and of P or dS and columns.
 
-use cuda_std::hint::opaque;
+use cuda_std::hint::{opaque, turn};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 
@@ -10,17 +10,6 @@ use crate::attention::sm80::softmax::Accumulator;
 
 /// P or dS, rounded, as first operands: `M` × 16 rows, `K` × 16 columns.
 pub(super) type Fragments<const M: usize, const K: usize> = [[[u32; 4]; K]; M];
-
-/// Moves all elements one to the front, and the first behind them. Not a mere shift: of that LLVM makes
-/// a copy of the loop's code for each element.
-#[inline(always)]
-pub(super) fn turn<T: Copy, const N: usize>(x: &mut [T; N]) {
-    let first = x[0];
-    for j in 1..N {
-        x[j - 1] = x[j];
-    }
-    x[N - 1] = first;
-}
 
 /// Vectors in shared memory: of the block's rows, and of `N` × 8 columns.
 #[derive(Clone, Copy)]

@@ -1,11 +1,10 @@
 //! Stores a gradient from registers to global memory.
 
-use cuda_std::hint::opaque;
+use cuda_std::hint::{opaque, turn};
 use cuda_std::mem::st_v2_u32;
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
 
-use super::products::turn;
 use crate::attention::sm80::element::Half;
 use crate::attention::sm80::softmax::Accumulator;
 
