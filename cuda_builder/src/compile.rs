@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::arch::Arch;
 use crate::duplicates;
 use crate::error::{Error, Step};
+use crate::preamble;
 use crate::process;
 use crate::toolchain::DeviceToolchain;
 
@@ -69,7 +70,8 @@ pub(crate) fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
     let mut command = cargo(request);
     let manifest = request.krate.join("Cargo.toml");
     let output = process::run(Step::Compile, &manifest, &mut command)
-        .map_err(|error| duplicates::explained(error, request.krate))?;
+        .map_err(|error| duplicates::explained(error, request.krate))
+        .map_err(|error| preamble::explained(error, request.krate))?;
     let warnings = String::from_utf8_lossy(&output.stderr);
     if !warnings.trim().is_empty() {
         tracing::warn!("{}", warnings.trim_end());

@@ -58,6 +58,7 @@ mod lint;
 mod manifest;
 mod narrow;
 mod pipeline;
+mod preamble;
 mod process;
 mod registers;
 mod rounding;

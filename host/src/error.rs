@@ -172,7 +172,8 @@ pub enum Error {
     },
     /// The size of an argument is not that of the kernel's parameter.
     #[error(
-        "kernel `{kernel}`: argument {index} has {got_bytes} bytes, the parameter has {want_bytes}"
+        "kernel `{kernel}`: argument {index}, counted from 0, has {got_bytes} bytes, the parameter has \
+         {want_bytes}"
     )]
     ArgumentSize {
         /// The kernel.

@@ -69,7 +69,7 @@ fn a_launch_passes_buffers_structs_and_every_scalar() {
 }
 
 #[test]
-fn a_launch_that_does_not_fit_its_kernel_is_refused_and_nothing_runs() {
+fn arguments_that_are_not_the_kernels_are_refused_and_nothing_runs() {
     for device in devices() {
         let stream = device.stream().expect("a stream");
         let module = basic(&device);
@@ -113,8 +113,25 @@ fn a_launch_that_does_not_fit_its_kernel_is_refused_and_nothing_runs() {
             ));
             let swapped = axpy.launch(&stream, one, (1_u32, &mut y, params));
             assert!(matches!(swapped, Err(Error::ArgumentSize { index: 0, .. })));
+        }
+        assert_eq!(y.to_vec().expect("reads"), [0.0; 4]);
+    }
+}
 
-            let good = (null, y.device_ptr(), AxpyParams { n: 0, a: 0.0 });
+#[test]
+fn extents_that_no_launch_or_no_device_has_are_refused_and_nothing_runs() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let axpy = basic(&device).kernel("axpy").expect("the kernel is there");
+        let y = DeviceBuffer::<f32>::zeros(&stream, 4).expect("allocates");
+        let good = (
+            DevicePtr::<f32>::NULL,
+            y.device_ptr(),
+            AxpyParams { n: 0, a: 0.0 },
+        );
+        let one = LaunchConfig::linear(1, 4);
+        // SAFETY: each is refused before anything runs, which is what this test shows.
+        unsafe {
             let no_grid = LaunchConfig {
                 grid: [1, 0, 1],
                 ..one
@@ -162,6 +179,18 @@ fn a_launch_that_does_not_fit_its_kernel_is_refused_and_nothing_runs() {
                     "{config:?}"
                 );
             }
+        }
+        assert_eq!(y.to_vec().expect("reads"), [0.0; 4]);
+    }
+}
+
+#[test]
+fn the_threads_that_a_kernel_says_are_its_limit() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let module = basic(&device);
+        // SAFETY: the kernels have no arguments, and touch no memory.
+        unsafe {
             let bounded = module
                 .kernel("at_most_64_threads")
                 .expect("the kernel is there");
@@ -183,7 +212,7 @@ fn a_launch_that_does_not_fit_its_kernel_is_refused_and_nothing_runs() {
                 .expect("the kernel is there");
             let fits = LaunchConfig {
                 block: [32, 2, 1],
-                ..one
+                ..LaunchConfig::linear(1, 1)
             };
             exact.launch(&stream, fits, ()).expect("fits");
             let refused = exact.launch(&stream, LaunchConfig::linear(1, 64), ());
@@ -192,7 +221,6 @@ fn a_launch_that_does_not_fit_its_kernel_is_refused_and_nothing_runs() {
                 Err(Error::InvalidValue { what: "block", .. })
             ));
         }
-        assert_eq!(y.to_vec().expect("reads"), [0.0; 4]);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::prepared::Prepared;
 use super::{Case, Offer, Peers, Set, target};
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
@@ -66,16 +67,7 @@ impl Bench<'_> {
         };
         prepared.clear_ours(stream)?;
         works[0](0)?;
-        let mut difference = None;
-        if let Some(peers) = self.peers {
-            for peer in 0..offer.peers.len() {
-                prepared.clear_theirs(stream)?;
-                peers.answer(peer)?;
-                stream.synchronize()?;
-                let apart = prepared.difference()?;
-                difference = Some(apart.max(difference.unwrap_or_default()));
-            }
-        }
+        let difference = self.difference(&prepared, offer.peers.len())?;
         let mut sides: Vec<Side> = names
             .into_iter()
             .zip(&measured.times)
@@ -105,6 +97,23 @@ impl Bench<'_> {
             repetitions: schedule.repetitions,
             target: target(set),
         })
+    }
+
+    /// The largest difference of ours from an answer of the first `offered` peers, if there is one.
+    fn difference(&self, prepared: &Prepared, offered: usize) -> Result<Option<f64>> {
+        let Some(peers) = self.peers else {
+            return Ok(None);
+        };
+        let stream = self.timer.stream();
+        let mut largest: Option<f64> = None;
+        for peer in 0..offered {
+            prepared.clear_theirs(stream)?;
+            peers.answer(peer)?;
+            stream.synchronize()?;
+            let apart = prepared.difference()?;
+            largest = Some(apart.max(largest.unwrap_or_default()));
+        }
+        Ok(largest)
     }
 
     /// The share of the copy bandwidth, for operations whose rates are in bytes.

@@ -107,9 +107,13 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         Input::read("K", &args.k)?,
         Input::read("V", &args.v)?,
     ];
-    let of_keys = &args.cu_seqlens_k;
-    for (input, bounds) in inputs.iter().zip([&args.cu_seqlens_q, of_keys, of_keys]) {
-        input.expect_rank(if bounds.is_empty() { &[4] } else { &[3] })?;
+    let of_q = (&args.cu_seqlens_q, "--cu-seqlens-q");
+    let of_keys = (&args.cu_seqlens_k, "--cu-seqlens-k");
+    for (input, (bounds, option)) in inputs.iter().zip([of_q, of_keys, of_keys]) {
+        match bounds.is_empty() {
+            true => input.expect_rank(&[4], &format!(", or 3 with {option}"))?,
+            false => input.expect_rank(&[3], &format!(" with {option}"))?,
+        }
     }
     let sink = args.sink.as_ref().map(|path| Input::read("S", path));
     let sink = sink.transpose()?;

@@ -37,8 +37,8 @@ enum What {
     Reduce(OperationArgs),
     /// Measure softmax, norms, cross-entropy and their gradients.
     Rows(OperationArgs),
-    /// Measure layer norm, RMS norm and the gradient of layer norm: those cases of `rows` whose name
-    /// contains "norm", or the text of --only.
+    /// Measure layer norm, RMS norm and their gradients: those cases of `rows` whose name contains
+    /// "norm", or the text of --only.
     Norm(OperationArgs),
     /// Measure the first elements of rows in order.
     #[command(name = "topk")]

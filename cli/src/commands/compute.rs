@@ -118,12 +118,12 @@ impl Input {
         })
     }
 
-    /// Fails unless the number of dimensions is one of `ranks`.
-    pub(super) fn expect_rank(&self, ranks: &[usize]) -> Result<()> {
+    /// Fails unless the number of dimensions is one of `ranks`; `which` says what decides that.
+    pub(super) fn expect_rank(&self, ranks: &[usize], which: &str) -> Result<()> {
         let shape = self.array.values.shape();
         ensure!(
             ranks.contains(&shape.len()),
-            "{} has shape {shape:?}; it has to have {} dimensions",
+            "{} has shape {shape:?}; it has to have {} dimensions{which}",
             self.name,
             ranks
                 .iter()

@@ -157,8 +157,8 @@ impl Inputs {
             bias: optional("bias", &args.bias)?,
             residual: optional("residual", &args.residual)?,
         };
-        inputs.a.expect_rank(&[2, 3])?;
-        inputs.b.expect_rank(&[2, 3])?;
+        inputs.a.expect_rank(&[2, 3], "")?;
+        inputs.b.expect_rank(&[2, 3], "")?;
         Ok(inputs)
     }
 

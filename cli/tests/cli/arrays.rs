@@ -158,7 +158,7 @@ fn options_of_attention_that_say_the_same_agree_with_numpy() {
         (
             "--cu-seqlens-q 0,3",
             1,
-            &["Q has shape", "3 dimensions"][..],
+            &["Q has shape", "3 dimensions with --cu-seqlens-q"][..],
         ),
         ("--seqused-k 1000", 2, &["seqused_k", "1000 at index 0"]),
         ("--seqused-k 1,2,3", 2, &["seqused_k: 3 elements, want 1"]),

@@ -319,20 +319,10 @@ impl<'a> FunctionLowering<'a, '_> {
             (Direction::Prefetch, [map, rest @ ..]) => (None, map, None, rest),
             _ => return Err(wrong(self)),
         };
-        let mut offsets: &[Operand] = &[];
-        if im2col && direction != Direction::Store {
-            let [Operand::Vector(items), others @ ..] = rest else {
-                return Err(self.invalid("im2col needs its offsets"));
-            };
-            if items.len() + 2 != rank {
-                return Err(self.invalid(format!(
-                    "{} offsets given, a tensor of {rank} dimensions needs {}",
-                    items.len(),
-                    rank.saturating_sub(2)
-                )));
-            }
-            (offsets, rest) = (items, others);
-        }
+        let offsets: &[Operand] = match im2col && direction != Direction::Store {
+            true => self.im2col_offsets(&mut rest, rank)?,
+            false => &[],
+        };
         let multicast = match (multicast, rest) {
             (true, [mask]) => Some(self.source(mask, Width::B16)?),
             (false, []) => None,
@@ -356,6 +346,26 @@ impl<'a> FunctionLowering<'a, '_> {
             multicast,
         }));
         Ok(())
+    }
+
+    /// The offsets that `rest` begins with, which it loses: of a tensor of `rank` dimensions.
+    fn im2col_offsets<'o>(
+        &self,
+        rest: &mut &'o [Operand],
+        rank: usize,
+    ) -> Result<&'o [Operand], LoadError> {
+        let [Operand::Vector(items), others @ ..] = *rest else {
+            return Err(self.invalid("im2col needs its offsets"));
+        };
+        if items.len() + 2 != rank {
+            return Err(self.invalid(format!(
+                "{} offsets given, a tensor of {rank} dimensions needs {}",
+                items.len(),
+                rank.saturating_sub(2)
+            )));
+        }
+        *rest = others;
+        Ok(items)
     }
 
     /// `createpolicy`: a cache policy, which has no effect here.

@@ -34,18 +34,7 @@ impl<'a> FunctionLowering<'a, '_> {
         let no_complete = matches!(what, "arrive" | "arrive_drop") && mods.take("noComplete");
         let parity = matches!(what, "test_wait" | "try_wait") && mods.take("parity");
         let is_wait = matches!(what, "test_wait" | "try_wait");
-        let ordered = match what {
-            "init" | "inval" => false,
-            "expect_tx" | "complete_tx" => {
-                mods.ignore(&["relaxed"]);
-                false
-            }
-            _ => {
-                let relaxed = mods.take("relaxed");
-                mods.ignore(if is_wait { &["acquire"] } else { &["release"] });
-                !relaxed
-            }
-        };
+        let ordered = is_ordered(what, &mut mods);
         if !matches!(what, "init" | "inval") {
             mods.ignore(&["cta", "cluster"]);
         }
@@ -207,6 +196,23 @@ impl<'a> FunctionLowering<'a, '_> {
             base: address.base,
             offset: address.offset,
         })
+    }
+}
+
+/// Whether the instruction acquires or releases, as it does unless it says `.relaxed`.
+fn is_ordered(what: &str, mods: &mut Mods<'_>) -> bool {
+    match what {
+        "init" | "inval" => false,
+        "expect_tx" | "complete_tx" => {
+            mods.ignore(&["relaxed"]);
+            false
+        }
+        _ => {
+            let relaxed = mods.take("relaxed");
+            let is_wait = matches!(what, "test_wait" | "try_wait");
+            mods.ignore(if is_wait { &["acquire"] } else { &["release"] });
+            !relaxed
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub enum FuseError {
         want: usize,
     },
     /// A fragment was applied to a value of the wrong type.
-    #[error("argument {index} of fragment `{fragment}` is {want}, got {got}")]
+    #[error("argument {index}, counted from 0, of fragment `{fragment}` is {want}, got {got}")]
     ArgumentType {
         /// The fragment.
         fragment: Box<str>,

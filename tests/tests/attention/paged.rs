@@ -244,16 +244,26 @@ fn tables_and_pools_that_do_not_fit_are_refused() {
             let attention = Attention::new(&q, &pool, &v).pages(&good);
             refused!(attention, ShapeMismatch, stream, "`v`", "[5, 16, 2, 8]");
         }
-        let empty = Tensor::<f32>::zeros(stream, &[0, 16, 2, 8]).expect("no pages");
-        let none = Attention::new(&q, &empty, &empty).pages(&good);
-        refused!(
-            none.clone().seqused_k(&[1, 0]),
-            InvalidValue,
-            stream,
-            "seqused_k",
-            "0 to 0"
-        );
-        let o = none.run(stream).expect("no keys").to_vec().expect("o");
-        assert!(o.iter().all(|&x| x == 0.0));
+    });
+}
+
+#[test]
+fn pools_without_positions_and_tables_without_pages_have_no_keys() {
+    on_every_device(|_, stream| {
+        let q: Tensor<f32> = ones(stream, &[2, 3, 4, 8]);
+        for (pool, columns) in [([0, 16, 2, 8], 3), ([5, 0, 2, 8], 3), ([5, 16, 2, 8], 0)] {
+            let pool = Tensor::<f32>::zeros(stream, &pool).expect("a pool");
+            let table = Tensor::<i32>::full(stream, &[2, columns], 0).expect("a table");
+            let attention = Attention::new(&q, &pool, &pool).pages(&table);
+            refused!(
+                attention.clone().seqused_k(&[1, 0]),
+                InvalidValue,
+                stream,
+                "seqused_k",
+                "0 to 0"
+            );
+            let o = attention.run(stream).expect("no keys").to_vec().expect("o");
+            assert!(o.iter().all(|&x| x == 0.0));
+        }
     });
 }

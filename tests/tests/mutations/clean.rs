@@ -52,6 +52,8 @@ run_clean! {
     portable_addition_by_few_runs_clean = "scatter_few",
     portable_sort_runs_clean = "scatter_sort",
     portable_rotation_runs_clean = "rotary_f32_f32_halves",
+    attention_of_pages_runs_clean = "attention_paged",
+    decoding_of_pages_runs_clean = "attention_paged_decode",
     portable_gradients_of_attention_run_clean = "attention_backward",
     gradients_of_sinks_run_clean = "attention_backward_sink",
     gradients_of_attention_by_mma_run_clean = "attention_backward_sm80",

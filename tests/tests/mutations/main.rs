@@ -1,7 +1,7 @@
 //! Bugs planted in working kernels: the emulator must find each one.
 //!
-//! The kernels are those of `tests/spike` (asynchronous Hopper kernels) and of `ptx/sm_75` (the
-//! library's portable kernels). Unchanged, they run clean under all checks and several seeds, and
+//! The kernels are those of `tests/spike` (asynchronous Hopper kernels) and of `ptx` (the
+//! library's). Unchanged, they run clean under all checks and several seeds, and
 //! their results agree with references in f64. `tests/mutations/*.toml` lists edits of their text;
 //! each must end in a report, a refusal or a wrong result. How each was caught is kept in
 //! `tests/mutations/caught/`, from which the book's page is rendered.
@@ -17,6 +17,7 @@ mod clean;
 mod edit;
 mod hopper;
 mod page;
+mod paged;
 mod portable;
 mod problem;
 mod put;

@@ -17,7 +17,7 @@ const HEAD: &str = "\
 A checker is worth what it finds. Each row of this chapter is one bug, planted in the text of a \
 kernel that runs clean without it. The kernels are the proof-of-concept kernels for Hopper in \
 `tests/spike` (GEMMs with tensor copies, mbarriers, `wgmma` and clusters; attention; a reduction), \
-and portable kernels of the library in `ptx/sm_75`. Inputs are small, and all checks are on.
+and kernels of the library, most of them portable. Inputs are small, and all checks are on.
 
 A bug counts as caught in three cases: the emulator reports a fault, it refuses the kernel, or the \
 result differs from a reference in f64. On the emulator a wrong result is as certain as a report, \

@@ -50,6 +50,11 @@ impl Fields {
     pub(crate) fn arg(self) -> Arg {
         Arg::Value(self.0)
     }
+
+    /// The same behind a first field, the address of a buffer (by index).
+    pub(crate) fn behind(self, number: usize) -> Arg {
+        Arg::Behind(number, self.0)
+    }
 }
 
 pub(crate) fn linear(blocks: u32, threads: u32) -> LaunchConfig {

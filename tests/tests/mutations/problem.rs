@@ -30,6 +30,8 @@ pub(crate) enum Arg {
     MapValue(usize, TensorMapDesc),
     /// Bytes by value.
     Value(Vec<u8>),
+    /// The address of a buffer (by index) and bytes, by value.
+    Behind(usize, Vec<u8>),
 }
 
 /// How a run ended.
@@ -142,6 +144,7 @@ impl Arg {
             }
             Self::MapValue(number, map) => encoded(map, addresses[*number]),
             Self::Value(bytes) => bytes.clone(),
+            Self::Behind(number, bytes) => [&addresses[*number].to_le_bytes(), &bytes[..]].concat(),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::backward_sink;
 use crate::backward_sm80;
 use crate::backward_sm90;
 use crate::hopper::{self, Product};
+use crate::paged;
 use crate::portable;
 use crate::problem::Problem;
 use crate::put;
@@ -35,7 +36,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 24] = [
+pub(crate) const SUBJECTS: [Subject; 26] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -151,6 +152,18 @@ pub(crate) const SUBJECTS: [Subject; 24] = [
         file: "ptx/sm_75/rotary.ptx",
         kernel: "rotary_f32_f32_halves",
         problem: portable::rotation,
+    },
+    Subject {
+        name: "attention_paged",
+        file: "ptx/sm_75/attention.ptx",
+        kernel: "flash_fwd_simt_d64",
+        problem: paged::portable,
+    },
+    Subject {
+        name: "attention_paged_decode",
+        file: "ptx/sm_80/attention.ptx",
+        kernel: "flash_decode_bf16_d64_m16",
+        problem: paged::decoding,
     },
     Subject {
         name: "attention_backward",

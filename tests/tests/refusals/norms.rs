@@ -1,137 +1,94 @@
 //! What norms and their gradients refuse.
 
 use super::ones;
+use half::bf16;
 use warpsmith::{
-    Device, Error, LayerNorm, LayerNormGrad, NormGradients, Normalized, RmsNorm, RmsNormGrad,
+    Device, LayerNorm, LayerNormGrad, NormGradients, Normalized, RmsNorm, RmsNormGrad, Stream,
     Tensor,
 };
 
+fn zeros(stream: &Stream, shape: &[usize]) -> Tensor<bf16> {
+    Tensor::zeros(stream, shape).expect("a tensor")
+}
+
 #[test]
-fn norms_refuse_what_does_not_fit() {
-    let device = Device::emulator().expect("an emulator");
-    let stream = device.stream().expect("a stream");
-    let zeros = |shape: &[usize]| Tensor::<half::bf16>::zeros(&stream, shape).expect("a tensor");
-    let (x, y, weight) = (zeros(&[3, 8]), zeros(&[3, 8]), zeros(&[8]));
-    let f32 = |shape: &[usize]| Tensor::<f32>::zeros(&stream, shape).expect("a tensor");
-    let refused = LayerNorm::new(&x).weight(&zeros(&[7])).run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::ShapeMismatch {
-            operand: "weight",
-            ..
-        })
-    ));
-    let refused = LayerNorm::new(&x).last_axes(2).weight(&weight).run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::ShapeMismatch {
-            operand: "weight",
-            ..
-        })
-    ));
-    for axes in [&[1, 2][..], &[9]] {
-        let refused = RmsNorm::new(&x).axes(axes).run_kept(&stream);
-        assert!(matches!(
-            refused,
-            Err(Error::OutOfBounds {
-                what: "axis",
-                limit: 2,
-                ..
-            })
-        ));
-    }
-    for norm in [
-        LayerNorm::new(&x).axes(&[]),
-        LayerNorm::new(&x).last_axes(0),
-    ] {
-        let refused = norm.run(&stream);
-        assert!(matches!(
-            refused,
-            Err(Error::InvalidValue { what: "axes", .. })
-        ));
-    }
-    let refused = LayerNorm::new(&x).last_axes(3).run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::OutOfBounds {
-            what: "number of axes",
-            got: 3,
-            limit: 3
-        })
-    ));
-    let refused = LayerNorm::new(&zeros(&[])).run(&stream);
-    assert!(matches!(refused, Err(Error::OutOfBounds { .. })));
-    for epsilon in [-1.0, f32::NAN, f32::INFINITY] {
-        let refused = RmsNorm::new(&x).epsilon(epsilon).run(&stream);
-        assert!(matches!(
-            refused,
-            Err(Error::InvalidValue {
-                what: "epsilon",
-                ..
-            })
-        ));
-    }
-    let mixed = LayerNorm::new(&x).weight(&weight).bias_f32(&f32(&[8]));
-    let refused = mixed.run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::InvalidValue {
-            what: "dtype of bias",
-            ..
-        })
-    ));
-    let out = |sum, rstd| Normalized {
-        y: y.clone(),
-        sum,
-        mean: None,
-        rstd,
-    };
-    let refused = RmsNorm::new(&x).run_kept_into(&out(Some(zeros(&[3, 8])), None), &stream);
-    assert!(matches!(
-        refused,
-        Err(Error::InvalidValue { what: "sum", .. })
-    ));
-    let with_mean = Normalized {
-        mean: Some(f32(&[3])),
-        ..out(None, None)
-    };
-    let refused = RmsNorm::new(&x).run_kept_into(&with_mean, &stream);
-    assert!(matches!(
-        refused,
-        Err(Error::InvalidValue { what: "mean", .. })
-    ));
-    let with_residual = RmsNorm::new(&x).residual(&x);
-    let refused = with_residual.run_kept_into(&out(Some(y.clone()), None), &stream);
-    assert!(matches!(refused, Err(Error::Overlap { output: "sum", .. })));
-    let refused = RmsNorm::new(&x).run_kept_into(&out(None, Some(f32(&[4]))), &stream);
-    assert!(matches!(
-        refused,
-        Err(Error::ShapeMismatch {
-            operand: "rstd",
-            ..
-        })
-    ));
-    let refused = RmsNormGrad::new(&x, &y, &f32(&[2])).run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::ShapeMismatch {
-            operand: "rstd",
-            ..
-        })
-    ));
-    let overlapping = NormGradients {
-        dx: x.clone(),
-        dweight: Some(f32(&[9])),
-        dbias: None,
-    };
-    let refused = RmsNormGrad::new(&x, &y, &f32(&[3])).run_into(&overlapping, &stream);
-    assert!(matches!(
-        refused,
-        Err(Error::ShapeMismatch {
-            operand: "dweight",
-            ..
-        })
-    ));
+fn norms_refuse_axes_and_numbers_that_make_no_sense() {
+    super::on_every_device(|_, stream| {
+        let x = zeros(stream, &[3, 8]);
+        for axes in [&[1, 2][..], &[9]] {
+            let refused = RmsNorm::new(&x).axes(axes).run_kept(stream);
+            refused!(refused, OutOfBounds, "axis", "2");
+        }
+        for norm in [
+            LayerNorm::new(&x).axes(&[]),
+            LayerNorm::new(&x).last_axes(0),
+        ] {
+            refused!(norm.run(stream), InvalidValue, "axes");
+        }
+        let refused = LayerNorm::new(&x).last_axes(3).run(stream);
+        refused!(refused, OutOfBounds, "number of axes is 3", "3");
+        let scalar = zeros(stream, &[]);
+        refused!(LayerNorm::new(&scalar).run(stream), OutOfBounds, "axis");
+        for epsilon in [-1.0, f32::NAN, f32::INFINITY] {
+            let refused = RmsNorm::new(&x).epsilon(epsilon).run(stream);
+            refused!(refused, InvalidValue, "epsilon");
+        }
+    });
+}
+
+#[test]
+fn norms_refuse_operands_that_do_not_fit() {
+    super::on_every_device(|_, stream| {
+        let (x, y, weight) = (
+            zeros(stream, &[3, 8]),
+            zeros(stream, &[3, 8]),
+            zeros(stream, &[8]),
+        );
+        let short = zeros(stream, &[7]);
+        let refused = LayerNorm::new(&x).weight(&short).run(stream);
+        refused!(refused, ShapeMismatch, "`weight`", "[7]", "[8]");
+        let refused = LayerNorm::new(&x).last_axes(2).weight(&weight).run(stream);
+        refused!(refused, ShapeMismatch, "`weight`", "[8]", "[3, 8]");
+        let bias = ones(stream, &[8]);
+        let mixed = LayerNorm::new(&x).weight(&weight).bias_f32(&bias);
+        refused!(mixed.run(stream), InvalidValue, "dtype of bias");
+        let refused = RmsNormGrad::new(&x, &y, &ones(stream, &[2])).run(stream);
+        refused!(refused, ShapeMismatch, "`rstd`", "[2]", "[3]");
+        let long = NormGradients {
+            dx: x.clone(),
+            dweight: Some(ones(stream, &[9])),
+            dbias: None,
+        };
+        let rstd = ones(stream, &[3]);
+        let refused = RmsNormGrad::new(&x, &y, &rstd).run_into(&long, stream);
+        refused!(refused, ShapeMismatch, "`dweight`", "[9]", "[8]");
+    });
+}
+
+#[test]
+fn norms_refuse_to_keep_what_there_is_not() {
+    super::on_every_device(|_, stream| {
+        let (x, y) = (zeros(stream, &[3, 8]), zeros(stream, &[3, 8]));
+        let out = |sum, rstd| Normalized {
+            y: y.clone(),
+            sum,
+            mean: None,
+            rstd,
+        };
+        let norm = RmsNorm::new(&x);
+        let with_sum = out(Some(zeros(stream, &[3, 8])), None);
+        refused!(norm.run_kept_into(&with_sum, stream), InvalidValue, "sum");
+        let with_mean = Normalized {
+            mean: Some(ones(stream, &[3])),
+            ..out(None, None)
+        };
+        refused!(norm.run_kept_into(&with_mean, stream), InvalidValue, "mean");
+        let long = out(None, Some(ones(stream, &[4])));
+        refused!(norm.run_kept_into(&long, stream), ShapeMismatch, "`rstd`");
+        let with_residual = RmsNorm::new(&x).residual(&x);
+        let onto_y = with_residual.run_kept_into(&out(Some(y.clone()), None), stream);
+        refused!(onto_y, Overlap, "`sum`");
+    });
 }
 
 #[test]

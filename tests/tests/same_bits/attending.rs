@@ -14,6 +14,7 @@ use spec::attention::{
     BshStrides, FlashFwdPages, FlashFwdParams, FwdPacking, MOST_PACKED_HEADS, OutputDType,
     SimtEntry, UNLIMITED, packed_heads,
 };
+use spec::division::Division;
 use spec::gemm::sm90::SPAN_BYTES;
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
@@ -31,6 +32,8 @@ pub(crate) struct Kernel {
     pub(crate) tile_m: u32,
     pub(crate) threads: u32,
     pub(crate) shared_bytes: u32,
+    /// If the kernel takes keys in pages: what their sizes are multiples of.
+    pub(crate) page_unit: Option<u32>,
 }
 
 pub(crate) fn simt(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
@@ -43,13 +46,9 @@ pub(crate) fn simt(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
         tile_m: entry.tile().tile_m,
         threads: entry.tile().threads,
         shared_bytes: 0,
+        page_unit: Some(1),
     };
-    attend(
-        entry,
-        &kernel,
-        vec![Arg::params(code(dtype)), Arg::params(FlashFwdPages::NONE)],
-        rng,
-    )
+    attend(entry, &kernel, vec![Arg::params(code(dtype))], rng)
 }
 
 pub(crate) fn sm80(entry: Sm80Entry, rng: &mut ChaCha8Rng) -> Trial {
@@ -61,6 +60,7 @@ pub(crate) fn sm80(entry: Sm80Entry, rng: &mut ChaCha8Rng) -> Trial {
         tile_m: entry.tile().tile_m,
         threads: sm80::THREADS,
         shared_bytes: entry.tile().smem_bytes(),
+        page_unit: None,
     };
     attend(entry, &kernel, vec![], rng)
 }
@@ -74,6 +74,7 @@ pub(crate) fn sm75(entry: Sm75Entry, rng: &mut ChaCha8Rng) -> Trial {
         tile_m: entry.tile().tile_m,
         threads: sm80::THREADS,
         shared_bytes: entry.tile().smem_bytes(),
+        page_unit: None,
     };
     attend(entry, &kernel, vec![], rng)
 }
@@ -88,8 +89,14 @@ pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
         tile_m: tile.rows,
         threads: decode::THREADS,
         shared_bytes: tile.smem_bytes(),
+        page_unit: Some(decode::WARP_KEYS),
     };
-    let (mut trial, mut args, params) = drawn(&kernel, rng);
+    let Forward {
+        mut trial,
+        mut args,
+        params,
+        pages,
+    } = drawn(&kernel, rng);
     let heads = match rng.random() {
         true => packed_heads(params.heads_per_kv()),
         false => 1,
@@ -97,7 +104,7 @@ pub(crate) fn decode(entry: DecodeEntry, rng: &mut ChaCha8Rng) -> Trial {
     let packing = FwdPacking::new(heads, tile.rows).expect("a few heads");
     let grid = DecodeTile::grid(params.batch, params.seqlen_q, params.heads_q, &packing);
     args.push(Arg::params(packing));
-    args.push(Arg::params(FlashFwdPages::NONE));
+    args.extend(pages);
     let config = LaunchConfig {
         grid: grid.expect("a small attention"),
         block: [kernel.threads, 1, 1],
@@ -113,7 +120,12 @@ fn code(dtype: DType) -> u32 {
 }
 
 fn attend(entry: impl Display, kernel: &Kernel, more: Vec<Arg>, rng: &mut ChaCha8Rng) -> Trial {
-    let (mut trial, mut args, params) = drawn(kernel, rng);
+    let Forward {
+        mut trial,
+        mut args,
+        params,
+        pages,
+    } = drawn(kernel, rng);
     let (batch, seqlen_q, heads_q) = (params.batch, params.seqlen_q, params.heads_q);
     let grid = FlashFwdParams::grid(batch, seqlen_q, heads_q, kernel.tile_m);
     let config = LaunchConfig {
@@ -123,6 +135,7 @@ fn attend(entry: impl Display, kernel: &Kernel, more: Vec<Arg>, rng: &mut ChaCha
         cluster: None,
     };
     args.extend(more);
+    args.extend(pages);
     trial.launch(entry, config, args);
     trial
 }
@@ -141,8 +154,14 @@ pub(crate) fn sm90(entry: FwdEntry, rng: &mut ChaCha8Rng) -> Trial {
         tile_m: tile.tile_m,
         threads: tile.threads(),
         shared_bytes: tile.smem_bytes(),
+        page_unit: None,
     };
-    let (mut trial, args, params) = drawn(&kernel, rng);
+    let Forward {
+        mut trial,
+        args,
+        params,
+        ..
+    } = drawn(&kernel, rng);
     let heads = match (entry.is_packed, rng.random()) {
         (true, true) => packed_heads(params.heads_per_kv()),
         _ => 1,
@@ -239,8 +258,18 @@ fn map(
     }
 }
 
+/// A launch of a forward entry.
+pub(crate) struct Forward {
+    pub(crate) trial: Trial,
+    /// q, k, v, o, lse, sink, lengths and parameters.
+    pub(crate) args: Vec<Arg>,
+    pub(crate) params: FlashFwdParams,
+    /// The last argument, of kernels that take keys in pages.
+    pub(crate) pages: Option<Arg>,
+}
+
 /// Random extents, options and tensors that every forward entry accepts.
-pub(crate) fn drawn(kernel: &Kernel, rng: &mut ChaCha8Rng) -> (Trial, Vec<Arg>, FlashFwdParams) {
+pub(crate) fn drawn(kernel: &Kernel, rng: &mut ChaCha8Rng) -> Forward {
     let mut trial = Trial::default();
     let unit = kernel.unit;
     let [seqlen_q, seqlen_k] = [100, 150].map(|largest| rng.random_range(1..=largest));
@@ -249,7 +278,13 @@ pub(crate) fn drawn(kernel: &Kernel, rng: &mut ChaCha8Rng) -> (Trial, Vec<Arg>, 
         [(); 2].map(|()| unit * rng.random_range(1..=kernel.head_dim_cap / unit));
     let o_dtype = kernel.o_dtypes[rng.random_range(0..kernel.o_dtypes.len())];
     let heads_q = heads_kv * group;
-    let mut operand = |dtype: DType, seqlen: u32, heads: u32, head_dim: u32| {
+    let in_pages = kernel.page_unit.map(|page_unit| match rng.random() {
+        true => in_pages(&mut trial, page_unit, [batch, seqlen_k], rng),
+        false => (Arg::params(FlashFwdPages::NONE), [batch, seqlen_k]),
+    });
+    let (pages, of_keys) = in_pages.unzip();
+    let of_keys = of_keys.unwrap_or([batch, seqlen_k]);
+    let mut operand = |dtype: DType, [batch, seqlen]: [u32; 2], heads: u32, head_dim: u32| {
         let mut gap = || i64::from(unit) * rng.random_range(0..3);
         let head = i64::from(head_dim) + gap();
         let seq = head * i64::from(heads) + gap();
@@ -262,10 +297,11 @@ pub(crate) fn drawn(kernel: &Kernel, rng: &mut ChaCha8Rng) -> (Trial, Vec<Arg>, 
         };
         (buffer, strides)
     };
-    let (q, q_strides) = operand(kernel.dtype, seqlen_q, heads_q, head_dim);
-    let (k, k_strides) = operand(kernel.dtype, seqlen_k, heads_kv, head_dim);
-    let (v, v_strides) = operand(kernel.dtype, seqlen_k, heads_kv, head_dim_v);
-    let (o, o_strides) = operand(o_dtype, seqlen_q, heads_q, head_dim_v);
+    let of_queries = [batch, seqlen_q];
+    let (q, q_strides) = operand(kernel.dtype, of_queries, heads_q, head_dim);
+    let (k, k_strides) = operand(kernel.dtype, of_keys, heads_kv, head_dim);
+    let (v, v_strides) = operand(kernel.dtype, of_keys, heads_kv, head_dim_v);
+    let (o, o_strides) = operand(o_dtype, of_queries, heads_q, head_dim_v);
     let lse = trial.noise(4 * u64::from(batch * heads_q * seqlen_q), rng);
     let sink = trial.floats(DType::F32, u64::from(heads_q), rng);
     let mut window = || [UNLIMITED, 0, 40][rng.random_range(0..3)];
@@ -293,7 +329,39 @@ pub(crate) fn drawn(kernel: &Kernel, rng: &mut ChaCha8Rng) -> (Trial, Vec<Arg>, 
     };
     let lengths = Arg::params([0_u64; 5]);
     let args = vec![q, k, v, o, lse, sink, lengths, Arg::params(params)];
-    (trial, args, params)
+    Forward {
+        trial,
+        args,
+        params,
+        pages,
+    }
+}
+
+/// A table of pages whose sizes are multiples of `unit`, for all keys of a batch, and the pool's extents.
+/// Some entries name no page.
+fn in_pages(
+    trial: &mut Trial,
+    unit: u32,
+    [batch, seqlen_k]: [u32; 2],
+    rng: &mut ChaCha8Rng,
+) -> (Arg, [u32; 2]) {
+    let page_size = unit * rng.random_range(1..=40_u32.div_ceil(unit));
+    let columns = seqlen_k.div_ceil(page_size);
+    let pages = rng.random_range(1..=batch * columns);
+    let row = columns + rng.random_range(0..3);
+    let entries = (0..batch * row).map(|_| match rng.random_range(0..20) {
+        0 => -1,
+        1 => i32::MAX,
+        _ => rng.random_range(0..pages) as i32,
+    });
+    let bytes = entries.flat_map(i32::to_le_bytes).collect();
+    let arg = Arg::around(trial.numbered(bytes), move |address| FlashFwdPages {
+        table: address as *const i32,
+        row: row.into(),
+        pages,
+        page_size: Division::new(page_size),
+    });
+    (arg, [pages, page_size])
 }
 
 pub(crate) fn merge_parts(entry: PartsEntry, rng: &mut ChaCha8Rng) -> Trial {
@@ -305,8 +373,14 @@ pub(crate) fn merge_parts(entry: PartsEntry, rng: &mut ChaCha8Rng) -> Trial {
         tile_m: 1,
         threads: merge::THREADS,
         shared_bytes: 0,
+        page_unit: None,
     };
-    let (mut trial, args, params) = drawn(&kernel, rng);
+    let Forward {
+        mut trial,
+        args,
+        params,
+        ..
+    } = drawn(&kernel, rng);
     let rows = params.batch * params.heads_q * params.seqlen_q;
     let mut packing = FwdPacking::new(1, MOST_PACKED_HEADS).expect("a head");
     packing.splits = rng.random_range(1..=40);

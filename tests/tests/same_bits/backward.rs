@@ -13,7 +13,7 @@ use spec::attention::{FlashFwdParams, SIMT_WIDE_TILE};
 use spec::gemm::sm90::{SPAN_BYTES, WARPGROUP};
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
-use crate::attending::{Kernel, drawn};
+use crate::attending::{Forward, Kernel, drawn};
 use crate::catalogue::FLOATS;
 use crate::trial::{Arg, Trial};
 
@@ -209,8 +209,14 @@ fn draw(float: usize, [head_dim_cap, unit]: [u32; 2], rng: &mut ChaCha8Rng) -> D
         tile_m: SIMT_WIDE_TILE.tile_m,
         threads: SIMT_WIDE_TILE.threads,
         shared_bytes: 0,
+        page_unit: None,
     };
-    let (mut trial, args, fwd) = drawn(&kernel, rng);
+    let Forward {
+        mut trial,
+        args,
+        params: fwd,
+        ..
+    } = drawn(&kernel, rng);
     let params = FlashBwdParams {
         fwd,
         d_o: fwd.o,

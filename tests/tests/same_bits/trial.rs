@@ -39,6 +39,8 @@ pub(crate) enum Arg {
     Null,
     /// Parameters by value.
     Params(Box<dyn KernelArg>),
+    /// Parameters by value that have the address of a buffer (by index) in them.
+    Around(usize, Box<dyn Fn(u64) -> Box<dyn KernelArg>>),
     /// The address in device memory of a tensor map over a buffer (by index).
     Map(usize, TensorMapDesc),
     /// The same map, passed by value.
@@ -48,6 +50,14 @@ pub(crate) enum Arg {
 impl Arg {
     pub(crate) fn params<P: KernelParam + 'static>(params: P) -> Self {
         Self::Params(Box::new(params))
+    }
+
+    /// What `params` makes of the address of buffer `number`.
+    pub(crate) fn around<P: KernelParam + 'static>(
+        number: usize,
+        params: impl Fn(u64) -> P + 'static,
+    ) -> Self {
+        Self::Around(number, Box::new(move |address| Box::new(params(address))))
     }
 
     /// The same address, for another launch.
@@ -97,8 +107,13 @@ impl Trial {
 
     /// Adds a buffer with these bytes.
     pub(crate) fn buffer(&mut self, bytes: Vec<u8>) -> Arg {
+        Arg::Buffer(self.numbered(bytes))
+    }
+
+    /// Adds a buffer with these bytes; returns its index.
+    pub(crate) fn numbered(&mut self, bytes: Vec<u8>) -> usize {
         self.buffers.push(bytes);
-        Arg::Buffer(self.buffers.len() - 1)
+        self.buffers.len() - 1
     }
 
     /// Adds a buffer with these bytes, of which the first `no_result` are not compared: blocks use
@@ -153,6 +168,8 @@ impl Trial {
             let values = map_values_of(&buffers, &launch.args)?;
             let borrowed_values: Vec<&TensorMap> = values.iter().collect();
             let mut next_value = borrowed_values.iter();
+            let around = around_of(&buffers, &launch.args);
+            let mut next_around = around.iter();
             let args: Vec<&dyn KernelArg> = launch
                 .args
                 .iter()
@@ -160,6 +177,10 @@ impl Trial {
                     Arg::Buffer(number) => &borrowed[*number] as &dyn KernelArg,
                     Arg::Null => &null,
                     Arg::Params(params) => &**params,
+                    Arg::Around(..) => match next_around.next() {
+                        Some(params) => &**params,
+                        None => &null,
+                    },
                     Arg::Map(..) => match next_map.next() {
                         Some(map) => map as &dyn KernelArg,
                         None => &null,
@@ -216,4 +237,13 @@ fn map_values_of(buffers: &[DeviceBuffer<u8>], args: &[Arg]) -> Result<Vec<Tenso
     let maps = args.iter().filter_map(of);
     maps.map(|(number, desc)| desc.encode(&buffers[number]))
         .collect()
+}
+
+/// The parameters among arguments that have an address in them.
+fn around_of(buffers: &[DeviceBuffer<u8>], args: &[Arg]) -> Vec<Box<dyn KernelArg>> {
+    let of = |arg: &Arg| match arg {
+        Arg::Around(number, params) => Some(params(buffers[*number].device_ptr().as_raw())),
+        _ => None,
+    };
+    args.iter().filter_map(of).collect()
 }

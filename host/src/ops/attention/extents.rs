@@ -129,8 +129,12 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 let want = match (is_packed, self.layout) {
                     (false, Layout::Bshd) if is_paged => "[pages, page_size, heads, head_dim]",
                     (false, Layout::Bhsd) if is_paged => "[pages, heads, page_size, head_dim]",
-                    (false, Layout::Bshd) => "[batch, seqlen, heads, head_dim]",
-                    (false, Layout::Bhsd) => "[batch, heads, seqlen, head_dim]",
+                    (false, Layout::Bshd) => {
+                        "[batch, seqlen, heads, head_dim], or packed with cu_seqlens"
+                    }
+                    (false, Layout::Bhsd) => {
+                        "[batch, heads, seqlen, head_dim], or packed with cu_seqlens"
+                    }
                     (true, Layout::Bshd) => "[total, heads, head_dim], as cu_seqlens is given",
                     (true, Layout::Bhsd) => "[heads, total, head_dim], as cu_seqlens is given",
                 };
