@@ -43,6 +43,8 @@ samples! {
     f16: f16::from_f32, f16::to_f64;
     bf16: bf16::from_f32, bf16::to_f64;
     E4m3: encode_e4m3, |x| f64::from(decode_e4m3(x));
+    i8: quantised, f64::from;
+    i32: nearest_integer, f64::from;
 }
 
 /// `x`, but where it is no integer with the bits that f32 does not have: zeros there would draw less
@@ -56,6 +58,20 @@ fn with_low_bits(x: f32) -> f64 {
     }
     let mixed = u64::from(x.to_bits()).wrapping_mul(MIX) >> 32;
     f64::from_bits(exact.to_bits() | (mixed & LOW_BITS))
+}
+
+/// In steps of a thirty-second, as values of four standard deviations are quantised.
+fn quantised(x: f32) -> i8 {
+    (x * 32.0).round_ties_even() as i8
+}
+
+/// The nearest integer; of NaN the lowest, which stands for no result.
+fn nearest_integer(x: f32) -> i32 {
+    if x.is_nan() {
+        i32::MIN
+    } else {
+        x.round_ties_even() as i32
+    }
 }
 
 /// Rounds to nearest, ties to even; values that are too large saturate.

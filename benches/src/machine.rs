@@ -151,6 +151,7 @@ fn flops_per_clock(arch: &str, input: DType, tf32: bool) -> Option<f64> {
         DType::F32 => simt_f32,
         DType::F16 | DType::Bf16 => half,
         DType::E4m3 | DType::E5m2 => fp8?,
+        DType::I8 => 2 * half,
         _ => return None,
     };
     Some(f64::from(flops))
@@ -276,7 +277,9 @@ mod tests {
             "{bf16:?}"
         );
         assert_eq!(machine.roofline(DType::Bf16, false, 1e6, 1e6), Some(4e12));
-        assert_eq!(machine.roofline(DType::I8, false, 1e6, 1e6), None);
+        let int8 = machine.roofline(DType::I8, false, 1e12, 1e6);
+        assert_eq!(int8, machine.roofline(DType::E4m3, false, 1e12, 1e6));
+        assert_eq!(machine.roofline(DType::I16, false, 1e6, 1e6), None);
         let work = Work {
             flops: 1e12,
             bytes: 4e9,

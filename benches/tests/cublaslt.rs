@@ -161,6 +161,15 @@ fn floats_of_every_layout_and_batch_are_exact() {
 }
 
 #[test]
+fn products_of_i8_are_exact_in_i32() {
+    for library in libraries() {
+        let problem = problem(DType::I8, DType::I32, Arithmetic::I32);
+        let (encode, extras) = (|x: f64| x as i8, Extras::default());
+        check::<i8, i32>(&library, problem, encode, extras, |_, sum| sum, 0.0);
+    }
+}
+
+#[test]
 fn fp8_is_exact_and_scaled() {
     for library in libraries() {
         let device = library.stream().device();

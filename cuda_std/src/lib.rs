@@ -16,7 +16,7 @@
 //! | get thread and block indices, synchronise the block | [`thread`] |
 //! | allocate shared memory | [`shared_array!`], [`dynamic_shared!`] |
 //! | cooperate in a warp, a block, a grid | [`warp`], [`block`], [`barrier`], [`atomic`] |
-//! | compute | [`math`], [`convert`] |
+//! | compute | [`math`], [`convert`], [`dot`] |
 //! | apply a function to every element of tensors | [`map`](mod@map), [`walk`] |
 //! | write a function that the host composes into kernels at run time | [`macro@fragment`], [`hole!`] |
 //! | index into a by-value struct parameter at run time | [`param`] |
@@ -71,6 +71,7 @@ pub mod block;
 pub mod cluster;
 pub mod convert;
 pub mod cp_async;
+pub mod dot;
 pub mod elect;
 pub mod element;
 pub mod epilogue;

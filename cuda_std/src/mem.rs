@@ -192,6 +192,26 @@ pub unsafe fn st_shared_v2_f32(address: crate::shared::SharedAddr, [x, y]: [f32;
     })
 }
 
+/// `st.shared.v2.u32`: stores two neighbouring elements, 8 bytes.
+///
+/// *Scope*: thread. *Since*: PTX 1.0, sm_10.
+///
+/// # Safety
+/// `address` is writable and a multiple of 8.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub unsafe fn st_shared_v2_u32(address: crate::shared::SharedAddr, [x, y]: [u32; 2]) {
+    on_device!("mem::st_shared_v2_u32", (address, x, y), {
+        // SAFETY: the caller's address.
+        unsafe {
+            core::arch::asm!("st.shared.v2.u32 [{}], {{{}, {}}};", in(reg32) address.bits(),
+                in(reg32) x, in(reg32) y, options(nostack));
+        }
+    })
+}
+
 /// `ld.shared.v2.f32`: loads two neighbouring elements, 8 bytes.
 ///
 /// *Scope*: thread. *Since*: PTX 1.0, sm_10.

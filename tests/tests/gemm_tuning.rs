@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use warpsmith::testing::devices;
-use warpsmith::{Activation, Device, Gemm, PlanSource, Tensor};
+use warpsmith::{Activation, Device, Gemm, GemmInput, PlanSource, Tensor};
 
 const FOLDER: &str = "WARPSMITH_TUNING_DIR";
 /// Set in the process that looks for the results of the first one.
@@ -84,7 +84,9 @@ fn in_a_process_of_its_own() {
             .expect("values");
         assert_eq!(before, after, "integers are exact by every kernel");
         tuned_by_columns(&device, &a);
-        tuned_in_f64(&device);
+        let fractions = (1..=96 * 96).map(|i| 1.0 / f64::from(i));
+        tuned_to_the_bit(&device, fractions.collect());
+        tuned_to_the_bit(&device, (0..96 * 96).map(|i| (i * 7) as i8).collect());
         let nothing = Tensor::<f32>::zeros(&stream, &[0, 96]).expect("memory");
         let tuning = Gemm::new(&nothing, &a).autotune(&stream).expect("a tuning");
         assert!(tuning.chosen().is_none());
@@ -109,10 +111,9 @@ fn tuned_by_columns(device: &Device, a: &Tensor<f32>) {
     assert!(left.iter().all(|&x| x == -1.0), "d was written");
 }
 
-/// Kernels for f64 have the same bits, so all agree, whatever their number.
-fn tuned_in_f64(device: &Device) {
+/// Kernels for f64 and i8 have the same bits, so all agree, whatever their number.
+fn tuned_to_the_bit<T: GemmInput>(device: &Device, values: Vec<T>) {
     let stream = device.stream().expect("a stream");
-    let values: Vec<f64> = (0..96 * 96).map(|i| 1.0 / f64::from(i + 1)).collect();
     let a = Tensor::from_slice(device, &[96, 96], &values).expect("memory");
     let tuning = Gemm::new(&a, &a).autotune(&stream).expect("a tuning");
     let all_agree = tuning.measured().iter().all(|measured| measured.agrees);

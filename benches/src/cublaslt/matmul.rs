@@ -17,6 +17,8 @@ pub enum Arithmetic {
     F32,
     /// f64 throughout.
     F64,
+    /// i8 operands, accumulated in i32.
+    I32,
     /// f32 operands, rounded to TF32.
     Tf32,
     /// fp8 operands with per-tensor scales. With fast accumulation the running sum keeps fewer
@@ -184,9 +186,10 @@ impl<'lib> Matmul<'lib> {
     /// The operands are contiguous, of the problem's extents and types, on the stream's device,
     /// and live until the stream has done the work, as do those of the extras.
     pub unsafe fn enqueue(&self, algorithm: &Algorithm, operands: Operands) -> Result<()> {
-        let (narrow, wide) = ([1.0_f32, 0.0], [1.0_f64, 0.0]);
+        let (narrow, wide, whole) = ([1.0_f32, 0.0], [1.0_f64, 0.0], [1_i32, 0]);
         let [alpha, beta]: [*const c_void; 2] = match self.problem.arithmetic {
             Arithmetic::F64 => wide.each_ref().map(|x| ptr::from_ref(x).cast()),
+            Arithmetic::I32 => whole.each_ref().map(|x| ptr::from_ref(x).cast()),
             _ => narrow.each_ref().map(|x| ptr::from_ref(x).cast()),
         };
         let library = self.library;
@@ -222,6 +225,7 @@ fn describe(problem: &Problem, extras: Extras) -> Result<Description> {
     use sys::cudaDataType_t as Type;
     let (compute, scale) = match problem.arithmetic {
         Arithmetic::F64 => (Compute::CUBLAS_COMPUTE_64F, Type::CUDA_R_64F),
+        Arithmetic::I32 => (Compute::CUBLAS_COMPUTE_32I, Type::CUDA_R_32I),
         Arithmetic::F32 | Arithmetic::Fp8 { .. } => (Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F),
         Arithmetic::Tf32 => (Compute::CUBLAS_COMPUTE_32F_FAST_TF32, Type::CUDA_R_32F),
     };
@@ -261,6 +265,8 @@ fn data_type(dtype: DType) -> Result<sys::cudaDataType> {
         DType::Bf16 => Ok(Type::CUDA_R_16BF),
         DType::E4m3 => Ok(Type::CUDA_R_8F_E4M3),
         DType::E5m2 => Ok(Type::CUDA_R_8F_E5M2),
+        DType::I8 => Ok(Type::CUDA_R_8I),
+        DType::I32 => Ok(Type::CUDA_R_32I),
         other => Err(CublasLtError::DType(other)),
     }
 }

@@ -64,6 +64,8 @@ pub enum Precision {
     E4m3Fast,
     /// f64 throughout.
     F64,
+    /// i8 in, i32 out.
+    Int8,
 }
 
 impl Precision {
@@ -75,6 +77,7 @@ impl Precision {
             Self::F32 | Self::Tf32 => DType::F32,
             Self::E4m3 | Self::E4m3Fast => DType::E4m3,
             Self::F64 => DType::F64,
+            Self::Int8 => DType::I8,
         }
     }
 
@@ -83,6 +86,7 @@ impl Precision {
         match self {
             Self::E4m3 | Self::E4m3Fast => DType::Bf16,
             Self::Bf16F32 => DType::F32,
+            Self::Int8 => DType::I32,
             _ => self.input(),
         }
     }
@@ -95,6 +99,7 @@ impl Precision {
             Self::E4m3 => Arithmetic::Fp8 { fast: false },
             Self::E4m3Fast => Arithmetic::Fp8 { fast: true },
             Self::F64 => Arithmetic::F64,
+            Self::Int8 => Arithmetic::I32,
         }
     }
 
@@ -111,6 +116,7 @@ impl Precision {
             Self::E4m3 => 2.0_f64.powi(-7),
             Self::E4m3Fast => 2.0_f64.powi(-5),
             Self::F64 => 1e-13,
+            Self::Int8 => 0.0,
         }
     }
 
@@ -124,6 +130,7 @@ impl Precision {
             Self::E4m3 => "e4m3",
             Self::E4m3Fast => "e4m3_fast",
             Self::F64 => "f64",
+            Self::Int8 => "int8",
         }
     }
 }
@@ -268,6 +275,8 @@ pub enum Set {
     F32,
     /// f64: squares, a long k, and rows of odd lengths.
     F64,
+    /// i8 with results in i32: squares, and layers with few rows and many.
+    Int8,
     /// Bias and gelu, beside the library's and beside the plain product.
     Fused,
     /// Kernels without Hopper's instructions, beside Triton's and CUTLASS's (--triton, --cutlass).
@@ -311,6 +320,7 @@ impl Set {
             Self::Tf32 => "tf32",
             Self::F32 => "f32",
             Self::F64 => "f64",
+            Self::Int8 => "int8",
             Self::Fused => "fused",
             Self::Ampere => "ampere",
             Self::Batch => "batch",
@@ -375,6 +385,16 @@ impl Set {
                 ..case(Precision::F64, extents)
             })
             .to_vec(),
+            Self::Int8 => {
+                let squares = [1024, 2048, 4096, 8192, 16384].map(|size| [size; 3]);
+                let layers = [16, 128, 1024, 4096]
+                    .into_iter()
+                    .flat_map(|m| [[m, 4096, 4096], [m, 14_336, 4096]]);
+                // The square of 4096 is a layer too.
+                let layers = layers.filter(|extents| !squares.contains(extents));
+                let all = squares.into_iter().chain(layers);
+                all.map(|extents| case(Precision::Int8, extents)).collect()
+            }
             Self::Fp8 => [Precision::E4m3, Precision::E4m3Fast]
                 .into_iter()
                 .flat_map(|precision| [4096, 8192, 16384].map(|size| case(precision, [size; 3])))

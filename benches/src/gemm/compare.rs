@@ -40,6 +40,7 @@ impl Bench<'_> {
             Precision::F32 | Precision::Tf32 => self.measure::<f32, f32>(case),
             Precision::E4m3 | Precision::E4m3Fast => self.measure::<E4m3, bf16>(case),
             Precision::F64 => self.measure::<f64, f64>(case),
+            Precision::Int8 => self.measure::<i8, i32>(case),
         }
     }
 

@@ -103,6 +103,21 @@ rounded_bytes! {
     E5m2: 61440.0;
 }
 
+/// Integers: those that are too large are refused, and NaN is.
+macro_rules! rounded_integers {
+    ($($ty:ty),*) => {$(
+        impl Rounded for $ty {
+            fn round(x: f64) -> Option<Self> {
+                let nearest = x.round_ties_even();
+                let range = f64::from(Self::MIN)..=f64::from(Self::MAX);
+                range.contains(&nearest).then_some(nearest as Self)
+            }
+        }
+    )*};
+}
+
+rounded_integers!(i8, i32);
+
 /// The contents of an input file.
 pub(super) struct Input {
     /// `A`, as in the help text.
@@ -115,6 +130,14 @@ impl Input {
         Ok(Self {
             name,
             array: npy::read_floats(path)?,
+        })
+    }
+
+    /// The same of a file that may hold i8 or i32.
+    pub(super) fn read_numbers(name: &'static str, path: &Path) -> Result<Self> {
+        Ok(Self {
+            name,
+            array: npy::read_numbers(path)?,
         })
     }
 

@@ -7,11 +7,13 @@ use anyhow::Result;
 use clap::ValueEnum;
 use ndarray::ArrayD;
 use warpsmith::{
-    Activation, Device, E4m3, E5m2, Element, Float, Gemm, GemmInput, GemmOutput, Stream, Tensor,
+    Activation, DType, Device, E4m3, E5m2, Element, Float, Gemm, GemmInput, GemmOutput, Stream,
+    Tensor,
 };
 
 use super::compute::{self, DeviceArgs, Dtype, Input, Report, Rounded, with_dtype};
 use crate::failure::{Outcome, UsageError};
+use crate::npy::Written;
 use crate::output::{Output, OutputFiles};
 
 /// Multiply matrices: D = activation(alpha * A @ B + beta * C + bias) + residual.
@@ -19,13 +21,15 @@ use crate::output::{Output, OutputFiles};
 /// A is [m, k] and B is [k, n]; either may have a leading batch dimension, and a batch of 1 is
 /// broadcast. C and the residual broadcast to D. Files are .npy of f16, f32 or f64, in C or Fortran
 /// order. A and B are rounded to --dtype; C, bias, residual and D to --out-dtype. D is written as
-/// f32. With --dtype f64 everything is in f64, D too.
+/// f32. With --dtype f64 everything is in f64, D too. With --dtype i8, files may be of i8 and i32 too,
+/// and D is i32 unless --out-dtype says otherwise.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith gemm A.npy B.npy -o D.npy
   warpsmith gemm A.npy B.npy -o D.npy --c C.npy --alpha 0.5 --beta 2 --trans-b --dtype bf16
   warpsmith gemm X.npy W.npy -o Y.npy --trans-b --bias b.npy --activation gelu --residual X.npy
-  warpsmith gemm A.npy B.npy -o D.npy --dtype f64")]
+  warpsmith gemm A.npy B.npy -o D.npy --dtype f64
+  warpsmith gemm A_i8.npy B_i8.npy -o D.npy --dtype i8 --trans-b")]
 pub(crate) struct Args {
     /// The matrix A.
     #[arg(value_name = "A.npy")]
@@ -66,7 +70,8 @@ pub(crate) struct Args {
     /// Dtype to which A and B are rounded.
     #[arg(long, value_enum, default_value_t = InputDtype::F32)]
     dtype: InputDtype,
-    /// Dtype to which C, bias, residual and D are rounded [default: f32; f64 with --dtype f64].
+    /// Dtype to which C, bias, residual and D are rounded [default: f32; f64 with --dtype f64, i32 with
+    /// --dtype i8].
     #[arg(long, value_enum)]
     out_dtype: Option<Dtype>,
     /// Precision to which f32 operands are multiplied; for --dtype f32 only [default: full].
@@ -91,6 +96,8 @@ enum InputDtype {
     E4m3,
     /// 8-bit float with 5 exponent bits.
     E5m2,
+    /// 8-bit integer, with sums in i32; results in i32 have relu alone of activations.
+    I8,
 }
 
 /// Activation functions.
@@ -146,13 +153,17 @@ struct Inputs {
 
 impl Inputs {
     fn read(args: &Args) -> Result<Self> {
+        let read = match args.dtype {
+            InputDtype::I8 => Input::read_numbers,
+            _ => Input::read,
+        };
         let optional = |name, path: &Option<PathBuf>| {
             let path = path.as_ref();
-            path.map(|path| Input::read(name, path)).transpose()
+            path.map(|path| read(name, path)).transpose()
         };
         let inputs = Self {
-            a: Input::read("A", &args.a)?,
-            b: Input::read("B", &args.b)?,
+            a: read("A", &args.a)?,
+            b: read("B", &args.b)?,
             c: optional("C", &args.c)?,
             bias: optional("bias", &args.bias)?,
             residual: optional("residual", &args.residual)?,
@@ -193,16 +204,16 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     let inputs = Inputs::read(args)?;
     let (device, stream) = args.device.open()?;
     let mut files = OutputFiles::default();
-    let (shape, elapsed) = if args.dtype == InputDtype::F64 && args.out_dtype.is_none() {
-        let (d, elapsed) = multiply::<f64, f64>(args, &inputs, &device, &stream)?;
-        let d = compute::download_exact(&d)?;
-        compute::add_npy(&mut files, &args.output, &d.view())?;
-        (d.shape().to_vec(), elapsed)
-    } else {
-        let out_dtype = args.out_dtype.unwrap_or(Dtype::F32);
-        let (d, elapsed) = with_dtype!(out_dtype, write_in(args, &inputs, &device, &stream))?;
-        compute::add_npy(&mut files, &args.output, &d.view())?;
-        (d.shape().to_vec(), elapsed)
+    let on = (&device, &stream);
+    let (shape, elapsed) = match (args.dtype, args.out_dtype) {
+        (InputDtype::F64, None) => exactly::<f64, f64>(args, &inputs, on, &mut files)?,
+        (InputDtype::I8, None) => exactly::<i8, i32>(args, &inputs, on, &mut files)?,
+        (_, out_dtype) => {
+            let out_dtype = out_dtype.unwrap_or(Dtype::F32);
+            let (d, elapsed) = with_dtype!(out_dtype, write_in(args, &inputs, &device, &stream))?;
+            compute::add_npy(&mut files, &args.output, &d.view())?;
+            (d.shape().to_vec(), elapsed)
+        }
     };
     files.commit()?;
     let mut shapes = inputs.shapes();
@@ -227,7 +238,21 @@ fn dtype_name(dtype: InputDtype) -> &'static str {
         InputDtype::Bf16 => "bf16",
         InputDtype::E4m3 => "e4m3",
         InputDtype::E5m2 => "e5m2",
+        InputDtype::I8 => "i8",
     }
+}
+
+/// Writes D in its own type; returns its shape, and the time.
+fn exactly<In: GemmInput<In> + Rounded, Out: GemmOutput + Rounded + Written>(
+    args: &Args,
+    inputs: &Inputs,
+    (device, stream): (&Device, &Stream),
+    files: &mut OutputFiles,
+) -> Result<(Vec<usize>, Duration)> {
+    let (d, elapsed) = multiply::<In, Out>(args, inputs, device, stream)?;
+    let d = compute::download_exact(&d)?;
+    compute::add_npy(files, &args.output, &d.view())?;
+    Ok((d.shape().to_vec(), elapsed))
 }
 
 fn write_in<Out: Float + Rounded>(
@@ -246,6 +271,7 @@ fn write_in<Out: Float + Rounded>(
         InputDtype::Bf16 => multiply::<half::bf16, Out>,
         InputDtype::E4m3 => multiply::<E4m3, Out>,
         InputDtype::E5m2 => multiply::<E5m2, Out>,
+        InputDtype::I8 => multiply::<i8, Out>,
     };
     let (d, elapsed) = multiply(args, inputs, device, stream)?;
     Ok((compute::download(&d)?, elapsed))
@@ -254,6 +280,10 @@ fn write_in<Out: Float + Rounded>(
 /// A factor in the type that it has beside `Out`.
 fn factor<Out: GemmOutput>(name: &str, value: f64) -> Result<Out::Factor, UsageError> {
     let factor = Out::Factor::rounded_from(value);
+    if Out::DTYPE == DType::I32 && factor.widened() != value {
+        let message = format!("{name} is {value:?}, want an integer of i32, as D is");
+        return Err(UsageError(message));
+    }
     if !factor.widened().is_finite() {
         let message = format!("{name} is {value:?}, want a number that is finite in f32");
         return Err(UsageError(message));

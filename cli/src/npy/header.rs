@@ -55,9 +55,24 @@ impl Header {
         Ok(if self.shape.contains(&0) { 0 } else { product })
     }
 
+    /// Of an array of floats.
     pub(super) fn parse(text: &str) -> Result<Self> {
+        Self::of(text, float)
+    }
+
+    /// Of an array of floats, or of integers that f64 represents.
+    pub(super) fn parse_numbers(text: &str) -> Result<Self> {
+        let number = |kind: &str| match kind.trim_start_matches('|') {
+            "i1" => Some(FloatType::I8),
+            "i4" => Some(FloatType::I32),
+            _ => float(kind),
+        };
+        Self::of(text, number)
+    }
+
+    fn of(text: &str, known: impl Fn(&str) -> Option<FloatType>) -> Result<Self> {
         let entries = Entries::parse(text)?;
-        let (dtype, order) = dtype(entries.descr)?;
+        let (dtype, order) = dtype(entries.descr, known)?;
         Ok(Self {
             dtype,
             order,
@@ -124,21 +139,28 @@ impl<'a> Entries<'a> {
     }
 }
 
-fn dtype(descr: &str) -> Result<(FloatType, ByteOrder)> {
+/// The type of that name, without the byte order.
+fn float(kind: &str) -> Option<FloatType> {
+    match kind {
+        "f2" => Some(FloatType::F16),
+        "f4" => Some(FloatType::F32),
+        "f8" => Some(FloatType::F64),
+        _ => None,
+    }
+}
+
+fn dtype(descr: &str, known: impl Fn(&str) -> Option<FloatType>) -> Result<(FloatType, ByteOrder)> {
     let (order, kind) = match descr.as_bytes().first() {
         Some(b'<') => (ByteOrder::Little, &descr[1..]),
         Some(b'>') => (ByteOrder::Big, &descr[1..]),
         _ => (ByteOrder::Little, descr),
     };
-    let dtype = match kind {
-        "f2" => FloatType::F16,
-        "f4" => FloatType::F32,
-        "f8" => FloatType::F64,
-        _ => bail!(
+    let dtype = known(kind).with_context(|| {
+        format!(
             "elements are of type '{descr}'; want f16, f32 or f64 ('<f2', '<f4', '<f8'); convert \
              with numpy's astype"
-        ),
-    };
+        )
+    })?;
     Ok((dtype, order))
 }
 
@@ -263,7 +285,7 @@ mod tests {
     use super::*;
 
     fn header(descr: &str, fortran: bool, shape: &[usize]) -> Header {
-        let (dtype, order) = dtype(descr).unwrap();
+        let (dtype, order) = dtype(descr, float).unwrap();
         Header {
             dtype,
             order,

@@ -20,7 +20,7 @@ use header::{ByteOrder, Header};
 pub(crate) use integers::read_integers;
 use source::Source;
 
-/// A float array of a file, in f64, which represents all values of the narrower types exactly.
+/// An array of a file, in f64, which represents all values of the narrower types exactly.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FloatArray {
     /// Its elements, with the strides of the file's order.
@@ -51,13 +51,18 @@ pub(crate) enum FloatType {
     F16,
     F32,
     F64,
+    /// Where numbers are read, not floats alone.
+    I8,
+    /// Likewise.
+    I32,
 }
 
 impl FloatType {
     fn size_bytes(self) -> usize {
         match self {
+            Self::I8 => 1,
             Self::F16 => 2,
-            Self::F32 => 4,
+            Self::F32 | Self::I32 => 4,
             Self::F64 => 8,
         }
     }
@@ -80,6 +85,8 @@ impl FloatType {
             Self::F16 => elements.extend(each(bytes, order, |b| f16::from_le_bytes(b).to_f64())),
             Self::F32 => elements.extend(each(bytes, order, |b| f64::from(f32::from_le_bytes(b)))),
             Self::F64 => elements.extend(each(bytes, order, f64::from_le_bytes)),
+            Self::I8 => elements.extend(each(bytes, order, |b| f64::from(i8::from_le_bytes(b)))),
+            Self::I32 => elements.extend(each(bytes, order, |b| f64::from(i32::from_le_bytes(b)))),
         }
     }
 }
@@ -91,11 +98,33 @@ pub(crate) fn read_floats(path: &Path) -> Result<FloatArray> {
     parse_floats(&mut source).with_context(describe)
 }
 
+/// Reads the array in `path`, of floats, i8 or i32.
+pub(crate) fn read_numbers(path: &Path) -> Result<FloatArray> {
+    let describe = || format!("cannot read {}", path.display());
+    let mut source = Source::open(path).with_context(describe)?;
+    parse(&mut source, Header::parse_numbers).with_context(describe)
+}
+
 fn parse_floats(source: &mut Source<impl Read>) -> Result<FloatArray> {
-    let header = Header::parse(&header::text(source)?)?;
+    parse(source, Header::parse)
+}
+
+fn parse(
+    source: &mut Source<impl Read>,
+    header: impl Fn(&str) -> Result<Header>,
+) -> Result<FloatArray> {
+    let header = header(&header::text(source)?)?;
     let elements = header.elements()?;
     let (dtype, order) = (header.dtype, header.order);
-    let what = format!("shape {:?} of f{}", header.shape, 8 * dtype.size_bytes());
+    let kind = match dtype {
+        FloatType::I8 | FloatType::I32 => 'i',
+        _ => 'f',
+    };
+    let what = format!(
+        "shape {:?} of {kind}{}",
+        header.shape,
+        8 * dtype.size_bytes()
+    );
     let bytes = source.expect(&what, elements.checked_mul(dtype.size_bytes()))?;
     let mut values = memory::reserved(elements)?;
     source.data(&what, bytes, |chunk| {

@@ -102,6 +102,45 @@ fn gemm_in_f64_multiplies_and_writes_f64() {
     compute(&folder, words).failed(2, &["--alpha is 1e39", "finite in f32"]);
 }
 
+/// The file of a matrix of i8, as numpy writes it.
+fn of_i8(rows: usize, columns: usize, values: &[i8]) -> Vec<u8> {
+    let dictionary = "{'descr': '|i1', 'fortran_order': False, 'shape':";
+    let header = format!("{dictionary} ({rows}, {columns}), }}");
+    let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    file.extend(format!("{header:<117}\n").bytes());
+    file.extend(values.iter().map(|&x| x as u8));
+    file
+}
+
+#[test]
+fn gemm_of_i8_takes_files_of_i8_and_writes_i32() {
+    let folder = Folder::new();
+    let write = |name, file: Vec<u8>| std::fs::write(folder.path(name), file).expect("a file");
+    write("a", of_i8(2, 3, &[127, -128, 1, 2, 3, 4]));
+    write("b", of_i8(2, 3, &[-128, -128, 0, 1, 0, -1]));
+    let [a, b] = ["a", "b"].map(|name| folder.path(name).display().to_string());
+    let words = format!("gemm {a} {b} -o out:d.npy --trans-b");
+    compute(&folder, &format!("{words} --dtype i8 --alpha -2")).done();
+    let d = Npy::read(&folder.path("d.npy"));
+    let data = d.data.chunks_exact(4);
+    let got: Vec<i32> = data
+        .map(|x| i32::from_le_bytes(x.try_into().expect("4 bytes")))
+        .collect();
+    assert_eq!((d.descr.as_str(), got), ("<i4", vec![-256, -252, 1280, 4]));
+    compute(
+        &folder,
+        &format!("{words} --dtype i8 --out-dtype bf16 --alpha 0.5"),
+    )
+    .done();
+    let got = Npy::read(&folder.path("d.npy")).f32s();
+    assert_eq!(got, [64.0, 63.0, -320.0, -1.0]);
+    compute(&folder, &format!("{words} --dtype i8 --alpha 0.5"))
+        .failed(2, &["--alpha is 0.5", "integer"]);
+    compute(&folder, &words).failed(1, &["'|i1'"]);
+    let words = "gemm a_f32_c.npy b_f32_c.npy -o out:d.npy --dtype i8 --activation tanh";
+    compute(&folder, words).failed(1, &["tanh", "i32"]);
+}
+
 #[test]
 fn gemm_refuses_a_bias_of_the_wrong_length() {
     let folder = Folder::new();

@@ -3,7 +3,7 @@
 
 use crate::tile::OperandElement;
 
-use super::{Bf16, E4m3, E5m2, F16, M64, Registers, S8, Tf32, U8};
+use super::{Bf16, E4m3, E5m2, F16, M64, Registers, S8, S32Bits, Tf32, U8};
 
 /// One shape and type combination of `wgmma.mma_async`: `acc = a * b + acc`, or `acc = a * b` where
 /// `SCALE_D` is false.
@@ -194,6 +194,7 @@ macro_rules! f16_products {
 macro_rules! s32_products {
     ($n:literal [$($i:literal)*]) => {
         product! { $n i32, i32, S8, S8, "s32.s8.s8", 32, "" (), "" (), false, $($i)* }
+        product! { $n f32, S32Bits, S8, S8, "s32.s8.s8", 32, "" (), "" (), false, $($i)* }
         product! { $n i32, i32, S8, U8, "s32.s8.u8", 32, "" (), "" (), false, $($i)* }
         product! { $n i32, i32, U8, S8, "s32.u8.s8", 32, "" (), "" (), false, $($i)* }
         product! { $n i32, i32, U8, U8, "s32.u8.u8", 32, "" (), "" (), false, $($i)* }

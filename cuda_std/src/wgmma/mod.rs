@@ -15,6 +15,7 @@
 //! | `f32`, [`F16`] | [`E4m3`], [`E5m2`]: any combination | 8 to 256 by 8 | 32 |
 //! | [`F16`] | [`F16`] | 8 to 256 by 8 | 16 |
 //! | `i32` | [`S8`], [`U8`]: any combination | 8 to 32 by 8, 48 to 256 by 16 | 32 |
+//! | [`S32Bits`] | [`S8`] | 8 to 32 by 8, 48 to 256 by 16 | 32 |
 //!
 //! The sequence is:
 //!
@@ -87,6 +88,11 @@ element_types! {
     S8, "Signed, 8 bits.";
     U8, "Unsigned, 8 bits.";
 }
+
+/// Accumulators in `s32` whose bits are handed out as `f32`, which kernels of all other types have: it
+/// is the instruction of `i32`.
+#[derive(Clone, Copy, Debug)]
+pub struct S32Bits;
 
 /// `wgmma.fence.sync.aligned`: orders the warpgroup's earlier accesses to registers before the
 /// accesses by the `wgmma.mma_async` that follow.

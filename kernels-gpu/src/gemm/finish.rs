@@ -24,16 +24,16 @@ const WIDTH: usize = 4;
 
 /// The place of a group, and its index in row-major order.
 #[derive(Clone, Copy)]
-struct Index {
-    flat: u64,
-    batch: u64,
-    row: u32,
-    group: u32,
+pub(super) struct Index {
+    pub(super) flat: u64,
+    pub(super) batch: u64,
+    pub(super) row: u32,
+    pub(super) group: u32,
 }
 
 impl Index {
     #[inline(always)]
-    fn of(flat: u64, m: u32, groups: u32) -> Self {
+    pub(super) fn of(flat: u64, m: u32, groups: u32) -> Self {
         let row = flat / u64::from(groups);
         Self {
             flat,
@@ -45,7 +45,7 @@ impl Index {
 
     /// The place `step` groups further on, without a division.
     #[inline(always)]
-    fn plus(self, step: Self, m: u32, groups: u32) -> Self {
+    pub(super) fn plus(self, step: Self, m: u32, groups: u32) -> Self {
         let carried = |x: u32, y: u32, limit: u32| {
             // Written so that nothing overflows: the sum of two numbers below `limit` may exceed
             // 2^32.

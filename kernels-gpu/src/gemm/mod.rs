@@ -7,10 +7,11 @@
 //! | `decode` | at most 64 rows (128 on Hopper), bound by memory bandwidth | sm_80, another for sm_90a |
 //! | `simt` | f32 by fused multiply-adds, without tensor cores | sm_75 |
 //! | `double` | f64, by multiply-adds or by `mma.sync` of f64, with an epilogue of its own | sm_75; sm_80, sm_90a |
+//! | `integer` | i8 with sums in i32, by `dp4a`; what becomes of such sums | sm_75 |
 //! | `grouped` | rows in groups, each with its own B, f32 without tensor cores | sm_75 |
 //! | `finish` | sums up split-K partial results and applies the epilogue | sm_75 |
 //!
-//! `fused` is the epilogue that all but `double` share; `store` writes the results of `simt`, `stored`
+//! `fused` is the epilogue that all but `double` share, and `integer` where results are floats; `store` writes the results of `simt`, `stored`
 //! those whose type a launch says.
 #![expect(
     clippy::needless_range_loop,
@@ -30,6 +31,8 @@ mod fused;
 #[cfg(feature = "entries")]
 mod grouped;
 #[cfg(feature = "entries")]
+mod integer;
+#[cfg(feature = "entries")]
 mod mma;
 #[cfg(feature = "entries")]
 mod simt;
@@ -47,5 +50,7 @@ pub use entries::*;
 pub use finish::*;
 #[cfg(feature = "entries")]
 pub use grouped::*;
+#[cfg(feature = "entries")]
+pub use integer::*;
 #[cfg(feature = "entries")]
 pub use mma::*;

@@ -29,6 +29,8 @@ pub enum Arithmetic {
     /// The same without promotion: `k / 32` instructions in a row, whose accumulator holds half of
     /// `S` on average.
     Fp8Fast,
+    /// Integers of 8 bits, added up in i32: exact, and wrapped, then rounded once to f32.
+    Integer,
 }
 
 /// Largest loss of one fp8 instruction, relative to the largest term: for 32 products, the
@@ -71,6 +73,7 @@ impl Arithmetic {
                 let steps = k.div_ceil(FP8_K) as f64;
                 fp8 + (steps + 1.0) / 2.0 * FP8_STEP * sum
             }
+            Self::Integer => gamma(1) * sum,
         }
     }
 }
@@ -83,6 +86,7 @@ mod tests {
     fn looser_arithmetic_has_larger_bounds() {
         let error = |arithmetic: Arithmetic| arithmetic.error(4096, 1.0, 1.0, 3);
         let order = [
+            Arithmetic::Integer,
             Arithmetic::F32,
             Arithmetic::TensorCore,
             Arithmetic::Tf32,

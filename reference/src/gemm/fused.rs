@@ -18,6 +18,7 @@ use ndarray::{ArrayD, ArrayViewD, Axis, IxDyn};
 use spec::DType;
 use spec::gemm::Activation;
 
+use super::integer::wrapped;
 use super::parts::{Part, Parts};
 use super::{Arithmetic, extents, matrix, product};
 use crate::precision::{ETA32, gamma};
@@ -90,7 +91,11 @@ pub fn fused(
     };
     let largest = largest(a).max(largest(b));
     for batch_idx in 0..extents.batch {
-        let (product, magnitude) = product(&matrix(a, batch_idx), &matrix(b, batch_idx));
+        let (mut product, mut magnitude) = product(&matrix(a, batch_idx), &matrix(b, batch_idx));
+        if options.arithmetic == Arithmetic::Integer {
+            product.mapv_inplace(wrapped);
+            magnitude = product.mapv(f64::abs); // of the only term
+        }
         let mut value = values.index_axis_mut(Axis(0), batch_idx);
         let mut error = errors.index_axis_mut(Axis(0), batch_idx);
         for ((i, j), &product) in product.indexed_iter() {

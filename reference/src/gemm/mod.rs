@@ -1,5 +1,5 @@
 //! `D = alpha * A @ B + beta * C`, batched; [`fused`] has the other epilogues, and other arithmetic
-//! than f32; [`double`] has products in f64.
+//! than f32; [`double`] has products in f64, [`integer`] those of i8 in i32.
 //!
 //! # Bound
 //!
@@ -19,12 +19,14 @@ mod arithmetic;
 mod double;
 mod fused;
 mod grouped;
+mod integer;
 mod parts;
 
 pub use arithmetic::Arithmetic;
 pub use double::{DoubleOptions, double};
 pub use fused::{FusedOptions, fused};
 pub use grouped::{grouped, rows_of_groups};
+pub use integer::{IntegerOptions, integer};
 
 use ndarray::{Array2, ArrayD, ArrayView2, ArrayViewD, Axis, Dimension, Ix2};
 use rayon::prelude::*;

@@ -20,8 +20,8 @@ pub(super) struct Parts<'a> {
 pub(super) struct Part {
     /// Row and column scale, 1 without one.
     pub(super) scales: [f64; 2],
-    c: Option<f64>,
-    bias: Option<f64>,
+    pub(super) c: Option<f64>,
+    pub(super) bias: Option<f64>,
     pub(super) residual: Option<f64>,
 }
 

@@ -89,7 +89,8 @@ pub struct EpilogueParams {
     /// [`Activation::code`].
     pub activation: u32,
     /// [`OutputDType::code`](crate::OutputDType::code) of C, D, bias and residual, for entries that
-    /// are told it. Those that have it in their names do not read it.
+    /// are told it, or [`I32_RESULTS`](super::integer::I32_RESULTS). Those that have it in their names
+    /// do not read it.
     pub d_dtype: u32,
 }
 

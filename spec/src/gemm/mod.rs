@@ -6,6 +6,7 @@ mod double;
 pub mod epilogue;
 mod finish;
 mod grouped;
+pub mod integer;
 mod mma;
 mod order;
 pub mod ragged;
@@ -77,7 +78,8 @@ pub struct GemmParams {
     pub batch_stride_c: i64,
     /// Elements between consecutive D of the batch.
     pub batch_stride_d: i64,
-    /// Factor of `A @ B`, by IEEE rules: 0 still reads A and B, and 0 × ∞ is NaN.
+    /// Factor of `A @ B`, by IEEE rules: 0 still reads A and B, and 0 × ∞ is NaN. Of results in i32 the
+    /// bits of an i32, as in `beta`: see [`integer`].
     pub alpha: f32,
     /// Factor of C; at 0, C is never read.
     pub beta: f32,

@@ -8,6 +8,8 @@
 //! - fused and promoted_fused: `launch: Sm90Launch, workspace: *mut u32` and the arguments of
 //!   [`super::epilogue`].
 //!
+//! Plain ones of i8 write i32 and have no scales; their `alpha` is as [`super::integer`] says.
+//!
 //! `workspace` may be null if no tile is cut; otherwise it is one of [`super::stream_k`].
 //!
 //! | map | dimensions, innermost first | box |
@@ -380,7 +382,7 @@ pub const fn tiles(
     (trans_a, trans_b): (Transpose, Transpose),
     epilogue: EpilogueKind,
 ) -> &'static [Sm90Tile] {
-    use DType::{Bf16, E4m3, E5m2, F16, F32};
+    use DType::{Bf16, E4m3, E5m2, F16, F32, I8, I32};
     use EpilogueKind::{Fused, Plain, Promoted, PromotedFused};
     let k_major = matches!((trans_a, trans_b), (Transpose::N, Transpose::T));
     match (a, b, output, epilogue) {
@@ -421,6 +423,8 @@ pub const fn tiles(
         }
         _ if !k_major => &[],
         (F32, F32, F32, Plain) => &[TILE_128X128, TILE_128X256],
+        // Stream-K would hand over sums in i32 as f32: no tile that takes it.
+        (I8, I8, I32, Plain) | (I8, I8, Bf16, Fused) => &[TILE_128X256],
         // Two e5m2 have too few bits for their products to be of much use.
         (E5m2, E5m2, ..) => &[],
         (E4m3, E4m3, Bf16, Plain) => &[TILE_128X128, TILE_128X192],

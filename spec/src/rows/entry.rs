@@ -317,6 +317,22 @@ impl RowOp {
         }
     }
 
+    /// Whether there is a kernel of this form for rows of this dtype.
+    pub const fn has_of(self, form: Form, dtype: DType) -> bool {
+        let is_16_bit = dtype.size_bytes() == 2;
+        let is_bf16 = matches!(dtype, DType::Bf16);
+        let is_there = match form {
+            // Short rows are the same rows.
+            Form::Held => !self.kernels_of(dtype).short,
+            Form::Few => is_16_bit,
+            Form::HeldMore | Form::Wide | Form::Short => is_bf16,
+            _ => true,
+        };
+        // Weights in f32 beside other rows.
+        let is_of_weights = matches!(self, Self::NormF32 | Self::NormGradF32);
+        is_there && self.has(form) && (is_bf16 || !is_of_weights)
+    }
+
     /// Whether there are kernels of this form, for at least one dtype.
     pub const fn has(self, form: Form) -> bool {
         match form {

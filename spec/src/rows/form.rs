@@ -26,8 +26,7 @@ impl RowPlan {
         match self.blocks(rows) {
             Some(blocks)
                 if matches!(form, Form::Held)
-                    && op.has(Form::Few)
-                    && dtype.size_bytes() == 2
+                    && op.has_of(Form::Few, dtype)
                     && self.block_threads() <= FEW_THREADS
                     && blocks <= FEW_BLOCKS * MULTIPROCESSORS =>
             {

@@ -7,6 +7,7 @@ mod check;
 mod double;
 mod double_memory;
 mod inputs;
+mod integer;
 mod plans;
 
 use warpsmith_tests::cases;

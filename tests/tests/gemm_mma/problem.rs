@@ -29,6 +29,7 @@ macro_rules! values {
 
 values! {
     f32: |x| x, |x| x;
+    i8: |x| x as i8, |x| x.into();
     f16: |x| f16::from_f32(x), |x| x.to_f32();
     bf16: |x| bf16::from_f32(x), |x| x.to_f32();
     E4m3: |x| E4m3(cuda_std::convert::f32_to_e4m3_satfinite(x)), |x| cuda_std::convert::e4m3_to_f32(x.0);

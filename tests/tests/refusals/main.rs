@@ -163,6 +163,35 @@ fn gemm_in_f64_refuses_what_its_kernels_do_not_do() {
 }
 
 #[test]
+fn gemm_of_i8_refuses_what_integers_do_not_have() {
+    on_every_device(|device, stream| {
+        let a = Tensor::<i8>::full(stream, &[4, 4], 1).expect("a tensor");
+        let product = Gemm::new(&a, &a);
+        let x = ones(stream, &[4, 4]);
+        let whole = Gemm::<_, _, i32>::with_output(&x, &x).run(stream);
+        refused!(whole, Unsupported, "f32", "i32", "i8 in i32");
+        let wide = Gemm::<_, _, f64>::with_output(&a, &a).run(stream);
+        refused!(wide, Unsupported, "i8", "f64");
+        let gelu = product.activation(Activation::Gelu).run(stream);
+        refused!(gelu, Unsupported, "gelu", "i32", "relu", "Unary");
+        let scales = Tensor::from_slice(device, &[4], &[1_i32; 4]).expect("a tensor");
+        let one = Tensor::from_slice(device, &[1], &[1_i32]).expect("a tensor");
+        for scaled in [
+            product.row_scales(&scales),
+            product.column_scales(&scales),
+            product.scale_a(2),
+            product.scale_b_from(&one),
+        ] {
+            refused!(scaled.run(stream), Unsupported, "scales", "i32", "alpha");
+            refused!(scaled.plan(stream), Unsupported, "scales", "i32", "alpha");
+        }
+        assert!(product.scale_a(1).split_k(2).run(stream).is_ok());
+        let gelu = Gemm::with_f32_output(&a, &a).activation(Activation::Gelu);
+        assert!(gelu.run(stream).is_ok());
+    });
+}
+
+#[test]
 fn attention_refuses_shapes_that_do_not_fit() {
     on_every_device(|device, stream| {
         let q = ones(stream, &[2, 5, 4, 8]);

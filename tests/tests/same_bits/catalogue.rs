@@ -31,8 +31,8 @@ use warpsmith::{DType, LaunchConfig};
 
 use crate::trial::{Arg, Trial};
 use crate::{
-    attending, backward, double, elementwise, gather, grouped, products, rotary, rows, scatter,
-    topk,
+    attending, backward, double, elementwise, gather, grouped, integer, products, rotary, rows,
+    scatter, topk,
 };
 
 pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
@@ -42,6 +42,7 @@ pub(crate) const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 pub(crate) enum Family {
     Gemm(gemm::SimtEntry),
     Double(gemm::DoubleEntry),
+    Integer(gemm::integer::IntegerEntry),
     Mma(gemm::MmaEntry),
     Hopper(gemm::sm90::Sm90Entry),
     Decode(gemm::decode::DecodeEntry),
@@ -117,6 +118,7 @@ fn add_products(all: &mut BTreeMap<String, Family>) {
         }
     }
     add(all, gemm::DoubleEntry::ALL, Family::Double);
+    add(all, gemm::integer::IntegerEntry::ALL, Family::Integer);
     add(all, gemm::MmaEntry::all(), Family::Mma);
     add(all, products::hoppers(), Family::Hopper);
     add(all, products::decodes(), Family::Decode);
@@ -200,6 +202,7 @@ impl Family {
         match self {
             Self::Gemm(entry) => products::product(entry, rng),
             Self::Double(entry) => double::product(entry, rng),
+            Self::Integer(entry) => integer::trial(entry, rng),
             Self::Mma(entry) => products::mma(entry, rng),
             Self::Hopper(entry) => products::hopper(entry, rng),
             Self::Decode(entry) => products::decode(entry, rng),

@@ -13,6 +13,7 @@ mod double;
 mod elementwise;
 mod gather;
 mod grouped;
+mod integer;
 mod products;
 mod rotary;
 mod rows;

@@ -7,6 +7,7 @@ use spec::gemm::decode::sm90::{CLUSTER_MAX, DecodeTiling, Sm90DecodeEntry, TILES
 use spec::gemm::decode::{
     DECODE_CONFIGS, DECODE_DTYPES, DECODE_THREADS, DecodeEntry, output_dtypes,
 };
+use spec::gemm::integer::I32_RESULTS;
 use spec::gemm::sm90::{self, EpilogueKind, Sm90Entry, Sm90Launch};
 use spec::gemm::stream_k::{self, Cut};
 use spec::gemm::{
@@ -15,6 +16,7 @@ use spec::gemm::{
 };
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
+use crate::integer::INTEGER_OUTPUTS;
 use crate::trial::{Arg, Trial};
 
 /// Adds a matrix with gaps to the trial: its buffer, and the elements between rows and between
@@ -54,7 +56,12 @@ pub(crate) fn epilogue(
 }
 
 /// The arguments at the end of every fused entry.
-fn tail(trial: &mut Trial, dtype: DType, mut params: GemmParams, rng: &mut ChaCha8Rng) -> Vec<Arg> {
+pub(crate) fn tail(
+    trial: &mut Trial,
+    dtype: DType,
+    mut params: GemmParams,
+    rng: &mut ChaCha8Rng,
+) -> Vec<Arg> {
     let GemmParams { m, n, batch, .. } = params;
     let (c, ldc, batch_stride_c) = matrix(trial, dtype, [batch, m, n], rng);
     let (d, ldd, batch_stride_d) = matrix(trial, dtype, [batch, m, n], rng);
@@ -63,7 +70,10 @@ fn tail(trial: &mut Trial, dtype: DType, mut params: GemmParams, rng: &mut ChaCh
     params.beta = [0.0, 1.0, 0.3][rng.random_range(0..3)];
     (params.ldc, params.batch_stride_c) = (ldc, batch_stride_c);
     (params.ldd, params.batch_stride_d) = (ldd, batch_stride_d);
-    let d_dtype = OutputDType::new(dtype).expect("a float").code();
+    let d_dtype = match dtype {
+        DType::I32 => I32_RESULTS,
+        _ => OutputDType::new(dtype).expect("a float").code(),
+    };
     let strides = (ld_residual, batch_stride_residual);
     let epilogue = epilogue([m, n], strides, d_dtype, rng);
     let biases = epilogue.batch_stride_bias as u64 * u64::from(batch);
@@ -77,7 +87,7 @@ fn tail(trial: &mut Trial, dtype: DType, mut params: GemmParams, rng: &mut ChaCh
     tail
 }
 
-fn extents(rng: &mut ChaCha8Rng) -> GemmParams {
+pub(crate) fn extents(rng: &mut ChaCha8Rng) -> GemmParams {
     let [m, n, k] = [150, 150, 70].map(|largest| rng.random_range(1..=largest));
     GemmParams {
         m,
@@ -147,10 +157,10 @@ pub(crate) fn product(entry: SimtEntry, rng: &mut ChaCha8Rng) -> Trial {
 }
 
 pub(crate) fn mma(entry: MmaEntry, rng: &mut ChaCha8Rng) -> Trial {
-    let output = if entry.is_told() && rng.random_bool(0.5) {
-        entry.a
-    } else {
-        entry.output
+    let output = match entry.a {
+        DType::I8 => INTEGER_OUTPUTS[rng.random_range(0..4)],
+        a if entry.is_told() && rng.random_bool(0.5) => a,
+        _ => entry.output,
     };
     let kernel = Kernel {
         name: entry.to_string(),
@@ -287,7 +297,9 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
 
 /// All of Hopper's GEMM entries.
 pub(crate) fn hoppers() -> Vec<Sm90Entry> {
-    const DTYPES: [DType; 5] = [
+    const DTYPES: [DType; 7] = [
+        DType::I8,
+        DType::I32,
         DType::F16,
         DType::Bf16,
         DType::F32,

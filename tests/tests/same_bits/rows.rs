@@ -31,10 +31,10 @@ pub(crate) enum RowKernel {
 /// Inserts all of them, by entry name.
 pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
     for op in RowOp::ALL {
-        let is_f32 = matches!(op, RowOp::NormF32 | RowOp::NormGradF32);
         for dtype in FLOATS {
             let forms = [
                 Form::Held,
+                Form::HeldMore,
                 Form::Few,
                 Form::Slices,
                 Form::Ahead,
@@ -45,10 +45,7 @@ pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
                 Form::Loose,
             ];
             for form in forms {
-                // Weights in f32 beside other rows, wide rings and short rows: of bf16.
-                let is_of_bf16 = is_f32 || matches!(form, Form::Wide | Form::Short);
-                let is_short = form == Form::Held && op.kernels_of(dtype).short;
-                if is_short || !op.has(form) || (is_of_bf16 && dtype != DType::Bf16) {
+                if !op.has_of(form, dtype) {
                     continue;
                 }
                 let entry = RowEntry { op, dtype, form };

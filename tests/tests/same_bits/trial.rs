@@ -92,6 +92,8 @@ impl Trial {
                 DType::Bf16 => bytes.extend(bf16::from_f32(x).to_le_bytes()),
                 DType::E4m3 => bytes.push(E4m3::from_f32(x).0),
                 DType::E5m2 => bytes.push(E5m2::from_f32(x).0),
+                DType::I8 => bytes.push(rng.random()),
+                DType::I32 => bytes.extend(rng.random::<i32>().to_le_bytes()),
                 other => panic!("no kernel reads {other}"),
             }
         }

@@ -8,6 +8,7 @@ use crate::storage::Storage;
 use crate::tensor::Address;
 use crate::{DType, Element, Error, L2Promotion, LaunchConfig, Result, Stream, Tensor};
 use spec::OutputDType;
+use spec::gemm::integer::{I32_RESULTS, integer_factor};
 use spec::gemm::{DoubleEntry, DoubleParams, EpilogueParams, GemmParams};
 use std::ffi::c_void;
 use std::fmt::Display;
@@ -101,7 +102,7 @@ pub(super) struct Call<'a> {
     pub(super) batch_stride_bias: i64,
     pub(super) row_scale: Option<Memory>,
     pub(super) column_scale: Option<Memory>,
-    /// One element each, f64 beside f64 and else f32; they override `alpha` and `beta` below.
+    /// One element each, of the type of the factors; they override `alpha` and `beta` below.
     pub(super) device_alpha: Option<Memory>,
     pub(super) device_beta: Option<Memory>,
     /// Rounded to the type that the kernel takes.
@@ -144,6 +145,10 @@ impl<'a> Call<'a> {
     pub(super) fn params(&self) -> GemmParams {
         let desc = &self.desc;
         let c = desc.c.as_ref().unwrap_or(&desc.d);
+        let factor = |factor: f64| match desc.d.dtype {
+            DType::I32 => integer_factor(factor as i32),
+            _ => factor as f32,
+        };
         GemmParams {
             m: desc.m,
             n: desc.n,
@@ -157,8 +162,8 @@ impl<'a> Call<'a> {
             batch_stride_b: desc.b.batch_stride,
             batch_stride_c: c.batch_stride,
             batch_stride_d: desc.d.batch_stride,
-            alpha: self.alpha as f32,
-            beta: self.beta as f32,
+            alpha: factor(self.alpha),
+            beta: factor(self.beta),
         }
     }
 
@@ -167,6 +172,7 @@ impl<'a> Call<'a> {
         let desc = &self.desc;
         let d_dtype = match desc.d.dtype {
             DType::F64 => 0, // not read: its entries have no other type
+            DType::I32 => I32_RESULTS,
             dtype => OutputDType::new(dtype)
                 .ok_or(Error::Bug(
                     "an element type that results of GEMM do not have",

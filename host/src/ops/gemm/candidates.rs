@@ -26,10 +26,11 @@
 
 use super::call::Call;
 use super::desc::GemmDesc;
-use super::{decode, decode_sm90, double, mma, simt, sm90};
+use super::{decode, decode_sm90, double, integer, mma, simt, sm90};
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
 use spec::gemm::decode::DecodeEntry;
 use spec::gemm::decode::sm90::Sm90DecodeEntry;
+use spec::gemm::integer::IntegerEntry;
 use spec::gemm::sm90::Sm90Entry;
 use spec::gemm::{DoubleEntry, MmaEntry, SimtEntry};
 use std::fmt;
@@ -43,6 +44,7 @@ pub(super) enum Entry {
     Decode(DecodeEntry),
     Sm90Decode(Sm90DecodeEntry),
     Double(DoubleEntry),
+    Integer(IntegerEntry),
 }
 
 impl fmt::Display for Entry {
@@ -54,6 +56,7 @@ impl fmt::Display for Entry {
             Self::Decode(entry) => entry.fmt(f),
             Self::Sm90Decode(entry) => entry.fmt(f),
             Self::Double(entry) => entry.fmt(f),
+            Self::Integer(entry) => entry.fmt(f),
         }
     }
 }
@@ -93,6 +96,7 @@ impl Candidate {
             Entry::Decode(entry) => decode::launch(entry, self, call),
             Entry::Sm90Decode(entry) => decode_sm90::launch(entry, self, call),
             Entry::Double(entry) => double::launch(entry, self, call),
+            Entry::Integer(_) => integer::launch(self, call),
         }
     }
 }
@@ -128,6 +132,11 @@ pub(super) fn offer_all(desc: &GemmDesc, device: &DeviceInfo, offer: &mut dyn Fn
     let machine = Machine::of(device);
     if desc.a.dtype == DType::F64 {
         return double::offer(desc, &machine, offer); // the only family that reads it
+    }
+    if desc.a.dtype == DType::I8 {
+        integer::offer(desc, &machine, offer);
+        mma::offer_k_major(desc, &machine, offer);
+        return sm90::offer(desc, &machine, offer);
     }
     decode::offer(desc, &machine, offer);
     decode_sm90::offer(desc, &machine, offer);

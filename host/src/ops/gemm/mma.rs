@@ -3,13 +3,14 @@
 //! operands that TMA cannot load, where K-major copies of them do not pay.
 //! [`spec::gemm::MmaEntry::arch`] says which kernels exist.
 //!
-//! 8-bit operands are multiplied directly on Ada, if both are K-major and fast accumulation is
-//! allowed. Otherwise they are converted to f16 first, which is exact. Outputs that no kernel
-//! writes, and split-K, use partial results in f32 and the kernel that reduces them.
+//! 8-bit floats are multiplied directly on Ada, if both are K-major and fast accumulation is
+//! allowed. Otherwise they are converted to f16 first, which is exact. i8 is multiplied directly from
+//! Ampere on, K-major, or after K-major copies. Outputs that no kernel writes, and split-K, use partial
+//! results in f32, of i8 in i32, and the kernel that reduces them.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
-use super::desc::GemmDesc;
+use super::desc::{GemmDesc, Side};
 use super::options::Precision;
 use super::parts::{Parts, in_parts};
 use crate::{DType, LaunchConfig, Result};
@@ -59,7 +60,7 @@ fn alignment_efficiency(align_bytes: u32) -> f64 {
 fn flops_of(dtype: DType) -> f64 {
     match dtype {
         DType::F32 => 0.5,
-        DType::E4m3 | DType::E5m2 => 2.0,
+        DType::E4m3 | DType::E5m2 | DType::I8 => 2.0,
         _ => 1.0,
     }
 }
@@ -69,6 +70,7 @@ fn inputs(desc: &GemmDesc, machine: &Machine, tile: MmaTile) -> Option<[DType; 2
     let types = [desc.a.dtype, desc.b.dtype];
     let layout = (desc.a.transpose, desc.b.transpose);
     match types {
+        [DType::I8, _] => Some(types),
         [DType::F16, _] | [DType::Bf16, _] => Some(types),
         [DType::F32, _] => (desc.precision == Precision::Tf32).then_some(types),
         [DType::E4m3 | DType::E5m2, _] => {
@@ -84,10 +86,8 @@ fn inputs(desc: &GemmDesc, machine: &Machine, tile: MmaTile) -> Option<[DType; 2
 
 /// The tiles for a device.
 fn tiles(machine: &Machine) -> &'static [MmaTile] {
-    if machine.arch == ADA {
+    if machine.arch >= (8, 0) {
         &[MMA_LARGE, MMA_SMALL, MMA_ADA]
-    } else if machine.arch >= (8, 0) {
-        &[MMA_LARGE, MMA_SMALL]
     } else {
         &[MMA_TURING]
     }
@@ -114,6 +114,26 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
     }
 }
 
+/// Offers them of K-major copies where an operand of i8 is not K-major: no kernel reads that in place.
+pub(super) fn offer_k_major(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
+    let is_k_major = |side: Side| desc.operand(side).transpose == side.k_major();
+    let copied = match Side::BOTH.into_iter().all(is_k_major) {
+        true => None,
+        false => desc.k_major(),
+    };
+    let Some(copied) = copied.filter(|_| desc.k > 0) else {
+        return self::offer(desc, machine, offer);
+    };
+    let copies_ns = desc.k_major_ns(machine);
+    self::offer(&copied, machine, &mut |candidate| {
+        offer(Candidate {
+            k_major: true,
+            estimated_ns: candidate.estimated_ns + copies_ns,
+            ..candidate
+        })
+    });
+}
+
 /// The entry that computes `desc` in `parts` parts of k: one that writes D directly, if it exists.
 fn entry(desc: &GemmDesc, machine: &Machine, tile: MmaTile, parts: u32) -> Option<MmaEntry> {
     let [a, b] = inputs(desc, machine, tile)?;
@@ -126,7 +146,7 @@ fn entry(desc: &GemmDesc, machine: &Machine, tile: MmaTile, parts: u32) -> Optio
         tile,
     };
     let direct = (parts == 1).then(|| entry(desc.d.dtype));
-    let partial = Some(entry(DType::F32));
+    let partial = Some(entry(desc.partial_dtype()));
     [direct, partial]
         .into_iter()
         .flatten()
@@ -208,6 +228,13 @@ fn config(tile: &MmaTile, grid: [u32; 3]) -> LaunchConfig {
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: MmaEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
+    let copied;
+    let call = if candidate.k_major {
+        copied = call.k_major()?;
+        &copied
+    } else {
+        call
+    };
     let types = (entry.a, entry.output);
     in_parts(call, types, candidate.split_k, &|call| product(entry, call))
 }

@@ -7,6 +7,7 @@ mod decode;
 mod decode_sm90;
 mod desc;
 mod double;
+mod integer;
 mod k_major;
 mod mma;
 mod operands;
@@ -42,13 +43,13 @@ pub use tune::{GemmTuning, Measured};
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `a` | `[m, k]` or `[batch, m, k]` | f64, f32, f16, bf16, e4m3, e5m2 | any; see Performance |
+/// | `a` | `[m, k]` or `[batch, m, k]` | f64, f32, f16, bf16, e4m3, e5m2, i8 | any; see Performance |
 /// | `b` | `[k, n]` or `[batch, k, n]` | as `a`; e4m3 and e5m2 can be mixed | any; see Performance |
 /// | `c`, `residual` | broadcast to `d` | as `d` | any; `c` is not read if `beta == 0` |
 /// | row or column bias | `[m]` or `[n]`, or with a leading batch dimension | as `d` | any |
-/// | row scales, column scales | `[m]`, `[n]` | f32, or f64 beside f64 | any |
-/// | `alpha`, `beta`, `scale_a`, `scale_b` on the device | one element | f32, or f64 beside f64 | any |
-/// | `d` (written) | `[m, n]`, or `[batch, m, n]` if `a` or `b` has a batch | f32, f16, bf16; f64 of f64 | any where no two indices refer to one element; must not overlap a tensor that is read, but may be `c` or `residual` itself |
+/// | row scales, column scales | `[m]`, `[n]` | f32, or f64 beside f64; none beside i32 | any |
+/// | `alpha`, `beta`, `scale_a`, `scale_b` on the device | one element | f32, or f64 beside f64, i32 beside i32 | any |
+/// | `d` (written) | `[m, n]`, or `[batch, m, n]` if `a` or `b` has a batch | f32, f16, bf16; f64 of f64; i32 too of i8 | any where no two indices refer to one element; must not overlap a tensor that is read, but may be `c` or `residual` itself |
 ///
 /// An operand without a batch, or with a batch of 1, is broadcast over the batch. Transposed
 /// operands are views: `a.t()`. If `k == 0`, `a @ b` is 0. If `d` has no elements, nothing is
@@ -56,7 +57,8 @@ pub use tune::{GemmTuning, Measured};
 ///
 /// # Numerics
 /// Accumulation and epilogue are in f32, and the result is rounded once to the dtype of `d`; of
-/// operands in f64 all is in f64. Error bound: [`reference::gemm`](crate::reference::gemm), and
+/// operands in f64 all is in f64, and of results in i32 all is in i32. Error bound:
+/// [`reference::gemm`](crate::reference::gemm), and
 /// [`reference::gemm::double`](crate::reference::gemm::double) of f64.
 ///
 /// - Deterministic: the same bits every run, by every kernel that there is. The bits depend on the
@@ -65,9 +67,16 @@ pub use tune::{GemmTuning, Measured};
 /// - Products in f64 have the same bits by every kernel on every device: one chain of fused
 ///   multiply-adds an element, with k ascending. So k is not split, and of activations there is relu
 ///   alone, since the others approximate in f32; [`Unary`](crate::Unary) has them in f64.
+/// - Products of i8 are added up in i32, exactly up to a k of 131,071; beyond that sums may wrap, as in
+///   cuBLASLt and `torch._int_mm`. So all kernels, parts of k and devices give the same sums.
+///   - Results in i32 are `alpha * (a @ b) + beta * c + bias`, then relu, then the residual, in i32,
+///     which wraps. There are no scales, and no other activations.
+///   - For results in f32, f16 and bf16 the sum is rounded to f32, to nearest, and all that follows is as
+///     for other operands. `row_scales` and `column_scales` are what int8 quantisation by tokens and by
+///     channels multiplies back.
 /// - f32 operands are multiplied in full precision, unless [`precision`](Self::precision) allows
 ///   tf32.
-/// - 8-bit operands: partial sums of the tensor cores are promoted to f32 every 128 elements of k,
+/// - 8-bit floats: partial sums of the tensor cores are promoted to f32 every 128 elements of k,
 ///   unless [`fast_accumulation`](Self::fast_accumulation) keeps accumulating in the tensor cores.
 /// - Activations have an absolute error up to `2^-20 |x|` (`2^-20` for sigmoid and tanh).
 /// - `alpha == 0` still reads `a` and `b`, and 0 × ∞ is NaN.
@@ -81,15 +90,16 @@ pub use tune::{GemmTuning, Measured};
 /// element), [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent above
 /// 2^32 - 1025), [`Error::InvalidValue`] (options that exclude each other; a `split_k` of 0 or
 /// above k), [`Error::Unsupported`] (no kernel with this `split_k` or this name; of f64, a `split_k`
-/// above 1, an activation other than relu, a result in another dtype),
+/// above 1, a result in another dtype; of results in f64 and i32, an activation other than relu; of those
+/// in i32, scales, or operands other than i8),
 /// [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
 ///
 /// # Performance
 /// `a` and `b` are copied first if neither their rows nor their columns are contiguous (stride 1).
 /// Else some kernels read them in place, and others after a copy into scratch memory: the portable
-/// ones in f32; those of `mma.sync` in f16, of 8-bit operands; on Hopper, where a candidate's name ends
-/// in `+kmajor`, with contiguous k, of 8-bit operands and of tf32 that lie otherwise, and of operands
-/// whose rows are not aligned to 16 bytes. `c`, `residual` and `d` are accessed in place if they are all
+/// ones in f32, but for i8; those of `mma.sync` in f16, of 8-bit floats; where a candidate's name ends in
+/// `+kmajor`, with contiguous k: of i8 and, on Hopper, of 8-bit floats and of tf32 that lie otherwise, and
+/// of operands whose rows are not aligned to 16 bytes. `c`, `residual` and `d` are accessed in place if they are all
 /// row-major, or all column-major, with stride 1; a `d` of one contiguous column counts as a row. The
 /// kernel is chosen by a cost model, which counts the copies, or by measurement once
 /// [`autotune`](Self::autotune) was called; [`plan`](Self::plan) shows the choice.
@@ -121,6 +131,16 @@ pub use tune::{GemmTuning, Measured};
 /// let d = Gemm::new(&a, &a.t()).alpha(0.1).beta(1.0 / 3.0, &c).run(&stream)?;
 /// let want = array![[1.005, 0.011], [0.011, 1.025]].into_dyn();
 /// assert!((d.to_ndarray()? - want).iter().all(|error: &f64| error.abs() < 1e-15));
+///
+/// // i8 in i32, exactly; or scaled by rows and columns, as a quantised layer is.
+/// let a = Tensor::from_ndarray(&device, &array![[127_i8, -128], [1, 2]])?;
+/// let b = a.t();
+/// let sums = Gemm::new(&a, &b).run(&stream)?;
+/// assert_eq!(sums.to_ndarray()?, array![[32_513_i32, -129], [-129, 5]].into_dyn());
+/// let scales = Tensor::from_slice(&device, &[2], &[0.5_f32, 2.0])?;
+/// let layer = Gemm::with_f32_output(&a, &b).row_scales(&scales).column_scales(&scales);
+/// let want = array![[8128.25_f32, -129.0], [-129.0, 20.0]].into_dyn();
+/// assert_eq!(layer.run(&stream)?.to_ndarray()?, want);
 /// # Ok(())
 /// # }
 /// ```
@@ -158,7 +178,8 @@ pub struct Gemm<'a, A: Element, B: Element, Out: GemmOutput> {
 }
 
 impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, A::Output> {
-    /// `a @ b`, with a result in the dtype of `a`, or in bf16 if that is an 8-bit type.
+    /// `a @ b`, with a result in the dtype of `a`, in bf16 if that is an 8-bit float, or in i32 if it is
+    /// i8.
     pub fn new(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
         Self::with_output(a, b)
     }

@@ -7,11 +7,11 @@ use half::{bf16, f16};
 
 use crate::{E4m3, E5m2};
 
-/// An element type of `a` that can be multiplied by a `b` of type `Rhs`: f64, f32, f16 and bf16 with
+/// An element type of `a` that can be multiplied by a `b` of type `Rhs`: f64, f32, f16, bf16 and i8 with
 /// themselves, and the 8-bit floats with each other.
 pub trait GemmInput<Rhs: Element = Self>: Element {
-    /// Dtype of the result of [`Gemm::new`](super::Gemm::new): that of the operands, or bf16 for
-    /// 8-bit floats.
+    /// Dtype of the result of [`Gemm::new`](super::Gemm::new): that of the operands, bf16 for 8-bit
+    /// floats, or i32 for i8.
     type Output: GemmOutput;
 }
 
@@ -32,17 +32,18 @@ inputs! {
     E4m3, E5m2 => bf16;
     E5m2, E4m3 => bf16;
     E5m2, E5m2 => bf16;
+    i8, i8 => i32;
 }
 
-/// An element type of results of a [`Gemm`](super::Gemm): every [`Float`], and f64 for operands in
-/// f64.
+/// An element type of results of a [`Gemm`](super::Gemm): every [`Float`], f64 for operands in f64, and
+/// i32 for operands in i8.
 pub trait GemmOutput: CastElement + ChainElement {
-    /// The type of alpha, beta and scales: f64 beside f64, else f32. What a product is multiplied by
-    /// is as precise as its sums.
+    /// The type of alpha, beta and scales: f64 beside f64, i32 beside i32 (which has no scales), else
+    /// f32. What a product is multiplied by is as precise as its sums.
     type Factor: GemmOutput<Factor = Self::Factor>;
     /// The value in f64, exactly.
     fn widened(self) -> f64;
-    /// `x` rounded to nearest, ties to even.
+    /// `x` rounded to nearest, ties to even; the nearest integer that there is, and the lowest of NaN.
     fn rounded_from(x: f64) -> Self;
 }
 
@@ -67,6 +68,16 @@ outputs! {
     f32, f32: f64::from, <f32 as Float>::from_f64;
     f16, f32: f16::to_f64, <f16 as Float>::from_f64;
     bf16, f32: bf16::to_f64, <bf16 as Float>::from_f64;
+    i32, i32: f64::from, nearest_integer;
+}
+
+/// See [`GemmOutput::rounded_from`].
+fn nearest_integer(x: f64) -> i32 {
+    if x.is_nan() {
+        i32::MIN
+    } else {
+        x.round_ties_even() as i32
+    }
 }
 
 /// The precision to which f32 operands are multiplied.

@@ -1,12 +1,14 @@
-//! The steps around a main kernel: split-K partial results and the kernel that reduces them and
-//! applies the epilogue, and conversion of operands for kernels that do not read their dtype.
+//! The steps around a main kernel: split-K partial results, and the kernel that reduces them and
+//! applies the epilogue; they are in f32, or of i8 in i32, which loses nothing. And conversion of operands for kernels that do not read their dtype.
 
 use super::call::{Call, Memory};
 use super::desc::{GemmDesc, MatrixDesc};
 use crate::ops::elementwise::{Fused, Steps, Walk};
 use crate::{DType, KernelArg, LaunchConfig, Result, Tensor};
 use spec::elementwise::MAX_RANK;
+use spec::gemm::integer::IntegerEntry;
 use spec::gemm::{Activation, FINISH_THREADS, FinishEntry, Transpose, finish_blocks};
+use std::fmt::Display;
 
 /// Parts of k start at multiples of this, so that they have the alignment of the start of k.
 const K_STEP: u32 = 16;
@@ -49,12 +51,20 @@ impl Parts {
 }
 
 impl GemmDesc {
-    /// The same GEMM without an epilogue, written in f32 to a contiguous `[batch, m, n]`.
+    /// The dtype of partial results: what products are added up in.
+    pub(super) fn partial_dtype(&self) -> DType {
+        match self.a.dtype {
+            DType::I8 => DType::I32,
+            _ => DType::F32,
+        }
+    }
+
+    /// The same GEMM without an epilogue, written in that dtype to a contiguous `[batch, m, n]`.
     pub(super) fn partial(&self) -> Self {
         let one = i64::from(self.m) * i64::from(self.n);
         Self {
             d: MatrixDesc {
-                dtype: DType::F32,
+                dtype: self.partial_dtype(),
                 transpose: Transpose::N,
                 ld: i64::from(self.n),
                 batch_stride: if self.batch > 1 { one } else { 0 },
@@ -114,7 +124,7 @@ pub(super) fn in_parts(
     by_partials(call, split_k, product)
 }
 
-/// Enqueues `call` as partial results in f32, which `product` enqueues for each of `split_k` parts
+/// Enqueues `call` as partial results, which `product` enqueues for each of `split_k` parts
 /// of k, and the kernel that reduces them.
 pub(super) fn by_partials(
     call: &Call<'_>,
@@ -186,8 +196,11 @@ impl<'a> Call<'a> {
         let results = [desc.m, desc.n, desc.batch].map(u64::from);
         let blocks = finish_blocks(results.iter().product());
         let config = LaunchConfig::linear(blocks, FINISH_THREADS);
-        let entry = FinishEntry {
-            output: desc.d.dtype,
+        let entry: &dyn Display = match desc.partial_dtype() {
+            DType::I32 => &IntegerEntry::Finish,
+            _ => &FinishEntry {
+                output: desc.d.dtype,
+            },
         };
         // SAFETY: `partials` holds `parts` partial results of this GEMM; the rest is this call's.
         unsafe { self.launch_fused(entry, config, &[&partials, &parts]) }

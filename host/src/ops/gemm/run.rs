@@ -159,22 +159,24 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// Refuses what no kernel does with these types.
     fn validate_types(&self) -> Result<()> {
         let is_double = |dtype| dtype == DType::F64;
-        let unsupported = |what: String, supported: &'static str| {
-            Err(Error::Unsupported {
-                what: what.into(),
-                supported: supported.into(),
-            })
-        };
-        if is_double(A::DTYPE) != is_double(Out::DTYPE) {
-            let what = format!("a product of {} written in {}", A::DTYPE, Out::DTYPE);
-            return unsupported(what, "f64 in f64, others in f32, f16 or bf16");
+        let is_integer = Out::DTYPE == DType::I32;
+        if is_double(A::DTYPE) != is_double(Out::DTYPE) || (is_integer && A::DTYPE != DType::I8) {
+            return unsupported(
+                format!("a product of {} written in {}", A::DTYPE, Out::DTYPE),
+                "f64 in f64, i8 in i32, f32, f16 or bf16, others in f32, f16 or bf16",
+            );
         }
-        if !is_double(A::DTYPE) {
+        if !is_double(Out::DTYPE) && !is_integer {
             return Ok(());
         }
         if !matches!(self.activation, Activation::Identity | Activation::Relu) {
-            let what = format!("{} of a product in f64", self.activation);
-            return unsupported(what, "identity, relu; others by `Unary` after it");
+            return unsupported(
+                format!("{} of a product in {}", self.activation, Out::DTYPE),
+                "identity, relu; others by `Unary` after it",
+            );
+        }
+        if is_integer {
+            return self.validate_integer();
         }
         match self.split_k {
             Some(parts @ 2..) => unsupported(
@@ -183,6 +185,20 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
             ),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses scales of results in i32, which are alpha's as integers.
+    fn validate_integer(&self) -> Result<()> {
+        let is_one =
+            |scale: Scalar<'a, Out::Factor>| scale.device().is_none() && scale.host_or_one() == 1.0;
+        let has_scales = self.row_scales.is_some() || self.column_scales.is_some();
+        if has_scales || !is_one(self.scale_a) || !is_one(self.scale_b) {
+            return unsupported(
+                "scales of a product in i32".into(),
+                "alpha, an integer; scales of results in f32, f16 or bf16",
+            );
+        }
+        Ok(())
     }
 
     fn validate_options(&self, extents: &Extents) -> Result<()> {
@@ -350,6 +366,14 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         let call = operands.call(desc, Memory::of(d), stream)?;
         candidate.launch(&call)
     }
+}
+
+#[cold]
+fn unsupported(what: String, supported: &'static str) -> Result<()> {
+    Err(Error::Unsupported {
+        what: what.into(),
+        supported: supported.into(),
+    })
 }
 
 /// Checks that the bias is `[extent]` or `[batch or 1, extent]`, with the extent of its axis.

@@ -327,6 +327,7 @@ fn agree<Out: GemmOutput>(want: &[Out], got: &[Out], desc: &GemmDesc) -> bool {
     let of_sums = match (desc.a.dtype, desc.precision) {
         (DType::E4m3 | DType::E5m2, _) if desc.fast_accumulation => 2f64.powi(-4),
         (DType::E4m3 | DType::E5m2, _) => 2f64.powi(-6),
+        (DType::I8, _) => 0.0,
         (_, Precision::Tf32) => 2f64.powi(-8),
         (DType::F64, _) => 2f64.powi(-51) * k.max(16.0),
         _ => 2f64.powi(-22) * k.max(16.0),
@@ -335,6 +336,7 @@ fn agree<Out: GemmOutput>(want: &[Out], got: &[Out], desc: &GemmDesc) -> bool {
         DType::F16 => 2f64.powi(-10),
         DType::Bf16 => 2f64.powi(-7),
         DType::F64 => 2f64.powi(-51),
+        DType::I32 => 0.0,
         _ => 2f64.powi(-22),
     };
     want.iter().zip(got).all(|(want, got)| {

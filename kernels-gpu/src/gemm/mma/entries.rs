@@ -12,10 +12,12 @@ use super::body::{Kernel, gemm};
 use super::either::Either;
 use super::one_by_one::OneByOne;
 use super::product;
+use super::sums::Sums;
 use crate::gemm::fused::{Fused, Pointers};
 
 /// `entries! { ARCH, MIN_BLOCKS, TILE; NAME: PRODUCT(A, B) => ENDING, TRANS_A TRANS_B; .. }`. An
-/// ending is `Typed(D)`, or `Either(D)`: `D` or f32, as the launch says.
+/// ending is `Typed(D)`; or `Either(D)`: `D` or f32, as the launch says; or `Sums(D)`: whatever that
+/// says of sums in i32.
 macro_rules! entries {
     ($arch:tt, $blocks:literal, $tile:ident;
         $($name:ident: $product:ident($a:ty, $b:ty) => $ending:ident($d:ty), $ta:ident $tb:ident;)*
@@ -27,6 +29,9 @@ macro_rules! entries {
     };
     (@Either($d:ty) $($entry:tt)*) => {
         entries!(@entry Either<$d>, u8, $($entry)*);
+    };
+    (@Sums($d:ty) $($entry:tt)*) => {
+        entries!(@entry Sums<'_>, $d, $($entry)*);
     };
     (@entry $ending:ty, $out:ty, $arch:tt, $blocks:literal, $tile:ident;
         $name:ident: $product:ident($a:ty, $b:ty), $ta:ident $tb:ident) => {
@@ -89,6 +94,11 @@ entries! { "sm_80", 2, MMA_SMALL;
     gemm_mma_f16_tt_128x128x32_s4_fused: F16(f16, f16) => Either(f16), T T;
 }
 
+// The only layout that the instruction takes of 8 bits: both operands K-major.
+entries! { "sm_80", 1, MMA_ADA;
+    gemm_mma_i8_nt_128x128x64_s4_fused: S8(i8, i8) => Sums(u8), N T;
+}
+
 // f32 operands, as tf32.
 entries! { "sm_80", 2, MMA_SMALL;
     gemm_mma_f32_nn_128x128x16_s4_fused: Tf32(f32, f32) => Typed(f32), N N;
@@ -104,7 +114,7 @@ entries! { "sm_75", 1, MMA_TURING;
     gemm_mma_f16_tt_128x128x32_s2_fused: TuringF16(f16, f16) => Typed(f16), T T;
 }
 
-// The only layout that the instruction takes: both operands K-major.
+// K-major likewise.
 entries! { "sm_89", 1, MMA_ADA;
     gemm_mma_e4m3_bf16_nt_128x128x64_s4_fused: E4m3E4m3(u8, u8) => Typed(bf16), N T;
     gemm_mma_e4m3_e5m2_bf16_nt_128x128x64_s4_fused: E4m3E5m2(u8, u8) => Typed(bf16), N T;

@@ -1,8 +1,8 @@
 //! GEMM by `mma.sync`, the tensor-core instruction of Turing, Ampere and Ada:
 //! `D[m, n] = epilogue(op(A)[m, k] @ op(B)[k, n])`, batched.
 //!
-//! f16, bf16, f32 (as tf32) or 8-bit operands, of any alignment; f32 accumulators. The kernels run
-//! on sm_80 (8 bits: sm_89; f16 by a tile of its own: sm_75) and everything newer; on Hopper they
+//! f16, bf16, f32 (as tf32) or 8-bit operands, of any alignment; f32 accumulators, of i8 in i32. The
+//! kernels run on sm_80 (8-bit floats: sm_89; f16 by a tile of its own: sm_75) and everything newer; on Hopper they
 //! take the operands that TMA cannot load. [`spec::gemm::MmaEntry`] says which there are.
 //!
 //! # Roles
@@ -48,7 +48,7 @@
 //!
 //! # Numerics
 //! The tensor core adds the products of 32 bytes of k (16 on Turing) and the accumulator at a time,
-//! to f32 (with 8-bit operands to fewer bits), in the order of the k tiles, a short one first. f32
+//! to f32 (with 8-bit floats to fewer bits), in the order of the k tiles, a short one first. f32
 //! operands are rounded to tf32, to nearest. Deterministic; bits do not depend on alignment or
 //! batch, and on the tile only by its extent of k.
 //!
@@ -68,5 +68,6 @@ mod one_by_one;
 mod operand;
 mod product;
 mod results;
+mod sums;
 
 pub use entries::*;

@@ -4,7 +4,7 @@ use cuda_std::convert::f32_to_tf32_rna;
 use cuda_std::mma::{
     mma_m16n8k8_f32_f16_f16_f32, mma_m16n8k8_f32_tf32_tf32_f32, mma_m16n8k16_f32_bf16_bf16_f32,
     mma_m16n8k16_f32_f16_f16_f32, mma_m16n8k32_f32_e4m3_e4m3_f32, mma_m16n8k32_f32_e4m3_e5m2_f32,
-    mma_m16n8k32_f32_e5m2_e4m3_f32, mma_m16n8k32_f32_e5m2_e5m2_f32,
+    mma_m16n8k32_f32_e5m2_e4m3_f32, mma_m16n8k32_f32_e5m2_e5m2_f32, mma_m16n8k32_s32_s8_s8_s32,
 };
 use half::{bf16, f16};
 
@@ -65,6 +65,22 @@ impl Product for F16 {
     unsafe fn multiply(acc: &mut Block, a: FragmentA, b: FragmentB) {
         // SAFETY: the caller's promise.
         unsafe { mma_m16n8k16_f32_f16_f16_f32(acc, a, b) }
+    }
+}
+
+/// i8 on sm_80. The bits of the sums, i32, stand where others have f32.
+pub(super) struct S8;
+
+impl Product for S8 {
+    type A = i8;
+    type B = i8;
+
+    #[inline(always)]
+    unsafe fn multiply(acc: &mut Block, a: FragmentA, b: FragmentB) {
+        let mut sums = acc.map(|x| x.to_bits() as i32);
+        // SAFETY: the caller's promise.
+        unsafe { mma_m16n8k32_s32_s8_s8_s32(&mut sums, a, b) }
+        *acc = sums.map(|x| f32::from_bits(x as u32));
     }
 }
 

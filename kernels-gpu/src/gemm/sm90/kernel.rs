@@ -1,6 +1,6 @@
 //! `D = epilogue(A @ B)`, batched, on Hopper: warp-specialised, persistent, by TMA and `wgmma`.
 //!
-//! A and B are `[m, k]` and `[n, k]` in f16, bf16, tf32 or 8 bits, with either extent contiguous
+//! A and B are `[m, k]` and `[n, k]` in f16, bf16, tf32 or 8 bits (floats, or i8, whose sums are in i32), with either extent contiguous
 //! (16 bits) or with k contiguous (all others); D is `[m, n]` in f32, f16 or bf16.
 //!
 //! **Roles.** Three warpgroups. Warpgroup 0 is the producer: a thread of its first warp issues all TMA
@@ -85,6 +85,8 @@ pub trait Config {
     type B: OperandMajor;
     /// The tile.
     const TILE: Sm90Tile;
+    /// Whether results may wait in registers until the next tile: their epilogue has to be short.
+    const HOLDS: bool = true;
     /// [`Running`](super::Running), or for 8-bit operands [`Promoted`](super::Promoted).
     type Sums: Sums<Self::Mma>;
     /// Where the tiles are: [`Whole`](super::Whole) matrices, or groups of rows.
@@ -260,7 +262,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         consumer_idx: u32,
         store: &mut Store<Out, E>,
     ) {
-        let holds = const { C::TILE.holds_results(size_of::<Out>() as u32) && !Self::PROMOTES };
+        let holds =
+            const { C::HOLDS && C::TILE.holds_results(size_of::<Out>() as u32) && !Self::PROMOTES };
         let turns = Turns { consumer_idx };
         let row_of_tile = consumer_idx * BLOCKS as u32 * MMA_M;
         let mut consumer = self.pipeline.consumer();

@@ -6,6 +6,8 @@
 #[cfg(feature = "entries")]
 mod entries;
 mod held;
+#[cfg(feature = "entries")]
+mod integer_entries;
 mod kernel;
 mod load;
 mod partials;
@@ -18,6 +20,8 @@ mod turns;
 
 #[cfg(feature = "entries")]
 pub use entries::*;
+#[cfg(feature = "entries")]
+pub use integer_entries::*;
 pub use kernel::{Config, Gemm, Promoted, Running, Sums};
 pub use load::Boxes;
 pub use places::{Places, Whole};

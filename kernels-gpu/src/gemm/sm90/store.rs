@@ -26,6 +26,7 @@ use spec::swizzle::Swizzle;
 
 use element::Fragment;
 pub use element::StoreElement;
+pub(super) use element::Word;
 
 /// D, and whether TMA or the threads write it.
 #[derive(Clone, Copy)]

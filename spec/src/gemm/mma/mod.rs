@@ -20,6 +20,7 @@
 //! |---|---|---|---|---|
 //! | bf16, f16 | all; large: A by rows | as operands; small: or f32, as the launch says | large, small | sm_80 |
 //! | f32 as tf32 | all | f32 | small | sm_80 |
+//! | i8 | `nt` | i32, f32, f16, bf16, as the launch says ([`integer`](super::integer)) | Ada's | sm_80 |
 //! | e4m3, e5m2, mixes | `nt` | bf16 | Ada's | sm_89 |
 //! | f16 | all | f16 | Turing's | sm_75 |
 //!
@@ -82,8 +83,8 @@ pub const MMA_SMALL: MmaTile = MmaTile {
     band_rows: 12,
 };
 
-/// For 8-bit floats: 64×32 results a warp. Devices newer than Ada make two instructions of each
-/// `mma`, which takes registers.
+/// For 8 bits: 64×32 results a warp. Devices newer than Ada make two instructions of each `mma` of
+/// floats, which takes registers; of i8 it is the entry with the shorter code.
 pub const MMA_ADA: MmaTile = MmaTile {
     warps_n: 4,
     ..MMA_SMALL
@@ -259,7 +260,7 @@ pub struct MmaEntry {
 impl MmaEntry {
     /// The least compute capability that runs it; `None` if there is no such entry.
     pub const fn arch(&self) -> Option<(u32, u32)> {
-        use DType::{Bf16, E4m3, E5m2, F16, F32};
+        use DType::{Bf16, E4m3, E5m2, F16, F32, I8, I32};
         use Transpose::{N, T};
         let types = (self.a, self.b, self.output);
         let layout = (self.trans_a, self.trans_b);
@@ -276,6 +277,7 @@ impl MmaEntry {
             },
             Some(TileName::Ada) => match (types, layout) {
                 ((E4m3 | E5m2, E4m3 | E5m2, Bf16), (N, T)) => Some((8, 9)),
+                ((I8, I8, I32 | F32 | F16 | Bf16), (N, T)) => Some((8, 0)),
                 _ => None,
             },
             Some(TileName::Turing) => match types {
@@ -289,16 +291,21 @@ impl MmaEntry {
     /// Whether each launch tells the entry the type of C and D
     /// ([`EpilogueParams::d_dtype`](super::EpilogueParams::d_dtype)), so that its name does not.
     pub const fn is_told(&self) -> bool {
-        matches!(self.tile.name(), Some(TileName::Small))
-            && matches!(self.a, DType::Bf16 | DType::F16)
+        match self.tile.name() {
+            Some(TileName::Small) => matches!(self.a, DType::Bf16 | DType::F16),
+            Some(TileName::Ada) => matches!(self.a, DType::I8),
+            _ => false,
+        }
     }
 
     /// All entries, those that are told the type of C and D once for each type.
     pub fn all() -> impl Iterator<Item = Self> {
-        const OPERANDS: [DType; 5] = [
+        const OPERANDS: [DType; 7] = [
             DType::Bf16,
             DType::F16,
             DType::F32,
+            DType::I32,
+            DType::I8,
             DType::E4m3,
             DType::E5m2,
         ];
@@ -312,7 +319,7 @@ impl MmaEntry {
         let types = tiles.flat_map(|tile| OPERANDS.into_iter().map(move |a| (tile, a)));
         let types = types.flat_map(|(tile, a)| OPERANDS.into_iter().map(move |b| (tile, a, b)));
         let types = types.flat_map(|(tile, a, b)| {
-            let outputs = OPERANDS[..3].iter();
+            let outputs = OPERANDS[..4].iter();
             outputs.map(move |&output| (tile, a, b, output))
         });
         let all = types.flat_map(|(tile, a, b, output)| {

@@ -34,10 +34,11 @@ fn flops_per_cycle(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> 
 }
 
 /// Whether a tile is stored under the next one. Of tf32, the kernel writes f32, whatever D is; promoted
-/// sums leave no registers for results.
+/// sums leave no registers for results, and the epilogues of i8 are too long for it.
 fn holds_results(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> bool {
     let is_held = tile.holds_results(desc.d.dtype.size_bytes() as u32);
-    is_held && desc.a.dtype != DType::F32 && !epilogue.is_promoted()
+    let is_short = !matches!(desc.a.dtype, DType::F32 | DType::I8);
+    is_held && is_short && !epilogue.is_promoted()
 }
 
 /// Cost per element of a tile, with the cooperative schedule, of storing a tile while the tensor

@@ -4,7 +4,7 @@
 //! operands in place that a tensor map can describe, 16-bit ones in every layout and the others where k
 //! is contiguous; what is not so is copied first ([`k_major`](super::k_major)). What no entry does in
 //! one launch (split-K, an epilogue for f32 results, of a transposed A or of e5m2) uses partial
-//! results in f32 and the kernel that reduces them.
+//! results in f32 and the kernel that reduces them; of i8 in i32, for all results in f32 and f16 too.
 
 mod bands;
 mod cost;
@@ -74,7 +74,7 @@ fn offer_as_stored(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Can
         let dtypes = (desc.a.dtype, desc.b.dtype, output);
         let layout = (desc.a.transpose, desc.b.transpose);
         for &tile in tiles(dtypes, layout, way.epilogue()) {
-            // Partial results in f32 are stored with TMA, which their rows have to suit.
+            // Partial results are stored with TMA, which their rows have to suit.
             let partial_suits = way.is_direct() || desc.n.is_multiple_of(4);
             if !partial_suits {
                 continue;
@@ -121,13 +121,14 @@ fn in_bands(
 enum Way {
     /// By one kernel with this epilogue.
     Direct(EpilogueKind),
-    /// By a kernel with this epilogue that writes f32, and one that reduces partial results.
+    /// By a kernel with this epilogue that writes f32, or i32 of i8, and one that reduces partial
+    /// results.
     Partial(EpilogueKind),
 }
 
 impl Way {
     fn of(desc: &GemmDesc, split_k: u32) -> Self {
-        let is_fp8 = desc.a.dtype.size_bytes() == 1;
+        let is_fp8 = matches!(desc.a.dtype, DType::E4m3 | DType::E5m2);
         let bare = if is_fp8 && !desc.fast_accumulation {
             EpilogueKind::Promoted
         } else {
@@ -170,7 +171,7 @@ impl Way {
     fn output(self, desc: &GemmDesc) -> DType {
         match self {
             Self::Direct(_) => desc.d.dtype,
-            Self::Partial(_) => DType::F32,
+            Self::Partial(_) => desc.partial_dtype(),
         }
     }
 }

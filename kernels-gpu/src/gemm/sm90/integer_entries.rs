@@ -1,0 +1,156 @@
+//! The entries for i8. The kernel is that of all other types: `wgmma` adds up i32, whose bits stand where
+//! other types have f32, until the epilogue takes them for what they are.
+
+use cuda_std::element::Element;
+use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::kernel;
+use cuda_std::tile::KMajor;
+use cuda_std::tma::TensorMapParam;
+use cuda_std::wgmma::{M64, S8, S32Bits};
+use half::bf16;
+use spec::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X256};
+use spec::gemm::{EpilogueParams, GemmParams};
+
+use super::kernel::{Config, Gemm, Running};
+use super::places::Whole;
+use super::store::{Destination, Groups, Store, Word};
+use crate::gemm::fused::{Fused, Pointers};
+
+/// `alpha` times the sum, in wrapping i32, as bits.
+#[derive(Clone, Copy)]
+struct Times(i32);
+
+impl Epilogue for Times {
+    #[inline(always)]
+    fn apply(&self, _place: Place, x: f32) -> f32 {
+        let x = self.0.wrapping_mul(x.to_bits() as i32);
+        f32::from_bits(x as u32)
+    }
+}
+
+/// The built-in epilogue of the sum, rounded to f32. Its steps are never merged, so that the bits are
+/// those of the portable kernel.
+#[derive(Clone, Copy)]
+struct OfSums<Out>(Fused<Out>);
+
+impl<Out: Element> Epilogue for OfSums<Out> {
+    #[inline(always)]
+    fn apply(&self, place: Place, x: f32) -> f32 {
+        self.0.apply(place, rounded(x))
+    }
+
+    #[inline(always)]
+    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+        for i in 0..N {
+            x[i] = rounded(x[i]);
+        }
+        self.0.apply_all(place, x);
+    }
+}
+
+/// The sum of these bits, rounded to nearest.
+#[inline(always)]
+fn rounded(bits: f32) -> f32 {
+    bits.to_bits() as i32 as f32
+}
+
+macro_rules! entries {
+    ($($epilogue:ident $name:ident: $out:ident, $tile:ident, $m:literal x $n:literal x
+        $stages:literal;)*) => {$(
+        entries!(@$epilogue $name: $out, $tile, $m $n $stages);
+    )*};
+    (@kernel $tile:ident, $m:literal $n:literal $stages:literal) => {
+        struct This;
+        impl Config for This {
+            type Mma = M64<$n, S32Bits, S8, S8>;
+            type A = KMajor;
+            type B = KMajor;
+            const TILE: Sm90Tile = $tile;
+            const HOLDS: bool = false;
+            type Sums = Running;
+            type Places = Whole;
+        }
+        const { assert!(!$tile.takes_stream_k(), "which would add up f32") };
+        type Kernel = Gemm<This, $m, $n, $stages, { $tile.subtiles() as usize }>;
+    };
+    (@plain $name:ident: $out:ident, $tile:ident, $m:literal $n:literal $stages:literal) => {
+        /// `alpha * a @ b` in i32, without scales; see [`spec::gemm::sm90`].
+        ///
+        /// # Safety
+        /// Launched as [`spec::gemm::sm90`] says; `alpha` is as [`spec::gemm::integer`] says.
+        #[kernel(
+            arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
+            dynamic_shared = $tile.smem_bytes()
+        )]
+        pub unsafe fn $name(
+            a: TensorMapParam,
+            b: TensorMapParam,
+            d: TensorMapParam,
+            _scale_a: *const f32,
+            _scale_b: *const f32,
+            alpha: *const f32,
+            params: GemmParams,
+            launch: Sm90Launch,
+            workspace: *mut u32,
+        ) {
+            entries!(@kernel $tile, $m $n $stages);
+            // SAFETY: the caller's promise.
+            unsafe {
+                Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
+                    let alpha = if alpha.is_null() {
+                        params.alpha.to_bits() as i32
+                    } else {
+                        alpha.cast::<i32>().read()
+                    };
+                    let d = Destination::<$out>::of_map(d.as_ptr(), &params);
+                    Store::new(d, Times(alpha), Groups::Rolled, boxes)
+                })
+            }
+        }
+    };
+    (@fused $name:ident: $out:ident, $tile:ident, $m:literal $n:literal $stages:literal) => {
+        /// The product and all that [`spec::gemm::epilogue`] says; see [`spec::gemm::sm90`].
+        ///
+        /// # Safety
+        /// Launched as [`spec::gemm::sm90`] says.
+        #[kernel(
+            arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
+            dynamic_shared = $tile.smem_bytes()
+        )]
+        pub unsafe fn $name(
+            a: TensorMapParam,
+            b: TensorMapParam,
+            map_d: TensorMapParam,
+            launch: Sm90Launch,
+            workspace: *mut u32,
+            c: *const $out,
+            d: *mut $out,
+            bias: *const $out,
+            residual: *const $out,
+            row_scale: *const f32,
+            column_scale: *const f32,
+            alpha: *const f32,
+            beta: *const f32,
+            params: GemmParams,
+            epilogue: EpilogueParams,
+        ) {
+            entries!(@kernel $tile, $m $n $stages);
+            const { assert!(!$tile.boxes_overlap(size_of::<$out>() as u32)) };
+            // SAFETY: the caller's promise.
+            unsafe {
+                Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
+                    let pointers =
+                        Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
+                    let epilogue = OfSums(Fused::new(pointers, &params, &epilogue));
+                    let d = Destination::new(map_d.as_ptr(), d, &params, launch);
+                    Store::new(d, epilogue, Groups::Rolled, boxes)
+                })
+            }
+        }
+    };
+}
+
+entries! {
+    plain gemm_sm90_i8_i32_nt_128x256_s4_plain: Word, TILE_128X256, 128 x 256 x 4;
+    fused gemm_sm90_i8_bf16_nt_128x256_s4_fused: bf16, TILE_128X256, 128 x 256 x 4;
+}

@@ -1,0 +1,114 @@
+//! Products of i8, with sums in i32.
+//!
+//! | entry | multiplies by | from |
+//! |---|---|---|
+//! | [`IntegerEntry::Product`] | `dp4a`, in any layout | sm_75 |
+//! | [`MmaEntry`](super::MmaEntry) of i8 | `mma.sync`, both operands K-major | sm_80 |
+//! | [`Sm90Entry`](super::sm90::Sm90Entry) of i8 | `wgmma`, both operands K-major | sm_90a |
+//! | [`IntegerEntry::Finish`] | nothing: it adds up parts of k, and applies the epilogue | sm_75 |
+//!
+//! `Product` takes `a: *const i8, b: *const i8, k_major: u32`, with [`a_and_b_are_k_major`], and
+//! `Finish` `partials: *const i32, parts: u32`, as [`FinishEntry`](super::FinishEntry) does of f32. The
+//! arguments of [a fused epilogue](super::epilogue) follow.
+//!
+//! Sums are exact as long as `k <=` [`EXACT_K`], and wrap to 32 bits beyond that. So every order of
+//! additions gives the same bits, and so do all kernels, tiles and parts of k.
+//!
+//! [`EpilogueParams::d_dtype`](super::EpilogueParams::d_dtype) says what the epilogue is computed in:
+//! - f32, f16, bf16: the sum is rounded to f32, to nearest, and all else is as in other products.
+//! - [`I32_RESULTS`]: all is in i32 and wraps. C, D, bias and residual are i32; alpha and beta are too,
+//!   in the bits that [`GemmParams`](super::GemmParams) and the pointers have for f32
+//!   ([`integer_factor`]). There are no scales, and of activations the identity and relu.
+
+use core::fmt;
+
+use super::{TileConfig, Transpose};
+
+/// The longest k whose sums cannot leave i32, whatever the elements are: one more product of -128 by
+/// -128 makes 2^31.
+pub const EXACT_K: u32 = (1 << 17) - 1;
+
+/// What [`EpilogueParams::d_dtype`](super::EpilogueParams::d_dtype) is of results in i32: a number
+/// that no [`OutputDType`](crate::OutputDType) has.
+pub const I32_RESULTS: u32 = 3;
+
+/// The tile of [`IntegerEntry::Product`]: 4×4 results a thread.
+pub const INTEGER_TILE: TileConfig = TileConfig {
+    tile_m: 64,
+    tile_n: 64,
+    tile_k: 32,
+    threads: 256,
+};
+
+/// An entry that is no tensor-core kernel; displays as its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IntegerEntry {
+    /// The portable kernel, of [`INTEGER_TILE`].
+    Product,
+    /// Adds up parts of k.
+    Finish,
+}
+
+impl IntegerEntry {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Product, Self::Finish];
+}
+
+impl fmt::Display for IntegerEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Product => write!(f, "gemm_simt_i8_{INTEGER_TILE}"),
+            Self::Finish => f.write_str("gemm_finish_sums"),
+        }
+    }
+}
+
+/// The argument `k_major` for operands stored so: bit 0 is set if k is contiguous in A, bit 1 if it
+/// is in B.
+pub const fn a_and_b_are_k_major(trans_a: Transpose, trans_b: Transpose) -> u32 {
+    let of_a = matches!(trans_a, Transpose::N) as u32;
+    let of_b = matches!(trans_b, Transpose::T) as u32;
+    of_a | of_b << 1
+}
+
+/// A factor of results in i32 as it is passed in the place of one in f32: the same bits.
+pub const fn integer_factor(factor: i32) -> f32 {
+    f32::from_bits(factor as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::ToString;
+
+    use super::*;
+    use crate::OutputDType;
+
+    #[test]
+    fn entry_names_are_as_documented() {
+        let names = IntegerEntry::ALL.map(|entry| entry.to_string());
+        assert_eq!(names, ["gemm_simt_i8_64x64x32", "gemm_finish_sums"]);
+    }
+
+    #[test]
+    fn the_longest_exact_k_is_the_longest() {
+        let largest = |k: u32| i64::from(k) * 128 * 128;
+        assert!(i32::try_from(largest(EXACT_K)).is_ok());
+        assert!(i32::try_from(largest(EXACT_K + 1)).is_err());
+    }
+
+    #[test]
+    fn results_in_i32_have_a_number_of_their_own() {
+        for dtype in [OutputDType::F32, OutputDType::F16, OutputDType::Bf16] {
+            assert_ne!(dtype.code(), I32_RESULTS);
+        }
+    }
+
+    #[test]
+    fn factors_keep_their_bits() {
+        for factor in [0, 1, -1, i32::MIN, i32::MAX, 0x7f80_0001] {
+            assert_eq!(integer_factor(factor).to_bits() as i32, factor);
+        }
+    }
+}
