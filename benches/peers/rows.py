@@ -18,6 +18,22 @@ def rms_norm(x):
     return lambda: {"y": F.rms_norm(x.x, x.weight.shape, x.weight, EPSILON)}
 
 
+def layer_norm_residual(x):
+    def run():
+        total = x.x + x.residual
+        return {"y": F.layer_norm(total, x.weight.shape, x.weight, x.bias, EPSILON), "sum": total}
+
+    return run
+
+
+def rms_norm_residual(x):
+    def run():
+        total = x.x + x.residual
+        return {"y": F.rms_norm(total, x.weight.shape, x.weight, EPSILON), "sum": total}
+
+    return run
+
+
 def softmax_grad(x):
     gradient = torch.ops.aten._softmax_backward_data
     return lambda: {"dx": gradient(x.dy, x.y, -1, x.y.dtype)}
@@ -78,12 +94,14 @@ def cross_entropy_gradient(x):
 
 
 # Gradients of weights and biases are computed on both sides, and compared nowhere.
-ANSWERS = ("y", "dx", "loss")
+ANSWERS = ("y", "sum", "dx", "loss")
 
 COMPILED = {
     "softmax": lambda x: {"y": torch.softmax(x.x, dim=-1)},
     "layer_norm": lambda x: {"y": F.layer_norm(x.x, x.weight.shape, x.weight, x.bias, EPSILON)},
     "rms_norm": lambda x: {"y": F.rms_norm(x.x, x.weight.shape, x.weight, EPSILON)},
+    "layer_norm_residual": lambda x: layer_norm_residual(x)(),
+    "rms_norm_residual": lambda x: rms_norm_residual(x)(),
     "softmax_grad": softmax_gradient,
     "layer_norm_grad": lambda x: normalized_gradient(x, centred=True),
     "rms_norm_grad": lambda x: normalized_gradient(x, centred=False),
@@ -117,6 +135,29 @@ def quack_rms_norm(x):
     from quack.rmsnorm import rmsnorm_fwd
 
     return lambda: {"y": rmsnorm_fwd(x.x, x.weight, eps=EPSILON)[0]}
+
+
+def quack_layer_norm_residual(x):
+    from quack.rmsnorm import layernorm_fwd
+
+    # It adds no residual.
+    weight, bias = x.weight.float(), x.bias.float()
+
+    def run():
+        total = x.x + x.residual
+        return {"y": layernorm_fwd(total, weight, bias, EPSILON), "sum": total}
+
+    return run
+
+
+def quack_rms_norm_residual(x):
+    from quack.rmsnorm import rmsnorm_fwd
+
+    def run():
+        y, total, _ = rmsnorm_fwd(x.x, x.weight, residual=x.residual, eps=EPSILON)
+        return {"y": y, "sum": total}
+
+    return run
 
 
 def quack_softmax_grad(x):
@@ -153,6 +194,8 @@ QUACK = {
     "softmax": quack_softmax,
     "layer_norm": quack_layer_norm,
     "rms_norm": quack_rms_norm,
+    "layer_norm_residual": quack_layer_norm_residual,
+    "rms_norm_residual": quack_rms_norm_residual,
     "softmax_grad": quack_softmax_grad,
     "layer_norm_grad": quack_layer_norm_grad,
     "rms_norm_grad": quack_rms_norm_grad,

@@ -18,6 +18,16 @@ pub static ROWS: Operation = Operation {
     sets: &[
         Set::new("softmax", "bf16, 512 MiB in rows of 256 to 262144").reaching(Some(1.05), None),
         Set::new("norm", "layer norm and RMS norm, likewise").reaching(Some(1.05), None),
+        Set::new(
+            "residual",
+            "norms of the sum with a residual, which is kept, rows of 1024 to 16384",
+        )
+        .reaching(Some(1.05), None),
+        Set::new(
+            "lengths",
+            "softmax, its gradient and norms of 320 to 20480, none of them powers of two",
+        )
+        .reaching(Some(1.0), None),
         Set::new("grad", "gradients of softmax, layer norm and RMS norm")
             .reaching(Some(1.05), None),
         Set::new(
@@ -51,6 +61,14 @@ const LENGTHS: [usize; 11] = [
     256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144,
 ];
 
+/// Row lengths that are no powers of two: widths of models.
+const OTHER_LENGTHS: [usize; 13] = [
+    320, 640, 768, 1280, 1536, 2560, 3072, 3584, 5120, 6144, 7168, 12_288, 20_480,
+];
+
+/// Row lengths of norms with a residual.
+const RESIDUAL_LENGTHS: [usize; 8] = [1024, 2048, 2560, 4096, 5120, 8192, 12_288, 16_384];
+
 /// Vocabulary sizes.
 const VOCABULARIES: [usize; 4] = [32_000, 32_768, 128_256, 256_000];
 
@@ -64,6 +82,8 @@ enum Op {
     Softmax,
     LayerNorm,
     RmsNorm,
+    LayerNormResidual,
+    RmsNormResidual,
     SoftmaxGrad,
     LayerNormGrad,
     RmsNormGrad,
@@ -71,10 +91,12 @@ enum Op {
 }
 
 impl Op {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Softmax,
         Self::LayerNorm,
         Self::RmsNorm,
+        Self::LayerNormResidual,
+        Self::RmsNormResidual,
         Self::SoftmaxGrad,
         Self::LayerNormGrad,
         Self::RmsNormGrad,
@@ -86,6 +108,8 @@ impl Op {
             Self::Softmax => "softmax",
             Self::LayerNorm => "layer_norm",
             Self::RmsNorm => "rms_norm",
+            Self::LayerNormResidual => "layer_norm_residual",
+            Self::RmsNormResidual => "rms_norm_residual",
             Self::SoftmaxGrad => "softmax_grad",
             Self::LayerNormGrad => "layer_norm_grad",
             Self::RmsNormGrad => "rms_norm_grad",
@@ -98,13 +122,16 @@ impl Op {
         match self {
             Self::Softmax | Self::LayerNorm | Self::RmsNorm | Self::CrossEntropy => 2,
             Self::SoftmaxGrad | Self::LayerNormGrad | Self::RmsNormGrad => 3,
+            Self::LayerNormResidual | Self::RmsNormResidual => 4,
         }
     }
 }
 
 fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
-    let lengths = |op| match op {
-        Op::CrossEntropy => &VOCABULARIES[..],
+    let lengths = |op| match (op, set.name) {
+        (Op::CrossEntropy, _) => &VOCABULARIES[..],
+        (Op::LayerNormResidual | Op::RmsNormResidual, _) => &RESIDUAL_LENGTHS,
+        (_, "lengths") => &OTHER_LENGTHS,
         _ => &LENGTHS,
     };
     let sized = |elements: usize, ops: &[Op]| {
@@ -119,6 +146,11 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
         "grad" => sized(
             LARGE,
             &[Op::SoftmaxGrad, Op::LayerNormGrad, Op::RmsNormGrad],
+        ),
+        "residual" => sized(LARGE, &[Op::LayerNormResidual, Op::RmsNormResidual]),
+        "lengths" => sized(
+            LARGE,
+            &[Op::Softmax, Op::LayerNorm, Op::RmsNorm, Op::SoftmaxGrad],
         ),
         "cross_entropy" => sized(LARGE, &[Op::CrossEntropy]),
         "medium" => sized(MEDIUM, &Op::ALL),
@@ -137,6 +169,7 @@ fn case(op: Op, shape: [usize; 2]) -> Case {
         match op {
             Op::Softmax => softmax(stream, shape, copies),
             Op::LayerNorm | Op::RmsNorm => norm(op, stream, shape, copies),
+            Op::LayerNormResidual | Op::RmsNormResidual => residual(op, stream, shape, copies),
             Op::SoftmaxGrad => softmax_grad(stream, shape, copies),
             Op::LayerNormGrad | Op::RmsNormGrad => norm_grad(op, stream, shape, copies),
             Op::CrossEntropy => cross_entropy(stream, shape, copies),
@@ -190,6 +223,45 @@ fn norm(op: Op, stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Pre
                 .weight(&weight[0])
                 .bias(&bias[0])
                 .run_into(y, &stream)?,
+        }
+        Ok(())
+    });
+    Ok(prepared)
+}
+
+fn residual(op: Op, stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Prepared> {
+    let x = normal_copies::<bf16>(stream, &shape, 1, copies)?;
+    let residual = normal_copies::<bf16>(stream, &shape, 4, copies)?;
+    let y = unwritten_copies::<bf16>(stream, &shape, copies)?;
+    let sum = unwritten_copies::<bf16>(stream, &shape, copies)?;
+    let weight = normal_copies::<bf16>(stream, &shape[1..], 2, 1)?;
+    let bias = normal_copies::<bf16>(stream, &shape[1..], 3, 1)?;
+    let mut prepared = Prepared::new();
+    prepared.operand("x", &x);
+    prepared.operand("residual", &residual);
+    prepared.operand("weight", &weight);
+    prepared.operand("bias", &bias);
+    prepared.answer("y", &y[0], stream)?;
+    prepared.answer("sum", &sum[0], stream)?;
+    let stream = stream.clone();
+    prepared.ours(None, move |copy| {
+        let out = Normalized {
+            y: y[copy].clone(),
+            sum: Some(sum[copy].clone()),
+            mean: None,
+            rstd: None,
+        };
+        let (x, residual) = (&x[copy], &residual[copy]);
+        match op {
+            Op::RmsNormResidual => RmsNorm::new(x)
+                .weight(&weight[0])
+                .residual(residual)
+                .run_kept_into(&out, &stream)?,
+            _ => LayerNorm::new(x)
+                .weight(&weight[0])
+                .bias(&bias[0])
+                .residual(residual)
+                .run_kept_into(&out, &stream)?,
         }
         Ok(())
     });
