@@ -1,8 +1,34 @@
 //! Rows in registers: by which kernel, by how many threads, and where another way is faster.
 
-use super::{
-    Form, HELD_BLOCKS, LANES, RowKernels, RowPlan, RowShape, Strategy, VECTOR_BYTES, power,
-};
+use super::{Form, LANES, RowKernels, RowPlan, RowShape, Strategy, VECTOR_BYTES, power};
+
+/// Blocks of the bounds below that run on an SM. Those are launch bounds of kernels that hold rows in
+/// registers: they say how many registers a thread has.
+pub const HELD_BLOCKS: u32 = 2;
+
+/// Softmax: 40 registers a thread.
+pub const SOFTMAX_BOUND: u32 = 768;
+
+/// Softmax of [`MORE_VECTORS`](super::MORE_VECTORS): 64 registers.
+pub const SOFTMAX_MORE_BOUND: u32 = 512;
+
+/// Cross-entropy: 64 registers.
+pub const CROSS_ENTROPY_BOUND: u32 = 512;
+
+/// Gradients of softmax, of one vector of each input: 32 registers.
+pub const SOFTMAX_GRAD_BOUND: u32 = 1024;
+
+/// The same of [`GRAD_VECTORS`](super::GRAD_VECTORS): 56 registers; bf16.
+pub const SOFTMAX_GRAD_MORE_BOUND: u32 = 576;
+
+/// Norms: 56 registers.
+pub const NORM_BOUND: u32 = 576;
+
+/// Norms with weights in f32: 64 registers.
+pub const NORM_F32_BOUND: u32 = 512;
+
+/// Norms of [`MORE_VECTORS`](super::MORE_VECTORS): 72 registers.
+pub const NORM_MORE_BOUND: u32 = 448;
 
 /// A kernel that holds rows in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,10 @@ mod slices;
 mod tests;
 
 pub use entry::{Form, RowEntry, RowOp, RowParams, flags, total_blocks};
-pub use held::Holding;
+pub use held::{
+    CROSS_ENTROPY_BOUND, HELD_BLOCKS, Holding, NORM_BOUND, NORM_F32_BOUND, NORM_MORE_BOUND,
+    SOFTMAX_BOUND, SOFTMAX_GRAD_BOUND, SOFTMAX_GRAD_MORE_BOUND, SOFTMAX_MORE_BOUND,
+};
 pub use ring::{
     FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Ringing, Stages, column_block,
 };
@@ -37,34 +40,6 @@ pub const SHARED_BLOCK: u32 = 64;
 
 /// Most threads of a block.
 pub const MAX_THREADS: u32 = 1024;
-
-/// Blocks of the bounds below that run on an SM. Those are launch bounds of kernels that hold rows in
-/// registers: they say how many registers a thread has.
-pub const HELD_BLOCKS: u32 = 2;
-
-/// Softmax: 40 registers a thread.
-pub const SOFTMAX_BOUND: u32 = 768;
-
-/// Softmax of [`MORE_VECTORS`]: 64 registers.
-pub const SOFTMAX_MORE_BOUND: u32 = 512;
-
-/// Cross-entropy: 64 registers.
-pub const CROSS_ENTROPY_BOUND: u32 = 512;
-
-/// Gradients of softmax, of one vector of each input: 32 registers.
-pub const SOFTMAX_GRAD_BOUND: u32 = 1024;
-
-/// The same of [`GRAD_VECTORS`]: 56 registers; bf16.
-pub const SOFTMAX_GRAD_MORE_BOUND: u32 = 576;
-
-/// Norms: 56 registers.
-pub const NORM_BOUND: u32 = 576;
-
-/// Norms with weights in f32: 64 registers.
-pub const NORM_F32_BOUND: u32 = 512;
-
-/// Norms of [`MORE_VECTORS`]: 72 registers.
-pub const NORM_MORE_BOUND: u32 = 448;
 
 /// Launch bound of kernels that need more registers: 80 registers a thread.
 pub const BOUND_THREADS: u32 = 768;
