@@ -47,6 +47,40 @@ pub struct Param {
     pub align: u32,
 }
 
+impl From<ParamEntry> for Param {
+    fn from(entry: ParamEntry) -> Self {
+        let ParamEntry {
+            name,
+            ty,
+            size,
+            align,
+        } = entry;
+        Self {
+            name,
+            ty,
+            size,
+            align,
+        }
+    }
+}
+
+impl From<Param> for ParamEntry {
+    fn from(param: Param) -> Self {
+        let Param {
+            name,
+            ty,
+            size,
+            align,
+        } = param;
+        Self {
+            name,
+            ty,
+            size,
+            align,
+        }
+    }
+}
+
 const fn address_bytes() -> u32 {
     8
 }
@@ -84,15 +118,9 @@ pub struct Kernel {
 
 impl From<Manifest> for File {
     fn from(manifest: Manifest) -> Self {
-        let param = |param: ParamEntry| Param {
-            name: param.name,
-            ty: param.ty,
-            size: param.size,
-            align: param.align,
-        };
         let mut signatures: Vec<Vec<Param>> = Vec::new();
         let mut kernel = |kernel: KernelEntry| {
-            let params: Vec<Param> = kernel.params.into_iter().map(param).collect();
+            let params: Vec<Param> = kernel.params.into_iter().map(Param::from).collect();
             let known = signatures.iter().position(|own| *own == params);
             let signature = known.unwrap_or_else(|| {
                 signatures.push(params);
@@ -130,12 +158,6 @@ impl TryFrom<File> for Manifest {
     type Error = String;
 
     fn try_from(file: File) -> Result<Self, String> {
-        let param = |param: &Param| ParamEntry {
-            name: param.name.clone(),
-            ty: param.ty.clone(),
-            size: param.size,
-            align: param.align,
-        };
         let signatures = &file.signatures;
         let kernel = |kernel: Kernel| {
             let params = signatures.get(kernel.signature).ok_or_else(|| {
@@ -143,7 +165,7 @@ impl TryFrom<File> for Manifest {
                 format!("`{name}` has signature {got}, want one of {want}, counted from 0")
             })?;
             Ok(KernelEntry {
-                params: params.iter().map(param).collect(),
+                params: params.iter().cloned().map(ParamEntry::from).collect(),
                 name: kernel.name,
                 max_threads: kernel.max_threads,
                 min_blocks: kernel.min_blocks,

@@ -43,7 +43,7 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::Softmax, 256), (held, 8, 1));
     assert_eq!(of(RowOp::Softmax, 2048), (held, 64, 1));
     assert_eq!(of(RowOp::Softmax, 8192), (held, 256, 1));
-    // 62 % of 32 threads of four vectors would have one; 16 of six have 83 %.
+    // Their vectors are 62 % of those that 32 threads of four have, and 83 % of 16 of six.
     assert_eq!(of(RowOp::Softmax, 640), (more, 16, 1));
     assert_eq!(of(RowOp::Softmax, 2560), (held, 96, 1));
     assert_eq!(of(RowOp::Softmax, 5120), (held, 160, 1));

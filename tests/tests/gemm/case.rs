@@ -251,3 +251,12 @@ pub(crate) fn nothing() -> Case {
         seed: 0,
     }
 }
+
+/// Views of A, B, C and D, of every order of elements and alignment that kernels tell apart.
+pub(crate) fn every_layout() -> impl Iterator<Item = [View; 4]> {
+    use View::{Aligned, AlignedColumns, Padded, PaddedColumns, Reversed, Sliced};
+    let of_b = [Aligned, AlignedColumns, Padded, Sliced, Reversed];
+    [Aligned, AlignedColumns, Padded, PaddedColumns]
+        .into_iter()
+        .flat_map(move |a| of_b.map(|b| [a, b, Padded, PaddedColumns]))
+}
