@@ -74,6 +74,7 @@ const SOFTMAX_SLICES: Slicing = Slicing {
     shared_vectors: 15,
     most_vectors: 16,
     least_threads: 64,
+    in_flight_bytes: 126 << 10,
 };
 
 const NORM_SLICES: Slicing = Slicing {
@@ -84,6 +85,7 @@ const NORM_SLICES: Slicing = Slicing {
     shared_vectors: 8,
     most_vectors: 8,
     least_threads: 32,
+    in_flight_bytes: u32::MAX,
 };
 
 const fn norm_ring(vectors: u32) -> Ringing {
@@ -276,11 +278,12 @@ impl RowOp {
             },
             Self::SoftmaxGrad => RowKernels {
                 held: [Some(GRAD_HELD), Some(GRAD_HELD_MORE)],
-                enough_bytes: 26 << 10,
+                enough_bytes: 30 << 10,
                 slices: Some(Slicing {
-                    alone_bytes: 30 << 10,
+                    alone_bytes: 34 << 10,
                     shared_bytes: 64 << 10,
                     least_threads: 4,
+                    in_flight_bytes: 88 << 10,
                     ..NORM_SLICES
                 }),
                 ..PLAIN

@@ -23,7 +23,7 @@ pub use ring::{
 };
 pub use short::{SHORT_BLOCKS, SHORT_THREADS, SHORT_VECTORS, ShortLayout};
 use slices::SLICE_SLOTS;
-pub use slices::{BARRIER_BYTES, LINE_BYTES, SLICE_BLOCKS, SLICE_THREADS, slices_offset};
+pub use slices::{BARRIER_BYTES, LINE_BYTES, SLICE_BLOCKS, SLICE_THREADS, Slicing, slices_offset};
 
 /// Lanes of a warp.
 const LANES: u32 = 32;
@@ -164,29 +164,6 @@ pub struct RowKernels {
     pub wide: Option<Ringing>,
     /// How still longer rows are cut into slices, if there are kernels for that.
     pub slices: Option<Slicing>,
-}
-
-/// How many slices a row is cut into, and their number of threads. A cluster costs the more the
-/// larger it is and the more warps it has, as all of them exchange. Slices of more than 52 KiB
-/// leave room for fewer than four blocks on an SM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slicing {
-    /// Most bytes that one block has of a row, all inputs together.
-    pub alone_bytes: u32,
-    /// Bytes of a block's slices in clusters, as far as `cluster` allows.
-    pub shared_bytes: u32,
-    /// Most blocks of a row, as long as none of them has more than `alone_bytes`; beyond that,
-    /// [`MAX_CLUSTER`].
-    pub cluster: u32,
-    /// Most vectors of an input for each thread of a single block, as far as [`SLICE_THREADS`]
-    /// allow.
-    pub vectors: u32,
-    /// The same in clusters.
-    pub shared_vectors: u32,
-    /// The same for 16-bit elements in clusters of [`MAX_CLUSTER`].
-    pub most_vectors: u32,
-    /// Fewest threads of a row in a single block.
-    pub least_threads: u32,
 }
 
 /// The rows of a launch, as far as the choice depends on them.
@@ -331,48 +308,6 @@ impl RowPlan {
         let plan = Self {
             strategy: Strategy::Ahead(ahead),
             threads: warps * LANES,
-            cluster,
-        };
-        if plan.shared_bytes(shape) > device.shared_bytes {
-            return None;
-        }
-        Some(plan)
-    }
-
-    /// Slices, if they fit.
-    const fn of_slices(slicing: &Slicing, shape: &RowShape, device: &RowDevice) -> Option<Self> {
-        let bytes = shape.n * (shape.element_bytes * shape.inputs) as u64;
-        if bytes > (MAX_CLUSTER as u64) * device.shared_bytes as u64 {
-            return None;
-        }
-        let cluster = if bytes <= slicing.alone_bytes as u64 {
-            1
-        } else {
-            let blocks = power(bytes.div_ceil(slicing.shared_bytes as u64), 2);
-            if blocks <= slicing.cluster {
-                blocks
-            } else if bytes <= (slicing.cluster * slicing.alone_bytes) as u64 {
-                slicing.cluster
-            } else {
-                MAX_CLUSTER
-            }
-        };
-        let vectors = shape.slice_vectors(cluster) as u64;
-        let (each, least) = if cluster == 1 {
-            (slicing.vectors, slicing.least_threads)
-        } else if cluster < MAX_CLUSTER || shape.element_bytes > 2 {
-            (slicing.shared_vectors, 128)
-        } else {
-            (slicing.most_vectors, 128)
-        };
-        let threads = power(vectors.div_ceil(each as u64), least);
-        let plan = Self {
-            strategy: Strategy::Slices,
-            threads: if threads > SLICE_THREADS {
-                SLICE_THREADS
-            } else {
-                threads
-            },
             cluster,
         };
         if plan.shared_bytes(shape) > device.shared_bytes {

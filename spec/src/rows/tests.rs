@@ -78,8 +78,10 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::SoftmaxGrad, 320), (more, 32, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 640), (held, 96, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 4608), (more, 288, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 4616), (Strategy::Slices, 256, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 6144), (Strategy::Slices, 256, 1));
-    assert_eq!(of(RowOp::SoftmaxGrad, 8192), (Strategy::Slices, 128, 2));
+    assert_eq!(of(RowOp::SoftmaxGrad, 8192), (Strategy::Slices, 256, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 16_384), (Strategy::Slices, 128, 2));
     assert_eq!(of(RowOp::SoftmaxGrad, 65_536), (Strategy::Slices, 256, 4));
     let ring = |blocks, rows, stages| {
         Strategy::Ring(Stages {
@@ -363,4 +365,37 @@ fn sums_over_rows_have_several_blocks_where_there_are_many_rows() {
     assert_eq!(total_blocks(u64::MAX), 4096);
     // What they leave is for one block.
     assert_eq!(total_blocks(u64::from(total_blocks(u64::MAX))), 1);
+}
+
+#[test]
+fn no_more_blocks_with_slices_run_on_a_multiprocessor_than_have_enough_in_flight() {
+    let of = |op, n| {
+        let plan = plan(op, n, 2, true);
+        let inputs = if op == RowOp::SoftmaxGrad { 2 } else { 1 };
+        let shape = RowShape {
+            n,
+            element_bytes: 2,
+            is_aligned: true,
+            inputs,
+            is_centered: false,
+            has_bias: false,
+        };
+        let paced = plan.paced_bytes(&op.kernels(), &shape, &HOPPER);
+        let used = plan.shared_bytes(&shape);
+        assert!(used <= paced && paced <= HOPPER.shared_bytes);
+        let blocks = |bytes: u32| (228 << 10) / (bytes + RESERVED_BYTES);
+        (plan.strategy, blocks(used), blocks(paced))
+    };
+    let slices = Strategy::Slices;
+    assert_eq!(of(RowOp::Softmax, 16_384), (slices, 6, 4));
+    assert_eq!(of(RowOp::Softmax, 32_768), (slices, 6, 4));
+    assert_eq!(of(RowOp::CrossEntropy, 4096), (slices, 24, 16));
+    assert_eq!(of(RowOp::SoftmaxGrad, 6144), (slices, 8, 4));
+    assert_eq!(of(RowOp::SoftmaxGrad, 8192), (slices, 6, 3));
+    // Three blocks of 64 KiB are all that there is room for, and all of a cluster of 16 may run.
+    assert_eq!(of(RowOp::SoftmaxGrad, 32_768), (slices, 3, 3));
+    assert_eq!(of(RowOp::Softmax, 262_144), (slices, 6, 6));
+    let held = Strategy::Registers(Form::Held);
+    let (strategy, used, paced) = of(RowOp::Softmax, 4096);
+    assert_eq!((strategy, used), (held, paced));
 }

@@ -23,7 +23,7 @@ use crate::ops::view::merge;
 use crate::ops::{check, kernels};
 use crate::reference::Model;
 use crate::traffic::Traffic;
-use crate::{Element, Error, KernelArgs, LaunchConfig, Result, Stream, Tensor};
+use crate::{Device, Element, Error, KernelArgs, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
 use spec::rows::{RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Strategy, flags};
 
@@ -152,8 +152,9 @@ impl Launch {
             got: rows as u64,
             limit: u64::from(spec::rows::MAX_BLOCKS) * u64::from(plan.rows_per_block()),
         })?;
-        let mut config = LaunchConfig::linear(blocks, plan.block_threads())
-            .shared_bytes(plan.shared_bytes(shape));
+        let shared_bytes = plan.paced_bytes(&op.kernels_of(dtype), shape, &limits(stream.device()));
+        let mut config =
+            LaunchConfig::linear(blocks, plan.block_threads()).shared_bytes(shared_bytes);
         if plan.cluster > 1 {
             config = config.cluster([plan.cluster, 1, 1]);
         }
@@ -249,15 +250,18 @@ fn shape(dtype: DType, n: usize, is_aligned: bool, inputs: u32) -> RowShape {
 
 /// The plan for the stream's device.
 fn plan(stream: &Stream, op: RowOp, dtype: DType, shape: &RowShape) -> RowPlan {
-    let device = stream.device();
-    let limits = RowDevice {
+    RowPlan::choose(&op.kernels_of(dtype), shape, &limits(stream.device()))
+}
+
+/// The device, as plans see it.
+fn limits(device: &Device) -> RowDevice {
+    RowDevice {
         arch: device.arch(),
         shared_bytes: device
             .info()
             .max_shared_bytes_per_block
             .saturating_sub(STATIC_BYTES),
-    };
-    RowPlan::choose(&op.kernels_of(dtype), shape, &limits)
+    }
 }
 
 /// Most elements of a row that one thread adds up, for rows of up to 1024 threads: 16 vectors of a
