@@ -13,6 +13,7 @@ const PLAIN: RowKernels = RowKernels {
     held: [None, None],
     least_threads: 4,
     enough_bytes: 0,
+    short_bytes: 2 << 10,
     holds_all: false,
     short: false,
     ahead: false,
@@ -279,6 +280,7 @@ impl RowOp {
             Self::SoftmaxGrad => RowKernels {
                 held: [Some(GRAD_HELD), Some(GRAD_HELD_MORE)],
                 enough_bytes: 30 << 10,
+                short_bytes: 11 << 8,
                 slices: Some(Slicing {
                     alone_bytes: 34 << 10,
                     shared_bytes: 64 << 10,

@@ -47,9 +47,6 @@ pub struct Holding {
 /// wait for each other's sums, others have to load.
 const LEAST_BLOCKS: u32 = 4;
 
-/// Bytes of a row for which a block with slices takes longer to begin than to end.
-const SHORT_BYTES: u64 = 2 << 10;
-
 impl Holding {
     /// Threads of a row of so many vectors: a power of two in a warp, else whole warps, so that most
     /// of them have all of their vectors.
@@ -105,7 +102,7 @@ impl RowPlan {
             Some(plan) => plan,
             None => return None,
         };
-        let is_short = plan.threads <= LANES || bytes <= SHORT_BYTES;
+        let is_short = plan.threads <= LANES || bytes <= kernels.short_bytes as u64;
         let is_fast = most >= enough * 9 / 10 && blocks >= LEAST_BLOCKS;
         // All other ways of a norm with a residual take a tenth longer or more.
         let is_sole = kernels.holds_all || (kernels.ahead && shape.inputs > 1);

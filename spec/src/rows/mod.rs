@@ -151,6 +151,9 @@ pub struct RowKernels {
     pub least_threads: u32,
     /// Bytes of each input that an SM should have in flight where rows are in registers.
     pub enough_bytes: u32,
+    /// Most bytes of a row of an input for which a block with slices takes longer to begin than to
+    /// end.
+    pub short_bytes: u32,
     /// Whether no other way is faster, however few bytes are in flight.
     pub holds_all: bool,
     /// Whether there are kernels for rows of one warp or less, in persistent blocks.

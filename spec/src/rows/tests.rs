@@ -77,6 +77,8 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::SoftmaxGrad, 4096), (held, 512, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 320), (more, 32, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 640), (held, 96, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 1032), (held, 160, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 3584), (more, 224, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 4608), (more, 288, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 4616), (Strategy::Slices, 256, 1));
     assert_eq!(of(RowOp::SoftmaxGrad, 6144), (Strategy::Slices, 256, 1));
