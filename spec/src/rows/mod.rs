@@ -228,7 +228,7 @@ impl RowPlan {
     ///
     /// | rows | strategy |
     /// |---|---|
-    /// | aligned, on compute capability 9.0, as far as they fit the threads of a [`Holding`], where that is fastest (in elements of bf16: up to 2,048 of cross-entropy, 12,288 of softmax, 4,864 of its gradient, 10,240 of RMS norms, 4,608 and around 6,144 of layer norms; norms up to 21,504 with a residual, up to 16,384 with weights in f32; gradients of norms of f16 up to 512) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two or whole warps |
+    /// | aligned, on compute capability 9.0, as far as they fit the threads of a [`Holding`], where that is fastest (in elements of bf16: up to 2,048 of cross-entropy, 12,288 of softmax, 4,608 of its gradient, 10,240 of RMS norms, 4,608 and around 6,144 of layer norms; norms up to 21,504 with a residual, up to 16,384 with weights in f32; gradients of norms of f16 up to 512) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two or whole warps |
     /// | the same, of gradients of norms of bf16, up to [`SHORT_VECTORS`] for each lane of a warp (1,024 elements) | [`Strategy::Short`] |
     /// | the same, longer, of norms without a residual, up to the vectors of [`AHEAD`], or of [`PAIRS`] with a bias, for each of [`AHEAD_THREADS`] of 16 blocks (131,072 elements of 16 bits with a bias, else 262,144) | [`Strategy::Ahead`] |
     /// | the same, longer, of norms of bf16 with a bias, up to [`WIDE_VECTORS`] for each of [`WIDE_THREADS`] of [`WIDE_CLUSTER`] blocks (262,144 elements) | [`Strategy::Ring`] |

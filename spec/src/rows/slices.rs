@@ -49,7 +49,7 @@ pub struct Slicing {
     /// Fewest threads of a row in a single block.
     pub least_threads: u32,
     /// Bytes of rows, all inputs together, that an SM should have in flight in single blocks and in
-    /// clusters of up to [`PACED_CLUSTER`]. More of them are slower by up to 1 %.
+    /// clusters of 2. More of them are slower by up to 1 %.
     pub in_flight_bytes: u32,
 }
 
