@@ -12,22 +12,23 @@ const HOPPER: RowDevice = RowDevice {
     shared_bytes: 226 << 10,
 };
 
-fn plan(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowPlan {
-    let shape = RowShape {
+fn shape(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowShape {
+    let has_two = matches!(
+        op,
+        RowOp::SoftmaxGrad | RowOp::NormGrad | RowOp::NormGradF32
+    );
+    RowShape {
         n,
         element_bytes,
         is_aligned,
-        inputs: if matches!(
-            op,
-            RowOp::SoftmaxGrad | RowOp::NormGrad | RowOp::NormGradF32
-        ) {
-            2
-        } else {
-            1
-        },
+        inputs: if has_two { 2 } else { 1 },
         is_centered: false,
         has_bias: false,
-    };
+    }
+}
+
+fn plan(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowPlan {
+    let shape = shape(op, n, element_bytes, is_aligned);
     RowPlan::choose(&op.kernels(), &shape, &HOPPER)
 }
 
@@ -207,14 +208,7 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
                         assert!(plan.block_threads() <= held.bound, "{op:?} {n}");
                     }
                     Strategy::Slices => {
-                        let shape = RowShape {
-                            n,
-                            element_bytes,
-                            is_aligned: true,
-                            inputs: 1,
-                            is_centered: false,
-                            has_bias: false,
-                        };
+                        let shape = shape(op, n, element_bytes, true);
                         let slice = shape.slice_vectors(plan.cluster);
                         let slices = u64::from(slice * plan.cluster * VECTOR_BYTES);
                         assert!(
@@ -315,14 +309,7 @@ fn rows_of_any_length_have_a_plan_and_no_overflow() {
             for n in [n - 1, n, n + 8] {
                 let plan = plan(op, n, 4, n.is_multiple_of(4));
                 assert_eq!(plan.strategy, Strategy::Passes);
-                let shape = RowShape {
-                    n,
-                    element_bytes: 4,
-                    is_aligned: false,
-                    inputs: 1,
-                    is_centered: false,
-                    has_bias: false,
-                };
+                let shape = shape(op, n, 4, false);
                 let vectors = shape.slice_vectors(plan.cluster);
                 let want = n.div_ceil(32).saturating_mul(8);
                 assert_eq!(u64::from(vectors), want.min(u64::from(u32::MAX)));
@@ -338,14 +325,7 @@ fn weights_are_loaded_ahead_where_all_blocks_run_at_once() {
         shared_bytes: 227 << 10,
     };
     let form = |op: RowOp, rows, n| {
-        let shape = RowShape {
-            n,
-            element_bytes: 2,
-            is_aligned: true,
-            inputs: 1,
-            is_centered: false,
-            has_bias: false,
-        };
+        let shape = shape(op, n, 2, true);
         RowPlan::choose(&op.kernels_of(DType::Bf16), &shape, &device).form_of(op, DType::Bf16, rows)
     };
     // 16 threads a row of 512, so four rows a block.
@@ -373,15 +353,7 @@ fn sums_over_rows_have_several_blocks_where_there_are_many_rows() {
 fn no_more_blocks_with_slices_run_on_a_multiprocessor_than_have_enough_in_flight() {
     let of = |op, n| {
         let plan = plan(op, n, 2, true);
-        let inputs = if op == RowOp::SoftmaxGrad { 2 } else { 1 };
-        let shape = RowShape {
-            n,
-            element_bytes: 2,
-            is_aligned: true,
-            inputs,
-            is_centered: false,
-            has_bias: false,
-        };
+        let shape = shape(op, n, 2, true);
         let paced = plan.paced_bytes(&op.kernels(), &shape, &HOPPER);
         let used = plan.shared_bytes(&shape);
         assert!(used <= paced && paced <= HOPPER.shared_bytes);
