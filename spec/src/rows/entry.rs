@@ -75,7 +75,7 @@ const SOFTMAX_SLICES: Slicing = Slicing {
     shared_vectors: 15,
     most_vectors: 16,
     least_threads: 64,
-    in_flight_bytes: 126 << 10,
+    in_flight_bytes: Some(126 << 10),
 };
 
 const NORM_SLICES: Slicing = Slicing {
@@ -86,7 +86,7 @@ const NORM_SLICES: Slicing = Slicing {
     shared_vectors: 8,
     most_vectors: 8,
     least_threads: 32,
-    in_flight_bytes: u32::MAX,
+    in_flight_bytes: None,
 };
 
 const fn norm_ring(vectors: u32) -> Ringing {
@@ -285,7 +285,7 @@ impl RowOp {
                     alone_bytes: 34 << 10,
                     shared_bytes: 64 << 10,
                     least_threads: 4,
-                    in_flight_bytes: 88 << 10,
+                    in_flight_bytes: Some(88 << 10),
                     ..NORM_SLICES
                 }),
                 ..PLAIN

@@ -49,12 +49,12 @@ pub struct Slicing {
     /// Fewest threads of a row in a single block.
     pub least_threads: u32,
     /// Bytes of rows, all inputs together, that an SM should have in flight in single blocks and in
-    /// clusters of 2. More of them are slower by up to 1 %.
-    pub in_flight_bytes: u32,
+    /// clusters of 2, where more of them are slower, by up to 1 %. `None` has as many as fit.
+    pub in_flight_bytes: Option<u32>,
 }
 
-/// Most blocks of a cluster of which no more run on an SM than have enough in flight. Larger ones
-/// need all: their blocks wait for each other.
+/// Most blocks of a cluster of which no more run on an SM than have enough in flight. Those of 4
+/// gain little by that or lose 1 %; larger ones lose more.
 const PACED_CLUSTER: u32 = 2;
 
 /// Fewest blocks that run on an SM: two can be exchanging sums, or storing, at the same time.
@@ -116,7 +116,11 @@ impl RowPlan {
         device: &RowDevice,
     ) -> u32 {
         let used = self.shared_bytes(shape);
-        let Some(slicing) = &kernels.slices else {
+        let Some(Slicing {
+            in_flight_bytes: Some(enough),
+            ..
+        }) = kernels.slices
+        else {
             return used;
         };
         if !matches!(self.strategy, Strategy::Slices) || self.cluster > PACED_CLUSTER {
@@ -124,7 +128,7 @@ impl RowPlan {
         }
         let slices = self.rows_per_block() * shape.inputs;
         let in_flight = slices * shape.slice_vectors(self.cluster) * VECTOR_BYTES;
-        let blocks = slicing.in_flight_bytes.div_ceil(in_flight);
+        let blocks = enough.div_ceil(in_flight);
         let blocks = if blocks > PACED_BLOCKS {
             blocks
         } else {
