@@ -5,7 +5,7 @@ use crate::builtin;
 use crate::error::{Error, Result};
 use crate::fuse;
 use crate::module::Module;
-use crate::ops::{AttentionState, GemmState, MapCache, ReduceState, RowState};
+use crate::ops::{GemmState, MapCache, Workspaces};
 use crate::stream::{Stream, StreamTable};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,9 +28,7 @@ struct Inner {
     compositions: fuse::Cache,
     maps: MapCache,
     gemm: GemmState,
-    attention: AttentionState,
-    reduce: ReduceState,
-    rows: RowState,
+    workspaces: Workspaces,
 }
 
 /// Whether a [`Device`] is a GPU or the emulator.
@@ -277,12 +275,14 @@ impl Device {
         self.backend().synchronize()
     }
 
-    /// Waits for all work on the device, and releases the freed memory that the memory pool keeps
-    /// for later allocations, so that other processes can use it.
+    /// Waits for all work on the device, and releases the memory that it keeps for later calls, so
+    /// that other processes can use it: what the memory pool has of freed memory, and the workspaces
+    /// of streams. The next call that needs a workspace allocates it again.
     ///
     /// # Errors
     /// [`Error::Driver`].
     pub fn trim_memory(&self) -> Result<()> {
+        self.workspaces().free(self)?;
         self.backend().trim()
     }
 
@@ -306,9 +306,7 @@ impl Device {
             compositions: fuse::Cache::default(),
             maps: MapCache::default(),
             gemm: GemmState::default(),
-            attention: AttentionState::default(),
-            reduce: ReduceState::default(),
-            rows: RowState::default(),
+            workspaces: Workspaces::default(),
         })))
     }
 
@@ -336,16 +334,8 @@ impl Device {
         &self.0.gemm
     }
 
-    pub(crate) fn attention(&self) -> &AttentionState {
-        &self.0.attention
-    }
-
-    pub(crate) fn rows(&self) -> &RowState {
-        &self.0.rows
-    }
-
-    pub(crate) fn reduce(&self) -> &ReduceState {
-        &self.0.reduce
+    pub(crate) fn workspaces(&self) -> &Workspaces {
+        &self.0.workspaces
     }
 
     /// Makes work enqueued on `later` from now on wait for all work enqueued on `earlier` so far.

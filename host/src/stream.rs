@@ -34,6 +34,16 @@ impl Slot {
     /// All streams made elsewhere: their handles may be destroyed, so they are not in the table.
     pub(crate) const FOREIGN: Self = Self(63);
 
+    /// All slots but that of streams made elsewhere.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..StreamTable::SLOTS as u8).map(Self)
+    }
+
+    /// Its index among [`all`](Self::all) slots.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
     /// The bit of this slot in a mask.
     pub(crate) const fn bit(self) -> u64 {
         1 << self.0
@@ -70,7 +80,7 @@ impl StreamTable {
 
     /// The handle of a slot that is in use.
     pub(crate) fn raw(&self, slot: Slot) -> Option<RawStream> {
-        self.raw.get(usize::from(slot.0))?.get().copied()
+        self.raw.get(slot.index())?.get().copied()
     }
 
     /// The slot with the fewest live [`Stream`]s: an unused one while there is one.
@@ -94,15 +104,14 @@ impl StreamTable {
     }
 
     fn release(&self, slot: Slot) {
-        if let Some(users) = lock(&self.state).users.get_mut(usize::from(slot.0)) {
+        if let Some(users) = lock(&self.state).users.get_mut(slot.index()) {
             *users = users.saturating_sub(1);
         }
     }
 
     /// The slots whose bit is set in `mask`, with their handles.
     pub(crate) fn of_mask(&self, mask: u64) -> impl Iterator<Item = RawStream> + '_ {
-        (0..Self::SLOTS as u8)
-            .map(Slot)
+        Slot::all()
             .filter(move |slot| mask & slot.bit() != 0)
             .filter_map(|slot| self.raw(slot))
     }

@@ -4,7 +4,6 @@ mod attention;
 mod attention_grad;
 mod by_index;
 mod check;
-mod cleared;
 mod copy;
 mod elementwise;
 mod float;
@@ -22,8 +21,8 @@ mod scan;
 mod scatter;
 mod take;
 mod view;
+mod workspaces;
 
-pub(crate) use attention::AttentionState;
 pub use attention::{
     Attention, AttentionCandidate, AttentionPlan, Layout, Lengths, merge_attention,
 };
@@ -42,10 +41,8 @@ pub use grouped::{GroupedGemm, GroupedPlan};
 pub(crate) use maps::MapCache;
 pub use put::Scatter;
 pub use ranked::Plan;
-pub(crate) use reduce::ReduceState;
 pub use reduce::{Countable, Reduce, Reducible};
 pub use rotary::{Rotary, RotaryTable};
-pub(crate) use rows::RowState;
 pub use rows::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
@@ -53,3 +50,4 @@ pub use rows::{
 pub use scan::Scan;
 pub use scatter::ScatterAdd;
 pub use take::{IndexElement, Take};
+pub(crate) use workspaces::Workspaces;

@@ -17,20 +17,12 @@ mod sm75;
 pub(super) mod sm80;
 pub(in crate::ops) mod sm90;
 
-use crate::ops::cleared::Cleared;
 use crate::{Error, Float, Result, Tensor};
 use std::marker::PhantomData;
 
 pub use lengths::Lengths;
 pub use merge::merge_attention;
 pub use plan::{AttentionCandidate, AttentionPlan};
-
-/// State that a device keeps for attention.
-#[derive(Default)]
-pub(crate) struct AttentionState {
-    /// The tile counters of persistent kernels, one for each stream.
-    counters: Cleared,
-}
 
 /// Scaled dot-product attention, forward: `o = softmax(softmax_scale * q @ k^T + mask) @ v`.
 ///

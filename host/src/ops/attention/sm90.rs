@@ -11,7 +11,8 @@ use super::parts;
 use crate::launch::KernelArg;
 use crate::ops::gemm::Memory;
 use crate::ops::maps::{MapKey, MapValue};
-use crate::ops::{cleared, kernels, model};
+use crate::ops::workspaces::{Purpose, Workspace};
+use crate::ops::{kernels, model};
 use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
@@ -256,6 +257,13 @@ pub(super) fn launch(entry: FwdEntry, candidate: &Candidate, call: &Call<'_>) ->
 
 const OFFERED: Error = Error::Bug("an attention was offered that no tensor map describes");
 
+/// The counter by which blocks take tiles that are not alike.
+const COUNTER: Workspace = Workspace {
+    purpose: Purpose::AttentionTiles,
+    bytes: 4,
+    words: 1,
+};
+
 /// Enqueues one kernel.
 fn launch_one(
     entry: FwdEntry,
@@ -289,15 +297,10 @@ fn launch_one(
     };
     let map_k = map(&call.k, &k, desc.head_dim, tile.tile_n)?;
     let map_v = map(&call.v, &v, desc.head_dim_v, tile.tile_n)?;
-    let counter = match are_alike(desc) {
-        true => None,
-        false => Some(device.attention().counters.get(call.stream, 4, 1)?),
-    };
-    let address = counter.as_ref().map_or(0, |counter| counter.address);
     let lengths = &desc.lengths;
     let Sharing { heads, .. } = candidate.sharing;
     let launch = FwdLaunch {
-        counter: std::ptr::with_exposed_provenance_mut(address as usize),
+        counter: std::ptr::null_mut(),
         section: section(
             desc.heads_q / desc.heads_kv / heads,
             desc.seqlen_q.div_ceil(packing::queries(tile, heads)),
@@ -309,20 +312,26 @@ fn launch_one(
     let (params, lengths, o) = (call.params()?, call.lengths(), &call.o);
     let (lse, sink) = (call.lse.as_ref(), call.sink.as_ref());
     let (q, k, v) = (&map_q, &map_k, &map_v);
-    let plain: [&dyn KernelArg; 9] = [&q, &k, &v, &o, &lse, &sink, &lengths, &params, &launch];
-    let packed: [&dyn KernelArg; 10];
-    let arguments: &[&dyn KernelArg] = match &packing {
-        None => &plain,
-        Some(packing) => {
-            packed = std::array::from_fn(|i| plain.get(i).copied().unwrap_or(packing));
-            &packed
-        }
-    };
     let kernel = kernels::kernel(call.stream, entry)?;
-    // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; the counter is
-    // 0 and nobody else's; o is aligned as rows are written; grid and threads are the tile's.
-    let launched = unsafe { kernel.launch(call.stream, candidate.config, arguments) };
-    cleared::after(counter.as_ref(), launched)
+    let enqueue = |counter: u64| {
+        let counter = std::ptr::with_exposed_provenance_mut(counter as usize);
+        let launch = FwdLaunch { counter, ..launch };
+        let plain: [&dyn KernelArg; 9] = [&q, &k, &v, &o, &lse, &sink, &lengths, &params, &launch];
+        let packed: [&dyn KernelArg; 10];
+        let arguments: &[&dyn KernelArg] = match &packing {
+            None => &plain,
+            Some(packing) => {
+                packed = std::array::from_fn(|i| plain.get(i).copied().unwrap_or(packing));
+                &packed
+            }
+        };
+        // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; the
+        // counter is 0 and of this call alone; o is aligned as rows are written; grid and threads
+        // are the tile's.
+        unsafe { kernel.launch(call.stream, candidate.config, arguments) }
+    };
+    let counter = (!are_alike(desc)).then_some(COUNTER);
+    device.workspaces().lend(counter, call.stream, enqueue)
 }
 
 /// Innermost box extent, in elements.

@@ -4,7 +4,6 @@ use super::candidates::{Candidate, offer_all};
 use super::desc::GemmDesc;
 use super::tuned::Tuned;
 use crate::device::lock;
-use crate::ops::cleared::Cleared;
 use crate::{DeviceInfo, Error, Result, Stream};
 use std::collections::HashMap;
 use std::fmt;
@@ -14,8 +13,6 @@ use std::time::Duration;
 /// State that a device keeps for GEMMs.
 #[derive(Default)]
 pub(crate) struct GemmState {
-    /// Memory through which stream-K blocks exchange partial sums: see [`spec::gemm::stream_k`].
-    pub(super) workspaces: Cleared,
     chosen: RwLock<HashMap<GemmDesc, (Candidate, PlanSource)>>,
     tuned: OnceLock<Mutex<Tuned>>,
 }

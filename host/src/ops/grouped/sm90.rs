@@ -42,8 +42,8 @@ impl Hopper {
             // The rows of no group are 0 times this.
             && product.alpha.is_finite()
             && [m, n, k].iter().all(|&extent| extent < REACH);
-        let launch = RaggedLaunch::new(m, n, groups);
-        let tiles = launch.tiles_max(m, groups).filter(|_| suits)?;
+        let launch = suits.then(|| RaggedLaunch::new(m, n, groups))?;
+        let tiles = launch.tiles_max(m, groups)?;
         let trans_b = mapped(product.b).map_or(Transpose::N, |layout| layout.transpose);
         Some(Self {
             entry: RaggedEntry::of(T::DTYPE, trans_b)?,

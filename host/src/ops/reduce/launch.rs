@@ -3,21 +3,14 @@
 use super::view::{self, Axes};
 use super::{Countable, Reduce};
 use crate::launch::KernelArg;
-use crate::ops::cleared::{self, Cleared, Lent};
 use crate::ops::copy::contiguous;
 use crate::ops::kernels;
+use crate::ops::workspaces::{Purpose, Workspace};
 use crate::storage::Storage;
 use crate::traffic::Traffic;
 use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
 use half::f16;
 use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, TICKETS};
-
-/// State that a device keeps for reductions.
-#[derive(Default)]
-pub(crate) struct ReduceState {
-    /// One workspace for each stream: tickets (counters of finished parts), then partial results.
-    workspaces: Cleared,
-}
 
 /// Alignment of vector accesses in bytes.
 const VECTOR_BYTES: u64 = 16;
@@ -28,39 +21,12 @@ const TICKET_BYTES: u64 = 4 * TICKETS as u64;
 /// Bytes for partial results in the workspace of a stream. A launch that needs more allocates them.
 const PARTIAL_BYTES: u64 = 4 << 20;
 
-/// Partial results, and the tickets.
-struct Workspace<'a> {
-    partials: u64,
-    tickets: u64,
-    lent: Option<Lent<'a>>,
-    _more: Option<Storage>,
-}
-
-impl<'a> Workspace<'a> {
-    fn new(bytes: u64, stream: &'a Stream) -> Result<Self> {
-        let workspaces = &stream.device().reduce().workspaces;
-        let lent = workspaces.get(stream, TICKET_BYTES + PARTIAL_BYTES, TICKETS)?;
-        let more = match bytes > PARTIAL_BYTES {
-            true => Some(Storage::alloc(stream, bytes)?),
-            false => None,
-        };
-        let beside = lent.address + TICKET_BYTES;
-        Ok(Self {
-            partials: more.as_ref().map_or(beside, Storage::address),
-            tickets: lent.address,
-            lent: Some(lent),
-            _more: more,
-        })
-    }
-
-    /// For launches without partial results.
-    const NONE: Self = Self {
-        partials: 0,
-        tickets: 0,
-        lent: None,
-        _more: None,
-    };
-}
+/// Tickets, then partial results.
+const WORKSPACE: Workspace = Workspace {
+    purpose: Purpose::Reduce,
+    bytes: TICKET_BYTES + PARTIAL_BYTES,
+    words: TICKETS,
+};
 
 /// The operands, with axes reversed or copied so that the kernel can read them.
 struct Operands<T: Element> {
@@ -165,12 +131,15 @@ impl<T: Countable> Reduce<'_, T> {
         let arch = stream.device().arch();
         let in_cluster = entry.in_cluster(&plan, arch);
         let for_plan = entry.for_plan(&plan).in_pairs(self.op, arch);
-        let workspace = match plan.is_cut() && in_cluster.is_none() {
-            true => {
-                let bytes = 4 * entry.partial_words() as u64;
-                Workspace::new(plan.partials().saturating_mul(bytes), stream)?
+        let workspace = (plan.is_cut() && in_cluster.is_none()).then_some(WORKSPACE);
+        let partial_bytes = plan
+            .partials()
+            .saturating_mul(4 * entry.partial_words() as u64);
+        let more = match workspace {
+            Some(_) if partial_bytes > PARTIAL_BYTES => {
+                Some(Storage::alloc(stream, partial_bytes)?)
             }
-            false => Workspace::NONE,
+            _ => None,
         };
         let bytes = (x.len() as u64).saturating_mul(T::DTYPE.size_bytes() as u64);
         let traffic = Traffic::of(stream.device(), bytes);
@@ -180,13 +149,19 @@ impl<T: Countable> Reduce<'_, T> {
         if in_cluster.is_some() {
             config = config.cluster([plan.blocks, 1, 1]);
         }
-        let args = (&x, workspace.partials, workspace.tickets, out, params);
-        // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of their
-        // storage; the outputs are contiguous, have outer * inner elements of the entry's type, or of
-        // x's where results are rounded to it, and overlap neither; the workspace has room for the
-        // plan's partial results, and tickets of 0, except in a cluster, whose blocks, one for each
-        // part of the only row, use neither.
-        let launched = unsafe { kernel.launch(stream, config, args) };
-        cleared::after(workspace.lent.as_ref(), launched)
+        let enqueue = |tickets: u64| {
+            let partials = more
+                .as_ref()
+                .map_or(tickets + TICKET_BYTES, Storage::address);
+            let args = (&x, partials, tickets, out, params);
+            // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of their
+            // storage; the outputs are contiguous, have outer * inner elements of the entry's type, or of
+            // x's where results are rounded to it, and overlap neither; the workspace has room for the
+            // plan's partial results, and tickets of 0, except in a cluster, whose blocks, one for each
+            // part of the only row, use neither.
+            unsafe { kernel.launch(stream, config, args) }
+        };
+        let workspaces = stream.device().workspaces();
+        workspaces.lend(workspace, stream, enqueue)
     }
 }

@@ -11,7 +11,6 @@ use crate::{DType, Element, Error, Result, Stream, Tensor};
 use spec::reduce::{Family, ReduceEntry, ReduceOp, ReducePlan, ReduceView};
 use view::Axes;
 
-pub(crate) use launch::ReduceState;
 pub use number::{Countable, Reducible};
 
 /// A reduction over all elements, one axis or several axes.

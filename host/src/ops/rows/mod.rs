@@ -17,9 +17,9 @@ pub use topk::TopK;
 
 use self::axes::RowAxes;
 use crate::once;
-use crate::ops::cleared::{Cleared, Lent};
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
+use crate::ops::workspaces::{Purpose, Workspace};
 use crate::ops::{check, kernels};
 use crate::reference::Model;
 use crate::traffic::Traffic;
@@ -108,16 +108,7 @@ impl<T: Element> Rows<T> {
 
 const NOT_ROWS: Error = Error::Bug("a contiguous tensor is not rows");
 
-/// State that a device keeps for operations on rows.
-#[derive(Default)]
-pub(crate) struct RowState {
-    /// Counters for each stream.
-    paces: Cleared,
-    /// A workspace for each stream: the pairs of the parts of rows that [`TopK`] cuts.
-    pairs: Cleared,
-}
-
-/// Words of 32 bits of those counters.
+/// Counters by which blocks keep pace, in words of 32 bits.
 const PACE_WORDS: usize = 2;
 
 /// The launch of a row-wise operation, but for its tensors.
@@ -205,9 +196,9 @@ impl Launch {
 
     /// Counters by which blocks with short rows keep pace with each other, where that pays: where far
     /// more is read and written than L2 holds, and all blocks run at a time.
-    fn pace<'a>(&self, stream: &'a Stream) -> Result<Option<Lent<'a>>> {
+    fn pace(&self, stream: &Stream) -> Option<Workspace> {
         let Strategy::Short(ring) = self.plan.strategy else {
-            return Ok(None);
+            return None;
         };
         let device = stream.device();
         // The emulator runs as many at a time as an H200.
@@ -215,13 +206,12 @@ impl Launch {
             true => u32::MAX,
             false => device.info().multiprocessors * ring.blocks,
         };
-        if self.flags & flags::STREAMS == 0 || self.config.grid[0] > at_a_time {
-            return Ok(None);
-        }
-        let paces = &device.rows().paces;
-        paces
-            .get(stream, 4 * PACE_WORDS as u64, PACE_WORDS)
-            .map(Some)
+        let pays = self.flags & flags::STREAMS != 0 && self.config.grid[0] <= at_a_time;
+        pays.then_some(Workspace {
+            purpose: Purpose::Paces,
+            bytes: 4 * PACE_WORDS as u64,
+            words: PACE_WORDS,
+        })
     }
 
     /// # Safety

@@ -5,7 +5,7 @@ use super::norm::{contiguous_row, norm_model};
 use super::weights::{self, Weights, WeightsArg};
 use super::{Launch, Rows, input, shape};
 use crate::ops::float::Float;
-use crate::ops::{check, cleared, kernels};
+use crate::ops::{check, kernels};
 use crate::reference::norm::NormModel;
 use crate::traffic::Traffic;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
@@ -346,8 +346,6 @@ impl<T: Float> NormGrad<'_, T> {
         let shape = shape(T::DTYPE, n, is_aligned, inputs);
         let mut launch = Launch::new(stream, op, T::DTYPE, rows, &shape)?;
         let mut params = launch.params(rows, n);
-        let pace = launch.pace(stream)?;
-        params.pace = pace.as_ref().map_or(0, |lent| lent.address);
         params.scale = 1.0 / n as f32;
         params.strides[..4].copy_from_slice(&placed.strides());
         params.flags |= if self.mean.is_some() {
@@ -383,11 +381,16 @@ impl<T: Float> NormGrad<'_, T> {
             [None; 2]
         };
         let weight = WeightsArg(weight.as_ref());
-        let arguments = placed.arguments(self, weight, kept, params);
-        // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
-        // storage; dx is injective, and is an input or overlaps none; there is a row of partial
-        // sums for each group of the grid.
-        cleared::after(pace.as_ref(), unsafe { launch.run(stream, arguments) })?;
+        let enqueue = |pace: u64| {
+            let params = RowParams { pace, ..params };
+            let arguments = placed.arguments(self, weight, kept, params);
+            // SAFETY: extents and strides are those of the tensors, whose elements lie inside of
+            // their storage; dx is injective, and is an input or overlaps none; there is a row of
+            // partial sums for each group of the grid.
+            unsafe { launch.run(stream, arguments) }
+        };
+        let workspaces = stream.device().workspaces();
+        workspaces.lend(launch.pace(stream), stream, enqueue)?;
         placed.dx.deliver(&out.dx, &axes, stream)?;
         finish(&sums, out, (parts, params), stream)
     }

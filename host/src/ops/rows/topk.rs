@@ -1,9 +1,9 @@
 //! The k largest or smallest elements along an axis, with their indices.
 
+use super::Rows;
 use super::axes::{Along, RowAxes};
-use super::{RowState, Rows};
-use crate::ops::cleared::{Lent, after};
 use crate::ops::float::Float;
+use crate::ops::workspaces::{Purpose, Workspace};
 use crate::ops::{check, kernels};
 use crate::storage::Storage;
 use crate::tensor::Dims;
@@ -215,19 +215,27 @@ impl<'a, T: Float> TopK<'a, T> {
             // inside of their storage; the results are injective and overlap nothing.
             unsafe { kernel.launch(stream, config, (x, y, i, params)) }?;
         } else {
-            let workspace = Workspace::new(&plan, rows, self.k, stream)?;
             let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Rows(T::DTYPE))?;
-            let config = config(&plan, rows);
-            // SAFETY: as above; the workspace has k pairs for each part of each row.
-            let launched =
-                unsafe { kernel.launch(stream, config, (x, y, i, workspace.pairs, params)) };
-            after(workspace.lent.as_ref(), launched)?;
-            if plan.parts > 1 {
+            let of_parts = |pairs: u64| {
+                let args = (x, y, i, pairs, params);
+                // SAFETY: as above; there are k pairs for each part of each row.
+                unsafe { kernel.launch(stream, config(&plan, rows), args) }
+            };
+            if plan.parts == 1 {
+                of_parts(0)?;
+            } else {
                 let whole = plan.of_pairs(k);
                 let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Pairs)?;
-                let args = (x, y, i, workspace.pairs, params.of_pairs(&whole));
-                // SAFETY: as above; the launch before has written all pairs of the workspace.
-                unsafe { kernel.launch(stream, self::config(&whole, rows), args) }?;
+                with_pairs(
+                    8 * u64::from(plan.parts) * rows as u64 * k,
+                    stream,
+                    |pairs| {
+                        of_parts(pairs)?;
+                        let args = (x, y, i, pairs, params.of_pairs(&whole));
+                        // SAFETY: as above; the launch before has written all pairs.
+                        unsafe { kernel.launch(stream, config(&whole, rows), args) }
+                    },
+                )?;
             }
         }
         to_values.deliver(values, axes, stream)?;
@@ -245,40 +253,20 @@ fn config(plan: &TopKPlan, rows: usize) -> LaunchConfig {
     .shared_bytes(plan.shared_bytes())
 }
 
-/// Bytes for pairs in the workspace of a stream. A launch that needs more allocates them.
+/// Bytes for pairs in the workspace of a stream. A call that needs more allocates them.
 const PAIR_BYTES: u64 = 4 << 20;
 
-/// The pairs that the parts of rows give.
-struct Workspace<'a> {
-    pairs: u64,
-    lent: Option<Lent<'a>>,
-    _more: Option<Storage>,
-}
-
-impl<'a> Workspace<'a> {
-    fn new(plan: &TopKPlan, rows: usize, k: usize, stream: &'a Stream) -> Result<Self> {
-        let bytes = 8 * u64::from(plan.parts) * (rows * k) as u64;
-        if plan.parts == 1 {
-            return Ok(Self {
-                pairs: 0,
-                lent: None,
-                _more: None,
-            });
-        }
-        if bytes > PAIR_BYTES {
-            let more = Storage::alloc(stream, bytes)?;
-            return Ok(Self {
-                pairs: more.address(),
-                lent: None,
-                _more: Some(more),
-            });
-        }
-        let RowState { pairs, .. } = stream.device().rows();
-        let lent = pairs.get(stream, PAIR_BYTES, 0)?;
-        Ok(Self {
-            pairs: lent.address,
-            lent: Some(lent),
-            _more: None,
-        })
+/// Calls `launches` with the address of so many bytes for the pairs that the parts of rows give.
+fn with_pairs(bytes: u64, stream: &Stream, launches: impl FnOnce(u64) -> Result<()>) -> Result<()> {
+    if bytes > PAIR_BYTES {
+        let pairs = Storage::alloc(stream, bytes)?;
+        return launches(pairs.address());
     }
+    let workspace = Workspace {
+        purpose: Purpose::TopKPairs,
+        bytes: PAIR_BYTES,
+        words: 0,
+    };
+    let workspaces = stream.device().workspaces();
+    workspaces.lend(Some(workspace), stream, launches)
 }

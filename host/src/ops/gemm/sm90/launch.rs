@@ -6,8 +6,8 @@ use super::super::candidates::Candidate;
 use super::super::desc::Side;
 use super::super::parts::by_partials;
 use super::{Way, bands, cut_of, has_map_of_d, raster_group};
-use crate::ops::cleared::{self, Lent};
 use crate::ops::maps::MapValue;
+use crate::ops::workspaces::{Purpose, Workspace};
 use crate::{Error, L2Promotion, LaunchConfig, Result, Stream};
 use spec::gemm::sm90::{
     SPAN_BYTES, STORE_ROWS, Sm90Entry, Sm90Launch, Sm90Tile, THREADS, TILE_128X128,
@@ -49,17 +49,18 @@ pub(in crate::ops::gemm) fn launch(
 }
 
 /// Where blocks that share tiles on `stream` hand sums over.
-fn workspace(stream: &Stream) -> Result<Lent<'_>> {
+fn workspace(stream: &Stream) -> Workspace {
     /// Results of the largest tile that is cut.
     const RESULTS_MAX: u32 = {
         assert!(TILE_128X128.takes_stream_k());
         TILE_128X128.tile_m * TILE_128X128.tile_n
     };
-    let device = stream.device();
-    let multiprocessors = device.info().multiprocessors.clamp(1, BLOCKS_MAX);
-    let bytes = workspace_bytes(multiprocessors, RESULTS_MAX);
-    let workspaces = &device.gemm().workspaces;
-    workspaces.get(stream, bytes, FLAGS as usize)
+    let multiprocessors = stream.device().info().multiprocessors;
+    Workspace {
+        purpose: Purpose::StreamK,
+        bytes: workspace_bytes(multiprocessors.clamp(1, BLOCKS_MAX), RESULTS_MAX),
+        words: FLAGS as usize,
+    }
 }
 
 /// Enqueues one main kernel.
@@ -71,9 +72,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
         .then(|| cut_of(desc, tile, multiprocessors))
         .flatten();
     let grid = cut.map_or(grid, |cut| Some(cut.blocks));
-    let workspace = cut.map(|_| workspace(call.stream)).transpose()?;
     let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
-    let address = workspace.as_ref().map_or(0, |workspace| workspace.address);
     let config = config(tile, grid);
     let map_a = operand_map(call, Side::A, tile.tile_m)?;
     let map_b = operand_map(call, Side::B, tile.tile_n)?;
@@ -98,7 +97,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     // SAFETY: the maps are of the call's memory, whose layouts lie inside of their storage, with
     // the boxes of the tile; d is injective and overlaps neither a nor b, and c and residual only
     // where it is them; null stands for what is absent.
-    let launched = unsafe {
+    let enqueue = |address: u64| unsafe {
         if entry.epilogue.is_fused() {
             let operands: [&dyn crate::launch::KernelArg; 5] =
                 [&&map_a, &&map_b, &&map_d, &launch, &address];
@@ -113,7 +112,9 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
             call.launch(entry, config, &operands)
         }
     };
-    cleared::after(workspace.as_ref(), launched)
+    let workspace = cut.map(|_| workspace(call.stream));
+    let workspaces = call.stream.device().workspaces();
+    workspaces.lend(workspace, call.stream, enqueue)
 }
 
 /// The tensor map of an operand, of which a tile has so many rows: see [`spec::gemm::sm90`].
