@@ -451,6 +451,23 @@ fn extents_beyond_what_a_launch_counts_are_refused() {
     });
 }
 
+/// As many as 32 bits count with a sign, and more.
+#[test]
+fn any_number_of_groups_has_a_plan() {
+    on_every_device(|_, stream| {
+        let a = zeros(stream, &[2, 1]);
+        let (b, end) = (zeros(stream, &[1, 1, 1]), Tensor::full(stream, &[1], 2_i32));
+        let end = end.expect("an end");
+        for groups in [1 << 31, (1 << 32) - 1025] {
+            let b = b.broadcast_to(&[groups, 1, 1]).expect("a view");
+            let ends = end.broadcast_to(&[groups]).expect("a view");
+            let plan = GroupedGemm::new(&a, &b, &ends).plan(stream);
+            let plan = plan.expect("a plan").expect("a launch");
+            assert_eq!(plan.grid, [2, 1, 1]);
+        }
+    });
+}
+
 #[test]
 fn tensors_of_another_device_are_refused() {
     let [one, other] = [(); 2].map(|()| profiled());

@@ -48,7 +48,10 @@ fn race(calls: &[Calls], streams: &[Stream], times: usize) {
     let barrier = Barrier::new(calls.len());
     let wrong: Vec<String> = thread::scope(|scope| {
         let started: Vec<_> = (calls.iter().zip(streams))
-            .map(|(calls, stream)| scope.spawn(|| calls.wrong(stream, times, &barrier)))
+            .map(|(calls, stream)| {
+                let barrier = &barrier;
+                scope.spawn(move || calls.wrong(stream, times, barrier))
+            })
             .collect();
         let ended = started.into_iter().map(|thread| thread.join());
         ended.flat_map(|wrong| wrong.expect("no panic")).collect()
