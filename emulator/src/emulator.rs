@@ -8,6 +8,7 @@ use crate::config::{EmulatorConfig, LaunchConfig, LaunchStats};
 use crate::error::{LaunchError, LoadError, MemoryError};
 use crate::exec::block::Launch;
 use crate::exec::grid;
+use crate::fifo::Fifo;
 use crate::memory::global::GlobalMemory;
 use crate::memory::host::Starved;
 use crate::memory::shared::SHARED_LIMIT;
@@ -119,6 +120,30 @@ impl Emulator {
         config: &LaunchConfig,
         params: &[&[u8]],
     ) -> Result<LaunchStats, LaunchError> {
+        let ran = self.launch_unprinted(module, kernel, config, params);
+        self.print();
+        ran
+    }
+
+    /// Writes what kernels have printed to the configuration's [`Output`](crate::Output), if
+    /// [`launch_unprinted`](Self::launch_unprinted) has left any.
+    pub fn print(&self) {
+        self.config.output.flush();
+    }
+
+    /// As [`launch`](Self::launch), but leaves what the kernel prints to the next
+    /// [`print`](Self::print) or `launch`. The output's writer does not run, so the caller may hold
+    /// a lock that the writer takes.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch).
+    pub fn launch_unprinted(
+        &self,
+        module: &Module,
+        kernel: &str,
+        config: &LaunchConfig,
+        params: &[&[u8]],
+    ) -> Result<LaunchStats, LaunchError> {
         if !module.belongs_to(&self.memory) {
             return Err(LaunchError::ForeignModule);
         }
@@ -147,7 +172,9 @@ impl Emulator {
             profile: self.config.profile.then(|| Collector::new(&found.program)),
         };
         let source = module.source();
-        let ran = grid::run(&launch, self.pool.as_ref(), &self.config.output, source);
+        let mut printed = Fifo::default();
+        let ran = grid::run(&launch, self.pool.as_ref(), &mut printed, source);
+        self.config.output.keep(printed);
         if let Some(shortage) = launch.starved.get() {
             return Err(LaunchError::HostMemory {
                 what: shortage.what,
