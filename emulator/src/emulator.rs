@@ -60,7 +60,7 @@ impl Emulator {
     /// # Errors
     /// [`MemoryError::OutOfMemory`] or [`MemoryError::HostMemory`]
     pub fn alloc(&self, bytes: u64) -> Result<u64, MemoryError> {
-        self.memory.alloc(bytes, false)
+        self.memory.alloc(bytes)
     }
 
     /// Frees an allocation of [`alloc`](Self::alloc). Its addresses are never reused.
@@ -240,11 +240,7 @@ fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError
             return refuse(what, got, format!("1 to {limits:?}"));
         }
     }
-    let threads: u64 = config
-        .block
-        .iter()
-        .map(|extent| u64::from(*extent))
-        .product();
+    let threads = volume(config.block);
     if threads > BLOCK_THREADS {
         return refuse(
             "the block",
@@ -261,9 +257,7 @@ fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError
             format!("{required:?} (.reqntid)"),
         );
     }
-    let most = kernel
-        .maxntid
-        .map(|extents| extents.iter().map(|e| u64::from(*e)).product::<u64>());
+    let most = kernel.maxntid.map(volume);
     if let Some(most) = most
         && threads > most
     {
@@ -285,6 +279,12 @@ fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError
     Ok(())
 }
 
+/// The product of extents, or `u64::MAX` if that is too small for it.
+fn volume(extents: [u32; 3]) -> u64 {
+    let extents = extents.into_iter().map(u64::from);
+    extents.fold(1, u64::saturating_mul)
+}
+
 /// The cluster size of a launch in blocks: x, y, z.
 fn check_cluster(kernel: &Kernel, config: &LaunchConfig) -> Result<[u32; 3], LaunchError> {
     let refuse = |what, got, allowed: String| {
@@ -302,7 +302,7 @@ fn check_cluster(kernel: &Kernel, config: &LaunchConfig) -> Result<[u32; 3], Lau
         let allowed = format!("{required:?} (.reqnctapercluster)");
         return refuse("the cluster", cluster, allowed);
     }
-    let blocks: u64 = cluster.iter().map(|extent| u64::from(*extent)).product();
+    let blocks = volume(cluster);
     if blocks == 0 || blocks > CLUSTER_BLOCKS {
         return refuse(
             "the cluster",

@@ -78,6 +78,7 @@ mod emulator;
 mod error;
 mod exec;
 mod fifo;
+mod limits;
 mod lower;
 mod memory;
 mod module;
