@@ -15,13 +15,13 @@ fn emulator() -> Emulator {
 }
 
 fn load(text: &str) -> Result<(), LoadError> {
-    let text = format!(".version 8.0 .target sm_90 .address_size 64\n{text}");
+    let text = format!(".version 8.0 .target sm_90a .address_size 64\n{text}");
     emulator().load(&text).map(drop)
 }
 
 /// Launches the kernel `k` with one thread.
 fn launch(text: &str) -> Result<(), LaunchError> {
-    let text = format!(".version 8.0 .target sm_90 .address_size 64\n{text}");
+    let text = format!(".version 8.0 .target sm_90a .address_size 64\n{text}");
     let emulator = emulator();
     let module = emulator.load(&text).expect("it loads");
     let shape = LaunchConfig {
@@ -72,8 +72,7 @@ fn what_ptxas_ignores_does_no_harm() {
         let plain = launch(&format!(".visible .entry k() {directives} {{ ret; }}"));
         assert_eq!(plain, Ok(()), "{directives}");
         // A fault or not, but no panic.
-        let _ =
-            launch(&format!(".visible .entry k() {directives} {body}").replace("sm_90", "sm_90a"));
+        let _ = launch(&format!(".visible .entry k() {directives} {body}"));
     }
     for directives in [
         ".reqntid 4294967295,4294967295,4294967295",
@@ -90,7 +89,7 @@ fn what_ptxas_ignores_does_no_harm() {
 #[test]
 fn a_large_variable_is_aligned_zero_and_takes_memory_where_it_is_touched() {
     let emulator = emulator();
-    let text = ".version 8.0 .target sm_90 .address_size 64
+    let text = ".version 8.0 .target sm_90a .address_size 64
         .global .align 65536 .b8 big[8589934592];
         .global .b32 few[8] = {1, 2};
         .visible .entry k() {
@@ -126,7 +125,7 @@ fn a_large_variable_is_aligned_zero_and_takes_memory_where_it_is_touched() {
 
 /// A kernel with `count` labels, all in one table, and as many branches through it.
 fn branches_through_a_table(count: usize) -> String {
-    let mut text = ".version 8.0 .target sm_90 .address_size 64
+    let mut text = ".version 8.0 .target sm_90a .address_size 64
         .visible .entry k() { .reg .b32 %r; mov.u32 %r, 0;\nT: .branchtargets L0"
         .to_owned();
     for label in 1..count {
