@@ -1,9 +1,6 @@
 //! What a caller sets (limits of the emulator, shape of a launch) and what a launch returns.
 
-use std::fmt;
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
+use crate::output::Output;
 use crate::profile::Counters;
 
 /// Settings of an [`Emulator`](crate::Emulator); fixed for its lifetime.
@@ -26,7 +23,8 @@ pub struct EmulatorConfig {
     /// [`LaunchStats::warp_instructions`] counts them; a warp that would need one more ends the
     /// launch with [`FaultKind::InstructionBudget`](crate::FaultKind). `None` means no limit.
     pub instruction_budget: Option<u64>,
-    /// Where `vprintf` writes.
+    /// Where `vprintf` writes. Of each launch it gets the newest
+    /// [`PRINTF_FIFO_BYTES`](crate::PRINTF_FIFO_BYTES), when the launch has ended.
     pub output: Output,
     /// Whether launches fill [`LaunchStats::counters`]. This costs time, so it is off by default.
     pub profile: bool,
@@ -66,46 +64,6 @@ impl Checks {
 impl Default for Checks {
     fn default() -> Self {
         Self::ALL
-    }
-}
-
-/// Where kernels print to. Clones write to the same place.
-#[derive(Clone)]
-pub struct Output(Arc<Mutex<dyn Write + Send>>);
-
-impl Output {
-    /// Standard output of the process.
-    pub fn stdout() -> Self {
-        Self::to(std::io::stdout())
-    }
-
-    /// Any writer.
-    pub fn to(writer: impl Write + Send + 'static) -> Self {
-        Self(Arc::new(Mutex::new(writer)))
-    }
-
-    /// An output to memory, and the buffer that it fills.
-    pub fn buffer() -> (Self, Arc<Mutex<Vec<u8>>>) {
-        let buffer = Arc::new(Mutex::new(Vec::new()));
-        (Self(buffer.clone()), buffer)
-    }
-
-    /// Writes one block's text. If it cannot be written (a closed pipe, say), that is logged and
-    /// not reported: it is no fault of the kernel.
-    pub(crate) fn write(&self, text: &[u8]) {
-        let mut sink = match self.0.lock() {
-            Ok(sink) => sink,
-            Err(poisoned) => poisoned.into_inner(),
-        };
-        if let Err(error) = sink.write_all(text).and_then(|()| sink.flush()) {
-            tracing::debug!(%error, "kernel output was not written");
-        }
-    }
-}
-
-impl fmt::Debug for Output {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Output(..)")
     }
 }
 

@@ -8,6 +8,7 @@ use crate::config::{EmulatorConfig, LaunchConfig, LaunchStats};
 use crate::error::{LaunchError, LoadError, MemoryError};
 use crate::exec::block::Launch;
 use crate::exec::grid;
+use crate::fifo::Fifo;
 use crate::memory::global::GlobalMemory;
 use crate::memory::host::Starved;
 use crate::memory::shared::SHARED_LIMIT;
@@ -59,7 +60,7 @@ impl Emulator {
     /// # Errors
     /// [`MemoryError::OutOfMemory`] or [`MemoryError::HostMemory`]
     pub fn alloc(&self, bytes: u64) -> Result<u64, MemoryError> {
-        self.memory.alloc(bytes, false)
+        self.memory.alloc(bytes)
     }
 
     /// Frees an allocation of [`alloc`](Self::alloc). Its addresses are never reused.
@@ -119,6 +120,30 @@ impl Emulator {
         config: &LaunchConfig,
         params: &[&[u8]],
     ) -> Result<LaunchStats, LaunchError> {
+        let ran = self.launch_unprinted(module, kernel, config, params);
+        self.print();
+        ran
+    }
+
+    /// Writes what kernels have printed to the configuration's [`Output`](crate::Output), if
+    /// [`launch_unprinted`](Self::launch_unprinted) has left any.
+    pub fn print(&self) {
+        self.config.output.flush();
+    }
+
+    /// As [`launch`](Self::launch), but leaves what the kernel prints to the next
+    /// [`print`](Self::print) or `launch`. The output's writer does not run, so the caller may hold
+    /// a lock that the writer takes.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch).
+    pub fn launch_unprinted(
+        &self,
+        module: &Module,
+        kernel: &str,
+        config: &LaunchConfig,
+        params: &[&[u8]],
+    ) -> Result<LaunchStats, LaunchError> {
         if !module.belongs_to(&self.memory) {
             return Err(LaunchError::ForeignModule);
         }
@@ -147,7 +172,9 @@ impl Emulator {
             profile: self.config.profile.then(|| Collector::new(&found.program)),
         };
         let source = module.source();
-        let ran = grid::run(&launch, self.pool.as_ref(), &self.config.output, source);
+        let mut printed = Fifo::default();
+        let ran = grid::run(&launch, self.pool.as_ref(), &mut printed, source);
+        self.config.output.keep(printed);
         if let Some(shortage) = launch.starved.get() {
             return Err(LaunchError::HostMemory {
                 what: shortage.what,
@@ -213,11 +240,7 @@ fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError
             return refuse(what, got, format!("1 to {limits:?}"));
         }
     }
-    let threads: u64 = config
-        .block
-        .iter()
-        .map(|extent| u64::from(*extent))
-        .product();
+    let threads = volume(config.block);
     if threads > BLOCK_THREADS {
         return refuse(
             "the block",
@@ -234,9 +257,7 @@ fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError
             format!("{required:?} (.reqntid)"),
         );
     }
-    let most = kernel
-        .maxntid
-        .map(|extents| extents.iter().map(|e| u64::from(*e)).product::<u64>());
+    let most = kernel.maxntid.map(volume);
     if let Some(most) = most
         && threads > most
     {
@@ -258,6 +279,12 @@ fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError
     Ok(())
 }
 
+/// The product of extents, or `u64::MAX` if that is too small for it.
+fn volume(extents: [u32; 3]) -> u64 {
+    let extents = extents.into_iter().map(u64::from);
+    extents.fold(1, u64::saturating_mul)
+}
+
 /// The cluster size of a launch in blocks: x, y, z.
 fn check_cluster(kernel: &Kernel, config: &LaunchConfig) -> Result<[u32; 3], LaunchError> {
     let refuse = |what, got, allowed: String| {
@@ -275,7 +302,7 @@ fn check_cluster(kernel: &Kernel, config: &LaunchConfig) -> Result<[u32; 3], Lau
         let allowed = format!("{required:?} (.reqnctapercluster)");
         return refuse("the cluster", cluster, allowed);
     }
-    let blocks: u64 = cluster.iter().map(|extent| u64::from(*extent)).product();
+    let blocks = volume(cluster);
     if blocks == 0 || blocks > CLUSTER_BLOCKS {
         return refuse(
             "the cluster",

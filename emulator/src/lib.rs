@@ -77,20 +77,25 @@ mod config;
 mod emulator;
 mod error;
 mod exec;
+mod fifo;
+mod limits;
 mod lower;
 mod memory;
 mod module;
+mod output;
 pub mod profile;
 mod program;
 mod report;
 pub mod semantics;
 mod tensor_map;
 
-pub use config::{Checks, EmulatorConfig, LaunchConfig, LaunchStats, Output};
+pub use config::{Checks, EmulatorConfig, LaunchConfig, LaunchStats};
 pub use emulator::{COMPUTE_CAPABILITY, Emulator};
 pub use error::{LaunchError, LoadError, MemoryError};
+pub use fifo::PRINTF_FIFO_BYTES;
 pub use lower::ParamLayout;
 pub use module::Module;
+pub use output::Output;
 pub use report::{FaultKind, Place, Report};
 pub use tensor_map::{
     Fill, Im2col, Swizzle, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, TENSOR_MAP_RANK, TensorMapDesc,

@@ -9,6 +9,7 @@ use ptx_syntax::origins::Origins;
 
 use crate::emulator::COMPUTE_CAPABILITY;
 use crate::error::LoadError;
+use crate::limits;
 use crate::lower::{self, ParamLayout};
 use crate::memory::global::GlobalMemory;
 use crate::program::{FUNCTION_HANDLES, Program};
@@ -118,6 +119,7 @@ impl Module {
         }
         check_target(&ast)?;
         check_names(&ast)?;
+        limits::check(&ast)?;
         let mut inner = Inner {
             kernels: Vec::new(),
             source: Source {
@@ -158,7 +160,7 @@ impl Module {
                 maxntid: kernel.directives.maxntid,
                 reqntid: kernel.directives.reqntid,
                 cluster: kernel.directives.reqnctapercluster,
-                maxnreg: kernel.directives.maxnreg,
+                maxnreg: limits::max_registers(kernel),
                 program: Arc::new(program),
             });
         }
@@ -175,15 +177,15 @@ impl Inner {
                 line: variable.line,
             });
         };
-        let read_only = variable.space == Space::Const;
-        let address =
-            self.memory
-                .alloc(bytes, read_only)
-                .map_err(|source| LoadError::Variable {
-                    name: variable.name.clone(),
-                    line: variable.line,
-                    source,
-                })?;
+        let (align, read_only) = (variable.alignment(), variable.space == Space::Const);
+        let address = self
+            .memory
+            .alloc_variable(bytes, align.into(), read_only)
+            .map_err(|source| LoadError::Variable {
+                name: variable.name.clone(),
+                line: variable.line,
+                source,
+            })?;
         self.variables
             .insert(variable.name.clone(), (address, bytes));
         Ok(())
@@ -208,7 +210,6 @@ impl Inner {
                 line: variable.line,
             });
         }
-        image.resize(bytes as usize, 0);
         self.memory
             .write(address, &image)
             .map_err(|source| LoadError::Variable {

@@ -9,6 +9,8 @@ pub(crate) use asynchrony::*;
 pub(crate) use strength::Strength;
 pub(crate) use watch::*;
 
+use std::sync::Arc;
+
 use crate::exec::kernel::{Args, Kernel};
 use crate::exec::registers::{Constants, Extent, Slot};
 use crate::memory::space::Space;
@@ -99,7 +101,8 @@ pub(crate) enum Op {
     },
     BranchIndexed {
         index: Slot,
-        targets: Box<[u32]>,
+        /// Shared by all branches through one `.branchtargets`.
+        targets: Arc<[u32]>,
     },
     Call(Box<Call>),
     /// `alloca` and its companions.

@@ -6,6 +6,7 @@
 
 use super::cluster::{ClusterRun, Round};
 use super::fault::{Fault, Unwritten};
+use crate::fifo::Fifo;
 
 /// Turns that each of the other warps gets.
 const ROUNDS: usize = 4;
@@ -17,17 +18,16 @@ impl ClusterRun<'_> {
         let Some(read) = fault.unwritten else {
             return fault;
         };
-        let printed: Vec<usize> = self
-            .blocks
-            .iter()
-            .map(|run| run.block.printed.len())
+        let blocks = self.blocks.iter_mut();
+        let printed: Vec<Fifo> = blocks
+            .map(|run| std::mem::take(&mut run.block.printed))
             .collect();
         let note = self.first_missing(read).and_then(|missing| {
             self.go_on(&fault, missing);
             self.is_written(missing).then(|| self.late(missing))
         });
         for (run, printed) in self.blocks.iter_mut().zip(printed) {
-            run.block.printed.truncate(printed);
+            run.block.printed = printed;
         }
         match note {
             Some(note) => fault.note(note),

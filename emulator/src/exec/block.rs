@@ -13,6 +13,7 @@ use super::tensor::Warpgroup;
 use super::warp::{Stop, Warp};
 use crate::check::GridOrder;
 use crate::config::{Checks, LaunchConfig};
+use crate::fifo::Fifo;
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::host::Starved;
 use crate::profile::{Collector, Tally};
@@ -100,7 +101,7 @@ pub(crate) struct Block<'a> {
     /// For each warpgroup, the `wgmma` instructions that not all of its warps have run.
     pub(crate) warpgroups: Vec<Warpgroup>,
     /// What `vprintf` wrote.
-    pub(crate) printed: Vec<u8>,
+    pub(crate) printed: Fifo,
     /// The profile's counters.
     pub(crate) counters: Tally,
 }
@@ -128,7 +129,7 @@ impl<'a> BlockRun<'a> {
             turn: 0,
             registers: RegisterPool::default(),
             warpgroups: Vec::new(),
-            printed: Vec::new(),
+            printed: Fifo::default(),
             counters: cluster.counters.clone(),
         };
         let threads = launch.threads();
@@ -153,7 +154,7 @@ impl<'a> BlockRun<'a> {
         self.block.exited = false;
         self.block.released = false;
         self.block.registers = RegisterPool::new(self.block.launch);
-        self.block.printed.clear();
+        self.block.printed = Fifo::default();
         self.block.warpgroups.clear();
         for warp in &mut self.warps {
             warp.start(&self.block);

@@ -25,6 +25,7 @@ use super::row::LANES;
 use super::warp::Stop;
 use crate::check::Order;
 use crate::config::LaunchStats;
+use crate::fifo::Fifo;
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::shared::{SHARED_BASE, SharedMemory};
 use crate::profile::Tally;
@@ -453,8 +454,8 @@ impl<'a> ClusterRun<'a> {
     }
 
     /// Takes out what the blocks printed, in the order of blocks.
-    pub(crate) fn printed(&mut self) -> Vec<u8> {
-        let mut printed = Vec::new();
+    pub(crate) fn printed(&mut self) -> Fifo {
+        let mut printed = Fifo::default();
         for run in &mut self.blocks {
             printed.append(&mut run.block.printed);
         }

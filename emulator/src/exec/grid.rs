@@ -15,7 +15,9 @@ use super::block::Launch;
 use super::cluster::ClusterRun;
 use super::fault::Fault;
 use super::merge::Merger;
-use crate::config::{LaunchStats, Output};
+use super::printing::Printing;
+use crate::config::LaunchStats;
+use crate::fifo::Fifo;
 use crate::report::{Place, Report};
 
 /// Rounds of turns of a cluster's warps before the next cluster of an ordered launch begins.
@@ -26,32 +28,26 @@ const RESIDENT_THREADS: u64 = 132 * 2048;
 /// Passes over all clusters without any effect before it counts as a deadlock.
 const QUIET_PASSES: usize = 1024;
 
-/// What a cluster that has ended leaves.
-struct Outcome {
-    linear: u64,
-    printed: Vec<u8>,
-}
-
-/// Runs all clusters of a launch.
+/// Runs all clusters of a launch, and adds what they print to `printed`.
 pub(crate) fn run(
     launch: &Launch,
     pool: Option<&rayon::ThreadPool>,
-    output: &Output,
+    printed: &mut Fifo,
     source: &crate::module::Source,
 ) -> Result<LaunchStats, Box<Report>> {
     let clusters = launch.clusters();
     match pool {
         Some(pool) if clusters > 1 && !launch.program.ordered => {
-            parallel(launch, clusters, pool, output, source)
+            parallel(launch, clusters, pool, printed, source)
         }
-        _ => ordered(launch, clusters, output, source),
+        _ => ordered(launch, clusters, printed, source),
     }
 }
 
 fn ordered(
     launch: &Launch,
     clusters: u64,
-    output: &Output,
+    printed: &mut Fifo,
     source: &crate::module::Source,
 ) -> Result<LaunchStats, Box<Report>> {
     let mut stats = LaunchStats::default();
@@ -88,15 +84,15 @@ fn ordered(
             (false, None) => break,
         };
         let before = run.effects();
-        match run.run(rounds) {
+        let ran = run.run(rounds);
+        printed.append(&mut run.printed());
+        match ran {
             Ok(true) => {
                 idle = 0;
                 if let Err((_, fault)) = run.ended(merger.as_ref(), true) {
-                    output.write(&run.printed());
                     return Err(Box::new(report(&run, *fault, source)));
                 }
                 stats.add(&run.stats());
-                output.write(&run.printed());
                 spare.push(run);
             }
             Ok(false) => {
@@ -114,7 +110,6 @@ fn ordered(
                 }
             }
             Err(fault) => {
-                output.write(&run.printed());
                 return Err(Box::new(report(&run, *fault, source)));
             }
         }
@@ -138,7 +133,7 @@ fn parallel(
     launch: &Launch,
     clusters: u64,
     pool: &rayon::ThreadPool,
-    output: &Output,
+    printed: &mut Fifo,
     source: &crate::module::Source,
 ) -> Result<LaunchStats, Box<Report>> {
     let next = AtomicU64::new(0);
@@ -146,7 +141,7 @@ fn parallel(
     let failed = AtomicU64::new(u64::MAX);
     let fault: Mutex<Option<(u64, Box<Report>)>> = Mutex::new(None);
     let total = Mutex::new(LaunchStats::default());
-    let outcomes: Mutex<Vec<Outcome>> = Mutex::new(Vec::new());
+    let printing = Printing::new(printed);
     let merger = Merger::new(launch);
     let worker = || {
         let mut run = ClusterRun::new(launch);
@@ -156,18 +151,17 @@ fn parallel(
             if linear >= clusters || linear >= failed.load(Ordering::Relaxed) {
                 break;
             }
+            let mut turn = printing.turn(linear);
             run.start(linear);
             let result = run.run(u64::MAX);
-            let printed = run.printed();
-            if !printed.is_empty() {
-                locked(&outcomes).push(Outcome { linear, printed });
-            }
+            turn.printed = run.printed();
             let ended = run.ended(merger.as_ref(), result.is_ok());
             if result.is_ok() {
                 stats.add(&run.stats());
             }
             let own = result.err().map(|error| (linear, error));
             for (linear, error) in ended.err().into_iter().chain(own) {
+                turn.failed = turn.failed.min(linear);
                 failed.fetch_min(linear, Ordering::Relaxed);
                 let mut first = locked(&fault);
                 if first.as_ref().is_none_or(|(before, _)| linear < *before) {
@@ -192,14 +186,6 @@ fn parallel(
         worker();
     }
     let fault = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut outcomes = outcomes
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
-    outcomes.sort_by_key(|outcome| outcome.linear);
-    let last = fault.as_ref().map_or(u64::MAX, |(linear, _)| *linear);
-    for outcome in outcomes.iter().filter(|outcome| outcome.linear <= last) {
-        output.write(&outcome.printed);
-    }
     match fault {
         Some((_, report)) => Err(report),
         None => Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner)),

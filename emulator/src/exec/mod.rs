@@ -31,6 +31,7 @@ pub(crate) mod open_store;
 pub(crate) mod path;
 mod planes;
 pub(crate) mod printf;
+mod printing;
 pub(crate) mod races;
 mod random;
 mod register_pool;

@@ -1,19 +1,27 @@
 //! `vprintf`: C format strings with a buffer of arguments.
+//!
+//! As CUDA has it: a call reads at most 32 arguments, and prints the conversions of further ones as
+//! they are written; it returns the number of arguments it read, or -1 without a format.
 
 use super::block::Block;
 use super::fault::{Checked, Fault};
 use super::row::{LANES, Lanes, Row};
 use super::warp::Warp;
+use crate::fifo::Fifo;
 use crate::memory::space::Space;
 use crate::program::Printf;
 use crate::report::FaultKind;
 
 mod format;
 
-use format::{Conversion, Length, Piece, Style};
+use format::{Conversion, Field, Length, Piece, Style};
 
 /// Longest format or string that is read, in bytes.
 const LONGEST: usize = 1 << 16;
+/// Most arguments that one call reads.
+const MOST_ARGUMENTS: u32 = 32;
+/// Result of a call without a format.
+const NULL_FORMAT: u32 = -1_i32 as u32;
 
 impl Warp {
     /// Prints for the lanes of `mask`, lowest first.
@@ -28,18 +36,14 @@ impl Warp {
         let formats = self.peek(block, Space::Local, frame + printf.format, mask, 8)?;
         let arguments = self.peek(block, Space::Local, frame + printf.arguments, mask, 8)?;
         for lane in Lanes(mask) {
-            let format = self.string(block, formats.0[lane], lane)?;
-            let pieces = format::parse(&format)
-                .map_err(|message| Fault::new(FaultKind::BadFormat, Some(lane as u32), message))?;
-            let text = self.render(block, &pieces, arguments.0[lane], lane)?;
-            block.printed.extend_from_slice(&text);
-            let count = pieces
-                .iter()
-                .filter(|piece| matches!(piece, Piece::Value(_)))
-                .count();
-            if let Some(result) = printf.result {
-                self.planes[0] = Row([count as u32; LANES]);
-                let at = Row([frame + result; LANES]);
+            let (format, arguments) = (formats.0[lane], arguments.0[lane]);
+            let result = match format {
+                0 => NULL_FORMAT,
+                _ => self.print(block, format, arguments, lane)?,
+            };
+            if let Some(place) = printf.result {
+                self.planes[0] = Row([result; LANES]);
+                let at = Row([frame + place; LANES]);
                 self.write(block, Space::Local, &at, 1 << lane, 4)?;
             }
         }
@@ -61,7 +65,7 @@ impl Warp {
             let at = self
                 .peek(block, Space::Local, frame + place, 1 << lane, 8)?
                 .0[lane];
-            Ok(String::from_utf8_lossy(&self.string(block, at, lane)?).into_owned())
+            Ok(String::from_utf8_lossy(&self.string(block, at, usize::MAX, lane)?).into_owned())
         };
         let (message, file, function) = (text(message)?, text(file)?, text(function)?);
         let line = self
@@ -96,82 +100,127 @@ impl Warp {
         Ok(out)
     }
 
-    /// The string at a generic address, up to its zero byte.
-    fn string(&mut self, block: &mut Block<'_>, address: u64, lane: usize) -> Checked<Vec<u8>> {
+    /// The string at a generic address, up to its zero byte or to `most` bytes.
+    fn string(
+        &mut self,
+        block: &mut Block<'_>,
+        address: u64,
+        most: usize,
+        lane: usize,
+    ) -> Checked<Vec<u8>> {
         let mut out = Vec::new();
-        loop {
-            let at = address + out.len() as u64;
+        while out.len() < most {
+            let at = address.wrapping_add(out.len() as u64);
             let byte = self.peek(block, Space::Generic, at, 1 << lane, 1)?.0[lane] as u8;
             if byte == 0 {
-                return Ok(out);
+                break;
             }
             if out.len() == LONGEST {
-                let message = format!("the string at 0x{address:x} has no end");
+                let message = format!(
+                    "the string at 0x{address:x} is longer than the {LONGEST} bytes that are read"
+                );
                 return Err(Fault::new(FaultKind::BadFormat, Some(lane as u32), message));
             }
             out.push(byte);
         }
-    }
-
-    fn render(
-        &mut self,
-        block: &mut Block<'_>,
-        pieces: &[Piece],
-        arguments: u64,
-        lane: usize,
-    ) -> Checked<Vec<u8>> {
-        let mut out = Vec::new();
-        let mut at = arguments;
-        for piece in pieces {
-            let style = match piece {
-                Piece::Text(text) => {
-                    out.extend_from_slice(text);
-                    continue;
-                }
-                Piece::Value(style) => style,
-            };
-            let mut style = *style;
-            if style.width_given {
-                let width = self.argument(block, &mut at, 4, lane)? as i32;
-                style.left |= width < 0;
-                style.width = width.unsigned_abs() as usize;
-            }
-            if style.precision_given {
-                let precision = self.argument(block, &mut at, 4, lane)? as i32;
-                style.precision = usize::try_from(precision).ok();
-            }
-            let bytes = argument_bytes(&style);
-            let value = self.argument(block, &mut at, bytes, lane)?;
-            let text = if style.conversion == Conversion::String {
-                let mut text = self.string(block, value, lane)?;
-                text.truncate(style.precision.unwrap_or(usize::MAX));
-                text
-            } else {
-                style.number(value).into_bytes()
-            };
-            style.pad(&text, &mut out);
-        }
         Ok(out)
     }
 
-    /// The next argument; each is aligned to its size.
-    fn argument(
+    /// Prints for one lane. Returns the number of arguments that were read.
+    fn print(
         &mut self,
         block: &mut Block<'_>,
-        at: &mut u64,
-        bytes: usize,
+        format: u64,
+        arguments: u64,
         lane: usize,
-    ) -> Checked<u64> {
-        let address = at.next_multiple_of(bytes as u64);
-        *at = address + bytes as u64;
-        Ok(self
-            .peek(block, Space::Generic, address, 1 << lane, bytes)?
-            .0[lane])
+    ) -> Checked<u32> {
+        let format = self.string(block, format, usize::MAX, lane)?;
+        let pieces = format::parse(&format)
+            .map_err(|message| Fault::new(FaultKind::BadFormat, Some(lane as u32), message))?;
+        let mut text = Fifo::default();
+        let mut arguments = Arguments {
+            at: arguments,
+            read: 0,
+        };
+        for piece in pieces {
+            match piece {
+                Piece::Text(part) => text.write(part),
+                Piece::Value(style, _) if arguments.suffice(&style) => {
+                    self.convert(block, style, &mut arguments, lane, &mut text)?;
+                }
+                Piece::Value(_, part) => text.write(part),
+            }
+        }
+        block.printed.append(&mut text);
+        Ok(arguments.read)
+    }
+
+    /// Prints one value.
+    fn convert(
+        &mut self,
+        block: &mut Block<'_>,
+        mut style: Style,
+        arguments: &mut Arguments,
+        lane: usize,
+        out: &mut Fifo,
+    ) -> Checked<()> {
+        let mut next = |warp: &mut Self, bytes| {
+            let address = arguments.next(bytes);
+            let value = warp.peek(block, Space::Generic, address, 1 << lane, bytes as usize)?;
+            Ok::<_, Box<Fault>>(value.0[lane])
+        };
+        if style.width_given {
+            let width = next(self, 4)? as i32;
+            style.left |= width < 0;
+            style.width = width.unsigned_abs() as usize;
+        }
+        if style.precision_given {
+            let precision = next(self, 4)? as i32;
+            style.precision = usize::try_from(precision).ok();
+        }
+        let value = next(self, argument_bytes(&style))?;
+        let field = if style.conversion == Conversion::String {
+            let most = style.precision.unwrap_or(usize::MAX);
+            Field::text(self.string(block, value, most, lane)?)
+        } else {
+            style.number(value)
+        };
+        style.pad(&field, out);
+        Ok(())
+    }
+}
+
+/// The arguments of one call.
+struct Arguments {
+    /// Where the next one may begin.
+    at: u64,
+    /// Number of those that were read.
+    read: u32,
+}
+
+impl Arguments {
+    /// Whether the arguments of a conversion are among the first [`MOST_ARGUMENTS`]. If they are
+    /// not, no later one is read either.
+    fn suffice(&mut self, style: &Style) -> bool {
+        let wanted = 1 + u32::from(style.width_given) + u32::from(style.precision_given);
+        let suffice = self.read + wanted <= MOST_ARGUMENTS;
+        if !suffice {
+            self.read = MOST_ARGUMENTS;
+        }
+        suffice
+    }
+
+    /// The address of the next one; each is aligned to its size.
+    fn next(&mut self, bytes: u64) -> u64 {
+        let address = self.at.wrapping_add(bytes - 1) / bytes * bytes;
+        self.at = address.wrapping_add(bytes);
+        self.read += 1;
+        address
     }
 }
 
 /// C promotes integers shorter than `int` to `int`, and `float` to `double`.
-fn argument_bytes(style: &Style) -> usize {
+fn argument_bytes(style: &Style) -> u64 {
     match style.conversion {
         Conversion::Signed | Conversion::Unsigned | Conversion::Octal | Conversion::Hex(_) => {
             match style.length {

@@ -136,8 +136,11 @@ impl Launch {
         if let Some(registers) = bounds.max_registers {
             return Some(registers.next_multiple_of(UNIT).min(256));
         }
-        let threads = bounds.threads?.next_multiple_of(LANES as u32);
-        let share = FILE / (threads * bounds.blocks.max(1)).max(1) / UNIT * UNIT;
+        let threads = bounds
+            .threads?
+            .div_ceil(LANES as u32)
+            .saturating_mul(LANES as u32);
+        let share = FILE / threads.saturating_mul(bounds.blocks).max(1) / UNIT * UNIT;
         Some(share.min(256))
     }
 }

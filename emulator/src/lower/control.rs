@@ -64,7 +64,7 @@ impl<'a> FunctionLowering<'a, '_> {
         }
     }
 
-    fn label(&self, name: &str) -> Result<u32, LoadError> {
+    pub(super) fn label(&self, name: &str) -> Result<u32, LoadError> {
         match self.scopes.get(name) {
             Some(Symbol::Label(label)) => Ok(*label),
             Some(_) => Err(self.invalid(format!("`{name}` is not a label"))),
@@ -81,14 +81,10 @@ impl<'a> FunctionLowering<'a, '_> {
         let [index, Operand::Name(list)] = inst.operands.as_slice() else {
             return Err(self.invalid("`brx.idx` takes an index and a target list"));
         };
-        let names = match self.scopes.get(list) {
-            Some(Symbol::BranchTargets(names)) => names.clone(),
+        let targets = match self.scopes.get(list) {
+            Some(Symbol::BranchTargets(targets)) => targets.clone(),
             _ => return Err(self.undeclared(list)),
         };
-        let targets = names
-            .iter()
-            .map(|name| self.label(name))
-            .collect::<Result<_, _>>()?;
         let index = self.source(index, Width::B32)?;
         self.emit(Op::BranchIndexed { index, targets });
         Ok(())

@@ -35,6 +35,8 @@ mod warp;
 mod watch;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use ptx_syntax::ast::{Function, FunctionKind, Instruction, Module, Statement, Variable};
 use ptx_syntax::explain::Class;
@@ -43,6 +45,7 @@ use ptx_syntax::unwritten::Doubtful;
 use crate::check::MOST_INSTRUCTIONS;
 use crate::error::LoadError;
 use crate::exec::registers::{Extent, Slot};
+use crate::limits;
 use crate::memory::local::LOCAL_LIMIT;
 use crate::memory::shared::SHARED_BASE;
 use crate::profile::Kind;
@@ -123,9 +126,9 @@ fn bounds(kernel: &Function) -> Bounds {
     let directives = &kernel.directives;
     let threads = directives.reqntid.or(directives.maxntid);
     Bounds {
-        threads: threads.map(|extents| extents.iter().product()),
+        threads: threads.map(|extents| extents.into_iter().fold(1, u32::saturating_mul)),
         blocks: directives.minnctapersm.unwrap_or(1),
-        max_registers: directives.maxnreg,
+        max_registers: limits::max_registers(kernel),
         explicit_cluster: directives.reqnctapercluster.is_some() || directives.explicitcluster,
     }
 }
@@ -207,6 +210,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         let end = Kind::plain(Class::Control);
         this.build.kinds.resize(this.build.code.len(), end);
         this.patch(entry as usize)?;
+        this.check_frame()?;
         Ok(FunctionInfo {
             name: function.name.clone(),
             entry,
@@ -215,6 +219,20 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             params,
             results,
         })
+    }
+
+    /// Checks that a thread's local memory has room for the frame.
+    fn check_frame(&self) -> Result<(), LoadError> {
+        let bytes = self.frame.bytes();
+        if bytes <= LOCAL_LIMIT {
+            return Ok(());
+        }
+        let message = format!(
+            "`{}` needs {bytes} bytes of local memory, want {LOCAL_LIMIT} or less",
+            self.function.name
+        );
+        let line = self.function.line;
+        Err(LoadError::Invalid { message, line })
     }
 
     fn is_kernel(&self) -> bool {
@@ -314,17 +332,25 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
                     self.labels.push(None);
                     (name, line, Symbol::Label(self.labels.len() as u32 - 1))
                 }
-                Statement::BranchTargets {
-                    name,
-                    targets,
-                    line,
-                } => (name, line, Symbol::BranchTargets(targets.clone())),
                 Statement::CallTargets { name, line, .. }
                 | Statement::CallPrototype { name, line, .. } => (name, line, Symbol::Prototype),
                 _ => continue,
             };
             self.line = *line;
             self.declare(name, symbol)?;
+        }
+        for statement in statements {
+            if let Statement::BranchTargets {
+                name,
+                targets,
+                line,
+            } = statement
+            {
+                self.line = *line;
+                let labels = targets.iter().map(|target| self.label(target));
+                let labels = labels.collect::<Result<_, _>>()?;
+                self.declare(name, Symbol::BranchTargets(labels))?;
+            }
         }
         Ok(())
     }
@@ -455,13 +481,17 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
                 line,
             })
         };
+        let mut tables: HashMap<*const u32, Arc<[u32]>> = HashMap::new();
         for inst in &mut self.build.code[from..] {
             match &mut inst.op {
                 Op::Branch { target } => *target = position(*target, inst.line)?,
                 Op::BranchIndexed { targets, .. } => {
-                    for target in targets.iter_mut() {
-                        *target = position(*target, inst.line)?;
-                    }
+                    let labels = targets.iter().map(|label| position(*label, inst.line));
+                    let placed = match tables.entry(targets.as_ptr()) {
+                        Entry::Occupied(found) => found.into_mut(),
+                        Entry::Vacant(new) => new.insert(labels.collect::<Result<_, _>>()?),
+                    };
+                    *targets = placed.clone();
                 }
                 _ => {}
             }

@@ -1,6 +1,7 @@
 //! Symbols in the nested blocks of a function.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::program::Reg;
 
@@ -10,8 +11,8 @@ pub(super) enum Symbol {
     Register(Reg),
     /// Number of a label.
     Label(u32),
-    /// The labels of a `.branchtargets`.
-    BranchTargets(Vec<String>),
+    /// Numbers of the labels of a `.branchtargets`.
+    BranchTargets(Arc<[u32]>),
     /// A `.callprototype` or `.calltargets`, which the emulator does not need.
     Prototype,
     /// Offset of a kernel parameter.

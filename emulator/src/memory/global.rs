@@ -26,10 +26,12 @@ pub(crate) struct Allocation {
     freed: AtomicBool,
     words: Box<[AtomicU32]>,
     init: Box<[AtomicU32]>,
+    /// See [`Bytes::unwritten`].
+    unwritten: u32,
 }
 
 impl Allocation {
-    fn new(base: u64, len: u64, read_only: bool) -> Option<Self> {
+    fn new(base: u64, len: u64, read_only: bool, unwritten: u32) -> Option<Self> {
         Some(Self {
             base,
             len,
@@ -37,6 +39,7 @@ impl Allocation {
             freed: AtomicBool::new(false),
             words: zeroed(len.div_ceil(4))?,
             init: zeroed(len.div_ceil(32))?,
+            unwritten,
         })
     }
 
@@ -46,6 +49,7 @@ impl Allocation {
         Bytes {
             words: &self.words,
             init: &self.init,
+            unwritten: self.unwritten,
         }
     }
 
@@ -89,7 +93,29 @@ impl GlobalMemory {
         }
     }
 
-    pub(crate) fn alloc(&self, len: u64, read_only: bool) -> Result<u64, MemoryError> {
+    /// Allocates memory that counts as unwritten.
+    pub(crate) fn alloc(&self, len: u64) -> Result<u64, MemoryError> {
+        self.place(len, ALIGN, |base| Allocation::new(base, len, false, 0))
+    }
+
+    /// Allocates memory of zeros; `align` is a power of two.
+    pub(crate) fn alloc_variable(
+        &self,
+        len: u64,
+        align: u64,
+        read_only: bool,
+    ) -> Result<u64, MemoryError> {
+        self.place(len, align.max(ALIGN), |base| {
+            Allocation::new(base, len, read_only, u32::MAX)
+        })
+    }
+
+    fn place(
+        &self,
+        len: u64,
+        align: u64,
+        new: impl FnOnce(u64) -> Option<Allocation>,
+    ) -> Result<u64, MemoryError> {
         let mut table = lock(&self.table);
         let free = self.capacity - table.used;
         if len > free {
@@ -99,8 +125,8 @@ impl GlobalMemory {
                 capacity: self.capacity,
             });
         }
-        let base = table.next;
-        let Some(allocation) = Allocation::new(base, len, read_only) else {
+        let base = table.next.next_multiple_of(align);
+        let Some(allocation) = new(base) else {
             return Err(MemoryError::HostMemory { requested: len });
         };
         table.next = (base + len + GUARD).next_multiple_of(ALIGN);

@@ -278,6 +278,7 @@ mod tests {
         let memory = Bytes {
             words: &words,
             init: &init,
+            unwritten: 0,
         };
         let mut planes = Planes::default();
         let part = OpenPart {

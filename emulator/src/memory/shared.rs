@@ -47,6 +47,7 @@ impl SharedMemory {
         Bytes {
             words: &self.words,
             init: &self.init,
+            unwritten: 0,
         }
     }
 }

@@ -61,10 +61,12 @@ impl Word for Cell<u32> {
 }
 
 /// Words of memory with their shadow: bit `b` of `init[w]` says whether byte `32 * w + b` was
-/// written. `init` covers all of `words`.
+/// written: it differs from that bit of `unwritten`. `init` covers all of `words`.
 pub(crate) struct Bytes<'a, W> {
     pub(crate) words: &'a [W],
     pub(crate) init: &'a [W],
+    /// A word of the shadow of unwritten bytes: 0, or all ones where untouched bytes are written.
+    pub(crate) unwritten: u32,
 }
 
 impl<W> Clone for Bytes<'_, W> {
@@ -79,7 +81,7 @@ impl<W: Word> Bytes<'_, W> {
     /// Shadow bits of `bytes` (1 to 32) naturally aligned bytes at `offset`, shifted down to bit 0.
     #[inline(always)]
     pub(crate) fn written(&self, offset: usize, bytes: usize) -> u32 {
-        self.init[offset / 32].load() >> (offset % 32) & low_bits(bytes)
+        (self.init[offset / 32].load() ^ self.unwritten) >> (offset % 32) & low_bits(bytes)
     }
 
     /// Marks `bytes` (1 to 32) naturally aligned bytes at `offset` as written.
@@ -87,14 +89,14 @@ impl<W: Word> Bytes<'_, W> {
     pub(crate) fn mark(&self, offset: usize, bytes: usize) {
         let bits = low_bits(bytes) << (offset % 32);
         let shadow = &self.init[offset / 32];
-        if shadow.load() & bits != bits {
-            shadow.merge(bits, bits);
+        if (shadow.load() ^ self.unwritten) & bits != bits {
+            shadow.merge(bits, !self.unwritten);
         }
     }
 
     /// Marks `bytes` (1 to 32) naturally aligned bytes at `offset` as not written.
     pub(crate) fn unmark(&self, offset: usize, bytes: usize) {
-        self.init[offset / 32].merge(low_bits(bytes) << (offset % 32), 0);
+        self.init[offset / 32].merge(low_bits(bytes) << (offset % 32), self.unwritten);
     }
 
     /// Whether every byte of a range was written.

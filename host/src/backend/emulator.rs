@@ -397,8 +397,10 @@ impl LoadedKernel for EmulatorKernel {
             cluster: config.cluster,
         };
         let launched = self.shared.on_stream(stream, |emulator| {
-            emulator.launch(&self.module, &self.name, &config, &params)
+            emulator.launch_unprinted(&self.module, &self.name, &config, &params)
         })?;
+        // The writer may use the stream, whose turn is over.
+        self.shared.emulator.print();
         let stats = launched.map_err(|error| Error::Emulator(Box::new(error)))?;
         let mut state = lock(&self.shared.state);
         state.lane_instructions += stats.lane_instructions;

@@ -24,7 +24,8 @@ pub(super) struct Graph<'a> {
     /// Instructions in the order of the text.
     pub(super) nodes: Vec<Node>,
     pub(super) effects: Vec<Effect>,
-    /// The blocks that follow each block.
+    /// The blocks that follow each block. Behind the blocks of the text there is an empty one for
+    /// each `.branchtargets`, which all branches through it share.
     pub(super) successors: Vec<Vec<u32>>,
 }
 
@@ -33,7 +34,14 @@ pub(super) struct Graph<'a> {
 struct Exits {
     /// To the block behind it in the text.
     next: bool,
-    labels: Vec<Label>,
+    target: Option<Target>,
+}
+
+/// Where a branch may go.
+enum Target {
+    Label(Label),
+    /// To the labels of a `.branchtargets`.
+    Table(usize),
 }
 
 struct Builder<'a> {
@@ -113,9 +121,9 @@ impl<'a> Builder<'a> {
         });
         match instruction.opcode.as_str() {
             "bra" | "brx" => {
-                let labels = self.targets(instruction);
+                let target = self.target(instruction);
                 if let Some(last) = self.exits.last_mut() {
-                    last.labels = labels;
+                    last.target = target;
                 }
                 self.next_block(guarded);
             }
@@ -124,17 +132,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The labels that a branch may go to.
-    fn targets(&self, branch: &Instruction) -> Vec<Label> {
+    fn target(&self, branch: &Instruction) -> Option<Target> {
         let Some(Operand::Name(name)) = branch.operands.last() else {
-            return Vec::new();
+            return None;
         };
-        match self.names.targets(name) {
-            Some(targets) => {
-                let labels = targets.iter().map(|target| self.names.label(target));
-                labels.flatten().collect()
-            }
-            None => self.names.label(name).into_iter().collect(),
+        match self.names.table(name) {
+            Some(table) => Some(Target::Table(table)),
+            None => self.names.label(name).map(Target::Label),
         }
     }
 
@@ -142,12 +146,21 @@ impl<'a> Builder<'a> {
         let count = self.exits.len() as u32;
         let successors = self.exits.iter().zip(1..).map(|(exits, behind)| {
             let next = (exits.next && behind < count).then_some(behind);
-            let labels = exits.labels.iter();
-            let placed = labels.filter_map(|label| self.placed[*label as usize]);
-            next.into_iter().chain(placed).collect()
+            let target = match &exits.target {
+                Some(Target::Label(label)) => self.placed[*label as usize],
+                Some(Target::Table(table)) => Some(count + *table as u32),
+                None => None,
+            };
+            next.into_iter().chain(target).collect()
+        });
+        let tables = self.names.tables.iter().map(|labels| {
+            let placed = labels
+                .iter()
+                .filter_map(|label| self.placed[*label as usize]);
+            placed.collect()
         });
         Graph {
-            successors: successors.collect(),
+            successors: successors.chain(tables).collect(),
             names: self.names.registers,
             given,
             nodes: self.nodes,

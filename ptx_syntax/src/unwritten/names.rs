@@ -12,8 +12,8 @@ pub(super) type Label = u32;
 #[derive(Default)]
 struct Scope<'a> {
     labels: HashMap<&'a str, Label>,
-    /// The labels behind a `.branchtargets`.
-    targets: HashMap<&'a str, &'a [String]>,
+    /// Numbers of the `.branchtargets`.
+    tables: HashMap<&'a str, usize>,
     /// Declared names, and names of ranges that have been used.
     registers: HashMap<&'a str, Register>,
     /// Prefix and number of names.
@@ -25,6 +25,8 @@ struct Scope<'a> {
 pub(super) struct Names<'a> {
     open: Vec<Scope<'a>>,
     labels: Label,
+    /// The labels of each `.branchtargets`.
+    pub(super) tables: Vec<Vec<Label>>,
     /// The name of each register.
     pub(super) registers: Vec<&'a str>,
 }
@@ -44,6 +46,7 @@ impl<'a> Names<'a> {
     /// Opens a block. Labels may be used before they are placed.
     pub(super) fn open(&mut self, statements: &'a [Statement]) {
         let mut scope = Scope::default();
+        let mut tables = Vec::new();
         for statement in statements {
             match statement {
                 Statement::Label { name, .. } => {
@@ -51,12 +54,17 @@ impl<'a> Names<'a> {
                     self.labels += 1;
                 }
                 Statement::BranchTargets { name, targets, .. } => {
-                    scope.targets.insert(name, targets);
+                    scope.tables.insert(name, self.tables.len() + tables.len());
+                    tables.push(targets);
                 }
                 _ => {}
             }
         }
         self.open.push(scope);
+        for targets in tables {
+            let labels = targets.iter().filter_map(|target| self.label(target));
+            self.tables.push(labels.collect());
+        }
     }
 
     pub(super) fn close(&mut self) {
@@ -113,10 +121,10 @@ impl<'a> Names<'a> {
         scopes.find_map(|scope| scope.labels.get(name).copied())
     }
 
-    /// The labels behind the `.branchtargets` of that name.
-    pub(super) fn targets(&self, name: &str) -> Option<&'a [String]> {
+    /// The number of the `.branchtargets` of that name.
+    pub(super) fn table(&self, name: &str) -> Option<usize> {
         let mut scopes = self.open.iter().rev();
-        scopes.find_map(|scope| scope.targets.get(name).copied())
+        scopes.find_map(|scope| scope.tables.get(name).copied())
     }
 
     /// Number of labels so far.

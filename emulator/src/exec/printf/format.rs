@@ -1,10 +1,13 @@
 //! C format strings: parsing, and formatting of one number.
 
+use crate::fifo::Fifo;
+
 /// A piece of a format string.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
-    Text(Vec<u8>),
-    Value(Style),
+pub(super) enum Piece<'a> {
+    Text(&'a [u8]),
+    /// A conversion, and its text.
+    Value(Style, &'a [u8]),
 }
 
 /// What a conversion prints.
@@ -51,30 +54,27 @@ pub(super) struct Style {
 }
 
 /// Splits a format string into pieces.
-pub(super) fn parse(format: &[u8]) -> Result<Vec<Piece>, String> {
+pub(super) fn parse(format: &[u8]) -> Result<Vec<Piece<'_>>, String> {
     let mut pieces = Vec::new();
-    let mut text = Vec::new();
     let mut rest = format;
-    while let [byte, tail @ ..] = rest {
-        rest = tail;
-        if *byte != b'%' {
-            text.push(*byte);
-            continue;
-        }
-        if let [b'%', tail @ ..] = rest {
-            text.push(b'%');
-            rest = tail;
-            continue;
-        }
+    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
+        let (text, conversion) = rest.split_at(at);
         if !text.is_empty() {
-            pieces.push(Piece::Text(std::mem::take(&mut text)));
+            pieces.push(Piece::Text(text));
         }
-        let (style, tail) = parse_style(rest)?;
-        pieces.push(Piece::Value(style));
+        let tail = if let [percent, b'%', tail @ ..] = conversion {
+            pieces.push(Piece::Text(std::slice::from_ref(percent)));
+            tail
+        } else {
+            let (style, tail) = parse_style(&conversion[1..])?;
+            let length = conversion.len() - tail.len();
+            pieces.push(Piece::Value(style, &conversion[..length]));
+            tail
+        };
         rest = tail;
     }
-    if !text.is_empty() {
-        pieces.push(Piece::Text(text));
+    if !rest.is_empty() {
+        pieces.push(Piece::Text(rest));
     }
     Ok(pieces)
 }
@@ -157,26 +157,26 @@ fn parse_style(mut rest: &[u8]) -> Result<(Style, &[u8]), String> {
     Ok((style, rest))
 }
 
-/// The number at the front (0 if there is none), and the rest.
+/// The number at the front (0 if there is none; an `int` at most), and the rest.
 fn digits(mut rest: &[u8]) -> (usize, &[u8]) {
     let mut value = 0usize;
     while let [digit @ b'0'..=b'9', tail @ ..] = rest {
         value = value
             .saturating_mul(10)
             .saturating_add(usize::from(digit - b'0'))
-            .min(1 << 16);
+            .min(i32::MAX as usize);
         rest = tail;
     }
     (value, rest)
 }
 
 impl Style {
-    /// The text of a value other than a string, before padding to the width.
-    pub(super) fn number(&self, value: u64) -> String {
+    /// A value other than a string.
+    pub(super) fn number(&self, value: u64) -> Field {
         match self.conversion {
-            Conversion::Char => char::from(value as u8).to_string(),
-            Conversion::String => String::new(),
-            Conversion::Pointer => format!("0x{value:x}"),
+            Conversion::Char => Field::text(vec![value as u8]),
+            Conversion::String => Field::default(),
+            Conversion::Pointer => Field::text(format!("0x{value:x}").into()),
             Conversion::Signed => {
                 let value = match self.length {
                     Length::Byte => i64::from(value as i8),
@@ -184,14 +184,14 @@ impl Style {
                     Length::Int => i64::from(value as i32),
                     Length::Long => value as i64,
                 };
-                self.integer(value < 0, value.unsigned_abs().to_string(), "")
+                self.integer(self.sign(value < 0), value.unsigned_abs().to_string())
             }
             Conversion::Unsigned | Conversion::Octal | Conversion::Hex(_) => self.unsigned(value),
             _ => self.float(f64::from_bits(value)),
         }
     }
 
-    fn unsigned(&self, value: u64) -> String {
+    fn unsigned(&self, value: u64) -> Field {
         let value = match self.length {
             Length::Byte => u64::from(value as u8),
             Length::Short => u64::from(value as u16),
@@ -199,25 +199,22 @@ impl Style {
             Length::Long => value,
         };
         let alternate = self.alternate && value != 0;
-        let plain = Self {
-            plus: false,
-            space: false,
-            ..*self
-        };
         match self.conversion {
-            Conversion::Octal if alternate => plain.integer(false, format!("0{value:o}"), ""),
-            Conversion::Octal => plain.integer(false, format!("{value:o}"), ""),
-            Conversion::Hex(false) => plain.integer(
-                false,
-                format!("{value:x}"),
-                if alternate { "0x" } else { "" },
-            ),
-            Conversion::Hex(true) => plain.integer(
-                false,
-                format!("{value:X}"),
-                if alternate { "0X" } else { "" },
-            ),
-            _ => plain.integer(false, value.to_string(), ""),
+            Conversion::Octal => {
+                let digits = format!("{value:o}");
+                let mut field = self.integer("", digits);
+                if self.alternate && field.zeros == 0 && field.body.first() != Some(&b'0') {
+                    field.body.insert(0, b'0');
+                }
+                field
+            }
+            Conversion::Hex(false) => {
+                self.integer(if alternate { "0x" } else { "" }, format!("{value:x}"))
+            }
+            Conversion::Hex(true) => {
+                self.integer(if alternate { "0X" } else { "" }, format!("{value:X}"))
+            }
+            _ => self.integer("", value.to_string()),
         }
     }
 
@@ -230,50 +227,51 @@ impl Style {
         }
     }
 
-    fn integer(&self, negative: bool, digits: String, prefix: &str) -> String {
-        let head = format!("{}{prefix}", self.sign(negative));
+    fn integer(&self, head: &str, digits: String) -> Field {
         let least = match self.precision {
-            Some(0) if digits == "0" => return head,
             Some(precision) => precision,
             None if self.zero && !self.left => self.width.saturating_sub(head.len()),
             None => 0,
         };
-        format!("{head}{digits:0>least$}")
+        let body = match self.precision {
+            Some(0) if digits == "0" => Vec::new(),
+            _ => digits.into_bytes(),
+        };
+        Field {
+            head: head.to_owned(),
+            zeros: least.saturating_sub(body.len()),
+            body,
+            ..Field::default()
+        }
     }
 
-    fn float(&self, value: f64) -> String {
-        let head = self.sign(value.is_sign_negative());
-        let (magnitude, upper) = (value.abs(), self.is_upper());
-        let digits = if magnitude.is_nan() {
-            "nan".to_owned()
+    fn float(&self, value: f64) -> Field {
+        let magnitude = value.abs();
+        let mut field = if magnitude.is_nan() {
+            Field::text(b"nan".into())
         } else if magnitude.is_infinite() {
-            "inf".to_owned()
+            Field::text(b"inf".into())
         } else {
             let precision = self.precision.unwrap_or(6);
             match self.conversion {
                 Conversion::Fixed(_) => fixed(magnitude, precision, self.alternate),
                 Conversion::Exponent(_) => exponent(magnitude, precision, self.alternate),
                 Conversion::General(_) => general(magnitude, precision.max(1), self.alternate),
-                _ => hex_float(magnitude, self.precision),
+                _ => hex_float(magnitude, self.precision, self.alternate),
             }
         };
-        let digits = if upper { digits.to_uppercase() } else { digits };
-        let zeros = self.zero && !self.left && magnitude.is_finite();
-        let least = if zeros {
-            self.width.saturating_sub(head.len())
-        } else {
-            0
-        };
-        match digits
-            .strip_prefix("0x")
-            .or_else(|| digits.strip_prefix("0X"))
-        {
-            Some(rest) if zeros => {
-                let (prefix, least) = (&digits[..2], least.saturating_sub(2));
-                format!("{head}{prefix}{rest:0>least$}")
-            }
-            _ => format!("{head}{digits:0>least$}"),
+        field
+            .head
+            .insert_str(0, self.sign(value.is_sign_negative()));
+        if self.zero && !self.left && magnitude.is_finite() {
+            field.zeros = self.width.saturating_sub(field.len());
         }
+        if self.is_upper() {
+            field.head.make_ascii_uppercase();
+            field.body.make_ascii_uppercase();
+            field.tail.make_ascii_uppercase();
+        }
+        field
     }
 
     fn is_upper(&self) -> bool {
@@ -286,58 +284,104 @@ impl Style {
         )
     }
 
-    /// Appends text, padded with spaces to the width.
-    pub(super) fn pad(&self, text: &[u8], out: &mut Vec<u8>) {
-        let missing = self.width.saturating_sub(text.len());
+    /// Writes a field, padded with spaces to the width.
+    pub(super) fn pad(&self, field: &Field, out: &mut Fifo) {
+        let missing = self.width.saturating_sub(field.len());
         if !self.left {
-            out.resize(out.len() + missing, b' ');
+            out.fill(b' ', missing);
         }
-        out.extend_from_slice(text);
+        field.write(out);
         if self.left {
-            out.resize(out.len() + missing, b' ');
+            out.fill(b' ', missing);
         }
     }
 }
 
-fn fixed(value: f64, precision: usize, alternate: bool) -> String {
-    let point = if alternate && precision == 0 { "." } else { "" };
-    format!("{value:.precision$}{point}")
+/// A formatted value in parts, in this order. Zeros are counts: a format can ask for billions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Field {
+    /// Sign and prefix.
+    head: String,
+    zeros: usize,
+    /// The digits, or the text.
+    body: Vec<u8>,
+    trailing_zeros: usize,
+    /// The exponent.
+    tail: String,
 }
 
-fn exponent(value: f64, precision: usize, alternate: bool) -> String {
-    let text = format!("{value:.precision$e}");
+impl Field {
+    pub(super) fn text(body: Vec<u8>) -> Self {
+        Self {
+            body,
+            ..Self::default()
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.head.len() + self.zeros + self.body.len() + self.trailing_zeros + self.tail.len()
+    }
+
+    fn write(&self, out: &mut Fifo) {
+        out.write(self.head.as_bytes());
+        out.fill(b'0', self.zeros);
+        out.write(&self.body);
+        out.fill(b'0', self.trailing_zeros);
+        out.write(self.tail.as_bytes());
+    }
+}
+
+/// More digits than the exact value of any `f64` has after its point; further ones are zeros.
+const MOST_DIGITS: usize = 1100;
+
+fn fixed(value: f64, precision: usize, alternate: bool) -> Field {
+    let exact = precision.min(MOST_DIGITS);
+    let point = if alternate && precision == 0 { "." } else { "" };
+    Field {
+        body: format!("{value:.exact$}{point}").into(),
+        trailing_zeros: precision - exact,
+        ..Field::default()
+    }
+}
+
+fn exponent(value: f64, precision: usize, alternate: bool) -> Field {
+    let exact = precision.min(MOST_DIGITS);
+    let text = format!("{value:.exact$e}");
     let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
     let power: i32 = power.parse().unwrap_or(0);
     let point = if alternate && precision == 0 { "." } else { "" };
     let sign = if power < 0 { '-' } else { '+' };
-    format!("{digits}{point}e{sign}{:02}", power.unsigned_abs())
+    Field {
+        body: format!("{digits}{point}").into(),
+        trailing_zeros: precision - exact,
+        tail: format!("e{sign}{:02}", power.unsigned_abs()),
+        ..Field::default()
+    }
 }
 
-fn general(value: f64, precision: usize, alternate: bool) -> String {
+/// `precision` is at least 1.
+fn general(value: f64, precision: usize, alternate: bool) -> Field {
     let scientific = exponent(value, precision - 1, alternate);
-    let power: i32 = scientific
-        .split_once('e')
-        .and_then(|(_, power)| power.parse().ok())
-        .unwrap_or(0);
-    let (digits, tail) = if power < -4 || power >= precision as i32 {
-        let (digits, tail) = scientific.split_once('e').unwrap_or((&scientific, ""));
-        (digits.to_owned(), format!("e{tail}"))
+    let power: i64 = scientific.tail[1..].parse().unwrap_or(0);
+    let places = precision as i64 - 1 - power;
+    let mut field = if power < -4 || places < 0 {
+        scientific
     } else {
-        let places = (precision as i32 - 1 - power).max(0) as usize;
-        (fixed(value, places, alternate), String::new())
+        fixed(value, places as usize, alternate)
     };
-    if alternate || !digits.contains('.') {
-        return digits + &tail;
+    if !alternate {
+        field.trailing_zeros = 0;
+        if field.body.contains(&b'.') {
+            let zeros = field.body.iter().rev().take_while(|digit| **digit == b'0');
+            field.body.truncate(field.body.len() - zeros.count());
+            field.body.pop_if(|last| *last == b'.');
+        }
     }
-    digits
-        .trim_end_matches('0')
-        .trim_end_matches('.')
-        .to_owned()
-        + &tail
+    field
 }
 
 /// `%a`: the bits as hexadecimal digits, normalised to a leading 1.
-fn hex_float(value: f64, precision: Option<usize>) -> String {
+fn hex_float(value: f64, precision: Option<usize>, alternate: bool) -> Field {
     let bits = value.to_bits();
     let (mut power, mut mantissa) = ((bits >> 52) as i32, bits & ((1 << 52) - 1));
     let mut lead = 1u64;
@@ -364,10 +408,19 @@ fn hex_float(value: f64, precision: Option<usize>) -> String {
     } else {
         format!("{mantissa:0digits$x}")
     };
-    match precision {
-        None => text.truncate(text.trim_end_matches('0').len()),
-        Some(precision) => text.extend(std::iter::repeat_n('0', precision - digits)),
+    if precision.is_none() {
+        text.truncate(text.trim_end_matches('0').len());
     }
-    let point = if text.is_empty() { "" } else { "." };
-    format!("0x{lead}{point}{text}p{power:+}")
+    let point = if text.is_empty() && !alternate {
+        ""
+    } else {
+        "."
+    };
+    Field {
+        head: "0x".to_owned(),
+        body: format!("{lead}{point}{text}").into(),
+        trailing_zeros: precision.map_or(0, |precision| precision - digits),
+        tail: format!("p{power:+}"),
+        ..Field::default()
+    }
 }
