@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdevice_attribute;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use warpsmith::{DType, Device, DeviceBuffer, DeviceKind};
 
 use crate::error::{BenchError, Result};
@@ -14,7 +14,7 @@ use crate::results::Bound;
 use crate::timing::{Launch, Schedule, Timer};
 
 /// The machine on which results were measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Machine {
     /// The device's name.
     pub device: String,

@@ -158,6 +158,11 @@ impl Record {
             && older.peers().all(|peer| peers.contains(&peer))
     }
 
+    /// The ratio, if the peer is not another kernel of ours.
+    pub fn ratio_to_others(&self) -> Option<f64> {
+        self.ratio.filter(|_| !self.peer.starts_with("warpsmith"))
+    }
+
     /// The case without its last part, the shape.
     pub fn kind(&self) -> &str {
         self.case.rsplit_once('/').map_or("", |(kind, _)| kind)
@@ -412,7 +417,7 @@ mod tests {
             ("NVIDIA H100 80GB HBM3", "h100"),
             ("NVIDIA A100-SXM4-80GB", "a100"),
             ("NVIDIA GeForce RTX 4090", "geforce-rtx-4090"),
-            ("emulator", "emulator"),
+            ("warpsmith emulator", "warpsmith-emulator"),
         ] {
             assert_eq!(card_folder(card), folder);
         }

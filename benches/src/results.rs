@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::timing::Times;
 
 /// The target of a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Target {
     /// The least ratio of the peer's time to ours.
     pub ratio: Option<f64>,
@@ -41,7 +41,7 @@ impl Verdict {
 }
 
 /// One side of a comparison. Times are those of one launch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Side {
     /// The library: `warpsmith`, `cuBLASLt 13.1.0`.
     pub name: String,
@@ -118,7 +118,7 @@ impl Mode {
 
 /// A lower bound on the time of a case: the time that one part of the machine needs, whatever the
 /// kernel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bound {
     /// The part: `memory` (the bandwidth of a copy), `peak` (of the tensor cores or of the SMs at
     /// the highest clock), `tensor` (80 % of that), `exp2`.
@@ -128,7 +128,7 @@ pub struct Bound {
 }
 
 /// The measurement of one case, ours and the peers'.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The set that it belongs to.
     pub set: String,
@@ -146,18 +146,17 @@ pub struct Row {
     /// Ours.
     pub ours: Side,
     /// Ours with other kernels, fastest first, if these were asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slower_ours: Vec<Side>,
     /// The fastest peer; absent if there is none.
     pub peer: Option<Side>,
     /// The slower peers, fastest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slower_peers: Vec<Side>,
     /// The unit of rates.
-    #[serde(default)]
     pub unit: Unit,
     /// The lower bounds on the time, the longest (the one that binds) first; empty if not known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
     /// The largest difference between results, divided by the largest result.
     pub difference: Option<f64>,
@@ -230,7 +229,7 @@ impl Row {
 }
 
 /// The summary of a set's rows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The set.
     pub set: String,
@@ -274,7 +273,7 @@ impl Summary {
 }
 
 /// A case that ours does not compute.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Skipped {
     /// Its set.
     pub set: String,
@@ -285,7 +284,7 @@ pub struct Skipped {
 }
 
 /// Everything that one run measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Where and when.
     pub machine: Machine,

@@ -85,7 +85,7 @@ impl Spread {
     }
 
     fn of_ratios<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Self> {
-        Self::of(records.filter_map(|record| record.ratio))
+        Self::of(records.filter_map(Record::ratio_to_others))
     }
 }
 
@@ -177,12 +177,9 @@ fn section(file: &File) -> String {
 
 /// The row of the least ratio.
 fn worst<'a>(records: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
-    let with_peer = records.filter(|record| record.ratio.is_some());
-    with_peer.min_by(|x, y| {
-        x.ratio
-            .unwrap_or_default()
-            .total_cmp(&y.ratio.unwrap_or_default())
-    })
+    let ratios = records.filter_map(|record| Some((record.ratio_to_others()?, record)));
+    let least = ratios.min_by(|(x, _), (y, _)| x.total_cmp(y));
+    least.map(|(_, record)| record)
 }
 
 /// The table of the rows of a set in one mode.

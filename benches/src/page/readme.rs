@@ -115,7 +115,7 @@ const TABLES: [Table; 3] = [
             Line::of("tf32, 4096 and 8192", "gemm", "tf32"),
             Line::of("e4m3, 4096 to 16384, fast accumulation", "gemm", "fp8").only(&["e4m3_fast"]),
             Line::of("e4m3, likewise, promoted", "gemm", "fp8").only(&["e4m3/"]),
-            Line::of("bias and gelu fused", "gemm", "fused"),
+            Line::of("bias and gelu fused", "gemm", "fused").only(&["bias_gelu/m"]),
             Line::of("batch of 64 × 512³", "gemm", "batch"),
             Line::of(
                 "[groups of rows](docs/grouped-gemm.md) (experts), 8,192 to 32,768 rows",

@@ -30,7 +30,7 @@ fn measured(folder: &Folder) -> PathBuf {
     ] {
         assert!(table.contains(text), "`{text}` is not in: {table}");
     }
-    folder.path("results/emulator/gemm.csv")
+    folder.path("results/warpsmith-emulator/gemm.csv")
 }
 
 #[test]
@@ -106,14 +106,14 @@ fn files_that_cannot_be_are_refused_before_anything_is_measured() {
             let args = args.map(std::ffi::OsString::from);
             warpsmith(args.chain(["--out".into(), out.into()]))
         };
-        bench(&file).failed(1, &["file/emulator: "]);
-        bench(&file.join("results")).failed(1, &["results/emulator: "]);
-        std::fs::create_dir_all(folder.path("emulator")).expect("the folder can be made");
-        let other = folder.write(&format!("emulator/{operation}.csv"), "a,b\n");
+        bench(&file).failed(1, &["file/warpsmith-emulator: "]);
+        bench(&file.join("results")).failed(1, &["results/warpsmith-emulator: "]);
+        std::fs::create_dir_all(folder.path("warpsmith-emulator")).expect("the folder can be made");
+        let other = folder.write(&format!("warpsmith-emulator/{operation}.csv"), "a,b\n");
         let root = other.ancestors().nth(2).expect("its folder's folder");
         bench(root).failed(1, &["is not a result file"]);
     }
-    assert_eq!(folder.names(), ["emulator", "file"]);
+    assert_eq!(folder.names(), ["file", "warpsmith-emulator"]);
 }
 
 #[test]
