@@ -78,7 +78,8 @@ const RATIO: Column = Column {
 const SHARE: Column = Column {
     name: "share of a copy",
     card: "h200",
-    number: |record| record.bound_share,
+    // Work of a graph is too small for a bandwidth.
+    number: |record| record.bound_share.filter(|_| record.mode != Mode::Graph),
 };
 
 /// A table between `<!-- results:begin NAME -->` and `<!-- results:end -->`.
@@ -300,7 +301,7 @@ fn table(table: &Table, files: &[File]) -> String {
         let cell = |column: &Column| {
             let rows = line.rows(column.card, files);
             let numbers = rows.into_iter().filter_map(column.number);
-            format!(" {} |", cell(Spread::of(numbers)))
+            format!(" {} |", in_words(Spread::of(numbers)))
         };
         let cells: String = table.columns.iter().map(cell).collect();
         text += &format!("| {} |{cells}\n", line.label);
@@ -309,7 +310,7 @@ fn table(table: &Table, files: &[File]) -> String {
 }
 
 /// The geometric mean, then the least and the greatest number.
-fn cell(spread: Option<Spread>) -> String {
+fn in_words(spread: Option<Spread>) -> String {
     match spread {
         None => String::new(),
         Some(Spread {
