@@ -85,8 +85,23 @@ impl Spread {
     }
 
     fn of_ratios<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Self> {
+        let records: Vec<&Record> = records.collect();
+        let records = counted(&records).into_iter();
         Self::of(records.filter_map(Record::ratio_to_others))
     }
+}
+
+/// The rows that count: of a case that was measured beside more and beside fewer peers, the row
+/// beside more.
+fn counted<'a>(rows: &[&'a Record]) -> Vec<&'a Record> {
+    fn peers(record: &Record) -> usize {
+        record.peers().count()
+    }
+    let rows_that_count = rows.iter().filter(|record| {
+        let same = rows.iter().filter(|other| other.is_case_of(record));
+        same.map(|other| peers(other)).max() == Some(peers(record))
+    });
+    rows_that_count.copied().collect()
 }
 
 const HEAD: &str = "\

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{File, Spread, digits};
+use super::{File, Spread, counted, digits};
 use crate::error::{BenchError, Result};
 use crate::record::Record;
 use crate::results::Mode;
@@ -58,7 +58,7 @@ impl Line {
         if rows.iter().any(|record| record.candidates == "all") {
             rows.retain(|record| record.candidates == "all");
         }
-        rows
+        counted(&rows)
     }
 }
 
