@@ -301,7 +301,7 @@ pub fn draw_plots(files: &[File], folder: &Path) -> Result<Vec<PathBuf>> {
             .collect();
         let card = rows.first().map_or("", |record| &record.card);
         let title = format!("{operation}, {set}, {dtype}: {card}");
-        crate::plot::draw(&path, &title, &rows).map(|()| path)
+        crate::plot::draw(&path, &title, &counted(&rows)).map(|()| path)
     };
     PLOTS.into_iter().map(draw).collect()
 }
