@@ -39,7 +39,7 @@ pub enum BenchError {
         /// Which.
         path: PathBuf,
         /// Where and why parsing failed.
-        source: serde_json::Error,
+        source: csv::Error,
     },
     /// A plot that cannot be drawn.
     #[error("{path}: the plot cannot be drawn: {message}")]
@@ -132,12 +132,6 @@ pub enum BenchError {
         name: String,
         /// Why there is none, and what there is.
         reason: String,
-    },
-    /// A name of result files that is none, or names a folder too.
-    #[error("'{name}' is no name of result files: want one without / or \\ in it, such as gemm")]
-    FileName {
-        /// What was asked for.
-        name: String,
     },
     /// The selection of cases is empty.
     #[error("no case is left: no name of the chosen sets contains '{only}'")]

@@ -8,7 +8,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::results::{Report, Row, Verdict};
+use crate::record::Record;
+use crate::results::Verdict;
 
 /// How a row got worse.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,41 +51,37 @@ impl fmt::Display for Regression {
 
 /// The rows that are worse in `new` than in `old`, in the order of `old`, and the wrong ones of
 /// `new`. A tolerance of 0.03 allows a row to take 3 % longer.
-pub fn regressions(old: &Report, new: &Report, tolerance: f64) -> Vec<Regression> {
-    let of = |row: &Row, change: Change| Regression {
+pub fn regressions(old: &[Record], new: &[Record], tolerance: f64) -> Vec<Regression> {
+    let of = |row: &Record, change: Change| Regression {
         set: row.set.clone(),
         case: row.case.clone(),
         change,
     };
     let mut found = Vec::new();
-    for before in &old.rows {
+    for before in old {
         // A case may be there several times: each has to be as fast.
-        let same = || new.rows.iter().filter(|row| is_same(row, before));
+        let same = || new.iter().filter(|row| row.is_case_of(before));
         let change = match same().next() {
             None => Some(Change::Gone),
             Some(_) => same().find_map(|after| change(before, after, tolerance)),
         };
         found.extend(change.map(|change| of(before, change)));
     }
-    for row in &new.rows {
-        let is_new = !old.rows.iter().any(|before| is_same(row, before));
-        if is_new && row.verdict() == Verdict::Wrong {
+    for row in new {
+        let is_new = !old.iter().any(|before| row.is_case_of(before));
+        if is_new && row.verdict == Verdict::Wrong {
             found.push(of(row, Change::Wrong));
         }
     }
     found
 }
 
-fn is_same(a: &Row, b: &Row) -> bool {
-    a.set == b.set && a.case == b.case
-}
-
-fn change(before: &Row, after: &Row, tolerance: f64) -> Option<Change> {
-    if after.verdict() == Verdict::Wrong {
+fn change(before: &Record, after: &Record, tolerance: f64) -> Option<Change> {
+    if after.verdict == Verdict::Wrong {
         return Some(Change::Wrong);
     }
-    let times = after.ours.ms / before.ours.ms;
-    let fell_behind = match (before.ratio(), after.ratio()) {
+    let times = after.ours_us / before.ours_us;
+    let fell_behind = match (before.ratio, after.ratio) {
         (Some(before), Some(after)) => before / after > 1.0 + tolerance,
         _ => true,
     };
@@ -96,10 +93,19 @@ fn change(before: &Row, after: &Row, tolerance: f64) -> Option<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::Row;
     use crate::results::tests::{report, row};
 
     fn found(before: Vec<Row>, after: Vec<Row>) -> Vec<String> {
-        let found = regressions(&report(before), &report(after), 0.03);
+        let records = |rows: Vec<Row>| -> Vec<Record> {
+            let report = report(rows);
+            report
+                .rows
+                .iter()
+                .map(|row| Record::of(&report, row))
+                .collect()
+        };
+        let found = regressions(&records(before), &records(after), 0.03);
         found.iter().map(ToString::to_string).collect()
     }
 

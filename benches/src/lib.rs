@@ -5,14 +5,13 @@
 //! not set). `warpsmith bench gemm` does the same.
 //!
 //! - [`timing`], [`inputs`] and [`gemm`] contain what a fair measurement requires.
-//! - [`results`] is the format in which results are saved; [`gate`] compares them with earlier
-//!   ones.
+//! - [`results`] has what a run measured, [`record`] the files in which it is saved; [`gate`]
+//!   compares two of these.
 //! - [`operations`] compares all other operations with torch and libraries built on it; its
 //!   documentation explains how to add an operation.
 //!
 //! Timing, table, files, plots and gate are independent of what is measured.
 
-pub mod csv;
 pub mod cublaslt;
 pub mod error;
 pub mod gate;
@@ -22,7 +21,9 @@ pub mod inputs;
 pub mod machine;
 pub mod operations;
 pub mod opponent;
+pub mod page;
 pub mod plot;
+pub mod record;
 pub mod results;
 pub mod session;
 pub mod table;

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdevice_attribute;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use warpsmith::{DType, Device, DeviceBuffer, DeviceKind};
 
 use crate::error::{BenchError, Result};
@@ -14,7 +14,7 @@ use crate::results::Bound;
 use crate::timing::{Launch, Schedule, Timer};
 
 /// The machine on which results were measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Machine {
     /// The device's name.
     pub device: String,
@@ -37,6 +37,8 @@ pub struct Machine {
     pub date: String,
     /// The commit that was measured, from `WARPSMITH_COMMIT` or git.
     pub commit: Option<String>,
+    /// The command that measured, without folders of programs and the place of results.
+    pub command: String,
 }
 
 /// The fields that `nvidia-smi` is asked for.
@@ -71,6 +73,7 @@ impl Machine {
             nvidia_smi: None,
             date: date_utc(SystemTime::now()),
             commit: commit(),
+            command: command(std::env::args()),
         };
         if device.kind() != DeviceKind::Emulator {
             machine.note_clocks();
@@ -84,14 +87,23 @@ impl Machine {
         self.nvidia_smi = output_of("nvidia-smi", &[&query, "--format=csv,noheader"]);
     }
 
-    /// The roofline in operations per second for GEMMs of `input` that do `flops` operations on
-    /// `bytes` of memory: the smaller of the tensor cores' rate at the highest clock and what the
-    /// copy bandwidth allows. The power limit may allow less.
-    pub fn roofline(&self, input: DType, tf32: bool, flops: f64, bytes: f64) -> Option<f64> {
+    /// The bound of GEMMs of `input` that do `flops` operations on `bytes` of memory: the longer of
+    /// what the tensor cores need at the highest clock and what memory needs at the bandwidth of a
+    /// copy. The power limit may allow less.
+    pub fn roofline(&self, input: DType, tf32: bool, flops: f64, bytes: f64) -> Option<Bound> {
         let clock_hz = f64::from(self.sm_clock_mhz?) * 1e6;
         let per_clock = flops_per_clock(&self.arch, input, tf32)?;
         let peak = per_clock * clock_hz * f64::from(self.multiprocessors);
-        Some(peak.min(flops / bytes * self.copy_bytes_per_s?))
+        let bound = |name: &str, seconds: f64| Bound {
+            name: name.to_owned(),
+            ms: seconds * 1e3,
+        };
+        let compute = bound("peak", flops / peak);
+        let memory = bound("memory", bytes / self.copy_bytes_per_s?);
+        Some(match memory.ms > compute.ms {
+            true => memory,
+            false => compute,
+        })
     }
 
     /// The least time that each part of the machine needs for `work`, the longest first; empty on
@@ -207,6 +219,27 @@ fn commit() -> Option<String> {
     std::env::var("WARPSMITH_COMMIT").ok().or_else(of_checkout)
 }
 
+/// A command line without the interpreter, the folder of the program and `--out`.
+fn command(arguments: impl Iterator<Item = String>) -> String {
+    let is_interpreter = |argument: &String| {
+        argument
+            .rsplit('/')
+            .next()
+            .is_some_and(|name| name.starts_with("python"))
+    };
+    let mut arguments = arguments.skip_while(is_interpreter);
+    let program = arguments.next().unwrap_or_default();
+    let mut words = vec![program.rsplit('/').next().unwrap_or_default().to_owned()];
+    while let Some(argument) = arguments.next() {
+        match argument.strip_prefix("--out") {
+            Some("") => drop(arguments.next()),
+            Some(rest) if rest.starts_with('=') => {}
+            _ => words.push(argument),
+        }
+    }
+    words.join(" ")
+}
+
 /// The output of a program, if it runs and succeeds.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
@@ -258,6 +291,28 @@ mod tests {
     }
 
     #[test]
+    fn a_command_is_what_another_folder_repeats() {
+        for (line, want) in [
+            (
+                "python3 benches/peers/compare.py rows --launches 8",
+                "compare.py rows --launches 8",
+            ),
+            (
+                "/a/compare_gemm --out b --tried 6 --out=c",
+                "compare_gemm --tried 6",
+            ),
+            (
+                "warpsmith bench gemm --out-of",
+                "warpsmith bench gemm --out-of",
+            ),
+            ("", ""),
+        ] {
+            let words = line.split_whitespace().map(str::to_owned);
+            assert_eq!(command(words), want);
+        }
+    }
+
+    #[test]
     fn the_roofline_is_the_lower_of_compute_and_memory() {
         let machine = Machine {
             device: String::new(),
@@ -270,16 +325,21 @@ mod tests {
             nvidia_smi: None,
             date: String::new(),
             commit: None,
+            command: String::new(),
         };
-        let bf16 = machine.roofline(DType::Bf16, false, 1e12, 1e6);
+        let bound = |input, flops, bytes| {
+            let bound = machine.roofline(input, false, flops, bytes);
+            bound.map(|bound| (bound.name, bound.ms))
+        };
+        let bf16 = bound(DType::Bf16, 1e12, 1e6);
         assert!(
-            bf16.is_some_and(|rate| (rate / 989.4e12 - 1.0).abs() < 1e-3),
+            matches!(&bf16, Some((name, ms)) if name == "peak" && (ms * 0.9894 - 1.0).abs() < 1e-3),
             "{bf16:?}"
         );
-        assert_eq!(machine.roofline(DType::Bf16, false, 1e6, 1e6), Some(4e12));
-        let int8 = machine.roofline(DType::I8, false, 1e12, 1e6);
-        assert_eq!(int8, machine.roofline(DType::E4m3, false, 1e12, 1e6));
-        assert_eq!(machine.roofline(DType::I16, false, 1e6, 1e6), None);
+        assert_eq!(bound(DType::Bf16, 1e6, 4e9), Some(("memory".into(), 1.0)));
+        let int8 = bound(DType::I8, 1e12, 1e6);
+        assert_eq!(int8, bound(DType::E4m3, 1e12, 1e6));
+        assert_eq!(bound(DType::I16, 1e6, 1e6), None);
         let work = Work {
             flops: 1e12,
             bytes: 4e9,

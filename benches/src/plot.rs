@@ -1,4 +1,4 @@
-//! Plots of the rates of ours, the peer and the roofline, one file per set and type of operands.
+//! Plots of the rates of ours, the peer and the roofline.
 
 use std::path::Path;
 
@@ -7,39 +7,24 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::{BenchError, Result};
-use crate::results::{Report, Row, Unit};
+use crate::record::Record;
+use crate::results::Unit;
 
 const SIZE: (u32, u32) = (900, 560);
 const OURS: RGBColor = RGBColor(200, 80, 20);
 const PEER: RGBColor = RGBColor(40, 90, 170);
 const ROOF: RGBColor = RGBColor(120, 120, 120);
 
-/// Draws `<name>_<set>_<precision>.svg` for each set and type of operands that has two rows or
-/// more, and returns the number of plots.
+/// Draws `rows` in their order, as an SVG file.
 ///
 /// # Errors
 /// [`BenchError::Plot`].
-pub fn draw(report: &Report, folder: &Path, name: &str) -> Result<usize> {
-    let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
-    for row in &report.rows {
-        let precision = row.case.split('/').nth(1).unwrap_or_default();
-        let group = format!("{}_{precision}", row.set);
-        match groups.iter_mut().find(|(name, _)| *name == group) {
-            Some((_, rows)) => rows.push(row),
-            None => groups.push((group, vec![row])),
-        }
-    }
-    groups.retain(|(_, rows)| rows.len() > 1);
-    for (group, rows) in &groups {
-        let path = folder.join(format!("{name}_{group}.svg"));
-        let title = format!("{group}: {} beside {}", report.machine.device, report.peer);
-        let area = SVGBackend::new(&path, SIZE).into_drawing_area();
-        draw_rows(&area, &title, rows).map_err(|error| BenchError::Plot {
-            path: path.clone(),
-            message: error.to_string(),
-        })?;
-    }
-    Ok(groups.len())
+pub fn draw(path: &Path, title: &str, rows: &[&Record]) -> Result<()> {
+    let area = SVGBackend::new(path, SIZE).into_drawing_area();
+    draw_rows(&area, title, rows).map_err(|error| BenchError::Plot {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })
 }
 
 type Drawn<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
@@ -47,11 +32,11 @@ type Drawn<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBacken
 fn draw_rows<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     title: &str,
-    rows: &[&Row],
+    rows: &[&Record],
 ) -> Drawn<B> {
-    let ours = rates(rows, |row| Some(row.rate(row.ours.ms)));
-    let peer = rates(rows, |row| row.peer.as_ref().map(|peer| row.rate(peer.ms)));
-    let roof = rates(rows, Row::roofline);
+    let ours = rates(rows, |row| Some(row.rate));
+    let peer = rates(rows, |row| Some(row.rate / row.ratio?));
+    let roof = rates(rows, |row| Some(row.rate / row.bound_share?));
     let unit = rows.first().map(|row| row.unit).unwrap_or_default();
     let highest = [&ours, &peer, &roof]
         .into_iter()
@@ -100,7 +85,7 @@ fn draw_rows<B: DrawingBackend>(
             continue;
         }
         let place = |&(row, rate): &(usize, f64)| (SegmentValue::CenterOf(row), rate);
-        let is_one_line = |x: &(usize, f64), y: &(usize, f64)| kind(rows[x.0]) == kind(rows[y.0]);
+        let is_one_line = |x: &(usize, f64), y: &(usize, f64)| rows[x.0].kind() == rows[y.0].kind();
         for (idx, line) in points.chunk_by(is_one_line).enumerate() {
             let line = line.iter().map(place);
             let drawn = chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
@@ -125,21 +110,15 @@ fn draw_rows<B: DrawingBackend>(
 }
 
 /// The rates of the rows that have one, with the rows' positions.
-fn rates(rows: &[&Row], rate: impl Fn(&Row) -> Option<f64>) -> Vec<(usize, f64)> {
+fn rates(rows: &[&Record], rate: impl Fn(&Record) -> Option<f64>) -> Vec<(usize, f64)> {
     let placed = rows.iter().enumerate();
     placed
         .filter_map(|(place, row)| Some((place, rate(row)?)))
         .collect()
 }
 
-/// A case's name without its last part. Points of the same kind are connected by a line.
-fn kind(row: &Row) -> &str {
-    let parts = row.case.rsplit_once('/');
-    parts.map_or("", |(kind, _)| kind)
-}
-
 /// A case's name without operation and type, with equal extents combined: `nt 4096³`.
-fn label(row: &Row) -> String {
+fn label(row: &Record) -> String {
     let mut parts: Vec<&str> = row.case.split('/').skip(2).collect();
     let extents = parts.pop().unwrap_or_default();
     let sizes: Vec<&str> = extents
@@ -159,18 +138,18 @@ mod tests {
     use crate::results::tests::{report, row};
 
     #[test]
-    fn a_plot_a_set_and_type_names_what_it_shows() -> Result<()> {
+    fn a_plot_names_what_it_shows() -> Result<()> {
         let folder = tempfile::tempdir().map_err(BenchError::file("a temporary folder"))?;
-        let cases = [
-            "gemm/bf16/nt/m8_n8_k8",
-            "gemm/bf16/nt/m8_n16_k8",
-            "gemm/f16/nt/m8_n8_k8",
-        ];
+        let cases = ["gemm/bf16/nt/m8_n8_k8", "gemm/bf16/nt/m8_n16_k8"];
         let report = report(cases.map(|case| row(case, 1.0)).to_vec());
-        assert_eq!(draw(&report, folder.path(), "gemm")?, 1);
-        let path = folder.path().join("gemm_s_bf16.svg");
+        let records: Vec<Record> = (report.rows.iter())
+            .map(|row| Record::of(&report, row))
+            .collect();
+        let path = folder.path().join("gemm.svg");
+        draw(&path, "squares", &records.iter().collect::<Vec<_>>())?;
         let svg = std::fs::read_to_string(&path).map_err(BenchError::file(path))?;
         for text in [
+            "squares",
             "nt 8³",
             "nt m8 n16 k8",
             "roofline",

@@ -1,18 +1,12 @@
-//! The files in which measurements are saved in `benches/results/`: `<name>.csv` for people and
-//! plots, `<name>.json` with everything.
-
-use std::fs;
-use std::io::{self, Read};
-use std::path::Path;
+//! What a run measures. [`record`](crate::record) has the files in which it is saved.
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{BenchError, Result};
 use crate::machine::Machine;
 use crate::timing::Times;
 
 /// The target of a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Target {
     /// The least ratio of the peer's time to ours.
     pub ratio: Option<f64>,
@@ -47,7 +41,7 @@ impl Verdict {
 }
 
 /// One side of a comparison. Times are those of one launch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Side {
     /// The library: `warpsmith`, `cuBLASLt 13.1.0`.
     pub name: String,
@@ -93,33 +87,58 @@ impl Unit {
             Self::Bytes => "TB/s",
         }
     }
+}
 
-    /// The suffix of CSV column names.
-    pub(crate) fn column(self) -> &'static str {
+/// How launches follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Mode {
+    /// One at a time, with other contestants between two of ours; work of less than 50 us several
+    /// times between two events.
+    #[default]
+    #[serde(rename = "alone")]
+    Alone,
+    /// At least as many in a row as `--launches` says.
+    #[serde(rename = "in a row")]
+    InARow,
+    /// In a CUDA graph, which is replayed.
+    #[serde(rename = "graph")]
+    Graph,
+}
+
+impl Mode {
+    /// The words for it in titles.
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Flops => "tflops",
-            Self::Bytes => "tb_per_s",
+            Self::Alone => "alone",
+            Self::InARow => "in a row",
+            Self::Graph => "in a graph",
         }
     }
 }
 
 /// A lower bound on the time of a case: the time that one part of the machine needs, whatever the
 /// kernel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bound {
-    /// The part: `memory`, `tensor`, `exp2`.
+    /// The part: `memory` (the bandwidth of a copy), `peak` (of the tensor cores or of the SMs at
+    /// the highest clock), `tensor` (80 % of that), `exp2`.
     pub name: String,
     /// The time that it needs at least.
     pub ms: f64,
 }
 
 /// The measurement of one case, ours and the peers'.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The set that it belongs to.
     pub set: String,
     /// Slash path of the case, as criterion names it.
     pub case: String,
+    /// How launches follow each other.
+    pub mode: Mode,
+    /// Which of our kernels were measured to find the fastest: a number, `all`, the beginning of a
+    /// name, or nothing where the library chose.
+    pub candidates: String,
     /// Floating-point operations of one launch.
     pub flops: f64,
     /// Bytes that one launch has to read and write at least.
@@ -127,25 +146,22 @@ pub struct Row {
     /// Ours.
     pub ours: Side,
     /// Ours with other kernels, fastest first, if these were asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slower_ours: Vec<Side>,
     /// The fastest peer; absent if there is none.
     pub peer: Option<Side>,
     /// The slower peers, fastest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slower_peers: Vec<Side>,
     /// The unit of rates.
-    #[serde(default)]
     pub unit: Unit,
     /// The lower bounds on the time, the longest (the one that binds) first; empty if not known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
     /// The largest difference between results, divided by the largest result.
     pub difference: Option<f64>,
     /// The difference that the rounding of the formats explains.
     pub difference_allowed: f64,
-    /// The roofline in operations per second.
-    pub roofline_flops_per_s: Option<f64>,
     /// The SM clock during the measurement.
     pub sm_clock_mhz: Option<f64>,
     /// The share of the copy bandwidth that ours reaches, for cases that are bound by memory (for
@@ -182,11 +198,15 @@ impl Row {
         count / ms / 1e9
     }
 
-    /// The rate that the roofline allows: by the longest of the bounds, or else in operations per
-    /// second.
-    pub fn roofline(&self) -> Option<f64> {
-        let by_bound = self.bounds.first().map(|bound| self.rate(bound.ms));
-        by_bound.or(self.roofline_flops_per_s.map(|rate| rate / 1e12))
+    /// The part of the machine that binds, and the share of it that ours reaches.
+    pub fn bound(&self) -> Option<(&str, f64)> {
+        match (self.unit, self.share_of_copy) {
+            (Unit::Flops, Some(share)) => Some(("weights", share)),
+            _ => {
+                let bound = self.bounds.first()?;
+                Some((&bound.name, bound.ms / self.ours.ms))
+            }
+        }
     }
 
     /// Whether it reached its target.
@@ -209,7 +229,7 @@ impl Row {
 }
 
 /// The summary of a set's rows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The set.
     pub set: String,
@@ -253,7 +273,7 @@ impl Summary {
 }
 
 /// A case that ours does not compute.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Skipped {
     /// Its set.
     pub set: String,
@@ -263,25 +283,8 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// Most bytes of a result file that are read: some hundred times those of our largest.
-const MOST_BYTES: u64 = 64 << 20;
-
-/// The bytes of a file that may be no result file, such as a device without an end.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let file = fs::File::open(path)?;
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 <= MOST_BYTES {
-        true => Ok(bytes),
-        false => Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            format!("it is larger than {MOST_BYTES} bytes, which is the most that is read"),
-        )),
-    }
-}
-
 /// Everything that one run measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Where and when.
     pub machine: Machine,
@@ -296,33 +299,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Reads a `.json` that [`Report::write`] wrote.
-    ///
-    /// # Errors
-    /// [`BenchError::File`], which it is too if the file has more than 64 MiB;
-    /// [`BenchError::NotResults`].
-    pub fn read(path: &Path) -> Result<Self> {
-        let text = read_bounded(path).map_err(BenchError::file(path))?;
-        serde_json::from_slice(&text).map_err(|source| BenchError::NotResults {
-            path: path.to_owned(),
-            source,
-        })
-    }
-
-    /// Writes `<name>.csv` and `<name>.json` into `folder`, which is made if it is missing.
-    ///
-    /// # Errors
-    /// [`BenchError::File`].
-    pub fn write(&self, folder: &Path, name: &str) -> Result<()> {
-        fs::create_dir_all(folder).map_err(BenchError::file(folder))?;
-        let path = folder.join(format!("{name}.json"));
-        let json = serde_json::to_string_pretty(self)
-            .map_err(|error| BenchError::file(&path)(error.into()))?;
-        fs::write(&path, json + "\n").map_err(BenchError::file(&path))?;
-        let path = folder.join(format!("{name}.csv"));
-        fs::write(&path, crate::csv::text(self)).map_err(BenchError::file(&path))
-    }
-
     /// Whether a row's answers are wrong.
     pub fn is_wrong(&self) -> bool {
         self.rows.iter().any(|row| row.verdict() == Verdict::Wrong)
@@ -353,6 +329,8 @@ pub(crate) mod tests {
         Row {
             set: "s".into(),
             case: case.into(),
+            mode: Mode::Alone,
+            candidates: String::new(),
             flops: 2e9,
             bytes: 1e6,
             ours: side(ours_ms),
@@ -360,10 +338,12 @@ pub(crate) mod tests {
             peer: Some(side(1.0)),
             slower_peers: Vec::new(),
             unit: Unit::Flops,
-            bounds: Vec::new(),
+            bounds: vec![Bound {
+                name: "peak".into(),
+                ms: 0.5,
+            }],
             difference: Some(0.0),
             difference_allowed: 1e-3,
-            roofline_flops_per_s: Some(4e12),
             sm_clock_mhz: Some(1980.0),
             share_of_copy: None,
             launches: 1,
@@ -390,43 +370,13 @@ pub(crate) mod tests {
                 nvidia_smi: None,
                 date: "2026-11-21T00:00:00Z".into(),
                 commit: None,
+                command: "bench s".into(),
             },
             peer: "a peer".into(),
             summaries: vec![Summary::of("s", Some(1.0), &rows)],
             rows,
             skipped: Vec::new(),
         }
-    }
-
-    #[test]
-    fn a_report_is_read_as_it_was_written() -> Result<()> {
-        let folder = tempfile::tempdir().map_err(BenchError::file("a temporary folder"))?;
-        let report = report(vec![row("a", 0.5), row("b", 2.0)]);
-        report.write(folder.path(), "name")?;
-        assert_eq!(Report::read(&folder.path().join("name.json"))?, report);
-        let csv = folder.path().join("name.csv");
-        let error = Report::read(&csv)
-            .expect_err("a CSV is no JSON")
-            .to_string();
-        assert!(error.contains("is not a result file"), "{error}");
-        Ok(())
-    }
-
-    #[test]
-    fn a_file_larger_than_any_report_is_refused_unread() -> Result<()> {
-        let folder = tempfile::tempdir().map_err(BenchError::file("a temporary folder"))?;
-        let path = folder.path().join("large.json");
-        let file = fs::File::create(&path).map_err(BenchError::file(&path))?;
-        for (bytes, want) in [
-            (MOST_BYTES, "is not a result file"),
-            (MOST_BYTES + 1, "larger than 67108864 bytes"),
-            (1 << 40, "larger than 67108864 bytes"),
-        ] {
-            file.set_len(bytes).map_err(BenchError::file(&path))?;
-            let error = Report::read(&path).expect_err("zeros").to_string();
-            assert!(error.contains(want), "{bytes}: {error}");
-        }
-        Ok(())
     }
 
     #[test]

@@ -1,51 +1,43 @@
 //! A run of measurements: shows rows and saves them as they are measured.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
-use crate::plot;
+use crate::record::{self, Record};
 use crate::results::{Report, Row, Skipped, Summary};
 use crate::table::{self, Table};
 
-/// Where results go besides the screen.
-#[derive(Clone, Copy, Debug)]
-pub struct Files<'a> {
-    /// The folder; nothing is written without one.
-    folder: Option<&'a Path>,
-    /// Name of the files without extension.
-    name: &'a str,
-}
-
-impl<'a> Files<'a> {
-    /// Files of that name in `folder`, which is made if it is missing: before anything is measured,
-    /// so that no measurement is lost for want of a place.
-    ///
-    /// # Errors
-    /// [`BenchError::FileName`], [`BenchError::File`] if the folder cannot be made.
-    pub fn prepare(folder: Option<&'a Path>, name: &'a str) -> Result<Self> {
-        if matches!(name, "" | "." | "..") || name.contains(['/', '\\']) {
-            let name = name.to_owned();
-            return Err(BenchError::FileName { name });
-        }
-        if let Some(folder) = folder {
-            std::fs::create_dir_all(folder).map_err(BenchError::file(folder))?;
-        }
-        Ok(Self { folder, name })
+/// The file of an operation on a card in `folder`, whose folder is made if it is missing: before
+/// anything is measured, so that no measurement is lost for want of a place.
+///
+/// # Errors
+/// [`BenchError::File`] if the folder cannot be made, errors of [`record::read`] if the file is
+/// there and not one of measurements.
+pub fn prepare_file(folder: Option<&Path>, card: &str, operation: &str) -> Result<Option<PathBuf>> {
+    let Some(folder) = folder else {
+        return Ok(None);
+    };
+    let path = record::path(folder, card, operation);
+    let place = path.parent().unwrap_or(folder);
+    std::fs::create_dir_all(place).map_err(BenchError::file(place))?;
+    if path.exists() {
+        record::read(&path)?;
     }
+    Ok(Some(path))
 }
 
-/// Prints a table row by row and writes the files after each row, so that an interrupted run keeps
-/// what it has measured.
+/// Prints a table row by row and writes each row to the file, so that an interrupted run keeps what
+/// it has measured.
 pub struct Session<'a> {
     report: Report,
     table: Table,
     /// The target of a set's geometric mean.
     target: &'a dyn Fn(&str) -> Option<f64>,
-    files: Files<'a>,
+    file: Option<PathBuf>,
     output: &'a mut dyn Write,
     bar: ProgressBar,
 }
@@ -61,7 +53,7 @@ impl<'a> Session<'a> {
         repetitions: usize,
         cases: usize,
         target: &'a dyn Fn(&str) -> Option<f64>,
-        files: Files<'a>,
+        file: Option<PathBuf>,
         output: &'a mut dyn Write,
     ) -> Result<Self> {
         print(
@@ -72,7 +64,7 @@ impl<'a> Session<'a> {
             report,
             table,
             target,
-            files,
+            file,
             output,
             bar: progress_bar(cases),
         })
@@ -97,6 +89,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Any other error in `measured`, and those of writing the files.
     pub fn take(&mut self, set: &str, case: &str, measured: Result<Row>) -> Result<()> {
+        let is_row = measured.is_ok();
         let line = match measured {
             Ok(row) => {
                 let line = self.table.row(&row);
@@ -117,35 +110,28 @@ impl<'a> Session<'a> {
         };
         self.note(&line)?;
         self.report.summaries = summaries(&self.report, self.target);
-        self.write()?;
+        if let (true, Some(file), Some(row)) = (is_row, &self.file, self.report.rows.last()) {
+            record::merge(file, &[Record::of(&self.report, row)])?;
+        }
         self.bar.inc(1);
         Ok(())
     }
 
-    /// Prints the foot of the table, draws the plots, and returns the whole report.
+    /// Prints the foot of the table, and returns the whole report.
     ///
     /// # Errors
-    /// [`BenchError::File`], [`BenchError::Plot`].
+    /// As [`Session::start`].
     pub fn finish(mut self) -> Result<Report> {
         self.bar.finish_and_clear();
         if self.table.is_on_gpu {
             self.report.machine.note_clocks();
         }
         print(self.output, &table::foot(&self.report))?;
-        self.write()?;
-        if let Some(folder) = self.files.folder {
-            let plots = plot::draw(&self.report, folder, self.files.name)?;
-            let line = format!("written to {} with {plots} plots", folder.display());
+        if let Some(file) = &self.file {
+            let line = format!("written to {}", file.display());
             print(self.output, &line)?;
         }
         Ok(self.report)
-    }
-
-    fn write(&self) -> Result<()> {
-        match self.files.folder {
-            Some(folder) => self.report.write(folder, self.files.name),
-            None => Ok(()),
-        }
     }
 }
 

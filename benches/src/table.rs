@@ -74,7 +74,6 @@ impl Table {
             rate => number(rate, 1),
         };
         let peer_ms = row.peer.as_ref().map(|peer| peer.ms);
-        let of_roof = |roof: f64| row.rate(row.ours.ms) / roof;
         let bound = row.bounds.first().map(|bound| bound.name.clone());
         let differ = row.difference.map(|difference| format!("{difference:.0e}"));
         let fields = [
@@ -84,7 +83,7 @@ impl Table {
             rate(peer_ms),
             number(row.ratio(), 3),
             percent(row.share_of_copy),
-            percent(row.roofline().map(of_roof)),
+            percent(row.bounds.first().map(|bound| bound.ms / row.ours.ms)),
             differ.unwrap_or_else(|| "-".to_owned()),
             number(row.sm_clock_mhz, 0),
             bound.unwrap_or_else(|| "-".to_owned()),

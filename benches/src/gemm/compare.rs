@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::inputs::Sample;
 use crate::machine::Machine;
 use crate::opponent::{Opponent, fastest, promising, split};
-use crate::results::{Row, Side, Unit};
+use crate::results::{Mode, Row, Side, Unit};
 use crate::timing::{Measured, Schedule, Timer, copies};
 
 /// The state that all cases of a run share.
@@ -167,6 +167,12 @@ impl Bench<'_> {
         Row {
             set: case.set.to_owned(),
             case: case.to_string(),
+            mode: Mode::Alone,
+            candidates: match (self.kernel, self.all_candidates) {
+                (Some(kernel), _) => kernel.to_owned(),
+                (None, true) => "all".to_owned(),
+                (None, false) => self.tried.to_string(),
+            },
             flops,
             bytes,
             ours,
@@ -174,10 +180,9 @@ impl Bench<'_> {
             peer: peers.next(),
             slower_peers: peers.collect(),
             unit: Unit::Flops,
-            bounds: Vec::new(),
+            bounds: Vec::from_iter(self.machine.roofline(input, is_tf32, flops, bytes)),
             difference,
             difference_allowed: case.precision.difference_allowed(),
-            roofline_flops_per_s: self.machine.roofline(input, is_tf32, flops, bytes),
             sm_clock_mhz: measured.sm_clock_mhz,
             share_of_copy: copied_per_s.map(|rate| weights_per_s / rate),
             launches: schedule.launches,

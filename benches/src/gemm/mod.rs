@@ -18,7 +18,7 @@ use warpsmith::Device;
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
 use crate::results::{Report, Unit};
-use crate::session::{Files, Session, empty_report};
+use crate::session::{Session, empty_report, prepare_file};
 use crate::table::Table;
 use crate::timing::Timer;
 use cases::{Beside, Case, Layout, Precision, Set};
@@ -71,12 +71,10 @@ pub struct GemmOptions {
     /// Folder of CUTLASS's products, as scripts/gpu/cutlass_gemm writes it: likewise.
     #[arg(long, value_name = "FOLDER")]
     pub cutlass: Option<PathBuf>,
-    /// Folder for NAME.csv, NAME.json and a plot of each set; without it nothing is written.
+    /// Folder of results: what is measured replaces the same rows in CARD/gemm.csv there; without
+    /// it nothing is written.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Name of those files.
-    #[arg(long, value_name = "NAME", default_value = "gemm")]
-    pub name: String,
 }
 
 fn parse_shape(text: &str) -> std::result::Result<[usize; 3], String> {
@@ -196,7 +194,7 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
         check_kernel(kernel)?;
     }
     let cases = options.cases(device)?;
-    let files = Files::prepare(options.out.as_deref(), &options.name)?;
+    let file = prepare_file(options.out.as_deref(), &device.info().name, "gemm")?;
     let stream = device.default_stream();
     let timer = Timer::new(&stream)?;
     let peers = Peers::load(options, &cases, &stream)?;
@@ -223,7 +221,7 @@ pub fn run(options: &GemmOptions, device: &Device, output: &mut dyn Write) -> Re
         bench.repetitions,
         cases.len(),
         &target_of,
-        files,
+        file,
         output,
     )?;
     for case in &cases {

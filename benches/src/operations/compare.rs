@@ -7,7 +7,7 @@ use super::{Case, Offer, Peers, Set, target};
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
 use crate::opponent::{Opponent, split};
-use crate::results::{Row, Side, Unit};
+use crate::results::{Mode, Row, Side, Unit};
 use crate::timing::{Timer, copies};
 
 /// The state that all cases of a run share.
@@ -19,6 +19,8 @@ pub(super) struct Bench<'a> {
     pub(super) repetitions: usize,
     /// Launches between two events, at least.
     pub(super) launches: usize,
+    /// The beginning of the name of our kernel, if one was asked for.
+    pub(super) kernel: Option<&'a str>,
 }
 
 impl Bench<'_> {
@@ -79,6 +81,12 @@ impl Bench<'_> {
         Ok(Row {
             set: set.name.to_owned(),
             case: case.name.clone(),
+            mode: match (set.in_graphs, self.launches) {
+                (true, _) => Mode::Graph,
+                (false, 1) => Mode::Alone,
+                (false, _) => Mode::InARow,
+            },
+            candidates: self.kernel.unwrap_or_default().to_owned(),
             flops: case.work.flops,
             bytes: case.work.bytes,
             ours: sides.pop().unwrap_or_default(),
@@ -89,7 +97,6 @@ impl Bench<'_> {
             bounds: self.machine.bounds(&case.work),
             difference,
             difference_allowed: case.difference_allowed,
-            roofline_flops_per_s: None,
             sm_clock_mhz: measured.sm_clock_mhz,
             share_of_copy: self.share_of_copy(case, measured.times[0].median_ms),
             launches: schedule.launches,

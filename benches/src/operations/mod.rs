@@ -42,7 +42,7 @@ use warpsmith::{DType, Device, Stream};
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
 use crate::results::{Report, Target, Unit};
-use crate::session::{Files, Session, empty_report};
+use crate::session::{Session, empty_report, prepare_file};
 use crate::table::Table;
 use crate::timing::Timer;
 use compare::Bench;
@@ -213,12 +213,10 @@ pub struct OperationOptions {
     /// Use the first of our kernels whose name begins so, where the operation lets one choose.
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
-    /// Folder for NAME.csv, NAME.json and a plot of each set; without it nothing is written.
+    /// Folder of results: what is measured replaces the same rows in CARD/OPERATION.csv there;
+    /// without it nothing is written.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Name of those files [default: the operation's].
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
 }
 
 /// The operation of that name.
@@ -327,8 +325,8 @@ impl Operation {
         output: &mut dyn Write,
     ) -> Result<Report> {
         let cases = self.chosen(options, device)?;
-        let name = options.name.as_deref().unwrap_or(self.name);
-        let files = Files::prepare(options.out.as_deref(), name)?;
+        let out = options.out.as_deref();
+        let file = prepare_file(out, &device.info().name, self.name)?;
         let timer = Timer::new(&device.default_stream())?;
         let bench = Bench {
             machine: Machine::of(&timer)?,
@@ -337,6 +335,7 @@ impl Operation {
             unit: self.unit,
             repetitions: options.repetitions as usize,
             launches: options.launches as usize,
+            kernel: options.kernel.as_deref(),
         };
         let table = Table {
             has_peer: peers.is_some(),
@@ -361,7 +360,7 @@ impl Operation {
             bench.repetitions,
             cases.len(),
             &target,
-            files,
+            file,
             output,
         )?;
         for (set, case) in &cases {

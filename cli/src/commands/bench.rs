@@ -11,6 +11,7 @@ use warpsmith_benches::error::{BenchError, Result as BenchResult};
 use warpsmith_benches::gate;
 use warpsmith_benches::gemm::{self, GemmOptions};
 use warpsmith_benches::operations::{self, Operation, OperationOptions};
+use warpsmith_benches::record;
 use warpsmith_benches::results::Report;
 
 use super::compute;
@@ -106,14 +107,14 @@ struct OperationArgs {
 /// well. If there is any, the exit status is 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  warpsmith bench compare benches/results/gemm.json results/gemm.json
-  warpsmith bench compare old.json new.json --tolerance 0.1 --json")]
+  warpsmith bench compare benches/results/h200/gemm.csv results/h200/gemm.csv
+  warpsmith bench compare old.csv new.csv --tolerance 0.1 --json")]
 struct CompareArgs {
     /// The earlier results, as `warpsmith bench gemm --out` writes them.
-    #[arg(value_name = "OLD.json")]
+    #[arg(value_name = "OLD.csv")]
     old: PathBuf,
     /// The later results.
-    #[arg(value_name = "NEW.json")]
+    #[arg(value_name = "NEW.csv")]
     new: PathBuf,
     /// Relative slowdown that is tolerated: 0.03 is 3 %.
     #[arg(long, value_name = "SHARE", default_value_t = 0.03, allow_negative_numbers = true, value_parser = tolerance)]
@@ -178,7 +179,6 @@ fn norm(args: &OperationArgs, output: &mut Output) -> Result<Outcome> {
     if options.only.is_empty() {
         options.only = "norm".to_owned();
     }
-    options.name.get_or_insert_with(|| "norm".to_owned());
     measured(args.json, output, |table| {
         operations::rows::ROWS.run(&options, &device, None, table)
     })
@@ -207,8 +207,8 @@ fn measured(
 }
 
 fn compare(args: &CompareArgs, output: &mut Output) -> Result<Outcome> {
-    let (old, new) = (Report::read(&args.old)?, Report::read(&args.new)?);
-    if old.rows.is_empty() {
+    let (old, new) = (record::read(&args.old)?, record::read(&args.new)?);
+    if old.is_empty() {
         let path = args.old.display();
         bail!("{path} has no rows to compare with");
     }
@@ -220,7 +220,7 @@ fn compare(args: &CompareArgs, output: &mut Output) -> Result<Outcome> {
         }
     }
     if !args.json {
-        let (found, rows) = (regressions.len(), old.rows.len());
+        let (found, rows) = (regressions.len(), old.len());
         writeln!(output, "{found} of {rows} cases got worse")?;
     }
     Ok(match regressions.is_empty() {
@@ -237,7 +237,6 @@ fn by_fault(error: BenchError) -> anyhow::Error {
         BenchError::NoCase { .. }
         | BenchError::NoSet { .. }
         | BenchError::NoKernel { .. }
-        | BenchError::FileName { .. }
         | BenchError::TooLargeForEmulator { .. } => UsageError(error.to_string()).into(),
         error => error.into(),
     }

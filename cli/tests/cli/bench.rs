@@ -1,5 +1,7 @@
 //! `warpsmith bench`: measurements on the emulator, and the gate between two result files.
 
+use std::path::PathBuf;
+
 use serde_json::Value;
 
 use super::support::{Folder, warpsmith};
@@ -13,12 +15,12 @@ const SMALL: [&str; 6] = [
     "1",
 ];
 
-/// Results of two small products, in `folder`.
-fn measured(folder: &Folder) -> Value {
+/// The file of two small products.
+fn measured(folder: &Folder) -> PathBuf {
     let out = folder.path("results");
     let shapes = ["--shape", "16x16x16", "--shape", "33x17x8", "--out"].map(Into::into);
     let args = SMALL.map(Into::into).into_iter().chain(shapes);
-    let args: Vec<std::ffi::OsString> = args.chain([out.clone().into()]).collect();
+    let args: Vec<std::ffi::OsString> = args.chain([out.into()]).collect();
     let table = warpsmith(args).done();
     for text in [
         "beside nothing (cuBLASLt computes on GPUs; this device is emulator)",
@@ -28,24 +30,30 @@ fn measured(folder: &Folder) -> Value {
     ] {
         assert!(table.contains(text), "`{text}` is not in: {table}");
     }
-    for name in ["gemm.csv", "gemm_own_bf16.svg"] {
-        assert!(out.join(name).is_file(), "{name}");
-    }
-    let text = std::fs::read_to_string(out.join("gemm.json")).expect("it was written");
-    serde_json::from_str(&text).expect("JSON")
+    folder.path("results/warpsmith-emulator/gemm.csv")
 }
 
 #[test]
 fn products_are_measured_without_a_gpu_and_kept() {
-    let results = measured(&Folder::new());
-    let rows = results["rows"].as_array().expect("rows");
-    assert_eq!(rows.len(), 2);
+    let folder = Folder::new();
+    let file = measured(&folder);
+    // A second time, the same rows are replaced.
+    assert_eq!(measured(&folder), file);
+    let text = std::fs::read_to_string(&file).expect("it was written");
+    let lines: Vec<&str> = text.lines().collect();
     assert!(
-        rows.iter()
-            .all(|row| row["ours"]["ms"].as_f64() > Some(0.0))
+        lines[0].starts_with("set,case,mode,candidates,ours_us,peer,"),
+        "{text}"
     );
-    assert!(rows.iter().all(|row| row["peer"].is_null()));
-    assert!(results["machine"]["date"].is_string());
+    for (line, case) in lines[1..].iter().zip(["m16_n16_k16", "m33_n17_k8"]) {
+        let fields = format!("own,gemm/bf16/nt/{case},alone,1,");
+        let us: Option<f64> =
+            (line.strip_prefix(&fields)).and_then(|rest| rest.split(',').next()?.parse().ok());
+        assert!(us > Some(0.0), "{line}");
+        assert!(line.ends_with("--shape 16x16x16 --shape 33x17x8"), "{line}");
+    }
+    assert_eq!(lines.len(), 3);
+    assert_eq!(folder.names(), ["results"]);
 }
 
 #[test]
@@ -92,20 +100,20 @@ fn files_that_cannot_be_are_refused_before_anything_is_measured() {
     let folder = Folder::new();
     let file = folder.write("file", "");
     for [operation, more] in [["gemm", "--shape=8x8x8"], ["reduce", "--set=tiny"]] {
-        let bench = |name: &str, out: &std::path::Path| {
-            let options = ["--device=emulator", "--repetitions=1", more, "--name", name];
+        let bench = |out: &std::path::Path| {
+            let options = ["--device=emulator", "--repetitions=1", more];
             let args = ["bench", operation].into_iter().chain(options);
             let args = args.map(std::ffi::OsString::from);
             warpsmith(args.chain(["--out".into(), out.into()]))
         };
-        for name in ["a/b", "../a", "", "..", "a\\b"] {
-            let words = ["no name of result files", &format!("'{name}'")];
-            bench(name, &folder.path("results")).failed(2, &words);
-        }
-        bench("a", &file).failed(1, &["file: "]);
-        bench("a", &file.join("results")).failed(1, &["results: "]);
+        bench(&file).failed(1, &["file/warpsmith-emulator: "]);
+        bench(&file.join("results")).failed(1, &["results/warpsmith-emulator: "]);
+        std::fs::create_dir_all(folder.path("warpsmith-emulator")).expect("the folder can be made");
+        let other = folder.write(&format!("warpsmith-emulator/{operation}.csv"), "a,b\n");
+        let root = other.ancestors().nth(2).expect("its folder's folder");
+        bench(root).failed(1, &["is not a result file"]);
     }
-    assert_eq!(folder.names(), ["file"]);
+    assert_eq!(folder.names(), ["file", "warpsmith-emulator"]);
 }
 
 #[test]
@@ -178,8 +186,8 @@ fn a_kernel_that_there_is_not_is_wrong_usage_and_those_that_are_are_named() {
 #[test]
 fn the_gate_names_what_got_slower_and_fails() {
     let folder = Folder::new();
-    let mut results = measured(&folder);
-    let old = folder.write("old.json", results.to_string());
+    let old = measured(&folder);
+    let text = std::fs::read_to_string(&old).expect("it was written");
     let compare = |new: &std::path::Path, more: &[&str]| {
         let args = [&"bench".into(), &"compare".into(), &old, &new.to_owned()];
         let args = args.map(|arg| arg.clone().into_os_string());
@@ -187,9 +195,11 @@ fn the_gate_names_what_got_slower_and_fails() {
     };
     assert_eq!(compare(&old, &[]).done(), "0 of 2 cases got worse\n");
 
-    let ms = results["rows"][1]["ours"]["ms"].as_f64().expect("a time");
-    results["rows"][1]["ours"]["ms"] = (ms * 1.5).into();
-    let new = folder.write("new.json", results.to_string());
+    let (before, last) = text.trim_end().rsplit_once('\n').expect("two rows");
+    let mut fields: Vec<String> = last.split(',').map(str::to_owned).collect();
+    let us: f64 = fields[4].parse().expect("a time");
+    fields[4] = (us * 1.5).to_string();
+    let new = folder.write("new.csv", format!("{before}\n{}\n", fields.join(",")));
     let ran = compare(&new, &[]);
     assert_eq!(ran.code, 1);
     assert_eq!(
@@ -203,12 +213,12 @@ fn the_gate_names_what_got_slower_and_fails() {
         (&"slower".into(), &"gemm/bf16/nt/m33_n17_k8".into())
     );
 
-    results["rows"] = Value::Array(Vec::new());
-    let empty = folder.write("empty.json", results.to_string());
+    let (header, _) = text.split_once('\n').expect("a header");
+    let empty = folder.write("empty.csv", format!("{header}\n"));
     let args = [&"bench".into(), &"compare".into(), &empty, &old];
-    warpsmith(args.map(|arg| arg.clone().into_os_string())).failed(1, &["empty.json", "no rows"]);
+    warpsmith(args.map(|arg| arg.clone().into_os_string())).failed(1, &["empty.csv", "no rows"]);
 
-    let wrong = folder.write("wrong.json", "{}");
-    compare(&wrong, &[]).failed(1, &["wrong.json is not a result file"]);
-    compare(&folder.path("absent.json"), &[]).failed(1, &["absent.json", "No such file"]);
+    let wrong = folder.write("wrong.csv", "{}");
+    compare(&wrong, &[]).failed(1, &["wrong.csv is not a result file"]);
+    compare(&folder.path("absent.csv"), &[]).failed(1, &["absent.csv", "No such file"]);
 }

@@ -162,7 +162,7 @@ fn a_header_that_claims_more_than_its_file_has_is_refused_with_both() {
 
 #[test]
 fn result_files_without_end_are_read_up_to_a_limit() {
-    for files in [["/dev/zero", "none.json"], ["/dev/zero", "/dev/zero"]] {
+    for files in [["/dev/zero", "none.csv"], ["/dev/zero", "/dev/zero"]] {
         limited(["bench", "compare"].into_iter().chain(files))
             .failed(1, &["/dev/zero", "larger than 67108864 bytes"]);
     }
