@@ -50,6 +50,7 @@ mod copies;
 mod divergence;
 mod duplicates;
 mod error;
+mod features;
 mod graph;
 mod inlined;
 pub mod ir;
