@@ -1,7 +1,6 @@
 //! Each rule finds its fault and leaves the sound twin alone.
 
-mod samples;
-
+use crate::samples;
 use ptx_syntax::lint::{LintOptions, Rule, Severity, lint, lint_with};
 use ptx_syntax::parse;
 
