@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// All `.ptx` and `.json` files under `folder`: their paths relative to `root`, with `/`, and
 /// their places.
-fn collect(
+pub(crate) fn collect(
     root: &Path,
     folder: &Path,
     found: &mut Vec<(String, PathBuf)>,
@@ -72,7 +72,7 @@ fn collect(
 
 /// Compresses each file into `out`, and gives the source of a table of them, and of the folder that
 /// is read instead.
-fn table(
+pub(crate) fn table(
     read_from: Option<&Path>,
     files: &[(String, PathBuf)],
     out: &Path,
