@@ -2,6 +2,9 @@
 //!
 //! The folder is `ptx` beside this file in a published package (there it is a copy; here a symbolic
 //! link), or `../ptx` in a checkout whose file system has no links.
+//!
+//! A debug build embeds nothing if `WARPSMITH_PTX_DIR` names a folder, as `.cargo/config.toml` of
+//! this workspace does: the files are read from there at run time.
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -15,6 +18,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let package = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=WARPSMITH_PTX_DIR");
+    let read_from = env::var("WARPSMITH_PTX_DIR").unwrap_or_default();
+    if !read_from.is_empty() && env::var("PROFILE")? == "debug" {
+        let read_from = Path::new(&read_from);
+        fs::write(out.join("embedded.rs"), table(Some(read_from), &[], &out)?)?;
+        return Ok(());
+    }
     let folder = ["ptx", "../ptx"].map(|name| package.join(name)).into_iter();
     let mut found = Vec::new();
     match folder.clone().find(|folder| folder.is_dir()) {
@@ -31,13 +41,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     found.sort();
-    fs::write(out.join("embedded.rs"), table(&found, &out)?)?;
+    fs::write(out.join("embedded.rs"), table(None, &found, &out)?)?;
     Ok(())
 }
 
 /// All `.ptx` and `.json` files under `folder`: their paths relative to `root`, with `/`, and
 /// their places.
-fn collect(
+pub(crate) fn collect(
     root: &Path,
     folder: &Path,
     found: &mut Vec<(String, PathBuf)>,
@@ -60,9 +70,18 @@ fn collect(
     Ok(())
 }
 
-/// Compresses each file into `out`, and gives the source of a table of them.
-fn table(files: &[(String, PathBuf)], out: &Path) -> Result<String, Box<dyn Error>> {
-    let mut source = String::from("pub(super) static FILES: &[(&str, &[u8])] = &[\n");
+/// Compresses each file into `out`, and gives the source of a table of them, and of the folder that
+/// is read instead.
+pub(crate) fn table(
+    read_from: Option<&Path>,
+    files: &[(String, PathBuf)],
+    out: &Path,
+) -> Result<String, Box<dyn Error>> {
+    let read_from = read_from.map(|folder| folder.display().to_string());
+    let mut source = format!(
+        "pub(super) const FOLDER: Option<&str> = {read_from:?};\n\
+         pub(super) static FILES: &[(&str, &[u8])] = &[\n"
+    );
     for (index, (name, path)) in files.iter().enumerate() {
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(&fs::read(path)?)?;

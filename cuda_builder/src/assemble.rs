@@ -66,9 +66,22 @@ pub fn assemble(ptxas: &Ptxas, ptx: &Path, arch: &str) -> Result<Assembled, Erro
         source,
     };
     let folder = tempfile::tempdir().map_err(io)?;
+    assemble_to(ptxas, ptx, arch, &folder.path().join("out.cubin"))
+}
+
+/// Assembles the PTX file at `ptx` for `arch`, and writes the machine code to `cubin`.
+///
+/// # Errors
+/// [`Error::Tool`] with what ptxas says.
+pub fn assemble_to(
+    ptxas: &Ptxas,
+    ptx: &Path,
+    arch: &str,
+    cubin: &Path,
+) -> Result<Assembled, Error> {
     let mut command = Command::new(&ptxas.path);
     command.arg("-v").arg(format!("-arch={arch}")).arg(ptx);
-    command.arg("-o").arg(folder.path().join("out.cubin"));
+    command.arg("-o").arg(cubin);
     let output = process::run(Step::Assemble, ptx, &mut command)?;
     let mut said = String::from_utf8_lossy(&output.stderr).into_owned();
     said += &String::from_utf8_lossy(&output.stdout);

@@ -39,7 +39,7 @@ pub enum PtxasCheck {
 
 /// Builds the kernels of a crate.
 ///
-/// The crate is an ordinary library; nothing in its `Cargo.toml` is special.
+/// The crate is an ordinary library; nothing in its `Cargo.toml` has to be special.
 ///
 /// ```no_run
 /// use cuda_builder::{Arch, CudaBuilder};
@@ -181,6 +181,10 @@ impl CudaBuilder {
     /// Builds only this family, in a fraction of the time. It may be called several times. The PTX
     /// and manifest entries of other families stay in [`copy_to`](Self::copy_to)'s folder as they
     /// are.
+    ///
+    /// Other families are not even compiled if the crate has a feature for each family, and one
+    /// named `families`, among its default features, that lists them. The family's feature then
+    /// stands for `families`.
     pub fn family(mut self, family: impl Into<String>) -> Self {
         self.families.push(family.into());
         self

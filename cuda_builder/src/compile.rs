@@ -67,7 +67,7 @@ struct TargetInfo {
 }
 
 pub(crate) fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
-    let mut command = cargo(request);
+    let mut command = compiler(request);
     let manifest = request.krate.join("Cargo.toml");
     let output = process::run(Step::Compile, &manifest, &mut command)
         .map_err(|error| duplicates::explained(error, request.krate))
@@ -84,14 +84,21 @@ pub(crate) fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
     })
 }
 
-fn cargo(request: &Request<'_>) -> Command {
-    let mut command = Command::new(&request.toolchain.cargo);
+/// The toolchain's cargo in the crate's folder, without settings of an outer cargo.
+pub(crate) fn cargo(toolchain: &DeviceToolchain, krate: &Path) -> Command {
+    let mut command = Command::new(&toolchain.cargo);
     clean_environment(&mut command);
     command
-        .current_dir(request.krate)
-        .env("RUSTC", &request.toolchain.rustc)
+        .current_dir(krate)
+        .env("RUSTC", &toolchain.rustc)
         .env("RUSTC_BOOTSTRAP", "1")
-        .env("CARGO_TERM_COLOR", "never")
+        .env("CARGO_TERM_COLOR", "never");
+    command
+}
+
+fn compiler(request: &Request<'_>) -> Command {
+    let mut command = cargo(request.toolchain, request.krate);
+    command
         .env("CARGO_ENCODED_RUSTFLAGS", rustflags(request))
         .args([
             "rustc",

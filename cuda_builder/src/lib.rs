@@ -50,6 +50,7 @@ mod copies;
 mod divergence;
 mod duplicates;
 mod error;
+mod features;
 mod graph;
 mod inlined;
 pub mod ir;
@@ -69,7 +70,7 @@ pub mod toolchain;
 mod write;
 
 pub use arch::{Arch, UnknownArch};
-pub use assemble::{Assembled, Usage, assemble};
+pub use assemble::{Assembled, Usage, assemble, assemble_to};
 pub use builder::{BuildReport, BuiltModule, CudaBuilder, Profile, PtxasCheck};
 pub use error::{Error, Step};
 pub use lint::Refusal;

@@ -14,6 +14,7 @@ use crate::codegen::Codegen;
 use crate::collectives;
 use crate::compile::{self, Request};
 use crate::error::{Error, Step};
+use crate::features;
 use crate::ir::families::{self, Family};
 use crate::ir::fragments::Fragment;
 use crate::ir::kernels::Kernel;
@@ -75,13 +76,22 @@ impl CrateCode {
 impl CrateBuild<'_> {
     /// Compiles and links the crate, and applies the steps of the typed pass that concern all of it.
     pub(crate) fn code(&self) -> Result<CrateCode, Error> {
+        let mut features = self.options.features.clone();
+        let mut default_features = self.options.default_features;
+        if default_features
+            && let Some(instead) =
+                features::of_families(self.toolchain, self.krate, &self.options.families)?
+        {
+            features.extend(instead);
+            default_features = false;
+        }
         let (target_dir, lock) = self.target_dir()?;
         let compiled = compile::compile(&Request {
             toolchain: self.toolchain,
             krate: self.krate,
             target_dir: &target_dir,
-            features: &self.options.features,
-            default_features: self.options.default_features,
+            features: &features,
+            default_features,
             checked: self.options.profile == Profile::Checked,
             line_info: self.options.line_info,
             locked: self.options.locked,

@@ -3,15 +3,13 @@
 //! These tests need a device toolchain. Where there is none each says `skipped:` and why; with
 //! `WARPSMITH_REQUIRE_DEVICE_TOOLCHAIN` set that is a failure instead.
 
-mod common;
-mod expectations;
-
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::fs;
 use std::path::Path;
 
-use common::{builder, fixture, toolchain};
+use crate::common::{builder, fixture, toolchain};
+use crate::expectations;
 use cuda_builder::{Arch, BuildReport, CudaBuilder, Error, Profile};
 
 type Outcome = Result<(), Box<dyn StdError>>;
@@ -248,6 +246,27 @@ fn a_family_is_built_alone_and_the_others_stay() -> Outcome {
         message.contains("no `algebra`") && message.contains("maths"),
         "{message}"
     );
+    Ok(())
+}
+
+#[test]
+fn a_family_with_a_feature_is_built_without_compiling_the_others() -> Outcome {
+    let test = "a_family_with_a_feature_is_built_without_compiling_the_others";
+    let Some(toolchain) = toolchain(test) else {
+        return Ok(());
+    };
+    let folder = tempfile::tempdir()?;
+    let broken = folder.path().join("kernels");
+    copy(&fixture(), &broken)?;
+    fs::write(broken.join("src/barrier.rs"), "this is not Rust")?;
+    let target = folder.path().join("target");
+    let broken = CudaBuilder::new(&broken).toolchain(toolchain.clone());
+    let broken = broken.target_dir(&target);
+    let maths = broken.clone().family("maths").build()?;
+    let all = builder(&toolchain).build()?;
+    assert_eq!(ptx(&maths)["maths"], ptx(&all)["maths"]);
+    // `shuffle` is a family without a feature, so all of the crate is compiled.
+    assert!(broken.family("shuffle").build().is_err());
     Ok(())
 }
 

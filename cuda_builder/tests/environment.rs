@@ -1,15 +1,13 @@
 //! What the environment may and may not do to a build. Each case runs this test program again
 //! with the environment in question, since a process cannot safely change its own.
 
-mod common;
-
 use std::env;
 use std::error::Error as StdError;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{builder, toolchain};
+use crate::common::{builder, fixture, toolchain};
 use cuda_builder::CudaBuilder;
 use cuda_builder::toolchain::{DeviceToolchain, Ptxas};
 
@@ -22,7 +20,7 @@ const INNER: &str = "WARPSMITH_TEST_INNER";
 fn again(test: &str) -> Result<Command, std::io::Error> {
     let mut command = Command::new(env::current_exe()?);
     command
-        .args(["--exact", test, "--nocapture"])
+        .args(["--exact", &format!("environment::{test}"), "--nocapture"])
         .env(INNER, "1");
     Ok(command)
 }
@@ -95,8 +93,7 @@ fn an_outer_cargo_does_not_leak_into_the_build() -> Outcome {
 fn a_folder_without_a_toolchain_is_named_with_the_way_out() -> Outcome {
     let test = "a_folder_without_a_toolchain_is_named_with_the_way_out";
     if is_inner() {
-        let fixture = common::fixture();
-        let error = CudaBuilder::new(fixture)
+        let error = CudaBuilder::new(fixture())
             .build()
             .err()
             .ok_or("built without a toolchain")?;

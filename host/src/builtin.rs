@@ -8,6 +8,7 @@
 
 use crate::device::{Device, lock};
 use crate::early::begin_early;
+use crate::embedded::file;
 use crate::error::{Error, Result};
 use crate::loaded::Loaded;
 use crate::manifest::{FILE as MANIFEST_FILE, describe, mismatch};
@@ -15,16 +16,10 @@ use crate::module::{Kernel, Module};
 use crate::once;
 use crate::signature::{Signature, parse, signatures};
 use crate::traffic::Traffic;
-use flate2::read::ZlibDecoder;
 use ptx_syntax::manifest::{self, KernelEntry, Manifest, ModuleEntry};
 use std::collections::HashMap;
-use std::io::Read;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
-
-mod embedded {
-    include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
-}
 
 /// Kernels by their names.
 pub(crate) type Cache = Loaded<str>;
@@ -79,18 +74,6 @@ fn read_manifest() -> Result<Manifest, Box<str>> {
         return Err("this build embeds no kernels: there was no ptx/manifest.json".into());
     };
     crate::manifest::read(&text)
-}
-
-/// Text of the embedded file at `path`; `None` where there is none.
-fn file(path: &str) -> Result<Option<String>, Box<str>> {
-    let Some((_, packed)) = embedded::FILES.iter().find(|(name, _)| *name == path) else {
-        return Ok(None);
-    };
-    let mut text = String::new();
-    match ZlibDecoder::new(*packed).read_to_string(&mut text) {
-        Ok(_) => Ok(Some(text)),
-        Err(error) => Err(format!("cannot be unpacked: {error}").into()),
-    }
 }
 
 /// The kernel `name` in the module that has the newest architecture among those that `arch` runs.

@@ -61,6 +61,7 @@ mod cust_interop;
 mod device;
 mod early;
 mod element;
+mod embedded;
 mod error;
 mod event;
 mod float8;

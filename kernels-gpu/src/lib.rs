@@ -1,42 +1,48 @@
 //! warpsmith's own GPU kernels: the entries, one module a family. The host launches them as `spec`
 //! describes; cuda_builder compiles this crate to the PTX in `ptx/`.
 //!
-//! The feature `entries` (on by default) can be turned off by a crate that only wants the parts to
-//! build kernels of its own from. Then there are no entries, only [`gemm::sm90::Gemm`] and what
-//! belongs to it.
+//! Each family has a feature, all on by default; `families` is all of them. A crate that only wants
+//! the parts to build kernels of its own from turns the default off. Then there are no entries, only
+//! [`gemm::sm90::Gemm`] and what belongs to it.
 #![cfg_attr(
     target_arch = "nvptx64",
     no_std,
     feature(abi_ptx, asm_experimental_arch)
 )]
+// One family uses a part of the code that families share.
+#![cfg_attr(not(feature = "families"), allow(dead_code, unused_imports))]
 
-#[cfg(feature = "entries")]
+#[cfg(any(feature = "attention", feature = "attention_backward"))]
 pub mod attention;
-#[cfg(feature = "entries")]
+#[cfg(feature = "attention_backward")]
 pub mod attention_backward;
-#[cfg(feature = "entries")]
+#[cfg(feature = "elementwise")]
 pub mod elementwise;
-#[cfg(feature = "entries")]
+#[cfg(feature = "fragments")]
 pub mod fragments;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gather")]
 pub mod gather;
 pub mod gemm;
-#[cfg(feature = "entries")]
+#[cfg(feature = "norm")]
 pub mod norm;
-#[cfg(feature = "entries")]
+#[cfg(any(feature = "reduce", feature = "scan", feature = "scatter"))]
 pub mod reduce;
-#[cfg(feature = "entries")]
+#[cfg(feature = "rotary")]
 pub mod rotary;
-#[cfg(feature = "entries")]
+#[cfg(feature = "scan")]
 pub mod scan;
-#[cfg(feature = "entries")]
+#[cfg(feature = "scatter")]
 pub mod scatter;
-#[cfg(feature = "entries")]
+#[cfg(any(
+    feature = "attention",
+    feature = "attention_backward",
+    feature = "gemm"
+))]
 mod simt;
-#[cfg(feature = "entries")]
+#[cfg(feature = "softmax")]
 pub mod softmax;
-#[cfg(feature = "entries")]
+#[cfg(feature = "topk")]
 pub mod topk;
 
-#[cfg(feature = "entries")]
+#[cfg(any(feature = "norm", feature = "softmax"))]
 mod row;

@@ -1,7 +1,6 @@
 //! Each rule finds its fault and leaves the sound twin alone.
 
-mod samples;
-
+use crate::samples;
 use ptx_syntax::lint::{LintOptions, Rule, Severity, lint, lint_with};
 use ptx_syntax::parse;
 
@@ -181,6 +180,8 @@ fn what_compilers_emit_links() {
     }
 }
 
+const NONE: [u32; 0] = [];
+
 /// Lines with an instruction that the target lacks, of a kernel with one instruction a line.
 fn newer(target: &str, instructions: &str) -> Vec<u32> {
     let text = format!(
@@ -199,10 +200,10 @@ fn an_instruction_that_the_target_lacks_is_an_error() {
                   redux.sync.add.s32 %r1, %r2, -1;\n\
                   cvt.rn.bf16x2.f32 %r1, %f1, %f2;";
     assert_eq!(newer("sm_75", ampere), [1, 2, 3, 4]);
-    assert_eq!(newer("sm_80", ampere), []);
+    assert_eq!(newer("sm_80", ampere), NONE);
     let ada = "cvt.rn.satfinite.e4m3x2.f32 %rs1, %f1, %f2;";
     assert_eq!(newer("sm_86", ada), [1]);
-    assert_eq!(newer("sm_89", ada), []);
+    assert_eq!(newer("sm_89", ada), NONE);
     let hopper = "cp.async.bulk.commit_group;\n\
                   barrier.cluster.arrive.release;\n\
                   mapa.shared::cluster.u32 %r1, %r2, %r3;\n\
@@ -210,10 +211,10 @@ fn an_instruction_that_the_target_lacks_is_an_error() {
                   fence.proxy.async;\n\
                   mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;";
     assert_eq!(newer("sm_89", hopper), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(newer("sm_90", hopper), []);
+    assert_eq!(newer("sm_90", hopper), NONE);
     let hopper_alone = "wgmma.fence.sync.aligned;\nsetmaxnreg.inc.sync.aligned.u32 240;";
     assert_eq!(newer("sm_90", hopper_alone), [1, 2]);
-    assert_eq!(newer("sm_90a", hopper_alone), []);
+    assert_eq!(newer("sm_90a", hopper_alone), NONE);
 }
 
 #[test]
@@ -227,7 +228,7 @@ fn what_every_target_has_is_left_alone() {
             "sm_75",
             "st.global.u32 [%rd1], %r1;\nprefetch.global.L2 [%rd1];"
         ),
-        []
+        NONE
     );
 }
 
@@ -236,14 +237,14 @@ fn what_a_cluster_shares_and_cache_policies_have_their_targets() {
     let policies =
         "ld.global.L2::cache_hint.u32 %r1, [%rd1], %rd2;\ndiscard.global.L2 [%rd1], 128;";
     assert_eq!(newer("sm_75", policies), [1, 2]);
-    assert_eq!(newer("sm_80", policies), []);
+    assert_eq!(newer("sm_80", policies), NONE);
     let scopes = "fence.acq_rel.cluster;\nld.relaxed.cluster.global.u32 %r1, [%rd1];\n\
                   prefetch.tensormap [%rd1];";
     assert_eq!(newer("sm_89", scopes), [1, 2, 3]);
-    assert_eq!(newer("sm_90", scopes), []);
+    assert_eq!(newer("sm_90", scopes), NONE);
     let replace = "tensormap.replace.tile.global_address.global.b1024.b64 [%rd1], %rd2;";
     assert_eq!(newer("sm_90", replace), [1]);
-    assert_eq!(newer("sm_90a", replace), []);
+    assert_eq!(newer("sm_90a", replace), NONE);
 }
 
 #[test]

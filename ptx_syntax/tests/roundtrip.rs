@@ -1,8 +1,6 @@
 //! What is printed parses back to the same tree, and no text makes the parser panic.
 
-mod generated;
-mod samples;
-
+use crate::{generated, samples};
 use proptest::prelude::*;
 use ptx_syntax::ast::Module;
 use ptx_syntax::explain::explain;

@@ -11,6 +11,8 @@ pub mod property;
 pub mod rows;
 pub mod values;
 
+use std::path::Path;
+
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{Device, Stream};
 
@@ -20,6 +22,18 @@ pub type Checked = Result<(), String>;
 /// An error as text.
 pub fn say(error: impl std::fmt::Display) -> String {
     error.to_string()
+}
+
+/// Text of the file at `path` in `ptx/`, read when the test runs: an edit of a kernel rebuilds no
+/// test.
+///
+/// # Panics
+/// If it cannot be read.
+pub fn built_ptx(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../ptx")
+        .join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Runs a test on every device that tests are to run on, with a stream of it.

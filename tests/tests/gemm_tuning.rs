@@ -1,5 +1,5 @@
-//! `Gemm::autotune`: what it measures, chooses and keeps. A separate test program, because it sets
-//! an environment variable.
+//! `Gemm::autotune`: what it measures, chooses and keeps. Runs this program again, because a process
+//! cannot safely change its own environment.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,13 +35,19 @@ fn winners_are_used_and_found_again_by_other_processes() {
 fn run(folder: &Path, is_second: bool) {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);
-    command.args(["--exact", "in_a_process_of_its_own", "--nocapture"]);
+    command.args([
+        "--exact",
+        "gemm_tuning::in_a_process_of_its_own",
+        "--nocapture",
+    ]);
     command.env(FOLDER, folder);
     if is_second {
         command.env(SECOND, "1");
     }
-    let status = command.status().expect("it starts");
-    assert!(status.success(), "second: {is_second}");
+    let output = command.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "second: {is_second}: {said}");
+    assert!(said.contains("1 passed"), "no test has that name: {said}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::Command;
 /// For each package of the workspace, the packages of the workspace that it may depend on in any
 /// way. Device code never depends on the host, nor does the emulator; the reference shares nothing
 /// but `spec` with what it judges.
-const MAY_IMPORT: [(&str, &[&str]); 13] = [
+const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("warpsmith-spec", &[]),
     ("warpsmith-ptx-syntax", &[]),
     ("warpsmith-cuda-std-macros", &[]),
@@ -56,20 +56,16 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
             "warpsmith-spec",
         ],
     ),
+    ("xtask", &["warpsmith-cuda-builder"]),
 ];
 
-/// The packages of the workspace, with their dependencies in the workspace.
-fn workspace_imports() -> Option<BTreeMap<String, BTreeSet<String>>> {
+/// What cargo prints, or `None` where there is none: the machine that lends a GPU has the test
+/// programs, but no cargo.
+fn cargo(arguments: &[&str]) -> Option<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    // The machine that lends a GPU has the test programs, but no cargo.
     let output = Command::new(std::env::var_os("CARGO")?)
-        .args([
-            "metadata",
-            "--no-deps",
-            "--offline",
-            "--format-version",
-            "1",
-        ])
+        .args(arguments)
+        .arg("--offline")
         .current_dir(root)
         .output()
         .expect("cargo runs: it started this test");
@@ -78,7 +74,13 @@ fn workspace_imports() -> Option<BTreeMap<String, BTreeSet<String>>> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    Some(output.stdout)
+}
+
+/// The packages of the workspace, with their dependencies in the workspace.
+fn workspace_imports() -> Option<BTreeMap<String, BTreeSet<String>>> {
+    let output = cargo(&["metadata", "--no-deps", "--format-version", "1"])?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output).expect("JSON");
     let packages = metadata["packages"].as_array().expect("packages");
     let name = |value: &serde_json::Value| value["name"].as_str().expect("name").to_owned();
     let ours: BTreeSet<String> = packages.iter().map(name).collect();
@@ -138,4 +140,42 @@ fn the_table_has_no_cycle() {
         );
         done.extend(ready);
     }
+}
+
+/// Packages with their features, as `packages` (options that choose them) are built with tests.
+fn features(packages: &[&str]) -> Option<BTreeSet<String>> {
+    let tree = [
+        "tree",
+        "--edges",
+        "normal,build,dev",
+        "--prefix",
+        "none",
+        "--format",
+        "{p} [{f}]",
+    ];
+    let output = cargo(&[&tree, packages].concat())?;
+    let text = String::from_utf8(output).expect("text");
+    let lines = text.lines().filter(|line| line.contains(" v"));
+    Some(
+        lines
+            .map(|line| line.trim_end_matches(" (*)").to_owned())
+            .collect(),
+    )
+}
+
+#[test]
+fn these_tests_alone_and_the_workspace_share_what_they_build() {
+    let (Some(alone), Some(all)) = (
+        features(&["--package", "warpsmith-tests"]),
+        features(&["--workspace"]),
+    ) else {
+        println!("skipped: no cargo here");
+        return;
+    };
+    let differ: Vec<_> = alone.difference(&all).collect();
+    assert!(
+        differ.is_empty(),
+        "built twice, since the workspace enables other features; \
+         tests/Cargo.toml has to enable the same: {differ:?}"
+    );
 }

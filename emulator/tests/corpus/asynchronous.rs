@@ -1,6 +1,6 @@
 //! Asynchronous copies through CUDA's pipelines, barriers and cooperative groups.
 
-use crate::harness::{Arg::*, Random, close, each, equal};
+use super::harness::{Arg::*, Random, close, each, equal};
 
 #[test]
 fn two_stages_of_copies() {

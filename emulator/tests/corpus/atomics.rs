@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use crate::harness::{Arg::*, close, each, equal};
+use super::harness::{Arg::*, close, each, equal};
 
 /// The fields of `Counters` that are compared: offset and size in bytes.
 const FIELDS: [(usize, usize); 20] = [

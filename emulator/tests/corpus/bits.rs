@@ -1,6 +1,6 @@
 //! Integer intrinsics.
 
-use crate::harness::{Arg::*, Random, each, equal};
+use super::harness::{Arg::*, Random, each, equal};
 
 fn bytes(word: u32) -> [i64; 4] {
     word.to_le_bytes().map(i64::from)

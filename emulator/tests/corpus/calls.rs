@@ -1,6 +1,6 @@
 //! Calls of every kind, and what lies on the stack.
 
-use crate::harness::{Arg::*, Random, close, each, equal};
+use super::harness::{Arg::*, Random, close, each, equal};
 
 fn fibonacci(n: u32) -> u32 {
     (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0

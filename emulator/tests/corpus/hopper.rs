@@ -3,8 +3,8 @@
 use half::f16;
 use warpsmith_emulator::{Fill, Swizzle, TensorMapDesc, TensorMapType};
 
-use crate::harness::{Arg::*, Buffer, Random, close, each, equal};
-use crate::plain::{product, wide};
+use super::harness::{Arg::*, Buffer, Random, close, each, equal};
+use super::plain::{product, wide};
 
 #[test]
 fn bulk_copies_in_and_out() {

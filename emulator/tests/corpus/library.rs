@@ -1,6 +1,6 @@
 //! CUDA's own headers: cooperative groups, CUB, printf and assert.
 
-use crate::harness::{Arg::*, Random, close, each, equal};
+use super::harness::{Arg::*, Random, close, each, equal};
 
 #[test]
 fn tiles_of_a_block() {

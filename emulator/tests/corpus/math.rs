@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 
-use crate::harness::{Arg::*, Random, close, each, equal};
-use crate::plain::wide;
+use super::harness::{Arg::*, Random, close, each, equal};
+use super::plain::wide;
 
 /// Arguments that programs commonly use: a few, small and large.
 fn inputs(seed: u64) -> Vec<f32> {

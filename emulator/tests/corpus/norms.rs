@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 
-use crate::harness::{Arg::*, Element, Gpu, Random, close, each};
-use crate::plain::wide;
+use super::harness::{Arg::*, Element, Gpu, Random, close, each};
+use super::plain::wide;
 
 /// Softmax of each row, in f64.
 pub(crate) fn softmax(columns: usize, x: &[f64]) -> Vec<f64> {

@@ -1,6 +1,6 @@
 //! Streams, reductions and tiles: the basics of CUDA programs.
 
-use crate::harness::{Arg::*, Random, close, each, equal};
+use super::harness::{Arg::*, Random, close, each, equal};
 
 #[test]
 fn saxpy_and_vectors_of_four() {
@@ -228,7 +228,7 @@ fn matrix_products_through_shared_tiles() {
         let (a, b) = (random.floats(m * k), random.floats(k * n));
         let want = product(m, n, k, &wide(&a), &wide(&b));
         let extents = [I32(m as i32), I32(n as i32), I32(k as i32)];
-        let run = |kernel: &str, tile: u32, buffers: [crate::harness::Buffer; 3]| {
+        let run = |kernel: &str, tile: u32, buffers: [super::harness::Buffer; 3]| {
             let mut args = extents.to_vec();
             args.extend(buffers.map(At));
             let grid = [(n as u32).div_ceil(tile), (m as u32).div_ceil(tile), 1];

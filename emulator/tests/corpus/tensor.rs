@@ -4,8 +4,8 @@ use half::{bf16, f16};
 
 use warpsmith_emulator::{Fill, Swizzle, TensorMapDesc, TensorMapType};
 
-use crate::harness::{Arg, Arg::*, Buffer, Element, Gpu, Random, close, each, equal};
-use crate::plain::{product, wide};
+use super::harness::{Arg, Arg::*, Buffer, Element, Gpu, Random, close, each, equal};
+use super::plain::{product, wide};
 
 /// `count` values in -1..1 of a narrow float type.
 fn values<T>(random: &mut Random, count: usize, of: impl Fn(f32) -> T) -> Vec<T> {

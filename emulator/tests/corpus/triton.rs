@@ -4,9 +4,9 @@ use half::{bf16, f16};
 
 use warpsmith_emulator::{Checks, FaultKind, LaunchError};
 
-use crate::harness::{Arg::*, Random, close, each, each_with, equal};
-use crate::norms::{layer_norm, softmax};
-use crate::plain::wide;
+use super::harness::{Arg::*, Random, close, each, each_with, equal};
+use super::norms::{layer_norm, softmax};
+use super::plain::wide;
 
 #[test]
 fn addition_with_a_ragged_end() {

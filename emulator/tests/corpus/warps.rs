@@ -1,6 +1,6 @@
 //! Warp-wide operations.
 
-use crate::harness::{Arg::*, Random, each, equal};
+use super::harness::{Arg::*, Random, each, equal};
 
 /// What `collectives` writes for one lane.
 fn collectives(x: &[i32], lane: usize) -> [u32; 16] {

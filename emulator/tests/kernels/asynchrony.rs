@@ -2,7 +2,7 @@
 
 use warpsmith_emulator::{Fill, Swizzle, TensorMapDesc, TensorMapType};
 
-use crate::machine::{Machine, shape};
+use super::machine::{Machine, shape};
 
 /// A tensor of words, 32 per row, in boxes of 8 rows.
 fn rows(address: u64, rows: u64) -> TensorMapDesc {

@@ -2,7 +2,7 @@
 
 use warpsmith_emulator::{FaultKind, LaunchError};
 
-use crate::common::Case;
+use super::common::Case;
 
 /// Runs a case of one warp a block with exactly the budget that its warps need, and with one less.
 fn at_the_boundary(case: &Case, blocks: u64) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use warpsmith_emulator::{EmulatorConfig, FaultKind, LaunchError, LaunchStats};
 
-use crate::common::Case;
+use super::common::Case;
 
 /// Runs a case that must fail, and compares its report.
 pub(crate) fn check(case: &Case, kind: FaultKind) {

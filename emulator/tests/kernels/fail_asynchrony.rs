@@ -2,7 +2,7 @@
 
 use warpsmith_emulator::{FaultKind, Fill, LaunchError, Swizzle, TensorMapDesc, TensorMapType};
 
-use crate::machine::{Machine, shape};
+use super::machine::{Machine, shape};
 
 /// The only parameter of a kernel.
 enum Given {

@@ -1,6 +1,6 @@
 //! Kernels that must run without a report.
 
-use crate::common::Case;
+use super::common::Case;
 
 /// Runs a case with one buffer and compares every word.
 fn check(case: &Case, want: impl Fn(u32) -> u32) {

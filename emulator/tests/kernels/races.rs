@@ -6,9 +6,9 @@ use warpsmith_emulator::{
     FaultKind, Fill, LaunchError, LaunchStats, Swizzle, TensorMapDesc, TensorMapType,
 };
 
-use crate::common::Case;
-use crate::fail::{check, compare};
-use crate::machine::{Machine, shape};
+use super::common::Case;
+use super::fail::{check, compare};
+use super::machine::{Machine, shape};
 
 /// `fail/race_<name>` must be reported; `pass/ordered_<name>` must run, whatever the seed.
 fn twins(name: &str, case: impl Fn(Case) -> Case) {

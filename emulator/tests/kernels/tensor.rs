@@ -2,8 +2,8 @@
 
 use warpsmith_emulator::FaultKind;
 
-use crate::common::Case;
-use crate::fail::check;
+use super::common::Case;
+use super::fail::check;
 
 fn warpgroup(name: &str) -> Case {
     Case::new("fail", name, 1, 128).zeros(512)

@@ -2,7 +2,7 @@
 
 use warpsmith_emulator::{Fill, Im2col, Swizzle, TensorMapDesc, TensorMapType};
 
-use crate::machine::{Machine, shape};
+use super::machine::{Machine, shape};
 
 /// The input of a convolution: channels innermost, images outermost.
 struct Input {

@@ -2,7 +2,7 @@
 
 use warpsmith_emulator::{Fill, Swizzle, TensorMapDesc, TensorMapType};
 
-use crate::machine::{Machine, shape};
+use super::machine::{Machine, shape};
 
 /// A tensor store writes whole units of this many bytes, as an H200 does.
 const UNIT: u64 = 16;

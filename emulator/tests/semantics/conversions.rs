@@ -5,7 +5,7 @@ use warpsmith_emulator::semantics::fp16::{Bf16, F16, Half};
 use warpsmith_emulator::semantics::round::Format;
 use warpsmith_emulator::semantics::{FloatMode, Rounding, cvt, fp8, fp32, fp64};
 
-use crate::oracle::{self, Layout, MODES, Wide};
+use super::oracle::{self, Layout, MODES, Wide};
 
 fn mode(rounding: Rounding) -> FloatMode {
     FloatMode {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use warpsmith_emulator::semantics::fp32::{self, MinMaxMode};
 use warpsmith_emulator::semantics::{FloatMode, Rounding, fp64};
 
-use crate::oracle::{self, Dyadic, Layout, MODES, Wide};
+use super::oracle::{self, Dyadic, Layout, MODES, Wide};
 
 /// f32 bits: any, near 1, or near the ends of the range.
 fn f32_bits() -> impl Strategy<Value = u32> {

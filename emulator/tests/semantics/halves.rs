@@ -5,7 +5,7 @@ use warpsmith_emulator::semantics::fp16::{self, Bf16, F16, Half};
 use warpsmith_emulator::semantics::fp32::MinMaxMode;
 use warpsmith_emulator::semantics::{FloatMode, Rounding};
 
-use crate::oracle::{self, Layout, Wide};
+use super::oracle::{self, Layout, Wide};
 
 const PLAIN: FloatMode = FloatMode {
     rounding: Rounding::NearestEven,

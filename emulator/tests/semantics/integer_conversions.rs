@@ -5,7 +5,7 @@ use warpsmith_emulator::semantics::fp16::{Bf16, F16, Half};
 use warpsmith_emulator::semantics::int::{self, Integer};
 use warpsmith_emulator::semantics::{Rounding, cvt};
 
-use crate::oracle::{self, Dyadic, Layout, MODES, Wide};
+use super::oracle::{self, Dyadic, Layout, MODES, Wide};
 
 /// `value` as an integer, rounded by `rounding` and clamped: computed digit by digit in i128.
 fn integer<D: Integer>(value: Dyadic, rounding: Rounding) -> D {

@@ -2,7 +2,7 @@
 
 use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchConfig};
 
-use crate::inputs::{elements, pack};
+use super::inputs::{elements, pack};
 
 /// The value of an f16 or bf16.
 fn value(name: &str, bits: u64) -> f64 {

@@ -2,7 +2,7 @@
 //!
 //! The same code as scripts/gpu/tensor/probe.py.
 
-use crate::inputs::Format;
+use super::inputs::Format;
 
 /// An instruction and its types and shape.
 #[derive(Clone, Debug)]

@@ -9,14 +9,20 @@
 //! | `merge_parts` | merges the results of split-KV | sm_75 |
 
 pub(crate) mod lengths;
+#[cfg(feature = "attention")]
 mod merge;
+#[cfg(feature = "attention")]
 mod merge_parts;
 pub(crate) mod pages;
 pub(crate) mod simt;
 pub(crate) mod sm80;
 pub mod sm90;
 
+#[cfg(feature = "attention")]
 pub use merge::attention_merge;
+#[cfg(feature = "attention")]
 pub use merge_parts::attention_merge_parts;
+#[cfg(feature = "attention")]
 pub use simt::*;
+#[cfg(feature = "attention")]
 pub use sm80::*;

@@ -26,7 +26,7 @@
 //! | `take` | the kernels that select |
 //! | `put` | the kernels that put rows |
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test take --test scatter`, and
+//! **Before you change this**: `cargo test -p warpsmith-tests -- take:: scatter::`, and
 //! `compare.py gather` and `scatter`.
 
 // Arrays are indexed by what unrolled loops make constant: iterators over them would keep them in

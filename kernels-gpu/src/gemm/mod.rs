@@ -18,39 +18,39 @@
     reason = "iterators and closures over arrays are not always inlined, and cost local memory then"
 )]
 
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 pub mod decode;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod double;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod entries;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod finish;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod fused;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod grouped;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod integer;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod mma;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod simt;
 pub mod sm90;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod store;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod stored;
 
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 pub use double::*;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 pub use entries::*;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 pub use finish::*;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 pub use grouped::*;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 pub use integer::*;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 pub use mma::*;

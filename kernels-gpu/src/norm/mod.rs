@@ -26,7 +26,7 @@
 //! **Sources**: Ba, Kiros, Hinton, Layer Normalization, arXiv:1607.06450; Zhang and Sennrich, Root
 //! Mean Square Layer Normalization, arXiv:1910.07467.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test norms` runs it on the emulator
+//! **Before you change this**: `cargo test -p warpsmith-tests norms::` runs it on the emulator
 //! with all checks, every strategy among them; docs/rows.md says what was measured.
 
 mod ahead;

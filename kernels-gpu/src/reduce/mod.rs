@@ -39,6 +39,7 @@ mod body;
 mod cluster;
 mod columns;
 mod count;
+#[cfg(feature = "reduce")]
 pub mod entries;
 mod extreme;
 mod fold;

@@ -26,7 +26,7 @@
 //! **Sources**: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding,
 //! arXiv:2104.09864; the layouts of FlashAttention's `apply_rotary_emb`.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test rotary`, and
+//! **Before you change this**: `cargo test -p warpsmith-tests rotary::`, and
 //! `compare.py rotary`.
 
 // Arrays are indexed by what unrolled loops make constant: iterators over them would keep them in

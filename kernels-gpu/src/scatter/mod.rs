@@ -30,7 +30,7 @@
 //!
 //! **Sources**: Merrill and Grimshaw, High Performance and Scalable Radix Sorting, 2011.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test scatter`, and
+//! **Before you change this**: `cargo test -p warpsmith-tests scatter::`, and
 //! `compare.py scatter`.
 
 // Arrays are indexed by what unrolled loops make constant: iterators over them would keep them in

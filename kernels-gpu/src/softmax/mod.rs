@@ -27,7 +27,7 @@
 //! **Sources**: Milakov and Gimelshein, Online normalizer calculation for softmax,
 //! arXiv:1805.02867; the repository of quack for the sizes from which clusters pay.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test softmax --test cross_entropy`
+//! **Before you change this**: `cargo test -p warpsmith-tests -- softmax:: cross_entropy::`
 //! runs it on the emulator with all checks, every strategy among them; docs/rows.md says what was
 //! measured.
 

@@ -10,8 +10,8 @@ use warpsmith_tests::element::TestElement;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
-use crate::case::Case;
-use crate::check::{Inputs, describe, options};
+use super::case::Case;
+use super::check::{Inputs, describe, options};
 
 /// Query and key lengths for every device.
 const SHAPES: [[usize; 2]; 6] = [

@@ -13,8 +13,8 @@ use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
-use crate::case::Case;
-use crate::pool::{Paged, has_the_bits_of_dense_keys};
+use super::case::Case;
+use super::pool::{Paged, has_the_bits_of_dense_keys};
 
 /// Runs the case with every kernel that supports it.
 pub(crate) fn check(case: &Case, device: &Device) -> Checked {

@@ -9,8 +9,8 @@ use warpsmith_tests::output::same_bits;
 use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::values::Values;
 
-use crate::case;
-use crate::check::{check, ones};
+use super::case;
+use super::check::{check, ones};
 
 #[test]
 fn attention_matches_its_reference_for_keys_in_pages() {

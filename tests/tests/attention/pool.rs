@@ -11,8 +11,8 @@ use warpsmith_tests::output::same_bits;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
-use crate::case::Case;
-use crate::check::{Inputs, describe};
+use super::case::Case;
+use super::check::{Inputs, describe};
 
 /// What an entry may hold that is never read.
 const UNREAD: [i32; 5] = [i32::MIN, -1, 0, 1, i32::MAX];

@@ -6,7 +6,7 @@ use warpsmith_tests::on_every_device;
 use warpsmith_tests::operand::View;
 use warpsmith_tests::output::Output;
 
-use crate::check::ones;
+use super::check::ones;
 
 /// The error of `result`, whose text must contain all of `words`.
 #[track_caller]

@@ -14,7 +14,7 @@ use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
-use crate::case::Case;
+use crate::attention::case::Case;
 
 /// Runs the case with every kernel that supports it.
 pub(crate) fn check(case: &Case, device: &Device) -> Checked {

@@ -2,7 +2,7 @@
 
 use warpsmith::{Device, Error, Stream, Tensor};
 
-use crate::operands::Operands;
+use super::operands::Operands;
 
 fn devices() -> impl Iterator<Item = (Device, Stream)> {
     warpsmith::testing::devices().into_iter().map(|device| {

@@ -4,9 +4,9 @@ use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{Attention, AttentionGrad, DType, Device, Error, Stream, Tensor};
 use warpsmith_tests::operand::View;
 
-use crate::case::Case;
-use crate::check::check;
-use crate::operands::Operands;
+use super::check::check;
+use super::operands::Operands;
+use crate::attention::case::Case;
 
 const HEADS: usize = 4;
 

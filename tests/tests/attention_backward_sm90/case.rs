@@ -8,7 +8,7 @@ use warpsmith_tests::Checked;
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::property::extent;
 
-use crate::launch::{Grads, Inputs};
+use super::launch::{Grads, Inputs};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Case {

@@ -10,7 +10,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 
-use crate::case::Case;
+use super::case::Case;
 
 /// So many that some cases have heads side by side and others not.
 const MULTIPROCESSORS: u32 = 4;

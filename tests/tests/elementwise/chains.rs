@@ -167,11 +167,11 @@ fn fused<'a, A: ChainElement, B: ChainElement>(
 
 /// The short form of a function, if it has one.
 fn narrow(op: UnaryOp) -> Option<Fragment> {
-    const FRAGMENTS: &str = include_str!("../../../ptx/sm_75/fragments.ptx");
     op.narrow_ulps()?;
+    let text = warpsmith_tests::built_ptx("sm_75/fragments.ptx");
     let name = format!("f32_{}_narrow", op.name());
     // SAFETY: cuda_builder made the text.
-    let fragment = unsafe { Fragment::from_ptx(FRAGMENTS, &name, &[Scalar::F32], Scalar::F32) };
+    let fragment = unsafe { Fragment::from_ptx(&text, &name, &[Scalar::F32], Scalar::F32) };
     Some(fragment.expect("functions with a bound for short forms have one"))
 }
 

@@ -14,7 +14,7 @@ use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say, with_float};
 
-use crate::{Case, case};
+use super::{Case, case};
 
 fn claim(holds: bool) -> f64 {
     if holds { 1.0 } else { 0.0 }

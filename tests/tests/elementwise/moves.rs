@@ -10,7 +10,7 @@ use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::{Checked, say, with_float};
 
-use crate::{Case, case};
+use super::{Case, case};
 
 /// Casts to every dtype, copies and assignments: exact.
 pub(crate) fn check_moves(case: &Case, device: &Device) -> Checked {

@@ -8,7 +8,7 @@ use warpsmith::{
     Tensor, Unary, UnaryOp,
 };
 
-use crate::functions::{binary_definition, definition};
+use super::functions::{binary_definition, definition};
 
 /// A type with its own arithmetic.
 trait Own: ChainElement + Copy + PartialEq + Debug {

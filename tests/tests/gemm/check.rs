@@ -9,8 +9,8 @@ use warpsmith_tests::output::Output;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
-use crate::case::Case;
-use crate::inputs::{Inputs, TestOutput};
+use super::case::Case;
+use super::inputs::{Inputs, TestOutput};
 
 /// Largest k for which sums of products of [`Values::Integers`] are exact: in f32, and in the 14
 /// bits of fp8 tensor cores.

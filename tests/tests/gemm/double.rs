@@ -12,9 +12,9 @@ use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
-use crate::case::{Case, every_layout, nothing, products};
-use crate::check::by_each_kernel;
-use crate::inputs::Inputs;
+use super::case::{Case, every_layout, nothing, products};
+use super::check::by_each_kernel;
+use super::inputs::Inputs;
 
 /// Any product in f64. Alpha and beta are no f32, and operands have exponents with which products are
 /// subnormal in some cases.

@@ -76,8 +76,6 @@ fn bits_do_not_depend_on_the_order_of_warps_and_copies() {
     }
 }
 
-const PTX: &str = include_str!("../../../ptx/sm_90a/gemm.ptx");
-
 /// The entry whose text bugs are planted in.
 fn planted_entry() -> DoubleEntry {
     let is_it =
@@ -87,7 +85,8 @@ fn planted_entry() -> DoubleEntry {
 
 /// The module's header and that entry.
 fn text() -> String {
-    let mut parts = PTX.split(".visible .entry ");
+    let whole = warpsmith_tests::built_ptx("sm_90a/gemm.ptx");
+    let mut parts = whole.split(".visible .entry ");
     let head = parts.next().expect("a head");
     let start = format!("{}(", planted_entry());
     let entry = parts.find(|part| part.starts_with(&start));

@@ -7,7 +7,7 @@ use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::values::Values;
 
-use crate::case::{Axis, Case, Scale};
+use super::case::{Axis, Case, Scale};
 
 /// An element type of results, whose factors can be examined too.
 pub(crate) trait TestOutput: TestElement + GemmOutput<Factor: TestElement> {}

@@ -13,9 +13,9 @@ use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
-use crate::case::{Case, Scale, every_layout, nothing, products};
-use crate::check::by_each_kernel;
-use crate::inputs::{Inputs, TestOutput};
+use super::case::{Case, Scale, every_layout, nothing, products};
+use super::check::by_each_kernel;
+use super::inputs::{Inputs, TestOutput};
 
 /// Any product of i8. Uniform values fill the type; scales of results in floats are such that not all
 /// of f16 overflow.

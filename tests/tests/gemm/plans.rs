@@ -7,7 +7,7 @@ use warpsmith::{
     Activation, Device, E4m3, E5m2, Float, Gemm, GemmInput, PlanSource, Precision, Tensor,
 };
 
-use crate::check::refusal;
+use super::check::refusal;
 
 #[test]
 fn a_plan_names_its_kernel_and_the_others() {

@@ -4,8 +4,8 @@ use spec::gemm::{Activation, EpilogueParams, GemmParams, MmaEntry};
 use warpsmith::testing::devices;
 use warpsmith::{Device, Tensor};
 
-use crate::launch::{Tail, launch, runs, with_types};
-use crate::problem::{Lie, Placed, Problem, Value, check, integers, poisoned, stream};
+use super::launch::{Tail, launch, runs, with_types};
+use super::problem::{Lie, Placed, Problem, Value, check, integers, poisoned, stream};
 
 /// All of its parts at once: scales are powers of 2, everything else integers.
 fn everything<A: Value, B: Value, D: Value>(device: &Device, entry: &MmaEntry, along_rows: bool) {

@@ -4,7 +4,7 @@ use spec::OutputDType;
 use spec::gemm::{EpilogueParams, GemmParams, MmaEntry};
 use warpsmith::{Device, Kernel, KernelArg, Result, Stream};
 
-use crate::problem::{Placed, Problem, Value, check, launch_config, poisoned, stream};
+use super::problem::{Placed, Problem, Value, check, launch_config, poisoned, stream};
 
 /// Calls `$run::<A, B, D>($($argument),*)` with the types of the entry.
 macro_rules! with_types {

@@ -6,10 +6,8 @@ use spec::DType;
 use spec::gemm::{MMA_SMALL, MmaEntry, Transpose};
 use warpsmith::Device;
 
-use crate::launch::{Tail, try_launch};
-use crate::problem::{Problem, poisoned, stream};
-
-const PTX: &str = include_str!("../../../ptx/sm_80/gemm.ptx");
+use super::launch::{Tail, try_launch};
+use super::problem::{Problem, poisoned, stream};
 
 const ENTRY: MmaEntry = MmaEntry {
     a: DType::Bf16,
@@ -22,7 +20,8 @@ const ENTRY: MmaEntry = MmaEntry {
 
 /// The module's header and the one entry.
 fn text() -> String {
-    let mut parts = PTX.split(".visible .entry ");
+    let whole = warpsmith_tests::built_ptx("sm_80/gemm.ptx");
+    let mut parts = whole.split(".visible .entry ");
     let head = parts.next().expect("a head");
     let start = format!("{ENTRY}(");
     let entry = parts.find(|part| part.starts_with(&start));

@@ -5,7 +5,7 @@ use warpsmith::{E4m3, Gemm};
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::values::Values;
 
-use crate::{MULTIPROCESSORS, hoppers};
+use super::{MULTIPROCESSORS, hoppers};
 
 #[test]
 fn bands_of_rows_give_the_bits_of_one_launch() {

@@ -11,9 +11,9 @@ use warpsmith_reference::gemm::Arithmetic;
 use warpsmith_reference::{Expected, Model};
 use warpsmith_tests::values::Values;
 
-use crate::portable::Fields;
-use crate::problem::{Arg, Problem};
-use crate::values::{Operand, hold, poison};
+use super::portable::Fields;
+use super::problem::{Arg, Problem};
+use super::values::{Operand, hold, poison};
 
 /// Three query heads on one, causal, with tiles that end early in both directions. Head dimensions are
 /// no multiple of a chunk.

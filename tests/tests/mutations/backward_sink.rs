@@ -10,9 +10,9 @@ use warpsmith_reference::attention::{
 };
 use warpsmith_tests::values::Values;
 
-use crate::portable::Fields;
-use crate::problem::{Arg, Problem};
-use crate::values::{hold, poison};
+use super::portable::Fields;
+use super::problem::{Arg, Problem};
+use super::values::{hold, poison};
 
 /// Two sequences, each of which takes half of the threads a pass and a part of one.
 const BATCH: usize = 2;

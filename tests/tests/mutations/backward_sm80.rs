@@ -4,11 +4,11 @@ use spec::DType;
 use spec::attention::backward::sm80::{Part, Sm80BwdTile, THREADS};
 use warpsmith_emulator::LaunchConfig;
 
-use crate::backward::{Causal, by_tensor_cores, hold_named};
-use crate::backward_sm90::params;
-use crate::portable::Fields;
-use crate::problem::{Arg, Problem};
-use crate::values::poison;
+use super::backward::{Causal, by_tensor_cores, hold_named};
+use super::backward_sm90::params;
+use super::portable::Fields;
+use super::problem::{Arg, Problem};
+use super::values::poison;
 
 /// Two query heads on one, causal; blocks and tiles that end early in both directions, and more tiles
 /// than there are stages.

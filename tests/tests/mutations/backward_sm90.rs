@@ -6,10 +6,10 @@ use spec::attention::backward::sm90::{CHUNK, CHUNKS, Heads, THREADS, tile_for};
 use warpsmith_emulator::{Fill, LaunchConfig, Swizzle, TensorMapDesc, TensorMapType};
 use warpsmith_reference::Expected;
 
-use crate::backward::{Causal, by_tensor_cores, hold_named};
-use crate::portable::Fields;
-use crate::problem::{Arg, Problem};
-use crate::values::poison;
+use super::backward::{Causal, by_tensor_cores, hold_named};
+use super::portable::Fields;
+use super::problem::{Arg, Problem};
+use super::values::poison;
 
 /// Two query heads on one, causal; two tiles of queries and three blocks of keys, the last of which end
 /// early.

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use warpsmith_tests::values::Values;
 
-use crate::edit::{self, Edit};
-use crate::hopper::{self, Product};
-use crate::problem::{Outcome, Problem};
-use crate::subjects::Subject;
+use super::edit::{self, Edit};
+use super::hopper::{self, Product};
+use super::problem::{Outcome, Problem};
+use super::subjects::Subject;
 
 /// Seeds (schedules) that every kernel is run with.
 const SEEDS: [u64; 4] = [0, 1, 2, 3];
@@ -126,7 +126,7 @@ fn relaxed_cluster_barrier_behind_the_fence_runs_clean() {
     }
 }
 
-/// To see the time: `cargo test -p warpsmith-tests --test mutations -- product_of_512 --nocapture`.
+/// To see the time: `cargo test -p warpsmith-tests product_of_512 -- --nocapture`.
 #[test]
 fn product_of_512_with_all_checks_takes_seconds() {
     let product = Product {

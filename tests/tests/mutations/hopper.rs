@@ -11,8 +11,8 @@ use warpsmith_reference::precision::round_to;
 use warpsmith_reference::{Expected, Model};
 use warpsmith_tests::values::Values;
 
-use crate::problem::{Arg, Problem};
-use crate::values::{Operand, hold, poison};
+use super::problem::{Arg, Problem};
+use super::values::{Operand, hold, poison};
 
 /// Threads per block: a producer warpgroup and two consumer warpgroups.
 const THREADS: u32 = 384;

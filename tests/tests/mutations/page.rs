@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::edit::Changed;
-use crate::subjects::Subject;
-use crate::table::{self, Caught, Mutation, TABLES, Table};
+use super::edit::Changed;
+use super::subjects::Subject;
+use super::table::{self, Caught, Mutation, TABLES, Table};
 
 /// Number of characters of a PTX line that the page shows.
 const SHOWN: usize = 72;
@@ -12,7 +12,7 @@ const SHOWN: usize = 72;
 const HEAD: &str = "\
 # Planted bugs
 
-<!-- Made by `BLESS=1 cargo test -p warpsmith-tests --test mutations`; do not edit. -->
+<!-- Made by `BLESS=1 cargo test -p warpsmith-tests mutations::`; do not edit. -->
 
 A checker is worth what it finds. Each row of this chapter is one bug, planted in the text of a \
 kernel that runs clean without it. The kernels are the proof-of-concept kernels for Hopper in \

@@ -14,9 +14,9 @@ use warpsmith_reference::gemm::Arithmetic;
 use warpsmith_reference::{Expected, Model};
 use warpsmith_tests::values::Values;
 
-use crate::portable::Fields;
-use crate::problem::{Arg, Problem};
-use crate::values::{Operand, hold, poison};
+use super::portable::Fields;
+use super::problem::{Arg, Problem};
+use super::values::{Operand, hold, poison};
 
 /// Two sequences of two query heads on one. Of four tiles of 64 keys the last one ends early.
 const BATCH: usize = 2;

@@ -16,8 +16,8 @@ use warpsmith_reference::topk::topk;
 use warpsmith_reference::{Expected, Model};
 use warpsmith_tests::values::Values;
 
-use crate::problem::{Arg, Problem};
-use crate::values::{Operand, hold, poison};
+use super::problem::{Arg, Problem};
+use super::values::{Operand, hold, poison};
 
 /// Fields of a parameter structure, in sequence.
 #[derive(Default)]

@@ -5,10 +5,10 @@ use spec::elementwise::MAX_RANK;
 use spec::gather::{PutEntry, THREADS};
 use warpsmith_tests::values::Values;
 
-use crate::portable::{Fields, linear};
-use crate::problem::{Arg, Problem};
-use crate::scatter::{EXTENT, LEN, bytes, walk};
-use crate::values::Operand;
+use super::portable::{Fields, linear};
+use super::problem::{Arg, Problem};
+use super::scatter::{EXTENT, LEN, bytes, walk};
+use super::values::Operand;
 
 /// Columns of f32: five vectors of 16 bytes.
 const COLUMNS: usize = 20;

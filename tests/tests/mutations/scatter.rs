@@ -5,9 +5,9 @@ use spec::elementwise::MAX_RANK;
 use spec::scatter::{self, ADD_THREADS, CHUNK, PAD, PART, THREADS};
 use warpsmith_tests::values::Values;
 
-use crate::portable::{Fields, linear};
-use crate::problem::{Arg, Problem};
-use crate::values::Operand;
+use super::portable::{Fields, linear};
+use super::problem::{Arg, Problem};
+use super::values::Operand;
 
 /// Rows that an index names, from 0 to [`EXTENT`], which is out of range. One has two parts.
 pub(crate) const EXTENT: u32 = 12;

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 
 use warpsmith_tests::values::Values;
 
-use crate::backward;
-use crate::backward_sink;
-use crate::backward_sm80;
-use crate::backward_sm90;
-use crate::hopper::{self, Product};
-use crate::paged;
-use crate::portable;
-use crate::problem::Problem;
-use crate::put;
-use crate::scatter;
+use super::backward;
+use super::backward_sink;
+use super::backward_sm80;
+use super::backward_sm90;
+use super::hopper::{self, Product};
+use super::paged;
+use super::portable;
+use super::problem::Problem;
+use super::put;
+use super::scatter;
 
 /// A kernel and a launch of it.
 pub(crate) struct Subject {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::edit::{self, Changed, Edit};
-use crate::problem::{Outcome, Problem};
-use crate::subjects::{Subject, root};
+use super::edit::{self, Changed, Edit};
+use super::problem::{Outcome, Problem};
+use super::subjects::{Subject, root};
 
 /// The tables, in the order of the page.
 pub(crate) const TABLES: [&str; 4] = ["gemm", "cluster", "attention", "portable"];

@@ -11,8 +11,8 @@ use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::profiled;
 use warpsmith_tests::values::Values;
 
-use crate::portable::portable;
-use crate::{Case, check};
+use super::portable::portable;
+use super::{Case, check};
 
 /// The operations of the entries, and of those of small rows.
 pub(crate) const OPS: [ReduceOp; 8] = [

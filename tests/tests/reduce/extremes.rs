@@ -8,7 +8,7 @@ use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::values::Values;
 
-use crate::portable::portable;
+use super::portable::portable;
 
 /// Rows, their length, columns, and the form that their plan has: whole rows and rows in parts, of
 /// whole batches and with remainders; columns that a thread, a block or several blocks have.

@@ -11,7 +11,7 @@ use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
-use crate::{operand, with_reducible};
+use super::{operand, with_reducible};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -82,7 +82,7 @@ fn check_of<T: Reducible<Value: TestElement> + TestElement>(
 #[test]
 fn dot_products_match_their_reference() {
     let case = |largest: usize| {
-        let dtype = prop::sample::select(crate::DTYPES.to_vec());
+        let dtype = prop::sample::select(super::DTYPES.to_vec());
         let axis = prop::option::of(0..2_usize);
         let views = [View::any(), View::any()];
         let shape = (extent(60), extent(largest * 4));

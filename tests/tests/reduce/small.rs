@@ -9,9 +9,9 @@ use warpsmith_tests::operand::View;
 use warpsmith_tests::profiled;
 use warpsmith_tests::values::Values;
 
-use crate::cluster::OPS;
-use crate::portable::portable;
-use crate::{Case, check};
+use super::cluster::OPS;
+use super::portable::portable;
+use super::{Case, check};
 
 /// Vectors of 16 bytes: around those where a thread, a warp or a block has one more.
 const VECTORS: [usize; 14] = [

@@ -18,8 +18,8 @@ use spec::division::Division;
 use spec::gemm::sm90::SPAN_BYTES;
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
-use crate::catalogue::FLOATS;
-use crate::trial::{Arg, Trial};
+use super::catalogue::FLOATS;
+use super::trial::{Arg, Trial};
 
 /// The properties in which kernels differ.
 pub(crate) struct Kernel {

@@ -13,9 +13,9 @@ use spec::attention::{FlashFwdParams, SIMT_WIDE_TILE};
 use spec::gemm::sm90::{SPAN_BYTES, WARPGROUP};
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
-use crate::attending::{Forward, Kernel, drawn};
-use crate::catalogue::FLOATS;
-use crate::trial::{Arg, Trial};
+use super::attending::{Forward, Kernel, drawn};
+use super::catalogue::FLOATS;
+use super::trial::{Arg, Trial};
 
 /// Operands and the launch of delta.
 struct Drawn {

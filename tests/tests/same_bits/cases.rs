@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
-use crate::trial::{Arg, Trial};
+use super::trial::{Arg, Trial};
 
 /// What may differ between devices.
 #[derive(Clone, Copy, Debug)]

@@ -29,8 +29,8 @@ use spec::scatter::ScatterEntry;
 use spec::topk::TopKEntry;
 use warpsmith::{DType, LaunchConfig};
 
-use crate::trial::{Arg, Trial};
-use crate::{
+use super::trial::{Arg, Trial};
+use super::{
     attending, backward, double, elementwise, gather, grouped, integer, products, rotary, rows,
     scatter, topk,
 };

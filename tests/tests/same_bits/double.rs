@@ -5,8 +5,8 @@ use rand_chacha::ChaCha8Rng;
 use spec::gemm::{DoubleEntry, DoubleParams};
 use warpsmith::LaunchConfig;
 
-use crate::products::epilogue;
-use crate::trial::{Arg, Trial};
+use super::products::epilogue;
+use super::trial::{Arg, Trial};
 
 /// Numbers with all bits of f64, zeros of both signs and subnormals. There is no NaN nor infinity
 /// among them: which of two NaN an f64 operation passes on is up to ptxas.

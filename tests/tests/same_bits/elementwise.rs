@@ -12,7 +12,7 @@ use warpsmith::fuse::{Body, Filling, FuseError, Skeleton};
 use warpsmith::testing::devices;
 use warpsmith::{Arithmetic, BinaryOp, Chain, Device, E4m3, LaunchConfig, Tensor, UnaryOp};
 
-use crate::trial::{Arg, Trial};
+use super::trial::{Arg, Trial};
 
 /// A walk over two dimensions, or over one without gaps in chunks of up to `chunk`; and the lengths
 /// of the tensors.
@@ -55,8 +55,8 @@ fn walk(inputs: usize, chunk: u32, rng: &mut ChaCha8Rng) -> (WalkParams, [u64; 5
 pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
     let mut trial = Trial::default();
     let name = entry.to_string();
-    let text = include_str!("../../../ptx/sm_75/elementwise.ptx");
-    let skeleton = Skeleton::from_ptx(text, &name).expect("the skeleton is there");
+    let text = warpsmith_tests::built_ptx("sm_75/elementwise.ptx");
+    let skeleton = Skeleton::from_ptx(&text, &name).expect("the skeleton is there");
     let text = skeleton.compose(|hole| {
         let kind = hole.trim_end_matches(|c: char| c.is_ascii_digit());
         Ok::<_, FuseError>(Some(match kind {

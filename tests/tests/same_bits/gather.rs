@@ -7,7 +7,7 @@ use spec::elementwise::{MAX_RANK, WalkParams, grid_blocks};
 use spec::gather::{FEW, PutEntry, PutFewParams, PutParams, THREADS, TakeEntry, TakeParams};
 use warpsmith::LaunchConfig;
 
-use crate::trial::{Arg, Trial};
+use super::trial::{Arg, Trial};
 
 /// Rows of a table, side by side or not, by indices that may be out of range.
 pub(crate) fn take(entry: TakeEntry, rng: &mut ChaCha8Rng) -> Trial {

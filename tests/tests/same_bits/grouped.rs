@@ -10,8 +10,8 @@ use spec::gemm::{
 };
 use warpsmith::{DType, LaunchConfig};
 
-use crate::products::{mapped, matrix};
-use crate::trial::{Arg, Trial};
+use super::products::{mapped, matrix};
+use super::trial::{Arg, Trial};
 
 fn ends(trial: &mut Trial, groups: u32, rng: &mut ChaCha8Rng) -> Arg {
     let mut ends: Vec<i32> = (0..groups).map(|_| rng.random_range(-9..=310)).collect();

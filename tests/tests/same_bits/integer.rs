@@ -6,8 +6,8 @@ use spec::gemm::integer::{INTEGER_TILE, IntegerEntry};
 use spec::gemm::{FINISH_THREADS, GemmParams, finish_blocks};
 use warpsmith::{DType, LaunchConfig};
 
-use crate::products::{extents, matrix, tail};
-use crate::trial::{Arg, Trial};
+use super::products::{extents, matrix, tail};
+use super::trial::{Arg, Trial};
 
 /// What results may be.
 pub(crate) const INTEGER_OUTPUTS: [DType; 4] = [DType::I32, DType::F32, DType::F16, DType::Bf16];

@@ -16,8 +16,8 @@ use spec::gemm::{
 };
 use warpsmith::{DType, LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 
-use crate::integer::INTEGER_OUTPUTS;
-use crate::trial::{Arg, Trial};
+use super::integer::INTEGER_OUTPUTS;
+use super::trial::{Arg, Trial};
 
 /// Adds a matrix with gaps to the trial: its buffer, and the elements between rows and between
 /// matrices.

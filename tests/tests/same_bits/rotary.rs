@@ -7,7 +7,7 @@ use spec::elementwise::{MAX_RANK, WalkParams};
 use spec::rotary::{Form, HEADS, RotaryEntry, RotaryParams, THREADS, flags};
 use warpsmith::LaunchConfig;
 
-use crate::trial::{Arg, Trial};
+use super::trial::{Arg, Trial};
 
 /// Tokens of some heads, by positions that are counted or given, some of which are no row.
 pub(crate) fn rotary(entry: RotaryEntry, rng: &mut ChaCha8Rng) -> Trial {

@@ -10,8 +10,8 @@ use spec::rows::{
 };
 use warpsmith::{DType, LaunchConfig};
 
-use crate::catalogue::{FLOATS, Family};
-use crate::trial::{Arg, Trial};
+use super::catalogue::{FLOATS, Family};
+use super::trial::{Arg, Trial};
 
 /// A row kernel.
 #[derive(Clone, Copy)]

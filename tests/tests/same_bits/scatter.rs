@@ -7,7 +7,7 @@ use spec::elementwise::{MAX_RANK, WalkParams};
 use spec::scatter::{self, AddParams, OrderParams, ScatterEntry};
 use warpsmith::{DType, LaunchConfig};
 
-use crate::trial::{Arg, Trial};
+use super::trial::{Arg, Trial};
 
 /// A walk over one dimension, with strides in bytes.
 fn walk(len: u32, strides: [i64; 3]) -> WalkParams {

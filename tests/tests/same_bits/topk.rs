@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use spec::topk::{DTYPES, SHORT_K, SHORT_N, TopKEntry, TopKParams, TopKPlan};
 use warpsmith::{DType, LaunchConfig};
 
-use crate::trial::{Arg, Trial};
+use super::trial::{Arg, Trial};
 
 /// Multiprocessors of a plan that cuts no row.
 const FEW: u32 = 1;

@@ -47,6 +47,7 @@
 )]
 
 pub(crate) mod elements;
+#[cfg(feature = "attention")]
 mod entries;
 pub(crate) mod kernel;
 pub(crate) mod mask;
@@ -54,4 +55,5 @@ pub(crate) mod operand;
 pub(crate) mod softmax;
 pub(crate) mod values;
 
+#[cfg(feature = "attention")]
 pub use entries::*;

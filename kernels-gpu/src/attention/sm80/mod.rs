@@ -51,7 +51,7 @@
 //! Dao, FlashAttention-2, arXiv:2307.08691: the order of copies and products.
 //!
 //! # Before you change this
-//! `ptxas -v -arch=sm_80` and `sm_90`: no spills; `cargo test -p warpsmith-tests --test attention`;
+//! `ptxas -v -arch=sm_80` and `sm_90`: no spills; `cargo test -p warpsmith-tests attention::`;
 //! docs/attention-mma.md says what was measured.
 #![expect(
     clippy::needless_range_loop,
@@ -62,10 +62,12 @@ pub(crate) mod copies;
 mod decode;
 mod decode_rows;
 pub(crate) mod element;
+#[cfg(feature = "attention")]
 mod entries;
 pub(crate) mod fragments;
 pub(crate) mod kernel;
 mod results;
 pub(crate) mod softmax;
 
+#[cfg(feature = "attention")]
 pub use entries::*;

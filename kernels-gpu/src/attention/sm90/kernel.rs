@@ -42,7 +42,7 @@
 //! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for the overlap of softmax and wgmma and
 //! for the turns; FlashAttention-4 for a row maximum that may be stale.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test attention` finds races, lost
+//! **Before you change this**: `cargo test -p warpsmith-tests attention::` finds races, lost
 //! arrivals and wrong bits; docs/attention-hopper.md says how to measure and what was tried.
 
 use cuda_std::dynamic_shared;

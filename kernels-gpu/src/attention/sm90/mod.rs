@@ -14,6 +14,7 @@
 
 mod clear;
 mod consume;
+#[cfg(feature = "attention")]
 mod entries;
 mod kernel;
 mod load;
@@ -26,5 +27,6 @@ mod store;
 mod ticket;
 mod turns;
 
+#[cfg(feature = "attention")]
 pub use entries::*;
 pub(crate) use mask::below;

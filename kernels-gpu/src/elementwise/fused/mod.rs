@@ -13,7 +13,7 @@
 //! **Holes** ([`spec::elementwise::FusedEntry`]) stand for all that depends on dtypes and
 //! functions: how wide accesses are, and what is computed from their words.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests --test elementwise`, and the
+//! **Before you change this**: `cargo test -p warpsmith-tests elementwise::`, and the
 //! instructions an element in docs/elementwise.md.
 
 mod access;

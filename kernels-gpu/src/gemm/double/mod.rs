@@ -17,7 +17,7 @@
 //! device.
 //!
 //! # Before you change this
-//! `ptxas -v` for sm_80 and sm_90a: no spills; `cargo test -p warpsmith-tests --test gemm`, which
+//! `ptxas -v` for sm_80 and sm_90a: no spills; `cargo test -p warpsmith-tests gemm::`, which
 //! compares the bits of all entries.
 
 mod ending;

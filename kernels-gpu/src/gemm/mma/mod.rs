@@ -57,7 +57,7 @@
 //! is that of [`spec::swizzle`].
 //!
 //! # Before you change this
-//! `ptxas -v -arch=sm_80` and `sm_90`: no spills; `cargo test -p warpsmith-tests --test gemm_mma`
+//! `ptxas -v -arch=sm_80` and `sm_90`: no spills; `cargo test -p warpsmith-tests gemm_mma::`
 //! (it asserts that there are no bank conflicts); on a GPU, `compare_gemm` of benches.
 
 mod body;

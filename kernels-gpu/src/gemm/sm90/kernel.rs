@@ -39,7 +39,7 @@
 //! partial sums are added in the order of their blocks: a launch with as many blocks gives the same bits.
 //!
 //! **Sources.** CUTLASS's warp-specialised persistent kernels, DeepGEMM, fast.cu (for the ideas).
-//! **Before you change this**: `cargo test -p warpsmith-tests --test gemm_sm90` finds races, lost
+//! **Before you change this**: `cargo test -p warpsmith-tests gemm_sm90::` finds races, lost
 //! arrivals and wrong bits; `compare_gemm --set squares` on a GPU finds lost speed.
 //! docs/gemm-hopper.md says what was tried.
 

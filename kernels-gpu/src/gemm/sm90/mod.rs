@@ -3,29 +3,29 @@
 //! A kernel with an epilogue of your own is an entry that calls [`Gemm::run`]:
 //! `examples/kernels/src/lower_triangle.rs` is one.
 
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod entries;
 mod held;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod integer_entries;
 mod kernel;
 mod load;
 mod partials;
 mod places;
 mod ragged;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 mod ragged_entries;
 mod store;
 mod turns;
 
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 pub use entries::*;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 pub use integer_entries::*;
 pub use kernel::{Config, Gemm, Promoted, Running, Sums};
 pub use load::Boxes;
 pub use places::{Places, Whole};
 pub use ragged::Ragged;
-#[cfg(feature = "entries")]
+#[cfg(feature = "gemm")]
 pub use ragged_entries::*;
 pub use store::{Destination, Groups, Store, StoreElement};

@@ -5,7 +5,7 @@
 
 mod accuracy;
 mod alike;
-mod case;
+pub(crate) mod case;
 mod check;
 mod counters;
 mod jumps;

@@ -3,7 +3,7 @@
 //!
 //! With an emulator and a GPU (`WARPSMITH_TEST_DEVICE=all`) all buffers are compared byte for byte
 //! after the launches of a case; with one device, each kernel still runs under its checks. The test
-//! prints a table: `cargo test -p warpsmith-tests --test same_bits -- --nocapture`.
+//! prints a table: `cargo test -p warpsmith-tests same_bits:: -- --nocapture`.
 
 mod attending;
 mod backward;

@@ -2,9 +2,6 @@
 //! and layouts are the gradients' too. Every kernel that can compute a case is run; it must write its
 //! outputs and nothing else, be deterministic, and let no masked pair or padding affect the result.
 
-#[path = "../attention/case.rs"]
-#[expect(dead_code, reason = "the forward's tests use what is not used here")]
-mod case;
 mod check;
 mod conflicts;
 mod leaks;
@@ -18,7 +15,7 @@ use warpsmith_tests::cases;
 use warpsmith_tests::operand::View;
 use warpsmith_tests::property::{Effort, holds};
 
-use case::Case;
+use crate::attention::case::{self, Case};
 use check::check;
 
 #[test]

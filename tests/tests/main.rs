@@ -1,0 +1,38 @@
+//! The tests of several crates together, a module for each subject. They are one program: it is
+//! linked once, and its tests share all cores until the last one ends.
+//! `cargo test -p warpsmith-tests softmax::` runs one module.
+//!
+//! `large` is a program of its own, because its tests take most of a GPU's memory.
+
+mod attention;
+mod attention_backward;
+mod attention_backward_sm90;
+mod cross_entropy;
+mod decode;
+mod device_instructions;
+mod device_std;
+mod device_tensor_cores;
+mod differential;
+mod elementwise;
+mod gemm;
+mod gemm_mma;
+mod gemm_sm90;
+mod gemm_tuning;
+mod grouped;
+mod grouped_sm90;
+mod import_table;
+mod mutations;
+mod norm_ring;
+mod norms;
+mod ptx_size;
+mod reduce;
+mod refusals;
+mod rotary;
+mod rows_counters;
+mod same_bits;
+mod scan;
+mod scatter;
+mod softmax;
+mod streaming;
+mod take;
+mod topk;
