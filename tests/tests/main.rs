@@ -35,4 +35,5 @@ mod scatter;
 mod softmax;
 mod streaming;
 mod take;
+mod threads;
 mod topk;

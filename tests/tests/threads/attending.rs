@@ -1,6 +1,6 @@
 //! Attention and its gradients: by a kernel of each kind that is offered.
 
-use crate::calls::{Calls, bits, kinds};
+use super::calls::{Calls, bits, kinds};
 use half::{bf16, f16};
 use warpsmith::{Attention, AttentionGrad, Float, Rotary, Tensor, merge_attention};
 use warpsmith_tests::element::TestElement;

@@ -1,6 +1,6 @@
 //! Operations on elements, by indices, and copies.
 
-use crate::calls::{Calls, bits};
+use super::calls::{Calls, bits};
 use half::bf16;
 use warpsmith::{
     Binary, BinaryOp, Chain, GradOp, Gradient, Map, Reducible, Scatter, ScatterAdd, Select, Take,

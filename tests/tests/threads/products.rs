@@ -1,6 +1,6 @@
 //! Products of matrices: by a kernel of each kind that is offered.
 
-use crate::calls::{Calls, bits, kinds};
+use super::calls::{Calls, bits, kinds};
 use half::{bf16, f16};
 use warpsmith::{Activation, E4m3, Float, Gemm, GemmInput, GroupedGemm, Precision};
 use warpsmith_tests::element::TestElement;

@@ -1,6 +1,6 @@
 //! Operations on rows, reductions and scans, those in several launches or by several blocks too.
 
-use crate::calls::{Bits, Calls, bits};
+use super::calls::{Bits, Calls, bits};
 use half::bf16;
 use warpsmith::{
     CrossEntropy, Float, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients,
