@@ -326,6 +326,12 @@ impl From<crate::fuse::FuseError> for Error {
     }
 }
 
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -333,6 +339,15 @@ mod tests {
     #[test]
     fn error_stays_small_enough_to_return_by_value() {
         assert!(size_of::<Error>() <= 64, "{} bytes", size_of::<Error>());
+    }
+
+    #[test]
+    fn debug_is_what_a_person_reads() {
+        let error = Error::NoDevice {
+            ordinal: 3,
+            count: 1,
+        };
+        assert_eq!(format!("{error:?}"), error.to_string());
     }
 
     #[test]
