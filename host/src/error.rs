@@ -236,6 +236,16 @@ pub enum Error {
         /// What differs.
         detail: Box<str>,
     },
+    /// `WARPSMITH_DUMP` names a folder that a loaded kernel's PTX cannot be written to.
+    #[error("WARPSMITH_DUMP: cannot write `{file}` to the folder `{folder}`: {reason}")]
+    Dump {
+        /// Name of the file.
+        file: Box<str>,
+        /// The folder.
+        folder: Box<str>,
+        /// Why it was not written.
+        reason: Box<str>,
+    },
     /// There is no usable CUDA driver on this machine.
     #[error(
         "no CUDA driver: {detail}; install NVIDIA's driver, or use the emulator \

@@ -35,7 +35,6 @@
 //! ```
 
 mod body;
-mod cache;
 mod error;
 mod fragment;
 mod library;
@@ -43,7 +42,6 @@ mod skeleton;
 mod text;
 
 pub use body::{Body, Filling, Value};
-pub(crate) use cache::Cache;
 pub use error::FuseError;
 pub use fragment::{Fragment, Scalar};
 pub(crate) use library::{builtin_fragment, builtin_skeleton};

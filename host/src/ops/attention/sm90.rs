@@ -9,9 +9,10 @@ use super::desc::{AttentionDesc, OperandDesc};
 use super::packing::{self, Sharing};
 use super::parts;
 use crate::launch::KernelArg;
+use crate::load;
 use crate::ops::gemm::Memory;
 use crate::ops::maps::{MapKey, MapValue};
-use crate::ops::{cleared, kernels, model};
+use crate::ops::{cleared, model};
 use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
@@ -318,7 +319,7 @@ fn launch_one(
             &packed
         }
     };
-    let kernel = kernels::kernel(call.stream, entry)?;
+    let kernel = load::kernel(call.stream, entry)?;
     // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; the counter is
     // 0 and nobody else's; o is aligned as rows are written; grid and threads are the tile's.
     let launched = unsafe { kernel.launch(call.stream, candidate.config, arguments) };

@@ -2,12 +2,12 @@
 
 use super::axes::{Along, RowAxes};
 use super::{RowState, Rows};
+use crate::load::{self, LoadVariant};
+use crate::ops::check;
 use crate::ops::cleared::{Lent, after};
 use crate::ops::float::Float;
-use crate::ops::{check, kernels};
 use crate::storage::Storage;
 use crate::tensor::Dims;
-use crate::traffic::Traffic;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan};
 
@@ -207,16 +207,16 @@ impl<'a, T: Float> TopK<'a, T> {
         params.indices_row_stride = to_indices.stride;
         let (x, y, i) = (&x.tensor, &to_values.tensor, &to_indices.tensor);
         let bytes = (self.x.len() as u64).saturating_mul(T::DTYPE.size_bytes() as u64);
-        let traffic = Traffic::of(stream.device(), bytes);
+        let variant = LoadVariant::of(stream.device(), bytes);
         if plan.is_short {
-            let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Short(T::DTYPE))?;
+            let kernel = load::kernel_for(variant, stream, TopKEntry::Short(T::DTYPE))?;
             let config = LaunchConfig::linear(blocks?, plan.threads);
             // SAFETY: extents and strides are those of x and of both results, whose elements lie
             // inside of their storage; the results are injective and overlap nothing.
             unsafe { kernel.launch(stream, config, (x, y, i, params)) }?;
         } else {
             let workspace = Workspace::new(&plan, rows, self.k, stream)?;
-            let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Rows(T::DTYPE))?;
+            let kernel = load::kernel_for(variant, stream, TopKEntry::Rows(T::DTYPE))?;
             let config = config(&plan, rows);
             // SAFETY: as above; the workspace has k pairs for each part of each row.
             let launched =
@@ -224,7 +224,7 @@ impl<'a, T: Float> TopK<'a, T> {
             after(workspace.lent.as_ref(), launched)?;
             if plan.parts > 1 {
                 let whole = plan.of_pairs(k);
-                let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Pairs)?;
+                let kernel = load::kernel_for(variant, stream, TopKEntry::Pairs)?;
                 let args = (x, y, i, workspace.pairs, params.of_pairs(&whole));
                 // SAFETY: as above; the launch before has written all pairs of the workspace.
                 unsafe { kernel.launch(stream, self::config(&whole, rows), args) }?;
