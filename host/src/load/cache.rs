@@ -37,7 +37,7 @@ where
     pub(super) fn get_or_load(
         &self,
         device: &Device,
-        key: KernelKey<'_, E>,
+        key: &KernelKey<'_, E>,
         load: impl FnOnce() -> Result<Kernel>,
     ) -> Result<Kernel> {
         if let Some(kernel) = self.get(device, key) {
@@ -54,7 +54,7 @@ where
         Ok(kernel)
     }
 
-    fn get(&self, device: &Device, key: KernelKey<'_, E>) -> Option<Kernel> {
+    fn get(&self, device: &Device, key: &KernelKey<'_, E>) -> Option<Kernel> {
         let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
         let inner = kernels[key.variant as usize].get(key.entry)?;
         Some(Kernel::of(device, inner.clone()))

@@ -23,7 +23,8 @@ mod files {
 /// The manifest of the embedded kernels.
 ///
 /// # Errors
-/// [`Error::ManifestMismatch`](crate::Error::ManifestMismatch) where it cannot be read, or where this build embeds no kernels.
+/// [`Error::ManifestMismatch`](crate::Error::ManifestMismatch) where it cannot be read, or where this
+/// build embeds no kernels.
 pub fn builtin_manifest() -> Result<&'static Manifest> {
     static MANIFEST: OnceLock<Result<Manifest, Box<str>>> = OnceLock::new();
     MANIFEST

@@ -12,15 +12,6 @@ pub(crate) struct KernelKey<'a, E: ?Sized = str> {
     pub(crate) variant: LoadVariant,
 }
 
-// Not derived: that would ask the same of `E`, which is unsized.
-impl<E: ?Sized> Clone for KernelKey<'_, E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<E: ?Sized> Copy for KernelKey<'_, E> {}
-
 /// The name of an entry, written on the stack.
 pub(super) struct EntryName {
     bytes: [u8; Self::CAPACITY],

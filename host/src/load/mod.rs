@@ -67,7 +67,7 @@ pub(crate) fn kernel_for(
 ) -> Result<Kernel> {
     let name = EntryName::of(entry)?;
     let entry = name.as_str();
-    stream.device().embedded(KernelKey { entry, variant })
+    stream.device().embedded(&KernelKey { entry, variant })
 }
 
 impl Device {
@@ -82,13 +82,13 @@ impl Device {
     /// [`Error::ManifestMismatch`] where an embedded module is not what the manifest says,
     /// [`Error::Dump`], and the errors of loading PTX.
     pub fn builtin_kernel(&self, name: &str) -> Result<Kernel> {
-        self.embedded(KernelKey {
+        self.embedded(&KernelKey {
             entry: name,
             variant: LoadVariant::Plain,
         })
     }
 
-    fn embedded(&self, key: KernelKey<'_>) -> Result<Kernel> {
+    fn embedded(&self, key: &KernelKey<'_>) -> Result<Kernel> {
         self.kernels().get_or_load(self, key, || {
             let Some((module, entry)) = best(key.entry, self.arch())? else {
                 return Err(Error::MissingKernel {
@@ -111,7 +111,7 @@ impl Device {
     /// What `compose` returns, [`Error::Dump`], and the errors of loading PTX.
     pub(crate) fn composed(
         &self,
-        key: KernelKey<'_, [u64]>,
+        key: &KernelKey<'_, [u64]>,
         compose: impl FnOnce() -> Result<String>,
     ) -> Result<Kernel> {
         self.compositions().get_or_load(self, key, || {

@@ -126,7 +126,7 @@ impl<'a> Fused<'a> {
                 entry: &key[..used],
                 variant: LoadVariant::of_once(device, bytes),
             };
-            let kernel = device.composed(key, || composition.text(device.arch()))?;
+            let kernel = device.composed(&key, || composition.text(device.arch()))?;
             let len = piece.params.len;
             let (chunks, rest) = (len / composition.elements, len % composition.elements);
             let blocks = chunks.div_ceil(THREADS * composition.entry.chunks).max(1);
