@@ -22,7 +22,8 @@ pub struct Kernel {
     inner: Arc<KernelInner>,
 }
 
-/// A kernel without its device, which keeps those that it was asked for: it would keep itself alive.
+/// A kernel without its device, which keeps those that it was asked for: it would keep itself
+/// alive.
 pub(crate) struct KernelInner {
     signature: Signature,
     /// Sizes of the parameters in bytes.
@@ -110,9 +111,9 @@ impl Kernel {
         self.inner.limits.max_dynamic_shared_bytes
     }
 
-    /// Least dynamic shared memory of a launch, in bytes: what `#[kernel(dynamic_shared = N)]` states.
-    /// 0 for a kernel that states nothing, and for one whose module was loaded without its manifest
-    /// ([`Device::load_ptx`]), since PTX does not say it.
+    /// Least dynamic shared memory of a launch, in bytes: what `#[kernel(dynamic_shared = N)]`
+    /// states. 0 for a kernel that states nothing, and for one whose module was loaded without its
+    /// manifest ([`Device::load_ptx`]), since PTX does not say it.
     pub fn least_dynamic_shared_bytes(&self) -> u32 {
         self.inner.signature.dynamic_shared_bytes
     }
@@ -166,12 +167,12 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::ArgumentCount`], [`Error::ArgumentSize`], [`Error::EmptyLaunch`],
-    /// [`Error::LaunchLimit`], [`Error::TooLittleSharedMemory`], [`Error::InvalidValue`] for a block
-    /// or cluster other than the one the kernel requires (`.reqntid`, `.reqnctapercluster`), for a
-    /// cluster of more than 16 blocks or a grid that it does not divide, [`Error::Unsupported`] for
-    /// clusters on a device without them, [`Error::DeviceMismatch`], [`Error::Driver`]. A fault of
-    /// the kernel is returned here as `Error::Emulator` on the emulator; on a GPU a later call that
-    /// waits reports it.
+    /// [`Error::LaunchLimit`], [`Error::TooLittleSharedMemory`], [`Error::InvalidValue`] for a
+    /// block or cluster other than the one the kernel requires (`.reqntid`, `.reqnctapercluster`),
+    /// for a cluster of more than 16 blocks or a grid that it does not divide,
+    /// [`Error::Unsupported`] for clusters on a device without them, [`Error::DeviceMismatch`],
+    /// [`Error::Driver`]. A fault of the kernel is returned here as `Error::Emulator` on the
+    /// emulator; on a GPU a later call that waits reports it.
     ///
     /// # Safety
     /// Each argument is what the kernel expects of that parameter. Pointers refer to device memory
@@ -209,8 +210,8 @@ impl Kernel {
         if index != inner.sizes.len() {
             return Err(self.argument_count(index));
         }
-        // SAFETY: number and sizes fit; the rest is the caller's. The arguments live as long as `args`
-        // is borrowed, and `args` outlives the call.
+        // SAFETY: number and sizes fit; the rest is the caller's. The arguments live as long as
+        // `args` is borrowed, and `args` outlives the call.
         unsafe {
             inner
                 .loaded

@@ -1,5 +1,5 @@
-//! `WARPSMITH_DUMP` writes what is loaded. A test program of its own, because it sets an environment
-//! variable: it runs itself.
+//! `WARPSMITH_DUMP` writes what is loaded. A test program of its own, because it sets an
+//! environment variable: it runs itself.
 
 use std::collections::BTreeMap;
 use std::env;

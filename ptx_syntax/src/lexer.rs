@@ -1,5 +1,5 @@
-//! The lexer: PTX text to tokens. Drops white space and comments, but for [`READS_ONCE`]. Every token
-//! has its line and column.
+//! The lexer: PTX text to tokens. Drops white space and comments, but for [`READS_ONCE`]. Every
+//! token has its line and column.
 
 use crate::ast::READS_ONCE;
 use crate::parser::ParseError;

@@ -29,8 +29,8 @@ impl<E: ?Sized + Hash + Eq> KernelCache<E>
 where
     for<'a> Box<E>: From<&'a E>,
 {
-    /// The kernel with this key on `device`, which owns this cache. `load` gives it the first time. A
-    /// later call allocates nothing.
+    /// The kernel with this key on `device`, which owns this cache. `load` gives it the first time.
+    /// A later call allocates nothing.
     ///
     /// # Errors
     /// What `load` returns.

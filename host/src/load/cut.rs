@@ -1,9 +1,9 @@
 //! Cutting one kernel out of the text of a module.
 //!
-//! The driver compiles all that it loads, so kernels are loaded one at a time. The text of one kernel
-//! is the module's with the lines of all other entries left empty, so that line numbers in reports
-//! and logs are those of the file. This is done on text, and before parsing: to parse a file of 2.6 MB
-//! takes MEASURED ms, to parse the one kernel that is cut out of it MEASURED.
+//! The driver compiles all that it loads, so kernels are loaded one at a time. The text of one
+//! kernel is the module's with the lines of all other entries left empty, so that line numbers in
+//! reports and logs are those of the file. This is done on text, and before parsing: to parse a
+//! file of 2.6 MB takes MEASURED ms, to parse the one kernel that is cut out of it MEASURED.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,13 +1,14 @@
-//! `WARPSMITH_DUMP=folder` writes the PTX of each kernel into that folder when the kernel is loaded,
-//! on a GPU or on the emulator. The text is what the driver or the emulator gets, after all edits.
-//! The folder is made if it is not there.
+//! `WARPSMITH_DUMP=folder` writes the PTX of each kernel into that folder when the kernel is
+//! loaded, on a GPU or on the emulator. The text is what the driver or the emulator gets, after all
+//! edits. The folder is made if it is not there.
 //!
 //! | file | kernel |
 //! |---|---|
-//! | `<entry>.<variant>.<arch>.ptx` | an embedded one; `softmax_bf16_rows.brief.sm_90.ptx` |
-//! | `<skeleton>_<hash>.<variant>.<arch>.ptx` | a composed one, with its fragments; the hash is of the text before the edits |
+//! | `<entry>.<variant>.<arch>.ptx` | an embedded one |
+//! | `<skeleton>_<hash>.<variant>.<arch>.ptx` | a composed one, with its fragments inlined |
 //!
-//! The variant is `plain`, `brief` or `streaming`, and the architecture is the device's.
+//! The variant is `plain`, `brief` or `streaming`, and the architecture is the device's. The hash is
+//! of the composed text, before its edits.
 
 use super::LoadVariant;
 use crate::error::{Error, Result};

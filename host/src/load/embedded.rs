@@ -1,7 +1,7 @@
 //! The kernels that are embedded in this build, and which version of them a device uses.
 //!
-//! The files of `ptx/` are embedded compressed. A file is decompressed when the first of its kernels
-//! is needed, once per process, and its hash is checked against the manifest.
+//! The files of `ptx/` are embedded compressed. A file is decompressed when the first of its
+//! kernels is needed, once per process, and its hash is checked against the manifest.
 
 use super::cut::Cut;
 use super::manifest::{FILE as MANIFEST_FILE, describe, mismatch};
@@ -23,8 +23,8 @@ mod files {
 /// The manifest of the embedded kernels.
 ///
 /// # Errors
-/// [`Error::ManifestMismatch`](crate::Error::ManifestMismatch) where it cannot be read, or where this
-/// build embeds no kernels.
+/// [`Error::ManifestMismatch`](crate::Error::ManifestMismatch) where it cannot be read, or where
+/// this build embeds no kernels.
 pub fn builtin_manifest() -> Result<&'static Manifest> {
     static MANIFEST: OnceLock<Result<Manifest, Box<str>>> = OnceLock::new();
     MANIFEST

@@ -1,8 +1,8 @@
 //! Printing a tree as PTX text that parses back to the same tree.
 //!
 //! `Display` formats anew, so line numbers differ from the original's: call [`Module::clear_lines`]
-//! before comparing trees. [`Module::text_at_lines`] keeps them. Variables and functions are printed
-//! in the order of their lines.
+//! before comparing trees. [`Module::text_at_lines`] keeps them. Variables and functions are
+//! printed in the order of their lines.
 
 mod body;
 mod declaration;

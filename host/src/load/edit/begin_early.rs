@@ -6,13 +6,14 @@
 //! that does not have it gets it when it is loaded for such a device, behind what needs no global
 //! memory ([`prologue`]): no time passes between the two launches.
 //!
-//! For [brief](LoadVariant::Brief) launches it also lets the next launch begin, right before its wait
-//! (`griddepcontrol.launch_dependents`). That one then waits for this one: in a CUDA graph of small
-//! launches, each takes 0.1 to 0.2 µs less. Launches further back are waited for too: every thread
-//! of a launch waits, so a launch ends after all before it, and a launch that waits for it waits for
-//! those as well. Longer launches do not: an H200 takes 2.4 ns for each block that executes the
-//! instruction, one after the other, and the next launch's blocks take what is free before this
-//! one's leave, so that they end up unevenly on the multiprocessors (docs/reduce-measured.md).
+//! For [brief](LoadVariant::Brief) launches it also lets the next launch begin, right before its
+//! wait (`griddepcontrol.launch_dependents`). That one then waits for this one: in a CUDA graph of
+//! small launches, each takes 0.1 to 0.2 µs less. Launches further back are waited for too: every
+//! thread of a launch waits, so a launch ends after all before it, and a launch that waits for it
+//! waits for those as well. Longer launches do not: an H200 takes 2.4 ns for each block that
+//! executes the instruction, one after the other, and the next launch's blocks take what is free
+//! before this one's leave, so that they end up unevenly on the multiprocessors
+//! (docs/reduce-measured.md).
 
 use super::{prologue, require};
 use crate::error::{Error, Result};
@@ -34,8 +35,8 @@ const LET_BEGIN: &str = "griddepcontrol.launch_dependents";
 /// `signature` whether it does.
 ///
 /// Our kernels that have the instruction access no global memory before it, with one exception:
-/// cross-entropy reads rows earlier where the launch before it only goes over targets. That one lets
-/// it begin itself, after the wait that it gets here, so it gets nothing else.
+/// cross-entropy reads rows earlier where the launch before it only goes over targets. That one
+/// lets it begin itself, after the wait that it gets here, so it gets nothing else.
 ///
 /// # Errors
 /// [`Error::Bug`] for a module without a kernel, [`Error::PtxSyntax`] for an unknown target.
