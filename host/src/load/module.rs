@@ -55,8 +55,7 @@ impl Module {
 
     /// The same, launched by programmatic dependent launch (PDL): a launch may begin before the
     /// launch before it in the stream has ended, and its blocks wait by `griddepcontrol.wait`
-    /// ([CUDA's
-    /// guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#programmatic-dependent-launch-and-synchronization)).
+    /// ([CUDA's guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#programmatic-dependent-launch-and-synchronization)).
     /// The emulator runs launches one after another. Our own kernels are all launched this way from
     /// compute capability 9.0 on.
     ///
