@@ -52,47 +52,32 @@ struct EntryLines {
 /// The entries of a text, in order. They begin and end on lines of their own, as compilers write
 /// them; [`super::embedded`] looks at what is cut out.
 fn entries(text: &str) -> Vec<EntryLines> {
-    let mut entries = Vec::new();
-    let mut depth = 0_usize;
-    let mut end = 0;
-    // The entry that this line belongs to, and whether its body has begun.
-    let mut current: Option<(EntryLines, bool)> = None;
+    let mut entries: Vec<EntryLines> = Vec::new();
+    let (mut depth, mut end) = (0_usize, 0);
+    // Whether the last entry goes on.
+    let mut is_open = false;
     for line in text.split_inclusive('\n') {
         let begin = end;
         end += line.len();
         let code = line.split("//").next().unwrap_or_default();
-        if depth == 0 && current.is_none() {
-            current = code.split(".entry").nth(1).map(|rest| {
-                let rest = rest.trim_start();
-                let name = rest.find(['(', ' ', '\t', '{', '\n']).unwrap_or(rest.len());
-                let entry = EntryLines {
-                    name: rest[..name].into(),
-                    bytes: begin..begin,
-                    count: 0,
-                };
-                (entry, false)
+        let head = code.split_once(".entry");
+        if let Some((_, head)) = head.filter(|_| depth == 0 && !is_open) {
+            let mut words = head.trim_start().split(['(', ' ', '\t', '{', '\n']);
+            entries.push(EntryLines {
+                name: words.next().unwrap_or_default().into(),
+                bytes: begin..end,
+                count: 0,
             });
+            is_open = true;
         }
-        for byte in code.bytes() {
-            match byte {
-                b'{' => {
-                    depth += 1;
-                    current = current.map(|(entry, _)| (entry, true));
-                }
-                b'}' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-        }
-        if let Some((mut entry, has_body)) = current.take() {
+        let count = |brace| code.bytes().filter(|&byte| byte == brace).count();
+        depth = (depth + count(b'{')).saturating_sub(count(b'}'));
+        if let Some(entry) = entries.last_mut().filter(|_| is_open) {
             entry.bytes.end = end;
             entry.count += 1;
-            match depth == 0 && has_body {
-                true => entries.push(entry),
-                false => current = Some((entry, has_body)),
-            }
+            is_open = depth > 0 || !code.contains('}');
         }
     }
-    entries.extend(current.map(|(entry, _)| entry));
     entries
 }
 
