@@ -20,10 +20,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use ptx_syntax::ast::READS_ONCE;
+
 use crate::registers::words;
 
 /// The beginnings of comments that have a meaning: they mark a hole, and what is read once.
-const MEANT: [&str; 2] = ["// hole ", "// once"];
+const MEANT: [&str; 2] = ["// hole ", READS_ONCE];
 
 /// Returns the shortened text of a module.
 pub(crate) fn tidy(ptx: &str) -> String {

@@ -1,10 +1,8 @@
 //! Devices: a GPU, or the emulator.
 
 use crate::backend::{Backend, EventUse, RawEvent, RawStream, gpu};
-use crate::builtin;
 use crate::error::{Error, Result};
-use crate::fuse;
-use crate::module::Module;
+use crate::load::KernelCache;
 use crate::ops::{GemmState, MapCache, Workspaces};
 use crate::stream::{Stream, StreamTable};
 use std::collections::BTreeMap;
@@ -24,8 +22,8 @@ struct Inner {
     streams: StreamTable,
     /// Idle events without time stamps, kept for reuse by [`Device::order`].
     events: Mutex<Vec<RawEvent>>,
-    builtin: builtin::Cache,
-    compositions: fuse::Cache,
+    kernels: KernelCache<str>,
+    compositions: KernelCache<[u64]>,
     maps: MapCache,
     gemm: GemmState,
     workspaces: Workspaces,
@@ -286,15 +284,6 @@ impl Device {
         self.backend().trim()
     }
 
-    /// Loads a module from PTX text. On a GPU, the driver compiles it for the device.
-    ///
-    /// # Errors
-    /// [`Error::PtxSyntax`] where the text does not parse. Where the device cannot load it,
-    /// [`Error::Jit`] with the log of the driver's compiler, or `Error::EmulatorLoad`.
-    pub fn load_ptx(&self, ptx: &str) -> Result<Module> {
-        Module::load(self, ptx)
-    }
-
     pub(crate) fn from_backend(backend: Box<dyn Backend>) -> Result<Self> {
         let streams = StreamTable::new(&*backend)?;
         let events = Mutex::new(Vec::new());
@@ -302,8 +291,8 @@ impl Device {
             backend,
             streams,
             events,
-            builtin: builtin::Cache::default(),
-            compositions: fuse::Cache::default(),
+            kernels: KernelCache::default(),
+            compositions: KernelCache::default(),
             maps: MapCache::default(),
             gemm: GemmState::default(),
             workspaces: Workspaces::default(),
@@ -318,11 +307,11 @@ impl Device {
         &self.0.streams
     }
 
-    pub(crate) fn builtin(&self) -> &builtin::Cache {
-        &self.0.builtin
+    pub(crate) fn kernels(&self) -> &KernelCache<str> {
+        &self.0.kernels
     }
 
-    pub(crate) fn compositions(&self) -> &fuse::Cache {
+    pub(crate) fn compositions(&self) -> &KernelCache<[u64]> {
         &self.0.compositions
     }
 

@@ -6,7 +6,7 @@
 /// (kernel not embedded, feature off), the machine (no driver, out of memory, a failing driver
 /// call), the author of a kernel (the emulator's reports), or the authors of this crate
 /// ([`Error::Bug`]). Operations check their arguments before they launch anything.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A tensor's shape does not fit the operation.
@@ -235,6 +235,16 @@ pub enum Error {
         module: Box<str>,
         /// What differs.
         detail: Box<str>,
+    },
+    /// `WARPSMITH_DUMP` names a folder that a loaded kernel's PTX cannot be written to.
+    #[error("WARPSMITH_DUMP: cannot write `{file}` to the folder `{folder}`: {reason}")]
+    Dump {
+        /// Name of the file.
+        file: Box<str>,
+        /// The folder.
+        folder: Box<str>,
+        /// Why it was not written.
+        reason: Box<str>,
     },
     /// There is no usable CUDA driver on this machine.
     #[error(

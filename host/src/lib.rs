@@ -55,44 +55,37 @@
 //! - `cust`: accepts the streams and device pointers of the crate `cust`. It links `libcuda`.
 mod backend;
 mod buffer;
-mod builtin;
 #[cfg(feature = "cust")]
 mod cust_interop;
 mod device;
-mod early;
 mod element;
-mod embedded;
 mod error;
 mod event;
 mod float8;
 pub mod fuse;
+mod kernel;
 mod launch;
-mod loaded;
-mod manifest;
-mod module;
-mod once;
+mod load;
 mod ops;
 #[cfg(test)]
 mod ordering_tests;
 mod pinned;
-mod signature;
 mod storage;
 mod stream;
 mod tensor;
 mod tensor_map;
 #[doc(hidden)]
 pub mod testing;
-mod traffic;
 
 pub use buffer::{DeviceBuffer, DevicePtr};
-pub use builtin::builtin_manifest;
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
 pub use element::Element;
 pub use error::{Error, Result};
 pub use event::Event;
 pub use float8::{E4m3, E5m2};
+pub use kernel::Kernel;
 pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
-pub use module::{Kernel, Module};
+pub use load::{Module, ParamInfo, builtin_manifest};
 pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionGrad, AttentionGradCandidate,
     AttentionGradPlan, AttentionGrads, AttentionPlan, Binary, CastElement, Chain, ChainElement,
@@ -106,7 +99,6 @@ pub use ops::{
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
 };
 pub use pinned::PinnedBuffer;
-pub use signature::ParamInfo;
 pub use spec::DType;
 pub use spec::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
 pub use spec::reduce::{ReduceOp, ReducePlan};

@@ -346,9 +346,15 @@ pub struct Instruction {
     pub modifiers: Vec<String>,
     /// Operands in order.
     pub operands: Vec<Operand>,
+    /// It loads or prefetches data that its kernel reads once: [`READS_ONCE`] stands behind it.
+    pub reads_once: bool,
     /// Line in the PTX text.
     pub line: u32,
 }
+
+/// The comment that marks an instruction with [`Instruction::reads_once`]. It stands behind the
+/// instruction and ends the line. PTX has no word for this, and LLVM keeps comments of `asm!`.
+pub const READS_ONCE: &str = "// once";
 
 /// Guard predicate.
 #[derive(Clone, Debug, PartialEq, Eq)]

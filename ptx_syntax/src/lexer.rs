@@ -1,6 +1,7 @@
-//! The lexer: PTX text to tokens. Drops comments and white space; every token has its line and
-//! column.
+//! The lexer: PTX text to tokens. Drops white space and comments, but for [`READS_ONCE`]. Every
+//! token has its line and column.
 
+use crate::ast::READS_ONCE;
 use crate::parser::ParseError;
 
 /// Kind of a token.
@@ -37,8 +38,16 @@ pub(crate) struct Token<'a> {
 /// a text that consists only of brackets.
 const MAX_TOKENS: usize = 1 << 24;
 
-/// All tokens of `text`; the last is a [`Kind::End`].
-pub(crate) fn tokenize(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
+/// The tokens of a text.
+pub(crate) struct Tokens<'a> {
+    /// In order; the last is a [`Kind::End`].
+    pub(crate) all: Vec<Token<'a>>,
+    /// Indices of the `;` that [`READS_ONCE`] follows on their line, in order.
+    pub(crate) marked: Vec<usize>,
+}
+
+/// All tokens of `text`.
+pub(crate) fn tokenize(text: &str) -> Result<Tokens<'_>, ParseError> {
     let mut lexer = Lexer {
         text,
         at: 0,
@@ -46,9 +55,13 @@ pub(crate) fn tokenize(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
         line_start: 0,
     };
     let mut tokens = Vec::with_capacity((text.len() / 4).min(MAX_TOKENS));
+    let mut marked = Vec::new();
     loop {
         lexer.skip_blank()?;
         let token = lexer.next_token()?;
+        if token.text == ";" && lexer.is_marked() {
+            marked.push(tokens.len());
+        }
         if tokens.len() == MAX_TOKENS {
             return Err(lexer.error(format!(
                 "more than {MAX_TOKENS} tokens: split the module, or is it no PTX?"
@@ -56,7 +69,8 @@ pub(crate) fn tokenize(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
         }
         tokens.push(token);
         if token.kind == Kind::End {
-            return Ok(tokens);
+            let all = tokens;
+            return Ok(Tokens { all, marked });
         }
     }
 }
@@ -115,6 +129,15 @@ impl<'a> Lexer<'a> {
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// Whether the rest of the line is [`READS_ONCE`].
+    fn is_marked(&self) -> bool {
+        const BLANK: [char; 3] = [' ', '\t', '\r'];
+        let rest = self.text[self.at..].trim_start_matches(BLANK);
+        let after = rest.strip_prefix(READS_ONCE);
+        let after = after.map(|after| after.trim_start_matches(BLANK));
+        after.is_some_and(|after| after.is_empty() || after.starts_with('\n'))
     }
 
     fn skip_line(&mut self) {

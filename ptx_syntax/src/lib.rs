@@ -1,4 +1,4 @@
-//! PTX as text: lexer, parser, printer, lint; and the manifest that describes compiled modules.
+//! PTX as text: lexer, parser, printers, lint; and the manifest that describes compiled modules.
 //!
 //! [`parse`] turns the text of a module into the tree of [`ast`]. Symbols are not resolved, and
 //! nothing is executed. It accepts the syntax that ptxas accepts: the output of LLVM, nvcc and

@@ -154,6 +154,23 @@ impl Module {
         }
         Ok(found)
     }
+
+    /// Raises the version and the architecture to at least these, which instructions need that are
+    /// added. An architecture that runs on no newer GPU stays.
+    ///
+    /// # Errors
+    /// As [`target`](Self::target); then nothing has changed.
+    pub fn require(&mut self, version: (u32, u32), least: Target) -> Result<(), UnknownTarget> {
+        let target = self.target()?;
+        self.version = self.version.max(version);
+        if let Some(own) = target.filter(|own| own.reach == Reach::Onward && *own < least) {
+            let mut names = self.targets.iter_mut();
+            if let Some(name) = names.find(|name| **name == own.to_string()) {
+                *name = least.to_string();
+            }
+        }
+        Ok(())
+    }
 }
 
 const fn sm(number: u32) -> Target {
@@ -235,6 +252,26 @@ mod tests {
         }
         .to_string();
         assert!(error.contains("`sm_91`") && error.contains("90"), "{error}");
+    }
+
+    #[test]
+    fn modules_are_raised_to_what_they_need() {
+        let raised = |version: &str, targets: &str| {
+            let text = format!(".version {version}\n.target {targets}\n");
+            let mut module = crate::parse(&text).expect("valid");
+            let done = module.require((7, 8), sm(90));
+            done.map(|()| (module.version, module.targets.join(" ")))
+        };
+        assert_eq!(raised("7.0", "sm_75"), Ok(((7, 8), "sm_90".into())));
+        assert_eq!(
+            raised("8.4", "debug, sm_89"),
+            Ok(((8, 4), "debug sm_90".into()))
+        );
+        for newer in ["sm_90", "sm_90a", "sm_100f", "sm_120"] {
+            assert_eq!(raised("8.10", newer), Ok(((8, 10), newer.into())));
+        }
+        let got = "sm_999".to_owned();
+        assert_eq!(raised("7.0", "sm_999"), Err(UnknownTarget { got }));
     }
 
     #[test]

@@ -47,7 +47,36 @@ impl Function {
     }
 }
 
+impl Statement {
+    /// Its line; `None` for one whose line the tree does not have.
+    pub fn line(&self) -> Option<u32> {
+        match self {
+            Statement::Label { line, .. }
+            | Statement::BranchTargets { line, .. }
+            | Statement::CallTargets { line, .. }
+            | Statement::CallPrototype { line, .. } => Some(*line),
+            Statement::Instruction(instruction) => Some(instruction.line),
+            Statement::Registers(registers) => Some(registers.line),
+            Statement::Variable(variable) => Some(variable.line),
+            Statement::Block(_) | Statement::Loc { .. } | Statement::Pragma(_) => None,
+        }
+    }
+}
+
 impl Instruction {
+    /// An instruction without a guard. `mnemonic` has its modifiers: `ld.global.v4.f32`.
+    pub fn new(mnemonic: &str, operands: Vec<Operand>, line: u32) -> Self {
+        let mut words = mnemonic.split('.').map(str::to_owned);
+        Self {
+            guard: None,
+            opcode: words.next().unwrap_or_default(),
+            modifiers: words.collect(),
+            operands,
+            reads_once: false,
+            line,
+        }
+    }
+
     /// Whether the mnemonic has this modifier (`"f32"`, `"shared::cta"`).
     pub fn has(&self, modifier: &str) -> bool {
         self.modifiers.iter().any(|word| word == modifier)

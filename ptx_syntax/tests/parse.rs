@@ -19,6 +19,23 @@ fn name(text: &str) -> Operand {
 }
 
 #[test]
+fn a_comment_behind_an_instruction_marks_what_reads_once() {
+    for marked in [
+        "ld.global.b32 %r1, [%rd1]; // once\n",
+        "prefetch.global.L2 [%rd1];// once \r\n",
+    ] {
+        assert!(instruction(marked).reads_once, "{marked}");
+    }
+    for other in [
+        "ld.global.b32 %r1, [%rd1]; // once more\n",
+        "// once\nld.global.b32 %r1, [%rd1];\n// once\n",
+        "ld.global.b32 %r1, // once\n[%rd1];\n",
+    ] {
+        assert!(!instruction(other).reads_once, "{other}");
+    }
+}
+
+#[test]
 fn a_tensor_copy_keeps_its_coordinates_in_the_address() {
     let copy = instruction(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes \

@@ -2,7 +2,7 @@
 
 use crate::{generated, samples};
 use proptest::prelude::*;
-use ptx_syntax::ast::Module;
+use ptx_syntax::ast::{Module, Statement};
 use ptx_syntax::explain::explain;
 use ptx_syntax::lint::lint;
 use ptx_syntax::parse;
@@ -22,12 +22,48 @@ fn samples_parse_back_to_the_same_tree() {
     }
 }
 
+/// What printing drops: where a `.loc` was inlined.
+fn without_inlined(mut module: Module) -> Module {
+    fn clear(statement: &mut Statement) {
+        match statement {
+            Statement::Loc { inlined_at, .. } => *inlined_at = None,
+            Statement::Block(inner) => inner.iter_mut().for_each(clear),
+            _ => {}
+        }
+    }
+    let bodies = module
+        .functions
+        .iter_mut()
+        .filter_map(|it| it.body.as_mut());
+    bodies.flatten().for_each(clear);
+    module
+}
+
+#[test]
+fn samples_printed_at_their_lines_parse_back_with_their_lines() {
+    for (name, text) in samples::ALL {
+        let module = without_inlined(parse(text).expect("valid"));
+        let printed = module.text_at_lines();
+        let again = parse(&printed).unwrap_or_else(|error| panic!("{name}: {error}\n{printed}"));
+        assert_eq!(again, module, "{name}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_module_parses_back_to_the_same_tree(module in generated::module()) {
         let printed = module.to_string();
+        match parse(&printed) {
+            Ok(again) => prop_assert_eq!(without_lines(again), module, "{}", printed),
+            Err(error) => prop_assert!(false, "{error}\n{printed}"),
+        }
+    }
+
+    #[test]
+    fn any_module_printed_at_its_lines_parses_back(module in generated::module()) {
+        let printed = module.text_at_lines();
         match parse(&printed) {
             Ok(again) => prop_assert_eq!(without_lines(again), module, "{}", printed),
             Err(error) => prop_assert!(false, "{error}\n{printed}"),

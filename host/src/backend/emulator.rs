@@ -10,7 +10,7 @@ use super::{
 use crate::device::{DeviceInfo, DeviceKind, MemoryInfo, lock};
 use crate::error::{Error, Result};
 use crate::launch::LaunchConfig;
-use crate::signature::Signature;
+use crate::load::Signature;
 use crate::tensor_map::{TensorMap, TensorMapDesc};
 use std::alloc::Layout;
 use std::collections::HashMap;

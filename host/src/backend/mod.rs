@@ -16,7 +16,7 @@ mod tensor_map;
 use crate::device::{DeviceInfo, MemoryInfo};
 use crate::error::Result;
 use crate::launch::LaunchConfig;
-use crate::signature::Signature;
+use crate::load::Signature;
 use crate::tensor_map::{TensorMap, TensorMapDesc};
 use std::ffi::c_void;
 #[cfg(feature = "emulator")]

@@ -151,6 +151,7 @@ impl Fragment {
                 name: name.into(),
                 reason: reason.into(),
             })?;
+        let instructions = parsed.instructions;
         let (lines, variables) = parsed.with_variables(&pieces.variables);
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Ok(Self(Arc::new(Inner {
@@ -160,7 +161,7 @@ impl Fragment {
             result,
             version: pieces.version.into(),
             target: pieces.target.into(),
-            instructions: parsed.instructions,
+            instructions,
             lines,
             variables,
         })))
@@ -323,46 +324,26 @@ impl Parsed {
 
     /// The lines and the variables that they refer to. A variable's new name contains a hash of its
     /// contents, because two modules may give different constants the same name.
-    fn with_variables(&self, variables: &[&str]) -> (Box<[Line]>, Box<[Box<str>]>) {
-        let mut own = Vec::new();
-        let mut lines: Vec<Line> = Vec::new();
-        let texts = || {
-            self.lines.iter().filter_map(|line| match line {
-                Line::Text(text) => Some(text),
-                _ => None,
-            })
-        };
+    fn with_variables(mut self, variables: &[&str]) -> (Box<[Line]>, Box<[Box<str>]>) {
+        let mut own: Vec<Box<str>> = Vec::new();
         for variable in variables {
             let name = variable_name(variable);
-            if texts().any(|text| names(text, name)) {
-                let new = format!("{name}_{}", ptx_syntax::manifest::hash(variable));
-                let local = renamed(variable, name, &new).replace(".visible ", "");
-                own.push((name, new, local));
+            let new = || format!("{name}_{}", ptx_syntax::manifest::hash(variable));
+            let texts = self.lines.iter_mut().filter_map(|line| match line {
+                Line::Text(text) if names(text, name) => Some(text),
+                _ => None,
+            });
+            let mut is_used = false;
+            for text in texts {
+                *text = renamed(text, name, &new()).into();
+                is_used = true;
+            }
+            if is_used {
+                let local = renamed(variable, name, &new()).replace(".visible ", "");
+                own.push(local.into());
             }
         }
-        for line in &self.lines {
-            lines.push(match line {
-                Line::Text(text) => {
-                    let text = own.iter().fold(text.to_string(), |text, (name, new, _)| {
-                        renamed(&text, name, new)
-                    });
-                    Line::Text(text.into())
-                }
-                Line::Argument { register, index } => Line::Argument {
-                    register: register.clone(),
-                    index: *index,
-                },
-                Line::Result { from, is_wide } => Line::Result {
-                    from: from.clone(),
-                    is_wide: *is_wide,
-                },
-                Line::Return { guard } => Line::Return {
-                    guard: guard.clone(),
-                },
-            });
-        }
-        let variables = own.into_iter().map(|(_, _, text)| text.into());
-        (lines.into(), variables.collect())
+        (self.lines.into(), own.into())
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::{Mutex, OnceLock};
 
 use super::text::Pieces;
 use super::{Fragment, Scalar, Skeleton};
-use crate::builtin::{self, builtin_manifest};
 use crate::device::lock;
 use crate::error::{Error, Result};
+use crate::load::{self, builtin_manifest};
 use ptx_syntax::manifest::FragmentEntry;
 
 /// Fragments by name and architecture of the module, parsed once per process.
@@ -18,11 +18,11 @@ type Fragments = HashMap<(&'static str, &'static str), Fragment>;
 /// # Errors
 /// [`Error::MissingKernel`], and those of reading the embedded module.
 pub(crate) fn builtin_skeleton(name: &str, arch: (u32, u32)) -> Result<Skeleton> {
-    let Some((module, _)) = builtin::best(name, arch)? else {
+    let Some((module, _)) = load::best(name, arch)? else {
         return Err(missing(name, arch));
     };
     Ok(Skeleton::of(
-        &Pieces::of(&builtin::module_text(module)?),
+        &Pieces::of(&load::module_text(module)?),
         name,
     )?)
 }
@@ -34,28 +34,22 @@ pub(crate) fn builtin_skeleton(name: &str, arch: (u32, u32)) -> Result<Skeleton>
 /// As [`builtin_skeleton`].
 pub(crate) fn builtin_fragment(name: &str, arch: (u32, u32)) -> Result<Fragment> {
     static FRAGMENTS: OnceLock<Mutex<Fragments>> = OnceLock::new();
-    let mut best = None;
-    let mut best_rank = 0;
-    for module in &builtin_manifest()?.modules {
-        let Some(rank) = builtin::rank(&module.arch, arch).filter(|&rank| rank > best_rank) else {
-            continue;
-        };
+    let with_it = builtin_manifest()?.modules.iter().filter_map(|module| {
         let is_it = |entry: &&FragmentEntry| {
             let suffix = entry.name.strip_prefix(name);
             suffix == Some("") || suffix.is_some_and(|suffix| is_for(suffix, &module.arch))
         };
-        if let Some(entry) = module.fragments.iter().find(is_it) {
-            best_rank = rank;
-            best = Some((module, entry));
-        }
-    }
-    let (module, entry) = best.ok_or_else(|| missing(name, arch))?;
+        let entry = module.fragments.iter().find(is_it)?;
+        Some((load::target_for(module, arch)?, (module, entry)))
+    });
+    let best = with_it.max_by_key(|(target, _)| *target);
+    let (_, (module, entry)) = best.ok_or_else(|| missing(name, arch))?;
     let key = (entry.name.as_str(), module.arch.as_str());
     let mut fragments = lock(FRAGMENTS.get_or_init(Mutex::default));
     if let Some(fragment) = fragments.get(&key) {
         return Ok(fragment.clone());
     }
-    let text = builtin::module_text(module)?;
+    let text = load::module_text(module)?;
     let pieces = Pieces::of(&text);
     // Extract all fragments of the module at once, so that its text is split only once.
     for entry in &module.fragments {

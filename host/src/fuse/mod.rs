@@ -13,8 +13,9 @@
 //!    applied to each other's results. [`Skeleton::compose`] writes the text. Each fragment is
 //!    inlined as a scope `{ .. }` with its own registers and labels. Arguments and results are
 //!    passed with `mov`s, which ptxas removes.
-//! 4. [`Device::load_ptx`](crate::Device::load_ptx) loads the text. Operations cache the kernel
-//!    under a key that describes the composition. Numbers that may change from launch to launch are
+//! 4. [`Device::load_ptx`](crate::Device::load_ptx) loads the text. Operations load it as they load
+//!    embedded kernels, with the same edits, and cache the kernel under a key that describes the
+//!    composition. Numbers that may change from launch to launch are
 //!    [`Body::param`]s: they are read from the kernel's parameters and are not part of the key.
 //!
 //! The composed text contains only one skeleton and the fragments and constants that it uses, so
@@ -35,7 +36,6 @@
 //! ```
 
 mod body;
-mod cache;
 mod error;
 mod fragment;
 mod library;
@@ -43,7 +43,6 @@ mod skeleton;
 mod text;
 
 pub use body::{Body, Filling, Value};
-pub(crate) use cache::Cache;
 pub use error::FuseError;
 pub use fragment::{Fragment, Scalar};
 pub(crate) use library::{builtin_fragment, builtin_skeleton};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::text::{Function, Pieces, names};
 use super::{Filling, Fragment, FuseError};
-use crate::once;
+use ptx_syntax::ast::READS_ONCE;
 
 /// Marks a line as a hole; it follows the placeholder instruction.
 const MARK: &str = "// hole ";
@@ -164,10 +164,11 @@ impl Skeleton {
                 }
                 let (width, words) = access(*bytes, words)?;
                 let mark = match filling {
-                    Filling::LoadOnce(_) => once::MARK,
+                    Filling::LoadOnce(_) => READS_ONCE,
                     _ => "",
                 };
-                let _ = writeln!(out, "ld.global.{width}\t{words},[{address}];{mark}");
+                let load = format!("ld.global.{width}\t{words},[{address}]; {mark}");
+                let _ = writeln!(out, "{}", load.trim_end());
             }
             (Filling::Load(_) | Filling::LoadOnce(_), ..) => {
                 return Err("a load fills a hole whose only input is an address".to_owned());

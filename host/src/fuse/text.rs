@@ -92,19 +92,11 @@ fn defined<'a>(
         }
         body.push(line);
     }
-    // The return parameter is in parentheses before the name.
-    let after = match first.split_once(".entry ") {
-        Some((_, after)) => after,
-        None => first.rsplit_once(") ").map_or("", |(_, after)| after),
-    };
-    let after = match after {
-        "" => first.split_once(".func ").map_or("", |(_, after)| after),
-        after => after,
-    };
-    let after = after.trim_start();
-    let end = after.find(|c| !is_of_name(c)).unwrap_or(after.len());
+    // The name stands before the parameters. Those of the result are in parentheses before it.
+    let (before, _) = first.rsplit_once('(').unwrap_or((first, ""));
+    let name = before.trim_end().rsplit(|c| !is_of_name(c)).next();
     Function {
-        name: &after[..end],
+        name: name.unwrap_or_default(),
         is_kernel,
         header,
         body,

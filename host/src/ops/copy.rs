@@ -1,9 +1,9 @@
 //! Copies between tensors of different strides and dtypes.
 
+use crate::load::{self, LoadVariant};
+use crate::ops::check;
 use crate::ops::elementwise::{Program, Steps, Transposition, Walk, steps_of};
-use crate::ops::{check, kernels};
 use crate::tensor::{Address, Erased};
-use crate::traffic::Traffic;
 use crate::{E4m3, E5m2, Element, Error, LaunchConfig, Result, Stream, Tensor};
 use half::{bf16, f16};
 use spec::elementwise::{Arithmetic, CopyEntry, THREADS, TransposeEntry, grid_blocks};
@@ -164,16 +164,16 @@ pub(super) unsafe fn copy_between<'a>(
     let bytes = 2 * elements * places[0].size_bytes as u64;
     if let Some(transposition) = Transposition::of(&walk, size_bytes) {
         let entry = TransposeEntry { size_bytes };
-        let traffic = Traffic::of_once(stream.device(), bytes);
-        let kernel = kernels::kernel_for(traffic, stream, entry)?;
+        let variant = LoadVariant::of_once(stream.device(), bytes);
+        let kernel = load::kernel_for(variant, stream, entry)?;
         let config = LaunchConfig::linear(transposition.blocks, entry.threads());
         let (x, y) = (at(1, walk.address(1)), at(0, walk.address(0)));
         // SAFETY: as below.
         return unsafe { kernel.launch(stream, config, (x, y, transposition.params)) };
     }
     let entry = CopyEntry { size_bytes };
-    let traffic = Traffic::of(stream.device(), bytes);
-    let kernel = kernels::kernel_for(traffic, stream, entry)?;
+    let variant = LoadVariant::of(stream.device(), bytes);
+    let kernel = load::kernel_for(variant, stream, entry)?;
     walk.pieces(1, |piece| {
         let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
         let config = LaunchConfig::linear(blocks, THREADS);

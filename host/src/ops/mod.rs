@@ -9,7 +9,6 @@ mod elementwise;
 mod float;
 mod gemm;
 mod grouped;
-mod kernels;
 mod maps;
 mod model;
 mod put;

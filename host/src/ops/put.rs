@@ -1,11 +1,11 @@
 //! Rows put to the places that indices name.
 
 use crate::backend::Pattern;
+use crate::load::{self, LoadVariant};
 use crate::ops::by_index::{Rows, along, at_first, axis_stride, dense, in_bytes, up_to};
+use crate::ops::check;
 use crate::ops::elementwise::{Piece, Steps, Walk, steps_of};
-use crate::ops::{check, kernels};
 use crate::storage::Storage;
-use crate::traffic::Traffic;
 use crate::{Element, Error, IndexElement, LaunchConfig, Result, Stream, Tensor};
 use spec::division::Division;
 use spec::elementwise::{MAX_RANK, grid_blocks};
@@ -126,11 +126,11 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
     /// The kernel that moves rows, in elements of 16 bytes by the policy of what is read once.
     fn kernel(&self, entry: PutEntry, stream: &Stream) -> Result<crate::Kernel> {
         let bytes = (self.src.len() as u64).saturating_mul(2 * size_of::<T>() as u64);
-        let traffic = match entry {
-            PutEntry::Few(16) | PutEntry::Rows(16) => Traffic::of_once(stream.device(), bytes),
-            _ => Traffic::of(stream.device(), bytes),
+        let variant = match entry {
+            PutEntry::Few(16) | PutEntry::Rows(16) => LoadVariant::of_once(stream.device(), bytes),
+            _ => LoadVariant::of(stream.device(), bytes),
         };
-        kernels::kernel_for(traffic, stream, entry)
+        load::kernel_for(variant, stream, entry)
     }
 
     /// Puts rows of few indices.
@@ -210,8 +210,8 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
         // SAFETY: all of the memory just allocated, which nothing else uses yet.
         unsafe { backend.fill(last.address(), zero, count, stream.raw()) }?;
         let bytes = 4 * count as u64 + (self.indices.len() * size_of::<I>()) as u64;
-        let traffic = Traffic::of(stream.device(), bytes);
-        let kernel = kernels::kernel_for(traffic, stream, PutEntry::Last)?;
+        let variant = LoadVariant::of(stream.device(), bytes);
+        let kernel = load::kernel_for(variant, stream, PutEntry::Last)?;
         self.rows().positions().pieces(1, |piece: &Piece| {
             let params = PutParams {
                 walk: in_bytes(piece.params, [8, size_of::<T>(), size_of::<I>()]),

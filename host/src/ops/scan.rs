@@ -1,11 +1,11 @@
 //! Scans: running sums, products and maxima.
 
+use crate::load::{self, LoadVariant};
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
-use crate::ops::{check, kernels, model};
+use crate::ops::{check, model};
 use crate::reference::Model;
 use crate::storage::Storage;
-use crate::traffic::Traffic;
 use crate::{LaunchConfig, MAX_RANK, Reducible, Result, Stream, Tensor};
 use spec::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 
@@ -201,8 +201,8 @@ impl<'a, T: Reducible> Scan<'a, T> {
         };
         let entry = ScanEntry::new(T::DTYPE, stream.device().arch());
         let bytes = 2 * rows * n * T::DTYPE.size_bytes() as u64;
-        let traffic = Traffic::of(stream.device(), bytes);
-        let kernel = kernels::kernel_for(traffic, stream, entry)?;
+        let variant = LoadVariant::of(stream.device(), bytes);
+        let kernel = load::kernel_for(variant, stream, entry)?;
         let config = LaunchConfig::linear(plan.blocks, THREADS)
             .shared_bytes(ScanPlan::shared_bytes(is_late));
         let status = status.as_ref().map_or(0, Storage::address);

@@ -1,11 +1,11 @@
 //! Addition of rows to the rows that indices name.
 
+use crate::load::{self, LoadVariant};
 use crate::ops::by_index::{Rows, axis_stride, in_bytes, up_to};
+use crate::ops::check;
 use crate::ops::elementwise::Piece;
-use crate::ops::{check, kernels};
 use crate::storage::Storage;
 use crate::tensor::Dims;
-use crate::traffic::Traffic;
 use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
 use spec::division::Division;
 use spec::elementwise::WalkParams;
@@ -187,8 +187,8 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             blocks,
         };
         let room = 8 * u64::from(len + scatter::PAD);
-        let traffic = Traffic::of(stream.device(), 2 * room);
-        let sort = kernels::kernel_for(traffic, stream, ScatterEntry::Sort)?;
+        let variant = LoadVariant::of(stream.device(), 2 * room);
+        let sort = load::kernel_for(variant, stream, ScatterEntry::Sort)?;
         let config = LaunchConfig::linear(blocks, scatter::THREADS);
         let mut from = alloc(room)?;
         let mut to = alloc(if blocks == 1 { 0 } else { room })?;
@@ -209,7 +209,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             });
         }
         let counts = alloc(4 * u64::from(blocks * scatter::DIGITS))?;
-        let count = kernels::kernel_for(traffic, stream, ScatterEntry::Count)?;
+        let count = load::kernel_for(variant, stream, ScatterEntry::Count)?;
         while params.shift < params.bits {
             let (pairs, counts) = (from.address(), counts.address());
             let arguments = (self.indices, pairs, counts, longs.address(), params);
@@ -274,9 +274,9 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     }
 
     /// Of the launches that add: rows are read, and as many are changed at most.
-    fn traffic(&self, stream: &Stream) -> Traffic {
+    fn variant(&self, stream: &Stream) -> LoadVariant {
         let bytes = (self.src.len() as u64).saturating_mul(3 * size_of::<T>() as u64);
-        Traffic::of(stream.device(), bytes)
+        LoadVariant::of(stream.device(), bytes)
     }
 
     /// Adds some columns by few indices.
@@ -286,7 +286,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         (piece, params): (&Piece, AddParams),
         stream: &Stream,
     ) -> Result<()> {
-        let kernel = kernels::kernel_for(self.traffic(stream), stream, ScatterEntry::Few)?;
+        let kernel = load::kernel_for(self.variant(stream), stream, ScatterEntry::Few)?;
         let warps = scatter::few_warps(params.positions.len);
         let groups = params.positions.len.div_ceil(warps);
         let to = y.erased().argument(piece.addresses[0]);
@@ -323,7 +323,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             0 => ScatterEntry::AddAny,
             _ => ScatterEntry::Add(T::DTYPE),
         };
-        let kernel = kernels::kernel_for(self.traffic(stream), stream, kernel)?;
+        let kernel = load::kernel_for(self.variant(stream), stream, kernel)?;
         let warps = len.div_ceil(params.chunk) * params.warps.divisor;
         let blocks = warps.div_ceil(scatter::ADD_THREADS / 32);
         let config = LaunchConfig::linear(blocks, scatter::ADD_THREADS);
@@ -339,7 +339,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             warps: Division::new(params.numbers.div_ceil(32) as u32),
             ..params
         };
-        let kernel = kernels::kernel_for(self.traffic(stream), stream, ScatterEntry::Finish)?;
+        let kernel = load::kernel_for(self.variant(stream), stream, ScatterEntry::Finish)?;
         // Blocks go on to what is left: there may be no such segment, or many.
         let most = u64::from(scatter::longs(len) - 1) * u64::from(params.warps.divisor);
         let blocks = most.min(4 * u64::from(stream.device().info().multiprocessors)) as u32;

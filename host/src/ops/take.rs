@@ -1,11 +1,11 @@
 //! Selection along an axis by indices.
 
 use crate::element::as_bytes;
+use crate::load::{self, LoadVariant};
 use crate::ops::by_index::{along, at_first, axis_stride};
+use crate::ops::check;
 use crate::ops::elementwise::{Walk, steps_of};
-use crate::ops::{check, kernels};
 use crate::tensor::Dims;
-use crate::traffic::Traffic;
 use crate::{Element, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
 use spec::elementwise::grid_blocks;
@@ -169,11 +169,11 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
             None => nothing(T::DTYPE),
         };
         let bytes = 2 * y.len() as u64 * own as u64;
-        let traffic = match entry.size_bytes {
-            16 => Traffic::of_once(stream.device(), bytes),
-            _ => Traffic::of(stream.device(), bytes),
+        let variant = match entry.size_bytes {
+            16 => LoadVariant::of_once(stream.device(), bytes),
+            _ => LoadVariant::of(stream.device(), bytes),
         };
-        let kernel = kernels::kernel_for(traffic, stream, entry)?;
+        let kernel = load::kernel_for(variant, stream, entry)?;
         let (of_y, of_x, of_indices) = (y.erased(), self.x.erased(), self.indices.erased());
         walk.pieces(1, |piece| {
             let params = TakeParams {

@@ -155,12 +155,14 @@ fn instruction(c: &mut Cursor) -> Result<Statement> {
         modifiers.push(c.next().text[1..].to_owned());
     }
     let operands = operand::operands(c, opcode == "call")?;
+    let reads_once = c.is_marked();
     c.expect(";")?;
     Ok(Statement::Instruction(Instruction {
         guard,
         opcode,
         modifiers,
         operands,
+        reads_once,
         line,
     }))
 }

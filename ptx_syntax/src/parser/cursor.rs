@@ -1,21 +1,22 @@
 //! The position in the token list, and the small steps that every grammar rule consists of.
 
 use super::{MAX_DEPTH, ParseError};
-use crate::lexer::{Kind, Token};
+use crate::lexer::{Kind, Token, Tokens};
 
 pub(super) type Result<T> = std::result::Result<T, ParseError>;
 
 pub(super) struct Cursor<'t, 'a> {
     tokens: &'t [Token<'a>],
+    marked: &'t [usize],
     at: usize,
     depth: u32,
 }
 
 impl<'t, 'a> Cursor<'t, 'a> {
-    /// `tokens` must end with a [`Kind::End`].
-    pub(super) fn new(tokens: &'t [Token<'a>]) -> Self {
+    pub(super) fn new(tokens: &'t Tokens<'a>) -> Self {
         Cursor {
-            tokens,
+            tokens: &tokens.all,
+            marked: &tokens.marked,
             at: 0,
             depth: 0,
         }
@@ -32,6 +33,11 @@ impl<'t, 'a> Cursor<'t, 'a> {
 
     pub(super) fn line(&self) -> u32 {
         self.peek().line
+    }
+
+    /// Whether the next token ends an instruction that reads once.
+    pub(super) fn is_marked(&self) -> bool {
+        self.marked.binary_search(&self.at).is_ok()
     }
 
     pub(super) fn next(&mut self) -> Token<'a> {

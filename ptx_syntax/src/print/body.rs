@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter, Write};
 
 use super::{parameters, separated};
-use crate::ast::{Instruction, Statement};
+use crate::ast::{Instruction, READS_ONCE, Statement};
 
 /// `{ .. }`, indented by `depth` levels except for the first line.
 pub(super) fn block(f: &mut Formatter<'_>, statements: &[Statement], depth: usize) -> fmt::Result {
@@ -18,6 +18,12 @@ pub(super) fn block(f: &mut Formatter<'_>, statements: &[Statement], depth: usiz
     f.write_char('}')
 }
 
+impl Display for Statement {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        print(f, self, 0)
+    }
+}
+
 fn indent(f: &mut Formatter<'_>, depth: usize) -> fmt::Result {
     (0..depth).try_for_each(|_| f.write_char('\t'))
 }
@@ -25,7 +31,8 @@ fn indent(f: &mut Formatter<'_>, depth: usize) -> fmt::Result {
 fn print(f: &mut Formatter<'_>, statement: &Statement, depth: usize) -> fmt::Result {
     match statement {
         Statement::Label { name, .. } => write!(f, "{name}:"),
-        Statement::Instruction(instruction) => write!(f, "{instruction};"),
+        Statement::Instruction(it) if it.reads_once => write!(f, "{it}; {READS_ONCE}"),
+        Statement::Instruction(it) => write!(f, "{it};"),
         Statement::Registers(registers) => write!(f, "{registers};"),
         Statement::Variable(variable) => write!(f, "{variable};"),
         Statement::Block(inner) => block(f, inner, depth),

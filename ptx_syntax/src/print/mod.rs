@@ -1,10 +1,12 @@
 //! Printing a tree as PTX text that parses back to the same tree.
 //!
-//! The formatting is not the original's, so line numbers differ: call [`Module::clear_lines`]
-//! before comparing trees. Variables and functions are printed in the order of their lines.
+//! `Display` formats anew, so line numbers differ from the original's: call [`Module::clear_lines`]
+//! before comparing trees. [`Module::text_at_lines`] keeps them. Variables and functions are
+//! printed in the order of their lines.
 
 mod body;
 mod declaration;
+mod lines;
 mod operand;
 
 use std::fmt::{self, Display, Formatter, Write};
@@ -46,12 +48,7 @@ fn module_variable(f: &mut Formatter<'_>, variable: &Variable) -> fmt::Result {
 
 impl Display for Function {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        linkage(f, self.linkage)?;
-        f.write_str(match self.kind {
-            FunctionKind::Entry => ".entry ",
-            FunctionKind::Func => ".func ",
-        })?;
-        attributes(f, &self.attributes)?;
+        write!(f, "{}", Head(self))?;
         if !self.returns.is_empty() {
             parameters(f, &self.returns)?;
             f.write_char(' ')?;
@@ -65,6 +62,21 @@ impl Display for Function {
         f.write_char('\n')?;
         body::block(f, statements, 0)?;
         f.write_char('\n')
+    }
+}
+
+/// The part of a function before its return parameters and its name.
+struct Head<'a>(&'a Function);
+
+impl Display for Head<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(function) = self;
+        linkage(f, function.linkage)?;
+        f.write_str(match function.kind {
+            FunctionKind::Entry => ".entry ",
+            FunctionKind::Func => ".func ",
+        })?;
+        attributes(f, &function.attributes)
     }
 }
 

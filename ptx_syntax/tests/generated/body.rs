@@ -64,14 +64,18 @@ fn instruction() -> impl Strategy<Value = Instruction> {
         of(guard),
         vec(modifier, 0..4),
         prop_oneof![4 => ordinary, 1 => call],
+        any::<bool>(),
     )
-        .prop_map(|(guard, modifiers, (opcode, operands))| Instruction {
-            guard,
-            opcode,
-            modifiers,
-            operands,
-            line: 0,
-        })
+        .prop_map(
+            |(guard, modifiers, (opcode, operands), reads_once)| Instruction {
+                guard,
+                opcode,
+                modifiers,
+                operands,
+                reads_once,
+                line: 0,
+            },
+        )
 }
 
 fn register() -> impl Strategy<Value = String> {

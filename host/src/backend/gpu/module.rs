@@ -6,7 +6,7 @@ use crate::backend::{KernelLimits, LoadedKernel, LoadedModule, RawStream};
 use crate::device::{DeviceInfo, lock};
 use crate::error::{Error, Result};
 use crate::launch::LaunchConfig;
-use crate::signature::Signature;
+use crate::load::Signature;
 use cudarc::driver::sys::{
     self, CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult,
 };

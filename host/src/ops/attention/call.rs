@@ -2,8 +2,8 @@
 
 use super::desc::AttentionDesc;
 use crate::launch::KernelArg;
+use crate::load;
 pub(in crate::ops) use crate::ops::gemm::Memory;
-use crate::ops::kernels;
 use crate::{Error, LaunchConfig, Result, Stream};
 use spec::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, OutputDType};
 use spec::division::Division;
@@ -147,7 +147,7 @@ impl Call<'_> {
         let all = all.ok_or(Error::Bug("an attention entry with too many arguments"))?;
         all[..first.len()].copy_from_slice(&first);
         all[first.len()..].copy_from_slice(more);
-        let kernel = kernels::kernel(self.stream, entry)?;
+        let kernel = load::kernel(self.stream, entry)?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(self.stream, config, &*all) }
     }

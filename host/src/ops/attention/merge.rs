@@ -1,7 +1,7 @@
 //! Merging of two partial results of attention.
 
-use crate::ops::{check, kernels};
-use crate::traffic::Traffic;
+use crate::load::{self, LoadVariant};
+use crate::ops::check;
 use crate::{Error, Float, LaunchConfig, Result, Stream, Tensor};
 use spec::attention::OutputDType;
 use spec::attention::merge::{MergeEntry, MergeParams, THREADS};
@@ -96,8 +96,8 @@ pub fn merge_attention<T: Float>(
     let (o_a, o_b) = (a.0.contiguous(stream)?, b.0.contiguous(stream)?);
     let (lse_a, lse_b) = (a.1.contiguous(stream)?, b.1.contiguous(stream)?);
     let bytes = 3 * o.len() as u64 * T::DTYPE.size_bytes() as u64;
-    let traffic = Traffic::of(stream.device(), bytes);
-    let kernel = kernels::kernel_for(traffic, stream, MergeEntry)?;
+    let variant = LoadVariant::of(stream.device(), bytes);
+    let kernel = load::kernel_for(variant, stream, MergeEntry)?;
     let config = LaunchConfig::linear(params.blocks(), THREADS);
     // SAFETY: all tensors are contiguous and have these extents; the new ones overlap nothing.
     unsafe {

@@ -3,7 +3,7 @@
 use super::call::{Call, Memory};
 use super::desc::{AttentionDesc, OperandDesc};
 use crate::launch::KernelArg;
-use crate::ops::kernels;
+use crate::load;
 use crate::{DType, LaunchConfig, Result, Tensor};
 use spec::attention::FwdPacking;
 use spec::attention::merge::{PartsEntry, THREADS, blocks, strides_of_parts};
@@ -59,7 +59,7 @@ pub(super) fn launch(
         [&&o, &&lse, &to, &to_lse, &sink, &lengths, &params, &packing];
     // However brief, it does not let the next launch begin: that one's blocks can settle beside the
     // merge's, two on one multiprocessor and none on another.
-    let kernel = kernels::kernel(call.stream, PartsEntry)?;
+    let kernel = load::kernel(call.stream, PartsEntry)?;
     // SAFETY: the first launch wrote the partial results, with the same lengths; o and lse are
     // those of the call.
     unsafe { kernel.launch(call.stream, config, &arguments[..]) }

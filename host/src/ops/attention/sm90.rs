@@ -9,10 +9,11 @@ use super::desc::{AttentionDesc, OperandDesc};
 use super::packing::{self, Sharing};
 use super::parts;
 use crate::launch::KernelArg;
+use crate::load;
 use crate::ops::gemm::Memory;
 use crate::ops::maps::{MapKey, MapValue};
+use crate::ops::model;
 use crate::ops::workspaces::{Purpose, Workspace};
-use crate::ops::{kernels, model};
 use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
@@ -312,7 +313,7 @@ fn launch_one(
     let (params, lengths, o) = (call.params()?, call.lengths(), &call.o);
     let (lse, sink) = (call.lse.as_ref(), call.sink.as_ref());
     let (q, k, v) = (&map_q, &map_k, &map_v);
-    let kernel = kernels::kernel(call.stream, entry)?;
+    let kernel = load::kernel(call.stream, entry)?;
     let enqueue = |counter: u64| {
         let counter = std::ptr::with_exposed_provenance_mut(counter as usize);
         let launch = FwdLaunch { counter, ..launch };

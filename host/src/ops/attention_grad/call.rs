@@ -2,8 +2,8 @@
 
 use super::desc::GradDesc;
 use crate::launch::KernelArg;
+use crate::load;
 use crate::ops::attention::call::{Call, Memory};
-use crate::ops::kernels;
 use crate::{Error, LaunchConfig, Result};
 use spec::attention::FlashFwdParams;
 use spec::attention::backward::sink::{SINK_ENTRY, SINK_THREADS};
@@ -71,7 +71,7 @@ impl GradCall<'_> {
         config: LaunchConfig,
         arguments: &[&dyn KernelArg],
     ) -> Result<()> {
-        let kernel = kernels::kernel(self.forward.stream, entry)?;
+        let kernel = load::kernel(self.forward.stream, entry)?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(self.forward.stream, config, arguments) }
     }

@@ -3,7 +3,6 @@
 use super::steps::{Operand, Step};
 use crate::Result;
 use crate::fuse::{Body, Filling, Fragment, Scalar, Value, builtin_fragment, builtin_skeleton};
-use crate::traffic::Traffic;
 use spec::DType;
 use spec::elementwise::{Arithmetic, FusedEntry, MAX_INPUTS, MAX_KEPT};
 use std::collections::HashMap;
@@ -17,8 +16,6 @@ pub(super) struct Composition<'a> {
     /// Bit t is set if tensor t is broadcast along the innermost dimension: one element serves a
     /// whole chunk.
     pub(super) splat: u32,
-    /// Of its launches.
-    pub(super) traffic: Traffic,
     pub(super) arithmetic: Arithmetic,
     /// Of the output, then of the inputs.
     pub(super) dtypes: [DType; 1 + MAX_INPUTS],
@@ -39,7 +36,6 @@ impl Composition<'_> {
         let shape = u64::from(self.elements) << 24 | u64::from(self.splat) << 32;
         key[0] =
             entry | u64::from(self.entry.chunks) << 16 | shape | (self.arithmetic as u64) << 40;
-        key[0] |= (self.traffic as u64) << 48;
         for (t, dtype) in self.dtypes.iter().enumerate() {
             key[1] |= (*dtype as u64) << (8 * t);
         }

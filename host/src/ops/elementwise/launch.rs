@@ -3,8 +3,8 @@
 use super::compose::Composition;
 use super::plan::{Piece, Walk};
 use super::steps::{Operand, Step};
-use crate::module::Kernel;
-use crate::traffic::Traffic;
+use crate::kernel::Kernel;
+use crate::load::{KernelKey, LoadVariant};
 use crate::{Device, Error, KernelArg, LaunchConfig, Result};
 use spec::DType;
 use spec::elementwise::{
@@ -115,17 +115,18 @@ impl<'a> Fused<'a> {
         mut launch: impl FnMut(&Launch<'_>) -> Result<()>,
     ) -> Result<()> {
         walk.pieces(self.most_elements(), |piece| {
-            let mut composition = self.composition(piece);
+            let composition = self.composition(piece);
             let bytes_each: usize = self.dtypes[..=self.inputs]
                 .iter()
                 .map(|of| of.size_bytes())
                 .sum();
             let bytes = u64::from(piece.params.len) * bytes_each as u64;
-            composition.traffic = Traffic::of_once(device, bytes);
             let (key, used) = composition.key();
-            let kernel = device.composed(&key[..used], composition.traffic, || {
-                composition.text(device.arch())
-            })?;
+            let key = KernelKey {
+                entry: &key[..used],
+                variant: LoadVariant::of_once(device, bytes),
+            };
+            let kernel = device.composed(&key, || composition.text(device.arch()))?;
             let len = piece.params.len;
             let (chunks, rest) = (len / composition.elements, len % composition.elements);
             let blocks = chunks.div_ceil(THREADS * composition.entry.chunks).max(1);
@@ -216,7 +217,6 @@ impl<'a> Fused<'a> {
             },
             elements,
             splat,
-            traffic: Traffic::Usual,
             arithmetic: self.arithmetic,
             dtypes: self.dtypes,
             steps: self.steps,

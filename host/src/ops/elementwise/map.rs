@@ -2,7 +2,7 @@
 
 use super::plan::Walk;
 use super::program::{broadcast_shape, steps_of};
-use crate::module::Kernel;
+use crate::kernel::Kernel;
 use crate::ops::check;
 use crate::tensor::{Address, Erased};
 use crate::{Element, Error, KernelArg, LaunchConfig, Result, Stream, Tensor};

@@ -2,7 +2,7 @@
 
 use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent, Side};
 use crate::launch::{KernelArg, KernelParam};
-use crate::ops::kernels;
+use crate::load;
 use crate::ops::maps::{MapKey, MapValue};
 use crate::storage::Storage;
 use crate::tensor::Address;
@@ -207,7 +207,7 @@ impl<'a> Call<'a> {
         config: LaunchConfig,
         arguments: &[&dyn KernelArg],
     ) -> Result<()> {
-        let kernel = kernels::kernel(self.stream, entry)?;
+        let kernel = load::kernel(self.stream, entry)?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(self.stream, config, arguments) }
     }

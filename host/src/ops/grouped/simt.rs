@@ -2,9 +2,9 @@
 //! exact, and results after.
 
 use super::{Extents, GroupedGemm, GroupedPlan, MatrixLayout};
+use crate::load;
 use crate::ops::copy::{cast_into, contiguous, strided_copy};
 use crate::ops::gemm::Memory;
-use crate::ops::kernels;
 use crate::{DType, Error, Float, LaunchConfig, Result, Stream, Tensor};
 use spec::gemm::{
     GROUPED_ENTRY, GROUPED_TILE, GroupedParams, Transpose, grouped_grid, grouped_row_tiles,
@@ -126,7 +126,7 @@ fn to_rows<T: Float>(
         shared_bytes: 0,
         cluster: None,
     };
-    let kernel = kernels::kernel(stream, GROUPED_ENTRY)?;
+    let kernel = load::kernel(stream, GROUPED_ENTRY)?;
     // SAFETY: extents and strides are those of the operands, which lie inside of their storage; d is
     // injective and overlaps nothing that is read; `ends` has an element for each group.
     unsafe {

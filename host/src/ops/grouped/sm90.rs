@@ -4,8 +4,8 @@
 use super::simt::Operand;
 use super::{Extents, GroupedGemm, GroupedPlan, MatrixLayout};
 use crate::launch::KernelArg as _;
+use crate::load;
 use crate::ops::copy::strided_copy;
-use crate::ops::kernels;
 use crate::ops::maps::{MapKey, MapValue};
 use crate::{Element, Error, Float, L2Promotion, LaunchConfig, Result, Stream, Tensor};
 use spec::gemm::ragged::{GROUPS_MAX, RaggedEntry, RaggedLaunch, TILE, smem_bytes};
@@ -137,7 +137,7 @@ impl Hopper {
             shared_bytes: smem_bytes(),
             cluster: None,
         };
-        let kernel = kernels::kernel(stream, self.entry)?;
+        let kernel = load::kernel(stream, self.entry)?;
         for memory in [&a.memory, &b.memory] {
             memory.use_on(stream)?;
         }

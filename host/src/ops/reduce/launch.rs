@@ -3,11 +3,10 @@
 use super::view::{self, Axes};
 use super::{Countable, Reduce};
 use crate::launch::KernelArg;
+use crate::load::{self, LoadVariant};
 use crate::ops::copy::contiguous;
-use crate::ops::kernels;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::storage::Storage;
-use crate::traffic::Traffic;
 use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
 use half::f16;
 use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, TICKETS};
@@ -142,9 +141,9 @@ impl<T: Countable> Reduce<'_, T> {
             _ => None,
         };
         let bytes = (x.len() as u64).saturating_mul(T::DTYPE.size_bytes() as u64);
-        let traffic = Traffic::of(stream.device(), bytes);
+        let variant = LoadVariant::of(stream.device(), bytes);
         let entry = in_cluster.unwrap_or(for_plan);
-        let kernel = kernels::kernel_for(traffic, stream, entry)?;
+        let kernel = load::kernel_for(variant, stream, entry)?;
         let mut config = LaunchConfig::linear(plan.blocks, plan.threads());
         if in_cluster.is_some() {
             config = config.cluster([plan.blocks, 1, 1]);

@@ -1,11 +1,11 @@
 //! The launch: which axis is which, the walk over tokens, the kernel.
 
 use super::{Positions, Rotary, RotaryTable};
+use crate::load::{self, LoadVariant};
 use crate::ops::attention::Layout;
+use crate::ops::check;
 use crate::ops::elementwise::{Steps, Walk};
-use crate::ops::{check, kernels};
 use crate::tensor::Address;
-use crate::traffic::Traffic;
 use crate::{Element, Error, Float, LaunchConfig, Result, Stream, Tensor};
 use spec::division::Division;
 use spec::elementwise::MAX_RANK;
@@ -95,11 +95,11 @@ impl<T: Float, C: RotaryTable<T>> Rotary<'_, T, C> {
             bits |= if is_set { flag } else { 0 };
         }
         let bytes = 2 * y.len() as u64 * size_of::<T>() as u64;
-        let traffic = match entry.form {
-            Form::Strided => Traffic::of(stream.device(), bytes),
-            _ => Traffic::of_once(stream.device(), bytes),
+        let variant = match entry.form {
+            Form::Strided => LoadVariant::of(stream.device(), bytes),
+            _ => LoadVariant::of_once(stream.device(), bytes),
         };
-        let kernel = kernels::kernel_for(traffic, stream, entry)?;
+        let kernel = load::kernel_for(variant, stream, entry)?;
         let (of_y, of_x) = (y.erased(), self.x.erased());
         let positions = self.positions.tensor();
         let positions = positions.map(|(_, positions)| positions.erased());

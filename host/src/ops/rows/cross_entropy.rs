@@ -2,10 +2,10 @@
 
 use super::axes::{Along, RowAxes};
 use super::{Launch, MOST_OWN, Rows, input, model, shape};
+use crate::load::{self, LoadVariant};
+use crate::ops::check;
 use crate::ops::float::Float;
-use crate::ops::{check, kernels};
 use crate::reference::Model;
-use crate::traffic::Traffic;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::rows::{Form, MAX_THREADS, RowOp, RowParams, flags, total_blocks};
 
@@ -340,8 +340,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         };
         let mut totals = totals(rows, n);
         totals.ignore_index = self.ignore_index;
-        let traffic = Traffic::of(stream.device(), 8 * rows as u64);
-        let kernel = kernels::kernel_for(traffic, stream, form.weight_entry())?;
+        let variant = LoadVariant::of(stream.device(), 8 * rows as u64);
+        let kernel = load::kernel_for(variant, stream, form.weight_entry())?;
         let config = LaunchConfig::linear(blocks, totals.threads);
         let arguments = (&inputs.targets, inputs.weights.as_ref(), &parts, totals);
         // SAFETY: there is one target per row, one weight per class, or none, and `parts` has one
@@ -367,8 +367,8 @@ fn add_up(
     let launch = |numbers: &Tensor<f32>, factor, to: &Tensor<f32>, flags| {
         let mut totals = totals(numbers.len(), 0);
         totals.flags = flags;
-        let traffic = Traffic::of(stream.device(), 4 * totals.rows);
-        let kernel = kernels::kernel_for(traffic, stream, form.total_entry())?;
+        let variant = LoadVariant::of(stream.device(), 4 * totals.rows);
+        let kernel = load::kernel_for(variant, stream, form.total_entry())?;
         let config = LaunchConfig::linear(to.len() as u32, totals.threads);
         // SAFETY: the kernel reads `totals.rows` numbers and the factor, if there is one, and writes
         // one number per block.

@@ -16,13 +16,12 @@ pub use softmax::{LogSoftmax, LogSoftmaxGrad, Softmax, SoftmaxGrad};
 pub use topk::TopK;
 
 use self::axes::RowAxes;
-use crate::once;
+use crate::load::{self, LoadVariant};
+use crate::ops::check;
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
 use crate::ops::workspaces::{Purpose, Workspace};
-use crate::ops::{check, kernels};
 use crate::reference::Model;
-use crate::traffic::Traffic;
 use crate::{Device, Element, Error, KernelArgs, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
 use spec::rows::{RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Strategy, flags};
@@ -116,7 +115,7 @@ pub(super) struct Launch {
     plan: RowPlan,
     entry: RowEntry,
     config: LaunchConfig,
-    traffic: Traffic,
+    variant: LoadVariant,
     flags: u32,
     /// Vectors of a slice (the part of a row that one block of a cluster holds).
     vectors: u32,
@@ -160,14 +159,14 @@ impl Launch {
         }
         let tensors = u64::from(shape.element_bytes) * u64::from(shape.inputs + 1);
         let bytes = rows as u64 * shape.n * tensors;
-        if once::streams(stream.device(), bytes) {
+        if load::streams(stream.device(), bytes) {
             bits |= flags::STREAMS;
         }
         Ok(Self {
             plan,
             entry,
             config,
-            traffic: Traffic::of(stream.device(), bytes),
+            variant: LoadVariant::of(stream.device(), bytes),
             flags: bits,
             vectors: shape.slice_vectors(plan.cluster),
             stages: match plan.strategy {
@@ -218,7 +217,7 @@ impl Launch {
     /// `arguments` are those that the entry takes, with the extents and strides that their
     /// parameters say.
     unsafe fn run(&self, stream: &Stream, arguments: impl KernelArgs) -> Result<()> {
-        let kernel = kernels::kernel_for(self.traffic, stream, self.entry)?;
+        let kernel = load::kernel_for(self.variant, stream, self.entry)?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, self.config, arguments) }
     }

@@ -4,10 +4,10 @@ use super::axes::{Along, RowAxes, along_axes_or_last};
 use super::norm::{contiguous_row, norm_model};
 use super::weights::{self, Weights, WeightsArg};
 use super::{Launch, Rows, input, shape};
+use crate::load::{self, LoadVariant};
+use crate::ops::check;
 use crate::ops::float::Float;
-use crate::ops::{check, kernels};
 use crate::reference::norm::NormModel;
-use crate::traffic::Traffic;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
 use spec::rows::{Form, RowOp, RowParams, column_block, flags};
@@ -404,7 +404,7 @@ impl<T: Float> NormGrad<'_, T> {
         params: RowParams,
         stream: &Stream,
     ) -> Result<()> {
-        let kernel = kernels::kernel(stream, format_args!("norm_grad_{}_columns", T::DTYPE))?;
+        let kernel = load::kernel(stream, format_args!("norm_grad_{}_columns", T::DTYPE))?;
         let blocks = params.n.div_ceil(u64::from(COLUMN_THREADS));
         let mut config = LaunchConfig::linear(blocks as u32, COLUMN_THREADS);
         config.grid[1] = parts as u32;
@@ -427,8 +427,8 @@ fn finish<T: Float>(
         return Ok(());
     }
     let bytes = 8 * parts as u64 * params.n;
-    let traffic = Traffic::of(stream.device(), bytes);
-    let kernel = kernels::kernel_for(traffic, stream, "norm_grad_finish")?;
+    let variant = LoadVariant::of(stream.device(), bytes);
+    let kernel = load::kernel_for(variant, stream, "norm_grad_finish")?;
     params.rows = parts as u64;
     let (columns, threads) = column_block(params.rows);
     params.threads = columns;

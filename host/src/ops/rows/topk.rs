@@ -2,12 +2,12 @@
 
 use super::Rows;
 use super::axes::{Along, RowAxes};
+use crate::load::{self, LoadVariant};
+use crate::ops::check;
 use crate::ops::float::Float;
 use crate::ops::workspaces::{Purpose, Workspace};
-use crate::ops::{check, kernels};
 use crate::storage::Storage;
 use crate::tensor::Dims;
-use crate::traffic::Traffic;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan};
 
@@ -207,15 +207,15 @@ impl<'a, T: Float> TopK<'a, T> {
         params.indices_row_stride = to_indices.stride;
         let (x, y, i) = (&x.tensor, &to_values.tensor, &to_indices.tensor);
         let bytes = (self.x.len() as u64).saturating_mul(T::DTYPE.size_bytes() as u64);
-        let traffic = Traffic::of(stream.device(), bytes);
+        let variant = LoadVariant::of(stream.device(), bytes);
         if plan.is_short {
-            let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Short(T::DTYPE))?;
+            let kernel = load::kernel_for(variant, stream, TopKEntry::Short(T::DTYPE))?;
             let config = LaunchConfig::linear(blocks?, plan.threads);
             // SAFETY: extents and strides are those of x and of both results, whose elements lie
             // inside of their storage; the results are injective and overlap nothing.
             unsafe { kernel.launch(stream, config, (x, y, i, params)) }?;
         } else {
-            let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Rows(T::DTYPE))?;
+            let kernel = load::kernel_for(variant, stream, TopKEntry::Rows(T::DTYPE))?;
             let of_parts = |pairs: u64| {
                 let args = (x, y, i, pairs, params);
                 // SAFETY: as above; there are k pairs for each part of each row.
@@ -225,7 +225,7 @@ impl<'a, T: Float> TopK<'a, T> {
                 of_parts(0)?;
             } else {
                 let whole = plan.of_pairs(k);
-                let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Pairs)?;
+                let kernel = load::kernel_for(variant, stream, TopKEntry::Pairs)?;
                 with_pairs(
                     8 * u64::from(plan.parts) * rows as u64 * k,
                     stream,

@@ -1,20 +1,22 @@
-//! The kernels that a device has loaded, by key.
+//! The kernels that a device has loaded.
 
+use super::{KernelKey, LoadVariant};
 use crate::device::{Device, lock};
 use crate::error::Result;
-use crate::module::{Kernel, KernelInner};
+use crate::kernel::{Kernel, KernelInner};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Kernels by a key: a name, or a description of what was composed.
-pub(crate) struct Loaded<K: ?Sized> {
-    kernels: RwLock<HashMap<Box<K>, Arc<KernelInner>>>,
+/// Kernels by [`KernelKey`].
+pub(crate) struct KernelCache<E: ?Sized> {
+    /// A map for each variant: a map of owned pairs could not be searched by a borrowed key.
+    kernels: RwLock<[HashMap<Box<E>, Arc<KernelInner>>; LoadVariant::ALL.len()]>,
     /// Held while one is loaded, so that none is loaded twice.
     loading: Mutex<()>,
 }
 
-impl<K: ?Sized> Default for Loaded<K> {
+impl<E: ?Sized> Default for KernelCache<E> {
     fn default() -> Self {
         Self {
             kernels: RwLock::default(),
@@ -23,19 +25,19 @@ impl<K: ?Sized> Default for Loaded<K> {
     }
 }
 
-impl<K: ?Sized + Hash + Eq> Loaded<K>
+impl<E: ?Sized + Hash + Eq> KernelCache<E>
 where
-    for<'a> Box<K>: From<&'a K>,
+    for<'a> Box<E>: From<&'a E>,
 {
-    /// The kernel of that key on `device`, which this is of; `load` gives it the first time. A later
-    /// call allocates nothing.
+    /// The kernel with this key on `device`, which owns this cache. `load` gives it the first time.
+    /// A later call allocates nothing.
     ///
     /// # Errors
     /// What `load` returns.
-    pub(crate) fn get_or_load(
+    pub(super) fn get_or_load(
         &self,
         device: &Device,
-        key: &K,
+        key: &KernelKey<'_, E>,
         load: impl FnOnce() -> Result<Kernel>,
     ) -> Result<Kernel> {
         if let Some(kernel) = self.get(device, key) {
@@ -48,13 +50,13 @@ where
         }
         let kernel = load()?;
         let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
-        kernels.insert(key.into(), kernel.inner().clone());
+        kernels[key.variant as usize].insert(key.entry.into(), kernel.inner().clone());
         Ok(kernel)
     }
 
-    fn get(&self, device: &Device, key: &K) -> Option<Kernel> {
+    fn get(&self, device: &Device, key: &KernelKey<'_, E>) -> Option<Kernel> {
         let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
-        let inner = kernels.get(key)?;
+        let inner = kernels[key.variant as usize].get(key.entry)?;
         Some(Kernel::of(device, inner.clone()))
     }
 }

@@ -7,73 +7,23 @@
 use ptx_syntax::ast::{Instruction, Operand, Statement};
 use std::collections::HashMap;
 
-/// Instructions that touch registers only, branches, and fences.
-const HARMLESS: [&str; 47] = [
-    "abs",
-    "add",
-    "and",
-    "bfe",
-    "bfi",
-    "bfind",
-    "bra",
-    "brev",
-    "clz",
-    "cnot",
-    "copysign",
-    "cos",
-    "createpolicy",
-    "cvt",
-    "cvta",
-    "div",
-    "elect",
-    "ex2",
-    "fence",
-    "fma",
-    "lg2",
-    "lop3",
-    "mad",
-    "mad24",
-    "max",
-    "min",
-    "mov",
-    "mul",
-    "mul24",
-    "neg",
-    "not",
-    "or",
-    "popc",
-    "prmt",
-    "rcp",
-    "rem",
-    "rsqrt",
-    "sad",
-    "selp",
-    "set",
-    "setp",
-    "shf",
-    "shl",
-    "shr",
-    "sin",
-    "sqrt",
-    "sub",
-];
-
-/// The line of the last such place: the wait goes to its beginning. `None` if there is no place
-/// beyond the beginning of the body.
-pub(crate) fn wait_line(body: &[Statement]) -> Option<u32> {
-    let jumps = jumps(body)?;
-    let reach = body
-        .iter()
-        .position(|statement| !is_harmless(statement))
-        .unwrap_or(body.len());
-    let mut places = body.iter().enumerate().take(reach + 1).rev();
-    places.find_map(|(idx, statement)| {
-        let crosses = |&(from, to): &(usize, usize)| (from < idx) != (to < idx);
-        let line = line_of(statement).filter(|_| !jumps.iter().any(crosses))?;
-        // It is to begin its line: nothing else of the body stands there.
-        let before = body[..idx].iter().rev().find_map(any_line)?;
-        (before < line).then_some(line)
-    })
+/// The index in `body` of the last such place, which is before an instruction or a label. 0, the
+/// beginning of the body, if there is no other.
+pub(super) fn end(body: &[Statement]) -> usize {
+    let Some(jumps) = jumps(body) else {
+        return 0;
+    };
+    let reach = body.iter().position(|statement| !passes(statement));
+    let mut places = 0..=reach.unwrap_or(body.len());
+    let is_place = |&at: &usize| {
+        let crosses = |&(from, to): &(usize, usize)| (from < at) != (to < at);
+        let is_code = matches!(
+            body.get(at),
+            Some(Statement::Instruction(_) | Statement::Label { .. })
+        );
+        is_code && !jumps.iter().any(crosses)
+    };
+    places.rfind(is_place).unwrap_or(0)
 }
 
 /// From where to where branches lead, as indices of the body. `None` if they cannot all be told.
@@ -114,22 +64,34 @@ fn jumps(body: &[Statement]) -> Option<Vec<(usize, usize)>> {
     Some(jumps)
 }
 
-fn is_harmless(statement: &Statement) -> bool {
+/// Whether all of a statement may stand before the wait.
+fn passes(statement: &Statement) -> bool {
     match statement {
-        Statement::Instruction(it) => {
-            let space = it.modifiers.first().map(String::as_str);
-            match it.opcode.as_str() {
-                "ld" => matches!(space, Some("param" | "shared")),
-                "st" => space == Some("shared"),
-                // Of a block. Those of a cluster are for shared memory of others, which may not be
-                // there yet.
-                "bar" => true,
-                "mbarrier" => space == Some("init"),
-                opcode => HARMLESS.contains(&opcode),
-            }
-        }
-        Statement::Block(inner) => inner.iter().all(is_harmless),
+        Statement::Instruction(it) => may_precede_wait(it),
+        Statement::Block(inner) => inner.iter().all(passes),
         _ => true,
+    }
+}
+
+/// Whether an instruction may stand before `griddepcontrol.wait`: it touches no global memory and
+/// does not end the thread. Those are instructions on registers, branches, fences, and accesses to
+/// parameters and to the block's own shared memory.
+#[rustfmt::skip]
+fn may_precede_wait(instruction: &Instruction) -> bool {
+    let space = instruction.modifiers.first().map(String::as_str);
+    match instruction.opcode.as_str() {
+        "abs" | "add" | "and" | "bfe" | "bfi" | "bfind" | "bra" | "brev" | "clz" | "cnot"
+        | "copysign" | "cos" | "createpolicy" | "cvt" | "cvta" | "div" | "elect" | "ex2" | "fence"
+        | "fma" | "lg2" | "lop3" | "mad" | "mad24" | "max" | "min" | "mov" | "mul" | "mul24"
+        | "neg" | "not" | "or" | "popc" | "prmt" | "rcp" | "rem" | "rsqrt" | "sad" | "selp"
+        | "set" | "setp" | "shf" | "shl" | "shr" | "sin" | "sqrt" | "sub" => true,
+        "ld" => matches!(space, Some("param" | "shared")),
+        "st" => space == Some("shared"),
+        // A barrier of the block. One of a cluster is for shared memory of other blocks, which may
+        // not be there yet.
+        "bar" => true,
+        "mbarrier" => space == Some("init"),
+        _ => false,
     }
 }
 
@@ -140,37 +102,20 @@ fn opcode(statement: &Statement) -> Option<&str> {
     }
 }
 
-/// The line of an instruction or a label, before which the wait may stand.
-fn line_of(statement: &Statement) -> Option<u32> {
-    match statement {
-        Statement::Instruction(it) => Some(it.line),
-        Statement::Label { line, .. } => Some(*line),
-        _ => None,
-    }
-}
-
-/// The line of whatever has one.
-fn any_line(statement: &Statement) -> Option<u32> {
-    match statement {
-        Statement::Registers(registers) => Some(registers.line),
-        Statement::Variable(variable) => Some(variable.line),
-        Statement::Block(inner) => inner.iter().rev().find_map(any_line),
-        _ => line_of(statement),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The text of the line that the wait is put before, in a body of these lines.
-    fn place(lines: &[&str]) -> Option<String> {
+    /// The line that the wait goes before, in a body of these lines.
+    fn place<'a>(lines: &[&'a str]) -> Option<&'a str> {
         let head =
             ".version 7.8\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 p)\n{";
         let text = format!("{head}\n{}\n}}\n", lines.join("\n"));
         let module = ptx_syntax::parse(&text).expect("valid");
-        let line = wait_line(module.functions[0].body.as_deref()?)?;
-        text.lines().nth(line as usize - 1).map(str::to_owned)
+        let body = module.functions[0].body.as_deref()?;
+        let line = body.get(end(body))?.line()?;
+        let first = head.lines().count() as u32 + 1;
+        lines.get((line - first) as usize).copied()
     }
 
     const REGISTERS: &str = ".reg .b64 %rd<3>; .reg .b32 %r<3>; .reg .pred %p<2>;";
@@ -185,7 +130,7 @@ mod tests {
             load,
             "ret;",
         ];
-        assert_eq!(place(&body).as_deref(), Some(load));
+        assert_eq!(place(&body), Some(load));
     }
 
     #[test]
@@ -200,7 +145,7 @@ mod tests {
             "$L:",
             "ret;",
         ];
-        assert_eq!(place(&over).as_deref(), Some(skip));
+        assert_eq!(place(&over), Some(skip));
         let behind = "st.global.u32 [%rd1], %r1;";
         let joined = [
             REGISTERS,
@@ -212,7 +157,7 @@ mod tests {
             behind,
             "ret;",
         ];
-        assert_eq!(place(&joined).as_deref(), Some(behind));
+        assert_eq!(place(&joined), Some(behind));
         let around = [
             REGISTERS,
             "mov.u32 %r1, 7;",
@@ -223,7 +168,7 @@ mod tests {
             "ret;",
         ];
         // Behind the label, each round of the loop would wait.
-        assert_eq!(place(&around).as_deref(), Some("$L:"));
+        assert_eq!(place(&around), Some("$L:"));
     }
 
     #[test]
@@ -239,7 +184,7 @@ mod tests {
             "$L:",
             "trap;",
         ];
-        assert_eq!(place(&body).as_deref(), Some(load));
+        assert_eq!(place(&body), Some(load));
     }
 
     #[test]
@@ -257,14 +202,13 @@ mod tests {
                 "add.u32 %r1, %r1, 1;",
                 "ret;",
             ];
-            assert_eq!(place(&body).as_deref(), Some(stop));
+            assert_eq!(place(&body), Some(stop));
         }
     }
 
     #[test]
-    fn a_line_that_holds_more_is_not_split() {
-        let two = "mov.u32 %r1, 7; st.global.u32 [%rd1], %r1;";
-        let body = [REGISTERS, two, "ret;"];
-        assert_eq!(place(&body).as_deref(), Some(two));
+    fn without_another_place_it_is_the_beginning() {
+        let body = [REGISTERS, "bra $nowhere;", "ret;"];
+        assert_eq!(place(&body), Some(REGISTERS));
     }
 }

@@ -1,8 +1,8 @@
 //! Signatures of kernels, read from PTX text: parameters and launch requirements.
 
-use crate::early::wait_line;
+use super::edit::waits;
 use crate::error::{Error, Result};
-use ptx_syntax::ast::{self, FunctionKind, Statement};
+use ptx_syntax::ast::{self, FunctionKind};
 
 /// Size and alignment of one parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +27,6 @@ pub(crate) struct Signature {
     pub(crate) cluster: Option<[u32; 3]>,
     /// `griddepcontrol.wait` stands in its body.
     pub(crate) waits: bool,
-    /// Where a wait goes if there is none: see [`wait_line`].
-    pub(crate) wait_line: Option<u32>,
     /// It is launched with programmatic dependent launch (PDL): it may begin before the launch
     /// before it has ended, for which it waits itself.
     pub(crate) begins_early: bool,
@@ -64,14 +62,6 @@ pub(crate) fn signatures(module: &ast::Module) -> Result<Vec<Signature>> {
         .collect()
 }
 
-fn waits(body: &[Statement]) -> bool {
-    body.iter().any(|statement| match statement {
-        Statement::Instruction(it) => it.opcode == "griddepcontrol" && it.modifiers == ["wait"],
-        Statement::Block(inner) => waits(inner),
-        _ => false,
-    })
-}
-
 fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
     let params = entry.params.iter().map(|param| {
         let size_bytes = param.bytes().and_then(|bytes| u32::try_from(bytes).ok());
@@ -88,8 +78,7 @@ fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
     let directives = &entry.directives;
     let product = |extents: [u32; 3]| extents.into_iter().fold(1, u32::saturating_mul);
     Ok(Signature {
-        waits: entry.body.as_deref().is_some_and(waits),
-        wait_line: entry.body.as_deref().and_then(wait_line),
+        waits: waits(entry),
         begins_early: false,
         name: entry.name.as_str().into(),
         params: params.collect::<Result<_>>()?,

@@ -57,7 +57,7 @@ fn from_folder(folder: PathBuf, path: &str) -> Result<String, Box<str>> {
 
 #[cfg(test)]
 #[expect(dead_code, reason = "its `main` runs as a build script only")]
-#[path = "../build.rs"]
+#[path = "../../build.rs"]
 mod build_script;
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! What a manifest says of the kernels of a module, and PTX does not.
 
+use super::Module;
+use super::signature::{ParamInfo, Signature, parse, signatures};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::module::Module;
-use crate::signature::{ParamInfo, Signature, parse, signatures};
 use ptx_syntax::manifest::{FORMAT, KernelEntry, Manifest, hash};
 
 /// The name of its file.
-pub(crate) const FILE: &str = "manifest.json";
+pub(super) const FILE: &str = "manifest.json";
 
 /// Reads the text of a manifest.
-pub(crate) fn read(text: &str) -> Result<Manifest, Box<str>> {
+pub(super) fn read(text: &str) -> Result<Manifest, Box<str>> {
     let manifest: Manifest = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if manifest.format != FORMAT {
         return Err(format!("format is {}, want {FORMAT}", manifest.format).into());
@@ -18,7 +18,7 @@ pub(crate) fn read(text: &str) -> Result<Manifest, Box<str>> {
     Ok(manifest)
 }
 
-pub(crate) fn mismatch(module: &str, detail: impl AsRef<str>) -> Error {
+pub(super) fn mismatch(module: &str, detail: impl AsRef<str>) -> Error {
     Error::ManifestMismatch {
         module: module.into(),
         detail: detail.as_ref().into(),
@@ -26,7 +26,7 @@ pub(crate) fn mismatch(module: &str, detail: impl AsRef<str>) -> Error {
 }
 
 /// Holds a kernel of the module `path` against its entry, and adds what only the entry says.
-pub(crate) fn describe(path: &str, entry: &KernelEntry, signature: &mut Signature) -> Result<()> {
+pub(super) fn describe(path: &str, entry: &KernelEntry, signature: &mut Signature) -> Result<()> {
     hold_against(entry, signature)
         .map_err(|detail| mismatch(path, format!("kernel `{}`: {detail}", entry.name)))?;
     signature.dynamic_shared_bytes = entry.dynamic_shared_bytes.unwrap_or(0);

@@ -1,10 +1,10 @@
-//! PTX modules and their kernels.
+//! Kernels of loaded modules, and their launches.
 
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::launch::{KernelArgs, LaunchConfig, MAX_ARGUMENTS};
-use crate::signature::{ParamInfo, Signature, parse, signatures};
+use crate::load::{ParamInfo, Signature};
 use crate::stream::Stream;
 use std::ffi::c_void;
 use std::fmt;
@@ -15,132 +15,6 @@ const MAX_CLUSTER_BLOCKS: u64 = 16;
 /// First compute capability with thread block clusters.
 const CLUSTER_ARCH: (u32, u32) = (9, 0);
 
-/// A PTX module that is loaded on a device. A clone is another handle to it.
-#[derive(Clone)]
-pub struct Module(Arc<Inner>);
-
-struct Inner {
-    device: Device,
-    loaded: Box<dyn LoadedModule>,
-    signatures: Vec<Signature>,
-}
-
-impl Module {
-    pub(crate) fn load(device: &Device, ptx: &str) -> Result<Self> {
-        Self::load_parsed(device, ptx, signatures(&parse(ptx)?)?)
-    }
-
-    /// Loads text whose kernels have these signatures, without parsing it again.
-    pub(crate) fn load_parsed(
-        device: &Device,
-        ptx: &str,
-        signatures: Vec<Signature>,
-    ) -> Result<Self> {
-        let loaded = device.backend().load(ptx)?;
-        Ok(Self(Arc::new(Inner {
-            device: device.clone(),
-            loaded,
-            signatures,
-        })))
-    }
-
-    /// The device it was loaded on.
-    pub fn device(&self) -> &Device {
-        &self.0.device
-    }
-
-    /// Names of its kernels, in the order of the PTX text.
-    pub fn kernel_names(&self) -> impl Iterator<Item = &str> {
-        self.0.signatures.iter().map(|signature| &*signature.name)
-    }
-
-    /// The kernel with this entry name. It keeps the module loaded. Look it up once and keep it:
-    /// a lookup costs more than a launch.
-    ///
-    /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::Unsupported`] for a kernel with more than 64 parameters,
-    /// [`Error::Driver`].
-    pub fn kernel(&self, name: &str) -> Result<Kernel> {
-        self.kernel_of(self.signature(name)?)
-    }
-
-    /// The same, launched by programmatic dependent launch (PDL): a launch may begin before the
-    /// launch before it in the stream has ended, and its blocks wait by `griddepcontrol.wait`
-    /// ([CUDA's guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#programmatic-dependent-launch-and-synchronization)).
-    /// The emulator runs launches one after another. Our own kernels are all launched this way from
-    /// compute capability 9.0 on.
-    ///
-    /// # Errors
-    /// Those of [`kernel`](Self::kernel), and [`Error::Unsupported`] for a kernel in whose body the
-    /// instruction is not.
-    ///
-    /// # Safety
-    /// Every thread executes `griddepcontrol.wait` before it reads or writes global memory that
-    /// work enqueued before the launch writes, or before it writes what such work reads.
-    pub unsafe fn early_kernel(&self, name: &str) -> Result<Kernel> {
-        let signature = self.signature(name)?;
-        if !signature.waits {
-            return Err(Error::Unsupported {
-                what: format!("early launches of kernel `{name}`, which does not wait").into(),
-                supported: "kernels with `griddepcontrol.wait` in their body".into(),
-            });
-        }
-        self.kernel_of(&Signature {
-            begins_early: true,
-            ..signature.clone()
-        })
-    }
-
-    fn signature(&self, name: &str) -> Result<&Signature> {
-        let mut known = self.0.signatures.iter();
-        known.find(|known| *known.name == *name).ok_or_else(|| {
-            let known: Vec<&str> = self.kernel_names().collect();
-            Error::UnknownKernel {
-                name: name.into(),
-                known: known.join(", ").into(),
-            }
-        })
-    }
-
-    fn kernel_of(&self, signature: &Signature) -> Result<Kernel> {
-        let inner = &self.0;
-        if signature.params.len() > MAX_ARGUMENTS {
-            return Err(Error::Unsupported {
-                what: format!(
-                    "kernel `{}` with {} parameters",
-                    signature.name,
-                    signature.params.len()
-                )
-                .into(),
-                supported: format!("up to {MAX_ARGUMENTS} parameters").into(),
-            });
-        }
-        let loaded = inner.loaded.kernel(signature)?;
-        let mut limits = loaded.limits();
-        let of_text = signature.max_threads.unwrap_or(u32::MAX);
-        let of_device = inner.device.info().max_threads_per_block;
-        limits.max_threads = limits.max_threads.min(of_text).min(of_device);
-        let kernel = KernelInner {
-            signature: signature.clone(),
-            sizes: signature
-                .params
-                .iter()
-                .map(|param| param.size_bytes)
-                .collect(),
-            limits,
-            loaded,
-        };
-        Ok(Kernel::of(&inner.device, Arc::new(kernel)))
-    }
-}
-
-impl fmt::Debug for Module {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.kernel_names().collect();
-        write!(f, "Module({names:?} on {})", self.device())
-    }
-}
-
 /// A kernel of a loaded module. A clone is another handle to it.
 #[derive(Clone)]
 pub struct Kernel {
@@ -148,7 +22,8 @@ pub struct Kernel {
     inner: Arc<KernelInner>,
 }
 
-/// A kernel without its device, which keeps those that it was asked for: it would keep itself alive.
+/// A kernel without its device, which keeps those that it was asked for: it would keep itself
+/// alive.
 pub(crate) struct KernelInner {
     signature: Signature,
     /// Sizes of the parameters in bytes.
@@ -159,6 +34,41 @@ pub(crate) struct KernelInner {
 }
 
 impl Kernel {
+    /// The kernel of `module` with this signature.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a kernel with more than 64 parameters, [`Error::Driver`].
+    pub(crate) fn load(
+        device: &Device,
+        module: &dyn LoadedModule,
+        signature: &Signature,
+    ) -> Result<Self> {
+        let params = &signature.params;
+        if params.len() > MAX_ARGUMENTS {
+            return Err(Error::Unsupported {
+                what: format!(
+                    "kernel `{}` with {} parameters",
+                    signature.name,
+                    params.len()
+                )
+                .into(),
+                supported: format!("up to {MAX_ARGUMENTS} parameters").into(),
+            });
+        }
+        let loaded = module.kernel(signature)?;
+        let mut limits = loaded.limits();
+        let of_text = signature.max_threads.unwrap_or(u32::MAX);
+        let of_device = device.info().max_threads_per_block;
+        limits.max_threads = limits.max_threads.min(of_text).min(of_device);
+        let kernel = KernelInner {
+            signature: signature.clone(),
+            sizes: params.iter().map(|param| param.size_bytes).collect(),
+            limits,
+            loaded,
+        };
+        Ok(Self::of(device, Arc::new(kernel)))
+    }
+
     pub(crate) fn of(device: &Device, inner: Arc<KernelInner>) -> Self {
         Self {
             device: device.clone(),
@@ -201,9 +111,9 @@ impl Kernel {
         self.inner.limits.max_dynamic_shared_bytes
     }
 
-    /// Least dynamic shared memory of a launch, in bytes: what `#[kernel(dynamic_shared = N)]` states.
-    /// 0 for a kernel that states nothing, and for one whose module was loaded without its manifest
-    /// ([`Device::load_ptx`]), since PTX does not say it.
+    /// Least dynamic shared memory of a launch, in bytes: what `#[kernel(dynamic_shared = N)]`
+    /// states. 0 for a kernel that states nothing, and for one whose module was loaded without its
+    /// manifest ([`Device::load_ptx`]), since PTX does not say it.
     pub fn least_dynamic_shared_bytes(&self) -> u32 {
         self.inner.signature.dynamic_shared_bytes
     }
@@ -257,12 +167,12 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::ArgumentCount`], [`Error::ArgumentSize`], [`Error::EmptyLaunch`],
-    /// [`Error::LaunchLimit`], [`Error::TooLittleSharedMemory`], [`Error::InvalidValue`] for a block
-    /// or cluster other than the one the kernel requires (`.reqntid`, `.reqnctapercluster`), for a
-    /// cluster of more than 16 blocks or a grid that it does not divide, [`Error::Unsupported`] for
-    /// clusters on a device without them, [`Error::DeviceMismatch`], [`Error::Driver`]. A fault of
-    /// the kernel is returned here as `Error::Emulator` on the emulator; on a GPU a later call that
-    /// waits reports it.
+    /// [`Error::LaunchLimit`], [`Error::TooLittleSharedMemory`], [`Error::InvalidValue`] for a
+    /// block or cluster other than the one the kernel requires (`.reqntid`, `.reqnctapercluster`),
+    /// for a cluster of more than 16 blocks or a grid that it does not divide,
+    /// [`Error::Unsupported`] for clusters on a device without them, [`Error::DeviceMismatch`],
+    /// [`Error::Driver`]. A fault of the kernel is returned here as `Error::Emulator` on the
+    /// emulator; on a GPU a later call that waits reports it.
     ///
     /// # Safety
     /// Each argument is what the kernel expects of that parameter. Pointers refer to device memory
@@ -300,8 +210,8 @@ impl Kernel {
         if index != inner.sizes.len() {
             return Err(self.argument_count(index));
         }
-        // SAFETY: number and sizes fit; the rest is the caller's. The arguments live as long as `args`
-        // is borrowed, and `args` outlives the call.
+        // SAFETY: number and sizes fit; the rest is the caller's. The arguments live as long as
+        // `args` is borrowed, and `args` outlives the call.
         unsafe {
             inner
                 .loaded

@@ -1,0 +1,164 @@
+//! The kernels that are embedded in this build, and which version of them a device uses.
+//!
+//! The files of `ptx/` are embedded compressed. A file is decompressed when the first of its
+//! kernels is needed, once per process, and its hash is checked against the manifest.
+
+use super::cut::Cut;
+use super::files::file;
+use super::manifest::{FILE as MANIFEST_FILE, describe, mismatch};
+use super::signature::{Signature, parse, signatures};
+use crate::device::lock;
+use crate::error::Result;
+use ptx_syntax::ast;
+use ptx_syntax::manifest::{self, KernelEntry, Manifest, ModuleEntry};
+use ptx_syntax::target::Target;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// The manifest of the embedded kernels.
+///
+/// # Errors
+/// [`Error::ManifestMismatch`](crate::Error::ManifestMismatch) where it cannot be read, or where
+/// this build embeds no kernels.
+pub fn builtin_manifest() -> Result<&'static Manifest> {
+    static MANIFEST: OnceLock<Result<Manifest, Box<str>>> = OnceLock::new();
+    MANIFEST
+        .get_or_init(read_manifest)
+        .as_ref()
+        .map_err(|detail| mismatch(MANIFEST_FILE, detail))
+}
+
+fn read_manifest() -> Result<Manifest, Box<str>> {
+    let Some(text) = file(MANIFEST_FILE)? else {
+        return Err("this build embeds no kernels: there was no ptx/manifest.json".into());
+    };
+    super::manifest::read(&text)
+}
+
+/// The kernel `name` in the module that has the newest architecture among those that `arch` runs.
+pub(crate) fn best(
+    name: &str,
+    arch: (u32, u32),
+) -> Result<Option<(&'static ModuleEntry, &'static KernelEntry)>> {
+    let with_it = builtin_manifest()?.modules.iter().filter_map(|module| {
+        let kernel = module.kernels.iter().find(|kernel| kernel.name == name)?;
+        Some((target_for(module, arch)?, (module, kernel)))
+    });
+    let best = with_it.max_by_key(|(target, _)| *target);
+    Ok(best.map(|(_, found)| found))
+}
+
+/// What a module was built for, if a device of compute capability `arch` runs it. Of two, the
+/// greater one is the better choice.
+pub(crate) fn target_for(module: &ModuleEntry, arch: (u32, u32)) -> Option<Target> {
+    let target: Target = module.arch.parse().ok()?;
+    target.runs_on(arch).then_some(target)
+}
+
+/// One kernel of a module, which is as the manifest says.
+pub(super) fn kernel(
+    module: &'static ModuleEntry,
+    entry: &KernelEntry,
+) -> Result<(ast::Module, Signature)> {
+    let ast = parse(&unpacked(module)?.one_kernel(&entry.name))?;
+    let mut found = signatures(&ast)?;
+    match (found.pop(), found.is_empty()) {
+        (Some(mut signature), true) if *signature.name == *entry.name => {
+            describe(&module.path, entry, &mut signature)?;
+            Ok((ast, signature))
+        }
+        _ => Err(mismatch(
+            &module.path,
+            format!("kernel `{}` is not in the text", entry.name),
+        )),
+    }
+}
+
+/// The text of a module, which is the one that the manifest describes.
+pub(crate) fn module_text(module: &'static ModuleEntry) -> Result<Arc<str>> {
+    Ok(unpacked(module)?.text())
+}
+
+/// A module, which is the one that the manifest describes. Unpacked once a process.
+fn unpacked(module: &'static ModuleEntry) -> Result<Arc<Cut>> {
+    static MODULES: Mutex<Option<HashMap<&'static str, Arc<Cut>>>> = Mutex::new(None);
+    let mut modules = lock(&MODULES);
+    let modules = modules.get_or_insert_default();
+    if let Some(known) = modules.get(module.path.as_str()) {
+        return Ok(known.clone());
+    }
+    let text = file(&module.path).map_err(|detail| mismatch(&module.path, detail))?;
+    let text = text.ok_or_else(|| mismatch(&module.path, "the file is not embedded"))?;
+    let hash = manifest::hash(&text);
+    if hash != module.hash {
+        let detail = format!(
+            "the text's hash is {hash}, the manifest has {}",
+            module.hash
+        );
+        return Err(mismatch(&module.path, detail));
+    }
+    let unpacked = Arc::new(Cut::new(text.into()));
+    modules.insert(&module.path, unpacked.clone());
+    Ok(unpacked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use ptx_syntax::ast::Instruction;
+
+    #[test]
+    fn every_embedded_kernel_is_what_its_manifest_says() {
+        let manifest = builtin_manifest().expect("kernels are embedded");
+        assert!(!manifest.modules.is_empty());
+        for module in &manifest.modules {
+            let entries = module.kernels.len() + module.fragments.len();
+            assert!(entries > 0, "{}", module.path);
+            let whole = module_text(module).expect("of the manifest's hash");
+            let lines: Vec<&str> = whole.lines().collect();
+            for entry in &module.kernels {
+                let (ast, _) = kernel(module, entry).expect("as the manifest says");
+                let mut instructions = ast.functions.iter().flat_map(|it| it.instructions());
+                let same_line = |it: &Instruction| lines[it.line as usize - 1].contains(&it.opcode);
+                assert!(instructions.all(same_line), "{}", entry.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_module_that_contradicts_its_manifest_is_refused() {
+        let module = &builtin_manifest().expect("kernels are embedded").modules[0];
+        let entry = &module.kernels[0];
+        let mut renamed = entry.clone();
+        renamed.name.push('x');
+        let mut longer = entry.clone();
+        longer.params.push(entry.params[0].clone());
+        let mut wider = entry.clone();
+        wider.params[0].size += 4;
+        let mut clustered = entry.clone();
+        clustered.cluster = Some([7, 7, 7]);
+        for wrong in [renamed, longer, wider, clustered] {
+            let refused = kernel(module, &wrong).expect_err("not what the text says");
+            assert!(
+                matches!(refused, Error::ManifestMismatch { .. }),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_device_gets_the_newest_version_that_it_runs() {
+        let arch_of = |name, arch| {
+            let best = best(name, arch).expect("a manifest");
+            best.map(|(module, _)| module.arch.as_str())
+        };
+        let portable = "norm_grad_finish";
+        assert_eq!(arch_of(portable, (7, 5)), Some("sm_75"));
+        assert_eq!(arch_of(portable, (10, 0)), Some("sm_75"));
+        assert_eq!(arch_of(portable, (7, 0)), None);
+        assert_eq!(arch_of("nothing", (9, 0)), None);
+        let target = |name: &str| name.parse::<Target>().expect("known");
+        assert!(target("sm_90a") > target("sm_90") && target("sm_90") > target("sm_89"));
+    }
+}

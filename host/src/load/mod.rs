@@ -1,0 +1,144 @@
+//! How a kernel gets from this build's files to a device.
+//!
+//! ```text
+//!  ptx/**/*.ptx, compressed            skeleton and fragments
+//!     | embedded: unpack, check hash      | fuse: compose
+//!     | cut: one kernel, lines kept       |
+//!     v                                   v
+//!  text of one kernel ---------------- text of one kernel
+//!                         | parse
+//!                         v
+//!                    syntax tree        held against the manifest
+//!                         | edit: begin_early   all launches, from compute capability 9.0 on
+//!                         |       read_once     streaming launches
+//!                         | print, lines kept
+//!                         v
+//!                       text            dump: WARPSMITH_DUMP=folder
+//!                         | driver or emulator
+//!                         v
+//!                      Kernel           cache: one for each entry and variant
+//! ```
+//!
+//! [`LoadVariant`] decides on the edits. A launch looks its kernel up by a [`KernelKey`], which
+//! allocates nothing; everything else happens on the first launch.
+//!
+//! Modules that a user loads ([`Device::load_ptx`]) are loaded as they are.
+
+mod cache;
+mod cut;
+mod dump;
+mod edit;
+mod embedded;
+mod files;
+mod key;
+mod manifest;
+mod module;
+mod signature;
+mod variant;
+
+pub(crate) use cache::KernelCache;
+pub use embedded::builtin_manifest;
+pub(crate) use embedded::{best, module_text, target_for};
+pub(crate) use key::KernelKey;
+pub use module::Module;
+pub use signature::ParamInfo;
+pub(crate) use signature::Signature;
+pub(crate) use variant::{LoadVariant, streams};
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+use crate::stream::Stream;
+use key::EntryName;
+use ptx_syntax::ast;
+use signature::{parse, signatures};
+use std::fmt::Display;
+
+/// The embedded kernel of the entry, whose `Display` is the kernel's name, on the stream's device.
+/// For launches of any size.
+pub(crate) fn kernel(stream: &Stream, entry: impl Display) -> Result<Kernel> {
+    kernel_for(LoadVariant::Plain, stream, entry)
+}
+
+/// The same in another variant.
+pub(crate) fn kernel_for(
+    variant: LoadVariant,
+    stream: &Stream,
+    entry: impl Display,
+) -> Result<Kernel> {
+    let name = EntryName::of(entry)?;
+    let entry = name.as_str();
+    stream.device().embedded(&KernelKey { entry, variant })
+}
+
+impl Device {
+    /// The embedded kernel with this entry name, from the module with the newest architecture that
+    /// this device can run. It is loaded on first use and kept.
+    ///
+    /// With the environment variable `WARPSMITH_DUMP=folder`, the PTX of every embedded or composed
+    /// kernel is written to that folder as it is loaded, on a GPU or on the emulator.
+    ///
+    /// # Errors
+    /// [`Error::MissingKernel`] where this build has no such kernel that runs on the device,
+    /// [`Error::ManifestMismatch`] where an embedded module is not what the manifest says,
+    /// [`Error::Dump`], and the errors of loading PTX.
+    pub fn builtin_kernel(&self, name: &str) -> Result<Kernel> {
+        self.embedded(&KernelKey {
+            entry: name,
+            variant: LoadVariant::Plain,
+        })
+    }
+
+    fn embedded(&self, key: &KernelKey<'_>) -> Result<Kernel> {
+        self.kernels().get_or_load(self, key, || {
+            let Some((module, entry)) = best(key.entry, self.arch())? else {
+                return Err(Error::MissingKernel {
+                    name: key.entry.into(),
+                    device: self.info().to_string().into(),
+                });
+            };
+            let (ptx, signature) = embedded::kernel(module, entry)?;
+            load(self, key.entry, key.variant, ptx, signature)
+        })
+    }
+
+    /// The one kernel of the module that `compose` writes. Its entry in the key describes the
+    /// composition. It is composed and loaded on the first call with this key, and cached; later
+    /// calls allocate nothing.
+    ///
+    /// Loading compiles, so launch once before launches are captured into a CUDA graph.
+    ///
+    /// # Errors
+    /// What `compose` returns, [`Error::Dump`], and the errors of loading PTX.
+    pub(crate) fn composed(
+        &self,
+        key: &KernelKey<'_, [u64]>,
+        compose: impl FnOnce() -> Result<String>,
+    ) -> Result<Kernel> {
+        self.compositions().get_or_load(self, key, || {
+            let text = compose()?;
+            let ptx = parse(&text)?;
+            let signature = signatures(&ptx)?.pop();
+            let signature = signature.ok_or(Error::Bug("a composed module has no kernel"))?;
+            // Many compositions have the name of their skeleton.
+            let hash = ptx_syntax::manifest::hash(&text);
+            let name = format!("{}_{hash}", signature.name);
+            load(self, &name, key.variant, ptx, signature)
+        })
+    }
+}
+
+/// Edits the one kernel of `ptx`, and loads it. `name` is its name in a dump.
+fn load(
+    device: &Device,
+    name: &str,
+    variant: LoadVariant,
+    mut ptx: ast::Module,
+    mut signature: Signature,
+) -> Result<Kernel> {
+    edit::edit(&mut ptx, &mut signature, device.arch(), variant)?;
+    let text = ptx.text_at_lines();
+    dump::write(name, variant, device.arch(), &text)?;
+    let entry = signature.name.clone();
+    Module::load_parsed(device, &text, vec![signature])?.kernel(&entry)
+}
