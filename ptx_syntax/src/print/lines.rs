@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 
 use super::Head;
-use crate::ast::{Function, Module, READS_ONCE, Statement, Variable};
+use crate::ast::{Alias, Function, Module, READS_ONCE, Statement, Variable};
 
 impl Module {
     /// The text of the module, with blank lines where they are needed so that everything stands on
@@ -48,20 +48,25 @@ impl Text {
             self.here(format_args!(".pragma \"{pragma}\";"));
         }
         let mut variables = module.variables.iter().peekable();
+        let mut aliases = module.aliases.iter().peekable();
         for function in &module.functions {
             while let Some(variable) = variables.next_if(|it| it.line <= function.line) {
                 self.at(variable.line, format_args!("{variable};"));
+            }
+            while let Some(alias) = aliases.next_if(|it| it.line < function.line) {
+                self.alias(alias);
             }
             self.function(function);
         }
         for variable in variables {
             self.at(variable.line, format_args!("{variable};"));
         }
-        for alias in &module.aliases {
-            let (name, target) = (&alias.name, &alias.target);
-            self.at(alias.line, format_args!(".alias {name}, {target};"));
-        }
+        aliases.for_each(|alias| self.alias(alias));
         self.text.push('\n');
+    }
+
+    fn alias(&mut self, Alias { name, target, line }: &Alias) {
+        self.at(*line, format_args!(".alias {name}, {target};"));
     }
 
     fn function(&mut self, function: &Function) {
