@@ -1,0 +1,286 @@
+//! Gives atomics the order and the scope that `core::sync::atomic` promises.
+//!
+//! LLVM's NVPTX backend compiles `atomicrmw` to an `atom` without an order, whatever the source
+//! says. It starts its loops of compare-and-swap with a weak load, and fails on a fence of a single
+//! thread. Loads, stores and 32-bit and 64-bit `cmpxchg` keep their order, but at system scope.
+//! This step follows `opt`, which must see the orders of the source:
+//!
+//! | IR | becomes |
+//! |---|---|
+//! | `load`, `store`, `fence`, 32-bit and 64-bit `cmpxchg` | the same at device scope |
+//! | 32-bit and 64-bit `atomicrmw`, and `and`, `or`, `xor` of 8 and 16 bits | relaxed at device scope, between fences |
+//! | other `atomicrmw`, and `cmpxchg` of 8 and 16 bits | a call of a [loop](loops), between fences |
+//! | a fence of a single thread | an empty `asm`, which no access passes |
+//!
+//! Before the operation stands a fence with its release part, or with all of sequential
+//! consistency; behind it one with its acquire part.
+
+mod loops;
+
+use super::Module;
+use super::text::split_top_level;
+
+/// An atomic operation that PTX cannot do, or that this step does not know.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "atomics: `{function}` has `{instruction}`: {reason}; use the types of `core::sync::atomic`, \
+     or `cuda_std::atomic`, which has floats and scopes"
+)]
+pub struct AtomicError {
+    /// The function, into which others may have been inlined.
+    pub function: String,
+    /// The instruction in IR.
+    pub instruction: String,
+    /// Why it is refused.
+    pub reason: String,
+}
+
+/// An order of the C++ memory model, without the one for plain accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Relaxed,
+    Acquire,
+    Release,
+    AcqRel,
+    SeqCst,
+}
+
+impl Order {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "monotonic" => Self::Relaxed,
+            "acquire" => Self::Acquire,
+            "release" => Self::Release,
+            "acq_rel" => Self::AcqRel,
+            "seq_cst" => Self::SeqCst,
+            _ => return None,
+        })
+    }
+}
+
+/// An atomic instruction, taken apart.
+struct Atomic<'a> {
+    /// `%1 = `, or nothing.
+    result: &'a str,
+    /// From the opcode to the last operand.
+    head: &'a str,
+    /// The name in `syncscope`, empty for the whole system.
+    scope: &'a str,
+    /// The orders as they are written.
+    order: &'a str,
+    /// All that follows: alignment and metadata, each after a comma.
+    tail: &'a str,
+}
+
+/// Rewrites the atomics of `module`. Returns whether there are any. The loops' functions must then
+/// be inlined: they are `alwaysinline`.
+///
+/// # Errors
+/// An instruction that is not in the table of this file.
+pub fn apply(module: &mut Module) -> Result<bool, AtomicError> {
+    let mut found = false;
+    let mut loops = loops::Loops::default();
+    for function in module.functions_mut() {
+        let Some(body) = &mut function.body else {
+            continue;
+        };
+        if !body.iter().any(|line| Atomic::opcode(line).is_some()) {
+            continue;
+        }
+        found = true;
+        let mut lines = Vec::with_capacity(body.len());
+        for line in std::mem::take(body) {
+            if Atomic::opcode(&line).is_none() {
+                lines.push(line);
+                continue;
+            }
+            let rewritten = Atomic::parse(&line)
+                .ok_or_else(|| "this form is unknown".to_owned())
+                .and_then(|atomic| atomic.rewritten(&mut loops));
+            lines.extend(rewritten.map_err(|reason| AtomicError {
+                function: function.name.clone(),
+                instruction: line.trim().to_owned(),
+                reason,
+            })?);
+        }
+        *body = lines;
+    }
+    module.items.extend(loops.into_items());
+    Ok(found)
+}
+
+impl<'a> Atomic<'a> {
+    /// The opcode of an atomic instruction, with the result before it and all that follows.
+    fn opcode(line: &'a str) -> Option<(&'a str, &'a str)> {
+        let line = line.trim_start();
+        let opcodes = ["fence ", "load atomic ", "store atomic ", "cmpxchg ", "atomicrmw "];
+        let at = match line.strip_prefix('%') {
+            Some(_) => line.find(" = ")? + 3,
+            None => 0,
+        };
+        let (result, instruction) = line.split_at(at);
+        let is_atomic = opcodes.iter().any(|opcode| instruction.starts_with(opcode));
+        is_atomic.then_some((result, instruction))
+    }
+
+    fn parse(line: &'a str) -> Option<Self> {
+        let (result, instruction) = Self::opcode(line)?;
+        let mut parts = split_top_level(instruction);
+        let operands = match parts.next()?.split(' ').next()? {
+            "fence" => 0,
+            "cmpxchg" => 2,
+            _ => 1,
+        };
+        let last = match operands {
+            0 => split_top_level(instruction).next()?,
+            _ => parts.nth(operands - 1)?,
+        };
+        let end = last.as_ptr() as usize - instruction.as_ptr() as usize + last.len();
+        let (stated, tail) = instruction.split_at(end);
+        let mut head = stated;
+        while let Some((before, word)) = head.rsplit_once(' ') {
+            if Order::parse(word).is_none() {
+                break;
+            }
+            head = before;
+        }
+        let order = stated[head.len()..].trim_start();
+        let mut scope = "";
+        if let Some((before, named)) = head.rsplit_once(" syncscope(\"") {
+            scope = named.strip_suffix("\")")?;
+            head = before;
+        }
+        (!order.is_empty()).then_some(Self { result, head, scope, order, tail })
+    }
+
+    fn rewritten(&self, loops: &mut loops::Loops) -> Result<Vec<String>, String> {
+        let mut words = self.head.split(' ');
+        let opcode = words.next().unwrap_or_default();
+        match (opcode, self.scope) {
+            ("fence", "singlethread") => {
+                let location = self.location();
+                let asm = format!("  call void asm sideeffect \"\", \"~{{memory}}\"(){location}");
+                return Ok(vec![asm]);
+            }
+            ("fence", "") => return Ok(vec![self.at_device_scope(self.order)]),
+            (_, "") => {}
+            (_, scope) => return Err(format!("the scope `{scope}` is unknown")),
+        }
+        if self.head.contains(" volatile ") {
+            return Err("an atomic cannot be volatile as well".to_owned());
+        }
+        let operands: Vec<&str> = split_top_level(self.head).map(str::trim_start).collect();
+        match (opcode, &operands[..]) {
+            ("load", [ty, pointer]) => {
+                let ty = ty.strip_prefix("load atomic ").unwrap_or_default();
+                checked(ty, pointer)?;
+                Ok(vec![self.at_device_scope(self.order)])
+            }
+            ("store", [value, pointer]) => {
+                let value = value.strip_prefix("store atomic ").unwrap_or_default();
+                checked(typed(value)?.0, pointer)?;
+                Ok(vec![self.at_device_scope(self.order)])
+            }
+            ("cmpxchg", [pointer, compare, value]) => {
+                let pointer = pointer.trim_start_matches("cmpxchg ").trim_start_matches("weak ");
+                let ty = typed(value)?.0;
+                if checked(ty, pointer)? >= 32 {
+                    return Ok(vec![self.at_device_scope(self.order)]);
+                }
+                let name = loops.cmpxchg(ty, typed(pointer)?.0);
+                let arguments = format!("({pointer}, {compare}, {value})");
+                Ok(self.fenced(format!("call {{ {ty}, i1 }} @{name}{arguments}{}", self.location())))
+            }
+            ("atomicrmw", [pointer, value]) => {
+                let operation = words.next().unwrap_or_default();
+                let pointer = pointer.split_once(operation).map_or("", |(_, rest)| &rest[1..]);
+                self.rmw(operation, pointer, value, loops)
+            }
+            _ => Err("this form is unknown".to_owned()),
+        }
+    }
+
+    fn rmw(
+        &self,
+        operation: &str,
+        pointer: &str,
+        value: &str,
+        loops: &mut loops::Loops,
+    ) -> Result<Vec<String>, String> {
+        let (ty, _) = typed(value)?;
+        let bits = checked(ty, pointer)?;
+        let bitwise = ["and", "or", "xor"].contains(&operation);
+        let arithmetic = ["add", "sub", "max", "min", "umax", "umin"].contains(&operation);
+        match operation {
+            "xchg" if bits >= 32 => {}
+            _ if !ty.starts_with('i') => return Err("there is none of this type".to_owned()),
+            // LLVM makes these one `atom` on the word around it.
+            _ if bitwise || arithmetic && bits >= 32 => {}
+            "xchg" | "nand" | "add" | "sub" | "max" | "min" | "umax" | "umin" => {
+                let name = loops.rmw(operation, ty, typed(pointer)?.0);
+                let call = format!("call {ty} @{name}({pointer}, {value}){}", self.location());
+                return Ok(self.fenced(call));
+            }
+            _ => return Err(format!("`{operation}` is unknown")),
+        }
+        let relaxed = self.at_device_scope("monotonic");
+        Ok(self.fenced(relaxed.trim_start()[self.result.len()..].to_owned()))
+    }
+
+    /// The instruction with these orders at device scope.
+    fn at_device_scope(&self, order: &str) -> String {
+        let Self { result, head, tail, .. } = self;
+        format!("  {result}{head} syncscope(\"device\") {order}{tail}")
+    }
+
+    /// A relaxed operation between the fences that give it its orders.
+    fn fenced(&self, operation: String) -> Vec<String> {
+        let orders: Vec<Order> = self.order.split(' ').filter_map(Order::parse).collect();
+        let has = |wanted: &[Order]| orders.iter().any(|order| wanted.contains(order));
+        let fence =
+            |order: &str| format!("  fence syncscope(\"device\") {order}{}", self.location());
+        let mut lines = Vec::with_capacity(3);
+        if has(&[Order::SeqCst]) {
+            lines.push(fence("seq_cst"));
+        } else if has(&[Order::Release, Order::AcqRel]) {
+            lines.push(fence("release"));
+        }
+        lines.push(format!("  {}{operation}", self.result));
+        if has(&[Order::Acquire, Order::AcqRel, Order::SeqCst]) {
+            lines.push(fence("acquire"));
+        }
+        lines
+    }
+
+    /// `, !dbg !1`, or nothing.
+    fn location(&self) -> String {
+        let found = self.tail.split(", ").find(|part| part.starts_with("!dbg "));
+        found.map_or(String::new(), |location| format!(", {location}"))
+    }
+}
+
+/// The type and the value of an operand.
+fn typed(operand: &str) -> Result<(&str, &str), String> {
+    let space = operand.strip_prefix("ptr addrspace(").and_then(|rest| rest.find(") "));
+    let end = match space {
+        Some(length) => Some("ptr addrspace(".len() + length + 1),
+        None => operand.find(' '),
+    };
+    let end = end.ok_or_else(|| format!("no value in `{operand}`"))?;
+    Ok((&operand[..end], &operand[end + 1..]))
+}
+
+/// The size of a type in bits, if an atomic of it may be at `pointer`.
+fn checked(ty: &str, pointer: &str) -> Result<u32, String> {
+    let memory = typed(pointer)?.0;
+    if memory == "ptr addrspace(4)" {
+        return Err("constant memory cannot be written".to_owned());
+    }
+    match ty {
+        "i8" => Ok(8),
+        "i16" => Ok(16),
+        "i32" | "float" => Ok(32),
+        "i64" | "double" | "ptr" => Ok(64),
+        _ => Err(format!("there are no atomics of type `{ty}`")),
+    }
+}
