@@ -149,7 +149,9 @@ impl Cases<'_> {
     fn add(&mut self, operation: &str, orders: &[&str], call: &str, want: Vec<String>) {
         let (atomic, ty, ..) = self.ty;
         let (space, parameter, address) = self.space;
-        let short = atomic.trim_start_matches("Atomic").trim_end_matches("::<u8>");
+        let short = atomic
+            .trim_start_matches("Atomic")
+            .trim_end_matches("::<u8>");
         let name = format!("{operation}_{short}_{}_{space}", orders.join("_")).to_lowercase();
         let parameter = parameter.replace('T', ty);
         let address = address.replace('T', ty);
@@ -157,14 +159,24 @@ impl Cases<'_> {
             "kernel!({name}, ({parameter}, out: *mut {ty}, v: {ty}, c: {ty}), {{\n\
              let a = {atomic}::from_ptr({address}); out.write({call}); }});\n"
         );
-        self.all.push(Case { name, source, want, space });
+        self.all.push(Case {
+            name,
+            source,
+            want,
+            space,
+        });
     }
 
     fn add_all(&mut self) {
         let (_, ty, bits, next) = self.ty;
         let arch = self.arch;
         for order in LOADS {
-            self.add("load", &[order], &format!("a.load({order})"), want_load(order));
+            self.add(
+                "load",
+                &[order],
+                &format!("a.load({order})"),
+                want_load(order),
+            );
         }
         for order in STORES {
             let call = format!("{{ a.store(v, {order}); c }}");
@@ -174,29 +186,45 @@ impl Cases<'_> {
             "*mut u8" => &["swap"],
             "bool" => &["swap", "fetch_and", "fetch_or", "fetch_xor"],
             _ => &[
-                "swap", "fetch_add", "fetch_sub", "fetch_and", "fetch_or", "fetch_xor",
-                "fetch_nand", "fetch_max", "fetch_min",
+                "swap",
+                "fetch_add",
+                "fetch_sub",
+                "fetch_and",
+                "fetch_or",
+                "fetch_xor",
+                "fetch_nand",
+                "fetch_max",
+                "fetch_min",
             ],
         };
         for operation in operations {
             for order in ORDERS {
                 let want = want_rmw(operation, bits, ty, order, arch);
-                self.add(operation, &[order], &format!("a.{operation}(v, {order})"), want);
+                self.add(
+                    operation,
+                    &[order],
+                    &format!("a.{operation}(v, {order})"),
+                    want,
+                );
             }
         }
         if ty == "bool" {
             for order in ORDERS {
                 let want = want_rmw("fetch_nand", bits, ty, order, arch);
-                self.add("fetch_nand", &[order], &format!("a.fetch_nand(true, {order})"), want);
+                self.add(
+                    "fetch_nand",
+                    &[order],
+                    &format!("a.fetch_nand(true, {order})"),
+                    want,
+                );
             }
         }
         for success in ORDERS {
             for failure in LOADS {
                 let orders = [success, failure];
                 for operation in ["compare_exchange", "compare_exchange_weak"] {
-                    let call = format!(
-                        "a.{operation}(c, v, {success}, {failure}).unwrap_or_else(|x| x)"
-                    );
+                    let call =
+                        format!("a.{operation}(c, v, {success}, {failure}).unwrap_or_else(|x| x)");
                     self.add(operation, &orders, &call, want_cas(bits, orders, arch));
                 }
                 let call = format!(
@@ -215,19 +243,33 @@ fn cases(arch: Arch) -> Vec<Case> {
         for space in SPACES {
             // The other types differ from these in what the table of `global` shows.
             if space.0 == "global" || ["AtomicU8", "AtomicI32", "AtomicU64"].contains(&ty.0) {
-                Cases { arch, ty, space, all: &mut all }.add_all();
+                Cases {
+                    arch,
+                    ty,
+                    space,
+                    all: &mut all,
+                }
+                .add_all();
             }
         }
     }
     let (release, acquire) = halves(arch);
     let both = "fence.acq_rel.gpu";
-    for (order, want) in
-        [("Acquire", acquire), ("Release", release), ("AcqRel", both), ("SeqCst", "fence.sc.gpu")]
-    {
+    for (order, want) in [
+        ("Acquire", acquire),
+        ("Release", release),
+        ("AcqRel", both),
+        ("SeqCst", "fence.sc.gpu"),
+    ] {
         for (operation, want) in [("fence", vec![want.to_owned()]), ("compiler_fence", vec![])] {
             let name = format!("{operation}_{order}").to_lowercase();
             let source = format!("kernel!({name}, (), {{ {operation}({order}); }});\n");
-            all.push(Case { name, source, want, space: "none" });
+            all.push(Case {
+                name,
+                source,
+                want,
+                space: "none",
+            });
         }
     }
     all
@@ -318,19 +360,27 @@ fn check(arch: Arch, target_dir: &Path) -> Outcome {
     for case in &cases {
         let function = module.functions.iter().find(|f| f.name == case.name);
         let function = function.ok_or_else(|| format!("no {}", case.name))?;
-        let of_memory = function.instructions().filter(|i| shape(i).is_some());
-        let got: Vec<String> = of_memory.clone().filter_map(shape).collect();
+        let of_memory = || function.instructions().filter(|i| shape(i).is_some());
+        let got: Vec<String> = of_memory().filter_map(shape).collect();
         if got != case.want {
             problems.push(format!("{}: {got:?}, want {:?}", case.name, case.want));
         }
-        for access in of_memory.filter(|i| !["fence", "membar"].contains(&i.opcode.as_str())) {
-            let space = ["global", "shared"].into_iter().find(|space| access.has(space));
+        for access in of_memory().filter(|i| !["fence", "membar"].contains(&i.opcode.as_str())) {
+            let space = ["global", "shared"]
+                .into_iter()
+                .find(|space| access.has(space));
             if space.unwrap_or("generic") != case.space {
                 problems.push(format!("{}: in {space:?}", case.name));
             }
         }
     }
-    assert!(problems.is_empty(), "{arch}: {} of {}:\n{}", problems.len(), cases.len(), problems.join("\n"));
+    assert!(
+        problems.is_empty(),
+        "{arch}: {} of {}:\n{}",
+        problems.len(),
+        cases.len(),
+        problems.join("\n")
+    );
     Ok(())
 }
 

@@ -80,7 +80,11 @@ struct Word<'a> {
 
 impl<'a> Word<'a> {
     fn of(ty: &'a str, pointer: &'a str) -> Self {
-        let whole = if matches!(ty, "i8" | "i16") { "i32" } else { ty };
+        let whole = if matches!(ty, "i8" | "i16") {
+            "i32"
+        } else {
+            ty
+        };
         Self { ty, pointer, whole }
     }
 

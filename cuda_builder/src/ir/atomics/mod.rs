@@ -113,7 +113,13 @@ impl<'a> Atomic<'a> {
     /// The opcode of an atomic instruction, with the result before it and all that follows.
     fn opcode(line: &'a str) -> Option<(&'a str, &'a str)> {
         let line = line.trim_start();
-        let opcodes = ["fence ", "load atomic ", "store atomic ", "cmpxchg ", "atomicrmw "];
+        let opcodes = [
+            "fence ",
+            "load atomic ",
+            "store atomic ",
+            "cmpxchg ",
+            "atomicrmw ",
+        ];
         let at = match line.strip_prefix('%') {
             Some(_) => line.find(" = ")? + 3,
             None => 0,
@@ -150,7 +156,13 @@ impl<'a> Atomic<'a> {
             scope = named.strip_suffix("\")")?;
             head = before;
         }
-        (!order.is_empty()).then_some(Self { result, head, scope, order, tail })
+        (!order.is_empty()).then_some(Self {
+            result,
+            head,
+            scope,
+            order,
+            tail,
+        })
     }
 
     fn rewritten(&self, loops: &mut loops::Loops) -> Result<Vec<String>, String> {
@@ -182,18 +194,25 @@ impl<'a> Atomic<'a> {
                 Ok(vec![self.at_device_scope(self.order)])
             }
             ("cmpxchg", [pointer, compare, value]) => {
-                let pointer = pointer.trim_start_matches("cmpxchg ").trim_start_matches("weak ");
+                let pointer = pointer
+                    .trim_start_matches("cmpxchg ")
+                    .trim_start_matches("weak ");
                 let ty = typed(value)?.0;
                 if checked(ty, pointer)? >= 32 {
                     return Ok(vec![self.at_device_scope(self.order)]);
                 }
                 let name = loops.cmpxchg(ty, typed(pointer)?.0);
                 let arguments = format!("({pointer}, {compare}, {value})");
-                Ok(self.fenced(format!("call {{ {ty}, i1 }} @{name}{arguments}{}", self.location())))
+                Ok(self.fenced(format!(
+                    "call {{ {ty}, i1 }} @{name}{arguments}{}",
+                    self.location()
+                )))
             }
             ("atomicrmw", [pointer, value]) => {
                 let operation = words.next().unwrap_or_default();
-                let pointer = pointer.split_once(operation).map_or("", |(_, rest)| &rest[1..]);
+                let pointer = pointer
+                    .split_once(operation)
+                    .map_or("", |(_, rest)| &rest[1..]);
                 self.rmw(operation, pointer, value, loops)
             }
             _ => Err("this form is unknown".to_owned()),
@@ -229,7 +248,9 @@ impl<'a> Atomic<'a> {
 
     /// The instruction with these orders at device scope.
     fn at_device_scope(&self, order: &str) -> String {
-        let Self { result, head, tail, .. } = self;
+        let Self {
+            result, head, tail, ..
+        } = self;
         format!("  {result}{head} syncscope(\"device\") {order}{tail}")
     }
 
@@ -254,14 +275,17 @@ impl<'a> Atomic<'a> {
 
     /// `, !dbg !1`, or nothing.
     fn location(&self) -> String {
-        let found = self.tail.split(", ").find(|part| part.starts_with("!dbg "));
+        let mut parts = self.tail.split(", ");
+        let found = parts.find(|part| part.starts_with("!dbg "));
         found.map_or(String::new(), |location| format!(", {location}"))
     }
 }
 
 /// The type and the value of an operand.
 fn typed(operand: &str) -> Result<(&str, &str), String> {
-    let space = operand.strip_prefix("ptr addrspace(").and_then(|rest| rest.find(") "));
+    let space = operand
+        .strip_prefix("ptr addrspace(")
+        .and_then(|rest| rest.find(") "));
     let end = match space {
         Some(length) => Some("ptr addrspace(".len() + length + 1),
         None => operand.find(' '),
@@ -282,5 +306,176 @@ fn checked(ty: &str, pointer: &str) -> Result<u32, String> {
         "i32" | "float" => Ok(32),
         "i64" | "double" | "ptr" => Ok(64),
         _ => Err(format!("there are no atomics of type `{ty}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines that an instruction of function `k` becomes, and the functions that it calls.
+    fn rewritten(line: &str) -> Result<(Vec<String>, Vec<String>), AtomicError> {
+        let text = format!("define void @k(ptr %p, i32 %v) {{\n  {line}\n  ret void\n}}\n");
+        let mut module = Module::parse(&text);
+        assert!(apply(&mut module)?, "{line} is an atomic");
+        let body = module.function("k").and_then(|k| k.body.clone());
+        let mut lines = body.expect("it is defined");
+        assert_eq!(lines.pop().as_deref(), Some("  ret void"));
+        let lines = lines.iter().map(|line| line.trim().to_owned()).collect();
+        let loops = module.functions().filter(|function| function.name != "k");
+        Ok((lines, loops.map(|function| function.name.clone()).collect()))
+    }
+
+    fn lines(line: &str) -> Vec<String> {
+        rewritten(line).expect("it is known").0
+    }
+
+    const RELEASE: &str = "fence syncscope(\"device\") release";
+    const ACQUIRE: &str = "fence syncscope(\"device\") acquire";
+    const SEQ_CST: &str = "fence syncscope(\"device\") seq_cst";
+
+    #[test]
+    fn fences_give_an_operation_its_order() {
+        let add = "%1 = atomicrmw add ptr %p, i32 %v syncscope(\"device\") monotonic, align 4";
+        for (order, want) in [
+            ("monotonic", vec![add]),
+            ("acquire", vec![add, ACQUIRE]),
+            ("release", vec![RELEASE, add]),
+            ("acq_rel", vec![RELEASE, add, ACQUIRE]),
+            ("seq_cst", vec![SEQ_CST, add, ACQUIRE]),
+        ] {
+            let line = format!("%1 = atomicrmw add ptr %p, i32 %v {order}, align 4");
+            assert_eq!(lines(&line), want);
+        }
+    }
+
+    #[test]
+    fn what_llvm_orders_itself_gets_the_scope_alone() {
+        for (line, want) in [
+            (
+                "%1 = load atomic i8, ptr addrspace(3) @s acquire, align 1, !dbg !7",
+                "%1 = load atomic i8, ptr addrspace(3) @s syncscope(\"device\") acquire, align 1, \
+                 !dbg !7",
+            ),
+            (
+                "store atomic ptr null, ptr getelementptr (i8, ptr @g, i64 8) seq_cst, align 8",
+                "store atomic ptr null, ptr getelementptr (i8, ptr @g, i64 8) \
+                 syncscope(\"device\") seq_cst, align 8",
+            ),
+            (
+                "%1 = cmpxchg weak ptr %p, i64 0, i64 %v acq_rel acquire, align 8",
+                "%1 = cmpxchg weak ptr %p, i64 0, i64 %v syncscope(\"device\") acq_rel acquire, \
+                 align 8",
+            ),
+            ("fence release", RELEASE),
+            (
+                "fence syncscope(\"singlethread\") seq_cst, !dbg !3",
+                "call void asm sideeffect \"\", \"~{memory}\"(), !dbg !3",
+            ),
+        ] {
+            assert_eq!(lines(line), [want]);
+        }
+    }
+
+    #[test]
+    fn what_llvm_would_begin_with_a_weak_load_is_a_call_of_a_loop() {
+        for (line, call, name) in [
+            (
+                "%1 = atomicrmw xchg ptr %p, i8 1 acq_rel, align 1, !dbg !4",
+                "%1 = call i8 @warpsmith.atomic.xchg.i8.p(ptr %p, i8 1), !dbg !4",
+                "warpsmith.atomic.xchg.i8.p",
+            ),
+            (
+                "%1 = atomicrmw nand ptr addrspace(3) @s, i32 %v acq_rel, align 4, !dbg !4",
+                "%1 = call i32 @warpsmith.atomic.nand.i32.p3(ptr addrspace(3) @s, i32 %v), !dbg !4",
+                "warpsmith.atomic.nand.i32.p3",
+            ),
+            (
+                "%1 = cmpxchg weak ptr %p, i16 1, i16 2 release acquire, align 2, !dbg !4",
+                "%1 = call { i16, i1 } @warpsmith.atomic.cmpxchg.i16.p(ptr %p, i16 1, i16 2), \
+                 !dbg !4",
+                "warpsmith.atomic.cmpxchg.i16.p",
+            ),
+        ] {
+            let (lines, loops) = rewritten(line).expect("it is known");
+            let [release, acquire] = [RELEASE, ACQUIRE].map(|fence| format!("{fence}, !dbg !4"));
+            assert_eq!(lines, [release, call.to_owned(), acquire]);
+            assert_eq!(loops, [name]);
+        }
+    }
+
+    #[test]
+    fn loops_begin_with_a_relaxed_load() {
+        let mut loops = loops::Loops::default();
+        loops.rmw("add", "i8", "ptr");
+        loops.rmw("nand", "i64", "ptr addrspace(3)");
+        loops.cmpxchg("i16", "ptr");
+        let module = Module {
+            items: loops.into_items().collect(),
+            ..Module::default()
+        };
+        assert_eq!(module.functions().count(), 3);
+        for function in module.functions() {
+            let lines = function.body.iter().flatten();
+            let loads: Vec<_> = lines.filter(|line| line.contains(" = load ")).collect();
+            assert_eq!(loads.len(), 1);
+            let relaxed = "syncscope(\"device\") monotonic";
+            assert!(loads[0].contains("load atomic") && loads[0].contains(relaxed));
+        }
+    }
+
+    #[test]
+    fn what_ptx_cannot_do_is_refused_with_the_function_and_the_instruction() {
+        for (line, reason) in [
+            (
+                "%1 = atomicrmw fadd ptr %p, float 1.0 seq_cst, align 4",
+                "none of this type",
+            ),
+            (
+                "%1 = atomicrmw uinc_wrap ptr %p, i32 1 seq_cst, align 4",
+                "`uinc_wrap` is unknown",
+            ),
+            (
+                "%1 = load atomic i128, ptr %p acquire, align 16",
+                "of type `i128`",
+            ),
+            (
+                "store atomic i32 1, ptr addrspace(4) @c release, align 4",
+                "constant memory",
+            ),
+            (
+                "%1 = load atomic volatile i32, ptr %p acquire, align 4",
+                "volatile",
+            ),
+            (
+                "%1 = load atomic i32, ptr %p unordered, align 4",
+                "this form is unknown",
+            ),
+            (
+                "fence syncscope(\"block\") acquire",
+                "the scope `block` is unknown",
+            ),
+        ] {
+            let error = rewritten(line).expect_err(line);
+            assert_eq!(
+                (error.function.as_str(), error.instruction.as_str()),
+                ("k", line)
+            );
+            assert!(error.reason.contains(reason), "{}", error.reason);
+            assert!(
+                error
+                    .to_string()
+                    .contains("use the types of `core::sync::atomic`")
+            );
+        }
+    }
+
+    #[test]
+    fn a_module_without_atomics_stays_as_it_is() {
+        let text = "define void @k(ptr %p) {\n  call void asm \"fence.sc.gpu; // load atomic \", \
+                    \"\"()\n  %1 = load i32, ptr %p, align 4\n  ret void\n}\n";
+        let mut module = Module::parse(text);
+        assert_eq!(apply(&mut module), Ok(false));
+        assert_eq!(module, Module::parse(text));
     }
 }
