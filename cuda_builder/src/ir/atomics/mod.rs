@@ -131,17 +131,13 @@ impl<'a> Atomic<'a> {
 
     fn parse(line: &'a str) -> Option<Self> {
         let (result, instruction) = Self::opcode(line)?;
-        let mut parts = split_top_level(instruction);
-        let operands = match parts.next()?.split(' ').next()? {
-            "fence" => 0,
-            "cmpxchg" => 2,
-            _ => 1,
+        let operands = match instruction.split(' ').next()? {
+            "fence" => 1,
+            "cmpxchg" => 3,
+            _ => 2,
         };
-        let last = match operands {
-            0 => split_top_level(instruction).next()?,
-            _ => parts.nth(operands - 1)?,
-        };
-        let end = last.as_ptr() as usize - instruction.as_ptr() as usize + last.len();
+        let parts = split_top_level(instruction).take(operands);
+        let end = parts.map(|part| part.len() + 1).sum::<usize>() - 1;
         let (stated, tail) = instruction.split_at(end);
         let mut head = stated;
         while let Some((before, word)) = head.rsplit_once(' ') {
@@ -182,68 +178,40 @@ impl<'a> Atomic<'a> {
             return Err("an atomic cannot be volatile as well".to_owned());
         }
         let operands: Vec<&str> = split_top_level(self.head).map(str::trim_start).collect();
-        match (opcode, &operands[..]) {
-            ("load", [ty, pointer]) => {
-                let ty = ty.strip_prefix("load atomic ").unwrap_or_default();
-                checked(ty, pointer)?;
-                Ok(vec![self.at_device_scope(self.order)])
+        let (ty, pointer) = match (opcode, &operands[..]) {
+            ("load", [ty, pointer]) => (ty.strip_prefix("load atomic "), *pointer),
+            ("store", [value, pointer]) => (
+                value.strip_prefix("store atomic ").and_then(type_of),
+                *pointer,
+            ),
+            ("cmpxchg", [pointer, _, value]) | ("atomicrmw", [pointer, value]) => {
+                let words_before = pointer.find("ptr").unwrap_or_default();
+                (type_of(value), &pointer[words_before..])
             }
-            ("store", [value, pointer]) => {
-                let value = value.strip_prefix("store atomic ").unwrap_or_default();
-                checked(typed(value)?.0, pointer)?;
-                Ok(vec![self.at_device_scope(self.order)])
+            _ => (None, ""),
+        };
+        let (Some(ty), Some(space)) = (ty, type_of(pointer)) else {
+            return Err("this form is unknown".to_owned());
+        };
+        let bits = checked(ty, space)?;
+        let arguments = [&[pointer], operands.get(1..).unwrap_or_default()].concat();
+        let call = |result: &str, name: String| {
+            let (arguments, location) = (arguments.join(", "), self.location());
+            self.fenced(format!(
+                "  {}call {result} @{name}({arguments}){location}",
+                self.result
+            ))
+        };
+        Ok(match (opcode, words.next().unwrap_or_default()) {
+            ("cmpxchg", _) if bits < 32 => {
+                call(&format!("{{ {ty}, i1 }}"), loops.cmpxchg(ty, space))
             }
-            ("cmpxchg", [pointer, compare, value]) => {
-                let pointer = pointer
-                    .trim_start_matches("cmpxchg ")
-                    .trim_start_matches("weak ");
-                let ty = typed(value)?.0;
-                if checked(ty, pointer)? >= 32 {
-                    return Ok(vec![self.at_device_scope(self.order)]);
-                }
-                let name = loops.cmpxchg(ty, typed(pointer)?.0);
-                let arguments = format!("({pointer}, {compare}, {value})");
-                Ok(self.fenced(format!(
-                    "call {{ {ty}, i1 }} @{name}{arguments}{}",
-                    self.location()
-                )))
+            ("atomicrmw", operation) if is_native(operation, ty, bits)? => {
+                self.fenced(self.at_device_scope("monotonic"))
             }
-            ("atomicrmw", [pointer, value]) => {
-                let operation = words.next().unwrap_or_default();
-                let pointer = pointer
-                    .split_once(operation)
-                    .map_or("", |(_, rest)| &rest[1..]);
-                self.rmw(operation, pointer, value, loops)
-            }
-            _ => Err("this form is unknown".to_owned()),
-        }
-    }
-
-    fn rmw(
-        &self,
-        operation: &str,
-        pointer: &str,
-        value: &str,
-        loops: &mut loops::Loops,
-    ) -> Result<Vec<String>, String> {
-        let (ty, _) = typed(value)?;
-        let bits = checked(ty, pointer)?;
-        let bitwise = ["and", "or", "xor"].contains(&operation);
-        let arithmetic = ["add", "sub", "max", "min", "umax", "umin"].contains(&operation);
-        match operation {
-            "xchg" if bits >= 32 => {}
-            _ if !ty.starts_with('i') => return Err("there is none of this type".to_owned()),
-            // LLVM makes these one `atom` on the word around it.
-            _ if bitwise || arithmetic && bits >= 32 => {}
-            "xchg" | "nand" | "add" | "sub" | "max" | "min" | "umax" | "umin" => {
-                let name = loops.rmw(operation, ty, typed(pointer)?.0);
-                let call = format!("call {ty} @{name}({pointer}, {value}){}", self.location());
-                return Ok(self.fenced(call));
-            }
-            _ => return Err(format!("`{operation}` is unknown")),
-        }
-        let relaxed = self.at_device_scope("monotonic");
-        Ok(self.fenced(relaxed.trim_start()[self.result.len()..].to_owned()))
+            ("atomicrmw", operation) => call(ty, loops.rmw(operation, ty, space)),
+            _ => vec![self.at_device_scope(self.order)],
+        })
     }
 
     /// The instruction with these orders at device scope.
@@ -266,7 +234,7 @@ impl<'a> Atomic<'a> {
         } else if has(&[Order::Release, Order::AcqRel]) {
             lines.push(fence("release"));
         }
-        lines.push(format!("  {}{operation}", self.result));
+        lines.push(operation);
         if has(&[Order::Acquire, Order::AcqRel, Order::SeqCst]) {
             lines.push(fence("acquire"));
         }
@@ -281,23 +249,19 @@ impl<'a> Atomic<'a> {
     }
 }
 
-/// The type and the value of an operand.
-fn typed(operand: &str) -> Result<(&str, &str), String> {
-    let space = operand
-        .strip_prefix("ptr addrspace(")
-        .and_then(|rest| rest.find(") "));
-    let end = match space {
-        Some(length) => Some("ptr addrspace(".len() + length + 1),
-        None => operand.find(' '),
+/// The type of an operand, which its value follows.
+fn type_of(operand: &str) -> Option<&str> {
+    let space = operand.strip_prefix("ptr addrspace(");
+    let end = match space.and_then(|rest| rest.find(") ")) {
+        Some(digits) => "ptr addrspace(".len() + digits + 1,
+        None => operand.find(' ')?,
     };
-    let end = end.ok_or_else(|| format!("no value in `{operand}`"))?;
-    Ok((&operand[..end], &operand[end + 1..]))
+    Some(&operand[..end])
 }
 
-/// The size of a type in bits, if an atomic of it may be at `pointer`.
+/// The size of a type in bits, if an atomic of it may be in memory of this pointer type.
 fn checked(ty: &str, pointer: &str) -> Result<u32, String> {
-    let memory = typed(pointer)?.0;
-    if memory == "ptr addrspace(4)" {
+    if pointer == "ptr addrspace(4)" {
         return Err("constant memory cannot be written".to_owned());
     }
     match ty {
@@ -306,6 +270,19 @@ fn checked(ty: &str, pointer: &str) -> Result<u32, String> {
         "i32" | "float" => Ok(32),
         "i64" | "double" | "ptr" => Ok(64),
         _ => Err(format!("there are no atomics of type `{ty}`")),
+    }
+}
+
+/// Whether LLVM compiles an operation to one `atom`. It does bitwise operations of 8 and 16 bits on
+/// the word around the value.
+fn is_native(operation: &str, ty: &str, bits: u32) -> Result<bool, String> {
+    match operation {
+        "xchg" if bits >= 32 => Ok(true),
+        _ if !ty.starts_with('i') => Err(format!("there is no `{operation}` of this type")),
+        "and" | "or" | "xor" => Ok(true),
+        "add" | "sub" | "max" | "min" | "umax" | "umin" => Ok(bits >= 32),
+        "xchg" | "nand" => Ok(false),
+        _ => Err(format!("`{operation}` is unknown")),
     }
 }
 
@@ -429,7 +406,7 @@ mod tests {
         for (line, reason) in [
             (
                 "%1 = atomicrmw fadd ptr %p, float 1.0 seq_cst, align 4",
-                "none of this type",
+                "no `fadd` of this type",
             ),
             (
                 "%1 = atomicrmw uinc_wrap ptr %p, i32 1 seq_cst, align 4",
