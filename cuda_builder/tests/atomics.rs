@@ -8,7 +8,7 @@ mod common;
 use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cuda_builder::{Arch, CudaBuilder};
 use ptx_syntax::ast::Instruction;
@@ -287,7 +287,7 @@ macro_rules! kernel {
         #[unsafe(no_mangle)]
         pub unsafe extern "ptx-kernel" fn $name($($parameter: $ty),*) {
             $(let _ = $parameter;)*
-            unsafe $body
+            unsafe { $body }
         }
         const _: () = {
             const JSON: &str = concat!(
@@ -335,60 +335,66 @@ fn shape(instruction: &Instruction) -> Option<String> {
     (!["ld", "st"].contains(&shape.as_str())).then_some(shape)
 }
 
-fn check(arch: Arch, target_dir: &Path) -> Outcome {
-    let Some(toolchain) = toolchain("core_atomics") else {
-        return Ok(());
-    };
-    let cases = cases(arch);
-    let krate = tempfile::tempdir()?;
-    fs::create_dir(krate.path().join("src"))?;
+/// Writes the crate of all cases. Its folder is always the same, so that `core` is built once.
+fn write_crate() -> Result<PathBuf, Box<dyn StdError>> {
+    let krate = Path::new(env!("CARGO_TARGET_TMPDIR")).join("orders");
+    fs::create_dir_all(krate.join("src"))?;
     let manifest = "[package]\nname = \"orders\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
                     [workspace]\n";
-    fs::write(krate.path().join("Cargo.toml"), manifest)?;
+    fs::write(krate.join("Cargo.toml"), manifest)?;
+    let cases = cases(Arch::Sm75);
     let sources: String = cases.iter().map(|case| case.source.as_str()).collect();
-    fs::write(krate.path().join("src/lib.rs"), format!("{HEAD}{sources}"))?;
-    let report = CudaBuilder::new(krate.path())
-        .toolchain(toolchain)
-        .target_dir(target_dir)
-        .arch(arch)
-        .build()?;
-    let [built] = &report.modules[..] else {
-        return Err("more than one module".into());
-    };
-    let module = ptx_syntax::parse(&built.ptx)?;
+    fs::write(krate.join("src/lib.rs"), format!("{HEAD}{sources}"))?;
+    Ok(krate)
+}
+
+/// How the kernels of a module differ from what they must be.
+fn problems(ptx: &str, arch: Arch) -> Result<Vec<String>, Box<dyn StdError>> {
+    let module = ptx_syntax::parse(ptx)?;
     let mut problems = Vec::new();
-    for case in &cases {
-        let function = module.functions.iter().find(|f| f.name == case.name);
-        let function = function.ok_or_else(|| format!("no {}", case.name))?;
+    for Case {
+        name, want, space, ..
+    } in cases(arch)
+    {
+        let function = module.functions.iter().find(|f| f.name == name);
+        let function = function.ok_or_else(|| format!("no {name}"))?;
         let of_memory = || function.instructions().filter(|i| shape(i).is_some());
         let got: Vec<String> = of_memory().filter_map(shape).collect();
-        if got != case.want {
-            problems.push(format!("{}: {got:?}, want {:?}", case.name, case.want));
+        if got != want {
+            problems.push(format!("{arch} {name}: {got:?}, want {want:?}"));
         }
         for access in of_memory().filter(|i| !["fence", "membar"].contains(&i.opcode.as_str())) {
-            let space = ["global", "shared"]
+            let found = ["global", "shared"]
                 .into_iter()
                 .find(|space| access.has(space));
-            if space.unwrap_or("generic") != case.space {
-                problems.push(format!("{}: in {space:?}", case.name));
+            if found.unwrap_or("generic") != space {
+                problems.push(format!("{arch} {name}: in {found:?}"));
             }
         }
     }
-    assert!(
-        problems.is_empty(),
-        "{arch}: {} of {}:\n{}",
-        problems.len(),
-        cases.len(),
-        problems.join("\n")
-    );
-    Ok(())
+    Ok(problems)
 }
 
 #[test]
 fn every_atomic_has_the_instructions_that_its_order_needs() -> Outcome {
-    let target_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("orders");
-    for arch in [Arch::Sm75, Arch::Sm90a, Arch::Sm100a] {
-        check(arch, &target_dir)?;
+    let test = "every_atomic_has_the_instructions_that_its_order_needs";
+    let Some(toolchain) = toolchain(test) else {
+        return Ok(());
+    };
+    let report = CudaBuilder::new(write_crate()?)
+        .toolchain(toolchain)
+        .archs([Arch::Sm75, Arch::Sm90a, Arch::Sm100a])
+        .build()?;
+    assert_eq!(report.modules.len(), 3);
+    let mut found = Vec::new();
+    for module in &report.modules {
+        found.extend(problems(&module.ptx, module.arch)?);
     }
+    assert!(
+        found.is_empty(),
+        "{} differ:\n{}",
+        found.len(),
+        found.join("\n")
+    );
     Ok(())
 }
