@@ -3,6 +3,7 @@
 //! These tests need a device toolchain. Where there is none each says `skipped:` and why; with
 //! `WARPSMITH_REQUIRE_DEVICE_TOOLCHAIN` set that is a failure instead.
 
+mod atomics;
 mod common;
 mod expectations;
 

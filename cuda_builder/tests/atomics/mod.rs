@@ -3,8 +3,6 @@
 //! A crate with one kernel for each case is written, built and read. A new LLVM that compiles an
 //! order otherwise fails this test.
 
-mod common;
-
 use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +11,7 @@ use std::path::{Path, PathBuf};
 use cuda_builder::{Arch, CudaBuilder};
 use ptx_syntax::ast::Instruction;
 
-use common::toolchain;
+use crate::common::toolchain;
 
 type Outcome = Result<(), Box<dyn StdError>>;
 
