@@ -9,6 +9,8 @@ use crate::constants;
 use crate::copies;
 use crate::error::{Error, Step};
 use crate::inlined;
+use crate::ir::Module;
+use crate::ir::atomics;
 use crate::ir::families::Family;
 use crate::narrow::narrow;
 use crate::process;
@@ -41,6 +43,7 @@ impl Codegen<'_> {
         fs::write(&before, ir).map_err(io(&before))?;
         self.dump(&before)?;
         self.optimise(family, &before, &after)?;
+        self.order_atomics(&after)?;
         self.dump(&after)?;
         self.select(&after, &out)?;
         let ptx = fs::read_to_string(&out).map_err(io(&out))?;
@@ -69,6 +72,21 @@ impl Codegen<'_> {
             .args(["-S", "-o"])
             .args([after, before]);
         process::run(Step::Optimise, before, &mut command).map(drop)
+    }
+
+    /// Applies [`atomics`] to the module in the file, which is left as it is if it has none.
+    fn order_atomics(&self, ir: &Path) -> Result<(), Error> {
+        let mut module = Module::parse(&fs::read_to_string(ir).map_err(io(ir))?);
+        if !atomics::apply(&mut module)? {
+            return Ok(());
+        }
+        let ordered = ir.with_extension("atomics.ll");
+        fs::write(&ordered, module.to_string()).map_err(io(&ordered))?;
+        let mut command = Command::new(self.toolchain.llvm_tool("opt"));
+        command
+            .args(["-passes=always-inline,globaldce", "-S", "-o"])
+            .args([ir, &ordered]);
+        process::run(Step::Optimise, &ordered, &mut command).map(drop)
     }
 
     fn select(&self, ir: &Path, out: &Path) -> Result<(), Error> {

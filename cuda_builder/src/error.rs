@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::arch::Arch;
+use crate::ir::atomics::AtomicError;
 use crate::ir::kernels::MetadataError;
 use crate::ir::spaces::SpaceError;
 use crate::lint::Refusal;
@@ -111,6 +112,9 @@ pub enum Error {
     /// A static cannot be moved to its address space.
     #[error(transparent)]
     Space(#[from] SpaceError),
+    /// An atomic operation that PTX cannot do.
+    #[error(transparent)]
+    Atomic(#[from] AtomicError),
     /// The crate has no kernel.
     #[error(
         "`{krate}` has no kernel: mark functions with `#[kernel]` and build them for nvptx64 \

@@ -43,6 +43,13 @@ pub enum Refusal {
         /// What it does.
         reason: String,
     },
+    /// A compare-and-swap in local memory, which PTX does not have.
+    LocalAtomic {
+        /// The function.
+        function: String,
+        /// The line in the PTX.
+        line: u32,
+    },
     /// A ptxas warning that means slow or serialised code.
     PtxasWarning {
         /// Its text.
@@ -104,6 +111,11 @@ impl fmt::Display for Refusal {
             Self::Fragment { fragment, reason } => {
                 write!(f, "fragment `{fragment}`: {reason}")
             }
+            Self::LocalAtomic { function, line } => write!(
+                f,
+                "line {line}: `{function}` exchanges an atomic that is a local variable, which PTX \
+                 cannot do: put it in shared or global memory, or make it a `Cell`"
+            ),
             Self::PtxasWarning { text } => write!(f, "ptxas: {text}"),
         }
     }
@@ -117,7 +129,7 @@ pub(crate) fn check(module: &Module, local: &[String]) -> Vec<Refusal> {
         .iter()
         .fold(options, |options, kernel| options.allow_local_in(kernel));
     let origins = Origins::of(module);
-    lint_with(module, &options)
+    let mut refusals: Vec<Refusal> = lint_with(module, &options)
         .into_iter()
         .filter(|finding| finding.severity == Severity::Error || forbidden(finding))
         .map(|mut finding| {
@@ -126,7 +138,22 @@ pub(crate) fn check(module: &Module, local: &[String]) -> Vec<Refusal> {
             }
             Refusal::Finding(finding)
         })
-        .collect()
+        .collect();
+    refusals.extend(local_atomics(module));
+    refusals
+}
+
+/// Atomics in local memory. LLVM makes plain accesses of all but compare-and-swap.
+fn local_atomics(module: &Module) -> impl Iterator<Item = Refusal> {
+    module.functions.iter().flat_map(|function| {
+        let atomics = function
+            .instructions()
+            .filter(|inst| inst.opcode == "atom" && inst.has("local"));
+        atomics.map(|inst| Refusal::LocalAtomic {
+            function: function.name.clone(),
+            line: inst.line,
+        })
+    })
 }
 
 /// The source line in the kernel of what was found there; of a declaration, the line of what it is
@@ -145,7 +172,8 @@ fn source<'a>(
 
 /// Where the lines are that refusals name; empty if they name none.
 pub(crate) fn where_lines_are(refusals: &[Refusal], kept: Option<&Path>) -> String {
-    let names_lines = |refusal: &Refusal| matches!(refusal, Refusal::Finding(_));
+    let names_lines =
+        |refusal: &Refusal| matches!(refusal, Refusal::Finding(_) | Refusal::LocalAtomic { .. });
     match kept {
         _ if !refusals.iter().any(names_lines) => String::new(),
         Some(ptx) => format!("lines are those of {}", ptx.display()),
@@ -201,6 +229,14 @@ mod tests {
             }
             assert_eq!(refused(body, &["k".into()]), [""; 0]);
         }
+    }
+
+    #[test]
+    fn a_compare_and_swap_in_local_memory_is_refused() {
+        let body = "atom.relaxed.gpu.local.cas.b32 %r1,[%rd1],5,7;";
+        let found = refused(body, &["k".into()]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("line 8: `k` exchanges"), "{found:?}");
     }
 
     #[test]

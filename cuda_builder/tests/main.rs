@@ -1,5 +1,6 @@
 //! The builder's tests as one program.
 
+mod atomics;
 mod builds;
 mod common;
 mod environment;

@@ -7,6 +7,9 @@
 //! floating-point additions depends on their order in the last bits, so kernels that promise the
 //! same bits every run do not use them.
 //!
+//! The types of `core::sync::atomic` work on the device, too, with all their orders, at device scope
+//! ([`Scope::Gpu`]). This module has what they lack: floats, and the other scopes.
+//!
 //! | function | types |
 //! |---|---|
 //! | [`atom_add`] | u32, i32, u64, i64, f32, f64 (integers wrap) |

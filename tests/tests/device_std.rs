@@ -150,6 +150,93 @@ fn atomics_lose_nothing() {
     }
 }
 
+/// A pattern of `core_atomics`, 0 to 2, by 6 blocks or 6 warps of a block.
+fn pattern<T: Element + From<u8>>(device: &Device, name: &str, pattern: u32) -> Result<T, String> {
+    let mut memory = buffer(device, &[T::from(0); 16]);
+    let mut out = buffer(device, &[T::from(0)]);
+    let kernel = kernel(device, ptx!("core_atomics"), name);
+    let config = match name.ends_with("global") {
+        true => LaunchConfig::linear(6, 32),
+        false => LaunchConfig::linear(1, 6 * 32),
+    };
+    let done = launch(&kernel, config, (pattern, &mut memory, &mut out));
+    done.map(|()| values(&out)[0])
+        .map_err(|error| format!("{error:?}").to_lowercase())
+}
+
+/// Runs the patterns of a kernel: with an order all devices give the result, and without one the
+/// emulator reports the race.
+fn patterns<T: Element + From<u8> + PartialEq + std::fmt::Debug>(ty: &str) {
+    for space in ["global", "shared"] {
+        for (number, want) in [(0, 21), (1, 77), (2, 21)] {
+            for device in devices() {
+                let name = format!("ordered_{ty}_{space}");
+                let got = pattern::<T>(&device, &name, number);
+                let on = device.name();
+                assert_eq!(got, Ok(T::from(want)), "pattern {number} of {name} on {on}");
+            }
+            let device = Device::emulator().expect("there is always an emulator");
+            let name = format!("relaxed_{ty}_{space}");
+            let error = pattern::<T>(&device, &name, number).expect_err(&name);
+            assert!(
+                error.contains("race"),
+                "pattern {number} of {name}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn core_atomics_order_what_they_guard() {
+    patterns::<u32>("u32");
+    patterns::<i32>("i32");
+    patterns::<u64>("u64");
+    for device in devices() {
+        for (number, want) in [(0, 21), (1, 77), (2, 21)] {
+            let narrow = pattern::<u32>(&device, "sequential_u32_global", number);
+            let wide = pattern::<u64>(&device, "sequential_u64_shared", number);
+            let want = u8::try_from(want).expect("small");
+            assert_eq!((narrow, wide), (Ok(want.into()), Ok(want.into())));
+        }
+    }
+}
+
+#[test]
+fn core_fences_order_a_relaxed_pointer() {
+    for device in devices() {
+        let mut data = buffer(&device, &[0_u32; 2]);
+        let mut slot = buffer(&device, &[0_u64]);
+        let mut out = buffer(&device, &[0_u32]);
+        let kernel = kernel(&device, ptx!("core_atomics"), "handed_by_pointer");
+        let config = LaunchConfig::linear(2, 32);
+        launch(&kernel, config, (&mut data, &mut slot, &mut out)).expect("it runs");
+        assert_eq!(values(&out), [99], "on {}", device.name());
+    }
+}
+
+#[test]
+fn core_atomics_of_bytes_lose_nothing_and_leave_their_neighbours() {
+    for device in devices() {
+        let mut bytes = buffer(&device, &[0_u8, 0, 0, 0, 11, 12, 13, 14]);
+        let mut halves = buffer(&device, &[0_u16, 0]);
+        let mut words = buffer(&device, &[0_u32, 0, 0]);
+        let kernel = kernel(&device, ptx!("core_atomics"), "small_answers");
+        let config = LaunchConfig::linear(3, 125);
+        launch(&kernel, config, (&mut bytes, &mut halves, &mut words)).expect("it runs");
+        let name = device.name();
+        let [sum, update] = [375 * 3, 375 * 5].map(|sum: u32| sum as u8);
+        let min = -63_i8 as u8;
+        assert_eq!(
+            values(&bytes),
+            [sum, update, 1, min, 11, 12, 13, 14],
+            "on {name}"
+        );
+        assert_eq!(values(&halves), [124 * 200, 0xe000], "on {name}");
+        let sub = 0_u32.wrapping_sub(3 * 124 * 125 / 2);
+        assert_eq!(values(&words), [1, u32::MAX, sub], "on {name}");
+    }
+}
+
 /// f32 values over the whole range, with special values, and their number.
 fn spread(step: usize) -> (Vec<f32>, u32) {
     let specials = [

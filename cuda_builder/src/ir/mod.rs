@@ -1,4 +1,4 @@
-//! The typed pass over textual LLVM IR, between `llvm-link` and `opt`.
+//! The typed pass over textual LLVM IR, between `llvm-link` and `opt`; [`atomics`] follows `opt`.
 //!
 //! rustc cannot express most of what a kernel needs, so it is added here. Each step is one file and
 //! reads or changes a [`Module`]:
@@ -16,7 +16,9 @@
 //! | [`families`] | splits the module: one for each family of kernels, with only what it reaches |
 //! | [`collectives`] | counts barriers and wgmma instructions, for the lint |
 //! | [`names`] | makes names and order independent of where the crate is |
+//! | [`atomics`] | gives atomics the order that LLVM would drop, and device scope |
 
+pub mod atomics;
 pub mod bounds;
 pub mod by_value;
 pub mod collectives;

@@ -265,6 +265,27 @@ pub(crate) fn split_call_arguments(line: &str) -> Option<(usize, usize)> {
     None
 }
 
+/// The parts of a text between its commas, except those in strings and in brackets.
+pub(crate) fn split_top_level(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    let mut start = 0;
+    let mut ends: Vec<usize> = Vec::new();
+    for (at, c) in outside_strings(text) {
+        match c {
+            '(' | '[' | '{' | '<' => depth += 1,
+            ')' | ']' | '}' | '>' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => ends.push(at),
+            _ => {}
+        }
+    }
+    ends.push(text.len());
+    ends.into_iter().map(move |end| {
+        let part = &text[start..end];
+        start = end + 1;
+        part
+    })
+}
+
 /// The position of a whole word outside strings.
 fn find_word(line: &str, word: &str) -> Option<usize> {
     outside_strings(line)

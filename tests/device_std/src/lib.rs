@@ -5,6 +5,7 @@
 pub mod ampere;
 pub mod atomics;
 pub mod barriers;
+pub mod core_atomics;
 pub mod floats;
 pub mod hopper;
 pub mod instructions;
