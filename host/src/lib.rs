@@ -56,6 +56,7 @@
 mod backend;
 mod buffer;
 mod builtin;
+mod capture;
 #[cfg(feature = "cust")]
 mod cust_interop;
 mod device;
