@@ -6,8 +6,8 @@
 //! recording become one, whose order is that of the calls.
 //!
 //! An aligned word of a parameter that is an address inside a live buffer counts as that address.
-//! What the host writes into device memory has tensor maps found, if one is written alone, but no
-//! addresses.
+//! In bytes that the host writes to the device, a tensor map is found if it is written alone.
+//! Addresses are not found there.
 
 mod replay;
 
