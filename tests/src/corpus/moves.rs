@@ -91,22 +91,27 @@ fn functions<T: Float + TestElement>(inputs: &mut Inputs) -> Result<()> {
 /// So many elements that threads take several chunks: contiguous bytes, and every other f32.
 fn large(inputs: &mut Inputs) -> Result<()> {
     let stream = inputs.stream.clone();
-    let bytes = inputs.tensor::<u8>(&[BYTES])?;
-    let words = inputs.tensor::<f32>(&[WORDS])?.slice_step(0, .., 2)?;
-    let one = Chain::new(&bytes).unary(UnaryOp::Relu);
+    let [a, b, c, d] = [(); 4].map(|()| inputs.tensor::<u8>(&[BYTES]));
+    let (a, b, c, d) = (a?, b?, c?, d?);
+    let one = Chain::new(&a).unary(UnaryOp::Relu);
     read(&one.run::<u8>(&stream)?)?;
-    let two = one.with(BinaryOp::Add, &bytes);
+    let two = one.with(BinaryOp::Add, &b);
     read(&two.run::<u8>(&stream)?)?;
-    let three = two.with(BinaryOp::Max, &bytes);
+    let three = two.with(BinaryOp::Max, &c);
     read(&three.run::<u8>(&stream)?)?;
-    read(&three.with(BinaryOp::Add, &bytes).run::<u8>(&stream)?)?;
-    let one = Chain::new(&words).unary(UnaryOp::Relu);
+    read(&three.with(BinaryOp::Add, &d).run::<u8>(&stream)?)?;
+    let [a, b, c, d] = [(); 4].map(|()| {
+        let words = inputs.tensor::<f32>(&[WORDS])?;
+        words.slice_step(0, .., 2)
+    });
+    let (a, b, c, d) = (a?, b?, c?, d?);
+    let one = Chain::new(&a).unary(UnaryOp::Relu);
     read(&one.run::<f32>(&stream)?)?;
-    let two = one.with(BinaryOp::Add, &words);
+    let two = one.with(BinaryOp::Add, &b);
     read(&two.run::<f32>(&stream)?)?;
-    let three = two.with(BinaryOp::Max, &words);
+    let three = two.with(BinaryOp::Max, &c);
     read(&three.run::<f32>(&stream)?)?;
-    read(&three.with(BinaryOp::Add, &words).run::<f32>(&stream)?)
+    read(&three.with(BinaryOp::Add, &d).run::<f32>(&stream)?)
 }
 
 fn moved<T: CastElement + ChainElement + TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {

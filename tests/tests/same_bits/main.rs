@@ -17,6 +17,9 @@ use warpsmith_tests::say;
 /// Environment variable with the number of seeds of each case.
 const SEEDS: &str = "WARPSMITH_SAME_BITS_CASES";
 
+/// Environment variable with a part of the names of the cases that run; all if it is not set.
+const ONLY: &str = "ONLY";
+
 /// Kernels that no operation launches, with the reason.
 const NEVER_LAUNCHED: [(&str, &str); 0] = [];
 
@@ -39,12 +42,15 @@ fn every_kernel_gives_the_same_bits_on_every_device() {
             .unwrap_or_else(|_| panic!("{SEEDS} is `{text}`, want a number")),
         Err(_) => 1,
     };
-    let (table, mut faults) = compare(&corpus::cases(), seeds);
+    let only = std::env::var(ONLY).unwrap_or_default();
+    let mut cases = corpus::cases();
+    cases.retain(|case| case.name.contains(&only));
+    let (table, mut faults) = compare(&cases, seeds);
     let manifest = warpsmith::builtin_manifest().expect("the embedded manifest");
     let kernels = manifest.modules.iter().flat_map(|module| &module.kernels);
     let kernels: BTreeSet<&str> = kernels.map(|kernel| kernel.name.as_str()).collect();
     let exempt = NEVER_LAUNCHED.map(|(name, _)| name);
-    for kernel in &kernels {
+    for kernel in kernels.iter().filter(|_| only.is_empty()) {
         match (table.contains_key(*kernel), exempt.contains(kernel)) {
             (false, false) => faults.push(format!("no case launches `{kernel}`")),
             (true, true) => faults.push(format!("`{kernel}` is launched, against the list")),
