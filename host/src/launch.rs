@@ -5,10 +5,11 @@ use crate::element::Element;
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
+use serde::{Deserialize, Serialize};
 use std::ffi::c_void;
 
 /// Configuration of a launch: grid, block, dynamic shared memory and cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchConfig {
     /// Blocks of the grid in x, y, z.
     pub grid: [u32; 3],

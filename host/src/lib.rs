@@ -55,6 +55,7 @@
 //! - `cust`: accepts the streams and device pointers of the crate `cust`. It links `libcuda`.
 mod backend;
 mod buffer;
+mod capture;
 #[cfg(feature = "cust")]
 mod cust_interop;
 mod device;

@@ -1,4 +1,6 @@
-//! The devices that tests run on. Not part of the library's interface.
+//! The devices that tests run on, and captures of what they do. Not part of the library's interface.
+
+pub use crate::capture::{Capture, Data, Launch, Link, Place, Recording, Step};
 
 use crate::device::Device;
 use crate::error::Error;

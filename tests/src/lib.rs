@@ -2,6 +2,7 @@
 //! with guards, and properties and tables of cases that run on every device there is.
 
 pub mod cases;
+pub mod corpus;
 pub mod differential;
 pub mod element;
 pub mod operand;

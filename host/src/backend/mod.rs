@@ -8,7 +8,6 @@
 #[cfg(feature = "emulator")]
 pub(crate) mod emulator;
 pub(crate) mod gpu;
-#[cfg(test)]
 pub(crate) mod recorder;
 #[cfg(feature = "emulator")]
 mod tensor_map;

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::launch::KernelArg;
 use crate::storage::Storage;
 use crate::stream::Stream;
+use serde::{Deserialize, Serialize};
 use spec::DType;
 use std::ffi::c_void;
 use std::fmt;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 /// Element type of a tensor map (`CUtensorMapDataType`).
 /// [`From<DType>`](#impl-From<DType>-for-TensorMapType) gives the one that copies elements of a
 /// dtype unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TensorMapType {
     /// 8-bit integers and 8-bit floats.
     U8,
@@ -87,7 +88,7 @@ impl From<DType> for TensorMapType {
 
 /// How a copy arranges a box in shared memory, to avoid bank conflicts: within spans of 32, 64 or
 /// 128 bytes, the index of each 16-byte unit is XORed with bits of the row index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TensorMapSwizzle {
     /// Row-major, unchanged.
     #[default]
@@ -124,7 +125,7 @@ impl TensorMapSwizzle {
 }
 
 /// The value that a load writes for elements outside of the tensor's bounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TensorMapFill {
     /// Zero.
     #[default]
@@ -135,7 +136,7 @@ pub enum TensorMapFill {
 
 /// Granularity at which a GPU fetches global memory into its L2 cache. It affects speed only; the
 /// emulator ignores it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum L2Promotion {
     /// No promotion: only what is accessed.
     #[default]
@@ -150,7 +151,7 @@ pub enum L2Promotion {
 
 /// The bounding box of an im2col map (`cuTensorMapEncodeIm2col`): columns of pixels, with all
 /// channels or a part of them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Im2col {
     /// Lower corner of the bounding box of pixels: an offset from the start of each spatial
     /// dimension, which are those between the channels (innermost) and the images (outermost).
@@ -185,7 +186,7 @@ pub struct Im2col {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TensorMapDesc {
     /// Element type.

@@ -1,27 +1,20 @@
 //! Bugs planted in working kernels: the emulator must find each one.
 //!
 //! The kernels are those of `tests/spike` (asynchronous Hopper kernels) and of `ptx` (the
-//! library's). Unchanged, they run clean under all checks and several seeds, and
-//! their results agree with references in f64. `tests/mutations/*.toml` lists edits of their text;
+//! library's, launched as its operations launch them). Unchanged, they run clean under all checks
+//! and several seeds. `tests/mutations/*.toml` lists edits of their text;
 //! each must end in a report, a refusal or a wrong result. How each was caught is kept in
 //! `tests/mutations/caught/`, from which the book's page is rendered.
 //!
 //! Environment variables: `BLESS=1` updates the kept results and the page; `ONLY=part` plants only
 //! bugs whose name contains that part; `SHOW=1` prints how each run ended (with `--nocapture`).
 
-mod backward;
-mod backward_sink;
-mod backward_sm80;
-mod backward_sm90;
 mod clean;
 mod edit;
 mod hopper;
+mod library;
 mod page;
-mod paged;
-mod portable;
 mod problem;
-mod put;
-mod scatter;
 mod subjects;
 mod table;
 mod values;

@@ -17,10 +17,13 @@ const HEAD: &str = "\
 A checker is worth what it finds. Each row of this chapter is one bug, planted in the text of a \
 kernel that runs clean without it. The kernels are the proof-of-concept kernels for Hopper in \
 `tests/spike` (GEMMs with tensor copies, mbarriers, `wgmma` and clusters; attention; a reduction), \
-and kernels of the library, most of them portable. Inputs are small, and all checks are on.
+and kernels of the library, most of them portable, launched as its operations launch them. Inputs \
+are small, and all checks are on.
 
 A bug counts as caught in three cases: the emulator reports a fault, it refuses the kernel, or the \
-result differs from a reference in f64. On the emulator a wrong result is as certain as a report, \
+result is wrong. Results of the library's kernels must have the bits that they have without the bug, \
+which other tests compare with references; others are compared with references in f64. On the \
+emulator a wrong result is as certain as a report, \
 since the same seed gives the same bits every time.
 
 Seed 0 runs each warp for long stretches before the next one, and lets asynchronous work land as \

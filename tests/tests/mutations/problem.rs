@@ -1,38 +1,24 @@
-//! A launch with its inputs, and the check of its results.
+//! A kernel's launches with all that they need, and the check of its results.
 
 use std::fmt;
 
-use warpsmith_emulator::{
-    Checks, Emulator, EmulatorConfig, LaunchConfig, LaunchError, Report, TensorMapDesc,
-};
+use warpsmith::emulator::{Checks, EmulatorConfig, LaunchError, Report};
+use warpsmith::testing::{Capture, Launch, Step};
+use warpsmith::{Device, Error, Stream};
+use warpsmith_tests::corpus::record;
 
 /// Warp instructions of one warp after which a mutated kernel counts as looping forever.
 const BUDGET: u64 = 20_000_000;
 
-/// The inputs of a launch, and the check of its outputs.
+/// What is launched, and the check of what it leaves in its buffers.
 pub(crate) struct Problem {
-    pub(crate) shape: LaunchConfig,
-    pub(crate) buffers: Vec<Vec<u8>>,
-    pub(crate) args: Vec<Arg>,
-    pub(crate) judge: Judge,
+    capture: Capture,
+    entry: &'static str,
+    judge: Judge,
 }
 
-/// Examines all buffers after the launch; the error says what is wrong.
+/// Examines what is read after the launch; the error says what is wrong.
 pub(crate) type Judge = Box<dyn Fn(&[Vec<u8>]) -> Result<(), String> + Send + Sync>;
-
-/// One parameter.
-pub(crate) enum Arg {
-    /// The address of a buffer, by index.
-    Buffer(usize),
-    /// A tensor map over a buffer (by index), whose address is filled in at launch.
-    Map(usize, TensorMapDesc),
-    /// The same, as a parameter of 128 bytes.
-    MapValue(usize, TensorMapDesc),
-    /// Bytes by value.
-    Value(Vec<u8>),
-    /// The address of a buffer (by index) and bytes, by value.
-    Behind(usize, Vec<u8>),
-}
 
 /// How a run ended.
 pub(crate) enum Outcome {
@@ -57,94 +43,104 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// An emulator with all checks.
+fn config(seed: u64, threads: Option<usize>) -> EmulatorConfig {
+    EmulatorConfig {
+        threads,
+        seed,
+        checks: Checks::ALL,
+        instruction_budget: Some(BUDGET),
+        ..EmulatorConfig::default()
+    }
+}
+
 impl Problem {
-    /// Loads `ptx` and runs it with all checks, on a separate emulator with one host thread.
+    /// The launches of kernel `entry` in what `run` does on a device of this architecture. Buffers
+    /// must hold the same bytes afterwards as without a bug.
+    pub(crate) fn of(
+        entry: &'static str,
+        arch: (u32, u32),
+        run: fn(Device, Stream) -> warpsmith::Result<()>,
+    ) -> Self {
+        // On one multiprocessor, blocks work on one tile after the other.
+        let capture = record(config(0, Some(1)), arch, 1, run);
+        let capture = capture.unwrap_or_else(|error| panic!("{entry}: {error}"));
+        let names: Vec<&str> = capture.launches().map(|launch| &*launch.entry).collect();
+        assert!(
+            names.contains(&entry),
+            "{entry} is not launched, but {names:?}"
+        );
+        let capture = capture.up_to(entry);
+        let device = Device::emulator_with(config(0, Some(1))).expect("an emulator");
+        // SAFETY: the emulator checks every access.
+        let want = unsafe { capture.replay(&device) };
+        let want = want.unwrap_or_else(|error| panic!("{entry}: {error}"));
+        let judge = move |got: &[Vec<u8>]| match want.iter().zip(got).position(|(a, b)| a != b) {
+            None => Ok(()),
+            Some(buffer) => Err(format!("buffer {buffer} of {} is wrong", want.len())),
+        };
+        Self::new(capture, entry, Box::new(judge))
+    }
+
+    /// The launches of kernel `entry` in a capture.
+    pub(crate) fn new(capture: Capture, entry: &'static str, judge: Judge) -> Self {
+        Self {
+            capture,
+            entry,
+            judge,
+        }
+    }
+
+    /// The same launched as one block, which processes all rows and reuses its shared memory.
+    pub(crate) fn in_one_block(mut self) -> Self {
+        for launch in self.launches() {
+            launch.config.grid = [1; 3];
+        }
+        self
+    }
+
+    /// The launches of the kernel.
+    fn launches(&mut self) -> impl Iterator<Item = &mut Launch> {
+        let entry = self.entry;
+        let steps = self.capture.steps.iter_mut();
+        steps.filter_map(move |step| match step {
+            Step::Launch(launch) if launch.entry == entry => Some(launch),
+            _ => None,
+        })
+    }
+
+    /// Runs it with `ptx` in place of the kernel's text, with all checks, on a separate emulator with
+    /// one host thread.
     pub(crate) fn run(&self, ptx: &str, seed: u64) -> Outcome {
         self.run_on(ptx, seed, Some(1))
     }
 
     /// The same with a number of host threads; `None` means all.
     pub(crate) fn run_on(&self, ptx: &str, seed: u64, threads: Option<usize>) -> Outcome {
-        let emulator = Emulator::new(EmulatorConfig {
-            threads,
-            seed,
-            checks: Checks::ALL,
-            instruction_budget: Some(BUDGET),
-            ..EmulatorConfig::default()
-        });
-        let module = match emulator.load(ptx) {
-            Ok(module) => module,
-            Err(error) => return Outcome::Refused(error.to_string()),
-        };
-        let addresses: Vec<u64> = self
-            .buffers
-            .iter()
-            .map(|bytes| place(&emulator, bytes))
-            .collect();
-        let params: Vec<Vec<u8>> = self
-            .args
-            .iter()
-            .map(|arg| arg.bytes(&emulator, &addresses))
-            .collect();
-        let params: Vec<&[u8]> = params.iter().map(Vec::as_slice).collect();
-        let kernels = module.kernels();
-        let [kernel] = kernels[..] else {
-            return Outcome::Refused(format!("a module of one kernel, not {kernels:?}"));
-        };
-        match emulator.launch(&module, kernel, &self.shape, &params) {
-            Ok(_) => {}
-            Err(LaunchError::Fault(report)) => return Outcome::Fault(report),
-            Err(error) => return Outcome::Refused(error.to_string()),
-        }
-        let mut after = self.buffers.clone();
-        for (bytes, address) in after.iter_mut().zip(addresses) {
-            emulator
-                .read(address, bytes)
-                .expect("the buffer is as long as its allocation");
-        }
-        match (self.judge)(&after) {
-            Ok(()) => Outcome::Clean,
-            Err(why) => Outcome::Wrong(why),
-        }
-    }
-}
-
-/// Copies bytes to a new allocation.
-fn place(emulator: &Emulator, bytes: &[u8]) -> u64 {
-    let address = emulator
-        .alloc(bytes.len() as u64)
-        .expect("the tests' buffers fit");
-    emulator.write(address, bytes).expect("it was just placed");
-    address
-}
-
-/// The map over memory at `address`.
-fn encoded(map: &TensorMapDesc, address: u64) -> Vec<u8> {
-    let map = TensorMapDesc {
-        address,
-        ..map.clone()
-    };
-    map.encode()
-        .expect("the tests' maps keep the rules")
-        .to_vec()
-}
-
-impl Arg {
-    /// An unsigned parameter of 32 bits.
-    pub(crate) fn u32(value: u32) -> Self {
-        Self::Value(value.to_le_bytes().to_vec())
-    }
-
-    fn bytes(&self, emulator: &Emulator, addresses: &[u64]) -> Vec<u8> {
-        match self {
-            Self::Buffer(number) => addresses[*number].to_le_bytes().to_vec(),
-            Self::Map(number, map) => {
-                let encoded = encoded(map, addresses[*number]);
-                place(emulator, &encoded).to_le_bytes().to_vec()
+        let device = Device::emulator_with(config(seed, threads)).expect("an emulator");
+        let mut capture = self.capture.clone();
+        let module = capture.modules.len();
+        capture.modules.push(ptx.to_owned());
+        for step in &mut capture.steps {
+            if let Step::Launch(launch) = step
+                && launch.entry == self.entry
+            {
+                launch.module = module;
+                // A file's text does not wait for the launch before; a loaded text does.
+                launch.begins_early = false;
             }
-            Self::MapValue(number, map) => encoded(map, addresses[*number]),
-            Self::Value(bytes) => bytes.clone(),
-            Self::Behind(number, bytes) => [&addresses[*number].to_le_bytes(), &bytes[..]].concat(),
+        }
+        // SAFETY: the emulator checks every access.
+        match unsafe { capture.replay(&device) } {
+            Ok(got) => match (self.judge)(&got) {
+                Ok(()) => Outcome::Clean,
+                Err(why) => Outcome::Wrong(why),
+            },
+            Err(Error::Emulator(error)) => match *error {
+                LaunchError::Fault(report) => Outcome::Fault(report),
+                refused => Outcome::Refused(refused.to_string()),
+            },
+            Err(refused) => Outcome::Refused(refused.to_string()),
         }
     }
 }

@@ -4,16 +4,9 @@ use std::path::{Path, PathBuf};
 
 use warpsmith_tests::values::Values;
 
-use super::backward;
-use super::backward_sink;
-use super::backward_sm80;
-use super::backward_sm90;
 use super::hopper::{self, Product};
-use super::paged;
-use super::portable;
+use super::library;
 use super::problem::Problem;
-use super::put;
-use super::scatter;
 
 /// A kernel and a launch of it.
 pub(crate) struct Subject {
@@ -22,7 +15,7 @@ pub(crate) struct Subject {
     pub(crate) file: &'static str,
     /// Name of the kernel in the module.
     kernel: &'static str,
-    problem: fn() -> Problem,
+    problem: fn(&'static str) -> Problem,
 }
 
 /// With these extents one block computes two tiles, and goes through the ring of stages three
@@ -41,19 +34,19 @@ pub(crate) const SUBJECTS: [Subject; 26] = [
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
         kernel: "gemm",
-        problem: || PRODUCT.problem(),
+        problem: |_| PRODUCT.problem(),
     },
     Subject {
         name: "gemm_tma_store",
         file: "tests/spike/gemm_tma_store.ptx",
         kernel: "gemm",
-        problem: || PRODUCT.problem(),
+        problem: |_| PRODUCT.problem(),
     },
     Subject {
         name: "gemm_cluster",
         file: "tests/spike/gemm_cluster.ptx",
         kernel: "gemm",
-        problem: || {
+        problem: |_| {
             let product = Product {
                 m: 512,
                 blocks: 2,
@@ -67,139 +60,139 @@ pub(crate) const SUBJECTS: [Subject; 26] = [
         name: "attention",
         file: "tests/spike/attention.ptx",
         kernel: "fa",
-        problem: || hopper::attend(384, 1),
+        problem: |_| hopper::attend(384, 1),
     },
     Subject {
         name: "reduce",
         file: "tests/spike/reduce.ptx",
         kernel: "sum",
-        problem: hopper::sum,
+        problem: |_| hopper::sum(),
     },
     Subject {
         name: "gemm_simt_f32",
         file: "tests/mutations/gemm_simt_f32.ptx",
         kernel: "gemm_simt_f32_nn_64x64x16",
-        problem: portable::product,
+        problem: |_| hopper::portable(),
     },
     Subject {
         name: "softmax_f32",
         file: "tests/mutations/softmax_f32.ptx",
         kernel: "softmax_f32",
-        problem: portable::softmax_rows,
+        problem: |_| hopper::softmax(),
     },
     Subject {
         name: "reduce_value_f32",
         file: "ptx/sm_75/reduce.ptx",
         kernel: "reduce_value_f32",
-        problem: portable::sum_rows,
+        problem: |entry| Problem::of(entry, (7, 5), library::sums).in_one_block(),
     },
     Subject {
         name: "copy_b32",
         file: "ptx/sm_75/elementwise.ptx",
         kernel: "copy_b32",
-        problem: portable::copy,
+        problem: |entry| Problem::of(entry, (7, 5), library::copy),
     },
     Subject {
         name: "transpose_b32",
         file: "ptx/sm_75/elementwise.ptx",
         kernel: "transpose_b32",
-        problem: portable::transposition,
+        problem: |entry| Problem::of(entry, (7, 5), library::transposition),
     },
     Subject {
         name: "topk_f32",
         file: "ptx/sm_75/topk.ptx",
         kernel: "topk_f32",
-        problem: portable::first_elements,
+        problem: |entry| Problem::of(entry, (7, 5), library::first),
     },
     Subject {
         name: "take_b128",
         file: "ptx/sm_75/gather.ptx",
         kernel: "take_b128",
-        problem: portable::selection,
+        problem: |entry| Problem::of(entry, (7, 5), library::selection),
     },
     Subject {
         name: "put_few_b128",
         file: "ptx/sm_75/gather.ptx",
         kernel: "put_few_b128",
-        problem: put::few,
+        problem: |entry| Problem::of(entry, (7, 5), library::put_few),
     },
     Subject {
         name: "put_b128",
         file: "ptx/sm_75/gather.ptx",
         kernel: "put_b128",
-        problem: put::many,
+        problem: |entry| Problem::of(entry, (7, 5), library::put_many),
     },
     Subject {
         name: "scatter_add_f32",
         file: "ptx/sm_75/scatter.ptx",
         kernel: "scatter_add_f32",
-        problem: scatter::addition,
+        problem: |entry| Problem::of(entry, (7, 5), library::addition),
     },
     Subject {
         name: "scatter_few",
         file: "ptx/sm_75/scatter.ptx",
         kernel: "scatter_few",
-        problem: scatter::few,
+        problem: |entry| Problem::of(entry, (7, 5), library::addition_of_few),
     },
     Subject {
         name: "scatter_sort",
         file: "ptx/sm_75/scatter.ptx",
         kernel: "scatter_sort",
-        problem: scatter::sort,
+        problem: |entry| Problem::of(entry, (7, 5), library::sort),
     },
     Subject {
         name: "rotary_f32_f32_halves",
         file: "ptx/sm_75/rotary.ptx",
         kernel: "rotary_f32_f32_halves",
-        problem: portable::rotation,
+        problem: |entry| Problem::of(entry, (7, 5), library::rotation),
     },
     Subject {
         name: "attention_paged",
         file: "ptx/sm_75/attention.ptx",
         kernel: "flash_fwd_simt_d64",
-        problem: paged::portable,
+        problem: |entry| Problem::of(entry, (7, 5), library::paged_f32),
     },
     Subject {
         name: "attention_paged_decode",
         file: "ptx/sm_80/attention.ptx",
         kernel: "flash_decode_bf16_d64_m16",
-        problem: paged::decoding,
+        problem: |entry| Problem::of(entry, (8, 0), library::paged_decode),
     },
     Subject {
         name: "attention_backward",
         file: "ptx/sm_75/attention_backward.ptx",
         kernel: "attention_backward_simt_d64",
-        problem: backward::of_keys,
+        problem: |entry| Problem::of(entry, (7, 5), library::gradients_f32),
     },
     Subject {
         name: "attention_backward_sink",
         file: "ptx/sm_75/attention_backward.ptx",
         kernel: "attention_backward_sink_simt",
-        problem: backward_sink::of_heads,
+        problem: |entry| Problem::of(entry, (7, 5), library::sinks),
     },
     Subject {
         name: "attention_backward_sm80",
         file: "ptx/sm_80/attention_backward.ptx",
         kernel: "attention_backward_sm80_bf16_d64_dkdv",
-        problem: backward_sm80::of_keys,
+        problem: |entry| Problem::of(entry, (8, 0), library::gradients_sm80),
     },
     Subject {
         name: "attention_backward_sm90",
         file: "ptx/sm_90a/attention_backward.ptx",
         kernel: "attention_backward_sm90_bf16_d64_128x128",
-        problem: backward_sm90::of_queries_and_keys,
+        problem: |entry| Problem::of(entry, (9, 0), library::gradients_sm90),
     },
     Subject {
         name: "grouped_gemm_f32",
         file: "ptx/sm_75/gemm.ptx",
         kernel: "grouped_gemm_simt_f32_64x64x16",
-        problem: || portable::grouped_product(&[-5, 20, 90, 85, 130, 130]),
+        problem: |entry| Problem::of(entry, (7, 5), library::grouped_product),
     },
     Subject {
         name: "grouped_gemm_f32_beyond",
         file: "ptx/sm_75/gemm.ptx",
         kernel: "grouped_gemm_simt_f32_64x64x16",
-        problem: || portable::grouped_product(&[70, 70, i32::MAX]),
+        problem: |entry| Problem::of(entry, (7, 5), library::grouped_beyond),
     },
 ];
 
@@ -210,7 +203,7 @@ impl Subject {
     }
 
     pub(crate) fn problem(&self) -> Problem {
-        (self.problem)()
+        (self.problem)(self.kernel)
     }
 
     /// The module's text with this kernel only. The lines of other kernels are blank, so that line

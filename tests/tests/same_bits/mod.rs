@@ -1,199 +1,194 @@
-//! The same PTX gives the same bits on every device. Each embedded kernel is launched directly, on
-//! random shapes, strides and values, including NaN and infinities.
+//! The same PTX gives the same bits on every device.
 //!
-//! With an emulator and a GPU (`WARPSMITH_TEST_DEVICE=all`) all buffers are compared byte for byte
-//! after the launches of a case; with one device, each kernel still runs under its checks. The test
-//! prints a table: `cargo test -p warpsmith-tests same_bits:: -- --nocapture`.
+//! Each case of the corpus runs on an emulator, under capture. What it launched is launched again on
+//! the GPU, if tests run on one, and on an emulator with another schedule. All results are compared
+//! byte for byte. The test prints a table by kernel:
+//! `cargo test -p warpsmith-tests same_bits:: -- --nocapture`.
 
-mod attending;
-mod backward;
-mod cases;
-mod catalogue;
-mod double;
-mod elementwise;
-mod gather;
-mod grouped;
-mod integer;
-mod products;
-mod rotary;
-mod rows;
-mod scatter;
-mod topk;
-mod trial;
+use std::collections::{BTreeMap, BTreeSet};
 
-use std::collections::BTreeMap;
-
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use warpsmith::Device;
-use warpsmith::testing::devices;
+use warpsmith::emulator::EmulatorConfig;
+use warpsmith::testing::{Capture, Step, devices};
+use warpsmith_tests::corpus::{self, Case, Tolerance};
 use warpsmith_tests::say;
 
-use catalogue::{Family, catalogue};
-use trial::Trial;
+/// Environment variable with the number of seeds of each case.
+const SEEDS: &str = "WARPSMITH_SAME_BITS_CASES";
 
-/// Environment variable with the number of cases per kernel.
-const CASES: &str = "WARPSMITH_SAME_BITS_CASES";
+/// Environment variable with a part of the names of the cases that run; all if it is not set.
+const ONLY: &str = "ONLY";
 
+/// Kernels that no operation launches, with the reason.
+const NEVER_LAUNCHED: [(&str, &str); 0] = [];
+
+/// What was compared.
 #[derive(Default)]
 struct Row {
-    cases: usize,
+    results: usize,
     bytes: usize,
     mismatches: usize,
 }
 
+/// Rows of the table by kernel, and what failed.
+type Outcome = (BTreeMap<String, Row>, Vec<String>);
+
 #[test]
 fn every_kernel_gives_the_same_bits_on_every_device() {
-    let devices = devices();
-    let cases = match std::env::var(CASES) {
+    let seeds = match std::env::var(SEEDS) {
         Ok(text) => text
             .parse()
-            .unwrap_or_else(|_| panic!("{CASES} is `{text}`, want a number")),
-        Err(_) => 3,
+            .unwrap_or_else(|_| panic!("{SEEDS} is `{text}`, want a number")),
+        Err(_) => 1,
     };
-    let known = catalogue();
+    let only = std::env::var(ONLY).unwrap_or_default();
+    let mut cases = corpus::cases();
+    cases.retain(|case| case.name.contains(&only));
+    let (table, mut faults) = compare(&cases, seeds);
     let manifest = warpsmith::builtin_manifest().expect("the embedded manifest");
-    let kernels: Vec<&str> = manifest
-        .modules
-        .iter()
-        .flat_map(|module| module.kernels.iter().map(|kernel| kernel.name.as_str()))
-        .collect();
-    assert!(!kernels.is_empty(), "this build embeds no kernels");
-    let outcomes = kernels.par_iter().map(|&kernel| {
-        let Some(family) = known.get(kernel) else {
-            panic!("no case is made for kernel `{kernel}`: add it to the catalogue");
-        };
-        run(kernel, family, cases, &devices)
-    });
-    let outcomes: Vec<(Row, Vec<String>)> = outcomes.collect();
-    let (rows, faults): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
-    let table: BTreeMap<&str, Row> = kernels.into_iter().zip(rows).collect();
-    let faults = faults.concat();
-    print(&table, &devices);
+    let kernels = manifest.modules.iter().flat_map(|module| &module.kernels);
+    let kernels: BTreeSet<&str> = kernels.map(|kernel| kernel.name.as_str()).collect();
+    let exempt = NEVER_LAUNCHED.map(|(name, _)| name);
+    for kernel in kernels.iter().filter(|_| only.is_empty()) {
+        match (table.contains_key(*kernel), exempt.contains(kernel)) {
+            (false, false) => faults.push(format!("no case launches `{kernel}`")),
+            (true, true) => faults.push(format!("`{kernel}` is launched, against the list")),
+            _ => {}
+        }
+    }
+    print(&table);
     assert!(
         faults.is_empty(),
-        "{} launches failed:\n{}",
+        "{} faults:\n{}",
         faults.len(),
         faults.join("\n")
     );
-    let wrong: Vec<&&str> = table
-        .iter()
-        .filter(|(_, row)| row.mismatches > 0)
-        .map(|(kernel, _)| kernel)
-        .collect();
-    assert!(
-        wrong.is_empty(),
-        "{} kernels differ: {wrong:?}",
-        wrong.len()
-    );
-}
-
-/// Runs `cases` cases of a kernel. Returns its row of the table, and the launches that failed.
-fn run(kernel: &str, family: &Family, cases: usize, devices: &[Device]) -> (Row, Vec<String>) {
-    let (mut row, mut faults) = (Row::default(), Vec::new());
-    for case in 0..cases {
-        // The same cases every time; more cases add new ones.
-        let seed = case as u64 * 1_000_003 + kernel.bytes().map(u64::from).sum::<u64>();
-        let trial = family.trial(&mut ChaCha8Rng::seed_from_u64(seed));
-        match compare(&trial, devices) {
-            Ok((bytes, mismatches)) => {
-                row.cases += 1;
-                row.bytes += bytes;
-                if !family.approximates() {
-                    row.mismatches += mismatches;
-                }
-            }
-            Err(fault) => faults.push(format!("{kernel}, case {case}: {fault}")),
-        }
-    }
-    (row, faults)
 }
 
 #[test]
 fn kernels_of_others_give_the_same_on_every_device() {
-    let devices = devices();
-    let mut faults = Vec::new();
-    for case in cases::cases() {
-        let able = devices.iter().filter(|device| device.arch() >= case.arch);
-        let mut first: Option<Vec<Vec<u8>>> = None;
-        for device in able {
-            let buffers = match case.trial.run(device) {
-                Ok(buffers) => buffers,
-                Err(error) => {
-                    faults.push(format!("{} on {device}: {}", case.name, say(error)));
-                    continue;
-                }
-            };
-            let Some(first) = &first else {
-                first = Some(buffers);
-                continue;
-            };
-            for (number, (x, y)) in first.iter().zip(&buffers).enumerate() {
-                let wrong = case.tolerance.mismatches(number, x, y);
-                let bits = x.iter().zip(y).filter(|(x, y)| x != y).count();
-                println!(
-                    "{:<16} buffer {number}: {} bytes, {bits} differ",
-                    case.name,
-                    x.len()
-                );
-                if wrong > 0 {
-                    let tolerance = case.tolerance;
-                    faults.push(format!(
-                        "{}, buffer {number}: {wrong} differ on {device} ({tolerance:?})",
-                        case.name
-                    ));
-                }
-            }
-        }
-    }
+    let (table, faults) = compare(&corpus::foreign(), 1);
+    print(&table);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Number of bytes compared, and how many differ from the first device's.
-fn compare(trial: &Trial, devices: &[Device]) -> Result<(usize, usize), String> {
-    let mut first: Option<Vec<Vec<u8>>> = None;
-    let (mut bytes, mut mismatches) = (0, 0);
-    for device in devices {
-        let buffers = trial
-            .run(device)
-            .map_err(|error| format!("on {device}: {}", say(error)))?;
-        match &first {
-            None => first = Some(buffers),
-            Some(first) => {
-                for (x, y) in first.iter().zip(&buffers) {
-                    bytes += x.len();
-                    mismatches += x.iter().zip(y).filter(|(x, y)| x != y).count();
-                }
+/// Runs all cases with so many seeds, and what they launched on the other devices.
+fn compare(cases: &[Case], seeds: u64) -> Outcome {
+    let outcomes = cases.par_iter().map(|case| {
+        let mut outcome = Outcome::default();
+        for seed in 0..seeds {
+            if let Err(fault) = run(case, seed, &mut outcome) {
+                outcome
+                    .1
+                    .push(format!("{}, seed {seed}: {fault}", case.name));
+            }
+        }
+        outcome
+    });
+    outcomes.reduce(Outcome::default, |mut all, (table, faults)| {
+        for (kernel, row) in table {
+            let sum = all.0.entry(kernel).or_default();
+            sum.results += row.results;
+            sum.bytes += row.bytes;
+            sum.mismatches += row.mismatches;
+        }
+        all.1.extend(faults);
+        all
+    })
+}
+
+fn run(case: &Case, seed: u64, outcome: &mut Outcome) -> Result<(), String> {
+    let one_thread = |seed| EmulatorConfig {
+        threads: Some(1),
+        seed,
+        ..EmulatorConfig::default()
+    };
+    let capture = case.capture(seed, one_thread(0)).map_err(say)?;
+    for launch in capture.launches() {
+        outcome.0.entry(launch.entry.clone()).or_default();
+    }
+    let mut others = vec![Device::emulator_with(one_thread(1)).map_err(say)?];
+    let gpus = devices().into_iter().filter(|device| !device.is_emulator());
+    others.extend(gpus.filter(|device| runs(&capture, case, device)));
+    for device in &others {
+        // SAFETY: the emulator ran the same launches on the same bytes, and checked every access.
+        let got =
+            unsafe { capture.replay(device) }.map_err(|error| format!("{device}: {error}"))?;
+        // Another emulator is the same kind of device.
+        let tolerance = match device.is_emulator() {
+            true => Tolerance::Exact,
+            false => case.tolerance,
+        };
+        for ((kernels, want), got) in results(&capture).iter().zip(&got) {
+            let differ = match tolerance {
+                Tolerance::Approximate => 0,
+                other => other.mismatches(want, got),
+            };
+            if differ > 0 {
+                let last = kernels.last().copied().unwrap_or_default();
+                let fault = format!(
+                    "{}, seed {seed}: {last}: {differ} differ on {device}",
+                    case.name
+                );
+                outcome.1.push(fault);
+            }
+            for &kernel in kernels {
+                let row = outcome.0.entry(kernel.to_owned()).or_default();
+                row.results += 1;
+                row.bytes += want.len();
+                row.mismatches += differ;
             }
         }
     }
-    Ok((bytes, mismatches))
+    Ok(())
 }
 
-fn print(table: &BTreeMap<&str, Row>, devices: &[Device]) {
-    let names: Vec<String> = devices.iter().map(Device::to_string).collect();
-    println!("\nSame bits on {}", names.join(" and "));
+/// Whether a GPU runs what a case launched: code for one architecture runs on that one only.
+fn runs(capture: &Capture, case: &Case, device: &Device) -> bool {
+    let is_specific = capture
+        .modules
+        .iter()
+        .any(|text| text.contains(".target sm_90a"));
+    device.arch() >= case.arch && (!is_specific || device.arch() == (9, 0))
+}
+
+/// What the host read, each with the kernels that were launched since it read before.
+fn results(capture: &Capture) -> Vec<(Vec<&str>, &[u8])> {
+    let mut results: Vec<(Vec<&str>, &[u8])> = Vec::new();
+    let mut launched = Vec::new();
+    let mut has_read = false;
+    for step in &capture.steps {
+        match step {
+            Step::Launch(launch) => {
+                if std::mem::take(&mut has_read) {
+                    launched.clear();
+                }
+                launched.push(launch.entry.as_str());
+            }
+            Step::Read(_, bytes) => {
+                has_read = true;
+                results.push((launched.clone(), bytes));
+            }
+            _ => {}
+        }
+    }
+    results
+}
+
+fn print(table: &BTreeMap<String, Row>) {
+    let head = ["kernel", "results", "bytes", "that differ"];
     println!(
-        "{:<36} {:>6} {:>12} {:>16}",
-        "kernel", "cases", "bytes", "bytes that differ"
+        "{:<52} {:>8} {:>12} {:>12}",
+        head[0], head[1], head[2], head[3]
     );
-    let mut total = Row::default();
     for (kernel, row) in table {
-        println!(
-            "{kernel:<36} {:>6} {:>12} {:>16}",
-            row.cases, row.bytes, row.mismatches
-        );
-        total.cases += row.cases;
-        total.bytes += row.bytes;
-        total.mismatches += row.mismatches;
+        let Row {
+            results,
+            bytes,
+            mismatches,
+        } = row;
+        println!("{kernel:<52} {results:>8} {bytes:>12} {mismatches:>12}");
     }
-    let name = format!("{} kernels", table.len());
-    println!(
-        "{name:<36} {:>6} {:>12} {:>16}",
-        total.cases, total.bytes, total.mismatches
-    );
-    if devices.len() == 1 {
-        println!("One device: nothing was compared. Set WARPSMITH_TEST_DEVICE=all.");
-    }
+    println!("{} kernels", table.len());
 }

@@ -1,0 +1,198 @@
+//! Elementwise functions, copies, rows by indices, rotations.
+
+use half::{bf16, f16};
+use warpsmith::{
+    Binary, BinaryOp, CastElement, Chain, ChainElement, Float, GradOp, Gradient, IndexElement,
+    Reducible, Result, Rotary, RotaryTable, Scatter, ScatterAdd, Select, Take, Unary, UnaryOp,
+};
+
+use super::{Case, Inputs, read};
+use crate::element::TestElement;
+
+const ARCHS: [(u32, u32); 2] = [(7, 5), (9, 0)];
+/// More than 2^17 chunks of 16 bytes.
+const BYTES: usize = 2_200_000;
+/// More than 2^18 elements, of which every other one is taken.
+const WORDS: usize = 264_000;
+
+pub(super) fn add(cases: &mut Vec<Case>) {
+    cases.push(Case::new("large elementwise functions", (9, 0), large));
+    for arch in ARCHS {
+        cases.push(Case::new("elementwise functions of f32", arch, functions::<f32>).approximate());
+        cases.push(Case::new("elementwise functions of f16", arch, functions::<f16>).approximate());
+        let functions = functions::<bf16>;
+        cases.push(Case::new("elementwise functions of bf16", arch, functions).approximate());
+        moved::<u8>(cases, arch);
+        moved::<f16>(cases, arch);
+        moved::<f32>(cases, arch);
+        moved::<f64>(cases, arch);
+        added::<f32>(cases, arch);
+        added::<f16>(cases, arch);
+        added::<bf16>(cases, arch);
+        added::<f64>(cases, arch);
+        added::<i32>(cases, arch);
+        rotated::<f32, f32>(cases, arch);
+        rotated::<f16, f32>(cases, arch);
+        rotated::<f16, f16>(cases, arch);
+        rotated::<bf16, f32>(cases, arch);
+        rotated::<bf16, bf16>(cases, arch);
+    }
+}
+
+/// Functions of one to four tensors, contiguous and not.
+fn functions<T: Float + TestElement>(inputs: &mut Inputs) -> Result<()> {
+    let stream = inputs.stream.clone();
+    for shape in [[40, 200], [7, 33]] {
+        let [a, b, c, d] = [(); 4].map(|()| inputs.tensor::<T>(&shape));
+        let (a, b, c, d) = (a?, b?, c?, d?);
+        let views = [
+            [a.clone(), b.clone(), c.clone(), d.clone()],
+            {
+                let reversed = [&a, &b, &c, &d].map(|x| x.t());
+                reversed.map(|x| x.permute(&[1, 0]))
+            }
+            .map(|x| x.expect("a permutation")),
+        ];
+        for [a, b, c, d] in views {
+            read(&Unary::new(UnaryOp::Silu, &a).run(&stream)?)?;
+            read(&Binary::new(BinaryOp::Mul, &a, &b).run(&stream)?)?;
+            read(&Gradient::new(GradOp::Gelu, &a, &b).run(&stream)?)?;
+            read(&Select::new(&a, &b, &c).run(&stream)?)?;
+            let three = Chain::new(&a)
+                .with(BinaryOp::Mul, &b)
+                .with(BinaryOp::Add, &c);
+            read(&three.run::<T>(&stream)?)?;
+            let four = three.with(BinaryOp::Sub, &d);
+            read(&four.run::<T>(&stream)?)?;
+            read(&four.run::<f32>(&stream)?)?;
+        }
+        let (half, column) = (a.slice_step(1, .., 2)?, b.slice(1, ..1)?);
+        let column = column.broadcast_to(half.shape())?;
+        read(&Unary::new(UnaryOp::Exp, &half).run(&stream)?)?;
+        read(&Binary::new(BinaryOp::Add, &half, &column).run(&stream)?)?;
+        read(
+            &Chain::new(&half)
+                .with(BinaryOp::Mul, &column)
+                .with(BinaryOp::Add, &half)
+                .run::<T>(&stream)?,
+        )?;
+        let across = c.t().slice_step(0, .., 2)?.t();
+        let three = Chain::new(&half)
+            .with(BinaryOp::Mul, &column)
+            .with(BinaryOp::Add, &across);
+        read(&three.run::<T>(&stream)?)?;
+        let last = d.slice_step(1, .., 2)?;
+        read(&three.with(BinaryOp::Sub, &last).run::<T>(&stream)?)?;
+        read(&half.cast::<f32>(&stream)?)?;
+    }
+    Ok(())
+}
+
+/// So many elements that threads take several chunks: contiguous bytes, and every other f32.
+fn large(inputs: &mut Inputs) -> Result<()> {
+    let stream = inputs.stream.clone();
+    let [a, b, c, d] = [(); 4].map(|()| inputs.tensor::<u8>(&[BYTES]));
+    let (a, b, c, d) = (a?, b?, c?, d?);
+    let one = Chain::new(&a).unary(UnaryOp::Relu);
+    read(&one.run::<u8>(&stream)?)?;
+    let two = one.with(BinaryOp::Add, &b);
+    read(&two.run::<u8>(&stream)?)?;
+    let three = two.with(BinaryOp::Max, &c);
+    read(&three.run::<u8>(&stream)?)?;
+    read(&three.with(BinaryOp::Add, &d).run::<u8>(&stream)?)?;
+    let [a, b, c, d] = [(); 4].map(|()| {
+        let words = inputs.tensor::<f32>(&[WORDS])?;
+        words.slice_step(0, .., 2)
+    });
+    let (a, b, c, d) = (a?, b?, c?, d?);
+    let one = Chain::new(&a).unary(UnaryOp::Relu);
+    read(&one.run::<f32>(&stream)?)?;
+    let two = one.with(BinaryOp::Add, &b);
+    read(&two.run::<f32>(&stream)?)?;
+    let three = two.with(BinaryOp::Max, &c);
+    read(&three.run::<f32>(&stream)?)?;
+    read(&three.with(BinaryOp::Add, &d).run::<f32>(&stream)?)
+}
+
+fn moved<T: CastElement + ChainElement + TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {
+    let dtype = T::DTYPE;
+    cases.push(Case::new(format!("copies of {dtype}"), arch, copies::<T>));
+    cases.push(Case::new(
+        format!("rows of {dtype} by i32"),
+        arch,
+        rows::<T, i32>,
+    ));
+    cases.push(Case::new(
+        format!("rows of {dtype} by i64"),
+        arch,
+        rows::<T, i64>,
+    ));
+}
+
+fn copies<T: TestElement>(inputs: &mut Inputs) -> Result<()> {
+    let stream = inputs.stream.clone();
+    let x = inputs.tensor::<T>(&[72, 100])?;
+    read(&x.t().contiguous(&stream)?)?;
+    read(&x.slice_step(1, .., 3)?.contiguous(&stream)?)?;
+    read(&x.slice(1, 3..80)?.contiguous(&stream)?)?;
+    read(&x.slice(1, 16..80)?.contiguous(&stream)?)?;
+    let folded = x.reshape(&[6, 12, 100])?.permute(&[2, 0, 1])?;
+    read(&folded.contiguous(&stream)?)
+}
+
+/// Rows that are aligned and not, by few indices and by many.
+fn rows<T: TestElement, I: IndexElement + TestElement>(inputs: &mut Inputs) -> Result<()> {
+    let stream = inputs.stream.clone();
+    for (count, len, columns) in [(40, 150, 32), (9, 10, 33), (30, 1100, 16)] {
+        let indices = inputs.indices::<I>(len, count)?;
+        let table = inputs.tensor::<T>(&[count, columns])?;
+        read(&Take::new(&table, &indices).run(&stream)?)?;
+        let src = inputs.tensor::<T>(&[len, columns])?;
+        Scatter::new(&indices, &src).run_into(&table, &stream)?;
+        read(&table)?;
+        // Neighbours that are not contiguous are moved one by one.
+        let (table, src) = (inputs.tensor::<T>(&[columns, count])?, src.t());
+        Scatter::new(&indices, &src)
+            .axis(1)
+            .run_into(&table, &stream)?;
+        read(&table)?;
+        read(&Take::new(&table, &indices).axis(1).run(&stream)?)?;
+    }
+    Ok(())
+}
+
+fn added<T: Reducible + TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {
+    let dtype = T::DTYPE;
+    let name = format!("rows of {dtype} added");
+    cases.push(Case::new(name, arch, move |inputs| {
+        for (count, len, columns) in [(5, 10, 32), (40, 3000, 32), (7, 5000, 3), (300, 9000, 1)] {
+            let indices = inputs.indices::<i32>(len, count)?;
+            let src = inputs.tensor::<T>(&[len, columns])?;
+            read(&ScatterAdd::new(&indices, &src).run(count, &inputs.stream)?)?;
+        }
+        Ok(())
+    }));
+}
+
+fn rotated<T, C>(cases: &mut Vec<Case>, arch: (u32, u32))
+where
+    T: Float + TestElement,
+    C: RotaryTable<T> + TestElement,
+{
+    let name = format!("rotation of {} by {}", T::DTYPE, C::DTYPE);
+    cases.push(Case::new(name, arch, |inputs| {
+        for (tokens, head_dim, half) in [(200, 64, 32), (12, 28, 9), (300, 48, 16)] {
+            let x = inputs.tensor::<T>(&[tokens, 3, head_dim])?;
+            let (cos, sin) = (
+                inputs.tensor::<C>(&[310, half])?,
+                inputs.tensor::<C>(&[310, half])?,
+            );
+            let positions = inputs.indices::<i32>(tokens, 310)?;
+            let rotation = Rotary::new(&x, &cos, &sin);
+            read(&rotation.offset(3).run(&inputs.stream)?)?;
+            read(&rotation.positions(&positions).run(&inputs.stream)?)?;
+            read(&rotation.interleaved().inverse().run(&inputs.stream)?)?;
+        }
+        Ok(())
+    }));
+}
