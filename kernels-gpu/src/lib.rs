@@ -17,6 +17,8 @@ pub mod attention_backward;
 #[cfg(feature = "entries")]
 pub mod elementwise;
 #[cfg(feature = "entries")]
+mod entry;
+#[cfg(feature = "entries")]
 pub mod fragments;
 #[cfg(feature = "entries")]
 pub mod gather;

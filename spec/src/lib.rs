@@ -21,6 +21,7 @@ pub mod attention;
 pub mod division;
 mod dtype;
 pub mod elementwise;
+pub mod entry;
 pub mod gather;
 pub mod gemm;
 pub mod reduce;

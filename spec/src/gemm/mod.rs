@@ -27,6 +27,8 @@ pub use mma::{
 };
 pub use simt::{GRID_Y_MAX, SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig, batch_idx};
 
+use crate::entry::Parts;
+
 /// How one operand is stored: the letters of a layout (`nt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transpose {
@@ -46,6 +48,26 @@ impl Transpose {
         match self {
             Self::N => 'n',
             Self::T => 't',
+        }
+    }
+
+    /// Whether it is [`N`](Self::N).
+    pub const fn is_n(self) -> bool {
+        matches!(self, Self::N)
+    }
+
+    /// Those of A and B, which stand in a name as `nt`.
+    pub(crate) const fn of_layout(parts: &mut Parts) -> [Self; 2] {
+        use Transpose::{N, T};
+        if parts.take("nn") {
+            [N, N]
+        } else if parts.take("nt") {
+            [N, T]
+        } else if parts.take("tn") {
+            [T, N]
+        } else {
+            parts.expect("tt");
+            [T, T]
         }
     }
 }

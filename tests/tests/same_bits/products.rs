@@ -8,7 +8,7 @@ use spec::gemm::decode::{
     DECODE_CONFIGS, DECODE_DTYPES, DECODE_THREADS, DecodeEntry, output_dtypes,
 };
 use spec::gemm::integer::I32_RESULTS;
-use spec::gemm::sm90::{self, EpilogueKind, Sm90Entry, Sm90Launch};
+use spec::gemm::sm90::{self, Sm90Entry, Sm90Launch};
 use spec::gemm::stream_k::{self, Cut};
 use spec::gemm::{
     EpilogueParams, FINISH_THREADS, FinishEntry, GemmParams, MmaEntry, SimtEntry, Transpose,
@@ -293,44 +293,6 @@ pub(crate) fn hopper(entry: Sm90Entry, rng: &mut ChaCha8Rng) -> Trial {
     };
     trial.launch(entry, config, args);
     trial
-}
-
-/// All of Hopper's GEMM entries.
-pub(crate) fn hoppers() -> Vec<Sm90Entry> {
-    const DTYPES: [DType; 7] = [
-        DType::I8,
-        DType::I32,
-        DType::F16,
-        DType::Bf16,
-        DType::F32,
-        DType::E4m3,
-        DType::E5m2,
-    ];
-    let mut all = Vec::new();
-    for a in DTYPES {
-        for b in DTYPES {
-            for output in DTYPES {
-                for trans_a in Transpose::ALL {
-                    for trans_b in Transpose::ALL {
-                        for epilogue in EpilogueKind::ALL {
-                            let types = (a, b, output);
-                            let tiles = sm90::tiles(types, (trans_a, trans_b), epilogue);
-                            all.extend(tiles.iter().map(|&tile| Sm90Entry {
-                                a,
-                                b,
-                                output,
-                                trans_a,
-                                trans_b,
-                                tile,
-                                epilogue,
-                            }));
-                        }
-                    }
-                }
-            }
-        }
-    }
-    all
 }
 
 /// A GEMM with few rows, B's extents as stored, and the gaps.
