@@ -91,7 +91,11 @@ impl Parts {
             }
             i += 1;
         }
-        self.at = if end == self.bytes.len() { end } else { end + 1 };
+        self.at = if end == self.bytes.len() {
+            end
+        } else {
+            end + 1
+        };
         true
     }
 
@@ -159,7 +163,10 @@ impl Parts {
 
     /// Holds that all of the name has been read.
     pub(crate) const fn end(&self) {
-        assert!(self.at == self.bytes.len(), "an entry's name has a part too many");
+        assert!(
+            self.at == self.bytes.len(),
+            "an entry's name has a part too many"
+        );
     }
 }
 

@@ -155,8 +155,8 @@ entries! { $ RaggedEntry {
 mod tests {
     extern crate std;
 
-    use std::collections::HashSet;
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn every_tile_of_a_group_has_one_place() {

@@ -120,7 +120,11 @@ fn add_products(all: &mut BTreeMap<String, Family>) {
     add(all, gemm::DoubleEntry::ALL, Family::Double);
     add(all, gemm::integer::IntegerEntry::ALL, Family::Integer);
     add(all, gemm::MmaEntry::all(), Family::Mma);
-    add(all, gemm::sm90::Sm90Entry::ALL.iter().copied(), Family::Hopper);
+    add(
+        all,
+        gemm::sm90::Sm90Entry::ALL.iter().copied(),
+        Family::Hopper,
+    );
     add(all, products::decodes(), Family::Decode);
     add(all, products::hopper_decodes(), Family::HopperDecode);
     let finishes = FLOATS.map(|output| gemm::FinishEntry { output });

@@ -30,33 +30,12 @@ pub(crate) enum RowKernel {
 
 /// Inserts all of them, by entry name.
 pub(crate) fn insert(all: &mut BTreeMap<String, Family>) {
-    for op in RowOp::ALL {
-        for dtype in FLOATS {
-            let forms = [
-                Form::Held,
-                Form::HeldMore,
-                Form::Few,
-                Form::Slices,
-                Form::Ahead,
-                Form::Pairs,
-                Form::Ring,
-                Form::Wide,
-                Form::Short,
-                Form::Loose,
-            ];
-            for form in forms {
-                if !op.has_of(form, dtype) {
-                    continue;
-                }
-                let entry = RowEntry { op, dtype, form };
-                let kernel = Family::Row(RowKernel::Entry(entry));
-                all.insert(entry.to_string(), kernel);
-            }
-        }
-    }
-    for dtype in FLOATS {
-        let name = format!("norm_grad_{dtype}_columns");
-        all.insert(name, Family::Row(RowKernel::Columns(dtype)));
+    for &entry in RowEntry::ALL {
+        let kernel = match entry.form {
+            Form::Columns => RowKernel::Columns(entry.dtype),
+            _ => RowKernel::Entry(entry),
+        };
+        all.insert(entry.to_string(), Family::Row(kernel));
     }
     let finish = Family::Row(RowKernel::Finish);
     all.insert("norm_grad_finish".to_owned(), finish);

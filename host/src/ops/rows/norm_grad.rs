@@ -10,7 +10,7 @@ use crate::reference::norm::NormModel;
 use crate::traffic::Traffic;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
-use spec::rows::{Form, RowOp, RowParams, column_block, flags};
+use spec::rows::{Form, RowEntry, RowOp, RowParams, column_block, flags};
 
 /// Most partial sums of a column in the kernel that does not hold rows on chip.
 const COLUMN_PARTS: usize = 256;
@@ -365,8 +365,6 @@ impl<T: Float> NormGrad<'_, T> {
             let blocks = plan.persistent_blocks(rows as u64);
             launch.config.grid[0] = blocks;
             parts = (blocks / plan.cluster) as usize;
-        } else {
-            launch.entry.op = RowOp::NormGrad;
         }
         let partial = |sums: &Option<Tensor<f32>>| match sums {
             Some(_) => Tensor::<f32>::empty(stream, &[parts, n]).map(Some),
@@ -401,7 +399,9 @@ impl<T: Float> NormGrad<'_, T> {
         params: RowParams,
         stream: &Stream,
     ) -> Result<()> {
-        let kernel = kernels::kernel(stream, format_args!("norm_grad_{}_columns", T::DTYPE))?;
+        let entry = RowEntry::of(RowOp::NormGrad, T::DTYPE, Form::Columns)
+            .ok_or(Error::Bug("there is no kernel for sums of columns"))?;
+        let kernel = kernels::kernel(stream, entry)?;
         let blocks = params.n.div_ceil(u64::from(COLUMN_THREADS));
         let mut config = LaunchConfig::linear(blocks as u32, COLUMN_THREADS);
         config.grid[1] = parts as u32;

@@ -8,9 +8,9 @@ use cuda_std::kernel;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::M64;
 use half::{bf16, f16};
+use spec::DType;
 use spec::gemm::sm90::{Sm90Entry, Sm90Launch, Sm90Tile, THREADS};
 use spec::gemm::{EpilogueParams, GemmParams, Transpose};
-use spec::DType;
 
 use super::kernel::{Config, Gemm, Promoted, Running};
 use super::places::Whole;
@@ -78,11 +78,11 @@ macro_rules! kernel_of {
             const TILE: Sm90Tile = TILE;
             const HOLDS: bool = !matches!(ENTRY.a, DType::I8);
             type Sums = <SumsOf<
-                { ENTRY.epilogue.is_promoted() },
-                { summand_n(TILE.tile_n) },
-                A,
-                B,
-            > as Choice>::Sums;
+                        { ENTRY.epilogue.is_promoted() },
+                        { summand_n(TILE.tile_n) },
+                        A,
+                        B,
+                    > as Choice>::Sums;
             type Places = Whole;
         }
         type Kernel = Gemm<
