@@ -91,6 +91,8 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use float8::{E4m3, E5m2};
 pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
+#[doc(hidden)]
+pub use spec as __spec;
 pub use module::{Kernel, Module};
 pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionGrad, AttentionGradCandidate,

@@ -20,22 +20,24 @@
 
 use crate::division::Division;
 use crate::elementwise::WalkParams;
+use crate::kernel_param;
 
-/// Parameters of a launch, of at least one element.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TakeParams {
-    /// The walk over y, x and the indices, in this order, in elements of the entry's size (indices in
-    /// elements of their own).
-    pub walk: WalkParams,
-    /// Extent of the axis: an index that is not below it selects nothing.
-    pub count: u64,
-    /// Stride of the axis in x, in elements of the entry's size.
-    pub stride: i64,
-    /// What is written where an index selects nothing: elements of y side by side.
-    pub fill: u64,
-    /// Bytes of an index, which is signed: 4 or 8.
-    pub index_bytes: u64,
+kernel_param! {
+    /// Parameters of a launch, of at least one element.
+    #[derive(Debug, PartialEq)]
+    pub struct TakeParams {
+        /// The walk over y, x and the indices, in this order, in elements of the entry's size (indices in
+        /// elements of their own).
+        pub walk: WalkParams,
+        /// Extent of the axis: an index that is not below it selects nothing.
+        pub count: u64,
+        /// Stride of the axis in x, in elements of the entry's size.
+        pub stride: i64,
+        /// What is written where an index selects nothing: elements of y side by side.
+        pub fill: u64,
+        /// Bytes of an index, which is signed: 4 or 8.
+        pub index_bytes: u64,
+    }
 }
 
 /// Threads of a block.
@@ -72,42 +74,44 @@ pub const FEW: u32 = 1024;
 /// Most indices of all launches: a position and one more has 32 bits.
 pub const MAX_LEN: u64 = u32::MAX as u64;
 
-/// Parameters of `put_last` and `put`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PutParams {
-    /// Of `put_last`, the walk over the indices in their order; its third tensor is the indices. Of
-    /// `put`, the walk over src, y at index 0 of the axis, the indices and their positions, in elements of
-    /// the entry's size. Strides are bytes, and positions.
-    pub walk: WalkParams,
-    /// The position of the walk's first element.
-    pub first: u64,
-    /// Extent of the axis: an index that is not below it is that of no row.
-    pub count: u64,
-    /// Stride of the axis in y, in bytes.
-    pub stride: i64,
-    /// Bytes of an index, which is signed: 4 or 8.
-    pub index_bytes: u64,
+kernel_param! {
+    /// Parameters of `put_last` and `put`.
+    #[derive(Debug, PartialEq)]
+    pub struct PutParams {
+        /// Of `put_last`, the walk over the indices in their order; its third tensor is the indices. Of
+        /// `put`, the walk over src, y at index 0 of the axis, the indices and their positions, in elements of
+        /// the entry's size. Strides are bytes, and positions.
+        pub walk: WalkParams,
+        /// The position of the walk's first element.
+        pub first: u64,
+        /// Extent of the axis: an index that is not below it is that of no row.
+        pub count: u64,
+        /// Stride of the axis in y, in bytes.
+        pub stride: i64,
+        /// Bytes of an index, which is signed: 4 or 8.
+        pub index_bytes: u64,
+    }
 }
 
-/// Parameters of `put_few`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PutFewParams {
-    /// The walk over the elements of y and of src at index 0 of the axis and at the first index, in
-    /// elements of the entry's size. Strides are bytes.
-    pub columns: WalkParams,
-    /// The walk over the indices in their order; its second tensor is src, its third the indices.
-    /// Strides are bytes.
-    pub positions: WalkParams,
-    /// Extent of the axis: an index that is not below it is that of no row.
-    pub count: u64,
-    /// Stride of the axis in y, in bytes.
-    pub stride: i64,
-    /// Bytes of an index, which is signed: 4 or 8.
-    pub index_bytes: u32,
-    /// Blocks that have one row: [`PutEntry::per_thread`] elements of `columns` a thread.
-    pub blocks: Division,
+kernel_param! {
+    /// Parameters of `put_few`.
+    #[derive(Debug, PartialEq)]
+    pub struct PutFewParams {
+        /// The walk over the elements of y and of src at index 0 of the axis and at the first index, in
+        /// elements of the entry's size. Strides are bytes.
+        pub columns: WalkParams,
+        /// The walk over the indices in their order; its second tensor is src, its third the indices.
+        /// Strides are bytes.
+        pub positions: WalkParams,
+        /// Extent of the axis: an index that is not below it is that of no row.
+        pub count: u64,
+        /// Stride of the axis in y, in bytes.
+        pub stride: i64,
+        /// Bytes of an index, which is signed: 4 or 8.
+        pub index_bytes: u32,
+        /// Blocks that have one row: [`PutEntry::per_thread`] elements of `columns` a thread.
+        pub blocks: Division,
+    }
 }
 
 /// A kernel that puts rows; displays as its entry name, such as `put_few_b128`.

@@ -10,6 +10,7 @@
 
 use crate::division::Division;
 use crate::elementwise::WalkParams;
+use crate::kernel_param;
 use crate::{DType, elementwise};
 
 /// Threads of a block.
@@ -30,37 +31,38 @@ pub mod flags {
     pub const INTERLEAVED: u32 = 2;
 }
 
-/// Parameters of a launch. Strides are in elements.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RotaryParams {
-    /// The walk over tokens: their places in y, in x and in `positions`, and what the place among
-    /// them adds to the position.
-    pub walk: WalkParams,
-    /// What is added to every position.
-    pub base: i64,
-    /// Rows of the tables: a position that is not below it has none.
-    pub rows: u64,
-    /// Strides between heads, of y and x.
-    pub head_strides: [i64; 2],
-    /// Strides between elements of a head, of y and x; 1 but in the strided form.
-    pub last_strides: [i64; 2],
-    /// Strides of the cosines between rows and between columns.
-    pub cos_strides: [i64; 2],
-    /// Strides of the sines.
-    pub sin_strides: [i64; 2],
-    /// Slots of a head.
-    pub slots: Division,
-    /// Groups of heads.
-    pub groups: Division,
-    /// Heads of a token.
-    pub heads: u32,
-    /// Pairs of a head.
-    pub half: u32,
-    /// Elements of a head that are written. Those behind the pairs are copied.
-    pub written: u32,
-    /// See [`flags`].
-    pub flags: u32,
+kernel_param! {
+    /// Parameters of a launch. Strides are in elements.
+    #[derive(Debug, PartialEq)]
+    pub struct RotaryParams {
+        /// The walk over tokens: their places in y, in x and in `positions`, and what the place among
+        /// them adds to the position.
+        pub walk: WalkParams,
+        /// What is added to every position.
+        pub base: i64,
+        /// Rows of the tables: a position that is not below it has none.
+        pub rows: u64,
+        /// Strides between heads, of y and x.
+        pub head_strides: [i64; 2],
+        /// Strides between elements of a head, of y and x; 1 but in the strided form.
+        pub last_strides: [i64; 2],
+        /// Strides of the cosines between rows and between columns.
+        pub cos_strides: [i64; 2],
+        /// Strides of the sines.
+        pub sin_strides: [i64; 2],
+        /// Slots of a head.
+        pub slots: Division,
+        /// Groups of heads.
+        pub groups: Division,
+        /// Heads of a token.
+        pub heads: u32,
+        /// Pairs of a head.
+        pub half: u32,
+        /// Elements of a head that are written. Those behind the pairs are copied.
+        pub written: u32,
+        /// See [`flags`].
+        pub flags: u32,
+    }
 }
 
 /// How a kernel goes through a head.

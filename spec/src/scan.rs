@@ -21,6 +21,7 @@
 //! `status` is [`ScanPlan::status_words`] words of 0; it may be null if rows have one tile.
 
 use crate::DType;
+use crate::kernel_param;
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
@@ -204,35 +205,36 @@ impl ScanPlan {
     }
 }
 
-/// Extents and strides of one launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScanParams {
-    /// Number of rows.
-    pub rows: u64,
-    /// Elements of a row, which are contiguous.
-    pub n: u64,
-    /// Elements between rows of x.
-    pub x_row_stride: i64,
-    /// Elements between rows of y.
-    pub y_row_stride: i64,
-    /// [`ScanPlan::tiles`].
-    pub tiles: u64,
-    /// [`ScanPlan::groups`].
-    pub groups: u64,
-    /// Distance in rows and tiles from a tile to the one that its block prefetches:
-    /// [`ScanPlan::ahead`].
-    pub ahead_rows: u64,
-    /// See `ahead_rows`.
-    pub ahead_tiles: u64,
-    /// Log2 of [`ScanPlan::along`].
-    pub along_log2: u32,
-    /// `KIND_..` of [`crate::reduce`].
-    pub kind: u32,
-    /// 1 if a result leaves out its own element.
-    pub is_exclusive: u32,
-    /// 1 if a block takes the next tile before it looks back for the last one.
-    pub is_late: u32,
+kernel_param! {
+    /// Extents and strides of one launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct ScanParams {
+        /// Number of rows.
+        pub rows: u64,
+        /// Elements of a row, which are contiguous.
+        pub n: u64,
+        /// Elements between rows of x.
+        pub x_row_stride: i64,
+        /// Elements between rows of y.
+        pub y_row_stride: i64,
+        /// [`ScanPlan::tiles`].
+        pub tiles: u64,
+        /// [`ScanPlan::groups`].
+        pub groups: u64,
+        /// Distance in rows and tiles from a tile to the one that its block prefetches:
+        /// [`ScanPlan::ahead`].
+        pub ahead_rows: u64,
+        /// See `ahead_rows`.
+        pub ahead_tiles: u64,
+        /// Log2 of [`ScanPlan::along`].
+        pub along_log2: u32,
+        /// `KIND_..` of [`crate::reduce`].
+        pub kind: u32,
+        /// 1 if a result leaves out its own element.
+        pub is_exclusive: u32,
+        /// 1 if a block takes the next tile before it looks back for the last one.
+        pub is_late: u32,
+    }
 }
 
 #[cfg(test)]

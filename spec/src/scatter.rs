@@ -37,6 +37,7 @@
 use crate::DType;
 use crate::division::Division;
 use crate::elementwise::WalkParams;
+use crate::kernel_param;
 
 /// Threads of a block that sorts.
 pub const THREADS: u32 = 1024;
@@ -83,55 +84,57 @@ pub const FEW: u32 = PART * GROUP;
 /// Largest extent of the axis.
 pub const MAX_EXTENT: u64 = u32::MAX as u64 - 1;
 
-/// Parameters of the kernels that sort.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OrderParams {
-    /// The walk over the indices in their order; its third tensor is the indices. Strides are bytes.
-    pub positions: WalkParams,
-    /// Extent of the axis.
-    pub extent: u32,
-    /// Bytes of an index, which is signed: 4 or 8.
-    pub index_bytes: u32,
-    /// Bits of all digits.
-    pub bits: u32,
-    /// First bit of the digit, where there are several blocks; `bits` if none is left.
-    pub shift: u32,
-    /// Pairs of a block: a multiple of [`TILE`].
-    pub per_block: u32,
-    /// Blocks. If there is one, it sorts by all digits.
-    pub blocks: u32,
+kernel_param! {
+    /// Parameters of the kernels that sort.
+    #[derive(Debug, PartialEq)]
+    pub struct OrderParams {
+        /// The walk over the indices in their order; its third tensor is the indices. Strides are bytes.
+        pub positions: WalkParams,
+        /// Extent of the axis.
+        pub extent: u32,
+        /// Bytes of an index, which is signed: 4 or 8.
+        pub index_bytes: u32,
+        /// Bits of all digits.
+        pub bits: u32,
+        /// First bit of the digit, where there are several blocks; `bits` if none is left.
+        pub shift: u32,
+        /// Pairs of a block: a multiple of [`TILE`].
+        pub per_block: u32,
+        /// Blocks. If there is one, it sorts by all digits.
+        pub blocks: u32,
+    }
 }
 
-/// Parameters of the kernels that add.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AddParams {
-    /// The walk over the elements of y and of src at index 0 of the axis and at the first index;
-    /// elements are
-    /// those of y, or vectors of 16 bytes of them. Strides are bytes.
-    pub columns: WalkParams,
-    /// The walk over the indices in their order; its second tensor is src. Strides are bytes.
-    pub positions: WalkParams,
-    /// Stride of the axis in y, in bytes.
-    pub y_stride: i64,
-    /// Numbers of a part in `parts`: elements of y in a row of `columns`.
-    pub numbers: u64,
-    /// Extent of the axis.
-    pub extent: u32,
-    /// Log2 of the elements of y of an element of `columns`: 0 for `scatter_add_any`.
-    pub lanes_log2: u32,
-    /// Log2 of the bytes of an element of y.
-    pub size_log2: u32,
-    /// The dtype: [`code`].
-    pub code: u32,
-    /// Pairs whose parts a warp of `scatter_add` adds: a power of two up to [`CHUNK`].
-    pub chunk: u32,
-    /// Warps that have one row in `scatter_add` and `scatter_few`, 32 elements of `columns` each, but for the last;
-    /// times that a block of `scatter_finish` has one, 32 elements of y each.
-    pub warps: Division,
-    /// The bits of a number that changes no other that it is added to: [`nothing`].
-    pub nothing: u64,
+kernel_param! {
+    /// Parameters of the kernels that add.
+    #[derive(Debug, PartialEq)]
+    pub struct AddParams {
+        /// The walk over the elements of y and of src at index 0 of the axis and at the first index;
+        /// elements are
+        /// those of y, or vectors of 16 bytes of them. Strides are bytes.
+        pub columns: WalkParams,
+        /// The walk over the indices in their order; its second tensor is src. Strides are bytes.
+        pub positions: WalkParams,
+        /// Stride of the axis in y, in bytes.
+        pub y_stride: i64,
+        /// Numbers of a part in `parts`: elements of y in a row of `columns`.
+        pub numbers: u64,
+        /// Extent of the axis.
+        pub extent: u32,
+        /// Log2 of the elements of y of an element of `columns`: 0 for `scatter_add_any`.
+        pub lanes_log2: u32,
+        /// Log2 of the bytes of an element of y.
+        pub size_log2: u32,
+        /// The dtype: [`code`].
+        pub code: u32,
+        /// Pairs whose parts a warp of `scatter_add` adds: a power of two up to [`CHUNK`].
+        pub chunk: u32,
+        /// Warps that have one row in `scatter_add` and `scatter_few`, 32 elements of `columns` each, but for the last;
+        /// times that a block of `scatter_finish` has one, 32 elements of y each.
+        pub warps: Division,
+        /// The bits of a number that changes no other that it is added to: [`nothing`].
+        pub nothing: u64,
+    }
 }
 
 /// Codes of dtypes.

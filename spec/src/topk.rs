@@ -20,6 +20,7 @@
 //! `<dtype>` is f32, f16 and bf16. `pairs` may be null if rows are not cut.
 
 use crate::DType;
+use crate::kernel_param;
 
 /// The largest `k`.
 pub const K_MAX: u64 = 2048;
@@ -215,40 +216,41 @@ pub const fn index_bits(n: u64) -> u32 {
     }
 }
 
-/// Extents and strides of one launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TopKParams {
-    /// Number of rows.
-    pub rows: u64,
-    /// Elements of a row, which are contiguous; of `topk_pairs`, pairs.
-    pub n: u64,
-    /// [`TopKPlan::part_len`].
-    pub part_len: u64,
-    /// Elements between rows of x.
-    pub x_row_stride: i64,
-    /// Elements between rows of the values.
-    pub values_row_stride: i64,
-    /// Elements between rows of the indices.
-    pub indices_row_stride: i64,
-    /// Elements that are wanted of a row.
-    pub k: u32,
-    /// [`TopKPlan::parts`]. If there are several, each of them writes its pairs instead of values and
-    /// indices.
-    pub parts: u32,
-    /// [`TopKPlan::capacity`].
-    pub capacity: u32,
-    /// What is xored to the upper bits of an element, so that the largest is wanted: the sign, for
-    /// the smallest elements.
-    pub turn: u32,
-    /// [`index_bits`] of a whole row of x.
-    pub index_bits: u32,
-    /// [`key_bits`].
-    pub key_bits: u32,
-    /// Bytes of an element of x.
-    pub element_bytes: u32,
-    /// Log2 of [`TopKPlan::lanes`].
-    pub lanes_log2: u32,
+kernel_param! {
+    /// Extents and strides of one launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct TopKParams {
+        /// Number of rows.
+        pub rows: u64,
+        /// Elements of a row, which are contiguous; of `topk_pairs`, pairs.
+        pub n: u64,
+        /// [`TopKPlan::part_len`].
+        pub part_len: u64,
+        /// Elements between rows of x.
+        pub x_row_stride: i64,
+        /// Elements between rows of the values.
+        pub values_row_stride: i64,
+        /// Elements between rows of the indices.
+        pub indices_row_stride: i64,
+        /// Elements that are wanted of a row.
+        pub k: u32,
+        /// [`TopKPlan::parts`]. If there are several, each of them writes its pairs instead of values and
+        /// indices.
+        pub parts: u32,
+        /// [`TopKPlan::capacity`].
+        pub capacity: u32,
+        /// What is xored to the upper bits of an element, so that the largest is wanted: the sign, for
+        /// the smallest elements.
+        pub turn: u32,
+        /// [`index_bits`] of a whole row of x.
+        pub index_bits: u32,
+        /// [`key_bits`].
+        pub key_bits: u32,
+        /// Bytes of an element of x.
+        pub element_bytes: u32,
+        /// Log2 of [`TopKPlan::lanes`].
+        pub lanes_log2: u32,
+    }
 }
 
 impl TopKParams {

@@ -11,6 +11,7 @@
 //! Rows are aligned to 16 bytes, and head_dim_v is a multiple of 8. Rows outside all sequences are
 //! not written.
 
+use crate::kernel_param;
 use core::fmt;
 
 use super::params::{BshStrides, FlashFwdParams};
@@ -67,23 +68,24 @@ pub const fn blocks(rows: u64) -> u32 {
     }
 }
 
-/// Extents of one launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MergeParams {
-    /// Sequences; 1 if they are packed.
-    pub batch: u32,
-    /// Queries a sequence.
-    pub seqlen_q: u32,
-    /// Query heads: o is `[batch, seqlen_q, heads_q, head_dim_v]`, lse
-    /// `[batch, heads_q, seqlen_q]`.
-    pub heads_q: u32,
-    /// Elements of a row of o.
-    pub head_dim_v: u32,
-    /// [`OutputDType::code`](super::OutputDType::code) of o and both parts.
-    pub dtype: u32,
-    /// 0.
-    pub reserved: u32,
+kernel_param! {
+    /// Extents of one launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct MergeParams {
+        /// Sequences; 1 if they are packed.
+        pub batch: u32,
+        /// Queries a sequence.
+        pub seqlen_q: u32,
+        /// Query heads: o is `[batch, seqlen_q, heads_q, head_dim_v]`, lse
+        /// `[batch, heads_q, seqlen_q]`.
+        pub heads_q: u32,
+        /// Elements of a row of o.
+        pub head_dim_v: u32,
+        /// [`OutputDType::code`](super::OutputDType::code) of o and both parts.
+        pub dtype: u32,
+        /// 0.
+        pub reserved: u32,
+    }
 }
 
 impl MergeParams {

@@ -20,6 +20,7 @@ use core::fmt;
 
 use crate::DType;
 use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
+use crate::kernel_param;
 
 /// Tickets of the ring, each describing a tile: more than tiles that are in flight at a time.
 pub const TICKETS: u32 = 8;
@@ -200,19 +201,20 @@ impl fmt::Display for FwdEntry {
     }
 }
 
-/// What the host tells the kernel about a launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FwdLaunch {
-    /// A counter in device memory from which blocks take their next tile: 0 before the launch, and
-    /// again after it; nobody else uses it meanwhile. If null, each block takes every
-    /// `grid_dim_x`th tile, which is as good if all tiles take the same time.
-    pub counter: *mut u32,
-    /// Heads of the batch that are computed together, a section: see [`TileOrder`]. Not 0.
-    pub section: u32,
-    /// Not 0 if what lies behind a sequence's keys in the tensor may be anything. 0 if nothing lies
-    /// there, or zeros.
-    pub has_neighbours: u32,
+kernel_param! {
+    /// What the host tells the kernel about a launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct FwdLaunch {
+        /// A counter in device memory from which blocks take their next tile: 0 before the launch, and
+        /// again after it; nobody else uses it meanwhile. If null, each block takes every
+        /// `grid_dim_x`th tile, which is as good if all tiles take the same time.
+        pub counter: *mut u32,
+        /// Heads of the batch that are computed together, a section: see [`TileOrder`]. Not 0.
+        pub section: u32,
+        /// Not 0 if what lies behind a sequence's keys in the tensor may be anything. 0 if nothing lies
+        /// there, or zeros.
+        pub has_neighbours: u32,
+    }
 }
 
 /// Tiles of a section: enough to keep all SMs busy to its end, however much their times differ.

@@ -14,37 +14,42 @@
 //! | `element` | two words of the output from two words of each input |
 
 use super::{MAX_STEPS, WalkParams};
+use crate::kernel_param;
 
 /// Most bytes of a chunk: one access for each tensor.
 pub const CHUNK_BYTES: u32 = 16;
 
-/// A launch over contiguous tensors.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DenseParams {
-    /// Number of whole chunks.
-    pub chunks: u32,
-    /// Number of elements behind them.
-    pub rest: u32,
-    /// Chunks from a block's first to the first of those that it prefetches into L2, for a block that
-    /// begins later; 0 if blocks prefetch nothing.
-    pub ahead: u32,
-    /// Scalars of the chain's steps, in the low bits, as wide as the arithmetic.
-    pub scalars: [u64; MAX_STEPS],
+kernel_param! {
+    /// A launch over contiguous tensors.
+    #[derive(Debug, PartialEq)]
+    pub struct DenseParams {
+        /// Number of whole chunks.
+        pub chunks: u32,
+        /// Number of elements behind them.
+        pub rest: u32,
+        /// Chunks from a block's first to the first of those that it prefetches into L2, for a block that
+        /// begins later; 0 if blocks prefetch nothing.
+        pub ahead: u32,
+        /// 0.
+        pub padding: u32,
+        /// Scalars of the chain's steps, in the low bits, as wide as the arithmetic.
+        pub scalars: [u64; MAX_STEPS],
+    }
 }
 
-/// A launch over tensors of any strides.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StridedParams {
-    /// The tensors: the output, then the inputs.
-    pub walk: WalkParams,
-    /// Number of whole chunks.
-    pub chunks: u32,
-    /// Number of elements behind them, if there is one dimension.
-    pub rest: u32,
-    /// See [`DenseParams::scalars`].
-    pub scalars: [u64; MAX_STEPS],
+kernel_param! {
+    /// A launch over tensors of any strides.
+    #[derive(Debug, PartialEq)]
+    pub struct StridedParams {
+        /// The tensors: the output, then the inputs.
+        pub walk: WalkParams,
+        /// Number of whole chunks.
+        pub chunks: u32,
+        /// Number of elements behind them, if there is one dimension.
+        pub rest: u32,
+        /// See [`DenseParams::scalars`].
+        pub scalars: [u64; MAX_STEPS],
+    }
 }
 
 /// One skeleton; displays as its entry name: `dense_2x1`, or `strided_2x2` for two inputs and two

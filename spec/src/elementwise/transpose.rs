@@ -2,32 +2,34 @@
 
 use super::MAX_RANK;
 use crate::division::Division;
+use crate::kernel_param;
 
-/// A launch of `transpose`: y\[batch.., j, i\] = x\[batch.., i, j\], where x has stride 1 along j
-/// and y along i. Strides are in elements.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TransposeParams {
-    /// Extent of i: rows of x.
-    pub rows: u32,
-    /// Extent of j: columns of x.
-    pub columns: u32,
-    /// Number of dimensions of the batch.
-    pub batch_rank: u32,
-    /// Bit 0: the rows of x are aligned to 16 bytes; bit 1: those of y.
-    pub aligned: u32,
-    /// Elements from one i to the next in x.
-    pub x_stride: i64,
-    /// Elements from one j to the next in y.
-    pub y_stride: i64,
-    /// Number of tiles along i, and along j. Blocks are ordered by i, then j, then the batch.
-    pub tiles: [Division; 2],
-    /// Extents of the batch, innermost first.
-    pub batch: [Division; MAX_RANK - 2],
-    /// Strides of the batch in x.
-    pub x_batch: [i64; MAX_RANK - 2],
-    /// Strides of the batch in y.
-    pub y_batch: [i64; MAX_RANK - 2],
+kernel_param! {
+    /// A launch of `transpose`: y\[batch.., j, i\] = x\[batch.., i, j\], where x has stride 1 along j
+    /// and y along i. Strides are in elements.
+    #[derive(Debug, PartialEq)]
+    pub struct TransposeParams {
+        /// Extent of i: rows of x.
+        pub rows: u32,
+        /// Extent of j: columns of x.
+        pub columns: u32,
+        /// Number of dimensions of the batch.
+        pub batch_rank: u32,
+        /// Bit 0: the rows of x are aligned to 16 bytes; bit 1: those of y.
+        pub aligned: u32,
+        /// Elements from one i to the next in x.
+        pub x_stride: i64,
+        /// Elements from one j to the next in y.
+        pub y_stride: i64,
+        /// Number of tiles along i, and along j. Blocks are ordered by i, then j, then the batch.
+        pub tiles: [Division; 2],
+        /// Extents of the batch, innermost first.
+        pub batch: [Division; MAX_RANK - 2],
+        /// Strides of the batch in x.
+        pub x_batch: [i64; MAX_RANK - 2],
+        /// Strides of the batch in y.
+        pub y_batch: [i64; MAX_RANK - 2],
+    }
 }
 
 /// One kernel; displays as its entry name: `transpose_b16`, for elements of 1, 2, 4 or 8 bytes of

@@ -2,27 +2,29 @@
 
 use super::MAX_RANK;
 use crate::division::Division;
+use crate::kernel_param;
 
-/// Extents and strides of a launch with up to five tensors: the output first, then the inputs.
-/// Dimensions are ordered innermost first; unused ones have extent 1 and strides 0.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WalkParams {
-    /// Number of elements of the output.
-    pub len: u32,
-    /// Number of dimensions in use.
-    pub rank: u32,
-    /// Neighbours along the innermost dimension that one access may move: 2 to 16, which then
-    /// divides that dimension (if there is only one dimension, the remainder is moved one by one),
-    /// or 1.
-    pub chunk: u32,
-    /// Bit t: tensor t has the same element throughout a chunk (an innermost stride of 0). If
-    /// `chunk` is not 1, the other tensors have an innermost stride of 1 and aligned chunks.
-    pub splat: u32,
-    /// Extents.
-    pub extents: [Division; MAX_RANK],
-    /// Element strides of the output, then of the inputs.
-    pub strides: [[i64; MAX_RANK]; 5],
+kernel_param! {
+    /// Extents and strides of a launch with up to five tensors: the output first, then the inputs.
+    /// Dimensions are ordered innermost first; unused ones have extent 1 and strides 0.
+    #[derive(Debug, PartialEq)]
+    pub struct WalkParams {
+        /// Number of elements of the output.
+        pub len: u32,
+        /// Number of dimensions in use.
+        pub rank: u32,
+        /// Neighbours along the innermost dimension that one access may move: 2 to 16, which then
+        /// divides that dimension (if there is only one dimension, the remainder is moved one by one),
+        /// or 1.
+        pub chunk: u32,
+        /// Bit t: tensor t has the same element throughout a chunk (an innermost stride of 0). If
+        /// `chunk` is not 1, the other tensors have an innermost stride of 1 and aligned chunks.
+        pub splat: u32,
+        /// Extents.
+        pub extents: [Division; MAX_RANK],
+        /// Element strides of the output, then of the inputs.
+        pub strides: [[i64; MAX_RANK]; 5],
+    }
 }
 
 /// One kernel; displays as its entry name: `copy_b32`, for elements of 1, 2, 4, 8 or 16 bytes of

@@ -11,6 +11,7 @@
 //! with k ascending; k is padded with zeros to a multiple of [`DOUBLE_K`]. Tensor cores do the same
 //! with f64 (docs/numerics.md), so all entries give the same bits.
 
+use crate::kernel_param;
 use core::fmt;
 
 use super::{TileConfig, Transpose};
@@ -133,43 +134,44 @@ impl fmt::Display for DoubleEntry {
     }
 }
 
-/// Extents, strides, layouts and scalars of one launch. Strides are in elements, as in
-/// [`GemmParams`](super::GemmParams).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DoubleParams {
-    /// Rows of D.
-    pub m: u32,
-    /// Columns of D.
-    pub n: u32,
-    /// Reduction length.
-    pub k: u32,
-    /// Number of matrices in the batch.
-    pub batch: u32,
-    /// Elements between rows of A as stored.
-    pub lda: i64,
-    /// Elements between rows of B as stored.
-    pub ldb: i64,
-    /// Elements between rows of C.
-    pub ldc: i64,
-    /// Elements between rows of D.
-    pub ldd: i64,
-    /// Elements between A of the batch; 0 broadcasts.
-    pub batch_stride_a: i64,
-    /// Elements between B of the batch; 0 broadcasts.
-    pub batch_stride_b: i64,
-    /// Elements between C of the batch; 0 broadcasts.
-    pub batch_stride_c: i64,
-    /// Elements between D of the batch.
-    pub batch_stride_d: i64,
-    /// Factor of `A @ B`.
-    pub alpha: f64,
-    /// Factor of C; at 0, C is never read.
-    pub beta: f64,
-    /// 1 if k is contiguous in A, else 0.
-    pub a_is_k_major: u32,
-    /// 1 if k is contiguous in B, else 0.
-    pub b_is_k_major: u32,
+kernel_param! {
+    /// Extents, strides, layouts and scalars of one launch. Strides are in elements, as in
+    /// [`GemmParams`](super::GemmParams).
+    #[derive(Debug, PartialEq)]
+    pub struct DoubleParams {
+        /// Rows of D.
+        pub m: u32,
+        /// Columns of D.
+        pub n: u32,
+        /// Reduction length.
+        pub k: u32,
+        /// Number of matrices in the batch.
+        pub batch: u32,
+        /// Elements between rows of A as stored.
+        pub lda: i64,
+        /// Elements between rows of B as stored.
+        pub ldb: i64,
+        /// Elements between rows of C.
+        pub ldc: i64,
+        /// Elements between rows of D.
+        pub ldd: i64,
+        /// Elements between A of the batch; 0 broadcasts.
+        pub batch_stride_a: i64,
+        /// Elements between B of the batch; 0 broadcasts.
+        pub batch_stride_b: i64,
+        /// Elements between C of the batch; 0 broadcasts.
+        pub batch_stride_c: i64,
+        /// Elements between D of the batch.
+        pub batch_stride_d: i64,
+        /// Factor of `A @ B`.
+        pub alpha: f64,
+        /// Factor of C; at 0, C is never read.
+        pub beta: f64,
+        /// 1 if k is contiguous in A, else 0.
+        pub a_is_k_major: u32,
+        /// 1 if k is contiguous in B, else 0.
+        pub b_is_k_major: u32,
+    }
 }
 
 impl DoubleParams {

@@ -22,6 +22,7 @@ use super::sm90::Sm90Tile;
 use crate::DType;
 use crate::division::Division;
 use crate::entry::{Parts, entries};
+use crate::kernel_param;
 
 /// Most groups of a launch: as many as a block has threads.
 pub const GROUPS_MAX: u32 = super::sm90::THREADS;
@@ -57,17 +58,18 @@ pub const fn smem_bytes() -> u32 {
     bytes
 }
 
-/// What the host tells the kernel about a launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RaggedLaunch {
-    /// By the tiles of a row of D, and of a band.
-    pub of_row: Division,
-    of_band: Division,
-    /// Steps of the search for a group: ⌈log2 (groups + 1)⌉.
-    pub steps: u32,
-    /// Rows of a box of A.
-    pub box_rows: u32,
+kernel_param! {
+    /// What the host tells the kernel about a launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct RaggedLaunch {
+        /// By the tiles of a row of D, and of a band.
+        pub of_row: Division,
+        of_band: Division,
+        /// Steps of the search for a group: ⌈log2 (groups + 1)⌉.
+        pub steps: u32,
+        /// Rows of a box of A.
+        pub box_rows: u32,
+    }
 }
 
 impl RaggedLaunch {

@@ -30,6 +30,7 @@ pub use super::order::{TileIndex, TileOrder};
 use super::raster::Raster;
 use crate::DType;
 use crate::entry::{Parts, entries};
+use crate::kernel_param;
 
 /// Threads of a warpgroup.
 pub const WARPGROUP: u32 = 128;
@@ -204,19 +205,20 @@ pub struct SmemMap {
     pub end: u32,
 }
 
-/// What the host tells the kernel about a launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sm90Launch {
-    /// The tiles.
-    pub order: TileOrder,
-    /// [`NO_MAP_OF_D`](Self::NO_MAP_OF_D) or 0.
-    pub flags: u32,
-    /// Stream-K cuts this number of tiles, the last ones: see [`super::stream_k`]. 0 if the tile
-    /// does not [take that](Sm90Tile::takes_stream_k); if not 0, there is a workspace.
-    pub shared_tiles: u32,
-    /// Blocks among which they are cut, the first ones; 0 if there are no such tiles.
-    pub sharers: u32,
+kernel_param! {
+    /// What the host tells the kernel about a launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct Sm90Launch {
+        /// The tiles.
+        pub order: TileOrder,
+        /// [`NO_MAP_OF_D`](Self::NO_MAP_OF_D) or 0.
+        pub flags: u32,
+        /// Stream-K cuts this number of tiles, the last ones: see [`super::stream_k`]. 0 if the tile
+        /// does not [take that](Sm90Tile::takes_stream_k); if not 0, there is a workspace.
+        pub shared_tiles: u32,
+        /// Blocks among which they are cut, the first ones; 0 if there are no such tiles.
+        pub sharers: u32,
+    }
 }
 
 impl Sm90Launch {

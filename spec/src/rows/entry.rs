@@ -8,6 +8,7 @@ use super::{
 };
 use crate::DType;
 use crate::entry::{Parts, entries};
+use crate::kernel_param;
 
 /// What the operations have in common; by itself, no kernels but those that go element by element.
 const PLAIN: RowKernels = RowKernels {
@@ -573,33 +574,34 @@ pub const fn total_blocks(rows: u64) -> u32 {
     }
 }
 
-/// Extents and strides of one launch. Grid: x = [`super::RowPlan::blocks`], or
-/// [`super::RowPlan::persistent_blocks`] for rings, short rows and gradients of norms in registers.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RowParams {
-    /// Number of rows.
-    pub rows: u64,
-    /// Elements of a row.
-    pub n: u64,
-    /// Elements between the rows of each tensor of rows, in the order of the entry's parameters.
-    pub strides: [i64; 5],
-    /// Rows with this target are ignored.
-    pub ignore_index: i64,
-    /// Norms: epsilon. Cross-entropy: label smoothing.
-    pub epsilon: f32,
-    /// Cross-entropy: factor of the gradient. Norms: 1 / `n`.
-    pub scale: f32,
-    /// Threads of a row in a block.
-    pub threads: u32,
-    /// [`flags`].
-    pub flags: u32,
-    /// Vectors of a slice, if rows are in slices or come through a ring.
-    pub vectors: u32,
-    /// Rows that are in a block at a time, if they come through a ring; turns that are in a warp, if
-    /// rows are short. Parts in which a slice lands, if rows are in slices.
-    pub stages: u32,
-    /// Address of two counters (u32) that are 0, aligned to 8 bytes, by which blocks with short rows
-    /// keep pace with each other; 0 if they do not. The launch resets them.
-    pub pace: u64,
+kernel_param! {
+    /// Extents and strides of one launch. Grid: x = [`super::RowPlan::blocks`], or
+    /// [`super::RowPlan::persistent_blocks`] for rings, short rows and gradients of norms in registers.
+    #[derive(Debug, PartialEq)]
+    pub struct RowParams {
+        /// Number of rows.
+        pub rows: u64,
+        /// Elements of a row.
+        pub n: u64,
+        /// Elements between the rows of each tensor of rows, in the order of the entry's parameters.
+        pub strides: [i64; 5],
+        /// Rows with this target are ignored.
+        pub ignore_index: i64,
+        /// Norms: epsilon. Cross-entropy: label smoothing.
+        pub epsilon: f32,
+        /// Cross-entropy: factor of the gradient. Norms: 1 / `n`.
+        pub scale: f32,
+        /// Threads of a row in a block.
+        pub threads: u32,
+        /// [`flags`].
+        pub flags: u32,
+        /// Vectors of a slice, if rows are in slices or come through a ring.
+        pub vectors: u32,
+        /// Rows that are in a block at a time, if they come through a ring; turns that are in a warp, if
+        /// rows are short. Parts in which a slice lands, if rows are in slices.
+        pub stages: u32,
+        /// Address of two counters (u32) that are 0, aligned to 8 bytes, by which blocks with short rows
+        /// keep pace with each other; 0 if they do not. The launch resets them.
+        pub pace: u64,
+    }
 }

@@ -80,6 +80,7 @@ pub(crate) fn fused(entry: FusedEntry, rng: &mut ChaCha8Rng) -> Trial {
             chunks,
             rest,
             ahead: [0, 512][rng.random_range(0..2)],
+            padding: 0,
             scalars,
         }));
     } else {

@@ -136,6 +136,7 @@ impl<'a> Fused<'a> {
                     chunks,
                     rest,
                     ahead: ahead(&composition, device),
+                    padding: 0,
                     scalars,
                 };
                 &dense

@@ -13,6 +13,7 @@
 //! | queries | `q, k, v, d_o: *const T, lse, delta: *const f32, dq, unused: *mut T, lengths, params, BackwardLaunch` | the same, of its tile |
 //! | keys | `q, k, v, d_o: *const T, lse, delta: *const f32, dk, dv: *mut T, lengths, params, BackwardLaunch` | [`FlashBwdParams::grid_of_keys`](super::FlashBwdParams::grid_of_keys) |
 
+use crate::kernel_param;
 use core::fmt;
 
 use super::super::{BshStrides, TileConfig};
@@ -35,17 +36,18 @@ pub struct BackwardEntry {
     pub head_dim_cap: u32,
 }
 
-/// What the blocks of a launch own.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BackwardLaunch {
-    /// Strides of the first gradient: dq, or dk. Those of the parameters are not selected by kernels,
-    /// since parameters that are indexed go to local memory.
-    pub strides: BshStrides,
-    /// 0: queries; 1: keys.
-    pub owns_keys: u32,
-    /// 0.
-    pub reserved: u32,
+kernel_param! {
+    /// What the blocks of a launch own.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct BackwardLaunch {
+        /// Strides of the first gradient: dq, or dk. Those of the parameters are not selected by kernels,
+        /// since parameters that are indexed go to local memory.
+        pub strides: BshStrides,
+        /// 0: queries; 1: keys.
+        pub owns_keys: u32,
+        /// 0.
+        pub reserved: u32,
+    }
 }
 
 impl fmt::Display for BackwardEntry {

@@ -22,6 +22,7 @@ use super::super::params::FlashFwdParams;
 use super::params::FlashBwdParams;
 use super::sm90::{BwdTile, CHUNK, CHUNKS, CONSUMERS, TILE_N};
 use crate::gemm::sm90::MMA_M;
+use crate::kernel_param;
 
 /// Name of the kernel that rounds sums.
 pub const ROUND_ENTRY: &str = "attention_backward_sm90_round";
@@ -133,30 +134,31 @@ const fn tile_idx([heads, tiles]: [u32; 2], [batch_idx, head_idx, tile]: [u32; 3
     head.wrapping_mul(tiles as u64).wrapping_add(tile as u64)
 }
 
-/// One gradient that is made of sums.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rounding {
-    /// Strides of the gradient.
-    pub strides: BshStrides,
-    /// Its first element among the sums.
-    pub first: u64,
-    /// Queries, or keys.
-    pub positions: u32,
-    /// head_dim, or head_dim_v.
-    pub columns: u32,
-    /// Query heads, or key heads.
-    pub heads: u32,
-    /// Positions of a tile: 64 or 128.
-    pub tile: u32,
-    /// Chunks side by side.
-    pub panels: u32,
-    /// What sums are multiplied by.
-    pub factor: f32,
-    /// 1 for dq: tiles that see no key have no sums. Else 0.
-    pub is_dq: u32,
-    /// 0.
-    pub reserved: u32,
+kernel_param! {
+    /// One gradient that is made of sums.
+    #[derive(Debug, PartialEq)]
+    pub struct Rounding {
+        /// Strides of the gradient.
+        pub strides: BshStrides,
+        /// Its first element among the sums.
+        pub first: u64,
+        /// Queries, or keys.
+        pub positions: u32,
+        /// head_dim, or head_dim_v.
+        pub columns: u32,
+        /// Query heads, or key heads.
+        pub heads: u32,
+        /// Positions of a tile: 64 or 128.
+        pub tile: u32,
+        /// Chunks side by side.
+        pub panels: u32,
+        /// What sums are multiplied by.
+        pub factor: f32,
+        /// 1 for dq: tiles that see no key have no sums. Else 0.
+        pub is_dq: u32,
+        /// 0.
+        pub reserved: u32,
+    }
 }
 
 impl Rounding {

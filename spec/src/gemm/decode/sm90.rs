@@ -21,6 +21,7 @@ use super::{DECODE_BATCH_MAX, partial_pitch};
 use crate::DType;
 use crate::gemm::Transpose;
 use crate::gemm::raster::divided;
+use crate::kernel_param;
 
 /// Most rows of A of each entry. Which there are, [`Sm90DecodeEntry::exists`] says.
 pub const TILES_M: [u32; 4] = [16, 32, 64, 128];
@@ -62,14 +63,15 @@ pub struct DecodeTiling {
     pub sharers: u32,
 }
 
-/// What a kernel is told about its tiling; the rest it reads from the grid and the cluster.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecodeLaunch {
-    /// [`DecodeTiling::tile_n`].
-    pub tile_n: u32,
-    /// Stages of the ring in shared memory.
-    pub stages: u32,
+kernel_param! {
+    /// What a kernel is told about its tiling; the rest it reads from the grid and the cluster.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct DecodeLaunch {
+        /// [`DecodeTiling::tile_n`].
+        pub tile_n: u32,
+        /// Stages of the ring in shared memory.
+        pub stages: u32,
+    }
 }
 
 impl DecodeTiling {
