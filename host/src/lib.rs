@@ -91,8 +91,6 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use float8::{E4m3, E5m2};
 pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
-#[doc(hidden)]
-pub use spec as __spec;
 pub use module::{Kernel, Module};
 pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionGrad, AttentionGradCandidate,
@@ -108,6 +106,8 @@ pub use ops::{
 };
 pub use pinned::PinnedBuffer;
 pub use signature::ParamInfo;
+#[doc(hidden)]
+pub use spec as __spec;
 pub use spec::DType;
 pub use spec::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
 pub use spec::reduce::{ReduceOp, ReducePlan};

@@ -37,6 +37,7 @@
 use crate::DType;
 use crate::division::Division;
 use crate::elementwise::WalkParams;
+use crate::entry::{Parts, entries};
 use crate::kernel_param;
 
 /// Threads of a block that sorts.
@@ -230,53 +231,87 @@ pub const fn additions(rows: u64) -> u64 {
     (rows + parts + groups).saturating_sub(2)
 }
 
-/// What the kernels do.
+/// What a kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ScatterEntry {
+pub enum Step {
     /// Counts digits.
     Count,
     /// Sorts, by a digit or by all.
     Sort,
-    /// Adds rows of this dtype, one of [`VECTORS`], by vectors.
-    Add(DType),
-    /// Adds rows of any dtype by elements.
-    AddAny,
+    /// Adds rows, of one of [`VECTORS`] by vectors, or of any dtype by elements.
+    Add,
     /// Adds parts.
     Finish,
     /// Adds rows of [`VECTORS`] by few indices, by vectors.
     Few,
 }
 
+/// One kernel; displays as its entry name: `scatter_add_bf16`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScatterEntry {
+    name: &'static str,
+    /// What it does.
+    pub step: Step,
+    /// The element type, where the kernel is for one.
+    pub dtype: Option<DType>,
+}
+
 impl ScatterEntry {
-    /// All entries.
-    pub fn all() -> impl Iterator<Item = Self> {
-        let sorts = [Self::Count, Self::Sort];
-        let adds = VECTORS.map(Self::Add);
-        sorts
-            .into_iter()
-            .chain(adds)
-            .chain([Self::AddAny, Self::Finish, Self::Few])
+    /// The entry of a name `scatter_<step>[_<dtype>]`; `scatter_add_any` is for any dtype.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("scatter");
+        let step = if parts.take("count") {
+            Step::Count
+        } else if parts.take("sort") {
+            Step::Sort
+        } else if parts.take("add") {
+            Step::Add
+        } else if parts.take("finish") {
+            Step::Finish
+        } else {
+            parts.expect("few");
+            Step::Few
+        };
+        let dtype = parts.dtype();
+        if matches!(step, Step::Add) && dtype.is_none() {
+            parts.expect("any");
+        }
+        parts.end();
+        Self { name, step, dtype }
+    }
+
+    /// The entry of this step, for this dtype or for any.
+    pub fn of(step: Step, dtype: Option<DType>) -> Option<Self> {
+        Self::find(|entry| entry.step == step && entry.dtype == dtype)
     }
 }
+
+entries! { $ ScatterEntry {
+    /// Steps whose kernels stand alone.
+    scatter_steps {
+        scatter_count;
+        scatter_sort;
+        scatter_finish;
+        scatter_few;
+    }
+    /// Additions by vectors: the element type.
+    scatter_add {
+        scatter_add_f32(f32);
+        scatter_add_f16(f16);
+        scatter_add_bf16(bf16);
+    }
+    /// Additions by elements.
+    scatter_add_elements {
+        scatter_add_any;
+    }
+} }
 
 /// Dtypes whose rows are added by vectors.
 pub const VECTORS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
 /// Dtypes of rows.
 pub const DTYPES: [DType; 6] = crate::reduce::DTYPES;
-
-impl core::fmt::Display for ScatterEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Count => f.write_str("scatter_count"),
-            Self::Sort => f.write_str("scatter_sort"),
-            Self::Add(dtype) => write!(f, "scatter_add_{dtype}"),
-            Self::AddAny => f.write_str("scatter_add_any"),
-            Self::Finish => f.write_str("scatter_finish"),
-            Self::Few => f.write_str("scatter_few"),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use super::MAX_RANK;
 use crate::division::Division;
+use crate::entry::{Parts, entries};
 use crate::kernel_param;
 
 kernel_param! {
@@ -36,11 +37,33 @@ kernel_param! {
 /// any dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransposeEntry {
+    name: &'static str,
     /// Bytes of an element.
     pub size_bytes: usize,
 }
 
 impl TransposeEntry {
+    /// The entry of a name `transpose_b<bits>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("transpose");
+        let size_bytes = parts.number("b") as usize / 8;
+        parts.end();
+        Self { name, size_bytes }
+    }
+
+    /// The entry for elements of this size, if there is one.
+    pub const fn of(size_bytes: usize) -> Option<Self> {
+        let mut i = 0;
+        while i < Self::ALL.len() {
+            if Self::ALL[i].size_bytes == size_bytes {
+                return Some(Self::ALL[i]);
+            }
+            i += 1;
+        }
+        None
+    }
+
     /// Threads of a block: each moves four chunks of 16 bytes, or two.
     pub const fn threads(self) -> u32 {
         match self.size_bytes {
@@ -59,8 +82,12 @@ impl TransposeEntry {
     }
 }
 
-impl core::fmt::Display for TransposeEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "transpose_b{}", self.size_bytes * 8)
+entries! { $ TransposeEntry {
+    /// Bytes of an element, elements that are moved together, and words of shared memory.
+    transpose_tiles {
+        transpose_b8(1, 1, 4096);
+        transpose_b16(2, 2, 8192);
+        transpose_b32(4, 2, 4096);
+        transpose_b64(8, 2, 2048);
     }
-}
+} }

@@ -2,6 +2,7 @@
 
 use super::MAX_RANK;
 use crate::division::Division;
+use crate::entry::{Parts, entries};
 use crate::kernel_param;
 
 kernel_param! {
@@ -31,19 +32,39 @@ kernel_param! {
 /// any dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CopyEntry {
+    name: &'static str,
     /// Bytes of an element.
     pub size_bytes: usize,
 }
 
 impl CopyEntry {
+    /// The entry of a name `copy_b<bits>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("copy");
+        let size_bytes = parts.number("b") as usize / 8;
+        parts.end();
+        Self { name, size_bytes }
+    }
+
+    /// The entry for elements of this size, if there is one.
+    pub fn of(size_bytes: usize) -> Option<Self> {
+        Self::find(|entry| entry.size_bytes == size_bytes)
+    }
+
     /// Elements a thread, all loaded before the first is stored. Of 16 bytes, one is enough.
     pub const fn per_thread(self) -> u32 {
         if self.size_bytes == 16 { 1 } else { 8 }
     }
 }
 
-impl core::fmt::Display for CopyEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "copy_b{}", self.size_bytes * 8)
+entries! { $ CopyEntry {
+    /// A type of the element's size.
+    copy_elements {
+        copy_b8(u8);
+        copy_b16(u16);
+        copy_b32(u32);
+        copy_b64(u64);
+        copy_b128(Wide);
     }
-}
+} }

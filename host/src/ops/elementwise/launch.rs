@@ -210,11 +210,7 @@ impl<'a> Fused<'a> {
             _ => 1,
         };
         Composition {
-            entry: FusedEntry {
-                dense,
-                inputs,
-                chunks,
-            },
+            entry: FusedEntry::of(dense, inputs, chunks).expect("the table has this skeleton"),
             elements,
             splat,
             traffic: Traffic::Usual,

@@ -159,9 +159,7 @@ impl Launch {
             config = config.cluster([plan.cluster, 1, 1]);
         }
         let form = plan.form_of(op, dtype, rows as u64);
-        let entry = RowEntry::of(op.by(form), dtype, form).ok_or(Error::Bug(
-            "rows were planned for a kernel that is not there",
-        ))?;
+        let entry = check::entry(RowEntry::of(op.by(form), dtype, form))?;
         let mut bits = 0;
         if plan.strategy == Strategy::Shared {
             bits |= flags::STAGED;

@@ -399,8 +399,7 @@ impl<T: Float> NormGrad<'_, T> {
         params: RowParams,
         stream: &Stream,
     ) -> Result<()> {
-        let entry = RowEntry::of(RowOp::NormGrad, T::DTYPE, Form::Columns)
-            .ok_or(Error::Bug("there is no kernel for sums of columns"))?;
+        let entry = check::entry(RowEntry::of(RowOp::NormGrad, T::DTYPE, Form::Columns))?;
         let kernel = kernels::kernel(stream, entry)?;
         let blocks = params.n.div_ceil(u64::from(COLUMN_THREADS));
         let mut config = LaunchConfig::linear(blocks as u32, COLUMN_THREADS);

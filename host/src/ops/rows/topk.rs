@@ -9,7 +9,7 @@ use crate::storage::Storage;
 use crate::tensor::Dims;
 use crate::traffic::Traffic;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use spec::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan};
+use spec::topk::{Form, K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan};
 
 /// The `k` largest or smallest elements along an axis, with their indices, the first one first.
 ///
@@ -180,6 +180,13 @@ impl<'a, T: Float> TopK<'a, T> {
         (plan, blocks)
     }
 
+    /// The kernel of this form.
+    fn kernel(&self, traffic: Traffic, stream: &Stream, form: Form) -> Result<crate::Kernel> {
+        let dtype = (form != Form::Pairs).then_some(T::DTYPE);
+        let entry = check::entry(TopKEntry::of(form, dtype))?;
+        kernels::kernel_for(traffic, stream, entry)
+    }
+
     fn launch(
         &self,
         axes: &RowAxes,
@@ -209,14 +216,14 @@ impl<'a, T: Float> TopK<'a, T> {
         let bytes = (self.x.len() as u64).saturating_mul(T::DTYPE.size_bytes() as u64);
         let traffic = Traffic::of(stream.device(), bytes);
         if plan.is_short {
-            let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Short(T::DTYPE))?;
+            let kernel = self.kernel(traffic, stream, Form::Short)?;
             let config = LaunchConfig::linear(blocks?, plan.threads);
             // SAFETY: extents and strides are those of x and of both results, whose elements lie
             // inside of their storage; the results are injective and overlap nothing.
             unsafe { kernel.launch(stream, config, (x, y, i, params)) }?;
         } else {
             let workspace = Workspace::new(&plan, rows, self.k, stream)?;
-            let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Rows(T::DTYPE))?;
+            let kernel = self.kernel(traffic, stream, Form::Rows)?;
             let config = config(&plan, rows);
             // SAFETY: as above; the workspace has k pairs for each part of each row.
             let launched =
@@ -224,7 +231,7 @@ impl<'a, T: Float> TopK<'a, T> {
             after(workspace.lent.as_ref(), launched)?;
             if plan.parts > 1 {
                 let whole = plan.of_pairs(k);
-                let kernel = kernels::kernel_for(traffic, stream, TopKEntry::Pairs)?;
+                let kernel = self.kernel(traffic, stream, Form::Pairs)?;
                 let args = (x, y, i, workspace.pairs, params.of_pairs(&whole));
                 // SAFETY: as above; the launch before has written all pairs of the workspace.
                 unsafe { kernel.launch(stream, self::config(&whole, rows), args) }?;

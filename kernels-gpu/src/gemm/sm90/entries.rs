@@ -78,11 +78,11 @@ macro_rules! kernel_of {
             const TILE: Sm90Tile = TILE;
             const HOLDS: bool = !matches!(ENTRY.a, DType::I8);
             type Sums = <SumsOf<
-                                        { ENTRY.epilogue.is_promoted() },
-                                        { summand_n(TILE.tile_n) },
-                                        A,
-                                        B,
-                                    > as Choice>::Sums;
+                                                                { ENTRY.epilogue.is_promoted() },
+                                                                { summand_n(TILE.tile_n) },
+                                                                A,
+                                                                B,
+                                                            > as Choice>::Sums;
             type Places = Whole;
         }
         type Kernel = Gemm<
