@@ -40,6 +40,11 @@ macro_rules! entries {
             pub fn find(is: impl Fn(&Self) -> bool) -> Option<Self> {
                 Self::ALL.iter().find(|&entry| is(entry)).copied()
             }
+
+            /// The name by which the kernel is loaded.
+            pub const fn name(&self) -> &'static str {
+                self.name
+            }
         }
 
         impl core::fmt::Display for $entry {
