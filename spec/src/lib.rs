@@ -30,9 +30,11 @@ pub mod rotary;
 pub mod rows;
 pub mod scan;
 pub mod scatter;
+pub mod single;
 pub mod swizzle;
 pub mod tensor_core;
 pub mod topk;
 
 pub use dtype::{DType, OutputDType};
 pub use param::KernelParam;
+pub use single::SingleEntry;

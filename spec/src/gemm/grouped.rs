@@ -12,9 +12,7 @@
 
 use super::simt::{self, SIMT_SMALL, TileConfig};
 use crate::kernel_param;
-
-/// The entry's name.
-pub const GROUPED_ENTRY: &str = "grouped_gemm_simt_f32_64x64x16";
+pub use crate::single::GROUPED_ENTRY;
 
 /// Its tile.
 pub const GROUPED_TILE: TileConfig = SIMT_SMALL;
@@ -67,6 +65,8 @@ pub const fn grouped_grid(m: u32, n: u32, groups: u32) -> Option<[u32; 3]> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
 
     /// Tiles that groups with rows up to these ends have, and the rows behind them.
@@ -78,6 +78,12 @@ mod tests {
             start = end;
         }
         count
+    }
+
+    #[test]
+    fn the_name_says_the_tile() {
+        let name = std::format!("grouped_gemm_simt_f32_{GROUPED_TILE}");
+        assert_eq!(GROUPED_ENTRY.name(), name);
     }
 
     #[test]

@@ -57,6 +57,13 @@ impl Transpose {
         matches!(self, Self::N)
     }
 
+    /// That of B, where A is row-major: `nn` or `nt`.
+    pub(crate) const fn of_b(parts: &mut Parts) -> Self {
+        let [trans_a, trans_b] = Self::of_layout(parts);
+        assert!(trans_a.is_n(), "an entry's A is not row-major");
+        trans_b
+    }
+
     /// Those of A and B, which stand in a name as `nt`.
     pub(crate) const fn of_layout(parts: &mut Parts) -> [Self; 2] {
         use Transpose::{N, T};

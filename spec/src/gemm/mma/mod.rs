@@ -109,7 +109,10 @@ impl MmaTile {
             _ if size_bytes == 1 => MMA_ADA,
             _ => MMA_SMALL,
         };
-        assert!(tile.tile_m == m && tile.tile_n == n, "there is no such tile");
+        assert!(
+            tile.tile_m == m && tile.tile_n == n,
+            "there is no such tile"
+        );
         assert!(tile.stages == stages && tile.tile_k_bytes == k * size_bytes);
         tile
     }

@@ -182,16 +182,28 @@ fn names_say_types_layout_and_tile() {
         MmaEntry::of(operands, output, layout, tile).map(|entry| entry.to_string())
     };
     let large = "gemm_mma_bf16_nt_128x256x64_s3_fused";
-    assert_eq!(name([Bf16; 2], Bf16, (n, t), MMA_LARGE).as_deref(), Some(large));
+    assert_eq!(
+        name([Bf16; 2], Bf16, (n, t), MMA_LARGE).as_deref(),
+        Some(large)
+    );
     let small = "gemm_mma_bf16_tt_128x128x32_s4_fused";
     for output in [Bf16, F32] {
-        assert_eq!(name([Bf16; 2], output, (t, t), MMA_SMALL).as_deref(), Some(small));
+        assert_eq!(
+            name([Bf16; 2], output, (t, t), MMA_SMALL).as_deref(),
+            Some(small)
+        );
     }
     let eight = "gemm_mma_e4m3_e5m2_bf16_nt_128x128x64_s4_fused";
-    assert_eq!(name([E4m3, E5m2], Bf16, (n, t), MMA_ADA).as_deref(), Some(eight));
+    assert_eq!(
+        name([E4m3, E5m2], Bf16, (n, t), MMA_ADA).as_deref(),
+        Some(eight)
+    );
     let sums = "gemm_mma_i8_nt_128x128x64_s4_fused";
     for output in [I32, F32, F16, Bf16] {
-        assert_eq!(name([I8; 2], output, (n, t), MMA_ADA).as_deref(), Some(sums));
+        assert_eq!(
+            name([I8; 2], output, (n, t), MMA_ADA).as_deref(),
+            Some(sums)
+        );
     }
     assert_eq!(name([Bf16; 2], F32, (n, t), MMA_LARGE), None);
     assert_eq!(name([F16; 2], F32, (n, t), MMA_TURING), None);

@@ -1,0 +1,44 @@
+//! Kernels of which there is one of a kind. A line is the constant that has the entry, and the name of
+//! the kernel function.
+
+/// A kernel that is the only one of its kind; displays as its entry name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SingleEntry {
+    name: &'static str,
+}
+
+impl SingleEntry {
+    /// The name by which the kernel is loaded.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl core::fmt::Display for SingleEntry {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+macro_rules! singles {
+    ($($(#[$doc:meta])* $entry:ident: $name:ident;)*) => {
+        $(
+            $(#[$doc])*
+            pub const $entry: SingleEntry = SingleEntry {
+                name: stringify!($name),
+            };
+        )*
+
+        impl SingleEntry {
+            /// Every entry, in the order of the table.
+            pub const ALL: &[Self] = &[$($entry),*];
+        }
+    };
+}
+
+singles! {
+    /// The portable kernel of grouped GEMMs: [`GroupedParams`](crate::gemm::GroupedParams).
+    GROUPED_ENTRY: grouped_gemm_simt_f32_64x64x16;
+    /// The portable kernel of products of i8: [`integer`](crate::gemm::integer).
+    INTEGER_ENTRY: gemm_simt_i8_64x64x32;
+}
