@@ -37,6 +37,16 @@ macro_rules! singles {
 }
 
 singles! {
+    /// Merges two calls' results: [`merge`](crate::attention::merge).
+    MERGE_ENTRY: attention_merge;
+    /// Merges the parts of one call: [`merge`](crate::attention::merge).
+    PARTS_ENTRY: attention_merge_parts;
+    /// Writes delta: [`backward`](crate::attention::backward).
+    DELTA_ENTRY: attention_backward_delta_simt;
+    /// Writes the sinks' gradients: [`sink`](crate::attention::backward::sink).
+    SINK_ENTRY: attention_backward_sink_simt;
+    /// Rounds sums to gradients: [`sums`](crate::attention::backward::sums).
+    ROUND_ENTRY: attention_backward_sm90_round;
     /// The portable kernel of grouped GEMMs: [`GroupedParams`](crate::gemm::GroupedParams).
     GROUPED_ENTRY: grouped_gemm_simt_f32_64x64x16;
     /// The portable kernel of products of i8: [`integer`](crate::gemm::integer).

@@ -23,9 +23,7 @@ use super::params::FlashBwdParams;
 use super::sm90::{BwdTile, CHUNK, CHUNKS, CONSUMERS, TILE_N};
 use crate::gemm::sm90::MMA_M;
 use crate::kernel_param;
-
-/// Name of the kernel that rounds sums.
-pub const ROUND_ENTRY: &str = "attention_backward_sm90_round";
+pub use crate::single::ROUND_ENTRY;
 
 impl BwdTile {
     /// Number of counters of a launch.
@@ -180,7 +178,7 @@ mod tests {
     extern crate std;
 
     use super::super::super::params::tests::PARAMS;
-    use super::super::sm90::TILES;
+    use super::super::sm90::BwdEntry;
     use super::*;
 
     /// 2 sequences, 6 heads on 2.
@@ -199,7 +197,7 @@ mod tests {
     #[test]
     fn every_gradient_is_rounded_from_all_its_sums() {
         let params = params(1);
-        for tile in TILES {
+        for tile in BwdEntry::ALL.iter().map(|entry| entry.tile) {
             let elements = |rounding: Rounding| {
                 let blocks: u32 = rounding.grid(params.fwd.batch).iter().product();
                 u64::from(blocks) * u64::from(CHUNK)
@@ -216,7 +214,7 @@ mod tests {
     #[test]
     fn keys_have_sums_where_blocks_have_some_of_the_heads_that_share_them() {
         let (split, whole) = (params(1), params(3));
-        for tile in TILES {
+        for tile in BwdEntry::ALL.iter().map(|entry| entry.tile) {
             assert_eq!(tile.key_sums(&whole), 0);
             assert_eq!(tile.counters(&whole), tile.tiles_of_queries(&whole.fwd));
             assert!(tile.counters(&split) > tile.tiles_of_queries(&split.fwd));
