@@ -5,7 +5,7 @@ use super::{Countable, Reduce};
 use crate::launch::KernelArg;
 use crate::ops::cleared::{self, Cleared, Lent};
 use crate::ops::copy::contiguous;
-use crate::ops::kernels;
+use crate::ops::{check, kernels};
 use crate::storage::Storage;
 use crate::traffic::Traffic;
 use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
@@ -164,7 +164,7 @@ impl<T: Countable> Reduce<'_, T> {
         }
         let arch = stream.device().arch();
         let in_cluster = entry.in_cluster(&plan, arch);
-        let for_plan = entry.for_plan(&plan).in_pairs(self.op, arch);
+        let for_plan = check::entry(entry.for_plan(&plan))?.in_pairs(self.op, arch);
         let workspace = match plan.is_cut() && in_cluster.is_none() {
             true => {
                 let bytes = 4 * entry.partial_words() as u64;
