@@ -298,6 +298,17 @@ mod tests {
     }
 
     #[test]
+    fn the_tables_of_entries_name_every_embedded_kernel() {
+        let manifest = builtin_manifest().expect("kernels are embedded");
+        let kernels = manifest.modules.iter().flat_map(|module| &module.kernels);
+        let mut embedded: Vec<&str> = kernels.map(|kernel| &*kernel.name).collect();
+        let mut named: Vec<&str> = spec::entry::all_names().collect();
+        embedded.sort_unstable();
+        named.sort_unstable();
+        assert_eq!(named, embedded);
+    }
+
+    #[test]
     fn one_kernel_is_cut_out_with_what_is_shared_and_its_line_numbers() {
         let text = "\
 .version 7.0

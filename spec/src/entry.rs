@@ -36,6 +36,9 @@ macro_rules! entries {
             /// Every entry, in the order of the table.
             pub const ALL: &[Self] = &[$($(Self::read(stringify!($name)),)*)*];
 
+            /// The names of all entries, in the same order.
+            pub const NAMES: &[&str] = &[$($(stringify!($name),)*)*];
+
             /// The first entry for which `is` holds.
             pub fn find(is: impl Fn(&Self) -> bool) -> Option<Self> {
                 Self::ALL.iter().find(|&entry| is(entry)).copied()
@@ -66,6 +69,45 @@ macro_rules! entries {
     };
 }
 pub(crate) use entries;
+
+/// The names of all kernels: those of every family's table.
+pub fn all_names() -> impl Iterator<Item = &'static str> {
+    use crate::attention::{self, backward, decode, sm75, sm80, sm90};
+    use crate::elementwise::{CopyEntry, FusedEntry, TransposeEntry};
+    use crate::gather::{PutEntry, TakeEntry};
+    use crate::gemm;
+    let tables = [
+        crate::SingleEntry::NAMES,
+        attention::SimtEntry::NAMES,
+        backward::BackwardEntry::NAMES,
+        backward::sm80::Sm80BwdEntry::NAMES,
+        backward::sm90::BwdEntry::NAMES,
+        decode::DecodeEntry::NAMES,
+        sm75::Sm75Entry::NAMES,
+        sm80::Sm80Entry::NAMES,
+        sm90::FwdEntry::NAMES,
+        CopyEntry::NAMES,
+        FusedEntry::NAMES,
+        TransposeEntry::NAMES,
+        PutEntry::NAMES,
+        TakeEntry::NAMES,
+        gemm::DoubleEntry::NAMES,
+        gemm::FinishEntry::NAMES,
+        gemm::MmaEntry::NAMES,
+        gemm::SimtEntry::NAMES,
+        gemm::decode::DecodeEntry::NAMES,
+        gemm::decode::sm90::Sm90DecodeEntry::NAMES,
+        gemm::ragged::RaggedEntry::NAMES,
+        gemm::sm90::Sm90Entry::NAMES,
+        crate::reduce::ReduceEntry::NAMES,
+        crate::rotary::RotaryEntry::NAMES,
+        crate::rows::RowEntry::NAMES,
+        crate::scan::ScanEntry::NAMES,
+        crate::scatter::ScatterEntry::NAMES,
+        crate::topk::TopKEntry::NAMES,
+    ];
+    tables.into_iter().flatten().copied()
+}
 
 /// What is left of a name, read part by part from the left. Parts end at `_`.
 pub(crate) struct Parts {

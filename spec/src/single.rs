@@ -32,11 +32,24 @@ macro_rules! singles {
         impl SingleEntry {
             /// Every entry, in the order of the table.
             pub const ALL: &[Self] = &[$($entry),*];
+
+            /// The names of all entries, in the same order.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
         }
     };
 }
 
 singles! {
+    /// 1 over the number of targets that count: [`rows`](crate::rows).
+    CROSS_ENTROPY_WEIGHT: cross_entropy_weight;
+    /// The same, by PDL.
+    CROSS_ENTROPY_WEIGHT_EARLY: cross_entropy_weight_early;
+    /// The sum of losses: [`rows`](crate::rows).
+    CROSS_ENTROPY_TOTAL: cross_entropy_total;
+    /// The same, by PDL.
+    CROSS_ENTROPY_TOTAL_EARLY: cross_entropy_total_early;
+    /// Adds up the gradients of norms' weights: [`rows`](crate::rows).
+    NORM_GRAD_FINISH: norm_grad_finish;
     /// Merges two calls' results: [`merge`](crate::attention::merge).
     MERGE_ENTRY: attention_merge;
     /// Merges the parts of one call: [`merge`](crate::attention::merge).

@@ -7,8 +7,13 @@ use super::{
     VECTORS, WIDE_CLUSTER, WIDE_THREADS, WIDE_VECTORS,
 };
 use crate::DType;
+use crate::SingleEntry;
 use crate::entry::{Parts, entries};
 use crate::kernel_param;
+use crate::single::{
+    CROSS_ENTROPY_TOTAL, CROSS_ENTROPY_TOTAL_EARLY, CROSS_ENTROPY_WEIGHT,
+    CROSS_ENTROPY_WEIGHT_EARLY,
+};
 
 /// What the operations have in common; by itself, no kernels but those that go element by element.
 const PLAIN: RowKernels = RowKernels {
@@ -190,18 +195,18 @@ impl Form {
 
     /// Entry that computes 1 / the number of targets that count, for cross-entropy; it is launched
     /// right before rows of this form.
-    pub const fn weight_entry(self) -> &'static str {
+    pub const fn weight_entry(self) -> SingleEntry {
         match self.begins_early() {
-            true => "cross_entropy_weight_early",
-            false => "cross_entropy_weight",
+            true => CROSS_ENTROPY_WEIGHT_EARLY,
+            false => CROSS_ENTROPY_WEIGHT,
         }
     }
 
     /// Entry that sums up cross-entropy's losses, after rows of this form.
-    pub const fn total_entry(self) -> &'static str {
+    pub const fn total_entry(self) -> SingleEntry {
         match self.begins_early() {
-            true => "cross_entropy_total_early",
-            false => "cross_entropy_total",
+            true => CROSS_ENTROPY_TOTAL_EARLY,
+            false => CROSS_ENTROPY_TOTAL,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::reference::norm::NormModel;
 use crate::traffic::Traffic;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
-use spec::rows::{Form, RowEntry, RowOp, RowParams, column_block, flags};
+use spec::rows::{Form, NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, column_block, flags};
 
 /// Most partial sums of a column in the kernel that does not hold rows on chip.
 const COLUMN_PARTS: usize = 256;
@@ -424,7 +424,7 @@ fn finish<T: Float>(
     }
     let bytes = 8 * parts as u64 * params.n;
     let traffic = Traffic::of(stream.device(), bytes);
-    let kernel = kernels::kernel_for(traffic, stream, "norm_grad_finish")?;
+    let kernel = kernels::kernel_for(traffic, stream, NORM_GRAD_FINISH)?;
     params.rows = parts as u64;
     let (columns, threads) = column_block(params.rows);
     params.threads = columns;
