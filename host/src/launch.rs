@@ -64,13 +64,12 @@ impl LaunchConfig {
 /// [`kernel_param!`](crate::kernel_param).
 ///
 /// # Safety
-/// The type has a defined layout (`#[repr(C)]` for a struct) and no padding, so that every byte is
-/// initialised.
+/// As for [`spec::KernelParam`]: a defined layout without padding, so that every byte is initialised.
 pub unsafe trait KernelParam: Copy {}
 
 /// Declares a struct that is passed to a kernel by value: `#[repr(C)]`, [`Copy`] and a
-/// [`KernelParam`]. Every field must be a [`KernelParam`] too. Padding is a compile error: order
-/// the fields by decreasing size, and add an explicit field where padding would be at the end.
+/// [`KernelParam`]. Padding is a compile error: order the fields by decreasing size, and add an
+/// explicit field where padding would be at the end.
 ///
 /// ```
 /// warpsmith::kernel_param! {
@@ -85,68 +84,30 @@ pub unsafe trait KernelParam: Copy {}
 /// let params = ScaleParams { row_stride: 64, rows: 8, scale: 0.5 };
 /// # let _ = params;
 /// ```
-///
-/// ```compile_fail
-/// warpsmith::kernel_param! {
-///     struct Padded {
-///         rows: u32,
-///         row_stride: i64, // four bytes of padding before it
-///     }
-/// }
-/// ```
-///
-/// Nor may an attribute take a field away, whose place padding would take:
-/// ```compile_fail
-/// warpsmith::kernel_param! {
-///     struct Padded {
-///         rows: u32,
-///         #[cfg(any())]
-///         columns: u32,
-///         row_stride: i64,
-///     }
-/// }
-/// ```
 #[macro_export]
 macro_rules! kernel_param {
-    (
-        $(#[$attribute:meta])*
-        $visibility:vis struct $name:ident {
-            $($(#[$field_attribute:meta])* $field_visibility:vis $field:ident: $ty:ty),* $(,)?
-        }
-    ) => {
-        $(#[$attribute])*
-        #[repr(C)]
-        #[derive(Clone, Copy)]
-        $visibility struct $name {
-            $($(#[$field_attribute])* $field_visibility $field: $ty,)*
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident { $($fields:tt)* }) => {
+        $crate::__spec::kernel_param! {
+            $(#[$attribute])*
+            $visibility struct $name { $($fields)* }
         }
 
-        const _: () = {
-            const fn is_param<T: $crate::KernelParam>() -> usize {
-                ::core::mem::size_of::<T>()
-            }
-            assert!(
-                ::core::mem::size_of::<$name>() == 0 $(+ is_param::<$ty>())*,
-                "the parameter struct has padding"
-            );
-            // The fields counted are all that there are: attributes may have changed them.
-            let _ = |all: $name| {
-                let $name { $($field: _),* } = all;
-            };
-        };
-
-        // SAFETY: `#[repr(C)]`, and the assertion above shows that there is no padding: the fields,
-        // which have none themselves, add up to the whole.
+        // SAFETY: the macro of `spec` has shown that there is no padding.
         unsafe impl $crate::KernelParam for $name {}
     };
 }
 
+/// What `spec` passes by value. (Not for every such type at once: that would forbid the
+/// implementations of [`KernelArg`] for options.)
 macro_rules! kernel_params {
     ($($ty:ty),* $(,)?) => {$(
-        // SAFETY: a number, a truth value or a character: the same on the device, no padding.
+        const _: () = is_shared::<$ty>();
+        // SAFETY: as the trait of `spec` says.
         unsafe impl KernelParam for $ty {}
     )*};
 }
+
+const fn is_shared<T: spec::KernelParam>() {}
 
 kernel_params!(
     u8,
@@ -164,59 +125,44 @@ kernel_params!(
     half::f16,
     half::bf16,
     bool,
-    char
+    char,
+    spec::gemm::GemmParams,
+    spec::gemm::DoubleParams,
+    spec::gemm::EpilogueParams,
+    spec::gemm::GroupedParams,
+    spec::gemm::ragged::RaggedLaunch,
+    spec::gemm::sm90::TileOrder,
+    spec::gemm::sm90::Sm90Launch,
+    spec::gemm::decode::sm90::DecodeLaunch,
+    spec::attention::FlashFwdParams,
+    spec::attention::backward::FlashBwdParams,
+    spec::attention::backward::BackwardLaunch,
+    spec::attention::backward::sums::Rounding,
+    spec::attention::FlashFwdLengths,
+    spec::attention::FlashFwdPages,
+    spec::attention::sm90::FwdLaunch,
+    spec::attention::FwdPacking,
+    spec::attention::merge::MergeParams,
+    spec::reduce::ReduceView,
+    spec::reduce::ReduceParams,
+    spec::rows::RowParams,
+    spec::scan::ScanParams,
+    spec::topk::TopKParams,
+    spec::division::Division,
+    spec::elementwise::WalkParams,
+    spec::elementwise::DenseParams,
+    spec::elementwise::StridedParams,
+    spec::rotary::RotaryParams,
+    spec::gather::TakeParams,
+    spec::gather::PutParams,
+    spec::gather::PutFewParams,
+    spec::scatter::OrderParams,
+    spec::scatter::AddParams,
+    spec::elementwise::TransposeParams,
 );
 
 // SAFETY: elements without padding, one after the other.
 unsafe impl<T: KernelParam, const N: usize> KernelParam for [T; N] {}
-
-/// Fields add up to the whole: there is no padding.
-macro_rules! spec_params {
-    ($($ty:ty { $($field:ty),* $(,)? })*) => {$(
-        const _: () = assert!(
-            size_of::<$ty>() == 0 $(+ size_of::<$field>())*,
-            "a parameter struct has padding, or a field that is not listed"
-        );
-        // SAFETY: `#[repr(C)]` in spec, which the kernels use too; no padding by the assertion.
-        unsafe impl KernelParam for $ty {}
-    )*};
-}
-
-spec_params! {
-    spec::gemm::GemmParams { [u32; 4], [i64; 8], [f32; 2] }
-    spec::gemm::DoubleParams { [u32; 4], [i64; 8], [f64; 2], [u32; 2] }
-    spec::gemm::EpilogueParams { [i64; 5], [u32; 4] }
-    spec::gemm::GroupedParams { [u32; 7], f32, [i64; 4] }
-    spec::gemm::ragged::RaggedLaunch { [spec::division::Division; 2], [u32; 2] }
-    spec::gemm::sm90::TileOrder { [u32; 4], [spec::division::Division; 4] }
-    spec::gemm::sm90::Sm90Launch { spec::gemm::sm90::TileOrder, [u32; 3] }
-    spec::gemm::decode::sm90::DecodeLaunch { [u32; 2] }
-    spec::attention::FlashFwdParams { [[i64; 3]; 4], [u32; 9], [i32; 2], u32, [f32; 2], [u32; 2] }
-    spec::attention::backward::FlashBwdParams { spec::attention::FlashFwdParams, [[i64; 3]; 4], f32, u32 }
-    spec::attention::backward::BackwardLaunch { [i64; 3], [u32; 2] }
-    spec::attention::backward::sums::Rounding { [i64; 3], u64, [u32; 5], f32, [u32; 2] }
-    spec::attention::FlashFwdLengths { [u64; 5] }
-    spec::attention::FlashFwdPages { [u64; 2], u32, spec::division::Division }
-    spec::attention::sm90::FwdLaunch { u64, [u32; 2] }
-    spec::attention::FwdPacking { [u32; 4], [u64; 2] }
-    spec::attention::merge::MergeParams { [u32; 6] }
-    spec::reduce::ReduceView { [u64; 8] }
-    spec::reduce::ReduceParams { spec::reduce::ReduceView, [u64; 3], [u32; 8], f64, [u64; 4] }
-    spec::rows::RowParams { [u64; 2], [i64; 5], i64, [f32; 2], [u32; 4], u64 }
-    spec::scan::ScanParams { [u64; 8], [u32; 4] }
-    spec::topk::TopKParams { [u64; 3], [i64; 3], [u32; 8] }
-    spec::division::Division { [u32; 3] }
-    spec::elementwise::WalkParams { [u32; 4], [spec::division::Division; 8], [[i64; 8]; 5] }
-    spec::elementwise::DenseParams { [u32; 2], u64, [u64; 32] }
-    spec::elementwise::StridedParams { spec::elementwise::WalkParams, [u32; 2], [u64; 32] }
-    spec::rotary::RotaryParams { spec::elementwise::WalkParams, i64, u64, [[i64; 2]; 4], [spec::division::Division; 2], [u32; 4] }
-    spec::gather::TakeParams { spec::elementwise::WalkParams, u64, i64, [u64; 2] }
-    spec::gather::PutParams { spec::elementwise::WalkParams, [u64; 2], i64, u64 }
-    spec::gather::PutFewParams { [spec::elementwise::WalkParams; 2], u64, i64, u32, spec::division::Division }
-    spec::scatter::OrderParams { spec::elementwise::WalkParams, [u32; 6] }
-    spec::scatter::AddParams { [spec::elementwise::WalkParams; 2], i64, u64, [u32; 5], spec::division::Division, u64 }
-    spec::elementwise::TransposeParams { [u32; 4], [i64; 2], [spec::division::Division; 8], [i64; 12] }
-}
 
 // SAFETY: a transparent 64-bit address, like a pointer on the device.
 unsafe impl<T> KernelParam for DevicePtr<T> {}

@@ -100,6 +100,8 @@ pub use ops::{
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
 };
 pub use pinned::PinnedBuffer;
+#[doc(hidden)]
+pub use spec as __spec;
 pub use spec::DType;
 pub use spec::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
 pub use spec::reduce::{ReduceOp, ReducePlan};

@@ -18,6 +18,7 @@ pub mod attention;
 pub mod attention_backward;
 #[cfg(feature = "elementwise")]
 pub mod elementwise;
+mod entry;
 #[cfg(feature = "fragments")]
 pub mod fragments;
 #[cfg(feature = "gather")]

@@ -1,15 +1,18 @@
 //! Division by a number that the host knows, without a division on the device.
 
-/// Division of any n below 2^31 by a divisor, as a multiplication and a shift.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Division {
-    /// The divisor; at least 1.
-    pub divisor: u32,
-    /// ⌈2^(31 + shift) / divisor⌉.
-    pub magic: u32,
-    /// ⌈log2 divisor⌉.
-    pub shift: u32,
+use crate::kernel_param;
+
+kernel_param! {
+    /// Division of any n below 2^31 by a divisor, as a multiplication and a shift.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct Division {
+        /// The divisor; at least 1.
+        pub divisor: u32,
+        /// ⌈2^(31 + shift) / divisor⌉.
+        pub magic: u32,
+        /// ⌈log2 divisor⌉.
+        pub shift: u32,
+    }
 }
 
 impl Division {

@@ -15,21 +15,26 @@
 //! | [`division`] | division by numbers that the host knows |
 //! | [`swizzle`], [`tensor_core`] | layouts of shared memory and of tensor-core fragments |
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod attention;
 pub mod division;
 mod dtype;
 pub mod elementwise;
+pub mod entry;
 pub mod gather;
 pub mod gemm;
+mod param;
 pub mod reduce;
 pub mod rotary;
 pub mod rows;
 pub mod scan;
 pub mod scatter;
+pub mod single;
 pub mod swizzle;
 pub mod tensor_core;
 pub mod topk;
 
 pub use dtype::{DType, OutputDType};
+pub use param::KernelParam;
+pub use single::SingleEntry;

@@ -10,6 +10,8 @@
 
 use crate::division::Division;
 use crate::elementwise::WalkParams;
+use crate::entry::{Parts, entries};
+use crate::kernel_param;
 use crate::{DType, elementwise};
 
 /// Threads of a block.
@@ -30,37 +32,38 @@ pub mod flags {
     pub const INTERLEAVED: u32 = 2;
 }
 
-/// Parameters of a launch. Strides are in elements.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RotaryParams {
-    /// The walk over tokens: their places in y, in x and in `positions`, and what the place among
-    /// them adds to the position.
-    pub walk: WalkParams,
-    /// What is added to every position.
-    pub base: i64,
-    /// Rows of the tables: a position that is not below it has none.
-    pub rows: u64,
-    /// Strides between heads, of y and x.
-    pub head_strides: [i64; 2],
-    /// Strides between elements of a head, of y and x; 1 but in the strided form.
-    pub last_strides: [i64; 2],
-    /// Strides of the cosines between rows and between columns.
-    pub cos_strides: [i64; 2],
-    /// Strides of the sines.
-    pub sin_strides: [i64; 2],
-    /// Slots of a head.
-    pub slots: Division,
-    /// Groups of heads.
-    pub groups: Division,
-    /// Heads of a token.
-    pub heads: u32,
-    /// Pairs of a head.
-    pub half: u32,
-    /// Elements of a head that are written. Those behind the pairs are copied.
-    pub written: u32,
-    /// See [`flags`].
-    pub flags: u32,
+kernel_param! {
+    /// Parameters of a launch. Strides are in elements.
+    #[derive(Debug, PartialEq)]
+    pub struct RotaryParams {
+        /// The walk over tokens: their places in y, in x and in `positions`, and what the place among
+        /// them adds to the position.
+        pub walk: WalkParams,
+        /// What is added to every position.
+        pub base: i64,
+        /// Rows of the tables: a position that is not below it has none.
+        pub rows: u64,
+        /// Strides between heads, of y and x.
+        pub head_strides: [i64; 2],
+        /// Strides between elements of a head, of y and x; 1 but in the strided form.
+        pub last_strides: [i64; 2],
+        /// Strides of the cosines between rows and between columns.
+        pub cos_strides: [i64; 2],
+        /// Strides of the sines.
+        pub sin_strides: [i64; 2],
+        /// Slots of a head.
+        pub slots: Division,
+        /// Groups of heads.
+        pub groups: Division,
+        /// Heads of a token.
+        pub heads: u32,
+        /// Pairs of a head.
+        pub half: u32,
+        /// Elements of a head that are written. Those behind the pairs are copied.
+        pub written: u32,
+        /// See [`flags`].
+        pub flags: u32,
+    }
 }
 
 /// How a kernel goes through a head.
@@ -74,23 +77,10 @@ pub enum Form {
     Strided,
 }
 
-impl Form {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Halves, Self::Interleaved, Self::Strided];
-
-    /// Name in entry names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Halves => "halves",
-            Self::Interleaved => "interleaved",
-            Self::Strided => "strided",
-        }
-    }
-}
-
 /// One kernel; displays as its entry name: `rotary_bf16_f32_halves`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RotaryEntry {
+    name: &'static str,
     /// Of x and y: f32, f16 or bf16.
     pub dtype: DType,
     /// Of the tables: f32 or that of x.
@@ -100,19 +90,32 @@ pub struct RotaryEntry {
 }
 
 impl RotaryEntry {
-    /// All entries.
-    pub fn all() -> impl Iterator<Item = Self> {
-        let dtypes = [
-            (DType::F32, DType::F32),
-            (DType::F16, DType::F32),
-            (DType::F16, DType::F16),
-            (DType::Bf16, DType::F32),
-            (DType::Bf16, DType::Bf16),
-        ];
-        dtypes.into_iter().flat_map(|(dtype, table)| {
-            let entry = move |form| Self { dtype, table, form };
-            Form::ALL.into_iter().map(entry)
-        })
+    /// The entry of a name `rotary_<dtype>_<table>_<form>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("rotary");
+        let dtype = parts.expect_dtype();
+        let table = parts.expect_dtype();
+        let form = if parts.take("halves") {
+            Form::Halves
+        } else if parts.take("interleaved") {
+            Form::Interleaved
+        } else {
+            parts.expect("strided");
+            Form::Strided
+        };
+        parts.end();
+        Self {
+            name,
+            dtype,
+            table,
+            form,
+        }
+    }
+
+    /// The entry of these types and form, if there is one.
+    pub fn of(dtype: DType, table: DType, form: Form) -> Option<Self> {
+        Self::find(|entry| (entry.dtype, entry.table, entry.form) == (dtype, table, form))
     }
 
     /// Elements of a vector of x.
@@ -133,9 +136,26 @@ impl RotaryEntry {
     }
 }
 
-impl core::fmt::Display for RotaryEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let form = self.form.name();
-        write!(f, "rotary_{}_{}_{form}", self.dtype, self.table)
+entries! { $ RotaryEntry {
+    /// By vectors: the element types of x and of the tables, and whether pairs are neighbours.
+    rotary_vectors {
+        rotary_f32_f32_halves(f32, f32, false);
+        rotary_f32_f32_interleaved(f32, f32, true);
+        rotary_f16_f32_halves(f16, f32, false);
+        rotary_f16_f32_interleaved(f16, f32, true);
+        rotary_f16_f16_halves(f16, f16, false);
+        rotary_f16_f16_interleaved(f16, f16, true);
+        rotary_bf16_f32_halves(bf16, f32, false);
+        rotary_bf16_f32_interleaved(bf16, f32, true);
+        rotary_bf16_bf16_halves(bf16, bf16, false);
+        rotary_bf16_bf16_interleaved(bf16, bf16, true);
     }
-}
+    /// By single pairs.
+    rotary_strided {
+        rotary_f32_f32_strided(f32, f32);
+        rotary_f16_f32_strided(f16, f32);
+        rotary_f16_f16_strided(f16, f16);
+        rotary_bf16_f32_strided(bf16, f32);
+        rotary_bf16_bf16_strided(bf16, bf16);
+    }
+} }

@@ -21,6 +21,8 @@
 //! `status` is [`ScanPlan::status_words`] words of 0; it may be null if rows have one tile.
 
 use crate::DType;
+use crate::entry::{Parts, entries};
+use crate::kernel_param;
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
@@ -83,6 +85,7 @@ impl ScanOp {
 /// One kernel; displays as its entry name: `scan_f32`, `scan_sm80_bf16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScanEntry {
+    name: &'static str,
     /// Element type of input and output: one of [`DTYPES`](crate::reduce::DTYPES).
     pub dtype: DType,
     /// Whether it rounds by an instruction of compute capability 8.0. For bf16, which is otherwise
@@ -91,27 +94,44 @@ pub struct ScanEntry {
 }
 
 impl ScanEntry {
-    /// The entry for a dtype and a device's compute capability.
-    pub const fn new(dtype: DType, arch: (u32, u32)) -> Self {
+    /// The entry of a name `scan[_sm80]_<dtype>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("scan");
+        let is_sm80 = parts.take("sm80");
+        let dtype = parts.expect_dtype();
+        parts.end();
         Self {
+            name,
             dtype,
-            is_sm80: matches!(dtype, DType::Bf16) && arch.0 >= 8,
+            is_sm80,
         }
     }
 
-    /// All entries.
-    pub fn all() -> impl Iterator<Item = Self> {
-        let portable = crate::reduce::DTYPES.map(|dtype| Self::new(dtype, (7, 5)));
-        portable.into_iter().chain([Self::new(DType::Bf16, (8, 0))])
+    /// The entry for a dtype and a device's compute capability.
+    pub fn of(dtype: DType, arch: (u32, u32)) -> Option<Self> {
+        let of_sm80 = || Self::find(|entry| entry.dtype == dtype && entry.is_sm80);
+        let portable = || Self::find(|entry| entry.dtype == dtype && !entry.is_sm80);
+        let newer = if arch.0 >= 8 { of_sm80() } else { None };
+        newer.or_else(portable)
     }
 }
 
-impl core::fmt::Display for ScanEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let arch = if self.is_sm80 { "sm80_" } else { "" };
-        write!(f, "scan_{arch}{}", self.dtype)
+entries! { $ ScanEntry {
+    /// For every GPU: the element type, elements of a vector, and blocks of an SM.
+    scan_portable {
+        scan_f32(f32, 4, 4);
+        scan_f16(f16, 8, 4);
+        scan_bf16(bf16, 8, 4);
+        scan_f64(f64, 2, 3);
+        scan_i32(i32, 4, 3);
+        scan_i64(i64, 2, 3);
     }
-}
+    /// From sm_80 on.
+    scan_sm80 {
+        scan_sm80_bf16(bf16, 8, 4);
+    }
+} }
 
 /// How rows are cut into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,35 +224,36 @@ impl ScanPlan {
     }
 }
 
-/// Extents and strides of one launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScanParams {
-    /// Number of rows.
-    pub rows: u64,
-    /// Elements of a row, which are contiguous.
-    pub n: u64,
-    /// Elements between rows of x.
-    pub x_row_stride: i64,
-    /// Elements between rows of y.
-    pub y_row_stride: i64,
-    /// [`ScanPlan::tiles`].
-    pub tiles: u64,
-    /// [`ScanPlan::groups`].
-    pub groups: u64,
-    /// Distance in rows and tiles from a tile to the one that its block prefetches:
-    /// [`ScanPlan::ahead`].
-    pub ahead_rows: u64,
-    /// See `ahead_rows`.
-    pub ahead_tiles: u64,
-    /// Log2 of [`ScanPlan::along`].
-    pub along_log2: u32,
-    /// `KIND_..` of [`crate::reduce`].
-    pub kind: u32,
-    /// 1 if a result leaves out its own element.
-    pub is_exclusive: u32,
-    /// 1 if a block takes the next tile before it looks back for the last one.
-    pub is_late: u32,
+kernel_param! {
+    /// Extents and strides of one launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct ScanParams {
+        /// Number of rows.
+        pub rows: u64,
+        /// Elements of a row, which are contiguous.
+        pub n: u64,
+        /// Elements between rows of x.
+        pub x_row_stride: i64,
+        /// Elements between rows of y.
+        pub y_row_stride: i64,
+        /// [`ScanPlan::tiles`].
+        pub tiles: u64,
+        /// [`ScanPlan::groups`].
+        pub groups: u64,
+        /// Distance in rows and tiles from a tile to the one that its block prefetches:
+        /// [`ScanPlan::ahead`].
+        pub ahead_rows: u64,
+        /// See `ahead_rows`.
+        pub ahead_tiles: u64,
+        /// Log2 of [`ScanPlan::along`].
+        pub along_log2: u32,
+        /// `KIND_..` of [`crate::reduce`].
+        pub kind: u32,
+        /// 1 if a result leaves out its own element.
+        pub is_exclusive: u32,
+        /// 1 if a block takes the next tile before it looks back for the last one.
+        pub is_late: u32,
+    }
 }
 
 #[cfg(test)]

@@ -37,6 +37,8 @@
 use crate::DType;
 use crate::division::Division;
 use crate::elementwise::WalkParams;
+use crate::entry::{Parts, entries};
+use crate::kernel_param;
 
 /// Threads of a block that sorts.
 pub const THREADS: u32 = 1024;
@@ -83,55 +85,57 @@ pub const FEW: u32 = PART * GROUP;
 /// Largest extent of the axis.
 pub const MAX_EXTENT: u64 = u32::MAX as u64 - 1;
 
-/// Parameters of the kernels that sort.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OrderParams {
-    /// The walk over the indices in their order; its third tensor is the indices. Strides are bytes.
-    pub positions: WalkParams,
-    /// Extent of the axis.
-    pub extent: u32,
-    /// Bytes of an index, which is signed: 4 or 8.
-    pub index_bytes: u32,
-    /// Bits of all digits.
-    pub bits: u32,
-    /// First bit of the digit, where there are several blocks; `bits` if none is left.
-    pub shift: u32,
-    /// Pairs of a block: a multiple of [`TILE`].
-    pub per_block: u32,
-    /// Blocks. If there is one, it sorts by all digits.
-    pub blocks: u32,
+kernel_param! {
+    /// Parameters of the kernels that sort.
+    #[derive(Debug, PartialEq)]
+    pub struct OrderParams {
+        /// The walk over the indices in their order; its third tensor is the indices. Strides are bytes.
+        pub positions: WalkParams,
+        /// Extent of the axis.
+        pub extent: u32,
+        /// Bytes of an index, which is signed: 4 or 8.
+        pub index_bytes: u32,
+        /// Bits of all digits.
+        pub bits: u32,
+        /// First bit of the digit, where there are several blocks; `bits` if none is left.
+        pub shift: u32,
+        /// Pairs of a block: a multiple of [`TILE`].
+        pub per_block: u32,
+        /// Blocks. If there is one, it sorts by all digits.
+        pub blocks: u32,
+    }
 }
 
-/// Parameters of the kernels that add.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AddParams {
-    /// The walk over the elements of y and of src at index 0 of the axis and at the first index;
-    /// elements are
-    /// those of y, or vectors of 16 bytes of them. Strides are bytes.
-    pub columns: WalkParams,
-    /// The walk over the indices in their order; its second tensor is src. Strides are bytes.
-    pub positions: WalkParams,
-    /// Stride of the axis in y, in bytes.
-    pub y_stride: i64,
-    /// Numbers of a part in `parts`: elements of y in a row of `columns`.
-    pub numbers: u64,
-    /// Extent of the axis.
-    pub extent: u32,
-    /// Log2 of the elements of y of an element of `columns`: 0 for `scatter_add_any`.
-    pub lanes_log2: u32,
-    /// Log2 of the bytes of an element of y.
-    pub size_log2: u32,
-    /// The dtype: [`code`].
-    pub code: u32,
-    /// Pairs whose parts a warp of `scatter_add` adds: a power of two up to [`CHUNK`].
-    pub chunk: u32,
-    /// Warps that have one row in `scatter_add` and `scatter_few`, 32 elements of `columns` each, but for the last;
-    /// times that a block of `scatter_finish` has one, 32 elements of y each.
-    pub warps: Division,
-    /// The bits of a number that changes no other that it is added to: [`nothing`].
-    pub nothing: u64,
+kernel_param! {
+    /// Parameters of the kernels that add.
+    #[derive(Debug, PartialEq)]
+    pub struct AddParams {
+        /// The walk over the elements of y and of src at index 0 of the axis and at the first index;
+        /// elements are
+        /// those of y, or vectors of 16 bytes of them. Strides are bytes.
+        pub columns: WalkParams,
+        /// The walk over the indices in their order; its second tensor is src. Strides are bytes.
+        pub positions: WalkParams,
+        /// Stride of the axis in y, in bytes.
+        pub y_stride: i64,
+        /// Numbers of a part in `parts`: elements of y in a row of `columns`.
+        pub numbers: u64,
+        /// Extent of the axis.
+        pub extent: u32,
+        /// Log2 of the elements of y of an element of `columns`: 0 for `scatter_add_any`.
+        pub lanes_log2: u32,
+        /// Log2 of the bytes of an element of y.
+        pub size_log2: u32,
+        /// The dtype: [`code`].
+        pub code: u32,
+        /// Pairs whose parts a warp of `scatter_add` adds: a power of two up to [`CHUNK`].
+        pub chunk: u32,
+        /// Warps that have one row in `scatter_add` and `scatter_few`, 32 elements of `columns` each, but for the last;
+        /// times that a block of `scatter_finish` has one, 32 elements of y each.
+        pub warps: Division,
+        /// The bits of a number that changes no other that it is added to: [`nothing`].
+        pub nothing: u64,
+    }
 }
 
 /// Codes of dtypes.
@@ -227,53 +231,87 @@ pub const fn additions(rows: u64) -> u64 {
     (rows + parts + groups).saturating_sub(2)
 }
 
-/// What the kernels do.
+/// What a kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ScatterEntry {
+pub enum Step {
     /// Counts digits.
     Count,
     /// Sorts, by a digit or by all.
     Sort,
-    /// Adds rows of this dtype, one of [`VECTORS`], by vectors.
-    Add(DType),
-    /// Adds rows of any dtype by elements.
-    AddAny,
+    /// Adds rows, of one of [`VECTORS`] by vectors, or of any dtype by elements.
+    Add,
     /// Adds parts.
     Finish,
     /// Adds rows of [`VECTORS`] by few indices, by vectors.
     Few,
 }
 
+/// One kernel; displays as its entry name: `scatter_add_bf16`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScatterEntry {
+    name: &'static str,
+    /// What it does.
+    pub step: Step,
+    /// The element type, where the kernel is for one.
+    pub dtype: Option<DType>,
+}
+
 impl ScatterEntry {
-    /// All entries.
-    pub fn all() -> impl Iterator<Item = Self> {
-        let sorts = [Self::Count, Self::Sort];
-        let adds = VECTORS.map(Self::Add);
-        sorts
-            .into_iter()
-            .chain(adds)
-            .chain([Self::AddAny, Self::Finish, Self::Few])
+    /// The entry of a name `scatter_<step>[_<dtype>]`; `scatter_add_any` is for any dtype.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("scatter");
+        let step = if parts.take("count") {
+            Step::Count
+        } else if parts.take("sort") {
+            Step::Sort
+        } else if parts.take("add") {
+            Step::Add
+        } else if parts.take("finish") {
+            Step::Finish
+        } else {
+            parts.expect("few");
+            Step::Few
+        };
+        let dtype = parts.dtype();
+        if matches!(step, Step::Add) && dtype.is_none() {
+            parts.expect("any");
+        }
+        parts.end();
+        Self { name, step, dtype }
+    }
+
+    /// The entry of this step, for this dtype or for any.
+    pub fn of(step: Step, dtype: Option<DType>) -> Option<Self> {
+        Self::find(|entry| entry.step == step && entry.dtype == dtype)
     }
 }
+
+entries! { $ ScatterEntry {
+    /// Steps whose kernels stand alone.
+    scatter_steps {
+        scatter_count;
+        scatter_sort;
+        scatter_finish;
+        scatter_few;
+    }
+    /// Additions by vectors: the element type.
+    scatter_add {
+        scatter_add_f32(f32);
+        scatter_add_f16(f16);
+        scatter_add_bf16(bf16);
+    }
+    /// Additions by elements.
+    scatter_add_elements {
+        scatter_add_any;
+    }
+} }
 
 /// Dtypes whose rows are added by vectors.
 pub const VECTORS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
 /// Dtypes of rows.
 pub const DTYPES: [DType; 6] = crate::reduce::DTYPES;
-
-impl core::fmt::Display for ScatterEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Count => f.write_str("scatter_count"),
-            Self::Sort => f.write_str("scatter_sort"),
-            Self::Add(dtype) => write!(f, "scatter_add_{dtype}"),
-            Self::AddAny => f.write_str("scatter_add_any"),
-            Self::Finish => f.write_str("scatter_finish"),
-            Self::Few => f.write_str("scatter_few"),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

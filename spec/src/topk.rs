@@ -20,6 +20,8 @@
 //! `<dtype>` is f32, f16 and bf16. `pairs` may be null if rows are not cut.
 
 use crate::DType;
+use crate::entry::{Parts, entries};
+use crate::kernel_param;
 
 /// The largest `k`.
 pub const K_MAX: u64 = 2048;
@@ -57,34 +59,69 @@ const PART_LEAST: u64 = 4096;
 /// Parts begin at multiples of so many elements, so that vectors lie as they do in the whole row.
 const PART_UNIT: u64 = 64;
 
-/// Which kernel.
+/// How a kernel goes through its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TopKEntry {
+pub enum Form {
     /// A block a row, or a part of one.
-    Rows(DType),
+    Rows,
     /// Lanes of a warp a row.
-    Short(DType),
-    /// A block a row of pairs.
+    Short,
+    /// A block a row of pairs of an element's key and its index.
     Pairs,
 }
 
+/// One kernel; displays as its entry name: `topk_f32`, `topk_f32_short`, `topk_pairs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TopKEntry {
+    name: &'static str,
+    /// How it goes through rows.
+    pub form: Form,
+    /// Element type of the rows; none of pairs.
+    pub dtype: Option<DType>,
+}
+
 impl TopKEntry {
-    /// All entries.
-    pub fn all() -> impl Iterator<Item = Self> {
-        let rows = DTYPES.map(Self::Rows).into_iter();
-        rows.chain(DTYPES.map(Self::Short)).chain([Self::Pairs])
+    /// The entry of a name `topk_<dtype>[_short]` or `topk_pairs`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("topk");
+        let dtype = parts.dtype();
+        let form = match dtype {
+            None => {
+                parts.expect("pairs");
+                Form::Pairs
+            }
+            Some(_) if parts.take("short") => Form::Short,
+            Some(_) => Form::Rows,
+        };
+        parts.end();
+        Self { name, form, dtype }
+    }
+
+    /// The entry of this form for rows of `dtype`, or for pairs.
+    pub fn of(form: Form, dtype: Option<DType>) -> Option<Self> {
+        Self::find(|entry| entry.form == form && entry.dtype == dtype)
     }
 }
 
-impl core::fmt::Display for TopKEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Rows(dtype) => write!(f, "topk_{dtype}"),
-            Self::Short(dtype) => write!(f, "topk_{dtype}_short"),
-            Self::Pairs => f.write_str("topk_pairs"),
-        }
+entries! { $ TopKEntry {
+    /// A block a row: the element type.
+    topk_rows {
+        topk_f32(f32);
+        topk_f16(f16);
+        topk_bf16(bf16);
     }
-}
+    /// Lanes of a warp a row: the element type, and the type that holds its key and index.
+    topk_short {
+        topk_f32_short(f32, u64);
+        topk_f16_short(f16, u32);
+        topk_bf16_short(bf16, u32);
+    }
+    /// Pairs.
+    topk_of_pairs {
+        topk_pairs;
+    }
+} }
 
 /// How a launch shares out its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,40 +252,41 @@ pub const fn index_bits(n: u64) -> u32 {
     }
 }
 
-/// Extents and strides of one launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TopKParams {
-    /// Number of rows.
-    pub rows: u64,
-    /// Elements of a row, which are contiguous; of `topk_pairs`, pairs.
-    pub n: u64,
-    /// [`TopKPlan::part_len`].
-    pub part_len: u64,
-    /// Elements between rows of x.
-    pub x_row_stride: i64,
-    /// Elements between rows of the values.
-    pub values_row_stride: i64,
-    /// Elements between rows of the indices.
-    pub indices_row_stride: i64,
-    /// Elements that are wanted of a row.
-    pub k: u32,
-    /// [`TopKPlan::parts`]. If there are several, each of them writes its pairs instead of values and
-    /// indices.
-    pub parts: u32,
-    /// [`TopKPlan::capacity`].
-    pub capacity: u32,
-    /// What is xored to the upper bits of an element, so that the largest is wanted: the sign, for
-    /// the smallest elements.
-    pub turn: u32,
-    /// [`index_bits`] of a whole row of x.
-    pub index_bits: u32,
-    /// [`key_bits`].
-    pub key_bits: u32,
-    /// Bytes of an element of x.
-    pub element_bytes: u32,
-    /// Log2 of [`TopKPlan::lanes`].
-    pub lanes_log2: u32,
+kernel_param! {
+    /// Extents and strides of one launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct TopKParams {
+        /// Number of rows.
+        pub rows: u64,
+        /// Elements of a row, which are contiguous; of `topk_pairs`, pairs.
+        pub n: u64,
+        /// [`TopKPlan::part_len`].
+        pub part_len: u64,
+        /// Elements between rows of x.
+        pub x_row_stride: i64,
+        /// Elements between rows of the values.
+        pub values_row_stride: i64,
+        /// Elements between rows of the indices.
+        pub indices_row_stride: i64,
+        /// Elements that are wanted of a row.
+        pub k: u32,
+        /// [`TopKPlan::parts`]. If there are several, each of them writes its pairs instead of values and
+        /// indices.
+        pub parts: u32,
+        /// [`TopKPlan::capacity`].
+        pub capacity: u32,
+        /// What is xored to the upper bits of an element, so that the largest is wanted: the sign, for
+        /// the smallest elements.
+        pub turn: u32,
+        /// [`index_bits`] of a whole row of x.
+        pub index_bits: u32,
+        /// [`key_bits`].
+        pub key_bits: u32,
+        /// Bytes of an element of x.
+        pub element_bytes: u32,
+        /// Log2 of [`TopKPlan::lanes`].
+        pub lanes_log2: u32,
+    }
 }
 
 impl TopKParams {

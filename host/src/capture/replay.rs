@@ -6,7 +6,7 @@ use crate::backend::Pattern;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::launch::KernelArg;
-use crate::module::Kernel;
+use crate::kernel::Kernel;
 use crate::storage::Storage;
 use std::collections::HashMap;
 use std::ffi::c_void;

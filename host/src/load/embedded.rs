@@ -127,6 +127,17 @@ mod tests {
     }
 
     #[test]
+    fn the_tables_of_entries_name_every_embedded_kernel() {
+        let manifest = builtin_manifest().expect("kernels are embedded");
+        let kernels = manifest.modules.iter().flat_map(|module| &module.kernels);
+        let mut embedded: Vec<&str> = kernels.map(|kernel| &*kernel.name).collect();
+        let mut named: Vec<&str> = spec::entry::all_names().collect();
+        embedded.sort_unstable();
+        named.sort_unstable();
+        assert_eq!(named, embedded);
+    }
+
+    #[test]
     fn a_module_that_contradicts_its_manifest_is_refused() {
         let module = &builtin_manifest().expect("kernels are embedded").modules[0];
         let entry = &module.kernels[0];

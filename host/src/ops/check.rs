@@ -124,3 +124,13 @@ pub(super) fn no_partial_overlap_of(
         other: operand,
     })
 }
+
+/// The entry that a table of `spec` was searched for.
+///
+/// # Errors
+/// [`Error::Bug`] if the table lacks it: the caller's types allow more than there are kernels for.
+pub(super) fn entry<E>(found: Option<E>) -> Result<E> {
+    found.ok_or(Error::Bug(
+        "a launch was planned for a kernel that is not there",
+    ))
+}

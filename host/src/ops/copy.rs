@@ -163,7 +163,7 @@ pub(super) unsafe fn copy_between<'a>(
     let elements: u64 = shape.iter().map(|&extent| extent as u64).product();
     let bytes = 2 * elements * places[0].size_bytes as u64;
     if let Some(transposition) = Transposition::of(&walk, size_bytes) {
-        let entry = TransposeEntry { size_bytes };
+        let entry = check::entry(TransposeEntry::of(size_bytes))?;
         let variant = LoadVariant::of_once(stream.device(), bytes);
         let kernel = load::kernel_for(variant, stream, entry)?;
         let config = LaunchConfig::linear(transposition.blocks, entry.threads());
@@ -171,7 +171,7 @@ pub(super) unsafe fn copy_between<'a>(
         // SAFETY: as below.
         return unsafe { kernel.launch(stream, config, (x, y, transposition.params)) };
     }
-    let entry = CopyEntry { size_bytes };
+    let entry = check::entry(CopyEntry::of(size_bytes))?;
     let variant = LoadVariant::of(stream.device(), bytes);
     let kernel = load::kernel_for(variant, stream, entry)?;
     walk.pieces(1, |piece| {

@@ -9,7 +9,7 @@ use crate::storage::Storage;
 use crate::{Element, Error, IndexElement, LaunchConfig, Result, Stream, Tensor};
 use spec::division::Division;
 use spec::elementwise::{MAX_RANK, grid_blocks};
-use spec::gather::{self, PutEntry, PutFewParams, PutParams, THREADS, TakeEntry};
+use spec::gather::{self, Put, PutEntry, PutFewParams, PutParams, SIZES, THREADS};
 
 /// Rows put to the places that indices name: `y[a.., indices[j..], b..] = src[a.., j.., b..]`, where the
 /// axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take), as
@@ -126,8 +126,8 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
     /// The kernel that moves rows, in elements of 16 bytes by the policy of what is read once.
     fn kernel(&self, entry: PutEntry, stream: &Stream) -> Result<crate::Kernel> {
         let bytes = (self.src.len() as u64).saturating_mul(2 * size_of::<T>() as u64);
-        let variant = match entry {
-            PutEntry::Few(16) | PutEntry::Rows(16) => LoadVariant::of_once(stream.device(), bytes),
+        let variant = match entry.size_bytes {
+            16 => LoadVariant::of_once(stream.device(), bytes),
             _ => LoadVariant::of(stream.device(), bytes),
         };
         load::kernel_for(variant, stream, entry)
@@ -146,7 +146,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
         let positions = in_bytes(positions, [8, size_of::<T>(), size_of::<I>()]);
         let of_rows = positions.strides[1].iter().chain([&stride]);
         let (columns, size) = widest::<T>(&rows.columns(y), of_rows.copied());
-        let entry = PutEntry::Few(size);
+        let entry = check::entry(PutEntry::of(Put::Few, size))?;
         let kernel = self.kernel(entry, stream)?;
         let per_block = THREADS * entry.per_thread();
         // Blocks of a launch are counted in 31 bits.
@@ -177,7 +177,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
         let last = self.last(count, stream)?;
         let stride = self.stride(y);
         let (walk, size) = widest::<T>(&self.walk(y), [stride]);
-        let entry = PutEntry::Rows(size);
+        let entry = check::entry(PutEntry::of(Put::Rows, size))?;
         let kernel = self.kernel(entry, stream)?;
         walk.pieces(1, |piece| {
             let params = PutParams {
@@ -211,7 +211,8 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
         unsafe { backend.fill(last.address(), zero, count, stream.raw()) }?;
         let bytes = 4 * count as u64 + (self.indices.len() * size_of::<I>()) as u64;
         let variant = LoadVariant::of(stream.device(), bytes);
-        let kernel = load::kernel_for(variant, stream, PutEntry::Last)?;
+        let entry = check::entry(PutEntry::of(Put::Last, 4))?;
+        let kernel = load::kernel_for(variant, stream, entry)?;
         self.rows().positions().pieces(1, |piece: &Piece| {
             let params = PutParams {
                 walk: in_bytes(piece.params, [8, size_of::<T>(), size_of::<I>()]),
@@ -221,7 +222,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
                 stride: 0,
                 index_bytes: size_of::<I>() as u64,
             };
-            let blocks = grid_blocks(piece.params.len.into(), PutEntry::Last.per_thread());
+            let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
             let config = LaunchConfig::linear(blocks, THREADS);
             let by = self.indices.erased();
             let by = by.argument(piece.addresses[2]);
@@ -254,7 +255,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
 /// well; and the size of an element.
 fn widest<T: Element>(walk: &Walk, apart: impl IntoIterator<Item = i64> + Clone) -> (Walk, usize) {
     let own = size_of::<T>();
-    let larger = TakeEntry::SIZES.into_iter().filter(|&size| size > own);
+    let larger = SIZES.into_iter().filter(|&size| size > own);
     let widened = larger.filter_map(|size| {
         let fits = apart
             .clone()

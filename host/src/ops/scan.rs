@@ -199,7 +199,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
             is_exclusive: u32::from(self.is_exclusive),
             is_late: u32::from(is_late),
         };
-        let entry = ScanEntry::new(T::DTYPE, stream.device().arch());
+        let entry = check::entry(ScanEntry::of(T::DTYPE, stream.device().arch()))?;
         let bytes = 2 * rows * n * T::DTYPE.size_bytes() as u64;
         let variant = LoadVariant::of(stream.device(), bytes);
         let kernel = load::kernel_for(variant, stream, entry)?;

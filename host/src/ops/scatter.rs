@@ -7,9 +7,10 @@ use crate::ops::elementwise::Piece;
 use crate::storage::Storage;
 use crate::tensor::Dims;
 use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
+use spec::DType;
 use spec::division::Division;
 use spec::elementwise::WalkParams;
-use spec::scatter::{self, AddParams, OrderParams, ScatterEntry};
+use spec::scatter::{self, AddParams, OrderParams, ScatterEntry, Step};
 
 /// Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`,
 /// where the axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take): along
@@ -188,7 +189,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         };
         let room = 8 * u64::from(len + scatter::PAD);
         let variant = LoadVariant::of(stream.device(), 2 * room);
-        let sort = load::kernel_for(variant, stream, ScatterEntry::Sort)?;
+        let sort = load::kernel_for(variant, stream, step(Step::Sort, None)?)?;
         let config = LaunchConfig::linear(blocks, scatter::THREADS);
         let mut from = alloc(room)?;
         let mut to = alloc(if blocks == 1 { 0 } else { room })?;
@@ -209,7 +210,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             });
         }
         let counts = alloc(4 * u64::from(blocks * scatter::DIGITS))?;
-        let count = load::kernel_for(variant, stream, ScatterEntry::Count)?;
+        let count = load::kernel_for(variant, stream, step(Step::Count, None)?)?;
         while params.shift < params.bits {
             let (pairs, counts) = (from.address(), counts.address());
             let arguments = (self.indices, pairs, counts, longs.address(), params);
@@ -286,7 +287,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         (piece, params): (&Piece, AddParams),
         stream: &Stream,
     ) -> Result<()> {
-        let kernel = load::kernel_for(self.variant(stream), stream, ScatterEntry::Few)?;
+        let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Few, None)?)?;
         let warps = scatter::few_warps(params.positions.len);
         let groups = params.positions.len.div_ceil(warps);
         let to = y.erased().argument(piece.addresses[0]);
@@ -319,11 +320,9 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             y.erased().argument(piece.addresses[0]),
             self.src.erased().argument(piece.addresses[1]),
         );
-        let kernel = match params.lanes_log2 {
-            0 => ScatterEntry::AddAny,
-            _ => ScatterEntry::Add(T::DTYPE),
-        };
-        let kernel = load::kernel_for(self.variant(stream), stream, kernel)?;
+        let by_vectors = params.lanes_log2 > 0;
+        let entry = step(Step::Add, by_vectors.then_some(T::DTYPE))?;
+        let kernel = load::kernel_for(self.variant(stream), stream, entry)?;
         let warps = len.div_ceil(params.chunk) * params.warps.divisor;
         let blocks = warps.div_ceil(scatter::ADD_THREADS / 32);
         let config = LaunchConfig::linear(blocks, scatter::ADD_THREADS);
@@ -339,7 +338,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             warps: Division::new(params.numbers.div_ceil(32) as u32),
             ..params
         };
-        let kernel = load::kernel_for(self.variant(stream), stream, ScatterEntry::Finish)?;
+        let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Finish, None)?)?;
         // Blocks go on to what is left: there may be no such segment, or many.
         let most = u64::from(scatter::longs(len) - 1) * u64::from(params.warps.divisor);
         let blocks = most.min(4 * u64::from(stream.device().info().multiprocessors)) as u32;
@@ -367,4 +366,9 @@ fn chunk(len: u32, warps: u64, multiprocessors: u32) -> u32 {
         chunk /= 2;
     }
     chunk
+}
+
+/// The kernel of this step, for this dtype or for any.
+fn step(step: Step, dtype: Option<DType>) -> Result<ScatterEntry> {
+    check::entry(ScatterEntry::of(step, dtype))
 }

@@ -9,7 +9,7 @@ use crate::tensor::Dims;
 use crate::{Element, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
 use spec::elementwise::grid_blocks;
-use spec::gather::{THREADS, TakeEntry, TakeParams};
+use spec::gather::{SIZES, THREADS, TakeEntry, TakeParams};
 
 /// A type of indices: i32 and i64.
 pub trait IndexElement: Element + sealed::Sealed {}
@@ -153,17 +153,16 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
         }
         let count = self.x.shape()[self.axis];
         let stride = axis_stride(self.x, self.axis);
-        let entries = TakeEntry::SIZES.map(|size_bytes| TakeEntry { size_bytes });
         let walk = self.walk(y);
         let own = size_of::<T>();
-        let widened = entries.into_iter().find_map(|entry| {
-            let times = (entry.size_bytes / own).max(1);
-            let fits = entry.size_bytes > own && stride % times as i64 == 0;
+        let widened = SIZES.into_iter().find_map(|size| {
+            let times = (size / own).max(1);
+            let fits = size > own && stride % times as i64 == 0;
             let wide = fits.then(|| walk.widened_in(times, 2)).flatten()?;
-            Some((entry, wide, stride / times as i64))
+            Some((size, wide, stride / times as i64))
         });
-        let (entry, walk, stride) =
-            widened.unwrap_or((TakeEntry { size_bytes: own }, walk, stride));
+        let (size, walk, stride) = widened.unwrap_or((own, walk, stride));
+        let entry = check::entry(TakeEntry::of(size))?;
         let fill = match self.fill {
             Some(value) => repeated(as_bytes(&[value])),
             None => nothing(T::DTYPE),

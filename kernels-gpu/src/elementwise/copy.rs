@@ -34,14 +34,8 @@ unsafe fn copy<T: Copy + Default, const N: usize>(x: *const T, y: *mut T, params
 #[repr(C, align(16))]
 pub struct Wide([u32; 4]);
 
-/// Elements a thread, as `spec` says.
-const fn per_thread<T>() -> usize {
-    let size_bytes = size_of::<T>();
-    CopyEntry { size_bytes }.per_thread() as usize
-}
-
 macro_rules! copies {
-    ($($name:ident: $ty:ty;)*) => {$(
+    ($($name:ident($ty:ty);)*) => {$(
         #[doc = concat!("Copies elements as wide as ", stringify!($ty), ".")]
         ///
         /// # Safety
@@ -49,15 +43,9 @@ macro_rules! copies {
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(x: *const $ty, y: *mut $ty, params: ByValue<WalkParams, 432>) {
             // SAFETY: the launch's promise.
-            unsafe { copy::<$ty, { per_thread::<$ty>() }>(x, y, &params) }
+            unsafe { copy::<$ty, { CopyEntry::read(stringify!($name)).per_thread() as usize }>(x, y, &params) }
         }
     )*};
 }
 
-copies! {
-    copy_b8: u8;
-    copy_b16: u16;
-    copy_b32: u32;
-    copy_b64: u64;
-    copy_b128: Wide;
-}
+spec::copy_elements!(copies);

@@ -33,16 +33,19 @@ impl<const S: usize, const SUB: u32> Shape<S, SUB> {
     const E: u32 = 16 / S as u32;
     /// Rows, and columns, of a subtile.
     const T: u32 = CHUNKS * Self::E;
+    const ENTRY: TransposeEntry = match TransposeEntry::of(S) {
+        Some(entry) => entry,
+        None => panic!("the table has no elements of this size"),
+    };
     /// Threads of a block.
-    const THREADS: u32 = TransposeEntry { size_bytes: S }.threads();
+    const THREADS: u32 = Self::ENTRY.threads();
     /// Loads a thread.
     const LOADS: usize = (SUB * Self::T * SUB * CHUNKS / Self::THREADS) as usize;
     /// Subtiles that the block's threads write at once; with 8-byte elements, a subtile takes half
     /// as many threads.
     const AT_ONCE: u32 = Self::THREADS / if S == 8 { 128 } else { 256 };
     const CHECKED: () = assert!(
-        TransposeEntry { size_bytes: S }.tile() == SUB * Self::T
-            && (SUB * SUB).is_multiple_of(Self::AT_ONCE),
+        Self::ENTRY.tile() == SUB * Self::T && (SUB * SUB).is_multiple_of(Self::AT_ONCE),
         "spec's tile is the kernel's, and its threads finish whole subtiles"
     );
 }
@@ -256,12 +259,12 @@ fn transposed_bytes(a: u32, b: u32, c: u32, d: u32) -> (u32, u32, u32, u32) {
 }
 
 macro_rules! transposes {
-    ($($name:ident: $size:literal, $sub:literal, $words:literal;)*) => {$(
+    ($($name:ident($size:literal, $sub:literal, $words:literal);)*) => {$(
         #[doc = concat!("Transposes matrices of elements of ", stringify!($size), " bytes.")]
         ///
         /// # Safety
         /// Launched as `spec::elementwise` says, with tensors of these extents and strides.
-        #[kernel(max_threads = TransposeEntry { size_bytes: $size }.threads())]
+        #[kernel(max_threads = TransposeEntry::read(stringify!($name)).threads())]
         pub unsafe fn $name(x: *const u8, y: *mut u8, params: ByValue<TransposeParams, 224>) {
             // SAFETY: the launch's promise.
             unsafe { transpose::<$size, $sub>(x, y, &params, shared_array![u32; $words]) }
@@ -269,9 +272,4 @@ macro_rules! transposes {
     )*};
 }
 
-transposes! {
-    transpose_b8: 1, 1, 4096;
-    transpose_b16: 2, 2, 8192;
-    transpose_b32: 4, 2, 4096;
-    transpose_b64: 8, 2, 2048;
-}
+spec::transpose_tiles!(transposes);

@@ -161,40 +161,41 @@ unsafe fn put<T: Bits, const N: usize>(
     }
 }
 
-/// Elements a thread, as `spec` says.
-const fn of_few<T>() -> usize {
-    PutEntry::Few(size_of::<T>()).per_thread() as usize
+/// Elements a thread of the entry `$name`.
+macro_rules! per_thread {
+    ($name:ident) => {
+        PutEntry::read(stringify!($name)).per_thread() as usize
+    };
 }
 
-/// As [`of_few`], where there are many indices.
-const fn of_many<T>() -> usize {
-    PutEntry::Rows(size_of::<T>()).per_thread() as usize
-}
-
-macro_rules! puts {
-    ($($few:ident, $many:ident: $ty:ty;)*) => {$(
+macro_rules! few {
+    ($($name:ident($ty:ty);)*) => {$(
         #[doc = concat!("Puts rows of few indices, in elements as wide as ", stringify!($ty), ".")]
         ///
         /// # Safety
         /// Launched as `spec::gather` says, with tensors of these extents and strides.
         #[kernel(max_threads = THREADS)]
-        pub unsafe fn $few(
+        pub unsafe fn $name(
             src: *const u8,
             indices: *const u8,
             y: *mut u8,
             params: ByValue<PutFewParams, 896>,
         ) {
             // SAFETY: the launch's promise.
-            unsafe { put_few::<$ty, { of_few::<$ty>() }>(src, indices, y, &params) }
+            unsafe { put_few::<$ty, { per_thread!($name) }>(src, indices, y, &params) }
         }
+    )*};
+}
 
+macro_rules! rows {
+    ($($name:ident($ty:ty);)*) => {$(
         #[doc = concat!("Puts rows of last positions, in elements as wide as ", stringify!($ty), ".")]
         ///
         /// # Safety
         /// Launched as `spec::gather` says, with tensors of these extents and strides, and with what
         /// `put_last` wrote.
         #[kernel(max_threads = THREADS)]
-        pub unsafe fn $many(
+        pub unsafe fn $name(
             src: *const u8,
             indices: *const u8,
             y: *mut u8,
@@ -202,15 +203,10 @@ macro_rules! puts {
             params: ByValue<PutParams, 464>,
         ) {
             // SAFETY: the launch's promise.
-            unsafe { put::<$ty, { of_many::<$ty>() }>(src, indices, y, last, &params) }
+            unsafe { put::<$ty, { per_thread!($name) }>(src, indices, y, last, &params) }
         }
     )*};
 }
 
-puts! {
-    put_few_b8, put_b8: u8;
-    put_few_b16, put_b16: u16;
-    put_few_b32, put_b32: u32;
-    put_few_b64, put_b64: u64;
-    put_few_b128, put_b128: [u32; 4];
-}
+spec::put_few!(few);
+spec::put_rows!(rows);

@@ -69,14 +69,8 @@ unsafe fn take<T: Bits, const N: usize>(
     }
 }
 
-/// Elements a thread, as `spec` says.
-const fn per_thread<T>() -> usize {
-    let size_bytes = size_of::<T>();
-    TakeEntry { size_bytes }.per_thread() as usize
-}
-
 macro_rules! takes {
-    ($($name:ident: $ty:ty;)*) => {$(
+    ($($name:ident($ty:ty);)*) => {$(
         #[doc = concat!("Selects elements as wide as ", stringify!($ty), ".")]
         ///
         /// # Safety
@@ -89,15 +83,9 @@ macro_rules! takes {
             params: ByValue<TakeParams, 464>,
         ) {
             // SAFETY: the launch's promise.
-            unsafe { take::<$ty, { per_thread::<$ty>() }>(x, indices, y, &params) }
+            unsafe { take::<$ty, { TakeEntry::read(stringify!($name)).per_thread() as usize }>(x, indices, y, &params) }
         }
     )*};
 }
 
-takes! {
-    take_b8: u8;
-    take_b16: u16;
-    take_b32: u32;
-    take_b64: u64;
-    take_b128: [u32; 4];
-}
+spec::take_elements!(takes);

@@ -151,8 +151,8 @@ unsafe fn load(from: *const f32, count: u32, is_whole: bool) -> [f32; WIDTH] {
     }
 }
 
-macro_rules! entries {
-    ($($name:ident: $out:ident;)*) => {$(
+macro_rules! kernels {
+    ($($name:ident($out:ident);)*) => {$(
         #[doc = concat!("Sums of parts to `", stringify!($out), "`; see [`spec::gemm::FinishEntry`].")]
         ///
         /// # Safety
@@ -182,8 +182,4 @@ macro_rules! entries {
     )*};
 }
 
-entries! {
-    gemm_finish_f32: f32;
-    gemm_finish_f16: f16;
-    gemm_finish_bf16: bf16;
-}
+spec::gemm_finish!(kernels);

@@ -1,13 +1,12 @@
-//! Entries: `norm_<dtype>_<form>` and their gradients. Weights have the rows' dtype, or are f32 in
-//! `norm_wf32` entries and, element by element, if a flag says so.
+//! The entries of norms and their gradients, by the table of [`spec::rows`]. Weights have the rows'
+//! dtype. They are f32 in `norm_wf32` entries and, element by element, if a flag says so.
 
 use cuda_std::shared::SharedAddr;
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
 use spec::rows::{
     AHEAD, AHEAD_BLOCKS, AHEAD_THREADS, BLOCK_SCRATCH, BOUND_THREADS, FEW_BLOCKS, FEW_THREADS,
-    FINISH_COLUMNS, GRAD_BLOCKS, GRAD_VECTORS, HELD_BLOCKS, MAX_THREADS, MORE_VECTORS, NORM_BOUND,
-    NORM_F32_BOUND, NORM_MORE_BOUND, PAIRS, RING_VECTORS, RING_VECTORS_F32, RING_WARPS, RowParams,
+    FINISH_COLUMNS, GRAD_BLOCKS, HELD_BLOCKS, MAX_THREADS, PAIRS, RING_WARPS, RowEntry, RowParams,
     SHARED_BLOCK, SHORT_BLOCKS, SHORT_THREADS, SLICE_BLOCKS, SLICE_THREADS, VECTORS, WIDE_THREADS,
     WIDE_VECTORS, flags,
 };
@@ -15,6 +14,7 @@ use spec::rows::{
 use super::forward::{self, Tensors};
 use super::{ahead, backward, finish, grad_ring, grad_short, ring};
 use crate::row::packed::Weights;
+use crate::row::{holding, lanes};
 
 macro_rules! entry {
     ($name:ident, $ty:ident, $kernel:meta, $body:expr $(, $scratch:expr)?) => {
@@ -52,105 +52,89 @@ macro_rules! entry {
 }
 
 macro_rules! held {
-    ($($ty:ident, $weight:ident, $lanes:literal, $vectors:tt, $bound:ident: $name:ident;)*) => {$(
+    ($($name:ident($ty:ident, $weight:ident);)*) => {$(
         entry!($name, $ty,
-            kernel(max_threads = $bound, min_blocks = HELD_BLOCKS, arch = "sm_90a"),
-            forward::held::<$ty, $weight, $lanes, $vectors, false>, dynamic_shared![u32]);
+            kernel(max_threads = holding!($name).bound, min_blocks = HELD_BLOCKS, arch = "sm_90a"),
+            forward::held::<
+                $ty, $weight, { lanes::<$ty>() }, { holding!($name).vectors as usize }, false,
+            >,
+            dynamic_shared![u32]);
     )*};
-}
-
-held! {
-    f32, f32, 4, VECTORS, NORM_BOUND: norm_f32_held;
-    f16, f16, 8, VECTORS, NORM_BOUND: norm_f16_held;
-    bf16, bf16, 8, VECTORS, NORM_BOUND: norm_bf16_held;
-    bf16, f32, 8, VECTORS, NORM_F32_BOUND: norm_wf32_bf16_held;
-    bf16, bf16, 8, MORE_VECTORS, NORM_MORE_BOUND: norm_bf16_held_more;
 }
 
 macro_rules! few {
-    ($($ty:ident, $lanes:literal: $name:ident;)*) => {$(
+    ($($name:ident($ty:ident);)*) => {$(
         entry!($name, $ty,
             kernel(max_threads = FEW_THREADS, min_blocks = FEW_BLOCKS, arch = "sm_90a"),
-            forward::held::<$ty, $ty, $lanes, VECTORS, true>, dynamic_shared![u32]);
+            forward::held::<$ty, $ty, { lanes::<$ty>() }, VECTORS, true>, dynamic_shared![u32]);
     )*};
-}
-
-few! {
-    f16, 8: norm_f16_few;
-    bf16, 8: norm_bf16_few;
 }
 
 macro_rules! slices {
-    ($($ty:ident, $weight:ident, $lanes:literal: $name:ident;)*) => {$(
+    ($($name:ident($ty:ident, $weight:ident);)*) => {$(
         entry!($name, $ty,
             kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a"),
-            forward::slices::<$ty, $weight, $lanes>);
+            forward::slices::<$ty, $weight, { lanes::<$ty>() }>);
     )*};
 }
 
-slices! {
-    f32, f32, 4: norm_f32_slices;
-    f16, f16, 8: norm_f16_slices;
-    bf16, bf16, 8: norm_bf16_slices;
-    bf16, f32, 8: norm_wf32_bf16_slices;
-}
-
-macro_rules! aheads {
-    ($($ty:ident, $lanes:literal: $alone:ident, $pairs:ident;)*) => {$(
-        entry!($alone, $ty,
+macro_rules! alone {
+    ($($name:ident($ty:ident);)*) => {$(
+        entry!($name, $ty,
             kernel(max_threads = AHEAD_THREADS, min_blocks = AHEAD_BLOCKS, arch = "sm_90a"),
-            ahead::ahead::<$ty, $lanes, { AHEAD.vectors as usize }, 1, false>);
-        entry!($pairs, $ty,
-            kernel(max_threads = AHEAD_THREADS, min_blocks = AHEAD_BLOCKS, arch = "sm_90a"),
-            ahead::ahead::<$ty, $lanes, { PAIRS.vectors as usize }, 2, true>);
+            ahead::ahead::<$ty, { lanes::<$ty>() }, { AHEAD.vectors as usize }, 1, false>);
     )*};
 }
 
-aheads! {
-    f32, 4: norm_f32_ahead, norm_f32_pairs;
-    f16, 8: norm_f16_ahead, norm_f16_pairs;
-    bf16, 8: norm_bf16_ahead, norm_bf16_pairs;
+macro_rules! pairs {
+    ($($name:ident($ty:ident);)*) => {$(
+        entry!($name, $ty,
+            kernel(max_threads = AHEAD_THREADS, min_blocks = AHEAD_BLOCKS, arch = "sm_90a"),
+            ahead::ahead::<$ty, { lanes::<$ty>() }, { PAIRS.vectors as usize }, 2, true>);
+    )*};
+}
+
+/// Vectors of each tensor that a thread of the ring `$name` has.
+macro_rules! ring_vectors {
+    ($name:ident) => {
+        match RowEntry::read(stringify!($name)).op.kernels().ring {
+            Some(ring) => ring.vectors as usize,
+            None => panic!("an operation without a ring"),
+        }
+    };
 }
 
 macro_rules! rings {
-    ($($ty:ident, $weight:ident, $lanes:literal, $vectors:tt: $name:ident;)*) => {$(
+    ($($name:ident($ty:ident, $weight:ident);)*) => {$(
         entry!($name, $ty,
             kernel(max_threads = BOUND_THREADS, min_blocks = 1, arch = "sm_90a"),
-            ring::ring::<$ty, $weight, $lanes, $vectors, true>);
+            ring::ring::<$ty, $weight, { lanes::<$ty>() }, { ring_vectors!($name) }, true>);
     )*};
 }
 
 macro_rules! wide_rings {
-    ($($ty:ident, $lanes:literal: $name:ident;)*) => {$(
+    ($($name:ident($ty:ident);)*) => {$(
         entry!($name, $ty,
             kernel(max_threads = WIDE_THREADS, min_blocks = 1, arch = "sm_90a"),
-            ring::ring::<$ty, $ty, $lanes, WIDE_VECTORS, false>);
+            ring::ring::<$ty, $ty, { lanes::<$ty>() }, WIDE_VECTORS, false>);
     )*};
 }
 
-wide_rings! {
-    bf16, 8: norm_bf16_wide;
-}
-
-rings! {
-    f32, f32, 4, RING_VECTORS: norm_f32_ring;
-    f16, f16, 8, RING_VECTORS: norm_f16_ring;
-    bf16, bf16, 8, RING_VECTORS: norm_bf16_ring;
-    bf16, f32, 8, RING_VECTORS_F32: norm_wf32_bf16_ring;
-}
-
 macro_rules! loose {
-    ($($ty:ident: $name:ident;)*) => {$(
+    ($($name:ident($ty:ident);)*) => {$(
         entry!($name, $ty, kernel(max_threads = MAX_THREADS),
             forward::loose::<$ty>, shared_array![u32; BLOCK_SCRATCH]);
     )*};
 }
 
-loose! {
-    f32: norm_f32_loose;
-    f16: norm_f16_loose;
-    bf16: norm_bf16_loose;
-}
+spec::norm_held!(held);
+spec::norm_few!(few);
+spec::norm_slices!(slices);
+spec::norm_ahead!(alone);
+spec::norm_pairs!(pairs);
+spec::norm_wide!(wide_rings);
+spec::norm_ring!(rings);
+spec::norm_loose!(loose);
 
 macro_rules! grad {
     ($name:ident, $ty:ident, $kernel:meta, $body:expr) => {
@@ -190,81 +174,75 @@ macro_rules! grad {
 }
 
 macro_rules! held_grads {
-    ($($ty:ident, $weight:ident, $lanes:literal, $vectors:tt: $name:ident;)*) => {$(
+    ($($name:ident($ty:ident, $weight:ident);)*) => {$(
         grad!($name, $ty,
             kernel(max_threads = SHARED_BLOCK, min_blocks = GRAD_BLOCKS, arch = "sm_90a"),
             |tensors, params| {
-                let scratch = shared_array![u32; 2 * SHARED_BLOCK as usize * $vectors * $lanes];
+                const VECTORS: usize = holding!($name).vectors as usize;
+                const LANES: usize = lanes::<$ty>();
+                let scratch = shared_array![u32; 2 * SHARED_BLOCK as usize * VECTORS * LANES];
                 // SAFETY: as the entry; the array is for this alone.
                 unsafe {
                     let scratch = SharedAddr::of(scratch.cast_const());
-                    backward::held::<$ty, $weight, $lanes, $vectors>(tensors, params, scratch)
+                    backward::held::<$ty, $weight, LANES, VECTORS>(tensors, params, scratch)
                 }
             });
     )*};
 }
 
-held_grads! {
-    f32, f32, 4, GRAD_VECTORS: norm_grad_f32_held;
-    f16, f16, 8, GRAD_VECTORS: norm_grad_f16_held;
-    bf16, f32, 8, 1: norm_grad_wf32_bf16_held;
+macro_rules! short_grads {
+    ($($name:ident($ty:ident);)*) => {$(
+        grad!($name, $ty,
+            kernel(max_threads = SHORT_THREADS, min_blocks = SHORT_BLOCKS, arch = "sm_90a"),
+            |tensors, params| {
+                // SAFETY: as the entry.
+                unsafe { grad_short::short::<$ty, { lanes::<$ty>() }>(tensors, params) }
+            });
+    )*};
 }
-
-grad!(
-    norm_grad_bf16_short,
-    bf16,
-    kernel(
-        max_threads = SHORT_THREADS,
-        min_blocks = SHORT_BLOCKS,
-        arch = "sm_90a"
-    ),
-    |tensors, params| {
-        // SAFETY: as the entry.
-        unsafe { grad_short::short::<bf16, 8>(tensors, params) }
-    }
-);
 
 /// Most threads of a block of a ring of gradients.
 const RING_THREADS: u32 = RING_WARPS * thread::WARP_THREADS;
 
 macro_rules! ring_grads {
-    ($($ty:ident, $weight:ident, $lanes:literal, $vectors:tt: $name:ident;)*) => {$(
+    ($($name:ident($ty:ident, $weight:ident);)*) => {$(
         grad!($name, $ty,
             kernel(max_threads = RING_THREADS, min_blocks = 1, arch = "sm_90a"),
             |tensors, params| {
                 // SAFETY: as the entry.
-                unsafe { grad_ring::ring::<$ty, $weight, $lanes, $vectors>(tensors, params) }
+                unsafe {
+                    grad_ring::ring::<$ty, $weight, { lanes::<$ty>() }, { ring_vectors!($name) }>(
+                        tensors, params,
+                    )
+                }
             });
     )*};
 }
 
-ring_grads! {
-    f32, f32, 4, RING_VECTORS: norm_grad_f32_ring;
-    f16, f16, 8, RING_VECTORS: norm_grad_f16_ring;
-    bf16, bf16, 8, RING_VECTORS: norm_grad_bf16_ring;
-    bf16, f32, 8, RING_VECTORS_F32: norm_grad_wf32_bf16_ring;
-}
-
 macro_rules! loose_grads {
-    ($($ty:ident: $name:ident, $columns:ident;)*) => {$(
+    ($($name:ident($ty:ident);)*) => {$(
         grad!($name, $ty, kernel(max_threads = MAX_THREADS), |tensors, params| {
             let scratch = shared_array![u32; BLOCK_SCRATCH];
             // SAFETY: as the entry; the array is for this alone.
             unsafe { backward::loose::<$ty>(tensors, params, scratch) }
         });
+    )*};
+}
 
-        grad!($columns, $ty, kernel(max_threads = MAX_THREADS), |tensors, params| {
+macro_rules! columns_grads {
+    ($($name:ident($ty:ident);)*) => {$(
+        grad!($name, $ty, kernel(max_threads = MAX_THREADS), |tensors, params| {
             // SAFETY: as the entry.
             unsafe { backward::columns::<$ty>(tensors, params) }
         });
     )*};
 }
 
-loose_grads! {
-    f32: norm_grad_f32_loose, norm_grad_f32_columns;
-    f16: norm_grad_f16_loose, norm_grad_f16_columns;
-    bf16: norm_grad_bf16_loose, norm_grad_bf16_columns;
-}
+spec::norm_grad_held!(held_grads);
+spec::norm_grad_short!(short_grads);
+spec::norm_grad_ring!(ring_grads);
+spec::norm_grad_loose!(loose_grads);
+spec::norm_grad_columns!(columns_grads);
 
 /// Adds up the partial sums of columns, of two tensors.
 ///

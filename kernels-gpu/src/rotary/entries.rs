@@ -9,8 +9,8 @@ use spec::rotary::{RotaryParams, THREADS};
 use super::place::Arrays;
 use super::{strided, vectors};
 
-macro_rules! entries {
-    ($($name:ident: $ty:ty, $table:ty, $rotate:expr;)*) => {$(
+macro_rules! kernels {
+    (@ $name:ident $ty:ty, $table:ty, $rotate:expr) => {
         #[doc = concat!("Turns pairs of ", stringify!($ty), " by tables of ", stringify!($table), ".")]
         ///
         /// # Safety
@@ -36,23 +36,21 @@ macro_rules! entries {
             // SAFETY: the launch's promise.
             unsafe { $rotate(&arrays) }
         }
+    };
+}
+
+macro_rules! by_vectors {
+    ($($name:ident($ty:ty, $table:ty, $is_interleaved:literal);)*) => {$(
+        kernels!(@ $name $ty, $table,
+            vectors::rotate::<$ty, $table, { 16 / size_of::<$ty>() }, $is_interleaved>);
     )*};
 }
 
-entries! {
-    rotary_f32_f32_halves: f32, f32, vectors::rotate::<f32, f32, 4, false>;
-    rotary_f32_f32_interleaved: f32, f32, vectors::rotate::<f32, f32, 4, true>;
-    rotary_f32_f32_strided: f32, f32, strided::rotate::<f32, f32>;
-    rotary_f16_f32_halves: f16, f32, vectors::rotate::<f16, f32, 8, false>;
-    rotary_f16_f32_interleaved: f16, f32, vectors::rotate::<f16, f32, 8, true>;
-    rotary_f16_f32_strided: f16, f32, strided::rotate::<f16, f32>;
-    rotary_f16_f16_halves: f16, f16, vectors::rotate::<f16, f16, 8, false>;
-    rotary_f16_f16_interleaved: f16, f16, vectors::rotate::<f16, f16, 8, true>;
-    rotary_f16_f16_strided: f16, f16, strided::rotate::<f16, f16>;
-    rotary_bf16_f32_halves: bf16, f32, vectors::rotate::<bf16, f32, 8, false>;
-    rotary_bf16_f32_interleaved: bf16, f32, vectors::rotate::<bf16, f32, 8, true>;
-    rotary_bf16_f32_strided: bf16, f32, strided::rotate::<bf16, f32>;
-    rotary_bf16_bf16_halves: bf16, bf16, vectors::rotate::<bf16, bf16, 8, false>;
-    rotary_bf16_bf16_interleaved: bf16, bf16, vectors::rotate::<bf16, bf16, 8, true>;
-    rotary_bf16_bf16_strided: bf16, bf16, strided::rotate::<bf16, bf16>;
+macro_rules! by_pairs {
+    ($($name:ident($ty:ty, $table:ty);)*) => {$(
+        kernels!(@ $name $ty, $table, strided::rotate::<$ty, $table>);
+    )*};
 }
+
+spec::rotary_vectors!(by_vectors);
+spec::rotary_strided!(by_pairs);

@@ -23,3 +23,16 @@ pub(crate) mod ring;
 pub(crate) mod short;
 pub(crate) mod slices;
 pub(crate) mod words;
+
+/// How the entry `$name` of `spec::rows` holds rows in registers.
+macro_rules! holding {
+    ($name:ident) => {
+        const { spec::rows::RowEntry::read(stringify!($name)).holding() }
+    };
+}
+pub(crate) use holding;
+
+/// Elements of a vector.
+pub(crate) const fn lanes<T>() -> usize {
+    spec::rows::VECTOR_BYTES as usize / size_of::<T>()
+}

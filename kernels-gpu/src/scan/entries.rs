@@ -6,27 +6,29 @@ use spec::scan::{ScanParams, THREADS};
 
 use super::body::scan;
 
-macro_rules! entries {
-    ($($name:ident: $ty:ty, $lanes:literal, $blocks:literal, $is_sm80:literal
-        $(, arch = $arch:tt)?;)*) => {$(
-        #[doc = concat!("Scans rows of ", stringify!($ty) $(, ", for ", $arch)?, ".")]
+macro_rules! kernels {
+    ($($name:ident($ty:ty, $lanes:literal, $blocks:literal);)*) => {$(
+        kernels!(@ $name $ty, $lanes, false, max_threads = THREADS, min_blocks = $blocks);
+    )*};
+    (@ $name:ident $ty:ty, $lanes:literal, $is_sm80:literal, $($attribute:tt)*) => {
+        #[doc = concat!("Scans rows of ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `spec::scan` says, with arrays of these extents and strides.
-        #[kernel(max_threads = THREADS, min_blocks = $blocks $(, arch = $arch)?)]
+        /// Launched as `spec::scan` says, with tensors of these extents and strides.
+        #[kernel($($attribute)*)]
         pub unsafe fn $name(x: *const u8, y: *mut u8, status: *mut u64, params: ScanParams) {
-            // SAFETY: the launch's promise; the shared memory is for this alone.
+            // SAFETY: the launch's promise; its shared memory is for this alone.
             unsafe { scan::<$ty, $lanes, $is_sm80>(x, y, status, &params, dynamic_shared![u32]) }
         }
+    };
+}
+
+macro_rules! kernels_sm80 {
+    ($($name:ident($ty:ty, $lanes:literal, $blocks:literal);)*) => {$(
+        kernels!(@ $name $ty, $lanes, true,
+            max_threads = THREADS, min_blocks = $blocks, arch = "sm_80");
     )*};
 }
 
-entries! {
-    scan_f32: f32, 4, 4, false;
-    scan_f16: f16, 8, 4, false;
-    scan_bf16: bf16, 8, 4, false;
-    scan_sm80_bf16: bf16, 8, 4, true, arch = "sm_80";
-    scan_f64: f64, 2, 3, false;
-    scan_i32: i32, 4, 3, false;
-    scan_i64: i64, 2, 3, false;
-}
+spec::scan_portable!(kernels);
+spec::scan_sm80!(kernels_sm80);

@@ -259,8 +259,8 @@ unsafe fn add<E: Elements, const N: usize>(
     }
 }
 
-macro_rules! entries {
-    ($($name:ident: |$params:ident| $elements:expr, $at_once:literal, $doc:literal;)*) => {$(
+macro_rules! entry {
+    ($name:ident: |$params:ident| $elements:expr, $at_once:literal, $doc:expr) => {
         #[doc = $doc]
         ///
         /// # Safety
@@ -278,13 +278,22 @@ macro_rules! entries {
             // SAFETY: the launch's promise.
             unsafe { add::<_, $at_once>($elements, (pairs, begins), (src, y), parts, $params) }
         }
+    };
+}
+
+macro_rules! by_vectors {
+    ($($name:ident($ty:ident);)*) => {$(
+        // Two vectors are on their way at a time, as many as registers for many warps allow.
+        entry!($name: |params| Vector::<$ty, { 16 / size_of::<$ty>() }>(PhantomData), 2,
+            concat!("Adds rows of ", stringify!($ty), "."));
     )*};
 }
 
-// Two vectors are on their way at a time, as many as registers for many warps allow.
-entries! {
-    scatter_add_f32: |params| Vector::<f32, 4>(PhantomData), 2, "Adds rows of f32.";
-    scatter_add_f16: |params| Vector::<f16, 8>(PhantomData), 2, "Adds rows of f16.";
-    scatter_add_bf16: |params| Vector::<bf16, 8>(PhantomData), 2, "Adds rows of bf16.";
-    scatter_add_any: |params| Single(params), 1, "Adds rows of any dtype.";
+macro_rules! by_elements {
+    ($($name:ident;)*) => {$(
+        entry!($name: |params| Single(params), 1, "Adds rows of any dtype.");
+    )*};
 }
+
+spec::scatter_add!(by_vectors);
+spec::scatter_add_elements!(by_elements);

@@ -8,14 +8,14 @@ use super::body;
 use super::cut::Shared;
 use super::short::short;
 
-macro_rules! entries {
-    ($($rows:ident, $short:ident: $ty:ty, $packed:ty;)*) => {$(
+macro_rules! rows {
+    ($($name:ident($ty:ty);)*) => {$(
         #[doc = concat!("The first k of rows of ", stringify!($ty), ", a block a row or a part.")]
         ///
         /// # Safety
         /// Launched as `spec::topk` says, with arrays of these extents and strides.
         #[kernel(max_threads = THREADS[1], min_blocks = 2)]
-        pub unsafe fn $rows(
+        pub unsafe fn $name(
             x: *const u8,
             values: *mut u8,
             indices: *mut i64,
@@ -28,24 +28,25 @@ macro_rules! entries {
                 body::of_elements::<$ty>(x, values, indices, pairs, &params, shared);
             }
         }
+    )*};
+}
 
+macro_rules! short_rows {
+    ($($name:ident($ty:ty, $packed:ty);)*) => {$(
         #[doc = concat!("The first k of short rows of ", stringify!($ty), ", lanes of a warp a row.")]
         ///
         /// # Safety
         /// Launched as `spec::topk` says, with arrays of these extents and strides.
         #[kernel(max_threads = SHORT_THREADS)]
-        pub unsafe fn $short(x: *const u8, values: *mut u8, indices: *mut i64, params: TopKParams) {
+        pub unsafe fn $name(x: *const u8, values: *mut u8, indices: *mut i64, params: TopKParams) {
             // SAFETY: the launch's promise.
             unsafe { short::<$ty, $packed>(x, values, indices, &params) }
         }
     )*};
 }
 
-entries! {
-    topk_f32, topk_f32_short: f32, u64;
-    topk_f16, topk_f16_short: f16, u32;
-    topk_bf16, topk_bf16_short: bf16, u32;
-}
+spec::topk_rows!(rows);
+spec::topk_short!(short_rows);
 
 /// The first k of rows of pairs, a block a row.
 ///

@@ -1,7 +1,7 @@
 //! Kernels for few queries (decoding), by `mma.sync`, for sm_80 and everything newer.
 //!
-//! Entries: `flash_decode_<dtype>_d<head_dim cap>_m<rows>`, f16 and bf16; [`DecodeEntry`] prints the
-//! name. Each takes the arguments of every forward entry, a [`FwdPacking`] of the tile's rows and the
+//! Entries: `flash_decode_<dtype>_d<head_dim cap>_m<rows>`, f16 and bf16; [`DecodeEntry::ALL`]
+//! has all. Each takes the arguments of every forward entry, a [`FwdPacking`] of the tile's rows and the
 //! [`FlashFwdPages`](super::FlashFwdPages), whose page size is a multiple of [`WARP_KEYS`]. It runs on the grid of [`DecodeTile::grid`], with [`THREADS`] threads a block and
 //! [`DecodeTile::smem_bytes`] of dynamic shared memory. head_dim and head_dim_v are multiples of 8
 //! up to the cap. Rows of q, k, v and o are aligned to [`ALIGN_BYTES`]. softmax_scale_log2 is at
@@ -10,17 +10,16 @@
 //! With several splits of the keys, o is that of the parts ([`merge`](super::merge)), in f32, lse is
 //! written, and there is no sink.
 
-use core::fmt;
-
 use super::packing::FwdPacking;
 use super::sm90::tiles_of;
 use crate::DType;
+use crate::entry::{Parts, entries};
 
 /// Threads of a block.
 pub const THREADS: u32 = 128;
 
-/// The numbers of rows that tiles have: queries of packed heads.
-pub const ROWS: [u32; 2] = [16, 32];
+/// The most rows of a tile: queries of packed heads.
+pub const MOST_ROWS: u32 = 32;
 
 /// Keys that a warp has of each block of keys.
 pub const WARP_KEYS: u32 = 16;
@@ -31,12 +30,6 @@ pub const STAGES: u32 = 3;
 /// Alignment of every row of q, k, v and o.
 pub const ALIGN_BYTES: u32 = 16;
 
-/// The head_dim caps for which there are kernels.
-pub const HEAD_DIMS: [u32; 2] = [64, 128];
-
-/// Element types.
-pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
-
 const WARPS: u32 = THREADS / 32;
 /// The largest grid in y and in z.
 const GRID_YZ_MAX: u32 = 65_535;
@@ -46,7 +39,7 @@ const GRID_X_MAX: u64 = (1 << 31) - 1;
 /// Work of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeTile {
-    /// One of [`ROWS`].
+    /// Rows: 16 or [`MOST_ROWS`].
     pub rows: u32,
     /// Largest head_dim and head_dim_v.
     pub head_dim_cap: u32,
@@ -94,6 +87,7 @@ impl DecodeTile {
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeEntry {
+    name: &'static str,
     /// Element type of q, k and v.
     pub dtype: DType,
     /// Its tile.
@@ -101,55 +95,42 @@ pub struct DecodeEntry {
 }
 
 impl DecodeEntry {
+    /// The entry of a name `flash_decode_<dtype>_d<head_dim cap>_m<rows>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("flash_decode");
+        let dtype = parts.expect_dtype();
+        let head_dim_cap = parts.number("d");
+        let rows = parts.number("m");
+        parts.end();
+        assert!(rows <= MOST_ROWS);
+        let tile = DecodeTile { rows, head_dim_cap };
+        Self { name, dtype, tile }
+    }
+
     /// The kernel of the smallest cap that serves both head dimensions, with the fewest rows that
     /// have room for `rows`; `None` if there is none.
-    pub const fn of(dtype: DType, head_dim: u32, head_dim_v: u32, rows: u32) -> Option<Self> {
-        let is_built = matches!(dtype, DType::F16 | DType::Bf16);
-        if !is_built || !head_dim.is_multiple_of(8) || !head_dim_v.is_multiple_of(8) {
-            return None;
-        }
-        let largest = if head_dim > head_dim_v {
-            head_dim
-        } else {
-            head_dim_v
-        };
-        let (Some(rows), Some(head_dim_cap)) = (
-            first_with_room(&ROWS, rows),
-            first_with_room(&HEAD_DIMS, largest),
-        ) else {
-            return None;
-        };
-        let tile = DecodeTile { rows, head_dim_cap };
-        Some(Self { dtype, tile })
-    }
-
-    /// All of them.
-    pub fn all() -> impl Iterator<Item = Self> {
-        let tiles = HEAD_DIMS
-            .into_iter()
-            .flat_map(|head_dim_cap| ROWS.map(|rows| DecodeTile { rows, head_dim_cap }));
-        tiles.flat_map(|tile| DTYPES.map(|dtype| Self { dtype, tile }))
+    pub fn of(dtype: DType, head_dim: u32, head_dim_v: u32, rows: u32) -> Option<Self> {
+        let is_whole = head_dim.is_multiple_of(8) && head_dim_v.is_multiple_of(8);
+        let has_room =
+            |tile: DecodeTile| head_dim.max(head_dim_v) <= tile.head_dim_cap && rows <= tile.rows;
+        Self::find(|entry| entry.dtype == dtype && is_whole && has_room(entry.tile))
     }
 }
 
-/// The first of ascending `sizes` that is not less than `size`.
-const fn first_with_room(sizes: &[u32], size: u32) -> Option<u32> {
-    let mut i = 0;
-    while i < sizes.len() {
-        if size <= sizes[i] {
-            return Some(sizes[i]);
-        }
-        i += 1;
+entries! { $ DecodeEntry {
+    /// The element type. The smallest cap comes first, and of each the fewest rows.
+    flash_decode {
+        flash_decode_bf16_d64_m16(bf16);
+        flash_decode_bf16_d64_m32(bf16);
+        flash_decode_bf16_d128_m16(bf16);
+        flash_decode_bf16_d128_m32(bf16);
+        flash_decode_f16_d64_m16(f16);
+        flash_decode_f16_d64_m32(f16);
+        flash_decode_f16_d128_m16(f16);
+        flash_decode_f16_d128_m32(f16);
     }
-    None
-}
-
-impl fmt::Display for DecodeEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DecodeTile { rows, head_dim_cap } = self.tile;
-        write!(f, "flash_decode_{}_d{head_dim_cap}_m{rows}", self.dtype)
-    }
-}
+} }
 
 #[cfg(test)]
 mod tests {
@@ -167,7 +148,6 @@ mod tests {
         assert_eq!(DecodeEntry::of(DType::F16, 64, 66, 1), None);
         assert_eq!(DecodeEntry::of(DType::F16, 136, 64, 1), None);
         assert_eq!(DecodeEntry::of(DType::F16, 64, 64, 33), None);
-        assert_eq!(DecodeEntry::all().count(), 8);
     }
 
     #[test]

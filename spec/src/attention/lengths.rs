@@ -14,21 +14,23 @@
 //! Whatever the arrays hold, positions are clamped to the tensors.
 
 use super::params::{BshStrides, FlashFwdParams};
+use crate::kernel_param;
 
-/// Arrays of lengths in device memory; null if there are none.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlashFwdLengths {
-    /// `[batch + 1]`; if not null, q and o are packed.
-    pub cu_seqlens_q: *const i32,
-    /// `[batch + 1]`; if not null, k and v are packed.
-    pub cu_seqlens_k: *const i32,
-    /// `[batch]`: number of queries of each sequence.
-    pub seqused_q: *const i32,
-    /// `[batch]`: number of keys of each sequence, including its left padding.
-    pub seqused_k: *const i32,
-    /// `[batch]`: number of keys of left padding of each sequence.
-    pub leftpad_k: *const i32,
+kernel_param! {
+    /// Arrays of lengths in device memory; null if there are none.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct FlashFwdLengths {
+        /// `[batch + 1]`; if not null, q and o are packed.
+        pub cu_seqlens_q: *const i32,
+        /// `[batch + 1]`; if not null, k and v are packed.
+        pub cu_seqlens_k: *const i32,
+        /// `[batch]`: number of queries of each sequence.
+        pub seqused_q: *const i32,
+        /// `[batch]`: number of keys of each sequence, including its left padding.
+        pub seqused_k: *const i32,
+        /// `[batch]`: number of keys of left padding of each sequence.
+        pub leftpad_k: *const i32,
+    }
 }
 
 impl FlashFwdLengths {

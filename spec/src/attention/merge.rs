@@ -1,45 +1,25 @@
 //! Merging partial results.
 //!
-//! Of two calls: `attention_merge` `(o_a: *const u8, lse_a: *const f32, o_b: *const u8, lse_b:
+//! Of two calls: [`MERGE_ENTRY`] `(o_a: *const u8, lse_a: *const f32, o_b: *const u8, lse_b:
 //! *const f32, o: *mut u8, lse: *mut f32, params: MergeParams)`. All tensors are contiguous; blocks
 //! have [`THREADS`] threads, and each warp merges one row of o at a time.
 //!
-//! Of one call with split-KV ([`FwdPacking`](super::FwdPacking)): `attention_merge_parts`
+//! Of one call with split-KV ([`FwdPacking`](super::FwdPacking)): [`PARTS_ENTRY`]
 //! `(o_parts: *const f32, lse_parts: *const f32, o: *mut u8, lse: *mut f32, sink: *const f32,
 //! lengths: FlashFwdLengths, params: FlashFwdParams, packing: FwdPacking)`, with the call's own
 //! values. The parts follow each other in memory, and each is contiguous ([`strides_of_parts`]).
 //! Rows are aligned to 16 bytes, and head_dim_v is a multiple of 8. Rows outside all sequences are
 //! not written.
 
-use core::fmt;
-
 use super::params::{BshStrides, FlashFwdParams};
+use crate::kernel_param;
+pub use crate::single::{MERGE_ENTRY, PARTS_ENTRY};
 
 /// Threads of a block; each warp merges a row at a time.
 pub const THREADS: u32 = 256;
 
 /// Most blocks of a grid; with more rows, they loop.
 const MAX_BLOCKS: u64 = 65_535;
-
-/// Names the entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MergeEntry;
-
-impl fmt::Display for MergeEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("attention_merge")
-    }
-}
-
-/// Names the entry that merges parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PartsEntry;
-
-impl fmt::Display for PartsEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("attention_merge_parts")
-    }
-}
 
 /// Strides of o of one part: `[batch, seqlen_q, heads_q, head_dim_v]`, or without the batch if
 /// queries are packed.
@@ -67,23 +47,24 @@ pub const fn blocks(rows: u64) -> u32 {
     }
 }
 
-/// Extents of one launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MergeParams {
-    /// Sequences; 1 if they are packed.
-    pub batch: u32,
-    /// Queries a sequence.
-    pub seqlen_q: u32,
-    /// Query heads: o is `[batch, seqlen_q, heads_q, head_dim_v]`, lse
-    /// `[batch, heads_q, seqlen_q]`.
-    pub heads_q: u32,
-    /// Elements of a row of o.
-    pub head_dim_v: u32,
-    /// [`OutputDType::code`](super::OutputDType::code) of o and both parts.
-    pub dtype: u32,
-    /// 0.
-    pub reserved: u32,
+kernel_param! {
+    /// Extents of one launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct MergeParams {
+        /// Sequences; 1 if they are packed.
+        pub batch: u32,
+        /// Queries a sequence.
+        pub seqlen_q: u32,
+        /// Query heads: o is `[batch, seqlen_q, heads_q, head_dim_v]`, lse
+        /// `[batch, heads_q, seqlen_q]`.
+        pub heads_q: u32,
+        /// Elements of a row of o.
+        pub head_dim_v: u32,
+        /// [`OutputDType::code`](super::OutputDType::code) of o and both parts.
+        pub dtype: u32,
+        /// 0.
+        pub reserved: u32,
+    }
 }
 
 impl MergeParams {

@@ -43,10 +43,7 @@ pub use mask::{KeyBlocks, KeyRange, Mask, UNLIMITED};
 pub use packing::{FwdPacking, MOST_PACKED_HEADS, MOST_SPLITS, packed_heads};
 pub use pages::{FlashFwdPages, PagePosition};
 pub use params::{BshStrides, FlashFwdParams};
-pub use simt::{
-    SIMT_DTYPES, SIMT_HEAD_DIMS, SIMT_TILE, SIMT_WIDE_TILE, SimtEntry, TileConfig,
-    simt_head_dim_cap, simt_tile,
-};
+pub use simt::{SIMT_DTYPES, SIMT_TILE, SIMT_WIDE_TILE, SimtEntry, TileConfig};
 
 /// Largest absolute error of a softcap's tanh in the portable kernels, including the rounding of
 /// its argument: 0.45 · 3 · 2^-24 from the argument, 2^-24 each from the exponential, the sum and

@@ -6,6 +6,7 @@
 //! results are merged ([`merge`](super::merge)).
 
 use crate::gemm::sm90::MMA_M;
+use crate::kernel_param;
 
 /// Most splits of the keys.
 pub const MOST_SPLITS: u32 = 128;
@@ -27,24 +28,25 @@ pub const fn packed_heads(group: u32) -> u32 {
     if heads == 0 { 1 } else { heads }
 }
 
-/// One launch of a packed kernel.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FwdPacking {
-    /// Packed heads: those that share a key head, or a divisor of their number; up to the number of
-    /// rows.
-    pub heads: u32,
-    /// Queries of the rows: as many as fit with all heads of each. Rows that are left over are idle.
-    pub queries: u32,
-    /// 2^16 / heads, rounded up.
-    reciprocal: u32,
-    /// Splits of a tile's keys, each computed by one block; not 0. If there are several, o is f32,
-    /// o and lse have room for each split, and a merge follows.
-    pub splits: u32,
-    /// Elements from o of one split to that of the next.
-    pub o_split: u64,
-    /// The same for lse.
-    pub lse_split: u64,
+kernel_param! {
+    /// One launch of a packed kernel.
+    #[derive(Debug, PartialEq, Eq, Hash)]
+    pub struct FwdPacking {
+        /// Packed heads: those that share a key head, or a divisor of their number; up to the number of
+        /// rows.
+        pub heads: u32,
+        /// Queries of the rows: as many as fit with all heads of each. Rows that are left over are idle.
+        pub queries: u32,
+        /// 2^16 / heads, rounded up.
+        reciprocal: u32,
+        /// Splits of a tile's keys, each computed by one block; not 0. If there are several, o is f32,
+        /// o and lse have room for each split, and a merge follows.
+        pub splits: u32,
+        /// Elements from o of one split to that of the next.
+        pub o_split: u64,
+        /// The same for lse.
+        pub lse_split: u64,
+    }
 }
 
 impl FwdPacking {

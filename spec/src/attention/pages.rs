@@ -10,19 +10,21 @@
 
 use super::params::BshStrides;
 use crate::division::Division;
+use crate::kernel_param;
 
-/// The table of one launch, and the extents of its pools.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlashFwdPages {
-    /// Pages of each sequence; null if keys and values are not paged.
-    pub table: *const i32,
-    /// Elements from a sequence's pages to those of the next.
-    pub row: i64,
-    /// Pages of the pools; at least 1 if there is a key.
-    pub pages: u32,
-    /// By the positions of a page.
-    pub page_size: Division,
+kernel_param! {
+    /// The table of one launch, and the extents of its pools.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct FlashFwdPages {
+        /// Pages of each sequence; null if keys and values are not paged.
+        pub table: *const i32,
+        /// Elements from a sequence's pages to those of the next.
+        pub row: i64,
+        /// Pages of the pools; at least 1 if there is a key.
+        pub pages: u32,
+        /// By the positions of a page.
+        pub page_size: Division,
+    }
 }
 
 /// Where a position is in a pool.

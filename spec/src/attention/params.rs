@@ -2,18 +2,20 @@
 
 use super::lengths::Sequence;
 use super::mask::Mask;
+use crate::kernel_param;
 
-/// Element strides of a `[batch, seqlen, heads, head_dim]` tensor whose last dimension is
-/// contiguous. A packed tensor, `[total, heads, head_dim]`, has a batch stride of 0.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct BshStrides {
-    /// Elements between batches.
-    pub batch: i64,
-    /// Elements between positions.
-    pub seq: i64,
-    /// Elements between heads.
-    pub head: i64,
+kernel_param! {
+    /// Element strides of a `[batch, seqlen, heads, head_dim]` tensor whose last dimension is
+    /// contiguous. A packed tensor, `[total, heads, head_dim]`, has a batch stride of 0.
+    #[derive(Debug, PartialEq, Eq, Hash)]
+    pub struct BshStrides {
+        /// Elements between batches.
+        pub batch: i64,
+        /// Elements between positions.
+        pub seq: i64,
+        /// Elements between heads.
+        pub head: i64,
+    }
 }
 
 impl BshStrides {
@@ -27,54 +29,55 @@ impl BshStrides {
     }
 }
 
-/// Extents, strides and scalars of one forward launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FlashFwdParams {
-    /// Strides of q.
-    pub q: BshStrides,
-    /// Strides of k.
-    pub k: BshStrides,
-    /// Strides of v.
-    pub v: BshStrides,
-    /// Strides of o.
-    pub o: BshStrides,
-    /// Number of sequences.
-    pub batch: u32,
-    /// Queries a sequence; if lengths vary, at least those of the longest. Below 2^31.
-    pub seqlen_q: u32,
-    /// Keys a sequence; if lengths vary, at least those of the longest. Below 2^31.
-    pub seqlen_k: u32,
-    /// Positions of q and o in all, if sequences are packed; else 0.
-    pub total_q: u32,
-    /// Positions of k and v in all, if sequences are packed; else 0.
-    pub total_k: u32,
-    /// Query heads; a multiple of `heads_kv`.
-    pub heads_q: u32,
-    /// Key and value heads.
-    pub heads_kv: u32,
-    /// Elements of a query and of a key.
-    pub head_dim: u32,
-    /// Elements of a value.
-    pub head_dim_v: u32,
-    /// Query i sees key j if `i + shift - window_left <= j <= i + shift + window_right`. The shift
-    /// is 0 if `top_left` is 1, and seqlen_k - seqlen_q of the sequence if it is 0.
-    /// [`UNLIMITED`](super::UNLIMITED): no bound. Not negative.
-    pub window_left: i32,
-    /// As `window_left`; 0 is causal.
-    pub window_right: i32,
-    /// 1 if the mask's diagonal starts in the top-left corner; see `window_left`.
-    pub top_left: u32,
-    /// Factor of the scores, times log2(e). With a softcap: the softcap times log2(e).
-    pub softmax_scale_log2: f32,
-    /// 0 if there is no softcap. Otherwise softmax_scale / softcap: a score s becomes
-    /// `tanh(s * softcap_scale)` before it is multiplied by `softmax_scale_log2`.
-    pub softcap_scale: f32,
-    /// [`OutputDType::code`](crate::OutputDType::code) of o.
-    pub o_dtype: u32,
-    /// 1 to write lse, in f32, natural log, contiguous `[batch, heads_q, seqlen_q]`, or
-    /// `[heads_q, total_q]` if queries are packed.
-    pub write_lse: u32,
+kernel_param! {
+    /// Extents, strides and scalars of one forward launch.
+    #[derive(Debug, PartialEq)]
+    pub struct FlashFwdParams {
+        /// Strides of q.
+        pub q: BshStrides,
+        /// Strides of k.
+        pub k: BshStrides,
+        /// Strides of v.
+        pub v: BshStrides,
+        /// Strides of o.
+        pub o: BshStrides,
+        /// Number of sequences.
+        pub batch: u32,
+        /// Queries a sequence; if lengths vary, at least those of the longest. Below 2^31.
+        pub seqlen_q: u32,
+        /// Keys a sequence; if lengths vary, at least those of the longest. Below 2^31.
+        pub seqlen_k: u32,
+        /// Positions of q and o in all, if sequences are packed; else 0.
+        pub total_q: u32,
+        /// Positions of k and v in all, if sequences are packed; else 0.
+        pub total_k: u32,
+        /// Query heads; a multiple of `heads_kv`.
+        pub heads_q: u32,
+        /// Key and value heads.
+        pub heads_kv: u32,
+        /// Elements of a query and of a key.
+        pub head_dim: u32,
+        /// Elements of a value.
+        pub head_dim_v: u32,
+        /// Query i sees key j if `i + shift - window_left <= j <= i + shift + window_right`. The shift
+        /// is 0 if `top_left` is 1, and seqlen_k - seqlen_q of the sequence if it is 0.
+        /// [`UNLIMITED`](super::UNLIMITED): no bound. Not negative.
+        pub window_left: i32,
+        /// As `window_left`; 0 is causal.
+        pub window_right: i32,
+        /// 1 if the mask's diagonal starts in the top-left corner; see `window_left`.
+        pub top_left: u32,
+        /// Factor of the scores, times log2(e). With a softcap: the softcap times log2(e).
+        pub softmax_scale_log2: f32,
+        /// 0 if there is no softcap. Otherwise softmax_scale / softcap: a score s becomes
+        /// `tanh(s * softcap_scale)` before it is multiplied by `softmax_scale_log2`.
+        pub softcap_scale: f32,
+        /// [`OutputDType::code`](crate::OutputDType::code) of o.
+        pub o_dtype: u32,
+        /// 1 to write lse, in f32, natural log, contiguous `[batch, heads_q, seqlen_q]`, or
+        /// `[heads_q, total_q]` if queries are packed.
+        pub write_lse: u32,
+    }
 }
 
 impl FlashFwdParams {

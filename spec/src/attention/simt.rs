@@ -1,19 +1,14 @@
 //! The portable kernels, without tensor cores.
 //!
-//! Entries: `flash_fwd_simt_d<head_dim cap>` with caps [`SIMT_HEAD_DIMS`]; [`SimtEntry`] prints the
-//! name. Each takes the arguments of every forward entry and then `dtype: u32`, the
+//! Entries: `flash_fwd_simt_d<head_dim cap>`; [`SimtEntry::ALL`] has all. Each takes the arguments of every forward entry and then `dtype: u32`, the
 //! [`OutputDType::code`](super::OutputDType::code) of the inputs' type, and the
 //! [`FlashFwdPages`](super::FlashFwdPages). It serves any head_dim and head_dim_v up to its cap, runs
 //! with the threads of its [`SimtEntry::tile`] on the grid of [`FlashFwdParams::grid`], and needs no
 //! dynamic shared memory. Pointers need the alignment of one element only.
 
-use core::fmt;
-
 use super::FlashFwdParams;
 use crate::DType;
-
-/// The head_dim caps that the portable kernels are built for.
-pub const SIMT_HEAD_DIMS: [u32; 3] = [64, 128, 256];
+use crate::entry::{Parts, entries};
 
 /// Element types of the portable kernels.
 pub const SIMT_DTYPES: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
@@ -46,53 +41,53 @@ pub const SIMT_WIDE_TILE: TileConfig = TileConfig {
     ..SIMT_TILE
 };
 
-/// The tile of the portable kernels for a head_dim cap.
-pub const fn simt_tile(head_dim_cap: u32) -> TileConfig {
-    if head_dim_cap <= 128 {
-        SIMT_TILE
-    } else {
-        SIMT_WIDE_TILE
-    }
-}
-
 /// Most blocks in the second and third dimension of a grid.
 const GRID_YZ_MAX: u64 = 65_535;
 
 /// Most blocks in the first dimension of a grid.
 const GRID_X_MAX: u32 = i32::MAX as u32;
 
-/// The smallest cap that serves both extents; `None` if one exceeds all caps.
-pub const fn simt_head_dim_cap(head_dim: u32, head_dim_v: u32) -> Option<u32> {
-    let mut cap_idx = 0;
-    while cap_idx < SIMT_HEAD_DIMS.len() {
-        let cap = SIMT_HEAD_DIMS[cap_idx];
-        if head_dim <= cap && head_dim_v <= cap {
-            return Some(cap);
-        }
-        cap_idx += 1;
-    }
-    None
-}
-
 /// One portable kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SimtEntry {
-    /// One of [`SIMT_HEAD_DIMS`].
+    name: &'static str,
+    /// Largest head_dim and head_dim_v.
     pub head_dim_cap: u32,
 }
 
 impl SimtEntry {
+    /// The entry of a name `flash_fwd_simt_d<head_dim cap>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("flash_fwd_simt");
+        let head_dim_cap = parts.number("d");
+        parts.end();
+        Self { name, head_dim_cap }
+    }
+
+    /// The entry of the smallest cap that serves both extents; `None` if one exceeds all caps.
+    pub fn of(head_dim: u32, head_dim_v: u32) -> Option<Self> {
+        Self::find(|entry| head_dim.max(head_dim_v) <= entry.head_dim_cap)
+    }
+
     /// Its tile.
     pub const fn tile(&self) -> TileConfig {
-        simt_tile(self.head_dim_cap)
+        if self.head_dim_cap <= 128 {
+            SIMT_TILE
+        } else {
+            SIMT_WIDE_TILE
+        }
     }
 }
 
-impl fmt::Display for SimtEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "flash_fwd_simt_d{}", self.head_dim_cap)
+entries! { $ SimtEntry {
+    /// Blocks of an SM, which the registers for o and scores limit. The smallest cap comes first.
+    flash_fwd_simt {
+        flash_fwd_simt_d64(2);
+        flash_fwd_simt_d128(2);
+        flash_fwd_simt_d256(1);
     }
-}
+} }
 
 impl FlashFwdParams {
     /// Grid of a launch whose blocks compute `tile_m` queries each: x = query tiles of the longest
@@ -157,15 +152,12 @@ mod tests {
 
     #[test]
     fn the_smallest_cap_that_fits_is_chosen() {
-        assert_eq!(simt_head_dim_cap(64, 1), Some(64));
-        assert_eq!(simt_head_dim_cap(64, 65), Some(128));
-        assert_eq!(simt_head_dim_cap(0, 256), Some(256));
-        assert_eq!(simt_head_dim_cap(257, 64), None);
-    }
-
-    #[test]
-    fn entry_names_are_as_documented() {
-        let entry = SimtEntry { head_dim_cap: 128 };
-        assert_eq!(entry.to_string(), "flash_fwd_simt_d128");
+        let name = |head_dim, head_dim_v| {
+            SimtEntry::of(head_dim, head_dim_v).map(|entry| entry.to_string())
+        };
+        assert_eq!(name(64, 1).as_deref(), Some("flash_fwd_simt_d64"));
+        assert_eq!(name(64, 65).as_deref(), Some("flash_fwd_simt_d128"));
+        assert_eq!(name(0, 256).as_deref(), Some("flash_fwd_simt_d256"));
+        assert_eq!(name(257, 64), None);
     }
 }

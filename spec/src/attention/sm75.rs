@@ -1,22 +1,18 @@
 //! Kernels by `mma.sync` for sm_75: those of [`sm80`](super::sm80) with tiles that fit Turing's
 //! shared memory.
 //!
-//! Entries: `flash_fwd_sm75_f16_d<head_dim cap>`; [`Sm75Entry`] prints the name. They require what
+//! Entries: `flash_fwd_sm75_f16_d<head_dim cap>`; [`Sm75Entry::ALL`] has all. They require what
 //! [`sm80`](super::sm80) requires; q, k and v are f16, o is f16 or f32.
-
-use core::fmt;
 
 use super::sm80::Sm80Tile;
 use crate::DType;
-
-/// The head_dim caps for which there are kernels.
-pub const HEAD_DIMS: [u32; 2] = [64, 128];
+use crate::entry::{Parts, entries};
 
 /// Element types of o.
 pub const O_DTYPES: [DType; 2] = [DType::F16, DType::F32];
 
 /// The tile of a cap: an SM has 64 KiB of shared memory.
-pub const fn turing_tile(head_dim_cap: u32) -> Sm80Tile {
+const fn turing_tile(head_dim_cap: u32) -> Sm80Tile {
     let (tile_m, tile_n) = if head_dim_cap <= 64 {
         (128, 32)
     } else {
@@ -32,23 +28,26 @@ pub const fn turing_tile(head_dim_cap: u32) -> Sm80Tile {
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm75Entry {
-    /// One of [`HEAD_DIMS`].
+    name: &'static str,
+    /// Largest head_dim and head_dim_v.
     pub head_dim_cap: u32,
 }
 
 impl Sm75Entry {
+    /// The entry of a name `flash_fwd_sm75_f16_d<head_dim cap>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("flash_fwd_sm75_f16");
+        let head_dim_cap = parts.number("d");
+        parts.end();
+        Self { name, head_dim_cap }
+    }
+
     /// The kernel of the smallest cap that serves both head dimensions; `None` if there is none.
-    pub const fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
-        if !matches!(dtype, DType::F16)
-            || !head_dim.is_multiple_of(8)
-            || !head_dim_v.is_multiple_of(8)
-        {
-            return None;
-        }
-        match super::simt_head_dim_cap(head_dim, head_dim_v) {
-            Some(head_dim_cap) if head_dim_cap <= HEAD_DIMS[1] => Some(Self { head_dim_cap }),
-            _ => None,
-        }
+    pub fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
+        let is_whole = head_dim.is_multiple_of(8) && head_dim_v.is_multiple_of(8);
+        let has_room = |entry: &Self| head_dim.max(head_dim_v) <= entry.head_dim_cap;
+        Self::find(|entry| dtype == DType::F16 && is_whole && has_room(entry))
     }
 
     /// Its tile.
@@ -57,11 +56,13 @@ impl Sm75Entry {
     }
 }
 
-impl fmt::Display for Sm75Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "flash_fwd_sm75_f16_d{}", self.head_dim_cap)
+entries! { $ Sm75Entry {
+    /// The smallest cap comes first.
+    flash_fwd_sm75 {
+        flash_fwd_sm75_f16_d64(TuringF16);
+        flash_fwd_sm75_f16_d128(TuringF16);
     }
-}
+} }
 
 #[cfg(test)]
 mod tests {

@@ -1,15 +1,14 @@
 //! Kernels by `mma.sync` for sm_80 and everything newer.
 //!
-//! Entries: `flash_fwd_sm80_<dtype>_d<head_dim cap>`, f16 and bf16; [`Sm80Entry`] prints the name.
+//! Entries: `flash_fwd_sm80_<dtype>_d<head_dim cap>`, f16 and bf16; [`Sm80Entry::ALL`] has all.
 //! Each takes the arguments of every forward entry and runs on the grid of
 //! [`FlashFwdParams::grid`](super::FlashFwdParams::grid), with [`THREADS`] threads a block and
 //! [`Sm80Tile::smem_bytes`] of dynamic shared memory. head_dim and head_dim_v are multiples of 8 up
 //! to the cap. Rows of q, k and v are aligned to 16 bytes, those of o to [`O_ALIGN_BYTES`].
 //! softmax_scale_log2 is at least [`LEAST_SCALE`].
 
-use core::fmt;
-
 use crate::DType;
+use crate::entry::{Parts, entries};
 
 /// Threads of a block.
 pub const THREADS: u32 = 128;
@@ -19,12 +18,6 @@ pub const BASES_BYTES: u32 = 16;
 
 /// Alignment of the rows of o: what a thread stores at once.
 pub const O_ALIGN_BYTES: u32 = 8;
-
-/// The head_dim caps for which there are kernels.
-pub const HEAD_DIMS: [u32; 3] = [64, 128, 256];
-
-/// Element types.
-pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
 
 /// The smallest softmax_scale_log2: row maxima are taken before it is applied.
 pub const LEAST_SCALE: f32 = 1e-10;
@@ -61,26 +54,33 @@ impl Sm80Tile {
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80Entry {
+    name: &'static str,
     /// Element type of q, k and v.
     pub dtype: DType,
-    /// One of [`HEAD_DIMS`].
+    /// Largest head_dim and head_dim_v.
     pub head_dim_cap: u32,
 }
 
 impl Sm80Entry {
+    /// The entry of a name `flash_fwd_sm80_<dtype>_d<head_dim cap>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("flash_fwd_sm80");
+        let dtype = parts.expect_dtype();
+        let head_dim_cap = parts.number("d");
+        parts.end();
+        Self {
+            name,
+            dtype,
+            head_dim_cap,
+        }
+    }
+
     /// The kernel of the smallest cap that serves both head dimensions; `None` if there is none.
-    pub const fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
-        let is_built = matches!(dtype, DType::F16 | DType::Bf16);
-        if !is_built || !head_dim.is_multiple_of(8) || !head_dim_v.is_multiple_of(8) {
-            return None;
-        }
-        match super::simt_head_dim_cap(head_dim, head_dim_v) {
-            Some(head_dim_cap) => Some(Self {
-                dtype,
-                head_dim_cap,
-            }),
-            None => None,
-        }
+    pub fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
+        let is_whole = head_dim.is_multiple_of(8) && head_dim_v.is_multiple_of(8);
+        let has_room = |entry: &Self| head_dim.max(head_dim_v) <= entry.head_dim_cap;
+        Self::find(|entry| entry.dtype == dtype && is_whole && has_room(entry))
     }
 
     /// Its tile.
@@ -89,18 +89,17 @@ impl Sm80Entry {
     }
 }
 
-impl fmt::Display for Sm80Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "flash_fwd_sm80_{}_d{}", self.dtype, self.head_dim_cap)
+entries! { $ Sm80Entry {
+    /// The element type. The smallest cap comes first.
+    flash_fwd_sm80 {
+        flash_fwd_sm80_bf16_d64(bf16);
+        flash_fwd_sm80_bf16_d128(bf16);
+        flash_fwd_sm80_bf16_d256(bf16);
+        flash_fwd_sm80_f16_d64(f16);
+        flash_fwd_sm80_f16_d128(f16);
+        flash_fwd_sm80_f16_d256(f16);
     }
-}
-
-const _: () = assert!(
-    HEAD_DIMS[0] == super::SIMT_HEAD_DIMS[0]
-        && HEAD_DIMS[1] == super::SIMT_HEAD_DIMS[1]
-        && HEAD_DIMS[2] == super::SIMT_HEAD_DIMS[2],
-    "caps are those of the portable kernels"
-);
+} }
 
 #[cfg(test)]
 mod tests {

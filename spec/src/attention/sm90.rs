@@ -1,25 +1,25 @@
 //! Hopper's kernels: TMA, `wgmma`, warp specialisation, a persistent grid.
 //!
 //! Entries are named
-//! `flash_fwd_sm90_<dtype>_d<head_dim cap>[_<head_dim_v cap>]_<tile>`; [`FwdEntry`] prints the
-//! name, and [`TILES`] says which there are. Each takes
+//! `flash_fwd_sm90_<dtype>_d<head_dim cap>[_<head_dim_v cap>]_<tile>`; [`FwdEntry::ALL`]
+//! has all. Each takes
 //! - tensor maps of q, k and v by value, with boxes of [`FwdTile::box_rows_q`] (q) or
 //!   [`FwdTile::tile_n`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
 //!   `[head_dim, position, head, batch]`, with a batch of one if positions are packed;
 //! - what every forward entry takes after q, k and v;
 //! - a [`FwdLaunch`].
 //!
-//! Entries whose name ends in `_packed` ([`PACKED`]) take a [`FwdPacking`](super::FwdPacking) after
+//! Entries whose name ends in `_packed` take a [`FwdPacking`](super::FwdPacking) after
 //! that. Their map of q has the dimensions `[head_dim, packed head, position, head, batch]`, and
 //! boxes with as many heads and positions as [`FwdPacking`](super::FwdPacking) says.
 //!
 //! q, k, v and o are aligned to 16 bytes, as are their strides; o has the element type of q or f32.
 //! head_dim and head_dim_v are multiples of 8, and softmax_scale is more than 0.
 
-use core::fmt;
-
 use crate::DType;
+use crate::entry::{Parts, entries};
 use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
+use crate::kernel_param;
 
 /// Tickets of the ring, each describing a tile: more than tiles that are in flight at a time.
 pub const TICKETS: u32 = 8;
@@ -49,6 +49,20 @@ pub struct FwdTile {
 }
 
 impl FwdTile {
+    /// The tile for these head dimensions with these extents.
+    const fn of_name(head_dims: [u32; 2], extents: [u32; 2]) -> Self {
+        let tile = match (head_dims, extents) {
+            ([64, 64], [192, _]) => TILE_D64,
+            ([64, 64], _) => TILE_D64_SHORT,
+            ([128, 128], _) => TILE_D128,
+            ([192, 128], _) => TILE_D192_128,
+            ([256, 256], _) => TILE_D256,
+            _ => panic!("an entry's name has head dimensions that there are not"),
+        };
+        assert!(tile.tile_m == extents[0] && tile.tile_n == extents[1]);
+        tile
+    }
+
     /// Consumer warpgroups.
     pub const fn consumers(&self) -> u32 {
         self.tile_m / MMA_M
@@ -128,16 +142,6 @@ impl FwdTile {
     }
 }
 
-impl fmt::Display for FwdTile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "d{}", self.head_dim)?;
-        if self.head_dim_v != self.head_dim {
-            write!(f, "_{}", self.head_dim_v)?;
-        }
-        write!(f, "_{}x{}", self.tile_m, self.tile_n)
-    }
-}
-
 /// Offsets in shared memory, in bytes. The consumers' rings of queries are at 0, one after the
 /// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +169,7 @@ pub struct FwdSmem {
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FwdEntry {
+    name: &'static str,
     /// Element type of q, k and v.
     pub dtype: DType,
     /// The tile.
@@ -175,44 +180,81 @@ pub struct FwdEntry {
 }
 
 impl FwdEntry {
-    /// The packed kernel that serves both head dimensions, if there is one.
-    pub const fn packed(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
-        let mut at = 0;
-        while at < PACKED.len() {
-            let entry = PACKED[at];
-            let is_of = matches!(
-                (entry.dtype, dtype),
-                (DType::F16, DType::F16) | (DType::Bf16, DType::Bf16)
-            );
-            if is_of && head_dim <= entry.tile.head_dim && head_dim_v <= entry.tile.head_dim_v {
-                return Some(entry);
-            }
-            at += 1;
+    /// The entry of a name
+    /// `flash_fwd_sm90_<dtype>_d<head_dim cap>[_<head_dim_v cap>]_<m>x<n>[_packed]`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("flash_fwd_sm90");
+        let dtype = parts.expect_dtype();
+        let head_dim = parts.number("d");
+        let head_dim_v = if parts.take("128") { 128 } else { head_dim };
+        let extents = parts.numbers("");
+        let is_packed = parts.take("packed");
+        parts.end();
+        Self {
+            name,
+            dtype,
+            tile: FwdTile::of_name([head_dim, head_dim_v], extents),
+            is_packed,
         }
-        None
+    }
+
+    /// The entries for the smallest head dimensions that serve both, packed or not; the one with the
+    /// most queries comes first.
+    pub fn of(
+        dtype: DType,
+        [head_dim, head_dim_v]: [u32; 2],
+        is_packed: bool,
+    ) -> impl Iterator<Item = Self> {
+        let is_of = move |entry: &Self| (entry.dtype, entry.is_packed) == (dtype, is_packed);
+        let caps = |entry: &Self| (entry.tile.head_dim, entry.tile.head_dim_v);
+        let has_room =
+            |entry: &Self| head_dim <= entry.tile.head_dim && head_dim_v <= entry.tile.head_dim_v;
+        let smallest =
+            Self::find(|entry| is_of(entry) && has_room(entry)).map(|first| caps(&first));
+        let all = Self::ALL.iter().copied();
+        all.filter(move |entry| is_of(entry) && Some(caps(entry)) == smallest)
     }
 }
 
-impl fmt::Display for FwdEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "flash_fwd_sm90_{}_{}", self.dtype, self.tile)?;
-        f.write_str(if self.is_packed { "_packed" } else { "" })
+entries! { $ FwdEntry {
+    /// The `wgmma` type of elements. The smallest head dimensions come first, and of each the tile
+    /// with the most queries.
+    flash_fwd_sm90 {
+        flash_fwd_sm90_bf16_d64_192x128(Bf16);
+        flash_fwd_sm90_bf16_d64_128x128(Bf16);
+        flash_fwd_sm90_bf16_d128_128x128(Bf16);
+        flash_fwd_sm90_bf16_d192_128_128x128(Bf16);
+        flash_fwd_sm90_bf16_d256_128x64(Bf16);
+        flash_fwd_sm90_f16_d64_192x128(F16);
+        flash_fwd_sm90_f16_d64_128x128(F16);
+        flash_fwd_sm90_f16_d128_128x128(F16);
+        flash_fwd_sm90_f16_d192_128_128x128(F16);
+        flash_fwd_sm90_f16_d256_128x64(F16);
     }
-}
+    /// The same, packed.
+    flash_fwd_sm90_packed {
+        flash_fwd_sm90_bf16_d128_128x128_packed(Bf16);
+        flash_fwd_sm90_bf16_d256_128x64_packed(Bf16);
+        flash_fwd_sm90_f16_d128_128x128_packed(F16);
+        flash_fwd_sm90_f16_d256_128x64_packed(F16);
+    }
+} }
 
-/// What the host tells the kernel about a launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FwdLaunch {
-    /// A counter in device memory from which blocks take their next tile: 0 before the launch, and
-    /// again after it; nobody else uses it meanwhile. If null, each block takes every
-    /// `grid_dim_x`th tile, which is as good if all tiles take the same time.
-    pub counter: *mut u32,
-    /// Heads of the batch that are computed together, a section: see [`TileOrder`]. Not 0.
-    pub section: u32,
-    /// Not 0 if what lies behind a sequence's keys in the tensor may be anything. 0 if nothing lies
-    /// there, or zeros.
-    pub has_neighbours: u32,
+kernel_param! {
+    /// What the host tells the kernel about a launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct FwdLaunch {
+        /// A counter in device memory from which blocks take their next tile: 0 before the launch, and
+        /// again after it; nobody else uses it meanwhile. If null, each block takes every
+        /// `grid_dim_x`th tile, which is as good if all tiles take the same time.
+        pub counter: *mut u32,
+        /// Heads of the batch that are computed together, a section: see [`TileOrder`]. Not 0.
+        pub section: u32,
+        /// Not 0 if what lies behind a sequence's keys in the tensor may be anything. 0 if nothing lies
+        /// there, or zeros.
+        pub has_neighbours: u32,
+    }
 }
 
 /// Tiles of a section: enough to keep all SMs busy to its end, however much their times differ.
@@ -351,62 +393,11 @@ pub const TILE_D192_128: FwdTile = tile([192, 128], [128, 128], [1, 2, 2]);
 /// For head dimensions up to 256.
 pub const TILE_D256: FwdTile = tile([256, 256], [128, 64], [1, 2, 2]);
 
-/// The tiles of all entries, those for the smallest head dimensions first.
-pub const TILES: [FwdTile; 5] = [
-    TILE_D64,
-    TILE_D64_SHORT,
-    TILE_D128,
-    TILE_D192_128,
-    TILE_D256,
-];
-
-/// The packed entries; of each dtype, that for the smallest head dimensions first.
-pub const PACKED: [FwdEntry; 4] = [
-    packed(DType::Bf16, TILE_D128),
-    packed(DType::Bf16, TILE_D256),
-    packed(DType::F16, TILE_D128),
-    packed(DType::F16, TILE_D256),
-];
-
-const fn packed(dtype: DType, tile: FwdTile) -> FwdEntry {
-    FwdEntry {
-        dtype,
-        tile,
-        is_packed: true,
-    }
-}
-
-/// Element types of q, k and v.
-pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
-
-/// The tile for the smallest head dimensions that serves both, and its variant with fewer queries,
-/// if there is one.
-pub const fn tiles_for(head_dim: u32, head_dim_v: u32) -> Option<(FwdTile, Option<FwdTile>)> {
-    match tile_for(head_dim, head_dim_v) {
-        Some(tile) if tile.head_dim == TILE_D64.head_dim => Some((tile, Some(TILE_D64_SHORT))),
-        Some(tile) => Some((tile, None)),
-        None => None,
-    }
-}
-
-const fn tile_for(head_dim: u32, head_dim_v: u32) -> Option<FwdTile> {
-    let mut at = 0;
-    while at < TILES.len() {
-        let tile = TILES[at];
-        if head_dim <= tile.head_dim && head_dim_v <= tile.head_dim_v {
-            return Some(tile);
-        }
-        at += 1;
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     extern crate std;
 
     use std::collections::HashSet;
-    use std::string::ToString;
 
     use super::*;
 
@@ -444,43 +435,43 @@ mod tests {
         assert_eq!(section(4, 8, false), 4);
     }
 
-    #[test]
-    fn the_narrowest_tile_that_fits_is_chosen() {
-        assert_eq!(tile_for(64, 8), Some(TILE_D64));
-        assert_eq!(tile_for(8, 72), Some(TILE_D128));
-        assert_eq!(tile_for(192, 128), Some(TILE_D192_128));
-        assert_eq!(tile_for(192, 136), Some(TILE_D256));
-        assert_eq!(tile_for(264, 8), None);
+    fn names(dtype: DType, head_dims: [u32; 2], is_packed: bool) -> std::vec::Vec<&'static str> {
+        let entries = FwdEntry::of(dtype, head_dims, is_packed);
+        entries.map(|entry| entry.name()).collect()
     }
 
     #[test]
-    fn entry_names_are_as_documented() {
-        let entry = |dtype, tile| {
-            let is_packed = false;
-            let entry = FwdEntry {
-                dtype,
-                tile,
-                is_packed,
-            };
-            entry.to_string()
-        };
-        let packed = "flash_fwd_sm90_bf16_d128_128x128_packed";
-        assert_eq!(PACKED[0].to_string(), packed);
-        let packed = "flash_fwd_sm90_f16_d256_128x64_packed";
-        assert_eq!(PACKED[3].to_string(), packed);
+    fn the_narrowest_tiles_that_fit_are_chosen() {
+        let plain = |head_dims| names(DType::F16, head_dims, false);
+        let d64 = [
+            "flash_fwd_sm90_f16_d64_192x128",
+            "flash_fwd_sm90_f16_d64_128x128",
+        ];
+        assert_eq!(plain([64, 8]), d64);
+        assert_eq!(plain([8, 72]), ["flash_fwd_sm90_f16_d128_128x128"]);
+        let both = ["flash_fwd_sm90_f16_d192_128_128x128"];
+        assert_eq!(plain([192, 128]), both);
+        assert_eq!(plain([192, 136]), ["flash_fwd_sm90_f16_d256_128x64"]);
+        assert!(plain([264, 8]).is_empty());
+    }
+
+    #[test]
+    fn packed_entries_are_for_128_and_256() {
+        let packed = |head_dims| names(DType::Bf16, head_dims, true);
         assert_eq!(
-            entry(DType::Bf16, TILE_D64),
-            "flash_fwd_sm90_bf16_d64_192x128"
+            packed([64, 64]),
+            ["flash_fwd_sm90_bf16_d128_128x128_packed"]
         );
         assert_eq!(
-            entry(DType::F16, TILE_D192_128),
-            "flash_fwd_sm90_f16_d192_128_128x128"
+            packed([192, 128]),
+            ["flash_fwd_sm90_bf16_d256_128x64_packed"]
         );
+        assert!(names(DType::F32, [64, 64], true).is_empty());
     }
 
     #[test]
     fn stages_lie_one_after_the_other_and_fit() {
-        for tile in TILES {
+        for tile in FwdEntry::ALL.iter().map(|entry| entry.tile) {
             let map = tile.smem();
             assert!(map.k.is_multiple_of(TILE_ALIGN) && map.v.is_multiple_of(TILE_ALIGN));
             assert_eq!(map.v - map.k, tile.stages_k * tile.k_bytes());

@@ -14,43 +14,50 @@
 //! | `element` | two words of the output from two words of each input |
 
 use super::{MAX_STEPS, WalkParams};
+use crate::entry::{Parts, entries};
+use crate::kernel_param;
 
 /// Most bytes of a chunk: one access for each tensor.
 pub const CHUNK_BYTES: u32 = 16;
 
-/// A launch over contiguous tensors.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DenseParams {
-    /// Number of whole chunks.
-    pub chunks: u32,
-    /// Number of elements behind them.
-    pub rest: u32,
-    /// Chunks from a block's first to the first of those that it prefetches into L2, for a block that
-    /// begins later; 0 if blocks prefetch nothing.
-    pub ahead: u32,
-    /// Scalars of the chain's steps, in the low bits, as wide as the arithmetic.
-    pub scalars: [u64; MAX_STEPS],
+kernel_param! {
+    /// A launch over contiguous tensors.
+    #[derive(Debug, PartialEq)]
+    pub struct DenseParams {
+        /// Number of whole chunks.
+        pub chunks: u32,
+        /// Number of elements behind them.
+        pub rest: u32,
+        /// Chunks from a block's first to the first of those that it prefetches into L2, for a block that
+        /// begins later; 0 if blocks prefetch nothing.
+        pub ahead: u32,
+        /// 0.
+        pub padding: u32,
+        /// Scalars of the chain's steps, in the low bits, as wide as the arithmetic.
+        pub scalars: [u64; MAX_STEPS],
+    }
 }
 
-/// A launch over tensors of any strides.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StridedParams {
-    /// The tensors: the output, then the inputs.
-    pub walk: WalkParams,
-    /// Number of whole chunks.
-    pub chunks: u32,
-    /// Number of elements behind them, if there is one dimension.
-    pub rest: u32,
-    /// See [`DenseParams::scalars`].
-    pub scalars: [u64; MAX_STEPS],
+kernel_param! {
+    /// A launch over tensors of any strides.
+    #[derive(Debug, PartialEq)]
+    pub struct StridedParams {
+        /// The tensors: the output, then the inputs.
+        pub walk: WalkParams,
+        /// Number of whole chunks.
+        pub chunks: u32,
+        /// Number of elements behind them, if there is one dimension.
+        pub rest: u32,
+        /// See [`DenseParams::scalars`].
+        pub scalars: [u64; MAX_STEPS],
+    }
 }
 
 /// One skeleton; displays as its entry name: `dense_2x1`, or `strided_2x2` for two inputs and two
 /// chunks a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FusedEntry {
+    name: &'static str,
     /// Whether all tensors are contiguous.
     pub dense: bool,
     /// Number of inputs: 1 to 4.
@@ -68,25 +75,51 @@ impl FusedEntry {
         if inputs == 1 { 4 } else { 2 }
     }
 
-    /// All skeletons. Contiguous tensors with short chunks use the strided ones, too.
-    pub fn all() -> impl Iterator<Item = Self> {
-        (1..=4).flat_map(|inputs| {
-            let entry = move |(dense, chunks)| Self {
-                dense,
-                inputs,
-                chunks,
-            };
-            let most = Self::most_chunks(inputs);
-            [(true, 1), (true, 2), (false, 1), (false, most)]
-                .into_iter()
-                .map(entry)
-        })
+    /// The entry of a name `dense_<inputs>x<chunks>` or `strided_<inputs>x<chunks>`. Contiguous tensors
+    /// with short chunks use the strided ones too.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        let dense = parts.take("dense");
+        if !dense {
+            parts.expect("strided");
+        }
+        let [inputs, chunks] = parts.numbers("");
+        parts.end();
+        Self {
+            name,
+            dense,
+            inputs,
+            chunks,
+        }
+    }
+
+    /// The skeleton for so many inputs and chunks a thread, if there is one.
+    pub fn of(dense: bool, inputs: u32, chunks: u32) -> Option<Self> {
+        Self::find(|entry| (entry.dense, entry.inputs, entry.chunks) == (dense, inputs, chunks))
     }
 }
 
-impl core::fmt::Display for FusedEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let layout = if self.dense { "dense" } else { "strided" };
-        write!(f, "{layout}_{}x{}", self.inputs, self.chunks)
+entries! { $ FusedEntry {
+    /// Contiguous tensors: inputs, and chunks of a thread.
+    fused_dense {
+        dense_1x1(1, 1);
+        dense_1x2(1, 2);
+        dense_2x1(2, 1);
+        dense_2x2(2, 2);
+        dense_3x1(3, 1);
+        dense_3x2(3, 2);
+        dense_4x1(4, 1);
+        dense_4x2(4, 2);
     }
-}
+    /// Tensors of any strides.
+    fused_strided {
+        strided_1x4(1, 4);
+        strided_1x1(1, 1);
+        strided_2x2(2, 2);
+        strided_2x1(2, 1);
+        strided_3x2(3, 2);
+        strided_3x1(3, 1);
+        strided_4x2(4, 2);
+        strided_4x1(4, 1);
+    }
+} }

@@ -8,7 +8,7 @@
 //! the last one adds up: the rest of this module.
 //!
 //! Entries are named `gemm_decode_sm80_<in>_<layout>_<tile_m>x<tile_n>x<tile_k>`, for example
-//! `gemm_decode_sm80_bf16_nt_16x64x128`; [`DecodeEntry`] prints the name. They run with
+//! `gemm_decode_sm80_bf16_nt_16x64x128`; [`DecodeEntry::ALL`] has all. They run with
 //! [`DECODE_THREADS`] threads a block on the grid of [`DecodeConfig::grid`], with
 //! [`DecodeConfig::smem_bytes`] of dynamic shared memory. A is row-major (`N`); rows of A and of B
 //! as stored start at multiples of 16 bytes. Arguments: `a: *const In, b: *const In, partials: *mut
@@ -22,6 +22,7 @@ use core::fmt;
 
 use super::Transpose;
 use crate::DType;
+use crate::entry::{Parts, entries};
 
 /// Threads of a block.
 pub const DECODE_THREADS: u32 = 256;
@@ -34,9 +35,6 @@ pub const SPLITS_MAX: u32 = 8;
 
 /// Most matrices of a batch: the limit of a grid's third dimension.
 pub const DECODE_BATCH_MAX: u32 = 65_535;
-
-/// Element types of A and B.
-pub const DECODE_DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
 
 /// Element types of C and D that an entry for `input` takes: each launch says which
 /// ([`EpilogueParams::d_dtype`](super::EpilogueParams::d_dtype)).
@@ -96,12 +94,6 @@ pub const fn partial_pitch(tile_n: u32) -> u32 {
 }
 
 impl DecodeConfig {
-    /// The smallest tile that holds `m` rows. `None` if `m` is 0 or more than [`DECODE_M_MAX`].
-    pub fn holding(m: u32) -> Option<Self> {
-        let mut configs = DECODE_CONFIGS.into_iter();
-        configs.find(|config| m != 0 && m <= config.tile_m)
-    }
-
     /// Warps that split the k of a stage.
     pub const fn warps_k(&self) -> u32 {
         WARPS / self.warps_n
@@ -219,6 +211,7 @@ impl fmt::Display for DecodeConfig {
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeEntry {
+    name: &'static str,
     /// Element type of A and B.
     pub input: DType,
     /// How B is stored.
@@ -227,16 +220,48 @@ pub struct DecodeEntry {
     pub config: DecodeConfig,
 }
 
-impl fmt::Display for DecodeEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
+impl DecodeEntry {
+    /// The entry of a name `gemm_decode_sm80_<in>_<layout>_<m>x<n>x<k>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("gemm_decode_sm80");
+        let input = parts.expect_dtype();
+        let trans_b = Transpose::of_b(&mut parts);
+        let [m, n, k] = parts.numbers("");
+        parts.end();
+        let [small, large] = DECODE_CONFIGS;
+        let config = if m == small.tile_m { small } else { large };
+        assert!(config.tile_m == m && config.tile_n == n && config.tile_k == k);
+        Self {
+            name,
             input,
             trans_b,
             config,
-        } = self;
-        write!(f, "gemm_decode_sm80_{input}_n{}_{config}", trans_b.letter())
+        }
+    }
+
+    /// The entry of the smallest tile that holds `m` rows, of which there are some.
+    pub fn of(input: DType, trans_b: Transpose, m: u32) -> Option<Self> {
+        Self::find(|entry| {
+            let holds = m != 0 && m <= entry.config.tile_m;
+            (entry.input, entry.trans_b) == (input, trans_b) && holds
+        })
     }
 }
+
+entries! { $ DecodeEntry {
+    /// The Rust type of A and B. Of each type and layout, the smallest tile comes first.
+    gemm_decode_sm80 {
+        gemm_decode_sm80_bf16_nt_16x64x128(bf16);
+        gemm_decode_sm80_bf16_nt_64x64x64(bf16);
+        gemm_decode_sm80_bf16_nn_16x64x128(bf16);
+        gemm_decode_sm80_bf16_nn_64x64x64(bf16);
+        gemm_decode_sm80_f16_nt_16x64x128(f16);
+        gemm_decode_sm80_f16_nt_64x64x64(f16);
+        gemm_decode_sm80_f16_nn_16x64x128(f16);
+        gemm_decode_sm80_f16_nn_64x64x64(f16);
+    }
+} }
 
 #[cfg(test)]
 mod tests {
@@ -286,7 +311,10 @@ mod tests {
 
     #[test]
     fn the_smallest_tile_that_holds_the_rows_is_chosen() {
-        let held = [0, 1, 16, 17, 64, 65].map(|m| DecodeConfig::holding(m).map(|c| c.tile_m));
+        let held = [0, 1, 16, 17, 64, 65].map(|m| {
+            let entry = DecodeEntry::of(DType::Bf16, Transpose::T, m);
+            entry.map(|entry| entry.config.tile_m)
+        });
         assert_eq!(held, [None, Some(16), Some(16), Some(64), Some(64), None]);
     }
 
@@ -302,17 +330,10 @@ mod tests {
 
     #[test]
     fn entry_names_are_as_documented() {
-        let entry = DecodeEntry {
-            input: DType::Bf16,
-            trans_b: Transpose::T,
-            config: DECODE_CONFIGS[0],
-        };
-        assert_eq!(entry.to_string(), "gemm_decode_sm80_bf16_nt_16x64x128");
-        let other = DecodeEntry {
-            trans_b: Transpose::N,
-            config: DECODE_CONFIGS[1],
-            ..entry
-        };
-        assert_eq!(other.to_string(), "gemm_decode_sm80_bf16_nn_64x64x64");
+        let name = |trans_b, m| DecodeEntry::of(DType::Bf16, trans_b, m).map(|e| e.to_string());
+        let few = "gemm_decode_sm80_bf16_nt_16x64x128";
+        assert_eq!(name(Transpose::T, 1).as_deref(), Some(few));
+        let more = "gemm_decode_sm80_bf16_nn_64x64x64";
+        assert_eq!(name(Transpose::N, 64).as_deref(), Some(more));
     }
 }

@@ -11,9 +11,9 @@
 //! with k ascending; k is padded with zeros to a multiple of [`DOUBLE_K`]. Tensor cores do the same
 //! with f64 (docs/numerics.md), so all entries give the same bits.
 
-use core::fmt;
-
 use super::{TileConfig, Transpose};
+use crate::entry::{Parts, entries};
+use crate::kernel_param;
 
 /// Elements of k in a stage of shared memory.
 pub const DOUBLE_K: u32 = 8;
@@ -81,6 +81,7 @@ pub enum DoubleProduct {
 /// One entry; displays as its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DoubleEntry {
+    name: &'static str,
     /// How it multiplies.
     pub product: DoubleProduct,
     /// [`DOUBLE_SIMT`], or [`DOUBLE_LARGE`] or [`DOUBLE_SMALL`] of the others.
@@ -88,17 +89,35 @@ pub struct DoubleEntry {
 }
 
 impl DoubleEntry {
-    /// All.
-    pub const ALL: [Self; 5] = [
-        Self::new(DoubleProduct::Simt, DOUBLE_SIMT),
-        Self::new(DoubleProduct::Mma8, DOUBLE_LARGE),
-        Self::new(DoubleProduct::Mma8, DOUBLE_SMALL),
-        Self::new(DoubleProduct::Mma16, DOUBLE_LARGE),
-        Self::new(DoubleProduct::Mma16, DOUBLE_SMALL),
-    ];
-
-    const fn new(product: DoubleProduct, tile: TileConfig) -> Self {
-        Self { product, tile }
+    /// The entry of a name `gemm_simt_f64_<m>x<n>x<k>` or `gemm_mma_f64_<m>x<n>x<k>_s<stages>[_m16]`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("gemm");
+        let is_simt = parts.take("simt_f64");
+        if is_simt {
+            let tile = TileConfig::of_name(&mut parts, &[DOUBLE_SIMT]);
+            parts.end();
+            let product = DoubleProduct::Simt;
+            return Self {
+                name,
+                product,
+                tile,
+            };
+        }
+        parts.expect("mma_f64");
+        let tile = TileConfig::of_name(&mut parts, &[DOUBLE_LARGE, DOUBLE_SMALL]);
+        assert!(parts.number("s") == DOUBLE_STAGES);
+        let product = if parts.take("m16") {
+            DoubleProduct::Mma16
+        } else {
+            DoubleProduct::Mma8
+        };
+        parts.end();
+        Self {
+            name,
+            product,
+            tile,
+        }
     }
 
     /// Whether devices of this compute capability run it.
@@ -122,54 +141,62 @@ impl DoubleEntry {
     }
 }
 
-impl fmt::Display for DoubleEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { product, tile } = self;
-        match product {
-            DoubleProduct::Simt => write!(f, "gemm_simt_f64_{tile}"),
-            DoubleProduct::Mma8 => write!(f, "gemm_mma_f64_{tile}_s{DOUBLE_STAGES}"),
-            DoubleProduct::Mma16 => write!(f, "gemm_mma_f64_{tile}_s{DOUBLE_STAGES}_m16"),
-        }
+entries! { $ DoubleEntry {
+    /// By multiply-adds; this kernel's tile is its module's.
+    gemm_double_simt {
+        gemm_simt_f64_64x64x8;
     }
-}
+    /// By `mma.sync`: blocks of an SM, and the rows and columns of a warp's results in products of 16
+    /// by 8.
+    gemm_double_sm80 {
+        gemm_mma_f64_128x128x8_s4(1, 4, 4);
+        gemm_mma_f64_64x64x8_s4(3, 2, 4);
+    }
+    /// The same by Hopper's.
+    gemm_double_sm90 {
+        gemm_mma_f64_128x128x8_s4_m16(1, 4, 4);
+        gemm_mma_f64_64x64x8_s4_m16(3, 2, 4);
+    }
+} }
 
-/// Extents, strides, layouts and scalars of one launch. Strides are in elements, as in
-/// [`GemmParams`](super::GemmParams).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DoubleParams {
-    /// Rows of D.
-    pub m: u32,
-    /// Columns of D.
-    pub n: u32,
-    /// Reduction length.
-    pub k: u32,
-    /// Number of matrices in the batch.
-    pub batch: u32,
-    /// Elements between rows of A as stored.
-    pub lda: i64,
-    /// Elements between rows of B as stored.
-    pub ldb: i64,
-    /// Elements between rows of C.
-    pub ldc: i64,
-    /// Elements between rows of D.
-    pub ldd: i64,
-    /// Elements between A of the batch; 0 broadcasts.
-    pub batch_stride_a: i64,
-    /// Elements between B of the batch; 0 broadcasts.
-    pub batch_stride_b: i64,
-    /// Elements between C of the batch; 0 broadcasts.
-    pub batch_stride_c: i64,
-    /// Elements between D of the batch.
-    pub batch_stride_d: i64,
-    /// Factor of `A @ B`.
-    pub alpha: f64,
-    /// Factor of C; at 0, C is never read.
-    pub beta: f64,
-    /// 1 if k is contiguous in A, else 0.
-    pub a_is_k_major: u32,
-    /// 1 if k is contiguous in B, else 0.
-    pub b_is_k_major: u32,
+kernel_param! {
+    /// Extents, strides, layouts and scalars of one launch. Strides are in elements, as in
+    /// [`GemmParams`](super::GemmParams).
+    #[derive(Debug, PartialEq)]
+    pub struct DoubleParams {
+        /// Rows of D.
+        pub m: u32,
+        /// Columns of D.
+        pub n: u32,
+        /// Reduction length.
+        pub k: u32,
+        /// Number of matrices in the batch.
+        pub batch: u32,
+        /// Elements between rows of A as stored.
+        pub lda: i64,
+        /// Elements between rows of B as stored.
+        pub ldb: i64,
+        /// Elements between rows of C.
+        pub ldc: i64,
+        /// Elements between rows of D.
+        pub ldd: i64,
+        /// Elements between A of the batch; 0 broadcasts.
+        pub batch_stride_a: i64,
+        /// Elements between B of the batch; 0 broadcasts.
+        pub batch_stride_b: i64,
+        /// Elements between C of the batch; 0 broadcasts.
+        pub batch_stride_c: i64,
+        /// Elements between D of the batch.
+        pub batch_stride_d: i64,
+        /// Factor of `A @ B`.
+        pub alpha: f64,
+        /// Factor of C; at 0, C is never read.
+        pub beta: f64,
+        /// 1 if k is contiguous in A, else 0.
+        pub a_is_k_major: u32,
+        /// 1 if k is contiguous in B, else 0.
+        pub b_is_k_major: u32,
+    }
 }
 
 impl DoubleParams {
@@ -188,16 +215,21 @@ mod tests {
     extern crate std;
 
     use std::collections::HashSet;
-    use std::string::ToString;
 
     use super::*;
 
     #[test]
-    fn entry_names_are_as_documented() {
-        let names = DoubleEntry::ALL.map(|entry| entry.to_string());
-        assert_eq!(names[0], "gemm_simt_f64_64x64x8");
-        assert_eq!(names[1], "gemm_mma_f64_128x128x8_s4");
-        assert_eq!(names[4], "gemm_mma_f64_64x64x8_s4_m16");
+    fn names_say_product_and_tile() {
+        let read = |name| {
+            let DoubleEntry { product, tile, .. } = DoubleEntry::read(name);
+            (product, tile)
+        };
+        let simt = (DoubleProduct::Simt, DOUBLE_SIMT);
+        assert_eq!(read("gemm_simt_f64_64x64x8"), simt);
+        let large = (DoubleProduct::Mma8, DOUBLE_LARGE);
+        assert_eq!(read("gemm_mma_f64_128x128x8_s4"), large);
+        let hopper = (DoubleProduct::Mma16, DOUBLE_SMALL);
+        assert_eq!(read("gemm_mma_f64_64x64x8_s4_m16"), hopper);
     }
 
     #[test]

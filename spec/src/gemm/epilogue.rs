@@ -13,6 +13,7 @@
 //! does. What a launch does not have is null; `alpha` and `beta` override those of
 //! [`GemmParams`](super::GemmParams) if they are not null. All is computed in f32 and rounded once.
 
+use crate::kernel_param;
 use core::fmt;
 
 /// Activation function of a GEMM's epilogue, applied to each result.
@@ -68,30 +69,31 @@ impl fmt::Display for Activation {
     }
 }
 
-/// Strides, in elements, of a fused epilogue's inputs, and its activation.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct EpilogueParams {
-    /// Elements between rows of the residual.
-    pub ld_residual: i64,
-    /// Elements between residuals of the batch; 0 broadcasts.
-    pub batch_stride_residual: i64,
-    /// Elements of the bias between rows of D: 1 for a bias per row, 0 for one per column.
-    pub bias_stride_m: i64,
-    /// Elements of the bias between columns of D: 1 for a bias per column, 0 for one per row.
-    pub bias_stride_n: i64,
-    /// Elements between biases of the batch; 0 broadcasts.
-    pub batch_stride_bias: i64,
-    /// Elements between row scales: 1, or 0 for one scale for all rows.
-    pub row_scale_stride: u32,
-    /// Elements between column scales: 1, or 0 for one scale for all columns.
-    pub column_scale_stride: u32,
-    /// [`Activation::code`].
-    pub activation: u32,
-    /// [`OutputDType::code`](crate::OutputDType::code) of C, D, bias and residual, for entries that
-    /// are told it, or [`I32_RESULTS`](super::integer::I32_RESULTS). Those that have it in their names
-    /// do not read it.
-    pub d_dtype: u32,
+kernel_param! {
+    /// Strides, in elements, of a fused epilogue's inputs, and its activation.
+    #[derive(Debug, Default, PartialEq)]
+    pub struct EpilogueParams {
+        /// Elements between rows of the residual.
+        pub ld_residual: i64,
+        /// Elements between residuals of the batch; 0 broadcasts.
+        pub batch_stride_residual: i64,
+        /// Elements of the bias between rows of D: 1 for a bias per row, 0 for one per column.
+        pub bias_stride_m: i64,
+        /// Elements of the bias between columns of D: 1 for a bias per column, 0 for one per row.
+        pub bias_stride_n: i64,
+        /// Elements between biases of the batch; 0 broadcasts.
+        pub batch_stride_bias: i64,
+        /// Elements between row scales: 1, or 0 for one scale for all rows.
+        pub row_scale_stride: u32,
+        /// Elements between column scales: 1, or 0 for one scale for all columns.
+        pub column_scale_stride: u32,
+        /// [`Activation::code`].
+        pub activation: u32,
+        /// [`OutputDType::code`](crate::OutputDType::code) of C, D, bias and residual, for entries that
+        /// are told it, or [`I32_RESULTS`](super::integer::I32_RESULTS). Those that have it in their names
+        /// do not read it.
+        pub d_dtype: u32,
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! The kernel that ends a split-K GEMM: `gemm_finish_<out>`.
+//! The kernels that end a split-K GEMM: `gemm_finish_<out>`, and `gemm_finish_sums` of partial results
+//! in i32 ([`integer`](super::integer)), whose launches say what D is.
 //!
-//! Each takes `partials: *const f32, parts: u32` and the arguments of [a fused
+//! Each takes `partials: *const f32, parts: u32` (or i32) and the arguments of [a fused
 //! epilogue](super::epilogue). `partials` are contiguous `[parts, batch, m, n]`. They are added in
-//! this order, in f32, and the sum takes the place of `A @ B` in the epilogue. With one part, that
+//! this order, in f32 or i32, and the sum takes the place of `A @ B` in the epilogue. With one part, that
 //! gives the bits of a kernel that does both. In [`GemmParams`](super::GemmParams), `k` and all
 //! that concerns A and B have no meaning.
 
-use core::fmt;
-
 use crate::DType;
+use crate::entry::{Parts, entries};
 
 /// Threads of a block.
 pub const FINISH_THREADS: u32 = 256;
@@ -33,15 +33,52 @@ pub const fn finish_blocks(results: u64) -> u32 {
 /// One such kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FinishEntry {
-    /// Element type of D, and of what the epilogue reads.
-    pub output: DType,
+    name: &'static str,
+    /// Element type of the partial results: f32 or i32.
+    pub partials: DType,
+    /// Element type of D, and of what the epilogue reads; `None` if each launch says which
+    /// ([`EpilogueParams::d_dtype`](super::EpilogueParams::d_dtype)).
+    pub output: Option<DType>,
 }
 
-impl fmt::Display for FinishEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gemm_finish_{}", self.output)
+impl FinishEntry {
+    /// The entry of a name `gemm_finish_<out>` or `gemm_finish_sums`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("gemm_finish");
+        let (partials, output) = if parts.take("sums") {
+            (DType::I32, None)
+        } else {
+            (DType::F32, Some(parts.expect_dtype()))
+        };
+        parts.end();
+        Self {
+            name,
+            partials,
+            output,
+        }
+    }
+
+    /// The entry for partial results and results of these dtypes.
+    pub fn of(partials: DType, output: DType) -> Option<Self> {
+        Self::find(|entry| {
+            entry.partials == partials && entry.output.is_none_or(|own| own == output)
+        })
     }
 }
+
+entries! { $ FinishEntry {
+    /// Partial results in f32: the Rust type of D.
+    gemm_finish {
+        gemm_finish_f32(f32);
+        gemm_finish_f16(f16);
+        gemm_finish_bf16(bf16);
+    }
+    /// Partial results in i32; this kernel stands alone.
+    gemm_finish_of_sums {
+        gemm_finish_sums;
+    }
+} }
 
 #[cfg(test)]
 mod tests {
@@ -60,9 +97,11 @@ mod tests {
 
     #[test]
     fn entry_names_are_as_documented() {
-        let entry = FinishEntry {
-            output: DType::Bf16,
-        };
-        assert_eq!(entry.to_string(), "gemm_finish_bf16");
+        let name = |partials, output| FinishEntry::of(partials, output).map(|e| e.to_string());
+        let of_floats = name(DType::F32, DType::Bf16);
+        assert_eq!(of_floats.as_deref(), Some("gemm_finish_bf16"));
+        let of_sums = name(DType::I32, DType::Bf16);
+        assert_eq!(of_sums.as_deref(), Some("gemm_finish_sums"));
+        assert_eq!(name(DType::F32, DType::E4m3), None);
     }
 }

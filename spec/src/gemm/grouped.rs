@@ -11,41 +11,41 @@
 //! portable GEMM.
 
 use super::simt::{self, SIMT_SMALL, TileConfig};
-
-/// The entry's name.
-pub const GROUPED_ENTRY: &str = "grouped_gemm_simt_f32_64x64x16";
+use crate::kernel_param;
+pub use crate::single::GROUPED_ENTRY;
 
 /// Its tile.
 pub const GROUPED_TILE: TileConfig = SIMT_SMALL;
 
-/// Scalars and strides of one launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GroupedParams {
-    /// Rows of A and D.
-    pub m: u32,
-    /// Columns of D.
-    pub n: u32,
-    /// Reduction length.
-    pub k: u32,
-    /// Number of groups.
-    pub groups: u32,
-    /// Rows of tiles in the grid: [`grouped_row_tiles`].
-    pub row_tiles: u32,
-    /// 1 if k is the contiguous extent of A, 0 if m is.
-    pub a_by_k: u32,
-    /// 1 if k is the contiguous extent of B, 0 if n is.
-    pub b_by_k: u32,
-    /// Factor of the products.
-    pub alpha: f32,
-    /// Elements between the lines of A that are contiguous.
-    pub lda: i64,
-    /// Elements between the lines of B that are contiguous.
-    pub ldb: i64,
-    /// Elements between consecutive matrices of B.
-    pub group_stride_b: i64,
-    /// Elements between consecutive rows of D.
-    pub ldd: i64,
+kernel_param! {
+    /// Scalars and strides of one launch.
+    #[derive(Debug, PartialEq)]
+    pub struct GroupedParams {
+        /// Rows of A and D.
+        pub m: u32,
+        /// Columns of D.
+        pub n: u32,
+        /// Reduction length.
+        pub k: u32,
+        /// Number of groups.
+        pub groups: u32,
+        /// Rows of tiles in the grid: [`grouped_row_tiles`].
+        pub row_tiles: u32,
+        /// 1 if k is the contiguous extent of A, 0 if m is.
+        pub a_by_k: u32,
+        /// 1 if k is the contiguous extent of B, 0 if n is.
+        pub b_by_k: u32,
+        /// Factor of the products.
+        pub alpha: f32,
+        /// Elements between the lines of A that are contiguous.
+        pub lda: i64,
+        /// Elements between the lines of B that are contiguous.
+        pub ldb: i64,
+        /// Elements between consecutive matrices of B.
+        pub group_stride_b: i64,
+        /// Elements between consecutive rows of D.
+        pub ldd: i64,
+    }
 }
 
 /// The most tiles of `tile_m` rows that `m` rows in so many groups, and the rows of no group, can
@@ -65,6 +65,8 @@ pub const fn grouped_grid(m: u32, n: u32, groups: u32) -> Option<[u32; 3]> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
 
     /// Tiles that groups with rows up to these ends have, and the rows behind them.
@@ -76,6 +78,12 @@ mod tests {
             start = end;
         }
         count
+    }
+
+    #[test]
+    fn the_name_says_the_tile() {
+        let name = std::format!("grouped_gemm_simt_f32_{GROUPED_TILE}");
+        assert_eq!(GROUPED_ENTRY.name(), name);
     }
 
     #[test]

@@ -2,14 +2,13 @@
 //!
 //! | entry | multiplies by | from |
 //! |---|---|---|
-//! | [`IntegerEntry::Product`] | `dp4a`, in any layout | sm_75 |
+//! | [`INTEGER_ENTRY`] | `dp4a`, in any layout | sm_75 |
 //! | [`MmaEntry`](super::MmaEntry) of i8 | `mma.sync`, both operands K-major | sm_80 |
 //! | [`Sm90Entry`](super::sm90::Sm90Entry) of i8 | `wgmma`, both operands K-major | sm_90a |
-//! | [`IntegerEntry::Finish`] | nothing: it adds up parts of k, and applies the epilogue | sm_75 |
+//! | [`FinishEntry`](super::FinishEntry) of i32 | nothing: it adds up parts of k, and applies the epilogue | sm_75 |
 //!
-//! `Product` takes `a: *const i8, b: *const i8, k_major: u32`, with [`a_and_b_are_k_major`], and
-//! `Finish` `partials: *const i32, parts: u32`, as [`FinishEntry`](super::FinishEntry) does of f32. The
-//! arguments of [a fused epilogue](super::epilogue) follow.
+//! [`INTEGER_ENTRY`] takes `a: *const i8, b: *const i8, k_major: u32`, with [`a_and_b_are_k_major`],
+//! and then the arguments of [a fused epilogue](super::epilogue).
 //!
 //! Sums are exact as long as `k <=` [`EXACT_K`], and wrap to 32 bits beyond that. So every order of
 //! additions gives the same bits, and so do all kernels, tiles and parts of k.
@@ -20,9 +19,8 @@
 //!   in the bits that [`GemmParams`](super::GemmParams) and the pointers have for f32
 //!   ([`integer_factor`]). There are no scales, and of activations the identity and relu.
 
-use core::fmt;
-
 use super::{TileConfig, Transpose};
+pub use crate::single::INTEGER_ENTRY;
 
 /// The longest k whose sums cannot leave i32, whatever the elements are: one more product of -128 by
 /// -128 makes 2^31.
@@ -32,36 +30,13 @@ pub const EXACT_K: u32 = (1 << 17) - 1;
 /// that no [`OutputDType`](crate::OutputDType) has.
 pub const I32_RESULTS: u32 = 3;
 
-/// The tile of [`IntegerEntry::Product`]: 4×4 results a thread.
+/// The tile of [`INTEGER_ENTRY`]: 4×4 results a thread.
 pub const INTEGER_TILE: TileConfig = TileConfig {
     tile_m: 64,
     tile_n: 64,
     tile_k: 32,
     threads: 256,
 };
-
-/// An entry that is no tensor-core kernel; displays as its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IntegerEntry {
-    /// The portable kernel, of [`INTEGER_TILE`].
-    Product,
-    /// Adds up parts of k.
-    Finish,
-}
-
-impl IntegerEntry {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Product, Self::Finish];
-}
-
-impl fmt::Display for IntegerEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Product => write!(f, "gemm_simt_i8_{INTEGER_TILE}"),
-            Self::Finish => f.write_str("gemm_finish_sums"),
-        }
-    }
-}
 
 /// The argument `k_major` for operands stored so: bit 0 is set if k is contiguous in A, bit 1 if it
 /// is in B.
@@ -80,15 +55,13 @@ pub const fn integer_factor(factor: i32) -> f32 {
 mod tests {
     extern crate std;
 
-    use std::string::ToString;
-
     use super::*;
     use crate::OutputDType;
 
     #[test]
-    fn entry_names_are_as_documented() {
-        let names = IntegerEntry::ALL.map(|entry| entry.to_string());
-        assert_eq!(names, ["gemm_simt_i8_64x64x32", "gemm_finish_sums"]);
+    fn the_name_says_the_tile() {
+        let name = std::format!("gemm_simt_i8_{INTEGER_TILE}");
+        assert_eq!(INTEGER_ENTRY.name(), name);
     }
 
     #[test]

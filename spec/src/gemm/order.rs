@@ -2,6 +2,7 @@
 
 use super::raster::{Raster, hilbert};
 use crate::division::Division;
+use crate::kernel_param;
 
 /// Coordinates of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,26 +15,27 @@ pub struct TileIndex {
     pub n: u32,
 }
 
-/// The tiles of a launch, in the order in which they are computed.
-///
-/// The host fills it in, with what divides an index into a tile's coordinates: five divisions by
-/// numbers that only a kernel knows take a warp 1,400 cycles, longer than the `wgmma`s that could hide
-/// them.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TileOrder {
-    m_tiles: u32,
-    n_tiles: u32,
-    /// Rows of a band, but for the last one.
-    group: u32,
-    /// Number of tiles.
-    pub count: u32,
-    /// By the tiles of a matrix, and of a band of it.
-    of_matrix: Division,
-    of_band: Division,
-    /// By the rows of a band, and of the last band.
-    of_group: Division,
-    of_last_group: Division,
+kernel_param! {
+    /// The tiles of a launch, in the order in which they are computed.
+    ///
+    /// The host fills it in, with what divides an index into a tile's coordinates: five divisions by
+    /// numbers that only a kernel knows take a warp 1,400 cycles, longer than the `wgmma`s that could hide
+    /// them.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct TileOrder {
+        m_tiles: u32,
+        n_tiles: u32,
+        /// Rows of a band, but for the last one.
+        group: u32,
+        /// Number of tiles.
+        pub count: u32,
+        /// By the tiles of a matrix, and of a band of it.
+        of_matrix: Division,
+        of_band: Division,
+        /// By the rows of a band, and of the last band.
+        of_group: Division,
+        of_last_group: Division,
+    }
 }
 
 impl TileOrder {

@@ -1,7 +1,6 @@
 //! Hopper's grouped GEMM: the rows of A belong to groups, each of which has its own B.
 //!
-//! Entries are named `gemm_grouped_sm90_<dtype>_<layout>_<tile>`; [`RaggedEntry`] prints the name. Each
-//! takes tensor maps of A, B and D by value, and then `(d: *mut dtype, ends: *const i32, params:
+//! Each [`RaggedEntry`] takes tensor maps of A, B and D by value, and then `(d: *mut dtype, ends: *const i32, params:
 //! GemmParams, launch: RaggedLaunch)`. The maps are those of [`super::sm90`]: of A and D as of one
 //! matrix, of B as of a batch of one matrix a group. `params.batch` is the number of groups,
 //! `params.batch_stride_a` is 0.
@@ -18,13 +17,12 @@
 //! are loaded as the group's rows take. Otherwise tiles of one row would read from L2 as much of A, and
 //! all of them the same lines, as they read of B from memory.
 
-use core::fmt;
-
 use super::Transpose;
-use super::raster::Raster;
-use super::sm90::{Schedule, Sm90Tile};
+use super::sm90::Sm90Tile;
 use crate::DType;
 use crate::division::Division;
+use crate::entry::{Parts, entries};
+use crate::kernel_param;
 
 /// Most groups of a launch: as many as a block has threads.
 pub const GROUPS_MAX: u32 = super::sm90::THREADS;
@@ -46,11 +44,8 @@ pub const COLUMN: usize = GROUPS_MAX as usize + 2;
 /// The tile of all entries: as [`TILE_128X128`](super::sm90::TILE_128X128), with a stage less, for the
 /// table of groups.
 pub const TILE: Sm90Tile = Sm90Tile {
-    tile_m: 128,
-    tile_n: 128,
     stages: 5,
-    schedule: Schedule::Pingpong,
-    raster: Raster::Grouped,
+    ..super::sm90::TILE_128X128
 };
 
 /// Dynamic shared memory of a launch.
@@ -63,17 +58,18 @@ pub const fn smem_bytes() -> u32 {
     bytes
 }
 
-/// What the host tells the kernel about a launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RaggedLaunch {
-    /// By the tiles of a row of D, and of a band.
-    pub of_row: Division,
-    of_band: Division,
-    /// Steps of the search for a group: ⌈log2 (groups + 1)⌉.
-    pub steps: u32,
-    /// Rows of a box of A.
-    pub box_rows: u32,
+kernel_param! {
+    /// What the host tells the kernel about a launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct RaggedLaunch {
+        /// By the tiles of a row of D, and of a band.
+        pub of_row: Division,
+        of_band: Division,
+        /// Steps of the search for a group: ⌈log2 (groups + 1)⌉.
+        pub steps: u32,
+        /// Rows of a box of A.
+        pub box_rows: u32,
+    }
 }
 
 impl RaggedLaunch {
@@ -123,6 +119,7 @@ impl RaggedLaunch {
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RaggedEntry {
+    name: &'static str,
     /// Element type of A, B and D.
     pub dtype: DType,
     /// How B is stored. A is row-major.
@@ -130,36 +127,38 @@ pub struct RaggedEntry {
 }
 
 impl RaggedEntry {
-    /// All of them.
-    pub fn all() -> impl Iterator<Item = Self> {
-        let of = |dtype| Transpose::ALL.map(|trans_b| Self { dtype, trans_b });
-        [DType::F16, DType::Bf16].into_iter().flat_map(of)
-    }
-
-    /// The entry of these, if there is one: for f16 and bf16.
-    pub const fn of(dtype: DType, trans_b: Transpose) -> Option<Self> {
-        match dtype {
-            DType::F16 | DType::Bf16 => Some(Self { dtype, trans_b }),
-            _ => None,
+    /// The entry of a name `gemm_grouped_sm90_<dtype>_<layout>_<tile>`; the tile is [`TILE`].
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("gemm_grouped_sm90");
+        let dtype = parts.expect_dtype();
+        let [_, trans_b] = Transpose::of_layout(&mut parts);
+        parts.expect("128x128_s5_pp");
+        parts.end();
+        Self {
+            name,
+            dtype,
+            trans_b,
         }
     }
 }
 
-impl fmt::Display for RaggedEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let layout = self.trans_b.letter();
-        write!(f, "gemm_grouped_sm90_{}_n{layout}_{TILE}", self.dtype)
+entries! { $ RaggedEntry {
+    /// The `wgmma` type and the Rust type of the elements.
+    gemm_grouped_sm90 {
+        gemm_grouped_sm90_bf16_nt_128x128_s5_pp(bf16);
+        gemm_grouped_sm90_bf16_nn_128x128_s5_pp(bf16);
+        gemm_grouped_sm90_f16_nt_128x128_s5_pp(f16);
+        gemm_grouped_sm90_f16_nn_128x128_s5_pp(f16);
     }
-}
+} }
 
 #[cfg(test)]
 mod tests {
     extern crate std;
 
-    use std::collections::HashSet;
-    use std::string::ToString;
-
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn every_tile_of_a_group_has_one_place() {
@@ -210,10 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_named_and_launches_are_bounded() {
-        let entry = RaggedEntry::of(DType::Bf16, Transpose::T).expect("it is there");
-        assert_eq!(entry.to_string(), "gemm_grouped_sm90_bf16_nt_128x128_s5_pp");
-        assert_eq!(RaggedEntry::of(DType::F32, Transpose::T), None);
+    fn launches_are_bounded() {
         let launch = RaggedLaunch::new(9, 256, 3);
         assert_eq!(launch.tiles_max(1280, 3), Some(28));
         assert_eq!(launch.tiles_max(u32::MAX, 3), Some((33_554_431 + 4) * 2));

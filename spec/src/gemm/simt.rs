@@ -1,7 +1,7 @@
 //! Portable kernels without tensor cores (SIMT).
 //!
 //! Entries are named `gemm_simt_f32_<layout>_<tile>`, for example `gemm_simt_f32_nt_128x128x8`;
-//! [`SimtEntry`] prints the name. Each takes `a: *const f32, b: *const f32` and the arguments of [a
+//! [`SimtEntry::ALL`] has all. Each takes `a: *const f32, b: *const f32` and the arguments of [a
 //! fused epilogue](super::epilogue) of f32, runs with [`TileConfig::threads`] threads a block on
 //! the grid of [`TileConfig::grid`], and needs no dynamic shared memory.
 //!
@@ -14,6 +14,7 @@ use core::fmt;
 
 use super::Transpose;
 use super::raster::grouped;
+use crate::entry::{Parts, entries};
 
 /// Tile of one thread block, and its number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +60,19 @@ const RASTER_TILES: u32 = 8;
 const SMEM_PAD: u32 = 4;
 
 impl TileConfig {
+    /// The one of `tiles` whose extents stand in a name, as `128x128x8`.
+    pub(super) const fn of_name(parts: &mut Parts, tiles: &[Self]) -> Self {
+        let [m, n, k] = parts.numbers("");
+        let mut i = 0;
+        while i < tiles.len() {
+            if tiles[i].tile_m == m && tiles[i].tile_n == n && tiles[i].tile_k == k {
+                return tiles[i];
+            }
+            i += 1;
+        }
+        panic!("an entry's name has a tile that there is not");
+    }
+
     /// Tiles that cover `m`×`n` results.
     pub const fn tiles(&self, m: u32, n: u32) -> u64 {
         m.div_ceil(self.tile_m) as u64 * n.div_ceil(self.tile_n) as u64
@@ -125,6 +139,7 @@ impl fmt::Display for TileConfig {
 /// One portable kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SimtEntry {
+    name: &'static str,
     /// How A is stored.
     pub trans_a: Transpose,
     /// How B is stored.
@@ -133,18 +148,48 @@ pub struct SimtEntry {
     pub tile: TileConfig,
 }
 
-impl fmt::Display for SimtEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (a, b) = (self.trans_a.letter(), self.trans_b.letter());
-        write!(f, "gemm_simt_f32_{a}{b}_{}", self.tile)
+impl SimtEntry {
+    /// The entry of a name `gemm_simt_f32_<layout>_<m>x<n>x<k>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("gemm_simt_f32");
+        let [trans_a, trans_b] = Transpose::of_layout(&mut parts);
+        let tile = TileConfig::of_name(&mut parts, &[SIMT_LARGE, SIMT_SMALL]);
+        parts.end();
+        Self {
+            name,
+            trans_a,
+            trans_b,
+            tile,
+        }
+    }
+
+    /// The entries for this layout, that of the larger tile first.
+    pub fn of(layout: (Transpose, Transpose)) -> impl Iterator<Item = Self> {
+        let is_of = move |entry: &Self| (entry.trans_a, entry.trans_b) == layout;
+        Self::ALL.iter().copied().filter(is_of)
     }
 }
+
+entries! { $ SimtEntry {
+    /// Results of a thread, down and across.
+    gemm_simt {
+        gemm_simt_f32_nn_128x128x8(8, 16);
+        gemm_simt_f32_nt_128x128x8(8, 16);
+        gemm_simt_f32_tn_128x128x8(8, 16);
+        gemm_simt_f32_tt_128x128x8(8, 16);
+        gemm_simt_f32_nn_64x64x16(4, 4);
+        gemm_simt_f32_nt_64x64x16(4, 4);
+        gemm_simt_f32_tn_64x64x16(4, 4);
+        gemm_simt_f32_tt_64x64x16(4, 4);
+    }
+} }
 
 #[cfg(test)]
 mod tests {
     extern crate std;
 
-    use std::{collections::HashSet, string::ToString, vec::Vec};
+    use std::{collections::HashSet, vec::Vec};
 
     use super::*;
 
@@ -180,16 +225,6 @@ mod tests {
             Some([1, GRID_Y_MAX, GRID_Y_MAX])
         );
         assert_eq!(SIMT_SMALL.grid(1, 1, most + 1), None);
-    }
-
-    #[test]
-    fn entry_names_are_as_documented() {
-        let entry = SimtEntry {
-            trans_a: Transpose::N,
-            trans_b: Transpose::T,
-            tile: SIMT_LARGE,
-        };
-        assert_eq!(entry.to_string(), "gemm_simt_f32_nt_128x128x8");
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Hopper's GEMM kernels: TMA, `wgmma`, warp specialisation, a persistent grid.
 //!
-//! Entries are named `gemm_sm90_<a>[_<b>][_<out>]_<layout>_<tile>_<epilogue>`, for example
-//! `gemm_sm90_bf16_nt_128x256_s4_plain`; [`Sm90Entry`] prints the name, and [`tiles`] says which
-//! there are. Each takes tensor maps of A, B and D by value (below), and then
+//! [`Sm90Entry::ALL`] has all entries, and [`Sm90Entry::read`] says how they are named. Each takes
+//! tensor maps of A, B and D by value (below), and then
 //! - plain and promoted: `(scale_a: *const f32, scale_b: *const f32, alpha: *const f32, params:
 //!   GemmParams, launch: Sm90Launch, workspace: *mut u32)`; scales are one f32 each, or null;
 //! - fused and promoted_fused: `launch: Sm90Launch, workspace: *mut u32` and the arguments of
@@ -26,12 +25,12 @@
 //! multiples of 16 bytes long, as TMA stores nothing smaller. D is free of all that in a launch with
 //! [`Sm90Launch::NO_MAP_OF_D`].
 
-use core::fmt;
-
 use super::Transpose;
 pub use super::order::{TileIndex, TileOrder};
 use super::raster::Raster;
 use crate::DType;
+use crate::entry::{Parts, entries};
+use crate::kernel_param;
 
 /// Threads of a warpgroup.
 pub const WARPGROUP: u32 = 128;
@@ -193,19 +192,6 @@ impl Sm90Tile {
     }
 }
 
-impl fmt::Display for Sm90Tile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}_s{}", self.tile_m, self.tile_n, self.stages)?;
-        if self.schedule == Schedule::Pingpong {
-            f.write_str("_pp")?;
-        }
-        if self.raster == Raster::Hilbert {
-            f.write_str("_hilbert")?;
-        }
-        Ok(())
-    }
-}
-
 /// Offsets in shared memory, in bytes. A is at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmemMap {
@@ -219,19 +205,20 @@ pub struct SmemMap {
     pub end: u32,
 }
 
-/// What the host tells the kernel about a launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sm90Launch {
-    /// The tiles.
-    pub order: TileOrder,
-    /// [`NO_MAP_OF_D`](Self::NO_MAP_OF_D) or 0.
-    pub flags: u32,
-    /// Stream-K cuts this number of tiles, the last ones: see [`super::stream_k`]. 0 if the tile
-    /// does not [take that](Sm90Tile::takes_stream_k); if not 0, there is a workspace.
-    pub shared_tiles: u32,
-    /// Blocks among which they are cut, the first ones; 0 if there are no such tiles.
-    pub sharers: u32,
+kernel_param! {
+    /// What the host tells the kernel about a launch.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct Sm90Launch {
+        /// The tiles.
+        pub order: TileOrder,
+        /// [`NO_MAP_OF_D`](Self::NO_MAP_OF_D) or 0.
+        pub flags: u32,
+        /// Stream-K cuts this number of tiles, the last ones: see [`super::stream_k`]. 0 if the tile
+        /// does not [take that](Sm90Tile::takes_stream_k); if not 0, there is a workspace.
+        pub shared_tiles: u32,
+        /// Blocks among which they are cut, the first ones; 0 if there are no such tiles.
+        pub sharers: u32,
+    }
 }
 
 impl Sm90Launch {
@@ -273,13 +260,15 @@ impl EpilogueKind {
         Self::PromotedFused,
     ];
 
-    /// As it stands in entry names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Promoted => "promoted",
-            Self::Fused => "fused",
-            Self::PromotedFused => "promoted_fused",
+    const fn of_name(parts: &mut Parts) -> Self {
+        match (parts.take("promoted"), parts.take("fused")) {
+            (true, true) => Self::PromotedFused,
+            (true, false) => Self::Promoted,
+            (false, true) => Self::Fused,
+            (false, false) => {
+                parts.expect("plain");
+                Self::Plain
+            }
         }
     }
 
@@ -306,6 +295,7 @@ impl EpilogueKind {
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm90Entry {
+    name: &'static str,
     /// Element type of A.
     pub a: DType,
     /// Element type of B.
@@ -322,17 +312,51 @@ pub struct Sm90Entry {
     pub epilogue: EpilogueKind,
 }
 
-impl fmt::Display for Sm90Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gemm_sm90_{}", self.a)?;
-        if self.b != self.a {
-            write!(f, "_{}", self.b)?;
-        }
-        if self.output != self.a {
-            write!(f, "_{}", self.output)?;
-        }
-        let (a, b) = (self.trans_a.letter(), self.trans_b.letter());
-        write!(f, "_{a}{b}_{}_{}", self.tile, self.epilogue.name())
+impl Sm90Entry {
+    /// The entry of a name `gemm_sm90_<a>[_<b>][_<out>]_<layout>_<m>x<n>_s<stages>[_pp]_<epilogue>`.
+    /// One dtype stands for all, two for the operands and D. `pp` is the ping-pong schedule.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("gemm_sm90");
+        let (a, b, output) = match (parts.dtype(), parts.dtype(), parts.dtype()) {
+            (Some(a), None, _) => (a, a, a),
+            (Some(a), Some(output), None) => (a, a, output),
+            (Some(a), Some(b), Some(output)) => (a, b, output),
+            (None, ..) => panic!("an entry's name lacks a dtype"),
+        };
+        let [trans_a, trans_b] = Transpose::of_layout(&mut parts);
+        let [tile_m, tile_n] = parts.numbers("");
+        let stages = parts.number("s");
+        let schedule = if parts.take("pp") {
+            Schedule::Pingpong
+        } else {
+            Schedule::Cooperative
+        };
+        let entry = Self {
+            name,
+            a,
+            b,
+            output,
+            trans_a,
+            trans_b,
+            tile: tile(tile_m, tile_n, stages, schedule),
+            epilogue: EpilogueKind::of_name(&mut parts),
+        };
+        parts.end();
+        entry
+    }
+
+    /// The entries of these types (A, B, D), layouts (A, B) and epilogue.
+    pub fn of(
+        dtypes: (DType, DType, DType),
+        layout: (Transpose, Transpose),
+        epilogue: EpilogueKind,
+    ) -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(move |entry| {
+            (entry.a, entry.b, entry.output) == dtypes
+                && (entry.trans_a, entry.trans_b) == layout
+                && entry.epilogue == epilogue
+        })
     }
 }
 
@@ -346,95 +370,96 @@ const fn tile(tile_m: u32, tile_n: u32, stages: u32, schedule: Schedule) -> Sm90
     }
 }
 
-/// For most shapes; one consumer stores while the other multiplies.
+/// The tile of most shapes, and of kernels of users' own.
 pub const TILE_128X128: Sm90Tile = tile(128, 128, 6, Schedule::Pingpong);
-/// Fewer bytes of A and B for each result. Tiles of several widths are there to fill the last wave
-/// better.
-pub const TILE_128X176: Sm90Tile = tile(128, 176, 5, Schedule::Pingpong);
-/// Nearly whole waves of 10240 columns and 1024 rows, and of 14336 columns and 4096 rows.
-pub const TILE_128X160: Sm90Tile = tile(128, 160, 5, Schedule::Pingpong);
-/// Nearly whole waves of 6144, 8192 and 10240 columns, if there are many rows.
-pub const TILE_128X168: Sm90Tile = tile(128, 168, 5, Schedule::Pingpong);
-/// Fewer bytes than either.
-pub const TILE_128X192: Sm90Tile = tile(128, 192, 4, Schedule::Pingpong);
-/// Still fewer bytes.
-pub const TILE_128X256: Sm90Tile = tile(128, 256, 4, Schedule::Cooperative);
-/// With few rows and 28672 columns, one whole tile for nearly every SM.
-pub const TILE_128X224: Sm90Tile = tile(128, 224, 4, Schedule::Cooperative);
-/// The same with 10240 columns.
-pub const TILE_128X80: Sm90Tile = tile(128, 80, 7, Schedule::Cooperative);
-/// The same with 6144 columns.
-pub const TILE_128X48: Sm90Tile = tile(128, 48, 8, Schedule::Cooperative);
-/// For small GEMMs, of which larger tiles would occupy few SMs, where an operand is not K-major.
-pub const TILE_128X64: Sm90Tile = tile(128, 64, 8, Schedule::Pingpong);
-/// The same where both are: half the `wgmma`s, which read a quarter less of shared memory.
-pub const TILE_64X128: Sm90Tile = tile(64, 128, 8, Schedule::Pingpong);
-/// Cooperative, to leave registers for a second set of accumulators.
-pub const TILE_128X128_PROMOTED: Sm90Tile = tile(128, 128, 6, Schedule::Cooperative);
-/// Nearly as wide as registers allow with a product for each sum. [`TILE_128X256`] is for promotion too,
-/// with products of half of its columns at a time.
-pub const TILE_128X176_PROMOTED: Sm90Tile = tile(128, 176, 5, Schedule::Cooperative);
 
-/// The tiles for which there are entries of these types, layouts and epilogue; empty if there are
-/// none.
-pub const fn tiles(
-    (a, b, output): (DType, DType, DType),
-    (trans_a, trans_b): (Transpose, Transpose),
-    epilogue: EpilogueKind,
-) -> &'static [Sm90Tile] {
-    use DType::{Bf16, E4m3, E5m2, F16, F32, I8, I32};
-    use EpilogueKind::{Fused, Plain, Promoted, PromotedFused};
-    let k_major = matches!((trans_a, trans_b), (Transpose::N, Transpose::T));
-    match (a, b, output, epilogue) {
-        (Bf16, Bf16, Bf16, Plain) if k_major => &[
-            TILE_128X128,
-            TILE_128X160,
-            TILE_128X168,
-            TILE_128X176,
-            TILE_128X192,
-            TILE_128X256,
-            TILE_64X128,
-            TILE_128X224,
-            TILE_128X80,
-            TILE_128X48,
-        ],
-        (F16, F16, F16, Plain) if k_major => &[
-            TILE_128X128,
-            TILE_128X176,
-            TILE_128X192,
-            TILE_128X256,
-            TILE_64X128,
-            TILE_128X80,
-            TILE_128X48,
-        ],
-        // Of both operands transposed, 128 x 256 is as fast as 128 x 192.
-        (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain)
-            if matches!((trans_a, trans_b), (Transpose::T, Transpose::T)) =>
-        {
-            &[TILE_128X128, TILE_128X256, TILE_128X64]
-        }
-        (F16, F16, F16, Plain) | (Bf16, Bf16, Bf16, Plain) => {
-            &[TILE_128X128, TILE_128X192, TILE_128X256, TILE_128X64]
-        }
-        (F16, F16, F32, Plain) | (Bf16, Bf16, F32, Plain) => &[TILE_128X128],
-        // Long code: with a transposed A, plain entries and the finish kernel do it.
-        (F16, F16, F16, Fused) | (Bf16, Bf16, Bf16, Fused) if matches!(trans_a, Transpose::N) => {
-            &[TILE_128X128, TILE_128X192]
-        }
-        _ if !k_major => &[],
-        (F32, F32, F32, Plain) => &[TILE_128X128, TILE_128X256],
-        // Stream-K would hand over sums in i32 as f32: no tile that takes it.
-        (I8, I8, I32, Plain) | (I8, I8, Bf16, Fused) => &[TILE_128X256],
-        // Two e5m2 have too few bits for their products to be of much use.
-        (E5m2, E5m2, ..) => &[],
-        (E4m3, E4m3, Bf16, Plain) => &[TILE_128X128, TILE_128X192],
-        (E4m3, E4m3, Bf16, Promoted) => {
-            &[TILE_128X128_PROMOTED, TILE_128X176_PROMOTED, TILE_128X256]
-        }
-        (E4m3, E4m3, Bf16, Fused) => &[TILE_128X192],
-        (E4m3, E4m3, Bf16, PromotedFused) => &[TILE_128X256],
-        (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Plain) => &[TILE_128X128],
-        (E4m3 | E5m2, E4m3 | E5m2, Bf16 | F32, Promoted) => &[TILE_128X128_PROMOTED],
-        _ => &[],
+entries! { $ Sm90Entry {
+    /// Plain and promoted epilogues.
+    gemm_sm90_plain {
+        gemm_sm90_bf16_nt_128x128_s6_pp_plain;
+        gemm_sm90_bf16_nt_128x160_s5_pp_plain;
+        gemm_sm90_bf16_nt_128x168_s5_pp_plain;
+        gemm_sm90_bf16_nt_128x176_s5_pp_plain;
+        gemm_sm90_bf16_nt_128x192_s4_pp_plain;
+        gemm_sm90_bf16_nt_128x256_s4_plain;
+        gemm_sm90_bf16_nt_64x128_s8_pp_plain;
+        gemm_sm90_bf16_nt_128x224_s4_plain;
+        gemm_sm90_bf16_nt_128x80_s7_plain;
+        gemm_sm90_bf16_nt_128x48_s8_plain;
+        gemm_sm90_bf16_f32_nt_128x128_s6_pp_plain;
+        gemm_sm90_bf16_nn_128x128_s6_pp_plain;
+        gemm_sm90_bf16_nn_128x192_s4_pp_plain;
+        gemm_sm90_bf16_nn_128x256_s4_plain;
+        gemm_sm90_bf16_nn_128x64_s8_pp_plain;
+        gemm_sm90_bf16_f32_nn_128x128_s6_pp_plain;
+        gemm_sm90_bf16_tn_128x128_s6_pp_plain;
+        gemm_sm90_bf16_tn_128x192_s4_pp_plain;
+        gemm_sm90_bf16_tn_128x256_s4_plain;
+        gemm_sm90_bf16_tn_128x64_s8_pp_plain;
+        gemm_sm90_bf16_f32_tn_128x128_s6_pp_plain;
+        gemm_sm90_bf16_tt_128x128_s6_pp_plain;
+        gemm_sm90_bf16_tt_128x256_s4_plain;
+        gemm_sm90_bf16_tt_128x64_s8_pp_plain;
+        gemm_sm90_bf16_f32_tt_128x128_s6_pp_plain;
+        gemm_sm90_f16_nt_128x128_s6_pp_plain;
+        gemm_sm90_f16_nt_128x176_s5_pp_plain;
+        gemm_sm90_f16_nt_128x192_s4_pp_plain;
+        gemm_sm90_f16_nt_128x256_s4_plain;
+        gemm_sm90_f16_nt_64x128_s8_pp_plain;
+        gemm_sm90_f16_nt_128x80_s7_plain;
+        gemm_sm90_f16_nt_128x48_s8_plain;
+        gemm_sm90_f16_f32_nt_128x128_s6_pp_plain;
+        gemm_sm90_f16_nn_128x128_s6_pp_plain;
+        gemm_sm90_f16_nn_128x192_s4_pp_plain;
+        gemm_sm90_f16_nn_128x256_s4_plain;
+        gemm_sm90_f16_nn_128x64_s8_pp_plain;
+        gemm_sm90_f16_f32_nn_128x128_s6_pp_plain;
+        gemm_sm90_f16_tn_128x128_s6_pp_plain;
+        gemm_sm90_f16_tn_128x192_s4_pp_plain;
+        gemm_sm90_f16_tn_128x256_s4_plain;
+        gemm_sm90_f16_tn_128x64_s8_pp_plain;
+        gemm_sm90_f16_f32_tn_128x128_s6_pp_plain;
+        gemm_sm90_f16_tt_128x128_s6_pp_plain;
+        gemm_sm90_f16_tt_128x256_s4_plain;
+        gemm_sm90_f16_tt_128x64_s8_pp_plain;
+        gemm_sm90_f16_f32_tt_128x128_s6_pp_plain;
+        gemm_sm90_e4m3_bf16_nt_128x128_s6_pp_plain;
+        gemm_sm90_e4m3_bf16_nt_128x192_s4_pp_plain;
+        gemm_sm90_e4m3_f32_nt_128x128_s6_pp_plain;
+        gemm_sm90_e4m3_bf16_nt_128x128_s6_promoted;
+        gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted;
+        gemm_sm90_e4m3_bf16_nt_128x256_s4_promoted;
+        gemm_sm90_e4m3_f32_nt_128x128_s6_promoted;
+        gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_pp_plain;
+        gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_pp_plain;
+        gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_promoted;
+        gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_promoted;
+        gemm_sm90_e5m2_e4m3_bf16_nt_128x128_s6_pp_plain;
+        gemm_sm90_e5m2_e4m3_f32_nt_128x128_s6_pp_plain;
+        gemm_sm90_e5m2_e4m3_bf16_nt_128x128_s6_promoted;
+        gemm_sm90_e5m2_e4m3_f32_nt_128x128_s6_promoted;
+        gemm_sm90_f32_nt_128x128_s6_pp_plain;
+        gemm_sm90_f32_nt_128x256_s4_plain;
     }
-}
+    /// Epilogues with all of [`super::epilogue`]: the element type of D.
+    gemm_sm90_fused {
+        gemm_sm90_bf16_nt_128x128_s6_pp_fused(bf16);
+        gemm_sm90_bf16_nt_128x192_s4_pp_fused(bf16);
+        gemm_sm90_bf16_nn_128x128_s6_pp_fused(bf16);
+        gemm_sm90_bf16_nn_128x192_s4_pp_fused(bf16);
+        gemm_sm90_f16_nt_128x128_s6_pp_fused(f16);
+        gemm_sm90_f16_nt_128x192_s4_pp_fused(f16);
+        gemm_sm90_f16_nn_128x128_s6_pp_fused(f16);
+        gemm_sm90_f16_nn_128x192_s4_pp_fused(f16);
+        gemm_sm90_e4m3_bf16_nt_128x192_s4_pp_fused(bf16);
+        gemm_sm90_e4m3_bf16_nt_128x256_s4_promoted_fused(bf16);
+    }
+    /// Sums in i32, plain.
+    gemm_sm90_sums {
+        gemm_sm90_i8_i32_nt_128x256_s4_plain;
+    }
+    /// Sums in i32, with all of [`super::epilogue`].
+    gemm_sm90_sums_fused {
+        gemm_sm90_i8_bf16_nt_128x256_s4_fused(bf16);
+    }
+} }

@@ -24,10 +24,12 @@
 //! two-sum). The pairs are then added in a tree. The longest chain of roundings is
 //! [`ReducePlan::additions`], which does not grow with the extents beyond the tree's depth.
 
+mod entry;
 mod params;
 mod plan;
 mod view;
 
+pub use entry::ReduceEntry;
 pub use params::{
     FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_NONE, FINISH_ROOT,
     KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_NONE, MAP_SQUARE, ReduceParams,
@@ -36,6 +38,7 @@ pub use plan::{ROWS_ANY, ROWS_WHOLE, ReducePlan, SHORT_ROWS_OF_THREAD, SMALL_VEC
 pub use view::ReduceView;
 
 use crate::DType;
+use crate::entry::Parts;
 
 /// Element types of reductions and scans.
 pub const DTYPES: [DType; 6] = [
@@ -226,26 +229,23 @@ pub enum Family {
 }
 
 impl Family {
-    /// All families.
-    pub const ALL: [Self; 6] = [
-        Self::Value,
-        Self::Arg,
-        Self::Count,
-        Self::Lse,
-        Self::Moments,
-        Self::Extreme,
-    ];
-
-    /// Name in entry names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Value => "value",
-            Self::Arg => "arg",
-            Self::Count => "count",
-            Self::Lse => "lse",
-            Self::Moments => "moments",
-            Self::Extreme => "extreme",
+    const fn of_name(parts: &mut Parts) -> Self {
+        const NAMES: [(&str, Family); 6] = [
+            ("value", Family::Value),
+            ("arg", Family::Arg),
+            ("count", Family::Count),
+            ("lse", Family::Lse),
+            ("moments", Family::Moments),
+            ("extreme", Family::Extreme),
+        ];
+        let mut i = 0;
+        while i < NAMES.len() {
+            if parts.take(NAMES[i].0) {
+                return NAMES[i].1;
+            }
+            i += 1;
         }
+        panic!("an entry's name lacks a family");
     }
 }
 
@@ -258,6 +258,18 @@ pub enum Reads {
     Wide,
     /// Elements of that many bits, of which those in [`ReduceParams::mask`] are tested.
     Bits(u32),
+}
+
+impl Reads {
+    const fn of_name(parts: &mut Parts) -> Self {
+        if parts.take("wide") {
+            return Self::Wide;
+        }
+        match parts.dtype() {
+            Some(dtype) => Self::Of(dtype),
+            None => Self::Bits(parts.number("b")),
+        }
+    }
 }
 
 /// The shape an entry is made for. All forms but the general one take only whole vectors of 16
@@ -280,204 +292,22 @@ pub enum Form {
 }
 
 impl Form {
-    /// All forms.
-    pub const ALL: [Self; 6] = [
-        Self::General,
-        Self::Short,
-        Self::Small,
-        Self::Long,
-        Self::Columns,
-        Self::Cluster,
-    ];
-
-    /// The suffix of entry names.
-    pub const fn suffix(self) -> &'static str {
-        match self {
-            Self::General => "",
-            Self::Short => "_short",
-            Self::Small => "_small",
-            Self::Long => "_long",
-            Self::Columns => "_columns",
-            Self::Cluster => "_cluster",
+    const fn of_name(parts: &mut Parts) -> Self {
+        const NAMES: [(&str, Form); 5] = [
+            ("short", Form::Short),
+            ("small", Form::Small),
+            ("long", Form::Long),
+            ("columns", Form::Columns),
+            ("cluster", Form::Cluster),
+        ];
+        let mut i = 0;
+        while i < NAMES.len() {
+            if parts.take(NAMES[i].0) {
+                return NAMES[i].1;
+            }
+            i += 1;
         }
-    }
-}
-
-/// One kernel; displays as its entry name: `reduce_value_f32`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ReduceEntry {
-    /// The family.
-    pub family: Family,
-    /// What it reads.
-    pub reads: Reads,
-    /// The form.
-    pub form: Form,
-}
-
-impl ReduceEntry {
-    /// The entry for elements of a dtype, computed in f64 if `wide`. `None` if there is none: for
-    /// other dtypes, and for integers with real results unless `wide`.
-    pub const fn of(family: Family, dtype: DType, wide: bool) -> Option<Self> {
-        let is_integer = matches!(dtype, DType::I32 | DType::I64);
-        let is_float = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
-        if !is_integer && !is_float {
-            return None;
-        }
-        let reads = match family {
-            Family::Count => Reads::Bits(8 * dtype.size_bytes() as u32),
-            Family::Extreme if wide || !matches!(dtype, DType::Bf16) => return None,
-            Family::Arg | Family::Extreme => Reads::Of(dtype),
-            _ if matches!(dtype, DType::F64) => Reads::Of(dtype),
-            _ if wide => Reads::Wide,
-            Family::Lse | Family::Moments if is_integer => return None,
-            _ => Reads::Of(dtype),
-        };
-        Some(Self {
-            family,
-            reads,
-            form: Form::General,
-        })
-    }
-
-    /// Element type of the results.
-    pub const fn out(self) -> DType {
-        match (self.family, self.reads) {
-            (Family::Arg | Family::Count, _) => DType::I64,
-            (_, Reads::Of(DType::I32 | DType::I64)) => DType::I64,
-            (_, Reads::Of(DType::F64) | Reads::Wide) => DType::F64,
-            _ => DType::F32,
-        }
-    }
-
-    /// Whether a launch may round results to `dtype`, that of 16-bit elements
-    /// ([`ReduceParams::is_rounded`]).
-    pub const fn rounds_to(self, dtype: DType) -> bool {
-        let is_alike = matches!(
-            (self.reads, dtype),
-            (Reads::Of(DType::F16), DType::F16) | (Reads::Of(DType::Bf16), DType::Bf16)
-        );
-        is_alike && matches!(self.out(), DType::F32)
-    }
-
-    /// Elements of a vector, which a thread loads at once: 16 bytes, or two wide ones.
-    pub const fn lanes(self) -> u64 {
-        match self.reads {
-            Reads::Of(dtype) => 16 / dtype.size_bytes() as u64,
-            Reads::Bits(bits) => 128 / bits as u64,
-            Reads::Wide => 2,
-        }
-    }
-
-    /// The same entry in another form, which exists for the most common operations.
-    pub const fn with(self, form: Form) -> Option<Self> {
-        let is_common = matches!(self.reads, Reads::Of(DType::F32 | DType::Bf16));
-        let is_there = match (form, self.family) {
-            (Form::General, _) => !matches!(self.family, Family::Extreme),
-            (Form::Long | Form::Columns, Family::Extreme) => true,
-            (_, Family::Value) | (Form::Long, Family::Moments) => is_common,
-            (Form::Long, Family::Arg) => matches!(self.reads, Reads::Of(DType::F32)),
-            _ => false,
-        };
-        if is_there {
-            Some(Self { form, ..self })
-        } else {
-            None
-        }
-    }
-
-    /// The entry for a plan that was made for this one.
-    pub const fn for_plan(self, plan: &ReducePlan) -> Self {
-        Self {
-            form: plan.form,
-            ..self
-        }
-    }
-
-    /// The entry for a plan that was made for this one, on a device of compute capability `arch`
-    /// that can have all of the plan's parts in one cluster: [`ReducePlan::parts`] blocks, which
-    /// need neither partial results nor tickets in global memory. Results have the same bits as
-    /// those of [`ReduceEntry::for_plan`].
-    pub const fn in_cluster(self, plan: &ReducePlan, arch: (u32, u32)) -> Option<Self> {
-        // Others have no more than eight blocks in a cluster.
-        let most = match arch.0 {
-            ..9 => 0,
-            9 | 10 => CLUSTER_PARTS as u64,
-            _ => 8,
-        };
-        let is_one_row = matches!(plan.form, Form::Long) && plan.groups == 1;
-        if is_one_row && plan.is_cut() && plan.parts <= most {
-            self.with(Form::Cluster)
-        } else {
-            None
-        }
-    }
-
-    /// The same entry, or the one that takes elements two at a time: for extremes, on a device of
-    /// compute capability `arch`, where it exists in the form. Results have the same bits.
-    pub const fn in_pairs(self, op: ReduceOp, arch: (u32, u32)) -> Self {
-        let is_extreme = matches!(op, ReduceOp::Max | ReduceOp::Min | ReduceOp::NormInf);
-        let pairs = Self {
-            family: Family::Extreme,
-            ..self
-        };
-        let is_bf16 = matches!(self.reads, Reads::Of(DType::Bf16));
-        match pairs.with(self.form) {
-            Some(pairs) if is_extreme && is_bf16 && arch.0 >= 8 => pairs,
-            _ => self,
-        }
-    }
-
-    /// 32-bit words of a partial result.
-    pub const fn partial_words(self) -> usize {
-        let value = match self.out() {
-            DType::F32 => 1,
-            _ => 2,
-        };
-        match self.family {
-            Family::Value | Family::Count | Family::Extreme => value,
-            Family::Lse => 2 * value,
-            Family::Moments => 3 * value,
-            Family::Arg => match self.reads {
-                Reads::Of(DType::F32 | DType::F16 | DType::Bf16) => 3,
-                _ => 4,
-            },
-        }
-    }
-
-    /// All entries.
-    pub fn all() -> impl Iterator<Item = Self> {
-        let of = |family| {
-            let plain = DTYPES
-                .into_iter()
-                .filter_map(move |dtype| Self::of(family, dtype, false));
-            // Several dtypes have the same width: the entries for bits follow, once each.
-            let plain = plain.filter(|entry| !matches!(entry.reads, Reads::Bits(_)));
-            let bits = [16, 32, 64].into_iter().filter_map(move |bits| {
-                matches!(family, Family::Count).then_some(Self {
-                    family,
-                    reads: Reads::Bits(bits),
-                    form: Form::General,
-                })
-            });
-            let wide = Self::of(family, DType::F32, true)
-                .filter(|entry| matches!(entry.reads, Reads::Wide));
-            plain.chain(bits).chain(wide)
-        };
-        let all = Family::ALL.into_iter().flat_map(of);
-        let forms = Form::ALL.into_iter();
-        forms.flat_map(move |form| all.clone().filter_map(move |entry| entry.with(form)))
-    }
-}
-
-impl core::fmt::Display for ReduceEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "reduce_{}_", self.family.name())?;
-        match self.reads {
-            Reads::Of(dtype) => write!(f, "{dtype}"),
-            Reads::Wide => write!(f, "wide"),
-            Reads::Bits(bits) => write!(f, "b{bits}"),
-        }?;
-        f.write_str(self.form.suffix())
+        Self::General
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Family, ROWS_ANY, ReduceOp, ReducePlan, ReduceView, wide_code};
 use crate::DType;
+use crate::kernel_param;
 
 /// [`ReduceParams::kind`]: sums.
 pub const KIND_SUM: u32 = 0;
@@ -32,45 +33,46 @@ pub const FINISH_ANY: u32 = 4;
 /// 1 if all elements were counted, else 0.
 pub const FINISH_ALL: u32 = 5;
 
-/// Extents, strides and options of one launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReduceParams {
-    /// Where the elements are.
-    pub view: ReduceView,
-    /// Chunks of a segment.
-    pub chunks: u64,
-    /// Elements of the axis in a chunk (a segment's last may be shorter).
-    pub chunk_len: u64,
-    /// [`ReducePlan::section`], which long rows are told of.
-    pub section: u64,
-    /// Log2 of the threads of an item along the axis.
-    pub along_log2: u32,
-    /// Log2 of the threads of an item along `inner`.
-    pub across_log2: u32,
-    /// 1 if the lanes of a vector lie along `inner`, 0 if along the axis.
-    pub is_across: u32,
-    /// `KIND_..`, for [`Family::Value`].
-    pub kind: u32,
-    /// `MAP_..`.
-    pub map: u32,
-    /// `FINISH_..`.
-    pub finish: u32,
-    /// 1 if elements are multiplied by those of a second tensor, [`ReduceParams::to_y`] away.
-    pub is_pair: u32,
-    /// [`ReducePlan::rows`]; [`ROWS_ANY`] if `is_pair`.
-    pub rows: u32,
-    /// The divisor of sums.
-    pub divisor: f64,
-    /// Bytes from an element of x to that of y (dot).
-    pub to_y: i64,
-    /// Bits that are tested, for entries that read bits; else [`wide_code`].
-    pub mask: u64,
-    /// Address of an array like `out` for the means (moments), or 0.
-    pub means: u64,
-    /// 1 if `out` has the dtype of 16-bit elements instead of
-    /// [`ReduceEntry::out`](super::ReduceEntry::out): results are rounded to it.
-    pub is_rounded: u64,
+kernel_param! {
+    /// Extents, strides and options of one launch.
+    #[derive(Debug, PartialEq)]
+    pub struct ReduceParams {
+        /// Where the elements are.
+        pub view: ReduceView,
+        /// Chunks of a segment.
+        pub chunks: u64,
+        /// Elements of the axis in a chunk (a segment's last may be shorter).
+        pub chunk_len: u64,
+        /// [`ReducePlan::section`], which long rows are told of.
+        pub section: u64,
+        /// Log2 of the threads of an item along the axis.
+        pub along_log2: u32,
+        /// Log2 of the threads of an item along `inner`.
+        pub across_log2: u32,
+        /// 1 if the lanes of a vector lie along `inner`, 0 if along the axis.
+        pub is_across: u32,
+        /// `KIND_..`, for [`Family::Value`].
+        pub kind: u32,
+        /// `MAP_..`.
+        pub map: u32,
+        /// `FINISH_..`.
+        pub finish: u32,
+        /// 1 if elements are multiplied by those of a second tensor, [`ReduceParams::to_y`] away.
+        pub is_pair: u32,
+        /// [`ReducePlan::rows`]; [`ROWS_ANY`] if `is_pair`.
+        pub rows: u32,
+        /// The divisor of sums.
+        pub divisor: f64,
+        /// Bytes from an element of x to that of y (dot).
+        pub to_y: i64,
+        /// Bits that are tested, for entries that read bits; else [`wide_code`].
+        pub mask: u64,
+        /// Address of an array like `out` for the means (moments), or 0.
+        pub means: u64,
+        /// 1 if `out` has the dtype of 16-bit elements instead of
+        /// [`ReduceEntry::out`](super::ReduceEntry::out): results are rounded to it.
+        pub is_rounded: u64,
+    }
 }
 
 impl ReduceParams {

@@ -84,7 +84,7 @@ impl ReducePlan {
 
     /// The plan for an entry, or for another form of it; other forms need a tensor aligned to 16
     /// bytes. See [`ReduceEntry::for_plan`].
-    pub const fn of(entry: ReduceEntry, view: &ReduceView, is_aligned: bool) -> Self {
+    pub fn of(entry: ReduceEntry, view: &ReduceView, is_aligned: bool) -> Self {
         let lanes = entry.lanes();
         if is_aligned && view.n > 0 {
             let is_rows = known_of_rows(view, lanes) == ROWS_WHOLE;

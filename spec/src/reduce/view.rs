@@ -1,26 +1,29 @@
 //! What is reduced: extents and strides.
 
-/// A tensor viewed as kept extents `[outer, inner]` and reduced extents `[segments, n]`, with their
-/// strides. An index along the axis counts segments first.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReduceView {
-    /// Kept extent before the axis.
-    pub outer: u64,
-    /// Kept extent after the axis.
-    pub inner: u64,
-    /// Number of segments, `segment_stride` apart; all of them are reduced together.
-    pub segments: u64,
-    /// Extent of the axis.
-    pub n: u64,
-    /// Elements between outer indices.
-    pub outer_stride: i64,
-    /// Elements between inner indices.
-    pub inner_stride: i64,
-    /// Elements between segments.
-    pub segment_stride: i64,
-    /// Elements between neighbours of the axis.
-    pub axis_stride: i64,
+use crate::kernel_param;
+
+kernel_param! {
+    /// A tensor viewed as kept extents `[outer, inner]` and reduced extents `[segments, n]`, with their
+    /// strides. An index along the axis counts segments first.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct ReduceView {
+        /// Kept extent before the axis.
+        pub outer: u64,
+        /// Kept extent after the axis.
+        pub inner: u64,
+        /// Number of segments, `segment_stride` apart; all of them are reduced together.
+        pub segments: u64,
+        /// Extent of the axis.
+        pub n: u64,
+        /// Elements between outer indices.
+        pub outer_stride: i64,
+        /// Elements between inner indices.
+        pub inner_stride: i64,
+        /// Elements between segments.
+        pub segment_stride: i64,
+        /// Elements between neighbours of the axis.
+        pub axis_stride: i64,
+    }
 }
 
 impl ReduceView {

@@ -7,6 +7,13 @@ use super::{
     VECTORS, WIDE_CLUSTER, WIDE_THREADS, WIDE_VECTORS,
 };
 use crate::DType;
+use crate::SingleEntry;
+use crate::entry::{Parts, entries};
+use crate::kernel_param;
+use crate::single::{
+    CROSS_ENTROPY_TOTAL, CROSS_ENTROPY_TOTAL_EARLY, CROSS_ENTROPY_WEIGHT,
+    CROSS_ENTROPY_WEIGHT_EARLY,
+};
 
 /// What the operations have in common; by itself, no kernels but those that go element by element.
 const PLAIN: RowKernels = RowKernels {
@@ -151,47 +158,56 @@ pub enum Form {
     Short,
     /// In shared memory, or nowhere; every GPU.
     Loose,
+    /// Nowhere: adds up the columns of rows, for the gradients of weights; every GPU.
+    Columns,
 }
 
 impl Form {
     /// Whether launches use PDL: they begin before the preceding ones have ended, and wait for
     /// their writes.
     pub const fn begins_early(self) -> bool {
-        !matches!(self, Self::Loose)
+        !matches!(self, Self::Loose | Self::Columns)
+    }
+
+    const fn of_name(parts: &mut Parts) -> Self {
+        const NAMES: [(&str, Form); 11] = [
+            ("held_more", Form::HeldMore),
+            ("held", Form::Held),
+            ("few", Form::Few),
+            ("slices", Form::Slices),
+            ("ahead", Form::Ahead),
+            ("pairs", Form::Pairs),
+            ("ring", Form::Ring),
+            ("wide", Form::Wide),
+            ("short", Form::Short),
+            ("loose", Form::Loose),
+            ("columns", Form::Columns),
+        ];
+        let mut i = 0;
+        while i < NAMES.len() {
+            if parts.take(NAMES[i].0) {
+                return NAMES[i].1;
+            }
+            i += 1;
+        }
+        panic!("an entry's name lacks a form");
     }
 
     /// Entry that computes 1 / the number of targets that count, for cross-entropy; it is launched
     /// right before rows of this form.
-    pub const fn weight_entry(self) -> &'static str {
+    pub const fn weight_entry(self) -> SingleEntry {
         match self.begins_early() {
-            true => "cross_entropy_weight_early",
-            false => "cross_entropy_weight",
+            true => CROSS_ENTROPY_WEIGHT_EARLY,
+            false => CROSS_ENTROPY_WEIGHT,
         }
     }
 
     /// Entry that sums up cross-entropy's losses, after rows of this form.
-    pub const fn total_entry(self) -> &'static str {
+    pub const fn total_entry(self) -> SingleEntry {
         match self.begins_early() {
-            true => "cross_entropy_total_early",
-            false => "cross_entropy_total",
+            true => CROSS_ENTROPY_TOTAL_EARLY,
+            false => CROSS_ENTROPY_TOTAL,
         }
-    }
-}
-
-impl core::fmt::Display for Form {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::Held => "held",
-            Self::HeldMore => "held_more",
-            Self::Few => "few",
-            Self::Slices => "slices",
-            Self::Ahead => "ahead",
-            Self::Pairs => "pairs",
-            Self::Ring => "ring",
-            Self::Wide => "wide",
-            Self::Short => "short",
-            Self::Loose => "loose",
-        })
     }
 }
 
@@ -226,16 +242,32 @@ impl RowOp {
         Self::NormGradF32,
     ];
 
-    /// The name in entry names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Softmax => "softmax",
-            Self::SoftmaxGrad => "softmax_grad",
-            Self::CrossEntropy => "cross_entropy",
-            Self::Norm => "norm",
-            Self::NormF32 => "norm_wf32",
-            Self::NormGrad => "norm_grad",
-            Self::NormGradF32 => "norm_grad_wf32",
+    const fn of_name(parts: &mut Parts) -> Self {
+        if parts.take("softmax") {
+            return match parts.take("grad") {
+                true => Self::SoftmaxGrad,
+                false => Self::Softmax,
+            };
+        }
+        if parts.take("cross_entropy") {
+            return Self::CrossEntropy;
+        }
+        parts.expect("norm");
+        match (parts.take("grad"), parts.take("wf32")) {
+            (false, false) => Self::Norm,
+            (false, true) => Self::NormF32,
+            (true, false) => Self::NormGrad,
+            (true, true) => Self::NormGradF32,
+        }
+    }
+
+    /// The operation whose kernels of this form do it too: those that go element by element read
+    /// weights of either type.
+    pub const fn by(self, form: Form) -> Self {
+        match (self, form) {
+            (Self::NormF32, Form::Loose) => Self::Norm,
+            (Self::NormGradF32, Form::Loose) => Self::NormGrad,
+            _ => self,
         }
     }
 
@@ -321,42 +353,12 @@ impl RowOp {
             },
         }
     }
-
-    /// Whether there is a kernel of this form for rows of this dtype.
-    pub const fn has_of(self, form: Form, dtype: DType) -> bool {
-        let is_16_bit = dtype.size_bytes() == 2;
-        let is_bf16 = matches!(dtype, DType::Bf16);
-        let is_there = match form {
-            // Short rows are the same rows.
-            Form::Held => !self.kernels_of(dtype).short,
-            Form::Few => is_16_bit,
-            Form::HeldMore | Form::Wide | Form::Short => is_bf16,
-            _ => true,
-        };
-        // Weights in f32 beside other rows.
-        let is_of_weights = matches!(self, Self::NormF32 | Self::NormGradF32);
-        is_there && self.has(form) && (is_bf16 || !is_of_weights)
-    }
-
-    /// Whether there are kernels of this form, for at least one dtype.
-    pub const fn has(self, form: Form) -> bool {
-        match form {
-            Form::Held => self.kernels().held[0].is_some(),
-            Form::HeldMore => self.kernels().held[1].is_some(),
-            Form::Few => matches!(self, Self::Norm),
-            Form::Slices => self.kernels().slices.is_some(),
-            Form::Ahead | Form::Pairs => self.kernels().ahead,
-            Form::Ring => self.kernels().ring.is_some(),
-            Form::Wide => self.kernels().wide.is_some(),
-            Form::Short => self.kernels().short,
-            Form::Loose => !matches!(self, Self::NormF32 | Self::NormGradF32),
-        }
-    }
 }
 
 /// One kernel; displays as its entry name: `softmax_bf16_held`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowEntry {
+    name: &'static str,
     /// The operation.
     pub op: RowOp,
     /// Element type of the rows.
@@ -365,11 +367,176 @@ pub struct RowEntry {
     pub form: Form,
 }
 
-impl core::fmt::Display for RowEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}_{}_{}", self.op.name(), self.dtype, self.form)
+impl RowEntry {
+    /// The entry of a name `<op>_<dtype>_<form>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        let entry = Self {
+            name,
+            op: RowOp::of_name(&mut parts),
+            dtype: parts.expect_dtype(),
+            form: Form::of_name(&mut parts),
+        };
+        parts.end();
+        entry
+    }
+
+    /// The entry of an operation for rows of `dtype` that are held so, if there is one.
+    pub fn of(op: RowOp, dtype: DType, form: Form) -> Option<Self> {
+        Self::find(|entry| (entry.op, entry.dtype, entry.form) == (op, dtype, form))
+    }
+
+    /// Of an entry that holds rows in registers: how.
+    pub const fn holding(&self) -> Holding {
+        let [held, more] = self.op.kernels_of(self.dtype).held;
+        let holding = if matches!(self.form, Form::HeldMore) {
+            more
+        } else {
+            held
+        };
+        match holding {
+            Some(holding) => holding,
+            None => panic!("an entry holds rows in registers that its operation does not"),
+        }
     }
 }
+
+entries! { $ RowEntry {
+    /// Softmax, in registers. The element type of rows.
+    softmax_held {
+        softmax_f32_held(f32);
+        softmax_f16_held(f16);
+        softmax_bf16_held(bf16);
+        softmax_bf16_held_more(bf16);
+    }
+    /// Softmax, in slices.
+    softmax_slices {
+        softmax_f32_slices(f32);
+        softmax_f16_slices(f16);
+        softmax_bf16_slices(bf16);
+    }
+    /// Softmax, element by element.
+    softmax_loose {
+        softmax_f32_loose(f32);
+        softmax_f16_loose(f16);
+        softmax_bf16_loose(bf16);
+    }
+    /// Gradients of softmax, in registers.
+    softmax_grad_held {
+        softmax_grad_f32_held(f32);
+        softmax_grad_f16_held(f16);
+        softmax_grad_bf16_held(bf16);
+        softmax_grad_bf16_held_more(bf16);
+    }
+    /// Gradients of softmax, in slices.
+    softmax_grad_slices {
+        softmax_grad_f32_slices(f32);
+        softmax_grad_f16_slices(f16);
+        softmax_grad_bf16_slices(bf16);
+    }
+    /// Gradients of softmax, element by element.
+    softmax_grad_loose {
+        softmax_grad_f32_loose(f32);
+        softmax_grad_f16_loose(f16);
+        softmax_grad_bf16_loose(bf16);
+    }
+    /// Cross-entropy, in registers.
+    cross_entropy_held {
+        cross_entropy_f32_held(f32);
+        cross_entropy_f16_held(f16);
+        cross_entropy_bf16_held(bf16);
+    }
+    /// Cross-entropy, in slices.
+    cross_entropy_slices {
+        cross_entropy_f32_slices(f32);
+        cross_entropy_f16_slices(f16);
+        cross_entropy_bf16_slices(bf16);
+    }
+    /// Cross-entropy, element by element.
+    cross_entropy_loose {
+        cross_entropy_f32_loose(f32);
+        cross_entropy_f16_loose(f16);
+        cross_entropy_bf16_loose(bf16);
+    }
+    /// Norms, in registers. The element types of rows and weights.
+    norm_held {
+        norm_f32_held(f32, f32);
+        norm_f16_held(f16, f16);
+        norm_bf16_held(bf16, bf16);
+        norm_wf32_bf16_held(bf16, f32);
+        norm_bf16_held_more(bf16, bf16);
+    }
+    /// Norms, in registers, with weights in registers too.
+    norm_few {
+        norm_f16_few(f16);
+        norm_bf16_few(bf16);
+    }
+    /// Norms, in slices.
+    norm_slices {
+        norm_f32_slices(f32, f32);
+        norm_f16_slices(f16, f16);
+        norm_bf16_slices(bf16, bf16);
+        norm_wf32_bf16_slices(bf16, f32);
+    }
+    /// Norms, in slices, with weights loaded ahead.
+    norm_ahead {
+        norm_f32_ahead(f32);
+        norm_f16_ahead(f16);
+        norm_bf16_ahead(bf16);
+    }
+    /// The same, two rows at a time.
+    norm_pairs {
+        norm_f32_pairs(f32);
+        norm_f16_pairs(f16);
+        norm_bf16_pairs(bf16);
+    }
+    /// Norms, in persistent blocks.
+    norm_ring {
+        norm_f32_ring(f32, f32);
+        norm_f16_ring(f16, f16);
+        norm_bf16_ring(bf16, bf16);
+        norm_wf32_bf16_ring(bf16, f32);
+    }
+    /// The same, with more of a row in each thread.
+    norm_wide {
+        norm_bf16_wide(bf16);
+    }
+    /// Norms, element by element.
+    norm_loose {
+        norm_f32_loose(f32);
+        norm_f16_loose(f16);
+        norm_bf16_loose(bf16);
+    }
+    /// Gradients of norms, in registers. The element types of rows and weights.
+    norm_grad_held {
+        norm_grad_f32_held(f32, f32);
+        norm_grad_f16_held(f16, f16);
+        norm_grad_wf32_bf16_held(bf16, f32);
+    }
+    /// Gradients of norms, in persistent blocks whose warps have several rows.
+    norm_grad_short {
+        norm_grad_bf16_short(bf16);
+    }
+    /// Gradients of norms, in persistent blocks.
+    norm_grad_ring {
+        norm_grad_f32_ring(f32, f32);
+        norm_grad_f16_ring(f16, f16);
+        norm_grad_bf16_ring(bf16, bf16);
+        norm_grad_wf32_bf16_ring(bf16, f32);
+    }
+    /// Gradients of norms, element by element.
+    norm_grad_loose {
+        norm_grad_f32_loose(f32);
+        norm_grad_f16_loose(f16);
+        norm_grad_bf16_loose(bf16);
+    }
+    /// Sums of the columns of these.
+    norm_grad_columns {
+        norm_grad_f32_columns(f32);
+        norm_grad_f16_columns(f16);
+        norm_grad_bf16_columns(bf16);
+    }
+} }
 
 /// Bits of [`RowParams::flags`].
 pub mod flags {
@@ -412,33 +579,34 @@ pub const fn total_blocks(rows: u64) -> u32 {
     }
 }
 
-/// Extents and strides of one launch. Grid: x = [`super::RowPlan::blocks`], or
-/// [`super::RowPlan::persistent_blocks`] for rings, short rows and gradients of norms in registers.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RowParams {
-    /// Number of rows.
-    pub rows: u64,
-    /// Elements of a row.
-    pub n: u64,
-    /// Elements between the rows of each tensor of rows, in the order of the entry's parameters.
-    pub strides: [i64; 5],
-    /// Rows with this target are ignored.
-    pub ignore_index: i64,
-    /// Norms: epsilon. Cross-entropy: label smoothing.
-    pub epsilon: f32,
-    /// Cross-entropy: factor of the gradient. Norms: 1 / `n`.
-    pub scale: f32,
-    /// Threads of a row in a block.
-    pub threads: u32,
-    /// [`flags`].
-    pub flags: u32,
-    /// Vectors of a slice, if rows are in slices or come through a ring.
-    pub vectors: u32,
-    /// Rows that are in a block at a time, if they come through a ring; turns that are in a warp, if
-    /// rows are short. Parts in which a slice lands, if rows are in slices.
-    pub stages: u32,
-    /// Address of two counters (u32) that are 0, aligned to 8 bytes, by which blocks with short rows
-    /// keep pace with each other; 0 if they do not. The launch resets them.
-    pub pace: u64,
+kernel_param! {
+    /// Extents and strides of one launch. Grid: x = [`super::RowPlan::blocks`], or
+    /// [`super::RowPlan::persistent_blocks`] for rings, short rows and gradients of norms in registers.
+    #[derive(Debug, PartialEq)]
+    pub struct RowParams {
+        /// Number of rows.
+        pub rows: u64,
+        /// Elements of a row.
+        pub n: u64,
+        /// Elements between the rows of each tensor of rows, in the order of the entry's parameters.
+        pub strides: [i64; 5],
+        /// Rows with this target are ignored.
+        pub ignore_index: i64,
+        /// Norms: epsilon. Cross-entropy: label smoothing.
+        pub epsilon: f32,
+        /// Cross-entropy: factor of the gradient. Norms: 1 / `n`.
+        pub scale: f32,
+        /// Threads of a row in a block.
+        pub threads: u32,
+        /// [`flags`].
+        pub flags: u32,
+        /// Vectors of a slice, if rows are in slices or come through a ring.
+        pub vectors: u32,
+        /// Rows that are in a block at a time, if they come through a ring; turns that are in a warp, if
+        /// rows are short. Parts in which a slice lands, if rows are in slices.
+        pub stages: u32,
+        /// Address of two counters (u32) that are 0, aligned to 8 bytes, by which blocks with short rows
+        /// keep pace with each other; 0 if they do not. The launch resets them.
+        pub pace: u64,
+    }
 }

@@ -1,7 +1,9 @@
 //! Which form of a kernel a plan takes.
 
 use super::ring::MULTIPROCESSORS;
-use super::{Ahead, FEW_BLOCKS, FEW_THREADS, Form, RowOp, RowPlan, Stages, Strategy, WIDE_VECTORS};
+use super::{
+    Ahead, FEW_BLOCKS, FEW_THREADS, Form, RowEntry, RowOp, RowPlan, Stages, Strategy, WIDE_VECTORS,
+};
 use crate::DType;
 
 impl RowPlan {
@@ -21,12 +23,12 @@ impl RowPlan {
 
     /// The form of the kernel for `rows` rows. It changes no bits: where few rows are held, weights are
     /// loaded with them, as no others hide the time that this takes.
-    pub const fn form_of(&self, op: RowOp, dtype: DType, rows: u64) -> Form {
+    pub fn form_of(&self, op: RowOp, dtype: DType, rows: u64) -> Form {
         let form = self.form();
         match self.blocks(rows) {
             Some(blocks)
                 if matches!(form, Form::Held)
-                    && op.has_of(Form::Few, dtype)
+                    && RowEntry::of(op, dtype, Form::Few).is_some()
                     && self.block_threads() <= FEW_THREADS
                     && blocks <= FEW_BLOCKS * MULTIPROCESSORS =>
             {

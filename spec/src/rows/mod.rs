@@ -13,6 +13,7 @@ mod slices;
 #[cfg(test)]
 mod tests;
 
+pub use crate::single::NORM_GRAD_FINISH;
 pub use entry::{Form, RowEntry, RowOp, RowParams, flags, total_blocks};
 pub use held::{
     CROSS_ENTROPY_BOUND, HELD_BLOCKS, Holding, NORM_BOUND, NORM_F32_BOUND, NORM_MORE_BOUND,

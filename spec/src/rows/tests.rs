@@ -292,12 +292,9 @@ fn grids_are_multiples_of_clusters_and_no_larger_than_grids_can_be() {
 
 #[test]
 fn entries_are_named_by_operation_dtype_and_form() {
-    let entry = RowEntry {
-        op: RowOp::SoftmaxGrad,
-        dtype: DType::F16,
-        form: Form::Held,
-    };
-    assert_eq!(entry.to_string(), "softmax_grad_f16_held");
+    let entry = RowEntry::of(RowOp::SoftmaxGrad, DType::F16, Form::Held);
+    let name = entry.map(|entry| entry.to_string());
+    assert_eq!(name.as_deref(), Some("softmax_grad_f16_held"));
 }
 
 /// The rows of a tensor may be repeated elements, so their lengths need no memory.

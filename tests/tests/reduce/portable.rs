@@ -23,7 +23,7 @@ where
     let tickets = Tensor::<i32>::zeros(stream, &[plan.tickets() as usize]).expect("a tensor");
     let outputs = (view.outer * view.inner) as usize;
     let out = Tensor::<T::Value>::zeros(stream, &[outputs]).expect("a tensor");
-    let name = entry.for_plan(&plan).to_string();
+    let name = entry.for_plan(&plan).expect("an entry").to_string();
     let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
     let config = LaunchConfig::linear(plan.blocks, plan.threads());
     // SAFETY: x has the view's elements; there are as many partial results, of as many words, tickets

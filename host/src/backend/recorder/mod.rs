@@ -13,7 +13,7 @@ use super::{
 use crate::device::{DeviceInfo, MemoryInfo, lock};
 use crate::error::Result;
 use crate::launch::LaunchConfig;
-use crate::signature::Signature;
+use crate::load::Signature;
 use crate::tensor_map::{TensorMap, TensorMapDesc};
 use std::ffi::c_void;
 use std::fmt;

@@ -14,7 +14,9 @@ use super::pages::PagesDesc;
 use super::{parts, sm80};
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, Error, LaunchConfig, Result};
-use spec::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, ROWS, THREADS, WARP_KEYS};
+use spec::attention::decode::{
+    ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS,
+};
 use spec::attention::{FwdPacking, MOST_SPLITS, Mask};
 
 /// Flops per cycle of an SM, so many that nothing else is chosen where a tile has room for all
@@ -24,15 +26,14 @@ const FLOPS_PER_CYCLE: f64 = 1e6;
 /// Offers the kernel of the smallest head dimension that covers both, with the best number of
 /// splits, if a tile has room for all queries of all heads that share keys, or if keys are paged.
 pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
-    let [.., most_rows] = ROWS;
     let group = match desc.packs_heads {
         Some(false) => 1,
         _ => desc.heads_q / desc.heads_kv,
     };
     let (group, rows) = match desc.pages {
         Some(_) => {
-            let group = largest_divisor(group, most_rows);
-            (group, group.saturating_mul(desc.seqlen_q).min(most_rows))
+            let group = largest_divisor(group, MOST_ROWS);
+            (group, group.saturating_mul(desc.seqlen_q).min(MOST_ROWS))
         }
         None => (group, group.saturating_mul(desc.seqlen_q)),
     };

@@ -4,7 +4,7 @@ use crate::load::{self, LoadVariant};
 use crate::ops::check;
 use crate::{Error, Float, LaunchConfig, Result, Stream, Tensor};
 use spec::attention::OutputDType;
-use spec::attention::merge::{MergeEntry, MergeParams, THREADS};
+use spec::attention::merge::{MERGE_ENTRY, MergeParams, THREADS};
 
 /// Merges the results of attention to two disjoint sets of keys, `a` and `b`, into the result of
 /// attention to all of them: `lse = ln(exp(lse_a) + exp(lse_b))` and
@@ -97,7 +97,7 @@ pub fn merge_attention<T: Float>(
     let (lse_a, lse_b) = (a.1.contiguous(stream)?, b.1.contiguous(stream)?);
     let bytes = 3 * o.len() as u64 * T::DTYPE.size_bytes() as u64;
     let variant = LoadVariant::of(stream.device(), bytes);
-    let kernel = load::kernel_for(variant, stream, MergeEntry)?;
+    let kernel = load::kernel_for(variant, stream, MERGE_ENTRY)?;
     let config = LaunchConfig::linear(params.blocks(), THREADS);
     // SAFETY: all tensors are contiguous and have these extents; the new ones overlap nothing.
     unsafe {

@@ -6,7 +6,7 @@ use crate::launch::KernelArg;
 use crate::load;
 use crate::{DType, LaunchConfig, Result, Tensor};
 use spec::attention::FwdPacking;
-use spec::attention::merge::{PartsEntry, THREADS, blocks, strides_of_parts};
+use spec::attention::merge::{PARTS_ENTRY, THREADS, blocks, strides_of_parts};
 
 /// Enqueues `launch` with the call and `packing`, once: for one split as they are; for more with o
 /// and lse of each split in memory of its own, and the merge behind it.
@@ -59,7 +59,7 @@ pub(super) fn launch(
         [&&o, &&lse, &to, &to_lse, &sink, &lengths, &params, &packing];
     // However brief, it does not let the next launch begin: that one's blocks can settle beside the
     // merge's, two on one multiprocessor and none on another.
-    let kernel = load::kernel(call.stream, PartsEntry)?;
+    let kernel = load::kernel(call.stream, PARTS_ENTRY)?;
     // SAFETY: the first launch wrote the partial results, with the same lengths; o and lse are
     // those of the call.
     unsafe { kernel.launch(call.stream, config, &arguments[..]) }

@@ -5,7 +5,7 @@ use super::desc::AttentionDesc;
 use crate::ops::ranked::{self, Plan, Ranked};
 use crate::{DeviceInfo, Error, Result, Stream};
 use spec::attention::decode::{self, DecodeEntry};
-use spec::attention::sm90::PACKED;
+use spec::attention::sm90::FwdEntry;
 use spec::attention::{MOST_PACKED_HEADS, MOST_SPLITS};
 use std::fmt;
 use std::time::Duration;
@@ -60,9 +60,10 @@ fn supported(desc: &AttentionDesc) -> String {
         splits = wanted.to_string();
     }
     let group = desc.heads_q / desc.heads_kv;
-    let of: Vec<String> = PACKED.iter().map(|entry| entry.to_string()).collect();
-    let decoding: Vec<String> = DecodeEntry::all().map(|entry| entry.to_string()).collect();
-    let [.., rows] = decode::ROWS;
+    let packed = FwdEntry::ALL.iter().filter(|entry| entry.is_packed);
+    let of: Vec<&str> = packed.map(FwdEntry::name).collect();
+    let decoding: Vec<&str> = DecodeEntry::ALL.iter().map(DecodeEntry::name).collect();
+    let rows = decode::MOST_ROWS;
     format!(
         "pack_heads({packs}) with key_splits({splits}) by {}: on sm_90a, rows aligned to 16 bytes, head_dim \
          and head_dim_v multiples of 8 that the kernel has room for, keys in 1 to {MOST_SPLITS} parts; heads \

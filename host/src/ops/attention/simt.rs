@@ -7,19 +7,16 @@ use super::packing::Sharing;
 use crate::ops::model;
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, Error, LaunchConfig, Result};
-use spec::attention::{
-    FlashFwdParams, OutputDType, SIMT_TILE, SOFTCAP_TANH_ERROR, SimtEntry, simt_head_dim_cap,
-};
+use spec::attention::{FlashFwdParams, OutputDType, SIMT_TILE, SOFTCAP_TANH_ERROR, SimtEntry};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: half the peak of its 128 lanes.
 const FLOPS_PER_CYCLE: f64 = 128.0;
 
 /// Offers the kernel with the smallest head dimension that covers both head dimensions.
 pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
-    let Some(head_dim_cap) = simt_head_dim_cap(desc.head_dim, desc.head_dim_v) else {
+    let Some(entry) = SimtEntry::of(desc.head_dim, desc.head_dim_v) else {
         return;
     };
-    let entry = SimtEntry { head_dim_cap };
     let Some(grid) =
         FlashFwdParams::grid(desc.batch, desc.seqlen_q, desc.heads_q, SIMT_TILE.tile_m)
     else {

@@ -18,7 +18,7 @@ use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
-use spec::attention::sm90::{DTYPES, FwdEntry, FwdLaunch, FwdTile, section, tiles_for};
+use spec::attention::sm90::{FwdEntry, FwdLaunch, FwdTile, section};
 use spec::attention::{BshStrides, FwdPacking, MOST_SPLITS, SOFTCAP_TANH_ERROR, UNLIMITED};
 use spec::gemm::sm90::{MMA_M, SPAN_BYTES};
 
@@ -42,20 +42,16 @@ const LOG_ULPS: f64 = 4.0;
 
 /// Offers the kernels that have room for the head dimensions.
 pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
-    let Some((tile, short)) =
-        tiles_for(desc.head_dim, desc.head_dim_v).filter(|_| suits(desc, device))
-    else {
+    let mut entries = entries(desc, false);
+    let Some(plain) = entries.next().filter(|_| suits(desc, device)) else {
         return;
     };
-    let mut offer_tile = |tile: FwdTile, estimated_ns: f64| {
+    let mut offer_entry = |entry: FwdEntry, estimated_ns: f64| {
+        let tile = entry.tile;
         let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
         if fits && tiles(desc, &tile, Sharing::NONE) <= MOST_TILES {
             offer(Candidate {
-                entry: Entry::Sm90(FwdEntry {
-                    dtype: desc.dtype,
-                    tile,
-                    is_packed: false,
-                }),
+                entry: Entry::Sm90(entry),
                 tile: [tile.tile_m, tile.tile_n],
                 sharing: Sharing::NONE,
                 config: config(desc, &tile, Sharing::NONE, device.multiprocessors),
@@ -64,17 +60,21 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
         }
     };
     let estimated_ns = estimate_ns(desc, device, FLOPS_PER_CYCLE);
-    offer_tile(tile, estimated_ns);
-    if let Some(short) = short {
-        let longer = SHORT_TILE_TIME * pairs(desc, &short) / pairs(desc, &tile);
-        offer_tile(short, estimated_ns * longer);
+    offer_entry(plain, estimated_ns);
+    if let Some(short) = entries.next() {
+        let longer = SHORT_TILE_TIME * pairs(desc, &short.tile) / pairs(desc, &plain.tile);
+        offer_entry(short, estimated_ns * longer);
     }
+}
+
+/// The entries that have room for the head dimensions, packed or not.
+fn entries(desc: &AttentionDesc, is_packed: bool) -> impl Iterator<Item = FwdEntry> {
+    FwdEntry::of(desc.dtype, [desc.head_dim, desc.head_dim_v], is_packed)
 }
 
 /// Whether tensor maps can describe q, k and v, and the kernels can write o.
 fn suits(desc: &AttentionDesc, device: &DeviceInfo) -> bool {
     device.arch == ARCH
-        && DTYPES.contains(&desc.dtype)
         && [desc.dtype, DType::F32].contains(&desc.o_dtype)
         && desc.positive_scale
         && desc.pages.is_none()
@@ -92,15 +92,14 @@ pub(super) fn offer_packed(
     device: &DeviceInfo,
     offer: &mut dyn FnMut(Candidate),
 ) {
-    let entry = FwdEntry::packed(desc.dtype, desc.head_dim, desc.head_dim_v);
-    let Some(entry) = entry.filter(|_| suits(desc, device)) else {
+    let Some(entry) = entries(desc, true).next().filter(|_| suits(desc, device)) else {
         return;
     };
-    let Some((plain, _)) = tiles_for(desc.head_dim, desc.head_dim_v) else {
+    let Some(plain) = entries(desc, false).next() else {
         return;
     };
     let tile = entry.tile;
-    let best = packing::best(desc, &tile, &plain, device.multiprocessors);
+    let best = packing::best(desc, &tile, &plain.tile, device.multiprocessors);
     let Some((sharing, ratio)) = best else {
         return;
     };

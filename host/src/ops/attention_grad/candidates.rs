@@ -32,14 +32,12 @@ impl Entry {
         match self {
             // Twice: for dq, then for dk and dv.
             Self::Simt(entry) => vec![entry.to_string(); 2],
-            Self::Sm80(kernels) => sm80::parts(*kernels)
-                .map(|part| kernels.entry(part).to_string())
-                .collect(),
+            Self::Sm80(kernels) => kernels.entries().map(|entry| entry.to_string()).collect(),
             // Then dq of its sums, and dk and dv where these are sums too.
             Self::Sm90(entry, turns) => {
                 let rounded = if *turns > 1 { 3 } else { 1 };
                 let mut kernels = vec![entry.to_string()];
-                kernels.resize(1 + rounded, ROUND_ENTRY.to_owned());
+                kernels.resize(1 + rounded, ROUND_ENTRY.to_string());
                 kernels
             }
         }
@@ -80,7 +78,7 @@ impl Candidate {
         let forward = &desc.forward;
         let model = match self.entry {
             Entry::Simt(_) => simt::model(),
-            Entry::Sm80(kernels) => sm80::model(kernels.dtype),
+            Entry::Sm80(kernels) => sm80::model(kernels.dq.dtype),
             Entry::Sm90(entry, turns) => sm90::model((entry, turns), forward.seqlen_k),
         };
         // Sinks are the same kernel's for all.

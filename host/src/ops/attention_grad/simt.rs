@@ -7,9 +7,7 @@ use crate::ops::attention::call::Memory;
 use crate::reference::attention::AttentionGradModel;
 use crate::{DeviceInfo, LaunchConfig, Result};
 use spec::attention::backward::{BackwardEntry, BackwardLaunch, FlashBwdParams};
-use spec::attention::{
-    BshStrides, FlashFwdParams, SIMT_WIDE_TILE, SOFTCAP_TANH_ERROR, simt_head_dim_cap,
-};
+use spec::attention::{BshStrides, FlashFwdParams, SIMT_WIDE_TILE, SOFTCAP_TANH_ERROR};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: half the peak of its 128 lanes, of which
 /// two in seven go to products that are computed twice.
@@ -18,14 +16,14 @@ const FLOPS_PER_CYCLE: f64 = 90.0;
 /// Offers the kernels with the smallest head dimension that covers both head dimensions.
 pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     let forward = &desc.forward;
-    let Some(head_dim_cap) = simt_head_dim_cap(forward.head_dim, forward.head_dim_v) else {
+    let Some(entry) = BackwardEntry::of(forward.head_dim, forward.head_dim_v) else {
         return;
     };
     let has_queries = forward.seqlen_q != 0 && forward.heads_q != 0;
     let fits = |is_there: bool, grid: Option<[u32; 3]>| !is_there || grid.is_some();
     if fits(has_queries, queries_grid(desc)) && fits(forward.seqlen_k != 0, keys_grid(desc)) {
         offer(Candidate {
-            entry: Entry::Simt(BackwardEntry { head_dim_cap }),
+            entry: Entry::Simt(entry),
             tile: [SIMT_WIDE_TILE.tile_m, SIMT_WIDE_TILE.tile_n],
             estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
         });

@@ -9,7 +9,7 @@ use crate::reference::gemm::Arithmetic;
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
 use spec::attention::FlashFwdParams;
 use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm80::{ALIGN_BYTES, Part, Sm80Bwd, THREADS};
+use spec::attention::backward::sm80::{ALIGN_BYTES, Sm80Bwd, Sm80BwdEntry, THREADS};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: half of the tensor cores' peak on sm_80,
 /// of which two in seven go to products that are computed twice.
@@ -22,20 +22,13 @@ pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(
         return;
     };
     if device.arch >= (8, 0) && suits(desc, kernels, device) {
-        let tile = kernels.tile(kernels.parts_of_keys()[0]);
+        let tile = kernels.keys.tile();
         offer(Candidate {
             entry: Entry::Sm80(kernels),
             tile: [tile.columns, tile.rows],
             estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
         });
     }
-}
-
-/// The launches after delta's.
-pub(super) fn parts(kernels: Sm80Bwd) -> impl Iterator<Item = Part> {
-    [Part::Dq]
-        .into_iter()
-        .chain(kernels.parts_of_keys().iter().copied())
 }
 
 /// Whether the kernels support alignment and scale, and every launch fits the device.
@@ -46,26 +39,26 @@ fn suits(desc: &GradDesc, kernels: Sm80Bwd, device: &DeviceInfo) -> bool {
     let operands = [
         &forward.q, &forward.k, &forward.v, &desc.d_o, &desc.dq, &desc.dk, &desc.dv,
     ];
-    let fits = |part: Part| {
-        let is_there = if part.owns_keys() {
+    let fits = |entry: Sm80BwdEntry| {
+        let is_there = if entry.part.owns_keys() {
             has_keys
         } else {
             has_queries
         };
-        (!is_there || grid(desc, kernels, part).is_some())
-            && kernels.tile(part).smem_bytes() <= device.max_shared_bytes_per_block
+        (!is_there || grid(desc, entry).is_some())
+            && entry.tile().smem_bytes() <= device.max_shared_bytes_per_block
     };
     forward.positive_scale
         && operands
             .iter()
             .all(|operand| operand.row_align_bytes(forward.dtype) >= ALIGN_BYTES)
-        && parts(kernels).all(fits)
+        && kernels.entries().all(fits)
 }
 
-/// The grid of a part; `None` if there is nothing to own, or too much.
-fn grid(desc: &GradDesc, kernels: Sm80Bwd, part: Part) -> Option<[u32; 3]> {
-    let (forward, rows) = (&desc.forward, kernels.tile(part).rows);
-    if part.owns_keys() {
+/// The grid of a kernel; `None` if there is nothing to own, or too much.
+fn grid(desc: &GradDesc, entry: Sm80BwdEntry) -> Option<[u32; 3]> {
+    let (forward, rows) = (&desc.forward, entry.tile().rows);
+    if entry.part.owns_keys() {
         FlashBwdParams::grid_of_keys(forward.batch, forward.seqlen_k, forward.heads_kv, rows)
     } else {
         FlashFwdParams::grid(forward.batch, forward.seqlen_q, forward.heads_q, rows)
@@ -79,27 +72,31 @@ pub(super) fn launch(kernels: Sm80Bwd, call: &GradCall<'_>) -> Result<()> {
     let (lengths, params) = (call.forward.lengths(), call.params()?);
     let (q, k, v) = (&call.forward.q, &call.forward.k, &call.forward.v);
     let (d_o, lse, delta) = (&call.d_o, &call.lse, &call.delta);
-    for part in parts(kernels) {
-        let Some(grid) = grid(&call.desc, kernels, part) else {
+    for entry in kernels.entries() {
+        let Some(grid) = grid(&call.desc, entry) else {
             continue;
         };
-        if part == Part::Dq {
+        if entry == kernels.dq {
             call.launch_delta()?;
         }
         let config = LaunchConfig {
             grid,
             block: [THREADS, 1, 1],
-            shared_bytes: kernels.tile(part).smem_bytes(),
+            shared_bytes: entry.tile().smem_bytes(),
             cluster: None,
         };
-        let of_ds = if part.owns_keys() { &call.dk } else { &call.dq };
+        let of_ds = if entry.part.owns_keys() {
+            &call.dk
+        } else {
+            &call.dq
+        };
         let of_p = &call.dv;
         // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment `offer`
         // checked; the grid covers what the blocks own, whose gradients these are. delta is written
         // before, on the same stream, where there are queries to read it for.
         unsafe {
             call.launch(
-                kernels.entry(part),
+                entry,
                 config,
                 &[
                     &q, &k, &v, &d_o, &lse, &delta, &of_ds, &of_p, &lengths, &params,

@@ -17,7 +17,7 @@ use crate::reference::attention::AttentionGradModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
 use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm90::{BwdEntry, BwdTile, DTYPES, Heads, THREADS, tile_for};
+use spec::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS};
 use spec::attention::backward::sums::{ROUND_ENTRY, Rounding};
 use spec::attention::{BshStrides, SOFTCAP_TANH_ERROR};
 use spec::gemm::sm90::WARPGROUP;
@@ -32,18 +32,16 @@ const MOST_YZ: u32 = 65_535;
 /// Offers the kernel that has room for the head dimensions.
 pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
     let forward = &desc.forward;
-    let Some(tile) = tile_for(forward.head_dim, forward.head_dim_v) else {
+    let entry = BwdEntry::of(forward.dtype, forward.head_dim, forward.head_dim_v);
+    let Some(entry) = entry else {
         return;
     };
+    let tile = entry.tile;
     let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
     if device.arch != ARCH || !fits || !suits(desc) {
         return;
     }
     if let Some((together, _)) = blocks(tile, desc, device) {
-        let entry = BwdEntry {
-            dtype: forward.dtype,
-            tile,
-        };
         let turns = forward.heads_q / forward.heads_kv / together;
         offer(Candidate {
             entry: Entry::Sm90(entry, turns),
@@ -72,8 +70,7 @@ fn blocks(tile: BwdTile, desc: &GradDesc, device: &DeviceInfo) -> Option<(u32, [
 fn suits(desc: &GradDesc) -> bool {
     let forward = &desc.forward;
     let written = [&desc.dq, &desc.dk, &desc.dv];
-    DTYPES.contains(&forward.dtype)
-        && forward.positive_scale
+    forward.positive_scale
         && !forward.lengths.any()
         && [forward.head_dim, forward.head_dim_v]
             .iter()

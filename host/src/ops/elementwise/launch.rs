@@ -137,6 +137,7 @@ impl<'a> Fused<'a> {
                     chunks,
                     rest,
                     ahead: ahead(&composition, device),
+                    padding: 0,
                     scalars,
                 };
                 &dense
@@ -210,11 +211,7 @@ impl<'a> Fused<'a> {
             _ => 1,
         };
         Composition {
-            entry: FusedEntry {
-                dense,
-                inputs,
-                chunks,
-            },
+            entry: FusedEntry::of(dense, inputs, chunks).expect("the table has this skeleton"),
             elements,
             splat,
             arithmetic: self.arithmetic,

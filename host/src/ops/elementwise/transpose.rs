@@ -22,10 +22,10 @@ impl Transposition {
         let [y, x] = [&walk.strides[0], &walk.strides[1]];
         let inner = (1..walk.rank).find(|&axis| x[axis] == 1)?;
         let (rows, columns) = (walk.shape[0], walk.shape[inner]);
-        if size_bytes > 8 || y[0] != 1 || x[0] == 1 || rows.min(columns) < LEAST {
+        if y[0] != 1 || x[0] == 1 || rows.min(columns) < LEAST {
             return None;
         }
-        let tile = TransposeEntry { size_bytes }.tile();
+        let tile = TransposeEntry::of(size_bytes)?.tile();
         let extent = |extent: usize| u32::try_from(extent).ok().filter(|&x| x <= 1 << 30);
         let mut params = TransposeParams {
             rows: extent(rows)?,

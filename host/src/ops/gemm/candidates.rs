@@ -28,9 +28,9 @@ use super::call::Call;
 use super::desc::GemmDesc;
 use super::{decode, decode_sm90, double, integer, mma, simt, sm90};
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
+use spec::SingleEntry;
 use spec::gemm::decode::DecodeEntry;
 use spec::gemm::decode::sm90::Sm90DecodeEntry;
-use spec::gemm::integer::IntegerEntry;
 use spec::gemm::sm90::Sm90Entry;
 use spec::gemm::{DoubleEntry, MmaEntry, SimtEntry};
 use std::fmt;
@@ -44,7 +44,7 @@ pub(super) enum Entry {
     Decode(DecodeEntry),
     Sm90Decode(Sm90DecodeEntry),
     Double(DoubleEntry),
-    Integer(IntegerEntry),
+    Integer(SingleEntry),
 }
 
 impl fmt::Display for Entry {

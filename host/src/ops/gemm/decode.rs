@@ -17,8 +17,7 @@ use crate::backend::Pattern;
 use crate::{LaunchConfig, Result};
 use spec::gemm::Transpose;
 use spec::gemm::decode::{
-    DECODE_BATCH_MAX, DECODE_DTYPES, DECODE_THREADS, DecodeConfig, DecodeEntry, SPLITS_MAX,
-    output_dtypes,
+    DECODE_BATCH_MAX, DECODE_THREADS, DecodeConfig, DecodeEntry, SPLITS_MAX, output_dtypes,
 };
 
 /// Flops per cycle of an SM with `mma.sync`.
@@ -38,16 +37,17 @@ const ARCH: (u32, u32) = (8, 0);
 
 /// Offers the tile that holds all rows of A, alone and with k shared by a few blocks.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
-    let Some(config) = DecodeConfig::holding(desc.m) else {
+    let Some(entry) = DecodeEntry::of(desc.a.dtype, desc.b.transpose, desc.m) else {
         return;
     };
+    let config = entry.config;
     if machine.arch < ARCH || !suits(desc) {
         return;
     }
     let most_splits = desc.k.div_ceil(config.tile_k).min(SPLITS_MAX);
     if desc.split_k != 0 {
         if desc.split_k <= most_splits {
-            offer_one(desc, machine, &config, desc.split_k, offer);
+            offer_one(desc, machine, entry, desc.split_k, offer);
         }
         return;
     }
@@ -55,7 +55,7 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
     let around = [1, 2, chosen, chosen + 1];
     for (i, &splits) in around.iter().enumerate() {
         if !around[..i].contains(&splits) && splits <= most_splits {
-            offer_one(desc, machine, &config, splits, offer);
+            offer_one(desc, machine, entry, splits, offer);
         }
     }
 }
@@ -63,7 +63,7 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
 /// Whether the kernels can compute this GEMM.
 pub(super) fn suits(desc: &GemmDesc) -> bool {
     let is_aligned = |matrix: &MatrixDesc| matrix.row_align_bytes() >= 16;
-    DECODE_DTYPES.contains(&desc.a.dtype)
+    DecodeEntry::find(|entry| entry.input == desc.a.dtype).is_some()
         && output_dtypes(desc.a.dtype).contains(&desc.d.dtype)
         && desc.b.dtype == desc.a.dtype
         && desc.a.transpose == Transpose::N
@@ -76,10 +76,11 @@ pub(super) fn suits(desc: &GemmDesc) -> bool {
 fn offer_one(
     desc: &GemmDesc,
     machine: &Machine,
-    config: &DecodeConfig,
+    entry: DecodeEntry,
     splits: u32,
     offer: &mut dyn FnMut(Candidate),
 ) {
+    let config = entry.config;
     let Some(grid) = config.grid(desc.n, desc.batch, splits) else {
         return;
     };
@@ -99,11 +100,7 @@ fn offer_one(
         extra_ns: BESIDE_NS + if splits > 1 { meeting_ns } else { 0.0 },
     };
     offer(Candidate {
-        entry: Entry::Decode(DecodeEntry {
-            input: desc.a.dtype,
-            trans_b: desc.b.transpose,
-            config: *config,
-        }),
+        entry: Entry::Decode(entry),
         tile: [config.tile_m, config.tile_n, config.tile_k],
         split_k: splits,
         stream_k: false,

@@ -73,7 +73,7 @@ const THREADS_MAX: u32 = 2048;
 
 /// Offers the best `tile_n` for each number of blocks that share k (`splits`) and A (`sharers`).
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
-    let Some(tile_m) = DecodeTiling::holding(desc.m) else {
+    let Some(entry) = Sm90DecodeEntry::of(desc.a.dtype, desc.b.transpose, desc.m) else {
         return;
     };
     if machine.arch != ARCH || !suits(desc) || !desc.suits_tensor_maps() {
@@ -88,13 +88,13 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
             let tilings = (MMA_WEIGHTS..=TILE_N_MAX)
                 .step_by(TILE_N_STEP as usize)
                 .map(|tile_n| DecodeTiling {
-                    tile_m,
+                    tile_m: entry.tile_m,
                     tile_n,
                     splits,
                     sharers,
                 })
                 .filter(|tiling| tiling.is_valid(desc.b.transpose));
-            let candidates = tilings.filter_map(|tiling| candidate(desc, machine, &tiling));
+            let candidates = tilings.filter_map(|tiling| candidate(desc, machine, entry, &tiling));
             if let Some(best) = candidates.min_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns))
             {
                 offer(best);
@@ -103,14 +103,14 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
     }
 }
 
-fn candidate(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling) -> Option<Candidate> {
+fn candidate(
+    desc: &GemmDesc,
+    machine: &Machine,
+    entry: Sm90DecodeEntry,
+    tiling: &DecodeTiling,
+) -> Option<Candidate> {
     let grid = tiling.grid(desc.n, desc.batch)?;
-    let entry = Sm90DecodeEntry {
-        input: desc.a.dtype,
-        trans_b: desc.b.transpose,
-        tile_m: tiling.tile_m,
-    };
-    entry.exists().then_some(Candidate {
+    Some(Candidate {
         entry: Entry::Sm90Decode(entry),
         tile: [tiling.tile_m, tiling.tile_n, TILE_K],
         split_k: tiling.splits,

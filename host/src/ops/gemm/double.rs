@@ -41,7 +41,7 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
     if desc.split_k > 1 {
         return;
     }
-    for entry in DoubleEntry::ALL {
+    for &entry in DoubleEntry::ALL {
         if entry.runs_on(machine.arch)
             && entry.smem_bytes() <= machine.shared_bytes
             && let Some(candidate) = candidate(entry, desc, machine)

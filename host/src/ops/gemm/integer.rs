@@ -6,7 +6,7 @@ use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::GemmDesc;
 use super::parts::{Parts, in_parts};
 use crate::{DType, Error, LaunchConfig, Result};
-use spec::gemm::integer::{INTEGER_TILE, IntegerEntry, a_and_b_are_k_major};
+use spec::gemm::integer::{INTEGER_ENTRY, INTEGER_TILE, a_and_b_are_k_major};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: 64 lanes of `dp4a`, less the share of the
 /// loads; not measured.
@@ -75,7 +75,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, split_k: u32) -> Option<Candida
         extra_ns,
     };
     Some(Candidate {
-        entry: Entry::Integer(IntegerEntry::Product),
+        entry: Entry::Integer(INTEGER_ENTRY),
         tile: [tile.tile_m, tile.tile_n, tile.tile_k],
         split_k,
         stream_k: false,
@@ -112,7 +112,7 @@ fn product(call: &Call<'_>) -> Result<()> {
     // SAFETY: extents, strides and layouts are those of the call's memory, whose layouts lie inside of
     // their storage; d is injective, overlaps neither a nor b, and overlaps c and residual only if it is
     // the same matrix; absent operands are null.
-    unsafe { call.launch_fused(IntegerEntry::Product, config(grid), &[&a, &b, &k_major]) }
+    unsafe { call.launch_fused(INTEGER_ENTRY, config(grid), &[&a, &b, &k_major]) }
 }
 
 #[cfg(test)]

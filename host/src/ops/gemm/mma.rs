@@ -1,7 +1,7 @@
 //! The tensor-core kernels that use `mma.sync`. From Ampere on they multiply 16-bit operands, and
 //! f32 as tf32 where that is allowed, at any alignment; on Turing, f16. On Hopper they serve
 //! operands that TMA cannot load, where K-major copies of them do not pay.
-//! [`spec::gemm::MmaEntry::arch`] says which kernels exist.
+//! [`MmaEntry::ALL`] has all of them.
 //!
 //! 8-bit floats are multiplied directly on Ada, if both are K-major and fast accumulation is
 //! allowed. Otherwise they are converted to f16 first, which is exact. i8 is multiplied directly from
@@ -136,21 +136,12 @@ pub(super) fn offer_k_major(desc: &GemmDesc, machine: &Machine, offer: &mut dyn 
 
 /// The entry that computes `desc` in `parts` parts of k: one that writes D directly, if it exists.
 fn entry(desc: &GemmDesc, machine: &Machine, tile: MmaTile, parts: u32) -> Option<MmaEntry> {
-    let [a, b] = inputs(desc, machine, tile)?;
-    let entry = |output| MmaEntry {
-        a,
-        b,
-        output,
-        trans_a: desc.a.transpose,
-        trans_b: desc.b.transpose,
-        tile,
-    };
-    let direct = (parts == 1).then(|| entry(desc.d.dtype));
-    let partial = Some(entry(desc.partial_dtype()));
-    [direct, partial]
-        .into_iter()
-        .flatten()
-        .find(|entry| entry.arch().is_some_and(|least| least <= machine.arch))
+    let operands = inputs(desc, machine, tile)?;
+    let layout = (desc.a.transpose, desc.b.transpose);
+    let runs = |entry: &MmaEntry| entry.arch() <= machine.arch;
+    let entry = |output| MmaEntry::of(operands, output, layout, tile).filter(runs);
+    let direct = (parts == 1).then(|| entry(desc.d.dtype)).flatten();
+    direct.or_else(|| entry(desc.partial_dtype()))
 }
 
 fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) -> Option<Candidate> {
@@ -159,7 +150,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
     if tile.smem_bytes() > machine.shared_bytes {
         return None;
     }
-    let is_direct = parts.count == 1 && entry.output == desc.d.dtype;
+    let is_direct = parts.count == 1 && entry.writes(desc.d.dtype);
     // The batch of the launch: batch times parts of equal length; `None` if it exceeds a grid.
     let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
     let (efficiency, most_blocks) = match tile {
@@ -235,7 +226,8 @@ pub(super) fn launch(entry: MmaEntry, candidate: &Candidate, call: &Call<'_>) ->
     } else {
         call
     };
-    let types = (entry.a, entry.output);
+    let of_d = Some(call.desc.d.dtype).filter(|&dtype| entry.writes(dtype));
+    let types = (entry.a, of_d.unwrap_or(call.desc.partial_dtype()));
     in_parts(call, types, candidate.split_k, &|call| product(entry, call))
 }
 

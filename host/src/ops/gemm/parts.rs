@@ -3,12 +3,11 @@
 
 use super::call::{Call, Memory};
 use super::desc::{GemmDesc, MatrixDesc};
+use crate::ops::check;
 use crate::ops::elementwise::{Fused, Steps, Walk};
 use crate::{DType, KernelArg, LaunchConfig, Result, Tensor};
 use spec::elementwise::MAX_RANK;
-use spec::gemm::integer::IntegerEntry;
 use spec::gemm::{Activation, FINISH_THREADS, FinishEntry, Transpose, finish_blocks};
-use std::fmt::Display;
 
 /// Parts of k start at multiples of this, so that they have the alignment of the start of k.
 const K_STEP: u32 = 16;
@@ -196,12 +195,7 @@ impl<'a> Call<'a> {
         let results = [desc.m, desc.n, desc.batch].map(u64::from);
         let blocks = finish_blocks(results.iter().product());
         let config = LaunchConfig::linear(blocks, FINISH_THREADS);
-        let entry: &dyn Display = match desc.partial_dtype() {
-            DType::I32 => &IntegerEntry::Finish,
-            _ => &FinishEntry {
-                output: desc.d.dtype,
-            },
-        };
+        let entry = check::entry(FinishEntry::of(desc.partial_dtype(), desc.d.dtype))?;
         // SAFETY: `partials` holds `parts` partial results of this GEMM; the rest is this call's.
         unsafe { self.launch_fused(entry, config, &[&partials, &parts]) }
     }

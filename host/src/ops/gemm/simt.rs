@@ -8,7 +8,7 @@ use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::GemmDesc;
 use super::parts::{Parts, in_parts};
 use crate::{DType, LaunchConfig, Result};
-use spec::gemm::{SIMT_LARGE, SIMT_SMALL, SimtEntry, TileConfig};
+use spec::gemm::{SIMT_LARGE, SimtEntry, TileConfig};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: 128 lanes, less the share of the loads
 /// (docs/gemm-simt.md).
@@ -32,15 +32,16 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
     let is_chosen = desc.split_k > 0;
     let chosen = [desc.split_k];
     let splits: &[u32] = if is_chosen { &chosen } else { &SPLITS };
-    for tile in [SIMT_LARGE, SIMT_SMALL] {
+    for entry in SimtEntry::of((desc.a.transpose, desc.b.transpose)) {
         for &split_k in splits {
             let is_long = split_k == 1 || desc.k / split_k >= LEAST_K;
-            let blocks = tile
+            let blocks = entry
+                .tile
                 .tiles(desc.m, desc.n)
                 .saturating_mul(u64::from(desc.batch));
             let leaves_room = split_k == 1 || blocks < 2 * u64::from(machine.multiprocessors);
             if (is_chosen || (is_long && leaves_room))
-                && let Some(candidate) = candidate(desc, machine, tile, split_k)
+                && let Some(candidate) = candidate(desc, machine, entry, split_k)
             {
                 offer(candidate);
             }
@@ -51,9 +52,10 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
 fn candidate(
     desc: &GemmDesc,
     machine: &Machine,
-    tile: TileConfig,
+    entry: SimtEntry,
     split_k: u32,
 ) -> Option<Candidate> {
+    let tile = entry.tile;
     let parts = Parts::of(desc.k, split_k);
     let is_direct = desc.d.dtype == DType::F32 && parts.count == 1;
     // The batch of the launch: batch times parts of equal length; `None` if it exceeds a grid.
@@ -85,11 +87,7 @@ fn candidate(
         extra_ns,
     };
     Some(Candidate {
-        entry: Entry::Simt(SimtEntry {
-            trans_a: desc.a.transpose,
-            trans_b: desc.b.transpose,
-            tile,
-        }),
+        entry: Entry::Simt(entry),
         tile: [tile.tile_m, tile.tile_n, tile.tile_k],
         split_k,
         stream_k: false,

@@ -19,7 +19,7 @@ pub(super) fn plan(extents: &Extents) -> Result<GroupedPlan> {
             .into(),
     })?;
     Ok(GroupedPlan {
-        entry: GROUPED_ENTRY.to_owned(),
+        entry: GROUPED_ENTRY.to_string(),
         tile: [
             GROUPED_TILE.tile_m,
             GROUPED_TILE.tile_n,

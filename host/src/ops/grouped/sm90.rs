@@ -45,8 +45,9 @@ impl Hopper {
         let launch = suits.then(|| RaggedLaunch::new(m, n, groups))?;
         let tiles = launch.tiles_max(m, groups)?;
         let trans_b = mapped(product.b).map_or(Transpose::N, |layout| layout.transpose);
+        let is_of = |entry: &RaggedEntry| entry.dtype == T::DTYPE && entry.trans_b == trans_b;
         Some(Self {
-            entry: RaggedEntry::of(T::DTYPE, trans_b)?,
+            entry: RaggedEntry::find(is_of)?,
             launch,
             blocks: tiles.min(info.multiprocessors.max(1)),
         })

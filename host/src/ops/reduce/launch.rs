@@ -4,6 +4,7 @@ use super::view::{self, Axes};
 use super::{Countable, Reduce};
 use crate::launch::KernelArg;
 use crate::load::{self, LoadVariant};
+use crate::ops::check;
 use crate::ops::copy::contiguous;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::storage::Storage;
@@ -129,7 +130,7 @@ impl<T: Countable> Reduce<'_, T> {
         }
         let arch = stream.device().arch();
         let in_cluster = entry.in_cluster(&plan, arch);
-        let for_plan = entry.for_plan(&plan).in_pairs(self.op, arch);
+        let for_plan = check::entry(entry.for_plan(&plan))?.in_pairs(self.op, arch);
         let workspace = (plan.is_cut() && in_cluster.is_none()).then_some(WORKSPACE);
         let partial_bytes = plan
             .partials()

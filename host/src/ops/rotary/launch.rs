@@ -65,11 +65,11 @@ impl<T: Float, C: RotaryTable<T>> Rotary<'_, T, C> {
         if y.is_empty() {
             return Ok(());
         }
-        let entry = RotaryEntry {
-            dtype: T::DTYPE,
-            table: C::DTYPE,
-            form: self.form(axes, y, stream),
-        };
+        let entry = check::entry(RotaryEntry::of(
+            T::DTYPE,
+            C::DTYPE,
+            self.form(axes, y, stream),
+        ))?;
         let (half, written) = self.extents(axes, y)?;
         let slots = entry.slots(half, written);
         if slots == 0 {

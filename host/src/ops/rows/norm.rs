@@ -393,11 +393,8 @@ impl<T: Float> Norm<'_, T> {
             has_bias: bias.is_some(),
             ..shape(T::DTYPE, n, is_aligned, inputs)
         };
-        let mut launch = Launch::new(stream, op, T::DTYPE, rows, &shape)?;
+        let launch = Launch::new(stream, op, T::DTYPE, rows, &shape)?;
         let is_loose = launch.entry.form == spec::rows::Form::Loose;
-        if is_loose {
-            launch.entry.op = RowOp::Norm;
-        }
         let mut params = launch.params(rows, n);
         params.scale = 1.0 / n as f32;
         params.epsilon = self.epsilon;

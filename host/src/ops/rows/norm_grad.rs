@@ -10,7 +10,7 @@ use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use spec::DType;
-use spec::rows::{Form, RowOp, RowParams, column_block, flags};
+use spec::rows::{Form, NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, column_block, flags};
 
 /// Most partial sums of a column in the kernel that does not hold rows on chip.
 const COLUMN_PARTS: usize = 256;
@@ -363,8 +363,6 @@ impl<T: Float> NormGrad<'_, T> {
             let blocks = plan.persistent_blocks(rows as u64);
             launch.config.grid[0] = blocks;
             parts = (blocks / plan.cluster) as usize;
-        } else {
-            launch.entry.op = RowOp::NormGrad;
         }
         let partial = |sums: &Option<Tensor<f32>>| match sums {
             Some(_) => Tensor::<f32>::empty(stream, &[parts, n]).map(Some),
@@ -404,7 +402,8 @@ impl<T: Float> NormGrad<'_, T> {
         params: RowParams,
         stream: &Stream,
     ) -> Result<()> {
-        let kernel = load::kernel(stream, format_args!("norm_grad_{}_columns", T::DTYPE))?;
+        let entry = check::entry(RowEntry::of(RowOp::NormGrad, T::DTYPE, Form::Columns))?;
+        let kernel = load::kernel(stream, entry)?;
         let blocks = params.n.div_ceil(u64::from(COLUMN_THREADS));
         let mut config = LaunchConfig::linear(blocks as u32, COLUMN_THREADS);
         config.grid[1] = parts as u32;
@@ -428,7 +427,7 @@ fn finish<T: Float>(
     }
     let bytes = 8 * parts as u64 * params.n;
     let variant = LoadVariant::of(stream.device(), bytes);
-    let kernel = load::kernel_for(variant, stream, "norm_grad_finish")?;
+    let kernel = load::kernel_for(variant, stream, NORM_GRAD_FINISH)?;
     params.rows = parts as u64;
     let (columns, threads) = column_block(params.rows);
     params.threads = columns;

@@ -1,21 +1,20 @@
-//! The entries of portable attention, one for each head_dim cap.
+//! The entries of portable attention, by the table of [`SimtEntry`].
 
 use cuda_std::{kernel, shared_array};
-use spec::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, TileConfig, simt_tile};
+use spec::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, SimtEntry, TileConfig};
 
 use super::elements::ElementType;
 use super::kernel::{Arguments, chunks_v, columns, flash_fwd, rows, smem_elements};
 
-macro_rules! entries {
-    ($($name:ident: $cap:literal, min_blocks = $min_blocks:literal;)*) => {$(
-        #[doc = concat!("head_dim and head_dim_v up to ", stringify!($cap), "; see
-            [`spec::attention`].")]
+macro_rules! kernels {
+    ($($name:ident($min_blocks:literal);)*) => {$(
+        /// head_dim and head_dim_v up to the cap in its name; see [`spec::attention`].
         ///
         /// # Safety
         /// `params`, `lengths` and `pages` describe what the pointers point to, `dtype` is the code of the
         /// inputs' type; the grid is its `grid`.
         #[kernel(
-            max_threads = spec::attention::simt_tile($cap).threads,
+            max_threads = SimtEntry::read(stringify!($name)).tile().threads,
             min_blocks = $min_blocks
         )]
         pub unsafe fn $name(
@@ -30,27 +29,24 @@ macro_rules! entries {
             dtype: u32,
             pages: FlashFwdPages,
         ) {
-            const TILE: TileConfig = simt_tile($cap);
+            const ENTRY: SimtEntry = SimtEntry::read(stringify!($name));
+            const CAP: usize = ENTRY.head_dim_cap as usize;
+            const TILE: TileConfig = ENTRY.tile();
             const THREADS: usize = TILE.threads as usize;
             const TILE_D: usize = TILE.tile_k as usize;
             const ROWS: usize = rows(THREADS);
-            const COLUMNS: usize = columns($cap);
-            const CHUNKS_V: usize = chunks_v($cap, THREADS);
-            let smem = shared_array![f32; smem_elements($cap, TILE_D)];
+            const COLUMNS: usize = columns(CAP);
+            const CHUNKS_V: usize = chunks_v(CAP, THREADS);
+            let smem = shared_array![f32; smem_elements(CAP, TILE_D)];
             let element = ElementType(dtype);
             let (lengths, pages) = (&lengths, &pages);
             let arguments = Arguments { q, k, v, o, lse, sink, lengths, pages, element };
             // SAFETY: the caller's promise.
             unsafe {
-                flash_fwd::<$cap, ROWS, COLUMNS, TILE_D, CHUNKS_V>(&arguments, &params, smem);
+                flash_fwd::<CAP, ROWS, COLUMNS, TILE_D, CHUNKS_V>(&arguments, &params, smem);
             }
         }
     )*};
 }
 
-// Blocks an SM: limited by the registers for o and scores.
-entries! {
-    flash_fwd_simt_d64: 64, min_blocks = 2;
-    flash_fwd_simt_d128: 128, min_blocks = 2;
-    flash_fwd_simt_d256: 256, min_blocks = 1;
-}
+spec::flash_fwd_simt!(kernels);

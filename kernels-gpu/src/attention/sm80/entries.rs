@@ -1,20 +1,20 @@
-//! The entries, one for each choice of element type and head_dim cap.
+//! The entries, by the tables of [`Sm80Entry`], [`Sm75Entry`] and [`DecodeEntry`].
 
 use cuda_std::kernel;
 use half::{bf16, f16};
-use spec::attention::decode;
-use spec::attention::sm75::turing_tile;
-use spec::attention::sm80::{Sm80Tile, THREADS};
+use spec::attention::decode::{self, DecodeEntry};
+use spec::attention::sm75::Sm75Entry;
+use spec::attention::sm80::{Sm80Entry, Sm80Tile, THREADS};
 use spec::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, FwdPacking};
 
 use super::decode::flash_decode;
 use super::element::TuringF16;
 use super::kernel::{Arguments, flash_fwd};
 
-macro_rules! entries {
-    ($arch:tt, $tile:path; $($name:ident: $dtype:ident, $cap:literal;)*) => {$(
-        #[doc = concat!("`", stringify!($dtype), "`, head_dim and head_dim_v up to ",
-            stringify!($cap), "; see `spec::attention`.")]
+macro_rules! kernels {
+    ($arch:tt, $entry:ident; $($name:ident($dtype:ident);)*) => {$(
+        #[doc = concat!("`", stringify!($dtype), "`, head_dim and head_dim_v up to the cap in its
+            name; see `spec::attention`.")]
         ///
         /// # Safety
         /// `params` and `lengths` describe what the pointers point to, as that module demands.
@@ -29,14 +29,16 @@ macro_rules! entries {
             lengths: FlashFwdLengths,
             params: FlashFwdParams,
         ) {
-            const TILE: Sm80Tile = $tile($cap);
+            const ENTRY: $entry = $entry::read(stringify!($name));
+            const TILE: Sm80Tile = ENTRY.tile();
+            const CAP: usize = ENTRY.head_dim_cap as usize;
             const TILE_M: usize = TILE.tile_m as usize;
             const TILE_N: usize = TILE.tile_n as usize;
             let (lengths, pages) = (&lengths, &FlashFwdPages::NONE);
             let arguments = Arguments { q, k, v, o, lse, sink, lengths, pages };
             // SAFETY: the caller's promise.
             unsafe {
-                flash_fwd::<$dtype, $cap, TILE_M, TILE_N, { TILE_M / 64 }, { TILE_N / 8 }, { $cap / 8 }>(
+                flash_fwd::<$dtype, CAP, TILE_M, TILE_N, { TILE_M / 64 }, { TILE_N / 8 }, { CAP / 8 }>(
                     &arguments, &params,
                 );
             }
@@ -44,24 +46,24 @@ macro_rules! entries {
     )*};
 }
 
-entries! { "sm_80", Sm80Tile::of;
-    flash_fwd_sm80_bf16_d64: bf16, 64;
-    flash_fwd_sm80_bf16_d128: bf16, 128;
-    flash_fwd_sm80_bf16_d256: bf16, 256;
-    flash_fwd_sm80_f16_d64: f16, 64;
-    flash_fwd_sm80_f16_d128: f16, 128;
-    flash_fwd_sm80_f16_d256: f16, 256;
+macro_rules! sm80 {
+    ($($entries:tt)*) => {
+        kernels!("sm_80", Sm80Entry; $($entries)*);
+    };
 }
 
-entries! { "sm_75", turing_tile;
-    flash_fwd_sm75_f16_d64: TuringF16, 64;
-    flash_fwd_sm75_f16_d128: TuringF16, 128;
+macro_rules! sm75 {
+    ($($entries:tt)*) => {
+        kernels!("sm_75", Sm75Entry; $($entries)*);
+    };
 }
 
-macro_rules! decode_entries {
-    ($($name:ident: $dtype:ident, $cap:literal, $rows:literal;)*) => {$(
-        #[doc = concat!("Decoding of `", stringify!($dtype), "`, head_dim and head_dim_v up to ",
-            stringify!($cap), ", ", stringify!($rows), " rows; see `spec::attention::decode`.")]
+spec::flash_fwd_sm80!(sm80);
+spec::flash_fwd_sm75!(sm75);
+
+macro_rules! decode {
+    ($($name:ident($dtype:ident);)*) => {$(
+        #[doc = concat!("Decoding of `", stringify!($dtype), "`; see `spec::attention::decode`.")]
         ///
         /// # Safety
         /// `params`, `lengths`, `packing` and `pages` describe what the pointers point to, as that module
@@ -79,11 +81,14 @@ macro_rules! decode_entries {
             packing: FwdPacking,
             pages: FlashFwdPages,
         ) {
+            const ENTRY: DecodeEntry = DecodeEntry::read(stringify!($name));
+            const CAP: usize = ENTRY.tile.head_dim_cap as usize;
+            const M: usize = ENTRY.tile.rows as usize / 16;
             let (lengths, pages) = (&lengths, &pages);
             let arguments = Arguments { q, k, v, o, lse, sink, lengths, pages };
             // SAFETY: the caller's promise.
             unsafe {
-                flash_decode::<$dtype, $cap, { $rows / 16 }, { $cap / 8 }, { $cap / 16 }>(
+                flash_decode::<$dtype, CAP, M, { CAP / 8 }, { CAP / 16 }>(
                     &arguments, &params, &packing,
                 );
             }
@@ -91,13 +96,4 @@ macro_rules! decode_entries {
     )*};
 }
 
-decode_entries! {
-    flash_decode_bf16_d64_m16: bf16, 64, 16;
-    flash_decode_bf16_d64_m32: bf16, 64, 32;
-    flash_decode_bf16_d128_m16: bf16, 128, 16;
-    flash_decode_bf16_d128_m32: bf16, 128, 32;
-    flash_decode_f16_d64_m16: f16, 64, 16;
-    flash_decode_f16_d64_m32: f16, 64, 32;
-    flash_decode_f16_d128_m16: f16, 128, 16;
-    flash_decode_f16_d128_m32: f16, 128, 32;
-}
+spec::flash_decode!(decode);

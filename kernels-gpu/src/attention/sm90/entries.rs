@@ -1,5 +1,4 @@
-//! The entries of Hopper's attention, one for each choice of element type, head dimensions, tile
-//! and packing.
+//! The entries of Hopper's attention, by the table of [`FwdEntry`].
 
 use core::marker::PhantomData;
 
@@ -7,9 +6,7 @@ use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::kernel;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, F16, M64};
-use spec::attention::sm90::{
-    FwdLaunch, FwdTile, TILE_D64, TILE_D64_SHORT, TILE_D128, TILE_D192_128, TILE_D256,
-};
+use spec::attention::sm90::{FwdEntry, FwdLaunch, FwdTile};
 use spec::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
 
 use super::kernel::{Call, Config, Forward};
@@ -41,15 +38,16 @@ macro_rules! rows {
     };
 }
 
-macro_rules! entries {
-    ($($name:ident: $element:ident, $d:literal $d_v:literal, $m:literal x $n:literal, $tile:expr $(, $packing:ident)?;)*) => {$(
+macro_rules! entry {
+    ($name:ident, $element:ident $(, $packing:ident)?) => {
         /// See [`spec::attention::sm90`].
         ///
         /// # Safety
         /// Launched as [`spec::attention::sm90`] says.
         #[kernel(
-            arch = "sm_90a", max_threads = $tile.threads(), min_blocks = 1,
-            dynamic_shared = $tile.smem_bytes()
+            arch = "sm_90a", min_blocks = 1,
+            max_threads = FwdEntry::read(stringify!($name)).tile.threads(),
+            dynamic_shared = FwdEntry::read(stringify!($name)).tile.smem_bytes()
         )]
         pub unsafe fn $name(
             q: TensorMapParam,
@@ -63,21 +61,26 @@ macro_rules! entries {
             launch: FwdLaunch,
             $($packing: FwdPacking,)?
         ) {
+            const TILE: FwdTile = FwdEntry::read(stringify!($name)).tile;
+            const REGISTERS: (u32, u32) = TILE.registers();
             struct This<'a>(PhantomData<&'a ()>);
             impl<'a> Config for This<'a> {
                 type Element = $element;
-                type Scores = M64<$n, f32, $element, $element>;
-                type Output = M64<$d_v, f32, $element, $element>;
+                type Scores = M64<{ TILE.tile_n as usize }, f32, $element, $element>;
+                type Output = M64<{ TILE.head_dim_v as usize }, f32, $element, $element>;
                 type Rows = rows!(type 'a $($packing)?);
-                const TILE: FwdTile = $tile;
+                const TILE: FwdTile = TILE;
 
                 #[inline(always)]
                 fn pair(low: f32, high: f32) -> u32 {
                     pair!($element)(low, high)
                 }
             }
-            type Kernel<'a> = Forward<'a, This<'a>, $m, $n, { $d / 64 }, { $d_v / 64 },
-                { $tile.q_stages }, { $tile.stages_k }, { $tile.stages_v }, { $n / 4 }>;
+            type Kernel<'a> = Forward<
+                'a, This<'a>, { TILE.tile_m }, { TILE.tile_n }, { TILE.panels() },
+                { TILE.panels_v() }, { TILE.q_stages }, { TILE.stages_k }, { TILE.stages_v },
+                { TILE.tile_n as usize / 4 },
+            >;
             let call = Call {
                 rows: rows!($($packing)?),
                 maps: [q.as_ptr(), k.as_ptr(), v.as_ptr()],
@@ -87,24 +90,22 @@ macro_rules! entries {
                 launch,
             };
             // SAFETY: the caller's promise.
-            unsafe { Kernel::run::<{ $tile.registers().0 }, { $tile.registers().1 }>(call) }
+            unsafe { Kernel::run::<{ REGISTERS.0 }, { REGISTERS.1 }>(call) }
         }
+    };
+}
+
+macro_rules! plain {
+    ($($name:ident($element:ident);)*) => {$(
+        entry!($name, $element);
     )*};
 }
 
-entries! {
-    flash_fwd_sm90_bf16_d64_192x128: Bf16, 64 64, 192 x 128, TILE_D64;
-    flash_fwd_sm90_bf16_d64_128x128: Bf16, 64 64, 128 x 128, TILE_D64_SHORT;
-    flash_fwd_sm90_bf16_d128_128x128: Bf16, 128 128, 128 x 128, TILE_D128;
-    flash_fwd_sm90_bf16_d128_128x128_packed: Bf16, 128 128, 128 x 128, TILE_D128, packing;
-    flash_fwd_sm90_bf16_d192_128_128x128: Bf16, 192 128, 128 x 128, TILE_D192_128;
-    flash_fwd_sm90_bf16_d256_128x64: Bf16, 256 256, 128 x 64, TILE_D256;
-    flash_fwd_sm90_bf16_d256_128x64_packed: Bf16, 256 256, 128 x 64, TILE_D256, packing;
-    flash_fwd_sm90_f16_d64_192x128: F16, 64 64, 192 x 128, TILE_D64;
-    flash_fwd_sm90_f16_d64_128x128: F16, 64 64, 128 x 128, TILE_D64_SHORT;
-    flash_fwd_sm90_f16_d128_128x128: F16, 128 128, 128 x 128, TILE_D128;
-    flash_fwd_sm90_f16_d128_128x128_packed: F16, 128 128, 128 x 128, TILE_D128, packing;
-    flash_fwd_sm90_f16_d192_128_128x128: F16, 192 128, 128 x 128, TILE_D192_128;
-    flash_fwd_sm90_f16_d256_128x64: F16, 256 256, 128 x 64, TILE_D256;
-    flash_fwd_sm90_f16_d256_128x64_packed: F16, 256 256, 128 x 64, TILE_D256, packing;
+macro_rules! packed {
+    ($($name:ident($element:ident);)*) => {$(
+        entry!($name, $element, packing);
+    )*};
 }
+
+spec::flash_fwd_sm90!(plain);
+spec::flash_fwd_sm90_packed!(packed);

@@ -1,8 +1,8 @@
-//! The entries of portable attention, backward.
+//! The entries of portable attention, backward, and those that other kernels need too.
 
 use cuda_std::{kernel, shared_array, thread};
 use spec::attention::backward::sink::SINK_THREADS;
-use spec::attention::backward::{BackwardLaunch, FlashBwdParams};
+use spec::attention::backward::{BackwardEntry, BackwardLaunch, FlashBwdParams};
 use spec::attention::{FlashFwdLengths, FlashFwdParams};
 
 use super::delta::delta;
@@ -64,17 +64,17 @@ pub unsafe fn attention_backward_sink_simt(
     }
 }
 
-macro_rules! entries {
-    ($($name:ident: $cap:literal, min_blocks = $min_blocks:literal;)*) => {$(
-        #[doc = concat!("dq, or dk and dv, for head_dim and head_dim_v up to ", stringify!($cap), "; see
-            [`spec::attention::backward`].")]
+macro_rules! kernels {
+    ($($name:ident;)*) => {$(
+        /// dq, or dk and dv, for head_dim and head_dim_v up to the cap in its name; see
+        /// [`spec::attention::backward`].
         ///
         /// # Safety
         /// `params` and `lengths` describe what the pointers point to; the grid is that of what the
         /// blocks own.
         #[kernel(
             max_threads = spec::attention::SIMT_WIDE_TILE.threads,
-            min_blocks = $min_blocks
+            min_blocks = 1 // limited by the registers for results and scores
         )]
         pub unsafe fn $name(
             q: *const u8,
@@ -89,7 +89,8 @@ macro_rules! entries {
             params: FlashBwdParams,
             own: BackwardLaunch,
         ) {
-            let smem = shared_array![f32; smem_elements($cap)];
+            const CAP: usize = BackwardEntry::read(stringify!($name)).head_dim_cap as usize;
+            let smem = shared_array![f32; smem_elements(CAP)];
             let keys = own.owns_keys != 0;
             let (head_idx, batch_idx) = params.owner(
                 keys,
@@ -118,14 +119,9 @@ macro_rules! entries {
             };
             let owned = Owned { sequence, keys, head_idx, start };
             // SAFETY: the caller's promise.
-            unsafe { run::<$cap, { $cap / 16 }>(&launch, owned, smem) }
+            unsafe { run::<CAP, { CAP / 16 }>(&launch, owned, smem) }
         }
     )*};
 }
 
-// Blocks an SM: limited by the registers for results and scores.
-entries! {
-    attention_backward_simt_d64: 64, min_blocks = 1;
-    attention_backward_simt_d128: 128, min_blocks = 1;
-    attention_backward_simt_d256: 256, min_blocks = 1;
-}
+spec::attention_backward_simt!(kernels);

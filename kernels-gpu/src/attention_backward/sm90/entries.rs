@@ -1,4 +1,4 @@
-//! The entries of Hopper's gradients of attention, one for each choice of element type and tile.
+//! The entries of Hopper's gradients of attention, by the table of [`BwdEntry`].
 
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::kernel;
@@ -7,7 +7,7 @@ use cuda_std::shared_array;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, F16, M64};
 use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm90::{BwdTile, THREADS, TILE_D64, TILE_D128};
+use spec::attention::backward::sm90::{BwdEntry, BwdTile, THREADS};
 use spec::attention::backward::sums::Rounding;
 use spec::gemm::sm90::WARPGROUP;
 
@@ -29,15 +29,15 @@ macro_rules! pair {
 #[repr(C, align(1024))]
 struct Via([u8; VIA_BYTES as usize]);
 
-macro_rules! entries {
-    ($($name:ident: $element:ident, $d:literal, $m:literal, $tile:expr;)*) => {$(
+macro_rules! kernels {
+    ($($name:ident($element:ident);)*) => {$(
         /// See [`spec::attention::backward::sm90`].
         ///
         /// # Safety
         /// Launched as [`spec::attention::backward::sm90`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
-            dynamic_shared = $tile.smem_bytes()
+            dynamic_shared = BwdEntry::read(stringify!($name)).tile.smem_bytes()
         )]
         pub unsafe fn $name(
             q: TensorMapParam,
@@ -53,20 +53,25 @@ macro_rules! entries {
             dv: *mut u16,
             params: FlashBwdParams,
         ) {
+            const TILE: BwdTile = BwdEntry::read(stringify!($name)).tile;
+            const REGISTERS: (u32, u32) = TILE.registers();
             struct This;
             impl Config for This {
                 type Element = $element;
-                type Scores = M64<$m, f32, $element, $element>;
-                type Keys = M64<$d, f32, $element, $element>;
+                type Scores = M64<{ TILE.tile_m as usize }, f32, $element, $element>;
+                type Keys = M64<{ TILE.head_dim as usize }, f32, $element, $element>;
                 type Queries = M64<64, f32, $element, $element>;
-                const TILE: BwdTile = $tile;
+                const TILE: BwdTile = TILE;
 
                 #[inline(always)]
                 fn pair(low: f32, high: f32) -> u32 {
                     pair!($element)(low, high)
                 }
             }
-            type Kernel<'a> = Backward<'a, This, $m, { $d / 64 }, { $m / 64 }, { $m / 4 }>;
+            type Kernel<'a> = Backward<
+                'a, This, { TILE.tile_m }, { TILE.panels() }, { TILE.tile_m / 64 },
+                { TILE.tile_m as usize / 4 },
+            >;
             let call = Call {
                 maps: [q.as_ptr(), k.as_ptr(), v.as_ptr(), d_o.as_ptr()],
                 lse,
@@ -79,17 +84,12 @@ macro_rules! entries {
                 params: &params,
             };
             // SAFETY: the caller's promise.
-            unsafe { Kernel::run::<{ $tile.registers().0 }, { $tile.registers().1 }>(call) }
+            unsafe { Kernel::run::<{ REGISTERS.0 }, { REGISTERS.1 }>(call) }
         }
     )*};
 }
 
-entries! {
-    attention_backward_sm90_bf16_d64_128x128: Bf16, 64, 128, TILE_D64;
-    attention_backward_sm90_bf16_d128_64x128: Bf16, 128, 64, TILE_D128;
-    attention_backward_sm90_f16_d64_128x128: F16, 64, 128, TILE_D64;
-    attention_backward_sm90_f16_d128_64x128: F16, 128, 64, TILE_D128;
-}
+spec::attention_backward_sm90!(kernels);
 
 /// See [`spec::attention::backward::sums`].
 ///

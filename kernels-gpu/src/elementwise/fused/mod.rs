@@ -72,7 +72,7 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32,
 }
 
 macro_rules! dense {
-    ($($name:ident: $inputs:literal, $chunks:literal;)*) => {$(
+    ($($name:ident($inputs:literal, $chunks:literal);)*) => {$(
         /// A function of tensors without gaps.
         ///
         /// # Safety
@@ -96,7 +96,7 @@ macro_rules! dense {
 }
 
 macro_rules! strided {
-    ($($name:ident: $inputs:literal, $chunks:literal;)*) => {$(
+    ($($name:ident($inputs:literal, $chunks:literal);)*) => {$(
         /// A function of tensors of any strides.
         ///
         /// # Safety
@@ -118,24 +118,5 @@ macro_rules! strided {
     )*};
 }
 
-dense! {
-    dense_1x1: 1, 1;
-    dense_1x2: 1, 2;
-    dense_2x1: 2, 1;
-    dense_2x2: 2, 2;
-    dense_3x1: 3, 1;
-    dense_3x2: 3, 2;
-    dense_4x1: 4, 1;
-    dense_4x2: 4, 2;
-}
-
-strided! {
-    strided_1x4: 1, 4;
-    strided_1x1: 1, 1;
-    strided_2x2: 2, 2;
-    strided_2x1: 2, 1;
-    strided_3x2: 3, 2;
-    strided_3x1: 3, 1;
-    strided_4x2: 4, 2;
-    strided_4x1: 4, 1;
-}
+spec::fused_dense!(dense);
+spec::fused_strided!(strided);

@@ -1,22 +1,25 @@
-//! The entries.
+//! The entries, by the table of [`DoubleEntry`].
 
 use cuda_std::{kernel, shared_array};
-use spec::gemm::{DOUBLE_LARGE, DOUBLE_SIMT, DOUBLE_SMALL, DoubleParams, EpilogueParams};
+use spec::gemm::{DoubleEntry, DoubleParams, EpilogueParams, TileConfig};
 
 use super::ending::{Launch, Pointers};
 use super::mma::{self, By8, By16};
 use super::simt;
 
-/// `entry! { NAME, MIN_BLOCKS, TILE, ARCH?; |OPERANDS, LAUNCH| BODY }`
+/// `entry! { NAME, MIN_BLOCKS, ARCH?; |OPERANDS, LAUNCH, TILE| BODY }`
 macro_rules! entry {
-    ($name:ident, $blocks:literal, $tile:ident $(, $arch:tt)?;
-        |$operands:ident, $launch:ident| $body:expr) => {
-        #[doc = concat!("See [`spec::gemm::DoubleEntry`]; tile [`", stringify!($tile), "`].")]
+    ($name:ident, $blocks:literal $(, $arch:tt)?;
+        |$operands:ident, $launch:ident, $tile:ident| $body:expr) => {
+        /// See [`DoubleEntry`].
         ///
         /// # Safety
         /// `params` and `epilogue` describe what the pointers point to; the grid is
         /// `TileConfig::grid`, dynamic shared memory `DoubleEntry::smem_bytes`.
-        #[kernel(max_threads = $tile.threads, min_blocks = $blocks $(, arch = $arch)?)]
+        #[kernel(
+            max_threads = DoubleEntry::read(stringify!($name)).tile.threads,
+            min_blocks = $blocks $(, arch = $arch)?
+        )]
         pub unsafe fn $name(
             a: *const f64,
             b: *const f64,
@@ -31,6 +34,7 @@ macro_rules! entry {
             params: DoubleParams,
             epilogue: EpilogueParams,
         ) {
+            const $tile: TileConfig = DoubleEntry::read(stringify!($name)).tile;
             let $operands = (a, b);
             let $launch = Launch {
                 pointers: Pointers {
@@ -52,23 +56,35 @@ macro_rules! entry {
     };
 }
 
-entry! { gemm_simt_f64_64x64x8, 2, DOUBLE_SIMT; |operands, launch| {
-    let smem = shared_array![f64; simt::SMEM_ELEMENTS];
-    simt::gemm(operands, launch, smem)
-}}
+macro_rules! simt {
+    ($($name:ident;)*) => {$(
+        entry! { $name, 2; |operands, launch, _TILE| {
+            let smem = shared_array![f64; simt::SMEM_ELEMENTS];
+            simt::gemm(operands, launch, smem)
+        }}
+    )*};
+}
 
-entry! { gemm_mma_f64_128x128x8_s4, 1, DOUBLE_LARGE, "sm_80"; |operands, launch| {
-    mma::gemm::<By8, 128, 128, 256, 4, 4>(operands, launch, &DOUBLE_LARGE)
-}}
+macro_rules! sm80 {
+    ($($name:ident($blocks:literal, $m:literal, $n:literal);)*) => {$(
+        entry! { $name, $blocks, "sm_80"; |operands, launch, TILE| {
+            mma::gemm::<By8, { TILE.tile_m }, { TILE.tile_n }, { TILE.threads }, $m, $n>(
+                operands, launch, &TILE,
+            )
+        }}
+    )*};
+}
 
-entry! { gemm_mma_f64_64x64x8_s4, 3, DOUBLE_SMALL, "sm_80"; |operands, launch| {
-    mma::gemm::<By8, 64, 64, 128, 2, 4>(operands, launch, &DOUBLE_SMALL)
-}}
+macro_rules! sm90 {
+    ($($name:ident($blocks:literal, $m:literal, $n:literal);)*) => {$(
+        entry! { $name, $blocks, "sm_90a"; |operands, launch, TILE| {
+            mma::gemm::<By16, { TILE.tile_m }, { TILE.tile_n }, { TILE.threads }, $m, $n>(
+                operands, launch, &TILE,
+            )
+        }}
+    )*};
+}
 
-entry! { gemm_mma_f64_128x128x8_s4_m16, 1, DOUBLE_LARGE, "sm_90a"; |operands, launch| {
-    mma::gemm::<By16, 128, 128, 256, 4, 4>(operands, launch, &DOUBLE_LARGE)
-}}
-
-entry! { gemm_mma_f64_64x64x8_s4_m16, 3, DOUBLE_SMALL, "sm_90a"; |operands, launch| {
-    mma::gemm::<By16, 64, 64, 128, 2, 4>(operands, launch, &DOUBLE_SMALL)
-}}
+spec::gemm_double_simt!(simt);
+spec::gemm_double_sm80!(sm80);
+spec::gemm_double_sm90!(sm90);

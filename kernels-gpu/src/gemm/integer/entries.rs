@@ -8,7 +8,7 @@ use super::ending::Ending;
 use super::{finish, product};
 use crate::gemm::fused::Pointers;
 
-/// See [`spec::gemm::integer::IntegerEntry::Product`].
+/// See [`spec::gemm::integer::INTEGER_ENTRY`].
 ///
 /// # Safety
 /// `params` and `epilogue` describe what the pointers point to; the grid is `TileConfig::grid`.
@@ -45,7 +45,7 @@ pub unsafe fn gemm_simt_i8_64x64x32(
     }
 }
 
-/// See [`spec::gemm::integer::IntegerEntry::Finish`].
+/// See [`spec::gemm::FinishEntry`].
 ///
 /// # Safety
 /// `params` and `epilogue` describe what the pointers point to.

@@ -1,100 +1,111 @@
-//! The entries of Hopper's GEMM, one for each choice of element types, layouts, tile and epilogue.
+//! The entries of Hopper's GEMM, by the table of [`spec::gemm::sm90`].
 
+use core::marker::PhantomData;
 use core::ptr;
 
 use cuda_std::epilogue::Scale;
 use cuda_std::kernel;
-use cuda_std::tile::{KMajor, MnMajor};
 use cuda_std::tma::TensorMapParam;
-use cuda_std::wgmma::{Bf16, E4m3, E5m2, F16, M64, Tf32};
+use cuda_std::wgmma::M64;
 use half::{bf16, f16};
-use spec::gemm::raster::Raster;
-use spec::gemm::sm90::{Schedule, Sm90Launch, Sm90Tile, THREADS};
-use spec::gemm::{EpilogueParams, GemmParams};
+use spec::DType;
+use spec::gemm::sm90::{Sm90Entry, Sm90Launch, Sm90Tile, THREADS};
+use spec::gemm::{EpilogueParams, GemmParams, Transpose};
 
 use super::kernel::{Config, Gemm, Promoted, Running};
 use super::places::Whole;
 use super::store::{Destination, Groups, Store, StoreElement};
+use crate::entry::{Contiguous, Of, Order, Types};
 use crate::gemm::fused::{Fused, Pointers};
-
-/// The major order of A or B that a layout's letter in an entry name stands for.
-macro_rules! major {
-    (A N) => {
-        KMajor
-    };
-    (A T) => {
-        MnMajor
-    };
-    (B T) => {
-        KMajor
-    };
-    (B N) => {
-        MnMajor
-    };
-}
-
-/// The tile of an entry.
-const fn tile(m: u32, n: u32, stages: u32, schedule: Schedule) -> Sm90Tile {
-    Sm90Tile {
-        tile_m: m,
-        tile_n: n,
-        stages,
-        schedule,
-        raster: Raster::Grouped,
-    }
-}
 
 /// Columns of the products that are added to promoted sums at a time: all, or half, as registers hold
 /// the sums of the widest tile and half as many products.
-const fn summand_n(tile_n: usize) -> usize {
-    if tile_n > 192 { tile_n / 2 } else { tile_n }
+pub(super) const fn summand_n(tile_n: u32) -> usize {
+    (if tile_n > 192 { tile_n / 2 } else { tile_n }) as usize
 }
 
-macro_rules! entries {
-    ($($epilogue:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
-        $m:literal x $n:tt x $stages:literal $schedule:ident;)*) => {$(
-        entries!(@$epilogue $name: $in_a $in_b $out, $a $b, $m $n $stages $schedule);
-    )*};
-    (@kernel $in_a:ident $in_b:ident, $a:ident $b:ident, $m:literal $n:tt $stages:literal
-        $schedule:ident $sums:ident) => {
+/// [`Promoted`] or [`Running`] sums of operands A and B.
+pub(super) struct SumsOf<const PROMOTED: bool, const SUMMAND_N: usize, A, B>(PhantomData<(A, B)>);
+
+/// The choice of [`SumsOf`].
+pub(super) trait Choice {
+    type Sums;
+}
+
+impl<const SUMMAND_N: usize, A, B> Choice for SumsOf<false, SUMMAND_N, A, B> {
+    type Sums = Running;
+}
+
+impl<const SUMMAND_N: usize, A, B> Choice for SumsOf<true, SUMMAND_N, A, B> {
+    type Sums = Promoted<M64<SUMMAND_N, f32, A, B>>;
+}
+
+/// How often the code of a plain epilogue is there. Many entries are used less than others; these have
+/// it once.
+const fn groups(entry: &Sm90Entry) -> Groups {
+    let is_nt = matches!((entry.trans_a, entry.trans_b), (Transpose::N, Transpose::T));
+    match (entry.a, entry.b, entry.output) {
+        (DType::E4m3, DType::E4m3, DType::Bf16) | (DType::F32, ..) if is_nt => Groups::Unrolled,
+        (_, _, DType::F32) => Groups::Rolled,
+        (DType::Bf16, ..) => Groups::Unrolled,
+        (DType::F16, ..) if is_nt && entry.tile.tile_n.is_multiple_of(128) => Groups::Unrolled,
+        _ => Groups::Rolled,
+    }
+}
+
+/// The same for fused epilogues.
+const fn fused_groups(entry: &Sm90Entry) -> Groups {
+    if entry.epilogue.is_promoted() {
+        Groups::Boxes
+    } else {
+        Groups::Rolled
+    }
+}
+
+/// The kernel type of the entry `$name`.
+macro_rules! kernel_of {
+    ($name:ident) => {
+        const ENTRY: Sm90Entry = Sm90Entry::read(stringify!($name));
+        const TILE: Sm90Tile = ENTRY.tile;
+        type A = <Of<{ ENTRY.a as u8 }> as Types>::Operand;
+        type B = <Of<{ ENTRY.b as u8 }> as Types>::Operand;
+        type Sum = <Of<{ ENTRY.a as u8 }> as Types>::Sum;
         struct This;
         impl Config for This {
-            type Mma = M64<$n, f32, $in_a, $in_b>;
-            type A = major!(A $a);
-            type B = major!(B $b);
-            const TILE: Sm90Tile = tile($m, $n, $stages, Schedule::$schedule);
-            type Sums = entries!(@sums $sums $in_a $in_b $n);
+            type Mma = M64<{ TILE.tile_n as usize }, Sum, A, B>;
+            type A = <Contiguous<{ ENTRY.trans_a.is_n() }> as Order>::Major;
+            type B = <Contiguous<{ !ENTRY.trans_b.is_n() }> as Order>::Major;
+            const TILE: Sm90Tile = TILE;
+            const HOLDS: bool = !matches!(ENTRY.a, DType::I8);
+            type Sums = <SumsOf<
+                                                                { ENTRY.epilogue.is_promoted() },
+                                                                { summand_n(TILE.tile_n) },
+                                                                A,
+                                                                B,
+                                                            > as Choice>::Sums;
             type Places = Whole;
         }
-        type Kernel = Gemm<This, $m, $n, $stages, { This::TILE.subtiles() as usize }>;
+        type Kernel = Gemm<
+            This,
+            { TILE.tile_m },
+            { TILE.tile_n },
+            { TILE.stages },
+            { TILE.subtiles() as usize },
+        >;
     };
-    (@sums Running $in_a:ident $in_b:ident $n:tt) => { Running };
-    (@sums Promoted $in_a:ident $in_b:ident $n:tt) => {
-        Promoted<M64<{ summand_n($n) }, f32, $in_a, $in_b>>
-    };
-    // Many entries are used less than others; these have their epilogue's code once.
-    (@groups E4m3 E4m3 bf16, N T $n:tt) => { Groups::Unrolled };
-    (@groups Tf32 Tf32 f32, N T $n:tt) => { Groups::Unrolled };
-    (@groups Bf16 Bf16 bf16, $a:ident $b:ident $n:tt) => { Groups::Unrolled };
-    (@groups F16 F16 f16, N T 128) => { Groups::Unrolled };
-    (@groups F16 F16 f16, N T 256) => { Groups::Unrolled };
-    (@groups $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident $n:tt) => { Groups::Rolled };
-    (@fused_groups Running $out:ident) => { Groups::Rolled };
-    (@fused_groups Promoted $out:ident) => {{
-        const { assert!(This::TILE.tile_n.is_multiple_of(<$out as StoreElement>::BOX)) };
-        Groups::Boxes
-    }};
-    (@plain $($entry:tt)*) => { entries!(@scaled Running $($entry)*); };
-    (@promoted $($entry:tt)*) => { entries!(@scaled Promoted $($entry)*); };
-    (@scaled $sums:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
-        $m:literal $n:tt $stages:literal $schedule:ident) => {
+}
+
+pub(super) use kernel_of;
+
+macro_rules! plain {
+    ($($name:ident;)*) => {$(
         /// `alpha * scale_a * scale_b * a @ b`; see [`spec::gemm::sm90`].
         ///
         /// # Safety
         /// Launched as [`spec::gemm::sm90`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
-            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule).smem_bytes()
+            dynamic_shared = Sm90Entry::read(stringify!($name)).tile.smem_bytes()
         )]
         pub unsafe fn $name(
             a: TensorMapParam,
@@ -107,29 +118,30 @@ macro_rules! entries {
             launch: Sm90Launch,
             workspace: *mut u32,
         ) {
-            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule $sums);
+            kernel_of!($name);
+            type Out = <Of<{ ENTRY.output as u8 }> as Types>::Element;
             // SAFETY: the caller's promise.
             unsafe {
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
                     let scales = scalar(scale_a, 1.0) * scalar(scale_b, 1.0);
                     let epilogue = Scale(scalar(alpha, params.alpha) * scales);
-                    let d = Destination::<$out>::of_map(d.as_ptr(), &params);
-                    Store::new(d, epilogue, entries!(@groups $in_a $in_b $out, $a $b $n), boxes)
+                    let d = Destination::<Out>::of_map(d.as_ptr(), &params);
+                    Store::new(d, epilogue, groups(&ENTRY), boxes)
                 })
             }
         }
-    };
-    (@fused $($entry:tt)*) => { entries!(@whole Running $($entry)*); };
-    (@promoted_fused $($entry:tt)*) => { entries!(@whole Promoted $($entry)*); };
-    (@whole $sums:ident $name:ident: $in_a:ident $in_b:ident $out:ident, $a:ident $b:ident,
-        $m:literal $n:tt $stages:literal $schedule:ident) => {
+    )*};
+}
+
+macro_rules! fused {
+    ($($name:ident($out:ident);)*) => {$(
         /// The product and all that [`spec::gemm::epilogue`] says; see [`spec::gemm::sm90`].
         ///
         /// # Safety
         /// Launched as [`spec::gemm::sm90`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
-            dynamic_shared = tile($m, $n, $stages, Schedule::$schedule).smem_bytes()
+            dynamic_shared = Sm90Entry::read(stringify!($name)).tile.smem_bytes()
         )]
         pub unsafe fn $name(
             a: TensorMapParam,
@@ -148,8 +160,12 @@ macro_rules! entries {
             params: GemmParams,
             epilogue: EpilogueParams,
         ) {
-            entries!(@kernel $in_a $in_b, $a $b, $m $n $stages $schedule $sums);
-            const { assert!(!This::TILE.boxes_overlap(size_of::<$out>() as u32)) };
+            kernel_of!($name);
+            const {
+                let is_whole = TILE.tile_n.is_multiple_of(<$out as StoreElement>::BOX);
+                assert!(is_whole || !matches!(fused_groups(&ENTRY), Groups::Boxes));
+                assert!(!TILE.boxes_overlap(size_of::<$out>() as u32));
+            }
             // SAFETY: the caller's promise.
             unsafe {
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
@@ -160,16 +176,16 @@ macro_rules! entries {
                         Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
                     let epilogue =
                         Fused::new(pointers, &params, &epilogue).times(of_rows * of_columns);
-                    let d = if This::TILE.stores_by_thread() {
+                    let d = if TILE.stores_by_thread() {
                         Destination::new(map_d.as_ptr(), d, &params, launch)
                     } else {
                         Destination::of_map(map_d.as_ptr(), &params)
                     };
-                    Store::new(d, epilogue, entries!(@fused_groups $sums $out), boxes)
+                    Store::new(d, epilogue, fused_groups(&ENTRY), boxes)
                 })
             }
         }
-    };
+    )*};
 }
 
 /// What `pointer` points to, or `value` if it is null.
@@ -194,80 +210,5 @@ unsafe fn scale(pointer: *const f32, stride: u32) -> (*const f32, f32) {
     }
 }
 
-entries! {
-    plain gemm_sm90_bf16_nt_128x128_s6_pp_plain: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_nt_128x160_s5_pp_plain: Bf16 Bf16 bf16, N T, 128 x 160 x 5 Pingpong;
-    plain gemm_sm90_bf16_nt_128x168_s5_pp_plain: Bf16 Bf16 bf16, N T, 128 x 168 x 5 Pingpong;
-    plain gemm_sm90_bf16_nt_128x176_s5_pp_plain: Bf16 Bf16 bf16, N T, 128 x 176 x 5 Pingpong;
-    plain gemm_sm90_bf16_nt_128x192_s4_pp_plain: Bf16 Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_bf16_nt_128x256_s4_plain: Bf16 Bf16 bf16, N T, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_bf16_nt_64x128_s8_pp_plain: Bf16 Bf16 bf16, N T, 64 x 128 x 8 Pingpong;
-    plain gemm_sm90_bf16_nt_128x224_s4_plain: Bf16 Bf16 bf16, N T, 128 x 224 x 4 Cooperative;
-    plain gemm_sm90_bf16_nt_128x80_s7_plain: Bf16 Bf16 bf16, N T, 128 x 80 x 7 Cooperative;
-    plain gemm_sm90_bf16_nt_128x48_s8_plain: Bf16 Bf16 bf16, N T, 128 x 48 x 8 Cooperative;
-    plain gemm_sm90_bf16_f32_nt_128x128_s6_pp_plain: Bf16 Bf16 f32, N T, 128 x 128 x 6 Pingpong;
-    fused gemm_sm90_bf16_nt_128x128_s6_pp_fused: Bf16 Bf16 bf16, N T, 128 x 128 x 6 Pingpong;
-    fused gemm_sm90_bf16_nt_128x192_s4_pp_fused: Bf16 Bf16 bf16, N T, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_bf16_nn_128x128_s6_pp_plain: Bf16 Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_nn_128x192_s4_pp_plain: Bf16 Bf16 bf16, N N, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_bf16_nn_128x256_s4_plain: Bf16 Bf16 bf16, N N, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_bf16_nn_128x64_s8_pp_plain: Bf16 Bf16 bf16, N N, 128 x 64 x 8 Pingpong;
-    plain gemm_sm90_bf16_f32_nn_128x128_s6_pp_plain: Bf16 Bf16 f32, N N, 128 x 128 x 6 Pingpong;
-    fused gemm_sm90_bf16_nn_128x128_s6_pp_fused: Bf16 Bf16 bf16, N N, 128 x 128 x 6 Pingpong;
-    fused gemm_sm90_bf16_nn_128x192_s4_pp_fused: Bf16 Bf16 bf16, N N, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_bf16_tn_128x128_s6_pp_plain: Bf16 Bf16 bf16, T N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_tn_128x192_s4_pp_plain: Bf16 Bf16 bf16, T N, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_bf16_tn_128x256_s4_plain: Bf16 Bf16 bf16, T N, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_bf16_tn_128x64_s8_pp_plain: Bf16 Bf16 bf16, T N, 128 x 64 x 8 Pingpong;
-    plain gemm_sm90_bf16_f32_tn_128x128_s6_pp_plain: Bf16 Bf16 f32, T N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_tt_128x128_s6_pp_plain: Bf16 Bf16 bf16, T T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_bf16_tt_128x256_s4_plain: Bf16 Bf16 bf16, T T, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_bf16_tt_128x64_s8_pp_plain: Bf16 Bf16 bf16, T T, 128 x 64 x 8 Pingpong;
-    plain gemm_sm90_bf16_f32_tt_128x128_s6_pp_plain: Bf16 Bf16 f32, T T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_nt_128x128_s6_pp_plain: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_nt_128x176_s5_pp_plain: F16 F16 f16, N T, 128 x 176 x 5 Pingpong;
-    plain gemm_sm90_f16_nt_128x192_s4_pp_plain: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_f16_nt_128x256_s4_plain: F16 F16 f16, N T, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_f16_nt_64x128_s8_pp_plain: F16 F16 f16, N T, 64 x 128 x 8 Pingpong;
-    plain gemm_sm90_f16_nt_128x80_s7_plain: F16 F16 f16, N T, 128 x 80 x 7 Cooperative;
-    plain gemm_sm90_f16_nt_128x48_s8_plain: F16 F16 f16, N T, 128 x 48 x 8 Cooperative;
-    plain gemm_sm90_f16_f32_nt_128x128_s6_pp_plain: F16 F16 f32, N T, 128 x 128 x 6 Pingpong;
-    fused gemm_sm90_f16_nt_128x128_s6_pp_fused: F16 F16 f16, N T, 128 x 128 x 6 Pingpong;
-    fused gemm_sm90_f16_nt_128x192_s4_pp_fused: F16 F16 f16, N T, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_f16_nn_128x128_s6_pp_plain: F16 F16 f16, N N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_nn_128x192_s4_pp_plain: F16 F16 f16, N N, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_f16_nn_128x256_s4_plain: F16 F16 f16, N N, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_f16_nn_128x64_s8_pp_plain: F16 F16 f16, N N, 128 x 64 x 8 Pingpong;
-    plain gemm_sm90_f16_f32_nn_128x128_s6_pp_plain: F16 F16 f32, N N, 128 x 128 x 6 Pingpong;
-    fused gemm_sm90_f16_nn_128x128_s6_pp_fused: F16 F16 f16, N N, 128 x 128 x 6 Pingpong;
-    fused gemm_sm90_f16_nn_128x192_s4_pp_fused: F16 F16 f16, N N, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_f16_tn_128x128_s6_pp_plain: F16 F16 f16, T N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_tn_128x192_s4_pp_plain: F16 F16 f16, T N, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_f16_tn_128x256_s4_plain: F16 F16 f16, T N, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_f16_tn_128x64_s8_pp_plain: F16 F16 f16, T N, 128 x 64 x 8 Pingpong;
-    plain gemm_sm90_f16_f32_tn_128x128_s6_pp_plain: F16 F16 f32, T N, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_tt_128x128_s6_pp_plain: F16 F16 f16, T T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f16_tt_128x256_s4_plain: F16 F16 f16, T T, 128 x 256 x 4 Cooperative;
-    plain gemm_sm90_f16_tt_128x64_s8_pp_plain: F16 F16 f16, T T, 128 x 64 x 8 Pingpong;
-    plain gemm_sm90_f16_f32_tt_128x128_s6_pp_plain: F16 F16 f32, T T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_e4m3_bf16_nt_128x128_s6_pp_plain: E4m3 E4m3 bf16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_e4m3_bf16_nt_128x192_s4_pp_plain: E4m3 E4m3 bf16, N T, 128 x 192 x 4 Pingpong;
-    plain gemm_sm90_e4m3_f32_nt_128x128_s6_pp_plain: E4m3 E4m3 f32, N T, 128 x 128 x 6 Pingpong;
-    promoted gemm_sm90_e4m3_bf16_nt_128x128_s6_promoted: E4m3 E4m3 bf16, N T, 128 x 128 x 6 Cooperative;
-    promoted gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted: E4m3 E4m3 bf16, N T, 128 x 176 x 5 Cooperative;
-    promoted gemm_sm90_e4m3_bf16_nt_128x256_s4_promoted: E4m3 E4m3 bf16, N T, 128 x 256 x 4 Cooperative;
-    promoted gemm_sm90_e4m3_f32_nt_128x128_s6_promoted: E4m3 E4m3 f32, N T, 128 x 128 x 6 Cooperative;
-    fused gemm_sm90_e4m3_bf16_nt_128x192_s4_pp_fused: E4m3 E4m3 bf16, N T, 128 x 192 x 4 Pingpong;
-    promoted_fused gemm_sm90_e4m3_bf16_nt_128x256_s4_promoted_fused: E4m3 E4m3 bf16, N T,
-        128 x 256 x 4 Cooperative;
-    plain gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_pp_plain: E4m3 E5m2 bf16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_pp_plain: E4m3 E5m2 f32, N T, 128 x 128 x 6 Pingpong;
-    promoted gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_promoted: E4m3 E5m2 bf16, N T, 128 x 128 x 6 Cooperative;
-    promoted gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_promoted: E4m3 E5m2 f32, N T, 128 x 128 x 6 Cooperative;
-    plain gemm_sm90_e5m2_e4m3_bf16_nt_128x128_s6_pp_plain: E5m2 E4m3 bf16, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_e5m2_e4m3_f32_nt_128x128_s6_pp_plain: E5m2 E4m3 f32, N T, 128 x 128 x 6 Pingpong;
-    promoted gemm_sm90_e5m2_e4m3_bf16_nt_128x128_s6_promoted: E5m2 E4m3 bf16, N T, 128 x 128 x 6 Cooperative;
-    promoted gemm_sm90_e5m2_e4m3_f32_nt_128x128_s6_promoted: E5m2 E4m3 f32, N T, 128 x 128 x 6 Cooperative;
-    plain gemm_sm90_f32_nt_128x128_s6_pp_plain: Tf32 Tf32 f32, N T, 128 x 128 x 6 Pingpong;
-    plain gemm_sm90_f32_nt_128x256_s4_plain: Tf32 Tf32 f32, N T, 128 x 256 x 4 Cooperative;
-}
+spec::gemm_sm90_plain!(plain);
+spec::gemm_sm90_fused!(fused);

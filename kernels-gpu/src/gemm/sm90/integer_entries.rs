@@ -4,16 +4,18 @@
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
 use cuda_std::kernel;
-use cuda_std::tile::KMajor;
 use cuda_std::tma::TensorMapParam;
-use cuda_std::wgmma::{M64, S8, S32Bits};
+use cuda_std::wgmma::M64;
 use half::bf16;
-use spec::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X256};
+use spec::DType;
+use spec::gemm::sm90::{Sm90Entry, Sm90Launch, Sm90Tile, THREADS};
 use spec::gemm::{EpilogueParams, GemmParams};
 
-use super::kernel::{Config, Gemm, Running};
+use super::entries::{Choice, SumsOf, kernel_of, summand_n};
+use super::kernel::{Config, Gemm};
 use super::places::Whole;
 use super::store::{Destination, Groups, Store, Word};
+use crate::entry::{Contiguous, Of, Order, Types};
 use crate::gemm::fused::{Fused, Pointers};
 
 /// `alpha` times the sum, in wrapping i32, as bits.
@@ -54,33 +56,15 @@ fn rounded(bits: f32) -> f32 {
     bits.to_bits() as i32 as f32
 }
 
-macro_rules! entries {
-    ($($epilogue:ident $name:ident: $out:ident, $tile:ident, $m:literal x $n:literal x
-        $stages:literal;)*) => {$(
-        entries!(@$epilogue $name: $out, $tile, $m $n $stages);
-    )*};
-    (@kernel $tile:ident, $m:literal $n:literal $stages:literal) => {
-        struct This;
-        impl Config for This {
-            type Mma = M64<$n, S32Bits, S8, S8>;
-            type A = KMajor;
-            type B = KMajor;
-            const TILE: Sm90Tile = $tile;
-            const HOLDS: bool = false;
-            type Sums = Running;
-            type Places = Whole;
-        }
-        const { assert!(!$tile.takes_stream_k(), "which would add up f32") };
-        type Kernel = Gemm<This, $m, $n, $stages, { $tile.subtiles() as usize }>;
-    };
-    (@plain $name:ident: $out:ident, $tile:ident, $m:literal $n:literal $stages:literal) => {
+macro_rules! plain {
+    ($($name:ident;)*) => {$(
         /// `alpha * a @ b` in i32, without scales; see [`spec::gemm::sm90`].
         ///
         /// # Safety
         /// Launched as [`spec::gemm::sm90`] says; `alpha` is as [`spec::gemm::integer`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
-            dynamic_shared = $tile.smem_bytes()
+            dynamic_shared = Sm90Entry::read(stringify!($name)).tile.smem_bytes()
         )]
         pub unsafe fn $name(
             a: TensorMapParam,
@@ -93,7 +77,8 @@ macro_rules! entries {
             launch: Sm90Launch,
             workspace: *mut u32,
         ) {
-            entries!(@kernel $tile, $m $n $stages);
+            kernel_of!($name);
+            const { assert!(!TILE.takes_stream_k(), "stream-K adds up f32") };
             // SAFETY: the caller's promise.
             unsafe {
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
@@ -102,20 +87,23 @@ macro_rules! entries {
                     } else {
                         alpha.cast::<i32>().read()
                     };
-                    let d = Destination::<$out>::of_map(d.as_ptr(), &params);
+                    let d = Destination::<Word>::of_map(d.as_ptr(), &params);
                     Store::new(d, Times(alpha), Groups::Rolled, boxes)
                 })
             }
         }
-    };
-    (@fused $name:ident: $out:ident, $tile:ident, $m:literal $n:literal $stages:literal) => {
+    )*};
+}
+
+macro_rules! fused {
+    ($($name:ident($out:ident);)*) => {$(
         /// The product and all that [`spec::gemm::epilogue`] says; see [`spec::gemm::sm90`].
         ///
         /// # Safety
         /// Launched as [`spec::gemm::sm90`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
-            dynamic_shared = $tile.smem_bytes()
+            dynamic_shared = Sm90Entry::read(stringify!($name)).tile.smem_bytes()
         )]
         pub unsafe fn $name(
             a: TensorMapParam,
@@ -134,8 +122,11 @@ macro_rules! entries {
             params: GemmParams,
             epilogue: EpilogueParams,
         ) {
-            entries!(@kernel $tile, $m $n $stages);
-            const { assert!(!$tile.boxes_overlap(size_of::<$out>() as u32)) };
+            kernel_of!($name);
+            const {
+                assert!(!TILE.takes_stream_k(), "stream-K adds up f32");
+                assert!(!TILE.boxes_overlap(size_of::<$out>() as u32));
+            }
             // SAFETY: the caller's promise.
             unsafe {
                 Kernel::run([a.as_ptr(), b.as_ptr()], &params, launch, workspace, |boxes| {
@@ -147,10 +138,8 @@ macro_rules! entries {
                 })
             }
         }
-    };
+    )*};
 }
 
-entries! {
-    plain gemm_sm90_i8_i32_nt_128x256_s4_plain: Word, TILE_128X256, 128 x 256 x 4;
-    fused gemm_sm90_i8_bf16_nt_128x256_s4_fused: bf16, TILE_128X256, 128 x 256 x 4;
-}
+spec::gemm_sm90_sums!(plain);
+spec::gemm_sm90_sums_fused!(fused);

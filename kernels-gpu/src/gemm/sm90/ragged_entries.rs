@@ -2,20 +2,21 @@
 
 use cuda_std::epilogue::Scale;
 use cuda_std::kernel;
-use cuda_std::tile::{KMajor, MnMajor};
+use cuda_std::tile::KMajor;
 use cuda_std::tma::TensorMapParam;
-use cuda_std::wgmma::{Bf16, F16, M64};
+use cuda_std::wgmma::M64;
 use half::{bf16, f16};
 use spec::gemm::GemmParams;
-use spec::gemm::ragged::{RaggedLaunch, TILE, smem_bytes};
+use spec::gemm::ragged::{RaggedEntry, RaggedLaunch, TILE, smem_bytes};
 use spec::gemm::sm90::{Sm90Tile, THREADS};
 
 use super::kernel::{Config, Gemm, Running};
 use super::ragged::Ragged;
 use super::store::{Destination, Groups, Store};
+use crate::entry::{Contiguous, Of, Order, Types};
 
 macro_rules! entries {
-    ($($name:ident: $element:ident $d:ident, $b:ident;)*) => {$(
+    ($($name:ident($d:ident);)*) => {$(
         /// `alpha * a @ b[group]`, where the rows of a and d are in groups.
         ///
         /// # Safety
@@ -32,16 +33,24 @@ macro_rules! entries {
             params: GemmParams,
             launch: RaggedLaunch,
         ) {
+            const ENTRY: RaggedEntry = RaggedEntry::read(stringify!($name));
+            type Operand = <Of<{ ENTRY.dtype as u8 }> as Types>::Operand;
             struct This;
             impl Config for This {
-                type Mma = M64<128, f32, $element, $element>;
+                type Mma = M64<{ TILE.tile_n as usize }, f32, Operand, Operand>;
                 type A = KMajor;
-                type B = $b;
+                type B = <Contiguous<{ !ENTRY.trans_b.is_n() }> as Order>::Major;
                 const TILE: Sm90Tile = TILE;
                 type Sums = Running;
                 type Places = Ragged;
             }
-            type Kernel = Gemm<This, 128, 128, 5, { TILE.subtiles() as usize }>;
+            type Kernel = Gemm<
+                This,
+                { TILE.tile_m },
+                { TILE.tile_n },
+                { TILE.stages },
+                { TILE.subtiles() as usize },
+            >;
             let workspace = core::ptr::null_mut(); // no tile is cut
             // SAFETY: the caller's promise.
             unsafe {
@@ -55,9 +64,4 @@ macro_rules! entries {
     )*};
 }
 
-entries! {
-    gemm_grouped_sm90_bf16_nt_128x128_s5_pp: Bf16 bf16, KMajor;
-    gemm_grouped_sm90_bf16_nn_128x128_s5_pp: Bf16 bf16, MnMajor;
-    gemm_grouped_sm90_f16_nt_128x128_s5_pp: F16 f16, KMajor;
-    gemm_grouped_sm90_f16_nn_128x128_s5_pp: F16 f16, MnMajor;
-}
+spec::gemm_grouped_sm90!(entries);

@@ -1,28 +1,30 @@
 //! Extents, strides and scalars of a launch.
 
 use super::super::{BshStrides, FlashFwdParams};
+use crate::kernel_param;
 
-/// Extents, strides and scalars of one backward launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FlashBwdParams {
-    /// What the forward launch had. `o_dtype` is the code of the type of every tensor but lse and
-    /// delta, which are f32 and lie as `lse_offset` says; `write_lse` has no meaning.
-    pub fwd: FlashFwdParams,
-    /// Strides of d_o.
-    pub d_o: BshStrides,
-    /// Strides of dq.
-    pub dq: BshStrides,
-    /// Strides of dk.
-    pub dk: BshStrides,
-    /// Strides of dv.
-    pub dv: BshStrides,
-    /// Factor of the scores, without log2(e) and whether there is a softcap or not: that of dq and
-    /// dk.
-    pub softmax_scale: f32,
-    /// Query heads of a thread block of [`sm90`](super::sm90); a divisor of those that share keys. Others
-    /// do not use it.
-    pub heads_together: u32,
+kernel_param! {
+    /// Extents, strides and scalars of one backward launch.
+    #[derive(Debug, PartialEq)]
+    pub struct FlashBwdParams {
+        /// What the forward launch had. `o_dtype` is the code of the type of every tensor but lse and
+        /// delta, which are f32 and lie as `lse_offset` says; `write_lse` has no meaning.
+        pub fwd: FlashFwdParams,
+        /// Strides of d_o.
+        pub d_o: BshStrides,
+        /// Strides of dq.
+        pub dq: BshStrides,
+        /// Strides of dk.
+        pub dk: BshStrides,
+        /// Strides of dv.
+        pub dv: BshStrides,
+        /// Factor of the scores, without log2(e) and whether there is a softcap or not: that of dq and
+        /// dk.
+        pub softmax_scale: f32,
+        /// Query heads of a thread block of [`sm90`](super::sm90); a divisor of those that share keys. Others
+        /// do not use it.
+        pub heads_together: u32,
+    }
 }
 
 impl FlashBwdParams {

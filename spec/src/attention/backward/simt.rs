@@ -2,9 +2,8 @@
 //! once with blocks that own queries and write dq, and once with blocks that own keys and write dk and
 //! dv.
 //!
-//! Entries: [`DELTA_ENTRY`], and `attention_backward_simt_d<head_dim cap>` with caps
-//! [`SIMT_HEAD_DIMS`](super::super::SIMT_HEAD_DIMS), which serves any head_dim and head_dim_v up to its
-//! cap, with the threads of [`SIMT_WIDE_TILE`](super::super::SIMT_WIDE_TILE). They need no dynamic
+//! Entries: [`DELTA_ENTRY`], and `attention_backward_simt_d<head_dim cap>` ([`BackwardEntry::ALL`] has
+//! all), which serves any head_dim and head_dim_v up to its cap, with the threads of [`SIMT_WIDE_TILE`](super::super::SIMT_WIDE_TILE). They need no dynamic
 //! shared memory. Pointers need the alignment of one element only.
 //!
 //! | entry | arguments | grid |
@@ -13,14 +12,12 @@
 //! | queries | `q, k, v, d_o: *const T, lse, delta: *const f32, dq, unused: *mut T, lengths, params, BackwardLaunch` | the same, of its tile |
 //! | keys | `q, k, v, d_o: *const T, lse, delta: *const f32, dk, dv: *mut T, lengths, params, BackwardLaunch` | [`FlashBwdParams::grid_of_keys`](super::FlashBwdParams::grid_of_keys) |
 
-use core::fmt;
-
 use super::super::{BshStrides, TileConfig};
+use crate::entry::{Parts, entries};
+use crate::kernel_param;
+pub use crate::single::DELTA_ENTRY;
 
-/// Name of the kernel that computes delta.
-pub const DELTA_ENTRY: &str = "attention_backward_delta_simt";
-
-/// Its tile: queries of a block, and elements that a thread reads at once. It has no keys.
+/// The tile of [`DELTA_ENTRY`]: queries of a block, and elements that a thread reads at once. It has no keys.
 pub const DELTA_TILE: TileConfig = TileConfig {
     tile_m: 64,
     tile_n: 0,
@@ -31,26 +28,47 @@ pub const DELTA_TILE: TileConfig = TileConfig {
 /// The portable kernel of dq, dk and dv; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BackwardEntry {
-    /// One of [`SIMT_HEAD_DIMS`](super::super::SIMT_HEAD_DIMS).
+    name: &'static str,
+    /// Largest head_dim and head_dim_v.
     pub head_dim_cap: u32,
 }
 
-/// What the blocks of a launch own.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BackwardLaunch {
-    /// Strides of the first gradient: dq, or dk. Those of the parameters are not selected by kernels,
-    /// since parameters that are indexed go to local memory.
-    pub strides: BshStrides,
-    /// 0: queries; 1: keys.
-    pub owns_keys: u32,
-    /// 0.
-    pub reserved: u32,
+impl BackwardEntry {
+    /// The entry of a name `attention_backward_simt_d<head_dim cap>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("attention_backward_simt");
+        let head_dim_cap = parts.number("d");
+        parts.end();
+        Self { name, head_dim_cap }
+    }
+
+    /// The entry of the smallest cap that serves both extents; `None` if one exceeds all caps.
+    pub fn of(head_dim: u32, head_dim_v: u32) -> Option<Self> {
+        Self::find(|entry| head_dim.max(head_dim_v) <= entry.head_dim_cap)
+    }
 }
 
-impl fmt::Display for BackwardEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "attention_backward_simt_d{}", self.head_dim_cap)
+entries! { $ BackwardEntry {
+    /// The smallest cap comes first.
+    attention_backward_simt {
+        attention_backward_simt_d64;
+        attention_backward_simt_d128;
+        attention_backward_simt_d256;
+    }
+} }
+
+kernel_param! {
+    /// What the blocks of a launch own.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct BackwardLaunch {
+        /// Strides of the first gradient: dq, or dk. Those of the parameters are not selected by kernels,
+        /// since parameters that are indexed go to local memory.
+        pub strides: BshStrides,
+        /// 0: queries; 1: keys.
+        pub owns_keys: u32,
+        /// 0.
+        pub reserved: u32,
     }
 }
 
@@ -63,8 +81,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entry_names_are_as_documented() {
-        let entry = BackwardEntry { head_dim_cap: 128 };
-        assert_eq!(entry.to_string(), "attention_backward_simt_d128");
+    fn the_smallest_cap_that_fits_is_chosen() {
+        let name = |head_dim, head_dim_v| {
+            BackwardEntry::of(head_dim, head_dim_v).map(|entry| entry.to_string())
+        };
+        assert_eq!(
+            name(64, 65).as_deref(),
+            Some("attention_backward_simt_d128")
+        );
+        assert_eq!(name(257, 64), None);
     }
 }

@@ -10,8 +10,7 @@
 //! team over a sequence takes [`SINK_TOGETHER`] queries a thread, which are as far apart as the team is
 //! wide. A thread adds these up, then its passes, in order; the threads are added pairwise.
 
-/// Name of the kernel.
-pub const SINK_ENTRY: &str = "attention_backward_sink_simt";
+pub use crate::single::SINK_ENTRY;
 
 /// Threads of a block.
 pub const SINK_THREADS: u32 = 1024;

@@ -1,7 +1,7 @@
 //! Kernels by `mma.sync` for sm_80 and everything newer: one for each [`Part`] of the gradients.
 //!
-//! Entries: `attention_backward_sm80_<dtype>_d<head_dim cap>_<part>`, f16 and bf16; [`Sm80Bwd`] prints
-//! the name up to the part. They take
+//! Entries: `attention_backward_sm80_<dtype>_d<head_dim cap>_<part>`, f16 and bf16;
+//! [`Sm80BwdEntry::ALL`] has all. They take
 //!
 //! ```text
 //! q, k, v, d_o: *const T, lse, delta: *const f32, of_ds, of_p: *mut T,
@@ -17,10 +17,9 @@
 
 use core::fmt;
 
-use super::super::simt_head_dim_cap;
+pub use super::super::sm80::THREADS;
 use crate::DType;
-
-pub use super::super::sm80::{DTYPES, HEAD_DIMS, THREADS};
+use crate::entry::{Parts, entries};
 
 /// Alignment of the rows of all tensors of 16 bits: what a thread copies at once.
 pub const ALIGN_BYTES: u32 = 16;
@@ -39,6 +38,19 @@ pub enum Part {
 }
 
 impl Part {
+    const fn of_name(parts: &mut Parts) -> Self {
+        if parts.take("dq") {
+            Self::Dq
+        } else if parts.take("dkdv") {
+            Self::DkDv
+        } else if parts.take("dk") {
+            Self::Dk
+        } else {
+            parts.expect("dv");
+            Self::Dv
+        }
+    }
+
     /// Whether a block's rows are keys; else they are queries.
     pub const fn owns_keys(self) -> bool {
         !matches!(self, Self::Dq)
@@ -52,17 +64,6 @@ impl Part {
     /// Whether it computes the product with P: dv.
     pub const fn of_p(self) -> bool {
         matches!(self, Self::DkDv | Self::Dv)
-    }
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Dq => "dq",
-            Self::DkDv => "dkdv",
-            Self::Dk => "dk",
-            Self::Dv => "dv",
-        })
     }
 }
 
@@ -150,71 +151,96 @@ impl Sm80BwdTile {
 /// The kernels of an element type and a cap; displays as the beginning of their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80Bwd {
-    /// Element type of every tensor but lse and delta.
-    pub dtype: DType,
-    /// One of [`HEAD_DIMS`].
-    pub head_dim_cap: u32,
+    /// The kernel of dq.
+    pub dq: Sm80BwdEntry,
+    /// The first kernel of blocks that own keys.
+    pub keys: Sm80BwdEntry,
 }
 
 impl Sm80Bwd {
     /// The kernels of the smallest cap that serves both head dimensions; `None` if there are none.
-    pub const fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
-        let is_built = matches!(dtype, DType::F16 | DType::Bf16);
-        if !is_built || !head_dim.is_multiple_of(8) || !head_dim_v.is_multiple_of(8) {
-            return None;
-        }
-        match simt_head_dim_cap(head_dim, head_dim_v) {
-            Some(head_dim_cap) => Some(Self {
-                dtype,
-                head_dim_cap,
-            }),
-            None => None,
-        }
+    pub fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
+        let is_whole = head_dim.is_multiple_of(8) && head_dim_v.is_multiple_of(8);
+        let has_room = |entry: &Sm80BwdEntry| head_dim.max(head_dim_v) <= entry.head_dim_cap;
+        let is_of = |entry: &Sm80BwdEntry| entry.dtype == dtype && is_whole && has_room(entry);
+        let first = |owns_keys| {
+            Sm80BwdEntry::find(|entry| is_of(entry) && entry.part.owns_keys() == owns_keys)
+        };
+        Some(Self {
+            dq: first(false)?,
+            keys: first(true)?,
+        })
     }
 
-    /// The launches of blocks that own keys. At cap 256 a warp has registers for one result alone.
-    pub const fn parts_of_keys(&self) -> &'static [Part] {
-        match self.head_dim_cap {
-            ..=128 => &[Part::DkDv],
-            _ => &[Part::Dk, Part::Dv],
-        }
-    }
-
-    /// The tile of a part.
-    pub const fn tile(&self, part: Part) -> Sm80BwdTile {
-        Sm80BwdTile::of(self.head_dim_cap, part)
-    }
-
-    /// Name of the entry of a part.
-    pub const fn entry(self, part: Part) -> Sm80BwdEntry {
-        Sm80BwdEntry {
-            kernels: self,
-            part,
-        }
+    /// All of them: first that of dq, then those of blocks that own keys.
+    pub fn entries(self) -> impl Iterator<Item = Sm80BwdEntry> {
+        let kernels = move |entry: &Sm80BwdEntry| (entry.dtype, entry.head_dim_cap);
+        let all = Sm80BwdEntry::ALL.iter().copied();
+        all.filter(move |entry| kernels(entry) == kernels(&self.dq))
     }
 }
 
 impl fmt::Display for Sm80Bwd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (dtype, cap) = (self.dtype, self.head_dim_cap);
-        write!(f, "attention_backward_sm80_{dtype}_d{cap}")
+        f.write_str(self.dq.name.trim_end_matches("_dq"))
     }
 }
 
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80BwdEntry {
-    /// Element type and cap.
-    pub kernels: Sm80Bwd,
+    name: &'static str,
+    /// Element type of every tensor but lse and delta.
+    pub dtype: DType,
+    /// Largest head_dim and head_dim_v.
+    pub head_dim_cap: u32,
     /// What it computes.
     pub part: Part,
 }
 
-impl fmt::Display for Sm80BwdEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}_{}", self.kernels, self.part)
+impl Sm80BwdEntry {
+    /// The entry of a name `attention_backward_sm80_<dtype>_d<head_dim cap>_<part>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("attention_backward_sm80");
+        let dtype = parts.expect_dtype();
+        let head_dim_cap = parts.number("d");
+        let part = Part::of_name(&mut parts);
+        parts.end();
+        Self {
+            name,
+            dtype,
+            head_dim_cap,
+            part,
+        }
+    }
+
+    /// Its tile.
+    pub const fn tile(&self) -> Sm80BwdTile {
+        Sm80BwdTile::of(self.head_dim_cap, self.part)
     }
 }
+
+entries! { $ Sm80BwdEntry {
+    /// The element type. The smallest cap comes first, and of each the part that is launched first. At
+    /// cap 256 a warp has registers for dk or dv alone.
+    attention_backward_sm80 {
+        attention_backward_sm80_bf16_d64_dq(bf16);
+        attention_backward_sm80_bf16_d64_dkdv(bf16);
+        attention_backward_sm80_bf16_d128_dq(bf16);
+        attention_backward_sm80_bf16_d128_dkdv(bf16);
+        attention_backward_sm80_bf16_d256_dq(bf16);
+        attention_backward_sm80_bf16_d256_dk(bf16);
+        attention_backward_sm80_bf16_d256_dv(bf16);
+        attention_backward_sm80_f16_d64_dq(f16);
+        attention_backward_sm80_f16_d64_dkdv(f16);
+        attention_backward_sm80_f16_d128_dq(f16);
+        attention_backward_sm80_f16_d128_dkdv(f16);
+        attention_backward_sm80_f16_d256_dq(f16);
+        attention_backward_sm80_f16_d256_dk(f16);
+        attention_backward_sm80_f16_d256_dv(f16);
+    }
+} }
 
 #[cfg(test)]
 mod tests {
@@ -227,11 +253,12 @@ mod tests {
     #[test]
     fn entries_are_named_as_documented_and_take_multiples_of_8() {
         let kernels = Sm80Bwd::of(DType::Bf16, 64, 72).expect("there are");
-        let names = kernels
-            .parts_of_keys()
-            .iter()
-            .map(|&part| kernels.entry(part).to_string());
-        assert!(names.eq(["attention_backward_sm80_bf16_d128_dkdv"]));
+        assert_eq!(kernels.to_string(), "attention_backward_sm80_bf16_d128");
+        let names = kernels.entries().map(|entry| entry.name());
+        assert!(names.eq([
+            "attention_backward_sm80_bf16_d128_dq",
+            "attention_backward_sm80_bf16_d128_dkdv",
+        ]));
         assert_eq!(Sm80Bwd::of(DType::F32, 64, 64), None);
         assert_eq!(Sm80Bwd::of(DType::F16, 64, 66), None);
         assert_eq!(Sm80Bwd::of(DType::F16, 264, 64), None);
@@ -239,16 +266,20 @@ mod tests {
 
     #[test]
     fn every_result_has_one_owner_and_every_tile_fits_any_device() {
-        for head_dim_cap in HEAD_DIMS {
-            let kernels = Sm80Bwd {
-                dtype: DType::F16,
-                head_dim_cap,
-            };
-            let of_keys = kernels.parts_of_keys();
-            assert_eq!(of_keys.iter().filter(|part| part.of_ds()).count(), 1);
-            assert_eq!(of_keys.iter().filter(|part| part.of_p()).count(), 1);
-            for &part in of_keys.iter().chain(&[Part::Dq]) {
-                let tile = kernels.tile(part);
+        for &dq in Sm80BwdEntry::ALL
+            .iter()
+            .filter(|entry| entry.part == Part::Dq)
+        {
+            let cap = dq.head_dim_cap;
+            let kernels = Sm80Bwd::of(dq.dtype, cap, cap).expect("there are");
+            let entries = || kernels.entries();
+            let of_keys = || entries().skip(1).map(|entry| entry.part);
+            assert_eq!(kernels.dq, dq);
+            assert!(entries().take(2).eq([dq, kernels.keys]));
+            assert!(of_keys().all(Part::owns_keys));
+            assert_eq!(of_keys().filter(|part| part.of_ds()).count(), 1);
+            assert_eq!(of_keys().filter(|part| part.of_p()).count(), 1);
+            for tile in entries().map(|entry| entry.tile()) {
                 assert!(tile.smem_bytes() <= 99 << 10, "{tile:?}");
                 assert!(tile.columns.is_multiple_of(tile.at_once));
                 assert!(tile.moments <= THREADS);

@@ -1,7 +1,6 @@
 //! Hopper's kernels: TMA, `wgmma`, warp specialisation; one thread block for each block of keys.
 //!
-//! An entry `attention_backward_sm90_<dtype>_<tile>` ([`BwdEntry`] prints the name, [`TILES`] says
-//! which there are) takes
+//! An entry `attention_backward_sm90_<dtype>_<tile>` ([`BwdEntry::ALL`] has all) takes
 //! - tensor maps of q, k, v and d_o by value, with boxes of [`BwdTile::tile_m`] (q, d_o) or
 //!   [`BwdTile::tile_n`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
 //!   `[head_dim, position, head, batch]`;
@@ -18,12 +17,11 @@
 //! q, k, v, d_o, dq, dk and dv are aligned to 16 bytes, as are their strides. head_dim and head_dim_v
 //! are multiples of 8, softmax_scale is more than 0, there are keys, and at most 2^30 queries and keys.
 
-use core::fmt;
-
 use super::super::mask::{Mask, UNLIMITED};
 use super::super::params::FlashFwdParams;
 use super::order::{Order, beside, heads_together};
 use crate::DType;
+use crate::entry::{Parts, entries};
 use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
 
 /// Consumer warpgroups: each has 64 of a block's keys.
@@ -228,12 +226,6 @@ impl Heads {
     }
 }
 
-impl fmt::Display for BwdTile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "d{}_{}x{TILE_N}", self.head_dim, self.tile_m)
-    }
-}
-
 /// Offsets in shared memory, in bytes. The keys are at 0, the values behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BwdSmem {
@@ -259,50 +251,46 @@ pub struct BwdSmem {
     pub end: u32,
 }
 
-/// For head dimensions up to 64.
-pub const TILE_D64: BwdTile = BwdTile {
-    head_dim: 64,
-    tile_m: 128,
-};
-/// For head dimensions up to 128.
-pub const TILE_D128: BwdTile = BwdTile {
-    head_dim: 128,
-    tile_m: 64,
-};
-
-/// The tiles of all entries, those for the smallest head dimensions first.
-pub const TILES: [BwdTile; 2] = [TILE_D64, TILE_D128];
-
-/// Element types.
-pub const DTYPES: [DType; 2] = [DType::F16, DType::Bf16];
-
-/// The tile for the smallest head dimensions that serves both.
-pub const fn tile_for(head_dim: u32, head_dim_v: u32) -> Option<BwdTile> {
-    let mut at = 0;
-    while at < TILES.len() {
-        let tile = TILES[at];
-        if head_dim <= tile.head_dim && head_dim_v <= tile.head_dim {
-            return Some(tile);
-        }
-        at += 1;
-    }
-    None
-}
-
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BwdEntry {
+    name: &'static str,
     /// Element type.
     pub dtype: DType,
     /// The tile.
     pub tile: BwdTile,
 }
 
-impl fmt::Display for BwdEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "attention_backward_sm90_{}_{}", self.dtype, self.tile)
+impl BwdEntry {
+    /// The entry of a name `attention_backward_sm90_<dtype>_d<head_dim cap>_<m>x<n>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("attention_backward_sm90");
+        let dtype = parts.expect_dtype();
+        let head_dim = parts.number("d");
+        let [tile_m, tile_n] = parts.numbers("");
+        parts.end();
+        assert!(tile_n == TILE_N);
+        let tile = BwdTile { head_dim, tile_m };
+        Self { name, dtype, tile }
+    }
+
+    /// The entry for the smallest head dimensions that serves both.
+    pub fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
+        let has_room = |tile: BwdTile| head_dim.max(head_dim_v) <= tile.head_dim;
+        Self::find(|entry| entry.dtype == dtype && has_room(entry.tile))
     }
 }
+
+entries! { $ BwdEntry {
+    /// The `wgmma` type of elements. The smallest head dimensions come first.
+    attention_backward_sm90 {
+        attention_backward_sm90_bf16_d64_128x128(Bf16);
+        attention_backward_sm90_bf16_d128_64x128(Bf16);
+        attention_backward_sm90_f16_d64_128x128(F16);
+        attention_backward_sm90_f16_d128_64x128(F16);
+    }
+} }
 
 #[cfg(test)]
 mod tests {
@@ -314,7 +302,7 @@ mod tests {
 
     #[test]
     fn every_tile_fits_and_its_dq_is_two_accumulators() {
-        for tile in TILES {
+        for tile in BwdEntry::ALL.iter().map(|entry| entry.tile) {
             assert!(tile.smem_bytes() <= SMEM_MAX_BYTES);
             assert_eq!(tile.tile_m * tile.head_dim, CHUNKS * CHUNK);
             let smem = tile.smem();
@@ -326,16 +314,13 @@ mod tests {
 
     #[test]
     fn names_say_type_and_tile() {
-        let tile = tile_for(72, 40).expect("there is one");
-        let entry = BwdEntry {
-            dtype: DType::Bf16,
-            tile,
+        let name = |head_dim, head_dim_v| {
+            BwdEntry::of(DType::Bf16, head_dim, head_dim_v).map(|entry| entry.to_string())
         };
-        assert_eq!(
-            entry.to_string(),
-            "attention_backward_sm90_bf16_d128_64x128"
-        );
-        assert_eq!(tile_for(64, 72), Some(TILE_D128));
-        assert_eq!(tile_for(64, 130), None);
+        let d128 = Some("attention_backward_sm90_bf16_d128_64x128");
+        assert_eq!(name(72, 40).as_deref(), d128);
+        assert_eq!(name(64, 72).as_deref(), d128);
+        assert_eq!(name(64, 130), None);
+        assert_eq!(BwdEntry::of(DType::F32, 64, 64), None);
     }
 }

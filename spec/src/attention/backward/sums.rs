@@ -22,9 +22,8 @@ use super::super::params::FlashFwdParams;
 use super::params::FlashBwdParams;
 use super::sm90::{BwdTile, CHUNK, CHUNKS, CONSUMERS, TILE_N};
 use crate::gemm::sm90::MMA_M;
-
-/// Name of the kernel that rounds sums.
-pub const ROUND_ENTRY: &str = "attention_backward_sm90_round";
+use crate::kernel_param;
+pub use crate::single::ROUND_ENTRY;
 
 impl BwdTile {
     /// Number of counters of a launch.
@@ -133,30 +132,31 @@ const fn tile_idx([heads, tiles]: [u32; 2], [batch_idx, head_idx, tile]: [u32; 3
     head.wrapping_mul(tiles as u64).wrapping_add(tile as u64)
 }
 
-/// One gradient that is made of sums.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rounding {
-    /// Strides of the gradient.
-    pub strides: BshStrides,
-    /// Its first element among the sums.
-    pub first: u64,
-    /// Queries, or keys.
-    pub positions: u32,
-    /// head_dim, or head_dim_v.
-    pub columns: u32,
-    /// Query heads, or key heads.
-    pub heads: u32,
-    /// Positions of a tile: 64 or 128.
-    pub tile: u32,
-    /// Chunks side by side.
-    pub panels: u32,
-    /// What sums are multiplied by.
-    pub factor: f32,
-    /// 1 for dq: tiles that see no key have no sums. Else 0.
-    pub is_dq: u32,
-    /// 0.
-    pub reserved: u32,
+kernel_param! {
+    /// One gradient that is made of sums.
+    #[derive(Debug, PartialEq)]
+    pub struct Rounding {
+        /// Strides of the gradient.
+        pub strides: BshStrides,
+        /// Its first element among the sums.
+        pub first: u64,
+        /// Queries, or keys.
+        pub positions: u32,
+        /// head_dim, or head_dim_v.
+        pub columns: u32,
+        /// Query heads, or key heads.
+        pub heads: u32,
+        /// Positions of a tile: 64 or 128.
+        pub tile: u32,
+        /// Chunks side by side.
+        pub panels: u32,
+        /// What sums are multiplied by.
+        pub factor: f32,
+        /// 1 for dq: tiles that see no key have no sums. Else 0.
+        pub is_dq: u32,
+        /// 0.
+        pub reserved: u32,
+    }
 }
 
 impl Rounding {
@@ -178,7 +178,7 @@ mod tests {
     extern crate std;
 
     use super::super::super::params::tests::PARAMS;
-    use super::super::sm90::TILES;
+    use super::super::sm90::BwdEntry;
     use super::*;
 
     /// 2 sequences, 6 heads on 2.
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn every_gradient_is_rounded_from_all_its_sums() {
         let params = params(1);
-        for tile in TILES {
+        for tile in BwdEntry::ALL.iter().map(|entry| entry.tile) {
             let elements = |rounding: Rounding| {
                 let blocks: u32 = rounding.grid(params.fwd.batch).iter().product();
                 u64::from(blocks) * u64::from(CHUNK)
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn keys_have_sums_where_blocks_have_some_of_the_heads_that_share_them() {
         let (split, whole) = (params(1), params(3));
-        for tile in TILES {
+        for tile in BwdEntry::ALL.iter().map(|entry| entry.tile) {
             assert_eq!(tile.key_sums(&whole), 0);
             assert_eq!(tile.counters(&whole), tile.tiles_of_queries(&whole.fwd));
             assert!(tile.counters(&split) > tile.tiles_of_queries(&split.fwd));

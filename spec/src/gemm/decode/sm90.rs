@@ -5,7 +5,7 @@
 //! tokens: a [`DecodeTiling`].
 //!
 //! Entries are named `gemm_decode_sm90_<in>_<layout>_<tile_m>`, for example
-//! `gemm_decode_sm90_bf16_nt_16`; [`Sm90DecodeEntry`] prints the name. They run with
+//! `gemm_decode_sm90_bf16_nt_16`; [`Sm90DecodeEntry::ALL`] has all. They run with
 //! [`DecodeTiling::threads`] threads a block on the grid of [`DecodeTiling::grid`] in clusters of
 //! [`DecodeTiling::cluster`], with [`DecodeTiling::smem_bytes`] of dynamic shared memory.
 //! Arguments:
@@ -15,15 +15,13 @@
 //! - a [`DecodeLaunch`];
 //! - those of a fused [`epilogue`](crate::gemm::epilogue).
 
-use core::fmt;
-
 use super::{DECODE_BATCH_MAX, partial_pitch};
 use crate::DType;
+use crate::entry::{Parts, entries};
 use crate::gemm::Transpose;
 use crate::gemm::raster::divided;
+use crate::kernel_param;
 
-/// Most rows of A of each entry. Which there are, [`Sm90DecodeEntry::exists`] says.
-pub const TILES_M: [u32; 4] = [16, 32, 64, 128];
 /// Rows of a `wgmma`: the fewest columns of B in a tile.
 pub const MMA_WEIGHTS: u32 = 64;
 /// Most columns of a tile: the limit of a box's extent; a block has a warpgroup for every 64.
@@ -52,7 +50,7 @@ const SMEM_MAX_BYTES: u32 = 227 * 1024;
 /// How a GEMM is divided among blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeTiling {
-    /// Rows of A, at most: one of [`TILES_M`].
+    /// Rows of A, at most: those of a [`Sm90DecodeEntry`].
     pub tile_m: u32,
     /// Columns of B that a block computes.
     pub tile_n: u32,
@@ -62,29 +60,27 @@ pub struct DecodeTiling {
     pub sharers: u32,
 }
 
-/// What a kernel is told about its tiling; the rest it reads from the grid and the cluster.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecodeLaunch {
-    /// [`DecodeTiling::tile_n`].
-    pub tile_n: u32,
-    /// Stages of the ring in shared memory.
-    pub stages: u32,
+kernel_param! {
+    /// What a kernel is told about its tiling; the rest it reads from the grid and the cluster.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct DecodeLaunch {
+        /// [`DecodeTiling::tile_n`].
+        pub tile_n: u32,
+        /// Stages of the ring in shared memory.
+        pub stages: u32,
+    }
 }
 
 impl DecodeTiling {
-    /// The least of [`TILES_M`] that holds `m` rows.
-    pub fn holding(m: u32) -> Option<u32> {
-        TILES_M.into_iter().find(|&tile_m| m != 0 && m <= tile_m)
-    }
-
     /// Whether the kernels take this tiling.
     pub fn is_valid(&self, trans_b: Transpose) -> bool {
         let step = match trans_b {
             Transpose::N => MMA_WEIGHTS,
             Transpose::T => TILE_N_STEP,
         };
-        TILES_M.contains(&self.tile_m)
+        let is_of =
+            |entry: &Sm90DecodeEntry| (entry.trans_b, entry.tile_m) == (trans_b, self.tile_m);
+        Sm90DecodeEntry::ALL.iter().any(is_of)
             && (MMA_WEIGHTS..=TILE_N_MAX).contains(&self.tile_n)
             && self.tile_n.is_multiple_of(step)
             && self.splits > 0
@@ -185,6 +181,7 @@ pub const fn k_tiles(k: u32, split_idx: u32, splits: u32) -> (u32, u32) {
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm90DecodeEntry {
+    name: &'static str,
     /// Element type of A and B.
     pub input: DType,
     /// How B is stored.
@@ -194,23 +191,52 @@ pub struct Sm90DecodeEntry {
 }
 
 impl Sm90DecodeEntry {
-    /// Whether there is such a kernel. More than 64 rows have one only where B is K-major: what most
-    /// layers do. Others take the tiles of [`super::super::sm90`].
-    pub fn exists(&self) -> bool {
-        self.tile_m <= 64 || self.trans_b == Transpose::T
-    }
-}
-
-impl fmt::Display for Sm90DecodeEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
+    /// The entry of a name `gemm_decode_sm90_<in>_<layout>_<tile_m>`.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("gemm_decode_sm90");
+        let input = parts.expect_dtype();
+        let trans_b = Transpose::of_b(&mut parts);
+        let tile_m = parts.number("");
+        parts.end();
+        Self {
+            name,
             input,
             trans_b,
             tile_m,
-        } = self;
-        write!(f, "gemm_decode_sm90_{input}_n{}_{tile_m}", trans_b.letter())
+        }
+    }
+
+    /// The entry of the smallest tile that holds `m` rows, of which there are some.
+    pub fn of(input: DType, trans_b: Transpose, m: u32) -> Option<Self> {
+        Self::find(|entry| {
+            let holds = m != 0 && m <= entry.tile_m;
+            (entry.input, entry.trans_b) == (input, trans_b) && holds
+        })
     }
 }
+
+entries! { $ Sm90DecodeEntry {
+    /// The Rust type of A and B. Of each type and layout, the smallest tile comes first. More than 64
+    /// rows have an entry only where B is K-major, as it is in most layers. Others take the tiles of
+    /// [`sm90`](crate::gemm::sm90).
+    gemm_decode_sm90 {
+        gemm_decode_sm90_bf16_nt_16(bf16);
+        gemm_decode_sm90_bf16_nt_32(bf16);
+        gemm_decode_sm90_bf16_nt_64(bf16);
+        gemm_decode_sm90_bf16_nt_128(bf16);
+        gemm_decode_sm90_bf16_nn_16(bf16);
+        gemm_decode_sm90_bf16_nn_32(bf16);
+        gemm_decode_sm90_bf16_nn_64(bf16);
+        gemm_decode_sm90_f16_nt_16(f16);
+        gemm_decode_sm90_f16_nt_32(f16);
+        gemm_decode_sm90_f16_nt_64(f16);
+        gemm_decode_sm90_f16_nt_128(f16);
+        gemm_decode_sm90_f16_nn_16(f16);
+        gemm_decode_sm90_f16_nn_32(f16);
+        gemm_decode_sm90_f16_nn_64(f16);
+    }
+} }
 
 #[cfg(test)]
 mod tests {
@@ -222,7 +248,7 @@ mod tests {
 
     fn all(trans_b: Transpose) -> impl Iterator<Item = DecodeTiling> {
         let widths = (0..=TILE_N_MAX + 64).step_by(8);
-        TILES_M
+        [16, 32, 64, 128]
             .into_iter()
             .flat_map(move |tile_m| {
                 widths.clone().flat_map(move |tile_n| {
@@ -349,7 +375,10 @@ mod tests {
 
     #[test]
     fn the_smallest_tile_that_holds_the_rows_is_taken() {
-        let held = [0, 1, 16, 17, 33, 64, 65, 128, 129].map(DecodeTiling::holding);
+        let held = |trans_b| {
+            [0, 1, 16, 17, 33, 64, 65, 128, 129]
+                .map(|m| Sm90DecodeEntry::of(DType::F16, trans_b, m).map(|entry| entry.tile_m))
+        };
         let want = [
             None,
             Some(16),
@@ -361,22 +390,16 @@ mod tests {
             Some(128),
             None,
         ];
-        assert_eq!(held, want);
+        assert_eq!(held(Transpose::T), want);
+        assert_eq!(held(Transpose::N)[6..], [None; 3]);
     }
 
     #[test]
     fn entry_names_are_as_documented() {
-        let entry = Sm90DecodeEntry {
-            input: DType::Bf16,
-            trans_b: Transpose::T,
-            tile_m: 16,
-        };
-        assert_eq!(entry.to_string(), "gemm_decode_sm90_bf16_nt_16");
-        let other = Sm90DecodeEntry {
-            trans_b: Transpose::N,
-            tile_m: 64,
-            ..entry
-        };
-        assert_eq!(other.to_string(), "gemm_decode_sm90_bf16_nn_64");
+        let name = |trans_b, m| Sm90DecodeEntry::of(DType::Bf16, trans_b, m).map(|e| e.to_string());
+        let few = "gemm_decode_sm90_bf16_nt_16";
+        assert_eq!(name(Transpose::T, 3).as_deref(), Some(few));
+        let more = "gemm_decode_sm90_bf16_nn_64";
+        assert_eq!(name(Transpose::N, 64).as_deref(), Some(more));
     }
 }

@@ -2,7 +2,7 @@
 //! On Hopper they take operands that TMA cannot load.
 //!
 //! Entries are named `gemm_mma_<operands>_<layout>_<tile>_s<stages>_fused`, for example
-//! `gemm_mma_bf16_nt_128x256x64_s3_fused`; [`MmaEntry`] prints the name. Each takes `a, b` and then
+//! `gemm_mma_bf16_nt_128x256x64_s3_fused`; [`MmaEntry::ALL`] has all. Each takes `a, b` and then
 //! the arguments of a fused [`epilogue`](super::epilogue). It runs with [`MmaTile::threads`]
 //! threads a block on the grid of [`MmaTile::grid`], with [`MmaTile::smem_bytes`] of dynamic shared
 //! memory.
@@ -28,11 +28,10 @@
 
 mod map;
 
-use core::fmt;
-
 use super::Transpose;
 use super::simt::grid;
 use crate::DType;
+use crate::entry::{Parts, entries};
 pub use map::OperandMap;
 
 /// Threads of a warp.
@@ -102,14 +101,20 @@ pub const MMA_TURING: MmaTile = MmaTile {
 };
 
 impl MmaTile {
-    const fn name(&self) -> Option<TileName> {
-        match (self.tile_m, self.tile_n, self.stages, self.warps_n) {
-            (128, 256, 3, 4) => Some(TileName::Large),
-            (128, 128, 4, 2) => Some(TileName::Small),
-            (128, 128, 4, 4) => Some(TileName::Ada),
-            (128, 128, 2, 4) => Some(TileName::Turing),
-            _ => None,
-        }
+    /// The tile of these extents and stages; elements of one byte have a tile of their own.
+    const fn of_name([m, n, k]: [u32; 3], stages: u32, size_bytes: u32) -> Self {
+        let tile = match (n, stages) {
+            (256, _) => MMA_LARGE,
+            (_, 2) => MMA_TURING,
+            _ if size_bytes == 1 => MMA_ADA,
+            _ => MMA_SMALL,
+        };
+        assert!(
+            tile.tile_m == m && tile.tile_n == n,
+            "there is no such tile"
+        );
+        assert!(tile.stages == stages && tile.tile_k_bytes == k * size_bytes);
+        tile
     }
 
     /// Threads of a block.
@@ -232,23 +237,17 @@ impl MmaTile {
     }
 }
 
-/// The tiles there are entries of.
-enum TileName {
-    Large,
-    Small,
-    Ada,
-    Turing,
-}
-
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MmaEntry {
+    name: &'static str,
     /// Element type of A.
     pub a: DType,
     /// Element type of B.
     pub b: DType,
-    /// Element type of C and D. An entry that [is told](Self::is_told) it serves several.
-    pub output: DType,
+    /// Element type of C and D; `None` if each launch says which
+    /// ([`EpilogueParams::d_dtype`](super::EpilogueParams::d_dtype)).
+    pub output: Option<DType>,
     /// How A is stored.
     pub trans_a: Transpose,
     /// How B is stored.
@@ -258,105 +257,108 @@ pub struct MmaEntry {
 }
 
 impl MmaEntry {
-    /// The least compute capability that runs it; `None` if there is no such entry.
-    pub const fn arch(&self) -> Option<(u32, u32)> {
-        use DType::{Bf16, E4m3, E5m2, F16, F32, I8, I32};
-        use Transpose::{N, T};
-        let types = (self.a, self.b, self.output);
-        let layout = (self.trans_a, self.trans_b);
-        match self.tile.name() {
-            Some(TileName::Large) => match (types, layout) {
-                ((Bf16, Bf16, Bf16) | (F16, F16, F16), (N, _)) => Some((8, 0)),
-                _ => None,
-            },
-            Some(TileName::Small) => match (types, layout) {
-                ((Bf16, Bf16, Bf16 | F32) | (F16, F16, F16 | F32) | (F32, F32, F32), _) => {
-                    Some((8, 0))
-                }
-                _ => None,
-            },
-            Some(TileName::Ada) => match (types, layout) {
-                ((E4m3 | E5m2, E4m3 | E5m2, Bf16), (N, T)) => Some((8, 9)),
-                ((I8, I8, I32 | F32 | F16 | Bf16), (N, T)) => Some((8, 0)),
-                _ => None,
-            },
-            Some(TileName::Turing) => match types {
-                (F16, F16, F16) => Some((7, 5)),
-                _ => None,
-            },
-            None => None,
+    /// The entry of a name `gemm_mma_<a>[_<b>][_<out>]_<layout>_<m>x<n>x<k>_s<stages>_fused`. One
+    /// dtype stands for all, two for the operands and D. The small tile of 16 bits and the one of i8
+    /// have entries whose launches say what D is.
+    pub const fn read(name: &'static str) -> Self {
+        let mut parts = Parts::of(name);
+        parts.expect("gemm_mma");
+        let (a, b, output) = match (parts.dtype(), parts.dtype(), parts.dtype()) {
+            (Some(a), None, _) => (a, a, a),
+            (Some(a), Some(output), None) => (a, a, output),
+            (Some(a), Some(b), Some(output)) => (a, b, output),
+            (None, ..) => panic!("an entry's name lacks a dtype"),
+        };
+        let [trans_a, trans_b] = Transpose::of_layout(&mut parts);
+        let extents = parts.numbers("");
+        let tile = MmaTile::of_name(extents, parts.number("s"), a.size_bytes() as u32);
+        parts.expect("fused");
+        parts.end();
+        let is_small = tile.stages == MMA_SMALL.stages && tile.tile_n == MMA_SMALL.tile_n;
+        let is_any = is_small && matches!(a, DType::Bf16 | DType::F16 | DType::I8);
+        Self {
+            name,
+            a,
+            b,
+            output: if is_any { None } else { Some(output) },
+            trans_a,
+            trans_b,
+            tile,
         }
     }
 
-    /// Whether each launch tells the entry the type of C and D
-    /// ([`EpilogueParams::d_dtype`](super::EpilogueParams::d_dtype)), so that its name does not.
-    pub const fn is_told(&self) -> bool {
-        match self.tile.name() {
-            Some(TileName::Small) => matches!(self.a, DType::Bf16 | DType::F16),
-            Some(TileName::Ada) => matches!(self.a, DType::I8),
-            _ => false,
+    /// The entry for these operands and this tile that writes `output`.
+    pub fn of(
+        [a, b]: [DType; 2],
+        output: DType,
+        layout: (Transpose, Transpose),
+        tile: MmaTile,
+    ) -> Option<Self> {
+        Self::find(|entry| {
+            (entry.a, entry.b, entry.tile) == (a, b, tile)
+                && (entry.trans_a, entry.trans_b) == layout
+                && entry.writes(output)
+        })
+    }
+
+    /// Whether it can write C and D of this dtype.
+    pub fn writes(&self, output: DType) -> bool {
+        match self.output {
+            Some(own) => output == own,
+            None if self.a == DType::I8 => {
+                matches!(output, DType::I32 | DType::F32 | DType::F16 | DType::Bf16)
+            }
+            None => output == self.a || output == DType::F32,
         }
     }
 
-    /// All entries, those that are told the type of C and D once for each type.
-    pub fn all() -> impl Iterator<Item = Self> {
-        const OPERANDS: [DType; 7] = [
-            DType::Bf16,
-            DType::F16,
-            DType::F32,
-            DType::I32,
-            DType::I8,
-            DType::E4m3,
-            DType::E5m2,
-        ];
-        const LAYOUTS: [[Transpose; 2]; 4] = [
-            [Transpose::N, Transpose::N],
-            [Transpose::N, Transpose::T],
-            [Transpose::T, Transpose::N],
-            [Transpose::T, Transpose::T],
-        ];
-        let tiles = [MMA_LARGE, MMA_SMALL, MMA_ADA, MMA_TURING].into_iter();
-        let types = tiles.flat_map(|tile| OPERANDS.into_iter().map(move |a| (tile, a)));
-        let types = types.flat_map(|(tile, a)| OPERANDS.into_iter().map(move |b| (tile, a, b)));
-        let types = types.flat_map(|(tile, a, b)| {
-            let outputs = OPERANDS[..4].iter();
-            outputs.map(move |&output| (tile, a, b, output))
-        });
-        let all = types.flat_map(|(tile, a, b, output)| {
-            LAYOUTS.into_iter().map(move |[trans_a, trans_b]| Self {
-                a,
-                b,
-                output,
-                trans_a,
-                trans_b,
-                tile,
-            })
-        });
-        all.filter(|entry| entry.arch().is_some())
+    /// The least compute capability that runs it.
+    pub const fn arch(&self) -> (u32, u32) {
+        match (self.a, self.tile.stages == MMA_TURING.stages) {
+            (_, true) => (7, 5),
+            (DType::E4m3 | DType::E5m2, _) => (8, 9),
+            _ => (8, 0),
+        }
     }
 }
 
-impl fmt::Display for MmaEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gemm_mma_{}", self.a)?;
-        if self.b != self.a {
-            write!(f, "_{}", self.b)?;
-        }
-        if self.output != self.a && !self.is_told() {
-            write!(f, "_{}", self.output)?;
-        }
-        let (a, b) = (self.trans_a.letter(), self.trans_b.letter());
-        let MmaTile {
-            tile_m,
-            tile_n,
-            tile_k_bytes,
-            stages,
-            ..
-        } = self.tile;
-        let tile_k = tile_k_bytes / self.a.size_bytes() as u32;
-        write!(f, "_{a}{b}_{tile_m}x{tile_n}x{tile_k}_s{stages}_fused")
+entries! { $ MmaEntry {
+    /// From sm_80 on: blocks of an SM, the product of the Rust types of operands, and the ending
+    /// with the Rust type of D.
+    gemm_mma_sm80 {
+        gemm_mma_bf16_nn_128x256x64_s3_fused(1, Bf16(bf16, bf16) => Typed(bf16));
+        gemm_mma_bf16_nt_128x256x64_s3_fused(1, Bf16(bf16, bf16) => Typed(bf16));
+        gemm_mma_f16_nn_128x256x64_s3_fused(1, F16(f16, f16) => Typed(f16));
+        gemm_mma_f16_nt_128x256x64_s3_fused(1, F16(f16, f16) => Typed(f16));
+        gemm_mma_bf16_nn_128x128x32_s4_fused(2, Bf16(bf16, bf16) => Either(bf16));
+        gemm_mma_bf16_nt_128x128x32_s4_fused(2, Bf16(bf16, bf16) => Either(bf16));
+        gemm_mma_bf16_tn_128x128x32_s4_fused(2, Bf16(bf16, bf16) => Either(bf16));
+        gemm_mma_bf16_tt_128x128x32_s4_fused(2, Bf16(bf16, bf16) => Either(bf16));
+        gemm_mma_f16_nn_128x128x32_s4_fused(2, F16(f16, f16) => Either(f16));
+        gemm_mma_f16_nt_128x128x32_s4_fused(2, F16(f16, f16) => Either(f16));
+        gemm_mma_f16_tn_128x128x32_s4_fused(2, F16(f16, f16) => Either(f16));
+        gemm_mma_f16_tt_128x128x32_s4_fused(2, F16(f16, f16) => Either(f16));
+        gemm_mma_i8_nt_128x128x64_s4_fused(1, S8(i8, i8) => Sums(u8));
+        gemm_mma_f32_nn_128x128x16_s4_fused(2, Tf32(f32, f32) => Typed(f32));
+        gemm_mma_f32_nt_128x128x16_s4_fused(2, Tf32(f32, f32) => Typed(f32));
+        gemm_mma_f32_tn_128x128x16_s4_fused(2, Tf32(f32, f32) => Typed(f32));
+        gemm_mma_f32_tt_128x128x16_s4_fused(2, Tf32(f32, f32) => Typed(f32));
     }
-}
+    /// For Turing.
+    gemm_mma_sm75 {
+        gemm_mma_f16_nn_128x128x32_s2_fused(1, TuringF16(f16, f16) => Typed(f16));
+        gemm_mma_f16_nt_128x128x32_s2_fused(1, TuringF16(f16, f16) => Typed(f16));
+        gemm_mma_f16_tn_128x128x32_s2_fused(1, TuringF16(f16, f16) => Typed(f16));
+        gemm_mma_f16_tt_128x128x32_s2_fused(1, TuringF16(f16, f16) => Typed(f16));
+    }
+    /// For Ada.
+    gemm_mma_sm89 {
+        gemm_mma_e4m3_bf16_nt_128x128x64_s4_fused(1, E4m3E4m3(u8, u8) => Typed(bf16));
+        gemm_mma_e4m3_e5m2_bf16_nt_128x128x64_s4_fused(1, E4m3E5m2(u8, u8) => Typed(bf16));
+        gemm_mma_e5m2_e4m3_bf16_nt_128x128x64_s4_fused(1, E5m2E4m3(u8, u8) => Typed(bf16));
+        gemm_mma_e5m2_bf16_nt_128x128x64_s4_fused(1, E5m2E5m2(u8, u8) => Typed(bf16));
+    }
+} }
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 extern crate std;
 
-use std::{collections::HashSet, string::ToString, vec, vec::Vec};
+use std::{collections::HashSet, string::ToString, vec};
 
 use super::*;
 use crate::swizzle::CHUNK_BYTES;
@@ -175,16 +175,39 @@ fn every_block_computes_a_tile_of_its_own() {
 }
 
 #[test]
-fn names_are_as_documented_and_unique() {
-    let of_operands = |entry: &MmaEntry| !entry.is_told() || entry.output == entry.a;
-    let entries = MmaEntry::all().filter(of_operands);
-    let names: Vec<_> = entries.map(|entry| entry.to_string()).collect();
-    assert!(names.contains(&"gemm_mma_bf16_nt_128x256x64_s3_fused".to_string()));
-    assert!(names.contains(&"gemm_mma_bf16_tt_128x128x32_s4_fused".to_string()));
-    assert!(names.contains(&"gemm_mma_e4m3_e5m2_bf16_nt_128x128x64_s4_fused".to_string()));
-    assert!(names.contains(&"gemm_mma_f32_tt_128x128x16_s4_fused".to_string()));
-    let unique: HashSet<_> = names.iter().collect();
-    assert_eq!(unique.len(), names.len());
+fn names_say_types_layout_and_tile() {
+    use DType::{Bf16, E4m3, E5m2, F16, F32, I8, I32};
+    let (n, t) = (Transpose::N, Transpose::T);
+    let name = |operands, output, layout, tile| {
+        MmaEntry::of(operands, output, layout, tile).map(|entry| entry.to_string())
+    };
+    let large = "gemm_mma_bf16_nt_128x256x64_s3_fused";
+    assert_eq!(
+        name([Bf16; 2], Bf16, (n, t), MMA_LARGE).as_deref(),
+        Some(large)
+    );
+    let small = "gemm_mma_bf16_tt_128x128x32_s4_fused";
+    for output in [Bf16, F32] {
+        assert_eq!(
+            name([Bf16; 2], output, (t, t), MMA_SMALL).as_deref(),
+            Some(small)
+        );
+    }
+    let eight = "gemm_mma_e4m3_e5m2_bf16_nt_128x128x64_s4_fused";
+    assert_eq!(
+        name([E4m3, E5m2], Bf16, (n, t), MMA_ADA).as_deref(),
+        Some(eight)
+    );
+    let sums = "gemm_mma_i8_nt_128x128x64_s4_fused";
+    for output in [I32, F32, F16, Bf16] {
+        assert_eq!(
+            name([I8; 2], output, (n, t), MMA_ADA).as_deref(),
+            Some(sums)
+        );
+    }
+    assert_eq!(name([Bf16; 2], F32, (n, t), MMA_LARGE), None);
+    assert_eq!(name([F16; 2], F32, (n, t), MMA_TURING), None);
+    assert_eq!(name([I8; 2], I32, (n, n), MMA_ADA), None);
 }
 
 #[test]

@@ -104,7 +104,14 @@ mod tests {
     use super::super::super::desc::tests::weighted;
     use super::*;
     use crate::DType;
-    use spec::gemm::sm90::{TILE_128X128, TILE_128X176_PROMOTED};
+    use spec::gemm::sm90::{Schedule, Sm90Tile, TILE_128X128};
+
+    const TILE_128X176_PROMOTED: Sm90Tile = Sm90Tile {
+        tile_n: 176,
+        stages: 5,
+        schedule: Schedule::Cooperative,
+        ..TILE_128X128
+    };
 
     #[test]
     fn bands_fill_their_waves() {

@@ -6,7 +6,7 @@ use super::super::parts::Parts;
 use super::Way;
 use crate::DType;
 use spec::gemm::Transpose;
-use spec::gemm::sm90::{EpilogueKind, SPAN_BYTES, Schedule, Sm90Tile, TILE_128X256};
+use spec::gemm::sm90::{EpilogueKind, SPAN_BYTES, Schedule, Sm90Tile};
 use spec::gemm::stream_k::Cut;
 
 /// Flops per cycle of an SM by tile, for 16-bit operands. Fitted to GEMMs that fill the device,
@@ -97,7 +97,7 @@ pub(super) fn work(
     let blocks = tiles * f64::from(desc.batch) * f64::from(parts.count);
     let multiprocessors = f64::from(machine.multiprocessors);
     let is_one_wave = blocks <= multiprocessors;
-    let is_one_256 = is_one_wave && *tile == TILE_128X256;
+    let is_one_256 = is_one_wave && (tile.tile_m, tile.tile_n) == (128, 256);
     let flops_per_cycle = if is_one_256 {
         FLOPS_OF_ONE_256
     } else {

@@ -20,10 +20,7 @@ use super::options::Precision;
 use super::parts::Parts;
 use crate::DType;
 use spec::gemm::Activation;
-use spec::gemm::sm90::{
-    EpilogueKind, SPAN_BYTES, Sm90Entry, Sm90Tile, TILE_64X128, TILE_128X48, TILE_128X80,
-    TILE_128X224, tiles,
-};
+use spec::gemm::sm90::{EpilogueKind, SPAN_BYTES, Sm90Entry, Sm90Tile};
 use spec::gemm::stream_k::Cut;
 
 /// The only architecture that runs code for sm_90a.
@@ -70,31 +67,29 @@ fn offer_as_stored(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Can
             continue;
         }
         let way = Way::of(desc, split_k);
-        let output = way.output(desc);
-        let dtypes = (desc.a.dtype, desc.b.dtype, output);
-        let layout = (desc.a.transpose, desc.b.transpose);
-        for &tile in tiles(dtypes, layout, way.epilogue()) {
+        for entry in entries(desc, way.output(desc), way.epilogue()) {
+            let tile = &entry.tile;
             // Partial results are stored with TMA, which their rows have to suit.
             let partial_suits = way.is_direct() || desc.n.is_multiple_of(4);
             if !partial_suits {
                 continue;
             }
-            let mut whole = candidate(desc, machine, tile, (split_k, way), None);
+            let mut whole = candidate(desc, machine, entry, (split_k, way), None);
             if split_k == 1
                 && way == Way::Direct(EpilogueKind::Promoted)
                 && let Some(together) = whole
             {
-                in_bands(desc, machine, &tile, together).map(&mut *offer);
-                let drift = bands::drift(desc, &tile, machine);
+                in_bands(desc, machine, tile, together).map(&mut *offer);
+                let drift = bands::drift(desc, tile, machine);
                 whole = Some(Candidate {
                     estimated_ns: together.estimated_ns * (1.0 + drift),
                     ..together
                 });
             }
             whole.map(&mut *offer);
-            let cut = cut_of(desc, &tile, machine.multiprocessors);
+            let cut = cut_of(desc, tile, machine.multiprocessors);
             if !is_chosen && split_k == 1 && way.is_direct() && cut.is_some() {
-                candidate(desc, machine, tile, (split_k, way), cut).map(&mut *offer);
+                candidate(desc, machine, entry, (split_k, way), cut).map(&mut *offer);
             }
         }
     }
@@ -137,10 +132,7 @@ impl Way {
         if Parts::of(desc.k, split_k).count > 1 {
             return Self::Partial(bare);
         }
-        let has = |epilogue| {
-            let dtypes = (desc.a.dtype, desc.b.dtype, desc.d.dtype);
-            !tiles(dtypes, (desc.a.transpose, desc.b.transpose), epilogue).is_empty()
-        };
+        let has = |epilogue| entries(desc, desc.d.dtype, epilogue).next().is_some();
         let scales_suit = [desc.row_scale, desc.column_scale]
             .iter()
             .all(|scale| *scale != Some(ScaleExtent::Each));
@@ -176,6 +168,16 @@ impl Way {
     }
 }
 
+/// The entries for the operands of `desc` that write this dtype by this epilogue.
+fn entries(
+    desc: &GemmDesc,
+    output: DType,
+    epilogue: EpilogueKind,
+) -> impl Iterator<Item = Sm90Entry> {
+    let dtypes = (desc.a.dtype, desc.b.dtype, output);
+    Sm90Entry::of(dtypes, (desc.a.transpose, desc.b.transpose), epilogue)
+}
+
 /// Whether TMA can store D. TMA stores whole units of 16 bytes, and would write beyond the end of
 /// rows that are not a multiple of 16 bytes.
 fn has_map_of_d(desc: &GemmDesc) -> bool {
@@ -187,10 +189,11 @@ fn has_map_of_d(desc: &GemmDesc) -> bool {
 fn candidate(
     desc: &GemmDesc,
     machine: &Machine,
-    tile: Sm90Tile,
+    entry: Sm90Entry,
     (split_k, way): (u32, Way),
     cut: Option<Cut>,
 ) -> Option<Candidate> {
+    let tile = entry.tile;
     let parts = Parts::of(desc.k, split_k);
     if tile.smem_bytes() > machine.shared_bytes {
         return None;
@@ -202,8 +205,9 @@ fn candidate(
     let grid = tile.grid(desc.m, desc.n, products, machine.multiprocessors)?;
     let grid = cut.map_or(grid, |cut| cut.blocks);
     // These tiles are for few rows only; 64 rows, where there are more.
-    let is_for_few_rows = [TILE_128X48, TILE_128X80, TILE_128X224].contains(&tile);
-    if is_for_few_rows && desc.m > tile.tile_m || tile == TILE_64X128 && desc.m <= 128 {
+    let is_for_few_rows = matches!((tile.tile_m, tile.tile_n), (128, 48 | 80 | 224));
+    let is_for_many_rows = (tile.tile_m, tile.tile_n) == (64, 128);
+    if is_for_few_rows && desc.m > tile.tile_m || is_for_many_rows && desc.m <= 128 {
         return None;
     }
     let mut work = work(desc, machine, &tile, &parts, way);
@@ -214,15 +218,7 @@ fn candidate(
     work.bytes /= (work.blocks / f64::from(machine.multiprocessors)).min(1.0);
     let tile_k = SPAN_BYTES / desc.a.dtype.size_bytes() as u32;
     Some(Candidate {
-        entry: Entry::Sm90(Sm90Entry {
-            a: desc.a.dtype,
-            b: desc.b.dtype,
-            output: way.output(desc),
-            trans_a: desc.a.transpose,
-            trans_b: desc.b.transpose,
-            tile,
-            epilogue: way.epilogue(),
-        }),
+        entry: Entry::Sm90(entry),
         tile: [tile.tile_m, tile.tile_n, tile_k],
         split_k,
         stream_k: cut.is_some(),
