@@ -377,12 +377,8 @@ fn main() -> Result<(), Failure> {
         let mut operands = Operands::new(&bench, n, k)?;
         let bytes = f64::from(n) * f64::from(k) * 2.0;
         for &m in &rows {
-            let tile_m = DecodeTiling::holding(m).ok_or("1 to 128 rows")?;
-            let entry = Sm90DecodeEntry {
-                input: DType::Bf16,
-                trans_b: Transpose::T,
-                tile_m,
-            };
+            let entry = Sm90DecodeEntry::of(DType::Bf16, Transpose::T, m).ok_or("1 to 128 rows")?;
+            let tile_m = entry.tile_m;
             let name = entry.to_string();
             let kernel = match &module {
                 // SAFETY: the kernels wait before they read or write what launches before them do.

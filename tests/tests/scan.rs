@@ -138,7 +138,7 @@ fn tiles_have_the_same_bits_in_one_turn_or_two() {
         for (rows, n) in [(1, 300_001), (3, 4 * 8192 + 1)] {
             let xs: Vec<f32> = (0..rows * n).map(|i| 1.0 / (i % 97 + 1) as f32).collect();
             let x = Tensor::from_slice(&device, &[rows, n], &xs).expect("a tensor");
-            let entry = ScanEntry::new(DType::F32, (7, 5));
+            let entry = ScanEntry::of(DType::F32, (7, 5)).expect("an entry");
             let [at_once, late] = [0, 1].map(|is_late| sums_of(&x, entry, is_late, &stream));
             assert_eq!(at_once, late, "{rows} x {n}");
             assert_eq!(late[0], TestElement::bits(xs[0]), "{rows} x {n}");
@@ -160,7 +160,8 @@ fn bf16_has_the_same_bits_with_and_without_an_instruction_for_it() {
             xs[n - 5001] = bf16::from_f32(end);
             let x = Tensor::from_slice(&device, &[1, n], &xs).expect("a tensor");
             let [with, without] = [(8, 0), (7, 5)]
-                .map(|arch| sums_of(&x, ScanEntry::new(DType::Bf16, arch), 1, &stream));
+                .map(|arch| ScanEntry::of(DType::Bf16, arch).expect("an entry"))
+                .map(|entry| sums_of(&x, entry, 1, &stream));
             assert_eq!(with, without, "{end}");
         }
     }

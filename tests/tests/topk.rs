@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
-use spec::topk::{DTYPES, TopKEntry, TopKParams, TopKPlan};
+use spec::topk::{DTYPES, Form, TopKEntry, TopKParams, TopKPlan};
 use warpsmith::reference::topk::topk;
 use warpsmith::{DType, Device, Error, Float, LaunchConfig, Stream, Tensor, TopK};
 use warpsmith_tests::element::TestElement;
@@ -223,6 +223,7 @@ fn indices_of(x: &Tensor<f32>, k: usize, plan: &TopKPlan, stream: &Stream) -> Ve
     let indices = Tensor::<i64>::zeros(stream, &[rows, k]).expect("a tensor");
     let pairs = Tensor::<i64>::empty(stream, &[rows * plan.parts as usize * k]).expect("a tensor");
     let params = TopKParams::new(plan, rows as u64, n as u64, k as u64, DType::F32, 0);
+    let entry = |form, dtype| TopKEntry::of(form, dtype).expect("an entry");
     let launch = |entry: TopKEntry, plan: &TopKPlan, params: TopKParams| {
         let kernel = stream.device().builtin_kernel(&entry.to_string());
         let config = LaunchConfig {
@@ -234,10 +235,10 @@ fn indices_of(x: &Tensor<f32>, k: usize, plan: &TopKPlan, stream: &Stream) -> Ve
         // SAFETY: contiguous rows of these extents; k pairs for each part of each row.
         unsafe { kernel.expect("it").launch(stream, config, args) }.expect("a launch");
     };
-    launch(TopKEntry::Rows(DType::F32), plan, params);
+    launch(entry(Form::Rows, Some(DType::F32)), plan, params);
     if plan.parts > 1 {
         let whole = plan.of_pairs(k as u64);
-        launch(TopKEntry::Pairs, &whole, params.of_pairs(&whole));
+        launch(entry(Form::Pairs, None), &whole, params.of_pairs(&whole));
     }
     indices.to_vec().expect("the indices")
 }

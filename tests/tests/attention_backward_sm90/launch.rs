@@ -1,7 +1,7 @@
 //! One launch of an entry and of what turns its sums into gradients, as `spec` says.
 
 use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS, tile_for};
+use spec::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS};
 use spec::attention::backward::sums::ROUND_ENTRY;
 use spec::attention::{BshStrides, FlashFwdParams, OutputDType};
 use spec::gemm::sm90::{SPAN_BYTES, WARPGROUP};
@@ -52,7 +52,9 @@ pub(crate) fn strides(seqlen: u32, heads: u32, head_dim: u32, padding: u32) -> B
 
 impl Case {
     pub(crate) fn tile(&self) -> BwdTile {
-        tile_for(self.head_dim, self.head_dim_v).expect("there is a tile for it")
+        BwdEntry::of(DType::Bf16, self.head_dim, self.head_dim_v)
+            .expect("there is a tile for it")
+            .tile
     }
 
     pub(crate) fn params(&self, dtype: DType) -> FlashBwdParams {
@@ -104,10 +106,7 @@ impl Case {
     ) -> warpsmith::Result<Grads<T>> {
         let (tile, params) = (self.tile(), self.params(T::DTYPE));
         let fwd = &params.fwd;
-        let entry = BwdEntry {
-            dtype: T::DTYPE,
-            tile,
-        };
+        let entry = BwdEntry::of(T::DTYPE, self.head_dim, self.head_dim_v).expect("an entry");
         let stream = device.default_stream();
         let buffer = |values: &[T]| DeviceBuffer::from_slice(device, values);
         let poisoned = |len| buffer(&vec![T::POISON; len]);
@@ -163,7 +162,7 @@ impl Case {
                 let [of_dk, of_dv] = tile.roundings_of_keys(&params);
                 roundings.extend([(&key_sums, &dk, of_dk), (&key_sums, &dv, of_dv)]);
             }
-            let kernel = device.builtin_kernel(ROUND_ENTRY)?;
+            let kernel = device.builtin_kernel(&ROUND_ENTRY.to_string())?;
             for (sums, gradient, rounding) in roundings {
                 let config = LaunchConfig {
                     grid: rounding.grid(fwd.batch),

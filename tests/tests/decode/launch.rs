@@ -87,36 +87,24 @@ impl Case {
         }
     }
 
-    /// The name of the kernel.
-    fn entry(&self, input: DType) -> String {
+    /// The name of the kernel, if there is one.
+    fn entry(&self, input: DType) -> Option<String> {
         let trans_b = self.trans_b;
         match self.way {
-            Way::Sm80(config) => DecodeEntry {
-                input,
-                trans_b,
-                config,
-            }
-            .to_string(),
-            Way::Sm90(tiling) => Sm90DecodeEntry {
-                input,
-                trans_b,
-                tile_m: tiling.tile_m,
-            }
-            .to_string(),
+            Way::Sm80(config) => DecodeEntry::find(|entry| {
+                (entry.input, entry.trans_b, entry.config) == (input, trans_b, config)
+            })
+            .map(|entry| entry.to_string()),
+            Way::Sm90(DecodeTiling { tile_m, .. }) => Sm90DecodeEntry::find(|entry| {
+                (entry.input, entry.trans_b, entry.tile_m) == (input, trans_b, tile_m)
+            })
+            .map(|entry| entry.to_string()),
         }
     }
 
     /// Whether there is such a kernel.
     pub(crate) fn exists(&self) -> bool {
-        match self.way {
-            Way::Sm80(_) => true,
-            Way::Sm90(tiling) => Sm90DecodeEntry {
-                input: DType::Bf16,
-                trans_b: self.trans_b,
-                tile_m: tiling.tile_m,
-            }
-            .exists(),
-        }
+        self.entry(DType::Bf16).is_some()
     }
 
     fn launch_config(&self) -> LaunchConfig {
@@ -289,7 +277,7 @@ pub(crate) fn launch<In: Value, Out: Value>(
     d: &mut DeviceBuffer<Out>,
     extras: &Extras<'_, Out>,
 ) -> warpsmith::Result<()> {
-    let kernel = device.builtin_kernel(&case.entry(In::DTYPE))?;
+    let kernel = device.builtin_kernel(&case.entry(In::DTYPE).expect("an entry"))?;
     let stream = device.stream()?;
     let config = case.launch_config();
     let [tiles, _, products] = config.grid;

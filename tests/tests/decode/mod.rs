@@ -9,9 +9,10 @@ mod launch;
 use half::{bf16, f16};
 use launch::{Case, Extras, Value, Way, launch};
 use rayon::prelude::*;
+use spec::DType;
 use spec::gemm::Transpose;
-use spec::gemm::decode::sm90::{DecodeTiling, TILES_M};
-use spec::gemm::decode::{DECODE_CONFIGS, DecodeConfig};
+use spec::gemm::decode::DECODE_CONFIGS;
+use spec::gemm::decode::sm90::{DecodeTiling, Sm90DecodeEntry};
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
 use warpsmith::{Device, DeviceBuffer};
@@ -90,7 +91,7 @@ fn run<In: Value, Out: Value>(
 /// Hopper's tiles: the narrowest, one whose last warpgroup computes some weights twice, wide ones,
 /// and tiles whose tokens are shared by two and by four blocks.
 fn tilings() -> impl Iterator<Item = DecodeTiling> {
-    TILES_M.into_iter().flat_map(|tile_m| {
+    [16, 32, 64, 128].into_iter().flat_map(|tile_m| {
         [(64, 1), (72, 1), (128, 2), (192, 1), (80, 2), (64, 4)]
             .into_iter()
             .map(move |(tile_n, sharers)| DecodeTiling {
@@ -115,13 +116,15 @@ fn tiles() -> impl Iterator<Item = Case> {
 
 /// The smallest tiles that hold `m` rows.
 fn holding(m: u32) -> impl Iterator<Item = Way> {
-    let tiling = DecodeTiling::holding(m).map(|tile_m| DecodeTiling {
-        tile_m,
+    let entry = Sm90DecodeEntry::of(DType::Bf16, Transpose::T, m);
+    let tiling = entry.map(|entry| DecodeTiling {
+        tile_m: entry.tile_m,
         tile_n: 64,
         splits: 1,
         sharers: 1,
     });
-    let config = DecodeConfig::holding(m).map(Way::Sm80);
+    let mut configs = DECODE_CONFIGS.into_iter();
+    let config = configs.find(|config| m <= config.tile_m).map(Way::Sm80);
     config.into_iter().chain(tiling.map(Way::Sm90))
 }
 

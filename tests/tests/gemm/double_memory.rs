@@ -80,7 +80,7 @@ fn bits_do_not_depend_on_the_order_of_warps_and_copies() {
 fn planted_entry() -> DoubleEntry {
     let is_it =
         |entry: &DoubleEntry| entry.product == DoubleProduct::Mma16 && entry.tile == DOUBLE_LARGE;
-    DoubleEntry::ALL.into_iter().find(is_it).expect("an entry")
+    DoubleEntry::find(is_it).expect("an entry")
 }
 
 /// The module's header and that entry.

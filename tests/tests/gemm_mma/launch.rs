@@ -1,7 +1,10 @@
 //! Launches of one entry on one problem.
 
-use spec::OutputDType;
-use spec::gemm::{EpilogueParams, GemmParams, MmaEntry};
+use std::fmt;
+use std::ops::Deref;
+
+use spec::gemm::{EpilogueParams, GemmParams, MmaEntry, MmaTile, Transpose};
+use spec::{DType, OutputDType};
 use warpsmith::{Device, Kernel, KernelArg, Result, Stream};
 
 use super::problem::{Placed, Problem, Value, check, launch_config, poisoned, stream};
@@ -141,12 +144,49 @@ pub(crate) fn product<A: Value, B: Value, D: Value>(
 }
 
 /// [`product`] with the entry's types.
-pub(crate) fn check_product(device: &Device, entry: &MmaEntry, problem: &Problem) {
+pub(crate) fn check_product(device: &Device, entry: &Writing, problem: &Problem) {
     with_types!(entry, product(device, entry, problem));
 }
 
-/// Whether `device` runs `entry`, with results in floats: those in i32 have an epilogue of their own, which
-/// the tests of `Gemm` are about.
-pub(crate) fn runs(device: &Device, entry: &MmaEntry) -> bool {
-    entry.output != spec::DType::I32 && entry.arch().is_some_and(|least| device.arch() >= least)
+/// An entry, and the dtype of D that its launches have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writing {
+    entry: MmaEntry,
+    pub(crate) output: DType,
+}
+
+impl Writing {
+    /// The entry for bf16 with this layout and tile.
+    pub(crate) fn bf16(trans_a: Transpose, trans_b: Transpose, tile: MmaTile) -> Self {
+        let output = DType::Bf16;
+        let entry = MmaEntry::of([DType::Bf16; 2], output, (trans_a, trans_b), tile);
+        Self {
+            entry: entry.expect("it is in the table"),
+            output,
+        }
+    }
+
+    /// What `device` runs, with results in floats. Those in i32 have an epilogue of their own, which
+    /// the tests of `Gemm` are about.
+    pub(crate) fn all(device: &Device) -> Vec<Self> {
+        let entries = MmaEntry::ALL.iter().copied();
+        let of_device = entries.filter(|entry| device.arch() >= entry.arch());
+        let outputs = [DType::F32, DType::F16, DType::Bf16];
+        let all = of_device.flat_map(|entry| outputs.map(|output| Self { entry, output }));
+        all.filter(|of| of.entry.writes(of.output)).collect()
+    }
+}
+
+impl Deref for Writing {
+    type Target = MmaEntry;
+
+    fn deref(&self) -> &MmaEntry {
+        &self.entry
+    }
+}
+
+impl fmt::Display for Writing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.entry, self.output)
+    }
 }

@@ -8,22 +8,15 @@ mod planted;
 mod problem;
 
 use half::bf16;
-use launch::{Tail, check_product, launch, runs};
+use launch::{Tail, Writing, check_product, launch};
 use problem::{Lie, Problem, check, poisoned, stream};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use spec::DType;
-use spec::gemm::{MMA_LARGE, MMA_SMALL, MmaEntry, Transpose};
+use spec::gemm::{MMA_LARGE, MMA_SMALL, Transpose};
 use warpsmith::Device;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
 use warpsmith_tests::profiled;
-
-fn entries(device: &Device) -> Vec<MmaEntry> {
-    MmaEntry::all()
-        .filter(|entry| runs(device, entry))
-        .collect()
-}
 
 const fn lie(before: usize, pad: usize) -> Lie {
     Lie {
@@ -36,7 +29,7 @@ const fn lie(before: usize, pad: usize) -> Lie {
 #[test]
 fn every_entry_is_exact_around_its_tiles() {
     for device in devices() {
-        for entry in entries(&device) {
+        for entry in Writing::all(&device) {
             for (m, n, k) in [
                 (128, 256, 128),
                 (1, 1, 1),
@@ -53,7 +46,7 @@ fn every_entry_is_exact_around_its_tiles() {
 #[test]
 fn every_entry_takes_every_alignment() {
     for device in devices() {
-        for entry in entries(&device) {
+        for entry in Writing::all(&device) {
             for (before, pad) in [(0, 8), (8, 0), (4, 4), (2, 2), (1, 1), (3, 0), (0, 7)] {
                 let problem = Problem {
                     a: lie(before, pad),
@@ -76,7 +69,7 @@ fn every_entry_takes_every_alignment() {
 #[test]
 fn products_are_exact_in_any_shape_and_layout() {
     for device in devices() {
-        let entries = entries(&device);
+        let entries = Writing::all(&device);
         let extent = || prop_oneof![0..4_usize, 1..300_usize, Just(128), Just(256)];
         let lies = || {
             (0..9_usize, 0..9_usize, any::<bool>()).prop_map(|(before, pad, broadcast)| Lie {
@@ -116,18 +109,6 @@ fn products_are_exact_in_any_shape_and_layout() {
     }
 }
 
-/// The entry for bf16.
-fn bf16_entry(trans_a: Transpose, trans_b: Transpose) -> MmaEntry {
-    MmaEntry {
-        a: DType::Bf16,
-        b: DType::Bf16,
-        output: DType::Bf16,
-        trans_a,
-        trans_b,
-        tile: MMA_SMALL,
-    }
-}
-
 #[test]
 fn nan_and_infinity_reach_what_they_belong_to_and_nothing_else() {
     let problem = Problem::new(140, 150, 72);
@@ -136,7 +117,7 @@ fn nan_and_infinity_reach_what_they_belong_to_and_nothing_else() {
         let stream = stream(&device);
         for trans_a in Transpose::ALL {
             for trans_b in Transpose::ALL {
-                let entry = bf16_entry(trans_a, trans_b);
+                let entry = Writing::bf16(trans_a, trans_b, MMA_SMALL);
                 let mut operands = problem.operands();
                 operands.a[row * problem.k + depth] = f32::NAN;
                 operands.b[(depth - 1) * problem.n + column] = f32::INFINITY;
@@ -173,7 +154,11 @@ fn a_tall_batch_goes_over_the_grids_third_dimension() {
             },
             ..Problem::new(2, 3, 5)
         };
-        check_product(device, &bf16_entry(Transpose::N, Transpose::T), &problem);
+        check_product(
+            device,
+            &Writing::bf16(Transpose::N, Transpose::T, MMA_SMALL),
+            &problem,
+        );
     }
 }
 
@@ -188,10 +173,7 @@ fn rows_may_lie_gigabytes_apart() {
                 ..Problem::new(3, 70, 3)
             };
             // B as [k, n], so that it has three rows as well.
-            let entry = MmaEntry {
-                tile,
-                ..bf16_entry(Transpose::N, Transpose::N)
-            };
+            let entry = Writing::bf16(Transpose::N, Transpose::N, tile);
             check_product(&device, &entry, &problem);
         }
     }
@@ -200,7 +182,7 @@ fn rows_may_lie_gigabytes_apart() {
 #[test]
 fn main_loop_and_epilogue_have_no_bank_conflicts() {
     let device = profiled();
-    for entry in entries(&device) {
+    for entry in Writing::all(&device) {
         for (m, n, k) in [(256, 256, 256), (200, 136, 104)] {
             check_product(&device, &entry, &Problem::new(m, n, k));
             let stats = device.last_launch().expect("it was launched");
@@ -220,10 +202,7 @@ fn results_do_not_depend_on_the_order_of_warps_and_copies() {
         })
         .expect("an emulator");
         for tile in [MMA_LARGE, MMA_SMALL] {
-            let entry = MmaEntry {
-                tile,
-                ..bf16_entry(Transpose::N, Transpose::N)
-            };
+            let entry = Writing::bf16(Transpose::N, Transpose::N, tile);
             let problem = Problem {
                 a: lie(1, 1),
                 ..Problem::new(130, 260, 500)
@@ -239,10 +218,7 @@ fn a_thousand_runs_give_the_same_bits() {
     for device in devices().iter().filter(|device| !device.is_emulator()) {
         let stream = stream(device);
         for tile in [MMA_LARGE, MMA_SMALL] {
-            let entry = MmaEntry {
-                tile,
-                ..bf16_entry(Transpose::N, Transpose::T)
-            };
+            let entry = Writing::bf16(Transpose::N, Transpose::T, tile);
             let mut operands = problem.operands();
             let shrink = |(i, x): (usize, &mut f32)| *x *= 0.1 + (i % 17) as f32;
             operands.a.iter_mut().enumerate().for_each(shrink);

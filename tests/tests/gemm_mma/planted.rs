@@ -2,21 +2,13 @@
 //! run of the other tests rules out such races.
 
 use half::bf16;
-use spec::DType;
-use spec::gemm::{MMA_SMALL, MmaEntry, Transpose};
+use spec::gemm::MmaEntry;
 use warpsmith::Device;
 
 use super::launch::{Tail, try_launch};
 use super::problem::{Problem, poisoned, stream};
 
-const ENTRY: MmaEntry = MmaEntry {
-    a: DType::Bf16,
-    b: DType::Bf16,
-    output: DType::Bf16,
-    trans_a: Transpose::N,
-    trans_b: Transpose::T,
-    tile: MMA_SMALL,
-};
+const ENTRY: MmaEntry = MmaEntry::read("gemm_mma_bf16_nt_128x128x32_s4_fused");
 
 /// The module's header and the one entry.
 fn text() -> String {
