@@ -6,7 +6,7 @@ use flate2::read::ZlibDecoder;
 use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
 
-mod files {
+mod embedded {
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 }
 
@@ -19,16 +19,16 @@ const VARIABLE: &str = "WARPSMITH_PTX_DIR";
 /// What is wrong with the file, in words: it cannot be unpacked, or the folder that is read does not
 /// hold it.
 pub(crate) fn file(path: &str) -> Result<Option<String>, Box<str>> {
-    let Some(of_build) = files::FOLDER else {
-        return embedded(path);
+    let Some(of_build) = embedded::FOLDER else {
+        return embedded_text(path);
     };
     let folder = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty());
     let folder = folder.map_or_else(|| of_build.into(), PathBuf::from);
     from_folder(folder, path).map(Some)
 }
 
-fn embedded(path: &str) -> Result<Option<String>, Box<str>> {
-    let found = files::FILES.iter().find(|(name, _)| *name == path);
+fn embedded_text(path: &str) -> Result<Option<String>, Box<str>> {
+    let found = embedded::FILES.iter().find(|(name, _)| *name == path);
     found.map(|(_, packed)| unpacked(packed)).transpose()
 }
 
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn a_build_without_a_folder_embeds_its_files() {
-        let manifest = embedded("manifest.json").expect("unpacks");
-        assert_eq!(manifest.is_some(), files::FOLDER.is_none());
+        let manifest = embedded_text("manifest.json").expect("unpacks");
+        assert_eq!(manifest.is_some(), embedded::FOLDER.is_none());
     }
 
     #[test]

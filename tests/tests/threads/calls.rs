@@ -14,9 +14,11 @@ pub(crate) fn bits<T: TestElement>(tensor: &Tensor<T>) -> Result<Bits> {
     Ok(tensor.to_vec()?.into_iter().map(T::bits).collect())
 }
 
+type Run = dyn Fn(&Stream) -> Result<Bits> + Send + Sync;
+
 struct Call {
     name: String,
-    run: Box<dyn Fn(&Stream) -> Result<Bits> + Send + Sync>,
+    run: Box<Run>,
     /// What it gives when nothing else runs.
     alone: Bits,
 }
