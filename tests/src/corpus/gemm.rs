@@ -9,8 +9,9 @@ use super::{Case, Inputs, Seen, read};
 use crate::element::TestElement;
 
 /// m, n, k: for tiles of all sizes, and for few rows of a long k.
-const EXTENTS: [[usize; 3]; 4] = [
+const EXTENTS: [[usize; 3]; 5] = [
     [136, 136, 72],
+    [72, 136, 128],
     [8, 256, 512],
     [40, 264, 256],
     [24, 136, 256],

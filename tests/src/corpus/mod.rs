@@ -40,6 +40,9 @@ pub struct Case {
 pub enum Tolerance {
     /// The bits are the same.
     Exact,
+    /// The bits of f64 are the same, but for those of NaN: which NaN an instruction of f64 gives
+    /// depends on the device.
+    AnyNan64,
     /// Elements differ by up to this many bf16 ulps.
     Bf16(u16),
     /// Approximate instructions, whose last bits differ between devices. References judge the
@@ -142,6 +145,15 @@ impl Tolerance {
     /// Number of bytes (of elements, if these may be off) of a result that differ by more than is
     /// allowed.
     pub fn mismatches(self, x: &[u8], y: &[u8]) -> usize {
+        if self == Self::AnyNan64 {
+            let is_nan = |bytes: &[u8]| {
+                let bytes = bytes.try_into().map(f64::from_le_bytes);
+                bytes.is_ok_and(f64::is_nan)
+            };
+            let elements = x.chunks(8).zip(y.chunks(8));
+            let differ = |(x, y): &(&[u8], &[u8])| x != y && !(is_nan(x) && is_nan(y));
+            return elements.filter(differ).count();
+        }
         let Self::Bf16(ulps) = self else {
             return x.iter().zip(y).filter(|(x, y)| x != y).count();
         };
