@@ -1,7 +1,7 @@
 //! Tables of entries: each kernel of the library stands in one line, which is its name.
 //!
 //! A name says all about an entry: `gemm_sm90_bf16_nt_128x256_s4_plain`. Each family has one table
-//! of names, made by [`entries!`], and one constant function that reads a name. A line of the table
+//! of names, made by `entries!`, and one constant function that reads a name. A line of the table
 //! gives
 //! - the value in `ALL`, from which the host chooses;
 //! - the kernel function, since the kernels crate passes the names to a macro of its own;

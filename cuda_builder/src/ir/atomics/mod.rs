@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `load`, `store`, `fence`, 32-bit and 64-bit `cmpxchg` | the same at device scope |
 //! | 32-bit and 64-bit `atomicrmw`, and `and`, `or`, `xor` of 8 and 16 bits | relaxed at device scope, between fences |
-//! | other `atomicrmw`, and `cmpxchg` of 8 and 16 bits | a call of a [loop](loops), between fences |
+//! | other `atomicrmw`, and `cmpxchg` of 8 and 16 bits | a call of a loop, between fences |
 //! | a fence of a single thread | an empty `asm`, which no access passes |
 //!
 //! Before the operation stands a fence with its release part, or with all of sequential
