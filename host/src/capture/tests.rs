@@ -65,7 +65,7 @@ fn another_text_in_place_of_a_kernels_changes_the_result() {
     let body = text.rfind("ret;").expect("it returns");
     let first = text.find('{').expect("it has a body");
     assert!(first < body);
-    // A kernel that ends at once leaves its result as it was, which nobody wrote.
+    // A kernel that ends at once does not write its result.
     let open = text.find("griddepcontrol.wait;").expect("it waits") + 20;
     text.insert_str(open, " ret;");
     let other = Device::emulator_with(EmulatorConfig::default()).expect("an emulator");

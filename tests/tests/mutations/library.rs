@@ -82,7 +82,7 @@ pub(crate) fn selection(device: Device, stream: Stream) -> Result<()> {
     Take::new(&x, &indices).fill(-9.0).run(&stream).map(drop)
 }
 
-/// Three heads a token, with some elements to copy. Two positions are no row.
+/// Three heads a token, with some elements to copy. Two positions name no row.
 pub(crate) fn rotation(device: Device, stream: Stream) -> Result<()> {
     let [tokens, rows] = [33, 30];
     let x = draw::<f32>(&device, &[tokens, 3, 28], 1)?;

@@ -124,7 +124,7 @@ impl Backend for Nothing {
     }
 
     fn event_is_done(&self, _: RawEvent) -> Result<bool> {
-        Ok(false) // as long as nobody waited
+        Ok(false) // until something waits for it
     }
 
     fn elapsed_ms(&self, _: RawEvent, _: RawEvent) -> Result<f32> {
