@@ -58,11 +58,11 @@ impl<M: MmaAsync, const BLOCKS: usize> Accumulator<M, BLOCKS> {
         Self([M::Acc::zero(); BLOCKS])
     }
 
-    /// The registers of each 64 rows; [`fragment::wgmma_acc`](spec::tensor_core::fragment::wgmma_acc)
-    /// says which element each is (`cuda_std::spec` is that crate):
+    /// The registers of each 64 rows; [`fragment::wgmma_acc`](abi::tensor_core::fragment::wgmma_acc)
+    /// says which element each is (`cuda_std::abi` is that crate):
     ///
     /// ```
-    /// use cuda_std::spec::tensor_core::fragment::{Place, wgmma_acc};
+    /// use cuda_std::abi::tensor_core::fragment::{Place, wgmma_acc};
     /// // Register 6 of thread 37 of the warpgroup.
     /// assert_eq!(wgmma_acc(37, 6), Place { row: 25, column: 10 });
     /// ```

@@ -1,7 +1,7 @@
 //! Matrix fragments between shared memory and a warp's registers: `ldmatrix` and `stmatrix`.
 //!
 //! Lane `8 * i + r` gives the address of row `r` of matrix `i`; register `i` of a lane holds 4
-//! bytes of matrix `i`: [`ldmatrix`](spec::tensor_core::ldmatrix) (in `cuda_std::spec`) knows which.
+//! bytes of matrix `i`: [`ldmatrix`](abi::tensor_core::ldmatrix) (in `cuda_std::abi`) knows which.
 
 use crate::shared::SharedAddr;
 

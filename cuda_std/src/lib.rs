@@ -155,7 +155,7 @@ pub use cuda_std_macros::fragment;
 
 /// What kernels and hosts agree on: layouts of fragments, swizzles, parameters of the library's own
 /// kernels.
-pub use spec;
+pub use abi;
 
 /// A panic on the device traps: the launch fails and the host sees the error.
 #[cfg(target_arch = "nvptx64")]

@@ -6,7 +6,7 @@
 //! ```
 //! use cuda_std::map::map;
 //! use cuda_std::param::ByValue;
-//! use spec::elementwise::{THREADS, WalkParams};
+//! use abi::elementwise::{THREADS, WalkParams};
 //!
 //! /// y = x² + a.
 //! #[cuda_std::kernel(max_threads = THREADS)]
@@ -22,7 +22,7 @@
 
 use crate::element::Element;
 use crate::{thread, walk};
-use spec::elementwise::{GROUP, THREADS, WalkParams};
+use abi::elementwise::{GROUP, THREADS, WalkParams};
 
 /// Elements of a chunk: one vector access per tensor.
 const CHUNK: usize = 4;

@@ -3,7 +3,7 @@
 //! Functions are named by what follows `mma.sync.aligned.`: the shape, then the types of D, A, B
 //! and C; A is row-major and B column-major (`.row.col`). Fragments are registers: f32, f64 and s32
 //! an element each, tf32 an f32 whose low 13 bits do not count, two f16 or bf16, four 8-bit values.
-//! [`fragment`](spec::tensor_core::fragment) (in `cuda_std::spec`) says which element is where.
+//! [`fragment`](abi::tensor_core::fragment) (in `cuda_std::abi`) says which element is where.
 
 /// `products! { NAME(ACC, A, B) = SHAPE, TYPES, SINCE; .. }` defines one function per instruction.
 /// Each operand is one of the register lists below: type and count.

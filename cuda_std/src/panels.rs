@@ -27,8 +27,8 @@ use core::marker::PhantomData;
 use crate::pipeline::{Slot, Stage};
 use crate::shared::SharedAddr;
 use crate::tile::{OperandElement, SPAN_BYTES};
-use spec::swizzle::Swizzle;
-use spec::tensor_core::descriptor::{Descriptor, Layout};
+use abi::swizzle::Swizzle;
+use abi::tensor_core::descriptor::{Descriptor, Layout};
 
 /// Bytes along a row that one wgmma instruction reads of a K-major operand.
 const STEP_BYTES: u32 = 32;

@@ -20,8 +20,8 @@ use core::marker::PhantomData;
 use crate::pipeline::{Slot, Stage};
 use crate::shared::SharedAddr;
 use crate::wgmma::{Bf16, E4m3, E5m2, F16, MmaAsync, S8, Tf32, U8};
-use spec::swizzle::Swizzle;
-use spec::tensor_core::descriptor::{Descriptor, Layout, Major};
+use abi::swizzle::Swizzle;
+use abi::tensor_core::descriptor::{Descriptor, Layout, Major};
 
 /// Bytes of a row of a tile along its contiguous extent: the span of the 128-byte swizzle.
 pub const SPAN_BYTES: u32 = Swizzle::B128.span_bytes();

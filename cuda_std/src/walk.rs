@@ -1,7 +1,7 @@
-//! Element offsets in strided tensors, computed from the [`spec::elementwise::WalkParams`] of a
+//! Element offsets in strided tensors, computed from the [`abi::elementwise::WalkParams`] of a
 //! launch.
 
-use spec::elementwise::{MAX_RANK, WalkParams};
+use abi::elementwise::{MAX_RANK, WalkParams};
 
 /// The offset, in elements, of element `index` in tensor `tensor`. Tensor 0 is the output, the
 /// inputs follow.

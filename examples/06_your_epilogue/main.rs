@@ -7,11 +7,11 @@
 //! cargo run --release --example 06_your_epilogue
 //! ```
 
+use abi::gemm::GemmParams;
+use abi::gemm::sm90::{STORE_ROWS, Sm90Launch, THREADS, TILE_128X128};
 use anyhow::{Context, Result, ensure};
 use half::bf16;
 use ndarray::Array2;
-use spec::gemm::GemmParams;
-use spec::gemm::sm90::{STORE_ROWS, Sm90Launch, THREADS, TILE_128X128};
 use warpsmith::{
     Device, LaunchConfig, Tensor, TensorMap, TensorMapDesc, TensorMapSwizzle, TensorMapType,
 };

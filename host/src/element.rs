@@ -1,8 +1,8 @@
 //! Element types of buffers and tensors.
 
 use crate::float8::{E4m3, E5m2};
+use abi::DType;
 use half::{bf16, f16};
-use spec::DType;
 use std::fmt::Debug;
 
 /// A type that device memory can hold.
@@ -18,7 +18,7 @@ pub unsafe trait Element:
 }
 
 mod sealed {
-    /// Restricts [`Element`](super::Element) to the types of [`DType`](spec::DType).
+    /// Restricts [`Element`](super::Element) to the types of [`DType`](abi::DType).
     pub trait Sealed {}
 }
 

@@ -64,7 +64,7 @@ impl LaunchConfig {
 /// [`kernel_param!`](crate::kernel_param).
 ///
 /// # Safety
-/// As for [`spec::KernelParam`]: a defined layout without padding, so that every byte is initialised.
+/// As for [`abi::KernelParam`]: a defined layout without padding, so that every byte is initialised.
 pub unsafe trait KernelParam: Copy {}
 
 /// Declares a struct that is passed to a kernel by value: `#[repr(C)]`, [`Copy`] and a
@@ -87,27 +87,27 @@ pub unsafe trait KernelParam: Copy {}
 #[macro_export]
 macro_rules! kernel_param {
     ($(#[$attribute:meta])* $visibility:vis struct $name:ident { $($fields:tt)* }) => {
-        $crate::__spec::kernel_param! {
+        $crate::__abi::kernel_param! {
             $(#[$attribute])*
             $visibility struct $name { $($fields)* }
         }
 
-        // SAFETY: the macro of `spec` has shown that there is no padding.
+        // SAFETY: the macro of `abi` has shown that there is no padding.
         unsafe impl $crate::KernelParam for $name {}
     };
 }
 
-/// What `spec` passes by value. (Not for every such type at once: that would forbid the
+/// What `abi` passes by value. (Not for every such type at once: that would forbid the
 /// implementations of [`KernelArg`] for options.)
 macro_rules! kernel_params {
     ($($ty:ty),* $(,)?) => {$(
         const _: () = is_shared::<$ty>();
-        // SAFETY: as the trait of `spec` says.
+        // SAFETY: as the trait of `abi` says.
         unsafe impl KernelParam for $ty {}
     )*};
 }
 
-const fn is_shared<T: spec::KernelParam>() {}
+const fn is_shared<T: abi::KernelParam>() {}
 
 kernel_params!(
     u8,
@@ -126,39 +126,39 @@ kernel_params!(
     half::bf16,
     bool,
     char,
-    spec::gemm::GemmParams,
-    spec::gemm::DoubleParams,
-    spec::gemm::EpilogueParams,
-    spec::gemm::GroupedParams,
-    spec::gemm::ragged::RaggedLaunch,
-    spec::gemm::sm90::TileOrder,
-    spec::gemm::sm90::Sm90Launch,
-    spec::gemm::decode::sm90::DecodeLaunch,
-    spec::attention::FlashFwdParams,
-    spec::attention::backward::FlashBwdParams,
-    spec::attention::backward::BackwardLaunch,
-    spec::attention::backward::sums::Rounding,
-    spec::attention::FlashFwdLengths,
-    spec::attention::FlashFwdPages,
-    spec::attention::sm90::FwdLaunch,
-    spec::attention::FwdPacking,
-    spec::attention::merge::MergeParams,
-    spec::reduce::ReduceView,
-    spec::reduce::ReduceParams,
-    spec::rows::RowParams,
-    spec::scan::ScanParams,
-    spec::topk::TopKParams,
-    spec::division::Division,
-    spec::elementwise::WalkParams,
-    spec::elementwise::DenseParams,
-    spec::elementwise::StridedParams,
-    spec::rotary::RotaryParams,
-    spec::gather::TakeParams,
-    spec::gather::PutParams,
-    spec::gather::PutFewParams,
-    spec::scatter::OrderParams,
-    spec::scatter::AddParams,
-    spec::elementwise::TransposeParams,
+    abi::gemm::GemmParams,
+    abi::gemm::DoubleParams,
+    abi::gemm::EpilogueParams,
+    abi::gemm::GroupedParams,
+    abi::gemm::ragged::RaggedLaunch,
+    abi::gemm::sm90::TileOrder,
+    abi::gemm::sm90::Sm90Launch,
+    abi::gemm::decode::sm90::DecodeLaunch,
+    abi::attention::FlashFwdParams,
+    abi::attention::backward::FlashBwdParams,
+    abi::attention::backward::BackwardLaunch,
+    abi::attention::backward::sums::Rounding,
+    abi::attention::FlashFwdLengths,
+    abi::attention::FlashFwdPages,
+    abi::attention::sm90::FwdLaunch,
+    abi::attention::FwdPacking,
+    abi::attention::merge::MergeParams,
+    abi::reduce::ReduceView,
+    abi::reduce::ReduceParams,
+    abi::rows::RowParams,
+    abi::scan::ScanParams,
+    abi::topk::TopKParams,
+    abi::division::Division,
+    abi::elementwise::WalkParams,
+    abi::elementwise::DenseParams,
+    abi::elementwise::StridedParams,
+    abi::rotary::RotaryParams,
+    abi::gather::TakeParams,
+    abi::gather::PutParams,
+    abi::gather::PutFewParams,
+    abi::scatter::OrderParams,
+    abi::scatter::AddParams,
+    abi::elementwise::TransposeParams,
 );
 
 // SAFETY: elements without padding, one after the other.

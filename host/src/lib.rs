@@ -78,6 +78,12 @@ mod tensor_map;
 #[doc(hidden)]
 pub mod testing;
 
+#[doc(hidden)]
+pub use abi as __abi;
+pub use abi::DType;
+pub use abi::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
+pub use abi::reduce::{ReduceOp, ReducePlan};
+pub use abi::scan::ScanOp;
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
 pub use element::Element;
@@ -100,12 +106,6 @@ pub use ops::{
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
 };
 pub use pinned::PinnedBuffer;
-#[doc(hidden)]
-pub use spec as __spec;
-pub use spec::DType;
-pub use spec::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
-pub use spec::reduce::{ReduceOp, ReducePlan};
-pub use spec::scan::ScanOp;
 pub use stream::Stream;
 pub use tensor::{MAX_RANK, Tensor};
 pub use tensor_map::{

@@ -1,10 +1,10 @@
-//! The types that an entry's values stand for. An entry is a constant of `spec`; its kernel needs
+//! The types that an entry's values stand for. An entry is a constant of `abi`; its kernel needs
 //! types.
 
+use abi::DType;
 use cuda_std::tile::{KMajor, MnMajor, OperandMajor};
 use cuda_std::wgmma::{self, S8, S32Bits};
 use half::{bf16, f16};
-use spec::DType;
 
 /// A dtype as a type: `Of<{ DType::Bf16 as u8 }>`.
 pub(crate) struct Of<const DTYPE: u8>;

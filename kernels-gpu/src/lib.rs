@@ -1,4 +1,4 @@
-//! warpsmith's own GPU kernels: the entries, one module a family. The host launches them as `spec`
+//! warpsmith's own GPU kernels: the entries, one module a family. The host launches them as `abi`
 //! describes; cuda_builder compiles this crate to the PTX in `ptx/`.
 //!
 //! Each family has a feature, all on by default; `families` is all of them. A crate that only wants

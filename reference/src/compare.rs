@@ -191,8 +191,8 @@ fn judge(got: f64, want: f64, bound: f64, overflow: f64) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use abi::DType;
     use ndarray::{ArrayD, arr1};
-    use spec::DType;
 
     use super::*;
 

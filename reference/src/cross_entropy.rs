@@ -18,8 +18,8 @@
 //! - Sums of weights have a relative error of `gamma(additions)`, and so do values computed with
 //!   them.
 
+use abi::DType;
 use ndarray::{ArrayD, ArrayViewD, Axis};
-use spec::DType;
 
 use crate::precision::{ETA32, gamma};
 use crate::softmax::{Row, Scores};

@@ -6,8 +6,8 @@
 //! of f32 (half an ulp: correctly rounded; 0: exact, like negation), and rounds to the output's
 //! dtype.
 
+use abi::DType;
 use ndarray::{ArrayD, ArrayViewD, IxDyn, Zip};
-use spec::DType;
 
 use crate::precision::{ETA32, U32};
 pub use crate::special::{erf, erfc};

@@ -1,7 +1,7 @@
 //! Errors of the references.
 
-use spec::DType;
-use spec::reduce::ReduceOp;
+use abi::DType;
+use abi::reduce::ReduceOp;
 use thiserror::Error;
 
 /// Arguments for which an operation is not defined.

@@ -1,7 +1,7 @@
 //! The result of a reference: values and error bounds.
 
+use abi::DType;
 use ndarray::{ArrayD, ArrayViewD};
-use spec::DType;
 
 use crate::ReferenceError;
 use crate::compare::{self, Agreement, Mismatch};

@@ -23,7 +23,7 @@
 //! bounds are widened by the factor `1 + 2^-20`, which covers these errors and the roundings in the
 //! computation of the bound itself.
 //!
-//! This crate shares no code with kernels, host or emulator, only shapes and dtypes (`spec`).
+//! This crate shares no code with kernels, host or emulator, only shapes and dtypes (`abi`).
 #![forbid(unsafe_code)]
 
 pub mod attention;

@@ -16,8 +16,8 @@
 //! `rstd` errs relatively by `r = dV / (2 (V + epsilon - dV)) + gamma(4)`. A difference and two
 //! products or multiply-adds follow, each rounded.
 
+use abi::DType;
 use ndarray::{ArrayD, ArrayView1, ArrayViewD, Axis};
-use spec::DType;
 
 use crate::precision::{ETA32, U32, gamma};
 use crate::{Expected, ReferenceError};

@@ -11,8 +11,8 @@
 //! sums beside: `gamma(rows + 4) sum |dy z|`. Below the normal numbers z, and each product with it,
 //! errs by half the smallest number, eta.
 
+use abi::DType;
 use ndarray::{Array1, ArrayD, ArrayView1, ArrayViewD, Axis};
-use spec::DType;
 
 use crate::norm::NormModel;
 use crate::precision::{ETA32, U32, gamma};

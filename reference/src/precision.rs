@@ -1,7 +1,7 @@
 //! Floating-point formats: unit roundoffs, smallest and largest numbers, and rounding.
 
+use abi::DType;
 use ndarray::{Array, ArrayView, Dimension};
-use spec::DType;
 
 /// Unit roundoff of f32, `2^-24`: half the distance from 1 to the next number.
 pub const U32: f64 = 1.0 / 16_777_216.0;

@@ -7,8 +7,8 @@
 //! `gamma(2) (|a cos| + |b sin|)`, and up to two results may be subnormal, `2 eta`. Where a product
 //! may exceed f32, there is no bound. What is copied is exact.
 
+use abi::DType;
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, Axis};
-use spec::DType;
 
 use crate::precision::{ETA32, Format, gamma};
 use crate::{Expected, ReferenceError};

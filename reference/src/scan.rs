@@ -11,9 +11,9 @@
 //! `eta` times the factors that may follow. Maxima are exact. Then the result is rounded to the
 //! dtype.
 
+use abi::DType;
+use abi::scan::ScanOp;
 use ndarray::{ArrayD, ArrayViewD, Axis};
-use spec::DType;
-use spec::scan::ScanOp;
 
 use crate::precision::Format;
 use crate::sum::Compensated;

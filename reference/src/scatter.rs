@@ -10,8 +10,8 @@
 //! `g = additions(n) u / (1 - additions(n) u)`. Then the result is rounded to the dtype. Where S
 //! overflows, nothing is said.
 
+use abi::DType;
 use ndarray::{ArrayD, ArrayViewD, Dimension, IxDyn};
-use spec::DType;
 
 use crate::precision::Format;
 use crate::sum::Compensated;

@@ -26,9 +26,9 @@
 //!
 //! and its division adds `gamma(2)` (a reciprocal and a product), then the output's rounding.
 
+use abi::DType;
 use ndarray::{ArrayD, ArrayViewD, Axis};
 use rayon::prelude::*;
-use spec::DType;
 use std::f64::consts::LOG2_E;
 
 use crate::precision::{ETA32, TINY32, U32, gamma};

@@ -11,8 +11,8 @@
 //! `e_j = exp(gamma(2) |y_j|) (1 + exp error) - 1` and may be lost below `2^-126`; a multiply-add
 //! follows: `P_j ds + (|s| + ds) (P_j e_j + 2^-126) + gamma(2) (|dx_j| + ...)`.
 
+use abi::DType;
 use ndarray::{ArrayD, ArrayViewD, Axis};
-use spec::DType;
 
 use crate::precision::{ETA32, TINY32, U32, gamma};
 use crate::{Expected, Model, ReferenceError};

@@ -9,10 +9,10 @@
 use std::error::Error;
 use std::fs;
 
+use abi::gemm::decode::sm90::{CLUSTER_MAX, DecodeTiling, Sm90DecodeEntry};
+use abi::gemm::{EpilogueParams, GemmParams, Transpose};
+use abi::{DType, OutputDType};
 use half::bf16;
-use spec::gemm::decode::sm90::{CLUSTER_MAX, DecodeTiling, Sm90DecodeEntry};
-use spec::gemm::{EpilogueParams, GemmParams, Transpose};
-use spec::{DType, OutputDType};
 use warpsmith::{
     Device, DeviceBuffer, DevicePtr, Kernel, KernelArg, LaunchConfig, Stream, TensorMap,
     TensorMapDesc, TensorMapSwizzle, TensorMapType,

@@ -6,23 +6,23 @@ use std::process::Command;
 
 /// For each package of the workspace, the packages of the workspace that it may depend on in any
 /// way. Device code never depends on the host, nor does the emulator; the reference shares nothing
-/// but `spec` with what it judges.
+/// but `abi` with what it judges.
 const MAY_IMPORT: [(&str, &[&str]); 14] = [
-    ("warpsmith-spec", &[]),
+    ("warpsmith-abi", &[]),
     ("warpsmith-ptx-syntax", &[]),
     ("warpsmith-cuda-std-macros", &[]),
     (
         "warpsmith-cuda-std",
-        &["warpsmith-cuda-std-macros", "warpsmith-spec"],
+        &["warpsmith-cuda-std-macros", "warpsmith-abi"],
     ),
-    ("kernels-gpu", &["warpsmith-cuda-std", "warpsmith-spec"]),
-    ("warpsmith-reference", &["warpsmith-spec"]),
+    ("kernels-gpu", &["warpsmith-cuda-std", "warpsmith-abi"]),
+    ("warpsmith-reference", &["warpsmith-abi"]),
     ("warpsmith-emulator", &["warpsmith-ptx-syntax"]),
     ("warpsmith-cuda-builder", &["warpsmith-ptx-syntax"]),
     (
         "warpsmith",
         &[
-            "warpsmith-spec",
+            "warpsmith-abi",
             "warpsmith-ptx-syntax",
             "warpsmith-emulator",
             "warpsmith-reference",
@@ -41,7 +41,7 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("warpsmith-benches", &["warpsmith"]),
     (
         "warpsmith-examples",
-        &["warpsmith", "warpsmith-cuda-builder", "warpsmith-spec"],
+        &["warpsmith", "warpsmith-cuda-builder", "warpsmith-abi"],
     ),
     (
         "warpsmith-tests",
@@ -53,7 +53,7 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
             "warpsmith-emulator",
             "warpsmith-ptx-syntax",
             "warpsmith-reference",
-            "warpsmith-spec",
+            "warpsmith-abi",
         ],
     ),
     ("xtask", &["warpsmith-cuda-builder"]),

@@ -1,13 +1,13 @@
 //! Norms whose rows pass through a ring of stages, launched with few blocks, so that each block has
 //! many rows. The host's own grids do that only for millions of elements.
 
-use half::bf16;
-use ndarray::{Array1, ArrayD, Axis, IxDyn};
-use proptest::prelude::*;
-use spec::rows::{
+use abi::rows::{
     RING_WARPS, RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Stages,
     Strategy as Holding, flags,
 };
+use half::bf16;
+use ndarray::{Array1, ArrayD, Axis, IxDyn};
+use proptest::prelude::*;
 use warpsmith::reference::Expected;
 use warpsmith::reference::norm::{Norm, norm};
 use warpsmith::reference::norm_grad::{NormGrad, norm_grad};

@@ -1,11 +1,11 @@
 //! `Scan` against its reference: every operation, any axis of any layout, tiles and groups of
 //! tiles.
 
+use abi::reduce::DTYPES;
+use abi::scan::{ScanEntry, ScanParams, ScanPlan};
 use half::{bf16, f16};
 use ndarray::ArrayD;
 use proptest::prelude::*;
-use spec::reduce::DTYPES;
-use spec::scan::{ScanEntry, ScanParams, ScanPlan};
 use warpsmith::reference::scan::{integers, scan};
 use warpsmith::{DType, Device, LaunchConfig, Reducible, Scan, ScanOp, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
@@ -197,7 +197,7 @@ fn sums_of<T: Reducible + TestElement>(
     };
     let name = entry.to_string();
     let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
-    let config = LaunchConfig::linear(plan.blocks, spec::scan::THREADS)
+    let config = LaunchConfig::linear(plan.blocks, abi::scan::THREADS)
         .shared_bytes(ScanPlan::shared_bytes(is_late != 0));
     // SAFETY: both tensors have rows of n contiguous elements; the status has the plan's number of
     // zeroed words, and the launch the shared memory that the plan requires.

@@ -1,9 +1,9 @@
 //! The k largest and smallest elements, against the reference: every bit of values and indices.
 
+use abi::topk::{DTYPES, Form, TopKEntry, TopKParams, TopKPlan};
 use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
-use spec::topk::{DTYPES, Form, TopKEntry, TopKParams, TopKPlan};
 use warpsmith::reference::topk::topk;
 use warpsmith::{DType, Device, Error, Float, LaunchConfig, Stream, Tensor, TopK};
 use warpsmith_tests::element::TestElement;

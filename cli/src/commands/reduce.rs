@@ -59,7 +59,7 @@ fn degrees(text: &str) -> Result<u64, String> {
     compute::not_negative(text, "")
 }
 
-/// Parser of the operations, by their names in `spec`.
+/// Parser of the operations, by their names in `abi`.
 fn operations() -> impl TypedValueParser<Value = ReduceOp> {
     PossibleValuesParser::new(ReduceOp::ALL.map(ReduceOp::name)).try_map(|name| {
         let named = ReduceOp::ALL.into_iter().find(|op| op.name() == name);

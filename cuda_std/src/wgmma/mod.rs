@@ -4,8 +4,8 @@
 //! An instruction is a type, [`M64`]`<N, D, A, B>`, with the parts of the mnemonic as parameters:
 //! `M64::<256, f32, Bf16, Bf16>` is `wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16`. Its
 //! method [`ss`](MmaAsync::ss) takes A and B from shared memory, [`rs`](MmaAsync::rs) takes A from
-//! registers. Operands in shared memory are given by descriptors (`spec::tensor_core::descriptor`).
-//! `spec::tensor_core::fragment` says which elements of D, and of A in registers, each thread
+//! registers. Operands in shared memory are given by descriptors (`abi::tensor_core::descriptor`).
+//! `abi::tensor_core::fragment` says which elements of D, and of A in registers, each thread
 //! holds.
 //!
 //! | D | A and B | N | k |

@@ -9,9 +9,9 @@ use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, M64};
 use half::bf16;
 use kernels_gpu::gemm::sm90::{Config, Destination, Gemm, Groups, Running, Store, Whole};
-use spec::gemm::GemmParams;
-use spec::gemm::raster::Raster;
-use spec::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X128};
+use abi::gemm::GemmParams;
+use abi::gemm::raster::Raster;
+use abi::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X128};
 
 /// Sets elements above the diagonal to zero.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ impl Config for Product {
 /// The lower triangle of `alpha * a @ b^T`. The epilogue is inlined.
 ///
 /// # Safety
-/// Launched as [`spec::gemm::sm90`] describes for a plain entry with [`TILE_128X128`].
+/// Launched as [`abi::gemm::sm90`] describes for a plain entry with [`TILE_128X128`].
 #[kernel(
     arch = "sm_90a",
     max_threads = THREADS,

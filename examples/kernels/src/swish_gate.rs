@@ -5,7 +5,7 @@ use cuda_std::map::map;
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, math};
 use half::bf16;
-use spec::elementwise::{THREADS, WalkParams};
+use abi::elementwise::{THREADS, WalkParams};
 
 /// Swish with a slope per column, times a gate: three broadcast inputs, computed in f32.
 ///

@@ -131,7 +131,7 @@ mod tests {
         let manifest = builtin_manifest().expect("kernels are embedded");
         let kernels = manifest.modules.iter().flat_map(|module| &module.kernels);
         let mut embedded: Vec<&str> = kernels.map(|kernel| &*kernel.name).collect();
-        let mut named: Vec<&str> = spec::entry::all_names().collect();
+        let mut named: Vec<&str> = abi::entry::all_names().collect();
         embedded.sort_unstable();
         named.sort_unstable();
         assert_eq!(named, embedded);

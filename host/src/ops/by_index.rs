@@ -5,7 +5,7 @@ use crate::element::Element;
 use crate::ops::check;
 use crate::ops::elementwise::{Steps, Walk, steps_of};
 use crate::{Error, IndexElement, Result, Stream, Tensor};
-use spec::elementwise::{MAX_RANK, WalkParams};
+use abi::elementwise::{MAX_RANK, WalkParams};
 
 /// Rows of a tensor, and the indices of their places along an axis of another.
 pub(super) struct Rows<'a, T: Element, I: IndexElement> {

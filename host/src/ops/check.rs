@@ -125,7 +125,7 @@ pub(super) fn no_partial_overlap_of(
     })
 }
 
-/// The entry that a table of `spec` was searched for.
+/// The entry that a table of `abi` was searched for.
 ///
 /// # Errors
 /// [`Error::Bug`] if the table lacks it: the caller's types allow more than there are kernels for.

@@ -5,8 +5,8 @@ use crate::ops::check;
 use crate::ops::elementwise::{Program, Steps, Transposition, Walk, steps_of};
 use crate::tensor::{Address, Erased};
 use crate::{E4m3, E5m2, Element, Error, LaunchConfig, Result, Stream, Tensor};
+use abi::elementwise::{Arithmetic, CopyEntry, THREADS, TransposeEntry, grid_blocks};
 use half::{bf16, f16};
-use spec::elementwise::{Arithmetic, CopyEntry, THREADS, TransposeEntry, grid_blocks};
 
 impl<T: Element> Tensor<T> {
     /// The same elements in row-major order without gaps. A contiguous tensor is returned as it is,

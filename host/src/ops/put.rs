@@ -7,9 +7,9 @@ use crate::ops::check;
 use crate::ops::elementwise::{Piece, Steps, Walk, steps_of};
 use crate::storage::Storage;
 use crate::{Element, Error, IndexElement, LaunchConfig, Result, Stream, Tensor};
-use spec::division::Division;
-use spec::elementwise::{MAX_RANK, grid_blocks};
-use spec::gather::{self, Put, PutEntry, PutFewParams, PutParams, SIZES, THREADS};
+use abi::division::Division;
+use abi::elementwise::{MAX_RANK, grid_blocks};
+use abi::gather::{self, Put, PutEntry, PutFewParams, PutParams, SIZES, THREADS};
 
 /// Rows put to the places that indices name: `y[a.., indices[j..], b..] = src[a.., j.., b..]`, where the
 /// axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take), as

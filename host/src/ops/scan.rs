@@ -7,7 +7,7 @@ use crate::ops::{check, model};
 use crate::reference::Model;
 use crate::storage::Storage;
 use crate::{LaunchConfig, MAX_RANK, Reducible, Result, Stream, Tensor};
-use spec::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
+use abi::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 
 /// Running sums, products or maxima along an axis: `y_i = x_0 + .. + x_i`, or `·` or `max` for `+`.
 ///
@@ -25,7 +25,7 @@ use spec::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 /// f32, f16 and bf16 are accumulated in f32, f64 in f64, and integers in i64, wrapping; the result
 /// is rounded once to the dtype of `y`. The elements of a group of 32 tiles of 32 KiB are combined
 /// in a fixed tree, and the totals of the preceding groups one after the other
-/// ([`ScanPlan::additions`](spec::scan::ScanPlan)). Error bound:
+/// ([`ScanPlan::additions`](abi::scan::ScanPlan)). Error bound:
 /// [`reference::scan`](crate::reference::scan). Deterministic: the same bits every run and on every
 /// device, however far blocks have to look back. The association depends on the alignment of a row
 /// to 16 bytes, so the same values at another alignment may round differently.

@@ -7,10 +7,10 @@ use crate::ops::elementwise::Piece;
 use crate::storage::Storage;
 use crate::tensor::Dims;
 use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
-use spec::DType;
-use spec::division::Division;
-use spec::elementwise::WalkParams;
-use spec::scatter::{self, AddParams, OrderParams, ScatterEntry, Step};
+use abi::DType;
+use abi::division::Division;
+use abi::elementwise::WalkParams;
+use abi::scatter::{self, AddParams, OrderParams, ScatterEntry, Step};
 
 /// Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`,
 /// where the axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take): along

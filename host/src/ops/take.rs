@@ -7,9 +7,9 @@ use crate::ops::check;
 use crate::ops::elementwise::{Walk, steps_of};
 use crate::tensor::Dims;
 use crate::{Element, LaunchConfig, Result, Stream, Tensor};
-use spec::DType;
-use spec::elementwise::grid_blocks;
-use spec::gather::{SIZES, THREADS, TakeEntry, TakeParams};
+use abi::DType;
+use abi::elementwise::grid_blocks;
+use abi::gather::{SIZES, THREADS, TakeEntry, TakeParams};
 
 /// A type of indices: i32 and i64.
 pub trait IndexElement: Element + sealed::Sealed {}

@@ -31,7 +31,7 @@ pub(super) struct Workspace {
 pub(super) enum Purpose {
     /// The tile counter of attention with a persistent grid.
     AttentionTiles,
-    /// Partial sums of stream-K: see [`spec::gemm::stream_k`].
+    /// Partial sums of stream-K: see [`abi::gemm::stream_k`].
     StreamK,
     /// Counters by which the blocks of a gradient of norms keep pace.
     Paces,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 /// Largest number of dimensions of a [`Tensor`](crate::Tensor).
-pub const MAX_RANK: usize = spec::elementwise::MAX_RANK;
+pub const MAX_RANK: usize = abi::elementwise::MAX_RANK;
 
 /// Up to [`MAX_RANK`] values.
 #[derive(Clone, Copy)]

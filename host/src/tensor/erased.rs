@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::launch::KernelArg;
 use crate::storage::Storage;
 use crate::stream::Stream;
-use spec::DType;
+use abi::DType;
 use std::ffi::c_void;
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 use crate::stream::Stream;
-use spec::DType;
+use abi::DType;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Reads a block's sequence from the arrays of lengths in device memory.
 
-use spec::attention::{FlashFwdLengths, FlashFwdParams, Sequence, SequenceLengths};
+use abi::attention::{FlashFwdLengths, FlashFwdParams, Sequence, SequenceLengths};
 
 /// Sequence `batch_idx` of a launch.
 ///

@@ -9,10 +9,10 @@
 //! **Numerics**: both exponentials relative to the larger lse, in f32, rounded once at the store. A
 //! part without a key (lse = -inf) is not multiplied: its o may hold anything.
 
+use abi::attention::OutputDType;
+use abi::attention::merge::{MergeParams, THREADS};
 use cuda_std::{kernel, math, thread};
 use half::{bf16, f16};
-use spec::attention::OutputDType;
-use spec::attention::merge::{MergeParams, THREADS};
 
 use crate::simt::element::SimtElement;
 
@@ -64,7 +64,7 @@ impl Weights {
     }
 }
 
-/// Merges two partial results; see [`spec::attention::merge`].
+/// Merges two partial results; see [`abi::attention::merge`].
 ///
 /// # Safety
 /// The pointers are to contiguous tensors of `params`; o and lse overlap no other.

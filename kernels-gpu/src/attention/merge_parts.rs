@@ -11,14 +11,14 @@
 //! **Numerics**: exponentials relative to the largest lse, in f32, parts in order, rounded once at
 //! the store: the same bits every run. A part without a key has lse = -inf and o = 0.
 
+use abi::attention::merge::{THREADS, strides_of_parts};
+use abi::attention::{
+    BshStrides, FlashFwdLengths, FlashFwdParams, FwdPacking, MOST_SPLITS, OutputDType, Sequence,
+};
 use cuda_std::mem::ld_global_nc_v4_f32;
 use cuda_std::warp::{FULL_MASK, shfl_bfly, shfl_idx};
 use cuda_std::{kernel, math, thread};
 use half::{bf16, f16};
-use spec::attention::merge::{THREADS, strides_of_parts};
-use spec::attention::{
-    BshStrides, FlashFwdLengths, FlashFwdParams, FwdPacking, MOST_SPLITS, OutputDType, Sequence,
-};
 
 use crate::attention::lengths::sequence;
 use crate::simt::element::{CHUNK, SimtElement};
@@ -139,7 +139,7 @@ unsafe fn over_lanes(x: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     all
 }
 
-/// Merges the parts of a split-KV attention; see [`spec::attention::merge`].
+/// Merges the parts of a split-KV attention; see [`abi::attention::merge`].
 ///
 /// # Safety
 /// Launched as that module says.

@@ -1,7 +1,7 @@
 //! Finds a sequence's positions in pools of pages.
 
+use abi::attention::{FlashFwdPages, PagePosition};
 use cuda_std::mem::ld_global_nc_u32;
-use spec::attention::{FlashFwdPages, PagePosition};
 
 /// The pages of one sequence. By value: a reference to a kernel's parameter, or else to something
 /// else, would be to a copy of it in local memory.

@@ -1,4 +1,4 @@
-//! Attention, backward: dq, dk, dv and those of sinks; see [`spec::attention::backward`] for the formulas.
+//! Attention, backward: dq, dk, dv and those of sinks; see [`abi::attention::backward`] for the formulas.
 //!
 //! | module | kernel | from |
 //! |---|---|---|

@@ -1,8 +1,8 @@
 //! Copies between tensors of any strides, by bits.
 
+use abi::elementwise::{CopyEntry, THREADS, WalkParams};
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread, walk};
-use spec::elementwise::{CopyEntry, THREADS, WalkParams};
 
 /// y = x for every element; each thread has `N` loads in flight.
 ///
@@ -39,7 +39,7 @@ macro_rules! copies {
         #[doc = concat!("Copies elements as wide as ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `spec::elementwise` says, with tensors of these extents and strides.
+        /// Launched as `abi::elementwise` says, with tensors of these extents and strides.
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(x: *const $ty, y: *mut $ty, params: ByValue<WalkParams, 432>) {
             // SAFETY: the launch's promise.
@@ -48,4 +48,4 @@ macro_rules! copies {
     )*};
 }
 
-spec::copy_elements!(copies);
+abi::copy_elements!(copies);

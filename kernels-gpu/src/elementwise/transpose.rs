@@ -16,9 +16,9 @@
 //!
 //! **Timeline**: all global loads, stores to shared memory, barrier, loads from it, global stores.
 
+use abi::elementwise::{TransposeEntry, TransposeParams};
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, mem, shared_array, thread};
-use spec::elementwise::{TransposeEntry, TransposeParams};
 
 /// Words of a subtile's row.
 const ROW_WORDS: usize = 32;
@@ -46,7 +46,7 @@ impl<const S: usize, const SUB: u32> Shape<S, SUB> {
     const AT_ONCE: u32 = Self::THREADS / if S == 8 { 128 } else { 256 };
     const CHECKED: () = assert!(
         Self::ENTRY.tile() == SUB * Self::T && (SUB * SUB).is_multiple_of(Self::AT_ONCE),
-        "spec's tile is the kernel's, and its threads finish whole subtiles"
+        "abi's tile is the kernel's, and its threads finish whole subtiles"
     );
 }
 
@@ -263,7 +263,7 @@ macro_rules! transposes {
         #[doc = concat!("Transposes matrices of elements of ", stringify!($size), " bytes.")]
         ///
         /// # Safety
-        /// Launched as `spec::elementwise` says, with tensors of these extents and strides.
+        /// Launched as `abi::elementwise` says, with tensors of these extents and strides.
         #[kernel(max_threads = TransposeEntry::read(stringify!($name)).threads())]
         pub unsafe fn $name(x: *const u8, y: *mut u8, params: ByValue<TransposeParams, 224>) {
             // SAFETY: the launch's promise.
@@ -272,4 +272,4 @@ macro_rules! transposes {
     )*};
 }
 
-spec::transpose_tiles!(transposes);
+abi::transpose_tiles!(transposes);

@@ -1,7 +1,7 @@
 //! Fragments: the functions of registers of which the host composes elementwise kernels.
 //!
 //! A name begins with the type that a fragment computes in: `f32_exp` is [`cuda_std::math::exp`].
-//! Functions have the names that `spec` gives them.
+//! Functions have the names that `abi` gives them.
 //!
 //! | name | what it is |
 //! |---|---|

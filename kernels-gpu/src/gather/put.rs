@@ -1,11 +1,11 @@
 //! The kernels that put rows to where indices say, two for each size of elements.
 
+use abi::gather::{PutEntry, PutFewParams, PutParams, THREADS};
 use cuda_std::atomic::{Order, Scope, atom_max};
 use cuda_std::barrier::bar_red_or;
 use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread};
-use spec::gather::{PutEntry, PutFewParams, PutParams, THREADS};
 
 use super::bits::Bits;
 use super::walk::offsets;
@@ -94,7 +94,7 @@ unsafe fn put_few<T: Bits, const N: usize>(
 /// Writes the largest position of each index, and one more.
 ///
 /// # Safety
-/// Launched as `spec::gather` says, with indices of these extents and strides, and a table of `count`
+/// Launched as `abi::gather` says, with indices of these extents and strides, and a table of `count`
 /// numbers.
 #[kernel(max_threads = THREADS)]
 pub unsafe fn put_last(indices: *const u8, last: *mut u32, params: ByValue<PutParams, 464>) {
@@ -173,7 +173,7 @@ macro_rules! few {
         #[doc = concat!("Puts rows of few indices, in elements as wide as ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `spec::gather` says, with tensors of these extents and strides.
+        /// Launched as `abi::gather` says, with tensors of these extents and strides.
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(
             src: *const u8,
@@ -192,7 +192,7 @@ macro_rules! rows {
         #[doc = concat!("Puts rows of last positions, in elements as wide as ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `spec::gather` says, with tensors of these extents and strides, and with what
+        /// Launched as `abi::gather` says, with tensors of these extents and strides, and with what
         /// `put_last` wrote.
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(
@@ -208,5 +208,5 @@ macro_rules! rows {
     )*};
 }
 
-spec::put_few!(few);
-spec::put_rows!(rows);
+abi::put_few!(few);
+abi::put_rows!(rows);

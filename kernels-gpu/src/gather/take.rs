@@ -1,8 +1,8 @@
 //! The kernels that select, one for each size of elements.
 
+use abi::gather::{THREADS, TakeEntry, TakeParams};
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread};
-use spec::gather::{THREADS, TakeEntry, TakeParams};
 
 use super::bits::Bits;
 use super::walk::offsets;
@@ -74,7 +74,7 @@ macro_rules! takes {
         #[doc = concat!("Selects elements as wide as ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `spec::gather` says, with tensors of these extents and strides.
+        /// Launched as `abi::gather` says, with tensors of these extents and strides.
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(
             x: *const u8,
@@ -88,4 +88,4 @@ macro_rules! takes {
     )*};
 }
 
-spec::take_elements!(takes);
+abi::take_elements!(takes);

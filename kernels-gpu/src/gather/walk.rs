@@ -1,7 +1,7 @@
 //! Where elements of a walk are.
 
+use abi::elementwise::{MAX_RANK, WalkParams};
 use cuda_std::hint::opaque;
-use spec::elementwise::{MAX_RANK, WalkParams};
 
 /// Offsets of elements of a walk in its first `TENSORS` tensors.
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! The entries of the portable GEMM, by the table of [`SimtEntry`].
 
+use abi::gemm::{EpilogueParams, GemmParams, SimtEntry, TileConfig};
 use cuda_std::{kernel, shared_array};
-use spec::gemm::{EpilogueParams, GemmParams, SimtEntry, TileConfig};
 
 use super::fused::{Fused, Pointers};
 use super::simt::gemm;
@@ -9,7 +9,7 @@ use crate::simt::element::CHUNK;
 
 macro_rules! kernels {
     ($($name:ident($down:literal, $across:literal);)*) => {$(
-        /// The layout and the tile of its name; see [`spec::gemm`].
+        /// The layout and the tile of its name; see [`abi::gemm`].
         ///
         /// # Safety
         /// `params` and `epilogue` describe what the pointers point to; the grid is
@@ -66,4 +66,4 @@ macro_rules! kernels {
     )*};
 }
 
-spec::gemm_simt!(kernels);
+abi::gemm_simt!(kernels);

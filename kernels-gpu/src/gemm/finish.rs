@@ -1,5 +1,5 @@
 //! The end of a split-K GEMM: `D = epilogue(sum of the partial results)`; see
-//! [`spec::gemm::FinishEntry`].
+//! [`abi::gemm::FinishEntry`].
 //!
 //! # Roles
 //! All threads do the same, in a grid-stride loop over groups of four neighbours of a row, in
@@ -9,13 +9,13 @@
 //! # Numerics
 //! f32 sums in the order of the parts, then the epilogue, rounded once: the same bits every run.
 
+use abi::gemm::{EpilogueParams, FINISH_THREADS, GemmParams};
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
 use cuda_std::hint::opaque;
 use cuda_std::mem::ld_v4_f32;
 use cuda_std::{kernel, thread};
 use half::{bf16, f16};
-use spec::gemm::{EpilogueParams, FINISH_THREADS, GemmParams};
 
 use super::fused::{Fused, Pointers};
 
@@ -153,7 +153,7 @@ unsafe fn load(from: *const f32, count: u32, is_whole: bool) -> [f32; WIDTH] {
 
 macro_rules! kernels {
     ($($name:ident($out:ident);)*) => {$(
-        #[doc = concat!("Sums of parts to `", stringify!($out), "`; see [`spec::gemm::FinishEntry`].")]
+        #[doc = concat!("Sums of parts to `", stringify!($out), "`; see [`abi::gemm::FinishEntry`].")]
         ///
         /// # Safety
         /// `params` and `epilogue` describe what the pointers point to.
@@ -182,4 +182,4 @@ macro_rules! kernels {
     )*};
 }
 
-spec::gemm_finish!(kernels);
+abi::gemm_finish!(kernels);

@@ -1,5 +1,6 @@
-//! The built-in epilogue, whose steps are chosen at run time: see [`spec::gemm::epilogue`].
+//! The built-in epilogue, whose steps are chosen at run time: see [`abi::gemm::epilogue`].
 
+use abi::gemm::{Activation, EpilogueParams, GemmParams};
 use cuda_std::element::Element;
 use cuda_std::epilogue::{
     Activate, AddMatrix, AddVector, Epilogue, Gelu, GeluTanh, Logistic, Place, Relu, SIGMOID, SILU,
@@ -7,7 +8,6 @@ use cuda_std::epilogue::{
 };
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
-use spec::gemm::{Activation, EpilogueParams, GemmParams};
 
 /// Scales, C, bias, activation and residual; each is applied if the launch has it. `M` reads C and
 /// the residual, `V` the bias.
@@ -85,7 +85,7 @@ impl<Out: Element> Fused<Out> {
     /// The epilogue that an entry's arguments describe.
     ///
     /// # Safety
-    /// The pointers are null, or point to what [`spec::gemm::epilogue`] says of them.
+    /// The pointers are null, or point to what [`abi::gemm::epilogue`] says of them.
     #[inline(always)]
     pub(crate) unsafe fn new(
         pointers: Pointers<Out>,

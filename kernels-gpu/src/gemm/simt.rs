@@ -48,10 +48,10 @@
 //! `ptxas -v -arch=sm_75` and `sm_90` must show no spills at two blocks an SM; run
 //! `cargo test -p warpsmith-tests gemm` and, on a GPU, `compare_gemm` of benches.
 
+use abi::gemm::{GemmParams, TileConfig, batch_idx};
 use cuda_std::epilogue::Epilogue;
 use cuda_std::thread;
 use cuda_std::wgmma::{Registers, tie};
-use spec::gemm::{GemmParams, TileConfig, batch_idx};
 
 use crate::simt::element::CHUNK;
 use crate::simt::operand::Operand;

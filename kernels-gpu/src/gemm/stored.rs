@@ -3,6 +3,8 @@
 
 use core::marker::PhantomData;
 
+use abi::OutputDType;
+use abi::gemm::EpilogueParams;
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
@@ -10,8 +12,6 @@ use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use cuda_std::mem::st_v2_u32;
 use half::{bf16, f16};
-use spec::OutputDType;
-use spec::gemm::EpilogueParams;
 
 use super::fused::{Steps, Unread};
 

@@ -17,11 +17,11 @@ use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use crate::row::slices::Team;
+use abi::rows::{AHEAD_THREADS, MAX_CLUSTER, RowParams, flags};
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn, rcp};
 use cuda_std::warp::Words;
 use cuda_std::{mem, thread, warp};
-use spec::rows::{AHEAD_THREADS, MAX_CLUSTER, RowParams, flags};
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
@@ -67,7 +67,7 @@ impl<const K: usize> Words for Parts<K> {
 ///
 /// # Safety
 /// `tensors` are those of `params`, aligned, without a residual, with weights of the rows' type;
-/// launched as `spec::rows` says.
+/// launched as `abi::rows` says.
 #[inline(always)]
 pub(super) unsafe fn ahead<
     T: Packed,

@@ -12,11 +12,11 @@ use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
+use abi::rows::{RowParams, flags};
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn};
 use cuda_std::shared::SharedAddr;
 use cuda_std::{mem, thread};
-use spec::rows::{RowParams, flags};
 
 /// The tensors of a launch; null if there is none.
 pub(super) struct Tensors<T> {
@@ -87,7 +87,7 @@ impl<T: Packed> Tensors<T> {
 /// a warp or a part of one.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared memory
+/// `tensors` are aligned ones of `params`, launched as `abi::rows` says; `scratch` is shared memory
 /// with room for the sums of all threads.
 #[inline(always)]
 pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
@@ -206,7 +206,7 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
 /// Computes dx of all rows of this block, element by element, without the weights' gradients.
 ///
 /// # Safety
-/// `tensors` are those of `params`, launched as `spec::rows` says; `scratch` is shared memory for
+/// `tensors` are those of `params`, launched as `abi::rows` says; `scratch` is shared memory for
 /// exchanges.
 #[inline(always)]
 pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, scratch: *mut u32) {
@@ -257,7 +257,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
 /// column, one block a part of the rows. Grid: x = columns, y = parts of the rows.
 ///
 /// # Safety
-/// `tensors` are those of `params`, launched as `spec::rows` says.
+/// `tensors` are those of `params`, launched as `abi::rows` says.
 #[inline(always)]
 pub(super) unsafe fn columns<T: Packed>(tensors: &Tensors<T>, params: &RowParams) {
     let column = u64::from(thread::index_1d());

@@ -1,15 +1,15 @@
-//! The entries of norms and their gradients, by the table of [`spec::rows`]. Weights have the rows'
+//! The entries of norms and their gradients, by the table of [`abi::rows`]. Weights have the rows'
 //! dtype. They are f32 in `norm_wf32` entries and, element by element, if a flag says so.
 
-use cuda_std::shared::SharedAddr;
-use cuda_std::{dynamic_shared, kernel, shared_array, thread};
-use half::{bf16, f16};
-use spec::rows::{
+use abi::rows::{
     AHEAD, AHEAD_BLOCKS, AHEAD_THREADS, BLOCK_SCRATCH, BOUND_THREADS, FEW_BLOCKS, FEW_THREADS,
     FINISH_COLUMNS, GRAD_BLOCKS, HELD_BLOCKS, MAX_THREADS, PAIRS, RING_WARPS, RowEntry, RowParams,
     SHARED_BLOCK, SHORT_BLOCKS, SHORT_THREADS, SLICE_BLOCKS, SLICE_THREADS, VECTORS, WIDE_THREADS,
     WIDE_VECTORS, flags,
 };
+use cuda_std::shared::SharedAddr;
+use cuda_std::{dynamic_shared, kernel, shared_array, thread};
+use half::{bf16, f16};
 
 use super::forward::{self, Tensors};
 use super::{ahead, backward, finish, grad_ring, grad_short, ring};
@@ -21,7 +21,7 @@ macro_rules! entry {
         #[doc = concat!("Norms of rows of ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        /// Launched as `abi::rows` says, with tensors of these extents and strides.
         #[$kernel]
         pub unsafe fn $name(
             x: *const $ty,
@@ -127,21 +127,21 @@ macro_rules! loose {
     )*};
 }
 
-spec::norm_held!(held);
-spec::norm_few!(few);
-spec::norm_slices!(slices);
-spec::norm_ahead!(alone);
-spec::norm_pairs!(pairs);
-spec::norm_wide!(wide_rings);
-spec::norm_ring!(rings);
-spec::norm_loose!(loose);
+abi::norm_held!(held);
+abi::norm_few!(few);
+abi::norm_slices!(slices);
+abi::norm_ahead!(alone);
+abi::norm_pairs!(pairs);
+abi::norm_wide!(wide_rings);
+abi::norm_ring!(rings);
+abi::norm_loose!(loose);
 
 macro_rules! grad {
     ($name:ident, $ty:ident, $kernel:meta, $body:expr) => {
         #[doc = concat!("Gradients of norms of rows of ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        /// Launched as `abi::rows` says, with tensors of these extents and strides.
         #[$kernel]
         pub unsafe fn $name(
             x: *const $ty,
@@ -238,16 +238,16 @@ macro_rules! columns_grads {
     )*};
 }
 
-spec::norm_grad_held!(held_grads);
-spec::norm_grad_short!(short_grads);
-spec::norm_grad_ring!(ring_grads);
-spec::norm_grad_loose!(loose_grads);
-spec::norm_grad_columns!(columns_grads);
+abi::norm_grad_held!(held_grads);
+abi::norm_grad_short!(short_grads);
+abi::norm_grad_ring!(ring_grads);
+abi::norm_grad_loose!(loose_grads);
+abi::norm_grad_columns!(columns_grads);
 
 /// Adds up the partial sums of columns, of two tensors.
 ///
 /// # Safety
-/// Launched as `spec::rows` says, with tensors of these extents.
+/// Launched as `abi::rows` says, with tensors of these extents.
 #[kernel(max_threads = MAX_THREADS)]
 pub unsafe fn norm_grad_finish(
     weight_parts: *const f32,

@@ -5,12 +5,12 @@
 //! but waiting for them: so a thread has four columns, in one access where it can, and few rows.
 
 use crate::row::loose::CHUNK;
+use abi::rows::RowParams;
 use cuda_std::hint::opaque;
 use cuda_std::{mem, thread};
-use spec::rows::RowParams;
 
 /// Columns of a thread.
-const COLUMNS: u32 = spec::rows::FINISH_COLUMNS;
+const COLUMNS: u32 = abi::rows::FINISH_COLUMNS;
 
 /// A thread's sums.
 type Sums = [f32; COLUMNS as usize];

@@ -7,10 +7,10 @@ use crate::row::loose::{CHUNK, Loose, place};
 use crate::row::moments::{Count, Moments};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use crate::row::slices::Team;
+use abi::rows::{RowParams, VECTORS, flags};
 use cuda_std::math::{self, fma, mul_rn};
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
-use spec::rows::{RowParams, VECTORS, flags};
 
 /// The tensors of a launch; null if there is none.
 pub(super) struct Tensors<T> {
@@ -125,7 +125,7 @@ pub(super) fn rstd_of(variance: f32, params: &RowParams) -> f32 {
 /// are used, so that more rows are held at a time.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, with weights of type `W`, launched as `spec::rows` says;
+/// `tensors` are aligned ones of `params`, with weights of type `W`, launched as `abi::rows` says;
 /// `scratch` is shared memory for exchanges.
 #[inline(always)]
 pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize, const FEW: bool>(
@@ -251,7 +251,7 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
 /// Normalises this team's row, of which its blocks have slices.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
+/// `tensors` are aligned ones of `params`, launched as `abi::rows` says.
 #[inline(always)]
 pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
     tensors: &Tensors<T>,
@@ -362,7 +362,7 @@ fn squares_of(sum: f32, values: [f32; CHUNK], _: u32) -> f32 {
 /// Normalises all rows of this block, element by element.
 ///
 /// # Safety
-/// `tensors` are those of `params`, launched as `spec::rows` says, without a residual; `scratch` is
+/// `tensors` are those of `params`, launched as `abi::rows` says, without a residual; `scratch` is
 /// shared memory for exchanges.
 #[inline(always)]
 pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, scratch: *mut u32) {

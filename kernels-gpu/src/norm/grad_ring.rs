@@ -11,9 +11,9 @@ use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
 use crate::row::ring::{Ring, Turn};
+use abi::rows::RowParams;
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
-use spec::rows::RowParams;
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
@@ -28,7 +28,7 @@ unsafe fn kept_of<T: Packed, const R: usize>(tensors: &Tensors<T>, ring: &Ring<R
 /// Computes all rows of this block or cluster.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
+/// `tensors` are aligned ones of `params`, launched as `abi::rows` says.
 #[inline(always)]
 pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
     tensors: &Tensors<T>,

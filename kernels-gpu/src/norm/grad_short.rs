@@ -12,11 +12,11 @@ use crate::row::pace::Pace;
 use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
 use crate::row::ring::Turn;
 use crate::row::short::Short;
+use abi::rows::{RowParams, SHORT_VECTORS, flags};
 use cuda_std::hint::settle;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use cuda_std::{mem, thread};
-use spec::rows::{RowParams, SHORT_VECTORS, flags};
 
 /// Vectors that a lane has of a row.
 const R: usize = SHORT_VECTORS;
@@ -31,7 +31,7 @@ unsafe fn kept_of<T: Packed>(tensors: &Tensors<T>, short: &Short, i: u32) -> Kep
 /// Computes all rows of this block.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
+/// `tensors` are aligned ones of `params`, launched as `abi::rows` says.
 #[inline(always)]
 pub(super) unsafe fn short<T: Packed, const V: usize>(tensors: &Tensors<T>, params: &RowParams) {
     // SAFETY: the launch's promise; all threads come here.

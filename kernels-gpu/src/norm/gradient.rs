@@ -3,9 +3,9 @@
 //! With `z = (h - mean) rstd` and `w = weight dy`: `dx = rstd (w - mean(w) - z mean(w z))` (RMS
 //! norm without `mean(w)`), `dweight = sum over rows of dy z`, `dbias = sum over rows of dy`.
 
+use abi::rows::{RowParams, flags};
 use cuda_std::math::{fma, mul_rn};
 use cuda_std::warp::Words;
-use spec::rows::{RowParams, flags};
 
 /// What the forward pass kept of a row.
 #[derive(Clone, Copy)]

@@ -10,10 +10,10 @@ use crate::row::held::{row_of, row_of_mut};
 use crate::row::moments::{Count, Moments};
 use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
 use crate::row::ring::{Ring, Turn};
+use abi::rows::{RING_VECTORS, RowParams, flags};
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn};
 use cuda_std::thread;
-use spec::rows::{RING_VECTORS, RowParams, flags};
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
@@ -86,7 +86,7 @@ unsafe fn whole(part: Moments, width: u32, count: Count, is_centered: bool) -> M
 /// Normalises all rows of this block or cluster; `JOINED` says whether there may be a residual.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says; without a residual unless
+/// `tensors` are aligned ones of `params`, launched as `abi::rows` says; without a residual unless
 /// `JOINED`; with weights of the rows' type if `R` is more than [`RING_VECTORS`].
 #[inline(always)]
 pub(super) unsafe fn ring<

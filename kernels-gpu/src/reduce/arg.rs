@@ -2,8 +2,8 @@
 
 use core::marker::PhantomData;
 
+use abi::reduce::{MAP_NEGATE, ReduceParams};
 use cuda_std::warp::Words;
-use spec::reduce::{MAP_NEGATE, ReduceParams};
 
 use super::fold::{Fold, Indices};
 use super::number::Number;

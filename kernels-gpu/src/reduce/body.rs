@@ -4,10 +4,10 @@
 //! merge their results. Then the result is written or, if the axis is split into parts, left as a
 //! partial result for the block that finishes the last part.
 
+use abi::reduce::{BATCH, ReduceParams, THREADS};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp;
-use spec::reduce::{BATCH, ReduceParams, THREADS};
 
 use super::fold::Fold;
 use super::load::{Load, together};

@@ -6,6 +6,7 @@
 //! cluster's first block, which merges them in the same order, so the bits are the same. The stores
 //! count on an mbarrier: only the block that merges waits.
 
+use abi::reduce::{BATCH, CLUSTER_PARTS, ReduceParams, THREADS};
 use cuda_std::cluster::{
     barrier_cluster_arrive_release_aligned, barrier_cluster_wait_acquire_aligned,
     mapa_shared_cluster, st_async_shared_cluster_v4_u32,
@@ -17,7 +18,6 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::tma::cp_async_bulk_prefetch_l2_global;
 use cuda_std::warp::Words;
 use cuda_std::{mem, thread};
-use spec::reduce::{BATCH, CLUSTER_PARTS, ReduceParams, THREADS};
 
 use super::body::Arrays;
 use super::fold::Fold;

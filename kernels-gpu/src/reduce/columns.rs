@@ -4,9 +4,9 @@
 //! As in [`super::long`], each block has one item, and computing where it is takes a dozen
 //! instructions. The threads' results are merged as in [`super::body`].
 
+use abi::reduce::{BATCH, ReduceParams};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use spec::reduce::{BATCH, ReduceParams};
 
 use super::body::{Arrays, Block, role};
 use super::fold::{Fold, by_operation};

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use spec::reduce::{FINISH_ALL, FINISH_ANY, ReduceParams};
+use abi::reduce::{FINISH_ALL, FINISH_ANY, ReduceParams};
 
 use super::fold::{Fold, Indices};
 

@@ -1,9 +1,9 @@
-//! The entries, by the table of [`spec::reduce::ReduceEntry`]: those of the general kernel, then those
+//! The entries, by the table of [`abi::reduce::ReduceEntry`]: those of the general kernel, then those
 //! of the special forms.
 
+use abi::reduce::{ReduceParams, THREADS};
 use cuda_std::{kernel, shared_array};
 use half::{bf16, f16};
-use spec::reduce::{ReduceParams, THREADS};
 
 use super::arg::Arg;
 use super::body::{Arrays, reduce};
@@ -22,7 +22,7 @@ macro_rules! kernels {
             stringify!($lanes), " at once.")]
         ///
         /// # Safety
-        /// Launched as `spec::reduce` says, with arrays of these extents and strides.
+        /// Launched as `abi::reduce` says, with arrays of these extents and strides.
         #[kernel(max_threads = THREADS, min_blocks = 2)]
         pub unsafe fn $name(
             x: *const u8,
@@ -42,7 +42,7 @@ macro_rules! kernels {
     )*};
 }
 
-spec::reduce_general!(kernels);
+abi::reduce_general!(kernels);
 
 /// Special forms of the most common operations: fewer registers a thread, so more blocks on each SM.
 macro_rules! formed {
@@ -53,7 +53,7 @@ macro_rules! formed {
         #[doc = concat!("`", stringify!($fold), "` of ", stringify!($ty), ", as its name says.")]
         ///
         /// # Safety
-        /// Launched as `spec::reduce` says, with arrays of these extents and strides.
+        /// Launched as `abi::reduce` says, with arrays of these extents and strides.
         #[kernel(max_threads = THREADS, min_blocks = $blocks $(, arch = $arch)?)]
         pub unsafe fn $name(
             x: *const u8,
@@ -74,4 +74,4 @@ const fn columns_words(lanes: usize) -> usize {
     Scratch::words(THREADS as usize * lanes, 1)
 }
 
-spec::reduce_formed!(formed);
+abi::reduce_formed!(formed);

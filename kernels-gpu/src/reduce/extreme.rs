@@ -4,9 +4,9 @@
 //! compares two pairs, and says NaN where [`super::fold::Value`] has to ask. Results have the bits of
 //! that one.
 
+use abi::reduce::{MAP_ABS, MAP_NEGATE, ReduceParams};
 use cuda_std::{convert, math};
 use half::bf16;
-use spec::reduce::{MAP_ABS, MAP_NEGATE, ReduceParams};
 
 use super::fold::{Fold, Indices, Kinds, Value, butterfly, larger_or_nan, tree_of};
 use super::load::{Load, Raw};

@@ -4,12 +4,12 @@
 
 use core::marker::PhantomData;
 
-use cuda_std::hint::opaque;
-use cuda_std::warp::{self, Words};
-use spec::reduce::{
+use abi::reduce::{
     FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS,
     MAP_NEGATE, MAP_SQUARE, ReduceParams,
 };
+use cuda_std::hint::opaque;
+use cuda_std::warp::{self, Words};
 
 use super::number::Number;
 use super::store::{Rounded, store};
@@ -195,7 +195,7 @@ pub(super) trait Fold {
 macro_rules! by_operation {
     ($fold:ty, |$params:ident| $run:expr) => {{
         use super::fold::Kinds;
-        use spec::reduce::{self as known, ReduceParams};
+        use abi::reduce::{self as known, ReduceParams};
         macro_rules! of {
             ($kind:ident, $map:ident) => {{
                 let $params = &ReduceParams {

@@ -215,7 +215,7 @@ words_64! {
     u64 => u64, |bits| bits;
 }
 
-/// An element of any dtype ([`spec::reduce::wide_code`]) as f64.
+/// An element of any dtype ([`abi::reduce::wide_code`]) as f64.
 #[derive(Clone, Copy)]
 pub(crate) struct Wide;
 

@@ -4,9 +4,9 @@
 //! it takes registers that more blocks could use. With long rows, starting a block costs nothing
 //! where four of them share an SM. So this kernel has no items and no loop over them.
 
+use abi::reduce::{BATCH, ReduceParams, THREADS};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use spec::reduce::{BATCH, ReduceParams, THREADS};
 
 use super::body::Arrays;
 use super::fold::{Fold, Indices, by_operation};

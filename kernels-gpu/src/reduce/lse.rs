@@ -2,8 +2,8 @@
 
 use core::marker::PhantomData;
 
+use abi::reduce::ReduceParams;
 use cuda_std::warp::Words;
-use spec::reduce::ReduceParams;
 
 use super::fold::{Fold, Indices};
 use super::number::{Number, Real};

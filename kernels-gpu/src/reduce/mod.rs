@@ -1,7 +1,7 @@
-//! Reductions over everything, one axis or several: `spec::reduce` has the layouts and the order.
+//! Reductions over everything, one axis or several: `abi::reduce` has the layouts and the order.
 //!
 //! `out[outer, inner] = fold over [segments, n] of x`; the operations are those of
-//! [`spec::reduce::ReduceOp`].
+//! [`abi::reduce::ReduceOp`].
 //!
 //! | file | what |
 //! |---|---|

@@ -9,8 +9,8 @@
 
 use core::marker::PhantomData;
 
+use abi::reduce::{FINISH_DIVIDE_ROOT, ReduceParams};
 use cuda_std::warp::Words;
-use spec::reduce::{FINISH_DIVIDE_ROOT, ReduceParams};
 
 use super::fold::{Fold, Indices, tree_of};
 use super::number::Real;

@@ -1,10 +1,10 @@
 //! Stores results that a thread, or a warp, has alone directly from registers: no warp waits for
 //! another, so some load while others store.
 
+use abi::reduce::ReduceParams;
 use cuda_std::hint::opaque;
 use cuda_std::mem;
 use cuda_std::warp::Words;
-use spec::reduce::ReduceParams;
 
 use super::body::Arrays;
 use super::fold::Fold;

@@ -1,6 +1,6 @@
 //! Where the elements of an item are, and which of them a thread has.
 
-use spec::reduce::{ROWS_ANY, ReduceParams};
+use abi::reduce::{ROWS_ANY, ReduceParams};
 
 use super::fold::Indices;
 use super::load::Load;

@@ -3,11 +3,11 @@
 
 use core::marker::PhantomData;
 
+use abi::reduce::{ReduceParams, THREADS};
 use cuda_std::atomic::{self, Order, Scope};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::Words;
-use spec::reduce::{ReduceParams, THREADS};
 
 use super::fold::Fold;
 

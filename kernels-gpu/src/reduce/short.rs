@@ -4,10 +4,10 @@
 //! much as the 16 bytes that a thread has of such a row. Here only the row itself is computed, and
 //! no thread waits for another warp.
 
+use abi::reduce::{ReduceParams, SHORT_ROWS_OF_THREAD, THREADS};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::{self, Words};
-use spec::reduce::{ReduceParams, SHORT_ROWS_OF_THREAD, THREADS};
 
 use super::body::Arrays;
 use super::fold::{Fold, Indices};

@@ -10,14 +10,14 @@
 //! **Numerics**: the order of [`super::short`]. A sum of zeros is +0, as there, but the 0 that makes
 //! it so is added once, to the result.
 
-use cuda_std::hint::opaque;
-use cuda_std::{math, thread, warp};
-use half::bf16;
-use spec::DType;
-use spec::reduce::{
+use abi::DType;
+use abi::reduce::{
     FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS,
     MAP_NEGATE, MAP_SQUARE, ReduceParams, SHORT_ROWS_OF_THREAD, THREADS, wide_code,
 };
+use cuda_std::hint::opaque;
+use cuda_std::{math, thread, warp};
+use half::bf16;
 
 use super::body::Arrays;
 use super::extreme::SIGNS;
@@ -71,7 +71,7 @@ pub(super) unsafe fn rows(arrays: &Arrays<Value<f32>>, params: &ReduceParams) {
         let from = at.wrapping_offset((-i64::from(back)).wrapping_mul(row_bytes) as isize);
         let raws = if share.has_vector {
             // SAFETY: vectors of rows of the view, which has more rows than a warp takes at a time
-            // (`spec::reduce::ReducePlan`), so that `back` rows before this one are there; aligned
+            // (`abi::reduce::ReducePlan`), so that `back` rows before this one are there; aligned
             // as the caller says.
             unsafe { together::<bf16, V, ROWS>(from, step, 0) }
         } else {

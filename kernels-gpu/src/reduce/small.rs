@@ -4,8 +4,8 @@
 //! store. So all of a thread's vectors go through one tree, one branch on the operation leads to code
 //! that has no other, and a row of 2 KiB or less is one warp's, which waits at no barrier.
 
+use abi::reduce::{ReduceParams, SMALL_VECTORS_OF_THREAD};
 use cuda_std::thread;
-use spec::reduce::{ReduceParams, SMALL_VECTORS_OF_THREAD};
 
 use super::body::Arrays;
 use super::fold::{Fold, Indices, by_operation};

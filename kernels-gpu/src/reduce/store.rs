@@ -1,16 +1,16 @@
 //! How results are stored: as they were computed, or rounded to the 16 bits of the elements.
 
+use abi::DType;
+use abi::reduce::{ReduceParams, wide_code};
 use cuda_std::convert;
 use cuda_std::warp::Words;
-use spec::DType;
-use spec::reduce::{ReduceParams, wide_code};
 
 /// A result.
 pub(crate) trait Rounded: Words {
     /// Whether launches may ask for it rounded to 16 bits.
     const IS_ROUNDED: bool = false;
 
-    /// Its bits as f16 or bf16, by [`spec::reduce::wide_code`]. Nobody asks where it is not
+    /// Its bits as f16 or bf16, by [`abi::reduce::wide_code`]. Nobody asks where it is not
     /// [`Rounded::IS_ROUNDED`].
     #[inline(always)]
     fn rounded(self, code: u64) -> u16 {

@@ -1,10 +1,10 @@
 //! The entries: for each dtype of x and of the tables, by vectors of halves, by vectors of
 //! neighbours, and with any strides.
 
+use abi::rotary::{RotaryParams, THREADS};
 use cuda_std::kernel;
 use cuda_std::param::ByValue;
 use half::{bf16, f16};
-use spec::rotary::{RotaryParams, THREADS};
 
 use super::place::Arrays;
 use super::{strided, vectors};
@@ -14,7 +14,7 @@ macro_rules! kernels {
         #[doc = concat!("Turns pairs of ", stringify!($ty), " by tables of ", stringify!($table), ".")]
         ///
         /// # Safety
-        /// Launched as `spec::rotary` says, with arrays of these extents and strides.
+        /// Launched as `abi::rotary` says, with arrays of these extents and strides.
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(
             x: *const u8,
@@ -52,5 +52,5 @@ macro_rules! by_pairs {
     )*};
 }
 
-spec::rotary_vectors!(by_vectors);
-spec::rotary_strided!(by_pairs);
+abi::rotary_vectors!(by_vectors);
+abi::rotary_strided!(by_pairs);

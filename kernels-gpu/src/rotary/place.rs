@@ -1,9 +1,9 @@
 //! Which slot of which heads of which token a thread has.
 
+use abi::elementwise::MAX_RANK;
+use abi::rotary::{HEADS, RotaryParams, THREADS, flags};
 use cuda_std::hint::opaque;
 use cuda_std::{math, thread};
-use spec::elementwise::MAX_RANK;
-use spec::rotary::{HEADS, RotaryParams, THREADS, flags};
 
 /// The arrays of a launch.
 #[derive(Clone, Copy)]

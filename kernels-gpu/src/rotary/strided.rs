@@ -1,7 +1,7 @@
 //! Heads of any strides, by single pairs.
 
+use abi::rotary::flags;
 use cuda_std::element::Element;
-use spec::rotary::flags;
 
 use super::place::{Arrays, OWN, turned};
 

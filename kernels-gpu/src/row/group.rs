@@ -6,10 +6,10 @@
 //! each reduction. Two halves of the scratch memory alternate: a half is overwritten only after the
 //! barrier of the reduction in between, before which all threads have read it.
 
+use abi::rows::{RowParams, WORDS};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, Words, shfl_bfly};
-use spec::rows::{RowParams, WORDS};
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
@@ -40,7 +40,7 @@ impl Group {
     /// This thread's group, in blocks whose rows are not shared with other blocks.
     ///
     /// # Safety
-    /// `scratch` is shared memory of [`spec::rows::BLOCK_SCRATCH`] words for this alone.
+    /// `scratch` is shared memory of [`abi::rows::BLOCK_SCRATCH`] words for this alone.
     #[inline(always)]
     pub(crate) unsafe fn of_block(params: &RowParams, scratch: *mut u32) -> Self {
         let (threads, thread) = (params.threads, thread::thread_idx_x());

@@ -4,9 +4,9 @@
 use super::group::Group;
 use super::packed::{Packed, Raw};
 use super::policy::of_rows;
+use abi::rows::RowParams;
 use cuda_std::hint::{constant, opaque, turn};
 use cuda_std::{mem, thread};
-use spec::rows::RowParams;
 
 /// Which vectors of a row this thread has.
 #[derive(Clone, Copy)]

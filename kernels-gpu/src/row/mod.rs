@@ -1,5 +1,5 @@
 //! Where a row is between its one read and its one write: the parts that softmax, norms and
-//! cross-entropy are made of. `spec::rows` chooses which of these holds a row.
+//! cross-entropy are made of. `abi::rows` chooses which of these holds a row.
 //!
 //! | file | holds a row |
 //! |---|---|
@@ -24,15 +24,15 @@ pub(crate) mod short;
 pub(crate) mod slices;
 pub(crate) mod words;
 
-/// How the entry `$name` of `spec::rows` holds rows in registers.
+/// How the entry `$name` of `abi::rows` holds rows in registers.
 macro_rules! holding {
     ($name:ident) => {
-        const { spec::rows::RowEntry::read(stringify!($name)).holding() }
+        const { abi::rows::RowEntry::read(stringify!($name)).holding() }
     };
 }
 pub(crate) use holding;
 
 /// Elements of a vector.
 pub(crate) const fn lanes<T>() -> usize {
-    spec::rows::VECTOR_BYTES as usize / size_of::<T>()
+    abi::rows::VECTOR_BYTES as usize / size_of::<T>()
 }

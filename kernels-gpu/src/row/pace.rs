@@ -12,10 +12,10 @@
 //! This is about time alone: if a block waits too long, because not all of them run, all go on
 //! without it.
 
+use abi::rows::RowParams;
 use cuda_std::atomic::{Order, Scope, atom_add, atom_exch, atom_or, ld_relaxed_gpu};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use spec::rows::RowParams;
 
 /// Turns from one wait to the next; a power of two.
 const EVERY: u32 = 4;

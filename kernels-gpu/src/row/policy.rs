@@ -1,9 +1,9 @@
 //! What L2 does with rows.
 
+use abi::rows::{RowParams, flags};
 use cuda_std::tma::{
     CachePolicy, createpolicy_fractional_l2_evict_last, createpolicy_fractional_l2_evict_normal,
 };
-use spec::rows::{RowParams, flags};
 
 /// The policy by which rows are read.
 ///

@@ -37,6 +37,7 @@ mod exchange;
 
 use super::packed::{Packed, Raw};
 use super::policy::of_rows;
+use abi::rows::{RING_VECTORS, RingLayout, RowParams, VECTOR_BYTES};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::hint::opaque;
@@ -46,7 +47,6 @@ use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
 use cuda_std::tma::{CachePolicy, cp_async_bulk_shared_cluster_global_l2_cache_hint};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync, uniform};
-use spec::rows::{RING_VECTORS, RingLayout, RowParams, VECTOR_BYTES};
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
@@ -143,7 +143,7 @@ impl<const R: usize> Ring<R> {
     /// This thread's view.
     ///
     /// # Safety
-    /// All threads call it; launched as `spec::rows` says.
+    /// All threads call it; launched as `abi::rows` says.
     #[inline(always)]
     pub(crate) unsafe fn new<T: Packed>(params: &RowParams, inputs: u32) -> Self {
         let thread = thread::thread_idx_x();

@@ -16,6 +16,7 @@
 use super::packed::{Packed, Raw};
 use super::policy::of_rows;
 use super::ring::Turn;
+use abi::rows::{RowParams, SHORT_VECTORS, ShortLayout, VECTOR_BYTES};
 use cuda_std::fence::{fence_mbarrier_init_release_cluster, fence_proxy_async_shared_cta};
 use cuda_std::hint::opaque;
 use cuda_std::mbarrier::Mbarrier;
@@ -24,7 +25,6 @@ use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
 use cuda_std::tma::cp_async_bulk_shared_cluster_global_l2_cache_hint;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync, uniform};
-use spec::rows::{RowParams, SHORT_VECTORS, ShortLayout, VECTOR_BYTES};
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
@@ -60,7 +60,7 @@ impl Short {
     /// This thread's view.
     ///
     /// # Safety
-    /// All threads call it; launched as `spec::rows` says.
+    /// All threads call it; launched as `abi::rows` says.
     #[inline(always)]
     pub(crate) unsafe fn new<T: Packed>(params: &RowParams, inputs: u32) -> Self {
         let thread = thread::thread_idx_x();

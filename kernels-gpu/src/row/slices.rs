@@ -26,6 +26,7 @@ use super::group::{Group, butterfly};
 use super::held::row_of;
 use super::packed::{Packed, Raw};
 use super::policy::{of_rows, of_weights};
+use abi::rows::{BARRIER_BYTES, RowParams, VECTOR_BYTES, slices_offset};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::hint::opaque;
@@ -35,7 +36,6 @@ use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
 use cuda_std::tma::cp_async_bulk_shared_cluster_global_l2_cache_hint;
 use cuda_std::warp::Words;
-use spec::rows::{BARRIER_BYTES, RowParams, VECTOR_BYTES, slices_offset};
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
@@ -92,7 +92,7 @@ impl Team {
     /// This thread's team, whose row comes in `inputs` slices.
     ///
     /// # Safety
-    /// All threads call it; launched as `spec::rows` says.
+    /// All threads call it; launched as `abi::rows` says.
     #[inline(always)]
     unsafe fn new<T: Packed>(params: &RowParams, inputs: u32, mut group: Group) -> Self {
         group.blocks = cluster::cluster_nctarank();
@@ -141,7 +141,7 @@ impl Team {
     /// `inputs` of these tensors, which have the first strides of the parameters.
     ///
     /// # Safety
-    /// All threads call it, once; launched as `spec::rows` says; the rows are readable and aligned
+    /// All threads call it, once; launched as `abi::rows` says; the rows are readable and aligned
     /// to vectors.
     #[inline(always)]
     pub(crate) unsafe fn fetch<T: Packed>(

@@ -3,10 +3,10 @@
 //! A published number consists of 64-bit words, each of which has 32 bits of the number below a 1.
 //! Whoever reads that 1 in all words has the whole number, without any fence.
 
+use abi::scan::{GROUP, ScanParams, THREADS};
 use cuda_std::atomic::{ld_relaxed_gpu_u64, st_relaxed_gpu_u64};
 use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
-use spec::scan::{GROUP, ScanParams, THREADS};
 
 use super::tile::{by_kind, combined};
 use crate::reduce::number::Number;

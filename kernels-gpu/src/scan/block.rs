@@ -1,9 +1,9 @@
 //! A block's steps for each tile: draw it, load it to shared memory, look back for what comes
 //! before it.
 
+use abi::scan::{ScanParams, THREADS, VECTORS};
 use cuda_std::atomic::{self, Order, Scope};
 use cuda_std::thread;
-use spec::scan::{ScanParams, THREADS, VECTORS};
 
 use super::back::{Status, Tile, WARPS};
 use super::place::{Launch, Role};

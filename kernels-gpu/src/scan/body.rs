@@ -1,9 +1,9 @@
 //! The kernel, for any dtype: a block takes tiles in order until there are none, or it loops over
 //! rows.
 
+use abi::scan::{SCRATCH_BYTES, ScanParams, VECTORS};
 use cuda_std::hint::opaque;
 use cuda_std::{mem, thread};
-use spec::scan::{SCRATCH_BYTES, ScanParams, VECTORS};
 
 use super::back::Status;
 use super::block::{Block, Scratch};
@@ -17,7 +17,7 @@ const SCRATCH_WORDS: usize = SCRATCH_BYTES as usize / 4;
 
 /// # Safety
 /// The arrays are those of `params`; if `IS_SM80`, the device has compute capability 8.0 or newer;
-/// `shared` is shared memory of [`ScanPlan::shared_bytes`](spec::scan::ScanPlan::shared_bytes).
+/// `shared` is shared memory of [`ScanPlan::shared_bytes`](abi::scan::ScanPlan::shared_bytes).
 #[inline(always)]
 pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS_SM80: bool>(
     x: *const u8,

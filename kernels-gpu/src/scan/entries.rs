@@ -1,8 +1,8 @@
 //! The entries, one for each dtype.
 
+use abi::scan::{ScanParams, THREADS};
 use cuda_std::{dynamic_shared, kernel};
 use half::{bf16, f16};
-use spec::scan::{ScanParams, THREADS};
 
 use super::body::scan;
 
@@ -14,7 +14,7 @@ macro_rules! kernels {
         #[doc = concat!("Scans rows of ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `spec::scan` says, with tensors of these extents and strides.
+        /// Launched as `abi::scan` says, with tensors of these extents and strides.
         #[kernel($($attribute)*)]
         pub unsafe fn $name(x: *const u8, y: *mut u8, status: *mut u64, params: ScanParams) {
             // SAFETY: the launch's promise; its shared memory is for this alone.
@@ -30,5 +30,5 @@ macro_rules! kernels_sm80 {
     )*};
 }
 
-spec::scan_portable!(kernels);
-spec::scan_sm80!(kernels_sm80);
+abi::scan_portable!(kernels);
+abi::scan_sm80!(kernels_sm80);

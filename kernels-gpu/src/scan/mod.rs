@@ -1,4 +1,4 @@
-//! Scans (running sums, products, maxima) of rows, in one pass over memory: `spec::scan` has the
+//! Scans (running sums, products, maxima) of rows, in one pass over memory: `abi::scan` has the
 //! order.
 //!
 //! `y[r, i] = op over j ≤ i of x[r, j]` (exclusive: j < i).

@@ -1,8 +1,8 @@
 //! Where a thread's elements are in a launch.
 
+use abi::scan::{ScanParams, THREADS, TILE_BYTES, VECTORS};
 use cuda_std::hint::opaque;
 use cuda_std::{mem, thread};
-use spec::scan::{ScanParams, THREADS, TILE_BYTES, VECTORS};
 
 use super::back::Tile;
 use super::tile::{Span, Stored};

@@ -1,11 +1,11 @@
 //! A thread's vectors of a tile, which are as far apart as the row's lanes of a warp cover; their
 //! loads, stores and slots.
 
+use abi::reduce::{KIND_LARGEST, KIND_PRODUCT};
+use abi::scan::{THREADS, VECTORS};
 use cuda_std::hint::opaque;
 use cuda_std::{convert, mem, thread};
 use half::{bf16, f16};
-use spec::reduce::{KIND_LARGEST, KIND_PRODUCT};
-use spec::scan::{THREADS, VECTORS};
 
 use crate::reduce::load::{Load, Raw};
 use crate::reduce::number::Number;
@@ -196,11 +196,11 @@ pub(super) fn larger<N: Number>(a: N, b: N) -> N {
 macro_rules! by_kind {
     ($kind:expr, |$op:ident| $body:expr) => {
         match $kind {
-            spec::reduce::KIND_PRODUCT => {
+            abi::reduce::KIND_PRODUCT => {
                 let $op = $crate::reduce::number::Number::times;
                 $body
             }
-            spec::reduce::KIND_LARGEST => {
+            abi::reduce::KIND_LARGEST => {
                 let $op = $crate::scan::tile::larger;
                 $body
             }

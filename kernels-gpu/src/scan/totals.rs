@@ -1,8 +1,8 @@
 //! The totals of a tile's vectors, and what comes before each vector within the tile.
 
+use abi::scan::{ScanParams, VECTORS};
 use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
-use spec::scan::{ScanParams, VECTORS};
 
 use super::place::Role;
 use super::tile::{AT_ONCE, Slots, Stored, all_combined, by_kind, combined};

@@ -5,11 +5,11 @@
 
 use core::num::NonZero;
 
+use abi::scatter::{AddParams, FEW, FINISH_THREADS, GROUP, PART};
 use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::warp::{self, FULL_MASK};
 use cuda_std::{kernel, mem, shared_array, thread};
-use spec::scatter::{AddParams, FEW, FINISH_THREADS, GROUP, PART};
 
 use super::any_vector::AnyVector;
 use super::pairs::{indices_at, lane_idx, offsets, warp_idx};
@@ -262,7 +262,7 @@ unsafe fn over_parts(own: Sums, is_mine: bool, numbers: *mut f32) -> Sums {
 /// are the first, and all together those of several parts.
 ///
 /// # Safety
-/// Launched as `spec::scatter` says, with tensors of these extents and strides.
+/// Launched as `abi::scatter` says, with tensors of these extents and strides.
 #[kernel(max_threads = FINISH_THREADS)]
 pub unsafe fn scatter_few(
     indices: *const u8,

@@ -1,9 +1,9 @@
 //! Adds the parts of segments that have several, and the elements of y.
 
+use abi::scatter::{AddParams, FINISH_THREADS, GROUP, PART};
 use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, shared_array, thread};
-use spec::scatter::{AddParams, FINISH_THREADS, GROUP, PART};
 
 use super::add::place;
 use super::pairs::{index, lane_idx, offsets, warp_idx};
@@ -104,7 +104,7 @@ impl Segment<'_> {
 /// Adds the parts of segments.
 ///
 /// # Safety
-/// Launched as `spec::scatter` says, with tensors of these extents and strides.
+/// Launched as `abi::scatter` says, with tensors of these extents and strides.
 #[kernel(max_threads = FINISH_THREADS, min_blocks = 3)]
 pub unsafe fn scatter_finish(
     pairs: *const u64,

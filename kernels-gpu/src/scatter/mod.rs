@@ -1,5 +1,5 @@
 //! Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`;
-//! with axis 0 of a table, the gradient of an embedding. `spec::scatter` has the order of additions.
+//! with axis 0 of a table, the gradient of an embedding. `abi::scatter` has the order of additions.
 //!
 //! **Roles**, of kernels that sort: all of a block's 1,024 threads do the same. A warp has 128
 //! neighbours of a tile of 4,096 pairs, and a thread every 32nd of those. Of kernels that add: a warp

@@ -1,9 +1,9 @@
 //! Pairs of an index and its position, and the walks that say where things are.
 
+use abi::elementwise::{MAX_RANK, WalkParams};
+use abi::scatter::{DIGITS, OrderParams};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use spec::elementwise::{MAX_RANK, WalkParams};
-use spec::scatter::{DIGITS, OrderParams};
 
 /// Behind all pairs that have a position.
 pub(super) const NONE: u64 = u64::MAX;

@@ -1,8 +1,8 @@
 //! Where the pairs of a tile go: behind those with smaller digits, and behind those before them.
 
+use abi::scatter::{DIGITS, ITEMS, THREADS};
 use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
-use spec::scatter::{DIGITS, ITEMS, THREADS};
 
 use super::pairs::{digit, lane_idx, warp_idx};
 

@@ -1,8 +1,8 @@
 //! Where segments begin in sorted pairs. All lanes of a warp ask the same, together.
 
+use abi::scatter::{CHUNK, PART};
 use cuda_std::atomic::{Order, Scope, atom_add};
 use cuda_std::warp;
-use spec::scatter::{CHUNK, PART};
 
 use super::pairs::{index, lane_idx, warp_idx};
 
@@ -27,7 +27,7 @@ impl Sorted {
     /// The pair of this rank, or what follows the last one.
     ///
     /// # Safety
-    /// The last pair is no more than [`PAD`](spec::scatter::PAD) before it.
+    /// The last pair is no more than [`PAD`](abi::scatter::PAD) before it.
     #[inline(always)]
     pub(super) unsafe fn next(&self, rank: u32) -> u64 {
         // SAFETY: passed on to the caller.

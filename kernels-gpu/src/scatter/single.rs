@@ -1,7 +1,7 @@
 //! Single elements, of the dtype that the launch says, and their sums as bits.
 
+use abi::scatter::{AddParams, codes};
 use cuda_std::convert;
-use spec::scatter::{AddParams, codes};
 
 /// Whether sums are f32.
 #[inline(always)]

@@ -1,11 +1,11 @@
 //! The kernels that sort pairs by their indices.
 
+use abi::scatter::{DIGIT_BITS, DIGITS, ITEMS, OrderParams, PAD, THREADS, TILE};
 use cuda_std::atomic::red_shared_add_u32;
 use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::shared::SharedAddr;
 use cuda_std::{kernel, shared_array, thread};
-use spec::scatter::{DIGIT_BITS, DIGITS, ITEMS, OrderParams, PAD, THREADS, TILE};
 
 use super::pairs::{NONE, digit, pair};
 use super::rank::{SCRATCH, WORDS, before, first, rank};
@@ -14,7 +14,7 @@ use super::segments::Sorted;
 /// Counts the digits of a block's pairs; makes the pairs, where it is the first digit.
 ///
 /// # Safety
-/// Launched as `spec::scatter` says, with indices of these extents and strides.
+/// Launched as `abi::scatter` says, with indices of these extents and strides.
 #[kernel(max_threads = THREADS)]
 pub unsafe fn scatter_count(
     indices: *const u8,
@@ -98,7 +98,7 @@ unsafe fn counted(counts: *const u32, room: *mut u32, params: &OrderParams) -> (
 /// and where no digits are left, finds where parts begin.
 ///
 /// # Safety
-/// Launched as `spec::scatter` says, with indices of these extents and strides, and with what
+/// Launched as `abi::scatter` says, with indices of these extents and strides, and with what
 /// `scatter_count` counted.
 #[kernel(max_threads = THREADS)]
 pub unsafe fn scatter_sort(

@@ -9,8 +9,8 @@
 //! by guarded scalar loads, with 0 for what is outside. The choice is the same for all threads of a
 //! block.
 
+use abi::gemm::TileConfig;
 use cuda_std::thread;
-use spec::gemm::TileConfig;
 
 use super::element::{CHUNK, F32x4, SimtElement};
 use super::staged::StagedOperand;

@@ -7,10 +7,10 @@ use crate::row::held::{self, row_of, row_of_mut};
 use crate::row::loose::{CHUNK, Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
 use crate::row::slices::Team;
+use abi::rows::{RowParams, flags};
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
-use spec::rows::{RowParams, flags};
 
 /// What one element adds to the row's sum.
 #[inline(always)]
@@ -57,7 +57,7 @@ fn gradients<T: Packed, const V: usize, const IS_LOG: bool>(y: &Raw, dy: &Raw, s
 /// Computes the rows of this block, of which each thread holds `R` vectors; the grid covers all rows.
 ///
 /// # Safety
-/// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `spec::rows` says; `scratch` is
+/// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `abi::rows` says; `scratch` is
 /// shared memory for exchanges.
 #[inline(always)]
 pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
@@ -113,7 +113,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
 /// Computes this team's row, of which its blocks have slices.
 ///
 /// # Safety
-/// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `spec::rows` says.
+/// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `abi::rows` says.
 #[inline(always)]
 pub(super) unsafe fn slices<T: Packed, const V: usize>(
     tensors: [*const T; 2],
@@ -146,7 +146,7 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(
 /// Computes all rows of this block, element by element.
 ///
 /// # Safety
-/// `y`, `dy` and `dx` are tensors of `params`, launched as `spec::rows` says; `scratch` is shared
+/// `y`, `dy` and `dx` are tensors of `params`, launched as `abi::rows` says; `scratch` is shared
 /// memory for exchanges.
 #[inline(always)]
 pub(super) unsafe fn loose<T: Packed>(

@@ -18,12 +18,12 @@ use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
 use crate::row::slices::Team;
+use abi::rows::{RowParams, flags};
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use cuda_std::thread::{WARP_THREADS, grid_dim_x};
 use cuda_std::warp::Words;
-use spec::rows::{RowParams, flags};
 
 /// Sums over all classes that label smoothing needs.
 #[derive(Clone, Copy)]
@@ -85,7 +85,7 @@ fn begin(params: &RowParams, many: bool) -> bool {
 /// Computes the rows of this block, held in registers; the grid covers all rows.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says; `scratch` is shared
+/// `tensors` are aligned ones of `params`, launched as `abi::rows` says; `scratch` is shared
 /// memory for exchanges.
 #[inline(always)]
 pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
@@ -145,7 +145,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
 /// Computes this team's row, of which its blocks have slices; no smoothing with weights of classes.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `spec::rows` says.
+/// `tensors` are aligned ones of `params`, launched as `abi::rows` says.
 #[inline(always)]
 pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, params: &RowParams) {
     let is_early = begin(params, params.vectors >= LETTING_VECTORS);
@@ -284,7 +284,7 @@ impl Gradient {
 /// Computes all rows of this block, element by element.
 ///
 /// # Safety
-/// `tensors` are those of `params`, launched as `spec::rows` says; `scratch` is shared memory for
+/// `tensors` are those of `params`, launched as `abi::rows` says; `scratch` is shared memory for
 /// exchanges.
 #[inline(always)]
 pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, scratch: *mut u32) {

@@ -1,9 +1,9 @@
-//! The entries of softmax and cross-entropy, by the table of [`spec::rows`].
+//! The entries of softmax and cross-entropy, by the table of [`abi::rows`].
 
+use abi::rows::{BLOCK_SCRATCH, HELD_BLOCKS, MAX_THREADS, RowParams, SLICE_BLOCKS, SLICE_THREADS};
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::{dynamic_shared, kernel, shared_array};
 use half::{bf16, f16};
-use spec::rows::{BLOCK_SCRATCH, HELD_BLOCKS, MAX_THREADS, RowParams, SLICE_BLOCKS, SLICE_THREADS};
 
 use super::cross_entropy;
 use super::targets::Tensors;
@@ -15,7 +15,7 @@ macro_rules! held {
         #[doc = concat!("Softmax of rows of ", stringify!($ty), ", held by a block.")]
         ///
         /// # Safety
-        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        /// Launched as `abi::rows` says, with tensors of these extents and strides.
         #[kernel(max_threads = holding!($name).bound, min_blocks = HELD_BLOCKS, arch = "sm_90a")]
         pub unsafe fn $name(x: *const $ty, y: *mut $ty, params: RowParams) {
             // SAFETY: the launch's promise; its shared memory is for this alone.
@@ -34,7 +34,7 @@ macro_rules! slices {
         #[doc = concat!("Softmax of rows of ", stringify!($ty), ", in slices.")]
         ///
         /// # Safety
-        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        /// Launched as `abi::rows` says, with tensors of these extents and strides.
         #[kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a")]
         pub unsafe fn $name(x: *const $ty, y: *mut $ty, params: RowParams) {
             // SAFETY: the launch's promise.
@@ -48,7 +48,7 @@ macro_rules! loose {
         #[doc = concat!("Softmax of rows of ", stringify!($ty), ", element by element.")]
         ///
         /// # Safety
-        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        /// Launched as `abi::rows` says, with tensors of these extents and strides.
         #[kernel(max_threads = MAX_THREADS)]
         pub unsafe fn $name(x: *const $ty, y: *mut $ty, params: RowParams) {
             let scratch = shared_array![u32; BLOCK_SCRATCH];
@@ -63,7 +63,7 @@ macro_rules! held_grads {
         #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", held by a block.")]
         ///
         /// # Safety
-        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        /// Launched as `abi::rows` says, with tensors of these extents and strides.
         #[kernel(max_threads = holding!($name).bound, min_blocks = HELD_BLOCKS, arch = "sm_90a")]
         pub unsafe fn $name(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
             // SAFETY: the launch's promise; its shared memory is for this alone.
@@ -82,7 +82,7 @@ macro_rules! slices_grads {
         #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", in slices.")]
         ///
         /// # Safety
-        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        /// Launched as `abi::rows` says, with tensors of these extents and strides.
         #[kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a")]
         pub unsafe fn $name(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
             // SAFETY: the launch's promise.
@@ -96,7 +96,7 @@ macro_rules! loose_grads {
         #[doc = concat!("Gradient of softmax of rows of ", stringify!($ty), ", one by one.")]
         ///
         /// # Safety
-        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        /// Launched as `abi::rows` says, with tensors of these extents and strides.
         // min_blocks = 1: for two blocks an SM, ptxas would spill on sm_80.
         #[kernel(max_threads = MAX_THREADS, min_blocks = 1)]
         pub unsafe fn $name(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
@@ -112,7 +112,7 @@ macro_rules! cross_entropy {
         #[doc = concat!("Cross-entropy of rows of ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `spec::rows` says, with tensors of these extents and strides.
+        /// Launched as `abi::rows` says, with tensors of these extents and strides.
         #[$kernel]
         pub unsafe fn $name(
             x: *const $ty,
@@ -168,7 +168,7 @@ macro_rules! totals {
         /// the numbers.
         ///
         /// # Safety
-        /// Launched as `spec::rows` says.
+        /// Launched as `abi::rows` says.
         #[$kernel]
         pub unsafe fn $weight(
             targets: *const i64,
@@ -187,7 +187,7 @@ macro_rules! totals {
         /// The sum of losses, or their mean; of each block's.
         ///
         /// # Safety
-        /// Launched as `spec::rows` says.
+        /// Launched as `abi::rows` says.
         #[$kernel]
         pub unsafe fn $total(
             losses: *const f32,
@@ -211,12 +211,12 @@ totals! {
         kernel(max_threads = MAX_THREADS, arch = "sm_90a"), true;
 }
 
-spec::softmax_held!(held);
-spec::softmax_slices!(slices);
-spec::softmax_loose!(loose);
-spec::softmax_grad_held!(held_grads);
-spec::softmax_grad_slices!(slices_grads);
-spec::softmax_grad_loose!(loose_grads);
-spec::cross_entropy_held!(cross_entropies_held);
-spec::cross_entropy_slices!(cross_entropies_in_slices);
-spec::cross_entropy_loose!(cross_entropies_loose);
+abi::softmax_held!(held);
+abi::softmax_slices!(slices);
+abi::softmax_loose!(loose);
+abi::softmax_grad_held!(held_grads);
+abi::softmax_grad_slices!(slices_grads);
+abi::softmax_grad_loose!(loose_grads);
+abi::cross_entropy_held!(cross_entropies_held);
+abi::cross_entropy_slices!(cross_entropies_in_slices);
+abi::cross_entropy_loose!(cross_entropies_loose);

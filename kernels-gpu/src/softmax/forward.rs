@@ -7,9 +7,9 @@ use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
 use crate::row::slices::{Slice, Team};
+use abi::rows::{RowParams, flags};
 use cuda_std::math;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
-use spec::rows::{RowParams, flags};
 
 /// Maximum and sum of exponentials, of the warp's part of a row and of the whole row. `keep` gets the
 /// exponentials relative to the part's maximum, with the indices of their vector and in it. The sum of
@@ -94,7 +94,7 @@ pub(super) fn share(part: MaxSum, whole: MaxSum) -> f32 {
 /// Computes the rows of this block, held in registers; the grid covers all rows.
 ///
 /// # Safety
-/// `x` and `y` are aligned tensors of `params`, launched as `spec::rows` says; `scratch` is shared
+/// `x` and `y` are aligned tensors of `params`, launched as `abi::rows` says; `scratch` is shared
 /// memory for exchanges.
 #[inline(always)]
 pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
@@ -143,7 +143,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
 /// Computes this team's row, of which its blocks have slices.
 ///
 /// # Safety
-/// `x` and `y` are aligned tensors of `params`, launched as `spec::rows` says.
+/// `x` and `y` are aligned tensors of `params`, launched as `abi::rows` says.
 #[inline(always)]
 pub(super) unsafe fn slices<T: Packed, const V: usize>(x: *const T, y: *mut T, params: &RowParams) {
     // SAFETY: the launch's promise; a row of x; all threads come here.
@@ -186,7 +186,7 @@ unsafe fn write<T: Packed, const V: usize>(
 /// Computes all rows of this block, element by element.
 ///
 /// # Safety
-/// `x` and `y` are tensors of `params`, launched as `spec::rows` says; `scratch` is shared memory
+/// `x` and `y` are tensors of `params`, launched as `abi::rows` says; `scratch` is shared memory
 /// for exchanges.
 #[inline(always)]
 pub(super) unsafe fn loose<T: Packed>(

@@ -11,12 +11,12 @@
 use crate::row::group::{butterfly, of_lanes};
 use crate::row::packed::{Packed, Raw, unpack};
 use crate::row::slices::{Slice, Team};
+use abi::rows::RowParams;
 use cuda_std::hint::opaque;
 use cuda_std::math::approx::ex2_approx_ftz;
 use cuda_std::math::{fma, mul_rn};
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, Words, redux_max_i32};
-use spec::rows::RowParams;
 
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;

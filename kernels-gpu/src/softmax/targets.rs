@@ -4,8 +4,8 @@ use super::partial::MaxSum;
 use crate::row::group::Group;
 use crate::row::held::row_of;
 use crate::row::packed::Packed;
+use abi::rows::RowParams;
 use cuda_std::math::{self, fma};
-use spec::rows::RowParams;
 
 /// The tensors of a launch.
 pub(super) struct Tensors<T> {

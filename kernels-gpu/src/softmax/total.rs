@@ -1,10 +1,10 @@
 //! The sums over rows that cross-entropy needs, in a fixed order: by one block; of many rows by several
-//! ([`spec::rows::total_blocks`]), each of which leaves the sum of its rows to one more launch.
+//! ([`abi::rows::total_blocks`]), each of which leaves the sum of its rows to one more launch.
 
 use crate::row::group::Group;
+use abi::rows::{RowParams, flags};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use spec::rows::{RowParams, flags};
 
 /// Rows whose values a thread loads together.
 const CHUNK: u64 = 4;

@@ -1,7 +1,7 @@
 //! A block's steps: collect pairs that certainly have the first k among them, sort them, write.
 
+use abi::topk::TopKParams;
 use cuda_std::thread;
-use spec::topk::TopKParams;
 
 use super::cut::{Count, Shared, Wanted, cut};
 use super::groups::{Largest, List, are_enough};
@@ -143,7 +143,7 @@ unsafe fn keep_first(k: u32, count: u32, params: &TopKParams, shared: Shared) ->
 /// The kernel over elements: a block for each row, and in y for each part of it.
 ///
 /// # Safety
-/// Launched as `spec::topk` says.
+/// Launched as `abi::topk` says.
 #[inline(always)]
 pub(super) unsafe fn of_elements<T: Value>(
     x: *const u8,
@@ -186,7 +186,7 @@ pub(super) unsafe fn of_elements<T: Value>(
 /// The kernel over pairs that the parts of rows have given: a block for each row.
 ///
 /// # Safety
-/// Launched as `spec::topk` says.
+/// Launched as `abi::topk` says.
 #[inline(always)]
 pub(super) unsafe fn of_pairs(
     x: *const u8,

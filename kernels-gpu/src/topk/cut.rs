@@ -1,11 +1,11 @@
 //! A bound among integers that the threads of a block have: a search byte by byte from the top, by
 //! histograms.
 
+use abi::topk::HEAD_WORDS;
 use cuda_std::atomic::{atom_shared_add_u32, red_shared_add_u32};
 use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
 use cuda_std::{thread, warp};
-use spec::topk::HEAD_WORDS;
 
 use super::row::Pairs;
 

@@ -1,8 +1,8 @@
 //! The entries.
 
+use abi::topk::{SHORT_THREADS, THREADS, TopKParams};
 use cuda_std::{dynamic_shared, kernel};
 use half::{bf16, f16};
-use spec::topk::{SHORT_THREADS, THREADS, TopKParams};
 
 use super::body;
 use super::cut::Shared;
@@ -13,7 +13,7 @@ macro_rules! rows {
         #[doc = concat!("The first k of rows of ", stringify!($ty), ", a block a row or a part.")]
         ///
         /// # Safety
-        /// Launched as `spec::topk` says, with arrays of these extents and strides.
+        /// Launched as `abi::topk` says, with arrays of these extents and strides.
         #[kernel(max_threads = THREADS[1], min_blocks = 2)]
         pub unsafe fn $name(
             x: *const u8,
@@ -36,7 +36,7 @@ macro_rules! short_rows {
         #[doc = concat!("The first k of short rows of ", stringify!($ty), ", lanes of a warp a row.")]
         ///
         /// # Safety
-        /// Launched as `spec::topk` says, with arrays of these extents and strides.
+        /// Launched as `abi::topk` says, with arrays of these extents and strides.
         #[kernel(max_threads = SHORT_THREADS)]
         pub unsafe fn $name(x: *const u8, values: *mut u8, indices: *mut i64, params: TopKParams) {
             // SAFETY: the launch's promise.
@@ -45,13 +45,13 @@ macro_rules! short_rows {
     )*};
 }
 
-spec::topk_rows!(rows);
-spec::topk_short!(short_rows);
+abi::topk_rows!(rows);
+abi::topk_short!(short_rows);
 
 /// The first k of rows of pairs, a block a row.
 ///
 /// # Safety
-/// Launched as `spec::topk` says, with arrays of these extents and strides.
+/// Launched as `abi::topk` says, with arrays of these extents and strides.
 #[kernel(max_threads = THREADS[1], min_blocks = 2)]
 pub unsafe fn topk_pairs(
     x: *const u8,

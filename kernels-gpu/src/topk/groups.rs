@@ -1,8 +1,8 @@
 //! The largest elements of groups of a thread's vectors, a bound from them, and the elements that
 //! reach it.
 
+use abi::topk::GROUPS;
 use cuda_std::thread;
-use spec::topk::GROUPS;
 
 use super::cut::{Count, Shared, Wanted, cut};
 use super::key::{Value, float_of, key};

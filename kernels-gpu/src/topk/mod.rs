@@ -1,4 +1,4 @@
-//! The k largest or smallest elements of rows, with their indices: `spec::topk` has the order.
+//! The k largest or smallest elements of rows, with their indices: `abi::topk` has the order.
 //!
 //! **Pairs.** An element and its index make one integer: above, the element's bits as an unsigned
 //! number that grows with it (the *key*); below, the complement of the index. No two pairs of a row

@@ -1,9 +1,9 @@
 //! Short rows: some lanes of a warp have one in registers, each of them its elements in order, and
 //! give away the first of all their firsts k times.
 
+use abi::topk::{SHORT_HELD, SHORT_THREADS, TopKParams};
 use cuda_std::warp::{self, Words};
 use cuda_std::{mem, thread, warp::FULL_MASK};
-use spec::topk::{SHORT_HELD, SHORT_THREADS, TopKParams};
 
 use super::key::{Value, key};
 use super::sort::Results;
@@ -158,7 +158,7 @@ unsafe fn give<P: Packed, const DEPTH: usize>(
 /// The kernel: a row for each `1 << params.lanes_log2` lanes.
 ///
 /// # Safety
-/// Launched as `spec::topk` says.
+/// Launched as `abi::topk` says.
 #[inline(always)]
 pub(super) unsafe fn short<T: Value, P: Packed>(
     x: *const u8,

@@ -1,7 +1,7 @@
 //! The collected pairs in order, and the results.
 
+use abi::topk::TopKParams;
 use cuda_std::{thread, warp};
-use spec::topk::TopKParams;
 
 use super::cut::Shared;
 use super::key::Pairing;

@@ -34,9 +34,9 @@
 
 use std::ops::Range;
 
+use abi::DType;
 use ndarray::{Array1, Array3, ArrayView1, ArrayView2, ArrayView3, Axis};
 use rayon::prelude::*;
-use spec::DType;
 
 use super::sink_gradient::SinkSum;
 use super::{Band, SequencePositions};

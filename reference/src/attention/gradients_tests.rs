@@ -1,8 +1,8 @@
 //! The gradients against differences of the forward reference.
 
+use abi::DType;
 use ndarray::{Array3, Axis, Ix2, Ix3};
 use proptest::prelude::*;
-use spec::DType;
 
 use super::super::{AttentionOptions, Band, SequencePositions, packed};
 use super::*;

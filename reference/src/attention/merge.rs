@@ -4,8 +4,8 @@
 //! softmax of two scores, with the bound of one. A row that saw no key in one part, `lse = -inf`, is
 //! that of the other.
 
+use abi::DType;
 use ndarray::{ArrayD, Dimension};
-use spec::DType;
 
 use super::AttentionExpected;
 use crate::precision::ETA32;

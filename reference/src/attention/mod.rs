@@ -31,9 +31,9 @@ mod unfused;
 
 use std::ops::Range;
 
+use abi::DType;
 use ndarray::{Array2, Array3, ArrayView3, ArrayView4, Axis};
 use rayon::prelude::*;
-use spec::DType;
 
 pub use gradients::{
     AttentionGradExpected, AttentionGradInputs, AttentionGradModel, AttentionGradOptions, gradients,

@@ -1,8 +1,8 @@
 //! Attention as a chain of operations, each of which rounds what it returns.
 
+use abi::DType;
 use ndarray::{Array1, Array2, Array3, ArrayD, ArrayView1, ArrayView3, Axis};
 use rayon::prelude::*;
-use spec::DType;
 
 use super::{AttentionOptions, SequencePositions, check, of_heads};
 use crate::ReferenceError;

@@ -18,9 +18,9 @@
 //! Where `T` comes near the largest f64, a partial sum may overflow although the result would not,
 //! so the bound is infinite.
 
+use abi::DType;
 use ndarray::{ArrayD, ArrayViewD, Axis, IxDyn};
 use rayon::prelude::*;
-use spec::DType;
 
 use super::parts::{Part, Parts};
 use super::{extents, matrix};

@@ -14,9 +14,9 @@
 //!
 //! Then the rounding to the output's dtype ([`Expected::rounded_to`]).
 
+use abi::DType;
+use abi::gemm::Activation;
 use ndarray::{ArrayD, ArrayViewD, Axis, IxDyn};
-use spec::DType;
-use spec::gemm::Activation;
 
 use super::integer::wrapped;
 use super::parts::{Part, Parts};
@@ -172,7 +172,7 @@ fn activate(activation: Activation, x: f64) -> f64 {
 
 /// The largest error of the activation of an `x` with an error up to `error`.
 fn activation_error(activation: Activation, x: f64, error: f64) -> f64 {
-    /// Error of the approximations, see `spec::gemm::Activation`.
+    /// Error of the approximations, see `abi::gemm::Activation`.
     const APPROXIMATION: f64 = 1.0 / 1_048_576.0;
     let (slope, scale) = match activation {
         Activation::Identity | Activation::Relu => return error,

@@ -3,8 +3,8 @@
 //! The bound is that of [the GEMM](super) of each group alone, for f32 sums in any order. Rows of no
 //! group are exactly 0.
 
+use abi::DType;
 use ndarray::{ArrayD, ArrayViewD, Axis, Slice};
-use spec::DType;
 
 use super::{GemmOptions, gemm};
 use crate::{Expected, ReferenceError};

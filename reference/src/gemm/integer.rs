@@ -4,8 +4,8 @@
 //! All is in i32 and wraps: sums, factors, additions. A product of two i8 is at most 2^14, so sums of up
 //! to 131,071 products do not wrap. Sums in f64 are exact up to 2^53, of any k that there is memory for.
 
+use abi::DType;
 use ndarray::{ArrayD, ArrayViewD, Axis, IxDyn};
-use spec::DType;
 
 use super::parts::Parts;
 use super::{extents, matrix, product};

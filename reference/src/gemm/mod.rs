@@ -28,9 +28,9 @@ pub use fused::{FusedOptions, fused};
 pub use grouped::{grouped, rows_of_groups};
 pub use integer::{IntegerOptions, integer};
 
+use abi::DType;
 use ndarray::{Array2, ArrayD, ArrayView2, ArrayViewD, Axis, Dimension, Ix2};
 use rayon::prelude::*;
-use spec::DType;
 
 use crate::precision::{ETA32, gamma};
 use crate::{Expected, ReferenceError};

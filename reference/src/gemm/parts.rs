@@ -84,8 +84,8 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
+    use abi::gemm::Activation;
     use ndarray::{ArrayD, arr1, arr2};
-    use spec::gemm::Activation;
 
     use super::super::{DoubleOptions, FusedOptions, double, fused};
 

@@ -31,10 +31,10 @@
 //! Where the sum of what is added exceeds the largest number, a partial sum may overflow: the bound
 //! is infinite.
 
+use abi::DType;
+use abi::reduce::ReduceOp;
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use rayon::prelude::*;
-use spec::DType;
-use spec::reduce::ReduceOp;
 
 use crate::precision::{Format, U32};
 use crate::softmax::{Row, Scores, max_or_nan};

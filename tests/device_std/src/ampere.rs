@@ -2,8 +2,8 @@
 
 use cuda_std::shared::SharedAddr;
 use cuda_std::{cp_async, kernel, ldmatrix, mma, shared_array, thread};
-use spec::tensor_core::fragment::mma_m16n8_acc;
-use spec::tensor_core::ldmatrix::tile_16x16;
+use abi::tensor_core::fragment::mma_m16n8_acc;
+use abi::tensor_core::ldmatrix::tile_16x16;
 
 /// `d = a @ b^T` for 16 × 16 × 16 of bf16, both with k contiguous.
 ///

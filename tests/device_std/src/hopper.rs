@@ -9,9 +9,9 @@ use cuda_std::wgmma::{
     Bf16, M64, MmaAsync, Registers, wgmma_commit_group, wgmma_fence, wgmma_wait_group,
 };
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
-use spec::swizzle::Swizzle;
-use spec::tensor_core::descriptor::{Descriptor, Layout};
-use spec::tensor_core::fragment::wgmma_acc;
+use abi::swizzle::Swizzle;
+use abi::tensor_core::descriptor::{Descriptor, Layout};
+use abi::tensor_core::fragment::wgmma_acc;
 
 /// Threads of a block: a warpgroup.
 const THREADS: u32 = 128;

@@ -13,9 +13,9 @@ use cuda_std::wgmma::{
     Bf16, M64, MmaAsync, Registers, tie, wgmma_commit_group, wgmma_fence, wgmma_wait_group,
 };
 use cuda_std::{barrier, convert, dynamic_shared, kernel, shared_array, thread};
-use spec::swizzle::Swizzle;
-use spec::tensor_core::descriptor::{Descriptor, Layout};
-use spec::tensor_core::ldmatrix::tile_16x16;
+use abi::swizzle::Swizzle;
+use abi::tensor_core::descriptor::{Descriptor, Layout};
+use abi::tensor_core::ldmatrix::tile_16x16;
 
 /// Bytes of a tile of 64 × 64 bf16.
 const TILE_BYTES: u32 = 64 * 64 * 2;

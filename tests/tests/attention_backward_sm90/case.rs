@@ -1,9 +1,9 @@
 //! What is computed, its inputs, and its gradients in f64.
 
+use abi::attention::{Mask, UNLIMITED};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use spec::attention::{Mask, UNLIMITED};
 use warpsmith_tests::Checked;
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::property::extent;

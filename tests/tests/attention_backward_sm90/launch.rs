@@ -1,10 +1,10 @@
-//! One launch of an entry and of what turns its sums into gradients, as `spec` says.
+//! One launch of an entry and of what turns its sums into gradients, as `abi` says.
 
-use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS};
-use spec::attention::backward::sums::ROUND_ENTRY;
-use spec::attention::{BshStrides, FlashFwdParams, OutputDType};
-use spec::gemm::sm90::{SPAN_BYTES, WARPGROUP};
+use abi::attention::backward::FlashBwdParams;
+use abi::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS};
+use abi::attention::backward::sums::ROUND_ENTRY;
+use abi::attention::{BshStrides, FlashFwdParams, OutputDType};
+use abi::gemm::sm90::{SPAN_BYTES, WARPGROUP};
 use warpsmith::{
     DType, Device, DeviceBuffer, LaunchConfig, TensorMap, TensorMapDesc, TensorMapSwizzle,
 };
@@ -149,7 +149,7 @@ impl Case {
             shared_bytes: tile.smem_bytes(),
             cluster: None,
         };
-        // SAFETY: maps and buffers are those of the case, as spec says.
+        // SAFETY: maps and buffers are those of the case, as `abi` states.
         unsafe {
             let arguments = (
                 &map_q, &map_k, &map_v, &map_d_o, &lse, &delta, &sums, &key_sums, &counters, &dk,

@@ -1,11 +1,11 @@
-//! Hopper's gradients of attention, launched as `spec` says: every shape, mask and option against f64,
+//! Hopper's gradients of attention, launched as `abi` says: every shape, mask and option against f64,
 //! under several orders of warps and of completions.
 
 mod case;
 mod launch;
 
+use abi::attention::UNLIMITED;
 use half::{bf16, f16};
-use spec::attention::UNLIMITED;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{AttentionGrad, Device, Tensor};
 use warpsmith_tests::element::TestElement;

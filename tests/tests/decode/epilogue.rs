@@ -1,7 +1,7 @@
 //! The fused epilogue: each of its parts, at every place, for every type of D.
 
+use abi::gemm::{Activation, EpilogueParams, GemmParams};
 use half::{bf16, f16};
-use spec::gemm::{Activation, EpilogueParams, GemmParams};
 use warpsmith::testing::devices;
 use warpsmith::{Device, DeviceBuffer};
 

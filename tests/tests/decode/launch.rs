@@ -1,10 +1,10 @@
-//! One launch of a decode entry, as `spec` says.
+//! One launch of a decode entry, as `abi` says.
 
+use abi::OutputDType;
+use abi::gemm::decode::sm90::{CLUSTER_MAX, DecodeTiling, Sm90DecodeEntry};
+use abi::gemm::decode::{DECODE_THREADS, DecodeConfig, DecodeEntry};
+use abi::gemm::{EpilogueParams, GemmParams, Transpose};
 use half::{bf16, f16};
-use spec::OutputDType;
-use spec::gemm::decode::sm90::{CLUSTER_MAX, DecodeTiling, Sm90DecodeEntry};
-use spec::gemm::decode::{DECODE_THREADS, DecodeConfig, DecodeEntry};
-use spec::gemm::{EpilogueParams, GemmParams, Transpose};
 use warpsmith::{
     DType, Device, DeviceBuffer, DevicePtr, Element, KernelArg, LaunchConfig, TensorMap,
     TensorMapDesc, TensorMapSwizzle,

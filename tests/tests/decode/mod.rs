@@ -1,4 +1,4 @@
-//! The decode GEMM entries, launched as `spec` says, against plain f64 loops: every entry, ragged
+//! The decode GEMM entries, launched as `abi` says, against plain f64 loops: every entry, ragged
 //! edges, padding that must not be touched, special values, fused epilogues, the order of sums, and
 //! the emulator's counters.
 
@@ -6,13 +6,13 @@ mod counters;
 mod epilogue;
 mod launch;
 
+use abi::DType;
+use abi::gemm::Transpose;
+use abi::gemm::decode::DECODE_CONFIGS;
+use abi::gemm::decode::sm90::{DecodeTiling, Sm90DecodeEntry};
 use half::{bf16, f16};
 use launch::{Case, Extras, Value, Way, launch};
 use rayon::prelude::*;
-use spec::DType;
-use spec::gemm::Transpose;
-use spec::gemm::decode::DECODE_CONFIGS;
-use spec::gemm::decode::sm90::{DecodeTiling, Sm90DecodeEntry};
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
 use warpsmith::{Device, DeviceBuffer};

@@ -1,6 +1,6 @@
 //! How products in f64 use shared memory: conflicts, and what orders its accesses.
 
-use spec::gemm::{DOUBLE_LARGE, DoubleEntry, DoubleParams, DoubleProduct, EpilogueParams};
+use abi::gemm::{DOUBLE_LARGE, DoubleEntry, DoubleParams, DoubleProduct, EpilogueParams};
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{Device, Gemm, KernelArg, LaunchConfig, Tensor};
 use warpsmith_tests::say;

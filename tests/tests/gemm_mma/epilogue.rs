@@ -1,6 +1,6 @@
 //! The fused epilogue: exact as long as integers stay integers.
 
-use spec::gemm::{Activation, EpilogueParams, GemmParams, MmaEntry};
+use abi::gemm::{Activation, EpilogueParams, GemmParams, MmaEntry};
 use warpsmith::testing::devices;
 use warpsmith::{Device, Tensor};
 
@@ -183,8 +183,8 @@ fn every_activation_is_there() {
         for entry in Writing::all(&device).into_iter().step_by(3) {
             // Half a unit in the last place, plus the difference of the formulas.
             let rounding = match entry.output {
-                spec::DType::Bf16 => 0.5_f64.powi(8),
-                spec::DType::F16 => 0.5_f64.powi(11),
+                abi::DType::Bf16 => 0.5_f64.powi(8),
+                abi::DType::F16 => 0.5_f64.powi(11),
                 _ => 0.5_f64.powi(20),
             };
             for kind in Activation::ALL {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
-use spec::gemm::{EpilogueParams, GemmParams, MmaEntry, MmaTile, Transpose};
-use spec::{DType, OutputDType};
+use abi::gemm::{EpilogueParams, GemmParams, MmaEntry, MmaTile, Transpose};
+use abi::{DType, OutputDType};
 use warpsmith::{Device, Kernel, KernelArg, Result, Stream};
 
 use super::problem::{Placed, Problem, Value, check, launch_config, poisoned, stream};
@@ -13,7 +13,7 @@ use super::problem::{Placed, Problem, Value, check, launch_config, poisoned, str
 macro_rules! with_types {
     ($entry:expr, $run:ident($($argument:expr),*)) => {{
         use half::{bf16, f16};
-        use spec::DType;
+        use abi::DType;
         use warpsmith::{E4m3, E5m2};
         match ($entry.a, $entry.b, $entry.output) {
             (DType::Bf16, _, DType::Bf16) => $run::<bf16, bf16, bf16>($($argument),*),

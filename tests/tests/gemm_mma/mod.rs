@@ -1,4 +1,4 @@
-//! The `mma.sync` GEMM kernels, launched as `spec` says. Operands are small integers, so that
+//! The `mma.sync` GEMM kernels, launched as `abi` says. Operands are small integers, so that
 //! products and sums are exact, and are compared with f64. Padding of the matrices is never written
 //! (the emulator refuses to read it), and each allocation ends with its last element.
 
@@ -7,12 +7,12 @@ mod launch;
 mod planted;
 mod problem;
 
+use abi::gemm::{MMA_LARGE, MMA_SMALL, Transpose};
 use half::bf16;
 use launch::{Tail, Writing, check_product, launch};
 use problem::{Lie, Problem, check, poisoned, stream};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use spec::gemm::{MMA_LARGE, MMA_SMALL, Transpose};
 use warpsmith::Device;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;

@@ -1,8 +1,8 @@
 //! Bugs planted in the kernel's text, each of which the emulator must find: it shows that a clean
 //! run of the other tests rules out such races.
 
+use abi::gemm::MmaEntry;
 use half::bf16;
-use spec::gemm::MmaEntry;
 use warpsmith::Device;
 
 use super::launch::{Tail, try_launch};

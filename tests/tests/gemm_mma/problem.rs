@@ -1,9 +1,9 @@
 //! One GEMM for one kernel: operands in views, the launch, and the expected result.
 
+use abi::gemm::{GemmParams, MmaEntry, Transpose};
 use half::{bf16, f16};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use spec::gemm::{GemmParams, MmaEntry, Transpose};
 use warpsmith::{Device, E4m3, E5m2, Element, LaunchConfig, Stream, Tensor};
 
 /// An element type of an operand or of D.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use abi::gemm::sm90::Sm90Entry;
 use half::{bf16, f16};
-use spec::gemm::sm90::Sm90Entry;
 use warpsmith::{Device, E4m3, E5m2, Float, Gemm, GemmInput, Precision};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};

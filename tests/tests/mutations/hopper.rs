@@ -3,9 +3,9 @@
 
 use std::f64::consts::LOG2_E;
 
+use abi::DType;
+use abi::gemm::SIMT_SMALL;
 use ndarray::{ArrayD, Ix2, arr1};
-use spec::DType;
-use spec::gemm::SIMT_SMALL;
 use warpsmith::testing::{Capture, Data, Launch, Link, Place, Step};
 use warpsmith::{LaunchConfig, TensorMapDesc, TensorMapSwizzle, TensorMapType};
 use warpsmith_reference::attention::{AttentionOptions, attention};

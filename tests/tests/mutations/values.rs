@@ -1,8 +1,8 @@
 //! Operands as bytes and as exact values, and comparison of results with references.
 
+use abi::DType;
 use half::bf16;
 use ndarray::{ArrayD, IxDyn};
-use spec::DType;
 use warpsmith_reference::{Expected, precision::round_to};
 use warpsmith_tests::values::Values;
 

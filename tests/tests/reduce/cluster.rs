@@ -1,9 +1,9 @@
 //! Single rows of medium length, whose parts one cluster has: results within their bounds, with the
 //! bits that they have through tickets, and nothing but the result written to global memory.
 
+use abi::reduce::{Form, ReduceView};
 use half::bf16;
 use ndarray::ArrayD;
-use spec::reduce::{Form, ReduceView};
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{Device, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::element::TestElement;

@@ -1,7 +1,7 @@
 //! The emulator's counters: each byte of the input is read once, without bank conflicts.
 
+use abi::reduce::{Form, SHORT_ROWS_OF_THREAD};
 use half::bf16;
-use spec::reduce::{Form, SHORT_ROWS_OF_THREAD};
 use warpsmith::{Device, Element, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::profiled;
 

@@ -1,8 +1,8 @@
 //! Extremes: the signs of zeros; of bf16, which are taken two elements at a time, the bits that they
 //! have one at a time.
 
+use abi::reduce::{Form, ReduceView};
 use half::{bf16, f16};
-use spec::reduce::{Form, ReduceView};
 use warpsmith::{Device, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};

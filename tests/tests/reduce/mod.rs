@@ -12,11 +12,11 @@ mod rounded;
 mod sections;
 mod small;
 
+use abi::reduce::DTYPES;
 use half::bf16;
 use ndarray::{ArrayD, Axis};
 use proptest::prelude::*;
 use serde::Deserialize;
-use spec::reduce::DTYPES;
 use warpsmith::reference::Expected;
 use warpsmith::reference::reduce::{Options, Reduced, integers, reduce};
 use warpsmith::{DType, Device, Error, Reduce, ReduceOp, Reducible};

@@ -1,7 +1,7 @@
 //! Results in the elements' dtype: those of `run`, rounded once.
 
+use abi::reduce::Form;
 use half::{bf16, f16};
-use spec::reduce::Form;
 use warpsmith::{Device, Element, Error, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};

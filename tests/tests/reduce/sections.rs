@@ -1,7 +1,7 @@
 //! Long rows of so many parts that they are merged by sections first.
 
+use abi::reduce::{Form, ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS};
 use half::bf16;
-use spec::reduce::{Form, ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS};
 use warpsmith::{Device, Element, LaunchConfig, ReduceOp, Reducible, Tensor};
 
 /// Rows in short parts, so that few elements make many sections.
@@ -20,7 +20,7 @@ impl Sectioned {
             along: THREADS,
             across: 1,
             is_across: false,
-            rows: spec::reduce::ROWS_WHOLE,
+            rows: abi::reduce::ROWS_WHOLE,
             form: Form::Long,
             chunks: parts,
             chunk_len: self.of_part * lanes,

@@ -1,8 +1,8 @@
 //! Few rows of up to 16 KiB, of which a block has one: results within their bounds for every number of
 //! warps, and no instruction for vectors that are not there.
 
+use abi::reduce::{Form, ReduceView};
 use half::bf16;
-use spec::reduce::{Form, ReduceView};
 use warpsmith::{DType, Device, Reduce, ReduceOp, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::View;

@@ -1,9 +1,9 @@
 //! Few indices take one launch, without a sort; its bits are those of the sorted path.
 
+use abi::scatter::FEW;
 use half::{bf16, f16};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use spec::scatter::FEW;
 use warpsmith::{Device, Reducible, ScatterAdd, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::{on_every_device, profiled};

@@ -1,9 +1,9 @@
 //! `Scatter`: rows that are put to where indices say, of which the last one stays.
 
+use abi::gather::FEW;
 use half::bf16;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use spec::gather::FEW;
 use warpsmith::reference::scatter::put;
 use warpsmith::{DType, Device, Element, Error, IndexElement, Scatter, Tensor};
 use warpsmith_tests::element::TestElement;

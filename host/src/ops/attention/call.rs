@@ -5,8 +5,8 @@ use crate::launch::KernelArg;
 use crate::load;
 pub(in crate::ops) use crate::ops::gemm::Memory;
 use crate::{Error, LaunchConfig, Result, Stream};
-use spec::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, OutputDType};
-use spec::division::Division;
+use abi::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, OutputDType};
+use abi::division::Division;
 use std::fmt::Display;
 
 /// A description and its memory. All tensors have the layouts of the [`AttentionDesc`] and lie
@@ -125,7 +125,7 @@ impl Call<'_> {
             .try_for_each(|memory| memory.use_on(self.stream))
     }
 
-    /// Enqueues `entry` with the arguments of every forward entry (see [`spec::attention`]),
+    /// Enqueues `entry` with the arguments of every forward entry (see [`abi::attention`]),
     /// followed by `more`.
     ///
     /// # Safety

@@ -11,11 +11,11 @@ use super::packing::Sharing;
 use super::{decode, simt, sm75, sm80, sm90};
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, Error, LaunchConfig, Result};
-use spec::attention::SimtEntry;
-use spec::attention::decode::DecodeEntry;
-use spec::attention::sm75::Sm75Entry;
-use spec::attention::sm80::Sm80Entry;
-use spec::attention::sm90::FwdEntry;
+use abi::attention::SimtEntry;
+use abi::attention::decode::DecodeEntry;
+use abi::attention::sm75::Sm75Entry;
+use abi::attention::sm80::Sm80Entry;
+use abi::attention::sm90::FwdEntry;
 use std::fmt;
 
 /// A kernel of one family; its `Display` is the entry name.

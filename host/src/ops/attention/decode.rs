@@ -14,10 +14,8 @@ use super::pages::PagesDesc;
 use super::{parts, sm80};
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, Error, LaunchConfig, Result};
-use spec::attention::decode::{
-    ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS,
-};
-use spec::attention::{FwdPacking, MOST_SPLITS, Mask};
+use abi::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS};
+use abi::attention::{FwdPacking, MOST_SPLITS, Mask};
 
 /// Flops per cycle of an SM, so many that nothing else is chosen where a tile has room for all
 /// queries: other kernels' tiles have 64 rows or more, and read keys no faster.

@@ -3,7 +3,7 @@
 
 use super::pages::PagesDesc;
 use crate::DType;
-use spec::attention::{BshStrides, UNLIMITED};
+use abi::attention::{BshStrides, UNLIMITED};
 use std::fmt;
 
 /// A validated attention with at least one query. Strides are in the order batch, position, head.
@@ -35,14 +35,14 @@ pub(in crate::ops) struct AttentionDesc {
     pub(in crate::ops) k: OperandDesc,
     pub(in crate::ops) v: OperandDesc,
     pub(in crate::ops) o: OperandDesc,
-    /// As [`spec::attention::FlashFwdParams`] has it.
+    /// As [`abi::attention::FlashFwdParams`] has it.
     pub(in crate::ops) window_left: i32,
-    /// As [`spec::attention::FlashFwdParams`] has it.
+    /// As [`abi::attention::FlashFwdParams`] has it.
     pub(in crate::ops) window_right: i32,
-    /// As [`spec::attention::FlashFwdParams`] has it.
+    /// As [`abi::attention::FlashFwdParams`] has it.
     pub(in crate::ops) top_left: bool,
     /// Whether the factor of the scores is at least
-    /// [`LEAST_SCALE`](spec::attention::sm80::LEAST_SCALE).
+    /// [`LEAST_SCALE`](abi::attention::sm80::LEAST_SCALE).
     pub(in crate::ops) positive_scale: bool,
     /// Whether scores are soft-capped.
     pub(in crate::ops) softcap: bool,
@@ -81,7 +81,7 @@ impl OperandDesc {
     }
 }
 
-/// Which arrays of [`spec::attention::FlashFwdLengths`] are given.
+/// Which arrays of [`abi::attention::FlashFwdLengths`] are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(in crate::ops) struct LengthsDesc {
     pub(in crate::ops) cu_seqlens_q: bool,

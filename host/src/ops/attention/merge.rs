@@ -3,8 +3,8 @@
 use crate::load::{self, LoadVariant};
 use crate::ops::check;
 use crate::{Error, Float, LaunchConfig, Result, Stream, Tensor};
-use spec::attention::OutputDType;
-use spec::attention::merge::{MERGE_ENTRY, MergeParams, THREADS};
+use abi::attention::OutputDType;
+use abi::attention::merge::{MERGE_ENTRY, MergeParams, THREADS};
 
 /// Merges the results of attention to two disjoint sets of keys, `a` and `b`, into the result of
 /// attention to all of them: `lse = ln(exp(lse_a) + exp(lse_b))` and

@@ -15,8 +15,8 @@
 //! of these.
 
 use super::desc::AttentionDesc;
-use spec::attention::sm90::FwdTile;
-use spec::attention::{MOST_SPLITS, Mask, UNLIMITED, packed_heads};
+use abi::attention::sm90::FwdTile;
+use abi::attention::{MOST_SPLITS, Mask, UNLIMITED, packed_heads};
 
 /// Packed heads and key splits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -205,7 +205,7 @@ mod tests {
     use super::super::desc::tests::plain;
     use super::*;
     use crate::DType;
-    use spec::attention::sm90::TILE_D128;
+    use abi::attention::sm90::TILE_D128;
 
     /// An H200's.
     const MULTIPROCESSORS: u32 = 132;

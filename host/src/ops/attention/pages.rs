@@ -5,7 +5,7 @@ use super::call::Memory;
 use crate::ops::check;
 use crate::{Error, Float, Result, Stream, Tensor};
 
-/// Pools of pages and their table, as in [`spec::attention::FlashFwdPages`].
+/// Pools of pages and their table, as in [`abi::attention::FlashFwdPages`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::ops) struct PagesDesc {
     /// Pages of each pool.

@@ -5,8 +5,8 @@ use super::desc::{AttentionDesc, OperandDesc};
 use crate::launch::KernelArg;
 use crate::load;
 use crate::{DType, LaunchConfig, Result, Tensor};
-use spec::attention::FwdPacking;
-use spec::attention::merge::{PARTS_ENTRY, THREADS, blocks, strides_of_parts};
+use abi::attention::FwdPacking;
+use abi::attention::merge::{PARTS_ENTRY, THREADS, blocks, strides_of_parts};
 
 /// Enqueues `launch` with the call and `packing`, once: for one split as they are; for more with o
 /// and lse of each split in memory of its own, and the merge behind it.

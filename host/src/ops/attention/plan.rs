@@ -4,9 +4,9 @@ use super::candidates::{Candidate, offer_all};
 use super::desc::AttentionDesc;
 use crate::ops::ranked::{self, Plan, Ranked};
 use crate::{DeviceInfo, Error, Result, Stream};
-use spec::attention::decode::{self, DecodeEntry};
-use spec::attention::sm90::FwdEntry;
-use spec::attention::{MOST_PACKED_HEADS, MOST_SPLITS};
+use abi::attention::decode::{self, DecodeEntry};
+use abi::attention::sm90::FwdEntry;
+use abi::attention::{MOST_PACKED_HEADS, MOST_SPLITS};
 use std::fmt;
 use std::time::Duration;
 

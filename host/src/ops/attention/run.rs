@@ -11,8 +11,8 @@ use crate::ops::check;
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::reference::attention::AttentionModel;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
-use spec::attention::sm80::LEAST_SCALE;
-use spec::attention::{BshStrides, MOST_SPLITS, UNLIMITED};
+use abi::attention::sm80::LEAST_SCALE;
+use abi::attention::{BshStrides, MOST_SPLITS, UNLIMITED};
 use std::f64::consts::LOG2_E;
 
 /// Factors of the scores, in the form that kernels take.

@@ -7,7 +7,7 @@ use super::packing::Sharing;
 use crate::ops::model;
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, Error, LaunchConfig, Result};
-use spec::attention::{FlashFwdParams, OutputDType, SIMT_TILE, SOFTCAP_TANH_ERROR, SimtEntry};
+use abi::attention::{FlashFwdParams, OutputDType, SIMT_TILE, SOFTCAP_TANH_ERROR, SimtEntry};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: half the peak of its 128 lanes.
 const FLOPS_PER_CYCLE: f64 = 128.0;

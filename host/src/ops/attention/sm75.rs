@@ -6,7 +6,7 @@ use super::desc::AttentionDesc;
 use super::packing::Sharing;
 use super::sm80;
 use crate::{DeviceInfo, Result};
-use spec::attention::sm75::{O_DTYPES, Sm75Entry};
+use abi::attention::sm75::{O_DTYPES, Sm75Entry};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: half of the tensor cores' peak on
 /// sm_75. Newer devices have faster kernels.

@@ -8,8 +8,8 @@ use crate::ops::model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
-use spec::attention::FlashFwdParams;
-use spec::attention::sm80::{O_ALIGN_BYTES, Sm80Entry, Sm80Tile, THREADS};
+use abi::attention::FlashFwdParams;
+use abi::attention::sm80::{O_ALIGN_BYTES, Sm80Entry, Sm80Tile, THREADS};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: half of the tensor cores' peak on
 /// sm_80.

@@ -18,9 +18,9 @@ use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
-use spec::attention::sm90::{FwdEntry, FwdLaunch, FwdTile, section};
-use spec::attention::{BshStrides, FwdPacking, MOST_SPLITS, SOFTCAP_TANH_ERROR, UNLIMITED};
-use spec::gemm::sm90::{MMA_M, SPAN_BYTES};
+use abi::attention::sm90::{FwdEntry, FwdLaunch, FwdTile, section};
+use abi::attention::{BshStrides, FwdPacking, MOST_SPLITS, SOFTCAP_TANH_ERROR, UNLIMITED};
+use abi::gemm::sm90::{MMA_M, SPAN_BYTES};
 
 /// The only architecture that runs code for sm_90a.
 pub(in crate::ops) const ARCH: (u32, u32) = (9, 0);

@@ -5,9 +5,9 @@ use crate::launch::KernelArg;
 use crate::load;
 use crate::ops::attention::call::{Call, Memory};
 use crate::{Error, LaunchConfig, Result};
-use spec::attention::FlashFwdParams;
-use spec::attention::backward::sink::{SINK_ENTRY, SINK_THREADS};
-use spec::attention::backward::{DELTA_ENTRY, DELTA_TILE, FlashBwdParams};
+use abi::attention::FlashFwdParams;
+use abi::attention::backward::sink::{SINK_ENTRY, SINK_THREADS};
+use abi::attention::backward::{DELTA_ENTRY, DELTA_TILE, FlashBwdParams};
 use std::fmt::Display;
 
 /// A description and its memory. All tensors have the layouts of the [`GradDesc`] and lie inside of

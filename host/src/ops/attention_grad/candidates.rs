@@ -10,11 +10,11 @@ use super::desc::GradDesc;
 use super::{simt, sm80, sm90};
 use crate::reference::attention::AttentionGradModel;
 use crate::{DeviceInfo, Result};
-use spec::attention::backward::BackwardEntry;
-use spec::attention::backward::sink::sink_additions;
-use spec::attention::backward::sm80::Sm80Bwd;
-use spec::attention::backward::sm90::BwdEntry;
-use spec::attention::backward::sums::ROUND_ENTRY;
+use abi::attention::backward::BackwardEntry;
+use abi::attention::backward::sink::sink_additions;
+use abi::attention::backward::sm80::Sm80Bwd;
+use abi::attention::backward::sm90::BwdEntry;
+use abi::attention::backward::sums::ROUND_ENTRY;
 use std::fmt;
 
 /// The kernels of one family; its `Display` is the name of the candidate.

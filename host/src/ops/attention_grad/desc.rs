@@ -2,7 +2,7 @@
 //! without addresses and values.
 
 use crate::ops::attention::desc::{AttentionDesc, OperandDesc};
-use spec::attention::BshStrides;
+use abi::attention::BshStrides;
 use std::fmt;
 
 /// Validated gradients. Strides are in the order batch, position, head.

@@ -6,8 +6,8 @@ use super::desc::GradDesc;
 use crate::ops::attention::call::Memory;
 use crate::reference::attention::AttentionGradModel;
 use crate::{DeviceInfo, LaunchConfig, Result};
-use spec::attention::backward::{BackwardEntry, BackwardLaunch, FlashBwdParams};
-use spec::attention::{BshStrides, FlashFwdParams, SIMT_WIDE_TILE, SOFTCAP_TANH_ERROR};
+use abi::attention::backward::{BackwardEntry, BackwardLaunch, FlashBwdParams};
+use abi::attention::{BshStrides, FlashFwdParams, SIMT_WIDE_TILE, SOFTCAP_TANH_ERROR};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: half the peak of its 128 lanes, of which
 /// two in seven go to products that are computed twice.

@@ -7,9 +7,9 @@ use crate::ops::attention::sm80::{EXP_ULPS, TANH_ERROR};
 use crate::reference::attention::AttentionGradModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
-use spec::attention::FlashFwdParams;
-use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm80::{ALIGN_BYTES, Sm80Bwd, Sm80BwdEntry, THREADS};
+use abi::attention::FlashFwdParams;
+use abi::attention::backward::FlashBwdParams;
+use abi::attention::backward::sm80::{ALIGN_BYTES, Sm80Bwd, Sm80BwdEntry, THREADS};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: half of the tensor cores' peak on sm_80,
 /// of which two in seven go to products that are computed twice.

@@ -16,11 +16,11 @@ use crate::ops::maps::{MapKey, MapValue};
 use crate::reference::attention::AttentionGradModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
-use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS};
-use spec::attention::backward::sums::{ROUND_ENTRY, Rounding};
-use spec::attention::{BshStrides, SOFTCAP_TANH_ERROR};
-use spec::gemm::sm90::WARPGROUP;
+use abi::attention::backward::FlashBwdParams;
+use abi::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS};
+use abi::attention::backward::sums::{ROUND_ENTRY, Rounding};
+use abi::attention::{BshStrides, SOFTCAP_TANH_ERROR};
+use abi::gemm::sm90::WARPGROUP;
 
 /// Flops per cycle of an SM's tensor cores; a multiply-add counts as two.
 const FLOPS_PER_CYCLE: f64 = 2000.0;

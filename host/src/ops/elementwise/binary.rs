@@ -3,7 +3,7 @@
 use super::program::{ChainElement, Program};
 use super::steps::Step;
 use crate::{Result, Stream, Tensor};
-use spec::elementwise::BinaryOp;
+use abi::elementwise::BinaryOp;
 
 /// An elementwise function of two tensors, with broadcasting: `y = f(a, b)`.
 ///

@@ -4,7 +4,7 @@ use super::program::{ChainElement, Program};
 use super::steps::{Number, Operand, Step};
 use crate::fuse::Fragment;
 use crate::{Result, Stream, Tensor};
-use spec::elementwise::{BinaryOp, GradOp, UnaryOp};
+use abi::elementwise::{BinaryOp, GradOp, UnaryOp};
 
 /// A sequence of elementwise functions, fused into one kernel: each input is read once, the result
 /// is written once, and intermediate values stay in registers.

@@ -3,8 +3,8 @@
 use super::steps::{Operand, Step};
 use crate::Result;
 use crate::fuse::{Body, Filling, Fragment, Scalar, Value, builtin_fragment, builtin_skeleton};
-use spec::DType;
-use spec::elementwise::{Arithmetic, FusedEntry, MAX_INPUTS, MAX_KEPT};
+use abi::DType;
+use abi::elementwise::{Arithmetic, FusedEntry, MAX_INPUTS, MAX_KEPT};
 use std::collections::HashMap;
 
 /// Everything that the text of a composed kernel depends on.
@@ -26,7 +26,7 @@ pub(super) struct Composition<'a> {
 const PARAMS: usize = 5;
 
 /// Largest key, in words.
-const KEY: usize = 2 + 2 * spec::elementwise::MAX_STEPS;
+const KEY: usize = 2 + 2 * abi::elementwise::MAX_STEPS;
 
 impl Composition<'_> {
     /// A key that is unique among compositions, and its length in words.
@@ -110,9 +110,9 @@ impl Composition<'_> {
     /// Offset in bytes of a step's number in the kernel's parameter [`PARAMS`].
     fn number_offset(&self, step: usize) -> u32 {
         let before = if self.entry.dense {
-            std::mem::offset_of!(spec::elementwise::DenseParams, scalars)
+            std::mem::offset_of!(abi::elementwise::DenseParams, scalars)
         } else {
-            std::mem::offset_of!(spec::elementwise::StridedParams, scalars)
+            std::mem::offset_of!(abi::elementwise::StridedParams, scalars)
         };
         (before + 8 * step) as u32
     }

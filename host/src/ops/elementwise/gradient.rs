@@ -4,7 +4,7 @@ use super::program::Program;
 use super::steps::Step;
 use crate::ops::float::Float;
 use crate::{Result, Stream, Tensor};
-use spec::elementwise::GradOp;
+use abi::elementwise::GradOp;
 
 /// The backward pass of an activation function `f`: `dx = f'(x) dy`.
 ///

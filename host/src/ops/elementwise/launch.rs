@@ -6,8 +6,8 @@ use super::steps::{Operand, Step};
 use crate::kernel::Kernel;
 use crate::load::{KernelKey, LoadVariant};
 use crate::{Device, Error, KernelArg, LaunchConfig, Result};
-use spec::DType;
-use spec::elementwise::{
+use abi::DType;
+use abi::elementwise::{
     Arithmetic, CHUNK_BYTES, DenseParams, FusedEntry, MAX_INPUTS, MAX_STEPS, StridedParams, THREADS,
 };
 
@@ -224,7 +224,7 @@ impl<'a> Fused<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spec::elementwise::UnaryOp;
+    use abi::elementwise::UnaryOp;
 
     /// Calls `look` with the composition of a function, or of a cast, of contiguous elements.
     fn with_composition<R>(

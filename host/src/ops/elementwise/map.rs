@@ -6,7 +6,7 @@ use crate::kernel::Kernel;
 use crate::ops::check;
 use crate::tensor::{Address, Erased};
 use crate::{Element, Error, KernelArg, LaunchConfig, Result, Stream, Tensor};
-use spec::elementwise::{GROUP, MAX_INPUTS, MAX_RANK, THREADS, grid_blocks};
+use abi::elementwise::{GROUP, MAX_INPUTS, MAX_RANK, THREADS, grid_blocks};
 
 /// Launches a kernel of your own over the elements of up to four tensors, with broadcasting and any
 /// strides. The kernel's body is a call of `cuda_std::map::map` with a function written in Rust.

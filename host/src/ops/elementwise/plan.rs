@@ -1,8 +1,8 @@
 //! How an elementwise launch walks its tensors: dimensions are merged where all tensors allow it,
 //! and the walk is cut into launches whose indices fit 31 bits.
 
-use spec::division::Division;
-use spec::elementwise::{MAX_LEN, MAX_RANK, WalkParams};
+use abi::division::Division;
+use abi::elementwise::{MAX_LEN, MAX_RANK, WalkParams};
 
 /// Most tensors of a walk.
 pub(crate) const TENSORS: usize = 5;

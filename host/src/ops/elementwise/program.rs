@@ -6,9 +6,9 @@ use super::steps::{Operand, Step};
 use crate::ops::check;
 use crate::tensor::{Address, Erased};
 use crate::{E4m3, E5m2, Element, Error, KernelArg, Result, Stream, Tensor};
+use abi::DType;
+use abi::elementwise::{Arithmetic, MAX_INPUTS, MAX_KEPT, MAX_RANK, MAX_STEPS, UnaryOp};
 use half::{bf16, f16};
-use spec::DType;
-use spec::elementwise::{Arithmetic, MAX_INPUTS, MAX_KEPT, MAX_RANK, MAX_STEPS, UnaryOp};
 
 /// A type that elementwise functions read and write.
 ///

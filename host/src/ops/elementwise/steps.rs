@@ -2,7 +2,7 @@
 
 use crate::fuse::Fragment;
 use crate::{Error, Result};
-use spec::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
+use abi::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
 use std::fmt;
 
 /// A number as an operand of a chain; f32, f64, i32, u32 and i64 convert to it. In f32 arithmetic

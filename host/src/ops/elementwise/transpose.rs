@@ -2,8 +2,8 @@
 //! dimensions.
 
 use super::plan::Walk;
-use spec::division::Division;
-use spec::elementwise::{MAX_RANK, TransposeEntry, TransposeParams};
+use abi::division::Division;
+use abi::elementwise::{MAX_RANK, TransposeEntry, TransposeParams};
 
 /// Below this extent a tile is mostly empty, and the plain copy is as fast.
 const LEAST: usize = 8;

@@ -3,7 +3,7 @@
 use super::program::{ChainElement, Program};
 use super::steps::{Number, Step};
 use crate::{Error, Result, Stream, Tensor};
-use spec::elementwise::UnaryOp;
+use abi::elementwise::UnaryOp;
 
 /// An elementwise function of one tensor: `y = f(x)`.
 ///

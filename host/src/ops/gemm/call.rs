@@ -7,9 +7,9 @@ use crate::ops::maps::{MapKey, MapValue};
 use crate::storage::Storage;
 use crate::tensor::Address;
 use crate::{DType, Element, Error, L2Promotion, LaunchConfig, Result, Stream, Tensor};
-use spec::OutputDType;
-use spec::gemm::integer::{I32_RESULTS, integer_factor};
-use spec::gemm::{DoubleEntry, DoubleParams, EpilogueParams, GemmParams};
+use abi::OutputDType;
+use abi::gemm::integer::{I32_RESULTS, integer_factor};
+use abi::gemm::{DoubleEntry, DoubleParams, EpilogueParams, GemmParams};
 use std::ffi::c_void;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -213,7 +213,7 @@ impl<'a> Call<'a> {
     }
 
     /// Enqueues an entry that takes `operands`, followed by the arguments of every fused epilogue
-    /// (see [`spec::gemm::epilogue`]).
+    /// (see [`abi::gemm::epilogue`]).
     ///
     /// # Safety
     /// As [`launch`](Self::launch).

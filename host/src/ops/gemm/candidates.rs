@@ -28,11 +28,11 @@ use super::call::Call;
 use super::desc::GemmDesc;
 use super::{decode, decode_sm90, double, integer, mma, simt, sm90};
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
-use spec::SingleEntry;
-use spec::gemm::decode::DecodeEntry;
-use spec::gemm::decode::sm90::Sm90DecodeEntry;
-use spec::gemm::sm90::Sm90Entry;
-use spec::gemm::{DoubleEntry, MmaEntry, SimtEntry};
+use abi::SingleEntry;
+use abi::gemm::decode::DecodeEntry;
+use abi::gemm::decode::sm90::Sm90DecodeEntry;
+use abi::gemm::sm90::Sm90Entry;
+use abi::gemm::{DoubleEntry, MmaEntry, SimtEntry};
 use std::fmt;
 
 /// A kernel of one family; its `Display` is the entry name.
@@ -70,7 +70,7 @@ pub(super) struct Candidate {
     pub(super) tile: [u32; 3],
     /// Number of parts of k.
     pub(super) split_k: u32,
-    /// Whether tiles are shared by blocks: [`spec::gemm::stream_k`].
+    /// Whether tiles are shared by blocks: [`abi::gemm::stream_k`].
     pub(super) stream_k: bool,
     /// Rows of D of each launch, if a GEMM is several launches; else 0.
     pub(super) band: u32,

@@ -122,7 +122,7 @@ mod tests {
     use super::super::desc::tests::plain;
     use super::*;
     use crate::{DType, Device};
-    use spec::gemm::Transpose;
+    use abi::gemm::Transpose;
 
     #[test]
     fn a_span_holds_all_elements_whatever_the_strides() {

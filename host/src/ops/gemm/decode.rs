@@ -1,5 +1,5 @@
 //! Decode GEMMs, with 1 to 64 rows, which are bound by reading B from memory: see
-//! [`spec::gemm::decode`].
+//! [`abi::gemm::decode`].
 //!
 //! The kernels take f16 and bf16, write the same dtype or f32, and need an A with contiguous k.
 //! Copies are made thread by thread (without TMA), and need rows that are aligned to 16 bytes.
@@ -15,8 +15,8 @@ use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::{GemmDesc, MatrixDesc};
 use crate::backend::Pattern;
 use crate::{LaunchConfig, Result};
-use spec::gemm::Transpose;
-use spec::gemm::decode::{
+use abi::gemm::Transpose;
+use abi::gemm::decode::{
     DECODE_BATCH_MAX, DECODE_THREADS, DecodeConfig, DecodeEntry, SPLITS_MAX, output_dtypes,
 };
 
@@ -136,7 +136,7 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
     let (a, b) = (&call.a, &call.b);
     // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of their
     // storage, with rows aligned to 16 bytes; d is injective and overlaps nothing that is read,
-    // unless it is the same matrix; the scratch memory is as long as spec says, and its tickets are
+    // unless it is the same matrix; the scratch memory is as long as `abi` states, and its tickets are
     // 0.
     unsafe { call.launch_fused(entry, candidate.config, &[&a, &b, &partials, &tickets]) }
 }

@@ -1,4 +1,4 @@
-//! Decode GEMMs, with 1 to 128 rows, on Hopper: see [`spec::gemm::decode::sm90`].
+//! Decode GEMMs, with 1 to 128 rows, on Hopper: see [`abi::gemm::decode::sm90`].
 //!
 //! The kernels take f16 and bf16, write the same dtype or f32, and need operands that a tensor map
 //! can describe, with contiguous k in A.
@@ -21,8 +21,8 @@ use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine};
 use super::decode::suits;
 use super::desc::GemmDesc;
 use crate::{L2Promotion, LaunchConfig, Result};
-use spec::gemm::Transpose;
-use spec::gemm::decode::sm90::{
+use abi::gemm::Transpose;
+use abi::gemm::decode::sm90::{
     CLUSTER_MAX, DecodeTiling, MMA_WEIGHTS, SPAN_BYTES, Sm90DecodeEntry, TILE_K, TILE_N_MAX,
     TILE_N_STEP,
 };

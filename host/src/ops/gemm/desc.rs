@@ -3,8 +3,8 @@
 
 use super::options::Precision;
 use super::shape::MatrixLayout;
-use spec::DType;
-use spec::gemm::{Activation, Transpose};
+use abi::DType;
+use abi::gemm::{Activation, Transpose};
 use std::fmt;
 
 /// A validated GEMM with a row-major D. It is all that the families of kernels look at, and the key

@@ -5,7 +5,7 @@ use super::call::Call;
 use super::candidates::{Candidate, Entry, Machine, Work};
 use super::desc::{GemmDesc, Side};
 use crate::{LaunchConfig, Result};
-use spec::gemm::{DOUBLE_LARGE, DoubleEntry, DoubleProduct};
+use abi::gemm::{DOUBLE_LARGE, DoubleEntry, DoubleProduct};
 
 /// Share of the peak that a mainloop by multiply-adds reaches; not measured.
 const SIMT_EFFICIENCY: f64 = 0.6;

@@ -6,7 +6,7 @@ use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::GemmDesc;
 use super::parts::{Parts, in_parts};
 use crate::{DType, Error, LaunchConfig, Result};
-use spec::gemm::integer::{INTEGER_ENTRY, INTEGER_TILE, a_and_b_are_k_major};
+use abi::gemm::integer::{INTEGER_ENTRY, INTEGER_TILE, a_and_b_are_k_major};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: 64 lanes of `dp4a`, less the share of the
 /// loads; not measured.
@@ -121,7 +121,7 @@ mod tests {
     use super::super::desc::tests::{plain, weighted};
     use super::super::{mma, sm90};
     use super::*;
-    use spec::gemm::Activation;
+    use abi::gemm::Activation;
 
     fn first(desc: &GemmDesc, machine: &Machine) -> String {
         let all = by_estimate(|each| {

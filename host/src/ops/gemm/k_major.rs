@@ -7,7 +7,7 @@ use super::desc::{GemmDesc, MatrixDesc, Side};
 use crate::ops::copy::copy_between;
 use crate::ops::elementwise::Steps;
 use crate::{Error, Result};
-use spec::elementwise::MAX_RANK;
+use abi::elementwise::MAX_RANK;
 
 /// Rows of a copy begin at multiples of this.
 const ROW_ALIGN_BYTES: u32 = 16;
@@ -134,7 +134,7 @@ mod tests {
     use super::super::{mma, simt, sm90};
     use super::*;
     use crate::DType;
-    use spec::gemm::Transpose;
+    use abi::gemm::Transpose;
 
     #[test]
     fn only_operands_that_cannot_be_read_are_copied() {

@@ -14,7 +14,7 @@ use super::desc::{GemmDesc, Side};
 use super::options::Precision;
 use super::parts::{Parts, in_parts};
 use crate::{DType, LaunchConfig, Result};
-use spec::gemm::{MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaEntry, MmaTile, Transpose};
+use abi::gemm::{MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaEntry, MmaTile, Transpose};
 
 /// Fraction of the tensor cores' peak that the mainloop reaches: the large tile had 454 TFLOP/s of
 /// bf16 on an H200 at 8192³, whose `mma.sync` reaches about 620.

@@ -27,10 +27,10 @@ use desc::BiasAxis;
 use options::Scalar;
 pub(super) use shape::MatrixLayout;
 
+pub use abi::gemm::Activation;
 pub use options::{GemmInput, GemmOutput, Precision};
 pub(crate) use plan::GemmState;
 pub use plan::{GemmCandidate, GemmPlan, PlanSource};
-pub use spec::gemm::Activation;
 pub use tune::{GemmTuning, Measured};
 
 /// GEMM with a fused epilogue, batched:

@@ -9,7 +9,7 @@ use crate::ops::check;
 use crate::ops::copy::contiguous;
 use crate::tensor::Layout;
 use crate::{DType, Element, Result, Stream, Tensor};
-use spec::gemm::Transpose;
+use abi::gemm::Transpose;
 
 /// All that a GEMM reads; `c` and `residual` are broadcast to the shape of D.
 pub(super) struct Operands<A: Element, B: Element, Out: GemmOutput> {

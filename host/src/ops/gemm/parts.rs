@@ -6,8 +6,8 @@ use super::desc::{GemmDesc, MatrixDesc};
 use crate::ops::check;
 use crate::ops::elementwise::{Fused, Steps, Walk};
 use crate::{DType, KernelArg, LaunchConfig, Result, Tensor};
-use spec::elementwise::MAX_RANK;
-use spec::gemm::{Activation, FINISH_THREADS, FinishEntry, Transpose, finish_blocks};
+use abi::elementwise::MAX_RANK;
+use abi::gemm::{Activation, FINISH_THREADS, FinishEntry, Transpose, finish_blocks};
 
 /// Parts of k start at multiples of this, so that they have the alignment of the start of k.
 const K_STEP: u32 = 16;

@@ -11,7 +11,7 @@ use crate::ops::check;
 use crate::ops::copy::strided_copy;
 use crate::tensor::Layout;
 use crate::{DType, Element, Error, Result, Stream, Tensor};
-use spec::gemm::{Activation, Transpose};
+use abi::gemm::{Activation, Transpose};
 
 impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// Enqueues the GEMM and returns its result, a new contiguous tensor.

@@ -3,7 +3,7 @@
 use crate::ops::check;
 use crate::tensor::Layout;
 use crate::{Element, Result, Tensor};
-use spec::gemm::Transpose;
+use abi::gemm::Transpose;
 use std::ops::Deref;
 
 /// Extents of a validated GEMM.

@@ -8,7 +8,7 @@ use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
 use super::desc::GemmDesc;
 use super::parts::{Parts, in_parts};
 use crate::{DType, LaunchConfig, Result};
-use spec::gemm::{SIMT_LARGE, SimtEntry, TileConfig};
+use abi::gemm::{SIMT_LARGE, SimtEntry, TileConfig};
 
 /// Flops per cycle of an SM, a multiply-add counted as two: 128 lanes, less the share of the loads
 /// (docs/gemm-simt.md).

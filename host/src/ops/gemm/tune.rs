@@ -9,7 +9,7 @@ use super::plan::{self, GemmCandidate, PlanSource};
 use super::shape::{Extents, orientation};
 use super::{Gemm, cold};
 use crate::{DType, Element, Error, Result, Stream, Tensor};
-use spec::gemm::Transpose;
+use abi::gemm::Transpose;
 use std::fmt;
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use crate::load;
 use crate::ops::copy::{cast_into, contiguous, strided_copy};
 use crate::ops::gemm::Memory;
 use crate::{DType, Error, Float, LaunchConfig, Result, Stream, Tensor};
-use spec::gemm::{
+use abi::gemm::{
     GROUPED_ENTRY, GROUPED_TILE, GroupedParams, Transpose, grouped_grid, grouped_row_tiles,
 };
 

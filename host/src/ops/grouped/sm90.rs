@@ -1,4 +1,4 @@
-//! The kernel for Hopper, of f16 and bf16: [`spec::gemm::ragged`]. What no tensor map describes is copied
+//! The kernel for Hopper, of f16 and bf16: [`abi::gemm::ragged`]. What no tensor map describes is copied
 //! to rows that begin at multiples of 16 bytes.
 
 use super::simt::Operand;
@@ -8,9 +8,9 @@ use crate::load;
 use crate::ops::copy::strided_copy;
 use crate::ops::maps::{MapKey, MapValue};
 use crate::{Element, Error, Float, L2Promotion, LaunchConfig, Result, Stream, Tensor};
-use spec::gemm::ragged::{GROUPS_MAX, RaggedEntry, RaggedLaunch, TILE, smem_bytes};
-use spec::gemm::sm90::{SPAN_BYTES, STORE_ROWS, THREADS};
-use spec::gemm::{GemmParams, Transpose};
+use abi::gemm::ragged::{GROUPS_MAX, RaggedEntry, RaggedLaunch, TILE, smem_bytes};
+use abi::gemm::sm90::{SPAN_BYTES, STORE_ROWS, THREADS};
+use abi::gemm::{GemmParams, Transpose};
 
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);

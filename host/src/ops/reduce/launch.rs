@@ -9,8 +9,8 @@ use crate::ops::copy::contiguous;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::storage::Storage;
 use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
+use abi::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, TICKETS};
 use half::f16;
-use spec::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, TICKETS};
 
 /// Alignment of vector accesses in bytes.
 const VECTOR_BYTES: u64 = 16;

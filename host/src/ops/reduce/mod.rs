@@ -8,7 +8,7 @@ use crate::ops::copy::strided_copy;
 use crate::ops::{check, model};
 use crate::reference::Model;
 use crate::{DType, Element, Error, Result, Stream, Tensor};
-use spec::reduce::{Family, ReduceEntry, ReduceOp, ReducePlan, ReduceView};
+use abi::reduce::{Family, ReduceEntry, ReduceOp, ReducePlan, ReduceView};
 use view::Axes;
 
 pub use number::{Countable, Reducible};
@@ -47,7 +47,7 @@ pub use number::{Countable, Reducible};
 /// # Numerics
 /// Computed in the dtype of the result. Integers wrap on overflow of i64. Sums of floats are
 /// compensated along the axis and combined in a tree, so the error is a few roundings of Σ|x|,
-/// independent of the length of the axis ([`ReducePlan::additions`](spec::reduce::ReducePlan)).
+/// independent of the length of the axis ([`ReducePlan::additions`](abi::reduce::ReducePlan)).
 /// Products round at every factor. A mean is the sum by n, and norm2 computes squares, in the
 /// result's dtype: they overflow where these do. Variances use Welford's recurrence, with partial
 /// results merged by sets. Error bound: [`reference::reduce`](crate::reference::reduce).

@@ -16,7 +16,7 @@ pub trait Reducible: Countable {
 pub trait Countable: CastElement + sealed::Sealed {}
 
 mod sealed {
-    use spec::DType;
+    use abi::DType;
 
     /// Restricts [`Countable`](super::Countable) to the types that kernels exist for.
     pub trait Sealed {

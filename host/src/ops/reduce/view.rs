@@ -2,7 +2,7 @@
 //! reduced extents `[segments, n]`.
 
 use crate::{Element, MAX_RANK, Result, Tensor};
-use spec::reduce::ReduceView;
+use abi::reduce::ReduceView;
 
 /// Axes of a tensor, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

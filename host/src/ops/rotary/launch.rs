@@ -7,9 +7,9 @@ use crate::ops::check;
 use crate::ops::elementwise::{Steps, Walk};
 use crate::tensor::Address;
 use crate::{Element, Error, Float, LaunchConfig, Result, Stream, Tensor};
-use spec::division::Division;
-use spec::elementwise::MAX_RANK;
-use spec::rotary::{Form, HEADS, MAX_THREADS, RotaryEntry, RotaryParams, THREADS, flags};
+use abi::division::Division;
+use abi::elementwise::MAX_RANK;
+use abi::rotary::{Form, HEADS, MAX_THREADS, RotaryEntry, RotaryParams, THREADS, flags};
 
 /// Which axis of x is which. Those before are of sequences.
 pub(super) struct Axes {

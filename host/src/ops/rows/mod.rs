@@ -23,8 +23,8 @@ use crate::ops::view::merge;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::reference::Model;
 use crate::{Device, Element, Error, KernelArgs, LaunchConfig, Result, Stream, Tensor};
-use spec::DType;
-use spec::rows::{RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Strategy, flags};
+use abi::DType;
+use abi::rows::{RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Strategy, flags};
 
 /// Largest error of the kernels' `ex2.approx` and the multiplication before it, in ulp of f32: 2
 /// for the instruction on hardware, and 2 for the difference of the emulator from it.
@@ -97,7 +97,7 @@ impl<T: Element> Rows<T> {
 
     /// Whether all rows start at a multiple of a vector access (16 bytes).
     fn is_aligned(&self) -> bool {
-        let unit = u64::from(spec::rows::VECTOR_BYTES);
+        let unit = u64::from(abi::rows::VECTOR_BYTES);
         // Of a single row, or of none, the stride may be any.
         let step = self.stride.wrapping_mul(size_of::<T>() as i64) as u64;
         self.tensor.device_ptr().as_raw().is_multiple_of(unit)
@@ -140,7 +140,7 @@ impl Launch {
         let blocks = blocks.ok_or_else(|| Error::OutOfBounds {
             what: "rows",
             got: rows as u64,
-            limit: u64::from(spec::rows::MAX_BLOCKS) * u64::from(plan.rows_per_block()),
+            limit: u64::from(abi::rows::MAX_BLOCKS) * u64::from(plan.rows_per_block()),
         })?;
         let shared_bytes = plan.paced_bytes(&op.kernels_of(dtype), shape, &limits(stream.device()));
         let mut config =
@@ -223,7 +223,7 @@ impl Launch {
 /// The shape of rows of `n` elements, where `inputs` tensors are read together, without a bias.
 fn shape(dtype: DType, n: usize, is_aligned: bool, inputs: u32) -> RowShape {
     let element_bytes = dtype.size_bytes() as u32;
-    let unit = spec::rows::VECTOR_BYTES / element_bytes;
+    let unit = abi::rows::VECTOR_BYTES / element_bytes;
     RowShape {
         n: n as u64,
         element_bytes,

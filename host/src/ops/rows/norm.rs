@@ -9,9 +9,9 @@ use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
 use crate::{Error, Result, Stream, Tensor};
+use abi::DType;
+use abi::rows::{RowOp, RowShape, flags};
 use placed::Placed;
-use spec::DType;
-use spec::rows::{RowOp, RowShape, flags};
 
 /// The outputs of a norm: its results, or the tensors to write them to.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ macro_rules! norm {
         /// mean, not a difference of squares. Error bound:
         /// [`reference::norm`](mod@crate::reference::norm). Deterministic: the same bits every run and
         /// on every device of one compute capability, which has a say in how many threads share a
-        /// row ([`RowPlan::choose`](spec::rows::RowPlan::choose)).
+        /// row ([`RowPlan::choose`](abi::rows::RowPlan::choose)).
         ///
         /// # Async
         /// Enqueued on `stream`; returns before completion. Device faults surface at the next
@@ -394,7 +394,7 @@ impl<T: Float> Norm<'_, T> {
             ..shape(T::DTYPE, n, is_aligned, inputs)
         };
         let launch = Launch::new(stream, op, T::DTYPE, rows, &shape)?;
-        let is_loose = launch.entry.form == spec::rows::Form::Loose;
+        let is_loose = launch.entry.form == abi::rows::Form::Loose;
         let mut params = launch.params(rows, n);
         params.scale = 1.0 / n as f32;
         params.epsilon = self.epsilon;

@@ -9,8 +9,8 @@ use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use spec::DType;
-use spec::rows::{Form, NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, column_block, flags};
+use abi::DType;
+use abi::rows::{Form, NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, column_block, flags};
 
 /// Most partial sums of a column in the kernel that does not hold rows on chip.
 const COLUMN_PARTS: usize = 256;

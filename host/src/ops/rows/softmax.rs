@@ -6,7 +6,7 @@ use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::Model;
 use crate::{Result, Stream, Tensor};
-use spec::rows::{RowOp, flags};
+use abi::rows::{RowOp, flags};
 
 macro_rules! forward {
     ($name:ident, $flags:expr, $formula:literal, $special:literal, $reference:literal,
@@ -45,7 +45,7 @@ macro_rules! forward {
         /// other dimensions merge into one with a single stride, as for the last axes of contiguous
         /// tensors. Otherwise `x` is copied to rows first, or the result to `y` afterwards, which
         /// is another read and write each. Rows of a multiple of 16 bytes are fastest;
-        /// [`spec::rows`](https://docs.rs/warpsmith-spec) chooses where they are held on chip.
+        /// [`abi::rows`](https://docs.rs/warpsmith-abi) chooses where they are held on chip.
         ///
         /// # Sources
         /// Milakov and Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867.

@@ -9,7 +9,7 @@ use crate::ops::workspaces::{Purpose, Workspace};
 use crate::storage::Storage;
 use crate::tensor::Dims;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use spec::topk::{Form, K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan};
+use abi::topk::{Form, K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan};
 
 /// The `k` largest or smallest elements along an axis, with their indices, the first one first.
 ///

@@ -4,7 +4,7 @@ use super::input;
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::{Element, KernelArg, Result, Stream, Tensor};
-use spec::DType;
+use abi::DType;
 use std::ffi::c_void;
 
 /// Weights (or a bias) that all rows share, in the dtype of the rows or in f32.
@@ -70,7 +70,7 @@ impl<T: Float> Weights<T> {
         };
         // No such kernel exists for f16 rows with weights in f32.
         let has_kernel = !self.is_other() || T::DTYPE != DType::F16;
-        has_kernel && address.is_multiple_of(u64::from(spec::rows::VECTOR_BYTES))
+        has_kernel && address.is_multiple_of(u64::from(abi::rows::VECTOR_BYTES))
     }
 
     /// What they are of.

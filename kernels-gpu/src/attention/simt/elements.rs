@@ -1,8 +1,8 @@
 //! Elements whose type is known only at run time, in chunks of four.
 
+use abi::attention::OutputDType;
 use cuda_std::convert::{bf16_to_f32, f16_to_f32};
 use cuda_std::hint::opaque;
-use spec::attention::OutputDType;
 
 use crate::simt::element::{CHUNK, SimtElement};
 

@@ -1,14 +1,14 @@
 //! The entries of portable attention, by the table of [`SimtEntry`].
 
+use abi::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, SimtEntry, TileConfig};
 use cuda_std::{kernel, shared_array};
-use spec::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, SimtEntry, TileConfig};
 
 use super::elements::ElementType;
 use super::kernel::{Arguments, chunks_v, columns, flash_fwd, rows, smem_elements};
 
 macro_rules! kernels {
     ($($name:ident($min_blocks:literal);)*) => {$(
-        /// head_dim and head_dim_v up to the cap in its name; see [`spec::attention`].
+        /// head_dim and head_dim_v up to the cap in its name; see [`abi::attention`].
         ///
         /// # Safety
         /// `params`, `lengths` and `pages` describe what the pointers point to, `dtype` is the code of the
@@ -49,4 +49,4 @@ macro_rules! kernels {
     )*};
 }
 
-spec::flash_fwd_simt!(kernels);
+abi::flash_fwd_simt!(kernels);

@@ -1,11 +1,11 @@
 //! One block's work; see the [module](super).
 
-use cuda_std::thread;
-use half::{bf16, f16};
-use spec::attention::{
+use abi::attention::{
     self, FlashFwdLengths, FlashFwdPages, FlashFwdParams, OutputDType, SIMT_TILE, SIMT_WIDE_TILE,
     Sequence,
 };
+use cuda_std::thread;
+use half::{bf16, f16};
 
 use super::elements::ElementType;
 use super::mask::Mask;

@@ -1,6 +1,6 @@
 //! The mask of a tile of keys for a thread's rows.
 
-use spec::attention;
+use abi::attention;
 
 use crate::simt::results::Lines;
 

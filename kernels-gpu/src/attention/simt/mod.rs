@@ -2,7 +2,7 @@
 //!
 //! q `[batch, seqlen_q, heads_q, head_dim]`, k and v `[batch, seqlen_k, heads_kv, ..]`, o as q with
 //! head_dim_v; f32, f16 or bf16 in and out, f32 inside. Any head_dim and head_dim_v up to the
-//! entry's cap, any strides and alignments, every option of [`spec::attention`]. No tensor cores
+//! entry's cap, any strides and alignments, every option of [`abi::attention`]. No tensor cores
 //! and nothing newer than sm_75. Element types are distinguished at run time, only where elements
 //! are loaded and stored, so there is one kernel for each cap.
 //!

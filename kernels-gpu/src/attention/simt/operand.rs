@@ -1,8 +1,8 @@
 //! Moves q, k and v from global to shared memory: as [`crate::simt::operand`], for elements whose
 //! type is known only at run time.
 
+use abi::attention::BshStrides;
 use cuda_std::thread;
-use spec::attention::BshStrides;
 
 use super::elements::{Chunk, ElementType};
 use crate::attention::pages::Pages;

@@ -99,7 +99,7 @@ impl<const ROWS: usize> OnlineSoftmax<ROWS> {
 /// `tanh(s * softcap_scale) * scale` for a score s.
 ///
 /// The tanh is `1 - 2 / (exp(2 |x|) + 1)`: branch-free, with an absolute error of at most
-/// [`SOFTCAP_TANH_ERROR`](spec::attention::SOFTCAP_TANH_ERROR).
+/// [`SOFTCAP_TANH_ERROR`](abi::attention::SOFTCAP_TANH_ERROR).
 #[inline(always)]
 pub(crate) fn softcap(s: f32, softcap_scale: f32, scale: f32) -> f32 {
     const TWO_LOG2_E: f32 = 2.0 * core::f32::consts::LOG2_E;

@@ -1,5 +1,6 @@
 //! Copies q, k and v from global to shared memory, by `cp.async` from sm_80 on.
 
+use abi::attention::{decode, sm80};
 use cuda_std::cp_async::{
     cp_async_cg_l2_128b_16_src_size, cp_async_commit_group, cp_async_wait_group,
 };
@@ -7,7 +8,6 @@ use cuda_std::hint::opaque;
 use cuda_std::mem::{ld_global_nc_v4_u32, st_shared_v4_u32};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::attention::{decode, sm80};
 
 use super::element::Half;
 

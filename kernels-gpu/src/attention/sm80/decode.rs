@@ -1,8 +1,8 @@
 //! Decoding: attention of few queries, whose time is that of reading keys and values once.
 //!
 //! q `[batch, seqlen_q, heads_q, head_dim]`, k and v `[batch, seqlen_k, heads_kv, ..]`, as the
-//! [module](super) has them; every option of [`spec::attention`], as far as
-//! [`spec::attention::decode`] says.
+//! [module](super) has them; every option of [`abi::attention`], as far as
+//! [`abi::attention::decode`] says.
 //!
 //! # Roles
 //! A block has one tile of 16 or 32 rows (queries of packed heads) and one split of its keys. Each of its
@@ -33,16 +33,14 @@
 //! # Source
 //! Dao and others, Flash-Decoding for long-context inference (2023): the splits.
 
+use abi::attention::decode::{DecodeTile, STAGES, WARP_KEYS};
+use abi::attention::sm90::divided;
+use abi::attention::{BshStrides, FlashFwdParams, FwdPacking, KeyBlocks, KeyRange, Mask, Sequence};
 use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_group};
 use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync, uniform};
-use spec::attention::decode::{DecodeTile, STAGES, WARP_KEYS};
-use spec::attention::sm90::divided;
-use spec::attention::{
-    BshStrides, FlashFwdParams, FwdPacking, KeyBlocks, KeyRange, Mask, Sequence,
-};
 
 use super::copies::Copies;
 use super::decode_rows::Merge;
@@ -61,7 +59,7 @@ const BEHIND: u32 = STAGES - 2;
 /// One block's work. Tiles have `M` × 16 rows, o `D` × 8 columns, a query `STEPS` × 16 elements.
 ///
 /// # Safety
-/// As the launch's: see [`spec::attention::decode`].
+/// As the launch's: see [`abi::attention::decode`].
 #[inline(always)]
 pub(super) unsafe fn flash_decode<
     E: Half,

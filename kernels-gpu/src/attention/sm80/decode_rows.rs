@@ -3,14 +3,14 @@
 //! Each warp puts its o in the place of its stages, and its row max and sum beside those of the
 //! others. Then each thread has a row's four columns, every 32.
 
+use abi::attention::OutputDType;
+use abi::attention::decode::{STAGES, THREADS};
 use cuda_std::math::approx::{ex2_approx_ftz, lg2_approx_ftz, rcp_approx_ftz};
 use cuda_std::math::fma;
 use cuda_std::mem::{ld_shared_v4_f32, st_shared_v2_f32, st_v2_u32, st_v4_f32};
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread::{self, sync_threads};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
-use spec::attention::OutputDType;
-use spec::attention::decode::{STAGES, THREADS};
 
 use super::decode::{Decode, Row, uniform_warp_idx};
 use super::element::Half;

@@ -1,11 +1,11 @@
 //! The entries, by the tables of [`Sm80Entry`], [`Sm75Entry`] and [`DecodeEntry`].
 
+use abi::attention::decode::{self, DecodeEntry};
+use abi::attention::sm75::Sm75Entry;
+use abi::attention::sm80::{Sm80Entry, Sm80Tile, THREADS};
+use abi::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, FwdPacking};
 use cuda_std::kernel;
 use half::{bf16, f16};
-use spec::attention::decode::{self, DecodeEntry};
-use spec::attention::sm75::Sm75Entry;
-use spec::attention::sm80::{Sm80Entry, Sm80Tile, THREADS};
-use spec::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, FwdPacking};
 
 use super::decode::flash_decode;
 use super::element::TuringF16;
@@ -14,7 +14,7 @@ use super::kernel::{Arguments, flash_fwd};
 macro_rules! kernels {
     ($arch:tt, $entry:ident; $($name:ident($dtype:ident);)*) => {$(
         #[doc = concat!("`", stringify!($dtype), "`, head_dim and head_dim_v up to the cap in its
-            name; see `spec::attention`.")]
+            name; see `abi::attention`.")]
         ///
         /// # Safety
         /// `params` and `lengths` describe what the pointers point to, as that module demands.
@@ -58,12 +58,12 @@ macro_rules! sm75 {
     };
 }
 
-spec::flash_fwd_sm80!(sm80);
-spec::flash_fwd_sm75!(sm75);
+abi::flash_fwd_sm80!(sm80);
+abi::flash_fwd_sm75!(sm75);
 
 macro_rules! decode {
     ($($name:ident($dtype:ident);)*) => {$(
-        #[doc = concat!("Decoding of `", stringify!($dtype), "`; see `spec::attention::decode`.")]
+        #[doc = concat!("Decoding of `", stringify!($dtype), "`; see `abi::attention::decode`.")]
         ///
         /// # Safety
         /// `params`, `lengths`, `packing` and `pages` describe what the pointers point to, as that module
@@ -96,4 +96,4 @@ macro_rules! decode {
     )*};
 }
 
-spec::flash_decode!(decode);
+abi::flash_decode!(decode);

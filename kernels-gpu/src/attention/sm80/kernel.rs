@@ -1,10 +1,10 @@
 //! One block's work; see the [module](super).
 
+use abi::attention::sm80::{BASES_BYTES, THREADS};
+use abi::attention::{BshStrides, FlashFwdLengths, FlashFwdPages, FlashFwdParams, Sequence};
 use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread::{self, sync_threads};
-use spec::attention::sm80::{BASES_BYTES, THREADS};
-use spec::attention::{BshStrides, FlashFwdLengths, FlashFwdPages, FlashFwdParams, Sequence};
 
 use super::copies::{self, Copies};
 use super::element::Half;
@@ -29,7 +29,7 @@ pub(super) struct Arguments<'a> {
 /// columns.
 ///
 /// # Safety
-/// As the launch's: see [`spec::attention::sm80`].
+/// As the launch's: see [`abi::attention::sm80`].
 #[inline(always)]
 pub(super) unsafe fn flash_fwd<
     E: Half,

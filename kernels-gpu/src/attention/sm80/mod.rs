@@ -2,8 +2,8 @@
 //! `o = softmax(softmax_scale * q @ k^T + mask) @ v`, `lse` on demand.
 //!
 //! q `[batch, seqlen_q, heads_q, head_dim]`, k and v `[batch, seqlen_k, heads_kv, ..]`, o as q with
-//! head_dim_v; f16 or bf16, o in f32 too; every option of [`spec::attention`], as far as
-//! [`spec::attention::sm80`] says.
+//! head_dim_v; f16 or bf16, o in f32 too; every option of [`abi::attention`], as far as
+//! [`abi::attention::sm80`] says.
 //!
 //! Few queries have [kernels of their own](decode), made of the same parts; what follows is of the
 //! others.

@@ -1,9 +1,9 @@
 //! Stores o and lse from registers to global memory.
 
+use abi::attention::{FlashFwdParams, OutputDType, Sequence};
 use cuda_std::mem::{st_v2_f32, st_v2_u32};
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
-use spec::attention::{FlashFwdParams, OutputDType, Sequence};
 
 use super::element::Half;
 use super::kernel::{Place, first_row};

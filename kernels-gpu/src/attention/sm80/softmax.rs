@@ -3,10 +3,10 @@
 //! A thread holds two rows of each 16, `lane / 4` and `lane / 4 + 8`; four lanes share a row. Each
 //! lane keeps the row max and its own part of the row sum; the parts are added at the end.
 
+use abi::attention::Mask;
 use cuda_std::math::approx::{ex2_approx_ftz, lg2_approx_ftz, rcp_approx_ftz, tanh_approx};
 use cuda_std::math::fma;
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
-use spec::attention::Mask;
 
 use super::element::Block;
 

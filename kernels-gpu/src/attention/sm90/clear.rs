@@ -3,6 +3,7 @@
 //! Their probabilities are 0, but what lies behind a sequence in a tensor may be anything, and 0 ×
 //! NaN is NaN. TMA fills with zeros only outside the tensor.
 
+use abi::gemm::sm90::WARPGROUP;
 use cuda_std::barrier::bar_sync;
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::hint::opaque;
@@ -11,7 +12,6 @@ use cuda_std::panels::PanelRing;
 use cuda_std::pipeline::Stage;
 use cuda_std::thread;
 use cuda_std::tile::{OperandElement, SPAN_BYTES};
-use spec::gemm::sm90::WARPGROUP;
 
 /// The named barrier of the warpgroup that clears; lower numbers are
 /// [`Turns`](super::turns::Turns)'.

@@ -12,6 +12,7 @@
 
 use core::hint::cold_path;
 
+use abi::gemm::sm90::WARPGROUP;
 use cuda_std::accumulator::{Accumulator, Fragments, InFlight};
 use cuda_std::hint::opaque;
 use cuda_std::math::approx::{ex2_approx_ftz, rcp_approx_ftz};
@@ -19,7 +20,6 @@ use cuda_std::pipeline::{Consumer, Readers, Stage};
 use cuda_std::thread;
 use cuda_std::warp::uniform;
 use cuda_std::wgmma::{Registers, tie};
-use spec::gemm::sm90::WARPGROUP;
 
 use super::clear::clear_rows;
 use super::kernel::{Config, Forward};

@@ -2,12 +2,12 @@
 
 use core::marker::PhantomData;
 
+use abi::attention::sm90::{FwdEntry, FwdLaunch, FwdTile};
+use abi::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::kernel;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, F16, M64};
-use spec::attention::sm90::{FwdEntry, FwdLaunch, FwdTile};
-use spec::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
 
 use super::kernel::{Call, Config, Forward};
 use super::rows::{OneHead, Packed};
@@ -40,10 +40,10 @@ macro_rules! rows {
 
 macro_rules! entry {
     ($name:ident, $element:ident $(, $packing:ident)?) => {
-        /// See [`spec::attention::sm90`].
+        /// See [`abi::attention::sm90`].
         ///
         /// # Safety
-        /// Launched as [`spec::attention::sm90`] says.
+        /// Launched as [`abi::attention::sm90`] says.
         #[kernel(
             arch = "sm_90a", min_blocks = 1,
             max_threads = FwdEntry::read(stringify!($name)).tile.threads(),
@@ -107,5 +107,5 @@ macro_rules! packed {
     )*};
 }
 
-spec::flash_fwd_sm90!(plain);
-spec::flash_fwd_sm90_packed!(packed);
+abi::flash_fwd_sm90!(plain);
+abi::flash_fwd_sm90_packed!(packed);

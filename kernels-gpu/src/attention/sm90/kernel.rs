@@ -1,7 +1,7 @@
 //! `o = softmax(softmax_scale * q @ k^T + mask) @ v` on Hopper: warp-specialised, persistent.
 //!
 //! q, k and v in f16 or bf16, `[batch, position, head, head_dim]` or packed; o in the same type or
-//! f32; lse in f32. [`spec::attention`] has the mask, the lengths and their parameters.
+//! f32; lse in f32. [`abi::attention`] has the mask, the lengths and their parameters.
 //! docs/attention-hopper.md defines the terms: tile, block of keys, turn, ticket.
 //!
 //! **Roles.** Warpgroup 0 is the producer and gives most of its registers to the others. Of its first
@@ -45,6 +45,9 @@
 //! **Before you change this**: `cargo test -p warpsmith-tests attention::` finds races, lost
 //! arrivals and wrong bits; docs/attention-hopper.md says how to measure and what was tried.
 
+use abi::attention::sm90::{FwdLaunch, FwdTile, O_BYTES};
+use abi::attention::{FlashFwdLengths, FlashFwdParams};
+use abi::gemm::sm90::{MMA_M, TILE_ALIGN, WARPGROUP};
 use cuda_std::dynamic_shared;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
@@ -58,9 +61,6 @@ use cuda_std::tile::OperandElement;
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::warp::uniform;
 use cuda_std::wgmma::{MmaAsync, Registers};
-use spec::attention::sm90::{FwdLaunch, FwdTile, O_BYTES};
-use spec::attention::{FlashFwdLengths, FlashFwdParams};
-use spec::gemm::sm90::{MMA_M, TILE_ALIGN, WARPGROUP};
 
 use super::load::{is_leader, load_panels};
 use super::rows::{OneHead, RowMap, clear_idle};
@@ -149,7 +149,7 @@ where
     /// The whole kernel.
     ///
     /// # Safety
-    /// Launched as [`spec::attention::sm90`] says.
+    /// Launched as [`abi::attention::sm90`] says.
     #[inline(always)]
     pub(super) unsafe fn run<const LOADER: u32, const CONSUMER: u32>(call: Call<'a, C::Rows>) {
         const {

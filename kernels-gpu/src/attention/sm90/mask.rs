@@ -2,10 +2,10 @@
 
 use core::hint::cold_path;
 
+use abi::attention::sm90::divided;
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::uniform;
-use spec::attention::sm90::divided;
 
 use super::rows::RowMap;
 use super::softmax::ROWS;

@@ -6,11 +6,11 @@
 //! sequences, and a prefix sum over the lanes follows. Each lane keeps one number. Which sequence
 //! of a lane's share a tile belongs to is counted again for every tile.
 
+use abi::attention::sm90::tiles_of;
+use abi::attention::{FlashFwdLengths, FlashFwdParams, Positions};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::{self, FULL_MASK, uniform};
-use spec::attention::sm90::tiles_of;
-use spec::attention::{FlashFwdLengths, FlashFwdParams, Positions};
 
 use crate::attention::lengths::sequence;
 

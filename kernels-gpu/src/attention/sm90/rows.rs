@@ -5,6 +5,9 @@
 //! `r / heads`. Masks and lengths depend on the query, results and sinks on both. Nothing else in
 //! the kernel knows.
 
+use abi::attention::sm90::divided;
+use abi::attention::{FlashFwdParams, FwdPacking};
+use abi::gemm::sm90::MMA_M;
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::mem::st_shared_v4_u32;
@@ -12,9 +15,6 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::SPAN_BYTES;
 use cuda_std::tma::{self, TensorMap};
-use spec::attention::sm90::divided;
-use spec::attention::{FlashFwdParams, FwdPacking};
-use spec::gemm::sm90::MMA_M;
 
 /// One of a warpgroup's rows.
 #[derive(Clone, Copy)]

@@ -5,14 +5,14 @@
 //! [`Ticket`](super::ticket::Ticket)s. Finding out what a tile is takes some thousand cycles, but
 //! nobody waits for that. Any other order (dynamic, from a list) would only change the walk.
 
+use abi::attention::sm90::divided;
+use abi::attention::sm90::{FwdLaunch, TileIndex, TileOrder};
+use abi::attention::{FlashFwdLengths, FlashFwdParams, Mask, Positions, Sequence};
+use abi::gemm::sm90::MMA_M;
 use cuda_std::atomic::{Order, Scope, atom_add, atom_exch};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::uniform;
-use spec::attention::sm90::divided;
-use spec::attention::sm90::{FwdLaunch, TileIndex, TileOrder};
-use spec::attention::{FlashFwdLengths, FlashFwdParams, Mask, Positions, Sequence};
-use spec::gemm::sm90::MMA_M;
 
 use super::load::is_leader;
 use super::packed_order::Count;

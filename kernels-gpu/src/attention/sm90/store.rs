@@ -6,6 +6,11 @@
 
 use core::hint::cold_path;
 
+use abi::attention::sm90::O_BYTES;
+use abi::attention::{FlashFwdParams, OutputDType};
+use abi::gemm::sm90::WARPGROUP;
+use abi::swizzle::Swizzle;
+use abi::tensor_core::ldmatrix::tile_16x16;
 use cuda_std::hint::opaque;
 use cuda_std::ldmatrix::stmatrix_x4;
 use cuda_std::math::approx::{ex2_approx_ftz, lg2_approx_ftz, rcp_approx_ftz};
@@ -14,11 +19,6 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::SPAN_BYTES;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
-use spec::attention::sm90::O_BYTES;
-use spec::attention::{FlashFwdParams, OutputDType};
-use spec::gemm::sm90::WARPGROUP;
-use spec::swizzle::Swizzle;
-use spec::tensor_core::ldmatrix::tile_16x16;
 
 use super::rows::{First, Row, RowMap};
 use super::softmax::{ROWS, Softmax};

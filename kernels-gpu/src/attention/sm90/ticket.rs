@@ -1,11 +1,11 @@
 //! Tickets: what a tile is, written by the scheduler to shared memory for the loader and the
 //! consumers, who have no registers to spare for computing it.
 
+use abi::attention::sm90::{TICKET_BYTES, TICKETS};
+use abi::attention::{FlashFwdParams, Mask};
 use cuda_std::mem::{ld_shared_v4_u32, st_shared_v4_u32};
 use cuda_std::shared::SharedAddr;
 use cuda_std::warp::uniform;
-use spec::attention::sm90::{TICKET_BYTES, TICKETS};
-use spec::attention::{FlashFwdParams, Mask};
 
 use super::load::is_leader;
 use super::rows::RowMap;

@@ -1,7 +1,7 @@
 //! The order in which consumer warpgroups issue their `wgmma`s (FlashAttention-3's ping-pong).
 
+use abi::gemm::sm90::WARPGROUP;
 use cuda_std::barrier;
-use spec::gemm::sm90::WARPGROUP;
 
 /// The turn to issue `wgmma`s. Each consumer has a named barrier at which it waits for its turn;
 /// the consumer before it passes the turn by arriving there.

@@ -1,6 +1,6 @@
 //! The mask of a tile.
 
-use spec::attention::Mask;
+use abi::attention::Mask;
 
 use super::place::TILE;
 

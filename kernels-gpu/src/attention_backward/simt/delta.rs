@@ -1,11 +1,11 @@
 //! delta: the sum of `o * d_o` along head_dim_v, for each query and head.
 
+use abi::attention::Sequence;
+use abi::attention::backward::{DELTA_TILE, FlashBwdParams};
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
-use spec::attention::Sequence;
-use spec::attention::backward::{DELTA_TILE, FlashBwdParams};
 
 use crate::attention::simt::elements::ElementType;
 use crate::attention::simt::operand::Matrix;
@@ -35,7 +35,7 @@ pub(super) unsafe fn delta(
     let element = ElementType(params.fwd.o_dtype);
     let lane_in_row = thread::thread_idx_x() % ROW_LANES;
     let first = params.fwd.lse_offset(&sequence, head_idx) as usize;
-    let matrix = |base, strides: &spec::attention::BshStrides| {
+    let matrix = |base, strides: &abi::attention::BshStrides| {
         Matrix {
             base,
             ld: strides.seq,

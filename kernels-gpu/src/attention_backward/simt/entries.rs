@@ -1,9 +1,9 @@
 //! The entries of portable attention, backward, and those that other kernels need too.
 
+use abi::attention::backward::sink::SINK_THREADS;
+use abi::attention::backward::{BackwardEntry, BackwardLaunch, FlashBwdParams};
+use abi::attention::{FlashFwdLengths, FlashFwdParams};
 use cuda_std::{kernel, shared_array, thread};
-use spec::attention::backward::sink::SINK_THREADS;
-use spec::attention::backward::{BackwardEntry, BackwardLaunch, FlashBwdParams};
-use spec::attention::{FlashFwdLengths, FlashFwdParams};
 
 use super::delta::delta;
 use super::kernel::{Launch, Owned, run};
@@ -11,12 +11,12 @@ use super::place::{TILE, smem_elements};
 use super::sink::{self, Read, WARPS};
 use crate::attention::lengths::sequence;
 
-/// delta of every query and head; see [`spec::attention::backward`].
+/// delta of every query and head; see [`abi::attention::backward`].
 ///
 /// # Safety
 /// `params` and `lengths` describe what the pointers point to; the grid is that of the entry.
 #[kernel(
-    max_threads = spec::attention::backward::DELTA_TILE.threads,
+    max_threads = abi::attention::backward::DELTA_TILE.threads,
     min_blocks = 4 // unasked, ptxas aims at 8 for sm_90, and spills
 )]
 pub unsafe fn attention_backward_delta_simt(
@@ -40,7 +40,7 @@ pub unsafe fn attention_backward_delta_simt(
     }
 }
 
-/// The gradient of every head's sink; see [`spec::attention::backward::sink`].
+/// The gradient of every head's sink; see [`abi::attention::backward::sink`].
 ///
 /// # Safety
 /// `params` and `lengths` describe what the pointers point to; the grid is that of the entry.
@@ -67,13 +67,13 @@ pub unsafe fn attention_backward_sink_simt(
 macro_rules! kernels {
     ($($name:ident;)*) => {$(
         /// dq, or dk and dv, for head_dim and head_dim_v up to the cap in its name; see
-        /// [`spec::attention::backward`].
+        /// [`abi::attention::backward`].
         ///
         /// # Safety
         /// `params` and `lengths` describe what the pointers point to; the grid is that of what the
         /// blocks own.
         #[kernel(
-            max_threads = spec::attention::SIMT_WIDE_TILE.threads,
+            max_threads = abi::attention::SIMT_WIDE_TILE.threads,
             min_blocks = 1 // limited by the registers for results and scores
         )]
         pub unsafe fn $name(
@@ -124,4 +124,4 @@ macro_rules! kernels {
     )*};
 }
 
-spec::attention_backward_simt!(kernels);
+abi::attention_backward_simt!(kernels);

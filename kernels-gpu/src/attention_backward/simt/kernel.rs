@@ -1,9 +1,9 @@
 //! One block's work; see the [module](super).
 
+use abi::attention::backward::FlashBwdParams;
+use abi::attention::{BshStrides, Mask, Sequence};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use spec::attention::backward::FlashBwdParams;
-use spec::attention::{BshStrides, Mask, Sequence};
 
 use super::accumulate::accumulate;
 use super::band::Band;

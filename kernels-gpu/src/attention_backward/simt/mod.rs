@@ -1,5 +1,5 @@
 //! Portable attention, backward: `dq`, `dk`, `dv`, `delta` and the sinks' gradients; formulas in
-//! [`spec::attention::backward`].
+//! [`abi::attention::backward`].
 //!
 //! q and d_o `[batch, seqlen_q, heads_q, ..]`, k and v `[batch, seqlen_k, heads_kv, ..]`; f32, f16 or
 //! bf16, f32 inside. Any head_dim and head_dim_v up to the entry's cap, any strides and alignments,
@@ -42,7 +42,7 @@
 //! one f32 accumulator, `fma` with keys ascending (dk, dv: query heads, then queries ascending), times
 //! softmax_scale (not dv), rounded once. delta: a lane adds every 16th chunk of 4, then the lanes are
 //! added pairwise. Sinks: `fma(exp(sink - lse), delta, sum)` with [`cuda_std::math::exp`], in the order
-//! that [`spec::attention::backward::sink`] says. Pairs that the mask hides, and positions beyond the
+//! that [`abi::attention::backward::sink`] says. Pairs that the mask hides, and positions beyond the
 //! sequences, are never multiplied: a NaN there reaches no result. The same bits every run, and on
 //! every device.
 //!

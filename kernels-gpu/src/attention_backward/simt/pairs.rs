@@ -1,8 +1,8 @@
 //! P and dS of a thread's pairs, from their scores and dP.
 
+use abi::attention::backward::FlashBwdParams;
 use cuda_std::hint::opaque;
 use cuda_std::math::{exp2, fma};
-use spec::attention::backward::FlashBwdParams;
 
 use super::band::Band;
 use super::place::{Place, TILE};

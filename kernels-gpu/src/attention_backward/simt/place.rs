@@ -1,7 +1,7 @@
 //! Where a thread's pairs of a tile are, and what is in shared memory where.
 
+use abi::attention::SIMT_WIDE_TILE;
 use cuda_std::thread;
-use spec::attention::SIMT_WIDE_TILE;
 
 use super::{accumulate, products};
 use crate::attention::simt::softmax::ROW_LANES;

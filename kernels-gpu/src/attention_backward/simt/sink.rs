@@ -1,11 +1,11 @@
 //! The gradient of a head's sink: minus the sum of `exp(sink - lse) * delta` over its queries.
 
+use abi::attention::backward::sink::{SINK_THREADS, SINK_TOGETHER, sink_teams_log2};
+use abi::attention::{FlashFwdLengths, FlashFwdParams};
 use cuda_std::hint::opaque;
 use cuda_std::math::{exp, fma};
 use cuda_std::thread::{self, WARP_THREADS};
 use cuda_std::warp;
-use spec::attention::backward::sink::{SINK_THREADS, SINK_TOGETHER, sink_teams_log2};
-use spec::attention::{FlashFwdLengths, FlashFwdParams};
 
 use super::pairs::turn;
 use crate::attention::lengths::sequence;

@@ -1,6 +1,6 @@
 //! Vectors of a head in global memory, and the loads of the chunks that a thread stages.
 
-use spec::attention::BshStrides;
+use abi::attention::BshStrides;
 
 use crate::attention::simt::elements::{Chunk, ElementType};
 use crate::simt::element::CHUNK;

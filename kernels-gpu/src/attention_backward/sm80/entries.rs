@@ -1,17 +1,17 @@
 //! The entries, by the table of [`Sm80BwdEntry`].
 
+use abi::attention::FlashFwdLengths;
+use abi::attention::backward::FlashBwdParams;
+use abi::attention::backward::sm80::{Part, Sm80BwdEntry, Sm80BwdTile, THREADS};
 use cuda_std::kernel;
 use half::{bf16, f16};
-use spec::attention::FlashFwdLengths;
-use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm80::{Part, Sm80BwdEntry, Sm80BwdTile, THREADS};
 
 use super::kernel::{Arguments, Gradients, run};
 
 macro_rules! kernels {
     ($($name:ident($dtype:ident);)*) => {$(
         #[doc = concat!("The gradients in its name, in `", stringify!($dtype),
-            "`; see `spec::attention::backward::sm80`.")]
+            "`; see `abi::attention::backward::sm80`.")]
         ///
         /// # Safety
         /// `params` and `lengths` describe what the pointers point to, as that module demands.
@@ -53,4 +53,4 @@ macro_rules! kernels {
     )*};
 }
 
-spec::attention_backward_sm80!(kernels);
+abi::attention_backward_sm80!(kernels);

@@ -1,11 +1,11 @@
 //! One block's work; see the [module](super).
 
+use abi::attention::backward::FlashBwdParams;
+use abi::attention::backward::sm80::{Part, Sm80BwdTile};
+use abi::attention::{BshStrides, FlashFwdLengths, Mask, Sequence};
 use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
-use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm80::{Part, Sm80BwdTile};
-use spec::attention::{BshStrides, FlashFwdLengths, Mask, Sequence};
 
 use super::moments::Moments;
 use super::results::{self, Destination};
@@ -63,7 +63,7 @@ pub(super) struct Block<'a> {
 /// `N` × 8 = `K` × 16 columns at a time, and its results have `D` × 8.
 ///
 /// # Safety
-/// As the launch's: see [`spec::attention::backward::sm80`].
+/// As the launch's: see [`abi::attention::backward::sm80`].
 #[inline(always)]
 pub(super) unsafe fn run<
     E: Half,

@@ -1,9 +1,9 @@
 //! Attention, backward, by `mma.sync` (sm_80 and newer): `dq`, `dk` and `dv`; formulas in
-//! [`spec::attention::backward`].
+//! [`abi::attention::backward`].
 //!
 //! q and d_o `[batch, seqlen_q, heads_q, ..]`, k and v `[batch, seqlen_k, heads_kv, ..]`; f16 or bf16;
 //! head_dim and head_dim_v in multiples of 8 up to the entry's cap; every mask, softcaps, sequences of
-//! any lengths; see [`spec::attention::backward::sm80`].
+//! any lengths; see [`abi::attention::backward::sm80`].
 //!
 //! # Roles
 //! Blocks that own queries of a head go over the keys and write dq; blocks that own keys of a key head

@@ -1,10 +1,10 @@
 //! P and dS of a thread's pairs, from their scores and dP.
 
+use abi::attention::Mask;
+use abi::attention::backward::FlashBwdParams;
 use cuda_std::hint::{opaque, turn};
 use cuda_std::math::approx::{ex2_approx_ftz, tanh_approx};
 use cuda_std::math::fma;
-use spec::attention::Mask;
-use spec::attention::backward::FlashBwdParams;
 
 use super::kernel::Gradients;
 use super::moments::Moments;

@@ -1,8 +1,8 @@
 //! What a tile of columns adds to the results.
 
+use abi::attention::backward::sm80::THREADS;
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use spec::attention::backward::sm80::THREADS;
 
 use super::kernel::{Block, Gradients, Results};
 use super::pairs::{cap_and_hide, centre, differentiate};

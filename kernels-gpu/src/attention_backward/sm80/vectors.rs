@@ -1,9 +1,9 @@
 //! The vectors that a block reads, and their copies.
 
+use abi::attention::backward::sm80::THREADS;
+use abi::attention::{BshStrides, Sequence};
 use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
-use spec::attention::backward::sm80::THREADS;
-use spec::attention::{BshStrides, Sequence};
 
 use super::kernel::Arguments;
 use crate::attention::sm80::copies::Copies;

@@ -1,9 +1,9 @@
 //! The tiles of columns that a block visits, and their copies.
 
+use abi::attention::KeyBlocks;
 use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_group};
 use cuda_std::hint::opaque;
 use cuda_std::thread::sync_threads;
-use spec::attention::KeyBlocks;
 
 use super::kernel::{Block, Gradients, Results};
 use super::moments::Source;

@@ -1,10 +1,10 @@
 //! The adder: adds a tile's dq, which the consumers leave in shared memory, to the sums in device
 //! memory, when it is the block's turn.
 
+use abi::attention::backward::sm90::{CHUNK, CHUNKS};
 use cuda_std::barrier::{bar_arrive, bar_sync};
 use cuda_std::tma::{cp_async_bulk_commit_group, cp_async_bulk_wait_group_read};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
-use spec::attention::backward::sm90::{CHUNK, CHUNKS};
 
 use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, OF_DQ};
 use super::load::is_leader;

@@ -2,6 +2,10 @@
 
 use core::hint::cold_path;
 
+use abi::attention::backward::sm90::{CHUNK, DS_BUFFERS, STAGES};
+use abi::gemm::sm90::{MMA_M, WARPGROUP};
+use abi::swizzle::Swizzle;
+use abi::tensor_core::ldmatrix::tile_16x16;
 use cuda_std::accumulator::{Accumulator, Fragments};
 use cuda_std::barrier::{bar_arrive, bar_sync};
 use cuda_std::fence::fence_proxy_async_shared_cta;
@@ -15,10 +19,6 @@ use cuda_std::thread;
 use cuda_std::tile::OperandElement;
 use cuda_std::warp::uniform;
 use cuda_std::wgmma::Registers;
-use spec::attention::backward::sm90::{CHUNK, DS_BUFFERS, STAGES};
-use spec::gemm::sm90::{MMA_M, WARPGROUP};
-use spec::swizzle::Swizzle;
-use spec::tensor_core::ldmatrix::tile_16x16;
 
 use super::finish::put_sums;
 use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, DS_WRITTEN, OF_CONSUMERS, OF_DQ};

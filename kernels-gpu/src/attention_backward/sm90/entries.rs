@@ -1,15 +1,15 @@
 //! The entries of Hopper's gradients of attention, by the table of [`BwdEntry`].
 
+use abi::attention::backward::FlashBwdParams;
+use abi::attention::backward::sm90::{BwdEntry, BwdTile, THREADS};
+use abi::attention::backward::sums::Rounding;
+use abi::gemm::sm90::WARPGROUP;
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::kernel;
 use cuda_std::shared::SharedAddr;
 use cuda_std::shared_array;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, F16, M64};
-use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm90::{BwdEntry, BwdTile, THREADS};
-use spec::attention::backward::sums::Rounding;
-use spec::gemm::sm90::WARPGROUP;
 
 use super::kernel::{Backward, Call, Config};
 use super::round::round;
@@ -31,10 +31,10 @@ struct Via([u8; VIA_BYTES as usize]);
 
 macro_rules! kernels {
     ($($name:ident($element:ident);)*) => {$(
-        /// See [`spec::attention::backward::sm90`].
+        /// See [`abi::attention::backward::sm90`].
         ///
         /// # Safety
-        /// Launched as [`spec::attention::backward::sm90`] says.
+        /// Launched as [`abi::attention::backward::sm90`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
             dynamic_shared = BwdEntry::read(stringify!($name)).tile.smem_bytes()
@@ -89,12 +89,12 @@ macro_rules! kernels {
     )*};
 }
 
-spec::attention_backward_sm90!(kernels);
+abi::attention_backward_sm90!(kernels);
 
-/// See [`spec::attention::backward::sums`].
+/// See [`abi::attention::backward::sums`].
 ///
 /// # Safety
-/// Launched as [`spec::attention::backward::sums`] says.
+/// Launched as [`abi::attention::backward::sums`] says.
 #[kernel(arch = "sm_90a", max_threads = WARPGROUP)]
 pub unsafe fn attention_backward_sm90_round(
     sums: *const f32,

@@ -1,6 +1,8 @@
 //! What becomes of a consumer's dk and dv: rows of the tensors where the block has all heads that share the
 //! keys, else sums in device memory, to which blocks add in turns.
 
+use abi::attention::BshStrides;
+use abi::gemm::sm90::{MMA_M, WARPGROUP};
 use cuda_std::barrier::bar_sync;
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::hint::opaque;
@@ -9,8 +11,6 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tma::cp_async_bulk_commit_group;
 use cuda_std::warp::uniform;
-use spec::attention::BshStrides;
-use spec::gemm::sm90::{MMA_M, WARPGROUP};
 
 use super::consume::Sums;
 use super::kernel::{Backward, Call, Config, KEYS_WRITTEN};

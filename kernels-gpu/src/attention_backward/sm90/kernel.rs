@@ -6,7 +6,7 @@
 //! ```
 //!
 //! q, k, v and d_o in f16 or bf16, `[batch, position, head, head_dim]`; lse and delta in f32.
-//! [`spec::attention::backward::sm90`] has the parameters, and docs/attention-backward.md the terms.
+//! [`abi::attention::backward::sm90`] has the parameters, and docs/attention-backward.md the terms.
 //!
 //! **Roles.** Warpgroup 0 gives most of its registers to the others. Its warps are: the loader of q, k,
 //! v and d_o, of which one lane issues TMA loads; the loader of lse and delta; and two adders, of each of
@@ -41,13 +41,16 @@
 //!
 //! **Numerics.** Products and sums in f32; P and dS are rounded to q's type for the products. dk and dv
 //! are sums over tiles in the order of the walk, then over heads, dq over blocks of keys in the order of
-//! [`spec::attention::backward::order`]: the same bits every run.
+//! [`abi::attention::backward::order`]: the same bits every run.
 //!
 //! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for roles and the order of products.
 //!
 //! **Before you change this**: `cargo test -p warpsmith-tests attention_backward_sm90::` finds
 //! races, lost arrivals and wrong bits.
 
+use abi::attention::backward::FlashBwdParams;
+use abi::attention::backward::sm90::{BwdTile, CONSUMERS, STAGES, TILE_N};
+use abi::gemm::sm90::{TILE_ALIGN, WARPGROUP};
 use cuda_std::dynamic_shared;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
@@ -60,9 +63,6 @@ use cuda_std::tile::OperandElement;
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::warp::uniform;
 use cuda_std::wgmma::{MmaAsync, Registers};
-use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm90::{BwdTile, CONSUMERS, STAGES, TILE_N};
-use spec::gemm::sm90::{TILE_ALIGN, WARPGROUP};
 
 use super::walk::Walk;
 
@@ -148,7 +148,7 @@ where
     /// The whole kernel.
     ///
     /// # Safety
-    /// Launched as [`spec::attention::backward::sm90`] says.
+    /// Launched as [`abi::attention::backward::sm90`] says.
     #[inline(always)]
     pub(super) unsafe fn run<const LOADER: u32, const CONSUMER: u32>(call: Call<'a>) {
         const {

@@ -2,10 +2,10 @@
 
 use core::hint::cold_path;
 
+use abi::attention::Mask;
+use abi::gemm::sm90::{MMA_M, WARPGROUP};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use spec::attention::Mask;
-use spec::gemm::sm90::{MMA_M, WARPGROUP};
 
 use crate::attention::sm90::below;
 

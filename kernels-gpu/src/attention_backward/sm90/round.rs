@@ -1,16 +1,16 @@
 //! Turns sums into a gradient: times a factor, rounded, in the rows of the tensor.
 
+use abi::attention::OutputDType;
+use abi::attention::backward::FlashBwdParams;
+use abi::attention::backward::sm90::{BwdTile, CHUNK};
+use abi::attention::backward::sums::Rounding;
+use abi::attention::sm90::divided;
+use abi::gemm::sm90::{MMA_M, WARPGROUP};
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::grid::griddepcontrol_wait;
 use cuda_std::mem::ld_v4_f32;
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::attention::OutputDType;
-use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::sm90::{BwdTile, CHUNK};
-use spec::attention::backward::sums::Rounding;
-use spec::attention::sm90::divided;
-use spec::gemm::sm90::{MMA_M, WARPGROUP};
 
 use super::store::Place;
 
@@ -20,7 +20,7 @@ const REGISTERS: usize = (CHUNK / WARPGROUP) as usize;
 /// One block: a chunk of the sums.
 ///
 /// # Safety
-/// Launched as [`spec::attention::backward::sums`] says; `via` is the block's own shared memory.
+/// Launched as [`abi::attention::backward::sums`] says; `via` is the block's own shared memory.
 #[inline(always)]
 pub(super) unsafe fn round(
     (sums, gradient): (*const f32, *mut u16),

@@ -3,6 +3,9 @@
 //! Each warp's rows go through its own piece of shared memory, so that stores to global memory cover
 //! whole 128-byte lines.
 
+use abi::gemm::sm90::{MMA_M, WARPGROUP};
+use abi::swizzle::Swizzle;
+use abi::tensor_core::ldmatrix::tile_16x16;
 use cuda_std::hint::opaque;
 use cuda_std::ldmatrix::stmatrix_x4;
 use cuda_std::mem::{ld_shared_v4_u32, st_global_v4_u32_if};
@@ -10,9 +13,6 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::SPAN_BYTES;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
-use spec::gemm::sm90::{MMA_M, WARPGROUP};
-use spec::swizzle::Swizzle;
-use spec::tensor_core::ldmatrix::tile_16x16;
 
 /// Lanes that store a row of a panel, and the bytes that each of them stores.
 const CHUNKS: u32 = SPAN_BYTES / CHUNK_BYTES;

@@ -1,5 +1,6 @@
 //! Adding to sums in device memory in turns: a counter says how many have added.
 
+use abi::attention::backward::order::Turn;
 use cuda_std::atomic::{ld_acquire_gpu, st_release_gpu};
 use cuda_std::fence::fence_proxy_async_global;
 use cuda_std::shared::SharedAddr;
@@ -7,7 +8,6 @@ use cuda_std::tma::{
     cp_async_bulk_global_shared_cta, cp_async_bulk_wait_group,
     cp_reduce_async_bulk_global_shared_cta_add_f32,
 };
-use spec::attention::backward::order::Turn;
 
 /// Waits until all that come before have added, and what they added can be seen.
 ///

@@ -1,11 +1,11 @@
 //! The tiles of queries that a block visits.
 
+use abi::attention::backward::FlashBwdParams;
+use abi::attention::backward::order::{self, Order, Turn};
+use abi::attention::backward::sm90::BwdTile;
+use abi::attention::sm90::divided;
 use cuda_std::hint::opaque;
 use cuda_std::thread;
-use spec::attention::backward::FlashBwdParams;
-use spec::attention::backward::order::{self, Order, Turn};
-use spec::attention::backward::sm90::BwdTile;
-use spec::attention::sm90::divided;
 
 /// A block's keys, and the tiles of queries that see some of them, from the last to the first, each of
 /// all heads of the block. All roles go through the same tiles.

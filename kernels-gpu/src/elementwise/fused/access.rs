@@ -1,8 +1,8 @@
 //! Addresses of chunks and elements, and the holes for the accesses to them.
 
+use abi::elementwise::{MAX_RANK, WalkParams};
 use cuda_std::hint::opaque;
 use cuda_std::{hole, mem, thread};
-use spec::elementwise::{MAX_RANK, WalkParams};
 
 /// Bytes of a cache line.
 const LINE_BYTES: u32 = 128;
@@ -58,7 +58,7 @@ fn starts(y: *mut u8, [a, b, c, d]: [*const u8; 4]) -> [*mut u8; 5] {
 /// Contiguous tensors.
 pub(super) struct Dense {
     tensors: [*mut u8; 5],
-    /// As in [`spec::elementwise::DenseParams`].
+    /// As in [`abi::elementwise::DenseParams`].
     ahead: u32,
 }
 

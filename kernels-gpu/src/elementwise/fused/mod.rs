@@ -10,7 +10,7 @@
 //! Blocks that do not have all of their chunks take them one by one. The first threads also take
 //! the elements behind the last chunk.
 //!
-//! **Holes** ([`spec::elementwise::FusedEntry`]) stand for all that depends on dtypes and
+//! **Holes** ([`abi::elementwise::FusedEntry`]) stand for all that depends on dtypes and
 //! functions: how wide accesses are, and what is computed from their words.
 //!
 //! **Before you change this**: `cargo test -p warpsmith-tests elementwise::`, and the
@@ -18,10 +18,10 @@
 
 mod access;
 
+use abi::elementwise::{DenseParams, StridedParams, THREADS};
 use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread};
-use spec::elementwise::{DenseParams, StridedParams, THREADS};
 
 use access::{Dense, Places, Strided, chunk, element, load, put, store, take};
 
@@ -76,7 +76,7 @@ macro_rules! dense {
         /// A function of tensors without gaps.
         ///
         /// # Safety
-        /// Launched as `spec::elementwise` says, with tensors of these lengths and all holes filled.
+        /// Launched as `abi::elementwise` says, with tensors of these lengths and all holes filled.
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(
             y: *mut u8,
@@ -100,7 +100,7 @@ macro_rules! strided {
         /// A function of tensors of any strides.
         ///
         /// # Safety
-        /// Launched as `spec::elementwise` says, with tensors of these extents and strides and all
+        /// Launched as `abi::elementwise` says, with tensors of these extents and strides and all
         /// holes filled.
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(
@@ -118,5 +118,5 @@ macro_rules! strided {
     )*};
 }
 
-spec::fused_dense!(dense);
-spec::fused_strided!(strided);
+abi::fused_dense!(dense);
+abi::fused_strided!(strided);

@@ -1,13 +1,13 @@
 //! The end of a tile: partial sums are added, first those of a block's warps, then those of the
 //! blocks that split k, each in a fixed order. Then come the epilogue and the stores.
 
+use abi::gemm::GemmParams;
+use abi::gemm::decode::partial_pitch;
+use abi::gemm::raster::divided;
 use cuda_std::epilogue::Place;
 use cuda_std::hint::opaque;
 use cuda_std::mem::ld_v4_f32;
 use cuda_std::thread;
-use spec::gemm::GemmParams;
-use spec::gemm::decode::partial_pitch;
-use spec::gemm::raster::divided;
 
 use crate::gemm::fused::Unread;
 use crate::gemm::stored::{Fused, Half, Output, Stored};

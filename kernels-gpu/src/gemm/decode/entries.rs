@@ -1,12 +1,12 @@
-//! The entries, by the tables of [`spec::gemm::decode`].
+//! The entries, by the tables of [`abi::gemm::decode`].
 
+use abi::gemm::decode::sm90::{DecodeLaunch, Sm90DecodeEntry, TILE_N_MAX};
+use abi::gemm::decode::{DECODE_THREADS, DecodeConfig, DecodeEntry};
+use abi::gemm::{EpilogueParams, GemmParams};
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::M64;
 use cuda_std::{kernel, shared_array};
 use half::{bf16, f16};
-use spec::gemm::decode::sm90::{DecodeLaunch, Sm90DecodeEntry, TILE_N_MAX};
-use spec::gemm::decode::{DECODE_THREADS, DecodeConfig, DecodeEntry};
-use spec::gemm::{EpilogueParams, GemmParams};
 
 use super::tickets::Tickets;
 use super::{decode, sm90};
@@ -20,11 +20,11 @@ macro_rules! entry {
     ($arch:tt, $threads:expr, ($($extra:ident: $ty:ty),*),
         |$d:ident, $params:ident, $epilogue:ident| $body:block;
         $name:ident: $in:ident) => {
-        #[doc = concat!("`", stringify!($in), "` operands; see [`spec::gemm::decode`].")]
+        #[doc = concat!("`", stringify!($in), "` operands; see [`abi::gemm::decode`].")]
         ///
         /// # Safety
         /// `params` and `epilogue` describe what the pointers point to; the launch is as
-        /// [`spec::gemm::decode`] says.
+        /// [`abi::gemm::decode`] says.
         #[kernel(max_threads = $threads, min_blocks = 1, arch = $arch)]
         pub unsafe fn $name(
             $($extra: $ty,)*
@@ -88,5 +88,5 @@ macro_rules! sm90 {
     )*};
 }
 
-spec::gemm_decode_sm80!(sm80);
-spec::gemm_decode_sm90!(sm90);
+abi::gemm_decode_sm80!(sm80);
+abi::gemm_decode_sm90!(sm90);

@@ -1,5 +1,5 @@
 //! GEMM with at most 64 rows (128 on Hopper), bound by the memory bandwidth at which B is read: see
-//! [`spec::gemm::decode`]. This one is for sm_80 and newer; `sm90.rs` is Hopper's.
+//! [`abi::gemm::decode`]. This one is for sm_80 and newer; `sm90.rs` is Hopper's.
 //!
 //! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16; D, C, bias and residual
 //! also in f32, as the launch says. The rows of A are called tokens, the columns of B weights.
@@ -44,11 +44,11 @@ mod sm90;
 mod stage;
 mod tickets;
 
+use abi::gemm::decode::{DECODE_THREADS, DecodeConfig};
+use abi::gemm::{GemmParams, Transpose};
 use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_all, cp_async_wait_group};
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
-use spec::gemm::decode::{DECODE_THREADS, DecodeConfig};
-use spec::gemm::{GemmParams, Transpose};
 
 use crate::gemm::fused::Unread;
 use combine::{Combine, Tile};

@@ -1,9 +1,9 @@
 //! The `mma`s of a warp over one stage, and where its lanes read their fragments.
 
+use abi::gemm::decode::{DecodeConfig, partial_pitch};
 use cuda_std::ldmatrix::{ldmatrix_x4, ldmatrix_x4_trans};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::gemm::decode::{DecodeConfig, partial_pitch};
 
 use super::element::MmaElement;
 

@@ -1,5 +1,5 @@
 //! GEMM with at most 128 rows on Hopper: a producer warp issues TMA loads, consumer warpgroups issue
-//! `wgmma`, and clusters split k or share the loads of tokens. See [`spec::gemm::decode::sm90`].
+//! `wgmma`, and clusters split k or share the loads of tokens. See [`abi::gemm::decode::sm90`].
 //!
 //! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16; D, C, bias and residual
 //! also in f32, as the launch says. The rows of A are called tokens, the columns of B weights.
@@ -51,6 +51,13 @@
 mod copy;
 mod exchange;
 
+use abi::gemm::GemmParams;
+use abi::gemm::decode::partial_pitch;
+use abi::gemm::decode::sm90::{
+    BOX_ALIGN, DecodeLaunch, MMA_WEIGHTS, SPAN_BYTES, TILE_K, WARPGROUP, barriers_at, k_tiles,
+    stage_bytes,
+};
+use abi::tensor_core::descriptor::Descriptor;
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
@@ -62,13 +69,6 @@ use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use cuda_std::wgmma::{
     MmaAsync, Registers, tie, wgmma_commit_group, wgmma_fence, wgmma_wait_group,
 };
-use spec::gemm::GemmParams;
-use spec::gemm::decode::partial_pitch;
-use spec::gemm::decode::sm90::{
-    BOX_ALIGN, DecodeLaunch, MMA_WEIGHTS, SPAN_BYTES, TILE_K, WARPGROUP, barriers_at, k_tiles,
-    stage_bytes,
-};
-use spec::tensor_core::descriptor::Descriptor;
 
 use super::combine::{Combine, Tile};
 use super::ring::{Place, Ring};

@@ -1,9 +1,9 @@
 //! Copies of A and B from global memory into a stage of shared memory.
 
+use abi::gemm::decode::DECODE_THREADS;
 use cuda_std::cp_async::{cp_async_cg_16, cp_async_cg_16_src_size};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::gemm::decode::DECODE_THREADS;
 
 const THREADS: u32 = DECODE_THREADS;
 /// Elements (of 2 bytes) of one copy.

@@ -1,9 +1,9 @@
 //! Blocks that split k meet through a counter in global memory.
 
+use abi::gemm::decode::partial_pitch;
 use cuda_std::atomic::{Order, Scope, atom_add};
 use cuda_std::mem::{ld_v4_f32, st_v4_f32};
 use cuda_std::thread;
-use spec::gemm::decode::partial_pitch;
 
 use super::combine::{Combine, Group, Job, Share, Tile, add};
 use crate::gemm::fused::Unread;

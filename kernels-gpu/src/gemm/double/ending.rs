@@ -1,8 +1,8 @@
 //! The epilogue in f64, and the stores of a tile that lies in shared memory.
 
+use abi::gemm::{Activation, DoubleParams, EpilogueParams, TileConfig, batch_idx};
 use cuda_std::math::wide::fma;
 use cuda_std::thread;
-use spec::gemm::{Activation, DoubleParams, EpilogueParams, TileConfig, batch_idx};
 
 /// Results that a thread takes at once, so that its loads of what is added to them are in flight
 /// together.

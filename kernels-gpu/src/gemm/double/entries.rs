@@ -1,7 +1,7 @@
 //! The entries, by the table of [`DoubleEntry`].
 
+use abi::gemm::{DoubleEntry, DoubleParams, EpilogueParams, TileConfig};
 use cuda_std::{kernel, shared_array};
-use spec::gemm::{DoubleEntry, DoubleParams, EpilogueParams, TileConfig};
 
 use super::ending::{Launch, Pointers};
 use super::mma::{self, By8, By16};
@@ -85,6 +85,6 @@ macro_rules! sm90 {
     )*};
 }
 
-spec::gemm_double_simt!(simt);
-spec::gemm_double_sm80!(sm80);
-spec::gemm_double_sm90!(sm90);
+abi::gemm_double_simt!(simt);
+abi::gemm_double_sm80!(sm80);
+abi::gemm_double_sm90!(sm90);

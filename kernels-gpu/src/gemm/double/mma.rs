@@ -25,16 +25,16 @@
 //! # Shared memory
 //! | what | bytes | lifetime |
 //! |---|---|---|
-//! | stages: A, then B, each in padded lines ([`spec::gemm::double_pitch`]) | `STAGES * 96 * (TILE_M + TILE_N)` | mainloop |
+//! | stages: A, then B, each in padded lines ([`abi::gemm::double_pitch`]) | `STAGES * 96 * (TILE_M + TILE_N)` | mainloop |
 //! | results by rows | `8 * TILE_M * TILE_N` | after it, in the same place |
 
+use abi::gemm::{DOUBLE_K, DOUBLE_STAGES, TileConfig};
 use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_all, cp_async_wait_group};
 use cuda_std::hint::opaque;
 use cuda_std::mem::st_v2_f64;
 use cuda_std::mma::{mma_m8n8k4_f64_f64_f64_f64, mma_m16n8k8_f64_f64_f64_f64};
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
-use spec::gemm::{DOUBLE_K, DOUBLE_STAGES, TileConfig};
 
 use super::ending::{Launch, Place};
 use super::operand::{Copies, Matrix, Reader};
@@ -97,7 +97,7 @@ impl Multiply for By16 {
 /// and `N` × 8 columns.
 ///
 /// # Safety
-/// As the launch's; dynamic shared memory is [`spec::gemm::DoubleEntry::smem_bytes`].
+/// As the launch's; dynamic shared memory is [`abi::gemm::DoubleEntry::smem_bytes`].
 #[inline(always)]
 pub(super) unsafe fn gemm<
     I: Multiply,

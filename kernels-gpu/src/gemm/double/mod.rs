@@ -1,5 +1,5 @@
 //! Products in f64: `D[m, n] = epilogue(op(A)[m, k] @ op(B)[k, n])`, batched; see
-//! [`spec::gemm::DoubleEntry`].
+//! [`abi::gemm::DoubleEntry`].
 //!
 //! | entry | multiplies by | from |
 //! |---|---|---|

@@ -1,10 +1,10 @@
 //! An operand's way from global to shared memory by `cp.async`, and from there to registers.
 
+use abi::gemm::{DOUBLE_K, double_pitch, double_stage};
 use cuda_std::cp_async::{cp_async_ca_8_src_size, cp_async_cg_l2_128b_16_src_size};
 use cuda_std::mem::ld_shared_f64;
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::gemm::{DOUBLE_K, double_pitch, double_stage};
 
 const ELEMENT_BYTES: u32 = 8;
 /// Elements of a wide copy.

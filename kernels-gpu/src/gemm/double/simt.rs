@@ -4,10 +4,10 @@
 //! all else. A k tile is fetched into registers while the one before it is multiplied, then put into
 //! the one stage there is.
 
+use abi::gemm::{DOUBLE_K, DOUBLE_SIMT, DoubleParams};
 use cuda_std::hint::opaque;
 use cuda_std::math::wide::fma;
 use cuda_std::thread;
-use spec::gemm::{DOUBLE_K, DOUBLE_SIMT, DoubleParams};
 
 use super::ending::{Launch, Place};
 

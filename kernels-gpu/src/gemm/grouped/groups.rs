@@ -4,9 +4,9 @@
 //! empty groups, so the rows of a group lie between running maxima: the block scans the threads'
 //! maxima, then their numbers of tiles. The one thread that has the tile writes it to shared memory.
 
+use abi::gemm::GROUPED_TILE;
 use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
-use spec::gemm::GROUPED_TILE;
 
 const WARPS: usize = (GROUPED_TILE.threads / thread::WARP_THREADS) as usize;
 /// Words of shared memory: a scan of maxima, one of sums, and the tile.

@@ -1,5 +1,5 @@
 //! Portable grouped GEMM: `D[i, :] = alpha * A[i, :] @ B[g]` for the rows `i` of group `g`, in f32;
-//! see [`spec::gemm::GroupedParams`].
+//! see [`abi::gemm::GroupedParams`].
 //!
 //! # Roles
 //! A block computes 64×64 results of one group. Blocks count tiles of rows through all groups, so
@@ -17,9 +17,9 @@
 mod groups;
 mod operand;
 
+use abi::gemm::{GROUPED_TILE, GroupedParams, TileConfig, raster};
 use cuda_std::epilogue::Scale;
 use cuda_std::{kernel, shared_array, thread};
-use spec::gemm::{GROUPED_TILE, GroupedParams, TileConfig, raster};
 
 use super::simt::{STAGE_AHEAD, first_result, in_order};
 use super::store::Destination;
@@ -45,7 +45,7 @@ const _: () = assert!(
     "the threads own the tile's results exactly"
 );
 
-/// Grouped GEMM; see [`spec::gemm::GroupedParams`].
+/// Grouped GEMM; see [`abi::gemm::GroupedParams`].
 ///
 /// # Safety
 /// `params` describes what the pointers point to; the grid is `grouped_grid`.

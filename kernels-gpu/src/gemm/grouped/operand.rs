@@ -3,10 +3,10 @@
 //! elements of a tile, which are neighbours along the contiguous extent: by a vector load if all of
 //! them are inside the operand and aligned, so also in a tile of fewer rows than there is room for.
 
+use abi::gemm::GROUPED_TILE;
 use cuda_std::mem::st_shared_v4_u32;
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::gemm::GROUPED_TILE;
 
 use crate::simt::element::{CHUNK, F32x4, SimtElement};
 use crate::simt::operand::pitch;

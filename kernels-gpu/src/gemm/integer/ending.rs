@@ -1,14 +1,14 @@
 //! What becomes of sums in i32: the epilogue, in f32 or in i32, and the stores, of a type that the
 //! launch says.
 
+use abi::OutputDType;
+use abi::gemm::integer::I32_RESULTS;
+use abi::gemm::{Activation, EpilogueParams, GemmParams};
 use cuda_std::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use cuda_std::epilogue::{Epilogue, Place};
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use cuda_std::mem::{st_v2_u32, st_v4_u32};
-use spec::OutputDType;
-use spec::gemm::integer::I32_RESULTS;
-use spec::gemm::{Activation, EpilogueParams, GemmParams};
 
 use crate::gemm::fused::{Pointers, Steps};
 
@@ -136,7 +136,7 @@ impl<'a> Ending<'a> {
     /// What an entry's arguments describe.
     ///
     /// # Safety
-    /// The pointers are null, or point to what [`spec::gemm::integer`] says of them.
+    /// The pointers are null, or point to what [`abi::gemm::integer`] says of them.
     #[inline(always)]
     pub(crate) unsafe fn new(
         pointers: Pointers<u8>,

@@ -1,14 +1,14 @@
 //! The entries.
 
+use abi::gemm::integer::INTEGER_TILE;
+use abi::gemm::{EpilogueParams, FINISH_THREADS, GemmParams};
 use cuda_std::{kernel, shared_array};
-use spec::gemm::integer::INTEGER_TILE;
-use spec::gemm::{EpilogueParams, FINISH_THREADS, GemmParams};
 
 use super::ending::Ending;
 use super::{finish, product};
 use crate::gemm::fused::Pointers;
 
-/// See [`spec::gemm::integer::INTEGER_ENTRY`].
+/// See [`abi::gemm::integer::INTEGER_ENTRY`].
 ///
 /// # Safety
 /// `params` and `epilogue` describe what the pointers point to; the grid is `TileConfig::grid`.
@@ -45,7 +45,7 @@ pub unsafe fn gemm_simt_i8_64x64x32(
     }
 }
 
-/// See [`spec::gemm::FinishEntry`].
+/// See [`abi::gemm::FinishEntry`].
 ///
 /// # Safety
 /// `params` and `epilogue` describe what the pointers point to.

@@ -1,9 +1,9 @@
 //! Adds up the sums of parts of k. Which thread has what is as in the kernel for parts in f32.
 
+use abi::gemm::GemmParams;
 use cuda_std::epilogue::Place;
 use cuda_std::mem::ld_v4_u32;
 use cuda_std::thread;
-use spec::gemm::GemmParams;
 
 use super::ending::{Ending, WIDTH};
 use crate::gemm::finish::Index;

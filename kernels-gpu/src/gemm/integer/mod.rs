@@ -1,5 +1,5 @@
 //! Products of i8: `D[m, n] = epilogue(op(A)[m, k] @ op(B)[k, n])`, batched; see
-//! [`spec::gemm::integer`].
+//! [`abi::gemm::integer`].
 //!
 //! `product` is the portable kernel; `ending` makes results of sums, for it, for `finish` and for the
 //! kernel of `mma.sync`, which is that of other types. Hopper's kernel has the epilogue of its own family.

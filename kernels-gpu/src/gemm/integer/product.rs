@@ -12,13 +12,13 @@
 //! For each k tile: fetch it into registers, wait until the one before has been read, put it into the
 //! stage, wait, multiply. While a block waits for memory, others on the multiprocessor multiply.
 
+use abi::gemm::integer::INTEGER_TILE;
+use abi::gemm::{GemmParams, batch_idx};
 use cuda_std::dot::dp4a_s32_s32;
 use cuda_std::epilogue::Place;
 use cuda_std::hint::opaque;
 use cuda_std::mem::ld_v4_u32;
 use cuda_std::thread;
-use spec::gemm::integer::INTEGER_TILE;
-use spec::gemm::{GemmParams, batch_idx};
 
 use super::ending::{Ending, WIDTH};
 

@@ -2,10 +2,10 @@
 
 use core::marker::PhantomData;
 
+use abi::gemm::{GemmParams, MmaTile, OperandMap, batch_idx};
 use cuda_std::cp_async::{cp_async_commit_group, cp_async_wait_group};
 use cuda_std::shared::dynamic_base;
 use cuda_std::thread::{self, sync_threads};
-use spec::gemm::{GemmParams, MmaTile, OperandMap, batch_idx};
 
 use super::fragments::Reader;
 use super::operand::{InFlight, Operand, Staging, Walk};

@@ -1,11 +1,11 @@
 //! Stores results whose type a launch says, 16 bytes at a time: f32, or else 16 bits. Both go through
 //! shared memory in one layout, and through one loop with one copy of the epilogue.
 
+use abi::gemm::{EpilogueParams, GemmParams, MmaTile};
 use cuda_std::epilogue::{Epilogue, Place};
 use cuda_std::hint::opaque;
 use cuda_std::mem::{ld_v4_f32, st_v2_f32, st_v4_u32};
 use cuda_std::thread;
-use spec::gemm::{EpilogueParams, GemmParams, MmaTile};
 
 use super::one_by_one::OneByOne;
 use super::product::Block;

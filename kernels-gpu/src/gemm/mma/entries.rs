@@ -1,9 +1,9 @@
 //! The entries, by the table of [`MmaEntry`]. Their epilogue is the built-in one, chosen at run time: it runs once for each 16 bytes that a thread stores, outside
 //! the mainloop.
 
+use abi::gemm::{EpilogueParams, GemmParams, MmaEntry, MmaTile};
 use cuda_std::kernel;
 use half::{bf16, f16};
-use spec::gemm::{EpilogueParams, GemmParams, MmaEntry, MmaTile};
 
 use super::body::{Kernel, gemm};
 use super::either::Either;
@@ -94,6 +94,6 @@ macro_rules! sm89 {
     };
 }
 
-spec::gemm_mma_sm80!(sm80);
-spec::gemm_mma_sm75!(sm75);
-spec::gemm_mma_sm89!(sm89);
+abi::gemm_mma_sm80!(sm80);
+abi::gemm_mma_sm75!(sm75);
+abi::gemm_mma_sm89!(sm89);

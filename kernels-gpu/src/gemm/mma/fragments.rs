@@ -1,10 +1,10 @@
 //! Loads fragments from shared memory to registers, by `ldmatrix` or by words.
 
+use abi::gemm::OperandMap;
+use abi::swizzle::CHUNK_BYTES;
 use cuda_std::ldmatrix::{ldmatrix_x4, ldmatrix_x4_trans};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
-use spec::gemm::OperandMap;
-use spec::swizzle::CHUNK_BYTES;
 
 /// Most xor patterns with which the fragments of a stage are addressed.
 const XORS: usize = 4;

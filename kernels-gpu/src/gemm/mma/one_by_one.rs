@@ -1,9 +1,9 @@
 //! The built-in epilogue with as little code as possible.
 
+use abi::gemm::{Activation, EpilogueParams, GemmParams};
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place, Scale};
 use cuda_std::hint::opaque;
-use spec::gemm::{Activation, EpilogueParams, GemmParams};
 
 use crate::gemm::fused::{Fused, Pointers};
 

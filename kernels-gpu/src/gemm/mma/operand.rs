@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 
+use abi::gemm::OperandMap;
 use cuda_std::cp_async::{
     cp_async_ca_4_src_size, cp_async_ca_8_src_size, cp_async_cg_l2_128b_16_src_size,
     cp_async_cg_l2_128b_16_src_size_if,
@@ -9,7 +10,6 @@ use cuda_std::cp_async::{
 use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
 use cuda_std::{mem, thread};
-use spec::gemm::OperandMap;
 
 /// Bytes of a chunk: what one fast copy moves.
 const CHUNK: u32 = 16;

@@ -1,5 +1,6 @@
 //! Stores accumulators to D through shared memory, so that stores are 16 bytes wide and coalesced.
 
+use abi::gemm::{GemmParams, MmaTile};
 use cuda_std::convert::{f32_to_f16, f32x2_to_bf16x2_cvt};
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
@@ -7,7 +8,6 @@ use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
 use cuda_std::{mem, thread};
 use half::{bf16, f16};
-use spec::gemm::{GemmParams, MmaTile};
 
 use super::one_by_one::OneByOne;
 use super::product::Block;

@@ -1,10 +1,10 @@
 //! Stores results of sums in i32, whose type a launch says.
 
+use abi::gemm::{EpilogueParams, GemmParams, MmaTile};
 use cuda_std::epilogue::Place;
 use cuda_std::mem::ld_v4_f32;
 use cuda_std::thread;
 use half::bf16;
-use spec::gemm::{EpilogueParams, GemmParams, MmaTile};
 
 use super::either::Either;
 use super::product::Block;

@@ -1,16 +1,16 @@
-//! The entries of Hopper's GEMM, by the table of [`spec::gemm::sm90`].
+//! The entries of Hopper's GEMM, by the table of [`abi::gemm::sm90`].
 
 use core::marker::PhantomData;
 use core::ptr;
 
+use abi::DType;
+use abi::gemm::sm90::{Sm90Entry, Sm90Launch, Sm90Tile, THREADS};
+use abi::gemm::{EpilogueParams, GemmParams, Transpose};
 use cuda_std::epilogue::Scale;
 use cuda_std::kernel;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::M64;
 use half::{bf16, f16};
-use spec::DType;
-use spec::gemm::sm90::{Sm90Entry, Sm90Launch, Sm90Tile, THREADS};
-use spec::gemm::{EpilogueParams, GemmParams, Transpose};
 
 use super::kernel::{Config, Gemm, Promoted, Running};
 use super::places::Whole;
@@ -99,10 +99,10 @@ pub(super) use kernel_of;
 
 macro_rules! plain {
     ($($name:ident;)*) => {$(
-        /// `alpha * scale_a * scale_b * a @ b`; see [`spec::gemm::sm90`].
+        /// `alpha * scale_a * scale_b * a @ b`; see [`abi::gemm::sm90`].
         ///
         /// # Safety
-        /// Launched as [`spec::gemm::sm90`] says.
+        /// Launched as [`abi::gemm::sm90`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
             dynamic_shared = Sm90Entry::read(stringify!($name)).tile.smem_bytes()
@@ -135,10 +135,10 @@ macro_rules! plain {
 
 macro_rules! fused {
     ($($name:ident($out:ident);)*) => {$(
-        /// The product and all that [`spec::gemm::epilogue`] says; see [`spec::gemm::sm90`].
+        /// The product and all that [`abi::gemm::epilogue`] says; see [`abi::gemm::sm90`].
         ///
         /// # Safety
-        /// Launched as [`spec::gemm::sm90`] says.
+        /// Launched as [`abi::gemm::sm90`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
             dynamic_shared = Sm90Entry::read(stringify!($name)).tile.smem_bytes()
@@ -210,5 +210,5 @@ unsafe fn scale(pointer: *const f32, stride: u32) -> (*const f32, f32) {
     }
 }
 
-spec::gemm_sm90_plain!(plain);
-spec::gemm_sm90_fused!(fused);
+abi::gemm_sm90_plain!(plain);
+abi::gemm_sm90_fused!(fused);

@@ -8,12 +8,12 @@
 //! branch it no longer takes the warp for converged, and keeps the mainloop's descriptors in vector
 //! registers.
 
+use abi::swizzle::Swizzle;
 use cuda_std::accumulator::Accumulator;
 use cuda_std::epilogue::Epilogue;
 use cuda_std::hint::opaque;
 use cuda_std::wgmma::{MmaAsync, tie};
 use half::f16;
-use spec::swizzle::Swizzle;
 
 use super::store::{Store, StoreElement, group_of};
 
@@ -67,7 +67,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     /// the tile at `(row, column, batch)`, and rounds them.
     ///
     /// # Safety
-    /// The warps of the warpgroup call it, converged; the tile [holds](spec::gemm::sm90::Sm90Tile::holds_results) results.
+    /// The warps of the warpgroup call it, converged; the tile [holds](abi::gemm::sm90::Sm90Tile::holds_results) results.
     #[inline(always)]
     pub(super) unsafe fn hold<M, const BLOCKS: usize, const TILE_N: u32>(
         &self,

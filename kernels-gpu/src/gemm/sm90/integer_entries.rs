@@ -1,15 +1,15 @@
 //! The entries for i8. The kernel is that of all other types: `wgmma` adds up i32, whose bits stand where
 //! other types have f32, until the epilogue takes them for what they are.
 
+use abi::DType;
+use abi::gemm::sm90::{Sm90Entry, Sm90Launch, Sm90Tile, THREADS};
+use abi::gemm::{EpilogueParams, GemmParams};
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
 use cuda_std::kernel;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::M64;
 use half::bf16;
-use spec::DType;
-use spec::gemm::sm90::{Sm90Entry, Sm90Launch, Sm90Tile, THREADS};
-use spec::gemm::{EpilogueParams, GemmParams};
 
 use super::entries::{Choice, SumsOf, kernel_of, summand_n};
 use super::kernel::{Config, Gemm};
@@ -58,10 +58,10 @@ fn rounded(bits: f32) -> f32 {
 
 macro_rules! plain {
     ($($name:ident;)*) => {$(
-        /// `alpha * a @ b` in i32, without scales; see [`spec::gemm::sm90`].
+        /// `alpha * a @ b` in i32, without scales; see [`abi::gemm::sm90`].
         ///
         /// # Safety
-        /// Launched as [`spec::gemm::sm90`] says; `alpha` is as [`spec::gemm::integer`] says.
+        /// Launched as [`abi::gemm::sm90`] says; `alpha` is as [`abi::gemm::integer`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
             dynamic_shared = Sm90Entry::read(stringify!($name)).tile.smem_bytes()
@@ -97,10 +97,10 @@ macro_rules! plain {
 
 macro_rules! fused {
     ($($name:ident($out:ident);)*) => {$(
-        /// The product and all that [`spec::gemm::epilogue`] says; see [`spec::gemm::sm90`].
+        /// The product and all that [`abi::gemm::epilogue`] says; see [`abi::gemm::sm90`].
         ///
         /// # Safety
-        /// Launched as [`spec::gemm::sm90`] says.
+        /// Launched as [`abi::gemm::sm90`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
             dynamic_shared = Sm90Entry::read(stringify!($name)).tile.smem_bytes()
@@ -141,5 +141,5 @@ macro_rules! fused {
     )*};
 }
 
-spec::gemm_sm90_sums!(plain);
-spec::gemm_sm90_sums_fused!(fused);
+abi::gemm_sm90_sums!(plain);
+abi::gemm_sm90_sums_fused!(fused);

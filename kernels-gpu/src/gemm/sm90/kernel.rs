@@ -10,7 +10,7 @@
 //! persistent: a block takes tile after tile, and loads the next one while this one is stored.
 //!
 //! **Units.** A block's work is a list of [`Unit`]s, which all its roles walk. A unit is a whole tile
-//! or, where the launch uses stream-K ([`spec::gemm::stream_k`]), a range of a tile's k. The block whose
+//! or, where the launch uses stream-K ([`abi::gemm::stream_k`]), a range of a tile's k. The block whose
 //! range ends a tile owns the tile. Every other block writes its partial sums to the workspace; the owner
 //! adds those of the blocks of lower index before its epilogue. Such units come after whole tiles.
 //!
@@ -18,7 +18,7 @@
 //! matrices of one size ([`Whole`](super::Whole)), or groups of rows with a matrix B each, whose ends only
 //! the device knows ([`Ragged`](super::Ragged)).
 //!
-//! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B, [`SPAN_BYTES`](spec::gemm::sm90::SPAN_BYTES) of k
+//! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B, [`SPAN_BYTES`](abi::gemm::sm90::SPAN_BYTES) of k
 //! deep:
 //!
 //! | barrier | arrives | count | bytes |
@@ -46,6 +46,9 @@
 mod promoted;
 mod setup;
 
+use abi::gemm::GemmParams;
+use abi::gemm::sm90::{MMA_M, SPAN_BYTES, Schedule, Sm90Tile, WARPGROUP};
+use abi::gemm::stream_k::{StreamK, Unit};
 use cuda_std::accumulator::Accumulator;
 use cuda_std::elect::elect_sync;
 use cuda_std::epilogue::Epilogue;
@@ -59,9 +62,6 @@ use cuda_std::tile::{OperandElement, OperandMajor, TileRing};
 use cuda_std::tma::TensorMap;
 use cuda_std::warp::{FULL_MASK, uniform};
 use cuda_std::wgmma::MmaAsync;
-use spec::gemm::GemmParams;
-use spec::gemm::sm90::{MMA_M, SPAN_BYTES, Schedule, Sm90Tile, WARPGROUP};
-use spec::gemm::stream_k::{StreamK, Unit};
 
 use super::held::Held;
 use super::load::{load_rows, load_tile};
@@ -133,7 +133,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     /// The whole kernel.
     ///
     /// # Safety
-    /// Launched as [`spec::gemm::sm90`] says; `maps` are of the operands that `params` describes;
+    /// Launched as [`abi::gemm::sm90`] says; `maps` are of the operands that `params` describes;
     /// `workspace` is a stream-K workspace if `launch` cuts tiles. `store` uses the boxes that it
     /// is given; nothing reads or writes global memory before it is called.
     #[inline(always)]

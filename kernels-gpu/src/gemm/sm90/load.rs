@@ -1,5 +1,6 @@
 //! TMA loads of an operand's tile.
 
+use abi::tensor_core::descriptor::Major;
 use cuda_std::pipeline::Slot;
 use cuda_std::shared::SharedAddr;
 use cuda_std::tile::{OperandMajor, SPAN_BYTES};
@@ -7,9 +8,8 @@ use cuda_std::tma::{
     TensorMap, cp_async_bulk_prefetch_tensor_3d_l2_global,
     cp_async_bulk_tensor_3d_shared_cluster_global,
 };
-use spec::tensor_core::descriptor::Major;
 
-const _: () = assert!(SPAN_BYTES == spec::gemm::sm90::SPAN_BYTES);
+const _: () = assert!(SPAN_BYTES == abi::gemm::sm90::SPAN_BYTES);
 
 /// Elements along m or n in a box of an MN-major operand. Only 16-bit types can be MN-major.
 const MN_BOX: u32 = SPAN_BYTES / 2;

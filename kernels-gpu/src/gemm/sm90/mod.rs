@@ -1,4 +1,4 @@
-//! Hopper's GEMM: `kernel.rs` explains how it works, [`spec::gemm::sm90`] how it is launched.
+//! Hopper's GEMM: `kernel.rs` explains how it works, [`abi::gemm::sm90`] how it is launched.
 //!
 //! A kernel with an epilogue of your own is an entry that calls [`Gemm::run`]:
 //! `examples/kernels/src/lower_triangle.rs` is one.

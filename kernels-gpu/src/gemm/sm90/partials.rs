@@ -1,9 +1,11 @@
-//! Partial sums of stream-K on their way from block to block: see [`spec::gemm::stream_k`].
+//! Partial sums of stream-K on their way from block to block: see [`abi::gemm::stream_k`].
 //!
 //! A thread hands its accumulators to the thread of the same index in another block, so the sums
 //! need no layout of their own. The lanes of a warp write 16 bytes each, side by side, register
 //! after register; then the warp sets its flag. No barrier of the whole block is needed.
 
+use abi::gemm::sm90::{MMA_M, WARPGROUP};
+use abi::gemm::stream_k::{FLAGS, FLAGS_PER_BLOCK};
 use cuda_std::accumulator::Accumulator;
 use cuda_std::atomic::{ld_acquire_gpu, st_release_gpu};
 use cuda_std::hint::opaque;
@@ -11,8 +13,6 @@ use cuda_std::mem::{ld_v4_f32, st_v4_f32};
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use cuda_std::wgmma::MmaAsync;
-use spec::gemm::sm90::{MMA_M, WARPGROUP};
-use spec::gemm::stream_k::{FLAGS, FLAGS_PER_BLOCK};
 
 /// f32 accumulators moved by one access.
 const VECTOR: usize = 4;

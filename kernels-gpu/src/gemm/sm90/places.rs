@@ -1,9 +1,9 @@
 //! Where a launch's tiles are.
 
+use abi::gemm::GemmParams;
+use abi::gemm::sm90::{Sm90Launch, Sm90Tile, TileOrder};
 use cuda_std::epilogue::Epilogue;
 use cuda_std::shared::SharedAddr;
-use spec::gemm::GemmParams;
-use spec::gemm::sm90::{Sm90Launch, Sm90Tile, TileOrder};
 
 use super::load::Boxes;
 use super::store::{Store, StoreElement};

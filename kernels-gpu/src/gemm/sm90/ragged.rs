@@ -1,8 +1,11 @@
-//! Tiles of groups of rows, whose number and lengths only the device knows: [`spec::gemm::ragged`].
+//! Tiles of groups of rows, whose number and lengths only the device knows: [`abi::gemm::ragged`].
 //!
 //! Every block makes a table of the groups, by a thread each: the row tiles before each group, and the
 //! group's first row. A tile's group is found there by bisection.
 
+use abi::gemm::GemmParams;
+use abi::gemm::ragged::{COLUMN, FEW_ROWS, RaggedLaunch, SCRATCH};
+use abi::gemm::sm90::{Sm90Tile, THREADS};
 use cuda_std::epilogue::Epilogue;
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::grid::griddepcontrol_wait;
@@ -10,9 +13,6 @@ use cuda_std::mem::st_shared_v4_u32;
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, shfl_up};
-use spec::gemm::GemmParams;
-use spec::gemm::ragged::{COLUMN, FEW_ROWS, RaggedLaunch, SCRATCH};
-use spec::gemm::sm90::{Sm90Tile, THREADS};
 
 use super::load::Boxes;
 use super::places::Places;

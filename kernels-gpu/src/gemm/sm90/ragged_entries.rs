@@ -1,14 +1,14 @@
-//! The entries of Hopper's grouped GEMM: [`spec::gemm::ragged`].
+//! The entries of Hopper's grouped GEMM: [`abi::gemm::ragged`].
 
+use abi::gemm::GemmParams;
+use abi::gemm::ragged::{RaggedEntry, RaggedLaunch, TILE, smem_bytes};
+use abi::gemm::sm90::{Sm90Tile, THREADS};
 use cuda_std::epilogue::Scale;
 use cuda_std::kernel;
 use cuda_std::tile::KMajor;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::M64;
 use half::{bf16, f16};
-use spec::gemm::GemmParams;
-use spec::gemm::ragged::{RaggedEntry, RaggedLaunch, TILE, smem_bytes};
-use spec::gemm::sm90::{Sm90Tile, THREADS};
 
 use super::kernel::{Config, Gemm, Running};
 use super::ragged::Ragged;
@@ -20,7 +20,7 @@ macro_rules! entries {
         /// `alpha * a @ b[group]`, where the rows of a and d are in groups.
         ///
         /// # Safety
-        /// Launched as [`spec::gemm::ragged`] says.
+        /// Launched as [`abi::gemm::ragged`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1, dynamic_shared = smem_bytes()
         )]
@@ -64,4 +64,4 @@ macro_rules! entries {
     )*};
 }
 
-spec::gemm_grouped_sm90!(entries);
+abi::gemm_grouped_sm90!(entries);

@@ -8,6 +8,11 @@
 mod boxes;
 mod element;
 
+use abi::gemm::GemmParams;
+use abi::gemm::sm90::{
+    MMA_M, STORE_BUFFERS, STORE_BYTES, STORE_ROWS, Sm90Launch, TILE_128X128, WARPGROUP,
+};
+use abi::swizzle::Swizzle;
 use cuda_std::accumulator::Accumulator;
 use cuda_std::elect::elect_sync;
 use cuda_std::epilogue::{Epilogue, Place};
@@ -18,11 +23,6 @@ use cuda_std::thread;
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync, uniform};
 use cuda_std::wgmma::{MmaAsync, tie};
-use spec::gemm::GemmParams;
-use spec::gemm::sm90::{
-    MMA_M, STORE_BUFFERS, STORE_BYTES, STORE_ROWS, Sm90Launch, TILE_128X128, WARPGROUP,
-};
-use spec::swizzle::Swizzle;
 
 use element::Fragment;
 pub use element::StoreElement;
@@ -147,7 +147,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
     ///
     /// # Safety
     /// The warps of the warpgroup call it, converged; the boxes are free. If boxes overlap
-    /// ([`Sm90Tile::boxes_overlap`](spec::gemm::sm90::Sm90Tile::boxes_overlap)), the epilogue does
+    /// ([`Sm90Tile::boxes_overlap`](abi::gemm::sm90::Sm90Tile::boxes_overlap)), the epilogue does
     /// not read what D replaces.
     #[inline(always)]
     pub unsafe fn tile<M, const BLOCKS: usize, const TILE_N: u32>(
@@ -395,7 +395,7 @@ const fn columns_of_box(tile_n: u32, size_bytes: u32) -> u32 {
 }
 
 /// Row and column of a thread's `i`th result of the group at `(row, column, _)`: the `wgmma`
-/// accumulator fragment (`spec::tensor_core::fragment::wgmma_acc`) of the warp's 16 rows.
+/// accumulator fragment (`abi::tensor_core::fragment::wgmma_acc`) of the warp's 16 rows.
 #[inline(always)]
 fn position((row, column, _): (u32, u32, u32), i: usize) -> (u32, u32) {
     let (lane, i) = (thread::thread_idx_x() % 32, i as u32);

@@ -1,7 +1,7 @@
 //! Pingpong: which consumer may issue its `wgmma`s.
 
+use abi::gemm::sm90::{CONSUMERS, WARPGROUP};
 use cuda_std::barrier;
-use spec::gemm::sm90::{CONSUMERS, WARPGROUP};
 
 /// The turn to issue `wgmma`s. Each consumer has a named barrier at which it waits for its turn;
 /// the other consumer passes the turn by arriving there.

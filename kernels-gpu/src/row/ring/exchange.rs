@@ -2,11 +2,11 @@
 
 use super::{LANES, Ring};
 use crate::row::words::{of_words, words};
+use abi::rows::{RingLayout, VECTOR_BYTES};
 use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
 use cuda_std::warp::{FULL_MASK, Words, vote_any};
 use cuda_std::{cluster, mem};
-use spec::rows::{RingLayout, VECTOR_BYTES};
 
 impl<const R: usize> Ring<R> {
     /// Posts the warp's sums of row `i`, the same in all lanes; in clusters, gathers them. In wide

@@ -3,10 +3,10 @@
 use super::{LANES, Team};
 use crate::row::group::Group;
 use crate::row::words::{of_words, words};
+use abi::rows::{BARRIER_BYTES, VECTOR_BYTES};
 use cuda_std::shared::SharedAddr;
 use cuda_std::warp::Words;
 use cuda_std::{cluster, mem, thread};
-use spec::rows::{BARRIER_BYTES, VECTOR_BYTES};
 
 impl Team {
     /// Number of warps of the team in this block.

@@ -5,11 +5,11 @@ use crate::row::group::Group;
 use crate::row::held::row_of;
 use crate::row::packed::Packed;
 use crate::row::policy::of_rows;
+use abi::rows::{RowParams, VECTOR_BYTES};
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::hint::opaque;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::tma::cp_async_bulk_shared_cluster_global_l2_cache_hint;
-use spec::rows::{RowParams, VECTOR_BYTES};
 
 impl Team {
     /// As [`Team::fetch`], for one input, in a block that shares no row with other teams. The slice comes in

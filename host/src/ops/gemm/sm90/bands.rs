@@ -11,8 +11,8 @@ use super::super::call::Call;
 use super::super::candidates::{LAUNCH_NS, Machine};
 use super::super::desc::{GemmDesc, Side};
 use crate::Result;
-use spec::gemm::Transpose;
-use spec::gemm::sm90::Sm90Tile;
+use abi::gemm::Transpose;
+use abi::gemm::sm90::Sm90Tile;
 
 /// Waves from which on blocks are expected to have drifted apart.
 const LEAST_WAVES: f64 = 32.0;
@@ -104,7 +104,7 @@ mod tests {
     use super::super::super::desc::tests::weighted;
     use super::*;
     use crate::DType;
-    use spec::gemm::sm90::{Schedule, Sm90Tile, TILE_128X128};
+    use abi::gemm::sm90::{Schedule, Sm90Tile, TILE_128X128};
 
     const TILE_128X176_PROMOTED: Sm90Tile = Sm90Tile {
         tile_n: 176,

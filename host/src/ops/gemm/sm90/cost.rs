@@ -5,9 +5,9 @@ use super::super::desc::GemmDesc;
 use super::super::parts::Parts;
 use super::Way;
 use crate::DType;
-use spec::gemm::Transpose;
-use spec::gemm::sm90::{EpilogueKind, SPAN_BYTES, Schedule, Sm90Tile};
-use spec::gemm::stream_k::Cut;
+use abi::gemm::Transpose;
+use abi::gemm::sm90::{EpilogueKind, SPAN_BYTES, Schedule, Sm90Tile};
+use abi::gemm::stream_k::Cut;
 
 /// Flops per cycle of an SM by tile, for 16-bit operands. Fitted to GEMMs that fill the device,
 /// interleaved with cuBLASLt's, without the waves that are not full: few rows on an H200, others on

@@ -9,10 +9,10 @@ use super::{Way, bands, cut_of, has_map_of_d, raster_group};
 use crate::ops::maps::MapValue;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::{Error, L2Promotion, LaunchConfig, Result, Stream};
-use spec::gemm::sm90::{
+use abi::gemm::sm90::{
     SPAN_BYTES, STORE_ROWS, Sm90Entry, Sm90Launch, Sm90Tile, THREADS, TILE_128X128,
 };
-use spec::gemm::stream_k::{BLOCKS_MAX, FLAGS, workspace_bytes};
+use abi::gemm::stream_k::{BLOCKS_MAX, FLAGS, workspace_bytes};
 
 /// The configuration for `grid` blocks with this tile.
 pub(super) fn config(tile: &Sm90Tile, grid: u32) -> LaunchConfig {
@@ -117,7 +117,7 @@ fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
     workspaces.lend(workspace, call.stream, enqueue)
 }
 
-/// The tensor map of an operand, of which a tile has so many rows: see [`spec::gemm::sm90`].
+/// The tensor map of an operand, of which a tile has so many rows: see [`abi::gemm::sm90`].
 fn operand_map(call: &Call<'_>, side: Side, rows: u32) -> Result<MapValue> {
     let desc = &call.desc;
     let (memory, matrix, extent) = (call.operand(side), desc.operand(side), desc.lines(side));

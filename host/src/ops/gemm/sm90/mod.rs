@@ -19,9 +19,9 @@ use super::desc::{GemmDesc, ScaleExtent};
 use super::options::Precision;
 use super::parts::Parts;
 use crate::DType;
-use spec::gemm::Activation;
-use spec::gemm::sm90::{EpilogueKind, SPAN_BYTES, Sm90Entry, Sm90Tile};
-use spec::gemm::stream_k::Cut;
+use abi::gemm::Activation;
+use abi::gemm::sm90::{EpilogueKind, SPAN_BYTES, Sm90Entry, Sm90Tile};
+use abi::gemm::stream_k::Cut;
 
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);

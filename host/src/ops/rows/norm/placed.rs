@@ -7,8 +7,8 @@ use super::{Norm, Normalized};
 use crate::ops::elementwise::Binary;
 use crate::ops::float::Float;
 use crate::{Result, Stream, Tensor};
-use spec::elementwise::BinaryOp;
-use spec::rows::RowParams;
+use abi::elementwise::BinaryOp;
+use abi::rows::RowParams;
 
 /// The tensors as rows that the kernels can access.
 pub(super) struct Placed<T: Float> {

@@ -1,5 +1,8 @@
 //! The producer warp: TMA loads and L2 prefetch.
 
+use abi::gemm::decode::sm90::{MMA_WEIGHTS, SPAN_BYTES, TILE_K};
+use abi::gemm::raster::divided;
+use abi::tensor_core::descriptor::Major;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::shared::SharedAddr;
 use cuda_std::tile::OperandMajor;
@@ -10,9 +13,6 @@ use cuda_std::tma::{
     cp_async_bulk_tensor_3d_shared_cluster_global_multicast_cluster,
     createpolicy_fractional_l2_evict_first,
 };
-use spec::gemm::decode::sm90::{MMA_WEIGHTS, SPAN_BYTES, TILE_K};
-use spec::gemm::raster::divided;
-use spec::tensor_core::descriptor::Major;
 
 use super::Block;
 use crate::gemm::decode::ring::Place;

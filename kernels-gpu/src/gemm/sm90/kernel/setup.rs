@@ -1,6 +1,9 @@
 //! What all threads do before the roles part: shared memory, the list of units, barriers, L2
 //! prefetch.
 
+use abi::gemm::GemmParams;
+use abi::gemm::sm90::TILE_ALIGN;
+use abi::gemm::stream_k::{Cut, StreamK};
 use cuda_std::dynamic_shared;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::pipeline::Pipeline;
@@ -8,9 +11,6 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::TileRing;
 use cuda_std::tma::{self, TensorMap};
-use spec::gemm::GemmParams;
-use spec::gemm::sm90::TILE_ALIGN;
-use spec::gemm::stream_k::{Cut, StreamK};
 
 use super::super::load::prefetch_tile;
 use super::{Config, Gemm, LaunchOf};

@@ -7,12 +7,12 @@
 //! step of a function there are 32 instructions that do not wait for each other, and branches are a
 //! quarter as many. What is read for the tile's columns is brought into L1 ahead of the mainloop.
 
+use abi::gemm::sm90::MMA_M;
+use abi::swizzle::Swizzle;
 use cuda_std::accumulator::Accumulator;
 use cuda_std::epilogue::{Epilogue, Place};
 use cuda_std::hint::opaque;
 use cuda_std::wgmma::MmaAsync;
-use spec::gemm::sm90::MMA_M;
-use spec::swizzle::Swizzle;
 
 use super::element::{Fragment, StoreElement};
 use super::{Groups, Store, group_of};

@@ -3,6 +3,8 @@
 //! Results go group by group: the warp's 16 rows of a few neighbouring columns, of which each thread
 //! has a fragment. A group is as wide as it must be for its writes to have no bank conflicts.
 
+use abi::swizzle::Swizzle;
+use abi::tensor_core::ldmatrix::tile_16x16;
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::element::Element;
 use cuda_std::epilogue::{Epilogue, Place};
@@ -12,11 +14,9 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::wgmma::Registers;
 use half::{bf16, f16};
-use spec::swizzle::Swizzle;
-use spec::tensor_core::ldmatrix::tile_16x16;
 
 /// A thread's results of a group or a box, in the order of `wgmma`'s accumulators
-/// (`spec::tensor_core::fragment::wgmma_acc`): half as many as that has columns.
+/// (`abi::tensor_core::fragment::wgmma_acc`): half as many as that has columns.
 pub trait Fragment: Registers + AsRef<[f32]> + AsMut<[f32]> {
     /// Columns of the group, or the box.
     const COLUMNS: u32;

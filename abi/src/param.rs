@@ -14,7 +14,7 @@ pub unsafe trait KernelParam: Copy {}
 /// the fields by decreasing size, and add an explicit field where padding would be at the end.
 ///
 /// ```
-/// spec::kernel_param! {
+/// abi::kernel_param! {
 ///     /// Parameters of a kernel that scales rows.
 ///     #[derive(Debug)]
 ///     pub struct ScaleParams {
@@ -28,7 +28,7 @@ pub unsafe trait KernelParam: Copy {}
 /// ```
 ///
 /// ```compile_fail
-/// spec::kernel_param! {
+/// abi::kernel_param! {
 ///     struct Padded {
 ///         rows: u32,
 ///         row_stride: i64, // four bytes of padding before it
@@ -38,7 +38,7 @@ pub unsafe trait KernelParam: Copy {}
 ///
 /// Nor may an attribute take a field away, whose place padding would take:
 /// ```compile_fail
-/// spec::kernel_param! {
+/// abi::kernel_param! {
 ///     struct Padded {
 ///         rows: u32,
 ///         #[cfg(any())]

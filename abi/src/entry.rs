@@ -22,7 +22,7 @@ use crate::DType;
 /// } }
 /// ```
 /// `ScanEntry` has the function `const fn read(name: &'static str) -> Self`, and gets the constant
-/// `ALL`. Each list becomes an exported macro: `spec::scan_portable!(kernels)` calls
+/// `ALL`. Each list becomes an exported macro: `abi::scan_portable!(kernels)` calls
 /// `kernels! { scan_f32(f32); scan_f64(f64); }` in the crate of the kernels. The tokens after a name
 /// are for that macro alone: a type that a signature spells out, or a function.
 ///
