@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use ptx_syntax::ast::{Function, Instruction, Module};
+use ptx_syntax::isa::Opcode;
 
 use crate::divergence::divergent;
 use crate::graph::Graph;
@@ -79,17 +80,9 @@ fn count<'a>(
     instruction: &Instruction,
     known: &mut BTreeMap<&'a str, Collectives>,
 ) -> Collectives {
-    let has = |word: &str| {
-        instruction
-            .modifiers
-            .iter()
-            .any(|modifier| modifier == word)
-    };
     let mut total = Collectives::default();
-    match instruction.opcode.as_str() {
-        "bar" | "barrier" if !has("warp") => total.barriers = 1,
-        "wgmma" if has("mma_async") => total.wgmma = 1,
-        "call" => {
+    match instruction.known() {
+        Some(Opcode::Call) => {
             let names = instruction.names();
             let callees = module
                 .functions
@@ -99,7 +92,7 @@ fn count<'a>(
                 total += count_function(module, function, known);
             }
         }
-        _ => {}
+        _ => total.add(instruction),
     }
     total
 }

@@ -10,15 +10,9 @@
 use std::collections::BTreeSet;
 
 use ptx_syntax::ast::{Instruction, Operand};
+use ptx_syntax::isa::Effect;
 
 use crate::graph::{Graph, ends_block};
-
-/// Instructions whose result is a function of their operands alone.
-const FUNCTIONS: [&str; 33] = [
-    "abs", "add", "addc", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "cvt", "cvta",
-    "div", "fma", "lop3", "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt",
-    "rem", "selp", "set", "setp", "shl", "shr", "sub", "xor",
-];
 
 /// Special registers that are the same in all threads of a block, without their dimension.
 const SAME: [&str; 10] = [
@@ -79,11 +73,12 @@ fn unknown<'a>(graph: &Graph<'a>) -> BTreeSet<&'a str> {
         .collect()
 }
 
+/// Whether the result of an instruction is a function of its operands alone.
 fn is_function(instruction: &Instruction) -> bool {
     let constant = ["param", "param::entry", "const", "nc"];
-    match instruction.opcode.as_str() {
-        "ld" => constant.iter().any(|space| instruction.has(space)),
-        opcode => FUNCTIONS.contains(&opcode),
+    match instruction.facts().effect {
+        Effect::Reads => constant.iter().any(|space| instruction.has(space)),
+        effect => effect == Effect::Nothing,
     }
 }
 
@@ -99,14 +94,9 @@ fn sources(instruction: &Instruction) -> Vec<&str> {
     names
 }
 
-/// The names that an instruction writes: those of its first operand, unless that is an address.
+/// The names that an instruction writes.
 fn results(instruction: &Instruction) -> Vec<&str> {
-    let is_barrier = matches!(instruction.opcode.as_str(), "bar" | "barrier");
-    match instruction.operands.first() {
-        Some(Operand::Address { .. }) | None => Vec::new(),
-        Some(_) if ends_block(instruction) || is_barrier && !instruction.has("red") => Vec::new(),
-        Some(first) => first.names(),
-    }
+    instruction.result().map(Operand::names).unwrap_or_default()
 }
 
 /// The ways from blocks to the end of a kernel. Those that end in a trap end all threads, so nothing
@@ -180,7 +170,7 @@ mod tests {
         let divergent = divergent(&graph);
         let barriers = graph
             .instructions()
-            .filter(|(_, instruction)| instruction.opcode == "bar");
+            .filter(|(_, instruction)| instruction.collective().is_some());
         barriers.map(|(block, _)| divergent[block]).collect()
     }
 

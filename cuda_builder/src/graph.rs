@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ptx_syntax::ast::{Function, Instruction, Operand, Statement};
+use ptx_syntax::isa::Effect;
 
 /// Basic blocks of a function.
 pub(crate) struct Graph<'a> {
@@ -69,9 +70,9 @@ impl<'a> Graph<'a> {
 
     /// Whether the kernel may end behind a block.
     pub(crate) fn is_end(&self, block: usize) -> bool {
-        match self.blocks[block].last().map(|last| last.opcode.as_str()) {
-            Some("ret" | "exit") => true,
-            Some("bra" | "brx" | "trap") => false,
+        match self.blocks[block].last().map(|last| last.facts().effect) {
+            Some(Effect::Ends) => true,
+            Some(Effect::Jumps | Effect::Traps) => false,
             _ => block + 1 == self.blocks.len(),
         }
     }
@@ -99,7 +100,7 @@ impl<'a> Graph<'a> {
 
 pub(crate) fn ends_block(instruction: &Instruction) -> bool {
     matches!(
-        instruction.opcode.as_str(),
-        "bra" | "brx" | "ret" | "exit" | "trap"
+        instruction.facts().effect,
+        Effect::Jumps | Effect::Ends | Effect::Traps
     )
 }

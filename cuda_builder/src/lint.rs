@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use ptx_syntax::ast::Module;
+use ptx_syntax::isa::Opcode;
 use ptx_syntax::lint::{Finding, LintOptions, Rule, Severity, lint_with};
 use ptx_syntax::origins::Origins;
 
@@ -148,7 +149,7 @@ fn local_atomics(module: &Module) -> impl Iterator<Item = Refusal> {
     module.functions.iter().flat_map(|function| {
         let atomics = function
             .instructions()
-            .filter(|inst| inst.opcode == "atom" && inst.has("local"));
+            .filter(|inst| inst.known() == Some(Opcode::Atom) && inst.has("local"));
         atomics.map(|inst| Refusal::LocalAtomic {
             function: function.name.clone(),
             line: inst.line,

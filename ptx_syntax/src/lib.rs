@@ -1,4 +1,5 @@
-//! PTX as text: lexer, parser, printers, lint; and the manifest that describes compiled modules.
+//! PTX as text: lexer, parser, printers, lint, the table of the instruction set; and the manifest
+//! that describes compiled modules.
 //!
 //! [`parse`] turns the text of a module into the tree of [`ast`]. Symbols are not resolved, and
 //! nothing is executed. It accepts the syntax that ptxas accepts: the output of LLVM, nvcc and
@@ -8,6 +9,7 @@
 pub mod ast;
 mod constant;
 pub mod explain;
+pub mod isa;
 mod layout;
 mod lexer;
 mod lines;

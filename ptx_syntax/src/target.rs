@@ -1,12 +1,12 @@
-//! Architectures as `.target` names them, what each runs on, and which instructions it lacks.
+//! Architectures as `.target` names them, and what each runs on.
 //!
-//! Source: PTX ISA 9.0, 11.1.2 (`.target`) and "Target ISA Notes" of the instructions, each tried
-//! with ptxas 13.0.
+//! Source: PTX ISA 9.0, 11.1.2 (`.target`).
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::ast::{Instruction, Module};
+use crate::isa::Since;
 
 /// What PTX knows as `sm_<number>`.
 const NUMBERS: [u32; 31] = [
@@ -70,7 +70,18 @@ pub struct NewerInstruction {
 impl Target {
     /// The architecture of every GPU from this compute capability (major, minor) on.
     pub const fn onward((major, minor): (u32, u32)) -> Self {
-        sm(10 * major + minor)
+        Self {
+            number: 10 * major + minor,
+            reach: Reach::Onward,
+        }
+    }
+
+    /// The architecture of the GPUs of one compute capability alone.
+    pub const fn alone((major, minor): (u32, u32)) -> Self {
+        Self {
+            number: 10 * major + minor,
+            reach: Reach::Alone,
+        }
     }
 
     /// Whether a driver loads a module for this target on a GPU of this compute capability (major,
@@ -90,15 +101,16 @@ impl Target {
     /// [`NewerInstruction`] for one that it lacks. Only what came with an architecture as a whole is
     /// known (copies, barriers, tensor cores), not every form.
     pub fn check(self, instruction: &Instruction) -> Result<(), NewerInstruction> {
-        match least(instruction) {
-            Some(needs) if !self.has(needs) => Err(NewerInstruction {
-                instruction: instruction.mnemonic(),
-                line: instruction.line,
-                needs,
-                target: self,
-            }),
-            _ => Ok(()),
+        let needs = instruction.since().target;
+        if self.has(needs) {
+            return Ok(());
         }
+        Err(NewerInstruction {
+            instruction: instruction.mnemonic(),
+            line: instruction.line,
+            needs,
+            target: self,
+        })
     }
 
     /// Whether it has what came with `needs`. What an architecture alone has, a later one may have
@@ -155,77 +167,28 @@ impl Module {
         Ok(found)
     }
 
-    /// Raises the version and the architecture to at least these, which instructions need that are
-    /// added. An architecture that runs on no newer GPU stays.
+    /// Raises the version and the architecture to at least what an instruction needs that is added.
+    /// An architecture that runs on no newer GPU stays.
     ///
     /// # Errors
     /// As [`target`](Self::target); then nothing has changed.
-    pub fn require(&mut self, version: (u32, u32), least: Target) -> Result<(), UnknownTarget> {
+    pub fn require(&mut self, since: Since) -> Result<(), UnknownTarget> {
         let target = self.target()?;
-        self.version = self.version.max(version);
-        if let Some(own) = target.filter(|own| own.reach == Reach::Onward && *own < least) {
+        self.version = self.version.max(since.version);
+        if let Some(own) = target.filter(|own| own.reach == Reach::Onward && *own < since.target) {
             let mut names = self.targets.iter_mut();
             if let Some(name) = names.find(|name| **name == own.to_string()) {
-                *name = least.to_string();
+                *name = since.target.to_string();
             }
         }
         Ok(())
     }
 }
 
-const fn sm(number: u32) -> Target {
-    Target {
-        number,
-        reach: Reach::Onward,
-    }
-}
-
-/// What `wgmma` and `setmaxnreg` need.
-const SM_90A: Target = Target {
-    number: 90,
-    reach: Reach::Alone,
-};
-
-/// The least architecture that has an instruction, where this table knows it.
-fn least(instruction: &Instruction) -> Option<Target> {
-    let has = |word: &str| instruction.has(word);
-    let by_opcode = match instruction.opcode.as_str() {
-        "wgmma" | "setmaxnreg" => Some(SM_90A),
-        "tensormap" if has("replace") => Some(SM_90A),
-        "mapa" | "getctarank" | "elect" | "griddepcontrol" | "stmatrix" | "tensormap"
-        | "multimem" => Some(sm(90)),
-        "cp" if has("bulk") || has("reduce") => Some(sm(90)),
-        "st" | "red" if has("async") => Some(sm(90)),
-        "fence" if has("async") || has("mbarrier_init") => Some(sm(90)),
-        "mbarrier" if has("try_wait") || has("expect_tx") || has("complete_tx") => Some(sm(90)),
-        "prefetch" if has("tensormap") => Some(sm(90)),
-        "cp" if has("async") => Some(sm(80)),
-        "mbarrier" | "redux" | "createpolicy" | "applypriority" | "discard" => Some(sm(80)),
-        "mma" if has("m16n8k16") || has("m16n8k32") => Some(sm(80)),
-        _ => None,
-    };
-    let by_modifier = if ["cluster", "shared::cluster", "multicast::cluster"]
-        .into_iter()
-        .any(has)
-    {
-        // `barrier.cluster`, the scope of an access, and what a cluster shares.
-        Some(sm(90))
-    } else if ["e4m3", "e5m2", "e4m3x2", "e5m2x2"].into_iter().any(has) {
-        Some(sm(89))
-    } else if ["tf32", "bf16", "bf16x2", "L2::cache_hint"]
-        .into_iter()
-        .any(has)
-    {
-        Some(sm(80))
-    } else {
-        None
-    };
-    by_opcode.max(by_modifier)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa::Opcode;
 
     #[test]
     fn names_read_back_and_others_are_refused() {
@@ -259,7 +222,7 @@ mod tests {
         let raised = |version: &str, targets: &str| {
             let text = format!(".version {version}\n.target {targets}\n");
             let mut module = crate::parse(&text).expect("valid");
-            let done = module.require((7, 8), sm(90));
+            let done = module.require(Opcode::Griddepcontrol.facts().since);
             done.map(|()| (module.version, module.targets.join(" ")))
         };
         assert_eq!(raised("7.0", "sm_75"), Ok(((7, 8), "sm_90".into())));
@@ -289,6 +252,6 @@ mod tests {
         assert!(!runs("sm_100a", (10, 3)));
         assert!(!runs("sm_100f", (12, 1)));
         assert!(runs("sm_120f", (12, 1)));
-        assert_eq!(Target::onward((9, 0)), sm(90));
+        assert_eq!(Target::onward((9, 0)), Target::onward((9, 0)));
     }
 }

@@ -1,6 +1,7 @@
 //! The counts of `explain` on text whose counts are known.
 
-use ptx_syntax::explain::{Class, KernelReport, explain};
+use ptx_syntax::explain::{KernelReport, explain};
+use ptx_syntax::isa::Class;
 use ptx_syntax::parse;
 
 const PTX: &str = "\

@@ -7,6 +7,9 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
+use ptx_syntax::ast::Instruction;
+use ptx_syntax::isa::Collective;
+
 use super::{Module, convergent, symbols, text};
 
 /// Counts of the instructions that all threads of a warp must reach together.
@@ -16,6 +19,17 @@ pub struct Collectives {
     pub barriers: usize,
     /// `wgmma.mma_async` instructions.
     pub wgmma: usize,
+}
+
+impl Collectives {
+    /// Counts an instruction.
+    pub fn add(&mut self, instruction: &Instruction) {
+        match instruction.collective() {
+            Some(Collective::Wgmma) => self.wgmma += 1,
+            None | Some(Collective::OtherAligned) => {}
+            Some(_) => self.barriers += 1,
+        }
+    }
 }
 
 impl AddAssign for Collectives {
@@ -87,17 +101,14 @@ fn of_assembly(template: &str) -> Collectives {
         .replace("\\09", " ")
         .split([';', '{', '}'])
     {
-        let words = instruction
+        let mnemonic = instruction
             .split_whitespace()
             .find(|word| !word.starts_with('@'));
-        let mut parts = words.unwrap_or_default().split('.');
-        let opcode = parts.next().unwrap_or_default();
-        let parts: Vec<&str> = parts.collect();
-        match opcode {
-            "bar" | "barrier" if !parts.contains(&"warp") => total.barriers += 1,
-            "wgmma" if parts.contains(&"mma_async") => total.wgmma += 1,
-            _ => {}
-        }
+        total.add(&Instruction::new(
+            mnemonic.unwrap_or_default(),
+            Vec::new(),
+            0,
+        ));
     }
     total
 }

@@ -7,6 +7,7 @@
 use serde::Deserialize;
 
 use ptx_syntax::ast::{Function, Instruction, Module as Ptx, Statement};
+use ptx_syntax::isa::{Effect, Opcode};
 
 use super::kernels::{MetadataError, in_section, read};
 use super::{Item, Module};
@@ -77,20 +78,15 @@ fn fault(function: &Function) -> Option<String> {
 
 /// Why an instruction is forbidden in a pure function, if it is.
 fn forbidden(instruction: &Instruction) -> Option<String> {
-    let has = |word: &str| instruction.modifiers.iter().any(|own| own == word);
-    let allowed = match instruction.opcode.as_str() {
-        "ld" => has("param") || has("const") || has("global"),
-        "st" => has("param"),
-        "call" | "atom" | "red" | "bar" | "barrier" | "shfl" | "vote" | "match" | "redux"
-        | "activemask" | "exit" | "cp" | "mbarrier" | "mma" | "wgmma" | "wmma" | "fence"
-        | "membar" => false,
-        _ => true,
+    let has = |word: &str| instruction.has(word);
+    let allowed = match instruction.facts().effect {
+        Effect::Reads => has("param") || has("const") || has("global"),
+        Effect::Writes => has("param"),
+        Effect::Ends => instruction.known() == Some(Opcode::Ret),
+        effect => matches!(effect, Effect::Nothing | Effect::Jumps | Effect::Traps),
     };
     (!allowed).then(|| {
-        let modifiers = instruction.modifiers.iter().map(|word| format!(".{word}"));
-        let name: String = std::iter::once(instruction.opcode.clone())
-            .chain(modifiers)
-            .collect();
+        let name = instruction.mnemonic();
         format!("it has the instruction {name}: a fragment is a function of its arguments")
     })
 }

@@ -12,7 +12,7 @@ use crate::semantics::fp32::MinMaxMode;
 
 /// Operands and modes of a lane-wise instruction. Operands that an operation does not use are slot
 /// 0.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Args {
     /// Destination.
     pub(crate) d: Slot,

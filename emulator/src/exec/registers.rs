@@ -9,7 +9,7 @@ use crate::memory::host::{Starved, has_room};
 use crate::program::Width;
 
 /// A register of the current window, or a constant of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Slot(u32);
 
 impl Slot {

@@ -1,6 +1,7 @@
 //! `call`, direct and indirect, and the functions that the runtime provides.
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T, Variable};
+use ptx_syntax::isa::Opcode;
 
 use super::FunctionLowering;
 use super::mods::Mods;
@@ -10,8 +11,11 @@ use crate::memory::space::Space;
 use crate::program::{Access, Base, Call, Callee, Op, Printf, Reg, StackOp, Width};
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn call(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn call(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         mods.ignore(&["uni"]);
         mods.finish()?;
         let (results, rest) = match inst.operands.as_slice() {
@@ -172,8 +176,12 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `alloca`, `stacksave`, `stackrestore`
-    pub(super) fn stack(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn stack(
+        &mut self,
+        inst: &'a Instruction,
+        opcode: Opcode,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let width = match mods.ty()? {
             T::U64 => Width::B64,
             T::U32 => Width::B32,
@@ -188,8 +196,8 @@ impl<'a> FunctionLowering<'a, '_> {
             };
             Ok::<_, LoadError>(Reg { slot, width })
         };
-        let op = match (inst.opcode.as_str(), inst.operands.as_slice()) {
-            ("alloca", [d, bytes, rest @ ..]) => {
+        let op = match (opcode, inst.operands.as_slice()) {
+            (Opcode::Alloca, [d, bytes, rest @ ..]) => {
                 let align = match rest {
                     [] => 8,
                     [Operand::Integer(align)] if (1..=4096).contains(align) => *align as u64,
@@ -204,8 +212,8 @@ impl<'a> FunctionLowering<'a, '_> {
                     align,
                 }
             }
-            ("stacksave", [d]) => StackOp::Save(reg(self, d, true)?),
-            ("stackrestore", [a]) => StackOp::Restore(reg(self, a, false)?),
+            (Opcode::Stacksave, [d]) => StackOp::Save(reg(self, d, true)?),
+            (Opcode::Stackrestore, [a]) => StackOp::Restore(reg(self, a, false)?),
             _ => return Err(self.invalid("the operands do not fit the instruction")),
         };
         self.emit(Op::Stack(Box::new(op)));

@@ -7,6 +7,7 @@ use super::mods::Mods;
 use super::recipe::op;
 use crate::error::LoadError;
 use crate::exec::cluster::RANK_SHIFT;
+use crate::exec::kernel::Args;
 use crate::program::{Asynchronous, Op, Reg, Width};
 
 impl<'a> FunctionLowering<'a, '_> {
@@ -15,8 +16,11 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `barrier.cluster`
-    pub(super) fn cluster_barrier(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn cluster_barrier(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         mods.take("cluster");
         let wait = mods.take("wait");
         if !wait && !mods.take("arrive") {
@@ -38,8 +42,11 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `mapa`: the address of a variable in another block of the cluster.
-    pub(super) fn map_rank(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn map_rank(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         mods.ignore(&["shared::cluster"]);
         let ty = mods.ty()?;
         mods.finish()?;
@@ -64,14 +71,24 @@ impl<'a> FunctionLowering<'a, '_> {
         };
         let d = self.destination_of(d, width)?;
         let a = self.source(a, width)?;
-        let args = self.bare_args(d, a, rank);
-        self.emit(Op::Lanes(recipe.kernel, args));
+        self.emit(Op::Lanes(
+            recipe.kernel,
+            Args {
+                d,
+                a,
+                b: rank,
+                ..recipe.args
+            },
+        ));
         Ok(())
     }
 
     /// `getctarank`: the rank of the block in whose shared memory an address lies.
-    pub(super) fn rank_of(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn rank_of(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         mods.ignore(&["shared::cluster"]);
         let width = match mods.ty()? {
             T::U32 => Width::B32,
@@ -95,8 +112,11 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `fence.proxy.*`, and `fence.mbarrier_init`.
-    pub(super) fn proxy_fence(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn proxy_fence(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         if mods.take("mbarrier_init") {
             mods.ignore(&["release", "cluster"]);
             mods.finish()?;
@@ -141,8 +161,11 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `setmaxnreg`
-    pub(super) fn set_registers(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn set_registers(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let increase = mods.take("inc");
         let known = (increase || mods.take("dec")) && mods.take("sync") && mods.take("aligned");
         if !known || mods.ty()? != T::U32 {

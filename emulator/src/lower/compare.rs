@@ -75,7 +75,7 @@ pub(super) fn setp(mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
     if imm & OPERATION != 0 {
         recipe.sources.push(Width::Pred);
     }
-    recipe.compare = compare;
+    recipe.args.compare = compare;
     Ok(recipe.imm(imm))
 }
 
@@ -245,7 +245,7 @@ fn set_pair(mods: &mut Mods<'_>, target: T, source: T) -> Result<Recipe, LoadErr
     } else {
         op!(|x, a: u32, b: u32| -> u32 { numbers_of_pair::<Bf16>(x, a, b) })
     };
-    recipe.compare = compare;
+    recipe.args.compare = compare;
     Ok(recipe.imm(imm | yes << YES))
 }
 
@@ -288,7 +288,8 @@ fn choose<L: Lane>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32, yes
 }
 
 /// `testp`
-pub(super) fn testp(mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
+pub(super) fn testp(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
+    let ty = mods.ty()?;
     let property = mods
         .take_map(TestProperty::from_modifier)
         .ok_or_else(|| mods.unsupported())?;
@@ -330,8 +331,8 @@ fn select<T: Lane>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32) {
 }
 
 /// `selp`
-pub(super) fn selp(mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
-    let (kernel, width) = match ty.bytes() {
+pub(super) fn selp(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
+    let (kernel, width) = match mods.ty()?.bytes() {
         2 => (
             kernel!(|regs, k, x, mask| select::<u16>(regs, k, x, mask)),
             Width::B16,

@@ -1,6 +1,7 @@
 //! Branches, exits, barriers and fences.
 
 use ptx_syntax::ast::{Instruction, Operand};
+use ptx_syntax::isa::Opcode;
 
 use super::FunctionLowering;
 use super::mods::Mods;
@@ -9,59 +10,26 @@ use crate::error::LoadError;
 use crate::program::{Barrier, BarrierKind, Op, Reg, Width};
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn control(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
-        match inst.opcode.as_str() {
-            "bra" => {
-                mods.ignore(&["uni"]);
-                mods.finish()?;
-                let [Operand::Name(label)] = inst.operands.as_slice() else {
-                    return Err(self.invalid("`bra` takes a label"));
-                };
-                let target = self.label(label)?;
-                self.emit(Op::Branch { target });
-                Ok(())
-            }
-            "brx" => self.branch_indexed(inst, mods),
-            "bar" | "barrier" => self.barrier(inst, mods),
-            "ret" | "exit" | "trap" => {
-                mods.ignore(&["uni"]);
-                mods.finish()?;
-                match inst.opcode.as_str() {
-                    "trap" => self.emit(Op::Trap),
-                    "ret" => self.leave(),
-                    _ => self.emit(Op::Exit),
-                }
-                Ok(())
-            }
-            "nanosleep" => {
-                mods.ignore(&["u32"]);
-                mods.finish()?;
-                self.emit(Op::Yield);
-                Ok(())
-            }
-            "membar" | "fence" => self.fence(mods),
-            "griddepcontrol" => {
-                // `griddepcontrol` does nothing: a launch begins when the one before it on its stream has
-                // ended.
-                if !mods.take("wait") {
-                    mods.ignore(&["launch_dependents"]);
-                }
-                mods.finish()?;
-                self.emit(Op::Nothing);
-                Ok(())
-            }
-            _ => {
-                mods.ignore(&["mask"]);
-                mods.finish()?;
-                self.emit(if inst.opcode == "brkpt" {
-                    Op::Trap
-                } else {
-                    Op::Nothing
-                });
-                Ok(())
-            }
-        }
+    pub(super) fn branch(
+        &mut self,
+        inst: &Instruction,
+        mut mods: Mods<'_>,
+    ) -> Result<(), LoadError> {
+        mods.ignore(&["uni"]);
+        mods.finish()?;
+        let [Operand::Name(label)] = inst.operands.as_slice() else {
+            return Err(self.invalid("`bra` takes a label"));
+        };
+        let target = self.label(label)?;
+        self.emit(Op::Branch { target });
+        Ok(())
+    }
+
+    pub(super) fn ret(&mut self, mut mods: Mods<'_>) -> Result<(), LoadError> {
+        mods.ignore(&["uni"]);
+        mods.finish()?;
+        self.leave();
+        Ok(())
     }
 
     pub(super) fn label(&self, name: &str) -> Result<u32, LoadError> {
@@ -72,7 +40,11 @@ impl<'a> FunctionLowering<'a, '_> {
         }
     }
 
-    fn branch_indexed(&mut self, inst: &Instruction, mut mods: Mods<'_>) -> Result<(), LoadError> {
+    pub(super) fn branch_indexed(
+        &mut self,
+        inst: &Instruction,
+        mut mods: Mods<'_>,
+    ) -> Result<(), LoadError> {
         if !mods.take("idx") {
             return Err(mods.unsupported());
         }
@@ -90,7 +62,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    fn fence(&mut self, mut mods: Mods<'_>) -> Result<(), LoadError> {
+    pub(super) fn fence(&mut self, mut mods: Mods<'_>) -> Result<(), LoadError> {
         mods.ignore(&[
             "sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys", "gl",
         ]);
@@ -103,12 +75,16 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    fn barrier(&mut self, inst: &Instruction, mut mods: Mods<'_>) -> Result<(), LoadError> {
+    pub(super) fn barrier(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         if mods.take("warp") {
-            return self.sync_warp(inst, mods);
+            return self.collective(inst, mods, Self::sync_warp);
         }
         mods.ignore(&["cta"]);
-        let aligned = mods.take("aligned") || inst.opcode == "bar";
+        let aligned = mods.take("aligned") || inst.known() == Some(Opcode::Bar);
         let kind = if mods.take("sync") {
             BarrierKind::Sync
         } else if mods.take("arrive") {

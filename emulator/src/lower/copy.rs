@@ -18,8 +18,11 @@ const HINTS: [&str; 4] = ["L2::cache_hint", "L2::64B", "L2::128B", "L2::256B"];
 
 impl<'a> FunctionLowering<'a, '_> {
     /// The `cp` instructions.
-    pub(super) fn copy(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn copy(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let reduces = mods.take("reduce");
         if !mods.take("async") {
             return Err(Mods::new(inst).unsupported());
@@ -369,8 +372,11 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `createpolicy`: a cache policy, which has no effect here.
-    pub(super) fn create_policy(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn create_policy(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let known = ["fractional", "range", "cvt"].map(|kind| mods.take(kind));
         mods.ignore(&["L2", "global", "b64"]);
         mods.ignore(&[
@@ -389,8 +395,7 @@ impl<'a> FunctionLowering<'a, '_> {
         let d = self.destination_of(d, Width::B64)?;
         let none = self.build.pool.slot(Width::B64, 0);
         let recipe = super::recipe::op!(|x, a: u64| -> u64 { a });
-        let args = self.bare_args(d, none, none);
-        self.emit(crate::program::Op::Lanes(recipe.kernel, args));
+        self.emit_unary(&recipe, d, none);
         Ok(())
     }
 

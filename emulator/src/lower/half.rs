@@ -1,6 +1,7 @@
 //! f16, bf16 and their pairs.
 
 use ptx_syntax::ast::ScalarType as T;
+use ptx_syntax::isa::Opcode as O;
 
 use super::float::min_max_mode;
 use super::mods::Mods;
@@ -9,7 +10,7 @@ use crate::error::LoadError;
 use crate::semantics::fp16::{self, Bf16, F16, Half};
 
 /// The operation of an opcode on a 16-bit float type.
-pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
+pub(super) fn recipe(opcode: O, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
     let recipe = match ty {
         T::F16 => scalar_f16(opcode, mods),
         T::Bf16 => scalar_bf16(opcode, mods),
@@ -22,21 +23,21 @@ pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe,
 macro_rules! family {
     ($name:ident, $t:ty, $add:path, $sub:path, $mul:path, $fma:path, $min:path, $max:path,
      $relu:path, $flush:path, $neg:expr, $abs:expr, $oob:path) => {
-        fn $name(opcode: &str, mods: &mut Mods<'_>) -> Option<Recipe> {
-            if matches!(opcode, "min" | "max") {
+        fn $name(opcode: O, mods: &mut Mods<'_>) -> Option<Recipe> {
+            if matches!(opcode, O::Min | O::Max) {
                 let mode = min_max_mode(mods);
-                let recipe = if opcode == "min" {
+                let recipe = if opcode == O::Min {
                     op!(|x, a: $t, b: $t| -> $t { $min(x.minmax, a, b) })
                 } else {
                     op!(|x, a: $t, b: $t| -> $t { $max(x.minmax, a, b) })
                 };
                 return Some(recipe.minmax(mode));
             }
-            if matches!(opcode, "neg" | "abs") {
+            if matches!(opcode, O::Neg | O::Abs) {
                 let flushed = mods.take("ftz");
                 return Some(match (opcode, flushed) {
-                    ("neg", false) => op!(|x, a: $t| -> $t { $neg(a) }),
-                    ("neg", true) => op!(|x, a: $t| -> $t { $neg($flush(a)) }),
+                    (O::Neg, false) => op!(|x, a: $t| -> $t { $neg(a) }),
+                    (O::Neg, true) => op!(|x, a: $t| -> $t { $neg($flush(a)) }),
                     (_, false) => op!(|x, a: $t| -> $t { $abs(a) }),
                     (_, true) => op!(|x, a: $t| -> $t { $abs($flush(a)) }),
                 });
@@ -44,21 +45,21 @@ macro_rules! family {
             let mode = mods.float_mode();
             let out_of_bounds = mods.take("oob");
             let recipe = match opcode {
-                "add" => op!(|x, a: $t, b: $t| -> $t { $add(x.float, a, b) }),
-                "sub" => op!(|x, a: $t, b: $t| -> $t { $sub(x.float, a, b) }),
-                "mul" => op!(|x, a: $t, b: $t| -> $t { $mul(x.float, a, b) }),
-                "fma" if out_of_bounds && mods.take("relu") => {
+                O::Add => op!(|x, a: $t, b: $t| -> $t { $add(x.float, a, b) }),
+                O::Sub => op!(|x, a: $t, b: $t| -> $t { $sub(x.float, a, b) }),
+                O::Mul => op!(|x, a: $t, b: $t| -> $t { $mul(x.float, a, b) }),
+                O::Fma if out_of_bounds && mods.take("relu") => {
                     op!(|x, a: $t, b: $t, c: $t| -> $t {
                         $relu($oob(a, b, $fma(x.float, a, b, c)))
                     })
                 }
-                "fma" if out_of_bounds => {
+                O::Fma if out_of_bounds => {
                     op!(|x, a: $t, b: $t, c: $t| -> $t { $oob(a, b, $fma(x.float, a, b, c)) })
                 }
-                "fma" if mods.take("relu") => {
+                O::Fma if mods.take("relu") => {
                     op!(|x, a: $t, b: $t, c: $t| -> $t { $relu($fma(x.float, a, b, c)) })
                 }
-                "fma" => op!(|x, a: $t, b: $t, c: $t| -> $t { $fma(x.float, a, b, c) }),
+                O::Fma => op!(|x, a: $t, b: $t, c: $t| -> $t { $fma(x.float, a, b, c) }),
                 _ => return None,
             };
             Some(recipe.float(mode))

@@ -2,6 +2,7 @@
 //! products.
 
 use ptx_syntax::ast::ScalarType as T;
+use ptx_syntax::isa::Opcode as O;
 
 use super::mods::Mods;
 use super::recipe::{Recipe, integers, op, typed};
@@ -10,21 +11,21 @@ use crate::exec::kernel::{carry3, kernel};
 use crate::semantics::{int, packed};
 
 /// The operation of an opcode on integers of type `ty`; takes all modifiers but the type.
-pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
+pub(super) fn recipe(opcode: O, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
     let recipe = match opcode {
-        "add" => add(mods, ty),
-        "sub" => sub(mods, ty),
-        "mul" => mul(mods, ty),
-        "mad" => mad(mods, ty),
-        "mul24" => mul24(mods, ty),
-        "mad24" => mad24(mods, ty),
-        "sad" => integers!(ty, I => op!(|x, a: I, b: I, c: I| -> I { int::sad(a, b, c) })),
-        "div" => integers!(ty, I => op!(|x, a: I, b: I| -> I { int::div(a, b) })),
-        "rem" => integers!(ty, I => op!(|x, a: I, b: I| -> I { int::rem(a, b) })),
-        "abs" => signed_unary_abs(ty),
-        "neg" => signed_unary_neg(ty),
-        "min" => min(mods, ty),
-        "max" => max(mods, ty),
+        O::Add => add(mods, ty),
+        O::Sub => sub(mods, ty),
+        O::Mul => mul(mods, ty),
+        O::Mad => mad(mods, ty),
+        O::Mul24 => mul24(mods, ty),
+        O::Mad24 => mad24(mods, ty),
+        O::Sad => integers!(ty, I => op!(|x, a: I, b: I, c: I| -> I { int::sad(a, b, c) })),
+        O::Div => integers!(ty, I => op!(|x, a: I, b: I| -> I { int::div(a, b) })),
+        O::Rem => integers!(ty, I => op!(|x, a: I, b: I| -> I { int::rem(a, b) })),
+        O::Abs => signed_unary_abs(ty),
+        O::Neg => signed_unary_neg(ty),
+        O::Min => min(mods, ty),
+        O::Max => max(mods, ty),
         _ => None,
     };
     recipe.ok_or_else(|| mods.unsupported())
@@ -133,36 +134,31 @@ fn signed_unary_neg(ty: T) -> Option<Recipe> {
     typed!(ty, [S16: i16, S32: i32, S64: i64], I => op!(|x, a: I| -> I { int::neg(a) }))
 }
 
-fn min(mods: &mut Mods<'_>, ty: T) -> Option<Recipe> {
-    let relu = mods.take("relu");
-    match (ty, relu) {
-        (T::U16x2, false) => Some(op!(|x, a: u32, b: u32| -> u32 { packed::min_u16x2(a, b) })),
-        (T::S16x2, _) => Some(
-            op!(|x, a: u32, b: u32| -> u32 { packed::min_s16x2(a, b, x.imm != 0) })
-                .imm(u32::from(relu)),
-        ),
-        (T::S32, true) => Some(op!(|x, a: i32, b: i32| -> i32 { int::min_relu(a, b) })),
-        (_, true) => None,
-        (_, false) => integers!(ty, I => op!(|x, a: I, b: I| -> I { int::min(a, b) })),
-    }
+macro_rules! min_max {
+    ($name:ident, $u16x2:path, $s16x2:path, $relu:path, $plain:path) => {
+        fn $name(mods: &mut Mods<'_>, ty: T) -> Option<Recipe> {
+            let relu = mods.take("relu");
+            match (ty, relu) {
+                (T::U16x2, false) => Some(op!(|x, a: u32, b: u32| -> u32 { $u16x2(a, b) })),
+                (T::S16x2, _) => {
+                    let recipe = op!(|x, a: u32, b: u32| -> u32 { $s16x2(a, b, x.imm != 0) });
+                    Some(recipe.imm(u32::from(relu)))
+                }
+                (T::S32, true) => Some(op!(|x, a: i32, b: i32| -> i32 { $relu(a, b) })),
+                (_, true) => None,
+                (_, false) => integers!(ty, I => op!(|x, a: I, b: I| -> I { $plain(a, b) })),
+            }
+        }
+    };
 }
 
-fn max(mods: &mut Mods<'_>, ty: T) -> Option<Recipe> {
-    let relu = mods.take("relu");
-    match (ty, relu) {
-        (T::U16x2, false) => Some(op!(|x, a: u32, b: u32| -> u32 { packed::max_u16x2(a, b) })),
-        (T::S16x2, _) => Some(
-            op!(|x, a: u32, b: u32| -> u32 { packed::max_s16x2(a, b, x.imm != 0) })
-                .imm(u32::from(relu)),
-        ),
-        (T::S32, true) => Some(op!(|x, a: i32, b: i32| -> i32 { int::max_relu(a, b) })),
-        (_, true) => None,
-        (_, false) => integers!(ty, I => op!(|x, a: I, b: I| -> I { int::max(a, b) })),
-    }
-}
+#[rustfmt::skip]
+min_max!(min, packed::min_u16x2, packed::min_s16x2, int::min_relu, int::min);
+#[rustfmt::skip]
+min_max!(max, packed::max_u16x2, packed::max_s16x2, int::max_relu, int::max);
 
 /// `dp4a` and `dp2a`, with two types: those of the packed sources.
-pub(super) fn dot_product(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
+pub(super) fn dot_product(opcode: O, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     let b = mods.ty()?;
     let a = mods.ty()?;
     let known = |ty| matches!(ty, T::U32 | T::S32);
@@ -170,7 +166,7 @@ pub(super) fn dot_product(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, L
         return Err(mods.unsupported());
     }
     let signs = u32::from(a == T::S32) | u32::from(b == T::S32) << 1;
-    if opcode == "dp4a" {
+    if opcode == O::Dp4a {
         return Ok(op!(|x, a: u32, b: u32, c: u32| -> u32 {
             packed::dp4a(a, b, c, x.imm & 1 != 0, x.imm & 2 != 0)
         })
@@ -189,7 +185,7 @@ pub(super) fn dot_product(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, L
 /// Operations that read or write the carry flag: `add.cc addc sub.cc subc mad.cc madc`. Additions
 /// do not use the third source. The flag is read from `f` and written to `e`. After a subtraction
 /// the flag is the complement of the borrow: nvcc's 128-bit division reads it with `addc`.
-pub(super) fn carry(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
+pub(super) fn carry(opcode: O, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
     macro_rules! carries {
         ($I:ident, $sources:expr, |$a:ident, $b:ident, $c:ident, $carry:ident| $e:expr) => {
             typed!(ty, [U32: u32, S32: u32, U64: u64, S64: u64], $I => Recipe::new(
@@ -203,11 +199,11 @@ pub(super) fn carry(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, 
         };
     }
     let recipe = match opcode {
-        "add" => carries!(I, 2, |a, b, c, _carry| int::add_carry(a, b, false)),
-        "addc" => carries!(I, 2, |a, b, c, carry| int::add_carry(a, b, carry)),
-        "sub" => carries!(I, 2, |a, b, c, _carry| int::sub_carry(a, b, true)),
-        "subc" => carries!(I, 2, |a, b, c, carry| int::sub_carry(a, b, carry)),
-        "mad" | "madc" => mad_carry(opcode == "madc", mods, ty),
+        O::Add => carries!(I, 2, |a, b, c, _carry| int::add_carry(a, b, false)),
+        O::Addc => carries!(I, 2, |a, b, c, carry| int::add_carry(a, b, carry)),
+        O::Sub => carries!(I, 2, |a, b, c, _carry| int::sub_carry(a, b, true)),
+        O::Subc => carries!(I, 2, |a, b, c, carry| int::sub_carry(a, b, carry)),
+        O::Mad | O::Madc => mad_carry(opcode == O::Madc, mods, ty),
         _ => None,
     };
     recipe.ok_or_else(|| mods.unsupported())

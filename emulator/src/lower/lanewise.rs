@@ -1,46 +1,49 @@
-//! Lane-wise instructions: finds the operation, then its operands.
+//! Lane-wise instructions: the operation, then its operands.
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
+use ptx_syntax::isa::Opcode;
 
 use super::mods::Mods;
 use super::recipe::{Recipe, op};
-use super::{FunctionLowering, approx, compare, convert, float, half, integer, logic, video};
+use super::{FunctionLowering, approx, compare, convert, float, half, integer, logic};
 use crate::error::LoadError;
 use crate::exec::kernel::Args;
 use crate::exec::registers::Slot;
 use crate::program::{Op, Reg, Width};
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn lanewise(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
-        match inst.opcode.as_str() {
-            "mov" => return self.mov(inst, mods),
-            "cvt" => return self.cvt(inst, mods),
-            "setp" => return self.setp(inst, mods),
-            "set" => return self.set(inst, mods),
-            "lop3" => return self.lop3(inst, mods),
-            _ => {}
-        }
-        let carries = mods.take("cc") || matches!(inst.opcode.as_str(), "addc" | "subc" | "madc");
-        let recipe = if carries {
-            let ty = mods.ty()?;
-            integer::carry(&inst.opcode, &mut mods, ty)?
-        } else {
-            find(&inst.opcode, &mut mods)?
-        };
+    /// An instruction that is one operation on operands of the common form.
+    pub(super) fn lanes(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+        find: impl FnOnce(&mut Mods<'a>) -> Result<Recipe, LoadError>,
+    ) -> Result<(), LoadError> {
+        let recipe = find(&mut mods)?;
+        mods.finish()?;
+        let args = self.args(inst, &recipe)?;
+        self.emit(Op::Lanes(recipe.kernel, args));
+        Ok(())
+    }
+
+    /// An addition, subtraction or product that reads or writes the carry flag.
+    pub(super) fn carry(
+        &mut self,
+        inst: &'a Instruction,
+        opcode: Opcode,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
+        let writes = mods.take("cc");
+        let ty = mods.ty()?;
+        let recipe = integer::carry(opcode, &mut mods, ty)?;
         mods.finish()?;
         let mut args = self.args(inst, &recipe)?;
-        if carries {
-            // Without `.cc` the carry flag is read but not written: the carry out goes to a scratch
-            // predicate.
-            let writes = inst.has("cc");
-            args.f = self.carry;
-            args.e = if writes {
-                self.carry
-            } else {
-                self.fresh(Width::Pred).slot
-            };
-        }
+        args.f = self.carry;
+        // Without `.cc` the carry out goes to a scratch predicate.
+        args.e = match writes {
+            true => self.carry,
+            false => self.fresh(Width::Pred).slot,
+        };
         self.emit(Op::Lanes(recipe.kernel, args));
         Ok(())
     }
@@ -51,20 +54,13 @@ impl<'a> FunctionLowering<'a, '_> {
             return Err(self.invalid("an instruction without operands"));
         };
         let d = self.destination_of(d, recipe.d)?;
-        self.args_with(
-            Reg {
-                slot: d,
-                width: recipe.d,
-            },
-            sources,
-            recipe,
-        )
+        self.args_with(d, sources, recipe)
     }
 
     /// Operands for a destination that has been resolved already.
     fn args_with(
         &mut self,
-        d: Reg,
+        d: Slot,
         sources: &[Operand],
         recipe: &Recipe,
     ) -> Result<Args, LoadError> {
@@ -75,7 +71,7 @@ impl<'a> FunctionLowering<'a, '_> {
                 recipe.sources.len()
             )));
         }
-        let mut args = self.no_args(d, recipe);
+        let mut args = Args { d, ..recipe.args };
         let places = [&mut args.a, &mut args.b, &mut args.c, &mut args.f];
         for ((place, operand), width) in places.into_iter().zip(sources).zip(&recipe.sources) {
             *place = self.source(operand, *width)?;
@@ -83,27 +79,12 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(args)
     }
 
-    fn no_args(&self, d: Reg, recipe: &Recipe) -> Args {
-        let unused = Slot::register(0);
-        Args {
-            d: d.slot,
-            e: unused,
-            a: unused,
-            b: unused,
-            c: unused,
-            f: unused,
-            float: recipe.float,
-            minmax: recipe.minmax,
-            compare: recipe.compare,
-            imm: recipe.imm,
-        }
-    }
-
     /// Emits an operation with one source.
-    fn emit_unary(&mut self, recipe: &Recipe, d: Reg, a: Slot) {
+    pub(super) fn emit_unary(&mut self, recipe: &Recipe, d: Slot, a: Slot) {
         let args = Args {
+            d,
             a,
-            ..self.no_args(d, recipe)
+            ..recipe.args
         };
         self.emit(Op::Lanes(recipe.kernel, args));
     }
@@ -120,24 +101,21 @@ impl<'a> FunctionLowering<'a, '_> {
         let from_low = self.source(from_low, Width::B64)?;
         let from_high = self.source(from_high, Width::B64)?;
         // Through a scratch register, because source and destination halves may be swapped.
-        let scratch = self.fresh(Width::B64);
-        let args = Args {
-            a: from_high,
-            ..self.no_args(scratch, &copy)
-        };
-        self.emit_unguarded(Op::Lanes(copy.kernel, args));
-        for (d, a) in [(low, from_low), (high, scratch.slot)] {
-            let slot = self.destination_of(d, Width::B64)?;
-            let d = Reg {
-                slot,
-                width: Width::B64,
-            };
+        let d = self.fresh(Width::B64).slot;
+        let a = from_high;
+        self.emit_unguarded(Op::Lanes(copy.kernel, Args { d, a, ..copy.args }));
+        for (to, a) in [(low, from_low), (high, d)] {
+            let d = self.destination_of(to, Width::B64)?;
             self.emit_unary(&copy, d, a);
         }
         Ok(())
     }
 
-    fn mov(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    pub(super) fn mov(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let ty = mods.ty()?;
         let [d, a] = inst.operands.as_slice() else {
             return Err(self.invalid("`mov` takes two operands"));
@@ -178,7 +156,7 @@ impl<'a> FunctionLowering<'a, '_> {
                     // `mov.u32` of a 64-bit special register takes the low half.
                     a => self.converted(a, width)?,
                 };
-                self.emit_unary(&logic::mov(width), Reg { slot, width }, a);
+                self.emit_unary(&logic::mov(width), slot, a);
             }
         }
         Ok(())
@@ -194,9 +172,9 @@ impl<'a> FunctionLowering<'a, '_> {
             self.expect_width(a, to)?;
             return Ok(a.slot);
         };
-        let d = self.fresh(to);
+        let d = self.fresh(to).slot;
         self.emit_unary(&recipe, d, a.slot);
-        Ok(d.slot)
+        Ok(d)
     }
 
     /// The elements of a vector operand of `mov`.
@@ -218,9 +196,13 @@ impl<'a> FunctionLowering<'a, '_> {
             .collect()
     }
 
-    fn cvt(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    pub(super) fn cvt(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         if mods.take("pack") {
-            return self.cvt_pack(inst, mods);
+            return self.lanes(inst, mods, convert::pack);
         }
         let from = mods.ty()?;
         let to = mods.ty()?;
@@ -241,32 +223,27 @@ impl<'a> FunctionLowering<'a, '_> {
                 let cut = convert::narrow(a.width, *width)
                     .ok_or_else(|| self.invalid("the source register is too narrow"))?;
                 let cut_to = self.fresh(*width);
-                self.emit_unary(&cut, cut_to, a.slot);
+                self.emit_unary(&cut, cut_to.slot, a.slot);
                 a = cut_to;
             }
-            self.emit_unary(&recipe, target, a.slot);
+            self.emit_unary(&recipe, target.slot, a.slot);
         } else {
-            let args = self.args_with(target, sources, &recipe)?;
+            let args = self.args_with(target.slot, sources, &recipe)?;
             self.emit(Op::Lanes(recipe.kernel, args));
         }
         if target != d {
             let extend = convert::extend(recipe.d, d.width, convert::is_signed(to))
                 .ok_or_else(|| self.invalid("the destination register is too narrow"))?;
-            self.emit_unary(&extend, d, target.slot);
+            self.emit_unary(&extend, d.slot, target.slot);
         }
         Ok(())
     }
 
-    /// `cvt.pack`: two integers, clamped to a range and packed beside bits of a third operand.
-    fn cvt_pack(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
-        let recipe = convert::pack(&mut mods)?;
-        mods.finish()?;
-        let args = self.args(inst, &recipe)?;
-        self.emit(Op::Lanes(recipe.kernel, args));
-        Ok(())
-    }
-
-    fn setp(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    pub(super) fn setp(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let ty = mods.ty()?;
         let mut recipe = compare::setp(&mut mods, ty)?;
         mods.finish()?;
@@ -275,7 +252,7 @@ impl<'a> FunctionLowering<'a, '_> {
         };
         let (p, q) = match d {
             Operand::Pair(p, q) => {
-                recipe.imm |= compare::BOTH;
+                recipe.args.imm |= compare::BOTH;
                 (
                     self.destination_of(p, Width::Pred)?,
                     self.destination_of(q, Width::Pred)?,
@@ -298,40 +275,41 @@ impl<'a> FunctionLowering<'a, '_> {
     ) -> Result<Args, LoadError> {
         let mut plain = sources.to_vec();
         if let Some(Operand::Not(inner)) = plain.get(2) {
-            recipe.imm |= compare::NEGATED;
+            recipe.args.imm |= compare::NEGATED;
             plain[2] = (**inner).clone();
         }
-        self.args_with(
-            Reg {
-                slot: p,
-                width: Width::Pred,
-            },
-            &plain,
-            recipe,
-        )
+        self.args_with(p, &plain, recipe)
     }
 
-    fn set(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    pub(super) fn set(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let mut set = compare::set(&mut mods)?;
         mods.finish()?;
         let [d, sources @ ..] = inst.operands.as_slice() else {
             return Err(self.invalid("`set` takes at least three operands"));
         };
         let width = set.choose.as_ref().map_or(set.first.d, |choose| choose.d);
-        let slot = self.destination_of(d, width)?;
+        let d = self.destination_of(d, width)?;
         let written = match set.choose {
             Some(_) => self.fresh(Width::Pred).slot,
-            None => slot,
+            None => d,
         };
         let args = self.condition_args(written, sources, &mut set.first)?;
         self.emit(Op::Lanes(set.first.kernel, args));
         if let Some(choose) = set.choose {
-            self.emit_unary(&choose, Reg { slot, width }, written);
+            self.emit_unary(&choose, d, written);
         }
         Ok(())
     }
 
-    fn lop3(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    pub(super) fn lop3(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         if mods.ty()? != T::B32 {
             return Err(mods.unsupported());
         }
@@ -351,64 +329,38 @@ impl<'a> FunctionLowering<'a, '_> {
             return Err(self.invalid(format!("the table is {table}, allowed is 0 to 255")));
         };
         let recipe = logic::lop3(table);
-        let slot = self.destination_of(d, Width::B32)?;
-        let sources = [a.clone(), b.clone(), c.clone()];
-        let args = self.args_with(
-            Reg {
-                slot,
-                width: Width::B32,
-            },
-            &sources,
-            &recipe,
-        )?;
+        let d = self.destination_of(d, Width::B32)?;
+        let args = self.args_with(d, &[a.clone(), b.clone(), c.clone()], &recipe)?;
         self.emit(Op::Lanes(recipe.kernel, args));
         let Some((mut combine, p, q)) = tested else {
             return Ok(());
         };
         let q = match q {
             Operand::Not(inner) => {
-                combine.imm = 1;
+                combine.args.imm = 1;
                 self.source(inner, Width::Pred)?
             }
             q => self.source(q, Width::Pred)?,
         };
-        let p = Reg {
-            slot: self.destination_of(p, Width::Pred)?,
-            width: Width::Pred,
-        };
         let args = Args {
-            a: slot,
+            d: self.destination_of(p, Width::Pred)?,
+            a: d,
             b: q,
-            ..self.no_args(p, &combine)
+            ..combine.args
         };
         self.emit(Op::Lanes(combine.kernel, args));
         Ok(())
     }
 }
 
-/// The operation of a mnemonic.
-fn find(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
-    match opcode {
-        "dp4a" | "dp2a" => return integer::dot_product(opcode, mods),
-        "slct" => return compare::slct(mods),
-        _ if video::is_video(opcode) => return video::recipe(opcode, mods),
-        _ => {}
-    }
+/// The operation of an opcode whose types are integers or floats.
+pub(super) fn arithmetic(opcode: Opcode, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
+    use Opcode as O;
     let ty = mods.ty()?;
-    match opcode {
-        "selp" => compare::selp(mods, ty),
-        "testp" => compare::testp(mods, ty),
-        "copysign" => float::copysign(mods, ty),
-        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rcp" | "sqrt" | "min" | "max" | "abs"
-        | "neg" | "rem" | "sad" | "mul24" | "mad24" | "ex2" | "lg2" | "sin" | "cos" | "rsqrt"
-        | "tanh" => arithmetic(opcode, mods, ty),
-        _ => logic::recipe(opcode, mods, ty),
-    }
-}
-
-fn arithmetic(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
-    let approximate = matches!(opcode, "ex2" | "lg2" | "sin" | "cos" | "rsqrt" | "tanh")
-        || mods.take("approx")
+    let approximate = matches!(
+        opcode,
+        O::Ex2 | O::Lg2 | O::Sin | O::Cos | O::Rsqrt | O::Tanh
+    ) || mods.take("approx")
         || mods.rest().contains(&"full");
     match ty {
         _ if approximate => approx::recipe(opcode, mods, ty),

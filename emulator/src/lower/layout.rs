@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use ptx_syntax::ast::{Constant, Function, Initializer, Module, Space, Variable};
 use ptx_syntax::explain::MOST_STATIC_SHARED_BYTES;
+use ptx_syntax::isa::Effect;
 
 use crate::error::LoadError;
 use crate::memory::shared::SHARED_BASE;
@@ -97,9 +98,8 @@ pub(super) fn reached(module: &Module, kernel: usize) -> Vec<usize> {
         let mut names: Vec<&str> = Vec::new();
         for inst in function.instructions() {
             names.extend(inst.names());
-            let indirect =
-                inst.opcode == "call" && !inst.names().iter().any(|n| bodies.contains_key(n));
-            if indirect {
+            let calls = inst.facts().effect == Effect::Calls;
+            if calls && !inst.names().iter().any(|n| bodies.contains_key(n)) {
                 names.extend(tables.take().unwrap_or_default());
             }
         }

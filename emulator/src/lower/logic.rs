@@ -1,6 +1,7 @@
 //! Bits: logic, shifts, fields, permutations, counts.
 
 use ptx_syntax::ast::ScalarType as T;
+use ptx_syntax::isa::Opcode as O;
 
 use super::mods::Mods;
 use super::recipe::{Recipe, integers, op, typed};
@@ -30,48 +31,49 @@ macro_rules! by_width {
         }
     };
 }
-/// The operation of an opcode on type `ty`; takes all modifiers but the type.
-pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, LoadError> {
+/// The operation of an opcode; takes all its modifiers.
+pub(super) fn recipe(opcode: O, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
+    let ty = mods.ty()?;
     let recipe = match opcode {
-        "and" | "or" | "xor" | "not" if ty == T::Pred => predicate(opcode),
-        "and" => by_width!(ty, W => op!(|x, a: W, b: W| -> W { a & b })),
-        "or" => by_width!(ty, W => op!(|x, a: W, b: W| -> W { a | b })),
-        "xor" => by_width!(ty, W => op!(|x, a: W, b: W| -> W { a ^ b })),
-        "not" => by_width!(ty, W => op!(|x, a: W| -> W { !a })),
-        "cnot" => by_width!(ty, W => op!(|x, a: W| -> W { int::cnot(a) })),
-        "shl" => by_width!(ty, W => op!(|x, a: W, n: u32| -> W { int::shl(a, n) })),
-        "shr" => shift_right(ty),
-        "shf" => funnel(mods),
-        "popc" => typed!(ty, [B32: u32, B64: u64], W => op!(|x, a: W| -> u32 { bits::popc(a) })),
-        "clz" => typed!(ty, [B32: u32, B64: u64], W => op!(|x, a: W| -> u32 { bits::clz(a) })),
-        "brev" => typed!(ty, [B32: u32, B64: u64], W => op!(|x, a: W| -> W { bits::brev(a) })),
-        "bfind" => find_leading(mods, ty),
-        "fns" => Some(op!(|x, m: u32, base: u32, n: i32| -> u32 {
+        O::And | O::Or | O::Xor | O::Not if ty == T::Pred => predicate(opcode),
+        O::And => by_width!(ty, W => op!(|x, a: W, b: W| -> W { a & b })),
+        O::Or => by_width!(ty, W => op!(|x, a: W, b: W| -> W { a | b })),
+        O::Xor => by_width!(ty, W => op!(|x, a: W, b: W| -> W { a ^ b })),
+        O::Not => by_width!(ty, W => op!(|x, a: W| -> W { !a })),
+        O::Cnot => by_width!(ty, W => op!(|x, a: W| -> W { int::cnot(a) })),
+        O::Shl => by_width!(ty, W => op!(|x, a: W, n: u32| -> W { int::shl(a, n) })),
+        O::Shr => shift_right(ty),
+        O::Shf => funnel(mods),
+        O::Popc => typed!(ty, [B32: u32, B64: u64], W => op!(|x, a: W| -> u32 { bits::popc(a) })),
+        O::Clz => typed!(ty, [B32: u32, B64: u64], W => op!(|x, a: W| -> u32 { bits::clz(a) })),
+        O::Brev => typed!(ty, [B32: u32, B64: u64], W => op!(|x, a: W| -> W { bits::brev(a) })),
+        O::Bfind => find_leading(mods, ty),
+        O::Fns => Some(op!(|x, m: u32, base: u32, n: i32| -> u32 {
             bits::fns(m, base, n)
         })),
-        "bfe" => field_extract(ty),
-        "bfi" => typed!(ty, [B32: u32, B64: u64], W => op!(
+        O::Bfe => field_extract(ty),
+        O::Bfi => typed!(ty, [B32: u32, B64: u64], W => op!(
             |x, a: W, b: W, pos: u32, len: u32| -> W { bits::bfi(a, b, pos, len) }
         )),
-        "bmsk" => shift_mode(mods).map(|wrap| {
+        O::Bmsk => shift_mode(mods).map(|wrap| {
             op!(|x, a: u32, b: u32| -> u32 { bits::bmsk(a, b, mode(x.imm)) }).imm(wrap)
         }),
-        "szext" => sign_zero_extend(mods, ty),
-        "prmt" => Some(permute(mods)),
+        O::Szext => sign_zero_extend(mods, ty),
+        O::Prmt => Some(permute(mods)),
         _ => None,
     };
     recipe.ok_or_else(|| mods.unsupported())
 }
 
-fn predicate(opcode: &str) -> Option<Recipe> {
+fn predicate(opcode: O) -> Option<Recipe> {
     let kernel = match opcode {
-        "and" => kernel!(|regs, k, x, mask| {
+        O::And => kernel!(|regs, k, x, mask| {
             regs.set_pred(x.d, regs.pred(k, x.a) & regs.pred(k, x.b), mask);
         }),
-        "or" => kernel!(|regs, k, x, mask| {
+        O::Or => kernel!(|regs, k, x, mask| {
             regs.set_pred(x.d, regs.pred(k, x.a) | regs.pred(k, x.b), mask);
         }),
-        "xor" => kernel!(|regs, k, x, mask| {
+        O::Xor => kernel!(|regs, k, x, mask| {
             regs.set_pred(x.d, regs.pred(k, x.a) ^ regs.pred(k, x.b), mask);
         }),
         _ => {

@@ -21,8 +21,11 @@ pub(super) enum Reach {
 }
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn mbarrier(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn mbarrier(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let what = mods.take_map(Some).unwrap_or_default();
         match what {
             "pending_count" => return self.pending_count(inst, mods),
@@ -167,8 +170,7 @@ impl<'a> FunctionLowering<'a, '_> {
         let d = self.destination_of(d, Width::B32)?;
         let state = self.source(state, Width::B64)?;
         let recipe = op!(|x, a: u64| -> u32 { (a & 0xf_ffff) as u32 });
-        let args = self.bare_args(d, state, state);
-        self.emit(Op::Lanes(recipe.kernel, args));
+        self.emit_unary(&recipe, d, state);
         Ok(())
     }
 

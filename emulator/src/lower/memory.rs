@@ -1,6 +1,7 @@
 //! Loads, stores, atomics and address conversions.
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
+use ptx_syntax::isa::Opcode;
 
 use super::FunctionLowering;
 use super::mods::Mods;
@@ -51,30 +52,27 @@ const PREFETCH: [&str; 6] = [
 const STRONG: [&str; 5] = ["volatile", "relaxed", "acquire", "mmio", "acq_rel"];
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn memory(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
-        match inst.opcode.as_str() {
-            "ld" | "ldu" => self.load(inst, mods),
-            "st" => self.store(inst, mods),
-            "atom" => self.atomic(inst, mods, true),
-            "red" => self.atomic(inst, mods, false),
-            "cvta" => self.cvta(inst, mods),
-            "isspacep" => self.is_space(inst, mods),
-            _ => {
-                mods.ignore(&["global", "local", "L1", "L2", "L2::128B", "tensormap"]);
-                mods.ignore(&PREFETCH);
-                mods.ignore(&["L2::evict_last", "L2::evict_normal"]);
-                if inst.opcode == "prefetch" && inst.has("tensormap") {
-                    mods.ignore(&["param", "const"]);
-                }
-                mods.finish()?;
-                self.emit(Op::Nothing);
-                Ok(())
-            }
+    /// `prefetch` and its like, which change no value.
+    pub(super) fn cache_hint(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
+        mods.ignore(&["global", "local", "L1", "L2", "L2::128B", "tensormap"]);
+        mods.ignore(&PREFETCH);
+        if inst.known() == Some(Opcode::Prefetch) && inst.has("tensormap") {
+            mods.ignore(&["param", "const"]);
         }
+        mods.finish()?;
+        self.emit(Op::Nothing);
+        Ok(())
     }
 
-    fn load(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    pub(super) fn load(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let [d, address] = self.without_policy(inst, &mut mods)? else {
             return Err(self.invalid("a load takes a destination and an address"));
         };
@@ -125,7 +123,11 @@ impl<'a> FunctionLowering<'a, '_> {
         )))
     }
 
-    fn store(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    pub(super) fn store(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let [address, value] = self.without_policy(inst, &mut mods)? else {
             return Err(self.invalid("a store takes an address and a value"));
         };
@@ -240,7 +242,11 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(operands)
     }
 
-    fn cvta(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    pub(super) fn cvta(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let to = mods.take("to");
         let Some(space) = Self::space(&mut mods) else {
             return Err(mods.unsupported());
@@ -264,33 +270,23 @@ impl<'a> FunctionLowering<'a, '_> {
         let delta = if to { window.wrapping_neg() } else { window };
         let b = self.build.pool.slot(width, delta);
         let recipe = super::recipe::op!(|x, a: u64, b: u64| -> u64 { a.wrapping_add(b) });
-        let args = self.bare_args(d, a, b);
-        self.emit(Op::Lanes(recipe.kernel, args));
+        self.emit(Op::Lanes(
+            recipe.kernel,
+            Args {
+                d,
+                a,
+                b,
+                ..recipe.args
+            },
+        ));
         Ok(())
     }
 
-    pub(super) fn bare_args(
-        &self,
-        d: crate::exec::registers::Slot,
-        a: crate::exec::registers::Slot,
-        b: crate::exec::registers::Slot,
-    ) -> Args {
-        let unused = crate::exec::registers::Slot::register(0);
-        Args {
-            d,
-            e: unused,
-            a,
-            b,
-            c: unused,
-            f: unused,
-            float: Default::default(),
-            minmax: Default::default(),
-            compare: crate::semantics::compare::Compare::EQ,
-            imm: 0,
-        }
-    }
-
-    fn is_space(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    pub(super) fn is_space(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         let constant = mods.rest().contains(&"const");
         let of_cluster = mods.rest().contains(&"shared::cluster");
         let Some(space) = Self::space(&mut mods) else {
@@ -300,7 +296,7 @@ impl<'a> FunctionLowering<'a, '_> {
         let [p, a] = inst.operands.as_slice() else {
             return Err(self.invalid("`isspacep` takes two operands"));
         };
-        let p = self.destination_of(p, Width::Pred)?;
+        let d = self.destination_of(p, Width::Pred)?;
         let a = self.source(a, Width::B64)?;
         let kernel = match space {
             // Constants are placed in global memory, but are not in the global state space.
@@ -330,11 +326,17 @@ impl<'a> FunctionLowering<'a, '_> {
             space => space.window_bytes(),
         };
         let c = self.build.pool.slot(Width::B64, bytes);
-        let args = Args {
-            c,
-            ..self.bare_args(p, a, b)
-        };
-        self.emit(Op::Lanes(kernel, args));
+        let default = Args::default();
+        self.emit(Op::Lanes(
+            kernel,
+            Args {
+                d,
+                a,
+                b,
+                c,
+                ..default
+            },
+        ));
         Ok(())
     }
 }

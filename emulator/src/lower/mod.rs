@@ -14,6 +14,7 @@ mod control;
 mod convert;
 mod copy;
 mod desugar;
+mod dispatch;
 mod float;
 mod half;
 mod integer;
@@ -38,8 +39,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use ptx_syntax::ast::{Function, FunctionKind, Instruction, Module, Statement, Variable};
-use ptx_syntax::explain::Class;
+use ptx_syntax::ast::{Function, FunctionKind, Module, Statement, Variable};
+use ptx_syntax::isa::Class;
 use ptx_syntax::unwritten::Doubtful;
 
 use crate::check::MOST_INSTRUCTIONS;
@@ -381,78 +382,20 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         self.declare(&variable.name, symbol)
     }
 
-    fn instruction(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        self.line = inst.line;
-        self.guard = match &inst.guard {
-            None => None,
-            Some(guard) => {
-                let pred = self.register(&guard.register)?;
-                self.expect_width(pred, Width::Pred)?;
-                Some(Guard {
-                    pred: pred.slot,
-                    negated: guard.negated,
-                })
-            }
-        };
-        self.watch()?;
-        let first = self.build.code.len();
-        self.dispatch(inst)?;
-        let named: Box<[Reg]> = self.named.take().into();
-        self.build.touched.resize(first, Box::default());
-        self.build.touched.resize(self.build.code.len(), named);
-        let strength = Strength::of(inst);
-        let own = &mut self.build.code[first..];
-        own.iter_mut().for_each(|op| op.strength = strength);
-        let kind = Kind::of(inst);
-        self.build.kinds.resize(self.build.code.len(), kind);
-        if let [preparations @ .., _] = &mut self.build.code[first..] {
-            preparations
-                .iter_mut()
-                .for_each(|operation| operation.weight = 0);
-        }
-        Ok(())
-    }
-
-    fn dispatch(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        match inst.opcode.as_str() {
-            "st" | "red" if inst.has("async") => self.remote_store(inst),
-            "tensormap" => self.tensor_map(inst),
-            "createpolicy" => self.create_policy(inst),
-            "mbarrier" => self.mbarrier(inst),
-            "cp" => self.copy(inst),
-            "mapa" => self.map_rank(inst),
-            "getctarank" => self.rank_of(inst),
-            "setmaxnreg" => self.set_registers(inst),
-            "barrier" if inst.has("cluster") => self.cluster_barrier(inst),
-            "fence" if inst.has("proxy") || inst.has("mbarrier_init") => self.proxy_fence(inst),
-            "ld" | "ldu" | "st" | "atom" | "red" | "cvta" | "isspacep" | "prefetch"
-            | "prefetchu" | "applypriority" | "discard" => self.memory(inst),
-            "bra" | "brx" | "ret" | "exit" | "trap" | "bar" | "barrier" | "membar" | "fence"
-            | "nanosleep" | "brkpt" | "pmevent" | "griddepcontrol" => self.control(inst),
-            "call" => self.call(inst),
-            "alloca" | "stacksave" | "stackrestore" => self.stack(inst),
-            "mma" | "ldmatrix" | "stmatrix" | "movmatrix" | "wgmma" => self.tensor(inst),
-            "shfl" | "vote" | "match" | "activemask" | "redux" | "elect" => self.warp(inst),
-            _ => self.lanewise(inst),
-        }
-    }
-
     /// Appends an operation with the current guard and line.
     fn emit(&mut self, op: Op) {
-        self.build.code.push(Inst {
-            op,
-            guard: self.guard,
-            line: self.line,
-            weight: 1,
-            strength: Strength::default(),
-        });
+        self.emit_with(self.guard, op);
     }
 
     /// Appends an operation that ignores the guard: it prepares the next operation.
     fn emit_unguarded(&mut self, op: Op) {
+        self.emit_with(None, op);
+    }
+
+    fn emit_with(&mut self, guard: Option<Guard>, op: Op) {
         self.build.code.push(Inst {
             op,
-            guard: None,
+            guard,
             line: self.line,
             weight: 1,
             strength: Strength::default(),

@@ -1,9 +1,8 @@
 //! A lane-wise operation whose operands are not resolved yet.
 
-use crate::exec::kernel::Kernel;
+use crate::exec::kernel::{Args, Kernel};
 use crate::program::Width;
 use crate::semantics::FloatMode;
-use crate::semantics::compare::Compare;
 use crate::semantics::fp32::MinMaxMode;
 
 /// An operation, the widths of its operands, and its modes.
@@ -14,10 +13,8 @@ pub(crate) struct Recipe {
     pub(crate) d: Width,
     /// Widths of the sources, in PTX order.
     pub(crate) sources: Vec<Width>,
-    pub(crate) float: FloatMode,
-    pub(crate) minmax: MinMaxMode,
-    pub(crate) compare: Compare,
-    pub(crate) imm: u32,
+    /// Modes; its operands are not resolved.
+    pub(crate) args: Args,
 }
 
 impl Recipe {
@@ -26,23 +23,23 @@ impl Recipe {
             kernel,
             d,
             sources: sources.to_vec(),
-            float: FloatMode::default(),
-            minmax: MinMaxMode::default(),
-            compare: Compare::EQ,
-            imm: 0,
+            args: Args::default(),
         }
     }
 
-    pub(crate) fn float(self, float: FloatMode) -> Self {
-        Self { float, ..self }
+    pub(crate) fn float(mut self, float: FloatMode) -> Self {
+        self.args.float = float;
+        self
     }
 
-    pub(crate) fn minmax(self, minmax: MinMaxMode) -> Self {
-        Self { minmax, ..self }
+    pub(crate) fn minmax(mut self, minmax: MinMaxMode) -> Self {
+        self.args.minmax = minmax;
+        self
     }
 
-    pub(crate) fn imm(self, imm: u32) -> Self {
-        Self { imm, ..self }
+    pub(crate) fn imm(mut self, imm: u32) -> Self {
+        self.args.imm = imm;
+        self
     }
 }
 

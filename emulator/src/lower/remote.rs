@@ -1,6 +1,7 @@
 //! `st.async`, `red.async`, and the `tensormap` instructions.
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
+use ptx_syntax::isa::Opcode;
 
 use super::FunctionLowering;
 use super::atomic::{atomic_op, atomic_type};
@@ -17,10 +18,14 @@ const STRIDES_IN_BYTES: (u32, u32) = (8, 5);
 
 impl<'a> FunctionLowering<'a, '_> {
     /// `st.async` and `red.async`
-    pub(super) fn remote_store(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn remote_store(
+        &mut self,
+        inst: &'a Instruction,
+        opcode: Opcode,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         mods.take("async");
-        let reduces = inst.opcode == "red";
+        let reduces = opcode == Opcode::Red;
         mods.ignore(if reduces {
             &["relaxed", "cluster"]
         } else {
@@ -83,8 +88,11 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `tensormap`
-    pub(super) fn tensor_map(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
+    pub(super) fn tensor_map(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<(), LoadError> {
         if mods.take("cp_fenceproxy") {
             return self.copy_map(inst, mods);
         }

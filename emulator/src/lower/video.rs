@@ -1,39 +1,30 @@
 //! SIMD video instructions on bytes and halfwords: `vadd4`, `vabsdiff2` and so on.
 
 use ptx_syntax::ast::ScalarType as T;
+use ptx_syntax::isa::Opcode as O;
 
 use super::mods::Mods;
 use super::recipe::{Recipe, op};
 use crate::error::LoadError;
 use crate::semantics::video::{Video, VideoMode, video};
 
-/// The operation of an opcode, and the width in bits of its parts.
-fn operation(opcode: &str) -> Option<(Video, u32)> {
-    let (name, bits) = match (opcode.strip_suffix('4'), opcode.strip_suffix('2')) {
-        (Some(name), _) => (name, 8),
-        (_, Some(name)) => (name, 16),
-        _ => return None,
-    };
-    let op = match name {
-        "vadd" => Video::Add,
-        "vsub" => Video::Sub,
-        "vavrg" => Video::Average,
-        "vabsdiff" => Video::AbsDiff,
-        "vmin" => Video::Min,
-        "vmax" => Video::Max,
-        _ => return None,
-    };
-    Some((op, bits))
-}
-
-/// Whether the opcode is lowered here.
-pub(super) fn is_video(opcode: &str) -> bool {
-    operation(opcode).is_some()
-}
-
 /// Lowers an opcode; the forms with masks and selectors are not supported.
-pub(super) fn recipe(opcode: &str, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
-    let (op, bits) = operation(opcode).ok_or_else(|| mods.unsupported())?;
+pub(super) fn recipe(opcode: O, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
+    let (op, bits) = match opcode {
+        O::Vadd2 => (Video::Add, 16),
+        O::Vadd4 => (Video::Add, 8),
+        O::Vsub2 => (Video::Sub, 16),
+        O::Vsub4 => (Video::Sub, 8),
+        O::Vavrg2 => (Video::Average, 16),
+        O::Vavrg4 => (Video::Average, 8),
+        O::Vabsdiff2 => (Video::AbsDiff, 16),
+        O::Vabsdiff4 => (Video::AbsDiff, 8),
+        O::Vmin2 => (Video::Min, 16),
+        O::Vmin4 => (Video::Min, 8),
+        O::Vmax2 => (Video::Max, 16),
+        O::Vmax4 => (Video::Max, 8),
+        _ => return Err(mods.unsupported()),
+    };
     let (b, a, d) = (mods.ty()?, mods.ty()?, mods.ty()?);
     let mut signed = [false; 3];
     for (signed, ty) in signed.iter_mut().zip([d, a, b]) {

@@ -20,29 +20,30 @@ const EMPTY: Collective = Collective {
 };
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn warp(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mods = Mods::new(inst);
-        let collective = match inst.opcode.as_str() {
-            "shfl" => self.shuffle(inst, mods)?,
-            "vote" => self.vote(inst, mods)?,
-            "match" => self.matching(inst, mods)?,
-            "redux" => self.redux(inst, mods)?,
-            "elect" => self.elect(inst, mods)?,
-            _ => {
-                let mut mods = mods;
-                mods.ignore(&["b32"]);
-                mods.finish()?;
-                let [d] = inst.operands.as_slice() else {
-                    return Err(self.invalid("`activemask` takes a destination"));
-                };
-                Collective {
-                    d: Some(self.b32(d)?),
-                    ..EMPTY
-                }
-            }
-        };
+    /// A collective of the operands that `of` resolves.
+    pub(super) fn collective(
+        &mut self,
+        inst: &'a Instruction,
+        mods: Mods<'a>,
+        of: fn(&mut Self, &'a Instruction, Mods<'a>) -> Result<Collective, LoadError>,
+    ) -> Result<(), LoadError> {
+        let collective = of(self, inst, mods)?;
         self.emit(Op::Collective(Box::new(collective)));
         Ok(())
+    }
+
+    pub(super) fn active_mask(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<Collective, LoadError> {
+        mods.ignore(&["b32"]);
+        mods.finish()?;
+        let [d] = inst.operands.as_slice() else {
+            return Err(self.invalid("`activemask` takes a destination"));
+        };
+        let d = Some(self.b32(d)?);
+        Ok(Collective { d, ..EMPTY })
     }
 
     fn b32(&mut self, operand: &Operand) -> Result<Reg, LoadError> {
@@ -61,7 +62,7 @@ impl<'a> FunctionLowering<'a, '_> {
         }
     }
 
-    fn shuffle(
+    pub(super) fn shuffle(
         &mut self,
         inst: &'a Instruction,
         mut mods: Mods<'a>,
@@ -100,7 +101,11 @@ impl<'a> FunctionLowering<'a, '_> {
         })
     }
 
-    fn vote(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<Collective, LoadError> {
+    pub(super) fn vote(
+        &mut self,
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<Collective, LoadError> {
         self.require_sync(&mut mods)?;
         let kind = mods
             .take_map(|word| match word {
@@ -131,7 +136,7 @@ impl<'a> FunctionLowering<'a, '_> {
         })
     }
 
-    fn matching(
+    pub(super) fn matching(
         &mut self,
         inst: &'a Instruction,
         mut mods: Mods<'a>,
@@ -167,7 +172,7 @@ impl<'a> FunctionLowering<'a, '_> {
         })
     }
 
-    fn redux(
+    pub(super) fn redux(
         &mut self,
         inst: &'a Instruction,
         mut mods: Mods<'a>,
@@ -205,7 +210,7 @@ impl<'a> FunctionLowering<'a, '_> {
         })
     }
 
-    fn elect(
+    pub(super) fn elect(
         &mut self,
         inst: &'a Instruction,
         mut mods: Mods<'a>,
@@ -227,21 +232,18 @@ impl<'a> FunctionLowering<'a, '_> {
     /// `bar.warp.sync`
     pub(super) fn sync_warp(
         &mut self,
-        inst: &Instruction,
-        mut mods: Mods<'_>,
-    ) -> Result<(), LoadError> {
+        inst: &'a Instruction,
+        mut mods: Mods<'a>,
+    ) -> Result<Collective, LoadError> {
         self.require_sync(&mut mods)?;
         mods.finish()?;
         let [members] = inst.operands.as_slice() else {
             return Err(self.invalid("`bar.warp.sync` takes a member mask"));
         };
-        let members = Some(self.source(members, Width::B32)?);
-        let collective = Collective {
+        Ok(Collective {
             kind: Kind::SyncWarp,
-            members,
+            members: Some(self.source(members, Width::B32)?),
             ..EMPTY
-        };
-        self.emit(Op::Collective(Box::new(collective)));
-        Ok(())
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ptx_syntax::explain::Class;
+use ptx_syntax::isa::Class;
 
 use super::occupancy::Occupancy;
 

@@ -1,7 +1,7 @@
 //! The kind of work that an instruction does, decided when it is lowered.
 
 use ptx_syntax::ast::Instruction;
-use ptx_syntax::explain::Class;
+use ptx_syntax::isa::{Class, is_float};
 
 /// Format of float arithmetic outside of tensor cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,22 +30,17 @@ impl Kind {
     /// and an instruction on a pair of values twice. `abs`, `neg`, `copysign`, comparisons,
     /// conversions and approximations count as none.
     pub(crate) fn of(inst: &Instruction) -> Self {
-        let class = Class::of(inst);
-        let each = match class {
-            Class::Fma => 2,
-            Class::Float if !matches!(inst.opcode.as_str(), "abs" | "neg" | "copysign") => 1,
-            _ => return Self::plain(class),
-        };
-        let flops = inst.modifiers.iter().find_map(|word| {
-            Some(match word.as_str() {
-                "f64" => (Precision::Double, each),
-                "f32" => (Precision::Single, each),
-                "f32x2" => (Precision::Single, 2 * each),
-                "f16" | "bf16" => (Precision::Half, each),
-                "f16x2" | "bf16x2" => (Precision::Half, 2 * each),
-                _ => return None,
-            })
+        let each = inst.flops();
+        let mut types = inst.modifiers.iter().filter(|word| is_float(word));
+        let flops = types.next().filter(|_| each > 0).map(|ty| {
+            let precision = match ty.as_str() {
+                "f64" => Precision::Double,
+                "f32" | "f32x2" => Precision::Single,
+                _ => Precision::Half,
+            };
+            (precision, if ty.ends_with("x2") { 2 * each } else { each })
         });
+        let class = inst.class();
         Self { class, flops }
     }
 }

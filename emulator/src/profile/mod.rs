@@ -26,7 +26,7 @@ pub use counters::{
     Traffic, Waits,
 };
 pub use occupancy::{Occupancy, OccupancyLimit};
-pub use ptx_syntax::explain::Class;
+pub use ptx_syntax::isa::Class;
 
 pub(crate) use kind::Kind;
 pub(crate) use tally::{Collector, Copied, Tally, TensorInput, Touch, Waited};

@@ -1,5 +1,8 @@
 //! How strongly an access orders memory.
 
+use ptx_syntax::ast::Instruction;
+use ptx_syntax::isa::Effect;
+
 /// Memory-ordering strength of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Strength {
@@ -17,11 +20,12 @@ pub(crate) enum Strength {
 
 impl Strength {
     /// The strength of an instruction, by its modifiers.
-    pub(crate) fn of(inst: &ptx_syntax::ast::Instruction) -> Self {
-        match inst.opcode.as_str() {
-            "ld" | "st" | "atom" | "red" => {}
+    pub(crate) fn of(inst: &Instruction) -> Self {
+        let plain = match inst.known().map(|opcode| opcode.facts().effect) {
+            Some(Effect::Reads | Effect::Writes) => Self::Weak,
+            Some(Effect::Updates) => Self::Relaxed,
             _ => return Self::Weak,
-        }
+        };
         let has = |words: &[&str]| words.iter().any(|word| inst.has(word));
         if has(&["acq_rel", "sc"]) {
             Self::AcquireRelease
@@ -29,12 +33,12 @@ impl Strength {
             Self::Acquire
         } else if has(&["release"]) {
             Self::Release
-        } else if has(&["volatile", "relaxed", "mmio"]) || !matches!(&*inst.opcode, "ld" | "st") {
+        } else if has(&["volatile", "relaxed", "mmio"]) {
             Self::Relaxed
-        } else if has(&["nc"]) {
+        } else if has(&["nc"]) && plain == Self::Weak {
             Self::NonCoherent
         } else {
-            Self::Weak
+            plain
         }
     }
 

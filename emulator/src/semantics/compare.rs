@@ -15,6 +15,12 @@ const UNORDERED: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Compare(u32);
 
+impl Default for Compare {
+    fn default() -> Self {
+        Self::EQ
+    }
+}
+
 impl Compare {
     /// `eq`
     pub const EQ: Self = Self(EQUAL);

@@ -42,7 +42,7 @@ impl LoadVariant {
     /// For a launch on `device` that reads and writes `bytes` in all, of a kernel without reads
     /// that are marked as read once.
     pub(crate) fn of(device: &Device, bytes: u64) -> Self {
-        match bytes <= BRIEF_BYTES && device.arch() >= edit::EARLY_ARCH {
+        match bytes <= BRIEF_BYTES && edit::can_begin_early(device.arch()) {
             true => Self::Brief,
             false => Self::Plain,
         }

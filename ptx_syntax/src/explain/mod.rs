@@ -1,6 +1,5 @@
 //! Static statistics of a module's kernels: counted in the text, nothing is executed.
 
-mod class;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +8,6 @@ use crate::ast::{
     Function, FunctionKind, Linkage, Module, RegisterNames, ScalarType, Space, Variable,
 };
 
-pub use class::Class;
 pub use report::{KernelReport, ModuleReport, ParamReport};
 
 /// Most static shared memory that a kernel may have, in bytes: ptxas and drivers refuse more.
@@ -49,7 +47,7 @@ fn kernel(module: &Module, function: &Function) -> KernelReport {
     let mut mix = BTreeMap::new();
     let mut instructions = 0;
     for instruction in function.instructions() {
-        *mix.entry(Class::of(instruction)).or_insert(0) += 1;
+        *mix.entry(instruction.class()).or_insert(0) += 1;
         instructions += 1;
     }
     let directives = &function.directives;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Class;
+use crate::isa::Class;
 use crate::lint::SyncCounts;
 
 /// Statistics of a module.

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::sync::is_aligned_barrier;
 use super::{Finding, LintOptions, Rule, Severity};
 use crate::ast::{AddressBase, Function, FunctionKind, Instruction, Operand, Space};
+use crate::isa::{Collective, Effect, Opcode, is_float};
 
 pub(super) fn check(function: &Function, options: &LintOptions, findings: &mut Vec<Finding>) {
     let mut report = |severity, rule, line, message| {
@@ -26,7 +26,8 @@ pub(super) fn check(function: &Function, options: &LintOptions, findings: &mut V
     let generic = generic_addresses_of_shared(function);
     for instruction in function.instructions() {
         float(instruction, &mut report);
-        if instruction.guard.is_some() && is_aligned_barrier(instruction) {
+        let is_aligned_barrier = instruction.collective() == Some(Collective::AlignedBarrier);
+        if instruction.guard.is_some() && is_aligned_barrier {
             let message = format!(
                 "`{}` is aligned and guarded: it is undefined unless all threads of the warp agree",
                 instruction.mnemonic()
@@ -38,7 +39,7 @@ pub(super) fn check(function: &Function, options: &LintOptions, findings: &mut V
                 message,
             );
         }
-        if is_generic_access(instruction) && uses_address(instruction, &generic) {
+        if instruction.is_generic() && uses_address(instruction, &generic) {
             let message = format!(
                 "`{}` is generic, and its address comes from cvta.shared",
                 instruction.mnemonic()
@@ -59,7 +60,7 @@ fn local_memory(function: &Function, report: &mut Report<'_>) {
     // The arguments of vprintf are passed in local memory by its calling convention.
     let calls_vprintf = function
         .instructions()
-        .any(|i| i.opcode == "call" && i.names().contains(&"vprintf"));
+        .any(|i| i.facts().effect == Effect::Calls && i.names().contains(&"vprintf"));
     let (severity, why) = if calls_vprintf {
         (Severity::Warning, " (the arguments of vprintf need some)")
     } else {
@@ -90,14 +91,15 @@ fn local_memory(function: &Function, report: &mut Report<'_>) {
 }
 
 fn is_local_access(instruction: &Instruction) -> bool {
-    matches!(instruction.opcode.as_str(), "ld" | "st" | "ldu") && instruction.has("local")
+    let effect = instruction.facts().effect;
+    matches!(effect, Effect::Reads | Effect::Writes) && instruction.has("local")
 }
 
 fn launch_bounds(function: &Function, report: &mut Report<'_>) {
     let directives = &function.directives;
     let threads = directives.maxntid.is_some() || directives.reqntid.is_some();
-    let find = |opcode: &str| function.instructions().find(|i| i.opcode == opcode);
-    if let Some(wgmma) = find("wgmma").filter(|_| !threads) {
+    let find = |opcode| function.instructions().find(|i| i.known() == Some(opcode));
+    if let Some(wgmma) = find(Opcode::Wgmma).filter(|_| !threads) {
         let message = "wgmma needs `.maxntid` or `.reqntid` on its kernel".to_owned();
         report(
             Severity::Error,
@@ -107,7 +109,7 @@ fn launch_bounds(function: &Function, report: &mut Report<'_>) {
         );
     }
     let bounded = threads && directives.minnctapersm.is_some();
-    if let Some(setmaxnreg) = find("setmaxnreg").filter(|_| !bounded) {
+    if let Some(setmaxnreg) = find(Opcode::Setmaxnreg).filter(|_| !bounded) {
         let message = "setmaxnreg is ignored without `.maxntid` and `.minnctapersm`".to_owned();
         report(
             Severity::Error,
@@ -118,22 +120,22 @@ fn launch_bounds(function: &Function, report: &mut Report<'_>) {
     }
 }
 
-/// Types whose arithmetic ptxas may contract into fused multiply-adds.
-const FLOATS: [&str; 7] = ["f32", "f64", "f32x2", "f16", "f16x2", "bf16", "bf16x2"];
 /// Rounding modifiers.
 const ROUNDINGS: [&str; 6] = ["rn", "rz", "rm", "rp", "rna", "rs"];
 
 fn float(instruction: &Instruction, report: &mut Report<'_>) {
-    let is_float = instruction
-        .modifiers
-        .last()
-        .is_some_and(|ty| FLOATS.contains(&ty.as_str()));
-    let contractible = matches!(instruction.opcode.as_str(), "add" | "sub" | "mul" | "mad");
+    let opcode = instruction.known();
+    let is_of_floats = instruction.modifiers.last().is_some_and(|ty| is_float(ty));
+    // ptxas may contract these into fused multiply-adds.
+    let contractible = matches!(
+        opcode,
+        Some(Opcode::Add | Opcode::Sub | Opcode::Mul | Opcode::Mad)
+    );
     let rounded = instruction
         .modifiers
         .iter()
         .any(|m| ROUNDINGS.contains(&m.as_str()));
-    if is_float && contractible && !rounded {
+    if is_of_floats && contractible && !rounded {
         let mnemonic = instruction.mnemonic();
         let message = format!("`{mnemonic}` may be contracted into an fma: say how it rounds");
         report(
@@ -143,7 +145,7 @@ fn float(instruction: &Instruction, report: &mut Report<'_>) {
             message,
         );
     }
-    let full_range = instruction.opcode == "div" && instruction.has("full");
+    let full_range = opcode == Some(Opcode::Div) && instruction.has("full");
     if instruction.has("approx") || full_range {
         let message = format!(
             "the bits of `{}` are the hardware's own",
@@ -162,7 +164,7 @@ fn float(instruction: &Instruction, report: &mut Report<'_>) {
 fn generic_addresses_of_shared(function: &Function) -> HashSet<&str> {
     function
         .instructions()
-        .filter(|i| i.opcode == "cvta" && !i.has("to"))
+        .filter(|i| i.known() == Some(Opcode::Cvta) && !i.has("to"))
         .filter(|i| {
             i.modifiers
                 .first()
@@ -173,15 +175,6 @@ fn generic_addresses_of_shared(function: &Function) -> HashSet<&str> {
             _ => None,
         })
         .collect()
-}
-
-fn is_generic_access(instruction: &Instruction) -> bool {
-    const SPACES: [&str; 5] = ["global", "shared", "local", "param", "const"];
-    let has_space = instruction
-        .modifiers
-        .iter()
-        .any(|m| SPACES.contains(&m.split("::").next().unwrap_or_default()));
-    matches!(instruction.opcode.as_str(), "ld" | "st" | "atom" | "red") && !has_space
 }
 
 fn uses_address(instruction: &Instruction, registers: &HashSet<&str>) -> bool {

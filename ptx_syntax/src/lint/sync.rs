@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::ast::{Function, Instruction};
+use crate::ast::Function;
+use crate::isa::Collective;
 
 /// How many collective instructions the text of one function contains, without its callees.
 ///
@@ -28,27 +29,16 @@ impl Function {
     pub fn sync_counts(&self) -> SyncCounts {
         let mut counts = SyncCounts::default();
         for instruction in self.instructions() {
-            let counter = match instruction.opcode.as_str() {
-                "bar" | "barrier" if instruction.has("cluster") => &mut counts.cluster_barriers,
-                "bar" | "barrier" if instruction.has("warp") => continue,
-                "bar" => &mut counts.aligned_barriers,
-                "barrier" if instruction.has("aligned") => &mut counts.aligned_barriers,
-                "barrier" => &mut counts.unaligned_barriers,
-                "wgmma" if instruction.has("mma_async") => &mut counts.wgmma,
-                _ if instruction.has("aligned") => &mut counts.other_aligned,
-                _ => continue,
+            let counter = match instruction.collective() {
+                Some(Collective::AlignedBarrier) => &mut counts.aligned_barriers,
+                Some(Collective::UnalignedBarrier) => &mut counts.unaligned_barriers,
+                Some(Collective::ClusterBarrier) => &mut counts.cluster_barriers,
+                Some(Collective::Wgmma) => &mut counts.wgmma,
+                Some(Collective::OtherAligned) => &mut counts.other_aligned,
+                None => continue,
             };
             *counter += 1;
         }
         counts
-    }
-}
-
-/// Whether it is a block barrier that all threads of a warp must reach together.
-pub(super) fn is_aligned_barrier(instruction: &Instruction) -> bool {
-    match instruction.opcode.as_str() {
-        "bar" => !instruction.has("warp"),
-        "barrier" => instruction.has("aligned"),
-        _ => false,
     }
 }

@@ -1,6 +1,7 @@
 //! What one instruction does to registers.
 
 use crate::ast::{AddressBase, Instruction, Operand};
+use crate::isa::{Opcode, Operands};
 
 /// Number of a register in its function.
 pub(super) type Register = u32;
@@ -87,34 +88,37 @@ impl<'a> Collector<'_, 'a> {
             self.read_name(&guard.register);
         }
         let operands = instruction.operands.as_slice();
-        match (instruction.opcode.as_str(), operands) {
-            ("selp", [to, a, b, p]) => self.select(to, [a, b], p),
-            // What a lane passes may be thrown away, and what it gets is another lane's.
-            ("shfl", [to, _, rest @ ..]) => {
+        let facts = instruction.facts();
+        match (facts.operands, operands) {
+            (Operands::Selected, [to, a, b, p]) => self.select(to, [a, b], p),
+            (Operands::Exchanged, [to, _, rest @ ..]) => {
                 self.reads(rest);
                 self.write(to);
             }
-            ("st", [address, value, rest @ ..]) if is_to_memory(instruction) => {
+            (Operands::Stored, [address, value, rest @ ..]) => {
                 self.read(address);
                 self.store(value);
                 self.reads(rest);
             }
-            ("wgmma", [sums, rest @ ..]) if instruction.has("mma_async") => {
+            (Operands::Accumulated, [sums, rest @ ..]) => {
                 self.reads(rest);
                 let scale = rest.get(if instruction.has("sp") { 4 } else { 2 });
                 self.accumulators(sums, scale);
                 self.write(sums);
             }
-            ("call", [Operand::List(results), rest @ ..]) if !rest.is_empty() => {
+            (Operands::Called, [Operand::List(results), rest @ ..]) if !rest.is_empty() => {
                 self.reads(rest);
                 results.iter().for_each(|result| self.write(result));
             }
-            (opcode, [to, rest @ ..]) if let Some(needs) = carries(opcode) => {
-                let cancels = opcode == "xor" && rest.first() == rest.get(1);
-                self.take(to, if cancels { &[] } else { rest }, needs);
+            (Operands::Computed, [to, rest @ ..]) => self.take(to, rest, Needs::All),
+            (Operands::Merged, [to, a, b])
+                if instruction.known() == Some(Opcode::Xor) && a == b =>
+            {
+                self.write(to);
             }
-            (_, [to, rest @ ..]) if has_destination(instruction) => {
-                if !is_register_operand(to) {
+            (Operands::Merged, [to, rest @ ..]) => self.take(to, rest, Needs::One),
+            (Operands::Written | Operands::Selected | Operands::Exchanged, [to, rest @ ..]) => {
+                if !to.is_registers() {
                     self.read(to);
                 }
                 self.reads(rest);
@@ -267,55 +271,5 @@ impl<'a> Collector<'_, 'a> {
             }),
             _ => None,
         }
-    }
-}
-
-/// What an instruction needs that computes registers from registers and does nothing else; `None`
-/// for all others.
-///
-/// Bits of the result of a logic operation may be independent of a source, or be thrown away later:
-/// Triton pads what it packs into a register with what nothing wrote.
-fn carries(opcode: &str) -> Option<Needs> {
-    match opcode {
-        "mov" | "and" | "or" | "xor" | "not" | "lop3" | "prmt" | "bfi" | "shf" | "cvt" => {
-            Some(Needs::One)
-        }
-        "add" | "addc" | "sub" | "subc" | "mul" | "mul24" | "mad" | "madc" | "mad24" | "fma"
-        | "div" | "rem" | "neg" | "abs" | "min" | "max" | "sad" | "set" | "setp" | "slct"
-        | "shl" | "shr" | "bfe" | "bfind" | "brev" | "clz" | "popc" | "bmsk" | "szext" | "fns"
-        | "dp2a" | "dp4a" | "sqrt" | "rsqrt" | "rcp" | "sin" | "cos" | "lg2" | "ex2" | "tanh"
-        | "testp" | "copysign" | "cnot" | "cvta" | "isspacep" => Some(Needs::All),
-        _ => None,
-    }
-}
-
-/// Whether an `st` is done when the thread goes on, and to memory that keeps account of the bytes
-/// that are written. Parameters of calls go on into registers, whose content would have to be known
-/// in the function that is called.
-fn is_to_memory(store: &Instruction) -> bool {
-    let others = |word: &String| {
-        let word = word.as_str();
-        word == "async" || word == "bulk" || word.starts_with("param")
-    };
-    !store.modifiers.iter().any(others)
-}
-
-/// Whether the operand stands for registers themselves, not for memory.
-fn is_register_operand(operand: &Operand) -> bool {
-    matches!(
-        operand,
-        Operand::Name(_) | Operand::Vector(_) | Operand::Pair(..) | Operand::Sink
-    )
-}
-
-/// Whether the first operand is written if it is a register. What is not known here counts as
-/// written, so that nothing right is called wrong.
-fn has_destination(instruction: &Instruction) -> bool {
-    match instruction.opcode.as_str() {
-        "st" | "red" | "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "nanosleep"
-        | "stackrestore" | "setmaxnreg" | "pmevent" | "cp" | "wgmma" | "fence" | "membar" => false,
-        "bar" | "barrier" => instruction.has("red"),
-        "tcgen05" => instruction.has("ld"),
-        _ => true,
     }
 }

@@ -3,6 +3,7 @@
 use super::effect::{Collector, Effect, Register};
 use super::names::{Label, Names};
 use crate::ast::{Function, Instruction, Operand, Statement};
+use crate::isa;
 
 /// One instruction.
 pub(super) struct Node {
@@ -119,15 +120,15 @@ impl<'a> Builder<'a> {
             effects_end: self.effects.len() as u32,
             block: self.exits.len() as u32 - 1,
         });
-        match instruction.opcode.as_str() {
-            "bra" | "brx" => {
+        match instruction.facts().effect {
+            isa::Effect::Jumps => {
                 let target = self.target(instruction);
                 if let Some(last) = self.exits.last_mut() {
                     last.target = target;
                 }
                 self.next_block(guarded);
             }
-            "ret" | "exit" | "trap" if !guarded => self.next_block(false),
+            isa::Effect::Ends | isa::Effect::Traps if !guarded => self.next_block(false),
             _ => {}
         }
     }

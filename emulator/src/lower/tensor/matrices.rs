@@ -10,11 +10,12 @@ use crate::program::tensor::{Matrices, TensorOp};
 use crate::program::{Op, Width};
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn load_matrix(
+    pub(in crate::lower) fn load_matrix(
         &mut self,
         inst: &'a Instruction,
-        mods: Mods<'a>,
+        mut mods: Mods<'a>,
     ) -> Result<(), LoadError> {
+        self.require_aligned(&mut mods)?;
         let [d, address] = inst.operands.as_slice() else {
             return Err(self.invalid("`ldmatrix` takes registers and an address"));
         };
@@ -24,11 +25,12 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    pub(super) fn store_matrix(
+    pub(in crate::lower) fn store_matrix(
         &mut self,
         inst: &'a Instruction,
-        mods: Mods<'a>,
+        mut mods: Mods<'a>,
     ) -> Result<(), LoadError> {
+        self.require_aligned(&mut mods)?;
         let [address, source] = inst.operands.as_slice() else {
             return Err(self.invalid("`stmatrix` takes an address and registers"));
         };
@@ -76,11 +78,12 @@ impl<'a> FunctionLowering<'a, '_> {
         ))
     }
 
-    pub(super) fn move_matrix(
+    pub(in crate::lower) fn move_matrix(
         &mut self,
         inst: &'a Instruction,
         mut mods: Mods<'a>,
     ) -> Result<(), LoadError> {
+        self.require_aligned(&mut mods)?;
         if !(mods.take("m8n8") && mods.take("trans") && mods.take("b16")) {
             return Err(mods.unsupported());
         }

@@ -43,11 +43,12 @@ pub(super) fn bit_op(mods: &mut Mods<'_>) -> Option<BitOp> {
 }
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn mma(
+    pub(in crate::lower) fn mma(
         &mut self,
         inst: &'a Instruction,
         mut mods: Mods<'a>,
     ) -> Result<(), LoadError> {
+        self.require_aligned(&mut mods)?;
         let product = product(&mut mods)?;
         mods.finish()?;
         let [d, a, b, c] = inst.operands.as_slice() else {

@@ -4,7 +4,7 @@ mod matrices;
 mod mma;
 mod wgmma;
 
-use ptx_syntax::ast::{Instruction, Operand};
+use ptx_syntax::ast::Operand;
 
 use super::FunctionLowering;
 use super::mods::Mods;
@@ -12,21 +12,12 @@ use crate::error::LoadError;
 use crate::exec::registers::Slot;
 use crate::program::Width;
 
-impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn tensor(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
-        let mut mods = Mods::new(inst);
-        if inst.opcode == "wgmma" {
-            return self.wgmma(inst, mods);
-        }
-        if !(mods.take("sync") && mods.take("aligned")) {
-            return Err(mods.unsupported());
-        }
-        match inst.opcode.as_str() {
-            "mma" => self.mma(inst, mods),
-            "ldmatrix" => self.load_matrix(inst, mods),
-            "stmatrix" => self.store_matrix(inst, mods),
-            "movmatrix" => self.move_matrix(inst, mods),
-            _ => Err(mods.unsupported()),
+impl FunctionLowering<'_, '_> {
+    /// Takes `.sync.aligned`, which all of them have.
+    fn require_aligned(&self, mods: &mut Mods<'_>) -> Result<(), LoadError> {
+        match mods.take("sync") && mods.take("aligned") {
+            true => Ok(()),
+            false => Err(mods.unsupported()),
         }
     }
 

@@ -32,7 +32,7 @@ fn columns(n: usize, d: D) -> bool {
 }
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn wgmma(
+    pub(in crate::lower) fn wgmma(
         &mut self,
         inst: &'a Instruction,
         mut mods: Mods<'a>,

@@ -20,16 +20,16 @@ use crate::error::{Error, Result};
 use crate::load::LoadVariant;
 use crate::load::signature::Signature;
 use ptx_syntax::ast::{Function, FunctionKind, Instruction, Module, Statement};
-use ptx_syntax::target::Target;
+use ptx_syntax::isa::Opcode;
 
-/// First compute capability with the instruction.
-pub(crate) const EARLY_ARCH: (u32, u32) = (9, 0);
-/// PTX version that has the instruction.
-const VERSION: (u32, u32) = (7, 8);
-
-const OPCODE: &str = "griddepcontrol";
 const WAIT: &str = "griddepcontrol.wait";
 const LET_BEGIN: &str = "griddepcontrol.launch_dependents";
+
+/// Whether a device of compute capability `arch` has the instruction.
+pub(in crate::load) fn can_begin_early(arch: (u32, u32)) -> bool {
+    let since = Opcode::Griddepcontrol.facts().since;
+    since.target.runs_on(arch)
+}
 
 /// Makes the kernel of `module` begin early on a device of compute capability `arch`, and notes in
 /// `signature` whether it does.
@@ -46,11 +46,11 @@ pub(super) fn begin_early(
     arch: (u32, u32),
     variant: LoadVariant,
 ) -> Result<()> {
-    signature.begins_early = arch >= EARLY_ARCH;
+    signature.begins_early = can_begin_early(arch);
     if !signature.begins_early || signature.waits {
         return Ok(());
     }
-    require(module, VERSION, Target::onward(EARLY_ARCH))?;
+    require(module, Opcode::Griddepcontrol)?;
     let lets_begin = variant == LoadVariant::Brief
         && !module
             .functions
@@ -79,7 +79,7 @@ pub(in crate::load) fn waits(function: &Function) -> bool {
 
 fn has(function: &Function, mnemonic: &str) -> bool {
     let mut all = function.instructions();
-    all.any(|it| it.opcode == OPCODE && it.mnemonic() == mnemonic)
+    all.any(|it| it.known() == Some(Opcode::Griddepcontrol) && it.mnemonic() == mnemonic)
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn older_versions_of_ptx_are_raised() {
         let (module, _) = edited(LoadVariant::Plain, &TEXT.replace("7.8", "7.0"), (9, 0));
-        assert_eq!(module.version, VERSION);
+        assert_eq!(module.version, (7, 8));
     }
 
     #[test]

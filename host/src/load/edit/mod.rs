@@ -6,15 +6,14 @@ mod begin_early;
 mod prologue;
 mod read_once;
 
-pub(crate) use begin_early::EARLY_ARCH;
-pub(super) use begin_early::waits;
+pub(super) use begin_early::{can_begin_early, waits};
 
 use super::signature::Signature;
 use super::variant::LoadVariant;
 use crate::error::{Error, Result};
 use begin_early::begin_early;
 use ptx_syntax::ast::Module;
-use ptx_syntax::target::Target;
+use ptx_syntax::isa::Opcode;
 use read_once::read_once;
 
 /// Edits a module of one kernel for a device of compute capability `arch`, and notes in `signature`
@@ -35,12 +34,12 @@ pub(super) fn edit(
     Ok(())
 }
 
-/// Raises what the module needs to at least this PTX version and target.
+/// Raises what the module needs to what has the opcode.
 ///
 /// # Errors
 /// [`Error::PtxSyntax`] for a module with a target that PTX does not know.
-fn require(module: &mut Module, version: (u32, u32), target: Target) -> Result<()> {
-    module.require(version, target).map_err(|error| {
+fn require(module: &mut Module, opcode: Opcode) -> Result<()> {
+    module.require(opcode.facts().since).map_err(|error| {
         let message = error.to_string().into();
         let (line, column) = (module.target_line, 1);
         Error::PtxSyntax {

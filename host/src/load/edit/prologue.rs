@@ -5,6 +5,7 @@
 //! that every thread passes exactly once: no branch leads across it, in either direction.
 
 use ptx_syntax::ast::{Instruction, Operand, Statement};
+use ptx_syntax::isa::Opcode;
 use std::collections::HashMap;
 
 /// The index in `body` of the last such place, which is before an instruction or a label. 0, the
@@ -38,7 +39,7 @@ fn jumps(body: &[Statement]) -> Option<Vec<(usize, usize)>> {
     let mut jumps = Vec::new();
     for (idx, statement) in body.iter().enumerate() {
         let targets: Vec<&str> = match statement {
-            Statement::Instruction(branch) if branch.opcode == "bra" => {
+            Statement::Instruction(branch) if is(statement, Opcode::Bra) => {
                 match branch.operands.as_slice() {
                     [Operand::Name(target)] => vec![target],
                     _ => return None,
@@ -48,15 +49,13 @@ fn jumps(body: &[Statement]) -> Option<Vec<(usize, usize)>> {
             Statement::BranchTargets { targets, .. } => {
                 targets.iter().map(String::as_str).collect()
             }
-            Statement::Block(inner) if inner.iter().any(|it| opcode(it) == Some("bra")) => {
-                return None;
-            }
+            Statement::Block(inner) if inner.iter().any(|it| is(it, Opcode::Bra)) => return None,
             _ => continue,
         };
         for target in targets {
             let to = *labels.get(target)?;
-            let instruction = body[to..].iter().find_map(opcode);
-            if instruction != Some("trap") {
+            let first = body[to..].iter().find_map(instruction);
+            if first.and_then(Instruction::known) != Some(Opcode::Trap) {
                 jumps.push((idx, to));
             }
         }
@@ -67,39 +66,21 @@ fn jumps(body: &[Statement]) -> Option<Vec<(usize, usize)>> {
 /// Whether all of a statement may stand before the wait.
 fn passes(statement: &Statement) -> bool {
     match statement {
-        Statement::Instruction(it) => may_precede_wait(it),
+        Statement::Instruction(it) => it.may_precede_wait(),
         Statement::Block(inner) => inner.iter().all(passes),
         _ => true,
     }
 }
 
-/// Whether an instruction may stand before `griddepcontrol.wait`: it touches no global memory and
-/// does not end the thread. Those are instructions on registers, branches, fences, and accesses to
-/// parameters and to the block's own shared memory.
-#[rustfmt::skip]
-fn may_precede_wait(instruction: &Instruction) -> bool {
-    let space = instruction.modifiers.first().map(String::as_str);
-    match instruction.opcode.as_str() {
-        "abs" | "add" | "and" | "bfe" | "bfi" | "bfind" | "bra" | "brev" | "clz" | "cnot"
-        | "copysign" | "cos" | "createpolicy" | "cvt" | "cvta" | "div" | "elect" | "ex2" | "fence"
-        | "fma" | "lg2" | "lop3" | "mad" | "mad24" | "max" | "min" | "mov" | "mul" | "mul24"
-        | "neg" | "not" | "or" | "popc" | "prmt" | "rcp" | "rem" | "rsqrt" | "sad" | "selp"
-        | "set" | "setp" | "shf" | "shl" | "shr" | "sin" | "sqrt" | "sub" => true,
-        "ld" => matches!(space, Some("param" | "shared")),
-        "st" => space == Some("shared"),
-        // A barrier of the block. One of a cluster is for shared memory of other blocks, which may
-        // not be there yet.
-        "bar" => true,
-        "mbarrier" => space == Some("init"),
-        _ => false,
+fn instruction(statement: &Statement) -> Option<&Instruction> {
+    match statement {
+        Statement::Instruction(instruction) => Some(instruction),
+        _ => None,
     }
 }
 
-fn opcode(statement: &Statement) -> Option<&str> {
-    match statement {
-        Statement::Instruction(Instruction { opcode, .. }) => Some(opcode),
-        _ => None,
-    }
+fn is(statement: &Statement, opcode: Opcode) -> bool {
+    instruction(statement).is_some_and(|it| it.known() == Some(opcode))
 }
 
 #[cfg(test)]

@@ -11,11 +11,7 @@ use crate::error::Result;
 use ptx_syntax::ast::{
     Instruction, Module, Operand, RegisterNames, Registers, ScalarType, Statement,
 };
-use ptx_syntax::target::Target;
-
-/// PTX version and compute capability that cache policies need.
-const VERSION: (u32, u32) = (7, 4);
-const ARCH: (u32, u32) = (8, 0);
+use ptx_syntax::isa::Opcode;
 
 /// The register of the policy, in a scope of its own. Compilers give no such names.
 const POLICY: &str = "once";
@@ -25,7 +21,7 @@ const POLICY: &str = "once";
 /// # Errors
 /// [`Error::PtxSyntax`](crate::Error::PtxSyntax) for an unknown target.
 pub(super) fn read_once(module: &mut Module) -> Result<()> {
-    require(module, VERSION, Target::onward(ARCH))?;
+    require(module, Opcode::Createpolicy)?;
     let bodies = module
         .functions
         .iter_mut()
@@ -39,12 +35,12 @@ fn in_body(body: &mut [Statement]) {
         match statement {
             Statement::Block(inner) => in_body(inner),
             Statement::Instruction(it)
-                if it.reads_once && is(it, "prefetch", &["global", "L2"]) =>
+                if it.reads_once && is(it, Opcode::Prefetch, &["global", "L2"]) =>
             {
                 it.modifiers[1] = "L2::evict_last".into();
                 it.reads_once = false;
             }
-            Statement::Instruction(it) if it.reads_once && is(it, "ld", &["global"]) => {
+            Statement::Instruction(it) if it.reads_once && is(it, Opcode::Ld, &["global"]) => {
                 *statement = with_policy(it);
             }
             _ => {}
@@ -52,9 +48,9 @@ fn in_body(body: &mut [Statement]) {
     }
 }
 
-fn is(instruction: &Instruction, opcode: &str, modifiers: &[&str]) -> bool {
+fn is(instruction: &Instruction, opcode: Opcode, modifiers: &[&str]) -> bool {
     let mut own = instruction.modifiers.iter();
-    instruction.opcode == opcode
+    instruction.known() == Some(opcode)
         && modifiers
             .iter()
             .all(|&it| own.next().is_some_and(|o| o == it))
