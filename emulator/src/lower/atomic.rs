@@ -2,9 +2,9 @@
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
-use super::FunctionLowering;
 use super::memory::ORDERING;
 use super::mods::Mods;
+use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
 use crate::memory::space::Space;
 use crate::program::{Atomic, AtomicOp, AtomicType, Op, Reg, Width};
@@ -15,13 +15,13 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         mut mods: Mods<'a>,
         returns: bool,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         let operands = self.without_policy(inst, &mut mods)?;
         let ty = mods.ty()?;
         mods.ignore(&ORDERING);
         mods.ignore(&["noftz"]);
         let space = Self::space(&mut mods).unwrap_or(Space::Generic);
-        let op = mods.take_map(atomic_op).ok_or_else(|| mods.unsupported())?;
+        let op = mods.need(atomic_op)?;
         let count = mods.take_map(vector_count);
         let ty = atomic_type(op, ty).ok_or_else(|| mods.unsupported())?;
         let count = match count {
@@ -101,10 +101,7 @@ impl<'a> FunctionLowering<'a, '_> {
         let items = self.atomic_parts(operand, parts)?;
         items
             .iter()
-            .map(|item| {
-                let slot = self.source(item, width)?;
-                Ok(Reg { slot, width })
-            })
+            .map(|item| self.source_reg(item, width))
             .collect()
     }
 

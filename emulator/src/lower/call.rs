@@ -3,19 +3,15 @@
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T, Variable};
 use ptx_syntax::isa::Opcode;
 
-use super::FunctionLowering;
 use super::mods::Mods;
 use super::scope::Symbol;
+use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
 use crate::memory::space::Space;
 use crate::program::{Access, Base, Call, Callee, Op, Printf, Reg, StackOp, Width};
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn call(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn call(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         mods.ignore(&["uni"]);
         mods.finish()?;
         let (results, rest) = match inst.operands.as_slice() {
@@ -181,7 +177,7 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         opcode: Opcode,
         mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         let width = match mods.ty()? {
             T::U64 => Width::B64,
             T::U32 => Width::B32,
@@ -221,12 +217,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// Lowers a call of a function without a body that the runtime provides.
-    fn system_call(
-        &mut self,
-        name: &str,
-        args: &[(u64, u64)],
-        results: &[(u64, u64)],
-    ) -> Result<(), LoadError> {
+    fn system_call(&mut self, name: &str, args: &[(u64, u64)], results: &[(u64, u64)]) -> Lowered {
         match (name, args) {
             ("vprintf", [(format, 8), (arguments, 8)]) => {
                 let result = results.first().map(|(offset, _)| *offset);

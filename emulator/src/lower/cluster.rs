@@ -2,13 +2,12 @@
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
-use super::FunctionLowering;
 use super::mods::Mods;
 use super::recipe::op;
-use crate::error::LoadError;
+use super::{FunctionLowering, Lowered};
 use crate::exec::cluster::RANK_SHIFT;
 use crate::exec::kernel::Args;
-use crate::program::{Asynchronous, Op, Reg, Width};
+use crate::program::{Asynchronous, Op, Width};
 
 impl<'a> FunctionLowering<'a, '_> {
     pub(super) fn emit_asynchronous(&mut self, op: Asynchronous) {
@@ -16,11 +15,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `barrier.cluster`
-    pub(super) fn cluster_barrier(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn cluster_barrier(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         mods.take("cluster");
         let wait = mods.take("wait");
         if !wait && !mods.take("arrive") {
@@ -42,17 +37,12 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `mapa`: the address of a variable in another block of the cluster.
-    pub(super) fn map_rank(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn map_rank(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         mods.ignore(&["shared::cluster"]);
         let ty = mods.ty()?;
         mods.finish()?;
-        let [d, a, rank] = inst.operands.as_slice() else {
-            return Err(self.invalid("`mapa` takes a destination, an address and a rank"));
-        };
+        let [d, a, rank] =
+            self.operands(inst, "`mapa` takes a destination, an address and a rank")?;
         let rank = self.source(rank, Width::B32)?;
         let (width, recipe) = match ty {
             T::U32 => (
@@ -84,11 +74,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `getctarank`: the rank of the block in whose shared memory an address lies.
-    pub(super) fn rank_of(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn rank_of(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         mods.ignore(&["shared::cluster"]);
         let width = match mods.ty()? {
             T::U32 => Width::B32,
@@ -96,27 +82,15 @@ impl<'a> FunctionLowering<'a, '_> {
             _ => return Err(Mods::new(inst).unsupported()),
         };
         mods.finish()?;
-        let [d, a] = inst.operands.as_slice() else {
-            return Err(self.invalid("`getctarank` takes a destination and an address"));
-        };
-        let d = Reg {
-            slot: self.destination_of(d, Width::B32)?,
-            width: Width::B32,
-        };
-        let a = Reg {
-            slot: self.source(a, width)?,
-            width,
-        };
+        let [d, a] = self.operands(inst, "`getctarank` takes a destination and an address")?;
+        let d = self.destination_reg(d, Width::B32)?;
+        let a = self.source_reg(a, width)?;
         self.emit_asynchronous(Asynchronous::RankOf { d, a });
         Ok(())
     }
 
     /// `fence.proxy.*`, and `fence.mbarrier_init`.
-    pub(super) fn proxy_fence(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn proxy_fence(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         if mods.take("mbarrier_init") {
             mods.ignore(&["release", "cluster"]);
             mods.finish()?;
@@ -161,11 +135,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `setmaxnreg`
-    pub(super) fn set_registers(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn set_registers(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let increase = mods.take("inc");
         let known = (increase || mods.take("dec")) && mods.take("sync") && mods.take("aligned");
         if !known || mods.ty()? != T::U32 {

@@ -146,9 +146,7 @@ fn setp_pair<H: Half>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32) 
 
 /// Takes comparison, combination and `.ftz`.
 fn conditions(mods: &mut Mods<'_>) -> Result<(Compare, u32), LoadError> {
-    let compare = mods
-        .take_map(Compare::from_modifier)
-        .ok_or_else(|| mods.unsupported())?;
+    let compare = mods.need(Compare::from_modifier)?;
     let operation = mods.take_map(|word| match word {
         "and" => Some(AND),
         "or" => Some(OR),
@@ -290,9 +288,7 @@ fn choose<L: Lane>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32, yes
 /// `testp`
 pub(super) fn testp(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     let ty = mods.ty()?;
-    let property = mods
-        .take_map(TestProperty::from_modifier)
-        .ok_or_else(|| mods.unsupported())?;
+    let property = mods.need(TestProperty::from_modifier)?;
     macro_rules! by_property {
         ($t:ty, $f:ident, $($p:ident),*) => {
             match property {

@@ -3,18 +3,14 @@
 use ptx_syntax::ast::{Instruction, Operand};
 use ptx_syntax::isa::Opcode;
 
-use super::FunctionLowering;
 use super::mods::Mods;
 use super::scope::Symbol;
+use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
-use crate::program::{Barrier, BarrierKind, Op, Reg, Width};
+use crate::program::{Barrier, BarrierKind, Op, Width};
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn branch(
-        &mut self,
-        inst: &Instruction,
-        mut mods: Mods<'_>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn branch(&mut self, inst: &Instruction, mut mods: Mods<'_>) -> Lowered {
         mods.ignore(&["uni"]);
         mods.finish()?;
         let [Operand::Name(label)] = inst.operands.as_slice() else {
@@ -25,7 +21,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    pub(super) fn ret(&mut self, mut mods: Mods<'_>) -> Result<(), LoadError> {
+    pub(super) fn ret(&mut self, mut mods: Mods<'_>) -> Lowered {
         mods.ignore(&["uni"]);
         mods.finish()?;
         self.leave();
@@ -40,14 +36,8 @@ impl<'a> FunctionLowering<'a, '_> {
         }
     }
 
-    pub(super) fn branch_indexed(
-        &mut self,
-        inst: &Instruction,
-        mut mods: Mods<'_>,
-    ) -> Result<(), LoadError> {
-        if !mods.take("idx") {
-            return Err(mods.unsupported());
-        }
+    pub(super) fn branch_indexed(&mut self, inst: &Instruction, mut mods: Mods<'_>) -> Lowered {
+        mods.require("idx")?;
         mods.ignore(&["uni"]);
         mods.finish()?;
         let [index, Operand::Name(list)] = inst.operands.as_slice() else {
@@ -62,7 +52,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    pub(super) fn fence(&mut self, mut mods: Mods<'_>) -> Result<(), LoadError> {
+    pub(super) fn fence(&mut self, mut mods: Mods<'_>) -> Lowered {
         mods.ignore(&[
             "sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys", "gl",
         ]);
@@ -75,11 +65,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    pub(super) fn barrier(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn barrier(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         if mods.take("warp") {
             return self.collective(inst, mods, Self::sync_warp);
         }
@@ -90,13 +76,12 @@ impl<'a> FunctionLowering<'a, '_> {
         } else if mods.take("arrive") {
             BarrierKind::Arrive
         } else if mods.take("red") {
-            mods.take_map(|word| match word {
+            mods.need(|word| match word {
                 "and" => Some(BarrierKind::RedAnd),
                 "or" => Some(BarrierKind::RedOr),
                 "popc" => Some(BarrierKind::RedPopc),
                 _ => None,
-            })
-            .ok_or_else(|| mods.unsupported())?
+            })?
         } else {
             return Err(mods.unsupported());
         };
@@ -111,10 +96,7 @@ impl<'a> FunctionLowering<'a, '_> {
                 operands = rest;
                 let popc = kind == BarrierKind::RedPopc;
                 let width = if popc { Width::B32 } else { Width::Pred };
-                Some(Reg {
-                    slot: self.destination_of(d, width)?,
-                    width,
-                })
+                Some(self.destination_reg(d, width)?)
             }
             _ => None,
         };

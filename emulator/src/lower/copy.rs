@@ -2,10 +2,10 @@
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
-use super::FunctionLowering;
 use super::atomic::{atomic_op, atomic_type};
 use super::mbarrier::{Reach, reach};
 use super::mods::Mods;
+use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
 use crate::memory::space::Space;
 use crate::program::{
@@ -18,15 +18,9 @@ const HINTS: [&str; 4] = ["L2::cache_hint", "L2::64B", "L2::128B", "L2::256B"];
 
 impl<'a> FunctionLowering<'a, '_> {
     /// The `cp` instructions.
-    pub(super) fn copy(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn copy(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let reduces = mods.take("reduce");
-        if !mods.take("async") {
-            return Err(Mods::new(inst).unsupported());
-        }
+        mods.require("async")?;
         let bulk = mods.take("bulk");
         let kind = if bulk {
             GroupKind::Bulk
@@ -65,7 +59,7 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         mut mods: Mods<'a>,
         kind: GroupKind,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         let all = kind == GroupKind::CpAsync && mods.take("wait_all");
         mods.take("wait_group");
         let read = kind == GroupKind::Bulk && mods.take("read");
@@ -86,29 +80,21 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `cp.async.mbarrier.arrive`
-    fn arrive_after_copies(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    fn arrive_after_copies(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         mods.take("mbarrier");
-        if !mods.take("arrive") {
-            return Err(Mods::new(inst).unsupported());
-        }
+        mods.require("arrive")?;
         let expected = mods.take("noinc");
         let reach = reach(&mut mods);
         mods.ignore(&["b64"]);
         mods.finish()?;
-        let [at] = inst.operands.as_slice() else {
-            return Err(self.invalid("an arrival takes the address of an mbarrier"));
-        };
+        let [at] = self.operands(inst, "an arrival takes the address of an mbarrier")?;
         let at = self.pointer(at, reach)?;
         self.emit_asynchronous(Asynchronous::ArriveAfterCopies { at, expected });
         Ok(())
     }
 
     /// `cp.async`
-    fn lane_copy(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    fn lane_copy(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let only_16 = mods.take("cg");
         mods.take("ca");
         let shared = reach(&mut mods);
@@ -212,7 +198,7 @@ impl<'a> FunctionLowering<'a, '_> {
         mut mods: Mods<'a>,
         prefetch: bool,
         reduces: bool,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         let (direction, remote) = match prefetch {
             true if mods.take("global") => (Direction::Prefetch, false),
             true => return Err(Mods::new(inst).unsupported()),
@@ -276,7 +262,7 @@ impl<'a> FunctionLowering<'a, '_> {
         mut mods: Mods<'a>,
         prefetch: bool,
         reduces: bool,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         let rank = mods
             .take_map(|word| match word {
                 "1d" => Some(1),
@@ -372,11 +358,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `createpolicy`: a cache policy, which has no effect here.
-    pub(super) fn create_policy(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn create_policy(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let known = ["fractional", "range", "cvt"].map(|kind| mods.take(kind));
         mods.ignore(&["L2", "global", "b64"]);
         mods.ignore(&[

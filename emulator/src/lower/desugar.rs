@@ -9,6 +9,7 @@ use ptx_syntax::ast::{
     Function, Instruction, Operand, RegisterNames, Registers, ScalarType, Statement,
 };
 
+use super::Lowered;
 use super::operands::REGISTERS;
 use crate::error::LoadError;
 
@@ -44,7 +45,7 @@ fn suffixes(registers: &Registers) -> &'static [&'static str] {
     }
 }
 
-fn block(statements: &mut [Statement], scopes: &mut Scopes) -> Result<(), LoadError> {
+fn block(statements: &mut [Statement], scopes: &mut Scopes) -> Lowered {
     scopes.push(HashMap::new());
     for statement in statements {
         match statement {
@@ -58,7 +59,7 @@ fn block(statements: &mut [Statement], scopes: &mut Scopes) -> Result<(), LoadEr
     Ok(())
 }
 
-fn declare(registers: &mut Registers, scopes: &mut Scopes) -> Result<(), LoadError> {
+fn declare(registers: &mut Registers, scopes: &mut Scopes) -> Lowered {
     let suffixes = suffixes(registers);
     if suffixes.is_empty() {
         return Ok(());

@@ -8,13 +8,12 @@ use ptx_syntax::isa::Opcode;
 
 use super::lanewise::arithmetic;
 use super::mods::Mods;
-use super::{FunctionLowering, compare, float, integer, logic, video};
-use crate::error::LoadError;
+use super::{FunctionLowering, Lowered, compare, float, integer, logic, video};
 use crate::profile::Kind;
 use crate::program::{Guard, Op, Reg, Strength, Width};
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn instruction(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
+    pub(super) fn instruction(&mut self, inst: &'a Instruction) -> Lowered {
         self.line = inst.line;
         self.guard = match &inst.guard {
             None => None,
@@ -45,7 +44,8 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    fn dispatch(&mut self, inst: &'a Instruction) -> Result<(), LoadError> {
+    #[rustfmt::skip] // rustfmt gives each opcode a line of its own
+    fn dispatch(&mut self, inst: &'a Instruction) -> Lowered {
         use Opcode as O;
         let mods = Mods::new(inst);
         let Some(opcode) = inst.known() else {
@@ -54,59 +54,21 @@ impl<'a> FunctionLowering<'a, '_> {
         match opcode {
             O::Add | O::Sub | O::Mad if inst.has("cc") => self.carry(inst, opcode, mods),
             O::Addc | O::Subc | O::Madc => self.carry(inst, opcode, mods),
-            O::Abs
-            | O::Add
-            | O::Cos
-            | O::Div
-            | O::Ex2
-            | O::Fma
-            | O::Lg2
-            | O::Mad
-            | O::Mad24
-            | O::Max
-            | O::Min
-            | O::Mul
-            | O::Mul24
-            | O::Neg
-            | O::Rcp
-            | O::Rem
-            | O::Rsqrt
-            | O::Sad
-            | O::Sin
-            | O::Sqrt
-            | O::Sub
-            | O::Tanh => self.lanes(inst, mods, |mods| arithmetic(opcode, mods)),
-            O::And
-            | O::Bfe
-            | O::Bfi
-            | O::Bfind
-            | O::Bmsk
-            | O::Brev
-            | O::Clz
-            | O::Cnot
-            | O::Fns
-            | O::Not
-            | O::Or
-            | O::Popc
-            | O::Prmt
-            | O::Shf
-            | O::Shl
-            | O::Shr
-            | O::Szext
-            | O::Xor => self.lanes(inst, mods, |mods| logic::recipe(opcode, mods)),
+            O::Abs | O::Add | O::Cos | O::Div | O::Ex2 | O::Fma | O::Lg2 | O::Mad
+            | O::Mad24 | O::Max | O::Min | O::Mul | O::Mul24 | O::Neg | O::Rcp | O::Rem
+            | O::Rsqrt | O::Sad | O::Sin | O::Sqrt | O::Sub | O::Tanh => {
+                self.lanes(inst, mods, |mods| arithmetic(opcode, mods))
+            }
+            O::And | O::Bfe | O::Bfi | O::Bfind | O::Bmsk | O::Brev | O::Clz | O::Cnot
+            | O::Fns | O::Not | O::Or | O::Popc | O::Prmt | O::Shf | O::Shl | O::Shr
+            | O::Szext | O::Xor => {
+                self.lanes(inst, mods, |mods| logic::recipe(opcode, mods))
+            }
             O::Dp2a | O::Dp4a => self.lanes(inst, mods, |mods| integer::dot_product(opcode, mods)),
-            O::Vabsdiff2
-            | O::Vabsdiff4
-            | O::Vadd2
-            | O::Vadd4
-            | O::Vavrg2
-            | O::Vavrg4
-            | O::Vmax2
-            | O::Vmax4
-            | O::Vmin2
-            | O::Vmin4
-            | O::Vsub2
-            | O::Vsub4 => self.lanes(inst, mods, |mods| video::recipe(opcode, mods)),
+            O::Vabsdiff2 | O::Vabsdiff4 | O::Vadd2 | O::Vadd4 | O::Vavrg2 | O::Vavrg4
+            | O::Vmax2 | O::Vmax4 | O::Vmin2 | O::Vmin4 | O::Vsub2 | O::Vsub4 => {
+                self.lanes(inst, mods, |mods| video::recipe(opcode, mods))
+            }
             O::Copysign => self.lanes(inst, mods, float::copysign),
             O::Selp => self.lanes(inst, mods, compare::selp),
             O::Slct => self.lanes(inst, mods, compare::slct),
@@ -126,9 +88,7 @@ impl<'a> FunctionLowering<'a, '_> {
             O::St => self.store(inst, mods),
             O::Atom => self.atomic(inst, mods, true),
             O::Red => self.atomic(inst, mods, false),
-            O::Applypriority | O::Discard | O::Prefetch | O::Prefetchu => {
-                self.cache_hint(inst, mods)
-            }
+            O::Applypriority | O::Discard | O::Prefetch | O::Prefetchu => self.cache_hint(inst, mods),
             O::Createpolicy => self.create_policy(inst, mods),
             O::Cp => self.copy(inst, mods),
             O::Tensormap => self.tensor_map(inst, mods),
@@ -169,34 +129,15 @@ impl<'a> FunctionLowering<'a, '_> {
             O::Alloca | O::Stackrestore | O::Stacksave => self.stack(inst, opcode, mods),
             O::Setmaxnreg => self.set_registers(inst, mods),
 
-            O::Clusterlaunchcontrol
-            | O::Istypep
-            | O::Multimem
-            | O::Suld
-            | O::Suq
-            | O::Sured
-            | O::Sust
-            | O::Tcgen05
-            | O::Tex
-            | O::Tld4
-            | O::Txq
-            | O::Vabsdiff
-            | O::Vadd
-            | O::Vmad
-            | O::Vmax
-            | O::Vmin
-            | O::Vset
-            | O::Vset2
-            | O::Vset4
-            | O::Vshl
-            | O::Vshr
-            | O::Vsub
-            | O::Wmma => Err(mods.unsupported()),
+            O::Clusterlaunchcontrol | O::Istypep | O::Multimem | O::Suld | O::Suq
+            | O::Sured | O::Sust | O::Tcgen05 | O::Tex | O::Tld4 | O::Txq | O::Vabsdiff
+            | O::Vadd | O::Vmad | O::Vmax | O::Vmin | O::Vset | O::Vset2 | O::Vset4
+            | O::Vshl | O::Vshr | O::Vsub | O::Wmma => Err(mods.unsupported()),
         }
     }
 
     /// An instruction whose modifiers and operands decide nothing.
-    fn plain(&mut self, mut mods: Mods<'_>, words: &[&str], op: Op) -> Result<(), LoadError> {
+    fn plain(&mut self, mut mods: Mods<'_>, words: &[&str], op: Op) -> Lowered {
         mods.ignore(words);
         mods.finish()?;
         self.emit(op);

@@ -20,46 +20,63 @@ pub(super) fn recipe(opcode: O, mods: &mut Mods<'_>, ty: T) -> Result<Recipe, Lo
     recipe.ok_or_else(|| mods.unsupported())
 }
 
+/// Operations on one value, and on two of them in a register.
+mod one {
+    pub(super) use super::fp16::zero_out_of_bounds;
+    pub(super) use super::fp16::{abs, add, flush, fma, max, min, mul, neg, relu, sub};
+}
+mod two {
+    pub(super) use super::fp16::{add_x2 as add, fma_x2 as fma, max_x2 as max, min_x2 as min};
+    pub(super) use super::fp16::{mul_x2 as mul, relu_x2 as relu, sub_x2 as sub};
+    pub(super) use super::zero_out_of_bounds_x2 as zero_out_of_bounds;
+    pub(super) use super::{abs_x2 as abs, flush_x2 as flush, neg_x2 as neg};
+}
+
 macro_rules! family {
-    ($name:ident, $t:ty, $add:path, $sub:path, $mul:path, $fma:path, $min:path, $max:path,
-     $relu:path, $flush:path, $neg:expr, $abs:expr, $oob:path) => {
+    ($name:ident, $t:ty, $half:ty, $of:ident) => {
         fn $name(opcode: O, mods: &mut Mods<'_>) -> Option<Recipe> {
             if matches!(opcode, O::Min | O::Max) {
                 let mode = min_max_mode(mods);
                 let recipe = if opcode == O::Min {
-                    op!(|x, a: $t, b: $t| -> $t { $min(x.minmax, a, b) })
+                    op!(|x, a: $t, b: $t| -> $t { $of::min::<$half>(x.minmax, a, b) })
                 } else {
-                    op!(|x, a: $t, b: $t| -> $t { $max(x.minmax, a, b) })
+                    op!(|x, a: $t, b: $t| -> $t { $of::max::<$half>(x.minmax, a, b) })
                 };
                 return Some(recipe.minmax(mode));
             }
             if matches!(opcode, O::Neg | O::Abs) {
-                let flushed = mods.take("ftz");
-                return Some(match (opcode, flushed) {
-                    (O::Neg, false) => op!(|x, a: $t| -> $t { $neg(a) }),
-                    (O::Neg, true) => op!(|x, a: $t| -> $t { $neg($flush(a)) }),
-                    (_, false) => op!(|x, a: $t| -> $t { $abs(a) }),
-                    (_, true) => op!(|x, a: $t| -> $t { $abs($flush(a)) }),
+                return Some(match (opcode, mods.take("ftz")) {
+                    (O::Neg, false) => op!(|x, a: $t| -> $t { $of::neg::<$half>(a) }),
+                    (O::Neg, true) => {
+                        op!(|x, a: $t| -> $t { $of::neg::<$half>($of::flush::<$half>(a)) })
+                    }
+                    (_, false) => op!(|x, a: $t| -> $t { $of::abs::<$half>(a) }),
+                    (_, true) => {
+                        op!(|x, a: $t| -> $t { $of::abs::<$half>($of::flush::<$half>(a)) })
+                    }
                 });
             }
             let mode = mods.float_mode();
             let out_of_bounds = mods.take("oob");
             let recipe = match opcode {
-                O::Add => op!(|x, a: $t, b: $t| -> $t { $add(x.float, a, b) }),
-                O::Sub => op!(|x, a: $t, b: $t| -> $t { $sub(x.float, a, b) }),
-                O::Mul => op!(|x, a: $t, b: $t| -> $t { $mul(x.float, a, b) }),
-                O::Fma if out_of_bounds && mods.take("relu") => {
-                    op!(|x, a: $t, b: $t, c: $t| -> $t {
-                        $relu($oob(a, b, $fma(x.float, a, b, c)))
-                    })
-                }
-                O::Fma if out_of_bounds => {
-                    op!(|x, a: $t, b: $t, c: $t| -> $t { $oob(a, b, $fma(x.float, a, b, c)) })
-                }
-                O::Fma if mods.take("relu") => {
-                    op!(|x, a: $t, b: $t, c: $t| -> $t { $relu($fma(x.float, a, b, c)) })
-                }
-                O::Fma => op!(|x, a: $t, b: $t, c: $t| -> $t { $fma(x.float, a, b, c) }),
+                O::Add => op!(|x, a: $t, b: $t| -> $t { $of::add::<$half>(x.float, a, b) }),
+                O::Sub => op!(|x, a: $t, b: $t| -> $t { $of::sub::<$half>(x.float, a, b) }),
+                O::Mul => op!(|x, a: $t, b: $t| -> $t { $of::mul::<$half>(x.float, a, b) }),
+                O::Fma => match (out_of_bounds, mods.take("relu")) {
+                    (false, false) => {
+                        op!(|x, a: $t, b: $t, c: $t| -> $t { $of::fma::<$half>(x.float, a, b, c) })
+                    }
+                    (false, true) => op!(|x, a: $t, b: $t, c: $t| -> $t {
+                        $of::relu::<$half>($of::fma::<$half>(x.float, a, b, c))
+                    }),
+                    (true, false) => op!(|x, a: $t, b: $t, c: $t| -> $t {
+                        $of::zero_out_of_bounds(a, b, $of::fma::<$half>(x.float, a, b, c))
+                    }),
+                    (true, true) => op!(|x, a: $t, b: $t, c: $t| -> $t {
+                        let d = $of::zero_out_of_bounds(a, b, $of::fma::<$half>(x.float, a, b, c));
+                        $of::relu::<$half>(d)
+                    }),
+                },
                 _ => return None,
             };
             Some(recipe.float(mode))
@@ -67,66 +84,10 @@ macro_rules! family {
     };
 }
 
-family!(
-    scalar_f16,
-    u16,
-    fp16::add::<F16>,
-    fp16::sub::<F16>,
-    fp16::mul::<F16>,
-    fp16::fma::<F16>,
-    fp16::min::<F16>,
-    fp16::max::<F16>,
-    fp16::relu::<F16>,
-    fp16::flush::<F16>,
-    fp16::neg::<F16>,
-    fp16::abs::<F16>,
-    fp16::zero_out_of_bounds
-);
-family!(
-    scalar_bf16,
-    u16,
-    fp16::add::<Bf16>,
-    fp16::sub::<Bf16>,
-    fp16::mul::<Bf16>,
-    fp16::fma::<Bf16>,
-    fp16::min::<Bf16>,
-    fp16::max::<Bf16>,
-    fp16::relu::<Bf16>,
-    fp16::flush::<Bf16>,
-    fp16::neg::<Bf16>,
-    fp16::abs::<Bf16>,
-    fp16::zero_out_of_bounds
-);
-family!(
-    pair_f16,
-    u32,
-    fp16::add_x2::<F16>,
-    fp16::sub_x2::<F16>,
-    fp16::mul_x2::<F16>,
-    fp16::fma_x2::<F16>,
-    fp16::min_x2::<F16>,
-    fp16::max_x2::<F16>,
-    fp16::relu_x2::<F16>,
-    flush_x2::<F16>,
-    neg_x2::<F16>,
-    abs_x2::<F16>,
-    zero_out_of_bounds_x2
-);
-family!(
-    pair_bf16,
-    u32,
-    fp16::add_x2::<Bf16>,
-    fp16::sub_x2::<Bf16>,
-    fp16::mul_x2::<Bf16>,
-    fp16::fma_x2::<Bf16>,
-    fp16::min_x2::<Bf16>,
-    fp16::max_x2::<Bf16>,
-    fp16::relu_x2::<Bf16>,
-    flush_x2::<Bf16>,
-    neg_x2::<Bf16>,
-    abs_x2::<Bf16>,
-    zero_out_of_bounds_x2
-);
+family!(scalar_f16, u16, F16, one);
+family!(scalar_bf16, u16, Bf16, one);
+family!(pair_f16, u32, F16, two);
+family!(pair_bf16, u32, Bf16, two);
 
 #[inline(always)]
 fn neg_x2<H: Half>(a: u32) -> u32 {

@@ -5,7 +5,7 @@ use ptx_syntax::isa::Opcode;
 
 use super::mods::Mods;
 use super::recipe::{Recipe, op};
-use super::{FunctionLowering, approx, compare, convert, float, half, integer, logic};
+use super::{FunctionLowering, Lowered, approx, compare, convert, float, half, integer, logic};
 use crate::error::LoadError;
 use crate::exec::kernel::Args;
 use crate::exec::registers::Slot;
@@ -18,7 +18,7 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         mut mods: Mods<'a>,
         find: impl FnOnce(&mut Mods<'a>) -> Result<Recipe, LoadError>,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         let recipe = find(&mut mods)?;
         mods.finish()?;
         let args = self.args(inst, &recipe)?;
@@ -32,7 +32,7 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         opcode: Opcode,
         mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         let writes = mods.take("cc");
         let ty = mods.ty()?;
         let recipe = integer::carry(opcode, &mut mods, ty)?;
@@ -90,7 +90,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `mov.b128`, whose operands consist of two 64-bit halves each.
-    fn mov_wide(&mut self, d: &Operand, a: &Operand) -> Result<(), LoadError> {
+    fn mov_wide(&mut self, d: &Operand, a: &Operand) -> Lowered {
         let (Operand::Vector(to), Operand::Vector(from)) = (d, a) else {
             return Err(self.invalid("`mov.b128` needs a register of 128 bits on one side"));
         };
@@ -111,15 +111,9 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    pub(super) fn mov(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn mov(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let ty = mods.ty()?;
-        let [d, a] = inst.operands.as_slice() else {
-            return Err(self.invalid("`mov` takes two operands"));
-        };
+        let [d, a] = self.operands(inst, "`mov` takes two operands")?;
         if ty == T::B128 {
             mods.finish()?;
             return self.mov_wide(d, a);
@@ -128,26 +122,20 @@ impl<'a> FunctionLowering<'a, '_> {
         mods.finish()?;
         match (d, a) {
             (Operand::Vector(parts), a) => {
-                let a = self.source(a, width)?;
+                let a = self.source_reg(a, width)?;
                 let parts = self.parts(parts, width)?;
-                self.emit(Op::Unpack {
-                    parts,
-                    a: Reg { slot: a, width },
-                });
+                self.emit(Op::Unpack { parts, a });
             }
             (d, Operand::Vector(parts)) => {
                 let parts = self.parts(parts, width)?;
-                let slot = self.destination_of(d, width)?;
-                self.emit(Op::Pack {
-                    d: Reg { slot, width },
-                    parts,
-                });
+                let d = self.destination_reg(d, width)?;
+                self.emit(Op::Pack { d, parts });
             }
             (d, Operand::Name(name))
                 if name.starts_with('%') && self.reads_special(name, width) =>
             {
-                let slot = self.destination_of(d, width)?;
-                self.read_special(name, Reg { slot, width });
+                let d = self.destination_reg(d, width)?;
+                self.read_special(name, d);
             }
             _ => {
                 let slot = self.destination_of(d, width)?;
@@ -188,19 +176,12 @@ impl<'a> FunctionLowering<'a, '_> {
             .iter()
             .map(|part| match part {
                 Operand::Sink => Ok(self.fresh(each)),
-                other => Ok(Reg {
-                    slot: self.source(other, each)?,
-                    width: each,
-                }),
+                other => Ok(self.source_reg(other, each)?),
             })
             .collect()
     }
 
-    pub(super) fn cvt(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn cvt(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         if mods.take("pack") {
             return self.lanes(inst, mods, convert::pack);
         }
@@ -239,11 +220,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    pub(super) fn setp(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn setp(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let ty = mods.ty()?;
         let mut recipe = compare::setp(&mut mods, ty)?;
         mods.finish()?;
@@ -281,11 +258,7 @@ impl<'a> FunctionLowering<'a, '_> {
         self.args_with(p, &plain, recipe)
     }
 
-    pub(super) fn set(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn set(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let mut set = compare::set(&mut mods)?;
         mods.finish()?;
         let [d, sources @ ..] = inst.operands.as_slice() else {
@@ -305,11 +278,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    pub(super) fn lop3(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn lop3(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         if mods.ty()? != T::B32 {
             return Err(mods.unsupported());
         }

@@ -2,9 +2,9 @@
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
-use super::FunctionLowering;
 use super::mods::Mods;
 use super::recipe::op;
+use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
 use crate::exec::registers::Slot;
 use crate::memory::space::Space;
@@ -21,11 +21,7 @@ pub(super) enum Reach {
 }
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(super) fn mbarrier(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn mbarrier(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let what = mods.take_map(Some).unwrap_or_default();
         match what {
             "pending_count" => return self.pending_count(inst, mods),
@@ -157,16 +153,11 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `mbarrier.pending_count`: the pending arrivals in a state.
-    fn pending_count(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    fn pending_count(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         mods.ignore(&["b64"]);
         mods.finish()?;
-        let [d, state] = inst.operands.as_slice() else {
-            return Err(self.invalid("`mbarrier.pending_count` takes a count and a state"));
-        };
+        let [d, state] =
+            self.operands(inst, "`mbarrier.pending_count` takes a count and a state")?;
         let d = self.destination_of(d, Width::B32)?;
         let state = self.source(state, Width::B64)?;
         let recipe = op!(|x, a: u64| -> u32 { (a & 0xf_ffff) as u32 });

@@ -3,8 +3,8 @@
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 use ptx_syntax::isa::Opcode;
 
-use super::FunctionLowering;
 use super::mods::Mods;
+use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
 use crate::exec::kernel::{Args, kernel};
 use crate::memory::space::Space;
@@ -53,11 +53,7 @@ const STRONG: [&str; 5] = ["volatile", "relaxed", "acquire", "mmio", "acq_rel"];
 
 impl<'a> FunctionLowering<'a, '_> {
     /// `prefetch` and its like, which change no value.
-    pub(super) fn cache_hint(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn cache_hint(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         mods.ignore(&["global", "local", "L1", "L2", "L2::128B", "tensormap"]);
         mods.ignore(&PREFETCH);
         if inst.known() == Some(Opcode::Prefetch) && inst.has("tensormap") {
@@ -68,11 +64,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    pub(super) fn load(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn load(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let [d, address] = self.without_policy(inst, &mut mods)? else {
             return Err(self.invalid("a load takes a destination and an address"));
         };
@@ -101,7 +93,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(reg)
     }
 
-    fn check_element(&self, reg: Reg, access: &Access) -> Result<(), LoadError> {
+    fn check_element(&self, reg: Reg, access: &Access) -> Lowered {
         if reg.width == Width::Pred || (reg.width.bits() as usize) < 8 * access.element {
             return Err(self.invalid(format!(
                 "a register of {} bits cannot hold {} bytes",
@@ -112,7 +104,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    fn check_count(&self, access: &Access) -> Result<(), LoadError> {
+    fn check_count(&self, access: &Access) -> Lowered {
         let want = access.bytes / access.element;
         if access.regs.len() == want {
             return Ok(());
@@ -123,11 +115,7 @@ impl<'a> FunctionLowering<'a, '_> {
         )))
     }
 
-    pub(super) fn store(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn store(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let [address, value] = self.without_policy(inst, &mut mods)? else {
             return Err(self.invalid("a store takes an address and a value"));
         };
@@ -242,11 +230,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(operands)
     }
 
-    pub(super) fn cvta(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn cvta(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let to = mods.take("to");
         let Some(space) = Self::space(&mut mods) else {
             return Err(mods.unsupported());
@@ -256,9 +240,7 @@ impl<'a> FunctionLowering<'a, '_> {
             _ => return Err(mods.unsupported()),
         };
         mods.finish()?;
-        let [d, a] = inst.operands.as_slice() else {
-            return Err(self.invalid("`cvta` takes two operands"));
-        };
+        let [d, a] = self.operands(inst, "`cvta` takes two operands")?;
         // A function's parameters are in its frame.
         let space = match space {
             Space::Param if !self.is_kernel() => Space::Local,
@@ -282,20 +264,14 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    pub(super) fn is_space(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn is_space(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let constant = mods.rest().contains(&"const");
         let of_cluster = mods.rest().contains(&"shared::cluster");
         let Some(space) = Self::space(&mut mods) else {
             return Err(mods.unsupported());
         };
         mods.finish()?;
-        let [p, a] = inst.operands.as_slice() else {
-            return Err(self.invalid("`isspacep` takes two operands"));
-        };
+        let [p, a] = self.operands(inst, "`isspacep` takes two operands")?;
         let d = self.destination_of(p, Width::Pred)?;
         let a = self.source(a, Width::B64)?;
         let kernel = match space {

@@ -134,6 +134,9 @@ fn bounds(kernel: &Function) -> Bounds {
     }
 }
 
+/// What it gives to lower an instruction: its operations have been appended, or it is refused.
+type Lowered = Result<(), LoadError>;
+
 /// State that is shared by the functions of one program while it is built.
 struct Build<'a> {
     module: &'a Module,
@@ -223,7 +226,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
     }
 
     /// Checks that a thread's local memory has room for the frame.
-    fn check_frame(&self) -> Result<(), LoadError> {
+    fn check_frame(&self) -> Lowered {
         let bytes = self.frame.bytes();
         if bytes <= LOCAL_LIMIT {
             return Ok(());
@@ -297,7 +300,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         })
     }
 
-    fn statements(&mut self, statements: &'a [Statement]) -> Result<(), LoadError> {
+    fn statements(&mut self, statements: &'a [Statement]) -> Lowered {
         self.scopes.open();
         self.declare_labels(statements)?;
         for statement in statements {
@@ -319,14 +322,14 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
     }
 
     /// Adds a name to the innermost block.
-    fn declare(&mut self, name: &str, symbol: Symbol) -> Result<(), LoadError> {
+    fn declare(&mut self, name: &str, symbol: Symbol) -> Lowered {
         match self.scopes.declare(name, symbol) {
             true => Ok(()),
             false => Err(self.invalid(format!("`{name}` is declared twice in one block"))),
         }
     }
 
-    fn declare_labels(&mut self, statements: &'a [Statement]) -> Result<(), LoadError> {
+    fn declare_labels(&mut self, statements: &'a [Statement]) -> Lowered {
         for statement in statements {
             let (name, line, symbol) = match statement {
                 Statement::Label { name, line } => {
@@ -362,7 +365,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
         }
     }
 
-    fn declare_variable(&mut self, variable: &Variable) -> Result<(), LoadError> {
+    fn declare_variable(&mut self, variable: &Variable) -> Lowered {
         use ptx_syntax::ast::Space;
         self.line = variable.line;
         let symbol = match variable.space {
@@ -416,7 +419,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
     }
 
     /// Replaces label numbers by positions in the code.
-    fn patch(&mut self, from: usize) -> Result<(), LoadError> {
+    fn patch(&mut self, from: usize) -> Lowered {
         let labels = &self.labels;
         let position = |label: u32, line| {
             labels[label as usize].ok_or_else(|| LoadError::Invalid {

@@ -2,6 +2,7 @@
 
 use ptx_syntax::ast::{Instruction, ScalarType};
 
+use super::Lowered;
 use crate::error::LoadError;
 use crate::semantics::{FloatMode, Rounding};
 
@@ -24,6 +25,14 @@ impl<'a> Mods<'a> {
         self.take_map(|have| (have == word).then_some(())).is_some()
     }
 
+    /// Takes a modifier that has to be there.
+    pub(crate) fn require(&mut self, word: &str) -> Lowered {
+        match self.take(word) {
+            true => Ok(()),
+            false => Err(self.unsupported()),
+        }
+    }
+
     /// Takes all of these modifiers that are there.
     pub(crate) fn ignore(&mut self, words: &[&str]) {
         self.words.retain(|have| !words.contains(have));
@@ -38,6 +47,11 @@ impl<'a> Mods<'a> {
             .find_map(|(i, have)| Some((i, f(have)?)))?;
         self.words.remove(index);
         Some(value)
+    }
+
+    /// Takes the first modifier for which `f` returns something; there has to be one.
+    pub(crate) fn need<T>(&mut self, f: impl Fn(&'a str) -> Option<T>) -> Result<T, LoadError> {
+        self.take_map(f).ok_or_else(|| self.unsupported())
     }
 
     /// Takes the last type.
@@ -74,11 +88,10 @@ impl<'a> Mods<'a> {
     }
 
     /// Fails if a modifier is left.
-    pub(crate) fn finish(self) -> Result<(), LoadError> {
-        if self.words.is_empty() {
-            Ok(())
-        } else {
-            Err(self.unsupported())
+    pub(crate) fn finish(self) -> Lowered {
+        match self.words.is_empty() {
+            true => Ok(()),
+            false => Err(self.unsupported()),
         }
     }
 }

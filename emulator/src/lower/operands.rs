@@ -1,9 +1,9 @@
 //! Operands: registers, constants, symbols, addresses.
 
-use ptx_syntax::ast::{AddressBase, Operand, RegisterNames, Registers, ScalarType};
+use ptx_syntax::ast::{AddressBase, Instruction, Operand, RegisterNames, Registers, ScalarType};
 
 use super::scope::Symbol;
-use super::{FunctionLowering, special};
+use super::{FunctionLowering, Lowered, special};
 use crate::error::LoadError;
 use crate::exec::registers::Slot;
 use crate::memory::space::Space;
@@ -21,7 +21,17 @@ pub(super) struct Address {
 }
 
 impl FunctionLowering<'_, '_> {
-    pub(super) fn declare_registers(&mut self, registers: &Registers) -> Result<(), LoadError> {
+    /// The operands of an instruction that has this many; `takes` says what it takes.
+    pub(super) fn operands<'o, const N: usize>(
+        &self,
+        inst: &'o Instruction,
+        takes: &str,
+    ) -> Result<&'o [Operand; N], LoadError> {
+        let given = inst.operands.as_slice();
+        given.try_into().map_err(|_| self.invalid(takes))
+    }
+
+    pub(super) fn declare_registers(&mut self, registers: &Registers) -> Lowered {
         self.line = registers.line;
         if registers.vector.is_some() {
             return Err(self.unsupported(".reg of a vector type"));
@@ -64,7 +74,7 @@ impl FunctionLowering<'_, '_> {
         }
     }
 
-    pub(super) fn expect_width(&self, reg: Reg, width: Width) -> Result<(), LoadError> {
+    pub(super) fn expect_width(&self, reg: Reg, width: Width) -> Lowered {
         if reg.width == width {
             return Ok(());
         }
@@ -85,22 +95,36 @@ impl FunctionLowering<'_, '_> {
     }
 
     /// A destination of one width.
+    pub(super) fn destination_reg(
+        &mut self,
+        operand: &Operand,
+        width: Width,
+    ) -> Result<Reg, LoadError> {
+        let reg = self.destination(operand, width)?;
+        self.expect_width(reg, width)?;
+        Ok(reg)
+    }
+
+    /// Its slot.
     pub(super) fn destination_of(
         &mut self,
         operand: &Operand,
         width: Width,
     ) -> Result<Slot, LoadError> {
-        let reg = self.destination(operand, width)?;
-        self.expect_width(reg, width)?;
-        Ok(reg.slot)
+        self.destination_reg(operand, width).map(|reg| reg.slot)
     }
 
     /// A source of one width. Literals and symbols become constants; special registers and frame
     /// addresses are read into a scratch register first.
-    pub(super) fn source(&mut self, operand: &Operand, width: Width) -> Result<Slot, LoadError> {
+    pub(super) fn source_reg(&mut self, operand: &Operand, width: Width) -> Result<Reg, LoadError> {
         let reg = self.source_any(operand, width)?;
         self.expect_width(reg, width)?;
-        Ok(reg.slot)
+        Ok(reg)
+    }
+
+    /// Its slot.
+    pub(super) fn source(&mut self, operand: &Operand, width: Width) -> Result<Slot, LoadError> {
+        self.source_reg(operand, width).map(|reg| reg.slot)
     }
 
     /// A source of any width; a literal gets `width`.

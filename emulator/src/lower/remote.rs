@@ -3,10 +3,10 @@
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 use ptx_syntax::isa::Opcode;
 
-use super::FunctionLowering;
 use super::atomic::{atomic_op, atomic_type};
 use super::mbarrier::{Reach, reach};
 use super::mods::Mods;
+use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
 use crate::memory::space::Space;
 use crate::program::{
@@ -23,7 +23,7 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         opcode: Opcode,
         mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         mods.take("async");
         let reduces = opcode == Opcode::Red;
         mods.ignore(if reduces {
@@ -35,9 +35,7 @@ impl<'a> FunctionLowering<'a, '_> {
             Reach::Own => return Err(Mods::new(inst).unsupported()),
             reach => reach,
         };
-        if !mods.take("mbarrier::complete_tx::bytes") {
-            return Err(Mods::new(inst).unsupported());
-        }
+        mods.require("mbarrier::complete_tx::bytes")?;
         let ty = mods.ty()?;
         let op = reduces.then(|| mods.take_map(atomic_op)).flatten();
         let count = mods.take_map(|word| match word {
@@ -60,9 +58,8 @@ impl<'a> FunctionLowering<'a, '_> {
             return Err(Mods::new(inst).unsupported());
         };
         mods.finish()?;
-        let [to, value, barrier] = inst.operands.as_slice() else {
-            return Err(self.invalid("an address, a value and the address of an mbarrier"));
-        };
+        let [to, value, barrier] =
+            self.operands(inst, "an address, a value and the address of an mbarrier")?;
         let items = match value {
             Operand::Vector(items) => items.as_slice(),
             one => std::slice::from_ref(one),
@@ -72,10 +69,7 @@ impl<'a> FunctionLowering<'a, '_> {
         }
         let values = items
             .iter()
-            .map(|item| {
-                let slot = self.source(item, width)?;
-                Ok(Reg { slot, width })
-            })
+            .map(|item| self.source_reg(item, width))
             .collect::<Result<_, LoadError>>()?;
         let (to, mbarrier) = (self.pointer(to, reach)?, self.pointer(barrier, reach)?);
         self.emit_asynchronous(Asynchronous::RemoteStore(RemoteStore {
@@ -88,11 +82,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `tensormap`
-    pub(super) fn tensor_map(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(super) fn tensor_map(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         if mods.take("cp_fenceproxy") {
             return self.copy_map(inst, mods);
         }
@@ -152,7 +142,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `tensormap.cp_fenceproxy`
-    fn copy_map(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    fn copy_map(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         for word in ["global", "shared::cta", "tensormap::generic", "release"] {
             if !mods.take(word) {
                 return Err(Mods::new(inst).unsupported());

@@ -1,11 +1,11 @@
-//! Warp-wide instructions: shuffles, votes, matches, reductions.
+//! Warp-wide instructions: shuffles, votes, matches, reductions. `.sync` is mandatory since sm_70.
 
 use ptx_syntax::ast::{Instruction, Operand, ScalarType as T};
 
-use super::FunctionLowering;
 use super::mods::Mods;
+use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
-use crate::program::{Collective, CollectiveKind as Kind, Op, Redux, Reg, Shuffle, Width};
+use crate::program::{Collective, CollectiveKind as Kind, Op, Redux, Shuffle, Width};
 
 /// A collective without operands.
 const EMPTY: Collective = Collective {
@@ -26,7 +26,7 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         mods: Mods<'a>,
         of: fn(&mut Self, &'a Instruction, Mods<'a>) -> Result<Collective, LoadError>,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         let collective = of(self, inst, mods)?;
         self.emit(Op::Collective(Box::new(collective)));
         Ok(())
@@ -39,27 +39,9 @@ impl<'a> FunctionLowering<'a, '_> {
     ) -> Result<Collective, LoadError> {
         mods.ignore(&["b32"]);
         mods.finish()?;
-        let [d] = inst.operands.as_slice() else {
-            return Err(self.invalid("`activemask` takes a destination"));
-        };
-        let d = Some(self.b32(d)?);
+        let [d] = self.operands(inst, "`activemask` takes a destination")?;
+        let d = Some(self.destination_reg(d, Width::B32)?);
         Ok(Collective { d, ..EMPTY })
-    }
-
-    fn b32(&mut self, operand: &Operand) -> Result<Reg, LoadError> {
-        Ok(Reg {
-            slot: self.destination_of(operand, Width::B32)?,
-            width: Width::B32,
-        })
-    }
-
-    /// `.sync` is mandatory since sm_70.
-    fn require_sync(&self, mods: &mut Mods<'_>) -> Result<(), LoadError> {
-        if mods.take("sync") {
-            Ok(())
-        } else {
-            Err(mods.unsupported())
-        }
     }
 
     pub(super) fn shuffle(
@@ -67,33 +49,26 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         mut mods: Mods<'a>,
     ) -> Result<Collective, LoadError> {
-        self.require_sync(&mut mods)?;
-        let mode = mods
-            .take_map(|word| match word {
-                "up" => Some(Shuffle::Up),
-                "down" => Some(Shuffle::Down),
-                "bfly" => Some(Shuffle::Butterfly),
-                "idx" => Some(Shuffle::Index),
-                _ => None,
-            })
-            .ok_or_else(|| mods.unsupported())?;
+        mods.require("sync")?;
+        let mode = mods.need(|word| match word {
+            "up" => Some(Shuffle::Up),
+            "down" => Some(Shuffle::Down),
+            "bfly" => Some(Shuffle::Butterfly),
+            "idx" => Some(Shuffle::Index),
+            _ => None,
+        })?;
         mods.ignore(&["b32"]);
         mods.finish()?;
-        let [d, a, b, c, members] = inst.operands.as_slice() else {
-            return Err(self.invalid("`shfl.sync` takes five operands"));
-        };
+        let [d, a, b, c, members] = self.operands(inst, "`shfl.sync` takes five operands")?;
         let (d, p) = match d {
             Operand::Pair(d, p) => (d.as_ref(), Some(self.destination_of(p, Width::Pred)?)),
             d => (d, None),
         };
         Ok(Collective {
             kind: Kind::Shuffle(mode),
-            d: Some(self.b32(d)?),
+            d: Some(self.destination_reg(d, Width::B32)?),
             p,
-            a: Some(Reg {
-                slot: self.source(a, Width::B32)?,
-                width: Width::B32,
-            }),
+            a: Some(self.source_reg(a, Width::B32)?),
             b: Some(self.source(b, Width::B32)?),
             c: Some(self.source(c, Width::B32)?),
             members: Some(self.source(members, Width::B32)?),
@@ -106,23 +81,19 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         mut mods: Mods<'a>,
     ) -> Result<Collective, LoadError> {
-        self.require_sync(&mut mods)?;
-        let kind = mods
-            .take_map(|word| match word {
-                "all" => Some(Kind::VoteAll),
-                "any" => Some(Kind::VoteAny),
-                "uni" => Some(Kind::VoteUni),
-                "ballot" => Some(Kind::Ballot),
-                _ => None,
-            })
-            .ok_or_else(|| mods.unsupported())?;
+        mods.require("sync")?;
+        let kind = mods.need(|word| match word {
+            "all" => Some(Kind::VoteAll),
+            "any" => Some(Kind::VoteAny),
+            "uni" => Some(Kind::VoteUni),
+            "ballot" => Some(Kind::Ballot),
+            _ => None,
+        })?;
         mods.ignore(&["pred", "b32"]);
         mods.finish()?;
-        let [d, source, members] = inst.operands.as_slice() else {
-            return Err(self.invalid("`vote.sync` takes three operands"));
-        };
+        let [d, source, members] = self.operands(inst, "`vote.sync` takes three operands")?;
         let (d, p) = if kind == Kind::Ballot {
-            (Some(self.b32(d)?), None)
+            (Some(self.destination_reg(d, Width::B32)?), None)
         } else {
             (None, Some(self.destination_of(d, Width::Pred)?))
         };
@@ -145,28 +116,23 @@ impl<'a> FunctionLowering<'a, '_> {
         if !all && !mods.take("any") {
             return Err(mods.unsupported());
         }
-        self.require_sync(&mut mods)?;
+        mods.require("sync")?;
         let width = match mods.ty()? {
             T::B32 => Width::B32,
             T::B64 => Width::B64,
             _ => return Err(mods.unsupported()),
         };
         mods.finish()?;
-        let [d, a, members] = inst.operands.as_slice() else {
-            return Err(self.invalid("`match.sync` takes three operands"));
-        };
+        let [d, a, members] = self.operands(inst, "`match.sync` takes three operands")?;
         let (d, p) = match d {
             Operand::Pair(d, p) => (d.as_ref(), Some(self.destination_of(p, Width::Pred)?)),
             d => (d, None),
         };
         Ok(Collective {
             kind: if all { Kind::MatchAll } else { Kind::MatchAny },
-            d: Some(self.b32(d)?),
+            d: Some(self.destination_reg(d, Width::B32)?),
             p,
-            a: Some(Reg {
-                slot: self.source(a, width)?,
-                width,
-            }),
+            a: Some(self.source_reg(a, width)?),
             members: Some(self.source(members, Width::B32)?),
             ..EMPTY
         })
@@ -177,34 +143,27 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         mut mods: Mods<'a>,
     ) -> Result<Collective, LoadError> {
-        self.require_sync(&mut mods)?;
+        mods.require("sync")?;
         let ty = mods.ty()?;
-        let op = mods
-            .take_map(|word| {
-                Some(match (word, ty) {
-                    ("add", T::U32 | T::S32) => Redux::Add,
-                    ("min", T::U32) => Redux::MinU,
-                    ("max", T::U32) => Redux::MaxU,
-                    ("min", T::S32) => Redux::MinS,
-                    ("max", T::S32) => Redux::MaxS,
-                    ("and", T::B32) => Redux::And,
-                    ("or", T::B32) => Redux::Or,
-                    ("xor", T::B32) => Redux::Xor,
-                    _ => return None,
-                })
+        let op = mods.need(|word| {
+            Some(match (word, ty) {
+                ("add", T::U32 | T::S32) => Redux::Add,
+                ("min", T::U32) => Redux::MinU,
+                ("max", T::U32) => Redux::MaxU,
+                ("min", T::S32) => Redux::MinS,
+                ("max", T::S32) => Redux::MaxS,
+                ("and", T::B32) => Redux::And,
+                ("or", T::B32) => Redux::Or,
+                ("xor", T::B32) => Redux::Xor,
+                _ => return None,
             })
-            .ok_or_else(|| mods.unsupported())?;
+        })?;
         mods.finish()?;
-        let [d, a, members] = inst.operands.as_slice() else {
-            return Err(self.invalid("`redux.sync` takes three operands"));
-        };
+        let [d, a, members] = self.operands(inst, "`redux.sync` takes three operands")?;
         Ok(Collective {
             kind: Kind::Redux(op),
-            d: Some(self.b32(d)?),
-            a: Some(Reg {
-                slot: self.source(a, Width::B32)?,
-                width: Width::B32,
-            }),
+            d: Some(self.destination_reg(d, Width::B32)?),
+            a: Some(self.source_reg(a, Width::B32)?),
             members: Some(self.source(members, Width::B32)?),
             ..EMPTY
         })
@@ -215,14 +174,14 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         mut mods: Mods<'a>,
     ) -> Result<Collective, LoadError> {
-        self.require_sync(&mut mods)?;
+        mods.require("sync")?;
         mods.finish()?;
         let [Operand::Pair(d, p), members] = inst.operands.as_slice() else {
             return Err(self.invalid("`elect.sync` takes `d|p` and a member mask"));
         };
         Ok(Collective {
             kind: Kind::Elect,
-            d: Some(self.b32(d)?),
+            d: Some(self.destination_reg(d, Width::B32)?),
             p: Some(self.destination_of(p, Width::Pred)?),
             members: Some(self.source(members, Width::B32)?),
             ..EMPTY
@@ -235,11 +194,9 @@ impl<'a> FunctionLowering<'a, '_> {
         inst: &'a Instruction,
         mut mods: Mods<'a>,
     ) -> Result<Collective, LoadError> {
-        self.require_sync(&mut mods)?;
+        mods.require("sync")?;
         mods.finish()?;
-        let [members] = inst.operands.as_slice() else {
-            return Err(self.invalid("`bar.warp.sync` takes a member mask"));
-        };
+        let [members] = self.operands(inst, "`bar.warp.sync` takes a member mask")?;
         Ok(Collective {
             kind: Kind::SyncWarp,
             members: Some(self.source(members, Width::B32)?),

@@ -2,8 +2,8 @@
 
 use ptx_syntax::unwritten::{Doubt, Step, Watched, When};
 
-use super::FunctionLowering;
 use super::scope::Symbol;
+use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
 use crate::program::{self, Guard, Op, Watch, WatchStep, Width};
 
@@ -23,7 +23,7 @@ impl FunctionLowering<'_, '_> {
     }
 
     /// The steps of the instruction that is lowered next.
-    pub(super) fn watch(&mut self) -> Result<(), LoadError> {
+    pub(super) fn watch(&mut self) -> Lowered {
         let number = self.instructions;
         self.instructions += 1;
         let element = |doubt: &Doubt<'_>| (self.unwritten[doubt.register], self.doubt(doubt));

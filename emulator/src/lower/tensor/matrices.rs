@@ -3,8 +3,8 @@
 use ptx_syntax::ast::{Instruction, Operand};
 
 use crate::error::LoadError;
-use crate::lower::FunctionLowering;
 use crate::lower::mods::Mods;
+use crate::lower::{FunctionLowering, Lowered};
 use crate::memory::space::Space;
 use crate::program::tensor::{Matrices, TensorOp};
 use crate::program::{Op, Width};
@@ -14,11 +14,9 @@ impl<'a> FunctionLowering<'a, '_> {
         &mut self,
         inst: &'a Instruction,
         mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         self.require_aligned(&mut mods)?;
-        let [d, address] = inst.operands.as_slice() else {
-            return Err(self.invalid("`ldmatrix` takes registers and an address"));
-        };
+        let [d, address] = self.operands(inst, "`ldmatrix` takes registers and an address")?;
         let (count, mut matrices) = self.matrices(address, mods)?;
         matrices.regs = self.destinations(d, count, Width::B32, "`ldmatrix`")?;
         self.emit(Op::Tensor(Box::new(TensorOp::LoadMatrix(matrices))));
@@ -29,11 +27,9 @@ impl<'a> FunctionLowering<'a, '_> {
         &mut self,
         inst: &'a Instruction,
         mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         self.require_aligned(&mut mods)?;
-        let [address, source] = inst.operands.as_slice() else {
-            return Err(self.invalid("`stmatrix` takes an address and registers"));
-        };
+        let [address, source] = self.operands(inst, "`stmatrix` takes an address and registers")?;
         let (count, mut matrices) = self.matrices(address, mods)?;
         matrices.regs = self.sources(source, count, Width::B32, "`stmatrix`")?;
         self.emit(Op::Tensor(Box::new(TensorOp::StoreMatrix(matrices))));
@@ -82,15 +78,13 @@ impl<'a> FunctionLowering<'a, '_> {
         &mut self,
         inst: &'a Instruction,
         mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    ) -> Lowered {
         self.require_aligned(&mut mods)?;
         if !(mods.take("m8n8") && mods.take("trans") && mods.take("b16")) {
             return Err(mods.unsupported());
         }
         mods.finish()?;
-        let [d, a] = inst.operands.as_slice() else {
-            return Err(self.invalid("`movmatrix` takes two operands"));
-        };
+        let [d, a] = self.operands(inst, "`movmatrix` takes two operands")?;
         let a = self.source(a, Width::B32)?;
         let d = self.destination_of(d, Width::B32)?;
         self.emit(Op::Tensor(Box::new(TensorOp::MoveMatrix { d, a })));

@@ -4,8 +4,8 @@ use ptx_syntax::ast::Instruction;
 
 use super::shape;
 use crate::error::LoadError;
-use crate::lower::FunctionLowering;
 use crate::lower::mods::Mods;
+use crate::lower::{FunctionLowering, Lowered};
 use crate::program::tensor::{Mma, Product, Sum, TensorOp, TileSum};
 use crate::program::{Op, Width};
 use crate::semantics::tensor::sum::Rule;
@@ -43,17 +43,11 @@ pub(super) fn bit_op(mods: &mut Mods<'_>) -> Option<BitOp> {
 }
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(in crate::lower) fn mma(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(in crate::lower) fn mma(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         self.require_aligned(&mut mods)?;
         let product = product(&mut mods)?;
         mods.finish()?;
-        let [d, a, b, c] = inst.operands.as_slice() else {
-            return Err(self.invalid("`mma` takes four operands"));
-        };
+        let [d, a, b, c] = self.operands(inst, "`mma` takes four operands")?;
         let Product { m, n, k, .. } = product;
         let double = product.sum == Sum::Double;
         let width = if double { Width::B64 } else { Width::B32 };

@@ -6,15 +6,15 @@ mod wgmma;
 
 use ptx_syntax::ast::Operand;
 
-use super::FunctionLowering;
 use super::mods::Mods;
+use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
 use crate::exec::registers::Slot;
 use crate::program::Width;
 
 impl FunctionLowering<'_, '_> {
     /// Takes `.sync.aligned`, which all of them have.
-    fn require_aligned(&self, mods: &mut Mods<'_>) -> Result<(), LoadError> {
+    fn require_aligned(&self, mods: &mut Mods<'_>) -> Lowered {
         match mods.take("sync") && mods.take("aligned") {
             true => Ok(()),
             false => Err(mods.unsupported()),

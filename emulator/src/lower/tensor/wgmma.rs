@@ -5,8 +5,8 @@ use ptx_syntax::ast::{Instruction, Operand};
 use super::mma::bit_op;
 use super::shape;
 use crate::error::LoadError;
-use crate::lower::FunctionLowering;
 use crate::lower::mods::Mods;
+use crate::lower::{FunctionLowering, Lowered};
 use crate::program::tensor::{Product, Sum, TensorOp, TileSum, WarpgroupA, Wgmma};
 use crate::program::{Op, Width};
 use crate::semantics::tensor::sum::Rule;
@@ -32,11 +32,7 @@ fn columns(n: usize, d: D) -> bool {
 }
 
 impl<'a> FunctionLowering<'a, '_> {
-    pub(in crate::lower) fn wgmma(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<(), LoadError> {
+    pub(in crate::lower) fn wgmma(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let kind = mods.take_map(|word| {
             Some(match word {
                 "mma_async" => 0,
@@ -67,7 +63,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(())
     }
 
-    fn multiply(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Result<(), LoadError> {
+    fn multiply(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let (product, sum) = product(&mut mods)?;
         mods.finish()?;
         let [d, a, b, scale_d, flags @ ..] = inst.operands.as_slice() else {
