@@ -19,6 +19,8 @@
 
 use std::collections::HashMap;
 
+use ptx_syntax::isa::{Effect, Opcode};
+
 use crate::registers::{bodies, has_label, is_complete_kernel, is_declared_once, is_number, words};
 
 /// LLVM's names of registers that may be copied.
@@ -31,9 +33,6 @@ const COPIES: [(&str, bool); 4] = [
     ("cvta.global.u64", true),
     ("cvta.to.global.u64", true),
 ];
-
-/// Mnemonics behind which the next instruction may be another than that of the next line.
-const JUMPS: [&str; 6] = ["bra", "brx", "call", "ret", "exit", "trap"];
 
 /// Instructions that read registers after the next ones have begun.
 const ASYNCHRONOUS: [&str; 2] = ["wgmma.mma_async", "tcgen05"];
@@ -91,7 +90,7 @@ impl<'a> Body<'a> {
             }
             block += usize::from(has_label);
             lines.push(Line { text, block });
-            block += usize::from(words(code).any(|(_, word)| JUMPS.contains(&word)));
+            block += usize::from(words(code).any(|(_, word)| is_jump(word)));
             let written = written(code).filter(|_| code == text && !has_label);
             let is_held = ASYNCHRONOUS.iter().any(|begin| code.contains(begin));
             for (start, word) in words(text).filter(|(_, word)| is_register(word)) {
@@ -170,6 +169,13 @@ impl<'a> Body<'a> {
         }
         is_address && matches!(from.written[..], [line] if line < at && line < self.first_label)
     }
+}
+
+/// Whether the next instruction may be another than that of the next line behind this opcode.
+fn is_jump(word: &str) -> bool {
+    use Effect::{Calls, Ends, Jumps, Traps};
+    let effect = Opcode::of(word).map(|opcode| opcode.facts().effect);
+    matches!(effect, Some(Jumps | Calls | Ends | Traps))
 }
 
 /// Where in a line registers begin that an instruction writes: those of its first operand, even where

@@ -15,6 +15,7 @@ mod lexer;
 mod lines;
 pub mod lint;
 pub mod manifest;
+mod named;
 pub mod origins;
 mod parser;
 mod print;

@@ -2,6 +2,7 @@
 
 mod explain;
 mod generated;
+mod isa;
 mod lint;
 mod parse;
 mod roundtrip;

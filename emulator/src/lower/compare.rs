@@ -3,7 +3,7 @@
 use ptx_syntax::ast::ScalarType as T;
 
 use super::mods::Mods;
-use super::recipe::{Recipe, op, typed, width_of};
+use super::recipe::{Recipe, by_width, op, width_of};
 use crate::error::LoadError;
 use crate::exec::kernel::{Args, kernel, test2};
 use crate::exec::registers::{Constants, Lane, Registers};
@@ -328,22 +328,12 @@ fn select<T: Lane>(regs: &mut Registers, k: &Constants, x: &Args, mask: u32) {
 
 /// `selp`
 pub(super) fn selp(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
-    let (kernel, width) = match mods.ty()?.bytes() {
-        2 => (
-            kernel!(|regs, k, x, mask| select::<u16>(regs, k, x, mask)),
-            Width::B16,
-        ),
-        4 => (
-            kernel!(|regs, k, x, mask| select::<u32>(regs, k, x, mask)),
-            Width::B32,
-        ),
-        8 => (
-            kernel!(|regs, k, x, mask| select::<u64>(regs, k, x, mask)),
-            Width::B64,
-        ),
-        _ => return Err(mods.unsupported()),
-    };
-    Ok(Recipe::new(kernel, width, &[width, width, Width::Pred]))
+    let recipe = by_width!(mods.ty()?, W => Recipe::new(
+        kernel!(|regs, k, x, mask| select::<W>(regs, k, x, mask)),
+        width_of::<W>(),
+        &[width_of::<W>(), width_of::<W>(), Width::Pred],
+    ));
+    recipe.ok_or_else(|| mods.unsupported())
 }
 
 /// `slct`
@@ -352,11 +342,11 @@ pub(super) fn slct(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     let ty = mods.ty()?;
     let flush = u32::from(mods.take("ftz"));
     let recipe = match chooser {
-        T::S32 => typed!(bits_of(ty), [B16: u16, B32: u32, B64: u64], W => {
+        T::S32 => by_width!(ty, W => {
             op!(|x, a: W, b: W, c: i32| -> W { if c >= 0 { a } else { b } })
         }),
         // A NaN selects the second source; -0 counts as zero.
-        T::F32 => typed!(bits_of(ty), [B16: u16, B32: u32, B64: u64], W => {
+        T::F32 => by_width!(ty, W => {
             op!(|x, a: W, b: W, c: f32| -> W {
                 let c = if x.imm != 0 { fp32::flush(c) } else { c };
                 if c >= 0.0 { a } else { b }
@@ -365,13 +355,4 @@ pub(super) fn slct(mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
         _ => None,
     };
     Ok(recipe.ok_or_else(|| mods.unsupported())?.imm(flush))
-}
-
-fn bits_of(ty: T) -> T {
-    match ty.bytes() {
-        2 => T::B16,
-        4 => T::B32,
-        8 => T::B64,
-        _ => ty,
-    }
 }

@@ -4,7 +4,7 @@ use ptx_syntax::ast::ScalarType as T;
 use ptx_syntax::isa::Opcode as O;
 
 use super::mods::Mods;
-use super::recipe::{Recipe, integers, op, typed};
+use super::recipe::{Recipe, by_width, integers, op, typed};
 use crate::error::LoadError;
 use crate::exec::kernel::kernel;
 use crate::exec::row::{FULL_MASK, mask_of};
@@ -12,25 +12,6 @@ use crate::program::Width;
 use crate::semantics::bits::{self, PermuteMode, ShiftMode};
 use crate::semantics::int;
 
-macro_rules! by_width {
-    ($ty:expr, $name:ident => $e:expr) => {
-        match $ty.bytes() {
-            2 => {
-                type $name = u16;
-                Some($e)
-            }
-            4 => {
-                type $name = u32;
-                Some($e)
-            }
-            8 => {
-                type $name = u64;
-                Some($e)
-            }
-            _ => None,
-        }
-    };
-}
 /// The operation of an opcode; takes all its modifiers.
 pub(super) fn recipe(opcode: O, mods: &mut Mods<'_>) -> Result<Recipe, LoadError> {
     let ty = mods.ty()?;
@@ -173,21 +154,14 @@ fn find_leading(mods: &mut Mods<'_>, ty: T) -> Option<Recipe> {
 }
 
 fn field_extract(ty: T) -> Option<Recipe> {
-    match ty {
-        T::U32 => Some(op!(|x, a: u32, p: u32, n: u32| -> u32 {
-            bits::bfe(a, p, n)
-        })),
-        T::U64 => Some(op!(|x, a: u64, p: u32, n: u32| -> u64 {
-            bits::bfe(a, p, n)
-        })),
-        T::S32 => Some(op!(|x, a: u32, p: u32, n: u32| -> u32 {
+    typed!(ty, [U32: u32, U64: u64], W => op!(|x, a: W, p: u32, n: u32| -> W {
+        bits::bfe(a, p, n)
+    }))
+    .or_else(|| {
+        typed!(ty, [S32: u32, S64: u64], W => op!(|x, a: W, p: u32, n: u32| -> W {
             bits::bfe_signed(a, p, n)
-        })),
-        T::S64 => Some(op!(|x, a: u64, p: u32, n: u32| -> u64 {
-            bits::bfe_signed(a, p, n)
-        })),
-        _ => None,
-    }
+        }))
+    })
 }
 
 fn sign_zero_extend(mods: &mut Mods<'_>, ty: T) -> Option<Recipe> {

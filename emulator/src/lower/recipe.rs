@@ -85,4 +85,25 @@ macro_rules! integers {
     };
 }
 
-pub(crate) use {integers, op, typed};
+/// [`typed!`] for unsigned integers as wide as a type, whatever it is.
+macro_rules! by_width {
+    ($ty:expr, $name:ident => $e:expr) => {
+        match $ty.bytes() {
+            2 => {
+                type $name = u16;
+                Some($e)
+            }
+            4 => {
+                type $name = u32;
+                Some($e)
+            }
+            8 => {
+                type $name = u64;
+                Some($e)
+            }
+            _ => None,
+        }
+    };
+}
+
+pub(crate) use {by_width, integers, op, typed};

@@ -7,6 +7,9 @@ use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
 use crate::program::{Collective, CollectiveKind as Kind, Op, Redux, Shuffle, Width};
 
+/// A collective whose operands are resolved.
+type Resolved = Result<Collective, LoadError>;
+
 /// A collective without operands.
 const EMPTY: Collective = Collective {
     kind: Kind::ActiveMask,
@@ -25,18 +28,14 @@ impl<'a> FunctionLowering<'a, '_> {
         &mut self,
         inst: &'a Instruction,
         mods: Mods<'a>,
-        of: fn(&mut Self, &'a Instruction, Mods<'a>) -> Result<Collective, LoadError>,
+        of: fn(&mut Self, &'a Instruction, Mods<'a>) -> Resolved,
     ) -> Lowered {
         let collective = of(self, inst, mods)?;
         self.emit(Op::Collective(Box::new(collective)));
         Ok(())
     }
 
-    pub(super) fn active_mask(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<Collective, LoadError> {
+    pub(super) fn active_mask(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Resolved {
         mods.ignore(&["b32"]);
         mods.finish()?;
         let [d] = self.operands(inst, "`activemask` takes a destination")?;
@@ -44,11 +43,7 @@ impl<'a> FunctionLowering<'a, '_> {
         Ok(Collective { d, ..EMPTY })
     }
 
-    pub(super) fn shuffle(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<Collective, LoadError> {
+    pub(super) fn shuffle(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Resolved {
         mods.require("sync")?;
         let mode = mods.need(|word| match word {
             "up" => Some(Shuffle::Up),
@@ -76,11 +71,7 @@ impl<'a> FunctionLowering<'a, '_> {
         })
     }
 
-    pub(super) fn vote(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<Collective, LoadError> {
+    pub(super) fn vote(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Resolved {
         mods.require("sync")?;
         let kind = mods.need(|word| match word {
             "all" => Some(Kind::VoteAll),
@@ -107,11 +98,7 @@ impl<'a> FunctionLowering<'a, '_> {
         })
     }
 
-    pub(super) fn matching(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<Collective, LoadError> {
+    pub(super) fn matching(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Resolved {
         let all = mods.take("all");
         if !all && !mods.take("any") {
             return Err(mods.unsupported());
@@ -138,11 +125,7 @@ impl<'a> FunctionLowering<'a, '_> {
         })
     }
 
-    pub(super) fn redux(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<Collective, LoadError> {
+    pub(super) fn redux(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Resolved {
         mods.require("sync")?;
         let ty = mods.ty()?;
         let op = mods.need(|word| {
@@ -169,11 +152,7 @@ impl<'a> FunctionLowering<'a, '_> {
         })
     }
 
-    pub(super) fn elect(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<Collective, LoadError> {
+    pub(super) fn elect(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Resolved {
         mods.require("sync")?;
         mods.finish()?;
         let [Operand::Pair(d, p), members] = inst.operands.as_slice() else {
@@ -189,11 +168,7 @@ impl<'a> FunctionLowering<'a, '_> {
     }
 
     /// `bar.warp.sync`
-    pub(super) fn sync_warp(
-        &mut self,
-        inst: &'a Instruction,
-        mut mods: Mods<'a>,
-    ) -> Result<Collective, LoadError> {
+    pub(super) fn sync_warp(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Resolved {
         mods.require("sync")?;
         mods.finish()?;
         let [members] = self.operands(inst, "`bar.warp.sync` takes a member mask")?;

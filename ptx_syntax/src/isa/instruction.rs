@@ -136,7 +136,7 @@ impl Instruction {
     }
 
     /// Whether it may stand before `griddepcontrol.wait`: it touches no global memory and does not
-    /// end the thread. Such are instructions on registers, branches, fences, and accesses to
+    /// end the thread. Instructions on registers, branches and fences may, and accesses to
     /// parameters and to the block's own shared memory.
     pub fn may_precede_wait(&self) -> bool {
         let space = self.modifiers.first().map(String::as_str);

@@ -1,12 +1,12 @@
-//! The instruction set: what each opcode is, said once.
+//! The instruction set: one table with the facts of each opcode.
 //!
-//! `table.rs` has a line for each opcode. The linter, [`explain`](crate::explain),
-//! [`unwritten`](crate::unwritten), the emulator, the library's edits at load and the builder ask
-//! here. A new instruction is a new line there; the emulator's dispatch
-//! (`emulator/src/lower/dispatch.rs`) then does not compile until it says what becomes of it.
+//! The table is in `table.rs`. The linter, [`explain`](crate::explain),
+//! [`unwritten`](crate::unwritten), the emulator, the library's edits at load and the builder read
+//! it. A new instruction is a new line there. The emulator's dispatch
+//! (`emulator/src/lower/dispatch.rs`) names every opcode, so it does not compile before it lowers or
+//! refuses the new one.
 //!
-//! An opcode that is not in the table is no error here: its facts are those of an instruction of
-//! which nothing is known.
+//! An opcode that is not in the table is not an error here. Nothing is promised of it.
 
 mod class;
 mod instruction;
@@ -131,18 +131,6 @@ pub struct Facts {
     pub since: Since,
 }
 
-impl Facts {
-    const fn new(sort: Sort, operands: Operands, effect: Effect, wait: Wait, since: Since) -> Self {
-        Self {
-            sort,
-            operands,
-            effect,
-            wait,
-            since,
-        }
-    }
-}
-
 /// A line of the table, with those of its forms: the modifiers that all have to be there, and the
 /// facts. Of several forms that fit, the last says what the instruction is.
 struct Row {
@@ -186,7 +174,13 @@ macro_rules! facts {
         super::facts!($sort, $operands, $effect, $wait, ptx(1, 0))
     };
     ($sort:expr, $operands:expr, $effect:expr, $wait:expr, $since:expr) => {
-        super::Facts::new($sort, $operands, $effect, $wait, $since)
+        super::Facts {
+            sort: $sort,
+            operands: $operands,
+            effect: $effect,
+            wait: $wait,
+            since: $since,
+        }
     };
 }
 

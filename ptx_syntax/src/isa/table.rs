@@ -1,18 +1,17 @@
-//! The table: a line for each opcode, and below it a line for each form that differs.
+//! The table: each opcode with its facts, and the facts of forms with other modifiers that differ.
 //!
-//! A line has the class, what happens to the operands, the effect, whether it may stand before
-//! `griddepcontrol.wait`, and the first architecture and PTX version that have it. Without the last,
-//! every module has it whose target is `sm_75` or newer.
+//! The facts are: the class; what happens to the operands; the effect; whether it may stand before
+//! `griddepcontrol.wait`; and the first architecture and PTX version that have it. Without the last,
+//! every module has it that ptxas 13.0 assembles: for sm_75 or newer, of PTX 6.3 or newer.
 //!
-//! Source: PTX ISA 9.0, chapter 9.7 and the "Target ISA Notes" of the instructions, each tried with
-//! ptxas 13.0.
+//! Source: PTX ISA 9.0, chapter 9.7. The architectures and versions were tried with ptxas 13.0.
 
 use super::Class::*;
 use super::Effect::*;
 use super::Operands::*;
 use super::Sort::{self, Memory, Of};
 use super::Wait::*;
-use super::{Facts, Since, opcodes};
+use super::{Facts, Since, facts, opcodes};
 use crate::target::Target;
 
 /// Float additions and products, which are integer arithmetic on other types.
@@ -22,90 +21,56 @@ const SIGN: Sort = float(Float, 0, Integer);
 
 opcodes! {
     // Arithmetic.
-    Abs       "abs":       (SIGN, Computed, Nothing, Yes);
-    Add       "add":       (SUM, Computed, Nothing, Yes);
-    Addc      "addc":      (Of(Integer), Computed, Nothing, Yes);
-    Bmsk      "bmsk":      (Of(Integer), Computed, Nothing, Yes, ptx(7, 6));
-    Copysign  "copysign":  (float(Float, 0, Other), Computed, Nothing, Yes);
-    Cos       "cos":       (Of(Special), Computed, Nothing, Yes);
-    Div       "div":       (float(Special, 0, Integer), Computed, Nothing, Yes);
-    Dp2a      "dp2a":      (Of(Integer), Computed, Nothing, Yes);
-    Dp4a      "dp4a":      (Of(Integer), Computed, Nothing, Yes);
-    Ex2       "ex2":       (Of(Special), Computed, Nothing, Yes);
-    Fma       "fma":       (float(Fma, 2, Other), Computed, Nothing, Yes);
-    Lg2       "lg2":       (Of(Special), Computed, Nothing, Yes);
-    Mad       "mad":       (float(Fma, 2, Integer), Computed, Nothing, Yes);
-    Mad24     "mad24":     (Of(Integer), Computed, Nothing, Yes);
-    Madc      "madc":      (Of(Integer), Computed, Nothing, Yes);
-    Max       "max":       (SUM, Computed, Nothing, Yes);
-    Min       "min":       (SUM, Computed, Nothing, Yes);
-    Mul       "mul":       (SUM, Computed, Nothing, Yes);
-    Mul24     "mul24":     (Of(Integer), Computed, Nothing, Yes);
-    Neg       "neg":       (SIGN, Computed, Nothing, Yes);
-    Rcp       "rcp":       (Of(Special), Computed, Nothing, Yes);
-    Rem       "rem":       (Of(Integer), Computed, Nothing, Yes);
-    Rsqrt     "rsqrt":     (Of(Special), Computed, Nothing, Yes);
-    Sad       "sad":       (Of(Integer), Computed, Nothing, Yes);
-    Sin       "sin":       (Of(Special), Computed, Nothing, Yes);
-    Sqrt      "sqrt":      (Of(Special), Computed, Nothing, Yes);
-    Sub       "sub":       (SUM, Computed, Nothing, Yes);
-    Subc      "subc":      (Of(Integer), Computed, Nothing, Yes);
-    Tanh      "tanh":      (Of(Special), Computed, Nothing, Yes, ptx(7, 0));
+    Abs "abs", Neg "neg": (SIGN, Computed, Nothing, Yes)
+    Add "add", Max "max", Min "min", Mul "mul", Sub "sub": (SUM, Computed, Nothing, Yes)
+    Addc "addc", Dp2a "dp2a", Dp4a "dp4a", Mad24 "mad24", Madc "madc", Mul24 "mul24", Rem "rem",
+    Sad "sad", Subc "subc": (Of(Integer), Computed, Nothing, Yes)
+    Bmsk "bmsk": (Of(Integer), Computed, Nothing, Yes, ptx(7, 6))
+    Copysign "copysign": (float(Float, 0, Other), Computed, Nothing, Yes)
+    Cos "cos", Ex2 "ex2", Lg2 "lg2", Rcp "rcp", Rsqrt "rsqrt", Sin "sin", Sqrt "sqrt":
+        (Of(Special), Computed, Nothing, Yes)
+    Div "div": (float(Special, 0, Integer), Computed, Nothing, Yes)
+    Fma "fma": (float(Fma, 2, Other), Computed, Nothing, Yes)
+    Mad "mad": (float(Fma, 2, Integer), Computed, Nothing, Yes)
+    Tanh "tanh": (Of(Special), Computed, Nothing, Yes, ptx(7, 0))
 
     // Comparisons and choices.
-    Selp      "selp":      (Of(Compare), Selected, Nothing, Yes);
-    Set       "set":       (Of(Compare), Computed, Nothing, Yes);
-    Setp      "setp":      (Of(Compare), Computed, Nothing, Yes);
-    Slct      "slct":      (Of(Compare), Computed, Nothing, Yes);
-    Testp     "testp":     (Of(Compare), Computed, Nothing, Yes);
+    Selp "selp": (Of(Compare), Selected, Nothing, Yes)
+    Set "set", Setp "setp", Slct "slct", Testp "testp": (Of(Compare), Computed, Nothing, Yes)
 
     // Logic, shifts, bit fields.
-    And       "and":       (Of(Integer), Merged, Nothing, Yes);
-    Bfe       "bfe":       (Of(Integer), Computed, Nothing, Yes);
-    Bfi       "bfi":       (Of(Integer), Merged, Nothing, Yes);
-    Bfind     "bfind":     (Of(Integer), Computed, Nothing, Yes);
-    Brev      "brev":      (Of(Integer), Computed, Nothing, Yes);
-    Clz       "clz":       (Of(Integer), Computed, Nothing, Yes);
-    Cnot      "cnot":      (Of(Integer), Computed, Nothing, Yes);
-    Fns       "fns":       (Of(Integer), Computed, Nothing, Yes);
-    Lop3      "lop3":      (Of(Integer), Merged, Nothing, Yes);
-    Not       "not":       (Of(Integer), Merged, Nothing, Yes);
-    Or        "or":        (Of(Integer), Merged, Nothing, Yes);
-    Popc      "popc":      (Of(Integer), Computed, Nothing, Yes);
-    Prmt      "prmt":      (Of(Move), Merged, Nothing, Yes);
-    Shf       "shf":       (Of(Integer), Merged, Nothing, Yes);
-    Shl       "shl":       (Of(Integer), Computed, Nothing, Yes);
-    Shr       "shr":       (Of(Integer), Computed, Nothing, Yes);
-    Szext     "szext":     (Of(Move), Computed, Nothing, Yes, ptx(7, 6));
-    Xor       "xor":       (Of(Integer), Merged, Nothing, Yes);
+    And "and", Bfi "bfi", Lop3 "lop3", Not "not", Or "or", Shf "shf", Xor "xor":
+        (Of(Integer), Merged, Nothing, Yes)
+    Bfe "bfe", Bfind "bfind", Brev "brev", Clz "clz", Cnot "cnot", Fns "fns", Popc "popc",
+    Shl "shl", Shr "shr": (Of(Integer), Computed, Nothing, Yes)
+    Prmt "prmt": (Of(Move), Merged, Nothing, Yes)
+    Szext "szext": (Of(Move), Computed, Nothing, Yes, ptx(7, 6))
 
     // Video instructions.
-    Vabsdiff "vabsdiff", Vabsdiff2 "vabsdiff2", Vabsdiff4 "vabsdiff4", Vadd "vadd", Vadd2 "vadd2",
-    Vadd4 "vadd4", Vavrg2 "vavrg2", Vavrg4 "vavrg4", Vmad "vmad", Vmax "vmax", Vmax2 "vmax2",
-    Vmax4 "vmax4", Vmin "vmin", Vmin2 "vmin2", Vmin4 "vmin4", Vset "vset", Vset2 "vset2",
-    Vset4 "vset4", Vshl "vshl", Vshr "vshr", Vsub "vsub", Vsub2 "vsub2", Vsub4 "vsub4":
-        (Of(Other), Computed, Nothing, Yes);
+    Vabsdiff "vabsdiff", Vabsdiff2 "vabsdiff2", Vabsdiff4 "vabsdiff4", Vadd "vadd",
+    Vadd2 "vadd2", Vadd4 "vadd4", Vavrg2 "vavrg2", Vavrg4 "vavrg4", Vmad "vmad", Vmax "vmax",
+    Vmax2 "vmax2", Vmax4 "vmax4", Vmin "vmin", Vmin2 "vmin2", Vmin4 "vmin4", Vset "vset",
+    Vset2 "vset2", Vset4 "vset4", Vshl "vshl", Vshr "vshr", Vsub "vsub", Vsub2 "vsub2",
+    Vsub4 "vsub4": (Of(Other), Computed, Nothing, Yes)
 
     // Moves, conversions, addresses.
-    Cvt          "cvt":          (Of(Convert), Merged, Nothing, Yes);
-    Cvta         "cvta":         (Of(Convert), Computed, Nothing, Yes);
-    Getctarank   "getctarank":   (Of(Convert), Written, Nothing, Yes, since(90, 7, 8));
-    Isspacep     "isspacep":     (Of(Convert), Computed, Nothing, Yes);
-    Istypep      "istypep":      (Of(Other), Written, Nothing, Yes);
-    Mapa         "mapa":         (Of(Convert), Written, Nothing, Yes, since(90, 7, 8));
-    Mov          "mov":          (Of(Move), Merged, Nothing, Yes);
+    Cvt "cvt": (Of(Convert), Merged, Nothing, Yes)
+    Cvta "cvta", Isspacep "isspacep": (Of(Convert), Computed, Nothing, Yes)
+    Getctarank "getctarank", Mapa "mapa": (Of(Convert), Written, Nothing, Yes, since(90, 7, 8))
+    Istypep "istypep": (Of(Other), Written, Nothing, Yes)
+    Mov "mov": (Of(Move), Merged, Nothing, Yes)
 
     // Memory.
-    Atom         "atom":         (Of(Atomic), Written, Updates, No);
-    Ld           "ld":           (Memory, Written, Reads, Own);
-    Ldmatrix     "ldmatrix":     (Of(Shared), Written, Reads, No, ptx(6, 5));
-    Ldu          "ldu":          (Of(Global), Written, Reads, No);
-    Multimem     "multimem":     (Of(Global), Written, Updates, No, since(90, 8, 1));
-    Red          "red": {
+    Atom "atom": (Of(Atomic), Written, Updates, No)
+    Ld "ld": (Memory, Written, Reads, Own)
+    Ldmatrix "ldmatrix": (Of(Shared), Written, Reads, No, ptx(6, 5))
+    Ldu "ldu": (Of(Global), Written, Reads, No)
+    Multimem "multimem": (Of(Global), Written, Updates, No, since(90, 8, 1))
+    Red "red": {
         (Of(Atomic), Read, Updates, No)
         ["async"] (Of(Atomic), Read, Asynchronous, No, since(90, 8, 1))
     }
-    St           "st": {
+    St "st": {
         (Memory, Stored, Writes, Own)
         ["async"] (Memory, Read, Asynchronous, No, since(90, 8, 1))
         ["bulk"] (Memory, Read, Asynchronous, No, since(100, 8, 6))
@@ -113,107 +78,99 @@ opcodes! {
         ["param"] (Memory, Read, Writes, No)
         ["param::func"] (Memory, Read, Writes, No)
     }
-    Stmatrix     "stmatrix":     (Of(Shared), Read, Writes, No, since(90, 7, 8));
+    Stmatrix "stmatrix": (Of(Shared), Read, Writes, No, since(90, 7, 8))
 
     // Caches.
-    Applypriority "applypriority": (Of(Other), Read, Hints, No, since(80, 7, 4));
-    Createpolicy "createpolicy": (Of(Other), Written, Nothing, Yes, since(80, 7, 4));
-    Discard      "discard":      (Of(Other), Read, Hints, No, since(80, 7, 4));
-    Prefetch     "prefetch": {
+    Applypriority "applypriority", Discard "discard":
+        (Of(Other), Read, Hints, No, since(80, 7, 4))
+    Createpolicy "createpolicy": (Of(Other), Written, Nothing, Yes, since(80, 7, 4))
+    Prefetch "prefetch": {
         (Memory, Read, Hints, No)
         ["tensormap"] (Memory, Read, Hints, No, since(90, 8, 0))
     }
-    Prefetchu    "prefetchu":    (Of(Other), Read, Hints, No);
+    Prefetchu "prefetchu": (Of(Other), Read, Hints, No)
 
     // Textures and surfaces.
-    Suld         "suld":         (Of(Global), Written, Reads, No);
-    Suq          "suq":          (Of(Other), Written, Reads, No);
-    Sured        "sured":        (Of(Atomic), Read, Updates, No);
-    Sust         "sust":         (Of(Global), Read, Writes, No);
-    Tex          "tex":          (Of(Global), Written, Reads, No);
-    Tld4         "tld4":         (Of(Global), Written, Reads, No);
-    Txq          "txq":          (Of(Other), Written, Reads, No);
+    Suld "suld", Tex "tex", Tld4 "tld4": (Of(Global), Written, Reads, No)
+    Suq "suq", Txq "txq": (Of(Other), Written, Reads, No)
+    Sured "sured": (Of(Atomic), Read, Updates, No)
+    Sust "sust": (Of(Global), Read, Writes, No)
 
     // Asynchronous copies.
     Clusterlaunchcontrol "clusterlaunchcontrol":
-        (Of(Other), Written, Asynchronous, No, since(100, 8, 6));
-    Cp           "cp": {
+        (Of(Other), Written, Asynchronous, No, since(100, 8, 6))
+    Cp "cp": {
         (Of(AsyncCopy), Read, Asynchronous, No)
         ["async"] (Of(AsyncCopy), Read, Asynchronous, No, since(80, 7, 0))
         ["bulk"] (Of(AsyncCopy), Read, Asynchronous, No, since(90, 8, 0))
         ["reduce"] (Of(AsyncCopy), Read, Asynchronous, No, since(90, 8, 0))
     }
-    Tensormap    "tensormap": {
+    Tensormap "tensormap": {
         (Of(AsyncCopy), Read, Asynchronous, No, since(90, 8, 3))
         ["replace"] (Of(AsyncCopy), Read, Asynchronous, No, alone(90, 8, 3))
     }
 
     // Tensor cores.
-    Mma          "mma": {
+    Mma "mma": {
         (Of(Tensor), Written, Lanes, No, ptx(6, 4))
         ["m16n8k16"] (Of(Tensor), Written, Lanes, No, since(80, 7, 0))
         ["m16n8k32"] (Of(Tensor), Written, Lanes, No, since(80, 7, 0))
     }
-    Movmatrix    "movmatrix":    (Of(Shared), Written, Lanes, No, ptx(7, 8));
-    Tcgen05      "tcgen05": {
+    Movmatrix "movmatrix": (Of(Shared), Written, Lanes, No, ptx(7, 8))
+    Tcgen05 "tcgen05": {
         (Of(Tensor), Read, Asynchronous, No, alone(100, 8, 6))
         ["ld"] (Of(Tensor), Written, Asynchronous, No, alone(100, 8, 6))
     }
-    Wgmma        "wgmma": {
+    Wgmma "wgmma": {
         (Of(Tensor), Read, Asynchronous, No, alone(90, 8, 0))
         ["mma_async"] (Of(Tensor), Accumulated, Asynchronous, No, alone(90, 8, 0))
     }
-    Wmma         "wmma":         (Of(Tensor), Written, Lanes, No);
+    Wmma "wmma": (Of(Tensor), Written, Lanes, No)
 
     // Barriers and fences. A barrier of a cluster is for shared memory of other blocks, which may
     // not be there before the wait.
-    Bar          "bar": {
+    Bar "bar": {
         (Of(Barrier), Read, Orders, Yes)
         ["red"] (Of(Barrier), Written, Orders, Yes)
     }
-    Barrier      "barrier": {
+    Barrier "barrier": {
         (Of(Barrier), Read, Orders, No)
         ["red"] (Of(Barrier), Written, Orders, No)
     }
-    Fence        "fence": {
+    Fence "fence": {
         (Of(Barrier), Read, Orders, Yes)
         ["async"] (Of(Barrier), Read, Orders, Yes, since(90, 8, 0))
         ["mbarrier_init"] (Of(Barrier), Read, Orders, Yes, since(90, 8, 0))
     }
-    Griddepcontrol "griddepcontrol": (Of(Barrier), Read, Orders, No, since(90, 7, 8));
-    Mbarrier     "mbarrier": {
+    Griddepcontrol "griddepcontrol": (Of(Barrier), Read, Orders, No, since(90, 7, 8))
+    Mbarrier "mbarrier": {
         (Of(Barrier), Written, Orders, No, since(80, 7, 0))
         ["init"] (Of(Barrier), Read, Orders, Yes, since(80, 7, 0))
         ["try_wait"] (Of(Barrier), Written, Orders, No, since(90, 7, 8))
         ["expect_tx"] (Of(Barrier), Written, Orders, No, since(90, 8, 0))
         ["complete_tx"] (Of(Barrier), Read, Orders, No, since(90, 8, 0))
     }
-    Membar       "membar":       (Of(Barrier), Read, Orders, No);
+    Membar "membar": (Of(Barrier), Read, Orders, No)
 
     // Between the lanes of a warp.
-    Activemask   "activemask":   (Of(Warp), Written, Lanes, No);
-    Elect        "elect":        (Of(Warp), Written, Lanes, Yes, since(90, 8, 0));
-    Match        "match":        (Of(Warp), Written, Lanes, No);
-    Redux        "redux":        (Of(Warp), Written, Lanes, No, since(80, 7, 0));
-    Shfl         "shfl":         (Of(Warp), Exchanged, Lanes, No);
-    Vote         "vote":         (Of(Warp), Written, Lanes, No);
+    Activemask "activemask", Match "match", Vote "vote": (Of(Warp), Written, Lanes, No)
+    Elect "elect": (Of(Warp), Written, Lanes, Yes, since(90, 8, 0))
+    Redux "redux": (Of(Warp), Written, Lanes, No, since(80, 7, 0))
+    Shfl "shfl": (Of(Warp), Exchanged, Lanes, No)
 
     // Control. Before the wait no branch may lead across it, and `brx` does not say where it leads.
-    Bra          "bra":          (Of(Control), Read, Jumps, Yes);
-    Brx          "brx":          (Of(Control), Read, Jumps, No);
-    Call         "call":         (Of(Control), Called, Calls, No);
-    Exit         "exit":         (Of(Control), Read, Ends, No);
-    Ret          "ret":          (Of(Control), Read, Ends, No);
-    Trap         "trap":         (Of(Control), Read, Traps, No);
+    Bra "bra": (Of(Control), Read, Jumps, Yes)
+    Brx "brx": (Of(Control), Read, Jumps, No)
+    Call "call": (Of(Control), Called, Calls, No)
+    Exit "exit", Ret "ret": (Of(Control), Read, Ends, No)
+    Trap "trap": (Of(Control), Read, Traps, No)
 
     // The thread and the machine.
-    Alloca       "alloca":       (Of(Other), Written, Thread, No, ptx(7, 3));
-    Brkpt        "brkpt":        (Of(Control), Read, Thread, No);
-    Nanosleep    "nanosleep":    (Of(Control), Read, Thread, No);
-    Pmevent      "pmevent":      (Of(Other), Read, Thread, No);
-    Setmaxnreg   "setmaxnreg":   (Of(Other), Read, Thread, No, alone(90, 8, 0));
-    Stackrestore "stackrestore": (Of(Other), Read, Thread, No, ptx(7, 3));
-    Stacksave    "stacksave":    (Of(Other), Written, Thread, No, ptx(7, 3));
+    Alloca "alloca", Stacksave "stacksave": (Of(Other), Written, Thread, No, ptx(7, 3))
+    Brkpt "brkpt", Nanosleep "nanosleep": (Of(Control), Read, Thread, No)
+    Pmevent "pmevent": (Of(Other), Read, Thread, No)
+    Setmaxnreg "setmaxnreg": (Of(Other), Read, Thread, No, alone(90, 8, 0))
+    Stackrestore "stackrestore": (Of(Other), Read, Thread, No, ptx(7, 3))
 }
 
 /// Modifiers that need more than the instruction that has them: scopes and shared memory of a
@@ -234,7 +191,7 @@ pub(super) const MODIFIERS: [(&str, Since); 11] = [
 
 /// What is known of an opcode that is not in the table. Its first operand counts as written, so that
 /// nothing right is called wrong.
-pub(super) const UNKNOWN: Facts = Facts::new(Of(Other), Written, Unknown, No, ptx(1, 0));
+pub(super) const UNKNOWN: Facts = facts!(Of(Other), Written, Unknown, No);
 
 /// Every architecture, since a PTX version.
 const fn ptx(major: u32, minor: u32) -> Since {
@@ -243,18 +200,14 @@ const fn ptx(major: u32, minor: u32) -> Since {
 
 /// An architecture and those after it, since a PTX version.
 const fn since(sm: u32, major: u32, minor: u32) -> Since {
-    Since {
-        target: Target::onward((sm / 10, sm % 10)),
-        version: (major, minor),
-    }
+    let (target, version) = (Target::onward((sm / 10, sm % 10)), (major, minor));
+    Since { target, version }
 }
 
 /// One architecture alone (`sm_90a`), since a PTX version.
 const fn alone(sm: u32, major: u32, minor: u32) -> Since {
-    Since {
-        target: Target::alone((sm / 10, sm % 10)),
-        version: (major, minor),
-    }
+    let (target, version) = (Target::alone((sm / 10, sm % 10)), (major, minor));
+    Since { target, version }
 }
 
 const fn float(class: super::Class, flops: u8, other: super::Class) -> Sort {

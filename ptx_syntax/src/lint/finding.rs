@@ -5,25 +5,18 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Severity of a finding, least first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Worth knowing; nothing needs to change.
-    Note,
-    /// Probably slow, or a result that the ISA leaves open.
-    Warning,
-    /// The module will not load, or will not do what it says.
-    Error,
-}
+use crate::named::named;
 
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Severity::Note => "note",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        })
+named! {
+    /// Severity of a finding, least first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum Severity {
+        /// Worth knowing; nothing needs to change.
+        Note = "note",
+        /// Probably slow, or a result that the ISA leaves open.
+        Warning = "warning",
+        /// The module will not load, or will not do what it says.
+        Error = "error",
     }
 }
 
@@ -40,62 +33,44 @@ impl FromStr for Severity {
     }
 }
 
-/// The rules that are checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Rule {
-    /// A function or variable that is declared but defined nowhere: the module does not load. (The
-    /// driver provides `vprintf`, `malloc`, `free` and `__assertfail`.)
-    UnresolvedExtern,
-    /// Local memory, which resides in device memory: for example, an array that could not be kept
-    /// in registers.
-    LocalMemory,
-    /// wgmma in a kernel without `.maxntid` or `.reqntid`: ptxas cannot assign its registers.
-    WgmmaWithoutBounds,
-    /// setmaxnreg in a kernel without `.maxntid` (or `.reqntid`) and `.minnctapersm`: ptxas
-    /// ignores it (C7508).
-    SetmaxnregWithoutBounds,
-    /// `add`, `sub` or `mul` of floats without a rounding modifier: ptxas may contract it into an
-    /// fma, so the bits are not defined. Write `.rn`.
-    UnroundedFloat,
-    /// An approximate instruction: its result is the hardware's own, and differs elsewhere.
-    ApproximateFloat,
-    /// A generic access through an address from `cvta.shared`: `ld.shared` is shorter and tells
-    /// ptxas more.
-    GenericShared,
-    /// A `.target` that PTX does not know: the module does not load.
-    UnknownTarget,
-    /// An instruction that the module's target lacks: the module does not load. Only what came with
-    /// an architecture as a whole is known (copies, barriers, tensor cores), not every form.
-    NewerInstruction,
-    /// An aligned barrier behind a guard: undefined unless the predicate is the same for all
-    /// threads.
-    GuardedBarrier,
-    /// A kernel with more than 48 KiB of static shared memory: ptxas refuses it. Dynamic shared
-    /// memory may have more.
-    StaticShared,
-    /// A register that nothing writes before, whatever way is taken, and whose content is used as
-    /// an address or a guard, is stored, or leaves the thread: it may be anything.
-    UnwrittenRegister,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Rule::UnresolvedExtern => "unresolved-extern",
-            Rule::LocalMemory => "local-memory",
-            Rule::WgmmaWithoutBounds => "wgmma-without-bounds",
-            Rule::SetmaxnregWithoutBounds => "setmaxnreg-without-bounds",
-            Rule::UnroundedFloat => "unrounded-float",
-            Rule::ApproximateFloat => "approximate-float",
-            Rule::GenericShared => "generic-shared",
-            Rule::UnknownTarget => "unknown-target",
-            Rule::NewerInstruction => "newer-instruction",
-            Rule::GuardedBarrier => "guarded-barrier",
-            Rule::StaticShared => "static-shared",
-            Rule::UnwrittenRegister => "unwritten-register",
-        })
+named! {
+    /// The rules that are checked.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[non_exhaustive]
+    pub enum Rule {
+        /// A function or variable that is declared but defined nowhere: the module does not load. (The
+        /// driver provides `vprintf`, `malloc`, `free` and `__assertfail`.)
+        UnresolvedExtern = "unresolved-extern",
+        /// Local memory, which resides in device memory: for example, an array that could not be kept
+        /// in registers.
+        LocalMemory = "local-memory",
+        /// wgmma in a kernel without `.maxntid` or `.reqntid`: ptxas cannot assign its registers.
+        WgmmaWithoutBounds = "wgmma-without-bounds",
+        /// setmaxnreg in a kernel without `.maxntid` (or `.reqntid`) and `.minnctapersm`: ptxas
+        /// ignores it (C7508).
+        SetmaxnregWithoutBounds = "setmaxnreg-without-bounds",
+        /// `add`, `sub` or `mul` of floats without a rounding modifier: ptxas may contract it into an
+        /// fma, so the bits are not defined. Write `.rn`.
+        UnroundedFloat = "unrounded-float",
+        /// An approximate instruction: its result is the hardware's own, and differs elsewhere.
+        ApproximateFloat = "approximate-float",
+        /// A generic access through an address from `cvta.shared`: `ld.shared` is shorter and tells
+        /// ptxas more.
+        GenericShared = "generic-shared",
+        /// A `.target` that PTX does not know: the module does not load.
+        UnknownTarget = "unknown-target",
+        /// An instruction that the module's target lacks: the module does not load. Only what came with
+        /// an architecture as a whole is known (copies, barriers, tensor cores), not every form.
+        NewerInstruction = "newer-instruction",
+        /// An aligned barrier behind a guard: undefined unless the predicate is the same for all
+        /// threads.
+        GuardedBarrier = "guarded-barrier",
+        /// A kernel with more than 48 KiB of static shared memory: ptxas refuses it. Dynamic shared
+        /// memory may have more.
+        StaticShared = "static-shared",
+        /// A register that nothing writes before, whatever way is taken, and whose content is used as
+        /// an address or a guard, is stored, or leaves the thread: it may be anything.
+        UnwrittenRegister = "unwritten-register",
     }
 }
 

@@ -2,22 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use ptx_syntax::isa::Opcode;
 use warpsmith::Device;
 use warpsmith_tests::differential::coverage::{Counts, wanted};
 use warpsmith_tests::differential::program::{self, PROGRAMS, Vocabulary};
 use warpsmith_tests::differential::table;
-
-/// The opcodes of PTX ISA 8.6, chapter 9.7.
-const OPCODES: &str = "\
-    abs activemask add addc alloca and applypriority atom bar barrier bfe bfi bfind bmsk bra brev \
-    brkpt brx call clusterlaunchcontrol clz cnot copysign cos cp createpolicy cvt cvta discard div \
-    dp2a dp4a elect ex2 exit fence fma fns getctarank griddepcontrol isspacep istypep ld ldmatrix \
-    ldu lg2 lop3 mad mad24 madc mapa match max mbarrier membar min mma mov movmatrix mul mul24 \
-    multimem nanosleep neg not or pmevent popc prefetch prefetchu prmt rcp red redux rem ret rsqrt \
-    sad selp set setmaxnreg setp shf shfl shl shr sin slct sqrt st stackrestore stacksave stmatrix \
-    sub subc suld suq sured sust szext tanh tcgen05 tensormap testp tex tld4 trap txq vabsdiff \
-    vabsdiff2 vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vote \
-    vset vset2 vset4 vshl vshr vsub vsub2 vsub4 wgmma wmma xor";
 
 #[test]
 fn programs_contain_every_plain_form() {
@@ -55,7 +44,7 @@ fn every_opcode_of_ptx_is_in_the_table_or_has_a_reason() {
         .collect();
     let both: Vec<&String> = table.intersection(&elsewhere).collect();
     assert!(both.is_empty(), "in the table and elsewhere: {both:?}");
-    let all: BTreeSet<String> = OPCODES.split_whitespace().map(str::to_owned).collect();
+    let all: BTreeSet<String> = Opcode::ALL.iter().map(|it| it.word().to_owned()).collect();
     let known: BTreeSet<String> = table.union(&elsewhere).cloned().collect();
     let missing: Vec<&String> = all.symmetric_difference(&known).collect();
     assert!(missing.is_empty(), "in one list only: {missing:?}");
