@@ -141,8 +141,9 @@ impl Module {
             .iter()
             .map(|(name, (at, _))| (name.clone(), *at))
             .collect();
-        for (name, number) in lower::bodies(&ast) {
-            addresses.insert(name.to_owned(), FUNCTION_HANDLES + number as u64);
+        let bodies = lower::bodies(&ast);
+        for (name, number) in &bodies {
+            addresses.insert((*name).to_owned(), FUNCTION_HANDLES + *number as u64);
         }
         for variable in &ast.variables {
             if matches!(variable.space, Space::Global | Space::Const) {
@@ -153,7 +154,7 @@ impl Module {
             if kernel.kind != FunctionKind::Entry || kernel.body.is_none() {
                 continue;
             }
-            let program = lower::lower_kernel(&ast, &addresses, number)?;
+            let program = lower::lower_kernel(&ast, &addresses, &bodies, number)?;
             inner.kernels.push(Kernel {
                 name: kernel.name.clone(),
                 params: lower::param_layout(kernel),

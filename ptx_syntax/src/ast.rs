@@ -137,41 +137,7 @@ pub enum Space {
     Shared,
 }
 
-/// Fundamental types, and the packed types that variables can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // each variant is the PTX type of that name
-pub enum ScalarType {
-    B8,
-    B16,
-    B32,
-    B64,
-    B128,
-    U8,
-    U16,
-    U32,
-    U64,
-    S8,
-    S16,
-    S32,
-    S64,
-    F16,
-    F16x2,
-    Bf16,
-    Bf16x2,
-    Tf32,
-    F32,
-    F64,
-    E4m3,
-    E5m2,
-    E4m3x2,
-    E5m2x2,
-    U16x2,
-    S16x2,
-    Pred,
-    Texref,
-    Samplerref,
-    Surfref,
-}
+pub use crate::scalar::ScalarType;
 
 /// A declared variable outside register space, or a parameter.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,6 +19,7 @@ mod named;
 pub mod origins;
 mod parser;
 mod print;
+mod scalar;
 pub mod target;
 pub mod unwritten;
 mod walk;

@@ -104,11 +104,8 @@ fn of_assembly(template: &str) -> Collectives {
         let mnemonic = instruction
             .split_whitespace()
             .find(|word| !word.starts_with('@'));
-        total.add(&Instruction::new(
-            mnemonic.unwrap_or_default(),
-            Vec::new(),
-            0,
-        ));
+        let mnemonic = mnemonic.unwrap_or_default();
+        total.add(&Instruction::new(mnemonic, Vec::new(), 0));
     }
     total
 }

@@ -25,8 +25,8 @@ impl<'a> FunctionLowering<'a, '_> {
             Some(Operand::List(args)) => args.as_slice(),
             _ => &[],
         };
-        let callee = self.build.bodies.get(target.as_str()).copied();
-        let callee = callee.and_then(|number| self.build.module.functions.get(number));
+        let number = self.build.bodies.get(target.as_str()).copied();
+        let callee = number.and_then(|number| self.build.module.functions.get(number));
         let (params, returns) = match callee {
             Some(callee) => (callee.params.as_slice(), callee.returns.as_slice()),
             None => (&[][..], &[][..]),
@@ -42,8 +42,8 @@ impl<'a> FunctionLowering<'a, '_> {
                 args,
                 results,
             })));
-        } else if let Some(index) = self.build.functions.get(target.as_str()) {
-            let callee = Callee::Direct(*index);
+        } else if let Some(index) = number.and_then(|number| self.build.handles[number]) {
+            let callee = Callee::Direct(index);
             let fits = |given: &[(u64, u64)], wanted: &[Variable]| {
                 let pairs = given.iter().zip(wanted);
                 given.len() == wanted.len()

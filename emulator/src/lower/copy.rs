@@ -371,9 +371,7 @@ impl<'a> FunctionLowering<'a, '_> {
             return Err(Mods::new(inst).unsupported());
         }
         mods.finish()?;
-        let [d, ..] = inst.operands.as_slice() else {
-            return Err(self.invalid("`createpolicy` takes a destination"));
-        };
+        let (d, _) = self.result(inst, "`createpolicy` takes a destination")?;
         let d = self.destination_of(d, Width::B64)?;
         let none = self.build.pool.slot(Width::B64, 0);
         let recipe = super::recipe::op!(|x, a: u64| -> u64 { a });

@@ -50,9 +50,7 @@ impl<'a> FunctionLowering<'a, '_> {
 
     /// Operands of the common form `d, a, b, ..`.
     fn args(&mut self, inst: &'a Instruction, recipe: &Recipe) -> Result<Args, LoadError> {
-        let [d, sources @ ..] = inst.operands.as_slice() else {
-            return Err(self.invalid("an instruction without operands"));
-        };
+        let (d, sources) = self.result(inst, "an instruction without operands")?;
         let d = self.destination_of(d, recipe.d)?;
         self.args_with(d, sources, recipe)
     }
@@ -189,9 +187,7 @@ impl<'a> FunctionLowering<'a, '_> {
         let to = mods.ty()?;
         let recipe = convert::recipe(&mut mods, to, from)?;
         mods.finish()?;
-        let [d, sources @ ..] = inst.operands.as_slice() else {
-            return Err(self.invalid("`cvt` takes two operands"));
-        };
+        let (d, sources) = self.result(inst, "`cvt` takes two operands")?;
         let d = self.destination(d, recipe.d)?;
         let target = if d.width == recipe.d {
             d
@@ -224,9 +220,7 @@ impl<'a> FunctionLowering<'a, '_> {
         let ty = mods.ty()?;
         let mut recipe = compare::setp(&mut mods, ty)?;
         mods.finish()?;
-        let [d, sources @ ..] = inst.operands.as_slice() else {
-            return Err(self.invalid("`setp` takes at least three operands"));
-        };
+        let (d, sources) = self.result(inst, "`setp` takes at least three operands")?;
         let (p, q) = match d {
             Operand::Pair(p, q) => {
                 recipe.args.imm |= compare::BOTH;
@@ -261,9 +255,7 @@ impl<'a> FunctionLowering<'a, '_> {
     pub(super) fn set(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         let mut set = compare::set(&mut mods)?;
         mods.finish()?;
-        let [d, sources @ ..] = inst.operands.as_slice() else {
-            return Err(self.invalid("`set` takes at least three operands"));
-        };
+        let (d, sources) = self.result(inst, "`set` takes at least three operands")?;
         let width = set.choose.as_ref().map_or(set.first.d, |choose| choose.d);
         let d = self.destination_of(d, width)?;
         let written = match set.choose {

@@ -86,8 +86,7 @@ pub(crate) fn bodies(module: &Module) -> HashMap<&str, usize> {
 
 /// The kernel and every function with a body that it may reach, as numbers in the module: by calls,
 /// by taking an address, and, if there are indirect calls, by addresses in variables.
-pub(super) fn reached(module: &Module, kernel: usize) -> Vec<usize> {
-    let bodies = bodies(module);
+pub(super) fn reached(module: &Module, bodies: &HashMap<&str, usize>, kernel: usize) -> Vec<usize> {
     let mut reached = vec![kernel];
     let mut known = vec![false; module.functions.len()];
     known[kernel] = true;

@@ -59,13 +59,14 @@ use scope::{Scopes, Symbol};
 
 /// Lowers a kernel, given by its number in the module, with all that it may call. `globals` maps
 /// module-scope variables in global and constant memory to their addresses, and functions to their
-/// handles.
+/// handles; `bodies` are those of the module.
 pub(crate) fn lower_kernel(
     module: &Module,
     globals: &HashMap<String, u64>,
+    bodies: &HashMap<&str, usize>,
     kernel: usize,
 ) -> Result<Program, LoadError> {
-    let numbers = layout::reached(module, kernel);
+    let numbers = layout::reached(module, bodies, kernel);
     let mut handles = vec![None; module.functions.len()];
     for (i, number) in numbers.iter().enumerate() {
         handles[*number] = Some(i as u32);
@@ -76,17 +77,13 @@ pub(crate) fn lower_kernel(
         .collect::<Result<Vec<_>, _>>()?;
     let reached: Vec<&Function> = plain.iter().map(AsRef::as_ref).collect();
     let shared = layout::shared_layout(module, &reached)?;
-    let bodies = bodies(module);
     let mut build = Build {
         module,
         globals,
         shared: shared.addresses,
         shared_from: SHARED_BASE,
-        functions: bodies
-            .iter()
-            .filter_map(|(name, number)| Some(((*name).to_owned(), handles[*number]?)))
-            .collect(),
         bodies,
+        handles,
         pool: Pool::default(),
         code: Vec::new(),
         touched: Vec::new(),
@@ -114,7 +111,7 @@ pub(crate) fn lower_kernel(
         constants: build.pool.constants,
         touched: build.touched,
         functions,
-        handles,
+        handles: build.handles,
         shared_bytes: shared.bytes,
         shared_from: build.shared_from,
         bounds: bounds(&module.functions[kernel]),
@@ -144,9 +141,10 @@ struct Build<'a> {
     shared: HashMap<String, u64>,
     /// See [`Program::shared_from`].
     shared_from: u64,
-    functions: HashMap<String, u32>,
     /// Numbers in the module of all functions that have a body.
-    bodies: HashMap<&'a str, usize>,
+    bodies: &'a HashMap<&'a str, usize>,
+    /// See [`Program::handles`].
+    handles: Vec<Option<u32>>,
     pool: Pool,
     code: Vec<Inst>,
     /// The registers that each operation names.

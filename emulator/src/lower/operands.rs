@@ -31,6 +31,16 @@ impl FunctionLowering<'_, '_> {
         given.try_into().map_err(|_| self.invalid(takes))
     }
 
+    /// The first operand of an instruction, which is its result, and the others.
+    pub(super) fn result<'o>(
+        &self,
+        inst: &'o Instruction,
+        takes: &str,
+    ) -> Result<(&'o Operand, &'o [Operand]), LoadError> {
+        let split = inst.operands.split_first();
+        split.ok_or_else(|| self.invalid(takes))
+    }
+
     pub(super) fn declare_registers(&mut self, registers: &Registers) -> Lowered {
         self.line = registers.line;
         if registers.vector.is_some() {

@@ -73,9 +73,9 @@ impl Instruction {
 
     /// The facts of the forms that it has.
     fn forms(&self, opcode: Opcode) -> impl Iterator<Item = Facts> {
-        let fits = |modifiers: &[&str]| modifiers.iter().all(|word| self.has(word));
         let forms = opcode.row().forms.iter();
-        forms.filter_map(move |(modifiers, facts)| fits(modifiers).then_some(*facts))
+        let own = forms.filter(|(modifier, _)| self.has(modifier));
+        own.map(|(_, facts)| *facts)
     }
 
     /// The first architecture and PTX version that have it. Only what came with an architecture as a

@@ -131,17 +131,17 @@ pub struct Facts {
     pub since: Since,
 }
 
-/// A line of the table, with those of its forms: the modifiers that all have to be there, and the
-/// facts. Of several forms that fit, the last says what the instruction is.
+/// An opcode of the table.
 struct Row {
     word: &'static str,
     facts: Facts,
-    forms: &'static [(&'static [&'static str], Facts)],
+    /// Modifiers with which the facts differ. If an instruction has several, the last one counts.
+    forms: &'static [(&'static str, Facts)],
 }
 
 /// Makes [`Opcode`] and its rows.
 macro_rules! opcodes {
-    ($($($name:ident $word:literal),+: $facts:tt $(;)?)+) => {
+    ($($($name:ident $word:literal),+: $facts:tt)+) => {
         /// The opcodes of PTX: the first word of a mnemonic.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs)] // each variant is the opcode of that name
@@ -157,11 +157,11 @@ macro_rules! opcodes {
 }
 
 macro_rules! row {
-    ($word:literal, { $facts:tt $([$($modifier:literal),+] $form:tt)+ }) => {
+    ($word:literal, { $facts:tt $($modifier:literal: $form:tt)+ }) => {
         super::Row {
             word: $word,
             facts: super::facts! $facts,
-            forms: &[$((&[$($modifier),+], super::facts! $form)),+],
+            forms: &[$(($modifier, super::facts! $form)),+],
         }
     };
     ($word:literal, $facts:tt) => {

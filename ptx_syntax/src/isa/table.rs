@@ -68,15 +68,15 @@ opcodes! {
     Multimem "multimem": (Of(Global), Written, Updates, No, since(90, 8, 1))
     Red "red": {
         (Of(Atomic), Read, Updates, No)
-        ["async"] (Of(Atomic), Read, Asynchronous, No, since(90, 8, 1))
+        "async": (Of(Atomic), Read, Asynchronous, No, since(90, 8, 1))
     }
     St "st": {
         (Memory, Stored, Writes, Own)
-        ["async"] (Memory, Read, Asynchronous, No, since(90, 8, 1))
-        ["bulk"] (Memory, Read, Asynchronous, No, since(100, 8, 6))
+        "async": (Memory, Read, Asynchronous, No, since(90, 8, 1))
+        "bulk": (Memory, Read, Asynchronous, No, since(100, 8, 6))
         // Parameters of a call go on into registers, in the function that is called.
-        ["param"] (Memory, Read, Writes, No)
-        ["param::func"] (Memory, Read, Writes, No)
+        "param": (Memory, Read, Writes, No)
+        "param::func": (Memory, Read, Writes, No)
     }
     Stmatrix "stmatrix": (Of(Shared), Read, Writes, No, since(90, 7, 8))
 
@@ -86,7 +86,7 @@ opcodes! {
     Createpolicy "createpolicy": (Of(Other), Written, Nothing, Yes, since(80, 7, 4))
     Prefetch "prefetch": {
         (Memory, Read, Hints, No)
-        ["tensormap"] (Memory, Read, Hints, No, since(90, 8, 0))
+        "tensormap": (Memory, Read, Hints, No, since(90, 8, 0))
     }
     Prefetchu "prefetchu": (Of(Other), Read, Hints, No)
 
@@ -101,29 +101,29 @@ opcodes! {
         (Of(Other), Written, Asynchronous, No, since(100, 8, 6))
     Cp "cp": {
         (Of(AsyncCopy), Read, Asynchronous, No)
-        ["async"] (Of(AsyncCopy), Read, Asynchronous, No, since(80, 7, 0))
-        ["bulk"] (Of(AsyncCopy), Read, Asynchronous, No, since(90, 8, 0))
-        ["reduce"] (Of(AsyncCopy), Read, Asynchronous, No, since(90, 8, 0))
+        "async": (Of(AsyncCopy), Read, Asynchronous, No, since(80, 7, 0))
+        "bulk": (Of(AsyncCopy), Read, Asynchronous, No, since(90, 8, 0))
+        "reduce": (Of(AsyncCopy), Read, Asynchronous, No, since(90, 8, 0))
     }
     Tensormap "tensormap": {
         (Of(AsyncCopy), Read, Asynchronous, No, since(90, 8, 3))
-        ["replace"] (Of(AsyncCopy), Read, Asynchronous, No, alone(90, 8, 3))
+        "replace": (Of(AsyncCopy), Read, Asynchronous, No, alone(90, 8, 3))
     }
 
     // Tensor cores.
     Mma "mma": {
         (Of(Tensor), Written, Lanes, No, ptx(6, 4))
-        ["m16n8k16"] (Of(Tensor), Written, Lanes, No, since(80, 7, 0))
-        ["m16n8k32"] (Of(Tensor), Written, Lanes, No, since(80, 7, 0))
+        "m16n8k16": (Of(Tensor), Written, Lanes, No, since(80, 7, 0))
+        "m16n8k32": (Of(Tensor), Written, Lanes, No, since(80, 7, 0))
     }
     Movmatrix "movmatrix": (Of(Shared), Written, Lanes, No, ptx(7, 8))
     Tcgen05 "tcgen05": {
         (Of(Tensor), Read, Asynchronous, No, alone(100, 8, 6))
-        ["ld"] (Of(Tensor), Written, Asynchronous, No, alone(100, 8, 6))
+        "ld": (Of(Tensor), Written, Asynchronous, No, alone(100, 8, 6))
     }
     Wgmma "wgmma": {
         (Of(Tensor), Read, Asynchronous, No, alone(90, 8, 0))
-        ["mma_async"] (Of(Tensor), Accumulated, Asynchronous, No, alone(90, 8, 0))
+        "mma_async": (Of(Tensor), Accumulated, Asynchronous, No, alone(90, 8, 0))
     }
     Wmma "wmma": (Of(Tensor), Written, Lanes, No)
 
@@ -131,24 +131,24 @@ opcodes! {
     // not be there before the wait.
     Bar "bar": {
         (Of(Barrier), Read, Orders, Yes)
-        ["red"] (Of(Barrier), Written, Orders, Yes)
+        "red": (Of(Barrier), Written, Orders, Yes)
     }
     Barrier "barrier": {
         (Of(Barrier), Read, Orders, No)
-        ["red"] (Of(Barrier), Written, Orders, No)
+        "red": (Of(Barrier), Written, Orders, No)
     }
     Fence "fence": {
         (Of(Barrier), Read, Orders, Yes)
-        ["async"] (Of(Barrier), Read, Orders, Yes, since(90, 8, 0))
-        ["mbarrier_init"] (Of(Barrier), Read, Orders, Yes, since(90, 8, 0))
+        "async": (Of(Barrier), Read, Orders, Yes, since(90, 8, 0))
+        "mbarrier_init": (Of(Barrier), Read, Orders, Yes, since(90, 8, 0))
     }
     Griddepcontrol "griddepcontrol": (Of(Barrier), Read, Orders, No, since(90, 7, 8))
     Mbarrier "mbarrier": {
         (Of(Barrier), Written, Orders, No, since(80, 7, 0))
-        ["init"] (Of(Barrier), Read, Orders, Yes, since(80, 7, 0))
-        ["try_wait"] (Of(Barrier), Written, Orders, No, since(90, 7, 8))
-        ["expect_tx"] (Of(Barrier), Written, Orders, No, since(90, 8, 0))
-        ["complete_tx"] (Of(Barrier), Read, Orders, No, since(90, 8, 0))
+        "init": (Of(Barrier), Read, Orders, Yes, since(80, 7, 0))
+        "try_wait": (Of(Barrier), Written, Orders, No, since(90, 7, 8))
+        "expect_tx": (Of(Barrier), Written, Orders, No, since(90, 8, 0))
+        "complete_tx": (Of(Barrier), Read, Orders, No, since(90, 8, 0))
     }
     Membar "membar": (Of(Barrier), Read, Orders, No)
 

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::{Finding, LintOptions, Rule, Severity};
+use super::Severity::{self, Error, Note, Warning};
+use super::{Finding, LintOptions, Rule};
 use crate::ast::{AddressBase, Function, FunctionKind, Instruction, Operand, Space};
 use crate::isa::{Collective, Effect, Opcode, is_float};
 
@@ -32,24 +33,14 @@ pub(super) fn check(function: &Function, options: &LintOptions, findings: &mut V
                 "`{}` is aligned and guarded: it is undefined unless all threads of the warp agree",
                 instruction.mnemonic()
             );
-            report(
-                Severity::Warning,
-                Rule::GuardedBarrier,
-                instruction.line,
-                message,
-            );
+            report(Warning, Rule::GuardedBarrier, instruction.line, message);
         }
         if instruction.is_generic() && uses_address(instruction, &generic) {
             let message = format!(
                 "`{}` is generic, and its address comes from cvta.shared",
                 instruction.mnemonic()
             );
-            report(
-                Severity::Note,
-                Rule::GenericShared,
-                instruction.line,
-                message,
-            );
+            report(Note, Rule::GenericShared, instruction.line, message);
         }
     }
 }
@@ -62,9 +53,9 @@ fn local_memory(function: &Function, report: &mut Report<'_>) {
         .instructions()
         .any(|i| i.facts().effect == Effect::Calls && i.names().contains(&"vprintf"));
     let (severity, why) = if calls_vprintf {
-        (Severity::Warning, " (the arguments of vprintf need some)")
+        (Warning, " (the arguments of vprintf need some)")
     } else {
-        (Severity::Error, "")
+        (Error, "")
     };
     for variable in function
         .local_variables()
@@ -101,18 +92,13 @@ fn launch_bounds(function: &Function, report: &mut Report<'_>) {
     let find = |opcode| function.instructions().find(|i| i.known() == Some(opcode));
     if let Some(wgmma) = find(Opcode::Wgmma).filter(|_| !threads) {
         let message = "wgmma needs `.maxntid` or `.reqntid` on its kernel".to_owned();
-        report(
-            Severity::Error,
-            Rule::WgmmaWithoutBounds,
-            wgmma.line,
-            message,
-        );
+        report(Error, Rule::WgmmaWithoutBounds, wgmma.line, message);
     }
     let bounded = threads && directives.minnctapersm.is_some();
     if let Some(setmaxnreg) = find(Opcode::Setmaxnreg).filter(|_| !bounded) {
         let message = "setmaxnreg is ignored without `.maxntid` and `.minnctapersm`".to_owned();
         report(
-            Severity::Error,
+            Error,
             Rule::SetmaxnregWithoutBounds,
             setmaxnreg.line,
             message,
@@ -138,12 +124,7 @@ fn float(instruction: &Instruction, report: &mut Report<'_>) {
     if is_of_floats && contractible && !rounded {
         let mnemonic = instruction.mnemonic();
         let message = format!("`{mnemonic}` may be contracted into an fma: say how it rounds");
-        report(
-            Severity::Warning,
-            Rule::UnroundedFloat,
-            instruction.line,
-            message,
-        );
+        report(Warning, Rule::UnroundedFloat, instruction.line, message);
     }
     let full_range = opcode == Some(Opcode::Div) && instruction.has("full");
     if instruction.has("approx") || full_range {
@@ -151,12 +132,7 @@ fn float(instruction: &Instruction, report: &mut Report<'_>) {
             "the bits of `{}` are the hardware's own",
             instruction.mnemonic()
         );
-        report(
-            Severity::Note,
-            Rule::ApproximateFloat,
-            instruction.line,
-            message,
-        );
+        report(Note, Rule::ApproximateFloat, instruction.line, message);
     }
 }
 
