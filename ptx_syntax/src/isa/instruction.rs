@@ -50,10 +50,7 @@ impl Opcode {
 
 /// Whether a modifier is the type of a float, or of a pair of floats.
 pub fn is_float(modifier: &str) -> bool {
-    matches!(
-        modifier.trim_end_matches("x2"),
-        "f16" | "bf16" | "f32" | "f64"
-    )
+    ["f16", "bf16", "f32", "f64"].contains(&modifier.trim_end_matches("x2"))
 }
 
 impl Instruction {

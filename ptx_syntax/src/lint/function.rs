@@ -95,14 +95,9 @@ fn launch_bounds(function: &Function, report: &mut Report<'_>) {
         report(Error, Rule::WgmmaWithoutBounds, wgmma.line, message);
     }
     let bounded = threads && directives.minnctapersm.is_some();
-    if let Some(setmaxnreg) = find(Opcode::Setmaxnreg).filter(|_| !bounded) {
+    if let Some(found) = find(Opcode::Setmaxnreg).filter(|_| !bounded) {
         let message = "setmaxnreg is ignored without `.maxntid` and `.minnctapersm`".to_owned();
-        report(
-            Error,
-            Rule::SetmaxnregWithoutBounds,
-            setmaxnreg.line,
-            message,
-        );
+        report(Error, Rule::SetmaxnregWithoutBounds, found.line, message);
     }
 }
 
