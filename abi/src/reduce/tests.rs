@@ -39,6 +39,7 @@ fn a_sign_does_not_make_a_zero_count() {
     let mask = |dtype| ReduceParams::new(ReduceOp::Any, view, &plan, dtype).mask;
     assert_eq!(mask(DType::F32), 0x7fff_ffff);
     assert_eq!(mask(DType::Bf16), 0x7fff);
+    assert_eq!(mask(DType::I8), 0xff);
     assert_eq!(mask(DType::F64), u64::MAX >> 1);
     assert_eq!(mask(DType::I32), 0xffff_ffff);
     assert_eq!(mask(DType::I64), u64::MAX);
