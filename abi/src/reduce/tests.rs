@@ -12,6 +12,9 @@ fn entry_names_are_as_documented() {
     assert_eq!(entry.unwrap().to_string(), "reduce_lse_bf16");
     let entry = ReduceEntry::of(Family::Count, DType::Bf16, true);
     assert_eq!(entry.unwrap().to_string(), "reduce_count_b16");
+    let entry = ReduceEntry::of(Family::Count, DType::I8, false);
+    assert_eq!(entry.unwrap().to_string(), "reduce_count_b8");
+    assert_eq!(ReduceEntry::of(Family::Arg, DType::I8, false), None);
     let entry = ReduceEntry::of(Family::Moments, DType::I32, true);
     assert_eq!(entry.unwrap().to_string(), "reduce_moments_wide");
     assert_eq!(ReduceEntry::of(Family::Moments, DType::I32, false), None);
