@@ -50,11 +50,6 @@ impl Arch {
         }
     }
 
-    /// Whether PTX for it also runs on what is newer.
-    pub(crate) fn is_portable(self) -> bool {
-        !self.name().ends_with('a')
-    }
-
     /// The PTX ISA version of its modules, major and minor.
     ///
     /// It is the oldest one that has all the instructions that `cuda_std` wraps for the

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::arch::Arch;
-use crate::constants;
-use crate::copies;
+use crate::comments;
 use crate::error::{Error, Step};
 use crate::inlined;
 use crate::ir::Module;
@@ -14,11 +13,7 @@ use crate::ir::atomics;
 use crate::ir::families::Family;
 use crate::narrow::narrow;
 use crate::process;
-use crate::registers;
 use crate::rounding;
-use crate::scopes;
-use crate::shared_names;
-use crate::tidy::tidy;
 use crate::toolchain::DeviceToolchain;
 
 /// How to compile.
@@ -48,10 +43,7 @@ impl Codegen<'_> {
         self.select(&after, &out)?;
         let ptx = fs::read_to_string(&out).map_err(io(&out))?;
         let ptx = inlined::name_callers(&rounding::pin(&ptx));
-        let portable = self.arch.is_portable();
-        let ptx = constants::inline(&tidy(&narrow(&ptx)), portable);
-        let ptx = scopes::flatten(&copies::forward(&ptx, portable));
-        let ptx = registers::shorten(&shared_names::shorten(&ptx));
+        let ptx = comments::strip(&narrow(&ptx));
         fs::write(&out, &ptx).map_err(io(&out))?;
         self.dump(&out)?;
         Ok(ptx)

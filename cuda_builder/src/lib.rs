@@ -14,7 +14,7 @@
 //!    bounds, shared memory, and that barriers are convergent.
 //! 4. opt and llc compile each family of kernels to PTX.
 //! 5. Passes over the PTX give every float operation an explicit rounding and every store a
-//!    register of its width, and shorten the text.
+//!    register of its width. LLVM's comments go, its names stay.
 //! 6. The PTX is checked against rules ([`Refusal`]), assembled by ptxas where there is one, and
 //!    described by a manifest ([`ptx_syntax::manifest`]).
 //!
@@ -44,9 +44,8 @@ mod assemble;
 mod builder;
 mod codegen;
 mod collectives;
+mod comments;
 mod compile;
-mod constants;
-mod copies;
 mod divergence;
 mod duplicates;
 mod error;
@@ -61,11 +60,7 @@ mod narrow;
 mod pipeline;
 mod preamble;
 mod process;
-mod registers;
 mod rounding;
-mod scopes;
-mod shared_names;
-mod tidy;
 pub mod toolchain;
 mod write;
 

@@ -72,7 +72,7 @@ fn instruction(line: &str) -> Option<String> {
         text += &after[..end];
         rest = &after[end..];
     }
-    text = text.replace(',', ", ");
+    text = text.replace(", ", ",").replace(',', ", ");
     for count in (3..=128).rev() {
         let list = vec!["%r"; count].join(", ");
         text = text.replace(&format!("{{{list}}}"), &format!("{{%r x {count}}}"));
@@ -80,7 +80,7 @@ fn instruction(line: &str) -> Option<String> {
     Some(text)
 }
 
-/// Whether a name is LLVM's of a register, `%low16`, or a short one of ours, `r12` or `r`.
+/// Whether a name is LLVM's of a register, `%r12` or `%low16`, or one that `asm!` declares, `p`.
 fn is_register(name: &str) -> bool {
     let numbered = name.ends_with(|c: char| c.is_ascii_digit());
     let short = name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -146,8 +146,9 @@ fn a_wait_is_a_loop_of_the_wait() {
     let label = lines.iter().position(|(_, line)| line.starts_with('$'));
     let body: Vec<_> = lines[label.expect("there is a loop")..]
         .iter()
-        .map(|(_, line)| line.split("//").next().unwrap_or_default().trim())
-        .filter(|line| !line.is_empty())
+        .map(|(_, line)| *line)
+        // Scopes of `asm!`, and what they declare.
+        .filter(|line| !["", "{", "}"].contains(line) && !line.starts_with('.'))
         .map(|line| line.split(' ').next().unwrap_or_default())
         .map(|word| word.split('\t').next().unwrap_or_default())
         .collect();

@@ -451,8 +451,31 @@ entries! { $ Sm90Entry {
         gemm_sm90_f16_nt_128x192_s4_pp_fused(f16);
         gemm_sm90_f16_nn_128x128_s6_pp_fused(f16);
         gemm_sm90_f16_nn_128x192_s4_pp_fused(f16);
+        gemm_sm90_bf16_tn_128x128_s6_pp_fused(bf16);
+        gemm_sm90_bf16_tt_128x128_s6_pp_fused(bf16);
+        gemm_sm90_f16_tn_128x128_s6_pp_fused(f16);
+        gemm_sm90_f16_tt_128x128_s6_pp_fused(f16);
+        gemm_sm90_bf16_f32_nt_128x128_s6_pp_fused(f32);
+        gemm_sm90_bf16_f32_nn_128x128_s6_pp_fused(f32);
+        gemm_sm90_bf16_f32_tn_128x128_s6_pp_fused(f32);
+        gemm_sm90_bf16_f32_tt_128x128_s6_pp_fused(f32);
+        gemm_sm90_f16_f32_nt_128x128_s6_pp_fused(f32);
+        gemm_sm90_f16_f32_nn_128x128_s6_pp_fused(f32);
+        gemm_sm90_f16_f32_tn_128x128_s6_pp_fused(f32);
+        gemm_sm90_f16_f32_tt_128x128_s6_pp_fused(f32);
+        gemm_sm90_f32_nt_128x128_s6_pp_fused(f32);
         gemm_sm90_e4m3_bf16_nt_128x192_s4_pp_fused(bf16);
         gemm_sm90_e4m3_bf16_nt_128x256_s4_promoted_fused(bf16);
+        gemm_sm90_e4m3_f32_nt_128x128_s6_pp_fused(f32);
+        gemm_sm90_e4m3_f32_nt_128x128_s6_promoted_fused(f32);
+        gemm_sm90_e4m3_e5m2_bf16_nt_128x192_s4_pp_fused(bf16);
+        gemm_sm90_e4m3_e5m2_bf16_nt_128x256_s4_promoted_fused(bf16);
+        gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_pp_fused(f32);
+        gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_promoted_fused(f32);
+        gemm_sm90_e5m2_e4m3_bf16_nt_128x192_s4_pp_fused(bf16);
+        gemm_sm90_e5m2_e4m3_bf16_nt_128x256_s4_promoted_fused(bf16);
+        gemm_sm90_e5m2_e4m3_f32_nt_128x128_s6_pp_fused(f32);
+        gemm_sm90_e5m2_e4m3_f32_nt_128x128_s6_promoted_fused(f32);
     }
     /// Sums in i32, plain.
     gemm_sm90_sums {
@@ -461,5 +484,7 @@ entries! { $ Sm90Entry {
     /// Sums in i32, with all of [`super::epilogue`].
     gemm_sm90_sums_fused {
         gemm_sm90_i8_bf16_nt_128x256_s4_fused(bf16);
+        gemm_sm90_i8_f16_nt_128x256_s4_fused(f16);
+        gemm_sm90_i8_f32_nt_128x256_s4_fused(f32);
     }
 } }

@@ -34,9 +34,11 @@ impl ReduceEntry {
     }
 
     /// The general entry for elements of a dtype, computed in f64 if `wide`. `None` if there is none:
-    /// for other dtypes, and for integers with real results unless `wide`.
+    /// for other dtypes, and for integers with real results unless `wide`. Of u8 and i8, only
+    /// [`Family::Count`] has one.
     pub fn of(family: Family, dtype: DType, wide: bool) -> Option<Self> {
-        if !DTYPES.contains(&dtype) {
+        let is_counted = matches!((family, dtype), (Family::Count, DType::U8 | DType::I8));
+        if !is_counted && !DTYPES.contains(&dtype) {
             return None;
         }
         let reads = match family {
@@ -155,6 +157,7 @@ entries! { $ ReduceEntry {
         reduce_arg_f64(Arg<f64>, f64, 2 -> i64);
         reduce_arg_i32(Arg<i64>, i32, 4 -> i64);
         reduce_arg_i64(Arg<i64>, i64, 2 -> i64);
+        reduce_count_b8(Count<u32>, u8, 16 -> i64);
         reduce_count_b16(Count<u32>, u16, 8 -> i64);
         reduce_count_b32(Count<u32>, u32, 4 -> i64);
         reduce_count_b64(Count<u64>, u64, 2 -> i64);

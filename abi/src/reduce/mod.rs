@@ -12,7 +12,7 @@
 //!
 //! [`Family`] lists the families: one entry serves several operations, which [`ReduceParams`]
 //! distinguishes. `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32, i64 (in i64);
-//! `wide` for any of them computed in f64; b16, b32, b64 for entries that only test bits. `out` is
+//! `wide` for any of them computed in f64; b8, b16, b32, b64 for entries that only test bits. `out` is
 //! contiguous `[outer, inner]`, of the dtype [`ReduceEntry::out`], or of the elements' where
 //! [`ReduceParams::is_rounded`] says so. `partials` ([`ReducePlan::partials`] times
 //! [`ReduceEntry::partial_words`], aligned to 16) and `tickets` ([`ReducePlan::tickets`]) may be null

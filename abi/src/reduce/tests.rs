@@ -12,6 +12,9 @@ fn entry_names_are_as_documented() {
     assert_eq!(entry.unwrap().to_string(), "reduce_lse_bf16");
     let entry = ReduceEntry::of(Family::Count, DType::Bf16, true);
     assert_eq!(entry.unwrap().to_string(), "reduce_count_b16");
+    let entry = ReduceEntry::of(Family::Count, DType::I8, false);
+    assert_eq!(entry.unwrap().to_string(), "reduce_count_b8");
+    assert_eq!(ReduceEntry::of(Family::Arg, DType::I8, false), None);
     let entry = ReduceEntry::of(Family::Moments, DType::I32, true);
     assert_eq!(entry.unwrap().to_string(), "reduce_moments_wide");
     assert_eq!(ReduceEntry::of(Family::Moments, DType::I32, false), None);
@@ -39,6 +42,7 @@ fn a_sign_does_not_make_a_zero_count() {
     let mask = |dtype| ReduceParams::new(ReduceOp::Any, view, &plan, dtype).mask;
     assert_eq!(mask(DType::F32), 0x7fff_ffff);
     assert_eq!(mask(DType::Bf16), 0x7fff);
+    assert_eq!(mask(DType::I8), 0xff);
     assert_eq!(mask(DType::F64), u64::MAX >> 1);
     assert_eq!(mask(DType::I32), 0xffff_ffff);
     assert_eq!(mask(DType::I64), u64::MAX);

@@ -60,9 +60,9 @@ impl fmt::Display for Scalar {
 /// ```
 /// use warpsmith::fuse::{Fragment, Scalar};
 /// # let ptx = ".version 7.8\n.target sm_75\n.address_size 64\n\
-/// #     .visible .func (.param .b32 func_retval0) f32_twice(\n.param .b32 $a0\n)\n{\n\
-/// #     .reg .b32 %r<3>;\nld.param.b32\t%r1,[$a0];\nadd.rn.f32\t%r2,%r1,%r1;\n\
-/// #     st.param.b32\t[func_retval0],%r2;\nret;\n}\n";
+/// #     .visible .func (.param .b32 func_retval0) f32_twice(\n.param .b32 f32_twice_param_0\n)\n{\n\
+/// #     .reg .b32 %r<3>;\nld.param.b32 \t%r1, [f32_twice_param_0];\nadd.rn.f32 \t%r2, %r1, %r1;\n\
+/// #     st.param.b32 \t[func_retval0], %r2;\nret;\n}\n";
 /// // let ptx = include_str!("../ptx/sm_75/kernels.ptx");
 /// // SAFETY: cuda_builder made the text.
 /// let twice = unsafe { Fragment::from_ptx(ptx, "f32_twice", &[Scalar::F32], Scalar::F32) }?;
@@ -270,24 +270,17 @@ impl Parsed {
             wide: Vec::new(),
         };
         for line in &function.body {
-            parsed.push(line, params.len())?;
+            parsed.push(line, function.name, params.len())?;
         }
         Ok(parsed)
     }
 
-    fn push(&mut self, line: &str, params: usize) -> Result<(), String> {
+    fn push(&mut self, line: &str, function: &str, params: usize) -> Result<(), String> {
         let unexpected = || format!("`{line}` is not what a function of its arguments has");
         let read = match line.strip_prefix("ld.param.") {
             Some(load) => {
-                let (_, operands) = load.split_once('\t').ok_or_else(unexpected)?;
-                let (register, rest) = operands.split_once(",[$a").ok_or_else(unexpected)?;
-                let index: usize = rest
-                    .trim_end_matches("];")
-                    .parse()
-                    .map_err(|_| unexpected())?;
-                if index >= params {
-                    return Err(unexpected());
-                }
+                let argument = loaded(load, function).filter(|(_, index)| *index < params);
+                let (register, index) = argument.ok_or_else(unexpected)?;
                 Line::Argument {
                     register: register.into(),
                     index,
@@ -295,7 +288,7 @@ impl Parsed {
             }
             None if line.starts_with("st.param.") => {
                 let (_, from) = line.split_once("[func_retval0],").ok_or_else(unexpected)?;
-                let from = from.trim_end_matches(';');
+                let from = from.trim_end_matches(';').trim();
                 Line::Result {
                     from: from.into(),
                     is_wide: self.wide.iter().any(|wide| declares(wide, from)),
@@ -345,6 +338,15 @@ impl Parsed {
         }
         (self.lines.into(), own.into())
     }
+}
+
+/// The register and the parameter's index of `b32 %r1, [f_param_0];`, where `f` is the function.
+fn loaded<'a>(load: &'a str, function: &str) -> Option<(&'a str, usize)> {
+    let (_, operands) = load.split_once(char::is_whitespace)?;
+    let (register, address) = operands.split_once(',')?;
+    let param = address.trim().strip_prefix('[')?.strip_suffix("];")?;
+    let index = param.strip_prefix(function)?.strip_prefix("_param_")?;
+    Some((register.trim(), index.parse().ok()?))
 }
 
 /// Whether the declarator, `%a` or `%a<2>`, declares the register.

@@ -22,16 +22,16 @@
 //! the driver compiles a few kilobytes. A GPU and the emulator load the same text.
 //!
 //! ```text
-//! mov.b32 r2,0; // hole value r2 <- r1           { // value
+//! mov.b32 %r2, 0; // hole value %r2 <- %r1       { // value
 //!                                                .reg .b32 $w<2>;
-//!                                                mov.b32 $w0,r1;
+//!                                                mov.b32 $w0,%r1;
 //!                                                { // f32_relu
-//!                                         ->     .reg .b32 r<3>; ..
-//!                                                mov.b32 r1,$w0;
-//!                                                max.f32 r2,r1,0f00000000;
-//!                                                mov.b32 $w1,r2;
+//!                                         ->     .reg .b32 %r<3>; ..
+//!                                                mov.b32 %r1,$w0;
+//!                                                max.f32 %r2, %r1, 0f00000000;
+//!                                                mov.b32 $w1,%r2;
 //!                                                }
-//!                                                mov.b32 r2,$w1;
+//!                                                mov.b32 %r2,$w1;
 //!                                                }
 //! ```
 

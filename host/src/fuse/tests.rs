@@ -5,54 +5,58 @@ const FRAGMENTS: &str = "\
 .version 8.1
 .target sm_89
 .address_size 64
-.global .align 4 .b8 __const[8] = {1,2,3,4,5,6,7,8};
+
+.global .align 4 .b8 __const[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 .visible .func  (.param .b32 func_retval0) f32_relu(
-.param .b32 $a0
+\t.param .b32 f32_relu_param_0
 )
 {
-.reg .pred\t%p<2>;
-.reg .b32\t%r<3>;
-ld.param.b32\t%r1,[$a0];
-setp.lt.f32\t%p1,%r1,0f00000000;
-selp.f32\t%r2,0f00000000,%r1,%p1;
-st.param.b32\t[func_retval0],%r2;
-ret;
+\t.reg .pred \t%p<2>;
+\t.reg .b32 \t%r<3>;
+
+\tld.param.b32 \t%r1, [f32_relu_param_0];
+\tsetp.lt.f32 \t%p1, %r1, 0f00000000;
+\tselp.f32 \t%r2, 0f00000000, %r1, %p1;
+\tst.param.b32 \t[func_retval0], %r2;
+\tret;
 }
 .visible .func  (.param .b32 func_retval0) u32_first_if(
-.param .b32 $a0
+\t.param .b32 u32_first_if_param_0
 )
 {
-.reg .pred\t%p<2>;
-.reg .b32\t%r<4>;
-.reg .b64\t%rd<2>;
-ld.param.b32\t%r1,[$a0];
-setp.eq.b32\t%p1,%r1,0;
-@%p1 bra\t$L2;
-bra.uni\t$L1;
-$L1:
-mov.b64\t%rd1,__const;
-ld.global.b32\t%r2,[%rd1];
-st.param.b32\t[func_retval0],%r2;
-ret;
-$L2:
-st.param.b32\t[func_retval0],%r1;
-ret;
+\t.reg .pred \t%p<2>;
+\t.reg .b32 \t%r<4>;
+\t.reg .b64 \t%rd<2>;
+
+\tld.param.b32 \t%r1, [u32_first_if_param_0];
+\tsetp.eq.b32 \t%p1, %r1, 0;
+\t@%p1 bra \t$L__BB1_2;
+\tbra.uni \t$L__BB1_1;
+$L__BB1_1:
+\tmov.b64 \t%rd1, __const;
+\tld.global.b32 \t%r2, [%rd1];
+\tst.param.b32 \t[func_retval0], %r2;
+\tret;
+$L__BB1_2:
+\tst.param.b32 \t[func_retval0], %r1;
+\tret;
 }
 .visible .func  (.param .b32 func_retval0) f32_of_word(
-.param .b32 $a0
+\t.param .b32 f32_of_word_param_0
 )
 {
-.reg .b32\t%r<2>;
-ld.param.b32\t%r1,[$a0];
-st.param.b32\t[func_retval0],%r1;
-ret;
+\t.reg .b32 \t%r<2>;
+
+\tld.param.b32 \t%r1, [f32_of_word_param_0];
+\tst.param.b32 \t[func_retval0], %r1;
+\tret;
 }
 .visible .func  (.param .b64 func_retval0) f64_calls(
-.param .b64 $a0
+\t.param .b64 f64_calls_param_0
 )
 {
-call.uni (x), other, (y);
-ret;
+\tcall.uni (x), other, (y);
+\tret;
 }
 ";
 
@@ -60,22 +64,24 @@ const SKELETON: &str = "\
 .version 7.0
 .target sm_75
 .address_size 64
+
 .visible .entry map(
-.param .u64 $a0,
-.param .u64 $a1,
-.param .align 8 .b8 $a2[16]
+\t.param .u64 .ptr .align 1 map_param_0,
+\t.param .u64 .ptr .align 1 map_param_1,
+\t.param .align 8 .b8 map_param_2[16]
 )
 .maxntid 128
 {
-.reg .b32\t%r<9>;
-.reg .b64\t%rd<3>;
-ld.param.b64\t%rd1,[$a0];
-ld.param.b64\t%rd2,[$a1];
-mov.b32 %r1,0; // hole load %r1 <- %rd1
-mov.b32 %r2,0; // hole count %r2 <-
-mov.b32 %r3,0; // hole value %r3 <- %r1 %r2
-// hole store <- %rd2 %r3
-ret;
+\t.reg .b32 \t%r<9>;
+\t.reg .b64 \t%rd<3>;
+
+\tld.param.b64 \t%rd1, [map_param_0];
+\tld.param.b64 \t%rd2, [map_param_1];
+\tmov.b32 %r1, 0; // hole load %r1 <- %rd1
+\tmov.b32 %r2, 0; // hole count %r2 <-
+\tmov.b32 %r3, 0; // hole value %r3 <- %r1 %r2
+\t// hole store <- %rd2 %r3
+\tret;
 }
 ";
 
@@ -120,8 +126,8 @@ fn a_declaration_hides_nothing_behind_it() {
     let printing = "\
 .extern .func  (.param .b32 func_retval0) vprintf
 (
-.param .b64 $a0,
-.param .b64 $a1
+\t.param .b64 vprintf_param_0,
+\t.param .b64 vprintf_param_1
 )
 ;
 .global .align 4 .b8 __const";
@@ -156,8 +162,8 @@ fn a_hole_becomes_scopes_of_its_fragments() {
     let text = skeleton()
         .compose(fill(&body))
         .expect("all holes are filled");
-    let scope = "{ // f32_relu\n.reg .pred\t%p<2>;\n.reg .b32\t%r<3>;\nmov.b32\t%r1,$w1;\n\
-                 setp.lt.f32\t%p1,%r1,0f00000000;\nselp.f32\t%r2,0f00000000,%r1,%p1;\n\
+    let scope = "{ // f32_relu\n.reg .pred \t%p<2>;\n.reg .b32 \t%r<3>;\nmov.b32\t%r1,$w1;\n\
+                 setp.lt.f32 \t%p1, %r1, 0f00000000;\nselp.f32 \t%r2, 0f00000000, %r1, %p1;\n\
                  mov.b32\t$w2,%r2;\n}\nmov.b32\t%r3,$w2;\n}\n";
     assert!(text.contains(scope), "{text}");
     assert!(text.contains("mov.b32\t%r2,7;\n"), "{text}");
@@ -196,9 +202,9 @@ fn a_result_of_a_wide_register_is_its_low_bits() {
     let text = |declared: &str, from: &str| {
         let ptx = format!(
             ".version 7.0\n.target sm_75\n.address_size 64\n\
-             .visible .func (.param .b32 func_retval0) low(\n.param .b32 $a0\n)\n{{\n\
-             {declared}\nld.param.b32\t%r0,[$a0];\ncvt.u64.u32\t{from},%r0;\n\
-             st.param.b32\t[func_retval0],{from};\nret;\n}}\n"
+             .visible .func (.param .b32 func_retval0) low(\n.param .b32 low_param_0\n)\n{{\n\
+             {declared}\nld.param.b32 \t%r0, [low_param_0];\ncvt.u64.u32 \t{from}, %r0;\n\
+             st.param.b32 \t[func_retval0], {from};\nret;\n}}\n"
         );
         // SAFETY: the text converts its argument, and touches nothing else.
         let low = unsafe { Fragment::from_ptx(&ptx, "low", &[Scalar::U32], Scalar::U32) };
@@ -232,7 +238,10 @@ fn what_the_launch_gives_is_read_where_it_lies() {
     let text = skeleton()
         .compose(fill(&body))
         .expect("all holes are filled");
-    assert!(text.contains("ld.param.b32\t$w0,[$a2+12];"), "{text}");
+    assert!(
+        text.contains("ld.param.b32\t$w0,[map_param_2+12];"),
+        "{text}"
+    );
 
     for offset in [13, u32::MAX] {
         let mut behind = Body::default();

@@ -29,7 +29,8 @@ impl<'a> Pieces<'a> {
             variables: Vec::new(),
             functions: Vec::new(),
         };
-        let mut lines = text.lines().map(str::trim);
+        let lines = text.lines().map(str::trim);
+        let mut lines = lines.filter(|line| !line.is_empty());
         while let Some(line) = lines.next() {
             if let Some(version) = line.strip_prefix(".version") {
                 pieces.version = version.trim();

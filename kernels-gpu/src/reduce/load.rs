@@ -172,6 +172,30 @@ words_16! {
     u16 => u32, |half| u32::from(half);
 }
 
+impl Load<16> for u8 {
+    type Number = u32;
+
+    #[inline(always)]
+    unsafe fn gather(at: *const u8, step: i64, valid: u32, _: u64) -> Raw {
+        [0, 4, 8, 12].map(|first| {
+            let bytes = [0, 1, 2, 3].map(|v| {
+                // SAFETY: passed on to the caller.
+                unsafe { lane(at, step, valid, first + v).read() }
+            });
+            u32::from_le_bytes(bytes)
+        })
+    }
+    #[inline(always)]
+    unsafe fn one(at: *const u8, _: u64) -> u32 {
+        // SAFETY: passed on to the caller.
+        u32::from(unsafe { at.read() })
+    }
+    #[inline(always)]
+    fn number(raw: Raw, v: usize) -> u32 {
+        raw[v / 4] >> (8 * (v % 4)) & 0xff
+    }
+}
+
 /// Two words as 64 bits.
 #[inline(always)]
 fn pair(low: u32, high: u32) -> u64 {

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use warpsmith::{
-    Activation, E4m3, E5m2, Gemm, GemmInput, GemmOutput, GroupedGemm, Precision, Result,
+    Activation, E4m3, E5m2, Gemm, GemmInput, GemmOutput, GroupedGemm, Precision, Result, Tensor,
 };
 
 use super::{Case, Inputs, Seen, read};
@@ -130,11 +130,27 @@ fn integer(inputs: &mut Inputs) -> Result<()> {
             read(&sums.with_kernel(name).run(&inputs.stream)?)?;
         }
         read(&sums.split_k(2).run(&inputs.stream)?)?;
-        let scaled = Gemm::<i8, i8, bf16>::with_output(&a, &b).column_scales(&scales);
-        let plan = scaled.plan(&inputs.stream)?;
-        for name in seen.new_of(plan.candidates().iter().map(|other| &*other.name)) {
-            read(&scaled.with_kernel(name).run(&inputs.stream)?)?;
-        }
+        let operands = (&a, &b, &scales);
+        scaled::<f16>(operands, &mut seen, inputs)?;
+        scaled::<bf16>(operands, &mut seen, inputs)?;
+        scaled::<f32>(operands, &mut seen, inputs)?;
+    }
+    Ok(())
+}
+
+/// The product of i8 with a scale for each column.
+fn scaled<Out>(
+    (a, b, scales): (&Tensor<i8>, &Tensor<i8>, &Tensor<f32>),
+    seen: &mut Seen,
+    inputs: &Inputs,
+) -> Result<()>
+where
+    Out: GemmOutput<Factor = f32> + TestElement,
+{
+    let product = Gemm::<i8, i8, Out>::with_output(a, b).column_scales(scales);
+    let plan = product.plan(&inputs.stream)?;
+    for name in seen.new_of(plan.candidates().iter().map(|other| &*other.name)) {
+        read(&product.with_kernel(name).run(&inputs.stream)?)?;
     }
     Ok(())
 }

@@ -29,6 +29,7 @@ pub(super) fn add(cases: &mut Vec<Case>) {
         of::<f64>(cases, arch, shapes);
         of::<i32>(cases, arch, shapes);
         of::<i64>(cases, arch, shapes);
+        cases.push(Case::new("counts of u8", arch, counts));
     }
 }
 
@@ -62,6 +63,16 @@ fn reductions<T: Reducible<Value: TestElement> + TestElement>(
         }
         if !op.is_of_integers() || op == ReduceOp::Sum {
             read(&reduction.run_f64(&inputs.stream)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn counts(inputs: &mut Inputs) -> Result<()> {
+    for shape in SHAPES {
+        let x = inputs.tensor::<u8>(&shape)?;
+        for op in [ReduceOp::Any, ReduceOp::All, ReduceOp::CountNonzero] {
+            read(&Reduce::new(op, &x).axis(1).run_indices(&inputs.stream)?)?;
         }
     }
     Ok(())

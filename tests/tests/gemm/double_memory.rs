@@ -151,7 +151,10 @@ fn every_barrier_and_wait_is_needed() {
     let lines: Vec<&str> = clean.lines().collect();
     let mut planted = 0;
     for (idx, line) in lines.iter().enumerate() {
-        if !orders.iter().any(|order| line.starts_with(order)) {
+        if !orders
+            .iter()
+            .any(|order| line.trim_start().starts_with(order))
+        {
             continue;
         }
         let kept = lines.iter().enumerate().filter(|&(other, _)| other != idx);

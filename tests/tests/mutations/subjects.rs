@@ -234,7 +234,8 @@ fn only_entry(text: &str, kernel: &str) -> String {
             out += line;
         }
         out.push('\n');
-        depth += i32::from(line == "{") - i32::from(line == "}");
+        let brace = line.trim();
+        depth += i32::from(brace == "{") - i32::from(brace == "}");
         if line == "}" && depth == 0 {
             is_other = false;
         }

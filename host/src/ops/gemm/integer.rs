@@ -152,9 +152,10 @@ mod tests {
         let layer = of(weighted(DType::I8, [4096; 3]), DType::I32);
         let sums = "gemm_sm90_i8_i32_nt_128x256_s4_plain";
         assert_eq!(first(&layer, &H200), sums);
-        assert_eq!(first(&of(layer, DType::F16), &H200), sums);
-        let fused = "gemm_sm90_i8_bf16_nt_128x256_s4_fused";
-        assert_eq!(first(&of(layer, DType::Bf16), &H200), fused);
+        for dtype in [DType::F16, DType::Bf16, DType::F32] {
+            let fused = format!("gemm_sm90_i8_{dtype}_nt_128x256_s4_fused");
+            assert_eq!(first(&of(layer, dtype), &H200), fused);
+        }
         let relu = GemmDesc {
             activation: Activation::Relu,
             ..layer

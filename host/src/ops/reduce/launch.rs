@@ -1,7 +1,7 @@
 //! The launch of a reduction.
 
 use super::view::{self, Axes};
-use super::{Countable, Reduce};
+use super::{Countable, Reduce, read_as};
 use crate::launch::KernelArg;
 use crate::load::{self, LoadVariant};
 use crate::ops::check;
@@ -93,8 +93,8 @@ impl<T: Countable> Reduce<'_, T> {
         }
     }
 
-    /// Launches the validated reduction, with contiguous outputs. Elements that no kernel reads are
-    /// converted first, all of them to f16 ([`Countable`]).
+    /// Launches the validated reduction, with contiguous outputs. Elements that no kernel of the
+    /// operation reads are converted first, all of them to f16 ([`Countable`]).
     pub(super) fn launch<Out: Element>(
         &self,
         entry: ReduceEntry,
@@ -105,7 +105,7 @@ impl<T: Countable> Reduce<'_, T> {
         if out.is_empty() {
             return Ok(());
         }
-        if T::READ_AS != T::DTYPE {
+        if read_as::<T>(self.op) != T::DTYPE {
             let x = self.x.cast::<f16>(stream)?;
             return self.over(&x).launch(entry, out, means, stream);
         }

@@ -67,8 +67,9 @@ pub use number::{Countable, Reducible};
 ///
 /// # Performance
 /// `x` is read once and in place, if the kept dimensions and the reduced dimensions each merge into
-/// at most two dimensions with one stride. Otherwise it is copied first. u8 and i8 are converted to
-/// f16 first, in memory for the call: of n bytes, 5 n are moved. See `docs/reduce.md`.
+/// at most two dimensions with one stride. Otherwise it is copied first. For argmax and argmin, u8
+/// and i8 are converted to f16 first, in memory for the call: of n bytes, 5 n are moved. See
+/// `docs/reduce.md`.
 ///
 /// # Sources
 /// Knuth's two-sum for compensated sums; Welford's recurrence for variances, merged as by Chan,
@@ -439,10 +440,18 @@ impl<T: Countable> Reduce<'_, T> {
                 want: "f32, f16, bf16, f64 or i64; run gives i64".into(),
             }),
             _ => {
-                let entry = ReduceEntry::of(op.family(), T::READ_AS, kind == Kind::Wide);
+                let entry = ReduceEntry::of(op.family(), read_as::<T>(op), kind == Kind::Wide);
                 entry.ok_or(Error::Bug("a dtype without an entry"))
             }
         }
+    }
+}
+
+/// The dtype in which kernels read elements of `T`: another one where they are converted first.
+fn read_as<T: Countable>(op: ReduceOp) -> DType {
+    match ReduceEntry::of(op.family(), T::DTYPE, false) {
+        Some(_) => T::DTYPE,
+        None => T::READ_AS,
     }
 }
 

@@ -20,8 +20,8 @@ mod sealed {
 
     /// Restricts [`Countable`](super::Countable) to the types that kernels exist for.
     pub trait Sealed {
-        /// The dtype in which kernels read the elements: another one only for types without
-        /// kernels, which are converted to it first. It represents all of their values.
+        /// The dtype in which kernels read the elements. Where an operation has no kernel for the
+        /// type itself, they are converted to it first. It represents all of their values.
         const READ_AS: DType;
     }
 }

@@ -9,7 +9,7 @@ use cuda_std::epilogue::{Epilogue, Place};
 use cuda_std::kernel;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::M64;
-use half::bf16;
+use half::{bf16, f16};
 
 use super::entries::{Choice, SumsOf, kernel_of, summand_n};
 use super::kernel::{Config, Gemm};

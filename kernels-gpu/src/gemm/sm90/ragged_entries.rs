@@ -57,7 +57,7 @@ macro_rules! entries {
                 let maps = [a.as_ptr(), b.as_ptr()];
                 Kernel::run(maps, &params, (launch, ends), workspace, |boxes| {
                     let d = Destination::of_rows(map_d.as_ptr(), d, &params);
-                    Store::new(d, Scale(params.alpha), Groups::Rolled, boxes)
+                    Store::new(d, Scale(params.alpha), Groups::Unrolled, boxes)
                 })
             }
         }

@@ -2,9 +2,9 @@
 //!
 //! They take 8-bit and 16-bit operands (but for two of e5m2), and f32 where tf32 is allowed. They read
 //! operands in place that a tensor map can describe, 16-bit ones in every layout and the others where k
-//! is contiguous; what is not so is copied first ([`k_major`](super::k_major)). What no entry does in
-//! one launch (split-K, an epilogue for f32 results, of a transposed A or of e5m2) uses partial
-//! results in f32 and the kernel that reduces them; of i8 in i32, for all results in f32 and f16 too.
+//! is contiguous; what is not so is copied first ([`k_major`](super::k_major)). Split-K uses partial
+//! results in f32, or in i32 of i8, and the kernel that reduces them. So do results in i32 with more
+//! than alpha.
 
 mod bands;
 mod cost;
