@@ -14,15 +14,7 @@ use super::walk::Walk;
 /// Bytes of a tile's dq.
 const BYTES: u32 = CHUNKS * CHUNK * 4;
 
-impl<
-    'a,
-    C: Config,
-    const TILE_M: u32,
-    const PANELS: u32,
-    const PANELS_M: u32,
-    const FRAGMENTS: usize,
-> Backward<'a, C, TILE_M, PANELS, PANELS_M, FRAGMENTS>
-{
+impl<C: Config> Backward<'_, C> {
     /// Adds the dq of every other tile, from tile `parity` on: an addition takes longer than a tile
     /// until others may see it.
     ///

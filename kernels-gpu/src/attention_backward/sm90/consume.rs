@@ -6,19 +6,18 @@ use abi::attention::backward::sm90::{CHUNK, DS_BUFFERS, STAGES};
 use abi::gemm::sm90::{MMA_M, WARPGROUP};
 use abi::swizzle::Swizzle;
 use abi::tensor_core::ldmatrix::tile_16x16;
-use cuda_std::accumulator::{Accumulator, Fragments};
+use cuda_std::accumulator::{Accumulator, Fragments, PairRegisters};
 use cuda_std::barrier::{bar_arrive, bar_sync};
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::hint::opaque;
 use cuda_std::ldmatrix::stmatrix_x4;
 use cuda_std::math::approx::{ex2_approx_ftz, rcp_approx_ftz};
 use cuda_std::mem::ld_shared_v2_f32;
-use cuda_std::pipeline::{Consumer, Readers, Stage};
+use cuda_std::pipeline::{Consumer, Readers, Stage, Stages};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::OperandElement;
 use cuda_std::warp::uniform;
-use cuda_std::wgmma::Registers;
 
 use super::finish::put_sums;
 use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, DS_WRITTEN, OF_CONSUMERS, OF_DQ};
@@ -33,7 +32,7 @@ struct State {
     /// Of the tile's number, which says who adds its dq.
     parity: u32,
     /// Where it is in the rings of q, of d_o, and of lse and delta, and in the buffers of dS.
-    next: Consumer<STAGES>,
+    next: Consumer<Stages<STAGES>>,
     keys: Stage,
     values: Stage,
 }
@@ -46,17 +45,7 @@ pub(super) type Sums<C> = (
     Accumulator<<C as Config>::Keys>,
 );
 
-impl<
-    'a,
-    C: Config,
-    const TILE_M: u32,
-    const PANELS: u32,
-    const PANELS_M: u32,
-    const FRAGMENTS: usize,
-> Backward<'a, C, TILE_M, PANELS, PANELS_M, FRAGMENTS>
-where
-    [u32; FRAGMENTS]: Registers,
-{
+impl<C: Config> Backward<'_, C> {
     /// The consumer: computes this warpgroup's keys' dk and dv.
     ///
     /// # Safety
@@ -125,7 +114,7 @@ where
             let mut dp = dp.finish_before::<1>();
             let slopes = dp.registers_mut()[0].as_mut();
             self.slopes(rows, s.registers()[0].as_ref(), slopes);
-            let mut ds = Fragments::<C::Element, FRAGMENTS>::of(&dp, C::pair);
+            let mut ds = Fragments::<C::Element, C::P>::of(&dp, C::pair);
             let q_stage = state.next.held_of(self.pipeline_q);
             self.put_ds(consumer_idx, q_stage.index(), &ds);
             bar_sync(DS_WRITTEN, OF_CONSUMERS); // dS is written, the buffer before is read
@@ -133,7 +122,7 @@ where
 
             ds.tie();
             let mut dq = Accumulator::<C::Queries>::unset().begin();
-            let (of_ds, of_k) = match PANELS {
+            let (of_ds, of_k) = match C::TILE.panels() {
                 1 => (consumer_idx, 0), // half of the queries
                 _ => (0, consumer_idx), // half of the columns
             };
@@ -176,7 +165,7 @@ where
         state: &State,
         rows: SharedAddr,
         s: &mut Accumulator<C::Scores>,
-    ) -> Fragments<C::Element, FRAGMENTS> {
+    ) -> Fragments<C::Element, C::P> {
         let params = &self.call.params.fwd;
         let scale = params.softmax_scale_log2;
         // Opaque, as LLVM would otherwise make two loops of the one around this.
@@ -192,7 +181,9 @@ where
                 i += 1;
             }
         }
-        state.mask.apply(s, state.walk.first_query(), TILE_M);
+        state
+            .mask
+            .apply(s, state.walk.first_query(), C::TILE.tile_m);
         // SAFETY: the caller's promise.
         unsafe {
             if has_softcap {
@@ -214,7 +205,7 @@ where
     unsafe fn slopes(&self, rows: SharedAddr, s: &[f32], dp: &mut [f32]) {
         let mut i = 0;
         while i < s.len() / 4 {
-            let delta = rows.add_bytes(4 * TILE_M + 32 * i as u32);
+            let delta = rows.add_bytes(4 * C::TILE.tile_m + 32 * i as u32);
             // SAFETY: the caller's promise; delta is behind lse.
             let delta = unsafe { ld_shared_v2_f32(delta) };
             let mut j = 0;
@@ -232,13 +223,13 @@ where
     /// # Safety
     /// The warpgroup calls it, converged; nobody reads the buffer any more.
     #[inline(always)]
-    unsafe fn put_ds(&self, consumer_idx: u32, buffer: u32, ds: &Fragments<C::Element, FRAGMENTS>) {
+    unsafe fn put_ds(&self, consumer_idx: u32, buffer: u32, ds: &Fragments<C::Element, C::P>) {
         let thread = opaque(thread::thread_idx_x()) % WARPGROUP;
         let written = tile_16x16(thread % thread::WARP_THREADS);
         let row = consumer_idx * MMA_M + thread / thread::WARP_THREADS * 16 + written.row;
-        let pairs = ds.pairs();
+        let pairs = ds.pairs().as_ref();
         let mut i = 0;
-        while i < FRAGMENTS / 4 {
+        while i < C::P::COUNT / 4 {
             let panel = self.ds().at_index(buffer, i as u32 / 4);
             let byte = 2 * (16 * (i as u32 % 4) + written.column);
             let to = panel.add_bytes(Swizzle::B128.offset_bytes(row, byte));
@@ -271,17 +262,14 @@ where
 /// # Safety
 /// `rows` is where the thread's first `-lse * log2(e)` is.
 #[inline(always)]
-unsafe fn powers<E: OperandElement, const FRAGMENTS: usize>(
+unsafe fn powers<E: OperandElement, R: PairRegisters>(
     s: &mut [f32],
     scale_log2: f32,
     rows: SharedAddr,
     pair: impl Fn(f32, f32) -> u32,
     then: impl Fn(f32, f32) -> f32,
-) -> Fragments<E, FRAGMENTS>
-where
-    [u32; FRAGMENTS]: Registers,
-{
-    let mut pairs = [0; FRAGMENTS];
+) -> Fragments<E, R> {
+    let mut pairs = R::zero();
     let mut i = 0;
     while i < s.len() / 4 {
         // SAFETY: the caller's promise.
@@ -294,8 +282,8 @@ where
             s[at] = then(four[j], s[at]);
             j += 1;
         }
-        pairs[2 * i] = pair(four[0], four[1]);
-        pairs[2 * i + 1] = pair(four[2], four[3]);
+        pairs.as_mut()[2 * i] = pair(four[0], four[1]);
+        pairs.as_mut()[2 * i + 1] = pair(four[2], four[3]);
         i += 1;
     }
     Fragments::of_pairs(pairs)

@@ -1,11 +1,12 @@
 //! The entries of Hopper's gradients of attention, by the table of [`BwdEntry`].
 
 use abi::attention::backward::FlashBwdParams;
-use abi::attention::backward::sm90::{BwdEntry, BwdTile, THREADS};
+use abi::attention::backward::sm90::{BwdEntry, BwdTile, THREADS, TILE_N};
 use abi::attention::backward::sums::Rounding;
 use abi::gemm::sm90::WARPGROUP;
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::kernel;
+use cuda_std::panels::Panels;
 use cuda_std::shared::SharedAddr;
 use cuda_std::shared_array;
 use cuda_std::tma::TensorMapParam;
@@ -61,6 +62,10 @@ macro_rules! kernels {
                 type Scores = M64<{ TILE.tile_m as usize }, f32, $element, $element>;
                 type Keys = M64<{ TILE.head_dim as usize }, f32, $element, $element>;
                 type Queries = M64<64, f32, $element, $element>;
+                type Kv = Panels<TILE_N, { TILE.panels() }>;
+                type Q = Panels<{ TILE.tile_m }, { TILE.panels() }>;
+                type Ds = Panels<TILE_N, { TILE.tile_m / 64 }>;
+                type P = [u32; TILE.tile_m as usize / 4];
                 const TILE: BwdTile = TILE;
 
                 #[inline(always)]
@@ -68,10 +73,6 @@ macro_rules! kernels {
                     pair!($element)(low, high)
                 }
             }
-            type Kernel<'a> = Backward<
-                'a, This, { TILE.tile_m }, { TILE.panels() }, { TILE.tile_m / 64 },
-                { TILE.tile_m as usize / 4 },
-            >;
             let call = Call {
                 maps: [q.as_ptr(), k.as_ptr(), v.as_ptr(), d_o.as_ptr()],
                 lse,
@@ -84,7 +85,7 @@ macro_rules! kernels {
                 params: &params,
             };
             // SAFETY: the caller's promise.
-            unsafe { Kernel::run::<{ REGISTERS.0 }, { REGISTERS.1 }>(call) }
+            unsafe { Backward::<This>::run::<{ REGISTERS.0 }, { REGISTERS.1 }>(call) }
         }
     )*};
 }

@@ -18,15 +18,7 @@ use super::store::{Place, VIA_BYTES};
 use super::turns::{add, pass_turn, wait_for_turn};
 use super::walk::Walk;
 
-impl<
-    'a,
-    C: Config,
-    const TILE_M: u32,
-    const PANELS: u32,
-    const PANELS_M: u32,
-    const FRAGMENTS: usize,
-> Backward<'a, C, TILE_M, PANELS, PANELS_M, FRAGMENTS>
-{
+impl<C: Config> Backward<'_, C> {
     /// Hands out dk and dv.
     ///
     /// # Safety

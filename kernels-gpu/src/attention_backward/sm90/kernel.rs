@@ -49,20 +49,21 @@
 //! races, lost arrivals and wrong bits.
 
 use abi::attention::backward::FlashBwdParams;
-use abi::attention::backward::sm90::{BwdTile, CONSUMERS, STAGES, TILE_N};
+use abi::attention::backward::sm90::{BwdTile, CONSUMERS, STAGES};
 use abi::gemm::sm90::{TILE_ALIGN, WARPGROUP};
+use cuda_std::accumulator::PairRegisters;
 use cuda_std::dynamic_shared;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
-use cuda_std::panels::PanelRing;
-use cuda_std::pipeline::Pipeline;
+use cuda_std::panels::{PanelRing, PanelShape};
+use cuda_std::pipeline::{Pipeline, Stages};
 use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::OperandElement;
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::warp::uniform;
-use cuda_std::wgmma::{MmaAsync, Registers};
+use cuda_std::wgmma::MmaAsync;
 
 use super::walk::Walk;
 
@@ -90,6 +91,14 @@ pub(super) trait Config {
     type Keys: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
     /// The `wgmma` of a consumer's part of dq: n = 64.
     type Queries: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
+    /// A block of keys or its values.
+    type Kv: PanelShape;
+    /// A tile of queries or of d_o.
+    type Q: PanelShape;
+    /// A block's dS^T.
+    type Ds: PanelShape;
+    /// A thread's elements of P^T or dS^T, rounded.
+    type P: PairRegisters;
     /// The tile.
     const TILE: BwdTile;
 
@@ -112,49 +121,27 @@ pub(super) struct Call<'a> {
     pub(super) params: &'a FlashBwdParams,
 }
 
-/// The kernel of `C`. The tile's numbers are const parameters too, as types cannot compute them;
-/// `FRAGMENTS` are a thread's registers of P^T, rounded.
-pub(super) struct Backward<
-    'a,
-    C: Config,
-    const TILE_M: u32,
-    const PANELS: u32,
-    const PANELS_M: u32,
-    const FRAGMENTS: usize,
-> {
+/// The kernel of `C`.
+pub(super) struct Backward<'a, C: Config> {
     pub(super) call: Call<'a>,
     base: SharedAddr,
     /// k, then v.
-    pub(super) kv: PanelRing<C::Element, TILE_N, PANELS>,
-    pub(super) q: PanelRing<C::Element, TILE_M, PANELS>,
-    pub(super) d_o: PanelRing<C::Element, TILE_M, PANELS>,
-    pub(super) pipeline_kv: Pipeline<2>,
-    pub(super) pipeline_q: Pipeline<STAGES>,
-    pub(super) pipeline_d_o: Pipeline<STAGES>,
-    pub(super) pipeline_rows: Pipeline<STAGES>,
+    pub(super) kv: PanelRing<C::Element, C::Kv>,
+    pub(super) q: PanelRing<C::Element, C::Q>,
+    pub(super) d_o: PanelRing<C::Element, C::Q>,
+    pub(super) pipeline_kv: Pipeline<Stages<2>>,
+    pub(super) pipeline_q: Pipeline<Stages<STAGES>>,
+    pub(super) pipeline_d_o: Pipeline<Stages<STAGES>>,
+    pub(super) pipeline_rows: Pipeline<Stages<STAGES>>,
 }
 
-impl<
-    'a,
-    C: Config,
-    const TILE_M: u32,
-    const PANELS: u32,
-    const PANELS_M: u32,
-    const FRAGMENTS: usize,
-> Backward<'a, C, TILE_M, PANELS, PANELS_M, FRAGMENTS>
-where
-    [u32; FRAGMENTS]: Registers,
-{
+impl<'a, C: Config> Backward<'a, C> {
     /// The whole kernel.
     ///
     /// # Safety
     /// Launched as [`abi::attention::backward::sm90`] says.
     #[inline(always)]
     pub(super) unsafe fn run<const LOADER: u32, const CONSUMER: u32>(call: Call<'a>) {
-        const {
-            assert!(C::TILE.tile_m == TILE_M && C::TILE.panels() == PANELS);
-            assert!(FRAGMENTS as u32 * 4 == TILE_M && PANELS_M * 64 == TILE_M);
-        }
         // SAFETY: all threads of the block meet before any uses what the barriers protect. Each
         // role is a whole warpgroup, or a warp of warpgroup 0, and its registers are there for it.
         unsafe {
@@ -221,17 +208,7 @@ where
             thread::sync_threads();
         }
     }
-}
 
-impl<
-    'a,
-    C: Config,
-    const TILE_M: u32,
-    const PANELS: u32,
-    const PANELS_M: u32,
-    const FRAGMENTS: usize,
-> Backward<'a, C, TILE_M, PANELS, PANELS_M, FRAGMENTS>
-{
     /// A stage of lse, behind which that of delta lies.
     #[inline(always)]
     pub(super) fn rows_at(&self, stage_idx: u32) -> SharedAddr {
@@ -247,7 +224,7 @@ impl<
 
     /// The buffers of dS^T: rows are keys.
     #[inline(always)]
-    pub(super) fn ds(&self) -> PanelRing<C::Element, TILE_N, PANELS_M> {
+    pub(super) fn ds(&self) -> PanelRing<C::Element, C::Ds> {
         // SAFETY: the memory is these buffers'.
         unsafe { PanelRing::at(self.base.add_bytes(C::TILE.smem().ds)) }
     }

@@ -2,7 +2,7 @@
 
 use cuda_std::hint::opaque;
 use cuda_std::mem::st_shared_v2_f32;
-use cuda_std::panels::PanelRing;
+use cuda_std::panels::{PanelRing, PanelShape};
 use cuda_std::pipeline::Slot;
 use cuda_std::thread;
 use cuda_std::tile::OperandElement;
@@ -31,8 +31,8 @@ pub(super) fn is_leader() -> bool {
 /// A warp calls it; the slot is this warp's to fill and its bytes have been announced; the map's
 /// boxes are one panel.
 #[inline(always)]
-unsafe fn load_panels<E: OperandElement, const ROWS: u32, const PANELS: u32>(
-    ring: &PanelRing<E, ROWS, PANELS>,
+unsafe fn load_panels<E: OperandElement, S: PanelShape>(
+    ring: &PanelRing<E, S>,
     map: *const TensorMap,
     [position, head, batch]: [u32; 3],
     slot: &Slot,
@@ -41,8 +41,8 @@ unsafe fn load_panels<E: OperandElement, const ROWS: u32, const PANELS: u32>(
         return;
     }
     let mut panel = 0;
-    while panel < PANELS {
-        let column = panel * PanelRing::<E, ROWS, PANELS>::PANEL_COLUMNS;
+    while panel < S::PANELS {
+        let column = panel * PanelRing::<E, S>::PANEL_COLUMNS;
         let at = [column, position, head, batch].map(|coordinate| coordinate as i32);
         let to = ring.destination(slot, panel);
         // SAFETY: passed on to the caller.
@@ -51,15 +51,7 @@ unsafe fn load_panels<E: OperandElement, const ROWS: u32, const PANELS: u32>(
     }
 }
 
-impl<
-    'a,
-    C: Config,
-    const TILE_M: u32,
-    const PANELS: u32,
-    const PANELS_M: u32,
-    const FRAGMENTS: usize,
-> Backward<'a, C, TILE_M, PANELS, PANELS_M, FRAGMENTS>
-{
+impl<C: Config> Backward<'_, C> {
     /// Loads the block's keys and values, then q and d_o of every tile.
     ///
     /// # Safety
@@ -110,7 +102,7 @@ impl<
                 // Read before the wait for a slot, so that they are there when there is one.
                 let (mut lse, mut delta) = ([[0.0; 2]; PARTS_MAX], [[0.0; 2]; PARTS_MAX]);
                 let mut part = 0;
-                while part < TILE_M / ROWS_OF_WARP {
+                while part < C::TILE.tile_m / ROWS_OF_WARP {
                     let row = walk.first_query() + part * ROWS_OF_WARP + first;
                     (lse[part as usize], delta[part as usize]) = self.rows_of(&walk, row);
                     part += 1;
@@ -119,10 +111,10 @@ impl<
                 rows.advance();
                 let to = self.rows_at(slot.index()).add_bytes(4 * first);
                 let mut part = 0;
-                while part < TILE_M / ROWS_OF_WARP {
+                while part < C::TILE.tile_m / ROWS_OF_WARP {
                     let to = to.add_bytes(4 * part * ROWS_OF_WARP);
                     st_shared_v2_f32(to, lse[part as usize]);
-                    st_shared_v2_f32(to.add_bytes(4 * TILE_M), delta[part as usize]);
+                    st_shared_v2_f32(to.add_bytes(4 * C::TILE.tile_m), delta[part as usize]);
                     part += 1;
                 }
                 bar_warp_sync(FULL_MASK);

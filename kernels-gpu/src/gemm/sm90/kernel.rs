@@ -54,7 +54,7 @@ use cuda_std::elect::elect_sync;
 use cuda_std::epilogue::Epilogue;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::hint::opaque;
-use cuda_std::pipeline::{Consumer, Pipeline, Readers};
+use cuda_std::pipeline::{Consumer, Pipeline, Readers, Stages};
 use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
@@ -106,7 +106,7 @@ pub struct Gemm<
 > {
     a: TileRing<<C::Mma as MmaAsync>::A, C::A, TILE_M>,
     b: TileRing<<C::Mma as MmaAsync>::B, C::B, TILE_N>,
-    pipeline: Pipeline<STAGES>,
+    pipeline: Pipeline<Stages<STAGES>>,
     /// Boxes that the results pass through on their way to D.
     boxes: SharedAddr,
     map_a: *const TensorMap,
@@ -384,7 +384,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     #[inline(always)]
     unsafe fn multiply(
         &self,
-        consumer: &mut Consumer<STAGES>,
+        consumer: &mut Consumer<Stages<STAGES>>,
         k_tiles: u32,
         row_of_tile: u32,
         begun: impl FnOnce(),
