@@ -283,4 +283,15 @@ impl Short {
         // SAFETY: passed on to the caller.
         unsafe { mem::ld_shared_v4_u32(self.part(turn.stage(), input).add_bytes(self.at(j))) }
     }
+
+    /// Stores vector `j` of the lane to a row, if the row has it and `row` is not null.
+    ///
+    /// # Safety
+    /// The row at `row` is writable, and aligned to vectors.
+    #[inline(always)]
+    pub(crate) unsafe fn store<T: Packed>(&self, row: *mut T, j: usize, raw: Raw) {
+        let at = row.wrapping_add(self.number(j) as usize * T::LANES);
+        // SAFETY: the caller's promise.
+        unsafe { mem::st_global_v4_u32_if(at.cast(), raw, self.has(j) && !row.is_null()) };
+    }
 }
