@@ -26,14 +26,14 @@ pub mod gather;
 pub mod gemm;
 #[cfg(feature = "norm")]
 pub mod norm;
-#[cfg(any(feature = "reduce", feature = "scan", feature = "scatter"))]
+#[cfg(any(feature = "reduce", feature = "scan", feature = "scatter_add"))]
 pub mod reduce;
 #[cfg(feature = "rotary")]
 pub mod rotary;
 #[cfg(feature = "scan")]
 pub mod scan;
-#[cfg(feature = "scatter")]
-pub mod scatter;
+#[cfg(feature = "scatter_add")]
+pub mod scatter_add;
 #[cfg(any(
     feature = "attention",
     feature = "attention_backward",

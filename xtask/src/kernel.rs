@@ -21,7 +21,7 @@ const TESTS: [(&str, &[&str]); 13] = [
     ),
     ("elementwise", &["elementwise"]),
     ("fragments", &["elementwise"]),
-    ("gather", &["take"]),
+    ("gather", &["take", "scatter"]),
     (
         "gemm",
         &[
@@ -37,7 +37,7 @@ const TESTS: [(&str, &[&str]); 13] = [
     ("reduce", &["reduce"]),
     ("rotary", &["rotary"]),
     ("scan", &["scan"]),
-    ("scatter", &["scatter"]),
+    ("scatter_add", &["scatter"]),
     ("softmax", &["softmax", "cross_entropy"]),
     ("topk", &["topk"]),
 ];

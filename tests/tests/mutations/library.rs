@@ -155,7 +155,7 @@ fn put(len: usize, device: &Device, stream: &Stream) -> Result<()> {
     Scatter::new(&indices, &src).run_into(&y, stream)
 }
 
-pub(crate) fn put_few(device: Device, stream: Stream) -> Result<()> {
+pub(crate) fn scatter_few(device: Device, stream: Stream) -> Result<()> {
     put(LEN, &device, &stream)
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn paged_f32(device: Device, stream: Stream) -> Result<()> {
 }
 
 pub(crate) fn paged_decode(device: Device, stream: Stream) -> Result<()> {
-    paged::<bf16>(16, "flash_decode_bf16_d64_m16", &device, &stream)
+    paged::<bf16>(16, "flash_decode_sm80_bf16_d64_m16", &device, &stream)
 }
 
 /// A causal attention of query heads on one, with tiles that end early in both directions.

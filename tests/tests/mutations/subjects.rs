@@ -111,33 +111,33 @@ pub(crate) const SUBJECTS: [Subject; 26] = [
         problem: |entry| Problem::of(entry, (7, 5), library::selection),
     },
     Subject {
-        name: "put_few_b128",
+        name: "scatter_few_b128",
         file: "ptx/sm_75/gather.ptx",
-        kernel: "put_few_b128",
-        problem: |entry| Problem::of(entry, (7, 5), library::put_few),
+        kernel: "scatter_few_b128",
+        problem: |entry| Problem::of(entry, (7, 5), library::scatter_few),
     },
     Subject {
-        name: "put_b128",
+        name: "scatter_b128",
         file: "ptx/sm_75/gather.ptx",
-        kernel: "put_b128",
+        kernel: "scatter_b128",
         problem: |entry| Problem::of(entry, (7, 5), library::put_many),
     },
     Subject {
         name: "scatter_add_f32",
-        file: "ptx/sm_75/scatter.ptx",
+        file: "ptx/sm_75/scatter_add.ptx",
         kernel: "scatter_add_f32",
         problem: |entry| Problem::of(entry, (7, 5), library::addition),
     },
     Subject {
-        name: "scatter_few",
-        file: "ptx/sm_75/scatter.ptx",
-        kernel: "scatter_few",
+        name: "scatter_add_few",
+        file: "ptx/sm_75/scatter_add.ptx",
+        kernel: "scatter_add_few",
         problem: |entry| Problem::of(entry, (7, 5), library::addition_of_few),
     },
     Subject {
-        name: "scatter_sort",
-        file: "ptx/sm_75/scatter.ptx",
-        kernel: "scatter_sort",
+        name: "scatter_add_sort",
+        file: "ptx/sm_75/scatter_add.ptx",
+        kernel: "scatter_add_sort",
         problem: |entry| Problem::of(entry, (7, 5), library::sort),
     },
     Subject {
@@ -155,7 +155,7 @@ pub(crate) const SUBJECTS: [Subject; 26] = [
     Subject {
         name: "attention_paged_decode",
         file: "ptx/sm_80/attention.ptx",
-        kernel: "flash_decode_bf16_d64_m16",
+        kernel: "flash_decode_sm80_bf16_d64_m16",
         problem: |entry| Problem::of(entry, (8, 0), library::paged_decode),
     },
     Subject {
@@ -167,7 +167,7 @@ pub(crate) const SUBJECTS: [Subject; 26] = [
     Subject {
         name: "attention_backward_sink",
         file: "ptx/sm_75/attention_backward.ptx",
-        kernel: "attention_backward_sink_simt",
+        kernel: "attention_backward_simt_sink",
         problem: |entry| Problem::of(entry, (7, 5), library::sinks),
     },
     Subject {
@@ -185,13 +185,13 @@ pub(crate) const SUBJECTS: [Subject; 26] = [
     Subject {
         name: "grouped_gemm_f32",
         file: "ptx/sm_75/gemm.ptx",
-        kernel: "grouped_gemm_simt_f32_64x64x16",
+        kernel: "gemm_grouped_simt_f32_64x64x16",
         problem: |entry| Problem::of(entry, (7, 5), library::grouped_product),
     },
     Subject {
         name: "grouped_gemm_f32_beyond",
         file: "ptx/sm_75/gemm.ptx",
-        kernel: "grouped_gemm_simt_f32_64x64x16",
+        kernel: "gemm_grouped_simt_f32_64x64x16",
         problem: |entry| Problem::of(entry, (7, 5), library::grouped_beyond),
     },
 ];

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use abi::scatter::{ADD_THREADS, AddParams, CHUNK, PAD, PART};
+use abi::scatter_add::{ADD_THREADS, AddParams, CHUNK, PAD, PART};
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, mem, thread};
 use half::{bf16, f16};
@@ -264,7 +264,7 @@ macro_rules! entry {
         #[doc = $doc]
         ///
         /// # Safety
-        /// Launched as `abi::scatter` says, with tensors of these extents and strides.
+        /// Launched as `abi::scatter_add` says, with tensors of these extents and strides.
         #[kernel(max_threads = ADD_THREADS)]
         pub unsafe fn $name(
             pairs: *const u64,
@@ -295,5 +295,5 @@ macro_rules! by_elements {
     )*};
 }
 
-abi::scatter_add!(by_vectors);
+abi::scatter_add_vectors!(by_vectors);
 abi::scatter_add_elements!(by_elements);

@@ -1,13 +1,13 @@
 //! Vectors of 16 bytes, of the dtype that the launch says.
 
-use abi::scatter::{AddParams, codes};
+use abi::scatter_add::{AddParams, codes};
 use cuda_std::mem;
 use half::{bf16, f16};
 
 use super::lanes::Lanes;
 use crate::reduce::load::Raw;
 
-/// A vector of 16 bytes of the launch's dtype, one of [`VECTORS`](abi::scatter::VECTORS): the sums of
+/// A vector of 16 bytes of the launch's dtype, one of [`VECTORS`](abi::scatter_add::VECTORS): the sums of
 /// f32 are the first four.
 #[derive(Clone, Copy)]
 pub(super) struct AnyVector<'a>(pub(super) &'a AddParams);

@@ -1,6 +1,6 @@
 //! Adds the parts of segments that have several, and the elements of y.
 
-use abi::scatter::{AddParams, FINISH_THREADS, GROUP, PART};
+use abi::scatter_add::{AddParams, FINISH_THREADS, GROUP, PART};
 use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, shared_array, thread};
@@ -104,9 +104,9 @@ impl Segment<'_> {
 /// Adds the parts of segments.
 ///
 /// # Safety
-/// Launched as `abi::scatter` says, with tensors of these extents and strides.
+/// Launched as `abi::scatter_add` says, with tensors of these extents and strides.
 #[kernel(max_threads = FINISH_THREADS, min_blocks = 3)]
-pub unsafe fn scatter_finish(
+pub unsafe fn scatter_add_finish(
     pairs: *const u64,
     longs: *const u32,
     y: *mut u8,

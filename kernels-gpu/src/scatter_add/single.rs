@@ -1,6 +1,6 @@
 //! Single elements, of the dtype that the launch says, and their sums as bits.
 
-use abi::scatter::{AddParams, codes};
+use abi::scatter_add::{AddParams, codes};
 use cuda_std::convert;
 
 /// Whether sums are f32.

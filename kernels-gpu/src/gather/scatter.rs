@@ -1,6 +1,6 @@
 //! The kernels that put rows to where indices say, two for each size of elements.
 
-use abi::gather::{PutEntry, PutFewParams, PutParams, THREADS};
+use abi::scatter::{ScatterEntry, ScatterFewParams, ScatterParams, THREADS};
 use cuda_std::atomic::{Order, Scope, atom_max};
 use cuda_std::barrier::bar_red_or;
 use cuda_std::hint::opaque;
@@ -48,11 +48,11 @@ unsafe fn indices_at<const M: usize>(
 /// # Safety
 /// The tensors are those of `params`, and all threads of the block are here.
 #[inline(always)]
-unsafe fn put_few<T: Bits, const N: usize>(
+unsafe fn scatter_few<T: Bits, const N: usize>(
     src: *const u8,
     indices: *const u8,
     y: *mut u8,
-    params: &PutFewParams,
+    params: &ScatterFewParams,
 ) {
     let (position, block) = params.blocks.div_rem(thread::block_idx_x());
     let (columns, positions) = (&params.columns, &params.positions);
@@ -94,10 +94,10 @@ unsafe fn put_few<T: Bits, const N: usize>(
 /// Writes the largest position of each index, and one more.
 ///
 /// # Safety
-/// Launched as `abi::gather` says, with indices of these extents and strides, and a table of `count`
+/// Launched as `abi::scatter` says, with indices of these extents and strides, and a table of `count`
 /// numbers.
 #[kernel(max_threads = THREADS)]
-pub unsafe fn put_last(indices: *const u8, last: *mut u32, params: ByValue<PutParams, 464>) {
+pub unsafe fn scatter_last(indices: *const u8, last: *mut u32, params: ByValue<ScatterParams, 464>) {
     let params = &*params;
     let element = thread::block_idx_x() * THREADS + thread::thread_idx_x();
     if element >= params.walk.len {
@@ -121,14 +121,14 @@ pub unsafe fn put_last(indices: *const u8, last: *mut u32, params: ByValue<PutPa
 }
 
 /// # Safety
-/// The tensors are those of `params`; `put_last` has written the table.
+/// The tensors are those of `params`; `scatter_last` has written the table.
 #[inline(always)]
 unsafe fn put<T: Bits, const N: usize>(
     src: *const u8,
     indices: *const u8,
     y: *mut u8,
     last: *const u32,
-    params: &PutParams,
+    params: &ScatterParams,
 ) {
     let (elements, is_there) = own_elements::<N>(thread::block_idx_x(), params.walk.len - 1);
     let places = offsets::<4, N>(&params.walk, elements);
@@ -164,7 +164,7 @@ unsafe fn put<T: Bits, const N: usize>(
 /// Elements a thread of the entry `$name`.
 macro_rules! per_thread {
     ($name:ident) => {
-        PutEntry::read(stringify!($name)).per_thread() as usize
+        ScatterEntry::read(stringify!($name)).per_thread() as usize
     };
 }
 
@@ -173,16 +173,16 @@ macro_rules! few {
         #[doc = concat!("Puts rows of few indices, in elements as wide as ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `abi::gather` says, with tensors of these extents and strides.
+        /// Launched as `abi::scatter` says, with tensors of these extents and strides.
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(
             src: *const u8,
             indices: *const u8,
             y: *mut u8,
-            params: ByValue<PutFewParams, 896>,
+            params: ByValue<ScatterFewParams, 896>,
         ) {
             // SAFETY: the launch's promise.
-            unsafe { put_few::<$ty, { per_thread!($name) }>(src, indices, y, &params) }
+            unsafe { scatter_few::<$ty, { per_thread!($name) }>(src, indices, y, &params) }
         }
     )*};
 }
@@ -192,15 +192,15 @@ macro_rules! rows {
         #[doc = concat!("Puts rows of last positions, in elements as wide as ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `abi::gather` says, with tensors of these extents and strides, and with what
-        /// `put_last` wrote.
+        /// Launched as `abi::scatter` says, with tensors of these extents and strides, and with what
+        /// `scatter_last` wrote.
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(
             src: *const u8,
             indices: *const u8,
             y: *mut u8,
             last: *const u32,
-            params: ByValue<PutParams, 464>,
+            params: ByValue<ScatterParams, 464>,
         ) {
             // SAFETY: the launch's promise.
             unsafe { put::<$ty, { per_thread!($name) }>(src, indices, y, last, &params) }
@@ -208,5 +208,5 @@ macro_rules! rows {
     )*};
 }
 
-abi::put_few!(few);
-abi::put_rows!(rows);
+abi::scatter_few!(few);
+abi::scatter_rows!(rows);

@@ -1,6 +1,6 @@
 //! Where segments begin in sorted pairs. All lanes of a warp ask the same, together.
 
-use abi::scatter::{CHUNK, PART};
+use abi::scatter_add::{CHUNK, PART};
 use cuda_std::atomic::{Order, Scope, atom_add};
 use cuda_std::warp;
 
@@ -27,7 +27,7 @@ impl Sorted {
     /// The pair of this rank, or what follows the last one.
     ///
     /// # Safety
-    /// The last pair is no more than [`PAD`](abi::scatter::PAD) before it.
+    /// The last pair is no more than [`PAD`](abi::scatter_add::PAD) before it.
     #[inline(always)]
     pub(super) unsafe fn next(&self, rank: u32) -> u64 {
         // SAFETY: passed on to the caller.

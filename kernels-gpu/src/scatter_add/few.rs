@@ -5,7 +5,7 @@
 
 use core::num::NonZero;
 
-use abi::scatter::{AddParams, FEW, FINISH_THREADS, GROUP, PART};
+use abi::scatter_add::{AddParams, FEW, FINISH_THREADS, GROUP, PART};
 use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::warp::{self, FULL_MASK};
@@ -182,7 +182,7 @@ struct Share {
 /// and which warps' segments have several.
 ///
 /// # Safety
-/// As for [`scatter_few`]; the block's list is written; all threads of the block are here.
+/// As for [`scatter_add_few`]; the block's list is written; all threads of the block are here.
 #[inline(always)]
 unsafe fn segments(position: u32, shared: Shared, params: &AddParams) -> (Share, u32) {
     let (lane, warp, warps) = (lane_idx(), warp_idx(), thread::block_dim_x() / LANES);
@@ -262,9 +262,9 @@ unsafe fn over_parts(own: Sums, is_mine: bool, numbers: *mut f32) -> Sums {
 /// are the first, and all together those of several parts.
 ///
 /// # Safety
-/// Launched as `abi::scatter` says, with tensors of these extents and strides.
+/// Launched as `abi::scatter_add` says, with tensors of these extents and strides.
 #[kernel(max_threads = FINISH_THREADS)]
-pub unsafe fn scatter_few(
+pub unsafe fn scatter_add_few(
     indices: *const u8,
     src: *const u8,
     y: *mut u8,

@@ -1,6 +1,6 @@
 //! Where the pairs of a tile go: behind those with smaller digits, and behind those before them.
 
-use abi::scatter::{DIGITS, ITEMS, THREADS};
+use abi::scatter_add::{DIGITS, ITEMS, THREADS};
 use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
 

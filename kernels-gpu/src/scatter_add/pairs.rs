@@ -1,7 +1,7 @@
 //! Pairs of an index and its position, and the walks that say where things are.
 
 use abi::elementwise::{MAX_RANK, WalkParams};
-use abi::scatter::{DIGITS, OrderParams};
+use abi::scatter_add::{DIGITS, OrderParams};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 

@@ -1,6 +1,6 @@
 //! The kernels that sort pairs by their indices.
 
-use abi::scatter::{DIGIT_BITS, DIGITS, ITEMS, OrderParams, PAD, THREADS, TILE};
+use abi::scatter_add::{DIGIT_BITS, DIGITS, ITEMS, OrderParams, PAD, THREADS, TILE};
 use cuda_std::atomic::red_shared_add_u32;
 use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
@@ -14,9 +14,9 @@ use super::segments::Sorted;
 /// Counts the digits of a block's pairs; makes the pairs, where it is the first digit.
 ///
 /// # Safety
-/// Launched as `abi::scatter` says, with indices of these extents and strides.
+/// Launched as `abi::scatter_add` says, with indices of these extents and strides.
 #[kernel(max_threads = THREADS)]
-pub unsafe fn scatter_count(
+pub unsafe fn scatter_add_count(
     indices: *const u8,
     pairs: *mut u64,
     counts: *mut u32,
@@ -61,7 +61,7 @@ pub unsafe fn scatter_count(
 /// How many pairs have digit d, and how many of earlier blocks have, in thread d.
 ///
 /// # Safety
-/// All threads of the block are here; `scatter_count` has counted; `room` is shared memory for two
+/// All threads of the block are here; `scatter_add_count` has counted; `room` is shared memory for two
 /// numbers of each digit that nobody uses, and nobody may before a barrier.
 #[inline(always)]
 unsafe fn counted(counts: *const u32, room: *mut u32, params: &OrderParams) -> (u32, u32) {
@@ -98,10 +98,10 @@ unsafe fn counted(counts: *const u32, room: *mut u32, params: &OrderParams) -> (
 /// and where no digits are left, finds where parts begin.
 ///
 /// # Safety
-/// Launched as `abi::scatter` says, with indices of these extents and strides, and with what
-/// `scatter_count` counted.
+/// Launched as `abi::scatter_add` says, with indices of these extents and strides, and with what
+/// `scatter_add_count` counted.
 #[kernel(max_threads = THREADS)]
-pub unsafe fn scatter_sort(
+pub unsafe fn scatter_add_sort(
     indices: *const u8,
     from: *const u64,
     to: *mut u64,
