@@ -98,7 +98,7 @@ pub const WORDS: usize = 3;
 /// [`WORDS`] planes each, with a slot for each warp.
 pub const BLOCK_SCRATCH: usize = 2 * WORDS * 32;
 
-/// Rows of a team whose weights are loaded ahead, and vectors of each that a thread has, if there
+/// Rows of a thread group whose weights are loaded ahead, and vectors of each that a thread has, if there
 /// is no bias.
 pub const AHEAD: Ahead = Ahead {
     rows: 1,
@@ -111,7 +111,7 @@ pub const PAIRS: Ahead = Ahead {
     vectors: 4,
 };
 
-/// Most threads of a block of such a team.
+/// Most threads of a block of such a thread group.
 pub const AHEAD_THREADS: u32 = 256;
 
 /// Blocks of [`AHEAD_THREADS`] that run on an SM: 64 registers a thread.
@@ -138,10 +138,10 @@ pub enum Strategy {
     Passes,
 }
 
-/// What the teams have whose weights are loaded ahead.
+/// What the thread groups have whose weights are loaded ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ahead {
-    /// Rows that a team takes together.
+    /// Rows that a thread group takes together.
     pub rows: u32,
     /// Vectors that a thread has of each.
     pub vectors: u32,

@@ -97,7 +97,11 @@ unsafe fn scatter_few<T: Bits, const N: usize>(
 /// Launched as `abi::scatter` says, with indices of these extents and strides, and a table of `count`
 /// numbers.
 #[kernel(max_threads = THREADS)]
-pub unsafe fn scatter_last(indices: *const u8, last: *mut u32, params: ByValue<ScatterParams, 464>) {
+pub unsafe fn scatter_last(
+    indices: *const u8,
+    last: *mut u32,
+    params: ByValue<ScatterParams, 464>,
+) {
     let params = &*params;
     let element = thread::block_idx_x() * THREADS + thread::thread_idx_x();
     if element >= params.walk.len {

@@ -5,13 +5,13 @@
 //! sums have come meanwhile.
 
 use super::backward::Tensors;
-use super::columns::{Columns, Team};
+use super::columns::{Columns, ThreadGroup};
 use super::grad_rows::{columns_of, rows_of, sum, write};
 use super::gradient::{Kept, Pair, means};
 use crate::row::group::of_lanes;
 use crate::row::held::row_of_mut;
 use crate::row::packed::Packed;
-use crate::row::ring::{Ring, Turn};
+use crate::row::ring::{Ring, Stage};
 use abi::rows::RowParams;
 use cuda_std::thread;
 
@@ -43,7 +43,7 @@ pub(super) unsafe fn ring<T: Packed, W: Packed, const V: usize, const R: usize>(
         ring.end(params);
         // Nobody reads a row any more.
         thread::sync_threads();
-        Team::new(params.threads).keep(
+        ThreadGroup::new(params.threads).keep(
             ring.first_stage(),
             [&columns.dweight, &columns.dbias],
             [tensors.dweight, tensors.dbias],
@@ -68,14 +68,14 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
         columns = columns_of::<T, W, V, R>(ring, tensors);
         let whole = |sums: Pair, width| of_lanes(sums, width, &Pair::add);
         let (mut before, mut this) = (Kept::NONE, kept_of(tensors, ring, 0));
-        let mut turn = Turn::FIRST;
+        let mut stage = Stage::FIRST;
         let mut sender = 0;
         let mut i = 0;
         while i <= ring.rows {
             let next = kept_of(tensors, ring, i + 1);
             if i < ring.rows {
-                ring.wait(turn);
-                let sums = sum::<T, W, V, R, true, _>(ring, turn, this, &mut columns);
+                ring.wait(stage);
+                let sums = sum::<T, W, V, R, true, _>(ring, stage, this, &mut columns);
                 ring.post(i, whole(sums, LANES), Pair::ZERO, &whole);
             }
             if i > 0 {
@@ -83,9 +83,8 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
                 let sums = ring.collect(i, Pair::ZERO, &whole);
                 let means = means(sums, params.scale, params);
                 let to = row_of_mut(tensors.dx, ring.row(i), params.strides[3]);
-                let (last, weight) = (ring.before(turn), &columns.weight);
-                let from = (last, !tensors.dsum.is_null());
-                write::<T, W, V, R, true>(ring, from, weight, (before, means), to);
+                let (last, weight) = (ring.before(stage), &columns.weight);
+                write::<T, W, V, R, true>(ring, last, before, tensors, weight, means, to);
                 ring.refill(i, last, &row_of);
             }
             if i < ring.rows {
@@ -94,7 +93,7 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
             }
             ring.meet(i);
             (before, this) = (this, next);
-            turn = ring.after(turn);
+            stage = ring.after(stage);
             i += 1;
         }
     }

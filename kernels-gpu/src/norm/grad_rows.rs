@@ -5,7 +5,7 @@ use super::columns::Columns;
 use super::gradient::{Factors, Kept, Pair, taken};
 use crate::row::held::row_of;
 use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
-use crate::row::ring::{Ring, Turn};
+use crate::row::ring::{Ring, Stage};
 use crate::row::short::Short;
 use abi::rows::RowParams;
 use cuda_std::hint::settle;
@@ -21,7 +21,7 @@ pub(super) trait RowSource {
     ///
     /// # Safety
     /// The row is in the stage.
-    unsafe fn read(&self, turn: Turn, input: u32, j: usize) -> Raw;
+    unsafe fn read(&self, stage: Stage, input: u32, j: usize) -> Raw;
 
     /// Stores vector `j` of the thread to the row `to`, if the row has it and `to` is not null.
     ///
@@ -43,9 +43,9 @@ macro_rules! row_source {
             const SETTLES: bool = $settles;
 
             #[inline(always)]
-            unsafe fn read(&self, turn: Turn, input: u32, j: usize) -> Raw {
+            unsafe fn read(&self, stage: Stage, input: u32, j: usize) -> Raw {
                 // SAFETY: the caller's promise.
-                unsafe { self.read(turn, input, j) }
+                unsafe { self.read(stage, input, j) }
             }
 
             #[inline(always)]
@@ -122,7 +122,7 @@ pub(super) unsafe fn sum<
     S: RowSource,
 >(
     source: &S,
-    turn: Turn,
+    stage: Stage,
     kept: Kept,
     columns: &mut Columns<V, R>,
 ) -> Pair {
@@ -131,7 +131,7 @@ pub(super) unsafe fn sum<
     let mut j = 0;
     while j < R {
         // SAFETY: the caller's promise.
-        let (x, dy) = unsafe { (source.read(turn, 0, j), source.read(turn, 1, j)) };
+        let (x, dy) = unsafe { (source.read(stage, 0, j), source.read(stage, 1, j)) };
         let (x, dy) = (unpack::<T, V>(&x), unpack::<T, V>(&dy));
         let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
         let of_columns = [&mut columns.dweight[j], &mut columns.dbias[j]];
@@ -158,9 +158,11 @@ pub(super) unsafe fn write<
     const WHOLE: bool,
 >(
     source: &impl RowSource,
-    (turn, has_dsum): (Turn, bool),
+    stage: Stage,
+    kept: Kept,
+    tensors: &Tensors<T>,
     weight: &[[Raw; 2]; R],
-    (kept, means): (Kept, Pair),
+    means: Pair,
     to: *mut T,
 ) {
     let weight = forgotten::<W, V, R>(weight);
@@ -168,13 +170,13 @@ pub(super) unsafe fn write<
     let mut j = 0;
     while j < R {
         // SAFETY: the caller's promise.
-        let (x, dy) = unsafe { (source.read(turn, 0, j), source.read(turn, 1, j)) };
+        let (x, dy) = unsafe { (source.read(stage, 0, j), source.read(stage, 1, j)) };
         let (x, dy) = (unpack::<T, V>(&x), unpack::<T, V>(&dy));
         let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
         let mut out = factors.of::<V, WHOLE>([&x, &dy, &weight]);
-        if has_dsum {
+        if !tensors.dsum.is_null() {
             // SAFETY: as above.
-            let dsum = unpack::<T, V>(&unsafe { source.read(turn, 2, j) });
+            let dsum = unpack::<T, V>(&unsafe { source.read(stage, 2, j) });
             let mut i = 0;
             while i < V {
                 out[i] += dsum[i];

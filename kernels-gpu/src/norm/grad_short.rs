@@ -4,14 +4,14 @@
 //! a lane's columns, and their gradients' sums, stay in registers.
 
 use super::backward::Tensors;
-use super::columns::{Columns, Team};
+use super::columns::{Columns, ThreadGroup};
 use super::grad_rows::{columns_of, rows_of, sum, write};
 use super::gradient::{Kept, Pair, means};
 use crate::row::group::of_lanes;
 use crate::row::held::row_of_mut;
 use crate::row::pace::Pace;
 use crate::row::packed::Packed;
-use crate::row::ring::Turn;
+use crate::row::ring::Stage;
 use crate::row::short::Short;
 use abi::rows::{RowParams, SHORT_VECTORS, flags};
 use cuda_std::shared::{SharedAddr, dynamic_base};
@@ -20,7 +20,7 @@ use cuda_std::thread;
 /// Vectors that a lane has of a row.
 const R: usize = SHORT_VECTORS;
 
-/// Loads what the forward pass kept of the lane's row in turn `i`, if there is one.
+/// Loads what the forward pass kept of the lane's row in iteration `i`, if there is one.
 #[inline(always)]
 unsafe fn kept_of<T: Packed>(tensors: &Tensors<T>, short: &Short, i: u32) -> Kept {
     // SAFETY: passed on to the caller.
@@ -37,7 +37,7 @@ pub(super) unsafe fn short<T: Packed, const V: usize>(tensors: &Tensors<T>, para
     unsafe {
         let inputs = 2 + u32::from(!tensors.dsum.is_null());
         let short = Short::new::<T>(params, inputs);
-        let pace = Pace::new(params, short.turns);
+        let pace = Pace::new(params, short.iterations);
         short.begin();
         let is_whole = params.flags & flags::CENTER != 0 || !tensors.dbias.is_null();
         let columns = match is_whole {
@@ -47,7 +47,7 @@ pub(super) unsafe fn short<T: Packed, const V: usize>(tensors: &Tensors<T>, para
         pace.leave();
         // Nobody reads a row any more.
         thread::sync_threads();
-        Team::new(params.threads).keep(
+        ThreadGroup::new(params.threads).keep(
             SharedAddr::of(dynamic_base().cast_const()),
             [&columns.dweight, &columns.dbias],
             [tensors.dweight, tensors.dbias],
@@ -73,14 +73,14 @@ unsafe fn rows<T: Packed, const V: usize, const WHOLE: bool>(
         short.fill(&row_of, params);
         columns = columns_of::<T, T, V, R>(short, tensors);
         let mut kept = kept_of(tensors, short, 0);
-        let mut turn = Turn::FIRST;
+        let mut stage = Stage::FIRST;
         let mut i = 0;
-        while i < short.turns {
+        while i < short.iterations {
             let next = kept_of(tensors, short, i + 1);
-            short.wait(i, turn);
+            short.wait(i, stage);
             pace.count();
             let sums = match short.has_row(i) {
-                true => sum::<T, T, V, R, WHOLE, _>(short, turn, kept, &mut columns),
+                true => sum::<T, T, V, R, WHOLE, _>(short, stage, kept, &mut columns),
                 false => Pair::ZERO,
             };
             let sums = of_lanes(sums, short.lanes, &Pair::add);
@@ -91,12 +91,12 @@ unsafe fn rows<T: Packed, const V: usize, const WHOLE: bool>(
                 false => core::ptr::null_mut(),
             };
             let weight = &columns.weight;
-            let from = (turn.again(), !tensors.dsum.is_null());
-            write::<T, T, V, R, WHOLE>(short, from, weight, (kept, means), to);
+            let again = stage.again();
+            write::<T, T, V, R, WHOLE>(short, again, kept, tensors, weight, means, to);
             pace.keep(i, seen);
-            short.refill(i, turn, &row_of, params);
+            short.refill(i, stage, &row_of, params);
             kept = next;
-            turn = short.after(turn);
+            stage = short.after(stage);
             i += 1;
         }
     }

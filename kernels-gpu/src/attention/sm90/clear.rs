@@ -14,7 +14,7 @@ use cuda_std::thread;
 use cuda_std::tile::{OperandElement, SPAN_BYTES};
 
 /// The named barrier of the warpgroup that clears; lower numbers are
-/// [`Turns`](super::turns::Turns)'.
+/// [`OrderBarrier`](super::order_barrier::OrderBarrier)'.
 const BARRIER: u32 = 8;
 /// Bytes that a thread writes at a time, and threads that cover a row of a panel.
 const CHUNK_BYTES: u32 = 16;

@@ -24,15 +24,15 @@ use cuda_std::wgmma::tie;
 use super::clear::clear_rows;
 use super::kernel::{Config, Forward};
 use super::mask::RowMask;
+use super::order_barrier::OrderBarrier;
 use super::rows::RowMap;
 use super::softmax::{Rescale, Softmax};
 use super::store::Factors;
 use super::ticket::{Blocks, Ticket, Tickets};
-use super::turns::Turns;
 
 /// The state of a consumer warpgroup.
 pub(super) struct State<C: Config> {
-    turns: Turns,
+    order: OrderBarrier,
     queries: Consumer<C::QStages>,
     keys: Consumer<C::KStages>,
     values: Consumer<C::VStages>,
@@ -100,7 +100,7 @@ impl<C: Config> Forward<'_, C> {
                     o = self.whole_steps(&mut at, &mut p, o);
                 }
             }
-            at.turns.close();
+            at.order.close();
         }
     }
 
@@ -111,7 +111,7 @@ impl<C: Config> Forward<'_, C> {
     #[inline(always)]
     unsafe fn start(&self, consumer_idx: u32) -> Option<(State<C>, Fragments<C::Element, C::P>)> {
         let (q, pipeline_q) = self.queries(consumer_idx);
-        let turns = Turns {
+        let order = OrderBarrier {
             consumer_idx,
             consumers: Self::CONSUMERS,
         };
@@ -127,7 +127,7 @@ impl<C: Config> Forward<'_, C> {
             if end == 0 {
                 return None;
             }
-            turns.open();
+            order.open();
             let block = end - 1;
             let rows_are = self.call.rows;
             let query_of_tile = consumer_idx * rows_are.queries();
@@ -147,7 +147,7 @@ impl<C: Config> Forward<'_, C> {
             softmax.update(scores, self.call.params.softmax_scale_log2);
             let p = Fragments::of(&s, C::pair);
             let at = State {
-                turns,
+                order,
                 queries,
                 keys,
                 values: self.pipeline_v.consumer(),
@@ -180,16 +180,16 @@ impl<C: Config> Forward<'_, C> {
     ) -> (InFlight<C::Scores>, InFlight<C::Output>, Stage) {
         // SAFETY: passed on to the caller.
         unsafe {
-            at.turns.wait();
+            at.order.wait();
             p.tie();
             let mut s = Accumulator::<C::Scores>::unset().begin();
             let mut o = o.begin();
             // The queries' descriptors are recomputed here: there are no registers left to keep
             // them.
-            let (q, _) = self.queries(opaque(at.turns.consumer_idx));
+            let (q, _) = self.queries(opaque(at.order.consumer_idx));
             s.multiply_rows(q.rows(&at.q_stage), self.k.rows(&at.k_stage));
             let v_stage = at.values.wait(); // values of the block of `p` landed
-            if rows < C::TILE.tile_n && at.turns.consumer_idx == 0 {
+            if rows < C::TILE.tile_n && at.order.consumer_idx == 0 {
                 // Consumer 0, the first in turn, does it for all.
                 cold_path();
                 clear_rows(&self.v, &v_stage, rows);
@@ -198,7 +198,7 @@ impl<C: Config> Forward<'_, C> {
             let adds = opaque(at.has_sums) != 0;
             o.multiply_add_fragments(p, self.v.columns(&v_stage), adds);
             at.has_sums = 1;
-            at.turns.pass();
+            at.order.pass();
             (s, o, v_stage)
         }
     }
@@ -253,7 +253,7 @@ impl<C: Config> Forward<'_, C> {
         o: Accumulator<C::Output>,
     ) -> Option<Accumulator<C::Output>> {
         let rows_are = self.call.rows;
-        let query_of_tile = at.turns.consumer_idx * rows_are.queries();
+        let query_of_tile = at.order.consumer_idx * rows_are.queries();
         let params = self.call.params;
         let is_last = at.block == at.first;
         let (tile_rows, outputs, done) = ((rows_are, query_of_tile), self.call.outputs, at.ticket);
@@ -299,7 +299,7 @@ impl<C: Config> Forward<'_, C> {
             v_stage.release(Readers::OneBlock);
             let sums = o.registers_mut()[0].as_mut();
             if is_last {
-                let to = (done.place(), self.results(at.turns.consumer_idx));
+                let to = (done.place(), self.results(at.order.consumer_idx));
                 outputs.store(params, tile_rows, to, &factors, sums, C::pair);
                 if is_end {
                     return None;

@@ -20,7 +20,7 @@
 //! | empty | a thread of each warpgroup that read it | 1 (queries), consumers | – |
 //! | next ticket: full, empty | the scheduler warp; the loading warp | 1 | – |
 //!
-//! Named barriers ([`Turns`](super::turns)): consumer i waits at barrier `1 + i` for its turn to issue
+//! Named barriers ([`OrderBarrier`](super::order_barrier)): consumer i waits at barrier `1 + i` for its turn to issue
 //! wgmmas, and the consumer before it passes the turn on: 256 threads each. Barrier 8 belongs to the
 //! warpgroup that overwrites values beyond the sequence's end with zeros ([`clear`](super::clear)).
 //!

@@ -6,11 +6,11 @@ use cuda_std::barrier;
 /// The turn to issue `wgmma`s. Each consumer has a named barrier at which it waits for its turn;
 /// the other consumer passes the turn by arriving there.
 #[derive(Clone, Copy)]
-pub(super) struct Turns {
+pub(super) struct OrderBarrier {
     pub(super) consumer_idx: u32,
 }
 
-impl Turns {
+impl OrderBarrier {
     /// The first of the two barriers: 0 is `sync_threads`'s.
     const BARRIERS: u32 = 1;
     const THREADS: u32 = CONSUMERS * WARPGROUP;
