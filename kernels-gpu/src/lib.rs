@@ -12,10 +12,10 @@
 // One family uses a part of the code that families share.
 #![cfg_attr(not(feature = "families"), allow(dead_code, unused_imports))]
 
-#[cfg(any(feature = "attention", feature = "attention_backward"))]
+#[cfg(any(feature = "attention", feature = "attention_grad"))]
 pub mod attention;
-#[cfg(feature = "attention_backward")]
-pub mod attention_backward;
+#[cfg(feature = "attention_grad")]
+pub mod attention_grad;
 #[cfg(feature = "elementwise")]
 pub mod elementwise;
 mod entry;
@@ -34,11 +34,7 @@ pub mod rotary;
 pub mod scan;
 #[cfg(feature = "scatter_add")]
 pub mod scatter_add;
-#[cfg(any(
-    feature = "attention",
-    feature = "attention_backward",
-    feature = "gemm"
-))]
+#[cfg(any(feature = "attention", feature = "attention_grad", feature = "gemm"))]
 mod simt;
 #[cfg(feature = "softmax")]
 pub mod softmax;

@@ -1,6 +1,6 @@
 //! The k largest and smallest elements, against the reference: every bit of values and indices.
 
-use abi::topk::{DTYPES, Variant, TopKEntry, TopKParams, TopKPlan};
+use abi::topk::{DTYPES, TopKEntry, TopKParams, TopKPlan, Variant};
 use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;

@@ -9,7 +9,7 @@ use crate::storage::Storage;
 use crate::{Element, Error, IndexElement, LaunchConfig, Result, Stream, Tensor};
 use abi::division::Division;
 use abi::elementwise::{MAX_RANK, grid_blocks};
-use abi::scatter::{self, ScatterEntry, ScatterFewParams, ScatterParams, SIZES, Step, THREADS};
+use abi::scatter::{self, SIZES, ScatterEntry, ScatterFewParams, ScatterParams, Step, THREADS};
 
 /// Rows put to the places that indices name: `y[a.., indices[j..], b..] = src[a.., j.., b..]`, where the
 /// axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take), as

@@ -144,7 +144,11 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     fn validate(&self, y: &[usize], stream: &Stream) -> Result<()> {
         self.rows().validate(y, stream)?;
         up_to("extent of the axis", y[self.axis], scatter_add::MAX_EXTENT)?;
-        up_to("number of indices", self.indices.len(), scatter_add::MAX_LEN)
+        up_to(
+            "number of indices",
+            self.indices.len(),
+            scatter_add::MAX_LEN,
+        )
     }
 
     /// Launches what adds to `y`, which has the right shape.
@@ -236,8 +240,8 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         let lanes = 16 / size;
         let own = self.rows().columns(y);
         let of_src = positions.strides[1].iter().chain([&y_stride]);
-        let fits =
-            scatter_add::VECTORS.contains(&T::DTYPE) && of_src.copied().all(|bytes| bytes % 16 == 0);
+        let fits = scatter_add::VECTORS.contains(&T::DTYPE)
+            && of_src.copied().all(|bytes| bytes % 16 == 0);
         let (columns, lanes) = match own.widened(lanes).filter(|_| fits) {
             Some(wide) => (wide, lanes),
             None => (own, 1),

@@ -1,7 +1,7 @@
 //! Single rows of medium length, whose parts one cluster has: results within their bounds, with the
 //! bits that they have through tickets, and nothing but the result written to global memory.
 
-use abi::reduce::{Variant, ReduceView};
+use abi::reduce::{ReduceView, Variant};
 use half::bf16;
 use ndarray::ArrayD;
 use warpsmith::emulator::EmulatorConfig;

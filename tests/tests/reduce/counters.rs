@@ -1,6 +1,6 @@
 //! The emulator's counters: each byte of the input is read once, without bank conflicts.
 
-use abi::reduce::{Variant, SHORT_ROWS_OF_THREAD};
+use abi::reduce::{SHORT_ROWS_OF_THREAD, Variant};
 use half::bf16;
 use warpsmith::{Device, Element, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::profiled;

@@ -1,7 +1,7 @@
 //! Extremes: the signs of zeros; of bf16, which are taken two elements at a time, the bits that they
 //! have one at a time.
 
-use abi::reduce::{Variant, ReduceView};
+use abi::reduce::{ReduceView, Variant};
 use half::{bf16, f16};
 use warpsmith::{Device, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::element::TestElement;

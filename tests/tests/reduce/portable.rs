@@ -1,6 +1,6 @@
 //! Direct launches of the entries that any device has, beside which others must have the same bits.
 
-use abi::reduce::{Variant, ReduceEntry, ReduceParams, ReducePlan, ReduceView};
+use abi::reduce::{ReduceEntry, ReduceParams, ReducePlan, ReduceView, Variant};
 use warpsmith::{LaunchConfig, ReduceOp, Reducible, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 

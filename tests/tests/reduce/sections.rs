@@ -1,6 +1,6 @@
 //! Long rows of so many parts that they are merged by sections first.
 
-use abi::reduce::{Variant, ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS};
+use abi::reduce::{ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS, Variant};
 use half::bf16;
 use warpsmith::{Device, Element, LaunchConfig, ReduceOp, Reducible, Tensor};
 

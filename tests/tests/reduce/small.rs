@@ -1,7 +1,7 @@
 //! Few rows of up to 16 KiB, of which a block has one: results within their bounds for every number of
 //! warps, and no instruction for vectors that are not there.
 
-use abi::reduce::{Variant, ReduceView};
+use abi::reduce::{ReduceView, Variant};
 use half::bf16;
 use warpsmith::{DType, Device, Reduce, ReduceOp, Tensor};
 use warpsmith_tests::element::TestElement;

@@ -9,7 +9,7 @@ use crate::tensor::Address;
 use crate::{Element, Error, Float, LaunchConfig, Result, Stream, Tensor};
 use abi::division::Division;
 use abi::elementwise::MAX_RANK;
-use abi::rotary::{Variant, HEADS, MAX_THREADS, RotaryEntry, RotaryParams, THREADS, flags};
+use abi::rotary::{HEADS, MAX_THREADS, RotaryEntry, RotaryParams, THREADS, Variant, flags};
 
 /// Which axis of x is which. Those before are of sequences.
 pub(super) struct Axes {

@@ -7,7 +7,7 @@ use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::Model;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::rows::{Variant, MAX_THREADS, RowOp, RowParams, flags, total_blocks};
+use abi::rows::{MAX_THREADS, RowOp, RowParams, Variant, flags, total_blocks};
 
 /// How the losses of the rows are reduced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -9,7 +9,7 @@ use crate::ops::workspaces::{Purpose, Workspace};
 use crate::storage::Storage;
 use crate::tensor::Dims;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::topk::{Variant, K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan};
+use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan, Variant};
 
 /// The `k` largest or smallest elements along an axis, with their indices, the first one first.
 ///
@@ -181,7 +181,12 @@ impl<'a, T: Float> TopK<'a, T> {
     }
 
     /// The kernel of this form.
-    fn kernel(&self, variant: LoadVariant, stream: &Stream, form: Variant) -> Result<crate::Kernel> {
+    fn kernel(
+        &self,
+        variant: LoadVariant,
+        stream: &Stream,
+        form: Variant,
+    ) -> Result<crate::Kernel> {
         let dtype = (form != Variant::Pairs).then_some(T::DTYPE);
         let entry = check::entry(TopKEntry::of(form, dtype))?;
         load::kernel_for(variant, stream, entry)

@@ -51,7 +51,7 @@
 //!
 //! # Before you change this
 //! `ptxas -v` must show no spills from sm_75 on; run `cargo test -p warpsmith-tests --test
-//! attention_backward`.
+//! attention_grad`.
 #![expect(
     clippy::needless_range_loop,
     reason = "iterators and closures over arrays are not always inlined, and cost local memory then"

@@ -57,7 +57,7 @@
 //!
 //! # Before you change this
 //! `ptxas -v -arch=sm_80` and `sm_90`: no spills; `cargo test -p warpsmith-tests --test
-//! attention_backward`.
+//! attention_grad`.
 #![expect(
     clippy::needless_range_loop,
     reason = "iterators and closures over arrays are not always inlined, and cost local memory then"

@@ -36,7 +36,7 @@ fn run<T: Float + TestElement>(
 
 /// That keeps what is masked out of products; tensor cores multiply it by 0.
 fn portable(stream: &Stream, inputs: &Inputs) -> [ArrayD<f64>; 3] {
-    run::<f32>(stream, inputs, "attention_backward_simt_d64")
+    run::<f32>(stream, inputs, "attention_grad_simt_d64")
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_query_with_lse_minus_infinity_contributes_nothing() {
 
 #[test]
 fn a_query_with_lse_minus_infinity_contributes_nothing_on_tensor_cores_either() {
-    nothing_of(|stream, inputs| run::<bf16>(stream, inputs, "attention_backward_sm80_bf16_d64"));
+    nothing_of(|stream, inputs| run::<bf16>(stream, inputs, "attention_grad_sm80_bf16_d64"));
 }
 
 fn nothing_of(run: impl Fn(&Stream, &Inputs) -> [ArrayD<f64>; 3]) {

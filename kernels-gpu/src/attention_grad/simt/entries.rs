@@ -19,7 +19,7 @@ use crate::attention::lengths::sequence;
     max_threads = abi::attention::backward::DELTA_TILE.threads,
     min_blocks = 4 // unasked, ptxas aims at 8 for sm_90, and spills
 )]
-pub unsafe fn attention_backward_simt_delta(
+pub unsafe fn attention_grad_simt_delta(
     o: *const u8,
     d_o: *const u8,
     delta_of: *mut f32,
@@ -45,7 +45,7 @@ pub unsafe fn attention_backward_simt_delta(
 /// # Safety
 /// `params` and `lengths` describe what the pointers point to; the grid is that of the entry.
 #[kernel(max_threads = SINK_THREADS, min_blocks = 1)]
-pub unsafe fn attention_backward_simt_sink(
+pub unsafe fn attention_grad_simt_sink(
     sink: *const f32,
     lse: *const f32,
     delta: *const f32,
@@ -124,4 +124,4 @@ macro_rules! kernels {
     )*};
 }
 
-abi::attention_backward_simt!(kernels);
+abi::attention_grad_simt!(kernels);

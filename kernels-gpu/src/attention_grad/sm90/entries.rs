@@ -90,14 +90,14 @@ macro_rules! kernels {
     )*};
 }
 
-abi::attention_backward_sm90!(kernels);
+abi::attention_grad_sm90!(kernels);
 
 /// See [`abi::attention::backward::sums`].
 ///
 /// # Safety
 /// Launched as [`abi::attention::backward::sums`] says.
 #[kernel(arch = "sm_90a", max_threads = WARPGROUP)]
-pub unsafe fn attention_backward_sm90_round(
+pub unsafe fn attention_grad_sm90_round(
     sums: *const f32,
     gradient: *mut u16,
     params: FlashBwdParams,

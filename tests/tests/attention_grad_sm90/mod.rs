@@ -85,10 +85,10 @@ fn the_plan_takes_them_for_16_bit_tensors_that_a_tensor_map_describes() {
             (planned::<f16>(&device, 128), "f16_d128_64x128"),
         ];
         for (name, want) in hopper {
-            assert_eq!(name, format!("attention_backward_sm90_{want}"));
+            assert_eq!(name, format!("attention_grad_sm90_{want}"));
         }
         let wide = planned::<f16>(&device, 136);
-        assert_eq!(wide, "attention_backward_sm80_f16_d256");
+        assert_eq!(wide, "attention_grad_sm80_f16_d256");
         for name in [planned::<f32>(&device, 64), planned::<bf16>(&device, 60)] {
             assert!(name.contains("simt"), "{name}");
         }

@@ -38,10 +38,10 @@ fn operands_that_do_not_fit_are_named_with_what_would() {
             ..x.clone()
         };
         named(refused(&lse), "lse", "[2, 4, 5]");
-        let error = x.grad().with_kernel("attention_backward_x").run(&stream);
+        let error = x.grad().with_kernel("attention_grad_x").run(&stream);
         let error = error.expect_err("there is no such kernel");
         let text = error.to_string();
-        assert!(text.contains("attention_backward_simt_d64"), "{text}");
+        assert!(text.contains("attention_grad_simt_d64"), "{text}");
     }
 }
 
@@ -115,7 +115,7 @@ fn a_plan_names_its_kernels() {
         let x = Operands::ones(&stream, [1, 5, 5], [2, 1], [8, 100]);
         let plan = x.grad().plan(&stream).expect("a plan");
         let found = plan.candidates().iter();
-        let mut found = found.filter(|way| way.name == "attention_backward_simt_d128");
+        let mut found = found.filter(|way| way.name == "attention_grad_simt_d128");
         assert_eq!(found.next().map(|way| way.kernels.len()), Some(2));
         assert!(plan.to_string().contains("runs "), "{plan}");
         let debug = format!("{:?}", x.grad().causal());

@@ -17,7 +17,7 @@ fn gradients_by_mma_have_no_bank_conflicts() {
         let (o, lse) = Attention::new(&q, &q, &q)
             .run_with_lse(&stream)
             .expect("attention");
-        let begin = format!("attention_backward_sm80_bf16_d{head_dim}");
+        let begin = format!("attention_grad_sm80_bf16_d{head_dim}");
         let grad = AttentionGrad::new(&q, &q, &q, &o, &lse, &q).with_kernel(&begin);
         grad.run(&stream).expect("the gradients");
         // That of the last launch: dv, alone or with dk.

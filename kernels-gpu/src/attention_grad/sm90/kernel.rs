@@ -45,7 +45,7 @@
 //!
 //! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for roles and the order of products.
 //!
-//! **Before you change this**: `cargo test -p warpsmith-tests attention_backward_sm90::` finds
+//! **Before you change this**: `cargo test -p warpsmith-tests attention_grad_sm90::` finds
 //! races, lost arrivals and wrong bits.
 
 use abi::attention::backward::FlashBwdParams;

@@ -53,4 +53,4 @@ macro_rules! kernels {
     )*};
 }
 
-abi::attention_backward_sm80!(kernels);
+abi::attention_grad_sm80!(kernels);
