@@ -9,7 +9,7 @@ use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::values::Values;
 
-use super::{MULTIPROCESSORS, hoppers};
+use super::hopper::{MULTIPROCESSORS, hoppers};
 
 /// Number of runs of each candidate whose bits are compared. On an emulator the order of warps and
 /// copies depends on the seed alone, so each of several runs it once.

@@ -1,10 +1,4 @@
-//! Hopper's GEMM kernels, each by name, on more than one tile. Operands are small integers, so
-//! results are exact; D is full of NaN before. Run with several seeds (orders of warps and copies)
-//! and all of the emulator's checks.
-
-mod bands;
-mod counters;
-mod repeats;
+//! Hopper's kernels, on more than one tile and with several seeds (orders of warps and copies).
 
 use half::bf16;
 use ndarray::Array2;
@@ -12,14 +6,16 @@ use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
 use warpsmith::{Device, Gemm, Stream, Tensor};
 
+use super::product::{Gaps, LAYOUTS, NT, Product};
+
 /// Number of seeds (orders of warps and completions) that are tried.
 const SEEDS: u64 = 3;
 /// SMs of emulators in tests of kernels whose blocks share tiles (stream-K): more than the tiles of
 /// some GEMMs, and not a divisor of the tiles of others.
-const MULTIPROCESSORS: usize = 11;
+pub(super) const MULTIPROCESSORS: usize = 11;
 
 /// Hopper GPUs, and emulators with this number of SMs.
-fn hoppers(multiprocessors: Option<usize>) -> Vec<Device> {
+pub(super) fn hoppers(multiprocessors: Option<usize>) -> Vec<Device> {
     let is_hopper = |device: &Device| device.arch() == (9, 0);
     let mut devices: Vec<Device> = devices().into_iter().filter(is_hopper).collect();
     if devices.iter().any(Device::is_emulator) {
@@ -36,66 +32,23 @@ fn hoppers(multiprocessors: Option<usize>) -> Vec<Device> {
     devices
 }
 
-fn integers(rows: usize, columns: usize, seed: usize) -> Array2<bf16> {
-    Array2::from_shape_fn((rows, columns), |(row, column)| {
-        bf16::from_f32(((row * 7919 + column * 31 + row / 7 + seed) % 7) as f32 - 3.0)
-    })
-}
-
-/// Compares every kernel that computes `a @ b` with the exact result; returns their names.
-fn check(device: &Device, [m, n, k]: [usize; 3], [trans_a, trans_b]: [bool; 2]) -> Vec<String> {
-    let (a, b) = (integers(m, k, 1), integers(k, n, 4));
-    let stored = |x: &Array2<bf16>, transposed: bool| {
-        let lies = if transposed {
-            x.t().as_standard_layout().into_owned()
-        } else {
-            x.clone()
-        };
-        let tensor = Tensor::from_ndarray(device, &lies).expect("the device has memory");
-        if transposed { tensor.t() } else { tensor }
-    };
-    let (a_tensor, b_tensor) = (stored(&a, trans_a), stored(&b, trans_b));
-    let want = a
-        .mapv(f32::from)
-        .dot(&b.mapv(f32::from))
-        .mapv(bf16::from_f32);
-    let stream = device.stream().expect("there is a stream");
-    let plan = Gemm::new(&a_tensor, &b_tensor)
-        .plan(&stream)
-        .expect("it is a product");
-    let names = plan
-        .candidates()
-        .iter()
-        .map(|candidate| candidate.name.clone());
-    let names: Vec<String> = names.filter(|name| name.starts_with("gemm_sm90")).collect();
-    for name in &names {
-        let d = Tensor::full(&stream, &[m, n], bf16::NAN).expect("the device has memory");
-        let gemm = Gemm::new(&a_tensor, &b_tensor).with_kernel(name);
-        gemm.run_into(&d, &stream)
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
-        let got = d
-            .to_ndarray()
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(
-            got == want.clone().into_dyn(),
-            "{name}: {m} x {n} x {k} is wrong"
-        );
-    }
-    names
-}
-
 #[test]
 fn every_kernel_is_exact_over_several_tiles_and_ragged_edges() {
     for device in hoppers(None) {
+        let check = |[m, n, k]: [usize; 3], trans| {
+            let product = Product::new(m, n, k, trans);
+            let ran = product.check::<bf16, bf16, bf16>(&device, &["gemm_sm90"]);
+            assert!(!ran.is_empty(), "{product:?}");
+            ran.len()
+        };
         // More than one wave of tiles of every size, ragged edges, and k beyond the depth of the
         // ring.
-        let nt = check(&device, [520, 776, 712], [false, true]);
-        assert!(nt.len() >= 6, "{nt:?}");
-        for layout in [[false, false], [true, false], [true, true]] {
-            assert!(!check(&device, [136, 328, 200], layout).is_empty());
+        assert!(check([520, 776, 712], NT) >= 6);
+        for trans in LAYOUTS {
+            check([136, 328, 200], trans);
         }
-        check(&device, [104, 776, 328], [false, true]);
-        check(&device, [8, 8, 8], [false, true]);
+        check([104, 776, 328], NT);
+        check([8, 8, 8], NT);
     }
 }
 
@@ -164,33 +117,13 @@ fn blocks_that_share_tiles_agree_with_whole_tiles_and_with_themselves() {
 #[test]
 fn no_kernel_writes_beside_a_narrow_view() {
     for device in hoppers(None) {
-        let stream = device.stream().expect("there is a stream");
         for (m, n) in [(1, 1), (72, 100), (130, 259)] {
-            let (a, b) = (integers(m, 72, 1), integers(n, 72, 4));
-            let a = Tensor::from_ndarray(&device, &a).expect("the device has memory");
-            let b = Tensor::from_ndarray(&device, &b).expect("the device has memory");
-            let b = b.t();
-            let gemm = Gemm::new(&a, &b);
-            let names: Vec<String> = {
-                let whole = Tensor::full(&stream, &[m, 264], bf16::ONE);
-                let view = whole.and_then(|whole| whole.slice(1, 0..n));
-                let plan = gemm.plan_into(&view.expect("it is inside"), &stream);
-                let plan = plan.expect("it is a product");
-                plan.candidates().iter().map(|c| c.name.clone()).collect()
+            let product = Product {
+                d: Gaps::new(0, 264 - n),
+                ..Product::new(m, n, 72, NT)
             };
-            for name in names {
-                let whole = Tensor::full(&stream, &[m, 264], bf16::NEG_ONE);
-                let whole = whole.expect("the device has memory");
-                let view = whole.slice(1, 0..n).expect("it is inside");
-                let got = gemm
-                    .with_kernel(&name)
-                    .run_into(&view, &stream)
-                    .and_then(|()| whole.to_ndarray());
-                let got = got.unwrap_or_else(|error| panic!("{name}: {error}"));
-                let beside = got.iter().enumerate().filter(|(at, _)| at % 264 >= n);
-                let wrong = beside.filter(|&(_, &x)| x != bf16::NEG_ONE).count();
-                assert_eq!(wrong, 0, "{name}: {m} x {n} wrote beside D");
-            }
+            let ran = product.check::<bf16, bf16, bf16>(&device, &["gemm"]);
+            assert!(!ran.is_empty(), "{product:?}");
         }
     }
 }

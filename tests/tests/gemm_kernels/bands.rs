@@ -5,7 +5,7 @@ use warpsmith::{E4m3, Gemm};
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::values::Values;
 
-use super::{MULTIPROCESSORS, hoppers};
+use super::hopper::{MULTIPROCESSORS, hoppers};
 
 #[test]
 fn bands_of_rows_give_the_bits_of_one_launch() {
