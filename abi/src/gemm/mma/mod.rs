@@ -29,7 +29,6 @@
 mod map;
 
 use super::Transpose;
-use super::raster::grouped;
 use super::simt::grid;
 use crate::DType;
 use crate::entry::{Parts, entries};
@@ -169,10 +168,23 @@ impl MmaTile {
 
     /// Row and column, in tiles, of the tile that block `block_idx_x` computes. Blocks run down
     /// bands of rows of tiles, so that those that run at the same time share operands.
+    ///
+    /// It is [`grouped`](super::raster::grouped) in other words: kernels that call that one are 26
+    /// instructions longer, as its divisions do not trap.
     pub const fn tile_coordinates(&self, block_idx_x: u32, m: u32, n: u32) -> (u32, u32) {
         let m_tiles = m.div_ceil(self.tile_m);
         let n_tiles = n.div_ceil(self.tile_n);
-        grouped(block_idx_x, m_tiles, n_tiles, self.band_rows)
+        let band_tiles = self.band_rows * n_tiles;
+        let band_idx = block_idx_x / band_tiles;
+        let band_start = band_idx * self.band_rows;
+        let rows_left = m_tiles - band_start;
+        let rows = if rows_left < self.band_rows {
+            rows_left
+        } else {
+            self.band_rows
+        };
+        let idx_in_band = block_idx_x - band_idx * band_tiles;
+        (band_start + idx_in_band % rows, idx_in_band / rows)
     }
 
     /// Layout of A in a stage.
