@@ -74,7 +74,7 @@ pub(crate) use entries;
 pub fn all_names() -> impl Iterator<Item = &'static str> {
     use crate::attention::{self, backward, decode, sm75, sm80, sm90};
     use crate::elementwise::{CopyEntry, FusedEntry, TransposeEntry};
-    use crate::gather::{PutEntry, TakeEntry};
+    use crate::gather::TakeEntry;
     use crate::gemm;
     let tables = [
         crate::SingleEntry::NAMES,
@@ -89,7 +89,6 @@ pub fn all_names() -> impl Iterator<Item = &'static str> {
         CopyEntry::NAMES,
         FusedEntry::NAMES,
         TransposeEntry::NAMES,
-        PutEntry::NAMES,
         TakeEntry::NAMES,
         gemm::DoubleEntry::NAMES,
         gemm::FinishEntry::NAMES,
@@ -104,6 +103,7 @@ pub fn all_names() -> impl Iterator<Item = &'static str> {
         crate::rows::RowEntry::NAMES,
         crate::scan::ScanEntry::NAMES,
         crate::scatter::ScatterEntry::NAMES,
+        crate::scatter_add::ScatterAddEntry::NAMES,
         crate::topk::TopKEntry::NAMES,
     ];
     tables.into_iter().flatten().copied()

@@ -10,7 +10,7 @@
 //! | [`reduce`], [`scan`] | views of tensors, and plans: how work is shared out over blocks |
 //! | [`rows`] | softmax, norms and cross-entropy: where a row is held |
 //! | [`topk`] | the first elements of rows in order: pairs of element and index, plans |
-//! | [`gather`], [`scatter`], [`rotary`] | selection by indices and its opposite, addition by indices, rotary position embedding |
+//! | [`gather`], [`scatter`], [`scatter_add`], [`rotary`] | selection by indices and its opposite, addition by indices, rotary position embedding |
 //! | [`elementwise`] | functions with their error bounds, the arithmetic of chains, skeletons |
 //! | [`division`] | division by numbers that the host knows |
 //! | [`swizzle`], [`tensor_core`] | layouts of shared memory and of tensor-core fragments |
@@ -30,6 +30,7 @@ pub mod rotary;
 pub mod rows;
 pub mod scan;
 pub mod scatter;
+pub mod scatter_add;
 pub mod single;
 pub mod swizzle;
 pub mod tensor_core;

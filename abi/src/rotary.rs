@@ -3,7 +3,7 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `rotary_<dtype>_<table>_<form>` | `(x: *const u8, y: *mut u8, cos: *const u8, sin: *const u8, positions: *const i32, params: RotaryParams)` |
+//! | `rotary_<dtype>_<table>_<variant>` | `(x: *const u8, y: *mut u8, cos: *const u8, sin: *const u8, positions: *const i32, params: RotaryParams)` |
 //!
 //! Threads are counted over tokens, then over groups of heads, then over slots of a head. Thread
 //! `group` of a token has the heads `group`, `group + groups` and so on, [`HEADS`] at most.
@@ -27,7 +27,7 @@ pub const MAX_THREADS: u64 = elementwise::MAX_LEN;
 pub mod flags {
     /// Turns back: by the negative angles.
     pub const INVERSE: u32 = 1;
-    /// Pairs are neighbours, not elements of two halves. (Of the strided form; others have entries
+    /// Pairs are neighbours, not elements of two halves. (Of the strided variant; others have entries
     /// for both.)
     pub const INTERLEAVED: u32 = 2;
 }
@@ -45,7 +45,7 @@ kernel_param! {
         pub rows: u64,
         /// Strides between heads, of y and x.
         pub head_strides: [i64; 2],
-        /// Strides between elements of a head, of y and x; 1 but in the strided form.
+        /// Strides between elements of a head, of y and x; 1 but in the strided variant.
         pub last_strides: [i64; 2],
         /// Strides of the cosines between rows and between columns.
         pub cos_strides: [i64; 2],
@@ -68,7 +68,7 @@ kernel_param! {
 
 /// How a kernel goes through a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum Variant {
     /// By two vectors of 16 bytes, one of each half: a slot has as many pairs as a vector elements.
     Halves,
     /// By the same vectors, where pairs are neighbours.
@@ -86,36 +86,36 @@ pub struct RotaryEntry {
     /// Of the tables: f32 or that of x.
     pub table: DType,
     /// How it goes through a head.
-    pub form: Form,
+    pub variant: Variant,
 }
 
 impl RotaryEntry {
-    /// The entry of a name `rotary_<dtype>_<table>_<form>`.
+    /// The entry of a name `rotary_<dtype>_<table>_<variant>`.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
         parts.expect("rotary");
         let dtype = parts.expect_dtype();
         let table = parts.expect_dtype();
-        let form = if parts.take("halves") {
-            Form::Halves
+        let variant = if parts.take("halves") {
+            Variant::Halves
         } else if parts.take("interleaved") {
-            Form::Interleaved
+            Variant::Interleaved
         } else {
             parts.expect("strided");
-            Form::Strided
+            Variant::Strided
         };
         parts.end();
         Self {
             name,
             dtype,
             table,
-            form,
+            variant,
         }
     }
 
-    /// The entry of these types and form, if there is one.
-    pub fn of(dtype: DType, table: DType, form: Form) -> Option<Self> {
-        Self::find(|entry| (entry.dtype, entry.table, entry.form) == (dtype, table, form))
+    /// The entry of these types and variant, if there is one.
+    pub fn of(dtype: DType, table: DType, variant: Variant) -> Option<Self> {
+        Self::find(|entry| (entry.dtype, entry.table, entry.variant) == (dtype, table, variant))
     }
 
     /// Elements of a vector of x.
@@ -127,9 +127,9 @@ impl RotaryEntry {
     /// first, then what is copied.
     pub const fn slots(self, half: u32, written: u32) -> u32 {
         let copied = written - 2 * half;
-        match self.form {
-            Form::Strided => half + copied,
-            Form::Halves | Form::Interleaved => {
+        match self.variant {
+            Variant::Strided => half + copied,
+            Variant::Halves | Variant::Interleaved => {
                 half / self.lanes() + copied.div_ceil(2 * self.lanes())
             }
         }

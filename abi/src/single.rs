@@ -55,13 +55,13 @@ singles! {
     /// Merges the parts of one call: [`merge`](crate::attention::merge).
     PARTS_ENTRY: attention_merge_parts;
     /// Writes delta: [`backward`](crate::attention::backward).
-    DELTA_ENTRY: attention_backward_delta_simt;
+    DELTA_ENTRY: attention_grad_simt_delta;
     /// Writes the sinks' gradients: [`sink`](crate::attention::backward::sink).
-    SINK_ENTRY: attention_backward_sink_simt;
+    SINK_ENTRY: attention_grad_simt_sink;
     /// Rounds sums to gradients: [`sums`](crate::attention::backward::sums).
-    ROUND_ENTRY: attention_backward_sm90_round;
+    ROUND_ENTRY: attention_grad_sm90_round;
     /// The portable kernel of grouped GEMMs: [`GroupedParams`](crate::gemm::GroupedParams).
-    GROUPED_ENTRY: grouped_gemm_simt_f32_64x64x16;
+    GROUPED_ENTRY: gemm_grouped_simt_f32_64x64x16;
     /// The portable kernel of products of i8: [`integer`](crate::gemm::integer).
     INTEGER_ENTRY: gemm_simt_i8_64x64x32;
 }

@@ -61,7 +61,7 @@ const PART_UNIT: u64 = 64;
 
 /// How a kernel goes through its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum Variant {
     /// A block a row, or a part of one.
     Rows,
     /// Lanes of a warp a row.
@@ -75,7 +75,7 @@ pub enum Form {
 pub struct TopKEntry {
     name: &'static str,
     /// How it goes through rows.
-    pub form: Form,
+    pub variant: Variant,
     /// Element type of the rows; none of pairs.
     pub dtype: Option<DType>,
 }
@@ -86,21 +86,25 @@ impl TopKEntry {
         let mut parts = Parts::of(name);
         parts.expect("topk");
         let dtype = parts.dtype();
-        let form = match dtype {
+        let variant = match dtype {
             None => {
                 parts.expect("pairs");
-                Form::Pairs
+                Variant::Pairs
             }
-            Some(_) if parts.take("short") => Form::Short,
-            Some(_) => Form::Rows,
+            Some(_) if parts.take("short") => Variant::Short,
+            Some(_) => Variant::Rows,
         };
         parts.end();
-        Self { name, form, dtype }
+        Self {
+            name,
+            variant,
+            dtype,
+        }
     }
 
-    /// The entry of this form for rows of `dtype`, or for pairs.
-    pub fn of(form: Form, dtype: Option<DType>) -> Option<Self> {
-        Self::find(|entry| entry.form == form && entry.dtype == dtype)
+    /// The entry of this variant for rows of `dtype`, or for pairs.
+    pub fn of(variant: Variant, dtype: Option<DType>) -> Option<Self> {
+        Self::find(|entry| entry.variant == variant && entry.dtype == dtype)
     }
 }
 

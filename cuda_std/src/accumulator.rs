@@ -33,7 +33,7 @@
 
 use core::marker::PhantomData;
 
-use crate::panels::{Columns, Rows};
+use crate::panels::{Columns, OnePanel, PanelShape, Rows};
 use crate::tile::{Operand, OperandElement, OperandMajor};
 use crate::wgmma::{MmaAsync, Registers, tie, wgmma_commit_group, wgmma_fence, wgmma_wait_group};
 
@@ -235,17 +235,18 @@ impl<M: MmaAsync> InFlight<M> {
     /// # Panics
     /// On the host.
     #[inline(always)]
-    pub unsafe fn multiply_rows<const ROWS_A: u32, const ROWS_B: u32, const PANELS: u32>(
+    pub unsafe fn multiply_rows<A: PanelShape, B: PanelShape>(
         &mut self,
-        a: Rows<'_, M::A, ROWS_A, PANELS>,
-        b: Rows<'_, M::B, ROWS_B, PANELS>,
+        a: Rows<'_, M::A, A>,
+        b: Rows<'_, M::B, B>,
     ) {
+        const { assert!(A::PANELS == B::PANELS) };
         let [acc] = &mut self.0;
         // SAFETY: passed on to the caller.
         unsafe {
             M::ss::<false, false, false>(acc, a.step(0).bits(), b.step(0).bits());
             let mut step = 1;
-            while step < Rows::<M::A, ROWS_A, PANELS>::STEPS {
+            while step < Rows::<M::A, A>::STEPS {
                 M::ss::<true, false, false>(acc, a.step(step).bits(), b.step(step).bits());
                 step += 1;
             }
@@ -263,17 +264,18 @@ impl<M: MmaAsync> InFlight<M> {
     /// # Panics
     /// On the host.
     #[inline(always)]
-    pub unsafe fn multiply_columns<const ROWS: u32, const PANELS: u32>(
+    pub unsafe fn multiply_columns<S: PanelShape, B: PanelShape>(
         &mut self,
-        a: Columns<'_, M::A, ROWS, 1>,
-        b: Columns<'_, M::B, ROWS, PANELS>,
+        a: Columns<'_, M::A, OnePanel<S>>,
+        b: Columns<'_, M::B, B>,
     ) {
+        const { assert!(S::ROWS == B::ROWS) };
         let [acc] = &mut self.0;
         // SAFETY: passed on to the caller.
         unsafe {
             M::ss::<false, true, true>(acc, a.step(0).bits(), b.step(0).bits());
             let mut step = 1;
-            while step < Columns::<M::B, ROWS, PANELS>::STEPS {
+            while step < Columns::<M::B, B>::STEPS {
                 M::ss::<true, true, true>(acc, a.step(step).bits(), b.step(step).bits());
                 step += 1;
             }
@@ -292,25 +294,22 @@ impl<M: MmaAsync> InFlight<M> {
     /// # Panics
     /// On the host.
     #[inline(always)]
-    pub unsafe fn multiply_add_fragments<
-        const REGISTERS: usize,
-        const ROWS: u32,
-        const PANELS: u32,
-    >(
+    pub unsafe fn multiply_add_fragments<R: PairRegisters, S: PanelShape>(
         &mut self,
-        a: &Fragments<M::A, REGISTERS>,
-        b: Columns<'_, M::B, ROWS, PANELS>,
+        a: &Fragments<M::A, R>,
+        b: Columns<'_, M::B, S>,
         adds: bool,
     ) {
-        const { assert!(REGISTERS as u32 == 4 * Columns::<M::B, ROWS, PANELS>::STEPS) };
+        const { assert!(R::COUNT as u32 == 4 * Columns::<M::B, S>::STEPS) };
+        let pairs = a.0.as_ref();
         let [acc] = &mut self.0;
         // SAFETY: passed on to the caller. The fence is for the registers of `a`: the instructions
         // below are the first to read them.
         unsafe { wgmma_fence() };
         let mut step = 0;
-        while step < REGISTERS / 4 {
+        while step < R::COUNT / 4 {
             let at = 4 * step;
-            let a = [a.0[at], a.0[at + 1], a.0[at + 2], a.0[at + 3]];
+            let a = [pairs[at], pairs[at + 1], pairs[at + 2], pairs[at + 3]];
             let b = b.step(step as u32).bits();
             // SAFETY: passed on to the caller.
             unsafe {
@@ -327,7 +326,7 @@ impl<M: MmaAsync> InFlight<M> {
 }
 
 /// A thread's fragments of a 16-bit matrix of 64 rows, to be the A operand of wgmma in registers.
-/// It has `REGISTERS` / 4 k steps of 16 columns each.
+/// `R` is an array of registers, four for each k step of 16 columns.
 ///
 /// An f32 accumulator of as many columns has the same elements in the same threads, in the same
 /// order, so converting it needs no data exchange between threads.
@@ -335,28 +334,33 @@ impl<M: MmaAsync> InFlight<M> {
 /// ```compile_fail
 /// // 32 registers are 128 columns; 64 rows do not go with them.
 /// use cuda_std::accumulator::{Fragments, InFlight};
-/// use cuda_std::panels::Columns;
+/// use cuda_std::panels::{Columns, Panels};
 /// use cuda_std::wgmma::{Bf16, M64};
 /// unsafe fn product(
 ///     acc: &mut InFlight<M64<128, f32, Bf16, Bf16>>,
-///     a: &Fragments<Bf16, 32>,
-///     b: Columns<'_, Bf16, 64, 2>,
+///     a: &Fragments<Bf16, [u32; 32]>,
+///     b: Columns<'_, Bf16, Panels<64, 2>>,
 /// ) {
 ///     unsafe { acc.multiply_add_fragments(a, b, true) }
 /// }
-/// # let _: unsafe fn(&mut InFlight<M64<128, f32, Bf16, Bf16>>, &Fragments<Bf16, 32>, Columns<'_, Bf16, 64, 2>) = product;
+/// # let _: unsafe fn(&mut InFlight<M64<128, f32, Bf16, Bf16>>, &Fragments<Bf16, [u32; 32]>, Columns<'_, Bf16, Panels<64, 2>>) = product;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Fragments<E, const REGISTERS: usize>([u32; REGISTERS], PhantomData<E>);
+pub struct Fragments<E, R>(R, PhantomData<E>);
 
-impl<E: OperandElement, const REGISTERS: usize> Fragments<E, REGISTERS>
-where
-    [u32; REGISTERS]: Registers,
-{
+/// Registers of two 16-bit elements each.
+pub trait PairRegisters: Registers + Copy + AsRef<[u32]> + AsMut<[u32]> {
+    /// Their number.
+    const COUNT: usize = size_of::<Self>() / size_of::<u32>();
+}
+
+impl<const N: usize> PairRegisters for [u32; N] where Self: Registers {}
+
+impl<E: OperandElement, R: PairRegisters> Fragments<E, R> {
     /// Zeros.
     #[inline(always)]
-    pub const fn zero() -> Self {
-        Self([0; REGISTERS], PhantomData)
+    pub fn zero() -> Self {
+        Self(R::zero(), PhantomData)
     }
 
     /// Converts the elements of `acc`, two per register. `pair` converts and packs two elements,
@@ -369,10 +373,10 @@ where
         const { assert!(E::SIZE_BYTES == 2) };
         let [registers] = acc.registers();
         let registers = registers.as_ref();
-        let mut pairs = [0; REGISTERS];
+        let mut pairs = R::zero();
         let mut i = 0;
-        while i < REGISTERS {
-            pairs[i] = pair(registers[2 * i], registers[2 * i + 1]);
+        while i < R::COUNT {
+            pairs.as_mut()[i] = pair(registers[2 * i], registers[2 * i + 1]);
             i += 1;
         }
         Self(pairs, PhantomData)
@@ -380,14 +384,14 @@ where
 
     /// Fragments of elements that are packed already, in the order of an accumulator's registers.
     #[inline(always)]
-    pub const fn of_pairs(pairs: [u32; REGISTERS]) -> Self {
+    pub const fn of_pairs(pairs: R) -> Self {
         const { assert!(E::SIZE_BYTES == 2) };
         Self(pairs, PhantomData)
     }
 
     /// The elements, two per register, in the order of an accumulator's registers.
     #[inline(always)]
-    pub const fn pairs(&self) -> &[u32; REGISTERS] {
+    pub const fn pairs(&self) -> &R {
         &self.0
     }
 

@@ -9,10 +9,10 @@
 //! A view of a stage borrows it, so it cannot be used after the release:
 //!
 //! ```compile_fail
-//! use cuda_std::panels::PanelRing;
-//! use cuda_std::pipeline::{Consumer, Readers};
+//! use cuda_std::panels::{PanelRing, Panels};
+//! use cuda_std::pipeline::{Consumer, Readers, Stages};
 //! use cuda_std::wgmma::Bf16;
-//! unsafe fn read(mut keys: Consumer<2>, ring: PanelRing<Bf16, 128, 2>) -> u64 {
+//! unsafe fn read(mut keys: Consumer<Stages<2>>, ring: PanelRing<Bf16, Panels<128, 2>>) -> u64 {
 //!     unsafe {
 //!         let stage = keys.wait();
 //!         let rows = ring.rows(&stage);
@@ -22,6 +22,7 @@
 //! }
 //! ```
 
+use core::fmt::Debug;
 use core::marker::PhantomData;
 
 use crate::pipeline::{Slot, Stage};
@@ -36,20 +37,46 @@ const STEP_BYTES: u32 = 32;
 /// MN-major.
 const STEP_ROWS: u32 = 16;
 
-/// A ring of matrices of `ROWS` rows and `PANELS` panels, one matrix for each stage of a
-/// [`Pipeline`](crate::pipeline::Pipeline). One TMA load of a box of [`SPAN_BYTES`] by `ROWS` with
-/// the 128-byte swizzle writes a panel.
-#[derive(Clone, Copy, Debug)]
-pub struct PanelRing<E, const ROWS: u32, const PANELS: u32> {
-    base: SharedAddr,
-    holds: PhantomData<E>,
+/// The shape of a matrix as a type, so that a kernel's configuration can name it.
+pub trait PanelShape: Copy + Debug {
+    /// Rows of the matrix.
+    const ROWS: u32;
+    /// Panels that lie side by side in it.
+    const PANELS: u32;
 }
 
-impl<E: OperandElement, const ROWS: u32, const PANELS: u32> PanelRing<E, ROWS, PANELS> {
+/// `ROWS` rows of `PANELS` panels.
+#[derive(Clone, Copy, Debug)]
+pub struct Panels<const ROWS: u32, const PANELS: u32>;
+
+impl<const ROWS: u32, const PANELS: u32> PanelShape for Panels<ROWS, PANELS> {
+    const ROWS: u32 = ROWS;
+    const PANELS: u32 = PANELS;
+}
+
+/// One panel of the rows of `S`.
+#[derive(Clone, Copy, Debug)]
+pub struct OnePanel<S>(PhantomData<S>);
+
+impl<S: PanelShape> PanelShape for OnePanel<S> {
+    const ROWS: u32 = S::ROWS;
+    const PANELS: u32 = 1;
+}
+
+/// A ring of matrices of shape `S`, one matrix for each stage of a
+/// [`Pipeline`](crate::pipeline::Pipeline). One TMA load of a box of [`SPAN_BYTES`] by `S::ROWS`
+/// with the 128-byte swizzle writes a panel.
+#[derive(Clone, Copy, Debug)]
+pub struct PanelRing<E, S> {
+    base: SharedAddr,
+    holds: PhantomData<(E, S)>,
+}
+
+impl<E: OperandElement, S: PanelShape> PanelRing<E, S> {
     /// Size of a panel.
-    pub const PANEL_BYTES: u32 = ROWS * SPAN_BYTES;
+    pub const PANEL_BYTES: u32 = S::ROWS * SPAN_BYTES;
     /// Size of a matrix: the bytes of a stage.
-    pub const BYTES: u32 = PANELS * Self::PANEL_BYTES;
+    pub const BYTES: u32 = S::PANELS * Self::PANEL_BYTES;
     /// Elements of one row within a panel.
     pub const PANEL_COLUMNS: u32 = SPAN_BYTES / E::SIZE_BYTES;
 
@@ -59,7 +86,7 @@ impl<E: OperandElement, const ROWS: u32, const PANELS: u32> PanelRing<E, ROWS, P
     /// [`BYTES`](Self::BYTES) per stage from `base` on belong to this ring alone.
     #[inline(always)]
     pub const unsafe fn at(base: SharedAddr) -> Self {
-        const { assert!(ROWS.is_multiple_of(8)) };
+        const { assert!(S::ROWS.is_multiple_of(8)) };
         Self {
             base,
             holds: PhantomData,
@@ -80,31 +107,17 @@ impl<E: OperandElement, const ROWS: u32, const PANELS: u32> PanelRing<E, ROWS, P
 
     /// The stage's matrix as a K-major operand: k runs along its rows.
     #[inline(always)]
-    pub fn rows<'stage>(&self, stage: &'stage Stage) -> Rows<'stage, E, ROWS, PANELS> {
+    pub fn rows<'stage>(&self, stage: &'stage Stage) -> Rows<'stage, E, S> {
         Rows {
-            descriptor: self.descriptor(stage, Layout::k_major(Swizzle::B128)),
+            descriptor: self.descriptor(stage.index(), Layout::k_major(Swizzle::B128)),
             holds: PhantomData,
         }
     }
 
     /// The stage's matrix as an MN-major operand: k runs down its columns.
     #[inline(always)]
-    pub fn columns<'stage>(&self, stage: &'stage Stage) -> Columns<'stage, E, ROWS, PANELS> {
-        self.first_columns(stage)
-    }
-
-    /// As [`columns`](Self::columns), of the first `FEWER` panels only.
-    #[inline(always)]
-    pub fn first_columns<'stage, const FEWER: u32>(
-        &self,
-        stage: &'stage Stage,
-    ) -> Columns<'stage, E, ROWS, FEWER> {
-        const { assert!(FEWER <= PANELS) };
-        const { assert!(E::SIZE_BYTES == 2, "only 16-bit types are transposed") };
-        Columns {
-            descriptor: self.descriptor(stage, Layout::mn_major(Swizzle::B128, ROWS)),
-            holds: PhantomData,
-        }
+    pub fn columns<'stage>(&self, stage: &'stage Stage) -> Columns<'stage, E, S> {
+        self.columns_at_index(stage.index())
     }
 
     /// As [`columns`](Self::columns), of a matrix that is in no pipeline: threads wrote it, to
@@ -114,13 +127,8 @@ impl<E: OperandElement, const ROWS: u32, const PANELS: u32> PanelRing<E, ROWS, P
     /// The matrix is written, and visible to the async proxy, before a wgmma reads it; nobody
     /// writes it before that is complete.
     #[inline(always)]
-    pub unsafe fn columns_at<'any>(&self, index: u32) -> Columns<'any, E, ROWS, PANELS> {
-        const { assert!(E::SIZE_BYTES == 2, "only 16-bit types are transposed") };
-        let layout = Layout::mn_major(Swizzle::B128, ROWS);
-        Columns {
-            descriptor: Descriptor::new(self.at_index(index, 0).bits(), layout),
-            holds: PhantomData,
-        }
+    pub unsafe fn columns_at<'any>(&self, index: u32) -> Columns<'any, E, S> {
+        self.columns_at_index(index)
     }
 
     /// Address of panel `panel` of the ring's matrix `index`.
@@ -131,20 +139,28 @@ impl<E: OperandElement, const ROWS: u32, const PANELS: u32> PanelRing<E, ROWS, P
     }
 
     #[inline(always)]
-    fn descriptor(&self, stage: &Stage, layout: Layout) -> Descriptor {
-        let address = self.base.add_bytes(stage.index() * Self::BYTES);
-        Descriptor::new(address.bits(), layout)
+    fn columns_at_index<'any>(&self, index: u32) -> Columns<'any, E, S> {
+        const { assert!(E::SIZE_BYTES == 2, "only 16-bit types are transposed") };
+        Columns {
+            descriptor: self.descriptor(index, Layout::mn_major(Swizzle::B128, S::ROWS)),
+            holds: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn descriptor(&self, index: u32, layout: Layout) -> Descriptor {
+        Descriptor::new(self.at_index(index, 0).bits(), layout)
     }
 }
 
 /// A K-major operand, valid for as long as its stage is held.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'stage, E, const ROWS: u32, const PANELS: u32> {
+pub struct Rows<'stage, E, S> {
     descriptor: Descriptor,
-    holds: PhantomData<(&'stage (), E)>,
+    holds: PhantomData<(&'stage (), E, S)>,
 }
 
-impl<E: OperandElement, const ROWS: u32, const PANELS: u32> Rows<'_, E, ROWS, PANELS> {
+impl<E: OperandElement, S: PanelShape> Rows<'_, E, S> {
     /// The operand that begins `rows` rows further down; a multiple of 8.
     #[inline(always)]
     pub const fn below(&self, rows: u32) -> Self {
@@ -155,38 +171,36 @@ impl<E: OperandElement, const ROWS: u32, const PANELS: u32> Rows<'_, E, ROWS, PA
     }
 
     /// wgmma instructions that it takes to go through k: along a whole row, over all panels.
-    pub const STEPS: u32 = PANELS * SPAN_BYTES / STEP_BYTES;
+    pub const STEPS: u32 = S::PANELS * SPAN_BYTES / STEP_BYTES;
 
     /// The shared memory descriptor for instruction `step` of [`STEPS`](Self::STEPS).
     #[inline(always)]
     pub const fn step(&self, step: u32) -> Descriptor {
         const OF_PANEL: u32 = SPAN_BYTES / STEP_BYTES;
         self.descriptor
-            .advanced(step / OF_PANEL * ROWS * SPAN_BYTES + step % OF_PANEL * STEP_BYTES)
+            .advanced(step / OF_PANEL * S::ROWS * SPAN_BYTES + step % OF_PANEL * STEP_BYTES)
     }
 }
 
 /// An MN-major operand, valid for as long as its stage is held.
 #[derive(Clone, Copy, Debug)]
-pub struct Columns<'stage, E, const ROWS: u32, const PANELS: u32> {
+pub struct Columns<'stage, E, S> {
     descriptor: Descriptor,
-    holds: PhantomData<(&'stage (), E)>,
+    holds: PhantomData<(&'stage (), E, S)>,
 }
 
-impl<'stage, E: OperandElement, const ROWS: u32, const PANELS: u32>
-    Columns<'stage, E, ROWS, PANELS>
-{
+impl<'stage, E: OperandElement, S: PanelShape> Columns<'stage, E, S> {
     /// The operand of panel `panel` alone.
     #[inline(always)]
-    pub const fn panel(&self, panel: u32) -> Columns<'stage, E, ROWS, 1> {
+    pub const fn panel(&self, panel: u32) -> Columns<'stage, E, OnePanel<S>> {
         Columns {
-            descriptor: self.descriptor.advanced(panel * ROWS * SPAN_BYTES),
+            descriptor: self.descriptor.advanced(panel * S::ROWS * SPAN_BYTES),
             holds: PhantomData,
         }
     }
 
     /// wgmma instructions that it takes to go through k: down all rows.
-    pub const STEPS: u32 = ROWS / STEP_ROWS;
+    pub const STEPS: u32 = S::ROWS / STEP_ROWS;
 
     /// The shared memory descriptor for instruction `step` of [`STEPS`](Self::STEPS).
     #[inline(always)]

@@ -13,10 +13,10 @@
 //! consumes. Views such as operands borrow the stage, so a released stage cannot be read:
 //!
 //! ```compile_fail
-//! use cuda_std::pipeline::{Consumer, Readers};
+//! use cuda_std::pipeline::{Consumer, Readers, Stages};
 //! use cuda_std::tile::{KMajor, TileRing};
 //! use cuda_std::wgmma::Bf16;
-//! unsafe fn read(mut consumer: Consumer<4>, tiles: TileRing<Bf16, KMajor, 128>) -> u64 {
+//! unsafe fn read(mut consumer: Consumer<Stages<4>>, tiles: TileRing<Bf16, KMajor, 128>) -> u64 {
 //!     unsafe {
 //!         let stage = consumer.wait();
 //!         let operand = tiles.operand(&stage, 0);
@@ -26,10 +26,10 @@
 //! }
 //! ```
 //! ```
-//! # use cuda_std::pipeline::{Consumer, Readers};
+//! # use cuda_std::pipeline::{Consumer, Readers, Stages};
 //! # use cuda_std::tile::{KMajor, TileRing};
 //! # use cuda_std::wgmma::Bf16;
-//! unsafe fn read(mut consumer: Consumer<4>, tiles: TileRing<Bf16, KMajor, 128>) -> u64 {
+//! unsafe fn read(mut consumer: Consumer<Stages<4>>, tiles: TileRing<Bf16, KMajor, 128>) -> u64 {
 //!     unsafe {
 //!         let stage = consumer.wait();
 //!         let bits = tiles.operand(&stage, 0).descriptor().bits();
@@ -39,27 +39,49 @@
 //! }
 //! ```
 
+use core::fmt::Debug;
+use core::marker::PhantomData;
+
 use crate::hint::opaque;
 use crate::mbarrier::Mbarrier;
 use crate::shared::SharedAddr;
 use crate::thread;
 use crate::warp;
 
-/// The mbarriers of `STAGES` stages in shared memory: all `full` barriers, then all `empty` ones.
-#[derive(Clone, Copy, Debug)]
-pub struct Pipeline<const STAGES: u32> {
-    barriers: SharedAddr,
+/// A number of stages as a type, so that a kernel's configuration can name it: an associated type
+/// may be an argument of a type, an associated const may not.
+pub trait StageCount: Copy + Debug {
+    /// The number.
+    const STAGES: u32;
 }
 
-impl<const STAGES: u32> Pipeline<STAGES> {
+/// `N` stages.
+#[derive(Clone, Copy, Debug)]
+pub struct Stages<const N: u32>;
+
+impl<const N: u32> StageCount for Stages<N> {
+    const STAGES: u32 = N;
+}
+
+/// The mbarriers of a ring of stages in shared memory: all `full` barriers, then all `empty` ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Pipeline<S: StageCount> {
+    barriers: SharedAddr,
+    stages: PhantomData<S>,
+}
+
+impl<S: StageCount> Pipeline<S> {
     /// Bytes of shared memory that the mbarriers occupy.
-    pub const BYTES: u32 = 16 * STAGES;
+    pub const BYTES: u32 = 16 * S::STAGES;
 
     /// The pipeline whose mbarriers occupy the [`BYTES`](Self::BYTES) from `barriers` on, a
     /// multiple of 8.
     #[inline(always)]
     pub const fn at(barriers: SharedAddr) -> Self {
-        Self { barriers }
+        Self {
+            barriers,
+            stages: PhantomData,
+        }
     }
 
     /// Initialises the mbarriers: `full` with an arrival count of 1, `empty` with one of
@@ -83,7 +105,10 @@ impl<const STAGES: u32> Pipeline<STAGES> {
     #[inline(always)]
     pub unsafe fn init(self, releases: u32) {
         // Runs once: of many stages, a loop is less code.
-        let stages = if STAGES < 4 { STAGES } else { opaque(STAGES) };
+        let stages = match S::STAGES {
+            few @ ..4 => few,
+            many => opaque(many),
+        };
         let mut stage = 0;
         while stage < stages {
             // SAFETY: passed on to the caller.
@@ -97,7 +122,7 @@ impl<const STAGES: u32> Pipeline<STAGES> {
 
     /// The producer's end, at the first stage.
     #[inline(always)]
-    pub const fn producer(self) -> Producer<STAGES> {
+    pub const fn producer(self) -> Producer<S> {
         Producer {
             pipeline: self,
             // In the first round every stage is empty: a wait for parity 1 of a fresh mbarrier
@@ -111,7 +136,7 @@ impl<const STAGES: u32> Pipeline<STAGES> {
 
     /// A consumer's end, at the first stage.
     #[inline(always)]
-    pub const fn consumer(self) -> Consumer<STAGES> {
+    pub const fn consumer(self) -> Consumer<S> {
         Consumer {
             pipeline: self,
             cursor: Cursor {
@@ -128,7 +153,7 @@ impl<const STAGES: u32> Pipeline<STAGES> {
 
     #[inline(always)]
     const fn empty(self, stage: u32) -> Mbarrier {
-        Mbarrier::at(self.barriers.add_bytes(8 * (STAGES + stage)))
+        Mbarrier::at(self.barriers.add_bytes(8 * (S::STAGES + stage)))
     }
 }
 
@@ -141,31 +166,31 @@ struct Cursor {
 
 impl Cursor {
     #[inline(always)]
-    fn advance<const STAGES: u32>(&mut self) {
+    fn advance(&mut self, stages: u32) {
         self.stage += 1;
-        if self.stage == STAGES {
+        if self.stage == stages {
             self.stage = 0;
             self.parity ^= 1;
         }
     }
 
     #[inline(always)]
-    fn skip<const STAGES: u32>(&mut self, stages: u32) {
-        let stage = self.stage + stages;
-        self.parity ^= (stage / STAGES) & 1;
-        self.stage = stage % STAGES;
+    fn skip(&mut self, skipped: u32, stages: u32) {
+        let stage = self.stage + skipped;
+        self.parity ^= (stage / stages) & 1;
+        self.stage = stage % stages;
     }
 }
 
 /// The end of a [`Pipeline`] that fills stages. It belongs to one thread, or to one warp whose
 /// leader issues the copies ([`acquire_by_warp`](Self::acquire_by_warp)).
 #[derive(Debug)]
-pub struct Producer<const STAGES: u32> {
-    pipeline: Pipeline<STAGES>,
+pub struct Producer<S: StageCount> {
+    pipeline: Pipeline<S>,
     cursor: Cursor,
 }
 
-impl<const STAGES: u32> Producer<STAGES> {
+impl<S: StageCount> Producer<S> {
     /// Waits until the next stage is empty, and arrives at its `full` barrier with `bytes` expected
     /// transaction bytes.
     ///
@@ -193,7 +218,7 @@ impl<const STAGES: u32> Producer<STAGES> {
     /// # Panics
     /// On the host.
     #[inline(always)]
-    pub unsafe fn acquire_of(&self, pipeline: Pipeline<STAGES>, bytes: u32) -> Slot {
+    pub unsafe fn acquire_of(&self, pipeline: Pipeline<S>, bytes: u32) -> Slot {
         // SAFETY: passed on to the caller.
         unsafe { self.acquire_by_warp(pipeline, bytes, true) }
     }
@@ -211,7 +236,7 @@ impl<const STAGES: u32> Producer<STAGES> {
     #[inline(always)]
     pub unsafe fn acquire_by_warp(
         &self,
-        pipeline: Pipeline<STAGES>,
+        pipeline: Pipeline<S>,
         bytes: u32,
         is_leader: bool,
     ) -> Slot {
@@ -230,7 +255,7 @@ impl<const STAGES: u32> Producer<STAGES> {
     /// Advances to the next stage.
     #[inline(always)]
     pub fn advance(&mut self) {
-        self.cursor.advance::<STAGES>();
+        self.cursor.advance(S::STAGES);
     }
 }
 
@@ -257,12 +282,12 @@ impl Slot {
 
 /// The end of a [`Pipeline`] that reads stages. Each consumer thread has its own.
 #[derive(Debug)]
-pub struct Consumer<const STAGES: u32> {
-    pipeline: Pipeline<STAGES>,
+pub struct Consumer<S: StageCount> {
+    pipeline: Pipeline<S>,
     cursor: Cursor,
 }
 
-impl<const STAGES: u32> Consumer<STAGES> {
+impl<S: StageCount> Consumer<S> {
     /// Waits until the next stage is full. The bytes that the copies wrote are then visible to the
     /// thread.
     ///
@@ -274,7 +299,7 @@ impl<const STAGES: u32> Consumer<STAGES> {
     #[inline(always)]
     pub unsafe fn wait(&mut self) -> Stage {
         let Cursor { stage, parity } = self.cursor;
-        self.cursor.advance::<STAGES>();
+        self.cursor.advance(S::STAGES);
         // SAFETY: passed on to the caller.
         unsafe { self.pipeline.full(stage).wait_parity(parity) }; // the stage's copies landed
         Stage {
@@ -293,7 +318,7 @@ impl<const STAGES: u32> Consumer<STAGES> {
     /// # Panics
     /// On the host.
     #[inline(always)]
-    pub unsafe fn wait_of(&self, pipeline: Pipeline<STAGES>) -> Stage {
+    pub unsafe fn wait_of(&self, pipeline: Pipeline<S>) -> Stage {
         let Cursor { stage, parity } = self.cursor;
         // SAFETY: passed on to the caller.
         unsafe { pipeline.full(stage).wait_parity(parity) }; // the stage's copies landed
@@ -310,7 +335,7 @@ impl<const STAGES: u32> Consumer<STAGES> {
     /// The stage has been waited for and not been advanced from; of all that stand for it one is
     /// released.
     #[inline(always)]
-    pub unsafe fn held_of(&self, pipeline: Pipeline<STAGES>) -> Stage {
+    pub unsafe fn held_of(&self, pipeline: Pipeline<S>) -> Stage {
         let stage = opaque(self.cursor.stage);
         Stage {
             stage,
@@ -321,7 +346,7 @@ impl<const STAGES: u32> Consumer<STAGES> {
     /// Advances to the next stage.
     #[inline(always)]
     pub fn advance(&mut self) {
-        self.cursor.advance::<STAGES>();
+        self.cursor.advance(S::STAGES);
     }
 
     /// Waits until the next stage is full, and puts it in the place of one that
@@ -356,7 +381,7 @@ impl<const STAGES: u32> Consumer<STAGES> {
     /// Skips the next `stages` stages, which another consumer reads.
     #[inline(always)]
     pub fn skip(&mut self, stages: u32) {
-        self.cursor.skip::<STAGES>(stages);
+        self.cursor.skip(stages, S::STAGES);
     }
 }
 

@@ -130,19 +130,20 @@ operand_majors! {
 /// a swizzle of 128 bytes, at `[k, mn]`:
 ///
 /// ```
-/// # use cuda_std::pipeline::Producer;
+/// # use cuda_std::pipeline::{Producer, Stages};
 /// # use cuda_std::tile::{KMajor, TileRing};
 /// # use cuda_std::tma::{TensorMap, cp_async_bulk_tensor_2d_shared_cluster_global};
 /// # use cuda_std::wgmma::Bf16;
 /// type Tiles = TileRing<Bf16, KMajor, 128>;
-/// unsafe fn load(tiles: Tiles, map: *const TensorMap, k: i32, mn: i32, producer: &mut Producer<4>) {
+/// type Ring = Producer<Stages<4>>;
+/// unsafe fn load(tiles: Tiles, map: *const TensorMap, k: i32, mn: i32, producer: &mut Ring) {
 ///     unsafe {
 ///         let slot = producer.acquire(Tiles::TILE_BYTES);
 ///         let to = tiles.destination(&slot);
 ///         cp_async_bulk_tensor_2d_shared_cluster_global(to, map, [k, mn], slot.barrier());
 ///     }
 /// }
-/// # let _: unsafe fn(Tiles, *const TensorMap, i32, i32, &mut Producer<4>) = load;
+/// # let _: unsafe fn(Tiles, *const TensorMap, i32, i32, &mut Ring) = load;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TileRing<E, L, const MN: u32> {

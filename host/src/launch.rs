@@ -154,10 +154,10 @@ kernel_params!(
     abi::elementwise::StridedParams,
     abi::rotary::RotaryParams,
     abi::gather::TakeParams,
-    abi::gather::PutParams,
-    abi::gather::PutFewParams,
-    abi::scatter::OrderParams,
-    abi::scatter::AddParams,
+    abi::scatter::ScatterParams,
+    abi::scatter::ScatterFewParams,
+    abi::scatter_add::OrderParams,
+    abi::scatter_add::AddParams,
     abi::elementwise::TransposeParams,
 );
 

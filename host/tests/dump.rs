@@ -68,7 +68,7 @@ fn the_folder_gets_each_kernel_as_it_was_loaded() {
     };
     let (name, softmax) = of("softmax_", ".brief.sm_90.ptx");
     assert!(softmax.contains("griddepcontrol.launch_dependents; griddepcontrol.wait;"));
-    let (_, relu) = of("dense_1x1_", ".streaming.sm_90.ptx");
+    let (_, relu) = of("fused_dense_1x1_", ".streaming.sm_90.ptx");
     assert!(relu.contains("griddepcontrol.wait;") && relu.contains("L2::evict_last"));
 
     // What was written can be loaded, and the name is the entry's.

@@ -12,10 +12,10 @@
 // One family uses a part of the code that families share.
 #![cfg_attr(not(feature = "families"), allow(dead_code, unused_imports))]
 
-#[cfg(any(feature = "attention", feature = "attention_backward"))]
+#[cfg(any(feature = "attention", feature = "attention_grad"))]
 pub mod attention;
-#[cfg(feature = "attention_backward")]
-pub mod attention_backward;
+#[cfg(feature = "attention_grad")]
+pub mod attention_grad;
 #[cfg(feature = "elementwise")]
 pub mod elementwise;
 mod entry;
@@ -26,19 +26,15 @@ pub mod gather;
 pub mod gemm;
 #[cfg(feature = "norm")]
 pub mod norm;
-#[cfg(any(feature = "reduce", feature = "scan", feature = "scatter"))]
+#[cfg(any(feature = "reduce", feature = "scan", feature = "scatter_add"))]
 pub mod reduce;
 #[cfg(feature = "rotary")]
 pub mod rotary;
 #[cfg(feature = "scan")]
 pub mod scan;
-#[cfg(feature = "scatter")]
-pub mod scatter;
-#[cfg(any(
-    feature = "attention",
-    feature = "attention_backward",
-    feature = "gemm"
-))]
+#[cfg(feature = "scatter_add")]
+pub mod scatter_add;
+#[cfg(any(feature = "attention", feature = "attention_grad", feature = "gemm"))]
 mod simt;
 #[cfg(feature = "softmax")]
 pub mod softmax;

@@ -340,7 +340,7 @@ fn a_plan_names_the_kernel() {
         let ends = ends_of(device, &[0; 3]);
         let of = GroupedGemm::new(&a, &b, &ends);
         let plan = of.plan(stream).expect("a plan").expect("a kernel");
-        assert_eq!(plan.entry, "grouped_gemm_simt_f32_64x64x16");
+        assert_eq!(plan.entry, "gemm_grouped_simt_f32_64x64x16");
         assert_eq!((plan.tile, plan.grid), ([64, 64, 16], [10, 1, 1]));
         let text = plan.to_string();
         assert!(text.contains("grid 10x1x1, 256 threads"), "{text}");

@@ -170,7 +170,7 @@ fn entry_of<T: TestElement + Float>(
 
 #[test]
 fn what_hoppers_kernel_does_not_take_goes_to_the_portable_one() {
-    const PORTABLE: &str = "grouped_gemm_simt_f32_64x64x16";
+    const PORTABLE: &str = "gemm_grouped_simt_f32_64x64x16";
     for device in hoppers() {
         let stream = device.stream().expect("a stream");
         let on = (&device, &stream);

@@ -5,8 +5,8 @@
 //! `large` is a program of its own, because its tests take most of a GPU's memory.
 
 mod attention;
-mod attention_backward;
-mod attention_backward_sm90;
+mod attention_grad;
+mod attention_grad_sm90;
 mod cross_entropy;
 mod device_instructions;
 mod device_std;

@@ -107,7 +107,7 @@ impl Case {
 
     /// The entry of the operation, and its launch with this plan.
     fn launch(&self, op: RowOp, plan: &RowPlan) -> (RowEntry, LaunchConfig) {
-        let entry = RowEntry::of(op, DType::Bf16, plan.form()).expect("it is in the table");
+        let entry = RowEntry::of(op, DType::Bf16, plan.variant()).expect("it is in the table");
         let config = LaunchConfig::linear(self.teams() * self.cluster, plan.block_threads())
             .shared_bytes(plan.shared_bytes(&self.row_shape(op)))
             .cluster([self.cluster, 1, 1]);

@@ -1,6 +1,6 @@
 //! The k largest and smallest elements, against the reference: every bit of values and indices.
 
-use abi::topk::{DTYPES, Form, TopKEntry, TopKParams, TopKPlan};
+use abi::topk::{DTYPES, TopKEntry, TopKParams, TopKPlan, Variant};
 use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
@@ -235,10 +235,10 @@ fn indices_of(x: &Tensor<f32>, k: usize, plan: &TopKPlan, stream: &Stream) -> Ve
         // SAFETY: contiguous rows of these extents; k pairs for each part of each row.
         unsafe { kernel.expect("it").launch(stream, config, args) }.expect("a launch");
     };
-    launch(entry(Form::Rows, Some(DType::F32)), plan, params);
+    launch(entry(Variant::Rows, Some(DType::F32)), plan, params);
     if plan.parts > 1 {
         let whole = plan.of_pairs(k as u64);
-        launch(entry(Form::Pairs, None), &whole, params.of_pairs(&whole));
+        launch(entry(Variant::Pairs, None), &whole, params.of_pairs(&whole));
     }
     indices.to_vec().expect("the indices")
 }

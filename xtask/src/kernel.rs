@@ -15,13 +15,10 @@ use crate::sass::{Disassembler, Summary};
 /// run long.
 const TESTS: [(&str, &[&str]); 13] = [
     ("attention", &["attention"]),
-    (
-        "attention_backward",
-        &["attention_backward_sm90", "attention_backward"],
-    ),
+    ("attention_grad", &["attention_grad_sm90", "attention_grad"]),
     ("elementwise", &["elementwise"]),
     ("fragments", &["elementwise"]),
-    ("gather", &["take"]),
+    ("gather", &["take", "scatter"]),
     (
         "gemm",
         &[
@@ -37,7 +34,7 @@ const TESTS: [(&str, &[&str]); 13] = [
     ("reduce", &["reduce"]),
     ("rotary", &["rotary"]),
     ("scan", &["scan"]),
-    ("scatter", &["scatter"]),
+    ("scatter_add", &["scatter"]),
     ("softmax", &["softmax", "cross_entropy"]),
     ("topk", &["topk"]),
 ];

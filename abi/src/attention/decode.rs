@@ -1,6 +1,6 @@
 //! Kernels for few queries (decoding), by `mma.sync`, for sm_80 and everything newer.
 //!
-//! Entries: `flash_decode_<dtype>_d<head_dim cap>_m<rows>`, f16 and bf16; [`DecodeEntry::ALL`]
+//! Entries: `flash_decode_sm80_<dtype>_d<head_dim cap>_m<rows>`, f16 and bf16; [`DecodeEntry::ALL`]
 //! has all. Each takes the arguments of every forward entry, a [`FwdPacking`] of the tile's rows and the
 //! [`FlashFwdPages`](super::FlashFwdPages), whose page size is a multiple of [`WARP_KEYS`]. It runs on the grid of [`DecodeTile::grid`], with [`THREADS`] threads a block and
 //! [`DecodeTile::smem_bytes`] of dynamic shared memory. head_dim and head_dim_v are multiples of 8
@@ -95,10 +95,10 @@ pub struct DecodeEntry {
 }
 
 impl DecodeEntry {
-    /// The entry of a name `flash_decode_<dtype>_d<head_dim cap>_m<rows>`.
+    /// The entry of a name `flash_decode_sm80_<dtype>_d<head_dim cap>_m<rows>`.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
-        parts.expect("flash_decode");
+        parts.expect("flash_decode_sm80");
         let dtype = parts.expect_dtype();
         let head_dim_cap = parts.number("d");
         let rows = parts.number("m");
@@ -121,14 +121,14 @@ impl DecodeEntry {
 entries! { $ DecodeEntry {
     /// The element type. The smallest cap comes first, and of each the fewest rows.
     flash_decode {
-        flash_decode_bf16_d64_m16(bf16);
-        flash_decode_bf16_d64_m32(bf16);
-        flash_decode_bf16_d128_m16(bf16);
-        flash_decode_bf16_d128_m32(bf16);
-        flash_decode_f16_d64_m16(f16);
-        flash_decode_f16_d64_m32(f16);
-        flash_decode_f16_d128_m16(f16);
-        flash_decode_f16_d128_m32(f16);
+        flash_decode_sm80_bf16_d64_m16(bf16);
+        flash_decode_sm80_bf16_d64_m32(bf16);
+        flash_decode_sm80_bf16_d128_m16(bf16);
+        flash_decode_sm80_bf16_d128_m32(bf16);
+        flash_decode_sm80_f16_d64_m16(f16);
+        flash_decode_sm80_f16_d64_m32(f16);
+        flash_decode_sm80_f16_d128_m16(f16);
+        flash_decode_sm80_f16_d128_m32(f16);
     }
 } }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn entries_are_named_as_documented_and_take_multiples_of_8() {
         let entry = DecodeEntry::of(DType::Bf16, 64, 72, 17).expect("there is one");
-        assert_eq!(entry.to_string(), "flash_decode_bf16_d128_m32");
+        assert_eq!(entry.to_string(), "flash_decode_sm80_bf16_d128_m32");
         assert_eq!(DecodeEntry::of(DType::F32, 64, 64, 1), None);
         assert_eq!(DecodeEntry::of(DType::F16, 64, 66, 1), None);
         assert_eq!(DecodeEntry::of(DType::F16, 136, 64, 1), None);

@@ -53,7 +53,7 @@ kernel_param! {
     }
 }
 
-/// One skeleton; displays as its entry name: `dense_2x1`, or `strided_2x2` for two inputs and two
+/// One skeleton; displays as its entry name: `fused_dense_2x1`, or `fused_strided_2x2` for two inputs and two
 /// chunks a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FusedEntry {
@@ -75,10 +75,11 @@ impl FusedEntry {
         if inputs == 1 { 4 } else { 2 }
     }
 
-    /// The entry of a name `dense_<inputs>x<chunks>` or `strided_<inputs>x<chunks>`. Contiguous tensors
+    /// The entry of a name `fused_dense_<inputs>x<chunks>` or `fused_strided_<inputs>x<chunks>`. Contiguous tensors
     /// with short chunks use the strided ones too.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
+        parts.expect("fused");
         let dense = parts.take("dense");
         if !dense {
             parts.expect("strided");
@@ -102,24 +103,24 @@ impl FusedEntry {
 entries! { $ FusedEntry {
     /// Contiguous tensors: inputs, and chunks of a thread.
     fused_dense {
-        dense_1x1(1, 1);
-        dense_1x2(1, 2);
-        dense_2x1(2, 1);
-        dense_2x2(2, 2);
-        dense_3x1(3, 1);
-        dense_3x2(3, 2);
-        dense_4x1(4, 1);
-        dense_4x2(4, 2);
+        fused_dense_1x1(1, 1);
+        fused_dense_1x2(1, 2);
+        fused_dense_2x1(2, 1);
+        fused_dense_2x2(2, 2);
+        fused_dense_3x1(3, 1);
+        fused_dense_3x2(3, 2);
+        fused_dense_4x1(4, 1);
+        fused_dense_4x2(4, 2);
     }
     /// Tensors of any strides.
     fused_strided {
-        strided_1x4(1, 4);
-        strided_1x1(1, 1);
-        strided_2x2(2, 2);
-        strided_2x1(2, 1);
-        strided_3x2(3, 2);
-        strided_3x1(3, 1);
-        strided_4x2(4, 2);
-        strided_4x1(4, 1);
+        fused_strided_1x4(1, 4);
+        fused_strided_1x1(1, 1);
+        fused_strided_2x2(2, 2);
+        fused_strided_2x1(2, 1);
+        fused_strided_3x2(3, 2);
+        fused_strided_3x1(3, 1);
+        fused_strided_4x2(4, 2);
+        fused_strided_4x1(4, 1);
     }
 } }

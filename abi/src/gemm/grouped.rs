@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_name_says_the_tile() {
-        let name = std::format!("grouped_gemm_simt_f32_{GROUPED_TILE}");
+        let name = std::format!("gemm_grouped_simt_f32_{GROUPED_TILE}");
         assert_eq!(GROUPED_ENTRY.name(), name);
     }
 

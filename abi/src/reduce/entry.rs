@@ -1,6 +1,6 @@
 //! The table of entries.
 
-use super::{CLUSTER_PARTS, DTYPES, Family, Form, Reads, ReduceOp, ReducePlan};
+use super::{CLUSTER_PARTS, DTYPES, Family, Reads, ReduceOp, ReducePlan, Variant};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -12,24 +12,24 @@ pub struct ReduceEntry {
     pub family: Family,
     /// What it reads.
     pub reads: Reads,
-    /// The form.
-    pub form: Form,
+    /// The variant.
+    pub variant: Variant,
 }
 
 impl ReduceEntry {
-    /// The entry of a name `reduce_<family>_<reads>[_<form>]`.
+    /// The entry of a name `reduce_<family>_<reads>[_<variant>]`.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
         parts.expect("reduce");
         let family = Family::of_name(&mut parts);
         let reads = Reads::of_name(&mut parts);
-        let form = Form::of_name(&mut parts);
+        let variant = Variant::of_name(&mut parts);
         parts.end();
         Self {
             name,
             family,
             reads,
-            form,
+            variant,
         }
     }
 
@@ -48,7 +48,7 @@ impl ReduceEntry {
             _ => Reads::Of(dtype),
         };
         Self::find(|entry| {
-            (entry.family, entry.reads, entry.form) == (family, reads, Form::General)
+            (entry.family, entry.reads, entry.variant) == (family, reads, Variant::General)
         })
     }
 
@@ -81,15 +81,15 @@ impl ReduceEntry {
         }
     }
 
-    /// The same entry in another form, which exists for the most common operations.
-    pub fn with(self, form: Form) -> Option<Self> {
+    /// The same entry in another variant, which exists for the most common operations.
+    pub fn with(self, variant: Variant) -> Option<Self> {
         let (family, reads) = (self.family, self.reads);
-        Self::find(|entry| (entry.family, entry.reads, entry.form) == (family, reads, form))
+        Self::find(|entry| (entry.family, entry.reads, entry.variant) == (family, reads, variant))
     }
 
     /// The entry for a plan that was made for this one.
     pub fn for_plan(self, plan: &ReducePlan) -> Option<Self> {
-        self.with(plan.form)
+        self.with(plan.variant)
     }
 
     /// The entry for a plan that was made for this one, on a device of compute capability `arch`
@@ -103,17 +103,17 @@ impl ReduceEntry {
             9 | 10 => CLUSTER_PARTS as u64,
             _ => 8,
         };
-        let is_one_row = plan.form == Form::Long && plan.groups == 1;
+        let is_one_row = plan.variant == Variant::Long && plan.groups == 1;
         let fits = is_one_row && plan.is_cut() && plan.parts <= most;
-        self.with(Form::Cluster).filter(|_| fits)
+        self.with(Variant::Cluster).filter(|_| fits)
     }
 
     /// The same entry, or the one that takes elements two at a time: for extremes, on a device of
-    /// compute capability `arch`, where it exists in the form. Results have the same bits.
+    /// compute capability `arch`, where it exists in the variant. Results have the same bits.
     pub fn in_pairs(self, op: ReduceOp, arch: (u32, u32)) -> Self {
         let is_extreme = matches!(op, ReduceOp::Max | ReduceOp::Min | ReduceOp::NormInf);
         let is_of = |entry: &Self| {
-            let is_same = (entry.reads, entry.form) == (self.reads, self.form);
+            let is_same = (entry.reads, entry.variant) == (self.reads, self.variant);
             entry.family == Family::Extreme && is_same
         };
         match Self::find(is_of) {

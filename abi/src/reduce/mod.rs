@@ -8,7 +8,7 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `reduce_<family>_<dtype>`, and `.._<form>` for the special [`Form`]s | `(x: *const T, partials: *mut u32, tickets: *mut u32, out: *mut Out, params: ReduceParams)` |
+//! | `reduce_<family>_<dtype>`, and `.._<variant>` for the special [`Variant`]s | `(x: *const T, partials: *mut u32, tickets: *mut u32, out: *mut Out, params: ReduceParams)` |
 //!
 //! [`Family`] lists the families: one entry serves several operations, which [`ReduceParams`]
 //! distinguishes. `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32, i64 (in i64);
@@ -50,7 +50,7 @@ pub const DTYPES: [DType; 6] = [
     DType::I64,
 ];
 
-/// Threads of a block of every entry, but for [`Form::Small`]: [`ReducePlan::threads`].
+/// Threads of a block of every entry, but for [`Variant::Small`]: [`ReducePlan::threads`].
 pub const THREADS: u32 = 256;
 
 /// Vectors of 16 bytes that a thread loads before it uses the first.
@@ -275,7 +275,7 @@ impl Reads {
 /// The shape an entry is made for. All forms but the general one take only whole vectors of 16
 /// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum Variant {
     /// Any view.
     General,
     /// Rows of a few vectors; a thread has one vector of a row.
@@ -286,19 +286,19 @@ pub enum Form {
     Long,
     /// Columns side by side; a block has a tile of them, or a part of a tile.
     Columns,
-    /// A single row, of which each block of one cluster has a part. Plans say [`Form::Long`]: see
+    /// A single row, of which each block of one cluster has a part. Plans say [`Variant::Long`]: see
     /// [`ReduceEntry::in_cluster`].
     Cluster,
 }
 
-impl Form {
+impl Variant {
     const fn of_name(parts: &mut Parts) -> Self {
-        const NAMES: [(&str, Form); 5] = [
-            ("short", Form::Short),
-            ("small", Form::Small),
-            ("long", Form::Long),
-            ("columns", Form::Columns),
-            ("cluster", Form::Cluster),
+        const NAMES: [(&str, Variant); 5] = [
+            ("short", Variant::Short),
+            ("small", Variant::Small),
+            ("long", Variant::Long),
+            ("columns", Variant::Columns),
+            ("cluster", Variant::Cluster),
         ];
         let mut i = 0;
         while i < NAMES.len() {

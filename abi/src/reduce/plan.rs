@@ -9,7 +9,7 @@ mod tests;
 use self::columns::{COLUMNS_ACROSS, columns_across, columns_parts};
 use self::cut::{at_least_one, capped, cut, wanted};
 pub use self::rows::{SHORT_ROWS_OF_THREAD, SMALL_VECTORS_OF_THREAD};
-use super::{BATCH, Family, Form, MAX_BLOCKS, ReduceEntry, ReduceView, THREADS};
+use super::{BATCH, Family, MAX_BLOCKS, ReduceEntry, ReduceView, THREADS, Variant};
 
 /// How one reduction is split into work items and launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub struct ReducePlan {
     pub is_across: bool,
     /// Layout of the rows: one of `ROWS_..`.
     pub rows: u32,
-    /// Form of the kernel.
-    pub form: Form,
+    /// Variant of the kernel.
+    pub variant: Variant,
     /// Number of chunks of a segment.
     pub chunks: u64,
     /// Number of elements of a chunk.
@@ -35,7 +35,7 @@ pub struct ReducePlan {
     /// Number of parts of an output's axis, one per item: the chunks of all segments.
     pub parts: u64,
     /// Number of neighbouring parts that are merged first, by whichever block is last of them. Only
-    /// [`Form::Long`] has fewer than all parts here.
+    /// [`Variant::Long`] has fewer than all parts here.
     pub section: u64,
     /// Number of blocks of the grid.
     pub blocks: u32,
@@ -82,31 +82,31 @@ impl ReducePlan {
         Self::along(view, lanes)
     }
 
-    /// The plan for an entry, or for another form of it; other forms need a tensor aligned to 16
+    /// The plan for an entry, or for another variant of it; other forms need a tensor aligned to 16
     /// bytes. See [`ReduceEntry::for_plan`].
     pub fn of(entry: ReduceEntry, view: &ReduceView, is_aligned: bool) -> Self {
         let lanes = entry.lanes();
         if is_aligned && view.n > 0 {
             let is_rows = known_of_rows(view, lanes) == ROWS_WHOLE;
             if is_rows
-                && entry.with(Form::Small).is_some()
+                && entry.with(Variant::Small).is_some()
                 && let Some(plan) = Self::small(view, lanes)
             {
                 return plan;
             }
             if is_rows
-                && entry.with(Form::Long).is_some()
+                && entry.with(Variant::Long).is_some()
                 && let Some(plan) = Self::long(view, lanes, batches(entry.family))
             {
                 return plan;
             }
             if is_rows
-                && entry.with(Form::Short).is_some()
+                && entry.with(Variant::Short).is_some()
                 && let Some(plan) = Self::short(view, lanes)
             {
                 return plan;
             }
-            if entry.with(Form::Columns).is_some()
+            if entry.with(Variant::Columns).is_some()
                 && let Some(plan) = Self::columns(view, lanes)
             {
                 return plan;
@@ -141,7 +141,7 @@ impl ReducePlan {
             across: 1,
             is_across: false,
             rows: known_of_rows(view, lanes),
-            form: Form::General,
+            variant: Variant::General,
             chunks,
             chunk_len,
             width: 1,
@@ -188,7 +188,7 @@ impl ReducePlan {
             across: across as u32,
             is_across: true,
             rows: ROWS_ANY,
-            form: Form::Columns,
+            variant: Variant::Columns,
             chunks,
             chunk_len,
             width: across * lanes,
@@ -228,7 +228,7 @@ impl ReducePlan {
             across: across as u32,
             is_across: true,
             rows: ROWS_ANY,
-            form: Form::General,
+            variant: Variant::General,
             chunks,
             chunk_len,
             width,
@@ -244,8 +244,8 @@ impl ReducePlan {
 
     /// Threads of a block.
     pub const fn threads(&self) -> u32 {
-        match self.form {
-            Form::Small => self.along,
+        match self.variant {
+            Variant::Small => self.along,
             _ => THREADS,
         }
     }
@@ -304,8 +304,8 @@ impl ReducePlan {
     /// without a pair of numbers: logarithms of sums, and, by batches, variances.
     pub const fn chain(&self) -> u64 {
         // Of a short row's threads, fewer than half may have no vector.
-        let threads = match self.form {
-            Form::Short => self.along as u64 / 2 + 1,
+        let threads = match self.variant {
+            Variant::Short => self.along as u64 / 2 + 1,
             _ => self.along as u64,
         };
         self.chunk_len.div_ceil(threads)

@@ -1,6 +1,6 @@
 //! Rows in registers: by which kernel, by how many threads, and where another way is faster.
 
-use super::{Form, LANES, RowKernels, RowPlan, RowShape, Strategy, VECTOR_BYTES, power};
+use super::{LANES, RowKernels, RowPlan, RowShape, Strategy, VECTOR_BYTES, Variant, power};
 
 /// Blocks of the bounds below that run on an SM. Those are launch bounds of kernels that hold rows in
 /// registers: they say how many registers a thread has.
@@ -33,8 +33,8 @@ pub const NORM_MORE_BOUND: u32 = 448;
 /// A kernel that holds rows in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
-    /// Its form: [`Form::Held`], or [`Form::HeldMore`] behind one of that.
-    pub form: Form,
+    /// Its variant: [`Variant::Registers`], or [`Variant::RegistersMore`] behind one of that.
+    pub variant: Variant,
     /// Most vectors that a thread has of a row.
     pub vectors: u32,
     /// Threads of its launch bound, of which [`HELD_BLOCKS`] times as many run on an SM.
@@ -85,7 +85,7 @@ impl RowPlan {
                 && (best.is_none() || most < enough)
             {
                 let plan = Self {
-                    strategy: Strategy::Registers(holding.form),
+                    strategy: Strategy::Registers(holding.variant),
                     threads,
                     cluster: 1,
                 };

@@ -1,30 +1,34 @@
 //! Rows: softmax, norms and their like read a row once and write it once. [`RowPlan::choose`] alone
 //! decides where the threads of a launch hold rows in between.
 //!
-//! Entries: `<op>_<dtype>_<form>`, with [`RowParams`] as the last parameter. Rows have element
+//! Entries: `<op>_<dtype>_<variant>`, with [`RowParams`] as the last parameter. Rows have element
 //! stride 1.
 
 mod entry;
-mod form;
 mod held;
+mod limits;
+mod params;
 mod ring;
 mod short;
 mod slices;
 #[cfg(test)]
 mod tests;
+mod variant;
 
 pub use crate::single::NORM_GRAD_FINISH;
-pub use entry::{Form, RowEntry, RowOp, RowParams, flags, total_blocks};
+pub use entry::{RowEntry, RowOp};
 pub use held::{
     CROSS_ENTROPY_BOUND, HELD_BLOCKS, Holding, NORM_BOUND, NORM_F32_BOUND, NORM_MORE_BOUND,
     SOFTMAX_BOUND, SOFTMAX_GRAD_BOUND, SOFTMAX_GRAD_MORE_BOUND, SOFTMAX_MORE_BOUND,
 };
+pub use params::{RowParams, flags, total_blocks};
 pub use ring::{
     FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Ringing, Stages, column_block,
 };
 pub use short::{SHORT_BLOCKS, SHORT_THREADS, SHORT_VECTORS, ShortLayout};
 use slices::SLICE_SLOTS;
 pub use slices::{BARRIER_BYTES, LINE_BYTES, SLICE_BLOCKS, SLICE_THREADS, Slicing, slices_offset};
+pub use variant::Variant;
 
 /// Lanes of a warp.
 const LANES: u32 = 32;
@@ -94,7 +98,7 @@ pub const WORDS: usize = 3;
 /// [`WORDS`] planes each, with a slot for each warp.
 pub const BLOCK_SCRATCH: usize = 2 * WORDS * 32;
 
-/// Rows of a team whose weights are loaded ahead, and vectors of each that a thread has, if there
+/// Rows of a thread group whose weights are loaded ahead, and vectors of each that a thread has, if there
 /// is no bias.
 pub const AHEAD: Ahead = Ahead {
     rows: 1,
@@ -107,7 +111,7 @@ pub const PAIRS: Ahead = Ahead {
     vectors: 4,
 };
 
-/// Most threads of a block of such a team.
+/// Most threads of a block of such a thread group.
 pub const AHEAD_THREADS: u32 = 256;
 
 /// Blocks of [`AHEAD_THREADS`] that run on an SM: 64 registers a thread.
@@ -116,8 +120,8 @@ pub const AHEAD_BLOCKS: u32 = 4;
 /// Where a row is between its read and its write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// In the registers of one block's threads, by kernels of this form; one read.
-    Registers(Form),
+    /// In the registers of one block's threads, by kernels of this variant; one read.
+    Registers(Variant),
     /// In slices, in the shared memory of one block or of a cluster's blocks, which exchange sums
     /// through distributed shared memory; one read.
     Slices,
@@ -134,10 +138,10 @@ pub enum Strategy {
     Passes,
 }
 
-/// What the teams have whose weights are loaded ahead.
+/// What the thread groups have whose weights are loaded ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ahead {
-    /// Rows that a team takes together.
+    /// Rows that a thread group takes together.
     pub rows: u32,
     /// Vectors that a thread has of each.
     pub vectors: u32,

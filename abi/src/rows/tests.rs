@@ -38,8 +38,8 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
         let plan = plan(op, n, 2, true);
         (plan.strategy, plan.threads, plan.cluster)
     };
-    let held = Strategy::Registers(Form::Held);
-    let more = Strategy::Registers(Form::HeldMore);
+    let held = Strategy::Registers(Variant::Registers);
+    let more = Strategy::Registers(Variant::RegistersMore);
     assert_eq!(of(RowOp::Softmax, 8), (held, 4, 1));
     assert_eq!(of(RowOp::Softmax, 256), (held, 8, 1));
     assert_eq!(of(RowOp::Softmax, 2048), (held, 64, 1));
@@ -134,8 +134,8 @@ fn weights_of_norms_come_ahead_unless_rows_come_with_a_residual() {
         let plan = RowPlan::choose(&RowOp::Norm.kernels(), &shape, &HOPPER);
         (plan.strategy, plan.threads, plan.cluster)
     };
-    let held = Strategy::Registers(Form::Held);
-    let more = Strategy::Registers(Form::HeldMore);
+    let held = Strategy::Registers(Variant::Registers);
+    let more = Strategy::Registers(Variant::RegistersMore);
     let ahead = Strategy::Ahead(AHEAD);
     assert_eq!(of(256, 1, false), (held, 8, 1));
     assert_eq!(of(640, 1, false), (more, 16, 1));
@@ -198,10 +198,10 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
                 let threads = u64::from(plan.threads * plan.cluster);
                 assert!(plan.cluster <= MAX_CLUSTER, "{op:?} {n}");
                 match plan.strategy {
-                    Strategy::Registers(form) => {
-                        let of_form = |held: &&Holding| held.form == form;
-                        let held = kernels.held.iter().flatten().find(of_form);
-                        let held = held.expect("a kernel of the form");
+                    Strategy::Registers(variant) => {
+                        let of_variant = |held: &&Holding| held.variant == variant;
+                        let held = kernels.held.iter().flatten().find(of_variant);
+                        let held = held.expect("a kernel of the variant");
                         let room = threads * u64::from(held.vectors * VECTOR_BYTES);
                         assert!(room >= bytes, "{op:?} {n}");
                         assert!(plan.threads <= held.threads, "{op:?} {n}");
@@ -292,9 +292,9 @@ fn grids_are_multiples_of_clusters_and_no_larger_than_grids_can_be() {
 
 #[test]
 fn entries_are_named_by_operation_dtype_and_form() {
-    let entry = RowEntry::of(RowOp::SoftmaxGrad, DType::F16, Form::Held);
+    let entry = RowEntry::of(RowOp::SoftmaxGrad, DType::F16, Variant::Registers);
     let name = entry.map(|entry| entry.to_string());
-    assert_eq!(name.as_deref(), Some("softmax_grad_f16_held"));
+    assert_eq!(name.as_deref(), Some("softmax_grad_f16_registers"));
 }
 
 /// The rows of a tensor may be repeated elements, so their lengths need no memory.
@@ -321,18 +321,22 @@ fn weights_are_loaded_ahead_where_all_blocks_run_at_once() {
         arch: (9, 0),
         shared_bytes: 227 << 10,
     };
-    let form = |op: RowOp, rows, n| {
+    let variant = |op: RowOp, rows, n| {
         let shape = shape(op, n, 2, true);
-        RowPlan::choose(&op.kernels_of(DType::Bf16), &shape, &device).form_of(op, DType::Bf16, rows)
+        RowPlan::choose(&op.kernels_of(DType::Bf16), &shape, &device).variant_of(
+            op,
+            DType::Bf16,
+            rows,
+        )
     };
     // 16 threads a row of 512, so four rows a block.
     let most = 4 * u64::from(FEW_BLOCKS) * 132;
-    assert_eq!(form(RowOp::Norm, 1, 512), Form::Few);
-    assert_eq!(form(RowOp::Norm, most, 512), Form::Few);
-    assert_eq!(form(RowOp::Norm, most + 1, 512), Form::Held);
-    assert_eq!(form(RowOp::Norm, 1, 2048), Form::Few);
-    assert_ne!(form(RowOp::Norm, 1, 2056), Form::Few);
-    assert_eq!(form(RowOp::Softmax, 1, 512), Form::Held);
+    assert_eq!(variant(RowOp::Norm, 1, 512), Variant::RegistersWeights);
+    assert_eq!(variant(RowOp::Norm, most, 512), Variant::RegistersWeights);
+    assert_eq!(variant(RowOp::Norm, most + 1, 512), Variant::Registers);
+    assert_eq!(variant(RowOp::Norm, 1, 2048), Variant::RegistersWeights);
+    assert_ne!(variant(RowOp::Norm, 1, 2056), Variant::RegistersWeights);
+    assert_eq!(variant(RowOp::Softmax, 1, 512), Variant::Registers);
 }
 
 #[test]
@@ -366,7 +370,7 @@ fn no_more_blocks_with_slices_run_on_a_multiprocessor_than_have_enough_in_flight
     // Three blocks of 64 KiB are all that there is room for, and all of a cluster of 16 may run.
     assert_eq!(of(RowOp::SoftmaxGrad, 32_768), (slices, 3, 3));
     assert_eq!(of(RowOp::Softmax, 262_144), (slices, 6, 6));
-    let held = Strategy::Registers(Form::Held);
+    let held = Strategy::Registers(Variant::Registers);
     let (strategy, used, paced) = of(RowOp::Softmax, 4096);
     assert_eq!((strategy, used), (held, paced));
 }

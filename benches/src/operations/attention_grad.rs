@@ -137,7 +137,7 @@ fn shapes(set: &str) -> Vec<Shape> {
             .into_iter()
             .flat_map(|head_dim| both(head_dim, &SM80_SEQLENS))
             .map(|shape| Shape {
-                kernel: Some("attention_backward_sm80".to_owned()),
+                kernel: Some("attention_grad_sm80".to_owned()),
                 ..shape
             })
             .collect(),

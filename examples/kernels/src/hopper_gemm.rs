@@ -31,7 +31,7 @@
 
 use cuda_std::accumulator::Accumulator;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
-use cuda_std::pipeline::{Pipeline, Readers};
+use cuda_std::pipeline::{Pipeline, Readers, Stages};
 use cuda_std::prelude::*;
 use cuda_std::shared::SharedAddr;
 use cuda_std::abi::tensor_core::fragment::wgmma_acc;
@@ -54,16 +54,17 @@ const ROWS: u32 = 64;
 type Mma = M64<128, f32, Bf16, Bf16>;
 type Tiles = TileRing<Bf16, KMajor, TILE>;
 type Acc = Accumulator<Mma>;
+type Ring = Pipeline<Stages<STAGES>>;
 
 const ALIGN: u32 = 1024;
-const SMEM_BYTES: u32 = ALIGN + 2 * STAGES * Tiles::TILE_BYTES + Pipeline::<STAGES>::BYTES;
+const SMEM_BYTES: u32 = ALIGN + 2 * STAGES * Tiles::TILE_BYTES + Ring::BYTES;
 
 /// The parts of shared memory.
 #[derive(Clone, Copy)]
 struct Shared {
     a: Tiles,
     b: Tiles,
-    pipeline: Pipeline<STAGES>,
+    pipeline: Ring,
 }
 
 /// D = A @ Bᵀ.
@@ -121,7 +122,7 @@ unsafe fn shared() -> Shared {
         Shared {
             a: Tiles::at(a),
             b: Tiles::at(b),
-            pipeline: Pipeline::at(barriers),
+            pipeline: Ring::at(barriers),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::storage::Storage;
 use crate::{Element, Error, IndexElement, LaunchConfig, Result, Stream, Tensor};
 use abi::division::Division;
 use abi::elementwise::{MAX_RANK, grid_blocks};
-use abi::gather::{self, Put, PutEntry, PutFewParams, PutParams, SIZES, THREADS};
+use abi::scatter::{self, SIZES, ScatterEntry, ScatterFewParams, ScatterParams, Step, THREADS};
 
 /// Rows put to the places that indices name: `y[a.., indices[j..], b..] = src[a.., j.., b..]`, where the
 /// axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take), as
@@ -97,14 +97,14 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         check::axis(y, self.axis)?;
         self.rows().validate(y.shape(), stream)?;
-        up_to("number of indices", self.indices.len(), gather::MAX_LEN)?;
+        up_to("number of indices", self.indices.len(), scatter::MAX_LEN)?;
         check::output("y", y, y.shape(), stream)?;
         check::no_overlap("y", y, "src", self.src)?;
         check::no_overlap("y", y, "indices", self.indices)?;
         if y.is_empty() || self.src.is_empty() {
             return Ok(());
         }
-        match self.indices.len() <= gather::FEW as usize {
+        match self.indices.len() <= scatter::FEW as usize {
             true => self.few(y, stream),
             false => self.many(y, stream),
         }
@@ -124,7 +124,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
     }
 
     /// The kernel that moves rows, in elements of 16 bytes by the policy of what is read once.
-    fn kernel(&self, entry: PutEntry, stream: &Stream) -> Result<crate::Kernel> {
+    fn kernel(&self, entry: ScatterEntry, stream: &Stream) -> Result<crate::Kernel> {
         let bytes = (self.src.len() as u64).saturating_mul(2 * size_of::<T>() as u64);
         let variant = match entry.size_bytes {
             16 => LoadVariant::of_once(stream.device(), bytes),
@@ -146,7 +146,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
         let positions = in_bytes(positions, [8, size_of::<T>(), size_of::<I>()]);
         let of_rows = positions.strides[1].iter().chain([&stride]);
         let (columns, size) = widest::<T>(&rows.columns(y), of_rows.copied());
-        let entry = check::entry(PutEntry::of(Put::Few, size))?;
+        let entry = check::entry(ScatterEntry::of(Step::Few, size))?;
         let kernel = self.kernel(entry, stream)?;
         let per_block = THREADS * entry.per_thread();
         // Blocks of a launch are counted in 31 bits.
@@ -154,7 +154,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
         columns.pieces_up_to(limit, 1, |piece| {
             let columns = in_bytes(piece.params, [size; 2]);
             let blocks = columns.len.div_ceil(per_block);
-            let params = PutFewParams {
+            let params = ScatterFewParams {
                 columns,
                 positions,
                 count: y.shape()[self.axis] as u64,
@@ -177,10 +177,10 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
         let last = self.last(count, stream)?;
         let stride = self.stride(y);
         let (walk, size) = widest::<T>(&self.walk(y), [stride]);
-        let entry = check::entry(PutEntry::of(Put::Rows, size))?;
+        let entry = check::entry(ScatterEntry::of(Step::Rows, size))?;
         let kernel = self.kernel(entry, stream)?;
         walk.pieces(1, |piece| {
-            let params = PutParams {
+            let params = ScatterParams {
                 walk: in_bytes(piece.params, [size, size, size_of::<I>()]),
                 first: piece.addresses[3],
                 count: count as u64,
@@ -211,10 +211,10 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
         unsafe { backend.fill(last.address(), zero, count, stream.raw()) }?;
         let bytes = 4 * count as u64 + (self.indices.len() * size_of::<I>()) as u64;
         let variant = LoadVariant::of(stream.device(), bytes);
-        let entry = check::entry(PutEntry::of(Put::Last, 4))?;
+        let entry = check::entry(ScatterEntry::of(Step::Last, 4))?;
         let kernel = load::kernel_for(variant, stream, entry)?;
         self.rows().positions().pieces(1, |piece: &Piece| {
-            let params = PutParams {
+            let params = ScatterParams {
                 walk: in_bytes(piece.params, [8, size_of::<T>(), size_of::<I>()]),
                 // The first tensor has a number of 8 bytes for each position.
                 first: piece.addresses[0] / 8,

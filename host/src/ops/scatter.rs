@@ -10,7 +10,7 @@ use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor
 use abi::DType;
 use abi::division::Division;
 use abi::elementwise::WalkParams;
-use abi::scatter::{self, AddParams, OrderParams, ScatterEntry, Step};
+use abi::scatter_add::{self, AddParams, OrderParams, ScatterAddEntry, Step};
 
 /// Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`,
 /// where the axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take): along
@@ -143,8 +143,12 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     /// Checks the inputs, for a result of this shape.
     fn validate(&self, y: &[usize], stream: &Stream) -> Result<()> {
         self.rows().validate(y, stream)?;
-        up_to("extent of the axis", y[self.axis], scatter::MAX_EXTENT)?;
-        up_to("number of indices", self.indices.len(), scatter::MAX_LEN)
+        up_to("extent of the axis", y[self.axis], scatter_add::MAX_EXTENT)?;
+        up_to(
+            "number of indices",
+            self.indices.len(),
+            scatter_add::MAX_LEN,
+        )
     }
 
     /// Launches what adds to `y`, which has the right shape.
@@ -175,22 +179,22 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     fn sort(&self, positions: WalkParams, extent: u32, stream: &Stream) -> Result<Sorted> {
         let len = positions.len;
         let alloc = |bytes: u64| Storage::alloc(stream, bytes);
-        let begins = alloc(4 * u64::from(len.div_ceil(scatter::CHUNK)))?;
-        let longs = alloc(4 * u64::from(scatter::longs(len)))?;
-        let (per_block, blocks) = scatter::blocks(len);
+        let begins = alloc(4 * u64::from(len.div_ceil(scatter_add::CHUNK)))?;
+        let longs = alloc(4 * u64::from(scatter_add::longs(len)))?;
+        let (per_block, blocks) = scatter_add::blocks(len);
         let mut params = OrderParams {
             positions,
             extent,
             index_bytes: size_of::<I>() as u32,
-            bits: scatter::digits(extent) * scatter::DIGIT_BITS,
+            bits: scatter_add::digits(extent) * scatter_add::DIGIT_BITS,
             shift: 0,
             per_block,
             blocks,
         };
-        let room = 8 * u64::from(len + scatter::PAD);
+        let room = 8 * u64::from(len + scatter_add::PAD);
         let variant = LoadVariant::of(stream.device(), 2 * room);
         let sort = load::kernel_for(variant, stream, step(Step::Sort, None)?)?;
-        let config = LaunchConfig::linear(blocks, scatter::THREADS);
+        let config = LaunchConfig::linear(blocks, scatter_add::THREADS);
         let mut from = alloc(room)?;
         let mut to = alloc(if blocks == 1 { 0 } else { room })?;
         let launch = |config, from: &Storage, to: &Storage, counts: u64, params: OrderParams| {
@@ -209,7 +213,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
                 longs,
             });
         }
-        let counts = alloc(4 * u64::from(blocks * scatter::DIGITS))?;
+        let counts = alloc(4 * u64::from(blocks * scatter_add::DIGITS))?;
         let count = load::kernel_for(variant, stream, step(Step::Count, None)?)?;
         while params.shift < params.bits {
             let (pairs, counts) = (from.address(), counts.address());
@@ -218,9 +222,9 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
             unsafe { count.launch(stream, config, arguments) }?;
             launch(config, &from, &to, counts, params)?;
             std::mem::swap(&mut from, &mut to);
-            params.shift += scatter::DIGIT_BITS;
+            params.shift += scatter_add::DIGIT_BITS;
         }
-        let config = LaunchConfig::linear(len.div_ceil(scatter::THREADS), scatter::THREADS);
+        let config = LaunchConfig::linear(len.div_ceil(scatter_add::THREADS), scatter_add::THREADS);
         launch(config, &from, &from, counts.address(), params)?;
         Ok(Sorted {
             pairs: from,
@@ -236,8 +240,8 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         let lanes = 16 / size;
         let own = self.rows().columns(y);
         let of_src = positions.strides[1].iter().chain([&y_stride]);
-        let fits =
-            scatter::VECTORS.contains(&T::DTYPE) && of_src.copied().all(|bytes| bytes % 16 == 0);
+        let fits = scatter_add::VECTORS.contains(&T::DTYPE)
+            && of_src.copied().all(|bytes| bytes % 16 == 0);
         let (columns, lanes) = match own.widened(lanes).filter(|_| fits) {
             Some(wide) => (wide, lanes),
             None => (own, 1),
@@ -262,10 +266,10 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
                 extent,
                 lanes_log2: lanes.trailing_zeros(),
                 size_log2: size.trailing_zeros(),
-                code: scatter::code(T::DTYPE),
+                code: scatter_add::code(T::DTYPE),
                 chunk,
                 warps: Division::new(columns.len.div_ceil(32)),
-                nothing: scatter::nothing(T::DTYPE),
+                nothing: scatter_add::nothing(T::DTYPE),
             };
             match &sorted {
                 Some(sorted) => self.add_piece(y, sorted, (piece, params), stream),
@@ -288,7 +292,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         stream: &Stream,
     ) -> Result<()> {
         let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Few, None)?)?;
-        let warps = scatter::few_warps(params.positions.len);
+        let warps = scatter_add::few_warps(params.positions.len);
         let groups = params.positions.len.div_ceil(warps);
         let to = y.erased().argument(piece.addresses[0]);
         let from = self.src.erased().argument(piece.addresses[1]);
@@ -308,9 +312,9 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         stream: &Stream,
     ) -> Result<()> {
         let len = params.positions.len;
-        let has_parts = len > scatter::PART;
+        let has_parts = len > scatter_add::PART;
         let parts = match has_parts {
-            true => scatter::parts(len) * params.numbers * scatter::number_bytes(T::DTYPE),
+            true => scatter_add::parts(len) * params.numbers * scatter_add::number_bytes(T::DTYPE),
             false => 0,
         };
         let parts = Storage::alloc(stream, parts)?;
@@ -324,8 +328,8 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         let entry = step(Step::Add, by_vectors.then_some(T::DTYPE))?;
         let kernel = load::kernel_for(self.variant(stream), stream, entry)?;
         let warps = len.div_ceil(params.chunk) * params.warps.divisor;
-        let blocks = warps.div_ceil(scatter::ADD_THREADS / 32);
-        let config = LaunchConfig::linear(blocks, scatter::ADD_THREADS);
+        let blocks = warps.div_ceil(scatter_add::ADD_THREADS / 32);
+        let config = LaunchConfig::linear(blocks, scatter_add::ADD_THREADS);
         let arguments = (pairs, begins, from, to, parts.address(), params);
         // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
         // below the extent, and a position, they are elements. y is injective and overlaps neither. If
@@ -340,9 +344,9 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         };
         let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Finish, None)?)?;
         // Blocks go on to what is left: there may be no such segment, or many.
-        let most = u64::from(scatter::longs(len) - 1) * u64::from(params.warps.divisor);
+        let most = u64::from(scatter_add::longs(len) - 1) * u64::from(params.warps.divisor);
         let blocks = most.min(4 * u64::from(stream.device().info().multiprocessors)) as u32;
-        let config = LaunchConfig::linear(blocks, scatter::FINISH_THREADS);
+        let config = LaunchConfig::linear(blocks, scatter_add::FINISH_THREADS);
         let to = y.erased().argument(piece.addresses[0]);
         // SAFETY: as above.
         unsafe { kernel.launch(stream, config, (pairs, longs, to, parts.address(), params)) }
@@ -354,14 +358,14 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
 /// costs less than sorting them. Bits do not depend on it.
 fn are_few(len: u32, lanes: usize, warps: u64) -> bool {
     const MOST: u64 = 1 << 16;
-    lanes > 1 && len <= scatter::FEW && u64::from(len) * warps <= MOST
+    lanes > 1 && len <= scatter_add::FEW && u64::from(len) * warps <= MOST
 }
 
 /// Pairs of a warp: fewer where there are few, so that every multiprocessor has two full sets of
 /// warps. Bits do not depend on it.
 fn chunk(len: u32, warps: u64, multiprocessors: u32) -> u32 {
     const WARPS: u64 = 2 * 64;
-    let mut chunk = scatter::CHUNK;
+    let mut chunk = scatter_add::CHUNK;
     while chunk > 1 && u64::from(len.div_ceil(chunk)) * warps < WARPS * u64::from(multiprocessors) {
         chunk /= 2;
     }
@@ -369,6 +373,6 @@ fn chunk(len: u32, warps: u64, multiprocessors: u32) -> u32 {
 }
 
 /// The kernel of this step, for this dtype or for any.
-fn step(step: Step, dtype: Option<DType>) -> Result<ScatterEntry> {
-    check::entry(ScatterEntry::of(step, dtype))
+fn step(step: Step, dtype: Option<DType>) -> Result<ScatterAddEntry> {
+    check::entry(ScatterAddEntry::of(step, dtype))
 }

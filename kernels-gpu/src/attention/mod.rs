@@ -17,6 +17,7 @@ pub(crate) mod pages;
 pub(crate) mod simt;
 pub(crate) mod sm80;
 pub mod sm90;
+mod softmax;
 
 #[cfg(feature = "attention")]
 pub use merge::attention_merge;

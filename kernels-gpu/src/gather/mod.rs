@@ -24,7 +24,7 @@
 //! | `bits` | elements of each size |
 //! | `walk` | where elements are |
 //! | `take` | the kernels that select |
-//! | `put` | the kernels that put rows |
+//! | `scatter` | the kernels that put rows |
 //!
 //! **Before you change this**: `cargo test -p warpsmith-tests -- take:: scatter::`, and
 //! `compare.py gather` and `scatter`.
@@ -34,6 +34,6 @@
 #![allow(clippy::needless_range_loop)]
 
 mod bits;
-pub mod put;
+pub mod scatter;
 pub mod take;
 mod walk;

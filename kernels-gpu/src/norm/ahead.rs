@@ -6,17 +6,17 @@
 //! have come.
 //!
 //! There are no registers for a bias as well. It is loaded with the rows, as one more slice. To pay
-//! for that, a team with a bias takes two rows together: rows and bias take half as much shared
+//! for that, a thread group with a bias takes two rows together: rows and bias take half as much shared
 //! memory again as the rows alone, and one byte is read from L2 for every byte of rows.
 //!
-//! If a team has one row, each block of a cluster merges the sums of its warps and sends one
+//! If a thread group has one row, each block of a cluster merges the sums of its warps and sends one
 //! message; if it has two, each warp sends its own.
 
 use super::forward::{Tensors, rstd_of, squares_about, sum_of};
 use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
-use crate::row::slices::Team;
+use crate::row::slices::ThreadGroup;
 use abi::rows::{AHEAD_THREADS, MAX_CLUSTER, RowParams, flags};
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn, rcp};
@@ -62,7 +62,7 @@ impl<const K: usize> Words for Parts<K> {
     }
 }
 
-/// Normalises the `K` rows of this team, with `R` vectors of each a thread; `HAS_BIAS` says whether
+/// Normalises the `K` rows of this thread group, with `R` vectors of each a thread; `HAS_BIAS` says whether
 /// there is a bias.
 ///
 /// # Safety
@@ -80,7 +80,8 @@ pub(super) unsafe fn ahead<
     params: &RowParams,
 ) {
     // A pair that has only one row left computes it twice and stores it once.
-    let row = |team: u64, k: usize| (team * K as u64 + k as u64).min(params.rows - 1);
+    let row =
+        |thread_group: u64, k: usize| (thread_group * K as u64 + k as u64).min(params.rows - 1);
     // Only layer norm has a bias.
     let is_centered = HAS_BIAS || params.flags & flags::CENTER != 0;
     // With pairs, two exchanges in a row would take longer than many messages (docs/rows.md).
@@ -89,64 +90,87 @@ pub(super) unsafe fn ahead<
     unsafe {
         let rows = K as u32;
         let inputs = rows + u32::from(HAS_BIAS);
-        let team = Team::fetch_padded(params, inputs, rows, R, is_by_block, |team, input| {
-            if input < rows {
-                row_of(tensors.x, row(team, input as usize), params.strides[0])
-            } else {
-                tensors.bias.row::<T>()
-            }
-        });
-        let warp_idx = team.group.own / LANES;
-        let of_count = one_over(of_one_warp::<V, R>(&team, params, warp_idx));
-        team.land();
-        let parts = of_warp::<T, V, R, K>(&team, of_count, is_centered);
+        let thread_group = ThreadGroup::fetch_padded(
+            params,
+            inputs,
+            rows,
+            R,
+            is_by_block,
+            |thread_group, input| {
+                if input < rows {
+                    row_of(
+                        tensors.x,
+                        row(thread_group, input as usize),
+                        params.strides[0],
+                    )
+                } else {
+                    tensors.bias.row::<T>()
+                }
+            },
+        );
+        let warp_idx = thread_group.group.own / LANES;
+        let of_count = one_over(of_one_warp::<V, R>(&thread_group, params, warp_idx));
+        thread_group.land();
+        let parts = of_warp::<T, V, R, K>(&thread_group, of_count, is_centered);
         match is_by_block {
-            true => team.keep(warp_idx, parts),
-            false => team.post(warp_idx * team.group.blocks + team.group.rank, parts),
+            true => thread_group.keep(warp_idx, parts),
+            false => thread_group.post(
+                warp_idx * thread_group.group.blocks + thread_group.group.rank,
+                parts,
+            ),
         }
         // From one address, so that the vectors are at constant distances.
-        let first = team.number(team.place(0, R)) as usize * V;
+        let first = thread_group.number(thread_group.place(0, R)) as usize * V;
         let at = |j: usize| first + j * LANES as usize * V;
         let mut weight: [[Raw; 2]; R] = [[[0; 4]; 2]; R];
         let mut j = 0;
         while j < R {
-            weight[j] = tensors.weight.vector_again::<T, V>(at(j), team.has(j, R));
+            weight[j] = tensors
+                .weight
+                .vector_again::<T, V>(at(j), thread_group.has(j, R));
             j += 1;
         }
         let whole = match is_by_block {
-            true => of_blocks::<V, R, K>(&team, params, is_centered),
+            true => of_blocks::<V, R, K>(&thread_group, params, is_centered),
             false => {
-                team.posted();
-                of_warps::<V, R, K>(&team, params, is_centered)
+                thread_group.posted();
+                of_warps::<V, R, K>(&thread_group, params, is_centered)
             }
         };
         let mut rstd = [0.0; K];
         let mut k = 0;
         while k < K {
             rstd[k] = rstd_of(mul_rn(whole.squares[k], params.scale), params);
-            let row = team.row * K as u64 + k as u64;
-            tensors.keep(&team.group, row, params.rows, whole.mean[k], rstd[k]);
+            let row = thread_group.row * K as u64 + k as u64;
+            tensors.keep(
+                &thread_group.group,
+                row,
+                params.rows,
+                whole.mean[k],
+                rstd[k],
+            );
             k += 1;
         }
-        let to = |k| row_of_mut(tensors.y, row(team.row, k), params.strides[3]);
-        let is_there = |k: usize| k == 0 || team.row * K as u64 + (k as u64) < params.rows;
+        let to = |k| row_of_mut(tensors.y, row(thread_group.row, k), params.strides[3]);
+        let is_there = |k: usize| k == 0 || thread_group.row * K as u64 + (k as u64) < params.rows;
         let mut j = 0;
         while j < R {
             let weight: [f32; V] = Weights::unpack::<T, V>(&weight[j]);
             let bias: [f32; V] = if HAS_BIAS {
-                unpack::<T, V>(&team.slice(K as u32).read(team.place(j, R)))
+                unpack::<T, V>(&thread_group.slice(K as u32).read(thread_group.place(j, R)))
             } else {
                 [0.0; V]
             };
             let mut k = 0;
             while k < K {
-                let mut out = unpack::<T, V>(&team.slice(k as u32).read(team.place(j, R)));
+                let mut out =
+                    unpack::<T, V>(&thread_group.slice(k as u32).read(thread_group.place(j, R)));
                 let mut i = 0;
                 while i < V {
                     out[i] = fma(mul_rn(out[i] - whole.mean[k], rstd[k]), weight[i], bias[i]);
                     i += 1;
                 }
-                let has = team.has(j, R) && is_there(k);
+                let has = thread_group.has(j, R) && is_there(k);
                 let to = to(k).wrapping_add(at(j));
                 mem::st_global_v4_u32_if(to.cast(), pack::<T, V>(&out), has);
                 k += 1;
@@ -164,14 +188,15 @@ pub(super) unsafe fn ahead<
 /// The rows have landed; the warp calls it, converged.
 #[inline(always)]
 unsafe fn of_warp<T: Packed, const V: usize, const R: usize, const K: usize>(
-    team: &Team,
+    thread_group: &ThreadGroup,
     of_count: f32,
     is_centered: bool,
 ) -> Parts<K> {
     let mut parts = Parts::<K>::EMPTY;
     // SAFETY: vectors of the slices, zeros where the row has none; all lanes come here.
     unsafe {
-        let read = |j, k| unpack::<T, V>(&team.slice(k as u32).read(team.place(j, R)));
+        let read =
+            |j, k| unpack::<T, V>(&thread_group.slice(k as u32).read(thread_group.place(j, R)));
         if is_centered {
             let mut j = 0;
             while j < R {
@@ -189,7 +214,11 @@ unsafe fn of_warp<T: Packed, const V: usize, const R: usize, const K: usize>(
             let mut k = 0;
             while k < K {
                 let of_vector = squares_about(&read(j, k), parts.mean[k]);
-                parts.squares[k] += if team.has(j, R) { of_vector } else { 0.0 };
+                parts.squares[k] += if thread_group.has(j, R) {
+                    of_vector
+                } else {
+                    0.0
+                };
                 k += 1;
             }
             j += 1;
@@ -202,11 +231,11 @@ unsafe fn of_warp<T: Packed, const V: usize, const R: usize, const K: usize>(
 /// Number of elements that a warp of this block has of a row.
 #[inline(always)]
 fn of_one_warp<const V: usize, const R: usize>(
-    team: &Team,
+    thread_group: &ThreadGroup,
     params: &RowParams,
     warp_idx: u32,
 ) -> u32 {
-    team.vectors_of(params, team.group.rank, warp_idx, R) * V as u32
+    thread_group.vectors_of(params, thread_group.group.rank, warp_idx, R) * V as u32
 }
 
 /// 1 / count (1 if it is 0). Opaque, so that it is computed while the row is loaded, not when it is
@@ -223,22 +252,25 @@ fn one_over(count: u32) -> f32 {
 /// All warps have posted; the warp calls it, converged.
 #[inline(always)]
 unsafe fn of_warps<const V: usize, const R: usize, const K: usize>(
-    team: &Team,
+    thread_group: &ThreadGroup,
     params: &RowParams,
     is_centered: bool,
 ) -> Parts<K> {
     // Slots are ordered by warp, then by block: a lane reads slots of one block.
-    let (lane, blocks) = (team.group.own % LANES, team.group.blocks);
+    let (lane, blocks) = (thread_group.group.own % LANES, thread_group.group.blocks);
     let rank = lane & (blocks - 1);
     // Read twice rather than kept, as registers are full of weights. Lanes without a slot read the
     // last one and count it as nothing, to avoid a branch.
     let part = |i: usize| {
         let slot = lane + i as u32 * LANES;
-        let (is_there, slot) = (slot < team.slots(), slot.min(team.slots() - 1));
+        let (is_there, slot) = (
+            slot < thread_group.slots(),
+            slot.min(thread_group.slots() - 1),
+        );
         let warp_idx = slot >> blocks.trailing_zeros();
-        let count = team.vectors_of(params, rank, warp_idx, R) * V as u32;
+        let count = thread_group.vectors_of(params, rank, warp_idx, R) * V as u32;
         // SAFETY: a slot that has been written.
-        let part = unsafe { team.slot(slot, Parts::<K>::EMPTY) };
+        let part = unsafe { thread_group.slot(slot, Parts::<K>::EMPTY) };
         (part, if is_there { count as f32 } else { 0.0 })
     };
     let mut whole = Parts::<K>::EMPTY;
@@ -282,7 +314,7 @@ unsafe fn of_warps<const V: usize, const R: usize, const K: usize>(
 /// All warps of the block have kept theirs, or are about to; all of them call it, converged.
 #[inline(always)]
 unsafe fn of_blocks<const V: usize, const R: usize, const K: usize>(
-    team: &Team,
+    thread_group: &ThreadGroup,
     params: &RowParams,
     is_centered: bool,
 ) -> Parts<K> {
@@ -291,7 +323,10 @@ unsafe fn of_blocks<const V: usize, const R: usize, const K: usize>(
     unsafe {
         thread::sync_threads();
         // Opaque, so that nothing of this is computed earlier, when registers are full of rows.
-        let (own, blocks) = (opaque(team.group.own), opaque(team.group.blocks));
+        let (own, blocks) = (
+            opaque(thread_group.group.own),
+            opaque(thread_group.group.blocks),
+        );
         let of_block = |rank: u32| {
             let left = (params.n / V as u64) as u32;
             left.saturating_sub(rank * params.vectors)
@@ -303,24 +338,24 @@ unsafe fn of_blocks<const V: usize, const R: usize, const K: usize>(
             let warp_idx = own % MAX_WARPS;
             let of_count = match blocks {
                 1 => params.scale,
-                _ => rcp((of_block(team.group.rank) as f32).max(1.0)),
+                _ => rcp((of_block(thread_group.group.rank) as f32).max(1.0)),
             };
             let slots = Slots {
-                own: warp_idx.min(team.warps() - 1),
-                count: match warp_idx < team.warps() {
-                    true => of_one_warp::<V, R>(team, params, warp_idx) as f32,
+                own: warp_idx.min(thread_group.warps() - 1),
+                count: match warp_idx < thread_group.warps() {
+                    true => of_one_warp::<V, R>(thread_group, params, warp_idx) as f32,
                     false => 0.0,
                 },
                 of_count,
             };
-            parts = slots.merged::<K, MAX_WARPS>(team, is_centered);
+            parts = slots.merged::<K, MAX_WARPS>(thread_group, is_centered);
         }
         if blocks > 1 {
-            let first = team.warps();
+            let first = thread_group.warps();
             if own < LANES {
-                team.send(first + team.group.rank, parts);
+                thread_group.send(first + thread_group.group.rank, parts);
             }
-            team.posted();
+            thread_group.posted();
             let rank = own % MAX_CLUSTER;
             let slots = Slots {
                 own: first + rank.min(blocks - 1),
@@ -328,7 +363,7 @@ unsafe fn of_blocks<const V: usize, const R: usize, const K: usize>(
                 count: of_block(rank) as f32,
                 of_count: params.scale,
             };
-            parts = slots.merged::<K, MAX_CLUSTER>(team, is_centered);
+            parts = slots.merged::<K, MAX_CLUSTER>(thread_group, is_centered);
         }
         parts
     }
@@ -352,13 +387,13 @@ impl Slots {
     #[inline(always)]
     unsafe fn merged<const K: usize, const WIDTH: u32>(
         &self,
-        team: &Team,
+        thread_group: &ThreadGroup,
         is_centered: bool,
     ) -> Parts<K> {
         let mut whole = Parts::<K>::EMPTY;
         // SAFETY: passed on to the caller.
         unsafe {
-            let part = team.slot(self.own, whole);
+            let part = thread_group.slot(self.own, whole);
             if is_centered {
                 let sums = part.mean.map(|mean| mul_rn(mean, self.count));
                 whole.mean = of_neighbours::<K, WIDTH>(sums, |sum| mul_rn(sum, self.of_count));

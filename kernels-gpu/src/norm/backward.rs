@@ -6,7 +6,7 @@
 //! for each group of threads; [`super::finish`] adds these up. The order is always the same, as the number
 //! of blocks does not depend on the device.
 
-use super::columns::Team;
+use super::columns::ThreadGroup;
 use super::gradient::{Kept, Pair, gradient, means, taken};
 use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
@@ -150,7 +150,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
     }
     // SAFETY: the block's row of partial sums; the caller's shared memory.
     unsafe {
-        Team::new(params.threads).keep(
+        ThreadGroup::new(params.threads).keep(
             scratch,
             [&dweight, &dbias],
             [tensors.dweight, tensors.dbias],

@@ -19,7 +19,7 @@ pub(super) struct Columns<const V: usize, const R: usize> {
 
 /// A thread's place among the threads that have a row together, any number of them (`row::group` has
 /// powers of two).
-pub(super) struct Team {
+pub(super) struct ThreadGroup {
     /// Threads that have one row.
     pub(super) threads: u32,
     /// The thread's index among them.
@@ -30,7 +30,7 @@ pub(super) struct Team {
     pub(super) rows: u32,
 }
 
-impl Team {
+impl ThreadGroup {
     /// The thread's, where a row has `threads` threads.
     #[inline(always)]
     pub(super) fn new(threads: u32) -> Self {

@@ -127,14 +127,14 @@ macro_rules! loose {
     )*};
 }
 
-abi::norm_held!(held);
-abi::norm_few!(few);
-abi::norm_slices!(slices);
-abi::norm_ahead!(alone);
-abi::norm_pairs!(pairs);
-abi::norm_wide!(wide_rings);
-abi::norm_ring!(rings);
-abi::norm_loose!(loose);
+abi::norm_registers!(held);
+abi::norm_registers_weights!(few);
+abi::norm_cluster!(slices);
+abi::norm_cluster_ahead!(alone);
+abi::norm_cluster_pairs!(pairs);
+abi::norm_smem_ring_wide!(wide_rings);
+abi::norm_smem_ring!(rings);
+abi::norm_streaming!(loose);
 
 macro_rules! grad {
     ($name:ident, $ty:ident, $kernel:meta, $body:expr) => {
@@ -238,10 +238,10 @@ macro_rules! columns_grads {
     )*};
 }
 
-abi::norm_grad_held!(held_grads);
-abi::norm_grad_short!(short_grads);
-abi::norm_grad_ring!(ring_grads);
-abi::norm_grad_loose!(loose_grads);
+abi::norm_grad_registers!(held_grads);
+abi::norm_grad_smem_ring_short!(short_grads);
+abi::norm_grad_smem_ring!(ring_grads);
+abi::norm_grad_streaming!(loose_grads);
 abi::norm_grad_columns!(columns_grads);
 
 /// Adds up the partial sums of columns, of two tensors.

@@ -6,7 +6,7 @@ use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{CHUNK, Loose, place};
 use crate::row::moments::{Count, Moments};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
-use crate::row::slices::Team;
+use crate::row::slices::ThreadGroup;
 use abi::rows::{RowParams, VECTORS, flags};
 use cuda_std::math::{self, fma, mul_rn};
 use cuda_std::thread;
@@ -65,13 +65,13 @@ impl<T: Packed> Tensors<T> {
 
     /// The same for a row that has landed in slices.
     #[inline(always)]
-    unsafe fn add_slice<const V: usize>(&self, team: &Team, params: &RowParams) {
+    unsafe fn add_slice<const V: usize>(&self, thread_group: &ThreadGroup, params: &RowParams) {
         if self.residual.is_null() {
             return;
         }
-        let (slice, residual) = (team.slice(0), team.slice(1));
-        let to = row_of_mut(self.sum, team.row, params.strides[2]);
-        team.each(|v| {
+        let (slice, residual) = (thread_group.slice(0), thread_group.slice(1));
+        let to = row_of_mut(self.sum, thread_group.row, params.strides[2]);
+        thread_group.each(|v| {
             // SAFETY: vectors of the slices, which only this thread uses, and of a row of the sum.
             unsafe {
                 let mut x = unpack::<T, V>(&slice.read(v));
@@ -84,7 +84,7 @@ impl<T: Packed> Tensors<T> {
                 let raw = pack::<T, V>(&x);
                 slice.write(v, raw);
                 if !self.sum.is_null() {
-                    team.store(to, v, raw);
+                    thread_group.store(to, v, raw);
                 }
             }
         });
@@ -248,7 +248,7 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// Normalises this team's row, of which its blocks have slices.
+/// Normalises this thread group's row, of which its blocks have slices.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, launched as `abi::rows` says.
@@ -260,16 +260,22 @@ pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
     // SAFETY: the launch's promise; a row of each tensor; all threads come here.
     unsafe {
         let inputs = 1 + u32::from(!tensors.residual.is_null());
-        let team = Team::fetch(params, inputs, [tensors.x, tensors.residual]);
-        team.land();
-        tensors.add_slice::<V>(&team, params);
-        let (mean, squares) = moments::<T, V>(&team, params);
+        let thread_group = ThreadGroup::fetch(params, inputs, [tensors.x, tensors.residual]);
+        thread_group.land();
+        tensors.add_slice::<V>(&thread_group, params);
+        let (mean, squares) = moments::<T, V>(&thread_group, params);
         let rstd = rstd_of(squares * params.scale, params);
-        tensors.keep(&team.group, team.row, params.rows, mean, rstd);
-        let slice = team.slice(0);
-        let to = row_of_mut(tensors.y, team.row, params.strides[3]);
-        team.each(|v| {
-            let at = team.number(v) as usize * V;
+        tensors.keep(
+            &thread_group.group,
+            thread_group.row,
+            params.rows,
+            mean,
+            rstd,
+        );
+        let slice = thread_group.slice(0);
+        let to = row_of_mut(tensors.y, thread_group.row, params.strides[3]);
+        thread_group.each(|v| {
+            let at = thread_group.number(v) as usize * V;
             let weight = tensors.weight.vector::<W, V>(at, true);
             let bias = tensors.bias.vector::<W, V>(at, true);
             let weight: [f32; V] = Weights::unpack::<W, V>(&weight);
@@ -280,7 +286,7 @@ pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
                 out[i] = fma(mul_rn(out[i] - mean, rstd), weight[i], bias[i]);
                 i += 1;
             }
-            team.store(to, v, pack::<T, V>(&out));
+            thread_group.store(to, v, pack::<T, V>(&out));
         });
     }
 }
@@ -289,35 +295,38 @@ pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
 /// warp computes those of its elements, and they are merged.
 ///
 /// # Safety
-/// The row has landed; all threads of the team call it, once.
+/// The row has landed; all threads of the thread group call it, once.
 #[inline(always)]
-unsafe fn moments<T: Packed, const V: usize>(team: &Team, params: &RowParams) -> (f32, f32) {
-    let slice = team.slice(0);
+unsafe fn moments<T: Packed, const V: usize>(
+    thread_group: &ThreadGroup,
+    params: &RowParams,
+) -> (f32, f32) {
+    let slice = thread_group.slice(0);
     let is_centered = params.flags & flags::CENTER != 0;
-    let count = (team.vectors_of_warp() * V as u32) as f32;
+    let count = (thread_group.vectors_of_warp() * V as u32) as f32;
     let mut mean = 0.0;
     if is_centered {
         let mut sum = 0.0;
-        team.each(|v| {
+        thread_group.each(|v| {
             // SAFETY: a vector of the slice.
             let x = unpack::<T, V>(&unsafe { slice.read(v) });
             sum += sum_of(&x);
         });
         // SAFETY: passed on to the caller.
-        mean = unsafe { team.group.in_warp(sum, &|a, b| a + b) } / count.max(1.0);
+        mean = unsafe { thread_group.group.in_warp(sum, &|a, b| a + b) } / count.max(1.0);
     }
     let mut squares = 0.0;
-    team.each(|v| {
+    thread_group.each(|v| {
         // SAFETY: a vector of the slice.
         let x = unpack::<T, V>(&unsafe { slice.read(v) });
         squares += squares_about(&x, mean);
     });
     // SAFETY: passed on to the caller.
     let whole = unsafe {
-        let squares = team.group.in_warp(squares, &|a, b| a + b);
+        let squares = thread_group.group.in_warp(squares, &|a, b| a + b);
         // Without means, a count of 0 makes the merge add squares only.
         let count = if is_centered { count } else { 0.0 };
-        team.across(Moments::new(count, mean, squares), &Moments::merge)
+        thread_group.across(Moments::new(count, mean, squares), &Moments::merge)
     };
     (whole.mean, whole.squares)
 }

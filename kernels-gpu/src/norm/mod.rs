@@ -36,6 +36,7 @@ mod entries;
 mod finish;
 mod forward;
 mod grad_ring;
+mod grad_rows;
 mod grad_short;
 mod gradient;
 mod ring;

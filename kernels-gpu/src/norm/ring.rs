@@ -9,7 +9,7 @@ use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::moments::{Count, Moments};
 use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
-use crate::row::ring::{Ring, Turn};
+use crate::row::ring::{Ring, Stage};
 use abi::rows::{RING_VECTORS, RowParams, flags};
 use cuda_std::hint::opaque;
 use cuda_std::math::{fma, mul_rn};
@@ -124,14 +124,14 @@ pub(super) unsafe fn ring<
             let of_block = elements(opaque(ring.vectors_of_block::<T>(params)));
             whole(part, width, of_block, is_centered)
         };
-        let (mut last, mut turn) = (Turn::FIRST, Turn::FIRST);
+        let (mut last, mut stage) = (Stage::FIRST, Stage::FIRST);
         let mut sender = 0;
         let mut i = 0;
         while i <= ring.rows {
             if i < ring.rows {
-                ring.wait(turn);
+                ring.wait(stage);
                 let row = ring.row(i);
-                let part = moments::<T, V, R, JOINED>(&ring, turn, tensors, row, of_warp, params);
+                let part = moments::<T, V, R, JOINED>(&ring, stage, tensors, row, of_warp, params);
                 ring.post(i, part, Moments::EMPTY, &of_block);
             }
             if i > 0 {
@@ -153,8 +153,8 @@ pub(super) unsafe fn ring<
                 sender = ring.next_sender(sender);
             }
             ring.meet(i);
-            last = turn;
-            turn = ring.after(turn);
+            last = stage;
+            stage = ring.after(stage);
             i += 1;
         }
         ring.end(params);
@@ -175,7 +175,7 @@ fn has_residual<T, const JOINED: bool>(tensors: &Tensors<T>) -> bool {
 #[inline(always)]
 unsafe fn moments<T: Packed, const V: usize, const R: usize, const JOINED: bool>(
     ring: &Ring<R>,
-    turn: Turn,
+    stage: Stage,
     tensors: &Tensors<T>,
     row: u64,
     count: Count,
@@ -192,7 +192,7 @@ unsafe fn moments<T: Packed, const V: usize, const R: usize, const JOINED: bool>
             let mut j = first;
             while j < first + step {
                 // SAFETY: the row has landed. Vectors that the row does not have are 0.
-                let raw = unsafe { summed::<T, V, R, JOINED>(ring, turn, j, tensors) };
+                let raw = unsafe { summed::<T, V, R, JOINED>(ring, stage, j, tensors) };
                 sum += sum_of(&unpack::<T, V>(&raw));
                 j += 1;
             }
@@ -209,7 +209,7 @@ unsafe fn moments<T: Packed, const V: usize, const R: usize, const JOINED: bool>
         while j < first + step {
             // SAFETY: as above; a vector of the sum's row, or nothing.
             unsafe {
-                let raw = summed::<T, V, R, JOINED>(ring, turn, j, tensors);
+                let raw = summed::<T, V, R, JOINED>(ring, stage, j, tensors);
                 if JOINED && !tensors.sum.is_null() {
                     ring.store(to, j, raw);
                 }
@@ -232,18 +232,18 @@ unsafe fn moments<T: Packed, const V: usize, const R: usize, const JOINED: bool>
 #[inline(always)]
 unsafe fn summed<T: Packed, const V: usize, const R: usize, const JOINED: bool>(
     ring: &Ring<R>,
-    turn: Turn,
+    stage: Stage,
     j: usize,
     tensors: &Tensors<T>,
 ) -> Raw {
     // SAFETY: passed on to the caller.
-    let raw = unsafe { ring.read(turn, 0, j) };
+    let raw = unsafe { ring.read(stage, 0, j) };
     if !has_residual::<T, JOINED>(tensors) {
         return raw;
     }
     let mut x = unpack::<T, V>(&raw);
     // SAFETY: as above.
-    let residual = unpack::<T, V>(&unsafe { ring.read(turn, 1, j) });
+    let residual = unpack::<T, V>(&unsafe { ring.read(stage, 1, j) });
     let mut i = 0;
     while i < V {
         x[i] += residual[i];
@@ -259,7 +259,7 @@ unsafe fn summed<T: Packed, const V: usize, const R: usize, const JOINED: bool>(
 #[inline(always)]
 unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize, const JOINED: bool>(
     ring: &Ring<R>,
-    turn: Turn,
+    stage: Stage,
     tensors: &Tensors<T>,
     columns: &Columns<R>,
     (mean, rstd): (f32, f32),
@@ -272,7 +272,7 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize, const JOIN
         let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
         let bias: [f32; V] = Weights::unpack::<W, V>(&bias[j]);
         // SAFETY: passed on to the caller.
-        let raw = unsafe { summed::<T, V, R, JOINED>(ring, turn, j, tensors) };
+        let raw = unsafe { summed::<T, V, R, JOINED>(ring, stage, j, tensors) };
         let mut out = unpack::<T, V>(&raw);
         let mut i = 0;
         while i < V {

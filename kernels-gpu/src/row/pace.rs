@@ -4,10 +4,10 @@
 //! they would be many rows ahead: what the device reads and writes at a time would be scattered over
 //! far more memory than it has to be, and at the end the others would run alone, which cannot use all
 //! of the memory's bandwidth. So now and then blocks wait until all have received as many rows as
-//! they themselves had a turn ago.
+//! they themselves had an iteration ago.
 //!
-//! A counter in global memory has how many turns of rows all blocks have received together. Who
-//! waits looks at it before the turn's rows are stored, and needs the answer after that.
+//! A counter in global memory has how many iterations of rows all blocks have received together. Who
+//! waits looks at it before the iteration's rows are stored, and needs the answer after that.
 //!
 //! This is about time alone: if a block waits too long, because not all of them run, all go on
 //! without it.
@@ -23,36 +23,36 @@ const EVERY: u32 = 4;
 /// Times that a block looks whether the others have come.
 const LOOKS: u32 = 64;
 
-/// In the counter: nobody waits any more. A launch has fewer turns, all blocks together.
+/// In the counter: nobody waits any more. A launch has fewer iterations, all blocks together.
 const ALONE: u32 = 1 << 31;
 
 /// A thread's view of the launch's pace.
 pub(crate) struct Pace {
-    /// The launch's counters: turns of rows that have been received, and blocks that have ended.
+    /// The launch's counters: iterations of rows that have been received, and blocks that have ended.
     /// Null if blocks do not keep pace.
     counters: *mut u32,
     /// Whether this is the thread that counts and waits for its block.
     leads: bool,
     /// Turns of this block; others have one more or less.
-    turns: u32,
+    iterations: u32,
 }
 
 impl Pace {
-    /// Of a block with `turns` turns; its first thread leads.
+    /// Of a block with `iterations` iterations; its first thread leads.
     #[inline(always)]
-    pub(crate) fn new(params: &RowParams, turns: u32) -> Self {
+    pub(crate) fn new(params: &RowParams, iterations: u32) -> Self {
         let counters = params.pace as *mut u32;
         Self {
             counters,
             leads: thread::thread_idx_x() == 0 && !counters.is_null(),
-            turns,
+            iterations,
         }
     }
 
-    /// Counts a turn whose rows have been received.
+    /// Counts an iteration whose rows have been received.
     ///
     /// # Safety
-    /// The launch's counters, if it has any, are there. The first thread calls it for each turn.
+    /// The launch's counters, if it has any, are there. The first thread calls it for each iteration.
     #[inline(always)]
     pub(crate) unsafe fn count(&self) {
         if self.leads {
@@ -61,13 +61,13 @@ impl Pace {
         }
     }
 
-    /// Whether blocks wait in turn `i`.
+    /// Whether blocks wait in iteration `i`.
     #[inline(always)]
     fn is_due(&self, i: u32) -> bool {
-        i & (EVERY - 1) == EVERY - 1 && i + 1 < self.turns
+        i & (EVERY - 1) == EVERY - 1 && i + 1 < self.iterations
     }
 
-    /// Looks at the counter, if blocks wait in turn `i`.
+    /// Looks at the counter, if blocks wait in iteration `i`.
     ///
     /// # Safety
     /// As for [`Pace::count`].
@@ -80,7 +80,7 @@ impl Pace {
         unsafe { ld_relaxed_gpu(self.counters) }
     }
 
-    /// If it is time for it, waits until all blocks have received the rows of the turn before `i`;
+    /// If it is time for it, waits until all blocks have received the rows of the iteration before `i`;
     /// the counter was at `seen` lately.
     ///
     /// # Safety
@@ -109,7 +109,7 @@ impl Pace {
     /// Resets the counters, if this is the last block that needs them.
     ///
     /// # Safety
-    /// As for [`Pace::count`], but once, after the last turn.
+    /// As for [`Pace::count`], but once, after the last iteration.
     #[inline(always)]
     pub(crate) unsafe fn leave(&self) {
         if !self.leads {

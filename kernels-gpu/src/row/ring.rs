@@ -88,29 +88,29 @@ pub(crate) struct Ring<const R: usize> {
 
 /// A stage, and the parity of its phase.
 #[derive(Clone, Copy)]
-pub(crate) struct Turn {
-    stage: u32,
+pub(crate) struct Stage {
+    index: u32,
     parity: u32,
 }
 
-impl Turn {
+impl Stage {
     /// The first stage, in its first phase.
     pub(crate) const FIRST: Self = Self {
-        stage: 0,
+        index: 0,
         parity: 0,
     };
 
     /// The stage after it, of `stages`.
     #[inline(always)]
     pub(crate) fn next(self, stages: u32) -> Self {
-        if self.stage + 1 < stages {
+        if self.index + 1 < stages {
             return Self {
-                stage: self.stage + 1,
+                index: self.index + 1,
                 ..self
             };
         }
         Self {
-            stage: 0,
+            index: 0,
             parity: self.parity ^ 1,
         }
     }
@@ -120,14 +120,14 @@ impl Turn {
     #[inline(always)]
     pub(crate) fn again(self) -> Self {
         Self {
-            stage: opaque(self.stage),
+            index: opaque(self.index),
             ..self
         }
     }
 
     #[inline(always)]
-    pub(crate) fn stage(self) -> u32 {
-        self.stage
+    pub(crate) fn index(self) -> u32 {
+        self.index
     }
 
     #[inline(always)]
@@ -153,13 +153,13 @@ impl<const R: usize> Ring<R> {
         let row_warps = params.threads / LANES;
         let warps = thread::block_dim_x() / LANES;
         // SAFETY: as above.
-        let (team, block_teams) =
+        let (thread_group, block_groups) =
             unsafe { (uniform(warp / row_warps), uniform(warps / row_warps)) };
-        let first_warp = team * row_warps;
+        let first_warp = thread_group * row_warps;
         let (blocks, rank) = (cluster::cluster_nctarank(), cluster::cluster_ctarank());
-        let teams = u64::from(thread::grid_dim_x() / blocks * block_teams);
-        let first_of_block = u64::from(thread::block_idx_x() / blocks * block_teams);
-        let first_row = first_of_block + u64::from(team);
+        let thread_groups = u64::from(thread::grid_dim_x() / blocks * block_groups);
+        let first_of_block = u64::from(thread::block_idx_x() / blocks * block_groups);
+        let first_row = first_of_block + u64::from(thread_group);
         let in_slice = (warp - first_warp) * LANES * R as u32;
         let first = rank * params.vectors + in_slice;
         let in_row = (params.n / T::LANES as u64) as u32;
@@ -191,9 +191,9 @@ impl<const R: usize> Ring<R> {
             layout,
             parts: base.add_bytes(layout.parts(warp)),
             first_row: first_row as u32,
-            step: teams as u32,
+            step: thread_groups as u32,
             policy: of_rows(params),
-            rows: ((params.rows + teams - 1 - first_row) / teams) as u32,
+            rows: ((params.rows + thread_groups - 1 - first_row) / thread_groups) as u32,
         }
     }
 
@@ -337,7 +337,7 @@ impl<const R: usize> Ring<R> {
     /// After row `i`, arrives at the cluster's barrier or waits for it, if it is time for that.
     ///
     /// # Safety
-    /// All threads of the cluster call it after each turn, converged.
+    /// All threads of the cluster call it after each iteration, converged.
     #[inline(always)]
     pub(crate) unsafe fn meet(&self, i: u32) {
         if self.blocks == 1 {
@@ -379,23 +379,23 @@ impl<const R: usize> Ring<R> {
         }
     }
 
-    /// The stage after `turn`'s.
+    /// The stage after `stage`.
     #[inline(always)]
-    pub(crate) fn after(&self, turn: Turn) -> Turn {
-        turn.next(self.stages)
+    pub(crate) fn after(&self, stage: Stage) -> Stage {
+        stage.next(self.stages)
     }
 
-    /// The stage before `turn`'s; what phase it is in is not told.
+    /// The stage before `stage`; what phase it is in is not told.
     #[inline(always)]
-    pub(crate) fn before(&self, turn: Turn) -> Turn {
-        let stage = if turn.stage > 0 {
-            turn.stage
+    pub(crate) fn before(&self, stage: Stage) -> Stage {
+        let next = if stage.index > 0 {
+            stage.index
         } else {
             self.stages
         };
-        Turn {
-            stage: stage - 1,
-            ..turn
+        Stage {
+            index: next - 1,
+            ..stage
         }
     }
 
@@ -421,13 +421,13 @@ impl<const R: usize> Ring<R> {
     pub(crate) unsafe fn refill<T: Packed>(
         &self,
         i: u32,
-        turn: Turn,
+        stage: Stage,
         row_of: &impl Fn(u32, u64) -> *const T,
     ) {
         // SAFETY: passed on to the caller; all lanes have read what they need.
         unsafe {
             bar_warp_sync(FULL_MASK);
-            self.ask(i + self.stages, turn.stage, row_of);
+            self.ask(i + self.stages, stage.index, row_of);
         }
     }
 
@@ -462,9 +462,9 @@ impl<const R: usize> Ring<R> {
     /// # Safety
     /// Its loads have been issued.
     #[inline(always)]
-    pub(crate) unsafe fn wait(&self, turn: Turn) {
+    pub(crate) unsafe fn wait(&self, stage: Stage) {
         // SAFETY: the stage's barrier.
-        unsafe { self.landed(turn.stage).wait_parity(turn.parity) };
+        unsafe { self.landed(stage.index).wait_parity(stage.parity) };
     }
 
     /// Vector `j` of the thread, of an input's row; zeros if the row does not have it.
@@ -472,10 +472,10 @@ impl<const R: usize> Ring<R> {
     /// # Safety
     /// The row is in the stage.
     #[inline(always)]
-    pub(crate) unsafe fn read(&self, turn: Turn, input: u32, j: usize) -> Raw {
+    pub(crate) unsafe fn read(&self, stage: Stage, input: u32, j: usize) -> Raw {
         let at = (j as u32 * LANES + self.lane) * VECTOR_BYTES;
         // SAFETY: passed on to the caller.
-        unsafe { mem::ld_shared_v4_u32(self.part(turn.stage, input).add_bytes(at)) }
+        unsafe { mem::ld_shared_v4_u32(self.part(stage.index, input).add_bytes(at)) }
     }
 
     /// Stores vector `j` of the thread to a row, if the row has it.

@@ -1,10 +1,10 @@
 //! Short rows: each warp of persistent blocks has one, two or four at a time, and the loads of its
 //! next rows are always in flight.
 //!
-//! In a *turn* a block has as many rows as all of its warps together; they are neighbours, and those
-//! of the next block come after them. A lane has the same columns in each turn.
+//! In an *iteration* a block has as many rows as all of its warps together; they are neighbours, and those
+//! of the next block come after them. A lane has the same columns in each iteration.
 //!
-//! **Pipeline** (for turn `i`):
+//! **Pipeline** (for iteration `i`):
 //!
 //! | barrier | producer | consumer | arrivals | bytes |
 //! |---|---|---|---|---|
@@ -15,7 +15,7 @@
 
 use super::packed::{Packed, Raw};
 use super::policy::of_rows;
-use super::ring::Turn;
+use super::ring::Stage;
 use abi::rows::{RowParams, SHORT_VECTORS, ShortLayout, VECTOR_BYTES};
 use cuda_std::fence::{fence_mbarrier_init_release_cluster, fence_proxy_async_shared_cta};
 use cuda_std::hint::opaque;
@@ -46,14 +46,14 @@ pub(crate) struct Short {
     /// The warp's stages, and its barriers.
     parts: SharedAddr,
     landed: SharedAddr,
-    /// First row of the warp in the first turn.
+    /// First row of the warp in the first iteration.
     first: u32,
-    /// Rows of all blocks in a turn.
+    /// Rows of all blocks in an iteration.
     step: u32,
     /// All rows.
     rows: u64,
     /// Turns of this block.
-    pub(crate) turns: u32,
+    pub(crate) iterations: u32,
 }
 
 impl Short {
@@ -88,18 +88,18 @@ impl Short {
             step,
             rows: params.rows,
             // A block without a row is less than a step behind the last one.
-            turns: ((params.rows + u64::from(step - 1) - u64::from(first_of_block))
+            iterations: ((params.rows + u64::from(step - 1) - u64::from(first_of_block))
                 / u64::from(step)) as u32,
         }
     }
 
-    /// First row of the warp in turn `i`.
+    /// First row of the warp in iteration `i`.
     #[inline(always)]
     fn first(&self, i: u32) -> u64 {
         u64::from(self.first) + u64::from(i) * u64::from(self.step)
     }
 
-    /// The lane's row in turn `i`.
+    /// The lane's row in iteration `i`.
     #[inline(always)]
     pub(crate) fn row(&self, i: u32) -> u64 {
         self.first(i) + u64::from(self.lane / self.lanes)
@@ -148,7 +148,7 @@ impl Short {
     }
 
     /// Initialises the warp's barriers. Zeros its stages where they would not be filled otherwise:
-    /// vectors that rows do not have, and rows that there are not, are 0, or of an earlier turn.
+    /// vectors that rows do not have, and rows that there are not, are 0, or of an earlier iteration.
     ///
     /// # Safety
     /// All threads call it, once, before anything else.
@@ -164,8 +164,8 @@ impl Short {
                 }
             }
             fence_mbarrier_init_release_cluster();
-            // All turns but the last have all rows.
-            let is_filled = self.vectors == R * self.lanes && self.turns > self.stages;
+            // All iterations but the last have all rows.
+            let is_filled = self.vectors == R * self.lanes && self.iterations > self.stages;
             let parts = match is_filled {
                 true => 0,
                 false => self.stages * self.inputs * ShortLayout::PART_BYTES,
@@ -180,13 +180,13 @@ impl Short {
         }
     }
 
-    /// The stage after `turn`'s.
+    /// The stage after `stage`.
     #[inline(always)]
-    pub(crate) fn after(&self, turn: Turn) -> Turn {
-        turn.next(self.stages)
+    pub(crate) fn after(&self, stage: Stage) -> Stage {
+        stage.next(self.stages)
     }
 
-    /// Issues the loads of the first turns. `row_of` returns the address of row `row` of an input.
+    /// Issues the loads of the first iterations. `row_of` returns the address of row `row` of an input.
     ///
     /// # Safety
     /// All lanes call it, once; rows are readable and aligned to vectors.
@@ -204,7 +204,7 @@ impl Short {
         }
     }
 
-    /// Issues the loads of the turn that comes into the stage of turn `i`, which is free.
+    /// Issues the loads of the iteration that comes into the stage of iteration `i`, which is free.
     ///
     /// # Safety
     /// All lanes call it, converged; as for [`Short::fill`].
@@ -212,18 +212,18 @@ impl Short {
     pub(crate) unsafe fn refill<T: Packed>(
         &self,
         i: u32,
-        turn: Turn,
+        stage: Stage,
         row_of: &impl Fn(u32, u64) -> *const T,
         params: &RowParams,
     ) {
         // SAFETY: passed on to the caller; all lanes have read what they need.
         unsafe {
             bar_warp_sync(FULL_MASK);
-            self.ask(i + self.stages, turn.stage(), row_of, params);
+            self.ask(i + self.stages, stage.index(), row_of, params);
         }
     }
 
-    /// Issues the loads of turn `i`, as far as there are rows.
+    /// Issues the loads of iteration `i`, as far as there are rows.
     #[inline(always)]
     unsafe fn ask<T: Packed>(
         &self,
@@ -262,15 +262,15 @@ impl Short {
         }
     }
 
-    /// Waits until the warp's rows of turn `i` have landed, if there are any.
+    /// Waits until the warp's rows of iteration `i` have landed, if there are any.
     ///
     /// # Safety
     /// Their loads have been issued.
     #[inline(always)]
-    pub(crate) unsafe fn wait(&self, i: u32, turn: Turn) {
+    pub(crate) unsafe fn wait(&self, i: u32, stage: Stage) {
         if self.first(i) < self.rows {
             // SAFETY: the stage's barrier.
-            unsafe { self.barrier(turn.stage()).wait_parity(turn.parity()) };
+            unsafe { self.barrier(stage.index()).wait_parity(stage.parity()) };
         }
     }
 
@@ -279,8 +279,19 @@ impl Short {
     /// # Safety
     /// The row is in the stage.
     #[inline(always)]
-    pub(crate) unsafe fn read(&self, turn: Turn, input: u32, j: usize) -> Raw {
+    pub(crate) unsafe fn read(&self, stage: Stage, input: u32, j: usize) -> Raw {
         // SAFETY: passed on to the caller.
-        unsafe { mem::ld_shared_v4_u32(self.part(turn.stage(), input).add_bytes(self.at(j))) }
+        unsafe { mem::ld_shared_v4_u32(self.part(stage.index(), input).add_bytes(self.at(j))) }
+    }
+
+    /// Stores vector `j` of the lane to a row, if the row has it and `row` is not null.
+    ///
+    /// # Safety
+    /// The row at `row` is writable, and aligned to vectors.
+    #[inline(always)]
+    pub(crate) unsafe fn store<T: Packed>(&self, row: *mut T, j: usize, raw: Raw) {
+        let at = row.wrapping_add(self.number(j) as usize * T::LANES);
+        // SAFETY: the caller's promise.
+        unsafe { mem::st_global_v4_u32_if(at.cast(), raw, self.has(j) && !row.is_null()) };
     }
 }

@@ -1,19 +1,19 @@
 //! Rows in shared memory: each block of a cluster has a slice of a row, which one bulk copy loads.
 //!
-//! A *team* is the threads that share a row: a few lanes of a warp, a warp, a block, or all blocks
-//! of a cluster. A team has one row, and issues its load before anything else. Threads need few
-//! registers, and a row needs nothing but shared memory, so several teams run on an SM and hide
+//! A *thread group* is the threads that share a row: a few lanes of a warp, a warp, a block, or all blocks
+//! of a cluster. A thread group has one row, and issues its load before anything else. Threads need few
+//! registers, and a row needs nothing but shared memory, so several thread groups run on an SM and hide
 //! each other's waits.
 //!
 //! **Pipelines**, each of one phase, 1 arrival:
 //!
 //! | barrier | producer | consumer | bytes |
 //! |---|---|---|---|
-//! | `landed`, one for each team of the block, or for each part of a slice | bulk copies issued by the team's first thread | the team's threads of the block | the row's slices of all inputs, or the part |
+//! | `landed`, one for each thread group of the block, or for each part of a slice | bulk copies issued by the thread group's first thread | the thread group's threads of the block | the row's slices of all inputs, or the part |
 //! | `exchanged`, in clusters | every warp of the cluster, or one of each block | the block | 16 a message |
 //!
 //! **Shared memory**: barriers ([`BARRIER_BYTES`]); 16 bytes for the sums of every warp of the row;
-//! the slices, by team and input. Each slice begins at a multiple of 128 bytes: bulk copies to odd
+//! the slices, by thread group and input. Each slice begins at a multiple of 128 bytes: bulk copies to odd
 //! multiples of 16 bytes take longer.
 
 mod exchange;
@@ -40,11 +40,11 @@ use cuda_std::warp::Words;
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
 
-/// A thread's team, and its block's slices of the team's row.
-pub(crate) struct Team {
-    /// The team's threads in this block.
+/// A thread's thread group, and its block's slices of the thread group's row.
+pub(crate) struct ThreadGroup {
+    /// The thread group's threads in this block.
     pub(crate) group: Group,
-    /// The team's row.
+    /// The thread group's row.
     pub(crate) row: u64,
     /// Input tensors, each with a slice of its own.
     inputs: u32,
@@ -88,8 +88,8 @@ impl Slice {
     }
 }
 
-impl Team {
-    /// This thread's team, whose row comes in `inputs` slices.
+impl ThreadGroup {
+    /// This thread's thread group, whose row comes in `inputs` slices.
     ///
     /// # Safety
     /// All threads call it; launched as `abi::rows` says.
@@ -137,7 +137,7 @@ impl Team {
         Slice(self.slices.add_bytes(number * self.step))
     }
 
-    /// This thread's team. The loads of its row, if there is one, have been issued, from the first
+    /// This thread's thread group. The loads of its row, if there is one, have been issued, from the first
     /// `inputs` of these tensors, which have the first strides of the parameters.
     ///
     /// # Safety
@@ -153,22 +153,22 @@ impl Team {
         unsafe {
             // This group does not exchange, so it has no scratch memory.
             let group = Group::of_vectors(params, core::ptr::null_mut());
-            let team = Self::new::<T>(params, inputs, group);
-            team.ask(params, inputs, |input| match input {
-                0 => row_of(tensors[0], team.row, params.strides[0]),
-                _ => row_of(tensors[1], team.row, params.strides[1]),
+            let thread_group = Self::new::<T>(params, inputs, group);
+            thread_group.ask(params, inputs, |input| match input {
+                0 => row_of(tensors[0], thread_group.row, params.strides[0]),
+                _ => row_of(tensors[1], thread_group.row, params.strides[1]),
             });
-            team
+            thread_group
         }
     }
 
-    /// This thread's team, in a block that shares no row with other teams. Slices have room for
+    /// This thread's thread group, in a block that shares no row with other thread groups. Slices have room for
     /// `each` vectors a thread; vectors that the row does not have are zeros. `row_of` returns the
-    /// address of an input's row, given the team's index; inputs from `rows` on are the same for
-    /// all teams. In clusters one message a block is exchanged if `is_by_block`, else one a warp.
+    /// address of an input's row, given the thread group's index; inputs from `rows` on are the same for
+    /// all thread groups. In clusters one message a block is exchanged if `is_by_block`, else one a warp.
     ///
     /// # Safety
-    /// As for [`Team::fetch`]; there is such a row.
+    /// As for [`ThreadGroup::fetch`]; there is such a row.
     #[inline(always)]
     pub(crate) unsafe fn fetch_padded<T: Packed>(
         params: &RowParams,
@@ -180,23 +180,27 @@ impl Team {
     ) -> Self {
         // SAFETY: passed on to the caller; places that only this thread writes, and no bulk copy.
         unsafe {
-            let mut team = Self::new::<T>(params, inputs, Group::of_whole_block(params));
-            team.step = team.group.threads * each as u32 * VECTOR_BYTES;
+            let mut thread_group = Self::new::<T>(params, inputs, Group::of_whole_block(params));
+            thread_group.step = thread_group.group.threads * each as u32 * VECTOR_BYTES;
             if is_by_block {
-                team.expected = team.group.blocks;
+                thread_group.expected = thread_group.group.blocks;
             }
             let mut j = 0;
             while j < each {
-                let vector = team.place(j, each);
-                let mut input = if vector < team.vectors { inputs } else { 0 };
+                let vector = thread_group.place(j, each);
+                let mut input = if vector < thread_group.vectors {
+                    inputs
+                } else {
+                    0
+                };
                 while input < inputs {
-                    team.slice(input).write(vector, [0; 4]);
+                    thread_group.slice(input).write(vector, [0; 4]);
                     input += 1;
                 }
                 j += 1;
             }
-            team.ask(params, rows, |input| row_of(team.row, input));
-            team
+            thread_group.ask(params, rows, |input| row_of(thread_group.row, input));
+            thread_group
         }
     }
 
@@ -215,10 +219,10 @@ impl Team {
     }
 
     /// Issues the loads of the row, if there is one. `row_of` returns the address of an input's
-    /// row; inputs from `rows` on are the same for all teams.
+    /// row; inputs from `rows` on are the same for all thread groups.
     ///
     /// # Safety
-    /// As for [`Team::fetch`].
+    /// As for [`ThreadGroup::fetch`].
     #[inline(always)]
     unsafe fn ask<T: Packed>(
         &self,
@@ -267,7 +271,7 @@ impl Team {
     /// Waits until all threads see the barriers, and all blocks run.
     ///
     /// # Safety
-    /// All threads of the team call it, once; the barriers have been initialised.
+    /// All threads of the thread group call it, once; the barriers have been initialised.
     #[inline(always)]
     unsafe fn meet(&self) {
         // SAFETY: passed on to the caller.
@@ -339,7 +343,7 @@ impl Team {
     /// The same, if it `is_there`.
     ///
     /// # Safety
-    /// If it is there, as for [`Team::store`].
+    /// If it is there, as for [`ThreadGroup::store`].
     #[inline(always)]
     pub(crate) unsafe fn store_if<T: Packed>(
         &self,
@@ -365,11 +369,11 @@ impl Team {
         Some(slice.cast::<T>().wrapping_add(ahead as usize).cast_const())
     }
 
-    /// Reduces by `op`, over values of at most four words, over all threads of the team; all of
+    /// Reduces by `op`, over values of at most four words, over all threads of the thread group; all of
     /// them get the result.
     ///
     /// # Safety
-    /// All threads of the team call it, once; warps are converged.
+    /// All threads of the thread group call it, once; warps are converged.
     #[inline(always)]
     pub(crate) unsafe fn reduce<S: Words>(&self, value: S, op: impl Fn(S, S) -> S) -> S {
         // SAFETY: passed on to the caller.
@@ -380,10 +384,10 @@ impl Team {
         }
     }
 
-    /// Reduces by `op` over the warps of the team; `value` is the same in all lanes of a warp.
+    /// Reduces by `op` over the warps of the thread group; `value` is the same in all lanes of a warp.
     ///
     /// # Safety
-    /// As for [`Team::reduce`].
+    /// As for [`ThreadGroup::reduce`].
     #[inline(always)]
     pub(crate) unsafe fn across<S: Words>(&self, value: S, op: &impl Fn(S, S) -> S) -> S {
         let group = &self.group;

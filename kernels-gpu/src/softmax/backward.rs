@@ -6,7 +6,7 @@ use crate::row::group::Group;
 use crate::row::held::{self, row_of, row_of_mut};
 use crate::row::loose::{CHUNK, Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
-use crate::row::slices::Team;
+use crate::row::slices::ThreadGroup;
 use abi::rows::{RowParams, flags};
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
@@ -110,7 +110,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// Computes this team's row, of which its blocks have slices.
+/// Computes this thread group's row, of which its blocks have slices.
 ///
 /// # Safety
 /// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `abi::rows` says.
@@ -121,25 +121,25 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(
     params: &RowParams,
 ) {
     // SAFETY: the launch's promise; a row of both; all threads come here.
-    let team = unsafe { Team::fetch(params, 2, tensors) };
-    team.land();
+    let thread_group = unsafe { ThreadGroup::fetch(params, 2, tensors) };
+    thread_group.land();
     let is_log = params.flags & flags::LOG != 0;
-    let (y, dy) = (team.slice(0), team.slice(1));
+    let (y, dy) = (thread_group.slice(0), thread_group.slice(1));
     let mut sum = 0.0;
-    // SAFETY: vectors of the slices; all threads of the team come here, once.
+    // SAFETY: vectors of the slices; all threads of the thread group come here, once.
     let sum = unsafe {
-        team.each(|v| sum += terms::<T, V>(&y.read(v), &dy.read(v), is_log));
-        team.reduce(sum, |a, b| a + b)
+        thread_group.each(|v| sum += terms::<T, V>(&y.read(v), &dy.read(v), is_log));
+        thread_group.reduce(sum, |a, b| a + b)
     };
-    let to = row_of_mut(dx, team.row, params.strides[2]);
+    let to = row_of_mut(dx, thread_group.row, params.strides[2]);
     // SAFETY: vectors of the slices, and of this row of dx.
     let write = |v, gradients: fn(&Raw, &Raw, f32) -> Raw| unsafe {
-        team.store(to, v, gradients(&y.read(v), &dy.read(v), sum));
+        thread_group.store(to, v, gradients(&y.read(v), &dy.read(v), sum));
     };
     if is_log {
-        team.each(|v| write(v, gradients::<T, V, true>));
+        thread_group.each(|v| write(v, gradients::<T, V, true>));
     } else {
-        team.each(|v| write(v, gradients::<T, V, false>));
+        thread_group.each(|v| write(v, gradients::<T, V, false>));
     }
 }
 

@@ -17,7 +17,7 @@ use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
-use crate::row::slices::Team;
+use crate::row::slices::ThreadGroup;
 use abi::rows::{RowParams, flags};
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::hint::opaque;
@@ -142,7 +142,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// Computes this team's row, of which its blocks have slices; no smoothing with weights of classes.
+/// Computes this thread group's row, of which its blocks have slices; no smoothing with weights of classes.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, launched as `abi::rows` says.
@@ -151,25 +151,25 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
     let is_early = begin(params, params.vectors >= LETTING_VECTORS);
     // SAFETY: the launch's promise; a row of x; all threads come here.
     unsafe {
-        let team = Team::fetch_parts(params, tensors.x);
-        if team.row >= params.rows {
+        let thread_group = ThreadGroup::fetch_parts(params, tensors.x);
+        if thread_group.row >= params.rows {
             return;
         }
         // The target is loaded while the row's copy is in flight.
-        let mut target = tensors.class_of(team.row, params);
+        let mut target = tensors.class_of(thread_group.row, params);
         if is_early {
             griddepcontrol_wait(); // the factor has been written
         }
         let factor = tensors.factor();
-        let slice = team.slice(0);
-        let whole = sums::statistics::<T, V>(&team, slice, params, params.epsilon != 0.0);
+        let slice = thread_group.slice(0);
+        let whole = sums::statistics::<T, V>(&thread_group, slice, params, params.epsilon != 0.0);
         // The block whose slice has the target's logit writes the loss; the first block if the
         // target is no class.
-        let place = team.element::<T>(target.class as u64);
+        let place = thread_group.element::<T>(target.class as u64);
         let is_class = (target.class as u64) < params.n;
-        let is_here = place.is_some() || (!is_class && team.group.rank == 0);
+        let is_here = place.is_some() || (!is_class && thread_group.group.rank == 0);
         // By the last warp, which may have the fewest vectors.
-        if is_here && team.group.own == team.group.threads - WARP_THREADS {
+        if is_here && thread_group.group.own == thread_group.group.threads - WARP_THREADS {
             target.logit = place.map_or(f32::NAN, |place| T::load(place));
             let mean = whole.total / params.n as f32;
             let of_all = |log_sum| (whole.max - mean) + log_sum;
@@ -177,25 +177,25 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
                 max: whole.max,
                 sum: whole.sum_about_max(),
             };
-            tensors.write_loss(team.row, &target, about_max, of_all, params);
+            tensors.write_loss(thread_group.row, &target, about_max, of_all, params);
         }
         if tensors.dx.is_null() {
             return;
         }
-        let to = row_of_mut(tensors.dx, team.row, params.strides[1]);
+        let to = row_of_mut(tensors.dx, thread_group.row, params.strides[1]);
         if target.is_ignored {
             // Whatever the logits are, even NaN.
-            team.each(|v| team.store(to, v, [0; 4]));
+            thread_group.each(|v| thread_group.store(to, v, [0; 4]));
             return;
         }
         // Opaque, so that nothing waits for the factor before the sums are there.
         let factor = f32::from_bits(opaque(factor.to_bits()));
         let scale = tensors.scale(factor, &target, params) * target.weight;
         let gradient = Gradient::new(scale / whole.sum, scale, &target, params);
-        team.each(|v| {
+        thread_group.each(|v| {
             let x = unpack::<T, V>(&slice.read(v));
-            let out = gradient.of_vector(x.map(|x| whole.powers.of(x)), team.number(v));
-            team.store(to, v, pack::<T, V>(&out));
+            let out = gradient.of_vector(x.map(|x| whole.powers.of(x)), thread_group.number(v));
+            thread_group.store(to, v, pack::<T, V>(&out));
         });
     }
 }

@@ -211,12 +211,12 @@ totals! {
         kernel(max_threads = MAX_THREADS, arch = "sm_90a"), true;
 }
 
-abi::softmax_held!(held);
-abi::softmax_slices!(slices);
-abi::softmax_loose!(loose);
-abi::softmax_grad_held!(held_grads);
-abi::softmax_grad_slices!(slices_grads);
-abi::softmax_grad_loose!(loose_grads);
-abi::cross_entropy_held!(cross_entropies_held);
-abi::cross_entropy_slices!(cross_entropies_in_slices);
-abi::cross_entropy_loose!(cross_entropies_loose);
+abi::softmax_registers!(held);
+abi::softmax_cluster!(slices);
+abi::softmax_streaming!(loose);
+abi::softmax_grad_registers!(held_grads);
+abi::softmax_grad_cluster!(slices_grads);
+abi::softmax_grad_streaming!(loose_grads);
+abi::cross_entropy_registers!(cross_entropies_held);
+abi::cross_entropy_cluster!(cross_entropies_in_slices);
+abi::cross_entropy_streaming!(cross_entropies_loose);

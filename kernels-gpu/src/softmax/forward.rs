@@ -6,7 +6,7 @@ use crate::row::group::Group;
 use crate::row::held::{self, Places, row_of, row_of_mut};
 use crate::row::loose::{Loose, place};
 use crate::row::packed::{Packed, Raw, pack, unpack};
-use crate::row::slices::{Slice, Team};
+use crate::row::slices::{Slice, ThreadGroup};
 use abi::rows::{RowParams, flags};
 use cuda_std::math;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
@@ -140,45 +140,45 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     }
 }
 
-/// Computes this team's row, of which its blocks have slices.
+/// Computes this thread group's row, of which its blocks have slices.
 ///
 /// # Safety
 /// `x` and `y` are aligned tensors of `params`, launched as `abi::rows` says.
 #[inline(always)]
 pub(super) unsafe fn slices<T: Packed, const V: usize>(x: *const T, y: *mut T, params: &RowParams) {
     // SAFETY: the launch's promise; a row of x; all threads come here.
-    let team = unsafe { Team::fetch_parts(params, x) };
-    let slice = team.slice(0);
-    // SAFETY: all threads of the team come here, once.
-    let whole = unsafe { sums::statistics::<T, V>(&team, slice, params, false) };
-    let to = row_of_mut(y, team.row, params.strides[1]);
+    let thread_group = unsafe { ThreadGroup::fetch_parts(params, x) };
+    let slice = thread_group.slice(0);
+    // SAFETY: all threads of the thread group come here, once.
+    let whole = unsafe { sums::statistics::<T, V>(&thread_group, slice, params, false) };
+    let to = row_of_mut(y, thread_group.row, params.strides[1]);
     if params.flags & flags::LOG != 0 {
         let log_sum = math::log(whole.sum_about_max());
-        // SAFETY: the slice has landed; the row is the team's.
-        unsafe { write::<T, V>(&team, slice, to, |x| x - whole.max - log_sum) };
+        // SAFETY: the slice has landed; the row is the thread group's.
+        unsafe { write::<T, V>(&thread_group, slice, to, |x| x - whole.max - log_sum) };
     } else {
         let share = 1.0 / whole.sum;
-        // SAFETY: the slice has landed; the row is the team's.
-        unsafe { write::<T, V>(&team, slice, to, |x| whole.powers.of(x) * share) };
+        // SAFETY: the slice has landed; the row is the thread group's.
+        unsafe { write::<T, V>(&thread_group, slice, to, |x| whole.powers.of(x) * share) };
     }
 }
 
-/// Writes a function of this team's row, of which its blocks have slices.
+/// Writes a function of this thread group's row, of which its blocks have slices.
 ///
 /// # Safety
 /// The slices have landed; the row at `to` is writable, and aligned to vectors.
 #[inline(always)]
 unsafe fn write<T: Packed, const V: usize>(
-    team: &Team,
+    thread_group: &ThreadGroup,
     slice: Slice,
     to: *mut T,
     f: impl Fn(f32) -> f32,
 ) {
-    team.each(|v| {
+    thread_group.each(|v| {
         // SAFETY: a vector of the slice, and of the row.
         unsafe {
             let x = unpack::<T, V>(&slice.read(v));
-            team.store(to, v, pack::<T, V>(&x.map(&f)));
+            thread_group.store(to, v, pack::<T, V>(&x.map(&f)));
         }
     });
 }

@@ -10,7 +10,7 @@
 
 use crate::row::group::{butterfly, of_lanes};
 use crate::row::packed::{Packed, Raw, unpack};
-use crate::row::slices::{Slice, Team};
+use crate::row::slices::{Slice, ThreadGroup};
 use abi::rows::RowParams;
 use cuda_std::hint::opaque;
 use cuda_std::math::approx::ex2_approx_ftz;
@@ -101,7 +101,7 @@ impl Whole {
     }
 }
 
-/// What a thread, a warp or the team has of a row; warps exchange it.
+/// What a thread, a warp or the thread group has of a row; warps exchange it.
 #[derive(Clone, Copy)]
 struct Part {
     max: f32,
@@ -123,11 +123,11 @@ impl Words for Part {
 /// The sums over a row, whose slice then has landed. `has_total` asks for the sum of its elements.
 ///
 /// # Safety
-/// All threads of the team, whole warps, call it, once, converged; the slice's loads have been
+/// All threads of the thread group, whole warps, call it, once, converged; the slice's loads have been
 /// issued.
 #[inline(always)]
 pub(super) unsafe fn statistics<T: Packed, const V: usize>(
-    team: &Team,
+    thread_group: &ThreadGroup,
     slice: Slice,
     params: &RowParams,
     has_total: bool,
@@ -135,7 +135,7 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize>(
     let (mut max, mut sum) = (f32::NEG_INFINITY, 0.0);
     // SAFETY: vectors of the slice that have landed.
     let read = |v| unsafe { slice.read(v) };
-    team.each_part(params.stages, |vectors| {
+    thread_group.each_part(params.stages, |vectors| {
         let mut most = [T::word(f32::NEG_INFINITY, f32::NEG_INFINITY); 4];
         vectors.each(|v| most = larger::<T>(&most, &read(v)));
         let before = max;
@@ -149,27 +149,27 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize>(
     });
     let mut total = 0.0;
     if has_total {
-        team.each(|v| total += tree::<V>(unpack::<T, V>(&read(v))));
+        thread_group.each(|v| total += tree::<V>(unpack::<T, V>(&read(v))));
     }
     // SAFETY: passed on to the caller.
-    unsafe { whole(team, Part { max, sum, total }, has_total) }
+    unsafe { whole(thread_group, Part { max, sum, total }, has_total) }
 }
 
-/// Merges what all threads of a team have.
+/// Merges what all threads of a thread group have.
 ///
 /// # Safety
-/// All threads of the team call it, once, converged.
+/// All threads of the thread group call it, once, converged.
 #[inline(always)]
-unsafe fn whole(team: &Team, part: Part, has_total: bool) -> Whole {
+unsafe fn whole(thread_group: &ThreadGroup, part: Part, has_total: bool) -> Whole {
     // SAFETY: passed on to the caller; of the slots, a lane reads every 32nd.
     unsafe {
         let (part, _) = of_warp(part, LANES, has_total);
-        team.post_own(part);
-        let width = team.slots().min(LANES);
-        let mut mine = team.own_slot(0, part);
+        thread_group.post_own(part);
+        let width = thread_group.slots().min(LANES);
+        let mut mine = thread_group.own_slot(0, part);
         let mut slot = width;
-        while slot < team.slots() {
-            mine = mine.merge(team.own_slot(slot, part));
+        while slot < thread_group.slots() {
+            mine = mine.merge(thread_group.own_slot(slot, part));
             slot += opaque(width);
         }
         let (part, powers) = of_warp(mine, width, has_total);

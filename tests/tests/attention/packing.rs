@@ -225,7 +225,7 @@ fn the_plan_packs_short_queries_and_splits_where_blocks_are_few() {
     };
     for (queries, kernel) in [(1, 16), (2, 16), (3, 32), (4, 32)] {
         let few = chosen([queries, 4096], [64, 8]);
-        let kernel = format!("flash_decode_bf16_d128_m{kernel}");
+        let kernel = format!("flash_decode_sm80_bf16_d128_m{kernel}");
         assert_eq!((&few.name, few.heads), (&kernel, 8), "{few}");
     }
     let more = chosen([5, 4096], [64, 8]);

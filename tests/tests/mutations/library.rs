@@ -155,7 +155,7 @@ fn put(len: usize, device: &Device, stream: &Stream) -> Result<()> {
     Scatter::new(&indices, &src).run_into(&y, stream)
 }
 
-pub(crate) fn put_few(device: Device, stream: Stream) -> Result<()> {
+pub(crate) fn scatter_few(device: Device, stream: Stream) -> Result<()> {
     put(LEN, &device, &stream)
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn paged_f32(device: Device, stream: Stream) -> Result<()> {
 }
 
 pub(crate) fn paged_decode(device: Device, stream: Stream) -> Result<()> {
-    paged::<bf16>(16, "flash_decode_bf16_d64_m16", &device, &stream)
+    paged::<bf16>(16, "flash_decode_sm80_bf16_d64_m16", &device, &stream)
 }
 
 /// A causal attention of query heads on one, with tiles that end early in both directions.
@@ -226,18 +226,18 @@ fn gradients<T: Float + TestElement>(
 
 /// Head dimensions that are not multiples of a chunk.
 pub(crate) fn gradients_f32(device: Device, stream: Stream) -> Result<()> {
-    let kernel = "attention_backward_simt_d64";
+    let kernel = "attention_grad_simt_d64";
     gradients::<f32>([70, 80, 3], [13, 10], kernel, (&device, &stream))
 }
 
 /// More tiles than there are stages.
 pub(crate) fn gradients_sm80(device: Device, stream: Stream) -> Result<()> {
-    let kernel = "attention_backward_sm80_bf16_d64";
+    let kernel = "attention_grad_sm80_bf16_d64";
     gradients::<bf16>([150, 140, 2], [64, 64], kernel, (&device, &stream))
 }
 
 pub(crate) fn gradients_sm90(device: Device, stream: Stream) -> Result<()> {
-    let kernel = "attention_backward_sm90_bf16_d64_128x128";
+    let kernel = "attention_grad_sm90_bf16_d64_128x128";
     gradients::<bf16>([200, 300, 2], [64, 64], kernel, (&device, &stream))
 }
 

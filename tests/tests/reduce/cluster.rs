@@ -1,7 +1,7 @@
 //! Single rows of medium length, whose parts one cluster has: results within their bounds, with the
 //! bits that they have through tickets, and nothing but the result written to global memory.
 
-use abi::reduce::{Form, ReduceView};
+use abi::reduce::{ReduceView, Variant};
 use half::bf16;
 use ndarray::ArrayD;
 use warpsmith::emulator::EmulatorConfig;
@@ -119,7 +119,7 @@ where
             let view = ReduceView::contiguous(1, x.len() as u64, 1);
             // What devices without clusters do: the same parts, merged by the block that is last.
             let (form, want) = portable(op, &x, view, &stream);
-            assert_eq!(form, Form::Long);
+            assert_eq!(form, Variant::Long);
             assert_eq!(
                 vec![got],
                 want,

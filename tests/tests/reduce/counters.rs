@@ -1,6 +1,6 @@
 //! The emulator's counters: each byte of the input is read once, without bank conflicts.
 
-use abi::reduce::{Form, SHORT_ROWS_OF_THREAD};
+use abi::reduce::{SHORT_ROWS_OF_THREAD, Variant};
 use half::bf16;
 use warpsmith::{Device, Element, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::profiled;
@@ -48,8 +48,8 @@ fn check<T: Reducible + Element>(device: &Device, shape: [usize; 2], axis: Optio
         // A warp takes as many short rows of bf16 as have 8 vectors a lane. Where the last one has
         // fewer, it reads others again.
         let rows = 32 * SHORT_ROWS_OF_THREAD / u64::from(plan.along);
-        let again = match plan.form {
-            Form::Short if T::DTYPE == bf16::DTYPE => {
+        let again = match plan.variant {
+            Variant::Short if T::DTYPE == bf16::DTYPE => {
                 let too_few = (rows - shape[0] as u64 % rows) % rows;
                 too_few * (shape[1] * size_of::<T>()) as u64
             }

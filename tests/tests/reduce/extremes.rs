@@ -1,7 +1,7 @@
 //! Extremes: the signs of zeros; of bf16, which are taken two elements at a time, the bits that they
 //! have one at a time.
 
-use abi::reduce::{Form, ReduceView};
+use abi::reduce::{ReduceView, Variant};
 use half::{bf16, f16};
 use warpsmith::{Device, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::element::TestElement;
@@ -12,19 +12,19 @@ use super::portable::portable;
 
 /// Rows, their length, columns, and the form that their plan has: whole rows and rows in parts, of
 /// whole batches and with remainders; columns that a thread, a block or several blocks have.
-const SHAPES: [([usize; 3], Form); 12] = [
-    ([1, 8 * 1025, 1], Form::Long),
-    ([1, 8 * 1279, 1], Form::Long),
-    ([1, 8 * 2300, 1], Form::Long),
-    ([3, 8 * 1025, 1], Form::Long),
-    ([2, 8 * 2048, 1], Form::Long),
-    ([5, 8 * 2053, 1], Form::Long),
-    ([1, 8 * 70_001, 1], Form::Long),
-    ([1, 300, 264], Form::Columns),
-    ([2, 37, 1024], Form::Columns),
-    ([1, 2500, 8 * 33], Form::Columns),
-    ([1, 9, 8 * 20_000], Form::Columns),
-    ([1, 3, 8 * 135_168], Form::Columns),
+const SHAPES: [([usize; 3], Variant); 12] = [
+    ([1, 8 * 1025, 1], Variant::Long),
+    ([1, 8 * 1279, 1], Variant::Long),
+    ([1, 8 * 2300, 1], Variant::Long),
+    ([3, 8 * 1025, 1], Variant::Long),
+    ([2, 8 * 2048, 1], Variant::Long),
+    ([5, 8 * 2053, 1], Variant::Long),
+    ([1, 8 * 70_001, 1], Variant::Long),
+    ([1, 300, 264], Variant::Columns),
+    ([2, 37, 1024], Variant::Columns),
+    ([1, 2500, 8 * 33], Variant::Columns),
+    ([1, 9, 8 * 20_000], Variant::Columns),
+    ([1, 3, 8 * 135_168], Variant::Columns),
 ];
 
 #[test]
@@ -69,9 +69,9 @@ fn extremes_of_rare_values_have_the_bits_of_single_elements() {
                 let mut xs = vec![rest; N];
                 xs[(i * 811 + k * 4093) % N] = one;
                 let rows = Tensor::from_slice(&device, &[1, N, 1], &xs).expect("a tensor");
-                same_bits(&device, &rows, Form::Long);
+                same_bits(&device, &rows, Variant::Long);
                 let columns = Tensor::from_slice(&device, &[1, N / 256, 256], &xs);
-                same_bits(&device, &columns.expect("a tensor"), Form::Columns);
+                same_bits(&device, &columns.expect("a tensor"), Variant::Columns);
             }
         }
     }
@@ -146,7 +146,7 @@ fn extremes_of_zeros_have_their_signs() {
 }
 
 /// Holds the results over the second axis to those of the entry that any device has.
-fn same_bits(device: &Device, x: &Tensor<bf16>, form: Form) {
+fn same_bits(device: &Device, x: &Tensor<bf16>, form: Variant) {
     let stream = device.stream().expect("a stream");
     let [outer, n, inner] = [0, 1, 2].map(|axis| x.shape()[axis] as u64);
     for op in [ReduceOp::Max, ReduceOp::Min, ReduceOp::NormInf] {

@@ -1,6 +1,6 @@
 //! Direct launches of the entries that any device has, beside which others must have the same bits.
 
-use abi::reduce::{Form, ReduceEntry, ReduceParams, ReducePlan, ReduceView};
+use abi::reduce::{ReduceEntry, ReduceParams, ReducePlan, ReduceView, Variant};
 use warpsmith::{LaunchConfig, ReduceOp, Reducible, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 
@@ -10,7 +10,7 @@ pub(crate) fn portable<T>(
     x: &Tensor<T>,
     view: ReduceView,
     stream: &Stream,
-) -> (Form, Vec<u64>)
+) -> (Variant, Vec<u64>)
 where
     T: Reducible<Value: TestElement> + TestElement,
 {
@@ -32,5 +32,5 @@ where
         .expect("a launch");
     let values = out.to_vec().expect("the results");
     let bits = values.into_iter().map(TestElement::bits).collect();
-    (plan.form, bits)
+    (plan.variant, bits)
 }

@@ -1,6 +1,6 @@
 //! Results in the elements' dtype: those of `run`, rounded once.
 
-use abi::reduce::Form;
+use abi::reduce::Variant;
 use half::{bf16, f16};
 use warpsmith::{Device, Element, Error, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::element::TestElement;
@@ -11,20 +11,20 @@ use warpsmith_tests::values::Values;
 const WHOLE_COLUMNS: usize = 1_100_000;
 
 /// A shape, the axis (or all), and the form of kernel that it takes.
-const CASES: [(&[usize], Option<usize>, Form); 13] = [
-    (&[7], None, Form::General),
-    (&[5, 3], Some(1), Form::General),
-    (&[300, 9], Some(0), Form::General),
-    (&[3, 40, 16], Some(1), Form::General),
-    (&[2000, 1000], Some(1), Form::General),
-    (&[1030, 16], Some(1), Form::Short),
-    (&[1030, 128], Some(1), Form::Short),
-    (&[3, 8192], Some(1), Form::Small),
-    (&[3, 16_384], Some(1), Form::Long),
-    (&[40_000], None, Form::Long),
-    (&[2, 300_000], Some(1), Form::Long),
-    (&[700, 512], Some(0), Form::Columns),
-    (&[2, WHOLE_COLUMNS], Some(0), Form::Columns),
+const CASES: [(&[usize], Option<usize>, Variant); 13] = [
+    (&[7], None, Variant::General),
+    (&[5, 3], Some(1), Variant::General),
+    (&[300, 9], Some(0), Variant::General),
+    (&[3, 40, 16], Some(1), Variant::General),
+    (&[2000, 1000], Some(1), Variant::General),
+    (&[1030, 16], Some(1), Variant::Short),
+    (&[1030, 128], Some(1), Variant::Short),
+    (&[3, 8192], Some(1), Variant::Small),
+    (&[3, 16_384], Some(1), Variant::Long),
+    (&[40_000], None, Variant::Long),
+    (&[2, 300_000], Some(1), Variant::Long),
+    (&[700, 512], Some(0), Variant::Columns),
+    (&[2, WHOLE_COLUMNS], Some(0), Variant::Columns),
 ];
 
 #[test]
@@ -41,7 +41,7 @@ fn rounds<T: Reducible<Value = f32> + TestElement>(
     device: &Device,
     shape: &[usize],
     axis: Option<usize>,
-    form: Form,
+    form: Variant,
     round: impl Fn(f32) -> T,
 ) {
     let stream = device.stream().expect("a stream");
@@ -60,7 +60,7 @@ fn rounds<T: Reducible<Value = f32> + TestElement>(
             let reduce = Reduce::new(op, &x);
             let reduce = axis.map_or(reduce, |axis| reduce.axis(axis));
             if matches!(op, ReduceOp::Sum | ReduceOp::Norm2) && has_form {
-                assert_eq!(reduce.plan().expect("a plan").form, form, "{shape:?}");
+                assert_eq!(reduce.plan().expect("a plan").variant, form, "{shape:?}");
             }
             let full = of(Reduce::new(op, &x)).expect("a reduction");
             let got = reduce.run_rounded(&stream).expect("a reduction");

@@ -1,6 +1,6 @@
 //! Long rows of so many parts that they are merged by sections first.
 
-use abi::reduce::{Form, ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS};
+use abi::reduce::{ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS, Variant};
 use half::bf16;
 use warpsmith::{Device, Element, LaunchConfig, ReduceOp, Reducible, Tensor};
 
@@ -21,7 +21,7 @@ impl Sectioned {
             across: 1,
             is_across: false,
             rows: abi::reduce::ROWS_WHOLE,
-            form: Form::Long,
+            variant: Variant::Long,
             chunks: parts,
             chunk_len: self.of_part * lanes,
             width: 1,

@@ -1,7 +1,7 @@
 //! Few rows of up to 16 KiB, of which a block has one: results within their bounds for every number of
 //! warps, and no instruction for vectors that are not there.
 
-use abi::reduce::{Form, ReduceView};
+use abi::reduce::{ReduceView, Variant};
 use half::bf16;
 use warpsmith::{DType, Device, Reduce, ReduceOp, Tensor};
 use warpsmith_tests::element::TestElement;
@@ -88,7 +88,7 @@ fn rows_have_the_bits_that_they_have_alone() {
             let alone = Tensor::from_slice(&device, &[n], &values[row * n..][..n]);
             let view = ReduceView::contiguous(1, n as u64, 1);
             let (form, got) = portable(ReduceOp::Sum, &alone.expect("a row"), view, &stream);
-            assert_eq!((form, got), (Form::Small, vec![want.bits()]));
+            assert_eq!((form, got), (Variant::Small, vec![want.bits()]));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Few indices take one launch, without a sort; its bits are those of the sorted path.
 
-use abi::scatter::FEW;
+use abi::scatter_add::FEW;
 use half::{bf16, f16};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

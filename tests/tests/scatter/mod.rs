@@ -5,7 +5,7 @@ mod few;
 mod put;
 mod refusals;
 
-use abi::scatter::{GROUP, PART, TILE, additions};
+use abi::scatter_add::{GROUP, PART, TILE, additions};
 use half::{bf16, f16};
 use ndarray::{ArrayD, Axis};
 use proptest::prelude::*;
@@ -218,11 +218,11 @@ fn sums_match_their_reference_for_every_axis_dtype_and_layout() {
         cases: 300,
         largest: [48, 4000],
     };
-    let case = |largest| case(largest, &abi::scatter::DTYPES);
+    let case = |largest| case(largest, &abi::scatter_add::DTYPES);
     holds(effort, case, check);
 }
 
-/// The sum of the rows of one index, in the order that `abi::scatter` states.
+/// The sum of the rows of one index, in the order that `abi::scatter_add` states.
 fn in_order(rows: &[f32]) -> f32 {
     let sum = |xs: &[f32]| xs.iter().fold(-0.0, |sum, x| sum + x);
     let parts: Vec<f32> = rows.chunks(PART as usize).map(sum).collect();

@@ -1,6 +1,6 @@
 //! `Scatter`: rows that are put to where indices say, of which the last one stays.
 
-use abi::gather::FEW;
+use abi::scatter::FEW;
 use half::bf16;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -2,7 +2,7 @@
 //! once with blocks that own queries and write dq, and once with blocks that own keys and write dk and
 //! dv.
 //!
-//! Entries: [`DELTA_ENTRY`], and `attention_backward_simt_d<head_dim cap>` ([`BackwardEntry::ALL`] has
+//! Entries: [`DELTA_ENTRY`], and `attention_grad_simt_d<head_dim cap>` ([`BackwardEntry::ALL`] has
 //! all), which serves any head_dim and head_dim_v up to its cap, with the threads of [`SIMT_WIDE_TILE`](super::super::SIMT_WIDE_TILE). They need no dynamic
 //! shared memory. Pointers need the alignment of one element only.
 //!
@@ -34,10 +34,10 @@ pub struct BackwardEntry {
 }
 
 impl BackwardEntry {
-    /// The entry of a name `attention_backward_simt_d<head_dim cap>`.
+    /// The entry of a name `attention_grad_simt_d<head_dim cap>`.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
-        parts.expect("attention_backward_simt");
+        parts.expect("attention_grad_simt");
         let head_dim_cap = parts.number("d");
         parts.end();
         Self { name, head_dim_cap }
@@ -51,10 +51,10 @@ impl BackwardEntry {
 
 entries! { $ BackwardEntry {
     /// The smallest cap comes first.
-    attention_backward_simt {
-        attention_backward_simt_d64;
-        attention_backward_simt_d128;
-        attention_backward_simt_d256;
+    attention_grad_simt {
+        attention_grad_simt_d64;
+        attention_grad_simt_d128;
+        attention_grad_simt_d256;
     }
 } }
 
@@ -85,10 +85,7 @@ mod tests {
         let name = |head_dim, head_dim_v| {
             BackwardEntry::of(head_dim, head_dim_v).map(|entry| entry.to_string())
         };
-        assert_eq!(
-            name(64, 65).as_deref(),
-            Some("attention_backward_simt_d128")
-        );
+        assert_eq!(name(64, 65).as_deref(), Some("attention_grad_simt_d128"));
         assert_eq!(name(257, 64), None);
     }
 }

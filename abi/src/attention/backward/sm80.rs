@@ -1,6 +1,6 @@
 //! Kernels by `mma.sync` for sm_80 and everything newer: one for each [`Part`] of the gradients.
 //!
-//! Entries: `attention_backward_sm80_<dtype>_d<head_dim cap>_<part>`, f16 and bf16;
+//! Entries: `attention_grad_sm80_<dtype>_d<head_dim cap>_<part>`, f16 and bf16;
 //! [`Sm80BwdEntry::ALL`] has all. They take
 //!
 //! ```text
@@ -199,10 +199,10 @@ pub struct Sm80BwdEntry {
 }
 
 impl Sm80BwdEntry {
-    /// The entry of a name `attention_backward_sm80_<dtype>_d<head_dim cap>_<part>`.
+    /// The entry of a name `attention_grad_sm80_<dtype>_d<head_dim cap>_<part>`.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
-        parts.expect("attention_backward_sm80");
+        parts.expect("attention_grad_sm80");
         let dtype = parts.expect_dtype();
         let head_dim_cap = parts.number("d");
         let part = Part::of_name(&mut parts);
@@ -224,21 +224,21 @@ impl Sm80BwdEntry {
 entries! { $ Sm80BwdEntry {
     /// The element type. The smallest cap comes first, and of each the part that is launched first. At
     /// cap 256 a warp has registers for dk or dv alone.
-    attention_backward_sm80 {
-        attention_backward_sm80_bf16_d64_dq(bf16);
-        attention_backward_sm80_bf16_d64_dkdv(bf16);
-        attention_backward_sm80_bf16_d128_dq(bf16);
-        attention_backward_sm80_bf16_d128_dkdv(bf16);
-        attention_backward_sm80_bf16_d256_dq(bf16);
-        attention_backward_sm80_bf16_d256_dk(bf16);
-        attention_backward_sm80_bf16_d256_dv(bf16);
-        attention_backward_sm80_f16_d64_dq(f16);
-        attention_backward_sm80_f16_d64_dkdv(f16);
-        attention_backward_sm80_f16_d128_dq(f16);
-        attention_backward_sm80_f16_d128_dkdv(f16);
-        attention_backward_sm80_f16_d256_dq(f16);
-        attention_backward_sm80_f16_d256_dk(f16);
-        attention_backward_sm80_f16_d256_dv(f16);
+    attention_grad_sm80 {
+        attention_grad_sm80_bf16_d64_dq(bf16);
+        attention_grad_sm80_bf16_d64_dkdv(bf16);
+        attention_grad_sm80_bf16_d128_dq(bf16);
+        attention_grad_sm80_bf16_d128_dkdv(bf16);
+        attention_grad_sm80_bf16_d256_dq(bf16);
+        attention_grad_sm80_bf16_d256_dk(bf16);
+        attention_grad_sm80_bf16_d256_dv(bf16);
+        attention_grad_sm80_f16_d64_dq(f16);
+        attention_grad_sm80_f16_d64_dkdv(f16);
+        attention_grad_sm80_f16_d128_dq(f16);
+        attention_grad_sm80_f16_d128_dkdv(f16);
+        attention_grad_sm80_f16_d256_dq(f16);
+        attention_grad_sm80_f16_d256_dk(f16);
+        attention_grad_sm80_f16_d256_dv(f16);
     }
 } }
 
@@ -253,11 +253,11 @@ mod tests {
     #[test]
     fn entries_are_named_as_documented_and_take_multiples_of_8() {
         let kernels = Sm80Bwd::of(DType::Bf16, 64, 72).expect("there are");
-        assert_eq!(kernels.to_string(), "attention_backward_sm80_bf16_d128");
+        assert_eq!(kernels.to_string(), "attention_grad_sm80_bf16_d128");
         let names = kernels.entries().map(|entry| entry.name());
         assert!(names.eq([
-            "attention_backward_sm80_bf16_d128_dq",
-            "attention_backward_sm80_bf16_d128_dkdv",
+            "attention_grad_sm80_bf16_d128_dq",
+            "attention_grad_sm80_bf16_d128_dkdv",
         ]));
         assert_eq!(Sm80Bwd::of(DType::F32, 64, 64), None);
         assert_eq!(Sm80Bwd::of(DType::F16, 64, 66), None);

@@ -1,6 +1,6 @@
 //! Hopper's kernels: TMA, `wgmma`, warp specialisation; one thread block for each block of keys.
 //!
-//! An entry `attention_backward_sm90_<dtype>_<tile>` ([`BwdEntry::ALL`] has all) takes
+//! An entry `attention_grad_sm90_<dtype>_<tile>` ([`BwdEntry::ALL`] has all) takes
 //! - tensor maps of q, k, v and d_o by value, with boxes of [`BwdTile::tile_m`] (q, d_o) or
 //!   [`BwdTile::tile_n`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
 //!   `[head_dim, position, head, batch]`;
@@ -262,10 +262,10 @@ pub struct BwdEntry {
 }
 
 impl BwdEntry {
-    /// The entry of a name `attention_backward_sm90_<dtype>_d<head_dim cap>_<m>x<n>`.
+    /// The entry of a name `attention_grad_sm90_<dtype>_d<head_dim cap>_<m>x<n>`.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
-        parts.expect("attention_backward_sm90");
+        parts.expect("attention_grad_sm90");
         let dtype = parts.expect_dtype();
         let head_dim = parts.number("d");
         let [tile_m, tile_n] = parts.numbers("");
@@ -284,11 +284,11 @@ impl BwdEntry {
 
 entries! { $ BwdEntry {
     /// The `wgmma` type of elements. The smallest head dimensions come first.
-    attention_backward_sm90 {
-        attention_backward_sm90_bf16_d64_128x128(Bf16);
-        attention_backward_sm90_bf16_d128_64x128(Bf16);
-        attention_backward_sm90_f16_d64_128x128(F16);
-        attention_backward_sm90_f16_d128_64x128(F16);
+    attention_grad_sm90 {
+        attention_grad_sm90_bf16_d64_128x128(Bf16);
+        attention_grad_sm90_bf16_d128_64x128(Bf16);
+        attention_grad_sm90_f16_d64_128x128(F16);
+        attention_grad_sm90_f16_d128_64x128(F16);
     }
 } }
 
@@ -317,7 +317,7 @@ mod tests {
         let name = |head_dim, head_dim_v| {
             BwdEntry::of(DType::Bf16, head_dim, head_dim_v).map(|entry| entry.to_string())
         };
-        let d128 = Some("attention_backward_sm90_bf16_d128_64x128");
+        let d128 = Some("attention_grad_sm90_bf16_d128_64x128");
         assert_eq!(name(72, 40).as_deref(), d128);
         assert_eq!(name(64, 72).as_deref(), d128);
         assert_eq!(name(64, 130), None);

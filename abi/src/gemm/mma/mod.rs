@@ -168,6 +168,9 @@ impl MmaTile {
 
     /// Row and column, in tiles, of the tile that block `block_idx_x` computes. Blocks run down
     /// bands of rows of tiles, so that those that run at the same time share operands.
+    ///
+    /// It is [`grouped`](super::raster::grouped) in other words: kernels that call that one are 26
+    /// instructions longer, as its divisions do not trap.
     pub const fn tile_coordinates(&self, block_idx_x: u32, m: u32, n: u32) -> (u32, u32) {
         let m_tiles = m.div_ceil(self.tile_m);
         let n_tiles = n.div_ceil(self.tile_n);

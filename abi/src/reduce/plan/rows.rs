@@ -1,6 +1,6 @@
 //! Rows of whole vectors: which are short, small or long, and how many parts long ones have.
 
-use super::super::{BATCH, Form, ReduceView, THREADS, TICKETS};
+use super::super::{BATCH, ReduceView, THREADS, TICKETS, Variant};
 use super::cut::{at_least_one, capped};
 use super::{ITEMS, LINE_VECTORS, ROWS_WHOLE, ReducePlan};
 
@@ -116,7 +116,7 @@ impl ReducePlan {
             across: 1,
             is_across: false,
             rows: ROWS_WHOLE,
-            form: Form::Long,
+            variant: Variant::Long,
             chunks,
             chunk_len: of_part * lanes,
             width: 1,
@@ -139,7 +139,7 @@ impl ReducePlan {
             .div_ceil(SMALL_VECTORS_OF_THREAD)
             .next_power_of_two();
         let threads = if threads < 32 { 32 } else { threads };
-        Some(Self::whole_rows(view, Form::Small, threads, view.outer))
+        Some(Self::whole_rows(view, Variant::Small, threads, view.outer))
     }
 
     /// Many rows of so few vectors that a thread has at most one.
@@ -153,17 +153,17 @@ impl ReducePlan {
         let turns = if lanes >= 8 { SHORT_TURNS } else { 1 };
         let per_block = turns * SHORT_ROWS_OF_THREAD * THREADS as u64 / along;
         let blocks = view.outer.div_ceil(per_block);
-        Some(Self::whole_rows(view, Form::Short, along, blocks))
+        Some(Self::whole_rows(view, Variant::Short, along, blocks))
     }
 
     /// Rows of whole vectors that nobody cuts, with `along` threads each.
-    const fn whole_rows(view: &ReduceView, form: Form, along: u64, blocks: u64) -> Self {
+    const fn whole_rows(view: &ReduceView, variant: Variant, along: u64, blocks: u64) -> Self {
         Self {
             along: along as u32,
             across: 1,
             is_across: false,
             rows: ROWS_WHOLE,
-            form,
+            variant,
             chunks: 1,
             chunk_len: view.n,
             width: 1,

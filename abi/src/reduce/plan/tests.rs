@@ -64,32 +64,32 @@ fn small_inputs_take_one_block_and_large_ones_many() {
     let entry = ReduceEntry::of(Family::Value, DType::F32, false).unwrap();
     let plan = |outer, n, inner, is_aligned| {
         let plan = ReducePlan::of(entry, &ReduceView::contiguous(outer, n, inner), is_aligned);
-        (plan.form, plan.blocks)
+        (plan.variant, plan.blocks)
     };
-    assert_eq!(plan(1, 4, 1, true), (Form::Small, 1));
-    assert_eq!(plan(1, 4096, 1, true), (Form::Small, 1));
-    assert_eq!(plan(1, 4100, 1, true), (Form::Long, 1));
-    assert_eq!(plan(1, 16_384, 1, true), (Form::Long, 1));
-    assert_eq!(plan(1, 16_388, 1, true), (Form::Long, 4));
-    assert_eq!(plan(1, 65_536, 1, true), (Form::Long, 8));
-    assert_eq!(plan(1, 65_540, 1, true), (Form::Long, 16));
-    assert_eq!(plan(1, 8192, 1, false), (Form::General, 1));
-    assert_eq!(plan(1, 7, 1, true), (Form::General, 1));
-    assert_eq!(plan(1, 0, 1, true), (Form::General, 1));
-    assert_eq!(plan(1, 1 << 18, 1, true), (Form::Long, 16));
-    assert_eq!(plan(1, (1 << 18) + 4, 1, true), (Form::Long, 65));
-    assert_eq!(plan(1, 1 << 28, 1, true), (Form::Long, 8192));
-    assert_eq!(plan(1, 1 << 30, 1, true), (Form::Long, 32_768)); // in sections: parts of 128 KiB
-    assert_eq!(plan(16, 1 << 24, 1, true), (Form::Long, 8192));
-    assert_eq!(plan(16_384, 16_384, 1, true), (Form::Long, 16_384));
-    assert_eq!(plan(16_384, 32_768, 1, true), (Form::Long, 16_384));
-    assert_eq!(plan(16_385, 32_768, 1, true), (Form::Long, 16_385));
-    assert_eq!(plan(16_384, 1024, 1, true).0, Form::General);
-    assert_eq!(plan(1 << 24, 16, 1, true).0, Form::Short);
-    assert_eq!(plan(1, 16_384, 16_384, true), (Form::Columns, 256));
-    assert_eq!(plan(1, 16_384, 12_288, true), (Form::Columns, 384));
-    assert_eq!(plan(1, 16, 1 << 24, true), (Form::Columns, 16_384));
-    assert_eq!(plan(1, 1 << 24, 16, true).0, Form::General);
+    assert_eq!(plan(1, 4, 1, true), (Variant::Small, 1));
+    assert_eq!(plan(1, 4096, 1, true), (Variant::Small, 1));
+    assert_eq!(plan(1, 4100, 1, true), (Variant::Long, 1));
+    assert_eq!(plan(1, 16_384, 1, true), (Variant::Long, 1));
+    assert_eq!(plan(1, 16_388, 1, true), (Variant::Long, 4));
+    assert_eq!(plan(1, 65_536, 1, true), (Variant::Long, 8));
+    assert_eq!(plan(1, 65_540, 1, true), (Variant::Long, 16));
+    assert_eq!(plan(1, 8192, 1, false), (Variant::General, 1));
+    assert_eq!(plan(1, 7, 1, true), (Variant::General, 1));
+    assert_eq!(plan(1, 0, 1, true), (Variant::General, 1));
+    assert_eq!(plan(1, 1 << 18, 1, true), (Variant::Long, 16));
+    assert_eq!(plan(1, (1 << 18) + 4, 1, true), (Variant::Long, 65));
+    assert_eq!(plan(1, 1 << 28, 1, true), (Variant::Long, 8192));
+    assert_eq!(plan(1, 1 << 30, 1, true), (Variant::Long, 32_768)); // in sections: parts of 128 KiB
+    assert_eq!(plan(16, 1 << 24, 1, true), (Variant::Long, 8192));
+    assert_eq!(plan(16_384, 16_384, 1, true), (Variant::Long, 16_384));
+    assert_eq!(plan(16_384, 32_768, 1, true), (Variant::Long, 16_384));
+    assert_eq!(plan(16_385, 32_768, 1, true), (Variant::Long, 16_385));
+    assert_eq!(plan(16_384, 1024, 1, true).0, Variant::General);
+    assert_eq!(plan(1 << 24, 16, 1, true).0, Variant::Short);
+    assert_eq!(plan(1, 16_384, 16_384, true), (Variant::Columns, 256));
+    assert_eq!(plan(1, 16_384, 12_288, true), (Variant::Columns, 384));
+    assert_eq!(plan(1, 16, 1 << 24, true), (Variant::Columns, 16_384));
+    assert_eq!(plan(1, 1 << 24, 16, true).0, Variant::General);
     let blocks = |n| ReducePlan::new(&ReduceView::contiguous(1, n, 1), 4).blocks;
     assert_eq!((blocks(1), blocks(256), blocks(16_384)), (1, 1, 1));
     assert_eq!(blocks(1 << 18), 32);
@@ -101,7 +101,7 @@ fn columns_are_whole_or_have_few_parts() {
     let plan = |dtype, n, inner| {
         let entry = ReduceEntry::of(Family::Value, dtype, false).unwrap();
         let plan = ReducePlan::of(entry, &ReduceView::contiguous(1, n, inner), true);
-        assert_eq!(plan.form, Form::Columns);
+        assert_eq!(plan.variant, Variant::Columns);
         assert!(plan.width <= u64::from(THREADS), "{plan:?}");
         (plan.across, plan.parts)
     };
@@ -119,13 +119,13 @@ fn columns_are_whole_or_have_few_parts() {
 
 #[test]
 fn indices_of_long_rows_of_f32_have_a_form_of_their_own() {
-    let form = |dtype, n| {
+    let variant = |dtype, n| {
         let entry = ReduceEntry::of(Family::Arg, dtype, false).unwrap();
-        ReducePlan::of(entry, &ReduceView::contiguous(16_384, n, 1), true).form
+        ReducePlan::of(entry, &ReduceView::contiguous(16_384, n, 1), true).variant
     };
-    assert_eq!(form(DType::F32, 16_384), Form::Long);
-    assert_eq!(form(DType::F32, 1024), Form::General);
-    assert_eq!(form(DType::Bf16, 16_384), Form::General);
+    assert_eq!(variant(DType::F32, 16_384), Variant::Long);
+    assert_eq!(variant(DType::F32, 1024), Variant::General);
+    assert_eq!(variant(DType::Bf16, 16_384), Variant::General);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn long_rows_have_tickets_for_all_their_sections() {
                         !plan.is_cut() || plan.tickets() <= TICKETS as u64,
                         "{plan:?}"
                     );
-                    assert!(plan.form == Form::General || plan.partials() < 1 << 23);
+                    assert!(plan.variant == Variant::General || plan.partials() < 1 << 23);
                 }
             }
         }
@@ -191,17 +191,24 @@ fn small_rows_have_as_many_threads_as_take_four_vectors_each() {
     };
     for vectors in 1..=1024 {
         let small = plan(7, vectors);
-        assert_eq!((small.form, small.blocks), (Form::Small, 7), "{small:?}");
+        assert_eq!(
+            (small.variant, small.blocks),
+            (Variant::Small, 7),
+            "{small:?}"
+        );
         let threads = u64::from(small.threads());
         assert!(threads >= 32 && threads.is_power_of_two(), "{small:?}");
         assert!(vectors <= 4 * threads, "{small:?}");
         assert!(threads == 32 || vectors > 2 * threads, "{small:?}");
     }
-    assert_eq!(plan(1, 1025).form, Form::Long);
-    assert_eq!(plan(1056, 1024).form, Form::Small);
-    assert_ne!(plan(1057, 64).form, Form::Small);
-    assert_eq!(plan(1024, 16).form, Form::Short);
+    assert_eq!(plan(1, 1025).variant, Variant::Long);
+    assert_eq!(plan(1056, 1024).variant, Variant::Small);
+    assert_ne!(plan(1057, 64).variant, Variant::Small);
+    assert_eq!(plan(1024, 16).variant, Variant::Short);
     let is_aligned = false;
     let view = ReduceView::contiguous(1, 256, 1);
-    assert_eq!(ReducePlan::of(entry, &view, is_aligned).form, Form::General);
+    assert_eq!(
+        ReducePlan::of(entry, &view, is_aligned).variant,
+        Variant::General
+    );
 }

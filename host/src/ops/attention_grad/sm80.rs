@@ -1,4 +1,4 @@
-//! The `mma.sync` kernels for f16 and bf16, on sm_80 and newer (`kernels-gpu/src/attention_backward/sm80`).
+//! The `mma.sync` kernels for f16 and bf16, on sm_80 and newer (`kernels-gpu/src/attention_grad/sm80`).
 
 use super::call::GradCall;
 use super::candidates::{Candidate, Entry, estimate_ns};
@@ -165,8 +165,8 @@ mod tests {
     fn every_device_from_ampere_on_takes_them_and_hopper_where_it_has_none() {
         for (head_dim, cap) in [(64, 64), (96, 128), (256, 256)] {
             let want = [
-                format!("attention_backward_sm80_bf16_d{cap}"),
-                format!("attention_backward_simt_d{cap}"),
+                format!("attention_grad_sm80_bf16_d{cap}"),
+                format!("attention_grad_simt_d{cap}"),
             ];
             for arch in [(8, 0), (8, 6), (8, 9), (10, 0), (12, 0)] {
                 assert_eq!(names(arch, &desc(DType::Bf16, head_dim)), want);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_does_not_suit_is_left_to_the_portable_kernels() {
-        let portable = ["attention_backward_simt_d64"];
+        let portable = ["attention_grad_simt_d64"];
         let ampere = |desc: &GradDesc| names((8, 0), desc);
         assert_eq!(ampere(&desc(DType::F32, 64)), portable);
         assert_eq!(ampere(&desc(DType::F16, 60)), portable);

@@ -1,4 +1,4 @@
-//! The Hopper kernels with TMA and wgmma (`kernels-gpu/src/attention_backward/sm90`).
+//! The Hopper kernels with TMA and wgmma (`kernels-gpu/src/attention_grad/sm90`).
 //!
 //! They take 16-bit tensors that a tensor map can describe, with any mask; not sequences of different
 //! lengths.

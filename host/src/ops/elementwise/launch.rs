@@ -246,14 +246,14 @@ mod tests {
         use DType::{Bf16, E4m3, F32};
         let (relu, gelu) = (UnaryOp::Relu, UnaryOp::Gelu);
         for (from, to, op, is_many, want) in [
-            (F32, F32, Some(relu), true, "dense_1x1"),
-            (F32, F32, Some(gelu), true, "dense_1x2"),
-            (F32, F32, Some(gelu), false, "dense_1x1"),
-            (Bf16, Bf16, Some(UnaryOp::Exp), true, "dense_1x1"),
-            (E4m3, E4m3, Some(relu), true, "dense_1x2"),
-            (F32, Bf16, None, true, "dense_1x2"),
-            (Bf16, F32, None, true, "dense_1x1"),
-            (E4m3, Bf16, None, true, "dense_1x1"),
+            (F32, F32, Some(relu), true, "fused_dense_1x1"),
+            (F32, F32, Some(gelu), true, "fused_dense_1x2"),
+            (F32, F32, Some(gelu), false, "fused_dense_1x1"),
+            (Bf16, Bf16, Some(UnaryOp::Exp), true, "fused_dense_1x1"),
+            (E4m3, E4m3, Some(relu), true, "fused_dense_1x2"),
+            (F32, Bf16, None, true, "fused_dense_1x2"),
+            (Bf16, F32, None, true, "fused_dense_1x1"),
+            (E4m3, Bf16, None, true, "fused_dense_1x1"),
         ] {
             with_composition([from, to], op, is_many, |composition| {
                 let entry = composition.entry.to_string();
@@ -282,8 +282,8 @@ mod tests {
         let dtypes = [DType::F32; 1 + MAX_INPUTS];
         let fused = Fused::new(Arithmetic::F32, dtypes, 1, &[]).expect("no numbers");
         let entry = |elements, is_many| fused.shaped(true, elements, 0, is_many).entry.to_string();
-        assert_eq!(entry(2, true), "strided_1x4");
-        assert_eq!(entry(2, false), "dense_1x1");
-        assert_eq!(entry(4, true), "dense_1x1");
+        assert_eq!(entry(2, true), "fused_strided_1x4");
+        assert_eq!(entry(2, false), "fused_dense_1x1");
+        assert_eq!(entry(4, true), "fused_dense_1x1");
     }
 }

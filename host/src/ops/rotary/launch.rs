@@ -9,7 +9,7 @@ use crate::tensor::Address;
 use crate::{Element, Error, Float, LaunchConfig, Result, Stream, Tensor};
 use abi::division::Division;
 use abi::elementwise::MAX_RANK;
-use abi::rotary::{Form, HEADS, MAX_THREADS, RotaryEntry, RotaryParams, THREADS, flags};
+use abi::rotary::{HEADS, MAX_THREADS, RotaryEntry, RotaryParams, THREADS, Variant, flags};
 
 /// Which axis of x is which. Those before are of sequences.
 pub(super) struct Axes {
@@ -95,8 +95,8 @@ impl<T: Float, C: RotaryTable<T>> Rotary<'_, T, C> {
             bits |= if is_set { flag } else { 0 };
         }
         let bytes = 2 * y.len() as u64 * size_of::<T>() as u64;
-        let variant = match entry.form {
-            Form::Strided => LoadVariant::of(stream.device(), bytes),
+        let variant = match entry.variant {
+            Variant::Strided => LoadVariant::of(stream.device(), bytes),
             _ => LoadVariant::of_once(stream.device(), bytes),
         };
         let kernel = load::kernel_for(variant, stream, entry)?;
@@ -151,7 +151,7 @@ impl<T: Float, C: RotaryTable<T>> Rotary<'_, T, C> {
 
     /// By vectors, if all heads and rows of the tables lie on multiples of 16 bytes, and if there are
     /// more elements than [`FEW`] for each multiprocessor.
-    fn form(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Form {
+    fn form(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Variant {
         let multiprocessors = stream.device().info().multiprocessors as usize;
         let lanes = 16 / size_of::<T>();
         let half = self.cos.shape()[1];
@@ -162,9 +162,9 @@ impl<T: Float, C: RotaryTable<T>> Rotary<'_, T, C> {
             && lies_on_vectors(y)
             && (half == 0 || lies_on_vectors(self.cos) && lies_on_vectors(self.sin));
         match (fits, self.is_interleaved) {
-            (false, _) => Form::Strided,
-            (true, false) => Form::Halves,
-            (true, true) => Form::Interleaved,
+            (false, _) => Variant::Strided,
+            (true, false) => Variant::Halves,
+            (true, true) => Variant::Interleaved,
         }
     }
 

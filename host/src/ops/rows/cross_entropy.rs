@@ -7,7 +7,7 @@ use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::Model;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::rows::{Form, MAX_THREADS, RowOp, RowParams, flags, total_blocks};
+use abi::rows::{MAX_THREADS, RowOp, RowParams, Variant, flags, total_blocks};
 
 /// How the losses of the rows are reduced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -282,11 +282,11 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         factor: Option<&Tensor<f32>>,
         axes: &RowAxes,
         stream: &Stream,
-    ) -> Result<Form> {
+    ) -> Result<Variant> {
         let (rows, n) = axes.extents(self.logits.shape());
         if rows == 0 {
-            self.count(inputs, factor, Form::Loose, (rows, n), stream)?;
-            return Ok(Form::Loose);
+            self.count(inputs, factor, Variant::Streaming, (rows, n), stream)?;
+            return Ok(Variant::Streaming);
         }
         let x = Rows::read(self.logits, axes, stream)?;
         let dx = dlogits
@@ -297,7 +297,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         let is_aligned = x.is_aligned() && dx.as_ref().is_none_or(Rows::is_aligned);
         let shape = shape(T::DTYPE, n, has_kernel && is_aligned, 1);
         let launch = Launch::new(stream, RowOp::CrossEntropy, T::DTYPE, rows, &shape)?;
-        let form = launch.entry.form;
+        let form = launch.entry.variant;
         self.count(inputs, factor, form, (rows, n), stream)?;
         let mut params = launch.params(rows, n);
         if factor.is_some() && form.begins_early() {
@@ -326,7 +326,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         &self,
         inputs: &Inputs,
         factor: Option<&Tensor<f32>>,
-        form: Form,
+        form: Variant,
         (rows, n): (usize, usize),
         stream: &Stream,
     ) -> Result<()> {
@@ -361,7 +361,7 @@ fn add_up(
     factor: Option<&Tensor<f32>>,
     to: &Tensor<f32>,
     flags: u32,
-    form: Form,
+    form: Variant,
     stream: &Stream,
 ) -> Result<()> {
     let launch = |numbers: &Tensor<f32>, factor, to: &Tensor<f32>, flags| {

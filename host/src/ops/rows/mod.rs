@@ -148,7 +148,7 @@ impl Launch {
         if plan.cluster > 1 {
             config = config.cluster([plan.cluster, 1, 1]);
         }
-        let form = plan.form_of(op, dtype, rows as u64);
+        let form = plan.variant_of(op, dtype, rows as u64);
         let entry = check::entry(RowEntry::of(op.by(form), dtype, form))?;
         let mut bits = 0;
         if plan.strategy == Strategy::Shared {

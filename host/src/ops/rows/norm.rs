@@ -394,7 +394,7 @@ impl<T: Float> Norm<'_, T> {
             ..shape(T::DTYPE, n, is_aligned, inputs)
         };
         let launch = Launch::new(stream, op, T::DTYPE, rows, &shape)?;
-        let is_loose = launch.entry.form == abi::rows::Form::Loose;
+        let is_loose = launch.entry.variant == abi::rows::Variant::Streaming;
         let mut params = launch.params(rows, n);
         params.scale = 1.0 / n as f32;
         params.epsilon = self.epsilon;

@@ -10,7 +10,7 @@ use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use abi::DType;
-use abi::rows::{Form, NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, column_block, flags};
+use abi::rows::{NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, Variant, column_block, flags};
 
 /// Most partial sums of a column in the kernel that does not hold rows on chip.
 const COLUMN_PARTS: usize = 256;
@@ -356,7 +356,7 @@ impl<T: Float> NormGrad<'_, T> {
         if matches!(weight, Some(Weights::F32(_))) {
             params.flags |= flags::F32_WEIGHTS;
         }
-        let is_held = launch.entry.form != Form::Loose;
+        let is_held = launch.entry.variant != Variant::Streaming;
         let mut parts = rows.div_ceil(COLUMN_LENGTH).min(COLUMN_PARTS);
         if is_held {
             let plan = launch.plan;
@@ -402,7 +402,7 @@ impl<T: Float> NormGrad<'_, T> {
         params: RowParams,
         stream: &Stream,
     ) -> Result<()> {
-        let entry = check::entry(RowEntry::of(RowOp::NormGrad, T::DTYPE, Form::Columns))?;
+        let entry = check::entry(RowEntry::of(RowOp::NormGrad, T::DTYPE, Variant::Columns))?;
         let kernel = load::kernel(stream, entry)?;
         let blocks = params.n.div_ceil(u64::from(COLUMN_THREADS));
         let mut config = LaunchConfig::linear(blocks as u32, COLUMN_THREADS);

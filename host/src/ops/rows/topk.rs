@@ -9,7 +9,7 @@ use crate::ops::workspaces::{Purpose, Workspace};
 use crate::storage::Storage;
 use crate::tensor::Dims;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::topk::{Form, K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan};
+use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan, Variant};
 
 /// The `k` largest or smallest elements along an axis, with their indices, the first one first.
 ///
@@ -181,8 +181,13 @@ impl<'a, T: Float> TopK<'a, T> {
     }
 
     /// The kernel of this form.
-    fn kernel(&self, variant: LoadVariant, stream: &Stream, form: Form) -> Result<crate::Kernel> {
-        let dtype = (form != Form::Pairs).then_some(T::DTYPE);
+    fn kernel(
+        &self,
+        variant: LoadVariant,
+        stream: &Stream,
+        form: Variant,
+    ) -> Result<crate::Kernel> {
+        let dtype = (form != Variant::Pairs).then_some(T::DTYPE);
         let entry = check::entry(TopKEntry::of(form, dtype))?;
         load::kernel_for(variant, stream, entry)
     }
@@ -216,13 +221,13 @@ impl<'a, T: Float> TopK<'a, T> {
         let bytes = (self.x.len() as u64).saturating_mul(T::DTYPE.size_bytes() as u64);
         let variant = LoadVariant::of(stream.device(), bytes);
         if plan.is_short {
-            let kernel = self.kernel(variant, stream, Form::Short)?;
+            let kernel = self.kernel(variant, stream, Variant::Short)?;
             let config = LaunchConfig::linear(blocks?, plan.threads);
             // SAFETY: extents and strides are those of x and of both results, whose elements lie
             // inside of their storage; the results are injective and overlap nothing.
             unsafe { kernel.launch(stream, config, (x, y, i, params)) }?;
         } else {
-            let kernel = self.kernel(variant, stream, Form::Rows)?;
+            let kernel = self.kernel(variant, stream, Variant::Rows)?;
             let of_parts = |pairs: u64| {
                 let args = (x, y, i, pairs, params);
                 // SAFETY: as above; there are k pairs for each part of each row.
@@ -232,7 +237,7 @@ impl<'a, T: Float> TopK<'a, T> {
                 of_parts(0)?;
             } else {
                 let whole = plan.of_pairs(k);
-                let kernel = self.kernel(variant, stream, Form::Pairs)?;
+                let kernel = self.kernel(variant, stream, Variant::Pairs)?;
                 with_pairs(
                     8 * u64::from(plan.parts) * rows as u64 * k,
                     stream,

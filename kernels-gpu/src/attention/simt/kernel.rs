@@ -14,6 +14,7 @@ use super::softmax::{OnlineSoftmax, ROW_LANES, softcap};
 use super::values::{Probabilities, Values};
 use crate::attention::lengths::sequence;
 use crate::attention::pages::Pages;
+use crate::attention::softmax::sink_log2;
 use crate::simt::element::CHUNK;
 use crate::simt::operand::tile_elements;
 use crate::simt::product::{Accumulator, chunk_spacing, outer_product};
@@ -119,7 +120,8 @@ pub(super) unsafe fn flash_fwd<
     let mut o = [[0.0; COLUMNS]; ROWS];
     // SAFETY: the caller's promise; the tiles are within the keys.
     unsafe {
-        let mut softmax = OnlineSoftmax::new(block.sink(), thread::thread_idx_x() % ROW_LANES);
+        let mut softmax =
+            OnlineSoftmax::<ROWS>::new(sink_log2(arguments.sink, head_idx), thread::thread_idx_x());
         let tiles = block
             .mask
             .key_blocks(m_start, m_start + TILE_M as u32, TILE_N as u32);
@@ -190,21 +192,6 @@ impl<
             },
             first_column: (thread::thread_idx_x() % ROW_LANES) * CHUNK as u32,
         }
-    }
-
-    /// The sink's logit of this head times log2 e; -inf if there is no sink.
-    ///
-    /// # Safety
-    /// The launch's.
-    #[inline(always)]
-    unsafe fn sink(&self) -> f32 {
-        let sink = self.arguments.sink;
-        if sink.is_null() {
-            return f32::NEG_INFINITY;
-        }
-        // SAFETY: the caller's promise: one for each head.
-        let logit = unsafe { sink.wrapping_add(self.head_idx as usize).read() };
-        logit * core::f32::consts::LOG2_E
     }
 
     /// Shared memory for the stages of q and k, or of v.
@@ -375,7 +362,7 @@ impl<
         let normalizer = unsafe { softmax.finalize() };
         for row in 0..ROWS {
             for column in 0..COLUMNS {
-                o[row][column] *= normalizer.inverse_sum[row];
+                o[row][column] *= normalizer.inverse_sum[row][0];
             }
         }
         // SAFETY: the caller's promise.
@@ -389,7 +376,7 @@ impl<
             if query_idx < self.rows.extent {
                 let place = self.arguments.lse.wrapping_add(first + query_idx as usize);
                 // SAFETY: the caller's promise: lse has an element for each query and head.
-                unsafe { place.write(normalizer.lse[row]) }
+                unsafe { place.write(normalizer.lse[row][0]) }
             }
         }
     }

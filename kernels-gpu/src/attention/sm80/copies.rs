@@ -36,7 +36,7 @@ pub(super) fn wait<E: Half>() {
 }
 
 /// One thread's share of the copies of a tensor whose tiles have `ROWS` rows of `CAP` elements, by a
-/// team of `THREADS` threads: one column of chunks, in every
+/// thread group of `THREADS` threads: one column of chunks, in every
 /// [`ROWS_AT_ONCE`](Self::ROWS_AT_ONCE)th row. What depends only on the thread's index is recomputed
 /// for each tile, as the `mma`s need the registers.
 pub(crate) struct Copies<const CAP: usize, const ROWS: usize, const THREADS: u32> {
@@ -57,7 +57,7 @@ struct Chunk {
 impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, THREADS> {
     const ROW_BYTES: u32 = CAP as u32 * ELEMENT as u32;
     const ROW_CHUNKS: u32 = Self::ROW_BYTES / CHUNK;
-    /// Rows that the team copies in one pass.
+    /// Rows that the thread group copies in one pass.
     const ROWS_AT_ONCE: u32 = THREADS / Self::ROW_CHUNKS;
     /// Chunks of a tile that each thread copies.
     const COPIES: u32 = {

@@ -15,6 +15,7 @@ use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use super::decode::{Decode, Row, uniform_warp_idx};
 use super::element::Half;
 use super::softmax::{Accumulator, OnlineSoftmax};
+use crate::attention::softmax::sink_log2;
 
 const WARPS: usize = (THREADS / thread::WARP_THREADS) as usize;
 /// Rows at a time.
@@ -139,25 +140,16 @@ impl<'a, const CAP: usize, const M: usize> Merge<'a, CAP, M> {
     unsafe fn weights(&self, row: u32, head: u32) -> Weights {
         const LN_2: f32 = core::f32::consts::LN_2;
         let mut moments = [[0.0; 2]; WARPS];
-        let mut sink = f32::NEG_INFINITY;
         // SAFETY: the caller's promise: a sink for each head, if there is one.
-        unsafe {
+        let sink = unsafe {
             for pair in 0..WARPS / 2 {
                 let from = self.moments_of(row).add_bytes(16 * pair as u32);
                 let [max, sum, next_max, next_sum] = ld_shared_v4_f32(from);
                 moments[2 * pair] = [max, sum];
                 moments[2 * pair + 1] = [next_max, next_sum];
             }
-            if !self.decode.arguments.sink.is_null() {
-                let logit = self
-                    .decode
-                    .arguments
-                    .sink
-                    .wrapping_add(head as usize)
-                    .read();
-                sink = logit * core::f32::consts::LOG2_E;
-            }
-        }
+            sink_log2(self.decode.arguments.sink, head)
+        };
         let mut max = sink;
         for i in 0..WARPS {
             max = max.max(moments[i][0]);

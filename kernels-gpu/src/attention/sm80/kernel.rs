@@ -12,6 +12,7 @@ use super::fragments::{Reader, joined};
 use super::results::Results;
 use super::softmax::{Accumulator, OnlineSoftmax, apply_mask, softcap};
 use crate::attention::lengths::sequence;
+use crate::attention::softmax::sink_log2;
 
 /// A launch's arguments besides [`FlashFwdParams`].
 pub(super) struct Arguments<'a> {
@@ -56,7 +57,8 @@ pub(super) unsafe fn flash_fwd<
     let mut o: Accumulator<M, D> = [[[0.0; 4]; D]; M];
     // SAFETY: the caller's promise: all threads are here.
     unsafe {
-        let mut softmax = OnlineSoftmax::<M>::new(block.sink(), block.lane);
+        let mut softmax =
+            OnlineSoftmax::<M>::new(sink_log2(arguments.sink, block.head_idx), block.lane);
         block.keys::<E, M, N, D>(&mut softmax, &mut o);
         let normalizer = softmax.finalize();
         // Recomputed: keeping this through the loop over keys would take registers that there are
@@ -158,21 +160,6 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
             smem_k,
             smem_v: smem_k.add_bytes(tile_bytes(TILE_N)),
         }
-    }
-
-    /// The sink's logit of this head times log2 e; -inf if there is no sink.
-    ///
-    /// # Safety
-    /// The launch's.
-    #[inline(always)]
-    unsafe fn sink(&self) -> f32 {
-        let sink = self.arguments.sink;
-        if sink.is_null() {
-            return f32::NEG_INFINITY;
-        }
-        // SAFETY: the caller's promise: one for each head.
-        let logit = unsafe { sink.wrapping_add(self.head_idx as usize).read() };
-        logit * core::f32::consts::LOG2_E
     }
 
     /// Addresses of the first key and the first value of this block's sequence and head.

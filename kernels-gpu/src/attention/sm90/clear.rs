@@ -8,13 +8,13 @@ use cuda_std::barrier::bar_sync;
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::hint::opaque;
 use cuda_std::mem::st_shared_v4_u32;
-use cuda_std::panels::PanelRing;
+use cuda_std::panels::{PanelRing, PanelShape};
 use cuda_std::pipeline::Stage;
 use cuda_std::thread;
 use cuda_std::tile::{OperandElement, SPAN_BYTES};
 
 /// The named barrier of the warpgroup that clears; lower numbers are
-/// [`Turns`](super::turns::Turns)'.
+/// [`OrderBarrier`](super::order_barrier::OrderBarrier)'.
 const BARRIER: u32 = 8;
 /// Bytes that a thread writes at a time, and threads that cover a row of a panel.
 const CHUNK_BYTES: u32 = 16;
@@ -26,19 +26,19 @@ const CHUNKS: u32 = SPAN_BYTES / CHUNK_BYTES;
 /// # Safety
 /// A warpgroup calls it, converged; nobody reads the stage meanwhile.
 #[inline(always)]
-pub(super) unsafe fn clear_rows<E: OperandElement, const ROWS: u32, const PANELS: u32>(
-    ring: &PanelRing<E, ROWS, PANELS>,
+pub(super) unsafe fn clear_rows<E: OperandElement, S: PanelShape>(
+    ring: &PanelRing<E, S>,
     stage: &Stage,
     row: u32,
 ) {
     let thread = opaque(thread::thread_idx_x()) % WARPGROUP;
     let mut panel = 0;
-    while panel < PANELS {
+    while panel < S::PANELS {
         let to = ring
             .address(stage, panel)
             .add_bytes(thread % CHUNKS * CHUNK_BYTES);
         let mut row = row + thread / CHUNKS;
-        while row < ROWS {
+        while row < S::ROWS {
             // SAFETY: inside the panel; the swizzle permutes bytes within rows only.
             unsafe { st_shared_v4_u32(to.add_bytes(row * SPAN_BYTES), [0; 4]) };
             row = opaque(row + WARPGROUP / CHUNKS);

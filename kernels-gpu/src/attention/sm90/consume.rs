@@ -19,23 +19,23 @@ use cuda_std::math::approx::{ex2_approx_ftz, rcp_approx_ftz};
 use cuda_std::pipeline::{Consumer, Readers, Stage};
 use cuda_std::thread;
 use cuda_std::warp::uniform;
-use cuda_std::wgmma::{Registers, tie};
+use cuda_std::wgmma::tie;
 
 use super::clear::clear_rows;
 use super::kernel::{Config, Forward};
 use super::mask::RowMask;
+use super::order_barrier::OrderBarrier;
 use super::rows::RowMap;
 use super::softmax::{Rescale, Softmax};
 use super::store::Factors;
 use super::ticket::{Blocks, Ticket, Tickets};
-use super::turns::Turns;
 
 /// The state of a consumer warpgroup.
-pub(super) struct Place<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32> {
-    turns: Turns,
-    queries: Consumer<Q_STAGES>,
-    keys: Consumer<STAGES_K>,
-    values: Consumer<STAGES_V>,
+pub(super) struct State<C: Config> {
+    order: OrderBarrier,
+    queries: Consumer<C::QStages>,
+    keys: Consumer<C::KStages>,
+    values: Consumer<C::VStages>,
     tickets: Tickets,
     ticket: Ticket,
     /// Stages of the queries of `block`'s tile, and of the keys of `block`.
@@ -53,9 +53,7 @@ pub(super) struct Place<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V
     softmax: Softmax,
 }
 
-impl<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32>
-    Place<Q_STAGES, STAGES_K, STAGES_V>
-{
+impl<C: Config> State<C> {
     /// Whether the tile has another block of keys, all of which are visible to all rows.
     #[inline(always)]
     fn is_next_whole(&self) -> bool {
@@ -79,21 +77,7 @@ impl<const Q_STAGES: u32, const STAGES_K: u32, const STAGES_V: u32>
     }
 }
 
-impl<
-    'a,
-    C: Config,
-    const TILE_M: u32,
-    const TILE_N: u32,
-    const PANELS: u32,
-    const PANELS_V: u32,
-    const Q_STAGES: u32,
-    const STAGES_K: u32,
-    const STAGES_V: u32,
-    const P_REGISTERS: usize,
-> Forward<'a, C, TILE_M, TILE_N, PANELS, PANELS_V, Q_STAGES, STAGES_K, STAGES_V, P_REGISTERS>
-where
-    [u32; P_REGISTERS]: Registers,
-{
+impl<C: Config> Forward<'_, C> {
     /// The consumer: computes this warpgroup's rows of every tile.
     ///
     /// # Safety
@@ -116,7 +100,7 @@ where
                     o = self.whole_steps(&mut at, &mut p, o);
                 }
             }
-            at.turns.close();
+            at.order.close();
         }
     }
 
@@ -125,15 +109,9 @@ where
     /// # Safety
     /// As for [`consume`](Self::consume).
     #[inline(always)]
-    unsafe fn start(
-        &self,
-        consumer_idx: u32,
-    ) -> Option<(
-        Place<Q_STAGES, STAGES_K, STAGES_V>,
-        Fragments<C::Element, P_REGISTERS>,
-    )> {
+    unsafe fn start(&self, consumer_idx: u32) -> Option<(State<C>, Fragments<C::Element, C::P>)> {
         let (q, pipeline_q) = self.queries(consumer_idx);
-        let turns = Turns {
+        let order = OrderBarrier {
             consumer_idx,
             consumers: Self::CONSUMERS,
         };
@@ -149,11 +127,11 @@ where
             if end == 0 {
                 return None;
             }
-            turns.open();
+            order.open();
             let block = end - 1;
             let rows_are = self.call.rows;
             let query_of_tile = consumer_idx * rows_are.queries();
-            let mask = RowMask::new::<_, TILE_N>(ticket, rows_are, query_of_tile);
+            let mask = RowMask::new::<C>(ticket, rows_are, query_of_tile);
             let mut softmax = Softmax::new();
             let k_stage = keys.wait(); // keys of its last block landed
             let mut s = Accumulator::<C::Scores>::unset().begin();
@@ -165,11 +143,11 @@ where
             }
             self.finish_scores(&mut s);
             let scores = s.registers_mut()[0].as_mut();
-            mask.apply::<_, TILE_N>(rows_are, query_of_tile, scores, block);
+            mask.apply::<C>(rows_are, query_of_tile, scores, block);
             softmax.update(scores, self.call.params.softmax_scale_log2);
             let p = Fragments::of(&s, C::pair);
-            let at = Place {
-                turns,
+            let at = State {
+                order,
                 queries,
                 keys,
                 values: self.pipeline_v.consumer(),
@@ -195,23 +173,23 @@ where
     #[inline(always)]
     unsafe fn issue(
         &self,
-        at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>,
-        p: &mut Fragments<C::Element, P_REGISTERS>,
+        at: &mut State<C>,
+        p: &mut Fragments<C::Element, C::P>,
         o: Accumulator<C::Output>,
         rows: u32,
     ) -> (InFlight<C::Scores>, InFlight<C::Output>, Stage) {
         // SAFETY: passed on to the caller.
         unsafe {
-            at.turns.wait();
+            at.order.wait();
             p.tie();
             let mut s = Accumulator::<C::Scores>::unset().begin();
             let mut o = o.begin();
             // The queries' descriptors are recomputed here: there are no registers left to keep
             // them.
-            let (q, _) = self.queries(opaque(at.turns.consumer_idx));
+            let (q, _) = self.queries(opaque(at.order.consumer_idx));
             s.multiply_rows(q.rows(&at.q_stage), self.k.rows(&at.k_stage));
             let v_stage = at.values.wait(); // values of the block of `p` landed
-            if rows < TILE_N && at.turns.consumer_idx == 0 {
+            if rows < C::TILE.tile_n && at.order.consumer_idx == 0 {
                 // Consumer 0, the first in turn, does it for all.
                 cold_path();
                 clear_rows(&self.v, &v_stage, rows);
@@ -220,7 +198,7 @@ where
             let adds = opaque(at.has_sums) != 0;
             o.multiply_add_fragments(p, self.v.columns(&v_stage), adds);
             at.has_sums = 1;
-            at.turns.pass();
+            at.order.pass();
             (s, o, v_stage)
         }
     }
@@ -232,18 +210,18 @@ where
     #[inline(always)]
     unsafe fn whole_steps(
         &self,
-        at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>,
-        p: &mut Fragments<C::Element, P_REGISTERS>,
+        at: &mut State<C>,
+        p: &mut Fragments<C::Element, C::P>,
         mut o: Accumulator<C::Output>,
     ) -> Accumulator<C::Output> {
         let scale_log2 = self.call.params.softmax_scale_log2;
-        let may_clear = self.call.launch.has_neighbours != 0 && at.rows < TILE_N;
+        let may_clear = self.call.launch.has_neighbours != 0 && at.rows < C::TILE.tile_n;
         // SAFETY: as for `step`.
         unsafe {
             let mut goes_on = !may_clear && at.next_keys_of_whole();
             while goes_on {
                 at.block -= 1;
-                let (s, o_next, v_stage) = self.issue(at, p, o, TILE_N);
+                let (s, o_next, v_stage) = self.issue(at, p, o, C::TILE.tile_n);
                 let mut s = s.finish_before::<1>();
                 at.k_stage.release_early(Readers::OneBlock);
                 if at.block == at.first {
@@ -270,20 +248,20 @@ where
     #[inline(always)]
     unsafe fn step(
         &self,
-        at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>,
-        p: &mut Fragments<C::Element, P_REGISTERS>,
+        at: &mut State<C>,
+        p: &mut Fragments<C::Element, C::P>,
         o: Accumulator<C::Output>,
     ) -> Option<Accumulator<C::Output>> {
         let rows_are = self.call.rows;
-        let query_of_tile = at.turns.consumer_idx * rows_are.queries();
+        let query_of_tile = at.order.consumer_idx * rows_are.queries();
         let params = self.call.params;
         let is_last = at.block == at.first;
         let (tile_rows, outputs, done) = ((rows_are, query_of_tile), self.call.outputs, at.ticket);
         let rows = match self.call.launch.has_neighbours {
-            0 => TILE_N,
+            0 => C::TILE.tile_n,
             _ => at.rows,
         };
-        at.rows = TILE_N;
+        at.rows = C::TILE.tile_n;
         // SAFETY: stages are read after their loads have landed and before their release, which
         // comes after the `wgmma`s that read them are complete.
         unsafe {
@@ -302,7 +280,7 @@ where
             let (s, o_next, v_stage) = self.issue(at, p, o, rows);
             if is_last && !is_end {
                 // While the tensor cores compute.
-                at.mask = RowMask::new::<_, TILE_N>(at.ticket, rows_are, query_of_tile);
+                at.mask = RowMask::new::<C>(at.ticket, rows_are, query_of_tile);
             }
             let mut s = s.finish_before::<1>();
             let mut rescale = Rescale::NONE;
@@ -314,14 +292,14 @@ where
                 self.finish_scores(&mut s);
                 let scores = s.registers_mut()[0].as_mut();
                 at.mask
-                    .apply::<_, TILE_N>(rows_are, query_of_tile, scores, at.block);
+                    .apply::<C>(rows_are, query_of_tile, scores, at.block);
                 rescale = at.softmax.update(scores, params.softmax_scale_log2);
             }
             let mut o = o_next.finish();
             v_stage.release(Readers::OneBlock);
             let sums = o.registers_mut()[0].as_mut();
             if is_last {
-                let to = (done.place(), self.results(at.turns.consumer_idx));
+                let to = (done.place(), self.results(at.order.consumer_idx));
                 outputs.store(params, tile_rows, to, &factors, sums, C::pair);
                 if is_end {
                     return None;
@@ -341,7 +319,7 @@ where
     /// # Safety
     /// As for [`consume`](Self::consume), after a tile's last block.
     #[inline(always)]
-    unsafe fn next_tile(&self, at: &mut Place<Q_STAGES, STAGES_K, STAGES_V>) -> bool {
+    unsafe fn next_tile(&self, at: &mut State<C>) -> bool {
         // SAFETY: the ticket is read after its queries have landed; nobody reads the queries
         // before.
         unsafe {

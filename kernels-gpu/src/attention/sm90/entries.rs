@@ -6,10 +6,12 @@ use abi::attention::sm90::{FwdEntry, FwdLaunch, FwdTile};
 use abi::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::kernel;
+use cuda_std::panels::Panels;
+use cuda_std::pipeline::Stages;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, F16, M64};
 
-use super::kernel::{Call, Config, Forward};
+use super::kernel::{Call, Config, Forward, ROWS};
 use super::rows::{OneHead, Packed};
 use super::store::Outputs;
 
@@ -69,6 +71,13 @@ macro_rules! entry {
                 type Scores = M64<{ TILE.tile_n as usize }, f32, $element, $element>;
                 type Output = M64<{ TILE.head_dim_v as usize }, f32, $element, $element>;
                 type Rows = rows!(type 'a $($packing)?);
+                type Q = Panels<ROWS, { TILE.panels() }>;
+                type K = Panels<{ TILE.tile_n }, { TILE.panels() }>;
+                type V = Panels<{ TILE.tile_n }, { TILE.panels_v() }>;
+                type QStages = Stages<{ TILE.q_stages }>;
+                type KStages = Stages<{ TILE.stages_k }>;
+                type VStages = Stages<{ TILE.stages_v }>;
+                type P = [u32; TILE.tile_n as usize / 4];
                 const TILE: FwdTile = TILE;
 
                 #[inline(always)]
@@ -76,11 +85,6 @@ macro_rules! entry {
                     pair!($element)(low, high)
                 }
             }
-            type Kernel<'a> = Forward<
-                'a, This<'a>, { TILE.tile_m }, { TILE.tile_n }, { TILE.panels() },
-                { TILE.panels_v() }, { TILE.q_stages }, { TILE.stages_k }, { TILE.stages_v },
-                { TILE.tile_n as usize / 4 },
-            >;
             let call = Call {
                 rows: rows!($($packing)?),
                 maps: [q.as_ptr(), k.as_ptr(), v.as_ptr()],
@@ -90,7 +94,7 @@ macro_rules! entry {
                 launch,
             };
             // SAFETY: the caller's promise.
-            unsafe { Kernel::run::<{ REGISTERS.0 }, { REGISTERS.1 }>(call) }
+            unsafe { Forward::<This<'_>>::run::<{ REGISTERS.0 }, { REGISTERS.1 }>(call) }
         }
     };
 }

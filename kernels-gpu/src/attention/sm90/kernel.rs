@@ -20,7 +20,7 @@
 //! | empty | a thread of each warpgroup that read it | 1 (queries), consumers | – |
 //! | next ticket: full, empty | the scheduler warp; the loading warp | 1 | – |
 //!
-//! Named barriers ([`Turns`](super::turns)): consumer i waits at barrier `1 + i` for its turn to issue
+//! Named barriers ([`OrderBarrier`](super::order_barrier)): consumer i waits at barrier `1 + i` for its turn to issue
 //! wgmmas, and the consumer before it passes the turn on: 256 threads each. Barrier 8 belongs to the
 //! warpgroup that overwrites values beyond the sequence's end with zeros ([`clear`](super::clear)).
 //!
@@ -48,19 +48,20 @@
 use abi::attention::sm90::{FwdLaunch, FwdTile, O_BYTES};
 use abi::attention::{FlashFwdLengths, FlashFwdParams};
 use abi::gemm::sm90::{MMA_M, TILE_ALIGN, WARPGROUP};
+use cuda_std::accumulator::PairRegisters;
 use cuda_std::dynamic_shared;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::hint::opaque;
-use cuda_std::panels::PanelRing;
-use cuda_std::pipeline::{Pipeline, Producer, Readers};
+use cuda_std::panels::{PanelRing, PanelShape};
+use cuda_std::pipeline::{Pipeline, Producer, Readers, StageCount, Stages};
 use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::OperandElement;
 use cuda_std::tma::{self, TensorMap};
 use cuda_std::warp::uniform;
-use cuda_std::wgmma::{MmaAsync, Registers};
+use cuda_std::wgmma::MmaAsync;
 
 use super::load::{is_leader, load_panels};
 use super::rows::{OneHead, RowMap, clear_idle};
@@ -86,6 +87,20 @@ pub(super) trait Config {
     type Output: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
     /// Which query and head each row is.
     type Rows: RowMap;
+    /// A consumer's queries, a block of keys, and its values.
+    type Q: PanelShape;
+    /// See `Q`.
+    type K: PanelShape;
+    /// See `Q`.
+    type V: PanelShape;
+    /// Stages of each.
+    type QStages: StageCount;
+    /// See `QStages`.
+    type KStages: StageCount;
+    /// See `QStages`.
+    type VStages: StageCount;
+    /// A thread's probabilities of a block of keys, rounded.
+    type P: PairRegisters;
     /// The tile.
     const TILE: FwdTile;
 
@@ -104,46 +119,21 @@ pub(super) struct Call<'a, R> {
     pub(super) launch: FwdLaunch,
 }
 
-/// The kernel of `C`. The tile's numbers are const parameters too, as types cannot compute them.
-pub(super) struct Forward<
-    'a,
-    C: Config,
-    const TILE_M: u32,
-    const TILE_N: u32,
-    const PANELS: u32,
-    const PANELS_V: u32,
-    const Q_STAGES: u32,
-    const STAGES_K: u32,
-    const STAGES_V: u32,
-    const P_REGISTERS: usize,
-> {
+/// The kernel of `C`.
+pub(super) struct Forward<'a, C: Config> {
     pub(super) call: Call<'a, C::Rows>,
     base: SharedAddr,
-    pub(super) k: PanelRing<C::Element, TILE_N, PANELS>,
-    pub(super) v: PanelRing<C::Element, TILE_N, PANELS_V>,
-    pub(super) pipeline_k: Pipeline<STAGES_K>,
-    pub(super) pipeline_v: Pipeline<STAGES_V>,
+    pub(super) k: PanelRing<C::Element, C::K>,
+    pub(super) v: PanelRing<C::Element, C::V>,
+    pub(super) pipeline_k: Pipeline<C::KStages>,
+    pub(super) pipeline_v: Pipeline<C::VStages>,
     pub(super) tickets: Tickets,
     /// Hands the next ticket from the scheduler to the loader. One stage: the scheduler is at most
     /// one tile ahead.
-    pipeline_tickets: Pipeline<1>,
+    pipeline_tickets: Pipeline<Stages<1>>,
 }
 
-impl<
-    'a,
-    C: Config,
-    const TILE_M: u32,
-    const TILE_N: u32,
-    const PANELS: u32,
-    const PANELS_V: u32,
-    const Q_STAGES: u32,
-    const STAGES_K: u32,
-    const STAGES_V: u32,
-    const P_REGISTERS: usize,
-> Forward<'a, C, TILE_M, TILE_N, PANELS, PANELS_V, Q_STAGES, STAGES_K, STAGES_V, P_REGISTERS>
-where
-    [u32; P_REGISTERS]: Registers,
-{
+impl<'a, C: Config> Forward<'a, C> {
     pub(super) const CONSUMERS: u32 = C::TILE.consumers();
 
     /// The whole kernel.
@@ -152,13 +142,6 @@ where
     /// Launched as [`abi::attention::sm90`] says.
     #[inline(always)]
     pub(super) unsafe fn run<const LOADER: u32, const CONSUMER: u32>(call: Call<'a, C::Rows>) {
-        const {
-            assert!(C::TILE.tile_m == TILE_M && C::TILE.tile_n == TILE_N);
-            assert!(C::TILE.panels() == PANELS && C::TILE.panels_v() == PANELS_V);
-            assert!(C::TILE.q_stages == Q_STAGES);
-            assert!(C::TILE.stages_k == STAGES_K && C::TILE.stages_v == STAGES_V);
-            assert!(P_REGISTERS as u32 * 4 == TILE_N);
-        }
         // SAFETY: all threads of the block meet before any uses what the barriers protect. Each
         // role is a whole warpgroup, or a warp of warpgroup 0, and its registers are there for it.
         unsafe {
@@ -210,9 +193,9 @@ where
     pub(super) fn queries(
         &self,
         consumer_idx: u32,
-    ) -> (PanelRing<C::Element, ROWS, PANELS>, Pipeline<Q_STAGES>) {
-        let ring = consumer_idx * Q_STAGES * C::TILE.q_bytes();
-        let barriers = C::TILE.smem().barriers_q + consumer_idx * Pipeline::<Q_STAGES>::BYTES;
+    ) -> (PanelRing<C::Element, C::Q>, Pipeline<C::QStages>) {
+        let ring = consumer_idx * C::TILE.q_stages * C::TILE.q_bytes();
+        let barriers = C::TILE.smem().barriers_q + consumer_idx * Pipeline::<C::QStages>::BYTES;
         // SAFETY: the memory is this ring's.
         let ring = unsafe { PanelRing::at(self.base.add_bytes(ring)) };
         (ring, Pipeline::at(self.base.add_bytes(barriers)))
@@ -247,7 +230,7 @@ where
                 fence_mbarrier_init_release_cluster();
             }
             if C::Rows::HAS_IDLE {
-                let panels = Self::CONSUMERS * Q_STAGES * PANELS;
+                let panels = Self::CONSUMERS * C::TILE.q_stages * C::TILE.panels();
                 clear_idle(self.call.rows, self.base, panels, C::TILE.threads());
             }
             thread::sync_threads();
@@ -272,18 +255,18 @@ where
         // SAFETY: the caller's promise. The ticket that was written `TICKETS` tiles before is not
         // read any more, as the loader has read the last one.
         unsafe {
-            let mut walk = Walk::new::<TILE_M>(params, lengths, launch, rows);
+            let mut walk = Walk::<C>::new(params, lengths, launch, rows);
             let mut slot = next.acquire_by_warp(self.pipeline_tickets, 0, false);
-            while walk.is_at_tile::<TILE_M>() {
-                let tile = walk.tile::<TILE_M, TILE_N>();
-                tickets.next().write::<_, TILE_N>(params, rows, &tile);
+            while walk.is_at_tile() {
+                let tile = walk.tile();
+                tickets.next().write::<C>(params, rows, &tile);
                 if is_leader() {
                     slot.barrier().arrive();
                 }
                 next.advance();
                 // Wait until the loader is nearly done with the ticket's tile.
                 slot = next.acquire_by_warp(self.pipeline_tickets, 0, false);
-                walk.advance::<TILE_M>();
+                walk.advance();
             }
             tickets.next().write_end();
             if is_leader() {
@@ -325,16 +308,16 @@ where
                     if block == ask_at {
                         ticket.release_early(Readers::OneBlock); // the scheduler may go on
                     }
-                    let at = [first_key + block * TILE_N, head, batch];
+                    let at = [first_key + block * C::TILE.tile_n, head, batch];
                     let slot =
                         keys.acquire_by_warp(self.pipeline_k, C::TILE.k_bytes(), is_leader());
                     keys.advance();
-                    load_panels::<OneHead, _, _, _>(&self.k, map_k, at, &slot);
+                    load_panels::<OneHead, _, _>(&self.k, map_k, at, &slot);
                     if let Some(at) = of_values.replace(at) {
                         let slot =
                             values.acquire_by_warp(self.pipeline_v, C::TILE.v_bytes(), is_leader());
                         values.advance();
-                        load_panels::<OneHead, _, _, _>(&self.v, map_v, at, &slot);
+                        load_panels::<OneHead, _, _>(&self.v, map_v, at, &slot);
                     }
                     if block + 1 == tile.end {
                         self.load_queries(tile.queries, &mut queries);
@@ -343,7 +326,7 @@ where
             }
             if let Some(at) = of_values {
                 let slot = values.acquire_by_warp(self.pipeline_v, C::TILE.v_bytes(), is_leader());
-                load_panels::<OneHead, _, _, _>(&self.v, map_v, at, &slot);
+                load_panels::<OneHead, _, _>(&self.v, map_v, at, &slot);
             }
             self.end_queries(&mut queries);
         }
@@ -357,7 +340,7 @@ where
     unsafe fn load_queries(
         &self,
         [position, head, batch]: [u32; 3],
-        queries: &mut Producer<Q_STAGES>,
+        queries: &mut Producer<C::QStages>,
     ) {
         let rows = self.call.rows;
         // SAFETY: slots are empty when loaded into, and the loads' bytes are those announced.
@@ -368,7 +351,7 @@ where
                 let bytes = rows.copied_bytes(C::TILE.q_bytes());
                 let slot = queries.acquire_by_warp(pipeline, bytes, is_leader());
                 let at = [position + consumer_idx * rows.queries(), head, batch];
-                load_panels::<C::Rows, _, _, _>(&ring, self.call.maps[0], at, &slot);
+                load_panels::<C::Rows, _, _>(&ring, self.call.maps[0], at, &slot);
                 consumer_idx = opaque(consumer_idx + 1); // not unrolled: registers are few here
             }
         }
@@ -380,7 +363,7 @@ where
     /// # Safety
     /// As for [`load_queries`](Self::load_queries).
     #[inline(always)]
-    unsafe fn end_queries(&self, queries: &mut Producer<Q_STAGES>) {
+    unsafe fn end_queries(&self, queries: &mut Producer<C::QStages>) {
         // SAFETY: as there; nothing is loaded.
         unsafe {
             let mut consumer_idx = 0;

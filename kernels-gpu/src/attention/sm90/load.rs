@@ -1,7 +1,7 @@
 //! TMA loads of queries, keys and values.
 
 use cuda_std::hint::opaque;
-use cuda_std::panels::PanelRing;
+use cuda_std::panels::{PanelRing, PanelShape};
 use cuda_std::pipeline::Slot;
 use cuda_std::thread;
 use cuda_std::tile::OperandElement;
@@ -23,13 +23,8 @@ pub(super) fn is_leader() -> bool {
 /// A warp calls it; the slot is this warp's to fill and its bytes have been announced; the map's
 /// boxes are one panel.
 #[inline(always)]
-pub(super) unsafe fn load_panels<
-    R: RowMap,
-    E: OperandElement,
-    const ROWS: u32,
-    const PANELS: u32,
->(
-    ring: &PanelRing<E, ROWS, PANELS>,
+pub(super) unsafe fn load_panels<R: RowMap, E: OperandElement, S: PanelShape>(
+    ring: &PanelRing<E, S>,
     map: *const TensorMap,
     [position, head, batch]: [u32; 3],
     slot: &Slot,
@@ -38,8 +33,8 @@ pub(super) unsafe fn load_panels<
         return;
     }
     let mut panel = 0;
-    while panel < PANELS {
-        let column = panel * PanelRing::<E, ROWS, PANELS>::PANEL_COLUMNS;
+    while panel < S::PANELS {
+        let column = panel * PanelRing::<E, S>::PANEL_COLUMNS;
         let to = ring.destination(slot, panel);
         // SAFETY: passed on to the caller.
         unsafe {

@@ -7,6 +7,7 @@ use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::uniform;
 
+use super::kernel::Config;
 use super::rows::RowMap;
 use super::softmax::ROWS;
 use super::ticket::{Ticket, Visible};
@@ -23,17 +24,13 @@ pub(super) struct RowMask {
 
 impl RowMask {
     /// The mask of a warpgroup's rows, whose first query is `query_of_tile` of the ticket's tile,
-    /// in blocks of `TILE_N` keys.
+    /// in blocks of keys.
     ///
     /// # Safety
     /// The ticket is one of a tile, and is not overwritten while the mask is used. The warp calls
     /// it, converged.
     #[inline(always)]
-    pub(super) unsafe fn new<R: RowMap, const TILE_N: u32>(
-        ticket: Ticket,
-        rows: R,
-        query_of_tile: u32,
-    ) -> Self {
+    pub(super) unsafe fn new<C: Config>(ticket: Ticket, rows: C::Rows, query_of_tile: u32) -> Self {
         // SAFETY: the caller's promise.
         let visible = unsafe { ticket.visible() };
         let first = visible.first(query_of_tile + rows.queries() - 1);
@@ -44,8 +41,8 @@ impl RowMask {
             let end = uniform(end.max(0) as u32);
             Self {
                 ticket,
-                first: divided(first + TILE_N - 1, TILE_N).0,
-                end: divided(end, TILE_N).0,
+                first: divided(first + C::TILE.tile_n - 1, C::TILE.tile_n).0,
+                end: divided(end, C::TILE.tile_n).0,
             }
         }
     }
@@ -56,14 +53,14 @@ impl RowMask {
         block >= self.first && block < self.end
     }
 
-    /// Sets the masked scores of a block of `TILE_N` keys to -inf.
+    /// Sets the masked scores of a block of keys to -inf.
     ///
     /// # Safety
     /// `rows` and `query_of_tile` are what the mask was made for.
     #[inline(always)]
-    pub(super) unsafe fn apply<R: RowMap, const TILE_N: u32>(
+    pub(super) unsafe fn apply<C: Config>(
         &self,
-        rows: R,
+        rows: C::Rows,
         query_of_tile: u32,
         s: &mut [f32],
         block: u32,
@@ -78,7 +75,7 @@ impl RowMask {
                 is_bounded,
                 (rows, query_of_tile),
                 s,
-                block * TILE_N,
+                block * C::TILE.tile_n,
             );
         }
     }

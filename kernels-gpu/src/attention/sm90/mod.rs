@@ -8,7 +8,7 @@
 //! | `ticket` | what the scheduler tells the others about a tile |
 //! | `rows` | which query and head a row is (GQA packing) |
 //! | `load` | TMA loads |
-//! | `turns` | the order in which consumers issue `wgmma`s |
+//! | `order_barrier` | the order in which consumers issue `wgmma`s |
 //! | `mask`, `softmax`, `clear` | what is done to scores and values |
 //! | `store` | o and lse |
 
@@ -19,13 +19,13 @@ mod entries;
 mod kernel;
 mod load;
 mod mask;
+mod order_barrier;
 mod packed_order;
 mod rows;
 mod schedule;
 mod softmax;
 mod store;
 mod ticket;
-mod turns;
 
 #[cfg(feature = "attention")]
 pub use entries::*;

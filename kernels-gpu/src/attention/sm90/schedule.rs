@@ -5,6 +5,8 @@
 //! [`Ticket`](super::ticket::Ticket)s. Finding out what a tile is takes some thousand cycles, but
 //! nobody waits for that. Any other order (dynamic, from a list) would only change the walk.
 
+use core::ops::Range;
+
 use abi::attention::sm90::divided;
 use abi::attention::sm90::{FwdLaunch, TileIndex, TileOrder};
 use abi::attention::{FlashFwdLengths, FlashFwdParams, Mask, Positions, Sequence};
@@ -14,6 +16,7 @@ use cuda_std::hint::opaque;
 use cuda_std::thread;
 use cuda_std::warp::uniform;
 
+use super::kernel::Config;
 use super::load::is_leader;
 use super::packed_order::Count;
 use super::rows::RowMap;
@@ -36,8 +39,8 @@ pub(super) struct Tile {
 
 /// A block's walk through the tiles: first the tile of its own index, then always the next one that
 /// nobody has.
-pub(super) struct Walk<'a, R> {
-    rows: R,
+pub(super) struct Walk<'a, C: Config> {
+    rows: C::Rows,
     params: &'a FlashFwdParams,
     lengths: &'a FlashFwdLengths,
     launch: FwdLaunch,
@@ -47,15 +50,15 @@ pub(super) struct Walk<'a, R> {
     index: u32,
 }
 
-impl<'a, R: RowMap> Walk<'a, R> {
+impl<'a, C: Config> Walk<'a, C> {
     /// # Safety
     /// A warp of the block calls it, converged; the lengths are those of a launch.
     #[inline(always)]
-    pub(super) unsafe fn new<const TILE_M: u32>(
+    pub(super) unsafe fn new(
         params: &'a FlashFwdParams,
         lengths: &'a FlashFwdLengths,
         launch: FwdLaunch,
-        rows: R,
+        rows: C::Rows,
     ) -> Self {
         let mut walk = Self {
             rows,
@@ -65,7 +68,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
             through: 0,
             index: thread::block_idx_x(),
         };
-        let counted = walk.counted::<TILE_M>();
+        let counted = walk.counted();
         if counted.is_needed() {
             // SAFETY: the caller's promise.
             walk.through = unsafe { counted.through() };
@@ -78,29 +81,29 @@ impl<'a, R: RowMap> Walk<'a, R> {
     /// # Safety
     /// As for [`new`](Self::new).
     #[inline(always)]
-    unsafe fn count<const TILE_M: u32>(&self) -> u32 {
+    unsafe fn count(&self) -> u32 {
         let params = self.params;
-        let tiles = if self.counted::<TILE_M>().is_needed() {
+        let tiles = if self.counted().is_needed() {
             // SAFETY: the caller's promise.
             unsafe { Count::all(self.through) }
         } else {
-            self.order::<TILE_M>(params.batch, params.seqlen_q).count
+            self.order(params.batch, params.seqlen_q).count
         };
         tiles * self.rows.splits()
     }
 
     /// Queries a tile.
     #[inline(always)]
-    fn queries<const TILE_M: u32>(&self) -> u32 {
-        TILE_M / MMA_M * self.rows.queries()
+    fn queries(&self) -> u32 {
+        C::TILE.tile_m / MMA_M * self.rows.queries()
     }
 
     #[inline(always)]
-    fn counted<const TILE_M: u32>(&self) -> Count<'a> {
+    fn counted(&self) -> Count<'a> {
         Count {
             lengths: self.lengths,
             params: self.params,
-            queries: self.queries::<TILE_M>(),
+            queries: self.queries(),
             heads: self.rows.tile_heads(self.params),
         }
     }
@@ -108,9 +111,9 @@ impl<'a, R: RowMap> Walk<'a, R> {
     /// The order of tiles of `batch` sequences with the same number of queries. Opaque, so that
     /// nothing derived from it is kept in registers across tiles.
     #[inline(always)]
-    fn order<const TILE_M: u32>(&self, batch: u32, queries: u32) -> TileOrder {
+    fn order(&self, batch: u32, queries: u32) -> TileOrder {
         let heads = self.rows.tile_heads(self.params);
-        let tile_m = self.queries::<TILE_M>();
+        let tile_m = self.queries();
         TileOrder::new(tile_m, batch, heads, opaque(queries), self.launch.section)
     }
 
@@ -119,9 +122,9 @@ impl<'a, R: RowMap> Walk<'a, R> {
     /// # Safety
     /// As for [`new`](Self::new).
     #[inline(always)]
-    pub(super) unsafe fn is_at_tile<const TILE_M: u32>(&self) -> bool {
+    pub(super) unsafe fn is_at_tile(&self) -> bool {
         // SAFETY: the caller's promise.
-        self.index < unsafe { self.count::<TILE_M>() }
+        self.index < unsafe { self.count() }
     }
 
     /// The current tile, which has at least one query.
@@ -129,19 +132,19 @@ impl<'a, R: RowMap> Walk<'a, R> {
     /// # Safety
     /// As for [`new`](Self::new), and [`is_at_tile`](Self::is_at_tile) holds.
     #[inline(always)]
-    pub(super) unsafe fn tile<const TILE_M: u32, const TILE_N: u32>(&self) -> Tile {
+    pub(super) unsafe fn tile(&self) -> Tile {
         let (params, rows) = (self.params, self.rows);
         // SAFETY: the caller's promise.
         unsafe {
             let (tile_index, split) = divided(self.index, rows.splits());
-            let at = self.at::<TILE_M>(tile_index);
+            let at = self.at(tile_index);
             let mut sequence = sequence(self.lengths, params, at.batch);
             sequence.q = in_all_lanes(sequence.q);
             sequence.k = in_all_lanes(sequence.k);
-            let queries = self.queries::<TILE_M>();
+            let queries = self.queries();
             let row = at.m * queries;
             let mask = params.mask(&sequence);
-            let blocks = key_blocks::<TILE_N>(&mask, row, row + queries);
+            let blocks = key_blocks(&mask, C::TILE.tile_n, row..row + queries);
             let (first, end) = part(blocks, split, rows.splits());
             Tile {
                 sequence,
@@ -159,7 +162,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
     /// # Safety
     /// As for [`tile`](Self::tile). The counter is a launch's.
     #[inline(always)]
-    pub(super) unsafe fn advance<const TILE_M: u32>(&mut self) {
+    pub(super) unsafe fn advance(&mut self) {
         let counter = self.launch.counter;
         if counter.is_null() {
             self.index += thread::grid_dim_x();
@@ -168,7 +171,7 @@ impl<'a, R: RowMap> Walk<'a, R> {
         let mut turn = 0;
         // SAFETY: the caller's promise. Relaxed, as no data is passed along with the counter.
         unsafe {
-            let count = self.count::<TILE_M>();
+            let count = self.count();
             if is_leader() {
                 turn = atom_add(counter, 1, Order::Relaxed, Scope::Gpu);
                 if turn == count.wrapping_sub(1) {
@@ -186,17 +189,17 @@ impl<'a, R: RowMap> Walk<'a, R> {
     /// # Safety
     /// As for [`new`](Self::new).
     #[inline(always)]
-    unsafe fn at<const TILE_M: u32>(&self, index: u32) -> TileIndex {
-        let counted = self.counted::<TILE_M>();
+    unsafe fn at(&self, index: u32) -> TileIndex {
+        let counted = self.counted();
         if !counted.is_needed() {
-            let order = self.order::<TILE_M>(self.params.batch, self.params.seqlen_q);
+            let order = self.order(self.params.batch, self.params.seqlen_q);
             return order.at(index);
         }
         // SAFETY: the caller's promise.
         let found = unsafe { counted.find(self.through, index) };
         TileIndex {
             batch: found.batch_idx,
-            ..self.order::<TILE_M>(1, found.queries).at(found.index)
+            ..self.order(1, found.queries).at(found.index)
         }
     }
 }
@@ -216,18 +219,18 @@ unsafe fn in_all_lanes(positions: Positions) -> Positions {
     }
 }
 
-/// The blocks of keys in which some query of `first_row..end_row` sees a key. If there is none, one
+/// The blocks of keys in which some query of `rows` sees a key. If there is none, one
 /// block, all of it masked, so that the mainloop has no special case.
 #[inline(always)]
-fn key_blocks<const TILE_N: u32>(mask: &Mask, first_row: u32, end_row: u32) -> (u32, u32) {
-    let end_row = if end_row < mask.seqlen_q {
-        end_row
+fn key_blocks(mask: &Mask, tile_n: u32, rows: Range<u32>) -> (u32, u32) {
+    let end_row = if rows.end < mask.seqlen_q {
+        rows.end
     } else {
         mask.seqlen_q
     };
-    let (first, _) = divided(mask.visible_keys(first_row).first, TILE_N);
+    let (first, _) = divided(mask.visible_keys(rows.start).first, tile_n);
     let end_key = mask.visible_keys(end_row.wrapping_sub(1)).end;
-    let (end, _) = divided(end_key.wrapping_add(TILE_N - 1), TILE_N);
+    let (end, _) = divided(end_key.wrapping_add(tile_n - 1), tile_n);
     if first < end {
         (first, end)
     } else {

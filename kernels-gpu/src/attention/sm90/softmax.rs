@@ -9,11 +9,10 @@
 
 use core::hint::cold_path;
 
-use cuda_std::accumulator::Fragments;
+use cuda_std::accumulator::{Fragments, PairRegisters};
 use cuda_std::math::approx::ex2_approx_ftz;
 use cuda_std::tile::OperandElement;
 use cuda_std::warp::{FULL_MASK, shfl_bfly, vote_any};
-use cuda_std::wgmma::Registers;
 
 /// How far the true row max may be above the one in use, in powers of two.
 const SLACK_LOG2: f32 = 8.0;
@@ -185,16 +184,14 @@ impl Softmax {
     /// # Safety
     /// The warp calls it, converged.
     #[inline(always)]
-    pub(super) unsafe fn update_whole<E: OperandElement, const REGISTERS: usize>(
+    pub(super) unsafe fn update_whole<E: OperandElement, R: PairRegisters>(
         &mut self,
         s: &[f32],
         scale_log2: f32,
-        p: &mut Fragments<E, REGISTERS>,
+        p: &mut Fragments<E, R>,
         o: &mut [f32],
         pair: impl Fn(f32, f32) -> u32 + Copy,
-    ) where
-        [u32; REGISTERS]: Registers,
-    {
+    ) {
         let mut sums = Sums::new();
         // If no key has been seen, +inf makes every probability, and so the sum, too high.
         let offsets = self.offsets(scale_log2, f32::INFINITY);
@@ -261,16 +258,13 @@ impl Softmax {
 
 /// Probabilities, packed by `pair` two to a register, of scores scaled and offset by row.
 #[inline(always)]
-fn pairs_of_powers<E: OperandElement, const REGISTERS: usize>(
+fn pairs_of_powers<E: OperandElement, R: PairRegisters>(
     s: &[f32],
     (scale_log2, offsets): (f32, [f32; ROWS]),
     sums: &mut Sums,
     pair: impl Fn(f32, f32) -> u32,
-) -> Fragments<E, REGISTERS>
-where
-    [u32; REGISTERS]: Registers,
-{
-    let mut pairs = [0; REGISTERS];
+) -> Fragments<E, R> {
+    let mut pairs = R::zero();
     let mut i = 0;
     while i < s.len() {
         let row = i / 2 % ROWS;
@@ -283,7 +277,7 @@ where
         } else {
             *sum + (low + high)
         };
-        pairs[i / 2] = pair(low, high);
+        pairs.as_mut()[i / 2] = pair(low, high);
         i += 2;
     }
     Fragments::of_pairs(pairs)

@@ -7,6 +7,7 @@ use cuda_std::mem::{ld_shared_v4_u32, st_shared_v4_u32};
 use cuda_std::shared::SharedAddr;
 use cuda_std::warp::uniform;
 
+use super::kernel::Config;
 use super::load::is_leader;
 use super::rows::RowMap;
 use super::schedule::Tile;
@@ -124,10 +125,10 @@ impl Ticket {
     /// # Safety
     /// Nobody reads the ticket that was here. A warp calls it, converged.
     #[inline(always)]
-    pub(super) unsafe fn write<R: RowMap, const TILE_N: u32>(
+    pub(super) unsafe fn write<C: Config>(
         self,
         params: &FlashFwdParams,
-        rows: R,
+        rows: C::Rows,
         tile: &Tile,
     ) {
         let head = rows.first_head(tile.head);
@@ -137,9 +138,13 @@ impl Ticket {
         let [first, end] = visible.bounds.map(|bound| bound as u32);
         let o = tile.sequence.offset_q(&params.o, head) + o_behind;
         let lse = params.lse_offset(&tile.sequence, head) + lse_behind;
-        let before = (tile.end - 1) * TILE_N;
+        let before = (tile.end - 1) * C::TILE.tile_n;
         let rows = tile.sequence.k.len.saturating_sub(before);
-        let rows = if rows < TILE_N { rows } else { TILE_N };
+        let rows = if rows < C::TILE.tile_n {
+            rows
+        } else {
+            C::TILE.tile_n
+        };
         // The map of a packed tensor has a batch of one.
         let batch = |packed: u32| match packed {
             0 => tile.sequence.batch_idx,

@@ -50,7 +50,7 @@ const _: () = assert!(
 /// # Safety
 /// `params` describes what the pointers point to; the grid is `grouped_grid`.
 #[kernel(max_threads = GROUPED_TILE.threads, min_blocks = 2)]
-pub unsafe fn grouped_gemm_simt_f32_64x64x16(
+pub unsafe fn gemm_grouped_simt_f32_64x64x16(
     a: *const f32,
     b: *const f32,
     ends: *const i32,

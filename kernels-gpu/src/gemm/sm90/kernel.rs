@@ -54,7 +54,7 @@ use cuda_std::elect::elect_sync;
 use cuda_std::epilogue::Epilogue;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::hint::opaque;
-use cuda_std::pipeline::{Consumer, Pipeline, Readers};
+use cuda_std::pipeline::{Consumer, Pipeline, Readers, Stages};
 use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
@@ -65,10 +65,10 @@ use cuda_std::wgmma::MmaAsync;
 
 use super::held::Held;
 use super::load::{load_rows, load_tile};
+use super::order_barrier::OrderBarrier;
 use super::partials::Partials;
 use super::places::Places;
 use super::store::{Store, StoreElement};
-use super::turns::Turns;
 pub use promoted::{Promoted, Running, Sums};
 
 /// Registers of a producer's thread, and of a consumer's: 128 × (24 + 2 × 240) of 65,536.
@@ -106,7 +106,7 @@ pub struct Gemm<
 > {
     a: TileRing<<C::Mma as MmaAsync>::A, C::A, TILE_M>,
     b: TileRing<<C::Mma as MmaAsync>::B, C::B, TILE_N>,
-    pipeline: Pipeline<STAGES>,
+    pipeline: Pipeline<Stages<STAGES>>,
     /// Boxes that the results pass through on their way to D.
     boxes: SharedAddr,
     map_a: *const TensorMap,
@@ -264,7 +264,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     ) {
         let holds =
             const { C::HOLDS && C::TILE.holds_results(size_of::<Out>() as u32) && !Self::PROMOTES };
-        let turns = Turns { consumer_idx };
+        let order = OrderBarrier { consumer_idx };
         let row_of_tile = consumer_idx * BLOCKS as u32 * MMA_M;
         let mut consumer = self.pipeline.consumer();
         let mut held = Held::<Out>::none();
@@ -276,13 +276,13 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             // once, and consumer 1 waits for it once. Each box that is held is sent once.
             unsafe {
                 if is_first && consumer_idx == 1 {
-                    turns.wait();
+                    order.wait();
                 }
                 let mut place = (0, 0, 0);
                 store.bring_near(|| self.place(unit.tile), TILE_N);
                 let begun = || {
                     if is_first && consumer_idx == 0 {
-                        turns.pass(false);
+                        order.pass(false);
                     }
                 };
                 let issued = |k_tile| store.send(&held, k_tile - 1); // of the last tile
@@ -310,12 +310,12 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         consumer_idx: u32,
         store: &mut Store<Out, E>,
     ) {
-        let turns = Turns { consumer_idx };
+        let order = OrderBarrier { consumer_idx };
         let mut consumer = self.pipeline.consumer();
         let mut round = 0;
         if self.work.count > 0 {
             // SAFETY: the warpgroup's warps are here together.
-            unsafe { turns.open() };
+            unsafe { order.open() };
             consumer.skip(consumer_idx * self.work.unit(0).len());
         }
         while round < self.work.count {
@@ -325,12 +325,12 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             // SAFETY: the warpgroup's warps go through the same units; both consumers go through
             // the same number of rounds, and pass the turn in each.
             unsafe {
-                turns.wait();
+                order.wait();
                 if index < self.work.count {
                     let unit = self.work.unit(index);
                     let mut place = (0, 0, 0);
                     let ending = || {
-                        turns.pass(is_last_round);
+                        order.pass(is_last_round);
                         place = self.place_now(unit.tile);
                     };
                     let acc = self.multiply(&mut consumer, unit.len(), 0, || (), |_| (), ending);
@@ -339,7 +339,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                         consumer.skip(self.work.unit(index + 1).len());
                     }
                 } else {
-                    turns.pass(is_last_round);
+                    order.pass(is_last_round);
                 }
             }
         }
@@ -384,7 +384,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     #[inline(always)]
     unsafe fn multiply(
         &self,
-        consumer: &mut Consumer<STAGES>,
+        consumer: &mut Consumer<Stages<STAGES>>,
         k_tiles: u32,
         row_of_tile: u32,
         begun: impl FnOnce(),

@@ -10,13 +10,13 @@ mod held;
 mod integer_entries;
 mod kernel;
 mod load;
+mod order_barrier;
 mod partials;
 mod places;
 mod ragged;
 #[cfg(feature = "gemm")]
 mod ragged_entries;
 mod store;
-mod turns;
 
 #[cfg(feature = "gemm")]
 pub use entries::*;

@@ -1,6 +1,6 @@
-//! What the warps of a team exchange: a slot for each, in the shared memory of every block.
+//! What the warps of a thread group exchange: a slot for each, in the shared memory of every block.
 
-use super::{LANES, Team};
+use super::{LANES, ThreadGroup};
 use crate::row::group::Group;
 use crate::row::words::{of_words, words};
 use abi::rows::{BARRIER_BYTES, VECTOR_BYTES};
@@ -8,8 +8,8 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::warp::Words;
 use cuda_std::{cluster, mem, thread};
 
-impl Team {
-    /// Number of warps of the team in this block.
+impl ThreadGroup {
+    /// Number of warps of the thread group in this block.
     #[inline(always)]
     pub(crate) fn warps(&self) -> u32 {
         warps(&self.group)
@@ -76,7 +76,7 @@ impl Team {
     /// Waits until all warps have written their slots.
     ///
     /// # Safety
-    /// All threads of the block call it, once, converged, after [`Team::post`].
+    /// All threads of the block call it, once, converged, after [`ThreadGroup::post`].
     #[inline(always)]
     pub(crate) unsafe fn posted(&self) {
         // SAFETY: passed on to the caller; the barrier has one phase.
@@ -92,7 +92,7 @@ impl Team {
     /// Posts the warp's value, and waits until all have.
     ///
     /// # Safety
-    /// All threads of the team call it, once; warps are converged.
+    /// All threads of the thread group call it, once; warps are converged.
     #[inline(always)]
     pub(crate) unsafe fn post_own<S: Words>(&self, value: S) {
         let group = &self.group;
@@ -106,7 +106,7 @@ impl Team {
     /// The value in a slot. `like` only gives the type.
     ///
     /// # Safety
-    /// After [`Team::posted`]; there is such a slot.
+    /// After [`ThreadGroup::posted`]; there is such a slot.
     #[inline(always)]
     pub(crate) unsafe fn slot<S: Words>(&self, slot: u32, like: S) -> S {
         // SAFETY: passed on to the caller.
@@ -116,7 +116,7 @@ impl Team {
     /// The value in the slot that lies `after` the lane's first.
     ///
     /// # Safety
-    /// After [`Team::post_own`].
+    /// After [`ThreadGroup::post_own`].
     #[inline(always)]
     pub(crate) unsafe fn own_slot<S: Words>(&self, after: u32, like: S) -> S {
         let first = self.group.own & (self.slots().min(LANES) - 1);
@@ -125,7 +125,7 @@ impl Team {
     }
 }
 
-/// Warps of a team in one block.
+/// Warps of a thread group in one block.
 #[inline(always)]
 pub(super) fn warps(group: &Group) -> u32 {
     group.threads.div_ceil(LANES)

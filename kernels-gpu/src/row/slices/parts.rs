@@ -1,6 +1,6 @@
 //! Slices that land in parts, one after the other, so that threads begin before all of them have.
 
-use super::{Slice, Team};
+use super::{Slice, ThreadGroup};
 use crate::row::group::Group;
 use crate::row::held::row_of;
 use crate::row::packed::Packed;
@@ -11,29 +11,29 @@ use cuda_std::hint::opaque;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::tma::cp_async_bulk_shared_cluster_global_l2_cache_hint;
 
-impl Team {
-    /// As [`Team::fetch`], for one input, in a block that shares no row with other teams. The slice comes in
-    /// as many parts as the parameters have stages, each of which [`Team::each_part`] waits for.
+impl ThreadGroup {
+    /// As [`ThreadGroup::fetch`], for one input, in a block that shares no row with other thread groups. The slice comes in
+    /// as many parts as the parameters have stages, each of which [`ThreadGroup::each_part`] waits for.
     ///
     /// # Safety
-    /// As for [`Team::fetch`].
+    /// As for [`ThreadGroup::fetch`].
     #[inline(always)]
     pub(crate) unsafe fn fetch_parts<T: Packed>(params: &RowParams, tensor: *const T) -> Self {
         // SAFETY: passed on to the caller.
         unsafe {
             let group = Group::of_vectors(params, core::ptr::null_mut());
-            let team = Self::new::<T>(params, 1, group);
-            if team.group.own == 0 {
-                let row = row_of(tensor, team.row, params.strides[0]);
-                let from = row.wrapping_add(team.first as usize * T::LANES);
-                team.ask_parts(params, from);
+            let thread_group = Self::new::<T>(params, 1, group);
+            if thread_group.group.own == 0 {
+                let row = row_of(tensor, thread_group.row, params.strides[0]);
+                let from = row.wrapping_add(thread_group.first as usize * T::LANES);
+                thread_group.ask_parts(params, from);
             }
-            team.meet();
-            team
+            thread_group.meet();
+            thread_group
         }
     }
 
-    /// Vectors of each part of the slice but the last: whole turns of the team's threads.
+    /// Vectors of each part of the slice but the last: whole turns of the thread group's threads.
     #[inline(always)]
     fn of_part(&self, parts: u32) -> u32 {
         let threads = self.group.threads;
@@ -45,7 +45,7 @@ impl Team {
     /// Issues the loads of the slice, which begins at `from`, by one thread.
     ///
     /// # Safety
-    /// As for [`Team::fetch_parts`].
+    /// As for [`ThreadGroup::fetch_parts`].
     #[inline(always)]
     unsafe fn ask_parts<T: Packed>(&self, params: &RowParams, from: *const T) {
         let parts = params.stages;

@@ -4,7 +4,7 @@
 use core::marker::PhantomData;
 
 use cuda_std::accumulator::Accumulator;
-use cuda_std::pipeline::{Consumer, Readers, Stage};
+use cuda_std::pipeline::{Consumer, Readers, Stage, Stages};
 use cuda_std::wgmma::MmaAsync;
 
 use super::{Config, Gemm};
@@ -50,7 +50,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     #[inline(always)]
     pub(super) unsafe fn multiply_promoted(
         &self,
-        consumer: &mut Consumer<STAGES>,
+        consumer: &mut Consumer<Stages<STAGES>>,
         k_tiles: u32,
         row_of_tile: u32,
         begun: impl FnOnce(),

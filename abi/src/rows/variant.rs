@@ -1,0 +1,160 @@
+//! Where rows are held: the variants of kernels, and which of them a plan uses.
+//!
+//! `v0 v1 ..` are the vectors of 16 bytes of a row, `t0 t1 ..` are threads.
+//!
+//! **registers** (`registers`, `registers_more`, `registers_weights`): thread `t` of `T` has the
+//! vectors `t`, `t + T`, ..; they go through no memory. `registers_weights` has the weights beside
+//! them.
+//! ```text
+//! row    | v0 | v1 | .. | vT-1 | vT | vT+1 | ..
+//!          t0   t1   ..   tT-1   t0   t1     ..     one block has one row, or several short ones
+//! ```
+//! **cluster** (`cluster`, `cluster_ahead`, `cluster_pairs`): each block of a cluster has a slice in
+//! its shared memory, and the blocks exchange their sums. `cluster_ahead` loads weights while they do.
+//! `cluster_pairs` has slices of two rows.
+//! ```text
+//! row    | slice 0     | slice 1     | ..    | slice C-1   |
+//!          smem, CTA 0   smem, CTA 1           smem, CTA C-1      <- sums ->
+//! ```
+//! **smem_ring** (`smem_ring`, `smem_ring_wide`): persistent blocks or clusters. Rows come one after
+//! the other into the stages of a ring in shared memory; each warp has a part of each row.
+//! ```text
+//! smem   | row i     | row i + 1 | row i + 2 |      <- bulk copies of row i + 3 into the first
+//!          computed    landing     landing
+//! ```
+//! **smem_ring_short**: the same with a ring for each warp, whose stage holds 1, 2 or 4 short rows.
+//! ```text
+//! smem   | warp 0: rows a, b | warp 0: rows c, d | .. | warp 1: rows e, f | ..
+//! ```
+//! **streaming** (`streaming`): threads go through the row element by element, for rows that are not
+//! aligned to vectors and for other GPUs. The row is in shared memory if it fits there; otherwise it
+//! is read again for the result.
+//! ```text
+//! row    | e0 | e1 | .. | eT-1 | eT | ..
+//!          t0   t1   ..   tT-1   t0   ..
+//! ```
+//! **columns** is no place for a row: its kernel adds up columns for the gradients of weights.
+
+use super::ring::MULTIPROCESSORS;
+use super::{
+    Ahead, FEW_BLOCKS, FEW_THREADS, RowEntry, RowOp, RowPlan, Stages, Strategy, WIDE_VECTORS,
+};
+use crate::entry::Parts;
+use crate::single::{
+    CROSS_ENTROPY_TOTAL, CROSS_ENTROPY_TOTAL_EARLY, CROSS_ENTROPY_WEIGHT,
+    CROSS_ENTROPY_WEIGHT_EARLY,
+};
+use crate::{DType, SingleEntry};
+
+/// Where a kernel holds a row between its read and its write, as the last part of an entry's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// In registers of a block's threads; sm_90a.
+    Registers,
+    /// The same, with more vectors in each thread; bf16; sm_90a.
+    RegistersMore,
+    /// As [`Variant::Registers`], with weights in registers too, for launches whose blocks all run
+    /// at once; norms of 16-bit types; sm_90a.
+    RegistersWeights,
+    /// In slices, in shared memory of the blocks of a cluster, or of one block; sm_90a.
+    Cluster,
+    /// The same, with weights loaded ahead; sm_90a.
+    ClusterAhead,
+    /// The same for two rows at a time, with a bias; sm_90a.
+    ClusterPairs,
+    /// In a ring in shared memory of persistent blocks or clusters; sm_90a.
+    SmemRing,
+    /// The same, with more of a row in each thread; bf16; sm_90a.
+    SmemRingWide,
+    /// In a ring of each warp, one row or several at a time; bf16; sm_90a.
+    SmemRingShort,
+    /// Element by element, in shared memory if the row fits there; every GPU.
+    Streaming,
+    /// Nowhere: adds up the columns of rows, for the gradients of weights; every GPU.
+    Columns,
+}
+
+impl Variant {
+    /// Whether launches use PDL: they begin before the preceding ones have ended, and wait for
+    /// their writes.
+    pub const fn begins_early(self) -> bool {
+        !matches!(self, Self::Streaming | Self::Columns)
+    }
+
+    pub(super) const fn of_name(parts: &mut Parts) -> Self {
+        // A name comes before those that it begins with.
+        const NAMES: [(&str, Variant); 11] = [
+            ("registers_more", Variant::RegistersMore),
+            ("registers_weights", Variant::RegistersWeights),
+            ("registers", Variant::Registers),
+            ("cluster_ahead", Variant::ClusterAhead),
+            ("cluster_pairs", Variant::ClusterPairs),
+            ("cluster", Variant::Cluster),
+            ("smem_ring_wide", Variant::SmemRingWide),
+            ("smem_ring_short", Variant::SmemRingShort),
+            ("smem_ring", Variant::SmemRing),
+            ("streaming", Variant::Streaming),
+            ("columns", Variant::Columns),
+        ];
+        let mut i = 0;
+        while i < NAMES.len() {
+            if parts.take(NAMES[i].0) {
+                return NAMES[i].1;
+            }
+            i += 1;
+        }
+        panic!("an entry's name lacks a variant");
+    }
+
+    /// Entry that computes 1 / the number of targets that count, for cross-entropy; it is launched
+    /// right before rows of this variant.
+    pub const fn weight_entry(self) -> SingleEntry {
+        match self.begins_early() {
+            true => CROSS_ENTROPY_WEIGHT_EARLY,
+            false => CROSS_ENTROPY_WEIGHT,
+        }
+    }
+
+    /// Entry that sums up cross-entropy's losses, after rows of this variant.
+    pub const fn total_entry(self) -> SingleEntry {
+        match self.begins_early() {
+            true => CROSS_ENTROPY_TOTAL_EARLY,
+            false => CROSS_ENTROPY_TOTAL,
+        }
+    }
+}
+
+impl RowPlan {
+    /// The variant of the entry.
+    pub const fn variant(&self) -> Variant {
+        match self.strategy {
+            Strategy::Registers(variant) => variant,
+            Strategy::Slices => Variant::Cluster,
+            Strategy::Ahead(Ahead { rows: 1, .. }) => Variant::ClusterAhead,
+            Strategy::Ahead(_) => Variant::ClusterPairs,
+            Strategy::Ring(Stages { vectors, .. }) if vectors == WIDE_VECTORS as u32 => {
+                Variant::SmemRingWide
+            }
+            Strategy::Ring(_) => Variant::SmemRing,
+            Strategy::Short(_) => Variant::SmemRingShort,
+            Strategy::Shared | Strategy::Passes => Variant::Streaming,
+        }
+    }
+
+    /// The variant of the kernel for `rows` rows. It changes no bits: where few rows are held, weights are
+    /// loaded with them, as no others hide the time that this takes.
+    pub fn variant_of(&self, op: RowOp, dtype: DType, rows: u64) -> Variant {
+        let variant = self.variant();
+        match self.blocks(rows) {
+            Some(blocks)
+                if matches!(variant, Variant::Registers)
+                    && RowEntry::of(op, dtype, Variant::RegistersWeights).is_some()
+                    && self.block_threads() <= FEW_THREADS
+                    && blocks <= FEW_BLOCKS * MULTIPROCESSORS =>
+            {
+                Variant::RegistersWeights
+            }
+            _ => variant,
+        }
+    }
+}

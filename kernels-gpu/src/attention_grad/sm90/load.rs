@@ -1,0 +1,157 @@
+//! The loaders: one of q, k, v and d_o, by TMA, and one of lse and delta.
+
+use cuda_std::hint::opaque;
+use cuda_std::mem::st_shared_v2_f32;
+use cuda_std::panels::{PanelRing, PanelShape};
+use cuda_std::pipeline::Slot;
+use cuda_std::thread;
+use cuda_std::tile::OperandElement;
+use cuda_std::tma::{self, TensorMap};
+use cuda_std::warp::{FULL_MASK, bar_warp_sync};
+
+use super::kernel::{Backward, Config};
+use super::walk::Walk;
+
+/// Queries whose lse and delta a lane brings at a time, and a warp.
+const ROWS_OF_LANE: u32 = 2;
+const ROWS_OF_WARP: u32 = ROWS_OF_LANE * thread::WARP_THREADS;
+/// How often it does so for the largest tile.
+const PARTS_MAX: usize = 2;
+
+/// Whether this is the lane that issues everything. Recomputed at each use: a loader has few
+/// registers.
+#[inline(always)]
+pub(super) fn is_leader() -> bool {
+    opaque(thread::thread_idx_x()).is_multiple_of(thread::WARP_THREADS)
+}
+
+/// Issues the loads of a matrix, panel by panel, whose first row is `position` of `head` and `batch`.
+///
+/// # Safety
+/// A warp calls it; the slot is this warp's to fill and its bytes have been announced; the map's
+/// boxes are one panel.
+#[inline(always)]
+unsafe fn load_panels<E: OperandElement, S: PanelShape>(
+    ring: &PanelRing<E, S>,
+    map: *const TensorMap,
+    [position, head, batch]: [u32; 3],
+    slot: &Slot,
+) {
+    if !is_leader() {
+        return;
+    }
+    let mut panel = 0;
+    while panel < S::PANELS {
+        let column = panel * PanelRing::<E, S>::PANEL_COLUMNS;
+        let at = [column, position, head, batch].map(|coordinate| coordinate as i32);
+        let to = ring.destination(slot, panel);
+        // SAFETY: passed on to the caller.
+        unsafe { tma::cp_async_bulk_tensor_4d_shared_cluster_global(to, map, at, slot.barrier()) };
+        panel += 1;
+    }
+}
+
+impl<C: Config> Backward<'_, C> {
+    /// Loads the block's keys and values, then q and d_o of every tile.
+    ///
+    /// # Safety
+    /// A warp calls it, converged. Its first lane issues everything; the others go along so that
+    /// counters are in uniform registers.
+    #[inline(always)]
+    pub(super) unsafe fn load(&self, mut walk: Walk) {
+        let [map_q, map_k, map_v, map_d_o] = self.call.maps;
+        let mut kv = self.pipeline_kv.producer();
+        let mut queries = self.pipeline_q.producer();
+        let mut grads = self.pipeline_d_o.producer();
+        let (k_bytes, q_bytes) = (C::TILE.k_bytes(), C::TILE.q_bytes());
+        let keys = [walk.first_key(), walk.head_kv, walk.batch];
+        // SAFETY: slots are empty when loaded into, and the loads' bytes are those announced.
+        unsafe {
+            let slot = kv.acquire_by_warp(self.pipeline_kv, k_bytes, is_leader());
+            kv.advance();
+            load_panels(&self.kv, map_k, keys, &slot);
+            let slot = kv.acquire_by_warp(self.pipeline_kv, k_bytes, is_leader());
+            load_panels(&self.kv, map_v, keys, &slot);
+            while walk.left > 0 {
+                let at = [walk.first_query(), walk.head, walk.batch];
+                let slot = queries.acquire_by_warp(self.pipeline_q, q_bytes, is_leader());
+                queries.advance();
+                load_panels(&self.q, map_q, at, &slot);
+                let slot = grads.acquire_by_warp(self.pipeline_d_o, q_bytes, is_leader());
+                grads.advance();
+                load_panels(&self.d_o, map_d_o, at, &slot);
+                walk.advance();
+            }
+        }
+    }
+
+    /// Brings lse and delta of every tile into shared memory, in the form in which they are used:
+    /// `-lse * log2(e)`, and -inf where there is no query or it sees no key, so that every
+    /// probability is 0.
+    ///
+    /// # Safety
+    /// A warp calls it, converged.
+    #[inline(always)]
+    pub(super) unsafe fn load_rows(&self, mut walk: Walk) {
+        let mut rows = self.pipeline_rows.producer();
+        let first = ROWS_OF_LANE * (thread::thread_idx_x() % thread::WARP_THREADS);
+        // SAFETY: a slot is written while it is empty, and all lanes have written theirs before the
+        // leader arrives.
+        unsafe {
+            while walk.left > 0 {
+                // Read before the wait for a slot, so that they are there when there is one.
+                let (mut lse, mut delta) = ([[0.0; 2]; PARTS_MAX], [[0.0; 2]; PARTS_MAX]);
+                let mut part = 0;
+                while part < C::TILE.tile_m / ROWS_OF_WARP {
+                    let row = walk.first_query() + part * ROWS_OF_WARP + first;
+                    (lse[part as usize], delta[part as usize]) = self.rows_of(&walk, row);
+                    part += 1;
+                }
+                let slot = rows.acquire_by_warp(self.pipeline_rows, 0, false);
+                rows.advance();
+                let to = self.rows_at(slot.index()).add_bytes(4 * first);
+                let mut part = 0;
+                while part < C::TILE.tile_m / ROWS_OF_WARP {
+                    let to = to.add_bytes(4 * part * ROWS_OF_WARP);
+                    st_shared_v2_f32(to, lse[part as usize]);
+                    st_shared_v2_f32(to.add_bytes(4 * C::TILE.tile_m), delta[part as usize]);
+                    part += 1;
+                }
+                bar_warp_sync(FULL_MASK);
+                if is_leader() {
+                    slot.barrier().arrive();
+                }
+                walk.advance();
+            }
+        }
+    }
+
+    /// What [`load_rows`](Self::load_rows) brings of the queries `row` and `row + 1`.
+    ///
+    /// # Safety
+    /// The head is one of the launch's.
+    #[inline(always)]
+    unsafe fn rows_of(&self, walk: &Walk, row: u32) -> ([f32; 2], [f32; 2]) {
+        let params = &self.call.params.fwd;
+        let head = walk.batch * params.heads_q + walk.head;
+        let head = head as usize * params.seqlen_q as usize;
+        let (mut lse, mut delta) = ([f32::NEG_INFINITY; 2], [0.0; 2]);
+        let mut i = 0;
+        while i < 2 {
+            let row = row + i as u32;
+            if row < params.seqlen_q {
+                let at = head + row as usize;
+                // SAFETY: an element of a query that there is.
+                unsafe {
+                    let of = *self.call.lse.add(at);
+                    if of != f32::NEG_INFINITY {
+                        lse[i] = -core::f32::consts::LOG2_E * of;
+                    }
+                    delta[i] = *self.call.delta.add(at);
+                }
+            }
+            i += 1;
+        }
+        (lse, delta)
+    }
+}
