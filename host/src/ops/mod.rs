@@ -11,13 +11,13 @@ mod gemm;
 mod grouped;
 mod maps;
 mod model;
-mod put;
 mod ranked;
 mod reduce;
 mod rotary;
 mod rows;
 mod scan;
 mod scatter;
+mod scatter_add;
 mod take;
 mod view;
 mod workspaces;
@@ -38,7 +38,6 @@ pub use gemm::{
 };
 pub use grouped::{GroupedGemm, GroupedPlan};
 pub(crate) use maps::MapCache;
-pub use put::Scatter;
 pub use ranked::Plan;
 pub use reduce::{Countable, Reduce, Reducible};
 pub use rotary::{Rotary, RotaryTable};
@@ -47,6 +46,7 @@ pub use rows::{
     Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
 };
 pub use scan::Scan;
-pub use scatter::ScatterAdd;
+pub use scatter::Scatter;
+pub use scatter_add::ScatterAdd;
 pub use take::{IndexElement, Take};
 pub(crate) use workspaces::Workspaces;

@@ -10,7 +10,7 @@ use warpsmith_tests::element::TestElement;
 use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::{Checked, on_every_device, profiled, say, with_element};
 
-use super::{Case, Drawn, case};
+use crate::scatter_add::{Case, Drawn, case};
 
 fn check(case: &Case, device: &Device) -> Checked {
     with_element!(case.dtype, check_of(case, device))

@@ -1,8 +1,7 @@
-//! `ScatterAdd` and `Scatter` against their references: every dtype, any axis of any layout, indices of
-//! any shape and layout, in range and out of it, once and many times.
+//! `ScatterAdd` against its reference: every dtype, any axis of any layout, indices of any shape and
+//! layout, in range and out of it, once and many times.
 
 mod few;
-mod put;
 mod refusals;
 
 use abi::scatter::{GROUP, PART, TILE, additions};
@@ -35,17 +34,17 @@ enum Names {
 }
 
 #[derive(Clone, Debug)]
-struct Case {
+pub(super) struct Case {
     y: Vec<usize>,
-    axis: usize,
+    pub(super) axis: usize,
     of_indices: Vec<usize>,
     names: Names,
     /// How many indices of ten are out of range.
     bad: u32,
-    dtype: DType,
-    are_indices_wide: bool,
+    pub(super) dtype: DType,
+    pub(super) are_indices_wide: bool,
     views: [View; 3],
-    values: Values,
+    pub(super) values: Values,
     seed: u64,
 }
 
@@ -79,15 +78,15 @@ impl Case {
 }
 
 /// What a case is run on.
-struct Drawn<T: TestElement, I: TestElement> {
-    src: Operand<T>,
-    indices: Operand<I>,
+pub(super) struct Drawn<T: TestElement, I: TestElement> {
+    pub(super) src: Operand<T>,
+    pub(super) indices: Operand<I>,
     /// What y holds before.
-    old: ArrayD<T>,
+    pub(super) old: ArrayD<T>,
 }
 
 impl<T: TestElement, I: TestElement> Drawn<T, I> {
-    fn new(case: &Case, device: &Device, values: Values) -> Result<Self, String> {
+    pub(super) fn new(case: &Case, device: &Device, values: Values) -> Result<Self, String> {
         let (before, behind) = case.y.split_at(case.axis);
         let of_src = [before, &case.of_indices, &behind[1..]].concat();
         Ok(Self {
@@ -98,7 +97,7 @@ impl<T: TestElement, I: TestElement> Drawn<T, I> {
     }
 
     /// y after `run`, twice with the same bits; the operands are unchanged.
-    fn result(
+    pub(super) fn result(
         &self,
         case: &Case,
         device: &Device,
@@ -112,7 +111,7 @@ impl<T: TestElement, I: TestElement> Drawn<T, I> {
         Ok(got)
     }
 
-    fn exact(&self) -> ArrayD<i64> {
+    pub(super) fn exact(&self) -> ArrayD<i64> {
         self.indices.values.mapv(|index| index as i64)
     }
 }
@@ -166,7 +165,7 @@ fn check_by<T: TestElement + Reducible, I: IndexElement + TestElement>(
     agrees(got, &want.map_err(say)?)
 }
 
-fn case(largest: usize, dtypes: &[DType]) -> impl Strategy<Value = Case> {
+pub(super) fn case(largest: usize, dtypes: &[DType]) -> impl Strategy<Value = Case> {
     let y = prop_oneof![
         2 => extent(largest * 4).prop_map(|n| vec![n]),
         4 => (extent(largest), extent(largest)).prop_map(|(a, b)| vec![a, b]),
