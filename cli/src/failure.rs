@@ -113,13 +113,13 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// Whether the command line is at fault.
 fn is_usage(error: &anyhow::Error) -> bool {
-    let unknown_device = |cause: &(dyn std::error::Error + 'static)| {
+    let is_name_or_axis = |cause: &(dyn std::error::Error + 'static)| {
         matches!(
             cause.downcast_ref(),
-            Some(warpsmith::Error::UnknownDevice { .. })
+            Some(warpsmith::Error::UnknownDevice { .. } | warpsmith::Error::Axis { .. })
         )
     };
-    error.is::<UsageError>() || error.chain().any(unknown_device)
+    error.is::<UsageError>() || error.chain().any(is_name_or_axis)
 }
 
 /// The emulator's report among an error's causes.

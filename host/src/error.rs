@@ -49,7 +49,15 @@ pub enum Error {
         /// The required length.
         want: usize,
     },
-    /// An index, axis, rank or range is too large.
+    /// A tensor does not have this axis.
+    #[error("axis is {axis}, {}", want_axis(*.rank))]
+    Axis {
+        /// The axis; a negative one counts from the end.
+        axis: isize,
+        /// Number of dimensions of the tensor.
+        rank: usize,
+    },
+    /// An index, rank or range is too large.
     #[error("{what} is {got}, {}", want_below(*.limit))]
     OutOfBounds {
         /// Which value it is.
@@ -322,6 +330,13 @@ pub enum Error {
 
 /// [`std::result::Result`] with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn want_axis(rank: usize) -> String {
+    match rank {
+        0 => "but a tensor without dimensions has none".into(),
+        _ => format!("want -{rank} to {}", rank - 1),
+    }
+}
 
 fn want_below(limit: u64) -> String {
     match limit {

@@ -97,13 +97,14 @@ pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionGrad, AttentionGradCandidate,
     AttentionGradPlan, AttentionGrads, AttentionPlan, Binary, CastElement, Chain, ChainElement,
     Countable, Float, Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, GemmTuning, Gradient,
-    GroupedGemm, GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Number, Plan,
-    PlanSource, Precision, Reduce, Reducible, Rotary, RotaryTable, Scan, Scatter, ScatterAdd,
-    Select, Take, Unary, merge_attention,
+    GroupedGemm, GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Moments, Number, Plan,
+    PlanSource, Precision, Reduce, Reducible, Rotary, Scan, Scatter, ScatterAdd, Select, Take,
+    Unary, WithMean, merge_attention,
 };
 pub use ops::{
-    CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
-    Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
+    CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,
+    NormGradients, Normalized, ParamElement, Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
+    TopElements, TopK, WithGradient, WithStats,
 };
 pub use pinned::PinnedBuffer;
 pub use stream::Stream;

@@ -56,10 +56,11 @@ proptest! {
             let mut tensor = Tensor::from_ndarray(&device, &array).expect("a small array");
             let mut view = array.view();
             for (axis, &step) in steps.iter().enumerate() {
-                tensor = tensor.slice_step(axis, .., step).expect("inside");
+                tensor = tensor.slice_step(axis as isize, .., step).expect("inside");
                 view.slice_axis_inplace(Axis(axis), Slice::new(0, None, step as isize));
             }
-            let tensor = tensor.permute(&order).expect("a permutation");
+            let signed: Vec<isize> = order.iter().map(|&axis| axis as isize).collect();
+            let tensor = tensor.permute(&signed).expect("a permutation");
             let view = view.permuted_axes(IxDyn(&order));
             prop_assert_eq!(tensor.to_ndarray().expect("reads"), view.to_owned());
             let broadcast: Vec<usize> = [&[3], view.shape()].concat();

@@ -157,11 +157,11 @@ fn gradients_of_norms_read_rows_once_and_meet_no_bank_twice() {
         let bytes = 2 * shape[0] * shape[1];
         // Two numbers of 4 bytes for a thread, which has at least 8 elements of 2 of both tensors.
         let move_all = [2 * bytes, bytes / 2, bytes];
-        let gradient = LayerNormGrad::new(&x, &dy, &kept, &kept).run_into(&out, &stream);
+        let gradient = LayerNormGrad::new(&x, &kept, &kept, &dy).run_into(&out, &stream);
         gradient.expect("a gradient");
         let what = format!("layer norm {shape:?}");
         moved_with(&device, move_all, shape, &what);
-        let gradient = RmsNormGrad::new(&x, &dy, &kept).run_into(&out, &stream);
+        let gradient = RmsNormGrad::new(&x, &kept, &dy).run_into(&out, &stream);
         gradient.expect("a gradient");
         moved_with(&device, move_all, shape, &format!("RMS norm {shape:?}"));
     }

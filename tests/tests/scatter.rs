@@ -8,6 +8,7 @@ use warpsmith::reference::scatter::put;
 use warpsmith::{DType, Device, Element, Error, IndexElement, Scatter, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::property::{Effort, holds};
+use warpsmith_tests::rows::signed;
 use warpsmith_tests::{Checked, on_every_device, profiled, say, with_element};
 
 use crate::scatter_add::{Case, Drawn, case};
@@ -29,7 +30,8 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
 ) -> Checked {
     let drawn = Drawn::<T, I>::new(case, device, case.values.of_moved(T::DTYPE))?;
     let Drawn { src, indices, old } = &drawn;
-    let operation = Scatter::new(&indices.tensor, &src.tensor).axis(case.axis);
+    let operation =
+        Scatter::new(&indices.tensor, &src.tensor).axis(signed(case.axis, case.y.len()));
     let got = drawn.result(case, device, |y, stream| operation.run_into(y, stream))?;
     let exact = drawn.exact();
     let (old, src) = (old.mapv(T::bits), src.values.mapv(|x| T::nearest(x).bits()));

@@ -13,6 +13,7 @@ use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::run_twice;
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::rows::signed;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, on_every_device, profiled, say, with_element};
 
@@ -90,7 +91,7 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
     let values = case.values.of_moved(T::DTYPE);
     let x = Operand::<T>::draw(device, &case.shape, values, case.views[0], case.seed)?;
     let indices = Operand::<I>::lay_out(device, case.indices::<I>(), case.views[1])?;
-    let mut operation = Take::new(&x.tensor, &indices.tensor).axis(case.axis);
+    let mut operation = Take::new(&x.tensor, &indices.tensor).axis(signed(case.axis, case.x.len()));
     let mut fill = nothing(T::DTYPE);
     if case.is_filled {
         let value = T::nearest(3.0);

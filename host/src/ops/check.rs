@@ -1,5 +1,6 @@
 //! Checks shared by the operations.
 
+pub(super) use crate::tensor::axis_of as axis;
 use crate::tensor::{Erased, Layout};
 use crate::{Element, Error, Result, Stream, Tensor};
 
@@ -12,6 +13,29 @@ pub(super) fn device<T: Element>(
     stream.device().check_same(operand, tensor.device())
 }
 
+/// Checks that a tensor has this shape.
+pub(super) fn shape(operand: &'static str, got: &[usize], want: &[usize]) -> Result<()> {
+    match got == want {
+        true => Ok(()),
+        false => Err(Error::ShapeMismatch {
+            operand,
+            got: got.into(),
+            want: format!("{want:?}").into(),
+        }),
+    }
+}
+
+/// Checks that `tensor` is on the stream's device and has this shape.
+pub(super) fn input<T: Element>(
+    operand: &'static str,
+    tensor: &Tensor<T>,
+    want: &[usize],
+    stream: &Stream,
+) -> Result<()> {
+    device(operand, tensor, stream)?;
+    shape(operand, tensor.shape(), want)
+}
+
 /// Checks that a tensor can be written: it has this shape, is on the stream's device, and no two of
 /// its indices refer to the same element.
 pub(super) fn output<T: Element>(
@@ -20,10 +44,7 @@ pub(super) fn output<T: Element>(
     shape: &[usize],
     stream: &Stream,
 ) -> Result<()> {
-    device(operand, tensor, stream)?;
-    if tensor.shape() != shape {
-        return Err(shape_mismatch(operand, tensor, format!("{shape:?}")));
-    }
+    input(operand, tensor, shape, stream)?;
     if !tensor.is_injective() {
         return Err(Error::StrideMismatch {
             operand,
@@ -32,6 +53,30 @@ pub(super) fn output<T: Element>(
         });
     }
     Ok(())
+}
+
+/// Checks that a tensor is contiguous.
+pub(super) fn contiguous<T: Element>(operand: &'static str, tensor: &Tensor<T>) -> Result<()> {
+    match tensor.is_contiguous() {
+        true => Ok(()),
+        false => Err(Error::StrideMismatch {
+            operand,
+            got: tensor.strides().into(),
+            want: "those of a contiguous tensor".into(),
+        }),
+    }
+}
+
+/// Checks that `got` is no more than `most`.
+pub(super) fn up_to(what: &'static str, got: usize, most: u64) -> Result<()> {
+    match got as u64 <= most {
+        true => Ok(()),
+        false => Err(Error::OutOfBounds {
+            what,
+            got: got as u64,
+            limit: most + 1,
+        }),
+    }
 }
 
 /// Checks that the written tensor shares no element with `other`.
@@ -80,18 +125,6 @@ pub(super) fn extent(what: &'static str, extent: usize) -> Result<u32> {
             limit: u64::from(LIMIT) + 1,
         }),
     }
-}
-
-/// Checks that `axis` is an axis of `tensor`.
-pub(super) fn axis<T: Element>(tensor: &Tensor<T>, axis: usize) -> Result<()> {
-    if axis < tensor.rank() {
-        return Ok(());
-    }
-    Err(Error::OutOfBounds {
-        what: "axis",
-        got: axis as u64,
-        limit: tensor.rank() as u64,
-    })
 }
 
 /// Checks that the written tensor is `other`, element for element (as in an update in place), or

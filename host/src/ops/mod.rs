@@ -2,6 +2,7 @@
 
 mod attention;
 mod attention_grad;
+mod axes;
 mod by_index;
 mod check;
 mod copy;
@@ -39,11 +40,12 @@ pub use gemm::{
 pub use grouped::{GroupedGemm, GroupedPlan};
 pub(crate) use maps::MapCache;
 pub use ranked::Plan;
-pub use reduce::{Countable, Reduce, Reducible};
-pub use rotary::{Rotary, RotaryTable};
+pub use reduce::{Countable, Moments, Reduce, Reducible, WithMean};
+pub use rotary::Rotary;
 pub use rows::{
-    CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
-    Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
+    CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,
+    NormGradients, Normalized, ParamElement, Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
+    TopElements, TopK, WithGradient, WithStats,
 };
 pub use scan::Scan;
 pub use scatter::Scatter;

@@ -2,7 +2,7 @@
 
 use crate::backend::Pattern;
 use crate::load::{self, LoadVariant};
-use crate::ops::by_index::{Rows, along, at_first, axis_stride, dense, in_bytes, up_to};
+use crate::ops::by_index::{Placement, Rows, along, at_first, axis_stride, dense, in_bytes};
 use crate::ops::check;
 use crate::ops::elementwise::{Piece, Steps, Walk, steps_of};
 use crate::storage::Storage;
@@ -27,7 +27,8 @@ use abi::gather::{self, Put, PutEntry, PutFewParams, PutParams, SIZES, THREADS};
 /// `y` that no index names keep what they have.
 ///
 /// **An index out of range**, which is below 0 or not below the extent of the axis, is no error, as
-/// it is none for [`Take`](crate::Take): its row is put nowhere. Indices do not count from the end.
+/// it is none for [`Take`](crate::Take): its row is put nowhere. Negative indices do not count
+/// from the end.
 ///
 /// # Numerics
 /// Bits are copied; a NaN keeps its payload. Reference:
@@ -37,8 +38,8 @@ use abi::gather::{self, Put, PutEntry, PutFewParams, PutParams, SIZES, THREADS};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`] (an axis that `y` does not have, too many indices),
-/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
+/// [`Error::Axis`], [`Error::OutOfBounds`] (too many indices), [`Error::InvalidValue`] (a new result
+/// without [`extent`](Scatter::extent)), [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
 /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
 ///
 /// # Performance
@@ -67,27 +68,43 @@ use abi::gather::{self, Put, PutEntry, PutFewParams, PutParams, SIZES, THREADS};
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "nothing is computed until `run_into`"]
+#[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct Scatter<'a, T: Element, I: IndexElement> {
-    indices: &'a Tensor<I>,
-    src: &'a Tensor<T>,
-    axis: usize,
+    placement: Placement<'a, T, I>,
 }
 
 impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
     /// Rows of `src`, put along axis 0.
     pub fn new(indices: &'a Tensor<I>, src: &'a Tensor<T>) -> Self {
         Self {
-            indices,
-            src,
-            axis: 0,
+            placement: Placement::new(indices, src),
         }
     }
 
-    /// Puts rows along this axis of `y`. It is also the first axis of `src` that belongs to the indices.
-    pub fn axis(mut self, axis: usize) -> Self {
-        self.axis = axis;
+    /// Puts rows along this axis of `y`. A negative axis counts from the end of `y`. Its dimensions in `src`
+    /// are those of the indices.
+    pub fn axis(mut self, axis: isize) -> Self {
+        self.placement.axis = axis;
         self
+    }
+
+    /// Sets the extent of the axis of a new result, which [`run`](Self::run) needs.
+    pub fn extent(mut self, extent: usize) -> Self {
+        self.placement.extent = Some(extent);
+        self
+    }
+
+    /// Enqueues putting the rows into zeros, and returns the result, a new contiguous tensor whose
+    /// axis has the given [`extent`](Self::extent).
+    ///
+    /// # Errors
+    /// See [`Scatter`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+        let shape = self.placement.new_shape()?;
+        let rows = self.rows(&shape, stream)?;
+        let y = Tensor::zeros(stream, &shape)?;
+        rows.put(&y, stream)?;
+        Ok(y)
     }
 
     /// Enqueues putting the rows into `y`.
@@ -95,26 +112,27 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
     /// # Errors
     /// See [`Scatter`].
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        check::axis(y, self.axis)?;
-        self.rows().validate(y.shape(), stream)?;
-        up_to("number of indices", self.indices.len(), gather::MAX_LEN)?;
-        check::output("y", y, y.shape(), stream)?;
-        check::no_overlap("y", y, "src", self.src)?;
-        check::no_overlap("y", y, "indices", self.indices)?;
+        let rows = self.rows(y.shape(), stream)?;
+        self.placement.check_output(y, stream)?;
+        rows.put(y, stream)
+    }
+
+    /// Checks the inputs, for a result of this shape.
+    fn rows(&self, y: &[usize], stream: &Stream) -> Result<Rows<'a, T, I>> {
+        let rows = self.placement.checked(y, stream)?;
+        check::up_to("number of indices", rows.indices.len(), gather::MAX_LEN)?;
+        Ok(rows)
+    }
+}
+
+impl<T: Element, I: IndexElement> Rows<'_, T, I> {
+    fn put(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         if y.is_empty() || self.src.is_empty() {
             return Ok(());
         }
         match self.indices.len() <= gather::FEW as usize {
             true => self.few(y, stream),
             false => self.many(y, stream),
-        }
-    }
-
-    fn rows(&self) -> Rows<'a, T, I> {
-        Rows {
-            src: self.src,
-            indices: self.indices,
-            axis: self.axis,
         }
     }
 
@@ -135,8 +153,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
 
     /// Puts rows of few indices.
     fn few(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let (rows, stride) = (self.rows(), self.stride(y));
-        let positions = rows.positions();
+        let (positions, stride) = (self.positions(), self.stride(y));
         let mut of_positions = None;
         positions.pieces(1, |piece| {
             of_positions = Some(piece.params);
@@ -145,7 +162,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
         let positions = of_positions.ok_or(Error::Bug("few indices have one piece"))?;
         let positions = in_bytes(positions, [8, size_of::<T>(), size_of::<I>()]);
         let of_rows = positions.strides[1].iter().chain([&stride]);
-        let (columns, size) = widest::<T>(&rows.columns(y), of_rows.copied());
+        let (columns, size) = widest::<T>(&self.columns(y), of_rows.copied());
         let entry = check::entry(PutEntry::of(Put::Few, size))?;
         let kernel = self.kernel(entry, stream)?;
         let per_block = THREADS * entry.per_thread();
@@ -213,7 +230,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
         let variant = LoadVariant::of(stream.device(), bytes);
         let entry = check::entry(PutEntry::of(Put::Last, 4))?;
         let kernel = load::kernel_for(variant, stream, entry)?;
-        self.rows().positions().pieces(1, |piece: &Piece| {
+        self.positions().pieces(1, |piece: &Piece| {
             let params = PutParams {
                 walk: in_bytes(piece.params, [8, size_of::<T>(), size_of::<I>()]),
                 // The first tensor has a number of 8 bytes for each position.

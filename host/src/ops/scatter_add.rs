@@ -1,11 +1,10 @@
 //! Addition of rows to the rows that indices name.
 
 use crate::load::{self, LoadVariant};
-use crate::ops::by_index::{Rows, axis_stride, in_bytes, up_to};
+use crate::ops::by_index::{Placement, Rows, axis_stride, in_bytes};
 use crate::ops::check;
 use crate::ops::elementwise::Piece;
 use crate::storage::Storage;
-use crate::tensor::Dims;
 use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
 use abi::DType;
 use abi::division::Division;
@@ -23,7 +22,8 @@ use abi::scatter::{self, AddParams, OrderParams, ScatterEntry, Step};
 /// | `y` (read and written) | any, with 1 to 8 dimensions; the axis up to 2^32 - 2 | as `src` | any where no two indices refer to one element; must not overlap `src` or `indices` |
 ///
 /// **An index out of range**, which is below 0 or not below the extent of the axis, is no error, as
-/// it is none for [`Take`](crate::Take): its row adds nothing. Indices do not count from the end.
+/// it is none for [`Take`](crate::Take): its row adds nothing. Negative indices do not count
+/// from the end.
 ///
 /// # Numerics
 /// The rows of an index are added in the order of `j`, in f32 (f64 of f64, wrapping integers), in
@@ -36,8 +36,9 @@ use abi::scatter::{self, AddParams, OrderParams, ScatterEntry, Step};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (an axis that `y` does not have, an axis or
-/// indices that are too long), [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
+/// [`Error::Axis`](crate::Error::Axis), [`Error::OutOfBounds`](crate::Error::OutOfBounds) (an axis or
+/// indices that are too long), [`Error::InvalidValue`](crate::Error::InvalidValue) (a new result
+/// without [`extent`](ScatterAdd::extent)), [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
 /// [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
 /// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
 /// [`Error::Overlap`](crate::Error::Overlap),
@@ -66,7 +67,7 @@ use abi::scatter::{self, AddParams, OrderParams, ScatterEntry, Step};
 /// let stream = device.stream()?;
 /// let gradient = Tensor::from_ndarray(&device, &array![[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
 /// let tokens = Tensor::from_slice(&device, &[3], &[2_i32, 0, 2])?;
-/// let of_table = ScatterAdd::new(&tokens, &gradient).run(4, &stream)?;
+/// let of_table = ScatterAdd::new(&tokens, &gradient).extent(4).run(&stream)?;
 /// let want = array![[3.0, 4.0], [0.0, 0.0], [6.0, 8.0], [0.0, 0.0]];
 /// assert_eq!(of_table.to_ndarray()?, want.into_dyn());
 /// ScatterAdd::new(&tokens, &gradient).run_into(&of_table, &stream)?;
@@ -77,9 +78,7 @@ use abi::scatter::{self, AddParams, OrderParams, ScatterEntry, Step};
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct ScatterAdd<'a, T: Reducible, I: IndexElement> {
-    indices: &'a Tensor<I>,
-    src: &'a Tensor<T>,
-    axis: usize,
+    placement: Placement<'a, T, I>,
 }
 
 /// Indices in order.
@@ -93,37 +92,33 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     /// An addition of rows of `src` along axis 0.
     pub fn new(indices: &'a Tensor<I>, src: &'a Tensor<T>) -> Self {
         Self {
-            indices,
-            src,
-            axis: 0,
+            placement: Placement::new(indices, src),
         }
     }
 
-    /// Adds along this axis of `y`. It is also the first axis of `src` that belongs to the indices.
-    pub fn axis(mut self, axis: usize) -> Self {
-        self.axis = axis;
+    /// Adds along this axis of `y`. A negative axis counts from the end of `y`. Its dimensions in `src`
+    /// are those of the indices.
+    pub fn axis(mut self, axis: isize) -> Self {
+        self.placement.axis = axis;
+        self
+    }
+
+    /// Sets the extent of the axis of a new result, which [`run`](Self::run) needs.
+    pub fn extent(mut self, extent: usize) -> Self {
+        self.placement.extent = Some(extent);
         self
     }
 
     /// Enqueues the addition to zeros, and returns its result, a new contiguous tensor whose axis has
-    /// the extent `count`.
+    /// the given [`extent`](Self::extent).
     ///
     /// # Errors
     /// See [`ScatterAdd`].
-    pub fn run(&self, count: usize, stream: &Stream) -> Result<Tensor<T>> {
-        let (src, of_indices) = (self.src.shape(), self.indices.rank());
-        if self.axis + of_indices > src.len() {
-            let axes = format!(
-                "{of_indices} axes of the indices from axis {} on",
-                self.axis
-            );
-            return Err(check::shape_mismatch("src", self.src, axes));
-        }
-        let behind = &src[self.axis + of_indices..];
-        let shape = Dims::new(&[&src[..self.axis], &[count], behind].concat())?;
-        self.validate(&shape, stream)?;
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+        let shape = self.placement.new_shape()?;
+        let rows = self.rows(&shape, stream)?;
         let y = Tensor::zeros(stream, &shape)?;
-        self.launch(&y, stream)?;
+        rows.launch(&y, stream)?;
         Ok(y)
     }
 
@@ -132,27 +127,27 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     /// # Errors
     /// See [`ScatterAdd`].
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        check::axis(y, self.axis)?;
-        self.validate(y.shape(), stream)?;
-        check::output("y", y, y.shape(), stream)?;
-        check::no_overlap("y", y, "src", self.src)?;
-        check::no_overlap("y", y, "indices", self.indices)?;
-        self.launch(y, stream)
+        let rows = self.rows(y.shape(), stream)?;
+        self.placement.check_output(y, stream)?;
+        rows.launch(y, stream)
     }
 
     /// Checks the inputs, for a result of this shape.
-    fn validate(&self, y: &[usize], stream: &Stream) -> Result<()> {
-        self.rows().validate(y, stream)?;
-        up_to("extent of the axis", y[self.axis], scatter::MAX_EXTENT)?;
-        up_to("number of indices", self.indices.len(), scatter::MAX_LEN)
+    fn rows(&self, y: &[usize], stream: &Stream) -> Result<Rows<'a, T, I>> {
+        let rows = self.placement.checked(y, stream)?;
+        check::up_to("extent of the axis", y[rows.axis], scatter::MAX_EXTENT)?;
+        check::up_to("number of indices", rows.indices.len(), scatter::MAX_LEN)?;
+        Ok(rows)
     }
+}
 
+impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
     /// Launches what adds to `y`, which has the right shape.
     fn launch(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         if y.is_empty() || self.src.is_empty() {
             return Ok(());
         }
-        let of_positions = self.rows().positions();
+        let of_positions = self.positions();
         let mut positions = None;
         of_positions.pieces(1, |piece| {
             positions = Some(piece.params);
@@ -161,14 +156,6 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         let positions = positions.ok_or(Error::Bug("indices have one piece"))?;
         let positions = in_bytes(positions, [8, size_of::<T>(), size_of::<I>()]);
         self.add(y, positions, stream)
-    }
-
-    fn rows(&self) -> Rows<'a, T, I> {
-        Rows {
-            src: self.src,
-            indices: self.indices,
-            axis: self.axis,
-        }
     }
 
     /// Sorts the indices.
@@ -234,7 +221,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         let size = size_of::<T>();
         let y_stride = axis_stride(y, self.axis).wrapping_mul(size as i64);
         let lanes = 16 / size;
-        let own = self.rows().columns(y);
+        let own = self.columns(y);
         let of_src = positions.strides[1].iter().chain([&y_stride]);
         let fits =
             scatter::VECTORS.contains(&T::DTYPE) && of_src.copied().all(|bytes| bytes % 16 == 0);

@@ -4,6 +4,17 @@
 use super::dims::Dims;
 use crate::error::{Error, Result};
 
+/// The axis of a tensor of this rank; a negative one counts from the end.
+pub(crate) fn axis_of(rank: usize, axis: isize) -> Result<usize> {
+    let from_start = match axis {
+        ..0 => axis.checked_add_unsigned(rank),
+        _ => Some(axis),
+    };
+    let found = from_start.and_then(|axis| usize::try_from(axis).ok());
+    let found = found.filter(|&axis| axis < rank);
+    found.ok_or(Error::Axis { axis, rank })
+}
+
 /// Element `(i0, i1, ..)` is at index `offset + i0 * strides[0] + i1 * strides[1] + ..` of the
 /// storage. All elements lie inside of the storage that the layout was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +150,6 @@ impl Layout {
 
     /// Every `step`th index of `start..end` of an axis; a negative step starts at `end - 1`.
     pub(crate) fn slice(&self, axis: usize, start: usize, end: usize, step: i64) -> Result<Self> {
-        self.check_axis(axis)?;
         let extent = self.shape[axis];
         if end > extent || start > end {
             let got = if end > extent { end } else { start };
@@ -178,7 +188,6 @@ impl Layout {
 
     /// The layout at `index` of an axis, with one dimension less.
     pub(crate) fn index_axis(&self, axis: usize, index: usize) -> Result<Self> {
-        self.check_axis(axis)?;
         if index >= self.shape[axis] {
             let limit = self.shape[axis] as u64;
             return Err(Error::OutOfBounds {
@@ -196,14 +205,6 @@ impl Layout {
 
     /// A new dimension of extent 1 before `axis`.
     pub(crate) fn insert_axis(&self, axis: usize) -> Result<Self> {
-        if axis > self.shape.len() {
-            let limit = self.shape.len() as u64 + 1;
-            return Err(Error::OutOfBounds {
-                what: "axis",
-                got: axis as u64,
-                limit,
-            });
-        }
         let mut shape = self.shape.to_vec();
         let mut strides = self.strides.to_vec();
         shape.insert(axis, 1);
@@ -333,18 +334,6 @@ impl Layout {
             shape: Dims::new(want)?,
             strides,
             offset: self.offset,
-        })
-    }
-
-    pub(crate) fn check_axis(&self, axis: usize) -> Result<()> {
-        if axis < self.shape.len() {
-            return Ok(());
-        }
-        let limit = self.shape.len() as u64;
-        Err(Error::OutOfBounds {
-            what: "axis",
-            got: axis as u64,
-            limit,
         })
     }
 

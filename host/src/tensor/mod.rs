@@ -12,7 +12,7 @@ mod views;
 pub(crate) use dims::Dims;
 pub use dims::MAX_RANK;
 pub(crate) use erased::{Address, Erased};
-pub(crate) use layout::Layout;
+pub(crate) use layout::{Layout, axis_of};
 
 use crate::buffer::{DeviceBuffer, DevicePtr, pattern};
 use crate::device::Device;

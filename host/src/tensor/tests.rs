@@ -1,6 +1,6 @@
 //! Views against ndarray's, without a device: both address the same numbers 0, 1, 2, ..
 
-use super::layout::Layout;
+use super::layout::{Layout, axis_of};
 use super::overlap::may_overlap;
 use crate::error::Error;
 use ndarray::{ArrayD, ArrayViewD, Axis, IxDyn, Slice};
@@ -258,7 +258,16 @@ proptest! {
 fn bad_views_are_errors_with_the_values() {
     let x = Layout::contiguous(&[2, 3]).expect("small");
     let text = |result: Result<Layout, Error>| result.expect_err("a bad view").to_string();
-    assert_eq!(text(x.slice(2, 0, 1, 1)), "axis is 2, want less than 2");
+    let axis = |axis, rank| axis_of(rank, axis).map_err(|error| error.to_string());
+    assert_eq!(
+        [axis(1, 2), axis(-1, 2), axis(-2, 2)],
+        [Ok(1), Ok(1), Ok(0)]
+    );
+    for bad in [2, -3, isize::MIN, isize::MAX] {
+        assert_eq!(axis(bad, 2), Err(format!("axis is {bad}, want -2 to 1")));
+    }
+    let none = "axis is -1, but a tensor without dimensions has none";
+    assert_eq!(axis(-1, 0), Err(none.into()));
     assert_eq!(
         text(x.slice(1, 0, 4, 1)),
         "bound of a slice is 4, want less than 4"
@@ -300,7 +309,6 @@ fn bad_views_are_errors_with_the_values() {
         x.broadcast_to(&[3]),
         Err(Error::ShapeMismatch { .. })
     ));
-    assert!(matches!(x.insert_axis(3), Err(Error::OutOfBounds { .. })));
     assert!(matches!(
         Layout::contiguous(&[1; 9]),
         Err(Error::OutOfBounds { .. })

@@ -1,17 +1,18 @@
 //! Views: other shapes and strides over the same storage, without a copy.
 
 use super::Tensor;
-use super::layout::Layout;
+use super::layout::{Layout, axis_of};
 use crate::element::Element;
 use crate::error::Result;
 use std::ops::{Bound, RangeBounds};
 
 impl<T: Element> Tensor<T> {
-    /// The indices `range` of `axis`: `x.slice(1, 2..5)` is NumPy's `x[:, 2:5]`.
+    /// The indices `range` of `axis`: `x.slice(1, 2..5)` is NumPy's `x[:, 2:5]`. A negative axis
+    /// counts from the end, here and in the methods below.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds).
-    pub fn slice(&self, axis: usize, range: impl RangeBounds<usize>) -> Result<Self> {
+    /// [`Error::Axis`](crate::Error::Axis), [`Error::OutOfBounds`](crate::Error::OutOfBounds).
+    pub fn slice(&self, axis: isize, range: impl RangeBounds<usize>) -> Result<Self> {
         self.slice_step(axis, range, 1)
     }
 
@@ -19,15 +20,15 @@ impl<T: Element> Tensor<T> {
     /// range, so `x.slice_step(0, .., -1)` reverses an axis.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds), and
+    /// [`Error::Axis`](crate::Error::Axis), [`Error::OutOfBounds`](crate::Error::OutOfBounds), and
     /// [`Error::InvalidValue`](crate::Error::InvalidValue) for a step of 0.
     pub fn slice_step(
         &self,
-        axis: usize,
+        axis: isize,
         range: impl RangeBounds<usize>,
         step: i64,
     ) -> Result<Self> {
-        self.layout.check_axis(axis)?;
+        let axis = axis_of(self.rank(), axis)?;
         let start = match range.start_bound() {
             Bound::Included(&start) => start,
             Bound::Excluded(&start) => start.saturating_add(1),
@@ -44,24 +45,35 @@ impl<T: Element> Tensor<T> {
     /// The elements at `index` of `axis`, with that dimension removed.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds).
-    pub fn index_axis(&self, axis: usize, index: usize) -> Result<Self> {
+    /// [`Error::Axis`](crate::Error::Axis), [`Error::OutOfBounds`](crate::Error::OutOfBounds).
+    pub fn index_axis(&self, axis: isize, index: usize) -> Result<Self> {
+        let axis = axis_of(self.rank(), axis)?;
         Ok(self.view(self.layout.index_axis(axis, index)?))
     }
 
-    /// Inserts a dimension of extent 1 before `axis`; `axis == rank` appends it.
+    /// Inserts a dimension of extent 1, which becomes `axis` of the result: 0 is the first, -1 the
+    /// last.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for a bad axis or too many dimensions.
-    pub fn insert_axis(&self, axis: usize) -> Result<Self> {
+    /// [`Error::Axis`](crate::Error::Axis) for an axis that the result does not have,
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many dimensions.
+    pub fn insert_axis(&self, axis: isize) -> Result<Self> {
+        let axis = axis_of(self.rank() + 1, axis)?;
         Ok(self.view(self.layout.insert_axis(axis)?))
     }
 
     /// Reorders the dimensions: dimension `axes[i]` becomes dimension `i`.
     ///
     /// # Errors
-    /// [`Error::InvalidValue`](crate::Error::InvalidValue) unless `axes` is a permutation.
-    pub fn permute(&self, axes: &[usize]) -> Result<Self> {
+    /// [`Error::Axis`](crate::Error::Axis), and [`Error::InvalidValue`](crate::Error::InvalidValue)
+    /// unless `axes` is a permutation.
+    pub fn permute(&self, axes: &[isize]) -> Result<Self> {
+        let axes = axes.iter().map(|&axis| axis_of(self.rank(), axis));
+        self.permuted(&axes.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// As [`permute`](Self::permute), of axes that count from the start.
+    pub(crate) fn permuted(&self, axes: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.permute(axes)?))
     }
 

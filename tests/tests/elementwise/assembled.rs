@@ -43,8 +43,8 @@ fn one<T: ChainElement, U: ChainElement>(
 ) -> Composed {
     let x = tensor::<T>(device);
     let text = move |arch| match op {
-        Some(op) => Chain::new(&x).unary(op).ptx::<U>(arch),
-        None => Chain::new(&x).ptx::<U>(arch),
+        Some(op) => Chain::new(&x).unary(op).output::<U>().ptx(arch),
+        None => Chain::new(&x).output::<U>().ptx(arch),
     };
     (name, Box::new(text))
 }
@@ -56,7 +56,10 @@ fn two<T: ChainElement>(
     chain: impl for<'a> Fn(&'a Tensor<T>, &'a Tensor<T>) -> Chain<'a> + 'static,
 ) -> Composed {
     let (x, other) = (tensor::<T>(device), tensor::<T>(device));
-    (name, Box::new(move |arch| chain(&x, &other).ptx::<T>(arch)))
+    (
+        name,
+        Box::new(move |arch| chain(&x, &other).output::<T>().ptx(arch)),
+    )
 }
 
 fn composed(device: &Device) -> Vec<Composed> {

@@ -221,10 +221,14 @@ fn check_layouts<T: Own + Into<warpsmith::Number>>(device: &Device) {
         .clamp(T::number(-10), T::number(12))
         .select(&mask_device, &bias_device);
     let got = chain
-        .run::<T>(&stream)
+        .output::<T>()
+        .run(&stream)
         .and_then(|y| y.to_vec())
         .expect("a chain");
-    let positive = chain.scalar(BinaryOp::Gt, T::number(0)).run::<u8>(&stream);
+    let positive = chain
+        .scalar(BinaryOp::Gt, T::number(0))
+        .output::<u8>()
+        .run(&stream);
     let positive = positive.and_then(|y| y.to_vec()).expect("a chain");
     for (i, (&got, &positive)) in got.iter().zip(&positive).enumerate() {
         let (row, column) = (i / columns, i % columns);
@@ -278,13 +282,15 @@ fn dtypes_that_do_not_go_together_are_refused_by_name() {
     };
     let mixed = Chain::new(&wide)
         .with(BinaryOp::Add, &short)
-        .run::<f64>(&stream);
+        .output::<f64>()
+        .run(&stream);
     refused(
         mixed.expect_err("f32 into f64"),
         &["`tensor` of f32 in a chain of f64"],
     );
     let narrowed = Chain::new(&whole)
-        .run::<f32>(&stream)
+        .output::<f32>()
+        .run(&stream)
         .expect_err("i32 to f32");
     refused(
         narrowed,
@@ -297,7 +303,8 @@ fn dtypes_that_do_not_go_together_are_refused_by_name() {
     // relu itself is defined for integers.
     let gradient = Chain::new(&whole)
         .gradient(GradOp::Relu, &whole)
-        .run::<i32>(&stream)
+        .output::<i32>()
+        .run(&stream)
         .expect_err("gradients are of floats");
     assert!(!gradient.to_string().contains("i64"), "{gradient}");
     refused(gradient, &["relu's gradient of i32", "f32, f16, bf16"]);
@@ -308,7 +315,8 @@ fn dtypes_that_do_not_go_together_are_refused_by_name() {
     );
     let half = Chain::new(&whole)
         .scalar(BinaryOp::Add, 0.5)
-        .run::<i32>(&stream);
+        .output::<i32>()
+        .run(&stream);
     let error = half.expect_err("half of a whole");
     assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
     assert_eq!(Arithmetic::of(DType::U16), None);

@@ -19,7 +19,7 @@ fn chains_say_what_they_have_too_much_of() {
         .fold(Chain::new(&tensors[0]), |chain, t| {
             chain.with(BinaryOp::Add, t)
         });
-    let error = sum.run::<f32>(&stream).expect_err("five inputs");
+    let error = sum.output::<f32>().run(&stream).expect_err("five inputs");
     assert!(
         matches!(
             error,
@@ -35,7 +35,10 @@ fn chains_say_what_they_have_too_much_of() {
     let long = (0..32).fold(Chain::new(&tensors[0]), |chain, _| {
         chain.unary(UnaryOp::Neg)
     });
-    let error = long.run::<f32>(&stream).expect_err("more than 31 steps");
+    let error = long
+        .output::<f32>()
+        .run(&stream)
+        .expect_err("more than 31 steps");
     assert!(
         matches!(
             error,
@@ -50,7 +53,8 @@ fn chains_say_what_they_have_too_much_of() {
 
     let error = Chain::new(&tensors[0])
         .keep(4)
-        .run::<f32>(&stream)
+        .output::<f32>()
+        .run(&stream)
         .expect_err("four values");
     assert!(
         matches!(
@@ -65,7 +69,8 @@ fn chains_say_what_they_have_too_much_of() {
     );
     let error = Chain::new(&tensors[0])
         .kept(BinaryOp::Add, 1)
-        .run::<f32>(&stream);
+        .output::<f32>()
+        .run(&stream);
     assert!(
         matches!(error, Err(Error::InvalidValue { .. })),
         "{error:?}"
@@ -74,7 +79,10 @@ fn chains_say_what_they_have_too_much_of() {
         (UnaryOp::Scale, "scalar(BinaryOp::Mul, number)"),
         (UnaryOp::Offset, "scalar(BinaryOp::Add, number)"),
     ] {
-        let error = Chain::new(&tensors[0]).unary(op).run::<f32>(&stream);
+        let error = Chain::new(&tensors[0])
+            .unary(op)
+            .output::<f32>()
+            .run(&stream);
         let error = error.expect_err("no scalar");
         assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
         let text = error.to_string();
@@ -138,7 +146,8 @@ fn operands_that_do_not_fit_are_refused() {
     let elsewhere = Tensor::<f32>::zeros(&far, &[3, 4]).expect("a tensor");
     let error = Chain::new(&a)
         .with(BinaryOp::Add, &elsewhere)
-        .run::<f32>(&stream);
+        .output::<f32>()
+        .run(&stream);
     assert!(
         matches!(error, Err(Error::DeviceMismatch { .. })),
         "{error:?}"
@@ -153,7 +162,8 @@ fn empty_tensors_need_no_launch() {
     let b = Tensor::<f32>::zeros(&stream, &[1, 2]).expect("a tensor");
     let y = Chain::new(&a)
         .with(BinaryOp::Mul, &b)
-        .run::<f32>(&stream)
+        .output::<f32>()
+        .run(&stream)
         .expect("a chain");
     assert_eq!(y.shape(), [3, 0, 2]);
     let permuted = a

@@ -282,11 +282,11 @@ fn reduce_refuses_axes_and_operations_without_a_result() {
     on_every_device(|device, stream| {
         let x = ones(stream, &[3, 4]);
         let none = Reduce::new(ReduceOp::Sum, &x).axis(2).run(stream);
-        refused!(none, OutOfBounds, "axis", "2");
+        refused!(none, Axis, "axis is 2, want -2 to 1");
         let values = Reduce::new(ReduceOp::Argmax, &x).run(stream);
-        refused!(values, InvalidValue, "argmax", "run_indices");
-        let indices = Reduce::new(ReduceOp::Mean, &x).run_indices(stream);
-        refused!(indices, InvalidValue, "mean");
+        refused!(values, InvalidValue, "argmax", "output::<i64>()");
+        let indices = Reduce::new(ReduceOp::Mean, &x).output::<i64>().run(stream);
+        refused!(indices, InvalidValue, "dtype of the result is i64");
         let empty = ones(stream, &[3, 0]);
         for op in [ReduceOp::Max, ReduceOp::Min] {
             refused!(
@@ -297,22 +297,27 @@ fn reduce_refuses_axes_and_operations_without_a_result() {
         }
         for op in [ReduceOp::Argmax, ReduceOp::Argmin] {
             refused!(
-                Reduce::new(op, &empty).run_indices(stream),
+                Reduce::new(op, &empty).output::<i64>().run(stream),
                 InvalidValue,
                 op.name()
             );
         }
         let both = Reduce::new(ReduceOp::Sum, &x).axes(&[0, 5]).run(stream);
-        refused!(both, OutOfBounds, "axis", "5");
+        refused!(both, Axis, "axis is 5");
+        let before = Reduce::new(ReduceOp::Sum, &x).axis(-3).run(stream);
+        refused!(before, Axis, "axis is -3, want -2 to 1");
         let one = Reduce::new(ReduceOp::Dot, &x).run(stream);
         refused!(one, InvalidValue, "dot", "Reduce::dot");
         let freedom = Reduce::new(ReduceOp::Sum, &x).ddof(1).run(stream);
         refused!(freedom, InvalidValue, "sum", "variance");
-        let mean = Reduce::new(ReduceOp::Max, &x).run_with_mean(stream);
+        let mean = Reduce::new(ReduceOp::Max, &x).mean().run(stream);
         refused!(mean, InvalidValue, "max", "variance");
         let integers = Tensor::<i32>::zeros(stream, &[3]).expect("a tensor");
         let mean = Reduce::new(ReduceOp::Mean, &integers).run(stream);
-        refused!(mean, InvalidValue, "mean", "run_f64");
+        refused!(mean, InvalidValue, "mean", "output::<f64>()");
+        let short = x.cast::<half::bf16>(stream).expect("a cast");
+        let spread = Reduce::new(ReduceOp::Variance, &short).output::<half::bf16>();
+        refused!(spread.mean().run(stream), InvalidValue, "bf16", "f32");
         let y = output(device, &[4]);
         let into = Reduce::new(ReduceOp::Sum, &x)
             .axis(1)
@@ -333,15 +338,14 @@ fn softmax_and_elementwise_refuse_what_does_not_fit() {
         let x = ones(stream, &[3, 4]);
         refused!(
             Softmax::new(&x).axis(2).run(stream),
-            OutOfBounds,
-            "axis",
-            "2"
+            Axis,
+            "axis is 2, want -2 to 1"
         );
         let scalar = ones(stream, &[]);
         refused!(
             Softmax::new(&scalar).run(stream),
-            OutOfBounds,
-            "axis is 0, but there is none"
+            Axis,
+            "axis is -1, but a tensor without dimensions has none"
         );
         let y = output(device, &[4, 3]);
         refused!(

@@ -18,13 +18,21 @@ fn what_does_not_fit_is_refused_by_name() {
             .run_into(&y, stream)
             .expect_err("rows of [3, 5]");
         assert_eq!(text(refused), "shape of `src` is [5, 4], want [3, 5]");
-        let refused = add.axis(2).run(3, stream).expect_err("no axis of indices");
+        let refused = add
+            .axis(2)
+            .extent(3)
+            .run(stream)
+            .expect_err("no axis of indices");
         let refused = text(refused);
         assert_eq!(
             refused,
             "shape of `src` is [5, 4], want 1 axes of the indices from axis 2 on"
         );
-        let refused = add.axis(1).run(3, stream).expect_err("rows of [5, 5]");
+        let refused = add
+            .axis(1)
+            .extent(3)
+            .run(stream)
+            .expect_err("rows of [5, 5]");
         assert_eq!(text(refused), "shape of `src` is [5, 4], want [5, 5]");
         let one = Tensor::<f32>::zeros(stream, &[1, 4]).expect("a tensor");
         let repeated = one.broadcast_to(&[3, 4]).expect("a view");
@@ -52,7 +60,7 @@ fn what_does_not_fit_is_refused_by_name() {
         ));
         let many = index.broadcast_to(&[(1 << 30) + 1]).expect("a view");
         let elements = element.broadcast_to(&[(1 << 30) + 1]).expect("a view");
-        let refused = ScatterAdd::new(&many, &elements).run(1, stream);
+        let refused = ScatterAdd::new(&many, &elements).extent(1).run(stream);
         assert!(matches!(
             refused,
             Err(Error::OutOfBounds { what: "number of indices", got, limit })

@@ -4,13 +4,14 @@ use super::program::{ChainElement, Program};
 use super::steps::{Number, Step};
 use crate::{Error, Result, Stream, Tensor};
 use abi::elementwise::UnaryOp;
+use std::marker::PhantomData;
 
 /// An elementwise function of one tensor: `y = f(x)`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `x` | any, up to 8 dimensions | any of [`ChainElement`] | any |
-/// | `y` (written) | as `x` | as `x`; with [`run_as`](Unary::run_as) any that [`ChainElement`] allows | any where no two indices refer to one element; may be `x` itself, and must not overlap it otherwise |
+/// | `y` (written) | as `x` | as `x`; with [`output`](Unary::output) any that [`ChainElement`] allows | any where no two indices refer to one element; may be `x` itself, and must not overlap it otherwise |
 ///
 /// [`UnaryOp`] lists the functions. [`UnaryOp::Scale`] and [`UnaryOp::Offset`] take a
 /// [`scalar`](Unary::scalar).
@@ -49,10 +50,11 @@ use abi::elementwise::UnaryOp;
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct Unary<'a, T: ChainElement> {
+pub struct Unary<'a, T: ChainElement, O: ChainElement = T> {
     op: UnaryOp,
     x: &'a Tensor<T>,
     scalar: Option<Number>,
+    output: PhantomData<O>,
 }
 
 impl<'a, T: ChainElement> Unary<'a, T> {
@@ -62,6 +64,19 @@ impl<'a, T: ChainElement> Unary<'a, T> {
             op,
             x,
             scalar: None,
+            output: PhantomData,
+        }
+    }
+}
+
+impl<'a, T: ChainElement, O: ChainElement> Unary<'a, T, O> {
+    /// Sets the dtype of the result, such as u8 for `IsNan`, or f32 of bf16.
+    pub fn output<U: ChainElement>(self) -> Unary<'a, T, U> {
+        Unary {
+            op: self.op,
+            x: self.x,
+            scalar: self.scalar,
+            output: PhantomData,
         }
     }
 
@@ -75,15 +90,7 @@ impl<'a, T: ChainElement> Unary<'a, T> {
     ///
     /// # Errors
     /// See [`Unary`].
-    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        self.run_as(stream)
-    }
-
-    /// As [`run`](Unary::run), with a result of another dtype: `IsNan` as u8, or f32 from bf16.
-    ///
-    /// # Errors
-    /// See [`Unary`].
-    pub fn run_as<U: ChainElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<O>> {
         self.program()?.run(stream)
     }
 
@@ -91,7 +98,7 @@ impl<'a, T: ChainElement> Unary<'a, T> {
     ///
     /// # Errors
     /// See [`Unary`].
-    pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+    pub fn run_into(&self, y: &Tensor<O>, stream: &Stream) -> Result<()> {
         self.program()?.run_into(y, stream)
     }
 

@@ -1,10 +1,11 @@
 //! The launch: which axis is which, the walk over tokens, the kernel.
 
-use super::{Positions, Rotary, RotaryTable};
+use super::{Positions, Rotary};
 use crate::load::{self, LoadVariant};
 use crate::ops::attention::Layout;
 use crate::ops::check;
 use crate::ops::elementwise::{Steps, Walk};
+use crate::ops::rows::ParamElement;
 use crate::tensor::Address;
 use crate::{Element, Error, Float, LaunchConfig, Result, Stream, Tensor};
 use abi::division::Division;
@@ -59,7 +60,7 @@ impl Axes {
 /// elements, one after the other, and most of the device nothing (docs/rotary.md).
 const FEW: usize = 2048;
 
-impl<T: Float, C: RotaryTable<T>> Rotary<'_, T, C> {
+impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
     /// Launches into `y`, which is `x` or has its shape and overlaps no input.
     pub(super) fn launch(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         if y.is_empty() {

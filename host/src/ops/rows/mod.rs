@@ -1,7 +1,6 @@
 //! Row-wise operations (softmax, norms, cross-entropy, the first elements): how tensors are viewed as
 //! rows, and the launches over them.
 
-mod axes;
 mod cross_entropy;
 mod norm;
 mod norm_grad;
@@ -9,14 +8,15 @@ mod softmax;
 mod topk;
 mod weights;
 
-pub use cross_entropy::{CrossEntropy, Reduction};
-pub use norm::{LayerNorm, Normalized, RmsNorm};
+pub use cross_entropy::{CrossEntropy, LossAndGradient, Reduction, WithGradient};
+pub use norm::{LayerNorm, Normalized, RmsNorm, WithStats};
 pub use norm_grad::{LayerNormGrad, NormGradients, RmsNormGrad};
 pub use softmax::{LogSoftmax, LogSoftmaxGrad, Softmax, SoftmaxGrad};
-pub use topk::TopK;
+pub use topk::{TopElements, TopK};
+pub use weights::ParamElement;
 
-use self::axes::RowAxes;
 use crate::load::{self, LoadVariant};
+use crate::ops::axes::RowAxes;
 use crate::ops::check;
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
@@ -270,18 +270,4 @@ fn model(n: usize, most_own: usize) -> Model {
         log_ulps: LOG_ULPS,
         p_roundoff: 0.0,
     }
-}
-
-/// Checks that `tensor` is on the stream's device and has this shape.
-fn input<T: Element>(
-    operand: &'static str,
-    tensor: &Tensor<T>,
-    shape: &[usize],
-    stream: &Stream,
-) -> Result<()> {
-    check::device(operand, tensor, stream)?;
-    if tensor.shape() != shape {
-        return Err(check::shape_mismatch(operand, tensor, format!("{shape:?}")));
-    }
-    Ok(())
 }

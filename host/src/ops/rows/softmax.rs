@@ -1,7 +1,7 @@
 //! Softmax, log-softmax, and their gradients.
 
-use super::axes::{Along, RowAxes, along_axes};
 use super::{Launch, MOST_OWN, MOST_OWN_OTHERWISE, Rows, model, shape};
+use crate::ops::axes::{RowAxes, Selected, select_axes};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::Model;
@@ -31,8 +31,8 @@ macro_rules! forward {
         /// synchronize.
         ///
         /// # Errors
-        /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (the axis, and any axis of a tensor
-        /// without dimensions), [`Error::InvalidValue`](crate::Error::InvalidValue) (no axes),
+        /// [`Error::Axis`](crate::Error::Axis),
+        /// [`Error::InvalidValue`](crate::Error::InvalidValue) (no axes),
         /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
         /// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
         /// [`Error::Overlap`](crate::Error::Overlap),
@@ -61,7 +61,7 @@ macro_rules! forward {
         #[must_use = "nothing is computed until `run` or `run_into`"]
         pub struct $name<'a, T: Float> {
             x: &'a Tensor<T>,
-            along: Along,
+            axes: Selected,
         }
 
         impl<'a, T: Float> $name<'a, T> {
@@ -69,11 +69,11 @@ macro_rules! forward {
             pub fn new(x: &'a Tensor<T>) -> Self {
                 Self {
                     x,
-                    along: Along::Last(1),
+                    axes: Selected::these(x.rank(), &[-1]),
                 }
             }
 
-            along_axes!(along);
+            select_axes!(axes, x);
 
             /// Enqueues the operation and returns its result, a new contiguous tensor.
             ///
@@ -100,18 +100,18 @@ macro_rules! forward {
             /// The error model of the kernels, for the bound of the reference.
             ///
             /// # Errors
-            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
+            /// [`Error::Axis`](crate::Error::Axis) and
             /// [`Error::InvalidValue`](crate::Error::InvalidValue) for invalid axes.
             pub fn model(&self) -> Result<Model> {
                 Ok(model(
-                    self.along.of(self.x)?.extents(self.x.shape()).1,
+                    self.axes.rows_of(self.x)?.extents(self.x.shape()).1,
                     MOST_OWN,
                 ))
             }
 
             fn validate(&self, stream: &Stream) -> Result<RowAxes> {
                 check::device("x", self.x, stream)?;
-                self.along.of(self.x)
+                self.axes.rows_of(self.x)
             }
         }
     };
@@ -175,7 +175,7 @@ macro_rules! backward {
         pub struct $name<'a, T: Float> {
             y: &'a Tensor<T>,
             dy: &'a Tensor<T>,
-            along: Along,
+            axes: Selected,
         }
 
         impl<'a, T: Float> $name<'a, T> {
@@ -184,11 +184,11 @@ macro_rules! backward {
                 Self {
                     y,
                     dy,
-                    along: Along::Last(1),
+                    axes: Selected::these(y.rank(), &[-1]),
                 }
             }
 
-            along_axes!(along);
+            select_axes!(axes, y);
 
             /// Enqueues the gradient and returns `dx`, a new contiguous tensor.
             ///
@@ -216,16 +216,16 @@ macro_rules! backward {
             /// The error model of the kernels, for the bound of the reference.
             ///
             /// # Errors
-            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
+            /// [`Error::Axis`](crate::Error::Axis) and
             /// [`Error::InvalidValue`](crate::Error::InvalidValue) for invalid axes.
             pub fn model(&self) -> Result<Model> {
-                Ok(model(self.along.of(self.y)?.extents(self.y.shape()).1, MOST_OWN_OTHERWISE))
+                Ok(model(self.axes.rows_of(self.y)?.extents(self.y.shape()).1, MOST_OWN_OTHERWISE))
             }
 
             fn validate(&self, stream: &Stream) -> Result<RowAxes> {
                 check::device("y", self.y, stream)?;
-                super::input("dy", self.dy, self.y.shape(), stream)?;
-                self.along.of(self.y)
+                check::input("dy", self.dy, self.y.shape(), stream)?;
+                self.axes.rows_of(self.y)
             }
         }
     };
