@@ -46,6 +46,7 @@
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
 //! | operations | [`Gemm`], [`GroupedGemm`], [`Attention`], [`AttentionGrad`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`TopK`]; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`]; [`Take`], [`Scatter`], [`ScatterAdd`]; [`Rotary`] |
+//! | functions for the common cases | [`ops`]: [`ops::matmul`], [`ops::softmax`], [`ops::sum`], .. |
 //! | your own kernels | [`Device::load_ptx`], [`Device::load_built`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
 //!
@@ -67,7 +68,7 @@ pub mod fuse;
 mod kernel;
 mod launch;
 mod load;
-mod ops;
+pub mod ops;
 #[cfg(test)]
 mod ordering_tests;
 mod pinned;

@@ -226,6 +226,22 @@ fn rows_are_moved_sixteen_bytes_at_a_time_and_once() {
 }
 
 #[test]
+fn a_new_result_is_zero_where_no_index_leads() {
+    on_every_device(|device, stream| {
+        let src = Tensor::from_slice(device, &[2, 2], &[1.0_f32, 2.0, 3.0, 4.0]).expect("rows");
+        let indices = Tensor::from_slice(device, &[2], &[2_i64, 0]).expect("indices");
+        let put = Scatter::new(&indices, &src).extent(3);
+        let rows = put.run(stream).and_then(|y| y.to_vec()).expect("rows");
+        assert_eq!(rows, [3.0, 4.0, 0.0, 0.0, 1.0, 2.0]);
+        let columns = put.axis(-1).run(stream).expect("columns");
+        assert_eq!(
+            columns.to_vec().expect("values"),
+            [2.0, 0.0, 1.0, 4.0, 0.0, 3.0]
+        );
+    });
+}
+
+#[test]
 fn what_does_not_fit_is_refused_by_name() {
     on_every_device(|_, stream| {
         let text = |refused: warpsmith::Result<()>| refused.expect_err("refused").to_string();
@@ -234,12 +250,15 @@ fn what_does_not_fit_is_refused_by_name() {
         let src = Tensor::<f32>::zeros(stream, &[5, 4]).expect("rows");
         let put = Scatter::new(&indices, &src);
         let refused = text(put.axis(2).run_into(&y, stream));
-        assert_eq!(refused, "axis is 2, want less than 2");
+        assert_eq!(refused, "axis is 2, want -2 to 1");
         let refused = text(put.axis(1).run_into(&y, stream));
         assert_eq!(refused, "shape of `src` is [5, 4], want [3, 5]");
         let scalar = Tensor::<f32>::zeros(stream, &[]).expect("a scalar");
         let refused = text(put.run_into(&scalar, stream));
-        assert_eq!(refused, "axis is 0, but there is none");
+        assert_eq!(
+            refused,
+            "axis is 0, but a tensor without dimensions has none"
+        );
         let one = Tensor::<f32>::zeros(stream, &[1, 4]).expect("a tensor");
         let repeated = one.broadcast_to(&[3, 4]).expect("a view");
         assert!(matches!(

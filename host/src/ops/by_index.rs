@@ -36,8 +36,11 @@ impl<'a, T: Element, I: IndexElement> Placement<'a, T, I> {
             want: "a number for a new result, by `extent`".into(),
         })?;
         let (src, of_indices) = (self.src.shape(), self.indices.rank());
-        let rank = (src.len() + 1).saturating_sub(of_indices);
-        let axis = check::axis(rank, self.axis)?;
+        let Some(others) = src.len().checked_sub(of_indices) else {
+            let want = format!("at least {of_indices} dimensions, those of the indices");
+            return Err(check::shape_mismatch("src", self.src, want));
+        };
+        let axis = check::axis(others + 1, self.axis)?;
         Dims::new(&[&src[..axis], &[extent], &src[axis + of_indices..]].concat())
     }
 

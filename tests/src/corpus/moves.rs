@@ -61,9 +61,9 @@ fn functions<T: Float + TestElement>(inputs: &mut Inputs) -> Result<()> {
             let three = Chain::new(&a)
                 .with(BinaryOp::Mul, &b)
                 .with(BinaryOp::Add, &c);
-            read(&three.output::<T>().run(&stream)?)?;
+            read(&three.run(&stream)?)?;
             let four = three.with(BinaryOp::Sub, &d);
-            read(&four.output::<T>().run(&stream)?)?;
+            read(&four.run(&stream)?)?;
             read(&four.output::<f32>().run(&stream)?)?;
         }
         let (half, column) = (a.slice_step(1, .., 2)?, b.slice(1, ..1)?);
@@ -74,21 +74,15 @@ fn functions<T: Float + TestElement>(inputs: &mut Inputs) -> Result<()> {
             &Chain::new(&half)
                 .with(BinaryOp::Mul, &column)
                 .with(BinaryOp::Add, &half)
-                .output::<T>()
                 .run(&stream)?,
         )?;
         let across = c.t().slice_step(0, .., 2)?.t();
         let three = Chain::new(&half)
             .with(BinaryOp::Mul, &column)
             .with(BinaryOp::Add, &across);
-        read(&three.output::<T>().run(&stream)?)?;
+        read(&three.run(&stream)?)?;
         let last = d.slice_step(1, .., 2)?;
-        read(
-            &three
-                .with(BinaryOp::Sub, &last)
-                .output::<T>()
-                .run(&stream)?,
-        )?;
+        read(&three.with(BinaryOp::Sub, &last).run(&stream)?)?;
         read(&half.cast::<f32>(&stream)?)?;
     }
     Ok(())
@@ -100,24 +94,24 @@ fn large(inputs: &mut Inputs) -> Result<()> {
     let [a, b, c, d] = [(); 4].map(|()| inputs.tensor::<u8>(&[BYTES]));
     let (a, b, c, d) = (a?, b?, c?, d?);
     let one = Chain::new(&a).unary(UnaryOp::Relu);
-    read(&one.output::<u8>().run(&stream)?)?;
+    read(&one.run(&stream)?)?;
     let two = one.with(BinaryOp::Add, &b);
-    read(&two.output::<u8>().run(&stream)?)?;
+    read(&two.run(&stream)?)?;
     let three = two.with(BinaryOp::Max, &c);
-    read(&three.output::<u8>().run(&stream)?)?;
-    read(&three.with(BinaryOp::Add, &d).output::<u8>().run(&stream)?)?;
+    read(&three.run(&stream)?)?;
+    read(&three.with(BinaryOp::Add, &d).run(&stream)?)?;
     let [a, b, c, d] = [(); 4].map(|()| {
         let words = inputs.tensor::<f32>(&[WORDS])?;
         words.slice_step(0, .., 2)
     });
     let (a, b, c, d) = (a?, b?, c?, d?);
     let one = Chain::new(&a).unary(UnaryOp::Relu);
-    read(&one.output::<f32>().run(&stream)?)?;
+    read(&one.run(&stream)?)?;
     let two = one.with(BinaryOp::Add, &b);
-    read(&two.output::<f32>().run(&stream)?)?;
+    read(&two.run(&stream)?)?;
     let three = two.with(BinaryOp::Max, &c);
-    read(&three.output::<f32>().run(&stream)?)?;
-    read(&three.with(BinaryOp::Add, &d).output::<f32>().run(&stream)?)
+    read(&three.run(&stream)?)?;
+    read(&three.with(BinaryOp::Add, &d).run(&stream)?)
 }
 
 fn moved<T: CastElement + ChainElement + TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {

@@ -140,7 +140,7 @@ fn fused<'a, A: ChainElement, B: ChainElement>(
     links: &[Link],
     x: &'a Tensor<A>,
     others: [&'a Tensor<B>; 3],
-) -> Chain<'a> {
+) -> Chain<'a, A> {
     let mut chain = Chain::new(x);
     for &link in links {
         chain = match link {
@@ -230,6 +230,7 @@ where
     let others = [&others[0].tensor, &others[1].tensor, &others[2].tensor];
     let y = Output::<U>::new(device, &program.shape, program.views[4])?;
     fused(&program.links, &x.tensor, others)
+        .output()
         .run_into(&y.tensor, &stream)
         .map_err(say)?;
     let [a, b, c] = others.map(|other| other.cast::<f32>(&stream));

@@ -221,7 +221,6 @@ fn check_layouts<T: Own + Into<warpsmith::Number>>(device: &Device) {
         .clamp(T::number(-10), T::number(12))
         .select(&mask_device, &bias_device);
     let got = chain
-        .output::<T>()
         .run(&stream)
         .and_then(|y| y.to_vec())
         .expect("a chain");
@@ -280,10 +279,7 @@ fn dtypes_that_do_not_go_together_are_refused_by_name() {
         want.iter()
             .for_each(|part| assert!(text.contains(part), "{text}: no {part}"));
     };
-    let mixed = Chain::new(&wide)
-        .with(BinaryOp::Add, &short)
-        .output::<f64>()
-        .run(&stream);
+    let mixed = Chain::new(&wide).with(BinaryOp::Add, &short).run(&stream);
     refused(
         mixed.expect_err("f32 into f64"),
         &["`tensor` of f32 in a chain of f64"],
@@ -303,7 +299,6 @@ fn dtypes_that_do_not_go_together_are_refused_by_name() {
     // relu itself is defined for integers.
     let gradient = Chain::new(&whole)
         .gradient(GradOp::Relu, &whole)
-        .output::<i32>()
         .run(&stream)
         .expect_err("gradients are of floats");
     assert!(!gradient.to_string().contains("i64"), "{gradient}");
@@ -313,10 +308,7 @@ fn dtypes_that_do_not_go_together_are_refused_by_name() {
         bits.expect_err("bits of a float"),
         &["bit_and of f32", "i32, i64"],
     );
-    let half = Chain::new(&whole)
-        .scalar(BinaryOp::Add, 0.5)
-        .output::<i32>()
-        .run(&stream);
+    let half = Chain::new(&whole).scalar(BinaryOp::Add, 0.5).run(&stream);
     let error = half.expect_err("half of a whole");
     assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
     assert_eq!(Arithmetic::of(DType::U16), None);

@@ -19,7 +19,7 @@ fn chains_say_what_they_have_too_much_of() {
         .fold(Chain::new(&tensors[0]), |chain, t| {
             chain.with(BinaryOp::Add, t)
         });
-    let error = sum.output::<f32>().run(&stream).expect_err("five inputs");
+    let error = sum.run(&stream).expect_err("five inputs");
     assert!(
         matches!(
             error,
@@ -35,10 +35,7 @@ fn chains_say_what_they_have_too_much_of() {
     let long = (0..32).fold(Chain::new(&tensors[0]), |chain, _| {
         chain.unary(UnaryOp::Neg)
     });
-    let error = long
-        .output::<f32>()
-        .run(&stream)
-        .expect_err("more than 31 steps");
+    let error = long.run(&stream).expect_err("more than 31 steps");
     assert!(
         matches!(
             error,
@@ -53,7 +50,6 @@ fn chains_say_what_they_have_too_much_of() {
 
     let error = Chain::new(&tensors[0])
         .keep(4)
-        .output::<f32>()
         .run(&stream)
         .expect_err("four values");
     assert!(
@@ -67,10 +63,7 @@ fn chains_say_what_they_have_too_much_of() {
         ),
         "{error}"
     );
-    let error = Chain::new(&tensors[0])
-        .kept(BinaryOp::Add, 1)
-        .output::<f32>()
-        .run(&stream);
+    let error = Chain::new(&tensors[0]).kept(BinaryOp::Add, 1).run(&stream);
     assert!(
         matches!(error, Err(Error::InvalidValue { .. })),
         "{error:?}"
@@ -79,10 +72,7 @@ fn chains_say_what_they_have_too_much_of() {
         (UnaryOp::Scale, "scalar(BinaryOp::Mul, number)"),
         (UnaryOp::Offset, "scalar(BinaryOp::Add, number)"),
     ] {
-        let error = Chain::new(&tensors[0])
-            .unary(op)
-            .output::<f32>()
-            .run(&stream);
+        let error = Chain::new(&tensors[0]).unary(op).run(&stream);
         let error = error.expect_err("no scalar");
         assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
         let text = error.to_string();
@@ -144,10 +134,7 @@ fn operands_that_do_not_fit_are_refused() {
     let other = Device::emulator_with(EmulatorConfig::default()).expect("an emulator");
     let far = other.stream().expect("a stream");
     let elsewhere = Tensor::<f32>::zeros(&far, &[3, 4]).expect("a tensor");
-    let error = Chain::new(&a)
-        .with(BinaryOp::Add, &elsewhere)
-        .output::<f32>()
-        .run(&stream);
+    let error = Chain::new(&a).with(BinaryOp::Add, &elsewhere).run(&stream);
     assert!(
         matches!(error, Err(Error::DeviceMismatch { .. })),
         "{error:?}"
@@ -162,7 +149,6 @@ fn empty_tensors_need_no_launch() {
     let b = Tensor::<f32>::zeros(&stream, &[1, 2]).expect("a tensor");
     let y = Chain::new(&a)
         .with(BinaryOp::Mul, &b)
-        .output::<f32>()
         .run(&stream)
         .expect("a chain");
     assert_eq!(y.shape(), [3, 0, 2]);

@@ -12,7 +12,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let src = Tensor::<f32>::zeros(stream, &[5, 4]).expect("rows");
         let add = ScatterAdd::new(&indices, &src);
         let refused = add.axis(2).run_into(&y, stream).expect_err("no axis 2");
-        assert_eq!(text(refused), "axis is 2, want less than 2");
+        assert_eq!(text(refused), "axis is 2, want -2 to 1");
         let refused = add
             .axis(1)
             .run_into(&y, stream)
@@ -23,11 +23,16 @@ fn what_does_not_fit_is_refused_by_name() {
             .extent(3)
             .run(stream)
             .expect_err("no axis of indices");
-        let refused = text(refused);
+        assert_eq!(text(refused), "axis is 2, want -2 to 1");
+        let row = Tensor::<f32>::zeros(stream, &[]).expect("a number");
+        let few = ScatterAdd::new(&indices, &row).extent(3).run(stream);
+        let few = text(few.expect_err("no dimensions for the indices"));
         assert_eq!(
-            refused,
-            "shape of `src` is [5, 4], want 1 axes of the indices from axis 2 on"
+            few,
+            "shape of `src` is [], want at least 1 dimensions, those of the indices"
         );
+        let none = text(add.run(stream).expect_err("no extent"));
+        assert!(none.contains("extent of the axis is missing"), "{none}");
         let refused = add
             .axis(1)
             .extent(3)
@@ -40,14 +45,7 @@ fn what_does_not_fit_is_refused_by_name() {
         assert!(text(refused).contains("`y`"));
         let scalar = Tensor::<f32>::zeros(stream, &[]).expect("a scalar");
         let refused = add.run_into(&scalar, stream).expect_err("no axis");
-        assert!(matches!(
-            refused,
-            Error::OutOfBounds {
-                what: "axis",
-                got: 0,
-                limit: 0
-            }
-        ));
+        assert!(matches!(refused, Error::Axis { axis: 0, rank: 0 }));
         let index = Tensor::<i32>::zeros(stream, &[]).expect("an index");
         let element = Tensor::<f32>::zeros(stream, &[]).expect("an element");
         let wide = one.broadcast_to(&[1 << 33, 4]).expect("a view");
