@@ -100,7 +100,7 @@ pub use ops::{
     Countable, Float, Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, GemmTuning, Gradient,
     GroupedGemm, GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Moments, Number, Plan,
     PlanSource, Precision, Reduce, Reducible, Rotary, Scan, Scatter, ScatterAdd, Select, Take,
-    Unary, WithMean, merge_attention,
+    Unary, WithMean,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,

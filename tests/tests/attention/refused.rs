@@ -1,7 +1,8 @@
 //! What attention refuses: typed errors that name the value and what would be right; nothing is
 //! launched.
 
-use warpsmith::{Attention, Error, Layout, Result, Tensor, merge_attention};
+use warpsmith::ops::merge_attention;
+use warpsmith::{Attention, Error, Layout, Result, Tensor};
 use warpsmith_tests::on_every_device;
 use warpsmith_tests::operand::View;
 use warpsmith_tests::output::Output;

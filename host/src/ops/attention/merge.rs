@@ -31,7 +31,8 @@ use abi::attention::merge::{MERGE_ENTRY, MergeParams, THREADS};
 /// # Examples
 /// ```
 /// # fn main() -> warpsmith::Result<()> {
-/// use warpsmith::{Attention, Device, Tensor, merge_attention};
+/// use warpsmith::ops::merge_attention;
+/// use warpsmith::{Attention, Device, Tensor};
 /// let device = Device::emulator()?;
 /// let stream = device.stream()?;
 /// let q = Tensor::full(&stream, &[1, 1, 1, 8], 0.0_f32)?;
