@@ -101,7 +101,9 @@ fn axes_of_more_elements_than_32_bits_count_are_reduced() {
         one.fill(bf16::from_f32(3.0), stream).expect("a fill");
         for axis in [0, 1] {
             let place = last[1 - axis];
-            let sums = Reduce::new(ReduceOp::Sum, &x).axis(axis).run(stream);
+            let sums = Reduce::new(ReduceOp::Sum, &x)
+                .axis(axis as isize)
+                .run(stream);
             let sums = sums.and_then(|y| y.to_vec()).expect("sums");
             assert_eq!(sums.len(), shape[1 - axis]);
             for (at, sum) in sums.into_iter().enumerate() {
@@ -109,7 +111,7 @@ fn axes_of_more_elements_than_32_bits_count_are_reduced() {
                 assert_eq!(sum, shape[axis] as f32 + more, "axis {axis} at {at}");
             }
             let best = Reduce::new(ReduceOp::Argmax, &x)
-                .axis(axis)
+                .axis(axis as isize)
                 .output::<i64>()
                 .run(stream);
             let best = best.and_then(|y| y.to_vec()).expect("indices");

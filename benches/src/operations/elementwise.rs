@@ -192,6 +192,12 @@ fn chain<T: Float + Sample>(len: usize) -> Case {
     }
 }
 
+/// The numbers as a part of a case's name.
+fn words<N: ToString>(numbers: &[N]) -> String {
+    let words: Vec<String> = numbers.iter().map(N::to_string).collect();
+    words.join("x")
+}
+
 fn permutation<T: Sample>(shape: &'static [usize], axes: &'static [isize]) -> Case {
     let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
         let x = normal_copies::<T>(stream, shape, 1, copies)?;
@@ -207,10 +213,6 @@ fn permutation<T: Sample>(shape: &'static [usize], axes: &'static [isize]) -> Ca
         Ok(prepared)
     };
     let len: usize = shape.iter().product();
-    let words = |numbers: &[usize]| {
-        let words: Vec<String> = numbers.iter().map(usize::to_string).collect();
-        words.join("x")
-    };
     Case {
         name: format!(
             "elementwise/{}/permute_{}/{}",

@@ -27,7 +27,7 @@ fn check<T: Reducible + Element>(device: &Device, shape: [usize; 2], axis: Optio
             op => (Reduce::new(op, &x), 1),
         };
         let reduce = match axis {
-            Some(axis) => reduce.axis(axis),
+            Some(axis) => reduce.axis(axis as isize),
             None => reduce,
         };
         let plan = reduce.plan().expect("a plan");

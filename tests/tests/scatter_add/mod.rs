@@ -36,7 +36,7 @@ enum Names {
 
 #[derive(Clone, Debug)]
 pub(super) struct Case {
-    y: Vec<usize>,
+    pub(super) y: Vec<usize>,
     pub(super) axis: usize,
     of_indices: Vec<usize>,
     names: Names,
