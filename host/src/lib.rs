@@ -88,7 +88,9 @@ pub use abi::scan::ScanOp;
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
 pub use element::Element;
-pub use error::{Error, Result};
+#[cfg(feature = "emulator")]
+pub use error::EmulatorError;
+pub use error::{ArgumentError, DeviceError, Error, KernelError, Result, ShapeError};
 pub use event::Event;
 pub use float8::{E4m3, E5m2};
 pub use kernel::Kernel;

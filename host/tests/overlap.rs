@@ -2,7 +2,7 @@
 
 use warpsmith::testing::devices;
 use warpsmith::{
-    Error, LayerNorm, LayerNormGrad, NormGradients, Normalized, Result, Stream, Tensor,
+    Error, LayerNorm, LayerNormGrad, NormGradients, Normalized, Result, ShapeError, Stream, Tensor,
 };
 
 fn ones(stream: &Stream, shape: &[usize]) -> Tensor<f32> {
@@ -12,7 +12,9 @@ fn ones(stream: &Stream, shape: &[usize]) -> Tensor<f32> {
 #[track_caller]
 fn assert_overlap(refused: Result<()>, names: [&str; 2]) {
     match refused {
-        Err(Error::Overlap { output, other }) => assert_eq!([output, other], names),
+        Err(Error::Shape(ShapeError::Overlap { output, other })) => {
+            assert_eq!([output, other], names)
+        }
         other => panic!("{other:?}, want an overlap of {names:?}"),
     }
 }

@@ -10,7 +10,10 @@ use warpsmith::reference::cross_entropy::{
     CrossEntropy as Reference, Reduction as Reduced, cross_entropy,
 };
 use warpsmith::testing::devices;
-use warpsmith::{CrossEntropy, DType, Device, Error, Float, LossAndGradient, Reduction, Tensor};
+use warpsmith::{
+    ArgumentError, CrossEntropy, DType, Device, Error, Float, LossAndGradient, Reduction,
+    ShapeError, Tensor,
+};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{self, agrees};
@@ -255,10 +258,10 @@ fn cross_entropy_refuses_what_does_not_fit() {
     let refused = CrossEntropy::new(&logits, &targets).run(&stream);
     assert!(matches!(
         refused,
-        Err(Error::ShapeMismatch {
+        Err(Error::Shape(ShapeError::Mismatch {
             operand: "targets",
             ..
-        })
+        }))
     ));
     let targets = Tensor::<i64>::zeros(&stream, &[3]).expect("a tensor");
     let refused = CrossEntropy::new(&logits, &targets)
@@ -266,10 +269,10 @@ fn cross_entropy_refuses_what_does_not_fit() {
         .run(&stream);
     assert!(matches!(
         refused,
-        Err(Error::InvalidValue {
+        Err(Error::Argument(ArgumentError::Value {
             what: "label smoothing",
             ..
-        })
+        }))
     ));
     let weights = Tensor::<f32>::zeros(&stream, &[3]).expect("a tensor");
     let refused = CrossEntropy::new(&logits, &targets)
@@ -277,21 +280,24 @@ fn cross_entropy_refuses_what_does_not_fit() {
         .run(&stream);
     assert!(matches!(
         refused,
-        Err(Error::ShapeMismatch {
+        Err(Error::Shape(ShapeError::Mismatch {
             operand: "class_weights",
             ..
-        })
+        }))
     ));
     let refused = CrossEntropy::new(&logits, &targets).axis(2).run(&stream);
-    assert!(matches!(refused, Err(Error::Axis { axis: 2, rank: 2 })));
+    assert!(matches!(
+        refused,
+        Err(Error::Shape(ShapeError::Axis { axis: 2, rank: 2 }))
+    ));
     let loss = Tensor::<f32>::zeros(&stream, &[3]).expect("a tensor");
     let refused = CrossEntropy::new(&logits, &targets).run_into(&loss, &stream);
     assert!(matches!(
         refused,
-        Err(Error::ShapeMismatch {
+        Err(Error::Shape(ShapeError::Mismatch {
             operand: "loss",
             ..
-        })
+        }))
     ));
 }
 

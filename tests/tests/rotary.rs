@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::rotary::{Rotation, rotary};
-use warpsmith::{DType, Device, Error, Float, Layout, ParamElement, Rotary, Tensor};
+use warpsmith::{DType, Device, Error, Float, Layout, ParamElement, Rotary, ShapeError, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, run_twice};
@@ -408,7 +408,10 @@ fn what_does_not_fit_is_refused_by_name() {
         let (x, table) = (zeros(&[2, 6, 3, 8]), zeros(&[9, 4]));
         let says = |refused: warpsmith::Result<Tensor<f32>>, words: &[&str]| {
             let error = refused.expect_err("it does not fit");
-            assert!(matches!(error, Error::ShapeMismatch { .. }), "{error}");
+            assert!(
+                matches!(error, Error::Shape(ShapeError::Mismatch { .. })),
+                "{error}"
+            );
             let text = error.to_string();
             for word in words {
                 assert!(text.contains(word), "`{text}` does not say `{word}`");
@@ -465,10 +468,10 @@ fn a_result_that_overlaps_what_is_read_is_refused_unless_it_is_x() {
         let refused = of.run_into(&shifted, stream);
         assert!(matches!(
             refused,
-            Err(Error::Overlap {
+            Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "x"
-            })
+            }))
         ));
         of.run_into(&x, stream).expect("x itself");
         let on_table = memory.slice(0, 16..).and_then(|x| x.reshape(&[2, 4, 8]));
@@ -477,10 +480,10 @@ fn a_result_that_overlaps_what_is_read_is_refused_unless_it_is_x() {
             Rotary::new(&other, &table, &table).run_into(&on_table.expect("a view"), stream);
         assert!(matches!(
             refused,
-            Err(Error::Overlap {
+            Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "cos"
-            })
+            }))
         ));
         let row = memory.slice(0, ..8).and_then(|x| x.reshape(&[1, 1, 8]));
         let repeated = row
@@ -489,7 +492,7 @@ fn a_result_that_overlaps_what_is_read_is_refused_unless_it_is_x() {
         let refused = Rotary::new(&repeated, &table, &table).run_into(&repeated, stream);
         assert!(matches!(
             refused,
-            Err(Error::StrideMismatch { operand: "y", .. })
+            Err(Error::Shape(ShapeError::Strides { operand: "y", .. }))
         ));
     });
 }

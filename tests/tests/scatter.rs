@@ -5,7 +5,7 @@ use half::bf16;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::scatter::put;
-use warpsmith::{DType, Device, Element, Error, IndexElement, Scatter, Tensor};
+use warpsmith::{DType, Device, Element, Error, IndexElement, Scatter, ShapeError, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::rows::signed;
@@ -263,7 +263,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let repeated = one.broadcast_to(&[3, 4]).expect("a view");
         assert!(matches!(
             put.run_into(&repeated, stream),
-            Err(Error::StrideMismatch { operand: "y", .. })
+            Err(Error::Shape(ShapeError::Strides { operand: "y", .. }))
         ));
         let index = Tensor::<i32>::zeros(stream, &[]).expect("an index");
         let many = index.broadcast_to(&[1 << 32]).expect("a view");
@@ -271,7 +271,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let row = Tensor::<f32>::zeros(stream, &[4]).expect("a row");
         assert!(matches!(
             Scatter::new(&many, &elements).run_into(&row, stream),
-            Err(Error::OutOfBounds { what: "number of indices", got, limit })
+            Err(Error::Shape(ShapeError::OutOfBounds { what: "number of indices", got, limit }))
                 if got == 1 << 32 && limit == got
         ));
     });
@@ -287,7 +287,7 @@ fn a_result_that_overlaps_what_is_read_is_refused() {
             let refused = Scatter::new(&indices, src).run_into(&y, stream);
             assert!(matches!(
                 refused,
-                Err(Error::Overlap { output: "y", other }) if other == want
+                Err(Error::Shape(ShapeError::Overlap { output: "y", other })) if other == want
             ));
         }
     });

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::take::take;
-use warpsmith::{DType, Device, Element, Error, IndexElement, Take, Tensor};
+use warpsmith::{DType, Device, Element, Error, IndexElement, ShapeError, Take, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::run_twice;
@@ -270,7 +270,10 @@ fn what_does_not_fit_is_refused_by_name() {
         let text = |error: Error| error.to_string();
         let refused = Take::new(&x, &indices).axis(2).run(stream);
         let refused = refused.expect_err("no axis 2");
-        assert!(matches!(refused, Error::Axis { axis: 2, rank: 2 }));
+        assert!(matches!(
+            refused,
+            Error::Shape(ShapeError::Axis { axis: 2, rank: 2 })
+        ));
         let scalar = Tensor::<f32>::zeros(stream, &[]).expect("a scalar");
         assert!(Take::new(&scalar, &indices).run(stream).is_err());
         let many = Tensor::<i32>::zeros(stream, &[1; 8]).expect("indices");
@@ -290,7 +293,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let refused = Take::new(&x, &indices).run_into(&repeated, stream);
         assert!(matches!(
             refused,
-            Err(Error::StrideMismatch { operand: "y", .. })
+            Err(Error::Shape(ShapeError::Strides { operand: "y", .. }))
         ));
     });
 }
@@ -303,19 +306,19 @@ fn a_result_that_overlaps_what_is_read_is_refused() {
         let refused = Take::new(&x, &indices).run_into(&x, stream);
         assert!(matches!(
             refused,
-            Err(Error::Overlap {
+            Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "x"
-            })
+            }))
         ));
         let table = Tensor::<i32>::zeros(stream, &[4, 4]).expect("a tensor");
         let refused = Take::new(&table, &indices).run_into(&x, stream);
         assert!(matches!(
             refused,
-            Err(Error::Overlap {
+            Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "indices"
-            })
+            }))
         ));
     });
 }

@@ -5,7 +5,9 @@ use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
 use warpsmith::reference::topk::topk;
-use warpsmith::{DType, Device, Error, Float, LaunchConfig, Stream, Tensor, TopElements, TopK};
+use warpsmith::{
+    DType, Device, Error, Float, LaunchConfig, ShapeError, Stream, Tensor, TopElements, TopK,
+};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::output::{Output, same_bits};
@@ -278,7 +280,7 @@ fn what_is_too_large_is_refused_with_its_limit() {
         for (x, k, limit) in [(&x, 5, 5), (&long, 2049, 2049)] {
             let refused = TopK::new(x, k).run(&stream).expect_err("too many");
             assert!(
-                matches!(refused, Error::OutOfBounds { what: "k", got, limit: l } if got == k as u64 && l == limit),
+                matches!(refused, Error::Shape(ShapeError::OutOfBounds { what: "k", got, limit: l }) if got == k as u64 && l == limit),
                 "{refused}"
             );
         }
@@ -287,7 +289,7 @@ fn what_is_too_large_is_refused_with_its_limit() {
             .run(&stream)
             .expect_err("no axis 2");
         assert!(
-            matches!(refused, Error::Axis { axis: 2, rank: 2 }),
+            matches!(refused, Error::Shape(ShapeError::Axis { axis: 2, rank: 2 })),
             "{refused}"
         );
         let TopElements { values, indices } = TopK::new(&x, 2).run(&stream).expect("results");
@@ -298,12 +300,15 @@ fn what_is_too_large_is_refused_with_its_limit() {
         let other = Tensor::<f32>::zeros(&stream, &[3, 3]).expect("a tensor");
         let refused = run(&other, &indices);
         assert!(
-            matches!(refused, Err(Error::ShapeMismatch { .. })),
+            matches!(refused, Err(Error::Shape(ShapeError::Mismatch { .. }))),
             "{refused:?}"
         );
         let own = x.slice(1, ..2).expect("a view");
         let refused = run(&own, &indices);
-        assert!(matches!(refused, Err(Error::Overlap { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::Shape(ShapeError::Overlap { .. }))),
+            "{refused:?}"
+        );
         let again = indices.broadcast_to(&[3, 2]).expect("itself");
         run(&values, &again).expect("it fits");
     }

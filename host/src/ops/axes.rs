@@ -2,7 +2,7 @@
 
 use crate::ops::check;
 use crate::tensor::Dims;
-use crate::{Element, Error, MAX_RANK, Result, Tensor};
+use crate::{Element, Error, MAX_RANK, Result, ShapeError, Tensor};
 
 /// Axes of a tensor, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Selected {
     /// The axes, which a tensor of this rank has.
     pub(super) fn checked(self, rank: usize) -> Result<Axes> {
         match self.bad {
-            Some(axis) => Err(Error::Axis { axis, rank }),
+            Some(axis) => Err(Error::Shape(ShapeError::Axis { axis, rank })),
             None => Ok(self.axes),
         }
     }
@@ -67,14 +67,10 @@ impl Selected {
     /// The permutation for rows of at least one axis.
     ///
     /// # Errors
-    /// [`Error::Axis`], and [`Error::InvalidValue`] for no axes.
+    /// [`ShapeError::Axis`], and [`ArgumentError::Value`](crate::ArgumentError::Value) for no axes.
     pub(super) fn rows_of<T: Element>(self, x: &Tensor<T>) -> Result<RowAxes> {
         match self.checked(x.rank())? {
-            Axes::NONE => Err(Error::InvalidValue {
-                what: "axes",
-                got: "none".into(),
-                want: "at least one".into(),
-            }),
+            Axes::NONE => Err(Error::value("axes", "none", "at least one")),
             axes => Ok(RowAxes::new(axes, x.rank())),
         }
     }

@@ -30,10 +30,12 @@ impl<'a, T: Element, I: IndexElement> Placement<'a, T, I> {
 
     /// The shape of a new result.
     pub(super) fn new_shape(&self) -> Result<Dims<usize>> {
-        let extent = self.extent.ok_or_else(|| Error::InvalidValue {
-            what: "extent of the axis",
-            got: "missing".into(),
-            want: "a number for a new result, by `extent`".into(),
+        let extent = self.extent.ok_or_else(|| {
+            Error::value(
+                "extent of the axis",
+                "missing",
+                "a number for a new result, by `extent`",
+            )
         })?;
         let (src, of_indices) = (self.src.shape(), self.indices.rank());
         let Some(others) = src.len().checked_sub(of_indices) else {

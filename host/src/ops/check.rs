@@ -17,11 +17,7 @@ pub(super) fn device<T: Element>(
 pub(super) fn shape(operand: &'static str, got: &[usize], want: &[usize]) -> Result<()> {
     match got == want {
         true => Ok(()),
-        false => Err(Error::ShapeMismatch {
-            operand,
-            got: got.into(),
-            want: format!("{want:?}").into(),
-        }),
+        false => Err(Error::shape(operand, got, format!("{want:?}"))),
     }
 }
 
@@ -46,11 +42,11 @@ pub(super) fn output<T: Element>(
 ) -> Result<()> {
     input(operand, tensor, shape, stream)?;
     if !tensor.is_injective() {
-        return Err(Error::StrideMismatch {
+        return Err(Error::strides(
             operand,
-            got: tensor.strides().into(),
-            want: "strides that give every element a place of its own".into(),
-        });
+            tensor.strides(),
+            "strides that give every element a place of its own",
+        ));
     }
     Ok(())
 }
@@ -59,11 +55,11 @@ pub(super) fn output<T: Element>(
 pub(super) fn contiguous<T: Element>(operand: &'static str, tensor: &Tensor<T>) -> Result<()> {
     match tensor.is_contiguous() {
         true => Ok(()),
-        false => Err(Error::StrideMismatch {
+        false => Err(Error::strides(
             operand,
-            got: tensor.strides().into(),
-            want: "those of a contiguous tensor".into(),
-        }),
+            tensor.strides(),
+            "those of a contiguous tensor",
+        )),
     }
 }
 
@@ -71,11 +67,7 @@ pub(super) fn contiguous<T: Element>(operand: &'static str, tensor: &Tensor<T>) 
 pub(super) fn up_to(what: &'static str, got: usize, most: u64) -> Result<()> {
     match got as u64 <= most {
         true => Ok(()),
-        false => Err(Error::OutOfBounds {
-            what,
-            got: got as u64,
-            limit: most + 1,
-        }),
+        false => Err(Error::out_of_bounds(what, got as u64, most + 1)),
     }
 }
 
@@ -87,25 +79,18 @@ pub(super) fn no_overlap<T: Element, U: Element>(
     other: &Tensor<U>,
 ) -> Result<()> {
     if written.overlaps(other) {
-        return Err(Error::Overlap {
-            output,
-            other: operand,
-        });
+        return Err(Error::overlap(output, operand));
     }
     Ok(())
 }
 
-/// The [`Error::ShapeMismatch`] of `tensor`.
+/// The [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) of `tensor`.
 pub(super) fn shape_mismatch<T: Element>(
     operand: &'static str,
     tensor: &Tensor<T>,
     want: impl Into<Box<str>>,
 ) -> Error {
-    Error::ShapeMismatch {
-        operand,
-        got: tensor.shape().into(),
-        want: want.into(),
-    }
+    Error::shape(operand, tensor.shape(), want)
 }
 
 /// A contiguous tensor of this shape has strides, whether there is memory for it or not.
@@ -119,11 +104,11 @@ pub(super) fn extent(what: &'static str, extent: usize) -> Result<u32> {
     const LIMIT: u32 = u32::MAX - 1024;
     match u32::try_from(extent) {
         Ok(extent) if extent <= LIMIT => Ok(extent),
-        _ => Err(Error::OutOfBounds {
+        _ => Err(Error::out_of_bounds(
             what,
-            got: extent as u64,
-            limit: u64::from(LIMIT) + 1,
-        }),
+            extent as u64,
+            u64::from(LIMIT) + 1,
+        )),
     }
 }
 
@@ -152,10 +137,7 @@ pub(super) fn no_partial_overlap_of(
     if is_same || !written.overlaps(other) {
         return Ok(());
     }
-    Err(Error::Overlap {
-        output,
-        other: operand,
-    })
+    Err(Error::overlap(output, operand))
 }
 
 /// The entry that a table of `abi` was searched for.

@@ -34,12 +34,8 @@ use abi::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Axis`](crate::Error::Axis), [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
-/// launch happens on error.
+/// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No launch
+/// happens on error.
 ///
 /// # Performance
 /// `x` is read once and `y` written once, in one launch, if the axis has stride 1 and the other
@@ -122,7 +118,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
     /// The error model of the kernel, for the bound of [`reference::scan`](crate::reference::scan).
     ///
     /// # Errors
-    /// [`Error::Axis`](crate::Error::Axis).
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis).
     pub fn model(&self) -> Result<Model> {
         let n = self.x.shape()[self.checked_axis()?] as u64;
         Ok(model::sum(ScanPlan::new(1, n, T::DTYPE, false).additions()))

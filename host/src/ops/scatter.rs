@@ -38,9 +38,10 @@ use abi::gather::{self, Put, PutEntry, PutFewParams, PutParams, SIZES, THREADS};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Axis`], [`Error::OutOfBounds`] (too many indices), [`Error::InvalidValue`] (a new result
-/// without [`extent`](Scatter::extent)), [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
+/// [`ShapeError::Axis`](crate::ShapeError::Axis),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (too many indices),
+/// [`ArgumentError::Value`](crate::ArgumentError::Value) (a new result without
+/// [`extent`](Scatter::extent)), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// Up to 1,024 indices take one launch. More take one that finds the last index of each place, in 4 bytes

@@ -36,15 +36,11 @@ use abi::scatter::{self, AddParams, OrderParams, ScatterEntry, Step};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Axis`](crate::Error::Axis), [`Error::OutOfBounds`](crate::Error::OutOfBounds) (an axis or
-/// indices that are too long), [`Error::InvalidValue`](crate::Error::InvalidValue) (a new result
-/// without [`extent`](ScatterAdd::extent)), [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
-/// launch happens on error.
+/// [`ShapeError::Axis`](crate::ShapeError::Axis),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (an axis or indices that are too
+/// long), [`ArgumentError::Value`](crate::ArgumentError::Value) (a new result without
+/// [`extent`](ScatterAdd::extent)), [`Error::Shape`](crate::Error::Shape),
+/// [`Error::Device`](crate::Error::Device). No launch happens on error.
 ///
 /// # Performance
 /// Up to 1,024 indices take one launch, where rows of f32, f16 or bf16 are contiguous in `src` and in

@@ -51,13 +51,9 @@ index_elements! { i32 i64 }
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Axis`](crate::Error::Axis), [`Error::OutOfBounds`](crate::Error::OutOfBounds) (a result
-/// with more than 8 dimensions), [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
+/// [`ShapeError::Axis`](crate::ShapeError::Axis),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (a result with more than 8
+/// dimensions), [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No
 /// launch happens on error.
 ///
 /// # Performance

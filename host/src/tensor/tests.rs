@@ -2,7 +2,7 @@
 
 use super::layout::{Layout, axis_of};
 use super::overlap::may_overlap;
-use crate::error::Error;
+use crate::error::{ArgumentError, Error, ShapeError};
 use ndarray::{ArrayD, ArrayViewD, Axis, IxDyn, Slice};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -98,7 +98,7 @@ fn take(layout: &Layout, array: &ArrayViewD<'_, usize>, step: &Step) -> Option<L
             let merged = want.remove(first + 1);
             want[first] *= merged;
             match layout.reshape(&want) {
-                Err(Error::ReshapeNeedsCopy { .. }) => return None,
+                Err(Error::Shape(ShapeError::ReshapeNeedsCopy { .. })) => return None,
                 other => other,
             }
         }
@@ -278,58 +278,67 @@ fn bad_views_are_errors_with_the_values() {
     );
     assert!(matches!(
         x.slice(1, 0, 1, 0),
-        Err(Error::InvalidValue { .. })
+        Err(Error::Argument(ArgumentError::Value { .. }))
     ));
     assert_eq!(text(x.index_axis(0, 2)), "index is 2, want less than 2");
     assert!(matches!(
         x.permute(&[0, 0]),
-        Err(Error::InvalidValue { .. })
+        Err(Error::Argument(ArgumentError::Value { .. }))
     ));
-    assert!(matches!(x.permute(&[0]), Err(Error::InvalidValue { .. })));
+    assert!(matches!(
+        x.permute(&[0]),
+        Err(Error::Argument(ArgumentError::Value { .. }))
+    ));
     assert!(matches!(
         x.permute(&[0, 2]),
-        Err(Error::InvalidValue { .. })
+        Err(Error::Argument(ArgumentError::Value { .. }))
     ));
-    assert!(matches!(x.reshape(&[5]), Err(Error::ShapeMismatch { .. })));
+    assert!(matches!(
+        x.reshape(&[5]),
+        Err(Error::Shape(ShapeError::Mismatch { .. }))
+    ));
     let empty = Layout::contiguous(&[0]).expect("a layout");
     assert!(empty.reshape(&[3, 0]).is_ok());
     assert!(matches!(
         empty.reshape(&[usize::MAX, 0]),
-        Err(Error::ShapeOverflow { .. })
+        Err(Error::Shape(ShapeError::Overflow { .. }))
     ));
     assert!(matches!(
         x.transposed().reshape(&[6]),
-        Err(Error::ReshapeNeedsCopy { .. })
+        Err(Error::Shape(ShapeError::ReshapeNeedsCopy { .. }))
     ));
     assert!(matches!(
         x.broadcast_to(&[2, 2]),
-        Err(Error::ShapeMismatch { .. })
+        Err(Error::Shape(ShapeError::Mismatch { .. }))
     ));
     assert!(matches!(
         x.broadcast_to(&[3]),
-        Err(Error::ShapeMismatch { .. })
+        Err(Error::Shape(ShapeError::Mismatch { .. }))
     ));
     assert!(matches!(
         Layout::contiguous(&[1; 9]),
-        Err(Error::OutOfBounds { .. })
+        Err(Error::Shape(ShapeError::OutOfBounds { .. }))
     ));
     let huge = [1 << 40, 1 << 40];
     assert!(matches!(
         Layout::contiguous(&huge),
-        Err(Error::ShapeOverflow { .. })
+        Err(Error::Shape(ShapeError::Overflow { .. }))
     ));
     assert!(matches!(
         Layout::new(&[2], &[1, 1], 0, 9),
-        Err(Error::LengthMismatch { .. })
+        Err(Error::Shape(ShapeError::Length { .. }))
     ));
     assert!(matches!(
         Layout::new(&[2], &[-1], 0, 9),
-        Err(Error::ViewOutOfBounds { .. })
+        Err(Error::Shape(ShapeError::ViewOutOfBounds { .. }))
     ));
     assert!(matches!(
         Layout::new(&[2], &[9], 0, 9),
-        Err(Error::ViewOutOfBounds { .. })
+        Err(Error::Shape(ShapeError::ViewOutOfBounds { .. }))
     ));
     let far = Layout::new(&[2, 2], &[i64::MAX, i64::MAX], 0, 9);
-    assert!(matches!(far, Err(Error::ViewOutOfBounds { .. })));
+    assert!(matches!(
+        far,
+        Err(Error::Shape(ShapeError::ViewOutOfBounds { .. }))
+    ));
 }

@@ -11,7 +11,7 @@ impl<T: Element> Tensor<T> {
     /// counts from the end, here and in the methods below.
     ///
     /// # Errors
-    /// [`Error::Axis`](crate::Error::Axis), [`Error::OutOfBounds`](crate::Error::OutOfBounds).
+    /// [`Error::Shape`](crate::Error::Shape).
     pub fn slice(&self, axis: isize, range: impl RangeBounds<usize>) -> Result<Self> {
         self.slice_step(axis, range, 1)
     }
@@ -20,8 +20,8 @@ impl<T: Element> Tensor<T> {
     /// range, so `x.slice_step(0, .., -1)` reverses an axis.
     ///
     /// # Errors
-    /// [`Error::Axis`](crate::Error::Axis), [`Error::OutOfBounds`](crate::Error::OutOfBounds), and
-    /// [`Error::InvalidValue`](crate::Error::InvalidValue) for a step of 0.
+    /// [`Error::Shape`](crate::Error::Shape), and
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) for a step of 0.
     pub fn slice_step(
         &self,
         axis: isize,
@@ -45,7 +45,7 @@ impl<T: Element> Tensor<T> {
     /// The elements at `index` of `axis`, with that dimension removed.
     ///
     /// # Errors
-    /// [`Error::Axis`](crate::Error::Axis), [`Error::OutOfBounds`](crate::Error::OutOfBounds).
+    /// [`Error::Shape`](crate::Error::Shape).
     pub fn index_axis(&self, axis: isize, index: usize) -> Result<Self> {
         let axis = axis_of(self.rank(), axis)?;
         Ok(self.view(self.layout.index_axis(axis, index)?))
@@ -55,8 +55,8 @@ impl<T: Element> Tensor<T> {
     /// last.
     ///
     /// # Errors
-    /// [`Error::Axis`](crate::Error::Axis) for an axis that the result does not have,
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many dimensions.
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis) for an axis that the result does not have,
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for too many dimensions.
     pub fn insert_axis(&self, axis: isize) -> Result<Self> {
         let axis = axis_of(self.rank() + 1, axis)?;
         Ok(self.view(self.layout.insert_axis(axis)?))
@@ -65,8 +65,8 @@ impl<T: Element> Tensor<T> {
     /// Reorders the dimensions: dimension `axes[i]` becomes dimension `i`.
     ///
     /// # Errors
-    /// [`Error::Axis`](crate::Error::Axis), and [`Error::InvalidValue`](crate::Error::InvalidValue)
-    /// unless `axes` is a permutation.
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis), and
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) unless `axes` is a permutation.
     pub fn permute(&self, axes: &[isize]) -> Result<Self> {
         let axes = axes.iter().map(|&axis| axis_of(self.rank(), axis));
         self.permuted(&axes.collect::<Result<Vec<_>>>()?)
@@ -87,11 +87,11 @@ impl<T: Element> Tensor<T> {
     /// The same elements in the same row-major order with another shape, as a view.
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch) for another number of elements,
-    /// [`Error::ReshapeNeedsCopy`](crate::Error::ReshapeNeedsCopy) where no strides over the same
-    /// storage express it, [`Error::ShapeOverflow`](crate::Error::ShapeOverflow) for a shape without
-    /// elements whose strides 64 bits with a sign do not count, such as `[usize::MAX, 0]`,
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many dimensions.
+    /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) for another number of elements,
+    /// [`ShapeError::ReshapeNeedsCopy`](crate::ShapeError::ReshapeNeedsCopy) where no strides over
+    /// the same storage express it, [`ShapeError::Overflow`](crate::ShapeError::Overflow) for a
+    /// shape without elements whose strides 64 bits with a sign do not count, such as `[usize::MAX,
+    /// 0]`, [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for too many dimensions.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.reshape(shape)?))
     }
@@ -100,9 +100,8 @@ impl<T: Element> Tensor<T> {
     /// broadcasting rules).
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-    /// [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many dimensions.
+    /// [`Error::Shape`](crate::Error::Shape),
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for too many dimensions.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.broadcast_to(shape)?))
     }
@@ -111,10 +110,10 @@ impl<T: Element> Tensor<T> {
     /// position of the element at index (0, 0, ..) in the storage, are in elements.
     ///
     /// # Errors
-    /// [`Error::ViewOutOfBounds`](crate::Error::ViewOutOfBounds) where an index would reach
-    /// outside of the storage, [`Error::LengthMismatch`](crate::Error::LengthMismatch) for shape
-    /// and strides of different lengths, [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many dimensions.
+    /// [`ShapeError::ViewOutOfBounds`](crate::ShapeError::ViewOutOfBounds) where an index would
+    /// reach outside of the storage, [`ShapeError::Length`](crate::ShapeError::Length) for shape
+    /// and strides of different lengths, [`ShapeError::Overflow`](crate::ShapeError::Overflow),
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for too many dimensions.
     pub fn as_strided(&self, shape: &[usize], strides: &[i64], offset: usize) -> Result<Self> {
         let len = (self.storage.bytes() / size_of::<T>() as u64) as usize;
         Ok(self.view(Layout::new(shape, strides, offset, len)?))

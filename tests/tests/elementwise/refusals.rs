@@ -1,7 +1,10 @@
 //! What elementwise operations refuse, and the errors.
 
 use warpsmith::emulator::EmulatorConfig;
-use warpsmith::{BinaryOp, Chain, Device, Error, GradOp, Gradient, Select, Tensor, UnaryOp};
+use warpsmith::{
+    ArgumentError, BinaryOp, Chain, Device, DeviceError, Error, GradOp, Gradient, Select,
+    ShapeError, Tensor, UnaryOp,
+};
 
 fn device() -> Device {
     Device::emulator().expect("an emulator")
@@ -23,11 +26,11 @@ fn chains_say_what_they_have_too_much_of() {
     assert!(
         matches!(
             error,
-            Error::OutOfBounds {
+            Error::Shape(ShapeError::OutOfBounds {
                 got: 5,
                 limit: 5,
                 ..
-            }
+            })
         ),
         "{error}"
     );
@@ -39,11 +42,11 @@ fn chains_say_what_they_have_too_much_of() {
     assert!(
         matches!(
             error,
-            Error::OutOfBounds {
+            Error::Shape(ShapeError::OutOfBounds {
                 got: 32,
                 limit: 32,
                 ..
-            }
+            })
         ),
         "{error}"
     );
@@ -55,17 +58,17 @@ fn chains_say_what_they_have_too_much_of() {
     assert!(
         matches!(
             error,
-            Error::OutOfBounds {
+            Error::Shape(ShapeError::OutOfBounds {
                 got: 4,
                 limit: 4,
                 ..
-            }
+            })
         ),
         "{error}"
     );
     let error = Chain::new(&tensors[0]).kept(BinaryOp::Add, 1).run(&stream);
     assert!(
-        matches!(error, Err(Error::InvalidValue { .. })),
+        matches!(error, Err(Error::Argument(ArgumentError::Value { .. }))),
         "{error:?}"
     );
     for (op, instead) in [
@@ -74,7 +77,10 @@ fn chains_say_what_they_have_too_much_of() {
     ] {
         let error = Chain::new(&tensors[0]).unary(op).run(&stream);
         let error = error.expect_err("no scalar");
-        assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Argument(ArgumentError::Value { .. })),
+            "{error}"
+        );
         let text = error.to_string();
         assert!(
             text.contains("scalar is missing") && text.contains(op.name()),
@@ -92,17 +98,20 @@ fn operands_that_do_not_fit_are_refused() {
     let (a, b) = (zeros(&[3, 4]), zeros(&[3]));
     let error = Gradient::new(GradOp::Silu, &a, &b).run(&stream);
     assert!(
-        matches!(error, Err(Error::ShapeMismatch { operand: "dy", .. })),
+        matches!(
+            error,
+            Err(Error::Shape(ShapeError::Mismatch { operand: "dy", .. }))
+        ),
         "{error:?}"
     );
     let error = Select::new(&b, &a, &a).run(&stream);
     assert!(
         matches!(
             error,
-            Err(Error::ShapeMismatch {
+            Err(Error::Shape(ShapeError::Mismatch {
                 operand: "condition",
                 ..
-            })
+            }))
         ),
         "{error:?}"
     );
@@ -114,7 +123,7 @@ fn operands_that_do_not_fit_are_refused() {
     let two = zeros(&[2, 3]);
     let error = Chain::new(&two).run_into(&repeated, &stream);
     assert!(
-        matches!(error, Err(Error::StrideMismatch { .. })),
+        matches!(error, Err(Error::Shape(ShapeError::Strides { .. }))),
         "{error:?}"
     );
 
@@ -129,14 +138,17 @@ fn operands_that_do_not_fit_are_refused() {
     let error = Chain::new(&first)
         .unary(UnaryOp::Exp)
         .run_into(&shifted, &stream);
-    assert!(matches!(error, Err(Error::Overlap { .. })), "{error:?}");
+    assert!(
+        matches!(error, Err(Error::Shape(ShapeError::Overlap { .. }))),
+        "{error:?}"
+    );
 
     let other = Device::emulator_with(EmulatorConfig::default()).expect("an emulator");
     let far = other.stream().expect("a stream");
     let elsewhere = Tensor::<f32>::zeros(&far, &[3, 4]).expect("a tensor");
     let error = Chain::new(&a).with(BinaryOp::Add, &elsewhere).run(&stream);
     assert!(
-        matches!(error, Err(Error::DeviceMismatch { .. })),
+        matches!(error, Err(Error::Device(DeviceError::Mismatch { .. }))),
         "{error:?}"
     );
 }

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use warpsmith::reference::Expected;
 use warpsmith::reference::reduce::{Options, Reduced, integers, reduce};
-use warpsmith::{DType, Device, Error, Moments, Reduce, ReduceOp, Reducible};
+use warpsmith::{ArgumentError, DType, Device, Error, Moments, Reduce, ReduceOp, Reducible};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{self, agrees, agrees_exactly, run_twice};
@@ -247,7 +247,7 @@ fn is_refused<T: Reducible>(
         false => operation.run(stream).err(),
     };
     match refusal {
-        Some(Error::InvalidValue { .. }) => Ok(()),
+        Some(Error::Argument(ArgumentError::Value { .. })) => Ok(()),
         other => Err(format!(
             "the reference says {refused}; the operation {other:?}"
         )),

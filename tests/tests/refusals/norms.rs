@@ -17,17 +17,17 @@ fn norms_refuse_axes_and_numbers_that_make_no_sense() {
         let x = zeros(stream, &[3, 8]);
         for axes in [&[1, 2][..], &[9]] {
             let refused = RmsNorm::new(&x).axes(axes).stats().run(stream);
-            refused!(refused, Axis, "want -2 to 1");
+            refused!(refused, Shape::Axis, "want -2 to 1");
         }
         let none = LayerNorm::new(&x).axes(&[]).run(stream);
-        refused!(none, InvalidValue, "axes");
+        refused!(none, Argument::Value, "axes");
         let before = LayerNorm::new(&x).axes(&[-3, -2, -1]).run(stream);
-        refused!(before, Axis, "axis is -3");
+        refused!(before, Shape::Axis, "axis is -3");
         let scalar = zeros(stream, &[]);
-        refused!(LayerNorm::new(&scalar).run(stream), Axis, "axis");
+        refused!(LayerNorm::new(&scalar).run(stream), Shape::Axis, "axis");
         for epsilon in [-1.0, f32::NAN, f32::INFINITY] {
             let refused = RmsNorm::new(&x).epsilon(epsilon).run(stream);
-            refused!(refused, InvalidValue, "epsilon");
+            refused!(refused, Argument::Value, "epsilon");
         }
     });
 }
@@ -42,17 +42,17 @@ fn norms_refuse_operands_that_do_not_fit() {
         );
         let short = zeros(stream, &[7]);
         let refused = LayerNorm::new(&x).weight(&short).run(stream);
-        refused!(refused, ShapeMismatch, "`weight`", "[7]", "[8]");
+        refused!(refused, Shape::Mismatch, "`weight`", "[7]", "[8]");
         let refused = LayerNorm::new(&x)
             .axes(&[-2, -1])
             .weight(&weight)
             .run(stream);
-        refused!(refused, ShapeMismatch, "`weight`", "[8]", "[3, 8]");
+        refused!(refused, Shape::Mismatch, "`weight`", "[8]", "[3, 8]");
         let bias = ones(stream, &[8]);
         let mixed = LayerNorm::new(&x).weight(&weight).bias(&bias);
-        refused!(mixed.run(stream), InvalidValue, "dtype of bias");
+        refused!(mixed.run(stream), Argument::Value, "dtype of bias");
         let refused = RmsNormGrad::new(&x, &ones(stream, &[2]), &y).run(stream);
-        refused!(refused, ShapeMismatch, "`rstd`", "[2]", "[3]");
+        refused!(refused, Shape::Mismatch, "`rstd`", "[2]", "[3]");
         let long = NormGradients {
             dx: x.clone(),
             dweight: Some(ones(stream, &[9])),
@@ -60,7 +60,7 @@ fn norms_refuse_operands_that_do_not_fit() {
         };
         let rstd = ones(stream, &[3]);
         let refused = RmsNormGrad::new(&x, &rstd, &y).run_into(&long, stream);
-        refused!(refused, ShapeMismatch, "`dweight`", "[9]", "[8]");
+        refused!(refused, Shape::Mismatch, "`dweight`", "[9]", "[8]");
     });
 }
 
@@ -78,7 +78,7 @@ fn norms_refuse_to_keep_what_there_is_not() {
         let with_sum = out(Some(zeros(stream, &[3, 8])), None);
         refused!(
             norm.clone().stats().run_into(&with_sum, stream),
-            InvalidValue,
+            Argument::Value,
             "sum"
         );
         let with_mean = Normalized {
@@ -87,20 +87,20 @@ fn norms_refuse_to_keep_what_there_is_not() {
         };
         refused!(
             norm.clone().stats().run_into(&with_mean, stream),
-            InvalidValue,
+            Argument::Value,
             "mean"
         );
         let long = out(None, Some(ones(stream, &[4])));
         refused!(
             norm.clone().stats().run_into(&long, stream),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`rstd`"
         );
         let with_residual = RmsNorm::new(&x).residual(&x);
         let onto_y = with_residual
             .stats()
             .run_into(&out(Some(y.clone()), None), stream);
-        refused!(onto_y, Overlap, "`sum`");
+        refused!(onto_y, Shape::Overlap, "`sum`");
     });
 }
 
@@ -137,14 +137,14 @@ fn what_norms_keep_of_rows_overlaps_nothing_else() {
             let kept = out(outside(&[4, 4]), part(start, &[4]), outside(&[4]));
             refused!(
                 norm.clone().stats().run_into(&kept, stream),
-                Overlap,
+                Shape::Overlap,
                 "`mean`",
                 other
             );
             let kept = out(outside(&[4, 4]), outside(&[4]), part(start, &[4]));
             refused!(
                 norm.clone().stats().run_into(&kept, stream),
-                Overlap,
+                Shape::Overlap,
                 "`rstd`",
                 other
             );
@@ -154,7 +154,7 @@ fn what_norms_keep_of_rows_overlaps_nothing_else() {
         let kept = out(sum.clone(), row, outside(&[4]));
         refused!(
             norm.clone().stats().run_into(&kept, stream),
-            Overlap,
+            Shape::Overlap,
             "`mean`",
             "`sum`"
         );
@@ -162,7 +162,7 @@ fn what_norms_keep_of_rows_overlaps_nothing_else() {
         let kept = out(sum, mean.clone(), mean);
         refused!(
             norm.clone().stats().run_into(&kept, stream),
-            Overlap,
+            Shape::Overlap,
             "`mean`",
             "`rstd`"
         );
@@ -176,7 +176,7 @@ fn what_norms_keep_of_rows_overlaps_nothing_else() {
         let dy = outside(&[4, 4]);
         let gradient = LayerNormGrad::new(&x, &mean, &rstd, &dy).weight(&weight);
         let into = gradient.run_into(&gradients, stream);
-        refused!(into, Overlap, "`dx`", "`weight`");
+        refused!(into, Shape::Overlap, "`dx`", "`weight`");
     });
 }
 
@@ -190,12 +190,12 @@ fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
         let limit = "4294967297";
         refused!(
             gradient.clone().bias_gradient().run(stream),
-            OutOfBounds,
+            Shape::OutOfBounds,
             limit
         );
         refused!(
             gradient.clone().weight(&kept).run(stream),
-            OutOfBounds,
+            Shape::OutOfBounds,
             limit
         );
         let some = || Some(kept.clone());
@@ -205,7 +205,7 @@ fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
                 dweight,
                 dbias,
             };
-            refused!(gradient.run_into(&out, stream), OutOfBounds, limit);
+            refused!(gradient.run_into(&out, stream), Shape::OutOfBounds, limit);
         }
         let out = NormGradients {
             dx: one.clone(),
@@ -215,7 +215,7 @@ fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
         let gradient = RmsNormGrad::new(&x, &kept, &x);
         refused!(
             gradient.run_into(&out, stream),
-            InvalidValue,
+            Argument::Value,
             "dbias",
             "no bias"
         );
@@ -234,6 +234,6 @@ fn what_is_refused_launches_nothing() {
     let bias = ones(&stream, &[3]);
     let before = device.lane_instructions();
     let norm = LayerNorm::new(&x).weight(&weight).bias(&bias);
-    refused!(norm.run(&stream), ShapeMismatch, "bias");
+    refused!(norm.run(&stream), Shape::Mismatch, "bias");
     assert_eq!(device.lane_instructions(), before);
 }

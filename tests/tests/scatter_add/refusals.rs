@@ -1,6 +1,6 @@
 //! What `ScatterAdd` does not take, and how it says so.
 
-use warpsmith::{Error, ScatterAdd, Tensor};
+use warpsmith::{Error, ScatterAdd, ShapeError, Tensor};
 use warpsmith_tests::on_every_device;
 
 #[test]
@@ -45,7 +45,10 @@ fn what_does_not_fit_is_refused_by_name() {
         assert!(text(refused).contains("`y`"));
         let scalar = Tensor::<f32>::zeros(stream, &[]).expect("a scalar");
         let refused = add.run_into(&scalar, stream).expect_err("no axis");
-        assert!(matches!(refused, Error::Axis { axis: 0, rank: 0 }));
+        assert!(matches!(
+            refused,
+            Error::Shape(ShapeError::Axis { axis: 0, rank: 0 })
+        ));
         let index = Tensor::<i32>::zeros(stream, &[]).expect("an index");
         let element = Tensor::<f32>::zeros(stream, &[]).expect("an element");
         let wide = one.broadcast_to(&[1 << 33, 4]).expect("a view");
@@ -53,7 +56,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let refused = ScatterAdd::new(&index, &row).run_into(&wide, stream);
         assert!(matches!(
             refused,
-            Err(Error::OutOfBounds { what: "extent of the axis", got, limit })
+            Err(Error::Shape(ShapeError::OutOfBounds { what: "extent of the axis", got, limit }))
                 if got == 1 << 33 && limit == (1 << 32) - 1
         ));
         let many = index.broadcast_to(&[(1 << 30) + 1]).expect("a view");
@@ -61,7 +64,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let refused = ScatterAdd::new(&many, &elements).extent(1).run(stream);
         assert!(matches!(
             refused,
-            Err(Error::OutOfBounds { what: "number of indices", got, limit })
+            Err(Error::Shape(ShapeError::OutOfBounds { what: "number of indices", got, limit }))
                 if got == (1 << 30) + 1 && limit == got
         ));
     });
@@ -76,18 +79,18 @@ fn a_result_that_overlaps_what_is_read_is_refused() {
         let refused = ScatterAdd::new(&indices, &y).run_into(&y, stream);
         assert!(matches!(
             refused,
-            Err(Error::Overlap {
+            Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "src"
-            })
+            }))
         ));
         let refused = ScatterAdd::new(&indices, &other).run_into(&y, stream);
         assert!(matches!(
             refused,
-            Err(Error::Overlap {
+            Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "indices"
-            })
+            }))
         ));
     });
 }

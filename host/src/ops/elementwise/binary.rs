@@ -25,14 +25,10 @@ use std::marker::PhantomData;
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Unsupported`](crate::Error::Unsupported) (a function that is not defined for the dtype,
-/// or a result dtype that cannot be combined with it),
-/// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
-/// launch happens on error.
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a function that is not
+/// defined for the dtype, or a result dtype that cannot be combined with it),
+/// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No launch
+/// happens on error.
 ///
 /// # Performance
 /// As [`Chain`](crate::Chain): two reads and one write per element.

@@ -37,16 +37,13 @@ use std::marker::PhantomData;
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (too many inputs or steps),
-/// [`Error::InvalidValue`](crate::Error::InvalidValue) (a value that was not kept, a function
-/// without its scalar, a number that the chain's arithmetic cannot represent), [`Error::Unsupported`](crate::Error::Unsupported)
-/// (dtypes that cannot be combined, a function that is not defined in the arithmetic),
-/// [`Error::Fuse`](crate::Error::Fuse) (a fragment with other parameter or result types),
-/// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (too many inputs or steps),
+/// [`ArgumentError::Value`](crate::ArgumentError::Value) (a value that was not kept, a function
+/// without its scalar, a number that the chain's arithmetic cannot represent),
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (dtypes that cannot be
+/// combined, a function that is not defined in the arithmetic),
+/// [`KernelError::Fuse`](crate::KernelError::Fuse) (a fragment with other parameter or result
+/// types), [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No
 /// launch happens on error.
 ///
 /// # Performance

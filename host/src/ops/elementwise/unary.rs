@@ -27,11 +27,10 @@ use std::marker::PhantomData;
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::InvalidValue`] (a scalar missing, or given to a function that takes none),
-/// [`Error::Unsupported`] (a function that is not defined for the dtype, or a result dtype that
-/// cannot be combined with it), [`Error::ShapeMismatch`], [`Error::StrideMismatch`],
-/// [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No
-/// launch happens on error.
+/// [`ArgumentError::Value`](crate::ArgumentError::Value) (a scalar missing, or given to a function
+/// that takes none), [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a function
+/// that is not defined for the dtype, or a result dtype that cannot be combined with it),
+/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// As [`Chain`](crate::Chain): one read and one write per element.
@@ -111,11 +110,7 @@ impl<'a, T: ChainElement, O: ChainElement> Unary<'a, T, O> {
 
     fn checked_scalar(&self) -> Result<Number> {
         let takes_scalar = self.op.takes_scalar();
-        let invalid = |got: String, want: &str| Error::InvalidValue {
-            what: "scalar",
-            got: got.into(),
-            want: want.into(),
-        };
+        let invalid = |got: String, want: &str| Error::value("scalar", got, want);
         match self.scalar {
             Some(scalar) if takes_scalar => Ok(scalar),
             None if !takes_scalar => Ok(Number::Integer(0)),

@@ -63,10 +63,10 @@ pub use number::{Countable, Reducible};
 /// completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Axis`], [`Error::InvalidValue`] (max, min, argmax or argmin without elements; a dtype
-/// that the result cannot have; an option of another operation), [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
-/// error.
+/// [`ShapeError::Axis`](crate::ShapeError::Axis),
+/// [`ArgumentError::Value`](crate::ArgumentError::Value) (max, min, argmax or argmin without
+/// elements; a dtype that the result cannot have; an option of another operation),
+/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// `x` is read once and in place, if the kept dimensions and the reduced dimensions each merge into
@@ -258,7 +258,7 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
     /// The error model of the kernels, for the bound of [`reference::reduce`](crate::reference).
     ///
     /// # Errors
-    /// [`Error::Axis`].
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis).
     pub fn model(&self) -> Result<Model> {
         let plan = self.plan()?;
         let additions = match self.op.family() {
@@ -272,7 +272,7 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
     /// thereby the bits of the result.
     ///
     /// # Errors
-    /// [`Error::Axis`].
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis).
     pub fn plan(&self) -> Result<ReducePlan> {
         let axes = self.axes.checked(self.x.rank())?;
         let of = |wide| ReduceEntry::of(self.op.family(), T::READ_AS, wide);
@@ -337,11 +337,11 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
             })
             .collect();
         if self.x.is_empty() && !shape.contains(&0) && self.op.needs_elements() {
-            return Err(Error::InvalidValue {
-                what: "extent to reduce",
-                got: "0".into(),
-                want: format!("at least 1: {} of nothing has no value", self.op.name()).into(),
-            });
+            return Err(Error::value(
+                "extent to reduce",
+                "0",
+                format!("at least 1: {} of nothing has no value", self.op.name()),
+            ));
         }
         Ok((entry, shape))
     }
@@ -374,7 +374,8 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
     /// Whether the kernel computes in f64 though `x` has another dtype.
     ///
     /// # Errors
-    /// [`Error::InvalidValue`] for a result that the operation does not have in this dtype.
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) for a result that the operation does
+    /// not have in this dtype.
     fn is_wide(&self) -> Result<bool> {
         let (output, op) = (O::DTYPE, self.op);
         let is_integer = matches!(T::DTYPE, DType::I32 | DType::I64);
@@ -401,17 +402,9 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
 }
 
 fn refused(op: ReduceOp, want: &str) -> Error {
-    Error::InvalidValue {
-        what: "reduction",
-        got: op.name().into(),
-        want: want.into(),
-    }
+    Error::value("reduction", op.name(), want)
 }
 
 fn refused_dtype<O: Element>(want: &str) -> Error {
-    Error::InvalidValue {
-        what: "dtype of the result",
-        got: O::DTYPE.name().into(),
-        want: want.into(),
-    }
+    Error::value("dtype of the result", O::DTYPE.name(), want)
 }

@@ -21,7 +21,7 @@ pub(super) struct Axes {
 
 impl Axes {
     /// # Errors
-    /// [`Error::ShapeMismatch`] for fewer than three dimensions.
+    /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) for fewer than three dimensions.
     pub(super) fn of<T: Element>(x: &Tensor<T>, layout: Layout) -> Result<Self> {
         let rank = x.rank();
         if rank < 3 {
@@ -80,11 +80,11 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
         let groups = heads.div_ceil(HEADS);
         let threads = u64::from(slots) * u64::from(groups);
         if threads > MAX_THREADS {
-            return Err(Error::OutOfBounds {
-                what: "number of threads for a token's heads",
-                got: threads,
-                limit: MAX_THREADS + 1,
-            });
+            return Err(Error::out_of_bounds(
+                "number of threads for a token's heads",
+                threads,
+                MAX_THREADS + 1,
+            ));
         }
         let strides = |axis: usize| [y.strides()[axis], self.x.strides()[axis]];
         let tables = |table: &Tensor<C>| [table.strides()[0], table.strides()[1]];

@@ -39,9 +39,9 @@ use launch::Axes;
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::OutOfBounds`] (a token of 2^30 elements or more),
-/// [`Error::StrideMismatch`], [`Error::Overlap`], [`Error::DeviceMismatch`],
-/// [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
+/// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (a token of 2^30 elements or more),
+/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// One launch, which reads `x` once and writes `y` once; nothing is copied before or after. Heads

@@ -54,10 +54,9 @@ pub enum Reduction {
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Axis`], [`Error::InvalidValue`] (label smoothing outside of 0 to 1),
-/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
-/// error.
+/// [`ShapeError::Axis`](crate::ShapeError::Axis),
+/// [`ArgumentError::Value`](crate::ArgumentError::Value) (label smoothing outside of 0 to 1),
+/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// One launch over the rows, with one read of the logits and, if it is requested, one write of
@@ -206,7 +205,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     /// The error model of the kernels, for the bound of the reference.
     ///
     /// # Errors
-    /// [`Error::Axis`].
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis).
     pub fn model(&self) -> Result<Model> {
         let (rows, n) = self.axes.rows_of(self.logits)?.extents(self.logits.shape());
         let blocks = total_blocks(rows as u64) as usize;
@@ -247,11 +246,11 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             }
         }
         if !(0.0..=1.0).contains(&self.label_smoothing) {
-            return Err(Error::InvalidValue {
-                what: "label smoothing",
-                got: format!("{:?}", self.label_smoothing).into(),
-                want: "a number from 0 to 1".into(),
-            });
+            return Err(Error::value(
+                "label smoothing",
+                format!("{:?}", self.label_smoothing),
+                "a number from 0 to 1",
+            ));
         }
         let of_loss = match self.reduction {
             Reduction::None => of_rows,

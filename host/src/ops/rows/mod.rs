@@ -137,10 +137,12 @@ impl Launch {
             Strategy::Ring(_) | Strategy::Short(_) => Some(plan.persistent_blocks(rows as u64)),
             _ => plan.blocks(rows as u64),
         };
-        let blocks = blocks.ok_or_else(|| Error::OutOfBounds {
-            what: "rows",
-            got: rows as u64,
-            limit: u64::from(abi::rows::MAX_BLOCKS) * u64::from(plan.rows_per_block()),
+        let blocks = blocks.ok_or_else(|| {
+            Error::out_of_bounds(
+                "rows",
+                rows as u64,
+                u64::from(abi::rows::MAX_BLOCKS) * u64::from(plan.rows_per_block()),
+            )
         })?;
         let shared_bytes = plan.paced_bytes(&op.kernels_of(dtype), shape, &limits(stream.device()));
         let mut config =

@@ -77,12 +77,11 @@ macro_rules! norm {
         /// synchronize.
         ///
         /// # Errors
-        /// [`Error::Axis`],
-        /// [`Error::InvalidValue`] (no axes; an epsilon that is negative or not finite; a sum without a
-        /// residual, or a mean of RMS norm, asked for; weight and bias of two dtypes),
-        /// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-        /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
-        /// error.
+        /// [`ShapeError::Axis`](crate::ShapeError::Axis),
+        /// [`ArgumentError::Value`](crate::ArgumentError::Value) (no axes; an epsilon that is
+        /// negative or not finite; a sum without a residual, or a mean of RMS norm, asked for;
+        /// weight and bias of two dtypes), [`Error::Shape`], [`Error::Device`]. No launch happens
+        /// on error.
         ///
         /// # Performance
         /// One launch, with one read or write of every tensor, if the elements of a row are
@@ -170,7 +169,8 @@ macro_rules! norm {
             /// The error model of the kernels, for the bound of the reference.
             ///
             /// # Errors
-            /// [`Error::Axis`] and [`Error::InvalidValue`] for invalid axes.
+            /// [`ShapeError::Axis`](crate::ShapeError::Axis) and
+            /// [`ArgumentError::Value`](crate::ArgumentError::Value) for invalid axes.
             pub fn model(&self) -> Result<NormModel> {
                 Ok(norm_model(self.0.axes.rows_of(self.0.x)?.extents(self.0.x.shape()).1))
             }
@@ -266,11 +266,11 @@ impl<T: Float> Norm<'_, T> {
         let axes = self.axes.rows_of(self.x)?;
         let shape = self.x.shape();
         if !(self.epsilon >= 0.0 && self.epsilon.is_finite()) {
-            return Err(Error::InvalidValue {
-                what: "epsilon",
-                got: format!("{:?}", self.epsilon).into(),
-                want: "a finite number that is not negative".into(),
-            });
+            return Err(Error::value(
+                "epsilon",
+                format!("{:?}", self.epsilon),
+                "a finite number that is not negative",
+            ));
         }
         if let Some(residual) = self.residual {
             check::input("residual", residual, shape, stream)?;
@@ -286,20 +286,16 @@ impl<T: Float> Norm<'_, T> {
         }
         if let Some(sum) = &out.sum {
             if self.residual.is_none() {
-                return Err(Error::InvalidValue {
-                    what: "sum",
-                    got: "asked for".into(),
-                    want: "a residual, or no sum".into(),
-                });
+                return Err(Error::value("sum", "asked for", "a residual, or no sum"));
             }
             check::no_overlap("sum", sum, "y", &out.y)?;
         }
         if out.mean.is_some() && !self.is_centered {
-            return Err(Error::InvalidValue {
-                what: "mean",
-                got: "asked for".into(),
-                want: "none: RMS norm has no mean".into(),
-            });
+            return Err(Error::value(
+                "mean",
+                "asked for",
+                "none: RMS norm has no mean",
+            ));
         }
         for (operand, kept) in [("mean", &out.mean), ("rstd", &out.rstd)] {
             let Some(kept) = kept else { continue };
@@ -331,11 +327,11 @@ impl<T: Float> Norm<'_, T> {
         }
         match (&self.weight, &self.bias) {
             (Some(weight), Some(bias)) if weight.is_other() != bias.is_other() => {
-                Err(Error::InvalidValue {
-                    what: "dtype of bias",
-                    got: bias.dtype().name().into(),
-                    want: format!("{}, that of weight", weight.dtype().name()).into(),
-                })
+                Err(Error::value(
+                    "dtype of bias",
+                    bias.dtype().name(),
+                    format!("{}, that of weight", weight.dtype().name()),
+                ))
             }
             _ => Ok(()),
         }

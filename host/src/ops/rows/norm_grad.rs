@@ -76,8 +76,8 @@ macro_rules! gradient {
         ///
         /// # Async, Errors
         #[doc = concat!("As for [`", stringify!($of), "`](crate::", stringify!($of), "); also")]
-        /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for the gradient of a weight or a bias
-        /// of more than 2^32 elements.
+        /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for the gradient of a weight
+        /// or a bias of more than 2^32 elements.
         ///
         /// # Performance
         /// Two reads and one write of the rows. `dweight` and `dbias` need another small launch,
@@ -156,8 +156,8 @@ macro_rules! gradient {
             /// The error model of the kernels, for the bound of the reference.
             ///
             /// # Errors
-            /// [`Error::Axis`](crate::Error::Axis) and
-            /// [`Error::InvalidValue`](crate::Error::InvalidValue) for invalid axes.
+            /// [`ShapeError::Axis`](crate::ShapeError::Axis) and
+            /// [`ArgumentError::Value`](crate::ArgumentError::Value) for invalid axes.
             pub fn model(&self) -> Result<NormModel> {
                 Ok(norm_model(self.0.axes.rows_of(self.0.x)?.extents(self.0.x.shape()).1))
             }
@@ -251,11 +251,11 @@ impl<T: Float> NormGrad<'_, T> {
         let (_, n) = axes.extents(self.x.shape());
         match n as u64 {
             ..=MAX_COLUMNS => Ok(()),
-            got => Err(Error::OutOfBounds {
-                what: "length of rows of which weight or bias have gradients",
+            got => Err(Error::out_of_bounds(
+                "length of rows of which weight or bias have gradients",
                 got,
-                limit: MAX_COLUMNS + 1,
-            }),
+                MAX_COLUMNS + 1,
+            )),
         }
     }
 
@@ -263,11 +263,11 @@ impl<T: Float> NormGrad<'_, T> {
         check::device("x", self.x, stream)?;
         let axes = self.axes.rows_of(self.x)?;
         if out.dbias.is_some() && self.mean.is_none() {
-            return Err(Error::InvalidValue {
-                what: "dbias",
-                got: "asked for".into(),
-                want: "none: RMS norm has no bias".into(),
-            });
+            return Err(Error::value(
+                "dbias",
+                "asked for",
+                "none: RMS norm has no bias",
+            ));
         }
         if out.dweight.is_some() || out.dbias.is_some() {
             self.check_columns(&axes)?;

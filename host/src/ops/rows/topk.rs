@@ -34,14 +34,9 @@ use abi::topk::{Form, K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (`k`; the extent of the axis; more rows than a
-/// grid has blocks), [`Error::Axis`](crate::Error::Axis),
-/// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
-/// launch happens on error.
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (`k`; the extent of the axis; more
+/// rows than a grid has blocks), [`Error::Shape`](crate::Error::Shape),
+/// [`Error::Device`](crate::Error::Device). No launch happens on error.
 ///
 /// # Performance
 /// One launch, which reads `x` once from memory where `k` is small beside the extent of the axis, if
@@ -170,11 +165,11 @@ impl<'a, T: Float> TopK<'a, T> {
             } else {
                 1
             };
-            Error::OutOfBounds {
-                what: "rows",
-                got: rows as u64,
-                limit: i32::MAX as u64 * u64::from(of_block) + 1,
-            }
+            Error::out_of_bounds(
+                "rows",
+                rows as u64,
+                i32::MAX as u64 * u64::from(of_block) + 1,
+            )
         });
         (plan, blocks)
     }

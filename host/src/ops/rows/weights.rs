@@ -117,7 +117,7 @@ pub(super) fn no_overlap<E: Element, T: Element, const N: usize>(
         if let Some(weights) = weights
             && written.erased().overlaps(&weights.erased())
         {
-            return Err(Error::Overlap { output, other });
+            return Err(Error::overlap(output, other));
         }
     }
     Ok(())
