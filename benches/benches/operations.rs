@@ -96,7 +96,7 @@ fn rows(criterion: &mut Criterion<DeviceTime>, device: &Device, stream: &Stream)
             let name = format!("reduce/{}/{name}/{rows}x{n}", op.name());
             case(criterion, &name, bytes.clone(), || {
                 if op.is_index() {
-                    reduce.run_indices(stream).map(drop)
+                    reduce.output::<i64>().run(stream).map(drop)
                 } else {
                     reduce.run(stream).map(drop)
                 }

@@ -13,7 +13,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
-use warpsmith::{Device, E4m3, Element, Error, Result, Stream, Tensor};
+use warpsmith::{Device, DeviceError, E4m3, Element, Error, Result, Stream, Tensor};
 
 /// An element type of random operands.
 pub trait Sample: Element {
@@ -106,14 +106,14 @@ const CHUNK: usize = 1 << 16;
 /// Draws `len` values from the standard normal distribution; the same seed gives the same values.
 ///
 /// # Errors
-/// [`Error::OutOfHostMemory`]: a device may have memory for more than the host has.
+/// [`DeviceError::OutOfHostMemory`]: a device may have memory for more than the host has.
 pub fn normals<T: Sample>(len: usize, seed: u64) -> Result<Vec<T>> {
     let mut values = Vec::new();
-    values
-        .try_reserve_exact(len)
-        .map_err(|_| Error::OutOfHostMemory {
+    values.try_reserve_exact(len).map_err(|_| {
+        Error::Device(DeviceError::OutOfHostMemory {
             requested_bytes: (len as u64).saturating_mul(size_of::<T>() as u64),
-        })?;
+        })
+    })?;
     values.resize(len, T::default());
     let chunks = values.par_chunks_mut(CHUNK).enumerate();
     chunks.for_each(|(chunk_idx, chunk)| {
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn more_than_the_host_has_memory_for_is_an_error() {
         let refused = normals::<f32>(1 << 50, 1);
-        let Err(Error::OutOfHostMemory { requested_bytes }) = refused else {
+        let Err(Error::Device(DeviceError::OutOfHostMemory { requested_bytes })) = refused else {
             panic!("{:?}", refused.map(|values| values.len()));
         };
         assert_eq!(requested_bytes, 1 << 52);

@@ -96,7 +96,9 @@ impl<'a> Session<'a> {
                 self.report.rows.push(row);
                 line
             }
-            Err(BenchError::Device(error @ warpsmith::Error::Unsupported { .. })) => {
+            Err(BenchError::Device(
+                error @ warpsmith::Error::Argument(warpsmith::ArgumentError::Unsupported { .. }),
+            )) => {
                 let skipped = Skipped {
                     set: set.to_owned(),
                     case: case.to_owned(),

@@ -113,13 +113,16 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// Whether the command line is at fault.
 fn is_usage(error: &anyhow::Error) -> bool {
-    let unknown_device = |cause: &(dyn std::error::Error + 'static)| {
+    let is_name_or_axis = |cause: &(dyn std::error::Error + 'static)| {
         matches!(
-            cause.downcast_ref(),
-            Some(warpsmith::Error::UnknownDevice { .. })
+            cause.downcast_ref().map(warpsmith::Error::root),
+            Some(
+                warpsmith::Error::Device(warpsmith::DeviceError::Unknown { .. })
+                    | warpsmith::Error::Shape(warpsmith::ShapeError::Axis { .. })
+            )
         )
     };
-    error.is::<UsageError>() || error.chain().any(unknown_device)
+    error.is::<UsageError>() || error.chain().any(is_name_or_axis)
 }
 
 /// The emulator's report among an error's causes.
@@ -129,8 +132,8 @@ pub(crate) fn fault_of(error: &anyhow::Error) -> Option<&Report> {
 
 /// The emulator's report, if that is what this is.
 fn kernel_fault<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e Report> {
-    match cause.downcast_ref()? {
-        warpsmith::Error::Emulator(error) => match &**error {
+    match cause.downcast_ref::<warpsmith::Error>()?.root() {
+        warpsmith::Error::Emulator(warpsmith::EmulatorError::Launch(error)) => match &**error {
             LaunchError::Fault(report) => Some(report),
             _ => None,
         },

@@ -69,7 +69,8 @@ fn in_a_chain(device: &Device, x: &Tensor<bf16>, beta: &Tensor<bf16>) -> Result<
         .scalar(BinaryOp::Mul, 2.0)
         .apply_with(&soft_clip, beta)
         .scalar(BinaryOp::Add, 1.0)
-        .run::<f32>(&device.stream()?)?;
+        .output::<f32>()
+        .run(&device.stream()?)?;
     let (y, x, beta) = (y.to_ndarray()?, x.to_ndarray()?, beta.to_ndarray()?);
     for (index, got) in y.indexed_iter() {
         let (x, beta) = (f64::from(x[&index]), f64::from(beta[index[1]]));

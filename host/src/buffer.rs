@@ -3,7 +3,7 @@
 use crate::backend::Pattern;
 use crate::device::Device;
 use crate::element::{Element, as_bytes, as_bytes_mut};
-use crate::error::{Error, Result};
+use crate::error::{DeviceError, Error, Result, ShapeError};
 use crate::pinned::PinnedBuffer;
 use crate::storage::Storage;
 use crate::stream::Stream;
@@ -39,11 +39,13 @@ impl<T: Element> DeviceBuffer<T> {
     /// the host gets arbitrary values on both. Enqueued on `stream`.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::ShapeOverflow`], [`Error::Driver`].
+    /// [`DeviceError::OutOfMemory`], [`ShapeError::Overflow`], [`DeviceError::Driver`].
     pub fn uninit(stream: &Stream, len: usize) -> Result<Self> {
         let bytes = (len as u64).checked_mul(size_of::<T>() as u64);
-        let bytes = bytes.ok_or_else(|| Error::ShapeOverflow {
-            shape: [len].into(),
+        let bytes = bytes.ok_or_else(|| {
+            Error::Shape(ShapeError::Overflow {
+                shape: [len].into(),
+            })
         })?;
         Ok(Self::from_storage(
             Arc::new(Storage::alloc(stream, bytes)?),
@@ -64,7 +66,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// A copy of `values` on the device. Blocks until the copy is done.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    /// [`Error::Device`].
     pub fn from_slice(device: &Device, values: &[T]) -> Result<Self> {
         let mut buffer = Self::uninit(&device.default_stream(), values.len())?;
         buffer.copy_from_slice(values)?;
@@ -138,7 +140,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// Blocks until the copy is done, so every stream sees it.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::Driver`].
+    /// [`ShapeError::Length`], [`DeviceError::Driver`].
     pub fn copy_from_slice(&mut self, values: &[T]) -> Result<()> {
         self.check_len("values copied to a buffer", values.len())?;
         self.storage.write(0, as_bytes(values))
@@ -148,7 +150,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// until the copy is done.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::Driver`].
+    /// [`ShapeError::Length`], [`DeviceError::Driver`].
     pub fn copy_to_slice(&self, values: &mut [T]) -> Result<()> {
         self.check_len("values copied from a buffer", values.len())?;
         self.storage.read(0, as_bytes_mut(values))
@@ -157,7 +159,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// All elements, read as by [`DeviceBuffer::copy_to_slice`].
     ///
     /// # Errors
-    /// [`Error::OutOfHostMemory`], [`Error::Driver`].
+    /// [`Error::Device`].
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let mut values = host_vec(self.len)?; // devices have more memory than some hosts
         values.resize(self.len, T::default());
@@ -169,7 +171,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// copy.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::DeviceMismatch`], [`Error::Driver`].
+    /// [`ShapeError::Length`], [`Error::Device`].
     pub fn copy_from_pinned(&mut self, from: &PinnedBuffer<T>, stream: &Stream) -> Result<()> {
         self.check_len("values copied to a buffer", from.len())?;
         self.storage.use_on("buffer", stream)?;
@@ -179,7 +181,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// Enqueues a copy of all elements to `to`. Reading `to` afterwards waits for the copy.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::DeviceMismatch`], [`Error::Driver`].
+    /// [`ShapeError::Length`], [`Error::Device`].
     pub fn copy_to_pinned(&self, to: &mut PinnedBuffer<T>, stream: &Stream) -> Result<()> {
         self.check_len("values copied from a buffer", to.len())?;
         self.storage.use_on("buffer", stream)?;
@@ -189,8 +191,8 @@ impl<T: Element> DeviceBuffer<T> {
     /// Enqueues a copy of all elements of `from`, a buffer of the same device.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::DeviceMismatch`], [`Error::Driver`]; [`Error::Overlap`] if
-    /// both are over the same memory of other code ([`DeviceBuffer::borrowed`]).
+    /// [`ShapeError::Length`], [`Error::Device`]; [`ShapeError::Overlap`] if both are over the same
+    /// memory of other code ([`DeviceBuffer::borrowed`]).
     pub fn copy_from_buffer(&mut self, from: &Self, stream: &Stream) -> Result<()> {
         self.check_len("values copied to a buffer", from.len())?;
         self.storage.use_on("destination", stream)?;
@@ -200,10 +202,7 @@ impl<T: Element> DeviceBuffer<T> {
         }
         let bytes = self.len * size_of::<T>();
         if self.address.abs_diff(from.address) < bytes as u64 {
-            return Err(Error::Overlap {
-                output: "destination",
-                other: "source",
-            });
+            return Err(Error::overlap("destination", "source"));
         }
         let backend = self.device().backend();
         // SAFETY: both have `bytes` bytes, which do not overlap and are freed after this work.
@@ -213,7 +212,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// Enqueues a fill of all elements with `value`.
     ///
     /// # Errors
-    /// [`Error::DeviceMismatch`], [`Error::Driver`].
+    /// [`Error::Device`].
     pub fn fill(&mut self, value: T, stream: &Stream) -> Result<()> {
         self.storage.use_on("buffer", stream)?;
         if self.is_empty() {
@@ -228,11 +227,7 @@ impl<T: Element> DeviceBuffer<T> {
         if got == self.len {
             return Ok(());
         }
-        Err(Error::LengthMismatch {
-            what,
-            got,
-            want: self.len,
-        })
+        Err(Error::length(what, got, self.len))
     }
 }
 
@@ -241,9 +236,9 @@ pub(crate) fn host_vec<T>(len: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     match values.try_reserve_exact(len) {
         Ok(()) => Ok(values),
-        Err(_) => Err(Error::OutOfHostMemory {
+        Err(_) => Err(Error::Device(DeviceError::OutOfHostMemory {
             requested_bytes: (len as u64).saturating_mul(size_of::<T>() as u64),
-        }),
+        })),
     }
 }
 

@@ -1,346 +1,141 @@
 //! The error type of this crate.
 
+mod kinds;
+
+#[cfg(feature = "emulator")]
+pub use kinds::EmulatorError;
+pub use kinds::{ArgumentError, DeviceError, KernelError, ShapeError};
+
 /// What went wrong, with the value that was found and the values that are allowed.
 ///
-/// The variants are grouped by who has to act: the caller (shapes, strides, arguments), this build
-/// (kernel not embedded, feature off), the machine (no driver, out of memory, a failing driver
-/// call), the author of a kernel (the emulator's reports), or the authors of this crate
-/// ([`Error::Bug`]). Operations check their arguments before they launch anything.
+/// The variants are grouped by who has to act: the caller (shapes, arguments), the machine (no
+/// driver, out of memory, a failing driver call), this build or the author of a kernel (kernels,
+/// the emulator's reports), or the authors of this crate ([`Error::Bug`]). Operations check their
+/// arguments before they launch anything.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A tensor's shape does not fit the operation.
-    #[error("shape of `{operand}` is {got:?}, want {want}")]
-    ShapeMismatch {
-        /// Which tensor.
-        operand: &'static str,
-        /// Its shape.
-        got: Box<[usize]>,
-        /// What would fit.
-        want: Box<str>,
-    },
-    /// The operation does not support a tensor's strides.
-    #[error("strides of `{operand}` are {got:?} elements, want {want}")]
-    StrideMismatch {
-        /// Which tensor.
-        operand: &'static str,
-        /// Its strides in elements.
-        got: Box<[i64]>,
-        /// What would fit.
-        want: Box<str>,
-    },
-    /// A pointer is not sufficiently aligned.
-    #[error("`{operand}` is aligned to {got_bytes} bytes, want a multiple of {want_bytes}")]
-    Misaligned {
-        /// Which tensor or buffer.
-        operand: &'static str,
-        /// Largest power of two that divides its address.
-        got_bytes: u64,
-        /// Required alignment.
-        want_bytes: u64,
-    },
-    /// Two lengths that must be equal are not.
-    #[error("{what}: {got} elements, want {want}")]
-    LengthMismatch {
-        /// Whose length it is.
-        what: &'static str,
-        /// The length that was found.
-        got: usize,
-        /// The required length.
-        want: usize,
-    },
-    /// An index, axis, rank or range is too large.
-    #[error("{what} is {got}, {}", want_below(*.limit))]
-    OutOfBounds {
-        /// Which value it is.
-        what: &'static str,
-        /// Its value.
-        got: u64,
-        /// The smallest value that is too large.
-        limit: u64,
-    },
-    /// A view would reach outside of its storage.
-    #[error("a view of elements {first}..={last} does not fit a storage of {len} elements")]
-    ViewOutOfBounds {
-        /// Lowest index into the storage that the view reaches.
-        first: i128,
-        /// Highest index into the storage that the view reaches.
-        last: i128,
-        /// Number of elements of the storage.
-        len: usize,
-    },
-    /// A shape has more elements or bytes than can be addressed.
-    #[error("shape {shape:?} has more elements, or more bytes, than signed 64-bit strides address")]
-    ShapeOverflow {
-        /// The shape.
-        shape: Box<[usize]>,
-    },
-    /// A reshape cannot be expressed as a view.
-    #[error(
-        "shape {shape:?} with strides {strides:?} cannot be viewed as {want:?} without a copy; \
-         call contiguous() first"
-    )]
-    ReshapeNeedsCopy {
-        /// Shape of the tensor.
-        shape: Box<[usize]>,
-        /// Its strides in elements.
-        strides: Box<[i64]>,
-        /// The requested shape.
-        want: Box<[usize]>,
-    },
-    /// An output shares memory with an input, or has two indices that refer to one element.
-    #[error("`{output}` (written) overlaps `{other}`")]
-    Overlap {
-        /// The tensor written.
-        output: &'static str,
-        /// The tensor it shares memory with.
-        other: &'static str,
-    },
-    /// A tensor, stream, event or kernel of a call is on another device than the rest of the call.
-    #[error("`{operand}` lives on {got}, want {want}")]
-    DeviceMismatch {
-        /// What is on another device.
-        operand: &'static str,
-        /// Its device.
-        got: Box<str>,
-        /// The device of the call.
-        want: Box<str>,
-    },
-    /// An option has an invalid value.
-    #[error("{what} is {got}, want {want}")]
-    InvalidValue {
-        /// The option.
-        what: &'static str,
-        /// Its value.
-        got: Box<str>,
-        /// The valid values.
-        want: Box<str>,
-    },
-    /// A tensor map breaks one of the driver's rules for `cuTensorMapEncode*`.
-    #[error("tensor map: {what} is {got}, want {want}")]
-    TensorMap {
-        /// Which value of the description.
-        what: Box<str>,
-        /// The value.
-        got: Box<str>,
-        /// The rule that it breaks.
-        want: Box<str>,
-    },
-    /// A grid or a block has an extent of zero.
-    #[error("kernel `{kernel}`: {what} is {got:?}, want every extent at least 1")]
-    EmptyLaunch {
-        /// The kernel.
-        kernel: Box<str>,
-        /// `grid` or `block`.
-        what: &'static str,
-        /// The extents.
-        got: [u32; 3],
-    },
-    /// A launch exceeds a limit of the kernel or the device.
-    #[error("kernel `{kernel}`: {what} is {got}, the limit is {limit}")]
-    LaunchLimit {
-        /// The kernel.
-        kernel: Box<str>,
-        /// What is too large.
-        what: &'static str,
-        /// The requested value.
-        got: u64,
-        /// The largest allowed value.
-        limit: u64,
-    },
-    /// A launch gives less dynamic shared memory than the kernel states that it needs.
-    #[error(
-        "kernel `{kernel}`: {got_bytes} bytes of dynamic shared memory, and it needs {want_bytes}"
-    )]
-    TooLittleSharedMemory {
-        /// The kernel.
-        kernel: Box<str>,
-        /// Bytes of the launch.
-        got_bytes: u32,
-        /// Least bytes, by the kernel's `dynamic_shared`.
-        want_bytes: u32,
-    },
-    /// The number of arguments of a launch is not that of the kernel's parameters.
-    #[error("kernel `{kernel}` takes {want} arguments, got {got}")]
-    ArgumentCount {
-        /// The kernel.
-        kernel: Box<str>,
-        /// Arguments given.
-        got: usize,
-        /// Parameters of the kernel.
-        want: usize,
-    },
-    /// The size of an argument is not that of the kernel's parameter.
-    #[error(
-        "kernel `{kernel}`: argument {index}, counted from 0, has {got_bytes} bytes, the parameter has \
-         {want_bytes}"
-    )]
-    ArgumentSize {
-        /// The kernel.
-        kernel: Box<str>,
-        /// Position of the argument, from 0.
-        index: usize,
-        /// Size of the argument.
-        got_bytes: usize,
-        /// Size of the parameter.
-        want_bytes: usize,
-    },
-    /// A module has no kernel with the requested name.
-    #[error("no kernel `{name}` in this module; it has: {known}")]
-    UnknownKernel {
-        /// The requested name.
-        name: Box<str>,
-        /// The names of its kernels.
-        known: Box<str>,
-    },
-    /// A name that is not a device's; see [`Device::from_name`](crate::Device::from_name).
-    #[error("unknown device `{name}`, want `gpu`, `gpu:<ordinal>`, `emulator` or `auto`")]
-    UnknownDevice {
-        /// The name.
-        name: Box<str>,
-    },
-    /// PTX text does not parse.
-    #[error("PTX line {line}, column {column}: {message}")]
-    PtxSyntax {
-        /// Line, from 1.
-        line: u32,
-        /// Column, from 1.
-        column: u32,
-        /// What is wrong there.
-        message: Box<str>,
-    },
-    /// This version or build of the library, or the device, does not support something.
-    #[error("{what} is not supported; supported: {supported}")]
-    Unsupported {
-        /// What was requested.
-        what: Box<str>,
-        /// What is supported instead.
-        supported: Box<str>,
-    },
-    /// A kernel could not be composed from fragments; see [`fuse`](crate::fuse).
-    #[error("{0}")]
-    Fuse(Box<crate::fuse::FuseError>),
-    /// This build does not embed a kernel that the operation needs on this device.
-    #[error("this build has no kernel `{name}` for {device}")]
-    MissingKernel {
-        /// Entry name.
-        name: Box<str>,
-        /// Device and its architecture.
-        device: Box<str>,
-    },
-    /// An embedded module is not what its manifest says.
-    #[error("module `{module}` does not match its manifest: {detail}")]
-    ManifestMismatch {
-        /// Path of the module, as in the manifest.
-        module: Box<str>,
-        /// What differs.
-        detail: Box<str>,
-    },
-    /// `WARPSMITH_DUMP` names a folder that a loaded kernel's PTX cannot be written to.
-    #[error("WARPSMITH_DUMP: cannot write `{file}` to the folder `{folder}`: {reason}")]
-    Dump {
-        /// Name of the file.
-        file: Box<str>,
-        /// The folder.
-        folder: Box<str>,
-        /// Why it was not written.
-        reason: Box<str>,
-    },
-    /// There is no usable CUDA driver on this machine.
-    #[error(
-        "no CUDA driver: {detail}; install NVIDIA's driver, or use the emulator \
-         (`Device::emulator()`, `--device emulator`)"
-    )]
-    NoDriver {
-        /// What was looked for, and what was found.
-        detail: Box<str>,
-    },
-    /// The driver has no GPU with this ordinal.
-    #[error("no GPU {ordinal}: the driver sees {count}")]
-    NoDevice {
-        /// The requested ordinal, from 0.
-        ordinal: usize,
-        /// Number of GPUs that the driver sees.
-        count: usize,
-    },
-    /// The device has too little free memory for an allocation.
-    #[error("out of memory on {device}: asked for {requested_bytes} bytes, {free_bytes} are free")]
-    OutOfMemory {
-        /// The device.
-        device: Box<str>,
-        /// Requested bytes.
-        requested_bytes: u64,
-        /// Bytes that were free at that moment.
-        free_bytes: u64,
-    },
-    /// The host has too little memory, or too little that can be page-locked, for an allocation.
-    #[error("out of host memory: asked for {requested_bytes} bytes")]
-    OutOfHostMemory {
-        /// Requested bytes.
-        requested_bytes: u64,
-    },
-    /// A driver call failed. A fault of a kernel is reported by a later call on that device, at the
-    /// latest by one that waits for the kernel; every later call on that device fails likewise.
-    #[error("{call} failed with {code}: {message}")]
-    Driver {
-        /// The driver's function.
-        call: &'static str,
-        /// Its result code.
-        code: u32,
-        /// Name of the code and the driver's description of it.
-        message: Box<str>,
-    },
-    /// The driver could not compile PTX for the device.
-    #[error("the driver could not load PTX for {device} ({code}):\n{log}")]
-    Jit {
-        /// The device.
-        device: Box<str>,
-        /// Name and description of the result code.
-        code: Box<str>,
-        /// The log of the driver's compiler.
-        log: Box<str>,
-    },
-    /// An event is not recorded, or the work before it is not done.
-    #[error("event: {0}")]
-    EventNotReady(&'static str),
-    /// The emulator stopped a launch: a fault of the kernel, or arguments that it cannot run with.
+    /// Operands do not fit: their shapes, axes, strides, or the memory that they share.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// An option has a value that is not valid, or not supported.
+    #[error(transparent)]
+    Argument(#[from] ArgumentError),
+    /// A device is missing, is another one than the call's, or failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A kernel cannot be found, loaded or launched.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// What the emulator reports.
     #[cfg(feature = "emulator")]
-    #[error("emulator: {0}")]
-    Emulator(#[source] Box<warpsmith_emulator::LaunchError>),
-    /// The emulator cannot load a module.
-    #[cfg(feature = "emulator")]
-    #[error("emulator: {0}")]
-    EmulatorLoad(#[source] Box<warpsmith_emulator::LoadError>),
-    /// The emulator refused an access to its memory.
-    #[cfg(feature = "emulator")]
-    #[error("emulator: {0}")]
-    EmulatorMemory(#[source] Box<warpsmith_emulator::MemoryError>),
+    #[error(transparent)]
+    Emulator(#[from] EmulatorError),
+    /// An error of an operation, with its name; [`root`](Error::root) is the error itself.
+    #[error("{operation}: {error}")]
+    In {
+        /// The operation.
+        operation: &'static str,
+        /// Its error.
+        error: Box<Error>,
+    },
     /// An inconsistency inside of this library. Please report it.
     #[error("bug in warpsmith: {0}")]
     Bug(&'static str),
 }
 
+impl Error {
+    /// The error without the name of the operation.
+    pub fn root(&self) -> &Self {
+        match self {
+            Self::In { error, .. } => error.root(),
+            error => error,
+        }
+    }
+
+    /// A [`ShapeError::Mismatch`].
+    pub(crate) fn shape(
+        operand: &'static str,
+        got: impl Into<Box<[usize]>>,
+        want: impl Into<Box<str>>,
+    ) -> Self {
+        let (got, want) = (got.into(), want.into());
+        ShapeError::Mismatch { operand, got, want }.into()
+    }
+
+    /// A [`ShapeError::Strides`].
+    pub(crate) fn strides(
+        operand: &'static str,
+        got: impl Into<Box<[i64]>>,
+        want: impl Into<Box<str>>,
+    ) -> Self {
+        let (got, want) = (got.into(), want.into());
+        ShapeError::Strides { operand, got, want }.into()
+    }
+
+    /// A [`ShapeError::Length`].
+    pub(crate) fn length(what: &'static str, got: usize, want: usize) -> Self {
+        ShapeError::Length { what, got, want }.into()
+    }
+
+    /// A [`ShapeError::OutOfBounds`].
+    pub(crate) fn out_of_bounds(what: &'static str, got: u64, limit: u64) -> Self {
+        ShapeError::OutOfBounds { what, got, limit }.into()
+    }
+
+    /// A [`ShapeError::Overlap`].
+    pub(crate) fn overlap(output: &'static str, other: &'static str) -> Self {
+        ShapeError::Overlap { output, other }.into()
+    }
+
+    /// An [`ArgumentError::Value`].
+    pub(crate) fn value(
+        what: &'static str,
+        got: impl Into<Box<str>>,
+        want: impl Into<Box<str>>,
+    ) -> Self {
+        let (got, want) = (got.into(), want.into());
+        ArgumentError::Value { what, got, want }.into()
+    }
+
+    /// An [`ArgumentError::Unsupported`].
+    pub(crate) fn unsupported(what: impl Into<Box<str>>, supported: impl Into<Box<str>>) -> Self {
+        let (what, supported) = (what.into(), supported.into());
+        ArgumentError::Unsupported { what, supported }.into()
+    }
+}
+
+/// Runs an operation, whose errors then begin with its name.
+pub(crate) fn named<T>(operation: &'static str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    run().map_err(|error| Error::In {
+        operation,
+        error: Box::new(error),
+    })
+}
+
 /// [`std::result::Result`] with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-fn want_below(limit: u64) -> String {
-    match limit {
-        0 => "but there is none".into(),
-        _ => format!("want less than {limit}"),
-    }
-}
-
 impl From<crate::fuse::FuseError> for Error {
     fn from(error: crate::fuse::FuseError) -> Self {
-        Self::Fuse(Box::new(error))
+        Self::Kernel(KernelError::Fuse(Box::new(error)))
     }
 }
 
-impl std::fmt::Debug for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{self}")
-    }
+/// Errors whose `Debug` is their text.
+macro_rules! debug_as_text {
+    ($($error:ident)*) => {$(
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{self}")
+            }
+        }
+    )*};
 }
+
+debug_as_text! { Error ShapeError ArgumentError DeviceError KernelError }
+#[cfg(feature = "emulator")]
+debug_as_text! { EmulatorError }
 
 #[cfg(test)]
 mod tests {
@@ -353,11 +148,20 @@ mod tests {
 
     #[test]
     fn debug_is_what_a_person_reads() {
-        let error = Error::NoDevice {
+        let error = Error::Device(DeviceError::NoDevice {
             ordinal: 3,
             count: 1,
-        };
+        });
         assert_eq!(format!("{error:?}"), error.to_string());
+    }
+
+    #[test]
+    fn an_operation_names_itself_first() {
+        let axis = || ShapeError::Axis { axis: 2, rank: 1 };
+        let refused = named("softmax", || Err::<(), _>(axis().into()));
+        let error = refused.expect_err("no axis");
+        assert_eq!(error.to_string(), "softmax: axis is 2, want -1 to 0");
+        assert!(matches!(error.root(), Error::Shape(shape) if *shape == axis()));
     }
 
     #[test]

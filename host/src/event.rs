@@ -2,7 +2,7 @@
 
 use crate::backend::{EventUse, RawEvent};
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{DeviceError, Error, Result};
 use crate::stream::Stream;
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl Event {
     /// An event that is not recorded yet.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`DeviceError::Driver`].
     pub fn new(device: &Device) -> Result<Self> {
         let raw = device.backend().create_event(EventUse::Timing)?;
         Ok(Self {
@@ -43,7 +43,7 @@ impl Event {
     /// Records the point behind all work enqueued on `stream` so far; replaces the last recording.
     ///
     /// # Errors
-    /// [`Error::DeviceMismatch`], [`Error::Driver`].
+    /// [`Error::Device`].
     pub fn record(&mut self, stream: &Stream) -> Result<()> {
         self.device.check_same("stream", stream.device())?;
         self.device.backend().record_event(self.raw, stream.raw())?;
@@ -54,7 +54,7 @@ impl Event {
     /// Blocks until the recorded point is reached.
     ///
     /// # Errors
-    /// [`Error::EventNotReady`] where nothing was recorded, [`Error::Driver`].
+    /// [`DeviceError::EventNotReady`] where nothing was recorded, [`DeviceError::Driver`].
     pub fn synchronize(&self) -> Result<()> {
         self.device.backend().synchronize_event(self.recorded()?)
     }
@@ -62,7 +62,7 @@ impl Event {
     /// Whether the recorded point is reached. Does not block.
     ///
     /// # Errors
-    /// [`Error::EventNotReady`] where nothing was recorded, [`Error::Driver`].
+    /// [`DeviceError::EventNotReady`] where nothing was recorded, [`DeviceError::Driver`].
     pub fn is_done(&self) -> Result<bool> {
         self.device.backend().event_is_done(self.recorded()?)
     }
@@ -70,8 +70,8 @@ impl Event {
     /// Milliseconds from this event to `end`: device time on a GPU, host time on the emulator.
     ///
     /// # Errors
-    /// [`Error::EventNotReady`] where one of them is not recorded or not yet reached,
-    /// [`Error::DeviceMismatch`], [`Error::Driver`].
+    /// [`DeviceError::EventNotReady`] where one of them is not recorded or not yet reached,
+    /// [`Error::Device`].
     pub fn elapsed_ms(&self, end: &Self) -> Result<f32> {
         self.device.check_same("event", &end.device)?;
         self.device
@@ -88,9 +88,9 @@ impl Event {
         if self.is_recorded {
             Ok(self.raw)
         } else {
-            Err(Error::EventNotReady(
+            Err(Error::Device(DeviceError::EventNotReady(
                 "nothing was recorded; call record first",
-            ))
+            )))
         }
     }
 }

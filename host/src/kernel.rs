@@ -2,7 +2,7 @@
 
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule};
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, KernelError, Result};
 use crate::launch::{KernelArgs, LaunchConfig, MAX_ARGUMENTS};
 use crate::load::{ParamInfo, Signature};
 use crate::stream::Stream;
@@ -37,7 +37,8 @@ impl Kernel {
     /// The kernel of `module` with this signature.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a kernel with more than 64 parameters, [`Error::Driver`].
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) for a kernel with more
+    /// than 64 parameters, [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub(crate) fn load(
         device: &Device,
         module: &dyn LoadedModule,
@@ -45,15 +46,14 @@ impl Kernel {
     ) -> Result<Self> {
         let params = &signature.params;
         if params.len() > MAX_ARGUMENTS {
-            return Err(Error::Unsupported {
-                what: format!(
+            return Err(Error::unsupported(
+                format!(
                     "kernel `{}` with {} parameters",
                     signature.name,
                     params.len()
-                )
-                .into(),
-                supported: format!("up to {MAX_ARGUMENTS} parameters").into(),
-            });
+                ),
+                format!("up to {MAX_ARGUMENTS} parameters"),
+            ));
         }
         let loaded = module.kernel(signature)?;
         let mut limits = loaded.limits();
@@ -166,13 +166,12 @@ impl Kernel {
     /// ```
     ///
     /// # Errors
-    /// [`Error::ArgumentCount`], [`Error::ArgumentSize`], [`Error::EmptyLaunch`],
-    /// [`Error::LaunchLimit`], [`Error::TooLittleSharedMemory`], [`Error::InvalidValue`] for a
-    /// block or cluster other than the one the kernel requires (`.reqntid`, `.reqnctapercluster`),
-    /// for a cluster of more than 16 blocks or a grid that it does not divide,
-    /// [`Error::Unsupported`] for clusters on a device without them, [`Error::DeviceMismatch`],
-    /// [`Error::Driver`]. A fault of the kernel is returned here as `Error::Emulator` on the
-    /// emulator; on a GPU a later call that waits reports it.
+    /// [`Error::Kernel`], [`ArgumentError::Value`](crate::ArgumentError::Value) for a block or
+    /// cluster other than the one the kernel requires (`.reqntid`, `.reqnctapercluster`), for a
+    /// cluster of more than 16 blocks or a grid that it does not divide,
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) for clusters on a device
+    /// without them, [`Error::Device`]. A fault of the kernel is returned here as
+    /// `EmulatorError::Launch` on the emulator; on a GPU a later call that waits reports it.
     ///
     /// # Safety
     /// Each argument is what the kernel expects of that parameter. Pointers refer to device memory
@@ -227,11 +226,11 @@ impl Kernel {
             ("block", config.block, info.max_block),
         ] {
             if extents.contains(&0) {
-                return Err(Error::EmptyLaunch {
+                return Err(Error::Kernel(KernelError::EmptyLaunch {
                     kernel: self.name().into(),
                     what,
                     got: extents,
-                });
+                }));
             }
             for (&got, &limit) in extents.iter().zip(&limits) {
                 if got > limit {
@@ -258,11 +257,11 @@ impl Kernel {
         }
         let least_shared = self.least_dynamic_shared_bytes();
         if config.shared_bytes < least_shared {
-            return Err(Error::TooLittleSharedMemory {
+            return Err(Error::Kernel(KernelError::TooLittleSharedMemory {
                 kernel: self.name().into(),
                 got_bytes: config.shared_bytes,
                 want_bytes: least_shared,
-            });
+            }));
         }
         self.check_demands(config)
     }
@@ -274,19 +273,14 @@ impl Kernel {
             .required_block
             .filter(|&block| block != config.block)
         {
-            return Err(Error::InvalidValue {
-                what: "block",
-                got: format!("{:?}", config.block).into(),
-                want: format!("{block:?}, which `{}` demands", self.name()).into(),
-            });
+            return Err(Error::value(
+                "block",
+                format!("{:?}", config.block),
+                format!("{block:?}, which `{}` demands", self.name()),
+            ));
         }
-        let invalid = |what, got: [u32; 3], want: String| {
-            Err(Error::InvalidValue {
-                what,
-                got: format!("{got:?}").into(),
-                want: want.into(),
-            })
-        };
+        let invalid =
+            |what, got: [u32; 3], want: String| Err(Error::value(what, format!("{got:?}"), want));
         let Some(cluster) = config.cluster.or(signature.cluster) else {
             return Ok(());
         };
@@ -304,10 +298,10 @@ impl Kernel {
         }
         let info = self.device.info();
         if cluster != [1; 3] && info.arch < CLUSTER_ARCH {
-            return Err(Error::Unsupported {
-                what: format!("a launch in clusters of {cluster:?} on {info}").into(),
-                supported: "clusters on GPUs of compute capability 9.0 and later".into(),
-            });
+            return Err(Error::unsupported(
+                format!("a launch in clusters of {cluster:?} on {info}"),
+                "clusters on GPUs of compute capability 9.0 and later",
+            ));
         }
         let mut extents = config.grid.iter().zip(&cluster);
         if !extents.all(|(grid, &extent)| grid.is_multiple_of(extent)) {
@@ -319,32 +313,32 @@ impl Kernel {
 
     #[cold]
     fn limit(&self, what: &'static str, got: u64, limit: u64) -> Error {
-        Error::LaunchLimit {
+        Error::Kernel(KernelError::LaunchLimit {
             kernel: self.name().into(),
             what,
             got,
             limit,
-        }
+        })
     }
 
     #[cold]
     fn argument_count(&self, got: usize) -> Error {
-        Error::ArgumentCount {
+        Error::Kernel(KernelError::ArgumentCount {
             kernel: self.name().into(),
             got,
             want: self.inner.sizes.len(),
-        }
+        })
     }
 
     #[cold]
     fn argument_size(&self, index: usize, got_bytes: usize) -> Error {
         let want_bytes = self.inner.sizes.get(index).map_or(0, |&size| size as usize);
-        Error::ArgumentSize {
+        Error::Kernel(KernelError::ArgumentSize {
             kernel: self.name().into(),
             index,
             got_bytes,
             want_bytes,
-        }
+        })
     }
 }
 

@@ -183,7 +183,7 @@ pub unsafe trait KernelArg {
     /// it is not freed before the launch is done.
     ///
     /// # Errors
-    /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch).
+    /// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch).
     fn use_on(&self, stream: &Stream) -> Result<()> {
         let _ = stream;
         Ok(())

@@ -46,6 +46,7 @@
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
 //! | operations | [`Gemm`], [`GroupedGemm`], [`Attention`], [`AttentionGrad`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`TopK`]; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`]; [`Take`], [`Scatter`], [`ScatterAdd`]; [`Rotary`] |
+//! | functions for the common cases | [`ops`]: [`ops::matmul`], [`ops::softmax`], [`ops::sum`], .. |
 //! | your own kernels | [`Device::load_ptx`], [`Device::load_built`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
 //!
@@ -67,7 +68,7 @@ pub mod fuse;
 mod kernel;
 mod launch;
 mod load;
-mod ops;
+pub mod ops;
 #[cfg(test)]
 mod ordering_tests;
 mod pinned;
@@ -87,7 +88,9 @@ pub use abi::scan::ScanOp;
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
 pub use element::Element;
-pub use error::{Error, Result};
+#[cfg(feature = "emulator")]
+pub use error::EmulatorError;
+pub use error::{ArgumentError, DeviceError, Error, KernelError, Result, ShapeError};
 pub use event::Event;
 pub use float8::{E4m3, E5m2};
 pub use kernel::Kernel;
@@ -97,13 +100,14 @@ pub use ops::{
     Activation, Attention, AttentionCandidate, AttentionGrad, AttentionGradCandidate,
     AttentionGradPlan, AttentionGrads, AttentionPlan, Binary, CastElement, Chain, ChainElement,
     Countable, Float, Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, GemmTuning, Gradient,
-    GroupedGemm, GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Number, Plan,
-    PlanSource, Precision, Reduce, Reducible, Rotary, RotaryTable, Scan, Scatter, ScatterAdd,
-    Select, Take, Unary, merge_attention,
+    GroupedGemm, GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Moments, Number, Plan,
+    PlanSource, Precision, Reduce, Reducible, Rotary, Scan, Scatter, ScatterAdd, Select, Take,
+    Unary, WithMean,
 };
 pub use ops::{
-    CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,
-    Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, TopK,
+    CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,
+    NormGradients, Normalized, ParamElement, Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
+    TopElements, TopK, WithGradient, WithStats,
 };
 pub use pinned::PinnedBuffer;
 pub use stream::Stream;

@@ -4,7 +4,7 @@
 use crate::backend::{Backend, EventUse, RawEvent};
 use crate::device::{Device, lock};
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ShapeError};
 use crate::stream::{Slot, Stream};
 use std::fmt;
 use std::marker::PhantomData;
@@ -59,11 +59,14 @@ impl<T: Element> PinnedBuffer<T> {
     /// A buffer of `len` zeros, for copies from and to `device`.
     ///
     /// # Errors
-    /// [`Error::OutOfHostMemory`], [`Error::ShapeOverflow`], [`Error::Driver`].
+    /// [`DeviceError::OutOfHostMemory`](crate::DeviceError::OutOfHostMemory),
+    /// [`ShapeError::Overflow`], [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn zeros(device: &Device, len: usize) -> Result<Self> {
         let bytes = len.checked_mul(size_of::<T>());
-        let bytes = bytes.ok_or_else(|| Error::ShapeOverflow {
-            shape: [len].into(),
+        let bytes = bytes.ok_or_else(|| {
+            Error::Shape(ShapeError::Overflow {
+                shape: [len].into(),
+            })
         })?;
         let pointer = match bytes {
             0 => NonNull::dangling(),
@@ -114,7 +117,7 @@ impl<T: Element> PinnedBuffer<T> {
     /// The elements. Blocks until the copies that write them are done.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn as_slice(&self) -> Result<&[T]> {
         // A new copy that writes needs `&mut self`, so none can start while the slice lives.
         self.wait(|copy| copy.writes)?;
@@ -125,7 +128,7 @@ impl<T: Element> PinnedBuffer<T> {
     /// The elements, writable. Blocks until all copies in flight are done.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         self.wait(|_| true)?;
         // SAFETY: as above, and no copy reads them; new ones need a borrow of `self`.

@@ -116,7 +116,7 @@ impl Storage {
     /// other streams see it without an order.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] where the range is not inside.
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) where the range is not inside.
     pub(crate) fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
         self.check_range(offset, from.len())?;
         if from.is_empty() {
@@ -132,7 +132,7 @@ impl Storage {
     /// Waits for all uses on all streams, copies to the host and waits for the copy.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] where the range is not inside.
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) where the range is not inside.
     pub(crate) fn read(&self, offset: u64, to: &mut [u8]) -> Result<()> {
         self.check_range(offset, to.len())?;
         if to.is_empty() {
@@ -148,11 +148,11 @@ impl Storage {
     pub(crate) fn check_range(&self, offset: u64, bytes: usize) -> Result<()> {
         match offset.checked_add(bytes as u64) {
             Some(end) if end <= self.bytes => Ok(()),
-            end => Err(Error::OutOfBounds {
-                what: "end of a copy in bytes",
-                got: end.unwrap_or(u64::MAX),
-                limit: self.bytes.saturating_add(1),
-            }),
+            end => Err(Error::out_of_bounds(
+                "end of a copy in bytes",
+                end.unwrap_or(u64::MAX),
+                self.bytes.saturating_add(1),
+            )),
         }
     }
 }

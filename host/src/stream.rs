@@ -178,8 +178,8 @@ impl Stream {
     /// Blocks until all work enqueued so far is done.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver), which also reports the fault of an earlier kernel
-    /// on a GPU.
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver), which also reports the fault of an
+    /// earlier kernel on a GPU.
     pub fn synchronize(&self) -> Result<()> {
         self.device().backend().synchronize_stream(self.raw())
     }
@@ -195,7 +195,7 @@ impl Stream {
     /// A new event, recorded behind all work enqueued so far.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver).
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn record(&self) -> Result<Event> {
         let mut event = Event::new(self.device())?;
         event.record(self)?;
@@ -206,9 +206,9 @@ impl Stream {
     /// on whichever stream of the device. The host does not wait.
     ///
     /// # Errors
-    /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-    /// [`Error::EventNotReady`](crate::Error::EventNotReady) for an event never recorded,
-    /// [`Error::Driver`](crate::Error::Driver).
+    /// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch),
+    /// [`DeviceError::EventNotReady`](crate::DeviceError::EventNotReady) for an event never
+    /// recorded, [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device().check_same("event", event.device())?;
         self.device()

@@ -3,7 +3,7 @@
 pub use crate::capture::{Capture, Data, Launch, Link, Place, Recording, Step};
 
 use crate::device::Device;
-use crate::error::Error;
+use crate::error::{DeviceError, Error};
 
 /// The environment variable that selects the devices.
 pub const VARIABLE: &str = "WARPSMITH_TEST_DEVICE";
@@ -28,7 +28,10 @@ pub fn devices() -> Vec<Device> {
             }
             match Device::gpu(0) {
                 Ok(device) => devices.push(device),
-                Err(Error::NoDriver { .. } | Error::NoDevice { .. }) => {}
+                Err(
+                    Error::Device(DeviceError::NoDriver { .. })
+                    | Error::Device(DeviceError::NoDevice { .. }),
+                ) => {}
                 Err(error) => panic!("there is a GPU that cannot be used: {error}"),
             }
             return devices;

@@ -4,7 +4,9 @@
 
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::half::bf16;
-use warpsmith::{Attention, Device, Error, Reduce, ReduceOp, Result, Stream, Tensor};
+use warpsmith::{
+    Attention, Device, EmulatorError, Error, Reduce, ReduceOp, Result, Stream, Tensor,
+};
 
 /// A stream of an emulator that nothing else uses.
 fn stream() -> Stream {
@@ -14,7 +16,10 @@ fn stream() -> Stream {
 
 fn assert_is_fault<T>(result: Result<T>) {
     let error = result.err().expect("what was never written is read");
-    assert!(matches!(error, Error::Emulator(_)), "{error}");
+    assert!(
+        matches!(error, Error::Emulator(EmulatorError::Launch(_))),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Launches in clusters, on every device that has them (`WARPSMITH_TEST_DEVICE` chooses).
 
 use warpsmith::testing::devices;
-use warpsmith::{Device, DeviceBuffer, Error, Kernel, LaunchConfig};
+use warpsmith::{ArgumentError, Device, DeviceBuffer, Error, Kernel, LaunchConfig};
 
 /// Each block adds 1 to its own word; `DEMAND` stands for what the kernel demands.
 const COUNT: &str = ".version 8.0
@@ -70,7 +70,10 @@ fn clusters_that_cannot_be_are_refused_with_what_would_be_right() {
             // SAFETY: refused before anything runs.
             let launched = unsafe { kernel(&device, demand).launch(&stream, config, (&mut out,)) };
             let error = launched.expect_err("cannot be");
-            assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
+            assert!(
+                matches!(error, Error::Argument(ArgumentError::Value { .. })),
+                "{error}"
+            );
             error.to_string()
         };
         assert_eq!(

@@ -5,8 +5,8 @@ use half::{bf16, f16};
 use std::sync::Barrier;
 use warpsmith::testing::devices;
 use warpsmith::{
-    Device, DeviceBuffer, DeviceKind, E4m3, E5m2, Element, Error, Event, LaunchConfig, Module,
-    PinnedBuffer, Stream,
+    Device, DeviceBuffer, DeviceError, DeviceKind, E4m3, E5m2, Element, Error, Event, LaunchConfig,
+    Module, PinnedBuffer, ShapeError, Stream,
 };
 
 const BASIC: &str = include_str!("kernels/basic.ptx");
@@ -46,13 +46,20 @@ fn a_device_says_what_it_is_and_is_found_by_its_name() {
 fn unknown_names_and_missing_gpus_are_errors_and_never_another_device() {
     for name in ["", "cpu", "gpu:", "gpu:x", "gpu:-1", "emulator:0", "GPU"] {
         assert!(
-            matches!(Device::from_name(name), Err(Error::UnknownDevice { .. })),
+            matches!(
+                Device::from_name(name),
+                Err(Error::Device(DeviceError::Unknown { .. }))
+            ),
             "{name}"
         );
     }
     let missing = Device::gpu(4096).expect_err("nobody has that many");
     assert!(
-        matches!(missing, Error::NoDriver { .. } | Error::NoDevice { .. }),
+        matches!(
+            missing,
+            Error::Device(DeviceError::NoDriver { .. })
+                | Error::Device(DeviceError::NoDevice { .. })
+        ),
         "{missing}"
     );
     match (Device::gpu(0), Device::auto()) {
@@ -73,7 +80,7 @@ fn copies_of<T: Element + PartialEq + std::fmt::Debug>(device: &Device, values: 
     let twice = [values, values].concat();
     assert!(matches!(
         buffer.copy_from_slice(&twice),
-        Err(Error::LengthMismatch { .. })
+        Err(Error::Shape(ShapeError::Length { .. }))
     ));
 
     buffer.fill(values[0], &stream).expect("fills");
@@ -234,12 +241,18 @@ fn events_tell_when_work_is_done_and_how_long_it_took() {
         let start = stream.record().expect("records");
         count_slowly(&module, &stream, &mut counter, rounds(&device));
         let mut end = Event::new(&device).expect("an event");
-        assert!(matches!(end.synchronize(), Err(Error::EventNotReady(_))));
+        assert!(matches!(
+            end.synchronize(),
+            Err(Error::Device(DeviceError::EventNotReady(_)))
+        ));
         assert!(matches!(
             start.elapsed_ms(&end),
-            Err(Error::EventNotReady(_))
+            Err(Error::Device(DeviceError::EventNotReady(_)))
         ));
-        assert!(matches!(stream.wait(&end), Err(Error::EventNotReady(_))));
+        assert!(matches!(
+            stream.wait(&end),
+            Err(Error::Device(DeviceError::EventNotReady(_)))
+        ));
         end.record(&stream).expect("records");
         end.synchronize().expect("no fault");
         assert!(end.is_done().expect("no fault") && start.is_done().expect("no fault"));
@@ -258,18 +271,21 @@ fn too_large_an_allocation_is_an_error_and_the_device_goes_on() {
         let len = usize::try_from(total).expect("64 bits") + (1 << 30);
         let error = DeviceBuffer::<u8>::uninit(&stream, len).expect_err("too large");
         match error {
-            Error::OutOfMemory {
+            Error::Device(DeviceError::OutOfMemory {
                 requested_bytes,
                 free_bytes,
                 ..
-            } => {
+            }) => {
                 assert_eq!(requested_bytes, len as u64);
                 assert!(free_bytes <= total);
             }
             other => panic!("want OutOfMemory, got {other}"),
         }
         let error = DeviceBuffer::<u64>::uninit(&stream, usize::MAX).expect_err("too large");
-        assert!(matches!(error, Error::ShapeOverflow { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Shape(ShapeError::Overflow { .. })),
+            "{error}"
+        );
         assert_eq!(
             DeviceBuffer::from_slice(&device, &[5])
                 .expect("fits")
@@ -297,14 +313,17 @@ fn host_memory_that_is_not_there_is_an_error() {
         assert!(
             matches!(
                 error,
-                Error::OutOfHostMemory {
+                Error::Device(DeviceError::OutOfHostMemory {
                     requested_bytes: 0x4_0000_0000_0000
-                }
+                })
             ),
             "{error}"
         );
         let error = PinnedBuffer::<u64>::zeros(&device, usize::MAX).expect_err("more than that");
-        assert!(matches!(error, Error::ShapeOverflow { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Shape(ShapeError::Overflow { .. })),
+            "{error}"
+        );
     }
 }
 
@@ -364,11 +383,17 @@ fn what_lives_on_another_device_is_refused() {
     let mut here = DeviceBuffer::<u32>::zeros(&stream, 1).expect("allocates");
     let there = DeviceBuffer::<u32>::from_slice(second, &[1]).expect("allocates");
     let refused = here.copy_from_buffer(&there, &stream);
-    assert!(matches!(refused, Err(Error::DeviceMismatch { .. })));
+    assert!(matches!(
+        refused,
+        Err(Error::Device(DeviceError::Mismatch { .. }))
+    ));
     let kernel = basic(second)
         .kernel("at_most_64_threads")
         .expect("the kernel is there");
     // SAFETY: refused before anything runs.
     let refused = unsafe { kernel.launch(&stream, LaunchConfig::linear(1, 1), ()) };
-    assert!(matches!(refused, Err(Error::DeviceMismatch { .. })));
+    assert!(matches!(
+        refused,
+        Err(Error::Device(DeviceError::Mismatch { .. }))
+    ));
 }

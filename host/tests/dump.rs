@@ -6,7 +6,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use warpsmith::{Device, Error, Softmax, Tensor, Unary, UnaryOp};
+use warpsmith::{Device, Error, KernelError, Softmax, Tensor, Unary, UnaryOp};
 
 const FOLDER: &str = "WARPSMITH_DUMP";
 
@@ -88,7 +88,7 @@ fn child_cannot_write() {
     let stream = device.stream().expect("a stream");
     let error = Softmax::new(&row(&device, 100)).run(&stream);
     let error = error.expect_err("the folder cannot be made");
-    let Error::Dump { folder: got, .. } = &error else {
+    let Error::Kernel(KernelError::Dump { folder: got, .. }) = error.root() else {
         panic!("{error}");
     };
     assert_eq!(**got, *folder.to_str().expect("text"));

@@ -2,7 +2,10 @@
 #![cfg(feature = "emulator")]
 
 use warpsmith::emulator::{EmulatorConfig, FaultKind, LaunchError};
-use warpsmith::{Device, DeviceBuffer, Error, LaunchConfig, PinnedBuffer, Tensor};
+use warpsmith::{
+    ArgumentError, Device, DeviceBuffer, DeviceError, EmulatorError, Error, LaunchConfig,
+    PinnedBuffer, Tensor,
+};
 
 const BASIC: &str = include_str!("kernels/basic.ptx");
 const FAULT: &str = include_str!("kernels/fault.ptx");
@@ -13,7 +16,7 @@ fn own_emulator() -> Device {
 
 fn fault(error: Error) -> FaultKind {
     match error {
-        Error::Emulator(error) => match *error {
+        Error::Emulator(EmulatorError::Launch(error)) => match *error {
             LaunchError::Fault(report) => report.kind,
             other => panic!("want a fault, got {other}"),
         },
@@ -65,7 +68,10 @@ fn what_belongs_to_two_devices_does_not_mix() {
             .map(drop),
     ] {
         let error = refused.expect_err("two devices");
-        assert!(matches!(error, Error::DeviceMismatch { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Device(DeviceError::Mismatch { .. })),
+            "{error}"
+        );
         assert!(
             error.to_string().contains("lives on another emulator"),
             "{error}"
@@ -174,6 +180,6 @@ fn a_grid_that_does_not_divide_into_clusters_is_refused() {
     let refused = unsafe { kernel.launch(&stream, LaunchConfig::linear(3, 1), ()) };
     assert!(matches!(
         refused,
-        Err(Error::InvalidValue { what: "grid", .. })
+        Err(Error::Argument(ArgumentError::Value { what: "grid", .. }))
     ));
 }

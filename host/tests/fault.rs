@@ -2,7 +2,7 @@
 //! file, because a fault ends a GPU's context for the whole process.
 
 use warpsmith::testing::devices;
-use warpsmith::{DeviceBuffer, Error, LaunchConfig};
+use warpsmith::{DeviceBuffer, DeviceError, Error, LaunchConfig};
 
 const FAULT: &str = include_str!("kernels/fault.ptx");
 
@@ -30,9 +30,15 @@ fn a_fault_of_a_kernel_is_an_error() {
         }
         launched.expect("the launch itself is fine");
         let error = stream.synchronize().expect_err("the fault shows here");
-        assert!(matches!(error, Error::Driver { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Device(DeviceError::Driver { .. })),
+            "{error}"
+        );
         assert!(error.to_string().contains("CUDA_ERROR_"), "{error}");
         let error = buffer.to_vec().expect_err("the context is gone");
-        assert!(matches!(error, Error::Driver { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Device(DeviceError::Driver { .. })),
+            "{error}"
+        );
     }
 }

@@ -3,7 +3,9 @@
 
 use std::fmt::Debug;
 use warpsmith::testing::devices;
-use warpsmith::{Binary, BinaryOp, Device, DeviceBuffer, Error, LaunchConfig, Tensor};
+use warpsmith::{
+    ArgumentError, Binary, BinaryOp, Device, DeviceBuffer, Error, KernelError, LaunchConfig, Tensor,
+};
 
 /// `to[i] = from[n - 1 - i] + 1`; WAIT stands for the wait.
 const NEXT: &str = ".version 8.0
@@ -103,9 +105,15 @@ fn a_kernel_that_does_not_wait_cannot_begin_early() {
         let module = device.load_ptx(&NEXT.replace("WAIT", "")).expect("loads");
         // SAFETY: it is refused.
         let refused = unsafe { module.early_kernel("next") };
-        assert!(matches!(refused, Err(Error::Unsupported { .. })));
+        assert!(matches!(
+            refused,
+            Err(Error::Argument(ArgumentError::Unsupported { .. }))
+        ));
         // SAFETY: likewise.
         let unknown = unsafe { module.early_kernel("last") };
-        assert!(matches!(unknown, Err(Error::UnknownKernel { .. })));
+        assert!(matches!(
+            unknown,
+            Err(Error::Kernel(KernelError::Unknown { .. }))
+        ));
     }
 }

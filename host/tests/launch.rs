@@ -1,7 +1,10 @@
 //! Modules and launches, on every device that there is (`WARPSMITH_TEST_DEVICE` chooses).
 
 use warpsmith::testing::devices;
-use warpsmith::{Device, DeviceBuffer, DevicePtr, Error, KernelArg, LaunchConfig, Module};
+use warpsmith::{
+    ArgumentError, Device, DeviceBuffer, DevicePtr, Error, KernelArg, KernelError, LaunchConfig,
+    Module,
+};
 
 const BASIC: &str = include_str!("kernels/basic.ptx");
 
@@ -86,33 +89,36 @@ fn arguments_that_are_not_the_kernels_are_refused_and_nothing_runs() {
             let too_few = axpy.launch(&stream, one, (&mut y, params));
             assert!(matches!(
                 too_few,
-                Err(Error::ArgumentCount {
+                Err(Error::Kernel(KernelError::ArgumentCount {
                     got: 2,
                     want: 3,
                     ..
-                })
+                }))
             ));
             let too_many = axpy.launch(&stream, one, (&mut y, null, params, 1_u32));
             assert!(matches!(
                 too_many,
-                Err(Error::ArgumentCount {
+                Err(Error::Kernel(KernelError::ArgumentCount {
                     got: 4,
                     want: 3,
                     ..
-                })
+                }))
             ));
             let wrong_size = axpy.launch(&stream, one, (null, &mut y, 1_u32));
             assert!(matches!(
                 wrong_size,
-                Err(Error::ArgumentSize {
+                Err(Error::Kernel(KernelError::ArgumentSize {
                     index: 2,
                     got_bytes: 4,
                     want_bytes: 8,
                     ..
-                })
+                }))
             ));
             let swapped = axpy.launch(&stream, one, (1_u32, &mut y, params));
-            assert!(matches!(swapped, Err(Error::ArgumentSize { index: 0, .. })));
+            assert!(matches!(
+                swapped,
+                Err(Error::Kernel(KernelError::ArgumentSize { index: 0, .. }))
+            ));
         }
         assert_eq!(y.to_vec().expect("reads"), [0.0; 4]);
     }
@@ -139,7 +145,7 @@ fn extents_that_no_launch_or_no_device_has_are_refused_and_nothing_runs() {
             let refused = axpy.launch(&stream, no_grid, good);
             assert!(matches!(
                 refused,
-                Err(Error::EmptyLaunch { what: "grid", .. })
+                Err(Error::Kernel(KernelError::EmptyLaunch { what: "grid", .. }))
             ));
             let no_block = LaunchConfig {
                 block: [0, 1, 1],
@@ -148,7 +154,10 @@ fn extents_that_no_launch_or_no_device_has_are_refused_and_nothing_runs() {
             let refused = axpy.launch(&stream, no_block, good);
             assert!(matches!(
                 refused,
-                Err(Error::EmptyLaunch { what: "block", .. })
+                Err(Error::Kernel(KernelError::EmptyLaunch {
+                    what: "block",
+                    ..
+                }))
             ));
             for config in [
                 LaunchConfig {
@@ -175,7 +184,7 @@ fn extents_that_no_launch_or_no_device_has_are_refused_and_nothing_runs() {
             ] {
                 let refused = axpy.launch(&stream, config, good);
                 assert!(
-                    matches!(refused, Err(Error::LaunchLimit { .. })),
+                    matches!(refused, Err(Error::Kernel(KernelError::LaunchLimit { .. }))),
                     "{config:?}"
                 );
             }
@@ -200,11 +209,11 @@ fn the_threads_that_a_kernel_says_are_its_limit() {
             let refused = bounded.launch(&stream, LaunchConfig::linear(1, 65), ());
             assert!(matches!(
                 refused,
-                Err(Error::LaunchLimit {
+                Err(Error::Kernel(KernelError::LaunchLimit {
                     got: 65,
                     limit: 64,
                     ..
-                })
+                }))
             ));
 
             let exact = module
@@ -218,7 +227,7 @@ fn the_threads_that_a_kernel_says_are_its_limit() {
             let refused = exact.launch(&stream, LaunchConfig::linear(1, 64), ());
             assert!(matches!(
                 refused,
-                Err(Error::InvalidValue { what: "block", .. })
+                Err(Error::Argument(ArgumentError::Value { what: "block", .. }))
             ));
         }
     }
@@ -262,7 +271,10 @@ fn modules_that_do_not_load_say_why() {
         let broken = BASIC.replace("bar.sync 0;", "bar.sync ;;}");
         let error = device.load_ptx(&broken).expect_err("it does not parse");
         assert!(
-            matches!(error, Error::PtxSyntax { line: 2.., .. }),
+            matches!(
+                error,
+                Error::Kernel(KernelError::PtxSyntax { line: 2.., .. })
+            ),
             "{error}"
         );
 
@@ -274,7 +286,7 @@ fn modules_that_do_not_load_say_why() {
         let error = basic(&device)
             .kernel("nothing")
             .expect_err("there is no such kernel");
-        assert!(matches!(error, Error::UnknownKernel { .. }));
+        assert!(matches!(error, Error::Kernel(KernelError::Unknown { .. })));
         assert!(error.to_string().contains("axpy, count_slowly"), "{error}");
         let error = device
             .builtin_kernel("nothing")
@@ -282,7 +294,8 @@ fn modules_that_do_not_load_say_why() {
         assert!(
             matches!(
                 error,
-                Error::MissingKernel { .. } | Error::ManifestMismatch { .. }
+                Error::Kernel(KernelError::Missing { .. })
+                    | Error::Kernel(KernelError::Manifest { .. })
             ),
             "{error}"
         );
@@ -302,6 +315,9 @@ fn a_kernel_with_more_parameters_than_a_launch_takes_is_refused() {
             .expect("loads")
             .kernel("wide")
             .expect_err("65 is more");
-        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Argument(ArgumentError::Unsupported { .. })),
+            "{error}"
+        );
     }
 }

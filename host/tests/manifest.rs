@@ -5,7 +5,7 @@ use ptx_syntax::manifest::{
     FORMAT, KernelEntry, Manifest, ModuleEntry, ParamEntry, Toolchain, hash,
 };
 use warpsmith::testing::devices;
-use warpsmith::{Device, DeviceBuffer, Error, LaunchConfig};
+use warpsmith::{Device, DeviceBuffer, Error, KernelError, LaunchConfig};
 
 const BASIC: &str = include_str!("kernels/basic.ptx");
 const KERNEL: &str = "reverse_in_shared";
@@ -73,11 +73,11 @@ fn a_launch_with_less_dynamic_shared_memory_than_the_kernel_states_is_refused() 
                 continue;
             }
             let error = launched.expect_err("too little");
-            let Error::TooLittleSharedMemory {
+            let Error::Kernel(KernelError::TooLittleSharedMemory {
                 got_bytes,
                 want_bytes,
                 ..
-            } = error
+            }) = error
             else {
                 panic!("{error:?}");
             };
@@ -112,7 +112,7 @@ fn embedded_kernels_are_held_to_what_they_state() {
         // SAFETY: it is not launched.
         let refused = unsafe { kernel.launch(&stream, config, ()) };
         assert!(
-            matches!(refused, Err(Error::TooLittleSharedMemory { want_bytes, .. }) if want_bytes == want),
+            matches!(refused, Err(Error::Kernel(KernelError::TooLittleSharedMemory { want_bytes, .. })) if want_bytes == want),
             "{refused:?}"
         );
     }
@@ -135,7 +135,7 @@ fn a_manifest_of_something_else_is_refused() {
         for text in texts {
             let refused = device.load_built(BASIC, &text);
             assert!(
-                matches!(refused, Err(Error::ManifestMismatch { .. })),
+                matches!(refused, Err(Error::Kernel(KernelError::Manifest { .. }))),
                 "{refused:?} of {text}"
             );
         }

@@ -2,7 +2,7 @@
 
 use warpsmith::testing::devices;
 use warpsmith::{
-    Error, LayerNorm, LayerNormGrad, NormGradients, Normalized, Result, Stream, Tensor,
+    Error, LayerNorm, LayerNormGrad, NormGradients, Normalized, Result, ShapeError, Stream, Tensor,
 };
 
 fn ones(stream: &Stream, shape: &[usize]) -> Tensor<f32> {
@@ -12,7 +12,9 @@ fn ones(stream: &Stream, shape: &[usize]) -> Tensor<f32> {
 #[track_caller]
 fn assert_overlap(refused: Result<()>, names: [&str; 2]) {
     match refused {
-        Err(Error::Overlap { output, other }) => assert_eq!([output, other], names),
+        Err(Error::Shape(ShapeError::Overlap { output, other })) => {
+            assert_eq!([output, other], names)
+        }
         other => panic!("{other:?}, want an overlap of {names:?}"),
     }
 }
@@ -31,12 +33,14 @@ fn norms_keep_mean_and_rstd_in_memory_of_their_own() {
         };
         let first = |tensor: &Tensor<f32>| tensor.index_axis(0, 0).expect("a row");
         let norm = LayerNorm::new(&x).residual(&residual);
-        let run = |out| norm.run_kept_into(&out, &stream);
+        let run = |out| norm.clone().stats().run_into(&out, &stream);
         assert_overlap(run(out(&row, &row)), ["mean", "rstd"]);
         assert_overlap(run(out(&first(&residual), &row)), ["mean", "residual"]);
         assert_overlap(run(out(&row, &first(&sum))), ["rstd", "sum"]);
         let weighted = norm.clone().weight(&row);
-        let refused = weighted.run_kept_into(&out(&ones(&stream, &[4]), &row), &stream);
+        let refused = weighted
+            .stats()
+            .run_into(&out(&ones(&stream, &[4]), &row), &stream);
         assert_overlap(refused, ["rstd", "weight"]);
         run(out(&row, &ones(&stream, &[4]))).expect("nothing overlaps");
     }
@@ -53,7 +57,7 @@ fn gradients_of_norms_overlap_neither_weights_nor_what_the_forward_kept() {
         );
         let [mean, rstd, weight, row] = [(); 4].map(|()| ones(&stream, &[4]));
         let dsum = ones(&stream, &[4, 4]);
-        let gradient = LayerNormGrad::new(&x, &dy, &mean, &rstd);
+        let gradient = LayerNormGrad::new(&x, &mean, &rstd, &dy);
         let gradient = gradient.weight(&weight).sum_gradient(&dsum);
         let run = |dx: &Tensor<f32>, dweight: &Tensor<f32>| {
             let out = NormGradients {
@@ -70,7 +74,7 @@ fn gradients_of_norms_overlap_neither_weights_nor_what_the_forward_kept() {
         assert_overlap(run(&dx, &of_dsum), ["dweight", "sum_gradient"]);
         let weights = ones(&stream, &[4, 4]);
         let of_weights = weights.index_axis(0, 2).expect("a row");
-        let weighted = LayerNormGrad::new(&x, &dy, &mean, &rstd).weight(&of_weights);
+        let weighted = LayerNormGrad::new(&x, &mean, &rstd, &dy).weight(&of_weights);
         let out = NormGradients {
             dx: weights.clone(),
             dweight: None,

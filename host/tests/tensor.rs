@@ -4,8 +4,8 @@ use ndarray::{Array, Array2, ArrayD, Axis, IxDyn, ShapeBuilder, Slice, array, s}
 use proptest::prelude::*;
 use warpsmith::testing::devices;
 use warpsmith::{
-    CrossEntropy, Device, DeviceBuffer, DevicePtr, Error, Gemm, MAX_RANK, Reduce, ReduceOp,
-    Softmax, Tensor,
+    CrossEntropy, Device, DeviceBuffer, DeviceError, DevicePtr, Error, Gemm, MAX_RANK, Reduce,
+    ReduceOp, ShapeError, Softmax, Tensor,
 };
 
 /// An array in one of many memory layouts: axes permuted, some reversed, some with gaps.
@@ -56,10 +56,11 @@ proptest! {
             let mut tensor = Tensor::from_ndarray(&device, &array).expect("a small array");
             let mut view = array.view();
             for (axis, &step) in steps.iter().enumerate() {
-                tensor = tensor.slice_step(axis, .., step).expect("inside");
+                tensor = tensor.slice_step(axis as isize, .., step).expect("inside");
                 view.slice_axis_inplace(Axis(axis), Slice::new(0, None, step as isize));
             }
-            let tensor = tensor.permute(&order).expect("a permutation");
+            let signed: Vec<isize> = order.iter().map(|&axis| axis as isize).collect();
+            let tensor = tensor.permute(&signed).expect("a permutation");
             let view = view.permuted_axes(IxDyn(&order));
             prop_assert_eq!(tensor.to_ndarray().expect("reads"), view.to_owned());
             let broadcast: Vec<usize> = [&[3], view.shape()].concat();
@@ -110,7 +111,10 @@ fn constructors_fill_and_items() {
                 .expect("one"),
             1.5
         );
-        assert!(matches!(ones.item(), Err(Error::ShapeMismatch { .. })));
+        assert!(matches!(
+            ones.item(),
+            Err(Error::Shape(ShapeError::Mismatch { .. }))
+        ));
         let nothing = Tensor::<f32>::zeros(&stream, &[3, 0, 2]).expect("nothing to allocate");
         assert!(nothing.is_empty() && nothing.is_contiguous());
         assert_eq!(
@@ -130,7 +134,7 @@ fn constructors_fill_and_items() {
         let repeated = row.broadcast_to(&[2, 3]).expect("a view");
         assert!(matches!(
             repeated.fill(0.0, &stream),
-            Err(Error::StrideMismatch { .. })
+            Err(Error::Shape(ShapeError::Strides { .. }))
         ));
     }
 }
@@ -174,25 +178,31 @@ fn what_does_not_fit_is_refused() {
         let too_long = Tensor::from_slice(&device, &[2, 2], &[1_u8; 5]);
         assert!(matches!(
             too_long,
-            Err(Error::LengthMismatch {
+            Err(Error::Shape(ShapeError::Length {
                 got: 5,
                 want: 4,
                 ..
-            })
+            }))
         ));
         let deep = Tensor::<u8>::zeros(&stream, &[1; MAX_RANK + 1]);
-        assert!(matches!(deep, Err(Error::OutOfBounds { .. })));
+        assert!(matches!(
+            deep,
+            Err(Error::Shape(ShapeError::OutOfBounds { .. }))
+        ));
         let huge = Tensor::<f64>::empty(&stream, &[1 << 31, 1 << 31]);
-        assert!(matches!(huge, Err(Error::ShapeOverflow { .. })));
+        assert!(matches!(
+            huge,
+            Err(Error::Shape(ShapeError::Overflow { .. }))
+        ));
 
         let buffer = || DeviceBuffer::from_slice(&device, &[1_u32; 6]).expect("fits");
         assert!(matches!(
             Tensor::from_buffer(buffer(), &[7]),
-            Err(Error::LengthMismatch {
+            Err(Error::Shape(ShapeError::Length {
                 got: 6,
                 want: 7,
                 ..
-            })
+            }))
         ));
         let strided = |shape: &[usize], strides: &[i64], offset| {
             Tensor::from_buffer_strided(buffer(), shape, strides, offset)
@@ -202,22 +212,22 @@ fn what_does_not_fit_is_refused() {
         assert!(
             matches!(
                 outside,
-                Error::ViewOutOfBounds {
+                Error::Shape(ShapeError::ViewOutOfBounds {
                     first: -1,
                     last: 4,
                     len: 6
-                }
+                })
             ),
             "{outside}"
         );
         assert!(matches!(
             strided(&[2], &[1, 1], 0),
-            Err(Error::LengthMismatch { .. })
+            Err(Error::Shape(ShapeError::Length { .. }))
         ));
         let tensor = strided(&[6], &[1], 0).expect("inside");
         assert!(matches!(
             tensor.as_strided(&[2, 4], &[3, 1], 0),
-            Err(Error::ViewOutOfBounds { .. })
+            Err(Error::Shape(ShapeError::ViewOutOfBounds { .. }))
         ));
         assert_eq!(
             tensor
@@ -236,17 +246,20 @@ fn misaligned_parts_are_refused(device: &Device) {
     let refused = unsafe { Tensor::from_raw_parts(device, address, 1, &[1], &[1], 0) };
     assert!(matches!(
         refused,
-        Err(Error::Misaligned {
+        Err(Error::Shape(ShapeError::Misaligned {
             got_bytes: 2,
             want_bytes: 4,
             ..
-        })
+        }))
     ));
     let address = DevicePtr::<f32>::from_raw(0x1000);
     // SAFETY: as above.
     let refused =
         unsafe { Tensor::from_raw_parts(device, address, usize::MAX, &[1], &[1], 1 << 63) };
-    assert!(matches!(refused, Err(Error::ShapeOverflow { .. })));
+    assert!(matches!(
+        refused,
+        Err(Error::Shape(ShapeError::Overflow { .. }))
+    ));
 }
 
 #[test]
@@ -257,7 +270,7 @@ fn empty_shapes_whose_other_extents_overflow_are_refused_in_every_order() {
         for shape in [[0, huge, huge], [huge, 0, huge], [huge, huge, 0]] {
             let view = tensor.as_strided(&shape, &[1, 1, 1], 0);
             assert!(
-                matches!(view, Err(Error::ShapeOverflow { .. })),
+                matches!(view, Err(Error::Shape(ShapeError::Overflow { .. }))),
                 "{shape:?}"
             );
         }
@@ -276,7 +289,7 @@ fn a_view_too_large_for_the_host_is_an_error_when_it_is_read() {
         let many = one.broadcast_to(&[1 << 59]).expect("no memory of its own");
         let read = many.to_ndarray();
         assert!(
-            matches!(read, Err(Error::OutOfHostMemory { requested_bytes }) if requested_bytes == 1 << 62),
+            matches!(read, Err(Error::Device(DeviceError::OutOfHostMemory { requested_bytes })) if requested_bytes == 1 << 62),
             "{read:?}"
         );
     }
@@ -294,7 +307,7 @@ fn arrays_and_buffers_too_large_for_the_host_are_errors() {
             buffer.to_vec().map(drop),
         ] {
             assert!(
-                matches!(refused, Err(Error::OutOfHostMemory { requested_bytes }) if requested_bytes == 1 << 62),
+                matches!(refused, Err(Error::Device(DeviceError::OutOfHostMemory { requested_bytes })) if requested_bytes == 1 << 62),
                 "{refused:?}"
             );
         }

@@ -7,8 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use warpsmith::testing::devices;
 use warpsmith::{
-    DType, Device, DeviceBuffer, Error, Im2col, L2Promotion, LaunchConfig, TensorMapDesc,
-    TensorMapFill, TensorMapSwizzle, TensorMapType,
+    DType, Device, DeviceBuffer, Error, Im2col, L2Promotion, LaunchConfig, ShapeError,
+    TensorMapDesc, TensorMapFill, TensorMapSwizzle, TensorMapType,
 };
 use warpsmith_emulator as emulator;
 
@@ -143,11 +143,11 @@ fn a_tensor_that_leaves_its_buffer_is_refused() {
         assert!(
             matches!(
                 refused,
-                Err(Error::OutOfBounds {
+                Err(Error::Shape(ShapeError::OutOfBounds {
                     got: 614_352,
                     limit: 614_352,
                     ..
-                })
+                }))
             ),
             "{refused:?}"
         );

@@ -37,6 +37,14 @@ pub fn built_ptx(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// The kinds of errors by the names of their groups in [`warpsmith::Error`], for macros.
+pub mod kinds {
+    pub use warpsmith::{
+        ArgumentError as Argument, DeviceError as Device, KernelError as Kernel,
+        ShapeError as Shape,
+    };
+}
+
 /// Runs a test on every device that tests are to run on, with a stream of it.
 ///
 /// # Panics

@@ -3,6 +3,14 @@
 use ndarray::ArrayD;
 use proptest::prelude::*;
 
+/// An axis as a caller may name it: odd ones count from the end.
+pub fn signed(axis: usize, rank: usize) -> isize {
+    match axis % 2 {
+        0 => axis as isize,
+        _ => axis as isize - rank as isize,
+    }
+}
+
 /// The axes along which an operation works; empty means the last axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(transparent)]
@@ -13,6 +21,11 @@ impl RowAxes {
     pub fn any(rank: usize) -> impl Strategy<Value = Self> {
         let some = prop::collection::vec(0..rank, 1..=rank).prop_map(Self);
         prop_oneof![Just(Self::default()), some]
+    }
+
+    /// The axes as a caller may name them.
+    pub fn signed(&self, rank: usize) -> Vec<isize> {
+        self.0.iter().map(|&axis| signed(axis, rank)).collect()
     }
 
     /// The axes of an array of rank `rank`, sorted.

@@ -10,7 +10,10 @@ use warpsmith::reference::cross_entropy::{
     CrossEntropy as Reference, Reduction as Reduced, cross_entropy,
 };
 use warpsmith::testing::devices;
-use warpsmith::{CrossEntropy, DType, Device, Error, Float, Reduction, Tensor};
+use warpsmith::{
+    ArgumentError, CrossEntropy, DType, Device, Error, Float, LossAndGradient, Reduction,
+    ShapeError, Tensor,
+};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{self, agrees};
@@ -106,7 +109,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         reduction: Reduction,
     ) -> CrossEntropy<'a, T> {
         let mut of = CrossEntropy::new(x, targets);
-        if let [axis] = case.axes.0[..] {
+        if let [axis] = case.axes.signed(x.rank())[..] {
             of = of.axis(axis);
         }
         if case.weights {
@@ -150,8 +153,11 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     for _ in 0..2 {
         let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;
         let dx = Output::<T>::new(device, &case.shape, case.view_dx)?;
-        of_x.run_into(&got.tensor, Some(&dx.tensor), &stream)
-            .map_err(say)?;
+        let out = LossAndGradient {
+            loss: got.tensor.clone(),
+            dlogits: dx.tensor.clone(),
+        };
+        of_x.gradient().run_into(&out, &stream).map_err(say)?;
         let (got, dx) = (got.read()?, dx.read()?);
         agree_loss(&got).map_err(|error| format!("loss: {error}"))?;
         agree(&dx).map_err(|error| format!("gradient: {error}"))?;
@@ -174,9 +180,11 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     let place = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_dx)?;
     let in_place = operation(case, &place.tensor, inputs, reduction);
     let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;
-    in_place
-        .run_into(&got.tensor, Some(&place.tensor), &stream)
-        .map_err(say)?;
+    let out = LossAndGradient {
+        loss: got.tensor.clone(),
+        dlogits: place.tensor.clone(),
+    };
+    in_place.gradient().run_into(&out, &stream).map_err(say)?;
     agree_loss(&got.read()?).map_err(|error| format!("in place, loss: {error}"))?;
     agree(&place.read()?).map_err(|error| format!("in place: {error}"))
 }
@@ -250,10 +258,10 @@ fn cross_entropy_refuses_what_does_not_fit() {
     let refused = CrossEntropy::new(&logits, &targets).run(&stream);
     assert!(matches!(
         refused,
-        Err(Error::ShapeMismatch {
+        Err(Error::Shape(ShapeError::Mismatch {
             operand: "targets",
             ..
-        })
+        }))
     ));
     let targets = Tensor::<i64>::zeros(&stream, &[3]).expect("a tensor");
     let refused = CrossEntropy::new(&logits, &targets)
@@ -261,10 +269,10 @@ fn cross_entropy_refuses_what_does_not_fit() {
         .run(&stream);
     assert!(matches!(
         refused,
-        Err(Error::InvalidValue {
+        Err(Error::Argument(ArgumentError::Value {
             what: "label smoothing",
             ..
-        })
+        }))
     ));
     let weights = Tensor::<f32>::zeros(&stream, &[3]).expect("a tensor");
     let refused = CrossEntropy::new(&logits, &targets)
@@ -272,28 +280,24 @@ fn cross_entropy_refuses_what_does_not_fit() {
         .run(&stream);
     assert!(matches!(
         refused,
-        Err(Error::ShapeMismatch {
+        Err(Error::Shape(ShapeError::Mismatch {
             operand: "class_weights",
             ..
-        })
+        }))
     ));
     let refused = CrossEntropy::new(&logits, &targets).axis(2).run(&stream);
     assert!(matches!(
         refused,
-        Err(Error::OutOfBounds {
-            what: "axis",
-            got: 2,
-            limit: 2
-        })
+        Err(Error::Shape(ShapeError::Axis { axis: 2, rank: 2 }))
     ));
     let loss = Tensor::<f32>::zeros(&stream, &[3]).expect("a tensor");
-    let refused = CrossEntropy::new(&logits, &targets).run_into(&loss, None, &stream);
+    let refused = CrossEntropy::new(&logits, &targets).run_into(&loss, &stream);
     assert!(matches!(
         refused,
-        Err(Error::ShapeMismatch {
+        Err(Error::Shape(ShapeError::Mismatch {
             operand: "loss",
             ..
-        })
+        }))
     ));
 }
 
@@ -311,8 +315,8 @@ fn ignored_rows_have_no_gradient_even_if_their_class_weighs_infinitely_much() {
             let op = CrossEntropy::new(&logits, &targets)
                 .ignore_index(0)
                 .class_weights(&weights);
-            let (_, gradient) = op.run_with_gradient(&stream).expect("a gradient");
-            let gradient = gradient.to_vec().expect("its values");
+            let out = op.gradient().run(&stream).expect("a gradient");
+            let gradient = out.dlogits.to_vec().expect("its values");
             let (ignored, other) = gradient.split_at(n);
             assert!(ignored.iter().all(|&d| d == 0.0), "{n}: {ignored:?}");
             assert!(other[1] < 0.0, "{n}: {}", other[1]);

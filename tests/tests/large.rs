@@ -40,9 +40,11 @@ fn number(stream: &Stream, x: f32) -> Tensor<bf16> {
 
 /// The number of elements that differ; both broadcast.
 fn differing<T: warpsmith::ChainElement>(a: &Tensor<T>, b: &Tensor<T>, stream: &Stream) -> i64 {
-    let differs = Binary::new(BinaryOp::Ne, a, b).run_as::<u8>(stream);
+    let differs = Binary::new(BinaryOp::Ne, a, b).output::<u8>().run(stream);
     let differs = differs.expect("a comparison");
-    let count = Reduce::new(ReduceOp::CountNonzero, &differs).run_indices(stream);
+    let count = Reduce::new(ReduceOp::CountNonzero, &differs)
+        .output::<i64>()
+        .run(stream);
     count.and_then(|count| count.item()).expect("a count")
 }
 
@@ -68,7 +70,7 @@ fn chains_and_casts_of_more_elements_than_a_launch_covers() {
         let chain = Chain::new(&x)
             .scalar(BinaryOp::Mul, 3.0)
             .scalar(BinaryOp::Add, 1.0);
-        let of_chain = chain.run::<bf16>(stream).expect("a chain");
+        let of_chain = chain.output::<bf16>().run(stream).expect("a chain");
         let of_cast = x.cast::<bf16>(stream).expect("a cast");
         for (y, [one, two]) in [(of_chain, [4.0, 7.0]), (of_cast, [1.0, 2.0])] {
             assert_eq!(differing(&y, &number(stream, one), stream), 6);
@@ -99,7 +101,9 @@ fn axes_of_more_elements_than_32_bits_count_are_reduced() {
         one.fill(bf16::from_f32(3.0), stream).expect("a fill");
         for axis in [0, 1] {
             let place = last[1 - axis];
-            let sums = Reduce::new(ReduceOp::Sum, &x).axis(axis).run(stream);
+            let sums = Reduce::new(ReduceOp::Sum, &x)
+                .axis(axis as isize)
+                .run(stream);
             let sums = sums.and_then(|y| y.to_vec()).expect("sums");
             assert_eq!(sums.len(), shape[1 - axis]);
             for (at, sum) in sums.into_iter().enumerate() {
@@ -107,8 +111,9 @@ fn axes_of_more_elements_than_32_bits_count_are_reduced() {
                 assert_eq!(sum, shape[axis] as f32 + more, "axis {axis} at {at}");
             }
             let best = Reduce::new(ReduceOp::Argmax, &x)
-                .axis(axis)
-                .run_indices(stream);
+                .axis(axis as isize)
+                .output::<i64>()
+                .run(stream);
             let best = best.and_then(|y| y.to_vec()).expect("indices");
             assert_eq!(best[place], last[axis] as i64, "axis {axis}");
             assert!(best[..place].iter().all(|&index| index == 0), "axis {axis}");

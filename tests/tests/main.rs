@@ -30,6 +30,7 @@ mod rows_counters;
 mod same_bits;
 mod scan;
 mod scatter;
+mod scatter_add;
 mod softmax;
 mod streaming;
 mod take;

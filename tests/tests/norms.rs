@@ -122,7 +122,7 @@ fn forward<T: Float + TestElement>(
         ($norm:expr) => {{
             let mut norm = $norm.epsilon(EPSILON);
             if !case.axes.0.is_empty() {
-                norm = norm.axes(&case.axes.0);
+                norm = norm.axes(&case.axes.signed(x.rank()));
             }
             if let Some(residual) = residual {
                 norm = norm.residual(residual);
@@ -131,22 +131,22 @@ fn forward<T: Float + TestElement>(
                 norm = norm.weight(&weight.tensor);
             }
             if let Some([weight, _]) = &shared.f32 {
-                norm = norm.weight_f32(&weight.tensor);
+                norm = norm.weight(&weight.tensor);
             }
             norm
         }};
     }
     if case.rms {
-        return run!(RmsNorm::new(x)).run_kept_into(out, stream);
+        return run!(RmsNorm::new(x)).stats().run_into(out, stream);
     }
     let mut norm = run!(LayerNorm::new(x));
     if let Some([_, bias]) = &shared.same {
         norm = norm.bias(&bias.tensor);
     }
     if let Some([_, bias]) = &shared.f32 {
-        norm = norm.bias_f32(&bias.tensor);
+        norm = norm.bias(&bias.tensor);
     }
-    norm.run_kept_into(out, stream)
+    norm.stats().run_into(out, stream)
 }
 
 /// All outputs of the forward pass.
@@ -314,7 +314,7 @@ fn check_gradient<T: Float + TestElement>(
             ($gradient:expr) => {{
                 let mut gradient = $gradient;
                 if !case.axes.0.is_empty() {
-                    gradient = gradient.axes(&case.axes.0);
+                    gradient = gradient.axes(&case.axes.signed(x.tensor.rank()));
                 }
                 if case.residual {
                     gradient = gradient.sum_gradient(&dsum.tensor);
@@ -323,7 +323,7 @@ fn check_gradient<T: Float + TestElement>(
                     gradient = gradient.weight(&weight.tensor);
                 }
                 if let Some([weight, _]) = &shared.f32 {
-                    gradient = gradient.weight_f32(&weight.tensor);
+                    gradient = gradient.weight(&weight.tensor);
                 }
                 gradient.run_into(&out, &stream)
             }};
@@ -331,11 +331,11 @@ fn check_gradient<T: Float + TestElement>(
         match &mean_tensor {
             Some(mean) => run!(LayerNormGrad::new(
                 &x.tensor,
-                &dy.tensor,
                 mean,
-                &rstd_tensor
+                &rstd_tensor,
+                &dy.tensor
             )),
-            None => run!(RmsNormGrad::new(&x.tensor, &dy.tensor, &rstd_tensor)),
+            None => run!(RmsNormGrad::new(&x.tensor, &rstd_tensor, &dy.tensor)),
         }
         .map_err(say)?;
         let dx = dx.read()?;
@@ -361,7 +361,7 @@ fn check_gradient<T: Float + TestElement>(
 fn model<T: Float>(case: &Case, x: &Tensor<T>) -> Result<NormModel, String> {
     let norm = match case.axes.0.is_empty() {
         true => LayerNorm::new(x),
-        false => LayerNorm::new(x).axes(&case.axes.0),
+        false => LayerNorm::new(x).axes(&case.axes.signed(x.rank())),
     };
     norm.model().map_err(say)
 }
@@ -425,12 +425,12 @@ fn a_bias_without_a_weight_has_a_gradient_on_request() {
         let stream = device.stream().expect("a stream");
         let x = Tensor::from_slice(&device, &[2, 2], &[1.0_f32, 3.0, -1.0, 5.0]).expect("x");
         let dy = Tensor::from_slice(&device, &[2, 2], &[1.0_f32, 0.5, 2.0, -4.0]).expect("dy");
-        let kept = LayerNorm::new(&x).run_kept(&stream).expect("a norm");
+        let kept = LayerNorm::new(&x).stats().run(&stream).expect("a norm");
         let (mean, rstd) = (kept.mean.expect("means"), kept.rstd.expect("factors"));
-        let gradient = LayerNormGrad::new(&x, &dy, &mean, &rstd);
+        let gradient = LayerNormGrad::new(&x, &mean, &rstd, &dy);
         let alone = gradient.run(&stream).expect("a gradient");
         assert!(alone.dweight.is_none() && alone.dbias.is_none());
-        let both = gradient.with_bias().run(&stream).expect("gradients");
+        let both = gradient.bias_gradient().run(&stream).expect("gradients");
         assert!(both.dweight.is_none());
         let dbias = both.dbias.expect("of the bias").to_vec();
         assert_eq!(dbias.expect("sums"), [3.0, -3.5]);

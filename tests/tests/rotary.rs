@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::rotary::{Rotation, rotary};
-use warpsmith::{DType, Device, Error, Float, Layout, Rotary, RotaryTable, Tensor};
+use warpsmith::{DType, Device, Error, Float, Layout, ParamElement, Rotary, ShapeError, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, run_twice};
@@ -129,7 +129,7 @@ fn with_tokens_first<T: Clone>(case: &Case, x: &ArrayD<T>) -> ArrayD<T> {
     x.as_standard_layout().into_owned()
 }
 
-fn check_of<T: Float + TestElement, C: RotaryTable<T> + TestElement>(
+fn check_of<T: Float + TestElement, C: ParamElement<T> + TestElement>(
     case: &Case,
     device: &Device,
 ) -> Checked {
@@ -160,7 +160,7 @@ fn check_of<T: Float + TestElement, C: RotaryTable<T> + TestElement>(
             let output = || Output::<T>::with(device, &values, view);
             run_twice(output, |y| {
                 let operation = Rotary::new(&y.tensor, cos_table, sin_table);
-                configured(case, operation, positions).run_in_place(&stream)
+                configured(case, operation, positions).run_into(&y.tensor, &stream)
             })?
         }
     };
@@ -187,7 +187,7 @@ fn check_of<T: Float + TestElement, C: RotaryTable<T> + TestElement>(
     same_bits(&copied(&got), &copied(&values.mapv(T::nearest)))
 }
 
-fn configured<'a, T: Float, C: RotaryTable<T>>(
+fn configured<'a, T: Float, C: ParamElement<T>>(
     case: &Case,
     operation: Rotary<'a, T, C>,
     positions: &'a Tensor<i32>,
@@ -366,7 +366,7 @@ fn vectors_are_read_and_written_once_and_in_place_only_pairs() {
         assert_eq!((stores.bytes, stores.sectors * 32), (bytes, bytes));
         assert_eq!(stores.requests, bytes / 512);
         assert_eq!(global.distinct_read, bytes + of_tables);
-        of.run_in_place(&stream).expect("a launch");
+        of.run_into(&x, &stream).expect("a launch");
         let launch = device.last_launch().expect("a launch");
         let global = &launch.counters().global;
         assert_eq!(global.stores.bytes, bytes / 2);
@@ -391,7 +391,7 @@ fn tensors_beyond_32_bits_are_turned_in_several_launches() {
         let first = Tensor::from_slice(&device, &[1], &[0]).expect("a position");
         let positions = first.broadcast_to(&[tokens]).expect("a view");
         let of = Rotary::new(&x, &cos, &sin).positions(&positions);
-        of.run_in_place(&stream).expect("launches");
+        of.run_into(&x, &stream).expect("launches");
         for from in [0, (1 << 29) - 2, (1 << 30) - 2, tokens - 4] {
             let part = x.slice(0, from..from + 4).expect("a view");
             let got = part.to_vec().expect("elements");
@@ -408,7 +408,10 @@ fn what_does_not_fit_is_refused_by_name() {
         let (x, table) = (zeros(&[2, 6, 3, 8]), zeros(&[9, 4]));
         let says = |refused: warpsmith::Result<Tensor<f32>>, words: &[&str]| {
             let error = refused.expect_err("it does not fit");
-            assert!(matches!(error, Error::ShapeMismatch { .. }), "{error}");
+            assert!(
+                matches!(error, Error::Shape(ShapeError::Mismatch { .. })),
+                "{error}"
+            );
             let text = error.to_string();
             for word in words {
                 assert!(text.contains(word), "`{text}` does not say `{word}`");
@@ -465,31 +468,31 @@ fn a_result_that_overlaps_what_is_read_is_refused_unless_it_is_x() {
         let refused = of.run_into(&shifted, stream);
         assert!(matches!(
             refused,
-            Err(Error::Overlap {
+            Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "x"
-            })
+            }))
         ));
-        of.run_in_place(stream).expect("x itself");
+        of.run_into(&x, stream).expect("x itself");
         let on_table = memory.slice(0, 16..).and_then(|x| x.reshape(&[2, 4, 8]));
         let other = Tensor::<f32>::zeros(stream, &[2, 4, 8]).expect("a tensor");
         let refused =
             Rotary::new(&other, &table, &table).run_into(&on_table.expect("a view"), stream);
         assert!(matches!(
             refused,
-            Err(Error::Overlap {
+            Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "cos"
-            })
+            }))
         ));
         let row = memory.slice(0, ..8).and_then(|x| x.reshape(&[1, 1, 8]));
         let repeated = row
             .and_then(|row| row.broadcast_to(&[2, 4, 8]))
             .expect("a view");
-        let refused = Rotary::new(&repeated, &table, &table).run_in_place(stream);
+        let refused = Rotary::new(&repeated, &table, &table).run_into(&repeated, stream);
         assert!(matches!(
             refused,
-            Err(Error::StrideMismatch { operand: "y", .. })
+            Err(Error::Shape(ShapeError::Strides { operand: "y", .. }))
         ));
     });
 }

@@ -3,8 +3,8 @@
 
 use half::bf16;
 use warpsmith::{
-    CrossEntropy, Device, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients,
-    Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, Stream, Tensor,
+    CrossEntropy, Device, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,
+    NormGradients, Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, Stream, Tensor,
 };
 use warpsmith_tests::profiled;
 
@@ -129,10 +129,17 @@ fn cross_entropy_reads_each_logit_once_and_meets_no_bank_twice() {
         let losses = Tensor::<f32>::zeros(&stream, &[rows]).expect("losses");
         let bytes = 2 * shape[0] * shape[1];
         let loss = CrossEntropy::new(&logits, &targets).reduction(Reduction::None);
-        for gradient in [None, Some(&dlogits)] {
-            let what = format!("{shape:?}, gradient {}", gradient.is_some());
-            loss.run_into(&losses, gradient, &stream).expect("a loss");
-            let written = gradient.map_or(0, |_| bytes) + 4 * rows;
+        let out = LossAndGradient {
+            loss: losses.clone(),
+            dlogits,
+        };
+        for has_gradient in [false, true] {
+            let what = format!("{shape:?}, gradient {has_gradient}");
+            match has_gradient {
+                false => loss.run_into(&losses, &stream).expect("a loss"),
+                true => loss.gradient().run_into(&out, &stream).expect("both"),
+            }
+            let written = if has_gradient { bytes } else { 0 } + 4 * rows;
             // A thread reads the target, of 8 bytes, for at least 32 logits of 2; one of them reads
             // the logit of the target again.
             let more = bytes / 8 + 2 * rows;
@@ -157,11 +164,11 @@ fn gradients_of_norms_read_rows_once_and_meet_no_bank_twice() {
         let bytes = 2 * shape[0] * shape[1];
         // Two numbers of 4 bytes for a thread, which has at least 8 elements of 2 of both tensors.
         let move_all = [2 * bytes, bytes / 2, bytes];
-        let gradient = LayerNormGrad::new(&x, &dy, &kept, &kept).run_into(&out, &stream);
+        let gradient = LayerNormGrad::new(&x, &kept, &kept, &dy).run_into(&out, &stream);
         gradient.expect("a gradient");
         let what = format!("layer norm {shape:?}");
         moved_with(&device, move_all, shape, &what);
-        let gradient = RmsNormGrad::new(&x, &dy, &kept).run_into(&out, &stream);
+        let gradient = RmsNormGrad::new(&x, &kept, &dy).run_into(&out, &stream);
         gradient.expect("a gradient");
         moved_with(&device, move_all, shape, &format!("RMS norm {shape:?}"));
     }

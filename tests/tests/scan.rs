@@ -13,6 +13,7 @@ use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::run_twice;
 use warpsmith_tests::output::{Output, wide};
 use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::rows::signed;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, profiled, say};
 
@@ -48,7 +49,7 @@ fn check_of<T: Reducible + TestElement>(case: &Case, device: &Device) -> Checked
         case.values
     };
     let x = Operand::<T>::draw(device, &case.shape, values, case.views[0], case.seed)?;
-    let mut operation = Scan::new(case.op, &x.tensor).axis(case.axis);
+    let mut operation = Scan::new(case.op, &x.tensor).axis(signed(case.axis, case.shape.len()));
     if case.is_exclusive {
         operation = operation.exclusive();
     }

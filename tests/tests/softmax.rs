@@ -49,7 +49,7 @@ impl Case {
     ) -> warpsmith::Result<()> {
         macro_rules! run {
             ($op:expr) => {
-                match &self.axes.0[..] {
+                match &self.axes.signed(x.rank())[..] {
                     [] => $op.run_into(y, stream),
                     [axis] => $op.axis(*axis).run_into(y, stream),
                     axes => $op.axes(axes).run_into(y, stream),
@@ -69,7 +69,7 @@ impl Case {
     ) -> warpsmith::Result<()> {
         macro_rules! run {
             ($op:expr) => {
-                match &self.axes.0[..] {
+                match &self.axes.signed(y.rank())[..] {
                     [] => $op.run_into(dx, stream),
                     axes => $op.axes(axes).run_into(dx, stream),
                 }
@@ -84,7 +84,7 @@ impl Case {
     fn model<T: Float>(&self, x: &Tensor<T>) -> Result<Model, String> {
         let softmax = match self.axes.0.is_empty() {
             true => Softmax::new(x),
-            false => Softmax::new(x).axes(&self.axes.0),
+            false => Softmax::new(x).axes(&self.axes.signed(x.rank())),
         };
         softmax.model().map_err(say)
     }

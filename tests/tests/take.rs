@@ -7,12 +7,13 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::take::take;
-use warpsmith::{DType, Device, Element, Error, IndexElement, Take, Tensor};
+use warpsmith::{DType, Device, Element, Error, IndexElement, ShapeError, Take, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::run_twice;
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::rows::signed;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, on_every_device, profiled, say, with_element};
 
@@ -90,7 +91,8 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
     let values = case.values.of_moved(T::DTYPE);
     let x = Operand::<T>::draw(device, &case.shape, values, case.views[0], case.seed)?;
     let indices = Operand::<I>::lay_out(device, case.indices::<I>(), case.views[1])?;
-    let mut operation = Take::new(&x.tensor, &indices.tensor).axis(case.axis);
+    let mut operation =
+        Take::new(&x.tensor, &indices.tensor).axis(signed(case.axis, case.shape.len()));
     let mut fill = nothing(T::DTYPE);
     if case.is_filled {
         let value = T::nearest(3.0);
@@ -270,11 +272,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let refused = refused.expect_err("no axis 2");
         assert!(matches!(
             refused,
-            Error::OutOfBounds {
-                what: "axis",
-                got: 2,
-                limit: 2
-            }
+            Error::Shape(ShapeError::Axis { axis: 2, rank: 2 })
         ));
         let scalar = Tensor::<f32>::zeros(stream, &[]).expect("a scalar");
         assert!(Take::new(&scalar, &indices).run(stream).is_err());
@@ -295,7 +293,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let refused = Take::new(&x, &indices).run_into(&repeated, stream);
         assert!(matches!(
             refused,
-            Err(Error::StrideMismatch { operand: "y", .. })
+            Err(Error::Shape(ShapeError::Strides { operand: "y", .. }))
         ));
     });
 }
@@ -308,19 +306,19 @@ fn a_result_that_overlaps_what_is_read_is_refused() {
         let refused = Take::new(&x, &indices).run_into(&x, stream);
         assert!(matches!(
             refused,
-            Err(Error::Overlap {
+            Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "x"
-            })
+            }))
         ));
         let table = Tensor::<i32>::zeros(stream, &[4, 4]).expect("a tensor");
         let refused = Take::new(&table, &indices).run_into(&x, stream);
         assert!(matches!(
             refused,
-            Err(Error::Overlap {
+            Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "indices"
-            })
+            }))
         ));
     });
 }

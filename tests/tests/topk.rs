@@ -5,11 +5,14 @@ use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
 use warpsmith::reference::topk::topk;
-use warpsmith::{DType, Device, Error, Float, LaunchConfig, Stream, Tensor, TopK};
+use warpsmith::{
+    DType, Device, Error, Float, LaunchConfig, ShapeError, Stream, Tensor, TopElements, TopK,
+};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::rows::signed;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, profiled, say};
 
@@ -37,7 +40,7 @@ fn check(case: &Case, device: &Device) -> Checked {
 fn check_of<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
     let [view, view_values, view_indices] = case.views;
     let x = Operand::<T>::draw(device, &case.shape, case.values, view, case.seed)?;
-    let mut operation = TopK::new(&x.tensor, case.k).axis(case.axis);
+    let mut operation = TopK::new(&x.tensor, case.k).axis(signed(case.axis, case.shape.len()));
     if case.is_smallest {
         operation = operation.smallest();
     }
@@ -48,8 +51,11 @@ fn check_of<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
     for _ in 0..2 {
         let values = Output::<T>::new(device, &shape, view_values)?;
         let indices = Output::<i64>::new(device, &shape, view_indices)?;
-        let run = operation.run_into(&values.tensor, &indices.tensor, &stream);
-        run.map_err(say)?;
+        let out = TopElements {
+            values: values.tensor.clone(),
+            indices: indices.tensor.clone(),
+        };
+        operation.run_into(&out, &stream).map_err(say)?;
         results.push((values.read()?, indices.read()?));
     }
     x.expect_unchanged()?;
@@ -122,9 +128,9 @@ fn expect_sorted<T: Float + TestElement>(device: &Device, rows: usize, row: &[T]
             true => operation.smallest(),
             false => operation,
         };
-        let (values, indices) = operation.run(&stream).expect("a launch");
+        let out = operation.run(&stream).expect("a launch");
         let (_, want) = topk(&wide.view(), 0, k, is_smallest).expect("k elements");
-        let (values, indices) = (values.to_vec(), indices.to_vec());
+        let (values, indices) = (out.values.to_vec(), out.indices.to_vec());
         let (values, indices) = (values.expect("values"), indices.expect("indices"));
         for (at, (value, index)) in values.into_iter().zip(indices).enumerate() {
             let what = format!("{rows} x {}, k {k}, {is_smallest}: {at}", row.len());
@@ -274,7 +280,7 @@ fn what_is_too_large_is_refused_with_its_limit() {
         for (x, k, limit) in [(&x, 5, 5), (&long, 2049, 2049)] {
             let refused = TopK::new(x, k).run(&stream).expect_err("too many");
             assert!(
-                matches!(refused, Error::OutOfBounds { what: "k", got, limit: l } if got == k as u64 && l == limit),
+                matches!(refused, Error::Shape(ShapeError::OutOfBounds { what: "k", got, limit: l }) if got == k as u64 && l == limit),
                 "{refused}"
             );
         }
@@ -283,23 +289,28 @@ fn what_is_too_large_is_refused_with_its_limit() {
             .run(&stream)
             .expect_err("no axis 2");
         assert!(
-            matches!(refused, Error::OutOfBounds { what: "axis", .. }),
+            matches!(refused, Error::Shape(ShapeError::Axis { axis: 2, rank: 2 })),
             "{refused}"
         );
-        let (values, indices) = TopK::new(&x, 2).run(&stream).expect("results");
+        let TopElements { values, indices } = TopK::new(&x, 2).run(&stream).expect("results");
+        let run = |values: &Tensor<f32>, indices: &Tensor<i64>| {
+            let (values, indices) = (values.clone(), indices.clone());
+            TopK::new(&x, 2).run_into(&TopElements { values, indices }, &stream)
+        };
         let other = Tensor::<f32>::zeros(&stream, &[3, 3]).expect("a tensor");
-        let refused = TopK::new(&x, 2).run_into(&other, &indices, &stream);
+        let refused = run(&other, &indices);
         assert!(
-            matches!(refused, Err(Error::ShapeMismatch { .. })),
+            matches!(refused, Err(Error::Shape(ShapeError::Mismatch { .. }))),
             "{refused:?}"
         );
         let own = x.slice(1, ..2).expect("a view");
-        let refused = TopK::new(&x, 2).run_into(&own, &indices, &stream);
-        assert!(matches!(refused, Err(Error::Overlap { .. })), "{refused:?}");
+        let refused = run(&own, &indices);
+        assert!(
+            matches!(refused, Err(Error::Shape(ShapeError::Overlap { .. }))),
+            "{refused:?}"
+        );
         let again = indices.broadcast_to(&[3, 2]).expect("itself");
-        TopK::new(&x, 2)
-            .run_into(&values, &again, &stream)
-            .expect("it fits");
+        run(&values, &again).expect("it fits");
     }
 }
 
@@ -314,8 +325,9 @@ fn nothing_of_something_is_nothing() {
             (vec![2, 0, 5], 2, 5, vec![2, 0, 5]),
         ] {
             let x = Tensor::<bf16>::zeros(&stream, &shape).expect("a tensor");
-            let (values, indices) = TopK::new(&x, k).axis(axis).run(&stream).expect("nothing");
-            assert_eq!((values.shape(), indices.shape()), (&want[..], &want[..]));
+            let out = TopK::new(&x, k).axis(axis).run(&stream).expect("nothing");
+            assert_eq!(out.values.shape(), want);
+            assert_eq!(out.indices.shape(), want);
         }
     }
 }

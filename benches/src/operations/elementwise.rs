@@ -160,7 +160,9 @@ fn cast<T: CastElement + ChainElement + Sample, U: ChainElement + Sample>(len: u
         },
         description: json!({ "op": "cast", "to": U::DTYPE.name() }),
         difference_allowed: 0.0,
-        prepare: one_to_one::<T, U>(len, |x, y, stream| Chain::new(x).run_into(y, stream)),
+        prepare: one_to_one::<T, U>(len, |x, y, stream| {
+            Chain::new(x).output().run_into(y, stream)
+        }),
     }
 }
 
@@ -190,10 +192,16 @@ fn chain<T: Float + Sample>(len: usize) -> Case {
     }
 }
 
-fn permutation<T: Sample>(shape: &'static [usize], axes: &'static [usize]) -> Case {
+/// The numbers as a part of a case's name.
+fn words<N: ToString>(numbers: &[N]) -> String {
+    let words: Vec<String> = numbers.iter().map(N::to_string).collect();
+    words.join("x")
+}
+
+fn permutation<T: Sample>(shape: &'static [usize], axes: &'static [isize]) -> Case {
     let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
         let x = normal_copies::<T>(stream, shape, 1, copies)?;
-        let to: Vec<usize> = axes.iter().map(|&axis| shape[axis]).collect();
+        let to: Vec<usize> = axes.iter().map(|&axis| shape[axis as usize]).collect();
         let y = unwritten_copies::<T>(stream, &to, copies)?;
         let mut prepared = Prepared::new();
         prepared.operand("x", &x);
@@ -205,10 +213,6 @@ fn permutation<T: Sample>(shape: &'static [usize], axes: &'static [usize]) -> Ca
         Ok(prepared)
     };
     let len: usize = shape.iter().product();
-    let words = |numbers: &[usize]| {
-        let words: Vec<String> = numbers.iter().map(usize::to_string).collect();
-        words.join("x")
-    };
     Case {
         name: format!(
             "elementwise/{}/permute_{}/{}",

@@ -70,7 +70,7 @@ fn take<T: Sample>(shape: &'static [usize], axis: usize, m: usize) -> Case {
         prepared.answer("y", &y[0], stream)?;
         let stream = stream.clone();
         prepared.ours(None, move |copy| {
-            let selection = Take::new(&x[copy], &indices[copy]).axis(axis);
+            let selection = Take::new(&x[copy], &indices[copy]).axis(axis as isize);
             Ok(selection.run_into(&y[copy], &stream)?)
         });
         Ok(prepared)

@@ -2,7 +2,7 @@
 
 use half::bf16;
 use serde_json::json;
-use warpsmith::{Reduce, ReduceOp, Reducible, Scan, ScanOp, Stream};
+use warpsmith::{Moments, Reduce, ReduceOp, Reducible, Scan, ScanOp, Stream};
 
 use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
 use crate::error::Result;
@@ -143,7 +143,7 @@ fn prepared<T: Sample + Reducible<Value: Sample>>(
               stream: &Stream,
               run: &dyn Fn(&Reduce<'_, T>, &Stream) -> warpsmith::Result<()>| {
             let reduce = match axis {
-                Some(axis) => reduce.axis(axis),
+                Some(axis) => reduce.axis(axis as isize),
                 None => reduce,
             };
             run(&reduce, stream)
@@ -156,7 +156,7 @@ fn prepared<T: Sample + Reducible<Value: Sample>>(
             prepared.ours(None, move |copy| {
                 let reduce = Reduce::new(op, &x[copy]);
                 Ok(over(reduce, &on, &|reduce, on| {
-                    reduce.run_indices_into(&y[copy], on)
+                    reduce.output::<i64>().run_into(&y[copy], on)
                 })?)
             });
         }
@@ -166,7 +166,7 @@ fn prepared<T: Sample + Reducible<Value: Sample>>(
             prepared.ours(None, move |copy| {
                 let reduce = Reduce::new(op, &x[copy]);
                 Ok(over(reduce, &on, &|reduce, on| {
-                    reduce.run_rounded_into(&y[copy], on)
+                    reduce.output::<T>().run_into(&y[copy], on)
                 })?)
             });
         }
@@ -178,7 +178,11 @@ fn prepared<T: Sample + Reducible<Value: Sample>>(
             prepared.ours(None, move |copy| {
                 let reduce = Reduce::new(ReduceOp::Variance, &x[copy]).ddof(1);
                 let run = |reduce: &Reduce<'_, T>, on: &Stream| {
-                    reduce.run_with_mean_into(&y[copy], &mean[copy], on)
+                    let out = Moments {
+                        value: y[copy].clone(),
+                        mean: mean[copy].clone(),
+                    };
+                    reduce.mean().run_into(&out, on)
                 };
                 Ok(over(reduce, &on, &run)?)
             });

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use serde_json::json;
-use warpsmith::{Float, Rotary, RotaryTable, Stream};
+use warpsmith::{Float, ParamElement, Rotary, Stream};
 
 use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
 use crate::error::Result;
@@ -80,7 +80,7 @@ struct Rotated {
 }
 
 impl Rotated {
-    fn case<T: Float + Sample, C: RotaryTable<T> + Sample>(self) -> Case {
+    fn case<T: Float + Sample, C: ParamElement<T> + Sample>(self) -> Case {
         let [batch, seqlen, heads, head_dim] = self.shape;
         let of_table = [seqlen, self.rotary_dim / 2];
         let prepare = move |stream: &Stream, copies| -> Result<Prepared> {

@@ -3,8 +3,8 @@
 use half::bf16;
 use serde_json::json;
 use warpsmith::{
-    CrossEntropy, LayerNorm, LayerNormGrad, NormGradients, Normalized, Reduction, RmsNorm,
-    RmsNormGrad, Softmax, SoftmaxGrad, Stream, Tensor,
+    CrossEntropy, LayerNorm, LayerNormGrad, LossAndGradient, NormGradients, Normalized, Reduction,
+    RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, Stream, Tensor,
 };
 
 use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
@@ -256,12 +256,14 @@ fn residual(op: Op, stream: &Stream, shape: [usize; 2], copies: usize) -> Result
             Op::RmsNormResidual => RmsNorm::new(x)
                 .weight(&weight[0])
                 .residual(residual)
-                .run_kept_into(&out, &stream)?,
+                .stats()
+                .run_into(&out, &stream)?,
             _ => LayerNorm::new(x)
                 .weight(&weight[0])
                 .bias(&bias[0])
                 .residual(residual)
-                .run_kept_into(&out, &stream)?,
+                .stats()
+                .run_into(&out, &stream)?,
         }
         Ok(())
     });
@@ -302,9 +304,9 @@ fn norm_grad(op: Op, stream: &Stream, shape: [usize; 2], copies: usize) -> Resul
     };
     // All copies hold the same rows.
     if is_rms {
-        RmsNorm::new(&x[0]).run_kept_into(&kept, stream)?;
+        RmsNorm::new(&x[0]).stats().run_into(&kept, stream)?;
     } else {
-        LayerNorm::new(&x[0]).run_kept_into(&kept, stream)?;
+        LayerNorm::new(&x[0]).stats().run_into(&kept, stream)?;
     }
     let dweight = Tensor::<f32>::empty(stream, &shape[1..])?;
     let dbias = Tensor::<f32>::empty(stream, &shape[1..])?;
@@ -326,10 +328,10 @@ fn norm_grad(op: Op, stream: &Stream, shape: [usize; 2], copies: usize) -> Resul
         };
         let (x, dy, weight) = (&x[copy], &dy[copy], &weight[0]);
         if is_rms {
-            let gradient = RmsNormGrad::new(x, dy, &rstd).weight(weight);
+            let gradient = RmsNormGrad::new(x, &rstd, dy).weight(weight);
             return Ok(gradient.run_into(&out, &stream)?);
         }
-        let gradient = LayerNormGrad::new(x, dy, &mean, &rstd).weight(weight);
+        let gradient = LayerNormGrad::new(x, &mean, &rstd, dy).weight(weight);
         Ok(gradient.run_into(&out, &stream)?)
     });
     Ok(prepared)
@@ -350,7 +352,11 @@ fn cross_entropy(stream: &Stream, shape: [usize; 2], copies: usize) -> Result<Pr
     let stream = stream.clone();
     prepared.ours(None, move |copy| {
         let of = CrossEntropy::new(&x[copy], &targets).reduction(Reduction::None);
-        Ok(of.run_into(&loss, Some(&dx[copy]), &stream)?)
+        let out = LossAndGradient {
+            loss: loss.clone(),
+            dlogits: dx[copy].clone(),
+        };
+        Ok(of.gradient().run_into(&out, &stream)?)
     });
     Ok(prepared)
 }

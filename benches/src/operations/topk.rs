@@ -2,7 +2,7 @@
 
 use half::bf16;
 use serde_json::json;
-use warpsmith::{Float, Stream, TopK};
+use warpsmith::{Float, Stream, TopElements, TopK};
 
 use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
 use crate::error::Result;
@@ -46,8 +46,11 @@ fn case<T: Sample + Float>([rows, n, k]: [usize; 3]) -> Case {
         prepared.answer("y", &values[0], stream)?;
         let stream = stream.clone();
         prepared.ours(None, move |copy| {
-            let (values, indices) = (&values[copy], &indices[copy]);
-            Ok(TopK::new(&x[copy], k).run_into(values, indices, &stream)?)
+            let out = TopElements {
+                values: values[copy].clone(),
+                indices: indices[copy].clone(),
+            };
+            Ok(TopK::new(&x[copy], k).run_into(&out, &stream)?)
         });
         Ok(prepared)
     };

@@ -214,11 +214,11 @@ fn compute_in<Out: Float>(
 
 /// A factor, or lengths, that do not fit are options.
 fn by_option(error: anyhow::Error) -> anyhow::Error {
-    use warpsmith::Error as E;
-    match error.downcast_ref() {
-        Some(E::InvalidValue { .. } | E::LengthMismatch { .. }) => {
-            UsageError(error.to_string()).into()
-        }
+    use warpsmith::{ArgumentError, Error, ShapeError};
+    match error.downcast_ref().map(Error::root) {
+        Some(
+            Error::Argument(ArgumentError::Value { .. }) | Error::Shape(ShapeError::Length { .. }),
+        ) => UsageError(error.to_string()).into(),
         _ => error,
     }
 }

@@ -329,50 +329,11 @@ pub(super) fn check_outputs(paths: &[&Path]) -> Result<()> {
     Ok(())
 }
 
-/// Resolves an axis, where negative numbers count from the last one.
-pub(super) fn resolve_axis(axis: i64, rank: usize) -> Result<usize, UsageError> {
-    if rank == 0 {
-        return Err(UsageError(format!(
-            "axis {axis} of an array without dimensions: it has one element and no axis"
-        )));
-    }
-    let from_front = if axis < 0 {
-        axis.saturating_add(rank as i64)
-    } else {
-        axis
-    };
-    let resolved = usize::try_from(from_front).ok().filter(|&axis| axis < rank);
-    resolved.ok_or_else(|| {
-        UsageError(format!(
-            "axis {axis} of an array with {rank} dimensions; want -{rank} to {}",
-            rank - 1
-        ))
-    })
-}
-
 /// The printed name of the dtype.
 pub(super) fn dtype_name(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F32 => "f32",
         Dtype::F16 => "f16",
         Dtype::Bf16 => "bf16",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::resolve_axis;
-
-    #[test]
-    fn axes_count_from_both_ends_and_others_are_refused() {
-        assert_eq!(resolve_axis(1, 3).expect("an axis"), 1);
-        assert_eq!(resolve_axis(-1, 3).expect("an axis"), 2);
-        assert_eq!(resolve_axis(-3, 3).expect("an axis"), 0);
-        for axis in [3, -4, i64::MIN, i64::MAX] {
-            let error = resolve_axis(axis, 3).expect_err("no such axis").to_string();
-            assert!(error.contains("want -3 to 2"), "{error}");
-        }
-        let error = resolve_axis(-1, 0).expect_err("no axis at all").to_string();
-        assert!(error.contains("without dimensions"), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use cuda_builder::toolchain::{DeviceToolchain, PINNED_RUST, Ptxas, ToolchainError};
 use serde::Serialize;
-use warpsmith::{Device, Error};
+use warpsmith::{Device, DeviceError, Error};
 
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -142,13 +142,13 @@ fn gpu() -> Check {
         Err(error) => error,
     };
     let (state, remedy) = match &error {
-        Error::NoDriver { .. } => (
+        Error::Device(DeviceError::NoDriver { .. }) => (
             State::Missing,
             "to run on a GPU: install NVIDIA's driver, for example `apt-get install \
              nvidia-driver` (Debian)\nor `ubuntu-drivers install` (Ubuntu); without it everything \
              runs on the emulator",
         ),
-        Error::NoDevice { .. } => (
+        Error::Device(DeviceError::NoDevice { .. }) => (
             State::Missing,
             "the driver sees no GPU: look at `nvidia-smi` and at CUDA_VISIBLE_DEVICES",
         ),
@@ -159,7 +159,7 @@ fn gpu() -> Check {
     };
     let detail = match &error {
         // Only the detail: the full message also says how to install a driver, as the remedy does.
-        Error::NoDriver { detail } => detail.to_string(),
+        Error::Device(DeviceError::NoDriver { detail }) => detail.to_string(),
         other => other.to_string(),
     };
     Check {

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     output: PathBuf,
     /// The axis to reduce; may be repeated. Negative axes count from the last [default: all axes].
     #[arg(long, allow_negative_numbers = true)]
-    axis: Vec<i64>,
+    axis: Vec<isize>,
     /// Compute and write in f64.
     #[arg(long)]
     f64: bool,
@@ -86,22 +86,19 @@ where
     T: compute::Rounded + Reducible<Value: npy::Written>,
 {
     let shape = input.array.values.shape().to_vec();
-    let axes = args.axis.iter();
-    let axes = axes.map(|&axis| compute::resolve_axis(axis, shape.len()));
-    let axes = axes.collect::<Result<Vec<usize>, UsageError>>()?;
     let (device, stream) = args.device.open()?;
     let x = input.upload::<T>(&device)?;
     let op = args.op;
     let mut reduce = Reduce::new(op, &x).ddof(args.ddof);
-    if !axes.is_empty() {
-        reduce = reduce.axes(&axes);
+    if !args.axis.is_empty() {
+        reduce = reduce.axes(&args.axis);
     }
     if args.keep_dims {
         reduce = reduce.keep_dims();
     }
     let mut files = OutputFiles::default();
     let (elapsed, shape_y) = if op.is_index() {
-        let run = || reduce.run_indices(&stream);
+        let run = || reduce.output::<i64>().run(&stream);
         let (y, elapsed) = compute::timed(op.name(), &stream, run)?;
         let y = compute::download_exact(&y)?;
         compute::add_npy(&mut files, &args.output, &y.view())?;

@@ -27,7 +27,7 @@ pub(crate) struct Args {
     output: PathBuf,
     /// The axis; negative axes count from the last.
     #[arg(long, allow_negative_numbers = true, default_value_t = -1)]
-    axis: i64,
+    axis: isize,
     /// Compute the logarithm of softmax.
     #[arg(long)]
     log: bool,
@@ -39,13 +39,12 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     compute::check_outputs(&[&args.output])?;
     let input = Input::read("X", &args.x)?;
     let shape = input.array.values.shape().to_vec();
-    let axis = compute::resolve_axis(args.axis, shape.len())?;
     let (device, stream) = args.device.open()?;
     let x = input.upload::<f32>(&device)?;
     let name = if args.log { "log-softmax" } else { "softmax" };
     let (y, elapsed) = compute::timed(name, &stream, || match args.log {
-        true => LogSoftmax::new(&x).axis(axis).run(&stream),
-        false => Softmax::new(&x).axis(axis).run(&stream),
+        true => LogSoftmax::new(&x).axis(args.axis).run(&stream),
+        false => Softmax::new(&x).axis(args.axis).run(&stream),
     })?;
     let mut files = OutputFiles::default();
     compute::add_npy(

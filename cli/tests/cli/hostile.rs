@@ -159,7 +159,7 @@ fn an_output_may_be_an_input_which_stays_when_the_command_fails() {
         let rest = [x.as_os_str(), "--axis".as_ref(), axis.as_ref()];
         warpsmith(words.into_iter().chain(rest))
     };
-    reduce("7").failed(2, &["axis 7"]);
+    reduce("7").failed(2, &["axis is 7"]);
     assert_eq!(std::fs::read(&x).expect("still there"), original);
     softmax(&x, &x).done();
     assert_ne!(std::fs::read(&x).expect("still there"), original);

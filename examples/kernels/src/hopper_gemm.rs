@@ -29,12 +29,12 @@
 //! The library's own kernel (`kernels-gpu/src/gemm/sm90/kernel.rs`) is this one, and persistent CTAs,
 //! register reallocation, pingpong consumers, TMA stores, fused epilogues, clusters and stream-K.
 
+use cuda_std::abi::tensor_core::fragment::wgmma_acc;
 use cuda_std::accumulator::Accumulator;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::pipeline::{Pipeline, Readers, Stages};
 use cuda_std::prelude::*;
 use cuda_std::shared::SharedAddr;
-use cuda_std::abi::tensor_core::fragment::wgmma_acc;
 use cuda_std::tile::{KMajor, TileRing};
 use cuda_std::tma::{
     TensorMap, TensorMapParam, cp_async_bulk_tensor_2d_shared_cluster_global as tma_load,

@@ -2,6 +2,9 @@
 
 use core::ptr::null_mut;
 
+use abi::gemm::GemmParams;
+use abi::gemm::raster::Raster;
+use abi::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X128};
 use cuda_std::epilogue::{Epilogue, Place, Scale};
 use cuda_std::kernel;
 use cuda_std::tile::KMajor;
@@ -9,9 +12,6 @@ use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::{Bf16, M64};
 use half::bf16;
 use kernels_gpu::gemm::sm90::{Config, Destination, Gemm, Groups, Running, Store, Whole};
-use abi::gemm::GemmParams;
-use abi::gemm::raster::Raster;
-use abi::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X128};
 
 /// Sets elements above the diagonal to zero.
 #[derive(Clone, Copy)]

@@ -1,11 +1,11 @@
 //! `y = x / (1 + exp(-beta x)) * gate`, a function of example 07. The closure in the kernel is all that
 //! a function of your own needs.
 
+use abi::elementwise::{THREADS, WalkParams};
 use cuda_std::map::map;
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, math};
 use half::bf16;
-use abi::elementwise::{THREADS, WalkParams};
 
 /// Swish with a slope per column, times a gate: three broadcast inputs, computed in f32.
 ///

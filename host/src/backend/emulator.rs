@@ -8,7 +8,7 @@ use super::{
     Backend, EventUse, KernelLimits, LoadedKernel, LoadedModule, Pattern, RawEvent, RawStream,
 };
 use crate::device::{DeviceInfo, DeviceKind, MemoryInfo, lock};
-use crate::error::{Error, Result};
+use crate::error::{DeviceError, EmulatorError, Error, Result, ShapeError};
 use crate::launch::LaunchConfig;
 use crate::load::Signature;
 use crate::tensor_map::{TensorMap, TensorMapDesc};
@@ -110,7 +110,7 @@ impl Shared {
 }
 
 fn memory_error(error: MemoryError) -> Error {
-    Error::EmulatorMemory(Box::new(error))
+    Error::Emulator(EmulatorError::Memory(Box::new(error)))
 }
 
 impl Backend for EmulatorBackend {
@@ -208,11 +208,11 @@ impl Backend for EmulatorBackend {
             .map_err(|error| match error {
                 MemoryError::OutOfMemory {
                     requested, free, ..
-                } => Error::OutOfMemory {
+                } => Error::Device(DeviceError::OutOfMemory {
                     device: self.info.to_string().into(),
                     requested_bytes: requested,
                     free_bytes: free,
-                },
+                }),
                 other => memory_error(other),
             })?;
         lock(&self.shared.state).allocated.insert(address, bytes);
@@ -287,9 +287,9 @@ impl Backend for EmulatorBackend {
         // SAFETY: `bytes` is not 0, by this trait's contract.
         let pointer = unsafe { std::alloc::alloc(layout) };
         if pointer.is_null() {
-            return Err(Error::OutOfHostMemory {
+            return Err(Error::Device(DeviceError::OutOfHostMemory {
                 requested_bytes: bytes as u64,
-            });
+            }));
         }
         Ok(pointer)
     }
@@ -320,7 +320,8 @@ impl Backend for EmulatorBackend {
 
     fn load(&self, ptx: &str) -> Result<Box<dyn LoadedModule>> {
         let loaded = self.shared.emulator.load(ptx);
-        let module = loaded.map_err(|error| Error::EmulatorLoad(Box::new(error)))?;
+        let module =
+            loaded.map_err(|error| Error::Emulator(EmulatorError::Load(Box::new(error))))?;
         Ok(Box::new(EmulatorModule {
             module,
             shared: self.shared.clone(),
@@ -332,8 +333,10 @@ impl Backend for EmulatorBackend {
 const COPY_CHUNK: usize = 1 << 20;
 
 fn host_layout(bytes: usize) -> Result<Layout> {
-    Layout::from_size_align(bytes, HOST_ALIGN).map_err(|_| Error::ShapeOverflow {
-        shape: [bytes].into(),
+    Layout::from_size_align(bytes, HOST_ALIGN).map_err(|_| {
+        Error::Shape(ShapeError::Overflow {
+            shape: [bytes].into(),
+        })
     })
 }
 
@@ -401,7 +404,8 @@ impl LoadedKernel for EmulatorKernel {
         })?;
         // The writer may use the stream, whose turn is over.
         self.shared.emulator.print();
-        let stats = launched.map_err(|error| Error::Emulator(Box::new(error)))?;
+        let stats =
+            launched.map_err(|error| Error::Emulator(EmulatorError::Launch(Box::new(error))))?;
         let mut state = lock(&self.shared.state);
         state.lane_instructions += stats.lane_instructions;
         state.last_launch = Some(Arc::new(stats));

@@ -141,7 +141,8 @@ impl Recording {
     /// What it did since it was made.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if it used memory that it did not allocate.
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) if it used memory that it
+    /// did not allocate.
     pub fn capture(&self) -> Result<Capture> {
         let mut builder = Builder::default();
         for call in &*lock(&self.log) {
@@ -201,9 +202,11 @@ impl Builder {
     }
 
     fn place(&self, address: u64) -> Result<Place> {
-        self.find(address).ok_or_else(|| Error::Unsupported {
-            what: format!("memory at {address:#x}, which the device did not allocate").into(),
-            supported: "captures of memory that the recording device allocated".into(),
+        self.find(address).ok_or_else(|| {
+            Error::unsupported(
+                format!("memory at {address:#x}, which the device did not allocate"),
+                "captures of memory that the recording device allocated",
+            )
         })
     }
 

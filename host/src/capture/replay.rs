@@ -15,8 +15,10 @@ impl Capture {
     /// Does all steps on `device`; returns what the host read, in order.
     ///
     /// # Errors
-    /// Those of loading PTX, of allocations and launches. [`Error::OutOfBounds`] or
-    /// [`Error::Unsupported`] for a capture that is not consistent.
+    /// Those of loading PTX, of allocations and launches.
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) or
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) for a capture that is not
+    /// consistent.
     ///
     /// # Safety
     /// On a GPU, the kernels access nothing but the buffers of the capture. (The emulator checks
@@ -150,10 +152,10 @@ impl<'a> Replay<'a> {
 }
 
 fn unknown() -> Error {
-    Error::Unsupported {
-        what: "a step that refers to a buffer or module that is not there".into(),
-        supported: "captures as a recording makes them".into(),
-    }
+    Error::unsupported(
+        "a step that refers to a buffer or module that is not there",
+        "captures as a recording makes them",
+    )
 }
 
 /// A parameter's bytes.
@@ -171,9 +173,11 @@ unsafe impl KernelArg for Bytes {
 }
 
 fn pattern(unit: &[u8]) -> Result<Pattern> {
-    let bytes = |_| Error::Unsupported {
-        what: format!("a fill with elements of {} bytes", unit.len()).into(),
-        supported: "1, 2, 4 and 8 bytes".into(),
+    let bytes = |_| {
+        Error::unsupported(
+            format!("a fill with elements of {} bytes", unit.len()),
+            "1, 2, 4 and 8 bytes",
+        )
     };
     Ok(match unit.len() {
         1 => Pattern::B1(unit[0]),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::error::Error;
+use crate::error::{ArgumentError, Error};
 use crate::{Gemm, Softmax, Tensor};
 use half::bf16;
 use warpsmith_emulator::EmulatorConfig;
@@ -82,5 +82,8 @@ fn a_capture_that_names_no_buffer_is_refused() {
     let other = Device::emulator_with(EmulatorConfig::default()).expect("an emulator");
     // SAFETY: the emulator checks every access.
     let refused = unsafe { capture.replay(&other) }.expect_err("no buffers");
-    assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+    assert!(
+        matches!(refused, Error::Argument(ArgumentError::Unsupported { .. })),
+        "{refused}"
+    );
 }

@@ -107,8 +107,7 @@ impl Fragment {
     /// and result types, which the manifest of the module lists.
     ///
     /// # Errors
-    /// [`Error::Fuse`](crate::Error::Fuse) with [`FuseError::UnknownFragment`],
-    /// [`FuseError::NotAFragment`].
+    /// [`KernelError::Fuse`](crate::KernelError::Fuse) with [`Error::Fuse`](crate::Error::Fuse).
     ///
     /// # Safety
     /// The text is one that cuda_builder made: it has refused functions that are not ones of their

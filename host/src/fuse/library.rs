@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use super::text::Pieces;
 use super::{Fragment, Scalar, Skeleton};
 use crate::device::lock;
-use crate::error::{Error, Result};
+use crate::error::{Error, KernelError, Result};
 use crate::load::{self, builtin_manifest};
 use ptx_syntax::manifest::FragmentEntry;
 
@@ -16,7 +16,7 @@ type Fragments = HashMap<(&'static str, &'static str), Fragment>;
 /// The embedded skeleton `name` for devices of `arch`.
 ///
 /// # Errors
-/// [`Error::MissingKernel`], and those of reading the embedded module.
+/// [`KernelError::Missing`], and those of reading the embedded module.
 pub(crate) fn builtin_skeleton(name: &str, arch: (u32, u32)) -> Result<Skeleton> {
     let Some((module, _)) = load::best(name, arch)? else {
         return Err(missing(name, arch));
@@ -54,9 +54,11 @@ pub(crate) fn builtin_fragment(name: &str, arch: (u32, u32)) -> Result<Fragment>
     // Extract all fragments of the module at once, so that its text is split only once.
     for entry in &module.fragments {
         let scalar = |name: &str| {
-            Scalar::from_name(name).ok_or_else(|| Error::ManifestMismatch {
-                module: module.path.as_str().into(),
-                detail: format!("fragment `{}` has the type `{name}`", entry.name).into(),
+            Scalar::from_name(name).ok_or_else(|| {
+                Error::Kernel(KernelError::Manifest {
+                    module: module.path.as_str().into(),
+                    detail: format!("fragment `{}` has the type `{name}`", entry.name).into(),
+                })
             })
         };
         let params: Vec<Scalar> = entry
@@ -80,8 +82,8 @@ fn is_for(suffix: &str, arch: &str) -> bool {
 }
 
 fn missing(name: &str, (major, minor): (u32, u32)) -> Error {
-    Error::MissingKernel {
+    Error::Kernel(KernelError::Missing {
         name: name.into(),
         device: format!("compute capability {major}.{minor}").into(),
-    }
+    })
 }

@@ -37,7 +37,7 @@ impl Skeleton {
     /// Extracts the kernel `name` from a module's text.
     ///
     /// # Errors
-    /// [`Error::Fuse`](crate::Error::Fuse) with [`FuseError::UnknownSkeleton`].
+    /// [`KernelError::Fuse`](crate::KernelError::Fuse) with [`FuseError::UnknownSkeleton`].
     pub fn from_ptx(ptx: &str, name: &str) -> crate::Result<Self> {
         Ok(Self::of(&Pieces::of(ptx), name)?)
     }

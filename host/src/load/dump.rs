@@ -11,7 +11,7 @@
 //! of the composed text, before its edits.
 
 use super::LoadVariant;
-use crate::error::{Error, Result};
+use crate::error::{Error, KernelError, Result};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::{env, fs, io};
@@ -22,7 +22,7 @@ const FOLDER: &str = "WARPSMITH_DUMP";
 /// Writes the text of a kernel if the environment asks for it.
 ///
 /// # Errors
-/// [`Error::Dump`] where the file cannot be written.
+/// [`KernelError::Dump`] where the file cannot be written.
 pub(super) fn write(
     name: &str,
     variant: LoadVariant,
@@ -33,10 +33,12 @@ pub(super) fn write(
         return Ok(());
     };
     let file = format!("{name}.{variant}.sm_{major}{minor}.ptx");
-    into(&folder, &file, text).map_err(|error| Error::Dump {
-        file: file.into(),
-        folder: folder.to_string_lossy().into(),
-        reason: error.to_string().into(),
+    into(&folder, &file, text).map_err(|error| {
+        Error::Kernel(KernelError::Dump {
+            file: file.into(),
+            folder: folder.to_string_lossy().into(),
+            reason: error.to_string().into(),
+        })
     })
 }
 

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// The manifest of the embedded kernels.
 ///
 /// # Errors
-/// [`Error::ManifestMismatch`](crate::Error::ManifestMismatch) where it cannot be read, or where
-/// this build embeds no kernels.
+/// [`KernelError::Manifest`](crate::KernelError::Manifest) where it cannot be read, or where this
+/// build embeds no kernels.
 pub fn builtin_manifest() -> Result<&'static Manifest> {
     static MANIFEST: OnceLock<Result<Manifest, Box<str>>> = OnceLock::new();
     MANIFEST
@@ -105,7 +105,7 @@ fn unpacked(module: &'static ModuleEntry) -> Result<Arc<Cut>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
+    use crate::error::{Error, KernelError};
     use ptx_syntax::ast::Instruction;
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         for wrong in [renamed, longer, wider, clustered] {
             let refused = kernel(module, &wrong).expect_err("not what the text says");
             assert!(
-                matches!(refused, Error::ManifestMismatch { .. }),
+                matches!(refused, Error::Kernel(KernelError::Manifest { .. })),
                 "{refused}"
             );
         }

@@ -3,7 +3,7 @@
 use super::Module;
 use super::signature::{ParamInfo, Signature, parse, signatures};
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, KernelError, Result};
 use ptx_syntax::manifest::{FORMAT, KernelEntry, Manifest, hash};
 
 /// The name of its file.
@@ -19,10 +19,10 @@ pub(super) fn read(text: &str) -> Result<Manifest, Box<str>> {
 }
 
 pub(super) fn mismatch(module: &str, detail: impl AsRef<str>) -> Error {
-    Error::ManifestMismatch {
+    Error::Kernel(KernelError::Manifest {
         module: module.into(),
         detail: detail.as_ref().into(),
-    }
+    })
 }
 
 /// Holds a kernel of the module `path` against its entry, and adds what only the entry says.
@@ -61,7 +61,7 @@ impl Device {
     /// says: the dynamic shared memory that `#[kernel(dynamic_shared = N)]` states.
     ///
     /// # Errors
-    /// [`Error::ManifestMismatch`] where the manifest cannot be read, describes no module of this
+    /// [`KernelError::Manifest`] where the manifest cannot be read, describes no module of this
     /// text, or another one than the text is, and the errors of [`load_ptx`](Self::load_ptx).
     pub fn load_built(&self, ptx: &str, manifest: &str) -> Result<Module> {
         let manifest = read(manifest).map_err(|detail| mismatch(FILE, detail))?;

@@ -46,7 +46,7 @@ pub(crate) use signature::Signature;
 pub(crate) use variant::{LoadVariant, streams};
 
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, KernelError, Result};
 use crate::kernel::Kernel;
 use crate::stream::Stream;
 use key::EntryName;
@@ -79,9 +79,10 @@ impl Device {
     /// kernel is written to that folder as it is loaded, on a GPU or on the emulator.
     ///
     /// # Errors
-    /// [`Error::MissingKernel`] where this build has no such kernel that runs on the device,
-    /// [`Error::ManifestMismatch`] where an embedded module is not what the manifest says,
-    /// [`Error::Dump`], and the errors of loading PTX.
+    /// [`KernelError::Missing`](crate::KernelError::Missing) where this build has no such kernel
+    /// that runs on the device, [`KernelError::Manifest`](crate::KernelError::Manifest) where an
+    /// embedded module is not what the manifest says,
+    /// [`KernelError::Dump`](crate::KernelError::Dump), and the errors of loading PTX.
     pub fn builtin_kernel(&self, name: &str) -> Result<Kernel> {
         self.embedded(&KernelKey {
             entry: name,
@@ -92,10 +93,10 @@ impl Device {
     fn embedded(&self, key: &KernelKey<'_>) -> Result<Kernel> {
         self.kernels().get_or_load(self, key, || {
             let Some((module, entry)) = best(key.entry, self.arch())? else {
-                return Err(Error::MissingKernel {
+                return Err(Error::Kernel(KernelError::Missing {
                     name: key.entry.into(),
                     device: self.info().to_string().into(),
-                });
+                }));
             };
             let (ptx, signature) = embedded::kernel(module, entry)?;
             load(self, key.entry, key.variant, ptx, signature)
@@ -109,7 +110,8 @@ impl Device {
     /// Loading compiles, so launch once before launches are captured into a CUDA graph.
     ///
     /// # Errors
-    /// What `compose` returns, [`Error::Dump`], and the errors of loading PTX.
+    /// What `compose` returns, [`KernelError::Dump`](crate::KernelError::Dump), and the errors of
+    /// loading PTX.
     pub(crate) fn composed(
         &self,
         key: &KernelKey<'_, [u64]>,

@@ -3,7 +3,7 @@
 use super::signature::{Signature, parse, signatures};
 use crate::backend::LoadedModule;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, KernelError, Result};
 use crate::kernel::Kernel;
 use std::fmt;
 use std::sync::Arc;
@@ -47,8 +47,9 @@ impl Module {
     /// a lookup costs more than a launch.
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::Unsupported`] for a kernel with more than 64 parameters,
-    /// [`Error::Driver`].
+    /// [`KernelError::Unknown`], [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported)
+    /// for a kernel with more than 64 parameters,
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         self.kernel_of(self.signature(name)?)
     }
@@ -60,8 +61,9 @@ impl Module {
     /// compute capability 9.0 on.
     ///
     /// # Errors
-    /// Those of [`kernel`](Self::kernel), and [`Error::Unsupported`] for a kernel in whose body the
-    /// instruction is not.
+    /// Those of [`kernel`](Self::kernel), and
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) for a kernel in whose body
+    /// the instruction is not.
     ///
     /// # Safety
     /// Every thread executes `griddepcontrol.wait` before it reads or writes global memory that
@@ -69,10 +71,10 @@ impl Module {
     pub unsafe fn early_kernel(&self, name: &str) -> Result<Kernel> {
         let signature = self.signature(name)?;
         if !signature.waits {
-            return Err(Error::Unsupported {
-                what: format!("early launches of kernel `{name}`, which does not wait").into(),
-                supported: "kernels with `griddepcontrol.wait` in their body".into(),
-            });
+            return Err(Error::unsupported(
+                format!("early launches of kernel `{name}`, which does not wait"),
+                "kernels with `griddepcontrol.wait` in their body",
+            ));
         }
         self.kernel_of(&Signature {
             begins_early: true,
@@ -84,10 +86,10 @@ impl Module {
         let mut known = self.0.signatures.iter();
         known.find(|known| *known.name == *name).ok_or_else(|| {
             let known: Vec<&str> = self.kernel_names().collect();
-            Error::UnknownKernel {
+            Error::Kernel(KernelError::Unknown {
                 name: name.into(),
                 known: known.join(", ").into(),
-            }
+            })
         })
     }
 
@@ -100,8 +102,8 @@ impl Device {
     /// Loads a module from PTX text. On a GPU, the driver compiles it for the device.
     ///
     /// # Errors
-    /// [`Error::PtxSyntax`] where the text does not parse. Where the device cannot load it,
-    /// [`Error::Jit`] with the log of the driver's compiler, or `Error::EmulatorLoad`.
+    /// [`KernelError::PtxSyntax`] where the text does not parse. Where the device cannot load it,
+    /// [`KernelError::Jit`] with the log of the driver's compiler, or `EmulatorError::Load`.
     pub fn load_ptx(&self, ptx: &str) -> Result<Module> {
         Module::load_parsed(self, ptx, signatures(&parse(ptx)?)?)
     }

@@ -1,7 +1,7 @@
 //! Signatures of kernels, read from PTX text: parameters and launch requirements.
 
 use super::edit::waits;
-use crate::error::{Error, Result};
+use crate::error::{Error, KernelError, Result};
 use ptx_syntax::ast::{self, FunctionKind};
 
 /// Size and alignment of one parameter of a kernel.
@@ -39,10 +39,12 @@ pub(crate) struct Signature {
 
 /// Parses PTX text.
 pub(crate) fn parse(ptx: &str) -> Result<ast::Module> {
-    ptx_syntax::parse(ptx).map_err(|error| Error::PtxSyntax {
-        line: error.line,
-        column: error.column,
-        message: error.message.into(),
+    ptx_syntax::parse(ptx).map_err(|error| {
+        Error::Kernel(KernelError::PtxSyntax {
+            line: error.line,
+            column: error.column,
+            message: error.message.into(),
+        })
     })
 }
 
@@ -65,10 +67,12 @@ pub(crate) fn signatures(module: &ast::Module) -> Result<Vec<Signature>> {
 fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
     let params = entry.params.iter().map(|param| {
         let size_bytes = param.bytes().and_then(|bytes| u32::try_from(bytes).ok());
-        let size_bytes = size_bytes.ok_or_else(|| Error::PtxSyntax {
-            line: param.line,
-            column: 1,
-            message: format!("parameter `{}` has no size", param.name).into(),
+        let size_bytes = size_bytes.ok_or_else(|| {
+            Error::Kernel(KernelError::PtxSyntax {
+                line: param.line,
+                column: 1,
+                message: format!("parameter `{}` has no size", param.name).into(),
+            })
         })?;
         Ok(ParamInfo {
             size_bytes,

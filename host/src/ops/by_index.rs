@@ -4,8 +4,70 @@
 use crate::element::Element;
 use crate::ops::check;
 use crate::ops::elementwise::{Steps, Walk, steps_of};
+use crate::tensor::Dims;
 use crate::{Error, IndexElement, Result, Stream, Tensor};
 use abi::elementwise::{MAX_RANK, WalkParams};
+
+/// Rows that a caller wants to put or to add, and how the indices name their places.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placement<'a, T: Element, I: IndexElement> {
+    pub(super) src: &'a Tensor<T>,
+    pub(super) indices: &'a Tensor<I>,
+    pub(super) axis: isize,
+    /// Extent of the axis of a new result.
+    pub(super) extent: Option<usize>,
+}
+
+impl<'a, T: Element, I: IndexElement> Placement<'a, T, I> {
+    pub(super) fn new(indices: &'a Tensor<I>, src: &'a Tensor<T>) -> Self {
+        Self {
+            src,
+            indices,
+            axis: 0,
+            extent: None,
+        }
+    }
+
+    /// The shape of a new result.
+    pub(super) fn new_shape(&self) -> Result<Dims<usize>> {
+        let extent = self.extent.ok_or_else(|| {
+            Error::value(
+                "extent of the axis",
+                "missing",
+                "a number for a new result, by `extent`",
+            )
+        })?;
+        let (src, of_indices) = (self.src.shape(), self.indices.rank());
+        let Some(others) = src.len().checked_sub(of_indices) else {
+            let want = format!("at least {of_indices} dimensions, those of the indices");
+            return Err(check::shape_mismatch("src", self.src, want));
+        };
+        let axis = check::axis(others + 1, self.axis)?;
+        Dims::new(&[&src[..axis], &[extent], &src[axis + of_indices..]].concat())
+    }
+
+    /// The rows, which fit into a result of shape `y`.
+    pub(super) fn checked(&self, y: &[usize], stream: &Stream) -> Result<Rows<'a, T, I>> {
+        let axis = check::axis(y.len(), self.axis)?;
+        check::device("src", self.src, stream)?;
+        check::device("indices", self.indices, stream)?;
+        let (before, behind) = y.split_at(axis);
+        let want = [before, self.indices.shape(), &behind[1..]].concat();
+        check::shape("src", self.src.shape(), &want)?;
+        Ok(Rows {
+            src: self.src,
+            indices: self.indices,
+            axis,
+        })
+    }
+
+    /// Checks that `y` can be written.
+    pub(super) fn check_output(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        check::output("y", y, y.shape(), stream)?;
+        check::no_overlap("y", y, "src", self.src)?;
+        check::no_overlap("y", y, "indices", self.indices)
+    }
+}
 
 /// Rows of a tensor, and the indices of their places along an axis of another.
 pub(super) struct Rows<'a, T: Element, I: IndexElement> {
@@ -15,18 +77,6 @@ pub(super) struct Rows<'a, T: Element, I: IndexElement> {
 }
 
 impl<T: Element, I: IndexElement> Rows<'_, T, I> {
-    /// Checks that the rows fit into a tensor of shape `y`, which has the axis.
-    pub(super) fn validate(&self, y: &[usize], stream: &Stream) -> Result<()> {
-        check::device("src", self.src, stream)?;
-        check::device("indices", self.indices, stream)?;
-        let (before, behind) = y.split_at(self.axis);
-        let want = [before, self.indices.shape(), &behind[1..]].concat();
-        match self.src.shape() == want.as_slice() {
-            true => Ok(()),
-            false => Err(check::shape_mismatch("src", self.src, format!("{want:?}"))),
-        }
-    }
-
     /// The walk over the indices in their order: of a contiguous tensor of 8 bytes an element, which
     /// keeps the order, of src, and of the indices. Addresses of the first two are relative.
     pub(super) fn positions(&self) -> Walk {
@@ -117,16 +167,4 @@ pub(super) fn in_bytes<const N: usize>(mut walk: WalkParams, sizes: [usize; N]) 
         }
     }
     walk
-}
-
-/// Checks that `got` is no more than `most`.
-pub(super) fn up_to(what: &'static str, got: usize, most: u64) -> Result<()> {
-    match got as u64 <= most {
-        true => Ok(()),
-        false => Err(Error::OutOfBounds {
-            what,
-            got: got as u64,
-            limit: most + 1,
-        }),
-    }
 }

@@ -1,5 +1,6 @@
 //! Checks shared by the operations.
 
+pub(super) use crate::tensor::axis_of as axis;
 use crate::tensor::{Erased, Layout};
 use crate::{Element, Error, Result, Stream, Tensor};
 
@@ -12,6 +13,25 @@ pub(super) fn device<T: Element>(
     stream.device().check_same(operand, tensor.device())
 }
 
+/// Checks that a tensor has this shape.
+pub(super) fn shape(operand: &'static str, got: &[usize], want: &[usize]) -> Result<()> {
+    match got == want {
+        true => Ok(()),
+        false => Err(Error::shape(operand, got, format!("{want:?}"))),
+    }
+}
+
+/// Checks that `tensor` is on the stream's device and has this shape.
+pub(super) fn input<T: Element>(
+    operand: &'static str,
+    tensor: &Tensor<T>,
+    want: &[usize],
+    stream: &Stream,
+) -> Result<()> {
+    device(operand, tensor, stream)?;
+    shape(operand, tensor.shape(), want)
+}
+
 /// Checks that a tensor can be written: it has this shape, is on the stream's device, and no two of
 /// its indices refer to the same element.
 pub(super) fn output<T: Element>(
@@ -20,18 +40,35 @@ pub(super) fn output<T: Element>(
     shape: &[usize],
     stream: &Stream,
 ) -> Result<()> {
-    device(operand, tensor, stream)?;
-    if tensor.shape() != shape {
-        return Err(shape_mismatch(operand, tensor, format!("{shape:?}")));
-    }
+    input(operand, tensor, shape, stream)?;
     if !tensor.is_injective() {
-        return Err(Error::StrideMismatch {
+        return Err(Error::strides(
             operand,
-            got: tensor.strides().into(),
-            want: "strides that give every element a place of its own".into(),
-        });
+            tensor.strides(),
+            "strides that give every element a place of its own",
+        ));
     }
     Ok(())
+}
+
+/// Checks that a tensor is contiguous.
+pub(super) fn contiguous<T: Element>(operand: &'static str, tensor: &Tensor<T>) -> Result<()> {
+    match tensor.is_contiguous() {
+        true => Ok(()),
+        false => Err(Error::strides(
+            operand,
+            tensor.strides(),
+            "those of a contiguous tensor",
+        )),
+    }
+}
+
+/// Checks that `got` is no more than `most`.
+pub(super) fn up_to(what: &'static str, got: usize, most: u64) -> Result<()> {
+    match got as u64 <= most {
+        true => Ok(()),
+        false => Err(Error::out_of_bounds(what, got as u64, most + 1)),
+    }
 }
 
 /// Checks that the written tensor shares no element with `other`.
@@ -42,25 +79,18 @@ pub(super) fn no_overlap<T: Element, U: Element>(
     other: &Tensor<U>,
 ) -> Result<()> {
     if written.overlaps(other) {
-        return Err(Error::Overlap {
-            output,
-            other: operand,
-        });
+        return Err(Error::overlap(output, operand));
     }
     Ok(())
 }
 
-/// The [`Error::ShapeMismatch`] of `tensor`.
+/// The [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) of `tensor`.
 pub(super) fn shape_mismatch<T: Element>(
     operand: &'static str,
     tensor: &Tensor<T>,
     want: impl Into<Box<str>>,
 ) -> Error {
-    Error::ShapeMismatch {
-        operand,
-        got: tensor.shape().into(),
-        want: want.into(),
-    }
+    Error::shape(operand, tensor.shape(), want)
 }
 
 /// A contiguous tensor of this shape has strides, whether there is memory for it or not.
@@ -74,24 +104,12 @@ pub(super) fn extent(what: &'static str, extent: usize) -> Result<u32> {
     const LIMIT: u32 = u32::MAX - 1024;
     match u32::try_from(extent) {
         Ok(extent) if extent <= LIMIT => Ok(extent),
-        _ => Err(Error::OutOfBounds {
+        _ => Err(Error::out_of_bounds(
             what,
-            got: extent as u64,
-            limit: u64::from(LIMIT) + 1,
-        }),
+            extent as u64,
+            u64::from(LIMIT) + 1,
+        )),
     }
-}
-
-/// Checks that `axis` is an axis of `tensor`.
-pub(super) fn axis<T: Element>(tensor: &Tensor<T>, axis: usize) -> Result<()> {
-    if axis < tensor.rank() {
-        return Ok(());
-    }
-    Err(Error::OutOfBounds {
-        what: "axis",
-        got: axis as u64,
-        limit: tensor.rank() as u64,
-    })
 }
 
 /// Checks that the written tensor is `other`, element for element (as in an update in place), or
@@ -119,10 +137,7 @@ pub(super) fn no_partial_overlap_of(
     if is_same || !written.overlaps(other) {
         return Ok(());
     }
-    Err(Error::Overlap {
-        output,
-        other: operand,
-    })
+    Err(Error::overlap(output, operand))
 }
 
 /// The entry that a table of `abi` was searched for.

@@ -13,8 +13,7 @@ impl<T: Element> Tensor<T> {
     /// sharing its storage; of any other, a copy is enqueued on `stream`.
     ///
     /// # Errors
-    /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver).
+    /// [`Error::Device`](crate::Error::Device).
     pub fn contiguous(&self, stream: &Stream) -> Result<Self> {
         check::device("tensor", self, stream)?;
         if self.is_contiguous() {
@@ -28,11 +27,10 @@ impl<T: Element> Tensor<T> {
     /// strides.
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-    /// [`Error::StrideMismatch`](crate::Error::StrideMismatch) where two indices of this tensor may
-    /// refer to the same element, [`Error::Overlap`](crate::Error::Overlap),
-    /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-    /// [`Error::Driver`](crate::Error::Driver).
+    /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch),
+    /// [`ShapeError::Strides`](crate::ShapeError::Strides) where two indices of this tensor may
+    /// refer to the same element, [`ShapeError::Overlap`](crate::ShapeError::Overlap),
+    /// [`Error::Device`](crate::Error::Device).
     pub fn assign(&self, from: &Self, stream: &Stream) -> Result<()> {
         check::device("source", from, stream)?;
         check::output("destination", self, from.shape(), stream)?;

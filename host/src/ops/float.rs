@@ -3,6 +3,7 @@
 use crate::ops::copy::CastElement;
 use crate::ops::elementwise::ChainElement;
 use crate::ops::gemm::{GemmInput, GemmOutput};
+use crate::ops::rows::ParamElement;
 use half::{bf16, f16};
 
 /// The types f32, f16 and bf16, which most operations take. Operations compute in f32 and round
@@ -12,6 +13,7 @@ pub trait Float:
     + ChainElement
     + GemmInput<Self, Output = Self>
     + GemmOutput<Factor = f32>
+    + ParamElement<Self>
     + sealed::Sealed
 {
     /// The value in f32, exactly.

@@ -34,13 +34,8 @@ use abi::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (the axis, and any axis of a tensor without
-/// dimensions), [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
-/// launch happens on error.
+/// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No launch
+/// happens on error.
 ///
 /// # Performance
 /// `x` is read once and `y` written once, in one launch, if the axis has stride 1 and the other
@@ -71,7 +66,7 @@ use abi::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 pub struct Scan<'a, T: Reducible> {
     op: ScanOp,
     x: &'a Tensor<T>,
-    axis: Option<usize>,
+    axis: isize,
     is_exclusive: bool,
 }
 
@@ -81,14 +76,14 @@ impl<'a, T: Reducible> Scan<'a, T> {
         Self {
             op,
             x,
-            axis: None,
+            axis: -1,
             is_exclusive: false,
         }
     }
 
-    /// Scans along this axis instead of the last one.
-    pub fn axis(mut self, axis: usize) -> Self {
-        self.axis = Some(axis);
+    /// Scans along this axis instead of the last one. A negative axis counts from the end.
+    pub fn axis(mut self, axis: isize) -> Self {
+        self.axis = axis;
         self
     }
 
@@ -123,16 +118,14 @@ impl<'a, T: Reducible> Scan<'a, T> {
     /// The error model of the kernel, for the bound of [`reference::scan`](crate::reference::scan).
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for an axis that `x` does not have.
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis).
     pub fn model(&self) -> Result<Model> {
         let n = self.x.shape()[self.checked_axis()?] as u64;
         Ok(model::sum(ScanPlan::new(1, n, T::DTYPE, false).additions()))
     }
 
     fn checked_axis(&self) -> Result<usize> {
-        let axis = self.axis.unwrap_or(self.x.rank().saturating_sub(1));
-        check::axis(self.x, axis)?;
-        Ok(axis)
+        check::axis(self.x.rank(), self.axis)
     }
 
     fn validate(&self, stream: &Stream) -> Result<usize> {
@@ -147,7 +140,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
         let mut axes: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
         let axes = &mut axes[..y.rank()];
         axes[axis..].rotate_left(1);
-        let (x, y) = (self.x.permute(axes)?, y.permute(axes)?);
+        let (x, y) = (self.x.permuted(axes)?, y.permuted(axes)?);
         let x = match row_stride(&x) {
             Some(_) => x,
             None => contiguous(&x, stream)?,

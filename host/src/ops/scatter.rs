@@ -1,378 +1,286 @@
-//! Addition of rows to the rows that indices name.
+//! Rows put to the places that indices name.
 
+use crate::backend::Pattern;
 use crate::load::{self, LoadVariant};
-use crate::ops::by_index::{Rows, axis_stride, in_bytes, up_to};
+use crate::ops::by_index::{Placement, Rows, along, at_first, axis_stride, dense, in_bytes};
 use crate::ops::check;
-use crate::ops::elementwise::Piece;
+use crate::ops::elementwise::{Piece, Steps, Walk, steps_of};
 use crate::storage::Storage;
-use crate::tensor::Dims;
-use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
-use abi::DType;
+use crate::{Element, Error, IndexElement, LaunchConfig, Result, Stream, Tensor};
 use abi::division::Division;
-use abi::elementwise::WalkParams;
-use abi::scatter_add::{self, AddParams, OrderParams, ScatterAddEntry, Step};
+use abi::elementwise::{MAX_RANK, grid_blocks};
+use abi::scatter::{self, SIZES, ScatterEntry, ScatterFewParams, ScatterParams, Step, THREADS};
 
-/// Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`,
-/// where the axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take): along
-/// axis 0 of a table the gradient of an embedding, and the sum of what a token's experts give.
+/// Rows put to the places that indices name: `y[a.., indices[j..], b..] = src[a.., j.., b..]`, where the
+/// axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take), as
+/// [`ScatterAdd`](crate::ScatterAdd) is, which adds: along axis 0 it appends keys and values to a cache
+/// at positions that the device knows, writes rows of a table back, or permutes rows.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `src` | that of `y`, with those of `indices` in place of the axis | f32, f16, bf16, f64, i32, i64 | any; see Performance |
-/// | `indices` | any; `src` has at most 8 dimensions; at most 2^30 elements | i32, i64 | any |
-/// | `y` (read and written) | any, with 1 to 8 dimensions; the axis up to 2^32 - 2 | as `src` | any where no two indices refer to one element; must not overlap `src` or `indices` |
+/// | `src` | that of `y`, with those of `indices` in place of the axis | any | any; see Performance |
+/// | `indices` | any; `src` has at most 8 dimensions; at most 2^32 - 1 elements | i32, i64 | any |
+/// | `y` (written) | any, with 1 to 8 dimensions | as `src` | any where no two indices refer to one element; must not overlap `src` or `indices` |
+///
+/// **Where several indices are the same**, the row of the last one stays: that of the largest `j`, in
+/// row-major order of the dimensions of the indices. It does so every run and on every device. Rows of
+/// `y` that no index names keep what they have.
 ///
 /// **An index out of range**, which is below 0 or not below the extent of the axis, is no error, as
-/// it is none for [`Take`](crate::Take): its row adds nothing. Indices do not count from the end.
+/// it is none for [`Take`](crate::Take): its row is put nowhere. Negative indices do not count
+/// from the end.
 ///
 /// # Numerics
-/// The rows of an index are added in the order of `j`, in f32 (f64 of f64, wrapping integers), in
-/// parts of 64 rows, whose sums are added in groups of 16, and those one after the other; their sum
-/// is added to the element of `y`, and rounded once. So an element's bits depend on nothing but what
-/// is added to it, and are the same every run and on every device. Elements to which nothing is added
-/// keep their bits. Error bound: [`reference::scatter`](crate::reference::scatter).
+/// Bits are copied; a NaN keeps its payload. Reference:
+/// [`reference::scatter::put`](crate::reference::scatter::put).
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (an axis that `y` does not have, an axis or
-/// indices that are too long), [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
-/// launch happens on error.
+/// [`ShapeError::Axis`](crate::ShapeError::Axis),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (too many indices),
+/// [`ArgumentError::Value`](crate::ArgumentError::Value) (a new result without
+/// [`extent`](Scatter::extent)), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
-/// Up to 1,024 indices take one launch, where rows of f32, f16 or bf16 are contiguous in `src` and in
-/// `y`, begin at multiples of 16 bytes in both, and are not very long. Otherwise indices are sorted
-/// first: in one launch up to 4,096 of them, else in two for every 8 bits of the axis's extent, and one
-/// more. Then `src` is read once, and the rows of `y` that something is added to are read and written
-/// once; more than 64 indices take one more launch, for those that occur more often than that. Such
-/// rows as above are moved 16 bytes at a time, others by elements.
-///
-/// # Sources
-/// Merrill and Grimshaw, High Performance and Scalable Radix Sorting, Parallel Processing Letters 21,
-/// 2011.
+/// Up to 1,024 indices take one launch. More take one that finds the last index of each place, in 4 bytes
+/// of memory for each place along the axis, which are cleared first; and one that moves rows. Rows that
+/// are contiguous in `src` and in `y`, and begin at multiples of 16 bytes in both, are moved 16 bytes at a
+/// time, others by the largest of 8, 4, 2 and 1 bytes that fit.
 ///
 /// # Examples
 /// ```
 /// # fn main() -> warpsmith::Result<()> {
 /// use ndarray::array;
-/// use warpsmith::{Device, ScatterAdd, Tensor};
+/// use warpsmith::{Device, Scatter, Tensor};
 /// let device = Device::emulator()?;
 /// let stream = device.stream()?;
-/// let gradient = Tensor::from_ndarray(&device, &array![[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
-/// let tokens = Tensor::from_slice(&device, &[3], &[2_i32, 0, 2])?;
-/// let of_table = ScatterAdd::new(&tokens, &gradient).run(4, &stream)?;
-/// let want = array![[3.0, 4.0], [0.0, 0.0], [6.0, 8.0], [0.0, 0.0]];
-/// assert_eq!(of_table.to_ndarray()?, want.into_dyn());
-/// ScatterAdd::new(&tokens, &gradient).run_into(&of_table, &stream)?;
-/// assert_eq!(of_table.to_vec()?, [6.0, 8.0, 0.0, 0.0, 12.0, 16.0, 0.0, 0.0]);
+/// let cache = Tensor::<f32>::zeros(&stream, &[4, 2])?;
+/// let keys = Tensor::from_ndarray(&device, &array![[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
+/// let places = Tensor::from_slice(&device, &[3], &[2_i32, 0, -1])?;
+/// Scatter::new(&places, &keys).run_into(&cache, &stream)?;
+/// let want = array![[3.0, 4.0], [0.0, 0.0], [1.0, 2.0], [0.0, 0.0]];
+/// assert_eq!(cache.to_ndarray()?, want.into_dyn());
+/// let twice = Tensor::from_slice(&device, &[3], &[1_i32, 3, 1])?;
+/// Scatter::new(&twice, &keys).run_into(&cache, &stream)?;
+/// assert_eq!(cache.to_vec()?, [3.0, 4.0, 5.0, 6.0, 1.0, 2.0, 3.0, 4.0]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct ScatterAdd<'a, T: Reducible, I: IndexElement> {
-    indices: &'a Tensor<I>,
-    src: &'a Tensor<T>,
-    axis: usize,
+pub struct Scatter<'a, T: Element, I: IndexElement> {
+    placement: Placement<'a, T, I>,
 }
 
-/// Indices in order.
-struct Sorted {
-    pairs: Storage,
-    begins: Storage,
-    longs: Storage,
-}
-
-impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
-    /// An addition of rows of `src` along axis 0.
+impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
+    /// Rows of `src`, put along axis 0.
     pub fn new(indices: &'a Tensor<I>, src: &'a Tensor<T>) -> Self {
         Self {
-            indices,
-            src,
-            axis: 0,
+            placement: Placement::new(indices, src),
         }
     }
 
-    /// Adds along this axis of `y`. It is also the first axis of `src` that belongs to the indices.
-    pub fn axis(mut self, axis: usize) -> Self {
-        self.axis = axis;
+    /// Puts rows along this axis of `y`. A negative axis counts from the end of `y`. Its dimensions in `src`
+    /// are those of the indices.
+    pub fn axis(mut self, axis: isize) -> Self {
+        self.placement.axis = axis;
         self
     }
 
-    /// Enqueues the addition to zeros, and returns its result, a new contiguous tensor whose axis has
-    /// the extent `count`.
+    /// Sets the extent of the axis of a new result, which [`run`](Self::run) needs.
+    pub fn extent(mut self, extent: usize) -> Self {
+        self.placement.extent = Some(extent);
+        self
+    }
+
+    /// Enqueues putting the rows into zeros, and returns the result, a new contiguous tensor whose
+    /// axis has the given [`extent`](Self::extent).
     ///
     /// # Errors
-    /// See [`ScatterAdd`].
-    pub fn run(&self, count: usize, stream: &Stream) -> Result<Tensor<T>> {
-        let (src, of_indices) = (self.src.shape(), self.indices.rank());
-        if self.axis + of_indices > src.len() {
-            let axes = format!(
-                "{of_indices} axes of the indices from axis {} on",
-                self.axis
-            );
-            return Err(check::shape_mismatch("src", self.src, axes));
-        }
-        let behind = &src[self.axis + of_indices..];
-        let shape = Dims::new(&[&src[..self.axis], &[count], behind].concat())?;
-        self.validate(&shape, stream)?;
+    /// See [`Scatter`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+        let shape = self.placement.new_shape()?;
+        let rows = self.rows(&shape, stream)?;
         let y = Tensor::zeros(stream, &shape)?;
-        self.launch(&y, stream)?;
+        rows.put(&y, stream)?;
         Ok(y)
     }
 
-    /// Enqueues the addition to `y`.
+    /// Enqueues putting the rows into `y`.
     ///
     /// # Errors
-    /// See [`ScatterAdd`].
+    /// See [`Scatter`].
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        check::axis(y, self.axis)?;
-        self.validate(y.shape(), stream)?;
-        check::output("y", y, y.shape(), stream)?;
-        check::no_overlap("y", y, "src", self.src)?;
-        check::no_overlap("y", y, "indices", self.indices)?;
-        self.launch(y, stream)
+        let rows = self.rows(y.shape(), stream)?;
+        self.placement.check_output(y, stream)?;
+        rows.put(y, stream)
     }
 
     /// Checks the inputs, for a result of this shape.
-    fn validate(&self, y: &[usize], stream: &Stream) -> Result<()> {
-        self.rows().validate(y, stream)?;
-        up_to("extent of the axis", y[self.axis], scatter_add::MAX_EXTENT)?;
-        up_to(
-            "number of indices",
-            self.indices.len(),
-            scatter_add::MAX_LEN,
-        )
+    fn rows(&self, y: &[usize], stream: &Stream) -> Result<Rows<'a, T, I>> {
+        let rows = self.placement.checked(y, stream)?;
+        check::up_to("number of indices", rows.indices.len(), scatter::MAX_LEN)?;
+        Ok(rows)
     }
+}
 
-    /// Launches what adds to `y`, which has the right shape.
-    fn launch(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+impl<T: Element, I: IndexElement> Rows<'_, T, I> {
+    fn put(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         if y.is_empty() || self.src.is_empty() {
             return Ok(());
         }
-        let of_positions = self.rows().positions();
-        let mut positions = None;
-        of_positions.pieces(1, |piece| {
-            positions = Some(piece.params);
+        match self.indices.len() <= scatter::FEW as usize {
+            true => self.few(y, stream),
+            false => self.many(y, stream),
+        }
+    }
+
+    /// Bytes between places along the axis.
+    fn stride(&self, y: &Tensor<T>) -> i64 {
+        axis_stride(y, self.axis).wrapping_mul(size_of::<T>() as i64)
+    }
+
+    /// The kernel that moves rows, in elements of 16 bytes by the policy of what is read once.
+    fn kernel(&self, entry: ScatterEntry, stream: &Stream) -> Result<crate::Kernel> {
+        let bytes = (self.src.len() as u64).saturating_mul(2 * size_of::<T>() as u64);
+        let variant = match entry.size_bytes {
+            16 => LoadVariant::of_once(stream.device(), bytes),
+            _ => LoadVariant::of(stream.device(), bytes),
+        };
+        load::kernel_for(variant, stream, entry)
+    }
+
+    /// Puts rows of few indices.
+    fn few(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let (positions, stride) = (self.positions(), self.stride(y));
+        let mut of_positions = None;
+        positions.pieces(1, |piece| {
+            of_positions = Some(piece.params);
             Ok::<_, Error>(())
         })?;
-        let positions = positions.ok_or(Error::Bug("indices have one piece"))?;
+        let positions = of_positions.ok_or(Error::Bug("few indices have one piece"))?;
         let positions = in_bytes(positions, [8, size_of::<T>(), size_of::<I>()]);
-        self.add(y, positions, stream)
-    }
-
-    fn rows(&self) -> Rows<'a, T, I> {
-        Rows {
-            src: self.src,
-            indices: self.indices,
-            axis: self.axis,
-        }
-    }
-
-    /// Sorts the indices.
-    fn sort(&self, positions: WalkParams, extent: u32, stream: &Stream) -> Result<Sorted> {
-        let len = positions.len;
-        let alloc = |bytes: u64| Storage::alloc(stream, bytes);
-        let begins = alloc(4 * u64::from(len.div_ceil(scatter_add::CHUNK)))?;
-        let longs = alloc(4 * u64::from(scatter_add::longs(len)))?;
-        let (per_block, blocks) = scatter_add::blocks(len);
-        let mut params = OrderParams {
-            positions,
-            extent,
-            index_bytes: size_of::<I>() as u32,
-            bits: scatter_add::digits(extent) * scatter_add::DIGIT_BITS,
-            shift: 0,
-            per_block,
-            blocks,
-        };
-        let room = 8 * u64::from(len + scatter_add::PAD);
-        let variant = LoadVariant::of(stream.device(), 2 * room);
-        let sort = load::kernel_for(variant, stream, step(Step::Sort, None)?)?;
-        let config = LaunchConfig::linear(blocks, scatter_add::THREADS);
-        let mut from = alloc(room)?;
-        let mut to = alloc(if blocks == 1 { 0 } else { room })?;
-        let launch = |config, from: &Storage, to: &Storage, counts: u64, params: OrderParams| {
-            let (from, to) = (from.address(), to.address());
-            let found = (begins.address(), longs.address());
-            let arguments = (self.indices, from, to, counts, found.0, found.1, params);
-            // SAFETY: the walk covers the indices; there is room for a pair of each, and a bit, for 256
-            // counts of each block, and for as many segments of several parts as there may be.
-            unsafe { sort.launch(stream, config, arguments) }
-        };
-        if blocks == 1 {
-            launch(config, &to, &from, 0, params)?;
-            return Ok(Sorted {
-                pairs: from,
-                begins,
-                longs,
-            });
-        }
-        let counts = alloc(4 * u64::from(blocks * scatter_add::DIGITS))?;
-        let count = load::kernel_for(variant, stream, step(Step::Count, None)?)?;
-        while params.shift < params.bits {
-            let (pairs, counts) = (from.address(), counts.address());
-            let arguments = (self.indices, pairs, counts, longs.address(), params);
-            // SAFETY: as above.
-            unsafe { count.launch(stream, config, arguments) }?;
-            launch(config, &from, &to, counts, params)?;
-            std::mem::swap(&mut from, &mut to);
-            params.shift += scatter_add::DIGIT_BITS;
-        }
-        let config = LaunchConfig::linear(len.div_ceil(scatter_add::THREADS), scatter_add::THREADS);
-        launch(config, &from, &from, counts.address(), params)?;
-        Ok(Sorted {
-            pairs: from,
-            begins,
-            longs,
-        })
-    }
-
-    /// Adds rows by few indices, or in the order of many.
-    fn add(&self, y: &Tensor<T>, positions: WalkParams, stream: &Stream) -> Result<()> {
-        let size = size_of::<T>();
-        let y_stride = axis_stride(y, self.axis).wrapping_mul(size as i64);
-        let lanes = 16 / size;
-        let own = self.rows().columns(y);
-        let of_src = positions.strides[1].iter().chain([&y_stride]);
-        let fits = scatter_add::VECTORS.contains(&T::DTYPE)
-            && of_src.copied().all(|bytes| bytes % 16 == 0);
-        let (columns, lanes) = match own.widened(lanes).filter(|_| fits) {
-            Some(wide) => (wide, lanes),
-            None => (own, 1),
-        };
-        let warps = columns.len().div_ceil(32);
-        let extent = y.shape()[self.axis] as u32;
-        let sorted = match are_few(positions.len, lanes, warps) {
-            true => None,
-            false => Some(self.sort(positions, extent, stream)?),
-        };
-        let chunk = chunk(positions.len, warps, stream.device().info().multiprocessors);
-        // Warps of a launch, and what blocks add of segments of several parts, are counted in 31 bits.
-        let most = (1_u64 << 28) / u64::from(positions.len.div_ceil(chunk));
-        let limit = (32 * most).clamp(1, 1 << 27);
+        let of_rows = positions.strides[1].iter().chain([&stride]);
+        let (columns, size) = widest::<T>(&self.columns(y), of_rows.copied());
+        let entry = check::entry(ScatterEntry::of(Step::Few, size))?;
+        let kernel = self.kernel(entry, stream)?;
+        let per_block = THREADS * entry.per_thread();
+        // Blocks of a launch are counted in 31 bits.
+        let limit = u64::from(per_block) << 20;
         columns.pieces_up_to(limit, 1, |piece| {
-            let columns = in_bytes(piece.params, [size * lanes; 3]);
-            let params = AddParams {
+            let columns = in_bytes(piece.params, [size; 2]);
+            let blocks = columns.len.div_ceil(per_block);
+            let params = ScatterFewParams {
                 columns,
                 positions,
-                y_stride,
-                numbers: u64::from(columns.len) * lanes as u64,
-                extent,
-                lanes_log2: lanes.trailing_zeros(),
-                size_log2: size.trailing_zeros(),
-                code: scatter_add::code(T::DTYPE),
-                chunk,
-                warps: Division::new(columns.len.div_ceil(32)),
-                nothing: scatter_add::nothing(T::DTYPE),
+                count: y.shape()[self.axis] as u64,
+                stride,
+                index_bytes: size_of::<I>() as u32,
+                blocks: Division::new(blocks),
             };
-            match &sorted {
-                Some(sorted) => self.add_piece(y, sorted, (piece, params), stream),
-                None => self.add_few(y, (piece, params), stream),
-            }
+            let config = LaunchConfig::linear(positions.len * blocks, THREADS);
+            let to = y.erased().argument(piece.addresses[0]);
+            let from = self.src.erased().argument(piece.addresses[1]);
+            // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
+            // below the extent, and a position, they are elements. y is injective and overlaps neither.
+            unsafe { kernel.launch(stream, config, (from, self.indices, to, params)) }
         })
     }
 
-    /// Of the launches that add: rows are read, and as many are changed at most.
-    fn variant(&self, stream: &Stream) -> LoadVariant {
-        let bytes = (self.src.len() as u64).saturating_mul(3 * size_of::<T>() as u64);
-        LoadVariant::of(stream.device(), bytes)
+    /// Finds which rows stay, and puts these.
+    fn many(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let count = y.shape()[self.axis];
+        let last = self.last(count, stream)?;
+        let stride = self.stride(y);
+        let (walk, size) = widest::<T>(&self.walk(y), [stride]);
+        let entry = check::entry(ScatterEntry::of(Step::Rows, size))?;
+        let kernel = self.kernel(entry, stream)?;
+        walk.pieces(1, |piece| {
+            let params = ScatterParams {
+                walk: in_bytes(piece.params, [size, size, size_of::<I>()]),
+                first: piece.addresses[3],
+                count: count as u64,
+                stride,
+                index_bytes: size_of::<I>() as u64,
+            };
+            let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
+            let config = LaunchConfig::linear(blocks, THREADS);
+            let (from, to) = (self.src.erased(), y.erased());
+            let (from, to) = (
+                from.argument(piece.addresses[0]),
+                to.argument(piece.addresses[1]),
+            );
+            let indices = self.indices.erased();
+            let by = indices.argument(piece.addresses[2]);
+            // SAFETY: the walk covers the elements of src and of the indices, and those of y at index 0
+            // of the axis; with an index below the extent times the stride they are elements of y, which
+            // is injective and overlaps neither. The table has a number for each place.
+            unsafe { kernel.launch(stream, config, (from, by, to, last.address(), params)) }
+        })
     }
 
-    /// Adds some columns by few indices.
-    fn add_few(
-        &self,
-        y: &Tensor<T>,
-        (piece, params): (&Piece, AddParams),
-        stream: &Stream,
-    ) -> Result<()> {
-        let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Few, None)?)?;
-        let warps = scatter_add::few_warps(params.positions.len);
-        let groups = params.positions.len.div_ceil(warps);
-        let to = y.erased().argument(piece.addresses[0]);
-        let from = self.src.erased().argument(piece.addresses[1]);
-        let config = LaunchConfig::linear(groups * params.warps.divisor, 32 * warps);
-        let arguments = (self.indices, from, to, size_of::<I>() as u32, params);
-        // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
-        // below the extent, and a position, they are elements. y is injective and overlaps neither.
-        unsafe { kernel.launch(stream, config, arguments) }
+    /// The last position of each of `count` places, and one more: 0 of those that no index names.
+    fn last(&self, count: usize, stream: &Stream) -> Result<Storage> {
+        let last = Storage::alloc(stream, 4 * count as u64)?;
+        let (backend, zero) = (stream.device().backend(), Pattern::B4(0));
+        // SAFETY: all of the memory just allocated, which nothing else uses yet.
+        unsafe { backend.fill(last.address(), zero, count, stream.raw()) }?;
+        let bytes = 4 * count as u64 + (self.indices.len() * size_of::<I>()) as u64;
+        let variant = LoadVariant::of(stream.device(), bytes);
+        let entry = check::entry(ScatterEntry::of(Step::Last, 4))?;
+        let kernel = load::kernel_for(variant, stream, entry)?;
+        self.positions().pieces(1, |piece: &Piece| {
+            let params = ScatterParams {
+                walk: in_bytes(piece.params, [8, size_of::<T>(), size_of::<I>()]),
+                // The first tensor has a number of 8 bytes for each position.
+                first: piece.addresses[0] / 8,
+                count: count as u64,
+                stride: 0,
+                index_bytes: size_of::<I>() as u64,
+            };
+            let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
+            let config = LaunchConfig::linear(blocks, THREADS);
+            let by = self.indices.erased();
+            let by = by.argument(piece.addresses[2]);
+            // SAFETY: the walk covers the indices; the table has a number for each place.
+            unsafe { kernel.launch(stream, config, (by, last.address(), params)) }
+        })?;
+        Ok(last)
     }
 
-    /// Adds some columns.
-    fn add_piece(
-        &self,
-        y: &Tensor<T>,
-        sorted: &Sorted,
-        (piece, params): (&Piece, AddParams),
-        stream: &Stream,
-    ) -> Result<()> {
-        let len = params.positions.len;
-        let has_parts = len > scatter_add::PART;
-        let parts = match has_parts {
-            true => scatter_add::parts(len) * params.numbers * scatter_add::number_bytes(T::DTYPE),
-            false => 0,
-        };
-        let parts = Storage::alloc(stream, parts)?;
-        let (pairs, begins) = (sorted.pairs.address(), sorted.begins.address());
-        let longs = sorted.longs.address();
-        let (to, from) = (
-            y.erased().argument(piece.addresses[0]),
-            self.src.erased().argument(piece.addresses[1]),
-        );
-        let by_vectors = params.lanes_log2 > 0;
-        let entry = step(Step::Add, by_vectors.then_some(T::DTYPE))?;
-        let kernel = load::kernel_for(self.variant(stream), stream, entry)?;
-        let warps = len.div_ceil(params.chunk) * params.warps.divisor;
-        let blocks = warps.div_ceil(scatter_add::ADD_THREADS / 32);
-        let config = LaunchConfig::linear(blocks, scatter_add::ADD_THREADS);
-        let arguments = (pairs, begins, from, to, parts.address(), params);
-        // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
-        // below the extent, and a position, they are elements. y is injective and overlaps neither. If
-        // there are segments of several parts, there is room for these.
-        unsafe { kernel.launch(stream, config, arguments) }?;
-        if !has_parts {
-            return Ok(());
-        }
-        let params = AddParams {
-            warps: Division::new(params.numbers.div_ceil(32) as u32),
-            ..params
-        };
-        let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Finish, None)?)?;
-        // Blocks go on to what is left: there may be no such segment, or many.
-        let most = u64::from(scatter_add::longs(len) - 1) * u64::from(params.warps.divisor);
-        let blocks = most.min(4 * u64::from(stream.device().info().multiprocessors)) as u32;
-        let config = LaunchConfig::linear(blocks, scatter_add::FINISH_THREADS);
-        let to = y.erased().argument(piece.addresses[0]);
-        // SAFETY: as above.
-        unsafe { kernel.launch(stream, config, (pairs, longs, to, parts.address(), params)) }
+    /// The walk over src, y at index 0 of the axis, the indices, and their positions.
+    fn walk(&self, y: &Tensor<T>) -> Walk {
+        let shape = self.indices.shape();
+        let mut positions = [0; MAX_RANK];
+        positions[self.axis..][..shape.len()].copy_from_slice(&dense(shape)[..shape.len()]);
+        let tensors = [
+            steps_of(&self.src.erased(), self.src.shape()),
+            at_first(y, self.axis, shape.len()),
+            along(self.indices, self.axis),
+            Steps {
+                strides: positions,
+                address: 0,
+                size_bytes: 1,
+            },
+        ];
+        Walk::new(self.src.shape(), &tensors)
     }
 }
 
-/// Whether one launch adds rows by indices that are not sorted, where a column has `lanes` elements and
-/// a row as many columns as `warps` warps have: by vectors, and where each block reading all indices
-/// costs less than sorting them. Bits do not depend on it.
-fn are_few(len: u32, lanes: usize, warps: u64) -> bool {
-    const MOST: u64 = 1 << 16;
-    lanes > 1 && len <= scatter_add::FEW && u64::from(len) * warps <= MOST
-}
-
-/// Pairs of a warp: fewer where there are few, so that every multiprocessor has two full sets of
-/// warps. Bits do not depend on it.
-fn chunk(len: u32, warps: u64, multiprocessors: u32) -> u32 {
-    const WARPS: u64 = 2 * 64;
-    let mut chunk = scatter_add::CHUNK;
-    while chunk > 1 && u64::from(len.div_ceil(chunk)) * warps < WARPS * u64::from(multiprocessors) {
-        chunk /= 2;
-    }
-    chunk
-}
-
-/// The kernel of this step, for this dtype or for any.
-fn step(step: Step, dtype: Option<DType>) -> Result<ScatterAddEntry> {
-    check::entry(ScatterAddEntry::of(step, dtype))
+/// The walk in the largest elements that the first two tensors allow, which lie these bytes apart as
+/// well; and the size of an element.
+fn widest<T: Element>(walk: &Walk, apart: impl IntoIterator<Item = i64> + Clone) -> (Walk, usize) {
+    let own = size_of::<T>();
+    let larger = SIZES.into_iter().filter(|&size| size > own);
+    let widened = larger.filter_map(|size| {
+        let fits = apart
+            .clone()
+            .into_iter()
+            .all(|bytes| bytes % size as i64 == 0);
+        let wide = fits.then(|| walk.widened_in(size / own, 2)).flatten()?;
+        Some((wide, size))
+    });
+    widened.into_iter().next().unwrap_or((*walk, own))
 }

@@ -40,8 +40,8 @@ index_elements! { i32 i64 }
 /// **An index out of range**, which is below 0 or not below the extent of the axis, is no error, as
 /// a target that is no class is none of [`CrossEntropy`](crate::CrossEntropy): nothing is read for
 /// it, and its elements of `y` are NaN; of integers they are the least number of types with a sign,
-/// and the greatest of those without. [`fill`](Self::fill) sets another value. Indices do not count
-/// from the end.
+/// and the greatest of those without. [`fill`](Self::fill) sets another value. Negative
+/// indices do not count from the end.
 ///
 /// # Numerics
 /// Bits are copied; a NaN keeps its payload. Reference: [`reference::take`](mod@crate::reference::take).
@@ -51,14 +51,9 @@ index_elements! { i32 i64 }
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (an axis that `x` does not have, any for `x`
-/// without dimensions, and a result with more than 8 dimensions),
-/// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
+/// [`ShapeError::Axis`](crate::ShapeError::Axis),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (a result with more than 8
+/// dimensions), [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No
 /// launch happens on error.
 ///
 /// # Performance
@@ -77,7 +72,7 @@ index_elements! { i32 i64 }
 /// let tokens = Tensor::from_slice(&device, &[3], &[2_i32, 0, -1])?;
 /// let rows = Take::new(&table, &tokens).fill(0.0).run(&stream)?;
 /// assert_eq!(rows.to_ndarray()?, array![[5.0, 6.0], [1.0, 2.0], [0.0, 0.0]].into_dyn());
-/// let columns = Take::new(&table, &tokens.slice(0, 1..2)?).axis(1).run(&stream)?;
+/// let columns = Take::new(&table, &tokens.slice(0, 1..2)?).axis(-1).run(&stream)?;
 /// assert_eq!(columns.to_ndarray()?, array![[1.0], [3.0], [5.0]].into_dyn());
 /// # Ok(())
 /// # }
@@ -87,7 +82,7 @@ index_elements! { i32 i64 }
 pub struct Take<'a, T: Element, I: IndexElement> {
     x: &'a Tensor<T>,
     indices: &'a Tensor<I>,
-    axis: usize,
+    axis: isize,
     fill: Option<T>,
 }
 
@@ -102,8 +97,8 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
         }
     }
 
-    /// Selects along this axis.
-    pub fn axis(mut self, axis: usize) -> Self {
+    /// Selects along this axis. A negative axis counts from the end.
+    pub fn axis(mut self, axis: isize) -> Self {
         self.axis = axis;
         self
     }
@@ -119,9 +114,9 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
     /// # Errors
     /// See [`Take`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        let shape = self.validate(stream)?;
+        let (axis, shape) = self.validate(stream)?;
         let y = Tensor::empty(stream, &shape)?;
-        self.launch(&y, stream)?;
+        self.launch(axis, &y, stream)?;
         Ok(y)
     }
 
@@ -130,30 +125,31 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
     /// # Errors
     /// See [`Take`].
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let shape = self.validate(stream)?;
+        let (axis, shape) = self.validate(stream)?;
         check::output("y", y, &shape, stream)?;
         check::no_overlap("y", y, "x", self.x)?;
         check::no_overlap("y", y, "indices", self.indices)?;
-        self.launch(y, stream)
+        self.launch(axis, y, stream)
     }
 
-    /// Checks the inputs, and returns the shape of the result.
-    fn validate(&self, stream: &Stream) -> Result<Dims<usize>> {
+    /// Checks the inputs, and returns the axis and the shape of the result.
+    fn validate(&self, stream: &Stream) -> Result<(usize, Dims<usize>)> {
         check::device("x", self.x, stream)?;
         check::device("indices", self.indices, stream)?;
-        check::axis(self.x, self.axis)?;
-        let (before, behind) = self.x.shape().split_at(self.axis);
-        Dims::new(&[before, self.indices.shape(), &behind[1..]].concat())
+        let axis = check::axis(self.x.rank(), self.axis)?;
+        let (before, behind) = self.x.shape().split_at(axis);
+        let shape = Dims::new(&[before, self.indices.shape(), &behind[1..]].concat())?;
+        Ok((axis, shape))
     }
 
     /// Launches into `y`, which has the shape of the result.
-    fn launch(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+    fn launch(&self, axis: usize, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         if y.is_empty() {
             return Ok(());
         }
-        let count = self.x.shape()[self.axis];
-        let stride = axis_stride(self.x, self.axis);
-        let walk = self.walk(y);
+        let count = self.x.shape()[axis];
+        let stride = axis_stride(self.x, axis);
+        let walk = self.walk(axis, y);
         let own = size_of::<T>();
         let widened = SIZES.into_iter().find_map(|size| {
             let times = (size / own).max(1);
@@ -198,10 +194,10 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
     }
 
     /// The walk over y, x at index 0 of the axis, and the indices.
-    fn walk(&self, y: &Tensor<T>) -> Walk {
+    fn walk(&self, axis: usize, y: &Tensor<T>) -> Walk {
         let of_y = steps_of(&y.erased(), y.shape());
-        let of_x = at_first(self.x, self.axis, self.indices.rank());
-        let of_indices = along(self.indices, self.axis);
+        let of_x = at_first(self.x, axis, self.indices.rank());
+        let of_indices = along(self.indices, axis);
         Walk::new(y.shape(), &[of_y, of_x, of_indices])
     }
 }

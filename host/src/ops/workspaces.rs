@@ -64,8 +64,8 @@ impl Workspaces {
     ///
     /// # Errors
     /// Those of `launches`. As these may have left anything, the workspace is cleared before the
-    /// next call. [`Error::OutOfMemory`](crate::Error::OutOfMemory) and
-    /// [`Error::Driver`](crate::Error::Driver) where there is no workspace.
+    /// next call. [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory) and
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver) where there is no workspace.
     pub(super) fn lend(
         &self,
         wanted: Option<Workspace>,

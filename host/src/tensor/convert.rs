@@ -15,8 +15,8 @@ impl<T: Element> Tensor<T> {
     /// axis keeps its negative stride. Any other array becomes row-major.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] for more than [`MAX_RANK`](super::MAX_RANK) dimensions,
-    /// [`Error::OutOfMemory`], [`Error::OutOfHostMemory`], [`Error::Driver`].
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for more than
+    /// [`MAX_RANK`](super::MAX_RANK) dimensions, [`Error::Device`].
     pub fn from_ndarray<S, D>(device: &Device, array: &ArrayBase<S, D>) -> Result<Self>
     where
         S: Data<Elem = T>,
@@ -50,7 +50,7 @@ impl<T: Element> Tensor<T> {
     /// A view with gaps is read with its gaps, and its elements are gathered on the host.
     ///
     /// # Errors
-    /// [`Error::OutOfHostMemory`], [`Error::Driver`].
+    /// [`Error::Device`].
     pub fn to_ndarray(&self) -> Result<ArrayD<T>> {
         let shape = IxDyn(self.shape());
         let bug = |_| Error::Bug("a tensor's layout was refused by ndarray");
@@ -93,7 +93,7 @@ impl<T: Element> Tensor<T> {
     /// A copy of all elements in row-major order, read as by [`Tensor::to_ndarray`].
     ///
     /// # Errors
-    /// [`Error::OutOfHostMemory`], [`Error::Driver`].
+    /// [`Error::Device`].
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let (values, _) = self.to_ndarray()?.into_raw_vec_and_offset();
         Ok(values)
@@ -102,15 +102,12 @@ impl<T: Element> Tensor<T> {
     /// The value of a tensor of one element. Waits as [`Tensor::to_ndarray`].
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`] unless there is exactly one, [`Error::Driver`].
+    /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) unless there is exactly one,
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn item(&self) -> Result<T> {
         match *self.to_vec_if_single()? {
             [value] => Ok(value),
-            _ => Err(Error::ShapeMismatch {
-                operand: "item",
-                got: self.shape().into(),
-                want: "one element".into(),
-            }),
+            _ => Err(Error::shape("item", self.shape(), "one element")),
         }
     }
 

@@ -16,14 +16,15 @@ pub(crate) struct Dims<T> {
 
 impl<T: Copy + Default> Dims<T> {
     /// # Errors
-    /// [`Error::OutOfBounds`] where there are more than [`MAX_RANK`].
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) where there are more than
+    /// [`MAX_RANK`].
     pub(crate) fn new(values: &[T]) -> Result<Self> {
         if values.len() > MAX_RANK {
-            return Err(Error::OutOfBounds {
-                what: "number of dimensions",
-                got: values.len() as u64,
-                limit: MAX_RANK as u64 + 1,
-            });
+            return Err(Error::out_of_bounds(
+                "number of dimensions",
+                values.len() as u64,
+                MAX_RANK as u64 + 1,
+            ));
         }
         let mut dims = Self {
             values: [T::default(); MAX_RANK],

@@ -2,7 +2,18 @@
 //! them.
 
 use super::dims::Dims;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ShapeError};
+
+/// The axis of a tensor of this rank; a negative one counts from the end.
+pub(crate) fn axis_of(rank: usize, axis: isize) -> Result<usize> {
+    let from_start = match axis {
+        ..0 => axis.checked_add_unsigned(rank),
+        _ => Some(axis),
+    };
+    let found = from_start.and_then(|axis| usize::try_from(axis).ok());
+    let found = found.filter(|&axis| axis < rank);
+    found.ok_or(Error::Shape(ShapeError::Axis { axis, rank }))
+}
 
 /// Element `(i0, i1, ..)` is at index `offset + i0 * strides[0] + i1 * strides[1] + ..` of the
 /// storage. All elements lie inside of the storage that the layout was made for.
@@ -18,8 +29,10 @@ pub(crate) struct Layout {
 impl Layout {
     /// Row-major without gaps, at offset 0.
     pub(crate) fn contiguous(shape: &[usize]) -> Result<Self> {
-        let overflow = || Error::ShapeOverflow {
-            shape: shape.into(),
+        let overflow = || {
+            Error::Shape(ShapeError::Overflow {
+                shape: shape.into(),
+            })
         };
         let shape_dims = Dims::new(shape)?;
         let mut strides = Dims::new(&[0; super::MAX_RANK][..shape.len()])?;
@@ -40,11 +53,11 @@ impl Layout {
     /// Any layout whose elements lie inside of a storage of `len` elements.
     pub(crate) fn new(shape: &[usize], strides: &[i64], offset: usize, len: usize) -> Result<Self> {
         if shape.len() != strides.len() {
-            return Err(Error::LengthMismatch {
-                what: "strides of a tensor",
-                got: strides.len(),
-                want: shape.len(),
-            });
+            return Err(Error::length(
+                "strides of a tensor",
+                strides.len(),
+                shape.len(),
+            ));
         }
         Self::contiguous(shape)?; // refuses too many dimensions or elements
         let layout = Self {
@@ -54,15 +67,19 @@ impl Layout {
         };
         match layout.bounds() {
             Some((first, last)) if first < 0 || last >= len as i128 => {
-                Err(Error::ViewOutOfBounds { first, last, len })
+                Err(Error::Shape(ShapeError::ViewOutOfBounds {
+                    first,
+                    last,
+                    len,
+                }))
             }
             None if offset > len => {
                 let offset = offset as i128;
-                Err(Error::ViewOutOfBounds {
+                Err(Error::Shape(ShapeError::ViewOutOfBounds {
                     first: offset,
                     last: offset,
                     len,
-                })
+                }))
             }
             _ => Ok(layout),
         }
@@ -139,7 +156,6 @@ impl Layout {
 
     /// Every `step`th index of `start..end` of an axis; a negative step starts at `end - 1`.
     pub(crate) fn slice(&self, axis: usize, start: usize, end: usize, step: i64) -> Result<Self> {
-        self.check_axis(axis)?;
         let extent = self.shape[axis];
         if end > extent || start > end {
             let got = if end > extent { end } else { start };
@@ -148,18 +164,14 @@ impl Layout {
             } else {
                 end as u64 + 1
             };
-            return Err(Error::OutOfBounds {
-                what: "bound of a slice",
-                got: got as u64,
-                limit,
-            });
+            return Err(Error::out_of_bounds("bound of a slice", got as u64, limit));
         }
         if step == 0 {
-            return Err(Error::InvalidValue {
-                what: "step of a slice",
-                got: "0".into(),
-                want: "a positive or negative number".into(),
-            });
+            return Err(Error::value(
+                "step of a slice",
+                "0",
+                "a positive or negative number",
+            ));
         }
         let mut layout = *self;
         let len = end - start;
@@ -178,14 +190,9 @@ impl Layout {
 
     /// The layout at `index` of an axis, with one dimension less.
     pub(crate) fn index_axis(&self, axis: usize, index: usize) -> Result<Self> {
-        self.check_axis(axis)?;
         if index >= self.shape[axis] {
             let limit = self.shape[axis] as u64;
-            return Err(Error::OutOfBounds {
-                what: "index",
-                got: index as u64,
-                limit,
-            });
+            return Err(Error::out_of_bounds("index", index as u64, limit));
         }
         Ok(Self {
             shape: self.shape.without(axis),
@@ -196,14 +203,6 @@ impl Layout {
 
     /// A new dimension of extent 1 before `axis`.
     pub(crate) fn insert_axis(&self, axis: usize) -> Result<Self> {
-        if axis > self.shape.len() {
-            let limit = self.shape.len() as u64 + 1;
-            return Err(Error::OutOfBounds {
-                what: "axis",
-                got: axis as u64,
-                limit,
-            });
-        }
         let mut shape = self.shape.to_vec();
         let mut strides = self.strides.to_vec();
         shape.insert(axis, 1);
@@ -225,11 +224,11 @@ impl Layout {
                 .iter()
                 .all(|&axis| axis < rank && !std::mem::replace(&mut seen[axis], true));
         if !is_permutation {
-            return Err(Error::InvalidValue {
-                what: "axes of a permutation",
-                got: format!("{axes:?}").into(),
-                want: format!("each of 0..{rank} once").into(),
-            });
+            return Err(Error::value(
+                "axes of a permutation",
+                format!("{axes:?}"),
+                format!("each of 0..{rank} once"),
+            ));
         }
         let mut layout = *self;
         for (to, &from) in axes.iter().enumerate() {
@@ -256,11 +255,11 @@ impl Layout {
             .iter()
             .try_fold(1_usize, |len, &extent| len.checked_mul(extent));
         if len != Some(self.len()) {
-            return Err(Error::ShapeMismatch {
-                operand: "reshape",
-                got: want.into(),
-                want: format!("{} elements, as {:?} has", self.len(), self.shape).into(),
-            });
+            return Err(Error::shape(
+                "reshape",
+                want,
+                format!("{} elements, as {:?} has", self.len(), self.shape),
+            ));
         }
         let mut layout = Self::contiguous(want)?;
         layout.offset = self.offset;
@@ -276,10 +275,12 @@ impl Layout {
             .zip(self.strides.iter().copied())
             .filter(|d| d.0 != 1)
             .collect();
-        let needs_copy = || Error::ReshapeNeedsCopy {
-            shape: (*self.shape).into(),
-            strides: (*self.strides).into(),
-            want: want.into(),
+        let needs_copy = || {
+            Error::Shape(ShapeError::ReshapeNeedsCopy {
+                shape: (*self.shape).into(),
+                strides: (*self.strides).into(),
+                want: want.into(),
+            })
         };
         let (mut from, mut to) = (0, 0);
         while from < old.len() {
@@ -311,10 +312,12 @@ impl Layout {
 
     /// Repeats dimensions of extent 1, and missing leading ones, to `want`, with stride 0.
     pub(crate) fn broadcast_to(&self, want: &[usize]) -> Result<Self> {
-        let mismatch = || Error::ShapeMismatch {
-            operand: "broadcast",
-            got: (*self.shape).into(),
-            want: format!("1 or the same extents as the last of {want:?}").into(),
+        let mismatch = || {
+            Error::shape(
+                "broadcast",
+                &*self.shape,
+                format!("1 or the same extents as the last of {want:?}"),
+            )
         };
         let added = want
             .len()
@@ -333,18 +336,6 @@ impl Layout {
             shape: Dims::new(want)?,
             strides,
             offset: self.offset,
-        })
-    }
-
-    pub(crate) fn check_axis(&self, axis: usize) -> Result<()> {
-        if axis < self.shape.len() {
-            return Ok(());
-        }
-        let limit = self.shape.len() as u64;
-        Err(Error::OutOfBounds {
-            what: "axis",
-            got: axis as u64,
-            limit,
         })
     }
 

@@ -12,12 +12,12 @@ mod views;
 pub(crate) use dims::Dims;
 pub use dims::MAX_RANK;
 pub(crate) use erased::{Address, Erased};
-pub(crate) use layout::Layout;
+pub(crate) use layout::{Layout, axis_of};
 
 use crate::buffer::{DeviceBuffer, DevicePtr, pattern};
 use crate::device::Device;
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ShapeError};
 use crate::storage::Storage;
 use crate::stream::Stream;
 use abi::DType;
@@ -57,8 +57,9 @@ impl<T: Element> Tensor<T> {
     /// gets arbitrary values on both. Enqueued on `stream`.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::ShapeOverflow`], [`Error::OutOfBounds`] for more than
-    /// [`MAX_RANK`] dimensions, [`Error::Driver`].
+    /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory), [`ShapeError::Overflow`],
+    /// [`ShapeError::OutOfBounds`] for more than [`MAX_RANK`] dimensions,
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn empty(stream: &Stream, shape: &[usize]) -> Result<Self> {
         let layout = Layout::contiguous(shape)?;
         let storage = Storage::alloc(stream, storage_bytes::<T>(shape)?)?;
@@ -87,7 +88,7 @@ impl<T: Element> Tensor<T> {
     /// copy is done.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] unless `values` has as many elements as `shape`, else as
+    /// [`ShapeError::Length`] unless `values` has as many elements as `shape`, else as
     /// [`Tensor::empty`].
     pub fn from_slice(device: &Device, shape: &[usize], values: &[T]) -> Result<Self> {
         let layout = Layout::contiguous(shape)?;
@@ -99,8 +100,8 @@ impl<T: Element> Tensor<T> {
     /// A contiguous tensor that takes over the memory of a buffer.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] unless the buffer has as many elements as `shape`,
-    /// [`Error::ShapeOverflow`], [`Error::OutOfBounds`] for more than [`MAX_RANK`] dimensions.
+    /// [`ShapeError::Length`] unless the buffer has as many elements as `shape`,
+    /// [`ShapeError::Overflow`], [`ShapeError::OutOfBounds`] for more than [`MAX_RANK`] dimensions.
     pub fn from_buffer(buffer: DeviceBuffer<T>, shape: &[usize]) -> Result<Self> {
         let layout = Layout::contiguous(shape)?;
         check_len("buffer of a tensor", buffer.len(), layout.len())?;
@@ -111,9 +112,9 @@ impl<T: Element> Tensor<T> {
     /// the position of the element at index (0, 0, ..) in the buffer, are in elements.
     ///
     /// # Errors
-    /// [`Error::ViewOutOfBounds`] where an index would reach outside of the buffer,
-    /// [`Error::LengthMismatch`] for shape and strides of different lengths,
-    /// [`Error::ShapeOverflow`], [`Error::OutOfBounds`] for more than [`MAX_RANK`] dimensions.
+    /// [`ShapeError::ViewOutOfBounds`] where an index would reach outside of the buffer,
+    /// [`ShapeError::Length`] for shape and strides of different lengths, [`ShapeError::Overflow`],
+    /// [`ShapeError::OutOfBounds`] for more than [`MAX_RANK`] dimensions.
     pub fn from_buffer_strided(
         buffer: DeviceBuffer<T>,
         shape: &[usize],
@@ -129,9 +130,9 @@ impl<T: Element> Tensor<T> {
     /// [`Tensor::from_buffer_strided`].
     ///
     /// # Errors
-    /// As [`Tensor::from_buffer_strided`], [`Error::Misaligned`] unless `address` is a multiple of
-    /// the size of an element, and [`Error::ShapeOverflow`] where `storage_len` elements exceed the
-    /// address space.
+    /// As [`Tensor::from_buffer_strided`], [`ShapeError::Misaligned`] unless `address` is a
+    /// multiple of the size of an element, and [`ShapeError::Overflow`] where `storage_len`
+    /// elements exceed the address space.
     ///
     /// # Safety
     /// As [`DeviceBuffer::borrowed`].
@@ -146,11 +147,11 @@ impl<T: Element> Tensor<T> {
         let want_bytes = size_of::<T>() as u64;
         if !address.as_raw().is_multiple_of(want_bytes) {
             let got_bytes = 1 << address.as_raw().trailing_zeros();
-            return Err(Error::Misaligned {
+            return Err(Error::Shape(ShapeError::Misaligned {
                 operand: "raw parts",
                 got_bytes,
                 want_bytes,
-            });
+            }));
         }
         storage_bytes::<T>(&[storage_len])?; // so that byte offsets fit 64 bits
         let layout = Layout::new(shape, strides, offset, storage_len)?;
@@ -173,8 +174,7 @@ impl<T: Element> Tensor<T> {
     /// its own.
     ///
     /// # Errors
-    /// [`Error::StrideMismatch`] where an element has two indices, [`Error::DeviceMismatch`],
-    /// [`Error::Driver`].
+    /// [`ShapeError::Strides`] where an element has two indices, [`Error::Device`].
     pub fn fill(&self, value: T, stream: &Stream) -> Result<()> {
         self.storage.use_on("tensor", stream)?;
         if self.is_empty() {
@@ -290,8 +290,10 @@ fn storage_bytes<T: Element>(shape: &[usize]) -> Result<u64> {
     let bytes = len.and_then(|len| len.checked_mul(size_of::<T>() as u64));
     bytes
         .filter(|&bytes| i64::try_from(bytes).is_ok())
-        .ok_or_else(|| Error::ShapeOverflow {
-            shape: shape.into(),
+        .ok_or_else(|| {
+            Error::Shape(ShapeError::Overflow {
+                shape: shape.into(),
+            })
         })
 }
 
@@ -299,7 +301,7 @@ fn check_len(what: &'static str, got: usize, want: usize) -> Result<()> {
     if got == want {
         Ok(())
     } else {
-        Err(Error::LengthMismatch { what, got, want })
+        Err(Error::length(what, got, want))
     }
 }
 

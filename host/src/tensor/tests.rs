@@ -1,8 +1,8 @@
 //! Views against ndarray's, without a device: both address the same numbers 0, 1, 2, ..
 
-use super::layout::Layout;
+use super::layout::{Layout, axis_of};
 use super::overlap::may_overlap;
-use crate::error::Error;
+use crate::error::{ArgumentError, Error, ShapeError};
 use ndarray::{ArrayD, ArrayViewD, Axis, IxDyn, Slice};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -98,7 +98,7 @@ fn take(layout: &Layout, array: &ArrayViewD<'_, usize>, step: &Step) -> Option<L
             let merged = want.remove(first + 1);
             want[first] *= merged;
             match layout.reshape(&want) {
-                Err(Error::ReshapeNeedsCopy { .. }) => return None,
+                Err(Error::Shape(ShapeError::ReshapeNeedsCopy { .. })) => return None,
                 other => other,
             }
         }
@@ -258,7 +258,16 @@ proptest! {
 fn bad_views_are_errors_with_the_values() {
     let x = Layout::contiguous(&[2, 3]).expect("small");
     let text = |result: Result<Layout, Error>| result.expect_err("a bad view").to_string();
-    assert_eq!(text(x.slice(2, 0, 1, 1)), "axis is 2, want less than 2");
+    let axis = |axis, rank| axis_of(rank, axis).map_err(|error| error.to_string());
+    assert_eq!(
+        [axis(1, 2), axis(-1, 2), axis(-2, 2)],
+        [Ok(1), Ok(1), Ok(0)]
+    );
+    for bad in [2, -3, isize::MIN, isize::MAX] {
+        assert_eq!(axis(bad, 2), Err(format!("axis is {bad}, want -2 to 1")));
+    }
+    let none = "axis is -1, but a tensor without dimensions has none";
+    assert_eq!(axis(-1, 0), Err(none.into()));
     assert_eq!(
         text(x.slice(1, 0, 4, 1)),
         "bound of a slice is 4, want less than 4"
@@ -269,59 +278,67 @@ fn bad_views_are_errors_with_the_values() {
     );
     assert!(matches!(
         x.slice(1, 0, 1, 0),
-        Err(Error::InvalidValue { .. })
+        Err(Error::Argument(ArgumentError::Value { .. }))
     ));
     assert_eq!(text(x.index_axis(0, 2)), "index is 2, want less than 2");
     assert!(matches!(
         x.permute(&[0, 0]),
-        Err(Error::InvalidValue { .. })
+        Err(Error::Argument(ArgumentError::Value { .. }))
     ));
-    assert!(matches!(x.permute(&[0]), Err(Error::InvalidValue { .. })));
+    assert!(matches!(
+        x.permute(&[0]),
+        Err(Error::Argument(ArgumentError::Value { .. }))
+    ));
     assert!(matches!(
         x.permute(&[0, 2]),
-        Err(Error::InvalidValue { .. })
+        Err(Error::Argument(ArgumentError::Value { .. }))
     ));
-    assert!(matches!(x.reshape(&[5]), Err(Error::ShapeMismatch { .. })));
+    assert!(matches!(
+        x.reshape(&[5]),
+        Err(Error::Shape(ShapeError::Mismatch { .. }))
+    ));
     let empty = Layout::contiguous(&[0]).expect("a layout");
     assert!(empty.reshape(&[3, 0]).is_ok());
     assert!(matches!(
         empty.reshape(&[usize::MAX, 0]),
-        Err(Error::ShapeOverflow { .. })
+        Err(Error::Shape(ShapeError::Overflow { .. }))
     ));
     assert!(matches!(
         x.transposed().reshape(&[6]),
-        Err(Error::ReshapeNeedsCopy { .. })
+        Err(Error::Shape(ShapeError::ReshapeNeedsCopy { .. }))
     ));
     assert!(matches!(
         x.broadcast_to(&[2, 2]),
-        Err(Error::ShapeMismatch { .. })
+        Err(Error::Shape(ShapeError::Mismatch { .. }))
     ));
     assert!(matches!(
         x.broadcast_to(&[3]),
-        Err(Error::ShapeMismatch { .. })
+        Err(Error::Shape(ShapeError::Mismatch { .. }))
     ));
-    assert!(matches!(x.insert_axis(3), Err(Error::OutOfBounds { .. })));
     assert!(matches!(
         Layout::contiguous(&[1; 9]),
-        Err(Error::OutOfBounds { .. })
+        Err(Error::Shape(ShapeError::OutOfBounds { .. }))
     ));
     let huge = [1 << 40, 1 << 40];
     assert!(matches!(
         Layout::contiguous(&huge),
-        Err(Error::ShapeOverflow { .. })
+        Err(Error::Shape(ShapeError::Overflow { .. }))
     ));
     assert!(matches!(
         Layout::new(&[2], &[1, 1], 0, 9),
-        Err(Error::LengthMismatch { .. })
+        Err(Error::Shape(ShapeError::Length { .. }))
     ));
     assert!(matches!(
         Layout::new(&[2], &[-1], 0, 9),
-        Err(Error::ViewOutOfBounds { .. })
+        Err(Error::Shape(ShapeError::ViewOutOfBounds { .. }))
     ));
     assert!(matches!(
         Layout::new(&[2], &[9], 0, 9),
-        Err(Error::ViewOutOfBounds { .. })
+        Err(Error::Shape(ShapeError::ViewOutOfBounds { .. }))
     ));
     let far = Layout::new(&[2, 2], &[i64::MAX, i64::MAX], 0, 9);
-    assert!(matches!(far, Err(Error::ViewOutOfBounds { .. })));
+    assert!(matches!(
+        far,
+        Err(Error::Shape(ShapeError::ViewOutOfBounds { .. }))
+    ));
 }

@@ -1,17 +1,18 @@
 //! Views: other shapes and strides over the same storage, without a copy.
 
 use super::Tensor;
-use super::layout::Layout;
+use super::layout::{Layout, axis_of};
 use crate::element::Element;
 use crate::error::Result;
 use std::ops::{Bound, RangeBounds};
 
 impl<T: Element> Tensor<T> {
-    /// The indices `range` of `axis`: `x.slice(1, 2..5)` is NumPy's `x[:, 2:5]`.
+    /// The indices `range` of `axis`: `x.slice(1, 2..5)` is NumPy's `x[:, 2:5]`. A negative axis
+    /// counts from the end, here and in the methods below.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds).
-    pub fn slice(&self, axis: usize, range: impl RangeBounds<usize>) -> Result<Self> {
+    /// [`Error::Shape`](crate::Error::Shape).
+    pub fn slice(&self, axis: isize, range: impl RangeBounds<usize>) -> Result<Self> {
         self.slice_step(axis, range, 1)
     }
 
@@ -19,15 +20,15 @@ impl<T: Element> Tensor<T> {
     /// range, so `x.slice_step(0, .., -1)` reverses an axis.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds), and
-    /// [`Error::InvalidValue`](crate::Error::InvalidValue) for a step of 0.
+    /// [`Error::Shape`](crate::Error::Shape), and
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) for a step of 0.
     pub fn slice_step(
         &self,
-        axis: usize,
+        axis: isize,
         range: impl RangeBounds<usize>,
         step: i64,
     ) -> Result<Self> {
-        self.layout.check_axis(axis)?;
+        let axis = axis_of(self.rank(), axis)?;
         let start = match range.start_bound() {
             Bound::Included(&start) => start,
             Bound::Excluded(&start) => start.saturating_add(1),
@@ -44,24 +45,35 @@ impl<T: Element> Tensor<T> {
     /// The elements at `index` of `axis`, with that dimension removed.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds).
-    pub fn index_axis(&self, axis: usize, index: usize) -> Result<Self> {
+    /// [`Error::Shape`](crate::Error::Shape).
+    pub fn index_axis(&self, axis: isize, index: usize) -> Result<Self> {
+        let axis = axis_of(self.rank(), axis)?;
         Ok(self.view(self.layout.index_axis(axis, index)?))
     }
 
-    /// Inserts a dimension of extent 1 before `axis`; `axis == rank` appends it.
+    /// Inserts a dimension of extent 1, which becomes `axis` of the result: 0 is the first, -1 the
+    /// last.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for a bad axis or too many dimensions.
-    pub fn insert_axis(&self, axis: usize) -> Result<Self> {
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis) for an axis that the result does not have,
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for too many dimensions.
+    pub fn insert_axis(&self, axis: isize) -> Result<Self> {
+        let axis = axis_of(self.rank() + 1, axis)?;
         Ok(self.view(self.layout.insert_axis(axis)?))
     }
 
     /// Reorders the dimensions: dimension `axes[i]` becomes dimension `i`.
     ///
     /// # Errors
-    /// [`Error::InvalidValue`](crate::Error::InvalidValue) unless `axes` is a permutation.
-    pub fn permute(&self, axes: &[usize]) -> Result<Self> {
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis), and
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) unless `axes` is a permutation.
+    pub fn permute(&self, axes: &[isize]) -> Result<Self> {
+        let axes = axes.iter().map(|&axis| axis_of(self.rank(), axis));
+        self.permuted(&axes.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// As [`permute`](Self::permute), of axes that count from the start.
+    pub(crate) fn permuted(&self, axes: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.permute(axes)?))
     }
 
@@ -75,11 +87,11 @@ impl<T: Element> Tensor<T> {
     /// The same elements in the same row-major order with another shape, as a view.
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch) for another number of elements,
-    /// [`Error::ReshapeNeedsCopy`](crate::Error::ReshapeNeedsCopy) where no strides over the same
-    /// storage express it, [`Error::ShapeOverflow`](crate::Error::ShapeOverflow) for a shape without
-    /// elements whose strides 64 bits with a sign do not count, such as `[usize::MAX, 0]`,
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many dimensions.
+    /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) for another number of elements,
+    /// [`ShapeError::ReshapeNeedsCopy`](crate::ShapeError::ReshapeNeedsCopy) where no strides over
+    /// the same storage express it, [`ShapeError::Overflow`](crate::ShapeError::Overflow) for a
+    /// shape without elements whose strides 64 bits with a sign do not count, such as `[usize::MAX,
+    /// 0]`, [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for too many dimensions.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.reshape(shape)?))
     }
@@ -88,9 +100,8 @@ impl<T: Element> Tensor<T> {
     /// broadcasting rules).
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-    /// [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many dimensions.
+    /// [`Error::Shape`](crate::Error::Shape),
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for too many dimensions.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.broadcast_to(shape)?))
     }
@@ -99,10 +110,10 @@ impl<T: Element> Tensor<T> {
     /// position of the element at index (0, 0, ..) in the storage, are in elements.
     ///
     /// # Errors
-    /// [`Error::ViewOutOfBounds`](crate::Error::ViewOutOfBounds) where an index would reach
-    /// outside of the storage, [`Error::LengthMismatch`](crate::Error::LengthMismatch) for shape
-    /// and strides of different lengths, [`Error::ShapeOverflow`](crate::Error::ShapeOverflow),
-    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for too many dimensions.
+    /// [`ShapeError::ViewOutOfBounds`](crate::ShapeError::ViewOutOfBounds) where an index would
+    /// reach outside of the storage, [`ShapeError::Length`](crate::ShapeError::Length) for shape
+    /// and strides of different lengths, [`ShapeError::Overflow`](crate::ShapeError::Overflow),
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for too many dimensions.
     pub fn as_strided(&self, shape: &[usize], strides: &[i64], offset: usize) -> Result<Self> {
         let len = (self.storage.bytes() / size_of::<T>() as u64) as usize;
         Ok(self.view(Layout::new(shape, strides, offset, len)?))

@@ -267,19 +267,21 @@ impl TensorMapDesc {
     /// Encodes the map of a tensor that starts at the first element of `buffer`.
     ///
     /// # Errors
-    /// [`Error::TensorMap`] where a rule is broken, [`Error::OutOfBounds`] where the tensor is
-    /// larger than the buffer, [`Error::Unsupported`] on a GPU without TMA (compute capability
-    /// below 9.0) or with a driver for CUDA before 12.0, [`Error::Driver`].
+    /// [`ArgumentError::TensorMap`](crate::ArgumentError::TensorMap) where a rule is broken,
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) where the tensor is larger than
+    /// the buffer, [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) on a GPU
+    /// without TMA (compute capability below 9.0) or with a driver for CUDA before 12.0,
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn encode<T: Element>(&self, buffer: &DeviceBuffer<T>) -> Result<TensorMap> {
         let storage = buffer.shared_storage();
         self.check(storage.address())?;
         let end = self.extent_bytes();
         if end > u128::from(storage.bytes()) {
-            return Err(Error::OutOfBounds {
-                what: "end of a tensor map's tensor in bytes",
-                got: u64::try_from(end).unwrap_or(u64::MAX),
-                limit: storage.bytes() + 1,
-            });
+            return Err(Error::out_of_bounds(
+                "end of a tensor map's tensor in bytes",
+                u64::try_from(end).unwrap_or(u64::MAX),
+                storage.bytes() + 1,
+            ));
         }
         let bytes = storage
             .device()
@@ -296,7 +298,8 @@ impl TensorMapDesc {
     /// other work; a copy outside of allocated memory is a fault of the kernel.
     ///
     /// # Errors
-    /// As [`encode`](Self::encode), but for [`Error::OutOfBounds`].
+    /// As [`encode`](Self::encode), but for
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds).
     pub fn encode_at(&self, device: &Device, address: u64) -> Result<TensorMap> {
         self.check(address)?;
         Ok(TensorMap {

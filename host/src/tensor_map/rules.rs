@@ -3,7 +3,7 @@
 //! them for users of the emulator crate alone; a test compares the two.
 
 use super::{Im2col, TensorMapDesc, TensorMapFill};
-use crate::error::{Error, Result};
+use crate::error::{ArgumentError, Error, Result};
 
 /// Most dimensions of a tensor map.
 const MAX_RANK: usize = 5;
@@ -132,9 +132,9 @@ fn each<T: Copy + ToString>(
 
 #[cold]
 fn refuse(what: &str, got: impl ToString, want: impl ToString) -> Result<()> {
-    Err(Error::TensorMap {
+    Err(Error::Argument(ArgumentError::TensorMap {
         what: what.into(),
         got: got.to_string().into(),
         want: want.to_string().into(),
-    })
+    }))
 }

@@ -1,9 +1,9 @@
 //! Ampere's copies and products.
 
-use cuda_std::shared::SharedAddr;
-use cuda_std::{cp_async, kernel, ldmatrix, mma, shared_array, thread};
 use abi::tensor_core::fragment::mma_m16n8_acc;
 use abi::tensor_core::ldmatrix::tile_16x16;
+use cuda_std::shared::SharedAddr;
+use cuda_std::{cp_async, kernel, ldmatrix, mma, shared_array, thread};
 
 /// `d = a @ b^T` for 16 × 16 × 16 of bf16, both with k contiguous.
 ///

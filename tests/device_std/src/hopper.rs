@@ -1,5 +1,8 @@
 //! Hopper's asynchrony, each kernel a small task whose answer the host knows.
 
+use abi::swizzle::Swizzle;
+use abi::tensor_core::descriptor::{Descriptor, Layout};
+use abi::tensor_core::fragment::wgmma_acc;
 use cuda_std::cluster;
 use cuda_std::fence::{fence_mbarrier_init_release_cluster, fence_proxy_async_shared_cta};
 use cuda_std::mbarrier::Mbarrier;
@@ -9,9 +12,6 @@ use cuda_std::wgmma::{
     Bf16, M64, MmaAsync, Registers, wgmma_commit_group, wgmma_fence, wgmma_wait_group,
 };
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
-use abi::swizzle::Swizzle;
-use abi::tensor_core::descriptor::{Descriptor, Layout};
-use abi::tensor_core::fragment::wgmma_acc;
 
 /// Threads of a block: a warpgroup.
 const THREADS: u32 = 128;

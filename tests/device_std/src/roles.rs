@@ -1,5 +1,8 @@
 //! Warps with roles, and blocks that load for each other, as the fast kernels have them.
 
+use abi::swizzle::Swizzle;
+use abi::tensor_core::descriptor::{Descriptor, Layout};
+use abi::tensor_core::ldmatrix::tile_16x16;
 use cuda_std::cluster;
 use cuda_std::elect::elect_sync;
 use cuda_std::fence::{fence_mbarrier_init_release_cluster, fence_proxy_async_shared_cta};
@@ -13,9 +16,6 @@ use cuda_std::wgmma::{
     Bf16, M64, MmaAsync, Registers, tie, wgmma_commit_group, wgmma_fence, wgmma_wait_group,
 };
 use cuda_std::{barrier, convert, dynamic_shared, kernel, shared_array, thread};
-use abi::swizzle::Swizzle;
-use abi::tensor_core::descriptor::{Descriptor, Layout};
-use abi::tensor_core::ldmatrix::tile_16x16;
 
 /// Bytes of a tile of 64 × 64 bf16.
 const TILE_BYTES: u32 = 64 * 64 * 2;

@@ -1,7 +1,8 @@
 //! Attention and its gradients: every kernel that a plan offers.
 
 use half::{bf16, f16};
-use warpsmith::{Attention, AttentionGrad, Float, Result, merge_attention};
+use warpsmith::ops::merge_attention;
+use warpsmith::{Attention, AttentionGrad, Float, Result};
 
 use super::{Case, Inputs, Seen, read};
 use crate::element::TestElement;

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use warpsmith::{
     Binary, BinaryOp, CastElement, Chain, ChainElement, Float, GradOp, Gradient, IndexElement,
-    Reducible, Result, Rotary, RotaryTable, Scatter, ScatterAdd, Select, Take, Unary, UnaryOp,
+    ParamElement, Reducible, Result, Rotary, Scatter, ScatterAdd, Select, Take, Unary, UnaryOp,
 };
 
 use super::{Case, Inputs, read};
@@ -61,10 +61,10 @@ fn functions<T: Float + TestElement>(inputs: &mut Inputs) -> Result<()> {
             let three = Chain::new(&a)
                 .with(BinaryOp::Mul, &b)
                 .with(BinaryOp::Add, &c);
-            read(&three.run::<T>(&stream)?)?;
+            read(&three.run(&stream)?)?;
             let four = three.with(BinaryOp::Sub, &d);
-            read(&four.run::<T>(&stream)?)?;
-            read(&four.run::<f32>(&stream)?)?;
+            read(&four.run(&stream)?)?;
+            read(&four.output::<f32>().run(&stream)?)?;
         }
         let (half, column) = (a.slice_step(1, .., 2)?, b.slice(1, ..1)?);
         let column = column.broadcast_to(half.shape())?;
@@ -74,15 +74,15 @@ fn functions<T: Float + TestElement>(inputs: &mut Inputs) -> Result<()> {
             &Chain::new(&half)
                 .with(BinaryOp::Mul, &column)
                 .with(BinaryOp::Add, &half)
-                .run::<T>(&stream)?,
+                .run(&stream)?,
         )?;
         let across = c.t().slice_step(0, .., 2)?.t();
         let three = Chain::new(&half)
             .with(BinaryOp::Mul, &column)
             .with(BinaryOp::Add, &across);
-        read(&three.run::<T>(&stream)?)?;
+        read(&three.run(&stream)?)?;
         let last = d.slice_step(1, .., 2)?;
-        read(&three.with(BinaryOp::Sub, &last).run::<T>(&stream)?)?;
+        read(&three.with(BinaryOp::Sub, &last).run(&stream)?)?;
         read(&half.cast::<f32>(&stream)?)?;
     }
     Ok(())
@@ -94,24 +94,24 @@ fn large(inputs: &mut Inputs) -> Result<()> {
     let [a, b, c, d] = [(); 4].map(|()| inputs.tensor::<u8>(&[BYTES]));
     let (a, b, c, d) = (a?, b?, c?, d?);
     let one = Chain::new(&a).unary(UnaryOp::Relu);
-    read(&one.run::<u8>(&stream)?)?;
+    read(&one.run(&stream)?)?;
     let two = one.with(BinaryOp::Add, &b);
-    read(&two.run::<u8>(&stream)?)?;
+    read(&two.run(&stream)?)?;
     let three = two.with(BinaryOp::Max, &c);
-    read(&three.run::<u8>(&stream)?)?;
-    read(&three.with(BinaryOp::Add, &d).run::<u8>(&stream)?)?;
+    read(&three.run(&stream)?)?;
+    read(&three.with(BinaryOp::Add, &d).run(&stream)?)?;
     let [a, b, c, d] = [(); 4].map(|()| {
         let words = inputs.tensor::<f32>(&[WORDS])?;
         words.slice_step(0, .., 2)
     });
     let (a, b, c, d) = (a?, b?, c?, d?);
     let one = Chain::new(&a).unary(UnaryOp::Relu);
-    read(&one.run::<f32>(&stream)?)?;
+    read(&one.run(&stream)?)?;
     let two = one.with(BinaryOp::Add, &b);
-    read(&two.run::<f32>(&stream)?)?;
+    read(&two.run(&stream)?)?;
     let three = two.with(BinaryOp::Max, &c);
-    read(&three.run::<f32>(&stream)?)?;
-    read(&three.with(BinaryOp::Add, &d).run::<f32>(&stream)?)
+    read(&three.run(&stream)?)?;
+    read(&three.with(BinaryOp::Add, &d).run(&stream)?)
 }
 
 fn moved<T: CastElement + ChainElement + TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {
@@ -168,7 +168,11 @@ fn added<T: Reducible + TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {
         for (count, len, columns) in [(5, 10, 32), (40, 3000, 32), (7, 5000, 3), (300, 9000, 1)] {
             let indices = inputs.indices::<i32>(len, count)?;
             let src = inputs.tensor::<T>(&[len, columns])?;
-            read(&ScatterAdd::new(&indices, &src).run(count, &inputs.stream)?)?;
+            read(
+                &ScatterAdd::new(&indices, &src)
+                    .extent(count)
+                    .run(&inputs.stream)?,
+            )?;
         }
         Ok(())
     }));
@@ -177,7 +181,7 @@ fn added<T: Reducible + TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {
 fn rotated<T, C>(cases: &mut Vec<Case>, arch: (u32, u32))
 where
     T: Float + TestElement,
-    C: RotaryTable<T> + TestElement,
+    C: ParamElement<T> + TestElement,
 {
     let name = format!("rotation of {} by {}", T::DTYPE, C::DTYPE);
     cases.push(Case::new(name, arch, |inputs| {

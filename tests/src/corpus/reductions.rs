@@ -55,14 +55,14 @@ fn reductions<T: Reducible<Value: TestElement> + TestElement>(
     for op in ReduceOp::ALL {
         let reduction = Reduce::new(op, &x).axis(1);
         if op.is_index() {
-            read(&reduction.run_indices(&inputs.stream)?)?;
+            read(&reduction.output::<i64>().run(&inputs.stream)?)?;
             continue;
         }
         if !is_integer(T::DTYPE) || op.is_of_integers() {
             read(&reduction.run(&inputs.stream)?)?;
         }
         if !op.is_of_integers() || op == ReduceOp::Sum {
-            read(&reduction.run_f64(&inputs.stream)?)?;
+            read(&reduction.output::<f64>().run(&inputs.stream)?)?;
         }
     }
     Ok(())
@@ -72,7 +72,12 @@ fn counts(inputs: &mut Inputs) -> Result<()> {
     for shape in SHAPES {
         let x = inputs.tensor::<u8>(&shape)?;
         for op in [ReduceOp::Any, ReduceOp::All, ReduceOp::CountNonzero] {
-            read(&Reduce::new(op, &x).axis(1).run_indices(&inputs.stream)?)?;
+            read(
+                &Reduce::new(op, &x)
+                    .axis(1)
+                    .output::<i64>()
+                    .run(&inputs.stream)?,
+            )?;
         }
     }
     Ok(())

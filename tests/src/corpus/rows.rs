@@ -76,11 +76,10 @@ fn cross_entropy<T: Float + TestElement>([rows, n]: [usize; 2], inputs: &mut Inp
         .ignore_index(-1)
         .label_smoothing(0.1);
     read(&loss.run(&inputs.stream)?)?;
-    let (loss, dx) = loss
-        .class_weights(&weights)
-        .run_with_gradient(&inputs.stream)?;
-    read(&loss)?;
-    read(&dx)?;
+    let weighted = loss.class_weights(&weights).gradient();
+    let out = weighted.run(&inputs.stream)?;
+    read(&out.loss)?;
+    read(&out.dlogits)?;
     let each = CrossEntropy::new(&x, &targets).reduction(Reduction::None);
     read(&each.run(&inputs.stream)?)
 }
@@ -95,37 +94,36 @@ fn norms<T: Float + TestElement>(shape: [usize; 2], inputs: &mut Inputs) -> Resu
     let stream = inputs.stream.clone();
     let plain = LayerNorm::new(&x).weight(&weight);
     read(&plain.clone().run(&stream)?)?;
-    let kept = plain.bias(&bias).run_kept(&stream)?;
+    let kept = plain.bias(&bias).stats().run(&stream)?;
     read(&kept.y)?;
     if let (Some(mean), Some(rstd)) = (&kept.mean, &kept.rstd) {
         read(mean)?;
         read(rstd)?;
-        let gradient = LayerNormGrad::new(&x, &dy, mean, rstd);
+        let gradient = LayerNormGrad::new(&x, mean, rstd, &dy);
         read(&gradient.clone().run(&stream)?.dx)?;
         let weighted = gradient.clone().weight(&weight).run(&stream)?;
         read(&weighted.dx)?;
         weighted.dweight.iter().try_for_each(read)?;
         weighted.dbias.iter().try_for_each(read)?;
         let weighted = gradient
-            .weight_f32(&weight_f32)
+            .weight(&weight_f32)
             .sum_gradient(&dsum)
             .run(&stream)?;
         read(&weighted.dx)?;
         weighted.dweight.iter().try_for_each(read)?;
     }
-    let in_f32 = LayerNorm::new(&x)
-        .weight_f32(&weight_f32)
-        .bias_f32(&bias_f32);
+    let in_f32 = LayerNorm::new(&x).weight(&weight_f32).bias(&bias_f32);
     read(&in_f32.run(&stream)?)?;
     read(&RmsNorm::new(&x).weight(&weight).run(&stream)?)?;
     let kept = RmsNorm::new(&x)
         .residual(&residual)
         .weight(&weight)
-        .run_kept(&stream)?;
+        .stats()
+        .run(&stream)?;
     read(&kept.y)?;
     kept.sum.iter().try_for_each(read)?;
     if let Some(rstd) = &kept.rstd {
-        let gradient = RmsNormGrad::new(&x, &dy, rstd).weight(&weight);
+        let gradient = RmsNormGrad::new(&x, rstd, &dy).weight(&weight);
         let gradients = gradient.run(&stream)?;
         read(&gradients.dx)?;
         gradients.dweight.iter().try_for_each(read)?;
@@ -133,7 +131,7 @@ fn norms<T: Float + TestElement>(shape: [usize; 2], inputs: &mut Inputs) -> Resu
     read(
         &RmsNorm::new(&x)
             .residual(&residual)
-            .weight_f32(&weight_f32)
+            .weight(&weight_f32)
             .run(&stream)?,
     )
 }
@@ -146,9 +144,9 @@ fn first<T: Float + TestElement>(shape: [usize; 2], inputs: &mut Inputs) -> Resu
         }
         let first = TopK::new(&x, k);
         for first in [first, first.smallest()] {
-            let (values, indices) = first.run(&inputs.stream)?;
-            read(&values)?;
-            read(&indices)?;
+            let out = first.run(&inputs.stream)?;
+            read(&out.values)?;
+            read(&out.indices)?;
         }
     }
     Ok(())

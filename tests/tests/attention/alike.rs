@@ -20,7 +20,7 @@ fn q_k_and_v_in_one_tensor_are_as_in_three() {
             let qkv: Tensor<bf16> = draw(&device, &shape, 7);
             let axis = shape.len() - 3;
             let part = |idx| {
-                let part = qkv.index_axis(axis, idx).expect("a part");
+                let part = qkv.index_axis(axis as isize, idx).expect("a part");
                 part.contiguous(&stream).expect("a copy")
             };
             let (q, k, v) = (part(0), part(1), part(2));

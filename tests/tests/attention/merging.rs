@@ -2,9 +2,10 @@
 
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
+use warpsmith::ops::merge_attention;
 use warpsmith::reference::Model;
 use warpsmith::reference::attention::{Partial, merge};
-use warpsmith::{Attention, DType, Device, Float, merge_attention};
+use warpsmith::{Attention, DType, Device, Float};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::agrees;

@@ -176,9 +176,9 @@ fn says(error: Error, words: &[&str]) -> Error {
 }
 
 macro_rules! refused {
-    ($attention:expr, $kind:ident, $stream:expr, $($word:expr),*) => {
+    ($attention:expr, $group:ident::$kind:ident, $stream:expr, $($word:expr),*) => {
         let error = $attention.run($stream).expect_err("it was not refused");
-        assert!(matches!(says(error, &[$($word),*]), Error::$kind { .. }));
+        assert!(matches!(says(error, &[$($word),*]), Error::$group(warpsmith_tests::kinds::$group::$kind { .. })));
     };
 }
 
@@ -193,7 +193,7 @@ fn tables_and_pools_that_do_not_fit_are_refused() {
         let other = table(&[3, 2]);
         refused!(
             attention().pages(&other),
-            ShapeMismatch,
+            Shape::Mismatch,
             stream,
             "`pages`",
             "[3, 2]",
@@ -202,7 +202,7 @@ fn tables_and_pools_that_do_not_fit_are_refused() {
         let flat = table(&[6]);
         refused!(
             attention().pages(&flat),
-            ShapeMismatch,
+            Shape::Mismatch,
             stream,
             "`pages`",
             "[6]",
@@ -210,7 +210,7 @@ fn tables_and_pools_that_do_not_fit_are_refused() {
         );
         refused!(
             attention().seqused_k(&[48, 49]),
-            InvalidValue,
+            Argument::Value,
             stream,
             "seqused_k",
             "49 at index 1",
@@ -218,7 +218,7 @@ fn tables_and_pools_that_do_not_fit_are_refused() {
         );
         refused!(
             attention().leftpad_k(&[0, 0]),
-            Unsupported,
+            Argument::Unsupported,
             stream,
             "leftpad_k beside pages",
             "seqused_k"
@@ -228,13 +228,13 @@ fn tables_and_pools_that_do_not_fit_are_refused() {
             Attention::new(&q, &packed, &packed)
                 .pages(&good)
                 .cu_seqlens_k(&[0, 3, 9]),
-            Unsupported,
+            Argument::Unsupported,
             stream,
             "cu_seqlens_k beside pages"
         );
         refused!(
             Attention::new(&q, &packed, &packed).pages(&good),
-            ShapeMismatch,
+            Shape::Mismatch,
             stream,
             "`k`",
             "[pages, page_size, heads, head_dim]"
@@ -242,7 +242,7 @@ fn tables_and_pools_that_do_not_fit_are_refused() {
         for shape in [[5, 8, 2, 8], [4, 16, 2, 8]] {
             let v: Tensor<f32> = ones(stream, &shape);
             let attention = Attention::new(&q, &pool, &v).pages(&good);
-            refused!(attention, ShapeMismatch, stream, "`v`", "[5, 16, 2, 8]");
+            refused!(attention, Shape::Mismatch, stream, "`v`", "[5, 16, 2, 8]");
         }
     });
 }
@@ -257,7 +257,7 @@ fn pools_without_positions_and_tables_without_pages_have_no_keys() {
             let attention = Attention::new(&q, &pool, &pool).pages(&table);
             refused!(
                 attention.clone().seqused_k(&[1, 0]),
-                InvalidValue,
+                Argument::Value,
                 stream,
                 "seqused_k",
                 "0 to 0"

@@ -23,7 +23,7 @@ fn tensor<T: ChainElement>(device: &Device) -> Tensor<T> {
 }
 
 /// A chain of eight functions and two tensors: relu(gelu(2 x + other) - 1) and so on.
-fn of_eight<'a, T: ChainElement>(x: &'a Tensor<T>, other: &'a Tensor<T>) -> Chain<'a> {
+fn of_eight<'a, T: ChainElement>(x: &'a Tensor<T>, other: &'a Tensor<T>) -> Chain<'a, T> {
     Chain::new(x)
         .scalar(BinaryOp::Mul, 2.0_f32)
         .with(BinaryOp::Add, other)
@@ -43,8 +43,8 @@ fn one<T: ChainElement, U: ChainElement>(
 ) -> Composed {
     let x = tensor::<T>(device);
     let text = move |arch| match op {
-        Some(op) => Chain::new(&x).unary(op).ptx::<U>(arch),
-        None => Chain::new(&x).ptx::<U>(arch),
+        Some(op) => Chain::new(&x).unary(op).output::<U>().ptx(arch),
+        None => Chain::new(&x).output::<U>().ptx(arch),
     };
     (name, Box::new(text))
 }
@@ -53,10 +53,10 @@ fn one<T: ChainElement, U: ChainElement>(
 fn two<T: ChainElement>(
     device: &Device,
     name: &'static str,
-    chain: impl for<'a> Fn(&'a Tensor<T>, &'a Tensor<T>) -> Chain<'a> + 'static,
+    chain: impl for<'a> Fn(&'a Tensor<T>, &'a Tensor<T>) -> Chain<'a, T> + 'static,
 ) -> Composed {
     let (x, other) = (tensor::<T>(device), tensor::<T>(device));
-    (name, Box::new(move |arch| chain(&x, &other).ptx::<T>(arch)))
+    (name, Box::new(move |arch| chain(&x, &other).ptx(arch)))
 }
 
 fn composed(device: &Device) -> Vec<Composed> {

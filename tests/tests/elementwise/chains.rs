@@ -140,7 +140,7 @@ fn fused<'a, A: ChainElement, B: ChainElement>(
     links: &[Link],
     x: &'a Tensor<A>,
     others: [&'a Tensor<B>; 3],
-) -> Chain<'a> {
+) -> Chain<'a, A> {
     let mut chain = Chain::new(x);
     for &link in links {
         chain = match link {
@@ -230,6 +230,7 @@ where
     let others = [&others[0].tensor, &others[1].tensor, &others[2].tensor];
     let y = Output::<U>::new(device, &program.shape, program.views[4])?;
     fused(&program.links, &x.tensor, others)
+        .output()
         .run_into(&y.tensor, &stream)
         .map_err(say)?;
     let [a, b, c] = others.map(|other| other.cast::<f32>(&stream));
@@ -300,7 +301,8 @@ fn a_chain_of_eight_functions_is_near_its_definition() {
             .unary(UnaryOp::Log)
             .unary(UnaryOp::Tanh)
             .clamp(0.125, 0.75)
-            .run::<f32>(&stream)
+            .output::<f32>()
+            .run(&stream)
             .and_then(|y| y.to_vec())
             .expect("a chain");
         for (x, y) in x.into_iter().zip(y) {
@@ -333,7 +335,8 @@ fn chains_of_short_floats_are_near_their_definition() {
             .unary(UnaryOp::Tanh)
             .unary(UnaryOp::Silu)
             .unary(UnaryOp::Sigmoid)
-            .run::<T>(&stream)
+            .output::<T>()
+            .run(&stream)
             .and_then(|y| y.to_vec())
             .expect("a chain");
         for (x, y) in x.into_iter().zip(y) {
@@ -383,21 +386,24 @@ fn comparisons_are_bytes_and_conditions() {
         let b = Tensor::from_slice(&device, &[5], &[2.0_f32, 2.0, 1.0, 0.0, 4.0]).expect("b");
         let is = |op| {
             Binary::new(op, &a, &b)
-                .run_as::<u8>(&stream)
+                .output::<u8>()
+                .run(&stream)
                 .and_then(|y| y.to_vec())
         };
         assert_eq!(is(BinaryOp::Lt).expect("lt"), [1, 0, 0, 0, 0]);
         assert_eq!(is(BinaryOp::Ge).expect("ge"), [0, 1, 0, 1, 1]);
         assert_eq!(is(BinaryOp::Ne).expect("ne"), [1, 0, 1, 0, 1]);
         let less = Binary::new(BinaryOp::Le, &a, &b)
-            .run_as::<u8>(&stream)
+            .output::<u8>()
+            .run(&stream)
             .expect("le");
         let least = Select::new(&less, &a, &b)
             .run(&stream)
             .and_then(|y| y.to_vec());
         assert_eq!(least.expect("select"), [1.0, 2.0, 1.0, -0.0, 4.0]);
         let finite = Unary::new(UnaryOp::IsNan, &a)
-            .run_as::<u8>(&stream)
+            .output::<u8>()
+            .run(&stream)
             .and_then(|y| y.to_vec());
         assert_eq!(finite.expect("is_nan"), [0, 0, 1, 0, 0]);
     }
@@ -441,7 +447,7 @@ fn a_nan_is_true_wherever_a_condition_is_asked_for() {
             want
         );
         let chain = Chain::new(&one).select(&condition, &zero);
-        assert_eq!(wide(chain.run::<T>(&stream)), want);
+        assert_eq!(wide(chain.output::<T>().run(&stream)), want);
         for (op, with) in [
             (BinaryOp::And, &one),
             (BinaryOp::Or, &zero),
@@ -452,7 +458,9 @@ fn a_nan_is_true_wherever_a_condition_is_asked_for() {
         }
         let not = wide(Unary::new(UnaryOp::Not, &condition).run(&stream));
         assert_eq!(not, want.map(|x| 1.0 - x));
-        let any = Reduce::new(ReduceOp::CountNonzero, &condition).run_indices(&stream);
+        let any = Reduce::new(ReduceOp::CountNonzero, &condition)
+            .output::<i64>()
+            .run(&stream);
         assert_eq!(any.and_then(|y| y.item()).expect("a count"), 4);
     }
     for device in warpsmith::testing::devices() {

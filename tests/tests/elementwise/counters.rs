@@ -21,7 +21,8 @@ fn a_chain_reads_every_byte_once() {
         .with(BinaryOp::Add, &other)
         .with(BinaryOp::Mul, &x)
         .unary(UnaryOp::Relu)
-        .run::<bf16>(&stream);
+        .output::<bf16>()
+        .run(&stream);
     y.expect("a chain");
     let launch = device.last_launch().expect("a launch");
     let global = &launch.counters().global;
@@ -39,7 +40,10 @@ fn a_long_function_that_prefetches_reads_every_byte_once() {
     // More chunks of four than a thread takes alone.
     let elements = (1 << 20) + 3;
     let x = ones(&stream, &[elements], 1.0_f32);
-    let y = Chain::new(&x).unary(UnaryOp::Gelu).run::<f32>(&stream);
+    let y = Chain::new(&x)
+        .unary(UnaryOp::Gelu)
+        .output::<f32>()
+        .run(&stream);
     y.expect("a function");
     let launch = device.last_launch().expect("a launch");
     let global = &launch.counters().global;

@@ -3,7 +3,7 @@
 use half::bf16;
 use proptest::prelude::*;
 use warpsmith::reference::Expected;
-use warpsmith::{DType, Device, Error, Map, Tensor};
+use warpsmith::{DType, Device, Error, KernelError, Map, ShapeError, Tensor};
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, run_twice};
 use warpsmith_tests::output::Output;
@@ -88,15 +88,18 @@ fn maps_refuse_what_does_not_fit() {
     // SAFETY: nothing is launched.
     let run = |map: Map<'_>, y: &Tensor<bf16>| unsafe { map.run_into(y, &stream) };
     let two = Map::new(&kernel).input(&x).input(&x);
-    assert!(matches!(run(two, &y), Err(Error::ArgumentCount { .. })));
+    assert!(matches!(
+        run(two, &y),
+        Err(Error::Kernel(KernelError::ArgumentCount { .. }))
+    ));
     let five = two.input(&x).input(&x).input(&x);
     assert!(matches!(
         run(five, &y),
-        Err(Error::OutOfBounds { got: 5, .. })
+        Err(Error::Shape(ShapeError::OutOfBounds { got: 5, .. }))
     ));
     let longer = Tensor::<bf16>::zeros(&stream, &[5]).expect("a tensor");
     assert!(matches!(
         run(two.input(&x), &longer),
-        Err(Error::ShapeMismatch { .. })
+        Err(Error::Shape(ShapeError::Mismatch { .. }))
     ));
 }

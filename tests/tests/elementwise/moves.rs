@@ -8,6 +8,7 @@ use warpsmith_tests::operand::Operand;
 use warpsmith_tests::operation::agrees_exactly;
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, holds};
+use warpsmith_tests::rows::signed;
 use warpsmith_tests::{Checked, say, with_float};
 
 use super::{Case, case};
@@ -79,7 +80,8 @@ fn check_permutation<T: Element + PartialEq + std::fmt::Debug>(
     let buffer = DeviceBuffer::from_slice(device, &values).map_err(say)?;
     let x = Tensor::from_buffer(buffer, shape).map_err(say)?;
     let stream = device.stream().map_err(say)?;
-    let permuted = x.permute(axes).map_err(say)?;
+    let signed: Vec<isize> = axes.iter().map(|&axis| signed(axis, axes.len())).collect();
+    let permuted = x.permute(&signed).map_err(say)?;
     let got = permuted
         .contiguous(&stream)
         .map_err(say)?

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 
 use warpsmith::testing::devices;
 use warpsmith::{
-    Arithmetic, Binary, BinaryOp, Chain, ChainElement, DType, Device, Error, GradOp, Select,
-    Tensor, Unary, UnaryOp,
+    ArgumentError, Arithmetic, Binary, BinaryOp, Chain, ChainElement, DType, Device, Error, GradOp,
+    Select, Tensor, Unary, UnaryOp,
 };
 
 use super::functions::{binary_definition, definition};
@@ -221,10 +221,13 @@ fn check_layouts<T: Own + Into<warpsmith::Number>>(device: &Device) {
         .clamp(T::number(-10), T::number(12))
         .select(&mask_device, &bias_device);
     let got = chain
-        .run::<T>(&stream)
+        .run(&stream)
         .and_then(|y| y.to_vec())
         .expect("a chain");
-    let positive = chain.scalar(BinaryOp::Gt, T::number(0)).run::<u8>(&stream);
+    let positive = chain
+        .scalar(BinaryOp::Gt, T::number(0))
+        .output::<u8>()
+        .run(&stream);
     let positive = positive.and_then(|y| y.to_vec()).expect("a chain");
     for (i, (&got, &positive)) in got.iter().zip(&positive).enumerate() {
         let (row, column) = (i / columns, i % columns);
@@ -272,19 +275,21 @@ fn dtypes_that_do_not_go_together_are_refused_by_name() {
     let whole = Tensor::<i32>::zeros(&stream, &[4]).expect("a tensor");
     let refused = |error: Error, want: &[&str]| {
         let text = error.to_string();
-        assert!(matches!(error, Error::Unsupported { .. }), "{text}");
+        assert!(
+            matches!(error, Error::Argument(ArgumentError::Unsupported { .. })),
+            "{text}"
+        );
         want.iter()
             .for_each(|part| assert!(text.contains(part), "{text}: no {part}"));
     };
-    let mixed = Chain::new(&wide)
-        .with(BinaryOp::Add, &short)
-        .run::<f64>(&stream);
+    let mixed = Chain::new(&wide).with(BinaryOp::Add, &short).run(&stream);
     refused(
         mixed.expect_err("f32 into f64"),
         &["`tensor` of f32 in a chain of f64"],
     );
     let narrowed = Chain::new(&whole)
-        .run::<f32>(&stream)
+        .output::<f32>()
+        .run(&stream)
         .expect_err("i32 to f32");
     refused(
         narrowed,
@@ -297,7 +302,7 @@ fn dtypes_that_do_not_go_together_are_refused_by_name() {
     // relu itself is defined for integers.
     let gradient = Chain::new(&whole)
         .gradient(GradOp::Relu, &whole)
-        .run::<i32>(&stream)
+        .run(&stream)
         .expect_err("gradients are of floats");
     assert!(!gradient.to_string().contains("i64"), "{gradient}");
     refused(gradient, &["relu's gradient of i32", "f32, f16, bf16"]);
@@ -306,10 +311,11 @@ fn dtypes_that_do_not_go_together_are_refused_by_name() {
         bits.expect_err("bits of a float"),
         &["bit_and of f32", "i32, i64"],
     );
-    let half = Chain::new(&whole)
-        .scalar(BinaryOp::Add, 0.5)
-        .run::<i32>(&stream);
+    let half = Chain::new(&whole).scalar(BinaryOp::Add, 0.5).run(&stream);
     let error = half.expect_err("half of a whole");
-    assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
+    assert!(
+        matches!(error, Error::Argument(ArgumentError::Value { .. })),
+        "{error}"
+    );
     assert_eq!(Arithmetic::of(DType::U16), None);
 }

@@ -1,7 +1,10 @@
 //! What elementwise operations refuse, and the errors.
 
 use warpsmith::emulator::EmulatorConfig;
-use warpsmith::{BinaryOp, Chain, Device, Error, GradOp, Gradient, Select, Tensor, UnaryOp};
+use warpsmith::{
+    ArgumentError, BinaryOp, Chain, Device, DeviceError, Error, GradOp, Gradient, Select,
+    ShapeError, Tensor, UnaryOp,
+};
 
 fn device() -> Device {
     Device::emulator().expect("an emulator")
@@ -19,15 +22,15 @@ fn chains_say_what_they_have_too_much_of() {
         .fold(Chain::new(&tensors[0]), |chain, t| {
             chain.with(BinaryOp::Add, t)
         });
-    let error = sum.run::<f32>(&stream).expect_err("five inputs");
+    let error = sum.run(&stream).expect_err("five inputs");
     assert!(
         matches!(
             error,
-            Error::OutOfBounds {
+            Error::Shape(ShapeError::OutOfBounds {
                 got: 5,
                 limit: 5,
                 ..
-            }
+            })
         ),
         "{error}"
     );
@@ -35,48 +38,49 @@ fn chains_say_what_they_have_too_much_of() {
     let long = (0..32).fold(Chain::new(&tensors[0]), |chain, _| {
         chain.unary(UnaryOp::Neg)
     });
-    let error = long.run::<f32>(&stream).expect_err("more than 31 steps");
+    let error = long.run(&stream).expect_err("more than 31 steps");
     assert!(
         matches!(
             error,
-            Error::OutOfBounds {
+            Error::Shape(ShapeError::OutOfBounds {
                 got: 32,
                 limit: 32,
                 ..
-            }
+            })
         ),
         "{error}"
     );
 
     let error = Chain::new(&tensors[0])
         .keep(4)
-        .run::<f32>(&stream)
+        .run(&stream)
         .expect_err("four values");
     assert!(
         matches!(
             error,
-            Error::OutOfBounds {
+            Error::Shape(ShapeError::OutOfBounds {
                 got: 4,
                 limit: 4,
                 ..
-            }
+            })
         ),
         "{error}"
     );
-    let error = Chain::new(&tensors[0])
-        .kept(BinaryOp::Add, 1)
-        .run::<f32>(&stream);
+    let error = Chain::new(&tensors[0]).kept(BinaryOp::Add, 1).run(&stream);
     assert!(
-        matches!(error, Err(Error::InvalidValue { .. })),
+        matches!(error, Err(Error::Argument(ArgumentError::Value { .. }))),
         "{error:?}"
     );
     for (op, instead) in [
         (UnaryOp::Scale, "scalar(BinaryOp::Mul, number)"),
         (UnaryOp::Offset, "scalar(BinaryOp::Add, number)"),
     ] {
-        let error = Chain::new(&tensors[0]).unary(op).run::<f32>(&stream);
+        let error = Chain::new(&tensors[0]).unary(op).run(&stream);
         let error = error.expect_err("no scalar");
-        assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Argument(ArgumentError::Value { .. })),
+            "{error}"
+        );
         let text = error.to_string();
         assert!(
             text.contains("scalar is missing") && text.contains(op.name()),
@@ -94,17 +98,20 @@ fn operands_that_do_not_fit_are_refused() {
     let (a, b) = (zeros(&[3, 4]), zeros(&[3]));
     let error = Gradient::new(GradOp::Silu, &a, &b).run(&stream);
     assert!(
-        matches!(error, Err(Error::ShapeMismatch { operand: "dy", .. })),
+        matches!(
+            error,
+            Err(Error::Shape(ShapeError::Mismatch { operand: "dy", .. }))
+        ),
         "{error:?}"
     );
     let error = Select::new(&b, &a, &a).run(&stream);
     assert!(
         matches!(
             error,
-            Err(Error::ShapeMismatch {
+            Err(Error::Shape(ShapeError::Mismatch {
                 operand: "condition",
                 ..
-            })
+            }))
         ),
         "{error:?}"
     );
@@ -116,7 +123,7 @@ fn operands_that_do_not_fit_are_refused() {
     let two = zeros(&[2, 3]);
     let error = Chain::new(&two).run_into(&repeated, &stream);
     assert!(
-        matches!(error, Err(Error::StrideMismatch { .. })),
+        matches!(error, Err(Error::Shape(ShapeError::Strides { .. }))),
         "{error:?}"
     );
 
@@ -131,16 +138,17 @@ fn operands_that_do_not_fit_are_refused() {
     let error = Chain::new(&first)
         .unary(UnaryOp::Exp)
         .run_into(&shifted, &stream);
-    assert!(matches!(error, Err(Error::Overlap { .. })), "{error:?}");
+    assert!(
+        matches!(error, Err(Error::Shape(ShapeError::Overlap { .. }))),
+        "{error:?}"
+    );
 
     let other = Device::emulator_with(EmulatorConfig::default()).expect("an emulator");
     let far = other.stream().expect("a stream");
     let elsewhere = Tensor::<f32>::zeros(&far, &[3, 4]).expect("a tensor");
-    let error = Chain::new(&a)
-        .with(BinaryOp::Add, &elsewhere)
-        .run::<f32>(&stream);
+    let error = Chain::new(&a).with(BinaryOp::Add, &elsewhere).run(&stream);
     assert!(
-        matches!(error, Err(Error::DeviceMismatch { .. })),
+        matches!(error, Err(Error::Device(DeviceError::Mismatch { .. }))),
         "{error:?}"
     );
 }
@@ -153,7 +161,7 @@ fn empty_tensors_need_no_launch() {
     let b = Tensor::<f32>::zeros(&stream, &[1, 2]).expect("a tensor");
     let y = Chain::new(&a)
         .with(BinaryOp::Mul, &b)
-        .run::<f32>(&stream)
+        .run(&stream)
         .expect("a chain");
     assert_eq!(y.shape(), [3, 0, 2]);
     let permuted = a

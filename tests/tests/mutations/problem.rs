@@ -4,7 +4,7 @@ use std::fmt;
 
 use warpsmith::emulator::{Checks, EmulatorConfig, LaunchError, Report};
 use warpsmith::testing::{Capture, Launch, Step};
-use warpsmith::{Device, Error, Stream};
+use warpsmith::{Device, EmulatorError, Error, Stream};
 use warpsmith_tests::corpus::record;
 
 /// Warp instructions of one warp after which a mutated kernel counts as looping forever.
@@ -136,7 +136,7 @@ impl Problem {
                 Ok(()) => Outcome::Clean,
                 Err(why) => Outcome::Wrong(why),
             },
-            Err(Error::Emulator(error)) => match *error {
+            Err(Error::Emulator(EmulatorError::Launch(error))) => match *error {
                 LaunchError::Fault(report) => Outcome::Fault(report),
                 refused => Outcome::Refused(refused.to_string()),
             },

@@ -27,12 +27,12 @@ fn check<T: Reducible + Element>(device: &Device, shape: [usize; 2], axis: Optio
             op => (Reduce::new(op, &x), 1),
         };
         let reduce = match axis {
-            Some(axis) => reduce.axis(axis),
+            Some(axis) => reduce.axis(axis as isize),
             None => reduce,
         };
         let plan = reduce.plan().expect("a plan");
         match op.is_index() {
-            true => drop(reduce.run_indices(&stream).expect("a reduction")),
+            true => drop(reduce.output::<i64>().run(&stream).expect("a reduction")),
             false => drop(reduce.run(&stream).expect("a reduction")),
         }
         let launch = device.last_launch().expect("a launch");

@@ -15,15 +15,18 @@ fn more_than_two_to_the_31_elements_are_counted_by_64_bits() {
         let last = x.slice(0, n - 3..n - 2).expect("a view");
         last.fill(bf16::from_f32(2.0), &stream).expect("a fill");
         let index = Reduce::new(ReduceOp::Argmax, &x)
-            .run_indices(&stream)
+            .output::<i64>()
+            .run(&stream)
             .expect("an index");
         assert_eq!(index.item().expect("one"), n as i64 - 3);
         let count = Reduce::new(ReduceOp::CountNonzero, &x)
-            .run_indices(&stream)
+            .output::<i64>()
+            .run(&stream)
             .expect("a count");
         assert_eq!(count.item().expect("one"), n as i64);
         let sum = Reduce::new(ReduceOp::Sum, &x)
-            .run_f64(&stream)
+            .output::<f64>()
+            .run(&stream)
             .expect("a sum");
         assert_eq!(sum.item().expect("one"), n as f64 + 1.0);
         let sum = Reduce::new(ReduceOp::Sum, &x).run(&stream).expect("a sum");

@@ -1,6 +1,8 @@
 //! Counts, truth values and indices of bytes, such as the masks that comparisons give.
 
-use warpsmith::{Binary, BinaryOp, Countable, Device, Error, Reduce, ReduceOp, Tensor};
+use warpsmith::{
+    ArgumentError, Binary, BinaryOp, Countable, Device, Error, Reduce, ReduceOp, Tensor,
+};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::values::Values;
@@ -36,16 +38,19 @@ fn check<T: Countable + TestElement>(device: &Device) {
         let x = Operand::<T>::draw(device, &shape, Values::Integers, view, 3).expect("an operand");
         for op in ReduceOp::ALL.into_iter().filter(|op| op.is_index()) {
             if x.values.is_empty() && op.needs_elements() {
-                let refused = Reduce::new(op, &x.tensor).run_indices(&stream);
-                assert!(matches!(refused, Err(Error::InvalidValue { .. })));
+                let refused = Reduce::new(op, &x.tensor).output::<i64>().run(&stream);
+                assert!(matches!(
+                    refused,
+                    Err(Error::Argument(ArgumentError::Value { .. }))
+                ));
                 continue;
             }
-            let all = Reduce::new(op, &x.tensor).run_indices(&stream);
+            let all = Reduce::new(op, &x.tensor).output::<i64>().run(&stream);
             let values: Vec<f64> = x.values.iter().copied().collect();
             let all = all.and_then(|y| y.item()).expect("one");
             assert_eq!(all, defined(op, &values), "{op:?} of {shape:?}");
             let rows = Reduce::new(op, &x.tensor).axis(1).keep_dims();
-            let rows = rows.run_indices(&stream).expect("rows");
+            let rows = rows.output::<i64>().run(&stream).expect("rows");
             assert_eq!(rows.shape(), [shape[0], 1]);
             let want: Vec<i64> = x
                 .values
@@ -74,14 +79,20 @@ fn a_comparison_is_reduced_without_a_cast() {
         let x = x.expect("a tensor");
         let half = Tensor::from_slice(&device, &[1], &[0.25_f32]).expect("a number");
         let mask = Binary::new(BinaryOp::Gt, &x, &half)
-            .run_as::<u8>(&stream)
+            .output::<u8>()
+            .run(&stream)
             .expect("a mask");
-        let of = |op| Reduce::new(op, &mask).axis(1).run_indices(&stream);
+        let of = |op| Reduce::new(op, &mask).axis(1).output::<i64>().run(&stream);
         let of = |op| of(op).and_then(|y| y.to_vec()).expect("results");
         assert_eq!(of(ReduceOp::CountNonzero), [2, 2]);
         assert_eq!(of(ReduceOp::Any), [1, 1]);
         assert_eq!(of(ReduceOp::All), [0, 0]);
-        let refused = Reduce::new(ReduceOp::Sum, &mask).run_indices(&stream);
-        assert!(matches!(refused, Err(Error::InvalidValue { .. })));
+        let refused = Reduce::new(ReduceOp::Sum, &mask)
+            .output::<i64>()
+            .run(&stream);
+        assert!(matches!(
+            refused,
+            Err(Error::Argument(ArgumentError::Value { .. }))
+        ));
     }
 }

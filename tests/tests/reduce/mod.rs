@@ -19,12 +19,13 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use warpsmith::reference::Expected;
 use warpsmith::reference::reduce::{Options, Reduced, integers, reduce};
-use warpsmith::{DType, Device, Error, Reduce, ReduceOp, Reducible};
+use warpsmith::{ArgumentError, DType, Device, Error, Moments, Reduce, ReduceOp, Reducible};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{self, agrees, agrees_exactly, run_twice};
 use warpsmith_tests::output::{Output, wide};
 use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::rows::signed;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, cases, say};
 
@@ -119,7 +120,11 @@ fn check_op<T: Reducible<Value: TestElement> + TestElement>(
     let x = operand::<T>(device, &case.shape, case.values, case.view, case.seed)?;
     let mut operation = Reduce::new(op, &x.tensor);
     if let Some(axes) = &case.axes {
-        operation = operation.axes(axes);
+        let axes: Vec<isize> = axes
+            .iter()
+            .map(|&axis| signed(axis, case.shape.len()))
+            .collect();
+        operation = operation.axes(&axes);
     }
     if case.keep_dims {
         operation = operation.keep_dims();
@@ -163,7 +168,7 @@ fn check_op<T: Reducible<Value: TestElement> + TestElement>(
             let got = if is_wide {
                 let output = || Output::<f64>::new(device, &shape, case.view_y);
                 wide(&run_twice(output, |y| {
-                    operation.run_f64_into(&y.tensor, &stream)
+                    operation.output::<f64>().run_into(&y.tensor, &stream)
                 })?)
             } else {
                 let output = || Output::<T::Value>::new(device, &shape, case.view_y);
@@ -176,7 +181,9 @@ fn check_op<T: Reducible<Value: TestElement> + TestElement>(
         Reduced::Indices(want) => {
             let want = keep(want.mapv(|index| index as f64));
             let output = || Output::<i64>::new(device, want.shape(), case.view_y);
-            let got = run_twice(output, |y| operation.run_indices_into(&y.tensor, &stream))?;
+            let got = run_twice(output, |y| {
+                operation.output::<i64>().run_into(&y.tensor, &stream)
+            })?;
             agrees_exactly(&got, &want)
         }
     }
@@ -215,7 +222,9 @@ fn run_integers<T: Reducible<Value: TestElement> + TestElement>(
     let stream = device.stream().map_err(say)?;
     let bits: ArrayD<u64> = if operation.op().is_index() {
         let output = || Output::<i64>::new(device, shape, case.view_y);
-        let got = run_twice(output, |y| operation.run_indices_into(&y.tensor, &stream))?;
+        let got = run_twice(output, |y| {
+            operation.output::<i64>().run_into(&y.tensor, &stream)
+        })?;
         got.mapv(TestElement::bits)
     } else {
         let output = || Output::<T::Value>::new(device, shape, case.view_y);
@@ -234,11 +243,11 @@ fn is_refused<T: Reducible>(
     refused: &impl std::fmt::Display,
 ) -> Checked {
     let refusal = match operation.op().is_index() {
-        true => operation.run_indices(stream).err(),
+        true => operation.output::<i64>().run(stream).err(),
         false => operation.run(stream).err(),
     };
     match refusal {
-        Some(Error::InvalidValue { .. }) => Ok(()),
+        Some(Error::Argument(ArgumentError::Value { .. })) => Ok(()),
         other => Err(format!(
             "the reference says {refused}; the operation {other:?}"
         )),
@@ -329,7 +338,7 @@ fn of_equal_elements_the_lowest_index_counts() {
             let index = |op, values: &ArrayD<f64>| {
                 let x = Operand::<f32>::lay_out(&device, values.clone(), View::Contiguous);
                 let x = x.expect("an operand");
-                let index = Reduce::new(op, &x.tensor).run_indices(&stream);
+                let index = Reduce::new(op, &x.tensor).output::<i64>().run(&stream);
                 index.expect("an index").item().expect("one")
             };
             assert_eq!(index(ReduceOp::Argmax, &values), first as i64, "n {n}");
@@ -388,9 +397,16 @@ fn special_values_are_treated_as_documented() {
                 });
                 let x = Operand::<f32>::lay_out(&device, x, View::Contiguous);
                 let x = x.expect("an operand").tensor;
-                let reduce = Reduce::new(*op, &x).axis(axis);
+                let reduce = Reduce::new(*op, &x).axis(signed(axis, 2));
                 let got: Vec<f64> = match op.is_index() {
-                    true => wide(&reduce.run_indices(&stream).unwrap().to_ndarray().unwrap()),
+                    true => wide(
+                        &reduce
+                            .output::<i64>()
+                            .run(&stream)
+                            .unwrap()
+                            .to_ndarray()
+                            .unwrap(),
+                    ),
                     false => wide(&reduce.run(&stream).unwrap().to_ndarray().unwrap()),
                 }
                 .into_iter()
@@ -423,15 +439,15 @@ fn the_mean_comes_with_the_variance() {
                 let x = Operand::<bf16>::draw(&device, &shape, Values::Far, View::Contiguous, 3);
                 let x = x.expect("an operand");
                 let spread = Reduce::new(ReduceOp::Variance, &x.tensor)
-                    .axis(axis)
+                    .axis(signed(axis, 2))
                     .ddof(1);
-                let [variance, mean] = spread.run_with_mean(&stream).expect("both");
+                let Moments { value, mean } = spread.mean().run(&stream).expect("both");
                 let model = spread.model().expect("a model");
                 let options = Options {
                     ddof: 1,
                     ..Options::default()
                 };
-                for (op, got) in [(ReduceOp::Variance, variance), (ReduceOp::Mean, mean)] {
+                for (op, got) in [(ReduceOp::Variance, value), (ReduceOp::Mean, mean)] {
                     let want = reduce(op, &x.values.view(), Some(&[axis]), &options, &model);
                     let Ok(Reduced::Values(want)) = want else {
                         panic!("{op:?} is a value")

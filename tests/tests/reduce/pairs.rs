@@ -8,6 +8,7 @@ use warpsmith_tests::operand::View;
 use warpsmith_tests::operation::{agrees, run_twice};
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::rows::signed;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
@@ -49,7 +50,7 @@ fn check_of<T: Reducible<Value: TestElement> + TestElement>(
     let (x, y) = (x?, y?);
     let mut operation = Reduce::dot(&x.tensor, &y.tensor);
     if let Some(axis) = case.axis {
-        operation = operation.axis(axis);
+        operation = operation.axis(signed(axis, 2));
     }
     let stream = device.stream().map_err(say)?;
     let axes = case.axis.map(|axis| vec![axis]);
@@ -71,7 +72,9 @@ fn check_of<T: Reducible<Value: TestElement> + TestElement>(
     let shape = want.values.shape().to_vec();
     if case.wide {
         let output = || Output::<f64>::new(device, &shape, View::Contiguous);
-        let got = run_twice(output, |out| operation.run_f64_into(&out.tensor, &stream))?;
+        let got = run_twice(output, |out| {
+            operation.output::<f64>().run_into(&out.tensor, &stream)
+        })?;
         return agrees(&got, &want);
     }
     let output = || Output::<T::Value>::new(device, &shape, View::Contiguous);

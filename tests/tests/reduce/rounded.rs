@@ -2,9 +2,10 @@
 
 use abi::reduce::Variant;
 use half::{bf16, f16};
-use warpsmith::{Device, Element, Error, Reduce, ReduceOp, Reducible, Tensor};
+use warpsmith::{ArgumentError, Device, Element, Error, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
+use warpsmith_tests::rows::signed;
 use warpsmith_tests::values::Values;
 
 /// So many columns that a thread has whole ones, and stores 16 bytes of results at a time.
@@ -54,16 +55,16 @@ fn rounds<T: Reducible<Value = f32> + TestElement>(
         let x = x.expect("an operand").tensor;
         for op in ReduceOp::ALL.into_iter().filter(is_value) {
             let of = |reduce: Reduce<'_, T>| match axis {
-                Some(axis) => reduce.axis(axis).run(&stream),
+                Some(axis) => reduce.axis(signed(axis, shape.len())).run(&stream),
                 None => reduce.run(&stream),
             };
             let reduce = Reduce::new(op, &x);
-            let reduce = axis.map_or(reduce, |axis| reduce.axis(axis));
+            let reduce = axis.map_or(reduce, |axis| reduce.axis(signed(axis, shape.len())));
             if matches!(op, ReduceOp::Sum | ReduceOp::Norm2) && has_form {
                 assert_eq!(reduce.plan().expect("a plan").variant, form, "{shape:?}");
             }
             let full = of(Reduce::new(op, &x)).expect("a reduction");
-            let got = reduce.run_rounded(&stream).expect("a reduction");
+            let got = reduce.output::<T>().run(&stream).expect("a reduction");
             assert_eq!(got.shape(), full.shape());
             let full = full.to_vec().expect("values");
             let got = got.to_vec().expect("values");
@@ -89,16 +90,12 @@ fn outputs_may_begin_anywhere() {
             .map(|i| bf16::from_f32((i % 7) as f32))
             .collect();
         let x = Tensor::from_slice(&device, &[n, columns], &xs).expect("a tensor");
-        let sums = Reduce::new(ReduceOp::Sum, &x).axis(0);
-        let want = sums
-            .run_rounded(&stream)
-            .expect("sums")
-            .to_vec()
-            .expect("values");
+        let sums = Reduce::new(ReduceOp::Sum, &x).axis(0).output::<bf16>();
+        let want = sums.run(&stream).expect("sums").to_vec().expect("values");
         // Not on a multiple of 16 bytes; and every other element.
         let y = Tensor::full(&stream, &[columns + 3], bf16::MAX).expect("a tensor");
         let shifted = y.slice(0, 1..columns + 1).expect("a view");
-        sums.run_rounded_into(&shifted, &stream).expect("sums");
+        sums.run_into(&shifted, &stream).expect("sums");
         assert_eq!(shifted.to_vec().expect("values"), want);
         let beside = y.to_vec().expect("values");
         assert_eq!([beside[0], beside[columns + 1]], [bf16::MAX; 2]);
@@ -106,7 +103,7 @@ fn outputs_may_begin_anywhere() {
         let strided = y.slice(1, 0..1).expect("a view");
         let sums = sums.keep_dims();
         let strided = strided.t();
-        sums.run_rounded_into(&strided, &stream).expect("sums");
+        sums.run_into(&strided, &stream).expect("sums");
         assert_eq!(strided.to_vec().expect("values"), want);
     }
 }
@@ -116,17 +113,28 @@ fn other_dtypes_have_results_of_their_own() {
     for device in warpsmith::testing::devices() {
         let stream = device.stream().expect("a stream");
         let x = Tensor::from_slice(&device, &[3], &[1.5_f32, 2.0, 4.0]).expect("a tensor");
-        let sum = Reduce::new(ReduceOp::Sum, &x).run_rounded(&stream);
+        let sum = Reduce::new(ReduceOp::Sum, &x).output::<f32>().run(&stream);
         assert_eq!(sum.expect("a sum").item().expect("one"), 7.5_f32);
         let x = Tensor::from_slice(&device, &[2], &[1_i64 << 40, 3]).expect("a tensor");
-        let sum = Reduce::new(ReduceOp::Sum, &x).run_rounded(&stream);
+        let sum = Reduce::new(ReduceOp::Sum, &x).output::<i64>().run(&stream);
         assert_eq!(sum.expect("a sum").item().expect("one"), (1 << 40) + 3);
         let x = Tensor::from_slice(&device, &[2], &[1_i32, 3]).expect("a tensor");
-        let refused = Reduce::new(ReduceOp::Sum, &x).run_rounded(&stream);
+        let refused = Reduce::new(ReduceOp::Sum, &x).output::<i32>().run(&stream);
         let error = refused.expect_err("i32 has results of i64");
-        assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
-        assert!(error.to_string().contains("run gives i64"), "{error}");
-        let refused = Reduce::new(ReduceOp::Argmax, &x).run_rounded(&stream);
-        assert!(matches!(refused, Err(Error::InvalidValue { .. })));
+        assert!(
+            matches!(error, Error::Argument(ArgumentError::Value { .. })),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("is i32, want i64 or f64"),
+            "{error}"
+        );
+        let refused = Reduce::new(ReduceOp::Argmax, &x)
+            .output::<i32>()
+            .run(&stream);
+        assert!(matches!(
+            refused,
+            Err(Error::Argument(ArgumentError::Value { .. }))
+        ));
     }
 }

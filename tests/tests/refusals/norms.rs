@@ -16,22 +16,18 @@ fn norms_refuse_axes_and_numbers_that_make_no_sense() {
     super::on_every_device(|_, stream| {
         let x = zeros(stream, &[3, 8]);
         for axes in [&[1, 2][..], &[9]] {
-            let refused = RmsNorm::new(&x).axes(axes).run_kept(stream);
-            refused!(refused, OutOfBounds, "axis", "2");
+            let refused = RmsNorm::new(&x).axes(axes).stats().run(stream);
+            refused!(refused, Shape::Axis, "want -2 to 1");
         }
-        for norm in [
-            LayerNorm::new(&x).axes(&[]),
-            LayerNorm::new(&x).last_axes(0),
-        ] {
-            refused!(norm.run(stream), InvalidValue, "axes");
-        }
-        let refused = LayerNorm::new(&x).last_axes(3).run(stream);
-        refused!(refused, OutOfBounds, "number of axes is 3", "3");
+        let none = LayerNorm::new(&x).axes(&[]).run(stream);
+        refused!(none, Argument::Value, "axes");
+        let before = LayerNorm::new(&x).axes(&[-3, -2, -1]).run(stream);
+        refused!(before, Shape::Axis, "axis is -3");
         let scalar = zeros(stream, &[]);
-        refused!(LayerNorm::new(&scalar).run(stream), OutOfBounds, "axis");
+        refused!(LayerNorm::new(&scalar).run(stream), Shape::Axis, "axis");
         for epsilon in [-1.0, f32::NAN, f32::INFINITY] {
             let refused = RmsNorm::new(&x).epsilon(epsilon).run(stream);
-            refused!(refused, InvalidValue, "epsilon");
+            refused!(refused, Argument::Value, "epsilon");
         }
     });
 }
@@ -46,22 +42,25 @@ fn norms_refuse_operands_that_do_not_fit() {
         );
         let short = zeros(stream, &[7]);
         let refused = LayerNorm::new(&x).weight(&short).run(stream);
-        refused!(refused, ShapeMismatch, "`weight`", "[7]", "[8]");
-        let refused = LayerNorm::new(&x).last_axes(2).weight(&weight).run(stream);
-        refused!(refused, ShapeMismatch, "`weight`", "[8]", "[3, 8]");
+        refused!(refused, Shape::Mismatch, "`weight`", "[7]", "[8]");
+        let refused = LayerNorm::new(&x)
+            .axes(&[-2, -1])
+            .weight(&weight)
+            .run(stream);
+        refused!(refused, Shape::Mismatch, "`weight`", "[8]", "[3, 8]");
         let bias = ones(stream, &[8]);
-        let mixed = LayerNorm::new(&x).weight(&weight).bias_f32(&bias);
-        refused!(mixed.run(stream), InvalidValue, "dtype of bias");
-        let refused = RmsNormGrad::new(&x, &y, &ones(stream, &[2])).run(stream);
-        refused!(refused, ShapeMismatch, "`rstd`", "[2]", "[3]");
+        let mixed = LayerNorm::new(&x).weight(&weight).bias(&bias);
+        refused!(mixed.run(stream), Argument::Value, "dtype of bias");
+        let refused = RmsNormGrad::new(&x, &ones(stream, &[2]), &y).run(stream);
+        refused!(refused, Shape::Mismatch, "`rstd`", "[2]", "[3]");
         let long = NormGradients {
             dx: x.clone(),
             dweight: Some(ones(stream, &[9])),
             dbias: None,
         };
         let rstd = ones(stream, &[3]);
-        let refused = RmsNormGrad::new(&x, &y, &rstd).run_into(&long, stream);
-        refused!(refused, ShapeMismatch, "`dweight`", "[9]", "[8]");
+        let refused = RmsNormGrad::new(&x, &rstd, &y).run_into(&long, stream);
+        refused!(refused, Shape::Mismatch, "`dweight`", "[9]", "[8]");
     });
 }
 
@@ -77,17 +76,31 @@ fn norms_refuse_to_keep_what_there_is_not() {
         };
         let norm = RmsNorm::new(&x);
         let with_sum = out(Some(zeros(stream, &[3, 8])), None);
-        refused!(norm.run_kept_into(&with_sum, stream), InvalidValue, "sum");
+        refused!(
+            norm.clone().stats().run_into(&with_sum, stream),
+            Argument::Value,
+            "sum"
+        );
         let with_mean = Normalized {
             mean: Some(ones(stream, &[3])),
             ..out(None, None)
         };
-        refused!(norm.run_kept_into(&with_mean, stream), InvalidValue, "mean");
+        refused!(
+            norm.clone().stats().run_into(&with_mean, stream),
+            Argument::Value,
+            "mean"
+        );
         let long = out(None, Some(ones(stream, &[4])));
-        refused!(norm.run_kept_into(&long, stream), ShapeMismatch, "`rstd`");
+        refused!(
+            norm.clone().stats().run_into(&long, stream),
+            Shape::Mismatch,
+            "`rstd`"
+        );
         let with_residual = RmsNorm::new(&x).residual(&x);
-        let onto_y = with_residual.run_kept_into(&out(Some(y.clone()), None), stream);
-        refused!(onto_y, Overlap, "`sum`");
+        let onto_y = with_residual
+            .stats()
+            .run_into(&out(Some(y.clone()), None), stream);
+        refused!(onto_y, Shape::Overlap, "`sum`");
     });
 }
 
@@ -122,24 +135,34 @@ fn what_norms_keep_of_rows_overlaps_nothing_else() {
             (50, "`y`"),
         ] {
             let kept = out(outside(&[4, 4]), part(start, &[4]), outside(&[4]));
-            refused!(norm.run_kept_into(&kept, stream), Overlap, "`mean`", other);
+            refused!(
+                norm.clone().stats().run_into(&kept, stream),
+                Shape::Overlap,
+                "`mean`",
+                other
+            );
             let kept = out(outside(&[4, 4]), outside(&[4]), part(start, &[4]));
-            refused!(norm.run_kept_into(&kept, stream), Overlap, "`rstd`", other);
+            refused!(
+                norm.clone().stats().run_into(&kept, stream),
+                Shape::Overlap,
+                "`rstd`",
+                other
+            );
         }
         let sum = outside(&[4, 4]);
         let row = sum.index_axis(0, 1).expect("a row");
         let kept = out(sum.clone(), row, outside(&[4]));
         refused!(
-            norm.run_kept_into(&kept, stream),
-            Overlap,
+            norm.clone().stats().run_into(&kept, stream),
+            Shape::Overlap,
             "`mean`",
             "`sum`"
         );
         let mean = outside(&[4]);
         let kept = out(sum, mean.clone(), mean);
         refused!(
-            norm.run_kept_into(&kept, stream),
-            Overlap,
+            norm.clone().stats().run_into(&kept, stream),
+            Shape::Overlap,
             "`mean`",
             "`rstd`"
         );
@@ -151,9 +174,9 @@ fn what_norms_keep_of_rows_overlaps_nothing_else() {
             dbias: None,
         };
         let dy = outside(&[4, 4]);
-        let gradient = LayerNormGrad::new(&x, &dy, &mean, &rstd).weight(&weight);
+        let gradient = LayerNormGrad::new(&x, &mean, &rstd, &dy).weight(&weight);
         let into = gradient.run_into(&gradients, stream);
-        refused!(into, Overlap, "`dx`", "`weight`");
+        refused!(into, Shape::Overlap, "`dx`", "`weight`");
     });
 }
 
@@ -163,12 +186,16 @@ fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
         let one = ones(stream, &[1, 1]);
         let x = one.broadcast_to(&[1, (1 << 32) + 1]).expect("a view");
         let kept = ones(stream, &[1]);
-        let gradient = LayerNormGrad::new(&x, &x, &kept, &kept);
+        let gradient = LayerNormGrad::new(&x, &kept, &kept, &x);
         let limit = "4294967297";
-        refused!(gradient.clone().with_bias().run(stream), OutOfBounds, limit);
+        refused!(
+            gradient.clone().bias_gradient().run(stream),
+            Shape::OutOfBounds,
+            limit
+        );
         refused!(
             gradient.clone().weight(&kept).run(stream),
-            OutOfBounds,
+            Shape::OutOfBounds,
             limit
         );
         let some = || Some(kept.clone());
@@ -178,17 +205,17 @@ fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
                 dweight,
                 dbias,
             };
-            refused!(gradient.run_into(&out, stream), OutOfBounds, limit);
+            refused!(gradient.run_into(&out, stream), Shape::OutOfBounds, limit);
         }
         let out = NormGradients {
             dx: one.clone(),
             dweight: None,
             dbias: some(),
         };
-        let gradient = RmsNormGrad::new(&x, &x, &kept);
+        let gradient = RmsNormGrad::new(&x, &kept, &x);
         refused!(
             gradient.run_into(&out, stream),
-            InvalidValue,
+            Argument::Value,
             "dbias",
             "no bias"
         );
@@ -207,6 +234,6 @@ fn what_is_refused_launches_nothing() {
     let bias = ones(&stream, &[3]);
     let before = device.lane_instructions();
     let norm = LayerNorm::new(&x).weight(&weight).bias(&bias);
-    refused!(norm.run(&stream), ShapeMismatch, "bias");
+    refused!(norm.run(&stream), Shape::Mismatch, "bias");
     assert_eq!(device.lane_instructions(), before);
 }

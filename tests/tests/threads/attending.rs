@@ -2,7 +2,8 @@
 
 use super::calls::{Calls, bits, kinds};
 use half::{bf16, f16};
-use warpsmith::{Attention, AttentionGrad, Float, Rotary, Tensor, merge_attention};
+use warpsmith::ops::merge_attention;
+use warpsmith::{Attention, AttentionGrad, Float, Rotary, Tensor};
 use warpsmith_tests::element::TestElement;
 
 pub(crate) fn add(calls: &mut Calls) {

@@ -84,6 +84,6 @@ fn scatter_add<T: TestElement + Reducible>(calls: &mut Calls, count: usize) {
     let src = calls.numbers::<T>(&[count, 8]);
     calls.add(
         format!("ScatterAdd of {count} rows of {}", T::DTYPE),
-        move |stream| bits(&ScatterAdd::new(&indices, &src).run(30, stream)?),
+        move |stream| bits(&ScatterAdd::new(&indices, &src).extent(30).run(stream)?),
     );
 }

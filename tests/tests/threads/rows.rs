@@ -60,16 +60,16 @@ fn norms<T: TestElement + Float>(calls: &mut Calls, shape: [usize; 2]) {
         let (x, weight) = &forward;
         let rms = RmsNorm::new(x).weight(weight).run(stream)?;
         let layer = LayerNorm::new(x).weight(weight).bias(weight).residual(x);
-        let layer = layer.run_kept(stream)?;
+        let layer = layer.stats().run(stream)?;
         Ok([bits(&rms)?, bits(&layer.y)?].concat())
     });
     calls.add(format!("gradients of norms, {of}"), move |stream| {
-        let rms = RmsNormGrad::new(&x, &dy, &rstd)
+        let rms = RmsNormGrad::new(&x, &rstd, &dy)
             .weight(&weight)
             .run(stream)?;
-        let layer = LayerNormGrad::new(&x, &dy, &mean, &rstd)
+        let layer = LayerNormGrad::new(&x, &mean, &rstd, &dy)
             .weight(&weight)
-            .with_bias();
+            .bias_gradient();
         let layer = layer.run(stream)?;
         Ok([gradients(&rms)?, gradients(&layer)?].concat())
     });
@@ -84,8 +84,8 @@ fn cross_entropy<T: TestElement + Float>(calls: &mut Calls, shape: [usize; 2]) {
         let (logits, targets, weights) = (logits.clone(), targets.clone(), weights.clone());
         calls.add(name, move |stream| {
             let call = CrossEntropy::new(&logits, &targets).reduction(reduction);
-            let (loss, dlogits) = call.class_weights(&weights).run_with_gradient(stream)?;
-            Ok([bits(&loss)?, bits(&dlogits)?].concat())
+            let out = call.class_weights(&weights).gradient().run(stream)?;
+            Ok([bits(&out.loss)?, bits(&out.dlogits)?].concat())
         });
     }
 }
@@ -94,9 +94,14 @@ fn top_k(calls: &mut Calls, shape: [usize; 2]) {
     for k in [4, 30] {
         let x = calls.numbers::<f32>(&shape);
         calls.add(format!("TopK of {shape:?}, {k}"), move |stream| {
-            let (values, indices) = TopK::new(&x, k).run(stream)?;
-            let (least, _) = TopK::new(&x, k).smallest().run(stream)?;
-            Ok([bits(&values)?, bits(&indices)?, bits(&least)?].concat())
+            let most = TopK::new(&x, k).run(stream)?;
+            let least = TopK::new(&x, k).smallest().run(stream)?;
+            Ok([
+                bits(&most.values)?,
+                bits(&most.indices)?,
+                bits(&least.values)?,
+            ]
+            .concat())
         });
     }
 }
@@ -113,12 +118,21 @@ fn reduce(calls: &mut Calls, shape: [usize; 2]) {
     }
     let narrow = calls.numbers::<i8>(&shape);
     calls.add(format!("Reduce of {shape:?}: others"), move |stream| {
-        let [variance, mean] = Reduce::new(ReduceOp::Variance, &x).run_with_mean(stream)?;
+        let spread = Reduce::new(ReduceOp::Variance, &x).mean().run(stream)?;
         let dot = Reduce::dot(&x, &x).run(stream)?;
-        let sum = Reduce::new(ReduceOp::Sum, &x).run_f64(stream)?;
-        let last = Reduce::new(ReduceOp::Argmax, &x).run_indices(stream)?;
-        let count = Reduce::new(ReduceOp::CountNonzero, &narrow).run_indices(stream)?;
-        let floats = [bits(&variance)?, bits(&mean)?, bits(&dot)?, bits(&sum)?];
+        let sum = Reduce::new(ReduceOp::Sum, &x).output::<f64>().run(stream)?;
+        let last = Reduce::new(ReduceOp::Argmax, &x)
+            .output::<i64>()
+            .run(stream)?;
+        let count = Reduce::new(ReduceOp::CountNonzero, &narrow)
+            .output::<i64>()
+            .run(stream)?;
+        let floats = [
+            bits(&spread.value)?,
+            bits(&spread.mean)?,
+            bits(&dot)?,
+            bits(&sum)?,
+        ];
         Ok([floats.concat(), bits(&last)?, bits(&count)?].concat())
     });
 }

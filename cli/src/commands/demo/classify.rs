@@ -205,7 +205,8 @@ fn classes(outputs: &Tensor<f32>, stream: &Stream) -> Result<Vec<usize>> {
     let (classes, _) = timed("argmax", stream, || {
         Reduce::new(ReduceOp::Argmax, outputs)
             .axis(1)
-            .run_indices(stream)
+            .output::<i64>()
+            .run(stream)
     })?;
     Ok(download_exact(&classes)?
         .iter()

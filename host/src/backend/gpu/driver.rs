@@ -1,7 +1,7 @@
 //! Finds and initialises the driver, once per process. Nothing else may call cudarc before: it
 //! panics where the driver's library or one of its functions is missing.
 
-use crate::error::{Error, Result};
+use crate::error::{DeviceError, Error, Result};
 use cudarc::driver::sys::{self, CUresult};
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
@@ -66,15 +66,15 @@ pub(crate) struct Driver {
     pub(crate) count: usize,
 }
 
-/// The driver of this machine; [`Error::NoDriver`] where there is no usable one. It is looked for
-/// once per process.
+/// The driver of this machine; [`DeviceError::NoDriver`] where there is no usable one. It is looked
+/// for once per process.
 pub(crate) fn driver() -> Result<Driver> {
     static DRIVER: OnceLock<Result<Driver, Box<str>>> = OnceLock::new();
     match DRIVER.get_or_init(find) {
         Ok(driver) => Ok(*driver),
-        Err(detail) => Err(Error::NoDriver {
+        Err(detail) => Err(Error::Device(DeviceError::NoDriver {
             detail: detail.clone(),
-        }),
+        })),
     }
 }
 
@@ -150,11 +150,11 @@ pub(super) fn describe(code: CUresult) -> String {
 /// The error of a failed driver call.
 #[cold]
 pub(super) fn failure(call: &'static str, code: CUresult) -> Error {
-    Error::Driver {
+    Error::Device(DeviceError::Driver {
         call,
         code: code as u32,
         message: describe(code).into(),
-    }
+    })
 }
 
 /// Calls a function of the driver by name, and turns its result into ours:

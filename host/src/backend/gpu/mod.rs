@@ -9,7 +9,7 @@ mod tensor_map;
 
 use super::{Backend, EventUse, LoadedModule, Pattern, RawEvent, RawStream};
 use crate::device::{DeviceInfo, DeviceKind, MemoryInfo};
-use crate::error::{Error, Result};
+use crate::error::{DeviceError, Error, Result};
 use crate::tensor_map::{TensorMap, TensorMapDesc};
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUmemPool_attribute,
@@ -105,7 +105,7 @@ fn handle(ordinal: usize) -> Result<CUdevice> {
             unsafe { cu!(cuDeviceGet(&raw mut device, number)) }?;
             Ok(device)
         }
-        _ => Err(Error::NoDevice { ordinal, count }),
+        _ => Err(Error::Device(DeviceError::NoDevice { ordinal, count })),
     }
 }
 
@@ -312,19 +312,21 @@ impl Backend for GpuBackend {
         let code = unsafe { sys::cuEventElapsedTime(&raw mut ms, cu_event(start), cu_event(end)) };
         match code {
             CUresult::CUDA_SUCCESS => Ok(ms),
-            CUresult::CUDA_ERROR_NOT_READY => Err(Error::EventNotReady(
+            CUresult::CUDA_ERROR_NOT_READY => Err(Error::Device(DeviceError::EventNotReady(
                 "its work is not done; call synchronize first",
-            )),
+            ))),
             code => Err(failure("cuEventElapsedTime", code)),
         }
     }
 
     fn alloc(&self, bytes: u64, stream: RawStream) -> Result<u64> {
         self.bind()?;
-        let out_of_memory = |free_bytes| Error::OutOfMemory {
-            device: self.info.to_string().into(),
-            requested_bytes: bytes,
-            free_bytes,
+        let out_of_memory = |free_bytes| {
+            Error::Device(DeviceError::OutOfMemory {
+                device: self.info.to_string().into(),
+                requested_bytes: bytes,
+                free_bytes,
+            })
         };
         let Ok(size) = usize::try_from(bytes) else {
             return Err(out_of_memory(self.memory()?.free_bytes));
@@ -404,9 +406,11 @@ impl Backend for GpuBackend {
         // SAFETY: `pointer` is a valid place.
         match unsafe { sys::cuMemHostAlloc(&raw mut pointer, bytes, flags) } {
             CUresult::CUDA_SUCCESS => Ok(pointer.cast()),
-            CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(Error::OutOfHostMemory {
-                requested_bytes: bytes as u64,
-            }),
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                Err(Error::Device(DeviceError::OutOfHostMemory {
+                    requested_bytes: bytes as u64,
+                }))
+            }
             code => Err(failure("cuMemHostAlloc", code)),
         }
     }

@@ -4,7 +4,7 @@ use super::driver::{cu, describe, driver};
 use super::{Context, cu_stream};
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule, RawStream};
 use crate::device::{DeviceInfo, lock};
-use crate::error::{Error, Result};
+use crate::error::{Error, KernelError, Result};
 use crate::launch::LaunchConfig;
 use crate::load::Signature;
 use cudarc::driver::sys::{
@@ -67,10 +67,12 @@ pub(super) fn load(
     ptx: &str,
 ) -> Result<Box<dyn LoadedModule>> {
     context.bind()?;
-    let text = CString::new(ptx).map_err(|error| Error::PtxSyntax {
-        line: ptx[..error.nul_position()].lines().count().max(1) as u32,
-        column: 1,
-        message: "a zero byte in the text".into(),
+    let text = CString::new(ptx).map_err(|error| {
+        Error::Kernel(KernelError::PtxSyntax {
+            line: ptx[..error.nul_position()].lines().count().max(1) as u32,
+            column: 1,
+            message: "a zero byte in the text".into(),
+        })
     })?;
     let mut log = vec![0_u8; LOG_BYTES];
     let mut options = [
@@ -93,11 +95,11 @@ pub(super) fn load(
     };
     if code != CUresult::CUDA_SUCCESS {
         let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
-        return Err(Error::Jit {
+        return Err(Error::Kernel(KernelError::Jit {
             device: info.to_string().into(),
             code: describe(code).into(),
             log: String::from_utf8_lossy(&log[..end]).trim_end().into(),
-        });
+        }));
     }
     let max_shared_bytes = info.max_shared_bytes_per_block;
     Ok(Box::new(GpuModule(Arc::new(Handle {
@@ -236,10 +238,10 @@ impl GpuKernel {
 /// The launch attribute for clusters of these extents.
 fn clusters([x, y, z]: [u32; 3]) -> Result<sys::CUlaunchAttribute> {
     if driver()?.version < CLUSTER_DRIVER_VERSION {
-        return Err(Error::Unsupported {
-            what: format!("a launch in clusters of {:?} with this driver", [x, y, z]).into(),
-            supported: "drivers for CUDA 11.8 and later".into(),
-        });
+        return Err(Error::unsupported(
+            format!("a launch in clusters of {:?} with this driver", [x, y, z]),
+            "drivers for CUDA 11.8 and later",
+        ));
     }
     Ok(sys::CUlaunchAttribute {
         id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,

@@ -21,10 +21,10 @@ pub(super) fn encode(
     desc: &TensorMapDesc,
 ) -> Result<[u8; TensorMap::BYTES]> {
     if info.arch < (9, 0) || driver()?.version < DRIVER_VERSION {
-        return Err(Error::Unsupported {
-            what: format!("a tensor map on {info}").into(),
-            supported: "GPUs of compute capability 9.0 and later with a driver for CUDA 12".into(),
-        });
+        return Err(Error::unsupported(
+            format!("a tensor map on {info}"),
+            "GPUs of compute capability 9.0 and later with a driver for CUDA 12",
+        ));
     }
     let mut map = CUtensorMap { opaque: [0; 16] };
     let rank = desc.dims.len() as u32;

@@ -39,7 +39,8 @@ pub(in crate::load) fn can_begin_early(arch: (u32, u32)) -> bool {
 /// lets it begin itself, after the wait that it gets here, so it gets nothing else.
 ///
 /// # Errors
-/// [`Error::Bug`] for a module without a kernel, [`Error::PtxSyntax`] for an unknown target.
+/// [`Error::Bug`] for a module without a kernel,
+/// [`KernelError::PtxSyntax`](crate::KernelError::PtxSyntax) for an unknown target.
 pub(super) fn begin_early(
     module: &mut Module,
     signature: &mut Signature,

@@ -10,7 +10,7 @@ pub(super) use begin_early::{can_begin_early, waits};
 
 use super::signature::Signature;
 use super::variant::LoadVariant;
-use crate::error::{Error, Result};
+use crate::error::{Error, KernelError, Result};
 use begin_early::begin_early;
 use ptx_syntax::ast::Module;
 use ptx_syntax::isa::Opcode;
@@ -20,7 +20,7 @@ use read_once::read_once;
 /// whether the kernel begins early.
 ///
 /// # Errors
-/// [`Error::Bug`] for a module without a kernel, [`Error::PtxSyntax`] for an unknown target.
+/// [`Error::Bug`] for a module without a kernel, [`KernelError::PtxSyntax`] for an unknown target.
 pub(super) fn edit(
     module: &mut Module,
     signature: &mut Signature,
@@ -37,16 +37,16 @@ pub(super) fn edit(
 /// Raises what the module needs to what has the opcode.
 ///
 /// # Errors
-/// [`Error::PtxSyntax`] for a module with a target that PTX does not know.
+/// [`KernelError::PtxSyntax`] for a module with a target that PTX does not know.
 fn require(module: &mut Module, opcode: Opcode) -> Result<()> {
     module.require(opcode.facts().since).map_err(|error| {
         let message = error.to_string().into();
         let (line, column) = (module.target_line, 1);
-        Error::PtxSyntax {
+        Error::Kernel(KernelError::PtxSyntax {
             line,
             column,
             message,
-        }
+        })
     })
 }
 

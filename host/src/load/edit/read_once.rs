@@ -19,7 +19,7 @@ const POLICY: &str = "once";
 /// Gives the policy to all loads and prefetches of `module` that read once.
 ///
 /// # Errors
-/// [`Error::PtxSyntax`](crate::Error::PtxSyntax) for an unknown target.
+/// [`KernelError::PtxSyntax`](crate::KernelError::PtxSyntax) for an unknown target.
 pub(super) fn read_once(module: &mut Module) -> Result<()> {
     require(module, Opcode::Createpolicy)?;
     let bodies = module

@@ -77,10 +77,8 @@ impl<'a> Lengths<'a> {
 /// Checks `cu_seqlens` on the host: they must ascend, and not exceed `total`. Returns the length of
 /// the longest sequence.
 pub(super) fn check_packed(what: &'static str, bounds: &[i32], total: usize) -> Result<usize> {
-    let invalid = |idx: usize, want: String| Error::InvalidValue {
-        what,
-        got: format!("{} at index {idx}", bounds[idx]).into(),
-        want: want.into(),
+    let invalid = |idx: usize, want: String| {
+        Error::value(what, format!("{} at index {idx}", bounds[idx]), want)
     };
     let mut longest = 0;
     for (idx, &bound) in bounds.iter().enumerate() {
@@ -109,11 +107,11 @@ pub(super) fn check_each(
     for (idx, &length) in lengths.iter().enumerate() {
         let (least, most) = range(idx);
         if length < least || length as usize > most {
-            return Err(Error::InvalidValue {
+            return Err(Error::value(
                 what,
-                got: format!("{length} at index {idx}").into(),
-                want: format!("{least} to {most}, the positions of sequence {idx}").into(),
-            });
+                format!("{length} at index {idx}"),
+                format!("{least} to {most}, the positions of sequence {idx}"),
+            ));
         }
     }
     Ok(())

@@ -25,13 +25,16 @@ use abi::attention::merge::{MERGE_ENTRY, MergeParams, THREADS};
 /// returns before completion.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent above
-/// 2^32 - 1025), [`Error::OutOfMemory`], [`Error::Driver`].
+/// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch),
+/// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (an extent above 2^32 - 1025),
+/// [`Error::Device`].
 ///
 /// # Examples
 /// ```
 /// # fn main() -> warpsmith::Result<()> {
-/// use warpsmith::{Attention, Device, Tensor, merge_attention};
+/// use warpsmith::ops::merge_attention;
+/// use warpsmith::{Attention, Device, Tensor};
 /// let device = Device::emulator()?;
 /// let stream = device.stream()?;
 /// let q = Tensor::full(&stream, &[1, 1, 1, 8], 0.0_f32)?;

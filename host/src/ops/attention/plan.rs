@@ -36,14 +36,11 @@ impl Ranked for Candidate {
 fn no_candidate(desc: &AttentionDesc, forced: Option<&str>, device: &DeviceInfo) -> Error {
     let names: Vec<String> = all(desc, device).iter().map(ToString::to_string).collect();
     match forced {
-        Some(name) => Error::Unsupported {
-            what: format!("kernel `{name}` for attention {desc} on {device}").into(),
-            supported: names.join(", ").into(),
-        },
-        None => Error::Unsupported {
-            what: format!("attention {desc} on {device}").into(),
-            supported: supported(desc).into(),
-        },
+        Some(name) => Error::unsupported(
+            format!("kernel `{name}` for attention {desc} on {device}"),
+            names.join(", "),
+        ),
+        None => Error::unsupported(format!("attention {desc} on {device}"), supported(desc)),
     }
 }
 

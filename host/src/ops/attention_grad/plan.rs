@@ -29,14 +29,14 @@ impl Ranked for Candidate {
 fn no_candidate(desc: &GradDesc, forced: Option<&str>, device: &DeviceInfo) -> Error {
     let names: Vec<String> = all(desc, device).iter().map(ToString::to_string).collect();
     match forced {
-        Some(name) => Error::Unsupported {
-            what: format!("kernel `{name}` for gradients of attention {desc} on {device}").into(),
-            supported: names.join(", ").into(),
-        },
-        None => Error::Unsupported {
-            what: format!("gradients of attention {desc} on {device}").into(),
-            supported: "batch * heads_q and batch * heads_kv below 65,535^2".into(),
-        },
+        Some(name) => Error::unsupported(
+            format!("kernel `{name}` for gradients of attention {desc} on {device}"),
+            names.join(", "),
+        ),
+        None => Error::unsupported(
+            format!("gradients of attention {desc} on {device}"),
+            "batch * heads_q and batch * heads_kv below 65,535^2",
+        ),
     }
 }
 

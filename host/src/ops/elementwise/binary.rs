@@ -4,13 +4,14 @@ use super::program::{ChainElement, Program};
 use super::steps::Step;
 use crate::{Result, Stream, Tensor};
 use abi::elementwise::BinaryOp;
+use std::marker::PhantomData;
 
 /// An elementwise function of two tensors, with broadcasting: `y = f(a, b)`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `a`, `b` | broadcast to one shape | any of [`ChainElement`] | any |
-/// | `y` (written) | that shape | as `a`; with [`run_as`](Binary::run_as) any that [`ChainElement`] allows | any where no two indices refer to one element; may be `a` or `b` itself, and must not overlap them otherwise |
+/// | `y` (written) | that shape | as `a`; with [`output`](Binary::output) any that [`ChainElement`] allows | any where no two indices refer to one element; may be `a` or `b` itself, and must not overlap them otherwise |
 ///
 /// Shapes broadcast as in NumPy: they are aligned at the last dimension, and a dimension that is
 /// missing or has extent 1 is repeated. [`BinaryOp`] lists the functions.
@@ -24,14 +25,10 @@ use abi::elementwise::BinaryOp;
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Unsupported`](crate::Error::Unsupported) (a function that is not defined for the dtype,
-/// or a result dtype that cannot be combined with it),
-/// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
-/// launch happens on error.
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a function that is not
+/// defined for the dtype, or a result dtype that cannot be combined with it),
+/// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No launch
+/// happens on error.
 ///
 /// # Performance
 /// As [`Chain`](crate::Chain): two reads and one write per element.
@@ -52,31 +49,41 @@ use abi::elementwise::BinaryOp;
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct Binary<'a, T: ChainElement> {
+pub struct Binary<'a, T: ChainElement, O: ChainElement = T> {
     op: BinaryOp,
     a: &'a Tensor<T>,
     b: &'a Tensor<T>,
+    output: PhantomData<O>,
 }
 
 impl<'a, T: ChainElement> Binary<'a, T> {
     /// `op` applied to every pair of elements of `a` and `b`.
     pub fn new(op: BinaryOp, a: &'a Tensor<T>, b: &'a Tensor<T>) -> Self {
-        Self { op, a, b }
+        Self {
+            op,
+            a,
+            b,
+            output: PhantomData,
+        }
+    }
+}
+
+impl<'a, T: ChainElement, O: ChainElement> Binary<'a, T, O> {
+    /// Sets the dtype of the result, such as u8 for comparisons.
+    pub fn output<U: ChainElement>(self) -> Binary<'a, T, U> {
+        Binary {
+            op: self.op,
+            a: self.a,
+            b: self.b,
+            output: PhantomData,
+        }
     }
 
     /// Enqueues the function and returns its result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Binary`].
-    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        self.run_as(stream)
-    }
-
-    /// As [`run`](Binary::run), with a result of another dtype: comparisons as u8.
-    ///
-    /// # Errors
-    /// See [`Binary`].
-    pub fn run_as<U: ChainElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<O>> {
         self.program().run(stream)
     }
 
@@ -84,7 +91,7 @@ impl<'a, T: ChainElement> Binary<'a, T> {
     ///
     /// # Errors
     /// See [`Binary`].
-    pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+    pub fn run_into(&self, y: &Tensor<O>, stream: &Stream) -> Result<()> {
         self.program().run_into(y, stream)
     }
 

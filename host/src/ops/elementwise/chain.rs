@@ -5,6 +5,7 @@ use super::steps::{Number, Operand, Step};
 use crate::fuse::Fragment;
 use crate::{Result, Stream, Tensor};
 use abi::elementwise::{BinaryOp, GradOp, UnaryOp};
+use std::marker::PhantomData;
 
 /// A sequence of elementwise functions, fused into one kernel: each input is read once, the result
 /// is written once, and intermediate values stay in registers.
@@ -12,7 +13,7 @@ use abi::elementwise::{BinaryOp, GradOp, UnaryOp};
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | the first input, and up to three others | broadcast to one shape | any of [`ChainElement`], which lists the combinations | any |
-/// | `y` (written) | that shape | one of the same combination | any where no two indices refer to one element; may be an input itself if their dtypes have one size, and must not overlap one otherwise |
+/// | `y` (written) | that shape | as the first input; with [`output`](Chain::output) any of the same combination | any where no two indices refer to one element; may be an input itself if their dtypes have one size, and must not overlap one otherwise |
 ///
 /// A chain has a current value, which starts as the first tensor. Each step replaces it by a
 /// function of it ([`unary`](Chain::unary)), or of it and an operand: another tensor, a number, or
@@ -36,16 +37,13 @@ use abi::elementwise::{BinaryOp, GradOp, UnaryOp};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (too many inputs or steps),
-/// [`Error::InvalidValue`](crate::Error::InvalidValue) (a value that was not kept, a function
-/// without its scalar, a number that the chain's arithmetic cannot represent), [`Error::Unsupported`](crate::Error::Unsupported)
-/// (dtypes that cannot be combined, a function that is not defined in the arithmetic),
-/// [`Error::Fuse`](crate::Error::Fuse) (a fragment with other parameter or result types),
-/// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (too many inputs or steps),
+/// [`ArgumentError::Value`](crate::ArgumentError::Value) (a value that was not kept, a function
+/// without its scalar, a number that the chain's arithmetic cannot represent),
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (dtypes that cannot be
+/// combined, a function that is not defined in the arithmetic),
+/// [`KernelError::Fuse`](crate::KernelError::Fuse) (a fragment with other parameter or result
+/// types), [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No
 /// launch happens on error.
 ///
 /// # Performance
@@ -70,22 +68,32 @@ use abi::elementwise::{BinaryOp, GradOp, UnaryOp};
 ///     .with(BinaryOp::Add, &bias)
 ///     .unary(UnaryOp::Relu)
 ///     .scalar(BinaryOp::Min, 10.0)
-///     .run::<f32>(&stream)?;
+///     .run(&stream)?;
 /// assert_eq!(y.to_ndarray()?, array![[2.5, 0.0], [6.5, 10.0]].into_dyn());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct Chain<'a> {
+pub struct Chain<'a, O: ChainElement> {
     program: Program<'a>,
+    output: PhantomData<O>,
 }
 
-impl<'a> Chain<'a> {
-    /// A chain whose value is `x`.
-    pub fn new<T: ChainElement>(x: &'a Tensor<T>) -> Self {
+impl<'a, O: ChainElement> Chain<'a, O> {
+    /// A chain whose value is `x`, and whose result has the dtype of `x`.
+    pub fn new(x: &'a Tensor<O>) -> Self {
         Self {
             program: Program::load("x", x.erased()),
+            output: PhantomData,
+        }
+    }
+
+    /// Sets the dtype of the result.
+    pub fn output<U: ChainElement>(self) -> Chain<'a, U> {
+        Chain {
+            program: self.program,
+            output: PhantomData,
         }
     }
 
@@ -189,28 +197,28 @@ impl<'a> Chain<'a> {
         self
     }
 
-    /// Enqueues the chain and returns its result, a new contiguous tensor of dtype `U`.
+    /// Enqueues the chain and returns its result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Chain`].
-    pub fn run<U: ChainElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<O>> {
         self.program.run(stream)
     }
 
-    /// The PTX of the kernel that a launch over large contiguous tensors, with a result of dtype
-    /// `U`, runs on devices of compute capability `arch`: to read, or to pass to ptxas.
+    /// The PTX of the kernel that a launch over large contiguous tensors runs on devices of compute
+    /// capability `arch`: to read, or to pass to ptxas.
     ///
     /// # Errors
     /// See [`Chain`].
-    pub fn ptx<U: ChainElement>(&self, arch: (u32, u32)) -> Result<String> {
-        self.program.ptx(U::DTYPE, arch)
+    pub fn ptx(&self, arch: (u32, u32)) -> Result<String> {
+        self.program.ptx(O::DTYPE, arch)
     }
 
     /// Enqueues the chain into `y`, which may be an input itself.
     ///
     /// # Errors
     /// See [`Chain`].
-    pub fn run_into<U: ChainElement>(&self, y: &Tensor<U>, stream: &Stream) -> Result<()> {
+    pub fn run_into(&self, y: &Tensor<O>, stream: &Stream) -> Result<()> {
         self.program.run_into(y, stream)
     }
 }

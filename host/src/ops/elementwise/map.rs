@@ -30,13 +30,33 @@ use abi::elementwise::{GROUP, MAX_INPUTS, MAX_RANK, THREADS, grid_blocks};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`] (more than four inputs), [`Error::ArgumentCount`] (the kernel has another
-/// number of parameters), [`Error::ArgumentSize`], [`Error::ShapeMismatch`],
-/// [`Error::StrideMismatch`], [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::Driver`]. No
-/// launch happens on error.
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (more than four inputs),
+/// [`KernelError::ArgumentCount`](crate::KernelError::ArgumentCount) (the kernel has another number
+/// of parameters), [`KernelError::ArgumentSize`](crate::KernelError::ArgumentSize),
+/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Examples
-/// `examples/07_your_function`.
+/// `examples/07_your_function` has the kernel of this example.
+///
+/// ```
+/// # const PTX: &str = include_str!(concat!(
+/// #     env!("CARGO_MANIFEST_DIR"), "/../examples/kernels/ptx/sm_75/swish_gate.ptx"
+/// # ));
+/// # fn main() -> warpsmith::Result<()> {
+/// use warpsmith::{Device, Map, Tensor, half::bf16};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let full = |value| Tensor::full(&stream, &[3], bf16::from_f32(value));
+/// let (x, beta, gate, y) = (full(4.0)?, full(0.0)?, full(3.0)?, full(0.0)?);
+///
+/// let kernel = device.load_ptx(PTX)?.kernel("swish_gate")?; // x · sigmoid(beta x) · gate
+/// let map = Map::new(&kernel).input(&x).input(&beta).input(&gate);
+/// // SAFETY: the kernel maps three inputs of bf16 to one output of bf16.
+/// unsafe { map.run_into(&y, &stream) }?;
+/// assert_eq!(y.to_vec()?, [bf16::from_f32(6.0); 3]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run_into`"]
 pub struct Map<'a> {
@@ -74,11 +94,11 @@ impl<'a> Map<'a> {
     /// these inputs and of `y`, and it may be launched in blocks of [`THREADS`] threads.
     pub unsafe fn run_into<T: Element>(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         if self.inputs_len > MAX_INPUTS {
-            return Err(Error::OutOfBounds {
-                what: "number of inputs of a map",
-                got: self.inputs_len as u64,
-                limit: MAX_INPUTS as u64 + 1,
-            });
+            return Err(Error::out_of_bounds(
+                "number of inputs of a map",
+                self.inputs_len as u64,
+                MAX_INPUTS as u64 + 1,
+            ));
         }
         self.validate(y, stream)?;
         if y.is_empty() {
@@ -117,10 +137,12 @@ impl<'a> Map<'a> {
         let mut shape = Vec::with_capacity(MAX_RANK);
         for input in self.inputs() {
             stream.device().check_same("input", input.device())?;
-            shape = broadcast_shape(&shape, input.shape()).ok_or_else(|| Error::ShapeMismatch {
-                operand: "input",
-                got: input.shape().into(),
-                want: format!("one that broadcasts with {shape:?}").into(),
+            shape = broadcast_shape(&shape, input.shape()).ok_or_else(|| {
+                Error::shape(
+                    "input",
+                    input.shape(),
+                    format!("one that broadcasts with {shape:?}"),
+                )
             })?;
         }
         check::output("y", y, &shape, stream)?;

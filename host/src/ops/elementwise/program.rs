@@ -189,10 +189,12 @@ impl<'a> Program<'a> {
         let mut shape = Vec::new();
         for (input, name) in self.inputs().zip(self.names) {
             stream.device().check_same(name, input.device())?;
-            shape = broadcast_shape(&shape, input.shape()).ok_or_else(|| Error::ShapeMismatch {
-                operand: name,
-                got: input.shape().into(),
-                want: format!("one that broadcasts with {shape:?}").into(),
+            shape = broadcast_shape(&shape, input.shape()).ok_or_else(|| {
+                Error::shape(
+                    name,
+                    input.shape(),
+                    format!("one that broadcasts with {shape:?}"),
+                )
             })?;
         }
         Ok(shape)
@@ -287,45 +289,40 @@ impl Fault {
             Self::Steps => ("number of steps of a chain", MORE_STEPS + 1, MORE_STEPS + 1),
             Self::Kept(number) => ("number of a kept value", usize::from(number), MAX_KEPT),
             Self::NotKept(number) => {
-                return Error::InvalidValue {
-                    what: "number of a kept value",
-                    got: number.to_string().into(),
-                    want: "one that a step before has kept".into(),
-                };
+                return Error::value(
+                    "number of a kept value",
+                    number.to_string(),
+                    "one that a step before has kept",
+                );
             }
             Self::NoScalar(op) => {
                 let with = match op {
                     UnaryOp::Scale => "Mul",
                     _ => "Add",
                 };
-                return Error::InvalidValue {
-                    what: "scalar",
-                    got: "missing".into(),
-                    want: format!(
+                return Error::value(
+                    "scalar",
+                    "missing",
+                    format!(
                         "a number: {} takes one, in a chain as scalar(BinaryOp::{with}, number)",
                         op.name()
-                    )
-                    .into(),
-                };
+                    ),
+                );
             }
             Self::Dtype(name, dtype) => {
-                return Error::Unsupported {
-                    what: format!("`{name}` of {dtype} in a chain of {}", arithmetic.name()).into(),
-                    supported: format!("{}; casts are explicit", arithmetic.dtypes()).into(),
-                };
+                return Error::unsupported(
+                    format!("`{name}` of {dtype} in a chain of {}", arithmetic.name()),
+                    format!("{}; casts are explicit", arithmetic.dtypes()),
+                );
             }
             Self::NoArithmetic(name, dtype) => {
-                return Error::Unsupported {
-                    what: format!("functions of `{name}`, which is of {dtype}").into(),
-                    supported: "f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i8, u8".into(),
-                };
+                return Error::unsupported(
+                    format!("functions of `{name}`, which is of {dtype}"),
+                    "f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i8, u8",
+                );
             }
         };
-        Error::OutOfBounds {
-            what,
-            got: got as u64,
-            limit: limit as u64,
-        }
+        Error::out_of_bounds(what, got as u64, limit as u64)
     }
 }
 

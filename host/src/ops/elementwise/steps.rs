@@ -51,11 +51,11 @@ impl Number {
             (Arithmetic::I32, _, Some(value)) if i32::try_from(value).is_ok() => {
                 Ok(u64::from(value as u32))
             }
-            _ => Err(Error::InvalidValue {
-                what: "number of a chain",
-                got: self.to_string().into(),
-                want: format!("a whole number that {} holds", arithmetic.name()).into(),
-            }),
+            _ => Err(Error::value(
+                "number of a chain",
+                self.to_string(),
+                format!("a whole number that {} holds", arithmetic.name()),
+            )),
         }
     }
 
@@ -191,10 +191,10 @@ impl Step<'_> {
         let all = Arithmetic::ALL.into_iter();
         let dtypes = all.filter(|&arithmetic| is_defined(arithmetic));
         let dtypes: Vec<&str> = dtypes.map(Arithmetic::dtypes).collect();
-        Err(Error::Unsupported {
-            what: format!("{name}{kind} of {}", arithmetic.name()).into(),
-            supported: format!("tensors of {}", dtypes.join(", ")).into(),
-        })
+        Err(Error::unsupported(
+            format!("{name}{kind} of {}", arithmetic.name()),
+            format!("tensors of {}", dtypes.join(", ")),
+        ))
     }
 
     /// Estimate of its PTX instructions, to tell long functions from short ones.
@@ -222,6 +222,7 @@ impl Step<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ArgumentError;
 
     #[test]
     fn numbers_are_those_of_the_arithmetic_or_refused() {
@@ -242,7 +243,10 @@ mod tests {
             (9.3e18_f64.into(), Arithmetic::I64),
         ] {
             let error = number.bits(arithmetic).expect_err("not of that type");
-            assert!(matches!(error, Error::InvalidValue { .. }), "{error}");
+            assert!(
+                matches!(error, Error::Argument(ArgumentError::Value { .. })),
+                "{error}"
+            );
         }
     }
 }

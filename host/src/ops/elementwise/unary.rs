@@ -4,13 +4,14 @@ use super::program::{ChainElement, Program};
 use super::steps::{Number, Step};
 use crate::{Error, Result, Stream, Tensor};
 use abi::elementwise::UnaryOp;
+use std::marker::PhantomData;
 
 /// An elementwise function of one tensor: `y = f(x)`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `x` | any, up to 8 dimensions | any of [`ChainElement`] | any |
-/// | `y` (written) | as `x` | as `x`; with [`run_as`](Unary::run_as) any that [`ChainElement`] allows | any where no two indices refer to one element; may be `x` itself, and must not overlap it otherwise |
+/// | `y` (written) | as `x` | as `x`; with [`output`](Unary::output) any that [`ChainElement`] allows | any where no two indices refer to one element; may be `x` itself, and must not overlap it otherwise |
 ///
 /// [`UnaryOp`] lists the functions. [`UnaryOp::Scale`] and [`UnaryOp::Offset`] take a
 /// [`scalar`](Unary::scalar).
@@ -26,11 +27,10 @@ use abi::elementwise::UnaryOp;
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::InvalidValue`] (a scalar missing, or given to a function that takes none),
-/// [`Error::Unsupported`] (a function that is not defined for the dtype, or a result dtype that
-/// cannot be combined with it), [`Error::ShapeMismatch`], [`Error::StrideMismatch`],
-/// [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No
-/// launch happens on error.
+/// [`ArgumentError::Value`](crate::ArgumentError::Value) (a scalar missing, or given to a function
+/// that takes none), [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a function
+/// that is not defined for the dtype, or a result dtype that cannot be combined with it),
+/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// As [`Chain`](crate::Chain): one read and one write per element.
@@ -49,10 +49,11 @@ use abi::elementwise::UnaryOp;
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct Unary<'a, T: ChainElement> {
+pub struct Unary<'a, T: ChainElement, O: ChainElement = T> {
     op: UnaryOp,
     x: &'a Tensor<T>,
     scalar: Option<Number>,
+    output: PhantomData<O>,
 }
 
 impl<'a, T: ChainElement> Unary<'a, T> {
@@ -62,6 +63,19 @@ impl<'a, T: ChainElement> Unary<'a, T> {
             op,
             x,
             scalar: None,
+            output: PhantomData,
+        }
+    }
+}
+
+impl<'a, T: ChainElement, O: ChainElement> Unary<'a, T, O> {
+    /// Sets the dtype of the result, such as u8 for `IsNan`, or f32 of bf16.
+    pub fn output<U: ChainElement>(self) -> Unary<'a, T, U> {
+        Unary {
+            op: self.op,
+            x: self.x,
+            scalar: self.scalar,
+            output: PhantomData,
         }
     }
 
@@ -75,15 +89,7 @@ impl<'a, T: ChainElement> Unary<'a, T> {
     ///
     /// # Errors
     /// See [`Unary`].
-    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        self.run_as(stream)
-    }
-
-    /// As [`run`](Unary::run), with a result of another dtype: `IsNan` as u8, or f32 from bf16.
-    ///
-    /// # Errors
-    /// See [`Unary`].
-    pub fn run_as<U: ChainElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<O>> {
         self.program()?.run(stream)
     }
 
@@ -91,7 +97,7 @@ impl<'a, T: ChainElement> Unary<'a, T> {
     ///
     /// # Errors
     /// See [`Unary`].
-    pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+    pub fn run_into(&self, y: &Tensor<O>, stream: &Stream) -> Result<()> {
         self.program()?.run_into(y, stream)
     }
 
@@ -104,11 +110,7 @@ impl<'a, T: ChainElement> Unary<'a, T> {
 
     fn checked_scalar(&self) -> Result<Number> {
         let takes_scalar = self.op.takes_scalar();
-        let invalid = |got: String, want: &str| Error::InvalidValue {
-            what: "scalar",
-            got: got.into(),
-            want: want.into(),
-        };
+        let invalid = |got: String, want: &str| Error::value("scalar", got, want);
         match self.scalar {
             Some(scalar) if takes_scalar => Ok(scalar),
             None if !takes_scalar => Ok(Number::Integer(0)),

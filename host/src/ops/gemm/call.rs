@@ -6,7 +6,7 @@ use crate::load;
 use crate::ops::maps::{MapKey, MapValue};
 use crate::storage::Storage;
 use crate::tensor::Address;
-use crate::{DType, Element, Error, L2Promotion, LaunchConfig, Result, Stream, Tensor};
+use crate::{DType, Element, Error, L2Promotion, LaunchConfig, Result, ShapeError, Stream, Tensor};
 use abi::OutputDType;
 use abi::gemm::integer::{I32_RESULTS, integer_factor};
 use abi::gemm::{DoubleEntry, DoubleParams, EpilogueParams, GemmParams};
@@ -312,7 +312,7 @@ impl<'a> Call<'a> {
     /// Scratch memory for a contiguous tensor of these extents: see [`workspace`](Self::workspace).
     ///
     /// # Errors
-    /// [`Error::ShapeOverflow`] if 64 bits with a sign do not count its bytes. Operands that repeat
+    /// [`ShapeError::Overflow`] if 64 bits with a sign do not count its bytes. Operands that repeat
     /// elements may be of any size, so their copies may be too large for any memory.
     pub(super) fn scratch(&self, extents: &[u32], size_bytes: usize) -> Result<Memory> {
         let bytes = extents
@@ -321,8 +321,10 @@ impl<'a> Call<'a> {
                 bytes.checked_mul(extent.into())
             })
             .filter(|&bytes| i64::try_from(bytes).is_ok())
-            .ok_or_else(|| Error::ShapeOverflow {
-                shape: extents.iter().map(|&extent| extent as usize).collect(),
+            .ok_or_else(|| {
+                Error::Shape(ShapeError::Overflow {
+                    shape: extents.iter().map(|&extent| extent as usize).collect(),
+                })
             })?;
         self.workspace(bytes)
     }

@@ -4,7 +4,7 @@
 use super::call::{Call, Memory};
 use super::desc::MatrixDesc;
 use crate::launch::KernelArg;
-use crate::{Error, Result};
+use crate::{DeviceError, Error, Result};
 use std::ops::Range;
 
 /// Total size of the copies: a few times the L2 of today's GPUs (40 to 126 MB).
@@ -25,7 +25,7 @@ pub(super) fn rotation<'a>(call: &Call<'a>) -> Result<Vec<Call<'a>>> {
     for _ in 1..copies.min(COPIES_MAX) {
         match call.copied() {
             Ok(copy) => calls.push(copy),
-            Err(Error::OutOfMemory { .. }) => break,
+            Err(Error::Device(DeviceError::OutOfMemory { .. })) => break,
             Err(error) => return Err(error),
         }
     }

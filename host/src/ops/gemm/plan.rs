@@ -107,21 +107,20 @@ fn named(desc: &GemmDesc, name: &str, device: &DeviceInfo) -> Result<Candidate> 
     let found = all.iter().find(|candidate| candidate.to_string() == name);
     found.copied().ok_or_else(|| {
         let names: Vec<String> = all.iter().map(ToString::to_string).collect();
-        Error::Unsupported {
-            what: format!("kernel `{name}` for the product {desc} on {device}").into(),
-            supported: names.join(", ").into(),
-        }
+        Error::unsupported(
+            format!("kernel `{name}` for the product {desc} on {device}"),
+            names.join(", "),
+        )
     })
 }
 
 #[cold]
 fn no_candidate(desc: &GemmDesc, device: &DeviceInfo) -> Error {
-    Error::Unsupported {
-        what: format!("the product {desc} on {device}").into(),
-        supported: "fewer than 2^31 tiles of 64 x 64 results, a batch of at most 65535 x 65535, \
-                    and a `split_k` that a kernel has"
-            .into(),
-    }
+    Error::unsupported(
+        format!("the product {desc} on {device}"),
+        "fewer than 2^31 tiles of 64 x 64 results, a batch of at most 65535 x 65535, \
+                    and a `split_k` that a kernel has",
+    )
 }
 
 /// One way to compute a GEMM, as listed by [`GemmPlan`].

@@ -352,7 +352,7 @@ fn agree<Out: GemmOutput>(want: &[Out], got: &[Out], desc: &GemmDesc) -> bool {
 mod tests {
     use super::super::desc::tests::plain;
     use super::*;
-    use crate::{Device, DeviceInfo};
+    use crate::{Device, DeviceError, DeviceInfo};
     use half::bf16;
 
     fn candidates(desc: &GemmDesc, device: &DeviceInfo) -> Vec<Candidate> {
@@ -362,11 +362,11 @@ mod tests {
     }
 
     fn out_of_memory() -> Error {
-        Error::OutOfMemory {
+        Error::Device(DeviceError::OutOfMemory {
             device: "a GPU".into(),
             requested_bytes: 2,
             free_bytes: 1,
-        }
+        })
     }
 
     #[test]
@@ -405,7 +405,10 @@ mod tests {
         assert_eq!(left.collect::<Vec<_>>(), names[1..]);
         assert!(trials.iter().all(|trial| trial.agrees));
         let none = judged::<f32>(all, &desc, |_| Err(out_of_memory()));
-        assert!(matches!(none, Err(Error::OutOfMemory { .. })));
+        assert!(matches!(
+            none,
+            Err(Error::Device(DeviceError::OutOfMemory { .. }))
+        ));
         Ok(())
     }
 

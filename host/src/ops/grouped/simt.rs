@@ -13,10 +13,11 @@ use abi::gemm::{
 /// The kernel of these extents, none of m and n 0.
 pub(super) fn plan(extents: &Extents) -> Result<GroupedPlan> {
     let &Extents { m, n, groups, .. } = extents;
-    let grid = grouped_grid(m, n, groups).ok_or_else(|| Error::Unsupported {
-        what: format!("a product of {m} rows in {groups} groups and {n} columns").into(),
-        supported: "fewer than 2^31 tiles of 64 x 64 results, as many as any `ends` may need"
-            .into(),
+    let grid = grouped_grid(m, n, groups).ok_or_else(|| {
+        Error::unsupported(
+            format!("a product of {m} rows in {groups} groups and {n} columns"),
+            "fewer than 2^31 tiles of 64 x 64 results, as many as any `ends` may need",
+        )
     })?;
     Ok(GroupedPlan {
         entry: GROUPED_ENTRY.to_string(),

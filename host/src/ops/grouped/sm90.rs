@@ -207,7 +207,7 @@ fn aligned<T: Element>(shape: &[usize], stream: &Stream) -> Result<(Tensor<T>, T
         .ok_or(Error::Bug("a matrix without rows"))?;
     let whole = columns.next_multiple_of(ALIGN_BYTES as usize / size_of::<T>());
     let whole = Tensor::empty(stream, &[outer, &[whole]].concat())?;
-    Ok((whole.slice(outer.len(), ..*columns)?, whole))
+    Ok((whole.slice(-1, ..*columns)?, whole))
 }
 
 /// The tensor map of `[batch, rows, columns]`, whose boxes have so many contiguous `lines`.

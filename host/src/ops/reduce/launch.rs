@@ -1,9 +1,10 @@
 //! The launch of a reduction.
 
-use super::view::{self, Axes};
+use super::view;
 use super::{Countable, Reduce, read_as};
 use crate::launch::KernelArg;
 use crate::load::{self, LoadVariant};
+use crate::ops::axes::{Axes, RowAxes};
 use crate::ops::check;
 use crate::ops::copy::contiguous;
 use crate::ops::workspaces::{Purpose, Workspace};
@@ -36,7 +37,7 @@ struct Operands<T: Element> {
     plan: ReducePlan,
 }
 
-impl<T: Countable> Reduce<'_, T> {
+impl<T: Countable, O: Element> Reduce<'_, T, O> {
     /// The plan for elements with the layout of `x`. `None` if they have to be copied first.
     pub(super) fn plan_of(
         &self,
@@ -69,37 +70,22 @@ impl<T: Countable> Reduce<'_, T> {
             let x = view::turn(self.x, turned)?;
             return Ok(Operands { x, y, view, plan });
         }
-        let rows = |tensor: &Tensor<T>| -> Result<(Tensor<T>, Axes)> {
-            let (tensor, axes) = view::kept_first(tensor, axes)?;
-            Ok((contiguous(&tensor, stream)?, axes))
-        };
-        let (x, axes) = rows(self.x)?;
-        let y = self.y.map(rows).transpose()?.map(|(y, _)| y);
-        let planned = self.plan_of(&x, axes, entry);
+        let order = RowAxes::new(axes, self.x.rank());
+        let rows = |tensor: &Tensor<T>| contiguous(&order.last(tensor)?, stream);
+        let (x, y) = (rows(self.x)?, self.y.map(rows).transpose()?);
+        let last = (order.outer()..x.rank()).fold(Axes::NONE, Axes::with);
+        let planned = self.plan_of(&x, last, entry);
         let (view, plan, _) = planned.ok_or(Error::Bug("rows are no rows"))?;
         Ok(Operands { x, y, view, plan })
     }
 
-    /// The same reduction over another tensor of this shape.
-    fn over<'x, U: Countable>(&self, x: &'x Tensor<U>) -> Reduce<'x, U> {
-        Reduce {
-            op: self.op,
-            x,
-            y: None,
-            axes: self.axes,
-            bad_axis: self.bad_axis,
-            keep_dims: self.keep_dims,
-            ddof: self.ddof,
-        }
-    }
-
     /// Launches the validated reduction, with contiguous outputs. Elements that no kernel of the
     /// operation reads are converted first, all of them to f16 ([`Countable`]).
-    pub(super) fn launch<Out: Element>(
+    pub(super) fn launch(
         &self,
         entry: ReduceEntry,
-        out: &Tensor<Out>,
-        means: Option<&Tensor<Out>>,
+        out: &Tensor<O>,
+        means: Option<&Tensor<O>>,
         stream: &Stream,
     ) -> Result<()> {
         if out.is_empty() {
@@ -107,13 +93,14 @@ impl<T: Countable> Reduce<'_, T> {
         }
         if read_as::<T>(self.op) != T::DTYPE {
             let x = self.x.cast::<f16>(stream)?;
-            return self.over(&x).launch(entry, out, means, stream);
+            return self.over(&x, None).launch(entry, out, means, stream);
         }
-        let is_rounded = entry.out() != Out::DTYPE;
-        if is_rounded && !entry.rounds_to(Out::DTYPE) {
+        let axes = self.axes.checked(self.x.rank())?;
+        let is_rounded = entry.out() != O::DTYPE;
+        if is_rounded && !entry.rounds_to(O::DTYPE) {
             return Err(Error::Bug("an entry writes another dtype"));
         }
-        let Operands { x, y, view, plan } = self.operands(self.checked_axes()?, entry, stream)?;
+        let Operands { x, y, view, plan } = self.operands(axes, entry, stream)?;
         let mut params = ReduceParams::new(self.op, view, &plan, T::DTYPE);
         if matches!(self.op, ReduceOp::Variance | ReduceOp::Std) {
             params.divisor = view.len().saturating_sub(self.ddof) as f64;

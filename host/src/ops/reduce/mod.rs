@@ -4,12 +4,13 @@ mod launch;
 mod number;
 mod view;
 
+use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::copy::strided_copy;
 use crate::ops::{check, model};
 use crate::reference::Model;
 use crate::{DType, Element, Error, Result, Stream, Tensor};
 use abi::reduce::{Family, ReduceEntry, ReduceOp, ReducePlan, ReduceView};
-use view::Axes;
+use std::marker::PhantomData;
 
 pub use number::{Countable, Reducible};
 
@@ -21,22 +22,24 @@ pub use number::{Countable, Reducible};
 /// | second operand of [`dot`](Reduce::dot) | as `x` | as `x` | any |
 /// | result (written) | that of `x` without the reduced axes, or with extent 1 there ([`keep_dims`](Reduce::keep_dims)); rank 0 for all elements | as the table below says | any where no two indices refer to one element; must not overlap an operand |
 ///
-/// The dtype of the result depends on the operation, on the method that runs it, and on the dtype
-/// of `x`:
+/// The operation and the dtype of `x` determine which dtypes the result can have. The first of a
+/// cell is the default; [`output`](Reduce::output) selects another one.
 ///
-/// | operations | method | f32, f16, bf16 | f64 | i32, i64 |
-/// |---|---|---|---|---|
-/// | sum, prod, max, min, norm1, norm_inf, dot | [`run`](Reduce::run) | f32 | f64 | i64 |
-/// | mean, norm2, logsumexp, variance, std | [`run`](Reduce::run) | f32 | f64 | - |
-/// | all of these | [`run_f64`](Reduce::run_f64) | f64 | f64 | f64 |
-/// | all of these | [`run_rounded`](Reduce::run_rounded) | as `x` | f64 | i64 of i64, where `run` has one |
-/// | argmax, argmin, count_nonzero, any, all; of u8 and i8 too | [`run_indices`](Reduce::run_indices) | i64 | i64 | i64 |
+/// | operations | f32 | f16, bf16 | f64 | i32 | i64 | u8, i8 |
+/// |---|---|---|---|---|---|---|
+/// | sum, prod, max, min, norm1, norm_inf, dot | f32, f64 | f32, as `x`, f64 | f64 | i64, f64 | i64, f64 | - |
+/// | mean, norm2, logsumexp, variance, std | f32, f64 | f32, as `x`, f64 | f64 | f64 | f64 | - |
+/// | argmax, argmin, count_nonzero, any, all | i64 | i64 | i64 | i64 | i64 | i64 |
+///
+/// The default of floats is f32 or f64, and of integers i64, whatever the operation is. Where the
+/// table does not have it, the result needs an [`output`](Reduce::output): `output::<i64>()` for
+/// the argmax of floats, `output::<f64>()` for the mean of integers.
 ///
 /// # Special values
 /// A NaN makes every value NaN, and is the index of argmax and argmin (the first one); it is not
 /// zero. Of equals the lowest index counts, and -0 equals +0; which of them the largest is, is not
 /// said. Infinite elements have the results that arithmetic says; the variance is NaN then, and the mean
-/// beside it ([`run_with_mean`](Reduce::run_with_mean)) infinite or NaN. An index counts along the axis,
+/// beside it ([`mean`](Reduce::mean)) infinite or NaN. An index counts along the axis,
 /// over several in row-major order.
 ///
 /// Without elements to reduce, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean,
@@ -45,7 +48,8 @@ pub use number::{Countable, Reducible};
 /// ([`ddof`](Reduce::ddof)), but not below 0; where it is 0, the result is NaN or infinite.
 ///
 /// # Numerics
-/// Computed in the dtype of the result. Integers wrap on overflow of i64. Sums of floats are
+/// Computed in the dtype of the result; results in f16 and bf16 are computed in f32 and rounded once,
+/// to nearest even. Integers wrap on overflow of i64. Sums of floats are
 /// compensated along the axis and combined in a tree, so the error is a few roundings of Σ|x|,
 /// independent of the length of the axis ([`ReducePlan::additions`](abi::reduce::ReducePlan)).
 /// Products round at every factor. A mean is the sum by n, and norm2 computes squares, in the
@@ -59,11 +63,10 @@ pub use number::{Countable, Reducible};
 /// completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`] (an axis that `x` does not have), [`Error::InvalidValue`] (max, min,
-/// argmax or argmin without elements; a method that the operation does not have; an option of
-/// another operation), [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
-/// error.
+/// [`ShapeError::Axis`](crate::ShapeError::Axis),
+/// [`ArgumentError::Value`](crate::ArgumentError::Value) (max, min, argmax or argmin without
+/// elements; a dtype that the result cannot have; an option of another operation),
+/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// `x` is read once and in place, if the kept dimensions and the reduced dimensions each merge into
@@ -85,36 +88,23 @@ pub use number::{Countable, Reducible};
 /// let x = Tensor::from_ndarray(&device, &array![[1.0_f32, 5.0, 2.0], [6.0, 3.0, 4.0]])?;
 /// let sums = Reduce::new(ReduceOp::Sum, &x).axis(0).run(&stream)?;
 /// assert_eq!(sums.to_vec()?, [7.0, 8.0, 6.0]);
-/// let largest = Reduce::new(ReduceOp::Argmax, &x).axis(1).run_indices(&stream)?;
+/// let largest = Reduce::new(ReduceOp::Argmax, &x).axis(-1).output::<i64>().run(&stream)?;
 /// assert_eq!(largest.to_vec()?, [1, 0]);
-/// let all = Reduce::new(ReduceOp::Variance, &x).axes(&[0, 1]).ddof(1);
-/// let [variance, mean] = all.run_with_mean(&stream)?;
-/// assert_eq!((variance.item()?, mean.item()?), (3.5, 3.5));
+/// let all = Reduce::new(ReduceOp::Variance, &x).ddof(1).mean().run(&stream)?;
+/// assert_eq!((all.value.item()?, all.mean.item()?), (3.5, 3.5));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "nothing is computed until one of the `run`s"]
-pub struct Reduce<'a, T: Countable> {
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct Reduce<'a, T: Countable, O: Element = <T as Countable>::Value> {
     op: ReduceOp,
     x: &'a Tensor<T>,
     y: Option<&'a Tensor<T>>,
-    /// `None`: all axes.
-    axes: Option<Axes>,
-    /// The first requested axis that `x` does not have.
-    bad_axis: Option<usize>,
+    axes: Selected,
     keep_dims: bool,
     ddof: u64,
-}
-
-/// A kind of result: values, values rounded to the dtype of the elements, values in f64, or indices
-/// and counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Values,
-    Rounded,
-    Wide,
-    Indices,
+    output: PhantomData<O>,
 }
 
 impl<'a, T: Countable> Reduce<'a, T> {
@@ -124,30 +114,29 @@ impl<'a, T: Countable> Reduce<'a, T> {
             op,
             x,
             y: None,
-            axes: None,
-            bad_axis: None,
+            axes: Selected::all(x.rank()),
             keep_dims: false,
             ddof: 0,
+            output: PhantomData,
         }
     }
+}
 
+impl<'a, T: Countable, O: Element> Reduce<'a, T, O> {
     /// The operation.
     pub fn op(&self) -> ReduceOp {
         self.op
     }
 
-    /// Reduces this axis only.
-    pub fn axis(self, axis: usize) -> Self {
+    /// Reduces this axis only. A negative axis counts from the end.
+    pub fn axis(self, axis: isize) -> Self {
         self.axes(&[axis])
     }
 
-    /// Reduces these axes together. Their order does not matter, and a repeated one counts once.
-    /// Without axes, every element is reduced by itself.
-    pub fn axes(mut self, axes: &[usize]) -> Self {
-        let rank = self.x.rank();
-        self.bad_axis = axes.iter().copied().find(|&axis| axis >= rank);
-        let good = axes.iter().filter(|&&axis| axis < rank);
-        self.axes = Some(good.fold(Axes::NONE, |axes, &axis| axes.with(axis)));
+    /// Reduces these axes together. Negative axes count from the end. Their order does not matter,
+    /// and a repeated one counts once. Without axes, every element is reduced by itself.
+    pub fn axes(mut self, axes: &[isize]) -> Self {
+        self.axes = Selected::these(self.x.rank(), axes);
         self
     }
 
@@ -157,21 +146,102 @@ impl<'a, T: Countable> Reduce<'a, T> {
         self
     }
 
-    /// Enqueues the reduction and returns indices, counts or truth values (1 and 0), in a new
-    /// contiguous tensor.
-    ///
-    /// # Errors
-    /// See [`Reduce`].
-    pub fn run_indices(&self, stream: &Stream) -> Result<Tensor<i64>> {
-        self.run_typed(Kind::Indices, stream)
+    /// Makes variance and std divide by `n - ddof` instead of `n`: 1 is Bessel's correction.
+    pub fn ddof(mut self, ddof: u64) -> Self {
+        self.ddof = ddof;
+        self
     }
 
-    /// Enqueues the reduction of indices, counts or truth values into `y`.
+    /// Sets the dtype of the result; [`Reduce`] has a table of them.
+    pub fn output<U: Element>(self) -> Reduce<'a, T, U> {
+        self.over(self.x, self.y)
+    }
+
+    /// Also gives the mean, which the pass of variance and std computes.
+    pub fn mean(self) -> WithMean<Self> {
+        WithMean(self)
+    }
+
+    /// Enqueues the reduction and returns its result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Reduce`].
-    pub fn run_indices_into(&self, y: &Tensor<i64>, stream: &Stream) -> Result<()> {
-        self.run_typed_into(Kind::Indices, y, stream)
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<O>> {
+        let (entry, shape) = self.validate(stream)?;
+        let y = Tensor::empty(stream, &shape)?;
+        self.launch(entry, &y, None, stream)?;
+        Ok(y)
+    }
+
+    /// Enqueues the reduction into `y`.
+    ///
+    /// # Errors
+    /// See [`Reduce`].
+    pub fn run_into(&self, y: &Tensor<O>, stream: &Stream) -> Result<()> {
+        let (entry, shape) = self.validate(stream)?;
+        self.check_output("y", y, &shape, stream)?;
+        if y.is_contiguous() {
+            return self.launch(entry, y, None, stream);
+        }
+        let dense = Tensor::empty(stream, &shape)?;
+        self.launch(entry, &dense, None, stream)?;
+        strided_copy(&dense, y, stream)
+    }
+}
+
+/// Variance or std with the mean, by [`Reduce::mean`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct WithMean<Op>(Op);
+
+/// A variance or standard deviation with the mean: results, or the tensors to write them to.
+#[derive(Clone, Debug)]
+pub struct Moments<O: Element> {
+    /// The variance or the standard deviation.
+    pub value: Tensor<O>,
+    /// The mean, of the same shape.
+    pub mean: Tensor<O>,
+}
+
+impl<T: Countable, O: Element> WithMean<Reduce<'_, T, O>> {
+    /// Enqueues the reduction and returns both results, new contiguous tensors.
+    ///
+    /// # Errors
+    /// See [`Reduce`].
+    pub fn run(&self, stream: &Stream) -> Result<Moments<O>> {
+        let (entry, shape) = self.validate(stream)?;
+        let out = Moments {
+            value: Tensor::empty(stream, &shape)?,
+            mean: Tensor::empty(stream, &shape)?,
+        };
+        self.0.launch(entry, &out.value, Some(&out.mean), stream)?;
+        Ok(out)
+    }
+
+    /// Enqueues the reduction into the tensors of `out`; both must be contiguous.
+    ///
+    /// # Errors
+    /// See [`Reduce`].
+    pub fn run_into(&self, out: &Moments<O>, stream: &Stream) -> Result<()> {
+        let (entry, shape) = self.validate(stream)?;
+        for (name, output) in [("value", &out.value), ("mean", &out.mean)] {
+            self.0.check_output(name, output, &shape, stream)?;
+            check::contiguous(name, output)?;
+        }
+        check::no_overlap("value", &out.value, "mean", &out.mean)?;
+        self.0.launch(entry, &out.value, Some(&out.mean), stream)
+    }
+
+    fn validate(&self, stream: &Stream) -> Result<(ReduceEntry, Vec<usize>)> {
+        let (entry, shape) = self.0.validate(stream)?;
+        match self.0.op {
+            ReduceOp::Variance | ReduceOp::Std if entry.out() == O::DTYPE => Ok((entry, shape)),
+            ReduceOp::Variance | ReduceOp::Std => Err(refused_dtype::<O>(entry.out().name())),
+            op => Err(refused(
+                op,
+                "variance or std, which have a mean beside them",
+            )),
+        }
     }
 }
 
@@ -183,107 +253,13 @@ impl<'a, T: Reducible> Reduce<'a, T> {
             ..Self::new(ReduceOp::Dot, x)
         }
     }
+}
 
-    /// Makes variance and std divide by `n - ddof` instead of `n`: 1 is Bessel's correction.
-    pub fn ddof(mut self, ddof: u64) -> Self {
-        self.ddof = ddof;
-        self
-    }
-
-    /// Enqueues the reduction and returns its values, a new contiguous tensor.
-    ///
-    /// # Errors
-    /// See [`Reduce`].
-    pub fn run(&self, stream: &Stream) -> Result<Tensor<T::Value>> {
-        self.run_typed(Kind::Values, stream)
-    }
-
-    /// Enqueues the reduction of values into `y`.
-    ///
-    /// # Errors
-    /// See [`Reduce`].
-    pub fn run_into(&self, y: &Tensor<T::Value>, stream: &Stream) -> Result<()> {
-        self.run_typed_into(Kind::Values, y, stream)
-    }
-
-    /// As [`run`](Reduce::run), with results rounded once to the dtype of `x`, to nearest even: f16
-    /// and bf16 results have half the bytes. They are computed as `run` computes them; f32, f64 and
-    /// i64 have the same results as there. A new contiguous tensor.
-    ///
-    /// # Errors
-    /// See [`Reduce`]; [`Error::InvalidValue`] for i32, whose results are i64.
-    pub fn run_rounded(&self, stream: &Stream) -> Result<Tensor<T>> {
-        self.run_typed(Kind::Rounded, stream)
-    }
-
-    /// As [`run_into`](Reduce::run_into), of the shape that `Reduce` says, with results rounded as by
-    /// [`run_rounded`](Reduce::run_rounded).
-    ///
-    /// # Errors
-    /// See [`run_rounded`](Reduce::run_rounded).
-    pub fn run_rounded_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        self.run_typed_into(Kind::Rounded, y, stream)
-    }
-
-    /// As [`run`](Reduce::run), computed in f64.
-    ///
-    /// # Errors
-    /// See [`Reduce`].
-    pub fn run_f64(&self, stream: &Stream) -> Result<Tensor<f64>> {
-        self.run_typed(Kind::Wide, stream)
-    }
-
-    /// As [`run_into`](Reduce::run_into), computed in f64.
-    ///
-    /// # Errors
-    /// See [`Reduce`].
-    pub fn run_f64_into(&self, y: &Tensor<f64>, stream: &Stream) -> Result<()> {
-        self.run_typed_into(Kind::Wide, y, stream)
-    }
-
-    /// Enqueues variance or std, and returns it with the mean, which the same pass computes.
-    ///
-    /// # Errors
-    /// See [`Reduce`].
-    pub fn run_with_mean(&self, stream: &Stream) -> Result<[Tensor<T::Value>; 2]> {
-        let (entry, shape) = self.validate(Kind::Values, stream)?;
-        self.check_has_mean()?;
-        let y = Tensor::empty(stream, &shape)?;
-        let mean = Tensor::empty(stream, &shape)?;
-        self.launch(entry, &y, Some(&mean), stream)?;
-        Ok([y, mean])
-    }
-
-    /// Enqueues variance or std into `y`, and the mean into `mean`; both must be contiguous.
-    ///
-    /// # Errors
-    /// See [`Reduce`].
-    pub fn run_with_mean_into(
-        &self,
-        y: &Tensor<T::Value>,
-        mean: &Tensor<T::Value>,
-        stream: &Stream,
-    ) -> Result<()> {
-        let (entry, shape) = self.validate(Kind::Values, stream)?;
-        self.check_has_mean()?;
-        for (name, output) in [("y", y), ("mean", mean)] {
-            self.check_output(name, output, &shape, stream)?;
-            if !output.is_contiguous() {
-                return Err(Error::StrideMismatch {
-                    operand: name,
-                    got: output.strides().into(),
-                    want: "a contiguous tensor".into(),
-                });
-            }
-        }
-        check::no_overlap("y", y, "mean", mean)?;
-        self.launch(entry, y, Some(mean), stream)
-    }
-
+impl<T: Countable, O: Element> Reduce<'_, T, O> {
     /// The error model of the kernels, for the bound of [`reference::reduce`](crate::reference).
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] for an axis that `x` does not have.
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis).
     pub fn model(&self) -> Result<Model> {
         let plan = self.plan()?;
         let additions = match self.op.family() {
@@ -297,76 +273,41 @@ impl<'a, T: Reducible> Reduce<'a, T> {
     /// thereby the bits of the result.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] for an axis that `x` does not have.
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis).
     pub fn plan(&self) -> Result<ReducePlan> {
-        let axes = self.checked_axes()?;
-        let of = |wide| ReduceEntry::of(self.op.family(), T::DTYPE, wide);
+        let axes = self.axes.checked(self.x.rank())?;
+        let of = |wide| ReduceEntry::of(self.op.family(), T::READ_AS, wide);
         let entry = of(false).or_else(|| of(true));
         let entry = entry.ok_or(Error::Bug("a dtype without an entry"))?;
-        let direct = self.plan_of(self.x, axes, entry);
-        Ok(direct.map_or_else(
-            || {
-                let extents = self.x.shape().iter().enumerate();
-                let (mut outer, mut n) = (1, 1);
-                for (axis, &extent) in extents {
-                    *(if axes.has(axis) { &mut n } else { &mut outer }) *= extent as u64;
-                }
-                ReducePlan::of(
-                    entry,
-                    &ReduceView::contiguous(outer, n, 1),
-                    self.y.is_none(),
-                )
-            },
-            |(_, plan, _)| plan,
-        ))
-    }
-
-    fn check_has_mean(&self) -> Result<()> {
-        match self.op {
-            ReduceOp::Variance | ReduceOp::Std => Ok(()),
-            op => Err(refused(
-                op,
-                "variance or std, which have a mean beside them",
-            )),
+        if let Some((_, plan, _)) = self.plan_of(self.x, axes, entry) {
+            return Ok(plan);
         }
-    }
-}
-
-impl<T: Countable> Reduce<'_, T> {
-    fn checked_axes(&self) -> Result<Axes> {
-        if let Some(axis) = self.bad_axis {
-            check::axis(self.x, axis)?;
-        }
-        Ok(self.axes.unwrap_or(Axes::all(self.x.rank())))
+        let (outer, n) = RowAxes::new(axes, self.x.rank()).extents(self.x.shape());
+        let view = ReduceView::contiguous(outer as u64, n as u64, 1);
+        Ok(ReducePlan::of(entry, &view, self.y.is_none()))
     }
 
-    fn run_typed<Out: Element>(&self, kind: Kind, stream: &Stream) -> Result<Tensor<Out>> {
-        let (entry, shape) = self.validate(kind, stream)?;
-        let y = Tensor::empty(stream, &shape)?;
-        self.launch(entry, &y, None, stream)?;
-        Ok(y)
-    }
-
-    fn run_typed_into<Out: Element>(
+    /// The same reduction over another tensor of this shape, with another dtype of the result.
+    fn over<'x, U: Countable, P: Element>(
         &self,
-        kind: Kind,
-        y: &Tensor<Out>,
-        stream: &Stream,
-    ) -> Result<()> {
-        let (entry, shape) = self.validate(kind, stream)?;
-        self.check_output("y", y, &shape, stream)?;
-        if y.is_contiguous() {
-            return self.launch(entry, y, None, stream);
+        x: &'x Tensor<U>,
+        y: Option<&'x Tensor<U>>,
+    ) -> Reduce<'x, U, P> {
+        Reduce {
+            op: self.op,
+            x,
+            y,
+            axes: self.axes,
+            keep_dims: self.keep_dims,
+            ddof: self.ddof,
+            output: PhantomData,
         }
-        let dense = Tensor::empty(stream, &shape)?;
-        self.launch(entry, &dense, None, stream)?;
-        strided_copy(&dense, y, stream)
     }
 
-    fn check_output<Out: Element>(
+    fn check_output(
         &self,
         name: &'static str,
-        output: &Tensor<Out>,
+        output: &Tensor<O>,
         shape: &[usize],
         stream: &Stream,
     ) -> Result<()> {
@@ -378,7 +319,7 @@ impl<T: Countable> Reduce<'_, T> {
     }
 
     /// Checks the operands; the kernel's entry, and the shape of the result.
-    fn validate(&self, kind: Kind, stream: &Stream) -> Result<(ReduceEntry, Vec<usize>)> {
+    fn validate(&self, stream: &Stream) -> Result<(ReduceEntry, Vec<usize>)> {
         check::device("x", self.x, stream)?;
         if let Some(y) = self.y {
             check::device("the second operand", y, stream)?;
@@ -387,8 +328,8 @@ impl<T: Countable> Reduce<'_, T> {
                 return Err(check::shape_mismatch("the second operand", y, want));
             }
         }
-        let entry = self.entry(kind)?;
-        let axes = self.checked_axes()?;
+        let entry = self.entry()?;
+        let axes = self.axes.checked(self.x.rank())?;
         let extents = self.x.shape().iter().enumerate();
         let shape: Vec<usize> = extents
             .filter_map(|(axis, &extent)| match axes.has(axis) {
@@ -397,16 +338,16 @@ impl<T: Countable> Reduce<'_, T> {
             })
             .collect();
         if self.x.is_empty() && !shape.contains(&0) && self.op.needs_elements() {
-            return Err(Error::InvalidValue {
-                what: "extent to reduce",
-                got: "0".into(),
-                want: format!("at least 1: {} of nothing has no value", self.op.name()).into(),
-            });
+            return Err(Error::value(
+                "extent to reduce",
+                "0",
+                format!("at least 1: {} of nothing has no value", self.op.name()),
+            ));
         }
         Ok((entry, shape))
     }
 
-    fn entry(&self, kind: Kind) -> Result<ReduceEntry> {
+    fn entry(&self) -> Result<ReduceEntry> {
         let op = self.op;
         if op == ReduceOp::Dot && self.y.is_none() {
             return Err(refused(
@@ -420,29 +361,43 @@ impl<T: Countable> Reduce<'_, T> {
                 "variance or std, which have degrees of freedom",
             ));
         }
+        if read_as::<T>(op) != T::DTYPE && !op.is_index() {
+            return Err(refused(
+                op,
+                "argmax, argmin, count_nonzero, any or all; cast u8 and i8 for the others",
+            ));
+        }
+        let is_wide = self.is_wide()?;
+        let entry = ReduceEntry::of(op.family(), read_as::<T>(op), is_wide);
+        entry.ok_or(Error::Bug("a dtype without an entry"))
+    }
+
+    /// Whether the kernel computes in f64 though `x` has another dtype.
+    ///
+    /// # Errors
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) for a result that the operation does
+    /// not have in this dtype.
+    fn is_wide(&self) -> Result<bool> {
+        let (output, op) = (O::DTYPE, self.op);
         let is_integer = matches!(T::DTYPE, DType::I32 | DType::I64);
-        match kind {
-            Kind::Indices if !op.is_index() => Err(refused(
-                op,
-                "argmax, argmin, count_nonzero, any or all; run for the others",
-            )),
-            Kind::Values | Kind::Rounded | Kind::Wide if op.is_index() => Err(refused(
-                op,
-                "an operation with values; run_indices for argmax, argmin, count_nonzero, any and all",
-            )),
-            Kind::Values | Kind::Rounded if is_integer && !op.is_of_integers() => Err(refused(
-                op,
-                "an operation with an integer result; run_f64 for the others",
-            )),
-            Kind::Rounded if T::DTYPE == DType::I32 => Err(Error::InvalidValue {
-                what: "dtype of rounded results",
-                got: "i32".into(),
-                want: "f32, f16, bf16, f64 or i64; run gives i64".into(),
-            }),
-            _ => {
-                let entry = ReduceEntry::of(op.family(), read_as::<T>(op), kind == Kind::Wide);
-                entry.ok_or(Error::Bug("a dtype without an entry"))
-            }
+        let (is_default, is_own) = (output == T::Value::DTYPE, output == T::DTYPE);
+        match op.is_index() {
+            true if output == DType::I64 => Ok(false),
+            true => Err(refused_dtype::<O>(&format!(
+                "i64 for {}: `output::<i64>()`",
+                op.name()
+            ))),
+            false if is_integer && !op.is_of_integers() => match output {
+                DType::F64 => Ok(true),
+                _ => Err(refused_dtype::<O>(&format!(
+                    "f64 for {} of integers: `output::<f64>()`",
+                    op.name()
+                ))),
+            },
+            false if is_default || (is_own && !is_integer) => Ok(false),
+            false if output == DType::F64 => Ok(true),
+            false if is_integer => Err(refused_dtype::<O>("i64 or f64")),
+            false => Err(refused_dtype::<O>(&format!("f32, f64 or {}", T::DTYPE))),
         }
     }
 }
@@ -456,9 +411,9 @@ fn read_as<T: Countable>(op: ReduceOp) -> DType {
 }
 
 fn refused(op: ReduceOp, want: &str) -> Error {
-    Error::InvalidValue {
-        what: "reduction",
-        got: op.name().into(),
-        want: want.into(),
-    }
+    Error::value("reduction", op.name(), want)
+}
+
+fn refused_dtype<O: Element>(want: &str) -> Error {
+    Error::value("dtype of the result", O::DTYPE.name(), want)
 }

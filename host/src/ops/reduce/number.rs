@@ -5,15 +5,15 @@ use half::{bf16, f16};
 
 /// The types that [`Reduce`](crate::Reduce) and [`Scan`](crate::Scan) take: f32, f16 and bf16,
 /// which are accumulated in f32; f64, in f64; i32 and i64, in i64.
-pub trait Reducible: Countable {
-    /// Type of the values of a reduction ([`Reduce::run`](crate::Reduce::run)).
+pub trait Reducible: Countable {}
+
+/// The types of which [`Reduce`](crate::Reduce) counts elements and finds indices: those of
+/// [`Reducible`], and u8 and i8, such as masks that comparisons give.
+pub trait Countable: CastElement + sealed::Sealed {
+    /// Dtype of the result of [`Reduce::new`](crate::Reduce::new): f32 for f16 and bf16, i64 for
+    /// integers, otherwise the type itself.
     type Value: Element;
 }
-
-/// The types of which [`Reduce`](crate::Reduce) counts elements and finds indices
-/// ([`Reduce::run_indices`](crate::Reduce::run_indices)): those of [`Reducible`], and u8 and i8,
-/// such as masks that comparisons give.
-pub trait Countable: CastElement + sealed::Sealed {}
 
 mod sealed {
     use abi::DType;
@@ -32,11 +32,11 @@ macro_rules! reducible {
             const READ_AS: DType = Self::DTYPE;
         }
 
-        impl Countable for $ty {}
-
-        impl Reducible for $ty {
+        impl Countable for $ty {
             type Value = $value;
         }
+
+        impl Reducible for $ty {}
     )*};
 }
 
@@ -55,7 +55,9 @@ macro_rules! counted_as_f16 {
             const READ_AS: DType = DType::F16;
         }
 
-        impl Countable for $ty {}
+        impl Countable for $ty {
+            type Value = i64;
+        }
     )*};
 }
 

@@ -1,28 +1,9 @@
 //! The view of a tensor that the kernels of reductions take: kept extents `[outer, inner]` and
 //! reduced extents `[segments, n]`.
 
+use crate::ops::axes::Axes;
 use crate::{Element, MAX_RANK, Result, Tensor};
 use abi::reduce::ReduceView;
-
-/// Axes of a tensor, one bit each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Axes(u32);
-
-impl Axes {
-    pub(crate) const NONE: Self = Self(0);
-
-    pub(crate) fn all(rank: usize) -> Self {
-        Self((1 << rank) - 1)
-    }
-
-    pub(crate) fn with(self, axis: usize) -> Self {
-        Self(self.0 | 1 << axis)
-    }
-
-    pub(crate) fn has(self, axis: usize) -> bool {
-        self.0 >> axis & 1 == 1
-    }
-}
 
 /// A dimension: extent, and stride in elements.
 type Dimension = (usize, i64);
@@ -146,23 +127,8 @@ pub(super) fn turn<T: Element>(x: &Tensor<T>, turned: Axes) -> Result<Tensor<T>>
     let mut x = x.clone();
     for axis in 0..x.rank() {
         if turned.has(axis) {
-            x = x.slice_step(axis, .., -1)?;
+            x = x.slice_step(axis as isize, .., -1)?;
         }
     }
     Ok(x)
-}
-
-/// `x` with the kept axes before the reduced ones, each group in its order, and the reduced axes
-/// then.
-pub(super) fn kept_first<T: Element>(x: &Tensor<T>, axes: Axes) -> Result<(Tensor<T>, Axes)> {
-    let rank = x.rank();
-    let mut order = [0; MAX_RANK];
-    let kept = (0..rank).filter(|&axis| !axes.has(axis));
-    let reduced = (0..rank).filter(|&axis| axes.has(axis));
-    for (place, axis) in order.iter_mut().zip(kept.chain(reduced)) {
-        *place = axis;
-    }
-    let count = (0..rank).filter(|&axis| !axes.has(axis)).count();
-    let now = (count..rank).fold(Axes::NONE, Axes::with);
-    Ok((x.permute(&order[..rank])?, now))
 }

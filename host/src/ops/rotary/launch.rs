@@ -1,10 +1,11 @@
 //! The launch: which axis is which, the walk over tokens, the kernel.
 
-use super::{Positions, Rotary, RotaryTable};
+use super::{Positions, Rotary};
 use crate::load::{self, LoadVariant};
 use crate::ops::attention::Layout;
 use crate::ops::check;
 use crate::ops::elementwise::{Steps, Walk};
+use crate::ops::rows::ParamElement;
 use crate::tensor::Address;
 use crate::{Element, Error, Float, LaunchConfig, Result, Stream, Tensor};
 use abi::division::Division;
@@ -20,7 +21,7 @@ pub(super) struct Axes {
 
 impl Axes {
     /// # Errors
-    /// [`Error::ShapeMismatch`] for fewer than three dimensions.
+    /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) for fewer than three dimensions.
     pub(super) fn of<T: Element>(x: &Tensor<T>, layout: Layout) -> Result<Self> {
         let rank = x.rank();
         if rank < 3 {
@@ -59,7 +60,7 @@ impl Axes {
 /// elements, one after the other, and most of the device nothing (docs/rotary.md).
 const FEW: usize = 2048;
 
-impl<T: Float, C: RotaryTable<T>> Rotary<'_, T, C> {
+impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
     /// Launches into `y`, which is `x` or has its shape and overlaps no input.
     pub(super) fn launch(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         if y.is_empty() {
@@ -79,11 +80,11 @@ impl<T: Float, C: RotaryTable<T>> Rotary<'_, T, C> {
         let groups = heads.div_ceil(HEADS);
         let threads = u64::from(slots) * u64::from(groups);
         if threads > MAX_THREADS {
-            return Err(Error::OutOfBounds {
-                what: "number of threads for a token's heads",
-                got: threads,
-                limit: MAX_THREADS + 1,
-            });
+            return Err(Error::out_of_bounds(
+                "number of threads for a token's heads",
+                threads,
+                MAX_THREADS + 1,
+            ));
         }
         let strides = |axis: usize| [y.strides()[axis], self.x.strides()[axis]];
         let tables = |table: &Tensor<C>| [table.strides()[0], table.strides()[1]];

@@ -4,16 +4,9 @@ mod launch;
 
 use crate::ops::attention::Layout;
 use crate::ops::check;
-use crate::{Element, Error, Float, Result, Stream, Tensor};
-use half::{bf16, f16};
+use crate::ops::rows::ParamElement;
+use crate::{Float, Result, Stream, Tensor};
 use launch::Axes;
-
-/// A dtype of the tables of [`Rotary`] for elements of type `T`: f32, or `T` itself.
-pub trait RotaryTable<T: Float>: Float {}
-
-impl<T: Float> RotaryTable<T> for f32 {}
-impl RotaryTable<f16> for f16 {}
-impl RotaryTable<bf16> for bf16 {}
 
 /// Rotary position embedding: pairs `(a, b)` of each head are turned by the angle of the token's
 /// position and the pair's column, `(a cos - b sin, b cos + a sin)`.
@@ -46,17 +39,17 @@ impl RotaryTable<bf16> for bf16 {}
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::OutOfBounds`] (a token of 2^30 elements or more),
-/// [`Error::StrideMismatch`], [`Error::Overlap`], [`Error::DeviceMismatch`],
-/// [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
+/// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (a token of 2^30 elements or more),
+/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// One launch, which reads `x` once and writes `y` once; nothing is copied before or after. Heads
 /// whose elements are contiguous in `x` and in `y` are moved 16 bytes at a time, if all of them begin
 /// at multiples of 16 bytes, and `head_dim` and `rotary_dim / 2` are multiples of as many elements
 /// (4 of f32, 8 of 16 bits), and if rows of the tables are contiguous and begin at multiples of 16
-/// bytes, and if there are more elements than 2,048 for each multiprocessor; else pair by pair. In place ([`run_in_place`](Self::run_in_place)) only pairs are read and
-/// written.
+/// bytes, and if there are more elements than 2,048 for each multiprocessor; else pair by pair. In place only pairs are read
+/// and written.
 ///
 /// # Sources
 /// Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv:2104.09864.
@@ -79,8 +72,8 @@ impl RotaryTable<bf16> for bf16 {}
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "nothing is computed until one of the `run`s"]
-pub struct Rotary<'a, T: Float, C: RotaryTable<T> = f32> {
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct Rotary<'a, T: Float, C: ParamElement<T> = f32> {
     x: &'a Tensor<T>,
     cos: &'a Tensor<C>,
     sin: &'a Tensor<C>,
@@ -101,7 +94,7 @@ enum Positions<'a> {
     Each(&'a Tensor<i32>),
 }
 
-impl<'a, T: Float, C: RotaryTable<T>> Rotary<'a, T, C> {
+impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
     /// Turns the pairs of `x`, halves of the rotated elements, by positions from 0 on.
     pub fn new(x: &'a Tensor<T>, cos: &'a Tensor<C>, sin: &'a Tensor<C>) -> Self {
         Self {
@@ -165,7 +158,7 @@ impl<'a, T: Float, C: RotaryTable<T>> Rotary<'a, T, C> {
         Ok(y)
     }
 
-    /// Enqueues the rotation into `y`.
+    /// Enqueues the rotation into `y`, which may be `x` itself.
     ///
     /// # Errors
     /// See [`Rotary`].
@@ -179,14 +172,6 @@ impl<'a, T: Float, C: RotaryTable<T>> Rotary<'a, T, C> {
             check::no_overlap("y", y, name, positions)?;
         }
         self.launch(&axes, y, stream)
-    }
-
-    /// Enqueues the rotation of `x` itself.
-    ///
-    /// # Errors
-    /// See [`Rotary`].
-    pub fn run_in_place(&self, stream: &Stream) -> Result<()> {
-        self.run_into(self.x, stream)
     }
 
     /// Checks the inputs, and returns which axis is which.
@@ -205,10 +190,7 @@ impl<'a, T: Float, C: RotaryTable<T>> Rotary<'a, T, C> {
             let want = format!("[.., n] with n at most {}, half of head_dim", head_dim / 2);
             return Err(check::shape_mismatch("cos", self.cos, want));
         }
-        if self.sin.shape() != self.cos.shape() {
-            let want = format!("{:?}, as cos", self.cos.shape());
-            return Err(check::shape_mismatch("sin", self.sin, want));
-        }
+        check::shape("sin", self.sin.shape(), self.cos.shape())?;
         match self.positions {
             Positions::From(offset) => {
                 let last = offset.saturating_add(shape[axes.token]);
@@ -218,12 +200,12 @@ impl<'a, T: Float, C: RotaryTable<T>> Rotary<'a, T, C> {
                 }
             }
             Positions::FromEach(offsets) => {
-                of_tokens("offsets", offsets, axes.outer(shape), stream)?;
+                check::input("offsets", offsets, axes.outer(shape), stream)?;
             }
             Positions::Each(positions) => {
                 let mut of = axes.outer(shape).to_vec();
                 of.push(shape[axes.token]);
-                of_tokens("positions", positions, &of, stream)?;
+                check::input("positions", positions, &of, stream)?;
             }
         }
         Ok(axes)
@@ -239,22 +221,4 @@ impl<'a> Positions<'a> {
             Self::Each(positions) => Some(("positions", positions)),
         }
     }
-}
-
-/// Checks an input with an element for each token, or for each sequence.
-fn of_tokens<E: Element>(
-    operand: &'static str,
-    tensor: &Tensor<E>,
-    shape: &[usize],
-    stream: &Stream,
-) -> Result<()> {
-    check::device(operand, tensor, stream)?;
-    if tensor.shape() == shape {
-        return Ok(());
-    }
-    Err(Error::ShapeMismatch {
-        operand,
-        got: tensor.shape().into(),
-        want: format!("{shape:?}").into(),
-    })
 }

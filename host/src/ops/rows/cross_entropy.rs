@@ -1,8 +1,8 @@
 //! Cross-entropy.
 
-use super::axes::{Along, RowAxes};
-use super::{Launch, MOST_OWN, Rows, input, model, shape};
+use super::{Launch, MOST_OWN, Rows, model, shape};
 use crate::load::{self, LoadVariant};
+use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::Model;
@@ -54,11 +54,9 @@ pub enum Reduction {
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`] (an axis that `logits` does not have; any for `logits` without
-/// dimensions), [`Error::InvalidValue`] (label smoothing outside of 0 to 1),
-/// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-/// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
-/// error.
+/// [`ShapeError::Axis`](crate::ShapeError::Axis),
+/// [`ArgumentError::Value`](crate::ArgumentError::Value) (label smoothing outside of 0 to 1),
+/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// One launch over the rows, with one read of the logits and, if it is requested, one write of
@@ -76,19 +74,19 @@ pub enum Reduction {
 /// let stream = device.stream()?;
 /// let logits = Tensor::from_slice(&device, &[2, 2], &[0.0_f32, 0.0, 1.0, 2.0])?;
 /// let targets = Tensor::from_slice(&device, &[2], &[1_i64, -100])?;
-/// let (loss, dlogits) = CrossEntropy::new(&logits, &targets).run_with_gradient(&stream)?;
-/// assert!((loss.item()? - 2.0_f32.ln()).abs() < 1e-6);
-/// assert_eq!(dlogits.to_vec()?, [0.5, -0.5, 0.0, 0.0]);
+/// let out = CrossEntropy::new(&logits, &targets).gradient().run(&stream)?;
+/// assert!((out.loss.item()? - 2.0_f32.ln()).abs() < 1e-6);
+/// assert_eq!(out.dlogits.to_vec()?, [0.5, -0.5, 0.0, 0.0]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "nothing is computed until one of the `run`s"]
+#[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct CrossEntropy<'a, T: Float> {
     logits: &'a Tensor<T>,
     targets: &'a Tensor<i64>,
     weights: Option<&'a Tensor<f32>>,
-    along: Along,
+    axes: Selected,
     ignore_index: i64,
     label_smoothing: f32,
     gradient_scale: f32,
@@ -102,7 +100,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             logits,
             targets,
             weights: None,
-            along: Along::Last(1),
+            axes: Selected::these(logits.rank(), &[-1]),
             ignore_index: -100,
             label_smoothing: 0.0,
             gradient_scale: 1.0,
@@ -110,9 +108,10 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         }
     }
 
-    /// Sets the axis of the classes, such as 1 for images with channels first.
-    pub fn axis(mut self, axis: usize) -> Self {
-        self.along = Along::these(&[axis]);
+    /// Sets the axis of the classes, such as 1 for images with channels first. A negative axis counts
+    /// from the end.
+    pub fn axis(mut self, axis: isize) -> Self {
+        self.axes = Selected::these(self.logits.rank(), &[axis]);
         self
     }
 
@@ -148,33 +147,30 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         self
     }
 
+    /// Also computes the gradient with respect to the logits, from the same read of them.
+    pub fn gradient(self) -> WithGradient<Self> {
+        WithGradient(self)
+    }
+
     /// Enqueues the loss and returns it, a new tensor.
     ///
     /// # Errors
     /// See [`CrossEntropy`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<f32>> {
         let loss = self.new_loss(stream)?;
-        self.run_into(&loss, None, stream)?;
+        self.run_into(&loss, stream)?;
         Ok(loss)
     }
 
-    /// Enqueues the loss and its gradient with respect to the logits, and returns both, in new
-    /// contiguous tensors.
+    /// Enqueues the loss into `loss`.
     ///
     /// # Errors
     /// See [`CrossEntropy`].
-    pub fn run_with_gradient(&self, stream: &Stream) -> Result<(Tensor<f32>, Tensor<T>)> {
-        let loss = self.new_loss(stream)?;
-        let dlogits = Tensor::empty(stream, self.logits.shape())?;
-        self.run_into(&loss, Some(&dlogits), stream)?;
-        Ok((loss, dlogits))
+    pub fn run_into(&self, loss: &Tensor<f32>, stream: &Stream) -> Result<()> {
+        self.enqueue(loss, None, stream)
     }
 
-    /// Enqueues the loss into `loss`, and its gradient into `dlogits` unless that is `None`.
-    ///
-    /// # Errors
-    /// See [`CrossEntropy`].
-    pub fn run_into(
+    fn enqueue(
         &self,
         loss: &Tensor<f32>,
         dlogits: Option<&Tensor<T>>,
@@ -209,9 +205,9 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     /// The error model of the kernels, for the bound of the reference.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] for an axis that `logits` does not have.
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis).
     pub fn model(&self) -> Result<Model> {
-        let (rows, n) = self.along.of(self.logits)?.extents(self.logits.shape());
+        let (rows, n) = self.axes.rows_of(self.logits)?.extents(self.logits.shape());
         let blocks = total_blocks(rows as u64) as usize;
         let of_thread = |rows: usize| rows.div_ceil(MAX_THREADS as usize) + 16;
         let totals = match blocks {
@@ -237,31 +233,31 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         stream: &Stream,
     ) -> Result<RowAxes> {
         check::device("logits", self.logits, stream)?;
-        let axes = self.along.of(self.logits)?;
+        let axes = self.axes.rows_of(self.logits)?;
         let shape = self.logits.shape();
         let of_rows: &[usize] = &axes.of_rows(shape)?;
-        input("targets", self.targets, of_rows, stream)?;
+        check::input("targets", self.targets, of_rows, stream)?;
         if let Some(weights) = self.weights {
             let (_, n) = axes.extents(shape);
-            input("class_weights", weights, &[n], stream)?;
+            check::input("class_weights", weights, &[n], stream)?;
             check::no_overlap("loss", loss, "class_weights", weights)?;
             if let Some(dlogits) = dlogits {
                 check::no_overlap("dlogits", dlogits, "class_weights", weights)?;
             }
         }
         if !(0.0..=1.0).contains(&self.label_smoothing) {
-            return Err(Error::InvalidValue {
-                what: "label smoothing",
-                got: format!("{:?}", self.label_smoothing).into(),
-                want: "a number from 0 to 1".into(),
-            });
+            return Err(Error::value(
+                "label smoothing",
+                format!("{:?}", self.label_smoothing),
+                "a number from 0 to 1",
+            ));
         }
         let of_loss = match self.reduction {
             Reduction::None => of_rows,
             Reduction::Mean | Reduction::Sum => &[],
         };
         check::output("loss", loss, of_loss, stream)?;
-        super::norm::contiguous_row("loss", loss)?;
+        check::contiguous("loss", loss)?;
         check::no_overlap("loss", loss, "logits", self.logits)?;
         check::no_overlap("loss", loss, "targets", self.targets)?;
         if let Some(dlogits) = dlogits {
@@ -351,6 +347,43 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             1 => Ok(()),
             _ => add_up(&parts, None, factor, flags::RECIPROCAL, form, stream),
         }
+    }
+}
+
+/// A loss with its gradient, by [`CrossEntropy::gradient`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct WithGradient<Op>(Op);
+
+/// A loss and its gradient: results, or the tensors to write them to.
+#[derive(Clone, Debug)]
+pub struct LossAndGradient<T: Float> {
+    /// The loss, as [`CrossEntropy::run`] returns it.
+    pub loss: Tensor<f32>,
+    /// The gradient with respect to the logits, with their shape.
+    pub dlogits: Tensor<T>,
+}
+
+impl<T: Float> WithGradient<CrossEntropy<'_, T>> {
+    /// Enqueues both and returns them, in new contiguous tensors.
+    ///
+    /// # Errors
+    /// See [`CrossEntropy`].
+    pub fn run(&self, stream: &Stream) -> Result<LossAndGradient<T>> {
+        let out = LossAndGradient {
+            loss: self.0.new_loss(stream)?,
+            dlogits: Tensor::empty(stream, self.0.logits.shape())?,
+        };
+        self.run_into(&out, stream)?;
+        Ok(out)
+    }
+
+    /// Enqueues both into the tensors of `out`. `dlogits` may be the logits themselves.
+    ///
+    /// # Errors
+    /// See [`CrossEntropy`].
+    pub fn run_into(&self, out: &LossAndGradient<T>, stream: &Stream) -> Result<()> {
+        self.0.enqueue(&out.loss, Some(&out.dlogits), stream)
     }
 }
 

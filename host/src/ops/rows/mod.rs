@@ -1,7 +1,6 @@
 //! Row-wise operations (softmax, norms, cross-entropy, the first elements): how tensors are viewed as
 //! rows, and the launches over them.
 
-mod axes;
 mod cross_entropy;
 mod norm;
 mod norm_grad;
@@ -9,14 +8,15 @@ mod softmax;
 mod topk;
 mod weights;
 
-pub use cross_entropy::{CrossEntropy, Reduction};
-pub use norm::{LayerNorm, Normalized, RmsNorm};
+pub use cross_entropy::{CrossEntropy, LossAndGradient, Reduction, WithGradient};
+pub use norm::{LayerNorm, Normalized, RmsNorm, WithStats};
 pub use norm_grad::{LayerNormGrad, NormGradients, RmsNormGrad};
 pub use softmax::{LogSoftmax, LogSoftmaxGrad, Softmax, SoftmaxGrad};
-pub use topk::TopK;
+pub use topk::{TopElements, TopK};
+pub use weights::ParamElement;
 
-use self::axes::RowAxes;
 use crate::load::{self, LoadVariant};
+use crate::ops::axes::RowAxes;
 use crate::ops::check;
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
@@ -137,10 +137,12 @@ impl Launch {
             Strategy::Ring(_) | Strategy::Short(_) => Some(plan.persistent_blocks(rows as u64)),
             _ => plan.blocks(rows as u64),
         };
-        let blocks = blocks.ok_or_else(|| Error::OutOfBounds {
-            what: "rows",
-            got: rows as u64,
-            limit: u64::from(abi::rows::MAX_BLOCKS) * u64::from(plan.rows_per_block()),
+        let blocks = blocks.ok_or_else(|| {
+            Error::out_of_bounds(
+                "rows",
+                rows as u64,
+                u64::from(abi::rows::MAX_BLOCKS) * u64::from(plan.rows_per_block()),
+            )
         })?;
         let shared_bytes = plan.paced_bytes(&op.kernels_of(dtype), shape, &limits(stream.device()));
         let mut config =
@@ -270,18 +272,4 @@ fn model(n: usize, most_own: usize) -> Model {
         log_ulps: LOG_ULPS,
         p_roundoff: 0.0,
     }
-}
-
-/// Checks that `tensor` is on the stream's device and has this shape.
-fn input<T: Element>(
-    operand: &'static str,
-    tensor: &Tensor<T>,
-    shape: &[usize],
-    stream: &Stream,
-) -> Result<()> {
-    check::device(operand, tensor, stream)?;
-    if tensor.shape() != shape {
-        return Err(check::shape_mismatch(operand, tensor, format!("{shape:?}")));
-    }
-    Ok(())
 }

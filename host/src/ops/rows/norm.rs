@@ -2,9 +2,9 @@
 
 mod placed;
 
-use super::axes::{Along, RowAxes, along_axes_or_last};
-use super::weights::{self, Weights, WeightsArg};
-use super::{Launch, input, shape};
+use super::weights::{self, ParamElement, Weights, argument};
+use super::{Launch, shape};
+use crate::ops::axes::{RowAxes, Selected, select_axes};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
@@ -28,11 +28,16 @@ pub struct Normalized<T: Float> {
     pub rstd: Option<Tensor<f32>>,
 }
 
+/// A norm with the statistics of its rows, by [`LayerNorm::stats`] or [`RmsNorm::stats`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct WithStats<Op>(Op);
+
 /// The operands and options of both norms.
 #[derive(Clone, Debug)]
 struct Norm<'a, T: Float> {
     x: &'a Tensor<T>,
-    along: Along,
+    axes: Selected,
     residual: Option<&'a Tensor<T>>,
     weight: Option<Weights<T>>,
     bias: Option<Weights<T>>,
@@ -72,12 +77,11 @@ macro_rules! norm {
         /// synchronize.
         ///
         /// # Errors
-        /// [`Error::OutOfBounds`] (an axis, and any axis of an `x` without dimensions),
-        /// [`Error::InvalidValue`] (no axes; an epsilon that is negative or not finite; a sum without a
-        /// residual, or a mean of RMS norm, asked for; weight and bias of two dtypes),
-        /// [`Error::ShapeMismatch`], [`Error::StrideMismatch`], [`Error::Overlap`],
-        /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on
-        /// error.
+        /// [`ShapeError::Axis`](crate::ShapeError::Axis),
+        /// [`ArgumentError::Value`](crate::ArgumentError::Value) (no axes; an epsilon that is
+        /// negative or not finite; a sum without a residual, or a mean of RMS norm, asked for;
+        /// weight and bias of two dtypes), [`Error::Shape`], [`Error::Device`]. No launch happens
+        /// on error.
         ///
         /// # Performance
         /// One launch, with one read or write of every tensor, if the elements of a row are
@@ -99,7 +103,7 @@ macro_rules! norm {
         /// # }
         /// ```
         #[derive(Clone, Debug)]
-        #[must_use = "nothing is computed until one of the `run`s"]
+        #[must_use = "nothing is computed until `run` or `run_into`"]
         pub struct $name<'a, T: Float>(Norm<'a, T>);
 
         impl<'a, T: Float> $name<'a, T> {
@@ -107,7 +111,7 @@ macro_rules! norm {
             pub fn new(x: &'a Tensor<T>) -> Self {
                 Self(Norm {
                     x,
-                    along: Along::Last(1),
+                    axes: Selected::these(x.rank(), &[-1]),
                     residual: None,
                     weight: None,
                     bias: None,
@@ -116,7 +120,7 @@ macro_rules! norm {
                 })
             }
 
-            along_axes_or_last!(0, along);
+            select_axes!(0.axes, 0.x);
 
             /// Sets the number that is added to the variance, or to the mean of squares.
             pub fn epsilon(mut self, epsilon: f32) -> Self {
@@ -130,15 +134,10 @@ macro_rules! norm {
                 self
             }
 
-            /// Sets the weight that the normalised rows are multiplied by, in the dtype of `x`.
-            pub fn weight(mut self, weight: &Tensor<T>) -> Self {
-                self.0.weight = Some(Weights::Same(weight.clone()));
-                self
-            }
-
-            /// Sets the weight that the normalised rows are multiplied by, in f32.
-            pub fn weight_f32(mut self, weight: &Tensor<f32>) -> Self {
-                self.0.weight = Some(Weights::F32(weight.clone()));
+            /// Sets the weight that the normalised rows are multiplied by, in the dtype of `x` or
+            /// in f32.
+            pub fn weight<W: ParamElement<T>>(mut self, weight: &Tensor<W>) -> Self {
+                self.0.weight = Some(Weights::of(weight));
                 self
             }
 
@@ -162,29 +161,29 @@ macro_rules! norm {
                 self.0.run(&y_alone(y), stream)
             }
 
-            /// Enqueues the norm; returns `y` and all that the gradient needs, in new tensors.
+            /// Also gives what the gradient needs: [`Normalized`].
+            pub fn stats(self) -> WithStats<Self> {
+                WithStats(self)
+            }
+
+            /// The error model of the kernels, for the bound of the reference.
+            ///
+            /// # Errors
+            /// [`ShapeError::Axis`](crate::ShapeError::Axis) and
+            /// [`ArgumentError::Value`](crate::ArgumentError::Value) for invalid axes.
+            pub fn model(&self) -> Result<NormModel> {
+                Ok(norm_model(self.0.axes.rows_of(self.0.x)?.extents(self.0.x.shape()).1))
+            }
+        }
+
+        impl<T: Float> WithStats<$name<'_, T>> {
+            /// Enqueues the norm and returns its results, new contiguous tensors; `sum` is one of
+            /// them if there is a residual.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
-            pub fn run_kept(&self, stream: &Stream) -> Result<Normalized<T>> {
-                let shape = self.0.x.shape();
-                let rows = self.0.along.of(self.0.x)?.of_rows(shape)?;
-                let sum = match self.0.residual {
-                    Some(_) => Some(Tensor::empty(stream, shape)?),
-                    None => None,
-                };
-                let mean = match $is_centered {
-                    true => Some(Tensor::empty(stream, &rows)?),
-                    false => None,
-                };
-                let out = Normalized {
-                    y: Tensor::empty(stream, shape)?,
-                    sum,
-                    mean,
-                    rstd: Some(Tensor::empty(stream, &rows)?),
-                };
-                self.0.run(&out, stream)?;
-                Ok(out)
+            pub fn run(&self, stream: &Stream) -> Result<Normalized<T>> {
+                self.0.0.run_new(stream)
             }
 
             /// Enqueues the norm into the tensors of `out`; outputs that are `None` are not
@@ -192,16 +191,8 @@ macro_rules! norm {
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
-            pub fn run_kept_into(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
-                self.0.run(out, stream)
-            }
-
-            /// The error model of the kernels, for the bound of the reference.
-            ///
-            /// # Errors
-            /// [`Error::OutOfBounds`] and [`Error::InvalidValue`] for invalid axes.
-            pub fn model(&self) -> Result<NormModel> {
-                Ok(norm_model(self.0.along.of(self.0.x)?.extents(self.0.x.shape()).1))
+            pub fn run_into(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
+                self.0.0.run(out, stream)
             }
         }
     };
@@ -221,15 +212,9 @@ let bias = Tensor::from_slice(&device, &[2], &[0.5_f32, 0.5])?;
 let y = LayerNorm::new(&x).bias(&bias).epsilon(0.0).run(&stream)?;
 assert_eq!(y.index_axis(0, 0)?.to_vec()?, [-0.5, 1.5]);",
     {
-        /// Sets the bias that is added last, in the dtype of `x`.
-        pub fn bias(mut self, bias: &Tensor<T>) -> Self {
-            self.0.bias = Some(Weights::Same(bias.clone()));
-            self
-        }
-
-        /// Sets the bias that is added last, in f32.
-        pub fn bias_f32(mut self, bias: &Tensor<f32>) -> Self {
-            self.0.bias = Some(Weights::F32(bias.clone()));
+        /// Sets the bias that is added last, in the dtype of `x` or in f32.
+        pub fn bias<W: ParamElement<T>>(mut self, bias: &Tensor<W>) -> Self {
+            self.0.bias = Some(Weights::of(bias));
             self
         }
     }
@@ -245,7 +230,7 @@ let device = Device::emulator()?;
 let stream = device.stream()?;
 let x = Tensor::from_ndarray(&device, &array![[3.0_f32, -3.0]])?;
 let residual = Tensor::from_ndarray(&device, &array![[1.0_f32, -1.0]])?;
-let out = RmsNorm::new(&x).residual(&residual).epsilon(0.0).run_kept(&stream)?;
+let out = RmsNorm::new(&x).residual(&residual).epsilon(0.0).stats().run(&stream)?;
 assert_eq!(out.y.to_vec()?, [1.0, -1.0]);
 assert_eq!(out.sum.map(|sum| sum.to_vec()).transpose()?, Some(vec![4.0, -4.0]));",
     {}
@@ -278,17 +263,17 @@ pub(super) fn norm_model(n: usize) -> NormModel {
 impl<T: Float> Norm<'_, T> {
     fn validate(&self, out: &Normalized<T>, stream: &Stream) -> Result<RowAxes> {
         check::device("x", self.x, stream)?;
-        let axes = self.along.of(self.x)?;
+        let axes = self.axes.rows_of(self.x)?;
         let shape = self.x.shape();
         if !(self.epsilon >= 0.0 && self.epsilon.is_finite()) {
-            return Err(Error::InvalidValue {
-                what: "epsilon",
-                got: format!("{:?}", self.epsilon).into(),
-                want: "a finite number that is not negative".into(),
-            });
+            return Err(Error::value(
+                "epsilon",
+                format!("{:?}", self.epsilon),
+                "a finite number that is not negative",
+            ));
         }
         if let Some(residual) = self.residual {
-            input("residual", residual, shape, stream)?;
+            check::input("residual", residual, shape, stream)?;
         }
         for (operand, written) in [("y", Some(&out.y)), ("sum", out.sum.as_ref())] {
             let Some(written) = written else { continue };
@@ -301,25 +286,21 @@ impl<T: Float> Norm<'_, T> {
         }
         if let Some(sum) = &out.sum {
             if self.residual.is_none() {
-                return Err(Error::InvalidValue {
-                    what: "sum",
-                    got: "asked for".into(),
-                    want: "a residual, or no sum".into(),
-                });
+                return Err(Error::value("sum", "asked for", "a residual, or no sum"));
             }
             check::no_overlap("sum", sum, "y", &out.y)?;
         }
         if out.mean.is_some() && !self.is_centered {
-            return Err(Error::InvalidValue {
-                what: "mean",
-                got: "asked for".into(),
-                want: "none: RMS norm has no mean".into(),
-            });
+            return Err(Error::value(
+                "mean",
+                "asked for",
+                "none: RMS norm has no mean",
+            ));
         }
         for (operand, kept) in [("mean", &out.mean), ("rstd", &out.rstd)] {
             let Some(kept) = kept else { continue };
             check::output(operand, kept, &axes.of_rows(shape)?, stream)?;
-            contiguous_row(operand, kept)?;
+            check::contiguous(operand, kept)?;
             let of_rows = [
                 ("x", Some(self.x)),
                 ("residual", self.residual),
@@ -346,11 +327,11 @@ impl<T: Float> Norm<'_, T> {
         }
         match (&self.weight, &self.bias) {
             (Some(weight), Some(bias)) if weight.is_other() != bias.is_other() => {
-                Err(Error::InvalidValue {
-                    what: "dtype of bias",
-                    got: bias.dtype().name().into(),
-                    want: format!("{}, that of weight", weight.dtype().name()).into(),
-                })
+                Err(Error::value(
+                    "dtype of bias",
+                    bias.dtype().name(),
+                    format!("{}, that of weight", weight.dtype().name()),
+                ))
             }
             _ => Ok(()),
         }
@@ -358,6 +339,25 @@ impl<T: Float> Norm<'_, T> {
 
     fn weights(&self) -> [(&'static str, &Option<Weights<T>>); 2] {
         [("weight", &self.weight), ("bias", &self.bias)]
+    }
+
+    fn run_new(&self, stream: &Stream) -> Result<Normalized<T>> {
+        let shape = self.x.shape();
+        let rows = self.axes.rows_of(self.x)?.of_rows(shape)?;
+        let out = Normalized {
+            y: Tensor::empty(stream, shape)?,
+            sum: match self.residual {
+                Some(_) => Some(Tensor::empty(stream, shape)?),
+                None => None,
+            },
+            mean: match self.is_centered {
+                true => Some(Tensor::empty(stream, &rows)?),
+                false => None,
+            },
+            rstd: Some(Tensor::empty(stream, &rows)?),
+        };
+        self.run(&out, stream)?;
+        Ok(out)
     }
 
     fn run(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
@@ -380,13 +380,11 @@ impl<T: Float> Norm<'_, T> {
         let tensors = Placed::new(self, out, &axes, stream)?;
         let shared = [&weight, &bias].into_iter().flatten();
         let is_aligned = tensors.is_aligned() && shared.clone().all(|weights| weights.is_aligned());
-        let op = match shared.clone().any(Weights::is_other) {
+        let is_f32 = shared.clone().any(Weights::is_other);
+        let op = match is_f32 {
             true if T::DTYPE == DType::Bf16 => RowOp::NormF32,
             _ => RowOp::Norm,
         };
-        let is_f32 = shared
-            .clone()
-            .any(|weights| matches!(weights, Weights::F32(_)));
         let inputs = 1 + u32::from(self.residual.is_some());
         let shape = RowShape {
             is_centered: self.is_centered,
@@ -400,7 +398,7 @@ impl<T: Float> Norm<'_, T> {
         params.epsilon = self.epsilon;
         params.flags |= if self.is_centered { flags::CENTER } else { 0 };
         params.flags |= if is_f32 { flags::F32_WEIGHTS } else { 0 };
-        let (weight, bias) = (WeightsArg(weight.as_ref()), WeightsArg(bias.as_ref()));
+        let (weight, bias) = (argument(weight.as_ref()), argument(bias.as_ref()));
         let made = match is_loose {
             true => tensors.added(&axes, stream)?,
             false => None,
@@ -411,16 +409,4 @@ impl<T: Float> Norm<'_, T> {
         }
         tensors.y.deliver(&out.y, &axes, stream)
     }
-}
-
-/// Checks that a tensor with one number per row is contiguous.
-pub(super) fn contiguous_row(operand: &'static str, tensor: &Tensor<f32>) -> Result<()> {
-    if tensor.is_contiguous() {
-        return Ok(());
-    }
-    Err(Error::StrideMismatch {
-        operand,
-        got: tensor.strides().into(),
-        want: "those of a contiguous tensor".into(),
-    })
 }

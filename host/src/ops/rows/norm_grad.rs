@@ -1,13 +1,14 @@
 //! Gradients of layer norm and RMS norm.
 
-use super::axes::{Along, RowAxes, along_axes_or_last};
-use super::norm::{contiguous_row, norm_model};
-use super::weights::{self, Weights, WeightsArg};
-use super::{Launch, Rows, input, shape};
+use super::norm::norm_model;
+use super::weights::{self, ParamElement, Weights, argument};
+use super::{Launch, Rows, shape};
 use crate::load::{self, LoadVariant};
+use crate::ops::axes::{RowAxes, Selected, select_axes};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
+use crate::tensor::Address;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
 use abi::DType;
 use abi::rows::{NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, Variant, column_block, flags};
@@ -41,7 +42,7 @@ pub struct NormGradients<T: Float> {
 #[derive(Clone, Debug)]
 struct NormGrad<'a, T: Float> {
     x: &'a Tensor<T>,
-    along: Along,
+    axes: Selected,
     dy: &'a Tensor<T>,
     mean: Option<&'a Tensor<f32>>,
     rstd: &'a Tensor<f32>,
@@ -75,8 +76,8 @@ macro_rules! gradient {
         ///
         /// # Async, Errors
         #[doc = concat!("As for [`", stringify!($of), "`](crate::", stringify!($of), "); also")]
-        /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) for the gradient of a weight or a bias
-        /// of more than 2^32 elements.
+        /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for the gradient of a weight
+        /// or a bias of more than 2^32 elements.
         ///
         /// # Performance
         /// Two reads and one write of the rows. `dweight` and `dbias` need another small launch,
@@ -100,17 +101,11 @@ macro_rules! gradient {
         impl<'a, T: Float> $name<'a, T> {
             $($new)*
 
-            along_axes_or_last!(0, along);
+            select_axes!(0.axes, 0.x);
 
-            /// Sets the weight of the forward pass, in the dtype of `x`.
-            pub fn weight(mut self, weight: &Tensor<T>) -> Self {
-                self.0.weight = Some(Weights::Same(weight.clone()));
-                self
-            }
-
-            /// Sets the weight of the forward pass, in f32.
-            pub fn weight_f32(mut self, weight: &Tensor<f32>) -> Self {
-                self.0.weight = Some(Weights::F32(weight.clone()));
+            /// Sets the weight of the forward pass, in the dtype of `x` or in f32.
+            pub fn weight<W: ParamElement<T>>(mut self, weight: &Tensor<W>) -> Self {
+                self.0.weight = Some(Weights::of(weight));
                 self
             }
 
@@ -124,12 +119,12 @@ macro_rules! gradient {
             /// Enqueues all gradients and returns them in new contiguous tensors. Those with
             /// respect to weight and bias are computed if a weight is set; that of the bias of a
             /// [`LayerNorm`](crate::LayerNorm) without a weight is computed after
-            /// [`LayerNormGrad::with_bias`](crate::LayerNormGrad::with_bias).
+            /// [`LayerNormGrad::bias_gradient`](crate::LayerNormGrad::bias_gradient).
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`](crate::", stringify!($of), ").")]
             pub fn run(&self, stream: &Stream) -> Result<NormGradients<T>> {
-                let axes = self.0.along.of(self.0.x)?;
+                let axes = self.0.axes.rows_of(self.0.x)?;
                 let of_row = axes.of_row(self.0.x.shape())?;
                 let has_weight = self.0.weight.is_some();
                 let has_bias = self.0.has_bias || ($has_bias && has_weight);
@@ -161,10 +156,10 @@ macro_rules! gradient {
             /// The error model of the kernels, for the bound of the reference.
             ///
             /// # Errors
-            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
-            /// [`Error::InvalidValue`](crate::Error::InvalidValue) for invalid axes.
+            /// [`ShapeError::Axis`](crate::ShapeError::Axis) and
+            /// [`ArgumentError::Value`](crate::ArgumentError::Value) for invalid axes.
             pub fn model(&self) -> Result<NormModel> {
-                Ok(norm_model(self.0.along.of(self.0.x)?.extents(self.0.x.shape()).1))
+                Ok(norm_model(self.0.axes.rows_of(self.0.x)?.extents(self.0.x.shape()).1))
             }
         }
     };
@@ -181,31 +176,31 @@ let stream = device.stream()?;
 let x = Tensor::from_slice(&device, &[1, 2], &[1.0_f32, 3.0])?;
 let dy = Tensor::from_slice(&device, &[1, 2], &[1.0_f32, 0.0])?;
 let weight = Tensor::from_slice(&device, &[2], &[2.0_f32, 2.0])?;
-let kept = LayerNorm::new(&x).weight(&weight).epsilon(0.0).run_kept(&stream)?;
+let kept = LayerNorm::new(&x).weight(&weight).epsilon(0.0).stats().run(&stream)?;
 if let (Some(mean), Some(rstd)) = (&kept.mean, &kept.rstd) {
-    let gradients = LayerNormGrad::new(&x, &dy, mean, rstd).weight(&weight).run(&stream)?;
+    let gradients = LayerNormGrad::new(&x, mean, rstd, &dy).weight(&weight).run(&stream)?;
     assert_eq!(gradients.dx.to_vec()?, [0.0, 0.0]); // two elements: y does not depend on x
     assert_eq!(gradients.dweight.map(|d| d.to_vec()).transpose()?, Some(vec![-1.0, 0.0]));
 }",
     {
         /// Makes [`run`](Self::run) compute the bias's gradient though no weight is set: for a layer
         /// norm with a bias alone.
-        pub fn with_bias(mut self) -> Self {
+        pub fn bias_gradient(mut self) -> Self {
             self.0.has_bias = true;
             self
         }
 
-        /// The gradient along the last axis, from the gradient `dy` and what the forward pass kept
-        /// ([`LayerNorm::run_kept`](crate::LayerNorm::run_kept)).
+        /// The gradient along the last axis, from what the forward pass kept and the gradient `dy`
+        /// ([`LayerNorm::stats`](crate::LayerNorm::stats)).
         pub fn new(
             x: &'a Tensor<T>,
-            dy: &'a Tensor<T>,
             mean: &'a Tensor<f32>,
             rstd: &'a Tensor<f32>,
+            dy: &'a Tensor<T>,
         ) -> Self {
             Self(NormGrad {
                 x,
-                along: Along::Last(1),
+                axes: Selected::these(x.rank(), &[-1]),
                 dy,
                 mean: Some(mean),
                 rstd,
@@ -227,18 +222,18 @@ let device = Device::emulator()?;
 let stream = device.stream()?;
 let x = Tensor::from_slice(&device, &[1, 2], &[2.0_f32, -2.0])?;
 let dy = Tensor::from_slice(&device, &[1, 2], &[1.0_f32, 1.0])?;
-let kept = RmsNorm::new(&x).epsilon(0.0).run_kept(&stream)?;
+let kept = RmsNorm::new(&x).epsilon(0.0).stats().run(&stream)?;
 if let Some(rstd) = &kept.rstd {
-    let gradients = RmsNormGrad::new(&x, &dy, rstd).run(&stream)?;
+    let gradients = RmsNormGrad::new(&x, rstd, &dy).run(&stream)?;
     assert_eq!(gradients.dx.to_vec()?, [0.5, 0.5]);
 }",
     {
-        /// The gradient along the last axis, from the gradient `dy` and what the forward pass kept
-        /// ([`RmsNorm::run_kept`](crate::RmsNorm::run_kept)).
-        pub fn new(x: &'a Tensor<T>, dy: &'a Tensor<T>, rstd: &'a Tensor<f32>) -> Self {
+        /// The gradient along the last axis, from what the forward pass kept and the gradient `dy`
+        /// ([`RmsNorm::stats`](crate::RmsNorm::stats)).
+        pub fn new(x: &'a Tensor<T>, rstd: &'a Tensor<f32>, dy: &'a Tensor<T>) -> Self {
             Self(NormGrad {
                 x,
-                along: Along::Last(1),
+                axes: Selected::these(x.rank(), &[-1]),
                 dy,
                 mean: None,
                 rstd,
@@ -256,41 +251,41 @@ impl<T: Float> NormGrad<'_, T> {
         let (_, n) = axes.extents(self.x.shape());
         match n as u64 {
             ..=MAX_COLUMNS => Ok(()),
-            got => Err(Error::OutOfBounds {
-                what: "length of rows of which weight or bias have gradients",
+            got => Err(Error::out_of_bounds(
+                "length of rows of which weight or bias have gradients",
                 got,
-                limit: MAX_COLUMNS + 1,
-            }),
+                MAX_COLUMNS + 1,
+            )),
         }
     }
 
     fn validate(&self, out: &NormGradients<T>, stream: &Stream) -> Result<RowAxes> {
         check::device("x", self.x, stream)?;
-        let axes = self.along.of(self.x)?;
+        let axes = self.axes.rows_of(self.x)?;
         if out.dbias.is_some() && self.mean.is_none() {
-            return Err(Error::InvalidValue {
-                what: "dbias",
-                got: "asked for".into(),
-                want: "none: RMS norm has no bias".into(),
-            });
+            return Err(Error::value(
+                "dbias",
+                "asked for",
+                "none: RMS norm has no bias",
+            ));
         }
         if out.dweight.is_some() || out.dbias.is_some() {
             self.check_columns(&axes)?;
         }
         let shape = self.x.shape();
         let (of_rows, of_row) = (axes.of_rows(shape)?, axes.of_row(shape)?);
-        input("dy", self.dy, shape, stream)?;
+        check::input("dy", self.dy, shape, stream)?;
         for (operand, kept) in [("mean", self.mean), ("rstd", Some(self.rstd))] {
             let Some(kept) = kept else { continue };
-            input(operand, kept, &of_rows, stream)?;
-            contiguous_row(operand, kept)?;
+            check::input(operand, kept, &of_rows, stream)?;
+            check::contiguous(operand, kept)?;
             check::no_overlap("dx", &out.dx, operand, kept)?;
         }
         check::output("dx", &out.dx, shape, stream)?;
         check::no_partial_overlap("dx", &out.dx, "x", self.x)?;
         check::no_partial_overlap("dx", &out.dx, "dy", self.dy)?;
         if let Some(dsum) = self.dsum {
-            input("sum_gradient", dsum, shape, stream)?;
+            check::input("sum_gradient", dsum, shape, stream)?;
             check::no_partial_overlap("dx", &out.dx, "sum_gradient", dsum)?;
         }
         if let Some(weight) = &self.weight {
@@ -301,7 +296,7 @@ impl<T: Float> NormGrad<'_, T> {
         for (operand, written) in [("dweight", &out.dweight), ("dbias", &out.dbias)] {
             let Some(written) = written else { continue };
             check::output(operand, written, &of_row, stream)?;
-            contiguous_row(operand, written)?;
+            check::contiguous(operand, written)?;
             check::no_overlap(operand, written, "x", self.x)?;
             check::no_overlap(operand, written, "dy", self.dy)?;
             check::no_overlap(operand, written, "dx", &out.dx)?;
@@ -353,7 +348,7 @@ impl<T: Float> NormGrad<'_, T> {
         } else {
             0
         };
-        if matches!(weight, Some(Weights::F32(_))) {
+        if is_other {
             params.flags |= flags::F32_WEIGHTS;
         }
         let is_held = launch.entry.variant != Variant::Streaming;
@@ -378,7 +373,7 @@ impl<T: Float> NormGrad<'_, T> {
         } else {
             [None; 2]
         };
-        let weight = WeightsArg(weight.as_ref());
+        let weight = argument(weight.as_ref());
         let enqueue = |pace: u64| {
             let params = RowParams { pace, ..params };
             let arguments = placed.arguments(self, weight, kept, params);
@@ -408,7 +403,7 @@ impl<T: Float> NormGrad<'_, T> {
         let mut config = LaunchConfig::linear(blocks as u32, COLUMN_THREADS);
         config.grid[1] = parts as u32;
         let sums = [sums[0].as_ref(), sums[1].as_ref()];
-        let arguments = placed.arguments(self, WeightsArg(None), sums, params);
+        let arguments = placed.arguments(self, Address::NULL, sums, params);
         // SAFETY: as for the launch that computes dx; there is a row of partial sums for each block
         // in y.
         unsafe { kernel.launch(stream, config, arguments) }
@@ -468,7 +463,7 @@ impl<T: Float> Placed<T> {
     fn arguments<'a>(
         &'a self,
         gradient: &'a NormGrad<'_, T>,
-        weight: WeightsArg<'a, T>,
+        weight: Address<'a>,
         sums: [Option<&'a Tensor<f32>>; 2],
         params: RowParams,
     ) -> impl crate::KernelArgs + 'a {

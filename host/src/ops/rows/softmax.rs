@@ -1,7 +1,8 @@
 //! Softmax, log-softmax, and their gradients.
 
-use super::axes::{Along, RowAxes, along_axes};
 use super::{Launch, MOST_OWN, MOST_OWN_OTHERWISE, Rows, model, shape};
+use crate::error::named;
+use crate::ops::axes::{RowAxes, Selected, select_axes};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::Model;
@@ -9,7 +10,7 @@ use crate::{Result, Stream, Tensor};
 use abi::rows::{RowOp, flags};
 
 macro_rules! forward {
-    ($name:ident, $flags:expr, $formula:literal, $special:literal, $reference:literal,
+    ($name:ident, $operation:literal, $flags:expr, $formula:literal, $special:literal, $reference:literal,
         $example:literal) => {
         #[doc = $formula]
         ///
@@ -31,14 +32,10 @@ macro_rules! forward {
         /// synchronize.
         ///
         /// # Errors
-        /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (the axis, and any axis of a tensor
-        /// without dimensions), [`Error::InvalidValue`](crate::Error::InvalidValue) (no axes),
-        /// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-        /// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-        /// [`Error::Overlap`](crate::Error::Overlap),
-        /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-        /// [`Error::OutOfMemory`](crate::Error::OutOfMemory),
-        /// [`Error::Driver`](crate::Error::Driver). No launch happens on error.
+        /// [`ShapeError::Axis`](crate::ShapeError::Axis),
+        /// [`ArgumentError::Value`](crate::ArgumentError::Value) (no axes),
+        /// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No
+        /// launch happens on error.
         ///
         /// # Performance
         /// One launch, one read and one write, if the elements of a row are contiguous and the
@@ -61,7 +58,7 @@ macro_rules! forward {
         #[must_use = "nothing is computed until `run` or `run_into`"]
         pub struct $name<'a, T: Float> {
             x: &'a Tensor<T>,
-            along: Along,
+            axes: Selected,
         }
 
         impl<'a, T: Float> $name<'a, T> {
@@ -69,21 +66,23 @@ macro_rules! forward {
             pub fn new(x: &'a Tensor<T>) -> Self {
                 Self {
                     x,
-                    along: Along::Last(1),
+                    axes: Selected::these(x.rank(), &[-1]),
                 }
             }
 
-            along_axes!(along);
+            select_axes!(axes, x);
 
             /// Enqueues the operation and returns its result, a new contiguous tensor.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
             pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-                let axes = self.validate(stream)?;
-                let y = Tensor::empty(stream, self.x.shape())?;
-                launch_forward(self.x, &y, &axes, $flags, stream)?;
-                Ok(y)
+                named($operation, || {
+                    let axes = self.validate(stream)?;
+                    let y = Tensor::empty(stream, self.x.shape())?;
+                    launch_forward(self.x, &y, &axes, $flags, stream)?;
+                    Ok(y)
+                })
             }
 
             /// Enqueues the operation into `y`, which may be `x` itself.
@@ -91,34 +90,36 @@ macro_rules! forward {
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
             pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-                let axes = self.validate(stream)?;
-                check::output("y", y, self.x.shape(), stream)?;
-                check::no_partial_overlap("y", y, "x", self.x)?;
-                launch_forward(self.x, y, &axes, $flags, stream)
+                named($operation, || {
+                    let axes = self.validate(stream)?;
+                    check::output("y", y, self.x.shape(), stream)?;
+                    check::no_partial_overlap("y", y, "x", self.x)?;
+                    launch_forward(self.x, y, &axes, $flags, stream)
+                })
             }
 
             /// The error model of the kernels, for the bound of the reference.
             ///
             /// # Errors
-            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
-            /// [`Error::InvalidValue`](crate::Error::InvalidValue) for invalid axes.
+            /// [`ShapeError::Axis`](crate::ShapeError::Axis) and
+            /// [`ArgumentError::Value`](crate::ArgumentError::Value) for invalid axes.
             pub fn model(&self) -> Result<Model> {
                 Ok(model(
-                    self.along.of(self.x)?.extents(self.x.shape()).1,
+                    self.axes.rows_of(self.x)?.extents(self.x.shape()).1,
                     MOST_OWN,
                 ))
             }
 
             fn validate(&self, stream: &Stream) -> Result<RowAxes> {
                 check::device("x", self.x, stream)?;
-                self.along.of(self.x)
+                self.axes.rows_of(self.x)
             }
         }
     };
 }
 
 forward! {
-    Softmax, 0,
+    Softmax, "softmax", 0,
     "Softmax along one or several axes: `y_i = exp(x_i - max) / sum_j exp(x_j - max)`.",
     "A row that contains NaN or `+inf`, or consists of `-inf` only, becomes NaN, as the formula says.",
     "[`reference::softmax`](crate::reference::softmax).",
@@ -132,7 +133,7 @@ assert_eq!(y.to_ndarray()?, array![[0.5, 0.5], [1.0, 0.0]].into_dyn());"
 }
 
 forward! {
-    LogSoftmax, flags::LOG,
+    LogSoftmax, "log_softmax", flags::LOG,
     "Logarithm of softmax along one or several axes: `y_i = x_i - max - ln sum_j exp(x_j - max)`.",
     "A row that contains NaN or `+inf`, or consists of `-inf` only, becomes NaN; in other rows `-inf` stays `-inf`.",
     "[`reference::log_softmax`](fn@crate::reference::softmax::log_softmax).",
@@ -146,7 +147,7 @@ assert_eq!(y.to_vec()?, [0.0, f32::NEG_INFINITY]);"
 }
 
 macro_rules! backward {
-    ($name:ident, $of:ident, $flags:expr, $formula:literal, $reference:literal, $example:literal) => {
+    ($name:ident, $operation:literal, $of:ident, $flags:expr, $formula:literal, $reference:literal, $example:literal) => {
         #[doc = $formula]
         ///
         /// | tensor | shape | dtype | strides (elements) |
@@ -175,7 +176,7 @@ macro_rules! backward {
         pub struct $name<'a, T: Float> {
             y: &'a Tensor<T>,
             dy: &'a Tensor<T>,
-            along: Along,
+            axes: Selected,
         }
 
         impl<'a, T: Float> $name<'a, T> {
@@ -184,21 +185,23 @@ macro_rules! backward {
                 Self {
                     y,
                     dy,
-                    along: Along::Last(1),
+                    axes: Selected::these(y.rank(), &[-1]),
                 }
             }
 
-            along_axes!(along);
+            select_axes!(axes, y);
 
             /// Enqueues the gradient and returns `dx`, a new contiguous tensor.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`].")]
             pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-                let axes = self.validate(stream)?;
-                let dx = Tensor::empty(stream, self.y.shape())?;
-                launch_backward(self.y, self.dy, &dx, &axes, $flags, stream)?;
-                Ok(dx)
+                named($operation, || {
+                    let axes = self.validate(stream)?;
+                    let dx = Tensor::empty(stream, self.y.shape())?;
+                    launch_backward(self.y, self.dy, &dx, &axes, $flags, stream)?;
+                    Ok(dx)
+                })
             }
 
             /// Enqueues the gradient into `dx`, which may be `y` or `dy` itself.
@@ -206,33 +209,35 @@ macro_rules! backward {
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`].")]
             pub fn run_into(&self, dx: &Tensor<T>, stream: &Stream) -> Result<()> {
-                let axes = self.validate(stream)?;
-                check::output("dx", dx, self.y.shape(), stream)?;
-                check::no_partial_overlap("dx", dx, "y", self.y)?;
-                check::no_partial_overlap("dx", dx, "dy", self.dy)?;
-                launch_backward(self.y, self.dy, dx, &axes, $flags, stream)
+                named($operation, || {
+                    let axes = self.validate(stream)?;
+                    check::output("dx", dx, self.y.shape(), stream)?;
+                    check::no_partial_overlap("dx", dx, "y", self.y)?;
+                    check::no_partial_overlap("dx", dx, "dy", self.dy)?;
+                    launch_backward(self.y, self.dy, dx, &axes, $flags, stream)
+                })
             }
 
             /// The error model of the kernels, for the bound of the reference.
             ///
             /// # Errors
-            /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) and
-            /// [`Error::InvalidValue`](crate::Error::InvalidValue) for invalid axes.
+            /// [`ShapeError::Axis`](crate::ShapeError::Axis) and
+            /// [`ArgumentError::Value`](crate::ArgumentError::Value) for invalid axes.
             pub fn model(&self) -> Result<Model> {
-                Ok(model(self.along.of(self.y)?.extents(self.y.shape()).1, MOST_OWN_OTHERWISE))
+                Ok(model(self.axes.rows_of(self.y)?.extents(self.y.shape()).1, MOST_OWN_OTHERWISE))
             }
 
             fn validate(&self, stream: &Stream) -> Result<RowAxes> {
                 check::device("y", self.y, stream)?;
-                super::input("dy", self.dy, self.y.shape(), stream)?;
-                self.along.of(self.y)
+                check::input("dy", self.dy, self.y.shape(), stream)?;
+                self.axes.rows_of(self.y)
             }
         }
     };
 }
 
 backward! {
-    SoftmaxGrad, Softmax, 0,
+    SoftmaxGrad, "softmax_grad", Softmax, 0,
     "Gradient of softmax along one or several axes: `dx_i = y_i (dy_i - sum_j y_j dy_j)`.",
     "[`reference::softmax_grad`](fn@crate::reference::softmax_grad::softmax_grad).",
     "use ndarray::array;
@@ -246,7 +251,7 @@ assert_eq!(dx.to_vec()?, [0.25, -0.25]);"
 }
 
 backward! {
-    LogSoftmaxGrad, LogSoftmax, flags::LOG,
+    LogSoftmaxGrad, "log_softmax_grad", LogSoftmax, flags::LOG,
     "Gradient of log-softmax along one or several axes: `dx_i = dy_i - exp(y_i) sum_j dy_j`.",
     "[`reference::log_softmax_grad`](fn@crate::reference::softmax_grad::log_softmax_grad).",
     "use ndarray::array;

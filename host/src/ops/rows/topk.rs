@@ -1,8 +1,8 @@
 //! The k largest or smallest elements along an axis, with their indices.
 
 use super::Rows;
-use super::axes::{Along, RowAxes};
 use crate::load::{self, LoadVariant};
+use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::ops::workspaces::{Purpose, Workspace};
@@ -34,14 +34,9 @@ use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan, Variant};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) (`k`; the extent of the axis; the axis, and any
-/// axis of a tensor without dimensions; more rows than a grid has blocks),
-/// [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap),
-/// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
-/// launch happens on error.
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (`k`; the extent of the axis; more
+/// rows than a grid has blocks), [`Error::Shape`](crate::Error::Shape),
+/// [`Error::Device`](crate::Error::Device). No launch happens on error.
 ///
 /// # Performance
 /// One launch, which reads `x` once from memory where `k` is small beside the extent of the axis, if
@@ -62,11 +57,11 @@ use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan, Variant};
 /// let device = Device::emulator()?;
 /// let stream = device.stream()?;
 /// let x = Tensor::from_ndarray(&device, &array![[1.0_f32, 5.0, 2.0, 5.0], [6.0, 3.0, f32::NAN, 4.0]])?;
-/// let (values, indices) = TopK::new(&x, 2).run(&stream)?;
-/// assert_eq!(indices.to_vec()?, [1, 3, 2, 0]);
-/// assert_eq!(values.to_vec()?[..2], [5.0, 5.0]);
-/// let (least, _) = TopK::new(&x, 1).axis(0).smallest().run(&stream)?;
-/// assert_eq!(least.to_vec()?, [1.0, 3.0, 2.0, 4.0]);
+/// let top = TopK::new(&x, 2).run(&stream)?;
+/// assert_eq!(top.indices.to_vec()?, [1, 3, 2, 0]);
+/// assert_eq!(top.values.to_vec()?[..2], [5.0, 5.0]);
+/// let least = TopK::new(&x, 1).axis(0).smallest().run(&stream)?;
+/// assert_eq!(least.values.to_vec()?, [1.0, 3.0, 2.0, 4.0]);
 /// # Ok(())
 /// # }
 /// ```
@@ -75,8 +70,17 @@ use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan, Variant};
 pub struct TopK<'a, T: Float> {
     x: &'a Tensor<T>,
     k: usize,
-    along: Along,
+    axes: Selected,
     is_smallest: bool,
+}
+
+/// The results of [`TopK`], or the tensors to write them to.
+#[derive(Clone, Debug)]
+pub struct TopElements<T: Float> {
+    /// The elements, in order.
+    pub values: Tensor<T>,
+    /// Their indices along the axis, of the same shape.
+    pub indices: Tensor<i64>,
 }
 
 impl<'a, T: Float> TopK<'a, T> {
@@ -85,14 +89,14 @@ impl<'a, T: Float> TopK<'a, T> {
         Self {
             x,
             k,
-            along: Along::Last(1),
+            axes: Selected::these(x.rank(), &[-1]),
             is_smallest: false,
         }
     }
 
-    /// Looks along this axis instead of the last one.
-    pub fn axis(mut self, axis: usize) -> Self {
-        self.along = Along::these(&[axis]);
+    /// Looks along this axis instead of the last one. A negative axis counts from the end.
+    pub fn axis(mut self, axis: isize) -> Self {
+        self.axes = Selected::these(self.x.rank(), &[axis]);
         self
     }
 
@@ -102,52 +106,42 @@ impl<'a, T: Float> TopK<'a, T> {
         self
     }
 
-    /// Enqueues the operation and returns the values and the indices, new contiguous tensors.
+    /// Enqueues the operation and returns its results, new contiguous tensors.
     ///
     /// # Errors
     /// See [`TopK`].
-    pub fn run(&self, stream: &Stream) -> Result<(Tensor<T>, Tensor<i64>)> {
+    pub fn run(&self, stream: &Stream) -> Result<TopElements<T>> {
         let (axes, shape) = self.validate(stream)?;
-        let values = Tensor::empty(stream, &shape)?;
-        let indices = Tensor::empty(stream, &shape)?;
-        self.launch(&axes, &values, &indices, stream)?;
-        Ok((values, indices))
+        let out = TopElements {
+            values: Tensor::empty(stream, &shape)?,
+            indices: Tensor::empty(stream, &shape)?,
+        };
+        self.launch(&axes, &out, stream)?;
+        Ok(out)
     }
 
-    /// Enqueues the operation into `values` and `indices`.
+    /// Enqueues the operation into the tensors of `out`.
     ///
     /// # Errors
     /// See [`TopK`].
-    pub fn run_into(
-        &self,
-        values: &Tensor<T>,
-        indices: &Tensor<i64>,
-        stream: &Stream,
-    ) -> Result<()> {
+    pub fn run_into(&self, out: &TopElements<T>, stream: &Stream) -> Result<()> {
         let (axes, shape) = self.validate(stream)?;
+        let TopElements { values, indices } = out;
         check::output("values", values, &shape, stream)?;
         check::output("indices", indices, &shape, stream)?;
         check::no_overlap("values", values, "x", self.x)?;
         check::no_overlap("indices", indices, "x", self.x)?;
         check::no_overlap("indices", indices, "values", values)?;
-        self.launch(&axes, values, indices, stream)
+        self.launch(&axes, out, stream)
     }
 
     /// The axes, and the shape of the results.
     fn validate(&self, stream: &Stream) -> Result<(RowAxes, Dims<usize>)> {
         check::device("x", self.x, stream)?;
-        let axes = self.along.of(self.x)?;
+        let axes = self.axes.rows_of(self.x)?;
         let (rows, n) = axes.extents(self.x.shape());
-        let below = |what, got: usize, most: u64| match got as u64 <= most {
-            true => Ok(()),
-            false => Err(Error::OutOfBounds {
-                what,
-                got: got as u64,
-                limit: most + 1,
-            }),
-        };
-        below("the extent of the axis", n, N_MAX)?;
-        below("k", self.k, K_MAX.min(n as u64))?;
+        check::up_to("the extent of the axis", n, N_MAX)?;
+        check::up_to("k", self.k, K_MAX.min(n as u64))?;
         let shape = axes.with_row(self.x.shape(), self.k)?;
         if self.k > 0 && rows > 0 {
             self.plan(rows, n, stream).1?;
@@ -171,11 +165,11 @@ impl<'a, T: Float> TopK<'a, T> {
             } else {
                 1
             };
-            Error::OutOfBounds {
-                what: "rows",
-                got: rows as u64,
-                limit: i32::MAX as u64 * u64::from(of_block) + 1,
-            }
+            Error::out_of_bounds(
+                "rows",
+                rows as u64,
+                i32::MAX as u64 * u64::from(of_block) + 1,
+            )
         });
         (plan, blocks)
     }
@@ -192,13 +186,8 @@ impl<'a, T: Float> TopK<'a, T> {
         load::kernel_for(variant, stream, entry)
     }
 
-    fn launch(
-        &self,
-        axes: &RowAxes,
-        values: &Tensor<T>,
-        indices: &Tensor<i64>,
-        stream: &Stream,
-    ) -> Result<()> {
+    fn launch(&self, axes: &RowAxes, out: &TopElements<T>, stream: &Stream) -> Result<()> {
+        let TopElements { values, indices } = out;
         if values.is_empty() {
             return Ok(());
         }

@@ -1,46 +1,66 @@
 //! Weights and biases of norms, in the dtype of the rows or in f32.
 
-use super::input;
 use crate::ops::check;
-use crate::ops::float::Float;
-use crate::{Element, KernelArg, Result, Stream, Tensor};
+use crate::tensor::{Address, Erased};
+use crate::{Element, Error, Result, Stream, Tensor};
 use abi::DType;
-use std::ffi::c_void;
+use half::{bf16, f16};
+
+/// A dtype of operands that rows or tokens share, beside elements of type `T`: f32, or `T` itself.
+pub trait ParamElement<T: Element>: Element + sealed::Sealed<T> {}
+
+impl<T: Element> ParamElement<T> for f32 {}
+impl ParamElement<f16> for f16 {}
+impl ParamElement<bf16> for bf16 {}
+
+mod sealed {
+    use super::{Element, Tensor, Weights, bf16, f16};
+
+    /// Restricts [`ParamElement`](super::ParamElement) to the types that kernels read.
+    pub trait Sealed<T: Element>: Element {
+        fn weights(tensor: &Tensor<Self>) -> Weights<T>;
+    }
+
+    impl<T: Element> Sealed<T> for f32 {
+        fn weights(tensor: &Tensor<Self>) -> Weights<T> {
+            Weights::F32(tensor.clone())
+        }
+    }
+
+    impl Sealed<Self> for f16 {
+        fn weights(tensor: &Tensor<Self>) -> Weights<Self> {
+            Weights::Same(tensor.clone())
+        }
+    }
+
+    impl Sealed<Self> for bf16 {
+        fn weights(tensor: &Tensor<Self>) -> Weights<Self> {
+            Weights::Same(tensor.clone())
+        }
+    }
+}
 
 /// Weights (or a bias) that all rows share, in the dtype of the rows or in f32.
 #[derive(Clone, Debug)]
-pub(super) enum Weights<T: Float> {
+pub enum Weights<T: Element> {
+    /// In the dtype of the rows.
     Same(Tensor<T>),
+    /// In f32.
     F32(Tensor<f32>),
 }
 
-/// Weights as a kernel argument: an address, or null.
-pub(super) struct WeightsArg<'a, T: Float>(pub(super) Option<&'a Weights<T>>);
-
-// SAFETY: delegates to the implementations of the borrowed tensors, or of a null pointer.
-unsafe impl<T: Float> KernelArg for WeightsArg<'_, T> {
-    fn size_bytes(&self) -> usize {
-        size_of::<u64>()
+impl<T: Element> Weights<T> {
+    pub(super) fn of<W: ParamElement<T>>(tensor: &Tensor<W>) -> Self {
+        W::weights(tensor)
     }
 
-    fn bytes(&self) -> *const c_void {
-        match self.0 {
-            Some(Weights::Same(tensor)) => KernelArg::bytes(&tensor),
-            Some(Weights::F32(tensor)) => KernelArg::bytes(&tensor),
-            None => KernelArg::bytes(&None::<&Tensor<T>>),
+    fn erased(&self) -> Erased<'_> {
+        match self {
+            Self::Same(tensor) => tensor.erased(),
+            Self::F32(tensor) => tensor.erased(),
         }
     }
 
-    fn use_on(&self, stream: &Stream) -> Result<()> {
-        match self.0 {
-            Some(Weights::Same(tensor)) => KernelArg::use_on(&tensor, stream),
-            Some(Weights::F32(tensor)) => KernelArg::use_on(&tensor, stream),
-            None => Ok(()),
-        }
-    }
-}
-
-impl<T: Float> Weights<T> {
     /// Checks them against rows of this shape.
     pub(super) fn check(
         &self,
@@ -48,10 +68,9 @@ impl<T: Float> Weights<T> {
         of_row: &[usize],
         stream: &Stream,
     ) -> Result<()> {
-        match self {
-            Self::Same(tensor) => input(operand, tensor, of_row, stream),
-            Self::F32(tensor) => input(operand, tensor, of_row, stream),
-        }
+        let erased = self.erased();
+        stream.device().check_same(operand, erased.device())?;
+        check::shape(operand, erased.shape(), of_row)
     }
 
     /// The same weights, contiguous.
@@ -64,21 +83,14 @@ impl<T: Float> Weights<T> {
 
     /// Whether the kernels that hold rows on chip can read them with vector accesses.
     pub(super) fn is_aligned(&self) -> bool {
-        let address = match self {
-            Self::Same(tensor) => tensor.device_ptr().as_raw(),
-            Self::F32(tensor) => tensor.device_ptr().as_raw(),
-        };
         // No such kernel exists for f16 rows with weights in f32.
         let has_kernel = !self.is_other() || T::DTYPE != DType::F16;
-        has_kernel && address.is_multiple_of(u64::from(abi::rows::VECTOR_BYTES))
+        let unit = u64::from(abi::rows::VECTOR_BYTES);
+        has_kernel && self.erased().address().is_multiple_of(unit)
     }
 
-    /// What they are of.
     pub(super) fn dtype(&self) -> DType {
-        match self {
-            Self::Same(_) => T::DTYPE,
-            Self::F32(_) => DType::F32,
-        }
+        self.erased().dtype()
     }
 
     /// Whether they are of another dtype than the rows.
@@ -87,17 +99,25 @@ impl<T: Float> Weights<T> {
     }
 }
 
+/// Weights as a kernel argument: an address, or null.
+pub(super) fn argument<T: Element>(weights: Option<&Weights<T>>) -> Address<'_> {
+    weights.map_or(Address::NULL, |weights| {
+        let erased = weights.erased();
+        erased.argument(erased.address())
+    })
+}
+
 /// The written tensor shares no element with weights of these names.
-pub(super) fn no_overlap<E: Element, T: Float, const N: usize>(
+pub(super) fn no_overlap<E: Element, T: Element, const N: usize>(
     output: &'static str,
     written: &Tensor<E>,
     weights: [(&'static str, &Option<Weights<T>>); N],
 ) -> Result<()> {
-    for (operand, weights) in weights {
-        match weights {
-            Some(Weights::Same(tensor)) => check::no_overlap(output, written, operand, tensor)?,
-            Some(Weights::F32(tensor)) => check::no_overlap(output, written, operand, tensor)?,
-            None => {}
+    for (other, weights) in weights {
+        if let Some(weights) = weights
+            && written.erased().overlaps(&weights.erased())
+        {
+            return Err(Error::overlap(output, other));
         }
     }
     Ok(())

@@ -1,11 +1,11 @@
 //! The tensors of a norm, as its kernels take them.
 
-use super::super::axes::RowAxes;
-use super::super::weights::WeightsArg;
 use super::super::{Launch, Rows};
 use super::{Norm, Normalized};
+use crate::ops::axes::RowAxes;
 use crate::ops::elementwise::Binary;
 use crate::ops::float::Float;
+use crate::tensor::Address;
 use crate::{Result, Stream, Tensor};
 use abi::elementwise::BinaryOp;
 use abi::rows::RowParams;
@@ -64,7 +64,7 @@ impl<T: Float> Placed<T> {
         &self,
         launch: &Launch,
         mut params: RowParams,
-        (weight, bias): (WeightsArg<'_, T>, WeightsArg<'_, T>),
+        (weight, bias): (Address<'_>, Address<'_>),
         out: &Normalized<T>,
         made: Option<&Rows<T>>,
         stream: &Stream,

@@ -5,12 +5,13 @@ use half::bf16;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::scatter::put;
-use warpsmith::{DType, Device, Element, Error, IndexElement, Scatter, Tensor};
+use warpsmith::{DType, Device, Element, Error, IndexElement, Scatter, ShapeError, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::property::{Effort, holds};
+use warpsmith_tests::rows::signed;
 use warpsmith_tests::{Checked, on_every_device, profiled, say, with_element};
 
-use super::{Case, Drawn, case};
+use crate::scatter_add::{Case, Drawn, case};
 
 fn check(case: &Case, device: &Device) -> Checked {
     with_element!(case.dtype, check_of(case, device))
@@ -29,7 +30,8 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
 ) -> Checked {
     let drawn = Drawn::<T, I>::new(case, device, case.values.of_moved(T::DTYPE))?;
     let Drawn { src, indices, old } = &drawn;
-    let operation = Scatter::new(&indices.tensor, &src.tensor).axis(case.axis);
+    let operation =
+        Scatter::new(&indices.tensor, &src.tensor).axis(signed(case.axis, case.y.len()));
     let got = drawn.result(case, device, |y, stream| operation.run_into(y, stream))?;
     let exact = drawn.exact();
     let (old, src) = (old.mapv(T::bits), src.values.mapv(|x| T::nearest(x).bits()));
@@ -224,6 +226,22 @@ fn rows_are_moved_sixteen_bytes_at_a_time_and_once() {
 }
 
 #[test]
+fn a_new_result_is_zero_where_no_index_leads() {
+    on_every_device(|device, stream| {
+        let src = Tensor::from_slice(device, &[2, 2], &[1.0_f32, 2.0, 3.0, 4.0]).expect("rows");
+        let indices = Tensor::from_slice(device, &[2], &[2_i64, 0]).expect("indices");
+        let put = Scatter::new(&indices, &src).extent(3);
+        let rows = put.run(stream).and_then(|y| y.to_vec()).expect("rows");
+        assert_eq!(rows, [3.0, 4.0, 0.0, 0.0, 1.0, 2.0]);
+        let columns = put.axis(-1).run(stream).expect("columns");
+        assert_eq!(
+            columns.to_vec().expect("values"),
+            [2.0, 0.0, 1.0, 4.0, 0.0, 3.0]
+        );
+    });
+}
+
+#[test]
 fn what_does_not_fit_is_refused_by_name() {
     on_every_device(|_, stream| {
         let text = |refused: warpsmith::Result<()>| refused.expect_err("refused").to_string();
@@ -232,17 +250,20 @@ fn what_does_not_fit_is_refused_by_name() {
         let src = Tensor::<f32>::zeros(stream, &[5, 4]).expect("rows");
         let put = Scatter::new(&indices, &src);
         let refused = text(put.axis(2).run_into(&y, stream));
-        assert_eq!(refused, "axis is 2, want less than 2");
+        assert_eq!(refused, "axis is 2, want -2 to 1");
         let refused = text(put.axis(1).run_into(&y, stream));
         assert_eq!(refused, "shape of `src` is [5, 4], want [3, 5]");
         let scalar = Tensor::<f32>::zeros(stream, &[]).expect("a scalar");
         let refused = text(put.run_into(&scalar, stream));
-        assert_eq!(refused, "axis is 0, but there is none");
+        assert_eq!(
+            refused,
+            "axis is 0, but a tensor without dimensions has none"
+        );
         let one = Tensor::<f32>::zeros(stream, &[1, 4]).expect("a tensor");
         let repeated = one.broadcast_to(&[3, 4]).expect("a view");
         assert!(matches!(
             put.run_into(&repeated, stream),
-            Err(Error::StrideMismatch { operand: "y", .. })
+            Err(Error::Shape(ShapeError::Strides { operand: "y", .. }))
         ));
         let index = Tensor::<i32>::zeros(stream, &[]).expect("an index");
         let many = index.broadcast_to(&[1 << 32]).expect("a view");
@@ -250,7 +271,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let row = Tensor::<f32>::zeros(stream, &[4]).expect("a row");
         assert!(matches!(
             Scatter::new(&many, &elements).run_into(&row, stream),
-            Err(Error::OutOfBounds { what: "number of indices", got, limit })
+            Err(Error::Shape(ShapeError::OutOfBounds { what: "number of indices", got, limit }))
                 if got == 1 << 32 && limit == got
         ));
     });
@@ -266,7 +287,7 @@ fn a_result_that_overlaps_what_is_read_is_refused() {
             let refused = Scatter::new(&indices, src).run_into(&y, stream);
             assert!(matches!(
                 refused,
-                Err(Error::Overlap { output: "y", other }) if other == want
+                Err(Error::Shape(ShapeError::Overlap { output: "y", other })) if other == want
             ));
         }
     });

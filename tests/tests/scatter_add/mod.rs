@@ -1,8 +1,7 @@
-//! `ScatterAdd` and `Scatter` against their references: every dtype, any axis of any layout, indices of
-//! any shape and layout, in range and out of it, once and many times.
+//! `ScatterAdd` against its reference: every dtype, any axis of any layout, indices of any shape and
+//! layout, in range and out of it, once and many times.
 
 mod few;
-mod put;
 mod refusals;
 
 use abi::scatter_add::{GROUP, PART, TILE, additions};
@@ -18,6 +17,7 @@ use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, run_twice};
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
+use warpsmith_tests::rows::signed;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, on_every_device, say};
 
@@ -35,17 +35,17 @@ enum Names {
 }
 
 #[derive(Clone, Debug)]
-struct Case {
-    y: Vec<usize>,
-    axis: usize,
+pub(super) struct Case {
+    pub(super) y: Vec<usize>,
+    pub(super) axis: usize,
     of_indices: Vec<usize>,
     names: Names,
     /// How many indices of ten are out of range.
     bad: u32,
-    dtype: DType,
-    are_indices_wide: bool,
+    pub(super) dtype: DType,
+    pub(super) are_indices_wide: bool,
     views: [View; 3],
-    values: Values,
+    pub(super) values: Values,
     seed: u64,
 }
 
@@ -79,15 +79,15 @@ impl Case {
 }
 
 /// What a case is run on.
-struct Drawn<T: TestElement, I: TestElement> {
-    src: Operand<T>,
-    indices: Operand<I>,
+pub(super) struct Drawn<T: TestElement, I: TestElement> {
+    pub(super) src: Operand<T>,
+    pub(super) indices: Operand<I>,
     /// What y holds before.
-    old: ArrayD<T>,
+    pub(super) old: ArrayD<T>,
 }
 
 impl<T: TestElement, I: TestElement> Drawn<T, I> {
-    fn new(case: &Case, device: &Device, values: Values) -> Result<Self, String> {
+    pub(super) fn new(case: &Case, device: &Device, values: Values) -> Result<Self, String> {
         let (before, behind) = case.y.split_at(case.axis);
         let of_src = [before, &case.of_indices, &behind[1..]].concat();
         Ok(Self {
@@ -98,7 +98,7 @@ impl<T: TestElement, I: TestElement> Drawn<T, I> {
     }
 
     /// y after `run`, twice with the same bits; the operands are unchanged.
-    fn result(
+    pub(super) fn result(
         &self,
         case: &Case,
         device: &Device,
@@ -112,7 +112,7 @@ impl<T: TestElement, I: TestElement> Drawn<T, I> {
         Ok(got)
     }
 
-    fn exact(&self) -> ArrayD<i64> {
+    pub(super) fn exact(&self) -> ArrayD<i64> {
         self.indices.values.mapv(|index| index as i64)
     }
 }
@@ -147,7 +147,8 @@ fn check_by<T: TestElement + Reducible, I: IndexElement + TestElement>(
     };
     let drawn = Drawn::<T, I>::new(case, device, values)?;
     let Drawn { src, indices, old } = &drawn;
-    let operation = ScatterAdd::new(&indices.tensor, &src.tensor).axis(case.axis);
+    let operation =
+        ScatterAdd::new(&indices.tensor, &src.tensor).axis(signed(case.axis, case.y.len()));
     let got = &drawn.result(case, device, |y, stream| operation.run_into(y, stream))?;
     let (axis, exact) = (case.axis, drawn.exact());
     if is_integer {
@@ -166,7 +167,7 @@ fn check_by<T: TestElement + Reducible, I: IndexElement + TestElement>(
     agrees(got, &want.map_err(say)?)
 }
 
-fn case(largest: usize, dtypes: &[DType]) -> impl Strategy<Value = Case> {
+pub(super) fn case(largest: usize, dtypes: &[DType]) -> impl Strategy<Value = Case> {
     let y = prop_oneof![
         2 => extent(largest * 4).prop_map(|n| vec![n]),
         4 => (extent(largest), extent(largest)).prop_map(|(a, b)| vec![a, b]),
@@ -340,7 +341,7 @@ fn an_element_has_the_same_bits_whatever_else_is_added_elsewhere() {
                 })
                 .collect();
             let indices = Tensor::from_slice(device, &[600], &indices).expect("indices");
-            let y = ScatterAdd::new(&indices, &src).run(1000, stream);
+            let y = ScatterAdd::new(&indices, &src).extent(1000).run(stream);
             let y = y.and_then(|y| y.index_axis(0, 7)).expect("a row");
             let y = y.contiguous(stream).and_then(|y| y.to_vec()).expect("bits");
             let bits: Vec<u32> = y.into_iter().map(f32::to_bits).collect();
@@ -357,7 +358,7 @@ fn an_index_out_of_range_adds_nothing() {
         let far = [4_i64, -1, 3, i64::MAX, i64::MIN, 1 << 32, (1 << 32) + 3, 3];
         let indices = Tensor::from_slice(device, &[8], &far).expect("indices");
         let src = Tensor::full(stream, &[8, 8], 1.0_f32).expect("rows");
-        let y = ScatterAdd::new(&indices, &src).run(4, stream);
+        let y = ScatterAdd::new(&indices, &src).extent(4).run(stream);
         let y = y.and_then(|y| y.to_vec()).expect("rows");
         assert!(y[..24].iter().all(|&x| x == 0.0));
         assert_eq!(y[24..], [2.0; 8]);
@@ -418,17 +419,22 @@ fn nothing_to_add_or_to_add_to_is_no_launch() {
     on_every_device(|_, stream| {
         let none = Tensor::<i64>::zeros(stream, &[0]).expect("indices");
         let src = Tensor::<bf16>::zeros(stream, &[0, 3]).expect("rows");
-        let y = ScatterAdd::new(&none, &src).run(2, stream).expect("zeros");
+        let y = ScatterAdd::new(&none, &src)
+            .extent(2)
+            .run(stream)
+            .expect("zeros");
         assert_eq!(y.to_vec().expect("zeros"), [bf16::ZERO; 6]);
         let two = Tensor::<i64>::zeros(stream, &[2]).expect("indices");
         let rows = Tensor::<bf16>::zeros(stream, &[2, 3]).expect("rows");
         let y = ScatterAdd::new(&two, &rows)
-            .run(0, stream)
+            .extent(0)
+            .run(stream)
             .expect("nothing");
         assert_eq!(y.shape(), [0, 3]);
         let empty = Tensor::<bf16>::zeros(stream, &[2, 0]).expect("rows");
         let y = ScatterAdd::new(&two, &empty)
-            .run(5, stream)
+            .extent(5)
+            .run(stream)
             .expect("nothing");
         assert_eq!(y.shape(), [5, 0]);
     });

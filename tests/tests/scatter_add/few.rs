@@ -75,7 +75,7 @@ fn long_rows_of_few_indices_are_added_in_the_order_of_short_ones() {
         let add = |columns: usize| {
             let src = one.broadcast_to(&[len as usize, columns]).expect("a view");
             let src = src.contiguous(stream).expect("rows");
-            let y = ScatterAdd::new(&indices, &src).run(5, stream);
+            let y = ScatterAdd::new(&indices, &src).extent(5).run(stream);
             y.and_then(|y| y.to_vec()).expect("rows")
         };
         let (long, short) = (add(columns), add(4));

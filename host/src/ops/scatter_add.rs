@@ -1,0 +1,361 @@
+//! Addition of rows to the rows that indices name.
+
+use crate::load::{self, LoadVariant};
+use crate::ops::by_index::{Placement, Rows, axis_stride, in_bytes};
+use crate::ops::check;
+use crate::ops::elementwise::Piece;
+use crate::storage::Storage;
+use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
+use abi::DType;
+use abi::division::Division;
+use abi::elementwise::WalkParams;
+use abi::scatter_add::{self, AddParams, OrderParams, ScatterAddEntry, Step};
+
+/// Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`,
+/// where the axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take): along
+/// axis 0 of a table the gradient of an embedding, and the sum of what a token's experts give.
+///
+/// | tensor | shape | dtype | strides (elements) |
+/// |---|---|---|---|
+/// | `src` | that of `y`, with those of `indices` in place of the axis | f32, f16, bf16, f64, i32, i64 | any; see Performance |
+/// | `indices` | any; `src` has at most 8 dimensions; at most 2^30 elements | i32, i64 | any |
+/// | `y` (read and written) | any, with 1 to 8 dimensions; the axis up to 2^32 - 2 | as `src` | any where no two indices refer to one element; must not overlap `src` or `indices` |
+///
+/// **An index out of range**, which is below 0 or not below the extent of the axis, is no error, as
+/// it is none for [`Take`](crate::Take): its row adds nothing. Negative indices do not count
+/// from the end.
+///
+/// # Numerics
+/// The rows of an index are added in the order of `j`, in f32 (f64 of f64, wrapping integers), in
+/// parts of 64 rows, whose sums are added in groups of 16, and those one after the other; their sum
+/// is added to the element of `y`, and rounded once. So an element's bits depend on nothing but what
+/// is added to it, and are the same every run and on every device. Elements to which nothing is added
+/// keep their bits. Error bound: [`reference::scatter`](crate::reference::scatter).
+///
+/// # Async
+/// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
+///
+/// # Errors
+/// [`ShapeError::Axis`](crate::ShapeError::Axis),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (an axis or indices that are too
+/// long), [`ArgumentError::Value`](crate::ArgumentError::Value) (a new result without
+/// [`extent`](ScatterAdd::extent)), [`Error::Shape`](crate::Error::Shape),
+/// [`Error::Device`](crate::Error::Device). No launch happens on error.
+///
+/// # Performance
+/// Up to 1,024 indices take one launch, where rows of f32, f16 or bf16 are contiguous in `src` and in
+/// `y`, begin at multiples of 16 bytes in both, and are not very long. Otherwise indices are sorted
+/// first: in one launch up to 4,096 of them, else in two for every 8 bits of the axis's extent, and one
+/// more. Then `src` is read once, and the rows of `y` that something is added to are read and written
+/// once; more than 64 indices take one more launch, for those that occur more often than that. Such
+/// rows as above are moved 16 bytes at a time, others by elements.
+///
+/// # Sources
+/// Merrill and Grimshaw, High Performance and Scalable Radix Sorting, Parallel Processing Letters 21,
+/// 2011.
+///
+/// # Examples
+/// ```
+/// # fn main() -> warpsmith::Result<()> {
+/// use ndarray::array;
+/// use warpsmith::{Device, ScatterAdd, Tensor};
+/// let device = Device::emulator()?;
+/// let stream = device.stream()?;
+/// let gradient = Tensor::from_ndarray(&device, &array![[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
+/// let tokens = Tensor::from_slice(&device, &[3], &[2_i32, 0, 2])?;
+/// let of_table = ScatterAdd::new(&tokens, &gradient).extent(4).run(&stream)?;
+/// let want = array![[3.0, 4.0], [0.0, 0.0], [6.0, 8.0], [0.0, 0.0]];
+/// assert_eq!(of_table.to_ndarray()?, want.into_dyn());
+/// ScatterAdd::new(&tokens, &gradient).run_into(&of_table, &stream)?;
+/// assert_eq!(of_table.to_vec()?, [6.0, 8.0, 0.0, 0.0, 12.0, 16.0, 0.0, 0.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct ScatterAdd<'a, T: Reducible, I: IndexElement> {
+    placement: Placement<'a, T, I>,
+}
+
+/// Indices in order.
+struct Sorted {
+    pairs: Storage,
+    begins: Storage,
+    longs: Storage,
+}
+
+impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
+    /// An addition of rows of `src` along axis 0.
+    pub fn new(indices: &'a Tensor<I>, src: &'a Tensor<T>) -> Self {
+        Self {
+            placement: Placement::new(indices, src),
+        }
+    }
+
+    /// Adds along this axis of `y`. A negative axis counts from the end of `y`. Its dimensions in `src`
+    /// are those of the indices.
+    pub fn axis(mut self, axis: isize) -> Self {
+        self.placement.axis = axis;
+        self
+    }
+
+    /// Sets the extent of the axis of a new result, which [`run`](Self::run) needs.
+    pub fn extent(mut self, extent: usize) -> Self {
+        self.placement.extent = Some(extent);
+        self
+    }
+
+    /// Enqueues the addition to zeros, and returns its result, a new contiguous tensor whose axis has
+    /// the given [`extent`](Self::extent).
+    ///
+    /// # Errors
+    /// See [`ScatterAdd`].
+    pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
+        let shape = self.placement.new_shape()?;
+        let rows = self.rows(&shape, stream)?;
+        let y = Tensor::zeros(stream, &shape)?;
+        rows.launch(&y, stream)?;
+        Ok(y)
+    }
+
+    /// Enqueues the addition to `y`.
+    ///
+    /// # Errors
+    /// See [`ScatterAdd`].
+    pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let rows = self.rows(y.shape(), stream)?;
+        self.placement.check_output(y, stream)?;
+        rows.launch(y, stream)
+    }
+
+    /// Checks the inputs, for a result of this shape.
+    fn rows(&self, y: &[usize], stream: &Stream) -> Result<Rows<'a, T, I>> {
+        let rows = self.placement.checked(y, stream)?;
+        check::up_to("extent of the axis", y[rows.axis], scatter_add::MAX_EXTENT)?;
+        check::up_to(
+            "number of indices",
+            rows.indices.len(),
+            scatter_add::MAX_LEN,
+        )?;
+        Ok(rows)
+    }
+}
+
+impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
+    /// Launches what adds to `y`, which has the right shape.
+    fn launch(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        if y.is_empty() || self.src.is_empty() {
+            return Ok(());
+        }
+        let of_positions = self.positions();
+        let mut positions = None;
+        of_positions.pieces(1, |piece| {
+            positions = Some(piece.params);
+            Ok::<_, Error>(())
+        })?;
+        let positions = positions.ok_or(Error::Bug("indices have one piece"))?;
+        let positions = in_bytes(positions, [8, size_of::<T>(), size_of::<I>()]);
+        self.add(y, positions, stream)
+    }
+
+    /// Sorts the indices.
+    fn sort(&self, positions: WalkParams, extent: u32, stream: &Stream) -> Result<Sorted> {
+        let len = positions.len;
+        let alloc = |bytes: u64| Storage::alloc(stream, bytes);
+        let begins = alloc(4 * u64::from(len.div_ceil(scatter_add::CHUNK)))?;
+        let longs = alloc(4 * u64::from(scatter_add::longs(len)))?;
+        let (per_block, blocks) = scatter_add::blocks(len);
+        let mut params = OrderParams {
+            positions,
+            extent,
+            index_bytes: size_of::<I>() as u32,
+            bits: scatter_add::digits(extent) * scatter_add::DIGIT_BITS,
+            shift: 0,
+            per_block,
+            blocks,
+        };
+        let room = 8 * u64::from(len + scatter_add::PAD);
+        let variant = LoadVariant::of(stream.device(), 2 * room);
+        let sort = load::kernel_for(variant, stream, step(Step::Sort, None)?)?;
+        let config = LaunchConfig::linear(blocks, scatter_add::THREADS);
+        let mut from = alloc(room)?;
+        let mut to = alloc(if blocks == 1 { 0 } else { room })?;
+        let launch = |config, from: &Storage, to: &Storage, counts: u64, params: OrderParams| {
+            let (from, to) = (from.address(), to.address());
+            let found = (begins.address(), longs.address());
+            let arguments = (self.indices, from, to, counts, found.0, found.1, params);
+            // SAFETY: the walk covers the indices; there is room for a pair of each, and a bit, for 256
+            // counts of each block, and for as many segments of several parts as there may be.
+            unsafe { sort.launch(stream, config, arguments) }
+        };
+        if blocks == 1 {
+            launch(config, &to, &from, 0, params)?;
+            return Ok(Sorted {
+                pairs: from,
+                begins,
+                longs,
+            });
+        }
+        let counts = alloc(4 * u64::from(blocks * scatter_add::DIGITS))?;
+        let count = load::kernel_for(variant, stream, step(Step::Count, None)?)?;
+        while params.shift < params.bits {
+            let (pairs, counts) = (from.address(), counts.address());
+            let arguments = (self.indices, pairs, counts, longs.address(), params);
+            // SAFETY: as above.
+            unsafe { count.launch(stream, config, arguments) }?;
+            launch(config, &from, &to, counts, params)?;
+            std::mem::swap(&mut from, &mut to);
+            params.shift += scatter_add::DIGIT_BITS;
+        }
+        let config = LaunchConfig::linear(len.div_ceil(scatter_add::THREADS), scatter_add::THREADS);
+        launch(config, &from, &from, counts.address(), params)?;
+        Ok(Sorted {
+            pairs: from,
+            begins,
+            longs,
+        })
+    }
+
+    /// Adds rows by few indices, or in the order of many.
+    fn add(&self, y: &Tensor<T>, positions: WalkParams, stream: &Stream) -> Result<()> {
+        let size = size_of::<T>();
+        let y_stride = axis_stride(y, self.axis).wrapping_mul(size as i64);
+        let lanes = 16 / size;
+        let own = self.columns(y);
+        let of_src = positions.strides[1].iter().chain([&y_stride]);
+        let fits = scatter_add::VECTORS.contains(&T::DTYPE)
+            && of_src.copied().all(|bytes| bytes % 16 == 0);
+        let (columns, lanes) = match own.widened(lanes).filter(|_| fits) {
+            Some(wide) => (wide, lanes),
+            None => (own, 1),
+        };
+        let warps = columns.len().div_ceil(32);
+        let extent = y.shape()[self.axis] as u32;
+        let sorted = match are_few(positions.len, lanes, warps) {
+            true => None,
+            false => Some(self.sort(positions, extent, stream)?),
+        };
+        let chunk = chunk(positions.len, warps, stream.device().info().multiprocessors);
+        // Warps of a launch, and what blocks add of segments of several parts, are counted in 31 bits.
+        let most = (1_u64 << 28) / u64::from(positions.len.div_ceil(chunk));
+        let limit = (32 * most).clamp(1, 1 << 27);
+        columns.pieces_up_to(limit, 1, |piece| {
+            let columns = in_bytes(piece.params, [size * lanes; 3]);
+            let params = AddParams {
+                columns,
+                positions,
+                y_stride,
+                numbers: u64::from(columns.len) * lanes as u64,
+                extent,
+                lanes_log2: lanes.trailing_zeros(),
+                size_log2: size.trailing_zeros(),
+                code: scatter_add::code(T::DTYPE),
+                chunk,
+                warps: Division::new(columns.len.div_ceil(32)),
+                nothing: scatter_add::nothing(T::DTYPE),
+            };
+            match &sorted {
+                Some(sorted) => self.add_piece(y, sorted, (piece, params), stream),
+                None => self.add_few(y, (piece, params), stream),
+            }
+        })
+    }
+
+    /// Of the launches that add: rows are read, and as many are changed at most.
+    fn variant(&self, stream: &Stream) -> LoadVariant {
+        let bytes = (self.src.len() as u64).saturating_mul(3 * size_of::<T>() as u64);
+        LoadVariant::of(stream.device(), bytes)
+    }
+
+    /// Adds some columns by few indices.
+    fn add_few(
+        &self,
+        y: &Tensor<T>,
+        (piece, params): (&Piece, AddParams),
+        stream: &Stream,
+    ) -> Result<()> {
+        let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Few, None)?)?;
+        let warps = scatter_add::few_warps(params.positions.len);
+        let groups = params.positions.len.div_ceil(warps);
+        let to = y.erased().argument(piece.addresses[0]);
+        let from = self.src.erased().argument(piece.addresses[1]);
+        let config = LaunchConfig::linear(groups * params.warps.divisor, 32 * warps);
+        let arguments = (self.indices, from, to, size_of::<I>() as u32, params);
+        // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
+        // below the extent, and a position, they are elements. y is injective and overlaps neither.
+        unsafe { kernel.launch(stream, config, arguments) }
+    }
+
+    /// Adds some columns.
+    fn add_piece(
+        &self,
+        y: &Tensor<T>,
+        sorted: &Sorted,
+        (piece, params): (&Piece, AddParams),
+        stream: &Stream,
+    ) -> Result<()> {
+        let len = params.positions.len;
+        let has_parts = len > scatter_add::PART;
+        let parts = match has_parts {
+            true => scatter_add::parts(len) * params.numbers * scatter_add::number_bytes(T::DTYPE),
+            false => 0,
+        };
+        let parts = Storage::alloc(stream, parts)?;
+        let (pairs, begins) = (sorted.pairs.address(), sorted.begins.address());
+        let longs = sorted.longs.address();
+        let (to, from) = (
+            y.erased().argument(piece.addresses[0]),
+            self.src.erased().argument(piece.addresses[1]),
+        );
+        let by_vectors = params.lanes_log2 > 0;
+        let entry = step(Step::Add, by_vectors.then_some(T::DTYPE))?;
+        let kernel = load::kernel_for(self.variant(stream), stream, entry)?;
+        let warps = len.div_ceil(params.chunk) * params.warps.divisor;
+        let blocks = warps.div_ceil(scatter_add::ADD_THREADS / 32);
+        let config = LaunchConfig::linear(blocks, scatter_add::ADD_THREADS);
+        let arguments = (pairs, begins, from, to, parts.address(), params);
+        // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
+        // below the extent, and a position, they are elements. y is injective and overlaps neither. If
+        // there are segments of several parts, there is room for these.
+        unsafe { kernel.launch(stream, config, arguments) }?;
+        if !has_parts {
+            return Ok(());
+        }
+        let params = AddParams {
+            warps: Division::new(params.numbers.div_ceil(32) as u32),
+            ..params
+        };
+        let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Finish, None)?)?;
+        // Blocks go on to what is left: there may be no such segment, or many.
+        let most = u64::from(scatter_add::longs(len) - 1) * u64::from(params.warps.divisor);
+        let blocks = most.min(4 * u64::from(stream.device().info().multiprocessors)) as u32;
+        let config = LaunchConfig::linear(blocks, scatter_add::FINISH_THREADS);
+        let to = y.erased().argument(piece.addresses[0]);
+        // SAFETY: as above.
+        unsafe { kernel.launch(stream, config, (pairs, longs, to, parts.address(), params)) }
+    }
+}
+
+/// Whether one launch adds rows by indices that are not sorted, where a column has `lanes` elements and
+/// a row as many columns as `warps` warps have: by vectors, and where each block reading all indices
+/// costs less than sorting them. Bits do not depend on it.
+fn are_few(len: u32, lanes: usize, warps: u64) -> bool {
+    const MOST: u64 = 1 << 16;
+    lanes > 1 && len <= scatter_add::FEW && u64::from(len) * warps <= MOST
+}
+
+/// Pairs of a warp: fewer where there are few, so that every multiprocessor has two full sets of
+/// warps. Bits do not depend on it.
+fn chunk(len: u32, warps: u64, multiprocessors: u32) -> u32 {
+    const WARPS: u64 = 2 * 64;
+    let mut chunk = scatter_add::CHUNK;
+    while chunk > 1 && u64::from(len.div_ceil(chunk)) * warps < WARPS * u64::from(multiprocessors) {
+        chunk /= 2;
+    }
+    chunk
+}
+
+/// The kernel of this step, for this dtype or for any.
+fn step(step: Step, dtype: Option<DType>) -> Result<ScatterAddEntry> {
+    check::entry(ScatterAddEntry::of(step, dtype))
+}
