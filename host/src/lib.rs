@@ -62,6 +62,8 @@ mod device;
 mod element;
 mod error;
 mod event;
+#[doc(hidden)]
+pub mod fitting;
 mod float8;
 pub mod fuse;
 mod kernel;
@@ -94,12 +96,11 @@ pub use kernel::Kernel;
 pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use load::{Module, ParamInfo, builtin_manifest};
 pub use ops::{
-    Activation, Attention, AttentionCandidate, AttentionGrad, AttentionGradCandidate,
-    AttentionGradPlan, AttentionGrads, AttentionPlan, Binary, CastElement, Chain, ChainElement,
-    Countable, Float, Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, GemmTuning, Gradient,
-    GroupedGemm, GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Number, Plan,
-    PlanSource, Precision, Reduce, Reducible, Rotary, RotaryTable, Scan, Scatter, ScatterAdd,
-    Select, Take, Unary, merge_attention,
+    Activation, Attention, AttentionGrad, AttentionGrads, AttentionLse, AttentionOutput, Binary,
+    Candidate, CastElement, Chain, ChainElement, Countable, Float, Gemm, GemmInput, GemmOutput,
+    Gradient, GroupedGemm, IndexElement, Layout, Lengths, Map, Measured, Number, Plan, PlanSource,
+    Precision, Reduce, Reducible, Rotary, RotaryTable, Scan, Scatter, ScatterAdd, Select, Take,
+    Tuning, Unary, merge_attention,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients, Normalized,

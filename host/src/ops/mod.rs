@@ -11,8 +11,8 @@ mod gemm;
 mod grouped;
 mod maps;
 mod model;
+mod plan;
 mod put;
-mod ranked;
 mod reduce;
 mod rotary;
 mod rows;
@@ -22,24 +22,17 @@ mod take;
 mod view;
 mod workspaces;
 
-pub use attention::{
-    Attention, AttentionCandidate, AttentionPlan, Layout, Lengths, merge_attention,
-};
-pub use attention_grad::{
-    AttentionGrad, AttentionGradCandidate, AttentionGradPlan, AttentionGrads,
-};
+pub use attention::{Attention, AttentionLse, AttentionOutput, Layout, Lengths, merge_attention};
+pub use attention_grad::{AttentionGrad, AttentionGrads};
 pub use copy::CastElement;
 pub use elementwise::{Binary, Chain, ChainElement, Gradient, Map, Number, Select, Unary};
 pub use float::Float;
-pub(crate) use gemm::GemmState;
-pub use gemm::{
-    Activation, Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, GemmTuning, Measured,
-    PlanSource, Precision,
-};
-pub use grouped::{GroupedGemm, GroupedPlan};
+pub use gemm::{Activation, Gemm, GemmInput, GemmOutput, GemmProblem, Precision};
+pub use grouped::GroupedGemm;
 pub(crate) use maps::MapCache;
+pub(crate) use plan::Plans;
+pub use plan::{Candidate, MachineModel, Measured, Plan, PlanSource, Tuning};
 pub use put::Scatter;
-pub use ranked::Plan;
 pub use reduce::{Countable, Reduce, Reducible};
 pub use rotary::{Rotary, RotaryTable};
 pub use rows::{

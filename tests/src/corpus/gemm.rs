@@ -94,7 +94,7 @@ where
         let bias = inputs.tensor::<Out>(&[n])?;
         let half = Out::Factor::nearest(0.5);
         for is_fast in [false, true] {
-            let product = Gemm::with_output(&a, &b).fast_accumulation(is_fast);
+            let product = Gemm::new(&a, &b).output::<Out>().fast_accumulation(is_fast);
             let product = match is_fast {
                 true => product.precision(Precision::Tf32),
                 false => product,
@@ -130,7 +130,7 @@ fn integer(inputs: &mut Inputs) -> Result<()> {
             read(&sums.with_kernel(name).run(&inputs.stream)?)?;
         }
         read(&sums.split_k(2).run(&inputs.stream)?)?;
-        let scaled = Gemm::<i8, i8, bf16>::with_output(&a, &b).column_scales(&scales);
+        let scaled = Gemm::new(&a, &b).output::<bf16>().column_scales(&scales);
         let plan = scaled.plan(&inputs.stream)?;
         for name in seen.new_of(plan.candidates().iter().map(|other| &*other.name)) {
             read(&scaled.with_kernel(name).run(&inputs.stream)?)?;

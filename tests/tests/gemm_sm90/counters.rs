@@ -62,7 +62,9 @@ impl Seen {
         let b = operand::<B>(draw([k, n], 2), views[1]);
         let bias = operand::<Out>((device, [1, n], Values::Integers, 3), View::Contiguous);
         let bias = bias.tensor.reshape(&[n]).expect("it is contiguous");
-        let gemm = Gemm::<A, B, Out>::with_output(&a.tensor, &b.tensor).precision(Precision::Tf32);
+        let gemm = Gemm::new(&a.tensor, &b.tensor)
+            .output::<Out>()
+            .precision(Precision::Tf32);
         for gemm in [gemm, gemm.column_bias(&bias)]
             .into_iter()
             .flat_map(|gemm| [gemm, gemm.fast_accumulation(true)])
