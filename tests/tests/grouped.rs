@@ -347,10 +347,6 @@ fn a_plan_names_the_kernel() {
         assert!(text.contains("grid 10x1x1, 256 threads"), "{text}");
         let forced = of.with_kernel(&kernel.name).plan(stream).expect("a plan");
         assert_eq!(forced.chosen(), Some(kernel));
-        let tuning = of.autotune(stream).expect("a tuning");
-        let measured: Vec<_> = tuning.measured().iter().collect();
-        assert!(measured.iter().all(|each| each.agrees), "{tuning}");
-        assert_eq!(measured.len(), plan.candidates().len(), "{tuning}");
         assert!(of.with_kernel("gemm_wrong").run(stream).is_err());
         let none = drawn(device, &[0, 8], 1);
         let empty = GroupedGemm::new(&none, &b, &ends).plan(stream);

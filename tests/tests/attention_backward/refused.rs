@@ -124,9 +124,6 @@ fn a_plan_names_its_kernels() {
         let found = plan.candidates().iter();
         let mut found = found.filter(|way| way.name == "attention_backward_simt_d128");
         let way = found.next().expect("the portable kernels");
-        let tuning = x.grad().autotune(&stream).expect("a tuning");
-        assert!(tuning.measured().iter().all(|each| each.agrees), "{tuning}");
-        assert_eq!(tuning.measured().len(), plan.candidates().len(), "{tuning}");
         assert!(plan.to_string().contains(&way.entry), "{plan}");
         let debug = format!("{:?}", x.grad().causal());
         assert!(debug.starts_with("AttentionGrad"), "{debug}");
