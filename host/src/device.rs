@@ -88,8 +88,8 @@ impl Device {
     /// so: who calls the driver too, with a context of another GPU, sets that one again.
     ///
     /// # Errors
-    /// [`Error::NoDriver`], [`Error::NoDevice`], or [`Error::Driver`] where the GPU cannot be used.
-    /// It never returns another device instead.
+    /// [`Error::Device`], or [`DeviceError::Driver`](crate::DeviceError::Driver) where the GPU
+    /// cannot be used. It never returns another device instead.
     pub fn gpu(ordinal: usize) -> Result<Self> {
         static GPUS: Mutex<BTreeMap<usize, Device>> = Mutex::new(BTreeMap::new());
         let mut gpus = lock(&GPUS);
@@ -105,7 +105,8 @@ impl Device {
     /// the same device; [`Device::emulator_with`] creates others.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where this build lacks the feature `emulator`.
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) where this build lacks the
+    /// feature `emulator`.
     #[cfg(feature = "emulator")]
     pub fn emulator() -> Result<Self> {
         static EMULATOR: OnceLock<Device> = OnceLock::new();
@@ -119,13 +120,14 @@ impl Device {
     /// The emulator.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: this build lacks the feature `emulator`.
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) where this build lacks the
+    /// feature `emulator`.
     #[cfg(not(feature = "emulator"))]
     pub fn emulator() -> Result<Self> {
-        Err(Error::Unsupported {
-            what: "the emulator in a build without the feature `emulator`".into(),
-            supported: "`gpu`, `gpu:<ordinal>`".into(),
-        })
+        Err(Error::unsupported(
+            "the emulator in a build without the feature `emulator`",
+            "`gpu`, `gpu:<ordinal>`",
+        ))
     }
 
     /// A new emulator with these settings. It shares no memory, stream or module with another one.
@@ -143,16 +145,18 @@ impl Device {
     /// # Errors
     /// The error of [`Device::gpu`] where there is a GPU that cannot be used: only a missing GPU or
     /// driver makes it choose the emulator. Without the feature `emulator`, also
-    /// [`Error::NoDriver`] and [`Error::NoDevice`].
+    /// [`DeviceError::NoDriver`](crate::DeviceError::NoDriver) and
+    /// [`DeviceError::NoDevice`](crate::DeviceError::NoDevice).
     pub fn auto() -> Result<Self> {
         match Self::gpu(0) {
             Ok(device) => {
                 tracing::info!(device = %device.info(), "auto took the GPU");
                 Ok(device)
             }
-            Err(absent @ (Error::NoDriver { .. } | Error::NoDevice { .. }))
-                if cfg!(feature = "emulator") =>
-            {
+            Err(
+                absent @ (Error::Device(DeviceError::NoDriver { .. })
+                | Error::Device(DeviceError::NoDevice { .. })),
+            ) if cfg!(feature = "emulator") => {
                 let device = Self::emulator()?;
                 tracing::info!(device = %device.info(), reason = %absent, "auto took the emulator");
                 Ok(device)
@@ -164,8 +168,8 @@ impl Device {
     /// The device with this name: `gpu` (ordinal 0), `gpu:<ordinal>`, `emulator` or `auto`.
     ///
     /// # Errors
-    /// [`Error::UnknownDevice`] for another name, else the errors of [`Device::gpu`],
-    /// [`Device::emulator`] or [`Device::auto`].
+    /// [`DeviceError::Unknown`](crate::DeviceError::Unknown) for another name, else the errors of
+    /// [`Device::gpu`], [`Device::emulator`] or [`Device::auto`].
     pub fn from_name(name: &str) -> Result<Self> {
         match name {
             "gpu" => Self::gpu(0),
@@ -176,7 +180,7 @@ impl Device {
                 .and_then(|number| number.parse().ok())
             {
                 Some(ordinal) => Self::gpu(ordinal),
-                None => Err(Error::UnknownDevice { name: name.into() }),
+                None => Err(Error::Device(DeviceError::Unknown { name: name.into() })),
             },
         }
     }
@@ -210,7 +214,7 @@ impl Device {
     /// later allocations counts as used.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn memory(&self) -> Result<MemoryInfo> {
         self.backend().memory()
     }
@@ -253,7 +257,7 @@ impl Device {
     /// stream with an older one: both stay correct, but they no longer run concurrently.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn stream(&self) -> Result<Stream> {
         Stream::acquire(self)
     }
@@ -268,7 +272,8 @@ impl Device {
     /// Waits for all work on the device.
     ///
     /// # Errors
-    /// [`Error::Driver`], which also reports the fault of an earlier kernel on a GPU.
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver), which also reports the fault of an
+    /// earlier kernel on a GPU.
     pub fn synchronize(&self) -> Result<()> {
         self.backend().synchronize()
     }
@@ -278,7 +283,7 @@ impl Device {
     /// of streams. The next call that needs a workspace allocates it again.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn trim_memory(&self) -> Result<()> {
         self.workspaces().free(self)?;
         self.backend().trim()
@@ -346,7 +351,7 @@ impl Device {
         ordered
     }
 
-    /// [`Error::DeviceMismatch`] unless `other` is this device.
+    /// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch) unless `other` is this device.
     pub(crate) fn check_same(&self, operand: &'static str, other: &Self) -> Result<()> {
         if self == other {
             return Ok(());
@@ -355,11 +360,11 @@ impl Device {
         if got == want {
             got.insert_str(0, "another ");
         }
-        Err(Error::DeviceMismatch {
+        Err(Error::Device(DeviceError::Mismatch {
             operand,
             got: got.into(),
             want: want.into(),
-        })
+        }))
     }
 }
 
@@ -381,7 +386,7 @@ impl Drop for Inner {
 /// driver there are no GPUs in the list; a GPU whose properties cannot be read is an error.
 ///
 /// # Errors
-/// [`Error::Driver`].
+/// [`DeviceError::Driver`](crate::DeviceError::Driver).
 pub fn devices() -> Result<Vec<DeviceInfo>> {
     let count = match gpu::driver::driver() {
         Ok(driver) => driver.count,

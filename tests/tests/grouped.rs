@@ -6,7 +6,10 @@ use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::gemm::grouped;
-use warpsmith::{DType, Device, Error, Float, Gemm, GroupedGemm, Scan, ScanOp, Stream, Tensor};
+use warpsmith::{
+    ArgumentError, DType, Device, DeviceError, Error, Float, Gemm, GroupedGemm, Scan, ScanOp,
+    ShapeError, Stream, Tensor,
+};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, agrees_exactly, run_twice};
@@ -377,7 +380,10 @@ fn shapes_that_do_not_fit_are_refused_by_name() {
         let ends = ends_of(device, &[3, 6]);
         let says = |result: warpsmith::Result<Tensor<f32>>, words: &[&str]| {
             let error = refused(result, words);
-            assert!(matches!(error, Error::ShapeMismatch { .. }), "{error}");
+            assert!(
+                matches!(error, Error::Shape(ShapeError::Mismatch { .. })),
+                "{error}"
+            );
         };
         let run = |a: &Tensor<f32>, b: &Tensor<f32>, ends: &Tensor<i32>| {
             GroupedGemm::new(a, b, ends).run(stream)
@@ -415,7 +421,7 @@ fn results_that_overlap_are_refused() {
         let of = GroupedGemm::new(&a, &b, &ends);
         for (d, other) in [(view(8, &[4, 4]), "a"), (view(47, &[4, 4]), "b")] {
             let error = refused(of.run_into(&d, stream), &["`d`", other]);
-            let is_other = matches!(error, Error::Overlap { output: "d", other: o } if o == other);
+            let is_other = matches!(error, Error::Shape(ShapeError::Overlap { output: "d", other: o }) if o == other);
             assert!(is_other, "{error}");
         }
         of.run_into(&view(48, &[4, 4]), stream)
@@ -424,7 +430,10 @@ fn results_that_overlap_are_refused() {
             .broadcast_to(&[4, 4])
             .expect("a view");
         let error = refused(of.run_into(&row, stream), &["`d`", "[0, 1]"]);
-        assert!(matches!(error, Error::StrideMismatch { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Shape(ShapeError::Strides { .. })),
+            "{error}"
+        );
     });
 }
 
@@ -440,7 +449,10 @@ fn extents_beyond_what_a_launch_counts_are_refused() {
             GroupedGemm::new(&tall, &b, &ends).plan(stream),
             &["m", "4294967296", "4294966272"],
         );
-        assert!(matches!(error, Error::OutOfBounds { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Shape(ShapeError::OutOfBounds { .. })),
+            "{error}"
+        );
         let tall = zeros(stream, &[1, 1])
             .broadcast_to(&[1 << 31, 1])
             .expect("a view");
@@ -449,7 +461,10 @@ fn extents_beyond_what_a_launch_counts_are_refused() {
             GroupedGemm::new(&tall, &wide, &ends).plan(stream),
             &["m2147483648", "n8192", "groups1", "2^31 tiles"],
         );
-        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Argument(ArgumentError::Unsupported { .. })),
+            "{error}"
+        );
     });
 }
 
@@ -485,11 +500,17 @@ fn tensors_of_another_device_are_refused() {
         (GroupedGemm::new(&a, &b, &far_ends), "`ends`"),
     ] {
         let error = refused(of.run(&stream), &[name]);
-        assert!(matches!(error, Error::DeviceMismatch { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Device(DeviceError::Mismatch { .. })),
+            "{error}"
+        );
     }
     let error = refused(
         GroupedGemm::new(&a, &b, &ends).run_into(&far.0, &stream),
         &["`d`"],
     );
-    assert!(matches!(error, Error::DeviceMismatch { .. }), "{error}");
+    assert!(
+        matches!(error, Error::Device(DeviceError::Mismatch { .. })),
+        "{error}"
+    );
 }

@@ -1,7 +1,7 @@
 //! Counters of the tensor-core kernels on the emulator: bytes read, and bank conflicts.
 
 use half::{bf16, f16};
-use warpsmith::{Attention, Error, Tensor};
+use warpsmith::{Attention, Error, KernelError, Tensor};
 use warpsmith_tests::profiled;
 
 #[test]
@@ -96,7 +96,7 @@ fn kernels_keep_everything_in_registers() {
         for entry in kernels.filter(|kernel| kernel.name.starts_with("flash_fwd")) {
             let name = &entry.name;
             let kernel = match device.builtin_kernel(name) {
-                Err(Error::MissingKernel { .. }) => continue,
+                Err(Error::Kernel(KernelError::Missing { .. })) => continue,
                 kernel => kernel.expect(name),
             };
             loaded += 1;

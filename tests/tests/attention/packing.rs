@@ -2,7 +2,7 @@
 //! refused, and what the plan chooses.
 
 use half::{bf16, f16};
-use warpsmith::{Attention, AttentionOutput, Device, Error, Float, Stream, Tensor};
+use warpsmith::{ArgumentError, Attention, AttentionOutput, Device, Error, Float, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::profiled;
 
@@ -185,7 +185,9 @@ fn what_no_kernel_does_is_refused_with_what_some_do() {
     let device = profiled();
     let stream = device.stream().expect("a stream");
     let refused = |attention: Attention<'_, bf16>, words: &[&str]| {
-        let Err(error @ Error::Unsupported { .. }) = attention.run(&stream) else {
+        let Err(error @ Error::Argument(ArgumentError::Unsupported { .. })) =
+            attention.run(&stream)
+        else {
             panic!("was not refused");
         };
         let text = error.to_string();
@@ -200,7 +202,7 @@ fn what_no_kernel_does_is_refused_with_what_some_do() {
         let error = grouped.clone().key_splits(splits).run(&stream);
         let want = format!("key_splits is {splits}, want 1 to 128");
         assert!(
-            matches!(&error, Err(error @ Error::InvalidValue { .. }) if error.to_string() == want)
+            matches!(&error, Err(error @ Error::Argument(ArgumentError::Value { .. })) if error.to_string() == want)
         );
     }
     // One query head per key head; a group that is a large prime; rows that are not aligned.

@@ -22,8 +22,8 @@ fn refused<T>(result: Result<T>, words: &[&str]) -> Error {
 }
 
 macro_rules! refused {
-    ($result:expr, $kind:ident, $($word:expr),*) => {
-        assert!(matches!(refused($result, &[$($word),*]), Error::$kind { .. }));
+    ($result:expr, $group:ident::$kind:ident, $($word:expr),*) => {
+        assert!(matches!(refused($result, &[$($word),*]), Error::$group(warpsmith_tests::kinds::$group::$kind { .. })));
     };
 }
 
@@ -36,32 +36,32 @@ fn options_without_a_meaning() {
             let run = attention().softcap(softcap).run(stream);
             refused!(
                 run,
-                InvalidValue,
+                Argument::Value,
                 "softcap",
                 &softcap.to_string(),
                 "above 0"
             );
         }
         let run = attention().softcap(1e-30).softmax_scale(1e30).run(stream);
-        refused!(run, InvalidValue, "softcap", "divided");
+        refused!(run, Argument::Value, "softcap", "divided");
         let sink = ones(stream, &[3]);
         refused!(
             attention().sink(&sink).run(stream),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`sink`",
             "[3]",
             "[4]"
         );
         refused!(
             attention().max_seqlens(5, 7).run(stream),
-            Unsupported,
+            Argument::Unsupported,
             "max_seqlens of (5, 7)",
             "cu_seqlens_q"
         );
         let run = attention().with_kernel("flash_fwd_of_tomorrow").run(stream);
         refused!(
             run,
-            Unsupported,
+            Argument::Unsupported,
             "flash_fwd_of_tomorrow",
             "flash_fwd_simt_d64"
         );
@@ -70,13 +70,13 @@ fn options_without_a_meaning() {
                 .layout(Layout::Bhsd)
                 .cu_seqlens(&[0, 5], &[0, 5])
                 .run(stream),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`q`",
             "[heads, total, head_dim]"
         );
         refused!(
             Attention::qkv_packed(&x),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`qkv`",
             "[2, 5, 4, 8]",
             "3"
@@ -91,51 +91,51 @@ fn lengths_that_no_tensor_has() {
         let packed = |q: &[i32], k: &[i32]| Attention::new(&x, &x, &x).cu_seqlens(q, k).run(stream);
         refused!(
             packed(&[0, 7], &[0, 6]),
-            InvalidValue,
+            Argument::Value,
             "cu_seqlens_q",
             "7 at index 1",
             "at most 6"
         );
         refused!(
             packed(&[0, 6], &[0, 4, 3]),
-            LengthMismatch,
+            Shape::Length,
             "cu_seqlens_k",
             "3",
             "2"
         );
         refused!(
             packed(&[0, 4, 6], &[0, 4, 3]),
-            InvalidValue,
+            Argument::Value,
             "cu_seqlens_k",
             "3 at index 2",
             "at least 4"
         );
         refused!(
             packed(&[-1, 6], &[0, 6]),
-            InvalidValue,
+            Argument::Value,
             "cu_seqlens_q",
             "-1 at index 0",
             "at least 0"
         );
-        refused!(packed(&[], &[]), LengthMismatch, "cu_seqlens_q", "0");
+        refused!(packed(&[], &[]), Shape::Length, "cu_seqlens_q", "0");
         let attention = || Attention::new(&x, &x, &x).cu_seqlens(&[0, 2, 6], &[0, 2, 6]);
         refused!(
             attention().max_seqlens(3, 4).run(stream),
-            InvalidValue,
+            Argument::Value,
             "max_seqlens of q",
             "3",
             "at least 4"
         );
         refused!(
             attention().seqused_k(&[3, 4]).run(stream),
-            InvalidValue,
+            Argument::Value,
             "seqused_k",
             "3 at index 0",
             "0 to 2"
         );
         refused!(
             attention().seqused_q(&[2]).run(stream),
-            LengthMismatch,
+            Shape::Length,
             "seqused_q",
             "1",
             "2"
@@ -143,14 +143,14 @@ fn lengths_that_no_tensor_has() {
         let padded = attention().seqused_k(&[2, 3]).leftpad_k(&[0, 4]);
         refused!(
             padded.run(stream),
-            InvalidValue,
+            Argument::Value,
             "leftpad_k",
             "4 at index 1",
             "0 to 3"
         );
         refused!(
             attention().leftpad_k(&[-1, 0]).run(stream),
-            InvalidValue,
+            Argument::Value,
             "leftpad_k",
             "-1",
             "0 to 2"
@@ -159,7 +159,7 @@ fn lengths_that_no_tensor_has() {
         let run = Attention::new(&x, &x, &x)
             .cu_seqlens(&square, &square)
             .run(stream);
-        refused!(run, ShapeMismatch, "`cu_seqlens_q`", "[1, 2]", "[n]");
+        refused!(run, Shape::Mismatch, "`cu_seqlens_q`", "[1, 2]", "[n]");
     });
 }
 
@@ -174,16 +174,16 @@ fn outputs_of_another_shape_and_over_what_is_read() {
         let lse = output(&[6, 2]).expect("lse");
         let into = attention.clone().lse();
         let into = into.run_into(&o.tensor, &lse.tensor, stream);
-        refused!(into, ShapeMismatch, "`lse`", "[6, 2]", "[2, 6]");
+        refused!(into, Shape::Mismatch, "`lse`", "[6, 2]", "[2, 6]");
         o.expect_untouched().expect("nothing written");
         let sink: Tensor<f32> = ones(stream, &[12]);
         let over = sink.reshape(&[2, 6]).expect("a view");
         let sink = sink.slice(0, ..2).expect("a view");
         let with_sink = attention.clone().sink(&sink);
         let into = with_sink.lse().run_into(&o.tensor, &over, stream);
-        refused!(into, Overlap, "`lse`", "`sink`");
+        refused!(into, Shape::Overlap, "`lse`", "`sink`");
         let half: Tensor<f32> = ones(stream, &[6, 2, 8]);
         let merged = merge_attention((&half, &over), (&half, &lse.tensor), stream);
-        refused!(merged, ShapeMismatch, "`lse of b`", "[6, 2]", "[2, 6]");
+        refused!(merged, Shape::Mismatch, "`lse of b`", "[6, 2]", "[2, 6]");
     });
 }

@@ -1,6 +1,6 @@
 //! What is refused, and what is no fault: empty dimensions.
 
-use warpsmith::{AttentionGrads, Device, Error, Stream, Tensor};
+use warpsmith::{ArgumentError, AttentionGrads, Device, Error, ShapeError, Stream, Tensor};
 
 use super::operands::Operands;
 
@@ -18,7 +18,7 @@ fn operands_that_do_not_fit_are_named_with_what_would() {
         let other = |shape: &[usize]| Tensor::<f32>::zeros(&stream, shape).expect("a tensor");
         let refused = |x: &Operands| x.grad().run(&stream).expect_err("it does not fit");
         let named = |error: Error, name: &str, wanted: &str| {
-            let Error::ShapeMismatch { operand, want, .. } = &error else {
+            let Error::Shape(ShapeError::Mismatch { operand, want, .. }) = &error else {
                 panic!("{error}");
             };
             assert_eq!((*operand, &**want), (name, wanted), "{error}");
@@ -69,10 +69,10 @@ fn gradients_that_overlap_anything_are_refused() {
             (into(&dq, &dq, &dv), "dk", "dq"),
             (into(&dq, &dk, &dk), "dv", "dk"),
         ] {
-            let Err(Error::Overlap {
+            let Err(Error::Shape(ShapeError::Overlap {
                 output: got,
                 other: of,
-            }) = found
+            })) = found
             else {
                 panic!("{output} over {other}: {found:?}");
             };
@@ -81,7 +81,10 @@ fn gradients_that_overlap_anything_are_refused() {
         let one = Tensor::<f32>::zeros(&stream, &[1, 1, 2, 8]).expect("a tensor");
         let one = one.broadcast_to(&[1, 5, 2, 8]).expect("a view");
         let error = into(&dq, &one, &dv).expect_err("elements are the same");
-        assert!(matches!(error, Error::StrideMismatch { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Shape(ShapeError::Strides { .. })),
+            "{error}"
+        );
     }
 }
 
@@ -138,10 +141,10 @@ fn options_are_checked_as_the_forward_pass_does() {
         assert!(
             matches!(
                 error,
-                Error::InvalidValue {
+                Error::Argument(ArgumentError::Value {
                     what: "softcap",
                     ..
-                }
+                })
             ),
             "{error}"
         );

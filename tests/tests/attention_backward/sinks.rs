@@ -2,7 +2,8 @@
 
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{
-    Attention, AttentionGrad, AttentionGrads, AttentionOutput, DType, Device, Error, Stream, Tensor,
+    Attention, AttentionGrad, AttentionGrads, AttentionOutput, DType, Device, DeviceError, Error,
+    ShapeError, Stream, Tensor,
 };
 use warpsmith_tests::operand::View;
 
@@ -116,17 +117,20 @@ fn a_d_sink_that_does_not_fit_is_refused() {
             let found = grad.run_into(&gradients(Some(d_sink)), &stream);
             found.expect_err("it does not fit")
         };
-        let Error::ShapeMismatch { operand, want, .. } = into(&vector(3)) else {
+        let Error::Shape(ShapeError::Mismatch { operand, want, .. }) = into(&vector(3)) else {
             panic!("three for four heads");
         };
         assert_eq!((operand, &*want), ("d_sink", "[4]"));
         let repeated = vector(1).broadcast_to(&[4]).expect("a view");
         let error = into(&repeated);
-        assert!(matches!(error, Error::StrideMismatch { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Shape(ShapeError::Strides { .. })),
+            "{error}"
+        );
         let elsewhere = Device::emulator_with(EmulatorConfig::default()).expect("an emulator");
         let other = elsewhere.stream().expect("a stream");
         let error = into(&Tensor::zeros(&other, &[4]).expect("a tensor"));
-        let Error::DeviceMismatch { operand, .. } = error else {
+        let Error::Device(DeviceError::Mismatch { operand, .. }) = error else {
             panic!("{error}");
         };
         assert_eq!(operand, "d_sink");
@@ -138,7 +142,7 @@ fn a_d_sink_that_does_not_fit_is_refused() {
             (part_of(&x.q), "q"),
             (part_of(&dv), "dv"),
         ] {
-            let Error::Overlap { output, other } = into(&d_sink) else {
+            let Error::Shape(ShapeError::Overlap { output, other }) = into(&d_sink) else {
                 panic!("no overlap with {name}");
             };
             assert_eq!((output, other), ("d_sink", name));
@@ -154,7 +158,7 @@ fn sinks_that_do_not_fit_and_a_d_sink_without_any_are_refused() {
         let [dq, dk, dv] = x.gradients(&stream);
         let five = Tensor::<f32>::zeros(&stream, &[5]).expect("a tensor");
         let error = x.grad().sink(&five).run(&stream).expect_err("one a head");
-        let Error::ShapeMismatch { operand, .. } = error else {
+        let Error::Shape(ShapeError::Mismatch { operand, .. }) = error else {
             panic!("{error}");
         };
         assert_eq!(operand, "sink");
@@ -168,7 +172,10 @@ fn sinks_that_do_not_fit_and_a_d_sink_without_any_are_refused() {
         let found = x.grad().sink(&sink).run_into(&gradients(None), &stream);
         let error = found.expect_err("dq is written over the sinks");
         assert!(
-            matches!(error, Error::Overlap { other: "sink", .. }),
+            matches!(
+                error,
+                Error::Shape(ShapeError::Overlap { other: "sink", .. })
+            ),
             "{error}"
         );
         let d_sink = Tensor::<f32>::zeros(&stream, &[4]).expect("a tensor");

@@ -40,7 +40,7 @@ fn gemm_refuses_shapes_that_do_not_fit() {
         let (a, b) = (ones(stream, &[3, 4]), ones(stream, &[5, 6]));
         refused!(
             Gemm::new(&a, &b).run(stream),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`b`",
             "[5, 6]",
             "[.., 4, n]"
@@ -48,36 +48,42 @@ fn gemm_refuses_shapes_that_do_not_fit() {
         let vector = ones(stream, &[4]);
         refused!(
             Gemm::new(&a, &vector).run(stream),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`b`",
             "2 dimensions"
         );
         refused!(
             Gemm::new(&vector, &a).run(stream),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`a`",
             "[4]"
         );
         let (a3, b3) = (ones(stream, &[2, 3, 4]), ones(stream, &[5, 4, 6]));
         refused!(
             Gemm::new(&a3, &b3).run(stream),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`b`",
             "[5, 4, 6]",
             "batch of 2"
         );
         let (b, c) = (ones(stream, &[4, 6]), ones(stream, &[6, 3]));
         let with_c = Gemm::new(&a, &b).beta(1.0, &c);
-        refused!(with_c.run(stream), ShapeMismatch, "`c`", "[6, 3]", "[3, 6]");
+        refused!(
+            with_c.run(stream),
+            Shape::Mismatch,
+            "`c`",
+            "[6, 3]",
+            "[3, 6]"
+        );
         // A c that does not fit is refused even if it would not be read.
         refused!(
             Gemm::new(&a, &b).beta(0.0, &c).run(stream),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`c`"
         );
         let d = output(device, &[6, 3]);
         let into = Gemm::new(&a, &b).run_into(&d.tensor, stream);
-        refused!(into, ShapeMismatch, "`d`", "[6, 3]", "[3, 6]");
+        refused!(into, Shape::Mismatch, "`d`", "[6, 3]", "[3, 6]");
         d.expect_untouched().expect("nothing written");
     });
 }
@@ -89,19 +95,19 @@ fn gemm_refuses_outputs_that_overlap() {
         let b = ones(stream, &[4, 4]);
         refused!(
             Gemm::new(&a, &b).run_into(&a, stream),
-            Overlap,
+            Shape::Overlap,
             "`d`",
             "`a`"
         );
         refused!(
             Gemm::new(&a, &b).run_into(&b.t(), stream),
-            Overlap,
+            Shape::Overlap,
             "`d`",
             "`b`"
         );
         let c = ones(stream, &[4, 4]);
         let shifted = Gemm::new(&a, &b).beta(1.0, &c).run_into(&c.t(), stream);
-        refused!(shifted, Overlap, "`d`", "`c`");
+        refused!(shifted, Shape::Overlap, "`d`", "`c`");
         // At beta 0, c is not read, and may overlap the output.
         Gemm::new(&a, &b)
             .beta(0.0, &c)
@@ -110,7 +116,7 @@ fn gemm_refuses_outputs_that_overlap() {
         let wide = ones(stream, &[1, 4]).broadcast_to(&[4, 4]).expect("a view");
         refused!(
             Gemm::new(&a, &b).run_into(&wide, stream),
-            StrideMismatch,
+            Shape::Strides,
             "`d`",
             "[0, 1]"
         );
@@ -125,8 +131,14 @@ fn gemm_refuses_options_that_exclude_each_other_of_an_empty_product_too() {
             let (one, columns) = (ones(stream, &[1]), ones(stream, &[5]));
             let scaled = Gemm::new(&a, &b).alpha_from(&one).scale_a_from(&one);
             let scaled = scaled.scale_b(0.5).column_scales(&columns);
-            refused!(scaled.run(stream), InvalidValue, "scale_b", "0.5", "want 1");
-            refused!(scaled.plan(stream), InvalidValue, "scale_b", "0.5");
+            refused!(
+                scaled.run(stream),
+                Argument::Value,
+                "scale_b",
+                "0.5",
+                "want 1"
+            );
+            refused!(scaled.plan(stream), Argument::Value, "scale_b", "0.5");
         }
     });
 }
@@ -137,28 +149,38 @@ fn gemm_in_f64_refuses_what_its_kernels_do_not_do() {
         let a = Tensor::<f64>::full(stream, &[4, 4], 1.0).expect("a tensor");
         let product = Gemm::new(&a, &a);
         let narrow = Gemm::new(&a, &a).output::<f32>().run(stream);
-        refused!(narrow, Unsupported, "f64", "f32");
+        refused!(narrow, Argument::Unsupported, "f64", "f32");
         let x = ones(stream, &[4, 4]);
         let wide = Gemm::new(&x, &x).output::<f64>().run(stream);
-        refused!(wide, Unsupported, "f32", "f64");
+        refused!(wide, Argument::Unsupported, "f32", "f64");
         let gelu = product.activation(Activation::Gelu).run(stream);
         refused!(
             gelu,
-            Unsupported,
+            Argument::Unsupported,
             "gelu",
             "f64",
             "identity",
             "relu",
             "Unary"
         );
-        refused!(product.split_k(2).run(stream), Unsupported, "split_k", "2");
-        refused!(product.split_k(2).plan(stream), Unsupported, "split_k", "2");
+        refused!(
+            product.split_k(2).run(stream),
+            Argument::Unsupported,
+            "split_k",
+            "2"
+        );
+        refused!(
+            product.split_k(2).plan(stream),
+            Argument::Unsupported,
+            "split_k",
+            "2"
+        );
         let relu = product.activation(Activation::Relu).split_k(1);
         assert!(relu.run(stream).is_ok());
         let rows = Tensor::<f64>::zeros(stream, &[3]).expect("a tensor");
         let scaled = product.row_scales(&rows).run(stream);
-        refused!(scaled, ShapeMismatch, "`row_scales`", "[3]", "[4]");
-        refused!(product.run_into(&a, stream), Overlap, "`a`");
+        refused!(scaled, Shape::Mismatch, "`row_scales`", "[3]", "[4]");
+        refused!(product.run_into(&a, stream), Shape::Overlap, "`a`");
     });
 }
 
@@ -169,11 +191,11 @@ fn gemm_of_i8_refuses_what_integers_do_not_have() {
         let product = Gemm::new(&a, &a);
         let x = ones(stream, &[4, 4]);
         let whole = Gemm::new(&x, &x).output::<i32>().run(stream);
-        refused!(whole, Unsupported, "f32", "i32", "i8 in i32");
+        refused!(whole, Argument::Unsupported, "f32", "i32", "i8 in i32");
         let wide = Gemm::new(&a, &a).output::<f64>().run(stream);
-        refused!(wide, Unsupported, "i8", "f64");
+        refused!(wide, Argument::Unsupported, "i8", "f64");
         let gelu = product.activation(Activation::Gelu).run(stream);
-        refused!(gelu, Unsupported, "gelu", "i32", "relu", "Unary");
+        refused!(gelu, Argument::Unsupported, "gelu", "i32", "relu", "Unary");
         let scales = Tensor::from_slice(device, &[4], &[1_i32; 4]).expect("a tensor");
         let one = Tensor::from_slice(device, &[1], &[1_i32]).expect("a tensor");
         for scaled in [
@@ -182,8 +204,20 @@ fn gemm_of_i8_refuses_what_integers_do_not_have() {
             product.scale_a(2),
             product.scale_b_from(&one),
         ] {
-            refused!(scaled.run(stream), Unsupported, "scales", "i32", "alpha");
-            refused!(scaled.plan(stream), Unsupported, "scales", "i32", "alpha");
+            refused!(
+                scaled.run(stream),
+                Argument::Unsupported,
+                "scales",
+                "i32",
+                "alpha"
+            );
+            refused!(
+                scaled.plan(stream),
+                Argument::Unsupported,
+                "scales",
+                "i32",
+                "alpha"
+            );
         }
         assert!(product.scale_a(1).split_k(2).run(stream).is_ok());
         let gelu = Gemm::new(&a, &a)
@@ -203,7 +237,7 @@ fn attention_refuses_shapes_that_do_not_fit() {
             |q: &Tensor<f32>, k: &Tensor<f32>, v: &Tensor<f32>| Attention::new(q, k, v).run(stream);
         refused!(
             run(&flat, &good, &good),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`q`",
             "[2, 5, 32]",
             "head_dim]"
@@ -212,7 +246,7 @@ fn attention_refuses_shapes_that_do_not_fit() {
             let k = ones(stream, &shape);
             refused!(
                 run(&q, &k, &good),
-                ShapeMismatch,
+                Shape::Mismatch,
                 "`k`",
                 &format!("{shape:?}")
             );
@@ -221,7 +255,7 @@ fn attention_refuses_shapes_that_do_not_fit() {
             let v = ones(stream, &shape);
             refused!(
                 run(&q, &good, &v),
-                ShapeMismatch,
+                Shape::Mismatch,
                 "`v`",
                 &format!("{shape:?}")
             );
@@ -229,25 +263,30 @@ fn attention_refuses_shapes_that_do_not_fit() {
         let three_heads = ones(stream, &[2, 7, 3, 8]);
         refused!(
             run(&q, &three_heads, &three_heads),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`k`",
             "divides q's 4 heads"
         );
         let wide = ones(stream, &[2, 7, 4, 257]);
-        refused!(run(&wide, &wide, &wide), Unsupported, "257", "256");
+        refused!(
+            run(&wide, &wide, &wide),
+            Argument::Unsupported,
+            "257",
+            "256"
+        );
         let scaled = Attention::new(&q, &good, &good)
             .softmax_scale(f32::NAN)
             .run(stream);
-        refused!(scaled, InvalidValue, "softmax_scale", "NaN", "finite");
+        refused!(scaled, Argument::Value, "softmax_scale", "NaN", "finite");
         // Finite, but not after conversion to base 2.
         let scaled = Attention::new(&q, &q, &q)
             .softmax_scale(f32::MAX)
             .run(stream);
-        refused!(scaled, InvalidValue, "softmax_scale", "2.35e38");
+        refused!(scaled, Argument::Value, "softmax_scale", "2.35e38");
         let (o, lse) = (output(device, &[2, 5, 4, 9]), output(device, &[2, 4, 5]));
         let into = Attention::new(&q, &good, &good);
         let into = into.lse().run_into(&o.tensor, &lse.tensor, stream);
-        refused!(into, ShapeMismatch, "`o`", "[2, 5, 4, 9]", "[2, 5, 4, 8]");
+        refused!(into, Shape::Mismatch, "`o`", "[2, 5, 4, 9]", "[2, 5, 4, 8]");
         o.expect_untouched().expect("nothing written");
         lse.expect_untouched().expect("nothing written");
     });
@@ -260,8 +299,13 @@ fn attention_refuses_outputs_that_overlap() {
         let kv = ones(stream, &[1, 4, 4, 4]);
         let o = ones(stream, &[1, 4, 4, 4]);
         let attention = Attention::new(&q, &kv, &kv);
-        refused!(attention.run_into(&q, stream), Overlap, "`o`", "`q`");
-        refused!(attention.run_into(&kv, stream), Overlap, "`o`", "`k`");
+        refused!(attention.run_into(&q, stream), Shape::Overlap, "`o`", "`q`");
+        refused!(
+            attention.run_into(&kv, stream),
+            Shape::Overlap,
+            "`o`",
+            "`k`"
+        );
         let attention = attention.lse();
         let lse = o
             .reshape(&[64])
@@ -270,13 +314,13 @@ fn attention_refuses_outputs_that_overlap() {
         let lse = lse.reshape(&[1, 4, 4]).expect("a view");
         refused!(
             attention.run_into(&o, &lse, stream),
-            Overlap,
+            Shape::Overlap,
             "`lse`",
             "`o`"
         );
         let lse = ones(stream, &[1, 4, 4]).t();
         let into = attention.run_into(&o, &lse, stream);
-        refused!(into, StrideMismatch, "`lse`", "contiguous");
+        refused!(into, Shape::Strides, "`lse`", "contiguous");
     });
 }
 
@@ -285,48 +329,48 @@ fn reduce_refuses_axes_and_operations_without_a_result() {
     on_every_device(|device, stream| {
         let x = ones(stream, &[3, 4]);
         let none = Reduce::new(ReduceOp::Sum, &x).axis(2).run(stream);
-        refused!(none, OutOfBounds, "axis", "2");
+        refused!(none, Shape::OutOfBounds, "axis", "2");
         let values = Reduce::new(ReduceOp::Argmax, &x).run(stream);
-        refused!(values, InvalidValue, "argmax", "run_indices");
+        refused!(values, Argument::Value, "argmax", "run_indices");
         let indices = Reduce::new(ReduceOp::Mean, &x).run_indices(stream);
-        refused!(indices, InvalidValue, "mean");
+        refused!(indices, Argument::Value, "mean");
         let empty = ones(stream, &[3, 0]);
         for op in [ReduceOp::Max, ReduceOp::Min] {
             refused!(
                 Reduce::new(op, &empty).axis(1).run(stream),
-                InvalidValue,
+                Argument::Value,
                 op.name()
             );
         }
         for op in [ReduceOp::Argmax, ReduceOp::Argmin] {
             refused!(
                 Reduce::new(op, &empty).run_indices(stream),
-                InvalidValue,
+                Argument::Value,
                 op.name()
             );
         }
         let both = Reduce::new(ReduceOp::Sum, &x).axes(&[0, 5]).run(stream);
-        refused!(both, OutOfBounds, "axis", "5");
+        refused!(both, Shape::OutOfBounds, "axis", "5");
         let one = Reduce::new(ReduceOp::Dot, &x).run(stream);
-        refused!(one, InvalidValue, "dot", "Reduce::dot");
+        refused!(one, Argument::Value, "dot", "Reduce::dot");
         let freedom = Reduce::new(ReduceOp::Sum, &x).ddof(1).run(stream);
-        refused!(freedom, InvalidValue, "sum", "variance");
+        refused!(freedom, Argument::Value, "sum", "variance");
         let mean = Reduce::new(ReduceOp::Max, &x).run_with_mean(stream);
-        refused!(mean, InvalidValue, "max", "variance");
+        refused!(mean, Argument::Value, "max", "variance");
         let integers = Tensor::<i32>::zeros(stream, &[3]).expect("a tensor");
         let mean = Reduce::new(ReduceOp::Mean, &integers).run(stream);
-        refused!(mean, InvalidValue, "mean", "run_f64");
+        refused!(mean, Argument::Value, "mean", "run_f64");
         let y = output(device, &[4]);
         let into = Reduce::new(ReduceOp::Sum, &x)
             .axis(1)
             .run_into(&y.tensor, stream);
-        refused!(into, ShapeMismatch, "`y`", "[4]", "[3]");
+        refused!(into, Shape::Mismatch, "`y`", "[4]", "[3]");
         y.expect_untouched().expect("nothing written");
         let part = x.index_axis(0, 1).expect("a view");
         let into = Reduce::new(ReduceOp::Sum, &x)
             .axis(0)
             .run_into(&part, stream);
-        refused!(into, Overlap, "`y`", "`x`");
+        refused!(into, Shape::Overlap, "`y`", "`x`");
     });
 }
 
@@ -336,60 +380,60 @@ fn softmax_and_elementwise_refuse_what_does_not_fit() {
         let x = ones(stream, &[3, 4]);
         refused!(
             Softmax::new(&x).axis(2).run(stream),
-            OutOfBounds,
+            Shape::OutOfBounds,
             "axis",
             "2"
         );
         let scalar = ones(stream, &[]);
         refused!(
             Softmax::new(&scalar).run(stream),
-            OutOfBounds,
+            Shape::OutOfBounds,
             "axis is 0, but there is none"
         );
         let y = output(device, &[4, 3]);
         refused!(
             Softmax::new(&x).run_into(&y.tensor, stream),
-            ShapeMismatch,
+            Shape::Mismatch,
             "`y`",
             "[4, 3]"
         );
         let square = ones(stream, &[4, 4]);
         refused!(
             Softmax::new(&square).run_into(&square.t(), stream),
-            Overlap,
+            Shape::Overlap,
             "`y`",
             "`x`"
         );
 
         let into = Unary::new(UnaryOp::Exp, &x).run_into(&y.tensor, stream);
-        refused!(into, ShapeMismatch, "`y`", "[4, 3]", "[3, 4]");
+        refused!(into, Shape::Mismatch, "`y`", "[4, 3]", "[3, 4]");
         refused!(
             Unary::new(UnaryOp::Scale, &x).run(stream),
-            InvalidValue,
+            Argument::Value,
             "scalar",
             "missing"
         );
         let exp = Unary::new(UnaryOp::Exp, &x).scalar(-1e30).run(stream);
-        refused!(exp, InvalidValue, "scalar is -1e30, want none", "exp");
+        refused!(exp, Argument::Value, "scalar is -1e30, want none", "exp");
         let into = Unary::new(UnaryOp::Exp, &square).run_into(&square.t(), stream);
-        refused!(into, Overlap, "`y`", "`x`");
+        refused!(into, Shape::Overlap, "`y`", "`x`");
 
         let into = Gradient::new(GradOp::Relu, &x, &x).run_into(&y.tensor, stream);
-        refused!(into, ShapeMismatch, "`dx`", "[4, 3]", "[3, 4]");
+        refused!(into, Shape::Mismatch, "`dx`", "[4, 3]", "[3, 4]");
 
         let z = ones(stream, &[3, 5]);
         let sum = Binary::new(BinaryOp::Add, &x, &z).run(stream);
-        refused!(sum, ShapeMismatch, "`b`", "[3, 5]", "[3, 4]");
+        refused!(sum, Shape::Mismatch, "`b`", "[3, 5]", "[3, 4]");
         let row = ones(stream, &[4]);
         let sum = Binary::new(BinaryOp::Add, &x, &row).run_into(&row, stream);
-        refused!(sum, ShapeMismatch, "`y`", "[4]", "[3, 4]");
+        refused!(sum, Shape::Mismatch, "`y`", "[4]", "[3, 4]");
         refused!(
             y.tensor.assign(&x, stream),
-            ShapeMismatch,
+            Shape::Mismatch,
             "[4, 3]",
             "[3, 4]"
         );
-        refused!(square.assign(&square.t(), stream), Overlap, "source");
+        refused!(square.assign(&square.t(), stream), Shape::Overlap, "source");
         y.expect_untouched().expect("nothing written");
     });
 }
@@ -405,39 +449,39 @@ fn operands_of_another_device_are_refused() {
         there.stream().expect("a stream"),
     );
     let (x, y) = (ones(&stream, &[4, 4]), ones(&far, &[4, 4]));
-    refused!(Gemm::new(&x, &y).run(&stream), DeviceMismatch, "`b`");
-    refused!(Gemm::new(&y, &x).run(&stream), DeviceMismatch, "`a`");
+    refused!(Gemm::new(&x, &y).run(&stream), Device::Mismatch, "`b`");
+    refused!(Gemm::new(&y, &x).run(&stream), Device::Mismatch, "`a`");
     refused!(
         Gemm::new(&x, &x).beta(1.0, &y).run(&stream),
-        DeviceMismatch,
+        Device::Mismatch,
         "`c`"
     );
     refused!(
         Gemm::new(&x, &x).run_into(&y, &stream),
-        DeviceMismatch,
+        Device::Mismatch,
         "`d`"
     );
     refused!(
         Reduce::new(ReduceOp::Sum, &y).run(&stream),
-        DeviceMismatch,
+        Device::Mismatch,
         "`x`"
     );
-    refused!(Softmax::new(&y).run(&stream), DeviceMismatch, "`x`");
+    refused!(Softmax::new(&y).run(&stream), Device::Mismatch, "`x`");
     refused!(
         Unary::new(UnaryOp::Neg, &y).run(&stream),
-        DeviceMismatch,
+        Device::Mismatch,
         "`x`"
     );
     refused!(
         Binary::new(BinaryOp::Add, &x, &y).run(&stream),
-        DeviceMismatch,
+        Device::Mismatch,
         "`b`"
     );
-    refused!(y.contiguous(&stream), DeviceMismatch, "tensor");
-    refused!(x.cast::<half::f16>(&far), DeviceMismatch, "tensor");
+    refused!(y.contiguous(&stream), Device::Mismatch, "tensor");
+    refused!(x.cast::<half::f16>(&far), Device::Mismatch, "tensor");
     let heads = |x: &Tensor<f32>| x.reshape(&[1, 4, 1, 4]).expect("a view");
     let attention = Attention::new(&heads(&x), &heads(&y), &heads(&x)).run(&stream);
-    refused!(attention, DeviceMismatch, "`k`");
+    refused!(attention, Device::Mismatch, "`k`");
 }
 
 #[test]
@@ -452,6 +496,6 @@ fn copies_between_buffers_that_share_memory_are_refused() {
                 DeviceBuffer::<i32>::borrowed(device, at + 4, 3),
             )
         };
-        refused!(to.copy_from_buffer(&from, stream), Overlap, "source");
+        refused!(to.copy_from_buffer(&from, stream), Shape::Overlap, "source");
     });
 }

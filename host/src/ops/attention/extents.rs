@@ -87,10 +87,10 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             return Err(check::shape_mismatch("k", &self.k, want));
         }
         if head_dim > MOST_HEAD_DIM || v.3 > MOST_HEAD_DIM {
-            return Err(Error::Unsupported {
-                what: format!("attention with head_dim {head_dim} and head_dim_v {}", v.3).into(),
-                supported: format!("head_dim and head_dim_v up to {MOST_HEAD_DIM}").into(),
-            });
+            return Err(Error::unsupported(
+                format!("attention with head_dim {head_dim} and head_dim_v {}", v.3),
+                format!("head_dim and head_dim_v up to {MOST_HEAD_DIM}"),
+            ));
         }
         let pages = (k.0.unwrap_or(0), k.1);
         let positions_k = self.paged_positions(batch, pages, stream)?.unwrap_or(k.1);
@@ -98,11 +98,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         self.check_lengths(longest_q, longest_k)?;
         for (what, seqlen) in [("seqlen_q", q.1), ("seqlen_k", positions_k)] {
             if seqlen >= SEQLEN_LIMIT {
-                return Err(Error::OutOfBounds {
+                return Err(Error::out_of_bounds(
                     what,
-                    got: seqlen as u64,
-                    limit: SEQLEN_LIMIT as u64,
-                });
+                    seqlen as u64,
+                    SEQLEN_LIMIT as u64,
+                ));
             }
         }
         Ok(Extents {
@@ -153,11 +153,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             None => Ok(None),
             Some(bounds) => match bounds.count(what, stream)?.checked_sub(1) {
                 Some(batch) => Ok(Some(batch)),
-                None => Err(Error::LengthMismatch {
-                    what,
-                    got: 0,
-                    want: q.or(k).unwrap_or(0) + 1,
-                }),
+                None => Err(Error::length(what, 0, q.or(k).unwrap_or(0) + 1)),
             },
         };
         let of_q = packed("cu_seqlens_q", self.options.cu_seqlens_q)?;
@@ -165,11 +161,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         let batch = q.or(of_q).or(k).or(of_k).unwrap_or(0);
         for (what, bounds) in [("cu_seqlens_q", of_q), ("cu_seqlens_k", of_k)] {
             if let Some(got) = bounds.filter(|&got| got != batch) {
-                return Err(Error::LengthMismatch {
-                    what,
-                    got: got + 1,
-                    want: batch + 1,
-                });
+                return Err(Error::length(what, got + 1, batch + 1));
             }
         }
         if k.is_some_and(|k| k != batch) {
@@ -184,11 +176,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             let Some(lengths) = lengths else { continue };
             let got = lengths.count(what, stream)?;
             if got != batch {
-                return Err(Error::LengthMismatch {
-                    what,
-                    got,
-                    want: batch,
-                });
+                return Err(Error::length(what, got, batch));
             }
         }
         Ok(batch)
@@ -199,11 +187,10 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         let (said_q, said_k) = self.options.max_seqlens.unwrap_or((usize::MAX, usize::MAX));
         let (bounds_q, bounds_k) = (self.options.cu_seqlens_q, self.options.cu_seqlens_k);
         if self.options.max_seqlens.is_some() && bounds_q.is_none() && bounds_k.is_none() {
-            return Err(Error::Unsupported {
-                what: format!("max_seqlens of ({said_q}, {said_k}) without packed sequences")
-                    .into(),
-                supported: "max_seqlens beside cu_seqlens_q, cu_seqlens_k or both".into(),
-            });
+            return Err(Error::unsupported(
+                format!("max_seqlens of ({said_q}, {said_k}) without packed sequences"),
+                "max_seqlens beside cu_seqlens_q, cu_seqlens_k or both",
+            ));
         }
         Ok((
             longest(
@@ -317,11 +304,11 @@ fn longest(
     };
     let found = check_packed(names[0], bounds, positions)?;
     if said < found {
-        return Err(Error::InvalidValue {
-            what: names[1],
-            got: said.to_string().into(),
-            want: format!("at least {found}, the longest of {}", names[0]).into(),
-        });
+        return Err(Error::value(
+            names[1],
+            said.to_string(),
+            format!("at least {found}, the longest of {}", names[0]),
+        ));
     }
     Ok(found)
 }

@@ -24,8 +24,10 @@ use abi::attention::merge::{MERGE_ENTRY, MergeParams, THREADS};
 /// returns before completion.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent above
-/// 2^32 - 1025), [`Error::OutOfMemory`], [`Error::Driver`].
+/// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch),
+/// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (an extent above 2^32 - 1025),
+/// [`Error::Device`].
 ///
 /// # Examples
 /// ```

@@ -92,11 +92,12 @@ pub use merge::merge_attention;
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::LengthMismatch`], [`Error::Unsupported`] (head_dim above 256,
-/// a kernel that there is not), [`Error::InvalidValue`] (a scale, softcap, length or number of
-/// parts that makes no sense), [`Error::StrideMismatch`], [`Error::Overlap`], [`Error::DeviceMismatch`],
-/// [`Error::OutOfBounds`] (an extent that is too large), [`Error::OutOfMemory`], [`Error::Driver`]. No
-/// launch happens on error.
+/// [`Error::Shape`], [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (head_dim
+/// above 256, a kernel that there is not), [`ArgumentError::Value`](crate::ArgumentError::Value) (a
+/// scale, softcap, length or number of parts that makes no sense), [`Error::Shape`],
+/// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (an extent that is too large),
+/// [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// Inputs are read in place if the stride of their last dimension is 1; otherwise they are copied
@@ -215,18 +216,17 @@ impl<T: Float> Attention<'_, T> {
     /// `[total, 3, heads, head_dim]` with [`cu_seqlens`](Self::cu_seqlens).
     ///
     /// # Errors
-    /// [`Error::ShapeMismatch`] for another shape.
+    /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) for another shape.
     pub fn qkv_packed(qkv: &Tensor<T>) -> Result<Self> {
         let axis = match *qkv.shape() {
             [_, _, 3, _, _] => 2,
             [_, 3, _, _] => 1,
             _ => {
-                return Err(Error::ShapeMismatch {
-                    operand: "qkv",
-                    got: qkv.shape().into(),
-                    want: "[batch, seqlen, 3, heads, head_dim] or [total, 3, heads, head_dim]"
-                        .into(),
-                });
+                return Err(Error::shape(
+                    "qkv",
+                    qkv.shape(),
+                    "[batch, seqlen, 3, heads, head_dim] or [total, 3, heads, head_dim]",
+                ));
             }
         };
         let part = |idx| qkv.index_axis(axis, idx);
@@ -365,23 +365,26 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// Whether query heads that share a key/value head are packed into one tile of queries (GQA
     /// packing), so that the tile reads the keys once for all of them. By default they are packed
     /// where that is estimated to be faster ([`plan`](Self::plan) shows it). `run` fails with
-    /// [`Error::Unsupported`] if no kernel supports the requested value.
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) if no kernel supports the
+    /// requested value.
     pub fn pack_heads(mut self, packs: bool) -> Self {
         self.options.packs_heads = Some(packs);
         self
     }
 
-    /// In how many parts keys are taken, by blocks of their own whose results are merged, in order: 1, which
-    /// is not at all, to 128. If not said, as many as are expected to be fastest. `run` fails with
-    /// [`Error::InvalidValue`] for other numbers, and with [`Error::Unsupported`] where no kernel does as
+    /// In how many parts keys are taken, by blocks of their own whose results are merged, in order:
+    /// 1, which is not at all, to 128. If not said, as many as are expected to be fastest. `run`
+    /// fails with [`ArgumentError::Value`](crate::ArgumentError::Value) for other numbers, and with
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) where no kernel does as
     /// asked.
     pub fn key_splits(mut self, splits: u32) -> Self {
         self.options.key_splits = Some(splits);
         self
     }
 
-    /// Runs the candidate of the [`plan`](Self::plan) with this name, or the best one of the entry with
-    /// this name, or fails with [`Error::Unsupported`].
+    /// Runs the candidate of the [`plan`](Self::plan) with this name, or the best one of the entry
+    /// with this name, or fails with
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported).
     pub fn with_kernel(mut self, name: &'a str) -> Self {
         self.options.kernel = Some(name);
         self

@@ -49,10 +49,10 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             ("leftpad_k", self.options.leftpad_k.is_some()),
         ] {
             if is_set {
-                return Err(Error::Unsupported {
-                    what: format!("{option} beside pages").into(),
-                    supported: "lengths of paged keys by seqused_k".into(),
-                });
+                return Err(Error::unsupported(
+                    format!("{option} beside pages"),
+                    "lengths of paged keys by seqused_k",
+                ));
             }
         }
         check::device("pages", table, stream)?;

@@ -191,11 +191,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         if let Some(splits) = self.options.key_splits
             && !(1..=MOST_SPLITS).contains(&splits)
         {
-            return Err(Error::InvalidValue {
-                what: "key_splits",
-                got: splits.to_string().into(),
-                want: format!("1 to {MOST_SPLITS}").into(),
-            });
+            return Err(Error::value(
+                "key_splits",
+                splits.to_string(),
+                format!("1 to {MOST_SPLITS}"),
+            ));
         }
         let factors = self.factors(&extents)?;
         Ok((extents, factors))
@@ -207,11 +207,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             None => 1.0 / (extents.head_dim.max(1) as f64).sqrt(),
         };
         if !((scale * LOG2_E) as f32).is_finite() {
-            return Err(Error::InvalidValue {
-                what: "softmax_scale",
-                got: format!("{:?}", scale as f32).into(),
-                want: format!("a finite number, of magnitude up to {MOST_FACTOR:e}").into(),
-            });
+            return Err(Error::value(
+                "softmax_scale",
+                format!("{:?}", scale as f32),
+                format!("a finite number, of magnitude up to {MOST_FACTOR:e}"),
+            ));
         }
         let Some(softcap) = self.options.softcap else {
             return Ok(Factors {
@@ -229,16 +229,15 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             && factors.softmax_scale_log2.is_finite()
             && factors.softcap_scale.is_finite();
         if !fits {
-            return Err(Error::InvalidValue {
-                what: "softcap",
-                got: format!("{softcap:?}").into(),
-                want: format!(
+            return Err(Error::value(
+                "softcap",
+                format!("{softcap:?}"),
+                format!(
                     "a number above 0, up to {MOST_FACTOR:e}, that softmax_scale {:?} can be \
                      divided by",
                     scale as f32
-                )
-                .into(),
-            });
+                ),
+            ));
         }
         if factors.softcap_scale == 0.0 {
             // Kernels take 0 for no softcap, so express it by a scale of 0: all scores are 0.
@@ -263,11 +262,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         if let Some(lse) = lse {
             check::output("lse", lse, &extents.shape_lse(), stream)?;
             if !lse.is_contiguous() {
-                return Err(Error::StrideMismatch {
-                    operand: "lse",
-                    got: lse.strides().into(),
-                    want: "those of a contiguous tensor".into(),
-                });
+                return Err(Error::strides(
+                    "lse",
+                    lse.strides(),
+                    "those of a contiguous tensor",
+                ));
             }
             check::no_overlap("lse", lse, "o", o)?;
             self.check_overlap("lse", lse)?;

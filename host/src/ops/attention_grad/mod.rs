@@ -63,15 +63,13 @@ use crate::{Float, Tensor};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// As [`Attention`]: [`Error::ShapeMismatch`](crate::Error::ShapeMismatch),
-/// [`Error::LengthMismatch`](crate::Error::LengthMismatch),
-/// [`Error::Unsupported`](crate::Error::Unsupported) (head_dim above 256, a kernel that there is
-/// not), [`Error::InvalidValue`](crate::Error::InvalidValue) (also for a `d_sink` without a sink),
-/// [`Error::StrideMismatch`](crate::Error::StrideMismatch),
-/// [`Error::Overlap`](crate::Error::Overlap), [`Error::DeviceMismatch`](crate::Error::DeviceMismatch),
-/// [`Error::OutOfBounds`](crate::Error::OutOfBounds),
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver). No
-/// launch happens on error.
+/// As [`Attention`]: [`Error::Shape`](crate::Error::Shape),
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (head_dim above 256, a kernel
+/// that there is not), [`ArgumentError::Value`](crate::ArgumentError::Value) (also for a `d_sink`
+/// without a sink), [`Error::Shape`](crate::Error::Shape),
+/// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch),
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds),
+/// [`Error::Device`](crate::Error::Device). No launch happens on error.
 ///
 /// # Performance
 /// Tensors whose last dimension has gaps are copied first, and gradients with such a layout are
@@ -203,7 +201,7 @@ impl<'a, T: Float> AttentionGrad<'a, T> {
     }
 
     /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails with
-    /// [`Error::Unsupported`](crate::Error::Unsupported).
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported).
     pub fn with_kernel(mut self, name: &'a str) -> Self {
         self.kernel = Some(name);
         self

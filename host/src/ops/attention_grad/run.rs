@@ -220,11 +220,7 @@ impl<T: Float> AttentionGrad<'_, T> {
         };
         const NAME: &str = "d_sink";
         let Some(sink) = self.forward.options.sink else {
-            return Err(Error::InvalidValue {
-                what: NAME,
-                got: "asked for".into(),
-                want: "none: no sink is set".into(),
-            });
+            return Err(Error::value(NAME, "asked for", "none: no sink is set"));
         };
         check::output(NAME, d_sink, sink.shape(), stream)?;
         self.forward.check_overlap(NAME, d_sink)?;

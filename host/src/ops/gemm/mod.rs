@@ -81,14 +81,14 @@ pub use options::{GemmInput, GemmOutput, Precision};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::ShapeOverflow`] (a copy of repeated elements, or partial results,
-/// of 2^63 bytes or more), [`Error::StrideMismatch`] (two indices of `d` that may refer to one
-/// element), [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent above
-/// 2^32 - 1025), [`Error::InvalidValue`] (options that exclude each other; a `split_k` of 0 or
-/// above k), [`Error::Unsupported`] (no kernel with this `split_k` or this name; of f64, a `split_k`
-/// above 1, a result in another dtype; of results in f64 and i32, an activation other than relu; of those
-/// in i32, scales, or operands other than i8),
-/// [`Error::OutOfMemory`], [`Error::Driver`]. No launch happens on error.
+/// [`ShapeError::Mismatch`], [`ShapeError::Overflow`] (a copy of repeated elements, or partial
+/// results, of 2^63 bytes or more), [`ShapeError::Strides`] (two indices of `d` that may refer to
+/// one element), [`ShapeError::Overlap`], [`DeviceError::Mismatch`], [`ShapeError::OutOfBounds`]
+/// (an extent above 2^32 - 1025), [`ArgumentError::Value`] (options that exclude each other; a
+/// `split_k` of 0 or above k), [`ArgumentError::Unsupported`] (no kernel with this `split_k` or
+/// this name; of f64, a `split_k` above 1, a result in another dtype; of results in f64 and i32, an
+/// activation other than relu; of those in i32, scales, or operands other than i8),
+/// [`Error::Device`](crate::Error::Device). No launch happens on error.
 ///
 /// # Performance
 /// `a` and `b` are copied first if neither their rows nor their columns are contiguous (stride 1).
@@ -141,16 +141,16 @@ pub use options::{GemmInput, GemmOutput, Precision};
 /// # }
 /// ```
 ///
-/// [`Error::ShapeMismatch`]: crate::Error::ShapeMismatch
-/// [`Error::ShapeOverflow`]: crate::Error::ShapeOverflow
-/// [`Error::StrideMismatch`]: crate::Error::StrideMismatch
-/// [`Error::Overlap`]: crate::Error::Overlap
-/// [`Error::DeviceMismatch`]: crate::Error::DeviceMismatch
-/// [`Error::OutOfBounds`]: crate::Error::OutOfBounds
-/// [`Error::InvalidValue`]: crate::Error::InvalidValue
-/// [`Error::Unsupported`]: crate::Error::Unsupported
-/// [`Error::OutOfMemory`]: crate::Error::OutOfMemory
-/// [`Error::Driver`]: crate::Error::Driver
+/// [`ShapeError::Mismatch`]: crate::ShapeError::Mismatch
+/// [`ShapeError::Overflow`]: crate::ShapeError::Overflow
+/// [`ShapeError::Strides`]: crate::ShapeError::Strides
+/// [`ShapeError::Overlap`]: crate::ShapeError::Overlap
+/// [`DeviceError::Mismatch`]: crate::DeviceError::Mismatch
+/// [`ShapeError::OutOfBounds`]: crate::ShapeError::OutOfBounds
+/// [`ArgumentError::Value`]: crate::ArgumentError::Value
+/// [`ArgumentError::Unsupported`]: crate::ArgumentError::Unsupported
+/// [`DeviceError::OutOfMemory`]: crate::DeviceError::OutOfMemory
+/// [`DeviceError::Driver`]: crate::DeviceError::Driver
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct Gemm<'a, A: Element, B: Element, Out: GemmOutput> {
@@ -169,9 +169,8 @@ impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, A::Output> {
 }
 
 impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
-    /// Sets the dtype of the result. Tensors and factors of the epilogue depend on it, so they are set
-    /// after it; in the other order, `run` fails with
-    /// [`Error::InvalidValue`](crate::Error::InvalidValue).
+    /// Sets the dtype of the result. Tensors and factors of the epilogue depend on it, so they are
+    /// set after it; in the other order, `run` fails with [`ArgumentError::Value`].
     pub fn output<O: GemmOutput>(self) -> Gemm<'a, A, B, O> {
         Gemm {
             a: self.a,

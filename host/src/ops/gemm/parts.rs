@@ -277,7 +277,7 @@ impl MatrixDesc {
 mod tests {
     use super::super::desc::tests::plain;
     use super::*;
-    use crate::{Device, Error};
+    use crate::{Device, Error, ShapeError};
 
     /// One row, repeated, is an operand of any size in a few bytes; its copy in f32 is not.
     #[test]
@@ -288,9 +288,15 @@ mod tests {
         desc.a.ld = 0;
         let call = Call::plain(&stream, desc, [(); 3].map(|()| Memory::of(&ones)));
         let refused = call.converted(DType::F32).map(drop);
-        assert!(matches!(refused, Err(Error::ShapeOverflow { .. })));
+        assert!(matches!(
+            refused,
+            Err(Error::Shape(ShapeError::Overflow { .. }))
+        ));
         let refused = call.partials(1 << 29).map(drop);
-        assert!(matches!(refused, Err(Error::ShapeOverflow { .. })));
+        assert!(matches!(
+            refused,
+            Err(Error::Shape(ShapeError::Overflow { .. }))
+        ));
         Ok(())
     }
 

@@ -206,11 +206,11 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
 
     fn validate_options(&self, extents: &Extents) -> Result<()> {
         if self.options.came_before_output {
-            return Err(Error::InvalidValue {
-                what: "output",
-                got: "set behind options that have its dtype".into(),
-                want: "set before tensors and factors of the epilogue".into(),
-            });
+            return Err(Error::value(
+                "output",
+                "set behind options that have its dtype",
+                "set before tensors and factors of the epilogue",
+            ));
         }
         self.validate_types()?;
         for (what, scale, scales) in [
@@ -226,11 +226,11 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
             ),
         ] {
             if scale.device().is_some() && scales.is_some() {
-                return Err(Error::InvalidValue {
+                return Err(Error::value(
                     what,
-                    got: "two factors from device memory".into(),
-                    want: "one of them, multiplied by the other".into(),
-                });
+                    "two factors from device memory",
+                    "one of them, multiplied by the other",
+                ));
             }
         }
         let are_taken = [
@@ -241,19 +241,19 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         .all(|(scale, scales)| scale.device().is_some() || scales.is_some());
         let known = self.known_scale();
         if are_taken && known != 1.0 && self.options.alpha.device().is_some() {
-            return Err(Error::InvalidValue {
-                what: "scale_a times scale_b beside alpha, row and column scales on the device",
-                got: format!("{:?}", Out::Factor::rounded_from(known)).into(),
-                want: "1, with the factor in one of those".into(),
-            });
+            return Err(Error::value(
+                "scale_a times scale_b beside alpha, row and column scales on the device",
+                format!("{:?}", Out::Factor::rounded_from(known)),
+                "1, with the factor in one of those",
+            ));
         }
         let most = extents.k.max(1);
         match self.options.split_k {
-            Some(parts) if parts == 0 || parts as usize > most => Err(Error::InvalidValue {
-                what: "split_k",
-                got: parts.to_string().into(),
-                want: format!("1 to {most}, so that each part has some of k").into(),
-            }),
+            Some(parts) if parts == 0 || parts as usize > most => Err(Error::value(
+                "split_k",
+                parts.to_string(),
+                format!("1 to {most}, so that each part has some of k"),
+            )),
             _ => Ok(()),
         }
     }
@@ -380,10 +380,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
 
 #[cold]
 fn unsupported(what: String, supported: &'static str) -> Result<()> {
-    Err(Error::Unsupported {
-        what: what.into(),
-        supported: supported.into(),
-    })
+    Err(Error::unsupported(what, supported))
 }
 
 /// Checks that the bias is `[extent]` or `[batch or 1, extent]`, with the extent of its axis.

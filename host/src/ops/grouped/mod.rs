@@ -47,11 +47,11 @@ use abi::gemm::Transpose;
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::ShapeOverflow`] (a copy of repeated elements of 2^63 bytes or
-/// more), [`Error::StrideMismatch`] (two indices of `d` that may refer to one element),
-/// [`Error::Overlap`], [`Error::DeviceMismatch`], [`Error::OutOfBounds`] (an extent above
-/// 2^32 - 1025), [`Error::Unsupported`] (2^31 tiles or more), [`Error::OutOfMemory`],
-/// [`Error::Driver`]. No launch happens on error.
+/// [`ShapeError::Mismatch`], [`ShapeError::Overflow`] (a copy of repeated elements of 2^63 bytes or
+/// more), [`ShapeError::Strides`] (two indices of `d` that may refer to one element),
+/// [`ShapeError::Overlap`], [`DeviceError::Mismatch`], [`ShapeError::OutOfBounds`] (an extent above
+/// 2^32 - 1025), [`ArgumentError::Unsupported`] (2^31 tiles or more),
+/// [`Error::Device`](crate::Error::Device). No launch happens on error.
 ///
 /// # Performance
 /// One launch; each block finds its groups by itself. [`plan`](Self::plan) names the kernel:
@@ -83,15 +83,15 @@ use abi::gemm::Transpose;
 /// # }
 /// ```
 ///
-/// [`Error::ShapeMismatch`]: crate::Error::ShapeMismatch
-/// [`Error::ShapeOverflow`]: crate::Error::ShapeOverflow
-/// [`Error::StrideMismatch`]: crate::Error::StrideMismatch
-/// [`Error::Overlap`]: crate::Error::Overlap
-/// [`Error::DeviceMismatch`]: crate::Error::DeviceMismatch
-/// [`Error::OutOfBounds`]: crate::Error::OutOfBounds
-/// [`Error::Unsupported`]: crate::Error::Unsupported
-/// [`Error::OutOfMemory`]: crate::Error::OutOfMemory
-/// [`Error::Driver`]: crate::Error::Driver
+/// [`ShapeError::Mismatch`]: crate::ShapeError::Mismatch
+/// [`ShapeError::Overflow`]: crate::ShapeError::Overflow
+/// [`ShapeError::Strides`]: crate::ShapeError::Strides
+/// [`ShapeError::Overlap`]: crate::ShapeError::Overlap
+/// [`DeviceError::Mismatch`]: crate::DeviceError::Mismatch
+/// [`ShapeError::OutOfBounds`]: crate::ShapeError::OutOfBounds
+/// [`ArgumentError::Unsupported`]: crate::ArgumentError::Unsupported
+/// [`DeviceError::OutOfMemory`]: crate::DeviceError::OutOfMemory
+/// [`DeviceError::Driver`]: crate::DeviceError::Driver
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct GroupedGemm<'a, T: Float> {

@@ -223,19 +223,19 @@ fn named<D: Desc>(desc: &D, name: &str, device: &DeviceInfo) -> Result<D::Candid
     let of_entry = || all.iter().find(|candidate| candidate.shown().entry == name);
     by_name.or_else(of_entry).copied().ok_or_else(|| {
         let names: Vec<String> = all.iter().map(ToString::to_string).collect();
-        Error::Unsupported {
-            what: format!("kernel `{name}` for {} {desc} on {device}", D::OPERATION).into(),
-            supported: names.join(", ").into(),
-        }
+        Error::unsupported(
+            format!("kernel `{name}` for {} {desc} on {device}", D::OPERATION),
+            names.join(", "),
+        )
     })
 }
 
 #[cold]
 fn no_candidate<D: Desc>(desc: &D, device: &DeviceInfo) -> Error {
-    Error::Unsupported {
-        what: format!("{} {desc} on {device}", D::OPERATION).into(),
-        supported: desc.supported().into(),
-    }
+    Error::unsupported(
+        format!("{} {desc} on {device}", D::OPERATION),
+        desc.supported(),
+    )
 }
 
 /// The kernel that an operation would run, and all other candidates. The operation's `plan` makes

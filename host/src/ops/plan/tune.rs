@@ -1,7 +1,7 @@
 //! Autotuning: measures the candidates of an operation.
 
 use super::{Candidate, Choice, Desc, MachineModel, all, choose};
-use crate::{Element, Error, Result, Stream, Tensor};
+use crate::{DeviceError, Element, Error, Result, Stream, Tensor};
 use std::fmt;
 use std::time::Duration;
 
@@ -133,7 +133,7 @@ pub(in crate::ops) fn rotation<C>(
     for _ in 1..copies.min(COPIES_MAX) {
         match copy() {
             Ok(copy) => calls.push(copy),
-            Err(Error::OutOfMemory { .. }) => break,
+            Err(Error::Device(DeviceError::OutOfMemory { .. })) => break,
             Err(error) => return Err(error),
         }
     }
@@ -354,11 +354,11 @@ mod tests {
     const ALL: [Numbered; 3] = [Numbered(1), Numbered(2), Numbered(3)];
 
     fn out_of_memory() -> Error {
-        Error::OutOfMemory {
+        Error::Device(DeviceError::OutOfMemory {
             device: "a GPU".into(),
             requested_bytes: 2,
             free_bytes: 1,
-        }
+        })
     }
 
     fn agree(want: &[f32], got: &[f32]) -> bool {
@@ -397,7 +397,10 @@ mod tests {
             |_| Err::<Vec<f32>, _>(out_of_memory()),
             |x, y| agree(x, y),
         );
-        assert!(matches!(none, Err(Error::OutOfMemory { .. })));
+        assert!(matches!(
+            none,
+            Err(Error::Device(DeviceError::OutOfMemory { .. }))
+        ));
         Ok(())
     }
 
