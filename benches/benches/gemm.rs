@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
 use half::{bf16, f16};
-use warpsmith::{Float, Gemm, GemmInput, GemmPlan, Stream};
+use warpsmith::{Float, Gemm, GemmInput, Plan, Stream};
 use warpsmith_benches::bench_device;
 use warpsmith_benches::inputs::{Sample, normal_tensor};
 
@@ -67,7 +67,7 @@ where
 
 /// Architectures that have a candidate, each with the best one's name. Entries are named
 /// `gemm_<architecture>_<dtype>_..`.
-fn first_of_each(plan: &GemmPlan) -> Vec<(String, String)> {
+fn first_of_each(plan: &Plan) -> Vec<(String, String)> {
     let mut first: Vec<(String, String)> = Vec::new();
     for candidate in plan.candidates() {
         let architecture = candidate.entry.split('_').nth(1).unwrap_or_default();

@@ -7,6 +7,7 @@
 //! - [`timing`], [`inputs`] and [`gemm`] contain what a fair measurement requires.
 //! - [`results`] has what a run measured, [`record`] the files in which it is saved; [`gate`]
 //!   compares two of these.
+//! - [`fit`] fits the constants of GEMM's cost model to result files.
 //! - [`operations`] compares all other operations with torch and libraries built on it; its
 //!   documentation explains how to add an operation.
 //!
@@ -14,6 +15,7 @@
 
 pub mod cublaslt;
 pub mod error;
+pub mod fit;
 pub mod gate;
 pub mod gemm;
 pub mod graph;

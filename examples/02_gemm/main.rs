@@ -23,7 +23,8 @@ fn main() -> Result<()> {
     });
     let a_device = Tensor::from_ndarray(&device, &a)?;
     let b_device = Tensor::from_ndarray(&device, &b)?;
-    let d = Gemm::with_f32_output(&a_device, &b_device.t())
+    let d = Gemm::new(&a_device, &b_device.t())
+        .output::<f32>()
         .run(&stream)?
         .to_ndarray()?;
 

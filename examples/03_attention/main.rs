@@ -26,9 +26,9 @@ fn main() -> Result<()> {
     let q = Tensor::from_ndarray(&device, &q)?;
     let k = Tensor::from_ndarray(&device, &k)?;
     let v = Tensor::from_ndarray(&device, &v)?;
-    let (o, lse) = Attention::new(&q, &k, &v).causal().run_with_lse(&stream)?;
+    let results = Attention::new(&q, &k, &v).causal().lse().run(&stream)?;
 
-    let (o, lse) = (o.to_ndarray()?, lse.to_ndarray()?);
+    let (o, lse) = (results.o.to_ndarray()?, results.lse.to_ndarray()?);
     println!("query  mean position seen  log of the sum");
     for s in 0..seqlen {
         println!(

@@ -3,7 +3,7 @@
 use crate::backend::{Backend, EventUse, RawEvent, RawStream, gpu};
 use crate::error::{DeviceError, Error, Result};
 use crate::load::KernelCache;
-use crate::ops::{GemmState, MapCache, Workspaces};
+use crate::ops::{MapCache, Plans, Workspaces};
 use crate::stream::{Stream, StreamTable};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ struct Inner {
     kernels: KernelCache<str>,
     compositions: KernelCache<[u64]>,
     maps: MapCache,
-    gemm: GemmState,
+    plans: Plans,
     workspaces: Workspaces,
 }
 
@@ -299,7 +299,7 @@ impl Device {
             kernels: KernelCache::default(),
             compositions: KernelCache::default(),
             maps: MapCache::default(),
-            gemm: GemmState::default(),
+            plans: Plans::default(),
             workspaces: Workspaces::default(),
         })))
     }
@@ -324,8 +324,8 @@ impl Device {
         &self.0.maps
     }
 
-    pub(crate) fn gemm(&self) -> &GemmState {
-        &self.0.gemm
+    pub(crate) fn plans(&self) -> &Plans {
+        &self.0.plans
     }
 
     pub(crate) fn workspaces(&self) -> &Workspaces {

@@ -63,6 +63,8 @@ mod device;
 mod element;
 mod error;
 mod event;
+#[doc(hidden)]
+pub mod fitting;
 mod float8;
 pub mod fuse;
 mod kernel;
@@ -97,12 +99,11 @@ pub use kernel::Kernel;
 pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use load::{Module, ParamInfo, builtin_manifest};
 pub use ops::{
-    Activation, Attention, AttentionCandidate, AttentionGrad, AttentionGradCandidate,
-    AttentionGradPlan, AttentionGrads, AttentionPlan, Binary, CastElement, Chain, ChainElement,
-    Countable, Float, Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, GemmTuning, Gradient,
-    GroupedGemm, GroupedPlan, IndexElement, Layout, Lengths, Map, Measured, Moments, Number, Plan,
+    Activation, Attention, AttentionGrad, AttentionGrads, AttentionLse, AttentionOutput, Binary,
+    Candidate, CastElement, Chain, ChainElement, Countable, Float, Gemm, GemmInput, GemmOutput,
+    Gradient, GroupedGemm, IndexElement, Layout, Lengths, Map, Measured, Moments, Number, Plan,
     PlanSource, Precision, Reduce, Reducible, Rotary, Scan, Scatter, ScatterAdd, Select, Take,
-    Unary, WithMean,
+    Tuning, Unary, WithMean,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,

@@ -145,7 +145,9 @@ where
 
     fn product<'a>(&'a self, Copy { a, b, .. }: &'a Copy<In, Out>) -> Gemm<'a, In, In, Out> {
         let precision = self.case.precision;
-        let mut gemm = Gemm::with_output(a, b).fast_accumulation(precision == Precision::E4m3Fast);
+        let mut gemm = Gemm::new(a, b)
+            .output::<Out>()
+            .fast_accumulation(precision == Precision::E4m3Fast);
         if precision == Precision::Tf32 {
             gemm = gemm.precision(warpsmith::Precision::Tf32);
         }

@@ -406,7 +406,7 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
     let operands: Vec<Copy<T>> = operands
         .map(|(((q, k), v), o)| Copy { q, k, v, o })
         .collect();
-    let plan = attention(shape, &operands[0], &lists).plan_into(&operands[0].o, None, stream)?;
+    let plan = attention(shape, &operands[0], &lists).plan_into(&operands[0].o, stream)?;
     let begin = shape.kernel.as_deref();
     let kernel = begin.map(|begin| {
         let mut candidates = plan.candidates().iter();
@@ -423,7 +423,7 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
             Some(kernel) => attention.with_kernel(kernel),
             None => attention,
         };
-        Ok(attention.run_into(&copy.o, None, &stream)?)
+        Ok(attention.run_into(&copy.o, &stream)?)
     });
     Ok(prepared)
 }

@@ -5,7 +5,7 @@
 
 use half::{bf16, f16};
 use serde_json::{Value, json};
-use warpsmith::{Attention, AttentionGrad, Float, Stream, Tensor};
+use warpsmith::{Attention, AttentionGrad, AttentionGrads, AttentionOutput, Float, Stream, Tensor};
 
 use super::{Case, Operation, OperationOptions, Prepared, Set, Work};
 use crate::error::Result;
@@ -178,7 +178,7 @@ struct Copy<T: Float> {
     lse: Tensor<f32>,
     d_o: Tensor<T>,
     /// dq, dk and dv.
-    grads: [Tensor<T>; 3],
+    grads: AttentionGrads<T>,
 }
 
 impl<T: Float> Copy<T> {
@@ -220,7 +220,7 @@ fn operands<T: Float + Sample>(
             true => forward.causal(),
             false => forward,
         };
-        let (o, lse) = forward.run_with_lse(stream)?;
+        let AttentionOutput { o, lse } = forward.lse().run(stream)?;
         all.push(Copy {
             q: q.clone(),
             k: k.clone(),
@@ -228,7 +228,12 @@ fn operands<T: Float + Sample>(
             o,
             lse,
             d_o: d_o[idx].clone(),
-            grads: [&dq, &dk, &dv].map(|copies| copies[idx].clone()),
+            grads: AttentionGrads {
+                dq: dq[idx].clone(),
+                dk: dk[idx].clone(),
+                dv: dv[idx].clone(),
+                d_sink: None,
+            },
         });
     }
     Ok(all)
@@ -247,12 +252,14 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
     prepared.operand("d_o", &of(|copy| &copy.d_o));
     let lse: Vec<Tensor<f32>> = operands.iter().map(|copy| copy.lse.clone()).collect();
     prepared.operand("lse", &lse);
-    for (name, grad) in ["dq", "dk", "dv"].into_iter().zip(&operands[0].grads) {
+    let AttentionGrads { dq, dk, dv, .. } = &operands[0].grads;
+    for (name, grad) in [("dq", dq), ("dk", dk), ("dv", dv)] {
         prepared.answer(name, grad, stream)?;
     }
     let is_causal = shape.is_causal;
-    let [dq, dk, dv] = &operands[0].grads;
-    let plan = operands[0].grad(is_causal).plan_into(dq, dk, dv, stream)?;
+    let plan = operands[0]
+        .grad(is_causal)
+        .plan_into(&operands[0].grads, stream)?;
     let kernel = shape.kernel.as_deref().map(|begin| {
         let mut candidates = plan.candidates().iter();
         let found = candidates.find(|candidate| candidate.name.starts_with(begin));
@@ -263,13 +270,12 @@ fn prepared<T: Float + Sample>(shape: &Shape, stream: &Stream, copies: usize) ->
     let stream = stream.clone();
     prepared.ours(kernel.clone().or(chosen), move |copy| {
         let copy = &operands[copy];
-        let [dq, dk, dv] = &copy.grads;
         let grad = copy.grad(is_causal);
         let grad = match &kernel {
             Some(kernel) => grad.with_kernel(kernel),
             None => grad,
         };
-        Ok(grad.run_into(dq, dk, dv, &stream)?)
+        Ok(grad.run_into(&copy.grads, &stream)?)
     });
     Ok(prepared)
 }

@@ -99,14 +99,14 @@ impl Experts {
             let ends = (0..copies).map(|_| Tensor::from_slice(stream.device(), &[groups], &drawn));
             let ends = ends.collect::<warpsmith::Result<Vec<_>>>()?;
             let d = unwritten_copies::<T>(stream, &[m, n], copies)?;
-            let kernel = GroupedGemm::new(&a[0], &b[0], &ends[0]).plan(stream)?;
+            let plan = GroupedGemm::new(&a[0], &b[0], &ends[0]).plan(stream)?;
             let mut prepared = Prepared::new();
             prepared.operand("a", &a);
             prepared.operand("b", &b);
             prepared.operand("ends", &ends);
             prepared.answer("d", &d[0], stream)?;
             let stream = stream.clone();
-            let name = kernel.map(|plan| plan.entry.to_owned());
+            let name = plan.chosen().map(|kernel| kernel.name.clone());
             prepared.ours(name, move |copy| {
                 let product = GroupedGemm::new(&a[copy], &b[copy], &ends[copy]);
                 Ok(product.run_into(&d[copy], &stream)?)

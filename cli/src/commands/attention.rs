@@ -205,11 +205,15 @@ fn compute_in<Out: Float>(
     attention: Attention<'_, impl Float>,
     stream: &Stream,
 ) -> Result<Attended> {
-    let attention = attention.output::<Out>();
-    let run = || attention.run_with_lse(stream);
+    let attention = attention.output::<Out>().lse();
+    let run = || attention.run(stream);
     let attended = compute::timed("attention", stream, run);
-    let ((o, lse), elapsed) = attended.map_err(by_option)?;
-    Ok((compute::download(&o)?, compute::download(&lse)?, elapsed))
+    let (results, elapsed) = attended.map_err(by_option)?;
+    let (o, lse) = (
+        compute::download(&results.o)?,
+        compute::download(&results.lse)?,
+    );
+    Ok((o, lse, elapsed))
 }
 
 /// A factor, or lengths, that do not fit are options.

@@ -308,7 +308,8 @@ fn multiply<In: GemmInput<In> + Rounded, Out: GemmOutput + Rounded>(
     };
     let (c, bias) = (upload(&inputs.c)?, upload(&inputs.bias)?);
     let residual = upload(&inputs.residual)?;
-    let mut gemm = Gemm::<_, _, Out>::with_output(&a, &b)
+    let mut gemm = Gemm::new(&a, &b)
+        .output::<Out>()
         .alpha(factor::<Out>("--alpha", args.alpha)?)
         .activation(args.activation.into());
     if args.precision == Some(Precision::Tf32) {

@@ -53,7 +53,7 @@ mod gemm;
 mod grouped;
 mod maps;
 mod model;
-mod ranked;
+mod plan;
 mod reduce;
 mod rotary;
 mod rows;
@@ -64,24 +64,17 @@ mod take;
 mod view;
 mod workspaces;
 
-pub use attention::{
-    Attention, AttentionCandidate, AttentionPlan, Layout, Lengths, merge_attention,
-};
-pub use attention_grad::{
-    AttentionGrad, AttentionGradCandidate, AttentionGradPlan, AttentionGrads,
-};
+pub use attention::{Attention, AttentionLse, AttentionOutput, Layout, Lengths, merge_attention};
+pub use attention_grad::{AttentionGrad, AttentionGrads};
 pub use copy::CastElement;
 pub use elementwise::{Binary, Chain, ChainElement, Gradient, Map, Number, Select, Unary};
 pub use float::Float;
 pub use functions::*;
-pub(crate) use gemm::GemmState;
-pub use gemm::{
-    Activation, Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, GemmTuning, Measured,
-    PlanSource, Precision,
-};
-pub use grouped::{GroupedGemm, GroupedPlan};
+pub use gemm::{Activation, Gemm, GemmInput, GemmOutput, GemmProblem, Precision};
+pub use grouped::GroupedGemm;
 pub(crate) use maps::MapCache;
-pub use ranked::Plan;
+pub(crate) use plan::Plans;
+pub use plan::{Candidate, MachineModel, Measured, Plan, PlanSource, Tuning};
 pub use reduce::{Countable, Moments, Reduce, Reducible, WithMean};
 pub use rotary::Rotary;
 pub use rows::{

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use warpsmith::ops::merge_attention;
-use warpsmith::{Attention, AttentionGrad, Float, Result};
+use warpsmith::{Attention, AttentionGrad, AttentionOutput, Float, Result};
 
 use super::{Case, Inputs, Seen, read};
 use crate::element::TestElement;
@@ -51,7 +51,7 @@ fn attend<T: Float + TestElement>([d, d_v]: [usize; 2], inputs: &mut Inputs) -> 
         let names = plan.candidates().iter().map(|candidate| &*candidate.name);
         for name in seen.new_of(names) {
             let attention = attention.clone().with_kernel(name);
-            let (o, lse) = attention.run_with_lse(&inputs.stream)?;
+            let AttentionOutput { o, lse } = attention.lse().run(&inputs.stream)?;
             read(&o)?;
             read(&lse)?;
         }
@@ -80,7 +80,7 @@ fn gradients<T: Float + TestElement>(d: usize, inputs: &mut Inputs) -> Result<()
     let d_o = inputs.tensor::<T>(&shape)?;
     let sink = inputs.tensor::<f32>(&[heads_q])?;
     let forward = Attention::new(&q, &k, &v).causal().sink(&sink);
-    let (o, lse) = forward.run_with_lse(&inputs.stream)?;
+    let AttentionOutput { o, lse } = forward.lse().run(&inputs.stream)?;
     let gradients = AttentionGrad::new(&q, &k, &v, &o, &lse, &d_o)
         .causal()
         .sink(&sink);

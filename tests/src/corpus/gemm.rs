@@ -94,7 +94,7 @@ where
         let bias = inputs.tensor::<Out>(&[n])?;
         let half = Out::Factor::nearest(0.5);
         for is_fast in [false, true] {
-            let product = Gemm::with_output(&a, &b).fast_accumulation(is_fast);
+            let product = Gemm::new(&a, &b).output::<Out>().fast_accumulation(is_fast);
             let product = match is_fast {
                 true => product.precision(Precision::Tf32),
                 false => product,
@@ -147,7 +147,7 @@ fn scaled<Out>(
 where
     Out: GemmOutput<Factor = f32> + TestElement,
 {
-    let product = Gemm::<i8, i8, Out>::with_output(a, b).column_scales(scales);
+    let product = Gemm::new(a, b).output::<Out>().column_scales(scales);
     let plan = product.plan(&inputs.stream)?;
     for name in seen.new_of(plan.candidates().iter().map(|other| &*other.name)) {
         read(&product.with_kernel(name).run(&inputs.stream)?)?;

@@ -30,8 +30,11 @@ fn q_k_and_v_in_one_tensor_are_as_in_three() {
                     4 => attention.cu_seqlens(&bounds, &bounds),
                     _ => attention,
                 };
-                let (o, lse) = attention.causal().run_with_lse(&stream).expect("attention");
-                (o.to_ndarray().expect("o"), lse.to_ndarray().expect("lse"))
+                let results = attention.causal().lse().run(&stream).expect("attention");
+                (
+                    results.o.to_ndarray().expect("o"),
+                    results.lse.to_ndarray().expect("lse"),
+                )
             };
             let one = finish(Attention::qkv_packed(&qkv).expect("a packed tensor"));
             let three = finish(Attention::new(&q, &k, &v));

@@ -4,8 +4,8 @@ use ndarray::{Array3, ArrayD, Axis, Ix3};
 use warpsmith::reference::Expected;
 use warpsmith::reference::attention::{AttentionExpected, AttentionOptions, packed};
 use warpsmith::{
-    ArgumentError, Attention, AttentionPlan, DType, Device, Element, Error, Float, Layout, Lengths,
-    Stream, Tensor,
+    ArgumentError, Attention, DType, Device, Element, Error, Float, Layout, Lengths, Plan, Stream,
+    Tensor,
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
@@ -338,7 +338,7 @@ fn typed<T: Float + TestElement, Out: Float + TestElement>(
         let lse = Output::<f32>::new(device, want.lse.values.shape(), View::Contiguous)?;
         Ok::<_, String>((o, lse))
     };
-    let (o, lse) = outputs()?;
+    let (o, _) = outputs()?;
     // The plan's choice, and every kernel, with its own packing and splits and with those of the
     // case.
     let mut ways = vec![(None, None)];
@@ -347,7 +347,7 @@ fn typed<T: Float + TestElement, Out: Float + TestElement>(
             Some(splits) => plain.clone().key_splits(splits),
             None => plain.clone(),
         };
-        let plan = match attention.plan_into(&o.tensor, Some(&lse.tensor), &stream) {
+        let plan = match attention.plan_into(&o.tensor, &stream) {
             // Not every attention supports split keys.
             Err(Error::Argument(ArgumentError::Unsupported { .. })) if splits.is_some() => continue,
             plan => plan.map_err(say)?,
@@ -421,8 +421,9 @@ fn judge<T: Float + TestElement, Out: Float + TestElement>(
     let mut results = Vec::new();
     for _ in 0..2 {
         let (o, lse) = outputs()?;
-        attention
-            .run_into(&o.tensor, Some(&lse.tensor), stream)
+        let with_lse = attention.clone().lse();
+        with_lse
+            .run_into(&o.tensor, &lse.tensor, stream)
             .map_err(say)?;
         results.push((read(&o)?, read_lse(&lse)?));
     }
@@ -436,12 +437,12 @@ fn judge<T: Float + TestElement, Out: Float + TestElement>(
     // Without lse, into a new tensor, in which rows of no sequence are 0.
     let new = attention.run(stream).map_err(say)?;
     let new = new.to_ndarray().map_err(say)?;
-    let chosen = |plan: warpsmith::Result<AttentionPlan>| {
+    let chosen = |plan: warpsmith::Result<Plan>| {
         let plan = plan.map_err(say)?;
         Ok::<_, String>(plan.chosen().map(|candidate| candidate.name.clone()))
     };
-    let (into, lse_into) = outputs()?;
-    let of_into = attention.plan_into(&into.tensor, Some(&lse_into.tensor), stream);
+    let (into, _) = outputs()?;
+    let of_into = attention.plan_into(&into.tensor, stream);
     // A new tensor may be aligned well enough for a faster kernel.
     let judged = match chosen(of_into)? == chosen(attention.plan(stream))? {
         true => same_bits(o, &new),

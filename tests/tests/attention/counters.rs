@@ -17,7 +17,7 @@ fn queries_are_read_once_keys_once_a_tile_of_queries_and_no_bank_twice() {
         let name = format!("flash_fwd_sm80_bf16_d{head_dim}");
         let attention = Attention::new(&q, &kv, &kv).with_kernel(&name);
         let plan = attention.plan(&stream).expect("a plan");
-        let [tile_m, _] = plan.chosen().expect("a kernel").tile;
+        let [tile_m, ..] = plan.chosen().expect("a kernel").tile;
         attention.run(&stream).expect("attention");
         let launch = device.last_launch().expect("a launch");
         let counters = launch.counters();

@@ -2,7 +2,7 @@
 //! threshold, and by more than the exponent range of f32.
 
 use half::{bf16, f16};
-use warpsmith::{Attention, Device, Float, Tensor};
+use warpsmith::{Attention, AttentionOutput, Device, Float, Tensor};
 use warpsmith_tests::element::TestElement;
 
 /// Keys per step: at least as many as a kernel has in a block.
@@ -59,7 +59,7 @@ fn check<T: Float + TestElement>(device: &Device, steps: &[f64; 4], head_dim: us
     let plan = attention.plan(&stream).expect("a plan");
     for candidate in plan.candidates() {
         let attention = attention.clone().with_kernel(&candidate.name);
-        let (o, lse) = attention.run_with_lse(&stream).expect("attention");
+        let AttentionOutput { o, lse } = attention.lse().run(&stream).expect("attention");
         for (i, o) in o.to_vec().expect("o").into_iter().enumerate() {
             let (got, want) = (o.wide(), o_exact[i % head_dim]);
             // Probabilities and results are rounded to 8 bits; values are below 1.

@@ -134,8 +134,9 @@ fn attention_to_halves_of_the_keys_merges_to_that_to_all() {
         let part = |keys: std::ops::Range<usize>| {
             let (k, v) = (k.slice(1, keys.clone()), v.slice(1, keys));
             let (k, v) = (k.expect("keys"), v.expect("values"));
-            Attention::new(&q, &k, &v)
-                .run_with_lse(&stream)
+            let results = Attention::new(&q, &k, &v).lse().run(&stream);
+            results
+                .map(|results| (results.o, results.lse))
                 .expect("attention")
         };
         let whole = part(0..70);

@@ -34,8 +34,9 @@ fn check<T: Float>(device: &Device, head_dim: usize, keys: usize, splits: Option
         assert!(!plan.candidates().is_empty());
         for candidate in plan.candidates() {
             let attention = attention.clone().with_kernel(&candidate.name);
-            let (o, lse) = attention.run_with_lse(&stream).expect("a result");
-            let (o, lse) = (o.to_ndarray().expect("o"), lse.to_ndarray().expect("lse"));
+            let got = attention.lse().run(&stream).expect("a result");
+            let o = got.o.to_ndarray().expect("o");
+            let lse = got.lse.to_ndarray().expect("lse");
             for (index, &x) in o.indexed_iter() {
                 let is_nan = (index[1], index[2]) == (3, 1);
                 let got = x.to_f32();

@@ -112,9 +112,9 @@ pub(crate) fn has_the_bits_of_dense_keys<T: Float + TestElement, Out: Float + Te
         return Ok(());
     };
     let dense = describe::<T, Out>(case, &dense)
-        .with_kernel(kernel)
-        .key_splits(chosen.splits);
-    let (want, want_lse) = match dense.run_with_lse(stream) {
+        .with_kernel(&chosen.entry)
+        .key_splits(chosen.split);
+    let want = match dense.lse().run(stream) {
         // Decoding of more queries than a tile has rows is for paged keys alone.
         Err(Error::Argument(ArgumentError::Unsupported { .. }))
             if kernel.starts_with("flash_decode") =>
@@ -123,10 +123,10 @@ pub(crate) fn has_the_bits_of_dense_keys<T: Float + TestElement, Out: Float + Te
         }
         results => results.map_err(say)?,
     };
-    let (got, got_lse) = paged.run_with_lse(stream).map_err(say)?;
+    let got = paged.lse().run(stream).map_err(say)?;
     let array = |x: Tensor<Out>| x.to_ndarray().map_err(say);
-    same_bits(&array(got)?, &array(want)?).map_err(|error| format!("beside dense: {error}"))?;
-    let (got, want) = (got_lse.to_ndarray(), want_lse.to_ndarray());
+    same_bits(&array(got.o)?, &array(want.o)?).map_err(|error| format!("beside dense: {error}"))?;
+    let (got, want) = (got.lse.to_ndarray(), want.lse.to_ndarray());
     same_bits(&got.map_err(say)?, &want.map_err(say)?)
         .map_err(|error| format!("lse beside dense: {error}"))
 }

@@ -173,14 +173,15 @@ fn outputs_of_another_shape_and_over_what_is_read() {
         let output = |shape: &[usize]| Output::<f32>::new(device, shape, View::Contiguous);
         let o = output(&[6, 2, 8]).expect("o");
         let lse = output(&[6, 2]).expect("lse");
-        let into = attention.run_into(&o.tensor, Some(&lse.tensor), stream);
+        let into = attention.clone().lse();
+        let into = into.run_into(&o.tensor, &lse.tensor, stream);
         refused!(into, Shape::Mismatch, "`lse`", "[6, 2]", "[2, 6]");
         o.expect_untouched().expect("nothing written");
         let sink: Tensor<f32> = ones(stream, &[12]);
         let over = sink.reshape(&[2, 6]).expect("a view");
         let sink = sink.slice(0, ..2).expect("a view");
         let with_sink = attention.clone().sink(&sink);
-        let into = with_sink.run_into(&o.tensor, Some(&over), stream);
+        let into = with_sink.lse().run_into(&o.tensor, &over, stream);
         refused!(into, Shape::Overlap, "`lse`", "`sink`");
         let half: Tensor<f32> = ones(stream, &[6, 2, 8]);
         let merged = merge_attention((&half, &over), (&half, &lse.tensor), stream);

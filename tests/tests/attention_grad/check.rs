@@ -6,7 +6,7 @@ use warpsmith::reference::attention::{
     packed,
 };
 use warpsmith::reference::{Expected, Model};
-use warpsmith::{AttentionGrad, DType, Device, Float, Layout, Stream, Tensor};
+use warpsmith::{AttentionGrad, AttentionGrads, DType, Device, Float, Layout, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::agrees;
@@ -314,7 +314,7 @@ fn typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
     let plain = inputs.describe(case);
     let outputs = outputs::<T>(case, &inputs, device)?;
     let [dq, dk, dv] = &outputs;
-    let plan = plain.plan_into(&dq.tensor, &dk.tensor, &dv.tensor, &stream);
+    let plan = plain.plan_into(&into([dq, dk, dv], None), &stream);
     let plan = plan.map_err(say)?;
     let names = plan.candidates().iter().map(|way| Some(way.name.clone()));
     for name in names.chain([None]) {
@@ -350,6 +350,19 @@ fn outputs<T: Float + TestElement>(
     ])
 }
 
+/// The tensors of outputs.
+fn into<T: Float + TestElement>(
+    [dq, dk, dv]: [&Output<T>; 3],
+    d_sink: Option<&Output<f32>>,
+) -> AttentionGrads<T> {
+    AttentionGrads {
+        dq: dq.tensor.clone(),
+        dk: dk.tensor.clone(),
+        dv: dv.tensor.clone(),
+        d_sink: d_sink.map(|d_sink| d_sink.tensor.clone()),
+    }
+}
+
 /// Runs twice into given tensors and once into new ones, and compares everything with the reference.
 fn judge<T: Float + TestElement>(
     case: &Case,
@@ -365,14 +378,14 @@ fn judge<T: Float + TestElement>(
     for _ in 0..2 {
         let outputs = outputs::<T>(case, inputs, device)?;
         let [dq, dk, dv] = &outputs;
-        let [dq, dk, dv] = [dq, dk, dv].map(|output| &output.tensor);
-        if want_sink.is_some() {
-            let d_sink = Output::<f32>::new(device, &[case.heads_q()], View::Sliced)?;
-            grad.run_into_with_d_sink(dq, dk, dv, &d_sink.tensor, stream)
-                .map_err(say)?;
+        let d_sink = want_sink
+            .is_some()
+            .then(|| Output::<f32>::new(device, &[case.heads_q()], View::Sliced));
+        let d_sink = d_sink.transpose()?;
+        let tensors = into([dq, dk, dv], d_sink.as_ref());
+        grad.run_into(&tensors, stream).map_err(say)?;
+        if let Some(d_sink) = d_sink {
             sinks.push(d_sink.read()?);
-        } else {
-            grad.run_into(dq, dk, dv, stream).map_err(say)?;
         }
         let mut results = Vec::new();
         for (output, is_query) in outputs.iter().zip([true, false, false]) {

@@ -1,7 +1,7 @@
 //! Bank conflicts of the kernels by `mma.sync`.
 
 use half::bf16;
-use warpsmith::{Attention, AttentionGrad, Stream, Tensor};
+use warpsmith::{Attention, AttentionGrad, AttentionOutput, Stream, Tensor};
 use warpsmith_tests::profiled;
 
 fn ones(stream: &Stream, shape: &[usize]) -> Tensor<bf16> {
@@ -14,8 +14,9 @@ fn gradients_by_mma_have_no_bank_conflicts() {
     let stream = device.stream().expect("a stream");
     for head_dim in [64, 128, 256] {
         let q = ones(&stream, &[1, 128, 1, head_dim]);
-        let (o, lse) = Attention::new(&q, &q, &q)
-            .run_with_lse(&stream)
+        let AttentionOutput { o, lse } = Attention::new(&q, &q, &q)
+            .lse()
+            .run(&stream)
             .expect("attention");
         let begin = format!("attention_grad_sm80_bf16_d{head_dim}");
         let grad = AttentionGrad::new(&q, &q, &q, &o, &lse, &q).with_kernel(&begin);

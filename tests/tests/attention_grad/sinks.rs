@@ -2,7 +2,8 @@
 
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{
-    Attention, AttentionGrad, DType, Device, DeviceError, Error, ShapeError, Stream, Tensor,
+    Attention, AttentionGrad, AttentionGrads, AttentionOutput, DType, Device, DeviceError, Error,
+    ShapeError, Stream, Tensor,
 };
 use warpsmith_tests::operand::View;
 
@@ -18,7 +19,7 @@ fn d_sink(stream: &Stream, sinks: [f32; HEADS]) -> Vec<f32> {
     let sink = Tensor::from_slice(device, &[HEADS], &sinks).expect("a tensor");
     let x = Operands::ones(stream, [2, 5, 4], [HEADS, 2], [8, 6]);
     let forward = Attention::new(&x.q, &x.k, &x.v).causal().sink(&sink);
-    let (o, lse) = forward.run_with_lse(stream).expect("attention");
+    let AttentionOutput { o, lse } = forward.lse().run(stream).expect("attention");
     let grad = AttentionGrad::new(&x.q, &x.k, &x.v, &o, &lse, &x.d_o);
     let grads = grad.causal().sink(&sink).run(stream);
     let d_sink = grads.expect("the gradients").d_sink;
@@ -106,8 +107,14 @@ fn a_d_sink_that_does_not_fit_is_refused() {
         let vector = |len: usize| Tensor::<f32>::zeros(&stream, &[len]).expect("a tensor");
         let sink = vector(4);
         let grad = x.grad().sink(&sink);
+        let gradients = |d_sink: Option<&Tensor<f32>>| AttentionGrads {
+            dq: dq.clone(),
+            dk: dk.clone(),
+            dv: dv.clone(),
+            d_sink: d_sink.cloned(),
+        };
         let into = |d_sink: &Tensor<f32>| {
-            let found = grad.run_into_with_d_sink(&dq, &dk, &dv, d_sink, &stream);
+            let found = grad.run_into(&gradients(Some(d_sink)), &stream);
             found.expect_err("it does not fit")
         };
         let Error::Shape(ShapeError::Mismatch { operand, want, .. }) = into(&vector(3)) else {
@@ -156,7 +163,13 @@ fn sinks_that_do_not_fit_and_a_d_sink_without_any_are_refused() {
         };
         assert_eq!(operand, "sink");
         let sink = dq.as_strided(&[4], &[1], 0).expect("a view");
-        let found = x.grad().sink(&sink).run_into(&dq, &dk, &dv, &stream);
+        let gradients = |d_sink| AttentionGrads {
+            dq: dq.clone(),
+            dk: dk.clone(),
+            dv: dv.clone(),
+            d_sink,
+        };
+        let found = x.grad().sink(&sink).run_into(&gradients(None), &stream);
         let error = found.expect_err("dq is written over the sinks");
         assert!(
             matches!(
@@ -167,7 +180,7 @@ fn sinks_that_do_not_fit_and_a_d_sink_without_any_are_refused() {
         );
         let d_sink = Tensor::<f32>::zeros(&stream, &[4]).expect("a tensor");
         let grad = x.grad();
-        let found = grad.run_into_with_d_sink(&dq, &dk, &dv, &d_sink, &stream);
+        let found = grad.run_into(&gradients(Some(d_sink)), &stream);
         let error = found.expect_err("there is no sink");
         assert!(error.to_string().contains("no sink is set"), "{error}");
         let grads = grad.run(&stream).expect("the gradients");

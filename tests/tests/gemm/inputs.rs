@@ -104,7 +104,8 @@ where
         case: &Case,
         over: Option<&'a Tensor<Out>>,
     ) -> Gemm<'a, A, B, Out> {
-        let mut gemm = Gemm::with_output(&self.a.tensor, &self.b.tensor)
+        let mut gemm = Gemm::new(&self.a.tensor, &self.b.tensor)
+            .output::<Out>()
             .activation(case.activation)
             .fast_accumulation(case.fast_accumulation);
         if case.tf32 {

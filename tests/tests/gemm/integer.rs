@@ -193,7 +193,7 @@ fn of_lowest<Out: TestOutput>(device: &Device, k: usize, name: Option<&str>) -> 
     let a = Tensor::full(&stream, &[2, k], -128_i8).expect("memory");
     let b = Tensor::full(&stream, &[4, k], -128_i8).expect("memory");
     let b = b.t();
-    let mut gemm = Gemm::<_, _, Out>::with_output(&a, &b);
+    let mut gemm = Gemm::new(&a, &b).output::<Out>();
     if let Some(name) = name {
         gemm = gemm.with_kernel(name);
     }
@@ -241,7 +241,7 @@ fn sums_are_rounded_to_f32_once_and_to_nearest() {
             let exact = Gemm::new(&a, &b).run(&stream).expect("a product");
             let sum = (1 << 24) + i32::from(last);
             assert_eq!(exact.to_vec().expect("values"), [sum]);
-            let d = Gemm::with_f32_output(&a, &b).run(&stream);
+            let d = Gemm::new(&a, &b).output::<f32>().run(&stream);
             let got = d.expect("a product").to_vec().expect("values");
             assert_eq!(got, [want]);
         }

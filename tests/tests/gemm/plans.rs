@@ -2,7 +2,7 @@
 
 use half::bf16;
 use warpsmith::emulator::EmulatorConfig;
-use warpsmith::testing::devices;
+use warpsmith::testing::{Recording, devices};
 use warpsmith::{
     Activation, Device, E4m3, E5m2, Float, Gemm, GemmInput, PlanSource, Precision, Tensor,
 };
@@ -155,7 +155,9 @@ fn eight_bit_operands_are_written_in_bf16_unless_said_otherwise() {
             .map(|x| x.to_f32())
             .collect();
         assert_eq!(got, [9.0, -2.0, 1792.0, -904.0]);
-        let relu = Gemm::with_f32_output(&a, &b).activation(Activation::Relu);
+        let relu = Gemm::new(&a, &b)
+            .output::<f32>()
+            .activation(Activation::Relu);
         let got = relu
             .run(&stream)
             .expect("a product")
@@ -180,7 +182,7 @@ fn names<T: GemmInput<T>, Out: Float>(
             .t(),
     };
     let (a, b) = (zeros([m, k], trans_a), zeros([k, n], trans_b));
-    let gemm = Gemm::<T, T, Out>::with_output(&a, &b).precision(Precision::Tf32);
+    let gemm = Gemm::new(&a, &b).output::<Out>().precision(Precision::Tf32);
     let plan = gemm.plan(&stream).expect("a plan");
     let chosen = plan.chosen().into_iter();
     let all = chosen.chain(plan.candidates());
@@ -219,12 +221,17 @@ fn operands_that_wgmma_or_tensor_copies_do_not_read_are_copied_by_candidates_tha
     }
 }
 
+/// An emulator with as many multiprocessors as an H200: the choice depends on them.
 #[test]
 fn a_single_column_goes_to_the_kernels_for_few_rows() {
-    for device in devices()
-        .into_iter()
-        .filter(|device| device.arch() >= (8, 0))
-    {
+    let config = EmulatorConfig::default();
+    let emulator = Recording::emulator(config, |info| info.multiprocessors = 132);
+    let emulator = emulator.expect("an emulator");
+    let gpus = devices().into_iter().filter(|device| {
+        let is_gpu = !device.is_emulator();
+        is_gpu && device.arch() >= (8, 0)
+    });
+    for device in gpus.chain([emulator.device().clone()]) {
         for transposed in [false, true] {
             let names = names::<bf16, bf16>(&device, [512, 1, 1024], [transposed, false]);
             assert!(names[0].starts_with("gemm_decode"), "{names:?}");

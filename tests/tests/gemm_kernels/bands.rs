@@ -22,7 +22,7 @@ fn bands_of_rows_give_the_bits_of_one_launch() {
         };
         let a = operand([m, k], View::Contiguous, 1);
         let b = operand([k, n], View::Transposed, 2);
-        let gemm = Gemm::<_, _, bf16>::with_output(&a, &b).alpha(0.5);
+        let gemm = Gemm::new(&a, &b).output::<bf16>().alpha(0.5);
         let plan = gemm.plan(&stream).expect("it is a product");
         let names = plan.candidates().iter().map(|candidate| &candidate.name);
         let in_bands: Vec<&String> = names.filter(|name| name.contains("+bands")).collect();

@@ -75,7 +75,9 @@ impl Seen {
         let b = operand::<B>(draw([k, n], 2), views[1]);
         let bias = operand::<Out>((device, [1, n], Values::Integers, 3), View::Contiguous);
         let bias = bias.tensor.reshape(&[n]).expect("it is contiguous");
-        let gemm = Gemm::<A, B, Out>::with_output(&a.tensor, &b.tensor).precision(Precision::Tf32);
+        let gemm = Gemm::new(&a.tensor, &b.tensor)
+            .output::<Out>()
+            .precision(Precision::Tf32);
         for gemm in [gemm, gemm.column_bias(&bias)]
             .into_iter()
             .flat_map(|gemm| [gemm, gemm.fast_accumulation(true)])
@@ -159,7 +161,7 @@ fn weights_of_few_rows_are_read_once_and_no_bank_twice() {
             let candidates = plan.candidates().iter();
             for way in candidates.filter(|way| way.name.starts_with("gemm_decode")) {
                 // Whole tiles and whole k alone.
-                if n % way.tile[1] as usize != 0 || way.split_k > 1 {
+                if n % way.tile[1] as usize != 0 || way.split > 1 {
                     continue;
                 }
                 gemm.with_kernel(&way.name).run(&stream).expect("a product");

@@ -39,7 +39,8 @@ where
         |values: &[f32]| Tensor::from_slice(device, &[values.len()], values).expect("memory");
     let (rows, columns) = (powers(m), powers(n));
     let (row_scales, column_scales, beta) = (upload(&rows), upload(&columns), upload(&[-3.0]));
-    let gemm = Gemm::<A, B, Out>::with_output(&a.view, &b.view)
+    let gemm = Gemm::new(&a.view, &b.view)
+        .output::<Out>()
         .precision(Precision::Tf32)
         .fast_accumulation(true)
         .alpha(2.0)
@@ -114,7 +115,8 @@ where
         0.0 => Placed::<Out>::empty(&stream, shape, false, Gaps::default()),
         _ => Placed::<Out>::of(&stream, shape, false, Gaps::default(), &c),
     };
-    let gemm = Gemm::<A, B, Out>::with_output(&a.view, &b.view)
+    let gemm = Gemm::new(&a.view, &b.view)
+        .output::<Out>()
         .precision(Precision::Tf32)
         .fast_accumulation(true)
         .beta(beta, &placed.view);
@@ -179,7 +181,8 @@ where
     let operands = product.operands();
     let (a, b) = product.place::<A, B>(&stream, &operands);
     let exact = product.exact(&operands);
-    let gemm = Gemm::<A, B, Out>::with_output(&a.view, &b.view)
+    let gemm = Gemm::new(&a.view, &b.view)
+        .output::<Out>()
         .precision(Precision::Tf32)
         .fast_accumulation(true)
         .alpha(0.125)

@@ -110,7 +110,7 @@ where
     let operands = product.operands();
     let (a, b) = product.place::<A, A>(&stream, &operands);
     let exact = product.exact(&operands);
-    let gemm = Gemm::<A, A, Out>::with_output(&a.view, &b.view).split_k(splits);
+    let gemm = Gemm::new(&a.view, &b.view).output::<Out>().split_k(splits);
     let want = |at| exact[product.index(at)];
     // Twice: the second call finds the workspace as the first left it.
     for _ in 0..2 {
@@ -193,7 +193,7 @@ fn the_bits_are_the_same_in_every_order_of_events() {
         let a = Tensor::from_slice(&device, &[m, K], &fractions(m, K, 1)).expect("memory");
         let b = Tensor::from_slice(&device, &[n, K], &fractions(n, K, 2)).expect("memory");
         let b = b.t();
-        let gemm = Gemm::<_, _, f32>::with_output(&a, &b).split_k(2);
+        let gemm = Gemm::new(&a, &b).output::<f32>().split_k(2);
         let plan = gemm.plan(&stream).expect("a plan");
         let candidates = plan.candidates().iter();
         let of_few = candidates.filter(|way| way.name.starts_with(FAMILIES[0]));

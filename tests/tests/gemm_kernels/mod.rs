@@ -217,7 +217,7 @@ fn check_special(product: &Product, device: &Device, families: &[&str]) {
     }
     let (a, b) = product.place::<bf16, bf16>(&stream, &operands);
     let exact = product.exact(&operands);
-    let gemm = Gemm::<bf16, bf16, bf16>::with_output(&a.view, &b.view);
+    let gemm = Gemm::new(&a.view, &b.view);
     let ran = product.by_each(&gemm, families, &stream, |at| {
         let want = exact[product.index(at)];
         let [_, i, j] = at;

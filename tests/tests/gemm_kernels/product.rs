@@ -223,7 +223,8 @@ impl Product {
         let operands = self.operands();
         let (a, b) = self.place::<A, B>(&stream, &operands);
         let product = self.exact(&operands);
-        let gemm = Gemm::<A, B, Out>::with_output(&a.view, &b.view)
+        let gemm = Gemm::new(&a.view, &b.view)
+            .output::<Out>()
             .precision(Precision::Tf32)
             .fast_accumulation(true);
         self.by_each(&gemm, families, &stream, |at| product[self.index(at)])

@@ -46,7 +46,7 @@ fn check<T: Float + TestElement>(
     };
     let a = operand([m, k], View::Contiguous, 1);
     let b = operand([k, n], view_of_b, 2);
-    let gemm = Gemm::<T, T, T>::with_output(&a, &b).precision(Precision::Tf32);
+    let gemm = Gemm::new(&a, &b).output::<T>().precision(Precision::Tf32);
     let plan = gemm.plan(&stream).expect("it is a product");
     for candidate in plan.candidates() {
         // They take minutes there, and their order is no matter of time anywhere.

@@ -3,8 +3,8 @@
 
 use half::bf16;
 use warpsmith::{
-    Attention, AttentionGrad, Device, Float, GroupedGemm, Reduce, ReduceOp, Result, Rotary,
-    Scatter, ScatterAdd, Stream, Take, Tensor, TopK,
+    Attention, AttentionGrad, AttentionOutput, Device, Float, GroupedGemm, Reduce, ReduceOp,
+    Result, Rotary, Scatter, ScatterAdd, Stream, Take, Tensor, TopK,
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::values::Values;
@@ -191,7 +191,7 @@ fn paged<T: Float + TestElement>(
         .iter()
         .find(|candidate| candidate.name.starts_with(kernel));
     let name = named.map_or(kernel, |candidate| &candidate.name);
-    attention.with_kernel(name).run_with_lse(stream).map(drop)
+    attention.with_kernel(name).lse().run(stream).map(drop)
 }
 
 pub(crate) fn paged_f32(device: Device, stream: Stream) -> Result<()> {
@@ -213,7 +213,7 @@ fn gradients<T: Float + TestElement>(
     let k = draw::<T>(device, &[1, keys, 1, head_dim], 2)?;
     let v = draw::<T>(device, &[1, keys, 1, head_dim_v], 3)?;
     let d_o = draw::<T>(device, &[1, queries, heads, head_dim_v], 4)?;
-    let (o, lse) = Attention::new(&q, &k, &v).causal().run_with_lse(stream)?;
+    let AttentionOutput { o, lse } = Attention::new(&q, &k, &v).causal().lse().run(stream)?;
     let gradients = AttentionGrad::new(&q, &k, &v, &o, &lse, &d_o).causal();
     let plan = gradients.plan(stream)?;
     let named = plan

@@ -150,10 +150,10 @@ fn gemm_in_f64_refuses_what_its_kernels_do_not_do() {
     on_every_device(|_, stream| {
         let a = Tensor::<f64>::full(stream, &[4, 4], 1.0).expect("a tensor");
         let product = Gemm::new(&a, &a);
-        let narrow = Gemm::with_f32_output(&a, &a).run(stream);
+        let narrow = Gemm::new(&a, &a).output::<f32>().run(stream);
         refused!(narrow, Argument::Unsupported, "f64", "f32");
         let x = ones(stream, &[4, 4]);
-        let wide = Gemm::<_, _, f64>::with_output(&x, &x).run(stream);
+        let wide = Gemm::new(&x, &x).output::<f64>().run(stream);
         refused!(wide, Argument::Unsupported, "f32", "f64");
         let gelu = product.activation(Activation::Gelu).run(stream);
         refused!(
@@ -192,9 +192,9 @@ fn gemm_of_i8_refuses_what_integers_do_not_have() {
         let a = Tensor::<i8>::full(stream, &[4, 4], 1).expect("a tensor");
         let product = Gemm::new(&a, &a);
         let x = ones(stream, &[4, 4]);
-        let whole = Gemm::<_, _, i32>::with_output(&x, &x).run(stream);
+        let whole = Gemm::new(&x, &x).output::<i32>().run(stream);
         refused!(whole, Argument::Unsupported, "f32", "i32", "i8 in i32");
-        let wide = Gemm::<_, _, f64>::with_output(&a, &a).run(stream);
+        let wide = Gemm::new(&a, &a).output::<f64>().run(stream);
         refused!(wide, Argument::Unsupported, "i8", "f64");
         let gelu = product.activation(Activation::Gelu).run(stream);
         refused!(gelu, Argument::Unsupported, "gelu", "i32", "relu", "Unary");
@@ -222,7 +222,9 @@ fn gemm_of_i8_refuses_what_integers_do_not_have() {
             );
         }
         assert!(product.scale_a(1).split_k(2).run(stream).is_ok());
-        let gelu = Gemm::with_f32_output(&a, &a).activation(Activation::Gelu);
+        let gelu = Gemm::new(&a, &a)
+            .output::<f32>()
+            .activation(Activation::Gelu);
         assert!(gelu.run(stream).is_ok());
     });
 }
@@ -285,7 +287,7 @@ fn attention_refuses_shapes_that_do_not_fit() {
         refused!(scaled, Argument::Value, "softmax_scale", "2.35e38");
         let (o, lse) = (output(device, &[2, 5, 4, 9]), output(device, &[2, 4, 5]));
         let into = Attention::new(&q, &good, &good);
-        let into = into.run_into(&o.tensor, Some(&lse.tensor), stream);
+        let into = into.lse().run_into(&o.tensor, &lse.tensor, stream);
         refused!(into, Shape::Mismatch, "`o`", "[2, 5, 4, 9]", "[2, 5, 4, 8]");
         o.expect_untouched().expect("nothing written");
         lse.expect_untouched().expect("nothing written");
@@ -299,31 +301,27 @@ fn attention_refuses_outputs_that_overlap() {
         let kv = ones(stream, &[1, 4, 4, 4]);
         let o = ones(stream, &[1, 4, 4, 4]);
         let attention = Attention::new(&q, &kv, &kv);
+        refused!(attention.run_into(&q, stream), Shape::Overlap, "`o`", "`q`");
         refused!(
-            attention.run_into(&q, None, stream),
-            Shape::Overlap,
-            "`o`",
-            "`q`"
-        );
-        refused!(
-            attention.run_into(&kv, None, stream),
+            attention.run_into(&kv, stream),
             Shape::Overlap,
             "`o`",
             "`k`"
         );
+        let attention = attention.lse();
         let lse = o
             .reshape(&[64])
             .and_then(|o| o.slice(0, ..16))
             .expect("a view");
         let lse = lse.reshape(&[1, 4, 4]).expect("a view");
         refused!(
-            attention.run_into(&o, Some(&lse), stream),
+            attention.run_into(&o, &lse, stream),
             Shape::Overlap,
             "`lse`",
             "`o`"
         );
         let lse = ones(stream, &[1, 4, 4]).t();
-        let into = attention.run_into(&o, Some(&lse), stream);
+        let into = attention.run_into(&o, &lse, stream);
         refused!(into, Shape::Strides, "`lse`", "contiguous");
     });
 }

@@ -3,7 +3,7 @@
 use super::calls::{Calls, bits, kinds};
 use half::{bf16, f16};
 use warpsmith::ops::merge_attention;
-use warpsmith::{Attention, AttentionGrad, Float, Rotary, Tensor};
+use warpsmith::{Attention, AttentionGrad, AttentionOutput, Float, Rotary, Tensor};
 use warpsmith_tests::element::TestElement;
 
 pub(crate) fn add(calls: &mut Calls) {
@@ -40,7 +40,7 @@ fn forward<T: TestElement + Float>(calls: &mut Calls, extents: [usize; 4]) {
         let title = format!("Attention of {extents:?} by {name}");
         calls.add(title, move |stream| {
             let call = Attention::new(&q, &k, &v).causal().with_kernel(&name);
-            let (o, lse) = call.run_with_lse(stream)?;
+            let AttentionOutput { o, lse } = call.lse().run(stream)?;
             Ok([bits(&o)?, bits(&lse)?].concat())
         });
     }
@@ -104,9 +104,10 @@ fn merged(calls: &mut Calls) {
 
 fn backward<T: TestElement + Float>(calls: &mut Calls) {
     let [q, k, v] = operands::<T>(calls, [1, 40, 50, 2]);
-    let (o, lse) = Attention::new(&q, &k, &v)
+    let AttentionOutput { o, lse } = Attention::new(&q, &k, &v)
         .causal()
-        .run_with_lse(&calls.stream)
+        .lse()
+        .run(&calls.stream)
         .expect("runs");
     let d_o = calls.numbers::<T>(o.shape());
     let plan = AttentionGrad::new(&q, &k, &v, &o, &lse, &d_o)

@@ -2,25 +2,25 @@
 //!
 //! Each family of kernels has a file with three functions: `offer` lists its kernels that compute
 //! an [`AttentionDesc`] as candidates, `launch` enqueues one of them, and `model` is its error
-//! model. This file has what they share. An estimate is the time, in nanoseconds, of the work
-//! without a mask: it ranks candidates, and predicts nothing.
+//! model. This file has what they share.
 
 use super::call::Call;
 use super::desc::AttentionDesc;
 use super::packing::Sharing;
 use super::{decode, simt, sm75, sm80, sm90};
+use crate::ops::plan::{Choice, Desc, Machine, MachineModel, Shown};
 use crate::reference::attention::AttentionModel;
 use crate::{DeviceInfo, Error, LaunchConfig, Result};
-use abi::attention::SimtEntry;
-use abi::attention::decode::DecodeEntry;
+use abi::attention::decode::{self as rows, DecodeEntry};
 use abi::attention::sm75::Sm75Entry;
 use abi::attention::sm80::Sm80Entry;
 use abi::attention::sm90::FwdEntry;
+use abi::attention::{FwdPacking, MOST_PACKED_HEADS, MOST_SPLITS, SimtEntry};
 use std::fmt;
 
 /// A kernel of one family; its `Display` is the entry name.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Entry {
+pub(in crate::ops) enum Entry {
     Simt(SimtEntry),
     Sm75(Sm75Entry),
     Sm80(Sm80Entry),
@@ -40,40 +40,37 @@ impl fmt::Display for Entry {
     }
 }
 
-/// One way to compute attention; its `Display` is the entry name.
+/// One way to compute attention. Its `Display` is its name: the entry name and what is shared.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Candidate {
+pub(in crate::ops) struct Candidate {
     pub(super) entry: Entry,
     /// Tile of a block: queries and keys.
     pub(super) tile: [u32; 2],
     pub(super) sharing: Sharing,
+    /// How a tile has several heads or parts of keys, in kernels that pack by themselves.
+    pub(super) packing: Option<FwdPacking>,
+    /// Whether heads are viewed as queries: [`AttentionDesc::heads_as_queries`].
+    pub(super) views_heads: bool,
     pub(super) config: LaunchConfig,
     pub(super) estimated_ns: f64,
 }
 
 impl Candidate {
-    /// Enqueues it.
-    pub(super) fn launch(&self, call: &Call<'_>) -> Result<()> {
-        let packs = match self.entry {
-            Entry::Decode(_) => true,
-            Entry::Sm90(entry) => entry.is_packed,
-            _ => false,
-        };
-        let mut viewed = None;
-        if self.sharing.heads > 1 && !packs {
-            const OFFERED: Error = Error::Bug("heads were offered as queries that cannot be");
-            viewed = Some(Call {
-                desc: call.desc.heads_as_queries().ok_or(OFFERED)?,
-                ..call.clone()
-            });
-        }
-        let call = viewed.as_ref().unwrap_or(call);
-        match self.entry {
-            Entry::Simt(entry) => simt::launch(entry, self, call),
-            Entry::Sm75(entry) => sm75::launch(entry, self, call),
-            Entry::Sm80(entry) => sm80::launch(entry, self, call),
-            Entry::Decode(entry) => decode::launch(entry, self, call),
-            Entry::Sm90(entry) => sm90::launch(entry, self, call),
+    /// A tile has one head and all of its keys.
+    pub(super) fn plain(
+        entry: Entry,
+        tile: [u32; 2],
+        config: LaunchConfig,
+        estimated_ns: f64,
+    ) -> Self {
+        Self {
+            entry,
+            tile,
+            sharing: Sharing::NONE,
+            packing: None,
+            views_heads: false,
+            config,
+            estimated_ns,
         }
     }
 
@@ -91,18 +88,106 @@ impl Candidate {
     }
 }
 
+impl Choice for Candidate {
+    type Call<'a> = Call<'a>;
+
+    fn estimated_ns(&self) -> f64 {
+        self.estimated_ns
+    }
+
+    /// The kernels for few queries go first where a tile has room for all of them: other kernels'
+    /// tiles have 64 rows or more, and read keys no faster.
+    fn is_preferred(&self) -> bool {
+        matches!(self.entry, Entry::Decode(_))
+    }
+
+    fn shown(&self) -> Shown {
+        let [queries, keys] = self.tile;
+        Shown {
+            entry: self.entry.to_string(),
+            tile: [queries, keys, 0],
+            split: self.sharing.splits,
+            config: self.config,
+        }
+    }
+
+    fn launch(&self, call: &Call<'_>) -> Result<()> {
+        let mut viewed = None;
+        if self.views_heads {
+            const OFFERED: Error = Error::Bug("heads were offered as queries that cannot be");
+            viewed = Some(Call {
+                desc: call.desc.heads_as_queries().ok_or(OFFERED)?,
+                ..call.clone()
+            });
+        }
+        let call = viewed.as_ref().unwrap_or(call);
+        match self.entry {
+            Entry::Simt(entry) => simt::launch(entry, self, call),
+            Entry::Sm75(entry) => sm75::launch(entry, self, call),
+            Entry::Sm80(entry) => sm80::launch(entry, self, call),
+            Entry::Decode(entry) => decode::launch(entry, self, call),
+            Entry::Sm90(entry) => sm90::launch(entry, self, call),
+        }
+    }
+}
+
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.entry.fmt(f)
+        self.entry.fmt(f)?;
+        let Sharing { heads, splits } = self.sharing;
+        for (name, count) in [("heads", heads), ("split", splits)] {
+            if count > 1 {
+                write!(f, "+{name}{count}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Desc for AttentionDesc {
+    const OPERATION: &'static str = "attention";
+
+    type Candidate = Candidate;
+
+    fn candidates(
+        &self,
+        device: &DeviceInfo,
+        model: &MachineModel,
+        offer: &mut dyn FnMut(Candidate),
+    ) {
+        offer_all(self, &Machine::of(device, model), offer);
+    }
+
+    fn supported(&self) -> String {
+        if self.packs_heads.is_none() && self.key_splits.is_none() {
+            return "batch * heads_q below 65,535^2".to_owned();
+        }
+        let [mut packs, mut splits] = [(); 2].map(|()| "anything".to_owned());
+        if let Some(wanted) = self.packs_heads {
+            packs = wanted.to_string();
+        }
+        if let Some(wanted) = self.key_splits {
+            splits = wanted.to_string();
+        }
+        let group = self.heads_q / self.heads_kv;
+        let packed = FwdEntry::ALL.iter().filter(|entry| entry.is_packed);
+        let of: Vec<&str> = packed.map(FwdEntry::name).collect();
+        let decoding: Vec<&str> = DecodeEntry::ALL.iter().map(DecodeEntry::name).collect();
+        let rows = rows::MOST_ROWS;
+        format!(
+            "pack_heads({packs}) with key_splits({splits}) by {}: on sm_90a, rows aligned to 16 bytes, head_dim \
+             and head_dim_v multiples of 8 that the kernel has room for, keys in 1 to {MOST_SPLITS} parts; heads \
+             are packed where something above 1 and up to {MOST_PACKED_HEADS} divides the {group} on a key head, \
+             or where each sequence has a single query that sees all keys; by {}: on sm_80 and newer, the same, \
+             where all queries of the heads on a key head are {rows} at most",
+            of.join(", "),
+            decoding.join(", ")
+        )
     }
 }
 
 /// Calls `offer` with all candidates for `desc` that pack heads and split keys as it requires.
-pub(super) fn offer_all(
-    desc: &AttentionDesc,
-    device: &DeviceInfo,
-    offer: &mut dyn FnMut(Candidate),
-) {
+fn offer_all(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let offer = &mut |candidate: Candidate| {
         let Sharing { heads, splits } = candidate.sharing;
         let packs = desc.packs_heads.is_none_or(|packs| packs == (heads > 1));
@@ -110,8 +195,8 @@ pub(super) fn offer_all(
             offer(candidate);
         }
     };
-    sm90::offer_packed(desc, device, offer);
-    decode::offer(desc, device, offer);
+    sm90::offer_packed(desc, machine, offer);
+    decode::offer(desc, machine, offer);
     // Heads as queries: fewer tiles, and none longer, so it is never worse.
     let viewed = match desc.packs_heads {
         Some(false) => None,
@@ -125,19 +210,19 @@ pub(super) fn offer_all(
         let splits = candidate.sharing.splits;
         offer(Candidate {
             sharing: Sharing { heads, splits },
+            views_heads: heads > 1,
             ..candidate
         });
     };
-    simt::offer(desc, device, offer);
-    sm75::offer(desc, device, offer);
-    sm80::offer(desc, device, offer);
-    sm90::offer(desc, device, offer);
+    simt::offer(desc, machine, offer);
+    sm75::offer(desc, machine, offer);
+    sm80::offer(desc, machine, offer);
+    sm90::offer(desc, machine, offer);
 }
 
-/// Time of the whole device with `flops_per_cycle` per SM (a multiply-add counts as two). All
-/// devices are assumed to have the same clock.
-pub(super) fn estimate_ns(desc: &AttentionDesc, device: &DeviceInfo, flops_per_cycle: f64) -> f64 {
-    const CYCLES_PER_NS: f64 = 1.5;
-    let multiprocessors = f64::from(device.multiprocessors.max(1));
-    desc.flops() / (flops_per_cycle * multiprocessors * CYCLES_PER_NS)
+/// Time of a launch by the whole device with `flops_per_cycle` per SM (a multiply-add counts as two),
+/// without a mask.
+pub(super) fn estimate_ns(desc: &AttentionDesc, machine: &Machine, flops_per_cycle: f64) -> f64 {
+    let flops_per_ns = flops_per_cycle * machine.model.attention.clock_ghz;
+    desc.flops() / (flops_per_ns * f64::from(machine.multiprocessors)) + machine.model.launch_ns
 }

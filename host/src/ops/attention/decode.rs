@@ -7,23 +7,20 @@
 //! kernels by tensor cores take no pages.
 
 use super::call::Call;
-use super::candidates::{Candidate, Entry, estimate_ns};
+use super::candidates::{Candidate, Entry};
 use super::desc::AttentionDesc;
 use super::packing::Sharing;
 use super::pages::PagesDesc;
 use super::{parts, sm80};
+use crate::ops::plan::{AttentionCosts, Machine};
 use crate::reference::attention::AttentionModel;
-use crate::{DeviceInfo, Error, LaunchConfig, Result};
+use crate::{Error, LaunchConfig, Result};
 use abi::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS};
 use abi::attention::{FwdPacking, MOST_SPLITS, Mask};
 
-/// Flops per cycle of an SM, so many that nothing else is chosen where a tile has room for all
-/// queries: other kernels' tiles have 64 rows or more, and read keys no faster.
-const FLOPS_PER_CYCLE: f64 = 1e6;
-
 /// Offers the kernel of the smallest head dimension that covers both, with the best number of
 /// splits, if a tile has room for all queries of all heads that share keys, or if keys are paged.
-pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let group = match desc.packs_heads {
         Some(false) => 1,
         _ => desc.heads_q / desc.heads_kv,
@@ -42,24 +39,24 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
     let Some(packing) = FwdPacking::new(group, tile.rows) else {
         return;
     };
-    let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
-    if device.arch < (8, 0) || !fits || !suits(desc) {
+    let fits = tile.smem_bytes() <= machine.shared_bytes;
+    if machine.arch < (8, 0) || !fits || !suits(desc) {
         return;
     }
-    let work = Work::new(desc, tile, &packing, device);
+    let work = Work::new(desc, tile, &packing, machine);
     let splits = desc.key_splits.unwrap_or_else(|| work.best());
     let Some(config) = config(desc, tile, packing, splits) else {
         return;
     };
+    let extents = [tile.rows, DecodeTile::TILE_N];
+    let estimated_ns = machine.model.launch_ns + work.ns(splits);
     offer(Candidate {
-        entry: Entry::Decode(entry),
-        tile: [tile.rows, DecodeTile::TILE_N],
-        config,
         sharing: Sharing {
             heads: group,
             splits,
         },
-        estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
+        packing: Some(packing),
+        ..Candidate::plain(Entry::Decode(entry), extents, config, estimated_ns)
     });
 }
 
@@ -98,6 +95,7 @@ fn config(
 
 /// The work of a launch.
 struct Work {
+    costs: AttentionCosts,
     /// Blocks that run at a time.
     slots: f64,
     /// Tiles, without splits.
@@ -111,30 +109,21 @@ struct Work {
 }
 
 impl Work {
-    /// Memory bandwidth, in bytes a nanosecond (an H200's).
-    const MEMORY: f64 = 4200.0;
-    /// What one block can have, beside few others.
-    const OF_BLOCK: f64 = 40.0;
-    /// Nanoseconds until the first keys arrive, and from the last ones until results are written.
-    const BLOCK_NS: f64 = 1500.0;
-    /// Nanoseconds of the merge, and of each of its parts.
-    const MERGE_NS: f64 = 2500.0;
-    const PART_NS: f64 = 40.0;
-
     fn new(
         desc: &AttentionDesc,
         tile: DecodeTile,
         packing: &FwdPacking,
-        device: &DeviceInfo,
+        machine: &Machine,
     ) -> Self {
         let window = (desc.window_left, desc.window_right);
         let mask = Mask::new(desc.seqlen_q, desc.seqlen_k, window, desc.top_left);
         let key_blocks = mask.key_blocks(0, desc.seqlen_q, DecodeTile::TILE_N).len();
         let heads_all = f64::from(desc.batch) * f64::from(desc.heads_q);
         let row_bytes = f64::from(desc.head_dim + desc.head_dim_v) * desc.dtype.size_bytes() as f64;
-        let of_multiprocessor = device.max_shared_bytes_per_block / tile.smem_bytes();
+        let of_multiprocessor = machine.shared_bytes / tile.smem_bytes();
         Self {
-            slots: f64::from(device.multiprocessors.max(1)) * f64::from(of_multiprocessor.max(1)),
+            costs: machine.model.attention,
+            slots: f64::from(machine.multiprocessors) * f64::from(of_multiprocessor.max(1)),
             tiles: heads_all / f64::from(packing.heads)
                 * f64::from(desc.seqlen_q.div_ceil(packing.queries)),
             key_blocks: f64::from(key_blocks.max(1)),
@@ -158,27 +147,30 @@ impl Work {
 
     /// Estimated time with `splits` splits.
     fn ns(&self, splits: u32) -> f64 {
-        let splits = f64::from(splits);
+        let (costs, splits) = (&self.costs, f64::from(splits));
         let blocks = self.tiles * splits;
         let of_block = (self.key_blocks / splits).ceil() * self.block_bytes;
         let at_a_time = blocks.min(self.slots);
-        let rate = (Self::MEMORY / at_a_time).min(Self::OF_BLOCK);
+        let rate = (costs.decode_bytes_per_ns / at_a_time).min(costs.decode_block_bytes_per_ns);
         let rounds = (blocks / self.slots).ceil();
         let merge = if splits == 1.0 {
             0.0
         } else {
-            Self::MERGE_NS + splits * Self::PART_NS + 2.0 * splits * self.o_bytes / Self::MEMORY
+            let bytes = 2.0 * splits * self.o_bytes;
+            costs.decode_merge_ns
+                + splits * costs.decode_part_ns
+                + bytes / costs.decode_bytes_per_ns
         };
-        Self::BLOCK_NS + rounds * of_block / rate + merge
+        costs.decode_block_ns + rounds * of_block / rate + merge
     }
 }
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    const OFFERED: Error = Error::Bug("a decoding was offered with more heads than rows");
-    let Sharing { heads, splits } = candidate.sharing;
-    let packing = FwdPacking::new(heads, entry.tile.rows).ok_or(OFFERED)?;
-    parts::launch(call, packing, splits, |call, packing| {
+    let packing = candidate
+        .packing
+        .ok_or(Error::Bug("a decoding without a packing"))?;
+    parts::launch(call, packing, candidate.sharing.splits, |call, packing| {
         // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment
         // `offer` checked; grid and shared memory are those of the tile; `packing` says where the
         // splits' results go.
@@ -200,13 +192,18 @@ pub(super) fn model(sharing: Sharing, desc: &AttentionDesc) -> AttentionModel {
 mod tests {
     use super::super::desc::tests::plain;
     use super::*;
+    use crate::ops::plan::MachineModel;
     use crate::{DType, Device};
 
     fn offered(desc: &AttentionDesc) -> Option<Candidate> {
         let mut info = Device::emulator().expect("an emulator").info().clone();
         info.arch = (8, 0);
         let mut all = None;
-        offer(desc, &info, &mut |candidate| all = Some(candidate));
+        offer(
+            desc,
+            &Machine::of(&info, &MachineModel::H200),
+            &mut |candidate| all = Some(candidate),
+        );
         all
     }
 

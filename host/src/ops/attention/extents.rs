@@ -68,15 +68,15 @@ impl Extents {
 impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// Checks q, k, v and the lengths against each other; their extents.
     pub(in crate::ops) fn extents(&self, stream: &Stream) -> Result<Extents> {
-        let q = self.shape("q", &self.q, self.cu_seqlens_q.is_some())?;
-        let k = self.shape("k", &self.k, self.cu_seqlens_k.is_some())?;
-        let v = self.shape("v", &self.v, self.cu_seqlens_k.is_some())?;
+        let q = self.shape("q", &self.q, self.options.cu_seqlens_q.is_some())?;
+        let k = self.shape("k", &self.k, self.options.cu_seqlens_k.is_some())?;
+        let v = self.shape("v", &self.v, self.options.cu_seqlens_k.is_some())?;
         let (heads_q, heads_kv, head_dim) = (q.2, k.2, q.3);
         if k.3 != head_dim {
             let want = format!("a head_dim of {head_dim}, as q is {:?}", self.q.shape());
             return Err(check::shape_mismatch("k", &self.k, want));
         }
-        let is_paged = self.pages.is_some();
+        let is_paged = self.options.pages.is_some();
         let batch = self.batch(q.0, k.0.filter(|_| !is_paged), stream)?;
         if (v.0, v.1, v.2) != (k.0, k.1, k.2) {
             let want = format!("that of k, {:?}, but for head_dim_v", self.k.shape());
@@ -109,8 +109,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             batch,
             seqlen_q: longest_q,
             seqlen_k: longest_k,
-            total_q: self.cu_seqlens_q.map(|_| q.1),
-            total_k: self.cu_seqlens_k.map(|_| k.1),
+            total_q: self.options.cu_seqlens_q.map(|_| q.1),
+            total_k: self.options.cu_seqlens_k.map(|_| k.1),
             pages: is_paged.then_some(pages),
             heads_q,
             heads_kv,
@@ -125,8 +125,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             (false, &[batch, x, y, head_dim]) => (Some(batch), x, y, head_dim),
             (true, &[x, y, head_dim]) => (None, x, y, head_dim),
             _ => {
-                let is_paged = self.pages.is_some() && operand != "q";
-                let want = match (is_packed, self.layout) {
+                let is_paged = self.options.pages.is_some() && operand != "q";
+                let want = match (is_packed, self.options.layout) {
                     (false, Layout::Bshd) if is_paged => "[pages, page_size, heads, head_dim]",
                     (false, Layout::Bhsd) if is_paged => "[pages, heads, page_size, head_dim]",
                     (false, Layout::Bshd) => {
@@ -141,7 +141,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 return Err(check::shape_mismatch(operand, x, want));
             }
         };
-        Ok(match self.layout {
+        Ok(match self.options.layout {
             Layout::Bshd => shape,
             Layout::Bhsd => (shape.0, shape.2, shape.1, shape.3),
         })
@@ -156,8 +156,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 None => Err(Error::length(what, 0, q.or(k).unwrap_or(0) + 1)),
             },
         };
-        let of_q = packed("cu_seqlens_q", self.cu_seqlens_q)?;
-        let of_k = packed("cu_seqlens_k", self.cu_seqlens_k)?;
+        let of_q = packed("cu_seqlens_q", self.options.cu_seqlens_q)?;
+        let of_k = packed("cu_seqlens_k", self.options.cu_seqlens_k)?;
         let batch = q.or(of_q).or(k).or(of_k).unwrap_or(0);
         for (what, bounds) in [("cu_seqlens_q", of_q), ("cu_seqlens_k", of_k)] {
             if let Some(got) = bounds.filter(|&got| got != batch) {
@@ -169,9 +169,9 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             return Err(check::shape_mismatch("k", &self.k, want));
         }
         for (what, lengths) in [
-            ("seqused_q", self.seqused_q),
-            ("seqused_k", self.seqused_k),
-            ("leftpad_k", self.leftpad_k),
+            ("seqused_q", self.options.seqused_q),
+            ("seqused_k", self.options.seqused_k),
+            ("leftpad_k", self.options.leftpad_k),
         ] {
             let Some(lengths) = lengths else { continue };
             let got = lengths.count(what, stream)?;
@@ -184,9 +184,9 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
 
     /// Upper bounds of the queries and keys of a sequence, among this many positions in total.
     fn longest(&self, positions_q: usize, positions_k: usize) -> Result<(usize, usize)> {
-        let (said_q, said_k) = self.max_seqlens.unwrap_or((usize::MAX, usize::MAX));
-        let (bounds_q, bounds_k) = (self.cu_seqlens_q, self.cu_seqlens_k);
-        if self.max_seqlens.is_some() && bounds_q.is_none() && bounds_k.is_none() {
+        let (said_q, said_k) = self.options.max_seqlens.unwrap_or((usize::MAX, usize::MAX));
+        let (bounds_q, bounds_k) = (self.options.cu_seqlens_q, self.options.cu_seqlens_k);
+        if self.options.max_seqlens.is_some() && bounds_q.is_none() && bounds_k.is_none() {
             return Err(Error::unsupported(
                 format!("max_seqlens of ({said_q}, {said_k}) without packed sequences"),
                 "max_seqlens beside cu_seqlens_q, cu_seqlens_k or both",
@@ -219,11 +219,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 None => longest,
             }
         };
-        let queries = positions(self.cu_seqlens_q, seqlen_q);
-        let keys = positions(self.cu_seqlens_k, seqlen_k);
-        let padding = host(self.leftpad_k);
-        let used_k = host(self.seqused_k);
-        if let Some(used) = host(self.seqused_q) {
+        let queries = positions(self.options.cu_seqlens_q, seqlen_q);
+        let keys = positions(self.options.cu_seqlens_k, seqlen_k);
+        let padding = host(self.options.leftpad_k);
+        let used_k = host(self.options.seqused_k);
+        if let Some(used) = host(self.options.seqused_q) {
             check_each("seqused_q", &used, |idx| (0, queries(idx)))?;
         }
         if let Some(used) = &used_k {
@@ -244,22 +244,31 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
 
     /// Whether queries and whether keys are packed.
     pub(in crate::ops) fn packs(&self) -> (bool, bool) {
-        (self.cu_seqlens_q.is_some(), self.cu_seqlens_k.is_some())
+        (
+            self.options.cu_seqlens_q.is_some(),
+            self.options.cu_seqlens_k.is_some(),
+        )
     }
 
     /// Whether sequences have lengths of their own.
     pub(in crate::ops) fn has_lengths(&self) -> bool {
-        let used = self.seqused_q.or(self.seqused_k).or(self.leftpad_k);
-        used.or(self.cu_seqlens_q).or(self.cu_seqlens_k).is_some()
+        let used = self
+            .options
+            .seqused_q
+            .or(self.options.seqused_k)
+            .or(self.options.leftpad_k);
+        used.or(self.options.cu_seqlens_q)
+            .or(self.options.cu_seqlens_k)
+            .is_some()
     }
 
     fn writes_all(&self, positions_q: usize) -> bool {
-        let is_covered = match self.cu_seqlens_q.map(Lengths::host) {
+        let is_covered = match self.options.cu_seqlens_q.map(Lengths::host) {
             None => true,
             Some(Some([first, .., last])) => *first == 0 && *last as usize == positions_q,
             Some(_) => positions_q == 0,
         };
-        is_covered && self.seqused_q.is_none()
+        is_covered && self.options.seqused_q.is_none()
     }
 
     /// `x` in the order batch, position, head; a packed tensor gets a batch of one.
@@ -273,7 +282,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         } else {
             x.clone()
         };
-        match self.layout {
+        match self.options.layout {
             Layout::Bshd => Ok(x),
             Layout::Bhsd => x.permute(&[0, 2, 1, 3]),
         }

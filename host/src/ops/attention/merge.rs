@@ -16,8 +16,7 @@ use abi::attention::merge::{MERGE_ENTRY, MergeParams, THREADS};
 /// | `lse` of `a` and `b` | `[batch, heads_q, seqlen_q]`, or packed `[heads_q, total_q]` | f32 | any |
 /// | results `o`, `lse` (new) | as the parts' | as the parts' | contiguous |
 ///
-/// The parts are results of [`Attention::run_with_lse`](crate::Attention::run_with_lse) with
-/// [`Layout::Bshd`](crate::Layout::Bshd). If a row saw no key in one part (`lse = -inf`), its
+/// The parts are results of [`Attention::lse`](crate::Attention::lse) with [`Layout::Bshd`](crate::Layout::Bshd). If a row saw no key in one part (`lse = -inf`), its
 /// result is that of the other part. A sink may be set in one part only.
 ///
 /// Computed in f32; `o` is rounded once. Error bound:
@@ -40,10 +39,10 @@ use abi::attention::merge::{MERGE_ENTRY, MergeParams, THREADS};
 /// let q = Tensor::full(&stream, &[1, 1, 1, 8], 0.0_f32)?;
 /// let part = |value: f32, keys: usize| -> warpsmith::Result<_> {
 ///     let kv = Tensor::full(&stream, &[1, keys, 1, 8], value)?;
-///     Attention::new(&q, &kv, &kv).run_with_lse(&stream)
+///     Attention::new(&q, &kv, &kv).lse().run(&stream)
 /// };
-/// let ((o_a, lse_a), (o_b, lse_b)) = (part(0.0, 1)?, part(4.0, 3)?);
-/// let (o, _) = merge_attention((&o_a, &lse_a), (&o_b, &lse_b), &stream)?;
+/// let (a, b) = (part(0.0, 1)?, part(4.0, 3)?);
+/// let (o, _) = merge_attention((&a.o, &a.lse), (&b.o, &b.lse), &stream)?;
 /// assert!(o.to_vec()?.iter().all(|o| (o - 3.0).abs() < 1e-6));
 /// # Ok(())
 /// # }

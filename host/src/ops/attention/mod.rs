@@ -10,7 +10,6 @@ mod merge;
 mod packing;
 mod pages;
 mod parts;
-mod plan;
 pub(in crate::ops) mod run;
 mod simt;
 mod sm75;
@@ -22,7 +21,6 @@ use std::marker::PhantomData;
 
 pub use lengths::Lengths;
 pub use merge::merge_attention;
-pub use plan::{AttentionCandidate, AttentionPlan};
 
 /// Scaled dot-product attention, forward: `o = softmax(softmax_scale * q @ k^T + mask) @ v`.
 ///
@@ -32,7 +30,7 @@ pub use plan::{AttentionCandidate, AttentionPlan};
 /// | `k` | `[batch, seqlen_k, heads_kv, head_dim]` | as `q` | any; `heads_q % heads_kv == 0` |
 /// | `v` | `[batch, seqlen_k, heads_kv, head_dim_v]` | as `q` | any |
 /// | `o` (written) | `[batch, seqlen_q, heads_q, head_dim_v]` | as `q`, or set by [`output`](Self::output) | any where no two indices refer to one element; must not overlap an input |
-/// | `lse` (written) | `[batch, heads_q, seqlen_q]` | f32 | contiguous; natural log; `-inf` for a row with no visible key (then its `o` is 0) |
+/// | `lse` (written if [`lse`](Self::lse) asks for it) | `[batch, heads_q, seqlen_q]` | f32 | contiguous; natural log; `-inf` for a row with no visible key (then its `o` is 0) |
 /// | [`sink`](Self::sink) (optional) | `[heads_q]` | f32 | any |
 ///
 /// [`layout`](Self::layout) selects tensors with heads before positions, and
@@ -128,8 +126,8 @@ pub use plan::{AttentionCandidate, AttentionPlan};
 /// let q = Tensor::full(&stream, &[4, 4, 8], 0.5_f32)?;
 /// let kv = Tensor::full(&stream, &[6, 2, 8], 0.25_f32)?;
 /// let packed = Attention::new(&q, &kv, &kv).cu_seqlens(&[0, 1, 4], &[0, 4, 6]);
-/// let (o, lse) = packed.run_with_lse(&stream)?;
-/// assert_eq!((o.shape(), lse.shape()), (&[4, 4, 8][..], &[4, 4][..]));
+/// let results = packed.lse().run(&stream)?;
+/// assert_eq!((results.o.shape(), results.lse.shape()), (&[4, 4, 8][..], &[4, 4][..]));
 ///
 /// // A paged cache of two sequences, in pages of 4 positions: sequence 0 has pages 2 and 0, sequence
 /// // 1 has page 1. One key and value of each is appended, behind 5 and 2 that are there: at
@@ -146,11 +144,32 @@ pub use plan::{AttentionCandidate, AttentionPlan};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "nothing is computed until `run`, `run_with_lse` or `run_into`"]
+#[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct Attention<'a, T: Float, Out: Float = T> {
     pub(in crate::ops) q: Tensor<T>,
     pub(in crate::ops) k: Tensor<T>,
     pub(in crate::ops) v: Tensor<T>,
+    pub(in crate::ops) options: Options<'a>,
+    output: PhantomData<Out>,
+}
+
+/// An [`Attention`] whose results are o and lse; [`Attention::lse`] makes it.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct AttentionLse<'a, T: Float, Out: Float = T>(Attention<'a, T, Out>);
+
+/// The results of an [`AttentionLse`].
+#[derive(Clone, Debug)]
+pub struct AttentionOutput<Out: Float> {
+    /// The result itself.
+    pub o: Tensor<Out>,
+    /// Of each row, the natural logarithm of its sum of exponentials.
+    pub lse: Tensor<f32>,
+}
+
+/// The options of an attention, whose documentation is that of their setters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::ops) struct Options<'a> {
     pub(in crate::ops) layout: Layout,
     causal: bool,
     top_left: bool,
@@ -168,7 +187,6 @@ pub struct Attention<'a, T: Float, Out: Float = T> {
     packs_heads: Option<bool>,
     key_splits: Option<u32>,
     kernel: Option<&'a str>,
-    output: PhantomData<Out>,
 }
 
 /// Order of the dimensions of q, k, v and o.
@@ -189,23 +207,7 @@ impl<T: Float> Attention<'_, T> {
             q: q.clone(),
             k: k.clone(),
             v: v.clone(),
-            layout: Layout::default(),
-            causal: false,
-            top_left: false,
-            window: (None, None),
-            softmax_scale: None,
-            softcap: None,
-            sink: None,
-            cu_seqlens_q: None,
-            cu_seqlens_k: None,
-            seqused_q: None,
-            seqused_k: None,
-            leftpad_k: None,
-            pages: None,
-            max_seqlens: None,
-            packs_heads: None,
-            key_splits: None,
-            kernel: None,
+            options: Options::default(),
             output: PhantomData,
         }
     }
@@ -239,79 +241,68 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
             q: self.q,
             k: self.k,
             v: self.v,
-            layout: self.layout,
-            causal: self.causal,
-            top_left: self.top_left,
-            window: self.window,
-            softmax_scale: self.softmax_scale,
-            softcap: self.softcap,
-            sink: self.sink,
-            cu_seqlens_q: self.cu_seqlens_q,
-            cu_seqlens_k: self.cu_seqlens_k,
-            seqused_q: self.seqused_q,
-            seqused_k: self.seqused_k,
-            leftpad_k: self.leftpad_k,
-            pages: self.pages,
-            max_seqlens: self.max_seqlens,
-            packs_heads: self.packs_heads,
-            key_splits: self.key_splits,
-            kernel: self.kernel,
+            options: self.options,
             output: PhantomData,
         }
     }
 
+    /// Asks for lse too. Other options are set before it.
+    pub fn lse(self) -> AttentionLse<'a, T, Out> {
+        AttentionLse(self)
+    }
+
     /// Sets the order of the dimensions of q, k, v and o (default [`Layout::Bshd`]).
     pub fn layout(mut self, layout: Layout) -> Self {
-        self.layout = layout;
+        self.options.layout = layout;
         self
     }
 
     /// Causal mask, aligned to the bottom-right corner: query `i` sees keys
     /// `j <= i + seqlen_k - seqlen_q` only.
     pub fn causal(mut self) -> Self {
-        self.causal = true;
-        self.top_left = false;
+        self.options.causal = true;
+        self.options.top_left = false;
         self
     }
 
     /// Causal mask, aligned to the top-left corner: query `i` sees keys `j <= i` only.
     pub fn causal_top_left(mut self) -> Self {
-        self.causal = true;
-        self.top_left = true;
+        self.options.causal = true;
+        self.options.top_left = true;
         self
     }
 
     /// Sliding window: a query sees at most `left` keys before and `right` keys after its own
     /// position; `None` is unlimited. With a causal mask, `right` has no effect.
     pub fn window(mut self, left: impl Into<Option<u32>>, right: impl Into<Option<u32>>) -> Self {
-        self.window = (left.into(), right.into());
+        self.options.window = (left.into(), right.into());
         self
     }
 
     /// Aligns the mask to the top-left corner (query 0 at key 0), for a [`window`](Self::window)
     /// without a causal mask.
     pub fn align_top_left(mut self) -> Self {
-        self.top_left = true;
+        self.options.top_left = true;
         self
     }
 
     /// Sets the factor of the scores (default `1 / sqrt(head_dim)`): a finite number with a
     /// magnitude up to about 2.35e38, f32's largest number divided by log2(e).
     pub fn softmax_scale(mut self, softmax_scale: f32) -> Self {
-        self.softmax_scale = Some(softmax_scale);
+        self.options.softmax_scale = Some(softmax_scale);
         self
     }
 
     /// Soft-caps the scaled scores: `s` becomes `softcap * tanh(s / softcap)`. It must be positive.
     pub fn softcap(mut self, softcap: f32) -> Self {
-        self.softcap = Some(softcap);
+        self.options.softcap = Some(softcap);
         self
     }
 
     /// Attention sink: an extra logit per query head, `[heads_q]`, which is added to the softmax
     /// denominator of every row and has no value; `-inf` disables it. `lse` includes it.
     pub fn sink(mut self, sink: &'a Tensor<f32>) -> Self {
-        self.sink = Some(sink);
+        self.options.sink = Some(sink);
         self
     }
 
@@ -323,13 +314,13 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
 
     /// Packed queries; keys need not be packed. See [`cu_seqlens`](Self::cu_seqlens).
     pub fn cu_seqlens_q(mut self, cu_seqlens_q: impl Into<Lengths<'a>>) -> Self {
-        self.cu_seqlens_q = Some(cu_seqlens_q.into());
+        self.options.cu_seqlens_q = Some(cu_seqlens_q.into());
         self
     }
 
     /// Packed keys; queries need not be packed. See [`cu_seqlens`](Self::cu_seqlens).
     pub fn cu_seqlens_k(mut self, cu_seqlens_k: impl Into<Lengths<'a>>) -> Self {
-        self.cu_seqlens_k = Some(cu_seqlens_k.into());
+        self.options.cu_seqlens_k = Some(cu_seqlens_k.into());
         self
     }
 
@@ -339,25 +330,25 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// not computed. If only queries or only keys are packed, the other bound is not looked at; if
     /// neither are, it is an error to set them.
     pub fn max_seqlens(mut self, q: usize, k: usize) -> Self {
-        self.max_seqlens = Some((q, k));
+        self.options.max_seqlens = Some((q, k));
         self
     }
 
     /// Number of queries of each sequence that are used, `[batch]`.
     pub fn seqused_q(mut self, seqused_q: impl Into<Lengths<'a>>) -> Self {
-        self.seqused_q = Some(seqused_q.into());
+        self.options.seqused_q = Some(seqused_q.into());
         self
     }
 
     /// Number of keys of each sequence that are used, including left padding, `[batch]`.
     pub fn seqused_k(mut self, seqused_k: impl Into<Lengths<'a>>) -> Self {
-        self.seqused_k = Some(seqused_k.into());
+        self.options.seqused_k = Some(seqused_k.into());
         self
     }
 
     /// Number of padding keys at the start of each sequence, `[batch]`.
     pub fn leftpad_k(mut self, leftpad_k: impl Into<Lengths<'a>>) -> Self {
-        self.leftpad_k = Some(leftpad_k.into());
+        self.options.leftpad_k = Some(leftpad_k.into());
         self
     }
 
@@ -367,7 +358,7 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// `table[b, j / page_size]`. [`seqused_k`](Self::seqused_k) says how many keys each sequence has;
     /// otherwise all have `n * page_size`. See [`Attention`].
     pub fn pages(mut self, table: &'a Tensor<i32>) -> Self {
-        self.pages = Some(table);
+        self.options.pages = Some(table);
         self
     }
 
@@ -377,7 +368,7 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) if no kernel supports the
     /// requested value.
     pub fn pack_heads(mut self, packs: bool) -> Self {
-        self.packs_heads = Some(packs);
+        self.options.packs_heads = Some(packs);
         self
     }
 
@@ -387,14 +378,15 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) where no kernel does as
     /// asked.
     pub fn key_splits(mut self, splits: u32) -> Self {
-        self.key_splits = Some(splits);
+        self.options.key_splits = Some(splits);
         self
     }
 
-    /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails with
+    /// Runs the candidate of the [`plan`](Self::plan) with this name, or the best one of the entry
+    /// with this name, or fails with
     /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported).
     pub fn with_kernel(mut self, name: &'a str) -> Self {
-        self.kernel = Some(name);
+        self.options.kernel = Some(name);
         self
     }
 }

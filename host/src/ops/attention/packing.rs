@@ -10,17 +10,18 @@
 //! own ([`AttentionDesc::heads_as_queries`]): every kernel can do that.
 //!
 //! [`Work::cycles`] estimates the time of each choice. The plan chooses a packed kernel if its
-//! estimate is below [`PAYS`] times that of the other kernel; the margin is for what the model does
+//! estimate is below [`AttentionCosts::packing_pays`] times that of the other kernel; the margin is for what the model does
 //! not know. Its constants are not fitted to packed kernels yet; docs/attention-hopper.md has times
 //! of these.
 
 use super::desc::AttentionDesc;
+use crate::ops::plan::{AttentionCosts, Machine};
 use abi::attention::sm90::FwdTile;
 use abi::attention::{MOST_SPLITS, Mask, UNLIMITED, packed_heads};
 
 /// Packed heads and key splits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Sharing {
+pub(in crate::ops) struct Sharing {
     /// Query heads packed into a tile.
     pub(super) heads: u32,
     /// Number of parts of a tile's keys.
@@ -35,26 +36,6 @@ impl Sharing {
     };
 }
 
-/// A packed kernel is chosen if its estimate is below this fraction of the other kernel's.
-pub(super) const PAYS: f64 = 0.8;
-
-/// Flops per cycle of an SM's tensor cores, a multiply-add counted as two (measured: 2,829 cycles
-/// for a block of 128 keys with 128 queries, head_dim 128).
-const FLOPS: f64 = 2800.0;
-/// L2 bandwidth of one SM, in bytes per cycle.
-const BLOCK_BYTES: f64 = 48.0;
-/// L2 bandwidth of all SMs together, in bytes per cycle (measured: 5.4 TB/s).
-const L2_BYTES: f64 = 3000.0;
-/// Memory bandwidth, in bytes per cycle (copies: 4.3 TB/s).
-const MEMORY_BYTES: f64 = 2400.0;
-/// Cycles of a tile until its first keys arrive, and from its last keys until its results are
-/// written.
-const TILE_CYCLES: f64 = 3000.0;
-/// Cycles of the launch of the merge, which waits for all of the first launch.
-const MERGE_CYCLES: f64 = 5000.0;
-/// Bytes of partial results per cycle, from their writing to the end of the merge (measured: 0.4 us
-/// for a split of 512 KiB, which is written and read; 2,048 keys and 16 queries of 64 heads on 8).
-const MERGE_BYTES: f64 = 1500.0;
 /// Tiles of a head that are sampled.
 const SAMPLES: u32 = 16;
 
@@ -65,19 +46,18 @@ pub(super) fn best(
     desc: &AttentionDesc,
     packed: &FwdTile,
     plain: &FwdTile,
-    multiprocessors: u32,
+    machine: &Machine,
 ) -> Option<(Sharing, f64)> {
     let heads = match desc.packs_heads {
         Some(false) => 1,
         _ => packed_heads(desc.heads_q / desc.heads_kv),
     };
-    let multiprocessors = f64::from(multiprocessors.max(1));
-    let shared = Work::new(desc, packed, heads, multiprocessors);
+    let shared = Work::new(desc, packed, heads, machine);
     let of = |splits| (Sharing { heads, splits }, shared.cycles(splits));
     let (sharing, packed_cycles) = match desc.key_splits {
         Some(splits) => of(splits),
         // Enough tiles for all SMs: splits would only add the cost of a merge.
-        None if shared.tiles >= 2.0 * multiprocessors => of(1),
+        None if shared.tiles >= 2.0 * shared.multiprocessors => of(1),
         None => {
             let blocks = desc.seqlen_k.div_ceil(packed.tile_n);
             (1..=blocks.clamp(1, MOST_SPLITS))
@@ -94,12 +74,13 @@ pub(super) fn best(
         _ => desc.heads_as_queries(),
     };
     let of_plain = viewed.as_ref().unwrap_or(desc);
-    let plain = Work::new(of_plain, plain, 1, multiprocessors).cycles(1);
+    let plain = Work::new(of_plain, plain, 1, machine).cycles(1);
     Some((sharing, packed_cycles / plain))
 }
 
 /// The work of an attention in tiles of queries.
 struct Work {
+    costs: AttentionCosts,
     multiprocessors: f64,
     /// Number of tiles, without splits.
     tiles: f64,
@@ -115,7 +96,8 @@ struct Work {
 
 impl Work {
     /// The work of `desc` in tiles of `tile`, with `heads` packed heads.
-    fn new(desc: &AttentionDesc, tile: &FwdTile, heads: u32, multiprocessors: f64) -> Self {
+    fn new(desc: &AttentionDesc, tile: &FwdTile, heads: u32, machine: &Machine) -> Self {
+        let costs = machine.model.attention;
         let queries = queries(tile, heads);
         let heads_all = f64::from(desc.batch) * f64::from(desc.heads_q);
         let blocks = blocks(desc, queries, tile.tile_n);
@@ -125,10 +107,11 @@ impl Work {
         let block_bytes = f64::from(tile.tile_n) * row_bytes;
         let of_keys = f64::from(desc.batch) * f64::from(desc.heads_kv) * blocks.most;
         Self {
-            multiprocessors,
+            costs,
+            multiprocessors: f64::from(machine.multiprocessors),
             tiles: heads_all / f64::from(heads) * f64::from(desc.seqlen_q.div_ceil(queries)),
             blocks,
-            block_cycles: (flops / FLOPS).max(block_bytes / BLOCK_BYTES),
+            block_cycles: (flops / costs.sm90_flops).max(block_bytes / costs.block_bytes_per_cycle),
             block_bytes,
             once_bytes: of_keys * block_bytes,
             o_bytes: heads_all * f64::from(desc.seqlen_q) * f64::from(desc.head_dim_v) * 4.0,
@@ -138,11 +121,11 @@ impl Work {
     /// Estimated cycles with `splits` key splits: the maximum of the busiest SM, L2 and memory,
     /// plus the merge.
     fn cycles(&self, splits: u32) -> f64 {
-        let splits = f64::from(splits);
+        let (costs, splits) = (&self.costs, f64::from(splits));
         let tiles = self.tiles * splits;
         let Blocks { mean, most } = self.blocks;
         let of_part = |blocks: f64| (blocks / splits).ceil();
-        let of_tile = |blocks: f64| TILE_CYCLES + of_part(blocks) * self.block_cycles;
+        let of_tile = |blocks: f64| costs.tile_cycles + of_part(blocks) * self.block_cycles;
         let rounds = tiles / self.multiprocessors;
         let busiest = if mean == most {
             rounds.ceil() * of_tile(mean)
@@ -154,10 +137,11 @@ impl Work {
         let merge = if splits == 1.0 {
             0.0
         } else {
-            MERGE_CYCLES + 2.0 * splits * self.o_bytes / MERGE_BYTES
+            costs.merge_cycles + 2.0 * splits * self.o_bytes / costs.merge_bytes_per_cycle
         };
-        let l2 = loaded_bytes / L2_BYTES;
-        busiest.max(l2).max(self.once_bytes / MEMORY_BYTES) + merge
+        let l2 = loaded_bytes / costs.l2_bytes_per_cycle;
+        let memory = self.once_bytes / costs.memory_bytes_per_cycle;
+        busiest.max(l2).max(memory) + merge
     }
 }
 
@@ -205,10 +189,19 @@ mod tests {
     use super::super::desc::tests::plain;
     use super::*;
     use crate::DType;
+    use crate::ops::plan::MachineModel;
     use abi::attention::sm90::TILE_D128;
 
-    /// An H200's.
-    const MULTIPROCESSORS: u32 = 132;
+    fn machine(multiprocessors: u32) -> Machine {
+        Machine {
+            arch: (9, 0),
+            multiprocessors,
+            shared_bytes: 227 << 10,
+            bytes_per_ns: 4_300.0,
+            clock_ghz: 1.7,
+            model: MachineModel::H200,
+        }
+    }
 
     fn grouped(batch: u32, seqlen_q: u32, seqlen_k: u32, is_causal: bool) -> AttentionDesc {
         AttentionDesc {
@@ -223,8 +216,8 @@ mod tests {
     }
 
     fn chosen(desc: &AttentionDesc) -> Option<Sharing> {
-        let (sharing, ratio) = best(desc, &TILE_D128, &TILE_D128, MULTIPROCESSORS)?;
-        (ratio < PAYS).then_some(sharing)
+        let (sharing, ratio) = best(desc, &TILE_D128, &TILE_D128, &machine(132))?;
+        (ratio < MachineModel::H200.attention.packing_pays).then_some(sharing)
     }
 
     #[test]
@@ -268,7 +261,7 @@ mod tests {
             packs_heads: Some(false),
             ..grouped(1, 1, 1000, false)
         };
-        let (sharing, _) = best(&desc, &TILE_D128, &TILE_D128, 1).expect("keys in parts");
+        let (sharing, _) = best(&desc, &TILE_D128, &TILE_D128, &machine(1)).expect("keys in parts");
         assert_eq!((sharing.heads, sharing.splits), (1, 3));
         let one_head = AttentionDesc {
             heads_q: 8,

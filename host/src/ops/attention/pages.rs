@@ -41,12 +41,12 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         (count, page_size): (usize, usize),
         stream: &Stream,
     ) -> Result<Option<usize>> {
-        let Some(table) = self.pages else {
+        let Some(table) = self.options.pages else {
             return Ok(None);
         };
         for (option, is_set) in [
-            ("cu_seqlens_k", self.cu_seqlens_k.is_some()),
-            ("leftpad_k", self.leftpad_k.is_some()),
+            ("cu_seqlens_k", self.options.cu_seqlens_k.is_some()),
+            ("leftpad_k", self.options.leftpad_k.is_some()),
         ] {
             if is_set {
                 return Err(Error::unsupported(
@@ -70,7 +70,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
 
     /// The memory of the table, with the rows of [`PagesDesc::new`].
     pub(super) fn pages_memory(&self, stream: &Stream) -> Result<Option<Memory>> {
-        Ok(match self.pages {
+        Ok(match self.options.pages {
             Some(table) if is_dense(table) => Some(Memory::of(table)),
             Some(table) => Some(Memory::of(&table.contiguous(stream)?)),
             None => None,

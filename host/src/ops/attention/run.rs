@@ -5,10 +5,10 @@ use super::desc::{AttentionDesc, LengthsDesc, OperandDesc};
 use super::extents::Extents;
 use super::lengths::Lengths;
 use super::pages::PagesDesc;
-use super::plan::{self, AttentionPlan};
-use super::{Attention, Layout};
+use super::{Attention, AttentionLse, AttentionOutput, Layout};
 use crate::ops::check;
 use crate::ops::copy::{contiguous, strided_copy};
+use crate::ops::plan::{self, Choice as _, Plan, Tuning};
 use crate::reference::attention::AttentionModel;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
 use abi::attention::sm80::LEAST_SCALE;
@@ -35,46 +35,23 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         Ok(o)
     }
 
-    /// Enqueues the attention and returns `o` and `lse`, the natural logarithm of each row's sum of
-    /// exponentials, in new tensors.
+    /// Enqueues the attention into `o`. Rows that belong to no sequence are not written.
     ///
     /// # Errors
     /// See [`Attention`].
-    pub fn run_with_lse(&self, stream: &Stream) -> Result<(Tensor<Out>, Tensor<f32>)> {
-        let (extents, factors) = self.validate(stream)?;
-        let o = self.new_o(&extents, stream)?;
-        let shape_lse = extents.shape_lse();
-        let lse = match extents.all_written {
-            true => Tensor::empty(stream, &shape_lse)?,
-            false => Tensor::full(stream, &shape_lse, f32::NEG_INFINITY)?,
-        };
-        self.launch(&extents, &factors, &o, Some(&lse), stream)?;
-        Ok((o, lse))
+    pub fn run_into(&self, o: &Tensor<Out>, stream: &Stream) -> Result<()> {
+        let (extents, factors) = self.validate_into(o, None, stream)?;
+        self.launch(&extents, &factors, o, None, stream)
     }
 
-    /// Enqueues the attention into `o`, and into `lse` unless it is `None`. Rows that belong to no
-    /// sequence are not written.
+    /// The kernel that [`run`](Self::run) would launch, and the other candidates.
     ///
     /// # Errors
     /// See [`Attention`].
-    pub fn run_into(
-        &self,
-        o: &Tensor<Out>,
-        lse: Option<&Tensor<f32>>,
-        stream: &Stream,
-    ) -> Result<()> {
-        let (extents, factors) = self.validate_into(o, lse, stream)?;
-        self.launch(&extents, &factors, o, lse, stream)
-    }
-
-    /// The kernel that [`run_with_lse`](Self::run_with_lse) would launch, and the other candidates.
-    ///
-    /// # Errors
-    /// See [`Attention`].
-    pub fn plan(&self, stream: &Stream) -> Result<AttentionPlan> {
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
         self.planned(stream, |desc| match desc {
-            Some(desc) => plan::plan(desc, self.kernel, stream),
-            None => Ok(AttentionPlan::empty()),
+            Some(desc) => Plan::of(desc, self.options.kernel, stream),
+            None => Ok(Plan::empty()),
         })
     }
 
@@ -82,36 +59,70 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     ///
     /// # Errors
     /// See [`Attention`].
-    pub fn plan_into(
-        &self,
-        o: &Tensor<Out>,
-        lse: Option<&Tensor<f32>>,
-        stream: &Stream,
-    ) -> Result<AttentionPlan> {
-        let (extents, factors) = self.validate_into(o, lse, stream)?;
+    pub fn plan_into(&self, o: &Tensor<Out>, stream: &Stream) -> Result<Plan> {
+        let (extents, factors) = self.validate_into(o, None, stream)?;
         if extents.is_empty() {
-            return Ok(AttentionPlan::empty());
+            return Ok(Plan::empty());
         }
         let is_packed = extents.total_q.is_some();
         let of_o = operand(&self.in_order(o, is_packed)?, is_packed);
         let inputs = self.inputs_in_order()?;
-        let desc = self.describe(&extents, &factors, &inputs, (of_o, lse.is_some()))?;
-        plan::plan(&desc, self.kernel, stream)
+        let desc = self.describe(&extents, &factors, &inputs, (of_o, false))?;
+        Plan::of(&desc, self.options.kernel, stream)
     }
 
-    /// The error model of the kernel that [`run_with_lse`](Self::run_with_lse) launches, for the
+    /// Measures the candidates with these operands, and makes the fastest one the choice for every
+    /// attention with the same extents, layouts and options on this kind of device, as
+    /// [`Gemm::autotune`](crate::Gemm::autotune) does.
+    ///
+    /// # Errors
+    /// See [`Attention`]; also the first candidate's error or fault, if all fail.
+    pub fn autotune(&self, stream: &Stream) -> Result<Tuning> {
+        let (extents, factors) = self.validate(stream)?;
+        let o = self.new_o(&extents, stream)?;
+        if extents.is_empty() || o.is_empty() {
+            return Ok(Tuning::empty());
+        }
+        let call = self.call(&extents, &factors, &o, None, stream)?;
+        let bytes = [&self.q, &self.k, &self.v].map(|x| x.len() * size_of::<T>());
+        let bytes = bytes.into_iter().sum::<usize>() as u64;
+        let calls = plan::rotation(call.clone(), bytes, stream, || {
+            let copy = Self {
+                q: plan::copied(&self.q, stream)?,
+                k: plan::copied(&self.k, stream)?,
+                v: plan::copied(&self.v, stream)?,
+                ..self.clone()
+            };
+            copy.call(&extents, &factors, &plan::like(&o, stream)?, None, stream)
+        })?;
+        let blank = Out::from_f64(f64::NAN);
+        plan::tune(
+            &call.desc,
+            stream,
+            &calls,
+            |candidate| plan::answer(&o, blank, stream, || candidate.launch(&call)),
+            |want, got| {
+                let [want, got] = [want, got].map(|all: &Vec<Out>| all.iter().map(|x| x.widened()));
+                plan::agree_within(want, got, LARGEST_DIFFERENCE)
+            },
+        )
+    }
+
+    /// The error model of the kernel that [`run`](Self::run) launches, for the
     /// bound of [`reference::attention`](crate::reference::attention).
     ///
     /// # Errors
     /// See [`Attention`].
     pub fn model(&self, stream: &Stream) -> Result<AttentionModel> {
         self.planned(stream, |desc| match desc {
-            Some(desc) => Ok(plan::choose(desc, self.kernel, stream)?.model(desc)),
+            Some(desc) => Ok(plan::choose(desc, self.options.kernel, stream)?
+                .0
+                .model(desc)),
             None => Ok(crate::ops::model::attention(0, 1).into()),
         })
     }
 
-    /// Calls `then` with the description of [`run_with_lse`](Self::run_with_lse), or `None` if
+    /// Calls `then` with the description of [`run`](Self::run), or `None` if
     /// there are no queries.
     fn planned<R>(
         &self,
@@ -128,16 +139,16 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             &extents,
             &factors,
             &inputs,
-            (o, true),
+            (o, false),
         )?))
     }
 
     /// How a new o lies.
     fn new_operand(&self, extents: &Extents) -> Result<OperandDesc> {
-        check::addressable(&extents.shape_o(self.layout))?; // so no product below overflows
+        check::addressable(&extents.shape_o(self.options.layout))?; // so no product below overflows
         let positions = extents.total_q.unwrap_or(extents.seqlen_q) as i64;
         let (heads, head_dim_v) = (extents.heads_q as i64, extents.head_dim_v as i64);
-        let (seq, head) = match self.layout {
+        let (seq, head) = match self.options.layout {
             Layout::Bshd => (heads * head_dim_v, head_dim_v),
             Layout::Bhsd => (head_dim_v, positions * head_dim_v),
         };
@@ -152,7 +163,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     }
 
     fn new_o(&self, extents: &Extents, stream: &Stream) -> Result<Tensor<Out>> {
-        let shape = extents.shape_o(self.layout);
+        let shape = extents.shape_o(self.options.layout);
         match extents.all_written {
             true => Tensor::empty(stream, &shape),
             false => Tensor::zeros(stream, &shape),
@@ -167,7 +178,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         for (what, extent) in [("batch", extents.batch), ("heads_q", extents.heads_q)] {
             check::extent(what, extent)?;
         }
-        if let Some(sink) = self.sink {
+        if let Some(sink) = self.options.sink {
             check::device("sink", sink, stream)?;
             if *sink.shape() != [extents.heads_q] {
                 return Err(check::shape_mismatch(
@@ -177,7 +188,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 ));
             }
         }
-        if let Some(splits) = self.key_splits
+        if let Some(splits) = self.options.key_splits
             && !(1..=MOST_SPLITS).contains(&splits)
         {
             return Err(Error::value(
@@ -191,7 +202,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     }
 
     fn factors(&self, extents: &Extents) -> Result<Factors> {
-        let scale = match self.softmax_scale {
+        let scale = match self.options.softmax_scale {
             Some(scale) => f64::from(scale),
             None => 1.0 / (extents.head_dim.max(1) as f64).sqrt(),
         };
@@ -202,7 +213,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 format!("a finite number, of magnitude up to {MOST_FACTOR:e}"),
             ));
         }
-        let Some(softcap) = self.softcap else {
+        let Some(softcap) = self.options.softcap else {
             return Ok(Factors {
                 softmax_scale: scale as f32,
                 softmax_scale_log2: (scale * LOG2_E) as f32,
@@ -246,7 +257,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         stream: &Stream,
     ) -> Result<(Extents, Factors)> {
         let (extents, factors) = self.validate(stream)?;
-        check::output("o", o, &extents.shape_o(self.layout), stream)?;
+        check::output("o", o, &extents.shape_o(self.options.layout), stream)?;
         self.check_overlap("o", o)?;
         if let Some(lse) = lse {
             check::output("lse", lse, &extents.shape_lse(), stream)?;
@@ -272,16 +283,16 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         for (operand, input) in [("q", &self.q), ("k", &self.k), ("v", &self.v)] {
             check::no_overlap(output, written, operand, input)?;
         }
-        if let Some(sink) = self.sink {
+        if let Some(sink) = self.options.sink {
             check::no_overlap(output, written, "sink", sink)?;
         }
         for (operand, lengths) in [
-            ("cu_seqlens_q", self.cu_seqlens_q),
-            ("cu_seqlens_k", self.cu_seqlens_k),
-            ("seqused_q", self.seqused_q),
-            ("seqused_k", self.seqused_k),
-            ("leftpad_k", self.leftpad_k),
-            ("pages", self.pages.map(Lengths::Device)),
+            ("cu_seqlens_q", self.options.cu_seqlens_q),
+            ("cu_seqlens_k", self.options.cu_seqlens_k),
+            ("seqused_q", self.options.seqused_q),
+            ("seqused_k", self.options.seqused_k),
+            ("leftpad_k", self.options.leftpad_k),
+            ("pages", self.options.pages.map(Lengths::Device)),
         ] {
             if let Some(Lengths::Device(lengths)) = lengths {
                 check::no_overlap(output, written, operand, lengths)?;
@@ -291,9 +302,9 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     }
 
     pub(in crate::ops) fn inputs_in_order(&self) -> Result<[Tensor<T>; 3]> {
-        let keys_are_packed = self.cu_seqlens_k.is_some();
+        let keys_are_packed = self.options.cu_seqlens_k.is_some();
         Ok([
-            self.in_order(&self.q, self.cu_seqlens_q.is_some())?,
+            self.in_order(&self.q, self.options.cu_seqlens_q.is_some())?,
             self.in_order(&self.k, keys_are_packed)?,
             self.in_order(&self.v, keys_are_packed)?,
         ])
@@ -325,30 +336,30 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             k: operand(k, packed.1),
             v: operand(v, packed.1),
             o,
-            window_left: window(self.window.0),
-            window_right: if self.causal {
+            window_left: window(self.options.window.0),
+            window_right: if self.options.causal {
                 0
             } else {
-                window(self.window.1)
+                window(self.options.window.1)
             },
-            top_left: self.top_left,
+            top_left: self.options.top_left,
             positive_scale: factors.softmax_scale_log2 >= LEAST_SCALE,
-            softcap: self.softcap.is_some(),
-            sink: self.sink.is_some(),
+            softcap: self.options.softcap.is_some(),
+            sink: self.options.sink.is_some(),
             lengths: LengthsDesc {
                 cu_seqlens_q: packed.0,
                 cu_seqlens_k: packed.1,
-                seqused_q: self.seqused_q.is_some(),
-                seqused_k: self.seqused_k.is_some(),
-                leftpad_k: self.leftpad_k.is_some(),
+                seqused_q: self.options.seqused_q.is_some(),
+                seqused_k: self.options.seqused_k.is_some(),
+                leftpad_k: self.options.leftpad_k.is_some(),
             },
-            pages: match (self.pages, extents.pages) {
+            pages: match (self.options.pages, extents.pages) {
                 (Some(table), Some(pages)) => Some(PagesDesc::new(table, pages)?),
                 _ => None,
             },
             lse,
-            packs_heads: self.packs_heads,
-            key_splits: self.key_splits,
+            packs_heads: self.options.packs_heads,
+            key_splits: self.options.key_splits,
         })
     }
 
@@ -364,12 +375,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             return Ok(());
         }
         let is_packed = extents.total_q.is_some();
-        let o_in_order = self.in_order(o, is_packed)?;
+        let of_o = operand(&self.in_order(o, is_packed)?, is_packed);
         let inputs = self.inputs_in_order()?;
-        let of_o = operand(&o_in_order, is_packed);
         let desc = self.describe(extents, factors, &inputs, (of_o, lse.is_some()))?;
         // Choose before anything is copied, so that errors come first.
-        let candidate = plan::choose(&desc, self.kernel, stream)?;
+        let (candidate, _) = plan::choose(&desc, self.options.kernel, stream)?;
         if !last_dimension_is_dense(o) {
             let dense = Tensor::empty(stream, o.shape())?;
             if !extents.all_written {
@@ -378,16 +388,33 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             self.launch(extents, factors, &dense, lse, stream)?;
             return strided_copy(&dense, o, stream);
         }
+        candidate.launch(&self.call(extents, factors, o, lse, stream)?)
+    }
+
+    /// The call with an o whose last dimension has no gaps. Inputs that cannot be read in place are
+    /// copied, on `stream`.
+    fn call<'s>(
+        &self,
+        extents: &Extents,
+        factors: &Factors,
+        o: &Tensor<Out>,
+        lse: Option<&Tensor<f32>>,
+        stream: &'s Stream,
+    ) -> Result<Call<'s>> {
+        let is_packed = extents.total_q.is_some();
+        let o = self.in_order(o, is_packed)?;
+        let inputs = self.inputs_in_order()?;
+        let of_o = (operand(&o, is_packed), lse.is_some());
         let [q, k, v] = &inputs;
-        let call = Call {
+        Ok(Call {
             stream,
-            desc,
+            desc: self.describe(extents, factors, &inputs, of_o)?,
             q: memory(q, stream)?,
             k: memory(k, stream)?,
             v: memory(v, stream)?,
-            o: Memory::of(&o_in_order),
+            o: Memory::of(&o),
             lse: lse.map(Memory::of),
-            sink: match self.sink {
+            sink: match self.options.sink {
                 Some(sink) => Some(Memory::of(&sink.contiguous(stream)?)),
                 None => None,
             },
@@ -395,8 +422,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             pages: self.pages_memory(stream)?,
             softmax_scale_log2: factors.softmax_scale_log2,
             softcap_scale: factors.softcap_scale,
-        };
-        candidate.launch(&call)
+        })
     }
 
     pub(in crate::ops) fn call_lengths(&self, stream: &Stream) -> Result<CallLengths> {
@@ -405,14 +431,45 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             None => Ok(None),
         };
         Ok(CallLengths {
-            cu_seqlens_q: memory(self.cu_seqlens_q)?,
-            cu_seqlens_k: memory(self.cu_seqlens_k)?,
-            seqused_q: memory(self.seqused_q)?,
-            seqused_k: memory(self.seqused_k)?,
-            leftpad_k: memory(self.leftpad_k)?,
+            cu_seqlens_q: memory(self.options.cu_seqlens_q)?,
+            cu_seqlens_k: memory(self.options.cu_seqlens_k)?,
+            seqused_q: memory(self.options.seqused_q)?,
+            seqused_k: memory(self.options.seqused_k)?,
+            leftpad_k: memory(self.options.leftpad_k)?,
         })
     }
 }
+
+impl<T: Float, Out: Float> AttentionLse<'_, T, Out> {
+    /// Enqueues the attention and returns its results, new tensors.
+    ///
+    /// # Errors
+    /// See [`Attention`].
+    pub fn run(&self, stream: &Stream) -> Result<AttentionOutput<Out>> {
+        let attention = &self.0;
+        let (extents, factors) = attention.validate(stream)?;
+        let o = attention.new_o(&extents, stream)?;
+        let shape_lse = extents.shape_lse();
+        let lse = match extents.all_written {
+            true => Tensor::empty(stream, &shape_lse)?,
+            false => Tensor::full(stream, &shape_lse, f32::NEG_INFINITY)?,
+        };
+        attention.launch(&extents, &factors, &o, Some(&lse), stream)?;
+        Ok(AttentionOutput { o, lse })
+    }
+
+    /// Enqueues the attention into `o` and `lse`. Rows that belong to no sequence are not written.
+    ///
+    /// # Errors
+    /// See [`Attention`].
+    pub fn run_into(&self, o: &Tensor<Out>, lse: &Tensor<f32>, stream: &Stream) -> Result<()> {
+        let (extents, factors) = self.0.validate_into(o, Some(lse), stream)?;
+        self.0.launch(&extents, &factors, o, Some(lse), stream)
+    }
+}
+
+/// Most by which `o` of two kernels may differ, relative to the largest one.
+const LARGEST_DIFFERENCE: f64 = 1.0 / 64.0;
 
 pub(in crate::ops) fn last_dimension_is_dense<T: Element>(tensor: &Tensor<T>) -> bool {
     tensor.strides().last() == Some(&1) || tensor.shape().last().is_some_and(|&d| d <= 1)

@@ -3,17 +3,14 @@
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::AttentionDesc;
-use super::packing::Sharing;
 use crate::ops::model;
+use crate::ops::plan::Machine;
 use crate::reference::attention::AttentionModel;
-use crate::{DeviceInfo, Error, LaunchConfig, Result};
+use crate::{Error, LaunchConfig, Result};
 use abi::attention::{FlashFwdParams, OutputDType, SIMT_TILE, SOFTCAP_TANH_ERROR, SimtEntry};
 
-/// Flops per cycle of an SM, a multiply-add counted as two: half the peak of its 128 lanes.
-const FLOPS_PER_CYCLE: f64 = 128.0;
-
 /// Offers the kernel with the smallest head dimension that covers both head dimensions.
-pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let Some(entry) = SimtEntry::of(desc.head_dim, desc.head_dim_v) else {
         return;
     };
@@ -22,18 +19,20 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
     else {
         return;
     };
-    offer(Candidate {
-        entry: Entry::Simt(entry),
-        tile: [SIMT_TILE.tile_m, SIMT_TILE.tile_n],
-        config: LaunchConfig {
-            grid,
-            block: [entry.tile().threads, 1, 1],
-            shared_bytes: 0,
-            cluster: None,
-        },
-        sharing: Sharing::NONE,
-        estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
-    });
+    let config = LaunchConfig {
+        grid,
+        block: [entry.tile().threads, 1, 1],
+        shared_bytes: 0,
+        cluster: None,
+    };
+    let tile = [SIMT_TILE.tile_m, SIMT_TILE.tile_n];
+    let estimated_ns = estimate_ns(desc, machine, machine.model.attention.simt_flops);
+    offer(Candidate::plain(
+        Entry::Simt(entry),
+        tile,
+        config,
+        estimated_ns,
+    ));
 }
 
 /// Enqueues a candidate of [`offer`].

@@ -3,31 +3,28 @@
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::AttentionDesc;
-use super::packing::Sharing;
 use super::sm80;
-use crate::{DeviceInfo, Result};
+use crate::Result;
+use crate::ops::plan::Machine;
 use abi::attention::sm75::{O_DTYPES, Sm75Entry};
 
-/// Flops per cycle of an SM, a multiply-add counted as two: half of the tensor cores' peak on
-/// sm_75. Newer devices have faster kernels.
-const FLOPS_PER_CYCLE: f64 = 512.0;
-
 /// Offers the kernel with the smallest head dimension that covers both head dimensions.
-pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let Some(entry) = Sm75Entry::of(desc.dtype, desc.head_dim, desc.head_dim_v) else {
         return;
     };
-    if device.arch >= (7, 5)
+    if machine.arch >= (7, 5)
         && O_DTYPES.contains(&desc.o_dtype)
-        && let Some(config) = sm80::config(entry.tile(), desc, device)
+        && let Some(config) = sm80::config(entry.tile(), desc, machine)
     {
-        offer(Candidate {
-            entry: Entry::Sm75(entry),
-            tile: [entry.tile().tile_m, entry.tile().tile_n],
+        let tile = [entry.tile().tile_m, entry.tile().tile_n];
+        let estimated_ns = estimate_ns(desc, machine, machine.model.attention.sm75_flops);
+        offer(Candidate::plain(
+            Entry::Sm75(entry),
+            tile,
             config,
-            sharing: Sharing::NONE,
-            estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
-        });
+            estimated_ns,
+        ));
     }
 }
 
@@ -40,8 +37,8 @@ pub(super) fn launch(entry: Sm75Entry, candidate: &Candidate, call: &Call<'_>) -
 
 #[cfg(all(test, feature = "emulator"))]
 mod tests {
-    use super::super::candidates::offer_all;
     use super::super::desc::tests::plain;
+    use crate::ops::plan::{self, MachineModel};
     use crate::{DType, Device};
 
     /// Names of the candidates on a device of `arch`, the best first.
@@ -51,11 +48,7 @@ mod tests {
         if arch == (7, 5) {
             info.max_shared_bytes_per_block = 64 << 10;
         }
-        let mut all = Vec::new();
-        offer_all(&plain(dtype, 512, head_dim), &info, &mut |candidate| {
-            all.push(candidate);
-        });
-        all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
+        let all = plan::all(&plain(dtype, 512, head_dim), &info, &MachineModel::H200);
         all.iter().map(ToString::to_string).collect()
     }
 

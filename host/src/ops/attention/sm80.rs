@@ -3,17 +3,13 @@
 use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::AttentionDesc;
-use super::packing::Sharing;
 use crate::ops::model;
+use crate::ops::plan::Machine;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
-use crate::{DType, DeviceInfo, LaunchConfig, Result};
+use crate::{DType, LaunchConfig, Result};
 use abi::attention::FlashFwdParams;
 use abi::attention::sm80::{O_ALIGN_BYTES, Sm80Entry, Sm80Tile, THREADS};
-
-/// Flops per cycle of an SM, a multiply-add counted as two: half of the tensor cores' peak on
-/// sm_80.
-const FLOPS_PER_CYCLE: f64 = 1024.0;
 
 /// Size of a copy to shared memory (`cp.async`).
 const CHUNK_BYTES: u32 = 16;
@@ -25,20 +21,21 @@ pub(in crate::ops) const EXP_ULPS: f64 = 2.1;
 pub(in crate::ops) const TANH_ERROR: f64 = 5e-4;
 
 /// Offers the kernel with the smallest head dimension that covers both head dimensions.
-pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let Some(entry) = Sm80Entry::of(desc.dtype, desc.head_dim, desc.head_dim_v) else {
         return;
     };
-    if device.arch >= (8, 0)
-        && let Some(config) = config(entry.tile(), desc, device)
+    if machine.arch >= (8, 0)
+        && let Some(config) = config(entry.tile(), desc, machine)
     {
-        offer(Candidate {
-            entry: Entry::Sm80(entry),
-            tile: [entry.tile().tile_m, entry.tile().tile_n],
+        let tile = [entry.tile().tile_m, entry.tile().tile_n];
+        let estimated_ns = estimate_ns(desc, machine, machine.model.attention.sm80_flops);
+        offer(Candidate::plain(
+            Entry::Sm80(entry),
+            tile,
             config,
-            sharing: Sharing::NONE,
-            estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
-        });
+            estimated_ns,
+        ));
     }
 }
 
@@ -48,13 +45,13 @@ pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn F
 pub(super) fn config(
     tile: Sm80Tile,
     desc: &AttentionDesc,
-    device: &DeviceInfo,
+    machine: &Machine,
 ) -> Option<LaunchConfig> {
     let inputs = [&desc.q, &desc.k, &desc.v];
     let are_aligned = inputs
         .iter()
         .all(|input| input.row_align_bytes(desc.dtype) >= CHUNK_BYTES);
-    let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block
+    let fits = tile.smem_bytes() <= machine.shared_bytes
         && are_aligned
         && desc.o.row_align_bytes(desc.o_dtype) >= O_ALIGN_BYTES
         && desc.pages.is_none()

@@ -13,21 +13,18 @@ use crate::load;
 use crate::ops::gemm::Memory;
 use crate::ops::maps::{MapKey, MapValue};
 use crate::ops::model;
+use crate::ops::plan::Machine;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::reference::Model;
 use crate::reference::attention::AttentionModel;
 use crate::reference::gemm::Arithmetic;
-use crate::{DType, DeviceInfo, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
+use crate::{DType, Error, L2Promotion, LaunchConfig, Result, TensorMapType};
 use abi::attention::sm90::{FwdEntry, FwdLaunch, FwdTile, section};
 use abi::attention::{BshStrides, FwdPacking, MOST_SPLITS, SOFTCAP_TANH_ERROR, UNLIMITED};
 use abi::gemm::sm90::{MMA_M, SPAN_BYTES};
 
 /// The only architecture that runs code for sm_90a.
 pub(in crate::ops) const ARCH: (u32, u32) = (9, 0);
-/// Flops per cycle of an SM's tensor cores; a multiply-add counts as two.
-const FLOPS_PER_CYCLE: f64 = 2800.0;
-/// Relative time per pair of a query and a key in the tile with fewer queries.
-const SHORT_TILE_TIME: f64 = 1.16;
 /// Alignment of every row, for tensor maps and stores.
 pub(in crate::ops) const ALIGN_BYTES: u32 = 16;
 /// Head dimensions must be multiples of this, since rows are written 16 bytes at a time.
@@ -41,29 +38,34 @@ pub(in crate::ops) const EXP_ULPS: f64 = 4.0;
 const LOG_ULPS: f64 = 4.0;
 
 /// Offers the kernels that have room for the head dimensions.
-pub(super) fn offer(desc: &AttentionDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let mut entries = entries(desc, false);
-    let Some(plain) = entries.next().filter(|_| suits(desc, device)) else {
+    let Some(plain) = entries.next().filter(|_| suits(desc, machine)) else {
         return;
     };
     let mut offer_entry = |entry: FwdEntry, estimated_ns: f64| {
         let tile = entry.tile;
-        let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
+        let fits = tile.smem_bytes() <= machine.shared_bytes;
         if fits && tiles(desc, &tile, Sharing::NONE) <= MOST_TILES {
-            offer(Candidate {
-                entry: Entry::Sm90(entry),
-                tile: [tile.tile_m, tile.tile_n],
-                sharing: Sharing::NONE,
-                config: config(desc, &tile, Sharing::NONE, device.multiprocessors),
+            let config = config(desc, &tile, Sharing::NONE, machine.multiprocessors);
+            let tile = [tile.tile_m, tile.tile_n];
+            offer(Candidate::plain(
+                Entry::Sm90(entry),
+                tile,
+                config,
                 estimated_ns,
-            });
+            ));
         }
     };
-    let estimated_ns = estimate_ns(desc, device, FLOPS_PER_CYCLE);
-    offer_entry(plain, estimated_ns);
+    let costs = &machine.model.attention;
+    let estimated_ns = |longer: f64| estimate_ns(desc, machine, costs.sm90_flops / longer);
+    offer_entry(plain, estimated_ns(1.0));
     if let Some(short) = entries.next() {
-        let longer = SHORT_TILE_TIME * pairs(desc, &short.tile) / pairs(desc, &plain.tile);
-        offer_entry(short, estimated_ns * longer);
+        let pairs = |entry: &FwdEntry| pairs(desc, &entry.tile);
+        offer_entry(
+            short,
+            estimated_ns(costs.short_tile_time * pairs(&short) / pairs(&plain)),
+        );
     }
 }
 
@@ -73,8 +75,8 @@ fn entries(desc: &AttentionDesc, is_packed: bool) -> impl Iterator<Item = FwdEnt
 }
 
 /// Whether tensor maps can describe q, k and v, and the kernels can write o.
-fn suits(desc: &AttentionDesc, device: &DeviceInfo) -> bool {
-    device.arch == ARCH
+fn suits(desc: &AttentionDesc, machine: &Machine) -> bool {
+    machine.arch == ARCH
         && [desc.dtype, DType::F32].contains(&desc.o_dtype)
         && desc.positive_scale
         && desc.pages.is_none()
@@ -89,30 +91,34 @@ fn suits(desc: &AttentionDesc, device: &DeviceInfo) -> bool {
 /// Offers the packed kernel that has room for the head dimensions.
 pub(super) fn offer_packed(
     desc: &AttentionDesc,
-    device: &DeviceInfo,
+    machine: &Machine,
     offer: &mut dyn FnMut(Candidate),
 ) {
-    let Some(entry) = entries(desc, true).next().filter(|_| suits(desc, device)) else {
+    let Some(entry) = entries(desc, true).next().filter(|_| suits(desc, machine)) else {
         return;
     };
     let Some(plain) = entries(desc, false).next() else {
         return;
     };
     let tile = entry.tile;
-    let best = packing::best(desc, &tile, &plain.tile, device.multiprocessors);
+    let best = packing::best(desc, &tile, &plain.tile, machine);
     let Some((sharing, ratio)) = best else {
         return;
     };
-    let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
+    let fits = tile.smem_bytes() <= machine.shared_bytes;
     let can_be = (1..=MOST_SPLITS).contains(&sharing.splits)
         && packed_queries(desc, sharing.heads).is_some();
-    if fits && can_be && tiles(desc, &tile, sharing) <= MOST_TILES {
+    let packing = FwdPacking::new(sharing.heads, MMA_M);
+    if fits && can_be && packing.is_some() && tiles(desc, &tile, sharing) <= MOST_TILES {
+        let costs = &machine.model.attention;
+        let flops_per_cycle = costs.sm90_flops / (ratio / costs.packing_pays);
+        let estimated_ns = estimate_ns(desc, machine, flops_per_cycle);
+        let config = config(desc, &tile, sharing, machine.multiprocessors);
+        let tile = [tile.tile_m, tile.tile_n];
         offer(Candidate {
-            entry: Entry::Sm90(entry),
-            tile: [tile.tile_m, tile.tile_n],
             sharing,
-            config: config(desc, &tile, sharing, device.multiprocessors),
-            estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE) * ratio / packing::PAYS,
+            packing,
+            ..Candidate::plain(Entry::Sm90(entry), tile, config, estimated_ns)
         });
     }
 }
@@ -245,12 +251,10 @@ fn packed_queries(desc: &AttentionDesc, heads: u32) -> Option<Lying<4>> {
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: FwdEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    let Sharing { heads, splits } = candidate.sharing;
-    if !entry.is_packed {
+    let Some(packing) = candidate.packing else {
         return launch_one(entry, candidate, call, None);
-    }
-    let packing = FwdPacking::new(heads, MMA_M).ok_or(OFFERED)?;
-    parts::launch(call, packing, splits, |call, packing| {
+    };
+    parts::launch(call, packing, candidate.sharing.splits, |call, packing| {
         launch_one(entry, candidate, call, Some(packing))
     })
 }

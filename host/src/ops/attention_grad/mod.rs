@@ -3,7 +3,6 @@
 mod call;
 mod candidates;
 mod desc;
-mod plan;
 mod run;
 mod simt;
 mod sm80;
@@ -11,8 +10,6 @@ mod sm90;
 
 use crate::ops::attention::{Attention, Layout, Lengths};
 use crate::{Float, Tensor};
-
-pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 
 /// Gradients of an [`Attention`]: `dq`, `dk` and `dv` from `q`, `k`, `v`, the forward's `o` and `lse`,
 /// and `d_o`, the gradient with respect to `o`; and `d_sink`, that of its sinks.
@@ -32,7 +29,7 @@ pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 /// | `k` | `[batch, seqlen_k, heads_kv, head_dim]` | as `q` | any; `heads_q % heads_kv == 0` |
 /// | `v` | `[batch, seqlen_k, heads_kv, head_dim_v]` | as `q` | any |
 /// | `o`, `d_o` | `[batch, seqlen_q, heads_q, head_dim_v]` | as `q` | any |
-/// | `lse` | `[batch, heads_q, seqlen_q]`, as [`Attention::run_with_lse`] returns it | f32 | any |
+/// | `lse` | `[batch, heads_q, seqlen_q]`, as [`Attention::lse`] returns it | f32 | any |
 /// | [`sink`](Self::sink) (optional) | `[heads_q]` | f32 | any |
 /// | `dq`, `dk`, `dv` (written) | as `q`, `k` and `v` | as `q` | any where no two indices refer to one element; must not overlap an input or each other |
 /// | `d_sink` (written if it is asked for) | as `sink` | f32 | likewise |
@@ -92,10 +89,10 @@ pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 /// let stream = device.stream()?;
 /// let q = Tensor::full(&stream, &[1, 2, 4, 8], 0.5_f32)?;
 /// let kv = Tensor::full(&stream, &[1, 3, 2, 8], 0.25_f32)?;
-/// let (o, lse) = Attention::new(&q, &kv, &kv).causal().run_with_lse(&stream)?;
+/// let forward = Attention::new(&q, &kv, &kv).causal().lse().run(&stream)?;
 ///
 /// let d_o = Tensor::full(&stream, &[1, 2, 4, 8], 1.0_f32)?;
-/// let grad = AttentionGrad::new(&q, &kv, &kv, &o, &lse, &d_o).causal();
+/// let grad = AttentionGrad::new(&q, &kv, &kv, &forward.o, &forward.lse, &d_o).causal();
 /// let grads = grad.run(&stream)?;
 /// // All keys are equal, so probabilities are, and their gradient is 0.
 /// assert!(grads.dq.to_vec()?.iter().all(|x| x.abs() < 1e-6));
@@ -106,8 +103,8 @@ pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 ///
 /// // Beside a sink a head, whose logit is that of the keys: it takes a part of three, then of four.
 /// let sink = Tensor::full(&stream, &[4], 2.0_f32.sqrt() / 4.0)?;
-/// let (o, lse) = Attention::new(&q, &kv, &kv).causal().sink(&sink).run_with_lse(&stream)?;
-/// let grad = AttentionGrad::new(&q, &kv, &kv, &o, &lse, &d_o).causal().sink(&sink);
+/// let forward = Attention::new(&q, &kv, &kv).causal().sink(&sink).lse().run(&stream)?;
+/// let grad = AttentionGrad::new(&q, &kv, &kv, &forward.o, &forward.lse, &d_o).causal().sink(&sink);
 /// let d_sink = grad.run(&stream)?.d_sink.map(|d| d.to_vec()).transpose()?;
 /// let want = -2.0 * (1.0 / 3.0 * 2.0 / 3.0 + 1.0 / 4.0 * 3.0 / 4.0);
 /// assert!(d_sink.is_some_and(|d| d.iter().all(|d| (d - want).abs() < 1e-6)));
@@ -115,7 +112,7 @@ pub use plan::{AttentionGradCandidate, AttentionGradPlan};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "nothing is computed until `run`, `run_into` or `run_into_with_d_sink`"]
+#[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct AttentionGrad<'a, T: Float> {
     /// The forward pass: its operands and options.
     forward: Attention<'a, T>,

@@ -2,15 +2,18 @@
 
 use super::call::GradCall;
 use super::desc::GradDesc;
-use super::plan::{self, AttentionGradPlan};
 use super::{AttentionGrad, AttentionGrads};
 use crate::ops::attention::call::{Call, Memory};
 use crate::ops::attention::extents::Extents;
 use crate::ops::attention::run::{Factors, last_dimension_is_dense, memory, operand};
 use crate::ops::check;
 use crate::ops::copy::strided_copy;
+use crate::ops::plan::{self, Choice as _, Plan, Tuning};
 use crate::reference::attention::AttentionGradModel;
 use crate::{Error, Float, Result, Stream, Tensor};
+
+/// Most by which a gradient of two kernels may differ, relative to its largest element.
+const LARGEST_DIFFERENCE: f64 = 1.0 / 32.0;
 
 /// What validation found.
 struct Valid {
@@ -39,7 +42,7 @@ impl<T: Float> AttentionGrad<'_, T> {
             true => Tensor::empty(stream, of.shape()),
             false => Tensor::zeros(stream, of.shape()),
         };
-        let d_sink = self.forward.sink;
+        let d_sink = self.forward.options.sink;
         let d_sink = d_sink.map(|sink| Tensor::empty(stream, sink.shape()));
         let grads = AttentionGrads {
             dq: new(&self.forward.q)?,
@@ -51,48 +54,24 @@ impl<T: Float> AttentionGrad<'_, T> {
         Ok(grads)
     }
 
-    /// Enqueues the gradients into these tensors, and not that of a sink. Positions that belong to no
-    /// sequence are not written.
+    /// Enqueues the gradients into these tensors, that of the sinks only if `d_sink` is set. Positions
+    /// that belong to no sequence are not written.
     ///
     /// # Errors
     /// See [`AttentionGrad`].
-    pub fn run_into(
-        &self,
-        dq: &Tensor<T>,
-        dk: &Tensor<T>,
-        dv: &Tensor<T>,
-        stream: &Stream,
-    ) -> Result<()> {
-        let (valid, grads) = self.validate_into(dq, dk, dv, stream)?;
-        self.launch(&valid, &grads, stream)
-    }
-
-    /// Enqueues all gradients into these tensors, as [`run_into`](Self::run_into), with that of the
-    /// [`sink`](Self::sink), which has to be set.
-    ///
-    /// # Errors
-    /// See [`AttentionGrad`].
-    pub fn run_into_with_d_sink(
-        &self,
-        dq: &Tensor<T>,
-        dk: &Tensor<T>,
-        dv: &Tensor<T>,
-        d_sink: &Tensor<f32>,
-        stream: &Stream,
-    ) -> Result<()> {
-        let (valid, grads) = self.validate_into(dq, dk, dv, stream)?;
-        let grads = self.with_d_sink(grads, d_sink, stream)?;
-        self.launch(&valid, &grads, stream)
+    pub fn run_into(&self, grads: &AttentionGrads<T>, stream: &Stream) -> Result<()> {
+        let valid = self.validate_into(grads, stream)?;
+        self.launch(&valid, grads, stream)
     }
 
     /// The kernels that [`run`](Self::run) would launch, and the other candidates.
     ///
     /// # Errors
     /// See [`AttentionGrad`].
-    pub fn plan(&self, stream: &Stream) -> Result<AttentionGradPlan> {
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
         match self.described(stream)? {
-            Some(desc) => plan::plan(&desc, self.kernel, stream),
-            None => Ok(AttentionGradPlan::empty()),
+            Some(desc) => Plan::of(&desc, self.kernel, stream),
+            None => Ok(Plan::empty()),
         }
     }
 
@@ -100,20 +79,78 @@ impl<T: Float> AttentionGrad<'_, T> {
     ///
     /// # Errors
     /// See [`AttentionGrad`].
-    pub fn plan_into(
-        &self,
-        dq: &Tensor<T>,
-        dk: &Tensor<T>,
-        dv: &Tensor<T>,
-        stream: &Stream,
-    ) -> Result<AttentionGradPlan> {
-        let (valid, grads) = self.validate_into(dq, dk, dv, stream)?;
+    pub fn plan_into(&self, grads: &AttentionGrads<T>, stream: &Stream) -> Result<Plan> {
+        let valid = self.validate_into(grads, stream)?;
         if valid.is_empty() {
-            return Ok(AttentionGradPlan::empty());
+            return Ok(Plan::empty());
         }
-        let outputs = self.in_order(&grads)?;
+        let outputs = self.in_order(grads)?;
         let desc = self.describe(&valid, &outputs)?;
-        plan::plan(&desc, self.kernel, stream)
+        Plan::of(&desc, self.kernel, stream)
+    }
+
+    /// Measures the candidates with these operands, and makes the fastest one the choice for all
+    /// gradients with the same extents, layouts and options on this kind of device, as
+    /// [`Gemm::autotune`](crate::Gemm::autotune) does.
+    ///
+    /// # Errors
+    /// See [`AttentionGrad`]; also the first candidate's error or fault, if all fail.
+    pub fn autotune(&self, stream: &Stream) -> Result<Tuning> {
+        let valid = self.validate(stream)?;
+        if valid.is_empty() {
+            return Ok(Tuning::empty());
+        }
+        let outputs = self.in_order(&self.new_gradients(stream)?)?;
+        let desc = self.describe(&valid, &outputs)?;
+        let call = self.call(&valid, (desc, &outputs), None, stream)?;
+        let tensors = [&self.forward.q, &self.forward.k, &self.forward.v, &self.d_o];
+        let bytes = tensors
+            .map(|x| x.len() * size_of::<T>())
+            .into_iter()
+            .sum::<usize>() as u64;
+        let other = self.call(&valid, (desc, &outputs), None, stream)?;
+        let calls = plan::rotation(other, bytes, stream, || {
+            let mut copy = self.clone();
+            let forward = &mut copy.forward;
+            for x in [
+                &mut forward.q,
+                &mut forward.k,
+                &mut forward.v,
+                &mut copy.d_o,
+            ] {
+                *x = plan::copied(x, stream)?;
+            }
+            copy.call(&valid, (desc, &outputs), None, stream)
+        })?;
+        plan::tune(
+            &desc,
+            stream,
+            &calls,
+            |candidate| {
+                for output in &outputs {
+                    output.fill(T::from_f64(f64::NAN), stream)?;
+                }
+                candidate.launch(&call)?;
+                let [dq, dk, dv] = &outputs;
+                Ok([dq.to_vec()?, dk.to_vec()?, dv.to_vec()?])
+            },
+            |want, got| {
+                want.iter().zip(got).all(|(want, got)| {
+                    let [want, got] = [want, got].map(|all| all.iter().map(|x| x.widened()));
+                    plan::agree_within(want, got, LARGEST_DIFFERENCE)
+                })
+            },
+        )
+    }
+
+    fn new_gradients(&self, stream: &Stream) -> Result<AttentionGrads<T>> {
+        let new = |of: &Tensor<T>| Tensor::empty(stream, of.shape());
+        Ok(AttentionGrads {
+            dq: new(&self.forward.q)?,
+            dk: new(&self.forward.k)?,
+            dv: new(&self.forward.v)?,
+            d_sink: None,
+        })
     }
 
     /// The error model of the kernels that [`run`](Self::run) launches, for the bound of
@@ -123,7 +160,7 @@ impl<T: Float> AttentionGrad<'_, T> {
     /// See [`AttentionGrad`].
     pub fn model(&self, stream: &Stream) -> Result<AttentionGradModel> {
         match self.described(stream)? {
-            Some(desc) => Ok(plan::choose(&desc, self.kernel, stream)?.model(&desc)),
+            Some(desc) => Ok(plan::choose(&desc, self.kernel, stream)?.0.model(&desc)),
             None => Ok(super::simt::model()),
         }
     }
@@ -134,20 +171,13 @@ impl<T: Float> AttentionGrad<'_, T> {
         if valid.is_empty() {
             return Ok(None);
         }
-        let new = |of: &Tensor<T>| Tensor::empty(stream, of.shape());
-        let grads = AttentionGrads {
-            dq: new(&self.forward.q)?,
-            dk: new(&self.forward.k)?,
-            dv: new(&self.forward.v)?,
-            d_sink: None,
-        };
-        let outputs = self.in_order(&grads)?;
+        let outputs = self.in_order(&self.new_gradients(stream)?)?;
         self.describe(&valid, &outputs).map(Some)
     }
 
     fn validate(&self, stream: &Stream) -> Result<Valid> {
         let (extents, factors) = self.forward.validate(stream)?;
-        let shape_o = extents.shape_o(self.forward.layout);
+        let shape_o = extents.shape_o(self.forward.options.layout);
         for (operand, input) in [("o", &self.o), ("d_o", &self.d_o)] {
             check::device(operand, input, stream)?;
             if input.shape() != shape_o {
@@ -167,14 +197,9 @@ impl<T: Float> AttentionGrad<'_, T> {
         Ok(Valid { extents, factors })
     }
 
-    fn validate_into(
-        &self,
-        dq: &Tensor<T>,
-        dk: &Tensor<T>,
-        dv: &Tensor<T>,
-        stream: &Stream,
-    ) -> Result<(Valid, AttentionGrads<T>)> {
+    fn validate_into(&self, grads: &AttentionGrads<T>, stream: &Stream) -> Result<Valid> {
         let valid = self.validate(stream)?;
+        let AttentionGrads { dq, dk, dv, d_sink } = grads;
         let outputs = [
             ("dq", dq, &self.forward.q),
             ("dk", dk, &self.forward.k),
@@ -190,43 +215,22 @@ impl<T: Float> AttentionGrad<'_, T> {
                 check::no_overlap(name, output, other_name, other)?;
             }
         }
-        let grads = AttentionGrads {
-            dq: dq.clone(),
-            dk: dk.clone(),
-            dv: dv.clone(),
-            d_sink: None,
+        let Some(d_sink) = d_sink else {
+            return Ok(valid);
         };
-        Ok((valid, grads))
-    }
-
-    /// Valid gradients, and `d_sink`, which is checked.
-    fn with_d_sink(
-        &self,
-        grads: AttentionGrads<T>,
-        d_sink: &Tensor<f32>,
-        stream: &Stream,
-    ) -> Result<AttentionGrads<T>> {
         const NAME: &str = "d_sink";
-        let Some(sink) = self.forward.sink else {
+        let Some(sink) = self.forward.options.sink else {
             return Err(Error::value(NAME, "asked for", "none: no sink is set"));
         };
         check::output(NAME, d_sink, sink.shape(), stream)?;
         self.forward.check_overlap(NAME, d_sink)?;
         check::no_overlap(NAME, d_sink, "lse", &self.lse)?;
-        let AttentionGrads { dq, dk, dv, .. } = &grads;
-        for (name, other) in [
-            ("o", &self.o),
-            ("d_o", &self.d_o),
-            ("dq", dq),
-            ("dk", dk),
-            ("dv", dv),
-        ] {
+        let inputs = [("o", &self.o), ("d_o", &self.d_o)];
+        let others = outputs.map(|(name, output, _)| (name, output));
+        for (name, other) in inputs.into_iter().chain(others) {
             check::no_overlap(NAME, d_sink, name, other)?;
         }
-        Ok(AttentionGrads {
-            d_sink: Some(d_sink.clone()),
-            ..grads
-        })
+        Ok(valid)
     }
 
     /// The gradients in the order batch, position, head.
@@ -265,50 +269,16 @@ impl<T: Float> AttentionGrad<'_, T> {
         let outputs = self.in_order(grads)?;
         let desc = self.describe(valid, &outputs)?;
         // Choose before anything is copied, so that errors come first.
-        let candidate = plan::choose(&desc, self.kernel, stream)?;
-        let written = outputs
-            .iter()
-            .map(|output| self.dense(output, stream))
-            .collect::<Result<Vec<_>>>()?;
-        let (q_is_packed, _) = self.forward.packs();
-        let [q, k, v] = self.forward.inputs_in_order()?;
-        let of_o = |x: &Tensor<T>| memory(&self.forward.in_order(x, q_is_packed)?, stream);
-        let lse = self.lse.contiguous(stream)?;
-        let delta = Tensor::<f32>::empty(stream, lse.shape())?;
-        let [dq, dk, dv] = [0, 1, 2].map(|idx| Memory::of(&written[idx]));
+        let (candidate, _) = plan::choose(&desc, self.kernel, stream)?;
+        let [dq, dk, dv] = &outputs;
+        let dense = |output| self.dense(output, stream);
+        let written = [dense(dq)?, dense(dk)?, dense(dv)?];
         let d_sink = d_sink.filter(|d_sink| !d_sink.is_empty());
         let written_sink = match d_sink {
             Some(x) if !last_dimension_is_dense(x) => Some(Tensor::empty(stream, x.shape())?),
             dense => dense.cloned(),
         };
-        let call = GradCall {
-            desc,
-            forward: Call {
-                stream,
-                desc: desc.forward,
-                q: memory(&q, stream)?,
-                k: memory(&k, stream)?,
-                v: memory(&v, stream)?,
-                o: of_o(&self.o)?,
-                lse: None,
-                sink: match (d_sink, self.forward.sink) {
-                    (Some(_), Some(sink)) => Some(Memory::of(&sink.contiguous(stream)?)),
-                    _ => None,
-                },
-                lengths: self.forward.call_lengths(stream)?,
-                pages: None,
-                softmax_scale_log2: valid.factors.softmax_scale_log2,
-                softcap_scale: valid.factors.softcap_scale,
-            },
-            lse: Memory::of(&lse),
-            d_o: of_o(&self.d_o)?,
-            delta: Memory::of(&delta),
-            dq,
-            dk,
-            dv,
-            d_sink: written_sink.as_ref().map(Memory::of),
-            softmax_scale: valid.factors.softmax_scale,
-        };
+        let call = self.call(valid, (desc, &written), written_sink.as_ref(), stream)?;
         candidate.launch(&call)?;
         call.launch_sink()?;
         for (output, written) in outputs.iter().zip(&written) {
@@ -322,6 +292,49 @@ impl<T: Float> AttentionGrad<'_, T> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The call that writes these gradients, whose last dimensions have no gaps.
+    fn call<'s>(
+        &self,
+        valid: &Valid,
+        (desc, [dq, dk, dv]): (GradDesc, &[Tensor<T>; 3]),
+        d_sink: Option<&Tensor<f32>>,
+        stream: &'s Stream,
+    ) -> Result<GradCall<'s>> {
+        let (q_is_packed, _) = self.forward.packs();
+        let [q, k, v] = self.forward.inputs_in_order()?;
+        let of_o = |x: &Tensor<T>| memory(&self.forward.in_order(x, q_is_packed)?, stream);
+        let lse = self.lse.contiguous(stream)?;
+        let delta = Tensor::<f32>::empty(stream, lse.shape())?;
+        Ok(GradCall {
+            desc,
+            forward: Call {
+                stream,
+                desc: desc.forward,
+                q: memory(&q, stream)?,
+                k: memory(&k, stream)?,
+                v: memory(&v, stream)?,
+                o: of_o(&self.o)?,
+                lse: None,
+                sink: match (d_sink, self.forward.options.sink) {
+                    (Some(_), Some(sink)) => Some(Memory::of(&sink.contiguous(stream)?)),
+                    _ => None,
+                },
+                lengths: self.forward.call_lengths(stream)?,
+                pages: None,
+                softmax_scale_log2: valid.factors.softmax_scale_log2,
+                softcap_scale: valid.factors.softcap_scale,
+            },
+            lse: Memory::of(&lse),
+            d_o: of_o(&self.d_o)?,
+            delta: Memory::of(&delta),
+            dq: Memory::of(dq),
+            dk: Memory::of(dk),
+            dv: Memory::of(dv),
+            d_sink: d_sink.map(Memory::of),
+            softmax_scale: valid.factors.softmax_scale,
+        })
     }
 
     /// An output itself, or, if its last dimension has gaps, a tensor to write in its place: with its

@@ -4,17 +4,14 @@ use super::call::GradCall;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::GradDesc;
 use crate::ops::attention::call::Memory;
+use crate::ops::plan::Machine;
 use crate::reference::attention::AttentionGradModel;
-use crate::{DeviceInfo, LaunchConfig, Result};
+use crate::{LaunchConfig, Result};
 use abi::attention::backward::{BackwardEntry, BackwardLaunch, FlashBwdParams};
 use abi::attention::{BshStrides, FlashFwdParams, SIMT_WIDE_TILE, SOFTCAP_TANH_ERROR};
 
-/// Flops per cycle of an SM, a multiply-add counted as two: half the peak of its 128 lanes, of which
-/// two in seven go to products that are computed twice.
-const FLOPS_PER_CYCLE: f64 = 90.0;
-
 /// Offers the kernels with the smallest head dimension that covers both head dimensions.
-pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+pub(super) fn offer(desc: &GradDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let forward = &desc.forward;
     let Some(entry) = BackwardEntry::of(forward.head_dim, forward.head_dim_v) else {
         return;
@@ -25,8 +22,18 @@ pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(
         offer(Candidate {
             entry: Entry::Simt(entry),
             tile: [SIMT_WIDE_TILE.tile_m, SIMT_WIDE_TILE.tile_n],
-            estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
+            config: config(queries_grid(desc).or(keys_grid(desc)).unwrap_or([0; 3])),
+            estimated_ns: estimate_ns(desc, machine, machine.model.attention_grad.simt_flops),
         });
+    }
+}
+
+fn config(grid: [u32; 3]) -> LaunchConfig {
+    LaunchConfig {
+        grid,
+        block: [SIMT_WIDE_TILE.threads, 1, 1],
+        shared_bytes: 0,
+        cluster: None,
     }
 }
 
@@ -55,19 +62,13 @@ pub(super) fn launch(entry: BackwardEntry, call: &GradCall<'_>) -> Result<()> {
         reserved: 0,
     };
     let run = |grid: [u32; 3], [first, second]: [&Memory; 2], own: BackwardLaunch| {
-        let config = LaunchConfig {
-            grid,
-            block: [SIMT_WIDE_TILE.threads, 1, 1],
-            shared_bytes: 0,
-            cluster: None,
-        };
         // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers what
         // the blocks own, whose gradients these are. delta is written before, on the same stream,
         // where there are queries to read it for.
         unsafe {
             call.launch(
                 entry,
-                config,
+                config(grid),
                 &[
                     &q, &k, &v, &d_o, &lse, &delta, &first, &second, &lengths, &params, &own,
                 ],

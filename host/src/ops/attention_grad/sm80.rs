@@ -4,35 +4,33 @@ use super::call::GradCall;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::GradDesc;
 use crate::ops::attention::sm80::{EXP_ULPS, TANH_ERROR};
+use crate::ops::plan::Machine;
 use crate::reference::attention::AttentionGradModel;
 use crate::reference::gemm::Arithmetic;
-use crate::{DType, DeviceInfo, LaunchConfig, Result};
+use crate::{DType, LaunchConfig, Result};
 use abi::attention::FlashFwdParams;
 use abi::attention::backward::FlashBwdParams;
 use abi::attention::backward::sm80::{ALIGN_BYTES, Sm80Bwd, Sm80BwdEntry, THREADS};
 
-/// Flops per cycle of an SM, a multiply-add counted as two: half of the tensor cores' peak on sm_80,
-/// of which two in seven go to products that are computed twice.
-const FLOPS_PER_CYCLE: f64 = 700.0;
-
 /// Offers the kernels with the smallest head dimension that covers both head dimensions.
-pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+pub(super) fn offer(desc: &GradDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let forward = &desc.forward;
     let Some(kernels) = Sm80Bwd::of(forward.dtype, forward.head_dim, forward.head_dim_v) else {
         return;
     };
-    if device.arch >= (8, 0) && suits(desc, kernels, device) {
+    if machine.arch >= (8, 0) && suits(desc, kernels, machine) {
         let tile = kernels.keys.tile();
         offer(Candidate {
             entry: Entry::Sm80(kernels),
             tile: [tile.columns, tile.rows],
-            estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
+            config: config(kernels.keys, grid(desc, kernels.keys).unwrap_or([0; 3])),
+            estimated_ns: estimate_ns(desc, machine, machine.model.attention_grad.sm80_flops),
         });
     }
 }
 
 /// Whether the kernels support alignment and scale, and every launch fits the device.
-fn suits(desc: &GradDesc, kernels: Sm80Bwd, device: &DeviceInfo) -> bool {
+fn suits(desc: &GradDesc, kernels: Sm80Bwd, machine: &Machine) -> bool {
     let forward = &desc.forward;
     let has_queries = forward.seqlen_q != 0 && forward.heads_q != 0;
     let has_keys = forward.seqlen_k != 0;
@@ -46,7 +44,7 @@ fn suits(desc: &GradDesc, kernels: Sm80Bwd, device: &DeviceInfo) -> bool {
             has_queries
         };
         (!is_there || grid(desc, entry).is_some())
-            && entry.tile().smem_bytes() <= device.max_shared_bytes_per_block
+            && entry.tile().smem_bytes() <= machine.shared_bytes
     };
     forward.positive_scale
         && operands
@@ -65,6 +63,15 @@ fn grid(desc: &GradDesc, entry: Sm80BwdEntry) -> Option<[u32; 3]> {
     }
 }
 
+fn config(entry: Sm80BwdEntry, grid: [u32; 3]) -> LaunchConfig {
+    LaunchConfig {
+        grid,
+        block: [THREADS, 1, 1],
+        shared_bytes: entry.tile().smem_bytes(),
+        cluster: None,
+    }
+}
+
 /// Enqueues a candidate of [`offer`]. Without queries nothing but dk and dv is written, without keys
 /// nothing but dq.
 pub(super) fn launch(kernels: Sm80Bwd, call: &GradCall<'_>) -> Result<()> {
@@ -79,12 +86,6 @@ pub(super) fn launch(kernels: Sm80Bwd, call: &GradCall<'_>) -> Result<()> {
         if entry == kernels.dq {
             call.launch_delta()?;
         }
-        let config = LaunchConfig {
-            grid,
-            block: [THREADS, 1, 1],
-            shared_bytes: entry.tile().smem_bytes(),
-            cluster: None,
-        };
         let of_ds = if entry.part.owns_keys() {
             &call.dk
         } else {
@@ -97,7 +98,7 @@ pub(super) fn launch(kernels: Sm80Bwd, call: &GradCall<'_>) -> Result<()> {
         unsafe {
             call.launch(
                 entry,
-                config,
+                config(entry, grid),
                 &[
                     &q, &k, &v, &d_o, &lse, &delta, &of_ds, &of_p, &lengths, &params,
                 ],
@@ -132,10 +133,10 @@ pub(super) fn rounding(dtype: DType) -> (f64, f64) {
 
 #[cfg(all(test, feature = "emulator"))]
 mod tests {
-    use super::super::candidates::offer_all;
     use super::*;
     use crate::Device;
     use crate::ops::attention::desc::tests::plain;
+    use crate::ops::plan::{self, MachineModel};
 
     /// Names of the candidates on a device of `arch`, the best first.
     fn names(arch: (u32, u32), desc: &GradDesc) -> Vec<String> {
@@ -144,9 +145,7 @@ mod tests {
         if arch != (9, 0) {
             info.max_shared_bytes_per_block = 99 << 10;
         }
-        let mut all = Vec::new();
-        offer_all(desc, &info, &mut |candidate| all.push(candidate));
-        all.sort_by(|x, y| x.estimated_ns.total_cmp(&y.estimated_ns));
+        let all = plan::all(desc, &info, &MachineModel::H200);
         all.iter().map(ToString::to_string).collect()
     }
 

@@ -4,7 +4,7 @@
 //! lengths.
 
 use super::call::GradCall;
-use super::candidates::{Candidate, Entry, estimate_ns};
+use super::candidates::{Candidate, Entry, Together, estimate_ns};
 use super::desc::GradDesc;
 use super::sm80::rounding;
 use crate::launch::KernelArg;
@@ -13,46 +13,51 @@ use crate::ops::attention::sm90::{
     ALIGN_BYTES, ARCH, EXP_ULPS, HEAD_DIM_MULTIPLE, Lying, positions, span,
 };
 use crate::ops::maps::{MapKey, MapValue};
+use crate::ops::plan::Machine;
 use crate::reference::attention::AttentionGradModel;
 use crate::reference::gemm::Arithmetic;
-use crate::{DeviceInfo, Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
+use crate::{Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
 use abi::attention::backward::FlashBwdParams;
 use abi::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS};
 use abi::attention::backward::sums::{ROUND_ENTRY, Rounding};
 use abi::attention::{BshStrides, SOFTCAP_TANH_ERROR};
 use abi::gemm::sm90::WARPGROUP;
 
-/// Flops per cycle of an SM's tensor cores; a multiply-add counts as two.
-const FLOPS_PER_CYCLE: f64 = 2000.0;
 /// Most queries, and most keys.
 const MOST_POSITIONS: u32 = 1 << 30;
 /// Most blocks of a grid in y and z.
 const MOST_YZ: u32 = 65_535;
 
 /// Offers the kernel that has room for the head dimensions.
-pub(super) fn offer(desc: &GradDesc, device: &DeviceInfo, offer: &mut dyn FnMut(Candidate)) {
+pub(super) fn offer(desc: &GradDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let forward = &desc.forward;
     let entry = BwdEntry::of(forward.dtype, forward.head_dim, forward.head_dim_v);
     let Some(entry) = entry else {
         return;
     };
     let tile = entry.tile;
-    let fits = tile.smem_bytes() <= device.max_shared_bytes_per_block;
-    if device.arch != ARCH || !fits || !suits(desc) {
+    let fits = tile.smem_bytes() <= machine.shared_bytes;
+    if machine.arch != ARCH || !fits || !suits(desc) {
         return;
     }
-    if let Some((together, _)) = blocks(tile, desc, device) {
-        let turns = forward.heads_q / forward.heads_kv / together;
+    if let Some((heads, grid)) = blocks(tile, desc, machine) {
+        let turns = forward.heads_q / forward.heads_kv / heads;
         offer(Candidate {
-            entry: Entry::Sm90(entry, turns),
+            entry: Entry::Sm90(entry, Together { heads, turns }),
             tile: [tile.tile_m, tile.tile_n()],
-            estimated_ns: estimate_ns(desc, device, FLOPS_PER_CYCLE),
+            config: LaunchConfig {
+                grid,
+                block: [THREADS, 1, 1],
+                shared_bytes: tile.smem_bytes(),
+                cluster: None,
+            },
+            estimated_ns: estimate_ns(desc, machine, machine.model.attention_grad.sm90_flops),
         });
     }
 }
 
 /// Query heads of a block, and the grid.
-fn blocks(tile: BwdTile, desc: &GradDesc, device: &DeviceInfo) -> Option<(u32, [u32; 3])> {
+fn blocks(tile: BwdTile, desc: &GradDesc, machine: &Machine) -> Option<(u32, [u32; 3])> {
     let forward = &desc.forward;
     let heads = Heads {
         batch: forward.batch,
@@ -61,8 +66,8 @@ fn blocks(tile: BwdTile, desc: &GradDesc, device: &DeviceInfo) -> Option<(u32, [
         seqlen_k: forward.seqlen_k,
         is_masked: Heads::masked_by((forward.window_left, forward.window_right)),
     };
-    let together = tile.heads_together(&heads, device.multiprocessors);
-    let grid = tile.grid(&heads, together, device.multiprocessors)?;
+    let together = tile.heads_together(&heads, machine.multiprocessors);
+    let grid = tile.grid(&heads, together, machine.multiprocessors)?;
     Some((together, grid))
 }
 
@@ -122,7 +127,11 @@ fn map(
 }
 
 /// Enqueues a candidate of [`offer`].
-pub(super) fn launch(entry: BwdEntry, call: &GradCall<'_>) -> Result<()> {
+pub(super) fn launch(
+    (entry, together): (BwdEntry, Together),
+    config: LaunchConfig,
+    call: &GradCall<'_>,
+) -> Result<()> {
     const OFFERED: Error = Error::Bug("gradients were offered that no tensor map describes");
     let (tile, forward, stream) = (entry.tile, &call.desc.forward, call.forward.stream);
     let [q, k, v, d_o] = lying(&call.desc).ok_or(OFFERED)?;
@@ -133,10 +142,8 @@ pub(super) fn launch(entry: BwdEntry, call: &GradCall<'_>) -> Result<()> {
     let map_k = map(call, &memory.k, &k, [d, of_k])?;
     let map_v = map(call, &memory.v, &v, [d_v, of_k])?;
     let map_d_o = map(call, &call.d_o, &d_o, [d_v, of_q])?;
-    let device = stream.device().info();
-    let (heads_together, grid) = blocks(tile, &call.desc, device).ok_or(OFFERED)?;
     let params = FlashBwdParams {
-        heads_together,
+        heads_together: together.heads,
         ..call.params()?
     };
     let sums_of = |elements| Tensor::<f32>::empty(stream, &[elements as usize]);
@@ -150,12 +157,6 @@ pub(super) fn launch(entry: BwdEntry, call: &GradCall<'_>) -> Result<()> {
     let (q, k, v, d_o) = (&map_q, &map_k, &map_v, &map_d_o);
     let (lse, delta, counters) = (&call.lse, &call.delta, &counters);
     let (dq, dk, dv) = (&call.dq, &call.dk, &call.dv);
-    let config = LaunchConfig {
-        grid,
-        block: [THREADS, 1, 1],
-        shared_bytes: tile.smem_bytes(),
-        cluster: None,
-    };
     // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; delta is
     // written before, on the same stream; the sums have room, the counters are 0, and all are this
     // call's alone; gradients are aligned as rows are written; grids and threads are the tile's.

@@ -11,27 +11,16 @@
 //! of SMs do not reach the full bandwidth.
 
 use super::call::{Call, Memory};
-use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
+use super::candidates::{Candidate, Entry};
 use super::desc::{GemmDesc, MatrixDesc};
 use crate::backend::Pattern;
+use crate::ops::plan::{Machine, Work};
 use crate::{LaunchConfig, Result};
 use abi::gemm::Transpose;
 use abi::gemm::decode::{
     DECODE_BATCH_MAX, DECODE_THREADS, DecodeConfig, DecodeEntry, SPLITS_MAX, output_dtypes,
 };
 
-/// Flops per cycle of an SM with `mma.sync`.
-const FLOPS_PER_CYCLE: f64 = 2_000.0;
-/// [`Work::alone`]; small, because all blocks wait for memory.
-const ALONE: f64 = 0.2;
-/// Time of the first loads of a block, and of its stores.
-const OVERHEAD_NS: f64 = 1_500.0;
-/// Time of a launch beyond that of its bytes.
-const BESIDE_NS: f64 = 4_500.0;
-/// Additional time where blocks that share k meet.
-const TICKETS_NS: f64 = 1_500.0;
-/// Blocks per SM that suffice for the full bandwidth.
-const ENOUGH_BLOCKS: f64 = 0.6;
 /// First compute capability that runs these kernels.
 const ARCH: (u32, u32) = (8, 0);
 
@@ -88,37 +77,36 @@ fn offer_one(
     let read_again = (tiles - 1.0) * 2.0 * f64::from(desc.m) * f64::from(desc.k);
     let k_tiles = f64::from(desc.k.div_ceil(config.tile_k).div_ceil(splits));
     let k = k_tiles * f64::from(config.tile_k);
-    let meeting_ns = TICKETS_NS + LAUNCH_NS;
+    let costs = &machine.model.gemm.decode;
+    let meeting_ns = costs.tickets_ns + machine.model.launch_ns;
     let work = Work {
         blocks: tiles * f64::from(splits),
         blocks_per_multiprocessor: 1,
         flops_per_block: 2.0 * f64::from(config.tile_m) * f64::from(config.tile_n) * k,
-        flops_per_cycle: FLOPS_PER_CYCLE,
-        alone: ALONE,
-        overhead_ns: OVERHEAD_NS,
+        flops_per_cycle: costs.flops,
+        alone: costs.alone,
+        overhead_ns: costs.overhead_ns,
         bytes: desc.bytes() + read_again,
-        extra_ns: BESIDE_NS + if splits > 1 { meeting_ns } else { 0.0 },
+        extra_ns: costs.beside_ns + if splits > 1 { meeting_ns } else { 0.0 },
+    };
+    let tile = [config.tile_m, config.tile_n, config.tile_k];
+    let config = LaunchConfig {
+        grid,
+        block: [DECODE_THREADS, 1, 1],
+        shared_bytes: config.smem_bytes(desc.b.transpose),
+        cluster: None,
     };
     offer(Candidate {
-        entry: Entry::Decode(entry),
-        tile: [config.tile_m, config.tile_n, config.tile_k],
         split_k: splits,
-        stream_k: false,
-        band: 0,
-        k_major: false,
-        config: LaunchConfig {
-            grid,
-            block: [DECODE_THREADS, 1, 1],
-            shared_bytes: config.smem_bytes(desc.b.transpose),
-            cluster: None,
-        },
         estimated_ns: machine.estimate_ns(&work) + starved_ns(desc, machine, &work),
+        ..Candidate::direct(Entry::Decode(entry), tile, config)
     });
 }
 
 /// Additional time where too few blocks use the memory bandwidth.
 fn starved_ns(desc: &GemmDesc, machine: &Machine, work: &Work) -> f64 {
-    let asking = work.blocks / (ENOUGH_BLOCKS * f64::from(machine.multiprocessors));
+    let enough = machine.model.gemm.decode.enough_blocks;
+    let asking = work.blocks / (enough * f64::from(machine.multiprocessors));
     desc.bytes() / machine.bytes_per_ns * (1.0 / asking.min(1.0) - 1.0)
 }
 
@@ -165,6 +153,7 @@ mod tests {
     use super::super::desc::tests::weighted;
     use super::*;
     use crate::DType;
+    use crate::ops::plan::MachineModel;
 
     const A100: Machine = Machine {
         arch: (8, 0),
@@ -172,6 +161,7 @@ mod tests {
         shared_bytes: 163 << 10,
         bytes_per_ns: 1_500.0,
         clock_ghz: 1.4,
+        model: MachineModel::H200,
     };
 
     fn offered(desc: &GemmDesc, machine: &Machine) -> Vec<Candidate> {

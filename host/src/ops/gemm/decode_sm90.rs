@@ -17,9 +17,10 @@
 //! took 0.2 % longer than the best on average, 3 % at most, and the estimate was off by 3.5 %.
 
 use super::call::Call;
-use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine};
+use super::candidates::{Candidate, Entry};
 use super::decode::suits;
 use super::desc::GemmDesc;
+use crate::ops::plan::Machine;
 use crate::{L2Promotion, LaunchConfig, Result};
 use abi::gemm::Transpose;
 use abi::gemm::decode::sm90::{
@@ -29,42 +30,6 @@ use abi::gemm::decode::sm90::{
 
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);
-/// Bytes of weights per nanosecond that an SM gets from device memory when all SMs read, on a
-/// device with [`H200_BYTES_PER_NS`].
-const BYTES_PER_NS: f64 = 32.5;
-const H200_BYTES_PER_NS: f64 = 4_300.0;
-/// What was fitted to tiles of up to 64 rows, and to those of 128 apart.
-struct Fit {
-    /// Time per byte of A (tokens), from L2, relative to the time per byte of B (weights).
-    of_tokens: f64,
-    /// Time per partial sum of a block that meets others, beside [`MEETING_NS`].
-    of_sum_ns: f64,
-    /// Factor that makes estimates comparable with those of other families, which assume the full
-    /// memory bandwidth although they do not reach it with few rows.
-    as_others: f64,
-}
-
-const UP_TO_64: Fit = Fit {
-    of_tokens: 0.03,
-    of_sum_ns: 0.0,
-    as_others: 0.85,
-};
-const UP_TO_128: Fit = Fit {
-    of_tokens: 0.06,
-    of_sum_ns: 0.045,
-    as_others: 1.0,
-};
-
-/// Time before the first bytes arrive, and after the last.
-const START_NS: f64 = 1_700.0;
-/// Time per thread for the epilogue of a tile, for every four results.
-const ENDING_NS: f64 = 120.0;
-/// Relative time of the waves after the first: their blocks start while others still copy.
-const LATER_WAVES: f64 = 0.98;
-/// Time of the meeting of blocks that share k, per wave; and of each further block that shares k or
-/// A.
-const MEETING_NS: f64 = 700.0;
-const NEIGHBOUR_NS: f64 = 50.0;
 /// SMs of the group (GPC) that must hold all blocks of a cluster.
 const GROUP: u32 = 16;
 /// Clusters of more than two blocks that were observed to wait although all groups should be full.
@@ -110,20 +75,17 @@ fn candidate(
     tiling: &DecodeTiling,
 ) -> Option<Candidate> {
     let grid = tiling.grid(desc.n, desc.batch)?;
+    let config = LaunchConfig {
+        grid,
+        block: [tiling.threads(), 1, 1],
+        shared_bytes: tiling.smem_bytes(desc.k),
+        cluster: Some(tiling.cluster()),
+    };
+    let tile = [tiling.tile_m, tiling.tile_n, TILE_K];
     Some(Candidate {
-        entry: Entry::Sm90Decode(entry),
-        tile: [tiling.tile_m, tiling.tile_n, TILE_K],
         split_k: tiling.splits,
-        stream_k: false,
-        band: 0,
-        k_major: false,
-        config: LaunchConfig {
-            grid,
-            block: [tiling.threads(), 1, 1],
-            shared_bytes: tiling.smem_bytes(desc.k),
-            cluster: Some(tiling.cluster()),
-        },
         estimated_ns: estimate_ns(desc, machine, tiling, grid),
+        ..Candidate::direct(Entry::Sm90Decode(entry), tile, config)
     })
 }
 
@@ -132,15 +94,16 @@ fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: 
     let blocks: f64 = grid.into_iter().map(f64::from).product();
     let k_tiles = desc.k.div_ceil(TILE_K).div_ceil(tiling.splits);
     let k_bytes = f64::from(k_tiles) * f64::from(SPAN_BYTES); // up to 2^32
-    let fit = if tiling.tile_m <= 64 {
-        &UP_TO_64
+    let costs = &machine.model.gemm.sm90_decode;
+    let (of_tokens, of_sum_ns, as_others) = if tiling.tile_m <= 64 {
+        (costs.tokens_64, 0.0, costs.as_others_64)
     } else {
-        &UP_TO_128
+        (costs.tokens_128, costs.sum_128_ns, costs.as_others_128)
     };
-    let rows = f64::from(tiling.tile_n) + fit.of_tokens * f64::from(tiling.tile_m);
-    let bytes_per_ns = BYTES_PER_NS * machine.bytes_per_ns / H200_BYTES_PER_NS;
+    let rows = f64::from(tiling.tile_n) + of_tokens * f64::from(tiling.tile_m);
+    let bytes_per_ns = costs.bytes_per_ns * machine.bytes_per_ns / costs.full_bytes_per_ns;
     let results = f64::from(tiling.tile_m * tiling.tile_n) / f64::from(tiling.splits);
-    let ending_ns = ENDING_NS * results / f64::from(4 * tiling.threads());
+    let ending_ns = costs.ending_ns * results / f64::from(4 * tiling.threads());
     let at_once = f64::from(resident(desc, machine, tiling));
     // Blocks on the same SM share its bandwidth.
     let wave_ns = |blocks: f64| {
@@ -151,18 +114,18 @@ fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: 
     let last_ns = if last > 0.0 { wave_ns(last) } else { 0.0 };
     let first_ns = wave_ns(blocks.min(at_once));
     let later_ns = full * wave_ns(at_once) + last_ns - first_ns;
-    let waves_ns = first_ns + LATER_WAVES * later_ns;
+    let waves_ns = first_ns + costs.later_waves * later_ns;
     let meetings = if tiling.splits > 1 {
         (blocks / at_once).ceil()
     } else {
         0.0
     };
     let sums = f64::from(tiling.tile_m * tiling.tile_n);
-    let meeting_ns = (MEETING_NS + fit.of_sum_ns * sums) * meetings;
+    let meeting_ns = (costs.meeting_ns + of_sum_ns * sums) * meetings;
     let neighbours = f64::from(tiling.splits + tiling.sharers - 2);
     // Only the last block's epilogue counts: the others overlap with copies.
-    let ns = START_NS + waves_ns + ending_ns + meeting_ns + NEIGHBOUR_NS * neighbours;
-    LAUNCH_NS + fit.as_others * ns
+    let ns = costs.start_ns + waves_ns + ending_ns + meeting_ns + costs.neighbour_ns * neighbours;
+    machine.model.launch_ns + as_others * ns
 }
 
 /// Resident blocks of the device. All blocks of a cluster must be in one group of SMs (GPC): the

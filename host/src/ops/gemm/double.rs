@@ -1,26 +1,13 @@
 //! Products in f64: by multiply-adds on every device, by tensor cores from Ampere on. All give the
 //! same bits, so the choice is one of speed alone.
 
-use super::call::Call;
-use super::candidates::{Candidate, Entry, Machine, Work};
+use super::candidates::{Candidate, Entry};
 use super::desc::{GemmDesc, Side};
-use crate::{LaunchConfig, Result};
+use super::parts::Parts;
+use crate::LaunchConfig;
+use crate::ops::plan::{Machine, Work};
 use abi::gemm::{DOUBLE_LARGE, DoubleEntry, DoubleProduct};
 
-/// Share of the peak that a mainloop by multiply-adds reaches; not measured.
-const SIMT_EFFICIENCY: f64 = 0.6;
-/// The same by tensor cores, of large tiles and of small ones: as measured on an H200 (4096, 8192).
-const HOPPER_EFFICIENCY: [f64; 2] = [0.68, 0.72];
-/// The same on others; not measured.
-const MMA_EFFICIENCY: [f64; 2] = [0.9, 0.8];
-/// The same of Hopper's tensor cores by the instruction of Ampere; not measured.
-const OLDER_INSTRUCTION: f64 = 0.5;
-/// What remains of it where an operand is copied element by element; not measured.
-const UNALIGNED: f64 = 0.9;
-/// [`Work::alone`] where blocks share a multiprocessor.
-const ALONE: f64 = 0.5;
-/// Time of the first loads of a block, and of its stores.
-const OVERHEAD_NS: f64 = 2_500.0;
 /// Blocks that share a multiprocessor: what registers and barriers allow.
 const SIMT_BLOCKS: u32 = 2;
 const LARGE_BLOCKS: u32 = 1;
@@ -54,9 +41,10 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
 /// Flops per cycle that a full SM reaches with this entry.
 fn flops_per_cycle(entry: DoubleEntry, desc: &GemmDesc, machine: &Machine) -> f64 {
     let [simt, mma] = peak_flops_per_cycle(machine.arch);
+    let costs = &machine.model.gemm.double;
     let [large, small] = match machine.arch {
-        (9, 0) => HOPPER_EFFICIENCY,
-        _ => MMA_EFFICIENCY,
+        (9, 0) => [costs.hopper_large_efficiency, costs.hopper_small_efficiency],
+        _ => [costs.mma_large_efficiency, costs.mma_small_efficiency],
     };
     let of_tile = if entry.tile == DOUBLE_LARGE {
         large
@@ -66,11 +54,11 @@ fn flops_per_cycle(entry: DoubleEntry, desc: &GemmDesc, machine: &Machine) -> f6
     let is_aligned = Side::BOTH
         .iter()
         .all(|&side| desc.operand(side).row_align_bytes() >= 16);
-    let of_copies = if is_aligned { 1.0 } else { UNALIGNED };
+    let of_copies = if is_aligned { 1.0 } else { costs.unaligned };
     match entry.product {
-        DoubleProduct::Simt => simt * SIMT_EFFICIENCY,
+        DoubleProduct::Simt => simt * costs.simt_efficiency,
         DoubleProduct::Mma8 if machine.arch == (9, 0) => {
-            mma * of_tile * of_copies * OLDER_INSTRUCTION
+            mma * of_tile * of_copies * costs.older_instruction
         }
         DoubleProduct::Mma8 | DoubleProduct::Mma16 => mma * of_tile * of_copies,
     }
@@ -85,40 +73,30 @@ fn candidate(entry: DoubleEntry, desc: &GemmDesc, machine: &Machine) -> Option<C
         (_, DOUBLE_LARGE) => LARGE_BLOCKS,
         _ => SMALL_BLOCKS,
     };
-    let k = f64::from(desc.k.next_multiple_of(tile.tile_k));
+    let (extents, costs) = (
+        [tile.tile_m, tile.tile_n, tile.tile_k],
+        &machine.model.gemm.double,
+    );
     let work = Work {
-        blocks: tile.tiles(desc.m, desc.n) as f64 * f64::from(desc.batch),
         blocks_per_multiprocessor: match smem_bytes {
             0 => most_blocks,
             bytes => most_blocks.min(machine.shared_bytes / bytes),
         },
-        flops_per_block: 2.0 * f64::from(tile.tile_m) * f64::from(tile.tile_n) * k,
         flops_per_cycle: flops_per_cycle(entry, desc, machine),
-        alone: ALONE,
-        overhead_ns: OVERHEAD_NS,
-        bytes: desc.bytes(),
-        extra_ns: 0.0,
+        alone: costs.alone,
+        overhead_ns: costs.overhead_ns,
+        ..desc.work(&Parts::of(desc.k, 1), extents)
+    };
+    let config = LaunchConfig {
+        grid,
+        block: [tile.threads, 1, 1],
+        shared_bytes: smem_bytes,
+        cluster: None,
     };
     Some(Candidate {
-        entry: Entry::Double(entry),
-        tile: [tile.tile_m, tile.tile_n, tile.tile_k],
-        split_k: 1,
-        stream_k: false,
-        band: 0,
-        k_major: false,
-        config: LaunchConfig {
-            grid,
-            block: [tile.threads, 1, 1],
-            shared_bytes: smem_bytes,
-            cluster: None,
-        },
         estimated_ns: machine.estimate_ns(&work),
+        ..Candidate::direct(Entry::Double(entry), extents, config)
     })
-}
-
-/// Enqueues a candidate of [`offer`].
-pub(super) fn launch(entry: DoubleEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    call.launch_double(entry, candidate.config)
 }
 
 #[cfg(test)]

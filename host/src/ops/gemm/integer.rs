@@ -2,45 +2,23 @@
 //! products give the same bits, and the choice is one of speed alone.
 
 use super::call::Call;
-use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
+use super::candidates::{Candidate, Entry, splits};
 use super::desc::GemmDesc;
-use super::parts::{Parts, in_parts};
-use crate::{DType, Error, LaunchConfig, Result};
+use super::parts::Parts;
+use crate::ops::plan::{Machine, Work};
+use crate::{Error, LaunchConfig, Result};
 use abi::gemm::integer::{INTEGER_ENTRY, INTEGER_TILE, a_and_b_are_k_major};
 
-/// Flops per cycle of an SM, a multiply-add counted as two: 64 lanes of `dp4a`, less the share of the
-/// loads; not measured.
-const FLOPS_PER_CYCLE: f64 = 0.5 * 512.0;
-/// What remains of it where an operand is gathered byte by byte; not measured.
-const BY_BYTES: f64 = 0.6;
 /// Resident blocks per SM.
 const BLOCKS: u32 = 3;
-/// [`Work::alone`].
-const ALONE: f64 = 0.6;
-/// Time of the first loads of a block, and of its stores.
-const OVERHEAD_NS: f64 = 2_000.0;
 
-/// Split-K factors that are considered.
-const SPLITS: [u32; 5] = [1, 2, 4, 8, 16];
-/// Least k of a part, unless the caller requests more parts.
-const LEAST_K: u32 = 512;
+/// Split-K factors that are considered, and the least k of a part.
+const SPLITS: (&[u32], u32) = (&[1, 2, 4, 8, 16], 512);
 
 /// Offers the kernel, with and without split-K.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
-    let is_chosen = desc.split_k > 0;
-    let chosen = [desc.split_k];
-    let splits: &[u32] = if is_chosen { &chosen } else { &SPLITS };
-    for &split_k in splits {
-        let is_long = split_k == 1 || desc.k / split_k >= LEAST_K;
-        let blocks = INTEGER_TILE
-            .tiles(desc.m, desc.n)
-            .saturating_mul(u64::from(desc.batch));
-        let leaves_room = split_k == 1 || blocks < 2 * u64::from(machine.multiprocessors);
-        if (is_chosen || (is_long && leaves_room))
-            && let Some(candidate) = candidate(desc, machine, split_k)
-        {
-            offer(candidate);
-        }
+    for split_k in splits(desc, machine, INTEGER_TILE.tiles(desc.m, desc.n), SPLITS) {
+        candidate(desc, machine, split_k).map(&mut *offer);
     }
 }
 
@@ -52,37 +30,33 @@ fn is_by_words(desc: &GemmDesc) -> bool {
 }
 
 fn candidate(desc: &GemmDesc, machine: &Machine, split_k: u32) -> Option<Candidate> {
-    let tile = INTEGER_TILE;
+    let costs = &machine.model.gemm.integer;
+    let tile = [
+        INTEGER_TILE.tile_m,
+        INTEGER_TILE.tile_n,
+        INTEGER_TILE.tile_k,
+    ];
     let parts = Parts::of(desc.k, split_k);
+    // The kernel writes every dtype of results.
+    let partials = (parts.count > 1).then_some(parts);
     // The batch of the launch: batch times parts of equal length; `None` if it exceeds a grid.
-    let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
-    let k = f64::from(parts.k.next_multiple_of(tile.tile_k));
-    let products = f64::from(desc.batch) * f64::from(parts.count);
-    let extra_ns = match parts.count {
-        1 => 0.0,
-        // Partial results are written and read.
-        count => LAUNCH_NS + 2.0 * desc.partial_bytes(count) / machine.bytes_per_ns,
-    };
-    let of_layout = if is_by_words(desc) { 1.0 } else { BY_BYTES };
+    let grid = INTEGER_TILE.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
     let work = Work {
-        blocks: tile.tiles(desc.m, desc.n) as f64 * products,
         blocks_per_multiprocessor: BLOCKS,
-        flops_per_block: 2.0 * f64::from(tile.tile_m) * f64::from(tile.tile_n) * k,
-        flops_per_cycle: FLOPS_PER_CYCLE * of_layout,
-        alone: ALONE,
-        overhead_ns: OVERHEAD_NS,
-        bytes: desc.bytes(),
-        extra_ns,
+        flops_per_cycle: match is_by_words(desc) {
+            true => costs.flops,
+            false => costs.flops * costs.by_bytes,
+        },
+        alone: costs.alone,
+        overhead_ns: costs.overhead_ns,
+        extra_ns: partials.map_or(0.0, |parts| desc.partials_ns(&parts, machine)),
+        ..desc.work(&parts, tile)
     };
     Some(Candidate {
-        entry: Entry::Integer(INTEGER_ENTRY),
-        tile: [tile.tile_m, tile.tile_n, tile.tile_k],
         split_k,
-        stream_k: false,
-        band: 0,
-        k_major: false,
-        config: config(grid),
+        partials,
         estimated_ns: machine.estimate_ns(&work),
+        ..Candidate::direct(Entry::Integer(INTEGER_ENTRY), tile, config(grid))
     })
 }
 
@@ -95,15 +69,8 @@ fn config(grid: [u32; 3]) -> LaunchConfig {
     }
 }
 
-/// Enqueues a candidate of [`offer`].
-pub(super) fn launch(candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    // The kernel writes every dtype of results.
-    let types = (DType::I8, call.desc.d.dtype);
-    in_parts(call, types, candidate.split_k, &product)
-}
-
 /// Enqueues one main kernel.
-fn product(call: &Call<'_>) -> Result<()> {
+pub(super) fn launch(call: &Call<'_>) -> Result<()> {
     let desc = &call.desc;
     let grid = INTEGER_TILE.grid(desc.m, desc.n, desc.batch);
     let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
@@ -121,6 +88,7 @@ mod tests {
     use super::super::desc::tests::{plain, weighted};
     use super::super::{mma, sm90};
     use super::*;
+    use crate::DType;
     use abi::gemm::Activation;
 
     fn first(desc: &GemmDesc, machine: &Machine) -> String {

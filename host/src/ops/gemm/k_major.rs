@@ -2,20 +2,15 @@
 //! other layout, and tensor copies read no rows that are not aligned to 16 bytes.
 
 use super::call::{Call, Memory};
-use super::candidates::{LAUNCH_NS, Machine};
 use super::desc::{GemmDesc, MatrixDesc, Side};
 use crate::ops::copy::copy_between;
 use crate::ops::elementwise::Steps;
+use crate::ops::plan::Machine;
 use crate::{Error, Result};
 use abi::elementwise::MAX_RANK;
 
 /// Rows of a copy begin at multiples of this.
 const ROW_ALIGN_BYTES: u32 = 16;
-/// Time of a copy beyond its bytes and its launch: 512 x 512 of f32, and of 8 bits, on an H100.
-const COPY_NS: f64 = 2_500.0;
-/// Share of the memory bandwidth that a transposition reaches, of which L2 keeps a part for the kernel
-/// that follows: 4096 x 4096 of f32 takes 31 to 38 us there.
-const OF_BANDWIDTH: f64 = 1.0;
 
 impl GemmDesc {
     /// The same GEMM with K-major copies of those operands that the kernels of
@@ -64,7 +59,9 @@ impl GemmDesc {
     pub(super) fn k_major_ns(&self, machine: &Machine) -> f64 {
         let of_side = |side| {
             let bytes = 2.0 * self.operand_bytes(side); // read and written
-            LAUNCH_NS + COPY_NS + bytes / (OF_BANDWIDTH * machine.bytes_per_ns)
+            let (costs, launch_ns) = (&machine.model.gemm, machine.model.launch_ns);
+            let bytes_per_ns = costs.copy_of_bandwidth * machine.bytes_per_ns;
+            launch_ns + costs.copy_ns + bytes / bytes_per_ns
         };
         self.copied_sides().map(of_side).sum()
     }
@@ -152,7 +149,7 @@ mod tests {
         let copied = desc.k_major().expect("rows of B are not aligned");
         assert_eq!(copied.a, desc.a);
         assert_eq!((copied.b.transpose, copied.b.ld), (Transpose::T, 64));
-        assert!(desc.k_major_ns(&H200) > LAUNCH_NS);
+        assert!(desc.k_major_ns(&H200) > H200.model.launch_ns);
     }
 
     #[test]

@@ -9,32 +9,20 @@
 //! results in f32, of i8 in i32, and the kernel that reduces them.
 
 use super::call::Call;
-use super::candidates::{Candidate, Entry, LAUNCH_NS, Machine, Work};
+use super::candidates::{Candidate, Entry, Reads, splits};
 use super::desc::{GemmDesc, Side};
 use super::options::Precision;
-use super::parts::{Parts, in_parts};
+use super::parts::Parts;
+use crate::ops::plan::{Machine, Work};
 use crate::{DType, LaunchConfig, Result};
 use abi::gemm::{MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaEntry, MmaTile, Transpose};
-
-/// Fraction of the tensor cores' peak that the mainloop reaches: the large tile had 454 TFLOP/s of
-/// bf16 on an H200 at 8192³, whose `mma.sync` reaches about 620.
-const LARGE_EFFICIENCY: f64 = 0.73;
-const SMALL_EFFICIENCY: f64 = 0.70;
-/// Not measured: copies through registers, two stages.
-const TURING_EFFICIENCY: f64 = 0.5;
-/// [`Work::alone`].
-const ALONE: f64 = 0.65;
-/// Time of the first loads of a block, and of its stores.
-const OVERHEAD_NS: f64 = 2_500.0;
 
 /// Compute capability whose `mma.sync` multiplies 8-bit floats; Hopper does so with other
 /// instructions.
 const ADA: (u32, u32) = (8, 9);
 
-/// Split-K factors that are considered.
-const SPLITS: [u32; 5] = [1, 2, 4, 8, 16];
-/// Least k of a part, unless the caller requests more parts.
-const LEAST_K: u32 = 512;
+/// Split-K factors that are considered, and the least k of a part.
+const SPLITS: (&[u32], u32) = (&[1, 2, 4, 8, 16], 512);
 
 /// Peak flops per cycle of an SM, for 16-bit operands with f32 accumulation.
 fn peak_flops_per_cycle(arch: (u32, u32)) -> f64 {
@@ -45,14 +33,14 @@ fn peak_flops_per_cycle(arch: (u32, u32)) -> f64 {
     }
 }
 
-/// Fraction of the speed that remains for operands with rows of this alignment, measured on an
-/// H200: copies have 8 or 4 bytes instead of 16, or are synchronous loads.
-fn alignment_efficiency(align_bytes: u32) -> f64 {
+/// Factor of the speed for operands with rows of this alignment.
+fn alignment_efficiency(align_bytes: u32, machine: &Machine) -> f64 {
+    let costs = &machine.model.gemm.mma;
     match align_bytes {
         16.. => 1.0,
-        8..16 => 0.55,
-        4..8 => 0.45,
-        _ => 0.15,
+        8..16 => costs.aligned_8,
+        4..8 => costs.aligned_4,
+        _ => costs.aligned_less,
     }
 }
 
@@ -95,21 +83,9 @@ fn tiles(machine: &Machine) -> &'static [MmaTile] {
 
 /// Offers all tiles, with and without split-K.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
-    let is_chosen = desc.split_k > 0;
-    let chosen = [desc.split_k];
-    let splits: &[u32] = if is_chosen { &chosen } else { &SPLITS };
     for &tile in tiles(machine) {
-        for &split_k in splits {
-            let is_long = split_k == 1 || desc.k / split_k >= LEAST_K;
-            let blocks = tile
-                .tiles(desc.m, desc.n)
-                .saturating_mul(u64::from(desc.batch));
-            let leaves_room = split_k == 1 || blocks < 2 * u64::from(machine.multiprocessors);
-            if (is_chosen || (is_long && leaves_room))
-                && let Some(candidate) = candidate(desc, machine, tile, split_k)
-            {
-                offer(candidate);
-            }
+        for split_k in splits(desc, machine, tile.tiles(desc.m, desc.n), SPLITS) {
+            candidate(desc, machine, tile, split_k).map(&mut *offer);
         }
     }
 }
@@ -127,7 +103,7 @@ pub(super) fn offer_k_major(desc: &GemmDesc, machine: &Machine, offer: &mut dyn 
     let copies_ns = desc.k_major_ns(machine);
     self::offer(&copied, machine, &mut |candidate| {
         offer(Candidate {
-            k_major: true,
+            reads: Reads::KMajor,
             estimated_ns: candidate.estimated_ns + copies_ns,
             ..candidate
         })
@@ -153,50 +129,47 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
     let is_direct = parts.count == 1 && entry.writes(desc.d.dtype);
     // The batch of the launch: batch times parts of equal length; `None` if it exceeds a grid.
     let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
+    let costs = &machine.model.gemm.mma;
     let (efficiency, most_blocks) = match tile {
-        MMA_LARGE => (LARGE_EFFICIENCY, 1),
-        MMA_ADA => (SMALL_EFFICIENCY, 1),
-        MMA_TURING => (TURING_EFFICIENCY, 1),
-        _ => (SMALL_EFFICIENCY, 2),
+        MMA_LARGE => (costs.large_efficiency, 1),
+        MMA_ADA => (costs.small_efficiency, 1),
+        MMA_TURING => (costs.turing_efficiency, 1),
+        _ => (costs.small_efficiency, 2),
     };
     let is_converted = entry.a != desc.a.dtype;
     let mut extra_ns = 0.0;
     if !is_direct {
-        // Partial results are written and read.
-        extra_ns += LAUNCH_NS + 2.0 * desc.partial_bytes(parts.count) / machine.bytes_per_ns;
+        extra_ns += desc.partials_ns(&parts, machine);
     }
     let align_bytes = if is_converted {
         // Per element of an operand, one byte is read, then two bytes are written and read again.
-        extra_ns += 2.0 * LAUNCH_NS + 4.0 * desc.bytes() / machine.bytes_per_ns;
+        extra_ns += 2.0 * machine.model.launch_ns + 4.0 * desc.bytes() / machine.bytes_per_ns;
         converted_align_bytes(desc)
     } else {
         desc.a.row_align_bytes().min(desc.b.row_align_bytes())
     };
     let tile_k = tile.tile_k_bytes / entry.a.size_bytes() as u32;
-    let k = f64::from(parts.k.next_multiple_of(tile_k));
-    let products = f64::from(desc.batch) * f64::from(parts.count);
+    let extents = [tile.tile_m, tile.tile_n, tile_k];
     let work = Work {
-        blocks: tile.tiles(desc.m, desc.n) as f64 * products,
         blocks_per_multiprocessor: most_blocks.min(machine.shared_bytes / tile.smem_bytes()),
-        flops_per_block: 2.0 * f64::from(tile.tile_m) * f64::from(tile.tile_n) * k,
         flops_per_cycle: peak_flops_per_cycle(machine.arch)
             * flops_of(entry.a)
             * efficiency
-            * alignment_efficiency(align_bytes),
-        alone: ALONE,
-        overhead_ns: OVERHEAD_NS,
-        bytes: desc.bytes(),
+            * alignment_efficiency(align_bytes, machine),
+        alone: costs.alone,
+        overhead_ns: costs.overhead_ns,
         extra_ns,
+        ..desc.work(&parts, extents)
     };
     Some(Candidate {
-        entry: Entry::Mma(entry),
-        tile: [tile.tile_m, tile.tile_n, tile_k],
         split_k,
-        stream_k: false,
-        band: 0,
-        k_major: false,
-        config: config(&tile, grid),
+        reads: match is_converted {
+            true => Reads::Converted(entry.a),
+            false => Reads::InPlace,
+        },
+        partials: (!is_direct).then_some(parts),
         estimated_ns: machine.estimate_ns(&work),
+        ..Candidate::direct(Entry::Mma(entry), extents, config(&tile, grid))
     })
 }
 
@@ -217,22 +190,8 @@ fn config(tile: &MmaTile, grid: [u32; 3]) -> LaunchConfig {
     }
 }
 
-/// Enqueues a candidate of [`offer`].
-pub(super) fn launch(entry: MmaEntry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    let copied;
-    let call = if candidate.k_major {
-        copied = call.k_major()?;
-        &copied
-    } else {
-        call
-    };
-    let of_d = Some(call.desc.d.dtype).filter(|&dtype| entry.writes(dtype));
-    let types = (entry.a, of_d.unwrap_or(call.desc.partial_dtype()));
-    in_parts(call, types, candidate.split_k, &|call| product(entry, call))
-}
-
 /// Enqueues one main kernel.
-fn product(entry: MmaEntry, call: &Call<'_>) -> Result<()> {
+pub(super) fn launch(entry: MmaEntry, call: &Call<'_>) -> Result<()> {
     let desc = &call.desc;
     let grid = entry.tile.grid(desc.m, desc.n, desc.batch);
     call.launch_by_pointers(entry, grid.map(|grid| config(&entry.tile, grid)))
@@ -243,6 +202,7 @@ mod tests {
     use super::super::candidates::tests::by_estimate;
     use super::super::desc::tests::plain;
     use super::*;
+    use crate::ops::plan::MachineModel;
 
     fn machine(arch: (u32, u32), shared_kib: u32) -> Machine {
         Machine {
@@ -251,6 +211,7 @@ mod tests {
             shared_bytes: shared_kib << 10,
             bytes_per_ns: 2_000.0,
             clock_ghz: 1.4,
+            model: MachineModel::H200,
         }
     }
 

@@ -2,36 +2,32 @@
 
 mod call;
 mod candidates;
-mod cold;
 mod decode;
 mod decode_sm90;
 mod desc;
 mod double;
+mod fitting;
 mod integer;
 mod k_major;
 mod mma;
 mod operands;
 mod options;
 mod parts;
-mod plan;
 mod run;
 mod shape;
 mod simt;
 mod sm90;
 mod tune;
-mod tuned;
 
 use crate::{Element, Tensor};
 pub(super) use call::Memory;
 use desc::BiasAxis;
-use options::Scalar;
+use options::{Options, Scalar};
 pub(super) use shape::MatrixLayout;
 
 pub use abi::gemm::Activation;
+pub use fitting::GemmProblem;
 pub use options::{GemmInput, GemmOutput, Precision};
-pub(crate) use plan::GemmState;
-pub use plan::{GemmCandidate, GemmPlan, PlanSource};
-pub use tune::{GemmTuning, Measured};
 
 /// GEMM with a fused epilogue, batched:
 ///
@@ -138,7 +134,7 @@ pub use tune::{GemmTuning, Measured};
 /// let sums = Gemm::new(&a, &b).run(&stream)?;
 /// assert_eq!(sums.to_ndarray()?, array![[32_513_i32, -129], [-129, 5]].into_dyn());
 /// let scales = Tensor::from_slice(&device, &[2], &[0.5_f32, 2.0])?;
-/// let layer = Gemm::with_f32_output(&a, &b).row_scales(&scales).column_scales(&scales);
+/// let layer = Gemm::new(&a, &b).output::<f32>().row_scales(&scales).column_scales(&scales);
 /// let want = array![[8128.25_f32, -129.0], [-129.0, 20.0]].into_dyn();
 /// assert_eq!(layer.run(&stream)?.to_ndarray()?, want);
 /// # Ok(())
@@ -160,158 +156,123 @@ pub use tune::{GemmTuning, Measured};
 pub struct Gemm<'a, A: Element, B: Element, Out: GemmOutput> {
     a: &'a Tensor<A>,
     b: &'a Tensor<B>,
-    c: Option<&'a Tensor<Out>>,
-    alpha: Scalar<'a, Out::Factor>,
-    beta: Scalar<'a, Out::Factor>,
-    scale_a: Scalar<'a, Out::Factor>,
-    scale_b: Scalar<'a, Out::Factor>,
-    row_scales: Option<&'a Tensor<Out::Factor>>,
-    column_scales: Option<&'a Tensor<Out::Factor>>,
-    bias: Option<(BiasAxis, &'a Tensor<Out>)>,
-    activation: Activation,
-    residual: Option<&'a Tensor<Out>>,
-    precision: Precision,
-    fast_accumulation: bool,
-    deterministic: bool,
-    split_k: Option<u32>,
-    kernel: Option<&'a str>,
+    options: Options<'a, Out>,
 }
 
 impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, A::Output> {
     /// `a @ b`, with a result in the dtype of `a`, in bf16 if that is an 8-bit float, or in i32 if it is
-    /// i8.
+    /// i8; [`output`](Self::output) sets another one.
     pub fn new(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
-        Self::with_output(a, b)
-    }
-}
-
-impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, f32> {
-    /// `a @ b`, with a result in f32 for every dtype of `a`.
-    pub fn with_f32_output(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
-        Self::with_output(a, b)
+        let options = Options::default();
+        Self { a, b, options }
     }
 }
 
 impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
-    /// `a @ b`, with a result in the dtype `Out`, which is inferred from its use or given:
-    /// `Gemm::<_, _, bf16>::with_output(&a, &b)`.
-    pub fn with_output(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
-        let one = Out::Factor::rounded_from(1.0);
-        Self {
-            a,
-            b,
-            c: None,
-            alpha: Scalar::Host(one),
-            beta: Scalar::Host(Out::Factor::rounded_from(0.0)),
-            scale_a: Scalar::Host(one),
-            scale_b: Scalar::Host(one),
-            row_scales: None,
-            column_scales: None,
-            bias: None,
-            activation: Activation::Identity,
-            residual: None,
-            precision: Precision::Full,
-            fast_accumulation: false,
-            deterministic: true,
-            split_k: None,
-            kernel: None,
+    /// Sets the dtype of the result. Tensors and factors of the epilogue depend on it, so they are
+    /// set after it; in the other order, `run` fails with [`ArgumentError::Value`].
+    pub fn output<O: GemmOutput>(self) -> Gemm<'a, A, B, O> {
+        Gemm {
+            a: self.a,
+            b: self.b,
+            options: self.options.output(),
         }
     }
 
     /// Sets the factor of `a @ b` (default 1).
     pub fn alpha(mut self, alpha: Out::Factor) -> Self {
-        self.alpha = Scalar::Host(alpha);
+        self.options.alpha = Scalar::Host(alpha);
         self
     }
 
     /// Sets the factor of `a @ b` to one element of device memory, which is read when the kernel
     /// runs.
     pub fn alpha_from(mut self, alpha: &'a Tensor<Out::Factor>) -> Self {
-        self.alpha = Scalar::Device(alpha);
+        self.options.alpha = Scalar::Device(alpha);
         self
     }
 
     /// Adds `beta * c`. If `beta == 0`, `c` is not read, and may contain anything.
     pub fn beta(mut self, beta: Out::Factor, c: &'a Tensor<Out>) -> Self {
-        self.beta = Scalar::Host(beta);
-        self.c = Some(c);
+        self.options.beta = Scalar::Host(beta);
+        self.options.c = Some(c);
         self
     }
 
     /// Adds `beta * c`, where `beta` is one element of device memory, which is read when the kernel
     /// runs. If it is 0, `c` is not read.
     pub fn beta_from(mut self, beta: &'a Tensor<Out::Factor>, c: &'a Tensor<Out>) -> Self {
-        self.beta = Scalar::Device(beta);
-        self.c = Some(c);
+        self.options.beta = Scalar::Device(beta);
+        self.options.c = Some(c);
         self
     }
 
     /// Sets the scale of `a`, mostly for 8-bit types: `scale * a` is multiplied.
     pub fn scale_a(mut self, scale: Out::Factor) -> Self {
-        self.scale_a = Scalar::Host(scale);
+        self.options.scale_a = Scalar::Host(scale);
         self
     }
 
     /// [`scale_a`](Self::scale_a) as one element of device memory, which is read when the kernel
     /// runs. Cannot be combined with [`row_scales`](Self::row_scales).
     pub fn scale_a_from(mut self, scale: &'a Tensor<Out::Factor>) -> Self {
-        self.scale_a = Scalar::Device(scale);
+        self.options.scale_a = Scalar::Device(scale);
         self
     }
 
     /// Sets the scale of `b`, mostly for 8-bit types: `scale * b` is multiplied.
     pub fn scale_b(mut self, scale: Out::Factor) -> Self {
-        self.scale_b = Scalar::Host(scale);
+        self.options.scale_b = Scalar::Host(scale);
         self
     }
 
     /// [`scale_b`](Self::scale_b) as one element of device memory, which is read when the kernel
     /// runs. Cannot be combined with [`column_scales`](Self::column_scales).
     pub fn scale_b_from(mut self, scale: &'a Tensor<Out::Factor>) -> Self {
-        self.scale_b = Scalar::Device(scale);
+        self.options.scale_b = Scalar::Device(scale);
         self
     }
 
     /// Multiplies row `i` of `a @ b` by `scales[i]`.
     pub fn row_scales(mut self, scales: &'a Tensor<Out::Factor>) -> Self {
-        self.row_scales = Some(scales);
+        self.options.row_scales = Some(scales);
         self
     }
 
     /// Multiplies column `j` of `a @ b` by `scales[j]`.
     pub fn column_scales(mut self, scales: &'a Tensor<Out::Factor>) -> Self {
-        self.column_scales = Some(scales);
+        self.options.column_scales = Some(scales);
         self
     }
 
     /// Adds `bias[i]` to row `i`. Replaces an earlier bias.
     pub fn row_bias(mut self, bias: &'a Tensor<Out>) -> Self {
-        self.bias = Some((BiasAxis::Row, bias));
+        self.options.bias = Some((BiasAxis::Row, bias));
         self
     }
 
     /// Adds `bias[j]` to column `j`, as a linear layer does. Replaces an earlier bias.
     pub fn column_bias(mut self, bias: &'a Tensor<Out>) -> Self {
-        self.bias = Some((BiasAxis::Column, bias));
+        self.options.bias = Some((BiasAxis::Column, bias));
         self
     }
 
     /// Applies an activation function, after `c` and the bias are added.
     pub fn activation(mut self, activation: Activation) -> Self {
-        self.activation = activation;
+        self.options.activation = activation;
         self
     }
 
     /// Adds `residual` after the activation.
     pub fn residual(mut self, residual: &'a Tensor<Out>) -> Self {
-        self.residual = Some(residual);
+        self.options.residual = Some(residual);
         self
     }
 
     /// Sets the precision to which f32 operands are multiplied (default [`Precision::Full`]). No
     /// effect on operands of other dtypes.
     pub fn precision(mut self, precision: Precision) -> Self {
-        self.precision = precision;
+        self.options.precision = precision;
         self
     }
 
@@ -319,7 +280,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// tensor cores keep about 14 bits of the sums, so this is faster, and less accurate the longer
     /// k is. Default false; no effect on operands of other dtypes.
     pub fn fast_accumulation(mut self, fast: bool) -> Self {
-        self.fast_accumulation = fast;
+        self.options.fast_accumulation = fast;
         self
     }
 
@@ -327,20 +288,20 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// whose order of additions depends on timing; there are none today, so it changes nothing but the
     /// key of tuned choices.
     pub fn deterministic(mut self, deterministic: bool) -> Self {
-        self.deterministic = deterministic;
+        self.options.deterministic = deterministic;
         self
     }
 
     /// Sets the number of parts into which k is split (split-K); a short k is split into fewer. The
     /// partial results are added in a fixed order. By default the plan chooses.
     pub fn split_k(mut self, parts: u32) -> Self {
-        self.split_k = Some(parts);
+        self.options.split_k = Some(parts);
         self
     }
 
     /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails.
     pub fn with_kernel(mut self, name: &'a str) -> Self {
-        self.kernel = Some(name);
+        self.options.kernel = Some(name);
         self
     }
 }

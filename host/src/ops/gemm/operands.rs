@@ -7,11 +7,13 @@ use super::options::GemmOutput;
 use super::shape::{Extents, MatrixLayout};
 use crate::ops::check;
 use crate::ops::copy::contiguous;
+use crate::ops::plan;
 use crate::tensor::Layout;
 use crate::{DType, Element, Result, Stream, Tensor};
 use abi::gemm::Transpose;
 
 /// All that a GEMM reads; `c` and `residual` are broadcast to the shape of D.
+#[derive(Clone)]
 pub(super) struct Operands<A: Element, B: Element, Out: GemmOutput> {
     pub(super) a: Tensor<A>,
     pub(super) b: Tensor<B>,
@@ -43,6 +45,21 @@ impl<A: Element, B: Element, Out: GemmOutput> Operands<A, B, Out> {
             alpha: self.alpha,
             beta: self.beta,
         }
+    }
+
+    /// Copies of the matrices, with their strides and alignment; what overlaps is shared.
+    pub(super) fn copied(&self, stream: &Stream) -> Result<Self> {
+        let copied = |matrix: &Option<Tensor<Out>>| match matrix {
+            Some(matrix) => plan::copied(matrix, stream).map(Some),
+            None => Ok(None),
+        };
+        Ok(Self {
+            a: plan::copied(&self.a, stream)?,
+            b: plan::copied(&self.b, stream)?,
+            c: copied(&self.c)?,
+            residual: copied(&self.residual)?,
+            ..self.clone()
+        })
     }
 
     /// The description with these options, and a D with the layout `d`.

@@ -1,11 +1,11 @@
 //! Option types of [`Gemm`](super::Gemm).
 
+use super::desc::BiasAxis;
 use crate::ops::copy::CastElement;
 use crate::ops::elementwise::ChainElement;
-use crate::{Element, Float, Tensor};
+use crate::{E4m3, E5m2, Element, Float, Tensor};
+use abi::gemm::Activation;
 use half::{bf16, f16};
-
-use crate::{E4m3, E5m2};
 
 /// An element type of `a` that can be multiplied by a `b` of type `Rhs`: f64, f32, f16, bf16 and i8 with
 /// themselves, and the 8-bit floats with each other.
@@ -90,6 +90,74 @@ pub enum Precision {
     /// tf32 or better, with at least 11 significant bits, which tensor cores multiply. Accumulation
     /// stays in f32.
     Tf32,
+}
+
+/// The options of a GEMM, whose documentation is that of their setters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options<'a, Out: GemmOutput> {
+    pub(super) c: Option<&'a Tensor<Out>>,
+    pub(super) alpha: Scalar<'a, Out::Factor>,
+    pub(super) beta: Scalar<'a, Out::Factor>,
+    pub(super) scale_a: Scalar<'a, Out::Factor>,
+    pub(super) scale_b: Scalar<'a, Out::Factor>,
+    pub(super) row_scales: Option<&'a Tensor<Out::Factor>>,
+    pub(super) column_scales: Option<&'a Tensor<Out::Factor>>,
+    pub(super) bias: Option<(BiasAxis, &'a Tensor<Out>)>,
+    pub(super) activation: Activation,
+    pub(super) residual: Option<&'a Tensor<Out>>,
+    pub(super) precision: Precision,
+    pub(super) fast_accumulation: bool,
+    pub(super) deterministic: bool,
+    pub(super) split_k: Option<u32>,
+    pub(super) kernel: Option<&'a str>,
+    /// Whether options that have the dtype of the output were set before it.
+    pub(super) came_before_output: bool,
+}
+
+impl<Out: GemmOutput> Default for Options<'_, Out> {
+    fn default() -> Self {
+        let [zero, one] = [0.0, 1.0].map(|x| Scalar::Host(Out::Factor::rounded_from(x)));
+        Self {
+            c: None,
+            alpha: one,
+            beta: zero,
+            scale_a: one,
+            scale_b: one,
+            row_scales: None,
+            column_scales: None,
+            bias: None,
+            activation: Activation::Identity,
+            residual: None,
+            precision: Precision::Full,
+            fast_accumulation: false,
+            deterministic: true,
+            split_k: None,
+            kernel: None,
+            came_before_output: false,
+        }
+    }
+}
+
+impl<'a, Out: GemmOutput> Options<'a, Out> {
+    /// The same for an output of another dtype, without the options that have its dtype.
+    pub(super) fn output<O: GemmOutput>(self) -> Options<'a, O> {
+        let factors = [self.alpha, self.scale_a, self.scale_b];
+        let is_one = |factor: Scalar<'_, Out::Factor>| {
+            factor.device().is_none() && factor.host_or_one() == 1.0
+        };
+        let has_scales = self.row_scales.is_some() || self.column_scales.is_some();
+        let has_tensors = self.c.is_some() || self.bias.is_some() || self.residual.is_some();
+        Options {
+            activation: self.activation,
+            precision: self.precision,
+            fast_accumulation: self.fast_accumulation,
+            deterministic: self.deterministic,
+            split_k: self.split_k,
+            kernel: self.kernel,
+            came_before_output: has_scales || has_tensors || !factors.into_iter().all(is_one),
+            ..Options::default()
+        }
+    }
 }
 
 /// A factor: a value known on the host, or one that the kernel reads from device memory.

@@ -5,6 +5,7 @@ use super::call::{Call, Memory};
 use super::desc::{GemmDesc, MatrixDesc};
 use crate::ops::check;
 use crate::ops::elementwise::{Fused, Steps, Walk};
+use crate::ops::plan::{Machine, Work};
 use crate::{DType, KernelArg, LaunchConfig, Result, Tensor};
 use abi::elementwise::MAX_RANK;
 use abi::gemm::{Activation, FINISH_THREADS, FinishEntry, Transpose, finish_blocks};
@@ -86,6 +87,28 @@ impl GemmDesc {
         4.0 * results * f64::from(parts)
     }
 
+    /// Time of writing and reading the partial results of so many parts of k, and of the kernel that
+    /// reduces them.
+    pub(super) fn partials_ns(&self, parts: &Parts, machine: &Machine) -> f64 {
+        machine.model.launch_ns + 2.0 * self.partial_bytes(parts.count) / machine.bytes_per_ns
+    }
+
+    /// The blocks, flops and bytes of whole tiles of these extents. A block has its part of k.
+    pub(super) fn work(&self, parts: &Parts, [tile_m, tile_n, tile_k]: [u32; 3]) -> Work {
+        let tiles = u64::from(self.m.div_ceil(tile_m)) * u64::from(self.n.div_ceil(tile_n));
+        let k = f64::from(parts.k.next_multiple_of(tile_k));
+        Work {
+            blocks: tiles as f64 * (f64::from(self.batch) * f64::from(parts.count)),
+            blocks_per_multiprocessor: 1,
+            flops_per_block: 2.0 * f64::from(tile_m) * f64::from(tile_n) * k,
+            flops_per_cycle: 0.0,
+            alone: 1.0,
+            overhead_ns: 0.0,
+            bytes: self.bytes(),
+            extra_ns: 0.0,
+        }
+    }
+
     /// The same GEMM over a k of this length.
     pub(super) fn with_k(&self, k: u32) -> Self {
         Self { k, ..*self }
@@ -101,36 +124,13 @@ fn k_stride(matrix: &MatrixDesc, k_is_contiguous_in: Transpose) -> i64 {
     }
 }
 
-/// Enqueues `call` with a main kernel that reads `input` and writes `output`; `product` enqueues it
-/// for one part of k. Where necessary, operands are converted before, and partial results are
-/// reduced after.
-pub(super) fn in_parts(
-    call: &Call<'_>,
-    (input, output): (DType, DType),
-    split_k: u32,
-    product: &dyn Fn(&Call<'_>) -> Result<()>,
-) -> Result<()> {
-    let converted;
-    let call = if input == call.desc.a.dtype {
-        call
-    } else {
-        converted = call.converted(input)?;
-        &converted
-    };
-    if Parts::of(call.desc.k, split_k).count == 1 && output == call.desc.d.dtype {
-        return product(call);
-    }
-    by_partials(call, split_k, product)
-}
-
-/// Enqueues `call` as partial results, which `product` enqueues for each of `split_k` parts
-/// of k, and the kernel that reduces them.
+/// Enqueues `call` as partial results, which `product` enqueues for each part of k, and the kernel
+/// that reduces them.
 pub(super) fn by_partials(
     call: &Call<'_>,
-    split_k: u32,
+    parts: &Parts,
     product: &dyn Fn(&Call<'_>) -> Result<()>,
 ) -> Result<()> {
-    let parts = Parts::of(call.desc.k, split_k);
     let partials = call.partials(parts.count)?;
     let desc = call.desc.partial();
     let part = |first: u32, k: u32| {

@@ -5,10 +5,10 @@ use super::call::Memory;
 use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
 use super::operands::{Operands, is_by_rows, layout_desc, matrix_desc};
 use super::options::{GemmInput, GemmOutput, Precision, Scalar};
-use super::plan::{self, GemmPlan};
 use super::shape::{Extents, MatrixLayout, orientation};
 use crate::ops::check;
 use crate::ops::copy::strided_copy;
+use crate::ops::plan::{self, Choice as _, Plan};
 use crate::tensor::Layout;
 use crate::{DType, Element, Error, Result, Stream, Tensor};
 use abi::gemm::{Activation, Transpose};
@@ -40,12 +40,12 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         check::output("d", d, &extents.shape(), stream)?;
         check::no_overlap("d", d, "a", self.a)?;
         check::no_overlap("d", d, "b", self.b)?;
-        for (operand, tensor) in [("c", self.c_read()), ("residual", self.residual)] {
+        for (operand, tensor) in [("c", self.c_read()), ("residual", self.options.residual)] {
             if let Some(tensor) = tensor {
                 check::no_partial_overlap("d", d, operand, tensor)?;
             }
         }
-        if let Some((_, bias)) = self.bias {
+        if let Some((_, bias)) = self.options.bias {
             check::no_overlap("d", d, "bias", bias)?;
         }
         for (operand, tensor) in self.device_factors() {
@@ -58,7 +58,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     ///
     /// # Errors
     /// See [`Gemm`].
-    pub fn plan(&self, stream: &Stream) -> Result<GemmPlan> {
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
         let extents = self.validate(stream)?;
         let d = Layout::contiguous(&extents.shape())?;
         self.plan_of_layout(&extents, &d, MatrixDesc::MOST_ALIGN_BYTES.into(), stream)
@@ -68,7 +68,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     ///
     /// # Errors
     /// See [`Gemm`].
-    pub fn plan_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<GemmPlan> {
+    pub fn plan_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<Plan> {
         let extents = self.validate_into(d, stream)?;
         self.plan_of_layout(&extents, d.layout(), d.alignment_bytes(), stream)
     }
@@ -79,9 +79,9 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         d: &Layout,
         align_bytes: u64,
         stream: &Stream,
-    ) -> Result<GemmPlan> {
+    ) -> Result<Plan> {
         if d.is_empty() {
-            return Ok(GemmPlan::empty());
+            return Ok(Plan::empty());
         }
         let operands = self.operands(extents, stream)?;
         let desc = |d: &Layout| layout_desc(Out::DTYPE, d, align_bytes, is_by_rows);
@@ -100,25 +100,25 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         extents: &Extents,
         d: MatrixDesc,
         stream: &Stream,
-    ) -> Result<GemmPlan> {
-        let desc = operands.describe(extents, d, &self.options())?;
-        GemmPlan::new(&desc, self.kernel, stream)
+    ) -> Result<Plan> {
+        let desc = operands.describe(extents, d, &self.description())?;
+        Plan::of(&desc, self.options.kernel, stream)
     }
 
     /// `c`, if it is read.
     fn c_read(&self) -> Option<&'a Tensor<Out>> {
-        self.c.filter(|_| !self.beta.is_zero())
+        self.options.c.filter(|_| !self.options.beta.is_zero())
     }
 
     /// Factors in device memory, with their names.
     fn device_factors(&self) -> impl Iterator<Item = (&'static str, &'a Tensor<Out::Factor>)> {
         [
-            ("alpha", self.alpha.device()),
-            ("beta", self.beta.device()),
-            ("scale_a", self.scale_a.device()),
-            ("scale_b", self.scale_b.device()),
-            ("row_scales", self.row_scales),
-            ("column_scales", self.column_scales),
+            ("alpha", self.options.alpha.device()),
+            ("beta", self.options.beta.device()),
+            ("scale_a", self.options.scale_a.device()),
+            ("scale_b", self.options.scale_b.device()),
+            ("row_scales", self.options.row_scales),
+            ("column_scales", self.options.column_scales),
         ]
         .into_iter()
         .filter_map(|(operand, tensor)| Some((operand, tensor?)))
@@ -128,7 +128,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         check::device("a", self.a, stream)?;
         check::device("b", self.b, stream)?;
         let extents = Extents::new(self.a, self.b)?;
-        for (operand, tensor) in [("c", self.c), ("residual", self.residual)] {
+        for (operand, tensor) in [("c", self.options.c), ("residual", self.options.residual)] {
             let Some(tensor) = tensor else { continue };
             check::device(operand, tensor, stream)?;
             let shape = extents.shape();
@@ -137,7 +137,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
                 return Err(check::shape_mismatch(operand, tensor, want));
             }
         }
-        if let Some((axis, bias)) = self.bias {
+        if let Some((axis, bias)) = self.options.bias {
             check::device("bias", bias, stream)?;
             check_bias(bias, axis, &extents)?;
         }
@@ -169,16 +169,19 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         if !is_double(Out::DTYPE) && !is_integer {
             return Ok(());
         }
-        if !matches!(self.activation, Activation::Identity | Activation::Relu) {
+        if !matches!(
+            self.options.activation,
+            Activation::Identity | Activation::Relu
+        ) {
             return unsupported(
-                format!("{} of a product in {}", self.activation, Out::DTYPE),
+                format!("{} of a product in {}", self.options.activation, Out::DTYPE),
                 "identity, relu; others by `Unary` after it",
             );
         }
         if is_integer {
             return self.validate_integer();
         }
-        match self.split_k {
+        match self.options.split_k {
             Some(parts @ 2..) => unsupported(
                 format!("split_k of {parts} for a product in f64"),
                 "1, as its sums have one order",
@@ -191,8 +194,8 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     fn validate_integer(&self) -> Result<()> {
         let is_one =
             |scale: Scalar<'a, Out::Factor>| scale.device().is_none() && scale.host_or_one() == 1.0;
-        let has_scales = self.row_scales.is_some() || self.column_scales.is_some();
-        if has_scales || !is_one(self.scale_a) || !is_one(self.scale_b) {
+        let has_scales = self.options.row_scales.is_some() || self.options.column_scales.is_some();
+        if has_scales || !is_one(self.options.scale_a) || !is_one(self.options.scale_b) {
             return unsupported(
                 "scales of a product in i32".into(),
                 "alpha, an integer; scales of results in f32, f16 or bf16",
@@ -202,17 +205,24 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     }
 
     fn validate_options(&self, extents: &Extents) -> Result<()> {
+        if self.options.came_before_output {
+            return Err(Error::value(
+                "output",
+                "set behind options that have its dtype",
+                "set before tensors and factors of the epilogue",
+            ));
+        }
         self.validate_types()?;
         for (what, scale, scales) in [
             (
                 "scale_a_from beside row_scales",
-                self.scale_a,
-                self.row_scales,
+                self.options.scale_a,
+                self.options.row_scales,
             ),
             (
                 "scale_b_from beside column_scales",
-                self.scale_b,
-                self.column_scales,
+                self.options.scale_b,
+                self.options.column_scales,
             ),
         ] {
             if scale.device().is_some() && scales.is_some() {
@@ -224,13 +234,13 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
             }
         }
         let are_taken = [
-            (self.scale_a, self.row_scales),
-            (self.scale_b, self.column_scales),
+            (self.options.scale_a, self.options.row_scales),
+            (self.options.scale_b, self.options.column_scales),
         ]
         .iter()
         .all(|(scale, scales)| scale.device().is_some() || scales.is_some());
         let known = self.known_scale();
-        if are_taken && known != 1.0 && self.alpha.device().is_some() {
+        if are_taken && known != 1.0 && self.options.alpha.device().is_some() {
             return Err(Error::value(
                 "scale_a times scale_b beside alpha, row and column scales on the device",
                 format!("{:?}", Out::Factor::rounded_from(known)),
@@ -238,7 +248,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
             ));
         }
         let most = extents.k.max(1);
-        match self.split_k {
+        match self.options.split_k {
             Some(parts) if parts == 0 || parts as usize > most => Err(Error::value(
                 "split_k",
                 parts.to_string(),
@@ -250,11 +260,11 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
 
     /// What is known on the host of the product of both scales.
     fn known_scale(&self) -> f64 {
-        self.scale_a.host_or_one() * self.scale_b.host_or_one()
+        self.options.scale_a.host_or_one() * self.options.scale_b.host_or_one()
     }
 
     /// A description with the options in it; all else is filled in by [`Operands::describe`].
-    pub(super) fn options(&self) -> GemmDesc {
+    pub(super) fn description(&self) -> GemmDesc {
         let matrix = |dtype| MatrixDesc::new(dtype, MatrixLayout::contiguous(&[]), 1);
         let is_f8 = |dtype| matches!(dtype, DType::E4m3 | DType::E5m2);
         GemmDesc {
@@ -270,15 +280,15 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
             bias: None,
             row_scale: None,
             column_scale: None,
-            activation: self.activation,
+            activation: self.options.activation,
             device_scalars: false,
             precision: match A::DTYPE {
-                DType::F32 => self.precision,
+                DType::F32 => self.options.precision,
                 _ => Precision::Full,
             },
-            fast_accumulation: self.fast_accumulation && is_f8(A::DTYPE),
-            deterministic: self.deterministic,
-            split_k: self.split_k.unwrap_or(0),
+            fast_accumulation: self.options.fast_accumulation && is_f8(A::DTYPE),
+            deterministic: self.options.deterministic,
+            split_k: self.options.split_k.unwrap_or(0),
         }
     }
 
@@ -299,11 +309,11 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
             (Scalar::Host(_), Some(scales)) => Some((ScaleExtent::Each, scales.clone())),
             (Scalar::Host(_), None) => None,
         };
-        let mut row_scale = scale(self.scale_a, self.row_scales);
-        let mut column_scale = scale(self.scale_b, self.column_scales);
+        let mut row_scale = scale(self.options.scale_a, self.options.row_scales);
+        let mut column_scale = scale(self.options.scale_b, self.options.column_scales);
         let known = self.known_scale();
-        let mut alpha = self.alpha.host_or_one() * known;
-        if self.alpha.device().is_some() && known != 1.0 {
+        let mut alpha = self.options.alpha.host_or_one() * known;
+        if self.options.alpha.device().is_some() && known != 1.0 {
             // The device's alpha takes the place of the host's: the known factor becomes a scale, of which
             // one is free.
             let factor = Out::Factor::rounded_from(known);
@@ -318,15 +328,15 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
             a: self.a.clone(),
             b: self.b.clone(),
             c: whole(self.c_read())?,
-            residual: whole(self.residual)?,
-            bias: self.bias.map(|(axis, bias)| (axis, bias.clone())),
+            residual: whole(self.options.residual)?,
+            bias: self.options.bias.map(|(axis, bias)| (axis, bias.clone())),
             row_scale,
             column_scale,
-            device_alpha: self.alpha.device().cloned(),
-            device_beta: self.beta.device().cloned(),
+            device_alpha: self.options.alpha.device().cloned(),
+            device_beta: self.options.beta.device().cloned(),
             alpha,
             beta: match self.c_read() {
-                Some(_) => self.beta.host_or_one(),
+                Some(_) => self.options.beta.host_or_one(),
                 None => 0.0,
             },
         })
@@ -361,8 +371,8 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         stream: &Stream,
     ) -> Result<()> {
         let layout = matrix_desc(d, is_by_rows);
-        let desc = operands.describe(extents, layout, &self.options())?;
-        let (candidate, _) = plan::choose(&desc, self.kernel, stream)?;
+        let desc = operands.describe(extents, layout, &self.description())?;
+        let (candidate, _) = plan::choose(&desc, self.options.kernel, stream)?;
         let call = operands.call(desc, Memory::of(d), stream)?;
         candidate.launch(&call)
     }

@@ -1,14 +1,15 @@
 //! Grouped GEMM: rows in groups, each multiplied by a matrix of its own.
 
+mod choice;
 mod simt;
 mod sm90;
 
+use self::choice::{Candidate, GroupedDesc, Kernel};
 use crate::ops::check;
 use crate::ops::gemm::MatrixLayout;
-use crate::tensor::Layout;
+use crate::ops::plan::{self, Choice, Plan, Tuning};
 use crate::{Float, Result, Stream, Tensor};
-use sm90::Hopper;
-use std::fmt;
+use abi::gemm::Transpose;
 
 /// Grouped GEMM, as experts of a mixture compute it: rows of `a` that belong together lie together,
 /// and each group of them is multiplied by its own matrix.
@@ -98,39 +99,11 @@ pub struct GroupedGemm<'a, T: Float> {
     b: &'a Tensor<T>,
     ends: &'a Tensor<i32>,
     alpha: f32,
+    kernel: Option<&'a str>,
 }
 
-/// The kernel that a [`GroupedGemm`] would run; [`GroupedGemm::plan`] makes it.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct GroupedPlan {
-    /// Entry name of the kernel.
-    pub entry: String,
-    /// Tile of one block: m, n, k.
-    pub tile: [u32; 3],
-    /// Grid extents in x, y, z, in blocks.
-    pub grid: [u32; 3],
-    /// Threads of a block.
-    pub threads: u32,
-}
-
-/// Extents of a validated product.
-#[derive(Clone, Copy, Debug)]
-struct Extents {
-    m: u32,
-    n: u32,
-    k: u32,
-    groups: u32,
-}
-
-/// The kernels that there are.
-#[derive(Clone, Copy, Debug)]
-enum Path {
-    /// In f32, on every device.
-    Portable,
-    /// By tensor cores, of f16 and bf16.
-    Hopper(Hopper),
-}
+/// A launch by any candidate.
+type Call<'a> = <Candidate as Choice>::Call<'a>;
 
 impl<'a, T: Float> GroupedGemm<'a, T> {
     /// `a @ b`, where the rows of group `g` end before row `ends[g]` and are multiplied by `b[g]`.
@@ -140,6 +113,7 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
             b,
             ends,
             alpha: 1.0,
+            kernel: None,
         }
     }
 
@@ -149,14 +123,20 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
         self
     }
 
+    /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails.
+    pub fn with_kernel(mut self, name: &'a str) -> Self {
+        self.kernel = Some(name);
+        self
+    }
+
     /// Enqueues the products and returns their result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`GroupedGemm`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        let extents = self.validate(stream)?;
+        let desc = self.validate(stream)?;
         let d = Tensor::empty(stream, &self.shape())?;
-        self.launch(&extents, &d, stream)?;
+        self.launch(desc, &d, stream)?;
         Ok(d)
     }
 
@@ -165,42 +145,55 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
     /// # Errors
     /// See [`GroupedGemm`].
     pub fn run_into(&self, d: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let extents = self.validate_into(d, stream)?;
-        self.launch(&extents, d, stream)
+        let desc = self.validate(stream)?;
+        check::output("d", d, &self.shape(), stream)?;
+        check::no_overlap("d", d, "a", self.a)?;
+        check::no_overlap("d", d, "b", self.b)?;
+        check::no_overlap("d", d, "ends", self.ends)?;
+        self.launch(desc, d, stream)
     }
 
-    /// The kernel that [`run`](Self::run) would launch; `None` if there is nothing to compute.
+    /// The kernel that [`run`](Self::run) or [`run_into`](Self::run_into) would launch, and the other
+    /// candidates.
     ///
     /// # Errors
     /// See [`GroupedGemm`].
-    pub fn plan(&self, stream: &Stream) -> Result<Option<GroupedPlan>> {
-        let extents = self.validate(stream)?;
-        self.plan_of(&extents, &Layout::contiguous(&self.shape())?, stream)
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        match self.validate(stream)? {
+            Some(desc) => Plan::of(&desc, self.kernel, stream),
+            None => Ok(Plan::empty()),
+        }
     }
 
-    /// The kernel that [`run_into`](Self::run_into) would launch; `None` if there is nothing to
-    /// compute.
+    /// Measures the candidates with these tensors, as [`Gemm::autotune`](crate::Gemm::autotune) does.
     ///
     /// # Errors
-    /// See [`GroupedGemm`].
-    pub fn plan_into(&self, d: &Tensor<T>, stream: &Stream) -> Result<Option<GroupedPlan>> {
-        let extents = self.validate_into(d, stream)?;
-        self.plan_of(&extents, d.layout(), stream)
-    }
-
-    fn plan_of(
-        &self,
-        extents: &Extents,
-        d: &Layout,
-        stream: &Stream,
-    ) -> Result<Option<GroupedPlan>> {
-        if d.is_empty() {
-            return Ok(None);
-        }
-        match self.path(extents, stream) {
-            Path::Portable => simt::plan(extents).map(Some),
-            Path::Hopper(hopper) => Ok(Some(hopper.plan())),
-        }
+    /// See [`GroupedGemm`]; also the first candidate's error or fault, if all fail.
+    pub fn autotune(&self, stream: &Stream) -> Result<Tuning> {
+        let Some(desc) = self.validate(stream)? else {
+            return Ok(Tuning::empty());
+        };
+        let d = Tensor::empty(stream, &self.shape())?;
+        let call: Call<'_> = Box::new(|candidate| self.launch_by(candidate, &desc, &d, stream));
+        let calls = plan::rotation(call, desc.bytes() as u64, stream, || {
+            let (a, b) = (plan::copied(self.a, stream)?, plan::copied(self.b, stream)?);
+            let (d, ends, alpha) = (plan::like(&d, stream)?, self.ends, self.alpha);
+            let call: Call<'_> = Box::new(move |candidate| {
+                let copy = GroupedGemm::new(&a, &b, ends).alpha(alpha);
+                copy.launch_by(candidate, &desc, &d, stream)
+            });
+            Ok(call)
+        })?;
+        plan::tune(
+            &desc,
+            stream,
+            &calls,
+            |candidate| plan::answer(&d, T::from_f64(f64::NAN), stream, || calls[0](candidate)),
+            |want, got| {
+                let [want, got] = [want, got].map(|all: &Vec<T>| all.iter().map(|x| x.widened()));
+                plan::agree_within(want, got, 2f64.powi(-7))
+            },
+        )
     }
 
     /// The shape of `d`, of validated inputs.
@@ -208,8 +201,8 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
         [self.a.shape()[0], self.b.shape()[2]]
     }
 
-    /// Checks the inputs, and returns the extents.
-    fn validate(&self, stream: &Stream) -> Result<Extents> {
+    /// Checks the inputs, and describes the product; `None` if it has no results.
+    fn validate(&self, stream: &Stream) -> Result<Option<GroupedDesc>> {
         check::device("a", self.a, stream)?;
         check::device("b", self.b, stream)?;
         check::device("ends", self.ends, stream)?;
@@ -228,50 +221,35 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
             let want = format!("[{groups}], an end for each matrix of b");
             return Err(check::shape_mismatch("ends", self.ends, want));
         }
-        Ok(Extents {
+        let desc = GroupedDesc {
+            dtype: T::DTYPE,
             m: check::extent("m", m)?,
             n: check::extent("n", n)?,
             k: check::extent("k", k)?,
             groups: check::extent("groups", groups)?,
-        })
+            trans_b: sm90::mapped(self.b).map_or(Transpose::N, |layout| layout.transpose),
+            alpha_is_finite: self.alpha.is_finite(),
+        };
+        Ok((m > 0 && n > 0).then_some(desc))
     }
 
-    fn validate_into(&self, d: &Tensor<T>, stream: &Stream) -> Result<Extents> {
-        let extents = self.validate(stream)?;
-        check::output("d", d, &self.shape(), stream)?;
-        check::no_overlap("d", d, "a", self.a)?;
-        check::no_overlap("d", d, "b", self.b)?;
-        check::no_overlap("d", d, "ends", self.ends)?;
-        Ok(extents)
+    /// Launches the validated product, unless there is nothing to compute.
+    fn launch(&self, desc: Option<GroupedDesc>, d: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let Some(desc) = desc else { return Ok(()) };
+        let (candidate, _) = plan::choose(&desc, self.kernel, stream)?;
+        self.launch_by(&candidate, &desc, d, stream)
     }
 
-    /// Which kernel computes this product.
-    fn path(&self, extents: &Extents, stream: &Stream) -> Path {
-        Hopper::of(self, extents, stream).map_or(Path::Portable, Path::Hopper)
-    }
-
-    /// Launches the validated product.
-    fn launch(&self, extents: &Extents, d: &Tensor<T>, stream: &Stream) -> Result<()> {
-        if d.is_empty() {
-            return Ok(());
+    fn launch_by(
+        &self,
+        candidate: &Candidate,
+        desc: &GroupedDesc,
+        d: &Tensor<T>,
+        stream: &Stream,
+    ) -> Result<()> {
+        match &candidate.kernel {
+            Kernel::Portable => simt::launch(self, (desc, candidate.config), d, stream),
+            Kernel::Hopper(hopper) => hopper.launch(self, desc, d, stream),
         }
-        match self.path(extents, stream) {
-            Path::Portable => simt::launch(self, extents, d, stream),
-            Path::Hopper(hopper) => hopper.launch(self, extents, d, stream),
-        }
-    }
-}
-
-impl fmt::Display for GroupedPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let by = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
-        write!(
-            f,
-            "{}: tile {}, grid {}, {} threads",
-            self.entry,
-            by(self.tile),
-            by(self.grid),
-            self.threads
-        )
     }
 }

@@ -1,57 +1,71 @@
 //! The portable kernel, which exists for f32: operands of other dtypes are converted first, which is
 //! exact, and results after.
 
-use super::{Extents, GroupedGemm, GroupedPlan, MatrixLayout};
+use super::choice::GroupedDesc;
+use super::{GroupedGemm, MatrixLayout};
 use crate::load;
 use crate::ops::copy::{cast_into, contiguous, strided_copy};
 use crate::ops::gemm::Memory;
+use crate::ops::plan::{Machine, Work};
 use crate::{DType, Error, Float, LaunchConfig, Result, Stream, Tensor};
-use abi::gemm::{
-    GROUPED_ENTRY, GROUPED_TILE, GroupedParams, Transpose, grouped_grid, grouped_row_tiles,
-};
+use abi::gemm::{GROUPED_ENTRY, GROUPED_TILE, GroupedParams, Transpose, grouped_row_tiles};
 
-/// The kernel of these extents, none of m and n 0.
-pub(super) fn plan(extents: &Extents) -> Result<GroupedPlan> {
-    let &Extents { m, n, groups, .. } = extents;
-    let grid = grouped_grid(m, n, groups).ok_or_else(|| {
-        Error::unsupported(
-            format!("a product of {m} rows in {groups} groups and {n} columns"),
-            "fewer than 2^31 tiles of 64 x 64 results, as many as any `ends` may need",
-        )
-    })?;
-    Ok(GroupedPlan {
-        entry: GROUPED_ENTRY.to_string(),
-        tile: [
-            GROUPED_TILE.tile_m,
-            GROUPED_TILE.tile_n,
-            GROUPED_TILE.tile_k,
-        ],
+/// Resident blocks per SM.
+const BLOCKS: u32 = 3;
+
+pub(super) fn config(grid: [u32; 3]) -> LaunchConfig {
+    LaunchConfig {
         grid,
-        threads: GROUPED_TILE.threads,
+        block: [GROUPED_TILE.threads, 1, 1],
+        shared_bytes: 0,
+        cluster: None,
+    }
+}
+
+/// Estimated time on this grid, with the copies in f32.
+pub(super) fn estimate_ns(desc: &GroupedDesc, machine: &Machine, grid: [u32; 3]) -> f64 {
+    let costs = &machine.model.gemm.simt;
+    let tile = [
+        GROUPED_TILE.tile_m,
+        GROUPED_TILE.tile_n,
+        GROUPED_TILE.tile_k,
+    ];
+    let copies_ns = match desc.dtype {
+        DType::F32 => 0.0,
+        // Elements of two bytes are read, then written and read again as f32; results likewise.
+        _ => 3.0 * machine.model.launch_ns + 5.0 * desc.bytes() / machine.bytes_per_ns,
+    };
+    machine.estimate_ns(&Work {
+        blocks_per_multiprocessor: BLOCKS,
+        flops_per_cycle: costs.small_flops,
+        alone: costs.alone,
+        overhead_ns: costs.overhead_ns,
+        extra_ns: copies_ns,
+        ..desc.work(grid.into_iter().map(f64::from).product(), tile)
     })
 }
 
 /// Enqueues the product into `d`, which has elements.
 pub(super) fn launch<T: Float>(
     product: &GroupedGemm<'_, T>,
-    extents: &Extents,
+    (desc, config): (&GroupedDesc, LaunchConfig),
     d: &Tensor<T>,
     stream: &Stream,
 ) -> Result<()> {
-    let plan = plan(extents)?; // before anything is copied
+    let to_rows = |to: &Operand| to_rows(product, (desc, config), to, stream);
     let own = MatrixLayout::of(d.shape(), d.strides());
     if T::DTYPE != DType::F32 {
         let results = Tensor::<f32>::empty(stream, d.shape())?;
         let to = Operand::of(&results, MatrixLayout::contiguous(d.shape()));
-        to_rows(product, extents, &plan, &to, stream)?;
+        to_rows(&to)?;
         return cast_into(&results, d, stream);
     }
     match own.filter(|own| own.transpose == Transpose::N) {
-        Some(own) => to_rows(product, extents, &plan, &Operand::of(d, own), stream),
+        Some(own) => to_rows(&Operand::of(d, own)),
         None => {
             let rows = Tensor::<T>::empty(stream, d.shape())?;
             let to = Operand::of(&rows, MatrixLayout::contiguous(d.shape()));
-            to_rows(product, extents, &plan, &to, stream)?;
+            to_rows(&to)?;
             strided_copy(&rows, d, stream)
         }
     }
@@ -98,15 +112,16 @@ impl Operand {
 /// Enqueues the product into rows of f32.
 fn to_rows<T: Float>(
     product: &GroupedGemm<'_, T>,
-    extents: &Extents,
-    plan: &GroupedPlan,
+    (desc, config): (&GroupedDesc, LaunchConfig),
     d: &Operand,
     stream: &Stream,
 ) -> Result<()> {
     let a = Operand::read(product.a, stream)?;
     let b = Operand::read(product.b, stream)?;
     let ends = product.ends.contiguous(stream)?;
-    let &Extents { m, n, k, groups } = extents;
+    let &GroupedDesc {
+        m, n, k, groups, ..
+    } = desc;
     let params = GroupedParams {
         m,
         n,
@@ -120,12 +135,6 @@ fn to_rows<T: Float>(
         ldb: b.layout.ld,
         group_stride_b: b.layout.batch_stride,
         ldd: d.layout.ld,
-    };
-    let config = LaunchConfig {
-        grid: plan.grid,
-        block: [plan.threads, 1, 1],
-        shared_bytes: 0,
-        cluster: None,
     };
     let kernel = load::kernel(stream, GROUPED_ENTRY)?;
     // SAFETY: extents and strides are those of the operands, which lie inside of their storage; d is

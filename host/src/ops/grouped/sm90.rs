@@ -1,12 +1,14 @@
 //! The kernel for Hopper, of f16 and bf16: [`abi::gemm::ragged`]. What no tensor map describes is copied
 //! to rows that begin at multiples of 16 bytes.
 
+use super::choice::{Candidate, GroupedDesc, Kernel};
 use super::simt::Operand;
-use super::{Extents, GroupedGemm, GroupedPlan, MatrixLayout};
+use super::{GroupedGemm, MatrixLayout};
 use crate::launch::KernelArg as _;
 use crate::load;
 use crate::ops::copy::strided_copy;
 use crate::ops::maps::{MapKey, MapValue};
+use crate::ops::plan::{Machine, Work};
 use crate::{Element, Error, Float, L2Promotion, LaunchConfig, Result, Stream, Tensor};
 use abi::gemm::ragged::{GROUPS_MAX, RaggedEntry, RaggedLaunch, TILE, smem_bytes};
 use abi::gemm::sm90::{SPAN_BYTES, STORE_ROWS, THREADS};
@@ -22,43 +24,55 @@ const REACH: u32 = 1 << 31;
 /// A launch of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hopper {
-    entry: RaggedEntry,
+    pub(super) entry: RaggedEntry,
     launch: RaggedLaunch,
     blocks: u32,
 }
 
 impl Hopper {
     /// The launch for a validated product that has results; `None` if the kernel does not compute it.
-    pub(super) fn of<T: Float>(
-        product: &GroupedGemm<'_, T>,
-        extents: &Extents,
-        stream: &Stream,
-    ) -> Option<Self> {
-        let &Extents { m, n, k, groups } = extents;
-        let info = stream.device().info();
-        let suits = info.arch == ARCH
+    pub(super) fn candidate(desc: &GroupedDesc, machine: &Machine) -> Option<Candidate> {
+        let &GroupedDesc {
+            m, n, k, groups, ..
+        } = desc;
+        let suits = machine.arch == ARCH
             && (1..=GROUPS_MAX).contains(&groups)
             && k > 0
             // The rows of no group are 0 times this.
-            && product.alpha.is_finite()
+            && desc.alpha_is_finite
             && [m, n, k].iter().all(|&extent| extent < REACH);
         let launch = suits.then(|| RaggedLaunch::new(m, n, groups))?;
         let tiles = launch.tiles_max(m, groups)?;
-        let trans_b = mapped(product.b).map_or(Transpose::N, |layout| layout.transpose);
-        let is_of = |entry: &RaggedEntry| entry.dtype == T::DTYPE && entry.trans_b == trans_b;
-        Some(Self {
+        let is_of =
+            |entry: &RaggedEntry| entry.dtype == desc.dtype && entry.trans_b == desc.trans_b;
+        let hopper = Self {
             entry: RaggedEntry::find(is_of)?,
             launch,
-            blocks: tiles.min(info.multiprocessors.max(1)),
+            blocks: tiles.min(machine.multiprocessors),
+        };
+        let (costs, tile) = (
+            &machine.model.gemm.sm90,
+            [TILE.tile_m, TILE.tile_n, SPAN_BYTES / 2],
+        );
+        let work = Work {
+            flops_per_cycle: costs.flops,
+            overhead_ns: costs.turn_ns,
+            ..desc.work(f64::from(tiles), tile)
+        };
+        Some(Candidate {
+            kernel: Kernel::Hopper(hopper),
+            tile,
+            config: hopper.config(),
+            estimated_ns: machine.estimate_ns(&work),
         })
     }
 
-    pub(super) fn plan(&self) -> GroupedPlan {
-        GroupedPlan {
-            entry: self.entry.to_string(),
-            tile: [TILE.tile_m, TILE.tile_n, SPAN_BYTES / 2],
+    fn config(&self) -> LaunchConfig {
+        LaunchConfig {
             grid: [self.blocks, 1, 1],
-            threads: THREADS,
+            block: [THREADS, 1, 1],
+            shared_bytes: smem_bytes(),
+            cluster: None,
         }
     }
 
@@ -66,41 +80,43 @@ impl Hopper {
     pub(super) fn launch<T: Float>(
         &self,
         product: &GroupedGemm<'_, T>,
-        extents: &Extents,
+        desc: &GroupedDesc,
         d: &Tensor<T>,
         stream: &Stream,
     ) -> Result<()> {
         let own = mapped(d).filter(|own| {
             // Tensor copies store nothing smaller than 16 bytes.
-            let row_bytes = u64::from(extents.n) * size_of::<T>() as u64;
+            let row_bytes = u64::from(desc.n) * size_of::<T>() as u64;
             own.transpose == Transpose::N && row_bytes.is_multiple_of(ALIGN_BYTES)
         });
         if let Some(own) = own {
-            return self.write_rows(product, extents, &Operand::of(d, own), stream);
+            return self.write_rows(product, desc, &Operand::of(d, own), stream);
         }
         let (rows, whole) = aligned(d.shape(), stream)?;
-        let padded = Extents {
+        let padded = GroupedDesc {
             n: whole.shape()[1] as u32,
-            ..*extents
+            ..*desc
         };
         let to = Operand::of(&whole, MatrixLayout::contiguous(whole.shape()));
         self.write_rows(product, &padded, &to, stream)?;
         strided_copy(&rows, d, stream)
     }
 
-    /// Enqueues the product into rows that a tensor map describes. `extents.n` may be more than `b` has:
+    /// Enqueues the product into rows that a tensor map describes. `desc.n` may be more than `b` has:
     /// beyond it there are zeros.
     fn write_rows<T: Float>(
         &self,
         product: &GroupedGemm<'_, T>,
-        extents: &Extents,
+        desc: &GroupedDesc,
         d: &Operand,
         stream: &Stream,
     ) -> Result<()> {
         let a = read(product.a, Some(Transpose::N), stream)?;
         let b = read(product.b, None, stream)?;
         let ends = product.ends.contiguous(stream)?;
-        let &Extents { m, n, k, groups } = extents;
+        let &GroupedDesc {
+            m, n, k, groups, ..
+        } = desc;
         let of_b = [groups, k, product.b.shape()[2] as u32];
         let map_a = map::<T>(
             &a,
@@ -132,12 +148,6 @@ impl Hopper {
             alpha: product.alpha,
             beta: 0.0,
         };
-        let config = LaunchConfig {
-            grid: [self.blocks, 1, 1],
-            block: [THREADS, 1, 1],
-            shared_bytes: smem_bytes(),
-            cluster: None,
-        };
         let kernel = load::kernel(stream, self.entry)?;
         for memory in [&a.memory, &b.memory] {
             memory.use_on(stream)?;
@@ -147,7 +157,7 @@ impl Hopper {
         unsafe {
             kernel.launch(
                 stream,
-                config,
+                self.config(),
                 (
                     &map_a,
                     &map_b,
@@ -163,7 +173,7 @@ impl Hopper {
 }
 
 /// How a tensor map describes `tensor`, if it can.
-fn mapped<T: Element>(tensor: &Tensor<T>) -> Option<MatrixLayout> {
+pub(super) fn mapped<T: Element>(tensor: &Tensor<T>) -> Option<MatrixLayout> {
     let layout = MatrixLayout::of(tensor.shape(), tensor.strides())?;
     let size_bytes = size_of::<T>() as u64;
     let is_aligned = |stride: i64| {

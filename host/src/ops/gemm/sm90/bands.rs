@@ -8,24 +8,16 @@
 //! on. Of 128 x 256, promoted or not, and of 128 x 192 blocks stay together, and lose 1 to 4 % in bands.
 
 use super::super::call::Call;
-use super::super::candidates::{LAUNCH_NS, Machine};
 use super::super::desc::{GemmDesc, Side};
 use crate::Result;
+use crate::ops::plan::Machine;
 use abi::gemm::Transpose;
 use abi::gemm::sm90::Sm90Tile;
 
-/// Waves from which on blocks are expected to have drifted apart.
-const LEAST_WAVES: f64 = 32.0;
 /// Waves of a band: few enough to stay together, many enough for the end of a launch not to count.
 const WAVES: std::ops::RangeInclusive<f64> = 5.0..=12.0;
 /// Most that the incomplete waves at the ends of bands may cost.
 const MOST_LOSS: f64 = 1.02;
-/// Further waves after which drift doubles the time: 8192 x 16,384 and 16,384, by 128 x 176, promoted,
-/// on an H100.
-const DOUBLED_AFTER_WAVES: f64 = 390.0;
-/// Share of the time that blocks lose within bands all the same: 16,384 by 128 x 176 takes 6 % more than
-/// by 128 x 256, which multiplies as much.
-const LOST_IN_BANDS: f64 = 0.05;
 
 /// Time that one launch of promoted tiles loses as its blocks drift apart, relative to the rest.
 pub(super) fn drift(desc: &GemmDesc, tile: &Sm90Tile, machine: &Machine) -> f64 {
@@ -33,15 +25,22 @@ pub(super) fn drift(desc: &GemmDesc, tile: &Sm90Tile, machine: &Machine) -> f64 
         return 0.0;
     }
     let waves = waves(tile.grid_tiles(desc.m, desc.n), machine.multiprocessors);
-    (waves - LEAST_WAVES).max(0.0) / DOUBLED_AFTER_WAVES
+    let costs = &machine.model.gemm.sm90;
+    (waves - costs.drift_after_waves).max(0.0) / costs.drift_doubles_after_waves
 }
 
 /// Time of a GEMM in bands of so many rows of tiles, of which one launch would take `whole_ns` without
 /// drift.
-pub(super) fn estimate_ns(desc: &GemmDesc, tile: &Sm90Tile, (whole_ns, rows): (f64, u32)) -> f64 {
+pub(super) fn estimate_ns(
+    desc: &GemmDesc,
+    tile: &Sm90Tile,
+    machine: &Machine,
+    (whole_ns, rows): (f64, u32),
+) -> f64 {
+    let model = &machine.model;
     let (m_tiles, _) = tile.grid_tiles(desc.m, desc.n);
     let launches = f64::from(m_tiles.div_ceil(rows));
-    whole_ns * (1.0 + LOST_IN_BANDS) + launches * LAUNCH_NS
+    whole_ns * (1.0 + model.gemm.sm90.lost_in_bands) + launches * model.launch_ns
 }
 
 /// Whether the blocks of a launch stay at about the same k, however many waves it has.
@@ -56,11 +55,13 @@ fn waves((rows, columns): (u32, u32), multiprocessors: u32) -> f64 {
 
 /// Rows of tiles of each band of `desc`, but for the last; `None` if it is too small to be cut, or if
 /// no band fills its last wave, or if its blocks stay together.
-pub(super) fn rows_of_band(desc: &GemmDesc, tile: &Sm90Tile, multiprocessors: u32) -> Option<u32> {
+pub(super) fn rows_of_band(desc: &GemmDesc, tile: &Sm90Tile, machine: &Machine) -> Option<u32> {
+    let multiprocessors = machine.multiprocessors;
     let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
     let waves_of = |rows: u32| waves((rows, columns), multiprocessors);
     let whole = waves_of(rows);
-    if desc.batch != 1 || whole < LEAST_WAVES || stays_together(tile) {
+    if desc.batch != 1 || whole < machine.model.gemm.sm90.drift_after_waves || stays_together(tile)
+    {
         return None;
     }
     let cost = |band: u32| {
@@ -75,7 +76,7 @@ pub(super) fn rows_of_band(desc: &GemmDesc, tile: &Sm90Tile, multiprocessors: u3
 }
 
 /// Calls `launch` for each band of `rows` rows of D in turn.
-pub(super) fn each(
+pub(in crate::ops::gemm) fn each(
     call: &Call<'_>,
     rows: u32,
     launch: impl Fn(&Call<'_>) -> Result<()>,
@@ -101,6 +102,7 @@ pub(super) fn each(
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::candidates::tests::H200;
     use super::super::super::desc::tests::weighted;
     use super::*;
     use crate::DType;
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn bands_fill_their_waves() {
-        let band = |tile, extents| rows_of_band(&weighted(DType::Bf16, extents), &tile, 132);
+        let band = |tile, extents| rows_of_band(&weighted(DType::Bf16, extents), &tile, &H200);
         // 94 columns of tiles: 7 rows are 4.98 waves, 14 rows 9.97.
         assert_eq!(band(TILE_128X176_PROMOTED, [16_384; 3]), Some(14));
         assert_eq!(band(TILE_128X128, [4096; 3]), None, "few tiles");

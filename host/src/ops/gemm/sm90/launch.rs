@@ -2,17 +2,15 @@
 //! workspace.
 
 use super::super::call::Call;
-use super::super::candidates::Candidate;
 use super::super::desc::Side;
-use super::super::parts::by_partials;
-use super::{Way, bands, cut_of, has_map_of_d, raster_group};
+use super::{has_map_of_d, raster_group};
 use crate::ops::maps::MapValue;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::{Error, L2Promotion, LaunchConfig, Result, Stream};
 use abi::gemm::sm90::{
     SPAN_BYTES, STORE_ROWS, Sm90Entry, Sm90Launch, Sm90Tile, THREADS, TILE_128X128,
 };
-use abi::gemm::stream_k::{BLOCKS_MAX, FLAGS, workspace_bytes};
+use abi::gemm::stream_k::{BLOCKS_MAX, Cut, FLAGS, workspace_bytes};
 
 /// The configuration for `grid` blocks with this tile.
 pub(super) fn config(tile: &Sm90Tile, grid: u32) -> LaunchConfig {
@@ -21,30 +19,6 @@ pub(super) fn config(tile: &Sm90Tile, grid: u32) -> LaunchConfig {
         block: [THREADS, 1, 1],
         shared_bytes: tile.smem_bytes(),
         cluster: None,
-    }
-}
-
-/// Enqueues a candidate of [`offer`](super::offer).
-pub(in crate::ops::gemm) fn launch(
-    entry: Sm90Entry,
-    candidate: &Candidate,
-    call: &Call<'_>,
-) -> Result<()> {
-    let copied;
-    let call = if candidate.k_major {
-        copied = call.k_major()?;
-        &copied
-    } else {
-        call
-    };
-    match Way::of(&call.desc, candidate.split_k) {
-        Way::Direct(_) if candidate.band > 0 => {
-            bands::each(call, candidate.band, |band| product(entry, band, false))
-        }
-        Way::Direct(_) => product(entry, call, candidate.stream_k),
-        Way::Partial(_) => {
-            by_partials(call, candidate.split_k, &|part| product(entry, part, false))
-        }
     }
 }
 
@@ -63,14 +37,15 @@ fn workspace(stream: &Stream) -> Workspace {
     }
 }
 
-/// Enqueues one main kernel.
-fn product(entry: Sm90Entry, call: &Call<'_>, stream_k: bool) -> Result<()> {
+/// Enqueues one main kernel, whose blocks share tiles as `cut` says.
+pub(in crate::ops::gemm) fn launch(
+    entry: Sm90Entry,
+    cut: Option<Cut>,
+    call: &Call<'_>,
+) -> Result<()> {
     let (desc, tile) = (&call.desc, &entry.tile);
     let multiprocessors = call.stream.device().info().multiprocessors.max(1);
     let grid = tile.grid(desc.m, desc.n, desc.batch, multiprocessors);
-    let cut = stream_k
-        .then(|| cut_of(desc, tile, multiprocessors))
-        .flatten();
     let grid = cut.map_or(grid, |cut| Some(cut.blocks));
     let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
     let config = config(tile, grid);

@@ -6,7 +6,7 @@
 //! results in f32, or in i32 of i8, and the kernel that reduces them. So do results in i32 with more
 //! than alpha.
 
-mod bands;
+pub(super) mod bands;
 mod cost;
 mod launch;
 
@@ -14,11 +14,12 @@ pub(super) use launch::launch;
 
 use cost::{shared_work, work};
 
-use super::candidates::{Candidate, Entry, Machine};
+use super::candidates::{Candidate, Entry, Reads};
 use super::desc::{GemmDesc, ScaleExtent};
 use super::options::Precision;
 use super::parts::Parts;
 use crate::DType;
+use crate::ops::plan::Machine;
 use abi::gemm::Activation;
 use abi::gemm::sm90::{EpilogueKind, SPAN_BYTES, Sm90Entry, Sm90Tile};
 use abi::gemm::stream_k::Cut;
@@ -48,7 +49,7 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
     let copies_ns = desc.k_major_ns(machine);
     offer_as_stored(&copied, machine, &mut |candidate| {
         offer(Candidate {
-            k_major: true,
+            reads: Reads::KMajor,
             estimated_ns: candidate.estimated_ns + copies_ns,
             ..candidate
         })
@@ -103,10 +104,10 @@ fn in_bands(
     tile: &Sm90Tile,
     whole: Candidate,
 ) -> Option<Candidate> {
-    let rows = bands::rows_of_band(desc, tile, machine.multiprocessors)?;
+    let rows = bands::rows_of_band(desc, tile, machine)?;
     Some(Candidate {
         band: rows * tile.tile_m,
-        estimated_ns: bands::estimate_ns(desc, tile, (whole.estimated_ns, rows)),
+        estimated_ns: bands::estimate_ns(desc, tile, machine, (whole.estimated_ns, rows)),
         ..whole
     })
 }
@@ -218,14 +219,15 @@ fn candidate(
     work.bytes /= (work.blocks / f64::from(machine.multiprocessors)).min(1.0);
     let tile_k = SPAN_BYTES / desc.a.dtype.size_bytes() as u32;
     Some(Candidate {
-        entry: Entry::Sm90(entry),
-        tile: [tile.tile_m, tile.tile_n, tile_k],
         split_k,
-        stream_k: cut.is_some(),
-        band: 0,
-        k_major: false,
-        config: launch::config(&tile, grid),
+        partials: (!way.is_direct()).then_some(parts),
+        cut,
         estimated_ns: machine.estimate_ns(&work),
+        ..Candidate::direct(
+            Entry::Sm90(entry),
+            [tile.tile_m, tile.tile_n, tile_k],
+            launch::config(&tile, grid),
+        )
     })
 }
 

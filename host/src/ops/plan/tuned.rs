@@ -14,7 +14,7 @@ use std::process;
 pub(super) const FOLDER: &str = "WARPSMITH_TUNING_DIR";
 
 /// Version of the file's format.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ struct Content {
     format: u32,
     #[serde(flatten)]
     machine: Key,
-    /// Names of candidates, by descriptions of GEMMs.
+    /// Names of candidates, by operations and descriptions.
     choices: BTreeMap<String, String>,
 }
 
@@ -56,7 +56,7 @@ impl Key {
             driver,
             version,
         } = self;
-        let name = format!("gemm-{gpu}-{multiprocessors}-{driver}-{version}");
+        let name = format!("{gpu}-{multiprocessors}-{driver}-{version}");
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || c == '.' {
                 c
@@ -200,7 +200,7 @@ mod tests {
             &whole[..whole.len() / 2],
             "",
             "[]",
-            &whole.replace("\"format\": 1", "\"format\": 2"),
+            &whole.replace("\"format\": 2", "\"format\": 1"),
             &whole.replace("\"driver\": \"none\"", "\"driver\": \"99.9\""),
         ] {
             fs::write(&path, damaged).expect("it can be written");
