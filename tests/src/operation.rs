@@ -3,9 +3,9 @@
 
 use ndarray::ArrayD;
 use serde::{Deserialize, Deserializer};
-use warpsmith::DType;
 use warpsmith::reference::Expected;
 use warpsmith::reference::precision::round_to;
+use warpsmith::{DType, Stream};
 
 use crate::element::TestElement;
 use crate::output::{Output, same_bits, wide};
@@ -38,6 +38,15 @@ pub fn run_twice<T: TestElement>(
     }
     same_bits(&results[0], &results[1]).map_err(|error| format!("not deterministic: {error}"))?;
     Ok(results.remove(0))
+}
+
+/// How often a kernel is to run into given tensors, before it runs into new ones. An emulator with one
+/// seed gives the same order of events again; a GPU may not.
+pub fn repeats(stream: &Stream) -> usize {
+    match stream.device().is_emulator() {
+        true => 1,
+        false => 2,
+    }
 }
 
 /// Compares a result with its reference; every element must have an error bound.

@@ -9,7 +9,7 @@ use warpsmith::reference::{Expected, Model};
 use warpsmith::{AttentionGrad, AttentionGrads, DType, Device, Float, Layout, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::agrees;
+use warpsmith_tests::operation::{agrees, repeats};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
@@ -363,7 +363,8 @@ fn into<T: Float + TestElement>(
     }
 }
 
-/// Runs twice into given tensors and once into new ones, and compares everything with the reference.
+/// Runs into given tensors, as often as may give other bits, and once into new ones, and compares
+/// everything with the reference.
 fn judge<T: Float + TestElement>(
     case: &Case,
     inputs: &Inputs<T>,
@@ -375,7 +376,7 @@ fn judge<T: Float + TestElement>(
     let want_sink = want.d_sink;
     let want = [&want.dq, &want.dk, &want.dv];
     let (mut runs, mut sinks) = (Vec::new(), Vec::new());
-    for _ in 0..2 {
+    for _ in 0..repeats(stream) {
         let outputs = outputs::<T>(case, inputs, device)?;
         let [dq, dk, dv] = &outputs;
         let d_sink = want_sink
@@ -398,8 +399,10 @@ fn judge<T: Float + TestElement>(
     let new = grad.run(stream).map_err(say)?;
     for (idx, name) in ["dq", "dk", "dv"].into_iter().enumerate() {
         let got = &runs[0][idx];
-        same_bits(got, &runs[1][idx])
-            .map_err(|error| format!("{name} is not deterministic: {error}"))?;
+        for again in &runs[1..] {
+            same_bits(got, &again[idx])
+                .map_err(|error| format!("{name} is not deterministic: {error}"))?;
+        }
         agrees(got, want[idx]).map_err(|error| format!("{name}: {error}"))?;
         // In a new tensor, which another kernel may have written, rows of no sequence are 0.
         let new = [&new.dq, &new.dk, &new.dv][idx].to_ndarray().map_err(say)?;

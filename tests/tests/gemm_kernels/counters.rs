@@ -160,14 +160,16 @@ fn weights_of_few_rows_are_read_once_and_no_bank_twice() {
             let plan = gemm.plan(&stream).expect("it is a product");
             let candidates = plan.candidates().iter();
             for way in candidates.filter(|way| way.name.starts_with("gemm_decode")) {
-                // Whole tiles and whole k alone.
-                if n % way.tile[1] as usize != 0 || way.split > 1 {
+                // Whole tiles, of all CTAs that share A, and whole k alone.
+                let [tile_m, tile_n, _] = way.tile.map(|extent| extent as usize);
+                let shared = tile_n * way.cluster[0] as usize;
+                if tile_m != rows || n % shared != 0 || way.split > 1 {
                     continue;
                 }
                 gemm.with_kernel(&way.name).run(&stream).expect("a product");
                 let launch = device.last_launch().expect("a launch");
                 let counters = launch.counters();
-                let tiles = n / way.tile[1] as usize;
+                let tiles = n / tile_n;
                 let bytes = |rows: usize| (rows * k * 2) as u64;
                 let (of_a, of_b) = (bytes(rows), bytes(n));
                 // A is loaded for each tile along n. Multicast copies count at each destination.
@@ -176,12 +178,12 @@ fn weights_of_few_rows_are_read_once_and_no_bank_twice() {
                 assert!(counters.global.distinct_read >= of_a + of_b, "{way}");
                 // Sums are read four at a time: if a row does not fill whole rounds of banks, some
                 // reads span two rows.
-                if way.tile[1].is_multiple_of(32) {
+                if tile_n.is_multiple_of(32) {
                     assert_eq!(counters.shared.bank_conflicts, 0, "{way}");
                 }
                 ran.insert(way.entry.clone());
             }
         }
     }
-    assert!(ran.len() >= 10, "{ran:?}");
+    assert!(ran.len() >= 7, "{ran:?}");
 }

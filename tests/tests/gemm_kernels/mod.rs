@@ -105,7 +105,7 @@ fn every_entry_of_mma_takes_every_alignment() {
                     a: Gaps::new(before, pad),
                     b: Gaps::new(pad, before),
                     d: Gaps::new(before, pad),
-                    ..Product::new(72, 80, 136, trans)
+                    ..Product::new(72, 80, 104, trans)
                 };
                 with_all_dtypes!(check(&product, &device));
                 // Each operand with its own alignment.

@@ -30,6 +30,9 @@ use super::softmax::{Rescale, Softmax};
 use super::store::Factors;
 use super::ticket::{Blocks, Ticket, Tickets};
 
+/// The probabilities of a tile's block of keys, in registers.
+type Probabilities<C> = Fragments<<C as Config>::Element, <C as Config>::P>;
+
 /// The state of a consumer warpgroup.
 pub(super) struct State<C: Config> {
     order: OrderBarrier,
@@ -109,7 +112,7 @@ impl<C: Config> Forward<'_, C> {
     /// # Safety
     /// As for [`consume`](Self::consume).
     #[inline(always)]
-    unsafe fn start(&self, consumer_idx: u32) -> Option<(State<C>, Fragments<C::Element, C::P>)> {
+    unsafe fn start(&self, consumer_idx: u32) -> Option<(State<C>, Probabilities<C>)> {
         let (q, pipeline_q) = self.queries(consumer_idx);
         let order = OrderBarrier {
             consumer_idx,

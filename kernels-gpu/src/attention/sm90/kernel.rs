@@ -119,6 +119,12 @@ pub(super) struct Call<'a, R> {
     pub(super) launch: FwdLaunch,
 }
 
+/// A consumer's ring of queries, and its barriers.
+pub(super) type Queries<C> = (
+    PanelRing<<C as Config>::Element, <C as Config>::Q>,
+    Pipeline<<C as Config>::QStages>,
+);
+
 /// The kernel of `C`.
 pub(super) struct Forward<'a, C: Config> {
     pub(super) call: Call<'a, C::Rows>,
@@ -190,10 +196,7 @@ impl<'a, C: Config> Forward<'a, C> {
 
     /// A consumer's ring of queries.
     #[inline(always)]
-    pub(super) fn queries(
-        &self,
-        consumer_idx: u32,
-    ) -> (PanelRing<C::Element, C::Q>, Pipeline<C::QStages>) {
+    pub(super) fn queries(&self, consumer_idx: u32) -> Queries<C> {
         let ring = consumer_idx * C::TILE.q_stages * C::TILE.q_bytes();
         let barriers = C::TILE.smem().barriers_q + consumer_idx * Pipeline::<C::QStages>::BYTES;
         // SAFETY: the memory is this ring's.
