@@ -107,7 +107,7 @@ impl Fragment {
     /// and result types, which the manifest of the module lists.
     ///
     /// # Errors
-    /// [`KernelError::Fuse`](crate::KernelError::Fuse) with [`Error::Fuse`](crate::Error::Fuse).
+    /// [`KernelError::Fuse`](crate::KernelError::Fuse), with the reason.
     ///
     /// # Safety
     /// The text is one that cuda_builder made: it has refused functions that are not ones of their

@@ -170,7 +170,8 @@ impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, A::Output> {
 
 impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// Sets the dtype of the result. Tensors and factors of the epilogue depend on it, so they are
-    /// set after it; in the other order, `run` fails with [`ArgumentError::Value`].
+    /// set after it; in the other order, `run` fails with
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value).
     pub fn output<O: GemmOutput>(self) -> Gemm<'a, A, B, O> {
         Gemm {
             a: self.a,

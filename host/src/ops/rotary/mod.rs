@@ -41,7 +41,8 @@ use launch::Axes;
 /// # Errors
 /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch),
 /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (a token of 2^30 elements or more),
-/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
+/// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No launch happens on
+/// error.
 ///
 /// # Performance
 /// One launch, which reads `x` once and writes `y` once; nothing is copied before or after. Heads
