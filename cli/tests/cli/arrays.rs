@@ -400,7 +400,7 @@ fn an_axis_that_the_array_does_not_have_is_wrong_usage() {
         for axis in ["2", "-3"] {
             let folder = Folder::new();
             let words = format!("{command} x_f64_c.npy -o out:y.npy --axis {axis}");
-            let named = format!("axis {axis} of");
+            let named = format!("axis is {axis}");
             compute(&folder, &words).failed(2, &[&named, "want -2 to 1"]);
             assert_eq!(folder.names(), Vec::<String>::new(), "{words}");
         }
