@@ -55,7 +55,11 @@ fn all_architectures_build_and_say_so() -> Outcome {
     for module in &report.modules {
         let (major, minor) = module.arch.ptx_version();
         let head = format!(".version {major}.{minor}\n.target {}\n", module.arch);
-        assert!(module.ptx.trim_start().starts_with(&head), "{}", module.entry.path);
+        assert!(
+            module.ptx.trim_start().starts_with(&head),
+            "{}",
+            module.entry.path
+        );
         assert_eq!(
             module.entry.path,
             format!("{}/{}.ptx", module.arch, module.family)

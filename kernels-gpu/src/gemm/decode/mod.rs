@@ -32,8 +32,8 @@
 //! outside m and n is never read and reaches no result.
 //!
 //! # Before you change this
-//! The emulator's tests in `tests/tests/decode/` count bank conflicts and bytes; the example
-//! `decode_speed` of tests times Hopper's kernel on a GPU. docs/gemm-decode.md says what was tried.
+//! The emulator's tests in `tests/tests/gemm_kernels/` count bank conflicts and bytes.
+//! docs/gemm-decode.md has what was tried.
 
 mod combine;
 mod element;
