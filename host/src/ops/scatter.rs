@@ -26,8 +26,8 @@ use abi::scatter::{self, SIZES, ScatterEntry, ScatterFewParams, ScatterParams, S
 /// row-major order of the dimensions of the indices. It does so every run and on every device. Rows of
 /// `y` that no index names keep what they have.
 ///
-/// **An index out of range**, which is below 0 or not below the extent of the axis, is no error, as
-/// it is none for [`Take`](crate::Take): its row is put nowhere. Negative indices do not count
+/// **An index out of range**, which is below 0 or not below the extent of the axis, is not an
+/// error, as for [`Take`](crate::Take): its row is put nowhere. Negative indices do not count
 /// from the end.
 ///
 /// # Numerics

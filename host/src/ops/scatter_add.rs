@@ -21,8 +21,8 @@ use abi::scatter_add::{self, AddParams, OrderParams, ScatterAddEntry, Step};
 /// | `indices` | any; `src` has at most 8 dimensions; at most 2^30 elements | i32, i64 | any |
 /// | `y` (read and written) | any, with 1 to 8 dimensions; the axis up to 2^32 - 2 | as `src` | any where no two indices refer to one element; must not overlap `src` or `indices` |
 ///
-/// **An index out of range**, which is below 0 or not below the extent of the axis, is no error, as
-/// it is none for [`Take`](crate::Take): its row adds nothing. Negative indices do not count
+/// **An index out of range**, which is below 0 or not below the extent of the axis, is not an
+/// error, as for [`Take`](crate::Take): its row adds nothing. Negative indices do not count
 /// from the end.
 ///
 /// # Numerics

@@ -37,9 +37,9 @@ index_elements! { i32 i64 }
 /// | `indices` | any; `y` has at most 8 dimensions | i32, i64 | any |
 /// | `y` (written) | that of `x`, with those of `indices` in place of the axis | as `x` | any where no two indices refer to one element; must not overlap `x` or `indices` |
 ///
-/// **An index out of range**, which is below 0 or not below the extent of the axis, is no error, as
-/// a target that is no class is none of [`CrossEntropy`](crate::CrossEntropy): nothing is read for
-/// it, and its elements of `y` are NaN; of integers they are the least number of types with a sign,
+/// **An index out of range**, which is below 0 or not below the extent of the axis, is not an
+/// error, as for a target of [`CrossEntropy`](crate::CrossEntropy). Nothing is read for it, and its
+/// elements of `y` are NaN; of integers they are the least number of types with a sign,
 /// and the greatest of those without. [`fill`](Self::fill) sets another value. Negative
 /// indices do not count from the end.
 ///

@@ -23,7 +23,7 @@ const EVERY: u32 = 4;
 /// Times that a block looks whether the others have come.
 const LOOKS: u32 = 64;
 
-/// In the counter: nobody waits any more. A launch has fewer iterations, all blocks together.
+/// In the counter: no block waits from here on. All blocks of a launch have fewer iterations.
 const ALONE: u32 = 1 << 31;
 
 /// A thread's view of the launch's pace.

@@ -7,6 +7,7 @@ pub(in crate::ops) mod desc;
 pub(in crate::ops) mod extents;
 mod lengths;
 mod merge;
+pub(in crate::ops) mod operands;
 mod packing;
 mod pages;
 mod parts;
