@@ -1,36 +1,17 @@
 //! Which plans are chosen, and that their rows fit.
 
-extern crate std;
-
-use std::string::ToString;
-
-use super::*;
-use crate::DType;
+use super::limits::RowCosts;
+use super::rule::{RESERVED_BYTES, Rule};
+use super::{Candidate, RowDesc};
+use crate::DeviceInfo;
+use crate::ops::plan::{self, MachineModel};
+use abi::DType;
+use abi::rows::*;
 
 const HOPPER: RowDevice = RowDevice {
     arch: (9, 0),
     shared_bytes: 226 << 10,
 };
-
-fn shape(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowShape {
-    let has_two = matches!(
-        op,
-        RowOp::SoftmaxGrad | RowOp::NormGrad | RowOp::NormGradF32
-    );
-    RowShape {
-        n,
-        element_bytes,
-        is_aligned,
-        inputs: if has_two { 2 } else { 1 },
-        is_centered: false,
-        has_bias: false,
-    }
-}
-
-fn plan(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowPlan {
-    let shape = shape(op, n, element_bytes, is_aligned);
-    RowPlan::choose(&op.kernels(), &shape, &HOPPER)
-}
 
 #[test]
 fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
