@@ -142,13 +142,19 @@ pub struct TopKPlan {
 }
 
 impl TopKPlan {
+    /// Rows that a block has, or has parts of.
+    pub const fn rows_per_block(&self) -> u32 {
+        if self.is_short {
+            self.threads / self.lanes
+        } else {
+            1
+        }
+    }
+
     /// Blocks for `rows` rows; `None` if they are more than a grid has.
     pub const fn blocks(&self, rows: u64) -> Option<u32> {
-        let blocks = if self.is_short {
-            rows.div_ceil((self.threads / self.lanes) as u64)
-        } else {
-            rows.saturating_mul(self.parts as u64)
-        };
+        let groups = rows.div_ceil(self.rows_per_block() as u64);
+        let blocks = groups.saturating_mul(self.parts as u64);
         if blocks <= i32::MAX as u64 {
             Some(blocks as u32)
         } else {

@@ -7,8 +7,8 @@ use std::process::Command;
 use half::bf16;
 use warpsmith::testing::devices;
 use warpsmith::{
-    Activation, Attention, AttentionGrad, Device, Gemm, GemmInput, GroupedGemm, Plan, PlanSource,
-    Result, Tensor, TopK, Tuning,
+    Activation, Attention, AttentionGrad, CrossEntropy, Device, Gemm, GemmInput, GroupedGemm, Plan,
+    PlanSource, Result, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, Tensor, TopK, Tuning,
 };
 
 const FOLDER: &str = "WARPSMITH_TUNING_DIR";
@@ -155,6 +155,20 @@ fn other_operations(device: &Device) {
     let x = numbers(&[1, 20_000]);
     let topk = TopK::new(&x, 5);
     check(&|| topk.plan(&stream), topk.autotune(&stream));
+    let (x, dy, weight) = (numbers(&[3, 512]), numbers(&[3, 512]), numbers(&[512]));
+    let softmax = Softmax::new(&x);
+    check(&|| softmax.plan(&stream), softmax.autotune(&stream));
+    let y = softmax.run(&stream).expect("a softmax");
+    let grad = SoftmaxGrad::new(&y, &dy);
+    check(&|| grad.plan(&stream), grad.autotune(&stream));
+    let targets = Tensor::from_slice(device, &[3], &[5_i64, -100, 511]).expect("memory");
+    let loss = CrossEntropy::new(&x, &targets).gradient();
+    check(&|| loss.plan(&stream), loss.autotune(&stream));
+    let norm = RmsNorm::new(&x).weight(&weight).residual(&dy).stats();
+    check(&|| norm.plan(&stream), norm.autotune(&stream));
+    let rstd = norm.run(&stream).expect("a norm").rstd.expect("factors");
+    let grad = RmsNormGrad::new(&x, &rstd, &dy).weight(&weight);
+    check(&|| grad.plan(&stream), grad.autotune(&stream));
 }
 
 /// Kernels for f64 and i8 have the same bits, so all agree, whatever their number.

@@ -47,9 +47,7 @@ impl RowEntry {
             (RowOp::Softmax, Variant::RegistersMore) => (MORE_VECTORS, SOFTMAX_MORE_BOUND),
             (RowOp::CrossEntropy, Variant::Registers) => (VECTORS, CROSS_ENTROPY_BOUND),
             (RowOp::SoftmaxGrad, Variant::Registers) => (1, SOFTMAX_GRAD_BOUND),
-            (RowOp::SoftmaxGrad, Variant::RegistersMore) => {
-                (GRAD_VECTORS, SOFTMAX_GRAD_MORE_BOUND)
-            }
+            (RowOp::SoftmaxGrad, Variant::RegistersMore) => (GRAD_VECTORS, SOFTMAX_GRAD_MORE_BOUND),
             (RowOp::Norm, Variant::Registers) => (VECTORS, NORM_BOUND),
             (RowOp::Norm, Variant::RegistersMore) => (MORE_VECTORS, NORM_MORE_BOUND),
             (RowOp::NormF32, Variant::Registers) => (VECTORS, NORM_F32_BOUND),

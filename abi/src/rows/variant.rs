@@ -36,12 +36,12 @@
 //! **columns** is no place for a row: its kernel adds up columns for the gradients of weights.
 
 use super::{Ahead, RowPlan, Stages, Strategy, WIDE_VECTORS};
+use crate::SingleEntry;
 use crate::entry::Parts;
 use crate::single::{
     CROSS_ENTROPY_TOTAL, CROSS_ENTROPY_TOTAL_EARLY, CROSS_ENTROPY_WEIGHT,
     CROSS_ENTROPY_WEIGHT_EARLY,
 };
-use crate::SingleEntry;
 
 /// Where a kernel holds a row between its read and its write, as the last part of an entry's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
