@@ -359,7 +359,10 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         }
         // The kernels that hold rows on chip have no room for another number per class.
         let has_kernel = self.weights.is_none() || self.label_smoothing == 0.0;
-        let all = [Some(self.logits), out.and_then(|(_, dlogits)| dlogits.as_ref())];
+        let all = [
+            Some(self.logits),
+            out.and_then(|(_, dlogits)| dlogits.as_ref()),
+        ];
         let is_aligned = has_kernel && Rows::all_lie_aligned(all, axes)?;
         let has_gradient = out.map_or(self.has_gradient, |(_, dlogits)| dlogits.is_some());
         Ok(Some(RowDesc {
@@ -394,7 +397,9 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         params.scale = self.gradient_scale;
         let written = dx.as_ref().map(|dx| &dx.tensor);
         let (targets, weights) = (&inputs.targets, inputs.weights.as_ref());
-        let arguments = (&x.tensor, targets, weights, &losses, written, factor, params);
+        let arguments = (
+            &x.tensor, targets, weights, &losses, written, factor, params,
+        );
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
         // storage; there is one target and one loss per row, and one weight per class, or none; dx
         // is injective, and is x or overlaps nothing.

@@ -75,8 +75,8 @@ macro_rules! norm {
         /// Computed in f32, and rounded once. The variance is a sum of squared deviations from the
         /// mean, not a difference of squares. Error bound:
         /// [`reference::norm`](mod@crate::reference::norm). Deterministic: the same bits every run and
-        /// on every device of one compute capability. The order of a row's sums depends on the kernel
-        /// ([`plan`](Self::plan)).
+        /// on every device of one compute capability, unless [`autotune`](Self::autotune) has chosen
+        /// another kernel.
         ///
         /// # Async
         /// Enqueued on `stream`; returns before completion. Device faults surface at the next
@@ -316,7 +316,9 @@ impl<T: Float> Norm<'_, T> {
     /// Whether weights are of another dtype than the rows.
     fn has_f32_weights(&self) -> bool {
         let weights = self.weights().into_iter();
-        weights.filter_map(|(_, weights)| weights.as_ref()).any(Weights::is_other)
+        weights
+            .filter_map(|(_, weights)| weights.as_ref())
+            .any(Weights::is_other)
     }
 }
 
@@ -474,18 +476,16 @@ impl<T: Float> Operation for Norm<'_, T> {
     }
 
     /// Rows without elements have no mean.
-    fn launch_without_rows(
-        &self,
-        out: &Normalized<T>,
-        _: &RowAxes,
-        stream: &Stream,
-    ) -> Result<()> {
+    fn launch_without_rows(&self, out: &Normalized<T>, _: &RowAxes, stream: &Stream) -> Result<()> {
         let mut kept = [&out.mean, &out.rstd].into_iter().flatten();
         kept.try_for_each(|kept| kept.fill(f32::NAN, stream))
     }
 
     fn rows(&self) -> Vec<&Tensor<T>> {
-        [Some(self.x), self.residual].into_iter().flatten().collect()
+        [Some(self.x), self.residual]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     fn on<'b>(&'b self, rows: &'b [Tensor<T>]) -> Norm<'b, T> {

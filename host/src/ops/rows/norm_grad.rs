@@ -73,9 +73,10 @@ macro_rules! gradient {
         ///
         /// # Numerics
         /// Computed in f32; `dx` is rounded once. `dweight` and `dbias` are added up in two passes,
-        /// without atomics, in an order that depends on shape and strides only. Error bound:
+        /// without atomics, in an order that depends on the kernel, shape and strides only. Error bound:
         /// [`reference::norm_grad`](mod@crate::reference::norm_grad). Deterministic: the same bits
-        /// every run and on every device of one compute capability. The square of `rstd` has to be
+        /// every run and on every device of one compute capability, unless
+        /// [`autotune`](Self::autotune) has chosen another kernel. The square of `rstd` has to be
         /// finite, as it is of every row whose variance and epsilon together are 3e-39 or more.
         ///
         /// # Async, Errors
@@ -253,7 +254,10 @@ impl<T: Float> NormGrad<'_, T> {
     /// Whether the gradients of the weight and of the bias are among new outputs.
     fn new_sums(&self) -> [bool; 2] {
         let has_weight = self.weight.is_some();
-        [has_weight, self.has_bias || (self.mean.is_some() && has_weight)]
+        [
+            has_weight,
+            self.has_bias || (self.mean.is_some() && has_weight),
+        ]
     }
 
     fn has_f32_weight(&self) -> bool {
@@ -263,7 +267,8 @@ impl<T: Float> NormGrad<'_, T> {
     /// The tensors that the forward pass kept.
     fn kept(&self) -> impl Iterator<Item = (&'static str, &Tensor<f32>)> {
         let kept = [("mean", self.mean), ("rstd", Some(self.rstd))];
-        kept.into_iter().filter_map(|(name, kept)| Some((name, kept?)))
+        kept.into_iter()
+            .filter_map(|(name, kept)| Some((name, kept?)))
     }
 
     /// Checks the gradient of a weight or a bias.
@@ -398,7 +403,12 @@ impl<T: Float> Operation for NormGrad<'_, T> {
         if self.x.is_empty() {
             return Ok(None);
         }
-        let all = [Some(self.x), Some(self.dy), self.dsum, out.map(|out| &out.dx)];
+        let all = [
+            Some(self.x),
+            Some(self.dy),
+            self.dsum,
+            out.map(|out| &out.dx),
+        ];
         let is_aligned = Rows::all_lie_aligned(all, axes)?
             && self.weight.as_ref().is_none_or(Weights::lie_aligned);
         let op = match self.has_f32_weight() && T::DTYPE == DType::Bf16 {
@@ -407,7 +417,13 @@ impl<T: Float> Operation for NormGrad<'_, T> {
         };
         let inputs = 2 + u32::from(is_aligned && self.dsum.is_some());
         let extents = axes.extents(self.x.shape());
-        Ok(Some(RowDesc::new(op, T::DTYPE, extents, is_aligned, inputs)))
+        Ok(Some(RowDesc::new(
+            op,
+            T::DTYPE,
+            extents,
+            is_aligned,
+            inputs,
+        )))
     }
 
     fn launch(

@@ -38,7 +38,9 @@ impl<'a, T: Float> Written<'a, T> {
     fn blank(&self, stream: &Stream) -> Result<()> {
         let nan = T::from_f32(f32::NAN);
         self.rows.iter().try_for_each(|x| x.fill(nan, stream))?;
-        self.sums.iter().try_for_each(|x| x.fill(f32::NAN, stream))?;
+        self.sums
+            .iter()
+            .try_for_each(|x| x.fill(f32::NAN, stream))?;
         self.indices.iter().try_for_each(|x| x.fill(-1, stream))
     }
 
@@ -70,7 +72,11 @@ impl Values {
     fn agrees(&self, other: &Self) -> bool {
         let mut numbers = self.numbers.iter().zip(&other.numbers);
         let agree = |(want, got): (&Vec<f64>, &Vec<f64>)| {
-            agree_within(want.iter().copied(), got.iter().copied(), LARGEST_DIFFERENCE)
+            agree_within(
+                want.iter().copied(),
+                got.iter().copied(),
+                LARGEST_DIFFERENCE,
+            )
         };
         self.indices == other.indices && numbers.all(agree)
     }

@@ -60,7 +60,9 @@ impl RowDesc {
     /// Bytes of this number of tensors.
     pub(super) fn bytes(&self, tensors: u32) -> u64 {
         let of_element = u64::from(self.shape.element_bytes) * u64::from(tensors);
-        self.rows.saturating_mul(self.shape.n).saturating_mul(of_element)
+        self.rows
+            .saturating_mul(self.shape.n)
+            .saturating_mul(of_element)
     }
 }
 
@@ -207,9 +209,14 @@ impl Choice for Candidate {
     }
 
     fn shown(&self) -> Shown {
+        let of_block = self.desc.shape.n.div_ceil(u64::from(self.plan.cluster));
         Shown {
             entry: self.entry.to_string(),
-            tile: [0; 3],
+            tile: [
+                self.plan.rows_per_block(),
+                u32::try_from(of_block).unwrap_or(u32::MAX),
+                0,
+            ],
             split: 1,
             config: self.config,
         }

@@ -90,8 +90,10 @@ impl Rule<'_> {
             return None;
         }
         let lanes = power(vectors.div_ceil(u64::from(of_lane)), LEAST_LANES);
-        let room = ((self.shared_bytes + RESERVED_BYTES) / SHORT_BLOCKS).checked_sub(RESERVED_BYTES)?;
-        let bytes = |stages| ShortLayout::new(self.shape.inputs, stages, SHORT_THREADS / LANES).bytes();
+        let room =
+            ((self.shared_bytes + RESERVED_BYTES) / SHORT_BLOCKS).checked_sub(RESERVED_BYTES)?;
+        let bytes =
+            |stages| ShortLayout::new(self.shape.inputs, stages, SHORT_THREADS / LANES).bytes();
         let fits = |&stages: &u32| bytes(stages) <= room;
         Some(RowPlan {
             strategy: Strategy::Short(Stages {
@@ -132,7 +134,8 @@ impl Rule<'_> {
             }
             _ => self.costs.multiprocessors * GRAD_BLOCKS,
         };
-        plan.blocks(self.rows).map_or(most, |blocks| blocks.min(most))
+        plan.blocks(self.rows)
+            .map_or(most, |blocks| blocks.min(most))
     }
 
     /// Blocks that run at the same time on an H200, with `of_one` on an SM. Larger clusters leave some

@@ -125,7 +125,9 @@ impl<'a> Rule<'a> {
             return [plain, None];
         }
         let at_once = FEW_BLOCKS * self.costs.multiprocessors;
-        let all_at_once = plan.blocks(self.rows).is_some_and(|blocks| blocks <= at_once);
+        let all_at_once = plan
+            .blocks(self.rows)
+            .is_some_and(|blocks| blocks <= at_once);
         match (self.entry(Variant::RegistersWeights), all_at_once) {
             (Some(weights), true) => [Some(weights), plain],
             (weights, _) => [plain, weights],
@@ -136,5 +138,9 @@ impl<'a> Rule<'a> {
 /// The smallest power of two that is at least `n`, and at least `least`.
 pub(super) fn power(n: u64, least: u32) -> u32 {
     let n = n.next_power_of_two();
-    if n > u64::from(least) { n as u32 } else { least }
+    if n > u64::from(least) {
+        n as u32
+    } else {
+        least
+    }
 }

@@ -68,8 +68,12 @@ impl Rule<'_> {
     /// run on an SM than have [`Slicing::in_flight_bytes`] together; else as many as it uses.
     pub(super) fn paced_bytes(&self, plan: &RowPlan) -> u32 {
         let used = plan.shared_bytes(&self.shape);
-        let enough = self.limits().slices.and_then(|slices| slices.in_flight_bytes);
-        let is_paced = plan.strategy == Strategy::Slices && plan.cluster <= self.costs.paced_cluster;
+        let enough = self
+            .limits()
+            .slices
+            .and_then(|slices| slices.in_flight_bytes);
+        let is_paced =
+            plan.strategy == Strategy::Slices && plan.cluster <= self.costs.paced_cluster;
         let Some(enough) = enough.filter(|_| is_paced) else {
             return used;
         };

@@ -59,7 +59,8 @@ impl fmt::Display for TopKDesc {
 impl TopKDesc {
     /// Rows that a block has, by the kernel whose blocks have the most.
     pub(super) fn rows_of_block(&self) -> u64 {
-        self.short().map_or(1, |plan| u64::from(plan.threads / plan.lanes))
+        self.short()
+            .map_or(1, |plan| u64::from(plan.rows_per_block()))
     }
 
     /// Some lanes of a warp have a row, if it is short and `k` is small.
@@ -110,7 +111,11 @@ impl TopKDesc {
     fn part_len(&self, multiprocessors: u64, costs: &TopKCosts) -> Option<u64> {
         let least = costs.part_n.max(costs.part_of_k * self.k);
         let parts = (costs.blocks * multiprocessors / self.rows.max(1)).max(1);
-        let len = self.n.div_ceil(parts).next_multiple_of(PART_UNIT).max(least);
+        let len = self
+            .n
+            .div_ceil(parts)
+            .next_multiple_of(PART_UNIT)
+            .max(least);
         (len.saturating_mul(2) <= self.n).then_some(len)
     }
 
@@ -122,7 +127,9 @@ impl TopKDesc {
         let cut = cut.map(|part_len| self.by_blocks(part_len, costs));
         let are_few = self.rows.saturating_mul(costs.rows_share) < multiprocessors;
         let by_blocks = if are_few { [cut, whole] } else { [whole, cut] };
-        self.short().into_iter().chain(by_blocks.into_iter().flatten())
+        self.short()
+            .into_iter()
+            .chain(by_blocks.into_iter().flatten())
     }
 }
 
@@ -218,7 +225,7 @@ impl Choice for Candidate {
     fn shown(&self) -> Shown {
         Shown {
             entry: self.entry.to_string(),
-            tile: [0; 3],
+            tile: [self.plan.rows_per_block(), self.plan.part_len as u32, 0],
             split: self.plan.parts,
             config: self.config,
         }
