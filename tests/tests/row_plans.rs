@@ -28,11 +28,14 @@ fn with_operations(stream: &Stream, [rows, n]: [usize; 2], test: impl Fn(&Operat
             test(&Operation {
                 name: $name,
                 plan: &|kernel| match kernel {
-                    Some(name) => operation.clone().with_kernel(name).plan(stream),
+                    Some(name) => Clone::clone(&operation).with_kernel(name).plan(stream),
                     None => operation.plan(stream),
                 },
                 run: &|kernel| match kernel {
-                    Some(name) => operation.clone().with_kernel(name).run(stream).map(drop),
+                    Some(name) => Clone::clone(&operation)
+                        .with_kernel(name)
+                        .run(stream)
+                        .map(drop),
                     None => operation.run(stream).map(drop),
                 },
             });
