@@ -52,7 +52,7 @@ fn with_operations(stream: &Stream, [rows, n]: [usize; 2], test: impl Fn(&Operat
     let gradient = LayerNormGrad::new(&x, &kept, &kept, &dy).weight(&weight);
     call!("layer_norm_grad", gradient);
     call!("rms_norm_grad", RmsNormGrad::new(&x, &kept, &dy));
-    call!("topk", TopK::new(&x, 2.min(n)));
+    call!("topk", TopK::new(&x, n.min(2)));
 }
 
 /// What `run` launches.
