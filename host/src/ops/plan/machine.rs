@@ -370,6 +370,14 @@ impl Machine {
         }
     }
 
+    /// Estimated run time of a launch that moves `bytes` bytes by so many blocks: all of the bandwidth
+    /// takes a block on each multiprocessor.
+    pub(in crate::ops) fn moving_ns(&self, bytes: f64, blocks: f64) -> f64 {
+        let all = f64::from(self.multiprocessors);
+        let share = blocks.clamp(1.0, all) / all;
+        self.model.launch_ns + bytes / (self.bytes_per_ns * share)
+    }
+
     /// Estimated run time of `work`, in waves.
     pub(in crate::ops) fn estimate_ns(&self, work: &Work) -> f64 {
         let resident = f64::from(work.blocks_per_multiprocessor.max(1));
