@@ -21,6 +21,7 @@
 //! alignment.
 
 use crate::DeviceInfo;
+use crate::ops::reduce::ReduceCosts;
 
 /// Declares structs of constants, and their values on an H200. The files of operations use it too.
 macro_rules! costs {
@@ -59,6 +60,8 @@ costs! {
         attention: AttentionCosts = AttentionCosts::H200,
         /// Gradients of attention.
         attention_grad: AttentionGradCosts = AttentionGradCosts::H200,
+        /// Reductions.
+        reduce: ReduceCosts = ReduceCosts::H200,
     }
 
     /// Constants of the kernels of products.
