@@ -22,6 +22,7 @@
 
 use crate::DeviceInfo;
 use crate::ops::reduce::ReduceCosts;
+use crate::ops::scan::ScanCosts;
 
 /// Declares structs of constants, and their values on an H200. The files of operations use it too.
 macro_rules! costs {
@@ -62,6 +63,8 @@ costs! {
         attention_grad: AttentionGradCosts = AttentionGradCosts::H200,
         /// Reductions.
         reduce: ReduceCosts = ReduceCosts::H200,
+        /// Scans.
+        scan: ScanCosts = ScanCosts::H200,
     }
 
     /// Constants of the kernels of products.
