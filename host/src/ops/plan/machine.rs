@@ -23,6 +23,7 @@
 use crate::DeviceInfo;
 use crate::ops::reduce::ReduceCosts;
 use crate::ops::scan::ScanCosts;
+use crate::ops::scatter_add::ScatterAddCosts;
 
 /// Declares structs of constants, and their values on an H200. The files of operations use it too.
 macro_rules! costs {
@@ -65,6 +66,8 @@ costs! {
         reduce: ReduceCosts = ReduceCosts::H200,
         /// Scans.
         scan: ScanCosts = ScanCosts::H200,
+        /// Additions of rows.
+        scatter_add: ScatterAddCosts = ScatterAddCosts::H200,
     }
 
     /// Constants of the kernels of products.
