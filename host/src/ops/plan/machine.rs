@@ -22,6 +22,7 @@
 
 use crate::DeviceInfo;
 use crate::ops::reduce::ReduceCosts;
+use crate::ops::rotary::RotaryCosts;
 use crate::ops::scan::ScanCosts;
 use crate::ops::scatter_add::ScatterAddCosts;
 
@@ -66,6 +67,8 @@ costs! {
         reduce: ReduceCosts = ReduceCosts::H200,
         /// Scans.
         scan: ScanCosts = ScanCosts::H200,
+        /// Rotations.
+        rotary: RotaryCosts = RotaryCosts::H200,
         /// Additions of rows.
         scatter_add: ScatterAddCosts = ScatterAddCosts::H200,
     }
