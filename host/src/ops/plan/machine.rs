@@ -21,6 +21,7 @@
 //! alignment.
 
 use crate::DeviceInfo;
+use crate::ops::elementwise::ElementwiseCosts;
 use crate::ops::reduce::ReduceCosts;
 use crate::ops::rotary::RotaryCosts;
 use crate::ops::scan::ScanCosts;
@@ -63,6 +64,8 @@ costs! {
         attention: AttentionCosts = AttentionCosts::H200,
         /// Gradients of attention.
         attention_grad: AttentionGradCosts = AttentionGradCosts::H200,
+        /// Elementwise operations.
+        elementwise: ElementwiseCosts = ElementwiseCosts::H200,
         /// Reductions.
         reduce: ReduceCosts = ReduceCosts::H200,
         /// Scans.
