@@ -36,3 +36,4 @@ mod streaming;
 mod take;
 mod threads;
 mod topk;
+mod tuning;
