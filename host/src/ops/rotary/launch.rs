@@ -107,13 +107,8 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
         let threads = desc.threads(entry);
         let strides = |axis: usize| [y.strides()[axis], self.x.strides()[axis]];
         let tables = |table: &Tensor<C>| [table.strides()[0], table.strides()[1]];
-        let mut bits = 0;
-        for (is_set, flag) in [
-            (self.is_inverse, flags::INVERSE),
-            (self.is_interleaved, flags::INTERLEAVED),
-        ] {
-            bits |= if is_set { flag } else { 0 };
-        }
+        let inverse = u32::from(self.is_inverse) * flags::INVERSE;
+        let interleaved = u32::from(self.is_interleaved) * flags::INTERLEAVED;
         let bytes = 2 * y.len() as u64 * size_of::<T>() as u64;
         let variant = match entry.variant {
             Variant::Strided => LoadVariant::of(stream.device(), bytes),
@@ -138,7 +133,7 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
                     heads,
                     half,
                     written,
-                    flags: bits,
+                    flags: inverse | interleaved,
                 };
                 let threads = threads * u64::from(piece.params.len);
                 let config = LaunchConfig::for_elements(threads, THREADS);

@@ -1,8 +1,9 @@
 //! The kernels of a reduction, and the choice between them.
 //!
-//! Variants with whole rows or columns are taken where they pay, in the order of [`layouts`]; else the
-//! general one, which takes any view. A cluster goes before the kernel that takes tickets for the same
-//! parts, and pairs of elements before single ones; both have the same bits as the other.
+//! Variants with whole rows or columns are taken where they pay, in the order of
+//! [`ReduceDesc::layouts`]; else the general one, which takes any view. A cluster goes before the
+//! kernel that takes tickets for the same parts, and pairs of elements go before single ones. Both have
+//! the same bits as the other.
 
 mod layout;
 #[cfg(test)]
