@@ -58,9 +58,6 @@ pub const DIGITS: u32 = 1 << DIGIT_BITS;
 /// What follows the last pair, so that nobody has to ask whether a pair has a neighbour.
 pub const PAD: u32 = 2;
 
-/// Most blocks that sort together. Each reads the counts of all.
-pub const MAX_BLOCKS: u32 = 128;
-
 /// Rows of a part.
 pub const PART: u32 = 64;
 
@@ -188,13 +185,6 @@ pub const fn digits(extent: u32) -> u32 {
     (u32::BITS - extent.leading_zeros()).div_ceil(DIGIT_BITS)
 }
 
-/// Pairs of a block, and blocks, that sort `len` pairs.
-pub const fn blocks(len: u32) -> (u32, u32) {
-    let tiles = len.div_ceil(TILE);
-    let per_block = tiles.div_ceil(MAX_BLOCKS) * TILE;
-    (per_block, len.div_ceil(per_block))
-}
-
 /// Words of the list of segments of several parts, where there are `len` pairs.
 pub const fn longs(len: u32) -> u32 {
     1 + len / (PART + 1)
@@ -316,16 +306,6 @@ pub const DTYPES: [DType; 6] = crate::reduce::DTYPES;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn blocks_have_all_pairs_and_are_few() {
-        for len in [1, TILE, TILE + 1, 1 << 20, 999_999_999, MAX_LEN as u32] {
-            let (per_block, blocks) = blocks(len);
-            assert!(blocks <= MAX_BLOCKS && per_block.is_multiple_of(TILE));
-            assert!(u64::from(per_block) * u64::from(blocks) >= u64::from(len));
-            assert!(u64::from(per_block) * u64::from(blocks - 1) < u64::from(len));
-        }
-    }
 
     #[test]
     fn few_indices_have_two_lanes_of_a_block_and_a_warp_for_each_part() {

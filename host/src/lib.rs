@@ -85,7 +85,7 @@ pub mod testing;
 pub use abi as __abi;
 pub use abi::DType;
 pub use abi::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
-pub use abi::reduce::{ReduceOp, ReducePlan};
+pub use abi::reduce::ReduceOp;
 pub use abi::scan::ScanOp;
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};

@@ -37,3 +37,4 @@ mod streaming;
 mod take;
 mod threads;
 mod topk;
+mod tuning;

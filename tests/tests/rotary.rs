@@ -6,8 +6,12 @@ use ndarray::{ArrayD, Axis, Ix2};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use warpsmith::emulator::EmulatorConfig;
 use warpsmith::reference::rotary::{Rotation, rotary};
-use warpsmith::{DType, Device, Error, Float, Layout, ParamElement, Rotary, ShapeError, Tensor};
+use warpsmith::testing::Recording;
+use warpsmith::{
+    ArgumentError, DType, Device, Error, Float, Layout, ParamElement, Rotary, ShapeError, Tensor,
+};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, run_twice};
@@ -409,7 +413,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let says = |refused: warpsmith::Result<Tensor<f32>>, words: &[&str]| {
             let error = refused.expect_err("it does not fit");
             assert!(
-                matches!(error, Error::Shape(ShapeError::Mismatch { .. })),
+                matches!(error.root(), Error::Shape(ShapeError::Mismatch { .. })),
                 "{error}"
             );
             let text = error.to_string();
@@ -467,7 +471,7 @@ fn a_result_that_overlaps_what_is_read_is_refused_unless_it_is_x() {
         let of = Rotary::new(&x, &table, &table);
         let refused = of.run_into(&shifted, stream);
         assert!(matches!(
-            refused,
+            refused.as_ref().map_err(Error::root),
             Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "x"
@@ -479,7 +483,7 @@ fn a_result_that_overlaps_what_is_read_is_refused_unless_it_is_x() {
         let refused =
             Rotary::new(&other, &table, &table).run_into(&on_table.expect("a view"), stream);
         assert!(matches!(
-            refused,
+            refused.as_ref().map_err(Error::root),
             Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "cos"
@@ -491,8 +495,83 @@ fn a_result_that_overlaps_what_is_read_is_refused_unless_it_is_x() {
             .expect("a view");
         let refused = Rotary::new(&repeated, &table, &table).run_into(&repeated, stream);
         assert!(matches!(
-            refused,
+            refused.as_ref().map_err(Error::root),
             Err(Error::Shape(ShapeError::Strides { operand: "y", .. }))
         ));
     });
+}
+
+/// Heads of whole vectors have two candidates; which goes first depends on the number of elements.
+#[test]
+fn every_candidate_of_a_plan_turns_heads_to_the_same_bits() {
+    let recording = Recording::emulator(EmulatorConfig::default(), |info| {
+        info.multiprocessors = 2;
+    });
+    let recording = recording.expect("an emulator");
+    let (device, stream) = (recording.device(), recording.device().default_stream());
+    for (seqlen, is_interleaved, want) in [
+        (
+            64,
+            false,
+            ["rotary_f32_f32_strided", "rotary_f32_f32_halves"],
+        ),
+        (
+            65,
+            false,
+            ["rotary_f32_f32_halves", "rotary_f32_f32_strided"],
+        ),
+        (
+            65,
+            true,
+            ["rotary_f32_f32_interleaved", "rotary_f32_f32_strided"],
+        ),
+    ] {
+        let values = |n: usize| {
+            (0..n)
+                .map(|i| (i % 23) as f32 / 7.0 - 1.0)
+                .collect::<Vec<_>>()
+        };
+        let shape = [seqlen, 4, 16];
+        let x = Tensor::from_slice(device, &shape, &values(seqlen * 64)).expect("heads");
+        let table = Tensor::from_slice(device, &[65, 8], &values(65 * 8)).expect("a table");
+        let mut turn = Rotary::new(&x, &table, &table);
+        if is_interleaved {
+            turn = turn.interleaved();
+        }
+        let plan = turn.plan(&stream).expect("a plan");
+        let names: Vec<_> = plan.candidates().iter().map(|other| &*other.name).collect();
+        assert_eq!(names, want);
+        assert_eq!(plan.chosen(), plan.candidates().first());
+        let turned = turn.run(&stream).expect("heads").to_vec().expect("heads");
+        let capture = recording.capture().expect("a capture");
+        let launch = capture.launches().last().expect("a launch");
+        let chosen = plan.chosen().expect("heads");
+        assert_eq!(
+            (&launch.entry, launch.config.grid),
+            (&chosen.entry, chosen.grid)
+        );
+        for candidate in plan.candidates() {
+            let by = turn.with_kernel(&candidate.name);
+            let forced = by.plan(&stream).expect("a plan");
+            assert_eq!(forced.chosen(), Some(candidate));
+            assert_eq!(
+                by.run(&stream).expect("heads").to_vec().expect("heads"),
+                turned
+            );
+            let into = by.plan_into(&x, &stream).expect("a plan in place");
+            assert_eq!(into.chosen().expect("heads").entry, candidate.entry);
+        }
+        let error = turn
+            .with_kernel("rotary")
+            .run(&stream)
+            .expect_err("no such kernel");
+        let is_kind = matches!(
+            error.root(),
+            Error::Argument(ArgumentError::Unsupported { .. })
+        );
+        assert!(is_kind, "{error}");
+        let message = error.to_string();
+        assert!(message.starts_with("rotary: kernel `rotary`"), "{message}");
+        assert!(message.ends_with(&want.join(", ")), "{message}");
+    }
 }

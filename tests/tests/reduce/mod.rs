@@ -7,6 +7,7 @@ mod extremes;
 mod large;
 mod masks;
 mod pairs;
+mod plans;
 mod portable;
 mod rounded;
 mod sections;
@@ -246,7 +247,7 @@ fn is_refused<T: Reducible>(
         true => operation.output::<i64>().run(stream).err(),
         false => operation.run(stream).err(),
     };
-    match refusal {
+    match refusal.as_ref().map(Error::root) {
         Some(Error::Argument(ArgumentError::Value { .. })) => Ok(()),
         other => Err(format!(
             "the reference says {refused}; the operation {other:?}"

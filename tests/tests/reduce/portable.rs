@@ -1,7 +1,7 @@
-//! Direct launches of the entries that any device has, beside which others must have the same bits.
+//! Reductions by the kernels that any device has, beside which others must have the same bits.
 
-use abi::reduce::{ReduceEntry, ReduceParams, ReducePlan, ReduceView, Variant};
-use warpsmith::{LaunchConfig, ReduceOp, Reducible, Stream, Tensor};
+use abi::reduce::{ReduceEntry, ReduceView, Variant};
+use warpsmith::{Reduce, ReduceOp, Reducible, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 
 /// The form of the plan for a contiguous `view` of `x`, and the bits of the results.
@@ -14,23 +14,23 @@ pub(crate) fn portable<T>(
 where
     T: Reducible<Value: TestElement> + TestElement,
 {
-    assert_eq!(x.len() as u64, view.outer * view.n * view.inner);
-    let entry = ReduceEntry::of(op.family(), T::DTYPE, false).expect("an entry");
-    let plan = ReducePlan::of(entry, &view, true);
-    let params = ReduceParams::new(op, view, &plan, T::DTYPE);
-    let words = plan.partials() as usize * entry.partial_words();
-    let partials = Tensor::<f32>::zeros(stream, &[words]).expect("a tensor");
-    let tickets = Tensor::<i32>::zeros(stream, &[plan.tickets() as usize]).expect("a tensor");
-    let outputs = (view.outer * view.inner) as usize;
-    let out = Tensor::<T::Value>::zeros(stream, &[outputs]).expect("a tensor");
-    let name = entry.for_plan(&plan).expect("an entry").to_string();
-    let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
-    let config = LaunchConfig::linear(plan.blocks, plan.threads());
-    // SAFETY: x has the view's elements; there are as many partial results, of as many words, tickets
-    // of 0, and outputs as the plan has.
-    unsafe { kernel.launch(stream, config, (x, &partials, &tickets, &out, params)) }
-        .expect("a launch");
-    let values = out.to_vec().expect("the results");
+    let extents = [view.outer, view.n, view.inner].map(|extent| extent as usize);
+    let x = x.reshape(&extents).expect("the view's elements");
+    let reduce = Reduce::new(op, &x).axis(1);
+    let plan = reduce.plan(stream).expect("a plan");
+    let chosen = &plan.chosen().expect("a reduction").name;
+    // The kernels that have the same parts without clusters, and take single elements.
+    let name = chosen
+        .replace("_cluster", "_long")
+        .replace("extreme", "value");
+    let results = reduce.with_kernel(&name).run(stream).expect("a reduction");
+    let values = results.to_vec().expect("the results");
     let bits = values.into_iter().map(TestElement::bits).collect();
-    (plan.variant, bits)
+    (variant(&name), bits)
+}
+
+/// The variant of an entry.
+pub(crate) fn variant(name: &str) -> Variant {
+    let entry = ReduceEntry::find(|entry| entry.name() == name);
+    entry.expect("an entry").variant
 }

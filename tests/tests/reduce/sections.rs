@@ -50,7 +50,7 @@ impl Sectioned {
             let tickets =
                 Tensor::<i32>::zeros(&stream, &[plan.tickets() as usize]).expect("a tensor");
             let out = Tensor::full(&stream, &[self.rows as usize], f32::NAN).expect("a tensor");
-            let name = entry.for_plan(&plan).expect("an entry").to_string();
+            let name = entry.with(Variant::Long).expect("an entry").to_string();
             let kernel = device.builtin_kernel(&name).expect("the kernel");
             let config = LaunchConfig::linear(plan.blocks, THREADS);
             let expected: Vec<f32> = (0..self.rows)

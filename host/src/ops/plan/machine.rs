@@ -21,7 +21,12 @@
 //! alignment.
 
 use crate::DeviceInfo;
+use crate::ops::elementwise::ElementwiseCosts;
+use crate::ops::reduce::ReduceCosts;
+use crate::ops::rotary::RotaryCosts;
 use crate::ops::rows::{RowCosts, TopKCosts};
+use crate::ops::scan::ScanCosts;
+use crate::ops::scatter_add::ScatterAddCosts;
 
 /// Declares structs of constants, and their values on an H200. The files of operations use it too.
 macro_rules! costs {
@@ -64,6 +69,16 @@ costs! {
         rows: RowCosts = RowCosts::H200,
         /// The first elements of rows.
         topk: TopKCosts = TopKCosts::H200,
+        /// Elementwise operations.
+        elementwise: ElementwiseCosts = ElementwiseCosts::H200,
+        /// Reductions.
+        reduce: ReduceCosts = ReduceCosts::H200,
+        /// Scans.
+        scan: ScanCosts = ScanCosts::H200,
+        /// Rotations.
+        rotary: RotaryCosts = RotaryCosts::H200,
+        /// Additions of rows.
+        scatter_add: ScatterAddCosts = ScatterAddCosts::H200,
     }
 
     /// Constants of the kernels of products.
@@ -373,6 +388,14 @@ impl Machine {
             clock_ghz,
             model: *model,
         }
+    }
+
+    /// Estimated run time of a launch that moves `bytes` bytes by so many blocks: all of the bandwidth
+    /// takes a block on each multiprocessor.
+    pub(in crate::ops) fn moving_ns(&self, bytes: f64, blocks: f64) -> f64 {
+        let all = f64::from(self.multiprocessors);
+        let share = blocks.clamp(1.0, all) / all;
+        self.model.launch_ns + bytes / (self.bytes_per_ns * share)
     }
 
     /// Estimated run time of `work`, in waves.
