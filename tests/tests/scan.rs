@@ -2,15 +2,16 @@
 //! tiles.
 
 use abi::reduce::DTYPES;
-use abi::scan::{ScanEntry, ScanParams, ScanPlan};
 use half::{bf16, f16};
 use ndarray::ArrayD;
 use proptest::prelude::*;
+use warpsmith::emulator::EmulatorConfig;
 use warpsmith::reference::scan::{integers, scan};
-use warpsmith::{DType, Device, LaunchConfig, Reducible, Scan, ScanOp, Stream, Tensor};
+use warpsmith::testing::{Launch, Recording};
+use warpsmith::{DType, Device, DeviceInfo, Reducible, Scan, ScanOp, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::run_twice;
+use warpsmith_tests::operation::run_repeatedly;
 use warpsmith_tests::output::{Output, wide};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::signed;
@@ -55,7 +56,7 @@ fn check_of<T: Reducible + TestElement>(case: &Case, device: &Device) -> Checked
     }
     let stream = device.stream().map_err(say)?;
     let output = || Output::<T>::new(device, &case.shape, case.views[1]);
-    let got = run_twice(output, |y| operation.run_into(&y.tensor, &stream))?;
+    let got = run_repeatedly(output, |y| operation.run_into(&y.tensor, &stream))?;
     if is_integer {
         let exact = x.values.mapv(|x| x as i64);
         let want = integers(case.op, &exact.view(), case.axis, case.is_exclusive).map_err(say)?;
@@ -129,20 +130,47 @@ fn scan_matches_its_reference_for_every_operation_axis_and_dtype() {
     holds(effort, case, check);
 }
 
+/// The bits of running sums on an emulator with these properties, with the launch that gave them.
+fn sums_on<T: Reducible + TestElement>(
+    present: impl FnOnce(&mut DeviceInfo),
+    shape: [usize; 2],
+    xs: &[T],
+) -> (Vec<u64>, Launch) {
+    let recording = Recording::emulator(EmulatorConfig::default(), present).expect("an emulator");
+    let sums = sums_of(recording.device(), shape, xs);
+    let capture = recording.capture().expect("a capture");
+    let launch = capture.launches().next().expect("a launch").clone();
+    (sums, launch)
+}
+
+fn sums_of<T: Reducible + TestElement>(device: &Device, shape: [usize; 2], xs: &[T]) -> Vec<u64> {
+    let x = Tensor::from_slice(device, &shape, xs).expect("a tensor");
+    let sums = Scan::new(ScanOp::Sum, &x)
+        .axis(1)
+        .run(&device.default_stream());
+    let sums = sums.and_then(|sums| sums.to_vec()).expect("a scan");
+    sums.into_iter().map(T::bits).collect()
+}
+
 /// Blocks that take the next tile before they finish the current one, and blocks that do not,
 /// because shared memory has no room for two tiles.
 #[test]
 fn tiles_have_the_same_bits_in_one_turn_or_two() {
-    for device in warpsmith::testing::devices() {
-        let stream = device.stream().expect("a stream");
-        // Rows of two groups; rows whose last tile has one element.
-        for (rows, n) in [(1, 300_001), (3, 4 * 8192 + 1)] {
-            let xs: Vec<f32> = (0..rows * n).map(|i| 1.0 / (i % 97 + 1) as f32).collect();
-            let x = Tensor::from_slice(&device, &[rows, n], &xs).expect("a tensor");
-            let entry = ScanEntry::of(DType::F32, (7, 5)).expect("an entry");
-            let [at_once, late] = [0, 1].map(|is_late| sums_of(&x, entry, is_late, &stream));
-            assert_eq!(at_once, late, "{rows} x {n}");
-            assert_eq!(late[0], TestElement::bits(xs[0]), "{rows} x {n}");
+    // Rows of two groups; rows whose last tile has one element.
+    for shape in [[1, 300_001], [3, 4 * 8192 + 1]] {
+        let what = format!("{shape:?}");
+        let count = shape[0] * shape[1];
+        let xs: Vec<f32> = (0..count).map(|i| 1.0 / (i % 97 + 1) as f32).collect();
+        let (late, with_two) = sums_on(|_| {}, shape, &xs);
+        let with_room = |info: &mut DeviceInfo| info.max_shared_bytes_per_block = 48 << 10;
+        let (at_once, with_one) = sums_on(with_room, shape, &xs);
+        assert_eq!(with_two.entry, with_one.entry);
+        let [two, one] = [with_two, with_one].map(|launch| launch.config.shared_bytes);
+        assert!(two > 64 << 10 && one < 48 << 10, "{two} and {one} bytes");
+        assert_eq!(at_once, late, "{what}");
+        assert_eq!(late[0], TestElement::bits(xs[0]), "{what}");
+        for device in warpsmith::testing::devices() {
+            assert_eq!(sums_of(&device, shape, &xs), late, "{what} on {device}");
         }
     }
 }
@@ -150,61 +178,24 @@ fn tiles_have_the_same_bits_in_one_turn_or_two() {
 /// The instruction that rounds two numbers to bf16, and the integer code for devices without it.
 #[test]
 fn bf16_has_the_same_bits_with_and_without_an_instruction_for_it() {
-    for device in warpsmith::testing::devices() {
-        let stream = device.stream().expect("a stream");
-        // Sums that end in infinity, in NaN, or in a number; rounding ties in both directions.
-        for end in [1.0, f32::INFINITY, f32::NAN, f32::MAX] {
-            let n = 40_003;
-            let mut xs: Vec<_> = (0..n)
-                .map(|i| bf16::from_f32(1.0 / (i % 97 + 1) as f32))
-                .collect();
-            xs[n - 5001] = bf16::from_f32(end);
-            let x = Tensor::from_slice(&device, &[1, n], &xs).expect("a tensor");
-            let [with, without] = [(8, 0), (7, 5)]
-                .map(|arch| ScanEntry::of(DType::Bf16, arch).expect("an entry"))
-                .map(|entry| sums_of(&x, entry, 1, &stream));
-            assert_eq!(with, without, "{end}");
+    // Sums that end in infinity, in NaN, or in a number; rounding ties in both directions.
+    for end in [1.0, f32::INFINITY, f32::NAN, f32::MAX] {
+        let n = 40_003;
+        let mut xs: Vec<_> = (0..n)
+            .map(|i| bf16::from_f32(1.0 / (i % 97 + 1) as f32))
+            .collect();
+        xs[n - 5001] = bf16::from_f32(end);
+        let [(with, sm80), (without, portable)] =
+            [(8, 0), (7, 5)].map(|arch| sums_on(|info| info.arch = arch, [1, n], &xs));
+        assert_eq!(
+            [&*sm80.entry, &*portable.entry],
+            ["scan_sm80_bf16", "scan_bf16"]
+        );
+        assert_eq!(with, without, "{end}");
+        for device in warpsmith::testing::devices() {
+            assert_eq!(sums_of(&device, [1, n], &xs), with, "{end} on {device}");
         }
     }
-}
-
-/// Bits of the running sums, from a direct launch of the entry.
-fn sums_of<T: Reducible + TestElement>(
-    x: &Tensor<T>,
-    entry: ScanEntry,
-    is_late: u32,
-    stream: &Stream,
-) -> Vec<u64> {
-    let (rows, n) = (x.shape()[0] as u64, x.shape()[1] as u64);
-    let is_aligned = (n * T::DTYPE.size_bytes() as u64).is_multiple_of(16) || rows == 1;
-    let plan = ScanPlan::new(rows, n, T::DTYPE, is_aligned);
-    let words = plan.status_words(rows, T::DTYPE) as usize;
-    let status = Tensor::<i64>::zeros(stream, &[words]).expect("a tensor");
-    let y = Tensor::<T>::zeros(stream, x.shape()).expect("a tensor");
-    let [ahead_rows, ahead_tiles] = plan.ahead(2);
-    let params = ScanParams {
-        rows,
-        n,
-        x_row_stride: n as i64,
-        y_row_stride: n as i64,
-        tiles: plan.tiles,
-        groups: plan.groups,
-        ahead_rows,
-        ahead_tiles,
-        along_log2: plan.along.trailing_zeros(),
-        kind: ScanOp::Sum.kind(),
-        is_exclusive: 0,
-        is_late,
-    };
-    let name = entry.to_string();
-    let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
-    let config = LaunchConfig::linear(plan.blocks, abi::scan::THREADS)
-        .shared_bytes(ScanPlan::shared_bytes(is_late != 0));
-    // SAFETY: both tensors have rows of n contiguous elements; the status has the plan's number of
-    // zeroed words, and the launch the shared memory that the plan requires.
-    unsafe { kernel.launch(stream, config, (x, &y, &status, params)) }.expect("a launch");
-    let sums = y.to_vec().expect("the sums");
-    sums.into_iter().map(T::bits).collect()
 }
 
 /// More groups than the warps of the look-back examine: the total of the groups before those is

@@ -1,20 +1,20 @@
 //! The k largest and smallest elements, against the reference: every bit of values and indices.
 
-use abi::topk::{DTYPES, TopKEntry, TopKParams, TopKPlan, Variant};
+use abi::topk::DTYPES;
 use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
+use warpsmith::emulator::EmulatorConfig;
 use warpsmith::reference::topk::topk;
-use warpsmith::{
-    DType, Device, Error, Float, LaunchConfig, ShapeError, Stream, Tensor, TopElements, TopK,
-};
+use warpsmith::{DType, Device, Error, Float, ShapeError, Tensor, TopElements, TopK};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
+use warpsmith_tests::operation::repeats;
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::signed;
 use warpsmith_tests::values::Values;
-use warpsmith_tests::{Checked, profiled, say};
+use warpsmith_tests::{Checked, profiled, recording, say};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -48,7 +48,7 @@ fn check_of<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
     let mut shape = case.shape.clone();
     shape[case.axis] = case.k;
     let mut results = Vec::new();
-    for _ in 0..2 {
+    for _ in 0..repeats(device) {
         let values = Output::<T>::new(device, &shape, view_values)?;
         let indices = Output::<i64>::new(device, &shape, view_indices)?;
         let out = TopElements {
@@ -60,8 +60,10 @@ fn check_of<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
     }
     x.expect_unchanged()?;
     let (values, indices) = &results[0];
-    same_bits(values, &results[1].0)?;
-    same_bits(indices, &results[1].1)?;
+    for again in &results[1..] {
+        same_bits(values, &again.0)?;
+        same_bits(indices, &again.1)?;
+    }
     let (_, want) = topk(&x.values.view(), case.axis, case.k, case.is_smallest).map_err(say)?;
     same_bits(indices, &want)?;
     same_bits(values, &taken(&x, &want, case.axis))
@@ -200,53 +202,37 @@ fn special_values_are_in_their_places() {
     }
 }
 
-/// As many rows as have a block each, and few that are cut into parts: the same bits.
+/// Rows that have a block each on one SM, and are cut into parts on many: the same bits.
 #[test]
 fn parts_of_rows_give_what_whole_rows_give() {
-    for device in warpsmith::testing::devices() {
-        let stream = device.stream().expect("a stream");
-        let (rows, n) = (3, 50_001);
-        let xs: Vec<f32> = (0..rows * n)
-            .map(|i| ((i as u32).wrapping_mul(0x9e37_79b9) >> 12) as f32)
-            .collect();
-        let x = Tensor::from_slice(&device, &[rows, n], &xs).expect("a tensor");
-        for k in [1, 50, 1000] {
-            let [whole, cut] = [1, 60].map(|multiprocessors| {
-                let plan =
-                    TopKPlan::new(rows as u64, n as u64, k as u64, DType::F32, multiprocessors);
-                assert_eq!(plan.parts > 1, multiprocessors > 1, "{plan:?}");
-                indices_of(&x, k, &plan, &stream)
-            });
-            assert_eq!(whole, cut, "k {k}");
+    let (rows, n) = (3, 50_001);
+    let xs: Vec<f32> = (0..rows * n)
+        .map(|i| ((i as u32).wrapping_mul(0x9e37_79b9) >> 12) as f32)
+        .collect();
+    let indices_of = |device: &Device, k| {
+        let x = Tensor::from_slice(device, &[rows, n], &xs).expect("a tensor");
+        let first = TopK::new(&x, k).run(&device.default_stream());
+        first
+            .and_then(|first| first.indices.to_vec())
+            .expect("the indices")
+    };
+    for k in [1, 50, 1000] {
+        let [whole, cut] = [1, 60].map(|multiprocessors| {
+            let recording = recording((9, 0), multiprocessors, EmulatorConfig::default());
+            let indices = indices_of(recording.device(), k);
+            let capture = recording.capture().expect("a capture");
+            let entries: Vec<_> = capture.launches().map(|launch| &*launch.entry).collect();
+            match multiprocessors {
+                1 => assert_eq!(entries, ["topk_f32"]),
+                _ => assert_eq!(entries, ["topk_f32", "topk_pairs"]),
+            }
+            indices
+        });
+        assert_eq!(whole, cut, "k {k}");
+        for device in warpsmith::testing::devices() {
+            assert_eq!(indices_of(&device, k), whole, "k {k} on {device}");
         }
     }
-}
-
-/// Indices by direct launches of a plan.
-fn indices_of(x: &Tensor<f32>, k: usize, plan: &TopKPlan, stream: &Stream) -> Vec<i64> {
-    let (rows, n) = (x.shape()[0], x.shape()[1]);
-    let values = Tensor::<f32>::zeros(stream, &[rows, k]).expect("a tensor");
-    let indices = Tensor::<i64>::zeros(stream, &[rows, k]).expect("a tensor");
-    let pairs = Tensor::<i64>::empty(stream, &[rows * plan.parts as usize * k]).expect("a tensor");
-    let params = TopKParams::new(plan, rows as u64, n as u64, k as u64, DType::F32, 0);
-    let entry = |form, dtype| TopKEntry::of(form, dtype).expect("an entry");
-    let launch = |entry: TopKEntry, plan: &TopKPlan, params: TopKParams| {
-        let kernel = stream.device().builtin_kernel(&entry.to_string());
-        let config = LaunchConfig {
-            grid: [rows as u32, plan.parts, 1],
-            ..LaunchConfig::linear(1, plan.threads)
-        };
-        let config = config.shared_bytes(plan.shared_bytes());
-        let args = (x, &values, &indices, &pairs, params);
-        // SAFETY: contiguous rows of these extents; k pairs for each part of each row.
-        unsafe { kernel.expect("it").launch(stream, config, args) }.expect("a launch");
-    };
-    launch(entry(Variant::Rows, Some(DType::F32)), plan, params);
-    if plan.parts > 1 {
-        let whole = plan.of_pairs(k as u64);
-        launch(entry(Variant::Pairs, None), &whole, params.of_pairs(&whole));
-    }
-    indices.to_vec().expect("the indices")
 }
 
 /// The emulator's counters: where k is small, what is read beyond each byte once is a few groups.
