@@ -9,12 +9,14 @@ pub mod operand;
 pub mod operation;
 pub mod output;
 pub mod property;
+pub mod replay;
 pub mod rows;
 pub mod values;
 
 use std::path::Path;
 
 use warpsmith::emulator::EmulatorConfig;
+use warpsmith::testing::Recording;
 use warpsmith::{Device, Stream};
 
 /// Result of a check: why it failed, in words.
@@ -66,6 +68,27 @@ pub fn profiled() -> Device {
         ..EmulatorConfig::default()
     };
     Device::emulator_with(config).expect("an emulator")
+}
+
+/// An emulator that presents itself as a device of this architecture, with so many SMs, and records:
+/// plans choose the kernels and grids of such a device.
+///
+/// # Panics
+/// If the emulator cannot be created.
+pub fn recording(arch: (u32, u32), multiprocessors: u32, config: EmulatorConfig) -> Recording {
+    let recording = Recording::emulator(config, |info| {
+        info.arch = arch;
+        info.multiprocessors = multiprocessors;
+    });
+    recording.expect("an emulator")
+}
+
+/// The device of such a [`recording`].
+///
+/// # Panics
+/// As [`recording`].
+pub fn emulator(arch: (u32, u32), multiprocessors: u32, config: EmulatorConfig) -> Device {
+    recording(arch, multiprocessors, config).device().clone()
 }
 
 /// Compiles and runs the README's examples.

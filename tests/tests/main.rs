@@ -6,7 +6,6 @@
 
 mod attention;
 mod attention_grad;
-mod attention_grad_sm90;
 mod cross_entropy;
 mod device_instructions;
 mod device_std;
