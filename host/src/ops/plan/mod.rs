@@ -10,7 +10,7 @@ mod tune;
 mod tuned;
 
 pub use machine::MachineModel;
-pub(super) use machine::{AttentionCosts, Machine, Sm90Costs, Work};
+pub(super) use machine::{AttentionCosts, Machine, Sm90Costs, Work, blocks_at_once};
 pub(crate) use state::Plans;
 pub use tune::{Measured, Tuning};
 pub(super) use tune::{agree_within, answer, copied, like, rotation, tune};
