@@ -1,0 +1,138 @@
+//! `cargo xtask prose`: whether the README and the book are in plain English, and their links lead
+//! somewhere.
+//!
+//! A page is split into blocks (paragraphs, items of lists, cells of tables, headings) without code.
+//! Each finding has the form `file:line: message`.
+
+mod habits;
+mod links;
+mod markdown;
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use markdown::{Kind, Page};
+
+/// Words of a sentence.
+const SENTENCE_WORDS: usize = 30;
+/// Lines of the README.
+const README_LINES: usize = 150;
+/// Words of a cell of the README's tables.
+const README_CELL_WORDS: usize = 12;
+/// Words of `docs/` without the decisions, as `wc -w` counts them.
+const DOCS_WORDS: usize = 50_000;
+
+/// What is wrong with the pages of the repository at `root`.
+///
+/// # Errors
+/// A page cannot be read.
+pub(crate) fn findings(root: &Path) -> io::Result<Vec<String>> {
+    let pages = read_all(root)?;
+    let mut found = Vec::new();
+    for page in &pages {
+        if page.name == "README.md" {
+            front_page(page, &mut found);
+        }
+        for block in &page.blocks {
+            for sentence in block.sentences() {
+                let words = markdown::words(sentence);
+                if words > SENTENCE_WORDS {
+                    let most = format!("{words} words in a sentence, at most {SENTENCE_WORDS}");
+                    found.push(page.at(block.line, &format!("{most}: {sentence}")));
+                }
+                let sentence_kinds = habits::of(sentence, page.tells_history());
+                found.extend(
+                    sentence_kinds
+                        .map(|habit| page.at(block.line, &format!("{habit}: {sentence}"))),
+                );
+            }
+        }
+        found.extend(links::broken(page, &pages, root));
+    }
+    let is_counted = |page: &&Page| page.name.starts_with("docs/") && !page.is_decision();
+    let words: usize = pages
+        .iter()
+        .filter(is_counted)
+        .map(|page| page.all_words)
+        .sum();
+    if words > DOCS_WORDS {
+        found.push(format!("docs/: {words} words, at most {DOCS_WORDS}"));
+    }
+    Ok(found)
+}
+
+/// The limits of the README alone.
+fn front_page(page: &Page, found: &mut Vec<String>) {
+    if page.lines > README_LINES {
+        found.push(page.at(
+            page.lines,
+            &format!("line {}, at most {README_LINES}", page.lines),
+        ));
+    }
+    for cell in page.blocks.iter().filter(|block| block.kind == Kind::Cell) {
+        let words = markdown::words(&cell.text);
+        if words > README_CELL_WORDS {
+            let most = format!("{words} words in a cell, at most {README_CELL_WORDS}");
+            found.push(page.at(cell.line, &format!("{most}: {}", cell.text)));
+        }
+    }
+}
+
+/// All pages, by name.
+fn read_all(root: &Path) -> io::Result<Vec<Page>> {
+    let mut paths: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+        .map(PathBuf::from)
+        .into();
+    let mut folders = vec![PathBuf::from("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root.join(&folder))? {
+            let entry = entry?;
+            let path = folder.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                paths.push(path);
+            }
+        }
+    }
+    paths.sort();
+    let read = |path: &PathBuf| {
+        let text = fs::read_to_string(root.join(path))?;
+        Ok(Page::new(&path.to_string_lossy().replace('\\', "/"), &text))
+    };
+    paths.iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_is_plain_and_its_links_lead_somewhere() -> io::Result<()> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let found = findings(&root)?;
+        assert!(
+            found.is_empty(),
+            "{} findings\n{}",
+            found.len(),
+            found.join("\n")
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn cells_and_lines_of_the_readme_are_counted() {
+        let cell = "a ".repeat(README_CELL_WORDS + 1);
+        let text = format!(
+            "| x | y |\n|---|---|\n| {cell} | b |\n{}",
+            "\n".repeat(README_LINES)
+        );
+        let mut found = Vec::new();
+        front_page(&Page::new("README.md", &text), &mut found);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[1].starts_with("README.md:3: 13 words in a cell"),
+            "{found:?}"
+        );
+    }
+}
