@@ -22,7 +22,7 @@ fn why_broken(page: &Page, target: &str, pages: &[Page], root: &Path) -> Option<
         "" => PathBuf::from(&page.name),
         path => normalised(&folder.join(path)),
     };
-    if !root.join(&name).exists() {
+    if !path.is_empty() && !root.join(&name).exists() {
         return Some(format!("{}, which does not exist", name.display()));
     }
     if anchor.is_empty() {
