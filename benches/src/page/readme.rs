@@ -75,11 +75,11 @@ const FAST: [(Line, &str); 5] = [
     ),
     (
         Line::of("attention gradients, causal", "attention_grad", "squares").only(&["causal"]),
-        "FlashAttention-3, cuDNN",
+        "cuDNN, FlashAttention-2",
     ),
     (
         Line::of("sums of rows and columns, 16k × 16k", "reduce", "matrix"),
-        "torch, torch.compile, CUB",
+        "torch, torch.compile, CUB by CuPy",
     ),
     (
         Line::of("softmax of rows, bf16", "rows", "softmax"),
@@ -94,7 +94,7 @@ const SLOW: [Line; 6] = [
         "attention_grad",
         "wide",
     ),
-    Line::of("attention gradients for sm_80", "attention_grad", "sm80"),
+    Line::of("sm_80 attention gradients", "attention_grad", "sm80"),
     Line::of("f64 products", "gemm", "f64"),
     Line::of("int8 products", "gemm", "int8"),
     Line::of("f32 products in full precision", "gemm", "f32"),
@@ -146,28 +146,22 @@ fn slow(files: &[File]) -> String {
 /// # Errors
 /// [`BenchError::File`], which it is too if a marker is missing.
 pub fn rewritten(path: &Path, files: &[File]) -> Result<String> {
-    let mut text = fs::read_to_string(path).map_err(BenchError::file(path))?;
-    for (name, part) in [("fast", fast(files)), ("slow", slow(files))] {
-        text = replaced(&text, name, &part).ok_or_else(|| {
-            let message = format!("it has no part between {} and {END}", begin(name));
-            BenchError::file(path)(std::io::Error::other(message))
-        })?;
-    }
-    Ok(text)
+    let text = fs::read_to_string(path).map_err(BenchError::file(path))?;
+    let speed = format!("{}\n{}", fast(files), slow(files));
+    replaced(&text, &speed).ok_or_else(|| {
+        let message = format!("it has no part between {BEGIN} and {END}");
+        BenchError::file(path)(std::io::Error::other(message))
+    })
 }
 
+const BEGIN: &str = "<!-- results:begin -->";
 const END: &str = "<!-- results:end -->";
 
-fn begin(name: &str) -> String {
-    format!("<!-- results:begin {name} -->")
-}
-
-/// `text` with `table` between the markers of `name`; `None` if there are none.
-fn replaced(text: &str, name: &str, table: &str) -> Option<String> {
-    let begin = begin(name);
-    let (before, rest) = text.split_once(&begin)?;
+/// `text` with `part` between the markers; `None` if there are none.
+fn replaced(text: &str, part: &str) -> Option<String> {
+    let (before, rest) = text.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{begin}\n\n{table}\n{END}{after}"))
+    Some(format!("{before}{BEGIN}\n\n{part}\n{END}{after}"))
 }
 
 #[cfg(test)]
@@ -175,13 +169,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_between_the_markers_is_replaced_and_nothing_else() {
-        let text = "a\n<!-- results:begin x -->old<!-- results:end -->\nb";
-        let new = "a\n<!-- results:begin x -->\n\nnew\n<!-- results:end -->\nb";
-        assert_eq!(replaced(text, "x", "new").as_deref(), Some(new));
-        assert_eq!(replaced(new, "x", "new").as_deref(), Some(new));
-        assert_eq!(replaced(text, "y", "new"), None);
-        assert_eq!(replaced("<!-- results:begin x -->", "x", "new"), None);
+    fn the_part_between_the_markers_is_replaced_and_nothing_else() {
+        let text = "a\n<!-- results:begin -->old<!-- results:end -->\nb";
+        let new = "a\n<!-- results:begin -->\n\nnew\n<!-- results:end -->\nb";
+        assert_eq!(replaced(text, "new").as_deref(), Some(new));
+        assert_eq!(replaced(new, "new").as_deref(), Some(new));
+        assert_eq!(replaced("<!-- results:begin -->", "new"), None);
     }
 
     fn committed() -> Result<Vec<File>> {
