@@ -20,6 +20,7 @@ pub(super) struct Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
+    Item,
     Cell,
     Heading,
 }
@@ -97,7 +98,10 @@ impl Page {
                 block.text += line;
                 block.text = plain(&block.text);
             }
-            _ => self.push(number, Kind::Text, item.unwrap_or(line)),
+            _ => match item {
+                Some(item) => self.push(number, Kind::Item, item),
+                None => self.push(number, Kind::Text, line),
+            },
         }
         false
     }

@@ -19,6 +19,8 @@ const SENTENCE_WORDS: usize = 30;
 const README_LINES: usize = 150;
 /// Words of a cell of the README's tables.
 const README_CELL_WORDS: usize = 12;
+/// Words of an entry of the changelog.
+const ENTRY_WORDS: usize = 25;
 /// Words of `docs/` without the decisions, as `wc -w` counts them.
 const DOCS_WORDS: usize = 50_000;
 
@@ -30,8 +32,16 @@ pub(crate) fn findings(root: &Path) -> io::Result<Vec<String>> {
     let pages = read_all(root)?;
     let mut found = Vec::new();
     for page in &pages {
-        if page.name == "README.md" {
-            front_page(page, &mut found);
+        match page.name.as_str() {
+            "README.md" => {
+                if page.lines > README_LINES {
+                    let most = format!("line {}, at most {README_LINES}", page.lines);
+                    found.push(page.at(page.lines, &most));
+                }
+                found.extend(long_blocks(page, Kind::Cell, README_CELL_WORDS));
+            }
+            "CHANGELOG.md" => found.extend(long_blocks(page, Kind::Item, ENTRY_WORDS)),
+            _ => {}
         }
         for block in &page.blocks {
             for sentence in block.sentences() {
@@ -61,21 +71,18 @@ pub(crate) fn findings(root: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The limits of the README alone.
-fn front_page(page: &Page, found: &mut Vec<String>) {
-    if page.lines > README_LINES {
-        found.push(page.at(
-            page.lines,
-            &format!("line {}, at most {README_LINES}", page.lines),
-        ));
-    }
-    for cell in page.blocks.iter().filter(|block| block.kind == Kind::Cell) {
-        let words = markdown::words(&cell.text);
-        if words > README_CELL_WORDS {
-            let most = format!("{words} words in a cell, at most {README_CELL_WORDS}");
-            found.push(page.at(cell.line, &format!("{most}: {}", cell.text)));
-        }
-    }
+/// The blocks of a kind that have more words than `most`.
+fn long_blocks(page: &Page, kind: Kind, most: usize) -> impl Iterator<Item = String> {
+    let blocks = page.blocks.iter().filter(move |block| block.kind == kind);
+    let long = blocks.filter(move |block| markdown::words(&block.text) > most);
+    long.map(move |block| {
+        let words = markdown::words(&block.text);
+        let message = format!(
+            "{words} words in a cell or an entry, at most {most}: {}",
+            block.text
+        );
+        page.at(block.line, &message)
+    })
 }
 
 /// All pages, by name.
@@ -121,18 +128,17 @@ mod tests {
     }
 
     #[test]
-    fn cells_and_lines_of_the_readme_are_counted() {
-        let cell = "a ".repeat(README_CELL_WORDS + 1);
-        let text = format!(
-            "| x | y |\n|---|---|\n| {cell} | b |\n{}",
-            "\n".repeat(README_LINES)
+    fn cells_and_items_are_counted_apart() {
+        let page = Page::new(
+            "p.md",
+            "| a b c | d |\n\n- one two three\n\nfour five six\n",
         );
-        let mut found = Vec::new();
-        front_page(&Page::new("README.md", &text), &mut found);
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert!(
-            found[1].starts_with("README.md:3: 13 words in a cell"),
-            "{found:?}"
+        let cells: Vec<String> = long_blocks(&page, Kind::Cell, 2).collect();
+        assert_eq!(
+            cells,
+            ["p.md:1: 3 words in a cell or an entry, at most 2: a b c"]
         );
+        assert_eq!(long_blocks(&page, Kind::Item, 2).count(), 1);
+        assert_eq!(long_blocks(&page, Kind::Item, 3).count(), 0);
     }
 }
