@@ -68,12 +68,19 @@ pub fn profiled() -> Device {
     Device::emulator_with(config).expect("an emulator")
 }
 
-/// Compiles and runs the README's examples.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-pub struct Readme;
+/// Compiles and runs the examples of a page. `cargo xtask prose` finds pages that are not here.
+macro_rules! examples {
+    ($($name:ident: $path:literal)*) => {
+        $(
+            #[doc = include_str!(concat!("../../", $path))]
+            #[cfg(doctest)]
+            pub struct $name;
+        )*
+    };
+}
 
-/// Compiles the example of the book's chapter on testing without a GPU.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/testing-without-a-gpu.md")]
-pub struct TestingWithoutAGpu;
+examples! {
+    Readme: "README.md"
+    TestingWithoutAGpu: "docs/testing-without-a-gpu.md"
+    WritingAKernel: "docs/writing-a-kernel.md"
+}

@@ -9,6 +9,8 @@ pub(super) struct Page {
     pub lines: usize,
     /// Its words with code and marks, as `wc -w` counts them.
     pub all_words: usize,
+    /// Whether it has examples in Rust.
+    pub has_rust: bool,
     /// Its prose.
     pub blocks: Vec<Block>,
     /// The names by which links name its headings.
@@ -40,6 +42,7 @@ impl Page {
             name: name.to_owned(),
             lines: text.lines().count(),
             all_words: text.split_whitespace().count(),
+            has_rust: text.lines().any(|line| line.starts_with("```rust")),
             blocks: Vec::new(),
             anchors: Vec::new(),
             links: Vec::new(),

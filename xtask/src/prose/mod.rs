@@ -13,6 +13,8 @@ use std::{fs, io};
 
 use markdown::{Kind, Page};
 
+/// The file that compiles the examples of pages.
+const EXAMPLES: &str = "tests/src/lib.rs";
 /// Words of a sentence.
 const SENTENCE_WORDS: usize = 30;
 /// Lines of the README.
@@ -30,6 +32,7 @@ const DOCS_WORDS: usize = 50_000;
 /// A page cannot be read.
 pub(crate) fn findings(root: &Path) -> io::Result<Vec<String>> {
     let pages = read_all(root)?;
+    let tested = fs::read_to_string(root.join(EXAMPLES))?;
     let mut found = Vec::new();
     for page in &pages {
         match page.name.as_str() {
@@ -58,6 +61,10 @@ pub(crate) fn findings(root: &Path) -> io::Result<Vec<String>> {
             }
         }
         found.extend(links::broken(page, &pages, root));
+        if page.has_rust && !tested.contains(&format!("\"{}\"", page.name)) {
+            let message = format!("its examples are not in {EXAMPLES}, so nothing compiles them");
+            found.push(page.at(1, &message));
+        }
     }
     let is_counted = |page: &&Page| page.name.starts_with("docs/") && !page.is_decision();
     let words: usize = pages
