@@ -310,7 +310,7 @@ pub const PLOTS: [(&str, &str, &str); 7] = [
 /// Draws [`PLOTS`] of the newest card's measurements, one launch at a time, and returns their paths.
 ///
 /// # Errors
-/// [`BenchError::Plot`], [`BenchError::File`].
+/// [`BenchError::File`].
 pub fn draw_plots(files: &[File], folder: &Path) -> Result<Vec<PathBuf>> {
     fs::create_dir_all(folder).map_err(BenchError::file(folder))?;
     let draw = |(operation, set, dtype): (&str, &str, &str)| {
