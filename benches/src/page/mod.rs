@@ -1,4 +1,4 @@
-//! `docs/results.md` and the tables of the README, made from the files of measurements.
+//! `docs/results.md` and the table of speed in the README, made from the files of measurements.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
