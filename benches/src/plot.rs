@@ -34,12 +34,9 @@ fn svg(title: &str, rows: &[&Record]) -> String {
     let rates = rows
         .iter()
         .flat_map(|row| [Some(row.rate), peer(row), bound(row)]);
-    let step = step(rates.flatten().fold(0.0, f64::max));
-    let steps = rows
-        .iter()
-        .flat_map(|row| [Some(row.rate), peer(row), bound(row)])
-        .flatten();
-    let steps = steps.map(|rate| (rate / step).ceil()).fold(1.0, f64::max);
+    let highest = rates.flatten().fold(0.0, f64::max);
+    let step = step(highest);
+    let steps = (highest / step).ceil().max(1.0);
     let x = |rate: f64| LABELS + (WIDTH - LABELS - MARGIN) * rate / (steps * step);
     let bottom = HEAD + LINE * rows.len() as f64;
     let mut svg = format!(
