@@ -91,12 +91,19 @@ pub fn emulator(arch: (u32, u32), multiprocessors: u32, config: EmulatorConfig) 
     recording(arch, multiprocessors, config).device().clone()
 }
 
-/// Compiles and runs the README's examples.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-pub struct Readme;
+/// Compiles and runs the examples of a page. `cargo xtask prose` finds pages that are not here.
+macro_rules! examples {
+    ($($name:ident: $path:literal)*) => {
+        $(
+            #[doc = include_str!(concat!("../../", $path))]
+            #[cfg(doctest)]
+            pub struct $name;
+        )*
+    };
+}
 
-/// Compiles the example of the book's chapter on testing without a GPU.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/testing-without-a-gpu.md")]
-pub struct TestingWithoutAGpu;
+examples! {
+    Readme: "README.md"
+    TestingWithoutAGpu: "docs/testing-without-a-gpu.md"
+    WritingAKernel: "docs/writing-a-kernel.md"
+}
