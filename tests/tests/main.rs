@@ -6,7 +6,6 @@
 
 mod attention;
 mod attention_grad;
-mod attention_grad_sm90;
 mod cross_entropy;
 mod device_instructions;
 mod device_std;
@@ -26,6 +25,7 @@ mod ptx_size;
 mod reduce;
 mod refusals;
 mod rotary;
+mod row_plans;
 mod rows_counters;
 mod same_bits;
 mod scan;

@@ -14,7 +14,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{agrees, run_twice};
+use warpsmith_tests::operation::{agrees, run_repeatedly};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
@@ -154,7 +154,7 @@ fn check_of<T: Float + TestElement, C: ParamElement<T> + TestElement>(
     let got = match case.is_in_place {
         false => {
             let output = || Output::<T>::new(device, &shape, case.views[4]);
-            run_twice(output, |y| {
+            run_repeatedly(output, |y| {
                 let operation = Rotary::new(&x.tensor, cos_table, sin_table);
                 configured(case, operation, positions).run_into(&y.tensor, &stream)
             })?
@@ -162,7 +162,7 @@ fn check_of<T: Float + TestElement, C: ParamElement<T> + TestElement>(
         true => {
             let values = x.values.mapv(T::nearest);
             let output = || Output::<T>::with(device, &values, view);
-            run_twice(output, |y| {
+            run_repeatedly(output, |y| {
                 let operation = Rotary::new(&y.tensor, cos_table, sin_table);
                 configured(case, operation, positions).run_into(&y.tensor, &stream)
             })?

@@ -12,7 +12,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::run_twice;
+use warpsmith_tests::operation::run_repeatedly;
 use warpsmith_tests::output::{Output, wide};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::signed;
@@ -57,7 +57,7 @@ fn check_of<T: Reducible + TestElement>(case: &Case, device: &Device) -> Checked
     }
     let stream = device.stream().map_err(say)?;
     let output = || Output::<T>::new(device, &case.shape, case.views[1]);
-    let got = run_twice(output, |y| operation.run_into(&y.tensor, &stream))?;
+    let got = run_repeatedly(output, |y| operation.run_into(&y.tensor, &stream))?;
     if is_integer {
         let exact = x.values.mapv(|x| x as i64);
         let want = integers(case.op, &exact.view(), case.axis, case.is_exclusive).map_err(say)?;

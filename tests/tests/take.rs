@@ -12,7 +12,7 @@ use warpsmith::testing::Recording;
 use warpsmith::{DType, Device, Element, Error, IndexElement, ShapeError, Take, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::run_twice;
+use warpsmith_tests::operation::run_repeatedly;
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::signed;
@@ -106,7 +106,7 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
     let want = take(&bits.view(), case.axis, &exact.view(), &fill).map_err(say)?;
     let stream = device.stream().map_err(say)?;
     let output = || Output::<T>::new(device, want.shape(), case.views[2]);
-    let got = run_twice(output, |y| operation.run_into(&y.tensor, &stream))?;
+    let got = run_repeatedly(output, |y| operation.run_into(&y.tensor, &stream))?;
     x.expect_unchanged()?;
     indices.expect_unchanged()?;
     let got = got.mapv(T::bits);

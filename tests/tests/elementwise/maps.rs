@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use warpsmith::reference::Expected;
 use warpsmith::{DType, Device, Error, KernelError, Map, ShapeError, Tensor};
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{agrees, run_twice};
+use warpsmith_tests::operation::{agrees, run_repeatedly};
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
@@ -41,7 +41,7 @@ fn check((shape, ones, views, seed): &Case, device: &Device) -> Checked {
         .output::<bf16>();
     let output = || Output::<bf16>::new(device, shape, views[3]);
     // SAFETY: the kernel maps three inputs of bf16 to one output of bf16.
-    let got = run_twice(output, |y| unsafe { map.run_into(&y.tensor, &stream) })?;
+    let got = run_repeatedly(output, |y| unsafe { map.run_into(&y.tensor, &stream) })?;
     let [beta, gate] = [&beta, &gate].map(|t| t.values.broadcast(shape.clone()));
     let (Some(beta), Some(gate)) = (beta, gate) else {
         return Err("the operands do not broadcast".into());

@@ -1,36 +1,36 @@
 //! Reductions by the kernels that any device has, beside which others must have the same bits.
 
-use abi::reduce::{ReduceEntry, ReduceView, Variant};
-use warpsmith::{Reduce, ReduceOp, Reducible, Stream, Tensor};
+use abi::reduce::Variant;
+use warpsmith::emulator::EmulatorConfig;
+use warpsmith::{Device, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::element::TestElement;
+use warpsmith_tests::emulator;
 
-/// The form of the plan for a contiguous `view` of `x`, and the bits of the results.
+/// An emulator of an architecture without clusters, and without instructions for pairs of bf16.
+pub(crate) fn turing(seed: u64) -> Device {
+    let config = EmulatorConfig {
+        seed,
+        ..EmulatorConfig::default()
+    };
+    emulator((7, 5), 2, config)
+}
+
+/// The form of the plan for the elements of `x` on `device`, and the bits of the results.
 pub(crate) fn portable<T>(
     op: ReduceOp,
     x: &Tensor<T>,
-    view: ReduceView,
-    stream: &Stream,
+    axis: isize,
+    device: &Device,
 ) -> (Variant, Vec<u64>)
 where
     T: Reducible<Value: TestElement> + TestElement,
 {
-    let extents = [view.outer, view.n, view.inner].map(|extent| extent as usize);
-    let x = x.reshape(&extents).expect("the view's elements");
-    let reduce = Reduce::new(op, &x).axis(1);
-    let plan = reduce.plan(stream).expect("a plan");
-    let chosen = &plan.chosen().expect("a reduction").name;
-    // The kernels that have the same parts without clusters, and take single elements.
-    let name = chosen
-        .replace("_cluster", "_long")
-        .replace("extreme", "value");
-    let results = reduce.with_kernel(&name).run(stream).expect("a reduction");
-    let values = results.to_vec().expect("the results");
+    let elements = x.to_vec().expect("the elements");
+    let x = Tensor::from_slice(device, x.shape(), &elements).expect("a tensor");
+    let reduce = Reduce::new(op, &x).axis(axis);
+    let plan = reduce.plan().expect("a plan");
+    let values = reduce.run(&device.default_stream()).expect("a reduction");
+    let values = values.to_vec().expect("the results");
     let bits = values.into_iter().map(TestElement::bits).collect();
-    (variant(&name), bits)
-}
-
-/// The variant of an entry.
-pub(crate) fn variant(name: &str) -> Variant {
-    let entry = ReduceEntry::find(|entry| entry.name() == name);
-    entry.expect("an entry").variant
+    (plan.variant, bits)
 }

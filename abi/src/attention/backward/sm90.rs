@@ -201,17 +201,6 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// Those of a launch.
-    pub const fn of(params: &FlashFwdParams) -> Self {
-        Self {
-            batch: params.batch,
-            heads_q: params.heads_q,
-            heads_kv: params.heads_kv,
-            seqlen_k: params.seqlen_k,
-            is_masked: Self::masked_by((params.window_left, params.window_right)),
-        }
-    }
-
     /// Whether a window, to the left and to the right, hides keys from some queries.
     pub const fn masked_by((left, right): (i32, i32)) -> bool {
         left < UNLIMITED || right < UNLIMITED

@@ -153,11 +153,12 @@ impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.entry.fmt(f)?;
         if let Entry::Sm90Decode(_) = self.entry {
-            write!(f, "+n{}", self.tile[1])?; // chosen at the launch, so not part of the entry name
-        }
-        if self.cluster() != [1; 3] {
-            let [x, y, _] = self.cluster();
-            write!(f, "+cluster{x}x{y}")?;
+            // Chosen at the launch, so not part of the entry name.
+            write!(f, "+n{}", self.tile[1])?;
+            if self.cluster() != [1; 3] {
+                let [x, y, _] = self.cluster();
+                write!(f, "+cluster{x}x{y}")?;
+            }
         }
         if self.split_k > 1 {
             write!(f, "+split{}", self.split_k)?;

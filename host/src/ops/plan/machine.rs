@@ -24,6 +24,7 @@ use crate::DeviceInfo;
 use crate::ops::elementwise::ElementwiseCosts;
 use crate::ops::reduce::ReduceCosts;
 use crate::ops::rotary::RotaryCosts;
+use crate::ops::rows::{RowCosts, TopKCosts};
 use crate::ops::scan::ScanCosts;
 use crate::ops::scatter_add::ScatterAddCosts;
 
@@ -64,6 +65,10 @@ costs! {
         attention: AttentionCosts = AttentionCosts::H200,
         /// Gradients of attention.
         attention_grad: AttentionGradCosts = AttentionGradCosts::H200,
+        /// Operations on rows.
+        rows: RowCosts = RowCosts::H200,
+        /// The first elements of rows.
+        topk: TopKCosts = TopKCosts::H200,
         /// Elementwise operations.
         elementwise: ElementwiseCosts = ElementwiseCosts::H200,
         /// Reductions.
@@ -192,6 +197,11 @@ costs! {
         columns_256_flops: f64 = 3245.0,
         /// Speed of all other tiles.
         flops: f64 = 3108.0,
+        /// Bytes per nanosecond that the tensor copies of one SM read of rows that are not aligned to
+        /// 32 bytes: 29 random products by 6 tiles each, with and without clusters, 48 to 56.
+        unaligned_bytes_per_ns: f64 = 52.0,
+        /// The same of aligned rows: no product reached more.
+        aligned_bytes_per_ns: f64 = 120.0,
         /// Speed of a launch with one tile of 128 x 256 per block. Fitted to 2048 x 2048 x k, where
         /// 128 x 128 is 0.8 us faster with a k of 256 and 0.1 us slower with 1024, and to 1024 x 4096
         /// x 4096, where it is 3 us slower.
@@ -408,6 +418,21 @@ impl Machine {
         let memory = work.bytes / self.bytes_per_ns;
         self.model.launch_ns + compute.max(memory) + work.extra_ns
     }
+}
+
+/// Blocks of a device that run at the same time, one on each SM, in clusters of so many. All blocks of a
+/// cluster must be in one group of SMs (GPC): the rest of a group stays idle, and the groups of a
+/// device have different sizes.
+pub(in crate::ops) fn blocks_at_once(multiprocessors: u32, cluster_blocks: u32) -> u32 {
+    /// SMs of a group.
+    const GROUP: u32 = 16;
+    /// Clusters of more than two blocks that were observed to wait although all groups should be full.
+    const LEFT_OUT: u32 = 2;
+    if cluster_blocks <= 2 {
+        return multiprocessors / cluster_blocks * cluster_blocks;
+    }
+    let clusters = multiprocessors / GROUP * (GROUP / cluster_blocks);
+    clusters.saturating_sub(LEFT_OUT).max(1) * cluster_blocks
 }
 
 /// The work of one candidate. Numbers are f64, since products of extents are large.

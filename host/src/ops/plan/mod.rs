@@ -11,7 +11,7 @@ mod tune;
 mod tuned;
 
 pub use machine::MachineModel;
-pub(super) use machine::{AttentionCosts, Machine, Sm90Costs, Work, costs};
+pub(super) use machine::{AttentionCosts, Machine, Sm90Costs, Work, blocks_at_once, costs};
 pub(super) use ruled::Ruled;
 pub(crate) use state::Plans;
 pub use tune::{Measured, Tuning};
@@ -81,13 +81,14 @@ pub struct Candidate {
     pub name: String,
     /// Entry name of the main kernel.
     pub entry: String,
-    /// Tile of one block. Of products: m, n, k. Of attention: queries and keys, and 0. Of other
-    /// operations: 0.
+    /// Tile of one block. Of products: m, n, k. Of attention: queries and keys, and 0. Of rows: rows,
+    /// elements of each, and 0. Of other operations: 0.
     pub tile: [u32; 3],
     /// Cluster extents in x, y, z, in blocks.
     pub cluster: [u32; 3],
     /// Number of parts into which the reduced axis is split: k of a product, keys of attention, the
-    /// axis of a reduction. Of scans, the tiles of a row.
+    /// axis of a reduction, the elements of a row among which the first are wanted. Of scans, the
+    /// tiles of a row.
     pub split: u32,
     /// Grid extents in x, y, z, in blocks.
     pub grid: [u32; 3],

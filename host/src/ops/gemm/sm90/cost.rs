@@ -1,6 +1,6 @@
 //! The time that a launch of these kernels is expected to take: what the cost model knows about them.
 
-use super::super::desc::GemmDesc;
+use super::super::desc::{GemmDesc, Side};
 use super::super::parts::Parts;
 use super::Way;
 use crate::DType;
@@ -28,6 +28,19 @@ fn flops_per_cycle(
         _ if !holds_results(tile, desc, epilogue) && tile.tile_n > 224 => costs.columns_256_flops,
         _ => costs.flops,
     }
+}
+
+/// Time in which a block copies a byte of k of its share of a tile's rows of A and columns of B.
+fn copied_ns(desc: &GemmDesc, tile: &Sm90Tile, costs: &Sm90Costs) -> f64 {
+    let of_side = |side: Side, lines: u32| {
+        let bytes_per_ns = match desc.operand(side).rows_are_aligned() {
+            true => costs.aligned_bytes_per_ns,
+            false => costs.unaligned_bytes_per_ns,
+        };
+        f64::from(lines) / bytes_per_ns
+    };
+    let [rows, columns] = tile.loaded();
+    of_side(Side::A, rows) + of_side(Side::B, columns)
 }
 
 /// Whether a tile is stored under the next one. Of tf32, the kernel writes f32, whatever D is; promoted
@@ -75,6 +88,9 @@ pub(super) fn work(
     // Elements of half the size have twice the throughput.
     let flops_per_cycle = flops_per_cycle * 2.0 / f64::from(size_bytes);
     let flops_per_block = 2.0 * tile_m * tile_n * k;
+    let multiplied_ns = flops_per_block / (flops_per_cycle * machine.clock_ghz);
+    let copied_ns = copied_ns(desc, tile, costs) * k * f64::from(size_bytes);
+    let flops_per_cycle = flops_per_cycle * (multiplied_ns / copied_ns).min(1.0);
     let ahead_ns = if holds_results(tile, desc, way.epilogue()) && !is_one_wave {
         let busy_ns =
             blocks * flops_per_block / (flops_per_cycle * machine.clock_ghz * multiprocessors);
