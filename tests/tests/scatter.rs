@@ -260,7 +260,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let refused = text(put.run_into(&scalar, stream));
         assert_eq!(
             refused,
-            "axis is 0, but a tensor without dimensions has none"
+            "scatter: axis is 0, but a tensor without dimensions has none"
         );
         let one = Tensor::<f32>::zeros(stream, &[1, 4]).expect("a tensor");
         let repeated = one.broadcast_to(&[3, 4]).expect("a view");

