@@ -1,6 +1,6 @@
 //! Reductions by the kernels that any device has, beside which others must have the same bits.
 
-use abi::reduce::Variant;
+use abi::reduce::{ReduceEntry, Variant};
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{Device, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::element::TestElement;
@@ -15,7 +15,7 @@ pub(crate) fn turing(seed: u64) -> Device {
     emulator((7, 5), 2, config)
 }
 
-/// The form of the plan for the elements of `x` on `device`, and the bits of the results.
+/// The variant of the plan for the elements of `x` on `device`, and the bits of the results.
 pub(crate) fn portable<T>(
     op: ReduceOp,
     x: &Tensor<T>,
@@ -28,9 +28,17 @@ where
     let elements = x.to_vec().expect("the elements");
     let x = Tensor::from_slice(device, x.shape(), &elements).expect("a tensor");
     let reduce = Reduce::new(op, &x).axis(axis);
-    let plan = reduce.plan().expect("a plan");
-    let values = reduce.run(&device.default_stream()).expect("a reduction");
+    let stream = device.default_stream();
+    let plan = reduce.plan(&stream).expect("a plan");
+    let variant = variant(&plan.chosen().expect("a reduction").entry);
+    let values = reduce.run(&stream).expect("a reduction");
     let values = values.to_vec().expect("the results");
     let bits = values.into_iter().map(TestElement::bits).collect();
-    (plan.variant, bits)
+    (variant, bits)
+}
+
+/// The variant of an entry.
+pub(crate) fn variant(name: &str) -> Variant {
+    let entry = ReduceEntry::find(|entry| entry.name() == name);
+    entry.expect("an entry").variant
 }
