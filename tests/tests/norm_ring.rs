@@ -12,7 +12,7 @@ use warpsmith::reference::Expected;
 use warpsmith::reference::norm::{Norm, norm};
 use warpsmith::reference::norm_grad::{NormGrad, norm_grad};
 use warpsmith::reference::precision::round_to;
-use warpsmith::testing::devices;
+use warpsmith::testing::{devices, launch};
 use warpsmith::{DType, Device, LaunchConfig, LayerNorm, Tensor};
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::agrees;
@@ -166,8 +166,7 @@ fn check_gradients_by(plan: &RowPlan, case: &Case, device: &Device) -> Checked {
     let part = || Output::<f32>::new(device, &[case.teams() as usize, shape[1]], View::Contiguous);
     let (dweight, dbias) = (part()?, part()?);
     let (entry, config) = case.launch(RowOp::NormGrad, plan);
-    let kernel = device.builtin_kernel(&entry.to_string()).map_err(say)?;
-    let arguments = (
+    let memory = (
         &x.tensor,
         &dy.tensor,
         case.weight.then_some(&weight.tensor),
@@ -177,11 +176,11 @@ fn check_gradients_by(plan: &RowPlan, case: &Case, device: &Device) -> Checked {
         &dx.tensor,
         &dweight.tensor,
         &dbias.tensor,
-        case.params(plan, pace.device_ptr().as_raw()),
     );
+    let params = case.params(plan, pace.device_ptr().as_raw());
     // SAFETY: the tensors have the extents and strides in the parameters, and there is a row of
     // partial sums for each block or cluster; the counters of short rows are there.
-    unsafe { kernel.launch(&stream, config, arguments) }.map_err(say)?;
+    unsafe { launch(&stream, entry, config, memory, &params) }.map_err(say)?;
     let left = pace.to_vec().map_err(say)?;
     if left != [0, 0] {
         return Err(format!("the launch left its counters at {left:?}"));
@@ -225,8 +224,7 @@ fn check_forward(case: &Case, device: &Device) -> Checked {
     let (y, sum, mean, rstd) = (out()?, out()?, kept()?, kept()?);
     let plan = case.plan(RowOp::Norm);
     let (entry, config) = case.launch(RowOp::Norm, &plan);
-    let kernel = device.builtin_kernel(&entry.to_string()).map_err(say)?;
-    let arguments = (
+    let memory = (
         &x.tensor,
         case.joined.then_some(&residual.tensor),
         case.weight.then_some(&weight.tensor),
@@ -235,10 +233,10 @@ fn check_forward(case: &Case, device: &Device) -> Checked {
         &y.tensor,
         (!case.rms).then_some(&mean.tensor),
         &rstd.tensor,
-        case.params(&plan, 0),
     );
+    let params = case.params(&plan, 0);
     // SAFETY: the tensors have the extents and strides in the parameters.
-    unsafe { kernel.launch(&stream, config, arguments) }.map_err(say)?;
+    unsafe { launch(&stream, entry, config, memory, &params) }.map_err(say)?;
     let vector = |operand: &Operand<bf16>| Array1::from_iter(operand.values.iter().copied());
     let (weights, biases) = (vector(&weight), vector(&bias));
     let mut h = x.values.clone();

@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use ndarray::ArrayD;
 use proptest::prelude::*;
 use warpsmith::reference::scan::{integers, scan};
+use warpsmith::testing::launch;
 use warpsmith::{DType, Device, LaunchConfig, Reducible, Scan, ScanOp, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
@@ -196,13 +197,11 @@ fn sums_of<T: Reducible + TestElement>(
         is_exclusive: 0,
         is_late,
     };
-    let name = entry.to_string();
-    let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
     let config = LaunchConfig::linear(plan.blocks, abi::scan::THREADS)
         .shared_bytes(ScanPlan::shared_bytes(is_late != 0));
     // SAFETY: both tensors have rows of n contiguous elements; the status has the plan's number of
     // zeroed words, and the launch the shared memory that the plan requires.
-    unsafe { kernel.launch(stream, config, (x, &y, &status, params)) }.expect("a launch");
+    unsafe { launch(stream, entry, config, (x, &y, &status), &params) }.expect("a launch");
     let sums = y.to_vec().expect("the sums");
     sums.into_iter().map(T::bits).collect()
 }

@@ -5,6 +5,7 @@ use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
 use warpsmith::reference::topk::topk;
+use warpsmith::testing::launch;
 use warpsmith::{
     DType, Device, Error, Float, LaunchConfig, ShapeError, Stream, Tensor, TopElements, TopK,
 };
@@ -230,21 +231,20 @@ fn indices_of(x: &Tensor<f32>, k: usize, plan: &TopKPlan, stream: &Stream) -> Ve
     let pairs = Tensor::<i64>::empty(stream, &[rows * plan.parts as usize * k]).expect("a tensor");
     let params = TopKParams::new(plan, rows as u64, n as u64, k as u64, DType::F32, 0);
     let entry = |form, dtype| TopKEntry::of(form, dtype).expect("an entry");
-    let launch = |entry: TopKEntry, plan: &TopKPlan, params: TopKParams| {
-        let kernel = stream.device().builtin_kernel(&entry.to_string());
+    let run = |entry: TopKEntry, plan: &TopKPlan, params: TopKParams| {
         let config = LaunchConfig {
             grid: [rows as u32, plan.parts, 1],
             ..LaunchConfig::linear(1, plan.threads)
         };
         let config = config.shared_bytes(plan.shared_bytes());
-        let args = (x, &values, &indices, &pairs, params);
+        let memory = (x, &values, &indices, &pairs);
         // SAFETY: contiguous rows of these extents; k pairs for each part of each row.
-        unsafe { kernel.expect("it").launch(stream, config, args) }.expect("a launch");
+        unsafe { launch(stream, entry, config, memory, &params) }.expect("a launch");
     };
-    launch(entry(Variant::Rows, Some(DType::F32)), plan, params);
+    run(entry(Variant::Rows, Some(DType::F32)), plan, params);
     if plan.parts > 1 {
         let whole = plan.of_pairs(k as u64);
-        launch(entry(Variant::Pairs, None), &whole, params.of_pairs(&whole));
+        run(entry(Variant::Pairs, None), &whole, params.of_pairs(&whole));
     }
     indices.to_vec().expect("the indices")
 }

@@ -1,6 +1,6 @@
 //! The table of entries.
 
-use super::{CLUSTER_PARTS, DTYPES, Family, Reads, ReduceOp, ReducePlan, Variant};
+use super::{CLUSTER_PARTS, DTYPES, Family, Reads, ReduceOp, ReduceParams, ReducePlan, Variant};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -140,7 +140,7 @@ impl ReduceEntry {
     }
 }
 
-entries! { $ ReduceEntry {
+entries! { $ ReduceEntry(ReduceParams) {
     /// The general kernel: the fold, the Rust type of elements, those that are loaded at once, and the
     /// Rust type of results.
     reduce_general {

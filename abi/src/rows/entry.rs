@@ -1,6 +1,6 @@
 //! Entries that work on rows: operations and names.
 
-use super::{Holding, Variant};
+use super::{Holding, RowParams, Variant};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -124,7 +124,7 @@ impl RowEntry {
     }
 }
 
-entries! { $ RowEntry {
+entries! { $ RowEntry(RowParams) {
     /// Softmax, in registers. The element type of rows.
     softmax_registers {
         softmax_f32_registers(f32);

@@ -201,7 +201,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
         let status = status.as_ref().map_or(0, Storage::address);
         // SAFETY: x and y have `rows` rows of n contiguous elements at these row strides, and do
         // not overlap; the status has as many words as the plan says, all 0.
-        unsafe { kernel.launch(stream, config, (x, y, status, params)) }
+        unsafe { kernel.launch(stream, config, (x, y, status), &params) }
     }
 }
 

@@ -9,7 +9,10 @@ use crate::storage::Storage;
 use crate::{Element, Error, IndexElement, LaunchConfig, Result, Stream, Tensor};
 use abi::division::Division;
 use abi::elementwise::{MAX_RANK, grid_blocks};
-use abi::scatter::{self, SIZES, ScatterEntry, ScatterFewParams, ScatterParams, Step, THREADS};
+use abi::scatter::{
+    self, SCATTER_LAST, SIZES, ScatterEntry, ScatterFewEntry, ScatterFewParams, ScatterParams,
+    THREADS,
+};
 
 /// Rows put to the places that indices name: `y[a.., indices[j..], b..] = src[a.., j.., b..]`, where the
 /// axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take), as
@@ -142,14 +145,14 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         axis_stride(y, self.axis).wrapping_mul(size_of::<T>() as i64)
     }
 
-    /// The kernel that moves rows, in elements of 16 bytes by the policy of what is read once.
-    fn kernel(&self, entry: ScatterEntry, stream: &Stream) -> Result<crate::Kernel> {
+    /// How kernels that move rows are loaded: in elements of 16 bytes by the policy of what is read
+    /// once.
+    fn variant_of(&self, size_bytes: usize, stream: &Stream) -> LoadVariant {
         let bytes = (self.src.len() as u64).saturating_mul(2 * size_of::<T>() as u64);
-        let variant = match entry.size_bytes {
+        match size_bytes {
             16 => LoadVariant::of_once(stream.device(), bytes),
             _ => LoadVariant::of(stream.device(), bytes),
-        };
-        load::kernel_for(variant, stream, entry)
+        }
     }
 
     /// Puts rows of few indices.
@@ -164,9 +167,9 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         let positions = in_bytes(positions, [8, size_of::<T>(), size_of::<I>()]);
         let of_rows = positions.strides[1].iter().chain([&stride]);
         let (columns, size) = widest::<T>(&self.columns(y), of_rows.copied());
-        let entry = check::entry(ScatterEntry::of(Step::Few, size))?;
-        let kernel = self.kernel(entry, stream)?;
-        let per_block = THREADS * entry.per_thread();
+        let entry = check::entry(ScatterFewEntry::of(size))?;
+        let kernel = load::kernel_for(self.variant_of(size, stream), stream, entry)?;
+        let per_block = THREADS * ScatterFewEntry::PER_THREAD;
         // Blocks of a launch are counted in 31 bits.
         let limit = u64::from(per_block) << 20;
         columns.pieces_up_to(limit, 1, |piece| {
@@ -185,7 +188,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
             let from = self.src.erased().argument(piece.addresses[1]);
             // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
             // below the extent, and a position, they are elements. y is injective and overlaps neither.
-            unsafe { kernel.launch(stream, config, (from, self.indices, to, params)) }
+            unsafe { kernel.launch(stream, config, (from, self.indices, to), &params) }
         })
     }
 
@@ -195,8 +198,8 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         let last = self.last(count, stream)?;
         let stride = self.stride(y);
         let (walk, size) = widest::<T>(&self.walk(y), [stride]);
-        let entry = check::entry(ScatterEntry::of(Step::Rows, size))?;
-        let kernel = self.kernel(entry, stream)?;
+        let entry = check::entry(ScatterEntry::of(size))?;
+        let kernel = load::kernel_for(self.variant_of(size, stream), stream, entry)?;
         walk.pieces(1, |piece| {
             let params = ScatterParams {
                 walk: in_bytes(piece.params, [size, size, size_of::<I>()]),
@@ -217,7 +220,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
             // SAFETY: the walk covers the elements of src and of the indices, and those of y at index 0
             // of the axis; with an index below the extent times the stride they are elements of y, which
             // is injective and overlaps neither. The table has a number for each place.
-            unsafe { kernel.launch(stream, config, (from, by, to, last.address(), params)) }
+            unsafe { kernel.launch(stream, config, (from, by, to, last.address()), &params) }
         })
     }
 
@@ -229,8 +232,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         unsafe { backend.fill(last.address(), zero, count, stream.raw()) }?;
         let bytes = 4 * count as u64 + (self.indices.len() * size_of::<I>()) as u64;
         let variant = LoadVariant::of(stream.device(), bytes);
-        let entry = check::entry(ScatterEntry::of(Step::Last, 4))?;
-        let kernel = load::kernel_for(variant, stream, entry)?;
+        let kernel = load::kernel_for(variant, stream, SCATTER_LAST)?;
         self.positions().pieces(1, |piece: &Piece| {
             let params = ScatterParams {
                 walk: in_bytes(piece.params, [8, size_of::<T>(), size_of::<I>()]),
@@ -240,12 +242,12 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
                 stride: 0,
                 index_bytes: size_of::<I>() as u64,
             };
-            let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
+            let blocks = grid_blocks(piece.params.len.into(), 1);
             let config = LaunchConfig::linear(blocks, THREADS);
             let by = self.indices.erased();
             let by = by.argument(piece.addresses[2]);
             // SAFETY: the walk covers the indices; the table has a number for each place.
-            unsafe { kernel.launch(stream, config, (by, last.address(), params)) }
+            unsafe { kernel.launch(stream, config, (by, last.address()), &params) }
         })?;
         Ok(last)
     }

@@ -6,10 +6,12 @@ use crate::ops::check;
 use crate::ops::elementwise::Piece;
 use crate::storage::Storage;
 use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
-use abi::DType;
 use abi::division::Division;
 use abi::elementwise::WalkParams;
-use abi::scatter_add::{self, AddParams, OrderParams, ScatterAddEntry, Step};
+use abi::scatter_add::{
+    self, AddParams, OrderParams, SCATTER_ADD_COUNT, SCATTER_ADD_FEW, SCATTER_ADD_FINISH,
+    SCATTER_ADD_SORT, ScatterAddEntry,
+};
 
 /// Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`,
 /// where the axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take): along
@@ -176,17 +178,17 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
         };
         let room = 8 * u64::from(len + scatter_add::PAD);
         let variant = LoadVariant::of(stream.device(), 2 * room);
-        let sort = load::kernel_for(variant, stream, step(Step::Sort, None)?)?;
+        let sort = load::kernel_for(variant, stream, SCATTER_ADD_SORT)?;
         let config = LaunchConfig::linear(blocks, scatter_add::THREADS);
         let mut from = alloc(room)?;
         let mut to = alloc(if blocks == 1 { 0 } else { room })?;
         let launch = |config, from: &Storage, to: &Storage, counts: u64, params: OrderParams| {
             let (from, to) = (from.address(), to.address());
             let found = (begins.address(), longs.address());
-            let arguments = (self.indices, from, to, counts, found.0, found.1, params);
+            let memory = (self.indices, from, to, counts, found.0, found.1);
             // SAFETY: the walk covers the indices; there is room for a pair of each, and a bit, for 256
             // counts of each block, and for as many segments of several parts as there may be.
-            unsafe { sort.launch(stream, config, arguments) }
+            unsafe { sort.launch(stream, config, memory, &params) }
         };
         if blocks == 1 {
             launch(config, &to, &from, 0, params)?;
@@ -197,12 +199,12 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
             });
         }
         let counts = alloc(4 * u64::from(blocks * scatter_add::DIGITS))?;
-        let count = load::kernel_for(variant, stream, step(Step::Count, None)?)?;
+        let count = load::kernel_for(variant, stream, SCATTER_ADD_COUNT)?;
         while params.shift < params.bits {
             let (pairs, counts) = (from.address(), counts.address());
-            let arguments = (self.indices, pairs, counts, longs.address(), params);
+            let memory = (self.indices, pairs, counts, longs.address());
             // SAFETY: as above.
-            unsafe { count.launch(stream, config, arguments) }?;
+            unsafe { count.launch(stream, config, memory, &params) }?;
             launch(config, &from, &to, counts, params)?;
             std::mem::swap(&mut from, &mut to);
             params.shift += scatter_add::DIGIT_BITS;
@@ -274,16 +276,16 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
         (piece, params): (&Piece, AddParams),
         stream: &Stream,
     ) -> Result<()> {
-        let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Few, None)?)?;
+        let kernel = load::kernel_for(self.variant(stream), stream, SCATTER_ADD_FEW)?;
         let warps = scatter_add::few_warps(params.positions.len);
         let groups = params.positions.len.div_ceil(warps);
         let to = y.erased().argument(piece.addresses[0]);
         let from = self.src.erased().argument(piece.addresses[1]);
         let config = LaunchConfig::linear(groups * params.warps.divisor, 32 * warps);
-        let arguments = (self.indices, from, to, size_of::<I>() as u32, params);
+        let (memory, params) = ((self.indices, from, to), (params, size_of::<I>() as u32));
         // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
         // below the extent, and a position, they are elements. y is injective and overlaps neither.
-        unsafe { kernel.launch(stream, config, arguments) }
+        unsafe { kernel.launch(stream, config, memory, &params) }
     }
 
     /// Adds some columns.
@@ -308,16 +310,16 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
             self.src.erased().argument(piece.addresses[1]),
         );
         let by_vectors = params.lanes_log2 > 0;
-        let entry = step(Step::Add, by_vectors.then_some(T::DTYPE))?;
+        let entry = check::entry(ScatterAddEntry::of(by_vectors.then_some(T::DTYPE)))?;
         let kernel = load::kernel_for(self.variant(stream), stream, entry)?;
         let warps = len.div_ceil(params.chunk) * params.warps.divisor;
         let blocks = warps.div_ceil(scatter_add::ADD_THREADS / 32);
         let config = LaunchConfig::linear(blocks, scatter_add::ADD_THREADS);
-        let arguments = (pairs, begins, from, to, parts.address(), params);
+        let memory = (pairs, begins, from, to, parts.address());
         // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
         // below the extent, and a position, they are elements. y is injective and overlaps neither. If
         // there are segments of several parts, there is room for these.
-        unsafe { kernel.launch(stream, config, arguments) }?;
+        unsafe { kernel.launch(stream, config, memory, &params) }?;
         if !has_parts {
             return Ok(());
         }
@@ -325,14 +327,15 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
             warps: Division::new(params.numbers.div_ceil(32) as u32),
             ..params
         };
-        let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Finish, None)?)?;
+        let kernel = load::kernel_for(self.variant(stream), stream, SCATTER_ADD_FINISH)?;
         // Blocks go on to what is left: there may be no such segment, or many.
         let most = u64::from(scatter_add::longs(len) - 1) * u64::from(params.warps.divisor);
         let blocks = most.min(4 * u64::from(stream.device().info().multiprocessors)) as u32;
         let config = LaunchConfig::linear(blocks, scatter_add::FINISH_THREADS);
         let to = y.erased().argument(piece.addresses[0]);
+        let memory = (pairs, longs, to, parts.address());
         // SAFETY: as above.
-        unsafe { kernel.launch(stream, config, (pairs, longs, to, parts.address(), params)) }
+        unsafe { kernel.launch(stream, config, memory, &params) }
     }
 }
 
@@ -353,9 +356,4 @@ fn chunk(len: u32, warps: u64, multiprocessors: u32) -> u32 {
         chunk /= 2;
     }
     chunk
-}
-
-/// The kernel of this step, for this dtype or for any.
-fn step(step: Step, dtype: Option<DType>) -> Result<ScatterAddEntry> {
-    check::entry(ScatterAddEntry::of(step, dtype))
 }

@@ -5,6 +5,7 @@ use abi::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS};
 use abi::attention::backward::sums::ROUND_ENTRY;
 use abi::attention::{BshStrides, FlashFwdParams, OutputDType};
 use abi::gemm::sm90::{SPAN_BYTES, WARPGROUP};
+use warpsmith::testing::launch;
 use warpsmith::{
     DType, Device, DeviceBuffer, LaunchConfig, TensorMap, TensorMapDesc, TensorMapSwizzle,
 };
@@ -151,18 +152,16 @@ impl Case {
         };
         // SAFETY: maps and buffers are those of the case, as `abi` states.
         unsafe {
-            let arguments = (
+            let memory = (
                 &map_q, &map_k, &map_v, &map_d_o, &lse, &delta, &sums, &key_sums, &counters, &dk,
-                &dv, params,
+                &dv,
             );
-            let kernel = device.builtin_kernel(&entry.to_string())?;
-            kernel.launch(&stream, config, arguments)?;
+            launch(&stream, entry, config, memory, &params)?;
             let mut roundings = vec![(&sums, &dq, tile.rounding_of_dq(&params))];
             if params.turns() > 1 {
                 let [of_dk, of_dv] = tile.roundings_of_keys(&params);
                 roundings.extend([(&key_sums, &dk, of_dk), (&key_sums, &dv, of_dv)]);
             }
-            let kernel = device.builtin_kernel(&ROUND_ENTRY.to_string())?;
             for (sums, gradient, rounding) in roundings {
                 let config = LaunchConfig {
                     grid: rounding.grid(fwd.batch),
@@ -170,7 +169,13 @@ impl Case {
                     shared_bytes: 0,
                     cluster: None,
                 };
-                kernel.launch(&stream, config, (sums, gradient, params, rounding))?;
+                launch(
+                    &stream,
+                    ROUND_ENTRY,
+                    config,
+                    (sums, gradient),
+                    &(params, rounding),
+                )?;
             }
         }
         assert_eq!(counters.to_vec()?, zeros, "counters are left as they were");

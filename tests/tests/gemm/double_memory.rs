@@ -2,7 +2,7 @@
 
 use abi::gemm::{DOUBLE_LARGE, DoubleEntry, DoubleParams, DoubleProduct, EpilogueParams};
 use warpsmith::emulator::EmulatorConfig;
-use warpsmith::{Device, Gemm, KernelArg, LaunchConfig, Tensor};
+use warpsmith::{ByValue, Device, Gemm, LaunchConfig, Tensor};
 use warpsmith_tests::say;
 use warpsmith_tests::values::Values;
 
@@ -134,11 +134,12 @@ fn run(text: &str) -> Result<Vec<f64>, String> {
         .map_err(say)?;
     let (null, epilogue) = (None::<&Tensor<f64>>, EpilogueParams::default());
     let (a, b, d) = (&a, &b, &d);
-    let args: [&dyn KernelArg; 12] = [
-        &a, &b, &null, &d, &null, &null, &null, &null, &null, &null, &params, &epilogue,
-    ];
+    let (params, epilogue) = (ByValue::of(&params), ByValue::of(&epilogue));
+    let args = (
+        a, b, null, d, null, null, null, null, null, null, params, epilogue,
+    );
     // SAFETY: extents and strides are those of the tensors; what is planted, the emulator reports.
-    unsafe { kernel.launch(&stream, config, &args[..]) }.map_err(say)?;
+    unsafe { kernel.launch(&stream, config, args) }.map_err(say)?;
     stream.synchronize().map_err(say)?;
     d.to_vec().map_err(say)
 }

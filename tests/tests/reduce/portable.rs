@@ -1,6 +1,7 @@
 //! Direct launches of the entries that any device has, beside which others must have the same bits.
 
 use abi::reduce::{ReduceEntry, ReduceParams, ReducePlan, ReduceView, Variant};
+use warpsmith::testing::launch;
 use warpsmith::{LaunchConfig, ReduceOp, Reducible, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 
@@ -23,12 +24,12 @@ where
     let tickets = Tensor::<i32>::zeros(stream, &[plan.tickets() as usize]).expect("a tensor");
     let outputs = (view.outer * view.inner) as usize;
     let out = Tensor::<T::Value>::zeros(stream, &[outputs]).expect("a tensor");
-    let name = entry.for_plan(&plan).expect("an entry").to_string();
-    let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
+    let entry = entry.for_plan(&plan).expect("an entry");
     let config = LaunchConfig::linear(plan.blocks, plan.threads());
     // SAFETY: x has the view's elements; there are as many partial results, of as many words, tickets
     // of 0, and outputs as the plan has.
-    unsafe { kernel.launch(stream, config, (x, &partials, &tickets, &out, params)) }
+    let memory = (x, &partials, &tickets, &out);
+    unsafe { launch(stream, entry, config, memory, &params) }
         .expect("a launch");
     let values = out.to_vec().expect("the results");
     let bits = values.into_iter().map(TestElement::bits).collect();

@@ -2,6 +2,7 @@
 
 use abi::reduce::{ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS, Variant};
 use half::bf16;
+use warpsmith::testing::launch;
 use warpsmith::{Device, Element, LaunchConfig, ReduceOp, Reducible, Tensor};
 
 /// Rows in short parts, so that few elements make many sections.
@@ -50,8 +51,7 @@ impl Sectioned {
             let tickets =
                 Tensor::<i32>::zeros(&stream, &[plan.tickets() as usize]).expect("a tensor");
             let out = Tensor::full(&stream, &[self.rows as usize], f32::NAN).expect("a tensor");
-            let name = entry.for_plan(&plan).expect("an entry").to_string();
-            let kernel = device.builtin_kernel(&name).expect("the kernel");
+            let entry = entry.for_plan(&plan).expect("an entry");
             let config = LaunchConfig::linear(plan.blocks, THREADS);
             let expected: Vec<f32> = (0..self.rows)
                 .map(|row| match op {
@@ -62,10 +62,10 @@ impl Sectioned {
             // The second launch takes the tickets that the first one has left.
             for _ in 0..2 {
                 out.fill(f32::NAN, &stream).expect("a fill");
-                let args = (&x, &partials, &tickets, &out, params);
+                let memory = (&x, &partials, &tickets, &out);
                 // SAFETY: x has the view's elements; there are the plan's partial results and
                 // tickets, which are 0, and one output a row.
-                unsafe { kernel.launch(&stream, config, args) }.expect("a launch");
+                unsafe { launch(&stream, entry, config, memory, &params) }.expect("a launch");
                 assert_eq!(out.to_vec().expect("sums"), expected, "{plan:?}");
                 let left = tickets.to_vec().expect("tickets");
                 assert!(left.iter().all(|&ticket| ticket == 0), "{plan:?}");

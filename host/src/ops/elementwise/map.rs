@@ -5,7 +5,7 @@ use super::program::{broadcast_shape, steps_of};
 use crate::kernel::Kernel;
 use crate::ops::check;
 use crate::tensor::{Address, Erased};
-use crate::{Element, Error, KernelArg, LaunchConfig, Result, Stream, Tensor};
+use crate::{ByValue, Element, Error, KernelArg, LaunchConfig, Result, Stream, Tensor};
 use abi::elementwise::{GROUP, MAX_INPUTS, MAX_RANK, THREADS, grid_blocks};
 
 /// Launches a kernel of your own over the elements of up to four tensors, with broadcasting and any
@@ -116,7 +116,8 @@ impl<'a> Map<'a> {
                 *to = input.argument(piece.addresses[1 + t]);
             }
             addresses[self.inputs_len] = y.argument(piece.addresses[0]);
-            let mut arguments: [&dyn KernelArg; 2 + MAX_INPUTS] = [&piece.params; 2 + MAX_INPUTS];
+            let walk = ByValue::of(&piece.params);
+            let mut arguments: [&dyn KernelArg; 2 + MAX_INPUTS] = [&walk; 2 + MAX_INPUTS];
             for (to, address) in arguments.iter_mut().zip(&addresses[..=self.inputs_len]) {
                 *to = address;
             }

@@ -140,13 +140,13 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
             let partials = more
                 .as_ref()
                 .map_or(tickets + TICKET_BYTES, Storage::address);
-            let args = (&x, partials, tickets, out, params);
+            let memory = (&x, partials, tickets, out);
             // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of their
             // storage; the outputs are contiguous, have outer * inner elements of the entry's type, or of
             // x's where results are rounded to it, and overlap neither; the workspace has room for the
             // plan's partial results, and tickets of 0, except in a cluster, whose blocks, one for each
             // part of the only row, use neither.
-            unsafe { kernel.launch(stream, config, args) }
+            unsafe { kernel.launch(stream, config, memory, &params) }
         };
         let workspaces = stream.device().workspaces();
         workspaces.lend(workspace, stream, enqueue)

@@ -213,12 +213,16 @@ impl Launch {
     }
 
     /// # Safety
-    /// `arguments` are those that the entry takes, with the extents and strides that their
-    /// parameters say.
-    unsafe fn run(&self, stream: &Stream, arguments: impl KernelArgs) -> Result<()> {
+    /// `memory` is what the entry takes, with the extents and strides that `params` states.
+    unsafe fn run(
+        &self,
+        stream: &Stream,
+        memory: impl KernelArgs,
+        params: &RowParams,
+    ) -> Result<()> {
         let kernel = load::kernel_for(self.variant, stream, self.entry)?;
         // SAFETY: guaranteed by the caller.
-        unsafe { kernel.launch(stream, self.config, arguments) }
+        unsafe { kernel.launch(stream, self.config, memory, params) }
     }
 }
 

@@ -288,7 +288,7 @@ fn launch_forward<T: Float>(
     params.flags |= op_flags;
     // SAFETY: extents and strides are those of x and y, whose elements lie inside of their storage;
     // y is injective, and is x or does not overlap it.
-    unsafe { launch.run(stream, (&x.tensor, &y.tensor, params)) }?;
+    unsafe { launch.run(stream, (&x.tensor, &y.tensor), &params) }?;
     y.deliver(to, axes, stream)
 }
 
@@ -315,6 +315,6 @@ fn launch_backward<T: Float>(
     params.flags |= op_flags;
     // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
     // storage; dx is injective, and is an input or does not overlap it.
-    unsafe { launch.run(stream, (&y.tensor, &dy.tensor, &dx.tensor, params)) }?;
+    unsafe { launch.run(stream, (&y.tensor, &dy.tensor, &dx.tensor), &params) }?;
     dx.deliver(to, axes, stream)
 }

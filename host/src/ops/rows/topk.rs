@@ -1,7 +1,7 @@
 //! The k largest or smallest elements along an axis, with their indices.
 
 use super::Rows;
-use crate::load::{self, LoadVariant};
+use crate::load::{self, EntryKernel, LoadVariant};
 use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
 use crate::ops::float::Float;
@@ -180,7 +180,7 @@ impl<'a, T: Float> TopK<'a, T> {
         variant: LoadVariant,
         stream: &Stream,
         form: Variant,
-    ) -> Result<crate::Kernel> {
+    ) -> Result<EntryKernel<TopKEntry>> {
         let dtype = (form != Variant::Pairs).then_some(T::DTYPE);
         let entry = check::entry(TopKEntry::of(form, dtype))?;
         load::kernel_for(variant, stream, entry)
@@ -214,13 +214,13 @@ impl<'a, T: Float> TopK<'a, T> {
             let config = LaunchConfig::linear(blocks?, plan.threads);
             // SAFETY: extents and strides are those of x and of both results, whose elements lie
             // inside of their storage; the results are injective and overlap nothing.
-            unsafe { kernel.launch(stream, config, (x, y, i, params)) }?;
+            unsafe { kernel.launch(stream, config, (x, y, i), &params) }?;
         } else {
             let kernel = self.kernel(variant, stream, Variant::Rows)?;
             let of_parts = |pairs: u64| {
-                let args = (x, y, i, pairs, params);
+                let memory = (x, y, i, pairs);
                 // SAFETY: as above; there are k pairs for each part of each row.
-                unsafe { kernel.launch(stream, config(&plan, rows), args) }
+                unsafe { kernel.launch(stream, config(&plan, rows), memory, &params) }
             };
             if plan.parts == 1 {
                 of_parts(0)?;
@@ -232,9 +232,9 @@ impl<'a, T: Float> TopK<'a, T> {
                     stream,
                     |pairs| {
                         of_parts(pairs)?;
-                        let args = (x, y, i, pairs, params.of_pairs(&whole));
+                        let (memory, params) = ((x, y, i, pairs), params.of_pairs(&whole));
                         // SAFETY: as above; the launch before has written all pairs.
-                        unsafe { kernel.launch(stream, config(&whole, rows), args) }
+                        unsafe { kernel.launch(stream, config(&whole, rows), memory, &params) }
                     },
                 )?;
             }
