@@ -29,8 +29,7 @@ where
     // SAFETY: x has the view's elements; there are as many partial results, of as many words, tickets
     // of 0, and outputs as the plan has.
     let memory = (x, &partials, &tickets, &out);
-    unsafe { launch(stream, entry, config, memory, &params) }
-        .expect("a launch");
+    unsafe { launch(stream, entry, config, memory, &params) }.expect("a launch");
     let values = out.to_vec().expect("the results");
     let bits = values.into_iter().map(TestElement::bits).collect();
     (plan.variant, bits)
