@@ -384,6 +384,7 @@ entries! { $ Sm90Entry((GemmParams, Option<EpilogueParams>, Sm90Launch)) {
         gemm_sm90_bf16_nt_128x256_s4_plain;
         gemm_sm90_bf16_nt_64x128_s8_pp_plain;
         gemm_sm90_bf16_nt_128x224_s4_plain;
+        gemm_sm90_bf16_nt_128x96_s6_plain;
         gemm_sm90_bf16_nt_128x80_s7_plain;
         gemm_sm90_bf16_nt_128x48_s8_plain;
         gemm_sm90_bf16_f32_nt_128x128_s6_pp_plain;
