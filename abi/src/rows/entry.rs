@@ -15,11 +15,11 @@ pub enum RowOp {
     CrossEntropy,
     /// Layer norm or RMS norm.
     Norm,
-    /// The same, for bf16 with weights in f32.
+    /// The same, with rows of 16 bits and weights in f32.
     NormF32,
     /// Gradient of layer norm or RMS norm.
     NormGrad,
-    /// The same, for bf16 with weights in f32.
+    /// The same, with rows of 16 bits and weights in f32.
     NormGradF32,
 }
 
@@ -60,6 +60,14 @@ impl RowOp {
             Self::NormGrad => Self::NormGradF32,
             _ => panic!("an operation without weights"),
         }
+    }
+
+    /// The operation with weights in f32, for rows of a dtype that kernels hold on chip beside such
+    /// weights.
+    pub fn held_with_f32_weights(self, dtype: DType) -> Option<Self> {
+        let op = self.with_f32_weights();
+        let entry = RowEntry::find(|entry| (entry.op, entry.dtype) == (op, dtype));
+        entry.map(|entry| entry.op)
     }
 
     /// The operation whose kernels of this variant do it too: those that go element by element read

@@ -381,10 +381,8 @@ impl<T: Float> Norm<'_, T> {
         let shared = [&weight, &bias].into_iter().flatten();
         let is_aligned = tensors.is_aligned() && shared.clone().all(|weights| weights.is_aligned());
         let is_f32 = shared.clone().any(Weights::is_other);
-        let op = match is_f32 {
-            true if T::DTYPE == DType::Bf16 => RowOp::NormF32,
-            _ => RowOp::Norm,
-        };
+        let held = weights::held(RowOp::Norm, T::DTYPE, is_f32);
+        let (op, is_aligned) = (held.unwrap_or(RowOp::Norm), is_aligned && held.is_some());
         let inputs = 1 + u32::from(self.residual.is_some());
         let shape = RowShape {
             is_centered: self.is_centered,

@@ -333,10 +333,11 @@ impl<T: Float> NormGrad<'_, T> {
         };
         let is_aligned = placed.is_aligned() && weight.as_ref().is_none_or(Weights::is_aligned);
         let is_other = weight.as_ref().is_some_and(Weights::is_other);
-        let op = match is_other && T::DTYPE == DType::Bf16 {
-            true => RowOp::NormGradF32,
-            false => RowOp::NormGrad,
-        };
+        let held = weights::held(RowOp::NormGrad, T::DTYPE, is_other);
+        let (op, is_aligned) = (
+            held.unwrap_or(RowOp::NormGrad),
+            is_aligned && held.is_some(),
+        );
         let inputs = 2 + u32::from(is_aligned && placed.dsum.is_some());
         let shape = shape(T::DTYPE, n, is_aligned, inputs);
         let mut launch = Launch::new(stream, op, T::DTYPE, rows, &shape)?;

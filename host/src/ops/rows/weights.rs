@@ -4,6 +4,7 @@ use crate::ops::check;
 use crate::tensor::{Address, Erased};
 use crate::{Element, Error, Result, Stream, Tensor};
 use abi::DType;
+use abi::rows::RowOp;
 use half::{bf16, f16};
 
 /// A dtype of operands that rows or tokens share, beside elements of type `T`: f32, or `T` itself.
@@ -83,10 +84,8 @@ impl<T: Element> Weights<T> {
 
     /// Whether the kernels that hold rows on chip can read them with vector accesses.
     pub(super) fn is_aligned(&self) -> bool {
-        // No such kernel exists for f16 rows with weights in f32.
-        let has_kernel = !self.is_other() || T::DTYPE != DType::F16;
         let unit = u64::from(abi::rows::VECTOR_BYTES);
-        has_kernel && self.erased().address().is_multiple_of(unit)
+        self.erased().address().is_multiple_of(unit)
     }
 
     pub(super) fn dtype(&self) -> DType {
@@ -96,6 +95,15 @@ impl<T: Element> Weights<T> {
     /// Whether they are of another dtype than the rows.
     pub(super) fn is_other(&self) -> bool {
         self.dtype() != T::DTYPE
+    }
+}
+
+/// The operation for rows of `dtype` with weights of theirs, or of f32; `None` if no kernel holds such
+/// rows on chip.
+pub(super) fn held(op: RowOp, dtype: DType, is_f32: bool) -> Option<RowOp> {
+    match is_f32 {
+        true => op.held_with_f32_weights(dtype),
+        false => Some(op),
     }
 }
 
