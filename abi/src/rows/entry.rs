@@ -194,6 +194,7 @@ entries! { $ RowEntry(RowParams) {
         norm_f32_registers(f32, f32);
         norm_f16_registers(f16, f16);
         norm_bf16_registers(bf16, bf16);
+        norm_f16_wf32_registers(f16, f32);
         norm_bf16_wf32_registers(bf16, f32);
         norm_bf16_registers_more(bf16, bf16);
     }
@@ -207,6 +208,7 @@ entries! { $ RowEntry(RowParams) {
         norm_f32_cluster(f32, f32);
         norm_f16_cluster(f16, f16);
         norm_bf16_cluster(bf16, bf16);
+        norm_f16_wf32_cluster(f16, f32);
         norm_bf16_wf32_cluster(bf16, f32);
     }
     /// Norms, in slices, with weights loaded ahead.
@@ -226,6 +228,7 @@ entries! { $ RowEntry(RowParams) {
         norm_f32_smem_ring(f32, f32);
         norm_f16_smem_ring(f16, f16);
         norm_bf16_smem_ring(bf16, bf16);
+        norm_f16_wf32_smem_ring(f16, f32);
         norm_bf16_wf32_smem_ring(bf16, f32);
     }
     /// The same, with more of a row in each thread.
@@ -242,6 +245,7 @@ entries! { $ RowEntry(RowParams) {
     norm_grad_registers {
         norm_grad_f32_registers(f32, f32);
         norm_grad_f16_registers(f16, f16);
+        norm_grad_f16_wf32_registers(f16, f32);
         norm_grad_bf16_wf32_registers(bf16, f32);
     }
     /// Gradients of norms, in persistent blocks whose warps have several rows.
@@ -253,6 +257,7 @@ entries! { $ RowEntry(RowParams) {
         norm_grad_f32_smem_ring(f32, f32);
         norm_grad_f16_smem_ring(f16, f16);
         norm_grad_bf16_smem_ring(bf16, bf16);
+        norm_grad_f16_wf32_smem_ring(f16, f32);
         norm_grad_bf16_wf32_smem_ring(bf16, f32);
     }
     /// Gradients of norms, element by element.
