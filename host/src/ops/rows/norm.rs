@@ -9,7 +9,6 @@ use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
 use crate::{Error, Result, Stream, Tensor};
-use abi::DType;
 use abi::rows::{RowOp, RowShape, flags};
 use placed::Placed;
 

@@ -10,7 +10,6 @@ use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
 use crate::tensor::Address;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::DType;
 use abi::rows::{NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, Variant, column_block, flags};
 
 /// Most partial sums of a column in the kernel that does not hold rows on chip.
