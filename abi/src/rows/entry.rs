@@ -1,6 +1,6 @@
 //! Entries that work on rows: operations and names.
 
-use super::{Holding, RowParams, Variant};
+use super::{RowParams, Variant};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -15,11 +15,11 @@ pub enum RowOp {
     CrossEntropy,
     /// Layer norm or RMS norm.
     Norm,
-    /// The same, with rows of 16 bits and weights in f32.
+    /// The same, for bf16 with weights in f32.
     NormF32,
     /// Gradient of layer norm or RMS norm.
     NormGrad,
-    /// The same, with rows of 16 bits and weights in f32.
+    /// The same, for bf16 with weights in f32.
     NormGradF32,
 }
 
@@ -60,14 +60,6 @@ impl RowOp {
             Self::NormGrad => Self::NormGradF32,
             _ => panic!("an operation without weights"),
         }
-    }
-
-    /// The operation with weights in f32, for rows of a dtype that kernels hold on chip beside such
-    /// weights.
-    pub fn held_with_f32_weights(self, dtype: DType) -> Option<Self> {
-        let op = self.with_f32_weights();
-        let entry = RowEntry::find(|entry| (entry.op, entry.dtype) == (op, dtype));
-        entry.map(|entry| entry.op)
     }
 
     /// The operation whose kernels of this variant do it too: those that go element by element read
@@ -115,20 +107,6 @@ impl RowEntry {
     /// The entry of an operation for rows of `dtype` that are held so, if there is one.
     pub fn of(op: RowOp, dtype: DType, variant: Variant) -> Option<Self> {
         Self::find(|entry| (entry.op, entry.dtype, entry.variant) == (op, dtype, variant))
-    }
-
-    /// Of an entry that holds rows in registers: how.
-    pub const fn holding(&self) -> Holding {
-        let [held, more] = self.op.kernels_of(self.dtype).held;
-        let holding = if matches!(self.variant, Variant::RegistersMore) {
-            more
-        } else {
-            held
-        };
-        match holding {
-            Some(holding) => holding,
-            None => panic!("an entry holds rows in registers that its operation does not"),
-        }
     }
 }
 

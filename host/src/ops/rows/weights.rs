@@ -4,7 +4,6 @@ use crate::ops::check;
 use crate::tensor::{Address, Erased};
 use crate::{Element, Error, Result, Stream, Tensor};
 use abi::DType;
-use abi::rows::RowOp;
 use half::{bf16, f16};
 
 /// A dtype of operands that rows or tokens share, beside elements of type `T`: f32, or `T` itself.
@@ -82,10 +81,15 @@ impl<T: Element> Weights<T> {
         })
     }
 
-    /// Whether the kernels that hold rows on chip can read them with vector accesses.
-    pub(super) fn is_aligned(&self) -> bool {
+    /// Whether the kernels that hold rows on chip can read them, or their contiguous copy, with vector
+    /// accesses.
+    pub(super) fn lie_aligned(&self) -> bool {
+        let is_copied = !match self {
+            Self::Same(tensor) => tensor.is_contiguous(),
+            Self::F32(tensor) => tensor.is_contiguous(),
+        };
         let unit = u64::from(abi::rows::VECTOR_BYTES);
-        self.erased().address().is_multiple_of(unit)
+        is_copied || self.erased().address().is_multiple_of(unit)
     }
 
     pub(super) fn dtype(&self) -> DType {
@@ -95,15 +99,6 @@ impl<T: Element> Weights<T> {
     /// Whether they are of another dtype than the rows.
     pub(super) fn is_other(&self) -> bool {
         self.dtype() != T::DTYPE
-    }
-}
-
-/// The operation for rows of `dtype` with weights of theirs, or of f32; `None` if no kernel holds such
-/// rows on chip.
-pub(super) fn held(op: RowOp, dtype: DType, is_f32: bool) -> Option<RowOp> {
-    match is_f32 {
-        true => op.held_with_f32_weights(dtype),
-        false => Some(op),
     }
 }
 
