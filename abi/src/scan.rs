@@ -105,7 +105,7 @@ impl ScanEntry {
     }
 }
 
-entries! { $ ScanEntry {
+entries! { $ ScanEntry(ScanParams) {
     /// For every GPU: the element type, elements of a vector, and blocks of an SM.
     scan_portable {
         scan_f32(f32, 4, 4);

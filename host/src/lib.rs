@@ -96,7 +96,7 @@ pub use error::{ArgumentError, DeviceError, Error, KernelError, Result, ShapeErr
 pub use event::Event;
 pub use float8::{E4m3, E5m2};
 pub use kernel::Kernel;
-pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
+pub use launch::{ByValue, KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use load::{Module, ParamInfo, builtin_manifest};
 pub use ops::{
     Activation, Attention, AttentionGrad, AttentionGrads, AttentionLse, AttentionOutput, Binary,

@@ -92,7 +92,7 @@ impl FusedEntry {
     }
 }
 
-entries! { $ FusedEntry {
+entries! { $ FusedEntry((Option<DenseParams>, Option<StridedParams>)) {
     /// Contiguous tensors: inputs, and chunks of a thread.
     fused_dense {
         fused_dense_1x1(1, 1);

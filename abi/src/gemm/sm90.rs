@@ -2,10 +2,10 @@
 //!
 //! [`Sm90Entry::ALL`] has all entries, and [`Sm90Entry::read`] says how they are named. Each takes
 //! tensor maps of A, B and D by value (below), and then
-//! - plain and promoted: `(scale_a: *const f32, scale_b: *const f32, alpha: *const f32, params:
-//!   GemmParams, launch: Sm90Launch, workspace: *mut u32)`; scales are one f32 each, or null;
-//! - fused and promoted_fused: `launch: Sm90Launch, workspace: *mut u32` and the arguments of
-//!   [`super::epilogue`].
+//! - plain and promoted: `(scale_a: *const f32, scale_b: *const f32, alpha: *const f32, workspace:
+//!   *mut u32, params: GemmParams, launch: Sm90Launch)`; scales are one f32 each, or null;
+//! - fused and promoted_fused: `workspace: *mut u32`, the arguments of [`super::epilogue`], and
+//!   `launch: Sm90Launch`.
 //!
 //! Plain ones of i8 write i32 and have no scales; their `alpha` is as [`super::integer`] says.
 //!
@@ -25,9 +25,9 @@
 //! multiples of 16 bytes long, as TMA stores nothing smaller. D is free of all that in a launch with
 //! [`Sm90Launch::NO_MAP_OF_D`].
 
-use super::Transpose;
 pub use super::order::{TileIndex, TileOrder};
 use super::raster::Raster;
+use super::{EpilogueParams, GemmParams, Transpose};
 use crate::DType;
 use crate::entry::{Parts, entries};
 use crate::kernel_param;
@@ -436,7 +436,7 @@ const fn tile(tile_m: u32, tile_n: u32, stages: u32, schedule: Schedule) -> Sm90
 /// The tile of most shapes, and of kernels of users' own.
 pub const TILE_128X128: Sm90Tile = tile(128, 128, 6, Schedule::Pingpong);
 
-entries! { $ Sm90Entry {
+entries! { $ Sm90Entry((GemmParams, Option<EpilogueParams>, Sm90Launch)) {
     /// Plain and promoted epilogues.
     gemm_sm90_plain {
         gemm_sm90_bf16_nt_128x128_s6_pp_plain;
@@ -449,6 +449,7 @@ entries! { $ Sm90Entry {
         gemm_sm90_bf16_nt_128x192_s4_pp_c2x1_plain;
         gemm_sm90_bf16_nt_64x128_s8_pp_plain;
         gemm_sm90_bf16_nt_128x224_s4_plain;
+        gemm_sm90_bf16_nt_128x96_s6_plain;
         gemm_sm90_bf16_nt_128x80_s7_plain;
         gemm_sm90_bf16_nt_128x48_s8_plain;
         gemm_sm90_bf16_f32_nt_128x128_s6_pp_plain;

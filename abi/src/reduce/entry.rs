@@ -1,6 +1,6 @@
 //! The table of entries.
 
-use super::{DTYPES, Family, Reads, Variant};
+use super::{DTYPES, Family, Reads, ReduceParams, Variant};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -111,7 +111,7 @@ impl ReduceEntry {
     }
 }
 
-entries! { $ ReduceEntry {
+entries! { $ ReduceEntry(ReduceParams) {
     /// The general kernel: the fold, the Rust type of elements, those that are loaded at once, and the
     /// Rust type of results.
     reduce_general {

@@ -169,7 +169,7 @@ pub(super) unsafe fn copy_between<'a>(
         let config = LaunchConfig::linear(transposition.blocks, entry.threads());
         let (x, y) = (at(1, walk.address(1)), at(0, walk.address(0)));
         // SAFETY: as below.
-        return unsafe { kernel.launch(stream, config, (x, y, transposition.params)) };
+        return unsafe { kernel.launch(stream, config, (x, y), &transposition.params) };
     }
     let entry = check::entry(CopyEntry::of(size_bytes))?;
     let variant = LoadVariant::of(stream.device(), bytes);
@@ -180,6 +180,6 @@ pub(super) unsafe fn copy_between<'a>(
         let (x, y) = (at(1, piece.addresses[1]), at(0, piece.addresses[0]));
         // SAFETY: both places have the walk's shape and strides, so the kernel accesses their elements
         // and no others; the caller guarantees the rest.
-        unsafe { kernel.launch(stream, config, (x, y, piece.params)) }
+        unsafe { kernel.launch(stream, config, (x, y), &piece.params) }
     })
 }

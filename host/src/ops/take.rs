@@ -218,7 +218,7 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
             // SAFETY: the walk covers the elements of y and of the indices, and those of x at index 0
             // of the axis; with an index below `count` times the stride they are elements of x. y is
             // injective and overlaps neither.
-            unsafe { kernel.launch(stream, config, (from, by, to, params)) }
+            unsafe { kernel.launch(stream, config, (from, by, to), &params) }
         })
     }
 

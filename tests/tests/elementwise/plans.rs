@@ -19,7 +19,7 @@ fn is_launched<T>(
     let stream = recording.device().default_stream();
     let plan = plan.expect("a plan");
     let chosen = plan.chosen().expect("something to compute").clone();
-    assert_eq!(plan.candidates(), std::slice::from_ref(chosen));
+    assert_eq!(plan.candidates(), std::slice::from_ref(&chosen));
     assert_eq!(plan.source(), Some(PlanSource::Model));
     run(&stream).expect("a result");
     let capture = recording.capture().expect("a capture");

@@ -12,7 +12,8 @@
 //! | queries | `q, k, v, d_o: *const T, lse, delta: *const f32, dq, unused: *mut T, lengths, params, BackwardLaunch` | the same, of its tile |
 //! | keys | `q, k, v, d_o: *const T, lse, delta: *const f32, dk, dv: *mut T, lengths, params, BackwardLaunch` | [`FlashBwdParams::grid_of_keys`](super::FlashBwdParams::grid_of_keys) |
 
-use super::super::{BshStrides, TileConfig};
+use super::super::{BshStrides, FlashFwdLengths, TileConfig};
+use super::FlashBwdParams;
 use crate::entry::{Parts, entries};
 use crate::kernel_param;
 pub use crate::single::DELTA_ENTRY;
@@ -49,7 +50,7 @@ impl BackwardEntry {
     }
 }
 
-entries! { $ BackwardEntry {
+entries! { $ BackwardEntry((FlashFwdLengths, FlashBwdParams, BackwardLaunch)) {
     /// The smallest cap comes first.
     attention_grad_simt {
         attention_grad_simt_d64;

@@ -17,7 +17,9 @@
 
 use core::fmt;
 
+use super::super::FlashFwdLengths;
 pub use super::super::sm80::THREADS;
+use super::FlashBwdParams;
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -221,7 +223,7 @@ impl Sm80BwdEntry {
     }
 }
 
-entries! { $ Sm80BwdEntry {
+entries! { $ Sm80BwdEntry((FlashFwdLengths, FlashBwdParams)) {
     /// The element type. The smallest cap comes first, and of each the part that is launched first. At
     /// cap 256 a warp has registers for dk or dv alone.
     attention_grad_sm80 {

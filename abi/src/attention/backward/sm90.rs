@@ -19,6 +19,7 @@
 
 use super::super::mask::{Mask, UNLIMITED};
 use super::super::params::FlashFwdParams;
+use super::FlashBwdParams;
 use super::order::{Order, beside, heads_together};
 use crate::DType;
 use crate::entry::{Parts, entries};
@@ -271,7 +272,7 @@ impl BwdEntry {
     }
 }
 
-entries! { $ BwdEntry {
+entries! { $ BwdEntry(FlashBwdParams) {
     /// The `wgmma` type of elements. The smallest head dimensions come first.
     attention_grad_sm90 {
         attention_grad_sm90_bf16_d64_128x128(Bf16);

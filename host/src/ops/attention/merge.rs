@@ -101,13 +101,8 @@ pub fn merge_attention<T: Float>(
     let variant = LoadVariant::of(stream.device(), bytes);
     let kernel = load::kernel_for(variant, stream, MERGE_ENTRY)?;
     let config = LaunchConfig::linear(params.blocks(), THREADS);
+    let memory = (&o_a, &lse_a, &o_b, &lse_b, &o, &lse);
     // SAFETY: all tensors are contiguous and have these extents; the new ones overlap nothing.
-    unsafe {
-        kernel.launch(
-            stream,
-            config,
-            (&o_a, &lse_a, &o_b, &lse_b, &o, &lse, params),
-        )?;
-    }
+    unsafe { kernel.launch(stream, config, memory, &params) }?;
     Ok((o, lse))
 }

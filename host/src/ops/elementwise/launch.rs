@@ -4,14 +4,14 @@ use super::compose::Composition;
 use super::costs::ElementwiseCosts;
 use super::plan::{Piece, Walk};
 use super::steps::{Operand, Step};
-use crate::kernel::Kernel;
-use crate::load::{KernelKey, LoadVariant};
+use crate::load::{EntryKernel, KernelKey, LoadVariant};
 use crate::ops::plan::MachineModel;
-use crate::{Device, Error, KernelArg, LaunchConfig, Result};
+use crate::{Device, Error, KernelArgs, LaunchConfig, Result, Stream};
 use abi::DType;
 use abi::elementwise::{
     Arithmetic, CHUNK_BYTES, DenseParams, FusedEntry, MAX_INPUTS, MAX_STEPS, StridedParams, THREADS,
 };
+use abi::entry::Entry;
 
 /// How many chunks ahead the blocks of a launch prefetch; 0 if they do not.
 fn ahead(composition: &Composition<'_>, device: &Device) -> u32 {
@@ -62,11 +62,25 @@ fn widest_of(dtypes: &[DType]) -> u32 {
 
 /// One launch.
 pub(crate) struct Launch<'l> {
-    pub(crate) kernel: &'l Kernel,
-    pub(crate) config: LaunchConfig,
+    kernel: EntryKernel<FusedEntry>,
+    config: LaunchConfig,
     pub(crate) piece: &'l Piece,
-    /// The kernel's last parameter, after the output and the four inputs.
-    pub(crate) params: &'l dyn KernelArg,
+    params: <FusedEntry as Entry>::Params,
+}
+
+impl Launch<'_> {
+    /// Enqueues it, with the output and the four inputs.
+    ///
+    /// # Safety
+    /// As [`Kernel::launch`](crate::Kernel::launch): the tensors have the strides of the walk over its
+    /// shape.
+    pub(crate) unsafe fn enqueue(&self, memory: impl KernelArgs, stream: &Stream) -> Result<()> {
+        // SAFETY: guaranteed by the caller; the kernel was composed for this walk.
+        unsafe {
+            self.kernel
+                .launch(stream, self.config, memory, &self.params)
+        }
+    }
 }
 
 impl<'a> Fused<'a> {
@@ -133,27 +147,26 @@ impl<'a> Fused<'a> {
             let len = piece.params.len;
             let (chunks, rest) = (len / composition.elements, len % composition.elements);
             let scalars = self.numbers;
-            let (dense, strided);
-            let params: &dyn KernelArg = if composition.entry.dense {
-                dense = DenseParams {
+            let params = if composition.entry.dense {
+                let dense = DenseParams {
                     chunks,
                     rest,
                     ahead: ahead(&composition, device),
                     padding: 0,
                     scalars,
                 };
-                &dense
+                (Some(dense), None)
             } else {
-                strided = StridedParams {
+                let strided = StridedParams {
                     walk: piece.params,
                     chunks,
                     rest,
                     scalars,
                 };
-                &strided
+                (None, Some(strided))
             };
             launch(&Launch {
-                kernel: &kernel,
+                kernel: EntryKernel::of(kernel),
                 config: config(&composition, len),
                 piece,
                 params,

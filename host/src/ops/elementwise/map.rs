@@ -8,7 +8,7 @@ use crate::ops::by_index::dense_steps;
 use crate::ops::check;
 use crate::ops::plan::{Candidate, Plan};
 use crate::tensor::{Address, Erased};
-use crate::{Element, Error, KernelArg, LaunchConfig, Result, Stream, Tensor};
+use crate::{ByValue, Element, Error, KernelArg, LaunchConfig, Result, Stream, Tensor};
 use abi::elementwise::{GROUP, MAX_INPUTS, MAX_RANK, THREADS, grid_blocks};
 use std::marker::PhantomData;
 
@@ -190,7 +190,8 @@ impl<'a, O: Element> Map<'a, O> {
                 *to = input.argument(piece.addresses[1 + t]);
             }
             addresses[self.inputs_len] = y.argument(piece.addresses[0]);
-            let mut arguments: [&dyn KernelArg; 2 + MAX_INPUTS] = [&piece.params; 2 + MAX_INPUTS];
+            let walk = ByValue::of(&piece.params);
+            let mut arguments: [&dyn KernelArg; 2 + MAX_INPUTS] = [&walk; 2 + MAX_INPUTS];
             for (to, address) in arguments.iter_mut().zip(&addresses[..=self.inputs_len]) {
                 *to = address;
             }

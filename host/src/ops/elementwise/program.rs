@@ -8,7 +8,7 @@ use crate::ops::by_index::dense_steps;
 use crate::ops::check;
 use crate::ops::plan::{Candidate, Plan};
 use crate::tensor::{Address, Erased};
-use crate::{E4m3, E5m2, Element, Error, KernelArg, Result, Stream, Tensor};
+use crate::{E4m3, E5m2, Element, Error, Result, Stream, Tensor};
 use abi::DType;
 use abi::elementwise::{Arithmetic, MAX_INPUTS, MAX_KEPT, MAX_RANK, MAX_STEPS, UnaryOp};
 use half::{bf16, f16};
@@ -302,11 +302,10 @@ impl<'a> Program<'a> {
                 }
                 let [a, b, c, d] = &inputs;
                 let y = y.argument(launch.piece.addresses[0]);
-                let arguments: [&dyn KernelArg; 6] = [&y, a, b, c, d, launch.params];
                 // SAFETY: the tensors have the walk's strides over its shape, so every element that
                 // the kernel accesses lies inside of their storage; y is injective, and is an input
                 // or overlaps none; the kernel was composed for these dtypes and vector accesses.
-                unsafe { launch.kernel.launch(stream, launch.config, &arguments[..]) }
+                unsafe { launch.enqueue((y, *a, *b, *c, *d), stream) }
             })
     }
 

@@ -158,11 +158,16 @@ pub(super) fn launch(entry: Sm90DecodeEntry, candidate: &Candidate, call: &Call<
     let map_a = map((&call.a, &desc.a), [desc.m, desc.k], tiling.box_a())?;
     let box_b = tiling.box_b(entry.trans_b);
     let map_b = map((&call.b, &desc.b), stored_b, box_b)?;
-    let (map_a, map_b, launch) = (&map_a, &map_b, tiling.launch(desc.k));
+    let launch = tiling.launch(desc.k);
     call.uses()?;
     // SAFETY: the maps are of the call's memory, with the layouts of `desc`; d is injective and
     // overlaps nothing that is read, unless it is the same matrix.
-    unsafe { call.launch_fused(entry, candidate.config, &[&map_a, &map_b, &launch]) }
+    unsafe {
+        let maps = (&map_a, &map_b);
+        call.launch_fused(entry, candidate.config, maps, |params, epilogue| {
+            (params, epilogue, launch)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@ use super::{Choice, Shown};
 use crate::{LaunchConfig, Result};
 use std::fmt;
 
-/// A candidate with a decision of type `L`, which its launch follows.
+/// A candidate with an entry of type `E`, or its name, and a decision of type `L`, which its launch
+/// follows.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::ops) struct Ruled<L> {
-    /// Entry name of the main kernel.
-    pub(in crate::ops) entry: &'static str,
+pub(in crate::ops) struct Ruled<E, L> {
+    /// The main kernel.
+    pub(in crate::ops) entry: E,
     /// What distinguishes it from other candidates of this kernel, such as `+early`; else empty.
     pub(in crate::ops) option: &'static str,
     /// Number of parts of the reduced axis.
@@ -21,13 +22,17 @@ pub(in crate::ops) struct Ruled<L> {
     pub(in crate::ops) estimated_ns: f64,
 }
 
-impl<L> fmt::Display for Ruled<L> {
+impl<E: fmt::Display, L> fmt::Display for Ruled<E, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.entry, self.option)
     }
 }
 
-impl<L: Copy + Send + Sync + 'static> Choice for Ruled<L> {
+impl<E, L> Choice for Ruled<E, L>
+where
+    E: Copy + fmt::Display + Send + Sync + 'static,
+    L: Copy + Send + Sync + 'static,
+{
     type Call<'a> = Box<dyn Fn(&Self) -> Result<()> + 'a>;
 
     fn estimated_ns(&self) -> f64 {
@@ -40,7 +45,7 @@ impl<L: Copy + Send + Sync + 'static> Choice for Ruled<L> {
 
     fn shown(&self) -> Shown {
         Shown {
-            entry: self.entry.into(),
+            entry: self.entry.to_string(),
             tile: [0; 3],
             split: self.split,
             config: self.config,

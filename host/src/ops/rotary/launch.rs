@@ -102,7 +102,7 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
             heads,
             ..
         } = desc;
-        let entry = candidate.decision;
+        let entry = candidate.entry;
         let (slots, groups) = (entry.slots(half, written), heads.div_ceil(HEADS));
         let threads = desc.threads(entry);
         let strides = |axis: usize| [y.strides()[axis], self.x.strides()[axis]];
@@ -140,12 +140,12 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
                 let [to, from, by] = [0, 1, 2].map(|t| piece.addresses[t]);
                 let (to, from) = (of_y.argument(to), of_x.argument(from));
                 let by = positions.map_or(Address::NULL, |positions| positions.argument(by));
-                let arguments = (from, to, self.cos, self.sin, by, params);
+                let memory = (from, to, self.cos, self.sin, by);
                 // SAFETY: the walk covers the tokens of y, x and the positions, and the strides of heads
                 // and elements are those of the tensors; the tables have these strides, `rows` rows and
                 // `half` columns. y is injective, and is x or overlaps no input. Kernels by vectors are
                 // candidates of what is aligned alone.
-                unsafe { kernel.launch(stream, config, arguments) }
+                unsafe { kernel.launch(stream, config, memory, &params) }
             })
     }
 

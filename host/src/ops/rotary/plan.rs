@@ -65,7 +65,7 @@ impl fmt::Display for RotaryDesc {
 }
 
 /// One way to turn heads.
-pub(super) type Candidate = Ruled<RotaryEntry>;
+pub(super) type Candidate = Ruled<RotaryEntry, ()>;
 
 impl RotaryDesc {
     /// The entries that can turn these heads, the one by vectors first.
@@ -125,11 +125,11 @@ impl Desc for RotaryDesc {
             let config = LaunchConfig::for_elements(threads * tokens, THREADS);
             let is_by_vectors = entry.variant != Variant::Strided;
             offer(Ruled {
-                entry: entry.name(),
+                entry,
                 option: "",
                 split: 1,
                 config,
-                decision: entry,
+                decision: (),
                 is_first: pays == is_by_vectors,
                 estimated_ns: machine.moving_ns(self.bytes() as f64, config.grid[0].into()),
             });

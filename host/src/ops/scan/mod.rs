@@ -315,7 +315,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
         let status = status.as_ref().map_or(0, Storage::address);
         // SAFETY: x and y have `rows` rows of n contiguous elements at these row strides, and do
         // not overlap; the status has as many words as the layout says, all 0.
-        unsafe { kernel.launch(stream, candidate.config, (x, y, status, params)) }
+        unsafe { kernel.launch(stream, candidate.config, (x, y, status), &params) }
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) struct Decision {
 }
 
 /// One way to scan.
-pub(super) type Candidate = Ruled<Decision>;
+pub(super) type Candidate = Ruled<ScanEntry, Decision>;
 
 impl ScanDesc {
     /// Threads, tiles and blocks.
@@ -123,7 +123,7 @@ impl Desc for ScanDesc {
                 }
                 let config = LaunchConfig::linear(layout.blocks, THREADS);
                 offer(Ruled {
-                    entry: entry.name(),
+                    entry,
                     option: if is_late { "+late" } else { "" },
                     split: u32::try_from(layout.tiles).unwrap_or(u32::MAX),
                     config: config.shared_bytes(ScanPlan::shared_bytes(is_late)),

@@ -17,7 +17,10 @@ use crate::storage::Storage;
 use crate::{Element, Error, IndexElement, LaunchConfig, Result, Stream, Tensor};
 use abi::division::Division;
 use abi::elementwise::{MAX_RANK, WalkParams, grid_blocks};
-use abi::scatter::{self, SIZES, ScatterEntry, ScatterFewParams, ScatterParams, Step, THREADS};
+use abi::scatter::{
+    self, SCATTER_LAST, SIZES, ScatterEntry, ScatterFewEntry, ScatterFewParams, ScatterParams,
+    THREADS,
+};
 
 /// The operation's name in errors, plans and the file of tuned choices.
 const NAME: &str = ScatterDesc::OPERATION;
@@ -197,7 +200,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
 struct Puts {
     desc: ScatterDesc,
     few: Option<Few>,
-    /// The walk of [`Step::Rows`].
+    /// The walk of [`plan::Step::Rows`].
     walk: Walk,
 }
 
@@ -220,7 +223,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         let are_few = self.indices.len() <= scatter::FEW as usize;
         let few = are_few.then(|| self.few(y)).transpose()?;
         let (walk, size_bytes) = widest::<T>(&self.walk(y), [self.stride(y)]);
-        let entry = check::entry(ScatterEntry::of(Step::Rows, size_bytes))?;
+        let entry = check::entry(ScatterEntry::of(size_bytes))?;
         let blocks = |piece: Piece| grid_blocks(piece.params.len.into(), entry.per_thread());
         let desc = ScatterDesc {
             dtype: T::DTYPE,
@@ -251,7 +254,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         stream: &Stream,
     ) -> Result<()> {
         match (candidate.decision, &puts.few) {
-            (Step::Few, Some(few)) => self.put_few(few, y, stream),
+            (plan::Step::Few, Some(few)) => self.put_few(few, y, stream),
             _ => self.put_many(puts, y, stream),
         }
     }
@@ -292,14 +295,14 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         axis_stride(y, self.axis).wrapping_mul(size_of::<T>() as i64)
     }
 
-    /// The kernel that moves rows, in elements of 16 bytes by the policy of what is read once.
-    fn kernel(&self, entry: ScatterEntry, stream: &Stream) -> Result<crate::Kernel> {
+    /// How kernels that move rows are loaded: in elements of 16 bytes by the policy of what is read
+    /// once.
+    fn variant_of(&self, size_bytes: usize, stream: &Stream) -> LoadVariant {
         let bytes = (self.src.len() as u64).saturating_mul(2 * size_of::<T>() as u64);
-        let variant = match entry.size_bytes {
+        match size_bytes {
             16 => LoadVariant::of_once(stream.device(), bytes),
             _ => LoadVariant::of(stream.device(), bytes),
-        };
-        load::kernel_for(variant, stream, entry)
+        }
     }
 
     /// How rows of few indices are put.
@@ -310,8 +313,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         let stride = self.stride(y);
         let of_rows = positions.strides[1].iter().chain([&stride]);
         let (columns, size_bytes) = widest::<T>(&self.columns(y), of_rows.copied());
-        let entry = check::entry(ScatterEntry::of(Step::Few, size_bytes))?;
-        let per_block = THREADS * entry.per_thread();
+        let per_block = THREADS * ScatterFewEntry::PER_THREAD;
         // Blocks of a launch are counted in 31 bits.
         let limit = u64::from(per_block) << 20;
         let blocks = |piece: Piece| positions.len * piece.params.len.div_ceil(per_block);
@@ -328,9 +330,9 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
 
     fn put_few(&self, few: &Few, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         let (size, positions) = (few.moves.size_bytes, few.positions);
-        let entry = check::entry(ScatterEntry::of(Step::Few, size))?;
-        let kernel = self.kernel(entry, stream)?;
-        let per_block = THREADS * entry.per_thread();
+        let entry = check::entry(ScatterFewEntry::of(size))?;
+        let kernel = load::kernel_for(self.variant_of(size, stream), stream, entry)?;
+        let per_block = THREADS * ScatterFewEntry::PER_THREAD;
         few.columns.pieces_up_to(few.limit, 1, |piece| {
             let columns = in_bytes(piece.params, [size; 2]);
             let blocks = columns.len.div_ceil(per_block);
@@ -347,7 +349,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
             let from = self.src.erased().argument(piece.addresses[1]);
             // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
             // below the extent, and a position, they are elements. y is injective and overlaps neither.
-            unsafe { kernel.launch(stream, config, (from, self.indices, to, params)) }
+            unsafe { kernel.launch(stream, config, (from, self.indices, to), &params) }
         })
     }
 
@@ -356,8 +358,8 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         let count = y.shape()[self.axis];
         let last = self.last(count, stream)?;
         let size = puts.desc.many.size_bytes;
-        let entry = check::entry(ScatterEntry::of(Step::Rows, size))?;
-        let kernel = self.kernel(entry, stream)?;
+        let entry = check::entry(ScatterEntry::of(size))?;
+        let kernel = load::kernel_for(self.variant_of(size, stream), stream, entry)?;
         puts.walk.pieces(1, |piece| {
             let params = ScatterParams {
                 walk: in_bytes(piece.params, [size, size, size_of::<I>()]),
@@ -378,7 +380,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
             // SAFETY: the walk covers the elements of src and of the indices, and those of y at index 0
             // of the axis; with an index below the extent times the stride they are elements of y, which
             // is injective and overlaps neither. The table has a number for each place.
-            unsafe { kernel.launch(stream, config, (from, by, to, last.address(), params)) }
+            unsafe { kernel.launch(stream, config, (from, by, to, last.address()), &params) }
         })
     }
 
@@ -390,8 +392,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         unsafe { backend.fill(last.address(), zero, count, stream.raw()) }?;
         let bytes = 4 * count as u64 + (self.indices.len() * size_of::<I>()) as u64;
         let variant = LoadVariant::of(stream.device(), bytes);
-        let entry = check::entry(ScatterEntry::of(Step::Last, 4))?;
-        let kernel = load::kernel_for(variant, stream, entry)?;
+        let kernel = load::kernel_for(variant, stream, SCATTER_LAST)?;
         self.positions().pieces(1, |piece: &Piece| {
             let params = ScatterParams {
                 walk: in_bytes(piece.params, [8, size_of::<T>(), size_of::<I>()]),
@@ -401,12 +402,12 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
                 stride: 0,
                 index_bytes: size_of::<I>() as u64,
             };
-            let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
+            let blocks = grid_blocks(piece.params.len.into(), 1);
             let config = LaunchConfig::linear(blocks, THREADS);
             let by = self.indices.erased();
             let by = by.argument(piece.addresses[2]);
             // SAFETY: the walk covers the indices; the table has a number for each place.
-            unsafe { kernel.launch(stream, config, (by, last.address(), params)) }
+            unsafe { kernel.launch(stream, config, (by, last.address()), &params) }
         })?;
         Ok(last)
     }

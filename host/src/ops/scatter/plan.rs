@@ -2,7 +2,7 @@
 
 use crate::ops::plan::{Desc, Machine, MachineModel, Ruled};
 use crate::{DType, DeviceInfo, LaunchConfig};
-use abi::scatter::{ScatterEntry, Step, THREADS};
+use abi::scatter::{ScatterEntry, ScatterFewEntry, THREADS};
 use std::fmt;
 
 /// How rows are moved: the size of an element, and the blocks of the first launch.
@@ -37,8 +37,17 @@ impl fmt::Display for ScatterDesc {
     }
 }
 
-/// One way to put rows: the step that moves them.
-pub(super) type Candidate = Ruled<Step>;
+/// The launch that moves rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The only one, where there are few indices.
+    Few,
+    /// The one after the search for last positions.
+    Rows,
+}
+
+/// One way to put rows: the name of the kernel that moves them.
+pub(super) type Candidate = Ruled<&'static str, Step>;
 
 impl ScatterDesc {
     /// Bytes that are read and written.
@@ -63,12 +72,14 @@ impl Desc for ScatterDesc {
         let machine = Machine::of(device, model);
         let few = self.few.map(|moves| (Step::Few, moves));
         for (step, moves) in few.into_iter().chain([(Step::Rows, self.many)]) {
-            let Some(entry) = ScatterEntry::of(step, moves.size_bytes) else {
-                continue;
+            let entry = match step {
+                Step::Few => ScatterFewEntry::of(moves.size_bytes).map(|entry| entry.name()),
+                Step::Rows => ScatterEntry::of(moves.size_bytes).map(|entry| entry.name()),
             };
+            let Some(entry) = entry else { continue };
             let moving_ns = machine.moving_ns(self.bytes() as f64, moves.blocks.into());
             offer(Ruled {
-                entry: entry.name(),
+                entry,
                 option: "",
                 split: 1,
                 config: LaunchConfig::linear(moves.blocks, THREADS),
@@ -76,7 +87,7 @@ impl Desc for ScatterDesc {
                 is_first: step == Step::Few || self.few.is_none(),
                 estimated_ns: match step {
                     Step::Few => moving_ns,
-                    _ => moving_ns + 2.0 * model.launch_ns,
+                    Step::Rows => moving_ns + 2.0 * model.launch_ns,
                 },
             });
         }

@@ -11,11 +11,13 @@ use crate::ops::check;
 use crate::ops::elementwise::{Piece, Walk};
 use crate::ops::plan::{Choice, Desc, Plan, Tuning, answer, choose, copied, like, rotation, tune};
 use crate::storage::Storage;
-use crate::{Error, IndexElement, Kernel, LaunchConfig, Reducible, Result, Stream, Tensor};
-use abi::DType;
+use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
 use abi::division::Division;
 use abi::elementwise::WalkParams;
-use abi::scatter_add::{self, AddParams, OrderParams, ScatterAddEntry, Step};
+use abi::scatter_add::{
+    self, AddParams, OrderParams, SCATTER_ADD_COUNT, SCATTER_ADD_FEW, SCATTER_ADD_FINISH,
+    SCATTER_ADD_SORT, ScatterAddEntry,
+};
 
 pub(super) use plan::ScatterAddCosts;
 
@@ -315,17 +317,17 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
         };
         let room = 8 * u64::from(len + scatter_add::PAD);
         let variant = LoadVariant::of(stream.device(), 2 * room);
-        let sort = load::kernel_for(variant, stream, step(Step::Sort, None)?)?;
+        let sort = load::kernel_for(variant, stream, SCATTER_ADD_SORT)?;
         let config = LaunchConfig::linear(blocks, scatter_add::THREADS);
         let mut from = alloc(room)?;
         let mut to = alloc(if blocks == 1 { 0 } else { room })?;
         let launch = |config, from: &Storage, to: &Storage, counts: u64, params: OrderParams| {
             let (from, to) = (from.address(), to.address());
             let found = (begins.address(), longs.address());
-            let arguments = (self.indices, from, to, counts, found.0, found.1, params);
+            let memory = (self.indices, from, to, counts, found.0, found.1);
             // SAFETY: the walk covers the indices; there is room for a pair of each, and a bit, for 256
             // counts of each block, and for as many segments of several parts as there may be.
-            unsafe { sort.launch(stream, config, arguments) }
+            unsafe { sort.launch(stream, config, memory, &params) }
         };
         if blocks == 1 {
             launch(config, &to, &from, 0, params)?;
@@ -336,12 +338,12 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
             });
         }
         let counts = alloc(4 * u64::from(blocks * scatter_add::DIGITS))?;
-        let count = load::kernel_for(variant, stream, step(Step::Count, None)?)?;
+        let count = load::kernel_for(variant, stream, SCATTER_ADD_COUNT)?;
         while params.shift < params.bits {
             let (pairs, counts) = (from.address(), counts.address());
-            let arguments = (self.indices, pairs, counts, longs.address(), params);
+            let memory = (self.indices, pairs, counts, longs.address());
             // SAFETY: as above.
-            unsafe { count.launch(stream, config, arguments) }?;
+            unsafe { count.launch(stream, config, memory, &params) }?;
             launch(config, &from, &to, counts, params)?;
             std::mem::swap(&mut from, &mut to);
             params.shift += scatter_add::DIGIT_BITS;
@@ -366,8 +368,8 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
         let (positions, lanes, decision) = (sums.positions, sums.desc.lanes, &candidate.decision);
         let extent = y.shape()[self.axis] as u32;
         let sorted = match decision.step {
-            Step::Few => None,
-            _ => Some(self.sort(positions, decision.sort, extent, stream)?),
+            plan::Step::Few => None,
+            plan::Step::Add => Some(self.sort(positions, decision.sort, extent, stream)?),
         };
         let limit = plan::most_columns(positions.len, decision.chunk);
         let size = size_of::<T>();
@@ -386,12 +388,9 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
                 warps: Division::new(columns.len.div_ceil(32)),
                 nothing: scatter_add::nothing(T::DTYPE),
             };
-            let kernel = load::kernel_for(self.variant(stream), stream, candidate.entry)?;
             match &sorted {
-                Some(sorted) => {
-                    self.add_piece((&kernel, decision), y, sorted, (piece, params), stream)
-                }
-                None => self.add_few((&kernel, decision), y, (piece, params), stream),
+                Some(sorted) => self.add_piece(decision, y, sorted, (piece, params), stream),
+                None => self.add_few(decision, y, (piece, params), stream),
             }
         })
     }
@@ -405,24 +404,25 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
     /// Adds some columns by few indices.
     fn add_few(
         &self,
-        (kernel, decision): (&Kernel, &Decision),
+        decision: &Decision,
         y: &Tensor<T>,
         (piece, params): (&Piece, AddParams),
         stream: &Stream,
     ) -> Result<()> {
+        let kernel = load::kernel_for(self.variant(stream), stream, SCATTER_ADD_FEW)?;
         let to = y.erased().argument(piece.addresses[0]);
         let from = self.src.erased().argument(piece.addresses[1]);
         let config = plan::config(decision, params.positions.len, params.columns.len.into());
-        let arguments = (self.indices, from, to, size_of::<I>() as u32, params);
+        let (memory, params) = ((self.indices, from, to), (params, size_of::<I>() as u32));
         // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
         // below the extent, and a position, they are elements. y is injective and overlaps neither.
-        unsafe { kernel.launch(stream, config, arguments) }
+        unsafe { kernel.launch(stream, config, memory, &params) }
     }
 
     /// Adds some columns.
     fn add_piece(
         &self,
-        (kernel, decision): (&Kernel, &Decision),
+        decision: &Decision,
         y: &Tensor<T>,
         sorted: &Sorted,
         (piece, params): (&Piece, AddParams),
@@ -442,11 +442,14 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
             self.src.erased().argument(piece.addresses[1]),
         );
         let config = plan::config(decision, len, params.columns.len.into());
-        let arguments = (pairs, begins, from, to, parts.address(), params);
+        let by_vectors = params.lanes_log2 > 0;
+        let entry = check::entry(ScatterAddEntry::of(by_vectors.then_some(T::DTYPE)))?;
+        let kernel = load::kernel_for(self.variant(stream), stream, entry)?;
+        let memory = (pairs, begins, from, to, parts.address());
         // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
         // below the extent, and a position, they are elements. y is injective and overlaps neither. If
         // there are segments of several parts, there is room for these.
-        unsafe { kernel.launch(stream, config, arguments) }?;
+        unsafe { kernel.launch(stream, config, memory, &params) }?;
         if !has_parts {
             return Ok(());
         }
@@ -454,18 +457,14 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
             warps: Division::new(params.numbers.div_ceil(32) as u32),
             ..params
         };
-        let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Finish, None)?)?;
+        let kernel = load::kernel_for(self.variant(stream), stream, SCATTER_ADD_FINISH)?;
         // Blocks go on to what is left: there may be no such segment, or many.
         let most = u64::from(scatter_add::longs(len) - 1) * u64::from(params.warps.divisor);
         let blocks = most.min(decision.finish_blocks) as u32;
         let config = LaunchConfig::linear(blocks, scatter_add::FINISH_THREADS);
         let to = y.erased().argument(piece.addresses[0]);
+        let memory = (pairs, longs, to, parts.address());
         // SAFETY: as above.
-        unsafe { kernel.launch(stream, config, (pairs, longs, to, parts.address(), params)) }
+        unsafe { kernel.launch(stream, config, memory, &params) }
     }
-}
-
-/// The kernel of this step, for this dtype or for any.
-fn step(step: Step, dtype: Option<DType>) -> Result<ScatterAddEntry> {
-    check::entry(ScatterAddEntry::of(step, dtype))
 }

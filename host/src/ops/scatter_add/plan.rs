@@ -2,7 +2,7 @@
 
 use crate::ops::plan::{Desc, Machine, MachineModel, Ruled, costs};
 use crate::{DType, DeviceInfo, LaunchConfig};
-use abi::scatter_add::{self, ADD_THREADS, CHUNK, ScatterAddEntry, Step, TILE};
+use abi::scatter_add::{self, ADD_THREADS, CHUNK, SCATTER_ADD_FEW, ScatterAddEntry, TILE};
 use std::fmt;
 
 costs! {
@@ -44,10 +44,19 @@ impl fmt::Display for ScatterAddDesc {
     }
 }
 
+/// The launch that adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The only one, where there are few indices.
+    Few,
+    /// The one after sorting.
+    Add,
+}
+
 /// How a launch shares out the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decision {
-    /// The step that adds: [`Step::Few`], or [`Step::Add`] after sorting.
+    /// The launch that adds.
     pub(super) step: Step,
     /// Pairs of a warp of [`Step::Add`].
     pub(super) chunk: u32,
@@ -58,7 +67,7 @@ pub(super) struct Decision {
 }
 
 /// One way to add rows.
-pub(super) type Candidate = Ruled<Decision>;
+pub(super) type Candidate = Ruled<&'static str, Decision>;
 
 impl ScatterAddDesc {
     /// Warps of a row.
@@ -102,7 +111,7 @@ pub(super) fn config(decision: &Decision, indices: u32, columns: u64) -> LaunchC
             let per_block = scatter_add::few_warps(indices);
             LaunchConfig::linear(indices.div_ceil(per_block) * warps, 32 * per_block)
         }
-        _ => {
+        Step::Add => {
             let warps = indices.div_ceil(decision.chunk) * warps;
             LaunchConfig::linear(warps.div_ceil(ADD_THREADS / 32), ADD_THREADS)
         }
@@ -132,14 +141,14 @@ impl Desc for ScatterAddDesc {
         let are_few = self.can_be_few() && u64::from(self.indices) * self.warps() <= costs.few;
         let few = self
             .can_be_few()
-            .then(|| (ScatterAddEntry::of(Step::Few, None), are_few));
+            .then_some((Step::Few, SCATTER_ADD_FEW.name(), are_few));
         let of_dtype = (self.lanes > 1).then_some(self.dtype);
-        let sorted = (ScatterAddEntry::of(Step::Add, of_dtype), !are_few);
-        for (entry, is_first) in few.into_iter().chain([sorted]) {
-            let Some(entry) = entry else { continue };
+        let sorted = ScatterAddEntry::of(of_dtype);
+        let sorted = sorted.map(|entry| (Step::Add, entry.name(), !are_few));
+        for (step, entry, is_first) in few.into_iter().chain(sorted) {
             let chunk = self.chunk(costs, machine.multiprocessors);
             let decision = Decision {
-                step: entry.step,
+                step,
                 chunk,
                 sort: sort(self.indices, costs.sort_blocks),
                 finish_blocks: costs.finish_blocks * u64::from(machine.multiprocessors),
@@ -147,12 +156,12 @@ impl Desc for ScatterAddDesc {
             let columns = self.columns.min(most_columns(self.indices, chunk));
             let config = config(&decision, self.indices, columns);
             let blocks: u32 = config.grid.iter().product();
-            let launches = match entry.step {
+            let launches = match step {
                 Step::Few => 0.0,
-                _ => 2.0,
+                Step::Add => 2.0,
             };
             offer(Ruled {
-                entry: entry.name(),
+                entry,
                 option: "",
                 split: 1,
                 config,

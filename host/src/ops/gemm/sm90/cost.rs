@@ -18,7 +18,8 @@ fn flops_per_cycle(
 ) -> f64 {
     let trans_a = matches!(desc.a.transpose, Transpose::T);
     match (tile.tile_m, tile.tile_n) {
-        (..=64, _) => costs.rows_64_flops,
+        // Both read more bytes for each product than 128 x 128.
+        (..=64, _) | (_, 81..=96) => costs.rows_64_flops,
         (_, ..=48) => costs.columns_48_flops,
         (_, ..=80) => costs.columns_80_flops,
         (_, ..=128) if epilogue.is_promoted() => costs.promoted_128_flops,

@@ -77,17 +77,15 @@ pub(in crate::ops::gemm) fn launch(
     // where it is them; null stands for what is absent.
     let enqueue = |address: u64| unsafe {
         if entry.epilogue.is_fused() {
-            let operands: [&dyn crate::launch::KernelArg; 5] =
-                [&&map_a, &&map_b, &&map_d, &launch, &address];
-            call.launch_fused(entry, config, &operands)
+            let operands = (&map_a, &map_b, &map_d, address);
+            call.launch_fused(entry, config, operands, |params, epilogue| {
+                (params, Some(epilogue), launch)
+            })
         } else {
-            let scales = (call.row_scale.as_ref(), call.column_scale.as_ref());
-            let (alpha, params) = (call.device_alpha.as_ref(), call.params());
-            let (a, b, d) = (&map_a, &map_b, &map_d);
-            let operands: [&dyn crate::launch::KernelArg; 9] = [
-                &a, &b, &d, &scales.0, &scales.1, &alpha, &params, &launch, &address,
-            ];
-            call.launch(entry, config, &operands)
+            let (of_a, of_b) = (call.row_scale.as_ref(), call.column_scale.as_ref());
+            let alpha = call.device_alpha.as_ref();
+            let memory = (&map_a, &map_b, &map_d, of_a, of_b, alpha, address);
+            call.launch(entry, config, memory, &(call.params(), None, launch))
         }
     };
     let workspace = cut.map(|_| workspace(call.stream));

@@ -339,6 +339,13 @@ mod tests {
     }
 
     #[test]
+    fn columns_of_96_are_chosen_where_they_make_one_wave() {
+        // 12 × 11 tiles for 132 multiprocessors; of 128 columns there are 12 × 9.
+        assert_eq!(best(1458, 1056, 15_344), "128x96_s6");
+        assert_eq!(best(1536, 1056, 4096), "128x96_s6");
+    }
+
+    #[test]
     fn epilogues_of_8_bit_operands_are_in_the_same_kernel() {
         let best = |fast_accumulation| {
             let desc = weighted(DType::E4m3, [4096; 3]);

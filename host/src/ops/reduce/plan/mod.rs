@@ -57,7 +57,7 @@ impl fmt::Display for ReduceDesc {
 }
 
 /// One way to compute a reduction.
-pub(super) type Candidate = Ruled<ReducePlan>;
+pub(super) type Candidate = Ruled<ReduceEntry, ReducePlan>;
 
 impl ReduceDesc {
     /// Bytes that are read.
@@ -163,7 +163,7 @@ impl Desc for ReduceDesc {
             for (entry, is_cluster) in entries {
                 let config = LaunchConfig::linear(plan.blocks, plan.threads());
                 offer(Ruled {
-                    entry: entry.name(),
+                    entry,
                     option: "",
                     split: u32::try_from(plan.parts).unwrap_or(u32::MAX),
                     config: match is_cluster {
