@@ -155,7 +155,7 @@ mod tests {
             .collect();
         let path = folder.path().join("gemm.svg");
         draw(&path, "squares", &records.iter().collect::<Vec<_>>())?;
-        let svg = std::fs::read_to_string(&path).map_err(BenchError::file(path))?;
+        let svg = fs::read_to_string(&path).map_err(BenchError::file(path))?;
         for text in [
             "squares",
             "nt 8³",

@@ -52,7 +52,7 @@ fn names(desc: &ReduceDesc, arch: (u32, u32)) -> Vec<&'static str> {
     desc.candidates(&device, &MachineModel::H200, &mut |by| all.push(by));
     all.sort_by_key(|by| !by.is_first);
     assert_eq!(all.iter().filter(|by| by.is_first).count(), 1);
-    all.iter().map(|by| by.entry).collect()
+    all.iter().map(|by| by.entry.name()).collect()
 }
 
 #[test]
