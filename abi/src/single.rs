@@ -91,7 +91,7 @@ singles! {
     SINK_ENTRY: attention_grad_simt_sink((FlashFwdLengths, FlashFwdParams));
     /// Rounds sums to gradients: [`sums`](crate::attention::backward::sums).
     ROUND_ENTRY: attention_grad_sm90_round((FlashBwdParams, Rounding));
-    /// The portable kernel of grouped GEMMs: [`GroupedParams`](crate::gemm::GroupedParams).
+    /// The portable kernel of grouped GEMMs: [`GroupedParams`].
     GROUPED_ENTRY: gemm_grouped_simt_f32_64x64x16(GroupedParams);
     /// The portable kernel of products of i8: [`integer`](crate::gemm::integer).
     INTEGER_ENTRY: gemm_simt_i8_64x64x32((GemmParams, EpilogueParams, u32));

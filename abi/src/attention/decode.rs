@@ -2,7 +2,7 @@
 //!
 //! Entries: `flash_decode_sm80_<dtype>_d<head_dim cap>_m<rows>`, f16 and bf16; [`DecodeEntry::ALL`]
 //! has all. Each takes the arguments of every forward entry, a [`FwdPacking`] of the tile's rows and the
-//! [`FlashFwdPages`](super::FlashFwdPages), whose page size is a multiple of [`WARP_KEYS`]. It runs on the grid of [`DecodeTile::grid`], with [`THREADS`] threads a block and
+//! [`FlashFwdPages`], whose page size is a multiple of [`WARP_KEYS`]. It runs on the grid of [`DecodeTile::grid`], with [`THREADS`] threads a block and
 //! [`DecodeTile::smem_bytes`] of dynamic shared memory. head_dim and head_dim_v are multiples of 8
 //! up to the cap. Rows of q, k, v and o are aligned to [`ALIGN_BYTES`]. softmax_scale_log2 is at
 //! least [`LEAST_SCALE`](super::sm80::LEAST_SCALE).

@@ -9,9 +9,9 @@
 //! - what every forward entry takes after q, k and v;
 //! - a [`FwdLaunch`].
 //!
-//! Entries whose name ends in `_packed` take a [`FwdPacking`](super::FwdPacking) after
+//! Entries whose name ends in `_packed` take a [`FwdPacking`] after
 //! that. Their map of q has the dimensions `[head_dim, packed head, position, head, batch]`, and
-//! boxes with as many heads and positions as [`FwdPacking`](super::FwdPacking) says.
+//! boxes with as many heads and positions as [`FwdPacking`] says.
 //!
 //! q, k, v and o are aligned to 16 bytes, as are their strides; o has the element type of q or f32.
 //! head_dim and head_dim_v are multiples of 8, and softmax_scale is more than 0.
@@ -175,7 +175,7 @@ pub struct FwdEntry {
     pub dtype: DType,
     /// The tile.
     pub tile: FwdTile,
-    /// Whether it does GQA packing and split-KV, and so takes [`FwdPacking`](super::FwdPacking) as
+    /// Whether it does GQA packing and split-KV, and so takes [`FwdPacking`] as
     /// well.
     pub is_packed: bool,
 }

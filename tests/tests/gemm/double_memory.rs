@@ -133,7 +133,7 @@ fn every_barrier_and_wait_is_needed() {
 fn entry_of(module: &str) -> String {
     let mut parts = module.split(".visible .entry ");
     let head = parts.next().expect("a head");
-    let start = format!("{PLANTED}(");
-    let entry = parts.find(|part| part.starts_with(&start));
-    format!("{head}.visible .entry {}", entry.expect("the kernel"))
+    let entry = parts.find(|part| part.split([' ', '(']).next() == Some(PLANTED));
+    let entry = entry.expect("the kernel");
+    format!("{head}.visible .entry {entry}")
 }

@@ -14,8 +14,14 @@ use warpsmith_tests::{emulator, profiled};
 
 use super::ADA;
 
-/// Extents: tiles for any number of rows, and those for up to 128.
-const SHAPES: [[usize; 3]; 2] = [[256, 256, 128], [128, 448, 128]];
+/// Extents: tiles for any number of rows, those for up to 128, and clusters, for rows of 16 and of 8
+/// bits that are not aligned to 32 bytes.
+const SHAPES: [[usize; 3]; 4] = [
+    [256, 256, 128],
+    [128, 448, 128],
+    [248, 248, 136],
+    [248, 256, 144],
+];
 
 /// Entries that there are, those that were run, and what had conflicts.
 #[derive(Default)]

@@ -8,7 +8,7 @@
 //! - `sums: *mut f32` of [`BwdTile::sums`] elements, and `key_sums: *mut f32` of
 //!   [`BwdTile::key_sums`], both with any contents;
 //! - `counters: *mut u32` of [`BwdTile::counters`] elements, 0 before the launch and after it;
-//! - `dk: *mut u16`, `dv: *mut u16`, and [`FlashBwdParams`](super::FlashBwdParams).
+//! - `dk: *mut u16`, `dv: *mut u16`, and [`FlashBwdParams`].
 //!
 //! Its grid is [`BwdTile::grid`]. `sums` then holds the sums of dq. Where every query head has keys of
 //! its own, dk and dv are written; where heads share keys, `key_sums` holds their sums.

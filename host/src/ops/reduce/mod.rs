@@ -333,6 +333,9 @@ impl<'a, T: Countable, O: Element> Reduce<'a, T, O> {
             // Of a result that cannot be, the model is that of the default.
             let entry = of(self.is_wide().unwrap_or(false)).or_else(|| of(true));
             let entry = entry.ok_or(Error::Bug("a dtype without an entry"))?;
+            if self.x.is_empty() {
+                return Ok(model::sum(0)); // nothing is added
+            }
             let source = self.source(entry)?;
             let (candidate, _) = choose_on(&source.desc, self.kernel, self.x.device())?;
             let layout = candidate.decision;
