@@ -11,9 +11,9 @@ fn ones(stream: &Stream, shape: &[usize]) -> Tensor<f32> {
 
 #[track_caller]
 fn assert_overlap(refused: Result<()>, names: [&str; 2]) {
-    match refused {
+    match refused.as_ref().map_err(Error::root) {
         Err(Error::Shape(ShapeError::Overlap { output, other })) => {
-            assert_eq!([output, other], names)
+            assert_eq!([*output, *other], names)
         }
         other => panic!("{other:?}, want an overlap of {names:?}"),
     }
