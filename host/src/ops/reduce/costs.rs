@@ -80,8 +80,8 @@ costs! {
         column_blocks: u64 = 264,
         /// The same at three an SM.
         column_blocks_of_three: u64 = 396,
-        /// Fewest blocks over columns if there are more than that, so that those of the last wave wait
-        /// for nobody.
+        /// Fewest blocks over columns if there are more than that, so that the last wave is a small share.
+        /// Its blocks do not wait for others.
         column_blocks_of_many: u64 = 1_584,
     }
 }

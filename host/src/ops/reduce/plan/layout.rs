@@ -195,7 +195,7 @@ impl Cutter<'_> {
         Some((plan, rows >= self.costs.short_rows))
     }
 
-    /// Rows of whole vectors that nobody cuts, with `along` threads each.
+    /// Rows of whole vectors that are not cut, with `along` threads each.
     fn whole_rows(&self, variant: Variant, along: u64, blocks: u64) -> ReducePlan {
         ReducePlan {
             along: along as u32,
