@@ -60,10 +60,10 @@ kernel_param! {
         pub heads_q: u32,
         /// Elements of a row of o.
         pub head_dim_v: u32,
-        /// [`OutputDType::code`](super::OutputDType::code) of o and both parts.
+        /// [`OutputDType::code`](super::OutputDType::code) of o of both calls.
         pub dtype: u32,
-        /// 0.
-        pub reserved: u32,
+        /// The same of the merged o.
+        pub o_dtype: u32,
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
             heads_q: 4,
             head_dim_v: 8,
             dtype: 0,
-            reserved: 0,
+            o_dtype: 0,
         };
         let mut seen = [0; 24];
         for row in 0..params.rows() {

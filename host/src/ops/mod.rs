@@ -64,7 +64,7 @@ mod take;
 mod view;
 mod workspaces;
 
-pub use attention::{Attention, AttentionLse, AttentionOutput, Layout, Lengths, merge_attention};
+pub use attention::{Attention, AttentionLse, AttentionMerge, AttentionOutput, Layout, Lengths};
 pub use attention_grad::{AttentionGrad, AttentionGrads};
 pub use copy::CastElement;
 pub use elementwise::{Binary, Chain, ChainElement, Gradient, Map, Number, Select, Unary};

@@ -17,11 +17,14 @@ mod sm75;
 pub(super) mod sm80;
 pub(in crate::ops) mod sm90;
 
+use crate::error::named;
+use crate::ops::plan::Desc as _;
 use crate::{Error, Float, Result, Tensor};
+use desc::AttentionDesc;
 use std::marker::PhantomData;
 
 pub use lengths::Lengths;
-pub use merge::merge_attention;
+pub use merge::AttentionMerge;
 
 /// Scaled dot-product attention, forward: `o = softmax(softmax_scale * q @ k^T + mask) @ v`.
 ///
@@ -159,7 +162,7 @@ pub struct Attention<'a, T: Float, Out: Float = T> {
 #[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct AttentionLse<'a, T: Float, Out: Float = T>(Attention<'a, T, Out>);
 
-/// The results of an [`AttentionLse`].
+/// The results of an [`AttentionLse`] or an [`AttentionMerge`].
 #[derive(Clone, Debug)]
 pub struct AttentionOutput<Out: Float> {
     /// The result itself.
@@ -219,19 +222,18 @@ impl<T: Float> Attention<'_, T> {
     /// # Errors
     /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) for another shape.
     pub fn qkv_packed(qkv: &Tensor<T>) -> Result<Self> {
-        let axis = match *qkv.shape() {
-            [_, _, 3, _, _] => 2,
-            [_, 3, _, _] => 1,
-            _ => {
-                return Err(Error::shape(
-                    "qkv",
-                    qkv.shape(),
-                    "[batch, seqlen, 3, heads, head_dim] or [total, 3, heads, head_dim]",
-                ));
-            }
-        };
-        let part = |idx| qkv.index_axis(axis, idx);
-        Ok(Self::new(&part(0)?, &part(1)?, &part(2)?))
+        named(AttentionDesc::OPERATION, || {
+            let axis = match *qkv.shape() {
+                [_, _, 3, _, _] => 2,
+                [_, 3, _, _] => 1,
+                _ => {
+                    let want = "[batch, seqlen, 3, heads, head_dim] or [total, 3, heads, head_dim]";
+                    return Err(Error::shape("qkv", qkv.shape(), want));
+                }
+            };
+            let part = |idx| qkv.index_axis(axis, idx);
+            Ok(Self::new(&part(0)?, &part(1)?, &part(2)?))
+        })
     }
 }
 

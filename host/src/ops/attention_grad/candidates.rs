@@ -106,7 +106,7 @@ impl Choice for Candidate {
 }
 
 impl Desc for GradDesc {
-    const OPERATION: &'static str = "attention_backward";
+    const OPERATION: &'static str = "attention_grad";
 
     type Candidate = Candidate;
 

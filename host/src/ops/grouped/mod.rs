@@ -5,9 +5,10 @@ mod simt;
 mod sm90;
 
 use self::choice::{Candidate, GroupedDesc, Kernel};
+use crate::error::named;
 use crate::ops::check;
 use crate::ops::gemm::MatrixLayout;
-use crate::ops::plan::{self, Choice, Plan, Tuning};
+use crate::ops::plan::{self, Choice, Desc as _, Plan, Tuning};
 use crate::{Float, Result, Stream, Tensor};
 use abi::gemm::Transpose;
 
@@ -134,10 +135,12 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
     /// # Errors
     /// See [`GroupedGemm`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        let desc = self.validate(stream)?;
-        let d = Tensor::empty(stream, &self.shape())?;
-        self.launch(desc, &d, stream)?;
-        Ok(d)
+        named(GroupedDesc::OPERATION, || {
+            let desc = self.validate(stream)?;
+            let d = Tensor::empty(stream, &self.shape())?;
+            self.launch(desc, &d, stream)?;
+            Ok(d)
+        })
     }
 
     /// Enqueues the products into `d`.
@@ -145,12 +148,14 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
     /// # Errors
     /// See [`GroupedGemm`].
     pub fn run_into(&self, d: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let desc = self.validate(stream)?;
-        check::output("d", d, &self.shape(), stream)?;
-        check::no_overlap("d", d, "a", self.a)?;
-        check::no_overlap("d", d, "b", self.b)?;
-        check::no_overlap("d", d, "ends", self.ends)?;
-        self.launch(desc, d, stream)
+        named(GroupedDesc::OPERATION, || {
+            let desc = self.validate(stream)?;
+            check::output("d", d, &self.shape(), stream)?;
+            check::no_overlap("d", d, "a", self.a)?;
+            check::no_overlap("d", d, "b", self.b)?;
+            check::no_overlap("d", d, "ends", self.ends)?;
+            self.launch(desc, d, stream)
+        })
     }
 
     /// The kernel that [`run`](Self::run) or [`run_into`](Self::run_into) would launch, and the other
@@ -159,10 +164,10 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
     /// # Errors
     /// See [`GroupedGemm`].
     pub fn plan(&self, stream: &Stream) -> Result<Plan> {
-        match self.validate(stream)? {
+        named(GroupedDesc::OPERATION, || match self.validate(stream)? {
             Some(desc) => Plan::of(&desc, self.kernel, stream),
             None => Ok(Plan::empty()),
-        }
+        })
     }
 
     /// Measures the candidates with these tensors, as [`Gemm::autotune`](crate::Gemm::autotune) does.
@@ -170,30 +175,33 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
     /// # Errors
     /// See [`GroupedGemm`]; also the first candidate's error or fault, if all fail.
     pub fn autotune(&self, stream: &Stream) -> Result<Tuning> {
-        let Some(desc) = self.validate(stream)? else {
-            return Ok(Tuning::empty());
-        };
-        let d = Tensor::empty(stream, &self.shape())?;
-        let call: Call<'_> = Box::new(|candidate| self.launch_by(candidate, &desc, &d, stream));
-        let calls = plan::rotation(call, desc.bytes() as u64, stream, || {
-            let (a, b) = (plan::copied(self.a, stream)?, plan::copied(self.b, stream)?);
-            let (d, ends, alpha) = (plan::like(&d, stream)?, self.ends, self.alpha);
-            let call: Call<'_> = Box::new(move |candidate| {
-                let copy = GroupedGemm::new(&a, &b, ends).alpha(alpha);
-                copy.launch_by(candidate, &desc, &d, stream)
-            });
-            Ok(call)
-        })?;
-        plan::tune(
-            &desc,
-            stream,
-            &calls,
-            |candidate| plan::answer(&d, T::from_f64(f64::NAN), stream, || calls[0](candidate)),
-            |want, got| {
-                let [want, got] = [want, got].map(|all: &Vec<T>| all.iter().map(|x| x.widened()));
-                plan::agree_within(want, got, 2f64.powi(-7))
-            },
-        )
+        named(GroupedDesc::OPERATION, || {
+            let Some(desc) = self.validate(stream)? else {
+                return Ok(Tuning::empty());
+            };
+            let d = Tensor::empty(stream, &self.shape())?;
+            let call: Call<'_> = Box::new(|candidate| self.launch_by(candidate, &desc, &d, stream));
+            let calls = plan::rotation(call, desc.bytes() as u64, stream, || {
+                let (a, b) = (plan::copied(self.a, stream)?, plan::copied(self.b, stream)?);
+                let (d, ends, alpha) = (plan::like(&d, stream)?, self.ends, self.alpha);
+                let call: Call<'_> = Box::new(move |candidate| {
+                    let copy = GroupedGemm::new(&a, &b, ends).alpha(alpha);
+                    copy.launch_by(candidate, &desc, &d, stream)
+                });
+                Ok(call)
+            })?;
+            plan::tune(
+                &desc,
+                stream,
+                &calls,
+                |candidate| plan::answer(&d, T::from_f64(f64::NAN), stream, || calls[0](candidate)),
+                |want, got| {
+                    let [want, got] =
+                        [want, got].map(|all: &Vec<T>| all.iter().map(|x| x.widened()));
+                    plan::agree_within(want, got, 2f64.powi(-7))
+                },
+            )
+        })
     }
 
     /// The shape of `d`, of validated inputs.

@@ -2,6 +2,7 @@
 
 mod launch;
 
+use crate::error::named;
 use crate::ops::attention::Layout;
 use crate::ops::check;
 use crate::ops::rows::ParamElement;
@@ -153,10 +154,12 @@ impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
     /// # Errors
     /// See [`Rotary`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        let axes = self.validate(stream)?;
-        let y = Tensor::empty(stream, self.x.shape())?;
-        self.launch(&axes, &y, stream)?;
-        Ok(y)
+        named("rotary", || {
+            let axes = self.validate(stream)?;
+            let y = Tensor::empty(stream, self.x.shape())?;
+            self.launch(&axes, &y, stream)?;
+            Ok(y)
+        })
     }
 
     /// Enqueues the rotation into `y`, which may be `x` itself.
@@ -164,15 +167,17 @@ impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
     /// # Errors
     /// See [`Rotary`].
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let axes = self.validate(stream)?;
-        check::output("y", y, self.x.shape(), stream)?;
-        check::no_partial_overlap("y", y, "x", self.x)?;
-        check::no_overlap("y", y, "cos", self.cos)?;
-        check::no_overlap("y", y, "sin", self.sin)?;
-        if let Some((name, positions)) = self.positions.tensor() {
-            check::no_overlap("y", y, name, positions)?;
-        }
-        self.launch(&axes, y, stream)
+        named("rotary", || {
+            let axes = self.validate(stream)?;
+            check::output("y", y, self.x.shape(), stream)?;
+            check::no_partial_overlap("y", y, "x", self.x)?;
+            check::no_overlap("y", y, "cos", self.cos)?;
+            check::no_overlap("y", y, "sin", self.sin)?;
+            if let Some((name, positions)) = self.positions.tensor() {
+                check::no_overlap("y", y, name, positions)?;
+            }
+            self.launch(&axes, y, stream)
+        })
     }
 
     /// Checks the inputs, and returns which axis is which.
