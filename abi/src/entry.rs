@@ -72,16 +72,17 @@ pub(crate) use entries;
 
 /// The names of all kernels: those of every family's table.
 pub fn all_names() -> impl Iterator<Item = &'static str> {
-    use crate::attention::{self, backward, decode, sm75, sm80, sm90};
+    use crate::attention::{self, decode, sm75, sm80, sm90};
+    use crate::attention_grad;
     use crate::elementwise::{CopyEntry, FusedEntry, TransposeEntry};
     use crate::gather::TakeEntry;
     use crate::gemm;
     let tables = [
         crate::SingleEntry::NAMES,
         attention::SimtEntry::NAMES,
-        backward::BackwardEntry::NAMES,
-        backward::sm80::Sm80BwdEntry::NAMES,
-        backward::sm90::BwdEntry::NAMES,
+        attention_grad::SimtGradEntry::NAMES,
+        attention_grad::sm80::Sm80GradEntry::NAMES,
+        attention_grad::sm90::Sm90GradEntry::NAMES,
         decode::DecodeEntry::NAMES,
         sm75::Sm75Entry::NAMES,
         sm80::Sm80Entry::NAMES,

@@ -1,5 +1,5 @@
-//! Kernels of which there is one of a kind. A line is the constant that has the entry, and the name of
-//! the kernel function.
+//! Kernels of which there is one of a kind. A line is the constant that has the entry, and the name
+//! of the kernel function.
 
 /// A kernel that is the only one of its kind; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,12 +53,12 @@ singles! {
     /// Merges two calls' results: [`merge`](crate::attention::merge).
     MERGE_ENTRY: attention_merge;
     /// Merges the parts of one call: [`merge`](crate::attention::merge).
-    PARTS_ENTRY: attention_merge_parts;
-    /// Writes delta: [`backward`](crate::attention::backward).
+    SPLITS_ENTRY: attention_merge_splits;
+    /// Writes delta: [`backward`](crate::attention_grad).
     DELTA_ENTRY: attention_grad_simt_delta;
-    /// Writes the sinks' gradients: [`sink`](crate::attention::backward::sink).
+    /// Writes the sinks' gradients: [`sink`](crate::attention_grad::sink).
     SINK_ENTRY: attention_grad_simt_sink;
-    /// Rounds sums to gradients: [`sums`](crate::attention::backward::sums).
+    /// Rounds sums to gradients: [`sums`](crate::attention_grad::sums).
     ROUND_ENTRY: attention_grad_sm90_round;
     /// The portable kernel of grouped GEMMs: [`GroupedParams`](crate::gemm::GroupedParams).
     GROUPED_ENTRY: gemm_grouped_simt_f32_64x64x16;

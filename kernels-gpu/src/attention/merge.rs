@@ -1,8 +1,8 @@
 //! Merges two partial results into one: `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`,
 //! `lse = ln(exp(lse_a) + exp(lse_b))`.
 //!
-//! o `[batch, seqlen_q, heads_q, head_dim_v]`, f32, f16 or bf16, of the merged result in any of them;
-//! lse `[batch, heads_q, seqlen_q]`.
+//! o `[batch, seqlen_q, heads_q, head_dim_v]`, f32, f16 or bf16, of the merged result in any of
+//! them; lse `[batch, heads_q, seqlen_q]`.
 //!
 //! **Roles**: each warp merges one row of o at a time, in a grid-stride loop. Its first lane writes
 //! lse.

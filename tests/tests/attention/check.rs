@@ -383,8 +383,8 @@ fn typed<T: Float + TestElement, Out: Float + TestElement>(
     inputs.expect_unchanged()
 }
 
-/// Runs with lse, as often as may give other bits, and once without, and compares everything with the
-/// reference.
+/// Runs with lse, as often as may give other bits, and once without, and compares everything with
+/// the reference.
 fn judge<T: Float + TestElement, Out: Float + TestElement>(
     case: &Case,
     inputs: &Inputs<T>,

@@ -1,4 +1,5 @@
-//! Keys and values in pages: against the reference of the gathered ones, with the bits of dense ones.
+//! Keys and values in pages: against the reference of the gathered ones, with the bits of dense
+//! ones.
 
 use half::bf16;
 use warpsmith::{Attention, Float, Scatter, Tensor};

@@ -89,7 +89,8 @@ fn empty_dimensions_give_zeros_or_nothing() {
             let grads = x.grad().run(&stream).expect("empty is no fault");
             let [dq, dk, dv] = [&grads.dq, &grads.dk, &grads.dv].map(|x| x.to_vec().expect("x"));
             assert!(dq.iter().all(|&x| x == 0.0), "{extents:?} {heads:?}");
-            // Without pairs there is nothing but zeros; with them, and ones everywhere, dv is not 0.
+            // Without pairs there is nothing but zeros; with them, and ones everywhere, dv is not
+            // 0.
             let no_pairs = extents.contains(&0) || heads.contains(&0);
             assert!(dk.iter().all(|&x| x == 0.0), "{extents:?} {heads:?}");
             assert!(

@@ -1,9 +1,9 @@
 //! One launch of an entry and of what turns its sums into gradients, as `abi` says.
 
-use abi::attention::backward::FlashBwdParams;
-use abi::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS};
-use abi::attention::backward::sums::ROUND_ENTRY;
 use abi::attention::{BshStrides, FlashFwdParams, OutputDType};
+use abi::attention_grad::AttentionGradParams;
+use abi::attention_grad::sm90::{Heads, Sm90GradEntry, Sm90GradTile, THREADS};
+use abi::attention_grad::sums::ROUND_ENTRY;
 use abi::gemm::sm90::{SPAN_BYTES, WARPGROUP};
 use warpsmith::{
     DType, Device, DeviceBuffer, LaunchConfig, TensorMap, TensorMapDesc, TensorMapSwizzle,
@@ -51,13 +51,13 @@ pub(crate) fn strides(seqlen: u32, heads: u32, head_dim: u32, padding: u32) -> B
 }
 
 impl Case {
-    pub(crate) fn tile(&self) -> BwdTile {
-        BwdEntry::of(DType::Bf16, self.head_dim, self.head_dim_v)
+    pub(crate) fn tile(&self) -> Sm90GradTile {
+        Sm90GradEntry::of(DType::Bf16, self.head_dim, self.head_dim_v)
             .expect("there is a tile for it")
             .tile
     }
 
-    pub(crate) fn params(&self, dtype: DType) -> FlashBwdParams {
+    pub(crate) fn params(&self, dtype: DType) -> AttentionGradParams {
         let heads_q = self.heads_kv * self.group;
         let of_q = |head_dim| strides(self.seqlen_q, heads_q, head_dim, self.padding);
         let of_k = |head_dim| strides(self.seqlen_k, self.heads_kv, head_dim, self.padding);
@@ -66,7 +66,7 @@ impl Case {
             None => (scale, 0.0),
             Some(softcap) => (softcap, scale / softcap),
         };
-        FlashBwdParams {
+        AttentionGradParams {
             fwd: FlashFwdParams {
                 q: of_q(self.head_dim),
                 k: of_k(self.head_dim),
@@ -106,7 +106,7 @@ impl Case {
     ) -> warpsmith::Result<Grads<T>> {
         let (tile, params) = (self.tile(), self.params(T::DTYPE));
         let fwd = &params.fwd;
-        let entry = BwdEntry::of(T::DTYPE, self.head_dim, self.head_dim_v).expect("an entry");
+        let entry = Sm90GradEntry::of(T::DTYPE, self.head_dim, self.head_dim_v).expect("an entry");
         let stream = device.default_stream();
         let buffer = |values: &[T]| DeviceBuffer::from_slice(device, values);
         let poisoned = |len| buffer(&vec![T::POISON; len]);
@@ -158,7 +158,7 @@ impl Case {
             let kernel = device.builtin_kernel(&entry.to_string())?;
             kernel.launch(&stream, config, arguments)?;
             let mut roundings = vec![(&sums, &dq, tile.rounding_of_dq(&params))];
-            if params.turns() > 1 {
+            if params.adders() > 1 {
                 let [of_dk, of_dv] = tile.roundings_of_keys(&params);
                 roundings.extend([(&key_sums, &dk, of_dk), (&key_sums, &dv, of_dv)]);
             }

@@ -30,8 +30,8 @@ use std::marker::PhantomData;
 ///
 /// # Numerics
 /// Computed in f32; `o` is rounded once. Error bound:
-/// [`reference::attention::merge`](crate::reference::attention::merge). Deterministic: the same bits
-/// every run.
+/// [`reference::attention::merge`](crate::reference::attention::merge). Deterministic: the same
+/// bits every run.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.

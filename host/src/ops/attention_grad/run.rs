@@ -58,8 +58,8 @@ impl<T: Float> AttentionGrad<'_, T> {
         })
     }
 
-    /// Enqueues the gradients into these tensors, that of the sinks only if `d_sink` is set. Positions
-    /// that belong to no sequence are not written.
+    /// Enqueues the gradients into these tensors, that of the sinks only if `d_sink` is set.
+    /// Positions that belong to no sequence are not written.
     ///
     /// # Errors
     /// See [`AttentionGrad`].
@@ -347,8 +347,8 @@ impl<T: Float> AttentionGrad<'_, T> {
         })
     }
 
-    /// An output itself, or, if its last dimension has gaps, a tensor to write in its place: with its
-    /// contents, where some of it is not written.
+    /// An output itself, or, if its last dimension has gaps, a tensor to write in its place: with
+    /// its contents, where some of it is not written.
     fn dense(&self, output: &Tensor<T>, stream: &Stream) -> Result<Tensor<T>> {
         if last_dimension_is_dense(output) {
             return Ok(output.clone());

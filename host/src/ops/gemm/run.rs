@@ -191,7 +191,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
             return self.validate_integer();
         }
         match self.options.split_k {
-            Some(parts @ 2..) => unsupported(
+            Some(splits @ 2..) => unsupported(
                 format!("split_k of {parts} for a product in f64"),
                 "1, as its sums have one order",
             ),
@@ -258,9 +258,9 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         }
         let most = extents.k.max(1);
         match self.options.split_k {
-            Some(parts) if parts == 0 || parts as usize > most => Err(Error::value(
+            Some(splits) if splits == 0 || splits as usize > most => Err(Error::value(
                 "split_k",
-                parts.to_string(),
+                splits.to_string(),
                 format!("1 to {most}, so that each part has some of k"),
             )),
             _ => Ok(()),
@@ -323,8 +323,8 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         let known = self.known_scale();
         let mut alpha = self.options.alpha.host_or_one() * known;
         if self.options.alpha.device().is_some() && known != 1.0 {
-            // The device's alpha takes the place of the host's: the known factor becomes a scale, of which
-            // one is free.
+            // The device's alpha takes the place of the host's: the known factor becomes a scale,
+            // of which one is free.
             let factor = Out::Factor::rounded_from(known);
             let factor = Some((ScaleExtent::One, Tensor::full(stream, &[1], factor)?));
             match row_scale {

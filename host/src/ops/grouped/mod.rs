@@ -26,23 +26,23 @@ use abi::gemm::Transpose;
 /// | `ends` | `[groups]` | i32 | any |
 /// | `d` (written) | `[m, n]` | as `a` | any where no two indices refer to one element; must not overlap a tensor that is read |
 ///
-/// `ends` is read when the kernel runs: a router on the device writes it, and the host need not know
-/// it. Group 0 begins at row 0. Matrices that lie transposed are views: of weights
+/// `ends` is read when the kernel runs: a router on the device writes it, and the host need not
+/// know it. Group 0 begins at row 0. Matrices that lie transposed are views: of weights
 /// `[groups, n, k]`, `b` is `weights.t()`.
 ///
-/// **Whatever `ends` holds, no element outside of the tensors is read or written.** Group `g` has the
-/// rows from `max(0, ends[0..g])` to `max(0, ends[0..=g])`, both at most `m`. So an end that is not
-/// above all ends before it, such as a negative one, is that of an empty group, and one above `m`
-/// counts as `m`. Rows of no group, behind the last end, are 0, whatever `a` holds there.
+/// **Whatever `ends` holds, no element outside of the tensors is read or written.** Group `g` has
+/// the rows from `max(0, ends[0..g])` to `max(0, ends[0..=g])`, both at most `m`. So an end that is
+/// not above all ends before it, such as a negative one, is that of an empty group, and one above
+/// `m` counts as `m`. Rows of no group, behind the last end, are 0, whatever `a` holds there.
 ///
-/// If `k == 0`, the products are 0. If `d` has no elements, nothing is launched. Without groups, all
-/// rows are 0.
+/// If `k == 0`, the products are 0. If `d` has no elements, nothing is launched. Without groups,
+/// all rows are 0.
 ///
 /// # Numerics
-/// Accumulation is in f32, `alpha` is multiplied in f32, and the result is rounded once to the dtype
-/// of `d`. Error bound: [`reference::gemm::grouped`](crate::reference::gemm::grouped()). NaN and
-/// infinities stay in the rows and the groups that have them. Deterministic: the same bits every run,
-/// those of a [`Gemm`](crate::Gemm) of each group alone by the kernel of the same kind.
+/// Accumulation is in f32, `alpha` is multiplied in f32, and the result is rounded once to the
+/// dtype of `d`. Error bound: [`reference::gemm::grouped`](crate::reference::gemm::grouped()). NaN
+/// and infinities stay in the rows and the groups that have them. Deterministic: the same bits
+/// every run, those of a [`Gemm`](crate::Gemm) of each group alone by the kernel of the same kind.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -57,7 +57,8 @@ use abi::gemm::Transpose;
 /// # Performance
 /// One launch; each block finds its groups by itself. [`plan`](Self::plan) names the kernel:
 ///
-/// - On Hopper, in f16 and bf16 with up to 384 groups and a finite `alpha`, tensor cores. `a` is read in
+/// - On Hopper, in f16 and bf16 with up to 384 groups and a finite `alpha`, tensor cores. `a` is
+/// read in
 ///   place if k is contiguous, `b` if k or n is, `d` is written in place if n is, where rows begin at
 ///   multiples of 16 bytes (and those of `d` are as long); others go through a copy.
 /// - Else the portable kernel. In f32, `a` and `b` are copied first if neither their rows nor their
@@ -158,8 +159,8 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
         })
     }
 
-    /// The kernel that [`run`](Self::run) or [`run_into`](Self::run_into) would launch, and the other
-    /// candidates.
+    /// The kernel that [`run`](Self::run) or [`run_into`](Self::run_into) would launch, and the
+    /// other candidates.
     ///
     /// # Errors
     /// See [`GroupedGemm`].
@@ -170,7 +171,8 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
         })
     }
 
-    /// Measures the candidates with these tensors, as [`Gemm::autotune`](crate::Gemm::autotune) does.
+    /// Measures the candidates with these tensors, as [`Gemm::autotune`](crate::Gemm::autotune)
+    /// does.
     ///
     /// # Errors
     /// See [`GroupedGemm`]; also the first candidate's error or fault, if all fail.

@@ -56,8 +56,8 @@ impl Axes {
     }
 }
 
-/// Elements for each multiprocessor up to which heads are turned pair by pair: a thread by vectors has 32
-/// elements, one after the other, and most of the device nothing (docs/rotary.md).
+/// Elements for each multiprocessor up to which heads are turned pair by pair: a thread by vectors
+/// has 32 elements, one after the other, and most of the device nothing (docs/rotary.md).
 const FEW: usize = 2048;
 
 impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
@@ -69,7 +69,7 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
         let entry = check::entry(RotaryEntry::of(
             T::DTYPE,
             C::DTYPE,
-            self.form(axes, y, stream),
+            self.variant(axes, y, stream),
         ))?;
         let (half, written) = self.extents(axes, y)?;
         let slots = entry.slots(half, written);
@@ -127,10 +127,12 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
                 let (to, from) = (of_y.argument(to), of_x.argument(from));
                 let by = positions.map_or(Address::NULL, |positions| positions.argument(by));
                 let arguments = (from, to, self.cos, self.sin, by, params);
-                // SAFETY: the walk covers the tokens of y, x and the positions, and the strides of heads
-                // and elements are those of the tensors; the tables have these strides, `rows` rows and
-                // `half` columns. y is injective, and is x or overlaps no input. For kernels by vectors,
-                // `form` has looked at alignment.
+                // SAFETY: the walk covers the tokens of y, x and the positions, and the strides of
+                // heads and elements are those of the tensors; the tables have these strides,
+                // `rows` rows and
+                // `half` columns. y is injective, and is x or overlaps no input. For kernels by
+                // vectors,
+                // `variant` has looked at alignment.
                 unsafe { kernel.launch(stream, config, arguments) }
             })
     }
@@ -150,9 +152,9 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
         ))
     }
 
-    /// By vectors, if all heads and rows of the tables lie on multiples of 16 bytes, and if there are
-    /// more elements than [`FEW`] for each multiprocessor.
-    fn form(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Variant {
+    /// By vectors, if all heads and rows of the tables lie on multiples of 16 bytes, and if there
+    /// are more elements than [`FEW`] for each multiprocessor.
+    fn variant(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Variant {
         let multiprocessors = stream.device().info().multiprocessors as usize;
         let lanes = 16 / size_of::<T>();
         let half = self.cos.shape()[1];
@@ -172,7 +174,7 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
     /// The walk over tokens of y and x, the positions, and what counts as the position of a token.
     fn walk(&self, axes: &Axes, y: &Tensor<T>) -> Walk {
         let (shape, rank) = axes.tokens(y.shape());
-        let places = [y, self.x].map(|tensor| Steps {
+        let tensors = [y, self.x].map(|tensor| Steps {
             strides: axes.tokens(tensor.strides()).0,
             address: tensor.device_ptr().as_raw(),
             size_bytes: size_of::<T>(),
@@ -198,13 +200,13 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
         if !matches!(self.positions, Positions::Each(_)) {
             counted.strides[rank - 1] = 1;
         }
-        let [of_y, of_x] = places;
+        let [of_y, of_x] = tensors;
         Walk::new(&shape[..rank], &[of_y, of_x, positions, counted])
     }
 }
 
-/// Whether elements along the last axis lie side by side, and begin at multiples of 16 bytes wherever
-/// the other axes lead.
+/// Whether elements along the last axis lie side by side, and begin at multiples of 16 bytes
+/// wherever the other axes lead.
 fn lies_on_vectors<E: Element>(tensor: &Tensor<E>) -> bool {
     let lanes = 16 / size_of::<E>() as i64;
     let last = tensor.rank() - 1;

@@ -52,7 +52,7 @@ pub unsafe fn gemm_simt_i8_64x64x32(
 #[kernel(max_threads = FINISH_THREADS)]
 pub unsafe fn gemm_finish_sums(
     partials: *const i32,
-    parts: u32,
+    splits: u32,
     c: *const u8,
     d: *mut u8,
     bias: *const u8,
@@ -76,6 +76,6 @@ pub unsafe fn gemm_finish_sums(
     // SAFETY: the caller's promise.
     unsafe {
         let ending = Ending::new(pointers, &params, &epilogue);
-        finish::finish((partials, parts), d, &params, &ending)
+        finish::finish((partials, splits), d, &params, &ending)
     }
 }
