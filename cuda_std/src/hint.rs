@@ -72,7 +72,7 @@ pub fn constant<const N: usize>() -> usize {
 ///
 /// ```
 /// let mut x = [1, 2, 3];
-/// cuda_std::hint::turn(&mut x);
+/// cuda_std::hint::rotate(&mut x);
 /// assert_eq!(x, [2, 3, 1]);
 /// ```
 #[inline(always)]

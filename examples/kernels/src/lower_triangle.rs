@@ -36,7 +36,7 @@ impl Config for Product {
         ..TILE_128X128
     };
     type Sums = Running;
-    type Places = Whole;
+    type TileCoords = Whole;
 }
 
 /// The lower triangle of `alpha * a @ b^T`. The epilogue is inlined.
