@@ -139,6 +139,9 @@ pub enum BenchError {
         /// The text that names had to contain.
         only: String,
     },
+    /// The named sets have types and layouts of their own.
+    #[error("--precision and --layout are of --shape and of --set random; want one of these")]
+    UnusedTypes,
 }
 
 impl BenchError {

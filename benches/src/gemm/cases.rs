@@ -283,6 +283,8 @@ pub enum Set {
     Ampere,
     /// 64 products of 512 × 512 × 512, bf16.
     Batch,
+    /// Products of any extents: --seed, --products, --multiple-of, --precision, --layout.
+    Random,
     /// Small ones of every type and layout, which the emulator gets through too.
     Tiny,
 }
@@ -324,6 +326,7 @@ impl Set {
             Self::Fused => "fused",
             Self::Ampere => "ampere",
             Self::Batch => "batch",
+            Self::Random => "random",
             Self::Tiny => "tiny",
         }
     }
@@ -337,7 +340,7 @@ impl Set {
         }
     }
 
-    /// Its cases.
+    /// Its cases. The set `random` has none of its own: `Draw` makes them.
     pub fn cases(self) -> Vec<Case> {
         let case = |precision, extents| Case::new(self.name(), precision, extents);
         let layers = |rows: &[usize]| -> Vec<Case> {
@@ -429,6 +432,7 @@ impl Set {
                 batch: 64,
                 ..case(Precision::Bf16, [512; 3]).ratio(1.0)
             }],
+            Self::Random => Vec::new(),
             Self::Tiny => Precision::value_variants()
                 .iter()
                 .flat_map(|&precision| {

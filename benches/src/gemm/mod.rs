@@ -6,6 +6,7 @@ mod cutlass;
 mod library;
 mod peers;
 mod product;
+pub mod random;
 mod triton;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ use crate::timing::Timer;
 use cases::{Beside, Case, Layout, Precision, Set};
 use compare::Bench;
 use peers::Peers;
+use random::Draw;
 
 /// Which products are measured, how often, and where the results go.
 #[derive(Clone, Debug, clap::Args)]
@@ -34,12 +36,15 @@ pub struct GemmOptions {
     /// Extents of a product of your own: 4096x4096x4096.
     #[arg(long = "shape", value_name = "MxNxK", value_parser = parse_shape)]
     pub shapes: Vec<[usize; 3]>,
-    /// Types of the products of your own.
-    #[arg(long, value_enum, default_value_t = Precision::Bf16, requires = "shapes")]
-    pub precision: Precision,
-    /// Layout of the products of your own.
-    #[arg(long, value_enum, default_value_t = Layout::Nt, requires = "shapes")]
-    pub layout: Layout,
+    /// The random products.
+    #[command(flatten)]
+    pub draw: Draw,
+    /// Types of the products of your own, and of the set random [default: bf16].
+    #[arg(long, value_enum)]
+    pub precision: Option<Precision>,
+    /// Layout of the products of your own, and of the set random [default: nt].
+    #[arg(long, value_enum)]
+    pub layout: Option<Layout>,
     /// Only cases whose name contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub only: String,
@@ -106,19 +111,28 @@ impl GemmOptions {
             () if device.is_emulator() => Some(Set::Tiny),
             () => Some(Set::Squares),
         };
+        let is_used = !self.shapes.is_empty() || self.sets.contains(&Set::Random);
+        if !is_used && (self.precision.is_some() || self.layout.is_some()) {
+            return Err(BenchError::UnusedTypes);
+        }
+        let precision = self.precision.unwrap_or(Precision::Bf16);
+        let layout = self.layout.unwrap_or(Layout::Nt);
         let of_sets = self
             .sets
             .iter()
             .copied()
             .chain(default)
-            .flat_map(Set::cases);
+            .flat_map(|set| match set {
+                Set::Random => self.draw.cases(precision, layout),
+                set => set.cases(),
+            });
         let own = self.shapes.iter().map(|&extents| Case {
-            layout: self.layout,
+            layout,
             beside: match self.triton.is_some() || self.cutlass.is_some() {
                 true => Beside::Ampere,
                 false => Beside::Library,
             },
-            ..Case::new("own", self.precision, extents)
+            ..Case::new("own", precision, extents)
         });
         let is_chosen = |case: &Case| case.to_string().contains(&self.only);
         let cases: Vec<Case> = of_sets.chain(own).filter(is_chosen).collect();
