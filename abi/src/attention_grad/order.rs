@@ -14,17 +14,15 @@
 //! - A thread block waits only for thread blocks with lower numbers. These started before it, so
 //!   however few fit at a time, there is always one that need not wait.
 //! - Without a mask, and with a causal one, thread blocks that start together come to the same
-//! tiles at
-//!   the same time, and each is one addition behind the one before it. That is lost once a launch if
-//!   those that follow start as far apart. They do where the blocks of as many heads as run at a time
-//!   alternate ([`beside`]): those of the same rank end together, and make room for others of the same
-//!   rank. With a causal mask they are lost again and again, and few of a head run at a time.
+//!   tiles at the same time, and each is one addition behind the one before it. That is lost once a
+//!   launch if those that follow start as far apart. They do where the blocks of as many heads as
+//!   run at a time alternate ([`beside`]): those of the same rank end together, and make room for
+//!   others of the same rank. With a causal mask they are lost again and again, and few of a head
+//!   run at a time.
 //! - With a causal mask the first blocks of keys have the most tiles. They start first, so that
-//! short
-//!   ones are left for the end.
+//!   short ones are left for the end.
 //! - Thread blocks that add to the same dk and dv are all key heads of the launch apart
-//! ([`heads`]), and so
-//!   end apart: hardly any waits for its turn.
+//!   ([`heads`]), and so end apart: hardly any waits for its turn.
 
 use crate::attention::mask::{KeyBlocks, Mask};
 use crate::attention::sm90::divided;

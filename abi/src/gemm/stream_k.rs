@@ -14,12 +14,11 @@
 //! the blocks before it, whose shares have the rest of that k, in the order of the blocks. A block
 //! computes in this order:
 //! 1. Its whole tiles. All blocks are then at the same k, and so read each other's operands from
-//! L2.
+//!    L2.
 //! 2. The part of a tile that it does not own, if its share ends inside a tile. There is at most
 //!    one.
 //! 3. The tiles whose end is in its share. For the one that its share begins inside of, the last,
-//! it
-//!    waits for blocks of *lower* index only.
+//!    it waits for blocks of *lower* index only.
 //!
 //! There is no deadlock, however many of the blocks run at the same time: blocks start in the order
 //! of their indices, and what is waited for is computed before its block waits for anything.
@@ -290,7 +289,7 @@ mod tests {
             for (index, work_tile) in work_tiles.iter().enumerate() {
                 assert!(
                     !work_tile.is_empty() && work_tile.tile < tiles,
-                    "{what}: {unit:?}"
+                    "{what}: {work_tile:?}"
                 );
                 for step in work_tile.k_begin..work_tile.k_end {
                     times[(work_tile.tile * k_steps + step) as usize] += 1;
@@ -299,18 +298,18 @@ mod tests {
                     assert_eq!(
                         owners.insert(work_tile.tile, block),
                         None,
-                        "{what}: {unit:?}"
+                        "{what}: {work_tile:?}"
                     );
                     let is_whole = work_tile.k_begin == 0;
                     assert!(
                         is_whole || index + 1 == work_tiles.len(),
-                        "{what}: {units:?}"
+                        "{what}: {work_tiles:?}"
                     );
                 } else {
                     // Its owner waits for it, so the block must not have waited before.
                     let waits =
                         |work_tile: &WorkTile| work.owns(work_tile) && work_tile.k_begin > 0;
-                    assert!(!work_tiles[..index].iter().any(waits), "{what}: {units:?}");
+                    assert!(!work_tiles[..index].iter().any(waits), "{what}: {work_tiles:?}");
                     splits.entry(work_tile.tile).or_default().push(block);
                 }
             }
@@ -321,7 +320,7 @@ mod tests {
             if block < cut.sharers {
                 lengths.push(length);
             } else {
-                assert_eq!(length, 0, "{what}: {units:?}");
+                assert_eq!(length, 0, "{what}: {work_tiles:?}");
             }
         }
         assert!(times.iter().all(|&times| times == 1), "{what}");

@@ -214,7 +214,7 @@ impl Warp {
         found: Found,
         (memory, offsets, bytes): (Bytes<'_, W>, &Row<u64>, usize),
         intent: Intent,
-        faulty: impl Fn(u32) -> Fault,
+        faulty: impl Fn(u32) -> Box<Fault>,
     ) -> Checked<()> {
         let (site, planes) = (self.site, &mut *self.planes);
         let (target, pattern, mask) = (found.target, found.pattern, found.mask);

@@ -36,8 +36,7 @@
 //!   [`CrossEntropy::gradient`], [`Reduce::mean`] and [`LayerNorm::stats`], come last: they make the
 //!   results a struct.
 //! - `run(&stream)` returns new contiguous tensors. `run_into(&out, &stream)` writes to tensors
-//! that
-//!   exist. Where an operation allows it, `out` is an input itself: an update in place.
+//!   that exist. Where an operation allows it, `out` is an input itself: an update in place.
 //! - A negative axis counts from the end. Operations along an axis use the last one by default,
 //!   reductions all of them, and `x[indices]` ([`Take`], [`Scatter`], [`ScatterAdd`]) the first.
 

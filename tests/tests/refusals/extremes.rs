@@ -3,7 +3,7 @@
 use warpsmith::{
     Attention, CrossEntropy, Layout, LogSoftmax, Reduce, ReduceOp, Reduction, Softmax, Tensor,
 };
-use warpsmith_tests::on_every_device;
+use warpsmith_tests::{on_every_device, refused};
 
 #[test]
 fn attention_of_more_than_can_be_addressed_is_refused_by_plan_too() {

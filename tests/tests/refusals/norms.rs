@@ -6,6 +6,7 @@ use warpsmith::{
     Device, LayerNorm, LayerNormGrad, NormGradients, Normalized, RmsNorm, RmsNormGrad, Stream,
     Tensor,
 };
+use warpsmith_tests::refused;
 
 fn zeros(stream: &Stream, shape: &[usize]) -> Tensor<bf16> {
     Tensor::zeros(stream, shape).expect("a tensor")

@@ -64,8 +64,7 @@ pub use options::{GemmInput, GemmOutput, Precision};
 ///   multiply-adds an element, with k ascending. So k is not split, and of activations there is relu
 ///   alone, since the others approximate in f32; [`Unary`](crate::Unary) has them in f64.
 /// - Products of i8 are added up in i32, exactly up to a k of 131,071; beyond that sums may wrap,
-/// as in
-///   cuBLASLt and `torch._int_mm`. So all kernels, parts of k and devices give the same sums.
+///   as in cuBLASLt and `torch._int_mm`. So all kernels, parts of k and devices give the same sums.
 ///   - Results in i32 are `alpha * (a @ b) + beta * c + bias`, then relu, then the residual, in i32,
 ///     which wraps. There are no scales, and no other activations.
 ///   - For results in f32, f16 and bf16 the sum is rounded to f32, to nearest, and all that follows is as

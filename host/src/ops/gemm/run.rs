@@ -192,7 +192,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         }
         match self.options.split_k {
             Some(splits @ 2..) => unsupported(
-                format!("split_k of {parts} for a product in f64"),
+                format!("split_k of {splits} for a product in f64"),
                 "1, as its sums have one order",
             ),
             _ => Ok(()),

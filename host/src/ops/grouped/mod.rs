@@ -58,9 +58,8 @@ use abi::gemm::Transpose;
 /// One launch; each block finds its groups by itself. [`plan`](Self::plan) names the kernel:
 ///
 /// - On Hopper, in f16 and bf16 with up to 384 groups and a finite `alpha`, tensor cores. `a` is
-/// read in
-///   place if k is contiguous, `b` if k or n is, `d` is written in place if n is, where rows begin at
-///   multiples of 16 bytes (and those of `d` are as long); others go through a copy.
+///   read in place if k is contiguous, `b` if k or n is, `d` is written in place if n is, where
+///   rows begin at multiples of 16 bytes (and those of `d` are as long); others go through a copy.
 /// - Else the portable kernel. In f32, `a` and `b` are copied first if neither their rows nor their
 ///   columns are contiguous; in f16 and bf16 it reads copies in f32, and its result is converted.
 ///

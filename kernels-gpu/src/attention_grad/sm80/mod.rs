@@ -35,8 +35,7 @@
 //! For each tile of columns that the mask leaves anything of:
 //! - Wait for its stage; start the copies of the next one.
 //! - For 32 or 64 of its columns at a time: scores, dP; P and dS in registers, where they are the
-//! first
-//!   operand of the products with them: rows of the accumulators are rows of the results.
+//!   first operand of the products with them: rows of the accumulators are rows of the results.
 //! - `dv += P^T @ d_o`; `dk += dS^T @ q`, or `dq += dS @ k`.
 //!
 //! With one stage: dP of a tile while its first vectors are on their way; the second vectors of the
