@@ -58,8 +58,10 @@ fn files_are_as_they_are_written_and_where_their_rows_belong() -> Tested {
 #[test]
 fn links_lead_to_files() -> Tested {
     let mut pages = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
-    for entry in fs::read_dir(root().join("docs"))? {
-        pages.push(entry?.path());
+    for folder in ["docs", "docs/decisions"] {
+        for entry in fs::read_dir(root().join(folder))? {
+            pages.push(entry?.path());
+        }
     }
     for page in pages
         .iter()

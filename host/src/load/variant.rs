@@ -25,7 +25,7 @@ pub(crate) enum LoadVariant {
 /// Most bytes that a brief launch reads and writes. In CUDA graphs of launches of one kernel, on an
 /// H200, letting the next one begin makes launches of up to 1 MiB 5 to 20 % faster. Launches of 2
 /// MiB gain as much if their operands come from memory, and some lose if these are in L2. Larger
-/// ones lose (docs/reduce-measured.md).
+/// ones lose (docs/decisions/0048-launch-dependents.md).
 const BRIEF_BYTES: u64 = 2 << 20;
 
 /// Compute capability where streaming pays: it was measured on an H200 and on an H100.
@@ -33,7 +33,7 @@ const STREAMING_ARCH: (u32, u32) = (9, 0);
 
 /// A streaming launch reads and writes at least this many times the bytes of L2. Of smaller tensors
 /// L2 keeps a part of the results, which the next kernel may read from it. There the policy costs
-/// up to 7 % (docs/rows.md).
+/// up to 7 % (docs/decisions/0040-l2-evict-last.md).
 const STREAMING_TIMES_L2: u64 = 6;
 
 impl LoadVariant {

@@ -42,7 +42,7 @@
 //!
 //! # Sources
 //! Register blocking and lane order after S. Gray's maxas notes on sgemm; measured steps in
-//! docs/gemm-simt.md.
+//! docs/decisions/0013.
 //!
 //! # Before you change this
 //! `ptxas -v -arch=sm_75` and `sm_90` must show no spills at two blocks an SM; run
@@ -146,7 +146,7 @@ pub(super) unsafe fn gemm<
 /// Makes LLVM load the next fragments before the multiply-adds of the current ones.
 ///
 /// NOTE(perf): otherwise it loads them after these, and some at the beginning of the loop, where
-/// they are waited for (docs/gemm-simt.md).
+/// they are waited for (docs/decisions/0013).
 #[inline(always)]
 pub(super) fn in_order<const DOWN: usize, const ACROSS: usize>(
     a: &mut Fragment<DOWN>,

@@ -84,7 +84,7 @@ pub(super) unsafe fn ahead<
         |thread_group: u64, k: usize| (thread_group * K as u64 + k as u64).min(params.rows - 1);
     // Only layer norm has a bias.
     let is_centered = HAS_BIAS || params.flags & flags::CENTER != 0;
-    // With pairs, two exchanges in a row would take longer than many messages (docs/rows.md).
+    // With pairs, two exchanges in a row would take longer than many messages (docs/decisions/0044).
     let is_by_block = !HAS_BIAS;
     // SAFETY: the launch's promise; a row of each tensor; all threads come here.
     unsafe {

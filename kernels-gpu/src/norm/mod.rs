@@ -27,7 +27,7 @@
 //! Mean Square Layer Normalization, arXiv:1910.07467.
 //!
 //! **Before you change this**: `cargo test -p warpsmith-tests norms::` runs it on the emulator
-//! with all checks, every strategy among them; docs/rows.md says what was measured.
+//! with all checks, every strategy among them; docs/decisions/0040 to 0048 have the numbers.
 
 mod ahead;
 mod backward;

@@ -64,7 +64,7 @@ pub(super) unsafe fn together<T: Load<V>, const V: usize, const U: usize>(
 }
 
 /// The same for vectors that nobody else reads soon, while nothing is written: they bypass L1.
-/// While results are written, that is a loss and no gain (`docs/reduce.md`).
+/// While results are written, that is a loss and no gain (docs/decisions/0051).
 ///
 /// # Safety
 /// They are readable, and aligned.

@@ -183,7 +183,7 @@ impl Weights {
     }
 
     /// The same where they are loaded again for each row: by the policy for that ([`of_weights`]),
-    /// and not through the read-only cache, with which it has no effect (docs/rows.md).
+    /// and not through the read-only cache, with which it has no effect (docs/decisions/0040).
     ///
     /// # Safety
     /// As for [`Weights::vector`].

@@ -31,7 +31,7 @@
 //! **Sources**: Merrill and Garland, Single-pass parallel prefix scan with decoupled look-back,
 //! 2016.
 //!
-//! **Before you change this**: docs/scan.md says what was measured.
+//! **Before you change this**: docs/decisions/0056-scans.md has the measurements.
 
 // Arrays are indexed by what unrolled loops make constant: iterators over them would keep them in
 // local memory.

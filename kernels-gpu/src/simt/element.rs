@@ -28,7 +28,7 @@ pub(crate) trait SimtElement: Copy {
     /// Loads a chunk in one instruction.
     ///
     /// NOTE(perf): not a plain read, because LLVM would merge it in part with the guarded loads
-    /// beside it; elements loaded twice cost a quarter of the f32 GEMM's speed (docs/gemm-simt.md).
+    /// beside it; elements loaded twice cost a quarter of the f32 GEMM's speed (docs/decisions/0013).
     ///
     /// # Safety
     /// Four elements at `ptr`, which is aligned to the chunk, are in global memory and can be read,

@@ -28,8 +28,8 @@
 //! arXiv:1805.02867; the repository of quack for the sizes from which clusters pay.
 //!
 //! **Before you change this**: `cargo test -p warpsmith-tests -- softmax:: cross_entropy::`
-//! runs it on the emulator with all checks, every strategy among them; docs/rows.md says what was
-//! measured.
+//! runs it on the emulator with all checks, every strategy among them; docs/decisions/0040 to
+//! 0048 have the measurements.
 
 mod backward;
 mod cross_entropy;

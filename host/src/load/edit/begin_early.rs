@@ -13,7 +13,7 @@
 //! waits for those as well. Longer launches do not: an H200 takes 2.4 ns for each block that
 //! executes the instruction, one after the other, and the next launch's blocks take what is free
 //! before this one's leave, so that they end up unevenly on the multiprocessors
-//! (docs/reduce-measured.md).
+//! (docs/decisions/0048-launch-dependents.md).
 
 use super::{prologue, require};
 use crate::error::{Error, Result};

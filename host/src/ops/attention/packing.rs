@@ -12,7 +12,7 @@
 //! [`Work::cycles`] estimates the time of each choice. The plan chooses a packed kernel if its
 //! estimate is below [`AttentionCosts::packing_pays`] times that of the other kernel; the margin is
 //! for what the model does not know. Its constants are not fitted to packed kernels yet;
-//! docs/attention-hopper.md has times of these.
+//! docs/results.md has times of these.
 
 use super::desc::AttentionDesc;
 use crate::ops::plan::{AttentionCosts, Machine};

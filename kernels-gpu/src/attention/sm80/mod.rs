@@ -52,7 +52,7 @@
 //!
 //! # Before you change this
 //! `ptxas -v -arch=sm_80` and `sm_90`: no spills; `cargo test -p warpsmith-tests attention::`;
-//! docs/attention-mma.md says what was measured.
+//! docs/decisions/0021-attention-mma.md has measurements.
 #![expect(
     clippy::needless_range_loop,
     reason = "iterators and closures over arrays are not always inlined, and cost local memory then"

@@ -46,7 +46,7 @@
 //! wgmma and for the turns; FlashAttention-4 for a row maximum that may be stale.
 //!
 //! **Before you change this**: `cargo test -p warpsmith-tests attention::` finds races, lost
-//! arrivals and wrong bits; docs/attention-hopper.md says how to measure and what was tried.
+//! arrivals and wrong bits; docs/attention-hopper.md lists how to measure, and decisions.
 
 use abi::attention::sm90::{FwdLaunch, FwdTile, O_BYTES};
 use abi::attention::{FlashFwdLengths, FlashFwdParams};

@@ -33,7 +33,7 @@
 //!
 //! # Before you change this
 //! The emulator's tests in `tests/tests/gemm_kernels/` count bank conflicts and bytes.
-//! docs/gemm-decode.md has what was tried.
+//! docs/decisions/0010 and 0011 list trials.
 
 mod combine;
 mod element;

@@ -37,7 +37,7 @@
 //!   read its first fragments.
 //!
 //! All of this is one basic block, whose instructions ptxas interleaves. NOTE(perf): with branches
-//! around the copies it ran at 355 TFLOP/s instead of 454 (bf16, 8192³, H200; docs/gemm-mma.md).
+//! around the copies it ran at 355 TFLOP/s instead of 454 (bf16, 8192³, H200; docs/decisions/0012).
 //!
 //! Special cases:
 //! - If the last k tile is short, it is computed first. `Operand::copy_any` copies it, for any size
@@ -58,7 +58,7 @@
 //! is that of [`abi::swizzle`].
 //!
 //! # Before you change this
-//! `ptxas -v -arch=sm_80` and `sm_90`: no spills; `cargo test -p warpsmith-tests gemm_mma::`
+//! `ptxas -v -arch=sm_80` and `sm_90`: no spills; `cargo test -p warpsmith-tests gemm_kernels::`
 //! (it asserts that there are no bank conflicts); on a GPU, `compare_gemm` of benches.
 
 mod body;

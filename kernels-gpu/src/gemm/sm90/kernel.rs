@@ -44,9 +44,9 @@
 //! the same bits.
 //!
 //! **Sources.** CUTLASS's warp-specialised persistent kernels, DeepGEMM, fast.cu (for the ideas).
-//! **Before you change this**: `cargo test -p warpsmith-tests gemm_sm90::` finds races, lost
+//! **Before you change this**: `cargo test -p warpsmith-tests gemm_kernels::` finds races, lost
 //! arrivals and wrong bits; `compare_gemm --set squares` on a GPU finds lost speed.
-//! docs/gemm-hopper.md says what was tried.
+//! docs/decisions/0001 to 0009 list trials.
 
 mod promoted;
 mod setup;

@@ -21,7 +21,7 @@ use crate::gemm::decode::ring::RingState;
 const BOX_BYTES: u32 = TILE_K * SPAN_BYTES;
 /// A block prefetches an eighth of its weights into L2 while it may not read them yet, but at least
 /// so many bytes, and at most 5/3 of that: what memory can give meanwhile. Measured, as are the
-/// bounds: docs/gemm-decode.md.
+/// bounds: docs/decisions/0011.
 const PREFETCHED_BYTES: u32 = 96 << 10;
 
 impl Block {
