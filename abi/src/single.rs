@@ -54,7 +54,7 @@ singles! {
     MERGE_ENTRY: attention_merge;
     /// Merges the parts of one call: [`merge`](crate::attention::merge).
     SPLITS_ENTRY: attention_merge_splits;
-    /// Writes delta: [`backward`](crate::attention_grad).
+    /// Writes delta: [`attention_grad`](crate::attention_grad).
     DELTA_ENTRY: attention_grad_simt_delta;
     /// Writes the sinks' gradients: [`sink`](crate::attention_grad::sink).
     SINK_ENTRY: attention_grad_simt_sink;

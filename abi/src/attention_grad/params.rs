@@ -4,7 +4,7 @@ use crate::attention::{BshStrides, FlashFwdParams};
 use crate::kernel_param;
 
 kernel_param! {
-    /// Extents, strides and scalars of one backward launch.
+    /// Extents, strides and scalars of one launch of gradients.
     #[derive(Debug, PartialEq)]
     pub struct AttentionGradParams {
         /// What the forward launch had. `o_dtype` is the code of the type of every tensor but lse
