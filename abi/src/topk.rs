@@ -5,11 +5,11 @@
 //! different, and the order of the results is that of the pairs, largest first: so what is found does
 //! not depend on who looks where, or when.
 //!
-//! | rows | kernel |
+//! | kernel | rows |
 //! |---|---|
-//! | up to [`SHORT_N`] elements, k up to [`SHORT_K`] | *short*: some lanes of a warp have a row in registers |
-//! | others | a block has a row |
-//! | long ones, fewer than half of the multiprocessors | cut into parts: a block finds the `k` first pairs of each, and a second launch the `k` first among these |
+//! | *short* | some lanes of a warp have a row of up to [`SHORT_N`] elements in registers; k up to [`SHORT_K`] |
+//! | *rows* | a block has a row, or a part of one, whose `k` first pairs it finds |
+//! | *pairs* | a block finds the `k` first among the pairs of a row's parts |
 //!
 //! | entry | parameters |
 //! |---|---|
@@ -53,11 +53,8 @@ pub const SHORT_N: u64 = 32 * SHORT_HELD as u64;
 /// Largest `k` for the short kernel, which takes elements from a row one by one.
 pub const SHORT_K: u64 = 32;
 
-/// Fewest elements of a part of a row.
-const PART_LEAST: u64 = 4096;
-
 /// Parts begin at multiples of so many elements, so that vectors lie as they do in the whole row.
-const PART_UNIT: u64 = 64;
+pub const PART_UNIT: u64 = 64;
 
 /// How a kernel goes through its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,7 +124,7 @@ entries! { $ TopKEntry {
     }
 } }
 
-/// How a launch shares out its work.
+/// How a launch shares out its work. The host chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopKPlan {
     /// Whether lanes of a warp have a row each.
@@ -140,55 +137,24 @@ pub struct TopKPlan {
     pub parts: u32,
     /// Elements of a part; the last one may have fewer.
     pub part_len: u64,
-    /// Pairs that a block has room for: a power of two.
+    /// Pairs that a block has room for: a power of two, at least twice `k`.
     pub capacity: u32,
 }
 
 impl TopKPlan {
-    /// The plan for `rows` rows of `n` elements, with 1 ≤ `k` ≤ `n`, on a device with so many
-    /// multiprocessors.
-    pub const fn new(rows: u64, n: u64, k: u64, dtype: DType, multiprocessors: u32) -> Self {
-        if n <= SHORT_N && k <= SHORT_K {
-            let lanes = n.div_ceil(SHORT_HELD as u64).next_power_of_two();
-            return Self {
-                is_short: true,
-                lanes: lanes as u32,
-                threads: SHORT_THREADS,
-                parts: 1,
-                part_len: n,
-                capacity: 0,
-            };
-        }
-        let part_len = part_len(rows, n, k, multiprocessors as u64);
-        let lanes = 16 / dtype.size_bytes() as u64;
-        Self {
-            is_short: false,
-            lanes: 0,
-            threads: threads(part_len.div_ceil(lanes), k),
-            parts: n.div_ceil(part_len) as u32,
-            part_len,
-            capacity: capacity(k),
-        }
-    }
-
-    /// The plan of the second launch, over rows of the pairs that the parts of this one have given.
-    pub const fn of_pairs(&self, k: u64) -> Self {
-        let n = self.parts as u64 * k;
-        Self {
-            parts: 1,
-            part_len: n,
-            threads: threads(n, k),
-            ..*self
+    /// Rows that a block has, or has parts of.
+    pub const fn rows_per_block(&self) -> u32 {
+        if self.is_short {
+            self.threads / self.lanes
+        } else {
+            1
         }
     }
 
     /// Blocks for `rows` rows; `None` if they are more than a grid has.
     pub const fn blocks(&self, rows: u64) -> Option<u32> {
-        let blocks = if self.is_short {
-            rows.div_ceil((self.threads / self.lanes) as u64)
-        } else {
-            rows.saturating_mul(self.parts as u64)
-        };
+        let groups = rows.div_ceil(self.rows_per_block() as u64);
+        let blocks = groups.saturating_mul(self.parts as u64);
         if blocks <= i32::MAX as u64 {
             Some(blocks as u32)
         } else {
@@ -205,40 +171,6 @@ impl TopKPlan {
         let (pairs, groups) = (10 * self.capacity, 4 * GROUPS as u32 * self.threads);
         4 * HEAD_WORDS as u32 + if pairs > groups { pairs } else { groups }
     }
-}
-
-/// Elements of a part: all of the row, or so few that the parts of the rows occupy all
-/// multiprocessors twice.
-const fn part_len(rows: u64, n: u64, k: u64, multiprocessors: u64) -> u64 {
-    if rows.saturating_mul(2) >= multiprocessors {
-        return n;
-    }
-    let least = if 8 * k > PART_LEAST {
-        8 * k
-    } else {
-        PART_LEAST
-    };
-    let parts = 2 * multiprocessors / if rows == 0 { 1 } else { rows };
-    let len = n.div_ceil(parts).next_multiple_of(PART_UNIT);
-    let len = if len < least { least } else { len };
-    if len.saturating_mul(2) > n { n } else { len }
-}
-
-/// Threads for a row of so many vectors: one for each [`GROUPS`] of them, up to 256; more where
-/// many pairs have to be sorted.
-const fn threads(vectors: u64, k: u64) -> u32 {
-    let (few, many) = (THREADS[0] as u64, THREADS[1] as u64);
-    let of_vectors = vectors.div_ceil(GROUPS as u64);
-    let of_vectors = if of_vectors > 256 { 256 } else { of_vectors };
-    let of_k = if k / 4 > many { many } else { k / 4 };
-    let threads = if of_vectors > of_k { of_vectors } else { of_k };
-    (if threads < few { few } else { threads }).next_power_of_two() as u32
-}
-
-/// Twice as many pairs as are wanted, so that a bound that lets through some more is good enough.
-const fn capacity(k: u64) -> u32 {
-    let pairs = (2 * k).next_power_of_two() as u32;
-    if pairs < 512 { 512 } else { pairs }
 }
 
 /// Bits of a pair above the index: those of the dtype.
@@ -339,38 +271,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_cover_rows_and_have_k_elements() {
-        for n in [1, 512, 513, 4096, 8192, 100_003, 1 << 20, N_MAX] {
-            for k in [1, 7, 64, 2048] {
-                for rows in [1, 3, 65, 66, 1 << 20] {
-                    if k > n {
-                        continue;
-                    }
-                    let plan = TopKPlan::new(rows, n, k, DType::Bf16, 132);
-                    let last = n - (u64::from(plan.parts) - 1) * plan.part_len;
-                    assert!(last >= 1 && last <= plan.part_len, "{plan:?}");
-                    assert!(plan.parts == 1 || plan.part_len >= k, "{plan:?}");
-                    assert!(plan.parts == 1 || rows < 66, "{plan:?}");
-                    assert!(plan.is_short || u64::from(plan.capacity) >= 2 * k);
-                    assert!(plan.is_short || plan.threads <= THREADS[1]);
-                    assert!(plan.shared_bytes() <= 48 << 10);
-                }
-            }
-        }
-    }
-
-    #[test]
     fn an_index_has_the_bits_that_it_needs() {
         for n in [1, 255, 256, 65_535, 65_536, (1 << 24) - 1, 1 << 24, N_MAX] {
             let bits = index_bits(n);
             assert!(n < 1 << bits && (bits == 8 || n >= 1 << (bits - 8)), "{n}");
         }
-    }
-
-    #[test]
-    fn few_long_rows_are_cut() {
-        let parts = |rows, n| TopKPlan::new(rows, n, 50, DType::F32, 132).parts;
-        assert_eq!((parts(1, 131_072), parts(1, 4096)), (32, 1));
-        assert_eq!((parts(65, 131_072), parts(66, 131_072)), (4, 1));
     }
 }

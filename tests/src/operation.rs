@@ -5,7 +5,7 @@ use ndarray::ArrayD;
 use serde::{Deserialize, Deserializer};
 use warpsmith::reference::Expected;
 use warpsmith::reference::precision::round_to;
-use warpsmith::{DType, Stream};
+use warpsmith::{DType, Plan, Stream};
 
 use crate::element::TestElement;
 use crate::output::{Output, same_bits, wide};
@@ -19,6 +19,22 @@ pub fn dtype<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Err
     let name = String::deserialize(deserializer)?;
     let unknown = || serde::de::Error::custom(format!("no dtype is called `{name}`"));
     DType::from_name(&name).ok_or_else(unknown)
+}
+
+/// The name of the candidate with this number, counted round; none without a number, or if there is
+/// nothing to compute.
+///
+/// # Errors
+/// Those of the plan.
+pub fn kernel_of(
+    plan: warpsmith::Result<Plan>,
+    number: Option<usize>,
+) -> warpsmith::Result<Option<String>> {
+    let (plan, Some(number)) = (plan?, number) else {
+        return Ok(None);
+    };
+    let names = plan.candidates().iter().map(|each| each.name.clone());
+    Ok(names.cycle().nth(number))
 }
 
 /// Runs an operation twice into poisoned outputs and compares the bits; returns the result.

@@ -16,7 +16,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{self, agrees};
+use warpsmith_tests::operation::{self, agrees, kernel_of};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::{RowAxes, flat};
@@ -61,6 +61,9 @@ struct Case {
     all_ignored: bool,
     #[serde(default)]
     seed: u64,
+    /// Number of the candidate that runs.
+    #[serde(default)]
+    candidate: Option<usize>,
 }
 
 const IGNORED: i64 = -7;
@@ -122,6 +125,14 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     }
     let inputs = (&target_tensor, &weights.tensor);
     let of_x = operation(case, &x.tensor, inputs, reduction);
+    let kernel = kernel_of(of_x.plan(&stream), case.candidate).map_err(say)?;
+    fn by<'a, T: Float>(of: CrossEntropy<'a, T>, kernel: Option<&'a str>) -> CrossEntropy<'a, T> {
+        match kernel {
+            Some(name) => of.with_kernel(name),
+            None => of,
+        }
+    }
+    let of_x = by(of_x, kernel.as_deref());
     let model = of_x.model().map_err(say)?;
     let of_classes: Vec<f64> = weights.values.iter().copied().collect();
     let of = Reference {
@@ -179,6 +190,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     }
     let place = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_dx)?;
     let in_place = operation(case, &place.tensor, inputs, reduction);
+    let in_place = by(in_place, kernel.as_deref());
     let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;
     let out = LossAndGradient {
         loss: got.tensor.clone(),
@@ -227,6 +239,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
                 wrong_targets: special == 0,
                 all_ignored: special == 1,
                 seed: u64::from(seed),
+                candidate: None,
             }
         },
     )
@@ -250,55 +263,86 @@ fn cross_entropy_matches_its_reference_on_the_table_of_cases() {
 }
 
 #[test]
+fn every_candidate_matches_the_reference() {
+    for device in devices() {
+        for (rows, n, dtype, reduction) in [
+            (5, 64, DType::Bf16, Reduce::Mean),
+            (3, 2048, DType::F32, Reduce::None),
+            (2, 9000, DType::Bf16, Reduce::Sum),
+            (3, 77, DType::F16, Reduce::Mean),
+        ] {
+            for candidate in 0..4 {
+                let case = Case {
+                    shape: vec![rows, n],
+                    axes: RowAxes::default(),
+                    weights: n == 64,
+                    dtype,
+                    reduction,
+                    label_smoothing: if n == 2048 { 0.1 } else { 0.0 },
+                    view: View::Contiguous,
+                    view_dx: View::Contiguous,
+                    values: Values::Uniform,
+                    wrong_targets: false,
+                    all_ignored: false,
+                    seed: n as u64,
+                    candidate: Some(candidate),
+                };
+                check(&case, &device).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+            }
+        }
+    }
+}
+
+#[test]
 fn cross_entropy_refuses_what_does_not_fit() {
+    macro_rules! refused {
+        ($result:expr, $error:pat) => {
+            let error = $result.expect_err("it does not fit");
+            assert!(matches!(error.root(), $error), "{error}");
+            let text = error.to_string();
+            assert!(text.starts_with("cross_entropy: "), "{text}");
+        };
+    }
     let device = Device::emulator().expect("an emulator");
     let stream = device.stream().expect("a stream");
     let logits = Tensor::<f32>::zeros(&stream, &[3, 4]).expect("a tensor");
     let targets = Tensor::<i64>::zeros(&stream, &[2]).expect("a tensor");
-    let refused = CrossEntropy::new(&logits, &targets).run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::Shape(ShapeError::Mismatch {
+    refused!(
+        CrossEntropy::new(&logits, &targets).run(&stream),
+        Error::Shape(ShapeError::Mismatch {
             operand: "targets",
             ..
-        }))
-    ));
+        })
+    );
     let targets = Tensor::<i64>::zeros(&stream, &[3]).expect("a tensor");
-    let refused = CrossEntropy::new(&logits, &targets)
-        .label_smoothing(1.5)
-        .run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::Argument(ArgumentError::Value {
+    let of = CrossEntropy::new(&logits, &targets);
+    refused!(
+        of.label_smoothing(1.5).run(&stream),
+        Error::Argument(ArgumentError::Value {
             what: "label smoothing",
             ..
-        }))
-    ));
+        })
+    );
     let weights = Tensor::<f32>::zeros(&stream, &[3]).expect("a tensor");
-    let refused = CrossEntropy::new(&logits, &targets)
-        .class_weights(&weights)
-        .run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::Shape(ShapeError::Mismatch {
+    refused!(
+        of.class_weights(&weights).run(&stream),
+        Error::Shape(ShapeError::Mismatch {
             operand: "class_weights",
             ..
-        }))
-    ));
-    let refused = CrossEntropy::new(&logits, &targets).axis(2).run(&stream);
-    assert!(matches!(
-        refused,
-        Err(Error::Shape(ShapeError::Axis { axis: 2, rank: 2 }))
-    ));
+        })
+    );
+    refused!(
+        of.axis(2).run(&stream),
+        Error::Shape(ShapeError::Axis { axis: 2, rank: 2 })
+    );
     let loss = Tensor::<f32>::zeros(&stream, &[3]).expect("a tensor");
-    let refused = CrossEntropy::new(&logits, &targets).run_into(&loss, &stream);
-    assert!(matches!(
-        refused,
-        Err(Error::Shape(ShapeError::Mismatch {
+    refused!(
+        of.run_into(&loss, &stream),
+        Error::Shape(ShapeError::Mismatch {
             operand: "loss",
             ..
-        }))
-    ));
+        })
+    );
 }
 
 /// In registers, read twice, and in slices.

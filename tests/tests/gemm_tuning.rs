@@ -1,11 +1,15 @@
-//! `Gemm::autotune`: what it measures, chooses and keeps. Runs this program again, because a process
+//! `autotune`: what it measures, chooses and keeps. Runs this program again, because a process
 //! cannot safely change its own environment.
 
 use std::path::Path;
 use std::process::Command;
 
+use half::bf16;
 use warpsmith::testing::devices;
-use warpsmith::{Activation, Device, Gemm, GemmInput, PlanSource, Tensor};
+use warpsmith::{
+    Activation, Attention, AttentionGrad, CrossEntropy, Device, Gemm, GemmInput, GroupedGemm, Plan,
+    PlanSource, Result, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, Tensor, TopK, Tuning,
+};
 
 const FOLDER: &str = "WARPSMITH_TUNING_DIR";
 /// Set in the process that looks for the results of the first one.
@@ -93,6 +97,7 @@ fn in_a_process_of_its_own() {
         let fractions = (1..=96 * 96).map(|i| 1.0 / f64::from(i));
         tuned_to_the_bit(&device, fractions.collect());
         tuned_to_the_bit(&device, (0..96 * 96).map(|i| (i * 7) as i8).collect());
+        other_operations(&device);
         let nothing = Tensor::<f32>::zeros(&stream, &[0, 96]).expect("memory");
         let tuning = Gemm::new(&nothing, &a).autotune(&stream).expect("a tuning");
         assert!(tuning.chosen().is_none());
@@ -115,6 +120,55 @@ fn tuned_by_columns(device: &Device, a: &Tensor<f32>) {
     assert_eq!(by_rows, Some(PlanSource::Model));
     let left = whole.to_vec().expect("values");
     assert!(left.iter().all(|&x| x == -1.0), "d was written");
+}
+
+/// All candidates of a plan are measured, and the fastest one is the choice from then on.
+fn other_operations(device: &Device) {
+    let stream = device.stream().expect("a stream");
+    let check = |plan: &dyn Fn() -> Result<Plan>, tuning: Result<Tuning>| {
+        let tuning = tuning.expect("a tuning");
+        assert!(tuning.measured().iter().all(|each| each.agrees), "{tuning}");
+        let plan = plan().expect("a plan");
+        assert_eq!(plan.candidates().len(), tuning.measured().len(), "{plan}");
+        let kept = tuning.chosen().map(|chosen| &chosen.candidate);
+        assert_eq!(
+            (plan.chosen(), plan.source()),
+            (kept, Some(PlanSource::Tuned))
+        );
+    };
+    let numbers = |shape: &[usize]| {
+        let values: Vec<bf16> = (0..shape.iter().product())
+            .map(|i: usize| bf16::from_f32((i * 7 % 13) as f32 / 8.0 - 0.75))
+            .collect();
+        Tensor::from_slice(device, shape, &values).expect("memory")
+    };
+    let (a, b) = (numbers(&[90, 64]), numbers(&[3, 64, 72]));
+    let ends = Tensor::from_slice(device, &[3], &[40_i32, 40, 80]).expect("memory");
+    let grouped = GroupedGemm::new(&a, &b, &ends);
+    check(&|| grouped.plan(&stream), grouped.autotune(&stream));
+    let (q, kv) = (numbers(&[1, 40, 4, 64]), numbers(&[1, 70, 2, 64]));
+    let attention = Attention::new(&q, &kv, &kv).causal();
+    check(&|| attention.plan(&stream), attention.autotune(&stream));
+    let forward = attention.lse().run(&stream).expect("attention");
+    let grad = AttentionGrad::new(&q, &kv, &kv, &forward.o, &forward.lse, &q).causal();
+    check(&|| grad.plan(&stream), grad.autotune(&stream));
+    let x = numbers(&[1, 20_000]);
+    let topk = TopK::new(&x, 5);
+    check(&|| topk.plan(&stream), topk.autotune(&stream));
+    let (x, dy, weight) = (numbers(&[3, 512]), numbers(&[3, 512]), numbers(&[512]));
+    let softmax = Softmax::new(&x);
+    check(&|| softmax.plan(&stream), softmax.autotune(&stream));
+    let y = softmax.run(&stream).expect("a softmax");
+    let grad = SoftmaxGrad::new(&y, &dy);
+    check(&|| grad.plan(&stream), grad.autotune(&stream));
+    let targets = Tensor::from_slice(device, &[3], &[5_i64, -100, 511]).expect("memory");
+    let loss = CrossEntropy::new(&x, &targets).gradient();
+    check(&|| loss.plan(&stream), loss.autotune(&stream));
+    let norm = RmsNorm::new(&x).weight(&weight).residual(&dy).stats();
+    check(&|| norm.plan(&stream), norm.autotune(&stream));
+    let rstd = norm.run(&stream).expect("a norm").rstd.expect("factors");
+    let grad = RmsNormGrad::new(&x, &rstd, &dy).weight(&weight);
+    check(&|| grad.plan(&stream), grad.autotune(&stream));
 }
 
 /// Kernels for f64 and i8 have the same bits, so all agree, whatever their number.

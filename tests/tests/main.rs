@@ -26,6 +26,7 @@ mod ptx_size;
 mod reduce;
 mod refusals;
 mod rotary;
+mod row_plans;
 mod rows_counters;
 mod same_bits;
 mod scan;

@@ -2,8 +2,8 @@
 //! many rows. The host's own grids do that only for millions of elements.
 
 use abi::rows::{
-    RING_WARPS, RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Stages,
-    Strategy as Holding, flags,
+    RING_VECTORS, RING_WARPS, RowEntry, RowOp, RowParams, RowPlan, RowShape, SHORT_BLOCKS,
+    SHORT_VECTORS, Stages, Strategy as Holding, flags,
 };
 use half::bf16;
 use ndarray::{Array1, ArrayD, Axis, IxDyn};
@@ -66,7 +66,7 @@ impl Case {
 
     /// A plan as the host makes it, with this cluster size and number of stages.
     fn plan(&self, op: RowOp) -> RowPlan {
-        let vectors = op.kernels().ring.map_or(0, |ring| ring.vectors);
+        let vectors = RING_VECTORS as u32;
         let slice = self.row_shape(op).slice_vectors(self.cluster);
         let warps = slice.div_ceil(32 * vectors);
         let group = match self.cluster {
@@ -87,22 +87,19 @@ impl Case {
 
     /// The plan of gradients of short rows, with this number of stages.
     fn short_plan(&self) -> Option<RowPlan> {
-        let op = RowOp::NormGrad;
-        let device = RowDevice {
-            arch: (9, 0),
-            shared_bytes: 226 << 10,
-        };
-        let plan = RowPlan::choose(&op.kernels(), &self.row_shape(op), &device);
-        let Holding::Short(stages) = plan.strategy else {
-            return None;
-        };
-        let stages = Stages {
-            stages: self.stages,
-            rows: self.group * 32 / plan.threads,
-            ..stages
-        };
-        let strategy = Holding::Short(stages);
-        (self.cluster == 1).then_some(RowPlan { strategy, ..plan })
+        // At least eight lanes have a row, and at most those of a warp.
+        let lanes = self.vectors.div_ceil(SHORT_VECTORS).next_power_of_two();
+        let threads = lanes.max(8) as u32;
+        (self.cluster == 1 && threads <= 32).then_some(RowPlan {
+            strategy: Holding::Short(Stages {
+                vectors: SHORT_VECTORS as u32,
+                stages: self.stages,
+                blocks: SHORT_BLOCKS,
+                rows: self.group * 32 / threads,
+            }),
+            threads,
+            cluster: 1,
+        })
     }
 
     /// The entry of the operation, and its launch with this plan.

@@ -14,7 +14,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{self, agrees};
+use warpsmith_tests::operation::{self, agrees, kernel_of};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::{RowAxes, flat};
@@ -60,6 +60,9 @@ struct Case {
     scale: f64,
     #[serde(default)]
     seed: u64,
+    /// Number of the candidate that runs, for the norm and for its gradient.
+    #[serde(default)]
+    candidate: Option<usize>,
 }
 
 fn one() -> f64 {
@@ -136,8 +139,17 @@ fn forward<T: Float + TestElement>(
             norm
         }};
     }
+    macro_rules! run_into {
+        ($norm:expr) => {{
+            let norm = $norm;
+            match &kernel_of(norm.plan(stream), case.candidate)? {
+                Some(name) => norm.with_kernel(name).stats().run_into(out, stream),
+                None => norm.stats().run_into(out, stream),
+            }
+        }};
+    }
     if case.rms {
-        return run!(RmsNorm::new(x)).stats().run_into(out, stream);
+        return run_into!(run!(RmsNorm::new(x)));
     }
     let mut norm = run!(LayerNorm::new(x));
     if let Some([_, bias]) = &shared.same {
@@ -146,7 +158,7 @@ fn forward<T: Float + TestElement>(
     if let Some([_, bias]) = &shared.f32 {
         norm = norm.bias(&bias.tensor);
     }
-    norm.stats().run_into(out, stream)
+    run_into!(norm)
 }
 
 /// All outputs of the forward pass.
@@ -325,7 +337,11 @@ fn check_gradient<T: Float + TestElement>(
                 if let Some([weight, _]) = &shared.f32 {
                     gradient = gradient.weight(&weight.tensor);
                 }
-                gradient.run_into(&out, &stream)
+                let plan = gradient.plan(&stream);
+                match &kernel_of(plan, case.candidate).map_err(say)? {
+                    Some(name) => gradient.with_kernel(name).run_into(&out, &stream),
+                    None => gradient.run_into(&out, &stream),
+                }
             }};
         }
         match &mean_tensor {
@@ -398,6 +414,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
             shift: 0.0,
             scale: one(),
             seed: u64::from(seed),
+            candidate: None,
         },
     )
 }
@@ -417,6 +434,40 @@ fn norms_match_their_references_for_every_layout_and_dtype() {
 #[test]
 fn norms_match_their_references_on_the_table_of_cases() {
     cases::run(include_str!("../cases/norms.toml"), check);
+}
+
+#[test]
+fn every_candidate_matches_the_reference() {
+    for device in warpsmith::testing::devices() {
+        for (rows, n, dtype, weights, residual) in [
+            (5, 256, DType::Bf16, Weights::Same, false),
+            (3, 4096, DType::Bf16, Weights::Same, true),
+            (3, 512, DType::F16, Weights::None, true),
+            (2, 2048, DType::Bf16, Weights::F32, false),
+            (2, 9000, DType::F32, Weights::F32, false),
+            (3, 77, DType::Bf16, Weights::Same, true),
+        ] {
+            for (candidate, rms) in (0..9).flat_map(|number| [(number, false), (number, true)]) {
+                let case = Case {
+                    shape: vec![rows, n],
+                    axes: RowAxes::default(),
+                    dtype,
+                    rms,
+                    weights,
+                    residual,
+                    view: View::Contiguous,
+                    view_y: View::Contiguous,
+                    view_shared: View::Contiguous,
+                    values: Values::Uniform,
+                    shift: 0.0,
+                    scale: one(),
+                    seed: n as u64,
+                    candidate: Some(candidate),
+                };
+                check(&case, &device).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+            }
+        }
+    }
 }
 
 #[test]

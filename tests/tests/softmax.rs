@@ -13,7 +13,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{self, agrees, run_twice};
+use warpsmith_tests::operation::{self, agrees, kernel_of, run_twice};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::RowAxes;
@@ -38,6 +38,9 @@ struct Case {
     /// Log-softmax instead of softmax.
     #[serde(default)]
     log: bool,
+    /// Number of the candidate that runs, for the operation and for its gradient.
+    #[serde(default)]
+    candidate: Option<usize>,
 }
 
 impl Case {
@@ -48,13 +51,17 @@ impl Case {
         stream: &Stream,
     ) -> warpsmith::Result<()> {
         macro_rules! run {
-            ($op:expr) => {
-                match &self.axes.signed(x.rank())[..] {
-                    [] => $op.run_into(y, stream),
-                    [axis] => $op.axis(*axis).run_into(y, stream),
-                    axes => $op.axes(axes).run_into(y, stream),
+            ($op:expr) => {{
+                let op = match &self.axes.signed(x.rank())[..] {
+                    [] => $op,
+                    [axis] => $op.axis(*axis),
+                    axes => $op.axes(axes),
+                };
+                match &kernel_of(op.plan(stream), self.candidate)? {
+                    Some(name) => op.with_kernel(name).run_into(y, stream),
+                    None => op.run_into(y, stream),
                 }
-            };
+            }};
         }
         match self.log {
             false => run!(Softmax::new(x)),
@@ -68,12 +75,16 @@ impl Case {
         stream: &Stream,
     ) -> warpsmith::Result<()> {
         macro_rules! run {
-            ($op:expr) => {
-                match &self.axes.signed(y.rank())[..] {
-                    [] => $op.run_into(dx, stream),
-                    axes => $op.axes(axes).run_into(dx, stream),
+            ($op:expr) => {{
+                let op = match &self.axes.signed(y.rank())[..] {
+                    [] => $op,
+                    axes => $op.axes(axes),
+                };
+                match &kernel_of(op.plan(stream), self.candidate)? {
+                    Some(name) => op.with_kernel(name).run_into(dx, stream),
+                    None => op.run_into(dx, stream),
                 }
-            };
+            }};
         }
         match self.log {
             false => run!(SoftmaxGrad::new(y, dy)),
@@ -167,6 +178,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
             values,
             seed: u64::from(seed),
             log,
+            candidate: None,
         },
     )
 }
@@ -186,6 +198,33 @@ fn softmax_matches_its_reference_for_every_axis_layout_and_dtype() {
 #[test]
 fn softmax_matches_its_reference_on_the_table_of_cases() {
     cases::run(include_str!("../cases/softmax.toml"), check);
+}
+
+#[test]
+fn every_candidate_matches_the_reference() {
+    for device in warpsmith::testing::devices() {
+        for (rows, n, dtype) in [
+            (5, 64, DType::Bf16),
+            (3, 2048, DType::F32),
+            (2, 9000, DType::Bf16),
+            (3, 77, DType::F16),
+        ] {
+            for candidate in 0..5 {
+                let case = Case {
+                    shape: vec![rows, n],
+                    axes: RowAxes::default(),
+                    dtype,
+                    view: View::Contiguous,
+                    view_y: View::Contiguous,
+                    values: Values::Uniform,
+                    seed: n as u64,
+                    log: n == 2048,
+                    candidate: Some(candidate),
+                };
+                check(&case, &device).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+            }
+        }
+    }
 }
 
 /// Where the maximum times log2(e) overflows, in slices of one block and of sixteen: all that counts

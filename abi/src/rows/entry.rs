@@ -1,6 +1,6 @@
 //! Entries that work on rows: operations and names.
 
-use super::{Holding, Variant};
+use super::Variant;
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -107,20 +107,6 @@ impl RowEntry {
     /// The entry of an operation for rows of `dtype` that are held so, if there is one.
     pub fn of(op: RowOp, dtype: DType, variant: Variant) -> Option<Self> {
         Self::find(|entry| (entry.op, entry.dtype, entry.variant) == (op, dtype, variant))
-    }
-
-    /// Of an entry that holds rows in registers: how.
-    pub const fn holding(&self) -> Holding {
-        let [held, more] = self.op.kernels_of(self.dtype).held;
-        let holding = if matches!(self.variant, Variant::RegistersMore) {
-            more
-        } else {
-            held
-        };
-        match holding {
-            Some(holding) => holding,
-            None => panic!("an entry holds rows in registers that its operation does not"),
-        }
     }
 }
 

@@ -1,18 +1,15 @@
-//! Rows: softmax, norms and their like read a row once and write it once. [`RowPlan::choose`] alone
-//! decides where the threads of a launch hold rows in between.
+//! Rows: softmax, norms and their like read a row once and write it once. A [`RowPlan`] states where
+//! the threads of a launch hold rows in between, and how it is launched. The host chooses the plan.
 //!
 //! Entries: `<op>_<dtype>_<variant>`, with [`RowParams`] as the last parameter. Rows have element
 //! stride 1.
 
 mod entry;
 mod held;
-mod limits;
 mod params;
 mod ring;
 mod short;
 mod slices;
-#[cfg(test)]
-mod tests;
 mod variant;
 
 pub use crate::single::NORM_GRAD_FINISH;
@@ -22,20 +19,13 @@ pub use held::{
     SOFTMAX_BOUND, SOFTMAX_GRAD_BOUND, SOFTMAX_GRAD_MORE_BOUND, SOFTMAX_MORE_BOUND,
 };
 pub use params::{RowParams, flags, total_blocks};
-pub use ring::{
-    FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Ringing, Stages, column_block,
-};
+pub use ring::{FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Stages, column_block};
 pub use short::{SHORT_BLOCKS, SHORT_THREADS, SHORT_VECTORS, ShortLayout};
-use slices::SLICE_SLOTS;
-pub use slices::{BARRIER_BYTES, LINE_BYTES, SLICE_BLOCKS, SLICE_THREADS, Slicing, slices_offset};
+pub use slices::{BARRIER_BYTES, LINE_BYTES, SLICE_BLOCKS, SLICE_THREADS, slices_offset};
 pub use variant::Variant;
 
 /// Lanes of a warp.
 const LANES: u32 = 32;
-
-/// Shared memory of an SM beyond what one block can have; the hardware also reserves as much for
-/// each block.
-const RESERVED_BYTES: u32 = 1 << 10;
 
 /// Bytes of one access.
 pub const VECTOR_BYTES: u32 = 16;
@@ -78,9 +68,6 @@ pub const WIDE_VECTORS: usize = 8;
 
 /// Most threads of a block of such a ring: 128 registers a thread.
 pub const WIDE_THREADS: u32 = 512;
-
-/// Most blocks of a cluster of it: larger ones leave more multiprocessors idle.
-pub const WIDE_CLUSTER: u32 = 8;
 
 /// Blocks of gradients of norms that run on an SM, where rows are in registers.
 pub const GRAD_BLOCKS: u32 = 8;
@@ -147,35 +134,8 @@ pub struct Ahead {
     pub vectors: u32,
 }
 
-/// The kernels of an operation, as far as the choice depends on them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RowKernels {
-    /// Those that hold rows in registers; the second one has more vectors in a thread.
-    pub held: [Option<Holding>; 2],
-    /// Fewest threads of such a row.
-    pub least_threads: u32,
-    /// Bytes of each input that an SM should have in flight where rows are in registers.
-    pub enough_bytes: u32,
-    /// Most bytes of a row of an input for which a block with slices takes longer to begin than to
-    /// end.
-    pub short_bytes: u32,
-    /// Whether no other way is faster, however few bytes are in flight.
-    pub holds_all: bool,
-    /// Whether there are kernels for rows of one warp or less, in persistent blocks.
-    pub short: bool,
-    /// Whether there are kernels with weights loaded ahead, for longer rows with one input: up to
-    /// 32 KiB for each of 16 blocks, or 16 KiB with a bias.
-    pub ahead: bool,
-    /// How longer rows come through a ring, if there are kernels for that.
-    pub ring: Option<Ringing>,
-    /// The same for norms with a bias and one input, if there are kernels for that.
-    pub wide: Option<Ringing>,
-    /// How still longer rows are cut into slices, if there are kernels for that.
-    pub slices: Option<Slicing>,
-}
-
-/// The rows of a launch, as far as the choice depends on them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The rows of a launch, without their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowShape {
     /// Elements of a row.
     pub n: u64,
@@ -207,15 +167,6 @@ impl RowShape {
     }
 }
 
-/// The device, as far as the choice depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RowDevice {
-    /// Compute capability.
-    pub arch: (u32, u32),
-    /// Most dynamic shared memory of a block, in bytes.
-    pub shared_bytes: u32,
-}
-
 /// How a launch holds its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowPlan {
@@ -229,101 +180,6 @@ pub struct RowPlan {
 }
 
 impl RowPlan {
-    /// Chooses where rows are.
-    ///
-    /// | rows | strategy |
-    /// |---|---|
-    /// | aligned, on compute capability 9.0, as far as they fit the threads of a [`Holding`], where that is fastest (in elements of bf16: up to 2,048 of cross-entropy, 12,288 of softmax, 4,608 of its gradient, 10,240 of RMS norms, 4,608 and around 6,144 of layer norms; norms up to 21,504 with a residual, up to 16,384 with weights in f32; gradients of norms of f16 up to 512) | [`Strategy::Registers`], by as few threads as hold the row, in powers of two or whole warps |
-    /// | the same, of gradients of norms of bf16, up to [`SHORT_VECTORS`] for each lane of a warp (1,024 elements) | [`Strategy::Short`] |
-    /// | the same, longer, of norms without a residual, up to the vectors of [`AHEAD`], or of [`PAIRS`] with a bias, for each of [`AHEAD_THREADS`] of 16 blocks (131,072 elements of 16 bits with a bias, else 262,144) | [`Strategy::Ahead`] |
-    /// | the same, longer, of norms of bf16 with a bias, up to [`WIDE_VECTORS`] for each of [`WIDE_THREADS`] of [`WIDE_CLUSTER`] blocks (262,144 elements) | [`Strategy::Ring`] |
-    /// | the same, longer, with kernels for [`Ringing`] (norms and their gradients), up to its vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |
-    /// | the same, longer, with kernels for [`Slicing`] (all but gradients of norms), up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
-    /// | any other that fits a block's shared memory | [`Strategy::Shared`] |
-    /// | any other | [`Strategy::Passes`] |
-    ///
-    /// The limits are those with which an H200 was fastest (`docs/rows.md`).
-    pub const fn choose(kernels: &RowKernels, shape: &RowShape, device: &RowDevice) -> Self {
-        let is_hopper = device.arch.0 == 9 && device.arch.1 == 0;
-        if shape.is_aligned && is_hopper {
-            if kernels.short
-                && let Some(plan) = Self::of_short(shape, device)
-            {
-                return plan;
-            }
-            if let Some(plan) = Self::of_held(kernels, shape) {
-                return plan;
-            }
-            if kernels.ahead
-                && let Some(plan) = Self::of_ahead(shape, device)
-            {
-                return plan;
-            }
-            if let Some(ringing) = &kernels.wide
-                && shape.inputs == 1
-                && shape.has_bias
-                && let Some(plan) = Self::of_ring(ringing, shape, device)
-                && plan.cluster <= WIDE_CLUSTER
-            {
-                return plan;
-            }
-            if let Some(ringing) = &kernels.ring
-                && let Some(plan) = Self::of_ring(ringing, shape, device)
-            {
-                return plan;
-            }
-            if let Some(slicing) = &kernels.slices
-                && let Some(plan) = Self::of_slices(slicing, shape, device)
-            {
-                return plan;
-            }
-        }
-        let threads = if shape.n <= 1024 {
-            32
-        } else if shape.n <= 8192 {
-            256
-        } else {
-            MAX_THREADS
-        };
-        let plan = Self {
-            strategy: Strategy::Shared,
-            threads,
-            cluster: 1,
-        };
-        let row_bytes = shape.n * shape.element_bytes as u64;
-        let staged = row_bytes * (shape.inputs * plan.rows_per_block()) as u64;
-        if staged <= device.shared_bytes as u64 {
-            return plan;
-        }
-        Self {
-            strategy: Strategy::Passes,
-            ..plan
-        }
-    }
-
-    /// Slices with weights loaded ahead, for rows with one input that fit the threads of
-    /// [`MAX_CLUSTER`] blocks.
-    const fn of_ahead(shape: &RowShape, device: &RowDevice) -> Option<Self> {
-        let ahead = if shape.has_bias { PAIRS } else { AHEAD };
-        let bytes = shape.n * shape.element_bytes as u64;
-        let of_block = ahead.vectors * AHEAD_THREADS * VECTOR_BYTES;
-        if shape.inputs > 1 || bytes > (MAX_CLUSTER * of_block) as u64 {
-            return None;
-        }
-        let cluster = power(bytes.div_ceil(of_block as u64), 1);
-        let of_warp = ahead.vectors * LANES;
-        let warps = shape.slice_vectors(cluster).div_ceil(of_warp);
-        let plan = Self {
-            strategy: Strategy::Ahead(ahead),
-            threads: warps * LANES,
-            cluster,
-        };
-        if plan.shared_bytes(shape) > device.shared_bytes {
-            return None;
-        }
-        Some(plan)
-    }
-
     /// Threads of a block.
     pub const fn block_threads(&self) -> u32 {
         match self.strategy {
@@ -399,26 +255,4 @@ impl RowPlan {
             Strategy::Passes => 0,
         }
     }
-
-    /// Most additions along one path of a row's sum, for error bounds: a thread's own, those over
-    /// the lanes of a warp, over the slots that a lane adds up, and over the lanes again.
-    pub const fn additions(&self, n: u64) -> u64 {
-        let threads = self.threads as u64 * self.cluster as u64;
-        n.div_ceil(threads) + 8 + 5 + (SLICE_SLOTS / 32) as u64 + 5
-    }
-
-    /// Parts in which a slice lands, one after the other; a power of two. The largest clusters gain from beginning
-    /// with the first; in others the copies of other blocks hide the wait as well.
-    pub const fn parts(&self) -> u32 {
-        match (self.strategy, self.cluster) {
-            (Strategy::Slices, MAX_CLUSTER) => 4,
-            _ => 1,
-        }
-    }
-}
-
-/// The smallest power of two that is at least `n`, and at least `least`.
-const fn power(n: u64, least: u32) -> u32 {
-    let n = n.next_power_of_two();
-    if n > least as u64 { n as u32 } else { least }
 }

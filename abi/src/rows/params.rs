@@ -44,8 +44,9 @@ pub const fn total_blocks(rows: u64) -> u32 {
 }
 
 kernel_param! {
-    /// Extents and strides of one launch. Grid: x = [`super::RowPlan::blocks`], or
-    /// [`super::RowPlan::persistent_blocks`] for rings, short rows and gradients of norms in registers.
+    /// Extents and strides of one launch. Grid: x = [`super::RowPlan::blocks`] at most. It is any
+    /// multiple of the cluster for rings, short rows and gradients of norms in registers, whose blocks
+    /// go on to further rows.
     #[derive(Debug, PartialEq)]
     pub struct RowParams {
         /// Number of rows.
@@ -72,5 +73,21 @@ kernel_param! {
         /// Address of two counters (u32) that are 0, aligned to 8 bytes, by which blocks with short rows
         /// keep pace with each other; 0 if they do not. The launch resets them.
         pub pace: u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_over_rows_have_several_blocks_where_there_are_many_rows() {
+        assert_eq!(total_blocks(0), 1);
+        assert_eq!(total_blocks(16_384), 1);
+        assert_eq!(total_blocks(16_385), 5);
+        assert_eq!(total_blocks(1 << 24), 4096);
+        assert_eq!(total_blocks(u64::MAX), 4096);
+        // What they leave is for one block.
+        assert_eq!(total_blocks(u64::from(total_blocks(u64::MAX))), 1);
     }
 }

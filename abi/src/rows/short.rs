@@ -1,9 +1,6 @@
 //! Short rows of persistent blocks: a warp has one, two or four at a time.
 
-use super::{
-    LANES, LINE_BYTES, RESERVED_BYTES, RING_STAGES, RowDevice, RowPlan, RowShape, Stages, Strategy,
-    VECTOR_BYTES, power,
-};
+use super::{LANES, LINE_BYTES, RING_STAGES, VECTOR_BYTES};
 
 /// Vectors that a thread has of a row.
 pub const SHORT_VECTORS: usize = 4;
@@ -13,42 +10,6 @@ pub const SHORT_THREADS: u32 = 256;
 
 /// Blocks of them that run on an SM: 128 registers a thread.
 pub const SHORT_BLOCKS: u32 = 2;
-
-/// Fewest lanes of a row: shared memory is read in phases of eight lanes, which then have
-/// neighbouring vectors.
-const LEAST_LANES: u32 = 8;
-
-/// Most stages that are of use.
-const STAGES: u32 = 3;
-
-impl RowPlan {
-    /// Short rows, if the lanes of a warp hold one.
-    pub(super) const fn of_short(shape: &RowShape, device: &RowDevice) -> Option<Self> {
-        let vectors = (shape.n * shape.element_bytes as u64).div_ceil(VECTOR_BYTES as u64);
-        if vectors > (LANES * SHORT_VECTORS as u32) as u64 {
-            return None;
-        }
-        let lanes = power(vectors.div_ceil(SHORT_VECTORS as u64), LEAST_LANES);
-        let room = (device.shared_bytes + RESERVED_BYTES) / SHORT_BLOCKS - RESERVED_BYTES;
-        let mut stages = STAGES;
-        while ShortLayout::new(shape.inputs, stages, SHORT_THREADS / LANES).bytes() > room {
-            stages -= 1;
-        }
-        if stages < 2 {
-            return None;
-        }
-        Some(Self {
-            strategy: Strategy::Short(Stages {
-                vectors: SHORT_VECTORS as u32,
-                stages,
-                blocks: SHORT_BLOCKS,
-                rows: SHORT_THREADS / lanes,
-            }),
-            threads: lanes,
-            cluster: 1,
-        })
-    }
-}
 
 /// Offsets in shared memory: the stages of each warp, then its barriers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

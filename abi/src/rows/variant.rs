@@ -35,16 +35,13 @@
 //! ```
 //! **columns** is no place for a row: its kernel adds up columns for the gradients of weights.
 
-use super::ring::MULTIPROCESSORS;
-use super::{
-    Ahead, FEW_BLOCKS, FEW_THREADS, RowEntry, RowOp, RowPlan, Stages, Strategy, WIDE_VECTORS,
-};
+use super::{Ahead, RowPlan, Stages, Strategy, WIDE_VECTORS};
+use crate::SingleEntry;
 use crate::entry::Parts;
 use crate::single::{
     CROSS_ENTROPY_TOTAL, CROSS_ENTROPY_TOTAL_EARLY, CROSS_ENTROPY_WEIGHT,
     CROSS_ENTROPY_WEIGHT_EARLY,
 };
-use crate::{DType, SingleEntry};
 
 /// Where a kernel holds a row between its read and its write, as the last part of an entry's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,23 +135,6 @@ impl RowPlan {
             Strategy::Ring(_) => Variant::SmemRing,
             Strategy::Short(_) => Variant::SmemRingShort,
             Strategy::Shared | Strategy::Passes => Variant::Streaming,
-        }
-    }
-
-    /// The variant of the kernel for `rows` rows. It changes no bits: where few rows are held, weights are
-    /// loaded with them, as no others hide the time that this takes.
-    pub fn variant_of(&self, op: RowOp, dtype: DType, rows: u64) -> Variant {
-        let variant = self.variant();
-        match self.blocks(rows) {
-            Some(blocks)
-                if matches!(variant, Variant::Registers)
-                    && RowEntry::of(op, dtype, Variant::RegistersWeights).is_some()
-                    && self.block_threads() <= FEW_THREADS
-                    && blocks <= FEW_BLOCKS * MULTIPROCESSORS =>
-            {
-                Variant::RegistersWeights
-            }
-            _ => variant,
         }
     }
 }

@@ -97,10 +97,7 @@ macro_rules! pairs {
 /// Vectors of each tensor that a thread of the ring `$name` has.
 macro_rules! ring_vectors {
     ($name:ident) => {
-        match RowEntry::read(stringify!($name)).op.kernels().ring {
-            Some(ring) => ring.vectors as usize,
-            None => panic!("an operation without a ring"),
-        }
+        const { RowEntry::read(stringify!($name)).ring_vectors() as usize }
     };
 }
 

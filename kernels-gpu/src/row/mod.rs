@@ -1,5 +1,5 @@
 //! Where a row is between its one read and its one write: the parts that softmax, norms and
-//! cross-entropy are made of. `abi::rows` chooses which of these holds a row.
+//! cross-entropy are made of. The host chooses which of these holds a row.
 //!
 //! | file | holds a row |
 //! |---|---|

@@ -4,7 +4,7 @@
 //! `x`, `y`: `[rows, n]`, element stride 1; f32, f16 or bf16.
 //!
 //! **Roles**: a row is shared by a few lanes of a warp, a warp, a block or a cluster, as
-//! `abi::rows::RowPlan` chooses; every thread reduces and stores its own vectors.
+//! the host chooses (`abi::rows::RowPlan`); every thread reduces and stores its own vectors.
 //!
 //! **Pipelines**: those of `row::slices`, where bulk copies load rows. Otherwise none: a thread
 //! issues the loads of all of its vectors before it uses the first, and blocks on the same SM hide

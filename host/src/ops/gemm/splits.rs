@@ -94,20 +94,12 @@ impl GemmDesc {
         machine.model.launch_ns + 2.0 * self.partial_bytes(splits.count) / machine.bytes_per_ns
     }
 
-    /// The blocks, flops and bytes of whole tiles of these extents. A block has its part of k.
-    pub(super) fn work(&self, splits: &KSplits, [tile_m, tile_n, tile_k]: [u32; 3]) -> Work {
+    /// The work of whole tiles of these extents. A block has its part of k.
+    pub(super) fn work(&self, splits: &KSplits, tile: [u32; 3]) -> Work {
+        let [tile_m, tile_n, _] = tile;
         let tiles = u64::from(self.m.div_ceil(tile_m)) * u64::from(self.n.div_ceil(tile_n));
-        let k = f64::from(splits.k.next_multiple_of(tile_k));
-        Work {
-            blocks: tiles as f64 * (f64::from(self.batch) * f64::from(splits.count)),
-            blocks_per_multiprocessor: 1,
-            flops_per_block: 2.0 * f64::from(tile_m) * f64::from(tile_n) * k,
-            flops_per_cycle: 0.0,
-            alone: 1.0,
-            overhead_ns: 0.0,
-            bytes: self.bytes(),
-            extra_ns: 0.0,
-        }
+        let blocks = tiles as f64 * (f64::from(self.batch) * f64::from(splits.count));
+        Work::of_tiles(blocks, tile, splits.k, self.bytes())
     }
 
     /// The same GEMM over a k of this length.

@@ -2,7 +2,7 @@
 
 use super::simt;
 use super::sm90::Hopper;
-use crate::ops::plan::{Choice, Desc, Machine, MachineModel, Shown, Work};
+use crate::ops::plan::{Choice, Desc, Machine, MachineModel, Shown};
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
 use abi::gemm::{GROUPED_ENTRY, GROUPED_TILE, Transpose, grouped_grid};
 use std::fmt;
@@ -125,20 +125,5 @@ impl GroupedDesc {
     pub(super) fn bytes(&self) -> f64 {
         let [m, n, k, groups] = [self.m, self.n, self.k, self.groups].map(f64::from);
         (m * k + groups * k * n + m * n) * self.dtype.size_bytes() as f64
-    }
-
-    /// The work of so many tiles of these extents.
-    pub(super) fn work(&self, tiles: f64, [tile_m, tile_n, tile_k]: [u32; 3]) -> Work {
-        let k = f64::from(self.k.next_multiple_of(tile_k));
-        Work {
-            blocks: tiles,
-            blocks_per_multiprocessor: 1,
-            flops_per_block: 2.0 * f64::from(tile_m) * f64::from(tile_n) * k,
-            flops_per_cycle: 0.0,
-            alone: 1.0,
-            overhead_ns: 0.0,
-            bytes: self.bytes(),
-            extra_ns: 0.0,
-        }
     }
 }

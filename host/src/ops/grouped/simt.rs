@@ -35,13 +35,14 @@ pub(super) fn estimate_ns(desc: &GroupedDesc, machine: &Machine, grid: [u32; 3])
         // Elements of two bytes are read, then written and read again as f32; results likewise.
         _ => 3.0 * machine.model.launch_ns + 5.0 * desc.bytes() / machine.bytes_per_ns,
     };
+    let blocks = grid.into_iter().map(f64::from).product();
     machine.estimate_ns(&Work {
         blocks_per_multiprocessor: BLOCKS,
         flops_per_cycle: costs.small_flops,
         alone: costs.alone,
         overhead_ns: costs.overhead_ns,
         extra_ns: copies_ns,
-        ..desc.work(grid.into_iter().map(f64::from).product(), tile)
+        ..Work::of_tiles(blocks, tile, desc.k, desc.bytes())
     })
 }
 

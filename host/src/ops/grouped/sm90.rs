@@ -57,7 +57,7 @@ impl Hopper {
         let work = Work {
             flops_per_cycle: costs.flops,
             overhead_ns: costs.turn_ns,
-            ..desc.work(f64::from(tiles), tile)
+            ..Work::of_tiles(f64::from(tiles), tile, k, desc.bytes())
         };
         Some(Candidate {
             kernel: Kernel::Hopper(hopper),

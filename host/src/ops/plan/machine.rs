@@ -21,9 +21,9 @@
 //! alignment.
 
 use crate::DeviceInfo;
-use serde::{Deserialize, Serialize};
+use crate::ops::rows::{RowCosts, TopKCosts};
 
-/// Declares structs of constants, and their values on an H200.
+/// Declares structs of constants, and their values on an H200. The files of operations use it too.
 macro_rules! costs {
     ($(
         $(#[$doc:meta])*
@@ -32,7 +32,7 @@ macro_rules! costs {
         }
     )*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $ty,)*
         }
@@ -45,6 +45,7 @@ macro_rules! costs {
         }
     )*};
 }
+pub(in crate::ops) use costs;
 
 costs! {
     /// All constants of the cost models that were fitted to measurements. Times are in nanoseconds,
@@ -59,6 +60,10 @@ costs! {
         attention: AttentionCosts = AttentionCosts::H200,
         /// Gradients of attention.
         attention_grad: AttentionGradCosts = AttentionGradCosts::H200,
+        /// Operations on rows.
+        rows: RowCosts = RowCosts::H200,
+        /// The first elements of rows.
+        topk: TopKCosts = TopKCosts::H200,
     }
 
     /// Constants of the kernels of products.
@@ -406,6 +411,29 @@ pub(in crate::ops) struct Work {
     pub(in crate::ops) bytes: f64,
     /// Time of further launches.
     pub(in crate::ops) extra_ns: f64,
+}
+
+impl Work {
+    /// The work of products: a tile for each block, over this length of k, with `bytes` bytes moved in
+    /// all. The caller fills in the speed.
+    pub(in crate::ops) fn of_tiles(
+        blocks: f64,
+        [tile_m, tile_n, tile_k]: [u32; 3],
+        k: u32,
+        bytes: f64,
+    ) -> Self {
+        let k = f64::from(k.next_multiple_of(tile_k));
+        Self {
+            blocks,
+            blocks_per_multiprocessor: 1,
+            flops_per_block: 2.0 * f64::from(tile_m) * f64::from(tile_n) * k,
+            flops_per_cycle: 0.0,
+            alone: 1.0,
+            overhead_ns: 0.0,
+            bytes,
+            extra_ns: 0.0,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod tune;
 mod tuned;
 
 pub use machine::MachineModel;
-pub(super) use machine::{AttentionCosts, Machine, Sm90Costs, Work};
+pub(super) use machine::{AttentionCosts, Machine, Sm90Costs, Work, costs};
 pub(crate) use state::Plans;
 pub use tune::{Measured, Tuning};
 pub(super) use tune::{agree_within, answer, copied, like, rotation, tune};
@@ -79,11 +79,13 @@ pub struct Candidate {
     pub name: String,
     /// Entry name of the main kernel.
     pub entry: String,
-    /// Tile of one block. Of products: m, n, k. Of attention: queries and keys, and 0.
+    /// Tile of one block. Of products: m, n, k. Of attention: queries and keys, and 0. Of rows: rows,
+    /// elements of each, and 0.
     pub tile: [u32; 3],
     /// Cluster extents in x, y, z, in blocks.
     pub cluster: [u32; 3],
-    /// Number of parts into which the reduced axis is split: k of a product, keys of attention.
+    /// Number of parts into which the reduced axis is split: k of a product, keys of attention, the
+    /// elements of a row among which the first are wanted.
     pub split: u32,
     /// Grid extents in x, y, z, in blocks.
     pub grid: [u32; 3],

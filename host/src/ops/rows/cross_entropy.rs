@@ -1,6 +1,8 @@
 //! Cross-entropy.
 
-use super::{Launch, MOST_OWN, Rows, model, shape};
+use super::operation::{Operation, Written, plans, with_kernel};
+use super::plan::{Candidate, RowDesc};
+use super::{Launch, MOST_OWN, Rows, model};
 use crate::load::{self, LoadVariant};
 use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
@@ -56,6 +58,7 @@ pub enum Reduction {
 /// # Errors
 /// [`ShapeError::Axis`](crate::ShapeError::Axis),
 /// [`ArgumentError::Value`](crate::ArgumentError::Value) (label smoothing outside of 0 to 1),
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that there is not),
 /// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
@@ -91,6 +94,9 @@ pub struct CrossEntropy<'a, T: Float> {
     label_smoothing: f32,
     gradient_scale: f32,
     reduction: Reduction,
+    /// Whether new outputs include the gradient.
+    has_gradient: bool,
+    kernel: Option<&'a str>,
 }
 
 impl<'a, T: Float> CrossEntropy<'a, T> {
@@ -105,8 +111,13 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             label_smoothing: 0.0,
             gradient_scale: 1.0,
             reduction: Reduction::Mean,
+            has_gradient: false,
+            kernel: None,
         }
     }
+
+    with_kernel!(kernel);
+    plans!("CrossEntropy", self => self);
 
     /// Sets the axis of the classes, such as 1 for images with channels first. A negative axis counts
     /// from the end.
@@ -148,7 +159,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     }
 
     /// Also computes the gradient with respect to the logits, from the same read of them.
-    pub fn gradient(self) -> WithGradient<Self> {
+    pub fn gradient(mut self) -> WithGradient<Self> {
+        self.has_gradient = true;
         WithGradient(self)
     }
 
@@ -157,9 +169,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     /// # Errors
     /// See [`CrossEntropy`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<f32>> {
-        let loss = self.new_loss(stream)?;
-        self.run_into(&loss, stream)?;
-        Ok(loss)
+        Operation::run(self, stream).map(|(loss, _)| loss)
     }
 
     /// Enqueues the loss into `loss`.
@@ -167,39 +177,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     /// # Errors
     /// See [`CrossEntropy`].
     pub fn run_into(&self, loss: &Tensor<f32>, stream: &Stream) -> Result<()> {
-        self.enqueue(loss, None, stream)
-    }
-
-    fn enqueue(
-        &self,
-        loss: &Tensor<f32>,
-        dlogits: Option<&Tensor<T>>,
-        stream: &Stream,
-    ) -> Result<()> {
-        let axes = self.validate(loss, dlogits, stream)?;
-        let (rows, _) = axes.extents(self.logits.shape());
-        let inputs = Inputs {
-            targets: self.targets.contiguous(stream)?,
-            weights: self
-                .weights
-                .map(|weights| weights.contiguous(stream))
-                .transpose()?,
-        };
-        let factor = match self.reduction {
-            Reduction::Mean => Some(Tensor::<f32>::empty(stream, &[])?),
-            Reduction::None | Reduction::Sum => None,
-        };
-        let losses = match self.reduction {
-            Reduction::None => loss.clone(),
-            Reduction::Mean | Reduction::Sum => Tensor::empty(stream, &[rows])?,
-        };
-        // Without classes too: then every target that is not ignored is invalid.
-        let outputs = (&losses, dlogits);
-        let form = self.launch(&inputs, outputs, factor.as_ref(), &axes, stream)?;
-        if self.reduction == Reduction::None {
-            return Ok(());
-        }
-        add_up(&losses, factor.as_ref(), loss, 0, form, stream)
+        Operation::run_into(self, &(loss.clone(), None), stream)
     }
 
     /// The error model of the kernels, for the bound of the reference.
@@ -219,110 +197,61 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         Ok(model)
     }
 
-    fn new_loss(&self, stream: &Stream) -> Result<Tensor<f32>> {
+    /// The contiguous inputs besides the logits.
+    fn inputs(&self, stream: &Stream) -> Result<Inputs> {
+        let weights = self.weights.map(|weights| weights.contiguous(stream));
+        Ok(Inputs {
+            targets: self.targets.contiguous(stream)?,
+            weights: weights.transpose()?,
+        })
+    }
+
+    /// Memory for the factor of the gradient and of the loss, if there is one.
+    fn new_factor(&self, stream: &Stream) -> Result<Option<Tensor<f32>>> {
         match self.reduction {
-            Reduction::None => Tensor::empty(stream, self.targets.shape()),
-            Reduction::Mean | Reduction::Sum => Tensor::empty(stream, &[]),
+            Reduction::Mean => Tensor::empty(stream, &[]).map(Some),
+            Reduction::None | Reduction::Sum => Ok(None),
         }
     }
 
-    fn validate(
+    /// Enqueues the loss from the losses of the rows, after rows of this variant.
+    fn reduce(
         &self,
-        loss: &Tensor<f32>,
-        dlogits: Option<&Tensor<T>>,
-        stream: &Stream,
-    ) -> Result<RowAxes> {
-        check::device("logits", self.logits, stream)?;
-        let axes = self.axes.rows_of(self.logits)?;
-        let shape = self.logits.shape();
-        let of_rows: &[usize] = &axes.of_rows(shape)?;
-        check::input("targets", self.targets, of_rows, stream)?;
-        if let Some(weights) = self.weights {
-            let (_, n) = axes.extents(shape);
-            check::input("class_weights", weights, &[n], stream)?;
-            check::no_overlap("loss", loss, "class_weights", weights)?;
-            if let Some(dlogits) = dlogits {
-                check::no_overlap("dlogits", dlogits, "class_weights", weights)?;
-            }
-        }
-        if !(0.0..=1.0).contains(&self.label_smoothing) {
-            return Err(Error::value(
-                "label smoothing",
-                format!("{:?}", self.label_smoothing),
-                "a number from 0 to 1",
-            ));
-        }
-        let of_loss = match self.reduction {
-            Reduction::None => of_rows,
-            Reduction::Mean | Reduction::Sum => &[],
-        };
-        check::output("loss", loss, of_loss, stream)?;
-        check::contiguous("loss", loss)?;
-        check::no_overlap("loss", loss, "logits", self.logits)?;
-        check::no_overlap("loss", loss, "targets", self.targets)?;
-        if let Some(dlogits) = dlogits {
-            check::output("dlogits", dlogits, shape, stream)?;
-            check::no_partial_overlap("dlogits", dlogits, "logits", self.logits)?;
-            check::no_overlap("dlogits", dlogits, "targets", self.targets)?;
-            check::no_overlap("dlogits", dlogits, "loss", loss)?;
-        }
-        Ok(axes)
-    }
-
-    /// Launches the kernel that computes the factor, if there is one, and then the kernel over the
-    /// rows; returns the form of the latter.
-    fn launch(
-        &self,
-        inputs: &Inputs,
-        (losses, dlogits): (&Tensor<f32>, Option<&Tensor<T>>),
+        losses: &Tensor<f32>,
         factor: Option<&Tensor<f32>>,
-        axes: &RowAxes,
+        loss: &Tensor<f32>,
+        variant: Variant,
         stream: &Stream,
-    ) -> Result<Variant> {
-        let (rows, n) = axes.extents(self.logits.shape());
-        if rows == 0 {
-            self.count(inputs, factor, Variant::Streaming, (rows, n), stream)?;
-            return Ok(Variant::Streaming);
+    ) -> Result<()> {
+        match self.reduction {
+            Reduction::None => Ok(()),
+            Reduction::Mean | Reduction::Sum => add_up(losses, factor, loss, 0, variant, stream),
         }
-        let x = Rows::read(self.logits, axes, stream)?;
-        let dx = dlogits
-            .map(|dx| Rows::written(dx, axes, stream))
-            .transpose()?;
-        // The kernels that hold rows on chip have no room for another number per class.
-        let has_kernel = self.weights.is_none() || self.label_smoothing == 0.0;
-        let is_aligned = x.is_aligned() && dx.as_ref().is_none_or(Rows::is_aligned);
-        let shape = shape(T::DTYPE, n, has_kernel && is_aligned, 1);
-        let launch = Launch::new(stream, RowOp::CrossEntropy, T::DTYPE, rows, &shape)?;
-        let form = launch.entry.variant;
-        self.count(inputs, factor, form, (rows, n), stream)?;
-        let mut params = launch.params(rows, n);
-        if factor.is_some() && form.begins_early() {
-            params.flags |= flags::EARLY;
+    }
+
+    /// Memory for the losses of the rows: the result itself, if it is not reduced.
+    fn losses(&self, loss: &Tensor<f32>, rows: usize, stream: &Stream) -> Result<Tensor<f32>> {
+        match self.reduction {
+            Reduction::None => Ok(loss.clone()),
+            Reduction::Mean | Reduction::Sum => Tensor::empty(stream, &[rows]),
         }
-        params.strides[..2].copy_from_slice(&[x.stride, dx.as_ref().map_or(0, |dx| dx.stride)]);
-        params.ignore_index = self.ignore_index;
-        params.epsilon = self.label_smoothing;
-        params.scale = self.gradient_scale;
-        let written = dx.as_ref().map(|dx| &dx.tensor);
-        let (targets, weights) = (&inputs.targets, inputs.weights.as_ref());
-        let arguments = (&x.tensor, targets, weights, losses, written, factor, params);
-        // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
-        // storage; there is one target and one loss per row, and one weight per class, or none; dx
-        // is injective, and is x or overlaps nothing.
-        unsafe { launch.run(stream, arguments) }?;
-        if let (Some(dx), Some(dlogits)) = (dx, dlogits) {
-            dx.deliver(dlogits, axes, stream)?;
+    }
+
+    /// Shape of the loss.
+    fn of_loss(&self) -> &[usize] {
+        match self.reduction {
+            Reduction::None => self.targets.shape(),
+            Reduction::Mean | Reduction::Sum => &[],
         }
-        Ok(form)
     }
 
     /// Launches the kernel that computes the factor, if there is one, before the kernel of this
-    /// form over the rows.
+    /// variant over the rows.
     fn count(
         &self,
         inputs: &Inputs,
         factor: Option<&Tensor<f32>>,
-        form: Variant,
+        variant: Variant,
         (rows, n): (usize, usize),
         stream: &Stream,
     ) -> Result<()> {
@@ -336,8 +265,8 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         };
         let mut totals = totals(rows, n);
         totals.ignore_index = self.ignore_index;
-        let variant = LoadVariant::of(stream.device(), 8 * rows as u64);
-        let kernel = load::kernel_for(variant, stream, form.weight_entry())?;
+        let loading = LoadVariant::of(stream.device(), 8 * rows as u64);
+        let kernel = load::kernel_for(loading, stream, variant.weight_entry())?;
         let config = LaunchConfig::linear(blocks, totals.threads);
         let arguments = (&inputs.targets, inputs.weights.as_ref(), &parts, totals);
         // SAFETY: there is one target per row, one weight per class, or none, and `parts` has one
@@ -345,7 +274,170 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         unsafe { kernel.launch(stream, config, arguments) }?;
         match blocks {
             1 => Ok(()),
-            _ => add_up(&parts, None, factor, flags::RECIPROCAL, form, stream),
+            _ => add_up(&parts, None, factor, flags::RECIPROCAL, variant, stream),
+        }
+    }
+}
+
+impl<T: Float> Operation for CrossEntropy<'_, T> {
+    type Element = T;
+    /// The loss, and the gradient if it is requested.
+    type Outputs = (Tensor<f32>, Option<Tensor<T>>);
+    type Desc = RowDesc;
+    type On<'b>
+        = CrossEntropy<'b, T>
+    where
+        Self: 'b;
+
+    fn name(&self) -> &'static str {
+        "cross_entropy"
+    }
+
+    fn kernel(&self) -> Option<&str> {
+        self.kernel
+    }
+
+    fn check(&self, stream: &Stream) -> Result<RowAxes> {
+        check::device("logits", self.logits, stream)?;
+        let axes = self.axes.rows_of(self.logits)?;
+        let shape = self.logits.shape();
+        check::input("targets", self.targets, &axes.of_rows(shape)?, stream)?;
+        if let Some(weights) = self.weights {
+            let (_, n) = axes.extents(shape);
+            check::input("class_weights", weights, &[n], stream)?;
+        }
+        match (0.0..=1.0).contains(&self.label_smoothing) {
+            true => Ok(axes),
+            false => Err(Error::value(
+                "label smoothing",
+                format!("{:?}", self.label_smoothing),
+                "a number from 0 to 1",
+            )),
+        }
+    }
+
+    fn check_outputs(
+        &self,
+        (loss, dlogits): &Self::Outputs,
+        _: &RowAxes,
+        stream: &Stream,
+    ) -> Result<()> {
+        check::output("loss", loss, self.of_loss(), stream)?;
+        check::contiguous("loss", loss)?;
+        check::no_overlap("loss", loss, "logits", self.logits)?;
+        check::no_overlap("loss", loss, "targets", self.targets)?;
+        if let Some(weights) = self.weights {
+            check::no_overlap("loss", loss, "class_weights", weights)?;
+        }
+        let Some(dlogits) = dlogits else {
+            return Ok(());
+        };
+        check::output("dlogits", dlogits, self.logits.shape(), stream)?;
+        check::no_partial_overlap("dlogits", dlogits, "logits", self.logits)?;
+        check::no_overlap("dlogits", dlogits, "targets", self.targets)?;
+        check::no_overlap("dlogits", dlogits, "loss", loss)?;
+        match self.weights {
+            Some(weights) => check::no_overlap("dlogits", dlogits, "class_weights", weights),
+            None => Ok(()),
+        }
+    }
+
+    fn new_outputs(&self, _: &RowAxes, stream: &Stream) -> Result<Self::Outputs> {
+        let loss = Tensor::empty(stream, self.of_loss())?;
+        let dlogits = match self.has_gradient {
+            true => Some(Tensor::empty(stream, self.logits.shape())?),
+            false => None,
+        };
+        Ok((loss, dlogits))
+    }
+
+    /// Without classes there are rows all the same: every target that is not ignored is invalid then.
+    fn describe(&self, out: Option<&Self::Outputs>, axes: &RowAxes) -> Result<Option<RowDesc>> {
+        let (rows, n) = axes.extents(self.logits.shape());
+        if rows == 0 {
+            return Ok(None);
+        }
+        // The kernels that hold rows on chip have no room for another number per class.
+        let has_kernel = self.weights.is_none() || self.label_smoothing == 0.0;
+        let all = [
+            Some(self.logits),
+            out.and_then(|(_, dlogits)| dlogits.as_ref()),
+        ];
+        let is_aligned = has_kernel && Rows::all_lie_aligned(all, axes)?;
+        let has_gradient = out.map_or(self.has_gradient, |(_, dlogits)| dlogits.is_some());
+        Ok(Some(RowDesc {
+            outputs: u32::from(has_gradient),
+            ..RowDesc::new(RowOp::CrossEntropy, T::DTYPE, (rows, n), is_aligned, 1)
+        }))
+    }
+
+    fn launch(
+        &self,
+        candidate: &Candidate,
+        (loss, dlogits): &Self::Outputs,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (rows, n) = axes.extents(self.logits.shape());
+        let variant = candidate.entry.variant;
+        let (inputs, factor) = (self.inputs(stream)?, self.new_factor(stream)?);
+        let (factor, losses) = (factor.as_ref(), self.losses(loss, rows, stream)?);
+        let x = Rows::read(self.logits, axes, stream)?;
+        let dx = dlogits.as_ref();
+        let dx = dx.map(|dx| Rows::written(dx, axes, stream)).transpose()?;
+        self.count(&inputs, factor, variant, (rows, n), stream)?;
+        let launch = Launch::new(stream, candidate);
+        let mut params = launch.params();
+        if factor.is_some() && variant.begins_early() {
+            params.flags |= flags::EARLY;
+        }
+        params.strides[..2].copy_from_slice(&[x.stride, dx.as_ref().map_or(0, |dx| dx.stride)]);
+        params.ignore_index = self.ignore_index;
+        params.epsilon = self.label_smoothing;
+        params.scale = self.gradient_scale;
+        let written = dx.as_ref().map(|dx| &dx.tensor);
+        let (targets, weights) = (&inputs.targets, inputs.weights.as_ref());
+        let arguments = (
+            &x.tensor, targets, weights, &losses, written, factor, params,
+        );
+        // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
+        // storage; there is one target and one loss per row, and one weight per class, or none; dx
+        // is injective, and is x or overlaps nothing.
+        unsafe { launch.run(stream, arguments) }?;
+        if let (Some(dx), Some(dlogits)) = (&dx, dlogits) {
+            dx.deliver(dlogits, axes, stream)?;
+        }
+        self.reduce(&losses, factor, loss, variant, stream)
+    }
+
+    fn launch_without_rows(
+        &self,
+        (loss, _): &Self::Outputs,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<()> {
+        let extents = axes.extents(self.logits.shape());
+        let (inputs, factor) = (self.inputs(stream)?, self.new_factor(stream)?);
+        let (factor, losses) = (factor.as_ref(), self.losses(loss, 0, stream)?);
+        self.count(&inputs, factor, Variant::Streaming, extents, stream)?;
+        self.reduce(&losses, factor, loss, Variant::Streaming, stream)
+    }
+
+    fn rows(&self) -> Vec<&Tensor<T>> {
+        vec![self.logits]
+    }
+
+    fn on<'b>(&'b self, rows: &'b [Tensor<T>]) -> CrossEntropy<'b, T> {
+        CrossEntropy {
+            logits: &rows[0],
+            ..*self
+        }
+    }
+
+    fn written((loss, dlogits): &Self::Outputs) -> Written<'_, T> {
+        Written {
+            sums: vec![loss],
+            ..Written::rows(dlogits)
         }
     }
 }
@@ -370,12 +462,10 @@ impl<T: Float> WithGradient<CrossEntropy<'_, T>> {
     /// # Errors
     /// See [`CrossEntropy`].
     pub fn run(&self, stream: &Stream) -> Result<LossAndGradient<T>> {
-        let out = LossAndGradient {
-            loss: self.0.new_loss(stream)?,
-            dlogits: Tensor::empty(stream, self.0.logits.shape())?,
-        };
-        self.run_into(&out, stream)?;
-        Ok(out)
+        match Operation::run(&self.0, stream)? {
+            (loss, Some(dlogits)) => Ok(LossAndGradient { loss, dlogits }),
+            (_, None) => Err(Error::Bug("the gradient is missing")),
+        }
     }
 
     /// Enqueues both into the tensors of `out`. `dlogits` may be the logits themselves.
@@ -383,25 +473,28 @@ impl<T: Float> WithGradient<CrossEntropy<'_, T>> {
     /// # Errors
     /// See [`CrossEntropy`].
     pub fn run_into(&self, out: &LossAndGradient<T>, stream: &Stream) -> Result<()> {
-        self.0.enqueue(&out.loss, Some(&out.dlogits), stream)
+        let out = (out.loss.clone(), Some(out.dlogits.clone()));
+        Operation::run_into(&self.0, &out, stream)
     }
+
+    plans!("CrossEntropy", self => &self.0);
 }
 
 /// Enqueues `to = factor * sum of the numbers`, or 1 over it by [`flags::RECIPROCAL`], for rows of this
-/// form.
+/// variant.
 fn add_up(
     numbers: &Tensor<f32>,
     factor: Option<&Tensor<f32>>,
     to: &Tensor<f32>,
     flags: u32,
-    form: Variant,
+    variant: Variant,
     stream: &Stream,
 ) -> Result<()> {
     let launch = |numbers: &Tensor<f32>, factor, to: &Tensor<f32>, flags| {
         let mut totals = totals(numbers.len(), 0);
         totals.flags = flags;
-        let variant = LoadVariant::of(stream.device(), 4 * totals.rows);
-        let kernel = load::kernel_for(variant, stream, form.total_entry())?;
+        let loading = LoadVariant::of(stream.device(), 4 * totals.rows);
+        let kernel = load::kernel_for(loading, stream, variant.total_entry())?;
         let config = LaunchConfig::linear(to.len() as u32, totals.threads);
         // SAFETY: the kernel reads `totals.rows` numbers and the factor, if there is one, and writes
         // one number per block.

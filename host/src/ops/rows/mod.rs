@@ -4,6 +4,8 @@
 mod cross_entropy;
 mod norm;
 mod norm_grad;
+mod operation;
+mod plan;
 mod softmax;
 mod topk;
 mod weights;
@@ -15,16 +17,18 @@ pub use softmax::{LogSoftmax, LogSoftmaxGrad, Softmax, SoftmaxGrad};
 pub use topk::{TopElements, TopK};
 pub use weights::ParamElement;
 
+pub(super) use plan::RowCosts;
+pub(super) use topk::TopKCosts;
+
+use self::plan::{Candidate, RowDesc};
 use crate::load::{self, LoadVariant};
 use crate::ops::axes::RowAxes;
-use crate::ops::check;
 use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::reference::Model;
-use crate::{Device, Element, Error, KernelArgs, LaunchConfig, Result, Stream, Tensor};
-use abi::DType;
-use abi::rows::{RowDevice, RowEntry, RowOp, RowParams, RowPlan, RowShape, Strategy, flags};
+use crate::{Element, Error, KernelArgs, Result, Stream, Tensor};
+use abi::rows::{RowParams, Strategy, flags};
 
 /// Largest error of the kernels' `ex2.approx` and the multiplication before it, in ulp of f32: 2
 /// for the instruction on hardware, and 2 for the difference of the emulator from it.
@@ -32,9 +36,6 @@ const EXP_ULPS: f64 = 4.0;
 
 /// Largest error of the kernels' `ln`, in ulp.
 const LOG_ULPS: f64 = 1.5;
-
-/// Largest static shared memory of these kernels, in bytes.
-const STATIC_BYTES: u32 = 1024;
 
 /// A tensor viewed as rows of contiguous elements.
 pub(super) struct Rows<T: Element> {
@@ -95,6 +96,29 @@ impl<T: Element> Rows<T> {
         strided_copy(&self.tensor, &axes.last(y)?, stream)
     }
 
+    /// Whether the rows of `x`, or of the copy that [`Rows::read`] or [`Rows::written`] makes of it, all
+    /// start at a multiple of a vector access.
+    fn lie_aligned(x: &Tensor<T>, axes: &RowAxes) -> Result<bool> {
+        let in_place = Self::in_place(&axes.last(x)?, axes.outer());
+        Ok(in_place.map_or_else(
+            || {
+                let (rows, n) = axes.extents(x.shape());
+                let bytes = (n as u64).wrapping_mul(size_of::<T>() as u64);
+                rows <= 1 || bytes.is_multiple_of(u64::from(abi::rows::VECTOR_BYTES))
+            },
+            |rows| rows.is_aligned(),
+        ))
+    }
+
+    /// Whether that holds for all of these; `None` is a new tensor.
+    fn all_lie_aligned<'a>(
+        all: impl IntoIterator<Item = Option<&'a Tensor<T>>>,
+        axes: &RowAxes,
+    ) -> Result<bool> {
+        let mut all = all.into_iter().flatten();
+        all.try_fold(true, |all, x| Ok(all && Self::lie_aligned(x, axes)?))
+    }
+
     /// Whether all rows start at a multiple of a vector access (16 bytes).
     fn is_aligned(&self) -> bool {
         let unit = u64::from(abi::rows::VECTOR_BYTES);
@@ -111,83 +135,44 @@ const NOT_ROWS: Error = Error::Bug("a contiguous tensor is not rows");
 const PACE_WORDS: usize = 2;
 
 /// The launch of a row-wise operation, but for its tensors.
-pub(super) struct Launch {
-    plan: RowPlan,
-    entry: RowEntry,
-    config: LaunchConfig,
+pub(super) struct Launch<'a> {
+    candidate: &'a Candidate,
     variant: LoadVariant,
     flags: u32,
-    /// Vectors of a slice (the part of a row that one block of a cluster holds).
-    vectors: u32,
-    /// Stages of a ring (the pipeline in shared memory), or parts in which a slice lands.
-    stages: u32,
 }
 
-impl Launch {
-    /// A launch over `rows` rows of this shape.
-    fn new(
-        stream: &Stream,
-        op: RowOp,
-        dtype: DType,
-        rows: usize,
-        shape: &RowShape,
-    ) -> Result<Self> {
-        let plan = plan(stream, op, dtype, shape).for_rows(rows as u64);
-        let blocks = match plan.strategy {
-            Strategy::Ring(_) | Strategy::Short(_) => Some(plan.persistent_blocks(rows as u64)),
-            _ => plan.blocks(rows as u64),
-        };
-        let blocks = blocks.ok_or_else(|| {
-            Error::out_of_bounds(
-                "rows",
-                rows as u64,
-                u64::from(abi::rows::MAX_BLOCKS) * u64::from(plan.rows_per_block()),
-            )
-        })?;
-        let shared_bytes = plan.paced_bytes(&op.kernels_of(dtype), shape, &limits(stream.device()));
-        let mut config =
-            LaunchConfig::linear(blocks, plan.block_threads()).shared_bytes(shared_bytes);
-        if plan.cluster > 1 {
-            config = config.cluster([plan.cluster, 1, 1]);
-        }
-        let form = plan.variant_of(op, dtype, rows as u64);
-        let entry = check::entry(RowEntry::of(op.by(form), dtype, form))?;
+impl<'a> Launch<'a> {
+    fn new(stream: &Stream, candidate: &'a Candidate) -> Self {
+        let RowDesc { shape, .. } = candidate.desc;
         let mut bits = 0;
-        if plan.strategy == Strategy::Shared {
+        if candidate.plan.strategy == Strategy::Shared {
             bits |= flags::STAGED;
         }
-        let tensors = u64::from(shape.element_bytes) * u64::from(shape.inputs + 1);
-        let bytes = rows as u64 * shape.n * tensors;
+        let bytes = candidate.desc.bytes(shape.inputs + 1);
         if load::streams(stream.device(), bytes) {
             bits |= flags::STREAMS;
         }
-        Ok(Self {
-            plan,
-            entry,
-            config,
+        Self {
+            candidate,
             variant: LoadVariant::of(stream.device(), bytes),
             flags: bits,
-            vectors: shape.slice_vectors(plan.cluster),
-            stages: match plan.strategy {
-                Strategy::Ring(ring) | Strategy::Short(ring) => ring.stages,
-                _ => plan.parts(),
-            },
-        })
+        }
     }
 
     /// Parameters of the launch, without strides.
-    fn params(&self, rows: usize, n: usize) -> RowParams {
+    fn params(&self) -> RowParams {
+        let Candidate { desc, plan, .. } = self.candidate;
         RowParams {
-            rows: rows as u64,
-            n: n as u64,
+            rows: desc.rows,
+            n: desc.shape.n,
             strides: [0; 5],
             ignore_index: 0,
             epsilon: 0.0,
             scale: 1.0,
-            threads: self.plan.threads,
+            threads: plan.threads,
             flags: self.flags,
-            vectors: self.vectors,
-            stages: self.stages,
+            vectors: desc.shape.slice_vectors(plan.cluster),
+            stages: self.candidate.stages,
             pace: 0,
         }
     }
@@ -195,7 +180,7 @@ impl Launch {
     /// Counters by which blocks with short rows keep pace with each other, where that pays: where far
     /// more is read and written than L2 holds, and all blocks run at a time.
     fn pace(&self, stream: &Stream) -> Option<Workspace> {
-        let Strategy::Short(ring) = self.plan.strategy else {
+        let Strategy::Short(ring) = self.candidate.plan.strategy else {
             return None;
         };
         let device = stream.device();
@@ -204,7 +189,7 @@ impl Launch {
             true => u32::MAX,
             false => device.info().multiprocessors * ring.blocks,
         };
-        let pays = self.flags & flags::STREAMS != 0 && self.config.grid[0] <= at_a_time;
+        let pays = self.flags & flags::STREAMS != 0 && self.candidate.config.grid[0] <= at_a_time;
         pays.then_some(Workspace {
             purpose: Purpose::Paces,
             bytes: 4 * PACE_WORDS as u64,
@@ -216,39 +201,9 @@ impl Launch {
     /// `arguments` are those that the entry takes, with the extents and strides that their
     /// parameters say.
     unsafe fn run(&self, stream: &Stream, arguments: impl KernelArgs) -> Result<()> {
-        let kernel = load::kernel_for(self.variant, stream, self.entry)?;
+        let kernel = load::kernel_for(self.variant, stream, self.candidate.entry)?;
         // SAFETY: guaranteed by the caller.
-        unsafe { kernel.launch(stream, self.config, arguments) }
-    }
-}
-
-/// The shape of rows of `n` elements, where `inputs` tensors are read together, without a bias.
-fn shape(dtype: DType, n: usize, is_aligned: bool, inputs: u32) -> RowShape {
-    let element_bytes = dtype.size_bytes() as u32;
-    let unit = abi::rows::VECTOR_BYTES / element_bytes;
-    RowShape {
-        n: n as u64,
-        element_bytes,
-        is_aligned: is_aligned && (n as u64).is_multiple_of(u64::from(unit)),
-        inputs,
-        is_centered: false,
-        has_bias: false,
-    }
-}
-
-/// The plan for the stream's device.
-fn plan(stream: &Stream, op: RowOp, dtype: DType, shape: &RowShape) -> RowPlan {
-    RowPlan::choose(&op.kernels_of(dtype), shape, &limits(stream.device()))
-}
-
-/// The device, as plans see it.
-fn limits(device: &Device) -> RowDevice {
-    RowDevice {
-        arch: device.arch(),
-        shared_bytes: device
-            .info()
-            .max_shared_bytes_per_block
-            .saturating_sub(STATIC_BYTES),
+        unsafe { kernel.launch(stream, self.candidate.config, arguments) }
     }
 }
 

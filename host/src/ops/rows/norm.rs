@@ -2,8 +2,10 @@
 
 mod placed;
 
+use super::operation::{Operation, Written, plans, with_kernel};
+use super::plan::{Candidate, RowDesc};
 use super::weights::{self, ParamElement, Weights, argument};
-use super::{Launch, shape};
+use super::{Launch, Rows};
 use crate::ops::axes::{RowAxes, Selected, select_axes};
 use crate::ops::check;
 use crate::ops::float::Float;
@@ -43,10 +45,14 @@ struct Norm<'a, T: Float> {
     bias: Option<Weights<T>>,
     epsilon: f32,
     is_centered: bool,
+    /// Whether new outputs are all that there are, or `y` alone.
+    has_stats: bool,
+    name: &'static str,
+    kernel: Option<&'a str>,
 }
 
 macro_rules! norm {
-    ($name:ident, $is_centered:literal, $formula:literal, $rows:literal, $example:literal,
+    ($name:ident, $operation:literal, $is_centered:literal, $formula:literal, $rows:literal, $example:literal,
         { $($extra:item)* }) => {
         #[doc = $formula]
         ///
@@ -69,8 +75,8 @@ macro_rules! norm {
         /// Computed in f32, and rounded once. The variance is a sum of squared deviations from the
         /// mean, not a difference of squares. Error bound:
         /// [`reference::norm`](mod@crate::reference::norm). Deterministic: the same bits every run and
-        /// on every device of one compute capability, which has a say in how many threads share a
-        /// row ([`RowPlan::choose`](abi::rows::RowPlan::choose)).
+        /// on every device of one compute capability, unless [`autotune`](Self::autotune) has chosen
+        /// another kernel.
         ///
         /// # Async
         /// Enqueued on `stream`; returns before completion. Device faults surface at the next
@@ -80,8 +86,9 @@ macro_rules! norm {
         /// [`ShapeError::Axis`](crate::ShapeError::Axis),
         /// [`ArgumentError::Value`](crate::ArgumentError::Value) (no axes; an epsilon that is
         /// negative or not finite; a sum without a residual, or a mean of RMS norm, asked for;
-        /// weight and bias of two dtypes), [`Error::Shape`], [`Error::Device`]. No launch happens
-        /// on error.
+        /// weight and bias of two dtypes),
+        /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that there is
+        /// not), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
         ///
         /// # Performance
         /// One launch, with one read or write of every tensor, if the elements of a row are
@@ -117,10 +124,15 @@ macro_rules! norm {
                     bias: None,
                     epsilon: 1e-5,
                     is_centered: $is_centered,
+                    has_stats: false,
+                    name: $operation,
+                    kernel: None,
                 })
             }
 
             select_axes!(0.axes, 0.x);
+            with_kernel!(0.kernel);
+            plans!(stringify!($name), self => &self.0);
 
             /// Sets the number that is added to the variance, or to the mean of squares.
             pub fn epsilon(mut self, epsilon: f32) -> Self {
@@ -148,9 +160,7 @@ macro_rules! norm {
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
             pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-                let y = Tensor::empty(stream, self.0.x.shape())?;
-                self.run_into(&y, stream)?;
-                Ok(y)
+                self.0.run(stream).map(|out| out.y)
             }
 
             /// Enqueues the norm into `y`.
@@ -158,11 +168,12 @@ macro_rules! norm {
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
             pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-                self.0.run(&y_alone(y), stream)
+                self.0.run_into(&y_alone(y.clone()), stream)
             }
 
             /// Also gives what the gradient needs: [`Normalized`].
-            pub fn stats(self) -> WithStats<Self> {
+            pub fn stats(mut self) -> WithStats<Self> {
+                self.0.has_stats = true;
                 WithStats(self)
             }
 
@@ -183,7 +194,7 @@ macro_rules! norm {
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
             pub fn run(&self, stream: &Stream) -> Result<Normalized<T>> {
-                self.0.0.run_new(stream)
+                self.0.0.run(stream)
             }
 
             /// Enqueues the norm into the tensors of `out`; outputs that are `None` are not
@@ -192,14 +203,16 @@ macro_rules! norm {
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
             pub fn run_into(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
-                self.0.0.run(out, stream)
+                self.0.0.run_into(out, stream)
             }
+
+            plans!(stringify!($name), self => &self.0.0);
         }
     };
 }
 
 norm! {
-    LayerNorm, true,
+    LayerNorm, "layer_norm", true,
     "Layer norm along one or several axes: `y = (h - mean) rstd weight + bias` with `h = x + residual` and `rstd = 1 / √(variance + epsilon)`. The variance divides by `n`, not by `n - 1`.",
     "| `weight` (optional, default 1) | that of a row: the extents of `x` along the selected axes, in the order of `x` | as `x`, or f32 | any |
 | `bias` (optional, default 0) | as `weight` | as `weight` | any |",
@@ -221,7 +234,7 @@ assert_eq!(y.index_axis(0, 0)?.to_vec()?, [-0.5, 1.5]);",
 }
 
 norm! {
-    RmsNorm, false,
+    RmsNorm, "rms_norm", false,
     "RMS norm along one or several axes: `y = h rstd weight` with `h = x + residual` and `rstd = 1 / √(mean of h² + epsilon)`.",
     "| `weight` (optional, default 1) | that of a row: the extents of `x` along the selected axes, in the order of `x` | as `x`, or f32 | any |",
     "use ndarray::array;
@@ -237,9 +250,9 @@ assert_eq!(out.sum.map(|sum| sum.to_vec()).transpose()?, Some(vec![4.0, -4.0]));
 }
 
 /// Outputs without sum, mean and rstd.
-fn y_alone<T: Float>(y: &Tensor<T>) -> Normalized<T> {
+fn y_alone<T: Float>(y: Tensor<T>) -> Normalized<T> {
     Normalized {
-        y: y.clone(),
+        y,
         sum: None,
         mean: None,
         rstd: None,
@@ -261,62 +274,21 @@ pub(super) fn norm_model(n: usize) -> NormModel {
 }
 
 impl<T: Float> Norm<'_, T> {
-    fn validate(&self, out: &Normalized<T>, stream: &Stream) -> Result<RowAxes> {
-        check::device("x", self.x, stream)?;
-        let axes = self.axes.rows_of(self.x)?;
-        let shape = self.x.shape();
-        if !(self.epsilon >= 0.0 && self.epsilon.is_finite()) {
-            return Err(Error::value(
-                "epsilon",
-                format!("{:?}", self.epsilon),
-                "a finite number that is not negative",
-            ));
-        }
-        if let Some(residual) = self.residual {
-            check::input("residual", residual, shape, stream)?;
-        }
+    fn check_rows(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
         for (operand, written) in [("y", Some(&out.y)), ("sum", out.sum.as_ref())] {
             let Some(written) = written else { continue };
-            check::output(operand, written, shape, stream)?;
+            check::output(operand, written, self.x.shape(), stream)?;
             check::no_partial_overlap(operand, written, "x", self.x)?;
             if let Some(residual) = self.residual {
                 check::no_partial_overlap(operand, written, "residual", residual)?;
             }
             weights::no_overlap(operand, written, self.weights())?;
         }
-        if let Some(sum) = &out.sum {
-            if self.residual.is_none() {
-                return Err(Error::value("sum", "asked for", "a residual, or no sum"));
-            }
-            check::no_overlap("sum", sum, "y", &out.y)?;
+        let Some(sum) = &out.sum else { return Ok(()) };
+        if self.residual.is_none() {
+            return Err(Error::value("sum", "asked for", "a residual, or no sum"));
         }
-        if out.mean.is_some() && !self.is_centered {
-            return Err(Error::value(
-                "mean",
-                "asked for",
-                "none: RMS norm has no mean",
-            ));
-        }
-        for (operand, kept) in [("mean", &out.mean), ("rstd", &out.rstd)] {
-            let Some(kept) = kept else { continue };
-            check::output(operand, kept, &axes.of_rows(shape)?, stream)?;
-            check::contiguous(operand, kept)?;
-            let of_rows = [
-                ("x", Some(self.x)),
-                ("residual", self.residual),
-                ("y", Some(&out.y)),
-                ("sum", out.sum.as_ref()),
-            ];
-            for (other, tensor) in of_rows {
-                tensor.map_or(Ok(()), |t| check::no_overlap(operand, kept, other, t))?;
-            }
-            weights::no_overlap(operand, kept, self.weights())?;
-        }
-        if let (Some(mean), Some(rstd)) = (&out.mean, &out.rstd) {
-            check::no_overlap("mean", mean, "rstd", rstd)?;
-        }
-        self.check_weights(&axes, stream)?;
-        Ok(axes)
+        check::no_overlap("sum", sum, "y", &out.y)
     }
 
     fn check_weights(&self, axes: &RowAxes, stream: &Stream) -> Result<()> {
@@ -341,11 +313,88 @@ impl<T: Float> Norm<'_, T> {
         [("weight", &self.weight), ("bias", &self.bias)]
     }
 
-    fn run_new(&self, stream: &Stream) -> Result<Normalized<T>> {
+    /// Whether weights are of another dtype than the rows.
+    fn has_f32_weights(&self) -> bool {
+        let weights = self.weights().into_iter();
+        weights
+            .filter_map(|(_, weights)| weights.as_ref())
+            .any(Weights::is_other)
+    }
+}
+
+impl<T: Float> Operation for Norm<'_, T> {
+    type Element = T;
+    type Outputs = Normalized<T>;
+    type Desc = RowDesc;
+    type On<'b>
+        = Norm<'b, T>
+    where
+        Self: 'b;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn kernel(&self) -> Option<&str> {
+        self.kernel
+    }
+
+    fn check(&self, stream: &Stream) -> Result<RowAxes> {
+        check::device("x", self.x, stream)?;
+        let axes = self.axes.rows_of(self.x)?;
+        if !(self.epsilon >= 0.0 && self.epsilon.is_finite()) {
+            return Err(Error::value(
+                "epsilon",
+                format!("{:?}", self.epsilon),
+                "a finite number that is not negative",
+            ));
+        }
+        if let Some(residual) = self.residual {
+            check::input("residual", residual, self.x.shape(), stream)?;
+        }
+        self.check_weights(&axes, stream)?;
+        Ok(axes)
+    }
+
+    fn check_outputs(&self, out: &Normalized<T>, axes: &RowAxes, stream: &Stream) -> Result<()> {
+        self.check_rows(out, stream)?;
+        if out.mean.is_some() && !self.is_centered {
+            return Err(Error::value(
+                "mean",
+                "asked for",
+                "none: RMS norm has no mean",
+            ));
+        }
+        for (operand, kept) in [("mean", &out.mean), ("rstd", &out.rstd)] {
+            let Some(kept) = kept else { continue };
+            check::output(operand, kept, &axes.of_rows(self.x.shape())?, stream)?;
+            check::contiguous(operand, kept)?;
+            let of_rows = [
+                ("x", Some(self.x)),
+                ("residual", self.residual),
+                ("y", Some(&out.y)),
+                ("sum", out.sum.as_ref()),
+            ];
+            for (other, tensor) in of_rows {
+                tensor.map_or(Ok(()), |t| check::no_overlap(operand, kept, other, t))?;
+            }
+            weights::no_overlap(operand, kept, self.weights())?;
+        }
+        if let (Some(mean), Some(rstd)) = (&out.mean, &out.rstd) {
+            check::no_overlap("mean", mean, "rstd", rstd)?;
+        }
+        Ok(())
+    }
+
+    fn new_outputs(&self, axes: &RowAxes, stream: &Stream) -> Result<Normalized<T>> {
         let shape = self.x.shape();
-        let rows = self.axes.rows_of(self.x)?.of_rows(shape)?;
-        let out = Normalized {
-            y: Tensor::empty(stream, shape)?,
+        let y = Tensor::empty(stream, shape)?;
+        if !self.has_stats {
+            return Ok(y_alone(y));
+        }
+        let rows = axes.of_rows(shape)?;
+        Ok(Normalized {
+            y,
             sum: match self.residual {
                 Some(_) => Some(Tensor::empty(stream, shape)?),
                 None => None,
@@ -355,14 +404,47 @@ impl<T: Float> Norm<'_, T> {
                 false => None,
             },
             rstd: Some(Tensor::empty(stream, &rows)?),
-        };
-        self.run(&out, stream)?;
-        Ok(out)
+        })
     }
 
-    fn run(&self, out: &Normalized<T>, stream: &Stream) -> Result<()> {
-        let axes = self.validate(out, stream)?;
-        let (rows, n) = axes.extents(self.x.shape());
+    fn describe(&self, out: Option<&Normalized<T>>, axes: &RowAxes) -> Result<Option<RowDesc>> {
+        if self.x.is_empty() {
+            return Ok(None);
+        }
+        let (y, sum) = (out.map(|out| &out.y), out.and_then(|out| out.sum.as_ref()));
+        let all = [Some(self.x), self.residual, y, sum];
+        let weights = [&self.weight, &self.bias].into_iter().flatten();
+        let is_aligned =
+            Rows::all_lie_aligned(all, axes)? && weights.clone().all(Weights::lie_aligned);
+        let op = match self.has_f32_weights() && T::DTYPE == DType::Bf16 {
+            true => RowOp::NormF32,
+            false => RowOp::Norm,
+        };
+        let inputs = 1 + u32::from(self.residual.is_some());
+        let has_sum = match out {
+            Some(out) => out.sum.is_some(),
+            None => self.has_stats && self.residual.is_some(),
+        };
+        let extents = axes.extents(self.x.shape());
+        let desc = RowDesc::new(op, T::DTYPE, extents, is_aligned, inputs);
+        Ok(Some(RowDesc {
+            shape: RowShape {
+                is_centered: self.is_centered,
+                has_bias: self.bias.is_some(),
+                ..desc.shape
+            },
+            outputs: 1 + u32::from(has_sum),
+            ..desc
+        }))
+    }
+
+    fn launch(
+        &self,
+        candidate: &Candidate,
+        out: &Normalized<T>,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<()> {
         let contiguous = |weights: &Option<Weights<T>>| {
             let weights = weights.as_ref();
             weights
@@ -370,43 +452,55 @@ impl<T: Float> Norm<'_, T> {
                 .transpose()
         };
         let (weight, bias) = (contiguous(&self.weight)?, contiguous(&self.bias)?);
-        if out.y.is_empty() {
-            // Rows without elements have no mean.
-            let kept = [&out.mean, &out.rstd].into_iter().flatten();
-            return kept
-                .into_iter()
-                .try_for_each(|kept| kept.fill(f32::NAN, stream));
-        }
-        let tensors = Placed::new(self, out, &axes, stream)?;
-        let shared = [&weight, &bias].into_iter().flatten();
-        let is_aligned = tensors.is_aligned() && shared.clone().all(|weights| weights.is_aligned());
-        let is_f32 = shared.clone().any(Weights::is_other);
-        let op = match is_f32 {
-            true if T::DTYPE == DType::Bf16 => RowOp::NormF32,
-            _ => RowOp::Norm,
-        };
-        let inputs = 1 + u32::from(self.residual.is_some());
-        let shape = RowShape {
-            is_centered: self.is_centered,
-            has_bias: bias.is_some(),
-            ..shape(T::DTYPE, n, is_aligned, inputs)
-        };
-        let launch = Launch::new(stream, op, T::DTYPE, rows, &shape)?;
-        let is_loose = launch.entry.variant == abi::rows::Variant::Streaming;
-        let mut params = launch.params(rows, n);
-        params.scale = 1.0 / n as f32;
+        let tensors = Placed::new(self, out, axes, stream)?;
+        let launch = Launch::new(stream, candidate);
+        let mut params = launch.params();
+        params.scale = 1.0 / params.n as f32;
         params.epsilon = self.epsilon;
-        params.flags |= if self.is_centered { flags::CENTER } else { 0 };
-        params.flags |= if is_f32 { flags::F32_WEIGHTS } else { 0 };
+        if self.is_centered {
+            params.flags |= flags::CENTER;
+        }
+        if self.has_f32_weights() {
+            params.flags |= flags::F32_WEIGHTS;
+        }
         let (weight, bias) = (argument(weight.as_ref()), argument(bias.as_ref()));
-        let made = match is_loose {
-            true => tensors.added(&axes, stream)?,
-            false => None,
+        let made = match candidate.is_held() {
+            true => None,
+            false => tensors.added(axes, stream)?,
         };
         tensors.launch(&launch, params, (weight, bias), out, made.as_ref(), stream)?;
         if let (Some(placed), Some(sum)) = (&tensors.sum, &out.sum) {
-            placed.deliver(sum, &axes, stream)?;
+            placed.deliver(sum, axes, stream)?;
         }
-        tensors.y.deliver(&out.y, &axes, stream)
+        tensors.y.deliver(&out.y, axes, stream)
+    }
+
+    /// Rows without elements have no mean.
+    fn launch_without_rows(&self, out: &Normalized<T>, _: &RowAxes, stream: &Stream) -> Result<()> {
+        let mut kept = [&out.mean, &out.rstd].into_iter().flatten();
+        kept.try_for_each(|kept| kept.fill(f32::NAN, stream))
+    }
+
+    fn rows(&self) -> Vec<&Tensor<T>> {
+        [Some(self.x), self.residual]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    fn on<'b>(&'b self, rows: &'b [Tensor<T>]) -> Norm<'b, T> {
+        Norm {
+            x: &rows[0],
+            residual: rows.get(1),
+            ..self.clone()
+        }
+    }
+
+    fn written(out: &Normalized<T>) -> Written<'_, T> {
+        let sums = [&out.mean, &out.rstd].into_iter().flatten();
+        Written {
+            sums: sums.collect(),
+            ..Written::rows([Some(&out.y), out.sum.as_ref()].into_iter().flatten())
+        }
     }
 }

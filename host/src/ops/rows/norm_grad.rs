@@ -1,8 +1,10 @@
 //! Gradients of layer norm and RMS norm.
 
 use super::norm::norm_model;
+use super::operation::{Operation, Written, plans, with_kernel};
+use super::plan::{Candidate, RowDesc};
 use super::weights::{self, ParamElement, Weights, argument};
-use super::{Launch, Rows, shape};
+use super::{Launch, Rows};
 use crate::load::{self, LoadVariant};
 use crate::ops::axes::{RowAxes, Selected, select_axes};
 use crate::ops::check;
@@ -50,10 +52,12 @@ struct NormGrad<'a, T: Float> {
     dsum: Option<&'a Tensor<T>>,
     /// Whether `run` computes the bias's gradient even without a weight.
     has_bias: bool,
+    name: &'static str,
+    kernel: Option<&'a str>,
 }
 
 macro_rules! gradient {
-    ($name:ident, $of:ident, $formula:literal, $kept:literal, $has_bias:literal, $example:literal,
+    ($name:ident, $of:ident, $formula:literal, $kept:literal, $example:literal,
         { $($new:item)* }) => {
         #[doc = $formula]
         ///
@@ -69,9 +73,10 @@ macro_rules! gradient {
         ///
         /// # Numerics
         /// Computed in f32; `dx` is rounded once. `dweight` and `dbias` are added up in two passes,
-        /// without atomics, in an order that depends on shape and strides only. Error bound:
+        /// without atomics, in an order that depends on the kernel, shape and strides only. Error bound:
         /// [`reference::norm_grad`](mod@crate::reference::norm_grad). Deterministic: the same bits
-        /// every run and on every device of one compute capability. The square of `rstd` has to be
+        /// every run and on every device of one compute capability, unless
+        /// [`autotune`](Self::autotune) has chosen another kernel. The square of `rstd` has to be
         /// finite, as it is of every row whose variance and epsilon together are 3e-39 or more.
         ///
         /// # Async, Errors
@@ -102,6 +107,8 @@ macro_rules! gradient {
             $($new)*
 
             select_axes!(0.axes, 0.x);
+            with_kernel!(0.kernel);
+            plans!(stringify!($of), self => &self.0);
 
             /// Sets the weight of the forward pass, in the dtype of `x` or in f32.
             pub fn weight<W: ParamElement<T>>(mut self, weight: &Tensor<W>) -> Self {
@@ -124,24 +131,7 @@ macro_rules! gradient {
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`](crate::", stringify!($of), ").")]
             pub fn run(&self, stream: &Stream) -> Result<NormGradients<T>> {
-                let axes = self.0.axes.rows_of(self.0.x)?;
-                let of_row = axes.of_row(self.0.x.shape())?;
-                let has_weight = self.0.weight.is_some();
-                let has_bias = self.0.has_bias || ($has_bias && has_weight);
-                if has_weight || has_bias {
-                    self.0.check_columns(&axes)?;
-                }
-                let of_weight = |is_there: bool| match is_there {
-                    true => Tensor::empty(stream, &of_row).map(Some),
-                    false => Ok(None),
-                };
-                let out = NormGradients {
-                    dx: Tensor::empty(stream, self.0.x.shape())?,
-                    dweight: of_weight(has_weight)?,
-                    dbias: of_weight(has_bias)?,
-                };
-                self.0.run(&out, stream)?;
-                Ok(out)
+                self.0.run(stream)
             }
 
             /// Enqueues the gradients into the tensors of `out`; outputs that are `None` are not
@@ -150,7 +140,7 @@ macro_rules! gradient {
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`](crate::", stringify!($of), ").")]
             pub fn run_into(&self, out: &NormGradients<T>, stream: &Stream) -> Result<()> {
-                self.0.run(out, stream)
+                self.0.run_into(out, stream)
             }
 
             /// The error model of the kernels, for the bound of the reference.
@@ -169,7 +159,6 @@ gradient! {
     LayerNormGrad, LayerNorm,
     "Gradient of layer norm: with `z = (x - mean) rstd` and `w = weight dy`, `dx = rstd (w - mean(w) - z mean(w z))`, `dweight = sum of dy z`, `dbias = sum of dy` over rows.",
     "| `mean`, `rstd`, as kept by the forward pass | that of `x` without the axes of a row | f32 | contiguous |",
-    true,
     "use warpsmith::{Device, LayerNorm, LayerNormGrad, Tensor};
 let device = Device::emulator()?;
 let stream = device.stream()?;
@@ -207,6 +196,8 @@ if let (Some(mean), Some(rstd)) = (&kept.mean, &kept.rstd) {
                 weight: None,
                 dsum: None,
                 has_bias: false,
+                name: "layer_norm_grad",
+                kernel: None,
             })
         }
     }
@@ -216,7 +207,6 @@ gradient! {
     RmsNormGrad, RmsNorm,
     "Gradient of RMS norm: with `z = x rstd` and `w = weight dy`, `dx = rstd (w - z mean(w z))`, `dweight = sum of dy z` over rows.",
     "| `rstd`, as kept by the forward pass | that of `x` without the axes of a row | f32 | contiguous |",
-    false,
     "use warpsmith::{Device, RmsNorm, RmsNormGrad, Tensor};
 let device = Device::emulator()?;
 let stream = device.stream()?;
@@ -240,6 +230,8 @@ if let Some(rstd) = &kept.rstd {
                 weight: None,
                 dsum: None,
                 has_bias: false,
+                name: "rms_norm_grad",
+                kernel: None,
             })
         }
     }
@@ -259,133 +251,46 @@ impl<T: Float> NormGrad<'_, T> {
         }
     }
 
-    fn validate(&self, out: &NormGradients<T>, stream: &Stream) -> Result<RowAxes> {
-        check::device("x", self.x, stream)?;
-        let axes = self.axes.rows_of(self.x)?;
-        if out.dbias.is_some() && self.mean.is_none() {
-            return Err(Error::value(
-                "dbias",
-                "asked for",
-                "none: RMS norm has no bias",
-            ));
-        }
-        if out.dweight.is_some() || out.dbias.is_some() {
-            self.check_columns(&axes)?;
-        }
-        let shape = self.x.shape();
-        let (of_rows, of_row) = (axes.of_rows(shape)?, axes.of_row(shape)?);
-        check::input("dy", self.dy, shape, stream)?;
-        for (operand, kept) in [("mean", self.mean), ("rstd", Some(self.rstd))] {
-            let Some(kept) = kept else { continue };
-            check::input(operand, kept, &of_rows, stream)?;
-            check::contiguous(operand, kept)?;
-            check::no_overlap("dx", &out.dx, operand, kept)?;
-        }
-        check::output("dx", &out.dx, shape, stream)?;
-        check::no_partial_overlap("dx", &out.dx, "x", self.x)?;
-        check::no_partial_overlap("dx", &out.dx, "dy", self.dy)?;
-        if let Some(dsum) = self.dsum {
-            check::input("sum_gradient", dsum, shape, stream)?;
-            check::no_partial_overlap("dx", &out.dx, "sum_gradient", dsum)?;
-        }
-        if let Some(weight) = &self.weight {
-            weight.check("weight", &of_row, stream)?;
-        }
-        let weight = [("weight", &self.weight)];
-        weights::no_overlap("dx", &out.dx, weight)?;
-        for (operand, written) in [("dweight", &out.dweight), ("dbias", &out.dbias)] {
-            let Some(written) = written else { continue };
-            check::output(operand, written, &of_row, stream)?;
-            check::contiguous(operand, written)?;
-            check::no_overlap(operand, written, "x", self.x)?;
-            check::no_overlap(operand, written, "dy", self.dy)?;
-            check::no_overlap(operand, written, "dx", &out.dx)?;
-            if let Some(dsum) = self.dsum {
-                check::no_overlap(operand, written, "sum_gradient", dsum)?;
-            }
-            for (other, kept) in [("mean", self.mean), ("rstd", Some(self.rstd))] {
-                let Some(kept) = kept else { continue };
-                check::no_overlap(operand, written, other, kept)?;
-            }
-            weights::no_overlap(operand, written, weight)?;
-        }
-        if let (Some(dweight), Some(dbias)) = (&out.dweight, &out.dbias) {
-            check::no_overlap("dweight", dweight, "dbias", dbias)?;
-        }
-        Ok(axes)
+    /// Whether the gradients of the weight and of the bias are among new outputs.
+    fn new_sums(&self) -> [bool; 2] {
+        let has_weight = self.weight.is_some();
+        [
+            has_weight,
+            self.has_bias || (self.mean.is_some() && has_weight),
+        ]
     }
 
-    fn run(&self, out: &NormGradients<T>, stream: &Stream) -> Result<()> {
-        let axes = self.validate(out, stream)?;
-        let (rows, n) = axes.extents(self.x.shape());
-        let weight = self.weight.as_ref();
-        let weight = weight.map(|weight| weight.contiguous(stream)).transpose()?;
-        if rows == 0 || n == 0 {
-            let sums = [&out.dweight, &out.dbias].into_iter().flatten();
-            return sums.into_iter().try_for_each(|sums| sums.fill(0.0, stream));
+    fn has_f32_weight(&self) -> bool {
+        self.weight.as_ref().is_some_and(Weights::is_other)
+    }
+
+    /// The tensors that the forward pass kept.
+    fn kept(&self) -> impl Iterator<Item = (&'static str, &Tensor<f32>)> {
+        let kept = [("mean", self.mean), ("rstd", Some(self.rstd))];
+        kept.into_iter()
+            .filter_map(|(name, kept)| Some((name, kept?)))
+    }
+
+    /// Checks the gradient of a weight or a bias.
+    fn check_sums(
+        &self,
+        (operand, sums): (&'static str, &Tensor<f32>),
+        dx: &Tensor<T>,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<()> {
+        check::output(operand, sums, &axes.of_row(self.x.shape())?, stream)?;
+        check::contiguous(operand, sums)?;
+        check::no_overlap(operand, sums, "x", self.x)?;
+        check::no_overlap(operand, sums, "dy", self.dy)?;
+        check::no_overlap(operand, sums, "dx", dx)?;
+        if let Some(dsum) = self.dsum {
+            check::no_overlap(operand, sums, "sum_gradient", dsum)?;
         }
-        let read = |x: &Tensor<T>| Rows::read(x, &axes, stream);
-        let placed = Placed {
-            x: read(self.x)?,
-            dy: read(self.dy)?,
-            dsum: self.dsum.map(read).transpose()?,
-            dx: Rows::written(&out.dx, &axes, stream)?,
-        };
-        let is_aligned = placed.is_aligned() && weight.as_ref().is_none_or(Weights::is_aligned);
-        let is_other = weight.as_ref().is_some_and(Weights::is_other);
-        let op = match is_other && T::DTYPE == DType::Bf16 {
-            true => RowOp::NormGradF32,
-            false => RowOp::NormGrad,
-        };
-        let inputs = 2 + u32::from(is_aligned && placed.dsum.is_some());
-        let shape = shape(T::DTYPE, n, is_aligned, inputs);
-        let mut launch = Launch::new(stream, op, T::DTYPE, rows, &shape)?;
-        let mut params = launch.params(rows, n);
-        params.scale = 1.0 / n as f32;
-        params.strides[..4].copy_from_slice(&placed.strides());
-        params.flags |= if self.mean.is_some() {
-            flags::CENTER
-        } else {
-            0
-        };
-        if is_other {
-            params.flags |= flags::F32_WEIGHTS;
+        for (other, kept) in self.kept() {
+            check::no_overlap(operand, sums, other, kept)?;
         }
-        let is_held = launch.entry.variant != Variant::Streaming;
-        let mut parts = rows.div_ceil(COLUMN_LENGTH).min(COLUMN_PARTS);
-        if is_held {
-            let plan = launch.plan;
-            let blocks = plan.persistent_blocks(rows as u64);
-            launch.config.grid[0] = blocks;
-            parts = (blocks / plan.cluster) as usize;
-        }
-        let partial = |sums: &Option<Tensor<f32>>| match sums {
-            Some(_) => Tensor::<f32>::empty(stream, &[parts, n]).map(Some),
-            None => Ok(None),
-        };
-        let sums = [partial(&out.dweight)?, partial(&out.dbias)?];
-        if !is_held && sums.iter().any(Option::is_some) {
-            // Before dx, which may be written over x or dy.
-            self.columns(&placed, &sums, parts, params, stream)?;
-        }
-        let kept = if is_held {
-            [sums[0].as_ref(), sums[1].as_ref()]
-        } else {
-            [None; 2]
-        };
-        let weight = argument(weight.as_ref());
-        let enqueue = |pace: u64| {
-            let params = RowParams { pace, ..params };
-            let arguments = placed.arguments(self, weight, kept, params);
-            // SAFETY: extents and strides are those of the tensors, whose elements lie inside of
-            // their storage; dx is injective, and is an input or overlaps none; there is a row of
-            // partial sums for each group of the grid.
-            unsafe { launch.run(stream, arguments) }
-        };
-        let workspaces = stream.device().workspaces();
-        workspaces.lend(launch.pace(stream), stream, enqueue)?;
-        placed.dx.deliver(&out.dx, &axes, stream)?;
-        finish(&sums, out, (parts, params), stream)
+        weights::no_overlap(operand, sums, [("weight", &self.weight)])
     }
 
     /// Partial sums of columns, by a separate launch.
@@ -407,6 +312,209 @@ impl<T: Float> NormGrad<'_, T> {
         // SAFETY: as for the launch that computes dx; there is a row of partial sums for each block
         // in y.
         unsafe { kernel.launch(stream, config, arguments) }
+    }
+}
+
+impl<T: Float> Operation for NormGrad<'_, T> {
+    type Element = T;
+    type Outputs = NormGradients<T>;
+    type Desc = RowDesc;
+    type On<'b>
+        = NormGrad<'b, T>
+    where
+        Self: 'b;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn kernel(&self) -> Option<&str> {
+        self.kernel
+    }
+
+    fn check(&self, stream: &Stream) -> Result<RowAxes> {
+        check::device("x", self.x, stream)?;
+        let axes = self.axes.rows_of(self.x)?;
+        let shape = self.x.shape();
+        let (of_rows, of_row) = (axes.of_rows(shape)?, axes.of_row(shape)?);
+        check::input("dy", self.dy, shape, stream)?;
+        for (operand, kept) in self.kept() {
+            check::input(operand, kept, &of_rows, stream)?;
+            check::contiguous(operand, kept)?;
+        }
+        if let Some(dsum) = self.dsum {
+            check::input("sum_gradient", dsum, shape, stream)?;
+        }
+        if let Some(weight) = &self.weight {
+            weight.check("weight", &of_row, stream)?;
+        }
+        Ok(axes)
+    }
+
+    fn check_outputs(&self, out: &NormGradients<T>, axes: &RowAxes, stream: &Stream) -> Result<()> {
+        if out.dbias.is_some() && self.mean.is_none() {
+            return Err(Error::value(
+                "dbias",
+                "asked for",
+                "none: RMS norm has no bias",
+            ));
+        }
+        if out.dweight.is_some() || out.dbias.is_some() {
+            self.check_columns(axes)?;
+        }
+        check::output("dx", &out.dx, self.x.shape(), stream)?;
+        check::no_partial_overlap("dx", &out.dx, "x", self.x)?;
+        check::no_partial_overlap("dx", &out.dx, "dy", self.dy)?;
+        if let Some(dsum) = self.dsum {
+            check::no_partial_overlap("dx", &out.dx, "sum_gradient", dsum)?;
+        }
+        for (operand, kept) in self.kept() {
+            check::no_overlap("dx", &out.dx, operand, kept)?;
+        }
+        weights::no_overlap("dx", &out.dx, [("weight", &self.weight)])?;
+        for (operand, sums) in [("dweight", &out.dweight), ("dbias", &out.dbias)] {
+            let Some(sums) = sums else { continue };
+            self.check_sums((operand, sums), &out.dx, axes, stream)?;
+        }
+        if let (Some(dweight), Some(dbias)) = (&out.dweight, &out.dbias) {
+            check::no_overlap("dweight", dweight, "dbias", dbias)?;
+        }
+        Ok(())
+    }
+
+    fn new_outputs(&self, axes: &RowAxes, stream: &Stream) -> Result<NormGradients<T>> {
+        let [has_weight, has_bias] = self.new_sums();
+        if has_weight || has_bias {
+            self.check_columns(axes)?;
+        }
+        let of_row = axes.of_row(self.x.shape())?;
+        let sums = |is_there: bool| match is_there {
+            true => Tensor::empty(stream, &of_row).map(Some),
+            false => Ok(None),
+        };
+        Ok(NormGradients {
+            dx: Tensor::empty(stream, self.x.shape())?,
+            dweight: sums(has_weight)?,
+            dbias: sums(has_bias)?,
+        })
+    }
+
+    fn describe(&self, out: Option<&NormGradients<T>>, axes: &RowAxes) -> Result<Option<RowDesc>> {
+        if self.x.is_empty() {
+            return Ok(None);
+        }
+        let all = [
+            Some(self.x),
+            Some(self.dy),
+            self.dsum,
+            out.map(|out| &out.dx),
+        ];
+        let is_aligned = Rows::all_lie_aligned(all, axes)?
+            && self.weight.as_ref().is_none_or(Weights::lie_aligned);
+        let op = match self.has_f32_weight() && T::DTYPE == DType::Bf16 {
+            true => RowOp::NormGradF32,
+            false => RowOp::NormGrad,
+        };
+        let inputs = 2 + u32::from(is_aligned && self.dsum.is_some());
+        let extents = axes.extents(self.x.shape());
+        Ok(Some(RowDesc::new(
+            op,
+            T::DTYPE,
+            extents,
+            is_aligned,
+            inputs,
+        )))
+    }
+
+    fn launch(
+        &self,
+        candidate: &Candidate,
+        out: &NormGradients<T>,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (rows, n) = axes.extents(self.x.shape());
+        let weight = self.weight.as_ref();
+        let weight = weight.map(|weight| weight.contiguous(stream)).transpose()?;
+        let read = |x: &Tensor<T>| Rows::read(x, axes, stream);
+        let placed = Placed {
+            x: read(self.x)?,
+            dy: read(self.dy)?,
+            dsum: self.dsum.map(read).transpose()?,
+            dx: Rows::written(&out.dx, axes, stream)?,
+        };
+        let launch = Launch::new(stream, candidate);
+        let mut params = launch.params();
+        params.scale = 1.0 / n as f32;
+        params.strides[..4].copy_from_slice(&placed.strides());
+        if self.mean.is_some() {
+            params.flags |= flags::CENTER;
+        }
+        if self.has_f32_weight() {
+            params.flags |= flags::F32_WEIGHTS;
+        }
+        let parts = match candidate.is_held() {
+            true => candidate.groups() as usize,
+            false => rows.div_ceil(COLUMN_LENGTH).min(COLUMN_PARTS),
+        };
+        let partial = |sums: &Option<Tensor<f32>>| match sums {
+            Some(_) => Tensor::<f32>::empty(stream, &[parts, n]).map(Some),
+            None => Ok(None),
+        };
+        let sums = [partial(&out.dweight)?, partial(&out.dbias)?];
+        if !candidate.is_held() && sums.iter().any(Option::is_some) {
+            // Before dx, which may be written over x or dy.
+            self.columns(&placed, &sums, parts, params, stream)?;
+        }
+        let kept = match candidate.is_held() {
+            true => [sums[0].as_ref(), sums[1].as_ref()],
+            false => [None; 2],
+        };
+        let weight = argument(weight.as_ref());
+        let enqueue = |pace: u64| {
+            let params = RowParams { pace, ..params };
+            let arguments = placed.arguments(self, weight, kept, params);
+            // SAFETY: extents and strides are those of the tensors, whose elements lie inside of
+            // their storage; dx is injective, and is an input or overlaps none; there is a row of
+            // partial sums for each group of the grid.
+            unsafe { launch.run(stream, arguments) }
+        };
+        let workspaces = stream.device().workspaces();
+        workspaces.lend(launch.pace(stream), stream, enqueue)?;
+        placed.dx.deliver(&out.dx, axes, stream)?;
+        finish(&sums, out, (parts, params), stream)
+    }
+
+    fn launch_without_rows(
+        &self,
+        out: &NormGradients<T>,
+        _: &RowAxes,
+        stream: &Stream,
+    ) -> Result<()> {
+        let mut sums = [&out.dweight, &out.dbias].into_iter().flatten();
+        sums.try_for_each(|sums| sums.fill(0.0, stream))
+    }
+
+    fn rows(&self) -> Vec<&Tensor<T>> {
+        let all = [Some(self.x), Some(self.dy), self.dsum];
+        all.into_iter().flatten().collect()
+    }
+
+    fn on<'b>(&'b self, rows: &'b [Tensor<T>]) -> NormGrad<'b, T> {
+        NormGrad {
+            x: &rows[0],
+            dy: &rows[1],
+            dsum: rows.get(2),
+            ..self.clone()
+        }
+    }
+
+    fn written(out: &NormGradients<T>) -> Written<'_, T> {
+        let sums = [&out.dweight, &out.dbias].into_iter().flatten();
+        Written {
+            sums: sums.collect(),
+            ..Written::rows([&out.dx])
+        }
     }
 }
 
@@ -449,11 +557,6 @@ struct Placed<T: Float> {
 }
 
 impl<T: Float> Placed<T> {
-    fn is_aligned(&self) -> bool {
-        let all = [&self.x, &self.dy, &self.dx];
-        all.into_iter().all(Rows::is_aligned) && self.dsum.as_ref().is_none_or(Rows::is_aligned)
-    }
-
     fn strides(&self) -> [i64; 4] {
         let dsum = self.dsum.as_ref().map_or(0, |rows| rows.stride);
         [self.x.stride, self.dy.stride, dsum, self.dx.stride]

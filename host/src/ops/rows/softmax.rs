@@ -1,7 +1,8 @@
 //! Softmax, log-softmax, and their gradients.
 
-use super::{Launch, MOST_OWN, MOST_OWN_OTHERWISE, Rows, model, shape};
-use crate::error::named;
+use super::operation::{Operation, Written, plans, with_kernel};
+use super::plan::{Candidate, RowDesc};
+use super::{Launch, MOST_OWN, MOST_OWN_OTHERWISE, Rows, model};
 use crate::ops::axes::{RowAxes, Selected, select_axes};
 use crate::ops::check;
 use crate::ops::float::Float;
@@ -34,7 +35,8 @@ macro_rules! forward {
         /// # Errors
         /// [`ShapeError::Axis`](crate::ShapeError::Axis),
         /// [`ArgumentError::Value`](crate::ArgumentError::Value) (no axes),
-        /// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No
+        /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that there is
+        /// not), [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No
         /// launch happens on error.
         ///
         /// # Performance
@@ -42,7 +44,7 @@ macro_rules! forward {
         /// other dimensions merge into one with a single stride, as for the last axes of contiguous
         /// tensors. Otherwise `x` is copied to rows first, or the result to `y` afterwards, which
         /// is another read and write each. Rows of a multiple of 16 bytes are fastest;
-        /// [`abi::rows`](https://docs.rs/warpsmith-abi) chooses where they are held on chip.
+        /// [`plan`](Self::plan) shows where they are held on chip.
         ///
         /// # Sources
         /// Milakov and Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867.
@@ -56,33 +58,29 @@ macro_rules! forward {
         /// ```
         #[derive(Clone, Copy, Debug)]
         #[must_use = "nothing is computed until `run` or `run_into`"]
-        pub struct $name<'a, T: Float> {
-            x: &'a Tensor<T>,
-            axes: Selected,
-        }
+        pub struct $name<'a, T: Float>(Forward<'a, T>);
 
         impl<'a, T: Float> $name<'a, T> {
             /// The operation along the last axis of `x`.
             pub fn new(x: &'a Tensor<T>) -> Self {
-                Self {
+                Self(Forward {
                     x,
                     axes: Selected::these(x.rank(), &[-1]),
-                }
+                    name: $operation,
+                    flags: $flags,
+                    kernel: None,
+                })
             }
 
-            select_axes!(axes, x);
+            select_axes!(0.axes, 0.x);
+            with_kernel!(0.kernel);
 
             /// Enqueues the operation and returns its result, a new contiguous tensor.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
             pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-                named($operation, || {
-                    let axes = self.validate(stream)?;
-                    let y = Tensor::empty(stream, self.x.shape())?;
-                    launch_forward(self.x, &y, &axes, $flags, stream)?;
-                    Ok(y)
-                })
+                self.0.run(stream)
             }
 
             /// Enqueues the operation into `y`, which may be `x` itself.
@@ -90,13 +88,10 @@ macro_rules! forward {
             /// # Errors
             #[doc = concat!("See [`", stringify!($name), "`].")]
             pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-                named($operation, || {
-                    let axes = self.validate(stream)?;
-                    check::output("y", y, self.x.shape(), stream)?;
-                    check::no_partial_overlap("y", y, "x", self.x)?;
-                    launch_forward(self.x, y, &axes, $flags, stream)
-                })
+                self.0.run_into(y, stream)
             }
+
+            plans!(stringify!($name), self => &self.0);
 
             /// The error model of the kernels, for the bound of the reference.
             ///
@@ -105,14 +100,9 @@ macro_rules! forward {
             /// [`ArgumentError::Value`](crate::ArgumentError::Value) for invalid axes.
             pub fn model(&self) -> Result<Model> {
                 Ok(model(
-                    self.axes.rows_of(self.x)?.extents(self.x.shape()).1,
+                    self.0.axes.rows_of(self.0.x)?.extents(self.0.x.shape()).1,
                     MOST_OWN,
                 ))
-            }
-
-            fn validate(&self, stream: &Stream) -> Result<RowAxes> {
-                check::device("x", self.x, stream)?;
-                self.axes.rows_of(self.x)
             }
         }
     };
@@ -173,35 +163,30 @@ macro_rules! backward {
         /// ```
         #[derive(Clone, Copy, Debug)]
         #[must_use = "nothing is computed until `run` or `run_into`"]
-        pub struct $name<'a, T: Float> {
-            y: &'a Tensor<T>,
-            dy: &'a Tensor<T>,
-            axes: Selected,
-        }
+        pub struct $name<'a, T: Float>(Backward<'a, T>);
 
         impl<'a, T: Float> $name<'a, T> {
             /// The gradient along the last axis, from the result `y` and its gradient `dy`.
             pub fn new(y: &'a Tensor<T>, dy: &'a Tensor<T>) -> Self {
-                Self {
+                Self(Backward {
                     y,
                     dy,
                     axes: Selected::these(y.rank(), &[-1]),
-                }
+                    name: $operation,
+                    flags: $flags,
+                    kernel: None,
+                })
             }
 
-            select_axes!(axes, y);
+            select_axes!(0.axes, 0.y);
+            with_kernel!(0.kernel);
 
             /// Enqueues the gradient and returns `dx`, a new contiguous tensor.
             ///
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`].")]
             pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-                named($operation, || {
-                    let axes = self.validate(stream)?;
-                    let dx = Tensor::empty(stream, self.y.shape())?;
-                    launch_backward(self.y, self.dy, &dx, &axes, $flags, stream)?;
-                    Ok(dx)
-                })
+                self.0.run(stream)
             }
 
             /// Enqueues the gradient into `dx`, which may be `y` or `dy` itself.
@@ -209,14 +194,10 @@ macro_rules! backward {
             /// # Errors
             #[doc = concat!("See [`", stringify!($of), "`].")]
             pub fn run_into(&self, dx: &Tensor<T>, stream: &Stream) -> Result<()> {
-                named($operation, || {
-                    let axes = self.validate(stream)?;
-                    check::output("dx", dx, self.y.shape(), stream)?;
-                    check::no_partial_overlap("dx", dx, "y", self.y)?;
-                    check::no_partial_overlap("dx", dx, "dy", self.dy)?;
-                    launch_backward(self.y, self.dy, dx, &axes, $flags, stream)
-                })
+                self.0.run_into(dx, stream)
             }
+
+            plans!(stringify!($of), self => &self.0);
 
             /// The error model of the kernels, for the bound of the reference.
             ///
@@ -224,13 +205,7 @@ macro_rules! backward {
             /// [`ShapeError::Axis`](crate::ShapeError::Axis) and
             /// [`ArgumentError::Value`](crate::ArgumentError::Value) for invalid axes.
             pub fn model(&self) -> Result<Model> {
-                Ok(model(self.axes.rows_of(self.y)?.extents(self.y.shape()).1, MOST_OWN_OTHERWISE))
-            }
-
-            fn validate(&self, stream: &Stream) -> Result<RowAxes> {
-                check::device("y", self.y, stream)?;
-                check::input("dy", self.dy, self.y.shape(), stream)?;
-                self.axes.rows_of(self.y)
+                Ok(model(self.0.axes.rows_of(self.0.y)?.extents(self.0.y.shape()).1, MOST_OWN_OTHERWISE))
             }
         }
     };
@@ -264,57 +239,192 @@ let dx = LogSoftmaxGrad::new(&y, &dy).run(&stream)?;
 assert_eq!(dx.to_vec()?, [-1.0, 1.0]);"
 }
 
-fn launch_forward<T: Float>(
-    x: &Tensor<T>,
-    y: &Tensor<T>,
-    axes: &RowAxes,
-    op_flags: u32,
-    stream: &Stream,
-) -> Result<()> {
-    if y.is_empty() {
-        return Ok(());
-    }
-    let (rows, n) = axes.extents(y.shape());
-    let to = y;
-    let (x, y) = (
-        Rows::read(x, axes, stream)?,
-        Rows::written(to, axes, stream)?,
-    );
-    let is_aligned = x.is_aligned() && y.is_aligned();
-    let shape = shape(T::DTYPE, n, is_aligned, 1);
-    let launch = Launch::new(stream, RowOp::Softmax, T::DTYPE, rows, &shape)?;
-    let mut params = launch.params(rows, n);
-    params.strides[..2].copy_from_slice(&[x.stride, y.stride]);
-    params.flags |= op_flags;
-    // SAFETY: extents and strides are those of x and y, whose elements lie inside of their storage;
-    // y is injective, and is x or does not overlap it.
-    unsafe { launch.run(stream, (&x.tensor, &y.tensor, params)) }?;
-    y.deliver(to, axes, stream)
+/// The operands and options of softmax and log-softmax.
+#[derive(Clone, Copy, Debug)]
+struct Forward<'a, T: Float> {
+    x: &'a Tensor<T>,
+    axes: Selected,
+    name: &'static str,
+    flags: u32,
+    kernel: Option<&'a str>,
 }
 
-fn launch_backward<T: Float>(
-    y: &Tensor<T>,
-    dy: &Tensor<T>,
-    dx: &Tensor<T>,
-    axes: &RowAxes,
-    op_flags: u32,
-    stream: &Stream,
-) -> Result<()> {
-    if dx.is_empty() {
-        return Ok(());
+impl<T: Float> Operation for Forward<'_, T> {
+    type Element = T;
+    type Outputs = Tensor<T>;
+    type Desc = RowDesc;
+    type On<'b>
+        = Forward<'b, T>
+    where
+        Self: 'b;
+
+    fn name(&self) -> &'static str {
+        self.name
     }
-    let (rows, n) = axes.extents(dx.shape());
-    let to = dx;
-    let (y, dy) = (Rows::read(y, axes, stream)?, Rows::read(dy, axes, stream)?);
-    let dx = Rows::written(to, axes, stream)?;
-    let is_aligned = y.is_aligned() && dy.is_aligned() && dx.is_aligned();
-    let shape = shape(T::DTYPE, n, is_aligned, 2);
-    let launch = Launch::new(stream, RowOp::SoftmaxGrad, T::DTYPE, rows, &shape)?;
-    let mut params = launch.params(rows, n);
-    params.strides[..3].copy_from_slice(&[y.stride, dy.stride, dx.stride]);
-    params.flags |= op_flags;
-    // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
-    // storage; dx is injective, and is an input or does not overlap it.
-    unsafe { launch.run(stream, (&y.tensor, &dy.tensor, &dx.tensor, params)) }?;
-    dx.deliver(to, axes, stream)
+
+    fn kernel(&self) -> Option<&str> {
+        self.kernel
+    }
+
+    fn check(&self, stream: &Stream) -> Result<RowAxes> {
+        check::device("x", self.x, stream)?;
+        self.axes.rows_of(self.x)
+    }
+
+    fn check_outputs(&self, y: &Tensor<T>, _: &RowAxes, stream: &Stream) -> Result<()> {
+        check::output("y", y, self.x.shape(), stream)?;
+        check::no_partial_overlap("y", y, "x", self.x)
+    }
+
+    fn new_outputs(&self, _: &RowAxes, stream: &Stream) -> Result<Tensor<T>> {
+        Tensor::empty(stream, self.x.shape())
+    }
+
+    fn describe(&self, y: Option<&Tensor<T>>, axes: &RowAxes) -> Result<Option<RowDesc>> {
+        let all = [Some(self.x), y];
+        describe(RowOp::Softmax, self.x, all, 1, axes)
+    }
+
+    fn launch(
+        &self,
+        candidate: &Candidate,
+        to: &Tensor<T>,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<()> {
+        let x = Rows::read(self.x, axes, stream)?;
+        let y = Rows::written(to, axes, stream)?;
+        let launch = Launch::new(stream, candidate);
+        let mut params = launch.params();
+        params.strides[..2].copy_from_slice(&[x.stride, y.stride]);
+        params.flags |= self.flags;
+        // SAFETY: extents and strides are those of x and y, whose elements lie inside of their
+        // storage; y is injective, and is x or does not overlap it.
+        unsafe { launch.run(stream, (&x.tensor, &y.tensor, params)) }?;
+        y.deliver(to, axes, stream)
+    }
+
+    fn rows(&self) -> Vec<&Tensor<T>> {
+        vec![self.x]
+    }
+
+    fn on<'b>(&'b self, rows: &'b [Tensor<T>]) -> Forward<'b, T> {
+        Forward {
+            x: &rows[0],
+            ..*self
+        }
+    }
+
+    fn written(y: &Tensor<T>) -> Written<'_, T> {
+        Written::rows([y])
+    }
+}
+
+/// The operands and options of gradients of softmax and log-softmax.
+#[derive(Clone, Copy, Debug)]
+struct Backward<'a, T: Float> {
+    y: &'a Tensor<T>,
+    dy: &'a Tensor<T>,
+    axes: Selected,
+    name: &'static str,
+    flags: u32,
+    kernel: Option<&'a str>,
+}
+
+impl<T: Float> Operation for Backward<'_, T> {
+    type Element = T;
+    type Outputs = Tensor<T>;
+    type Desc = RowDesc;
+    type On<'b>
+        = Backward<'b, T>
+    where
+        Self: 'b;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn kernel(&self) -> Option<&str> {
+        self.kernel
+    }
+
+    fn check(&self, stream: &Stream) -> Result<RowAxes> {
+        check::device("y", self.y, stream)?;
+        check::input("dy", self.dy, self.y.shape(), stream)?;
+        self.axes.rows_of(self.y)
+    }
+
+    fn check_outputs(&self, dx: &Tensor<T>, _: &RowAxes, stream: &Stream) -> Result<()> {
+        check::output("dx", dx, self.y.shape(), stream)?;
+        check::no_partial_overlap("dx", dx, "y", self.y)?;
+        check::no_partial_overlap("dx", dx, "dy", self.dy)
+    }
+
+    fn new_outputs(&self, _: &RowAxes, stream: &Stream) -> Result<Tensor<T>> {
+        Tensor::empty(stream, self.y.shape())
+    }
+
+    fn describe(&self, dx: Option<&Tensor<T>>, axes: &RowAxes) -> Result<Option<RowDesc>> {
+        let all = [Some(self.y), Some(self.dy), dx];
+        describe(RowOp::SoftmaxGrad, self.y, all, 2, axes)
+    }
+
+    fn launch(
+        &self,
+        candidate: &Candidate,
+        to: &Tensor<T>,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<()> {
+        let y = Rows::read(self.y, axes, stream)?;
+        let dy = Rows::read(self.dy, axes, stream)?;
+        let dx = Rows::written(to, axes, stream)?;
+        let launch = Launch::new(stream, candidate);
+        let mut params = launch.params();
+        params.strides[..3].copy_from_slice(&[y.stride, dy.stride, dx.stride]);
+        params.flags |= self.flags;
+        // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
+        // storage; dx is injective, and is an input or does not overlap it.
+        unsafe { launch.run(stream, (&y.tensor, &dy.tensor, &dx.tensor, params)) }?;
+        dx.deliver(to, axes, stream)
+    }
+
+    fn rows(&self) -> Vec<&Tensor<T>> {
+        vec![self.y, self.dy]
+    }
+
+    fn on<'b>(&'b self, rows: &'b [Tensor<T>]) -> Backward<'b, T> {
+        Backward {
+            y: &rows[0],
+            dy: &rows[1],
+            ..*self
+        }
+    }
+
+    fn written(dx: &Tensor<T>) -> Written<'_, T> {
+        Written::rows([dx])
+    }
+}
+
+/// Describes rows of tensors with the shape of `like`, of which `inputs` are read; `None` if they
+/// are empty.
+fn describe<'b, T: Float>(
+    op: RowOp,
+    like: &Tensor<T>,
+    all: impl IntoIterator<Item = Option<&'b Tensor<T>>>,
+    inputs: u32,
+    axes: &RowAxes,
+) -> Result<Option<RowDesc>> {
+    if like.is_empty() {
+        return Ok(None);
+    }
+    let is_aligned = Rows::all_lie_aligned(all, axes)?;
+    let extents = axes.extents(like.shape());
+    Ok(Some(RowDesc::new(
+        op,
+        T::DTYPE,
+        extents,
+        is_aligned,
+        inputs,
+    )))
 }

@@ -1,15 +1,20 @@
 //! The k largest or smallest elements along an axis, with their indices.
 
+mod plan;
+
+pub(in crate::ops) use plan::TopKCosts;
+
+use self::plan::{Candidate, TopKDesc};
 use super::Rows;
+use super::operation::{Operation, Written, plans, with_kernel};
 use crate::load::{self, LoadVariant};
 use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::storage::Storage;
-use crate::tensor::Dims;
-use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan, Variant};
+use crate::{Result, Stream, Tensor};
+use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, Variant};
 
 /// The `k` largest or smallest elements along an axis, with their indices, the first one first.
 ///
@@ -35,14 +40,16 @@ use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, TopKPlan, Variant};
 ///
 /// # Errors
 /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (`k`; the extent of the axis; more
-/// rows than a grid has blocks), [`Error::Shape`](crate::Error::Shape),
-/// [`Error::Device`](crate::Error::Device). No launch happens on error.
+/// rows than a grid has blocks),
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that there is not),
+/// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No launch happens
+/// on error.
 ///
 /// # Performance
 /// One launch, which reads `x` once from memory where `k` is small beside the extent of the axis, if
 /// the axis has stride 1 and the other dimensions merge into one, as for the last axis of contiguous
 /// tensors. Otherwise `x` is first copied to rows, and results are copied to their places. Few long
-/// rows take two launches. Where far more than `k` elements are equal to the last result, or nearly so
+/// rows take two launches ([`plan`](Self::plan) shows which). Where far more than `k` elements are equal to the last result, or nearly so
 /// with `x` in ascending order, rows are read several times.
 ///
 /// # Sources
@@ -72,6 +79,7 @@ pub struct TopK<'a, T: Float> {
     k: usize,
     axes: Selected,
     is_smallest: bool,
+    kernel: Option<&'a str>,
 }
 
 /// The results of [`TopK`], or the tensors to write them to.
@@ -91,8 +99,12 @@ impl<'a, T: Float> TopK<'a, T> {
             k,
             axes: Selected::these(x.rank(), &[-1]),
             is_smallest: false,
+            kernel: None,
         }
     }
+
+    with_kernel!(kernel);
+    plans!("TopK", self => self);
 
     /// Looks along this axis instead of the last one. A negative axis counts from the end.
     pub fn axis(mut self, axis: isize) -> Self {
@@ -111,13 +123,7 @@ impl<'a, T: Float> TopK<'a, T> {
     /// # Errors
     /// See [`TopK`].
     pub fn run(&self, stream: &Stream) -> Result<TopElements<T>> {
-        let (axes, shape) = self.validate(stream)?;
-        let out = TopElements {
-            values: Tensor::empty(stream, &shape)?,
-            indices: Tensor::empty(stream, &shape)?,
-        };
-        self.launch(&axes, &out, stream)?;
-        Ok(out)
+        Operation::run(self, stream)
     }
 
     /// Enqueues the operation into the tensors of `out`.
@@ -125,133 +131,144 @@ impl<'a, T: Float> TopK<'a, T> {
     /// # Errors
     /// See [`TopK`].
     pub fn run_into(&self, out: &TopElements<T>, stream: &Stream) -> Result<()> {
-        let (axes, shape) = self.validate(stream)?;
-        let TopElements { values, indices } = out;
-        check::output("values", values, &shape, stream)?;
-        check::output("indices", indices, &shape, stream)?;
-        check::no_overlap("values", values, "x", self.x)?;
-        check::no_overlap("indices", indices, "x", self.x)?;
-        check::no_overlap("indices", indices, "values", values)?;
-        self.launch(&axes, out, stream)
+        Operation::run_into(self, out, stream)
+    }
+}
+
+impl<T: Float> Operation for TopK<'_, T> {
+    type Element = T;
+    type Outputs = TopElements<T>;
+    type Desc = TopKDesc;
+    type On<'b>
+        = TopK<'b, T>
+    where
+        Self: 'b;
+
+    fn name(&self) -> &'static str {
+        "topk"
     }
 
-    /// The axes, and the shape of the results.
-    fn validate(&self, stream: &Stream) -> Result<(RowAxes, Dims<usize>)> {
+    fn kernel(&self) -> Option<&str> {
+        self.kernel
+    }
+
+    fn check(&self, stream: &Stream) -> Result<RowAxes> {
         check::device("x", self.x, stream)?;
         let axes = self.axes.rows_of(self.x)?;
         let (rows, n) = axes.extents(self.x.shape());
         check::up_to("the extent of the axis", n, N_MAX)?;
         check::up_to("k", self.k, K_MAX.min(n as u64))?;
-        let shape = axes.with_row(self.x.shape(), self.k)?;
-        if self.k > 0 && rows > 0 {
-            self.plan(rows, n, stream).1?;
+        if let Some(desc) = self.describe(None, &axes)? {
+            let most = i32::MAX as u64 * desc.rows_of_block();
+            check::up_to("rows", rows, most)?;
         }
-        Ok((axes, shape))
+        Ok(axes)
     }
 
-    /// The plan, and its blocks for so many rows.
-    fn plan(&self, rows: usize, n: usize, stream: &Stream) -> (TopKPlan, Result<u32>) {
-        let multiprocessors = stream.device().info().multiprocessors;
-        let plan = TopKPlan::new(
-            rows as u64,
-            n as u64,
-            self.k as u64,
-            T::DTYPE,
-            multiprocessors,
-        );
-        let blocks = plan.blocks(rows as u64).ok_or_else(|| {
-            let of_block = if plan.is_short {
-                plan.threads / plan.lanes
-            } else {
-                1
-            };
-            Error::out_of_bounds(
-                "rows",
-                rows as u64,
-                i32::MAX as u64 * u64::from(of_block) + 1,
-            )
-        });
-        (plan, blocks)
-    }
-
-    /// The kernel of this form.
-    fn kernel(
+    fn check_outputs(
         &self,
-        variant: LoadVariant,
+        TopElements { values, indices }: &TopElements<T>,
+        axes: &RowAxes,
         stream: &Stream,
-        form: Variant,
-    ) -> Result<crate::Kernel> {
-        let dtype = (form != Variant::Pairs).then_some(T::DTYPE);
-        let entry = check::entry(TopKEntry::of(form, dtype))?;
-        load::kernel_for(variant, stream, entry)
+    ) -> Result<()> {
+        let shape = axes.with_row(self.x.shape(), self.k)?;
+        check::output("values", values, &shape, stream)?;
+        check::output("indices", indices, &shape, stream)?;
+        check::no_overlap("values", values, "x", self.x)?;
+        check::no_overlap("indices", indices, "x", self.x)?;
+        check::no_overlap("indices", indices, "values", values)
     }
 
-    fn launch(&self, axes: &RowAxes, out: &TopElements<T>, stream: &Stream) -> Result<()> {
-        let TopElements { values, indices } = out;
-        if values.is_empty() {
-            return Ok(());
-        }
+    fn new_outputs(&self, axes: &RowAxes, stream: &Stream) -> Result<TopElements<T>> {
+        let shape = axes.with_row(self.x.shape(), self.k)?;
+        Ok(TopElements {
+            values: Tensor::empty(stream, &shape)?,
+            indices: Tensor::empty(stream, &shape)?,
+        })
+    }
+
+    fn describe(&self, _: Option<&TopElements<T>>, axes: &RowAxes) -> Result<Option<TopKDesc>> {
         let (rows, n) = axes.extents(self.x.shape());
-        let (plan, blocks) = self.plan(rows, n, stream);
+        let desc = TopKDesc {
+            dtype: T::DTYPE,
+            rows: rows as u64,
+            n: n as u64,
+            k: self.k as u64,
+        };
+        Ok((rows > 0 && self.k > 0).then_some(desc))
+    }
+
+    fn launch(
+        &self,
+        candidate: &Candidate,
+        TopElements { values, indices }: &TopElements<T>,
+        axes: &RowAxes,
+        stream: &Stream,
+    ) -> Result<()> {
+        let Candidate { desc, plan, .. } = candidate;
         let x = Rows::read(self.x, axes, stream)?;
         let to_values = Rows::written(values, axes, stream)?;
         let to_indices = Rows::written(indices, axes, stream)?;
-        let turn = if self.is_smallest {
-            TopKParams::SMALLEST
-        } else {
-            0
+        let turn = match self.is_smallest {
+            true => TopKParams::SMALLEST,
+            false => 0,
         };
-        let k = self.k as u64;
-        let mut params = TopKParams::new(&plan, rows as u64, n as u64, k, T::DTYPE, turn);
+        let mut params = TopKParams::new(plan, desc.rows, desc.n, desc.k, T::DTYPE, turn);
         params.x_row_stride = x.stride;
         params.values_row_stride = to_values.stride;
         params.indices_row_stride = to_indices.stride;
         let (x, y, i) = (&x.tensor, &to_values.tensor, &to_indices.tensor);
         let bytes = (self.x.len() as u64).saturating_mul(T::DTYPE.size_bytes() as u64);
-        let variant = LoadVariant::of(stream.device(), bytes);
-        if plan.is_short {
-            let kernel = self.kernel(variant, stream, Variant::Short)?;
-            let config = LaunchConfig::linear(blocks?, plan.threads);
+        let loading = LoadVariant::of(stream.device(), bytes);
+        let kernel = load::kernel_for(loading, stream, candidate.entry)?;
+        let of_parts = |pairs: u64| {
+            let args = (x, y, i, pairs, params);
             // SAFETY: extents and strides are those of x and of both results, whose elements lie
-            // inside of their storage; the results are injective and overlap nothing.
-            unsafe { kernel.launch(stream, config, (x, y, i, params)) }?;
+            // inside of their storage; the results are injective and overlap nothing; there are k
+            // pairs for each part of each row.
+            unsafe { kernel.launch(stream, candidate.config, args) }
+        };
+        if plan.is_short {
+            // SAFETY: as above.
+            unsafe { kernel.launch(stream, candidate.config, (x, y, i, params)) }?;
+        } else if let Some((whole, config)) = &candidate.of_pairs {
+            let entry = check::entry(TopKEntry::of(Variant::Pairs, None))?;
+            let kernel = load::kernel_for(loading, stream, entry)?;
+            with_pairs(pair_bytes(candidate), stream, |pairs| {
+                of_parts(pairs)?;
+                let args = (x, y, i, pairs, params.of_pairs(whole));
+                // SAFETY: as above; the launch before has written all pairs.
+                unsafe { kernel.launch(stream, *config, args) }
+            })?;
         } else {
-            let kernel = self.kernel(variant, stream, Variant::Rows)?;
-            let of_parts = |pairs: u64| {
-                let args = (x, y, i, pairs, params);
-                // SAFETY: as above; there are k pairs for each part of each row.
-                unsafe { kernel.launch(stream, config(&plan, rows), args) }
-            };
-            if plan.parts == 1 {
-                of_parts(0)?;
-            } else {
-                let whole = plan.of_pairs(k);
-                let kernel = self.kernel(variant, stream, Variant::Pairs)?;
-                with_pairs(
-                    8 * u64::from(plan.parts) * rows as u64 * k,
-                    stream,
-                    |pairs| {
-                        of_parts(pairs)?;
-                        let args = (x, y, i, pairs, params.of_pairs(&whole));
-                        // SAFETY: as above; the launch before has written all pairs.
-                        unsafe { kernel.launch(stream, config(&whole, rows), args) }
-                    },
-                )?;
-            }
+            of_parts(0)?;
         }
         to_values.deliver(values, axes, stream)?;
         to_indices.deliver(indices, axes, stream)
     }
+
+    fn rows(&self) -> Vec<&Tensor<T>> {
+        vec![self.x]
+    }
+
+    fn on<'b>(&'b self, rows: &'b [Tensor<T>]) -> TopK<'b, T> {
+        TopK {
+            x: &rows[0],
+            ..*self
+        }
+    }
+
+    fn written(out: &TopElements<T>) -> Written<'_, T> {
+        Written {
+            indices: vec![&out.indices],
+            ..Written::rows([&out.values])
+        }
+    }
 }
 
-/// Blocks of rows, and of their parts.
-fn config(plan: &TopKPlan, rows: usize) -> LaunchConfig {
-    LaunchConfig {
-        // So few that they fit: the plan has been asked for its blocks.
-        grid: [rows as u32, plan.parts, 1],
-        ..LaunchConfig::linear(1, plan.threads)
-    }
-    .shared_bytes(plan.shared_bytes())
+/// Bytes of the pairs that the parts of rows give.
+fn pair_bytes(Candidate { desc, plan, .. }: &Candidate) -> u64 {
+    8 * u64::from(plan.parts) * desc.rows * desc.k
 }
 
 /// Bytes for pairs in the workspace of a stream. A call that needs more allocates them.

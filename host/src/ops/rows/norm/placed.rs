@@ -37,11 +37,6 @@ impl<T: Float> Placed<T> {
         })
     }
 
-    pub(super) fn is_aligned(&self) -> bool {
-        let others = [&self.residual, &self.sum].into_iter().flatten();
-        self.x.is_aligned() && self.y.is_aligned() && others.into_iter().all(Rows::is_aligned)
-    }
-
     /// The sum of `x` and the residual, by a separate launch, for the kernel that holds no rows.
     pub(super) fn added(&self, axes: &RowAxes, stream: &Stream) -> Result<Option<Rows<T>>> {
         let Some(residual) = &self.residual else {
@@ -62,7 +57,7 @@ impl<T: Float> Placed<T> {
     /// Launches over `x` and the residual or, where they were added before, over that sum (`made`).
     pub(super) fn launch(
         &self,
-        launch: &Launch,
+        launch: &Launch<'_>,
         mut params: RowParams,
         (weight, bias): (Address<'_>, Address<'_>),
         out: &Normalized<T>,

@@ -1,41 +1,62 @@
 //! Which plans are chosen, and that their rows fit.
 
-extern crate std;
+use super::rule::RESERVED_BYTES;
+use super::{Candidate, RowDesc};
+use crate::fitting::h200;
+use crate::ops::plan::{self, MachineModel};
+use abi::DType;
+use abi::rows::*;
 
-use std::string::ToString;
+/// As many rows as persistent blocks can share out.
+const MANY: usize = 1 << 20;
 
-use super::*;
-use crate::DType;
+/// Dynamic shared memory of a block: that of an H200 without the static one of the kernels.
+const SHARED_BYTES: u32 = 226 << 10;
 
-const HOPPER: RowDevice = RowDevice {
-    arch: (9, 0),
-    shared_bytes: 226 << 10,
-};
-
-fn shape(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowShape {
+fn desc(op: RowOp, rows: usize, n: u64, element_bytes: u32, is_aligned: bool) -> RowDesc {
     let has_two = matches!(
         op,
         RowOp::SoftmaxGrad | RowOp::NormGrad | RowOp::NormGradF32
     );
-    RowShape {
-        n,
-        element_bytes,
+    let dtype = match element_bytes {
+        2 => DType::Bf16,
+        _ => DType::F32,
+    };
+    RowDesc::new(
+        op,
+        dtype,
+        (rows, n as usize),
         is_aligned,
-        inputs: if has_two { 2 } else { 1 },
-        is_centered: false,
-        has_bias: false,
-    }
+        1 + u32::from(has_two),
+    )
 }
 
-fn plan(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowPlan {
-    let shape = shape(op, n, element_bytes, is_aligned);
-    RowPlan::choose(&op.kernels(), &shape, &HOPPER)
+fn best(desc: &RowDesc) -> Candidate {
+    plan::best(desc, &h200()).expect("a candidate")
+}
+
+fn chosen(op: RowOp, n: u64, element_bytes: u32, is_aligned: bool) -> RowPlan {
+    best(&desc(op, MANY, n, element_bytes, is_aligned)).plan
+}
+
+/// A norm of bf16 of so many tensors that are added up.
+fn norm(n: u64, inputs: u32, has_bias: bool) -> RowDesc {
+    let norm = desc(RowOp::Norm, MANY, n, 2, true);
+    RowDesc {
+        shape: RowShape {
+            inputs,
+            is_centered: has_bias,
+            has_bias,
+            ..norm.shape
+        },
+        ..norm
+    }
 }
 
 #[test]
 fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     let of = |op, n| {
-        let plan = plan(op, n, 2, true);
+        let plan = chosen(op, n, 2, true);
         (plan.strategy, plan.threads, plan.cluster)
     };
     let held = Strategy::Registers(Variant::Registers);
@@ -70,7 +91,7 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
         of(RowOp::CrossEntropy, 256_000),
         (Strategy::Slices, 128, 16)
     );
-    let f32_classes = plan(RowOp::CrossEntropy, 128_256, 4, true);
+    let f32_classes = chosen(RowOp::CrossEntropy, 128_256, 4, true);
     assert_eq!((f32_classes.threads, f32_classes.cluster), (256, 16));
     assert_eq!(of(RowOp::Softmax, 1 << 20), (Strategy::Slices, 256, 16));
     assert_eq!(of(RowOp::Softmax, 1 << 21), (Strategy::Passes, 1024, 1));
@@ -106,7 +127,6 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::NormGrad, 256), (short(32), 8, 1));
     assert_eq!(of(RowOp::NormGrad, 512), (short(16), 16, 1));
     assert_eq!(of(RowOp::NormGrad, 1024), (short(8), 32, 1));
-    assert!(!RowOp::NormGrad.kernels_of(DType::F16).short);
     assert_eq!(of(RowOp::NormGradF32, 256), (held, 32, 1));
     assert_eq!(of(RowOp::NormGrad, 2048), (ring(2, 4, 3), 64, 1));
     assert_eq!(of(RowOp::NormGrad, 4096), (ring(2, 2, 3), 128, 1));
@@ -116,22 +136,14 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
     assert_eq!(of(RowOp::NormGrad, 131_072), (ring(2, 1, 3), 256, 16));
     assert_eq!(of(RowOp::NormGrad, 262_144), (ring(1, 1, 3), 512, 16));
     assert_eq!(of(RowOp::NormGrad, 300_000), (Strategy::Passes, 1024, 1));
-    let unaligned = plan(RowOp::Softmax, 1001, 2, false);
+    let unaligned = chosen(RowOp::Softmax, 1001, 2, false);
     assert_eq!(unaligned.strategy, Strategy::Shared);
 }
 
 #[test]
 fn weights_of_norms_come_ahead_unless_rows_come_with_a_residual() {
     let of = |n, inputs, has_bias| {
-        let shape = RowShape {
-            n,
-            element_bytes: 2,
-            is_aligned: true,
-            inputs,
-            is_centered: has_bias,
-            has_bias,
-        };
-        let plan = RowPlan::choose(&RowOp::Norm.kernels(), &shape, &HOPPER);
+        let plan = best(&norm(n, inputs, has_bias)).plan;
         (plan.strategy, plan.threads, plan.cluster)
     };
     let held = Strategy::Registers(Variant::Registers);
@@ -184,78 +196,69 @@ fn weights_of_norms_come_ahead_unless_rows_come_with_a_residual() {
     assert_eq!(of(262_144, 1, true), (wide(3), 512, 8));
     assert_eq!(of(262_152, 1, true), (Strategy::Slices, 256, 16));
     assert_eq!(of(65_536, 2, true), (ring(1, 3), 512, 4));
-    assert!(RowOp::Norm.kernels_of(DType::F16).wide.is_none());
 }
 
 #[test]
 fn blocks_have_room_for_every_row_that_is_theirs() {
+    let model = MachineModel::H200;
     for op in RowOp::ALL {
         for element_bytes in [2, 4] {
-            for n in (0..600_000).step_by(1000).map(|n| n / 8 * 8) {
-                let plan = plan(op, n, element_bytes, true);
-                let kernels = op.kernels();
-                let bytes = n * u64::from(element_bytes);
-                let threads = u64::from(plan.threads * plan.cluster);
-                assert!(plan.cluster <= MAX_CLUSTER, "{op:?} {n}");
-                match plan.strategy {
-                    Strategy::Registers(variant) => {
-                        let of_variant = |held: &&Holding| held.variant == variant;
-                        let held = kernels.held.iter().flatten().find(of_variant);
-                        let held = held.expect("a kernel of the variant");
-                        let room = threads * u64::from(held.vectors * VECTOR_BYTES);
-                        assert!(room >= bytes, "{op:?} {n}");
-                        assert!(plan.threads <= held.threads, "{op:?} {n}");
-                        assert!(plan.block_threads() <= held.bound, "{op:?} {n}");
-                    }
-                    Strategy::Slices => {
-                        let shape = shape(op, n, element_bytes, true);
-                        let slice = shape.slice_vectors(plan.cluster);
-                        let slices = u64::from(slice * plan.cluster * VECTOR_BYTES);
-                        assert!(
-                            slices >= bytes && plan.threads <= SLICE_THREADS,
-                            "{op:?} {n}"
-                        );
-                        assert!(plan.shared_bytes(&shape) <= HOPPER.shared_bytes);
-                    }
-                    Strategy::Ahead(ahead) => {
-                        let held = threads * u64::from(ahead.vectors * VECTOR_BYTES);
-                        assert!(held >= bytes && plan.threads <= AHEAD_THREADS, "{op:?} {n}");
-                    }
-                    Strategy::Ring(Stages {
-                        vectors, stages, ..
-                    }) => {
-                        let held = threads * u64::from(vectors * VECTOR_BYTES);
-                        assert!(
-                            held >= bytes && plan.threads <= 32 * RING_WARPS,
-                            "{op:?} {n}"
-                        );
-                        assert!((2..=RING_STAGES).contains(&stages), "{op:?} {n}");
-                        let shape = RowShape {
-                            n,
-                            element_bytes,
-                            is_aligned: true,
-                            inputs: if vectors == WIDE_VECTORS as u32 { 1 } else { 2 },
-                            is_centered: false,
-                            has_bias: false,
-                        };
-                        assert!(plan.shared_bytes(&shape) <= HOPPER.shared_bytes);
-                    }
-                    Strategy::Short(ring) => {
-                        let held = threads * u64::from(ring.vectors * VECTOR_BYTES);
-                        assert!(held >= bytes && ring.rows * plan.threads == SHORT_THREADS);
-                    }
-                    Strategy::Shared | Strategy::Passes => {}
-                }
+            for n in (1000..600_000).step_by(1000).map(|n| n / 8 * 8) {
+                let desc = desc(op, MANY, n, element_bytes, true);
+                let all = plan::all(&desc, &h200(), &model);
+                assert!(!all.is_empty(), "{desc}");
+                all.iter().for_each(has_room);
             }
         }
     }
 }
 
+/// Checks that the blocks of a candidate have room for its rows.
+fn has_room(candidate: &Candidate) {
+    let Candidate { desc, plan, .. } = candidate;
+    let bytes = desc.shape.n * u64::from(desc.shape.element_bytes);
+    let threads = u64::from(plan.threads * plan.cluster);
+    let room = |vectors: u32| threads * u64::from(vectors * VECTOR_BYTES);
+    assert!(plan.cluster <= MAX_CLUSTER, "{candidate} {desc}");
+    assert!(
+        plan.shared_bytes(&desc.shape) <= SHARED_BYTES,
+        "{candidate} {desc}"
+    );
+    assert!(
+        candidate.config.shared_bytes <= SHARED_BYTES,
+        "{candidate} {desc}"
+    );
+    let fits = match plan.strategy {
+        Strategy::Registers(_) => {
+            let entry = RowEntry::of(desc.op, desc.dtype, plan.variant());
+            let held = entry.expect("an entry").holding();
+            room(held.vectors) >= bytes && plan.block_threads() <= held.bound
+        }
+        Strategy::Slices => {
+            let slices = desc.shape.slice_vectors(plan.cluster) * plan.cluster;
+            u64::from(slices * VECTOR_BYTES) >= bytes && plan.threads <= SLICE_THREADS
+        }
+        Strategy::Ahead(ahead) => room(ahead.vectors) >= bytes && plan.threads <= AHEAD_THREADS,
+        Strategy::Ring(Stages {
+            vectors, stages, ..
+        }) => {
+            let threads = 32 * RING_WARPS;
+            let has_stages = (2..=RING_STAGES).contains(&stages);
+            room(vectors) >= bytes && plan.threads <= threads && has_stages
+        }
+        Strategy::Short(ring) => {
+            room(ring.vectors) >= bytes && ring.rows * plan.threads <= SHORT_THREADS
+        }
+        Strategy::Shared | Strategy::Passes => true,
+    };
+    assert!(fits, "{candidate} {desc}");
+}
+
 #[test]
 fn blocks_have_several_short_rows_where_there_are_enough_for_all_multiprocessors() {
     let of = |n, rows| {
-        let plan = plan(RowOp::NormGrad, n, 2, true).for_rows(rows);
-        (plan.rows_per_block(), plan.persistent_blocks(rows))
+        let candidate = best(&desc(RowOp::NormGrad, rows, n, 2, true));
+        (candidate.plan.rows_per_block(), candidate.config.grid[0])
     };
     assert_eq!(of(1024, 1 << 20), (8, 264));
     assert_eq!(of(1024, 2112), (8, 264));
@@ -272,22 +275,20 @@ fn blocks_have_several_short_rows_where_there_are_enough_for_all_multiprocessors
 
 #[test]
 fn grids_are_multiples_of_clusters_and_no_larger_than_grids_can_be() {
-    let shared = plan(RowOp::NormGrad, 100_000, 2, true);
-    assert_eq!(shared.persistent_blocks(1 << 20) % shared.cluster, 0);
-    assert_eq!(shared.blocks(u64::MAX), None);
-    assert_eq!(shared.blocks(3), Some(3 * shared.cluster));
-    let shape = RowShape {
-        n: 32_768,
-        element_bytes: 2,
-        is_aligned: true,
-        inputs: 1,
-        is_centered: true,
-        has_bias: true,
-    };
-    let pairs = RowPlan::choose(&RowOp::Norm.kernels(), &shape, &HOPPER);
+    let shared = best(&desc(RowOp::NormGrad, MANY, 100_000, 2, true));
+    assert_eq!(shared.config.grid[0] % shared.plan.cluster, 0);
+    assert_eq!(shared.plan.blocks(u64::MAX), None);
+    assert_eq!(shared.plan.blocks(3), Some(3 * shared.plan.cluster));
+    let pairs = best(&norm(32_768, 1, true)).plan;
     assert_eq!(pairs.blocks(5), Some(3 * pairs.cluster));
-    let loose = plan(RowOp::Norm, 33, 2, false);
+    let loose = chosen(RowOp::Norm, 33, 2, false);
     assert_eq!(loose.blocks(u64::MAX), Some(LOOSE_BLOCKS));
+}
+
+#[test]
+fn more_rows_than_a_grid_has_blocks_go_to_blocks_that_loop() {
+    let rows = best(&desc(RowOp::Softmax, usize::MAX, 4096, 2, true));
+    assert_eq!(rows.config.grid[0], LOOSE_BLOCKS);
 }
 
 #[test]
@@ -304,10 +305,10 @@ fn rows_of_any_length_have_a_plan_and_no_overflow() {
         for n_log2 in 30..=60 {
             let n = 1 << n_log2;
             for n in [n - 1, n, n + 8] {
-                let plan = plan(op, n, 4, n.is_multiple_of(4));
+                let desc = desc(op, 1, n, 4, true);
+                let plan = best(&desc).plan;
                 assert_eq!(plan.strategy, Strategy::Passes);
-                let shape = shape(op, n, 4, false);
-                let vectors = shape.slice_vectors(plan.cluster);
+                let vectors = desc.shape.slice_vectors(plan.cluster);
                 let want = n.div_ceil(32).saturating_mul(8);
                 assert_eq!(u64::from(vectors), want.min(u64::from(u32::MAX)));
             }
@@ -317,20 +318,9 @@ fn rows_of_any_length_have_a_plan_and_no_overflow() {
 
 #[test]
 fn weights_are_loaded_ahead_where_all_blocks_run_at_once() {
-    let device = RowDevice {
-        arch: (9, 0),
-        shared_bytes: 227 << 10,
-    };
-    let variant = |op: RowOp, rows, n| {
-        let shape = shape(op, n, 2, true);
-        RowPlan::choose(&op.kernels_of(DType::Bf16), &shape, &device).variant_of(
-            op,
-            DType::Bf16,
-            rows,
-        )
-    };
+    let variant = |op: RowOp, rows, n| best(&desc(op, rows, n, 2, true)).entry.variant;
     // 16 threads a row of 512, so four rows a block.
-    let most = 4 * u64::from(FEW_BLOCKS) * 132;
+    let most = 4 * FEW_BLOCKS as usize * 132;
     assert_eq!(variant(RowOp::Norm, 1, 512), Variant::RegistersWeights);
     assert_eq!(variant(RowOp::Norm, most, 512), Variant::RegistersWeights);
     assert_eq!(variant(RowOp::Norm, most + 1, 512), Variant::Registers);
@@ -340,24 +330,13 @@ fn weights_are_loaded_ahead_where_all_blocks_run_at_once() {
 }
 
 #[test]
-fn sums_over_rows_have_several_blocks_where_there_are_many_rows() {
-    assert_eq!(total_blocks(0), 1);
-    assert_eq!(total_blocks(16_384), 1);
-    assert_eq!(total_blocks(16_385), 5);
-    assert_eq!(total_blocks(1 << 24), 4096);
-    assert_eq!(total_blocks(u64::MAX), 4096);
-    // What they leave is for one block.
-    assert_eq!(total_blocks(u64::from(total_blocks(u64::MAX))), 1);
-}
-
-#[test]
 fn no_more_blocks_with_slices_run_on_a_multiprocessor_than_have_enough_in_flight() {
     let of = |op, n| {
-        let plan = plan(op, n, 2, true);
-        let shape = shape(op, n, 2, true);
-        let paced = plan.paced_bytes(&op.kernels(), &shape, &HOPPER);
-        let used = plan.shared_bytes(&shape);
-        assert!(used <= paced && paced <= HOPPER.shared_bytes);
+        let Candidate {
+            plan, config, desc, ..
+        } = best(&desc(op, MANY, n, 2, true));
+        let (used, paced) = (plan.shared_bytes(&desc.shape), config.shared_bytes);
+        assert!(used <= paced && paced <= SHARED_BYTES);
         let blocks = |bytes: u32| (228 << 10) / (bytes + RESERVED_BYTES);
         (plan.strategy, blocks(used), blocks(paced))
     };
