@@ -4,31 +4,97 @@
 //! of names, made by `entries!`, and one constant function that reads a name. A line of the table
 //! gives
 //! - the value in `ALL`, from which the host chooses;
+//! - the parameter blocks that a launch passes ([`Entry`]);
 //! - the kernel function, since the kernels crate passes the names to a macro of its own;
 //! - the name by which the host loads the kernel.
 //!
 //! An entry value is made by reading a name of the table, and in no other way. So the host cannot
 //! choose a tile for which there is no kernel.
 
-use crate::DType;
+use crate::param::bytes_of;
+use crate::{DType, KernelParam};
+
+/// An entry of a table. Its type states which parameter blocks a launch passes, so a launch with the
+/// blocks of another family does not compile:
+///
+/// ```compile_fail
+/// use abi::entry::Entry;
+/// use abi::rows::RowParams;
+/// use abi::scan::ScanEntry;
+/// fn launch<E: Entry>(_: E, _: &E::Params) {}
+/// fn run(entry: ScanEntry, params: &RowParams) {
+///     launch(entry, params); // a scan takes `ScanParams`
+/// }
+/// ```
+pub trait Entry: Copy {
+    /// The parameter blocks, in the order of the kernel's parameters. They come after all pointers
+    /// and tensor maps.
+    type Params: Blocks;
+
+    /// The name by which the kernel is loaded.
+    fn name(&self) -> &'static str;
+}
+
+/// The parameter blocks of a launch: one, or a tuple of them. `None` is a block that some entries of
+/// the table take, and the launched one does not.
+pub trait Blocks {
+    /// Passes the bytes of each block to `visit`, in order.
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a [u8]));
+}
+
+impl<P: KernelParam> Blocks for P {
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a [u8])) {
+        visit(bytes_of(self));
+    }
+}
+
+impl<P: KernelParam> Blocks for Option<P> {
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a [u8])) {
+        if let Some(block) = self {
+            visit(bytes_of(block));
+        }
+    }
+}
+
+macro_rules! tuples {
+    ($($($block:ident)*;)*) => {$(
+        impl<$($block: Blocks),*> Blocks for ($($block,)*) {
+            fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a [u8])) {
+                #[allow(non_snake_case)] // the type parameters' names serve as the variables'
+                let ($($block,)*) = self;
+                $($block.visit(visit);)*
+            }
+        }
+    )*};
+}
+
+tuples! {
+    A B;
+    A B C;
+    A B C D;
+}
+
+/// Most blocks of a launch.
+pub const MAX_BLOCKS: usize = 4;
 
 /// Makes the table of a family's entries.
 ///
 /// ```text
-/// entries! { $ ScanEntry {
+/// entries! { $ ScanEntry(ScanParams) {
 ///     /// Kernels for every GPU.
 ///     scan_portable { scan_f32(f32); scan_f64(f64); }
 ///     scan_sm80 { scan_sm80_bf16(bf16); }
 /// } }
 /// ```
 /// `ScanEntry` has the function `const fn read(name: &'static str) -> Self`, and gets the constant
-/// `ALL`. Each list becomes an exported macro: `abi::scan_portable!(kernels)` calls
-/// `kernels! { scan_f32(f32); scan_f64(f64); }` in the crate of the kernels. The tokens after a name
-/// are for that macro alone: a type that a signature spells out, or a function.
+/// `ALL`. It becomes an [`Entry`] whose launches pass `ScanParams`. Each list becomes an exported
+/// macro: `abi::scan_portable!(kernels)` calls `kernels! { scan_f32(f32); scan_f64(f64); }` in the
+/// crate of the kernels. The tokens after a name are for that macro alone: a type that a signature
+/// spells out, or a function.
 ///
 /// The `$` at the front is passed on, because a macro cannot write one into a macro that it makes.
 macro_rules! entries {
-    ($d:tt $entry:ident { $(
+    ($d:tt $entry:ident($params:ty) { $(
         $(#[$doc:meta])*
         $list:ident { $($name:ident $(($($of_kernel:tt)*))?;)* }
     )* }) => {
@@ -36,8 +102,14 @@ macro_rules! entries {
             /// Every entry, in the order of the table.
             pub const ALL: &[Self] = &[$($(Self::read(stringify!($name)),)*)*];
 
-            /// The names of all entries, in the same order.
-            pub const NAMES: &[&str] = &[$($(stringify!($name),)*)*];
+            /// The table.
+            pub(crate) const TABLE: $crate::entry::Table = $crate::entry::Table {
+                entry: stringify!($entry),
+                module: module_path!(),
+                lists: &[$(stringify!($list)),*],
+                names: &[$($(stringify!($name),)*)*],
+                params: stringify!($params),
+            };
 
             /// The first entry for which `is` holds.
             pub fn find(is: impl Fn(&Self) -> bool) -> Option<Self> {
@@ -46,6 +118,14 @@ macro_rules! entries {
 
             /// The name by which the kernel is loaded.
             pub const fn name(&self) -> &'static str {
+                self.name
+            }
+        }
+
+        impl $crate::entry::Entry for $entry {
+            type Params = $params;
+
+            fn name(&self) -> &'static str {
                 self.name
             }
         }
@@ -70,44 +150,70 @@ macro_rules! entries {
 }
 pub(crate) use entries;
 
-/// The names of all kernels: those of every family's table.
-pub fn all_names() -> impl Iterator<Item = &'static str> {
+/// A table of entries, as data.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// The Rust name of the type of entries, or of the constant that is the only entry.
+    pub entry: &'static str,
+    /// The Rust path of the module of the table.
+    pub module: &'static str,
+    /// The names of the lists: those of their macros.
+    pub lists: &'static [&'static str],
+    /// The names of all entries.
+    pub names: &'static [&'static str],
+    /// [`Entry::Params`], as the table states it.
+    pub params: &'static str,
+}
+
+impl Table {
+    /// The Rust names of the parameter blocks, in order, and whether all entries take them.
+    pub fn blocks(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        let blocks = self.params.trim_matches(['(', ')']).split(", ");
+        blocks.map(|block| match block.strip_prefix("Option<") {
+            Some(block) => (block.trim_end_matches('>'), false),
+            None => (block, true),
+        })
+    }
+}
+
+/// The tables of all kernels.
+pub fn tables() -> impl Iterator<Item = &'static Table> {
     use crate::attention::{self, decode, sm75, sm80, sm90};
     use crate::attention_grad;
     use crate::elementwise::{CopyEntry, FusedEntry, TransposeEntry};
     use crate::gather::TakeEntry;
     use crate::gemm;
-    let tables = [
-        crate::SingleEntry::NAMES,
-        attention::SimtEntry::NAMES,
-        attention_grad::SimtGradEntry::NAMES,
-        attention_grad::sm80::Sm80GradEntry::NAMES,
-        attention_grad::sm90::Sm90GradEntry::NAMES,
-        decode::DecodeEntry::NAMES,
-        sm75::Sm75Entry::NAMES,
-        sm80::Sm80Entry::NAMES,
-        sm90::FwdEntry::NAMES,
-        CopyEntry::NAMES,
-        FusedEntry::NAMES,
-        TransposeEntry::NAMES,
-        TakeEntry::NAMES,
-        gemm::DoubleEntry::NAMES,
-        gemm::FinishEntry::NAMES,
-        gemm::MmaEntry::NAMES,
-        gemm::SimtEntry::NAMES,
-        gemm::decode::DecodeEntry::NAMES,
-        gemm::decode::sm90::Sm90DecodeEntry::NAMES,
-        gemm::ragged::RaggedEntry::NAMES,
-        gemm::sm90::Sm90Entry::NAMES,
-        crate::reduce::ReduceEntry::NAMES,
-        crate::rotary::RotaryEntry::NAMES,
-        crate::rows::RowEntry::NAMES,
-        crate::scan::ScanEntry::NAMES,
-        crate::scatter::ScatterEntry::NAMES,
-        crate::scatter_add::ScatterAddEntry::NAMES,
-        crate::topk::TopKEntry::NAMES,
+    const TABLES: &[Table] = &[
+        attention::SimtEntry::TABLE,
+        sm75::Sm75Entry::TABLE,
+        sm80::Sm80Entry::TABLE,
+        sm90::FwdEntry::TABLE,
+        decode::DecodeEntry::TABLE,
+        attention_grad::SimtGradEntry::TABLE,
+        attention_grad::sm80::Sm80GradEntry::TABLE,
+        attention_grad::sm90::Sm90GradEntry::TABLE,
+        gemm::SimtEntry::TABLE,
+        gemm::MmaEntry::TABLE,
+        gemm::sm90::Sm90Entry::TABLE,
+        gemm::decode::DecodeEntry::TABLE,
+        gemm::decode::sm90::Sm90DecodeEntry::TABLE,
+        gemm::DoubleEntry::TABLE,
+        gemm::FinishEntry::TABLE,
+        gemm::ragged::RaggedEntry::TABLE,
+        crate::rows::RowEntry::TABLE,
+        crate::topk::TopKEntry::TABLE,
+        crate::reduce::ReduceEntry::TABLE,
+        crate::scan::ScanEntry::TABLE,
+        FusedEntry::TABLE,
+        CopyEntry::TABLE,
+        TransposeEntry::TABLE,
+        TakeEntry::TABLE,
+        crate::scatter::ScatterEntry::TABLE,
+        crate::scatter::ScatterFewEntry::TABLE,
+        crate::scatter_add::ScatterAddEntry::TABLE,
+        crate::rotary::RotaryEntry::TABLE,
     ];
-    tables.into_iter().flatten().copied()
+    TABLES.iter().chain(crate::single::TABLES)
 }
 
 /// What is left of a name, read part by part from the left. Parts end at `_`.

@@ -68,7 +68,7 @@ impl TakeEntry {
     }
 }
 
-entries! { $ TakeEntry {
+entries! { $ TakeEntry(TakeParams) {
     /// An integer type of the element's size.
     take_elements {
         take_b8(u8);

@@ -38,5 +38,5 @@ pub mod tensor_core;
 pub mod topk;
 
 pub use dtype::{DType, OutputDType};
-pub use param::KernelParam;
+pub use param::{KernelParam, bytes_of};
 pub use single::SingleEntry;

@@ -9,6 +9,13 @@
 #[allow(unsafe_code)]
 pub unsafe trait KernelParam: Copy {}
 
+/// The bytes of `param`, as a launch passes them.
+#[allow(unsafe_code)]
+pub const fn bytes_of<P: KernelParam>(param: &P) -> &[u8] {
+    // SAFETY: as many bytes as the type has, all initialised, as `KernelParam` promises.
+    unsafe { core::slice::from_raw_parts(core::ptr::from_ref(param).cast(), size_of::<P>()) }
+}
+
 /// Declares a struct that is passed to a kernel by value: `#[repr(C)]`, [`Copy`] and a
 /// [`KernelParam`]. Every field must be a [`KernelParam`] too. Padding is a compile error: order
 /// the fields by decreasing size, and add an explicit field where padding would be at the end.

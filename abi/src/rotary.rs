@@ -136,7 +136,7 @@ impl RotaryEntry {
     }
 }
 
-entries! { $ RotaryEntry {
+entries! { $ RotaryEntry(RotaryParams) {
     /// By vectors: the element types of x and of the tables, and whether pairs are neighbours.
     rotary_vectors {
         rotary_f32_f32_halves(f32, f32, false);

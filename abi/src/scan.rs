@@ -36,17 +36,8 @@ pub const SCRATCH_BYTES: u32 = 224;
 /// Bytes of shared memory for a tile.
 pub const TILE_BYTES: u32 = THREADS * VECTORS as u32 * 16;
 
-/// Fewest threads that read neighbouring vectors, if a row has at least twice as many vectors.
-const NEIGHBOURS: u64 = 8;
-
 /// Tiles of a group.
 pub const GROUP: u64 = 32;
-
-/// Most blocks of a grid over tiles; each takes tiles until there are none.
-pub const MAX_BLOCKS: u64 = 1056;
-
-/// Most blocks of a grid over rows; with more rows, they loop.
-pub const MAX_BLOCKS_OF_ROWS: u64 = 1 << 20;
 
 /// A scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,16 +99,13 @@ impl ScanEntry {
         }
     }
 
-    /// The entry for a dtype and a device's compute capability.
-    pub fn of(dtype: DType, arch: (u32, u32)) -> Option<Self> {
-        let of_sm80 = || Self::find(|entry| entry.dtype == dtype && entry.is_sm80);
-        let portable = || Self::find(|entry| entry.dtype == dtype && !entry.is_sm80);
-        let newer = if arch.0 >= 8 { of_sm80() } else { None };
-        newer.or_else(portable)
+    /// The entry for a dtype, if there is one.
+    pub fn of(dtype: DType, is_sm80: bool) -> Option<Self> {
+        Self::find(|entry| (entry.dtype, entry.is_sm80) == (dtype, is_sm80))
     }
 }
 
-entries! { $ ScanEntry {
+entries! { $ ScanEntry(ScanParams) {
     /// For every GPU: the element type, elements of a vector, and blocks of an SM.
     scan_portable {
         scan_f32(f32, 4, 4);
@@ -133,7 +121,7 @@ entries! { $ ScanEntry {
     }
 } }
 
-/// How rows are cut into tiles.
+/// How rows are cut into tiles. The host decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanPlan {
     /// Threads of a row: a power of two.
@@ -149,48 +137,6 @@ pub struct ScanPlan {
 }
 
 impl ScanPlan {
-    /// The plan for `rows` rows of `n` elements. `is_aligned` says that each row begins at a
-    /// multiple of 16 bytes; otherwise its first tile may begin up to a vector before it.
-    pub const fn new(rows: u64, n: u64, dtype: DType, is_aligned: bool) -> Self {
-        let lanes = 16 / dtype.size_bytes() as u64;
-        let before = if is_aligned { 0 } else { lanes - 1 };
-        let vectors = n.saturating_add(before).div_ceil(lanes);
-        let most = (THREADS as usize * VECTORS) as u64;
-        let along = if vectors >= most {
-            THREADS as u64
-        } else {
-            // Enough that neighbouring threads read neighbouring vectors: 128 bytes at a time, if
-            // rows are longer than that.
-            let least = vectors.div_ceil(2);
-            let least = if least > NEIGHBOURS {
-                NEIGHBOURS
-            } else {
-                least
-            };
-            let threads = vectors.div_ceil(VECTORS as u64);
-            (if threads < least { least } else { threads }).next_power_of_two()
-        };
-        let tiles = if n == 0 { 1 } else { vectors.div_ceil(most) };
-        let blocks = if tiles == 1 {
-            let blocks = rows.div_ceil(THREADS as u64 / along);
-            if blocks > MAX_BLOCKS_OF_ROWS {
-                MAX_BLOCKS_OF_ROWS
-            } else {
-                blocks
-            }
-        } else {
-            let all = rows.saturating_mul(tiles);
-            if all > MAX_BLOCKS { MAX_BLOCKS } else { all }
-        };
-        Self {
-            along: along as u32,
-            tile_len: along * VECTORS as u64 * lanes,
-            tiles,
-            groups: tiles.div_ceil(GROUP),
-            blocks: if blocks == 0 { 1 } else { blocks as u32 },
-        }
-    }
-
     /// 64-bit words of a published number, each of which has 32 bits of it.
     pub const fn words(dtype: DType) -> u64 {
         match dtype {
@@ -207,13 +153,6 @@ impl ScanPlan {
     /// Bytes of shared memory of a block; `is_late` as in [`ScanParams`].
     pub const fn shared_bytes(is_late: bool) -> u32 {
         SCRATCH_BYTES + if is_late { 2 * TILE_BYTES } else { TILE_BYTES }
-    }
-
-    /// How far behind a block's tile the tile is that it prefetches into L2 while it scans its own:
-    /// a tile and a half for each SM. Returns rows and tiles.
-    pub const fn ahead(&self, multiprocessors: u32) -> [u64; 2] {
-        let tiles = multiprocessors as u64 * 3 / 2;
-        [tiles / self.tiles, tiles % self.tiles]
     }
 
     /// Most roundings on one element's way into a running sum: within the vector before it and its
@@ -240,8 +179,7 @@ kernel_param! {
         pub tiles: u64,
         /// [`ScanPlan::groups`].
         pub groups: u64,
-        /// Distance in rows and tiles from a tile to the one that its block prefetches:
-        /// [`ScanPlan::ahead`].
+        /// Distance in rows and tiles from a tile to the one that its block prefetches.
         pub ahead_rows: u64,
         /// See `ahead_rows`.
         pub ahead_tiles: u64,
@@ -253,37 +191,5 @@ kernel_param! {
         pub is_exclusive: u32,
         /// 1 if a block takes the next tile before it looks back for the last one.
         pub is_late: u32,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::reduce::DTYPES;
-
-    #[test]
-    fn tiles_cover_rows() {
-        for n in [0, 1, 4096, 4097, 1 << 33] {
-            for dtype in DTYPES {
-                for is_aligned in [false, true] {
-                    let plan = ScanPlan::new(3, n, dtype, is_aligned);
-                    assert!(plan.tiles * plan.tile_len >= n);
-                    assert!(plan.groups * GROUP >= plan.tiles);
-                    assert!(plan.along.is_power_of_two() && plan.along <= THREADS);
-                    assert!(plan.tiles == 1 || plan.along == THREADS);
-                    assert!(plan.blocks >= 1 && u64::from(plan.blocks) <= MAX_BLOCKS);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn rows_have_as_many_threads_as_they_need() {
-        let plan = |n, is_aligned| ScanPlan::new(1, n, DType::F32, is_aligned);
-        assert_eq!((plan(4, true).along, plan(32, true).along), (1, 4));
-        assert_eq!((plan(256, true).along, plan(257, true).along), (8, 16));
-        assert_eq!(plan(256, false).along, 16);
-        assert_eq!((plan(8192, true).tiles, plan(8193, true).tiles), (1, 2));
-        assert_eq!(plan(8192, false).tiles, 2);
     }
 }

@@ -21,6 +21,7 @@ use crate::entry::{Parts, entries};
 use crate::kernel_param;
 
 pub use crate::gather::{SIZES, THREADS};
+pub use crate::single::SCATTER_LAST;
 
 /// Most indices of a launch of `scatter_few`.
 pub const FEW: u32 = 1024;
@@ -63,73 +64,73 @@ kernel_param! {
         pub stride: i64,
         /// Bytes of an index, which is signed: 4 or 8.
         pub index_bytes: u32,
-        /// Blocks that have one row: [`ScatterEntry::per_thread`] elements of `columns` a thread.
+        /// Blocks that have one row: [`ScatterFewEntry::PER_THREAD`] elements of `columns` a thread.
         pub blocks: Division,
     }
 }
 
-/// What a kernel that puts rows does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Puts rows of few indices.
-    Few,
-    /// Finds the last position that names each place.
-    Last,
-    /// Puts rows of last positions.
-    Rows,
-}
-
-/// A kernel that puts rows; displays as its entry name, such as `scatter_few_b128`.
+/// A kernel that puts rows of last positions; displays as its entry name, such as `scatter_b128`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterEntry {
     name: &'static str,
-    /// What it does.
-    pub step: Step,
-    /// Bytes of an element: 1, 2, 4, 8 or 16. Of [`Step::Last`] those of a position.
+    /// Bytes of an element: 1, 2, 4, 8 or 16.
     pub size_bytes: usize,
 }
 
 impl ScatterEntry {
-    /// The entry of a name `scatter[_few]_b<bits>` or `scatter_last`.
+    /// The entry of a name `scatter_b<bits>`.
     pub const fn read(name: &'static str) -> Self {
-        let mut parts = Parts::of(name);
-        parts.expect("scatter");
-        let step = if parts.take("last") {
-            Step::Last
-        } else if parts.take("few") {
-            Step::Few
-        } else {
-            Step::Rows
-        };
-        let size_bytes = match step {
-            Step::Last => 4,
-            Step::Few | Step::Rows => parts.number("b") as usize / 8,
-        };
-        parts.end();
-        Self {
-            name,
-            step,
-            size_bytes,
-        }
+        let size_bytes = size_bytes("scatter", name);
+        Self { name, size_bytes }
     }
 
-    /// The entry that does this for elements of this size, if there is one.
-    pub fn of(step: Step, size_bytes: usize) -> Option<Self> {
-        Self::find(|entry| entry.step == step && entry.size_bytes == size_bytes)
+    /// The entry for elements of this size, if there is one.
+    pub fn of(size_bytes: usize) -> Option<Self> {
+        Self::find(|entry| entry.size_bytes == size_bytes)
     }
 
-    /// Elements a thread, a block apart; positions of [`Step::Last`]. All are loaded before the first
-    /// is stored.
+    /// Elements a thread, a block apart. All are loaded before the first is stored.
     pub const fn per_thread(self) -> u32 {
-        match (self.step, self.size_bytes) {
-            (Step::Last, _) => 1,
-            (Step::Rows, 16) => 4,
-            (Step::Few | Step::Rows, _) => 2,
-        }
+        if self.size_bytes == 16 { 4 } else { 2 }
     }
 }
 
-entries! { $ ScatterEntry {
+entries! { $ ScatterEntry(ScatterParams) {
+    /// An integer type of the element's size.
+    scatter_rows {
+        scatter_b8(u8);
+        scatter_b16(u16);
+        scatter_b32(u32);
+        scatter_b64(u64);
+        scatter_b128([u32; 4]);
+    }
+} }
+
+/// A kernel that puts rows of few indices; displays as its entry name, such as `scatter_few_b128`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScatterFewEntry {
+    name: &'static str,
+    /// Bytes of an element: 1, 2, 4, 8 or 16.
+    pub size_bytes: usize,
+}
+
+impl ScatterFewEntry {
+    /// Elements a thread, a block apart. All are loaded before the first is stored.
+    pub const PER_THREAD: u32 = 2;
+
+    /// The entry of a name `scatter_few_b<bits>`.
+    pub const fn read(name: &'static str) -> Self {
+        let size_bytes = size_bytes("scatter_few", name);
+        Self { name, size_bytes }
+    }
+
+    /// The entry for elements of this size, if there is one.
+    pub fn of(size_bytes: usize) -> Option<Self> {
+        Self::find(|entry| entry.size_bytes == size_bytes)
+    }
+}
+
+entries! { $ ScatterFewEntry(ScatterFewParams) {
     /// An integer type of the element's size.
     scatter_few {
         scatter_few_b8(u8);
@@ -138,16 +139,13 @@ entries! { $ ScatterEntry {
         scatter_few_b64(u64);
         scatter_few_b128([u32; 4]);
     }
-    /// The same.
-    scatter_rows {
-        scatter_b8(u8);
-        scatter_b16(u16);
-        scatter_b32(u32);
-        scatter_b64(u64);
-        scatter_b128([u32; 4]);
-    }
-    /// Last positions.
-    scatter_positions {
-        scatter_last;
-    }
 } }
+
+/// The bytes of an element, of a name `<first>_b<bits>`.
+const fn size_bytes(first: &str, name: &'static str) -> usize {
+    let mut parts = Parts::of(name);
+    parts.expect(first);
+    let bits = parts.number("b");
+    parts.end();
+    bits as usize / 8
+}

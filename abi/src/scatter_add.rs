@@ -6,7 +6,7 @@
 //! | `scatter_add_sort` | `(indices: *const u8, from: *const u64, to: *mut u64, counts: *const u32, begins: *mut u32, longs: *mut u32, params: OrderParams)` |
 //! | `scatter_add_<f32, f16, bf16>`, `scatter_add_any` | `(pairs: *const u64, begins: *const u32, src: *const u8, y: *mut u8, parts: *mut u8, params: AddParams)` |
 //! | `scatter_add_finish` | `(pairs: *const u64, longs: *const u32, y: *mut u8, parts: *const u8, params: AddParams)` |
-//! | `scatter_add_few` | `(indices: *const u8, src: *const u8, y: *mut u8, index_bytes: u32, params: AddParams)` |
+//! | `scatter_add_few` | `(indices: *const u8, src: *const u8, y: *mut u8, params: AddParams, index_bytes: u32)` |
 //!
 //! Up to [`FEW`] indices may take one launch, where rows are added by vectors of 16 bytes. A warp of
 //! `scatter_add_few` has an index and 32 columns of its row, and adds the segment of which its index is the
@@ -40,6 +40,8 @@ use crate::elementwise::WalkParams;
 use crate::entry::{Parts, entries};
 use crate::kernel_param;
 
+pub use crate::single::{SCATTER_ADD_COUNT, SCATTER_ADD_FEW, SCATTER_ADD_FINISH, SCATTER_ADD_SORT};
+
 /// Threads of a block that sorts.
 pub const THREADS: u32 = 1024;
 
@@ -57,9 +59,6 @@ pub const DIGITS: u32 = 1 << DIGIT_BITS;
 
 /// What follows the last pair, so that nobody has to ask whether a pair has a neighbour.
 pub const PAD: u32 = 2;
-
-/// Most blocks that sort together. Each reads the counts of all.
-pub const MAX_BLOCKS: u32 = 128;
 
 /// Rows of a part.
 pub const PART: u32 = 64;
@@ -188,13 +187,6 @@ pub const fn digits(extent: u32) -> u32 {
     (u32::BITS - extent.leading_zeros()).div_ceil(DIGIT_BITS)
 }
 
-/// Pairs of a block, and blocks, that sort `len` pairs.
-pub const fn blocks(len: u32) -> (u32, u32) {
-    let tiles = len.div_ceil(TILE);
-    let per_block = tiles.div_ceil(MAX_BLOCKS) * TILE;
-    (per_block, len.div_ceil(per_block))
-}
-
 /// Words of the list of segments of several parts, where there are `len` pairs.
 pub const fn longs(len: u32) -> u32 {
     1 + len / (PART + 1)
@@ -231,77 +223,42 @@ pub const fn additions(rows: u64) -> u64 {
     (rows + parts + groups).saturating_sub(2)
 }
 
-/// What a kernel does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Counts digits.
-    Count,
-    /// Sorts, by a digit or by all.
-    Sort,
-    /// Adds rows, of one of [`VECTORS`] by vectors, or of any dtype by elements.
-    Add,
-    /// Adds parts.
-    Finish,
-    /// Adds rows of [`VECTORS`] by few indices, by vectors.
-    Few,
-}
-
-/// One kernel; displays as its entry name: `scatter_add_bf16`.
+/// A kernel that adds rows of many indices; displays as its entry name: `scatter_add_bf16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterAddEntry {
     name: &'static str,
-    /// What it does.
-    pub step: Step,
-    /// The element type, where the kernel is for one.
+    /// The element type of one that adds vectors.
     pub dtype: Option<DType>,
 }
 
 impl ScatterAddEntry {
-    /// The entry of a name `scatter_add_<step>`, or `scatter_add_<dtype>`; `scatter_add_any` adds rows
-    /// of any dtype.
+    /// The entry of a name `scatter_add_<dtype>`, for one of [`VECTORS`] by vectors, or
+    /// `scatter_add_any`, for any dtype by elements.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
         parts.expect("scatter_add");
-        let step = if parts.take("count") {
-            Step::Count
-        } else if parts.take("sort") {
-            Step::Sort
-        } else if parts.take("finish") {
-            Step::Finish
-        } else if parts.take("few") {
-            Step::Few
-        } else {
-            Step::Add
-        };
         let dtype = parts.dtype();
-        if matches!(step, Step::Add) && dtype.is_none() {
+        if dtype.is_none() {
             parts.expect("any");
         }
         parts.end();
-        Self { name, step, dtype }
+        Self { name, dtype }
     }
 
-    /// The entry of this step, for this dtype or for any.
-    pub fn of(step: Step, dtype: Option<DType>) -> Option<Self> {
-        Self::find(|entry| entry.step == step && entry.dtype == dtype)
+    /// The entry for this dtype by vectors, or for any.
+    pub fn of(dtype: Option<DType>) -> Option<Self> {
+        Self::find(|entry| entry.dtype == dtype)
     }
 }
 
-entries! { $ ScatterAddEntry {
-    /// Steps whose kernels stand alone.
-    scatter_add_steps {
-        scatter_add_count;
-        scatter_add_sort;
-        scatter_add_finish;
-        scatter_add_few;
-    }
-    /// Additions by vectors: the element type.
+entries! { $ ScatterAddEntry(AddParams) {
+    /// By vectors: the element type.
     scatter_add_vectors {
         scatter_add_f32(f32);
         scatter_add_f16(f16);
         scatter_add_bf16(bf16);
     }
-    /// Additions by elements.
+    /// By elements.
     scatter_add_elements {
         scatter_add_any;
     }
@@ -316,16 +273,6 @@ pub const DTYPES: [DType; 6] = crate::reduce::DTYPES;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn blocks_have_all_pairs_and_are_few() {
-        for len in [1, TILE, TILE + 1, 1 << 20, 999_999_999, MAX_LEN as u32] {
-            let (per_block, blocks) = blocks(len);
-            assert!(blocks <= MAX_BLOCKS && per_block.is_multiple_of(TILE));
-            assert!(u64::from(per_block) * u64::from(blocks) >= u64::from(len));
-            assert!(u64::from(per_block) * u64::from(blocks - 1) < u64::from(len));
-        }
-    }
 
     #[test]
     fn few_indices_have_two_lanes_of_a_block_and_a_warp_for_each_part() {

@@ -105,7 +105,7 @@ impl TopKEntry {
     }
 }
 
-entries! { $ TopKEntry {
+entries! { $ TopKEntry(TopKParams) {
     /// A block a row: the element type.
     topk_rows {
         topk_f32(f32);

@@ -41,14 +41,6 @@ pub enum BenchError {
         /// Where and why parsing failed.
         source: csv::Error,
     },
-    /// A plot that cannot be drawn.
-    #[error("{path}: the plot cannot be drawn: {message}")]
-    Plot {
-        /// Where it was to go.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
     /// Work that would keep the emulator busy for hours.
     #[error(
         "{case} is {flops:.1e} operations, more than the {limit:.1e} that the emulator is given: \

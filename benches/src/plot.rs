@@ -1,120 +1,128 @@
-//! Plots of the rates of ours, the peer and the roofline.
+//! Plots of the rates of ours, the peer and the bound: a line for each case.
 
+use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
-
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::{BenchError, Result};
 use crate::record::Record;
 use crate::results::Unit;
 
-const SIZE: (u32, u32) = (900, 560);
-const OURS: RGBColor = RGBColor(200, 80, 20);
-const PEER: RGBColor = RGBColor(40, 90, 170);
-const ROOF: RGBColor = RGBColor(120, 120, 120);
+/// Pixels: the picture, the labels of the cases, the title with the legend, a case, the axis.
+const WIDTH: f64 = 900.0;
+const LABELS: f64 = 250.0;
+const HEAD: f64 = 64.0;
+const LINE: f64 = 20.0;
+const AXIS: f64 = 44.0;
+/// Right of the longest rate.
+const MARGIN: f64 = 30.0;
+
+const OURS: &str = "#c85014";
+const PEER: &str = "#285aaa";
+const BOUND: &str = "#787878";
 
 /// Draws `rows` in their order, as an SVG file.
 ///
 /// # Errors
-/// [`BenchError::Plot`].
+/// [`BenchError::File`].
 pub fn draw(path: &Path, title: &str, rows: &[&Record]) -> Result<()> {
-    let area = SVGBackend::new(path, SIZE).into_drawing_area();
-    draw_rows(&area, title, rows).map_err(|error| BenchError::Plot {
-        path: path.to_owned(),
-        message: error.to_string(),
-    })
+    fs::write(path, svg(title, rows)).map_err(BenchError::file(path))
 }
 
-type Drawn<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
-
-fn draw_rows<B: DrawingBackend>(
-    area: &DrawingArea<B, Shift>,
-    title: &str,
-    rows: &[&Record],
-) -> Drawn<B> {
-    let ours = rates(rows, |row| Some(row.rate));
-    let peer = rates(rows, |row| Some(row.rate / row.ratio?));
-    let roof = rates(rows, |row| Some(row.rate / row.bound_share?));
+fn svg(title: &str, rows: &[&Record]) -> String {
     let unit = rows.first().map(|row| row.unit).unwrap_or_default();
-    let highest = [&ours, &peer, &roof]
+    let rates = rows
+        .iter()
+        .flat_map(|row| [Some(row.rate), peer(row), bound(row)]);
+    let highest = rates.flatten().fold(0.0, f64::max);
+    let step = step(highest);
+    let steps = (highest / step).ceil().max(1.0);
+    let x = |rate: f64| LABELS + (WIDTH - LABELS - MARGIN) * rate / (steps * step);
+    let bottom = HEAD + LINE * rows.len() as f64;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         font-family=\"system-ui, sans-serif\" font-size=\"13\" fill=\"#0f172a\">\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n",
+        height = bottom + AXIS,
+    );
+    text(
+        &mut svg,
+        (WIDTH / 2.0, 22.0),
+        "middle",
+        &format!("{title}, {}", unit.name()),
+    );
+    for (place, (name, colour)) in [("warpsmith", OURS), ("best peer", PEER), ("bound", BOUND)]
         .into_iter()
-        .flatten()
-        .map(|point| point.1);
-    let top = highest.fold(0.0, f64::max) * 1.08;
-    let labels: Vec<String> = rows.iter().map(|row| label(row)).collect();
-    let last = rows.len().saturating_sub(1);
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 18))
-        .margin(12)
-        .x_label_area_size(160)
-        .y_label_area_size(60)
-        .build_cartesian_2d((0..last).into_segmented(), 0.0..top)?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .x_label_formatter(&|_| String::new())
-        .y_label_formatter(&|rate| match unit {
+        .enumerate()
+    {
+        let at = LABELS + 130.0 * place as f64;
+        dot(&mut svg, (at, 44.0), colour);
+        text(&mut svg, (at + 12.0, 48.0), "start", name);
+    }
+    for tick in 0..=steps as u32 {
+        let rate = f64::from(tick) * step;
+        line(&mut svg, (x(rate), HEAD), (x(rate), bottom), "#e2e8f0", 1);
+        let rate_text = match unit {
             Unit::Flops => format!("{rate:.0}"),
             Unit::Bytes => format!("{rate:.1}"),
-        })
-        .y_desc(unit.name())
-        .draw()?;
-    // Labels drawn here instead of by the mesh, which would centre them on the axis: they run
-    // upwards and end at it.
-    let upwards = ("sans-serif", 12)
-        .into_font()
-        .transform(FontTransform::Rotate270);
-    let upwards = TextStyle::from(upwards).pos(Pos::new(HPos::Right, VPos::Center));
-    for (row, label) in labels.into_iter().enumerate() {
-        let text = Text::new(label, (0, 8), upwards.clone());
-        let place = (SegmentValue::CenterOf(row), 0.0);
-        chart
-            .plotting_area()
-            .draw(&(EmptyElement::at(place) + text))?;
+        };
+        text(&mut svg, (x(rate), bottom + 20.0), "middle", &rate_text);
     }
-    for (name, points, colour) in [
-        ("roofline", roof, ROOF),
-        ("peer", peer, PEER),
-        ("warpsmith", ours, OURS),
-    ] {
-        if points.is_empty() {
-            continue;
+    for (place, row) in rows.iter().enumerate() {
+        let y = HEAD + LINE * (place as f64 + 0.5);
+        text(&mut svg, (LABELS - 12.0, y + 4.0), "end", &label(row));
+        if let Some(rate) = bound(row) {
+            line(&mut svg, (x(rate), y - 7.0), (x(rate), y + 7.0), BOUND, 3);
         }
-        let place = |&(row, rate): &(usize, f64)| (SegmentValue::CenterOf(row), rate);
-        let is_one_line = |x: &(usize, f64), y: &(usize, f64)| rows[x.0].kind() == rows[y.0].kind();
-        for (idx, line) in points.chunk_by(is_one_line).enumerate() {
-            let line = line.iter().map(place);
-            let drawn = chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
-            if idx == 0 {
-                drawn.label(name).legend(move |(x, y)| {
-                    PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
-                });
-            }
+        if let Some(rate) = peer(row) {
+            line(&mut svg, (x(rate), y), (x(row.rate), y), "#cbd5e1", 4);
+            dot(&mut svg, (x(rate), y), PEER);
         }
-        let dots = points
-            .iter()
-            .map(|point| Circle::new(place(point), 3, colour.filled()));
-        chart.draw_series(dots)?;
+        dot(&mut svg, (x(row.rate), y), OURS);
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .background_style(WHITE.mix(0.8))
-        .border_style(ROOF)
-        .draw()?;
-    area.present()
+    svg + "</svg>\n"
 }
 
-/// The rates of the rows that have one, with the rows' positions.
-fn rates(rows: &[&Record], rate: impl Fn(&Record) -> Option<f64>) -> Vec<(usize, f64)> {
-    let placed = rows.iter().enumerate();
-    placed
-        .filter_map(|(place, row)| Some((place, rate(row)?)))
-        .collect()
+fn peer(row: &Record) -> Option<f64> {
+    Some(row.rate / row.ratio?)
+}
+
+fn bound(row: &Record) -> Option<f64> {
+    Some(row.rate / row.bound_share?)
+}
+
+/// The distance of ticks, such that `highest` has 4 to 10: 1, 2 or 5 times a power of ten.
+fn step(highest: f64) -> f64 {
+    let power = 10_f64.powf((highest.max(1e-9) / 4.0).log10().floor());
+    let steps = [5.0, 2.0, 1.0].map(|factor| factor * power);
+    steps
+        .into_iter()
+        .find(|step| highest / step >= 4.0)
+        .unwrap_or(power)
+}
+
+fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, text: &str) {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    let _ = writeln!(
+        svg,
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
+    );
+}
+
+fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), colour: &str, width: u32) {
+    let _ = writeln!(
+        svg,
+        "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\" \
+         stroke-width=\"{width}\"/>",
+        from.0, from.1, to.0, to.1
+    );
+}
+
+fn dot(svg: &mut String, (x, y): (f64, f64), colour: &str) {
+    let _ = writeln!(
+        svg,
+        "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{colour}\"/>"
+    );
 }
 
 /// A case's name without operation and type, with equal extents combined: `nt 4096³`.
@@ -147,18 +155,29 @@ mod tests {
             .collect();
         let path = folder.path().join("gemm.svg");
         draw(&path, "squares", &records.iter().collect::<Vec<_>>())?;
-        let svg = std::fs::read_to_string(&path).map_err(BenchError::file(path))?;
+        let svg = fs::read_to_string(&path).map_err(BenchError::file(path))?;
         for text in [
             "squares",
             "nt 8³",
             "nt m8 n16 k8",
-            "roofline",
-            "peer",
+            "bound",
+            "best peer",
             "warpsmith",
             "TFLOP/s",
         ] {
             assert!(svg.contains(text), "{text}");
         }
         Ok(())
+    }
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        for (highest, want) in [(1067.0, 200.0), (4.8, 1.0), (0.9, 0.2), (40.0, 10.0)] {
+            assert!(
+                (step(highest) - want).abs() < 1e-9,
+                "{highest}: {}",
+                step(highest)
+            );
+        }
     }
 }

@@ -257,6 +257,26 @@ impl<S: StageCount> Producer<S> {
     pub fn advance(&mut self) {
         self.cursor.advance(S::STAGES);
     }
+
+    /// Waits until every stage is empty. No consumer then arrives at a barrier of this block any more,
+    /// and all that was multicast to or from it has landed: the block may exit.
+    ///
+    /// # Safety
+    /// The mbarriers are initialised; no stage is acquired afterwards.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn drain(&mut self) {
+        let mut stages = S::STAGES;
+        while stages > 0 {
+            let Cursor { stage, parity } = self.cursor;
+            // SAFETY: passed on to the caller.
+            unsafe { self.pipeline.empty(stage).wait_parity(parity) }; // all have released it
+            self.advance();
+            stages -= 1;
+        }
+    }
 }
 
 /// An empty stage, which the producer may fill.

@@ -13,7 +13,8 @@ use anyhow::{Context, Result, ensure};
 use half::bf16;
 use ndarray::Array2;
 use warpsmith::{
-    Device, LaunchConfig, Tensor, TensorMap, TensorMapDesc, TensorMapSwizzle, TensorMapType,
+    ByValue, Device, LaunchConfig, Tensor, TensorMap, TensorMapDesc, TensorMapSwizzle,
+    TensorMapType,
 };
 
 /// The kernel's PTX, built by `warpsmith build examples/kernels`.
@@ -68,9 +69,11 @@ fn main() -> Result<()> {
         cluster: None,
     };
     let kernel = device.load_ptx(PTX)?.kernel("lower_triangle")?;
+    let (params, launch) = (ByValue::of(&params), ByValue::of(&launch));
+    let arguments = (&map_a, &map_b, &map_d, params, launch);
     // SAFETY: the maps describe contiguous tensors with these extents, which stay allocated until
     // the launch has ended; grid, block and shared memory are those of the tile.
-    unsafe { kernel.launch(&stream, config, (&map_a, &map_b, &map_d, params, launch))? };
+    unsafe { kernel.launch(&stream, config, arguments)? };
     stream.synchronize()?;
 
     let got = d.to_ndarray()?;

@@ -31,13 +31,13 @@ fn main() -> Result<()> {
     let beta_tensor = Tensor::from_ndarray(&device, &beta)?; // one for each column
 
     let kernel = device.load_ptx(PTX)?.kernel("swish_gate")?;
-    let y = Tensor::<bf16>::empty(&stream, &[rows, columns])?;
     let map = Map::new(&kernel)
         .input(&x_tensor)
         .input(&beta_tensor)
-        .input(&gate_tensor);
+        .input(&gate_tensor)
+        .output::<bf16>();
     // SAFETY: the kernel maps three inputs of bf16 to one output of bf16.
-    unsafe { map.run_into(&y, &stream) }?;
+    let y = unsafe { map.run(&stream) }?;
 
     let y = y.to_ndarray()?;
     for ((i, j), x) in x.indexed_iter() {

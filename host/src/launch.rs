@@ -97,69 +97,16 @@ macro_rules! kernel_param {
     };
 }
 
-/// What `abi` passes by value. (Not for every such type at once: that would forbid the
-/// implementations of [`KernelArg`] for options.)
 macro_rules! kernel_params {
-    ($($ty:ty),* $(,)?) => {$(
-        const _: () = is_shared::<$ty>();
-        // SAFETY: as the trait of `abi` says.
+    ($($ty:ty)*) => {$(
+        // SAFETY: a number, a truth value or a character, without padding.
         unsafe impl KernelParam for $ty {}
     )*};
 }
 
-const fn is_shared<T: abi::KernelParam>() {}
-
-kernel_params!(
-    u8,
-    u16,
-    u32,
-    u64,
-    usize,
-    i8,
-    i16,
-    i32,
-    i64,
-    isize,
-    f32,
-    f64,
-    half::f16,
-    half::bf16,
-    bool,
-    char,
-    abi::gemm::GemmParams,
-    abi::gemm::DoubleParams,
-    abi::gemm::EpilogueParams,
-    abi::gemm::GroupedParams,
-    abi::gemm::ragged::RaggedLaunch,
-    abi::gemm::sm90::TileOrder,
-    abi::gemm::sm90::Sm90Launch,
-    abi::gemm::decode::sm90::DecodeLaunch,
-    abi::attention::FlashFwdParams,
-    abi::attention_grad::AttentionGradParams,
-    abi::attention_grad::SimtGradLaunch,
-    abi::attention_grad::sums::Rounding,
-    abi::attention::FlashFwdLengths,
-    abi::attention::FlashFwdPages,
-    abi::attention::sm90::FwdLaunch,
-    abi::attention::FwdPacking,
-    abi::attention::merge::MergeParams,
-    abi::reduce::ReduceView,
-    abi::reduce::ReduceParams,
-    abi::rows::RowParams,
-    abi::scan::ScanParams,
-    abi::topk::TopKParams,
-    abi::division::Division,
-    abi::elementwise::WalkParams,
-    abi::elementwise::DenseParams,
-    abi::elementwise::StridedParams,
-    abi::rotary::RotaryParams,
-    abi::gather::TakeParams,
-    abi::scatter::ScatterParams,
-    abi::scatter::ScatterFewParams,
-    abi::scatter_add::OrderParams,
-    abi::scatter_add::AddParams,
-    abi::elementwise::TransposeParams,
-);
+kernel_params! {
+    u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64 half::f16 half::bf16 bool char
+}
 
 // SAFETY: elements without padding, one after the other.
 unsafe impl<T: KernelParam, const N: usize> KernelParam for [T; N] {}
@@ -198,6 +145,29 @@ unsafe impl<T: KernelParam> KernelArg for T {
 
     fn bytes(&self) -> *const c_void {
         std::ptr::from_ref(self).cast()
+    }
+}
+
+/// A parameter struct that is declared by [`abi::kernel_param!`], in a crate that host and kernels
+/// share.
+#[derive(Clone, Copy, Debug)]
+pub struct ByValue<'a>(pub(crate) &'a [u8]);
+
+impl<'a> ByValue<'a> {
+    /// The argument with the bytes of `params`.
+    pub const fn of<P: abi::KernelParam>(params: &'a P) -> Self {
+        Self(abi::bytes_of(params))
+    }
+}
+
+// SAFETY: bytes that the argument borrows.
+unsafe impl KernelArg for ByValue<'_> {
+    fn size_bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    fn bytes(&self) -> *const c_void {
+        self.0.as_ptr().cast()
     }
 }
 
@@ -304,6 +274,20 @@ impl<A: KernelArgs + ?Sized> KernelArgs for &A {
 
     fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a dyn KernelArg) -> Result<()>) -> Result<()> {
         (**self).visit(visit)
+    }
+}
+
+/// The arguments of both, in order.
+pub(crate) struct Then<A, B>(pub(crate) A, pub(crate) B);
+
+impl<A: KernelArgs, B: KernelArgs> KernelArgs for Then<A, B> {
+    fn count(&self) -> usize {
+        self.0.count() + self.1.count()
+    }
+
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a dyn KernelArg) -> Result<()>) -> Result<()> {
+        self.0.visit(visit)?;
+        self.1.visit(visit)
     }
 }
 

@@ -85,7 +85,7 @@ pub mod testing;
 pub use abi as __abi;
 pub use abi::DType;
 pub use abi::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
-pub use abi::reduce::{ReduceOp, ReducePlan};
+pub use abi::reduce::ReduceOp;
 pub use abi::scan::ScanOp;
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
@@ -96,7 +96,7 @@ pub use error::{ArgumentError, DeviceError, Error, KernelError, Result, ShapeErr
 pub use event::Event;
 pub use float8::{E4m3, E5m2};
 pub use kernel::Kernel;
-pub use launch::{KernelArg, KernelArgs, KernelParam, LaunchConfig};
+pub use launch::{ByValue, KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use load::{Module, ParamInfo, builtin_manifest};
 pub use ops::{
     Activation, Attention, AttentionGrad, AttentionGrads, AttentionLse, AttentionMerge,

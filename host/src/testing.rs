@@ -1,9 +1,13 @@
-//! The devices that tests run on, and captures of what they do. Not part of the library's interface.
+//! The devices that tests run on, captures of what they do, and launches of entries. Not part of the library's interface.
 
 pub use crate::capture::{Capture, Data, Launch, Link, Place, Recording, Step};
 
 use crate::device::Device;
-use crate::error::{DeviceError, Error};
+use crate::error::{DeviceError, Error, Result};
+use crate::launch::{KernelArgs, LaunchConfig};
+use crate::load;
+use crate::stream::Stream;
+use abi::entry::Entry;
 
 /// The environment variable that selects the devices.
 pub const VARIABLE: &str = "WARPSMITH_TEST_DEVICE";
@@ -42,4 +46,24 @@ pub fn devices() -> Vec<Device> {
 
 fn open(name: &str) -> Device {
     Device::from_name(name).unwrap_or_else(|error| panic!("{VARIABLE} wants `{name}`: {error}"))
+}
+
+/// Enqueues one launch of an entry, as operations do: `memory` is its pointers and tensor maps, and
+/// `params` its parameter blocks.
+///
+/// # Errors
+/// As [`Device::builtin_kernel`] and [`Kernel::launch`](crate::Kernel::launch).
+///
+/// # Safety
+/// As [`Kernel::launch`](crate::Kernel::launch).
+pub unsafe fn launch<E: Entry>(
+    stream: &Stream,
+    entry: E,
+    config: LaunchConfig,
+    memory: impl KernelArgs,
+    params: &E::Params,
+) -> Result<()> {
+    let kernel = load::kernel(stream, entry)?;
+    // SAFETY: guaranteed by the caller.
+    unsafe { kernel.launch(stream, config, memory, params) }
 }

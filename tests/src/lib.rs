@@ -9,12 +9,14 @@ pub mod operand;
 pub mod operation;
 pub mod output;
 pub mod property;
+pub mod replay;
 pub mod rows;
 pub mod values;
 
 use std::path::Path;
 
 use warpsmith::emulator::EmulatorConfig;
+use warpsmith::testing::Recording;
 use warpsmith::{Device, Stream};
 
 /// Result of a check: why it failed, in words.
@@ -84,12 +86,40 @@ pub fn profiled() -> Device {
     Device::emulator_with(config).expect("an emulator")
 }
 
-/// Compiles and runs the README's examples.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-pub struct Readme;
+/// An emulator that presents itself as a device of this architecture, with so many SMs, and records:
+/// plans choose the kernels and grids of such a device.
+///
+/// # Panics
+/// If the emulator cannot be created.
+pub fn recording(arch: (u32, u32), multiprocessors: u32, config: EmulatorConfig) -> Recording {
+    let recording = Recording::emulator(config, |info| {
+        info.arch = arch;
+        info.multiprocessors = multiprocessors;
+    });
+    recording.expect("an emulator")
+}
 
-/// Compiles the example of the book's chapter on testing without a GPU.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/testing-without-a-gpu.md")]
-pub struct TestingWithoutAGpu;
+/// The device of such a [`recording`].
+///
+/// # Panics
+/// As [`recording`].
+pub fn emulator(arch: (u32, u32), multiprocessors: u32, config: EmulatorConfig) -> Device {
+    recording(arch, multiprocessors, config).device().clone()
+}
+
+/// Compiles and runs the examples of a page. `cargo xtask prose` finds pages that are not here.
+macro_rules! examples {
+    ($($name:ident: $path:literal)*) => {
+        $(
+            #[doc = include_str!(concat!("../../", $path))]
+            #[cfg(doctest)]
+            pub struct $name;
+        )*
+    };
+}
+
+examples! {
+    Readme: "README.md"
+    TestingWithoutAGpu: "docs/testing-without-a-gpu.md"
+    WritingAKernel: "docs/writing-a-kernel.md"
+}

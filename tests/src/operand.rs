@@ -1,6 +1,6 @@
 //! Operands: values rounded to an element type, in every memory layout that a view can have.
 
-use ndarray::{ArrayD, Axis, Dimension};
+use ndarray::{ArrayD, Axis};
 use proptest::prelude::*;
 use serde::Deserialize;
 use warpsmith::{Device, DeviceBuffer, Tensor};
@@ -127,11 +127,20 @@ pub struct Place {
 }
 
 impl Place {
-    /// Position of the element at `index`.
-    pub fn position(&self, index: &[usize]) -> usize {
-        let steps = index.iter().zip(&self.strides);
-        let distance: i64 = steps.map(|(&i, &stride)| i as i64 * stride).sum();
-        (self.offset as i64 + distance) as usize
+    /// Positions of all elements of a tensor with this shape, in row-major order. (One index after the
+    /// other would take longer than a kernel: this crate is not optimised.)
+    pub fn positions(&self, shape: &[usize]) -> Vec<usize> {
+        let mut positions = vec![self.offset];
+        for (&extent, &stride) in shape.iter().zip(&self.strides) {
+            let mut next = Vec::with_capacity(positions.len() * extent);
+            for first in positions {
+                for i in 0..extent as i64 {
+                    next.push((first as i64 + i * stride) as usize);
+                }
+            }
+            positions = next;
+        }
+        positions
     }
 }
 
@@ -189,8 +198,8 @@ impl<T: TestElement> Operand<T> {
         place.offset += GUARD;
         place.len += 2 * GUARD;
         let mut initial = vec![T::POISON; place.len];
-        for (index, &x) in values.indexed_iter() {
-            initial[place.position(index.slice())] = T::nearest(x);
+        for (position, &x) in place.positions(values.shape()).into_iter().zip(&values) {
+            initial[position] = T::nearest(x);
         }
         let buffer = DeviceBuffer::from_slice(device, &initial).map_err(say)?;
         let storage = Tensor::from_buffer(buffer, &[place.len]).map_err(say)?;
@@ -238,8 +247,7 @@ mod tests {
         ] {
             let place = view.place(&shape);
             let mut seen = vec![false; place.len];
-            for (index, ()) in ArrayD::from_elem(shape.to_vec(), ()).indexed_iter() {
-                let position = place.position(index.slice());
+            for position in place.positions(&shape) {
                 assert!(!seen[position], "{view:?}");
                 seen[position] = true;
             }
@@ -247,6 +255,8 @@ mod tests {
         let repeated = View::Repeated.place(&shape);
         assert_eq!((repeated.strides, repeated.len), (vec![0, 4, 1], 12));
         assert_eq!(View::Padded.place(&shape).strides, [21, 7, 1]);
+        let positions = View::Transposed.place(&[2, 2, 2]).positions(&[2, 2, 2]);
+        assert_eq!(positions, [0, 4, 2, 6, 1, 5, 3, 7]);
         assert_eq!(View::Reversed.place(&shape).strides, [-12, -4, -1]);
     }
 }

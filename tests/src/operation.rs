@@ -5,7 +5,7 @@ use ndarray::ArrayD;
 use serde::{Deserialize, Deserializer};
 use warpsmith::reference::Expected;
 use warpsmith::reference::precision::round_to;
-use warpsmith::{DType, Plan, Stream};
+use warpsmith::{DType, Device, Plan};
 
 use crate::element::TestElement;
 use crate::output::{Output, same_bits, wide};
@@ -37,29 +37,33 @@ pub fn kernel_of(
     Ok(names.cycle().nth(number))
 }
 
-/// Runs an operation twice into poisoned outputs and compares the bits; returns the result.
+/// Runs an operation into poisoned outputs, as often as may give other bits, and compares these;
+/// returns the result.
 ///
 /// # Errors
 /// The operation's error, an element that was not written, a guard that was overwritten, or
-/// different bits in the second run.
-pub fn run_twice<T: TestElement>(
+/// different bits in another run.
+pub fn run_repeatedly<T: TestElement>(
     output: impl Fn() -> Result<Output<T>, String>,
     run: impl Fn(&Output<T>) -> warpsmith::Result<()>,
 ) -> Result<ArrayD<T>, String> {
-    let mut results = Vec::new();
-    for _ in 0..2 {
+    let once = || {
         let output = output()?;
         run(&output).map_err(say)?;
-        results.push(output.read()?);
+        Ok::<_, String>((output.read()?, output.tensor.device().clone()))
+    };
+    let (result, device) = once()?;
+    for _ in 1..repeats(&device) {
+        same_bits(&result, &once()?.0).map_err(|error| format!("not deterministic: {error}"))?;
     }
-    same_bits(&results[0], &results[1]).map_err(|error| format!("not deterministic: {error}"))?;
-    Ok(results.remove(0))
+    Ok(result)
 }
 
-/// How often a kernel is to run into given tensors, before it runs into new ones. An emulator with one
-/// seed gives the same order of events again; a GPU may not.
-pub fn repeats(stream: &Stream) -> usize {
-    match stream.device().is_emulator() {
+/// How many runs of an operation may give different bits. On an emulator with one seed, events have
+/// the same order every time; on a GPU they may not. What one run leaves in workspaces, the next case
+/// of a property finds.
+pub fn repeats(device: &Device) -> usize {
+    match device.is_emulator() {
         true => 1,
         false => 2,
     }

@@ -1,7 +1,7 @@
 //! Outputs, poisoned in every element and all around: elements that are not written and writes
 //! outside the tensor are detected.
 
-use ndarray::{ArrayD, Dimension};
+use ndarray::ArrayD;
 use warpsmith::{Device, DeviceBuffer, Tensor};
 
 use crate::element::TestElement;
@@ -47,8 +47,9 @@ impl<T: TestElement> Output<T> {
     pub fn with(device: &Device, values: &ArrayD<T>, view: View) -> Result<Self, String> {
         let mut output = Self::new(device, values.shape(), view)?;
         let mut storage = vec![T::POISON; output.place.len];
-        for (index, &x) in values.indexed_iter() {
-            storage[output.place.position(index.slice())] = x;
+        let positions = output.place.positions(values.shape());
+        for (position, &x) in positions.into_iter().zip(values) {
+            storage[position] = x;
         }
         let buffer = DeviceBuffer::from_slice(device, &storage).map_err(say)?;
         output.storage = Tensor::from_buffer(buffer, &[output.place.len]).map_err(say)?;
@@ -80,20 +81,49 @@ impl<T: TestElement> Output<T> {
         is_written: impl Fn(&[usize]) -> bool,
         instead: T,
     ) -> Result<ArrayD<T>, String> {
-        let mut storage = self.storage.to_vec().map_err(say)?;
+        let storage = self.storage.to_vec().map_err(say)?;
+        self.examine(storage, is_written, instead)
+    }
+
+    /// The same of the bytes that a replay of a capture read where [`read`](Self::read) did.
+    ///
+    /// # Errors
+    /// The first wrong element.
+    pub fn replayed(
+        &self,
+        bytes: &[u8],
+        is_written: impl Fn(&[usize]) -> bool,
+        instead: T,
+    ) -> Result<ArrayD<T>, String> {
+        let elements = bytes.chunks_exact(size_of::<T>());
+        // SAFETY: as many bytes as an element has, which is a number: any bits are one.
+        let elements = elements.map(|bytes| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() });
+        self.examine(elements.collect(), is_written, instead)
+    }
+
+    fn examine(
+        &self,
+        mut storage: Vec<T>,
+        is_written: impl Fn(&[usize]) -> bool,
+        instead: T,
+    ) -> Result<ArrayD<T>, String> {
         let poison = T::POISON.bits();
-        let mut result = ArrayD::from_elem(self.tensor.shape(), T::POISON);
-        for (index, element) in result.indexed_iter_mut() {
-            let position = self.place.position(index.slice());
-            if !is_written(index.slice()) {
-                *element = instead;
-                continue;
+        let shape = self.tensor.shape();
+        let mut index = vec![0; shape.len()];
+        let mut result = Vec::with_capacity(self.tensor.len());
+        for position in self.place.positions(shape) {
+            if is_written(&index) {
+                let element = std::mem::replace(&mut storage[position], T::POISON);
+                if element.bits() == poison {
+                    return Err(format!("element {index:?} was not written"));
+                }
+                result.push(element);
+            } else {
+                result.push(instead);
             }
-            *element = std::mem::replace(&mut storage[position], T::POISON);
-            if element.bits() == poison {
-                return Err(format!("element {:?} was not written", index.slice()));
-            }
+            advance(&mut index, shape);
         }
+        let result = ArrayD::from_shape_vec(shape, result).map_err(say)?;
         match storage.iter().position(|x| x.bits() != poison) {
             None => Ok(result),
             Some(position) => {
@@ -125,16 +155,26 @@ impl<T: TestElement> Output<T> {
 /// # Errors
 /// The first difference.
 pub fn same_bits<T: TestElement>(first: &ArrayD<T>, second: &ArrayD<T>) -> Checked {
-    for ((index, x), y) in first.indexed_iter().zip(second) {
+    let mut index = vec![0; first.ndim()];
+    for (x, y) in first.iter().zip(second) {
         let (x, y) = (x.bits(), y.bits());
         if x != y {
-            return Err(format!(
-                "element {:?} is {x:#x} once and {y:#x} again",
-                index.slice()
-            ));
+            return Err(format!("element {index:?} is {x:#x} once and {y:#x} again"));
         }
+        advance(&mut index, first.shape());
     }
     Ok(())
+}
+
+/// The next index in row-major order.
+fn advance(index: &mut [usize], shape: &[usize]) {
+    for axis in (0..shape.len()).rev() {
+        index[axis] += 1;
+        if index[axis] < shape[axis] {
+            return;
+        }
+        index[axis] = 0;
+    }
 }
 
 /// A result in f64.

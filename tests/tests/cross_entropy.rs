@@ -16,7 +16,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{self, agrees, kernel_of};
+use warpsmith_tests::operation::{self, agrees, kernel_of, repeats};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::{RowAxes, flat};
@@ -161,7 +161,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     };
     let agree = |got: &ArrayD<T>| agrees(&case.axes.rows(got), &gradient);
     let mut first = None;
-    for _ in 0..2 {
+    for _ in 0..repeats(device) {
         let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;
         let dx = Output::<T>::new(device, &case.shape, case.view_dx)?;
         let out = LossAndGradient {

@@ -7,8 +7,8 @@ use std::process::Command;
 use half::bf16;
 use warpsmith::testing::devices;
 use warpsmith::{
-    Activation, Attention, AttentionGrad, CrossEntropy, Device, Gemm, GemmInput, GroupedGemm, Plan,
-    PlanSource, Result, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, Tensor, TopK, Tuning,
+    Activation, CrossEntropy, Device, Gemm, GemmInput, Plan, PlanSource, Result, RmsNorm,
+    RmsNormGrad, Softmax, SoftmaxGrad, Tensor, TopK, Tuning,
 };
 
 const FOLDER: &str = "WARPSMITH_TUNING_DIR";
@@ -97,7 +97,7 @@ fn in_a_process_of_its_own() {
         let fractions = (1..=96 * 96).map(|i| 1.0 / f64::from(i));
         tuned_to_the_bit(&device, fractions.collect());
         tuned_to_the_bit(&device, (0..96 * 96).map(|i| (i * 7) as i8).collect());
-        other_operations(&device);
+        operations_on_rows(&device);
         let nothing = Tensor::<f32>::zeros(&stream, &[0, 96]).expect("memory");
         let tuning = Gemm::new(&nothing, &a).autotune(&stream).expect("a tuning");
         assert!(tuning.chosen().is_none());
@@ -123,7 +123,7 @@ fn tuned_by_columns(device: &Device, a: &Tensor<f32>) {
 }
 
 /// All candidates of a plan are measured, and the fastest one is the choice from then on.
-fn other_operations(device: &Device) {
+fn operations_on_rows(device: &Device) {
     let stream = device.stream().expect("a stream");
     let check = |plan: &dyn Fn() -> Result<Plan>, tuning: Result<Tuning>| {
         let tuning = tuning.expect("a tuning");
@@ -142,16 +142,6 @@ fn other_operations(device: &Device) {
             .collect();
         Tensor::from_slice(device, shape, &values).expect("memory")
     };
-    let (a, b) = (numbers(&[90, 64]), numbers(&[3, 64, 72]));
-    let ends = Tensor::from_slice(device, &[3], &[40_i32, 40, 80]).expect("memory");
-    let grouped = GroupedGemm::new(&a, &b, &ends);
-    check(&|| grouped.plan(&stream), grouped.autotune(&stream));
-    let (q, kv) = (numbers(&[1, 40, 4, 64]), numbers(&[1, 70, 2, 64]));
-    let attention = Attention::new(&q, &kv, &kv).causal();
-    check(&|| attention.plan(&stream), attention.autotune(&stream));
-    let forward = attention.lse().run(&stream).expect("attention");
-    let grad = AttentionGrad::new(&q, &kv, &kv, &forward.o, &forward.lse, &q).causal();
-    check(&|| grad.plan(&stream), grad.autotune(&stream));
     let x = numbers(&[1, 20_000]);
     let topk = TopK::new(&x, 5);
     check(&|| topk.plan(&stream), topk.autotune(&stream));

@@ -9,7 +9,7 @@ use warpsmith::reference::gemm::grouped;
 use warpsmith::{DType, Device, Float, Gemm, GroupedGemm, Scan, ScanOp, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{agrees, agrees_exactly, run_twice};
+use warpsmith_tests::operation::{agrees, agrees_exactly, run_repeatedly};
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
@@ -105,7 +105,7 @@ fn check_of<T: TestElement + Float>(case: &Case, device: &Device) -> Checked {
     let stream = device.stream().map_err(say)?;
     let operation = GroupedGemm::new(&a.tensor, &b.tensor, &laid.tensor).alpha(alpha);
     let output = || Output::<T>::new(device, &[m, n], views[3]);
-    let got = run_twice(output, |d| operation.run_into(&d.tensor, &stream))?;
+    let got = run_repeatedly(output, |d| operation.run_into(&d.tensor, &stream))?;
     a.expect_unchanged()?;
     b.expect_unchanged()?;
     laid.expect_unchanged()?;

@@ -6,7 +6,6 @@
 
 mod attention;
 mod attention_grad;
-mod attention_grad_sm90;
 mod cross_entropy;
 mod device_instructions;
 mod device_std;
@@ -19,6 +18,7 @@ mod gemm_tuning;
 mod grouped;
 mod grouped_sm90;
 mod import_table;
+mod kernels_page;
 mod mutations;
 mod norm_ring;
 mod norms;
@@ -37,3 +37,4 @@ mod streaming;
 mod take;
 mod threads;
 mod topk;
+mod tuning;

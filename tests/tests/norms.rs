@@ -14,7 +14,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{self, agrees, kernel_of};
+use warpsmith_tests::operation::{self, agrees, kernel_of, repeats};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::{RowAxes, flat};
@@ -221,7 +221,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     let rows = case.axes.rows(&h);
     let want = norm(&rows.view(), T::DTYPE, &of, model(case, &x.tensor)?).map_err(say)?;
     let mut first = None;
-    for _ in 0..2 {
+    for _ in 0..repeats(device) {
         let outputs = Outputs::<T>::new(case, device)?;
         let inputs = (&x.tensor, residual.as_ref().map(|r| &r.tensor));
         forward(case, inputs, &shared, &outputs.tensors(), &stream).map_err(say)?;
@@ -313,7 +313,7 @@ fn check_gradient<T: Float + TestElement>(
     let want = norm_grad(&of, T::DTYPE, model(case, &x.tensor)?).map_err(say)?;
     let n = case.axes.of_row(&case.shape);
     let mut first: Option<(ArrayD<T>, Vec<ArrayD<f32>>)> = None;
-    for _ in 0..2 {
+    for _ in 0..repeats(device) {
         let dx = Output::<T>::new(device, &case.shape, case.view_y)?;
         let column = || Output::<f32>::new(device, &n, View::Contiguous);
         let (dweight, dbias) = (column()?, column()?);

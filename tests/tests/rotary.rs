@@ -6,11 +6,13 @@ use ndarray::{ArrayD, Axis, Ix2};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use warpsmith::emulator::EmulatorConfig;
 use warpsmith::reference::rotary::{Rotation, rotary};
+use warpsmith::testing::Recording;
 use warpsmith::{DType, Device, Float, Layout, ParamElement, Rotary, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{agrees, run_twice};
+use warpsmith_tests::operation::{agrees, run_repeatedly};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
@@ -150,7 +152,7 @@ fn check_of<T: Float + TestElement, C: ParamElement<T> + TestElement>(
     let got = match case.is_in_place {
         false => {
             let output = || Output::<T>::new(device, &shape, case.views[4]);
-            run_twice(output, |y| {
+            run_repeatedly(output, |y| {
                 let operation = Rotary::new(&x.tensor, cos_table, sin_table);
                 configured(case, operation, positions).run_into(&y.tensor, &stream)
             })?
@@ -158,7 +160,7 @@ fn check_of<T: Float + TestElement, C: ParamElement<T> + TestElement>(
         true => {
             let values = x.values.mapv(T::nearest);
             let output = || Output::<T>::with(device, &values, view);
-            run_twice(output, |y| {
+            run_repeatedly(output, |y| {
                 let operation = Rotary::new(&y.tensor, cos_table, sin_table);
                 configured(case, operation, positions).run_into(&y.tensor, &stream)
             })?
@@ -465,4 +467,70 @@ fn a_result_that_overlaps_what_is_read_is_refused_unless_it_is_x() {
         let refused = Rotary::new(&repeated, &table, &table).run_into(&repeated, stream);
         refused!(refused => Shape::Strides, "rotary: strides of `y`");
     });
+}
+
+/// Heads of whole vectors have two candidates; which goes first depends on the number of elements.
+#[test]
+fn every_candidate_of_a_plan_turns_heads_to_the_same_bits() {
+    let recording = Recording::emulator(EmulatorConfig::default(), |info| {
+        info.multiprocessors = 2;
+    });
+    let recording = recording.expect("an emulator");
+    let (device, stream) = (recording.device(), recording.device().default_stream());
+    for (seqlen, is_interleaved, want) in [
+        (
+            64,
+            false,
+            ["rotary_f32_f32_strided", "rotary_f32_f32_halves"],
+        ),
+        (
+            65,
+            false,
+            ["rotary_f32_f32_halves", "rotary_f32_f32_strided"],
+        ),
+        (
+            65,
+            true,
+            ["rotary_f32_f32_interleaved", "rotary_f32_f32_strided"],
+        ),
+    ] {
+        let values = |n: usize| {
+            (0..n)
+                .map(|i| (i % 23) as f32 / 7.0 - 1.0)
+                .collect::<Vec<_>>()
+        };
+        let shape = [seqlen, 4, 16];
+        let x = Tensor::from_slice(device, &shape, &values(seqlen * 64)).expect("heads");
+        let table = Tensor::from_slice(device, &[65, 8], &values(65 * 8)).expect("a table");
+        let mut turn = Rotary::new(&x, &table, &table);
+        if is_interleaved {
+            turn = turn.interleaved();
+        }
+        let plan = turn.plan(&stream).expect("a plan");
+        let names: Vec<_> = plan.candidates().iter().map(|other| &*other.name).collect();
+        assert_eq!(names, want);
+        assert_eq!(plan.chosen(), plan.candidates().first());
+        let turned = turn.run(&stream).expect("heads").to_vec().expect("heads");
+        let capture = recording.capture().expect("a capture");
+        let launch = capture.launches().last().expect("a launch");
+        let chosen = plan.chosen().expect("heads");
+        assert_eq!(
+            (&launch.entry, launch.config.grid),
+            (&chosen.entry, chosen.grid)
+        );
+        for candidate in plan.candidates() {
+            let by = turn.with_kernel(&candidate.name);
+            let forced = by.plan(&stream).expect("a plan");
+            assert_eq!(forced.chosen(), Some(candidate));
+            assert_eq!(
+                by.run(&stream).expect("heads").to_vec().expect("heads"),
+                turned
+            );
+            let into = by.plan_into(&x, &stream).expect("a plan in place");
+            assert_eq!(into.chosen().expect("heads").entry, candidate.entry);
+        }
+        let start = "rotary: kernel `rotary`";
+        let by = turn.with_kernel("rotary");
+        refused!(by.run(&stream) => Argument::Unsupported, start, &want.join(", "));
+    }
 }

@@ -2,15 +2,17 @@
 //! tiles.
 
 use abi::reduce::DTYPES;
-use abi::scan::{ScanEntry, ScanParams, ScanPlan};
 use half::{bf16, f16};
 use ndarray::ArrayD;
 use proptest::prelude::*;
 use warpsmith::reference::scan::{integers, scan};
-use warpsmith::{DType, Device, LaunchConfig, Reducible, Scan, ScanOp, Stream, Tensor};
+use warpsmith::testing::devices;
+use warpsmith::{
+    ArgumentError, DType, Device, Error, PlanSource, Reducible, Scan, ScanOp, Stream, Tensor,
+};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::run_twice;
+use warpsmith_tests::operation::run_repeatedly;
 use warpsmith_tests::output::{Output, wide};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::signed;
@@ -55,7 +57,7 @@ fn check_of<T: Reducible + TestElement>(case: &Case, device: &Device) -> Checked
     }
     let stream = device.stream().map_err(say)?;
     let output = || Output::<T>::new(device, &case.shape, case.views[1]);
-    let got = run_twice(output, |y| operation.run_into(&y.tensor, &stream))?;
+    let got = run_repeatedly(output, |y| operation.run_into(&y.tensor, &stream))?;
     if is_integer {
         let exact = x.values.mapv(|x| x as i64);
         let want = integers(case.op, &exact.view(), case.axis, case.is_exclusive).map_err(say)?;
@@ -133,14 +135,14 @@ fn scan_matches_its_reference_for_every_operation_axis_and_dtype() {
 /// because shared memory has no room for two tiles.
 #[test]
 fn tiles_have_the_same_bits_in_one_turn_or_two() {
-    for device in warpsmith::testing::devices() {
+    for device in devices() {
         let stream = device.stream().expect("a stream");
         // Rows of two groups; rows whose last tile has one element.
         for (rows, n) in [(1, 300_001), (3, 4 * 8192 + 1)] {
             let xs: Vec<f32> = (0..rows * n).map(|i| 1.0 / (i % 97 + 1) as f32).collect();
             let x = Tensor::from_slice(&device, &[rows, n], &xs).expect("a tensor");
-            let entry = ScanEntry::of(DType::F32, (7, 5)).expect("an entry");
-            let [at_once, late] = [0, 1].map(|is_late| sums_of(&x, entry, is_late, &stream));
+            let [at_once, late] =
+                ["scan_f32", "scan_f32+late"].map(|name| sums_of(&x, name, &stream));
             assert_eq!(at_once, late, "{rows} x {n}");
             assert_eq!(late[0], TestElement::bits(xs[0]), "{rows} x {n}");
         }
@@ -150,7 +152,7 @@ fn tiles_have_the_same_bits_in_one_turn_or_two() {
 /// The instruction that rounds two numbers to bf16, and the integer code for devices without it.
 #[test]
 fn bf16_has_the_same_bits_with_and_without_an_instruction_for_it() {
-    for device in warpsmith::testing::devices() {
+    for device in devices() {
         let stream = device.stream().expect("a stream");
         // Sums that end in infinity, in NaN, or in a number; rounding ties in both directions.
         for end in [1.0, f32::INFINITY, f32::NAN, f32::MAX] {
@@ -160,50 +162,17 @@ fn bf16_has_the_same_bits_with_and_without_an_instruction_for_it() {
                 .collect();
             xs[n - 5001] = bf16::from_f32(end);
             let x = Tensor::from_slice(&device, &[1, n], &xs).expect("a tensor");
-            let [with, without] = [(8, 0), (7, 5)]
-                .map(|arch| ScanEntry::of(DType::Bf16, arch).expect("an entry"))
-                .map(|entry| sums_of(&x, entry, 1, &stream));
+            let [with, without] =
+                ["scan_sm80_bf16+late", "scan_bf16+late"].map(|name| sums_of(&x, name, &stream));
             assert_eq!(with, without, "{end}");
         }
     }
 }
 
-/// Bits of the running sums, from a direct launch of the entry.
-fn sums_of<T: Reducible + TestElement>(
-    x: &Tensor<T>,
-    entry: ScanEntry,
-    is_late: u32,
-    stream: &Stream,
-) -> Vec<u64> {
-    let (rows, n) = (x.shape()[0] as u64, x.shape()[1] as u64);
-    let is_aligned = (n * T::DTYPE.size_bytes() as u64).is_multiple_of(16) || rows == 1;
-    let plan = ScanPlan::new(rows, n, T::DTYPE, is_aligned);
-    let words = plan.status_words(rows, T::DTYPE) as usize;
-    let status = Tensor::<i64>::zeros(stream, &[words]).expect("a tensor");
-    let y = Tensor::<T>::zeros(stream, x.shape()).expect("a tensor");
-    let [ahead_rows, ahead_tiles] = plan.ahead(2);
-    let params = ScanParams {
-        rows,
-        n,
-        x_row_stride: n as i64,
-        y_row_stride: n as i64,
-        tiles: plan.tiles,
-        groups: plan.groups,
-        ahead_rows,
-        ahead_tiles,
-        along_log2: plan.along.trailing_zeros(),
-        kind: ScanOp::Sum.kind(),
-        is_exclusive: 0,
-        is_late,
-    };
-    let name = entry.to_string();
-    let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
-    let config = LaunchConfig::linear(plan.blocks, abi::scan::THREADS)
-        .shared_bytes(ScanPlan::shared_bytes(is_late != 0));
-    // SAFETY: both tensors have rows of n contiguous elements; the status has the plan's number of
-    // zeroed words, and the launch the shared memory that the plan requires.
-    unsafe { kernel.launch(stream, config, (x, &y, &status, params)) }.expect("a launch");
-    let sums = y.to_vec().expect("the sums");
+/// Bits of the running sums by a candidate of the plan.
+fn sums_of<T: Reducible + TestElement>(x: &Tensor<T>, name: &str, stream: &Stream) -> Vec<u64> {
+    let sums = Scan::new(ScanOp::Sum, x).with_kernel(name).run(stream);
+    let sums = sums.expect("a scan").to_vec().expect("the sums");
     sums.into_iter().map(T::bits).collect()
 }
 
@@ -211,9 +180,7 @@ fn sums_of<T: Reducible + TestElement>(
 /// available as one number. (On the emulator, so many waiting blocks would take minutes.)
 #[test]
 fn rows_of_more_groups_than_warps_have_exact_sums_of_integers() {
-    let gpus = warpsmith::testing::devices()
-        .into_iter()
-        .filter(|device| !device.is_emulator());
+    let gpus = devices().into_iter().filter(|device| !device.is_emulator());
     for device in gpus {
         let stream = device.stream().expect("a stream");
         let n = 20 * 32 * 4096 + 77;
@@ -237,7 +204,7 @@ fn rows_of_more_groups_than_warps_have_exact_sums_of_integers() {
 /// For an exclusive maximum the first element is the least integer, wherever the row begins.
 #[test]
 fn an_exclusive_maximum_begins_with_the_least_integer() {
-    for device in warpsmith::testing::devices() {
+    for device in devices() {
         let stream = device.stream().expect("a stream");
         let x =
             Tensor::from_slice(&device, &[6], &[-7_i32, i32::MIN, -9, 3, 1, 8]).expect("a tensor");
@@ -259,7 +226,7 @@ fn an_exclusive_maximum_begins_with_the_least_integer() {
 /// More tiles than a group has, and more than one group: the look-back covers both.
 #[test]
 fn rows_of_many_groups_have_exact_sums_of_integers() {
-    for device in warpsmith::testing::devices() {
+    for device in devices() {
         let stream = device.stream().expect("a stream");
         for (rows, n) in [(1, 300_001), (2, 140_000), (3, 4097)] {
             let xs: Vec<f32> = (0..rows * n).map(|i| (i % 7) as f32 - 3.0).collect();
@@ -280,7 +247,7 @@ fn rows_of_many_groups_have_exact_sums_of_integers() {
 /// Integers wrap, by the bits of their own type, in every tile and across tiles.
 #[test]
 fn sums_and_products_of_integers_wrap() {
-    for device in warpsmith::testing::devices() {
+    for device in devices() {
         let stream = device.stream().expect("a stream");
         let n = 9001_usize;
         let large = |i: usize| (i as i64).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) | 1;
@@ -368,7 +335,7 @@ fn scans_read_every_byte_once_and_meet_no_bank_twice() {
 
 #[test]
 fn an_axis_that_is_none_is_refused() {
-    for device in warpsmith::testing::devices() {
+    for device in devices() {
         let stream = device.stream().expect("a stream");
         let x = Tensor::<f32>::zeros(&stream, &[3, 4]).expect("a tensor");
         let refused = Scan::new(ScanOp::Sum, &x)
@@ -383,9 +350,7 @@ fn an_axis_that_is_none_is_refused() {
 
 #[test]
 fn more_than_two_to_the_31_elements_are_counted_by_64_bits() {
-    let gpus = warpsmith::testing::devices()
-        .into_iter()
-        .filter(|device| !device.is_emulator());
+    let gpus = devices().into_iter().filter(|device| !device.is_emulator());
     for device in gpus {
         let stream = device.stream().expect("a stream");
         let n = (1_usize << 31) + 4321;
@@ -398,5 +363,66 @@ fn more_than_two_to_the_31_elements_are_counted_by_64_bits() {
             .expect("the end");
         let want: Vec<i32> = (n - 4..=n).map(|sum| sum as u32 as i32).collect();
         assert_eq!(end, want);
+    }
+}
+
+/// Rows of one tile and of several: of these, blocks look back late where shared memory has room for
+/// two tiles.
+#[test]
+fn every_candidate_of_a_plan_gives_the_same_bits() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let entries = match device.arch().0 >= 8 {
+            true => &["scan_sm80_bf16", "scan_bf16"][..],
+            false => &["scan_bf16"],
+        };
+        let has_room = device.info().max_shared_bytes_per_block >= 65 << 10;
+        for n in [300, 40_000] {
+            let options = match n == 40_000 && has_room {
+                true => &["+late", ""][..],
+                false => &[""],
+            };
+            let of_entry = |entry| options.iter().map(move |option| format!("{entry}{option}"));
+            let want: Vec<String> = entries.iter().flat_map(of_entry).collect();
+            let xs: Vec<_> = (0..n).map(|i| bf16::from_f32((i % 7) as f32)).collect();
+            let x = Tensor::from_slice(&device, &[n], &xs).expect("a tensor");
+            let scan = Scan::new(ScanOp::Sum, &x);
+            let plan = scan.plan(&stream).expect("a plan");
+            let names = plan.candidates().iter().map(|other| other.name.clone());
+            assert_eq!(names.collect::<Vec<_>>(), want);
+            assert_eq!(plan.chosen(), plan.candidates().first());
+            assert_eq!(plan.source(), Some(PlanSource::Model));
+            let sums = sums_of(&x, &want[0], &stream);
+            for candidate in plan.candidates() {
+                let forced = scan.with_kernel(&candidate.name).plan(&stream);
+                assert_eq!(forced.expect("a plan").chosen(), Some(candidate));
+                assert_eq!(sums_of(&x, &candidate.name, &stream), sums, "{candidate}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kernel_that_is_not_in_the_plan_is_refused_with_those_that_are() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let x = Tensor::full(&stream, &[3, 40], 1.0_f32).expect("a tensor");
+        let error = Scan::new(ScanOp::Max, &x)
+            .with_kernel("scan_f64")
+            .run(&stream);
+        let error = error.expect_err("another dtype's kernel");
+        let is_kind = matches!(
+            error.root(),
+            Error::Argument(ArgumentError::Unsupported { .. })
+        );
+        assert!(is_kind, "{error}");
+        let message = error.to_string();
+        assert!(message.starts_with("scan: kernel `scan_f64`"), "{message}");
+        assert!(message.ends_with("scan_f32"), "{message}");
+        let nothing = Tensor::<f32>::zeros(&stream, &[0, 5]).expect("a tensor");
+        let plan = Scan::new(ScanOp::Sum, &nothing)
+            .plan(&stream)
+            .expect("a plan");
+        assert_eq!((plan.chosen(), plan.candidates().len()), (None, 0));
     }
 }

@@ -5,7 +5,10 @@ use half::bf16;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::scatter::put;
-use warpsmith::{DType, Device, Element, Error, IndexElement, Scatter, ShapeError, Tensor};
+use warpsmith::{
+    ArgumentError, DType, Device, Element, Error, IndexElement, PlanSource, Scatter, ShapeError,
+    Tensor,
+};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::rows::signed;
@@ -250,19 +253,21 @@ fn what_does_not_fit_is_refused_by_name() {
         let src = Tensor::<f32>::zeros(stream, &[5, 4]).expect("rows");
         let put = Scatter::new(&indices, &src);
         let refused = text(put.axis(2).run_into(&y, stream));
-        assert_eq!(refused, "axis is 2, want -2 to 1");
+        assert_eq!(refused, "scatter: axis is 2, want -2 to 1");
         let refused = text(put.axis(1).run_into(&y, stream));
-        assert_eq!(refused, "shape of `src` is [5, 4], want [3, 5]");
+        assert_eq!(refused, "scatter: shape of `src` is [5, 4], want [3, 5]");
         let scalar = Tensor::<f32>::zeros(stream, &[]).expect("a scalar");
         let refused = text(put.run_into(&scalar, stream));
         assert_eq!(
             refused,
-            "axis is 0, but a tensor without dimensions has none"
+            "scatter: axis is 0, but a tensor without dimensions has none"
         );
         let one = Tensor::<f32>::zeros(stream, &[1, 4]).expect("a tensor");
         let repeated = one.broadcast_to(&[3, 4]).expect("a view");
         assert!(matches!(
-            put.run_into(&repeated, stream),
+            put.run_into(&repeated, stream)
+                .as_ref()
+                .map_err(Error::root),
             Err(Error::Shape(ShapeError::Strides { operand: "y", .. }))
         ));
         let index = Tensor::<i32>::zeros(stream, &[]).expect("an index");
@@ -270,9 +275,9 @@ fn what_does_not_fit_is_refused_by_name() {
         let elements = scalar.broadcast_to(&[1 << 32]).expect("a view");
         let row = Tensor::<f32>::zeros(stream, &[4]).expect("a row");
         assert!(matches!(
-            Scatter::new(&many, &elements).run_into(&row, stream),
+            Scatter::new(&many, &elements).run_into(&row, stream).as_ref().map_err(Error::root),
             Err(Error::Shape(ShapeError::OutOfBounds { what: "number of indices", got, limit }))
-                if got == 1 << 32 && limit == got
+                if *got == 1 << 32 && limit == got
         ));
     });
 }
@@ -286,10 +291,68 @@ fn a_result_that_overlaps_what_is_read_is_refused() {
         for (src, want) in [(&y, "src"), (&other, "indices")] {
             let refused = Scatter::new(&indices, src).run_into(&y, stream);
             assert!(matches!(
-                refused,
-                Err(Error::Shape(ShapeError::Overlap { output: "y", other })) if other == want
+                refused.as_ref().map_err(Error::root),
+                Err(Error::Shape(ShapeError::Overlap { output: "y", other })) if *other == want
             ));
         }
+    });
+}
+
+/// Up to 1,024 indices have two candidates, others one.
+#[test]
+fn every_candidate_of_a_plan_puts_the_same_rows() {
+    on_every_device(|device, stream| {
+        for (count, want) in [
+            (40, &["scatter_few_b128", "scatter_b128"][..]),
+            (2000, &["scatter_b128"]),
+        ] {
+            let places: Vec<i64> = (0..count).map(|j| j * 7 % 31 - 1).collect();
+            let values: Vec<f32> = (0..count * 8).map(|i| i as f32).collect();
+            let indices = Tensor::from_slice(device, &[count as usize], &places).expect("indices");
+            let src = Tensor::from_slice(device, &[count as usize, 8], &values).expect("rows");
+            let put = Scatter::new(&indices, &src).extent(29);
+            let plan = put.plan(stream).expect("a plan");
+            let names: Vec<_> = plan.candidates().iter().map(|other| &*other.name).collect();
+            assert_eq!(names, want);
+            assert_eq!(plan.chosen(), plan.candidates().first());
+            assert_eq!(plan.source(), Some(PlanSource::Model));
+            let rows = put.run(stream).expect("rows").to_vec().expect("rows");
+            for candidate in plan.candidates() {
+                let by = put.with_kernel(&candidate.name);
+                let forced = by.plan(stream).expect("a plan");
+                assert_eq!(forced.chosen(), Some(candidate));
+                assert_eq!(by.run(stream).expect("rows").to_vec().expect("rows"), rows);
+                let y = Tensor::<f32>::zeros(stream, &[29, 8]).expect("a tensor");
+                let forced = by.plan_into(&y, stream).expect("a plan");
+                assert_eq!(forced.chosen(), Some(candidate));
+            }
+            // The rows that stay are those of the last indices.
+            let last = places.iter().rposition(|&place| place == 3).expect("a row");
+            assert_eq!(rows[3 * 8..4 * 8], values[last * 8..][..8]);
+        }
+        let indices = Tensor::from_slice(device, &[2], &[0_i32, 1]).expect("indices");
+        let src = Tensor::<f32>::zeros(stream, &[2, 3]).expect("rows");
+        let put = Scatter::new(&indices, &src)
+            .extent(4)
+            .with_kernel("scatter_b8");
+        let error = put.run(stream).expect_err("wider elements");
+        let is_kind = matches!(
+            error.root(),
+            Error::Argument(ArgumentError::Unsupported { .. })
+        );
+        assert!(is_kind, "{error}");
+        let message = error.to_string();
+        assert!(
+            message.starts_with("scatter: kernel `scatter_b8`"),
+            "{message}"
+        );
+        assert!(
+            message.ends_with("scatter_few_b32, scatter_b32"),
+            "{message}"
+        );
+        let nothing = Tensor::<f32>::zeros(stream, &[2, 0]).expect("rows");
+        let plan = Scatter::new(&indices, &nothing).extent(4).plan(stream);
+        assert_eq!(plan.expect("a plan").chosen(), None);
     });
 }
 

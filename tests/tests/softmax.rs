@@ -13,7 +13,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{self, agrees, kernel_of, run_twice};
+use warpsmith_tests::operation::{self, agrees, kernel_of, run_repeatedly};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::RowAxes;
@@ -113,7 +113,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     let rows = case.axes.rows(&x.values);
     let want = reference(&rows.view(), 1, T::DTYPE, &model).map_err(say)?;
     let output = || Output::<T>::new(device, &case.shape, case.view_y);
-    let got = run_twice(output, |y| case.run(&x.tensor, &y.tensor, &stream))?;
+    let got = run_repeatedly(output, |y| case.run(&x.tensor, &y.tensor, &stream))?;
     agrees(&case.axes.rows(&got), &want)?;
     x.expect_unchanged()?;
     // In place. With another layout, sums may be formed in another order.
@@ -146,7 +146,7 @@ fn check_gradient<T: Float + TestElement>(
     let [y_rows, dy_rows] = [&y, &dy].map(|of| case.axes.rows(&of.values));
     let want = reference(&y_rows.view(), &dy_rows.view(), 1, T::DTYPE, &model).map_err(say)?;
     let output = || Output::<T>::new(device, &case.shape, case.view_y);
-    let got = run_twice(output, |dx| {
+    let got = run_repeatedly(output, |dx| {
         case.run_grad([&y.tensor, &dy.tensor, &dx.tensor], &stream)
     })?;
     agrees(&case.axes.rows(&got), &want)?;

@@ -6,11 +6,13 @@ use ndarray::{ArrayD, Axis};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use warpsmith::emulator::EmulatorConfig;
 use warpsmith::reference::take::take;
+use warpsmith::testing::Recording;
 use warpsmith::{DType, Device, Element, Error, IndexElement, ShapeError, Take, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::run_twice;
+use warpsmith_tests::operation::run_repeatedly;
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::signed;
@@ -104,7 +106,7 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
     let want = take(&bits.view(), case.axis, &exact.view(), &fill).map_err(say)?;
     let stream = device.stream().map_err(say)?;
     let output = || Output::<T>::new(device, want.shape(), case.views[2]);
-    let got = run_twice(output, |y| operation.run_into(&y.tensor, &stream))?;
+    let got = run_repeatedly(output, |y| operation.run_into(&y.tensor, &stream))?;
     x.expect_unchanged()?;
     indices.expect_unchanged()?;
     let got = got.mapv(T::bits);
@@ -271,7 +273,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let refused = Take::new(&x, &indices).axis(2).run(stream);
         let refused = refused.expect_err("no axis 2");
         assert!(matches!(
-            refused,
+            refused.root(),
             Error::Shape(ShapeError::Axis { axis: 2, rank: 2 })
         ));
         let scalar = Tensor::<f32>::zeros(stream, &[]).expect("a scalar");
@@ -292,7 +294,7 @@ fn what_does_not_fit_is_refused_by_name() {
         let repeated = one.broadcast_to(&[5, 4]).expect("a view");
         let refused = Take::new(&x, &indices).run_into(&repeated, stream);
         assert!(matches!(
-            refused,
+            refused.as_ref().map_err(Error::root),
             Err(Error::Shape(ShapeError::Strides { operand: "y", .. }))
         ));
     });
@@ -305,7 +307,7 @@ fn a_result_that_overlaps_what_is_read_is_refused() {
         let indices = x.index_axis(0, 3).expect("a view");
         let refused = Take::new(&x, &indices).run_into(&x, stream);
         assert!(matches!(
-            refused,
+            refused.as_ref().map_err(Error::root),
             Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "x"
@@ -314,7 +316,7 @@ fn a_result_that_overlaps_what_is_read_is_refused() {
         let table = Tensor::<i32>::zeros(stream, &[4, 4]).expect("a tensor");
         let refused = Take::new(&table, &indices).run_into(&x, stream);
         assert!(matches!(
-            refused,
+            refused.as_ref().map_err(Error::root),
             Err(Error::Shape(ShapeError::Overlap {
                 output: "y",
                 other: "indices"
@@ -356,4 +358,33 @@ fn results_and_tables_beyond_32_bits_are_addressed_by_64() {
             assert!(row.iter().all(|&x| x == want));
         }
     }
+}
+
+#[test]
+fn a_plan_names_the_widest_kernel_that_fits() {
+    on_every_device(|device, stream| {
+        let indices = Tensor::from_slice(device, &[3], &[0_i32, 2, 1]).expect("indices");
+        for (columns, want) in [(8, "take_b128"), (6, "take_b64"), (5, "take_b32")] {
+            let x = Tensor::<f32>::zeros(stream, &[4, columns]).expect("a tensor");
+            let plan = Take::new(&x, &indices).plan(stream).expect("a plan");
+            let chosen = plan.chosen().expect("a selection");
+            assert_eq!((&*chosen.name, plan.candidates().len()), (want, 1));
+            let plan = Take::new(&x, &indices.slice(0, 0..0).expect("none")).plan(stream);
+            assert_eq!(plan.expect("a plan").chosen(), None);
+        }
+    });
+    let recording = Recording::emulator(EmulatorConfig::default(), |_| ()).expect("an emulator");
+    let stream = recording.device().stream().expect("a stream");
+    let indices = Tensor::from_slice(recording.device(), &[300], &[1_i64; 300]).expect("indices");
+    let x = Tensor::<f32>::zeros(&stream, &[4, 64]).expect("a tensor");
+    let take = Take::new(&x, &indices);
+    let plan = take.plan(&stream).expect("a plan");
+    take.run(&stream).expect("a selection");
+    let capture = recording.capture().expect("a capture");
+    let launch = capture.launches().last().expect("a launch");
+    let chosen = plan.chosen().expect("a selection");
+    assert_eq!(
+        (&launch.entry, launch.config.grid),
+        (&chosen.entry, chosen.grid)
+    );
 }

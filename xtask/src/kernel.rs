@@ -15,7 +15,7 @@ use crate::sass::{Disassembler, Summary};
 /// run long.
 const TESTS: [(&str, &[&str]); 13] = [
     ("attention", &["attention"]),
-    ("attention_grad", &["attention_grad_sm90", "attention_grad"]),
+    ("attention_grad", &["attention_grad"]),
     ("elementwise", &["elementwise"]),
     ("fragments", &["elementwise"]),
     ("gather", &["take", "scatter"]),

@@ -10,8 +10,8 @@
 //! With several splits of the keys, o is that of the parts ([`merge`](super::merge)), in f32, lse is
 //! written, and there is no sink.
 
-use super::packing::FwdPacking;
 use super::sm90::tiles_of;
+use super::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, FwdPacking};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -118,7 +118,7 @@ impl DecodeEntry {
     }
 }
 
-entries! { $ DecodeEntry {
+entries! { $ DecodeEntry((FlashFwdLengths, FlashFwdParams, FwdPacking, FlashFwdPages)) {
     /// The element type. The smallest cap comes first, and of each the fewest rows.
     flash_decode {
         flash_decode_sm80_bf16_d64_m16(bf16);

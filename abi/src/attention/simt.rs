@@ -6,7 +6,7 @@
 //! with the threads of its [`SimtEntry::tile`] on the grid of [`FlashFwdParams::grid`], and needs no
 //! dynamic shared memory. Pointers need the alignment of one element only.
 
-use super::FlashFwdParams;
+use super::{FlashFwdLengths, FlashFwdPages, FlashFwdParams};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -80,7 +80,7 @@ impl SimtEntry {
     }
 }
 
-entries! { $ SimtEntry {
+entries! { $ SimtEntry((FlashFwdLengths, FlashFwdParams, u32, FlashFwdPages)) {
     /// Blocks of an SM, which the registers for o and scores limit. The smallest cap comes first.
     flash_fwd_simt {
         flash_fwd_simt_d64(2);

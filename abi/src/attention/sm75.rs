@@ -5,6 +5,7 @@
 //! [`sm80`](super::sm80) requires; q, k and v are f16, o is f16 or f32.
 
 use super::sm80::Sm80Tile;
+use super::{FlashFwdLengths, FlashFwdParams};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -56,7 +57,7 @@ impl Sm75Entry {
     }
 }
 
-entries! { $ Sm75Entry {
+entries! { $ Sm75Entry((FlashFwdLengths, FlashFwdParams)) {
     /// The smallest cap comes first.
     flash_fwd_sm75 {
         flash_fwd_sm75_f16_d64(TuringF16);

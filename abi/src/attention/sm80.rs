@@ -7,6 +7,7 @@
 //! to the cap. Rows of q, k and v are aligned to 16 bytes, those of o to [`O_ALIGN_BYTES`].
 //! softmax_scale_log2 is at least [`LEAST_SCALE`].
 
+use super::{FlashFwdLengths, FlashFwdParams};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -89,7 +90,7 @@ impl Sm80Entry {
     }
 }
 
-entries! { $ Sm80Entry {
+entries! { $ Sm80Entry((FlashFwdLengths, FlashFwdParams)) {
     /// The element type. The smallest cap comes first.
     flash_fwd_sm80 {
         flash_fwd_sm80_bf16_d64(bf16);

@@ -16,6 +16,7 @@
 //! q, k, v and o are aligned to 16 bytes, as are their strides; o has the element type of q or f32.
 //! head_dim and head_dim_v are multiples of 8, and softmax_scale is more than 0.
 
+use super::{FlashFwdLengths, FlashFwdParams, FwdPacking};
 use crate::DType;
 use crate::entry::{Parts, entries};
 use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
@@ -217,7 +218,7 @@ impl FwdEntry {
     }
 }
 
-entries! { $ FwdEntry {
+entries! { $ FwdEntry((FlashFwdLengths, FlashFwdParams, FwdLaunch, Option<FwdPacking>)) {
     /// The `wgmma` type of elements. The smallest head dimensions come first, and of each the tile
     /// with the most queries.
     flash_fwd_sm90 {

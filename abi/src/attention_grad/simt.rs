@@ -13,7 +13,8 @@
 //! | queries | `q, k, v, d_o: *const T, lse, delta: *const f32, dq, unused: *mut T, lengths, params, SimtGradLaunch` | the same, of its tile |
 //! | keys | `q, k, v, d_o: *const T, lse, delta: *const f32, dk, dv: *mut T, lengths, params, SimtGradLaunch` | [`AttentionGradParams::grid_of_keys`](super::AttentionGradParams::grid_of_keys) |
 
-use crate::attention::{BshStrides, TileConfig};
+use super::AttentionGradParams;
+use crate::attention::{BshStrides, FlashFwdLengths, TileConfig};
 use crate::entry::{Parts, entries};
 use crate::kernel_param;
 pub use crate::single::DELTA_ENTRY;
@@ -51,7 +52,7 @@ impl SimtGradEntry {
     }
 }
 
-entries! { $ SimtGradEntry {
+entries! { $ SimtGradEntry((FlashFwdLengths, AttentionGradParams, SimtGradLaunch)) {
     /// The smallest cap comes first.
     attention_grad_simt {
         attention_grad_simt_d64;

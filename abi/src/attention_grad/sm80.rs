@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! q, k, v, d_o: *const T, lse, delta: *const f32, of_ds, of_p: *mut T,
-//! lengths: FlashFwdLengths, params: FlashBwdParams
+//! lengths: FlashFwdLengths, params: AttentionGradParams
 //! ```
 //!
 //! where `of_ds` is dq or dk and `of_p` is dv, as far as the part writes them, and run on
@@ -17,7 +17,9 @@
 
 use core::fmt;
 
+use super::AttentionGradParams;
 use crate::DType;
+use crate::attention::FlashFwdLengths;
 pub use crate::attention::sm80::THREADS;
 use crate::entry::{Parts, entries};
 
@@ -222,7 +224,7 @@ impl Sm80GradEntry {
     }
 }
 
-entries! { $ Sm80GradEntry {
+entries! { $ Sm80GradEntry((FlashFwdLengths, AttentionGradParams)) {
     /// The element type. The smallest cap comes first, and of each the part that is launched first.
     /// At cap 256 a warp has registers for dk or dv alone.
     attention_grad_sm80 {

@@ -18,6 +18,7 @@
 //! head_dim_v are multiples of 8, softmax_scale is more than 0, there are keys, and at most 2^30
 //! queries and keys.
 
+use super::AttentionGradParams;
 use super::order::{Order, beside, heads_together};
 use crate::DType;
 use crate::attention::mask::{Mask, UNLIMITED};
@@ -202,17 +203,6 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// Those of a launch.
-    pub const fn of(params: &FlashFwdParams) -> Self {
-        Self {
-            batch: params.batch,
-            heads_q: params.heads_q,
-            heads_kv: params.heads_kv,
-            seqlen_k: params.seqlen_k,
-            is_masked: Self::masked_by((params.window_left, params.window_right)),
-        }
-    }
-
     /// Whether a window, to the left and to the right, hides keys from some queries.
     pub const fn masked_by((left, right): (i32, i32)) -> bool {
         left < UNLIMITED || right < UNLIMITED
@@ -283,7 +273,7 @@ impl Sm90GradEntry {
     }
 }
 
-entries! { $ Sm90GradEntry {
+entries! { $ Sm90GradEntry(AttentionGradParams) {
     /// The `wgmma` type of elements. The smallest head dimensions come first.
     attention_grad_sm90 {
         attention_grad_sm90_bf16_d64_128x128(Bf16);

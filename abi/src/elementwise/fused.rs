@@ -67,14 +67,6 @@ pub struct FusedEntry {
 }
 
 impl FusedEntry {
-    /// Chunks a thread that keep the memory busy if chunks are short, for a number of inputs. With
-    /// chunks of [`CHUNK_BYTES`], two are enough, by as many threads as an SM holds; one is enough
-    /// if the function is short, or if the output is wider than the inputs, which are what threads
-    /// wait for.
-    pub const fn most_chunks(inputs: u32) -> u32 {
-        if inputs == 1 { 4 } else { 2 }
-    }
-
     /// The entry of a name `fused_dense_<inputs>x<chunks>` or `fused_strided_<inputs>x<chunks>`. Contiguous tensors
     /// with short chunks use the strided ones too.
     pub const fn read(name: &'static str) -> Self {
@@ -100,7 +92,7 @@ impl FusedEntry {
     }
 }
 
-entries! { $ FusedEntry {
+entries! { $ FusedEntry((Option<DenseParams>, Option<StridedParams>)) {
     /// Contiguous tensors: inputs, and chunks of a thread.
     fused_dense {
         fused_dense_1x1(1, 1);

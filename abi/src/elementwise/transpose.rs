@@ -82,7 +82,7 @@ impl TransposeEntry {
     }
 }
 
-entries! { $ TransposeEntry {
+entries! { $ TransposeEntry(TransposeParams) {
     /// Bytes of an element, elements that are moved together, and words of shared memory.
     transpose_tiles {
         transpose_b8(1, 1, 4096);

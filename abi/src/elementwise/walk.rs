@@ -58,7 +58,7 @@ impl CopyEntry {
     }
 }
 
-entries! { $ CopyEntry {
+entries! { $ CopyEntry(WalkParams) {
     /// A type of the element's size.
     copy_elements {
         copy_b8(u8);

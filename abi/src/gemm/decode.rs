@@ -20,7 +20,7 @@ pub mod sm90;
 
 use core::fmt;
 
-use super::Transpose;
+use super::{EpilogueParams, GemmParams, Transpose};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -249,7 +249,7 @@ impl DecodeEntry {
     }
 }
 
-entries! { $ DecodeEntry {
+entries! { $ DecodeEntry((GemmParams, EpilogueParams)) {
     /// The Rust type of A and B. Of each type and layout, the smallest tile comes first.
     gemm_decode_sm80 {
         gemm_decode_sm80_bf16_nt_16x64x128(bf16);

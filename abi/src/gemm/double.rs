@@ -11,7 +11,7 @@
 //! with k ascending; k is padded with zeros to a multiple of [`DOUBLE_K`]. Tensor cores do the same
 //! with f64 (docs/numerics.md), so all entries give the same bits.
 
-use super::{TileConfig, Transpose};
+use super::{EpilogueParams, TileConfig, Transpose};
 use crate::entry::{Parts, entries};
 use crate::kernel_param;
 
@@ -141,7 +141,7 @@ impl DoubleEntry {
     }
 }
 
-entries! { $ DoubleEntry {
+entries! { $ DoubleEntry((DoubleParams, EpilogueParams)) {
     /// By multiply-adds; this kernel's tile is its module's.
     gemm_double_simt {
         gemm_simt_f64_64x64x8;

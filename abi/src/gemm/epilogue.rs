@@ -6,7 +6,7 @@
 //! D[i,j] = activation(x) + residual[i, j]
 //! ```
 //!
-//! Entries whose epilogue is `fused` choose all of it at run time, by their last arguments: `c:
+//! Entries whose epilogue is `fused` choose all of it at run time, by these arguments: `c:
 //! *const Out, d: *mut Out, bias: *const Out, residual: *const Out, row_scale: *const f32,
 //! column_scale: *const f32, alpha: *const f32, beta: *const f32, params: GemmParams, epilogue:
 //! EpilogueParams`. Where the entry's name does not say what `Out` is, [`EpilogueParams::d_dtype`]

@@ -1,12 +1,13 @@
 //! The kernels that end a split-K GEMM: `gemm_finish_<out>`, and `gemm_finish_sums` of partial results
 //! in i32 ([`integer`](super::integer)), whose launches say what D is.
 //!
-//! Each takes `partials: *const f32, parts: u32` (or i32) and the arguments of [a fused
-//! epilogue](super::epilogue). `partials` are contiguous `[parts, batch, m, n]`. They are added in
+//! Each takes `partials: *const f32` (or i32), the arguments of [a fused
+//! epilogue](super::epilogue), and `parts: u32`. `partials` are contiguous `[parts, batch, m, n]`. They are added in
 //! this order, in f32 or i32, and the sum takes the place of `A @ B` in the epilogue. With one part, that
 //! gives the bits of a kernel that does both. In [`GemmParams`](super::GemmParams), `k` and all
 //! that concerns A and B have no meaning.
 
+use super::{EpilogueParams, GemmParams};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -67,7 +68,7 @@ impl FinishEntry {
     }
 }
 
-entries! { $ FinishEntry {
+entries! { $ FinishEntry((GemmParams, EpilogueParams, u32)) {
     /// Partial results in f32: the Rust type of D.
     gemm_finish {
         gemm_finish_f32(f32);

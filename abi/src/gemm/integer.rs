@@ -7,8 +7,8 @@
 //! | [`Sm90Entry`](super::sm90::Sm90Entry) of i8 | `wgmma`, both operands K-major | sm_90a |
 //! | [`FinishEntry`](super::FinishEntry) of i32 | nothing: it adds up parts of k, and applies the epilogue | sm_75 |
 //!
-//! [`INTEGER_ENTRY`] takes `a: *const i8, b: *const i8, k_major: u32`, with [`a_and_b_are_k_major`],
-//! and then the arguments of [a fused epilogue](super::epilogue).
+//! [`INTEGER_ENTRY`] takes `a: *const i8, b: *const i8`, the arguments of [a fused
+//! epilogue](super::epilogue), and `k_major: u32`, which is [`a_and_b_are_k_major`].
 //!
 //! Sums are exact as long as `k <=` [`EXACT_K`], and wrap to 32 bits beyond that. So every order of
 //! additions gives the same bits, and so do all kernels, tiles and parts of k.

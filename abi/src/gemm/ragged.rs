@@ -18,8 +18,8 @@
 //! as many are loaded as the group's rows take. Otherwise tiles of one row would read from L2 as
 //! much of A, and all of them the same lines, as they read of B from memory.
 
-use super::Transpose;
 use super::sm90::Sm90Tile;
+use super::{GemmParams, Transpose};
 use crate::DType;
 use crate::division::Division;
 use crate::entry::{Parts, entries};
@@ -144,7 +144,7 @@ impl RaggedEntry {
     }
 }
 
-entries! { $ RaggedEntry {
+entries! { $ RaggedEntry((GemmParams, RaggedLaunch)) {
     /// The `wgmma` type and the Rust type of the elements.
     gemm_grouped_sm90 {
         gemm_grouped_sm90_bf16_nt_128x128_s5_pp(bf16);

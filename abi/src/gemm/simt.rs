@@ -12,8 +12,8 @@
 
 use core::fmt;
 
-use super::Transpose;
 use super::raster::grouped;
+use super::{EpilogueParams, GemmParams, Transpose};
 use crate::entry::{Parts, entries};
 
 /// Tile of one thread block, and its number of threads.
@@ -171,7 +171,7 @@ impl SimtEntry {
     }
 }
 
-entries! { $ SimtEntry {
+entries! { $ SimtEntry((GemmParams, EpilogueParams)) {
     /// Results of a thread, down and across.
     gemm_simt {
         gemm_simt_f32_nn_128x128x8(8, 16);

@@ -2,10 +2,10 @@
 //!
 //! [`Sm90Entry::ALL`] has all entries, and [`Sm90Entry::read`] says how they are named. Each takes
 //! tensor maps of A, B and D by value (below), and then
-//! - plain and promoted: `(scale_a: *const f32, scale_b: *const f32, alpha: *const f32, params:
-//!   GemmParams, launch: Sm90Launch, workspace: *mut u32)`; scales are one f32 each, or null;
-//! - fused and promoted_fused: `launch: Sm90Launch, workspace: *mut u32` and the arguments of
-//!   [`super::epilogue`].
+//! - plain and promoted: `(scale_a: *const f32, scale_b: *const f32, alpha: *const f32, workspace:
+//!   *mut u32, params: GemmParams, launch: Sm90Launch)`; scales are one f32 each, or null;
+//! - fused and promoted_fused: `workspace: *mut u32`, the arguments of [`super::epilogue`], and
+//!   `launch: Sm90Launch`.
 //!
 //! Plain ones of i8 write i32 and have no scales; their `alpha` is as [`super::integer`] says.
 //!
@@ -13,7 +13,7 @@
 //!
 //! | map | dimensions, innermost first | box |
 //! |---|---|---|
-//! | A or B, K-major | k, m or n, batch | [`SPAN_BYTES`], the tile's rows, 1 |
+//! | A or B, K-major | k, m or n, batch | [`SPAN_BYTES`], the rows that a block loads, 1 |
 //! | A or B, MN-major | m or n, k, batch | [`SPAN_BYTES`], as many k, 1; a tile takes several |
 //! | D | n, m, batch | [`Sm90Tile::store_span_bytes`], [`STORE_ROWS`], 1 |
 //!
@@ -25,9 +25,9 @@
 //! multiples of 16 bytes long, as TMA stores nothing smaller. D is free of all that in a launch with
 //! [`Sm90Launch::NO_MAP_OF_D`].
 
-use super::Transpose;
 pub use super::order::{TileIndex, TileOrder};
 use super::raster::Raster;
+use super::{EpilogueParams, GemmParams, Transpose};
 use crate::DType;
 use crate::entry::{Parts, entries};
 use crate::kernel_param;
@@ -73,8 +73,32 @@ pub struct Sm90Tile {
     pub stages: u32,
     /// How the consumers share the work.
     pub schedule: Schedule,
+    /// The blocks of a cluster.
+    pub cluster: Cluster,
     /// The order of a launch's tiles.
     pub raster: Raster,
+}
+
+/// Blocks that compute neighbouring tiles at the same time. Each loads a part of the operands that
+/// they share, and multicasts it to the others, so that L2 sends less.
+///
+/// Ranks run down the columns: the block of rank r has row r % m and column r / m of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cluster {
+    /// Rows of tiles; the blocks of a column share B.
+    pub m: u32,
+    /// Columns of tiles; the blocks of a row share A.
+    pub n: u32,
+}
+
+impl Cluster {
+    /// A block alone.
+    pub const ONE: Self = Self { m: 1, n: 1 };
+
+    /// Number of blocks.
+    pub const fn blocks(self) -> u32 {
+        self.m * self.n
+    }
 }
 
 impl Sm90Tile {
@@ -86,6 +110,12 @@ impl Sm90Tile {
     /// Bytes of B in a stage.
     pub const fn b_bytes(&self) -> u32 {
         self.tile_n * SPAN_BYTES
+    }
+
+    /// Rows of A, and columns of B, that a block loads of each k tile: its part of what its cluster
+    /// shares.
+    pub const fn loaded(&self) -> [u32; 2] {
+        [self.tile_m / self.cluster.n, self.tile_n / self.cluster.m]
     }
 
     /// How many `wgmma`s of [`MMA_M`] rows make up a consumer's part of a tile.
@@ -146,7 +176,7 @@ impl Sm90Tile {
     /// tiles with so few accumulators that handing them over is worth it.
     pub const fn takes_stream_k(&self) -> bool {
         let is_pingpong = matches!(self.schedule, Schedule::Pingpong);
-        is_pingpong && self.tile_m == 128 && self.tile_n <= 128
+        is_pingpong && self.tile_m == 128 && self.tile_n <= 128 && self.cluster.blocks() == 1
     }
 
     /// Whether its fused entries can store a D that no map describes: larger tiles have no
@@ -165,30 +195,53 @@ impl Sm90Tile {
             && size_bytes == 2
     }
 
-    /// Tiles of `m` × `n`, as (rows, columns).
-    pub const fn grid_tiles(&self, m: u32, n: u32) -> (u32, u32) {
-        (m.div_ceil(self.tile_m), n.div_ceil(self.tile_n))
+    /// Rows and columns of D that a cluster computes at a time.
+    pub const fn cluster_extents(&self) -> (u32, u32) {
+        (self.tile_m * self.cluster.m, self.tile_n * self.cluster.n)
     }
 
-    /// The order of the tiles of `batch` matrices of `m` × `n`, by bands of `group` rows of tiles. For
-    /// extents of which [`grid`](Self::grid) makes a launch: there are fewer than 2^31 tiles.
+    /// Tiles of `m` × `n`, as (rows, columns): whole clusters of them.
+    pub const fn grid_tiles(&self, m: u32, n: u32) -> (u32, u32) {
+        let (rows, columns) = self.grid_clusters(m, n);
+        (rows * self.cluster.m, columns * self.cluster.n)
+    }
+
+    /// Clusters' tiles of `m` × `n`, as (rows, columns).
+    const fn grid_clusters(&self, m: u32, n: u32) -> (u32, u32) {
+        let (rows, columns) = self.cluster_extents();
+        (m.div_ceil(rows), n.div_ceil(columns))
+    }
+
+    /// The order of the clusters' tiles of `batch` matrices of `m` × `n`, by bands of `group` rows of
+    /// tiles. For extents of which [`grid`](Self::grid) makes a launch: there are fewer than 2^31
+    /// tiles.
     pub const fn order(&self, m: u32, n: u32, batch: u32, group: u32) -> TileOrder {
-        TileOrder::new(self.grid_tiles(m, n), batch, group)
+        TileOrder::new(
+            self.grid_clusters(m, n),
+            batch,
+            group.div_ceil(self.cluster.m),
+        )
     }
 
     /// Blocks of a launch over `batch` matrices: as many as run at the same time; each takes tile
     /// after tile. `None` if there is nothing to compute, or if there are 2^31 tiles or more.
     pub const fn grid(&self, m: u32, n: u32, batch: u32, multiprocessors: u32) -> Option<u32> {
-        let (rows, columns) = self.grid_tiles(m, n);
-        let tiles = (rows as u64 * columns as u64).saturating_mul(batch as u64);
-        if tiles == 0 || tiles >= 1 << 31 {
+        let (rows, columns) = self.grid_clusters(m, n);
+        let clusters = (rows as u64 * columns as u64).saturating_mul(batch as u64);
+        let blocks = self.cluster.blocks();
+        if clusters == 0 || clusters.saturating_mul(blocks as u64) >= 1 << 31 {
             return None;
         }
-        Some(match multiprocessors {
+        let at_once = match multiprocessors / blocks {
             0 => 1,
-            some if tiles < some as u64 => tiles as u32,
             some => some,
-        })
+        };
+        let clusters = if clusters < at_once as u64 {
+            clusters as u32
+        } else {
+            at_once
+        };
+        Some(clusters * blocks)
     }
 }
 
@@ -313,8 +366,9 @@ pub struct Sm90Entry {
 }
 
 impl Sm90Entry {
-    /// The entry of a name `gemm_sm90_<a>[_<b>][_<out>]_<layout>_<m>x<n>_s<stages>[_pp]_<epilogue>`.
-    /// One dtype stands for all, two for the operands and D. `pp` is the ping-pong schedule.
+    /// The entry of a name `gemm_sm90_<a>[_<b>][_<out>]_<layout>_<m>x<n>_s<stages>[_pp][_<cluster>]_<epilogue>`.
+    /// One dtype stands for all, two for the operands and D. `pp` is the ping-pong schedule, and `c2x1`
+    /// a cluster of two rows of tiles and one column.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
         parts.expect("gemm_sm90");
@@ -332,6 +386,11 @@ impl Sm90Entry {
         } else {
             Schedule::Cooperative
         };
+        let cluster = match (parts.take("c2x1"), parts.take("c2x2")) {
+            (true, _) => Cluster { m: 2, n: 1 },
+            (_, true) => Cluster { m: 2, n: 2 },
+            _ => Cluster::ONE,
+        };
         let entry = Self {
             name,
             a,
@@ -339,7 +398,10 @@ impl Sm90Entry {
             output,
             trans_a,
             trans_b,
-            tile: tile(tile_m, tile_n, stages, schedule),
+            tile: Sm90Tile {
+                cluster,
+                ..tile(tile_m, tile_n, stages, schedule)
+            },
             epilogue: EpilogueKind::of_name(&mut parts),
         };
         parts.end();
@@ -366,6 +428,7 @@ const fn tile(tile_m: u32, tile_n: u32, stages: u32, schedule: Schedule) -> Sm90
         tile_n,
         stages,
         schedule,
+        cluster: Cluster::ONE,
         raster: Raster::Grouped,
     }
 }
@@ -373,7 +436,7 @@ const fn tile(tile_m: u32, tile_n: u32, stages: u32, schedule: Schedule) -> Sm90
 /// The tile of most shapes, and of kernels of users' own.
 pub const TILE_128X128: Sm90Tile = tile(128, 128, 6, Schedule::Pingpong);
 
-entries! { $ Sm90Entry {
+entries! { $ Sm90Entry((GemmParams, Option<EpilogueParams>, Sm90Launch)) {
     /// Plain and promoted epilogues.
     gemm_sm90_plain {
         gemm_sm90_bf16_nt_128x128_s6_pp_plain;
@@ -382,29 +445,40 @@ entries! { $ Sm90Entry {
         gemm_sm90_bf16_nt_128x176_s5_pp_plain;
         gemm_sm90_bf16_nt_128x192_s4_pp_plain;
         gemm_sm90_bf16_nt_128x256_s4_plain;
+        gemm_sm90_bf16_nt_128x128_s6_pp_c2x2_plain;
+        gemm_sm90_bf16_nt_128x192_s4_pp_c2x1_plain;
         gemm_sm90_bf16_nt_64x128_s8_pp_plain;
         gemm_sm90_bf16_nt_128x224_s4_plain;
+        gemm_sm90_bf16_nt_128x96_s6_plain;
         gemm_sm90_bf16_nt_128x80_s7_plain;
         gemm_sm90_bf16_nt_128x48_s8_plain;
         gemm_sm90_bf16_f32_nt_128x128_s6_pp_plain;
         gemm_sm90_bf16_nn_128x128_s6_pp_plain;
         gemm_sm90_bf16_nn_128x192_s4_pp_plain;
         gemm_sm90_bf16_nn_128x256_s4_plain;
+        gemm_sm90_bf16_nn_128x128_s6_pp_c2x2_plain;
+        gemm_sm90_bf16_nn_128x256_s4_c2x1_plain;
         gemm_sm90_bf16_nn_128x64_s8_pp_plain;
         gemm_sm90_bf16_f32_nn_128x128_s6_pp_plain;
         gemm_sm90_bf16_tn_128x128_s6_pp_plain;
         gemm_sm90_bf16_tn_128x192_s4_pp_plain;
         gemm_sm90_bf16_tn_128x256_s4_plain;
+        gemm_sm90_bf16_tn_128x128_s6_pp_c2x2_plain;
+        gemm_sm90_bf16_tn_128x256_s4_c2x1_plain;
         gemm_sm90_bf16_tn_128x64_s8_pp_plain;
         gemm_sm90_bf16_f32_tn_128x128_s6_pp_plain;
         gemm_sm90_bf16_tt_128x128_s6_pp_plain;
         gemm_sm90_bf16_tt_128x256_s4_plain;
+        gemm_sm90_bf16_tt_128x128_s6_pp_c2x2_plain;
+        gemm_sm90_bf16_tt_128x256_s4_c2x1_plain;
         gemm_sm90_bf16_tt_128x64_s8_pp_plain;
         gemm_sm90_bf16_f32_tt_128x128_s6_pp_plain;
         gemm_sm90_f16_nt_128x128_s6_pp_plain;
         gemm_sm90_f16_nt_128x176_s5_pp_plain;
         gemm_sm90_f16_nt_128x192_s4_pp_plain;
         gemm_sm90_f16_nt_128x256_s4_plain;
+        gemm_sm90_f16_nt_128x128_s6_pp_c2x2_plain;
+        gemm_sm90_f16_nt_128x192_s4_pp_c2x1_plain;
         gemm_sm90_f16_nt_64x128_s8_pp_plain;
         gemm_sm90_f16_nt_128x80_s7_plain;
         gemm_sm90_f16_nt_128x48_s8_plain;
@@ -412,23 +486,32 @@ entries! { $ Sm90Entry {
         gemm_sm90_f16_nn_128x128_s6_pp_plain;
         gemm_sm90_f16_nn_128x192_s4_pp_plain;
         gemm_sm90_f16_nn_128x256_s4_plain;
+        gemm_sm90_f16_nn_128x128_s6_pp_c2x2_plain;
+        gemm_sm90_f16_nn_128x256_s4_c2x1_plain;
         gemm_sm90_f16_nn_128x64_s8_pp_plain;
         gemm_sm90_f16_f32_nn_128x128_s6_pp_plain;
         gemm_sm90_f16_tn_128x128_s6_pp_plain;
         gemm_sm90_f16_tn_128x192_s4_pp_plain;
         gemm_sm90_f16_tn_128x256_s4_plain;
+        gemm_sm90_f16_tn_128x128_s6_pp_c2x2_plain;
+        gemm_sm90_f16_tn_128x256_s4_c2x1_plain;
         gemm_sm90_f16_tn_128x64_s8_pp_plain;
         gemm_sm90_f16_f32_tn_128x128_s6_pp_plain;
         gemm_sm90_f16_tt_128x128_s6_pp_plain;
         gemm_sm90_f16_tt_128x256_s4_plain;
+        gemm_sm90_f16_tt_128x128_s6_pp_c2x2_plain;
+        gemm_sm90_f16_tt_128x256_s4_c2x1_plain;
         gemm_sm90_f16_tt_128x64_s8_pp_plain;
         gemm_sm90_f16_f32_tt_128x128_s6_pp_plain;
         gemm_sm90_e4m3_bf16_nt_128x128_s6_pp_plain;
         gemm_sm90_e4m3_bf16_nt_128x192_s4_pp_plain;
+        gemm_sm90_e4m3_bf16_nt_128x192_s4_pp_c2x1_plain;
         gemm_sm90_e4m3_f32_nt_128x128_s6_pp_plain;
         gemm_sm90_e4m3_bf16_nt_128x128_s6_promoted;
         gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted;
         gemm_sm90_e4m3_bf16_nt_128x256_s4_promoted;
+        gemm_sm90_e4m3_bf16_nt_128x128_s6_c2x2_promoted;
+        gemm_sm90_e4m3_bf16_nt_128x256_s4_c2x1_promoted;
         gemm_sm90_e4m3_f32_nt_128x128_s6_promoted;
         gemm_sm90_e4m3_e5m2_bf16_nt_128x128_s6_pp_plain;
         gemm_sm90_e4m3_e5m2_f32_nt_128x128_s6_pp_plain;
@@ -445,12 +528,16 @@ entries! { $ Sm90Entry {
     gemm_sm90_fused {
         gemm_sm90_bf16_nt_128x128_s6_pp_fused(bf16);
         gemm_sm90_bf16_nt_128x192_s4_pp_fused(bf16);
+        gemm_sm90_bf16_nt_128x192_s4_pp_c2x1_fused(bf16);
         gemm_sm90_bf16_nn_128x128_s6_pp_fused(bf16);
         gemm_sm90_bf16_nn_128x192_s4_pp_fused(bf16);
+        gemm_sm90_bf16_nn_128x128_s6_pp_c2x2_fused(bf16);
         gemm_sm90_f16_nt_128x128_s6_pp_fused(f16);
         gemm_sm90_f16_nt_128x192_s4_pp_fused(f16);
+        gemm_sm90_f16_nt_128x192_s4_pp_c2x1_fused(f16);
         gemm_sm90_f16_nn_128x128_s6_pp_fused(f16);
         gemm_sm90_f16_nn_128x192_s4_pp_fused(f16);
+        gemm_sm90_f16_nn_128x128_s6_pp_c2x2_fused(f16);
         gemm_sm90_bf16_tn_128x128_s6_pp_fused(bf16);
         gemm_sm90_bf16_tt_128x128_s6_pp_fused(bf16);
         gemm_sm90_f16_tn_128x128_s6_pp_fused(f16);

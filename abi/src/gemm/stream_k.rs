@@ -309,7 +309,10 @@ mod tests {
                     // Its owner waits for it, so the block must not have waited before.
                     let waits =
                         |work_tile: &WorkTile| work.owns(work_tile) && work_tile.k_begin > 0;
-                    assert!(!work_tiles[..index].iter().any(waits), "{what}: {work_tiles:?}");
+                    assert!(
+                        !work_tiles[..index].iter().any(waits),
+                        "{what}: {work_tiles:?}"
+                    );
                     splits.entry(work_tile.tile).or_default().push(block);
                 }
             }

@@ -1,6 +1,6 @@
 //! The table of entries.
 
-use super::{CLUSTER_PARTS, DTYPES, Family, Reads, ReduceOp, ReducePlan, Variant};
+use super::{DTYPES, Family, Reads, ReduceParams, Variant};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -87,39 +87,10 @@ impl ReduceEntry {
         Self::find(|entry| (entry.family, entry.reads, entry.variant) == (family, reads, variant))
     }
 
-    /// The entry for a plan that was made for this one.
-    pub fn for_plan(self, plan: &ReducePlan) -> Option<Self> {
-        self.with(plan.variant)
-    }
-
-    /// The entry for a plan that was made for this one, on a device of compute capability `arch`
-    /// that can have all of the plan's parts in one cluster: [`ReducePlan::parts`] blocks, which
-    /// need neither partial results nor tickets in global memory. Results have the same bits as
-    /// those of [`ReduceEntry::for_plan`].
-    pub fn in_cluster(self, plan: &ReducePlan, arch: (u32, u32)) -> Option<Self> {
-        // Others have no more than eight blocks in a cluster.
-        let most = match arch.0 {
-            ..9 => 0,
-            9 | 10 => CLUSTER_PARTS as u64,
-            _ => 8,
-        };
-        let is_one_row = plan.variant == Variant::Long && plan.groups == 1;
-        let fits = is_one_row && plan.is_cut() && plan.parts <= most;
-        self.with(Variant::Cluster).filter(|_| fits)
-    }
-
-    /// The same entry, or the one that takes elements two at a time: for extremes, on a device of
-    /// compute capability `arch`, where it exists in the variant. Results have the same bits.
-    pub fn in_pairs(self, op: ReduceOp, arch: (u32, u32)) -> Self {
-        let is_extreme = matches!(op, ReduceOp::Max | ReduceOp::Min | ReduceOp::NormInf);
-        let is_of = |entry: &Self| {
-            let is_same = (entry.reads, entry.variant) == (self.reads, self.variant);
-            entry.family == Family::Extreme && is_same
-        };
-        match Self::find(is_of) {
-            Some(pairs) if is_extreme && arch.0 >= 8 => pairs,
-            _ => self,
-        }
+    /// The same entry for another family.
+    pub fn of_family(self, family: Family) -> Option<Self> {
+        let (reads, variant) = (self.reads, self.variant);
+        Self::find(|entry| (entry.family, entry.reads, entry.variant) == (family, reads, variant))
     }
 
     /// 32-bit words of a partial result.
@@ -140,7 +111,7 @@ impl ReduceEntry {
     }
 }
 
-entries! { $ ReduceEntry {
+entries! { $ ReduceEntry(ReduceParams) {
     /// The general kernel: the fold, the Rust type of elements, those that are loaded at once, and the
     /// Rust type of results.
     reduce_general {

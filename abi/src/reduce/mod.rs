@@ -34,7 +34,10 @@ pub use params::{
     FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_NONE, FINISH_ROOT,
     KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_NONE, MAP_SQUARE, ReduceParams,
 };
-pub use plan::{ROWS_ANY, ROWS_WHOLE, ReducePlan, SHORT_ROWS_OF_THREAD, SMALL_VECTORS_OF_THREAD};
+pub use plan::{
+    COLUMNS_ACROSS, ROWS_ANY, ROWS_WHOLE, ReducePlan, SHORT_ROWS, SHORT_ROWS_OF_THREAD,
+    SHORT_VECTORS, SMALL_VECTORS_OF_THREAD,
+};
 pub use view::ReduceView;
 
 use crate::DType;
@@ -55,12 +58,6 @@ pub const THREADS: u32 = 256;
 
 /// Vectors of 16 bytes that a thread loads before it uses the first.
 pub const BATCH: u32 = 8;
-
-/// Most blocks of a grid; with more items, they loop.
-pub const MAX_BLOCKS: u32 = 16_384;
-
-/// Most tickets that a launch uses.
-pub const TICKETS: usize = 16_384;
 
 /// Most parts of a row in one cluster; no GPU has clusters of more blocks.
 pub const CLUSTER_PARTS: usize = 16;
@@ -223,8 +220,7 @@ pub enum Family {
     Lse,
     /// Means and squared deviations from them (Welford; merged as by Chan et al.).
     Moments,
-    /// Extremes of bf16, two elements at a time. Plans are those of [`Family::Value`]: see
-    /// [`ReduceEntry::in_pairs`].
+    /// Extremes of bf16, two elements at a time. Plans and bits are those of [`Family::Value`].
     Extreme,
 }
 
@@ -286,8 +282,8 @@ pub enum Variant {
     Long,
     /// Columns side by side; a block has a tile of them, or a part of a tile.
     Columns,
-    /// A single row, of which each block of one cluster has a part. Plans say [`Variant::Long`]: see
-    /// [`ReduceEntry::in_cluster`].
+    /// A single row, of which each block of one cluster has a part: up to [`CLUSTER_PARTS`]. Plans and
+    /// bits are those of [`Variant::Long`], but there are neither partial results nor tickets.
     Cluster,
 }
 

@@ -38,7 +38,20 @@ fn every_operation_has_an_entry_for_every_dtype_of_reductions() {
 #[test]
 fn a_sign_does_not_make_a_zero_count() {
     let view = ReduceView::contiguous(1, 8, 1);
-    let plan = ReducePlan::new(&view, 4);
+    let plan = ReducePlan {
+        along: 1,
+        across: 1,
+        is_across: false,
+        rows: ROWS_ANY,
+        variant: Variant::General,
+        chunks: 1,
+        chunk_len: 8,
+        width: 1,
+        groups: 1,
+        parts: 1,
+        section: 1,
+        blocks: 1,
+    };
     let mask = |dtype| ReduceParams::new(ReduceOp::Any, view, &plan, dtype).mask;
     assert_eq!(mask(DType::F32), 0x7fff_ffff);
     assert_eq!(mask(DType::Bf16), 0x7fff);

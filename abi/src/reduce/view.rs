@@ -5,7 +5,7 @@ use crate::kernel_param;
 kernel_param! {
     /// A tensor viewed as kept extents `[outer, inner]` and reduced extents `[segments, n]`, with their
     /// strides. An index along the axis counts segments first.
-    #[derive(Debug, PartialEq, Eq)]
+    #[derive(Debug, PartialEq, Eq, Hash)]
     pub struct ReduceView {
         /// Kept extent before the axis.
         pub outer: u64,

@@ -1,6 +1,6 @@
 //! Entries that work on rows: operations and names.
 
-use super::Variant;
+use super::{RowParams, Variant};
 use crate::DType;
 use crate::entry::{Parts, entries};
 
@@ -110,7 +110,7 @@ impl RowEntry {
     }
 }
 
-entries! { $ RowEntry {
+entries! { $ RowEntry(RowParams) {
     /// Softmax, in registers. The element type of rows.
     softmax_registers {
         softmax_f32_registers(f32);
@@ -172,6 +172,7 @@ entries! { $ RowEntry {
         norm_f32_registers(f32, f32);
         norm_f16_registers(f16, f16);
         norm_bf16_registers(bf16, bf16);
+        norm_f16_wf32_registers(f16, f32);
         norm_bf16_wf32_registers(bf16, f32);
         norm_bf16_registers_more(bf16, bf16);
     }
@@ -185,6 +186,7 @@ entries! { $ RowEntry {
         norm_f32_cluster(f32, f32);
         norm_f16_cluster(f16, f16);
         norm_bf16_cluster(bf16, bf16);
+        norm_f16_wf32_cluster(f16, f32);
         norm_bf16_wf32_cluster(bf16, f32);
     }
     /// Norms, in slices, with weights loaded ahead.
@@ -204,6 +206,7 @@ entries! { $ RowEntry {
         norm_f32_smem_ring(f32, f32);
         norm_f16_smem_ring(f16, f16);
         norm_bf16_smem_ring(bf16, bf16);
+        norm_f16_wf32_smem_ring(f16, f32);
         norm_bf16_wf32_smem_ring(bf16, f32);
     }
     /// The same, with more of a row in each thread.
@@ -220,6 +223,7 @@ entries! { $ RowEntry {
     norm_grad_registers {
         norm_grad_f32_registers(f32, f32);
         norm_grad_f16_registers(f16, f16);
+        norm_grad_f16_wf32_registers(f16, f32);
         norm_grad_bf16_wf32_registers(bf16, f32);
     }
     /// Gradients of norms, in persistent blocks whose warps have several rows.
@@ -231,6 +235,7 @@ entries! { $ RowEntry {
         norm_grad_f32_smem_ring(f32, f32);
         norm_grad_f16_smem_ring(f16, f16);
         norm_grad_bf16_smem_ring(bf16, bf16);
+        norm_grad_f16_wf32_smem_ring(f16, f32);
         norm_grad_bf16_wf32_smem_ring(bf16, f32);
     }
     /// Gradients of norms, element by element.

@@ -35,7 +35,7 @@
 //! ```
 //! **columns** is no place for a row: its kernel adds up columns for the gradients of weights.
 
-use super::{Ahead, RowPlan, Stages, Strategy, WIDE_VECTORS};
+use super::{Ahead, RowParams, RowPlan, Stages, Strategy, WIDE_VECTORS};
 use crate::SingleEntry;
 use crate::entry::Parts;
 use crate::single::{
@@ -105,7 +105,7 @@ impl Variant {
 
     /// Entry that computes 1 / the number of targets that count, for cross-entropy; it is launched
     /// right before rows of this variant.
-    pub const fn weight_entry(self) -> SingleEntry {
+    pub const fn weight_entry(self) -> SingleEntry<RowParams> {
         match self.begins_early() {
             true => CROSS_ENTROPY_WEIGHT_EARLY,
             false => CROSS_ENTROPY_WEIGHT,
@@ -113,7 +113,7 @@ impl Variant {
     }
 
     /// Entry that sums up cross-entropy's losses, after rows of this variant.
-    pub const fn total_entry(self) -> SingleEntry {
+    pub const fn total_entry(self) -> SingleEntry<RowParams> {
         match self.begins_early() {
             true => CROSS_ENTROPY_TOTAL_EARLY,
             false => CROSS_ENTROPY_TOTAL,

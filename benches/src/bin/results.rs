@@ -1,5 +1,5 @@
-//! Makes `docs/results.md` and the tables of `README.md` from `benches/results`, and the plots of
-//! both if it is asked to.
+//! Makes `docs/results.md` and the table of speed in `README.md` from `benches/results`, and the
+//! plots if it is asked to.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use clap::Parser;
 use warpsmith_benches::error::{BenchError, Result};
 use warpsmith_benches::page::{self, readme};
 
-/// Makes docs/results.md and the tables of README.md from benches/results.
+/// Makes docs/results.md and the table of speed in README.md from benches/results.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The folder of the project.

@@ -1,4 +1,4 @@
-//! `docs/results.md` and the tables of the README, made from the files of measurements.
+//! `docs/results.md` and the table of speed in the README, made from the files of measurements.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,9 @@ use std::{fs, io};
 
 use crate::error::{BenchError, Result};
 use crate::record::{self, Record};
+use crate::results::Mode;
 
 pub mod readme;
-
-/// A table of more rows has the worst of each kind only.
-const MOST_ROWS: usize = 24;
 
 /// The measurements of one operation on one card.
 #[derive(Clone, Debug)]
@@ -107,17 +105,21 @@ fn counted<'a>(rows: &[&'a Record]) -> Vec<&'a Record> {
 const HEAD: &str = "\
 # Results
 
-`cargo run -p warpsmith-benches --bin results` makes this page and the tables of the README from \
+This page is made by `cargo run -p warpsmith-benches --bin results` from \
 [the files of measurements](../benches/results). Do not edit it.
 
 ## How to read this
 
-A row is one case on one card: our time, the fastest peer with its time, and the ratio. \
-The ratio is the peer's time divided by ours, so more than 1 means that ours is faster. \
-The bound is the share of the machine's limit that ours reaches ([which limits](benches.md#beside-torch)); \
-`peak` is the rate at the highest clock, and `weights` is the bandwidth at which weights are read. \
-A table of more than 24 rows shows the worst row of each kind; all rows are in the file. \
+The ratio is the time of the fastest peer divided by our time. More than 1 means that ours is faster. \
 [Measuring](benches.md) says what is kept out of the times.
+
+The first table of a card has a row for each set of cases. `tenth` is the tenth percentile of the \
+ratios. `worst` is the case of the least ratio. `bound` is the mean share of the machine's limit that \
+ours reaches ([which limits](benches.md#beside-torch)). A commit with `+` had changes that were not \
+committed.
+
+The second table lists every case whose ratio is below 1.00. The linked file has all cases with all \
+columns.
 ";
 
 /// The text of the page.
@@ -143,119 +145,145 @@ fn section(file: &File) -> String {
     } = file;
     let name = records.first().map_or("", |record| &record.card);
     let path = format!("../benches/results/{card}/{operation}.csv");
-    let mut text = format!("\n### {operation} on {name}\n\n{} rows", records.len());
-    text += &match Spread::of_ratios(records.iter()) {
-        Some(Spread { mean, tenth, .. }) => {
-            format!(": geometric mean {mean:.2}, tenth percentile {tenth:.2}")
-        }
-        None => String::new(),
-    };
-    text += &match worst(records.iter()) {
-        Some(Record {
-            case,
-            ours_us,
-            peer,
-            peer_us: Some(peer_us),
-            ratio: Some(ratio),
-            ..
-        }) => {
-            let (ours, theirs) = (digits(*ours_us), digits(*peer_us));
-            format!(", worst {ratio:.2} (`{case}`: {ours} µs, {peer} {theirs})")
-        }
-        _ => String::new(),
-    };
-    text += &format!(". [All columns]({path}).\n");
-    let mut rest: &[Record] = records;
-    while let Some(first) = rest.first() {
-        // Modes and candidates of one case are next to each other, so a set is split into tables.
-        let in_set = rest
-            .iter()
-            .take_while(|record| record.set == first.set)
-            .count();
-        let (set, others) = rest.split_at(in_set);
-        rest = others;
-        let mut kinds: Vec<_> = set
-            .iter()
-            .map(|record| (record.mode, &record.candidates))
-            .collect();
+    let mut text = format!(
+        "\n### {operation} on {name}\n\n[{} cases]({path})",
+        records.len()
+    );
+    if let Some(Spread { mean, tenth, .. }) = Spread::of_ratios(records.iter()) {
+        let _ = write!(
+            text,
+            ": geometric mean {mean:.2}, tenth percentile {tenth:.2}"
+        );
+    }
+    text += ".\n\n| set | cases | mean | tenth | worst | bound | command | commit |\n\
+             |---|--:|--:|--:|---|---|---|---|\n";
+    let same_set = |x: &Record, y: &Record| x.set == y.set;
+    for set in records.chunk_by(same_set) {
+        // Modes and candidates of one case are next to each other.
+        let mut kinds: Vec<_> = set.iter().map(kind_of).collect();
         kinds.sort();
         kinds.dedup();
         for kind in kinds {
-            let rows = set
-                .iter()
-                .filter(|record| (record.mode, &record.candidates) == kind);
-            text += &table(&rows.collect::<Vec<_>>());
+            let rows = set.iter().filter(|record| kind_of(record) == kind);
+            text += &set_line(&rows.collect::<Vec<_>>());
         }
     }
-    text
+    text + &below_one(records)
 }
 
-/// The row of the least ratio.
-fn worst<'a>(records: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
-    let ratios = records.filter_map(|record| Some((record.ratio_to_others()?, record)));
-    let least = ratios.min_by(|(x, _), (y, _)| x.total_cmp(y));
-    least.map(|(_, record)| record)
+/// What splits a set into rows of the first table.
+fn kind_of(record: &Record) -> (Mode, &str) {
+    (record.mode, &record.candidates)
 }
 
-/// The table of the rows of a set in one mode.
-fn table(rows: &[&Record]) -> String {
+/// The row of a set in one mode.
+fn set_line(rows: &[&Record]) -> String {
     let Some(newest) = rows.iter().max_by_key(|record| &record.date) else {
         return String::new();
+    };
+    let mode = match newest.mode {
+        Mode::Alone => String::new(),
+        mode => format!(", {}", mode.name()),
     };
     let candidates = match newest.candidates.as_str() {
         "" => String::new(),
         "1" => ", our first kernel".to_owned(),
-        number => format!(", the best of {number} kernels of ours"),
+        number => format!(", the best of {number} kernels"),
     };
-    let mut text = format!(
-        "\n**{}**, {}{candidates}: `{}`",
+    let spread = Spread::of_ratios(rows.iter().copied());
+    let number = |number: fn(&Spread) -> f64| {
+        spread.map_or_else(dash, |spread| format!("{:.2}", number(&spread)))
+    };
+    format!(
+        "| {}{mode}{candidates} | {} | {} | {} | {} | {} | `{}` | {} |\n",
         newest.set,
-        newest.mode.name(),
-        newest.command
-    );
-    if let Some(Spread { mean, tenth, .. }) = Spread::of_ratios(rows.iter().copied()) {
-        let _ = write!(
-            text,
-            ", geometric mean {mean:.2}, tenth percentile {tenth:.2}"
-        );
-    }
-    text += "\n\n| case | ours µs | best peer | peer µs | ratio | bound | commit |\n\
-             |---|--:|---|--:|--:|---|---|\n";
-    if rows.len() <= MOST_ROWS {
-        rows.iter().for_each(|record| text += &line(record, ""));
-        return text;
-    }
-    let mut kinds: Vec<&str> = rows.iter().map(|record| record.kind()).collect();
-    kinds.dedup();
-    for kind in kinds {
-        let of_kind = || rows.iter().copied().filter(|record| record.kind() == kind);
-        if let Some(record) = worst(of_kind()).or(of_kind().next()) {
-            text += &line(record, &format!(", worst of {}", of_kind().count()));
-        }
-    }
-    text
+        rows.len(),
+        number(|spread| spread.mean),
+        number(|spread| spread.tenth),
+        worst(rows).map_or_else(dash, worst_cell),
+        bound_cell(rows).unwrap_or_else(dash),
+        newest.command,
+        commit(newest),
+    )
 }
 
-fn line(record: &Record, remark: &str) -> String {
-    let (_, case) = record.case.split_once('/').unwrap_or_default();
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
-    let (commit, dirty) = record
-        .commit
-        .split_once('-')
-        .unwrap_or((&record.commit, ""));
-    let bound = record
-        .bound_share
-        .map(|share| format!("{} {}", digits(share), record.bound));
+fn dash() -> String {
+    "–".to_owned()
+}
+
+/// The row of the least ratio.
+fn worst<'a>(rows: &[&'a Record]) -> Option<&'a Record> {
+    let ratios = rows
+        .iter()
+        .filter_map(|record| Some((record.ratio_to_others()?, *record)));
+    let least = ratios.min_by(|(x, _), (y, _)| x.total_cmp(y));
+    least.map(|(_, record)| record)
+}
+
+/// A case with its times.
+fn worst_cell(record: &Record) -> String {
+    let (ratio, peer_us) = (
+        record.ratio.unwrap_or_default(),
+        record.peer_us.unwrap_or_default(),
+    );
+    let (ours, theirs) = (digits(record.ours_us), digits(peer_us));
     format!(
-        "| {case}{remark} | {} | {} | {} | {} | {} | {}{} |\n",
-        digits(record.ours_us),
-        or_dash(Some(record.peer.clone()).filter(|peer| !peer.is_empty())),
-        or_dash(record.peer_us.map(digits)),
-        or_dash(record.ratio.map(|ratio| format!("{ratio:.2}"))),
-        or_dash(bound),
-        commit.chars().take(7).collect::<String>(),
-        if dirty.is_empty() { "" } else { " (changed)" },
+        "{ratio:.2}: {}, {ours} µs, {} {theirs} µs",
+        case(record),
+        record.peer
     )
+}
+
+/// A case without its operation.
+fn case(record: &Record) -> &str {
+    record.case.split_once('/').unwrap_or_default().1
+}
+
+/// The geometric mean of the shares of the bound that most rows have.
+fn bound_cell(rows: &[&Record]) -> Option<String> {
+    let count = |bound: &str| rows.iter().filter(|record| record.bound == bound).count();
+    let bounds = rows.iter().map(|record| record.bound.as_str());
+    let bound = bounds.max_by_key(|bound| count(bound))?;
+    let rows = rows.iter().filter(|record| record.bound == bound);
+    let mean = Spread::of(rows.filter_map(|record| record.bound_share))?.mean;
+    Some(format!("{} {bound}", digits(mean)))
+}
+
+/// The commit's first seven digits, and `+` if files were changed.
+fn commit(record: &Record) -> String {
+    match record.commit.split_once('-') {
+        Some((commit, _)) => commit.chars().take(7).chain(['+']).collect(),
+        None => record.commit.chars().take(7).collect(),
+    }
+}
+
+/// The table of the cases whose ratio is printed as less than 1.00.
+fn below_one(records: &[Record]) -> String {
+    let all: Vec<&Record> = records.iter().collect();
+    let is_below = |record: &&Record| record.ratio_to_others().is_some_and(|ratio| ratio < 0.995);
+    let below: Vec<&Record> = counted(&all).into_iter().filter(is_below).collect();
+    if below.is_empty() {
+        return "\nNo case is below 1.00.\n".to_owned();
+    }
+    let mut text = format!("\n{} cases are below 1.00:\n\n", below.len());
+    // Without blanks around the bars: the table is long.
+    text += "|set|case|ours µs|peer|peer µs|ratio|\n|---|---|--:|---|--:|--:|\n";
+    for record in below {
+        let ours = digits(record.ours_us);
+        let peer = format!(
+            "{}|{}",
+            record.peer,
+            digits(record.peer_us.unwrap_or_default())
+        );
+        let ratio = record.ratio.unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "|{}|{}|{ours}|{peer}|{ratio:.2}|",
+            record.set,
+            case(record)
+        );
+    }
+    text
 }
 
 /// A number with as many digits as matter.
@@ -282,7 +310,7 @@ pub const PLOTS: [(&str, &str, &str); 7] = [
 /// Draws [`PLOTS`] of the newest card's measurements, one launch at a time, and returns their paths.
 ///
 /// # Errors
-/// [`BenchError::Plot`], [`BenchError::File`].
+/// [`BenchError::File`].
 pub fn draw_plots(files: &[File], folder: &Path) -> Result<Vec<PathBuf>> {
     fs::create_dir_all(folder).map_err(BenchError::file(folder))?;
     let draw = |(operation, set, dtype): (&str, &str, &str)| {

@@ -3,6 +3,7 @@
 
 pub mod hopper_gemm;
 pub mod lower_triangle;
+pub mod reverse;
 pub mod row_norms;
 pub mod soft_clip;
 pub mod swish_gate;

@@ -106,6 +106,7 @@ fn unpacked(module: &'static ModuleEntry) -> Result<Arc<Cut>> {
 mod tests {
     use super::*;
     use crate::error::{Error, KernelError};
+    use abi::entry::tables;
     use ptx_syntax::ast::Instruction;
 
     #[test]
@@ -128,13 +129,40 @@ mod tests {
 
     #[test]
     fn the_tables_of_entries_name_every_embedded_kernel() {
-        let manifest = builtin_manifest().expect("kernels are embedded");
-        let kernels = manifest.modules.iter().flat_map(|module| &module.kernels);
-        let mut embedded: Vec<&str> = kernels.map(|kernel| &*kernel.name).collect();
-        let mut named: Vec<&str> = abi::entry::all_names().collect();
+        let mut embedded: Vec<&str> = kernels().map(|kernel| &*kernel.name).collect();
+        let mut named: Vec<&str> = tables().flat_map(|table| table.names).copied().collect();
         embedded.sort_unstable();
         named.sort_unstable();
         assert_eq!(named, embedded);
+    }
+
+    #[test]
+    fn kernels_take_pointers_and_then_the_parameter_blocks_of_their_table() {
+        for kernel in kernels() {
+            let table = tables().find(|table| table.names.contains(&&*kernel.name));
+            let table = table.expect("a table names it");
+            let types = kernel.params.iter().map(|param| block_of(&param.ty));
+            let mut got = types.skip_while(Option::is_none).peekable();
+            for (block, is_in_all) in table.blocks() {
+                let is_there = got.next_if_eq(&Some(block)).is_some();
+                assert!(is_there || !is_in_all, "{} lacks {block}", kernel.name);
+            }
+            assert_eq!(got.next(), None, "{} has another parameter", kernel.name);
+        }
+    }
+
+    fn kernels() -> impl Iterator<Item = &'static KernelEntry> {
+        let manifest = builtin_manifest().expect("kernels are embedded");
+        manifest.modules.iter().flat_map(|module| &module.kernels)
+    }
+
+    /// The parameter block that a Rust type of a parameter is; `None` for pointers and tensor maps.
+    fn block_of(ty: &str) -> Option<&str> {
+        let of_value = ty
+            .strip_prefix("ByValue<")
+            .and_then(|of| of.split(',').next());
+        let is_memory = ty.starts_with('*') || ty == "TensorMapParam";
+        (!is_memory).then_some(of_value.unwrap_or(ty))
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod cut;
 mod dump;
 mod edit;
 mod embedded;
+mod entry;
 mod files;
 mod key;
 mod manifest;
@@ -39,6 +40,7 @@ mod variant;
 pub(crate) use cache::KernelCache;
 pub use embedded::builtin_manifest;
 pub(crate) use embedded::{best, module_text, target_for};
+pub(crate) use entry::EntryKernel;
 pub(crate) use key::KernelKey;
 pub use module::Module;
 pub use signature::ParamInfo;
@@ -49,26 +51,22 @@ use crate::device::Device;
 use crate::error::{Error, KernelError, Result};
 use crate::kernel::Kernel;
 use crate::stream::Stream;
-use key::EntryName;
+use abi::entry::Entry;
 use ptx_syntax::ast;
 use signature::{parse, signatures};
-use std::fmt::Display;
 
-/// The embedded kernel of the entry, whose `Display` is the kernel's name, on the stream's device.
-/// For launches of any size.
-pub(crate) fn kernel(stream: &Stream, entry: impl Display) -> Result<Kernel> {
+/// The embedded kernel of the entry, on the stream's device. For launches of any size.
+pub(crate) fn kernel<E: Entry>(stream: &Stream, entry: E) -> Result<EntryKernel<E>> {
     kernel_for(LoadVariant::Plain, stream, entry)
 }
 
 /// The same in another variant.
-pub(crate) fn kernel_for(
+pub(crate) fn kernel_for<E: Entry>(
     variant: LoadVariant,
     stream: &Stream,
-    entry: impl Display,
-) -> Result<Kernel> {
-    let name = EntryName::of(entry)?;
-    let entry = name.as_str();
-    stream.device().embedded(&KernelKey { entry, variant })
+    entry: E,
+) -> Result<EntryKernel<E>> {
+    EntryKernel::embedded(variant, stream, &entry)
 }
 
 impl Device {

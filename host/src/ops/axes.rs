@@ -127,6 +127,14 @@ impl RowAxes {
         x.permuted(&self.order[..self.rank])
     }
 
+    /// A tensor's extents, those of a row last.
+    pub(super) fn permuted(&self, shape: &[usize]) -> Vec<usize> {
+        self.order[..self.rank]
+            .iter()
+            .map(|&axis| shape[axis])
+            .collect()
+    }
+
     /// Shape of a tensor with one element per row, of a tensor with this shape.
     pub(super) fn of_rows(&self, shape: &[usize]) -> Result<Dims<usize>> {
         extents(shape, &self.order[..self.outer])

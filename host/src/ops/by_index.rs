@@ -140,6 +140,15 @@ pub(super) fn along<I: IndexElement>(indices: &Tensor<I>, axis: usize) -> Steps 
     }
 }
 
+/// Steps of a contiguous tensor in new memory.
+pub(super) fn dense_steps<T: Element>(shape: &[usize]) -> Steps {
+    Steps {
+        strides: dense(shape),
+        address: 0,
+        size_bytes: size_of::<T>(),
+    }
+}
+
 /// Strides of a contiguous tensor: those of positions in order.
 pub(super) fn dense(shape: &[usize]) -> [i64; MAX_RANK] {
     let (mut strides, mut stride) = ([0; MAX_RANK], 1_i64);

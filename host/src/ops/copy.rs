@@ -3,6 +3,7 @@
 use crate::load::{self, LoadVariant};
 use crate::ops::check;
 use crate::ops::elementwise::{Program, Steps, Transposition, Walk, steps_of};
+use crate::ops::plan::MachineModel;
 use crate::tensor::{Address, Erased};
 use crate::{E4m3, E5m2, Element, Error, LaunchConfig, Result, Stream, Tensor};
 use abi::elementwise::{Arithmetic, CopyEntry, THREADS, TransposeEntry, grid_blocks};
@@ -92,7 +93,7 @@ pub(super) fn cast_into<T: CastElement, U: CastElement>(
     }
     let between = Arithmetic::of_cast(T::DTYPE, U::DTYPE)
         .ok_or(Error::Bug("a dtype without casts is a CastElement"))?;
-    Program::load_in("tensor", from, between).launch(&into, stream)
+    Program::load_in("cast", "tensor", from, between).launch(&into, stream)
 }
 
 /// A contiguous copy of `tensor`, which must be on the stream's device.
@@ -160,14 +161,15 @@ pub(super) unsafe fn copy_between<'a>(
     }
     let elements: u64 = shape.iter().map(|&extent| extent as u64).product();
     let bytes = 2 * elements * places[0].size_bytes as u64;
-    if let Some(transposition) = Transposition::of(&walk, size_bytes) {
+    let model = MachineModel::of(stream.device().info());
+    if let Some(transposition) = Transposition::of(&walk, size_bytes, &model.elementwise) {
         let entry = check::entry(TransposeEntry::of(size_bytes))?;
         let variant = LoadVariant::of_once(stream.device(), bytes);
         let kernel = load::kernel_for(variant, stream, entry)?;
         let config = LaunchConfig::linear(transposition.blocks, entry.threads());
         let (x, y) = (at(1, walk.address(1)), at(0, walk.address(0)));
         // SAFETY: as below.
-        return unsafe { kernel.launch(stream, config, (x, y, transposition.params)) };
+        return unsafe { kernel.launch(stream, config, (x, y), &transposition.params) };
     }
     let entry = check::entry(CopyEntry::of(size_bytes))?;
     let variant = LoadVariant::of(stream.device(), bytes);
@@ -178,6 +180,6 @@ pub(super) unsafe fn copy_between<'a>(
         let (x, y) = (at(1, piece.addresses[1]), at(0, piece.addresses[0]));
         // SAFETY: both places have the walk's shape and strides, so the kernel accesses their elements
         // and no others; the caller guarantees the rest.
-        unsafe { kernel.launch(stream, config, (x, y, piece.params)) }
+        unsafe { kernel.launch(stream, config, (x, y), &piece.params) }
     })
 }

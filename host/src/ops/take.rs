@@ -1,15 +1,20 @@
 //! Selection along an axis by indices.
 
 use crate::element::as_bytes;
+use crate::error::named;
 use crate::load::{self, LoadVariant};
-use crate::ops::by_index::{along, at_first, axis_stride};
+use crate::ops::by_index::{along, at_first, axis_stride, dense_steps};
 use crate::ops::check;
-use crate::ops::elementwise::{Walk, steps_of};
+use crate::ops::elementwise::{Steps, Walk, steps_of};
+use crate::ops::plan::{Candidate, Plan};
 use crate::tensor::Dims;
 use crate::{Element, LaunchConfig, Result, Stream, Tensor};
 use abi::DType;
 use abi::elementwise::grid_blocks;
 use abi::gather::{SIZES, THREADS, TakeEntry, TakeParams};
+
+/// The operation's name in errors and plans.
+const NAME: &str = "take";
 
 /// A type of indices: i32 and i64.
 pub trait IndexElement: Element + sealed::Sealed {}
@@ -114,10 +119,12 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
     /// # Errors
     /// See [`Take`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        let (axis, shape) = self.validate(stream)?;
-        let y = Tensor::empty(stream, &shape)?;
-        self.launch(axis, &y, stream)?;
-        Ok(y)
+        named(NAME, || {
+            let (axis, shape) = self.validate(stream)?;
+            let y = Tensor::empty(stream, &shape)?;
+            self.launch(axis, &y, stream)?;
+            Ok(y)
+        })
     }
 
     /// Enqueues the selection into `y`.
@@ -125,11 +132,38 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
     /// # Errors
     /// See [`Take`].
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let (axis, shape) = self.validate(stream)?;
-        check::output("y", y, &shape, stream)?;
-        check::no_overlap("y", y, "x", self.x)?;
-        check::no_overlap("y", y, "indices", self.indices)?;
-        self.launch(axis, y, stream)
+        named(NAME, || {
+            let (axis, shape) = self.validate(stream)?;
+            check::output("y", y, &shape, stream)?;
+            check::no_overlap("y", y, "x", self.x)?;
+            check::no_overlap("y", y, "indices", self.indices)?;
+            self.launch(axis, y, stream)
+        })
+    }
+
+    /// The kernel that [`run`](Self::run) would launch. There is one, whose elements are as wide as
+    /// the rows allow.
+    ///
+    /// # Errors
+    /// See [`Take`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        named(NAME, || {
+            let (axis, shape) = self.validate(stream)?;
+            if shape.contains(&0) {
+                return Ok(Plan::empty());
+            }
+            let moves = self.moves(axis, &shape, dense_steps::<T>(&shape))?;
+            let elements: usize = shape.iter().product();
+            let first = moves.walk.first_piece(u64::MAX);
+            let len = first.map_or(0, |piece| piece.params.len);
+            let blocks = grid_blocks(len.into(), moves.entry.per_thread());
+            let config = LaunchConfig::linear(blocks, THREADS);
+            let bytes = 2.0 * elements as f64 * size_of::<T>() as f64;
+            let device = stream.device().info();
+            let candidate = Candidate::only(moves.entry.name(), config, bytes, device);
+            let description = format!("{NAME} {} elements{elements}", T::DTYPE);
+            Ok(Plan::only(description, candidate))
+        })
     }
 
     /// Checks the inputs, and returns the axis and the shape of the result.
@@ -148,17 +182,12 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
             return Ok(());
         }
         let count = self.x.shape()[axis];
-        let stride = axis_stride(self.x, axis);
-        let walk = self.walk(axis, y);
+        let Moves {
+            entry,
+            walk,
+            stride,
+        } = self.moves(axis, y.shape(), steps_of(&y.erased(), y.shape()))?;
         let own = size_of::<T>();
-        let widened = SIZES.into_iter().find_map(|size| {
-            let times = (size / own).max(1);
-            let fits = size > own && stride % times as i64 == 0;
-            let wide = fits.then(|| walk.widened_in(times, 2)).flatten()?;
-            Some((size, wide, stride / times as i64))
-        });
-        let (size, walk, stride) = widened.unwrap_or((own, walk, stride));
-        let entry = check::entry(TakeEntry::of(size))?;
         let fill = match self.fill {
             Some(value) => repeated(as_bytes(&[value])),
             None => nothing(T::DTYPE),
@@ -189,17 +218,39 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
             // SAFETY: the walk covers the elements of y and of the indices, and those of x at index 0
             // of the axis; with an index below `count` times the stride they are elements of x. y is
             // injective and overlaps neither.
-            unsafe { kernel.launch(stream, config, (from, by, to, params)) }
+            unsafe { kernel.launch(stream, config, (from, by, to), &params) }
         })
     }
 
-    /// The walk over y, x at index 0 of the axis, and the indices.
-    fn walk(&self, axis: usize, y: &Tensor<T>) -> Walk {
-        let of_y = steps_of(&y.erased(), y.shape());
+    /// How elements are moved to a result with this shape and these steps.
+    fn moves(&self, axis: usize, shape: &[usize], of_y: Steps) -> Result<Moves> {
+        let stride = axis_stride(self.x, axis);
+        // The walk over y, x at index 0 of the axis, and the indices.
         let of_x = at_first(self.x, axis, self.indices.rank());
         let of_indices = along(self.indices, axis);
-        Walk::new(y.shape(), &[of_y, of_x, of_indices])
+        let walk = Walk::new(shape, &[of_y, of_x, of_indices]);
+        let own = size_of::<T>();
+        let widened = SIZES.into_iter().find_map(|size| {
+            let times = (size / own).max(1);
+            let fits = size > own && stride % times as i64 == 0;
+            let wide = fits.then(|| walk.widened_in(times, 2)).flatten()?;
+            Some((size, wide, stride / times as i64))
+        });
+        let (size, walk, stride) = widened.unwrap_or((own, walk, stride));
+        Ok(Moves {
+            entry: check::entry(TakeEntry::of(size))?,
+            walk,
+            stride,
+        })
     }
+}
+
+/// How a launch moves elements.
+struct Moves {
+    entry: TakeEntry,
+    walk: Walk,
+    /// Stride of the axis in x, in elements of the entry's size.
+    stride: i64,
 }
 
 /// 8 bytes of a value over and over; its size divides 8.

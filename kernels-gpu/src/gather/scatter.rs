@@ -1,6 +1,6 @@
 //! The kernels that put rows to where indices say, two for each size of elements.
 
-use abi::scatter::{ScatterEntry, ScatterFewParams, ScatterParams, THREADS};
+use abi::scatter::{ScatterEntry, ScatterFewEntry, ScatterFewParams, ScatterParams, THREADS};
 use cuda_std::atomic::{Order, Scope, atom_max};
 use cuda_std::barrier::bar_red_or;
 use cuda_std::hint::opaque;
@@ -166,13 +166,6 @@ unsafe fn put<T: Bits, const N: usize>(
     }
 }
 
-/// Elements a thread of the entry `$name`.
-macro_rules! per_thread {
-    ($name:ident) => {
-        ScatterEntry::read(stringify!($name)).per_thread() as usize
-    };
-}
-
 macro_rules! few {
     ($($name:ident($ty:ty);)*) => {$(
         #[doc = concat!("Puts rows of few indices, in elements as wide as ", stringify!($ty), ".")]
@@ -186,8 +179,9 @@ macro_rules! few {
             y: *mut u8,
             params: ByValue<ScatterFewParams, 896>,
         ) {
+            const PER_THREAD: usize = ScatterFewEntry::PER_THREAD as usize;
             // SAFETY: the launch's promise.
-            unsafe { scatter_few::<$ty, { per_thread!($name) }>(src, indices, y, &params) }
+            unsafe { scatter_few::<$ty, PER_THREAD>(src, indices, y, &params) }
         }
     )*};
 }
@@ -208,8 +202,9 @@ macro_rules! rows {
             last: *const u32,
             params: ByValue<ScatterParams, 464>,
         ) {
+            const PER_THREAD: usize = ScatterEntry::read(stringify!($name)).per_thread() as usize;
             // SAFETY: the launch's promise.
-            unsafe { put::<$ty, { per_thread!($name) }>(src, indices, y, last, &params) }
+            unsafe { put::<$ty, PER_THREAD>(src, indices, y, last, &params) }
         }
     )*};
 }

@@ -160,7 +160,6 @@ macro_rules! kernels {
         #[kernel(max_threads = FINISH_THREADS)]
         pub unsafe fn $name(
             partials: *const f32,
-            splits: u32,
             c: *const $out,
             d: *mut $out,
             bias: *const $out,
@@ -171,6 +170,7 @@ macro_rules! kernels {
             beta: *const f32,
             params: GemmParams,
             epilogue: EpilogueParams,
+            splits: u32,
         ) {
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's promise.

@@ -71,7 +71,7 @@ pub(super) unsafe fn rows(arrays: &Arrays<Value<f32>>, params: &ReduceParams) {
         let from = at.wrapping_offset((-i64::from(back)).wrapping_mul(row_bytes) as isize);
         let raws = if share.has_vector {
             // SAFETY: vectors of rows of the view, which has more rows than a warp takes at a time
-            // (`abi::reduce::ReducePlan`), so that `back` rows before this one are there; aligned
+            // (`abi::reduce::SHORT_ROWS`), so that `back` rows before this one are there; aligned
             // as the caller says.
             unsafe { together::<bf16, V, ROWS>(from, step, 0) }
         } else {

@@ -270,8 +270,8 @@ pub unsafe fn scatter_add_few(
     indices: *const u8,
     src: *const u8,
     y: *mut u8,
-    index_bytes: u32,
     params: ByValue<AddParams, 920>,
+    index_bytes: u32,
 ) {
     let params = &*params;
     let elements = AnyVector(params);

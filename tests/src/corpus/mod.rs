@@ -16,10 +16,11 @@ use std::collections::BTreeSet;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::emulator::EmulatorConfig;
-use warpsmith::testing::{Capture, Recording};
+use warpsmith::testing::Capture;
 use warpsmith::{DType, Device, Result, Stream, Tensor};
 
 use crate::element::TestElement;
+use crate::recording;
 
 /// What a case runs.
 type Run = Box<dyn Fn(&mut Inputs) -> Result<()> + Send + Sync>;
@@ -131,10 +132,7 @@ pub fn record(
     multiprocessors: u32,
     run: impl FnOnce(Device, Stream) -> Result<()>,
 ) -> Result<Capture> {
-    let recording = Recording::emulator(config, |info| {
-        info.arch = arch;
-        info.multiprocessors = multiprocessors;
-    })?;
+    let recording = recording(arch, multiprocessors, config);
     let device = recording.device().clone();
     let stream = device.stream()?;
     run(device, stream)?;

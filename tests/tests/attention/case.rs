@@ -155,25 +155,37 @@ impl Case {
 
     /// The positions of each sequence.
     pub(crate) fn sequences(&self) -> Vec<SequencePositions> {
-        let positions = |packed: Option<&Vec<usize>>, seqlen: usize, idx: usize| match packed {
-            Some(lengths) => {
-                let first: usize = lengths[..idx].iter().sum();
-                (first, lengths[idx])
-            }
-            None => (idx * seqlen, seqlen),
-        };
         let of = |lengths: &Option<Vec<usize>>, idx: usize| lengths.as_ref().map(|x| x[idx]);
+        let (mut first_q, mut first_k) = (0, 0);
         (0..self.batch())
             .map(|idx| {
-                let (first_q, len_q) = positions(self.packed_q.as_ref(), self.seqlen_q, idx);
-                let (first_k, len_k) = positions(self.packed_k.as_ref(), self.seqlen_k, idx);
+                let len_q = of(&self.packed_q, idx).unwrap_or(self.seqlen_q);
+                let len_k = of(&self.packed_k, idx).unwrap_or(self.seqlen_k);
                 let end_k = first_k + of(&self.used_k, idx).unwrap_or(len_k);
-                SequencePositions {
+                let sequence = SequencePositions {
                     q: first_q..first_q + of(&self.used_q, idx).unwrap_or(len_q),
                     k: first_k + of(&self.leftpad_k, idx).unwrap_or(0)..end_k,
-                }
+                };
+                (first_q, first_k) = (first_q + len_q, first_k + len_k);
+                sequence
             })
             .collect()
+    }
+
+    /// Of each position of the queries, or of the keys, whether it belongs to a sequence.
+    pub(crate) fn belonging(&self, is_query: bool) -> Vec<bool> {
+        let total = if is_query {
+            self.total_q()
+        } else {
+            self.total_k()
+        };
+        let mut belonging = vec![false; total];
+        for SequencePositions { q, k } in self.sequences() {
+            for position in if is_query { q } else { k } {
+                belonging[position] = true;
+            }
+        }
+        belonging
     }
 
     pub(crate) fn mask(&self) -> Band {
@@ -193,9 +205,8 @@ impl Case {
         self.mask().left.is_some() || self.mask().right.is_some()
     }
 
-    /// The view of an operand. Rows that belong to no sequence are poisoned, so no row may be
-    /// repeated.
-    pub(crate) fn view(&self, idx: usize) -> View {
+    /// Whether positions may belong to no sequence.
+    pub(crate) fn has_lengths(&self) -> bool {
         let lengths = [
             &self.packed_q,
             &self.packed_k,
@@ -203,7 +214,13 @@ impl Case {
             &self.used_k,
             &self.leftpad_k,
         ];
-        match lengths.iter().any(|lengths| lengths.is_some()) || self.page_size.is_some() {
+        lengths.iter().any(|lengths| lengths.is_some())
+    }
+
+    /// The view of an operand. Rows that belong to no sequence are poisoned, so no row may be
+    /// repeated.
+    pub(crate) fn view(&self, idx: usize) -> View {
+        match self.has_lengths() || self.page_size.is_some() {
             true => self.views[idx].writable_or_contiguous(),
             false => self.views[idx],
         }

@@ -17,12 +17,37 @@ use warpsmith_tests::{Checked, say};
 use crate::attention::case::Case;
 use crate::attention::check::{CaseLengths, arrange, with_options};
 
-/// Runs the case with every kernel that supports it.
+/// Runs the case with every kernel that supports it, and with the one that the plan chooses.
 pub(crate) fn check(case: &Case, device: &Device) -> Checked {
+    by_kernels(case, device, Kernels::All).map(drop)
+}
+
+/// Runs the case with the kernel whose name begins so; returns the bits of dq, dk and dv.
+pub(crate) fn check_kernel(case: &Case, device: &Device, kernel: &str) -> Result<Vec<u64>, String> {
+    by_kernels(case, device, Kernels::One(kernel))
+}
+
+/// The same without a comparison with the reference.
+pub(crate) fn bits_of(case: &Case, device: &Device, kernel: &str) -> Result<Vec<u64>, String> {
+    by_kernels(case, device, Kernels::Unjudged(kernel))
+}
+
+/// What runs a case.
+#[derive(Clone, Copy, Debug)]
+enum Kernels<'a> {
+    /// Every candidate, and the plan's choice.
+    All,
+    /// The candidate whose name begins so.
+    One(&'a str),
+    /// The same, whose results are compared elsewhere.
+    Unjudged(&'a str),
+}
+
+fn by_kernels(case: &Case, device: &Device, kernels: Kernels<'_>) -> Result<Vec<u64>, String> {
     match case.dtype {
-        DType::F32 => typed::<f32>(case, device),
-        DType::F16 => typed::<half::f16>(case, device),
-        DType::Bf16 => typed::<half::bf16>(case, device),
+        DType::F32 => typed::<f32>(case, device, kernels),
+        DType::F16 => typed::<half::f16>(case, device, kernels),
+        DType::Bf16 => typed::<half::bf16>(case, device, kernels),
         other => Err(format!("there is no attention of {other}")),
     }
 }
@@ -194,42 +219,59 @@ fn packs(case: &Case, is_query: bool) -> bool {
     }
 }
 
-/// Whether a position belongs to a sequence.
-fn belongs(case: &Case, position: usize, is_query: bool) -> bool {
-    let sequences = case.sequences();
-    let mut ranges = sequences.iter().map(|s| if is_query { &s.q } else { &s.k });
-    ranges.any(|range| range.contains(&position))
-}
-
 /// Sets what belongs to no sequence to NaN.
 fn clear(case: &Case, x: &mut ArrayD<f64>, is_query: bool, axis: usize) {
-    for (position, mut part) in x.axis_iter_mut(Axis(axis)).enumerate() {
-        if !belongs(case, position, is_query) {
+    let parts = x.axis_iter_mut(Axis(axis));
+    for (mut part, belongs) in parts.zip(case.belonging(is_query)) {
+        if !belongs {
             part.fill(f64::NAN);
         }
     }
 }
 
-fn typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
+/// Runs the kernels; returns the bits that the last one gave.
+fn typed<T: Float + TestElement>(
+    case: &Case,
+    device: &Device,
+    kernels: Kernels<'_>,
+) -> Result<Vec<u64>, String> {
     let inputs = Inputs::<T>::draw(case, device)?;
     let stream = device.stream().map_err(say)?;
     let plain = inputs.describe(case);
-    let outputs = outputs::<T>(case, &inputs, device)?;
-    let [dq, dk, dv] = &outputs;
-    let plan = plain.plan_into(&into([dq, dk, dv], None), &stream);
+    let [dq, dk, dv] = outputs::<T>(case, &inputs, device)?;
+    let plan = plain.plan_into(&into([&dq, &dk, &dv], None), &stream);
     let plan = plan.map_err(say)?;
-    let names = plan.candidates().iter().map(|way| Some(way.name.clone()));
-    for name in names.chain([None]) {
-        let grad = match &name {
+    let names = plan.candidates().iter().map(|way| way.name.as_str());
+    let names: Vec<Option<&str>> = match kernels {
+        Kernels::All => names.map(Some).chain([None]).collect(),
+        Kernels::One(of) | Kernels::Unjudged(of) => names
+            .filter(|name| name.starts_with(of))
+            .map(Some)
+            .collect(),
+    };
+    let mut bits = Err(format!("no candidate is one of {kernels:?}: {plan}"));
+    for name in names {
+        let grad = match name {
             Some(name) => plain.clone().with_kernel(name),
             None => plain.clone(),
         };
-        judge(case, &inputs, &grad, &stream, device).map_err(|error| {
-            let name = name.as_deref().unwrap_or("by the plan");
+        let results = match kernels {
+            Kernels::Unjudged(_) => run_into(case, &inputs, &grad, &stream).map(|(all, _)| all),
+            _ => {
+                let want = inputs.expected(case, &grad, &stream)?;
+                // Whichever kernel wrote the memory before.
+                let in_new = name.is_none() || case.has_lengths();
+                judge(case, (&inputs, &want), (&grad, in_new), &stream)
+            }
+        };
+        let results = results.map_err(|error| {
+            let name = name.unwrap_or("by the plan");
             format!("{name}: {error}")
         })?;
+        bits = Ok(results.iter().flatten().map(|x| x.bits()).collect());
     }
-    inputs.expect_unchanged()
+    inputs.expect_unchanged()?;
+    bits
 }
 
 /// Poisoned outputs: dq lies as the case's q, dk and dv as its k and v, but for repetitions.
@@ -265,63 +307,80 @@ fn into<T: Float + TestElement>(
     }
 }
 
-/// Runs into given tensors, as often as may give other bits, and once into new ones, and compares
-/// everything with the reference.
+/// dq, dk and dv, and the sinks' gradient if there are sinks.
+type Results<T> = ([ArrayD<T>; 3], Option<ArrayD<f32>>);
+
+/// Runs into given tensors, as often as may give other bits, and compares everything with the
+/// reference. If `in_new`, runs once into new ones too, in which rows of no sequence are 0.
 fn judge<T: Float + TestElement>(
+    case: &Case,
+    (inputs, want): (&Inputs<T>, &AttentionGradExpected),
+    (grad, in_new): (&AttentionGrad<'_, T>, bool),
+    stream: &Stream,
+) -> Result<[ArrayD<T>; 3], String> {
+    let (results, sinks) = run_into(case, inputs, grad, stream)?;
+    let agree = |results: &[ArrayD<T>; 3]| {
+        let wanted = [("dq", &want.dq), ("dk", &want.dk), ("dv", &want.dv)];
+        let mut all = wanted.into_iter().zip(results);
+        all.try_for_each(|((name, want), got)| {
+            agrees(got, want).map_err(|error| format!("{name}: {error}"))
+        })
+    };
+    agree(&results)?;
+    match (&want.d_sink, &sinks) {
+        (None, None) => {}
+        (Some(want), Some(got)) => {
+            agrees(got, want).map_err(|error| format!("d_sink: {error}"))?;
+        }
+        (want, _) => return Err(format!("a sink: {}, and other gradients", want.is_some())),
+    }
+    let same = |again: &Option<ArrayD<f32>>| match (&sinks, again) {
+        (Some(first), Some(again)) => {
+            same_bits(first, again).map_err(|error| format!("d_sink is not deterministic: {error}"))
+        }
+        (None, None) => Ok(()),
+        _ => Err("gradients of sinks once, and none again".into()),
+    };
+    for _ in 1..repeats(stream.device()) {
+        let (again, of_sinks) = run_into(case, inputs, grad, stream)?;
+        for (first, again) in results.iter().zip(&again) {
+            same_bits(first, again).map_err(|error| format!("not deterministic: {error}"))?;
+        }
+        same(&of_sinks)?;
+    }
+    if in_new {
+        let new = grad.run(stream).map_err(say)?;
+        let [dq, dk, dv] = [&new.dq, &new.dk, &new.dv].map(|x| x.to_ndarray().map_err(say));
+        agree(&[dq?, dk?, dv?]).map_err(|error| format!("in a new tensor, {error}"))?;
+        same(
+            &new.d_sink
+                .map(|x| x.to_ndarray())
+                .transpose()
+                .map_err(say)?,
+        )?;
+    }
+    Ok(results)
+}
+
+/// Runs once into given tensors.
+fn run_into<T: Float + TestElement>(
     case: &Case,
     inputs: &Inputs<T>,
     grad: &AttentionGrad<'_, T>,
     stream: &Stream,
-    device: &Device,
-) -> Checked {
-    let want = inputs.expected(case, grad, stream)?;
-    let want_sink = want.d_sink;
-    let want = [&want.dq, &want.dk, &want.dv];
-    let (mut runs, mut sinks) = (Vec::new(), Vec::new());
-    for _ in 0..repeats(stream) {
-        let outputs = outputs::<T>(case, inputs, device)?;
-        let [dq, dk, dv] = &outputs;
-        let d_sink = want_sink
-            .is_some()
-            .then(|| Output::<f32>::new(device, &[case.heads_q()], View::Sliced));
-        let d_sink = d_sink.transpose()?;
-        let tensors = into([dq, dk, dv], d_sink.as_ref());
-        grad.run_into(&tensors, stream).map_err(say)?;
-        if let Some(d_sink) = d_sink {
-            sinks.push(d_sink.read()?);
-        }
-        let mut results = Vec::new();
-        for (output, is_query) in outputs.iter().zip([true, false, false]) {
-            let is_written =
-                |index: &[usize]| belongs(case, position(case, index, is_query), is_query);
-            results.push(output.read_written(is_written, T::nearest(0.0))?);
-        }
-        runs.push(results);
-    }
-    let new = grad.run(stream).map_err(say)?;
-    for (idx, name) in ["dq", "dk", "dv"].into_iter().enumerate() {
-        let got = &runs[0][idx];
-        for again in &runs[1..] {
-            same_bits(got, &again[idx])
-                .map_err(|error| format!("{name} is not deterministic: {error}"))?;
-        }
-        agrees(got, want[idx]).map_err(|error| format!("{name}: {error}"))?;
-        // In a new tensor, which another kernel may have written, rows of no sequence are 0.
-        let new = [&new.dq, &new.dk, &new.dv][idx].to_ndarray().map_err(say)?;
-        agrees(&new, want[idx]).map_err(|error| format!("{name}, new: {error}"))?;
-    }
-    match (&want_sink, &new.d_sink) {
-        (None, None) => Ok(()),
-        (Some(want), Some(new)) => {
-            sinks.push(new.to_ndarray().map_err(say)?);
-            for again in &sinks[1..] {
-                same_bits(&sinks[0], again)
-                    .map_err(|error| format!("d_sink is not deterministic: {error}"))?;
-            }
-            agrees(&sinks[0], want).map_err(|error| format!("d_sink: {error}"))
-        }
-        (want, _) => Err(format!("a sink: {}, and other gradients", want.is_some())),
-    }
+) -> Result<Results<T>, String> {
+    let [dq, dk, dv] = outputs::<T>(case, inputs, stream.device())?;
+    let d_sink = || Output::<f32>::new(stream.device(), &[case.heads_q()], View::Sliced);
+    let d_sink = inputs.sink.as_ref().map(|_| d_sink()).transpose()?;
+    let tensors = into([&dq, &dk, &dv], d_sink.as_ref());
+    grad.run_into(&tensors, stream).map_err(say)?;
+    let read = |output: &Output<T>, is_query| {
+        let belonging = case.belonging(is_query);
+        let is_written = |index: &[usize]| belonging[position(case, index, is_query)];
+        output.read_written(is_written, T::nearest(0.0))
+    };
+    let results = [read(&dq, true)?, read(&dk, false)?, read(&dv, false)?];
+    Ok((results, d_sink.map(|d_sink| d_sink.read()).transpose()?))
 }
 
 /// The position of an element of a gradient.

@@ -8,6 +8,7 @@ mod leaks;
 mod operands;
 mod refused;
 mod sinks;
+mod sm90;
 
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{DType, Device};

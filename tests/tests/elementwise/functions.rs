@@ -8,7 +8,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{agrees, run_twice};
+use warpsmith_tests::operation::{agrees, run_repeatedly};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::values::Values;
@@ -160,7 +160,7 @@ pub(crate) fn check_unary(op: UnaryOp, case: &Case, device: &Device) -> Checked 
         }
         let stream = device.stream().map_err(say)?;
         let output = || Output::<T>::new(device, &case.shape, case.views[2]);
-        let got = run_twice(output, |y| operation.run_into(&y.tensor, &stream))?;
+        let got = run_repeatedly(output, |y| operation.run_into(&y.tensor, &stream))?;
         let f = definition(op, f64::from(case.scalar));
         let ulps = match op.narrow_ulps() {
             Some(ulps) if Arithmetic::F32.is_narrow(T::DTYPE) => ulps,
@@ -205,7 +205,7 @@ pub(crate) fn check_binary(op: BinaryOp, case: &Case, device: &Device) -> Checke
         let shape = want.values.shape().to_vec();
         let output = || Output::<T>::new(device, &shape, case.views[2]);
         let operation = Binary::new(op, &a.tensor, &b.tensor);
-        let got = run_twice(output, |y| operation.run_into(&y.tensor, &stream))?;
+        let got = run_repeatedly(output, |y| operation.run_into(&y.tensor, &stream))?;
         agrees(&got, &want)
     }
     with_float!(case.dtype, typed(op, case, device))
@@ -222,7 +222,7 @@ pub(crate) fn check_gradient(op: GradOp, case: &Case, device: &Device) -> Checke
         let want = gradient(&x.values.view(), &dy.values.view(), T::DTYPE, ulps, f).map_err(say)?;
         let output = || Output::<T>::new(device, want.values.shape(), case.views[2]);
         let operation = Gradient::new(op, &x.tensor, &dy.tensor);
-        let got = run_twice(output, |dx| operation.run_into(&dx.tensor, &stream))?;
+        let got = run_repeatedly(output, |dx| operation.run_into(&dx.tensor, &stream))?;
         agrees(&got, &want)
     }
     with_float!(case.dtype, typed(op, case, device))

@@ -5,13 +5,13 @@ use proptest::prelude::*;
 use warpsmith::reference::Expected;
 use warpsmith::{DType, Device, Error, KernelError, Map, ShapeError, Tensor};
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{agrees, run_twice};
+use warpsmith_tests::operation::{agrees, run_repeatedly};
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
-const PTX: &str = include_str!("../../../examples/kernels/ptx/sm_75/swish_gate.ptx");
+pub(super) const PTX: &str = include_str!("../../../examples/kernels/ptx/sm_75/swish_gate.ptx");
 
 /// x sigmoid(beta x) gate: the shape, which extents of beta and gate are 1, layouts, seed.
 type Case = (Vec<usize>, [bool; 4], [View; 4], u32);
@@ -37,10 +37,11 @@ fn check((shape, ones, views, seed): &Case, device: &Device) -> Checked {
     let map = Map::new(&kernel)
         .input(&x.tensor)
         .input(&beta.tensor)
-        .input(&gate.tensor);
+        .input(&gate.tensor)
+        .output::<bf16>();
     let output = || Output::<bf16>::new(device, shape, views[3]);
     // SAFETY: the kernel maps three inputs of bf16 to one output of bf16.
-    let got = run_twice(output, |y| unsafe { map.run_into(&y.tensor, &stream) })?;
+    let got = run_repeatedly(output, |y| unsafe { map.run_into(&y.tensor, &stream) })?;
     let [beta, gate] = [&beta, &gate].map(|t| t.values.broadcast(shape.clone()));
     let (Some(beta), Some(gate)) = (beta, gate) else {
         return Err("the operands do not broadcast".into());
@@ -86,20 +87,20 @@ fn maps_refuse_what_does_not_fit() {
     let x = Tensor::<bf16>::zeros(&stream, &[4]).expect("a tensor");
     let y = Tensor::<bf16>::zeros(&stream, &[4]).expect("a tensor");
     // SAFETY: nothing is launched.
-    let run = |map: Map<'_>, y: &Tensor<bf16>| unsafe { map.run_into(y, &stream) };
-    let two = Map::new(&kernel).input(&x).input(&x);
+    let run = |map: Map<'_, bf16>, y: &Tensor<bf16>| unsafe { map.run_into(y, &stream) };
+    let two = Map::new(&kernel).input(&x).input(&x).output::<bf16>();
     assert!(matches!(
-        run(two, &y),
+        run(two, &y).as_ref().map_err(Error::root),
         Err(Error::Kernel(KernelError::ArgumentCount { .. }))
     ));
     let five = two.input(&x).input(&x).input(&x);
     assert!(matches!(
-        run(five, &y),
+        run(five, &y).as_ref().map_err(Error::root),
         Err(Error::Shape(ShapeError::OutOfBounds { got: 5, .. }))
     ));
     let longer = Tensor::<bf16>::zeros(&stream, &[5]).expect("a tensor");
     assert!(matches!(
-        run(two.input(&x), &longer),
+        run(two.input(&x), &longer).as_ref().map_err(Error::root),
         Err(Error::Shape(ShapeError::Mismatch { .. }))
     ));
 }

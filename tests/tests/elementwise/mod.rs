@@ -9,6 +9,7 @@ mod functions;
 mod maps;
 mod moves;
 mod own_arithmetic;
+mod plans;
 mod refusals;
 mod zeros;
 

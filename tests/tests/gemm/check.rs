@@ -4,7 +4,7 @@ use ndarray::ArrayD;
 use warpsmith::reference::gemm::{Arithmetic, FusedOptions, fused};
 use warpsmith::{Activation, DType, Device, E4m3, E5m2, Error, GemmInput};
 use warpsmith_tests::element::TestElement;
-use warpsmith_tests::operation::{agrees, agrees_exactly, run_twice};
+use warpsmith_tests::operation::{agrees, agrees_exactly, run_repeatedly};
 use warpsmith_tests::output::Output;
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
@@ -106,7 +106,7 @@ where
     };
     let forced = names.iter().map(|name| Some(name.as_str()));
     for name in std::iter::once(None).chain(forced) {
-        let got = run_twice(output, |d| {
+        let got = run_repeatedly(output, |d| {
             let mut gemm = inputs.product(case, in_place.then_some(&d.tensor));
             if let Some(name) = name {
                 gemm = gemm.with_kernel(name);

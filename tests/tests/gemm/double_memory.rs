@@ -1,10 +1,11 @@
 //! How products in f64 use shared memory: conflicts, and what orders its accesses.
 
-use abi::gemm::{DOUBLE_LARGE, DoubleEntry, DoubleParams, DoubleProduct, EpilogueParams};
+use abi::gemm::DoubleEntry;
 use warpsmith::emulator::EmulatorConfig;
-use warpsmith::{Device, Gemm, KernelArg, LaunchConfig, Tensor};
-use warpsmith_tests::say;
+use warpsmith::testing::Capture;
+use warpsmith::{Device, Gemm, Tensor};
 use warpsmith_tests::values::Values;
+use warpsmith_tests::{recording, say};
 
 /// Operands of 130 rows and columns and 41 of k, each as it is or stored transposed, with rows that
 /// are aligned to 16 bytes or not.
@@ -76,77 +77,39 @@ fn bits_do_not_depend_on_the_order_of_warps_and_copies() {
     }
 }
 
-/// The entry whose text bugs are planted in.
-fn planted_entry() -> DoubleEntry {
-    let is_it =
-        |entry: &DoubleEntry| entry.product == DoubleProduct::Mma16 && entry.tile == DOUBLE_LARGE;
-    DoubleEntry::find(is_it).expect("an entry")
+/// The kernel whose text bugs are planted in.
+const PLANTED: &str = "gemm_mma_f64_128x128x8_s4_m16";
+
+/// A product of ones.
+fn ones() -> Capture {
+    let recording = recording((9, 0), 2, EmulatorConfig::default());
+    let stream = recording.device().default_stream();
+    let ones = |rows, columns| Tensor::full(&stream, &[rows, columns], 1.0_f64).expect("memory");
+    let (a, b) = (ones(140, 100), ones(130, 100).t());
+    let product = Gemm::new(&a, &b).with_kernel(PLANTED).run(&stream);
+    product.and_then(|d| d.to_vec()).expect("a product");
+    recording.capture().expect("a capture")
 }
 
-/// The module's header and that entry.
-fn text() -> String {
-    let whole = warpsmith_tests::built_ptx("sm_90a/gemm.ptx");
-    let mut parts = whole.split(".visible .entry ");
-    let head = parts.next().expect("a head");
-    let start = format!("{}(", planted_entry());
-    let entry = parts.find(|part| part.starts_with(&start));
-    format!("{head}.visible .entry {}", entry.expect("the entry"))
-}
-
-/// The product of ones by the kernel with this text; fails with the emulator's report.
-fn run(text: &str) -> Result<Vec<f64>, String> {
-    const EXTENTS: [u32; 3] = [140, 130, 100];
-    let [m, n, k] = EXTENTS;
+/// The product by the kernel with this text; fails with the emulator's report.
+fn run(ones: &Capture, text: String) -> Result<Vec<u8>, String> {
+    let mut ones = ones.clone();
+    *ones.text_of(PLANTED).expect("its module") = text;
     let device = Device::emulator().map_err(say)?;
-    let stream = device.stream().map_err(say)?;
-    let ones = |rows: u32, columns: u32| {
-        Tensor::full(&stream, &[rows as usize, columns as usize], 1.0_f64).map_err(say)
-    };
-    let (a, b, d) = (ones(m, k)?, ones(n, k)?, ones(m, n)?);
-    let params = DoubleParams {
-        m,
-        n,
-        k,
-        batch: 1,
-        lda: k.into(),
-        ldb: k.into(),
-        ldc: n.into(),
-        ldd: n.into(),
-        batch_stride_a: 0,
-        batch_stride_b: 0,
-        batch_stride_c: 0,
-        batch_stride_d: 0,
-        alpha: 1.0,
-        beta: 0.0,
-        a_is_k_major: 1,
-        b_is_k_major: 1,
-    };
-    let entry = planted_entry();
-    let config = LaunchConfig {
-        grid: entry.tile.grid(m, n, 1).expect("a small product"),
-        block: [entry.tile.threads, 1, 1],
-        shared_bytes: entry.smem_bytes(),
-        cluster: None,
-    };
-    let kernel = device
-        .load_ptx(text)
-        .and_then(|module| module.kernel(&entry.to_string()))
-        .map_err(say)?;
-    let (null, epilogue) = (None::<&Tensor<f64>>, EpilogueParams::default());
-    let (a, b, d) = (&a, &b, &d);
-    let args: [&dyn KernelArg; 12] = [
-        &a, &b, &null, &d, &null, &null, &null, &null, &null, &null, &params, &epilogue,
-    ];
-    // SAFETY: extents and strides are those of the tensors; what is planted, the emulator reports.
-    unsafe { kernel.launch(&stream, config, &args[..]) }.map_err(say)?;
-    stream.synchronize().map_err(say)?;
-    d.to_vec().map_err(say)
+    // SAFETY: the emulator checks every access.
+    let mut read = unsafe { ones.replay(&device) }.map_err(say)?;
+    Ok(read.remove(0))
 }
 
 #[test]
 fn every_barrier_and_wait_is_needed() {
-    let clean = text();
-    assert_eq!(run(&clean), Ok(vec![100.0; 140 * 130]));
+    let mut ones = ones();
+    let clean = entry_of(ones.text_of(PLANTED).expect("its module"));
+    let want = [100.0; 140 * 130]
+        .iter()
+        .flat_map(|x: &f64| x.to_le_bytes())
+        .collect();
+    assert_eq!(run(&ones, clean.clone()), Ok(want));
     let orders = ["bar.sync", "cp.async.wait_group", "cp.async.wait_all"];
     let lines: Vec<&str> = clean.lines().collect();
     let mut planted = 0;
@@ -159,9 +122,18 @@ fn every_barrier_and_wait_is_needed() {
         }
         let kept = lines.iter().enumerate().filter(|&(other, _)| other != idx);
         let without: Vec<&str> = kept.map(|(_, &line)| line).collect();
-        let report = run(&without.join("\n"));
+        let report = run(&ones, without.join("\n"));
         assert!(report.is_err(), "`{line}` in line {idx} is not missed");
         planted += 1;
     }
     assert_eq!(planted, 7);
+}
+
+/// The module's header and that kernel.
+fn entry_of(module: &str) -> String {
+    let mut parts = module.split(".visible .entry ");
+    let head = parts.next().expect("a head");
+    let start = format!("{PLANTED}(");
+    let entry = parts.find(|part| part.starts_with(&start));
+    format!("{head}.visible .entry {}", entry.expect("the kernel"))
 }

@@ -2,10 +2,11 @@
 
 use half::bf16;
 use warpsmith::emulator::EmulatorConfig;
-use warpsmith::testing::{Recording, devices};
+use warpsmith::testing::devices;
 use warpsmith::{
     Activation, Device, E4m3, E5m2, Float, Gemm, GemmInput, PlanSource, Precision, Tensor,
 };
+use warpsmith_tests::emulator;
 
 use super::check::refusal;
 
@@ -224,14 +225,12 @@ fn operands_that_wgmma_or_tensor_copies_do_not_read_are_copied_by_candidates_tha
 /// An emulator with as many multiprocessors as an H200: the choice depends on them.
 #[test]
 fn a_single_column_goes_to_the_kernels_for_few_rows() {
-    let config = EmulatorConfig::default();
-    let emulator = Recording::emulator(config, |info| info.multiprocessors = 132);
-    let emulator = emulator.expect("an emulator");
+    let emulator = emulator((9, 0), 132, EmulatorConfig::default());
     let gpus = devices().into_iter().filter(|device| {
         let is_gpu = !device.is_emulator();
         is_gpu && device.arch() >= (8, 0)
     });
-    for device in gpus.chain([emulator.device().clone()]) {
+    for device in gpus.chain([emulator]) {
         for transposed in [false, true] {
             let names = names::<bf16, bf16>(&device, [512, 1, 1024], [transposed, false]);
             assert!(names[0].starts_with("gemm_decode"), "{names:?}");

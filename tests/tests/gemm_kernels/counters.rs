@@ -9,10 +9,10 @@ use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{Device, E4m3, E5m2, Float, Gemm, GemmInput, Precision};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::profiled;
 use warpsmith_tests::values::Values;
+use warpsmith_tests::{emulator, profiled};
 
-use super::{ADA, emulator};
+use super::ADA;
 
 /// Extents: tiles for any number of rows, and those for up to 128.
 const SHAPES: [[usize; 3]; 2] = [[256, 256, 128], [128, 448, 128]];

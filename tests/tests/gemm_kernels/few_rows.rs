@@ -10,9 +10,10 @@ use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
 use warpsmith::{Device, Gemm, GemmInput, GemmOutput, Tensor};
 use warpsmith_tests::element::TestElement;
+use warpsmith_tests::emulator;
 
+use super::check_special;
 use super::product::{Gaps, NT, Product};
-use super::{check_special, emulator};
 
 /// Those of Ampere and of Hopper.
 const FAMILIES: &[&str] = &["gemm_decode"];

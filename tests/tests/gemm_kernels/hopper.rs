@@ -42,8 +42,12 @@ fn every_kernel_is_exact_over_several_tiles_and_ragged_edges() {
             ran.len()
         };
         // More than one wave of tiles of every size, ragged edges, and k beyond the depth of the
-        // ring.
-        assert!(check([520, 776, 712], NT) >= 6);
+        // ring. An emulator has few SMs.
+        let several = match device.is_emulator() {
+            true => [264, 520, 456],
+            false => [520, 776, 712],
+        };
+        assert!(check(several, NT) >= 6);
         for trans in LAYOUTS {
             check([136, 328, 200], trans);
         }

@@ -17,21 +17,13 @@ use product::{Gaps, LAYOUTS, NT, Product, with_all_dtypes};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use warpsmith::emulator::EmulatorConfig;
-use warpsmith::testing::{Recording, devices};
+use warpsmith::testing::devices;
 use warpsmith::{DType, Device, Gemm, GemmInput, GemmOutput};
 use warpsmith_tests::element::TestElement;
+use warpsmith_tests::emulator;
 
 /// The kernels of `mma.sync`, which take any alignment.
 const MMA: &[&str] = &["gemm_mma"];
-
-/// An emulator that presents itself as a device of this architecture, with so many SMs.
-fn emulator(arch: (u32, u32), multiprocessors: u32, config: EmulatorConfig) -> Device {
-    let recording = Recording::emulator(config, |info| {
-        info.arch = arch;
-        info.multiprocessors = multiprocessors;
-    });
-    recording.expect("an emulator").device().clone()
-}
 
 const TURING: (u32, u32) = (7, 5);
 const ADA: (u32, u32) = (8, 9);

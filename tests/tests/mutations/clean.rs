@@ -118,7 +118,7 @@ fn relaxed_cluster_barrier_behind_the_fence_runs_clean() {
         nth: vec![1],
         with: "barrier.cluster.arrive.relaxed.aligned;".to_owned(),
     };
-    let (text, _) = edit::apply(&subject.text(), &[relaxed]).expect("the kernel has the line");
+    let text = edit::apply(&subject.text(), &[relaxed]).expect("the kernel has the line");
     let problem = subject.problem();
     for seed in SEEDS {
         let outcome = problem.run(&text, seed);

@@ -22,24 +22,14 @@ pub(crate) struct Edit {
     pub(crate) with: String,
 }
 
-/// A line that was edited.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Changed {
-    /// From 1.
-    pub(crate) line: usize,
-    pub(crate) before: String,
-    pub(crate) after: String,
-}
-
 type Names = BTreeMap<String, String>;
 
 /// Applies edits to a text.
 ///
 /// # Errors
 /// A pattern that matches fewer lines than `nth` names, or an edit that changes nothing.
-pub(crate) fn apply(text: &str, edits: &[Edit]) -> Result<(String, Vec<Changed>), String> {
+pub(crate) fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let mut changes = Vec::new();
     for edit in edits {
         let pattern = squeeze(&edit.find);
         let matched: Vec<(usize, Names)> = lines
@@ -64,15 +54,10 @@ pub(crate) fn apply(text: &str, edits: &[Edit]) -> Result<(String, Vec<Changed>)
             if before == after {
                 return Err(format!("`{pattern}` is replaced by itself"));
             }
-            lines[*index].clone_from(&after);
-            changes.push(Changed {
-                line: index + 1,
-                before,
-                after,
-            });
+            lines[*index] = after;
         }
     }
-    Ok((lines.join("\n") + "\n", changes))
+    Ok(lines.join("\n") + "\n")
 }
 
 /// A line without its comment, with single blanks and one blank after each comma.
@@ -149,13 +134,12 @@ fn a_pattern_takes_operands_and_gives_them_back() {
         with: with.into(),
     };
     let text = "\tadd.s32 \t%r1, %r2, 4; // one\n\tbar.sync 0;\n\tadd.s32 \t%r3, %r3, 4;\n";
-    let (got, changes) = apply(text, &[edit("add.s32 <d>, <d>, 4;", &[], "<d>;")]).unwrap();
+    let got = apply(text, &[edit("add.s32 <d>, <d>, 4;", &[], "<d>;")]).unwrap();
     assert_eq!(
         got,
         "\tadd.s32 \t%r1, %r2, 4; // one\n\tbar.sync 0;\n%r3;\n"
     );
-    assert_eq!(changes[0].line, 3);
-    let (got, _) = apply(text, &[edit("add.s32 <a*>, 4;", &[1], "")]).unwrap();
+    let got = apply(text, &[edit("add.s32 <a*>, 4;", &[1], "")]).unwrap();
     assert_eq!(got, "\n\tbar.sync 0;\n\tadd.s32 \t%r3, %r3, 4;\n");
     assert!(apply(text, &[edit("bar.sync <n>;", &[2], "")]).is_err());
     assert!(apply(text, &[edit("bar.sync 0;", &[], "bar.sync 0;")]).is_err());

@@ -2,36 +2,27 @@
 
 use std::fmt::Write;
 
-use super::edit::Changed;
 use super::subjects::Subject;
 use super::table::{self, Caught, Mutation, TABLES, Table};
-
-/// Number of characters of a PTX line that the page shows.
-const SHOWN: usize = 72;
 
 const HEAD: &str = "\
 # Planted bugs
 
 <!-- Made by `BLESS=1 cargo test -p warpsmith-tests mutations::`; do not edit. -->
 
-A checker is worth what it finds. Each row of this chapter is one bug, planted in the text of a \
-kernel that runs clean without it. The kernels are the proof-of-concept kernels for Hopper in \
-`tests/spike` (GEMMs with tensor copies, mbarriers, `wgmma` and clusters; attention; a reduction), \
-and kernels of the library, most of them portable, launched as its operations launch them. Inputs \
-are small, and all checks are on.
+Each row of this chapter is one bug, planted in the PTX of a kernel that runs clean without it. The \
+emulator has to catch it: by a report, by a refusal, or by a wrong result. All checks are on, and \
+inputs are small.
 
-A bug counts as caught in three cases: the emulator reports a fault, it refuses the kernel, or the \
-result is wrong. Results of the library's kernels must have the bits that they have without the bug, \
-which other tests compare with references; others are compared with references in f64. On the \
-emulator a wrong result is as certain as a report, \
-since the same seed gives the same bits every time.
+The kernels are Hopper kernels of `tests/spike` and kernels of the library, which are launched as the \
+operations launch them. Results of the library's kernels are compared bit by bit with the results \
+without the bug. Other results are compared with f64 references.
 
-Seed 0 runs each warp for long stretches before the next one, and lets asynchronous work land as \
-late as it can. Where that does not show a bug, the table names the seed that does. \
-`warpsmith run --schedules N` would find it by the same seed.
+A seed decides the order of warps and of asynchronous work. Where seed 0 does not show a bug, the \
+table names the seed that does. `warpsmith run --schedules N` finds it by the same seed.
 
-The bugs are listed in `tests/mutations/*.toml`. A test plants every one of them, and fails if one \
-is not caught as this chapter says. In the tables, line numbers are those of the PTX.
+The edits are in `tests/mutations/*.toml`, and the lines of the reports in `tests/mutations/caught/`. \
+A test plants every bug and fails if one is not caught as this chapter says.
 ";
 
 /// Renders the whole page.
@@ -40,15 +31,30 @@ pub(crate) fn render() -> String {
     let tables = TABLES.map(|name| (Table::load(name), table::kept(name)));
     page += &summary(&tables);
     for (table, found) in &tables {
-        writeln!(page, "\n## {}\n", table.title).expect("a string takes it");
-        page += "| bug | kernel and line | before → after | caught by |\n|---|---|---|---|\n";
-        for mutation in &table.mutation {
-            let caught = found.get(&mutation.name);
-            let caught = caught.unwrap_or_else(|| panic!("nothing is kept of `{}`", mutation.name));
-            page += &row(mutation, caught);
+        writeln!(page, "\n## {}", table.title).expect("a string takes it");
+        for group in table
+            .mutation
+            .chunk_by(|x, y| module(&x.kernel) == module(&y.kernel))
+        {
+            // Without blanks around the bars: the table is long.
+            page += &format!(
+                "\n`{}`:\n\n|bug|caught by|\n|---|---|\n",
+                module(&group[0].kernel)
+            );
+            for mutation in group {
+                let caught = found.get(&mutation.name);
+                let caught =
+                    caught.unwrap_or_else(|| panic!("nothing is kept of `{}`", mutation.name));
+                page += &row(mutation, caught);
+            }
         }
     }
     page
+}
+
+fn module(kernel: &str) -> &'static str {
+    let file = Subject::named(kernel).file;
+    file.rsplit('/').next().unwrap_or(file)
 }
 
 fn summary(tables: &[(Table, table::Found)]) -> String {
@@ -68,44 +74,9 @@ fn summary(tables: &[(Table, table::Found)]) -> String {
 }
 
 fn row(mutation: &Mutation, caught: &Caught) -> String {
-    let (_, changes) = mutation.plant().unwrap_or_else(|error| panic!("{error}"));
-    let first = &changes[0];
-    let file = Subject::named(&mutation.kernel).file;
-    let module = file.rsplit('/').next().unwrap_or(file);
-    let others = match changes.len() - 1 {
-        0 => String::new(),
-        1 => ", and one line more".to_owned(),
-        more => format!(", and {more} lines more"),
-    };
     let seed = match caught.seed {
         0 => String::new(),
         seed => format!(", seed {seed}"),
     };
-    let line = caught
-        .line
-        .map_or(String::new(), |line| format!(", line {line}"));
-    format!(
-        "| {} | `{module}` {}{others} | {} | {}{line}{seed} |\n",
-        mutation.what,
-        first.line,
-        change(first),
-        caught.by,
-    )
-}
-
-fn change(changed: &Changed) -> String {
-    let after = match changed.after.as_str() {
-        "" => "dropped".to_owned(),
-        after => code(after),
-    };
-    format!("{} → {after}", code(&changed.before))
-}
-
-/// A line as code; a long line is truncated.
-fn code(line: &str) -> String {
-    let mut shown: String = line.chars().take(SHOWN).collect();
-    if shown.len() < line.len() {
-        shown += " ..";
-    }
-    format!("`{}`", shown.replace('|', "\\|"))
+    format!("|{}|{}{seed}|\n", mutation.what, caught.by)
 }

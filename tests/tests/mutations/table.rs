@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::edit::{self, Changed, Edit};
+use super::edit::{self, Edit};
 use super::problem::{Outcome, Problem};
 use super::subjects::{Subject, root};
 
@@ -90,11 +90,11 @@ fn folder() -> PathBuf {
 }
 
 impl Mutation {
-    /// The edited text, and the edited lines.
+    /// The edited text.
     ///
     /// # Errors
     /// A pattern that does not match the text.
-    pub(crate) fn plant(&self) -> Result<(String, Vec<Changed>), String> {
+    pub(crate) fn plant(&self) -> Result<String, String> {
         let text = Subject::named(&self.kernel).text();
         edit::apply(&text, &self.edit).map_err(|error| format!("{}: {error}", self.name))
     }

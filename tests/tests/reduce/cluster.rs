@@ -1,7 +1,7 @@
 //! Single rows of medium length, whose parts one cluster has: results within their bounds, with the
 //! bits that they have through tickets, and nothing but the result written to global memory.
 
-use abi::reduce::{ReduceView, Variant};
+use abi::reduce::Variant;
 use half::bf16;
 use ndarray::ArrayD;
 use warpsmith::emulator::EmulatorConfig;
@@ -11,7 +11,7 @@ use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::profiled;
 use warpsmith_tests::values::Values;
 
-use super::portable::portable;
+use super::portable::{portable, turing};
 use super::{Case, check};
 
 /// The operations of the entries, and of those of small rows.
@@ -71,13 +71,14 @@ fn within_bounds<T: TestElement>(device: &Device, vectors: usize) {
 
 #[test]
 fn bits_are_the_same_in_a_cluster_and_through_tickets() {
+    let turing = turing(0);
     for device in warpsmith::testing::devices() {
         if device.arch() < (9, 0) {
             continue;
         }
         for vectors in VECTORS {
-            same_bits::<f32>(&device, vectors);
-            same_bits::<bf16>(&device, vectors);
+            same_bits::<f32>(&device, &turing, vectors);
+            same_bits::<bf16>(&device, &turing, vectors);
         }
     }
 }
@@ -92,12 +93,13 @@ fn bits_do_not_depend_on_the_order_of_blocks_and_warps() {
             ..EmulatorConfig::default()
         };
         let device = Device::emulator_with(config).expect("an emulator");
-        same_bits::<f32>(&device, 4097);
-        same_bits::<bf16>(&device, 16_385);
+        let turing = turing(seed);
+        same_bits::<f32>(&device, &turing, 4097);
+        same_bits::<bf16>(&device, &turing, 16_385);
     }
 }
 
-fn same_bits<T>(device: &Device, vectors: usize)
+fn same_bits<T>(device: &Device, turing: &Device, vectors: usize)
 where
     T: Reducible<Value: TestElement> + TestElement,
 {
@@ -116,9 +118,8 @@ where
             let x = laid_out::<T>(device, xs);
             let sum = Reduce::new(op, &x).run(&stream).expect("a reduction");
             let got = sum.item().expect("one").bits();
-            let view = ReduceView::contiguous(1, x.len() as u64, 1);
             // What devices without clusters do: the same parts, merged by the block that is last.
-            let (form, want) = portable(op, &x, view, &stream);
+            let (form, want) = portable(op, &x, 0, turing);
             assert_eq!(form, Variant::Long);
             assert_eq!(
                 vec![got],

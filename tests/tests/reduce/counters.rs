@@ -5,6 +5,8 @@ use half::bf16;
 use warpsmith::{Device, Element, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::profiled;
 
+use super::portable::variant;
+
 fn check<T: Reducible + Element>(device: &Device, shape: [usize; 2], axis: Option<usize>, one: T) {
     let stream = device.stream().expect("a stream");
     let ones = || Tensor::full(&stream, &shape, one).expect("a tensor");
@@ -30,26 +32,35 @@ fn check<T: Reducible + Element>(device: &Device, shape: [usize; 2], axis: Optio
             Some(axis) => reduce.axis(axis as isize),
             None => reduce,
         };
-        let plan = reduce.plan().expect("a plan");
-        match op.is_index() {
-            true => drop(reduce.output::<i64>().run(&stream).expect("a reduction")),
-            false => drop(reduce.run(&stream).expect("a reduction")),
-        }
+        let plan = match op.is_index() {
+            true => {
+                let reduce = reduce.output::<i64>();
+                drop(reduce.run(&stream).expect("a reduction"));
+                reduce.plan(&stream)
+            }
+            false => {
+                drop(reduce.run(&stream).expect("a reduction"));
+                reduce.plan(&stream)
+            }
+        };
+        let plan = plan.expect("a plan");
+        let chosen = plan.chosen().expect("a reduction");
         let launch = device.last_launch().expect("a launch");
         let counters = launch.counters();
-        let what = format!("{op:?} of {shape:?} over {axis:?} by {plan:?}");
+        let what = format!("{op:?} of {shape:?} over {axis:?} by {chosen}");
         let input = (operands * shape[0] * shape[1] * size_of::<T>()) as u64;
         // The last block reads each partial result once: 4 to 24 bytes.
-        let partials = if plan.is_cut() {
-            plan.partials() * 24
-        } else {
-            0
+        let outputs = axis.map_or(1, |axis| shape[1 - axis]) as u64;
+        let partials = match chosen.split {
+            1 => 0,
+            parts => outputs.next_multiple_of(256) * u64::from(parts) * 24,
         };
         // A warp takes as many short rows of bf16 as have 8 vectors a lane. Where the last one has
         // fewer, it reads others again.
-        let rows = 32 * SHORT_ROWS_OF_THREAD / u64::from(plan.along);
-        let again = match plan.variant {
+        let vectors = (shape[1] * size_of::<T>() / 16) as u64;
+        let again = match variant(&chosen.entry) {
             Variant::Short if T::DTYPE == bf16::DTYPE => {
+                let rows = 32 * SHORT_ROWS_OF_THREAD / vectors.next_power_of_two();
                 let too_few = (rows - shape[0] as u64 % rows) % rows;
                 too_few * (shape[1] * size_of::<T>()) as u64
             }

@@ -41,10 +41,12 @@ fn repeated_elements_whose_bytes_64_bits_do_not_count_have_a_plan() {
         let x = two
             .broadcast_to(&[2, 1 << 61])
             .expect("no memory of its own");
-        let plan = Reduce::new(ReduceOp::Sum, &x).plan().expect("a plan");
-        assert!(
-            plan.chunk_len as u128 * plan.chunks as u128 >= 1 << 61,
-            "{plan:?}"
-        );
+        let stream = device.stream().expect("a stream");
+        let plan = Reduce::new(ReduceOp::Sum, &x)
+            .plan(&stream)
+            .expect("a plan");
+        let chosen = plan.chosen().expect("a reduction");
+        assert_eq!(chosen.entry, "reduce_value_f64", "{plan}");
+        assert!(chosen.split > 500, "{plan}");
     }
 }

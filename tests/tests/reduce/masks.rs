@@ -40,7 +40,7 @@ fn check<T: Countable + TestElement>(device: &Device) {
             if x.values.is_empty() && op.needs_elements() {
                 let refused = Reduce::new(op, &x.tensor).output::<i64>().run(&stream);
                 assert!(matches!(
-                    refused,
+                    refused.as_ref().map_err(Error::root),
                     Err(Error::Argument(ArgumentError::Value { .. }))
                 ));
                 continue;
@@ -91,7 +91,7 @@ fn a_comparison_is_reduced_without_a_cast() {
             .output::<i64>()
             .run(&stream);
         assert!(matches!(
-            refused,
+            refused.as_ref().map_err(Error::root),
             Err(Error::Argument(ArgumentError::Value { .. }))
         ));
     }

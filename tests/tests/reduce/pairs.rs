@@ -5,7 +5,7 @@ use warpsmith::reference::reduce::{Options, dot};
 use warpsmith::{DType, Device, Reduce, Reducible};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::View;
-use warpsmith_tests::operation::{agrees, run_twice};
+use warpsmith_tests::operation::{agrees, run_repeatedly};
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::signed;
@@ -72,13 +72,13 @@ fn check_of<T: Reducible<Value: TestElement> + TestElement>(
     let shape = want.values.shape().to_vec();
     if case.wide {
         let output = || Output::<f64>::new(device, &shape, View::Contiguous);
-        let got = run_twice(output, |out| {
+        let got = run_repeatedly(output, |out| {
             operation.output::<f64>().run_into(&out.tensor, &stream)
         })?;
         return agrees(&got, &want);
     }
     let output = || Output::<T::Value>::new(device, &shape, View::Contiguous);
-    let got = run_twice(output, |out| operation.run_into(&out.tensor, &stream))?;
+    let got = run_repeatedly(output, |out| operation.run_into(&out.tensor, &stream))?;
     agrees(&got, &want)
 }
 

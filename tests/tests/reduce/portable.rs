@@ -1,36 +1,44 @@
-//! Direct launches of the entries that any device has, beside which others must have the same bits.
+//! Reductions by the kernels that any device has, beside which others must have the same bits.
 
-use abi::reduce::{ReduceEntry, ReduceParams, ReducePlan, ReduceView, Variant};
-use warpsmith::{LaunchConfig, ReduceOp, Reducible, Stream, Tensor};
+use abi::reduce::{ReduceEntry, Variant};
+use warpsmith::emulator::EmulatorConfig;
+use warpsmith::{Device, Reduce, ReduceOp, Reducible, Tensor};
 use warpsmith_tests::element::TestElement;
+use warpsmith_tests::emulator;
 
-/// The form of the plan for a contiguous `view` of `x`, and the bits of the results.
+/// An emulator of an architecture without clusters, and without instructions for pairs of bf16.
+pub(crate) fn turing(seed: u64) -> Device {
+    let config = EmulatorConfig {
+        seed,
+        ..EmulatorConfig::default()
+    };
+    emulator((7, 5), 2, config)
+}
+
+/// The variant of the plan for the elements of `x` on `device`, and the bits of the results.
 pub(crate) fn portable<T>(
     op: ReduceOp,
     x: &Tensor<T>,
-    view: ReduceView,
-    stream: &Stream,
+    axis: isize,
+    device: &Device,
 ) -> (Variant, Vec<u64>)
 where
     T: Reducible<Value: TestElement> + TestElement,
 {
-    assert_eq!(x.len() as u64, view.outer * view.n * view.inner);
-    let entry = ReduceEntry::of(op.family(), T::DTYPE, false).expect("an entry");
-    let plan = ReducePlan::of(entry, &view, true);
-    let params = ReduceParams::new(op, view, &plan, T::DTYPE);
-    let words = plan.partials() as usize * entry.partial_words();
-    let partials = Tensor::<f32>::zeros(stream, &[words]).expect("a tensor");
-    let tickets = Tensor::<i32>::zeros(stream, &[plan.tickets() as usize]).expect("a tensor");
-    let outputs = (view.outer * view.inner) as usize;
-    let out = Tensor::<T::Value>::zeros(stream, &[outputs]).expect("a tensor");
-    let name = entry.for_plan(&plan).expect("an entry").to_string();
-    let kernel = stream.device().builtin_kernel(&name).expect("the kernel");
-    let config = LaunchConfig::linear(plan.blocks, plan.threads());
-    // SAFETY: x has the view's elements; there are as many partial results, of as many words, tickets
-    // of 0, and outputs as the plan has.
-    unsafe { kernel.launch(stream, config, (x, &partials, &tickets, &out, params)) }
-        .expect("a launch");
-    let values = out.to_vec().expect("the results");
+    let elements = x.to_vec().expect("the elements");
+    let x = Tensor::from_slice(device, x.shape(), &elements).expect("a tensor");
+    let reduce = Reduce::new(op, &x).axis(axis);
+    let stream = device.default_stream();
+    let plan = reduce.plan(&stream).expect("a plan");
+    let variant = variant(&plan.chosen().expect("a reduction").entry);
+    let values = reduce.run(&stream).expect("a reduction");
+    let values = values.to_vec().expect("the results");
     let bits = values.into_iter().map(TestElement::bits).collect();
-    (plan.variant, bits)
+    (variant, bits)
+}
+
+/// The variant of an entry.
+pub(crate) fn variant(name: &str) -> Variant {
+    let entry = ReduceEntry::find(|entry| entry.name() == name);
+    entry.expect("an entry").variant
 }

@@ -1,97 +1,99 @@
-//! Long rows of so many parts that they are merged by sections first.
+//! Long rows of so many parts that they are merged by sections first. The host cuts rows so from 512
+//! MiB on; here the parts of a short one are made shorter.
 
-use abi::reduce::{ReduceEntry, ReduceParams, ReducePlan, ReduceView, THREADS, Variant};
+use std::mem::offset_of;
+
+use abi::reduce::ReduceParams;
 use half::bf16;
-use warpsmith::{Device, Element, LaunchConfig, ReduceOp, Reducible, Tensor};
+use warpsmith::emulator::EmulatorConfig;
+use warpsmith::{Element, Reduce, ReduceOp, Reducible, Tensor};
+use warpsmith_tests::replay::{launches, read_after, set};
+use warpsmith_tests::{emulator, recording};
 
-/// Rows in short parts, so that few elements make many sections.
+/// Parameters of the kernel.
+const TICKETS: usize = 2;
+const PARAMS: usize = 4;
+
+/// Of which sums and extremes are taken by the same entry.
+const ARCH: (u32, u32) = (7, 5);
+
 struct Sectioned {
-    rows: u64,
-    vectors: u64,
+    rows: usize,
+    vectors: usize,
     /// Vectors of a part.
-    of_part: u64,
-    section: u64,
+    of_part: usize,
+    section: usize,
 }
 
 impl Sectioned {
-    fn plan(&self, lanes: u64) -> ReducePlan {
-        let parts = self.vectors.div_ceil(self.of_part);
-        ReducePlan {
-            along: THREADS,
-            across: 1,
-            is_across: false,
-            rows: abi::reduce::ROWS_WHOLE,
-            variant: Variant::Long,
-            chunks: parts,
-            chunk_len: self.of_part * lanes,
-            width: 1,
-            groups: self.rows,
-            parts,
-            section: self.section,
-            blocks: (self.rows * parts) as u32,
-        }
-    }
-
-    /// Sums and extremes of small integers in direct launches: they are exact.
-    fn check<T: Reducible + Element>(&self, device: &Device, convert: impl Fn(f32) -> T) {
-        let stream = device.stream().expect("a stream");
-        let lanes = 16 / size_of::<T>() as u64;
-        let plan = self.plan(lanes);
+    /// Sums and extremes of small integers are exact.
+    fn check<T: Reducible<Value = f32> + Element>(&self, convert: impl Fn(f32) -> T) {
+        let lanes = 16 / size_of::<T>();
         let n = self.vectors * lanes;
-        let of_row = |row: u64| (0..n).map(move |i| ((i * 7 + row) % 5) as f32 - (row % 2) as f32);
+        let of_row =
+            |row: usize| (0..n).map(move |i| ((i * 7 + row) % 5) as f32 - (row % 2) as f32);
         let xs: Vec<T> = (0..self.rows).flat_map(of_row).map(convert).collect();
-        let x = Tensor::from_slice(device, &[xs.len()], &xs).expect("a tensor");
-        let view = ReduceView::contiguous(self.rows, n, 1);
         for op in [ReduceOp::Sum, ReduceOp::Max] {
-            let entry = ReduceEntry::of(op.family(), T::DTYPE, false).expect("an entry");
-            let params = ReduceParams::new(op, view, &plan, T::DTYPE);
-            let words = plan.partials() as usize * entry.partial_words();
-            let partials = Tensor::<f32>::zeros(&stream, &[words]).expect("a tensor");
-            let tickets =
-                Tensor::<i32>::zeros(&stream, &[plan.tickets() as usize]).expect("a tensor");
-            let out = Tensor::full(&stream, &[self.rows as usize], f32::NAN).expect("a tensor");
-            let name = entry.for_plan(&plan).expect("an entry").to_string();
-            let kernel = device.builtin_kernel(&name).expect("the kernel");
-            let config = LaunchConfig::linear(plan.blocks, THREADS);
             let expected: Vec<f32> = (0..self.rows)
                 .map(|row| match op {
                     ReduceOp::Sum => of_row(row).sum(),
                     _ => of_row(row).fold(f32::MIN, f32::max),
                 })
                 .collect();
+            let recording = recording(ARCH, 2, EmulatorConfig::default());
+            let device = recording.device();
+            let stream = device.default_stream();
+            let x = Tensor::from_slice(device, &[self.rows, n], &xs).expect("a tensor");
+            let out = Tensor::<f32>::empty(&stream, &[self.rows]).expect("a tensor");
             // The second launch takes the tickets that the first one has left.
             for _ in 0..2 {
                 out.fill(f32::NAN, &stream).expect("a fill");
-                let args = (&x, &partials, &tickets, &out, params);
-                // SAFETY: x has the view's elements; there are the plan's partial results and
-                // tickets, which are 0, and one output a row.
-                unsafe { kernel.launch(&stream, config, args) }.expect("a launch");
-                assert_eq!(out.to_vec().expect("sums"), expected, "{plan:?}");
-                let left = tickets.to_vec().expect("tickets");
-                assert!(left.iter().all(|&ticket| ticket == 0), "{plan:?}");
+                let reduce = Reduce::new(op, &x).axis(1);
+                reduce.run_into(&out, &stream).expect("a reduction");
+                assert_eq!(out.to_vec().expect("the results"), expected);
             }
+            let mut capture = recording.capture().expect("a capture");
+            for launch in launches(&mut capture, "reduce_value") {
+                let parts = self.vectors.div_ceil(self.of_part);
+                launch.config.grid = [(self.rows * parts) as u32, 1, 1];
+                for (offset, value) in [
+                    (offset_of!(ReduceParams, chunks), parts),
+                    (offset_of!(ReduceParams, chunk_len), self.of_part * lanes),
+                    (offset_of!(ReduceParams, section), self.section),
+                ] {
+                    set(launch, PARAMS, offset, (value as u64).to_le_bytes());
+                }
+            }
+            let left = read_after(&mut capture, "reduce_value", TICKETS, 0);
+            let left = left.expect("the tickets");
+            // SAFETY: the emulator checks every access.
+            let mut read = unsafe { capture.replay(&emulator(ARCH, 2, EmulatorConfig::default())) }
+                .expect("the same launches in more parts");
+            let sections = self.vectors.div_ceil(self.of_part).div_ceil(self.section);
+            let tickets = &read.remove(left)[..4 * self.rows * (sections + 1)];
+            assert!(tickets.iter().all(|&byte| byte == 0), "{tickets:?}");
+            let want: Vec<u8> = expected.into_iter().flat_map(f32::to_le_bytes).collect();
+            assert_eq!(read, [want.clone(), want], "{op:?}");
         }
     }
 }
 
 #[test]
 fn sections_are_merged_to_the_same_sums() {
-    for device in warpsmith::testing::devices() {
-        for (rows, vectors, of_part, section) in [
-            (1, 100, 3, 4),
-            (3, 100, 3, 5),
-            (2, 257, 1, 256),
-            (2, 64, 8, 7),
-            (1, 700, 1, 2),
-        ] {
-            let sectioned = Sectioned {
-                rows,
-                vectors,
-                of_part,
-                section,
-            };
-            sectioned.check::<f32>(&device, |x| x);
-            sectioned.check::<bf16>(&device, bf16::from_f32);
-        }
+    for (rows, vectors, of_part, section) in [
+        (2, 1100, 33, 4),
+        (3, 1100, 33, 5),
+        (2, 1285, 5, 256),
+        (2, 1088, 136, 7),
+        (2, 1400, 2, 2),
+    ] {
+        let sectioned = Sectioned {
+            rows,
+            vectors,
+            of_part,
+            section,
+        };
+        sectioned.check::<f32>(|x| x);
+        sectioned.check::<bf16>(bf16::from_f32);
     }
 }

@@ -1,7 +1,7 @@
 //! Few rows of up to 16 KiB, of which a block has one: results within their bounds for every number of
 //! warps, and no instruction for vectors that are not there.
 
-use abi::reduce::{ReduceView, Variant};
+use abi::reduce::Variant;
 use half::bf16;
 use warpsmith::{DType, Device, Reduce, ReduceOp, Tensor};
 use warpsmith_tests::element::TestElement;
@@ -10,7 +10,7 @@ use warpsmith_tests::profiled;
 use warpsmith_tests::values::Values;
 
 use super::cluster::OPS;
-use super::portable::portable;
+use super::portable::{portable, turing};
 use super::{Case, check};
 
 /// Vectors of 16 bytes: around those where a thread, a warp or a block has one more.
@@ -76,6 +76,7 @@ fn vectors_that_are_not_there_change_no_sign() {
 /// A row's result does not depend on how many rows there are.
 #[test]
 fn rows_have_the_bits_that_they_have_alone() {
+    let turing = turing(0);
     for device in warpsmith::testing::devices() {
         let stream = device.stream().expect("a stream");
         let (rows, n) = (5, 8 * 77);
@@ -86,8 +87,8 @@ fn rows_have_the_bits_that_they_have_alone() {
         let together = together.expect("a reduction").to_vec().expect("the sums");
         for (row, want) in together.into_iter().enumerate() {
             let alone = Tensor::from_slice(&device, &[n], &values[row * n..][..n]);
-            let view = ReduceView::contiguous(1, n as u64, 1);
-            let (form, got) = portable(ReduceOp::Sum, &alone.expect("a row"), view, &stream);
+            let alone = alone.expect("a row");
+            let (form, got) = portable(ReduceOp::Sum, &alone, 0, &turing);
             assert_eq!((form, got), (Variant::Small, vec![want.bits()]));
         }
     }

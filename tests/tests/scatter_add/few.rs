@@ -4,7 +4,7 @@ use abi::scatter_add::FEW;
 use half::{bf16, f16};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use warpsmith::{Device, Reducible, ScatterAdd, Tensor};
+use warpsmith::{ArgumentError, Device, Error, Reducible, ScatterAdd, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::{on_every_device, profiled};
 
@@ -117,4 +117,63 @@ fn rows_are_read_once_and_sixteen_bytes_at_a_time() {
     check(&device, 256, bf16::ONE);
     // These are sorted.
     check(&device, 4 * 32 * 1025, 1.0_f32);
+}
+
+#[test]
+fn every_candidate_of_a_plan_adds_to_the_same_bits() {
+    on_every_device(|device, stream| {
+        for (count, columns, want) in [
+            (300, 8, &["scatter_add_few", "scatter_add_f32"][..]),
+            (300, 7, &["scatter_add_any"]),
+            (1500, 8, &["scatter_add_f32"]),
+            // So long rows that sorting pays.
+            (1000, 9000, &["scatter_add_f32", "scatter_add_few"]),
+        ] {
+            let places: Vec<i64> = (0..count).map(|j| j * 7 % 31 - 1).collect();
+            let n = count as usize;
+            let indices = Tensor::from_slice(device, &[n], &places).expect("indices");
+            let row: Vec<f32> = (0..columns).map(|i| 1.0 / (i + 1) as f32).collect();
+            let row = Tensor::from_slice(device, &[1, columns], &row).expect("a row");
+            let src = row.broadcast_to(&[n, columns]).expect("rows");
+            let add = ScatterAdd::new(&indices, &src).extent(29);
+            let plan = add.plan(stream).expect("a plan");
+            let names: Vec<_> = plan.candidates().iter().map(|other| &*other.name).collect();
+            assert_eq!(names, want, "{count} by {columns}");
+            assert_eq!(plan.chosen(), plan.candidates().first());
+            if columns > 1000 {
+                continue; // takes long on the emulator
+            }
+            let sums = add.run(stream).expect("sums").to_vec().expect("sums");
+            for candidate in plan.candidates() {
+                let by = add.with_kernel(&candidate.name);
+                let forced = by.plan(stream).expect("a plan");
+                assert_eq!(forced.chosen(), Some(candidate));
+                let got = by.run(stream).expect("sums").to_vec().expect("sums");
+                assert!(got == sums, "{candidate}");
+            }
+        }
+        let indices = Tensor::from_slice(device, &[2], &[0_i32, 1]).expect("indices");
+        let src = Tensor::<f32>::zeros(stream, &[2, 4]).expect("rows");
+        let add = ScatterAdd::new(&indices, &src)
+            .extent(4)
+            .with_kernel("scatter_add_any");
+        let error = add.run(stream).expect_err("vectors");
+        let is_kind = matches!(
+            error.root(),
+            Error::Argument(ArgumentError::Unsupported { .. })
+        );
+        assert!(is_kind, "{error}");
+        let message = error.to_string();
+        assert!(
+            message.starts_with("scatter_add: kernel `scatter_add_any`"),
+            "{message}"
+        );
+        assert!(
+            message.ends_with("scatter_add_few, scatter_add_f32"),
+            "{message}"
+        );
+        let nothing = Tensor::<f32>::zeros(stream, &[2, 0]).expect("rows");
+        let plan = ScatterAdd::new(&indices, &nothing).extent(4).plan(stream);
+        assert_eq!(plan.expect("a plan").chosen(), None);
+    });
 }

@@ -14,7 +14,7 @@ use warpsmith::reference::scatter::{integers, scatter_add};
 use warpsmith::{DType, Device, IndexElement, Reducible, ScatterAdd, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{agrees, run_twice};
+use warpsmith_tests::operation::{agrees, run_repeatedly};
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::signed;
@@ -106,7 +106,7 @@ impl<T: TestElement, I: TestElement> Drawn<T, I> {
     ) -> Result<ArrayD<T>, String> {
         let stream = device.stream().map_err(say)?;
         let output = || Output::with(device, &self.old, case.views[2]);
-        let got = run_twice(output, |y| run(&y.tensor, &stream))?;
+        let got = run_repeatedly(output, |y| run(&y.tensor, &stream))?;
         self.src.expect_unchanged()?;
         self.indices.expect_unchanged()?;
         Ok(got)

@@ -12,14 +12,14 @@
 //! - tensor maps of A and B by value, of three dimensions (the third is the batch; of extent one if
 //!   the batch stride is 0), with the swizzle that spans [`SPAN_BYTES`], zeros outside, and boxes
 //!   of [`DecodeTiling::box_a`] and [`DecodeTiling::box_b`];
-//! - a [`DecodeLaunch`];
-//! - those of a fused [`epilogue`](crate::gemm::epilogue).
+//! - those of a fused [`epilogue`](crate::gemm::epilogue);
+//! - a [`DecodeLaunch`].
 
 use super::{DECODE_BATCH_MAX, partial_pitch};
 use crate::DType;
 use crate::entry::{Parts, entries};
-use crate::gemm::Transpose;
 use crate::gemm::raster::divided;
+use crate::gemm::{EpilogueParams, GemmParams, Transpose};
 use crate::kernel_param;
 
 /// Rows of a `wgmma`: the fewest columns of B in a tile.
@@ -216,7 +216,7 @@ impl Sm90DecodeEntry {
     }
 }
 
-entries! { $ Sm90DecodeEntry {
+entries! { $ Sm90DecodeEntry((GemmParams, EpilogueParams, DecodeLaunch)) {
     /// The Rust type of A and B. Of each type and layout, the smallest tile comes first. More than 64
     /// rows have an entry only where B is K-major, as it is in most layers. Others take the tiles of
     /// [`sm90`](crate::gemm::sm90).

@@ -28,8 +28,8 @@
 
 mod map;
 
-use super::Transpose;
 use super::simt::grid;
+use super::{EpilogueParams, GemmParams, Transpose};
 use crate::DType;
 use crate::entry::{Parts, entries};
 pub use map::OperandMap;
@@ -325,7 +325,7 @@ impl MmaEntry {
     }
 }
 
-entries! { $ MmaEntry {
+entries! { $ MmaEntry((GemmParams, EpilogueParams)) {
     /// From sm_80 on: blocks of an SM, the product of the Rust types of operands, and the ending
     /// with the Rust type of D.
     gemm_mma_sm80 {

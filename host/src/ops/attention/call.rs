@@ -7,7 +7,7 @@ pub(in crate::ops) use crate::ops::gemm::Memory;
 use crate::{Error, LaunchConfig, Result, Stream};
 use abi::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, OutputDType};
 use abi::division::Division;
-use std::fmt::Display;
+use abi::entry::Entry;
 
 /// A description and its memory. All tensors have the layouts of the [`AttentionDesc`] and lie
 /// inside of their allocations; o and lse are injective and overlap nothing that is read.
@@ -40,9 +40,6 @@ pub(in crate::ops) struct CallLengths {
     pub(in crate::ops) seqused_k: Option<Memory>,
     pub(in crate::ops) leftpad_k: Option<Memory>,
 }
-
-/// Arguments of every forward entry, and room for a family's own.
-const MAX_ARGUMENTS: usize = 16;
 
 impl Call<'_> {
     /// Extents, strides and scalars, as every entry takes them.
@@ -125,30 +122,24 @@ impl Call<'_> {
             .try_for_each(|memory| memory.use_on(self.stream))
     }
 
-    /// Enqueues `entry` with the arguments of every forward entry (see [`abi::attention`]),
-    /// followed by `more`.
+    /// Enqueues `entry` with the memory of every forward entry (see [`abi::attention`]), and the
+    /// parameter blocks that `params` makes of lengths, extents and strides.
     ///
     /// # Safety
-    /// As [`Kernel::launch`](crate::Kernel::launch): the entry takes these arguments, and `config`
-    /// is the one that it requires for this description.
-    pub(in crate::ops) unsafe fn launch(
+    /// As [`Kernel::launch`](crate::Kernel::launch): the entry takes this memory, and `config` is the
+    /// one that it requires for this description.
+    pub(in crate::ops) unsafe fn launch<E: Entry>(
         &self,
-        entry: impl Display,
+        entry: E,
         config: LaunchConfig,
-        more: &[&dyn KernelArg],
+        params: impl FnOnce(FlashFwdLengths, FlashFwdParams) -> E::Params,
     ) -> Result<()> {
         self.uses()?;
-        let (params, lengths) = (self.params()?, self.lengths());
+        let params = params(self.lengths(), self.params()?);
         let (q, k, v, o) = (&self.q, &self.k, &self.v, &self.o);
-        let (lse, sink) = (self.lse.as_ref(), self.sink.as_ref());
-        let first: [&dyn KernelArg; 8] = [&q, &k, &v, &o, &lse, &sink, &lengths, &params];
-        let mut arguments: [&dyn KernelArg; MAX_ARGUMENTS] = [&params; MAX_ARGUMENTS];
-        let all = arguments.get_mut(..first.len() + more.len());
-        let all = all.ok_or(Error::Bug("an attention entry with too many arguments"))?;
-        all[..first.len()].copy_from_slice(&first);
-        all[first.len()..].copy_from_slice(more);
+        let memory = (q, k, v, o, self.lse.as_ref(), self.sink.as_ref());
         let kernel = load::kernel(self.stream, entry)?;
         // SAFETY: guaranteed by the caller.
-        unsafe { kernel.launch(self.stream, config, &*all) }
+        unsafe { kernel.launch(self.stream, config, memory, &params) }
     }
 }

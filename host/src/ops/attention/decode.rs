@@ -174,7 +174,11 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
         // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment
         // `offer` checked; grid and shared memory are those of the tile; `packing` says where the
         // splits' results go.
-        unsafe { call.launch(entry, candidate.config, &[&packing, &call.pages()]) }
+        unsafe {
+            call.launch(entry, candidate.config, |lengths, params| {
+                (lengths, params, packing, call.pages())
+            })
+        }
     })
 }
 

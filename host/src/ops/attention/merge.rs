@@ -187,8 +187,8 @@ impl<'a, T: Float, Out: Float> AttentionMerge<'a, T, Out> {
         let variant = LoadVariant::of(stream.device(), bytes);
         let kernel = load::kernel_for(variant, stream, MERGE_ENTRY)?;
         let config = LaunchConfig::linear(params.blocks(), THREADS);
-        let arguments = (&o_a, &lse_a, &o_b, &lse_b, o, lse, params);
+        let memory = (&o_a, &lse_a, &o_b, &lse_b, o, lse);
         // SAFETY: all tensors are contiguous and have these extents; o and lse overlap no other.
-        unsafe { kernel.launch(stream, config, arguments) }
+        unsafe { kernel.launch(stream, config, memory, &params) }
     }
 }

@@ -40,7 +40,11 @@ pub(super) fn launch(entry: SimtEntry, candidate: &Candidate, call: &Call<'_>) -
     let dtype = OutputDType::new(call.desc.dtype)
         .ok_or(Error::Bug("an element type that attention does not have"))?;
     // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers them.
-    unsafe { call.launch(entry, candidate.config, &[&dtype.code(), &call.pages()]) }
+    unsafe {
+        call.launch(entry, candidate.config, |lengths, params| {
+            (lengths, params, dtype.code(), call.pages())
+        })
+    }
 }
 
 /// Error model: sums start with the sink, add the keys one by one, and are rescaled once per tile.

@@ -32,7 +32,7 @@ pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnM
 pub(super) fn launch(entry: Sm75Entry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
     // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment `offer`
     // checked; grid and shared memory are those of the tile.
-    unsafe { call.launch(entry, candidate.config, &[]) }
+    unsafe { call.launch(entry, candidate.config, |lengths, params| (lengths, params)) }
 }
 
 #[cfg(all(test, feature = "emulator"))]

@@ -69,7 +69,7 @@ pub(super) fn config(
 pub(super) fn launch(entry: Sm80Entry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
     // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment `offer`
     // checked; grid and shared memory are those of the tile.
-    unsafe { call.launch(entry, candidate.config, &[]) }
+    unsafe { call.launch(entry, candidate.config, |lengths, params| (lengths, params)) }
 }
 
 /// Error model: tensor cores truncate sums, so each addition counts twice; probabilities are

@@ -8,7 +8,6 @@ use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::{AttentionDesc, OperandDesc};
 use super::packing::{self, Sharing};
 use super::splits;
-use crate::launch::KernelArg;
 use crate::load;
 use crate::ops::gemm::Memory;
 use crate::ops::maps::{MapKey, MapValue};
@@ -320,19 +319,12 @@ fn launch_one(
     let enqueue = |counter: u64| {
         let counter = std::ptr::with_exposed_provenance_mut(counter as usize);
         let launch = FwdLaunch { counter, ..launch };
-        let plain: [&dyn KernelArg; 9] = [&q, &k, &v, &o, &lse, &sink, &lengths, &params, &launch];
-        let packed: [&dyn KernelArg; 10];
-        let arguments: &[&dyn KernelArg] = match &packing {
-            None => &plain,
-            Some(packing) => {
-                packed = std::array::from_fn(|i| plain.get(i).copied().unwrap_or(packing));
-                &packed
-            }
-        };
+        let memory = (q, k, v, o, lse, sink);
+        let params = (lengths, params, launch, packing);
         // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; the
         // counter is 0 and of this call alone; o is aligned as rows are written; grid and threads
         // are the tile's.
-        unsafe { kernel.launch(call.stream, candidate.config, arguments) }
+        unsafe { kernel.launch(call.stream, candidate.config, memory, &params) }
     };
     let counter = (!are_alike(desc)).then_some(COUNTER);
     device.workspaces().lend(counter, call.stream, enqueue)

@@ -2,7 +2,6 @@
 
 use super::call::{Call, Memory};
 use super::desc::{AttentionDesc, OperandDesc};
-use crate::launch::KernelArg;
 use crate::load;
 use crate::{DType, LaunchConfig, Result, Tensor};
 use abi::attention::FwdPacking;
@@ -55,14 +54,13 @@ pub(super) fn launch(
     let config = LaunchConfig::linear(blocks(rows), THREADS);
     let (to, lengths) = (&call.o, call.lengths());
     let (to_lse, sink) = (call.lse.as_ref(), call.sink.as_ref());
-    let arguments: [&dyn KernelArg; 8] =
-        [&&o, &&lse, &to, &to_lse, &sink, &lengths, &params, &packing];
+    let (memory, params) = ((&o, &lse, to, to_lse, sink), (lengths, params, packing));
     // However brief, it does not let the next launch begin: that one's blocks can settle beside the
     // merge's, two on one multiprocessor and none on another.
     let kernel = load::kernel(call.stream, SPLITS_ENTRY)?;
     // SAFETY: the first launch wrote the partial results, with the same lengths; o and lse are
     // those of the call.
-    unsafe { kernel.launch(call.stream, config, &arguments[..]) }
+    unsafe { kernel.launch(call.stream, config, memory, &params) }
 }
 
 /// Roundings that the merge adds to each sum: it multiplies each part by an exponential and by the

@@ -1,14 +1,14 @@
 //! One call: the description and the memory that a candidate is launched with.
 
 use super::desc::GradDesc;
-use crate::launch::KernelArg;
+use crate::launch::{KernelArg, KernelArgs};
 use crate::load;
 use crate::ops::attention::call::{Call, Memory};
 use crate::{Error, LaunchConfig, Result};
 use abi::attention::FlashFwdParams;
 use abi::attention_grad::sink::{SINK_ENTRY, SINK_THREADS};
 use abi::attention_grad::{AttentionGradParams, DELTA_ENTRY, DELTA_TILE};
-use std::fmt::Display;
+use abi::entry::Entry;
 
 /// A description and its memory. All tensors have the layouts of the [`GradDesc`] and lie inside of
 /// their allocations; the gradients are injective and overlap nothing.
@@ -60,20 +60,21 @@ impl GradCall<'_> {
         .try_for_each(|memory| memory.use_on(self.forward.stream))
     }
 
-    /// Enqueues `entry` with these arguments.
+    /// Enqueues `entry` with this memory and these parameter blocks.
     ///
     /// # Safety
-    /// As [`Kernel::launch`](crate::Kernel::launch): the entry takes these arguments, and `config`
-    /// is the one that it requires for this description.
-    pub(super) unsafe fn launch(
+    /// As [`Kernel::launch`](crate::Kernel::launch): the entry takes this memory, and `config` is
+    /// the one that it requires for this description.
+    pub(super) unsafe fn launch<E: Entry>(
         &self,
-        entry: impl Display,
+        entry: E,
         config: LaunchConfig,
-        arguments: &[&dyn KernelArg],
+        memory: impl KernelArgs,
+        params: &E::Params,
     ) -> Result<()> {
         let kernel = load::kernel(self.forward.stream, entry)?;
         // SAFETY: guaranteed by the caller.
-        unsafe { kernel.launch(self.forward.stream, config, arguments) }
+        unsafe { kernel.launch(self.forward.stream, config, memory, params) }
     }
 
     /// Enqueues the kernel that writes delta.
@@ -88,11 +89,11 @@ impl GradCall<'_> {
             shared_bytes: 0,
             cluster: None,
         };
-        let (lengths, params) = (self.forward.lengths(), self.params()?);
+        let params = (self.forward.lengths(), self.params()?);
         let (o, d_o, delta) = (&self.forward.o, &self.d_o, &self.delta);
         // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers
         // them.
-        unsafe { self.launch(DELTA_ENTRY, config, &[&o, &d_o, &delta, &lengths, &params]) }
+        unsafe { self.launch(DELTA_ENTRY, config, (o, d_o, delta), &params) }
     }
 
     /// Enqueues the kernel that writes the sinks' gradients, if they are wanted. To be called after
@@ -108,16 +109,10 @@ impl GradCall<'_> {
             shared_bytes: 0,
             cluster: None,
         };
-        let (lengths, params) = (self.forward.lengths(), self.forward.params()?);
-        let (lse, delta) = (&self.lse, &self.delta);
+        let params = (self.forward.lengths(), self.forward.params()?);
+        let memory = (sink, &self.lse, &self.delta, d_sink);
         // SAFETY: extents and lengths are those of the call's memory, and delta is written before,
         // on the same stream; a block writes its head's element.
-        unsafe {
-            self.launch(
-                SINK_ENTRY,
-                config,
-                &[&sink, &lse, &delta, &d_sink, &lengths, &params],
-            )
-        }
+        unsafe { self.launch(SINK_ENTRY, config, memory, &params) }
     }
 }

@@ -69,9 +69,8 @@ pub(super) fn launch(entry: SimtGradEntry, call: &GradCall<'_>) -> Result<()> {
             call.launch(
                 entry,
                 config(grid),
-                &[
-                    &q, &k, &v, &d_o, &lse, &delta, &first, &second, &lengths, &params, &own,
-                ],
+                (q, k, v, d_o, lse, delta, first, second),
+                &(lengths, params, own),
             )
         }
     };

@@ -100,9 +100,8 @@ pub(super) fn launch(kernels: Sm80Grad, call: &GradCall<'_>) -> Result<()> {
             call.launch(
                 entry,
                 config(entry, grid),
-                &[
-                    &q, &k, &v, &d_o, &lse, &delta, &of_ds, &of_p, &lengths, &params,
-                ],
+                (q, k, v, d_o, lse, delta, of_ds, of_p),
+                &(lengths, params),
             )?;
         }
     }

@@ -7,7 +7,6 @@ use super::call::GradCall;
 use super::candidates::{Candidate, Entry, Together, estimate_ns};
 use super::desc::GradDesc;
 use super::sm80::rounding;
-use crate::launch::KernelArg;
 use crate::ops::attention::call::Memory;
 use crate::ops::attention::sm90::{
     ALIGN_BYTES, ARCH, EXP_ULPS, HEAD_DIM_MULTIPLE, Lying, positions, span,
@@ -161,10 +160,8 @@ pub(super) fn launch(
     // written before, on the same stream; the sums have room, the counters are 0, and all are this
     // call's alone; gradients are aligned as rows are written; grids and threads are the tile's.
     unsafe {
-        let arguments: [&dyn KernelArg; 12] = [
-            &q, &k, &v, &d_o, &lse, &delta, &&sums, &&key_sums, &counters, &dk, &dv, &params,
-        ];
-        call.launch(entry, config, &arguments)?;
+        let memory = (q, k, v, d_o, lse, delta, &sums, &key_sums, counters, dk, dv);
+        call.launch(entry, config, memory, &params)?;
         round(call, (&sums, dq), &params, tile.rounding_of_dq(&params))?;
         if params.adders() > 1 {
             let [of_dk, of_dv] = tile.roundings_of_keys(&params);
@@ -192,7 +189,7 @@ unsafe fn round(
         cluster: None,
     };
     // SAFETY: the caller's promise; the grid covers the gradient.
-    unsafe { call.launch(ROUND_ENTRY, config, &[&sums, &gradient, params, &rounding]) }
+    unsafe { call.launch(ROUND_ENTRY, config, (sums, gradient), &(*params, rounding)) }
 }
 
 /// Error model: P and dS are rounded to the element type; sums of dq add a part for every block of

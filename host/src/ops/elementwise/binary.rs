@@ -2,6 +2,7 @@
 
 use super::program::{ChainElement, Program};
 use super::steps::Step;
+use crate::ops::plan::Plan;
 use crate::{Result, Stream, Tensor};
 use abi::elementwise::BinaryOp;
 use std::marker::PhantomData;
@@ -95,8 +96,16 @@ impl<'a, T: ChainElement, O: ChainElement> Binary<'a, T, O> {
         self.program().run_into(y, stream)
     }
 
+    /// The kernel that [`run`](Self::run) would launch: there is one, composed of this skeleton.
+    ///
+    /// # Errors
+    /// See [`Binary`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        self.program().plan::<O>(stream)
+    }
+
     fn program(&self) -> Program<'a> {
-        let mut program = Program::load("a", self.a.erased());
+        let mut program = Program::load("binary", "a", self.a.erased());
         let b = program.input("b", self.b.erased());
         program.push(Step::binary(self.op, b, false));
         program

@@ -3,6 +3,7 @@
 use super::program::{ChainElement, Program};
 use super::steps::{Number, Operand, Step};
 use crate::fuse::Fragment;
+use crate::ops::plan::Plan;
 use crate::{Result, Stream, Tensor};
 use abi::elementwise::{BinaryOp, GradOp, UnaryOp};
 use std::marker::PhantomData;
@@ -84,7 +85,7 @@ impl<'a, O: ChainElement> Chain<'a, O> {
     /// A chain whose value is `x`, and whose result has the dtype of `x`.
     pub fn new(x: &'a Tensor<O>) -> Self {
         Self {
-            program: Program::load("x", x.erased()),
+            program: Program::load("chain", "x", x.erased()),
             output: PhantomData,
         }
     }
@@ -203,6 +204,14 @@ impl<'a, O: ChainElement> Chain<'a, O> {
     /// See [`Chain`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<O>> {
         self.program.run(stream)
+    }
+
+    /// The kernel that [`run`](Self::run) would launch: there is one, composed of this skeleton.
+    ///
+    /// # Errors
+    /// See [`Chain`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        self.program.plan::<O>(stream)
     }
 
     /// The PTX of the kernel that a launch over large contiguous tensors runs on devices of compute

@@ -3,6 +3,7 @@
 use super::program::Program;
 use super::steps::Step;
 use crate::ops::float::Float;
+use crate::ops::plan::Plan;
 use crate::{Result, Stream, Tensor};
 use abi::elementwise::GradOp;
 
@@ -72,8 +73,16 @@ impl<'a, T: Float> Gradient<'a, T> {
         self.program().run_into(dx, stream)
     }
 
+    /// The kernel that [`run`](Self::run) would launch: there is one, composed of this skeleton.
+    ///
+    /// # Errors
+    /// See [`Gradient`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        self.program().plan::<T>(stream)
+    }
+
     fn program(&self) -> Program<'a> {
-        let mut program = Program::load("x", self.x.erased());
+        let mut program = Program::load("gradient", "x", self.x.erased());
         program.output = "dx";
         let dy = program.input("dy", self.dy.erased());
         program.push(Step::Gradient(self.op, dy));

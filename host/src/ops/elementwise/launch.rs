@@ -1,31 +1,17 @@
 //! Launches of composed kernels: the choice of the skeleton and of the elements per thread.
 
 use super::compose::Composition;
+use super::costs::ElementwiseCosts;
 use super::plan::{Piece, Walk};
 use super::steps::{Operand, Step};
-use crate::kernel::Kernel;
-use crate::load::{KernelKey, LoadVariant};
-use crate::{Device, Error, KernelArg, LaunchConfig, Result};
+use crate::load::{EntryKernel, KernelKey, LoadVariant};
+use crate::ops::plan::MachineModel;
+use crate::{Device, Error, KernelArgs, LaunchConfig, Result, Stream};
 use abi::DType;
 use abi::elementwise::{
     Arithmetic, CHUNK_BYTES, DenseParams, FusedEntry, MAX_INPUTS, MAX_STEPS, StridedParams, THREADS,
 };
-
-/// Instructions per thread above which a thread takes fewer elements. Such a kernel is bound by
-/// arithmetic anyway, and its text costs the driver compile time.
-const LONG: u32 = 2048;
-
-/// Instructions per element up to which a thread takes only one chunk, if there are one or two
-/// inputs whose elements are as wide as the output's, and at least 2 bytes.
-const LIGHT: u32 = 32;
-
-/// Chunks of a launch up to which each thread takes one: in small launches, more blocks help more
-/// than more loads in flight per thread.
-const SMALL_CHUNKS: u32 = 1 << 17;
-
-/// Blocks for each SM by which a block of threads of several chunks is ahead of the one whose chunks
-/// it prefetches: half of those that run at the same time.
-const AHEAD_BLOCKS: u32 = 6;
+use abi::entry::Entry;
 
 /// How many chunks ahead the blocks of a launch prefetch; 0 if they do not.
 fn ahead(composition: &Composition<'_>, device: &Device) -> u32 {
@@ -40,7 +26,17 @@ fn ahead(composition: &Composition<'_>, device: &Device) -> u32 {
     if own == 1 || output < input {
         return 0;
     }
-    AHEAD_BLOCKS * THREADS * own * device.info().multiprocessors
+    let blocks = MachineModel::of(device.info()).elementwise.ahead_blocks;
+    blocks * THREADS * own * device.info().multiprocessors
+}
+
+/// Most chunks of a thread that there is a kernel for: they keep the memory busy if chunks are short.
+/// With chunks of [`CHUNK_BYTES`], two are enough, by as many threads as an SM holds; one is enough if
+/// the function is short, or if the output is wider than the inputs, which are what threads wait for.
+fn most_chunks(inputs: u32) -> u32 {
+    let all = FusedEntry::ALL.iter();
+    let fits = all.filter(|entry| !entry.dense && entry.inputs == inputs);
+    fits.map(|entry| entry.chunks).max().unwrap_or(1)
 }
 
 /// Steps over tensors of known dtypes.
@@ -55,6 +51,7 @@ pub(crate) struct Fused<'a> {
     numbers: [u64; MAX_STEPS],
     /// Estimate of the instructions per element.
     weight: u32,
+    costs: &'static ElementwiseCosts,
 }
 
 /// Size in bytes of the widest dtype.
@@ -65,11 +62,25 @@ fn widest_of(dtypes: &[DType]) -> u32 {
 
 /// One launch.
 pub(crate) struct Launch<'l> {
-    pub(crate) kernel: &'l Kernel,
-    pub(crate) config: LaunchConfig,
+    kernel: EntryKernel<FusedEntry>,
+    config: LaunchConfig,
     pub(crate) piece: &'l Piece,
-    /// The kernel's last parameter, after the output and the four inputs.
-    pub(crate) params: &'l dyn KernelArg,
+    params: <FusedEntry as Entry>::Params,
+}
+
+impl Launch<'_> {
+    /// Enqueues it, with the output and the four inputs.
+    ///
+    /// # Safety
+    /// As [`Kernel::launch`](crate::Kernel::launch): the tensors have the strides of the walk over its
+    /// shape.
+    pub(crate) unsafe fn enqueue(&self, memory: impl KernelArgs, stream: &Stream) -> Result<()> {
+        // SAFETY: guaranteed by the caller; the kernel was composed for this walk.
+        unsafe {
+            self.kernel
+                .launch(stream, self.config, memory, &self.params)
+        }
+    }
 }
 
 impl<'a> Fused<'a> {
@@ -92,7 +103,16 @@ impl<'a> Fused<'a> {
             steps,
             numbers,
             weight: steps.iter().map(Step::weight).sum(),
+            costs: &MachineModel::H200.elementwise,
         })
+    }
+
+    /// The same for launches on this device.
+    fn on(&self, device: &Device) -> Self {
+        Self {
+            costs: &MachineModel::of(device.info()).elementwise,
+            ..*self
+        }
     }
 
     /// A cast, which has no steps.
@@ -114,13 +134,10 @@ impl<'a> Fused<'a> {
         device: &Device,
         mut launch: impl FnMut(&Launch<'_>) -> Result<()>,
     ) -> Result<()> {
-        walk.pieces(self.most_elements(), |piece| {
-            let composition = self.composition(piece);
-            let bytes_each: usize = self.dtypes[..=self.inputs]
-                .iter()
-                .map(|of| of.size_bytes())
-                .sum();
-            let bytes = u64::from(piece.params.len) * bytes_each as u64;
+        let fused = self.on(device);
+        walk.pieces(fused.most_elements(), |piece| {
+            let composition = fused.composition(piece);
+            let bytes = u64::from(piece.params.len) * self.bytes_each();
             let (key, used) = composition.key();
             let key = KernelKey {
                 entry: &key[..used],
@@ -129,34 +146,50 @@ impl<'a> Fused<'a> {
             let kernel = device.composed(&key, || composition.text(device.arch()))?;
             let len = piece.params.len;
             let (chunks, rest) = (len / composition.elements, len % composition.elements);
-            let blocks = chunks.div_ceil(THREADS * composition.entry.chunks).max(1);
             let scalars = self.numbers;
-            let (dense, strided);
-            let params: &dyn KernelArg = if composition.entry.dense {
-                dense = DenseParams {
+            let params = if composition.entry.dense {
+                let dense = DenseParams {
                     chunks,
                     rest,
                     ahead: ahead(&composition, device),
                     padding: 0,
                     scalars,
                 };
-                &dense
+                (Some(dense), None)
             } else {
-                strided = StridedParams {
+                let strided = StridedParams {
                     walk: piece.params,
                     chunks,
                     rest,
                     scalars,
                 };
-                &strided
+                (None, Some(strided))
             };
             launch(&Launch {
-                kernel: &kernel,
-                config: LaunchConfig::linear(blocks, THREADS),
+                kernel: EntryKernel::of(kernel),
+                config: config(&composition, len),
                 piece,
                 params,
             })
         })
+    }
+
+    /// The skeleton and the grid of the first launch of a walk.
+    pub(super) fn first(&self, walk: &Walk, device: &Device) -> Option<(FusedEntry, LaunchConfig)> {
+        let fused = self.on(device);
+        let mut first = None;
+        let stop = walk.pieces(fused.most_elements(), |piece| {
+            let composition = fused.composition(piece);
+            first = Some((composition.entry, config(&composition, piece.params.len)));
+            Err(())
+        });
+        first.filter(|_| stop.is_err())
+    }
+
+    /// Bytes of an element of each tensor together.
+    pub(super) fn bytes_each(&self) -> u64 {
+        let dtypes = &self.dtypes[..=self.inputs];
+        dtypes.iter().map(|of| of.size_bytes() as u64).sum()
     }
 
     /// The PTX of the kernel that devices of `arch` run over large contiguous tensors.
@@ -168,7 +201,7 @@ impl<'a> Fused<'a> {
     /// program, whose instructions are repeated for each element.
     fn most_elements(&self) -> u32 {
         let most = CHUNK_BYTES / widest_of(&self.dtypes[..=self.inputs]);
-        if self.weight * most > LONG {
+        if self.weight * most > self.costs.long {
             most.min(4)
         } else {
             most
@@ -180,7 +213,7 @@ impl<'a> Fused<'a> {
         let params = &piece.params;
         let strides = &params.strides[..=self.inputs];
         let has_no_gaps = params.rank == 1 && strides.iter().all(|strides| strides[0] == 1);
-        let is_many = params.len / params.chunk > SMALL_CHUNKS;
+        let is_many = params.len / params.chunk > self.costs.small_chunks;
         let has_no_gaps = has_no_gaps && params.chunk > 1;
         self.shaped(has_no_gaps, params.chunk, params.splat, is_many)
     }
@@ -194,20 +227,20 @@ impl<'a> Fused<'a> {
     ) -> Composition<'_> {
         let (inputs, widest) = (self.inputs as u32, widest_of(&self.dtypes[..=self.inputs]));
         let instructions = self.weight * elements;
-        let most = FusedEntry::most_chunks(inputs);
+        let (most, costs) = (most_chunks(inputs), self.costs);
         let is_short = elements * widest < CHUNK_BYTES;
-        let takes_most = is_many && is_short && instructions * most <= LONG;
+        let takes_most = is_many && is_short && instructions * most <= costs.long;
         // Contiguous tensors that are not aligned to 16 bytes have short chunks too; they go
         // through the strided skeleton, as a walk over one dimension.
         let dense = has_no_gaps && !takes_most;
         let dtypes = &self.dtypes[..=self.inputs];
         let is_even = dtypes.iter().all(|of| of.size_bytes() as u32 == widest);
-        let is_light = is_even && widest > 1 && inputs <= 2 && self.weight <= LIGHT;
+        let is_light = is_even && widest > 1 && inputs <= 2 && self.weight <= costs.light;
         let is_wider = widest_of(&dtypes[1..]) < widest;
         let takes_two = is_many && dense && !is_wider && !is_light;
         let chunks = match (takes_most, takes_two) {
             (true, _) => most,
-            (_, true) if 2 * instructions <= LONG => 2,
+            (_, true) if 2 * instructions <= costs.long => 2,
             _ => 1,
         };
         Composition {
@@ -219,6 +252,13 @@ impl<'a> Fused<'a> {
             steps: self.steps,
         }
     }
+}
+
+/// Blocks of a launch over so many elements.
+fn config(composition: &Composition<'_>, len: u32) -> LaunchConfig {
+    let chunks = len / composition.elements;
+    let blocks = chunks.div_ceil(THREADS * composition.entry.chunks).max(1);
+    LaunchConfig::linear(blocks, THREADS)
 }
 
 #[cfg(test)]

@@ -1,12 +1,19 @@
 //! Elementwise kernels of the user's own.
 
-use super::plan::Walk;
+use super::plan::{Steps, Walk};
 use super::program::{broadcast_shape, steps_of};
+use crate::error::named;
 use crate::kernel::Kernel;
+use crate::ops::by_index::dense_steps;
 use crate::ops::check;
+use crate::ops::plan::{Candidate, Plan};
 use crate::tensor::{Address, Erased};
-use crate::{Element, Error, KernelArg, LaunchConfig, Result, Stream, Tensor};
+use crate::{ByValue, Element, Error, KernelArg, LaunchConfig, Result, Stream, Tensor};
 use abi::elementwise::{GROUP, MAX_INPUTS, MAX_RANK, THREADS, grid_blocks};
+use std::marker::PhantomData;
+
+/// The operation's name in errors and plans.
+const NAME: &str = "map";
 
 /// Launches a kernel of your own over the elements of up to four tensors, with broadcasting and any
 /// strides. The kernel's body is a call of `cuda_std::map::map` with a function written in Rust.
@@ -47,31 +54,46 @@ use abi::elementwise::{GROUP, MAX_INPUTS, MAX_RANK, THREADS, grid_blocks};
 /// let device = Device::emulator()?;
 /// let stream = device.stream()?;
 /// let full = |value| Tensor::full(&stream, &[3], bf16::from_f32(value));
-/// let (x, beta, gate, y) = (full(4.0)?, full(0.0)?, full(3.0)?, full(0.0)?);
+/// let (x, beta, gate) = (full(4.0)?, full(0.0)?, full(3.0)?);
 ///
 /// let kernel = device.load_ptx(PTX)?.kernel("swish_gate")?; // x · sigmoid(beta x) · gate
 /// let map = Map::new(&kernel).input(&x).input(&beta).input(&gate);
 /// // SAFETY: the kernel maps three inputs of bf16 to one output of bf16.
-/// unsafe { map.run_into(&y, &stream) }?;
+/// let y = unsafe { map.output::<bf16>().run(&stream) }?;
 /// assert_eq!(y.to_vec()?, [bf16::from_f32(6.0); 3]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "nothing is computed until `run_into`"]
-pub struct Map<'a> {
+#[must_use = "nothing is computed until `run` or `run_into`"]
+pub struct Map<'a, O: Element = f32> {
     kernel: &'a Kernel,
     inputs: [Option<Erased<'a>>; MAX_INPUTS],
     inputs_len: usize,
+    output: PhantomData<O>,
 }
 
 impl<'a> Map<'a> {
-    /// A map with this kernel, without inputs yet.
+    /// A map with this kernel, without inputs yet. Its result is f32, unless
+    /// [`output`](Self::output) sets another dtype.
     pub fn new(kernel: &'a Kernel) -> Self {
         Self {
             kernel,
             inputs: [None; MAX_INPUTS],
             inputs_len: 0,
+            output: PhantomData,
+        }
+    }
+}
+
+impl<'a, O: Element> Map<'a, O> {
+    /// Sets the dtype of the result: the one that the kernel writes.
+    pub fn output<U: Element>(self) -> Map<'a, U> {
+        Map {
+            kernel: self.kernel,
+            inputs: self.inputs,
+            inputs_len: self.inputs_len,
+            output: PhantomData,
         }
     }
 
@@ -84,48 +106,102 @@ impl<'a> Map<'a> {
         self
     }
 
-    /// Enqueues the kernel over all elements of the inputs and `y`.
+    /// Enqueues the kernel over all elements of the inputs, and returns its result, a new contiguous
+    /// tensor.
     ///
     /// # Errors
     /// See [`Map`].
     ///
     /// # Safety
     /// The kernel's body is `cuda_std::map::map` over as many inputs, with the element types of
-    /// these inputs and of `y`, and it may be launched in blocks of [`THREADS`] threads.
-    pub unsafe fn run_into<T: Element>(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        if self.inputs_len > MAX_INPUTS {
-            return Err(Error::out_of_bounds(
-                "number of inputs of a map",
-                self.inputs_len as u64,
-                MAX_INPUTS as u64 + 1,
-            ));
+    /// these inputs and of the result, and it may be launched in blocks of [`THREADS`] threads.
+    pub unsafe fn run(&self, stream: &Stream) -> Result<Tensor<O>> {
+        named(NAME, || {
+            let y = Tensor::empty(stream, &self.validate(stream)?)?;
+            // SAFETY: passed on to the caller; y is new.
+            unsafe { self.launch(&y, stream) }?;
+            Ok(y)
+        })
+    }
+
+    /// Enqueues the kernel over all elements of the inputs and `y`.
+    ///
+    /// # Errors
+    /// See [`Map`].
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run), with the element type of `y`.
+    pub unsafe fn run_into(&self, y: &Tensor<O>, stream: &Stream) -> Result<()> {
+        named(NAME, || {
+            let shape = self.validate(stream)?;
+            check::output("y", y, &shape, stream)?;
+            for input in self.inputs() {
+                check::no_partial_overlap_of("y", &y.erased(), "input", &input)?;
+            }
+            // SAFETY: passed on to the caller; y is injective, and is an input or overlaps none.
+            unsafe { self.launch(y, stream) }
+        })
+    }
+
+    /// The launch of [`run`](Self::run). There is one candidate: the kernel.
+    ///
+    /// # Errors
+    /// See [`Map`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        named(NAME, || {
+            let shape = self.validate(stream)?;
+            let walk = self.walk(&shape, dense_steps::<O>(&shape));
+            if walk.len() == 0 {
+                return Ok(Plan::empty());
+            }
+            let first = walk.first_piece(u64::MAX);
+            let config = config(first.map_or(0, |piece| piece.params.len));
+            let inputs = self.inputs().map(|input| input.dtype().size_bytes());
+            let bytes_each: usize = inputs.chain([size_of::<O>()]).sum();
+            let bytes = walk.len() as f64 * bytes_each as f64;
+            let device = stream.device().info();
+            let candidate = Candidate::only(self.kernel.name(), config, bytes, device);
+            let description = format!("{NAME} {} elements{}", O::DTYPE, walk.len());
+            Ok(Plan::only(description, candidate))
+        })
+    }
+
+    /// The walk over a result with these steps, and the inputs.
+    fn walk(&self, shape: &[usize], of_y: Steps) -> Walk {
+        let mut tensors = [of_y; 1 + MAX_INPUTS];
+        for (to, input) in tensors[1..].iter_mut().zip(self.inputs()) {
+            *to = steps_of(&input, shape);
         }
-        self.validate(y, stream)?;
+        Walk::new(shape, &tensors[..1 + self.inputs_len])
+    }
+
+    /// # Safety
+    /// As for [`run`](Self::run); `y` has the shape that the inputs broadcast to, is injective, and is
+    /// an input or overlaps none.
+    unsafe fn launch(&self, y: &Tensor<O>, stream: &Stream) -> Result<()> {
         if y.is_empty() {
             return Ok(());
         }
         let y = y.erased();
-        let mut tensors = [steps_of(&y, y.shape()); 1 + MAX_INPUTS];
-        for (to, input) in tensors[1..].iter_mut().zip(self.inputs()) {
-            *to = steps_of(&input, y.shape());
-        }
-        let walk = Walk::new(y.shape(), &tensors[..1 + self.inputs_len]);
+        let walk = self.walk(y.shape(), steps_of(&y, y.shape()));
         walk.pieces(4, |piece| {
             let mut addresses = [Address::NULL; 1 + MAX_INPUTS];
             for (t, (to, input)) in addresses.iter_mut().zip(self.inputs()).enumerate() {
                 *to = input.argument(piece.addresses[1 + t]);
             }
             addresses[self.inputs_len] = y.argument(piece.addresses[0]);
-            let mut arguments: [&dyn KernelArg; 2 + MAX_INPUTS] = [&piece.params; 2 + MAX_INPUTS];
+            let walk = ByValue::of(&piece.params);
+            let mut arguments: [&dyn KernelArg; 2 + MAX_INPUTS] = [&walk; 2 + MAX_INPUTS];
             for (to, address) in arguments.iter_mut().zip(&addresses[..=self.inputs_len]) {
                 *to = address;
             }
-            let blocks = grid_blocks(piece.params.len.into(), GROUP);
-            let config = LaunchConfig::linear(blocks, THREADS);
             let arguments = &arguments[..self.inputs_len + 2];
             // SAFETY: the tensors have the walk's strides over its shape; the caller guarantees
             // that the kernel accesses them as such.
-            unsafe { self.kernel.launch(stream, config, arguments) }
+            unsafe {
+                self.kernel
+                    .launch(stream, config(piece.params.len), arguments)
+            }
         })
     }
 
@@ -133,7 +209,13 @@ impl<'a> Map<'a> {
         self.inputs.into_iter().flatten()
     }
 
-    fn validate<T: Element>(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+    /// Checks the inputs; the shape that they broadcast to.
+    fn validate(&self, stream: &Stream) -> Result<Vec<usize>> {
+        check::up_to(
+            "number of inputs of a map",
+            self.inputs_len,
+            MAX_INPUTS as u64,
+        )?;
         let mut shape = Vec::with_capacity(MAX_RANK);
         for input in self.inputs() {
             stream.device().check_same("input", input.device())?;
@@ -145,10 +227,11 @@ impl<'a> Map<'a> {
                 )
             })?;
         }
-        check::output("y", y, &shape, stream)?;
-        for input in self.inputs() {
-            check::no_partial_overlap_of("y", &y.erased(), "input", &input)?;
-        }
-        Ok(())
+        Ok(shape)
     }
+}
+
+/// A launch over so many elements.
+fn config(len: u32) -> LaunchConfig {
+    LaunchConfig::linear(grid_blocks(len.into(), GROUP), THREADS)
 }

@@ -3,6 +3,7 @@
 mod binary;
 mod chain;
 mod compose;
+mod costs;
 mod gradient;
 mod launch;
 mod map;
@@ -15,6 +16,7 @@ mod unary;
 
 pub use binary::Binary;
 pub use chain::Chain;
+pub(super) use costs::ElementwiseCosts;
 pub use gradient::Gradient;
 pub(super) use launch::Fused;
 pub use map::Map;

@@ -230,6 +230,16 @@ impl Walk {
         self.pieces_up_to(MAX_LEN, largest_chunk, launch)
     }
 
+    /// The first piece with at most `limit` elements.
+    pub(crate) fn first_piece(&self, limit: u64) -> Option<Piece> {
+        let mut first = None;
+        let stop = self.pieces_up_to(limit.min(MAX_LEN), 1, |piece| {
+            first = Some(*piece);
+            Err(())
+        });
+        first.filter(|_| stop.is_err())
+    }
+
     /// As [`pieces`](Self::pieces), with at most `limit` elements each, at least 1.
     pub(crate) fn pieces_up_to<E>(
         &self,

@@ -3,9 +3,12 @@
 use super::launch::Fused;
 use super::plan::{Steps, Walk};
 use super::steps::{Operand, Step};
+use crate::error::named;
+use crate::ops::by_index::dense_steps;
 use crate::ops::check;
+use crate::ops::plan::{Candidate, Plan};
 use crate::tensor::{Address, Erased};
-use crate::{E4m3, E5m2, Element, Error, KernelArg, Result, Stream, Tensor};
+use crate::{E4m3, E5m2, Element, Error, Result, Stream, Tensor};
 use abi::DType;
 use abi::elementwise::{Arithmetic, MAX_INPUTS, MAX_KEPT, MAX_RANK, MAX_STEPS, UnaryOp};
 use half::{bf16, f16};
@@ -47,6 +50,8 @@ const MORE_STEPS: usize = MAX_STEPS - 1;
 /// Steps over inputs. Faults are recorded while it is built, and returned when it is launched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program<'a> {
+    /// Name of the operation in errors and plans.
+    operation: &'static str,
     arithmetic: Arithmetic,
     inputs: [Option<Erased<'a>>; MAX_INPUTS],
     names: [&'static str; MAX_INPUTS],
@@ -73,10 +78,11 @@ enum Fault {
 }
 
 impl<'a> Program<'a> {
-    /// A program whose value is `x`, in the arithmetic of its dtype.
-    pub(crate) fn load(name: &'static str, x: Erased<'a>) -> Self {
+    /// The program of an operation whose value is `x`, in the arithmetic of its dtype.
+    pub(crate) fn load(operation: &'static str, name: &'static str, x: Erased<'a>) -> Self {
         let arithmetic = Arithmetic::of(x.dtype());
-        let mut program = Self::load_in(name, x, arithmetic.unwrap_or(Arithmetic::F32));
+        let arithmetic_or_f32 = arithmetic.unwrap_or(Arithmetic::F32);
+        let mut program = Self::load_in(operation, name, x, arithmetic_or_f32);
         if arithmetic.is_none() {
             program.fault = Some(Fault::NoArithmetic(name, x.dtype()));
         }
@@ -84,8 +90,14 @@ impl<'a> Program<'a> {
     }
 
     /// A program whose value is `x`, converted to the given arithmetic: a cast.
-    pub(crate) fn load_in(name: &'static str, x: Erased<'a>, arithmetic: Arithmetic) -> Self {
+    pub(crate) fn load_in(
+        operation: &'static str,
+        name: &'static str,
+        x: Erased<'a>,
+        arithmetic: Arithmetic,
+    ) -> Self {
         let mut program = Self {
+            operation,
             arithmetic,
             inputs: [None; MAX_INPUTS],
             names: NAMES,
@@ -202,22 +214,63 @@ impl<'a> Program<'a> {
 
     /// The result in a new, contiguous tensor.
     pub(crate) fn run<U: ChainElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
-        let shape = self.validate(stream)?;
-        self.check_result(U::DTYPE)?;
-        let y = Tensor::empty(stream, &shape)?;
-        self.launch(&y.erased(), stream)?;
-        Ok(y)
+        named(self.operation, || {
+            let shape = self.validate(stream)?;
+            self.check_result(U::DTYPE)?;
+            let y = Tensor::empty(stream, &shape)?;
+            self.launch(&y.erased(), stream)?;
+            Ok(y)
+        })
     }
 
     /// The result into `y`, which may be an input itself.
     pub(crate) fn run_into<U: ChainElement>(&self, y: &Tensor<U>, stream: &Stream) -> Result<()> {
-        let shape = self.validate(stream)?;
-        self.check_result(U::DTYPE)?;
-        check::output(self.output, y, &shape, stream)?;
-        for (input, name) in self.inputs().zip(self.names) {
-            check::no_partial_overlap_of(self.output, &y.erased(), name, &input)?;
+        named(self.operation, || {
+            let shape = self.validate(stream)?;
+            self.check_result(U::DTYPE)?;
+            check::output(self.output, y, &shape, stream)?;
+            for (input, name) in self.inputs().zip(self.names) {
+                check::no_partial_overlap_of(self.output, &y.erased(), name, &input)?;
+            }
+            self.launch(&y.erased(), stream)
+        })
+    }
+
+    /// The plan of [`run`](Self::run): the kernel's skeleton.
+    pub(crate) fn plan<U: ChainElement>(&self, stream: &Stream) -> Result<Plan> {
+        named(self.operation, || {
+            let shape = self.validate(stream)?;
+            self.check_result(U::DTYPE)?;
+            let (walk, fused) = (
+                self.walk(&shape, dense_steps::<U>(&shape)),
+                self.fused(U::DTYPE)?,
+            );
+            let (operation, len) = (self.operation, walk.len());
+            if len == 0 {
+                return Ok(Plan::empty());
+            }
+            let first = fused.first(&walk, stream.device());
+            let (entry, config) = first.ok_or(Error::Bug("elements without a launch"))?;
+            let bytes = len as f64 * fused.bytes_each() as f64;
+            let candidate = Candidate::only(entry.name(), config, bytes, stream.device().info());
+            let (inputs, steps) = (self.inputs_len, self.steps_len);
+            Ok(Plan::only(
+                format!(
+                    "{operation} {} elements{len} inputs{inputs} steps{steps}",
+                    U::DTYPE
+                ),
+                candidate,
+            ))
+        })
+    }
+
+    /// The walk over a result with these steps, and the inputs.
+    fn walk(&self, shape: &[usize], of_y: Steps) -> Walk {
+        let mut tensors = [of_y; 1 + MAX_INPUTS];
+        for (to, input) in tensors[1..].iter_mut().zip(self.inputs()) {
+            *to = steps_of(&input, shape);
         }
-        self.launch(&y.erased(), stream)
+        Walk::new(shape, &tensors[..1 + self.inputs_len])
     }
 
     fn check_result(&self, dtype: DType) -> Result<()> {
@@ -240,11 +293,7 @@ impl<'a> Program<'a> {
         if y.is_empty() {
             return Ok(());
         }
-        let mut tensors = [steps_of(y, y.shape()); 1 + MAX_INPUTS];
-        for (to, input) in tensors[1..].iter_mut().zip(self.inputs()) {
-            *to = steps_of(&input, y.shape());
-        }
-        let walk = Walk::new(y.shape(), &tensors[..1 + self.inputs_len]);
+        let walk = self.walk(y.shape(), steps_of(y, y.shape()));
         self.fused(y.dtype())?
             .launches(&walk, stream.device(), |launch| {
                 let mut inputs = [Address::NULL; MAX_INPUTS];
@@ -253,19 +302,20 @@ impl<'a> Program<'a> {
                 }
                 let [a, b, c, d] = &inputs;
                 let y = y.argument(launch.piece.addresses[0]);
-                let arguments: [&dyn KernelArg; 6] = [&y, a, b, c, d, launch.params];
                 // SAFETY: the tensors have the walk's strides over its shape, so every element that
                 // the kernel accesses lies inside of their storage; y is injective, and is an input
                 // or overlaps none; the kernel was composed for these dtypes and vector accesses.
-                unsafe { launch.kernel.launch(stream, launch.config, &arguments[..]) }
+                unsafe { launch.enqueue((y, *a, *b, *c, *d), stream) }
             })
     }
 
     /// The PTX of the kernel that devices of `arch` run over large contiguous tensors.
     pub(crate) fn ptx(&self, output: DType, arch: (u32, u32)) -> Result<String> {
-        self.check()?;
-        self.check_result(output)?;
-        self.fused(output)?.ptx(arch)
+        named(self.operation, || {
+            self.check()?;
+            self.check_result(output)?;
+            self.fused(output)?.ptx(arch)
+        })
     }
 
     fn fused(&self, output: DType) -> Result<Fused<'_>> {

@@ -2,6 +2,7 @@
 
 use super::program::{ChainElement, Program};
 use super::steps::Step;
+use crate::ops::plan::Plan;
 use crate::{Result, Stream, Tensor};
 
 /// Selects between two tensors by a condition, with broadcasting, like `where` of NumPy and torch:
@@ -69,8 +70,16 @@ impl<'a, C: ChainElement, T: ChainElement> Select<'a, C, T> {
         self.program().run_into(y, stream)
     }
 
+    /// The kernel that [`run`](Self::run) would launch: there is one, composed of this skeleton.
+    ///
+    /// # Errors
+    /// See [`Select`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        self.program().plan::<T>(stream)
+    }
+
     fn program(&self) -> Program<'a> {
-        let mut program = Program::load("a", self.a.erased());
+        let mut program = Program::load("select", "a", self.a.erased());
         let condition = program.condition("condition", self.condition.erased());
         program.push(Step::Mask(condition));
         let b = program.input("b", self.b.erased());

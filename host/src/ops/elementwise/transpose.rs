@@ -1,12 +1,10 @@
 //! Batched matrix transpositions: copies whose source and destination have stride 1 along different
 //! dimensions.
 
+use super::costs::ElementwiseCosts;
 use super::plan::Walk;
 use abi::division::Division;
 use abi::elementwise::{MAX_RANK, TransposeEntry, TransposeParams};
-
-/// Below this extent a tile is mostly empty, and the plain copy is as fast.
-const LEAST: usize = 8;
 
 /// A copy that is done as a transposition of tiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,11 +16,11 @@ pub(crate) struct Transposition {
 impl Transposition {
     /// The transposition for a walk over an output and an input with elements of `size_bytes`.
     /// `None` if the copy is not a transposition, or needs more blocks than a grid can have.
-    pub(crate) fn of(walk: &Walk, size_bytes: usize) -> Option<Self> {
+    pub(crate) fn of(walk: &Walk, size_bytes: usize, costs: &ElementwiseCosts) -> Option<Self> {
         let [y, x] = [&walk.strides[0], &walk.strides[1]];
         let inner = (1..walk.rank).find(|&axis| x[axis] == 1)?;
         let (rows, columns) = (walk.shape[0], walk.shape[inner]);
-        if y[0] != 1 || x[0] == 1 || rows.min(columns) < LEAST {
+        if y[0] != 1 || x[0] == 1 || rows.min(columns) < costs.transposed as usize {
             return None;
         }
         let tile = TransposeEntry::of(size_bytes)?.tile();
@@ -116,7 +114,8 @@ mod tests {
                 size_bytes: 4,
             }
         };
-        Transposition::of(&Walk::new(shape, &[steps(y), steps(x)]), 4)
+        let walk = Walk::new(shape, &[steps(y), steps(x)]);
+        Transposition::of(&walk, 4, &ElementwiseCosts::H200)
     }
 
     #[test]

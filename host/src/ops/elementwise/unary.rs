@@ -2,9 +2,14 @@
 
 use super::program::{ChainElement, Program};
 use super::steps::{Number, Step};
+use crate::error::named;
+use crate::ops::plan::Plan;
 use crate::{Error, Result, Stream, Tensor};
 use abi::elementwise::UnaryOp;
 use std::marker::PhantomData;
+
+/// The operation's name in errors and plans.
+const NAME: &str = "unary";
 
 /// An elementwise function of one tensor: `y = f(x)`.
 ///
@@ -101,9 +106,17 @@ impl<'a, T: ChainElement, O: ChainElement> Unary<'a, T, O> {
         self.program()?.run_into(y, stream)
     }
 
+    /// The kernel that [`run`](Self::run) would launch: there is one, composed of this skeleton.
+    ///
+    /// # Errors
+    /// See [`Unary`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        self.program()?.plan::<O>(stream)
+    }
+
     fn program(&self) -> Result<Program<'a>> {
-        let scalar = self.checked_scalar()?;
-        let mut program = Program::load("x", self.x.erased());
+        let scalar = named(NAME, || self.checked_scalar())?;
+        let mut program = Program::load(NAME, "x", self.x.erased());
         program.push(Step::unary(self.op, scalar));
         Ok(program)
     }

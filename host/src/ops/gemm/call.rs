@@ -1,17 +1,17 @@
 //! One call of a GEMM: the description and the memory that a candidate is launched with.
 
 use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent, Side};
-use crate::launch::{KernelArg, KernelParam};
+use crate::launch::{KernelArg, KernelArgs, Then};
 use crate::load;
 use crate::ops::maps::{MapKey, MapValue};
 use crate::storage::Storage;
 use crate::tensor::Address;
 use crate::{DType, Element, Error, L2Promotion, LaunchConfig, Result, ShapeError, Stream, Tensor};
 use abi::OutputDType;
+use abi::entry::Entry;
 use abi::gemm::integer::{I32_RESULTS, integer_factor};
 use abi::gemm::{DoubleEntry, DoubleParams, EpilogueParams, GemmParams};
 use std::ffi::c_void;
-use std::fmt::Display;
 use std::sync::Arc;
 
 /// An address in an allocation, without an element type; as a kernel argument, a pointer.
@@ -65,9 +65,6 @@ unsafe impl KernelArg for &Memory {
 }
 
 static NULL: u64 = 0;
-
-/// Most arguments of an entry with a fused epilogue.
-const MAX_ARGUMENTS: usize = 24;
 
 // SAFETY: as above, or a static.
 unsafe impl KernelArg for Option<&Memory> {
@@ -196,117 +193,89 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Enqueues `entry` with these arguments.
+    /// Enqueues `entry` with this memory and these parameter blocks.
     ///
     /// # Safety
-    /// As [`Kernel::launch`](crate::Kernel::launch): `arguments`, made from this call's memory,
-    /// params and epilogue, are what the entry expects.
-    pub(super) unsafe fn launch(
+    /// As [`Kernel::launch`](crate::Kernel::launch): `memory` and `params`, made from this call, are
+    /// what the entry expects.
+    pub(super) unsafe fn launch<E: Entry>(
         &self,
-        entry: impl Display,
+        entry: E,
         config: LaunchConfig,
-        arguments: &[&dyn KernelArg],
+        memory: impl KernelArgs,
+        params: &E::Params,
     ) -> Result<()> {
         let kernel = load::kernel(self.stream, entry)?;
         // SAFETY: guaranteed by the caller.
-        unsafe { kernel.launch(self.stream, config, arguments) }
+        unsafe { kernel.launch(self.stream, config, memory, params) }
     }
 
-    /// Enqueues an entry that takes `operands`, followed by the arguments of every fused epilogue
-    /// (see [`abi::gemm::epilogue`]).
+    /// Enqueues an entry that takes `operands`, the memory of every fused epilogue (see
+    /// [`abi::gemm::epilogue`]), and the parameter blocks that `params` makes of those of the epilogue.
     ///
     /// # Safety
     /// As [`launch`](Self::launch).
-    pub(super) unsafe fn launch_fused(
+    pub(super) unsafe fn launch_fused<E: Entry>(
         &self,
-        entry: impl Display,
+        entry: E,
         config: LaunchConfig,
-        operands: &[&dyn KernelArg],
+        operands: impl KernelArgs,
+        params: impl FnOnce(GemmParams, EpilogueParams) -> E::Params,
     ) -> Result<()> {
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.launch_with(&self.params(), entry, config, operands) }
-    }
-
-    /// [`launch_fused`](Self::launch_fused) of an entry with these parameters.
-    ///
-    /// # Safety
-    /// As [`launch`](Self::launch).
-    unsafe fn launch_with<P: KernelParam>(
-        &self,
-        params: &P,
-        entry: impl Display,
-        config: LaunchConfig,
-        operands: &[&dyn KernelArg],
-    ) -> Result<()> {
-        let epilogue = self.epilogue()?;
-        let pointers = (
-            (self.c.as_ref(), &self.d),
-            (self.bias.as_ref(), self.residual.as_ref()),
-            (self.row_scale.as_ref(), self.column_scale.as_ref()),
-            (self.device_alpha.as_ref(), self.device_beta.as_ref()),
+        let params = params(self.params(), self.epilogue()?);
+        let of_epilogue = (
+            self.c.as_ref(),
+            &self.d,
+            self.bias.as_ref(),
+            self.residual.as_ref(),
+            self.row_scale.as_ref(),
+            self.column_scale.as_ref(),
+            self.device_alpha.as_ref(),
+            self.device_beta.as_ref(),
         );
-        let tail: [&dyn KernelArg; 10] = [
-            &pointers.0.0,
-            &pointers.0.1,
-            &pointers.1.0,
-            &pointers.1.1,
-            &pointers.2.0,
-            &pointers.2.1,
-            &pointers.3.0,
-            &pointers.3.1,
-            params,
-            &epilogue,
-        ];
-        let mut arguments: [&dyn KernelArg; MAX_ARGUMENTS] = [params; MAX_ARGUMENTS];
-        let count = operands.len() + tail.len();
-        let all = arguments.get_mut(..count);
-        let all = all.ok_or(Error::Bug("a GEMM entry with too many operands"))?;
-        all[..operands.len()].copy_from_slice(operands);
-        all[operands.len()..].copy_from_slice(&tail);
         // SAFETY: guaranteed by the caller.
-        unsafe { self.launch(entry, config, all) }
+        unsafe { self.launch(entry, config, Then(operands, of_epilogue), &params) }
     }
 
     /// Enqueues a fused entry whose operands are pointers to A and B, on the grid of `config`.
-    pub(super) fn launch_by_pointers(
+    pub(super) fn launch_by_pointers<E: Entry>(
         &self,
-        entry: impl Display,
+        entry: E,
         config: Option<LaunchConfig>,
+        params: impl FnOnce(GemmParams, EpilogueParams) -> E::Params,
     ) -> Result<()> {
         let config = config.ok_or(Error::Bug("a product was offered that fits no grid"))?;
-        let (a, b) = (&self.a, &self.b);
         // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
         // their storage; d is injective, overlaps neither a nor b, and overlaps c and residual only
         // if it is the same matrix; absent operands are null.
-        unsafe { self.launch_fused(entry, config, &[&a, &b]) }
+        unsafe { self.launch_fused(entry, config, (&self.a, &self.b), params) }
     }
 
-    /// Enqueues an entry of products in f64.
+    /// Enqueues an entry of products in f64, whose tensors are all in f64.
     pub(super) fn launch_double(&self, entry: DoubleEntry, config: LaunchConfig) -> Result<()> {
-        let params = self.params();
         let [a_is_k_major, b_is_k_major] =
             DoubleParams::k_major(self.desc.a.transpose, self.desc.b.transpose);
-        let params = DoubleParams {
-            m: params.m,
-            n: params.n,
-            k: params.k,
-            batch: params.batch,
-            lda: params.lda,
-            ldb: params.ldb,
-            ldc: params.ldc,
-            ldd: params.ldd,
-            batch_stride_a: params.batch_stride_a,
-            batch_stride_b: params.batch_stride_b,
-            batch_stride_c: params.batch_stride_c,
-            batch_stride_d: params.batch_stride_d,
-            alpha: self.alpha,
-            beta: self.beta,
-            a_is_k_major,
-            b_is_k_major,
-        };
-        let (a, b) = (&self.a, &self.b);
-        // SAFETY: as of `launch_by_pointers`; all tensors of such a product are in f64.
-        unsafe { self.launch_with(&params, entry, config, &[&a, &b]) }
+        self.launch_by_pointers(entry, Some(config), |params, epilogue| {
+            let params = DoubleParams {
+                m: params.m,
+                n: params.n,
+                k: params.k,
+                batch: params.batch,
+                lda: params.lda,
+                ldb: params.ldb,
+                ldc: params.ldc,
+                ldd: params.ldd,
+                batch_stride_a: params.batch_stride_a,
+                batch_stride_b: params.batch_stride_b,
+                batch_stride_c: params.batch_stride_c,
+                batch_stride_d: params.batch_stride_d,
+                alpha: self.alpha,
+                beta: self.beta,
+                a_is_k_major,
+                b_is_k_major,
+            };
+            (params, epilogue)
+        })
     }
 
     /// Scratch memory for a contiguous tensor of these extents: see [`workspace`](Self::workspace).

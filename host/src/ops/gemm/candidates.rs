@@ -10,9 +10,9 @@ use super::splits::{KSplits, by_partials};
 use super::{decode, decode_sm90, double, integer, mma, simt, sm90};
 use crate::ops::plan::{Choice, Desc, Machine, MachineModel, Shown};
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
-use abi::SingleEntry;
 use abi::gemm::decode::DecodeEntry;
 use abi::gemm::decode::sm90::Sm90DecodeEntry;
+use abi::gemm::integer::INTEGER_ENTRY;
 use abi::gemm::sm90::Sm90Entry;
 use abi::gemm::stream_k::Cut;
 use abi::gemm::{DoubleEntry, MmaEntry, SimtEntry};
@@ -27,7 +27,7 @@ pub(super) enum Entry {
     Decode(DecodeEntry),
     Sm90Decode(Sm90DecodeEntry),
     Double(DoubleEntry),
-    Integer(SingleEntry),
+    Integer,
 }
 
 impl fmt::Display for Entry {
@@ -39,7 +39,7 @@ impl fmt::Display for Entry {
             Self::Decode(entry) => entry.fmt(f),
             Self::Sm90Decode(entry) => entry.fmt(f),
             Self::Double(entry) => entry.fmt(f),
-            Self::Integer(entry) => entry.fmt(f),
+            Self::Integer => INTEGER_ENTRY.fmt(f),
         }
     }
 }
@@ -106,7 +106,7 @@ impl Candidate {
             Entry::Decode(entry) => decode::launch(entry, self, call),
             Entry::Sm90Decode(entry) => decode_sm90::launch(entry, self, call),
             Entry::Double(entry) => call.launch_double(entry, self.config),
-            Entry::Integer(_) => integer::launch(call),
+            Entry::Integer => integer::launch(call),
         }
     }
 }
@@ -154,11 +154,12 @@ impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.entry.fmt(f)?;
         if let Entry::Sm90Decode(_) = self.entry {
-            write!(f, "+n{}", self.tile[1])?; // chosen at the launch, so not part of the entry name
-        }
-        if self.cluster() != [1; 3] {
-            let [x, y, _] = self.cluster();
-            write!(f, "+cluster{x}x{y}")?;
+            // Chosen at the launch, so not part of the entry name.
+            write!(f, "+n{}", self.tile[1])?;
+            if self.cluster() != [1; 3] {
+                let [x, y, _] = self.cluster();
+                write!(f, "+cluster{x}x{y}")?;
+            }
         }
         if self.split_k > 1 {
             write!(f, "+split{}", self.split_k)?;

@@ -20,7 +20,7 @@ use super::call::Call;
 use super::candidates::{Candidate, Entry};
 use super::decode::suits;
 use super::desc::GemmDesc;
-use crate::ops::plan::Machine;
+use crate::ops::plan::{Machine, blocks_at_once};
 use crate::{L2Promotion, LaunchConfig, Result};
 use abi::gemm::Transpose;
 use abi::gemm::decode::sm90::{
@@ -30,10 +30,6 @@ use abi::gemm::decode::sm90::{
 
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);
-/// SMs of the group (GPC) that must hold all blocks of a cluster.
-const GROUP: u32 = 16;
-/// Clusters of more than two blocks that were observed to wait although all groups should be full.
-const LEFT_OUT: u32 = 2;
 const THREADS_MAX: u32 = 2048;
 
 /// Offers the best `tile_n` for each number of blocks that share k (`splits`) and A (`sharers`).
@@ -128,8 +124,7 @@ fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: 
     machine.model.launch_ns + as_others * ns
 }
 
-/// Resident blocks of the device. All blocks of a cluster must be in one group of SMs (GPC): the
-/// rest of a group stays idle, and the groups of a device have different sizes.
+/// Resident blocks of the device.
 fn resident(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling) -> u32 {
     const RESERVED_BYTES: u32 = 1024;
     let size = tiling.splits * tiling.sharers;
@@ -140,11 +135,7 @@ fn resident(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling) -> u32 {
         return machine.multiprocessors * blocks;
     }
     // One on a multiprocessor, even where there is room for more: k is shared to fill them.
-    if size == 2 {
-        return machine.multiprocessors;
-    }
-    let clusters = machine.multiprocessors / GROUP * (GROUP / size);
-    clusters.saturating_sub(LEFT_OUT).max(1) * size
+    blocks_at_once(machine.multiprocessors, size)
 }
 
 /// Enqueues a candidate of [`offer`].
@@ -167,11 +158,16 @@ pub(super) fn launch(entry: Sm90DecodeEntry, candidate: &Candidate, call: &Call<
     let map_a = map((&call.a, &desc.a), [desc.m, desc.k], tiling.box_a())?;
     let box_b = tiling.box_b(entry.trans_b);
     let map_b = map((&call.b, &desc.b), stored_b, box_b)?;
-    let (map_a, map_b, launch) = (&map_a, &map_b, tiling.launch(desc.k));
+    let launch = tiling.launch(desc.k);
     call.uses()?;
     // SAFETY: the maps are of the call's memory, with the layouts of `desc`; d is injective and
     // overlaps nothing that is read, unless it is the same matrix.
-    unsafe { call.launch_fused(entry, candidate.config, &[&map_a, &map_b, &launch]) }
+    unsafe {
+        let maps = (&map_a, &map_b);
+        call.launch_fused(entry, candidate.config, maps, |params, epilogue| {
+            (params, epilogue, launch)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -60,14 +60,14 @@ pub(super) struct MatrixDesc {
     pub(super) ld: i64,
     /// Elements between matrices of the batch; 0 broadcasts one matrix.
     pub(super) batch_stride: i64,
-    /// Largest power of two, up to 16, that divides the address of the first element.
+    /// Largest power of two, up to 32, that divides the address of the first element.
     pub(super) align_bytes: u32,
 }
 
 impl MatrixDesc {
     /// Largest value of [`align_bytes`](Self::align_bytes): no kernel asks for more, and tensors whose
     /// addresses differ beyond that have the same plan and the same tuned choice.
-    pub(super) const MOST_ALIGN_BYTES: u32 = 16;
+    pub(super) const MOST_ALIGN_BYTES: u32 = 32;
 
     pub(super) fn new(dtype: DType, layout: MatrixLayout, align_bytes: u32) -> Self {
         let MatrixLayout {
@@ -96,8 +96,16 @@ impl MatrixDesc {
     pub(super) fn row_align_bytes(&self) -> u32 {
         let size = self.dtype.size_bytes() as i64;
         let both = (self.ld | self.batch_stride).wrapping_mul(size);
-        let of_strides = 1 << both.trailing_zeros().min(4);
+        let of_strides = 1
+            << both
+                .trailing_zeros()
+                .min(Self::MOST_ALIGN_BYTES.trailing_zeros());
         self.align_bytes.min(of_strides)
+    }
+
+    /// Whether its rows are aligned to 32 bytes, which L2 reads at once.
+    pub(super) fn rows_are_aligned(&self) -> bool {
+        self.row_align_bytes() >= 32
     }
 
     /// Whether a tensor map can describe it: its rows are aligned to 16 bytes, and strides are
@@ -164,6 +172,11 @@ impl GemmDesc {
             && [self.m, self.n, self.k, self.batch]
                 .iter()
                 .all(|&extent| extent <= REACH)
+    }
+
+    /// Whether rows of both operands are aligned to 32 bytes, which L2 reads at once.
+    pub(super) fn rows_are_aligned(&self) -> bool {
+        self.a.rows_are_aligned() && self.b.rows_are_aligned()
     }
 
     pub(super) fn operand(&self, side: Side) -> &MatrixDesc {

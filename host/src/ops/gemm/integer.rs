@@ -6,7 +6,7 @@ use super::candidates::{Candidate, Entry, splits};
 use super::desc::GemmDesc;
 use super::splits::KSplits;
 use crate::ops::plan::{Machine, Work};
-use crate::{Error, LaunchConfig, Result};
+use crate::{LaunchConfig, Result};
 use abi::gemm::integer::{INTEGER_ENTRY, INTEGER_TILE, a_and_b_are_k_major};
 
 /// Resident blocks per SM.
@@ -56,7 +56,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, split_k: u32) -> Option<Candida
         split_k,
         partials,
         estimated_ns: machine.estimate_ns(&work),
-        ..Candidate::direct(Entry::Integer(INTEGER_ENTRY), tile, config(grid))
+        ..Candidate::direct(Entry::Integer, tile, config(grid))
     })
 }
 
@@ -73,13 +73,10 @@ fn config(grid: [u32; 3]) -> LaunchConfig {
 pub(super) fn launch(call: &Call<'_>) -> Result<()> {
     let desc = &call.desc;
     let grid = INTEGER_TILE.grid(desc.m, desc.n, desc.batch);
-    let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
     let k_major = a_and_b_are_k_major(desc.a.transpose, desc.b.transpose);
-    let (a, b) = (&call.a, &call.b);
-    // SAFETY: extents, strides and layouts are those of the call's memory, whose layouts lie inside
-    // of their storage; d is injective, overlaps neither a nor b, and overlaps c and residual only
-    // if it is the same matrix; absent operands are null.
-    unsafe { call.launch_fused(INTEGER_ENTRY, config(grid), &[&a, &b, &k_major]) }
+    call.launch_by_pointers(INTEGER_ENTRY, grid.map(config), |params, epilogue| {
+        (params, epilogue, k_major)
+    })
 }
 
 #[cfg(test)]

@@ -195,7 +195,8 @@ fn config(tile: &MmaTile, grid: [u32; 3]) -> LaunchConfig {
 pub(super) fn launch(entry: MmaEntry, call: &Call<'_>) -> Result<()> {
     let desc = &call.desc;
     let grid = entry.tile.grid(desc.m, desc.n, desc.batch);
-    call.launch_by_pointers(entry, grid.map(|grid| config(&entry.tile, grid)))
+    let config = grid.map(|grid| config(&entry.tile, grid));
+    call.launch_by_pointers(entry, config, |params, epilogue| (params, epilogue))
 }
 
 #[cfg(test)]

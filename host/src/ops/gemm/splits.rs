@@ -7,7 +7,7 @@ use super::desc::{GemmDesc, MatrixDesc};
 use crate::ops::check;
 use crate::ops::elementwise::{Fused, Steps, Walk};
 use crate::ops::plan::{Machine, Work};
-use crate::{DType, KernelArg, LaunchConfig, Result, Tensor};
+use crate::{DType, LaunchConfig, Result, Tensor};
 use abi::elementwise::MAX_RANK;
 use abi::gemm::{Activation, FINISH_THREADS, FinishEntry, Transpose, finish_blocks};
 
@@ -190,7 +190,11 @@ impl<'a> Call<'a> {
         let config = LaunchConfig::linear(blocks, FINISH_THREADS);
         let entry = check::entry(FinishEntry::of(desc.partial_dtype(), desc.d.dtype))?;
         // SAFETY: `partials` holds `splits` partial results of this GEMM; the rest is this call's.
-        unsafe { self.launch_fused(entry, config, &[&partials, &splits]) }
+        unsafe {
+            self.launch_fused(entry, config, (partials,), |params, epilogue| {
+                (params, epilogue, splits)
+            })
+        }
     }
 
     /// The same call with A and B converted to `dtype`, with contiguous rows.
@@ -237,13 +241,9 @@ impl<'a> Call<'a> {
                 };
                 let (x, y) = (at(from, 1), at(&to, 0));
                 let none: Option<&Tensor<u8>> = None;
-                let arguments: [&dyn KernelArg; 6] = [&&y, &&x, &none, &none, &none, launch.params];
+                let memory = (&y, &x, none, none, none);
                 // SAFETY: the walk's extents and strides are those of the matrix and of its copy.
-                unsafe {
-                    launch
-                        .kernel
-                        .launch(self.stream, launch.config, &arguments[..])
-                }
+                unsafe { launch.enqueue(memory, self.stream) }
             })?;
         }
         Ok((to, converted))

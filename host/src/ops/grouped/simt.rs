@@ -138,13 +138,8 @@ fn to_rows<T: Float>(
         ldd: d.layout.ld,
     };
     let kernel = load::kernel(stream, GROUPED_ENTRY)?;
+    let memory = (&a.memory, &b.memory, &ends, &d.memory);
     // SAFETY: extents and strides are those of the operands, which lie inside of their storage; d is
     // injective and overlaps nothing that is read; `ends` has an element for each group.
-    unsafe {
-        kernel.launch(
-            stream,
-            config,
-            (&a.memory, &b.memory, &ends, &d.memory, params),
-        )
-    }
+    unsafe { kernel.launch(stream, config, memory, &params) }
 }

@@ -152,23 +152,10 @@ impl Hopper {
         for memory in [&a.memory, &b.memory] {
             memory.use_on(stream)?;
         }
+        let memory = (&map_a, &map_b, &map_d, &d.memory, &ends);
         // SAFETY: the maps are of the operands, which lie inside of their storage, with the boxes of the
         // tile; d is injective and overlaps nothing that is read; `ends` has an element for each group.
-        unsafe {
-            kernel.launch(
-                stream,
-                self.config(),
-                (
-                    &map_a,
-                    &map_b,
-                    &map_d,
-                    &d.memory,
-                    &ends,
-                    params,
-                    self.launch,
-                ),
-            )
-        }
+        unsafe { kernel.launch(stream, self.config(), memory, &(params, self.launch)) }
     }
 }
 

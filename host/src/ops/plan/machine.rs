@@ -21,7 +21,12 @@
 //! alignment.
 
 use crate::DeviceInfo;
+use crate::ops::elementwise::ElementwiseCosts;
+use crate::ops::reduce::ReduceCosts;
+use crate::ops::rotary::RotaryCosts;
 use crate::ops::rows::{RowCosts, TopKCosts};
+use crate::ops::scan::ScanCosts;
+use crate::ops::scatter_add::ScatterAddCosts;
 
 /// Declares structs of constants, and their values on an H200. The files of operations use it too.
 macro_rules! costs {
@@ -64,6 +69,16 @@ costs! {
         rows: RowCosts = RowCosts::H200,
         /// The first elements of rows.
         topk: TopKCosts = TopKCosts::H200,
+        /// Elementwise operations.
+        elementwise: ElementwiseCosts = ElementwiseCosts::H200,
+        /// Reductions.
+        reduce: ReduceCosts = ReduceCosts::H200,
+        /// Scans.
+        scan: ScanCosts = ScanCosts::H200,
+        /// Rotations.
+        rotary: RotaryCosts = RotaryCosts::H200,
+        /// Additions of rows.
+        scatter_add: ScatterAddCosts = ScatterAddCosts::H200,
     }
 
     /// Constants of the kernels of products.
@@ -163,7 +178,7 @@ costs! {
     /// fastest within 1 %), 128 x 128 on an H200 again, with L2 promotion of 128 bytes.
     Sm90Costs {
         /// Speed of tiles of 64 rows, bound by what L2 gives to a multiprocessor: 1024 x 1024 x 1024
-        /// to 4096.
+        /// to 4096. Tiles of 96 columns read fewer bytes for each product, so they are no slower.
         rows_64_flops: f64 = 2950.0,
         /// Speed of tiles of up to 48 columns, bound by shared memory, and by L2 where each block
         /// reads all of A.
@@ -182,6 +197,11 @@ costs! {
         columns_256_flops: f64 = 3245.0,
         /// Speed of all other tiles.
         flops: f64 = 3108.0,
+        /// Bytes per nanosecond that the tensor copies of one SM read of rows that are not aligned to
+        /// 32 bytes: 29 random products by 6 tiles each, with and without clusters, 48 to 56.
+        unaligned_bytes_per_ns: f64 = 52.0,
+        /// The same of aligned rows: no product reached more.
+        aligned_bytes_per_ns: f64 = 120.0,
         /// Speed of a launch with one tile of 128 x 256 per block. Fitted to 2048 x 2048 x k, where
         /// 128 x 128 is 0.8 us faster with a k of 256 and 0.1 us slower with 1024, and to 1024 x 4096
         /// x 4096, where it is 3 us slower.
@@ -375,6 +395,14 @@ impl Machine {
         }
     }
 
+    /// Estimated run time of a launch that moves `bytes` bytes by so many blocks: all of the bandwidth
+    /// takes a block on each multiprocessor.
+    pub(in crate::ops) fn moving_ns(&self, bytes: f64, blocks: f64) -> f64 {
+        let all = f64::from(self.multiprocessors);
+        let share = blocks.clamp(1.0, all) / all;
+        self.model.launch_ns + bytes / (self.bytes_per_ns * share)
+    }
+
     /// Estimated run time of `work`, in waves.
     pub(in crate::ops) fn estimate_ns(&self, work: &Work) -> f64 {
         let resident = f64::from(work.blocks_per_multiprocessor.max(1));
@@ -390,6 +418,21 @@ impl Machine {
         let memory = work.bytes / self.bytes_per_ns;
         self.model.launch_ns + compute.max(memory) + work.extra_ns
     }
+}
+
+/// Blocks of a device that run at the same time, one on each SM, in clusters of so many. All blocks of a
+/// cluster must be in one group of SMs (GPC): the rest of a group stays idle, and the groups of a
+/// device have different sizes.
+pub(in crate::ops) fn blocks_at_once(multiprocessors: u32, cluster_blocks: u32) -> u32 {
+    /// SMs of a group.
+    const GROUP: u32 = 16;
+    /// Clusters of more than two blocks that were observed to wait although all groups should be full.
+    const LEFT_OUT: u32 = 2;
+    if cluster_blocks <= 2 {
+        return multiprocessors / cluster_blocks * cluster_blocks;
+    }
+    let clusters = multiprocessors / GROUP * (GROUP / cluster_blocks);
+    clusters.saturating_sub(LEFT_OUT).max(1) * cluster_blocks
 }
 
 /// The work of one candidate. Numbers are f64, since products of extents are large.

@@ -5,17 +5,19 @@
 //! needs, so nothing is decided twice.
 
 mod machine;
+mod ruled;
 mod state;
 mod tune;
 mod tuned;
 
 pub use machine::MachineModel;
-pub(super) use machine::{AttentionCosts, Machine, Sm90Costs, Work, costs};
+pub(super) use machine::{AttentionCosts, Machine, Sm90Costs, Work, blocks_at_once, costs};
+pub(super) use ruled::Ruled;
 pub(crate) use state::Plans;
 pub use tune::{Measured, Tuning};
-pub(super) use tune::{agree_within, answer, copied, like, rotation, tune};
+pub(super) use tune::{agree_within, answer, blank, copied, like, numbers, rotation, tune};
 
-use crate::{DeviceInfo, Error, LaunchConfig, Result, Stream};
+use crate::{Device, DeviceInfo, Error, LaunchConfig, Result, Stream};
 use std::fmt;
 use std::hash::Hash;
 use std::time::Duration;
@@ -80,12 +82,13 @@ pub struct Candidate {
     /// Entry name of the main kernel.
     pub entry: String,
     /// Tile of one block. Of products: m, n, k. Of attention: queries and keys, and 0. Of rows: rows,
-    /// elements of each, and 0.
+    /// elements of each, and 0. Of other operations: 0.
     pub tile: [u32; 3],
     /// Cluster extents in x, y, z, in blocks.
     pub cluster: [u32; 3],
     /// Number of parts into which the reduced axis is split: k of a product, keys of attention, the
-    /// elements of a row among which the first are wanted.
+    /// axis of a reduction, the elements of a row among which the first are wanted. Of scans, the
+    /// tiles of a row.
     pub split: u32,
     /// Grid extents in x, y, z, in blocks.
     pub grid: [u32; 3],
@@ -119,14 +122,40 @@ impl Candidate {
     }
 }
 
+impl Candidate {
+    /// A kernel that is the only one for its work, which moves so many bytes.
+    pub(super) fn only(entry: &str, config: LaunchConfig, bytes: f64, device: &DeviceInfo) -> Self {
+        let machine = Machine::of(device, MachineModel::of(device));
+        let blocks = config
+            .grid
+            .iter()
+            .map(|&extent| f64::from(extent))
+            .product();
+        let estimated_ns = machine.moving_ns(bytes, blocks);
+        Self {
+            name: entry.into(),
+            entry: entry.into(),
+            tile: [0; 3],
+            cluster: config.cluster.unwrap_or([1; 3]),
+            split: 1,
+            grid: config.grid,
+            threads: config.block.iter().product(),
+            shared_bytes: config.shared_bytes,
+            estimated: Duration::from_nanos(estimated_ns as u64),
+        }
+    }
+}
+
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
+        write!(f, "{}: ", self.name)?;
+        if self.tile != [0; 3] {
+            write!(f, "tile {}, ", by(self.tile))?;
+        }
         write!(
             f,
-            "{}: tile {}, cluster {}, split {}, grid {}, {} threads, {} bytes shared, about {:?}",
-            self.name,
-            by(self.tile),
+            "cluster {}, split {}, grid {}, {} threads, {} bytes shared, about {:?}",
             by(self.cluster),
             self.split,
             by(self.grid),
@@ -165,7 +194,15 @@ pub(super) fn choose<D: Desc>(
     forced: Option<&str>,
     stream: &Stream,
 ) -> Result<(D::Candidate, PlanSource)> {
-    let device = stream.device();
+    choose_on(desc, forced, stream.device())
+}
+
+/// As [`choose`], without a stream.
+pub(super) fn choose_on<D: Desc>(
+    desc: &D,
+    forced: Option<&str>,
+    device: &Device,
+) -> Result<(D::Candidate, PlanSource)> {
     let info = device.info();
     if let Some(name) = forced {
         return named(desc, name, info).map(|candidate| (candidate, PlanSource::Forced));
@@ -256,6 +293,15 @@ impl Plan {
             description: "nothing to compute".into(),
             chosen: None,
             candidates: Vec::new(),
+        }
+    }
+
+    /// The plan of work for which there is one kernel.
+    pub(super) fn only(description: String, candidate: Candidate) -> Self {
+        Self {
+            description,
+            chosen: Some((candidate.clone(), PlanSource::Model)),
+            candidates: vec![candidate],
         }
     }
 

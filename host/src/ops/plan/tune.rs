@@ -1,7 +1,9 @@
 //! Autotuning: measures the candidates of an operation.
 
 use super::{Candidate, Choice, Desc, MachineModel, all, choose};
-use crate::{DeviceError, Element, Error, Result, Stream, Tensor};
+use crate::element::{as_bytes, as_bytes_mut};
+use crate::{DType, DeviceError, Element, Error, Result, Stream, Tensor};
+use half::{bf16, f16};
 use std::fmt;
 use std::time::Duration;
 
@@ -177,6 +179,34 @@ pub(in crate::ops) fn answer<T: Element>(
     d.to_vec()
 }
 
+/// All bits set: NaN of floats, -1 of integers with a sign.
+pub(in crate::ops) fn blank<T: Element>() -> T {
+    let mut blank = [T::default()];
+    as_bytes_mut(&mut blank).fill(0xff);
+    blank[0]
+}
+
+/// Floats of 16 bits and more, or integers, for [`agree_within`].
+pub(in crate::ops) fn numbers<T: Element>(values: &[T]) -> Vec<f64> {
+    let number = |bytes: &[u8]| {
+        let mut wide = [0; 8];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        let bits = u64::from_le_bytes(wide);
+        match T::DTYPE {
+            DType::F64 => f64::from_bits(bits),
+            DType::F32 => f64::from(f32::from_bits(bits as u32)),
+            DType::F16 => f16::from_bits(bits as u16).to_f64(),
+            DType::Bf16 => bf16::from_bits(bits as u16).to_f64(),
+            DType::I32 => f64::from(bits as i32),
+            _ => bits as i64 as f64,
+        }
+    };
+    as_bytes(values)
+        .chunks_exact(size_of::<T>())
+        .map(number)
+        .collect()
+}
+
 /// Whether two results agree up to `error`, relative to the largest finite one. This detects gross
 /// errors only: the tight bounds that tests use need the operands.
 pub(in crate::ops) fn agree_within(
@@ -319,7 +349,6 @@ mod tests {
     use super::super::Shown;
     use super::*;
     use crate::{Device, LaunchConfig};
-    use half::bf16;
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Numbered(u32);

@@ -1,16 +1,21 @@
 //! The launch of a reduction.
 
+use super::plan::{Candidate, ReduceDesc, TICKETS};
 use super::view;
 use super::{Countable, Reduce, read_as};
 use crate::launch::KernelArg;
 use crate::load::{self, LoadVariant};
 use crate::ops::axes::{Axes, RowAxes};
-use crate::ops::check;
 use crate::ops::copy::contiguous;
+use crate::ops::plan::{
+    Choice, MachineModel, Tuning, agree_within, answer, blank, choose, copied, numbers, rotation,
+    tune,
+};
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::storage::Storage;
-use crate::{Element, Error, LaunchConfig, Result, Stream, Tensor};
-use abi::reduce::{ReduceEntry, ReduceOp, ReduceParams, ReducePlan, ReduceView, TICKETS};
+use crate::tensor::Layout;
+use crate::{Element, Error, Result, Stream, Tensor};
+use abi::reduce::{ReduceEntry, ReduceOp, ReduceParams};
 use half::f16;
 
 /// Alignment of vector accesses in bytes.
@@ -29,58 +34,92 @@ const WORKSPACE: Workspace = Workspace {
     words: TICKETS,
 };
 
+/// How a reduction reads its operands.
+pub(super) struct Source {
+    pub(super) desc: ReduceDesc,
+    /// The axes to reverse. `None` if the operands are copied to rows first.
+    turned: Option<Axes>,
+}
+
 /// The operands, with axes reversed or copied so that the kernel can read them.
 struct Operands<T: Element> {
     x: Tensor<T>,
     y: Option<Tensor<T>>,
-    view: ReduceView,
-    plan: ReducePlan,
 }
 
-impl<T: Countable, O: Element> Reduce<'_, T, O> {
-    /// The plan for elements with the layout of `x`. `None` if they have to be copied first.
-    pub(super) fn plan_of(
-        &self,
-        x: &Tensor<T>,
-        axes: Axes,
-        entry: ReduceEntry,
-    ) -> Option<(ReduceView, ReducePlan, Axes)> {
-        let is_ordered = matches!(self.op, ReduceOp::Argmax | ReduceOp::Argmin);
-        let (view, turned) = view::view(x, axes, is_ordered)?;
-        let start = view::turn(x, turned).ok()?.device_ptr().as_raw();
-        let is_aligned = start.is_multiple_of(VECTOR_BYTES);
-        let plan = ReducePlan::of(entry, &view, is_aligned && self.y.is_none());
-        let fits = !plan.is_cut() || plan.tickets() <= TICKETS as u64;
-        fits.then_some((view, plan, turned))
-    }
+/// A launch by any candidate.
+type Call<'a> = <Candidate as Choice>::Call<'a>;
 
-    fn operands(&self, axes: Axes, entry: ReduceEntry, stream: &Stream) -> Result<Operands<T>> {
-        let is_alike = |y: &&Tensor<T>| {
-            let dimensions = self.x.shape().iter().zip(self.x.strides()).zip(y.strides());
-            dimensions
-                .into_iter()
-                .all(|((&extent, x), y)| extent == 1 || x == y)
+impl<T: Countable, O: Element> Reduce<'_, T, O> {
+    /// How the operands are read: in place, if they fit a view.
+    pub(super) fn source(&self, entry: ReduceEntry) -> Result<Source> {
+        let (axes, rank) = (self.axes.checked(self.x.rank())?, self.x.rank());
+        // What is converted first is contiguous then.
+        let (layout, address) = match self.is_converted() {
+            true => (Layout::contiguous(self.x.shape())?, 0),
+            false => (*self.x.layout(), self.x.device_ptr().as_raw()),
         };
-        let direct = match self.y.as_ref().is_none_or(is_alike) {
-            true => self.plan_of(self.x, axes, entry),
+        let direct = match self.y.is_none_or(|y| is_alike(self.x, y)) {
+            true => self.describe(&layout, address, axes, entry),
             false => None,
         };
-        if let Some((view, plan, turned)) = direct {
+        if let Some((desc, turned)) = direct {
+            let turned = Some(turned);
+            return Ok(Source { desc, turned });
+        }
+        let order = RowAxes::new(axes, rank);
+        let rows = Layout::contiguous(&order.permuted(self.x.shape()))?;
+        let last = (order.outer()..rank).fold(Axes::NONE, Axes::with);
+        let described = self.describe(&rows, 0, last, entry);
+        let (desc, _) = described.ok_or(Error::Bug("rows are no rows"))?;
+        Ok(Source { desc, turned: None })
+    }
+
+    /// Whether elements are converted to f16 first ([`Countable`]): no kernel of the operation reads
+    /// them.
+    fn is_converted(&self) -> bool {
+        read_as::<T>(self.op) != T::DTYPE
+    }
+
+    /// The description of elements that lie like this, and the axes to reverse first. `None` if they
+    /// have to be copied.
+    fn describe(
+        &self,
+        layout: &Layout,
+        address: u64,
+        axes: Axes,
+        entry: ReduceEntry,
+    ) -> Option<(ReduceDesc, Axes)> {
+        let is_ordered = matches!(self.op, ReduceOp::Argmax | ReduceOp::Argmin);
+        let dtype = read_as::<T>(self.op);
+        let size_bytes = dtype.size_bytes();
+        let (view, turned) = view::view(layout, size_bytes, axes, is_ordered)?;
+        let start = view::turned_address(layout, size_bytes, turned, address);
+        let desc = ReduceDesc {
+            op: self.op,
+            dtype,
+            entry,
+            view,
+            is_aligned: start.is_multiple_of(VECTOR_BYTES),
+        };
+        let model = MachineModel::of(self.x.device().info());
+        desc.is_possible(&model.reduce).then_some((desc, turned))
+    }
+
+    fn operands(&self, source: &Source, stream: &Stream) -> Result<Operands<T>> {
+        if let Some(turned) = source.turned {
             let y = self.y.map(|y| view::turn(y, turned)).transpose()?;
             let x = view::turn(self.x, turned)?;
-            return Ok(Operands { x, y, view, plan });
+            return Ok(Operands { x, y });
         }
+        let axes = self.axes.checked(self.x.rank())?;
         let order = RowAxes::new(axes, self.x.rank());
         let rows = |tensor: &Tensor<T>| contiguous(&order.last(tensor)?, stream);
         let (x, y) = (rows(self.x)?, self.y.map(rows).transpose()?);
-        let last = (order.outer()..x.rank()).fold(Axes::NONE, Axes::with);
-        let planned = self.plan_of(&x, last, entry);
-        let (view, plan, _) = planned.ok_or(Error::Bug("rows are no rows"))?;
-        Ok(Operands { x, y, view, plan })
+        Ok(Operands { x, y })
     }
 
-    /// Launches the validated reduction, with contiguous outputs. Elements that no kernel of the
-    /// operation reads are converted first, all of them to f16 ([`Countable`]).
+    /// Launches the validated reduction, with contiguous outputs.
     pub(super) fn launch(
         &self,
         entry: ReduceEntry,
@@ -91,17 +130,66 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
         if out.is_empty() {
             return Ok(());
         }
-        if read_as::<T>(self.op) != T::DTYPE {
+        let source = self.source(entry)?;
+        let (candidate, _) = choose(&source.desc, self.kernel, stream)?;
+        self.launch_by(&candidate, &source, [Some(out), means], stream)
+    }
+
+    /// Measures the candidates, with results in `out`.
+    pub(super) fn tune(
+        &self,
+        entry: ReduceEntry,
+        out: &Tensor<O>,
+        stream: &Stream,
+    ) -> Result<Tuning> {
+        let source = &self.source(entry)?;
+        let to = [Some(out), None];
+        let call: Call<'_> = Box::new(move |by| self.launch_by(by, source, to, stream));
+        let calls = rotation(call, source.desc.bytes() as u64, stream, || {
+            let x = copied(self.x, stream)?;
+            let y = self.y.map(|y| copied(y, stream)).transpose()?;
+            let call: Call<'_> = Box::new(move |by| {
+                let copy: Reduce<'_, T, O> = self.over(&x, y.as_ref());
+                copy.launch_by(by, source, to, stream)
+            });
+            Ok(call)
+        })?;
+        let error = if self.op.is_index() {
+            0.0
+        } else {
+            2f64.powi(-7)
+        };
+        tune(
+            &source.desc,
+            stream,
+            &calls,
+            |by| answer(out, blank(), stream, || calls[0](by)),
+            |want, got| agree_within(numbers(want).into_iter(), numbers(got).into_iter(), error),
+        )
+    }
+
+    /// Launches the validated reduction by one candidate, into the value and the mean.
+    fn launch_by(
+        &self,
+        candidate: &Candidate,
+        source: &Source,
+        [out, means]: [Option<&Tensor<O>>; 2],
+        stream: &Stream,
+    ) -> Result<()> {
+        let out = out.ok_or(Error::Bug("a reduction without a result"))?;
+        if self.is_converted() {
             let x = self.x.cast::<f16>(stream)?;
-            return self.over(&x, None).launch(entry, out, means, stream);
+            let converted: Reduce<'_, f16, O> = self.over(&x, None);
+            return converted.launch_by(candidate, source, [Some(out), means], stream);
         }
-        let axes = self.axes.checked(self.x.rank())?;
+        let entry = source.desc.entry;
         let is_rounded = entry.out() != O::DTYPE;
         if is_rounded && !entry.rounds_to(O::DTYPE) {
             return Err(Error::Bug("an entry writes another dtype"));
         }
-        let Operands { x, y, view, plan } = self.operands(axes, entry, stream)?;
-        let mut params = ReduceParams::new(self.op, view, &plan, T::DTYPE);
+        let Operands { x, y } = self.operands(source, stream)?;
+        let (view, plan) = (source.desc.view, &candidate.decision);
+        let mut params = ReduceParams::new(self.op, view, plan, T::DTYPE);
         if matches!(self.op, ReduceOp::Variance | ReduceOp::Std) {
             params.divisor = view.len().saturating_sub(self.ddof) as f64;
         }
@@ -115,40 +203,45 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
             means.use_on(stream)?;
             params.means = means.device_ptr().as_raw();
         }
-        let arch = stream.device().arch();
-        let in_cluster = entry.in_cluster(&plan, arch);
-        let for_plan = check::entry(entry.for_plan(&plan))?.in_pairs(self.op, arch);
-        let workspace = (plan.is_cut() && in_cluster.is_none()).then_some(WORKSPACE);
-        let partial_bytes = plan
-            .partials()
-            .saturating_mul(4 * entry.partial_words() as u64);
-        let more = match workspace {
-            Some(_) if partial_bytes > PARTIAL_BYTES => {
-                Some(Storage::alloc(stream, partial_bytes)?)
-            }
-            _ => None,
-        };
         let bytes = (x.len() as u64).saturating_mul(T::DTYPE.size_bytes() as u64);
         let variant = LoadVariant::of(stream.device(), bytes);
-        let entry = in_cluster.unwrap_or(for_plan);
-        let kernel = load::kernel_for(variant, stream, entry)?;
-        let mut config = LaunchConfig::linear(plan.blocks, plan.threads());
-        if in_cluster.is_some() {
-            config = config.cluster([plan.blocks, 1, 1]);
-        }
-        let enqueue = |tickets: u64| {
-            let partials = more
-                .as_ref()
-                .map_or(tickets + TICKET_BYTES, Storage::address);
-            let args = (&x, partials, tickets, out, params);
-            // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of their
-            // storage; the outputs are contiguous, have outer * inner elements of the entry's type, or of
-            // x's where results are rounded to it, and overlap neither; the workspace has room for the
-            // plan's partial results, and tickets of 0, except in a cluster, whose blocks, one for each
-            // part of the only row, use neither.
-            unsafe { kernel.launch(stream, config, args) }
-        };
-        let workspaces = stream.device().workspaces();
-        workspaces.lend(workspace, stream, enqueue)
+        let kernel = load::kernel_for(variant, stream, candidate.entry)?;
+        let words = entry.partial_words() as u64;
+        with_partials(candidate, words, stream, |partials, tickets| {
+            let memory = (&x, partials, tickets, out);
+            // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of
+            // their storage; the outputs are contiguous, have outer * inner elements of the entry's
+            // type, or of x's where results are rounded to it, and overlap neither; there is room for
+            // the candidate's partial results, and tickets of 0.
+            unsafe { kernel.launch(stream, candidate.config, memory, &params) }
+        })
     }
+}
+
+/// Whether the second operand has the strides of the first.
+fn is_alike<T: Element>(x: &Tensor<T>, y: &Tensor<T>) -> bool {
+    let mut dimensions = x.shape().iter().zip(x.strides()).zip(y.strides());
+    dimensions.all(|((&extent, x), y)| extent == 1 || x == y)
+}
+
+/// Calls `launch` with the addresses of memory for the candidate's partial results, of so many words,
+/// and of its tickets. The blocks of a cluster use neither.
+fn with_partials(
+    candidate: &Candidate,
+    words: u64,
+    stream: &Stream,
+    launch: impl FnOnce(u64, u64) -> Result<()>,
+) -> Result<()> {
+    let plan = &candidate.decision;
+    let meets_in_memory = plan.is_cut() && candidate.config.cluster.is_none();
+    let bytes = plan.partials().saturating_mul(4 * words);
+    let more = match meets_in_memory && bytes > PARTIAL_BYTES {
+        true => Some(Storage::alloc(stream, bytes)?),
+        false => None,
+    };
+    let workspaces = stream.device().workspaces();
+    workspaces.lend(meets_in_memory.then_some(WORKSPACE), stream, |tickets| {
+        let partials = more.as_ref().map(Storage::address);
+        launch(partials.unwrap_or(tickets + TICKET_BYTES), tickets)
+    })
 }

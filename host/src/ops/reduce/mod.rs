@@ -1,18 +1,27 @@
 //! Reductions.
 
+mod costs;
 mod launch;
 mod number;
+mod plan;
 mod view;
 
-use crate::ops::axes::{RowAxes, Selected};
+use self::plan::ReduceDesc;
+use crate::error::named;
+use crate::ops::axes::Selected;
 use crate::ops::copy::strided_copy;
+use crate::ops::plan::{Desc, Plan, Tuning, choose_on};
 use crate::ops::{check, model};
 use crate::reference::Model;
 use crate::{DType, Element, Error, Result, Stream, Tensor};
-use abi::reduce::{Family, ReduceEntry, ReduceOp, ReducePlan, ReduceView};
+use abi::reduce::{Family, ReduceEntry, ReduceOp};
 use std::marker::PhantomData;
 
+pub(super) use costs::ReduceCosts;
 pub use number::{Countable, Reducible};
+
+/// The operation's name in errors, plans and the file of tuned choices.
+const NAME: &str = ReduceDesc::OPERATION;
 
 /// A reduction over all elements, one axis or several axes.
 ///
@@ -51,12 +60,13 @@ pub use number::{Countable, Reducible};
 /// Computed in the dtype of the result; results in f16 and bf16 are computed in f32 and rounded once,
 /// to nearest even. Integers wrap on overflow of i64. Sums of floats are
 /// compensated along the axis and combined in a tree, so the error is a few roundings of Σ|x|,
-/// independent of the length of the axis ([`ReducePlan::additions`](abi::reduce::ReducePlan)).
+/// independent of the length of the axis ([`model`](Reduce::model)).
 /// Products round at every factor. A mean is the sum by n, and norm2 computes squares, in the
 /// result's dtype: they overflow where these do. Variances use Welford's recurrence, with partial
 /// results merged by sets. Error bound: [`reference::reduce`](crate::reference::reduce).
 /// Deterministic: the same bits every run and on every device, for the same shape, strides and
-/// alignment.
+/// alignment, unless [`with_kernel`](Reduce::with_kernel) or [`autotune`](Reduce::autotune) chose the
+/// kernel.
 ///
 /// # Async
 /// Enqueued on `stream`, one launch, after that of a copy if there has to be one; returns before
@@ -66,7 +76,8 @@ pub use number::{Countable, Reducible};
 /// [`ShapeError::Axis`](crate::ShapeError::Axis),
 /// [`ArgumentError::Value`](crate::ArgumentError::Value) (max, min, argmax or argmin without
 /// elements; a dtype that the result cannot have; an option of another operation),
-/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (`with_kernel` with a name that
+/// is not in the plan), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// `x` is read once and in place, if the kept dimensions and the reduced dimensions each merge into
@@ -104,6 +115,7 @@ pub struct Reduce<'a, T: Countable, O: Element = <T as Countable>::Value> {
     axes: Selected,
     keep_dims: bool,
     ddof: u64,
+    kernel: Option<&'a str>,
     output: PhantomData<O>,
 }
 
@@ -117,6 +129,7 @@ impl<'a, T: Countable> Reduce<'a, T> {
             axes: Selected::all(x.rank()),
             keep_dims: false,
             ddof: 0,
+            kernel: None,
             output: PhantomData,
         }
     }
@@ -162,15 +175,24 @@ impl<'a, T: Countable, O: Element> Reduce<'a, T, O> {
         WithMean(self)
     }
 
+    /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails. Other candidates may
+    /// round sums differently.
+    pub fn with_kernel(mut self, name: &'a str) -> Self {
+        self.kernel = Some(name);
+        self
+    }
+
     /// Enqueues the reduction and returns its result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Reduce`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<O>> {
-        let (entry, shape) = self.validate(stream)?;
-        let y = Tensor::empty(stream, &shape)?;
-        self.launch(entry, &y, None, stream)?;
-        Ok(y)
+        named(NAME, || {
+            let (entry, shape) = self.validate(stream)?;
+            let y = Tensor::empty(stream, &shape)?;
+            self.launch(entry, &y, None, stream)?;
+            Ok(y)
+        })
     }
 
     /// Enqueues the reduction into `y`.
@@ -178,14 +200,44 @@ impl<'a, T: Countable, O: Element> Reduce<'a, T, O> {
     /// # Errors
     /// See [`Reduce`].
     pub fn run_into(&self, y: &Tensor<O>, stream: &Stream) -> Result<()> {
-        let (entry, shape) = self.validate(stream)?;
-        self.check_output("y", y, &shape, stream)?;
-        if y.is_contiguous() {
-            return self.launch(entry, y, None, stream);
-        }
-        let dense = Tensor::empty(stream, &shape)?;
-        self.launch(entry, &dense, None, stream)?;
-        strided_copy(&dense, y, stream)
+        named(NAME, || {
+            let (entry, shape) = self.validate(stream)?;
+            self.check_output("y", y, &shape, stream)?;
+            if y.is_contiguous() {
+                return self.launch(entry, y, None, stream);
+            }
+            let dense = Tensor::empty(stream, &shape)?;
+            self.launch(entry, &dense, None, stream)?;
+            strided_copy(&dense, y, stream)
+        })
+    }
+
+    /// The kernel that [`run`](Self::run) would launch, and the other candidates.
+    ///
+    /// # Errors
+    /// See [`Reduce`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        named(NAME, || {
+            let (entry, shape) = self.validate(stream)?;
+            match shape.contains(&0) {
+                true => Ok(Plan::empty()),
+                false => Plan::of(&self.source(entry)?.desc, self.kernel, stream),
+            }
+        })
+    }
+
+    /// Measures the candidates with these tensors, as [`Gemm::autotune`](crate::Gemm::autotune) does.
+    ///
+    /// # Errors
+    /// See [`Reduce`]; also the first candidate's error or fault, if all fail.
+    pub fn autotune(&self, stream: &Stream) -> Result<Tuning> {
+        named(NAME, || {
+            let (entry, shape) = self.validate(stream)?;
+            match shape.contains(&0) {
+                true => Ok(Tuning::empty()),
+                false => self.tune(entry, &Tensor::empty(stream, &shape)?, stream),
+            }
+        })
     }
 }
 
@@ -209,13 +261,15 @@ impl<T: Countable, O: Element> WithMean<Reduce<'_, T, O>> {
     /// # Errors
     /// See [`Reduce`].
     pub fn run(&self, stream: &Stream) -> Result<Moments<O>> {
-        let (entry, shape) = self.validate(stream)?;
-        let out = Moments {
-            value: Tensor::empty(stream, &shape)?,
-            mean: Tensor::empty(stream, &shape)?,
-        };
-        self.0.launch(entry, &out.value, Some(&out.mean), stream)?;
-        Ok(out)
+        named(NAME, || {
+            let (entry, shape) = self.validate(stream)?;
+            let out = Moments {
+                value: Tensor::empty(stream, &shape)?,
+                mean: Tensor::empty(stream, &shape)?,
+            };
+            self.0.launch(entry, &out.value, Some(&out.mean), stream)?;
+            Ok(out)
+        })
     }
 
     /// Enqueues the reduction into the tensors of `out`; both must be contiguous.
@@ -223,13 +277,24 @@ impl<T: Countable, O: Element> WithMean<Reduce<'_, T, O>> {
     /// # Errors
     /// See [`Reduce`].
     pub fn run_into(&self, out: &Moments<O>, stream: &Stream) -> Result<()> {
-        let (entry, shape) = self.validate(stream)?;
-        for (name, output) in [("value", &out.value), ("mean", &out.mean)] {
-            self.0.check_output(name, output, &shape, stream)?;
-            check::contiguous(name, output)?;
-        }
-        check::no_overlap("value", &out.value, "mean", &out.mean)?;
-        self.0.launch(entry, &out.value, Some(&out.mean), stream)
+        named(NAME, || {
+            let (entry, shape) = self.validate(stream)?;
+            for (name, output) in [("value", &out.value), ("mean", &out.mean)] {
+                self.0.check_output(name, output, &shape, stream)?;
+                check::contiguous(name, output)?;
+            }
+            check::no_overlap("value", &out.value, "mean", &out.mean)?;
+            self.0.launch(entry, &out.value, Some(&out.mean), stream)
+        })
+    }
+
+    /// The kernel that [`run`](Self::run) would launch, and the other candidates.
+    ///
+    /// # Errors
+    /// See [`Reduce`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        named(NAME, || self.validate(stream))?;
+        self.0.plan(stream)
     }
 
     fn validate(&self, stream: &Stream) -> Result<(ReduceEntry, Vec<usize>)> {
@@ -255,36 +320,27 @@ impl<'a, T: Reducible> Reduce<'a, T> {
     }
 }
 
-impl<T: Countable, O: Element> Reduce<'_, T, O> {
-    /// The error model of the kernels, for the bound of [`reference::reduce`](crate::reference).
+impl<'a, T: Countable, O: Element> Reduce<'a, T, O> {
+    /// The error model of the kernel that runs, for the bound of
+    /// [`reference::reduce`](crate::reference).
     ///
     /// # Errors
-    /// [`ShapeError::Axis`](crate::ShapeError::Axis).
+    /// [`ShapeError::Axis`](crate::ShapeError::Axis), and
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (`with_kernel`).
     pub fn model(&self) -> Result<Model> {
-        let plan = self.plan()?;
-        let additions = match self.op.family() {
-            Family::Lse | Family::Moments => plan.additions() + plan.chain(),
-            _ => plan.additions(),
-        };
-        Ok(model::sum(additions))
-    }
-
-    /// How the reduction is split into work items, which determines the association of sums and
-    /// thereby the bits of the result.
-    ///
-    /// # Errors
-    /// [`ShapeError::Axis`](crate::ShapeError::Axis).
-    pub fn plan(&self) -> Result<ReducePlan> {
-        let axes = self.axes.checked(self.x.rank())?;
-        let of = |wide| ReduceEntry::of(self.op.family(), T::READ_AS, wide);
-        let entry = of(false).or_else(|| of(true));
-        let entry = entry.ok_or(Error::Bug("a dtype without an entry"))?;
-        if let Some((_, plan, _)) = self.plan_of(self.x, axes, entry) {
-            return Ok(plan);
-        }
-        let (outer, n) = RowAxes::new(axes, self.x.rank()).extents(self.x.shape());
-        let view = ReduceView::contiguous(outer as u64, n as u64, 1);
-        Ok(ReducePlan::of(entry, &view, self.y.is_none()))
+        named(NAME, || {
+            let of = |wide| ReduceEntry::of(self.op.family(), read_as::<T>(self.op), wide);
+            // Of a result that cannot be, the model is that of the default.
+            let entry = of(self.is_wide().unwrap_or(false)).or_else(|| of(true));
+            let entry = entry.ok_or(Error::Bug("a dtype without an entry"))?;
+            let source = self.source(entry)?;
+            let (candidate, _) = choose_on(&source.desc, self.kernel, self.x.device())?;
+            let layout = candidate.decision;
+            Ok(model::sum(match self.op.family() {
+                Family::Lse | Family::Moments => layout.additions() + layout.chain(),
+                _ => layout.additions(),
+            }))
+        })
     }
 
     /// The same reduction over another tensor of this shape, with another dtype of the result.
@@ -292,7 +348,10 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
         &self,
         x: &'x Tensor<U>,
         y: Option<&'x Tensor<U>>,
-    ) -> Reduce<'x, U, P> {
+    ) -> Reduce<'x, U, P>
+    where
+        'a: 'x,
+    {
         Reduce {
             op: self.op,
             x,
@@ -300,6 +359,7 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
             axes: self.axes,
             keep_dims: self.keep_dims,
             ddof: self.ddof,
+            kernel: self.kernel,
             output: PhantomData,
         }
     }

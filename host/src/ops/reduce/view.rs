@@ -2,6 +2,7 @@
 //! reduced extents `[segments, n]`.
 
 use crate::ops::axes::Axes;
+use crate::tensor::Layout;
 use crate::{Element, MAX_RANK, Result, Tensor};
 use abi::reduce::ReduceView;
 
@@ -56,15 +57,16 @@ impl Dimensions {
 /// rather than copied.
 const SEGMENT_BYTES: usize = 1024;
 
-/// The view of `x`, and the axes to reverse first. Unless the order of the elements matters
+/// The view of a tensor of elements of so many bytes, and the axes to reverse first. Unless the order of the elements matters
 /// (`is_ordered`: the result is an index), the reduced axes are visited in memory order. `None` if
 /// the dimensions do not fit a view, and the tensor has to be copied.
-pub(super) fn view<T: Element>(
-    x: &Tensor<T>,
+pub(super) fn view(
+    x: &Layout,
+    size_bytes: usize,
     axes: Axes,
     is_ordered: bool,
 ) -> Option<(ReduceView, Axes)> {
-    let dimensions = || x.shape().iter().copied().zip(x.strides().iter().copied());
+    let dimensions = || x.shape.iter().copied().zip(x.strides.iter().copied());
     let kept = dimensions()
         .enumerate()
         .filter(|(axis, _)| !axes.has(*axis));
@@ -98,7 +100,7 @@ pub(super) fn view<T: Element>(
     let (segments, n) = match reduced.all[..reduced.len] {
         [] => ((1, 0), (1, 0)),
         [n] => ((1, 0), n),
-        [segments, n] if n.0 >= SEGMENT_BYTES / size_of::<T>() => (segments, n),
+        [segments, n] if n.0 >= SEGMENT_BYTES / size_bytes => (segments, n),
         _ => return None,
     };
     let is_beside = |stride: i64| stride.unsigned_abs() < n.1.unsigned_abs();
@@ -120,6 +122,16 @@ pub(super) fn view<T: Element>(
         axis_stride: n.1,
     };
     Some((view, turned))
+}
+
+/// Where a tensor at `address` begins with the axes in `turned` reversed.
+pub(super) fn turned_address(x: &Layout, size_bytes: usize, turned: Axes, address: u64) -> u64 {
+    let dimensions = x.shape.iter().zip(&*x.strides).enumerate();
+    let turned = dimensions.filter(|&(axis, _)| turned.has(axis));
+    turned.fold(address, |address, (_, (&extent, &stride))| {
+        let reach = (extent as i64 - 1).wrapping_mul(stride);
+        address.wrapping_add_signed(reach.wrapping_mul(size_bytes as i64))
+    })
 }
 
 /// `x` with the axes in `turned` reversed.

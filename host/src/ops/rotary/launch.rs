@@ -1,5 +1,6 @@
 //! The launch: which axis is which, the walk over tokens, the kernel.
 
+use super::plan::{Candidate, RotaryDesc};
 use super::{Positions, Rotary};
 use crate::load::{self, LoadVariant};
 use crate::ops::attention::Layout;
@@ -10,7 +11,7 @@ use crate::tensor::Address;
 use crate::{Element, Error, Float, LaunchConfig, Result, Stream, Tensor};
 use abi::division::Division;
 use abi::elementwise::MAX_RANK;
-use abi::rotary::{HEADS, MAX_THREADS, RotaryEntry, RotaryParams, THREADS, Variant, flags};
+use abi::rotary::{HEADS, MAX_THREADS, RotaryParams, THREADS, Variant, flags};
 
 /// Which axis of x is which. Those before are of sequences.
 pub(super) struct Axes {
@@ -56,29 +57,26 @@ impl Axes {
     }
 }
 
-/// Elements for each multiprocessor up to which heads are turned pair by pair: a thread by vectors
-/// has 32 elements, one after the other, and most of the device nothing (docs/rotary.md).
-const FEW: usize = 2048;
-
 impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
-    /// Launches into `y`, which is `x` or has its shape and overlaps no input.
-    pub(super) fn launch(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+    /// What is to be chosen from; `None` if there is nothing to write.
+    pub(super) fn describe(&self, axes: &Axes, y: &Tensor<T>) -> Result<Option<RotaryDesc>> {
         if y.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let entry = check::entry(RotaryEntry::of(
-            T::DTYPE,
-            C::DTYPE,
-            self.variant(axes, y, stream),
-        ))?;
         let (half, written) = self.extents(axes, y)?;
-        let slots = entry.slots(half, written);
-        if slots == 0 {
-            return Ok(());
-        }
         let heads = check::extent("heads", y.shape()[axes.head])?;
-        let groups = heads.div_ceil(HEADS);
-        let threads = u64::from(slots) * u64::from(groups);
+        let desc = RotaryDesc {
+            dtype: T::DTYPE,
+            table: C::DTYPE,
+            tokens: (y.len() / (y.shape()[axes.head] * y.shape()[axes.element])) as u64,
+            heads,
+            elements: y.len() as u64,
+            half,
+            written,
+            is_interleaved: self.is_interleaved,
+            is_of_vectors: self.is_of_vectors(axes, y),
+        };
+        let threads = desc.least_threads();
         if threads > MAX_THREADS {
             return Err(Error::out_of_bounds(
                 "number of threads for a token's heads",
@@ -86,15 +84,31 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
                 MAX_THREADS + 1,
             ));
         }
+        Ok((threads > 0).then_some(desc))
+    }
+
+    /// Launches one candidate.
+    pub(super) fn launch_by(
+        &self,
+        candidate: &Candidate,
+        desc: &RotaryDesc,
+        axes: &Axes,
+        y: &Tensor<T>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let &RotaryDesc {
+            half,
+            written,
+            heads,
+            ..
+        } = desc;
+        let entry = candidate.entry;
+        let (slots, groups) = (entry.slots(half, written), heads.div_ceil(HEADS));
+        let threads = desc.threads(entry);
         let strides = |axis: usize| [y.strides()[axis], self.x.strides()[axis]];
         let tables = |table: &Tensor<C>| [table.strides()[0], table.strides()[1]];
-        let mut bits = 0;
-        for (is_set, flag) in [
-            (self.is_inverse, flags::INVERSE),
-            (self.is_interleaved, flags::INTERLEAVED),
-        ] {
-            bits |= if is_set { flag } else { 0 };
-        }
+        let inverse = u32::from(self.is_inverse) * flags::INVERSE;
+        let interleaved = u32::from(self.is_interleaved) * flags::INTERLEAVED;
         let bytes = 2 * y.len() as u64 * size_of::<T>() as u64;
         let variant = match entry.variant {
             Variant::Strided => LoadVariant::of(stream.device(), bytes),
@@ -119,21 +133,19 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
                     heads,
                     half,
                     written,
-                    flags: bits,
+                    flags: inverse | interleaved,
                 };
                 let threads = threads * u64::from(piece.params.len);
                 let config = LaunchConfig::for_elements(threads, THREADS);
                 let [to, from, by] = [0, 1, 2].map(|t| piece.addresses[t]);
                 let (to, from) = (of_y.argument(to), of_x.argument(from));
                 let by = positions.map_or(Address::NULL, |positions| positions.argument(by));
-                let arguments = (from, to, self.cos, self.sin, by, params);
+                let memory = (from, to, self.cos, self.sin, by);
                 // SAFETY: the walk covers the tokens of y, x and the positions, and the strides of
                 // heads and elements are those of the tensors; the tables have these strides,
-                // `rows` rows and
-                // `half` columns. y is injective, and is x or overlaps no input. For kernels by
-                // vectors,
-                // `variant` has looked at alignment.
-                unsafe { kernel.launch(stream, config, arguments) }
+                // `rows` rows and `half` columns. y is injective, and is x or overlaps no input.
+                // Kernels by vectors are candidates of what is aligned alone.
+                unsafe { kernel.launch(stream, config, memory, &params) }
             })
     }
 
@@ -152,23 +164,15 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
         ))
     }
 
-    /// By vectors, if all heads and rows of the tables lie on multiples of 16 bytes, and if there
-    /// are more elements than [`FEW`] for each multiprocessor.
-    fn variant(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Variant {
-        let multiprocessors = stream.device().info().multiprocessors as usize;
+    /// Whether all heads and rows of the tables are whole vectors that begin at multiples of 16 bytes.
+    fn is_of_vectors(&self, axes: &Axes, y: &Tensor<T>) -> bool {
         let lanes = 16 / size_of::<T>();
         let half = self.cos.shape()[1];
         let is_whole = half.is_multiple_of(lanes) && y.shape()[axes.element].is_multiple_of(lanes);
-        let fits = y.len() > FEW * multiprocessors
-            && is_whole
+        is_whole
             && lies_on_vectors(self.x)
             && lies_on_vectors(y)
-            && (half == 0 || lies_on_vectors(self.cos) && lies_on_vectors(self.sin));
-        match (fits, self.is_interleaved) {
-            (false, _) => Variant::Strided,
-            (true, false) => Variant::Halves,
-            (true, true) => Variant::Interleaved,
-        }
+            && (half == 0 || lies_on_vectors(self.cos) && lies_on_vectors(self.sin))
     }
 
     /// The walk over tokens of y and x, the positions, and what counts as the position of a token.

@@ -1,13 +1,27 @@
 //! Rotary position embedding.
 
 mod launch;
+mod plan;
 
+use self::plan::{Candidate, RotaryDesc};
+use crate::element::as_bytes;
 use crate::error::named;
 use crate::ops::attention::Layout;
 use crate::ops::check;
+use crate::ops::plan::{
+    Choice, Desc, Plan, Tuning, answer, blank, choose, copied, like, rotation, tune,
+};
 use crate::ops::rows::ParamElement;
 use crate::{Float, Result, Stream, Tensor};
 use launch::Axes;
+
+pub(super) use plan::RotaryCosts;
+
+/// The operation's name in errors, plans and the file of tuned choices.
+const NAME: &str = RotaryDesc::OPERATION;
+
+/// A launch by any candidate.
+type Call<'a> = <Candidate as Choice>::Call<'a>;
 
 /// Rotary position embedding: pairs `(a, b)` of each head are turned by the angle of the token's
 /// position and the pair's column, `(a cos - b sin, b cos + a sin)`.
@@ -43,8 +57,9 @@ use launch::Axes;
 /// # Errors
 /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch),
 /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (a token of 2^30 elements or more),
-/// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No launch
-/// happens on error.
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (`with_kernel` with a name that
+/// is not in the plan), [`Error::Shape`](crate::Error::Shape),
+/// [`Error::Device`](crate::Error::Device). No launch happens on error.
 ///
 /// # Performance
 /// One launch, which reads `x` once and writes `y` once; nothing is copied before or after. Heads
@@ -84,6 +99,7 @@ pub struct Rotary<'a, T: Float, C: ParamElement<T> = f32> {
     positions: Positions<'a>,
     is_interleaved: bool,
     is_inverse: bool,
+    kernel: Option<&'a str>,
 }
 
 /// Where positions come from.
@@ -108,6 +124,7 @@ impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
             positions: Positions::From(0),
             is_interleaved: false,
             is_inverse: false,
+            kernel: None,
         }
     }
 
@@ -150,12 +167,18 @@ impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
         self
     }
 
+    /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails.
+    pub fn with_kernel(mut self, name: &'a str) -> Self {
+        self.kernel = Some(name);
+        self
+    }
+
     /// Enqueues the rotation and returns its result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Rotary`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        named("rotary", || {
+        named(NAME, || {
             let axes = self.validate(stream)?;
             let y = Tensor::empty(stream, self.x.shape())?;
             self.launch(&axes, &y, stream)?;
@@ -168,17 +191,93 @@ impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
     /// # Errors
     /// See [`Rotary`].
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        named("rotary", || {
-            let axes = self.validate(stream)?;
-            check::output("y", y, self.x.shape(), stream)?;
-            check::no_partial_overlap("y", y, "x", self.x)?;
-            check::no_overlap("y", y, "cos", self.cos)?;
-            check::no_overlap("y", y, "sin", self.sin)?;
-            if let Some((name, positions)) = self.positions.tensor() {
-                check::no_overlap("y", y, name, positions)?;
-            }
+        named(NAME, || {
+            let axes = self.validate_into(y, stream)?;
             self.launch(&axes, y, stream)
         })
+    }
+
+    /// The kernel that [`run`](Self::run) would launch, and the other candidates. Allocates a result,
+    /// to see how it lies.
+    ///
+    /// # Errors
+    /// See [`Rotary`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        named(NAME, || {
+            let axes = self.validate(stream)?;
+            self.plan_of(&axes, &Tensor::empty(stream, self.x.shape())?, stream)
+        })
+    }
+
+    /// The kernel that [`run_into`](Self::run_into) would launch, and the other candidates.
+    ///
+    /// # Errors
+    /// See [`Rotary`].
+    pub fn plan_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<Plan> {
+        named(NAME, || {
+            let axes = self.validate_into(y, stream)?;
+            self.plan_of(&axes, y, stream)
+        })
+    }
+
+    /// Measures the candidates of [`plan`](Self::plan) with these tensors, as
+    /// [`Gemm::autotune`](crate::Gemm::autotune) does.
+    ///
+    /// # Errors
+    /// See [`Rotary`]; also the first candidate's error or fault, if all fail.
+    pub fn autotune(&self, stream: &Stream) -> Result<Tuning> {
+        named(NAME, || {
+            let axes = &self.validate(stream)?;
+            let y = &Tensor::empty(stream, self.x.shape())?;
+            let Some(desc) = self.describe(axes, y)? else {
+                return Ok(Tuning::empty());
+            };
+            let call: Call<'_> = Box::new(move |by| self.launch_by(by, &desc, axes, y, stream));
+            let calls = rotation(call, desc.bytes(), stream, || {
+                let (x, y) = (copied(self.x, stream)?, like(y, stream)?);
+                let call: Call<'_> = Box::new(move |by| {
+                    let copy = Rotary { x: &x, ..*self };
+                    copy.launch_by(by, &desc, axes, &y, stream)
+                });
+                Ok(call)
+            })?;
+            tune(
+                &desc,
+                stream,
+                &calls,
+                |by| answer(y, blank(), stream, || calls[0](by)),
+                |want, got| as_bytes(want) == as_bytes(got),
+            )
+        })
+    }
+
+    /// As [`validate`](Self::validate), and checks that `y` can be written.
+    fn validate_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<Axes> {
+        let axes = self.validate(stream)?;
+        check::output("y", y, self.x.shape(), stream)?;
+        check::no_partial_overlap("y", y, "x", self.x)?;
+        check::no_overlap("y", y, "cos", self.cos)?;
+        check::no_overlap("y", y, "sin", self.sin)?;
+        if let Some((name, positions)) = self.positions.tensor() {
+            check::no_overlap("y", y, name, positions)?;
+        }
+        Ok(axes)
+    }
+
+    fn plan_of(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Result<Plan> {
+        match self.describe(axes, y)? {
+            Some(desc) => Plan::of(&desc, self.kernel, stream),
+            None => Ok(Plan::empty()),
+        }
+    }
+
+    /// Launches into `y`, which is `x` or has its shape and overlaps no input.
+    fn launch(&self, axes: &Axes, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let Some(desc) = self.describe(axes, y)? else {
+            return Ok(());
+        };
+        let (candidate, _) = choose(&desc, self.kernel, stream)?;
+        self.launch_by(&candidate, &desc, axes, y, stream)
     }
 
     /// Checks the inputs, and returns which axis is which.

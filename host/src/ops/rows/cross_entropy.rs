@@ -268,10 +268,10 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         let loading = LoadVariant::of(stream.device(), 8 * rows as u64);
         let kernel = load::kernel_for(loading, stream, variant.weight_entry())?;
         let config = LaunchConfig::linear(blocks, totals.threads);
-        let arguments = (&inputs.targets, inputs.weights.as_ref(), &parts, totals);
+        let memory = (&inputs.targets, inputs.weights.as_ref(), &parts);
         // SAFETY: there is one target per row, one weight per class, or none, and `parts` has one
         // number per block.
-        unsafe { kernel.launch(stream, config, arguments) }?;
+        unsafe { kernel.launch(stream, config, memory, &totals) }?;
         match blocks {
             1 => Ok(()),
             _ => add_up(&parts, None, factor, flags::RECIPROCAL, variant, stream),
@@ -397,13 +397,11 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         params.scale = self.gradient_scale;
         let written = dx.as_ref().map(|dx| &dx.tensor);
         let (targets, weights) = (&inputs.targets, inputs.weights.as_ref());
-        let arguments = (
-            &x.tensor, targets, weights, &losses, written, factor, params,
-        );
+        let memory = (&x.tensor, targets, weights, &losses, written, factor);
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
         // storage; there is one target and one loss per row, and one weight per class, or none; dx
         // is injective, and is x or overlaps nothing.
-        unsafe { launch.run(stream, arguments) }?;
+        unsafe { launch.run(stream, memory, &params) }?;
         if let (Some(dx), Some(dlogits)) = (&dx, dlogits) {
             dx.deliver(dlogits, axes, stream)?;
         }
@@ -498,7 +496,7 @@ fn add_up(
         let config = LaunchConfig::linear(to.len() as u32, totals.threads);
         // SAFETY: the kernel reads `totals.rows` numbers and the factor, if there is one, and writes
         // one number per block.
-        unsafe { kernel.launch(stream, config, (numbers, factor, to, totals)) }
+        unsafe { kernel.launch(stream, config, (numbers, factor, to), &totals) }
     };
     match total_blocks(numbers.len() as u64) {
         1 => launch(numbers, factor, to, flags),

@@ -200,10 +200,15 @@ impl<'a> Launch<'a> {
     /// # Safety
     /// `arguments` are those that the entry takes, with the extents and strides that their
     /// parameters say.
-    unsafe fn run(&self, stream: &Stream, arguments: impl KernelArgs) -> Result<()> {
+    unsafe fn run(
+        &self,
+        stream: &Stream,
+        memory: impl KernelArgs,
+        params: &RowParams,
+    ) -> Result<()> {
         let kernel = load::kernel_for(self.variant, stream, self.candidate.entry)?;
         // SAFETY: guaranteed by the caller.
-        unsafe { kernel.launch(stream, self.candidate.config, arguments) }
+        unsafe { kernel.launch(stream, self.candidate.config, memory, params) }
     }
 }
 

@@ -11,7 +11,6 @@ use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
 use crate::{Error, Result, Stream, Tensor};
-use abi::DType;
 use abi::rows::{RowOp, RowShape, flags};
 use placed::Placed;
 
@@ -416,7 +415,7 @@ impl<T: Float> Operation for Norm<'_, T> {
         let weights = [&self.weight, &self.bias].into_iter().flatten();
         let is_aligned =
             Rows::all_lie_aligned(all, axes)? && weights.clone().all(Weights::lie_aligned);
-        let op = match self.has_f32_weights() && T::DTYPE == DType::Bf16 {
+        let op = match self.has_f32_weights() {
             true => RowOp::NormF32,
             false => RowOp::Norm,
         };

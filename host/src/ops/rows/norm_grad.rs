@@ -12,7 +12,6 @@ use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
 use crate::tensor::Address;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::DType;
 use abi::rows::{NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, Variant, column_block, flags};
 
 /// Most partial sums of a column in the kernel that does not hold rows on chip.
@@ -308,10 +307,10 @@ impl<T: Float> NormGrad<'_, T> {
         let mut config = LaunchConfig::linear(blocks as u32, COLUMN_THREADS);
         config.grid[1] = parts as u32;
         let sums = [sums[0].as_ref(), sums[1].as_ref()];
-        let arguments = placed.arguments(self, Address::NULL, sums, params);
+        let memory = placed.memory(self, Address::NULL, sums);
         // SAFETY: as for the launch that computes dx; there is a row of partial sums for each block
         // in y.
-        unsafe { kernel.launch(stream, config, arguments) }
+        unsafe { kernel.launch(stream, config, memory, &params) }
     }
 }
 
@@ -411,7 +410,7 @@ impl<T: Float> Operation for NormGrad<'_, T> {
         ];
         let is_aligned = Rows::all_lie_aligned(all, axes)?
             && self.weight.as_ref().is_none_or(Weights::lie_aligned);
-        let op = match self.has_f32_weight() && T::DTYPE == DType::Bf16 {
+        let op = match self.has_f32_weight() {
             true => RowOp::NormGradF32,
             false => RowOp::NormGrad,
         };
@@ -473,11 +472,11 @@ impl<T: Float> Operation for NormGrad<'_, T> {
         let weight = argument(weight.as_ref());
         let enqueue = |pace: u64| {
             let params = RowParams { pace, ..params };
-            let arguments = placed.arguments(self, weight, kept, params);
+            let memory = placed.memory(self, weight, kept);
             // SAFETY: extents and strides are those of the tensors, whose elements lie inside of
             // their storage; dx is injective, and is an input or overlaps none; there is a row of
             // partial sums for each group of the grid.
-            unsafe { launch.run(stream, arguments) }
+            unsafe { launch.run(stream, memory, &params) }
         };
         let workspaces = stream.device().workspaces();
         workspaces.lend(launch.pace(stream), stream, enqueue)?;
@@ -537,15 +536,14 @@ fn finish<T: Float>(
     let blocks = params.n.div_ceil(u64::from(columns)) as u32;
     let mut config = LaunchConfig::linear(blocks, threads);
     config.grid[1] = 2;
-    let arguments = (
+    let memory = (
         sums[0].as_ref(),
         sums[1].as_ref(),
         out.dweight.as_ref(),
         out.dbias.as_ref(),
-        params,
     );
     // SAFETY: extents are those of the sums; outputs have as many elements as they have columns.
-    unsafe { kernel.launch(stream, config, arguments) }
+    unsafe { kernel.launch(stream, config, memory, &params) }
 }
 
 /// The tensors as rows that the kernels can access.
@@ -562,13 +560,12 @@ impl<T: Float> Placed<T> {
         [self.x.stride, self.dy.stride, dsum, self.dx.stride]
     }
 
-    /// The arguments that every kernel of gradients takes.
-    fn arguments<'a>(
+    /// The memory that every kernel of gradients takes.
+    fn memory<'a>(
         &'a self,
         gradient: &'a NormGrad<'_, T>,
         weight: Address<'a>,
         sums: [Option<&'a Tensor<f32>>; 2],
-        params: RowParams,
     ) -> impl crate::KernelArgs + 'a {
         (
             &self.x.tensor,
@@ -580,7 +577,6 @@ impl<T: Float> Placed<T> {
             &self.dx.tensor,
             sums[0],
             sums[1],
-            params,
         )
     }
 }

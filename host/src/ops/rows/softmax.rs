@@ -300,7 +300,7 @@ impl<T: Float> Operation for Forward<'_, T> {
         params.flags |= self.flags;
         // SAFETY: extents and strides are those of x and y, whose elements lie inside of their
         // storage; y is injective, and is x or does not overlap it.
-        unsafe { launch.run(stream, (&x.tensor, &y.tensor, params)) }?;
+        unsafe { launch.run(stream, (&x.tensor, &y.tensor), &params) }?;
         y.deliver(to, axes, stream)
     }
 
@@ -385,7 +385,7 @@ impl<T: Float> Operation for Backward<'_, T> {
         params.flags |= self.flags;
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
         // storage; dx is injective, and is an input or does not overlap it.
-        unsafe { launch.run(stream, (&y.tensor, &dy.tensor, &dx.tensor, params)) }?;
+        unsafe { launch.run(stream, (&y.tensor, &dy.tensor, &dx.tensor), &params) }?;
         dx.deliver(to, axes, stream)
     }
 

@@ -222,23 +222,23 @@ impl<T: Float> Operation for TopK<'_, T> {
         let loading = LoadVariant::of(stream.device(), bytes);
         let kernel = load::kernel_for(loading, stream, candidate.entry)?;
         let of_parts = |pairs: u64| {
-            let args = (x, y, i, pairs, params);
+            let memory = (x, y, i, pairs);
             // SAFETY: extents and strides are those of x and of both results, whose elements lie
             // inside of their storage; the results are injective and overlap nothing; there are k
             // pairs for each part of each row.
-            unsafe { kernel.launch(stream, candidate.config, args) }
+            unsafe { kernel.launch(stream, candidate.config, memory, &params) }
         };
         if plan.is_short {
             // SAFETY: as above.
-            unsafe { kernel.launch(stream, candidate.config, (x, y, i, params)) }?;
+            unsafe { kernel.launch(stream, candidate.config, (x, y, i), &params) }?;
         } else if let Some((whole, config)) = &candidate.of_pairs {
             let entry = check::entry(TopKEntry::of(Variant::Pairs, None))?;
             let kernel = load::kernel_for(loading, stream, entry)?;
             with_pairs(pair_bytes(candidate), stream, |pairs| {
                 of_parts(pairs)?;
-                let args = (x, y, i, pairs, params.of_pairs(whole));
+                let (memory, params) = ((x, y, i, pairs), params.of_pairs(whole));
                 // SAFETY: as above; the launch before has written all pairs.
-                unsafe { kernel.launch(stream, *config, args) }
+                unsafe { kernel.launch(stream, *config, memory, &params) }
             })?;
         } else {
             of_parts(0)?;

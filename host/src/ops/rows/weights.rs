@@ -84,14 +84,12 @@ impl<T: Element> Weights<T> {
     /// Whether the kernels that hold rows on chip can read them, or their contiguous copy, with vector
     /// accesses.
     pub(super) fn lie_aligned(&self) -> bool {
-        // No such kernel exists for f16 rows with weights in f32.
-        let has_kernel = !self.is_other() || T::DTYPE != DType::F16;
         let is_copied = !match self {
             Self::Same(tensor) => tensor.is_contiguous(),
             Self::F32(tensor) => tensor.is_contiguous(),
         };
         let unit = u64::from(abi::rows::VECTOR_BYTES);
-        has_kernel && (is_copied || self.erased().address().is_multiple_of(unit))
+        is_copied || self.erased().address().is_multiple_of(unit)
     }
 
     pub(super) fn dtype(&self) -> DType {

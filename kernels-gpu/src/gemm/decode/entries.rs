@@ -17,7 +17,7 @@ use crate::gemm::fused::{Pointers, Unread};
 const SM90_THREADS: u32 = TILE_N_MAX * 2 + 32;
 
 macro_rules! entry {
-    ($arch:tt, $threads:expr, ($($extra:ident: $ty:ty),*),
+    ($arch:tt, $threads:expr, ($($first:ident: $of_first:ty),*), ($($last:ident: $of_last:ty)?),
         |$d:ident, $params:ident, $epilogue:ident| $body:block;
         $name:ident: $in:ident) => {
         #[doc = concat!("`", stringify!($in), "` operands; see [`abi::gemm::decode`].")]
@@ -27,7 +27,7 @@ macro_rules! entry {
         /// [`abi::gemm::decode`] says.
         #[kernel(max_threads = $threads, min_blocks = 1, arch = $arch)]
         pub unsafe fn $name(
-            $($extra: $ty,)*
+            $($first: $of_first,)*
             c: *const u8,
             d: *mut u8,
             bias: *const u8,
@@ -38,6 +38,7 @@ macro_rules! entry {
             beta: *const f32,
             params: GemmParams,
             epilogue: EpilogueParams,
+            $($last: $of_last,)?
         ) {
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's promise.
@@ -53,7 +54,7 @@ macro_rules! entry {
 macro_rules! sm80 {
     ($($name:ident($in:ident);)*) => {$(
         entry!("sm_80", DECODE_THREADS,
-            (a: *const $in, b: *const $in, partials: *mut f32, tickets: *mut u32),
+            (a: *const $in, b: *const $in, partials: *mut f32, tickets: *mut u32), (),
             |d, params, epilogue| {
                 const ENTRY: DecodeEntry = DecodeEntry::read(stringify!($name));
                 const CONFIG: DecodeConfig = ENTRY.config;
@@ -73,7 +74,7 @@ macro_rules! sm80 {
 macro_rules! sm90 {
     ($($name:ident($in:ident);)*) => {$(
         entry!("sm_90a", SM90_THREADS,
-            (map_a: TensorMapParam, map_b: TensorMapParam, launch: DecodeLaunch),
+            (map_a: TensorMapParam, map_b: TensorMapParam), (launch: DecodeLaunch),
             |d, params, epilogue| {
                 const ENTRY: Sm90DecodeEntry = Sm90DecodeEntry::read(stringify!($name));
                 const TILE_M: u32 = ENTRY.tile_m;

@@ -16,7 +16,6 @@ use crate::gemm::fused::Pointers;
 pub unsafe fn gemm_simt_i8_64x64x32(
     a: *const i8,
     b: *const i8,
-    k_major: u32,
     c: *const u8,
     d: *mut u8,
     bias: *const u8,
@@ -27,6 +26,7 @@ pub unsafe fn gemm_simt_i8_64x64x32(
     beta: *const f32,
     params: GemmParams,
     epilogue: EpilogueParams,
+    k_major: u32,
 ) {
     let smem = shared_array![u32; product::SMEM_WORDS];
     let pointers = Pointers {
@@ -52,7 +52,6 @@ pub unsafe fn gemm_simt_i8_64x64x32(
 #[kernel(max_threads = FINISH_THREADS)]
 pub unsafe fn gemm_finish_sums(
     partials: *const i32,
-    splits: u32,
     c: *const u8,
     d: *mut u8,
     bias: *const u8,
@@ -63,6 +62,7 @@ pub unsafe fn gemm_finish_sums(
     beta: *const f32,
     params: GemmParams,
     epilogue: EpilogueParams,
+    splits: u32,
 ) {
     let pointers = Pointers {
         c,

@@ -106,9 +106,9 @@ macro_rules! plain {
             scale_a: *const f32,
             scale_b: *const f32,
             alpha: *const f32,
+            workspace: *mut u32,
             params: GemmParams,
             launch: Sm90Launch,
-            workspace: *mut u32,
         ) {
             kernel_of!($name);
             type Out = <Of<{ ENTRY.output as u8 }> as Types>::Element;
@@ -139,7 +139,6 @@ macro_rules! fused {
             a: TensorMapParam,
             b: TensorMapParam,
             map_d: TensorMapParam,
-            launch: Sm90Launch,
             workspace: *mut u32,
             c: *const $out,
             d: *mut $out,
@@ -151,6 +150,7 @@ macro_rules! fused {
             beta: *const f32,
             params: GemmParams,
             epilogue: EpilogueParams,
+            launch: Sm90Launch,
         ) {
             kernel_of!($name);
             const {

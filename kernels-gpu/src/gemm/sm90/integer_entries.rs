@@ -73,9 +73,9 @@ macro_rules! plain {
             _scale_a: *const f32,
             _scale_b: *const f32,
             alpha: *const f32,
+            workspace: *mut u32,
             params: GemmParams,
             launch: Sm90Launch,
-            workspace: *mut u32,
         ) {
             kernel_of!($name);
             const { assert!(!TILE.takes_stream_k(), "stream-K adds up f32") };
@@ -109,7 +109,6 @@ macro_rules! fused {
             a: TensorMapParam,
             b: TensorMapParam,
             map_d: TensorMapParam,
-            launch: Sm90Launch,
             workspace: *mut u32,
             c: *const $out,
             d: *mut $out,
@@ -121,6 +120,7 @@ macro_rules! fused {
             beta: *const f32,
             params: GemmParams,
             epilogue: EpilogueParams,
+            launch: Sm90Launch,
         ) {
             kernel_of!($name);
             const {

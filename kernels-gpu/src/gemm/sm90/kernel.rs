@@ -29,6 +29,11 @@
 //! | full | the loading thread, before its copies | 1 | A and B |
 //! | empty | a thread of each warpgroup that read it | readers | – |
 //!
+//! **Clusters.** The blocks of a cluster compute neighbouring tiles at the same time. Each loads its share of
+//! what they have in common and multicasts it, so a stage's bytes come from several blocks. A stage is
+//! therefore empty when the consumers of the whole cluster have released it. The loader waits for that once
+//! more at the end, so that no block exits while others use its shared memory.
+//!
 //! **Shared memory** ([`Sm90Tile::smem`]): A of all stages, B of all stages, boxes on their way to
 //! D (each warp's own), barriers. Nothing is used twice.
 //!
@@ -52,7 +57,7 @@ mod promoted;
 mod setup;
 
 use abi::gemm::GemmParams;
-use abi::gemm::sm90::{MMA_M, SPAN_BYTES, Schedule, Sm90Tile, WARPGROUP};
+use abi::gemm::sm90::{Cluster, MMA_M, SPAN_BYTES, Schedule, Sm90Tile, WARPGROUP};
 use abi::gemm::stream_k::{StreamK, WorkTile};
 use cuda_std::accumulator::Accumulator;
 use cuda_std::elect::elect_sync;
@@ -69,7 +74,7 @@ use cuda_std::warp::{FULL_MASK, uniform};
 use cuda_std::wgmma::MmaAsync;
 
 use super::held::Held;
-use super::load::{load_rows, load_tile};
+use super::load::{Share, is_whole_boxes, load_rows, load_share};
 use super::order_barrier::OrderBarrier;
 use super::partials::Partials;
 use super::store::{Store, StoreElement};
@@ -131,6 +136,14 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     const TILE_K: u32 = <<C::Mma as MmaAsync>::A as OperandElement>::TILE_K;
     const PROMOTES: bool = <C::Sums as Sums<C::Mma>>::PROMOTES;
 
+    const CLUSTER: Cluster = C::TILE.cluster;
+
+    /// Where a consumer releases a stage: in all blocks that multicast into it.
+    const READERS: Readers = match Self::CLUSTER.blocks() {
+        1 => Readers::OneBlock,
+        blocks => Readers::Cluster(blocks),
+    };
+
     const CUTS: bool = C::TILE.takes_stream_k() && <C::TileCoords as TileCoords>::ARE_KNOWN;
 
     /// Threads in the loader's loop: see [`load`](Self::load). With promotion, one thread is
@@ -154,6 +167,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         const {
             assert!(C::TILE.tile_m == TILE_M && C::TILE.tile_n == TILE_N);
             assert!(C::TILE.stages == STAGES && C::TILE.subtiles() as usize == BLOCKS);
+            let [rows_a, columns_b] = C::TILE.loaded();
+            assert!(C::TileCoords::ARE_KNOWN || C::TILE.cluster.blocks() == 1);
+            assert!(is_whole_boxes::<C::A>(rows_a) && is_whole_boxes::<C::B>(columns_b));
         }
         // SAFETY: all threads of the block meet before any uses the barriers. Each role is a whole
         // warpgroup, and its registers are there for it.
@@ -179,10 +195,14 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// Row, column and matrix of D at which this block's tile begins, for the tile at `index`.
+    /// Row, column and matrix of D at which this block's tile begins, for the cluster's tile at
+    /// `index`.
     #[inline(always)]
     fn coord(&self, index: u32) -> (u32, u32, u32) {
-        self.coords.at(&C::TILE, index)
+        let (row, column, batch) = self.coords.at(&C::TILE, index);
+        let Cluster { m, .. } = Self::CLUSTER;
+        let rank = self.block % Self::CLUSTER.blocks();
+        (row + rank % m * TILE_M, column + rank / m * TILE_N, batch)
     }
 
     /// As [`coord`](Self::coord), computed where it is called: the last `wgmma`s of a mainloop hide
@@ -205,6 +225,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         // SAFETY: the warp's lanes are here together.
         let leader = Self::LOADERS == 1 || unsafe { elect_sync(FULL_MASK) };
         let mut producer = self.pipeline.producer();
+        let [share_a, share_b] = self.shares();
         let mut index = 0;
         while index < self.work.count {
             let work_tile = self.work.work_tile(index);
@@ -232,17 +253,47 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                         let (a, b) = (self.a.destination(&slot), self.b.destination(&slot));
                         let k = k_tile * Self::TILE_K;
                         if C::TileCoords::ARE_KNOWN {
-                            load_tile::<C::A, TILE_M>(a, self.map_a, [row, k, batch_a], &slot);
+                            load_share::<C::A>(a, self.map_a, [row, k, batch_a], share_a, &slot);
                         } else {
                             load_rows(a, self.map_a, [row, k, batch_a], boxes, &slot);
                         }
-                        load_tile::<C::B, TILE_N>(b, self.map_b, [column, k, batch_b], &slot);
+                        load_share::<C::B>(b, self.map_b, [column, k, batch_b], share_b, &slot);
                     }
                 }
                 k_tile += 1;
             }
             index += 1;
         }
+        if Self::CLUSTER.blocks() > 1 {
+            // SAFETY: what this block has loaded has then landed in the others, which no longer
+            // arrive at its barriers.
+            unsafe { producer.drain() };
+        }
+    }
+
+    /// This block's shares of A and B.
+    #[inline(always)]
+    fn shares(&self) -> [Share; 2] {
+        let Cluster { m, n } = Self::CLUSTER;
+        let rank = self.block % Self::CLUSTER.blocks();
+        let (row, column) = (rank % m, rank / m);
+        let [rows_a, columns_b] = const { C::TILE.loaded() };
+        // The ranks of a row of the cluster, m apart, and of a column, side by side.
+        let of_row = if n == 2 { 1 << m | 1 } else { 1 };
+        let mask_a = (n > 1).then_some((of_row << row) as u16);
+        let mask_b = (m > 1).then_some((((1 << m) - 1) << (column * m)) as u16);
+        [
+            Share {
+                first: column * rows_a,
+                rows: rows_a,
+                mask: mask_a,
+            },
+            Share {
+                first: row * columns_b,
+                rows: columns_b,
+                mask: mask_b,
+            },
+        ]
     }
 
     /// The consumer: multiplies and stores this warpgroup's work tiles, or its rows of all work
@@ -423,14 +474,14 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 acc.multiply_add(self.a.operand(&next, row_of_tile), self.b.operand(&next, 0));
                 consumer.agree(); // hidden by these wgmmas
                 acc.wait::<1>(); // the wgmmas of `stage`
-                stage.release(Readers::OneBlock);
+                stage.release(Self::READERS);
                 issued(k_tile);
                 stage = next;
                 k_tile += 1;
             }
             ending();
             let acc = acc.finish();
-            stage.release(Readers::OneBlock);
+            stage.release(Self::READERS);
             acc
         }
     }

@@ -7,6 +7,7 @@ use cuda_std::tile::{OperandMajor, SPAN_BYTES};
 use cuda_std::tma::{
     TensorMap, cp_async_bulk_prefetch_tensor_3d_l2_global,
     cp_async_bulk_tensor_3d_shared_cluster_global,
+    cp_async_bulk_tensor_3d_shared_cluster_global_multicast_cluster,
 };
 
 const _: () = assert!(SPAN_BYTES == abi::gemm::sm90::SPAN_BYTES);
@@ -16,39 +17,61 @@ const MN_BOX: u32 = SPAN_BYTES / 2;
 /// Elements along k in such a box.
 const MN_BOX_K: u32 = SPAN_BYTES / 2;
 
-/// Issues the TMA loads of a tile of `MN` rows × [`SPAN_BYTES`] of k at `[mn, k, batch]`.
+/// Whether boxes of this layout make up so many rows or columns, without a rest.
+pub(super) const fn is_whole_boxes<L: OperandMajor>(rows: u32) -> bool {
+    matches!(L::MAJOR, Major::K) || rows.is_multiple_of(MN_BOX)
+}
+
+/// What a block loads of an operand's tile: `rows` rows or columns from `first` on, which the blocks of
+/// its cluster in `mask` get, if there is one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) first: u32,
+    pub(super) rows: u32,
+    pub(super) mask: Option<u16>,
+}
+
+/// Issues the TMA loads of a block's share of a tile of [`SPAN_BYTES`] of k, which begins at `[mn, k,
+/// batch]`.
 ///
 /// # Safety
 /// One thread calls it. The slot is this thread's to fill, at `destination`, and its bytes have
-/// been announced. The map's boxes are `MN` rows if k is contiguous, else [`MN_BOX`] ×
-/// [`MN_BOX_K`].
+/// been announced in every block that gets them. The map's boxes are the share's rows if k is
+/// contiguous, else [`MN_BOX`] × [`MN_BOX_K`].
 #[inline(always)]
-pub(super) unsafe fn load_tile<L: OperandMajor, const MN: u32>(
+pub(super) unsafe fn load_share<L: OperandMajor>(
     destination: SharedAddr,
     map: *const TensorMap,
     [mn, k, batch]: [u32; 3],
+    share: Share,
     slot: &Slot,
 ) {
-    match L::MAJOR {
-        Major::K => {
-            let at = [k, mn, batch].map(|coordinate| coordinate as i32);
-            // SAFETY: passed on to the caller.
-            unsafe {
-                cp_async_bulk_tensor_3d_shared_cluster_global(destination, map, at, slot.barrier());
+    let (rows_of_box, bytes_of_row) = match L::MAJOR {
+        Major::K => (share.rows, SPAN_BYTES),
+        Major::Mn => (MN_BOX, MN_BOX_K * SPAN_BYTES / MN_BOX),
+    };
+    let mut row = share.first;
+    while row < share.first + share.rows {
+        let at = match L::MAJOR {
+            Major::K => [k, mn + row, batch],
+            Major::Mn => [mn + row, k, batch],
+        };
+        let at = at.map(|coordinate| coordinate as i32);
+        let to = destination.add_bytes(row * bytes_of_row);
+        // SAFETY: passed on to the caller.
+        unsafe {
+            match share.mask {
+                None => cp_async_bulk_tensor_3d_shared_cluster_global(to, map, at, slot.barrier()),
+                Some(blocks) => cp_async_bulk_tensor_3d_shared_cluster_global_multicast_cluster(
+                    to,
+                    map,
+                    at,
+                    slot.barrier(),
+                    blocks,
+                ),
             }
         }
-        Major::Mn => {
-            let mut row = 0;
-            while row < MN {
-                let at = [mn + row, k, batch].map(|coordinate| coordinate as i32);
-                let to = destination.add_bytes(row / MN_BOX * MN_BOX_K * SPAN_BYTES);
-                // SAFETY: passed on to the caller.
-                unsafe {
-                    cp_async_bulk_tensor_3d_shared_cluster_global(to, map, at, slot.barrier())
-                };
-                row += MN_BOX;
-            }
-        }
+        row += rows_of_box;
     }
 }
 
@@ -69,10 +92,10 @@ impl Boxes {
     }
 }
 
-/// As [`load_tile`], of a K-major operand, only as many rows as `boxes` have.
+/// As [`load_share`], of a K-major operand, only as many rows as `boxes` have.
 ///
 /// # Safety
-/// As for [`load_tile`]; the map's boxes have the rows of `boxes`.
+/// As for [`load_share`]; the map's boxes have the rows of `boxes`.
 #[inline(always)]
 pub(super) unsafe fn load_rows(
     destination: SharedAddr,
@@ -92,10 +115,10 @@ pub(super) unsafe fn load_rows(
     }
 }
 
-/// Prefetches into L2 a tile that [`load_tile`] will load for one block.
+/// Prefetches into L2 a tile that [`load_share`] will load for one block.
 ///
 /// # Safety
-/// The map is as for [`load_tile`].
+/// The map is as for [`load_share`].
 #[inline(always)]
 pub(super) unsafe fn prefetch_tile<L: OperandMajor, const MN: u32>(
     map: *const TensorMap,

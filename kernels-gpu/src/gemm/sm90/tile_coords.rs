@@ -37,7 +37,7 @@ pub trait TileCoords: Copy {
     /// How many tiles stream-K cuts, and for how many blocks.
     fn cut(launch: &Self::Launch) -> (u32, u32);
 
-    /// Row, column and matrix at which the tile of number `index` begins.
+    /// Row, column and matrix at which the tile of number `index` begins: the cluster's.
     fn at(&self, tile: &Sm90Tile, index: u32) -> (u32, u32, u32);
 
     /// Of a tile at `coord`: row of A, column and matrix of B.
@@ -88,7 +88,8 @@ impl TileCoords for Whole {
     #[inline(always)]
     fn at(&self, tile: &Sm90Tile, index: u32) -> (u32, u32, u32) {
         let at = self.0.at(tile.raster, index);
-        (at.m * tile.tile_m, at.n * tile.tile_n, at.batch)
+        let (rows, columns) = tile.cluster_extents();
+        (at.m * rows, at.n * columns, at.batch)
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! The time that a launch of these kernels is expected to take: what the cost model knows about
 //! them.
 
-use super::super::desc::GemmDesc;
+use super::super::desc::{GemmDesc, Side};
 use super::super::splits::KSplits;
 use super::Variant;
 use crate::DType;
@@ -19,7 +19,8 @@ fn flops_per_cycle(
 ) -> f64 {
     let trans_a = matches!(desc.a.transpose, Transpose::T);
     match (tile.tile_m, tile.tile_n) {
-        (..=64, _) => costs.rows_64_flops,
+        // Both read more bytes for each product than 128 x 128.
+        (..=64, _) | (_, 81..=96) => costs.rows_64_flops,
         (_, ..=48) => costs.columns_48_flops,
         (_, ..=80) => costs.columns_80_flops,
         (_, ..=128) if epilogue.is_promoted() => costs.promoted_128_flops,
@@ -29,6 +30,19 @@ fn flops_per_cycle(
         _ if !holds_results(tile, desc, epilogue) && tile.tile_n > 224 => costs.columns_256_flops,
         _ => costs.flops,
     }
+}
+
+/// Time in which a block copies a byte of k of its share of a tile's rows of A and columns of B.
+fn copied_ns(desc: &GemmDesc, tile: &Sm90Tile, costs: &Sm90Costs) -> f64 {
+    let of_side = |side: Side, lines: u32| {
+        let bytes_per_ns = match desc.operand(side).rows_are_aligned() {
+            true => costs.aligned_bytes_per_ns,
+            false => costs.unaligned_bytes_per_ns,
+        };
+        f64::from(lines) / bytes_per_ns
+    };
+    let [rows, columns] = tile.loaded();
+    of_side(Side::A, rows) + of_side(Side::B, columns)
 }
 
 /// Whether a tile is stored under the next one. Of tf32, the kernel writes f32, whatever D is;
@@ -76,6 +90,9 @@ pub(super) fn work(
     // Elements of half the size have twice the throughput.
     let flops_per_cycle = flops_per_cycle * 2.0 / f64::from(size_bytes);
     let flops_per_block = 2.0 * tile_m * tile_n * k;
+    let multiplied_ns = flops_per_block / (flops_per_cycle * machine.clock_ghz);
+    let copied_ns = copied_ns(desc, tile, costs) * k * f64::from(size_bytes);
+    let flops_per_cycle = flops_per_cycle * (multiplied_ns / copied_ns).min(1.0);
     let ahead_ns = if holds_results(tile, desc, variant.epilogue()) && !is_one_wave {
         let busy_ns =
             blocks * flops_per_block / (flops_per_cycle * machine.clock_ghz * multiprocessors);

@@ -5,6 +5,7 @@ use super::super::call::Call;
 use super::super::desc::Side;
 use super::{has_map_of_d, raster_group};
 use crate::ops::maps::MapValue;
+use crate::ops::plan::blocks_at_once;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::{Error, L2Promotion, LaunchConfig, Result, Stream};
 use abi::gemm::sm90::{
@@ -18,7 +19,7 @@ pub(super) fn config(tile: &Sm90Tile, grid: u32) -> LaunchConfig {
         grid: [grid, 1, 1],
         block: [THREADS, 1, 1],
         shared_bytes: tile.smem_bytes(),
-        cluster: None,
+        cluster: (tile.cluster.blocks() > 1).then_some([tile.cluster.blocks(), 1, 1]),
     }
 }
 
@@ -45,12 +46,14 @@ pub(in crate::ops::gemm) fn launch(
 ) -> Result<()> {
     let (desc, tile) = (&call.desc, &entry.tile);
     let multiprocessors = call.stream.device().info().multiprocessors.max(1);
-    let grid = tile.grid(desc.m, desc.n, desc.batch, multiprocessors);
+    let at_once = blocks_at_once(multiprocessors, tile.cluster.blocks());
+    let grid = tile.grid(desc.m, desc.n, desc.batch, at_once);
     let grid = cut.map_or(grid, |cut| Some(cut.blocks));
     let grid = grid.ok_or(Error::Bug("a product was offered that fits no grid"))?;
     let config = config(tile, grid);
-    let map_a = operand_map(call, Side::A, tile.tile_m)?;
-    let map_b = operand_map(call, Side::B, tile.tile_n)?;
+    let [rows_a, columns_b] = tile.loaded();
+    let map_a = operand_map(call, Side::A, rows_a)?;
+    let map_b = operand_map(call, Side::B, columns_b)?;
     let has_map_of_d = has_map_of_d(desc);
     // The kernel takes a map of D in any case; without one, pass another map that it ignores.
     let map_d = if has_map_of_d {
@@ -74,17 +77,15 @@ pub(in crate::ops::gemm) fn launch(
     // where it is them; null stands for what is absent.
     let enqueue = |address: u64| unsafe {
         if entry.epilogue.is_fused() {
-            let operands: [&dyn crate::launch::KernelArg; 5] =
-                [&&map_a, &&map_b, &&map_d, &launch, &address];
-            call.launch_fused(entry, config, &operands)
+            let operands = (&map_a, &map_b, &map_d, address);
+            call.launch_fused(entry, config, operands, |params, epilogue| {
+                (params, Some(epilogue), launch)
+            })
         } else {
-            let scales = (call.row_scale.as_ref(), call.column_scale.as_ref());
-            let (alpha, params) = (call.device_alpha.as_ref(), call.params());
-            let (a, b, d) = (&map_a, &map_b, &map_d);
-            let operands: [&dyn crate::launch::KernelArg; 9] = [
-                &a, &b, &d, &scales.0, &scales.1, &alpha, &params, &launch, &address,
-            ];
-            call.launch(entry, config, &operands)
+            let (of_a, of_b) = (call.row_scale.as_ref(), call.column_scale.as_ref());
+            let alpha = call.device_alpha.as_ref();
+            let memory = (&map_a, &map_b, &map_d, of_a, of_b, alpha, address);
+            call.launch(entry, config, memory, &(call.params(), None, launch))
         }
     };
     let workspace = cut.map(|_| workspace(call.stream));
@@ -92,7 +93,7 @@ pub(in crate::ops::gemm) fn launch(
     workspaces.lend(workspace, call.stream, enqueue)
 }
 
-/// The tensor map of an operand, of which a tile has so many rows: see [`abi::gemm::sm90`].
+/// The tensor map of an operand, of which a block loads so many rows at a time: see [`abi::gemm::sm90`].
 fn operand_map(call: &Call<'_>, side: Side, rows: u32) -> Result<MapValue> {
     let desc = &call.desc;
     let (memory, matrix, extent) = (call.operand(side), desc.operand(side), desc.lines(side));

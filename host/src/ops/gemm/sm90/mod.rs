@@ -19,7 +19,7 @@ use super::desc::{GemmDesc, ScaleExtent};
 use super::options::Precision;
 use super::splits::KSplits;
 use crate::DType;
-use crate::ops::plan::Machine;
+use crate::ops::plan::{Machine, blocks_at_once};
 use abi::gemm::Activation;
 use abi::gemm::sm90::{EpilogueKind, SPAN_BYTES, Sm90Entry, Sm90Tile};
 use abi::gemm::stream_k::Cut;
@@ -203,7 +203,13 @@ fn candidate(
         return None;
     }
     let products = desc.batch.checked_mul(splits.whole)?;
-    let grid = tile.grid(desc.m, desc.n, products, machine.multiprocessors)?;
+    let cluster_blocks = tile.cluster.blocks();
+    // Clusters read less from L2, which binds only where rows are not aligned.
+    if cluster_blocks > 1 && desc.rows_are_aligned() {
+        return None;
+    }
+    let at_once = blocks_at_once(machine.multiprocessors, cluster_blocks);
+    let grid = tile.grid(desc.m, desc.n, products, at_once)?;
     let grid = cut.map_or(grid, |cut| cut.blocks);
     // These tiles are for few rows only; 64 rows, where there are more.
     let is_for_few_rows = matches!((tile.tile_m, tile.tile_n), (128, 48 | 80 | 224));
@@ -215,6 +221,10 @@ fn candidate(
     if let Some(cut) = cut {
         work = shared_work(work, desc, &tile, cut, machine);
     }
+    let machine = &Machine {
+        multiprocessors: at_once,
+        ..*machine
+    };
     // An SM gets no more bytes when others are idle.
     work.bytes /= (work.blocks / f64::from(machine.multiprocessors)).min(1.0);
     let tile_k = SPAN_BYTES / desc.a.dtype.size_bytes() as u32;
@@ -313,6 +323,26 @@ mod tests {
         };
         let of_batch = by_estimate(|each| offer(&desc, &H200, each))[0].to_string();
         assert_eq!(of_batch, "gemm_sm90_bf16_nt_128x256_s4_plain");
+    }
+
+    #[test]
+    fn clusters_are_for_rows_that_are_not_aligned_to_32_bytes() {
+        assert_eq!(best(3008, 3008, 3008), "128x192_s4_pp");
+        assert_eq!(best(3008, 3008, 3000), "128x192_s4_pp_c2x1");
+        assert_eq!(best(671, 1912, 2824), "128x128_s6_pp_c2x2");
+        let offers_clusters = |k| {
+            let all = by_estimate(|each| offer(&weighted(DType::Bf16, [512, 512, k]), &H200, each));
+            all.iter()
+                .any(|candidate| candidate.config.cluster.is_some())
+        };
+        assert!(offers_clusters(1000) && !offers_clusters(1024));
+    }
+
+    #[test]
+    fn columns_of_96_are_chosen_where_they_make_one_wave() {
+        // 12 × 11 tiles for 132 multiprocessors; of 128 columns there are 12 × 9.
+        assert_eq!(best(1458, 1056, 15_344), "128x96_s6");
+        assert_eq!(best(1536, 1056, 4096), "128x96_s6");
     }
 
     #[test]

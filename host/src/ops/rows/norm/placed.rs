@@ -75,7 +75,7 @@ impl<T: Float> Placed<T> {
             stride(sum),
             self.y.stride,
         ]);
-        let arguments = (
+        let memory = (
             &x.tensor,
             residual.map(|rows| &rows.tensor),
             weight,
@@ -84,10 +84,9 @@ impl<T: Float> Placed<T> {
             &self.y.tensor,
             out.mean.as_ref(),
             out.rstd.as_ref(),
-            params,
         );
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
         // storage; outputs are injective, and are x or the residual or overlap nothing.
-        unsafe { launch.run(stream, arguments) }
+        unsafe { launch.run(stream, memory, &params) }
     }
 }

@@ -4,7 +4,7 @@
 use core::marker::PhantomData;
 
 use cuda_std::accumulator::Accumulator;
-use cuda_std::pipeline::{Consumer, Readers, Stage, Stages};
+use cuda_std::pipeline::{Consumer, Stage, Stages};
 use cuda_std::wgmma::MmaAsync;
 
 use super::{Config, Gemm};
@@ -96,7 +96,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             column += Self::SUMMAND_N;
         }
         // SAFETY: all that read it is complete.
-        unsafe { stage.release(Readers::OneBlock) };
+        unsafe { stage.release(Self::READERS) };
     }
 
     /// Adds a k tile's products, of the columns from `column` on that a [`SummandOf`] has.

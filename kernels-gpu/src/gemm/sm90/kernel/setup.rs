@@ -4,6 +4,9 @@
 use abi::gemm::GemmParams;
 use abi::gemm::sm90::TILE_ALIGN;
 use abi::gemm::stream_k::{Cut, StreamK};
+use cuda_std::cluster::{
+    barrier_cluster_arrive_release_aligned, barrier_cluster_wait_acquire_aligned,
+};
 use cuda_std::dynamic_shared;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::pipeline::Pipeline;
@@ -41,8 +44,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         let cut = Cut {
             shared,
             sharers,
-            blocks: thread::grid_dim_x(),
+            blocks: thread::grid_dim_x() / Self::CLUSTER.blocks(),
         };
+        let cluster = block / Self::CLUSTER.blocks();
         // SAFETY: the launch gives the memory that the map speaks of.
         unsafe {
             let shared = dynamic_shared![u8];
@@ -59,7 +63,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 boxes: at(map.store),
                 map_a,
                 map_b,
-                work: StreamK::new(coords.count(), cut, k_tiles, block),
+                work: StreamK::new(coords.count(), cut, k_tiles, cluster),
                 coords,
                 block,
                 workspace,
@@ -67,10 +71,10 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// Initialises the barriers and makes them visible to the block.
+    /// Initialises the barriers and makes them visible to the cluster.
     ///
     /// # Safety
-    /// All threads of the block call it, once.
+    /// All threads of the cluster call it, once.
     #[inline(always)]
     pub(super) unsafe fn prepare(&self) {
         // SAFETY: one thread initialises them, and nobody goes on before that is done.
@@ -78,10 +82,16 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             if thread::thread_idx_x() == 0 {
                 tma::prefetch_tensormap(self.map_a);
                 tma::prefetch_tensormap(self.map_b);
-                self.pipeline.init(C::TILE.readers());
+                self.pipeline
+                    .init(C::TILE.readers() * Self::CLUSTER.blocks());
                 fence_mbarrier_init_release_cluster();
             }
-            thread::sync_threads();
+            if Self::CLUSTER.blocks() == 1 {
+                thread::sync_threads();
+            } else {
+                barrier_cluster_arrive_release_aligned();
+                barrier_cluster_wait_acquire_aligned();
+            }
         }
     }
 

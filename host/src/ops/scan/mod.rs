@@ -1,13 +1,29 @@
 //! Scans: running sums, products and maxima.
 
+mod plan;
+
+use self::plan::{Candidate, ScanDesc};
+use crate::error::named;
 use crate::load::{self, LoadVariant};
 use crate::ops::copy::{contiguous, strided_copy};
+use crate::ops::plan::{
+    Choice, Desc, MachineModel, Plan, Tuning, agree_within, answer, blank, choose, copied, numbers,
+    rotation, tune,
+};
 use crate::ops::view::merge;
 use crate::ops::{check, model};
 use crate::reference::Model;
 use crate::storage::Storage;
-use crate::{LaunchConfig, MAX_RANK, Reducible, Result, Stream, Tensor};
-use abi::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
+use crate::{MAX_RANK, Reducible, Result, Stream, Tensor};
+use abi::scan::{ScanOp, ScanParams};
+
+pub(super) use plan::ScanCosts;
+
+/// The operation's name in errors, plans and the file of tuned choices.
+const NAME: &str = ScanDesc::OPERATION;
+
+/// A launch by any candidate.
+type Call<'a> = <Candidate as Choice>::Call<'a>;
 
 /// Running sums, products or maxima along an axis: `y_i = x_0 + .. + x_i`, or `·` or `max` for `+`.
 ///
@@ -25,7 +41,7 @@ use abi::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 /// f32, f16 and bf16 are accumulated in f32, f64 in f64, and integers in i64, wrapping; the result
 /// is rounded once to the dtype of `y`. The elements of a group of 32 tiles of 32 KiB are combined
 /// in a fixed tree, and the totals of the preceding groups one after the other
-/// ([`ScanPlan::additions`](abi::scan::ScanPlan)). Error bound:
+/// ([`model`](Scan::model)). Error bound:
 /// [`reference::scan`](crate::reference::scan). Deterministic: the same bits every run and on every
 /// device, however far blocks have to look back. The association depends on the alignment of a row
 /// to 16 bytes, so the same values at another alignment may round differently.
@@ -34,8 +50,9 @@ use abi::scan::{ScanEntry, ScanOp, ScanParams, ScanPlan, THREADS};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No launch
-/// happens on error.
+/// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device),
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (`with_kernel` with a name that
+/// is not in the plan). No launch happens on error.
 ///
 /// # Performance
 /// `x` is read once and `y` written once, in one launch, if the axis has stride 1 and the other
@@ -68,6 +85,7 @@ pub struct Scan<'a, T: Reducible> {
     x: &'a Tensor<T>,
     axis: isize,
     is_exclusive: bool,
+    kernel: Option<&'a str>,
 }
 
 impl<'a, T: Reducible> Scan<'a, T> {
@@ -78,6 +96,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
             x,
             axis: -1,
             is_exclusive: false,
+            kernel: None,
         }
     }
 
@@ -93,15 +112,23 @@ impl<'a, T: Reducible> Scan<'a, T> {
         self
     }
 
+    /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails.
+    pub fn with_kernel(mut self, name: &'a str) -> Self {
+        self.kernel = Some(name);
+        self
+    }
+
     /// Enqueues the scan and returns its result, a new contiguous tensor.
     ///
     /// # Errors
     /// See [`Scan`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        let axis = self.validate(stream)?;
-        let y = Tensor::empty(stream, self.x.shape())?;
-        self.launch(axis, &y, stream)?;
-        Ok(y)
+        named(NAME, || {
+            let axis = self.validate(stream)?;
+            let y = Tensor::empty(stream, self.x.shape())?;
+            self.launch(axis, &y, stream)?;
+            Ok(y)
+        })
     }
 
     /// Enqueues the scan into `y`.
@@ -109,10 +136,58 @@ impl<'a, T: Reducible> Scan<'a, T> {
     /// # Errors
     /// See [`Scan`].
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let axis = self.validate(stream)?;
-        check::output("y", y, self.x.shape(), stream)?;
-        check::no_overlap("y", y, "x", self.x)?;
-        self.launch(axis, y, stream)
+        named(NAME, || {
+            let axis = self.validate(stream)?;
+            check::output("y", y, self.x.shape(), stream)?;
+            check::no_overlap("y", y, "x", self.x)?;
+            self.launch(axis, y, stream)
+        })
+    }
+
+    /// The kernel that [`run`](Self::run) or [`run_into`](Self::run_into) would launch, and the other
+    /// candidates.
+    ///
+    /// # Errors
+    /// See [`Scan`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        named(NAME, || {
+            let axis = self.validate(stream)?;
+            match self.x.is_empty() {
+                true => Ok(Plan::empty()),
+                false => Plan::of(&self.describe(axis)?, self.kernel, stream),
+            }
+        })
+    }
+
+    /// Measures the candidates with this tensor, as [`Gemm::autotune`](crate::Gemm::autotune) does.
+    ///
+    /// # Errors
+    /// See [`Scan`]; also the first candidate's error or fault, if all fail.
+    pub fn autotune(&self, stream: &Stream) -> Result<Tuning> {
+        named(NAME, || {
+            let axis = self.validate(stream)?;
+            if self.x.is_empty() {
+                return Ok(Tuning::empty());
+            }
+            let desc = self.describe(axis)?;
+            let y = &Tensor::empty(stream, self.x.shape())?;
+            let call: Call<'_> = Box::new(move |by| self.launch_by(by, axis, y, stream));
+            let calls = rotation(call, desc.bytes(), stream, || {
+                let x = copied(self.x, stream)?;
+                let call: Call<'_> = Box::new(move |by| {
+                    let copy = Scan { x: &x, ..*self };
+                    copy.launch_by(by, axis, y, stream)
+                });
+                Ok(call)
+            })?;
+            tune(
+                &desc,
+                stream,
+                &calls,
+                |by| answer(y, blank(), stream, || calls[0](by)),
+                |want, got| agree_within(numbers(want).into_iter(), numbers(got).into_iter(), 0.0),
+            )
+        })
     }
 
     /// The error model of the kernel, for the bound of [`reference::scan`](crate::reference::scan).
@@ -120,8 +195,16 @@ impl<'a, T: Reducible> Scan<'a, T> {
     /// # Errors
     /// [`ShapeError::Axis`](crate::ShapeError::Axis).
     pub fn model(&self) -> Result<Model> {
-        let n = self.x.shape()[self.checked_axis()?] as u64;
-        Ok(model::sum(ScanPlan::new(1, n, T::DTYPE, false).additions()))
+        named(NAME, || {
+            let desc = ScanDesc {
+                dtype: T::DTYPE,
+                rows: 1,
+                n: self.x.shape()[self.checked_axis()?] as u64,
+                is_aligned: false,
+            };
+            let costs = &MachineModel::of(self.x.device().info()).scan;
+            Ok(model::sum(desc.layout(costs).additions()))
+        })
     }
 
     fn checked_axis(&self) -> Result<usize> {
@@ -133,39 +216,76 @@ impl<'a, T: Reducible> Scan<'a, T> {
         self.checked_axis()
     }
 
+    /// A tensor with the axis moved to the end.
+    fn by_rows(tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>> {
+        let mut axes: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
+        let axes = &mut axes[..tensor.rank()];
+        axes[axis..].rotate_left(1);
+        tensor.permuted(axes)
+    }
+
+    /// The rows of a tensor with elements, where the kernel reads them: in place, or contiguous in new
+    /// memory.
+    fn describe(&self, axis: usize) -> Result<ScanDesc> {
+        let n = self.x.shape()[axis] as u64;
+        let rows = self.x.len() as u64 / n;
+        let (stride, address) = match row_stride(&Self::by_rows(self.x, axis)?) {
+            Some(stride) => (stride, self.x.device_ptr().as_raw()),
+            None => (n as i64, 0),
+        };
+        let row_bytes = stride.wrapping_mul(T::DTYPE.size_bytes() as i64);
+        Ok(ScanDesc {
+            dtype: T::DTYPE,
+            rows,
+            n,
+            is_aligned: address.is_multiple_of(16) && (row_bytes % 16 == 0 || rows == 1),
+        })
+    }
+
     fn launch(&self, axis: usize, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         if y.is_empty() {
             return Ok(());
         }
-        let mut axes: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
-        let axes = &mut axes[..y.rank()];
-        axes[axis..].rotate_left(1);
-        let (x, y) = (self.x.permuted(axes)?, y.permuted(axes)?);
+        let (candidate, _) = choose(&self.describe(axis)?, self.kernel, stream)?;
+        self.launch_by(&candidate, axis, y, stream)
+    }
+
+    fn launch_by(
+        &self,
+        candidate: &Candidate,
+        axis: usize,
+        y: &Tensor<T>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (x, y) = (Self::by_rows(self.x, axis)?, Self::by_rows(y, axis)?);
         let x = match row_stride(&x) {
             Some(_) => x,
             None => contiguous(&x, stream)?,
         };
         if row_stride(&y).is_some() {
-            return self.launch_rows(&x, &y, stream);
+            return self.launch_rows(candidate, &x, &y, stream);
         }
         let dense = Tensor::empty(stream, y.shape())?;
-        self.launch_rows(&x, &dense, stream)?;
+        self.launch_rows(candidate, &x, &dense, stream)?;
         strided_copy(&dense, &y, stream)
     }
 
     /// Launches over rows with stride 1 along the axis.
-    fn launch_rows(&self, x: &Tensor<T>, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+    fn launch_rows(
+        &self,
+        candidate: &Candidate,
+        x: &Tensor<T>,
+        y: &Tensor<T>,
+        stream: &Stream,
+    ) -> Result<()> {
         let n = x.shape().last().copied().unwrap_or(1) as u64;
         let rows = (x.len() as u64) / n.max(1);
         let (x_row_stride, y_row_stride) = (row_stride(x).unwrap_or(0), row_stride(y).unwrap_or(0));
-        let x_row_bytes = x_row_stride.wrapping_mul(T::DTYPE.size_bytes() as i64);
-        let is_whole = x_row_bytes % 16 == 0 || rows == 1;
-        let is_aligned = is_whole && x.device_ptr().as_raw().is_multiple_of(16);
-        let plan = ScanPlan::new(rows, n, T::DTYPE, is_aligned);
-        let status = match plan.tiles {
+        let layout = &candidate.decision.layout;
+        let status = match layout.tiles {
             1 => None,
             _ => {
-                let words = plan.status_words(rows, T::DTYPE);
+                let words = layout.status_words(rows, T::DTYPE);
                 let status = Storage::alloc(stream, 8 * words)?;
                 let backend = stream.device().backend();
                 let zero = crate::backend::Pattern::B4(0);
@@ -174,34 +294,28 @@ impl<'a, T: Reducible> Scan<'a, T> {
                 Some(status)
             }
         };
-        let info = stream.device().info();
-        let most_shared = info.max_shared_bytes_per_block;
-        let [ahead_rows, ahead_tiles] = plan.ahead(info.multiprocessors);
-        let is_late = plan.tiles > 1 && ScanPlan::shared_bytes(true) <= most_shared;
+        let [ahead_rows, ahead_tiles] = candidate.decision.ahead;
         let params = ScanParams {
             rows,
             n,
             x_row_stride,
             y_row_stride,
-            tiles: plan.tiles,
-            groups: plan.groups,
+            tiles: layout.tiles,
+            groups: layout.groups,
             ahead_rows,
             ahead_tiles,
-            along_log2: plan.along.trailing_zeros(),
+            along_log2: layout.along.trailing_zeros(),
             kind: self.op.kind(),
             is_exclusive: u32::from(self.is_exclusive),
-            is_late: u32::from(is_late),
+            is_late: u32::from(candidate.decision.is_late),
         };
-        let entry = check::entry(ScanEntry::of(T::DTYPE, stream.device().arch()))?;
         let bytes = 2 * rows * n * T::DTYPE.size_bytes() as u64;
         let variant = LoadVariant::of(stream.device(), bytes);
-        let kernel = load::kernel_for(variant, stream, entry)?;
-        let config = LaunchConfig::linear(plan.blocks, THREADS)
-            .shared_bytes(ScanPlan::shared_bytes(is_late));
+        let kernel = load::kernel_for(variant, stream, candidate.entry)?;
         let status = status.as_ref().map_or(0, Storage::address);
         // SAFETY: x and y have `rows` rows of n contiguous elements at these row strides, and do
-        // not overlap; the status has as many words as the plan says, all 0.
-        unsafe { kernel.launch(stream, config, (x, y, status, params)) }
+        // not overlap; the status has as many words as the layout says, all 0.
+        unsafe { kernel.launch(stream, candidate.config, (x, y, status), &params) }
     }
 }
 

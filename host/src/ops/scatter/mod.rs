@@ -1,15 +1,32 @@
 //! Rows put to the places that indices name.
 
+mod plan;
+
+use self::plan::{Candidate, Moves, ScatterDesc};
 use crate::backend::Pattern;
+use crate::element::as_bytes;
+use crate::error::named;
 use crate::load::{self, LoadVariant};
 use crate::ops::by_index::{Placement, Rows, along, at_first, axis_stride, dense, in_bytes};
 use crate::ops::check;
 use crate::ops::elementwise::{Piece, Steps, Walk, steps_of};
+use crate::ops::plan::{
+    Choice, Desc, Plan, Tuning, answer, blank, choose, copied, like, rotation, tune,
+};
 use crate::storage::Storage;
 use crate::{Element, Error, IndexElement, LaunchConfig, Result, Stream, Tensor};
 use abi::division::Division;
-use abi::elementwise::{MAX_RANK, grid_blocks};
-use abi::scatter::{self, SIZES, ScatterEntry, ScatterFewParams, ScatterParams, Step, THREADS};
+use abi::elementwise::{MAX_RANK, WalkParams, grid_blocks};
+use abi::scatter::{
+    self, SCATTER_LAST, SIZES, ScatterEntry, ScatterFewEntry, ScatterFewParams, ScatterParams,
+    THREADS,
+};
+
+/// The operation's name in errors, plans and the file of tuned choices.
+const NAME: &str = ScatterDesc::OPERATION;
+
+/// A launch by any candidate.
+type Call<'a> = <Candidate as Choice>::Call<'a>;
 
 /// Rows put to the places that indices name: `y[a.., indices[j..], b..] = src[a.., j.., b..]`, where the
 /// axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take), as
@@ -41,7 +58,9 @@ use abi::scatter::{self, SIZES, ScatterEntry, ScatterFewParams, ScatterParams, S
 /// [`ShapeError::Axis`](crate::ShapeError::Axis),
 /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (too many indices),
 /// [`ArgumentError::Value`](crate::ArgumentError::Value) (a new result without
-/// [`extent`](Scatter::extent)), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
+/// [`extent`](Scatter::extent)),
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (`with_kernel` with a name that
+/// is not in the plan), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// Up to 1,024 indices take one launch. More take one that finds the last index of each place, in 4 bytes
@@ -72,6 +91,7 @@ use abi::scatter::{self, SIZES, ScatterEntry, ScatterFewParams, ScatterParams, S
 #[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct Scatter<'a, T: Element, I: IndexElement> {
     placement: Placement<'a, T, I>,
+    kernel: Option<&'a str>,
 }
 
 impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
@@ -79,6 +99,7 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
     pub fn new(indices: &'a Tensor<I>, src: &'a Tensor<T>) -> Self {
         Self {
             placement: Placement::new(indices, src),
+            kernel: None,
         }
     }
 
@@ -95,17 +116,25 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
         self
     }
 
+    /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails.
+    pub fn with_kernel(mut self, name: &'a str) -> Self {
+        self.kernel = Some(name);
+        self
+    }
+
     /// Enqueues putting the rows into zeros, and returns the result, a new contiguous tensor whose
     /// axis has the given [`extent`](Self::extent).
     ///
     /// # Errors
     /// See [`Scatter`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        let shape = self.placement.new_shape()?;
-        let rows = self.rows(&shape, stream)?;
-        let y = Tensor::zeros(stream, &shape)?;
-        rows.put(&y, stream)?;
-        Ok(y)
+        named(NAME, || {
+            let shape = self.placement.new_shape()?;
+            let rows = self.rows(&shape, stream)?;
+            let y = Tensor::zeros(stream, &shape)?;
+            rows.put(&y, self.kernel, stream)?;
+            Ok(y)
+        })
     }
 
     /// Enqueues putting the rows into `y`.
@@ -113,9 +142,50 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
     /// # Errors
     /// See [`Scatter`].
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let rows = self.rows(y.shape(), stream)?;
-        self.placement.check_output(y, stream)?;
-        rows.put(y, stream)
+        named(NAME, || {
+            let rows = self.rows(y.shape(), stream)?;
+            self.placement.check_output(y, stream)?;
+            rows.put(y, self.kernel, stream)
+        })
+    }
+
+    /// The kernel by which [`run`](Self::run) would put rows, and the other candidates. Allocates a
+    /// result, to see how it lies.
+    ///
+    /// # Errors
+    /// See [`Scatter`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        named(NAME, || {
+            let shape = self.placement.new_shape()?;
+            let rows = self.rows(&shape, stream)?;
+            rows.plan(&Tensor::empty(stream, &shape)?, self.kernel, stream)
+        })
+    }
+
+    /// The kernel by which [`run_into`](Self::run_into) would put rows into `y`, and the other
+    /// candidates.
+    ///
+    /// # Errors
+    /// See [`Scatter`].
+    pub fn plan_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<Plan> {
+        named(NAME, || {
+            let rows = self.rows(y.shape(), stream)?;
+            self.placement.check_output(y, stream)?;
+            rows.plan(y, self.kernel, stream)
+        })
+    }
+
+    /// Measures the candidates of [`plan_into`](Self::plan_into) with these tensors, as
+    /// [`Gemm::autotune`](crate::Gemm::autotune) does. `y` is not written.
+    ///
+    /// # Errors
+    /// See [`Scatter`]; also the first candidate's error or fault, if all fail.
+    pub fn autotune_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<Tuning> {
+        named(NAME, || {
+            let rows = self.rows(y.shape(), stream)?;
+            self.placement.check_output(y, stream)?;
+            rows.tune(&like(y, stream)?, stream)
+        })
     }
 
     /// Checks the inputs, for a result of this shape.
@@ -126,15 +196,98 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
     }
 }
 
+/// Rows that are to be put.
+struct Puts {
+    desc: ScatterDesc,
+    few: Option<Few>,
+    /// The walk of [`plan::Step::Rows`].
+    walk: Walk,
+}
+
+/// How one launch puts rows of few indices.
+struct Few {
+    columns: Walk,
+    /// The walk over the indices.
+    positions: WalkParams,
+    /// Most columns of a launch.
+    limit: u64,
+    moves: Moves,
+}
+
 impl<T: Element, I: IndexElement> Rows<'_, T, I> {
-    fn put(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+    /// The walks, and what is to be chosen from; `None` if there is nothing to put.
+    fn puts(&self, y: &Tensor<T>) -> Result<Option<Puts>> {
         if y.is_empty() || self.src.is_empty() {
+            return Ok(None);
+        }
+        let are_few = self.indices.len() <= scatter::FEW as usize;
+        let few = are_few.then(|| self.few(y)).transpose()?;
+        let (walk, size_bytes) = widest::<T>(&self.walk(y), [self.stride(y)]);
+        let entry = check::entry(ScatterEntry::of(size_bytes))?;
+        let blocks = |piece: Piece| grid_blocks(piece.params.len.into(), entry.per_thread());
+        let desc = ScatterDesc {
+            dtype: T::DTYPE,
+            indices: self.indices.len() as u64,
+            elements: self.src.len() as u64,
+            few: few.as_ref().map(|few| few.moves),
+            many: Moves {
+                size_bytes,
+                blocks: walk.first_piece(u64::MAX).map_or(1, blocks),
+            },
+        };
+        Ok(Some(Puts { desc, few, walk }))
+    }
+
+    fn put(&self, y: &Tensor<T>, kernel: Option<&str>, stream: &Stream) -> Result<()> {
+        let Some(puts) = self.puts(y)? else {
             return Ok(());
+        };
+        let (candidate, _) = choose(&puts.desc, kernel, stream)?;
+        self.put_by(&candidate, &puts, y, stream)
+    }
+
+    fn put_by(
+        &self,
+        candidate: &Candidate,
+        puts: &Puts,
+        y: &Tensor<T>,
+        stream: &Stream,
+    ) -> Result<()> {
+        match (candidate.decision, &puts.few) {
+            (plan::Step::Few, Some(few)) => self.put_few(few, y, stream),
+            _ => self.put_many(puts, y, stream),
         }
-        match self.indices.len() <= scatter::FEW as usize {
-            true => self.few(y, stream),
-            false => self.many(y, stream),
+    }
+
+    fn plan(&self, y: &Tensor<T>, kernel: Option<&str>, stream: &Stream) -> Result<Plan> {
+        match self.puts(y)? {
+            Some(puts) => Plan::of(&puts.desc, kernel, stream),
+            None => Ok(Plan::empty()),
         }
+    }
+
+    /// Measures the candidates, with results in `y`.
+    fn tune(&self, y: &Tensor<T>, stream: &Stream) -> Result<Tuning> {
+        let Some(puts) = &self.puts(y)? else {
+            return Ok(Tuning::empty());
+        };
+        let call: Call<'_> = Box::new(move |by| self.put_by(by, puts, y, stream));
+        let calls = rotation(call, puts.desc.bytes(), stream, || {
+            let src = copied(self.src, stream)?;
+            let call: Call<'_> = Box::new(move |by| {
+                let copy = Rows { src: &src, ..*self };
+                let puts = copy.puts(y)?.ok_or(Error::Bug("a copy has no rows"))?;
+                copy.put_by(by, &puts, y, stream)
+            });
+            Ok(call)
+        })?;
+        tune(
+            &puts.desc,
+            stream,
+            &calls,
+            |by| answer(y, blank(), stream, || calls[0](by)),
+            |want, got| as_bytes(want) == as_bytes(got),
+        )
     }
 
     /// Bytes between places along the axis.
@@ -142,41 +295,52 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         axis_stride(y, self.axis).wrapping_mul(size_of::<T>() as i64)
     }
 
-    /// The kernel that moves rows, in elements of 16 bytes by the policy of what is read once.
-    fn kernel(&self, entry: ScatterEntry, stream: &Stream) -> Result<crate::Kernel> {
+    /// How kernels that move rows are loaded: in elements of 16 bytes by the policy of what is read
+    /// once.
+    fn variant_of(&self, size_bytes: usize, stream: &Stream) -> LoadVariant {
         let bytes = (self.src.len() as u64).saturating_mul(2 * size_of::<T>() as u64);
-        let variant = match entry.size_bytes {
+        match size_bytes {
             16 => LoadVariant::of_once(stream.device(), bytes),
             _ => LoadVariant::of(stream.device(), bytes),
-        };
-        load::kernel_for(variant, stream, entry)
+        }
     }
 
-    /// Puts rows of few indices.
-    fn few(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let (positions, stride) = (self.positions(), self.stride(y));
-        let mut of_positions = None;
-        positions.pieces(1, |piece| {
-            of_positions = Some(piece.params);
-            Ok::<_, Error>(())
-        })?;
-        let positions = of_positions.ok_or(Error::Bug("few indices have one piece"))?;
-        let positions = in_bytes(positions, [8, size_of::<T>(), size_of::<I>()]);
+    /// How rows of few indices are put.
+    fn few(&self, y: &Tensor<T>) -> Result<Few> {
+        let positions = self.positions().first_piece(u64::MAX);
+        let positions = positions.ok_or(Error::Bug("few indices have one piece"))?;
+        let positions = in_bytes(positions.params, [8, size_of::<T>(), size_of::<I>()]);
+        let stride = self.stride(y);
         let of_rows = positions.strides[1].iter().chain([&stride]);
-        let (columns, size) = widest::<T>(&self.columns(y), of_rows.copied());
-        let entry = check::entry(ScatterEntry::of(Step::Few, size))?;
-        let kernel = self.kernel(entry, stream)?;
-        let per_block = THREADS * entry.per_thread();
+        let (columns, size_bytes) = widest::<T>(&self.columns(y), of_rows.copied());
+        let per_block = THREADS * ScatterFewEntry::PER_THREAD;
         // Blocks of a launch are counted in 31 bits.
         let limit = u64::from(per_block) << 20;
-        columns.pieces_up_to(limit, 1, |piece| {
+        let blocks = |piece: Piece| positions.len * piece.params.len.div_ceil(per_block);
+        Ok(Few {
+            columns,
+            positions,
+            limit,
+            moves: Moves {
+                size_bytes,
+                blocks: columns.first_piece(limit).map_or(1, blocks),
+            },
+        })
+    }
+
+    fn put_few(&self, few: &Few, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+        let (size, positions) = (few.moves.size_bytes, few.positions);
+        let entry = check::entry(ScatterFewEntry::of(size))?;
+        let kernel = load::kernel_for(self.variant_of(size, stream), stream, entry)?;
+        let per_block = THREADS * ScatterFewEntry::PER_THREAD;
+        few.columns.pieces_up_to(few.limit, 1, |piece| {
             let columns = in_bytes(piece.params, [size; 2]);
             let blocks = columns.len.div_ceil(per_block);
             let params = ScatterFewParams {
                 columns,
                 positions,
                 count: y.shape()[self.axis] as u64,
-                stride,
+                stride: self.stride(y),
                 index_bytes: size_of::<I>() as u32,
                 blocks: Division::new(blocks),
             };
@@ -185,24 +349,23 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
             let from = self.src.erased().argument(piece.addresses[1]);
             // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
             // below the extent, and a position, they are elements. y is injective and overlaps neither.
-            unsafe { kernel.launch(stream, config, (from, self.indices, to, params)) }
+            unsafe { kernel.launch(stream, config, (from, self.indices, to), &params) }
         })
     }
 
     /// Finds which rows stay, and puts these.
-    fn many(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+    fn put_many(&self, puts: &Puts, y: &Tensor<T>, stream: &Stream) -> Result<()> {
         let count = y.shape()[self.axis];
         let last = self.last(count, stream)?;
-        let stride = self.stride(y);
-        let (walk, size) = widest::<T>(&self.walk(y), [stride]);
-        let entry = check::entry(ScatterEntry::of(Step::Rows, size))?;
-        let kernel = self.kernel(entry, stream)?;
-        walk.pieces(1, |piece| {
+        let size = puts.desc.many.size_bytes;
+        let entry = check::entry(ScatterEntry::of(size))?;
+        let kernel = load::kernel_for(self.variant_of(size, stream), stream, entry)?;
+        puts.walk.pieces(1, |piece| {
             let params = ScatterParams {
                 walk: in_bytes(piece.params, [size, size, size_of::<I>()]),
                 first: piece.addresses[3],
                 count: count as u64,
-                stride,
+                stride: self.stride(y),
                 index_bytes: size_of::<I>() as u64,
             };
             let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
@@ -217,7 +380,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
             // SAFETY: the walk covers the elements of src and of the indices, and those of y at index 0
             // of the axis; with an index below the extent times the stride they are elements of y, which
             // is injective and overlaps neither. The table has a number for each place.
-            unsafe { kernel.launch(stream, config, (from, by, to, last.address(), params)) }
+            unsafe { kernel.launch(stream, config, (from, by, to, last.address()), &params) }
         })
     }
 
@@ -229,8 +392,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
         unsafe { backend.fill(last.address(), zero, count, stream.raw()) }?;
         let bytes = 4 * count as u64 + (self.indices.len() * size_of::<I>()) as u64;
         let variant = LoadVariant::of(stream.device(), bytes);
-        let entry = check::entry(ScatterEntry::of(Step::Last, 4))?;
-        let kernel = load::kernel_for(variant, stream, entry)?;
+        let kernel = load::kernel_for(variant, stream, SCATTER_LAST)?;
         self.positions().pieces(1, |piece: &Piece| {
             let params = ScatterParams {
                 walk: in_bytes(piece.params, [8, size_of::<T>(), size_of::<I>()]),
@@ -240,12 +402,12 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
                 stride: 0,
                 index_bytes: size_of::<I>() as u64,
             };
-            let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
+            let blocks = grid_blocks(piece.params.len.into(), 1);
             let config = LaunchConfig::linear(blocks, THREADS);
             let by = self.indices.erased();
             let by = by.argument(piece.addresses[2]);
             // SAFETY: the walk covers the indices; the table has a number for each place.
-            unsafe { kernel.launch(stream, config, (by, last.address(), params)) }
+            unsafe { kernel.launch(stream, config, (by, last.address()), &params) }
         })?;
         Ok(last)
     }

@@ -1,15 +1,31 @@
 //! Addition of rows to the rows that indices name.
 
+mod plan;
+
+use self::plan::{Candidate, Decision, ScatterAddDesc};
+use crate::element::as_bytes;
+use crate::error::named;
 use crate::load::{self, LoadVariant};
 use crate::ops::by_index::{Placement, Rows, axis_stride, in_bytes};
 use crate::ops::check;
-use crate::ops::elementwise::Piece;
+use crate::ops::elementwise::{Piece, Walk};
+use crate::ops::plan::{Choice, Desc, Plan, Tuning, answer, choose, copied, like, rotation, tune};
 use crate::storage::Storage;
 use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
-use abi::DType;
 use abi::division::Division;
 use abi::elementwise::WalkParams;
-use abi::scatter_add::{self, AddParams, OrderParams, ScatterAddEntry, Step};
+use abi::scatter_add::{
+    self, AddParams, OrderParams, SCATTER_ADD_COUNT, SCATTER_ADD_FEW, SCATTER_ADD_FINISH,
+    SCATTER_ADD_SORT, ScatterAddEntry,
+};
+
+pub(super) use plan::ScatterAddCosts;
+
+/// The operation's name in errors, plans and the file of tuned choices.
+const NAME: &str = ScatterAddDesc::OPERATION;
+
+/// A launch by any candidate.
+type Call<'a> = <Candidate as Choice>::Call<'a>;
 
 /// Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`,
 /// where the axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take): along
@@ -39,7 +55,9 @@ use abi::scatter_add::{self, AddParams, OrderParams, ScatterAddEntry, Step};
 /// [`ShapeError::Axis`](crate::ShapeError::Axis),
 /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (an axis or indices that are too
 /// long), [`ArgumentError::Value`](crate::ArgumentError::Value) (a new result without
-/// [`extent`](ScatterAdd::extent)), [`Error::Shape`](crate::Error::Shape),
+/// [`extent`](ScatterAdd::extent)),
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (`with_kernel` with a name that
+/// is not in the plan), [`Error::Shape`](crate::Error::Shape),
 /// [`Error::Device`](crate::Error::Device). No launch happens on error.
 ///
 /// # Performance
@@ -75,6 +93,17 @@ use abi::scatter_add::{self, AddParams, OrderParams, ScatterAddEntry, Step};
 #[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct ScatterAdd<'a, T: Reducible, I: IndexElement> {
     placement: Placement<'a, T, I>,
+    kernel: Option<&'a str>,
+}
+
+/// Rows that are to be added.
+struct Sums {
+    desc: ScatterAddDesc,
+    /// The walk over the indices.
+    positions: WalkParams,
+    columns: Walk,
+    /// Stride of the axis in y, in bytes.
+    y_stride: i64,
 }
 
 /// Indices in order.
@@ -89,6 +118,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     pub fn new(indices: &'a Tensor<I>, src: &'a Tensor<T>) -> Self {
         Self {
             placement: Placement::new(indices, src),
+            kernel: None,
         }
     }
 
@@ -105,17 +135,25 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
         self
     }
 
+    /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails.
+    pub fn with_kernel(mut self, name: &'a str) -> Self {
+        self.kernel = Some(name);
+        self
+    }
+
     /// Enqueues the addition to zeros, and returns its result, a new contiguous tensor whose axis has
     /// the given [`extent`](Self::extent).
     ///
     /// # Errors
     /// See [`ScatterAdd`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        let shape = self.placement.new_shape()?;
-        let rows = self.rows(&shape, stream)?;
-        let y = Tensor::zeros(stream, &shape)?;
-        rows.launch(&y, stream)?;
-        Ok(y)
+        named(NAME, || {
+            let shape = self.placement.new_shape()?;
+            let rows = self.rows(&shape, stream)?;
+            let y = Tensor::zeros(stream, &shape)?;
+            rows.launch(&y, self.kernel, stream)?;
+            Ok(y)
+        })
     }
 
     /// Enqueues the addition to `y`.
@@ -123,9 +161,50 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     /// # Errors
     /// See [`ScatterAdd`].
     pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let rows = self.rows(y.shape(), stream)?;
-        self.placement.check_output(y, stream)?;
-        rows.launch(y, stream)
+        named(NAME, || {
+            let rows = self.rows(y.shape(), stream)?;
+            self.placement.check_output(y, stream)?;
+            rows.launch(y, self.kernel, stream)
+        })
+    }
+
+    /// The kernel by which [`run`](Self::run) would add rows, and the other candidates. Allocates a
+    /// result, to see how it lies.
+    ///
+    /// # Errors
+    /// See [`ScatterAdd`].
+    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
+        named(NAME, || {
+            let shape = self.placement.new_shape()?;
+            let rows = self.rows(&shape, stream)?;
+            rows.plan_of_sums(&Tensor::empty(stream, &shape)?, self.kernel, stream)
+        })
+    }
+
+    /// The kernel by which [`run_into`](Self::run_into) would add rows to `y`, and the other
+    /// candidates.
+    ///
+    /// # Errors
+    /// See [`ScatterAdd`].
+    pub fn plan_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<Plan> {
+        named(NAME, || {
+            let rows = self.rows(y.shape(), stream)?;
+            self.placement.check_output(y, stream)?;
+            rows.plan_of_sums(y, self.kernel, stream)
+        })
+    }
+
+    /// Measures the candidates of [`plan_into`](Self::plan_into) with these tensors, as
+    /// [`Gemm::autotune`](crate::Gemm::autotune) does. `y` is not written.
+    ///
+    /// # Errors
+    /// See [`ScatterAdd`]; also the first candidate's error or fault, if all fail.
+    pub fn autotune_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<Tuning> {
+        named(NAME, || {
+            let rows = self.rows(y.shape(), stream)?;
+            self.placement.check_output(y, stream)?;
+            rows.tune_sums(&like(y, stream)?, stream)
+        })
     }
 
     /// Checks the inputs, for a result of this shape.
@@ -142,29 +221,91 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
 }
 
 impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
-    /// Launches what adds to `y`, which has the right shape.
-    fn launch(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
+    /// The walks, and what is to be chosen from; `None` if there is nothing to add.
+    fn sums(&self, y: &Tensor<T>) -> Result<Option<Sums>> {
         if y.is_empty() || self.src.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let of_positions = self.positions();
-        let mut positions = None;
-        of_positions.pieces(1, |piece| {
-            positions = Some(piece.params);
-            Ok::<_, Error>(())
-        })?;
+        let positions = self.positions().first_piece(u64::MAX);
         let positions = positions.ok_or(Error::Bug("indices have one piece"))?;
-        let positions = in_bytes(positions, [8, size_of::<T>(), size_of::<I>()]);
-        self.add(y, positions, stream)
+        let positions = in_bytes(positions.params, [8, size_of::<T>(), size_of::<I>()]);
+        let size = size_of::<T>();
+        let y_stride = axis_stride(y, self.axis).wrapping_mul(size as i64);
+        let lanes = 16 / size;
+        let own = self.columns(y);
+        let of_src = positions.strides[1].iter().chain([&y_stride]);
+        let fits = scatter_add::VECTORS.contains(&T::DTYPE)
+            && of_src.copied().all(|bytes| bytes % 16 == 0);
+        let (columns, lanes) = match own.widened(lanes).filter(|_| fits) {
+            Some(wide) => (wide, lanes),
+            None => (own, 1),
+        };
+        let desc = ScatterAddDesc {
+            dtype: T::DTYPE,
+            indices: positions.len,
+            columns: columns.len(),
+            lanes,
+        };
+        Ok(Some(Sums {
+            desc,
+            positions,
+            columns,
+            y_stride,
+        }))
+    }
+
+    /// Launches what adds to `y`, which has the right shape.
+    fn launch(&self, y: &Tensor<T>, kernel: Option<&str>, stream: &Stream) -> Result<()> {
+        let Some(sums) = self.sums(y)? else {
+            return Ok(());
+        };
+        let (candidate, _) = choose(&sums.desc, kernel, stream)?;
+        self.add(&candidate, &sums, y, stream)
+    }
+
+    fn plan_of_sums(&self, y: &Tensor<T>, kernel: Option<&str>, stream: &Stream) -> Result<Plan> {
+        match self.sums(y)? {
+            Some(sums) => Plan::of(&sums.desc, kernel, stream),
+            None => Ok(Plan::empty()),
+        }
+    }
+
+    /// Measures the candidates, with sums in `y`.
+    fn tune_sums(&self, y: &Tensor<T>, stream: &Stream) -> Result<Tuning> {
+        let Some(sums) = &self.sums(y)? else {
+            return Ok(Tuning::empty());
+        };
+        let call: Call<'_> = Box::new(move |by| self.add(by, sums, y, stream));
+        let calls = rotation(call, sums.desc.bytes(), stream, || {
+            let src = copied(self.src, stream)?;
+            let call: Call<'_> = Box::new(move |by| {
+                let copy = Rows { src: &src, ..*self };
+                let sums = copy.sums(y)?.ok_or(Error::Bug("a copy has no rows"))?;
+                copy.add(by, &sums, y, stream)
+            });
+            Ok(call)
+        })?;
+        tune(
+            &sums.desc,
+            stream,
+            &calls,
+            |by| answer(y, T::default(), stream, || calls[0](by)),
+            |want, got| as_bytes(want) == as_bytes(got),
+        )
     }
 
     /// Sorts the indices.
-    fn sort(&self, positions: WalkParams, extent: u32, stream: &Stream) -> Result<Sorted> {
+    fn sort(
+        &self,
+        positions: WalkParams,
+        [per_block, blocks]: [u32; 2],
+        extent: u32,
+        stream: &Stream,
+    ) -> Result<Sorted> {
         let len = positions.len;
         let alloc = |bytes: u64| Storage::alloc(stream, bytes);
         let begins = alloc(4 * u64::from(len.div_ceil(scatter_add::CHUNK)))?;
         let longs = alloc(4 * u64::from(scatter_add::longs(len)))?;
-        let (per_block, blocks) = scatter_add::blocks(len);
         let mut params = OrderParams {
             positions,
             extent,
@@ -176,17 +317,17 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
         };
         let room = 8 * u64::from(len + scatter_add::PAD);
         let variant = LoadVariant::of(stream.device(), 2 * room);
-        let sort = load::kernel_for(variant, stream, step(Step::Sort, None)?)?;
+        let sort = load::kernel_for(variant, stream, SCATTER_ADD_SORT)?;
         let config = LaunchConfig::linear(blocks, scatter_add::THREADS);
         let mut from = alloc(room)?;
         let mut to = alloc(if blocks == 1 { 0 } else { room })?;
         let launch = |config, from: &Storage, to: &Storage, counts: u64, params: OrderParams| {
             let (from, to) = (from.address(), to.address());
             let found = (begins.address(), longs.address());
-            let arguments = (self.indices, from, to, counts, found.0, found.1, params);
+            let memory = (self.indices, from, to, counts, found.0, found.1);
             // SAFETY: the walk covers the indices; there is room for a pair of each, and a bit, for 256
             // counts of each block, and for as many segments of several parts as there may be.
-            unsafe { sort.launch(stream, config, arguments) }
+            unsafe { sort.launch(stream, config, memory, &params) }
         };
         if blocks == 1 {
             launch(config, &to, &from, 0, params)?;
@@ -197,12 +338,12 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
             });
         }
         let counts = alloc(4 * u64::from(blocks * scatter_add::DIGITS))?;
-        let count = load::kernel_for(variant, stream, step(Step::Count, None)?)?;
+        let count = load::kernel_for(variant, stream, SCATTER_ADD_COUNT)?;
         while params.shift < params.bits {
             let (pairs, counts) = (from.address(), counts.address());
-            let arguments = (self.indices, pairs, counts, longs.address(), params);
+            let memory = (self.indices, pairs, counts, longs.address());
             // SAFETY: as above.
-            unsafe { count.launch(stream, config, arguments) }?;
+            unsafe { count.launch(stream, config, memory, &params) }?;
             launch(config, &from, &to, counts, params)?;
             std::mem::swap(&mut from, &mut to);
             params.shift += scatter_add::DIGIT_BITS;
@@ -217,46 +358,39 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
     }
 
     /// Adds rows by few indices, or in the order of many.
-    fn add(&self, y: &Tensor<T>, positions: WalkParams, stream: &Stream) -> Result<()> {
-        let size = size_of::<T>();
-        let y_stride = axis_stride(y, self.axis).wrapping_mul(size as i64);
-        let lanes = 16 / size;
-        let own = self.columns(y);
-        let of_src = positions.strides[1].iter().chain([&y_stride]);
-        let fits = scatter_add::VECTORS.contains(&T::DTYPE)
-            && of_src.copied().all(|bytes| bytes % 16 == 0);
-        let (columns, lanes) = match own.widened(lanes).filter(|_| fits) {
-            Some(wide) => (wide, lanes),
-            None => (own, 1),
-        };
-        let warps = columns.len().div_ceil(32);
+    fn add(
+        &self,
+        candidate: &Candidate,
+        sums: &Sums,
+        y: &Tensor<T>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (positions, lanes, decision) = (sums.positions, sums.desc.lanes, &candidate.decision);
         let extent = y.shape()[self.axis] as u32;
-        let sorted = match are_few(positions.len, lanes, warps) {
-            true => None,
-            false => Some(self.sort(positions, extent, stream)?),
+        let sorted = match decision.step {
+            plan::Step::Few => None,
+            plan::Step::Add => Some(self.sort(positions, decision.sort, extent, stream)?),
         };
-        let chunk = chunk(positions.len, warps, stream.device().info().multiprocessors);
-        // Warps of a launch, and what blocks add of segments of several parts, are counted in 31 bits.
-        let most = (1_u64 << 28) / u64::from(positions.len.div_ceil(chunk));
-        let limit = (32 * most).clamp(1, 1 << 27);
-        columns.pieces_up_to(limit, 1, |piece| {
+        let limit = plan::most_columns(positions.len, decision.chunk);
+        let size = size_of::<T>();
+        sums.columns.pieces_up_to(limit, 1, |piece| {
             let columns = in_bytes(piece.params, [size * lanes; 3]);
             let params = AddParams {
                 columns,
                 positions,
-                y_stride,
+                y_stride: sums.y_stride,
                 numbers: u64::from(columns.len) * lanes as u64,
                 extent,
                 lanes_log2: lanes.trailing_zeros(),
                 size_log2: size.trailing_zeros(),
                 code: scatter_add::code(T::DTYPE),
-                chunk,
+                chunk: decision.chunk,
                 warps: Division::new(columns.len.div_ceil(32)),
                 nothing: scatter_add::nothing(T::DTYPE),
             };
             match &sorted {
-                Some(sorted) => self.add_piece(y, sorted, (piece, params), stream),
-                None => self.add_few(y, (piece, params), stream),
+                Some(sorted) => self.add_piece(decision, y, sorted, (piece, params), stream),
+                None => self.add_few(decision, y, (piece, params), stream),
             }
         })
     }
@@ -270,25 +404,25 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
     /// Adds some columns by few indices.
     fn add_few(
         &self,
+        decision: &Decision,
         y: &Tensor<T>,
         (piece, params): (&Piece, AddParams),
         stream: &Stream,
     ) -> Result<()> {
-        let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Few, None)?)?;
-        let warps = scatter_add::few_warps(params.positions.len);
-        let groups = params.positions.len.div_ceil(warps);
+        let kernel = load::kernel_for(self.variant(stream), stream, SCATTER_ADD_FEW)?;
         let to = y.erased().argument(piece.addresses[0]);
         let from = self.src.erased().argument(piece.addresses[1]);
-        let config = LaunchConfig::linear(groups * params.warps.divisor, 32 * warps);
-        let arguments = (self.indices, from, to, size_of::<I>() as u32, params);
+        let config = plan::config(decision, params.positions.len, params.columns.len.into());
+        let (memory, params) = ((self.indices, from, to), (params, size_of::<I>() as u32));
         // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
         // below the extent, and a position, they are elements. y is injective and overlaps neither.
-        unsafe { kernel.launch(stream, config, arguments) }
+        unsafe { kernel.launch(stream, config, memory, &params) }
     }
 
     /// Adds some columns.
     fn add_piece(
         &self,
+        decision: &Decision,
         y: &Tensor<T>,
         sorted: &Sorted,
         (piece, params): (&Piece, AddParams),
@@ -307,17 +441,15 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
             y.erased().argument(piece.addresses[0]),
             self.src.erased().argument(piece.addresses[1]),
         );
+        let config = plan::config(decision, len, params.columns.len.into());
         let by_vectors = params.lanes_log2 > 0;
-        let entry = step(Step::Add, by_vectors.then_some(T::DTYPE))?;
+        let entry = check::entry(ScatterAddEntry::of(by_vectors.then_some(T::DTYPE)))?;
         let kernel = load::kernel_for(self.variant(stream), stream, entry)?;
-        let warps = len.div_ceil(params.chunk) * params.warps.divisor;
-        let blocks = warps.div_ceil(scatter_add::ADD_THREADS / 32);
-        let config = LaunchConfig::linear(blocks, scatter_add::ADD_THREADS);
-        let arguments = (pairs, begins, from, to, parts.address(), params);
+        let memory = (pairs, begins, from, to, parts.address());
         // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
         // below the extent, and a position, they are elements. y is injective and overlaps neither. If
         // there are segments of several parts, there is room for these.
-        unsafe { kernel.launch(stream, config, arguments) }?;
+        unsafe { kernel.launch(stream, config, memory, &params) }?;
         if !has_parts {
             return Ok(());
         }
@@ -325,37 +457,14 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
             warps: Division::new(params.numbers.div_ceil(32) as u32),
             ..params
         };
-        let kernel = load::kernel_for(self.variant(stream), stream, step(Step::Finish, None)?)?;
+        let kernel = load::kernel_for(self.variant(stream), stream, SCATTER_ADD_FINISH)?;
         // Blocks go on to what is left: there may be no such segment, or many.
         let most = u64::from(scatter_add::longs(len) - 1) * u64::from(params.warps.divisor);
-        let blocks = most.min(4 * u64::from(stream.device().info().multiprocessors)) as u32;
+        let blocks = most.min(decision.finish_blocks) as u32;
         let config = LaunchConfig::linear(blocks, scatter_add::FINISH_THREADS);
         let to = y.erased().argument(piece.addresses[0]);
+        let memory = (pairs, longs, to, parts.address());
         // SAFETY: as above.
-        unsafe { kernel.launch(stream, config, (pairs, longs, to, parts.address(), params)) }
+        unsafe { kernel.launch(stream, config, memory, &params) }
     }
-}
-
-/// Whether one launch adds rows by indices that are not sorted, where a column has `lanes` elements and
-/// a row as many columns as `warps` warps have: by vectors, and where each block reading all indices
-/// costs less than sorting them. Bits do not depend on it.
-fn are_few(len: u32, lanes: usize, warps: u64) -> bool {
-    const MOST: u64 = 1 << 16;
-    lanes > 1 && len <= scatter_add::FEW && u64::from(len) * warps <= MOST
-}
-
-/// Pairs of a warp: fewer where there are few, so that every multiprocessor has two full sets of
-/// warps. Bits do not depend on it.
-fn chunk(len: u32, warps: u64, multiprocessors: u32) -> u32 {
-    const WARPS: u64 = 2 * 64;
-    let mut chunk = scatter_add::CHUNK;
-    while chunk > 1 && u64::from(len.div_ceil(chunk)) * warps < WARPS * u64::from(multiprocessors) {
-        chunk /= 2;
-    }
-    chunk
-}
-
-/// The kernel of this step, for this dtype or for any.
-fn step(step: Step, dtype: Option<DType>) -> Result<ScatterAddEntry> {
-    check::entry(ScatterAddEntry::of(step, dtype))
 }

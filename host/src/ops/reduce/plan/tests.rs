@@ -1,17 +1,69 @@
-use super::super::TICKETS;
-use super::rows::{ALONE_VECTORS, CLUSTER_PART_VECTORS, CLUSTER_VECTORS};
+use super::layout::LINE_VECTORS;
 use super::*;
-use crate::DType;
+use crate::fitting::h200;
+use abi::reduce::THREADS;
+
+const COSTS: ReduceCosts = ReduceCosts::H200;
+
+/// The first choice for a sum-like operation of a family over a contiguous tensor `[outer, n, inner]`.
+fn first(
+    family: Family,
+    dtype: DType,
+    [outer, n, inner]: [u64; 3],
+    is_aligned: bool,
+) -> ReducePlan {
+    let desc = desc(family, dtype, [outer, n, inner], is_aligned);
+    let mut layouts = desc.layouts(&COSTS);
+    layouts
+        .find(|(_, pays)| *pays)
+        .expect("the general kernel")
+        .0
+}
+
+fn desc(family: Family, dtype: DType, extents: [u64; 3], is_aligned: bool) -> ReduceDesc {
+    let [outer, n, inner] = extents;
+    ReduceDesc {
+        op: match family {
+            Family::Arg => ReduceOp::Argmax,
+            Family::Count => ReduceOp::Any,
+            Family::Lse => ReduceOp::Logsumexp,
+            Family::Moments => ReduceOp::Variance,
+            Family::Value | Family::Extreme => ReduceOp::Sum,
+        },
+        dtype,
+        entry: ReduceEntry::of(family, dtype, false).expect("an entry"),
+        view: ReduceView::contiguous(outer, n, inner),
+        is_aligned,
+    }
+}
+
+/// The layout of the general kernel for a contiguous tensor, in vectors of so many elements.
+fn general([outer, n, inner]: [u64; 3], lanes: u64) -> ReducePlan {
+    let view = &ReduceView::contiguous(outer, n, inner);
+    let costs = &COSTS;
+    Cutter { view, lanes, costs }.general()
+}
+
+/// The entry names of a description's candidates on a device of this compute capability, the first
+/// choice first.
+fn names(desc: &ReduceDesc, arch: (u32, u32)) -> Vec<&'static str> {
+    let device = DeviceInfo { arch, ..h200() };
+    let mut all = Vec::new();
+    desc.candidates(&device, &MachineModel::H200, &mut |by| all.push(by));
+    all.sort_by_key(|by| !by.is_first);
+    assert_eq!(all.iter().filter(|by| by.is_first).count(), 1);
+    all.iter().map(|by| by.entry.name()).collect()
+}
 
 #[test]
 fn chunks_cover_the_axis_and_none_is_empty() {
     for n in [0, 1, 255, 256, 257, 16_384, 16_385, 1 << 33] {
         for (outer, inner) in [(1, 1), (3, 64), (5000, 1), (1, 100_000), (7, 3)] {
             for lanes in [2, 4, 8] {
-                let plan = ReducePlan::new(&ReduceView::contiguous(outer, n, inner), lanes);
+                let plan = general([outer, n, inner], lanes);
                 assert!(plan.chunks * plan.chunk_len >= n, "{plan:?}");
                 assert!(n == 0 || (plan.chunks - 1) * plan.chunk_len < n, "{plan:?}");
-                assert!(plan.blocks >= 1 && plan.blocks <= MAX_BLOCKS);
+                assert!(plan.blocks >= 1 && u64::from(plan.blocks) <= COSTS.blocks);
                 assert!(plan.along * plan.across <= THREADS, "{plan:?}");
                 assert!(plan.along.is_power_of_two() && plan.across.is_power_of_two());
                 let is_whole = plan.along * plan.across == THREADS;
@@ -24,7 +76,7 @@ fn chunks_cover_the_axis_and_none_is_empty() {
 
 #[test]
 fn errors_do_not_grow_with_length() {
-    let additions = |n, inner| ReducePlan::new(&ReduceView::contiguous(1, n, inner), 4).additions();
+    let additions = |n, inner| general([1, n, inner], 4).additions();
     assert!(additions(1 << 36, 1) <= additions(1 << 24, 1) + 2);
     assert!(additions(1 << 36, 1) < 100, "{}", additions(1 << 36, 1));
     assert!(additions(1 << 30, 64) < 400, "{}", additions(1 << 30, 64));
@@ -36,11 +88,8 @@ fn errors_do_not_grow_with_length() {
 fn errors_of_whole_vectors_do_not_grow_with_length() {
     for dtype in [DType::F32, DType::Bf16] {
         for family in [Family::Value, Family::Moments, Family::Lse] {
-            let entry = ReduceEntry::of(family, dtype, false).unwrap();
-            let additions = |outer, n, inner| {
-                let view = ReduceView::contiguous(outer, n, inner);
-                ReducePlan::of(entry, &view, true).additions()
-            };
+            let additions =
+                |outer, n, inner| first(family, dtype, [outer, n, inner], true).additions();
             assert!(additions(1, 64, 1) < 60);
             for outer in [1, 16, 16_384] {
                 for n_log2 in 10..=36 {
@@ -61,9 +110,8 @@ fn errors_of_whole_vectors_do_not_grow_with_length() {
 
 #[test]
 fn small_inputs_take_one_block_and_large_ones_many() {
-    let entry = ReduceEntry::of(Family::Value, DType::F32, false).unwrap();
     let plan = |outer, n, inner, is_aligned| {
-        let plan = ReducePlan::of(entry, &ReduceView::contiguous(outer, n, inner), is_aligned);
+        let plan = first(Family::Value, DType::F32, [outer, n, inner], is_aligned);
         (plan.variant, plan.blocks)
     };
     assert_eq!(plan(1, 4, 1, true), (Variant::Small, 1));
@@ -90,7 +138,7 @@ fn small_inputs_take_one_block_and_large_ones_many() {
     assert_eq!(plan(1, 16_384, 12_288, true), (Variant::Columns, 384));
     assert_eq!(plan(1, 16, 1 << 24, true), (Variant::Columns, 16_384));
     assert_eq!(plan(1, 1 << 24, 16, true).0, Variant::General);
-    let blocks = |n| ReducePlan::new(&ReduceView::contiguous(1, n, 1), 4).blocks;
+    let blocks = |n| general([1, n, 1], 4).blocks;
     assert_eq!((blocks(1), blocks(256), blocks(16_384)), (1, 1, 1));
     assert_eq!(blocks(1 << 18), 32);
     assert!((500..=528).contains(&blocks(1 << 30)));
@@ -99,8 +147,7 @@ fn small_inputs_take_one_block_and_large_ones_many() {
 #[test]
 fn columns_are_whole_or_have_few_parts() {
     let plan = |dtype, n, inner| {
-        let entry = ReduceEntry::of(Family::Value, dtype, false).unwrap();
-        let plan = ReducePlan::of(entry, &ReduceView::contiguous(1, n, inner), true);
+        let plan = first(Family::Value, dtype, [1, n, inner], true);
         assert_eq!(plan.variant, Variant::Columns);
         assert!(plan.width <= u64::from(THREADS), "{plan:?}");
         (plan.across, plan.parts)
@@ -119,10 +166,7 @@ fn columns_are_whole_or_have_few_parts() {
 
 #[test]
 fn indices_of_long_rows_of_f32_have_a_form_of_their_own() {
-    let variant = |dtype, n| {
-        let entry = ReduceEntry::of(Family::Arg, dtype, false).unwrap();
-        ReducePlan::of(entry, &ReduceView::contiguous(16_384, n, 1), true).variant
-    };
+    let variant = |dtype, n| first(Family::Arg, dtype, [16_384, n, 1], true).variant;
     assert_eq!(variant(DType::F32, 16_384), Variant::Long);
     assert_eq!(variant(DType::F32, 1024), Variant::General);
     assert_eq!(variant(DType::Bf16, 16_384), Variant::General);
@@ -132,14 +176,13 @@ fn indices_of_long_rows_of_f32_have_a_form_of_their_own() {
 fn long_rows_have_tickets_for_all_their_sections() {
     for dtype in [DType::F32, DType::Bf16] {
         for family in [Family::Value, Family::Moments] {
-            let entry = ReduceEntry::of(family, dtype, false).unwrap();
             for outer in [1, 2, 7, 100, 2047, 2048, 16_384, 16_385] {
                 for n_log2 in 14..38 {
                     let n = 1_u64 << n_log2;
                     if outer * n > 1 << 37 {
                         continue;
                     }
-                    let plan = ReducePlan::of(entry, &ReduceView::contiguous(outer, n, 1), true);
+                    let plan = first(family, dtype, [outer, n, 1], true);
                     assert!(plan.chunks * plan.chunk_len >= n, "{plan:?}");
                     assert!((plan.chunks - 1) * plan.chunk_len < n, "{plan:?}");
                     assert!(
@@ -155,42 +198,59 @@ fn long_rows_have_tickets_for_all_their_sections() {
 
 #[test]
 fn single_rows_of_medium_length_have_parts_for_a_cluster() {
-    for dtype in [DType::F32, DType::Bf16] {
-        let entry = ReduceEntry::of(Family::Value, dtype, false).unwrap();
-        let lanes = entry.lanes();
-        for vectors in ALONE_VECTORS..=CLUSTER_VECTORS + 1 {
-            let view = ReduceView::contiguous(1, vectors * lanes, 1);
-            let plan = ReducePlan::of(entry, &view, true);
-            let of_hopper = entry.in_cluster(&plan, (9, 0));
-            let is_medium = vectors > ALONE_VECTORS && vectors <= CLUSTER_VECTORS;
-            assert_eq!(of_hopper.is_some(), is_medium, "{vectors}");
-            assert_eq!(entry.in_cluster(&plan, (8, 9)), None);
+    for (dtype, of_long, of_cluster) in [
+        (
+            DType::F32,
+            "reduce_value_f32_long",
+            "reduce_value_f32_cluster",
+        ),
+        (
+            DType::Bf16,
+            "reduce_value_bf16_long",
+            "reduce_value_bf16_cluster",
+        ),
+    ] {
+        let (alone, most) = (COSTS.alone_vectors, COSTS.cluster_vectors);
+        let lanes = 16 / dtype.size_bytes() as u64;
+        for vectors in alone..=most + 1 {
+            let desc = desc(Family::Value, dtype, [1, vectors * lanes, 1], true);
+            let is_medium = vectors > alone && vectors <= most;
+            let first = |arch| names(&desc, arch)[0];
+            assert_eq!(first((9, 0)) == of_cluster, is_medium, "{vectors}");
+            assert_eq!(first((8, 9)), of_long, "{vectors}");
             if !is_medium {
                 continue;
             }
+            let (plan, _) = desc.layouts(&COSTS).find(|(_, pays)| *pays).unwrap();
             assert!([4, 8, 16].contains(&plan.parts), "{plan:?}");
-            let is_portable = entry.in_cluster(&plan, (12, 0)).is_some();
+            let is_portable = first((12, 0)) == of_cluster;
             assert_eq!(is_portable, plan.parts <= 8, "{plan:?}");
-            assert!(plan.chunk_len >= CLUSTER_PART_VECTORS * lanes, "{plan:?}");
-            assert!((plan.parts - 1) * plan.chunk_len < view.n, "{plan:?}");
-            assert!(plan.parts * plan.chunk_len >= view.n, "{plan:?}");
+            assert!(
+                plan.chunk_len >= COSTS.cluster_part_vectors * lanes,
+                "{plan:?}"
+            );
+            let n = desc.view.n;
+            assert!((plan.parts - 1) * plan.chunk_len < n, "{plan:?}");
+            assert!(plan.parts * plan.chunk_len >= n, "{plan:?}");
             assert!(plan.chunk_len.is_multiple_of(LINE_VECTORS * lanes));
         }
     }
-    let rows = ReduceView::contiguous(2, 1 << 16, 1);
-    let entry = ReduceEntry::of(Family::Value, DType::F32, false).unwrap();
-    let plan = ReducePlan::of(entry, &rows, true);
-    assert_eq!(entry.in_cluster(&plan, (9, 0)), None);
+    let rows = desc(Family::Value, DType::F32, [2, 1 << 16, 1], true);
+    assert_eq!(names(&rows, (9, 0))[0], "reduce_value_f32_long");
 }
 
 #[test]
 fn small_rows_have_as_many_threads_as_take_four_vectors_each() {
-    let entry = ReduceEntry::of(Family::Value, DType::F32, false).unwrap();
-    let plan = |outer, vectors: u64| {
-        ReducePlan::of(entry, &ReduceView::contiguous(outer, 4 * vectors, 1), true)
+    let plan = |outer, vectors: u64, is_aligned| {
+        first(
+            Family::Value,
+            DType::F32,
+            [outer, 4 * vectors, 1],
+            is_aligned,
+        )
     };
     for vectors in 1..=1024 {
-        let small = plan(7, vectors);
+        let small = plan(7, vectors, true);
         assert_eq!(
             (small.variant, small.blocks),
             (Variant::Small, 7),
@@ -201,14 +261,21 @@ fn small_rows_have_as_many_threads_as_take_four_vectors_each() {
         assert!(vectors <= 4 * threads, "{small:?}");
         assert!(threads == 32 || vectors > 2 * threads, "{small:?}");
     }
-    assert_eq!(plan(1, 1025).variant, Variant::Long);
-    assert_eq!(plan(1056, 1024).variant, Variant::Small);
-    assert_ne!(plan(1057, 64).variant, Variant::Small);
-    assert_eq!(plan(1024, 16).variant, Variant::Short);
-    let is_aligned = false;
-    let view = ReduceView::contiguous(1, 256, 1);
-    assert_eq!(
-        ReducePlan::of(entry, &view, is_aligned).variant,
-        Variant::General
-    );
+    assert_eq!(plan(1, 1025, true).variant, Variant::Long);
+    assert_eq!(plan(1056, 1024, true).variant, Variant::Small);
+    assert_ne!(plan(1057, 64, true).variant, Variant::Small);
+    assert_eq!(plan(1024, 16, true).variant, Variant::Short);
+    assert_eq!(plan(1, 64, false).variant, Variant::General);
+}
+
+#[test]
+fn extremes_of_bf16_go_in_pairs_from_ampere_on() {
+    let extreme = ReduceDesc {
+        op: ReduceOp::Max,
+        ..desc(Family::Value, DType::Bf16, [3, 1 << 16, 1], true)
+    };
+    let single = ["reduce_value_bf16_long", "reduce_value_bf16"];
+    assert_eq!(names(&extreme, (7, 5)), single);
+    assert_eq!(names(&extreme, (8, 0))[0], "reduce_extreme_bf16_long");
+    assert_eq!(names(&extreme, (8, 0))[1..], single);
 }
