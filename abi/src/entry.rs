@@ -178,7 +178,8 @@ impl Table {
 
 /// The tables of all kernels.
 pub fn tables() -> impl Iterator<Item = &'static Table> {
-    use crate::attention::{self, backward, decode, sm75, sm80, sm90};
+    use crate::attention::{self, decode, sm75, sm80, sm90};
+    use crate::attention_grad;
     use crate::elementwise::{CopyEntry, FusedEntry, TransposeEntry};
     use crate::gather::TakeEntry;
     use crate::gemm;
@@ -188,9 +189,9 @@ pub fn tables() -> impl Iterator<Item = &'static Table> {
         sm80::Sm80Entry::TABLE,
         sm90::FwdEntry::TABLE,
         decode::DecodeEntry::TABLE,
-        backward::BackwardEntry::TABLE,
-        backward::sm80::Sm80BwdEntry::TABLE,
-        backward::sm90::BwdEntry::TABLE,
+        attention_grad::SimtGradEntry::TABLE,
+        attention_grad::sm80::Sm80GradEntry::TABLE,
+        attention_grad::sm90::Sm90GradEntry::TABLE,
         gemm::SimtEntry::TABLE,
         gemm::MmaEntry::TABLE,
         gemm::sm90::Sm90Entry::TABLE,

@@ -6,7 +6,7 @@
 //!
 //! | module | what it has |
 //! |---|---|
-//! | [`gemm`], [`attention`] | kernels' tiles, entries and parameters |
+//! | [`gemm`], [`attention`], [`attention_grad`] | kernels' tiles, entries and parameters |
 //! | [`reduce`], [`scan`] | views of tensors, and plans: how work is shared out over blocks |
 //! | [`rows`] | softmax, norms and cross-entropy: where a row is held |
 //! | [`topk`] | the first elements of rows in order: pairs of element and index, plans |
@@ -18,6 +18,7 @@
 #![deny(unsafe_code)]
 
 pub mod attention;
+pub mod attention_grad;
 pub mod division;
 mod dtype;
 pub mod elementwise;

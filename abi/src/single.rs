@@ -1,10 +1,10 @@
 //! Kernels of which there is one of a kind. A line is the constant that has the entry, the name of
 //! the kernel function, and the parameter blocks of a launch.
 
-use crate::attention::backward::FlashBwdParams;
-use crate::attention::backward::sums::Rounding;
 use crate::attention::merge::MergeParams;
 use crate::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
+use crate::attention_grad::AttentionGradParams;
+use crate::attention_grad::sums::Rounding;
 use crate::entry::{Blocks, Entry, Table};
 use crate::gemm::{EpilogueParams, GemmParams, GroupedParams};
 use crate::rows::RowParams;
@@ -84,13 +84,13 @@ singles! {
     /// Merges two calls' results: [`merge`](crate::attention::merge).
     MERGE_ENTRY: attention_merge(MergeParams);
     /// Merges the parts of one call: [`merge`](crate::attention::merge).
-    PARTS_ENTRY: attention_merge_parts((FlashFwdLengths, FlashFwdParams, FwdPacking));
-    /// Writes delta: [`backward`](crate::attention::backward).
-    DELTA_ENTRY: attention_grad_simt_delta((FlashFwdLengths, FlashBwdParams));
-    /// Writes the sinks' gradients: [`sink`](crate::attention::backward::sink).
+    SPLITS_ENTRY: attention_merge_splits((FlashFwdLengths, FlashFwdParams, FwdPacking));
+    /// Writes delta: [`attention_grad`](crate::attention_grad).
+    DELTA_ENTRY: attention_grad_simt_delta((FlashFwdLengths, AttentionGradParams));
+    /// Writes the sinks' gradients: [`sink`](crate::attention_grad::sink).
     SINK_ENTRY: attention_grad_simt_sink((FlashFwdLengths, FlashFwdParams));
-    /// Rounds sums to gradients: [`sums`](crate::attention::backward::sums).
-    ROUND_ENTRY: attention_grad_sm90_round((FlashBwdParams, Rounding));
+    /// Rounds sums to gradients: [`sums`](crate::attention_grad::sums).
+    ROUND_ENTRY: attention_grad_sm90_round((AttentionGradParams, Rounding));
     /// The portable kernel of grouped GEMMs: [`GroupedParams`].
     GROUPED_ENTRY: gemm_grouped_simt_f32_64x64x16(GroupedParams);
     /// The portable kernel of products of i8: [`integer`](crate::gemm::integer).

@@ -96,9 +96,7 @@ impl<'a> Session<'a> {
                 self.report.rows.push(row);
                 line
             }
-            Err(BenchError::Device(
-                error @ warpsmith::Error::Argument(warpsmith::ArgumentError::Unsupported { .. }),
-            )) => {
+            Err(BenchError::Device(error)) if error.is_unsupported() => {
                 let skipped = Skipped {
                     set: set.to_owned(),
                     case: case.to_owned(),

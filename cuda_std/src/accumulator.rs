@@ -62,9 +62,9 @@ impl<M: MmaAsync, const BLOCKS: usize> Accumulator<M, BLOCKS> {
     /// says which element each is (`cuda_std::abi` is that crate):
     ///
     /// ```
-    /// use cuda_std::abi::tensor_core::fragment::{Place, wgmma_acc};
+    /// use cuda_std::abi::tensor_core::fragment::{Coord, wgmma_acc};
     /// // Register 6 of thread 37 of the warpgroup.
-    /// assert_eq!(wgmma_acc(37, 6), Place { row: 25, column: 10 });
+    /// assert_eq!(wgmma_acc(37, 6), Coord { row: 25, column: 10 });
     /// ```
     #[inline(always)]
     pub const fn registers(&self) -> &[M::Acc; BLOCKS] {

@@ -33,9 +33,9 @@ pub fn opaque(value: u32) -> u32 {
     }
 }
 
-/// Returns `N`, but hides it from rustc and LLVM, so that a loop up to it is once in the PTX. ptxas knows
-/// it, and unrolls the loop. An array whose elements the loop goes through stays in registers if
-/// it turns ([`turn`]).
+/// Returns `N`, but hides it from rustc and LLVM, so that a loop up to it is once in the PTX. ptxas
+/// knows it, and unrolls the loop. An array whose elements the loop goes through stays in registers
+/// if it turns ([`rotate`]).
 ///
 /// ```
 /// # use cuda_std::hint::{constant, turn};
@@ -67,16 +67,16 @@ pub fn constant<const N: usize>() -> usize {
 }
 
 /// Moves all elements one to the front, and the first behind them. Where a loop works on the first
-/// element and turns, the array's elements are in the code once. Not a mere shift: of that LLVM makes a
-/// copy of the loop's code for each element.
+/// element and turns, the array's elements are in the code once. Not a mere shift: of that LLVM
+/// makes a copy of the loop's code for each element.
 ///
 /// ```
 /// let mut x = [1, 2, 3];
-/// cuda_std::hint::turn(&mut x);
+/// cuda_std::hint::rotate(&mut x);
 /// assert_eq!(x, [2, 3, 1]);
 /// ```
 #[inline(always)]
-pub fn turn<T: Copy, const N: usize>(x: &mut [T; N]) {
+pub fn rotate<T: Copy, const N: usize>(x: &mut [T; N]) {
     let first = x[0];
     let mut i = 1;
     while i < N {

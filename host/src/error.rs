@@ -12,7 +12,7 @@ pub use kinds::{ArgumentError, DeviceError, KernelError, ShapeError};
 /// driver, out of memory, a failing driver call), this build or the author of a kernel (kernels,
 /// the emulator's reports), or the authors of this crate ([`Error::Bug`]). Operations check their
 /// arguments before they launch anything.
-#[derive(thiserror::Error)]
+#[derive(thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
     /// Operands do not fit: their shapes, axes, strides, or the memory that they share.
@@ -51,6 +51,14 @@ impl Error {
             Self::In { error, .. } => error.root(),
             error => error,
         }
+    }
+
+    /// Whether it is an [`ArgumentError::Unsupported`]: no kernel does what was asked.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(
+            self.root(),
+            Self::Argument(ArgumentError::Unsupported { .. })
+        )
     }
 
     /// A [`ShapeError::Mismatch`].

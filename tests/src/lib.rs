@@ -47,6 +47,22 @@ pub mod kinds {
     };
 }
 
+/// Fails unless a result is an error of this kind, whose text says all of the words:
+/// `refused!(result => Shape::Mismatch, "`x`", "[3]")`.
+#[macro_export]
+macro_rules! refused {
+    ($result:expr => $group:ident::$kind:ident $(, $word:expr)* $(,)?) => {{
+        use warpsmith::Error::$group as Group;
+        let Err(error) = $result else {
+            panic!("it was accepted");
+        };
+        let is_kind = matches!(error.root(), Group($crate::kinds::$group::$kind { .. }));
+        let text = error.to_string();
+        assert!(is_kind, "{text}, which is not {}", stringify!($kind));
+        $(assert!(text.contains($word), "`{text}` does not say `{}`", $word);)*
+    }};
+}
+
 /// Runs a test on every device that tests are to run on, with a stream of it.
 ///
 /// # Panics

@@ -4,16 +4,16 @@
 //! *const f32, o: *mut u8, lse: *mut f32, params: MergeParams)`. All tensors are contiguous; blocks
 //! have [`THREADS`] threads, and each warp merges one row of o at a time.
 //!
-//! Of one call with split-KV ([`FwdPacking`](super::FwdPacking)): [`PARTS_ENTRY`]
+//! Of one call with split-KV ([`FwdPacking`](super::FwdPacking)): [`SPLITS_ENTRY`]
 //! `(o_parts: *const f32, lse_parts: *const f32, o: *mut u8, lse: *mut f32, sink: *const f32,
 //! lengths: FlashFwdLengths, params: FlashFwdParams, packing: FwdPacking)`, with the call's own
-//! values. The parts follow each other in memory, and each is contiguous ([`strides_of_parts`]).
+//! values. The parts follow each other in memory, and each is contiguous ([`strides_of_splits`]).
 //! Rows are aligned to 16 bytes, and head_dim_v is a multiple of 8. Rows outside all sequences are
 //! not written.
 
 use super::params::{BshStrides, FlashFwdParams};
 use crate::kernel_param;
-pub use crate::single::{MERGE_ENTRY, PARTS_ENTRY};
+pub use crate::single::{MERGE_ENTRY, SPLITS_ENTRY};
 
 /// Threads of a block; each warp merges a row at a time.
 pub const THREADS: u32 = 256;
@@ -24,7 +24,7 @@ const MAX_BLOCKS: u64 = 65_535;
 /// Strides of o of one part: `[batch, seqlen_q, heads_q, head_dim_v]`, or without the batch if
 /// queries are packed.
 #[inline(always)]
-pub const fn strides_of_parts(params: &FlashFwdParams) -> BshStrides {
+pub const fn strides_of_splits(params: &FlashFwdParams) -> BshStrides {
     let head = params.head_dim_v as i64;
     let seq = head.wrapping_mul(params.heads_q as i64);
     let batch = if params.total_q != 0 {
@@ -60,10 +60,10 @@ kernel_param! {
         pub heads_q: u32,
         /// Elements of a row of o.
         pub head_dim_v: u32,
-        /// [`OutputDType::code`](super::OutputDType::code) of o and both parts.
+        /// [`OutputDType::code`](super::OutputDType::code) of o of both calls.
         pub dtype: u32,
-        /// 0.
-        pub reserved: u32,
+        /// The same of the merged o.
+        pub o_dtype: u32,
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
             heads_q: 4,
             head_dim_v: 8,
             dtype: 0,
-            reserved: 0,
+            o_dtype: 0,
         };
         let mut seen = [0; 24];
         for row in 0..params.rows() {

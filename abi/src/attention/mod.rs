@@ -18,20 +18,18 @@
 //! | [`sm80`], [`sm75`] | kernels by `mma.sync` |
 //! | [`decode`] | kernels for few queries, by `mma.sync` |
 //! | [`merge`] | merges partial results |
-//! | [`backward`] | the gradients of q, k and v |
 //!
 //! Nothing here panics, for any values, so kernels that call it contain no trap.
 //!
 //! A query that sees no key gets o = 0 and lse = -inf (with a sink: the sink's logit).
 
-pub mod backward;
 pub mod decode;
 mod lengths;
-mod mask;
+pub(crate) mod mask;
 pub mod merge;
 mod packing;
 mod pages;
-mod params;
+pub(crate) mod params;
 mod simt;
 pub mod sm75;
 pub mod sm80;

@@ -94,10 +94,10 @@ mod tests {
             seq: 24,
             head: 8,
         };
-        let place = PagePosition {
+        let at = PagePosition {
             page_idx: 3,
             position: 2,
         };
-        assert_eq!(place.offset(&strides), 3 * (1 << 33) + 48);
+        assert_eq!(at.offset(&strides), 3 * (1 << 33) + 48);
     }
 }

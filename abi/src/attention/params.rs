@@ -134,7 +134,7 @@ impl FlashFwdParams {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::super::UNLIMITED;
     use super::super::lengths::{Positions, SequenceLengths};
     use super::*;
@@ -145,7 +145,7 @@ pub(super) mod tests {
         head: 0,
     };
 
-    pub(in crate::attention) const PARAMS: FlashFwdParams = FlashFwdParams {
+    pub(crate) const PARAMS: FlashFwdParams = FlashFwdParams {
         q: NO_STRIDES,
         k: NO_STRIDES,
         v: NO_STRIDES,

@@ -200,8 +200,8 @@ impl FwdEntry {
         }
     }
 
-    /// The entries for the smallest head dimensions that serve both, packed or not; the one with the
-    /// most queries comes first.
+    /// The entries for the smallest head dimensions that serve both, packed or not; the one with
+    /// the most queries comes first.
     pub fn of(
         dtype: DType,
         [head_dim, head_dim_v]: [u32; 2],
@@ -246,14 +246,14 @@ kernel_param! {
     /// What the host tells the kernel about a launch.
     #[derive(Debug, PartialEq, Eq)]
     pub struct FwdLaunch {
-        /// A counter in device memory from which blocks take their next tile: 0 before the launch, and
-        /// again after it; nobody else uses it meanwhile. If null, each block takes every
+        /// A counter in device memory from which blocks take their next tile: 0 before the launch,
+        /// and again after it; nobody else uses it meanwhile. If null, each block takes every
         /// `grid_dim_x`th tile, which is as good if all tiles take the same time.
         pub counter: *mut u32,
         /// Heads of the batch that are computed together, a section: see [`TileOrder`]. Not 0.
         pub section: u32,
-        /// Not 0 if what lies behind a sequence's keys in the tensor may be anything. 0 if nothing lies
-        /// there, or zeros.
+        /// Not 0 if what lies behind a sequence's keys in the tensor may be anything. 0 if nothing
+        /// lies there, or zeros.
         pub has_neighbours: u32,
     }
 }
@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tile_has_one_place_in_the_order_and_the_longest_come_first() {
+    fn the_order_has_every_tile_once_and_the_longest_first() {
         for (batch, heads, seqlen_q) in [(1, 1, 1), (3, 5, 700), (2, 16, 4096), (1, 3, 128)] {
             for section in [1, 2, 4, 100] {
                 let order = TileOrder::new(128, batch, heads, seqlen_q, section);

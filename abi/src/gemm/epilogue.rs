@@ -89,9 +89,9 @@ kernel_param! {
         pub column_scale_stride: u32,
         /// [`Activation::code`].
         pub activation: u32,
-        /// [`OutputDType::code`](crate::OutputDType::code) of C, D, bias and residual, for entries that
-        /// are told it, or [`I32_RESULTS`](super::integer::I32_RESULTS). Those that have it in their names
-        /// do not read it.
+        /// [`OutputDType::code`](crate::OutputDType::code) of C, D, bias and residual, for entries
+        /// that are told it, or [`I32_RESULTS`](super::integer::I32_RESULTS). Those that have it in
+        /// their names do not read it.
         pub d_dtype: u32,
     }
 }
@@ -101,9 +101,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_places_in_the_list() {
-        for (place, activation) in Activation::ALL.into_iter().enumerate() {
-            assert_eq!(activation.code() as usize, place);
+    fn codes_are_indices_in_the_list() {
+        for (index, activation) in Activation::ALL.into_iter().enumerate() {
+            assert_eq!(activation.code() as usize, index);
         }
     }
 

@@ -18,9 +18,9 @@ pub struct TileIndex {
 kernel_param! {
     /// The tiles of a launch, in the order in which they are computed.
     ///
-    /// The host fills it in, with what divides an index into a tile's coordinates: five divisions by
-    /// numbers that only a kernel knows take a warp 1,400 cycles, longer than the `wgmma`s that could hide
-    /// them.
+    /// The host fills it in, with what divides an index into a tile's coordinates: five divisions
+    /// by numbers that only a kernel knows take a warp 1,400 cycles, longer than the `wgmma`s that
+    /// could hide them.
     #[derive(Debug, PartialEq, Eq)]
     pub struct TileOrder {
         m_tiles: u32,
@@ -39,7 +39,8 @@ kernel_param! {
 }
 
 impl TileOrder {
-    /// The `m_tiles` × `n_tiles` tiles of each of `batch` matrices, fewer than 2^31 in all, by bands of
+    /// The `m_tiles` × `n_tiles` tiles of each of `batch` matrices, fewer than 2^31 in all, by
+    /// bands of
     /// `group` rows where the [`Raster`] has bands.
     pub const fn new((m_tiles, n_tiles): (u32, u32), batch: u32, group: u32) -> Self {
         let group = if group < m_tiles { group } else { m_tiles };
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tile_has_one_place_in_the_order() {
+    fn the_order_has_every_tile_once() {
         for tiles in [(1, 1), (3, 5), (16, 16), (17, 9), (1, 40), (40, 1)] {
             for (batch, group) in [(1, 1), (2, 2), (3, 8), (1, 100)] {
                 for raster in [Raster::Grouped, Raster::Hilbert] {

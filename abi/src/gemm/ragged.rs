@@ -1,21 +1,22 @@
 //! Hopper's grouped GEMM: the rows of A belong to groups, each of which has its own B.
 //!
-//! Each [`RaggedEntry`] takes tensor maps of A, B and D by value, and then `(d: *mut dtype, ends: *const i32, params:
-//! GemmParams, launch: RaggedLaunch)`. The maps are those of [`super::sm90`]: of A and D as of one
-//! matrix, of B as of a batch of one matrix a group. `params.batch` is the number of groups,
+//! Each [`RaggedEntry`] takes tensor maps of A, B and D by value, and then `(d: *mut dtype, ends:
+//! *const i32, params: GemmParams, launch: RaggedLaunch)`. The maps are those of [`super::sm90`]:
+//! of A and D as of one matrix, of B as of a batch of one matrix a group. `params.batch` is the
+//! number of groups,
 //! `params.batch_stride_a` is 0.
 //!
 //! `ends` has one number a group: group `g` has the rows of A and D from the largest of 0 and
 //! `ends[..g]` to the largest of 0 and `ends[..=g]`, both at most m. The rows behind the last group
 //! are a group without a B, whose results are 0.
 //!
-//! **Tiles.** Each group has tiles of its own, which begin with its first row. A tile's rows behind the
-//! end of its group are computed, of whatever stands there, and not stored. Tiles are numbered group by
-//! group, and within a group by [`BAND`]s of rows: those of a column are neighbours.
+//! **Tiles.** Each group has tiles of its own, which begin with its first row. A tile's rows behind
+//! the end of its group are computed, of whatever stands there, and not stored. Tiles are numbered
+//! group by group, and within a group by [`BAND`]s of rows: those of a column are neighbours.
 //!
-//! **Boxes of A** have as many rows as a tile, or, where groups have few, [`FEW_ROWS`]: then only as many
-//! are loaded as the group's rows take. Otherwise tiles of one row would read from L2 as much of A, and
-//! all of them the same lines, as they read of B from memory.
+//! **Boxes of A** have as many rows as a tile, or, where groups have few, [`FEW_ROWS`]: then only
+//! as many are loaded as the group's rows take. Otherwise tiles of one row would read from L2 as
+//! much of A, and all of them the same lines, as they read of B from memory.
 
 use super::sm90::Sm90Tile;
 use super::{GemmParams, Transpose};
@@ -33,16 +34,16 @@ pub const FEW_ROWS: u32 = 16;
 /// Rows of tiles in a band, a power of two.
 pub const BAND: u32 = 8;
 
-/// The table of groups is in shared memory behind the barriers of the tile. First there are so many u32
-/// in which warps give each other what they have.
+/// The table of groups is in shared memory behind the barriers of the tile. First there are so many
+/// u32 in which warps give each other what they have.
 pub const SCRATCH: usize = 32;
 
-/// Then there are two columns of so many u32: one of each group, of the rows behind all groups, and of
-/// their end.
+/// Then there are two columns of so many u32: one of each group, of the rows behind all groups, and
+/// of their end.
 pub const COLUMN: usize = GROUPS_MAX as usize + 2;
 
-/// The tile of all entries: as [`TILE_128X128`](super::sm90::TILE_128X128), with a stage less, for the
-/// table of groups.
+/// The tile of all entries: as [`TILE_128X128`](super::sm90::TILE_128X128), with a stage less, for
+/// the table of groups.
 pub const TILE: Sm90Tile = Sm90Tile {
     stages: 5,
     ..super::sm90::TILE_128X128
@@ -161,16 +162,16 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_tile_of_a_group_has_one_place() {
+    fn every_tile_of_a_group_has_one_coordinate() {
         for columns in [1, 2, 7, 40] {
             let launch = RaggedLaunch::new(9, columns * TILE.tile_n - 3, 5);
             assert_eq!(launch.columns(), columns);
             for rows in [1, 2, 7, 8, 9, 16, 33] {
-                let places = (0..rows * columns).map(|index| launch.within(index, rows));
-                let places: HashSet<_> = places.collect();
-                assert_eq!(places.len() as u32, rows * columns);
+                let coords = (0..rows * columns).map(|index| launch.within(index, rows));
+                let coords: HashSet<_> = coords.collect();
+                assert_eq!(coords.len() as u32, rows * columns);
                 assert!(
-                    places
+                    coords
                         .iter()
                         .all(|&(row, column)| row < rows && column < columns)
                 );
@@ -181,8 +182,8 @@ mod tests {
     #[test]
     fn rows_of_a_column_are_neighbours() {
         let launch = RaggedLaunch::new(9, 300, 1);
-        let places: [_; 4] = core::array::from_fn(|index| launch.within(index as u32, 2));
-        assert_eq!(places, [(0, 0), (1, 0), (0, 1), (1, 1)]);
+        let coords: [_; 4] = core::array::from_fn(|index| launch.within(index as u32, 2));
+        assert_eq!(coords, [(0, 0), (1, 0), (0, 1), (1, 1)]);
     }
 
     #[test]

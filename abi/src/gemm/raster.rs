@@ -18,9 +18,9 @@ pub const fn grouped(index: u32, m_tiles: u32, n_tiles: u32, group: u32) -> (u32
 /// The order of a kernel's tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Raster {
-    /// [`grouped`], by bands of as many rows as the launch says, but that every other band runs from
-    /// the last column back to the first: it begins with the columns of B that the band before it
-    /// read last, which are still in L2.
+    /// [`grouped`], by bands of as many rows as the launch says, but that every other band runs
+    /// from the last column back to the first: it begins with the columns of B that the band before
+    /// it read last, which are still in L2.
     Grouped,
     /// [`hilbert`]: good for caches of any size, at the cost of a short loop for each tile.
     Hilbert,
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tile_has_one_place_in_the_order() {
+    fn the_order_has_every_tile_once() {
         for (m_tiles, n_tiles) in [(1, 1), (3, 5), (16, 16), (17, 9), (1, 40), (40, 1)] {
             for group in [1, 2, 8, 100] {
                 let tiles = m_tiles * n_tiles;

@@ -13,11 +13,12 @@
 //! The block with the end of a tile's k **owns** the tile. To its own partial sums it adds those of
 //! the blocks before it, whose shares have the rest of that k, in the order of the blocks. A block
 //! computes in this order:
-//! 1. Its whole tiles. All blocks are then at the same k, and so read each other's operands from L2.
+//! 1. Its whole tiles. All blocks are then at the same k, and so read each other's operands from
+//!    L2.
 //! 2. The part of a tile that it does not own, if its share ends inside a tile. There is at most
 //!    one.
-//! 3. The tiles whose end is in its share. For the one that its share begins inside of, the last, it
-//!    waits for blocks of *lower* index only.
+//! 3. The tiles whose end is in its share. For the one that its share begins inside of, the last,
+//!    it waits for blocks of *lower* index only.
 //!
 //! There is no deadlock, however many of the blocks run at the same time: blocks start in the order
 //! of their indices, and what is waited for is computed before its block waits for anything.
@@ -44,9 +45,9 @@ pub const fn workspace_bytes(blocks: u32, results: u32) -> u64 {
 /// Fewest k steps of a share; a shorter one is not worth its hand-over.
 const LEAST_STEPS: u32 = 4;
 
-/// What an additional part costs the owner of a tile, which adds its sums, in k steps. Fitted to five
-/// GEMMs by tiles of 128 × 128: 2 is a tenth of a percent slower.
-const STEPS_OF_PART: u32 = 5;
+/// What an additional part costs the owner of a tile, which adds its sums, in k steps. Fitted to
+/// five GEMMs by tiles of 128 × 128: 2 is a tenth of a percent slower.
+const STEPS_OF_SPLIT: u32 = 5;
 
 /// How a launch cuts its tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,8 @@ impl Cut {
     ///
     /// If there are more tiles than SMs, those of the last wave are cut, if they occupy less than
     /// half of it. A wave that is fuller is not: its shares would be longer than a tile, begin
-    /// anywhere, and find little in L2 that others have read (16384 × 4096 × 4096 takes 9 % longer so).
+    /// anywhere, and find little in L2 that others have read (16384 × 4096 × 4096 takes 9 % longer
+    /// so).
     pub const fn of(tiles: u32, k_steps: u32, multiprocessors: u32) -> Option<Self> {
         let most = least(multiprocessors, BLOCKS_MAX);
         let (waves, rest) = divided(tiles, most);
@@ -81,11 +83,11 @@ impl Cut {
             return None;
         };
         if waves > 0 {
-            let parts = parts(k_steps, most / rest);
-            return if parts > 1 {
+            let splits = splits(k_steps, most / rest);
+            return if splits > 1 {
                 Some(Self {
                     shared: rest,
-                    sharers: rest * parts,
+                    sharers: rest * splits,
                     blocks: most,
                 })
             } else {
@@ -108,21 +110,21 @@ impl Cut {
     }
 }
 
-/// In how many parts, at most `most`, a tile of `k_steps` is soonest complete, if each part of it is
-/// computed at the same time and their sums are then added one after the other.
-const fn parts(k_steps: u32, most: u32) -> u32 {
+/// In how many parts, at most `most`, a tile of `k_steps` is soonest complete, if each part of it
+/// is computed at the same time and their sums are then added one after the other.
+const fn splits(k_steps: u32, most: u32) -> u32 {
     let most = least(k_steps / LEAST_STEPS, most);
-    let mut parts = 1;
-    // One more saves `k_steps / (parts * (parts + 1))` steps.
-    while parts < most && STEPS_OF_PART * parts * (parts + 1) < k_steps {
-        parts += 1;
+    let mut splits = 1;
+    // One more saves `k_steps / (splits * (splits + 1))` steps.
+    while splits < most && STEPS_OF_SPLIT * splits * (splits + 1) < k_steps {
+        splits += 1;
     }
-    parts
+    splits
 }
 
 /// What a block computes at a time: a tile, or a part of its k. All in k steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unit {
+pub struct WorkTile {
     /// The tile's index: see [`TileOrder`](super::sm90::TileOrder).
     pub tile: u32,
     /// The first step.
@@ -131,7 +133,7 @@ pub struct Unit {
     pub k_end: u32,
 }
 
-impl Unit {
+impl WorkTile {
     /// Steps.
     #[inline(always)]
     pub const fn len(&self) -> u32 {
@@ -145,10 +147,10 @@ impl Unit {
     }
 }
 
-/// The units of one block, in the order in which it computes them.
+/// The work tiles of one block, in the order in which it computes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamK {
-    /// Number of units.
+    /// Number of work tiles.
     pub count: u32,
     /// k steps of a tile.
     k_steps: u32,
@@ -168,8 +170,8 @@ pub struct StreamK {
 }
 
 impl StreamK {
-    /// The units of block `block` of those that `cut` says, for `tiles` tiles of `k_steps` k steps
-    /// each. The tiles that are cut have fewer than 2^32 k steps in all.
+    /// The work tiles of block `block` of those that `cut` says, for `tiles` tiles of `k_steps` k
+    /// steps each. The tiles that are cut have fewer than 2^32 k steps in all.
     #[inline(always)]
     pub const fn new(tiles: u32, cut: Cut, k_steps: u32, block: u32) -> Self {
         let share = divided(cut.shared * k_steps, cut.sharers);
@@ -198,13 +200,13 @@ impl StreamK {
         }
     }
 
-    /// The unit of number `index`, which is less than `count`. The order is: whole tiles, the part
-    /// that is handed over, then the tiles whose end is in the block's share, backwards. Of the last
-    /// of these the block may have only the end of its k.
+    /// The work tile of number `index`, which is less than `count`. The order is: whole tiles, the
+    /// part that is handed over, then the tiles whose end is in the block's share, backwards. Of
+    /// the last of these the block may have only the end of its k.
     #[inline(always)]
-    pub const fn unit(&self, index: u32) -> Unit {
+    pub const fn work_tile(&self, index: u32) -> WorkTile {
         if index < self.whole {
-            return Unit {
+            return WorkTile {
                 tile: self.block + index * self.blocks,
                 k_begin: 0,
                 k_end: self.k_steps,
@@ -219,17 +221,17 @@ impl StreamK {
         if shared == self.begin.0 {
             k_begin = self.begin.1;
         }
-        Unit {
+        WorkTile {
             tile: self.first_shared + shared,
             k_begin,
             k_end,
         }
     }
 
-    /// Whether this block owns the tile of `unit`, one of its own.
+    /// Whether this block owns the tile of `work_tile`, one of its own.
     #[inline(always)]
-    pub const fn owns(&self, unit: &Unit) -> bool {
-        unit.k_end == self.k_steps
+    pub const fn owns(&self, work_tile: &WorkTile) -> bool {
+        work_tile.k_end == self.k_steps
     }
 
     /// The first block that has some of the k of a tile that is cut. All blocks from there to the
@@ -269,8 +271,8 @@ mod tests {
 
     use super::*;
 
-    fn units(work: &StreamK) -> Vec<Unit> {
-        (0..work.count).map(|index| work.unit(index)).collect()
+    fn work_tiles(work: &StreamK) -> Vec<WorkTile> {
+        (0..work.count).map(|index| work.work_tile(index)).collect()
     }
 
     /// Everything that there is to hold of one schedule.
@@ -279,33 +281,49 @@ mod tests {
         let mut times = vec![0; (tiles * k_steps) as usize];
         let mut owners = HashMap::new();
         // Who handed over a part of a tile.
-        let mut parts: HashMap<u32, Vec<u32>> = HashMap::new();
+        let mut splits: HashMap<u32, Vec<u32>> = HashMap::new();
         let mut lengths = Vec::new();
         for block in 0..cut.blocks {
             let work = StreamK::new(tiles, cut, k_steps, block);
-            let units = units(&work);
-            for (index, unit) in units.iter().enumerate() {
-                assert!(!unit.is_empty() && unit.tile < tiles, "{what}: {unit:?}");
-                for step in unit.k_begin..unit.k_end {
-                    times[(unit.tile * k_steps + step) as usize] += 1;
+            let work_tiles = work_tiles(&work);
+            for (index, work_tile) in work_tiles.iter().enumerate() {
+                assert!(
+                    !work_tile.is_empty() && work_tile.tile < tiles,
+                    "{what}: {work_tile:?}"
+                );
+                for step in work_tile.k_begin..work_tile.k_end {
+                    times[(work_tile.tile * k_steps + step) as usize] += 1;
                 }
-                if work.owns(unit) {
-                    assert_eq!(owners.insert(unit.tile, block), None, "{what}: {unit:?}");
-                    let is_whole = unit.k_begin == 0;
-                    assert!(is_whole || index + 1 == units.len(), "{what}: {units:?}");
+                if work.owns(work_tile) {
+                    assert_eq!(
+                        owners.insert(work_tile.tile, block),
+                        None,
+                        "{what}: {work_tile:?}"
+                    );
+                    let is_whole = work_tile.k_begin == 0;
+                    assert!(
+                        is_whole || index + 1 == work_tiles.len(),
+                        "{what}: {work_tiles:?}"
+                    );
                 } else {
                     // Its owner waits for it, so the block must not have waited before.
-                    let waits = |unit: &Unit| work.owns(unit) && unit.k_begin > 0;
-                    assert!(!units[..index].iter().any(waits), "{what}: {units:?}");
-                    parts.entry(unit.tile).or_default().push(block);
+                    let waits =
+                        |work_tile: &WorkTile| work.owns(work_tile) && work_tile.k_begin > 0;
+                    assert!(
+                        !work_tiles[..index].iter().any(waits),
+                        "{what}: {work_tiles:?}"
+                    );
+                    splits.entry(work_tile.tile).or_default().push(block);
                 }
             }
-            let of_share = units.iter().filter(|unit| unit.tile >= tiles - cut.shared);
-            let length = of_share.map(Unit::len).sum::<u32>();
+            let of_share = work_tiles
+                .iter()
+                .filter(|work_tile| work_tile.tile >= tiles - cut.shared);
+            let length = of_share.map(WorkTile::len).sum::<u32>();
             if block < cut.sharers {
                 lengths.push(length);
             } else {
-                assert_eq!(length, 0, "{what}: {units:?}");
+                assert_eq!(length, 0, "{what}: {work_tiles:?}");
             }
         }
         assert!(times.iter().all(|&times| times == 1), "{what}");
@@ -314,15 +332,17 @@ mod tests {
         for tile in 0..tiles {
             let owner = owners[&tile];
             let work = StreamK::new(tiles, cut, k_steps, owner);
-            let owned = units(&work)
+            let owned = work_tiles(&work)
                 .into_iter()
-                .find(|unit| unit.tile == tile && work.owns(unit));
+                .find(|work_tile| work_tile.tile == tile && work.owns(work_tile));
             let want: Vec<u32> = match owned {
-                Some(unit) if unit.k_begin > 0 => (work.first_block(tile)..owner).collect(),
+                Some(work_tile) if work_tile.k_begin > 0 => {
+                    (work.first_block(tile)..owner).collect()
+                }
                 _ => Vec::new(),
             };
             assert_eq!(
-                parts.remove(&tile).unwrap_or_default(),
+                splits.remove(&tile).unwrap_or_default(),
                 want,
                 "{what}: {tile}"
             );
@@ -330,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_is_one_blocks_and_every_tile_has_one_owner_after_its_parts() {
+    fn every_step_is_one_blocks_and_every_tile_has_one_owner_after_its_splits() {
         for blocks in 1..=9 {
             for tiles in 0..=20 {
                 for k_steps in 1..=7 {

@@ -20,8 +20,8 @@ pub struct Stages {
     pub stages: u32,
     /// Blocks that run on an SM.
     pub blocks: u32,
-    /// Rows that a block has at a time. Its warps begin each of them together, so that what they read
-    /// lies close together in memory.
+    /// Rows that a block has at a time. Its warps begin each of them together, so that what they
+    /// read lies close together in memory.
     pub rows: u32,
 }
 
@@ -59,9 +59,9 @@ pub struct RingLayout {
     /// Warps of the row in the block.
     warps: u32,
     /// Rows whose posted sums have places of their own: a power of two.
-    turns: u32,
-    /// Places for the posted sums of a row, or of the rows that a block has at a time: one a block of
-    /// a cluster, or one a warp.
+    rounds: u32,
+    /// Places for the posted sums of a row, or of the rows that a block has at a time: one a block
+    /// of a cluster, or one a warp.
     places: u32,
     /// Bytes of a warp's stages.
     warp_bytes: u32,
@@ -69,14 +69,14 @@ pub struct RingLayout {
 
 impl RingLayout {
     /// Rows whose gathered sums, within a block, have places of their own; two are in flight.
-    pub const GATHER_TURNS: u32 = 16;
+    pub const GATHER_ROUNDS: u32 = 16;
 
     /// The layout for `inputs` tensors in `stages` stages, with `vectors` a thread and `warps`
     /// warps in each of the `blocks` blocks of a cluster.
     pub const fn new(vectors: u32, inputs: u32, stages: u32, warps: u32, blocks: u32) -> Self {
         Self {
             warps,
-            turns: match (blocks, inputs) {
+            rounds: match (blocks, inputs) {
                 (1, _) => 16,
                 // The more places there are, the less often clusters have to synchronise.
                 (_, 1) => 64,
@@ -88,60 +88,60 @@ impl RingLayout {
     }
 
     /// Rows whose posted sums have places of their own.
-    pub const fn turns(&self) -> u32 {
-        self.turns
+    pub const fn rounds(&self) -> u32 {
+        self.rounds
     }
 
     /// Index of row `i` among the rows that have places.
-    const fn turn(&self, i: u32) -> u32 {
-        i & (self.turns - 1)
+    const fn round(&self, i: u32) -> u32 {
+        i & (self.rounds - 1)
     }
 
     /// The barrier of the sums posted for row `i`.
     pub const fn posted(&self, i: u32) -> u32 {
-        (Self::GATHER_TURNS + self.turn(i)) * 8
+        (Self::GATHER_ROUNDS + self.round(i)) * 8
     }
 
     /// The parity of that barrier's phase.
     pub const fn posted_parity(&self, i: u32) -> u32 {
-        (i & self.turns != 0) as u32
+        (i & self.rounds != 0) as u32
     }
 
     /// The barrier of the sums gathered for row `i`.
     pub const fn gathered(i: u32) -> u32 {
-        i % Self::GATHER_TURNS * 8
+        i % Self::GATHER_ROUNDS * 8
     }
 
     /// The parity of that barrier's phase.
     pub const fn gathered_parity(i: u32) -> u32 {
-        i / Self::GATHER_TURNS % 2
+        i / Self::GATHER_ROUNDS % 2
     }
 
     /// The barrier of a warp's stage.
     pub const fn landed(&self, warp: u32, stage: u32) -> u32 {
-        (Self::GATHER_TURNS + self.turns + warp * RING_STAGES + stage) * 8
+        (Self::GATHER_ROUNDS + self.rounds + warp * RING_STAGES + stage) * 8
     }
 
     /// Where a warp puts its sums of row `i` for the warp that sends.
     pub const fn gather(&self, i: u32, warp: u32) -> u32 {
-        let place = i % Self::GATHER_TURNS * self.warps + warp;
+        let place = i % Self::GATHER_ROUNDS * self.warps + warp;
         self.landed(self.warps, 0) + place * VECTOR_BYTES
     }
 
     /// Where a block, or a warp, posts its sums of row `i`.
     pub const fn post(&self, i: u32, place: u32) -> u32 {
-        let place = Self::GATHER_TURNS * self.warps + self.turn(i) * self.places + place;
+        let place = Self::GATHER_ROUNDS * self.warps + self.round(i) * self.places + place;
         self.landed(self.warps, 0) + place * VECTOR_BYTES
     }
 
     /// From the places of row 0 to those of row `i`.
-    pub const fn turn_bytes(&self, i: u32) -> u32 {
-        self.turn(i) * self.places * VECTOR_BYTES
+    pub const fn round_bytes(&self, i: u32) -> u32 {
+        self.round(i) * self.places * VECTOR_BYTES
     }
 
     /// A warp's stages.
     pub const fn parts(&self, warp: u32) -> u32 {
-        let before = self.post(0, self.turns * self.places);
+        let before = self.post(0, self.rounds * self.places);
         before.next_multiple_of(LINE_BYTES) + warp * self.warp_bytes
     }
 

@@ -3,13 +3,13 @@
 //! The instructions move 1, 2 or 4 matrices of 8 rows of 16 bytes. Lane `8 * i + r` provides the
 //! address of row `r` of matrix `i`; register `i` of each lane holds 4 bytes of matrix `i`.
 
-use super::fragment::Place;
+use super::fragment::Coord;
 
 /// The matrix and the row whose address this lane provides (`row` is the row, `column` the matrix).
 /// With x1, lanes 0..8 count; with x2, lanes 0..16.
 #[inline(always)]
-pub const fn address_of(lane: u32) -> Place {
-    Place {
+pub const fn address_of(lane: u32) -> Coord {
+    Coord {
         row: lane % 8,
         column: lane / 8,
     }
@@ -17,8 +17,8 @@ pub const fn address_of(lane: u32) -> Place {
 
 /// The 16-bit element of a matrix that half `half` (0 low, 1 high) of a lane's register holds.
 #[inline(always)]
-pub const fn element(lane: u32, half: u32) -> Place {
-    Place {
+pub const fn element(lane: u32, half: u32) -> Coord {
+    Coord {
         row: lane / 4,
         column: lane % 4 * 2 + half,
     }
@@ -26,9 +26,9 @@ pub const fn element(lane: u32, half: u32) -> Place {
 
 /// The same with `.trans`.
 #[inline(always)]
-pub const fn element_trans(lane: u32, half: u32) -> Place {
-    let Place { row, column } = element(lane, half);
-    Place {
+pub const fn element_trans(lane: u32, half: u32) -> Coord {
+    let Coord { row, column } = element(lane, half);
+    Coord {
         row: column,
         column: row,
     }
@@ -41,8 +41,8 @@ pub const fn element_trans(lane: u32, half: u32) -> Place {
 ///
 /// Matrices go down 8 rows first, then 8 columns to the right.
 #[inline(always)]
-pub const fn tile_16x16(lane: u32) -> Place {
-    Place {
+pub const fn tile_16x16(lane: u32) -> Coord {
+    Coord {
         row: lane % 16,
         column: lane / 16 * 8,
     }
@@ -55,7 +55,7 @@ mod tests {
 
     /// What an x4 loads into half `half` of register `register` of `lane`, if lanes provide the
     /// addresses of `tile_16x16`.
-    fn loaded(lane: u32, register: u32, half: u32, trans: bool) -> Place {
+    fn loaded(lane: u32, register: u32, half: u32, trans: bool) -> Coord {
         let inner = if trans {
             element_trans(lane, half)
         } else {
@@ -66,7 +66,7 @@ mod tests {
             (given.column, given.row) == (register, inner.row)
         });
         let start = tile_16x16(giver.expect("every row is given by a lane"));
-        Place {
+        Coord {
             row: start.row,
             column: start.column + inner.column,
         }

@@ -3,13 +3,13 @@
 //! Each takes a handful of instructions. They are for results that are about to be rounded to a
 //! narrower type. [`crate::math`] has versions that are accurate to a few ulp.
 
-use super::{Epilogue, Place};
+use super::{Coord, Epilogue};
 use crate::math::approx::{ex2_approx_ftz, rcp_approx_ftz};
 use crate::math::fma;
 
 const LOG2_E: f32 = core::f32::consts::LOG2_E;
 
-/// A function of a single result, independent of its place.
+/// A function of a single result, independent of its coordinates.
 pub trait Activation: Copy {
     /// Its value at `x`.
     fn of(&self, x: f32) -> f32;
@@ -21,7 +21,7 @@ pub struct Activate<A>(pub A);
 
 impl<A: Activation> Epilogue for Activate<A> {
     #[inline(always)]
-    fn apply(&self, _place: Place, x: f32) -> f32 {
+    fn apply(&self, _coord: Coord, x: f32) -> f32 {
         self.0.of(x)
     }
 }

@@ -1,11 +1,11 @@
 //! Epilogues that read memory.
 
-use super::{Epilogue, Place};
+use super::{Coord, Epilogue};
 use crate::element::Element;
 use crate::hint::opaque;
 use crate::{mem, thread};
 
-/// Adds `factor` times the element of a (batched) matrix at the result's place: beta times C.
+/// Adds `factor` times the element of a (batched) matrix at the result's coordinates: beta times C.
 #[derive(Clone, Copy, Debug)]
 pub struct AddMatrix<T> {
     matrix: *const T,
@@ -20,7 +20,7 @@ impl<T: Element> AddMatrix<T> {
     ///
     /// # Safety
     /// The matrix is readable wherever D has an element, while the kernel runs; the epilogue is
-    /// applied at places in D alone.
+    /// applied at coordinates in D alone.
     #[inline(always)]
     pub const unsafe fn new(matrix: *const T, ld: i64, batch_stride: i64, factor: f32) -> Self {
         Self {
@@ -34,11 +34,11 @@ impl<T: Element> AddMatrix<T> {
 
 impl<T: Element> Epilogue for AddMatrix<T> {
     #[inline(always)]
-    fn apply(&self, place: Place, x: f32) -> f32 {
-        let offset = place.batch as i64 * self.batch_stride
-            + i64::from(place.row) * self.ld
-            + i64::from(place.column);
-        // SAFETY: `new`'s caller says that `place` is in D, and the matrix readable there.
+    fn apply(&self, coord: Coord, x: f32) -> f32 {
+        let offset = coord.batch as i64 * self.batch_stride
+            + i64::from(coord.row) * self.ld
+            + i64::from(coord.column);
+        // SAFETY: `new`'s caller says that `coord` is in D, and the matrix readable there.
         let element = unsafe { T::load(self.matrix.offset(offset as isize)) };
         crate::math::fma(self.factor, element, x)
     }
@@ -58,8 +58,8 @@ impl<T: Element> AddVector<T> {
     /// `batch_stride` is the number of elements from one vector of the batch to the next.
     ///
     /// # Safety
-    /// Those elements are readable wherever D has one, while the kernel runs; the epilogue is applied
-    /// at places in D alone.
+    /// Those elements are readable wherever D has one, while the kernel runs; the epilogue is
+    /// applied at coordinates in D alone.
     #[inline(always)]
     pub const unsafe fn new(vector: *const T, of_row: bool, batch_stride: i64) -> Self {
         Self {
@@ -72,8 +72,8 @@ impl<T: Element> AddVector<T> {
     #[inline(always)]
     fn element(&self, batch: u64, index: u32) -> f32 {
         let vector = self.of(batch);
-        // SAFETY: `new`'s caller says that `index` is that of a row or a column of D, and the element
-        // readable there.
+        // SAFETY: `new`'s caller says that `index` is that of a row or a column of D, and the
+        // element readable there.
         unsafe { T::load(vector.add(index as usize)) }
     }
 }
@@ -95,12 +95,12 @@ impl<T: Element> AddVector<T> {
     #[inline(always)]
     pub unsafe fn pairs<const PAIRS: usize>(
         &self,
-        place: impl Fn(usize) -> Place,
+        coord: impl Fn(usize) -> Coord,
     ) -> [T::Pair; PAIRS] {
         let mut pairs = [T::Pair::default(); PAIRS];
         let mut i = 0;
         while i < PAIRS {
-            let Place { batch, column, .. } = place(2 * i);
+            let Coord { batch, column, .. } = coord(2 * i);
             let vector = self.of(batch);
             // SAFETY: `column` is in D and D has an even number of columns, so the other column of
             // the pair is in D too; `new`'s caller says that the elements of both are readable.
@@ -119,14 +119,14 @@ impl<T: Element> AddVector<T> {
 
 impl<T: Element> Epilogue for AddVector<T> {
     #[inline(always)]
-    fn apply(&self, place: Place, x: f32) -> f32 {
-        let index = if self.of_row { place.row } else { place.column };
-        x + self.element(place.batch, index)
+    fn apply(&self, coord: Coord, x: f32) -> f32 {
+        let index = if self.of_row { coord.row } else { coord.column };
+        x + self.element(coord.batch, index)
     }
 
     /// Brings the columns' elements into L1. One for a row is read by one warp alone, and is left.
     #[inline(always)]
-    fn bring_near(&self, place: Place, columns: u32) {
+    fn bring_near(&self, coord: Coord, columns: u32) {
         let of_lane = 16 / size_of::<T>() as u32; // of 16 bytes, so that no line is left out
         let mut column = if self.of_row {
             columns
@@ -135,8 +135,8 @@ impl<T: Element> Epilogue for AddVector<T> {
         };
         while column < columns {
             let element = self
-                .of(place.batch)
-                .wrapping_add((place.column + column) as usize);
+                .of(coord.batch)
+                .wrapping_add((coord.column + column) as usize);
             // SAFETY: `new`'s caller says that D's columns have elements.
             unsafe { mem::prefetch_global_l1(element.cast()) };
             column += thread::WARP_THREADS * of_lane;
@@ -146,17 +146,17 @@ impl<T: Element> Epilogue for AddVector<T> {
     /// Branches on `of_row` once for all results. With one element per column, as most biases have
     /// it, results of the same column then share a load.
     #[inline(always)]
-    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+    fn apply_all<const N: usize>(&self, coord: impl Fn(usize) -> Coord, x: &mut [f32; N]) {
         if self.of_row {
             for (i, x) in x.iter_mut().enumerate() {
-                let element = self.element(place(i).batch, place(i).row);
+                let element = self.element(coord(i).batch, coord(i).row);
                 // Without this, LLVM merges the loads of both branches and then issues one load for
                 // each result.
                 *x += f32::from_bits(opaque(element.to_bits()));
             }
         } else {
             for (i, x) in x.iter_mut().enumerate() {
-                *x += self.element(place(i).batch, place(i).column);
+                *x += self.element(coord(i).batch, coord(i).column);
             }
         }
     }
@@ -175,7 +175,7 @@ impl ScaleByVector {
     ///
     /// # Safety
     /// Those factors are readable wherever D has an element, while the kernel runs; the epilogue is
-    /// applied at places in D alone.
+    /// applied at coordinates in D alone.
     #[inline(always)]
     pub const unsafe fn new(factors: *const f32, row_stride: u32, column_stride: u32) -> Self {
         Self {
@@ -188,10 +188,10 @@ impl ScaleByVector {
 
 impl Epilogue for ScaleByVector {
     #[inline(always)]
-    fn apply(&self, place: Place, x: f32) -> f32 {
-        let index = u64::from(place.row) * u64::from(self.row_stride)
-            + u64::from(place.column) * u64::from(self.column_stride);
-        // SAFETY: `new`'s caller says that `place` is in D, and the factor readable there.
+    fn apply(&self, coord: Coord, x: f32) -> f32 {
+        let index = u64::from(coord.row) * u64::from(self.row_stride)
+            + u64::from(coord.column) * u64::from(self.column_stride);
+        // SAFETY: `new`'s caller says that `coord` is in D, and the factor readable there.
         x * unsafe { self.factors.add(index as usize).read() }
     }
 }

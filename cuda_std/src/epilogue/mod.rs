@@ -4,7 +4,7 @@
 //! steps cost nothing. Small epilogues compose by [`Epilogue::then`]:
 //!
 //! ```
-//! use cuda_std::epilogue::{Activate, Epilogue, Gelu, Place, Scale};
+//! use cuda_std::epilogue::{Activate, Epilogue, Gelu, Coord, Scale};
 //! let epilogue = Scale(0.5).then(Activate(Gelu));
 //! # let _ = epilogue;
 //! ```
@@ -12,16 +12,16 @@
 //! To write your own, implement one function:
 //!
 //! ```
-//! use cuda_std::epilogue::{Epilogue, Place};
+//! use cuda_std::epilogue::{Epilogue, Coord};
 //! /// Zero above the diagonal.
 //! #[derive(Clone, Copy)]
 //! struct LowerTriangle;
 //! impl Epilogue for LowerTriangle {
-//!     fn apply(&self, place: Place, x: f32) -> f32 {
-//!         if place.column > place.row { 0.0 } else { x }
+//!     fn apply(&self, coord: Coord, x: f32) -> f32 {
+//!         if coord.column > coord.row { 0.0 } else { x }
 //!     }
 //! }
-//! assert_eq!(LowerTriangle.apply(Place { batch: 0, row: 1, column: 2 }, 5.0), 0.0);
+//! assert_eq!(LowerTriangle.apply(Coord { batch: 0, row: 1, column: 2 }, 5.0), 0.0);
 //! ```
 
 mod activation;
@@ -34,7 +34,7 @@ pub use memory::{AddMatrix, AddVector, ScaleByVector};
 
 /// The position of a result in the output D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Coord {
     /// Index of the GEMM in the batch.
     pub batch: u64,
     /// Row of D, less than m.
@@ -43,23 +43,23 @@ pub struct Place {
     pub column: u32,
 }
 
-/// A function of a result and its place, in f32.
+/// A function of a result and its coordinates, in f32.
 ///
-/// One that reads memory by the place has an `unsafe` constructor, whose caller answers for both:
-/// that the memory is there for every place in D, and that nobody asks about another.
+/// One that reads memory by the coordinates has an `unsafe` constructor, whose caller answers for
+/// both: that the memory is there for all coordinates in D, and that nobody asks about others.
 pub trait Epilogue: Copy {
-    /// The result for `place`, computed from `x`, the result of the step before.
+    /// The result for `coord`, computed from `x`, the result of the step before.
     ///
-    /// `place` is always inside D, so the function may use it to index memory. Where a tile reaches
+    /// `coord` is always inside D, so the function may use it to index memory. Where a tile reaches
     /// beyond the edge of D, the kernel discards what the function returns.
-    fn apply(&self, place: Place, x: f32) -> f32;
+    fn apply(&self, coord: Coord, x: f32) -> f32;
 
     /// Applies [`apply`](Self::apply) to all results that a thread holds; result `i` belongs to
-    /// `place(i)`. Override it where a decision can be made once for all of them.
+    /// `coord(i)`. Override it where a decision can be made once for all of them.
     #[inline(always)]
-    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+    fn apply_all<const N: usize>(&self, coord: impl Fn(usize) -> Coord, x: &mut [f32; N]) {
         for (i, x) in x.iter_mut().enumerate() {
-            *x = self.apply(place(i), *x);
+            *x = self.apply(coord(i), *x);
         }
     }
 
@@ -71,19 +71,19 @@ pub trait Epilogue: Copy {
     #[inline(always)]
     fn apply_pairs<const N: usize, const PAIRS: usize>(
         &self,
-        place: impl Fn(usize) -> Place,
+        coord: impl Fn(usize) -> Coord,
         x: impl FnOnce() -> [f32; N],
     ) -> [f32; N] {
         let mut x = x();
-        self.apply_all(place, &mut x);
+        self.apply_all(coord, &mut x);
         x
     }
 
-    /// Brings what is read for `columns` columns from `place` on, all of them in D, into L1: a hint for
-    /// kernels that have time before their results are there. All lanes of a warp call it.
+    /// Brings what is read for `columns` columns from `coord` on, all of them in D, into L1: a hint
+    /// for kernels that have time before their results are there. All lanes of a warp call it.
     #[inline(always)]
-    fn bring_near(&self, place: Place, columns: u32) {
-        let _ = (place, columns);
+    fn bring_near(&self, coord: Coord, columns: u32) {
+        let _ = (coord, columns);
     }
 
     /// The epilogue that applies `self` first, then `next`.
@@ -99,7 +99,7 @@ pub struct Keep;
 
 impl Epilogue for Keep {
     #[inline(always)]
-    fn apply(&self, _place: Place, x: f32) -> f32 {
+    fn apply(&self, _coord: Coord, x: f32) -> f32 {
         x
     }
 }
@@ -110,7 +110,7 @@ pub struct Scale(pub f32);
 
 impl Epilogue for Scale {
     #[inline(always)]
-    fn apply(&self, _place: Place, x: f32) -> f32 {
+    fn apply(&self, _coord: Coord, x: f32) -> f32 {
         self.0 * x
     }
 }
@@ -121,19 +121,19 @@ pub struct Then<First, Second>(First, Second);
 
 impl<First: Epilogue, Second: Epilogue> Epilogue for Then<First, Second> {
     #[inline(always)]
-    fn apply(&self, place: Place, x: f32) -> f32 {
-        self.1.apply(place, self.0.apply(place, x))
+    fn apply(&self, coord: Coord, x: f32) -> f32 {
+        self.1.apply(coord, self.0.apply(coord, x))
     }
 
     #[inline(always)]
-    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
-        self.0.apply_all(&place, x);
-        self.1.apply_all(&place, x);
+    fn apply_all<const N: usize>(&self, coord: impl Fn(usize) -> Coord, x: &mut [f32; N]) {
+        self.0.apply_all(&coord, x);
+        self.1.apply_all(&coord, x);
     }
 
     #[inline(always)]
-    fn bring_near(&self, place: Place, columns: u32) {
-        self.0.bring_near(place, columns);
-        self.1.bring_near(place, columns);
+    fn bring_near(&self, coord: Coord, columns: u32) {
+        self.0.bring_near(coord, columns);
+        self.1.bring_near(coord, columns);
     }
 }

@@ -14,6 +14,7 @@ use crate::check::Target;
 use crate::memory::global::{Allocation, at_or_below};
 use crate::memory::lanes::{self, Pattern, Planes};
 use crate::memory::space::Space;
+use crate::memory::words::{Bytes, Word};
 use crate::profile::Touch;
 use crate::program::{Access, Base, Width};
 use crate::report::FaultKind;
@@ -53,7 +54,7 @@ impl Warp {
         self.polls += u32::from(access.strong);
         let addresses = self.addresses(block, access.base, access.offset, path);
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
-            warp.read(block, space, own, mask, access.bytes)?;
+            warp.transfer(block, space, own, mask, access.bytes, Intent::Read)?;
             count(block, space, Touch::Load, own, mask, access.bytes);
             Ok(())
         })?;
@@ -73,7 +74,7 @@ impl Warp {
         self.collect(block, access);
         block.cluster.effect();
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
-            warp.write(block, space, own, mask, access.bytes)?;
+            warp.transfer(block, space, own, mask, access.bytes, Intent::Write)?;
             count(block, space, Touch::Store, own, mask, access.bytes);
             Ok(())
         })
@@ -135,38 +136,33 @@ impl Warp {
         Ok(())
     }
 
-    /// Reads `bytes` into the planes for each lane of `mask`.
-    pub(crate) fn read(
+    /// Moves `bytes` of each lane of `mask` between memory and the planes.
+    pub(crate) fn transfer(
         &mut self,
         block: &mut Block<'_>,
         space: Space,
         addresses: &Row<u64>,
         mask: u32,
         bytes: usize,
+        intent: Intent,
     ) -> Checked<()> {
-        let (intent, site) = (Intent::Read, self.site);
-        match space {
-            Space::Global | Space::Generic => {
-                let planes = &mut *self.planes;
-                global(
-                    block,
-                    addresses,
-                    mask,
-                    bytes,
-                    intent,
-                    |block, found, region, offsets| {
-                        let memory = region.bytes();
-                        let (pattern, mask) = (found.pattern, found.mask);
-                        if_fast!(lanes::load(memory, pattern, offsets, mask, bytes, planes))
-                            .map_err(|lane| {
-                                uninitialized(Space::Global, addresses, lane, bytes)
-                                    .note(describe(region))
-                            })?;
-                        site.read(block, found.target, offsets, mask, bytes)
-                    },
-                )
+        match (space, intent) {
+            (Space::Global | Space::Generic, _) => {
+                let moved = |block: &Block<'_>, found, region: &Allocation, offsets: &Row<u64>| {
+                    let faulty = |lane| {
+                        uninitialized(Space::Global, addresses, lane, bytes).note(describe(region))
+                    };
+                    self.moved(
+                        block,
+                        found,
+                        (region.bytes(), offsets, bytes),
+                        intent,
+                        faulty,
+                    )
+                };
+                global(block, addresses, mask, bytes, intent, moved)
             }
-            Space::Shared => each_rank(block, addresses, mask, |block, rank, own, mask| {
+            (Space::Shared, _) => each_rank(block, addresses, mask, |block, rank, own, mask| {
                 guard(block, rank, own, mask, bytes, intent)?;
                 let mut offsets = Row::default();
                 let shared = &block.cluster.shared[rank as usize];
@@ -174,74 +170,64 @@ impl Warp {
                 let region = (from, shared.len() - from);
                 let pattern = place(own, mask, 0, shared.len(), bytes, &mut offsets);
                 check_shared((pattern, &offsets), own, mask, bytes, region, intent)?;
-                let memory = shared.bytes();
-                let planes = &mut *self.planes;
-                if_fast!(lanes::load(memory, pattern, &offsets, mask, bytes, planes)).map_err(
-                    |lane| {
-                        let fault = uninitialized(space, own, lane, bytes);
-                        fault.of_shared(rank, own.0[lane as usize], bytes as u64)
-                    },
-                )?;
-                site.read(block, Target::Shared { rank }, &offsets, mask, bytes)
+                let target = Target::Shared { rank };
+                let found = Found {
+                    target,
+                    pattern,
+                    mask,
+                };
+                let faulty = |lane| {
+                    let fault = uninitialized(space, own, lane, bytes);
+                    fault.of_shared(rank, own.0[lane as usize], bytes as u64)
+                };
+                self.moved(
+                    block,
+                    found,
+                    (shared.bytes(), &offsets, bytes),
+                    intent,
+                    faulty,
+                )
             }),
-            Space::Local => self.read_local(block, addresses, mask, bytes),
-            Space::Param => {
+            (Space::Local, Intent::Read) => self.read_local(block, addresses, mask, bytes),
+            (Space::Local, Intent::Write) => self.write_local(block, addresses, mask, bytes),
+            (Space::Param, Intent::Read) => {
                 let params = &block.launch.params;
                 check_plain(addresses, mask, bytes, params.len() as u64, space, intent)?;
                 read_params(params, addresses, mask, bytes, &mut self.planes);
                 Ok(())
             }
-        }
-    }
-
-    /// Writes `bytes` from the planes for each lane of `mask`.
-    pub(crate) fn write(
-        &mut self,
-        block: &mut Block<'_>,
-        space: Space,
-        addresses: &Row<u64>,
-        mask: u32,
-        bytes: usize,
-    ) -> Checked<()> {
-        let (intent, site) = (Intent::Write, self.site);
-        match space {
-            Space::Global | Space::Generic => {
-                let planes = &*self.planes;
-                global(
-                    block,
-                    addresses,
-                    mask,
-                    bytes,
-                    intent,
-                    |block, found, region, offsets| {
-                        let (memory, mask) = (region.bytes(), found.mask);
-                        site.write(block, found.target, offsets, mask, bytes, planes, memory)?;
-                        let pattern = found.pattern;
-                        if_fast!(lanes::store(memory, pattern, offsets, mask, bytes, planes));
-                        Ok(())
-                    },
-                )
-            }
-            Space::Shared => each_rank(block, addresses, mask, |block, rank, own, mask| {
-                guard(block, rank, own, mask, bytes, intent)?;
-                let mut offsets = Row::default();
-                let shared = &block.cluster.shared[rank as usize];
-                let from = block.launch.program.shared_from;
-                let region = (from, shared.len() - from);
-                let pattern = place(own, mask, 0, shared.len(), bytes, &mut offsets);
-                check_shared((pattern, &offsets), own, mask, bytes, region, intent)?;
-                let (memory, planes) = (shared.bytes(), &*self.planes);
-                let target = Target::Shared { rank };
-                site.write(block, target, &offsets, mask, bytes, planes, memory)?;
-                if_fast!(lanes::store(memory, pattern, &offsets, mask, bytes, planes));
-                Ok(())
-            }),
-            Space::Local => self.write_local(block, addresses, mask, bytes),
-            Space::Param => {
+            (Space::Param, Intent::Write) => {
                 let lane = mask.trailing_zeros();
                 let message = format!("a write of {bytes} bytes to a kernel parameter");
                 let fault = Fault::new(FaultKind::ReadOnly, Some(lane), message);
                 Err(fault.at(addresses.0[lane as usize]))
+            }
+        }
+    }
+
+    /// Moves the bytes of lanes whose addresses are right. `faulty` is the fault of a lane that reads
+    /// what was not written.
+    #[inline(always)]
+    fn moved<W: Word>(
+        &mut self,
+        block: &Block<'_>,
+        found: Found,
+        (memory, offsets, bytes): (Bytes<'_, W>, &Row<u64>, usize),
+        intent: Intent,
+        faulty: impl Fn(u32) -> Box<Fault>,
+    ) -> Checked<()> {
+        let (site, planes) = (self.site, &mut *self.planes);
+        let (target, pattern, mask) = (found.target, found.pattern, found.mask);
+        match intent {
+            Intent::Read => {
+                if_fast!(lanes::load(memory, pattern, offsets, mask, bytes, planes))
+                    .map_err(faulty)?;
+                site.read(block, target, offsets, mask, bytes)
+            }
+            Intent::Write => {
+                site.write(block, target, offsets, mask, bytes, planes, memory)?;
+                if_fast!(lanes::store(memory, pattern, offsets, mask, bytes, planes));
+                Ok(())
             }
         }
     }

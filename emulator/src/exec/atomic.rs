@@ -1,6 +1,6 @@
 //! `atom` and `red`: executed lane by lane, lowest first.
 
-use super::access::count;
+use super::access::{Intent, count};
 use super::block::Block;
 use super::fault::Checked;
 use super::row::{Lanes, Row};
@@ -34,7 +34,7 @@ impl Warp {
             let launch = block.launch;
             let _excluded = (space == Space::Global).then(|| launch.global.lock_atomics());
             for lane in Lanes(mask) {
-                warp.read(block, space, own, 1 << lane, bytes)?;
+                warp.transfer(block, space, own, 1 << lane, bytes, Intent::Read)?;
                 for (part, old) in old.iter_mut().enumerate() {
                     old.0[lane] = part_of(&warp.planes, lane, part, element);
                 }
@@ -55,7 +55,7 @@ impl Warp {
                     }
                     set_part(&mut warp.planes, lane, part, element, new);
                 }
-                warp.write(block, space, own, 1 << lane, bytes)?;
+                warp.transfer(block, space, own, 1 << lane, bytes, Intent::Write)?;
             }
             count(block, space, Touch::Atomic, own, mask, bytes);
             Ok(())

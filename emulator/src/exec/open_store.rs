@@ -109,7 +109,7 @@ impl Warp {
         }
         block.cluster.effect();
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
-            warp.write(block, space, own, mask, access.bytes)?;
+            warp.transfer(block, space, own, mask, access.bytes, Intent::Write)?;
             warp.leave_open(block, (space, access.bytes), own, mask, &parts)?;
             count(block, space, Touch::Store, own, mask, access.bytes);
             Ok(())

@@ -3,6 +3,7 @@
 //! As CUDA has it: a call reads at most 32 arguments, and prints the conversions of further ones as
 //! they are written; it returns the number of arguments it read, or -1 without a format.
 
+use super::access::Intent;
 use super::block::Block;
 use super::fault::{Checked, Fault};
 use super::row::{LANES, Lanes, Row};
@@ -44,7 +45,7 @@ impl Warp {
             if let Some(place) = printf.result {
                 self.planes[0] = Row([result; LANES]);
                 let at = Row([frame + place; LANES]);
-                self.write(block, Space::Local, &at, 1 << lane, 4)?;
+                self.transfer(block, Space::Local, &at, 1 << lane, 4, Intent::Write)?;
             }
         }
         Ok(())
@@ -86,7 +87,7 @@ impl Warp {
     ) -> Checked<Row<u64>> {
         let addresses = Row([address; LANES]);
         self.each_space(space, &addresses, mask, |warp, space, own, mask| {
-            warp.read(block, space, own, mask, bytes)
+            warp.transfer(block, space, own, mask, bytes, Intent::Read)
         })?;
         let mut out = Row::default();
         for lane in 0..LANES {

@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use abi::gemm::GemmParams;
 use abi::gemm::raster::Raster;
 use abi::gemm::sm90::{Sm90Launch, Sm90Tile, THREADS, TILE_128X128};
-use cuda_std::epilogue::{Epilogue, Place, Scale};
+use cuda_std::epilogue::{Coord, Epilogue, Scale};
 use cuda_std::kernel;
 use cuda_std::tile::KMajor;
 use cuda_std::tma::TensorMapParam;
@@ -19,8 +19,8 @@ struct LowerTriangle;
 
 impl Epilogue for LowerTriangle {
     #[inline(always)]
-    fn apply(&self, place: Place, x: f32) -> f32 {
-        if place.column > place.row { 0.0 } else { x }
+    fn apply(&self, coord: Coord, x: f32) -> f32 {
+        if coord.column > coord.row { 0.0 } else { x }
     }
 }
 
@@ -36,7 +36,7 @@ impl Config for Product {
         ..TILE_128X128
     };
     type Sums = Running;
-    type Places = Whole;
+    type TileCoords = Whole;
 }
 
 /// The lower triangle of `alpha * a @ b^T`. The epilogue is inlined.

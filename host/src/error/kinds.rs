@@ -328,7 +328,7 @@ pub enum KernelError {
 
 /// What the emulator reports.
 #[cfg(feature = "emulator")]
-#[derive(thiserror::Error)]
+#[derive(thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum EmulatorError {
     /// The emulator stopped a launch: a fault of the kernel, or arguments that it cannot run with.

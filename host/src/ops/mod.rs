@@ -35,8 +35,8 @@
 //! - `output::<O>()` sets the dtype of the result. Options for further results, such as
 //!   [`CrossEntropy::gradient`], [`Reduce::mean`] and [`LayerNorm::stats`], come last: they make the
 //!   results a struct.
-//! - `run(&stream)` returns new contiguous tensors. `run_into(&out, &stream)` writes to tensors that
-//!   exist. Where an operation allows it, `out` is an input itself: an update in place.
+//! - `run(&stream)` returns new contiguous tensors. `run_into(&out, &stream)` writes to tensors
+//!   that exist. Where an operation allows it, `out` is an input itself: an update in place.
 //! - A negative axis counts from the end. Operations along an axis use the last one by default,
 //!   reductions all of them, and `x[indices]` ([`Take`], [`Scatter`], [`ScatterAdd`]) the first.
 
@@ -64,7 +64,7 @@ mod take;
 mod view;
 mod workspaces;
 
-pub use attention::{Attention, AttentionLse, AttentionOutput, Layout, Lengths, merge_attention};
+pub use attention::{Attention, AttentionLse, AttentionMerge, AttentionOutput, Layout, Lengths};
 pub use attention_grad::{AttentionGrad, AttentionGrads};
 pub use copy::CastElement;
 pub use elementwise::{Binary, Chain, ChainElement, Gradient, Map, Number, Select, Unary};

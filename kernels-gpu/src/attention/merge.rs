@@ -1,7 +1,8 @@
 //! Merges two partial results into one: `o = o_a exp(lse_a - lse) + o_b exp(lse_b - lse)`,
 //! `lse = ln(exp(lse_a) + exp(lse_b))`.
 //!
-//! o `[batch, seqlen_q, heads_q, head_dim_v]`, f32, f16 or bf16, lse `[batch, heads_q, seqlen_q]`.
+//! o `[batch, seqlen_q, heads_q, head_dim_v]`, f32, f16 or bf16, of the merged result in any of
+//! them; lse `[batch, heads_q, seqlen_q]`.
 //!
 //! **Roles**: each warp merges one row of o at a time, in a grid-stride loop. Its first lane writes
 //! lse.
@@ -91,14 +92,15 @@ pub unsafe fn attention_merge(
                 lse_b.wrapping_add(lse_idx).read(),
             )
         };
+        let tensors = (o_a, o_b, o);
         // SAFETY: the caller's promise.
         unsafe {
             if params.dtype == OutputDType::F32.code() {
-                merge_row::<f32>(&weights, (o_a, o_b, o), row, lane, params.head_dim_v);
+                merge_row::<f32>(&weights, tensors, row, lane, &params);
             } else if params.dtype == OutputDType::F16.code() {
-                merge_row::<f16>(&weights, (o_a, o_b, o), row, lane, params.head_dim_v);
+                merge_row::<f16>(&weights, tensors, row, lane, &params);
             } else {
-                merge_row::<bf16>(&weights, (o_a, o_b, o), row, lane, params.head_dim_v);
+                merge_row::<bf16>(&weights, tensors, row, lane, &params);
             }
         }
         if lane == 0 {
@@ -110,26 +112,45 @@ pub unsafe fn attention_merge(
 }
 
 /// # Safety
-/// Row `row` of the tensors has `head_dim_v` elements of type `E`.
+/// Row `row` of the tensors has `head_dim_v` elements, of type `E` in the inputs.
 #[inline(always)]
 unsafe fn merge_row<E: SimtElement>(
     weights: &Weights,
-    (o_a, o_b, o): (*const u8, *const u8, *mut u8),
+    tensors: (*const u8, *const u8, *mut u8),
     row: u64,
     lane: u32,
-    head_dim_v: u32,
+    params: &MergeParams,
 ) {
-    let first = (row * u64::from(head_dim_v)) as usize;
-    let mut column = lane;
-    while column < head_dim_v {
-        let idx = first + column as usize;
+    let first = (row * u64::from(params.head_dim_v)) as usize;
+    let columns = (first + lane as usize, first + params.head_dim_v as usize);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if params.o_dtype == OutputDType::F32.code() {
+            merge_columns::<E, f32>(weights, tensors, columns);
+        } else if params.o_dtype == OutputDType::F16.code() {
+            merge_columns::<E, f16>(weights, tensors, columns);
+        } else {
+            merge_columns::<E, bf16>(weights, tensors, columns);
+        }
+    }
+}
+
+/// # Safety
+/// The tensors have elements `idx` to `end`, of type `E` in the inputs and `O` in the result.
+#[inline(always)]
+unsafe fn merge_columns<E: SimtElement, O: SimtElement>(
+    weights: &Weights,
+    (o_a, o_b, o): (*const u8, *const u8, *mut u8),
+    (mut idx, end): (usize, usize),
+) {
+    while idx < end {
         // SAFETY: the caller's promise.
         unsafe {
             let a = o_a.cast::<E>().wrapping_add(idx).read().to_f32();
             let b = o_b.cast::<E>().wrapping_add(idx).read().to_f32();
-            let merged = E::from_f32(weights.apply(a, b));
-            o.cast::<E>().wrapping_add(idx).write(merged);
+            let merged = O::from_f32(weights.apply(a, b));
+            o.cast::<O>().wrapping_add(idx).write(merged);
         }
-        column += thread::WARP_THREADS;
+        idx += thread::WARP_THREADS as usize;
     }
 }

@@ -6,13 +6,13 @@
 //! | `sm80` | by `mma.sync` | sm_80; f16 also sm_75 |
 //! | `simt` | by fused multiply-adds, without tensor cores | sm_75 |
 //! | `merge` | merges the results of two calls | sm_75 |
-//! | `merge_parts` | merges the results of split-KV | sm_75 |
+//! | `merge_splits` | merges the results of split-KV | sm_75 |
 
 pub(crate) mod lengths;
 #[cfg(feature = "attention")]
 mod merge;
 #[cfg(feature = "attention")]
-mod merge_parts;
+mod merge_splits;
 pub(crate) mod pages;
 pub(crate) mod simt;
 pub(crate) mod sm80;
@@ -22,7 +22,7 @@ mod softmax;
 #[cfg(feature = "attention")]
 pub use merge::attention_merge;
 #[cfg(feature = "attention")]
-pub use merge_parts::attention_merge_parts;
+pub use merge_splits::attention_merge_splits;
 #[cfg(feature = "attention")]
 pub use simt::*;
 #[cfg(feature = "attention")]

@@ -49,7 +49,7 @@ impl Pages {
 
     /// Where position `position` is, whose entry is `entry`.
     #[inline(always)]
-    pub(crate) fn place(&self, entry: i32, position: u32) -> PagePosition {
+    pub(crate) fn locate(&self, entry: i32, position: u32) -> PagePosition {
         let (_, position) = self.all.page_size.div_rem(position);
         PagePosition {
             page_idx: self.all.page_idx(entry),
@@ -65,6 +65,6 @@ impl Pages {
     pub(crate) unsafe fn find(&self, position: u32) -> PagePosition {
         // SAFETY: the caller's promise.
         let entry = unsafe { self.entry(position) };
-        self.place(entry, position)
+        self.locate(entry, position)
     }
 }

@@ -1,4 +1,5 @@
-//! Attention, backward: dq, dk, dv and those of sinks; see [`abi::attention::backward`] for the formulas.
+//! Attention, backward: dq, dk, dv and those of sinks; see [`abi::attention_grad`] for the
+//! formulas.
 //!
 //! | module | kernel | from |
 //! |---|---|---|

@@ -104,7 +104,7 @@ unsafe fn store<const S: usize>(to: *mut u8, words: [u32; 4], valid: u32, is_ali
 }
 
 /// Where a block's tile is.
-struct Place {
+struct TileCoord {
     /// First row and column of x.
     i: u32,
     j: u32,
@@ -114,7 +114,7 @@ struct Place {
 }
 
 #[inline(always)]
-fn place(params: &TransposeParams, tile: u32) -> Place {
+fn coord(params: &TransposeParams, tile: u32) -> TileCoord {
     let block = thread::block_idx_x();
     let (rest, i) = params.tiles[0].div_rem(block);
     let (mut rest, j) = params.tiles[1].div_rem(rest);
@@ -125,7 +125,7 @@ fn place(params: &TransposeParams, tile: u32) -> Place {
         y = y.wrapping_add(i64::from(at).wrapping_mul(params.y_batch[axis]));
         rest = quotient;
     }
-    Place {
+    TileCoord {
         i: i * tile,
         j: j * tile,
         x,
@@ -147,15 +147,15 @@ unsafe fn transpose<const S: usize, const SUB: u32>(
     const { Shape::<S, SUB>::CHECKED };
     let (e, t) = (Shape::<S, SUB>::E, Shape::<S, SUB>::T);
     let threads = Shape::<S, SUB>::THREADS;
-    let place = place(params, SUB * t);
+    let coord = coord(params, SUB * t);
     let thread = thread::thread_idx_x();
     let mut loaded = [[0; 4]; 16];
     let (mut k, columns) = (0, CHUNKS * SUB);
     while k < Shape::<S, SUB>::LOADS {
         let item = k as u32 * threads + thread;
-        let (i, j) = (place.i + item / columns, place.j + item % columns * e);
+        let (i, j) = (coord.i + item / columns, coord.j + item % columns * e);
         if i < params.rows && j < params.columns {
-            let at = place.x + i64::from(i) * params.x_stride + i64::from(j);
+            let at = coord.x + i64::from(i) * params.x_stride + i64::from(j);
             let from = x.wrapping_offset(at as isize * S as isize);
             // SAFETY: elements of row i from column j on.
             loaded[k] = unsafe { load::<S>(from, params.columns - j, params.aligned & 1 != 0) };
@@ -179,7 +179,7 @@ unsafe fn transpose<const S: usize, const SUB: u32>(
     while pass < SUB * SUB / at_once {
         let subtile = pass * at_once + thread / each;
         // SAFETY: the tile is written; places beyond the matrix are not written to y.
-        unsafe { finish::<S, SUB>(y, params, smem, &place, subtile, thread % each) };
+        unsafe { finish::<S, SUB>(y, params, smem, &coord, subtile, thread % each) };
         pass += 1;
     }
 }
@@ -191,7 +191,7 @@ unsafe fn finish<const S: usize, const SUB: u32>(
     y: *mut u8,
     params: &TransposeParams,
     smem: *const u32,
-    place: &Place,
+    coord: &TileCoord,
     subtile: u32,
     thread: u32,
 ) {
@@ -201,15 +201,15 @@ unsafe fn finish<const S: usize, const SUB: u32>(
         8 => ((thread >> 3) % 2 * 2, thread >> 4),
         _ => ((thread >> 3) % 4, thread >> 5),
     };
-    let i = place.i + subtile / SUB * t + group * e;
-    let j = place.j + subtile % SUB * t + (chunk * 16 + part * 4) / S as u32;
+    let i = coord.i + subtile / SUB * t + group * e;
+    let j = coord.j + subtile % SUB * t + (chunk * 16 + part * 4) / S as u32;
     let first = (subtile * t + group * e) as usize * ROW_WORDS;
     let from = smem.wrapping_add(first + ((chunk ^ group) * 4 + part) as usize);
     let row = |r: usize| from.wrapping_add(r * ROW_WORDS);
     let put = |column: u32, words: [u32; 4]| {
         let j = j + column;
         if i < params.rows && j < params.columns {
-            let at = place.y + i64::from(j) * params.y_stride + i64::from(i);
+            let at = coord.y + i64::from(j) * params.y_stride + i64::from(i);
             let to = y.wrapping_offset(at as isize * S as isize);
             // SAFETY: elements of row j of y from column i on.
             unsafe { store::<S>(to, words, params.rows - i, params.aligned & 2 != 0) };

@@ -13,8 +13,8 @@ use super::walk::offsets;
 /// Indices that a thread compares with its block's at a time.
 const AT_ONCE: usize = 2;
 
-/// The elements of a thread of the `block`-th block of a row, of which `last` is the last one; which
-/// also stands for those beyond.
+/// The elements of a thread of the `block`-th block of a row, of which `last` is the last one;
+/// which also stands for those beyond.
 #[inline(always)]
 fn own_elements<const N: usize>(block: u32, last: u32) -> ([u32; N], [bool; N]) {
     let first = block * (THREADS * N as u32) + thread::thread_idx_x();
@@ -58,14 +58,15 @@ unsafe fn scatter_few<T: Bits, const N: usize>(
     let (columns, positions) = (&params.columns, &params.positions);
     let (elements, is_there) = own_elements::<N>(block, columns.len - 1);
     let [[_, of_row, of_index]] = offsets::<3, 1>(positions, [position]);
-    let places = offsets::<2, N>(columns, elements);
+    let starts = offsets::<2, N>(columns, elements);
     let row = src.wrapping_offset(of_row as isize);
-    // SAFETY: the launch's promise. Elements beyond the last one are the last, and so are indices: loads
-    // need no condition. An element of y belongs to the block whose position is the last of its index.
+    // SAFETY: the launch's promise. Elements beyond the last one are the last, and so are indices:
+    // loads need no condition. An element of y belongs to the block whose position is the last of
+    // its index.
     unsafe {
         let [own] = indices_at(indices, [of_index], params.index_bytes);
         // Asked for before it is known whether the row stays: that is a wait less.
-        let values = places.map(|[_, at]| T::load(row.wrapping_offset(at as isize)));
+        let values = starts.map(|[_, at]| T::load(row.wrapping_offset(at as isize)));
         // The same for all threads, which are to come to the barrier together.
         let mut first = position + 1;
         let mut is_replaced = false;
@@ -84,7 +85,7 @@ unsafe fn scatter_few<T: Bits, const N: usize>(
             let row = y.wrapping_offset(own.wrapping_mul(params.stride) as isize);
             for j in 0..N {
                 if is_there[j] {
-                    values[j].store(row.wrapping_offset(places[j][0] as isize));
+                    values[j].store(row.wrapping_offset(starts[j][0] as isize));
                 }
             }
         }
@@ -94,8 +95,8 @@ unsafe fn scatter_few<T: Bits, const N: usize>(
 /// Writes the largest position of each index, and one more.
 ///
 /// # Safety
-/// Launched as `abi::scatter` says, with indices of these extents and strides, and a table of `count`
-/// numbers.
+/// Launched as `abi::scatter` says, with indices of these extents and strides, and a table of
+/// `count` numbers.
 #[kernel(max_threads = THREADS)]
 pub unsafe fn scatter_last(
     indices: *const u8,
@@ -108,8 +109,8 @@ pub unsafe fn scatter_last(
         return;
     }
     let [[_, _, at]] = offsets::<3, 1>(&params.walk, [element]);
-    // SAFETY: the launch's promise; the index is below the length of the table, which launches of this
-    // kernel alone change, atomically.
+    // SAFETY: the launch's promise; the index is below the length of the table, which launches of
+    // this kernel alone change, atomically.
     unsafe {
         let [index] = indices_at(indices, [at], params.index_bytes as u32);
         if (index as u64) < params.count {
@@ -135,30 +136,30 @@ unsafe fn put<T: Bits, const N: usize>(
     params: &ScatterParams,
 ) {
     let (elements, is_there) = own_elements::<N>(thread::block_idx_x(), params.walk.len - 1);
-    let places = offsets::<4, N>(&params.walk, elements);
+    let starts = offsets::<4, N>(&params.walk, elements);
     let mut stays = [false; N];
-    // SAFETY: the launch's promise. Elements beyond the last one are the last, and what is no place is the
-    // first, so that loads need no condition and come one after the other. An element of y belongs to the
-    // last position that has its index.
+    // SAFETY: the launch's promise. Elements beyond the last one are the last, and what is no place
+    // is the first, so that loads need no condition and come one after the other. An element of y
+    // belongs to the last position that has its index.
     unsafe {
-        let found = indices_at(indices, places.map(|at| at[2]), params.index_bytes as u32);
+        let found = indices_at(indices, starts.map(|at| at[2]), params.index_bytes as u32);
         // Asked for before it is known whether the row stays: that is a wait less.
-        let values = places.map(|at| T::load(src.wrapping_offset(at[0] as isize)));
+        let values = starts.map(|at| T::load(src.wrapping_offset(at[0] as isize)));
         let mut last_ones = [0; N];
         for j in 0..N {
             // A negative one is larger than any extent.
             stays[j] = is_there[j] & ((found[j] as u64) < params.count);
-            let place = if stays[j] { found[j] } else { 0 };
-            last_ones[j] = last.wrapping_offset(place as isize).read();
+            let at = if stays[j] { found[j] } else { 0 };
+            last_ones[j] = last.wrapping_offset(at as isize).read();
         }
         for j in 0..N {
-            let position = params.first.wrapping_add(places[j][3] as u64) as u32;
+            let position = params.first.wrapping_add(starts[j][3] as u64) as u32;
             stays[j] &= last_ones[j] == position + 1;
         }
         for j in 0..N {
             if stays[j] {
                 let row = found[j].wrapping_mul(params.stride);
-                let to = places[j][1].wrapping_add(row);
+                let to = starts[j][1].wrapping_add(row);
                 values[j].store(y.wrapping_offset(to as isize));
             }
         }
@@ -190,7 +191,8 @@ macro_rules! rows {
         #[doc = concat!("Puts rows of last positions, in elements as wide as ", stringify!($ty), ".")]
         ///
         /// # Safety
-        /// Launched as `abi::scatter` says, with tensors of these extents and strides, and with what
+        /// Launched as `abi::scatter` says, with tensors of these extents and strides, and with
+        /// what
         /// `scatter_last` wrote.
         #[kernel(max_threads = THREADS)]
         pub unsafe fn $name(

@@ -11,7 +11,7 @@
 
 use abi::gemm::{EpilogueParams, FINISH_THREADS, GemmParams};
 use cuda_std::element::Element;
-use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::epilogue::{Coord, Epilogue};
 use cuda_std::hint::opaque;
 use cuda_std::mem::ld_v4_f32;
 use cuda_std::{kernel, thread};
@@ -69,7 +69,7 @@ impl Index {
 #[inline(always)]
 unsafe fn finish<Out: Element>(
     partials: *const f32,
-    parts: u32,
+    splits: u32,
     d: *mut Out,
     params: &GemmParams,
     epilogue: &Fused<Out>,
@@ -87,15 +87,15 @@ unsafe fn finish<Out: Element>(
     while index.flat < all {
         let Index { batch, row, .. } = index;
         let column = index.group * WIDTH as u32;
-        let in_part = (batch * u64::from(m) + u64::from(row)) * u64::from(n) + u64::from(column);
+        let in_split = (batch * u64::from(m) + u64::from(row)) * u64::from(n) + u64::from(column);
         let count = (n - column).min(WIDTH as u32);
         let mut x = [0.0; WIDTH];
-        for part in 0..parts {
-            let place = u64::from(part) * results + in_part;
-            // SAFETY: the caller's promise: `partials` holds `parts` times all results.
-            let values = unsafe { load(partials.wrapping_add(place as usize), count, is_whole) };
+        for split in 0..splits {
+            let idx = u64::from(split) * results + in_split;
+            // SAFETY: the caller's promise: `partials` holds `splits` times all results.
+            let values = unsafe { load(partials.wrapping_add(idx as usize), count, is_whole) };
             for i in 0..WIDTH {
-                x[i] = if part == 0 {
+                x[i] = if split == 0 {
                     values[i]
                 } else {
                     x[i] + values[i]
@@ -106,8 +106,8 @@ unsafe fn finish<Out: Element>(
         while i < opaque(WIDTH as u32) {
             // A loop, as the epilogue is long. `x` goes all the way round.
             let column = column + i.min(count - 1);
-            let place = Place { batch, row, column };
-            x = [x[1], x[2], x[3], epilogue.apply(place, x[0])];
+            let coord = Coord { batch, row, column };
+            x = [x[1], x[2], x[3], epilogue.apply(coord, x[0])];
             i += 1;
         }
         let offset =
@@ -170,13 +170,13 @@ macro_rules! kernels {
             beta: *const f32,
             params: GemmParams,
             epilogue: EpilogueParams,
-            parts: u32,
+            splits: u32,
         ) {
             let pointers = Pointers { c, bias, residual, row_scale, column_scale, alpha, beta };
             // SAFETY: the caller's promise.
             unsafe {
                 let epilogue = Fused::new(pointers, &params, &epilogue);
-                finish(partials, parts, d, &params, &epilogue)
+                finish(partials, splits, d, &params, &epilogue)
             }
         }
     )*};

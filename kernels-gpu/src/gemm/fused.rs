@@ -3,7 +3,7 @@
 use abi::gemm::{Activation, EpilogueParams, GemmParams};
 use cuda_std::element::Element;
 use cuda_std::epilogue::{
-    Activate, AddMatrix, AddVector, Epilogue, Gelu, GeluTanh, Logistic, Place, Relu, SIGMOID, SILU,
+    Activate, AddMatrix, AddVector, Coord, Epilogue, Gelu, GeluTanh, Logistic, Relu, SIGMOID, SILU,
     Scale, ScaleByVector, TANH,
 };
 use cuda_std::hint::opaque;
@@ -15,7 +15,7 @@ use cuda_std::math::fma;
 pub(crate) struct Steps<M, V> {
     alpha: f32,
     /// Bit mask of the steps that this launch has, of the constants below.
-    parts: u32,
+    inputs: u32,
     row_scale: ScaleByVector,
     column_scale: ScaleByVector,
     c: M,
@@ -107,8 +107,9 @@ impl<Out: Element> Fused<Out> {
 
 impl<M, V> Steps<M, V> {
     /// The epilogue that an entry's arguments describe. `matrix` makes the step that adds a matrix,
-    /// of a pointer, elements from row to row and from matrix to matrix, and a factor; `vector` that
-    /// of a bias, of a pointer, whether it is one for each row, and elements from bias to bias.
+    /// of a pointer, elements from row to row and from matrix to matrix, and a factor; `vector`
+    /// that of a bias, of a pointer, whether it is one for each row, and elements from bias to
+    /// bias.
     ///
     /// # Safety
     /// As for [`Fused::new`].
@@ -139,7 +140,7 @@ impl<M, V> Steps<M, V> {
                 column_scale,
                 ..
             } = pointers;
-            let part = |is_there: bool, part: u32| if is_there { part } else { 0 };
+            let input = |is_there: bool, input: u32| if is_there { input } else { 0 };
             let (ld, stride) = (epilogue.ld_residual, epilogue.batch_stride_residual);
             let has_bias = !bias.is_null();
             let bias = vector(
@@ -149,12 +150,12 @@ impl<M, V> Steps<M, V> {
             );
             Self {
                 alpha,
-                parts: part(!row_scale.is_null(), ROW_SCALE)
-                    | part(!column_scale.is_null(), COLUMN_SCALE)
-                    | part(beta != 0.0, C)
-                    | part(has_bias, BIAS)
-                    | part(has_bias && has_pairs(&bias), PAIRS_OF_BIAS)
-                    | part(!residual.is_null(), RESIDUAL),
+                inputs: input(!row_scale.is_null(), ROW_SCALE)
+                    | input(!column_scale.is_null(), COLUMN_SCALE)
+                    | input(beta != 0.0, C)
+                    | input(has_bias, BIAS)
+                    | input(has_bias && has_pairs(&bias), PAIRS_OF_BIAS)
+                    | input(!residual.is_null(), RESIDUAL),
                 row_scale: ScaleByVector::new(row_scale, epilogue.row_scale_stride, 0),
                 column_scale: ScaleByVector::new(column_scale, 0, epilogue.column_scale_stride),
                 c: matrix(c, params.ldc, params.batch_stride_c, beta),
@@ -177,21 +178,21 @@ impl<M, V> Steps<M, V> {
 
 impl<Out: Element> Epilogue for Fused<Out> {
     #[inline(always)]
-    fn apply(&self, place: Place, x: f32) -> f32 {
+    fn apply(&self, coord: Coord, x: f32) -> f32 {
         let mut x = [x];
-        self.apply_all(|_| place, &mut x);
+        self.apply_all(|_| coord, &mut x);
         x[0]
     }
 
     #[inline(always)]
-    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
-        self.all(place, x);
+    fn apply_all<const N: usize>(&self, coord: impl Fn(usize) -> Coord, x: &mut [f32; N]) {
+        self.all(coord, x);
     }
 
     #[inline(always)]
-    fn bring_near(&self, place: Place, columns: u32) {
-        if opaque(self.parts) & BIAS != 0 {
-            self.bias.bring_near(place, columns);
+    fn bring_near(&self, coord: Coord, columns: u32) {
+        if opaque(self.inputs) & BIAS != 0 {
+            self.bias.bring_near(coord, columns);
         }
     }
 
@@ -199,17 +200,17 @@ impl<Out: Element> Epilogue for Fused<Out> {
     #[inline(always)]
     fn apply_pairs<const N: usize, const PAIRS: usize>(
         &self,
-        place: impl Fn(usize) -> Place,
+        coord: impl Fn(usize) -> Coord,
         x: impl FnOnce() -> [f32; N],
     ) -> [f32; N] {
-        let parts = opaque(self.parts);
-        let is_bias_alone = parts == BIAS | PAIRS_OF_BIAS;
+        let inputs = opaque(self.inputs);
+        let is_bias_alone = inputs == BIAS | PAIRS_OF_BIAS;
         const { assert!(N == 2 * PAIRS) };
         let mut bias = [Out::Pair::default(); PAIRS];
         if is_bias_alone {
             // The bias is loaded while the results are moved to where they are wanted.
             // SAFETY: `PAIRS_OF_BIAS` is set: the bias can be read in pairs.
-            bias = unsafe { self.bias.pairs(&place) };
+            bias = unsafe { self.bias.pairs(&coord) };
         }
         let mut x = x();
         if is_bias_alone {
@@ -219,11 +220,11 @@ impl<Out: Element> Epilogue for Fused<Out> {
                 }
             }
         } else {
-            self.before_activation(parts, &place, &mut x);
+            self.before_activation(inputs, &coord, &mut x);
         }
-        self.activate(&place, &mut x);
-        if parts & RESIDUAL != 0 {
-            self.residual.apply_all(anew(&place), &mut x);
+        self.activate(&coord, &mut x);
+        if inputs & RESIDUAL != 0 {
+            self.residual.apply_all(anew(&coord), &mut x);
         }
         x
     }
@@ -233,13 +234,13 @@ impl<M: Epilogue, V: Epilogue> Steps<M, V> {
     /// Applies the steps to all `N` results of a thread; it tests once for all of them which steps
     /// there are, not once for each.
     #[inline(always)]
-    pub(crate) fn all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+    pub(crate) fn all<const N: usize>(&self, coord: impl Fn(usize) -> Coord, x: &mut [f32; N]) {
         // Opaque at each use: otherwise LLVM specialises the code for each combination of steps.
-        let parts = opaque(self.parts);
-        self.before_activation(parts, &place, x);
-        self.activate(&place, x);
-        if parts & RESIDUAL != 0 {
-            self.residual.apply_all(anew(&place), x);
+        let inputs = opaque(self.inputs);
+        self.before_activation(inputs, &coord, x);
+        self.activate(&coord, x);
+        if inputs & RESIDUAL != 0 {
+            self.residual.apply_all(anew(&coord), x);
         }
     }
 
@@ -247,27 +248,27 @@ impl<M: Epilogue, V: Epilogue> Steps<M, V> {
     #[inline(always)]
     fn before_activation<const N: usize>(
         &self,
-        parts: u32,
-        place: &impl Fn(usize) -> Place,
+        inputs: u32,
+        coord: &impl Fn(usize) -> Coord,
         x: &mut [f32; N],
     ) {
-        Scale(self.alpha).apply_all(place, x);
-        if parts & ROW_SCALE != 0 {
-            self.row_scale.apply_all(place, x);
+        Scale(self.alpha).apply_all(coord, x);
+        if inputs & ROW_SCALE != 0 {
+            self.row_scale.apply_all(coord, x);
         }
-        if parts & COLUMN_SCALE != 0 {
-            self.column_scale.apply_all(place, x);
+        if inputs & COLUMN_SCALE != 0 {
+            self.column_scale.apply_all(coord, x);
         }
-        if parts & C != 0 {
-            self.c.apply_all(anew(place), x);
+        if inputs & C != 0 {
+            self.c.apply_all(anew(coord), x);
         }
-        if parts & BIAS != 0 {
-            self.bias.apply_all(place, x);
+        if inputs & BIAS != 0 {
+            self.bias.apply_all(coord, x);
         }
     }
 
     #[inline(always)]
-    fn activate<const N: usize>(&self, place: &impl Fn(usize) -> Place, x: &mut [f32; N]) {
+    fn activate<const N: usize>(&self, coord: &impl Fn(usize) -> Coord, x: &mut [f32; N]) {
         const IDENTITY: u32 = Activation::Identity.code();
         const RELU: u32 = Activation::Relu.code();
         const GELU: u32 = Activation::Gelu.code();
@@ -276,24 +277,24 @@ impl<M: Epilogue, V: Epilogue> Steps<M, V> {
         // becomes costs more than a few tests.
         let is = |code| opaque(self.activation) == code;
         if is(GELU_TANH) {
-            Activate(GeluTanh).apply_all(place, x);
+            Activate(GeluTanh).apply_all(coord, x);
         } else if is(GELU) {
-            Activate(Gelu).apply_all(place, x);
+            Activate(Gelu).apply_all(coord, x);
         } else if is(IDENTITY) {
         } else if is(RELU) {
-            Activate(Relu).apply_all(place, x);
+            Activate(Relu).apply_all(coord, x);
         } else {
-            Activate(logistic(opaque(self.activation))).apply_all(place, x);
+            Activate(logistic(opaque(self.activation))).apply_all(coord, x);
         }
     }
 }
 
-/// `place` with an opaque batch index. Otherwise the compiler computes each matrix's start once and
+/// `coord` with an opaque batch index. Otherwise the compiler computes each matrix's start once and
 /// keeps it in registers, of which wide tiles have none to spare.
 #[inline(always)]
-fn anew(place: &impl Fn(usize) -> Place) -> impl Fn(usize) -> Place {
-    let batch = u64::from(opaque(place(0).batch as u32));
-    move |i| Place { batch, ..place(i) }
+fn anew(coord: &impl Fn(usize) -> Coord) -> impl Fn(usize) -> Coord {
+    let batch = u64::from(opaque(coord(0).batch as u32));
+    move |i| Coord { batch, ..coord(i) }
 }
 
 /// The activation of that code, among those that are one formula with different constants.

@@ -7,7 +7,7 @@
 //! each accumulator.
 
 use cuda_std::element::Element;
-use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::epilogue::{Coord, Epilogue};
 use cuda_std::{thread, warp};
 
 use crate::simt::element::{CHUNK, F32x4};
@@ -117,7 +117,7 @@ impl<Out: Element> Destination<Out> {
                 for row_idx in 0..CHUNK {
                     for column_chunk in 0..ACROSS / CHUNK {
                         let column = columns.first + column_chunk as u32 * columns.spacing;
-                        let place =
+                        let coord =
                             staged(smem, inside + row_idx as u32, column, pitch(TILE) as u32);
                         let line = &acc[CHUNK * row_chunk + row_idx];
                         let first = CHUNK * column_chunk;
@@ -129,7 +129,7 @@ impl<Out: Element> Destination<Out> {
                         ];
                         // SAFETY: the caller's promise; the rows fit, pitch and column are
                         // multiples of 4.
-                        unsafe { place.write(F32x4(swapped(values))) }
+                        unsafe { coord.write(F32x4(swapped(values))) }
                     }
                 }
             }
@@ -155,12 +155,12 @@ impl<Out: Element> Destination<Out> {
             return;
         }
         let last = columns.extent - 1;
-        let place = |idx: usize| Place {
+        let coord = |idx: usize| Coord {
             batch: self.batch,
             row,
             column: (column + idx as u32).min(last),
         };
-        epilogue.apply_all(place, &mut values);
+        epilogue.apply_all(coord, &mut values);
         let offset = i64::from(row) * self.ld + i64::from(column);
         let d = self.base.wrapping_offset(offset as isize);
         if columns.extent - column >= CHUNK as u32 && Out::is_vector_aligned(d) {

@@ -7,7 +7,7 @@ use abi::OutputDType;
 use abi::gemm::EpilogueParams;
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::element::Element;
-use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::epilogue::{Coord, Epilogue};
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use cuda_std::mem::st_v2_u32;
@@ -263,15 +263,15 @@ pub(crate) type Fused<T> = Steps<AddStoredMatrix<T>, AddStoredVector<T>>;
 
 impl<T: Half> Epilogue for Fused<T> {
     #[inline(always)]
-    fn apply(&self, place: Place, x: f32) -> f32 {
+    fn apply(&self, coord: Coord, x: f32) -> f32 {
         let mut x = [x];
-        self.all(|_| place, &mut x);
+        self.all(|_| coord, &mut x);
         x[0]
     }
 
     #[inline(always)]
-    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
-        self.all(place, x);
+    fn apply_all<const N: usize>(&self, coord: impl Fn(usize) -> Coord, x: &mut [f32; N]) {
+        self.all(coord, x);
     }
 }
 
@@ -287,16 +287,16 @@ pub(crate) struct AddStoredMatrix<T> {
 
 impl<T: Half> Epilogue for AddStoredMatrix<T> {
     #[inline(always)]
-    fn apply(&self, place: Place, x: f32) -> f32 {
+    fn apply(&self, coord: Coord, x: f32) -> f32 {
         let mut x = [x];
-        self.apply_all(|_| place, &mut x);
+        self.apply_all(|_| coord, &mut x);
         x[0]
     }
 
     #[inline(always)]
-    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+    fn apply_all<const N: usize>(&self, coord: impl Fn(usize) -> Coord, x: &mut [f32; N]) {
         let offset = |i| {
-            let Place { batch, row, column } = place(i);
+            let Coord { batch, row, column } = coord(i);
             batch as i64 * self.batch_stride + i64::from(row) * self.ld + i64::from(column)
         };
         // SAFETY: the caller of `Stored::read` says that there is an element for each of D's.
@@ -318,16 +318,16 @@ pub(crate) struct AddStoredVector<T> {
 
 impl<T: Half> Epilogue for AddStoredVector<T> {
     #[inline(always)]
-    fn apply(&self, place: Place, x: f32) -> f32 {
+    fn apply(&self, coord: Coord, x: f32) -> f32 {
         let mut x = [x];
-        self.apply_all(|_| place, &mut x);
+        self.apply_all(|_| coord, &mut x);
         x[0]
     }
 
     #[inline(always)]
-    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+    fn apply_all<const N: usize>(&self, coord: impl Fn(usize) -> Coord, x: &mut [f32; N]) {
         let offset = |i| {
-            let Place { batch, row, column } = place(i);
+            let Coord { batch, row, column } = coord(i);
             batch as i64 * self.batch_stride + i64::from(if self.of_row { row } else { column })
         };
         // SAFETY: the caller of `Stored::read` says that there is one for each row, or column.

@@ -6,11 +6,11 @@
 //! have come.
 //!
 //! There are no registers for a bias as well. It is loaded with the rows, as one more slice. To pay
-//! for that, a thread group with a bias takes two rows together: rows and bias take half as much shared
-//! memory again as the rows alone, and one byte is read from L2 for every byte of rows.
+//! for that, a thread group with a bias takes two rows together: rows and bias take half as much
+//! shared memory again as the rows alone, and one byte is read from L2 for every byte of rows.
 //!
-//! If a thread group has one row, each block of a cluster merges the sums of its warps and sends one
-//! message; if it has two, each warp sends its own.
+//! If a thread group has one row, each block of a cluster merges the sums of its warps and sends
+//! one message; if it has two, each warp sends its own.
 
 use super::forward::{Tensors, rstd_of, squares_about, sum_of};
 use crate::row::group::of_lanes;
@@ -62,8 +62,8 @@ impl<const K: usize> Words for Parts<K> {
     }
 }
 
-/// Normalises the `K` rows of this thread group, with `R` vectors of each a thread; `HAS_BIAS` says whether
-/// there is a bias.
+/// Normalises the `K` rows of this thread group, with `R` vectors of each a thread; `HAS_BIAS` says
+/// whether there is a bias.
 ///
 /// # Safety
 /// `tensors` are those of `params`, aligned, without a residual, with weights of the rows' type;
@@ -120,7 +120,7 @@ pub(super) unsafe fn ahead<
             ),
         }
         // From one address, so that the vectors are at constant distances.
-        let first = thread_group.number(thread_group.place(0, R)) as usize * V;
+        let first = thread_group.number(thread_group.vector_at(0, R)) as usize * V;
         let at = |j: usize| first + j * LANES as usize * V;
         let mut weight: [[Raw; 2]; R] = [[[0; 4]; 2]; R];
         let mut j = 0;
@@ -157,14 +157,21 @@ pub(super) unsafe fn ahead<
         while j < R {
             let weight: [f32; V] = Weights::unpack::<T, V>(&weight[j]);
             let bias: [f32; V] = if HAS_BIAS {
-                unpack::<T, V>(&thread_group.slice(K as u32).read(thread_group.place(j, R)))
+                unpack::<T, V>(
+                    &thread_group
+                        .slice(K as u32)
+                        .read(thread_group.vector_at(j, R)),
+                )
             } else {
                 [0.0; V]
             };
             let mut k = 0;
             while k < K {
-                let mut out =
-                    unpack::<T, V>(&thread_group.slice(k as u32).read(thread_group.place(j, R)));
+                let mut out = unpack::<T, V>(
+                    &thread_group
+                        .slice(k as u32)
+                        .read(thread_group.vector_at(j, R)),
+                );
                 let mut i = 0;
                 while i < V {
                     out[i] = fma(mul_rn(out[i] - whole.mean[k], rstd[k]), weight[i], bias[i]);
@@ -195,8 +202,13 @@ unsafe fn of_warp<T: Packed, const V: usize, const R: usize, const K: usize>(
     let mut parts = Parts::<K>::EMPTY;
     // SAFETY: vectors of the slices, zeros where the row has none; all lanes come here.
     unsafe {
-        let read =
-            |j, k| unpack::<T, V>(&thread_group.slice(k as u32).read(thread_group.place(j, R)));
+        let read = |j, k| {
+            unpack::<T, V>(
+                &thread_group
+                    .slice(k as u32)
+                    .read(thread_group.vector_at(j, R)),
+            )
+        };
         if is_centered {
             let mut j = 0;
             while j < R {

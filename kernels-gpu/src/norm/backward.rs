@@ -3,14 +3,14 @@
 //! Blocks loop over the rows, so that a thread has the same columns in each of them and accumulates
 //! their `dweight` and `dbias` in registers. Rows in registers are double-buffered: a thread loads
 //! its next row before it reduces this one. The accumulators at the end are one row of partial sums
-//! for each group of threads; [`super::finish`] adds these up. The order is always the same, as the number
-//! of blocks does not depend on the device.
+//! for each group of threads; [`super::finish`] adds these up. The order is always the same, as the
+//! number of blocks does not depend on the device.
 
 use super::columns::ThreadGroup;
 use super::gradient::{Kept, Pair, gradient, means, taken};
 use crate::row::group::Group;
-use crate::row::held::{self, Places, row_of, row_of_mut};
-use crate::row::loose::{Loose, place};
+use crate::row::held::{self, RowFragment, row_of, row_of_mut};
+use crate::row::loose::{Loose, staging};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use abi::rows::{RowParams, flags};
 use cuda_std::hint::opaque;
@@ -61,7 +61,11 @@ impl<T: Packed> Tensors<T> {
 
     /// Loads the weights of vector `j` of a thread's columns.
     #[inline(always)]
-    unsafe fn weight_of<W: Packed, const V: usize>(&self, columns: &Places, j: usize) -> [Raw; 2] {
+    unsafe fn weight_of<W: Packed, const V: usize>(
+        &self,
+        columns: &RowFragment,
+        j: usize,
+    ) -> [Raw; 2] {
         // SAFETY: the columns' weights, or nothing.
         unsafe {
             self.weight
@@ -72,11 +76,11 @@ impl<T: Packed> Tensors<T> {
     /// Loads a row; zeros if there is none.
     #[inline(always)]
     unsafe fn load<const R: usize>(&self, group: &Group, row: u64, params: &RowParams) -> Row<R> {
-        let places = Places::new::<T>(group, params.n, row < params.rows);
+        let fragment = RowFragment::new::<T>(group, params.n, row < params.rows);
         // SAFETY: a row of each, or nothing.
         unsafe {
-            let x = held::load(row_of(self.x, row, params.strides[0]), &places, params);
-            let dy = held::load(row_of(self.dy, row, params.strides[1]), &places, params);
+            let x = held::load(row_of(self.x, row, params.strides[0]), &fragment, params);
+            let dy = held::load(row_of(self.dy, row, params.strides[1]), &fragment, params);
             let kept = self.kept(row, row < params.rows);
             Row { x, dy, kept }
         }
@@ -97,7 +101,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
 ) {
     // SAFETY: the launch's promise; the group does not exchange, so it has no scratch.
     let group = unsafe { Group::of_block(params, core::ptr::null_mut()) };
-    let columns = Places::new::<T>(&group, params.n, true);
+    let columns = RowFragment::new::<T>(&group, params.n, true);
     let (first, step) = group.rows();
     let mut weight = [[[0; 4]; 2]; R];
     let mut dweight = [[0.0; V]; R];
@@ -174,7 +178,7 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     means: Pair,
     params: &RowParams,
 ) {
-    let places = Places::new::<T>(group, params.n, row < params.rows);
+    let fragment = RowFragment::new::<T>(group, params.n, row < params.rows);
     let to = row_of_mut(tensors.dx, row, params.strides[3]);
     let from = row_of(tensors.dsum, row, params.strides[2]);
     let mut vectors = [([0; 4], [0; 4], [[0; 4]; 2]); R];
@@ -185,8 +189,8 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
     }
     held::each(&mut vectors, |j, (x, dy, weight)| {
         let (x, dy) = (unpack::<T, V>(x), unpack::<T, V>(dy));
-        let is_there = places.has(j) && !tensors.dsum.is_null();
-        let at = from.wrapping_add(places.element::<T>(j)).cast();
+        let is_there = fragment.has(j) && !tensors.dsum.is_null();
+        let at = from.wrapping_add(fragment.element::<T>(j)).cast();
         // SAFETY: a vector of dsum, or nothing.
         let dsum = unsafe { mem::ld_global_v4_u32_if(at, is_there) };
         let mut out = unpack::<T, V>(&dsum);
@@ -199,7 +203,7 @@ unsafe fn write<T: Packed, W: Packed, const V: usize, const R: usize>(
             i += 1;
         }
         // SAFETY: a vector of this row of dx, or nothing.
-        unsafe { held::store(to, &places, j, pack::<T, V>(&out)) };
+        unsafe { held::store(to, &fragment, j, pack::<T, V>(&out)) };
     });
 }
 
@@ -225,11 +229,11 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
         unsafe {
             let kept = tensors.kept(row, row < params.rows);
             if params.flags & flags::STAGED != 0 {
-                x = x.staged(place(&group, params.n, 0));
-                dy = dy.staged(place(&group, params.n, 1));
+                x = x.staged(staging(&group, params.n, 0));
+                dy = dy.staged(staging(&group, params.n, 1));
             }
             let mut sums = Pair::ZERO;
-            x.places(|i| {
+            x.for_each(|i| {
                 let z = kept.normalised(x.get(i));
                 let w = mul_rn(dy.get(i), tensors.weight.one::<T>(i as usize));
                 sums = sums.and(w, z);
@@ -239,7 +243,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
             let means = means(sums, 1.0 / params.n as f32, params);
             let to = row_of_mut(tensors.dx, row, params.strides[3]);
             let dsum = row_of(tensors.dsum, row, params.strides[2]);
-            x.places(|i| {
+            x.for_each(|i| {
                 let z = kept.normalised(x.get(i));
                 let w = mul_rn(dy.get(i), tensors.weight.one::<T>(i as usize));
                 let mut value = gradient(w, z, means, kept.rstd);

@@ -17,8 +17,8 @@ pub(super) struct Columns<const V: usize, const R: usize> {
     pub(super) dbias: [[f32; V]; R],
 }
 
-/// A thread's place among the threads that have a row together, any number of them (`row::group` has
-/// powers of two).
+/// A thread's place among the threads that have a row together, any number of them (`row::group`
+/// has powers of two).
 pub(super) struct ThreadGroup {
     /// Threads that have one row.
     pub(super) threads: u32,
@@ -45,12 +45,12 @@ impl ThreadGroup {
     }
 
     /// Adds up the sums of the block's rows, in their order, and stores them to the row of `parts`
-    /// that begins at element `first`, of two tensors; null if nobody wants them. `place` returns the
-    /// first element in the row of the thread's vector `j`, and whether there is such a vector.
+    /// that begins at element `first`, of two tensors; null if nobody wants them. `locate` returns
+    /// the first element in the row of the thread's vector `j`, and whether there is such a vector.
     ///
     /// # Safety
-    /// All threads of the block call it. Each has room for its sums at `scratch`, shared memory that
-    /// nobody else uses; the row of partial sums has the elements, and is aligned to 16 bytes.
+    /// All threads of the block call it. Each has room for its sums at `scratch`, shared memory
+    /// that nobody else uses; the row of partial sums has the elements, and is aligned to 16 bytes.
     #[inline(always)]
     pub(super) unsafe fn keep<const V: usize, const R: usize>(
         &self,
@@ -58,14 +58,15 @@ impl ThreadGroup {
         sums: [&[[f32; V]; R]; 2],
         parts: [*mut f32; 2],
         first: u64,
-        place: impl Fn(u32) -> (usize, bool),
+        locate: impl Fn(u32) -> (usize, bool),
     ) {
         let all = self.threads * self.rows;
         let quad =
             |number: u32, thread: u32| scratch.add_bytes((number * all + thread) * QUAD_BYTES);
         let (of_vector, of_tensor) = (V as u32 / 4, (R * V) as u32 / 4);
         let thread = thread::thread_idx_x();
-        // SAFETY: the thread's own places, which are read after the barrier; passed on to the caller.
+        // SAFETY: the thread's own places, which are read after the barrier; passed on to the
+        // caller.
         unsafe {
             let mut number = 0;
             while number < 2 * of_tensor {
@@ -91,7 +92,7 @@ impl ThreadGroup {
                 } else {
                     parts[1]
                 };
-                let (element, has) = place(number % of_tensor / of_vector);
+                let (element, has) = locate(number % of_tensor / of_vector);
                 let element = element + (number % of_vector * 4) as usize;
                 let at = part.wrapping_add(first as usize + element);
                 let words = total.map(f32::to_bits);

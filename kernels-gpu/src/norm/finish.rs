@@ -62,8 +62,8 @@ impl Columns {
 /// tree. `block_idx_y` selects one of the two tensors.
 ///
 /// # Safety
-/// `parts` are `[params.rows, params.n]`, aligned to 16 bytes, `outs` have `n` elements, or both are
-/// null; `scratch` is shared memory with [`COLUMNS`] numbers for each thread.
+/// `parts` are `[params.rows, params.n]`, aligned to 16 bytes, `outs` have `n` elements, or both
+/// are null; `scratch` is shared memory with [`COLUMNS`] numbers for each thread.
 #[inline(always)]
 pub(super) unsafe fn finish(
     parts: [*const f32; 2],
@@ -101,20 +101,20 @@ pub(super) unsafe fn finish(
         row += step * u64::from(opaque(CHUNK as u32));
     }
     // Column by column, so that neighbouring threads have neighbouring places.
-    let place = |thread: u32, i: usize| {
+    let at = |thread: u32, i: usize| {
         scratch.wrapping_add(i * thread::block_dim_x() as usize + thread as usize)
     };
     // SAFETY: each thread has its places, which are read after a barrier; elements of the result.
     unsafe {
         while slots > 1 {
             for (i, sum) in sums.iter().enumerate() {
-                place(thread, i).write(*sum);
+                at(thread, i).write(*sum);
             }
             thread::sync_threads();
             slots = opaque(slots / 2);
             if slot < slots {
                 let other = thread + slots * threads;
-                sums = add(sums, core::array::from_fn(|i| place(other, i).read()));
+                sums = add(sums, core::array::from_fn(|i| at(other, i).read()));
             }
             thread::sync_threads();
         }

@@ -2,8 +2,8 @@
 //! and element by element.
 
 use crate::row::group::Group;
-use crate::row::held::{self, Places, row_of, row_of_mut};
-use crate::row::loose::{CHUNK, Loose, place};
+use crate::row::held::{self, RowFragment, row_of, row_of_mut};
+use crate::row::loose::{CHUNK, Loose, staging};
 use crate::row::moments::{Count, Moments};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};
 use crate::row::slices::ThreadGroup;
@@ -33,7 +33,7 @@ impl<T: Packed> Tensors<T> {
         &self,
         raw: &mut [Raw; R],
         row: u64,
-        places: &Places,
+        fragment: &RowFragment,
         params: &RowParams,
     ) {
         if self.residual.is_null() {
@@ -42,7 +42,7 @@ impl<T: Packed> Tensors<T> {
         // SAFETY: a row of the residual, and of the sum, or nothing.
         unsafe {
             let residual = row_of(self.residual, row, params.strides[1]);
-            let residual: [Raw; R] = held::load(residual, places, params);
+            let residual: [Raw; R] = held::load(residual, fragment, params);
             let to = row_of_mut(self.sum, row, params.strides[2]);
             let mut j = 0;
             // Unrolled here, as ptxas does not unroll it.
@@ -56,7 +56,7 @@ impl<T: Packed> Tensors<T> {
                 }
                 raw[j] = pack::<T, V>(&x);
                 if !self.sum.is_null() {
-                    held::store(to, places, j, raw[j]);
+                    held::store(to, fragment, j, raw[j]);
                 }
                 j += 1;
             }
@@ -120,9 +120,9 @@ pub(super) fn rstd_of(variance: f32, params: &RowParams) -> f32 {
     math::rsqrt(variance + params.epsilon)
 }
 
-/// Normalises the rows of this block, held in registers; the grid covers all rows. If rows are `FEW`,
-/// weights are loaded with them, for which there are enough registers; else vector by vector where they
-/// are used, so that more rows are held at a time.
+/// Normalises the rows of this block, held in registers; the grid covers all rows. If rows are
+/// `FEW`, weights are loaded with them, for which there are enough registers; else vector by vector
+/// where they are used, so that more rows are held at a time.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, with weights of type `W`, launched as `abi::rows` says;
@@ -134,12 +134,12 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize, 
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let (mut group, row, places) = unsafe { held::place::<T>(params, scratch) };
+    let (mut group, row, fragment) = unsafe { held::fragment::<T>(params, scratch) };
     // SAFETY: a row of each tensor, or nothing; all threads come here.
     let mut raw: [Raw; R] =
-        unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &places, params) };
+        unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &fragment, params) };
     let weights = |j: usize| -> [[Raw; 2]; 2] {
-        let at = places.nearest(j) as usize * V;
+        let at = fragment.nearest(j) as usize * V;
         // SAFETY: a vector of the weights; what a thread has of them beyond the row is not used.
         unsafe { [&tensors.weight, &tensors.bias].map(|of| of.columns::<W, V>(at)) }
     };
@@ -153,10 +153,11 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize, 
     }
     // SAFETY: as above.
     unsafe {
-        tensors.add_residual::<V, R>(&mut raw, row, &places, params);
+        tensors.add_residual::<V, R>(&mut raw, row, &fragment, params);
     }
     // SAFETY: all threads of the row come here.
-    let (mean, squares) = unsafe { moments_held::<T, V, R>(&mut group, &places, &mut raw, params) };
+    let (mean, squares) =
+        unsafe { moments_held::<T, V, R>(&mut group, &fragment, &mut raw, params) };
     let rstd = rstd_of(squares * params.scale, params);
     // SAFETY: elements of this row.
     unsafe { tensors.keep(&group, row, params.rows, mean, rstd) };
@@ -178,7 +179,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize, 
             i += 1;
         }
         // SAFETY: a vector of this row of y, or nothing.
-        unsafe { held::store(to, &places, j, pack::<T, V>(&out)) };
+        unsafe { held::store(to, &fragment, j, pack::<T, V>(&out)) };
     };
     if R <= VECTORS {
         held::each(&mut vectors, write);
@@ -202,7 +203,7 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize, 
 #[inline(always)]
 unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
     group: &mut Group,
-    places: &Places,
+    fragment: &RowFragment,
     raw: &mut [Raw; R],
     params: &RowParams,
 ) -> (f32, f32) {
@@ -214,7 +215,7 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
     let is_centered = params.flags & flags::CENTER != 0;
     let count = match is_alone {
         true => of_row,
-        false => Count::new((places.vectors_of_warp::<R>() * V as u32) as f32),
+        false => Count::new((fragment.vectors_of_warp::<R>() * V as u32) as f32),
     };
     let mut mean = 0.0;
     if is_centered {
@@ -229,7 +230,7 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
     let mut squares = 0.0;
     held::each(raw, |j, raw| {
         let of_vector = squares_about(&unpack::<T, V>(raw), mean);
-        squares += if places.has(j) { of_vector } else { 0.0 };
+        squares += if fragment.has(j) { of_vector } else { 0.0 };
     });
     // SAFETY: passed on to the caller.
     unsafe {
@@ -386,7 +387,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
         // SAFETY: the row, and shared memory of the launch, which has room for it if it is staged.
         let (mean, squares) = unsafe {
             if params.flags & flags::STAGED != 0 {
-                from = from.staged(place(&group, params.n, 0));
+                from = from.staged(staging(&group, params.n, 0));
             }
             if params.flags & flags::CENTER != 0 {
                 let part = from.chunks(Moments::EMPTY, 0.0, Moments::push);
@@ -401,7 +402,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
         // SAFETY: elements of this row.
         unsafe { tensors.keep(&group, row, params.rows, mean, rstd) };
         let to = row_of_mut(tensors.y, row, params.strides[3]);
-        from.places(|i| {
+        from.for_each(|i| {
             let at = i as usize;
             // SAFETY: an element of the row and of the weights.
             unsafe {

@@ -88,7 +88,7 @@ unsafe fn rows<T: Packed, W: Packed, const V: usize, const R: usize>(
                 ring.refill(i, last, &row_of);
             }
             if i < ring.rows {
-                ring.send_in_turn(i, sender, Pair::ZERO, &whole);
+                ring.send_round(i, sender, Pair::ZERO, &whole);
                 sender = ring.next_sender(sender);
             }
             ring.meet(i);

@@ -25,8 +25,8 @@ struct Columns<const R: usize> {
 }
 
 impl<const R: usize> Columns<R> {
-    /// Weights of the rows' type, with one branch instead of a predicate a vector; what a thread has
-    /// of them beyond the row is not used.
+    /// Weights of the rows' type, with one branch instead of a predicate a vector; what a thread
+    /// has of them beyond the row is not used.
     #[inline(always)]
     unsafe fn near<T: Packed, const V: usize>(
         ring: &Ring<R>,
@@ -149,7 +149,7 @@ pub(super) unsafe fn ring<
                 ring.refill(i, last, &row_of);
             }
             if i < ring.rows {
-                ring.send_in_turn(i, sender, Moments::EMPTY, &of_block);
+                ring.send_round(i, sender, Moments::EMPTY, &of_block);
                 sender = ring.next_sender(sender);
             }
             ring.meet(i);

@@ -59,7 +59,7 @@ impl<N: Number> Fold for Arg<N> {
         k: u32,
         params: &ReduceParams,
     ) -> [(N, u32); V] {
-        let turn = N::turn(params.map == MAP_NEGATE);
+        let reversal = N::reversal(params.map == MAP_NEGATE);
         let mut flag = N::ZERO;
         for u in 0..U {
             for v in 0..V {
@@ -70,7 +70,7 @@ impl<N: Number> Fold for Arg<N> {
         if Number::is_nan(flag) {
             for u in 0..U {
                 for (v, (largest, at)) in locals.iter_mut().enumerate() {
-                    let x = xs(u, v).turned(turn);
+                    let x = xs(u, v).ordered(reversal);
                     // Once a NaN is the largest it stays, as nothing beats it.
                     let is_above = x.beats(*largest);
                     *largest = if is_above { x } else { *largest };
@@ -80,7 +80,7 @@ impl<N: Number> Fold for Arg<N> {
         } else {
             for u in 0..U {
                 for (v, (largest, at)) in locals.iter_mut().enumerate() {
-                    let x = xs(u, v).turned(turn);
+                    let x = xs(u, v).ordered(reversal);
                     // Only the values form a dependency chain; an earlier NaN stays.
                     let is_above = x.above(*largest);
                     *largest = if is_above { x } else { *largest };

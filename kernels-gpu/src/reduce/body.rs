@@ -10,9 +10,9 @@ use cuda_std::thread;
 use cuda_std::warp;
 
 use super::fold::Fold;
+use super::fragment::{Fragment, Item, Items, Role, Singles, divide};
 use super::load::{Load, together};
 use super::own::Own;
-use super::place::{Item, Items, Place, Role, Singles, divide};
 use super::settle::{Layout, Partials, Scratch, is_last};
 
 const BATCH_LEN: usize = BATCH as usize;
@@ -31,54 +31,54 @@ pub(super) struct Arrays<F: Fold> {
 /// The place's elements are readable.
 #[inline(always)]
 unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
-    place: &Place,
+    fragment: &Fragment,
     params: &ReduceParams,
 ) -> [F::Local; V] {
     let code = params.mask;
     let is_pair = F::IS_PAIR && params.is_pair != 0;
     let mut locals = [F::start(params); V];
-    let (mut at, mut k) = (place.at, 0);
-    let next = |at: *const u8| at.wrapping_offset(place.step as isize);
-    if F::IS_BATCHED && place.is_vector && !is_pair {
+    let (mut at, mut k) = (fragment.at, 0);
+    let next = |at: *const u8| at.wrapping_offset(fragment.step as isize);
+    if F::IS_BATCHED && fragment.is_vector && !is_pair {
         // Rows of 16-bit elements: one tree and one pair of numbers for all lanes, as instructions
         // are the limit here.
-        while F::IS_JOINED && V == 8 && params.is_across == 0 && k + BATCH <= place.count {
+        while F::IS_JOINED && V == 8 && params.is_across == 0 && k + BATCH <= fragment.count {
             // SAFETY: these are vectors of the place.
-            let x = unsafe { together::<T, V, BATCH_LEN>(at, place.step, code) };
+            let x = unsafe { together::<T, V, BATCH_LEN>(at, fragment.step, code) };
             let xs = |u: usize, _| T::number(x[u / V], u % V);
             let [first] = F::batch::<1, { 8 * BATCH_LEN }>([locals[0]], xs, k, params);
             locals[0] = first;
-            at = at.wrapping_offset(place.step.wrapping_mul(i64::from(BATCH)) as isize);
+            at = at.wrapping_offset(fragment.step.wrapping_mul(i64::from(BATCH)) as isize);
             k += BATCH;
         }
         // A batch of 64-bit elements would take too many registers: they come by half batches
         // below.
-        while V > 2 && k + BATCH <= place.count {
+        while V > 2 && k + BATCH <= fragment.count {
             // SAFETY: these are vectors of the place.
-            let x = unsafe { together::<T, V, BATCH_LEN>(at, place.step, code) };
+            let x = unsafe { together::<T, V, BATCH_LEN>(at, fragment.step, code) };
             let xs = |u: usize, v: usize| T::number(x[u], v);
             locals = F::batch::<V, BATCH_LEN>(locals, xs, k, params);
-            at = at.wrapping_offset(place.step.wrapping_mul(i64::from(BATCH)) as isize);
+            at = at.wrapping_offset(fragment.step.wrapping_mul(i64::from(BATCH)) as isize);
             k += BATCH;
         }
         // The remainder of short axes is loaded in half batches too, if that is worth the code.
-        while (V == 2 || (V == 4 && F::IS_SHORT)) && k + BATCH / 2 <= place.count {
+        while (V == 2 || (V == 4 && F::IS_SHORT)) && k + BATCH / 2 <= fragment.count {
             // SAFETY: as above.
-            let x = unsafe { together::<T, V, { BATCH_LEN / 2 }>(at, place.step, code) };
+            let x = unsafe { together::<T, V, { BATCH_LEN / 2 }>(at, fragment.step, code) };
             let xs = |u: usize, v: usize| T::number(x[u], v);
             locals = F::batch::<V, { BATCH_LEN / 2 }>(locals, xs, k, params);
-            at = at.wrapping_offset(place.step.wrapping_mul(i64::from(BATCH / 2)) as isize);
+            at = at.wrapping_offset(fragment.step.wrapping_mul(i64::from(BATCH / 2)) as isize);
             k += BATCH / 2;
         }
     }
-    while k < place.count {
+    while k < fragment.count {
         let load = |at| {
             // SAFETY: a vector of the place.
             let raw = unsafe {
-                if place.is_vector {
+                if fragment.is_vector {
                     T::vector(at, code)
                 } else {
-                    T::gather(at, place.lane_step, place.valid, code)
+                    T::gather(at, fragment.lane_step, fragment.valid, code)
                 }
             };
             core::array::from_fn(|v| T::number(raw, v))
@@ -143,12 +143,12 @@ unsafe fn singles<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
 unsafe fn of_row<F: Fold, const V: usize>(
     locals: [F::Local; V],
     rest: F::Acc,
-    place: &Place,
+    fragment: &Fragment,
     params: &ReduceParams,
 ) -> F::Acc {
-    let indices = place.indices(params, V);
+    let indices = fragment.indices(params, V);
     let mut accs: [F::Acc; V] =
-        core::array::from_fn(|v| F::close(locals[v], place.count, &indices, v));
+        core::array::from_fn(|v| F::close(locals[v], fragment.count, &indices, v));
     let mut half = V / 2;
     while half > 0 {
         for v in 0..half {
@@ -172,11 +172,11 @@ unsafe fn of_row<F: Fold, const V: usize>(
 pub(super) fn role(params: &ReduceParams) -> Role {
     let thread = thread::thread_idx_x();
     let of_item = params.along_log2 + params.across_log2;
-    let place = thread & ((1 << of_item) - 1);
+    let slot = thread & ((1 << of_item) - 1);
     Role {
         group: thread >> of_item,
-        y: place >> params.across_log2,
-        x: place & ((1 << params.across_log2) - 1),
+        y: slot >> params.across_log2,
+        x: slot & ((1 << params.across_log2) - 1),
         groups: THREADS >> of_item,
     }
 }
@@ -184,8 +184,8 @@ pub(super) fn role(params: &ReduceParams) -> Role {
 /// The kernel's work.
 ///
 /// # Safety
-/// The arrays are those of `params`; `scratch` is shared memory for `THREADS · V` accumulators and a
-/// word.
+/// The arrays are those of `params`; `scratch` is shared memory for `THREADS · V` accumulators and
+/// a word.
 #[inline(always)]
 pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
     arrays: &Arrays<F>,
@@ -201,25 +201,25 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
     while base < items.count {
         let number = base + u64::from(role.group);
         let item = Item::number(number.min(items.count - 1), &items);
-        let place = if number < items.count {
-            Place::of::<T, V>(arrays.x, &item, &role, params)
+        let fragment = if number < items.count {
+            Fragment::of::<T, V>(arrays.x, &item, &role, params)
         } else {
-            Place::nothing(arrays.x)
+            Fragment::nothing(arrays.x)
         };
         // SAFETY: elements of the launch; outputs that one thread writes; the whole block is here.
         unsafe {
-            let rest = singles::<F, T, V>(&place.singles, role.y, params);
-            let locals = take_in::<F, T, V>(&place, params);
+            let rest = singles::<F, T, V>(&fragment.singles, role.y, params);
+            let locals = take_in::<F, T, V>(&fragment, params);
             let row = match params.is_across {
-                0 => of_row::<F, V>(locals, rest, &place, params),
+                0 => of_row::<F, V>(locals, rest, &fragment, params),
                 _ => rest,
             };
             if !is_own {
-                block.settle(base, locals, row, &place, &role);
+                block.settle(base, locals, row, &fragment, &role);
             } else if number < items.count {
                 let own = match params.is_across {
                     0 => Own::row(row, number, role.y == 0),
-                    _ => Own::columns::<F>(locals, &item, &place, &role, params),
+                    _ => Own::columns::<F>(locals, &item, &fragment, &role, params),
                 };
                 own.write::<F>(arrays, params);
             }
@@ -267,12 +267,12 @@ impl<'a, F: Fold> Block<'a, F> {
         base: u64,
         locals: [F::Local; V],
         row: F::Acc,
-        place: &Place,
+        fragment: &Fragment,
         role: &Role,
     ) {
         // SAFETY: passed on to the caller.
         unsafe {
-            let (mut entries, layout) = self.share(locals, row, place, role);
+            let (mut entries, layout) = self.share(locals, row, fragment, role);
             let (mut first, mut is_whole) = (base, self.items.parts == 1);
             loop {
                 self.scratch.settle::<F>(entries, &layout, self.params);
@@ -304,7 +304,7 @@ impl<'a, F: Fold> Block<'a, F> {
         &self,
         locals: [F::Local; V],
         row: F::Acc,
-        place: &Place,
+        fragment: &Fragment,
         role: &Role,
     ) -> (u32, Layout) {
         let params = self.params;
@@ -327,10 +327,10 @@ impl<'a, F: Fold> Block<'a, F> {
                     side_log2: self.groups.trailing_zeros() + params.across_log2,
                     lanes_log2: V.trailing_zeros(),
                 };
-                let indices = place.indices(params, V);
+                let indices = fragment.indices(params, V);
                 let number = (role.group << params.across_log2) + role.x;
                 for (v, &local) in locals.iter().enumerate() {
-                    let acc = F::close(local, place.count, &indices, v);
+                    let acc = F::close(local, fragment.count, &indices, v);
                     let column = ((v as u32) << layout.side_log2) | number;
                     self.scratch.write(layout.slot(role.y, column), acc);
                 }
@@ -351,20 +351,20 @@ impl<'a, F: Fold> Block<'a, F> {
         while job < layout.columns() {
             // Neighbouring threads write neighbouring outputs: all lanes of a place, then the next
             // place.
-            let place = job >> layout.lanes_log2;
+            let slot = job >> layout.lanes_log2;
             let lane = job & ((1 << layout.lanes_log2) - 1);
-            let column = (lane << layout.side_log2) | place;
+            let column = (lane << layout.side_log2) | slot;
             let (at, is_there) = if self.params.is_across == 0 {
-                let output = first + u64::from(place);
+                let output = first + u64::from(slot);
                 (output, output < view.outer * view.inner)
             } else {
                 let across_log2 = self.params.across_log2;
-                let tile = first + u64::from(place >> across_log2);
+                let tile = first + u64::from(slot >> across_log2);
                 let (outer, tile) = match view.outer {
                     1 => (u64::from(tile >= self.items.columns), tile),
                     _ => divide(tile, self.items.columns),
                 };
-                let x = place & ((1 << across_log2) - 1);
+                let x = slot & ((1 << across_log2) - 1);
                 let vector = (tile << across_log2) + u64::from(x);
                 let inner = (vector << layout.lanes_log2) + u64::from(lane);
                 let is_there = outer < view.outer && inner < view.inner;

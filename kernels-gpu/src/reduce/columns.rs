@@ -10,9 +10,9 @@ use cuda_std::thread;
 
 use super::body::{Arrays, Block, role};
 use super::fold::{Fold, by_operation};
+use super::fragment::{Fragment, Item, Items, share};
 use super::load::{Load, Raw, together, together_once};
 use super::own::Own;
-use super::place::{Item, Items, Place, share};
 
 const BATCH_LEN: usize = BATCH as usize;
 /// Rows in flight at a time, of the remainder that fills no batch.
@@ -33,16 +33,17 @@ pub(super) unsafe fn columns<F: Fold, T: Load<V, Number = F::Number>, const V: u
     let items = Items::of(params, V as u64);
     let number = u64::from(thread::block_idx_x());
     let item = Item::number(number, &items);
-    let place = of_thread::<T, V>(arrays.x, &item, role.x, role.y, params);
-    // SAFETY: rows of the launch; outputs, and slots, that one thread writes; the whole block is here.
+    let fragment = of_thread::<T, V>(arrays.x, &item, role.x, role.y, params);
+    // SAFETY: rows of the launch; outputs, and slots, that one thread writes; the whole block is
+    // here.
     unsafe {
-        let locals = take_in::<F, T, V>(&place, params);
+        let locals = take_in::<F, T, V>(&fragment, params);
         if params.along_log2 == 0 {
-            let own = Own::columns::<F>(locals, &item, &place, &role, params);
+            let own = Own::columns::<F>(locals, &item, &fragment, &role, params);
             own.write::<F>(arrays, params);
         } else {
             let block = Block::new::<V>(arrays, params, &items, scratch, role.groups);
-            block.settle(number, locals, F::empty(params), &place, &role);
+            block.settle(number, locals, F::empty(params), &fragment, &role);
         }
     }
 }
@@ -55,7 +56,7 @@ fn of_thread<T: Load<V>, const V: usize>(
     x: u32,
     y: u32,
     params: &ReduceParams,
-) -> Place {
+) -> Fragment {
     let view = &params.view;
     let size = T::bytes(params.mask);
     let inner = ((item.column << params.across_log2) + u64::from(x)) * V as u64;
@@ -66,7 +67,7 @@ fn of_thread<T: Load<V>, const V: usize>(
         .wrapping_mul(view.outer_stride)
         .wrapping_add((before as i64).wrapping_mul(view.axis_stride))
         .wrapping_add(inner as i64);
-    Place {
+    Fragment {
         at: from.wrapping_offset(element.wrapping_mul(size) as isize),
         count: if inner < view.inner {
             share(len, y, params.along_log2)
@@ -75,7 +76,7 @@ fn of_thread<T: Load<V>, const V: usize>(
         },
         step: view.axis_stride.wrapping_mul(size) << params.along_log2,
         first: before,
-        ..Place::nothing(from)
+        ..Fragment::nothing(from)
     }
 }
 
@@ -85,43 +86,43 @@ fn of_thread<T: Load<V>, const V: usize>(
 /// The rows are readable.
 #[inline(always)]
 unsafe fn take_in<F: Fold, T: Load<V, Number = F::Number>, const V: usize>(
-    place: &Place,
+    fragment: &Fragment,
     params: &ReduceParams,
 ) -> [F::Local; V] {
-    let mut at = place.at;
+    let mut at = fragment.at;
     let mut load = || {
         // SAFETY: these are vectors of the place.
         let x = unsafe {
             match params.along_log2 {
                 // Results are stored while others load, so L1 is not bypassed.
-                0 => together::<T, V, BATCH_LEN>(at, place.step, params.mask),
-                _ => together_once::<BATCH_LEN>(at, place.step),
+                0 => together::<T, V, BATCH_LEN>(at, fragment.step, params.mask),
+                _ => together_once::<BATCH_LEN>(at, fragment.step),
             }
         };
-        at = at.wrapping_offset(place.step.wrapping_mul(i64::from(BATCH)) as isize);
+        at = at.wrapping_offset(fragment.step.wrapping_mul(i64::from(BATCH)) as isize);
         x
     };
     let mut locals = by_operation!(F, |params| {
         let mut locals = [F::start(params); V];
         let mut k = 0;
-        while k < place.count / BATCH * BATCH {
+        while k < fragment.count / BATCH * BATCH {
             let x = load();
             locals = F::batch::<V, BATCH_LEN>(locals, |u, v| T::number(x[u], v), k, params);
             k += BATCH;
         }
         locals
     });
-    let mut k = place.count / BATCH * BATCH;
-    while k < place.count {
+    let mut k = fragment.count / BATCH * BATCH;
+    while k < fragment.count {
         let mut raws: [Raw; FEW] = [[0; 4]; FEW];
         for (u, raw) in raws.iter_mut().enumerate() {
-            if k + (u as u32) < place.count {
+            if k + (u as u32) < fragment.count {
                 // SAFETY: a vector of the place.
                 *raw = unsafe { T::vector(at, params.mask) };
             }
-            at = at.wrapping_offset(place.step as isize);
+            at = at.wrapping_offset(fragment.step as isize);
         }
-        let mut left = opaque((place.count - k).min(FEW as u32)); // not unrolled
+        let mut left = opaque((fragment.count - k).min(FEW as u32)); // not unrolled
         while left > 0 {
             locals = F::batch::<V, 1>(locals, |_, v| T::number(raws[0], v), k, params);
             raws = core::array::from_fn(|u| raws[(u + 1) % FEW]);

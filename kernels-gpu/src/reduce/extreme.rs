@@ -1,14 +1,14 @@
 //! The largest, the least and the largest magnitude of bf16, two elements at a time.
 //!
 //! An extreme is one of the elements, so nothing has to be widened before the end: `max.NaN.bf16x2`
-//! compares two pairs, and says NaN where [`super::fold::Value`] has to ask. Results have the bits of
-//! that one.
+//! compares two pairs, and says NaN where [`super::fold::Value`] has to ask. Results have the bits
+//! of that one.
 
 use abi::reduce::{MAP_ABS, MAP_NEGATE, ReduceParams};
 use cuda_std::{convert, math};
 use half::bf16;
 
-use super::fold::{Fold, Indices, Kinds, Value, butterfly, larger_or_nan, tree_of};
+use super::fold::{Fold, Indices, Operations, Value, butterfly, larger_or_nan, tree_of};
 use super::load::{Load, Raw};
 use super::number::Number;
 
@@ -69,7 +69,7 @@ impl Fold for Extreme {
     type Acc = f32;
     type Out = f32;
     const WORDS: usize = 1;
-    const KINDS: Kinds = Kinds::Extremes;
+    const KINDS: Operations = Operations::Extremes;
     const IS_WRITTEN_AT_ONCE: bool = true;
     const TAKES_SOME: bool = true;
 

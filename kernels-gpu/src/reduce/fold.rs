@@ -33,7 +33,7 @@ impl Indices {
 }
 
 /// Which operations a fold is asked for: [`by_operation`].
-pub(super) enum Kinds {
+pub(super) enum Operations {
     /// One, or those that need no code of their own.
     One,
     /// Extremes; `params.map` says which.
@@ -61,7 +61,7 @@ pub(super) trait Fold {
     /// Whether lanes that belong to one result may be accumulated as one.
     const IS_JOINED: bool = false;
     /// Operations that have code of their own.
-    const KINDS: Kinds = Kinds::One;
+    const KINDS: Operations = Operations::One;
     /// Whether there are operations with two tensors.
     const IS_PAIR: bool = false;
     /// Whether neighbouring results are stored in one access: they are quick to compute, and
@@ -131,8 +131,8 @@ pub(super) trait Fold {
         locals.map(|local| Self::close(local, count, indices, 0))
     }
 
-    /// The accumulator of a local with `count` elements of all `V` lanes, which took in the lanes of
-    /// each vector in turn.
+    /// The accumulator of a local with `count` elements of all `V` lanes, which took in the lanes
+    /// of each vector in turn.
     #[inline(always)]
     fn close_joined<const V: usize>(
         local: Self::Local,
@@ -190,11 +190,11 @@ pub(super) trait Fold {
     }
 }
 
-/// An expression of `$params`, as code for each operation alone: one branch on it ahead of all that the
-/// expression does. (A macro, as closures that are called more than once are not inlined.)
+/// An expression of `$params`, as code for each operation alone: one branch on it ahead of all that
+/// the expression does. (A macro, as closures that are called more than once are not inlined.)
 macro_rules! by_operation {
     ($fold:ty, |$params:ident| $run:expr) => {{
-        use super::fold::Kinds;
+        use super::fold::Operations;
         use abi::reduce::{self as known, ReduceParams};
         macro_rules! of {
             ($kind:ident, $map:ident) => {{
@@ -207,10 +207,10 @@ macro_rules! by_operation {
             }};
         }
         match (<$fold>::KINDS, $params.kind, $params.map) {
-            (Kinds::One, ..) => $run,
-            (Kinds::Extremes, _, known::MAP_NEGATE) => of!(KIND_LARGEST, MAP_NEGATE),
-            (Kinds::Extremes, _, known::MAP_ABS) => of!(KIND_LARGEST, MAP_ABS),
-            (Kinds::Extremes, ..) => of!(KIND_LARGEST, MAP_NONE),
+            (Operations::One, ..) => $run,
+            (Operations::Extremes, _, known::MAP_NEGATE) => of!(KIND_LARGEST, MAP_NEGATE),
+            (Operations::Extremes, _, known::MAP_ABS) => of!(KIND_LARGEST, MAP_ABS),
+            (Operations::Extremes, ..) => of!(KIND_LARGEST, MAP_NONE),
             (_, known::KIND_PRODUCT, _) => of!(KIND_PRODUCT, MAP_NONE),
             (_, known::KIND_LARGEST, known::MAP_NEGATE) => of!(KIND_LARGEST, MAP_NEGATE),
             (_, known::KIND_LARGEST, known::MAP_ABS) => of!(KIND_LARGEST, MAP_ABS),
@@ -368,7 +368,7 @@ impl<N: Number + Rounded> Fold for Value<N> {
     const WORDS: usize = size_of::<N>() / 4;
     const IS_SHORT: bool = true;
     const IS_JOINED: bool = true;
-    const KINDS: Kinds = Kinds::All;
+    const KINDS: Operations = Operations::All;
     const IS_PAIR: bool = true;
     const IS_WRITTEN_AT_ONCE: bool = true;
 

@@ -70,7 +70,8 @@ pub(super) unsafe fn rows<F, T, const V: usize, const L: usize>(
 /// last block has the result, and other blocks have none.
 ///
 /// # Safety
-/// As for [`rows`], of a row in several parts; the first thread has the accumulator of this block's.
+/// As for [`rows`], of a row in several parts; the first thread has the accumulator of this
+/// block's.
 #[inline(always)]
 unsafe fn of_parts<F: Fold>(
     acc: F::Acc,
@@ -92,18 +93,18 @@ unsafe fn of_parts<F: Fold>(
     // First the section's parts, then the row's sections: a loop, so that its code is there once.
     let mut left = opaque(1 + u32::from(sections > 1));
     let mut siblings = partials.some(first, of_section.min(parts - first));
-    let (mut acc, mut place, mut ticket) = (acc, part - first, section);
+    let (mut acc, mut slot, mut ticket) = (acc, part - first, section);
     loop {
         let ticket_at = tickets.wrapping_add(ticket as usize);
-        // SAFETY: passed on to the caller: a place for each part, then one for each section; a ticket
-        // for each section, then one for the row. Of a section, one block goes on.
-        acc = unsafe { of_siblings(acc, place, &siblings, ticket_at, scratch, params)? };
+        // SAFETY: passed on to the caller: a place for each part, then one for each section; a
+        // ticket for each section, then one for the row. Of a section, one block goes on.
+        acc = unsafe { of_siblings(acc, slot, &siblings, ticket_at, scratch, params)? };
         left -= 1;
         if left == 0 {
             return Some(acc);
         }
         siblings = partials.some(parts, sections);
-        (place, ticket) = (section, sections);
+        (slot, ticket) = (section, sections);
     }
 }
 
@@ -116,7 +117,7 @@ unsafe fn of_parts<F: Fold>(
 #[inline(always)]
 unsafe fn of_siblings<F: Fold>(
     acc: F::Acc,
-    place: u32,
+    slot: u32,
     partials: &Partials<F>,
     ticket: *mut u32,
     scratch: &Scratch,
@@ -126,7 +127,7 @@ unsafe fn of_siblings<F: Fold>(
     // SAFETY: passed on to the caller; the last one reads what all have written.
     unsafe {
         if thread == 0 {
-            partials.write(u64::from(place), 0, acc);
+            partials.write(u64::from(slot), 0, acc);
         }
         if !is_last(ticket, partials.parts(), scratch.flag(F::WORDS)) {
             return None;
@@ -179,8 +180,8 @@ where
     unsafe { of_rest::<F, T, V, L>([F::start(params)], 0, row, first, vectors, params) }
 }
 
-/// The same where the thread has its first vectors already, those of [`super::load::ahead`]: the branch on the
-/// operation comes behind their loads, and takes no time then.
+/// The same where the thread has its first vectors already, those of [`super::load::ahead`]: the
+/// branch on the operation comes behind their loads, and takes no time then.
 ///
 /// # Safety
 /// As for [`of_thread`].
@@ -211,8 +212,8 @@ fn count(vectors: u32) -> u32 {
     (vectors + THREADS - 1).saturating_sub(thread::thread_idx_x()) / THREADS
 }
 
-/// The accumulator of a thread whose local has its first `k` vectors: all, or whole batches. There is
-/// one local for all lanes: a thread's elements are numbered vector by vector.
+/// The accumulator of a thread whose local has its first `k` vectors: all, or whole batches. There
+/// is one local for all lanes: a thread's elements are numbered vector by vector.
 ///
 /// # Safety
 /// As for [`of_thread`].

@@ -10,7 +10,7 @@
 //! | `fold` | what is computed: how a thread accumulates elements, how results merge |
 //! | `moments`, `arg`, `lse` | the longer folds |
 //! | `extreme` | extremes of bf16, two elements at a time |
-//! | `place` | where the elements of an item are |
+//! | `fragment` | where the elements of an item are |
 //! | `body` | the general kernel: items, threads, chunks |
 //! | `own` | stores of results that one thread or warp has alone |
 //! | `short` | a kernel for rows of a few vectors |
@@ -43,13 +43,13 @@ mod count;
 pub mod entries;
 mod extreme;
 mod fold;
+mod fragment;
 pub(crate) mod load;
 mod long;
 mod lse;
 mod moments;
 pub(crate) mod number;
 mod own;
-mod place;
 mod settle;
 mod short;
 mod short16;

@@ -24,10 +24,10 @@ pub(crate) trait Number: Words {
     fn is_finite(self) -> bool;
     /// Whether it is larger, and neither is NaN.
     fn above(self, other: Self) -> bool;
-    /// The argument with which [`Number::turned`] reverses the order of numbers, or leaves it.
-    fn turn(is_reversed: bool) -> Self;
-    /// The number, in the order that `turn` says; one instruction.
-    fn turned(self, turn: Self) -> Self;
+    /// The argument with which [`Number::ordered`] reverses the order of numbers, or leaves it.
+    fn reversal(is_reversed: bool) -> Self;
+    /// The number, in the order that `reversal` says; one instruction.
+    fn ordered(self, reversal: Self) -> Self;
     /// NaN if `flag` is NaN, or if the number is NaN or infinite; one instruction, which a
     /// comparison is not.
     fn flagged(self, flag: Self) -> Self;
@@ -104,12 +104,12 @@ macro_rules! reals {
                 self > other
             }
             #[inline(always)]
-            fn turn(is_reversed: bool) -> Self {
+            fn reversal(is_reversed: bool) -> Self {
                 if is_reversed { -1.0 } else { 1.0 }
             }
             #[inline(always)]
-            fn turned(self, turn: Self) -> Self {
-                self * turn
+            fn ordered(self, reversal: Self) -> Self {
+                self * reversal
             }
             #[inline(always)]
             fn flagged(self, flag: Self) -> Self {
@@ -211,12 +211,12 @@ impl Number for i64 {
         self > other
     }
     #[inline(always)]
-    fn turn(is_reversed: bool) -> Self {
+    fn reversal(is_reversed: bool) -> Self {
         -Self::from(is_reversed)
     }
     #[inline(always)]
-    fn turned(self, turn: Self) -> Self {
-        self ^ turn
+    fn ordered(self, reversal: Self) -> Self {
+        self ^ reversal
     }
     #[inline(always)]
     fn flagged(self, flag: Self) -> Self {

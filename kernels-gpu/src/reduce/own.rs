@@ -8,7 +8,7 @@ use cuda_std::warp::Words;
 
 use super::body::Arrays;
 use super::fold::Fold;
-use super::place::{Item, Place, Role};
+use super::fragment::{Fragment, Item, Role};
 use super::store::{Rounded, is_rounded};
 
 /// Most 32-bit words of the results of a vector.
@@ -37,16 +37,16 @@ impl<A: Words, const V: usize> Own<A, V> {
     pub(super) fn columns<F: Fold<Acc = A>>(
         locals: [F::Local; V],
         item: &Item,
-        place: &Place,
+        fragment: &Fragment,
         role: &Role,
         params: &ReduceParams,
     ) -> Self {
         let extent = params.view.inner;
         let vector = (item.column << params.across_log2) + u64::from(role.x);
         let inner = vector * V as u64;
-        let indices = place.indices(params, V);
+        let indices = fragment.indices(params, V);
         Self {
-            accs: F::close_columns(locals, place.count, &indices),
+            accs: F::close_columns(locals, fragment.count, &indices),
             at: item.outer * extent + inner,
             count: extent.saturating_sub(inner).min(V as u64) as u32,
         }

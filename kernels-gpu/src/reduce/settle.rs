@@ -23,8 +23,8 @@ pub(super) struct Scratch {
 ///
 /// Column `c` is lane `c >> side_log2` of place `c` modulo the side. Threads write one lane of all
 /// places at a time, and read all lanes of a place. Neither has bank conflicts, as the lanes are
-/// rotated against each other: within 32 places if there are that many; else from entry to entry, and
-/// those that would meet in a bank within their places.
+/// rotated against each other: within 32 places if there are that many; else from entry to entry,
+/// and those that would meet in a bank within their places.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     /// Log2 of the places side by side.
@@ -43,13 +43,14 @@ impl Layout {
     #[inline(always)]
     pub(super) fn slot(&self, entry: u32, column: u32) -> u32 {
         let lane = column >> self.side_log2;
-        let place = column & ((1 << self.side_log2) - 1);
-        // Log2 of the places that are turned together, and of the lanes that begin in the same bank.
+        let slot = column & ((1 << self.side_log2) - 1);
+        // Log2 of the places that are turned together, and of the lanes that begin in the same
+        // bank.
         let side = self.side_log2.min(5);
         let alike = (side + self.lanes_log2).saturating_sub(5);
-        let turn = lane >> (5 - side) << (side - alike);
+        let rotation = lane >> (5 - side) << (side - alike);
         let within = (1 << side) - 1;
-        let place_turned = (place & !within) | ((place + turn) & within);
+        let slot_rotated = (slot & !within) | ((slot + rotation) & within);
         // Log2 of the entries that a warp has of a lane.
         let apart = 5_u32.saturating_sub(self.side_log2 + self.lanes_log2);
         let by_entry = if self.side_log2 >= 5 {
@@ -57,8 +58,8 @@ impl Layout {
         } else {
             entry >> apart
         };
-        let lane_turned = (lane + by_entry) & ((1 << self.lanes_log2) - 1);
-        let in_entry = (lane_turned << self.side_log2) + place_turned;
+        let lane_rotated = (lane + by_entry) & ((1 << self.lanes_log2) - 1);
+        let in_entry = (lane_rotated << self.side_log2) + slot_rotated;
         entry * self.columns() + in_entry
     }
 }

@@ -30,15 +30,15 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
 ) {
     let view = &params.view;
     let lane = thread::lane_idx();
-    let place = lane & ((1 << params.along_log2) - 1);
+    let slot = lane & ((1 << params.along_log2) - 1);
     let group = u64::from(lane >> params.along_log2);
     // The lanes of a warp read neighbours in memory, and the warp's rows follow each other.
     let groups = u64::from(thread::WARP_THREADS >> params.along_log2);
     let of_warp = groups * ROWS as u64;
     let warp = u64::from(thread::thread_idx_x() / thread::WARP_THREADS);
-    let has_vector = u64::from(place) * (V as u64) < view.n;
+    let has_vector = u64::from(slot) * (V as u64) < view.n;
     let indices = Indices {
-        first: u64::from(place) * V as u64,
+        first: u64::from(slot) * V as u64,
         step: 1,
         lane: 0,
     };
@@ -50,7 +50,7 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
         let mut at = arrays
             .x
             .wrapping_offset((row as i64).wrapping_mul(row_bytes) as isize)
-            .wrapping_add(place as usize * 16);
+            .wrapping_add(slot as usize * 16);
         let mut raws: [Raw; ROWS] = [[0; 4]; ROWS];
         for (r, raw) in raws.iter_mut().enumerate() {
             if has_vector && row + r as u64 * groups < view.outer {
@@ -66,9 +66,10 @@ pub(super) unsafe fn rows<F: Fold, T: Load<V, Number = F::Number>, const V: usiz
                 true => acc,
                 false => F::empty(params),
             });
-            // SAFETY: all lanes go through the same rows; outputs of the launch, each with one writer.
+            // SAFETY: all lanes go through the same rows; outputs of the launch, each with one
+            // writer.
             unsafe {
-                let mut own = Own::of_lanes::<F>(accs, place, params);
+                let mut own = Own::of_lanes::<F>(accs, slot, params);
                 let mut number = row + groups * u64::from(own.first);
                 while own.count > 0 {
                     if own.is_writer && number < view.outer {
@@ -107,7 +108,7 @@ impl<A: Words> Own<A> {
     #[inline(always)]
     unsafe fn of_lanes<F: Fold<Acc = A>>(
         mut accs: [A; AT_ONCE],
-        place: u32,
+        slot: u32,
         params: &ReduceParams,
     ) -> Self {
         let lanes = 1 << params.along_log2;
@@ -122,13 +123,13 @@ impl<A: Words> Own<A> {
             F::merge(kept, other, params)
         };
         if lanes >= 2 {
-            let is_second = place & (lanes / 2) != 0;
+            let is_second = slot & (lanes / 2) != 0;
             accs[0] = half([accs[0], accs[1]], is_second, lanes / 2);
             accs[1] = half([accs[2], accs[3]], is_second, lanes / 2);
             (count, first, step) = (2, u32::from(is_second), 2);
         }
         if lanes >= 4 {
-            let is_second = place & (lanes / 4) != 0;
+            let is_second = slot & (lanes / 4) != 0;
             accs[0] = half([accs[0], accs[1]], is_second, lanes / 4);
             (count, first) = (1, first + 2 * u32::from(is_second));
         }
@@ -145,7 +146,7 @@ impl<A: Words> Own<A> {
             count,
             first,
             step,
-            is_writer: place & (alike - 1) == 0,
+            is_writer: slot & (alike - 1) == 0,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Rows of a few vectors of bf16, for which instructions are the limit: [`super::short`] takes twice
-//! as many.
+//! Rows of a few vectors of bf16, for which instructions are the limit: [`super::short`] takes
+//! twice as many.
 //!
 //! A thread has one vector of each of eight rows, as there. All of them share one branch on the
 //! operation, and no loop turns registers around: elements become numbers in the same place for all
@@ -7,8 +7,8 @@
 //! before it is loaded: the last warp begins further back, so that all of its rows are there, and
 //! stores only those that no other warp has.
 //!
-//! **Numerics**: the order of [`super::short`]. A sum of zeros is +0, as there, but the 0 that makes
-//! it so is added once, to the result.
+//! **Numerics**: the order of [`super::short`]. A sum of zeros is +0, as there, but the 0 that
+//! makes it so is added once, to the result.
 
 use abi::DType;
 use abi::reduce::{
@@ -56,14 +56,14 @@ pub(super) unsafe fn rows(arrays: &Arrays<Value<f32>>, params: &ReduceParams) {
     let warps = u64::from(THREADS / thread::WARP_THREADS);
     let warp = u64::from(thread::thread_idx_x() / thread::WARP_THREADS);
     let warp = u64::from(thread::block_idx_x()) * warps + warp;
-    let turn = u64::from(thread::grid_dim_x()) * warps * u64::from(of_warp);
+    let row_step = u64::from(thread::grid_dim_x()) * warps * u64::from(of_warp);
     // The warp's first row, and where the thread's first vector is.
     let mut row = warp * u64::from(of_warp);
     let bytes = (row as i64 + i64::from(share.group)).wrapping_mul(row_bytes);
     let mut at = arrays
         .x
         .wrapping_offset(bytes as isize)
-        .wrapping_add(share.place as usize * 16);
+        .wrapping_add(share.slot as usize * 16);
     // All lanes of a warp stay in the loop, or none: the shuffles need them all.
     while row < view.outer {
         let left = (view.outer - row).min(u64::from(of_warp)) as u32;
@@ -84,8 +84,8 @@ pub(super) unsafe fn rows(arrays: &Arrays<Value<f32>>, params: &ReduceParams) {
             let accs = share.over_lanes(accs, params.kind);
             share.store(accs, arrays.out, row, back, params);
         }
-        row += turn;
-        at = at.wrapping_offset((turn as i64).wrapping_mul(row_bytes) as isize);
+        row += row_step;
+        at = at.wrapping_offset((row_step as i64).wrapping_mul(row_bytes) as isize);
     }
 }
 
@@ -138,8 +138,8 @@ fn largest(xs: [f32; V]) -> f32 {
     // A second use, without an instruction. LLVM makes a chain of selections, one for each pair, of
     // a condition that is used once.
     opaque(u32::from(is_nan));
-    // A closure: LLVM must not see the other kernels' tree of `f32::larger` used for another length,
-    // or it compiles theirs anew.
+    // A closure: LLVM must not see the other kernels' tree of `f32::larger` used for another
+    // length, or it compiles theirs anew.
     let largest = tree(xs, |a, b| a.larger(b));
     if is_nan {
         f32::not_a_number(largest)
@@ -163,7 +163,7 @@ struct Share {
     /// Lanes of the warp that have the same row.
     lanes: u32,
     /// Which of them this is.
-    place: u32,
+    slot: u32,
     /// Rows of which the warp loads a vector at a time, and how far apart the thread's rows are.
     groups: u32,
     /// Its first row.
@@ -182,22 +182,22 @@ impl Share {
     fn new(params: &ReduceParams) -> Self {
         let along_log2 = params.along_log2;
         let lane = thread::thread_idx_x() % thread::WARP_THREADS;
-        let place = lane & ((1 << along_log2) - 1);
+        let slot = lane & ((1 << along_log2) - 1);
         let group = lane >> along_log2;
         let groups = thread::WARP_THREADS >> along_log2;
         // `over_lanes` decides by the highest bit of a place whether a lane goes on with the odd
         // rows, then by the next one.
         let halvings = along_log2.min(ROWS.trailing_zeros());
-        let first = place.reverse_bits().wrapping_shr(32 - along_log2) % ROWS as u32;
+        let first = slot.reverse_bits().wrapping_shr(32 - along_log2) % ROWS as u32;
         Self {
             lanes: 1 << along_log2,
-            place,
+            slot,
             groups,
             group,
-            has_vector: u64::from(place) * (V as u64) < params.view.n,
+            has_vector: u64::from(slot) * (V as u64) < params.view.n,
             first: group + first * groups,
             step: groups << halvings,
-            is_writer: place & ((1 << (along_log2 - halvings)) - 1) == 0,
+            is_writer: slot & ((1 << (along_log2 - halvings)) - 1) == 0,
         }
     }
 
@@ -214,7 +214,7 @@ impl Share {
         macro_rules! halve {
             ($count:literal) => {
                 if apart > 0 {
-                    let is_second = self.place & apart != 0;
+                    let is_second = self.slot & apart != 0;
                     let pairs: [[f32; 2]; $count] = core::array::from_fn(|r| {
                         let [a, b] = [accs[2 * r], accs[2 * r + 1]];
                         let (kept, given) = if is_second { (b, a) } else { (a, b) };
@@ -235,8 +235,8 @@ impl Share {
         accs
     }
 
-    /// Stores what the thread has of the results of the warp's rows from `row` on. They began `back`
-    /// rows before it.
+    /// Stores what the thread has of the results of the warp's rows from `row` on. They began
+    /// `back` rows before it.
     ///
     /// # Safety
     /// `out` has them.
@@ -280,9 +280,9 @@ impl Share {
 #[inline(always)]
 fn finished(accs: [f32; STORED], params: &ReduceParams) -> [f32; STORED] {
     // One instruction reverses what was reversed, adds the 0 of a sum, and leaves all else.
-    let turn = f32::turn(params.kind == KIND_LARGEST && params.map == MAP_NEGATE);
+    let sign = f32::reversal(params.kind == KIND_LARGEST && params.map == MAP_NEGATE);
     let zero = if params.kind == KIND_SUM { 0.0 } else { -0.0 };
-    let results = accs.map(|acc| math::fma(acc, turn, zero));
+    let results = accs.map(|acc| math::fma(acc, sign, zero));
     match params.finish {
         FINISH_DIVIDE => results.map(|sum| sum.over(params.divisor)),
         FINISH_ROOT => results.map(f32::root),

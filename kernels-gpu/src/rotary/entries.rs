@@ -6,7 +6,7 @@ use cuda_std::kernel;
 use cuda_std::param::ByValue;
 use half::{bf16, f16};
 
-use super::place::Arrays;
+use super::coord::Arrays;
 use super::{strided, vectors};
 
 macro_rules! kernels {

@@ -1,24 +1,24 @@
 //! Rotary position embedding: of each pair (a, b) of a head, `(a cos - b sin, b cos + a sin)`, with
 //! the cosine and the sine of the token's position and the pair's column in two tables.
 //!
-//! Pairs are an element of the first half of the rotated ones and its like of the second (GPT-NeoX),
-//! or neighbours (GPT-J). Elements behind the rotated ones are copied. y may be x.
+//! Pairs are an element of the first half of the rotated ones and its like of the second
+//! (GPT-NeoX), or neighbours (GPT-J). Elements behind the rotated ones are copied. y may be x.
 //!
-//! **Roles**: all of the 128 threads do the same. A thread has a slot of up to two heads of a token:
-//! two vectors of 16 bytes of each (`vectors`), or a pair (`strided`). Neighbouring threads have
-//! neighbouring slots, then heads, then tokens.
+//! **Roles**: all of the 128 threads do the same. A thread has a slot of up to two heads of a
+//! token: two vectors of 16 bytes of each (`vectors`), or a pair (`strided`). Neighbouring threads
+//! have neighbouring slots, then heads, then tokens.
 //!
-//! **Timeline**: the token's position; all elements of the heads; the slot's cosines and sines, which
-//! both heads share; products, stores. So a thread has four loads of 16 bytes on their way before it
-//! waits for its position.
+//! **Timeline**: the token's position; all elements of the heads; the slot's cosines and sines,
+//! which both heads share; products, stores. So a thread has four loads of 16 bytes on their way
+//! before it waits for its position.
 //!
-//! **Numerics**: in f32, `a cos` rounded, then one fused multiply-add, and one rounding to the dtype.
-//! What is copied keeps its bits. A position without a row of the tables reads none: cosine and sine
-//! are NaN.
+//! **Numerics**: in f32, `a cos` rounded, then one fused multiply-add, and one rounding to the
+//! dtype. What is copied keeps its bits. A position without a row of the tables reads none: cosine
+//! and sine are NaN.
 //!
 //! | file | what |
 //! |---|---|
-//! | `place` | which token, heads and slot a thread has; its position |
+//! | `coord` | which token, heads and slot a thread has; its position |
 //! | `vectors`, `strided` | the kernels |
 //! | `lanes` | vectors of elements as f32 |
 //! | `entries` | the entries |
@@ -33,8 +33,8 @@
 // local memory.
 #![allow(clippy::needless_range_loop)]
 
+mod coord;
 pub mod entries;
 mod lanes;
-mod place;
 mod strided;
 mod vectors;

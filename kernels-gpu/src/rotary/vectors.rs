@@ -2,8 +2,8 @@
 
 use cuda_std::mem;
 
+use super::coord::{Arrays, OWN, turned};
 use super::lanes::{Lanes, Raw, Table};
-use super::place::{Arrays, OWN, turned};
 
 /// # Safety
 /// The arrays are those of the launch; all heads, and rows of the tables, lie on multiples of 16
@@ -21,34 +21,34 @@ pub(super) unsafe fn rotate<
     let params = arrays.params;
     let (half, written) = (params.half, params.written);
     // SAFETY: passed on to the caller.
-    let Some(place) = (unsafe { arrays.place() }) else {
+    let Some(coord) = (unsafe { arrays.coord() }) else {
         return;
     };
     let pairs = half / lanes;
-    let is_rotated = place.slot < pairs;
-    // Neighbouring threads have neighbouring vectors, in the first half of what is turned (or copied)
-    // and in the second.
+    let is_rotated = coord.slot < pairs;
+    // Neighbouring threads have neighbouring vectors, in the first half of what is turned (or
+    // copied) and in the second.
     let (first, second) = match is_rotated {
-        true => (lanes * place.slot, lanes * place.slot + half),
+        true => (lanes * coord.slot, lanes * coord.slot + half),
         false => {
-            let copied = 2 * half + lanes * (place.slot - pairs);
+            let copied = 2 * half + lanes * (coord.slot - pairs);
             (copied, copied + lanes * (params.slots.divisor - pairs))
         }
     };
     // Of a single vector to be copied, that one twice.
-    let places = [first, if second < written { second } else { first }].map(i64::from);
+    let columns = [first, if second < written { second } else { first }].map(i64::from);
     let mut raw: [[Raw; 2]; OWN] = [[[0; 4]; 2]; OWN];
     for j in 0..OWN {
-        if let Some(head) = arrays.head(&place, j) {
+        if let Some(head) = arrays.head(&coord, j) {
             // SAFETY: vectors of the head.
-            raw[j] = places.map(|at| unsafe {
-                mem::ld_global_once_v4_u32(arrays.of_x::<T>(&place, head, at).cast())
+            raw[j] = columns.map(|at| unsafe {
+                mem::ld_global_once_v4_u32(arrays.of_x::<T>(&coord, head, at).cast())
             });
         }
     }
     if is_rotated {
         let (mut cos, mut sin) = ([f32::NAN; V], [f32::NAN; V]);
-        if let Some(row) = arrays.row(&place) {
+        if let Some(row) = arrays.row(&coord) {
             // SAFETY: there is such a row, of `half` columns.
             unsafe { (cos, sin) = angles::<C, V, IS_INTERLEAVED>(arrays, row, first) };
         }
@@ -58,9 +58,9 @@ pub(super) unsafe fn rotate<
         }
     }
     for j in 0..OWN {
-        if let Some(head) = arrays.head(&place, j) {
+        if let Some(head) = arrays.head(&coord, j) {
             for k in 0..2 {
-                let to = arrays.of_y::<T>(&place, head, places[k]);
+                let to = arrays.of_y::<T>(&coord, head, columns[k]);
                 // SAFETY: a vector of the head, which this thread alone has.
                 unsafe { mem::st_global_v4_u32(to.cast(), raw[j][k]) };
             }
@@ -68,8 +68,8 @@ pub(super) unsafe fn rotate<
     }
 }
 
-/// The cosines and sines of a row for the vectors that begin at element `first` of the first half, and
-/// at its like of the second.
+/// The cosines and sines of a row for the vectors that begin at element `first` of the first half,
+/// and at its like of the second.
 ///
 /// # Safety
 /// There are such a row and such vectors.

@@ -33,7 +33,7 @@ pub(crate) struct Group {
     /// Blocks of the row.
     pub(crate) blocks: u32,
     scratch: *mut u32,
-    turn: u32,
+    buffer: u32,
 }
 
 impl Group {
@@ -91,7 +91,7 @@ impl Group {
             rank: 0,
             blocks: 1,
             scratch,
-            turn: 0,
+            buffer: 0,
         }
     }
 
@@ -144,29 +144,29 @@ impl Group {
     }
 
     /// Gives each lane the value of a warp of the row: of the warp that has the lane's index among
-    /// `width` neighbouring lanes, or `none` if there is no such warp. `width` is a power of two; if that
-    /// is always the number of warps, there need be no such value.
+    /// `width` neighbouring lanes, or `none` if there is no such warp. `width` is a power of two;
+    /// if that is always the number of warps, there need be no such value.
     ///
     /// # Safety
-    /// All threads of the row call it, in a row of several warps; `value` is the same in all lanes of
-    /// a warp.
+    /// All threads of the row call it, in a row of several warps; `value` is the same in all lanes
+    /// of a warp.
     #[inline(always)]
     pub(crate) unsafe fn exchange<S: Words>(&mut self, value: S, none: Option<S>) -> (S, u32) {
         let thread = thread::thread_idx_x();
         let (warp, lane) = (thread / LANES, thread % LANES);
-        let turn = self
+        let buffer = self
             .scratch
-            .wrapping_add(self.turn as usize * WORDS * BLOCK_SLOTS);
-        self.turn ^= 1;
+            .wrapping_add(self.buffer as usize * WORDS * BLOCK_SLOTS);
+        self.buffer ^= 1;
         // SAFETY: each warp has a slot. Slots are read after the barrier, and written again only
         // after the next one.
         unsafe {
             if lane == 0 {
-                store(turn.wrapping_add(warp as usize), BLOCK_SLOTS, value);
+                store(buffer.wrapping_add(warp as usize), BLOCK_SLOTS, value);
             }
             thread::sync_threads();
             let warps = self.threads / LANES;
-            let read = |slot: u32| load(turn.wrapping_add(slot as usize), BLOCK_SLOTS, value);
+            let read = |slot: u32| load(buffer.wrapping_add(slot as usize), BLOCK_SLOTS, value);
             let Some(none) = none else {
                 return (read(lane & (warps - 1)), warps);
             };
@@ -194,8 +194,8 @@ impl Group {
         }
     }
 
-    /// The same for rows in registers, of any number of warps; `none` is the value of no elements. The
-    /// butterfly within a warp is unrolled.
+    /// The same for rows in registers, of any number of warps; `none` is the value of no elements.
+    /// The butterfly within a warp is unrolled.
     ///
     /// # Safety
     /// As [`Group::reduce`].

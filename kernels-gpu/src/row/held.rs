@@ -5,19 +5,19 @@ use super::group::Group;
 use super::packed::{Packed, Raw};
 use super::policy::of_rows;
 use abi::rows::RowParams;
-use cuda_std::hint::{constant, opaque, turn};
+use cuda_std::hint::{constant, opaque, rotate};
 use cuda_std::{mem, thread};
 
 /// Which vectors of a row this thread has.
 #[derive(Clone, Copy)]
-pub(crate) struct Places {
+pub(crate) struct RowFragment {
     first: u32,
     step: u32,
     /// Vectors of the row; 0 if there is no row.
     vectors: u32,
 }
 
-impl Places {
+impl RowFragment {
     /// This thread's vectors of a row of `n` elements; none unless the row `is_there`.
     #[inline(always)]
     pub(crate) fn new<T: Packed>(group: &Group, n: u64, is_there: bool) -> Self {
@@ -44,13 +44,15 @@ impl Places {
         self.vector(j) < self.vectors
     }
 
-    /// Index in the row of the thread's vector `j`, or of the row's last vector if it has no such one.
+    /// Index in the row of the thread's vector `j`, or of the row's last vector if it has no such
+    /// one.
     #[inline(always)]
     pub(crate) fn nearest(&self, j: usize) -> u32 {
         self.vector(j).min(self.vectors.saturating_sub(1))
     }
 
-    /// Vectors of the thread's warp, of which a lane has up to `R`, in a row that whole warps share.
+    /// Vectors of the thread's warp, of which a lane has up to `R`, in a row that whole warps
+    /// share.
     #[inline(always)]
     pub(crate) fn vectors_of_warp<const R: usize>(&self) -> u32 {
         let ahead = self.first & !(thread::WARP_THREADS - 1);
@@ -71,21 +73,21 @@ impl Places {
     }
 }
 
-/// This thread's group, its row, and which vectors of it the thread has, in launches where every row
-/// has its own group.
+/// This thread's group, its row, and which vectors of it the thread has, in launches where every
+/// row has its own group.
 ///
 /// # Safety
 /// As for [`Group::of_vectors`].
 #[inline(always)]
-pub(crate) unsafe fn place<T: Packed>(
+pub(crate) unsafe fn fragment<T: Packed>(
     params: &RowParams,
     scratch: *mut u32,
-) -> (Group, u64, Places) {
+) -> (Group, u64, RowFragment) {
     // SAFETY: passed on to the caller.
     let group = unsafe { Group::of_vectors(params, scratch) };
     let row = group.row();
-    let places = Places::new::<T>(&group, params.n, row < params.rows);
-    (group, row, places)
+    let fragment = RowFragment::new::<T>(&group, params.n, row < params.rows);
+    (group, row, fragment)
 }
 
 /// Loads the thread's vectors of a row; those beyond its end are 0.
@@ -95,30 +97,30 @@ pub(crate) unsafe fn place<T: Packed>(
 #[inline(always)]
 pub(crate) unsafe fn load<T: Packed, const R: usize>(
     row: *const T,
-    places: &Places,
+    fragment: &RowFragment,
     params: &RowParams,
 ) -> [Raw; R] {
     let mut raw = [[0; 4]; R];
     let policy = of_rows(params);
     let mut j = 0;
     while j < R {
-        let at = row.wrapping_add(places.element::<T>(j));
+        let at = row.wrapping_add(fragment.element::<T>(j));
         // SAFETY: a vector of the row, or nothing is read.
         raw[j] =
-            unsafe { mem::ld_global_l2_cache_hint_v4_u32_if(at.cast(), places.has(j), policy) };
+            unsafe { mem::ld_global_l2_cache_hint_v4_u32_if(at.cast(), fragment.has(j), policy) };
         j += 1;
     }
     raw
 }
 
-/// Calls `f` with the index of each of a thread's vectors, and with what it has of it: in a loop that is
-/// once in PTX, and that ptxas unrolls if it is short enough.
+/// Calls `f` with the index of each of a thread's vectors, and with what it has of it: in a loop
+/// that is once in PTX, and that ptxas unrolls if it is short enough.
 #[inline(always)]
 pub(crate) fn each<X: Copy, const R: usize>(of: &mut [X; R], mut f: impl FnMut(usize, &mut X)) {
     let mut j = 0;
     while j < constant::<R>() {
         f(j, &mut of[0]);
-        turn(of);
+        rotate(of);
         j += 1;
     }
 }
@@ -144,10 +146,10 @@ pub(crate) fn forget<const R: usize>(raw: &mut [Raw; R]) {
 /// # Safety
 /// The row at `row` is writable, and aligned to vectors.
 #[inline(always)]
-pub(crate) unsafe fn store<T: Packed>(row: *mut T, places: &Places, j: usize, raw: Raw) {
-    let at = row.wrapping_add(places.element::<T>(j));
+pub(crate) unsafe fn store<T: Packed>(row: *mut T, fragment: &RowFragment, j: usize, raw: Raw) {
+    let at = row.wrapping_add(fragment.element::<T>(j));
     // SAFETY: a vector of the row, or nothing is written.
-    unsafe { mem::st_global_cs_v4_u32_if(at.cast(), raw, places.has(j)) };
+    unsafe { mem::st_global_cs_v4_u32_if(at.cast(), raw, fragment.has(j)) };
 }
 
 /// The address of row `row` of a tensor whose rows are `stride` elements apart.

@@ -142,7 +142,7 @@ impl<T: Element> Loose<T> {
 
     /// Calls `f` with the index of each of the thread's elements.
     #[inline(always)]
-    pub(crate) fn places(&self, mut f: impl FnMut(u64)) {
+    pub(crate) fn for_each(&self, mut f: impl FnMut(u64)) {
         let mut i = self.own;
         while i < self.n {
             f(i);
@@ -154,7 +154,7 @@ impl<T: Element> Loose<T> {
 /// Where a group's rows are staged in the launch's dynamic shared memory: that of input `input`, of
 /// `n` elements.
 #[inline(always)]
-pub(crate) fn place<T>(group: &Group, n: u64, input: u32) -> *mut T {
+pub(crate) fn staging<T>(group: &Group, n: u64, input: u32) -> *mut T {
     let row = u64::from(input * group.groups + group.index);
     cuda_std::shared::dynamic_base()
         .cast::<T>()

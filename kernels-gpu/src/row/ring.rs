@@ -1,15 +1,15 @@
 //! Rows that come through a ring: persistent blocks, or clusters of them, go from row to row, and
 //! the loads of the next rows are always in flight.
 //!
-//! A block has the same slice of each row, and a warp the same part of the slice, so what belongs to
-//! columns (weights, their gradients) stays in registers.
+//! A block has the same slice of each row, and a warp the same part of the slice, so what belongs
+//! to columns (weights, their gradients) stays in registers.
 //!
 //! **Roles**: each warp loads its own part of the row, by one bulk copy an input, so nobody waits
 //! for a whole slice. In clusters one warp at a time sends the block's sums to all blocks.
 //!
 //! **Short rows**, of gradients: a block of eight warps has several at a time, each by one, two or
-//! four warps. They wait for each other as the warps of one row do, though they have nothing to tell:
-//! so what the block reads lies close together in memory, which is faster.
+//! four warps. They wait for each other as the warps of one row do, though they have nothing to
+//! tell: so what the block reads lies close together in memory, which is faster.
 //!
 //! **Pipelines** (for row `i` of the block's; `warps` of the row in a block):
 //!
@@ -20,14 +20,14 @@
 //! | `posted`, one for each of 64 or 32 rows, in clusters | the sending warp of every block | the block's warps | 1 | 16 a block |
 //! | `posted`, one for each of 16 rows, in single blocks | the block's warps | the same | `warps` | 0 |
 //!
-//! **Timeline** of a warp, in clusters: gather its sums of row `i`; collect those of row `i - 1` and
-//! finish that row; send those of row `i`, if it is its turn. So an exchange overlaps a row's sums.
-//! In wide rings the last warp to gather sends at once, which takes 2 % less time there; the narrow
-//! ones, of fewer registers or blocks of four warps, lose 1 to 22 % by it.
+//! **Timeline** of a warp, in clusters: gather its sums of row `i`; collect those of row `i - 1`
+//! and finish that row; send those of row `i`, if it is its turn. So an exchange overlaps a row's
+//! sums. In wide rings the last warp to gather sends at once, which takes 2 % less time there; the
+//! narrow ones, of fewer registers or blocks of four warps, lose 1 to 22 % by it.
 //!
 //! There are places for the sums of as many rows as there are barriers. A message does not say that
-//! its sender has read what was sent to it, so the cluster also synchronises: each time that half of
-//! the places are used up, all warps arrive at its barrier, and they wait for it when another
+//! its sender has read what was sent to it, so the cluster also synchronises: each time that half
+//! of the places are used up, all warps arrive at its barrier, and they wait for it when another
 //! quarter is, when the others have arrived long since. Places that were read before the arrival
 //! are overwritten only after the wait.
 //!
@@ -55,10 +55,10 @@ const LANES: u32 = thread::WARP_THREADS;
 pub(crate) struct Ring<const R: usize> {
     /// Index of the warp in its block.
     warp: u32,
-    /// Where the sums of the warp's rows are posted, for the first of each [`RingLayout::turns`].
-    first_place: u32,
+    /// Where the sums of the warp's rows are posted, for the first of each [`RingLayout::rounds`].
+    first_slot: u32,
     /// Places of a row.
-    places: u32,
+    slots: u32,
     lane: u32,
     /// Warps of this block.
     warps: u32,
@@ -168,18 +168,18 @@ impl<const R: usize> Ring<R> {
         // SAFETY: the launch's shared memory.
         let base = unsafe { SharedAddr::of(dynamic_base().cast_const()) };
         let layout = RingLayout::new(R as u32, inputs, params.stages, warps, blocks);
-        let (first_place, places) = if blocks > 1 {
+        let (first_slot, slots) = if blocks > 1 {
             (0, blocks)
         } else {
             (first_warp, row_warps)
         };
-        let width = places.next_power_of_two();
+        let width = slots.next_power_of_two();
         Self {
             warp,
             lane,
             warps,
-            first_place: layout.post(0, first_place),
-            places,
+            first_slot: layout.post(0, first_slot),
+            slots,
             rank,
             blocks,
             inputs,
@@ -197,8 +197,8 @@ impl<const R: usize> Ring<R> {
         }
     }
 
-    /// The index, where LLVM unrolls loops over the thread's vectors; opaque where there are so many
-    /// of them that the kernel would grow by more than it gains.
+    /// The index, where LLVM unrolls loops over the thread's vectors; opaque where there are so
+    /// many of them that the kernel would grow by more than it gains.
     #[inline(always)]
     pub(crate) fn rolled(j: usize) -> usize {
         match Self::IS_WIDE {
@@ -296,13 +296,13 @@ impl<const R: usize> Ring<R> {
             }
             if self.warp == 0 && self.lane == 0 {
                 let mut i = 0;
-                while i < opaque(self.layout.turns()) {
+                while i < opaque(self.layout.rounds()) {
                     let arrivals = if self.blocks > 1 { 1 } else { self.warps };
                     self.posted(i).init(arrivals);
                     i += 1;
                 }
                 let mut i = 0;
-                while i < opaque(RingLayout::GATHER_TURNS) {
+                while i < opaque(RingLayout::GATHER_ROUNDS) {
                     self.gathered(i).init(self.warps);
                     i += 1;
                 }
@@ -330,7 +330,7 @@ impl<const R: usize> Ring<R> {
     /// Rows between two arrivals at the cluster's barrier, and rows since the last one, at row `i`.
     #[inline(always)]
     fn meeting(&self, i: u32) -> (u32, u32) {
-        let meet = self.layout.turns() / 2;
+        let meet = self.layout.rounds() / 2;
         (meet, i & (meet - 1))
     }
 

@@ -1,8 +1,8 @@
 //! Short rows: each warp of persistent blocks has one, two or four at a time, and the loads of its
 //! next rows are always in flight.
 //!
-//! In an *iteration* a block has as many rows as all of its warps together; they are neighbours, and those
-//! of the next block come after them. A lane has the same columns in each iteration.
+//! In an *iteration* a block has as many rows as all of its warps together; they are neighbours,
+//! and those of the next block come after them. A lane has the same columns in each iteration.
 //!
 //! **Pipeline** (for iteration `i`):
 //!
@@ -137,18 +137,19 @@ impl Short {
 
     /// Where row `index` of the warp is among them.
     #[inline(always)]
-    fn place(&self, index: u32) -> u32 {
+    fn offset(&self, index: u32) -> u32 {
         index * self.lanes * (R * VECTOR_BYTES)
     }
 
     /// Where the lane's vector `j` is among them.
     #[inline(always)]
     fn at(&self, j: usize) -> u32 {
-        self.place(self.lane / self.lanes) + self.number(j) * VECTOR_BYTES
+        self.offset(self.lane / self.lanes) + self.number(j) * VECTOR_BYTES
     }
 
     /// Initialises the warp's barriers. Zeros its stages where they would not be filled otherwise:
-    /// vectors that rows do not have, and rows that there are not, are 0, or of an earlier iteration.
+    /// vectors that rows do not have, and rows that there are not, are 0, or of an earlier
+    /// iteration.
     ///
     /// # Safety
     /// All threads call it, once, before anything else.
@@ -186,7 +187,8 @@ impl Short {
         stage.next(self.stages)
     }
 
-    /// Issues the loads of the first iterations. `row_of` returns the address of row `row` of an input.
+    /// Issues the loads of the first iterations. `row_of` returns the address of row `row` of an
+    /// input.
     ///
     /// # Safety
     /// All lanes call it, once; rows are readable and aligned to vectors.
@@ -251,7 +253,7 @@ impl Short {
             let mut input = 0;
             while input < self.inputs && self.lane < rows {
                 cp_async_bulk_shared_cluster_global_l2_cache_hint(
-                    self.part(stage, input).add_bytes(self.place(self.lane)),
+                    self.part(stage, input).add_bytes(self.offset(self.lane)),
                     row_of(input, first + u64::from(self.lane)).cast(),
                     bytes,
                     landed,

@@ -1,9 +1,9 @@
 //! Rows in shared memory: each block of a cluster has a slice of a row, which one bulk copy loads.
 //!
-//! A *thread group* is the threads that share a row: a few lanes of a warp, a warp, a block, or all blocks
-//! of a cluster. A thread group has one row, and issues its load before anything else. Threads need few
-//! registers, and a row needs nothing but shared memory, so several thread groups run on an SM and hide
-//! each other's waits.
+//! A *thread group* is the threads that share a row: a few lanes of a warp, a warp, a block, or all
+//! blocks of a cluster. A thread group has one row, and issues its load before anything else.
+//! Threads need few registers, and a row needs nothing but shared memory, so several thread groups
+//! run on an SM and hide each other's waits.
 //!
 //! **Pipelines**, each of one phase, 1 arrival:
 //!
@@ -13,8 +13,8 @@
 //! | `exchanged`, in clusters | every warp of the cluster, or one of each block | the block | 16 a message |
 //!
 //! **Shared memory**: barriers ([`BARRIER_BYTES`]); 16 bytes for the sums of every warp of the row;
-//! the slices, by thread group and input. Each slice begins at a multiple of 128 bytes: bulk copies to odd
-//! multiples of 16 bytes take longer.
+//! the slices, by thread group and input. Each slice begins at a multiple of 128 bytes: bulk copies
+//! to odd multiples of 16 bytes take longer.
 
 mod exchange;
 mod parts;
@@ -137,7 +137,8 @@ impl ThreadGroup {
         Slice(self.slices.add_bytes(number * self.step))
     }
 
-    /// This thread's thread group. The loads of its row, if there is one, have been issued, from the first
+    /// This thread's thread group. The loads of its row, if there is one, have been issued, from
+    /// the first
     /// `inputs` of these tensors, which have the first strides of the parameters.
     ///
     /// # Safety
@@ -162,10 +163,12 @@ impl ThreadGroup {
         }
     }
 
-    /// This thread's thread group, in a block that shares no row with other thread groups. Slices have room for
+    /// This thread's thread group, in a block that shares no row with other thread groups. Slices
+    /// have room for
     /// `each` vectors a thread; vectors that the row does not have are zeros. `row_of` returns the
-    /// address of an input's row, given the thread group's index; inputs from `rows` on are the same for
-    /// all thread groups. In clusters one message a block is exchanged if `is_by_block`, else one a warp.
+    /// address of an input's row, given the thread group's index; inputs from `rows` on are the
+    /// same for all thread groups. In clusters one message a block is exchanged if `is_by_block`,
+    /// else one a warp.
     ///
     /// # Safety
     /// As for [`ThreadGroup::fetch`]; there is such a row.
@@ -187,7 +190,7 @@ impl ThreadGroup {
             }
             let mut j = 0;
             while j < each {
-                let vector = thread_group.place(j, each);
+                let vector = thread_group.vector_at(j, each);
                 let mut input = if vector < thread_group.vectors {
                     inputs
                 } else {
@@ -207,7 +210,7 @@ impl ThreadGroup {
     /// Index in the slice of the thread's vector `j` of `each`: the lanes of a warp have
     /// neighbouring vectors.
     #[inline(always)]
-    pub(crate) fn place(&self, j: usize, each: usize) -> u32 {
+    pub(crate) fn vector_at(&self, j: usize, each: usize) -> u32 {
         let (warp, lane) = (self.group.own / LANES, self.group.own % LANES);
         (warp * each as u32 + j as u32) * LANES + lane
     }
@@ -215,7 +218,7 @@ impl ThreadGroup {
     /// Whether the row has that vector.
     #[inline(always)]
     pub(crate) fn has(&self, j: usize, each: usize) -> bool {
-        self.place(j, each) < self.vectors
+        self.vector_at(j, each) < self.vectors
     }
 
     /// Issues the loads of the row, if there is one. `row_of` returns the address of an input's
@@ -369,8 +372,8 @@ impl ThreadGroup {
         Some(slice.cast::<T>().wrapping_add(ahead as usize).cast_const())
     }
 
-    /// Reduces by `op`, over values of at most four words, over all threads of the thread group; all of
-    /// them get the result.
+    /// Reduces by `op`, over values of at most four words, over all threads of the thread group;
+    /// all of them get the result.
     ///
     /// # Safety
     /// All threads of the thread group call it, once; warps are converged.
@@ -384,7 +387,8 @@ impl ThreadGroup {
         }
     }
 
-    /// Reduces by `op` over the warps of the thread group; `value` is the same in all lanes of a warp.
+    /// Reduces by `op` over the warps of the thread group; `value` is the same in all lanes of a
+    /// warp.
     ///
     /// # Safety
     /// As for [`ThreadGroup::reduce`].

@@ -118,10 +118,10 @@ impl<'a> Status<'a> {
     pub(super) unsafe fn gather<N: Number>(&self, tile: &Tile, kind: u32, none: N, slots: *mut N) {
         let warp = u64::from(thread::thread_idx_x() / thread::WARP_THREADS);
         let lane = u64::from(thread::lane_idx());
-        let (group, place) = (tile.i / GROUP, tile.i % GROUP);
+        let (group, in_group) = (tile.i / GROUP, tile.i % GROUP);
         let is_of_all = warp == u64::from(WARPS) - 1;
         let count = match warp {
-            0 => place,
+            0 => in_group,
             _ if is_of_all => 1,
             _ => GROUP,
         };

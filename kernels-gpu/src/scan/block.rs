@@ -6,7 +6,7 @@ use cuda_std::atomic::{self, Order, Scope};
 use cuda_std::thread;
 
 use super::back::{Status, Tile, WARPS};
-use super::place::{Launch, Role};
+use super::launch::{Launch, Role};
 use super::tile::{Slots, Stored, all_combined};
 use super::totals::{of_row, totals};
 use crate::reduce::number::Number;
@@ -38,16 +38,16 @@ impl<N> Scratch<N> {
         }
     }
 
-    /// The tile of iteration `turn`.
+    /// The tile of iteration `iteration`.
     #[inline(always)]
-    pub(super) fn tile(&self, turn: u32) -> *mut Tile {
-        self.tiles.wrapping_add(turn as usize % KNOWN)
+    pub(super) fn tile(&self, iteration: u32) -> *mut Tile {
+        self.tiles.wrapping_add(iteration as usize % KNOWN)
     }
 
     /// The total of that tile.
     #[inline(always)]
-    pub(super) fn total(&self, turn: u32) -> *mut N {
-        self.totals.wrapping_add(turn as usize % KNOWN)
+    pub(super) fn total(&self, iteration: u32) -> *mut N {
+        self.totals.wrapping_add(iteration as usize % KNOWN)
     }
 }
 
@@ -106,21 +106,21 @@ impl<N: Number> Block<'_, N> {
         thread::sync_threads();
     }
 
-    /// The tile of iteration `turn`, or this thread's row, and whether the block has anything to
-    /// do.
+    /// The tile of iteration `iteration`, or this thread's row, and whether the block has anything
+    /// to do.
     ///
     /// # Safety
     /// Thread 0 has written the tile, and there was a barrier since.
     #[inline(always)]
-    pub(super) unsafe fn tile(&self, turn: u32) -> (Tile, bool) {
+    pub(super) unsafe fn tile(&self, iteration: u32) -> (Tile, bool) {
         let params = self.launch.params;
         if params.tiles > 1 {
             // SAFETY: passed on to the caller.
-            let tile = unsafe { self.scratch.tile(turn).read() };
+            let tile = unsafe { self.scratch.tile(iteration).read() };
             return (tile, tile.row < params.rows);
         }
         // Recomputed, so that it takes no registers between iterations.
-        let blocks = u64::from(turn) * u64::from(thread::grid_dim_x());
+        let blocks = u64::from(iteration) * u64::from(thread::grid_dim_x());
         let base =
             (blocks + u64::from(thread::block_idx_x())) * u64::from(THREADS >> params.along_log2);
         let row = base + u64::from(Role::of(params).row);
@@ -135,22 +135,22 @@ impl<N: Number> Block<'_, N> {
     #[inline(always)]
     pub(super) unsafe fn take<T: Stored<V, Number = N>, const V: usize>(
         &self,
-        turn: u32,
+        iteration: u32,
         tile: &Tile,
         own: &Slots,
         kind: u32,
         none: impl Fn() -> N,
     ) -> ([N; VECTORS], N) {
         let params = self.launch.params;
-        let place = self.launch.place::<T, V>(tile);
+        let address = self.launch.address::<T, V>(tile);
         // SAFETY: passed on to the caller.
         unsafe {
-            place.span.load::<T, V>(place.from, own, kind);
+            address.span.load::<T, V>(address.from, own, kind);
             if params.tiles > 1 {
                 // Not before its own elements have come, which others wait for. (The tile is read
                 // again, so that it takes no registers meanwhile.)
                 self.launch
-                    .ask_ahead::<T, V>(&self.scratch.tile(turn).read());
+                    .ask_ahead::<T, V>(&self.scratch.tile(iteration).read());
             }
             let totals = totals::<T, V>(own, kind);
             of_row(totals, params, kind, none, self.scratch.sums)
@@ -165,7 +165,7 @@ impl<N: Number> Block<'_, N> {
     #[inline(always)]
     pub(super) unsafe fn look_back(
         &self,
-        turn: u32,
+        iteration: u32,
         done: u32,
         kind: u32,
         none: impl Fn() -> N,
@@ -180,7 +180,7 @@ impl<N: Number> Block<'_, N> {
             if is_there {
                 self.back.gather(&tile, kind, none(), scratch.before);
             }
-            tell(scratch.tile(turn.wrapping_add(1)), next, params);
+            tell(scratch.tile(iteration.wrapping_add(1)), next, params);
             thread::sync_threads();
             if !is_there {
                 return exclusive;

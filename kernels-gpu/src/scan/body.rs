@@ -7,7 +7,7 @@ use cuda_std::{mem, thread};
 
 use super::back::Status;
 use super::block::{Block, Scratch};
-use super::place::{Launch, Place};
+use super::launch::{Launch, TileAddress};
 use super::tile::{Slots, Stored, by_kind};
 use super::totals::elements;
 use crate::reduce::number::Number;
@@ -33,7 +33,7 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS
         scratch: Scratch::of(shared),
     };
     let slots = Slots::own(shared.wrapping_add(SCRATCH_WORDS));
-    let mut turn = 0_u32;
+    let mut iteration = 0_u32;
     let mut waiting = [T::Number::ZERO; VECTORS];
     // SAFETY: tiles, or rows, of the launch that only this block has; all threads are here, and
     // barriers separate their uses of scratch.
@@ -49,35 +49,35 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS
             let none = || T::neutral(opaque(params.kind));
             // The iteration whose tile is finished now: this one, or, with slots for two tiles, the
             // one before.
-            let done = turn.wrapping_sub(u32::from(is_late));
-            let (mut tile, is_there) = block.tile(turn);
+            let done = iteration.wrapping_sub(u32::from(is_late));
+            let (mut tile, is_there) = block.tile(iteration);
             let has_more = || block.scratch.tile(done).read().row < params.rows;
             if !(is_there || is_shared && has_more()) {
                 break;
             }
-            let mut own = slots.other(!turn.is_multiple_of(2) && is_late);
-            let (mut exclusive, total) = block.take::<T, V>(turn, &tile, &own, kind, none);
+            let mut own = slots.other(!iteration.is_multiple_of(2) && is_late);
+            let (mut exclusive, total) = block.take::<T, V>(iteration, &tile, &own, kind, none);
             if is_shared {
                 if is_there && thread::thread_idx_x() == 0 {
-                    block.scratch.total(turn).write(total);
+                    block.scratch.total(iteration).write(total);
                     block.back.publish(&tile, total);
                 }
                 if is_late {
                     // What this tile waits for will have been published by the next iteration.
                     core::mem::swap(&mut exclusive, &mut waiting);
-                    own = slots.other(turn.is_multiple_of(2));
+                    own = slots.other(iteration.is_multiple_of(2));
                 }
-                exclusive = block.look_back(turn, done, kind, none, exclusive);
+                exclusive = block.look_back(iteration, done, kind, none, exclusive);
                 tile = block.scratch.tile(done).read();
             }
             if !is_shared || tile.row < params.rows {
                 // Opaque: recomputed here, the place takes no registers meanwhile.
                 tile.i += u64::from(opaque(0));
-                let place = block.launch.place::<T, V>(&tile);
-                results::<T, V, IS_SM80>(&own, &place, exclusive, kind, is_exclusive);
-                place.span.store_parts::<T, V>(place.to, &own);
+                let address = block.launch.address::<T, V>(&tile);
+                results::<T, V, IS_SM80>(&own, &address, exclusive, kind, is_exclusive);
+                address.span.store_parts::<T, V>(address.to, &own);
             }
-            turn = turn.wrapping_add(1);
+            iteration = iteration.wrapping_add(1);
             if !is_shared && params.along_log2 > 5 {
                 thread::sync_threads();
             }
@@ -93,13 +93,13 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS
 #[inline(always)]
 unsafe fn results<T: Stored<V, Number: Number>, const V: usize, const IS_SM80: bool>(
     slots: &Slots,
-    place: &Place,
+    address: &TileAddress,
     before: [T::Number; VECTORS],
     kind: u32,
     is_exclusive: bool,
 ) {
-    let (span, lanes, bytes) = (&place.span, V as i32, T::bytes(0) as isize);
-    let to = place.to.wrapping_offset(span.first as isize * bytes);
+    let (span, lanes, bytes) = (&address.span, V as i32, T::bytes(0) as isize);
+    let to = address.to.wrapping_offset(span.first as isize * bytes);
     let is_aligned = to.addr().is_multiple_of(16);
     by_kind!(kind, |op| {
         let mut before = before;

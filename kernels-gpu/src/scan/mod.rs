@@ -25,7 +25,7 @@
 //! | `body` | the kernel's loop |
 //! | `block` | a block's steps: draw a tile, load it, look back |
 //! | `back` | the totals that blocks publish, and the look-back |
-//! | `place`, `tile` | where a thread's vectors are; loads, stores, slots |
+//! | `address`, `tile` | where a thread's vectors are; loads, stores, slots |
 //! | `totals` | the scan of a tile's totals |
 //!
 //! **Sources**: Merrill and Garland, Single-pass parallel prefix scan with decoupled look-back,
@@ -41,6 +41,6 @@ mod back;
 mod block;
 mod body;
 pub mod entries;
-mod place;
+mod launch;
 mod tile;
 mod totals;

@@ -4,7 +4,7 @@ use abi::scan::{ScanParams, VECTORS};
 use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
 
-use super::place::Role;
+use super::launch::Role;
 use super::tile::{AT_ONCE, Slots, Stored, all_combined, by_kind, combined};
 use crate::reduce::number::Number;
 

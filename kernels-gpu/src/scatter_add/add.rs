@@ -43,11 +43,11 @@ trait Elements: Copy {
     /// Where it is there, it is readable.
     unsafe fn old(self, at: *const u8, is_there: bool) -> Self::Raw;
 
-    /// Writes sums to numbers from `place` on.
+    /// Writes sums to numbers from `slot` on.
     ///
     /// # Safety
     /// They are this thread's to write.
-    unsafe fn put(self, numbers: *mut u8, place: u64, sums: Self::Sums);
+    unsafe fn put(self, numbers: *mut u8, slot: u64, sums: Self::Sums);
 }
 
 /// A vector of 16 bytes.
@@ -87,8 +87,8 @@ impl<T: Lanes<V>, const V: usize> Elements for Vector<T, V> {
     }
 
     #[inline(always)]
-    unsafe fn put(self, numbers: *mut u8, place: u64, sums: [f32; V]) {
-        let at = numbers.cast::<f32>().wrapping_add(place as usize);
+    unsafe fn put(self, numbers: *mut u8, slot: u64, sums: [f32; V]) {
+        let at = numbers.cast::<f32>().wrapping_add(slot as usize);
         // SAFETY: passed on to the caller; V numbers are a multiple of 16 bytes.
         unsafe {
             for v in (0..V).step_by(4) {
@@ -138,9 +138,9 @@ impl Elements for Single<'_> {
     }
 
     #[inline(always)]
-    unsafe fn put(self, numbers: *mut u8, place: u64, sums: u64) {
+    unsafe fn put(self, numbers: *mut u8, slot: u64, sums: u64) {
         // SAFETY: passed on to the caller.
-        unsafe { single::put(numbers, place, sums, self.0.code) }
+        unsafe { single::put(numbers, slot, sums, self.0.code) }
     }
 }
 
@@ -157,14 +157,15 @@ struct Column {
 
 /// The number in `parts` with which the part begins that begins at rank `begin`.
 #[inline(always)]
-pub(super) fn place(begin: u32, is_first: bool, params: &AddParams) -> u64 {
+pub(super) fn slot(begin: u32, is_first: bool, params: &AddParams) -> u64 {
     (u64::from(begin / PART) * 2 + u64::from(!is_first)) * params.numbers
 }
 
 /// The sums of the part that begins at rank `begin`, and the rank behind it.
 ///
 /// # Safety
-/// The tensors are those of `params`, and the pairs are sorted; the pair there has an index in range.
+/// The tensors are those of `params`, and the pairs are sorted; the pair there has an index in
+/// range.
 #[inline(always)]
 unsafe fn part<E: Elements, const N: usize>(
     elements: E,
@@ -252,8 +253,8 @@ unsafe fn add<E: Elements, const N: usize>(
             if is_there & is_first & (index(sorted.next(end)) != own) {
                 elements.add_to(at, old, sums);
             } else if is_there {
-                let place = place(begin, is_first, params) + column.number;
-                elements.put(parts, place, sums);
+                let slot = slot(begin, is_first, params) + column.number;
+                elements.put(parts, slot, sums);
             }
         }
     }

@@ -21,8 +21,8 @@ const AT_ONCE: usize = 2;
 /// Words of a list that are compared at a time.
 const WORDS: u32 = 2;
 
-/// Up to so many indices a warp reads the row of its own before it knows whether it is the first: that
-/// is a wait less, and a row may be read twice.
+/// Up to so many indices a warp reads the row of its own before it knows whether it is the first:
+/// that is a wait less, and a row may be read twice.
 const EARLY: u32 = 256;
 
 /// What no index in range is.
@@ -45,7 +45,7 @@ struct Shared {
     /// Of each warp, its index, if it has a segment of several parts.
     longs: *mut u32,
     /// Of each warp, the positions of the rows that it adds, in order.
-    places: *mut u32,
+    slots: *mut u32,
     /// The sums of parts.
     numbers: *mut f32,
 }
@@ -60,10 +60,10 @@ unsafe fn equal(list: *const u32, words: u32, own: u32) -> (u32, u32) {
     let (mut equal, mut count, mut first) = (0, 0, 0);
     while first < words {
         for j in 0..WORDS {
-            let place = (first + j) * LANES + lane;
+            let slot = (first + j) * LANES + lane;
             // SAFETY: passed on to the caller.
             let word = unsafe {
-                let is_equal = list.add(place as usize).read() == own;
+                let is_equal = list.add(slot as usize).read() == own;
                 warp::vote_ballot(FULL_MASK, is_equal)
             };
             if lane == first + j {
@@ -85,7 +85,8 @@ unsafe fn equal(list: *const u32, words: u32, own: u32) -> (u32, u32) {
 unsafe fn put_part(positions: u32, part: u32, room: *mut u32) -> u32 {
     let (own, lane) = (positions.count_ones(), lane_idx());
     let (mut end, mut delta) = (own, 1);
-    // SAFETY: passed on to the caller; a rank is one position's. No lane writes while another reads.
+    // SAFETY: passed on to the caller; a rank is one position's. No lane writes while another
+    // reads.
     unsafe {
         while delta < LANES {
             let before = warp::shfl_up(FULL_MASK, end, delta);
@@ -120,15 +121,15 @@ struct After {
     old: Raw,
 }
 
-/// The sums of the rows of the first `count` of these positions, one after the other, then of parts,
-/// and then of what is in y. The first row is `early`, if there is that.
+/// The sums of the rows of the first `count` of these positions, one after the other, then of
+/// parts, and then of what is in y. The first row is `early`, if there is that.
 ///
 /// # Safety
 /// The positions have rows, and all lanes have the same; as for [`over_parts`].
 #[inline(always)]
 unsafe fn sums(
     elements: AnyVector,
-    (places, count): (*const u32, u32),
+    (slots, count): (*const u32, u32),
     (early, mut is_early): (Raw, bool),
     (src, is_there): (*const u8, bool),
     after: &After,
@@ -144,11 +145,11 @@ unsafe fn sums(
                     sums = over_parts(sums, after.is_mine, after.numbers);
                 }
             } else {
-                let places = core::array::from_fn(|j| {
+                let slots = core::array::from_fn(|j| {
                     let rank = (rank + j as u32).min(count - 1);
-                    places.add(rank as usize).read()
+                    slots.add(rank as usize).read()
                 });
-                let of_rows = offsets::<0, 1, AT_ONCE>(&elements.0.positions, places);
+                let of_rows = offsets::<0, 1, AT_ONCE>(&elements.0.positions, slots);
                 raws = core::array::from_fn(|j| {
                     let is_read = j == 0 && is_early;
                     let is_there = is_there & (rank + (j as u32) < count) & !is_read;
@@ -178,8 +179,8 @@ struct Share {
     is_mine: bool,
 }
 
-/// The warp's own segment, of which it has no positions if it is another's, or one of several parts;
-/// and which warps' segments have several.
+/// The warp's own segment, of which it has no positions if it is another's, or one of several
+/// parts; and which warps' segments have several.
 ///
 /// # Safety
 /// As for [`scatter_add_few`]; the block's list is written; all threads of the block are here.
@@ -230,7 +231,8 @@ unsafe fn segments(position: u32, shared: Shared, params: &AddParams) -> (Share,
 /// The sum of the parts of a block's warps, in the warp whose segment it is.
 ///
 /// # Safety
-/// All threads of the block are here; there is room for the sums of each, which is aligned to 16 bytes.
+/// All threads of the block are here; there is room for the sums of each, which is aligned to 16
+/// bytes.
 #[inline(always)]
 unsafe fn over_parts(own: Sums, is_mine: bool, numbers: *mut f32) -> Sums {
     let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
@@ -258,8 +260,8 @@ unsafe fn over_parts(own: Sums, is_mine: bool, numbers: *mut f32) -> Sums {
     sums
 }
 
-/// Adds rows of f32, f16 or bf16 by few indices, by vectors: a block the segments of which its positions
-/// are the first, and all together those of several parts.
+/// Adds rows of f32, f16 or bf16 by few indices, by vectors: a block the segments of which its
+/// positions are the first, and all together those of several parts.
 ///
 /// # Safety
 /// Launched as `abi::scatter_add` says, with tensors of these extents and strides.
@@ -276,7 +278,7 @@ pub unsafe fn scatter_add_few(
     let words = shared_array![u32; (2 * FEW + FINISH_THREADS + GROUP) as usize];
     let shared = Shared {
         list: words,
-        places: words.wrapping_add(FEW as usize),
+        slots: words.wrapping_add(FEW as usize),
         equal: words.wrapping_add(2 * FEW as usize),
         longs: words.wrapping_add((2 * FEW + FINISH_THREADS) as usize),
         numbers: shared_array![f32; FINISH_THREADS as usize * NOTHING.len()],
@@ -285,10 +287,10 @@ pub unsafe fn scatter_add_few(
     let (threads, len) = (thread::block_dim_x(), params.positions.len);
     let (group, of_row) = params.warps.div_rem(thread::block_idx_x());
     let position = group * (threads / LANES) + warp;
-    let places = [position, thread, thread + threads];
-    let at = offsets::<1, 2, 3>(&params.positions, places.map(|place| place.min(len - 1)));
-    // SAFETY: the launch's promise. An element of y is one thread's, of the warp whose position is the
-    // first; a barrier is between two uses of shared memory. All lanes of a warp have the same
+    let slots = [position, thread, thread + threads];
+    let at = offsets::<1, 2, 3>(&params.positions, slots.map(|slot| slot.min(len - 1)));
+    // SAFETY: the launch's promise. An element of y is one thread's, of the warp whose position is
+    // the first; a barrier is between two uses of shared memory. All lanes of a warp have the same
     // position, and all threads of the block the same segments of several parts.
     unsafe {
         let of_list = [at[1][1], at[2][1]];
@@ -302,12 +304,12 @@ pub unsafe fn scatter_add_few(
         let mut is_early = (len <= EARLY) & (position < len);
         let early = elements.row(src.wrapping_offset(at[0][0] as isize), is_early & is_there);
         for j in 0..2 {
-            let index = if places[1 + j] < len { found[j] } else { NONE };
-            shared.list.add(places[1 + j] as usize).write(index);
+            let index = if slots[1 + j] < len { found[j] } else { NONE };
+            shared.list.add(slots[1 + j] as usize).write(index);
         }
         thread::sync_threads();
         let (mut share, mut longs) = segments(position, shared, params);
-        let room = shared.places.add((warp * PART) as usize);
+        let room = shared.slots.add((warp * PART) as usize);
         let mut is_part = false;
         loop {
             let row = i64::from(share.index).wrapping_mul(params.y_stride);

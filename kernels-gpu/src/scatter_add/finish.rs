@@ -5,7 +5,7 @@ use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, shared_array, thread};
 
-use super::add::place;
+use super::add::slot;
 use super::pairs::{index, lane_idx, offsets, warp_idx};
 use super::segments::Sorted;
 use super::single;
@@ -34,8 +34,8 @@ unsafe fn count(sorted: Sorted, begin: u32, own: u32) -> u32 {
 /// A segment of several parts, from one thread's point of view.
 struct Segment<'a> {
     count: u32,
-    /// Where the thread's number of the first part would be if it began no segment; and bytes between
-    /// parts, half of which it is before that.
+    /// Where the thread's number of the first part would be if it began no segment; and bytes
+    /// between parts, half of which it is before that.
     parts: *const u8,
     step: u64,
     params: &'a AddParams,
@@ -74,8 +74,8 @@ impl Segment<'_> {
     /// The sum of all parts, in the first warp.
     ///
     /// # Safety
-    /// As for [`Segment::group`]; all threads of the block are here, for the same segment; `room` is
-    /// shared memory for a number of each.
+    /// As for [`Segment::group`]; all threads of the block are here, for the same segment; `room`
+    /// is shared memory for a number of each.
     #[inline(always)]
     unsafe fn sum(&self, room: *mut u64) -> u64 {
         let (warp, params) = (warp_idx(), self.params);
@@ -89,8 +89,8 @@ impl Segment<'_> {
                 let mut other = 0;
                 while warp == 0 && other < GROUP {
                     // What has no parts changes nothing.
-                    let place = other * thread::WARP_THREADS + lane_idx();
-                    sum = single::plus(sum, room.add(place as usize).read(), params.code);
+                    let slot = other * thread::WARP_THREADS + lane_idx();
+                    sum = single::plus(sum, room.add(slot as usize).read(), params.code);
                     other = opaque(other) + 1;
                 }
                 thread::sync_threads();
@@ -132,10 +132,10 @@ pub unsafe fn scatter_add_finish(
             let is_there = number <= last;
             // Beyond the last one the last, which is not stored there.
             let number = number.min(last);
-            let place = place(begin, false, params) + u64::from(number);
+            let slot = slot(begin, false, params) + u64::from(number);
             let segment = Segment {
                 count: count(sorted, begin, own),
-                parts: parts.wrapping_add((place << log2) as usize),
+                parts: parts.wrapping_add((slot << log2) as usize),
                 step: (2 * params.numbers) << log2,
                 params,
             };

@@ -94,12 +94,12 @@ impl Sorted {
         }
     }
 
-    /// Writes where parts begin, of each `step` pairs those from `first` on, as many as the block has
-    /// threads; and which segments have several parts.
+    /// Writes where parts begin, of each `step` pairs those from `first` on, as many as the block
+    /// has threads; and which segments have several parts.
     ///
     /// # Safety
-    /// There are pairs, a word for each 32 of them, and room for all long segments, of which there are
-    /// none yet; all threads of the block are here.
+    /// There are pairs, a word for each 32 of them, and room for all long segments, of which there
+    /// are none yet; all threads of the block are here.
     #[inline(always)]
     pub(super) unsafe fn write_parts(
         &self,
@@ -118,8 +118,8 @@ impl Sorted {
                 let own = index(self.pair(rank));
                 let is_long = (new >> lane_idx() & 1 == 1) & (own < extent);
                 if is_long && self.has(rank + PART, own) {
-                    let place = atom_add(longs, 1, Order::Relaxed, Scope::Gpu);
-                    longs.add(1 + place as usize).write(rank);
+                    let slot = atom_add(longs, 1, Order::Relaxed, Scope::Gpu);
+                    longs.add(1 + slot as usize).write(rank);
                 }
                 if lane_idx() == 0 {
                     begins.add((first / CHUNK) as usize).write(parts);

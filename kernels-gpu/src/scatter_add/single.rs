@@ -89,20 +89,20 @@ pub(super) unsafe fn number(at: *const u8, code: u32) -> u64 {
     }
 }
 
-/// Writes number `place` of an array.
+/// Writes number `slot` of an array.
 ///
 /// # Safety
 /// It is there, and this thread may write it.
 #[inline(always)]
-pub(super) unsafe fn put(numbers: *mut u8, place: u64, number: u64, code: u32) {
+pub(super) unsafe fn put(numbers: *mut u8, slot: u64, number: u64, code: u32) {
     // SAFETY: passed on to the caller.
     unsafe {
         match is_single(code) {
             true => numbers
                 .cast::<u32>()
-                .add(place as usize)
+                .add(slot as usize)
                 .write(number as u32),
-            false => numbers.cast::<u64>().add(place as usize).write(number),
+            false => numbers.cast::<u64>().add(slot as usize).write(number),
         }
     }
 }

@@ -61,12 +61,12 @@ pub unsafe fn scatter_add_count(
 /// How many pairs have digit d, and how many of earlier blocks have, in thread d.
 ///
 /// # Safety
-/// All threads of the block are here; `scatter_add_count` has counted; `room` is shared memory for two
-/// numbers of each digit that nobody uses, and nobody may before a barrier.
+/// All threads of the block are here; `scatter_add_count` has counted; `room` is shared memory for
+/// two numbers of each digit that nobody uses, and nobody may before a barrier.
 #[inline(always)]
 unsafe fn counted(counts: *const u32, room: *mut u32, params: &OrderParams) -> (u32, u32) {
     let (thread, block) = (thread::thread_idx_x(), thread::block_idx_x());
-    let (mut all, mut of_earlier, mut place) = (0, 0, thread);
+    let (mut all, mut of_earlier, mut slot) = (0, 0, thread);
     // SAFETY: passed on to the caller; additions of integers are atomic.
     unsafe {
         let own = room.wrapping_add(thread as usize);
@@ -75,13 +75,13 @@ unsafe fn counted(counts: *const u32, room: *mut u32, params: &OrderParams) -> (
         }
         thread::sync_threads();
         // Four blocks at a time.
-        while place < params.blocks * DIGITS {
-            let count = counts.add(place as usize).read();
+        while slot < params.blocks * DIGITS {
+            let count = counts.add(slot as usize).read();
             all += count;
-            if place / DIGITS < block {
+            if slot / DIGITS < block {
                 of_earlier += count;
             }
-            place = opaque(place) + THREADS;
+            slot = opaque(slot) + THREADS;
         }
         let sums = SharedAddr::of(room).add_bytes(thread % DIGITS * 4);
         red_shared_add_u32(sums, all);
@@ -94,8 +94,8 @@ unsafe fn counted(counts: *const u32, room: *mut u32, params: &OrderParams) -> (
     (all, of_earlier)
 }
 
-/// Puts a block's pairs to where their digits belong; by all digits, where there is one block. Then,
-/// and where no digits are left, finds where parts begin.
+/// Puts a block's pairs to where their digits belong; by all digits, where there is one block.
+/// Then, and where no digits are left, finds where parts begin.
 ///
 /// # Safety
 /// Launched as `abi::scatter_add` says, with indices of these extents and strides, and with what
@@ -122,18 +122,18 @@ pub unsafe fn scatter_add_sort(
     let end = (tile + params.per_block).min(len);
     let (mut shift, mut source, mut target) = (params.shift, from, to);
     let (mut all, mut of_earlier, mut is_first) = (0, 0, true);
-    // SAFETY: the launch's promise; each pair has a place of its own, and a barrier is between the two
-    // uses of a room. All threads of the block go the same ways.
+    // SAFETY: the launch's promise; each pair has a place of its own, and a barrier is between the
+    // two uses of a room. All threads of the block go the same ways.
     unsafe {
         if is_whole {
             (source, target) = (room, room);
-            let mut place = thread;
+            let mut slot = thread;
             if thread == 0 {
                 longs.write(0);
             }
-            while place < len {
-                room.add(place as usize).write(pair(indices, place, params));
-                place = opaque(place) + THREADS;
+            while slot < len {
+                room.add(slot as usize).write(pair(indices, slot, params));
+                slot = opaque(slot) + THREADS;
             }
             thread::sync_threads();
         } else if shift < params.bits {
@@ -143,9 +143,9 @@ pub unsafe fn scatter_add_sort(
             let first = tile + first();
             let mut items = [NONE; ITEMS];
             for j in 0..ITEMS {
-                let place = first + 32 * j as u32;
-                if place < end {
-                    items[j] = source.add(place as usize).read();
+                let slot = first + 32 * j as u32;
+                if slot < end {
+                    items[j] = source.add(slot as usize).read();
                 }
             }
             thread::sync_threads();
@@ -182,11 +182,11 @@ pub unsafe fn scatter_add_sort(
             }
         }
         if is_whole {
-            let mut place = thread;
-            while place < len {
-                let item = room.add(place as usize).read();
-                to.add(place as usize).write(item);
-                place = opaque(place) + THREADS;
+            let mut slot = thread;
+            while slot < len {
+                let item = room.add(slot as usize).read();
+                to.add(slot as usize).write(item);
+                slot = opaque(slot) + THREADS;
             }
         }
         if shift >= params.bits {

@@ -55,18 +55,18 @@ impl Results {
         ld: i64,
     ) {
         if self.moves_chunks::<E, ROWS, COLUMNS>(base, ld) {
-            self.for_each_chunk::<E, ROWS, COLUMNS>(base, ld, |row, column, place, _| {
+            self.for_each_chunk::<E, ROWS, COLUMNS>(base, ld, |row, column, at, _| {
                 let values = chunk_of(acc, row, column);
                 // SAFETY: the caller's promise; the tile is inside and aligned.
-                unsafe { place.cast_mut().cast::<E::Chunk>().write(E::narrow(values)) }
+                unsafe { at.cast_mut().cast::<E::Chunk>().write(E::narrow(values)) }
             });
         } else {
-            self.for_each_chunk::<E, ROWS, COLUMNS>(base, ld, |row, column, place, inside| {
+            self.for_each_chunk::<E, ROWS, COLUMNS>(base, ld, |row, column, at, inside| {
                 for idx in 0..CHUNK {
                     if (idx as u32) < inside {
                         let value = E::from_f32(acc[row][column + idx]);
                         // SAFETY: the caller's promise: the element is within the extents.
-                        unsafe { place.cast_mut().wrapping_add(idx).write(value) }
+                        unsafe { at.cast_mut().wrapping_add(idx).write(value) }
                     }
                 }
             });
@@ -104,8 +104,8 @@ impl Results {
                 } else {
                     0
                 };
-                let place = row_base.wrapping_add(matrix_column as usize);
-                visit(row, column, place, inside);
+                let at = row_base.wrapping_add(matrix_column as usize);
+                visit(row, column, at, inside);
             }
         }
     }

@@ -4,7 +4,7 @@
 use super::partial::Exp;
 use crate::row::group::Group;
 use crate::row::held::{self, row_of, row_of_mut};
-use crate::row::loose::{CHUNK, Loose, place};
+use crate::row::loose::{CHUNK, Loose, staging};
 use crate::row::packed::{Packed, Raw, pack, unpack};
 use crate::row::slices::ThreadGroup;
 use abi::rows::{RowParams, flags};
@@ -54,7 +54,8 @@ fn gradients<T: Packed, const V: usize, const IS_LOG: bool>(y: &Raw, dy: &Raw, s
     pack::<T, V>(&out)
 }
 
-/// Computes the rows of this block, of which each thread holds `R` vectors; the grid covers all rows.
+/// Computes the rows of this block, of which each thread holds `R` vectors; the grid covers all
+/// rows.
 ///
 /// # Safety
 /// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `abi::rows` says; `scratch` is
@@ -67,7 +68,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let (mut group, row, places) = unsafe { held::place::<T>(params, scratch) };
+    let (mut group, row, fragment) = unsafe { held::fragment::<T>(params, scratch) };
     let is_log = params.flags & flags::LOG != 0;
     // Else ptxas unpacks both vectors ahead, and spills.
     let settle = |vectors| {
@@ -78,8 +79,8 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     };
     // SAFETY: a row of both, or nothing; all threads of a row reduce.
     let (y, dy, sum) = unsafe {
-        let mut y: [Raw; R] = held::load(row_of(y, row, params.strides[0]), &places, params);
-        let mut dy: [Raw; R] = held::load(row_of(dy, row, params.strides[1]), &places, params);
+        let mut y: [Raw; R] = held::load(row_of(y, row, params.strides[0]), &fragment, params);
+        let mut dy: [Raw; R] = held::load(row_of(dy, row, params.strides[1]), &fragment, params);
         let mut of_thread = terms::<T, V>(&y[0], &dy[0], is_log);
         let mut j = 1;
         while j < R {
@@ -98,7 +99,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
         let mut j = 0;
         while j < R {
             // SAFETY: a vector of this row of dx, or nothing.
-            unsafe { held::store(to, &places, j, gradients(&y[j], &dy[j], sum)) };
+            unsafe { held::store(to, &fragment, j, gradients(&y[j], &dy[j], sum)) };
             settle(R);
             j += 1;
         }
@@ -178,8 +179,8 @@ pub(super) unsafe fn loose<T: Packed>(
         // SAFETY: rows, and shared memory of the launch, which has room if they are staged.
         let sum = unsafe {
             if params.flags & flags::STAGED != 0 {
-                y = y.staged(place(&group, params.n, 0));
-                dy = dy.staged(place(&group, params.n, 1));
+                y = y.staged(staging(&group, params.n, 0));
+                dy = dy.staged(staging(&group, params.n, 1));
             }
             let add = |sum: f32, y: [f32; CHUNK], dy: [f32; CHUNK]| {
                 let mut sum = sum;
@@ -194,7 +195,7 @@ pub(super) unsafe fn loose<T: Packed>(
             group.reduce::<_, false>(sum, |a, b| a + b)
         };
         let to = row_of_mut(dx, row, params.strides[2]);
-        y.places(|i| {
+        y.for_each(|i| {
             // SAFETY: an element of all rows.
             unsafe {
                 let value = gradient(y.get(i), dy.get(i), sum, is_log);

@@ -14,8 +14,8 @@ use super::partial::{Exp, MaxSum};
 use super::sums;
 use super::targets::{Target, Tensors};
 use crate::row::group::Group;
-use crate::row::held::{self, Places, row_of, row_of_mut};
-use crate::row::loose::{Loose, place};
+use crate::row::held::{self, RowFragment, row_of, row_of_mut};
+use crate::row::loose::{Loose, staging};
 use crate::row::packed::{Packed, Raw, pack, unpack};
 use crate::row::slices::ThreadGroup;
 use abi::rows::{RowParams, flags};
@@ -60,16 +60,17 @@ impl Words for Classes {
     }
 }
 
-/// Launches of at most so many blocks let the next one begin. An H200 takes 2.4 ns for each block that
-/// does, one after the other, and 1 to 2 ns for the 4 KiB that a small block reads, or also writes.
+/// Launches of at most so many blocks let the next one begin. An H200 takes 2.4 ns for each block
+/// that does, one after the other, and 1 to 2 ns for the 4 KiB that a small block reads, or also
+/// writes.
 const LETTING_BLOCKS: u32 = 1024;
 
 /// Vectors of a slice from which on blocks take longer than that anyway, and always do.
 const LETTING_VECTORS: u32 = 1024;
 
 /// Lets the next launch begin, where blocks are few or have `many` to do. Waits for the preceding
-/// launches' writes; with [`flags::EARLY`] the caller waits itself, before it reads the factor. Returns
-/// whether that is so.
+/// launches' writes; with [`flags::EARLY`] the caller waits itself, before it reads the factor.
+/// Returns whether that is so.
 #[inline(always)]
 fn begin(params: &RowParams, many: bool) -> bool {
     if many || grid_dim_x() <= LETTING_BLOCKS {
@@ -97,10 +98,10 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     // SAFETY: the launch's promise.
     let mut group = unsafe { Group::of_vectors(params, scratch) };
     let row = group.row();
-    let places = Places::new::<T>(&group, params.n, row < params.rows);
+    let fragment = RowFragment::new::<T>(&group, params.n, row < params.rows);
     // SAFETY: a row of x, or nothing; all threads come here.
     let (mut raw, target): ([Raw; R], _) = unsafe {
-        let raw = held::load(row_of(tensors.x, row, params.strides[0]), &places, params);
+        let raw = held::load(row_of(tensors.x, row, params.strides[0]), &fragment, params);
         let target = tensors.target(&group, row, params);
         (raw, target)
     };
@@ -110,7 +111,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
         let mut total = 0.0;
         let (part, whole) = statistics::<T, V, R>(
             &mut group,
-            &places,
+            &fragment,
             &mut raw,
             |j, i, power| values[j][i] = power,
             Some(&mut total),
@@ -137,12 +138,13 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
             }
             let gradient = Gradient::new(factor, scale, &target, params);
             let to = row_of_mut(tensors.dx, row, params.strides[1]);
-            gradient.write::<T, V, R>(to, &places, &mut values);
+            gradient.write::<T, V, R>(to, &fragment, &mut values);
         }
     }
 }
 
-/// Computes this thread group's row, of which its blocks have slices; no smoothing with weights of classes.
+/// Computes this thread group's row, of which its blocks have slices; no smoothing with weights of
+/// classes.
 ///
 /// # Safety
 /// `tensors` are aligned ones of `params`, launched as `abi::rows` says.
@@ -165,12 +167,12 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
         let whole = sums::statistics::<T, V>(&thread_group, slice, params, params.epsilon != 0.0);
         // The block whose slice has the target's logit writes the loss; the first block if the
         // target is no class.
-        let place = thread_group.element::<T>(target.class as u64);
+        let logit = thread_group.element::<T>(target.class as u64);
         let is_class = (target.class as u64) < params.n;
-        let is_here = place.is_some() || (!is_class && thread_group.group.rank == 0);
+        let is_here = logit.is_some() || (!is_class && thread_group.group.rank == 0);
         // By the last warp, which may have the fewest vectors.
         if is_here && thread_group.group.own == thread_group.group.threads - WARP_THREADS {
-            target.logit = place.map_or(f32::NAN, |place| T::load(place));
+            target.logit = logit.map_or(f32::NAN, |logit| T::load(logit));
             let mean = whole.total / params.n as f32;
             let of_all = |log_sum| (whole.max - mean) + log_sum;
             let about_max = MaxSum {
@@ -263,19 +265,19 @@ impl Gradient {
     unsafe fn write<T: Packed, const V: usize, const R: usize>(
         &self,
         to: *mut T,
-        places: &Places,
+        fragment: &RowFragment,
         values: &mut [[f32; V]; R],
     ) {
         let mut j = 0;
         while j < R {
-            let first = places.vector(j) * V as u32;
+            let first = fragment.vector(j) * V as u32;
             let mut i = 0;
             while i < V {
                 values[j][i] = self.of(values[j][i], first + i as u32 == self.target);
                 i += 1;
             }
             // SAFETY: a vector of this row of dx, or nothing.
-            unsafe { held::store(to, places, j, pack::<T, V>(&values[j])) };
+            unsafe { held::store(to, fragment, j, pack::<T, V>(&values[j])) };
             j += 1;
         }
     }
@@ -300,7 +302,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
         unsafe {
             let target = tensors.target(&group, row, params);
             if params.flags & flags::STAGED != 0 {
-                from = from.staged(place(&group, params.n, 0));
+                from = from.staged(staging(&group, params.n, 0));
             }
             let push = |state: MaxSum, values, _| state.push(values);
             let part = from.chunks(MaxSum::EMPTY, f32::NEG_INFINITY, push);
@@ -308,7 +310,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
             let is_weighted = params.epsilon != 0.0 && !tensors.weights.is_null();
             let mut classes = Classes::NONE;
             if is_weighted {
-                from.places(|i| {
+                from.for_each(|i| {
                     let weight = tensors.weight_of(i);
                     classes.weight += weight;
                     classes.total = fma(weight, whole.max - from.get(i), classes.total);
@@ -338,7 +340,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
                 }
                 let gradient = Gradient::new(factor, scale, &target, params);
                 let to = row_of_mut(tensors.dx, row, params.strides[1]);
-                from.places(|i| {
+                from.for_each(|i| {
                     let mut gradient = gradient;
                     // Opaque, so that LLVM makes one loop for all of these cases.
                     if opaque(is_weighted as u32) != 0 {

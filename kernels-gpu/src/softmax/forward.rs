@@ -3,24 +3,24 @@
 use super::partial::{Exp, MaxSum};
 use super::sums;
 use crate::row::group::Group;
-use crate::row::held::{self, Places, row_of, row_of_mut};
-use crate::row::loose::{Loose, place};
+use crate::row::held::{self, RowFragment, row_of, row_of_mut};
+use crate::row::loose::{Loose, staging};
 use crate::row::packed::{Packed, Raw, pack, unpack};
 use crate::row::slices::{Slice, ThreadGroup};
 use abi::rows::{RowParams, flags};
 use cuda_std::math;
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 
-/// Maximum and sum of exponentials, of the warp's part of a row and of the whole row. `keep` gets the
-/// exponentials relative to the part's maximum, with the indices of their vector and in it. The sum of
-/// the thread's elements is added to `total`, if there is one.
+/// Maximum and sum of exponentials, of the warp's part of a row and of the whole row. `keep` gets
+/// the exponentials relative to the part's maximum, with the indices of their vector and in it. The
+/// sum of the thread's elements is added to `total`, if there is one.
 ///
 /// # Safety
 /// All threads of the row call it.
 #[inline(always)]
 pub(super) unsafe fn statistics<T: Packed, const V: usize, const R: usize>(
     group: &mut Group,
-    places: &Places,
+    fragment: &RowFragment,
     raw: &mut [Raw; R],
     mut keep: impl FnMut(usize, usize, f32),
     mut total: Option<&mut f32>,
@@ -28,7 +28,7 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize, const R: usize>(
     let mut max = f32::NEG_INFINITY;
     let mut j = 0;
     while j < R {
-        if places.has(j) {
+        if fragment.has(j) {
             let x = unpack::<T, V>(&raw[j]);
             let mut i = 0;
             while i < V {
@@ -49,7 +49,7 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize, const R: usize>(
     let mut sum = 0.0;
     let mut j = 0;
     while j < R {
-        if places.has(j) {
+        if fragment.has(j) {
             let x = unpack::<T, V>(&raw[j]);
             let mut of_vector = 0.0;
             let mut i = 0;
@@ -104,14 +104,14 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let (mut group, row, places) = unsafe { held::place::<T>(params, scratch) };
+    let (mut group, row, fragment) = unsafe { held::fragment::<T>(params, scratch) };
     let is_log = params.flags & flags::LOG != 0;
     // SAFETY: a row of x, or nothing.
     let mut raw: [Raw; R] =
-        unsafe { held::load(row_of(x, row, params.strides[0]), &places, params) };
+        unsafe { held::load(row_of(x, row, params.strides[0]), &fragment, params) };
     // SAFETY: all threads of the row come here.
     let (part, whole) =
-        unsafe { statistics::<T, V, R>(&mut group, &places, &mut raw, |_, _, _| {}, None) };
+        unsafe { statistics::<T, V, R>(&mut group, &fragment, &mut raw, |_, _, _| {}, None) };
     held::forget(&mut raw);
     let (factor, addend) = finish(part, whole, is_log);
     let exp = Exp::new(part.max);
@@ -132,7 +132,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
         }
         // SAFETY: a vector of this row of y, or nothing; the warp is converged.
         unsafe {
-            held::store(to, &places, j, pack::<T, V>(&out));
+            held::store(to, &fragment, j, pack::<T, V>(&out));
             // Else ptxas unpacks several vectors ahead, and spills.
             bar_warp_sync(FULL_MASK);
         }
@@ -206,7 +206,7 @@ pub(super) unsafe fn loose<T: Packed>(
         // SAFETY: the row, and shared memory of the launch, which has room for it if it is staged.
         let whole = unsafe {
             if params.flags & flags::STAGED != 0 {
-                from = from.staged(place(&group, params.n, 0));
+                from = from.staged(staging(&group, params.n, 0));
             }
             let push = |state: MaxSum, values, _| state.push(values);
             let part = from.chunks(MaxSum::EMPTY, f32::NEG_INFINITY, push);
@@ -216,7 +216,7 @@ pub(super) unsafe fn loose<T: Packed>(
         let exp = Exp::new(whole.max);
         let (log_sum, share) = (math::log(whole.sum), 1.0 / whole.sum);
         let is_log = params.flags & flags::LOG != 0;
-        from.places(|i| {
+        from.for_each(|i| {
             // SAFETY: an element of both rows.
             unsafe {
                 let x = from.get(i);

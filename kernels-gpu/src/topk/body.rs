@@ -17,9 +17,9 @@ use super::sort::{COUNTED, Results, put_first};
 unsafe fn collect(pair: u64, capacity: u32, shared: Shared) {
     // SAFETY: passed on to the caller; the place is this thread's alone.
     unsafe {
-        let place = shared.place(Count::Pairs);
-        if place < capacity {
-            shared.pairs().add(place as usize).write(pair);
+        let slot = shared.slot(Count::Pairs);
+        if slot < capacity {
+            shared.pairs().add(slot as usize).write(pair);
         }
     }
 }
@@ -54,8 +54,8 @@ unsafe fn collect_exactly(pairs: &impl Pairs, k: u32, params: &TopKParams, share
     }
 }
 
-/// Collects the pairs of all elements that reach what the largest elements of groups give as a bound.
-/// Returns how many these are, which may be more than there is room for, or too few.
+/// Collects the pairs of all elements that reach what the largest elements of groups give as a
+/// bound. Returns how many these are, which may be more than there is room for, or too few.
 ///
 /// # Safety
 /// All threads of the block are here, nobody uses its shared memory, the part is readable, and the
@@ -91,12 +91,12 @@ unsafe fn collect_by_groups<T: Value>(part: &Part<T>, params: &TopKParams, share
     }
 }
 
-/// Of `count` collected pairs, keeps those that reach a bound which at least the first `k` do, if these are
-/// half as many to sort. Returns how many are kept.
+/// Of `count` collected pairs, keeps those that reach a bound which at least the first `k` do, if
+/// these are half as many to sort. Returns how many are kept.
 ///
 /// # Safety
-/// All threads of the block are here; `count` pairs, `k` or more, have been collected, and nobody else
-/// uses its shared memory.
+/// All threads of the block are here; `count` pairs, `k` or more, have been collected, and nobody
+/// else uses its shared memory.
 #[inline(always)]
 unsafe fn keep_first(k: u32, count: u32, params: &TopKParams, shared: Shared) -> u32 {
     let most = k.next_power_of_two();
@@ -112,8 +112,8 @@ unsafe fn keep_first(k: u32, count: u32, params: &TopKParams, shared: Shared) ->
         first: shared.pairs(),
         len: count,
     };
-    // SAFETY: passed on to the caller. Between two barriers pairs are read that lie behind all places
-    // that are written meanwhile.
+    // SAFETY: passed on to the caller. Between two barriers pairs are read that lie behind all
+    // places that are written meanwhile.
     unsafe {
         let least = cut(&collected, wanted, shared);
         thread::sync_threads();
@@ -129,8 +129,8 @@ unsafe fn keep_first(k: u32, count: u32, params: &TopKParams, shared: Shared) ->
             };
             thread::sync_threads();
             if i < count && pair >= least {
-                let place = shared.place(Count::Pairs) as usize;
-                shared.pairs().add(place).write(pair);
+                let slot = shared.slot(Count::Pairs) as usize;
+                shared.pairs().add(slot).write(pair);
             }
             i += thread::block_dim_x();
             behind += thread::block_dim_x();

@@ -65,7 +65,7 @@ impl Shared {
     /// # Safety
     /// Between barriers, all accesses to the count are such ones.
     #[inline(always)]
-    pub(super) unsafe fn place(self, of: Count) -> u32 {
+    pub(super) unsafe fn slot(self, of: Count) -> u32 {
         let address = self.address.add_bytes(4 * (BINS + of as u32));
         // SAFETY: passed on to the caller.
         unsafe { atom_shared_add_u32(address, 1) }

@@ -145,9 +145,9 @@ impl Largest {
             let first = thread::thread_idx_x() + group * thread::block_dim_x();
             // SAFETY: passed on to the caller; the place is this thread's alone.
             unsafe {
-                let place = list.shared.place(Count::Groups);
-                if place < list.capacity {
-                    list.first.add(place as usize).write(first as u16);
+                let slot = list.shared.slot(Count::Groups);
+                if slot < list.capacity {
+                    list.first.add(slot as usize).write(first as u16);
                 }
             }
         }
@@ -162,9 +162,9 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Calls `f` with the indices of all elements of these groups that are not below the bound, and of
-    /// those in no vector; each is some thread's. Not all of them, if there were more groups than
-    /// there is room for: whether there were is returned.
+    /// Calls `f` with the indices of all elements of these groups that are not below the bound, and
+    /// of those in no vector; each is some thread's. Not all of them, if there were more groups
+    /// than there is room for: whether there were is returned.
     ///
     /// # Safety
     /// The part is readable, and the list written.

@@ -83,12 +83,12 @@ impl Results {
     }
 }
 
-/// Writes the first `k` of the `count` collected pairs. If there are fewer, what is left is 0, which
-/// is no pair.
+/// Writes the first `k` of the `count` collected pairs. If there are fewer, what is left is 0,
+/// which is no pair.
 ///
 /// # Safety
-/// All threads of the block are here; the pairs have been collected, and nobody else uses them; there
-/// is room for a power of two of them.
+/// All threads of the block are here; the pairs have been collected, and nobody else uses them;
+/// there is room for a power of two of them.
 #[inline(always)]
 pub(super) unsafe fn put_first(k: u32, count: u32, results: &Results, shared: Shared) {
     let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
@@ -113,8 +113,8 @@ pub(super) unsafe fn put_first(k: u32, count: u32, results: &Results, shared: Sh
     }
 }
 
-/// Writes each pair to the place that the number of larger ones gives. Some neighbouring threads share
-/// the comparisons of one pair.
+/// Writes each pair to the place that the number of larger ones gives. Some neighbouring threads
+/// share the comparisons of one pair.
 ///
 /// # Safety
 /// As for [`put_first`]; the block has `size` threads or more.
@@ -123,12 +123,12 @@ unsafe fn put_counted(k: u32, count: u32, size: u32, results: &Results, pairs: *
     let thread = thread::thread_idx_x();
     let shares_log2 = thread::block_dim_x().trailing_zeros() - size.trailing_zeros();
     let shares_log2 = if shares_log2 < 5 { shares_log2 } else { 5 };
-    let (shares, place) = (1 << shares_log2, thread >> shares_log2);
+    let (shares, slot) = (1 << shares_log2, thread >> shares_log2);
     let share = thread & (shares - 1);
     // SAFETY: pairs that were collected; all lanes shuffle together; each rank is one pair's.
     unsafe {
-        let own = match place < count {
-            true => pairs.add(place as usize).read(),
+        let own = match slot < count {
+            true => pairs.add(slot as usize).read(),
             false => 0,
         };
         let is_above = |i: u32| u32::from(pairs.add(i as usize).read() > own);
@@ -147,7 +147,7 @@ unsafe fn put_counted(k: u32, count: u32, size: u32, results: &Results, pairs: *
             rank += warp::shfl_bfly(warp::FULL_MASK, rank, apart);
             apart *= 2;
         }
-        if share == 0 && place < count && rank < k {
+        if share == 0 && slot < count && rank < k {
             results.put(rank, own);
         }
     }

@@ -1,8 +1,7 @@
 //! Attention and its gradients: every kernel that a plan offers.
 
 use half::{bf16, f16};
-use warpsmith::ops::merge_attention;
-use warpsmith::{Attention, AttentionGrad, AttentionOutput, Float, Result};
+use warpsmith::{Attention, AttentionGrad, AttentionMerge, AttentionOutput, Float, Result};
 
 use super::{Case, Inputs, Seen, read};
 use crate::element::TestElement;
@@ -60,15 +59,15 @@ fn attend<T: Float + TestElement>([d, d_v]: [usize; 2], inputs: &mut Inputs) -> 
 }
 
 fn merged(inputs: &mut Inputs) -> Result<()> {
-    let shape = [2, 9, 3, 40];
-    let (a, b) = (inputs.tensor::<f32>(&shape)?, inputs.tensor::<f32>(&shape)?);
-    let (lse_a, lse_b) = (
-        inputs.tensor::<f32>(&[2, 3, 9])?,
-        inputs.tensor::<f32>(&[2, 3, 9])?,
-    );
-    let (o, lse) = merge_attention((&a, &lse_a), (&b, &lse_b), &inputs.stream)?;
-    read(&o)?;
-    read(&lse)
+    let mut attended = || -> Result<_> {
+        let o = inputs.tensor::<f32>(&[2, 9, 3, 40])?;
+        let lse = inputs.tensor(&[2, 3, 9])?;
+        Ok(AttentionOutput { o, lse })
+    };
+    let (a, b) = (attended()?, attended()?);
+    let merged = AttentionMerge::new(&a, &b).run(&inputs.stream)?;
+    read(&merged.o)?;
+    read(&merged.lse)
 }
 
 fn gradients<T: Float + TestElement>(d: usize, inputs: &mut Inputs) -> Result<()> {

@@ -3,10 +3,7 @@
 use ndarray::{Array3, ArrayD, Axis, Ix3};
 use warpsmith::reference::Expected;
 use warpsmith::reference::attention::{AttentionExpected, AttentionOptions, packed};
-use warpsmith::{
-    ArgumentError, Attention, DType, Device, Element, Error, Float, Layout, Lengths, Plan, Stream,
-    Tensor,
-};
+use warpsmith::{Attention, DType, Device, Element, Float, Layout, Lengths, Plan, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, repeats};
@@ -44,39 +41,55 @@ pub(crate) struct Inputs<T: TestElement> {
     k: (ArrayD<f64>, Operand<T>),
     v: (ArrayD<f64>, Operand<T>),
     sink: Operand<f32>,
-    cu_seqlens_q: GivenLengths,
-    cu_seqlens_k: GivenLengths,
-    used_q: GivenLengths,
-    used_k: GivenLengths,
-    leftpad_k: GivenLengths,
+    lengths: CaseLengths,
     pages: Option<Paged>,
 }
 
-/// Lengths on the host, and on the device if the case has them there.
-struct GivenLengths {
-    host: Option<Vec<i32>>,
-    device: Option<Tensor<i32>>,
+/// Lengths on the host, and on the device if the case has them there: cu_seqlens of q and k, used
+/// queries and keys, left padding.
+pub(crate) struct CaseLengths {
+    host: [Option<Vec<i32>>; 5],
+    device: [Option<Tensor<i32>>; 5],
 }
 
-impl GivenLengths {
-    fn new(host: Option<Vec<i32>>, device: Option<&Device>) -> Result<Self, String> {
-        let tensor = match (&host, device) {
-            (Some(lengths), Some(device)) => {
-                Some(Tensor::from_slice(device, &[lengths.len()], lengths).map_err(say)?)
-            }
-            _ => None,
+impl CaseLengths {
+    pub(crate) fn new(case: &Case, device: &Device) -> Result<Self, String> {
+        let sums = |lengths: &Option<Vec<usize>>| {
+            let lengths = lengths.as_ref()?;
+            let sum = |idx: usize| lengths[..idx].iter().sum::<usize>() as i32;
+            Some((0..=lengths.len()).map(sum).collect::<Vec<_>>())
         };
+        let given = |lengths: &Option<Vec<usize>>| {
+            let lengths = lengths.as_ref()?;
+            Some(lengths.iter().map(|&x| x as i32).collect::<Vec<_>>())
+        };
+        let host = [
+            sums(&case.packed_q),
+            sums(&case.packed_k),
+            given(&case.used_q),
+            given(&case.used_k),
+            given(&case.leftpad_k),
+        ];
+        let mut on_device = [const { None }; 5];
+        if case.on_device {
+            for (slot, lengths) in on_device.iter_mut().zip(&host) {
+                if let Some(lengths) = lengths {
+                    let tensor = Tensor::from_slice(device, &[lengths.len()], lengths);
+                    *slot = Some(tensor.map_err(say)?);
+                }
+            }
+        }
         Ok(Self {
             host,
-            device: tensor,
+            device: on_device,
         })
     }
 
-    fn get(&self) -> Option<Lengths<'_>> {
-        match (&self.device, &self.host) {
+    pub(crate) fn get(&self) -> [Option<Lengths<'_>>; 5] {
+        [0, 1, 2, 3, 4].map(|idx| match (&self.device[idx], &self.host[idx]) {
             (Some(tensor), _) => Some(tensor.into()),
             (None, host) => host.as_ref().map(Lengths::from),
-        }
+        })
     }
 }
 
@@ -116,24 +129,6 @@ impl<T: Float + TestElement> Inputs<T> {
             let operand = Operand::lay_out(device, laid_out, case.view(idx))?;
             Ok::<_, String>((drawn, operand))
         };
-        let on_device = case.on_device.then_some(device);
-        let given = |lengths: &Option<Vec<usize>>| {
-            let lengths = lengths.as_ref();
-            let lengths = lengths.map(|lengths| lengths.iter().map(|&x| x as i32).collect());
-            GivenLengths::new(lengths, on_device)
-        };
-        let bounds = |lengths: &Option<Vec<usize>>| {
-            let sums = lengths.as_ref().map(|lengths| {
-                let sum = |sum: &mut i32, &x: &usize| {
-                    *sum += x as i32;
-                    Some(*sum)
-                };
-                std::iter::once(0)
-                    .chain(lengths.iter().scan(0, sum))
-                    .collect()
-            });
-            GivenLengths::new(sums, on_device)
-        };
         Ok(Self {
             q: operand(0, heads_q, case.head_dim)?,
             k: operand(1, heads_kv, case.head_dim)?,
@@ -145,11 +140,7 @@ impl<T: Float + TestElement> Inputs<T> {
                 View::Sliced,
                 case.seed + 9,
             )?,
-            cu_seqlens_q: bounds(&case.packed_q)?,
-            cu_seqlens_k: bounds(&case.packed_k)?,
-            used_q: given(&case.used_q)?,
-            used_k: given(&case.used_k)?,
-            leftpad_k: given(&case.leftpad_k)?,
+            lengths: CaseLengths::new(case, device)?,
             pages,
         })
     }
@@ -196,13 +187,18 @@ impl<T: Float + TestElement> Inputs<T> {
 
 /// Rearranges `[total, heads, x]` into the operation's layout: with a batch dimension, or heads
 /// first.
-fn arrange(x: ArrayD<f64>, batch: Option<usize>, bhsd: bool) -> Result<ArrayD<f64>, String> {
+pub(crate) fn arrange(
+    x: ArrayD<f64>,
+    batch: Option<usize>,
+    bhsd: bool,
+) -> Result<ArrayD<f64>, String> {
     let (total, rest) = (x.shape()[0], x.shape()[1..].to_vec());
     let positions = match batch {
         Some(batch) => vec![batch, total.checked_div(batch).unwrap_or(0)],
         None => vec![total],
     };
     let shape: Vec<usize> = positions.iter().copied().chain(rest).collect();
+    let x = x.as_standard_layout().into_owned();
     let mut x = x.into_shape_with_order(shape).map_err(say)?;
     if bhsd {
         let heads = positions.len();
@@ -211,47 +207,58 @@ fn arrange(x: ArrayD<f64>, batch: Option<usize>, bhsd: bool) -> Result<ArrayD<f6
     Ok(x.as_standard_layout().into_owned())
 }
 
+/// An attention or its gradients, with the options of a case, a sink and five arrays of lengths.
+macro_rules! with_options {
+    ($operation:expr, $case:expr, $sink:expr, $lengths:expr) => {{
+        let case: &Case = $case;
+        let mut operation = $operation.window(case.left, case.right);
+        if case.bhsd {
+            operation = operation.layout(Layout::Bhsd);
+        }
+        operation = match (case.causal, case.top_left) {
+            (true, true) => operation.causal_top_left(),
+            (true, false) => operation.causal(),
+            (false, true) => operation.align_top_left(),
+            (false, false) => operation,
+        };
+        if let Some(scale) = case.scale {
+            operation = operation.softmax_scale(scale);
+        }
+        if let Some(softcap) = case.softcap {
+            operation = operation.softcap(softcap);
+        }
+        if let Some(sink) = $sink {
+            operation = operation.sink(sink);
+        }
+        let [cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k] = $lengths;
+        if let Some(lengths) = cu_seqlens_q {
+            operation = operation.cu_seqlens_q(lengths);
+        }
+        if let Some(lengths) = cu_seqlens_k {
+            operation = operation.cu_seqlens_k(lengths);
+        }
+        if let Some(lengths) = seqused_q {
+            operation = operation.seqused_q(lengths);
+        }
+        if let Some(lengths) = seqused_k {
+            operation = operation.seqused_k(lengths);
+        }
+        match leftpad_k {
+            Some(lengths) => operation.leftpad_k(lengths),
+            None => operation,
+        }
+    }};
+}
+pub(crate) use with_options;
+
 pub(crate) fn describe<'a, T: Float + TestElement, Out: Float>(
     case: &Case,
     inputs: &'a Inputs<T>,
 ) -> Attention<'a, T, Out> {
     let (q, k, v) = (&inputs.q.1.tensor, &inputs.k.1.tensor, &inputs.v.1.tensor);
-    let mut attention = Attention::new(q, k, v)
-        .output::<Out>()
-        .window(case.left, case.right);
-    if case.bhsd {
-        attention = attention.layout(Layout::Bhsd);
-    }
-    attention = match (case.causal, case.top_left) {
-        (true, true) => attention.causal_top_left(),
-        (true, false) => attention.causal(),
-        (false, true) => attention.align_top_left(),
-        (false, false) => attention,
-    };
-    if let Some(scale) = case.scale {
-        attention = attention.softmax_scale(scale);
-    }
-    if let Some(softcap) = case.softcap {
-        attention = attention.softcap(softcap);
-    }
-    if case.sink {
-        attention = attention.sink(&inputs.sink.tensor);
-    }
-    if let Some(lengths) = inputs.cu_seqlens_q.get() {
-        attention = attention.cu_seqlens_q(lengths);
-    }
-    if let Some(lengths) = inputs.cu_seqlens_k.get() {
-        attention = attention.cu_seqlens_k(lengths);
-    }
-    if let Some(lengths) = inputs.used_q.get() {
-        attention = attention.seqused_q(lengths);
-    }
-    if let Some(lengths) = inputs.used_k.get() {
-        attention = attention.seqused_k(lengths);
-    }
-    if let Some(lengths) = inputs.leftpad_k.get() {
-        attention = attention.leftpad_k(lengths);
-    }
+    let attention = Attention::new(q, k, v).output::<Out>();
+    let sink = case.sink.then_some(&inputs.sink.tensor);
+    let attention = with_options!(attention, case, sink, inputs.lengths.get());
     match &inputs.pages {
         Some(pages) => attention.pages(&pages.tensor),
         None => attention,
@@ -345,7 +352,7 @@ fn typed<T: Float + TestElement, Out: Float + TestElement>(
         };
         let plan = match attention.plan_into(&o.tensor, &stream) {
             // Not every attention supports split keys.
-            Err(Error::Argument(ArgumentError::Unsupported { .. })) if splits.is_some() => continue,
+            Err(error) if splits.is_some() && error.is_unsupported() => continue,
             plan => plan.map_err(say)?,
         };
         let names = plan.candidates().iter().map(|way| way.name.clone());

@@ -1,14 +1,15 @@
 //! Merging attention over two parts of the keys.
 
+use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
-use warpsmith::ops::merge_attention;
 use warpsmith::reference::Model;
-use warpsmith::reference::attention::{Partial, merge};
-use warpsmith::{Attention, DType, Device, Float};
+use warpsmith::reference::attention::{self as reference, Partial};
+use warpsmith::{Attention, AttentionMerge, AttentionOutput, DType, Device, Float, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::agrees;
+use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say, with_float};
@@ -65,22 +66,37 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
                 *x = f64::NAN;
             }
         }
-        let laid_out = Operand::<T>::lay_out(device, o.clone(), case.views[0])?;
-        let of_lse = Operand::<f32>::lay_out(device, lse.clone(), case.views[1])?;
-        Ok::<_, String>((Partial { o, lse }, laid_out, of_lse))
+        let attended = AttentionOutput {
+            o: Operand::<T>::lay_out(device, o.clone(), case.views[0])?.tensor,
+            lse: Operand::<f32>::lay_out(device, lse.clone(), case.views[1])?.tensor,
+        };
+        Ok::<_, String>((Partial { o, lse }, attended))
     };
     let (a, b) = (part(0)?, part(1)?);
+    let partials = [&a.0, &b.0];
+    let merge = AttentionMerge::new(&a.1, &b.1);
+    merges_into::<T, T>(merge, partials, case.views, device)?;
+    merges_into::<T, f32>(merge.output(), partials, case.views, device)?;
+    merges_into::<T, f16>(merge.output(), partials, case.views, device)?;
+    merges_into::<T, bf16>(merge.output(), partials, case.views, device)
+}
+
+/// Into tensors with these views.
+fn merges_into<T: Float, O: Float + TestElement>(
+    merge: AttentionMerge<'_, T, O>,
+    [a, b]: [&Partial; 2],
+    views: [View; 2],
+    device: &Device,
+) -> Checked {
     let stream = device.stream().map_err(say)?;
-    let merged = merge_attention(
-        (&a.1.tensor, &a.2.tensor),
-        (&b.1.tensor, &b.2.tensor),
-        &stream,
-    );
-    let (o, lse) = merged.map_err(say)?;
     let model = Model::any_order(2, 0, 1.1);
-    let want = merge(&a.0, &b.0, T::DTYPE, &model).map_err(say)?;
-    agrees(&o.to_ndarray().map_err(say)?, &want.o).map_err(|error| format!("o: {error}"))?;
-    agrees(&lse.to_ndarray().map_err(say)?, &want.lse).map_err(|error| format!("lse: {error}"))
+    let want = reference::merge(a, b, O::DTYPE, &model).map_err(say)?;
+    let o = Output::<O>::new(device, a.o.shape(), views[0])?;
+    let lse = Output::<f32>::new(device, a.lse.shape(), views[1])?;
+    let run = merge.run_into(&o.tensor, &lse.tensor, &stream);
+    run.map_err(say)?;
+    agrees(&o.read()?, &want.o).map_err(|error| format!("o: {error}"))?;
+    agrees(&lse.read()?, &want.lse).map_err(|error| format!("lse: {error}"))
 }
 
 fn case(largest: usize) -> impl Strategy<Value = Case> {
@@ -134,27 +150,25 @@ fn attention_to_halves_of_the_keys_merges_to_that_to_all() {
         let part = |keys: std::ops::Range<usize>| {
             let (k, v) = (k.slice(1, keys.clone()), v.slice(1, keys));
             let (k, v) = (k.expect("keys"), v.expect("values"));
-            let results = Attention::new(&q, &k, &v).lse().run(&stream);
-            results
-                .map(|results| (results.o, results.lse))
-                .expect("attention")
+            let attention = Attention::new(&q, &k, &v).lse();
+            attention.run(&stream).expect("attention")
         };
         let whole = part(0..70);
         for split in [0, 1, 33, 70] {
             let (a, b) = (part(0..split), part(split..70));
-            let merged = merge_attention((&a.0, &a.1), (&b.0, &b.1), &stream).expect("merged");
+            let merged = AttentionMerge::new(&a, &b).run(&stream).expect("merged");
             let close = |x: Vec<f32>, y: Vec<f32>| {
                 x.iter()
                     .zip(&y)
                     .all(|(x, y)| (x - y).abs() <= 1e-6 * (1.0 + y.abs()))
             };
-            let read = |x: &warpsmith::Tensor<f32>| x.to_vec().expect("values");
+            let read = |x: &Tensor<f32>| x.to_vec().expect("values");
             assert!(
-                close(read(&merged.0), read(&whole.0)),
+                close(read(&merged.o), read(&whole.o)),
                 "o, split at {split}"
             );
             assert!(
-                close(read(&merged.1), read(&whole.1)),
+                close(read(&merged.lse), read(&whole.lse)),
                 "lse, split at {split}"
             );
         }

@@ -6,7 +6,7 @@
 mod accuracy;
 mod alike;
 pub(crate) mod case;
-mod check;
+pub(crate) mod check;
 mod counters;
 mod jumps;
 mod merging;

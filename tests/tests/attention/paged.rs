@@ -1,13 +1,14 @@
-//! Keys and values in pages: against the reference of the gathered ones, with the bits of dense ones.
+//! Keys and values in pages: against the reference of the gathered ones, with the bits of dense
+//! ones.
 
 use half::bf16;
-use warpsmith::{Attention, Error, Float, Scatter, Tensor};
+use warpsmith::{Attention, Float, Scatter, Tensor};
 use warpsmith_tests::element::TestElement;
-use warpsmith_tests::on_every_device;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::output::same_bits;
 use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::values::Values;
+use warpsmith_tests::{on_every_device, refused};
 
 use super::case;
 use super::check::{check, ones};
@@ -166,22 +167,6 @@ fn few_queries_of_pages_of_whole_warps_are_decoded() {
     });
 }
 
-#[track_caller]
-fn says(error: Error, words: &[&str]) -> Error {
-    let text = error.to_string();
-    for word in words {
-        assert!(text.contains(word), "`{text}` does not say `{word}`");
-    }
-    error
-}
-
-macro_rules! refused {
-    ($attention:expr, $group:ident::$kind:ident, $stream:expr, $($word:expr),*) => {
-        let error = $attention.run($stream).expect_err("it was not refused");
-        assert!(matches!(says(error, &[$($word),*]), Error::$group(warpsmith_tests::kinds::$group::$kind { .. })));
-    };
-}
-
 #[test]
 fn tables_and_pools_that_do_not_fit_are_refused() {
     on_every_device(|_, stream| {
@@ -192,57 +177,35 @@ fn tables_and_pools_that_do_not_fit_are_refused() {
         let attention = || Attention::new(&q, &pool, &pool).pages(&good);
         let other = table(&[3, 2]);
         refused!(
-            attention().pages(&other),
-            Shape::Mismatch,
-            stream,
-            "`pages`",
-            "[3, 2]",
-            "[2, n]"
+            attention().pages(&other).run(stream)
+            => Shape::Mismatch, "`pages`", "[3, 2]", "[2, n]"
         );
         let flat = table(&[6]);
         refused!(
-            attention().pages(&flat),
-            Shape::Mismatch,
-            stream,
-            "`pages`",
-            "[6]",
-            "[2, n]"
+            attention().pages(&flat).run(stream)
+            => Shape::Mismatch, "`pages`", "[6]", "[2, n]"
         );
         refused!(
-            attention().seqused_k(&[48, 49]),
-            Argument::Value,
-            stream,
-            "seqused_k",
-            "49 at index 1",
-            "0 to 48"
+            attention().seqused_k(&[48, 49]).run(stream)
+            => Argument::Value, "seqused_k", "49 at index 1", "0 to 48"
         );
         refused!(
-            attention().leftpad_k(&[0, 0]),
-            Argument::Unsupported,
-            stream,
-            "leftpad_k beside pages",
-            "seqused_k"
+            attention().leftpad_k(&[0, 0]).run(stream)
+            => Argument::Unsupported, "leftpad_k beside pages", "seqused_k"
         );
         let packed: Tensor<f32> = ones(stream, &[80, 2, 8]);
         refused!(
-            Attention::new(&q, &packed, &packed)
-                .pages(&good)
-                .cu_seqlens_k(&[0, 3, 9]),
-            Argument::Unsupported,
-            stream,
-            "cu_seqlens_k beside pages"
+            Attention::new(&q, &packed, &packed).pages(&good).cu_seqlens_k(&[0, 3, 9]).run(stream)
+            => Argument::Unsupported, "cu_seqlens_k beside pages"
         );
         refused!(
-            Attention::new(&q, &packed, &packed).pages(&good),
-            Shape::Mismatch,
-            stream,
-            "`k`",
-            "[pages, page_size, heads, head_dim]"
+            Attention::new(&q, &packed, &packed).pages(&good).run(stream)
+            => Shape::Mismatch, "`k`", "[pages, page_size, heads, head_dim]"
         );
         for shape in [[5, 8, 2, 8], [4, 16, 2, 8]] {
             let v: Tensor<f32> = ones(stream, &shape);
             let attention = Attention::new(&q, &pool, &v).pages(&good);
-            refused!(attention, Shape::Mismatch, stream, "`v`", "[5, 16, 2, 8]");
+            refused!(attention.run(stream) => Shape::Mismatch, "`v`", "[5, 16, 2, 8]");
         }
     });
 }
@@ -256,11 +219,8 @@ fn pools_without_positions_and_tables_without_pages_have_no_keys() {
             let table = Tensor::<i32>::full(stream, &[2, columns], 0).expect("a table");
             let attention = Attention::new(&q, &pool, &pool).pages(&table);
             refused!(
-                attention.clone().seqused_k(&[1, 0]),
-                Argument::Value,
-                stream,
-                "seqused_k",
-                "0 to 0"
+                attention.clone().seqused_k(&[1, 0]).run(stream)
+                => Argument::Value, "seqused_k", "0 to 0"
             );
             let o = attention.run(stream).expect("no keys").to_vec().expect("o");
             assert!(o.iter().all(|&x| x == 0.0));

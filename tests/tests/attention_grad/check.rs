@@ -6,7 +6,7 @@ use warpsmith::reference::attention::{
     packed,
 };
 use warpsmith::reference::{Expected, Model};
-use warpsmith::{AttentionGrad, AttentionGrads, DType, Device, Float, Layout, Stream, Tensor};
+use warpsmith::{AttentionGrad, AttentionGrads, DType, Device, Float, Layout, Stream};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, repeats};
@@ -15,6 +15,7 @@ use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, say};
 
 use crate::attention::case::Case;
+use crate::attention::check::{CaseLengths, arrange, with_options};
 
 /// Runs the case with every kernel that supports it, and with the one that the plan chooses.
 pub(crate) fn check(case: &Case, device: &Device) -> Checked {
@@ -64,55 +65,7 @@ struct Inputs<T: TestElement> {
     lse: (Array2<f64>, Operand<f32>),
     /// A logit a query head.
     sink: Option<Operand<f32>>,
-    lengths: Lengths,
-}
-
-/// Lengths on the host, and on the device if the case has them there: cu_seqlens of q and k, used
-/// queries and keys, left padding.
-struct Lengths {
-    host: [Option<Vec<i32>>; 5],
-    device: [Option<Tensor<i32>>; 5],
-}
-
-impl Lengths {
-    fn new(case: &Case, device: &Device) -> Result<Self, String> {
-        let sums = |lengths: &Option<Vec<usize>>| {
-            let lengths = lengths.as_ref()?;
-            let sum = |idx: usize| lengths[..idx].iter().sum::<usize>() as i32;
-            Some((0..=lengths.len()).map(sum).collect::<Vec<_>>())
-        };
-        let given = |lengths: &Option<Vec<usize>>| {
-            let lengths = lengths.as_ref()?;
-            Some(lengths.iter().map(|&x| x as i32).collect::<Vec<_>>())
-        };
-        let host = [
-            sums(&case.packed_q),
-            sums(&case.packed_k),
-            given(&case.used_q),
-            given(&case.used_k),
-            given(&case.leftpad_k),
-        ];
-        let mut on_device = [const { None }; 5];
-        if case.on_device {
-            for (place, lengths) in on_device.iter_mut().zip(&host) {
-                if let Some(lengths) = lengths {
-                    let tensor = Tensor::from_slice(device, &[lengths.len()], lengths);
-                    *place = Some(tensor.map_err(say)?);
-                }
-            }
-        }
-        Ok(Self {
-            host,
-            device: on_device,
-        })
-    }
-
-    fn get(&self, idx: usize) -> Option<warpsmith::Lengths<'_>> {
-        match (&self.device[idx], &self.host[idx]) {
-            (Some(tensor), _) => Some(tensor.into()),
-            (None, host) => host.as_ref().map(warpsmith::Lengths::from),
-        }
-    }
+    lengths: CaseLengths,
 }
 
 impl<T: Float + TestElement> Inputs<T> {
@@ -169,49 +122,16 @@ impl<T: Float + TestElement> Inputs<T> {
             d_o: lay_out(d_o, 3)?,
             lse: (lse, Operand::lay_out(device, by_rows, view)?),
             sink: sink.transpose()?,
-            lengths: Lengths::new(case, device)?,
+            lengths: CaseLengths::new(case, device)?,
         })
     }
 
     fn describe<'a>(&'a self, case: &Case) -> AttentionGrad<'a, T> {
         let [q, k, v, o, d_o] =
             [&self.q, &self.k, &self.v, &self.o, &self.d_o].map(|drawn| &drawn.1.tensor);
-        let mut grad =
-            AttentionGrad::new(q, k, v, o, &self.lse.1.tensor, d_o).window(case.left, case.right);
-        if case.bhsd {
-            grad = grad.layout(Layout::Bhsd);
-        }
-        grad = match (case.causal, case.top_left) {
-            (true, true) => grad.causal_top_left(),
-            (true, false) => grad.causal(),
-            (false, true) => grad.align_top_left(),
-            (false, false) => grad,
-        };
-        if let Some(scale) = case.scale {
-            grad = grad.softmax_scale(scale);
-        }
-        if let Some(softcap) = case.softcap {
-            grad = grad.softcap(softcap);
-        }
-        if let Some(sink) = &self.sink {
-            grad = grad.sink(&sink.tensor);
-        }
-        if let Some(lengths) = self.lengths.get(0) {
-            grad = grad.cu_seqlens_q(lengths);
-        }
-        if let Some(lengths) = self.lengths.get(1) {
-            grad = grad.cu_seqlens_k(lengths);
-        }
-        if let Some(lengths) = self.lengths.get(2) {
-            grad = grad.seqused_q(lengths);
-        }
-        if let Some(lengths) = self.lengths.get(3) {
-            grad = grad.seqused_k(lengths);
-        }
-        match self.lengths.get(4) {
-            Some(lengths) => grad.leftpad_k(lengths),
-            None => grad,
-        }
+        let grad = AttentionGrad::new(q, k, v, o, &self.lse.1.tensor, d_o);
+        let sink = self.sink.as_ref().map(|sink| &sink.tensor);
+        with_options!(grad, case, sink, self.lengths.get())
     }
 
     fn expected(
@@ -307,24 +227,6 @@ fn clear(case: &Case, x: &mut ArrayD<f64>, is_query: bool, axis: usize) {
             part.fill(f64::NAN);
         }
     }
-}
-
-/// Rearranges `[total, heads, x]` into the operation's layout: with a batch dimension, or heads
-/// first.
-fn arrange(x: ArrayD<f64>, batch: Option<usize>, bhsd: bool) -> Result<ArrayD<f64>, String> {
-    let (total, rest) = (x.shape()[0], x.shape()[1..].to_vec());
-    let positions = match batch {
-        Some(batch) => vec![batch, total.checked_div(batch).unwrap_or(0)],
-        None => vec![total],
-    };
-    let shape: Vec<usize> = positions.iter().copied().chain(rest).collect();
-    let x = x.as_standard_layout().into_owned();
-    let mut x = x.into_shape_with_order(shape).map_err(say)?;
-    if bhsd {
-        let heads = positions.len();
-        x.swap_axes(heads - 1, heads);
-    }
-    Ok(x.as_standard_layout().into_owned())
 }
 
 /// Runs the kernels; returns the bits that the last one gave.

@@ -1,6 +1,7 @@
 //! What is refused, and what is no fault: empty dimensions.
 
-use warpsmith::{ArgumentError, AttentionGrads, Device, Error, ShapeError, Stream, Tensor};
+use warpsmith::{AttentionGrads, Device, Stream, Tensor};
+use warpsmith_tests::refused;
 
 use super::operands::Operands;
 
@@ -16,32 +17,24 @@ fn operands_that_do_not_fit_are_named_with_what_would() {
     for (_, stream) in devices() {
         let x = Operands::ones(&stream, [2, 5, 7], [4, 2], [8, 6]);
         let other = |shape: &[usize]| Tensor::<f32>::zeros(&stream, shape).expect("a tensor");
-        let refused = |x: &Operands| x.grad().run(&stream).expect_err("it does not fit");
-        let named = |error: Error, name: &str, wanted: &str| {
-            let Error::Shape(ShapeError::Mismatch { operand, want, .. }) = &error else {
-                panic!("{error}");
-            };
-            assert_eq!((*operand, &**want), (name, wanted), "{error}");
-        };
+        let run = |x: &Operands| x.grad().run(&stream);
         let o = Operands {
             o: other(&[2, 5, 4, 8]),
             ..x.clone()
         };
-        named(refused(&o), "o", "[2, 5, 4, 6]");
+        refused!(run(&o) => Shape::Mismatch, "attention_grad: ", "`o`", "want [2, 5, 4, 6]");
         let d_o = Operands {
             d_o: other(&[2, 4, 5, 6]),
             ..x.clone()
         };
-        named(refused(&d_o), "d_o", "[2, 5, 4, 6]");
+        refused!(run(&d_o) => Shape::Mismatch, "attention_grad: ", "`d_o`", "want [2, 5, 4, 6]");
         let lse = Operands {
             lse: other(&[2, 5, 4]),
             ..x.clone()
         };
-        named(refused(&lse), "lse", "[2, 4, 5]");
+        refused!(run(&lse) => Shape::Mismatch, "attention_grad: ", "`lse`", "want [2, 4, 5]");
         let error = x.grad().with_kernel("attention_grad_x").run(&stream);
-        let error = error.expect_err("there is no such kernel");
-        let text = error.to_string();
-        assert!(text.contains("attention_grad_simt_d64"), "{text}");
+        refused!(error => Argument::Unsupported, "attention_grad_simt_d64");
     }
 }
 
@@ -69,22 +62,12 @@ fn gradients_that_overlap_anything_are_refused() {
             (into(&dq, &dq, &dv), "dk", "dq"),
             (into(&dq, &dk, &dk), "dv", "dk"),
         ] {
-            let Err(Error::Shape(ShapeError::Overlap {
-                output: got,
-                other: of,
-            })) = found
-            else {
-                panic!("{output} over {other}: {found:?}");
-            };
-            assert_eq!((got, of), (output, other));
+            let want = format!("`{output}` (written) overlaps `{other}`");
+            refused!(found => Shape::Overlap, &want);
         }
         let one = Tensor::<f32>::zeros(&stream, &[1, 1, 2, 8]).expect("a tensor");
         let one = one.broadcast_to(&[1, 5, 2, 8]).expect("a view");
-        let error = into(&dq, &one, &dv).expect_err("elements are the same");
-        assert!(
-            matches!(error, Error::Shape(ShapeError::Strides { .. })),
-            "{error}"
-        );
+        refused!(into(&dq, &one, &dv) => Shape::Strides, "`dk`");
     }
 }
 
@@ -106,7 +89,8 @@ fn empty_dimensions_give_zeros_or_nothing() {
             let grads = x.grad().run(&stream).expect("empty is no fault");
             let [dq, dk, dv] = [&grads.dq, &grads.dk, &grads.dv].map(|x| x.to_vec().expect("x"));
             assert!(dq.iter().all(|&x| x == 0.0), "{extents:?} {heads:?}");
-            // Without pairs there is nothing but zeros; with them, and ones everywhere, dv is not 0.
+            // Without pairs there is nothing but zeros; with them, and ones everywhere, dv is not
+            // 0.
             let no_pairs = extents.contains(&0) || heads.contains(&0);
             assert!(dk.iter().all(|&x| x == 0.0), "{extents:?} {heads:?}");
             assert!(
@@ -137,28 +121,10 @@ fn a_plan_names_its_kernels() {
 fn options_are_checked_as_the_forward_pass_does() {
     for (_, stream) in devices() {
         let x = Operands::ones(&stream, [2, 5, 7], [2, 2], [8, 8]);
-        let error = x.grad().softcap(-1.0).run(&stream).expect_err("negative");
-        assert!(
-            matches!(
-                error,
-                Error::Argument(ArgumentError::Value {
-                    what: "softcap",
-                    ..
-                })
-            ),
-            "{error}"
-        );
-        let error = x
-            .grad()
-            .softmax_scale(f32::NAN)
-            .run(&stream)
-            .expect_err("NaN");
-        assert!(error.to_string().contains("softmax_scale"), "{error}");
-        let error = x
-            .grad()
-            .seqused_k(&[8, 7])
-            .run(&stream)
-            .expect_err("too many");
-        assert!(error.to_string().contains("seqused_k"), "{error}");
+        refused!(x.grad().softcap(-1.0).run(&stream) => Argument::Value, "softcap");
+        let scaled = x.grad().softmax_scale(f32::NAN).run(&stream);
+        refused!(scaled => Argument::Value, "softmax_scale");
+        let used = x.grad().seqused_k(&[8, 7]).run(&stream);
+        refused!(used => Argument::Value, "seqused_k");
     }
 }

@@ -2,10 +2,10 @@
 
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{
-    Attention, AttentionGrad, AttentionGrads, AttentionOutput, DType, Device, DeviceError, Error,
-    ShapeError, Stream, Tensor,
+    Attention, AttentionGrad, AttentionGrads, AttentionOutput, DType, Device, Stream, Tensor,
 };
 use warpsmith_tests::operand::View;
+use warpsmith_tests::refused;
 
 use super::check::check;
 use super::operands::Operands;
@@ -113,27 +113,14 @@ fn a_d_sink_that_does_not_fit_is_refused() {
             dv: dv.clone(),
             d_sink: d_sink.cloned(),
         };
-        let into = |d_sink: &Tensor<f32>| {
-            let found = grad.run_into(&gradients(Some(d_sink)), &stream);
-            found.expect_err("it does not fit")
-        };
-        let Error::Shape(ShapeError::Mismatch { operand, want, .. }) = into(&vector(3)) else {
-            panic!("three for four heads");
-        };
-        assert_eq!((operand, &*want), ("d_sink", "[4]"));
+        let into = |d_sink: &Tensor<f32>| grad.run_into(&gradients(Some(d_sink)), &stream);
+        refused!(into(&vector(3)) => Shape::Mismatch, "`d_sink`", "want [4]");
         let repeated = vector(1).broadcast_to(&[4]).expect("a view");
-        let error = into(&repeated);
-        assert!(
-            matches!(error, Error::Shape(ShapeError::Strides { .. })),
-            "{error}"
-        );
+        refused!(into(&repeated) => Shape::Strides, "`d_sink`");
         let elsewhere = Device::emulator_with(EmulatorConfig::default()).expect("an emulator");
         let other = elsewhere.stream().expect("a stream");
-        let error = into(&Tensor::zeros(&other, &[4]).expect("a tensor"));
-        let Error::Device(DeviceError::Mismatch { operand, .. }) = error else {
-            panic!("{error}");
-        };
-        assert_eq!(operand, "d_sink");
+        let far = Tensor::zeros(&other, &[4]).expect("a tensor");
+        refused!(into(&far) => Device::Mismatch, "`d_sink`");
         let part_of = |x: &Tensor<f32>| x.as_strided(&[4], &[1], 0).expect("a view");
         for (d_sink, name) in [
             (sink.clone(), "sink"),
@@ -142,10 +129,8 @@ fn a_d_sink_that_does_not_fit_is_refused() {
             (part_of(&x.q), "q"),
             (part_of(&dv), "dv"),
         ] {
-            let Error::Shape(ShapeError::Overlap { output, other }) = into(&d_sink) else {
-                panic!("no overlap with {name}");
-            };
-            assert_eq!((output, other), ("d_sink", name));
+            let want = format!("`d_sink` (written) overlaps `{name}`");
+            refused!(into(&d_sink) => Shape::Overlap, &want);
         }
     }
 }
@@ -157,11 +142,7 @@ fn sinks_that_do_not_fit_and_a_d_sink_without_any_are_refused() {
         let x = Operands::ones(&stream, [2, 5, 7], [4, 2], [8, 6]);
         let [dq, dk, dv] = x.gradients(&stream);
         let five = Tensor::<f32>::zeros(&stream, &[5]).expect("a tensor");
-        let error = x.grad().sink(&five).run(&stream).expect_err("one a head");
-        let Error::Shape(ShapeError::Mismatch { operand, .. }) = error else {
-            panic!("{error}");
-        };
-        assert_eq!(operand, "sink");
+        refused!(x.grad().sink(&five).run(&stream) => Shape::Mismatch, "`sink`");
         let sink = dq.as_strided(&[4], &[1], 0).expect("a view");
         let gradients = |d_sink| AttentionGrads {
             dq: dq.clone(),
@@ -170,19 +151,11 @@ fn sinks_that_do_not_fit_and_a_d_sink_without_any_are_refused() {
             d_sink,
         };
         let found = x.grad().sink(&sink).run_into(&gradients(None), &stream);
-        let error = found.expect_err("dq is written over the sinks");
-        assert!(
-            matches!(
-                error,
-                Error::Shape(ShapeError::Overlap { other: "sink", .. })
-            ),
-            "{error}"
-        );
+        refused!(found => Shape::Overlap, "`dq` (written) overlaps `sink`");
         let d_sink = Tensor::<f32>::zeros(&stream, &[4]).expect("a tensor");
         let grad = x.grad();
         let found = grad.run_into(&gradients(Some(d_sink)), &stream);
-        let error = found.expect_err("there is no sink");
-        assert!(error.to_string().contains("no sink is set"), "{error}");
+        refused!(found => Argument::Value, "no sink is set");
         let grads = grad.run(&stream).expect("the gradients");
         assert!(grads.d_sink.is_none());
     }

@@ -3,7 +3,7 @@
 use warpsmith::{
     Attention, CrossEntropy, Layout, LogSoftmax, Reduce, ReduceOp, Reduction, Softmax, Tensor,
 };
-use warpsmith_tests::on_every_device;
+use warpsmith_tests::{on_every_device, refused};
 
 #[test]
 fn attention_of_more_than_can_be_addressed_is_refused_by_plan_too() {
@@ -21,9 +21,9 @@ fn attention_of_more_than_can_be_addressed_is_refused_by_plan_too() {
                 repeated([1, 1, 1, 256]),
             );
             let attention = Attention::new(&q, &k, &v).layout(layout);
-            refused!(attention.plan(stream), Shape::Overflow, "2147483648");
-            refused!(attention.model(stream), Shape::Overflow, "1073741824");
-            refused!(attention.run(stream), Shape::Overflow, "1073741824");
+            refused!(attention.plan(stream) => Shape::Overflow, "2147483648");
+            refused!(attention.model(stream) => Shape::Overflow, "1073741824");
+            refused!(attention.run(stream) => Shape::Overflow, "1073741824");
         }
     });
 }

@@ -6,6 +6,7 @@ use warpsmith::{
     Device, LayerNorm, LayerNormGrad, NormGradients, Normalized, RmsNorm, RmsNormGrad, Stream,
     Tensor,
 };
+use warpsmith_tests::refused;
 
 fn zeros(stream: &Stream, shape: &[usize]) -> Tensor<bf16> {
     Tensor::zeros(stream, shape).expect("a tensor")
@@ -17,17 +18,17 @@ fn norms_refuse_axes_and_numbers_that_make_no_sense() {
         let x = zeros(stream, &[3, 8]);
         for axes in [&[1, 2][..], &[9]] {
             let refused = RmsNorm::new(&x).axes(axes).stats().run(stream);
-            refused!(refused, Shape::Axis, "want -2 to 1");
+            refused!(refused => Shape::Axis, "want -2 to 1");
         }
         let none = LayerNorm::new(&x).axes(&[]).run(stream);
-        refused!(none, Argument::Value, "axes");
+        refused!(none => Argument::Value, "axes");
         let before = LayerNorm::new(&x).axes(&[-3, -2, -1]).run(stream);
-        refused!(before, Shape::Axis, "axis is -3");
+        refused!(before => Shape::Axis, "axis is -3");
         let scalar = zeros(stream, &[]);
-        refused!(LayerNorm::new(&scalar).run(stream), Shape::Axis, "axis");
+        refused!(LayerNorm::new(&scalar).run(stream) => Shape::Axis, "axis");
         for epsilon in [-1.0, f32::NAN, f32::INFINITY] {
             let refused = RmsNorm::new(&x).epsilon(epsilon).run(stream);
-            refused!(refused, Argument::Value, "epsilon");
+            refused!(refused => Argument::Value, "epsilon");
         }
     });
 }
@@ -42,17 +43,17 @@ fn norms_refuse_operands_that_do_not_fit() {
         );
         let short = zeros(stream, &[7]);
         let refused = LayerNorm::new(&x).weight(&short).run(stream);
-        refused!(refused, Shape::Mismatch, "`weight`", "[7]", "[8]");
+        refused!(refused => Shape::Mismatch, "`weight`", "[7]", "[8]");
         let refused = LayerNorm::new(&x)
             .axes(&[-2, -1])
             .weight(&weight)
             .run(stream);
-        refused!(refused, Shape::Mismatch, "`weight`", "[8]", "[3, 8]");
+        refused!(refused => Shape::Mismatch, "`weight`", "[8]", "[3, 8]");
         let bias = ones(stream, &[8]);
         let mixed = LayerNorm::new(&x).weight(&weight).bias(&bias);
-        refused!(mixed.run(stream), Argument::Value, "dtype of bias");
+        refused!(mixed.run(stream) => Argument::Value, "dtype of bias");
         let refused = RmsNormGrad::new(&x, &ones(stream, &[2]), &y).run(stream);
-        refused!(refused, Shape::Mismatch, "`rstd`", "[2]", "[3]");
+        refused!(refused => Shape::Mismatch, "`rstd`", "[2]", "[3]");
         let long = NormGradients {
             dx: x.clone(),
             dweight: Some(ones(stream, &[9])),
@@ -60,7 +61,7 @@ fn norms_refuse_operands_that_do_not_fit() {
         };
         let rstd = ones(stream, &[3]);
         let refused = RmsNormGrad::new(&x, &rstd, &y).run_into(&long, stream);
-        refused!(refused, Shape::Mismatch, "`dweight`", "[9]", "[8]");
+        refused!(refused => Shape::Mismatch, "`dweight`", "[9]", "[8]");
     });
 }
 
@@ -76,31 +77,19 @@ fn norms_refuse_to_keep_what_there_is_not() {
         };
         let norm = RmsNorm::new(&x);
         let with_sum = out(Some(zeros(stream, &[3, 8])), None);
-        refused!(
-            norm.clone().stats().run_into(&with_sum, stream),
-            Argument::Value,
-            "sum"
-        );
+        refused!(norm.clone().stats().run_into(&with_sum, stream) => Argument::Value, "sum");
         let with_mean = Normalized {
             mean: Some(ones(stream, &[3])),
             ..out(None, None)
         };
-        refused!(
-            norm.clone().stats().run_into(&with_mean, stream),
-            Argument::Value,
-            "mean"
-        );
+        refused!(norm.clone().stats().run_into(&with_mean, stream) => Argument::Value, "mean");
         let long = out(None, Some(ones(stream, &[4])));
-        refused!(
-            norm.clone().stats().run_into(&long, stream),
-            Shape::Mismatch,
-            "`rstd`"
-        );
+        refused!(norm.clone().stats().run_into(&long, stream) => Shape::Mismatch, "`rstd`");
         let with_residual = RmsNorm::new(&x).residual(&x);
         let onto_y = with_residual
             .stats()
             .run_into(&out(Some(y.clone()), None), stream);
-        refused!(onto_y, Shape::Overlap, "`sum`");
+        refused!(onto_y => Shape::Overlap, "`sum`");
     });
 }
 
@@ -136,35 +125,24 @@ fn what_norms_keep_of_rows_overlaps_nothing_else() {
         ] {
             let kept = out(outside(&[4, 4]), part(start, &[4]), outside(&[4]));
             refused!(
-                norm.clone().stats().run_into(&kept, stream),
-                Shape::Overlap,
-                "`mean`",
-                other
+                norm.clone().stats().run_into(&kept, stream)
+                => Shape::Overlap, "`mean`", other
             );
             let kept = out(outside(&[4, 4]), outside(&[4]), part(start, &[4]));
             refused!(
-                norm.clone().stats().run_into(&kept, stream),
-                Shape::Overlap,
-                "`rstd`",
-                other
+                norm.clone().stats().run_into(&kept, stream)
+                => Shape::Overlap, "`rstd`", other
             );
         }
         let sum = outside(&[4, 4]);
         let row = sum.index_axis(0, 1).expect("a row");
         let kept = out(sum.clone(), row, outside(&[4]));
-        refused!(
-            norm.clone().stats().run_into(&kept, stream),
-            Shape::Overlap,
-            "`mean`",
-            "`sum`"
-        );
+        refused!(norm.clone().stats().run_into(&kept, stream) => Shape::Overlap, "`mean`", "`sum`");
         let mean = outside(&[4]);
         let kept = out(sum, mean.clone(), mean);
         refused!(
-            norm.clone().stats().run_into(&kept, stream),
-            Shape::Overlap,
-            "`mean`",
-            "`rstd`"
+            norm.clone().stats().run_into(&kept, stream)
+            => Shape::Overlap, "`mean`", "`rstd`"
         );
 
         let (mean, rstd) = (outside(&[4]), outside(&[4]));
@@ -176,7 +154,7 @@ fn what_norms_keep_of_rows_overlaps_nothing_else() {
         let dy = outside(&[4, 4]);
         let gradient = LayerNormGrad::new(&x, &mean, &rstd, &dy).weight(&weight);
         let into = gradient.run_into(&gradients, stream);
-        refused!(into, Shape::Overlap, "`dx`", "`weight`");
+        refused!(into => Shape::Overlap, "`dx`", "`weight`");
     });
 }
 
@@ -190,16 +168,8 @@ fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
         let weight = one.broadcast_to(&[1, (1 << 32) + 1]).expect("a view");
         let weight = weight.index_axis(0, 0).expect("its row");
         let limit = "4294967297";
-        refused!(
-            gradient.clone().bias_gradient().run(stream),
-            Shape::OutOfBounds,
-            limit
-        );
-        refused!(
-            gradient.clone().weight(&weight).run(stream),
-            Shape::OutOfBounds,
-            limit
-        );
+        refused!(gradient.clone().bias_gradient().run(stream) => Shape::OutOfBounds, limit);
+        refused!(gradient.clone().weight(&weight).run(stream) => Shape::OutOfBounds, limit);
         let some = || Some(kept.clone());
         for (dweight, dbias) in [(some(), None), (None, some())] {
             let out = NormGradients {
@@ -207,7 +177,7 @@ fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
                 dweight,
                 dbias,
             };
-            refused!(gradient.run_into(&out, stream), Shape::OutOfBounds, limit);
+            refused!(gradient.run_into(&out, stream) => Shape::OutOfBounds, limit);
         }
         let out = NormGradients {
             dx: one.clone(),
@@ -215,12 +185,7 @@ fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
             dbias: some(),
         };
         let gradient = RmsNormGrad::new(&x, &kept, &x);
-        refused!(
-            gradient.run_into(&out, stream),
-            Argument::Value,
-            "dbias",
-            "no bias"
-        );
+        refused!(gradient.run_into(&out, stream) => Argument::Value, "dbias", "no bias");
     });
 }
 
@@ -236,6 +201,6 @@ fn what_is_refused_launches_nothing() {
     let bias = ones(&stream, &[3]);
     let before = device.lane_instructions();
     let norm = LayerNorm::new(&x).weight(&weight).bias(&bias);
-    refused!(norm.run(&stream), Shape::Mismatch, "bias");
+    refused!(norm.run(&stream) => Shape::Mismatch, "bias");
     assert_eq!(device.lane_instructions(), before);
 }

@@ -2,8 +2,7 @@
 
 use super::calls::{Calls, bits, kinds};
 use half::{bf16, f16};
-use warpsmith::ops::merge_attention;
-use warpsmith::{Attention, AttentionGrad, AttentionOutput, Float, Rotary, Tensor};
+use warpsmith::{Attention, AttentionGrad, AttentionMerge, AttentionOutput, Float, Rotary, Tensor};
 use warpsmith_tests::element::TestElement;
 
 pub(crate) fn add(calls: &mut Calls) {
@@ -92,12 +91,12 @@ fn split(calls: &mut Calls) {
 }
 
 fn merged(calls: &mut Calls) {
-    let [[a, lse_a], [b, lse_b]] = [(); 2].map(|()| {
-        let o = calls.numbers::<f32>(&[1, 40, 2, 32]);
-        [o, calls.numbers(&[1, 2, 40])]
+    let [a, b] = [(); 2].map(|()| AttentionOutput {
+        o: calls.numbers::<f32>(&[1, 40, 2, 32]),
+        lse: calls.numbers(&[1, 2, 40]),
     });
-    calls.add("merge_attention", move |stream| {
-        let (o, lse) = merge_attention((&a, &lse_a), (&b, &lse_b), stream)?;
+    calls.add("AttentionMerge", move |stream| {
+        let AttentionOutput { o, lse } = AttentionMerge::new(&a, &b).run(stream)?;
         Ok([bits(&o)?, bits(&lse)?].concat())
     });
 }

@@ -212,30 +212,30 @@ impl MmaTile {
     /// reads consecutive chunks (`vector` 4) or every other chunk (`vector` 8): neither has bank
     /// conflicts.
     #[inline(always)]
-    pub const fn result_place(&self, row: u32, column: u32, vector: u32) -> u32 {
+    pub const fn result_offset(&self, row: u32, column: u32, vector: u32) -> u32 {
         let chunk = column / 4;
-        let place = if vector == 8 {
+        let chunk_at = if vector == 8 {
             let (eight, half) = (chunk / 2, chunk % 2);
             (eight ^ (half + 2 * (row % 4))) + half * (self.tile_n / 8)
         } else {
             chunk ^ (2 * (row % 4))
         };
-        row * self.tile_n + place * 4 + column % 4
+        row * self.tile_n + chunk_at * 4 + column % 4
     }
 
-    /// As [`result_place`](Self::result_place), where vectors have 4 or 8 results, as the launch
+    /// As [`result_offset`](Self::result_offset), where vectors have 4 or 8 results, as the launch
     /// says.
     #[inline(always)]
-    pub const fn either_place(&self, row: u32, column: u32) -> u32 {
+    pub const fn either_offset(&self, row: u32, column: u32) -> u32 {
         let (eight, half) = (column / 8, column / 4 % 2);
-        let place = (eight ^ (row % 4 + 4 * half)) + half * (self.tile_n / 8);
-        row * self.tile_n + place * 4 + column % 4
+        let chunk_at = (eight ^ (row % 4 + 4 * half)) + half * (self.tile_n / 8);
+        row * self.tile_n + chunk_at * 4 + column % 4
     }
 
     /// Where 8 results of 16 bits, from (`row`, `column`) on, are staged before they are stored, in
     /// chunks of 16 bytes. A warp writes 8 rows of one chunk at once, and reads rows.
     #[inline(always)]
-    pub const fn rounded_place(&self, row: u32, column: u32) -> u32 {
+    pub const fn rounded_offset(&self, row: u32, column: u32) -> u32 {
         row * (self.tile_n / 8) + ((column / 8) ^ (row % 8))
     }
 }
@@ -261,8 +261,8 @@ pub struct MmaEntry {
 
 impl MmaEntry {
     /// The entry of a name `gemm_mma_<a>[_<b>][_<out>]_<layout>_<m>x<n>x<k>_s<stages>_fused`. One
-    /// dtype stands for all, two for the operands and D. The small tile of 16 bits and the one of i8
-    /// have entries whose launches say what D is.
+    /// dtype stands for all, two for the operands and D. The small tile of 16 bits and the one of
+    /// i8 have entries whose launches say what D is.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
         parts.expect("gemm_mma");

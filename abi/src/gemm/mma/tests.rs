@@ -85,14 +85,14 @@ fn results_have_places_of_their_own_without_conflicts() {
             let mut seen = vec![false; (tile.tile_m * tile.tile_n) as usize];
             for row in 0..tile.tile_m {
                 for column in 0..tile.tile_n {
-                    let place = tile.result_place(row, column, vector) as usize;
-                    assert!(!core::mem::replace(&mut seen[place], true), "{tile:?}");
+                    let offset = tile.result_offset(row, column, vector) as usize;
+                    assert!(!core::mem::replace(&mut seen[offset], true), "{tile:?}");
                 }
             }
             // Pairs are written by half a warp at once: 4 rows, 4 pairs.
             for (row, column) in [(0, 0), (4, 8), (8, 64), (60, 120)] {
                 let pairs = (0..16).map(|lane| {
-                    4 * tile.result_place(row + lane / 4, column + lane % 4 * 2, vector)
+                    4 * tile.result_offset(row + lane / 4, column + lane % 4 * 2, vector)
                 });
                 assert_eq!(conflicts(pairs, 8), 0, "{tile:?}, vectors of {vector}");
             }
@@ -100,7 +100,7 @@ fn results_have_places_of_their_own_without_conflicts() {
             for row in 0..8 {
                 for chunk in 0..vector / 4 {
                     let chunks = (0..8)
-                        .map(|lane| 4 * tile.result_place(row, lane * vector + 4 * chunk, vector));
+                        .map(|lane| 4 * tile.result_offset(row, lane * vector + 4 * chunk, vector));
                     assert_eq!(conflicts(chunks, 16), 0, "{tile:?}, vectors of {vector}");
                 }
             }
@@ -111,22 +111,22 @@ fn results_have_places_of_their_own_without_conflicts() {
 #[test]
 fn results_of_either_type_have_places_of_their_own_without_conflicts() {
     for tile in TILES {
-        let places: HashSet<_> = (0..tile.tile_m)
-            .flat_map(|row| (0..tile.tile_n).map(move |column| tile.either_place(row, column)))
+        let offsets: HashSet<_> = (0..tile.tile_m)
+            .flat_map(|row| (0..tile.tile_n).map(move |column| tile.either_offset(row, column)))
             .collect();
         let results = tile.tile_m * tile.tile_n;
-        assert_eq!(places.len(), results as usize, "{tile:?}");
-        assert!(places.iter().all(|&place| place < results));
+        assert_eq!(offsets.len(), results as usize, "{tile:?}");
+        assert!(offsets.iter().all(|&offset| offset < results));
         // Pairs are written by half a warp at once: 4 rows, 4 pairs.
         for (row, column) in [(0, 0), (4, 8), (8, 64), (60, 120)] {
             let pairs =
-                (0..16).map(|lane| 4 * tile.either_place(row + lane / 4, column + lane % 4 * 2));
+                (0..16).map(|lane| 4 * tile.either_offset(row + lane / 4, column + lane % 4 * 2));
             assert_eq!(conflicts(pairs, 8), 0, "{tile:?}");
         }
         // Chunks are read by a quarter of a warp at once: one after the other, or every other one.
         for row in 0..8 {
             for (step, first) in [(4, 0), (4, 32), (8, 0), (8, 4)] {
-                let chunks = (0..8).map(|lane| 4 * tile.either_place(row, first + lane * step));
+                let chunks = (0..8).map(|lane| 4 * tile.either_offset(row, first + lane * step));
                 assert_eq!(conflicts(chunks, 16), 0, "{tile:?}, every {step}");
             }
         }
@@ -137,20 +137,20 @@ fn results_of_either_type_have_places_of_their_own_without_conflicts() {
 fn rounded_results_have_places_of_their_own_without_conflicts() {
     for tile in TILES {
         let chunks = (tile.tile_m * tile.tile_n / 8) as usize;
-        let places: HashSet<_> = (0..tile.tile_m)
-            .flat_map(|row| (0..tile.tile_n).map(move |column| tile.rounded_place(row, column)))
+        let offsets: HashSet<_> = (0..tile.tile_m)
+            .flat_map(|row| (0..tile.tile_n).map(move |column| tile.rounded_offset(row, column)))
             .collect();
-        assert_eq!(places.len(), chunks, "{tile:?}");
-        assert!(places.iter().all(|&place| (place as usize) < chunks));
+        assert_eq!(offsets.len(), chunks, "{tile:?}");
+        assert!(offsets.iter().all(|&offset| (offset as usize) < chunks));
         // Words are written by a warp at once: 8 rows, the 4 of a chunk.
         for (row, column) in [(0, 0), (8, 8), (64, 120)] {
             let words = (0..32)
-                .map(|lane| 16 * tile.rounded_place(row + lane / 4, column) + 4 * (lane % 4));
+                .map(|lane| 16 * tile.rounded_offset(row + lane / 4, column) + 4 * (lane % 4));
             assert_eq!(conflicts(words, 4), 0, "{tile:?}");
         }
         // Chunks are read by a quarter of a warp at once.
         for row in 0..8 {
-            let chunks = (0..8).map(|lane| 16 * tile.rounded_place(row, 8 * lane));
+            let chunks = (0..8).map(|lane| 16 * tile.rounded_offset(row, 8 * lane));
             assert_eq!(conflicts(chunks, 16), 0, "{tile:?}");
         }
     }

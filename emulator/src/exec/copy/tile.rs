@@ -14,9 +14,51 @@ pub(super) struct Span {
     pub(super) inside: usize,
 }
 
+/// A row of `extent` elements that begins at coordinates of a tensor.
+pub(super) struct TensorRow<'a> {
+    map: &'a TensorMapDesc,
+    extent: usize,
+    /// The part that is inside of the innermost dimension, in the first row of the tensor.
+    first: Span,
+}
+
+impl<'a> TensorRow<'a> {
+    /// The rows from coordinate `start` of the innermost dimension on.
+    pub(super) fn new(map: &'a TensorMapDesc, start: i32, extent: usize) -> Self {
+        let (before, inside) = clip(i64::from(start), extent, map.dims[0]);
+        let first = i64::from(start) + before as i64;
+        let offset = (first as u64).wrapping_mul(map.data_type.bytes());
+        let first = Span {
+            address: map.address.wrapping_add(offset),
+            before,
+            inside,
+        };
+        Self { map, extent, first }
+    }
+
+    /// The row at these coordinates of the other dimensions.
+    pub(super) fn at(&self, coordinates: impl Iterator<Item = i64>) -> Span {
+        let mut span = self.first;
+        let mut is_inside = span.inside > 0;
+        let outer = self.map.dims[1..].iter().zip(&self.map.strides_bytes);
+        for ((dim, stride), at) in outer.zip(coordinates) {
+            is_inside &= at >= 0 && at < *dim as i64;
+            span.address = span.address.wrapping_add((at as u64).wrapping_mul(*stride));
+        }
+        match is_inside {
+            true => span,
+            false => Span {
+                address: 0,
+                before: self.extent,
+                inside: 0,
+            },
+        }
+    }
+}
+
 /// The part of a row of `extent` elements from coordinate `start` on that is inside the dimension:
 /// elements before it, and elements inside.
-pub(super) fn clip(start: i64, extent: usize, dim: u64) -> (usize, usize) {
+fn clip(start: i64, extent: usize, dim: u64) -> (usize, usize) {
     let before = start.saturating_neg().clamp(0, extent as i64) as usize;
     let end = (dim as i64)
         .saturating_sub(start)
@@ -32,35 +74,12 @@ pub(super) fn rows(
 ) -> Checked<()> {
     let rank = map.dims.len();
     let extent = map.box_dims[0] as usize;
-    let (before, inside) = clip(i64::from(start[0]), extent, map.dims[0]);
-    let first = i64::from(start[0]) + before as i64;
-    let base = map
-        .address
-        .wrapping_add((first as u64).wrapping_mul(map.data_type.bytes()));
+    let row = TensorRow::new(map, start[0], extent);
     let mut at = [0u32; TENSOR_MAP_RANK];
     loop {
-        let mut address = base;
-        let mut is_inside = inside > 0;
-        for axis in 1..rank {
-            let step = i64::from(at[axis]) * i64::from(map.element_strides[axis]);
-            let place = i64::from(start[axis]) + step;
-            is_inside &= place >= 0 && place < map.dims[axis] as i64;
-            let offset = (place as u64).wrapping_mul(map.strides_bytes[axis - 1]);
-            address = address.wrapping_add(offset);
-        }
-        f(if is_inside {
-            Span {
-                address,
-                before,
-                inside,
-            }
-        } else {
-            Span {
-                address: 0,
-                before: extent,
-                inside: 0,
-            }
-        })?;
+        f(row.at((1..rank).map(|axis| {
+            i64::from(start[axis]) + i64::from(at[axis]) * i64::from(map.element_strides[axis])
+        })))?;
         let mut axis = 1;
         loop {
             if axis == rank {

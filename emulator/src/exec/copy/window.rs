@@ -1,6 +1,6 @@
 //! Columns of im2col maps: the pixels of a column and their addresses.
 
-use super::tile::{Span, clip};
+use super::tile::{Span, TensorRow};
 use crate::exec::fault::Checked;
 use crate::tensor_map::{Im2col, TensorMapDesc};
 
@@ -17,35 +17,13 @@ pub(super) fn pixels(
     let rank = map.dims.len();
     let spatial = rank - 2;
     let extent = window.channels_per_pixel as usize;
-    let (before, inside) = clip(i64::from(start[0]), extent, map.dims[0]);
-    let first = i64::from(start[0]) + before as i64;
-    let base = map
-        .address
-        .wrapping_add((first as u64).wrapping_mul(map.data_type.bytes()));
+    let row = TensorRow::new(map, start[0], extent);
     let mut at: [i64; 5] = std::array::from_fn(|axis| start.get(axis).map_or(0, |v| i64::from(*v)));
     for _ in 0..window.pixels_per_column {
-        let mut address = base;
-        let mut is_inside = inside > 0;
-        for (axis, own) in at.iter().enumerate().take(rank).skip(1) {
+        f(row.at((1..rank).map(|axis| {
             let offset = offsets.get(axis - 1).filter(|_| axis <= spatial);
-            let place = own + offset.map_or(0, |offset| i64::from(*offset));
-            is_inside &= place >= 0 && place < map.dims[axis] as i64;
-            let bytes = (place as u64).wrapping_mul(map.strides_bytes[axis - 1]);
-            address = address.wrapping_add(bytes);
-        }
-        f(if is_inside {
-            Span {
-                address,
-                before,
-                inside,
-            }
-        } else {
-            Span {
-                address: 0,
-                before: extent,
-                inside: 0,
-            }
-        })?;
+            at[axis] + offset.map_or(0, |offset| i64::from(*offset))
+        })))?;
         advance(map, window, &mut at);
     }
     Ok(())

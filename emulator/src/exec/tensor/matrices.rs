@@ -90,15 +90,10 @@ impl Warp {
                     let fault = Fault::new(FaultKind::OutOfBounds, Some(lane), message);
                     return Err(fault.at(address));
                 }
+                warp.transfer(block, space, own, mask, ROW_BYTES, intent)?;
                 let touch = match intent {
-                    Intent::Read => {
-                        warp.read(block, space, own, mask, ROW_BYTES)?;
-                        Touch::Load
-                    }
-                    Intent::Write => {
-                        warp.write(block, space, own, mask, ROW_BYTES)?;
-                        Touch::Store
-                    }
+                    Intent::Read => Touch::Load,
+                    Intent::Write => Touch::Store,
                 };
                 count(block, space, touch, own, mask, ROW_BYTES);
                 Ok(())

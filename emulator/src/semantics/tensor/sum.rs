@@ -69,10 +69,7 @@ impl Floats {
         vectorized(
             #[inline(always)]
             || {
-                let (mut values, exponents) = decoded(element, bits);
-                if negated {
-                    values.iter_mut().for_each(|value| *value = -*value);
-                }
+                let (values, exponents) = decoded(element, bits, negated);
                 Self {
                     values: rows(&values, k),
                     exponents: rows(&exponents, k),
@@ -87,10 +84,7 @@ impl Floats {
         vectorized(
             #[inline(always)]
             || {
-                let (mut values, exponents) = decoded(element, bits);
-                if negated {
-                    values.iter_mut().for_each(|value| *value = -*value);
-                }
+                let (values, exponents) = decoded(element, bits, negated);
                 Self {
                     values: columns(&values, k),
                     exponents: columns(&exponents, k),
@@ -110,10 +104,13 @@ impl Floats {
 }
 
 #[inline(always)]
-fn decoded(element: Element, bits: &[u32]) -> (Vec<f32>, Vec<i32>) {
+fn decoded(element: Element, bits: &[u32], negated: bool) -> (Vec<f32>, Vec<i32>) {
     let mut values = vec![0.0; bits.len()];
     let mut exponents = vec![0; bits.len()];
     decode_all(element, bits, &mut values, &mut exponents);
+    if negated {
+        values.iter_mut().for_each(|value| *value = -*value);
+    }
     (values, exponents)
 }
 

@@ -11,7 +11,7 @@ use super::candidates::{Candidate, Entry};
 use super::desc::AttentionDesc;
 use super::packing::Sharing;
 use super::pages::PagesDesc;
-use super::{parts, sm80};
+use super::{sm80, splits};
 use crate::ops::plan::{AttentionCosts, Machine};
 use crate::reference::attention::AttentionModel;
 use crate::{Error, LaunchConfig, Result};
@@ -170,7 +170,7 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
     let packing = candidate
         .packing
         .ok_or(Error::Bug("a decoding without a packing"))?;
-    parts::launch(call, packing, candidate.sharing.splits, |call, packing| {
+    splits::launch(call, packing, candidate.sharing.splits, |call, packing| {
         // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment
         // `offer` checked; grid and shared memory are those of the tile; `packing` says where the
         // splits' results go.
@@ -182,11 +182,11 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
     })
 }
 
-/// Error model: that of the [kernels for sm_80](sm80), whose sums the merges of warps and splits add
-/// to.
+/// Error model: that of the [kernels for sm_80](sm80), whose sums the merges of warps and splits
+/// add to.
 pub(super) fn model(sharing: Sharing, desc: &AttentionDesc) -> AttentionModel {
     let mut model = sm80::model(DecodeTile::TILE_N, desc);
-    let merges = (THREADS / 32) as usize + 2 + parts::roundings(sharing.splits);
+    let merges = (THREADS / 32) as usize + 2 + splits::roundings(sharing.splits);
     model.softmax.rescales += merges;
     model.softmax.additions += merges;
     model

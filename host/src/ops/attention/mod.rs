@@ -10,18 +10,21 @@ mod merge;
 pub(in crate::ops) mod operands;
 mod packing;
 mod pages;
-mod parts;
 pub(in crate::ops) mod run;
 mod simt;
 mod sm75;
 pub(super) mod sm80;
 pub(in crate::ops) mod sm90;
+mod splits;
 
+use crate::error::named;
+use crate::ops::plan::Desc as _;
 use crate::{Error, Float, Result, Tensor};
+use desc::AttentionDesc;
 use std::marker::PhantomData;
 
 pub use lengths::Lengths;
-pub use merge::merge_attention;
+pub use merge::AttentionMerge;
 
 /// Scaled dot-product attention, forward: `o = softmax(softmax_scale * q @ k^T + mask) @ v`.
 ///
@@ -70,13 +73,13 @@ pub use merge::merge_attention;
 ///
 /// # Paged keys and values
 /// With [`pages`](Self::pages), `k` and `v` are pools of pages, and a table names the pages of each
-/// sequence, in any order; sequences may share pages. A page has any number of positions. Entries of
-/// the table for positions that a sequence does not have are never read. An entry that names no page
-/// of the pools, be it negative or too large, means the last page: the result is then of no use, but
-/// nothing else is read. There is neither `cu_seqlens_k` nor `leftpad_k` with pages. Pages of a
-/// multiple of 16 positions are needed for the kernels that are fast with few queries; Hopper's
-/// kernels for long queries take no pages. The bits of a result are those of the same kernel and
-/// number of key splits without pages.
+/// sequence, in any order; sequences may share pages. A page has any number of positions. Entries
+/// of the table for positions that a sequence does not have are never read. An entry that names no
+/// page of the pools, be it negative or too large, means the last page: the result is then of no
+/// use, but nothing else is read. There is neither `cu_seqlens_k` nor `leftpad_k` with pages. Pages
+/// of a multiple of 16 positions are needed for the kernels that are fast with few queries;
+/// Hopper's kernels for long queries take no pages. The bits of a result are those of the same
+/// kernel and number of key splits without pages.
 ///
 /// # Numerics
 /// Scores and sums are in f32, with an online softmax in base 2; `o` is rounded once. Tensor-core
@@ -130,16 +133,14 @@ pub use merge::merge_attention;
 /// let results = packed.lse().run(&stream)?;
 /// assert_eq!((results.o.shape(), results.lse.shape()), (&[4, 4, 8][..], &[4, 4][..]));
 ///
-/// // A paged cache of two sequences, in pages of 4 positions: sequence 0 has pages 2 and 0, sequence
-/// // 1 has page 1. One key and value of each is appended, behind 5 and 2 that are there: at
-/// // positions 5 % 4 of page 0 and 2 of page 1, whose rows are 0 * 4 + 1 and 1 * 4 + 2.
-/// let pool = Tensor::full(&stream, &[3, 4, 2, 8], 0.25_f32)?;
-/// let table = Tensor::from_slice(&device, &[2, 2], &[2, 0, 1, -1])?;
-/// let rows = Tensor::from_slice(&device, &[2], &[1, 6])?;
-/// let new = Tensor::full(&stream, &[2, 2, 8], 0.25_f32)?;
-/// Scatter::new(&rows, &new).run_into(&pool.reshape(&[12, 2, 8])?, &stream)?;
-/// let q = Tensor::full(&stream, &[2, 1, 4, 8], 0.5_f32)?;
-/// let paged = Attention::new(&q, &pool, &pool).pages(&table).seqused_k(&[6, 3]);
+/// // A paged cache of two sequences, in pages of 4 positions: sequence 0 has pages 2 and 0,
+/// sequence // 1 has page 1. One key and value of each is appended, behind 5 and 2 that are there:
+/// at // positions 5 % 4 of page 0 and 2 of page 1, whose rows are 0 * 4 + 1 and 1 * 4 + 2. let
+/// pool = Tensor::full(&stream, &[3, 4, 2, 8], 0.25_f32)?; let table = Tensor::from_slice(&device,
+/// &[2, 2], &[2, 0, 1, -1])?; let rows = Tensor::from_slice(&device, &[2], &[1, 6])?; let new =
+/// Tensor::full(&stream, &[2, 2, 8], 0.25_f32)?; Scatter::new(&rows,
+/// &new).run_into(&pool.reshape(&[12, 2, 8])?, &stream)?; let q = Tensor::full(&stream, &[2, 1, 4,
+/// 8], 0.5_f32)?; let paged = Attention::new(&q, &pool, &pool).pages(&table).seqused_k(&[6, 3]);
 /// assert_eq!(paged.run(&stream)?.to_vec()?, [0.25; 64]);
 /// # Ok(())
 /// # }
@@ -159,7 +160,7 @@ pub struct Attention<'a, T: Float, Out: Float = T> {
 #[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct AttentionLse<'a, T: Float, Out: Float = T>(Attention<'a, T, Out>);
 
-/// The results of an [`AttentionLse`].
+/// The results of an [`AttentionLse`] or an [`AttentionMerge`].
 #[derive(Clone, Debug)]
 pub struct AttentionOutput<Out: Float> {
     /// The result itself.
@@ -219,19 +220,18 @@ impl<T: Float> Attention<'_, T> {
     /// # Errors
     /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) for another shape.
     pub fn qkv_packed(qkv: &Tensor<T>) -> Result<Self> {
-        let axis = match *qkv.shape() {
-            [_, _, 3, _, _] => 2,
-            [_, 3, _, _] => 1,
-            _ => {
-                return Err(Error::shape(
-                    "qkv",
-                    qkv.shape(),
-                    "[batch, seqlen, 3, heads, head_dim] or [total, 3, heads, head_dim]",
-                ));
-            }
-        };
-        let part = |idx| qkv.index_axis(axis, idx);
-        Ok(Self::new(&part(0)?, &part(1)?, &part(2)?))
+        named(AttentionDesc::OPERATION, || {
+            let axis = match *qkv.shape() {
+                [_, _, 3, _, _] => 2,
+                [_, 3, _, _] => 1,
+                _ => {
+                    let want = "[batch, seqlen, 3, heads, head_dim] or [total, 3, heads, head_dim]";
+                    return Err(Error::shape("qkv", qkv.shape(), want));
+                }
+            };
+            let part = |idx| qkv.index_axis(axis, idx);
+            Ok(Self::new(&part(0)?, &part(1)?, &part(2)?))
+        })
     }
 }
 
@@ -356,8 +356,8 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// Paged keys and values. `k` and `v` are pools, `[pages, page_size, heads_kv, ..]` (with
     /// [`Layout::Bhsd`] `[pages, heads_kv, page_size, ..]`), and `table`, `[batch, n]`, names the
     /// pages of each sequence: its key `j` is position `j % page_size` of page
-    /// `table[b, j / page_size]`. [`seqused_k`](Self::seqused_k) says how many keys each sequence has;
-    /// otherwise all have `n * page_size`. See [`Attention`].
+    /// `table[b, j / page_size]`. [`seqused_k`](Self::seqused_k) says how many keys each sequence
+    /// has; otherwise all have `n * page_size`. See [`Attention`].
     pub fn pages(mut self, table: &'a Tensor<i32>) -> Self {
         self.options.pages = Some(table);
         self

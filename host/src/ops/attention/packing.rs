@@ -10,9 +10,9 @@
 //! own ([`AttentionDesc::heads_as_queries`]): every kernel can do that.
 //!
 //! [`Work::cycles`] estimates the time of each choice. The plan chooses a packed kernel if its
-//! estimate is below [`AttentionCosts::packing_pays`] times that of the other kernel; the margin is for what the model does
-//! not know. Its constants are not fitted to packed kernels yet; docs/results.md has times
-//! of these.
+//! estimate is below [`AttentionCosts::packing_pays`] times that of the other kernel; the margin is
+//! for what the model does not know. Its constants are not fitted to packed kernels yet;
+//! docs/results.md has times of these.
 
 use super::desc::AttentionDesc;
 use crate::ops::plan::{AttentionCosts, Machine};
@@ -124,8 +124,8 @@ impl Work {
         let (costs, splits) = (&self.costs, f64::from(splits));
         let tiles = self.tiles * splits;
         let Blocks { mean, most } = self.blocks;
-        let of_part = |blocks: f64| (blocks / splits).ceil();
-        let of_tile = |blocks: f64| costs.tile_cycles + of_part(blocks) * self.block_cycles;
+        let of_split = |blocks: f64| (blocks / splits).ceil();
+        let of_tile = |blocks: f64| costs.tile_cycles + of_split(blocks) * self.block_cycles;
         let rounds = tiles / self.multiprocessors;
         let busiest = if mean == most {
             rounds.ceil() * of_tile(mean)
@@ -133,7 +133,7 @@ impl Work {
             // Persistent blocks take tiles dynamically, the longest first.
             (rounds * of_tile(mean)).max(of_tile(most))
         };
-        let loaded_bytes = tiles * of_part(mean) * self.block_bytes;
+        let loaded_bytes = tiles * of_split(mean) * self.block_bytes;
         let merge = if splits == 1.0 {
             0.0
         } else {

@@ -7,9 +7,10 @@ use super::lengths::Lengths;
 use super::operands::{last_dimension_is_dense, memory, operand};
 use super::pages::PagesDesc;
 use super::{Attention, AttentionLse, AttentionOutput, Layout};
+use crate::error::named;
 use crate::ops::check;
 use crate::ops::copy::strided_copy;
-use crate::ops::plan::{self, Choice as _, Plan, Tuning};
+use crate::ops::plan::{self, Choice as _, Desc as _, Plan, Tuning};
 use crate::reference::attention::AttentionModel;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
 use abi::attention::sm80::LEAST_SCALE;
@@ -30,10 +31,12 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// # Errors
     /// See [`Attention`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<Out>> {
-        let (extents, factors) = self.validate(stream)?;
-        let o = self.new_o(&extents, stream)?;
-        self.launch(&extents, &factors, &o, None, stream)?;
-        Ok(o)
+        named(AttentionDesc::OPERATION, || {
+            let (extents, factors) = self.validate(stream)?;
+            let o = self.new_o(&extents, stream)?;
+            self.launch(&extents, &factors, &o, None, stream)?;
+            Ok(o)
+        })
     }
 
     /// Enqueues the attention into `o`. Rows that belong to no sequence are not written.
@@ -41,8 +44,10 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// # Errors
     /// See [`Attention`].
     pub fn run_into(&self, o: &Tensor<Out>, stream: &Stream) -> Result<()> {
-        let (extents, factors) = self.validate_into(o, None, stream)?;
-        self.launch(&extents, &factors, o, None, stream)
+        named(AttentionDesc::OPERATION, || {
+            let (extents, factors) = self.validate_into(o, None, stream)?;
+            self.launch(&extents, &factors, o, None, stream)
+        })
     }
 
     /// The kernel that [`run`](Self::run) would launch, and the other candidates.
@@ -50,9 +55,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// # Errors
     /// See [`Attention`].
     pub fn plan(&self, stream: &Stream) -> Result<Plan> {
-        self.planned(stream, |desc| match desc {
-            Some(desc) => Plan::of(desc, self.options.kernel, stream),
-            None => Ok(Plan::empty()),
+        named(AttentionDesc::OPERATION, || {
+            self.planned(stream, |desc| match desc {
+                Some(desc) => Plan::of(desc, self.options.kernel, stream),
+                None => Ok(Plan::empty()),
+            })
         })
     }
 
@@ -61,15 +68,17 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// # Errors
     /// See [`Attention`].
     pub fn plan_into(&self, o: &Tensor<Out>, stream: &Stream) -> Result<Plan> {
-        let (extents, factors) = self.validate_into(o, None, stream)?;
-        if extents.is_empty() {
-            return Ok(Plan::empty());
-        }
-        let is_packed = extents.total_q.is_some();
-        let of_o = operand(&self.in_order(o, is_packed)?, is_packed);
-        let inputs = self.inputs_in_order()?;
-        let desc = self.describe(&extents, &factors, &inputs, (of_o, false))?;
-        Plan::of(&desc, self.options.kernel, stream)
+        named(AttentionDesc::OPERATION, || {
+            let (extents, factors) = self.validate_into(o, None, stream)?;
+            if extents.is_empty() {
+                return Ok(Plan::empty());
+            }
+            let is_packed = extents.total_q.is_some();
+            let of_o = operand(&self.in_order(o, is_packed)?, is_packed);
+            let inputs = self.inputs_in_order()?;
+            let desc = self.describe(&extents, &factors, &inputs, (of_o, false))?;
+            Plan::of(&desc, self.options.kernel, stream)
+        })
     }
 
     /// Measures the candidates with these operands, and makes the fastest one the choice for every
@@ -79,34 +88,37 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// # Errors
     /// See [`Attention`]; also the first candidate's error or fault, if all fail.
     pub fn autotune(&self, stream: &Stream) -> Result<Tuning> {
-        let (extents, factors) = self.validate(stream)?;
-        let o = self.new_o(&extents, stream)?;
-        if extents.is_empty() || o.is_empty() {
-            return Ok(Tuning::empty());
-        }
-        let call = self.call(&extents, &factors, &o, None, stream)?;
-        let bytes = [&self.q, &self.k, &self.v].map(|x| x.len() * size_of::<T>());
-        let bytes = bytes.into_iter().sum::<usize>() as u64;
-        let calls = plan::rotation(call.clone(), bytes, stream, || {
-            let copy = Self {
-                q: plan::copied(&self.q, stream)?,
-                k: plan::copied(&self.k, stream)?,
-                v: plan::copied(&self.v, stream)?,
-                ..self.clone()
-            };
-            copy.call(&extents, &factors, &plan::like(&o, stream)?, None, stream)
-        })?;
-        let blank = Out::from_f64(f64::NAN);
-        plan::tune(
-            &call.desc,
-            stream,
-            &calls,
-            |candidate| plan::answer(&o, blank, stream, || candidate.launch(&call)),
-            |want, got| {
-                let [want, got] = [want, got].map(|all: &Vec<Out>| all.iter().map(|x| x.widened()));
-                plan::agree_within(want, got, LARGEST_DIFFERENCE)
-            },
-        )
+        named(AttentionDesc::OPERATION, || {
+            let (extents, factors) = self.validate(stream)?;
+            let o = self.new_o(&extents, stream)?;
+            if extents.is_empty() || o.is_empty() {
+                return Ok(Tuning::empty());
+            }
+            let call = self.call(&extents, &factors, &o, None, stream)?;
+            let bytes = [&self.q, &self.k, &self.v].map(|x| x.len() * size_of::<T>());
+            let bytes = bytes.into_iter().sum::<usize>() as u64;
+            let calls = plan::rotation(call.clone(), bytes, stream, || {
+                let copy = Self {
+                    q: plan::copied(&self.q, stream)?,
+                    k: plan::copied(&self.k, stream)?,
+                    v: plan::copied(&self.v, stream)?,
+                    ..self.clone()
+                };
+                copy.call(&extents, &factors, &plan::like(&o, stream)?, None, stream)
+            })?;
+            let blank = Out::from_f64(f64::NAN);
+            plan::tune(
+                &call.desc,
+                stream,
+                &calls,
+                |candidate| plan::answer(&o, blank, stream, || candidate.launch(&call)),
+                |want, got| {
+                    let [want, got] =
+                        [want, got].map(|all: &Vec<Out>| all.iter().map(|x| x.widened()));
+                    plan::agree_within(want, got, LARGEST_DIFFERENCE)
+                },
+            )
+        })
     }
 
     /// The error model of the kernel that [`run`](Self::run) launches, for the
@@ -115,11 +127,13 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// # Errors
     /// See [`Attention`].
     pub fn model(&self, stream: &Stream) -> Result<AttentionModel> {
-        self.planned(stream, |desc| match desc {
-            Some(desc) => Ok(plan::choose(desc, self.options.kernel, stream)?
-                .0
-                .model(desc)),
-            None => Ok(crate::ops::model::attention(0, 1).into()),
+        named(AttentionDesc::OPERATION, || {
+            self.planned(stream, |desc| match desc {
+                Some(desc) => Ok(plan::choose(desc, self.options.kernel, stream)?
+                    .0
+                    .model(desc)),
+                None => Ok(crate::ops::model::attention(0, 1).into()),
+            })
         })
     }
 
@@ -447,16 +461,18 @@ impl<T: Float, Out: Float> AttentionLse<'_, T, Out> {
     /// # Errors
     /// See [`Attention`].
     pub fn run(&self, stream: &Stream) -> Result<AttentionOutput<Out>> {
-        let attention = &self.0;
-        let (extents, factors) = attention.validate(stream)?;
-        let o = attention.new_o(&extents, stream)?;
-        let shape_lse = extents.shape_lse();
-        let lse = match extents.all_written {
-            true => Tensor::empty(stream, &shape_lse)?,
-            false => Tensor::full(stream, &shape_lse, f32::NEG_INFINITY)?,
-        };
-        attention.launch(&extents, &factors, &o, Some(&lse), stream)?;
-        Ok(AttentionOutput { o, lse })
+        named(AttentionDesc::OPERATION, || {
+            let attention = &self.0;
+            let (extents, factors) = attention.validate(stream)?;
+            let o = attention.new_o(&extents, stream)?;
+            let shape_lse = extents.shape_lse();
+            let lse = match extents.all_written {
+                true => Tensor::empty(stream, &shape_lse)?,
+                false => Tensor::full(stream, &shape_lse, f32::NEG_INFINITY)?,
+            };
+            attention.launch(&extents, &factors, &o, Some(&lse), stream)?;
+            Ok(AttentionOutput { o, lse })
+        })
     }
 
     /// Enqueues the attention into `o` and `lse`. Rows that belong to no sequence are not written.
@@ -464,8 +480,10 @@ impl<T: Float, Out: Float> AttentionLse<'_, T, Out> {
     /// # Errors
     /// See [`Attention`].
     pub fn run_into(&self, o: &Tensor<Out>, lse: &Tensor<f32>, stream: &Stream) -> Result<()> {
-        let (extents, factors) = self.0.validate_into(o, Some(lse), stream)?;
-        self.0.launch(&extents, &factors, o, Some(lse), stream)
+        named(AttentionDesc::OPERATION, || {
+            let (extents, factors) = self.0.validate_into(o, Some(lse), stream)?;
+            self.0.launch(&extents, &factors, o, Some(lse), stream)
+        })
     }
 }
 

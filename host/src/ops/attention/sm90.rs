@@ -7,7 +7,7 @@ use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::{AttentionDesc, OperandDesc};
 use super::packing::{self, Sharing};
-use super::parts;
+use super::splits;
 use crate::load;
 use crate::ops::gemm::Memory;
 use crate::ops::maps::{MapKey, MapValue};
@@ -253,7 +253,7 @@ pub(super) fn launch(entry: FwdEntry, candidate: &Candidate, call: &Call<'_>) ->
     let Some(packing) = candidate.packing else {
         return launch_one(entry, candidate, call, None);
     };
-    parts::launch(call, packing, candidate.sharing.splits, |call, packing| {
+    splits::launch(call, packing, candidate.sharing.splits, |call, packing| {
         launch_one(entry, candidate, call, Some(packing))
     })
 }
@@ -277,8 +277,8 @@ fn launch_one(
     let (desc, tile) = (&call.desc, &entry.tile);
     let device = call.stream.device();
     let [q, k, v] = positions(desc).ok_or(OFFERED)?;
-    // Packed, a key is read once. Promoted to 256 bytes, it makes the halves of L2 exchange more, and
-    // tiles of 128 rows take an eighth more time. Keys that other tiles read again gain by it.
+    // Packed, a key is read once. Promoted to 256 bytes, it makes the halves of L2 exchange more,
+    // and tiles of 128 rows take an eighth more time. Keys that other tiles read again gain by it.
     let l2_promotion = match packing {
         None => L2Promotion::B256,
         Some(_) => L2Promotion::B128,
@@ -371,14 +371,14 @@ pub(super) fn model(entry: FwdEntry, sharing: Sharing, desc: &AttentionDesc) -> 
         _ => (2.0_f64.powi(-8), 2.0_f64.powi(-126)),
     };
     let model = model::attention(desc.seqlen_k as usize, entry.tile.tile_n);
-    let parts = parts::roundings(sharing.splits);
+    let roundings = splits::roundings(sharing.splits);
     AttentionModel {
         softmax: Model {
             exp_ulps: EXP_ULPS,
             log_ulps: LOG_ULPS,
             p_roundoff,
-            rescales: model.rescales + parts,
-            additions: model.additions + parts,
+            rescales: model.rescales + roundings,
+            additions: model.additions + roundings,
         },
         scores: Arithmetic::TensorCore,
         p_lost,

@@ -6,8 +6,8 @@ use crate::load;
 use crate::ops::attention::call::{Call, Memory};
 use crate::{Error, LaunchConfig, Result};
 use abi::attention::FlashFwdParams;
-use abi::attention::backward::sink::{SINK_ENTRY, SINK_THREADS};
-use abi::attention::backward::{DELTA_ENTRY, DELTA_TILE, FlashBwdParams};
+use abi::attention_grad::sink::{SINK_ENTRY, SINK_THREADS};
+use abi::attention_grad::{AttentionGradParams, DELTA_ENTRY, DELTA_TILE};
 use abi::entry::Entry;
 
 /// A description and its memory. All tensors have the layouts of the [`GradDesc`] and lie inside of
@@ -25,14 +25,14 @@ pub(super) struct GradCall<'a> {
     pub(super) dv: Memory,
     /// One f32 per query head, if the forward call has a sink and its gradient is wanted.
     pub(super) d_sink: Option<Memory>,
-    /// As in [`FlashBwdParams`].
+    /// As in [`AttentionGradParams`].
     pub(super) softmax_scale: f32,
 }
 
 impl GradCall<'_> {
     /// Extents, strides and scalars, as every entry takes them.
-    pub(super) fn params(&self) -> Result<FlashBwdParams> {
-        Ok(FlashBwdParams {
+    pub(super) fn params(&self) -> Result<AttentionGradParams> {
+        Ok(AttentionGradParams {
             fwd: self.forward.params()?,
             d_o: self.desc.d_o.strides,
             dq: self.desc.dq.strides,
@@ -91,13 +91,14 @@ impl GradCall<'_> {
         };
         let params = (self.forward.lengths(), self.params()?);
         let (o, d_o, delta) = (&self.forward.o, &self.d_o, &self.delta);
-        // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers them.
+        // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers
+        // them.
         unsafe { self.launch(DELTA_ENTRY, config, (o, d_o, delta), &params) }
     }
 
-    /// Enqueues the kernel that writes the sinks' gradients, if they are wanted. To be called after the
-    /// launch of a candidate: that has written delta where there are queries, and has registered the use
-    /// of the lengths.
+    /// Enqueues the kernel that writes the sinks' gradients, if they are wanted. To be called after
+    /// the launch of a candidate: that has written delta where there are queries, and has
+    /// registered the use of the lengths.
     pub(super) fn launch_sink(&self) -> Result<()> {
         let (Some(sink), Some(d_sink)) = (&self.forward.sink, &self.d_sink) else {
             return Ok(());
@@ -110,8 +111,8 @@ impl GradCall<'_> {
         };
         let params = (self.forward.lengths(), self.forward.params()?);
         let memory = (sink, &self.lse, &self.delta, d_sink);
-        // SAFETY: extents and lengths are those of the call's memory, and delta is written before, on the
-        // same stream; a block writes its head's element.
+        // SAFETY: extents and lengths are those of the call's memory, and delta is written before,
+        // on the same stream; a block writes its head's element.
         unsafe { self.launch(SINK_ENTRY, config, memory, &params) }
     }
 }

@@ -9,19 +9,19 @@ use super::{simt, sm80, sm90};
 use crate::ops::plan::{Choice, Desc, Machine, MachineModel, Shown};
 use crate::reference::attention::AttentionGradModel;
 use crate::{DeviceInfo, LaunchConfig, Result};
-use abi::attention::backward::BackwardEntry;
-use abi::attention::backward::sink::sink_additions;
-use abi::attention::backward::sm80::Sm80Bwd;
-use abi::attention::backward::sm90::BwdEntry;
+use abi::attention_grad::SimtGradEntry;
+use abi::attention_grad::sink::sink_additions;
+use abi::attention_grad::sm80::Sm80Grad;
+use abi::attention_grad::sm90::Sm90GradEntry;
 use std::fmt;
 
 /// The kernels of one family; its `Display` is the name of the candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Entry {
-    Simt(BackwardEntry),
-    Sm80(Sm80Bwd),
+    Simt(SimtGradEntry),
+    Sm80(Sm80Grad),
     /// And how heads are shared.
-    Sm90(BwdEntry, Together),
+    Sm90(Sm90GradEntry, Together),
 }
 
 impl fmt::Display for Entry {
@@ -40,7 +40,7 @@ pub(super) struct Together {
     /// Query heads of a block.
     pub(super) heads: u32,
     /// Turns in which blocks add to the same dk and dv.
-    pub(super) turns: u32,
+    pub(super) adders: u32,
 }
 
 /// One way to compute the gradients; its `Display` is its name.
@@ -61,7 +61,7 @@ impl Candidate {
         let model = match self.entry {
             Entry::Simt(_) => simt::model(),
             Entry::Sm80(kernels) => sm80::model(kernels.dq.dtype),
-            Entry::Sm90(entry, together) => sm90::model((entry, together.turns), forward.seqlen_k),
+            Entry::Sm90(entry, together) => sm90::model((entry, together.adders), forward.seqlen_k),
         };
         // Sinks are the same kernel's for all.
         let additions = sink_additions(forward.batch, forward.seqlen_q);
@@ -106,7 +106,7 @@ impl Choice for Candidate {
 }
 
 impl Desc for GradDesc {
-    const OPERATION: &'static str = "attention_backward";
+    const OPERATION: &'static str = "attention_grad";
 
     type Candidate = Candidate;
 
@@ -127,8 +127,8 @@ impl Desc for GradDesc {
     }
 }
 
-/// Time of a launch by the whole device with `flops_per_cycle` per SM (a multiply-add counts as two),
-/// without a mask.
+/// Time of a launch by the whole device with `flops_per_cycle` per SM (a multiply-add counts as
+/// two), without a mask.
 pub(super) fn estimate_ns(desc: &GradDesc, machine: &Machine, flops_per_cycle: f64) -> f64 {
     let flops_per_ns = flops_per_cycle * machine.model.attention.clock_ghz;
     desc.flops() / (flops_per_ns * f64::from(machine.multiprocessors)) + machine.model.launch_ns

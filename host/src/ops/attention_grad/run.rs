@@ -3,13 +3,14 @@
 use super::call::GradCall;
 use super::desc::GradDesc;
 use super::{AttentionGrad, AttentionGrads};
+use crate::error::named;
 use crate::ops::attention::call::{Call, Memory};
 use crate::ops::attention::extents::Extents;
 use crate::ops::attention::operands::{last_dimension_is_dense, memory, operand};
 use crate::ops::attention::run::Factors;
 use crate::ops::check;
 use crate::ops::copy::strided_copy;
-use crate::ops::plan::{self, Choice as _, Plan, Tuning};
+use crate::ops::plan::{self, Choice as _, Desc as _, Plan, Tuning};
 use crate::reference::attention::AttentionGradModel;
 use crate::{Error, Float, Result, Stream, Tensor};
 
@@ -38,31 +39,35 @@ impl<T: Float> AttentionGrad<'_, T> {
     /// # Errors
     /// See [`AttentionGrad`].
     pub fn run(&self, stream: &Stream) -> Result<AttentionGrads<T>> {
-        let valid = self.validate(stream)?;
-        let new = |of: &Tensor<T>| match self.writes_all() {
-            true => Tensor::empty(stream, of.shape()),
-            false => Tensor::zeros(stream, of.shape()),
-        };
-        let d_sink = self.forward.options.sink;
-        let d_sink = d_sink.map(|sink| Tensor::empty(stream, sink.shape()));
-        let grads = AttentionGrads {
-            dq: new(&self.forward.q)?,
-            dk: new(&self.forward.k)?,
-            dv: new(&self.forward.v)?,
-            d_sink: d_sink.transpose()?,
-        };
-        self.launch(&valid, &grads, stream)?;
-        Ok(grads)
+        named(GradDesc::OPERATION, || {
+            let valid = self.validate(stream)?;
+            let new = |of: &Tensor<T>| match self.writes_all() {
+                true => Tensor::empty(stream, of.shape()),
+                false => Tensor::zeros(stream, of.shape()),
+            };
+            let d_sink = self.forward.options.sink;
+            let d_sink = d_sink.map(|sink| Tensor::empty(stream, sink.shape()));
+            let grads = AttentionGrads {
+                dq: new(&self.forward.q)?,
+                dk: new(&self.forward.k)?,
+                dv: new(&self.forward.v)?,
+                d_sink: d_sink.transpose()?,
+            };
+            self.launch(&valid, &grads, stream)?;
+            Ok(grads)
+        })
     }
 
-    /// Enqueues the gradients into these tensors, that of the sinks only if `d_sink` is set. Positions
-    /// that belong to no sequence are not written.
+    /// Enqueues the gradients into these tensors, that of the sinks only if `d_sink` is set.
+    /// Positions that belong to no sequence are not written.
     ///
     /// # Errors
     /// See [`AttentionGrad`].
     pub fn run_into(&self, grads: &AttentionGrads<T>, stream: &Stream) -> Result<()> {
-        let valid = self.validate_into(grads, stream)?;
-        self.launch(&valid, grads, stream)
+        named(GradDesc::OPERATION, || {
+            let valid = self.validate_into(grads, stream)?;
+            self.launch(&valid, grads, stream)
+        })
     }
 
     /// The kernels that [`run`](Self::run) would launch, and the other candidates.
@@ -70,10 +75,10 @@ impl<T: Float> AttentionGrad<'_, T> {
     /// # Errors
     /// See [`AttentionGrad`].
     pub fn plan(&self, stream: &Stream) -> Result<Plan> {
-        match self.described(stream)? {
+        named(GradDesc::OPERATION, || match self.described(stream)? {
             Some(desc) => Plan::of(&desc, self.kernel, stream),
             None => Ok(Plan::empty()),
-        }
+        })
     }
 
     /// The kernels that [`run_into`](Self::run_into) would launch, and the other candidates.
@@ -81,13 +86,15 @@ impl<T: Float> AttentionGrad<'_, T> {
     /// # Errors
     /// See [`AttentionGrad`].
     pub fn plan_into(&self, grads: &AttentionGrads<T>, stream: &Stream) -> Result<Plan> {
-        let valid = self.validate_into(grads, stream)?;
-        if valid.is_empty() {
-            return Ok(Plan::empty());
-        }
-        let outputs = self.in_order(grads)?;
-        let desc = self.describe(&valid, &outputs)?;
-        Plan::of(&desc, self.kernel, stream)
+        named(GradDesc::OPERATION, || {
+            let valid = self.validate_into(grads, stream)?;
+            if valid.is_empty() {
+                return Ok(Plan::empty());
+            }
+            let outputs = self.in_order(grads)?;
+            let desc = self.describe(&valid, &outputs)?;
+            Plan::of(&desc, self.kernel, stream)
+        })
     }
 
     /// Measures the candidates with these operands, and makes the fastest one the choice for all
@@ -97,51 +104,53 @@ impl<T: Float> AttentionGrad<'_, T> {
     /// # Errors
     /// See [`AttentionGrad`]; also the first candidate's error or fault, if all fail.
     pub fn autotune(&self, stream: &Stream) -> Result<Tuning> {
-        let valid = self.validate(stream)?;
-        if valid.is_empty() {
-            return Ok(Tuning::empty());
-        }
-        let outputs = self.in_order(&self.new_gradients(stream)?)?;
-        let desc = self.describe(&valid, &outputs)?;
-        let call = self.call(&valid, (desc, &outputs), None, stream)?;
-        let tensors = [&self.forward.q, &self.forward.k, &self.forward.v, &self.d_o];
-        let bytes = tensors
-            .map(|x| x.len() * size_of::<T>())
-            .into_iter()
-            .sum::<usize>() as u64;
-        let other = self.call(&valid, (desc, &outputs), None, stream)?;
-        let calls = plan::rotation(other, bytes, stream, || {
-            let mut copy = self.clone();
-            let forward = &mut copy.forward;
-            for x in [
-                &mut forward.q,
-                &mut forward.k,
-                &mut forward.v,
-                &mut copy.d_o,
-            ] {
-                *x = plan::copied(x, stream)?;
+        named(GradDesc::OPERATION, || {
+            let valid = self.validate(stream)?;
+            if valid.is_empty() {
+                return Ok(Tuning::empty());
             }
-            copy.call(&valid, (desc, &outputs), None, stream)
-        })?;
-        plan::tune(
-            &desc,
-            stream,
-            &calls,
-            |candidate| {
-                for output in &outputs {
-                    output.fill(T::from_f64(f64::NAN), stream)?;
+            let outputs = self.in_order(&self.new_gradients(stream)?)?;
+            let desc = self.describe(&valid, &outputs)?;
+            let call = self.call(&valid, (desc, &outputs), None, stream)?;
+            let tensors = [&self.forward.q, &self.forward.k, &self.forward.v, &self.d_o];
+            let bytes = tensors
+                .map(|x| x.len() * size_of::<T>())
+                .into_iter()
+                .sum::<usize>() as u64;
+            let other = self.call(&valid, (desc, &outputs), None, stream)?;
+            let calls = plan::rotation(other, bytes, stream, || {
+                let mut copy = self.clone();
+                let forward = &mut copy.forward;
+                for x in [
+                    &mut forward.q,
+                    &mut forward.k,
+                    &mut forward.v,
+                    &mut copy.d_o,
+                ] {
+                    *x = plan::copied(x, stream)?;
                 }
-                candidate.launch(&call)?;
-                let [dq, dk, dv] = &outputs;
-                Ok([dq.to_vec()?, dk.to_vec()?, dv.to_vec()?])
-            },
-            |want, got| {
-                want.iter().zip(got).all(|(want, got)| {
-                    let [want, got] = [want, got].map(|all| all.iter().map(|x| x.widened()));
-                    plan::agree_within(want, got, LARGEST_DIFFERENCE)
-                })
-            },
-        )
+                copy.call(&valid, (desc, &outputs), None, stream)
+            })?;
+            plan::tune(
+                &desc,
+                stream,
+                &calls,
+                |candidate| {
+                    for output in &outputs {
+                        output.fill(T::from_f64(f64::NAN), stream)?;
+                    }
+                    candidate.launch(&call)?;
+                    let [dq, dk, dv] = &outputs;
+                    Ok([dq.to_vec()?, dk.to_vec()?, dv.to_vec()?])
+                },
+                |want, got| {
+                    want.iter().zip(got).all(|(want, got)| {
+                        let [want, got] = [want, got].map(|all| all.iter().map(|x| x.widened()));
+                        plan::agree_within(want, got, LARGEST_DIFFERENCE)
+                    })
+                },
+            )
+        })
     }
 
     fn new_gradients(&self, stream: &Stream) -> Result<AttentionGrads<T>> {
@@ -160,10 +169,10 @@ impl<T: Float> AttentionGrad<'_, T> {
     /// # Errors
     /// See [`AttentionGrad`].
     pub fn model(&self, stream: &Stream) -> Result<AttentionGradModel> {
-        match self.described(stream)? {
+        named(GradDesc::OPERATION, || match self.described(stream)? {
             Some(desc) => Ok(plan::choose(&desc, self.kernel, stream)?.0.model(&desc)),
             None => Ok(super::simt::model()),
-        }
+        })
     }
 
     /// The description of [`run`](Self::run); `None` if there is nothing to compute.
@@ -338,8 +347,8 @@ impl<T: Float> AttentionGrad<'_, T> {
         })
     }
 
-    /// An output itself, or, if its last dimension has gaps, a tensor to write in its place: with its
-    /// contents, where some of it is not written.
+    /// An output itself, or, if its last dimension has gaps, a tensor to write in its place: with
+    /// its contents, where some of it is not written.
     fn dense(&self, output: &Tensor<T>, stream: &Stream) -> Result<Tensor<T>> {
         if last_dimension_is_dense(output) {
             return Ok(output.clone());

@@ -7,13 +7,13 @@ use crate::ops::attention::call::Memory;
 use crate::ops::plan::Machine;
 use crate::reference::attention::AttentionGradModel;
 use crate::{LaunchConfig, Result};
-use abi::attention::backward::{BackwardEntry, BackwardLaunch, FlashBwdParams};
 use abi::attention::{BshStrides, FlashFwdParams, SIMT_WIDE_TILE, SOFTCAP_TANH_ERROR};
+use abi::attention_grad::{AttentionGradParams, SimtGradEntry, SimtGradLaunch};
 
 /// Offers the kernels with the smallest head dimension that covers both head dimensions.
 pub(super) fn offer(desc: &GradDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let forward = &desc.forward;
-    let Some(entry) = BackwardEntry::of(forward.head_dim, forward.head_dim_v) else {
+    let Some(entry) = SimtGradEntry::of(forward.head_dim, forward.head_dim_v) else {
         return;
     };
     let has_queries = forward.seqlen_q != 0 && forward.heads_q != 0;
@@ -46,22 +46,22 @@ fn queries_grid(desc: &GradDesc) -> Option<[u32; 3]> {
 fn keys_grid(desc: &GradDesc) -> Option<[u32; 3]> {
     let forward = &desc.forward;
     let (batch, seqlen_k, heads_kv) = (forward.batch, forward.seqlen_k, forward.heads_kv);
-    FlashBwdParams::grid_of_keys(batch, seqlen_k, heads_kv, SIMT_WIDE_TILE.tile_n)
+    AttentionGradParams::grid_of_keys(batch, seqlen_k, heads_kv, SIMT_WIDE_TILE.tile_n)
 }
 
-/// Enqueues a candidate of [`offer`]. Without queries nothing but dk and dv is written, without keys
-/// nothing but dq.
-pub(super) fn launch(entry: BackwardEntry, call: &GradCall<'_>) -> Result<()> {
+/// Enqueues a candidate of [`offer`]. Without queries nothing but dk and dv is written, without
+/// keys nothing but dq.
+pub(super) fn launch(entry: SimtGradEntry, call: &GradCall<'_>) -> Result<()> {
     call.uses()?;
     let (lengths, params) = (call.forward.lengths(), call.params()?);
     let (q, k, v) = (&call.forward.q, &call.forward.k, &call.forward.v);
     let (d_o, lse, delta) = (&call.d_o, &call.lse, &call.delta);
-    let own = |strides: BshStrides, owns_keys: u32| BackwardLaunch {
+    let own = |strides: BshStrides, owns_keys: u32| SimtGradLaunch {
         strides,
         owns_keys,
         reserved: 0,
     };
-    let run = |grid: [u32; 3], [first, second]: [&Memory; 2], own: BackwardLaunch| {
+    let run = |grid: [u32; 3], [first, second]: [&Memory; 2], own: SimtGradLaunch| {
         // SAFETY: extents, strides and lengths are those of the call's memory; the grid covers what
         // the blocks own, whose gradients these are. delta is written before, on the same stream,
         // where there are queries to read it for.

@@ -1,4 +1,5 @@
-//! The `mma.sync` kernels for f16 and bf16, on sm_80 and newer (`kernels-gpu/src/attention_grad/sm80`).
+//! The `mma.sync` kernels for f16 and bf16, on sm_80 and newer
+//! (`kernels-gpu/src/attention_grad/sm80`).
 
 use super::call::GradCall;
 use super::candidates::{Candidate, Entry, estimate_ns};
@@ -9,13 +10,13 @@ use crate::reference::attention::AttentionGradModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{DType, LaunchConfig, Result};
 use abi::attention::FlashFwdParams;
-use abi::attention::backward::FlashBwdParams;
-use abi::attention::backward::sm80::{ALIGN_BYTES, Sm80Bwd, Sm80BwdEntry, THREADS};
+use abi::attention_grad::AttentionGradParams;
+use abi::attention_grad::sm80::{ALIGN_BYTES, Sm80Grad, Sm80GradEntry, THREADS};
 
 /// Offers the kernels with the smallest head dimension that covers both head dimensions.
 pub(super) fn offer(desc: &GradDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let forward = &desc.forward;
-    let Some(kernels) = Sm80Bwd::of(forward.dtype, forward.head_dim, forward.head_dim_v) else {
+    let Some(kernels) = Sm80Grad::of(forward.dtype, forward.head_dim, forward.head_dim_v) else {
         return;
     };
     if machine.arch >= (8, 0) && suits(desc, kernels, machine) {
@@ -30,14 +31,14 @@ pub(super) fn offer(desc: &GradDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
 }
 
 /// Whether the kernels support alignment and scale, and every launch fits the device.
-fn suits(desc: &GradDesc, kernels: Sm80Bwd, machine: &Machine) -> bool {
+fn suits(desc: &GradDesc, kernels: Sm80Grad, machine: &Machine) -> bool {
     let forward = &desc.forward;
     let has_queries = forward.seqlen_q != 0 && forward.heads_q != 0;
     let has_keys = forward.seqlen_k != 0;
     let operands = [
         &forward.q, &forward.k, &forward.v, &desc.d_o, &desc.dq, &desc.dk, &desc.dv,
     ];
-    let fits = |entry: Sm80BwdEntry| {
+    let fits = |entry: Sm80GradEntry| {
         let is_there = if entry.part.owns_keys() {
             has_keys
         } else {
@@ -54,16 +55,16 @@ fn suits(desc: &GradDesc, kernels: Sm80Bwd, machine: &Machine) -> bool {
 }
 
 /// The grid of a kernel; `None` if there is nothing to own, or too much.
-fn grid(desc: &GradDesc, entry: Sm80BwdEntry) -> Option<[u32; 3]> {
+fn grid(desc: &GradDesc, entry: Sm80GradEntry) -> Option<[u32; 3]> {
     let (forward, rows) = (&desc.forward, entry.tile().rows);
     if entry.part.owns_keys() {
-        FlashBwdParams::grid_of_keys(forward.batch, forward.seqlen_k, forward.heads_kv, rows)
+        AttentionGradParams::grid_of_keys(forward.batch, forward.seqlen_k, forward.heads_kv, rows)
     } else {
         FlashFwdParams::grid(forward.batch, forward.seqlen_q, forward.heads_q, rows)
     }
 }
 
-fn config(entry: Sm80BwdEntry, grid: [u32; 3]) -> LaunchConfig {
+fn config(entry: Sm80GradEntry, grid: [u32; 3]) -> LaunchConfig {
     LaunchConfig {
         grid,
         block: [THREADS, 1, 1],
@@ -72,9 +73,9 @@ fn config(entry: Sm80BwdEntry, grid: [u32; 3]) -> LaunchConfig {
     }
 }
 
-/// Enqueues a candidate of [`offer`]. Without queries nothing but dk and dv is written, without keys
-/// nothing but dq.
-pub(super) fn launch(kernels: Sm80Bwd, call: &GradCall<'_>) -> Result<()> {
+/// Enqueues a candidate of [`offer`]. Without queries nothing but dk and dv is written, without
+/// keys nothing but dq.
+pub(super) fn launch(kernels: Sm80Grad, call: &GradCall<'_>) -> Result<()> {
     call.uses()?;
     let (lengths, params) = (call.forward.lengths(), call.params()?);
     let (q, k, v) = (&call.forward.q, &call.forward.k, &call.forward.v);
@@ -92,9 +93,9 @@ pub(super) fn launch(kernels: Sm80Bwd, call: &GradCall<'_>) -> Result<()> {
             &call.dq
         };
         let of_p = &call.dv;
-        // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment `offer`
-        // checked; the grid covers what the blocks own, whose gradients these are. delta is written
-        // before, on the same stream, where there are queries to read it for.
+        // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment
+        // `offer` checked; the grid covers what the blocks own, whose gradients these are. delta is
+        // written before, on the same stream, where there are queries to read it for.
         unsafe {
             call.launch(
                 entry,

@@ -1,7 +1,7 @@
 //! The Hopper kernels with TMA and wgmma (`kernels-gpu/src/attention_grad/sm90`).
 //!
-//! They take 16-bit tensors that a tensor map can describe, with any mask; not sequences of different
-//! lengths.
+//! They take 16-bit tensors that a tensor map can describe, with any mask; not sequences of
+//! different lengths.
 
 use super::call::GradCall;
 use super::candidates::{Candidate, Entry, Together, estimate_ns};
@@ -16,10 +16,10 @@ use crate::ops::plan::Machine;
 use crate::reference::attention::AttentionGradModel;
 use crate::reference::gemm::Arithmetic;
 use crate::{Error, L2Promotion, LaunchConfig, Result, Tensor, TensorMapType};
-use abi::attention::backward::FlashBwdParams;
-use abi::attention::backward::sm90::{BwdEntry, BwdTile, Heads, THREADS};
-use abi::attention::backward::sums::{ROUND_ENTRY, Rounding};
 use abi::attention::{BshStrides, SOFTCAP_TANH_ERROR};
+use abi::attention_grad::AttentionGradParams;
+use abi::attention_grad::sm90::{Heads, Sm90GradEntry, Sm90GradTile, THREADS};
+use abi::attention_grad::sums::{ROUND_ENTRY, Rounding};
 use abi::gemm::sm90::WARPGROUP;
 
 /// Most queries, and most keys.
@@ -30,7 +30,7 @@ const MOST_YZ: u32 = 65_535;
 /// Offers the kernel that has room for the head dimensions.
 pub(super) fn offer(desc: &GradDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let forward = &desc.forward;
-    let entry = BwdEntry::of(forward.dtype, forward.head_dim, forward.head_dim_v);
+    let entry = Sm90GradEntry::of(forward.dtype, forward.head_dim, forward.head_dim_v);
     let Some(entry) = entry else {
         return;
     };
@@ -40,9 +40,9 @@ pub(super) fn offer(desc: &GradDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
         return;
     }
     if let Some((heads, grid)) = blocks(tile, desc, machine) {
-        let turns = forward.heads_q / forward.heads_kv / heads;
+        let adders = forward.heads_q / forward.heads_kv / heads;
         offer(Candidate {
-            entry: Entry::Sm90(entry, Together { heads, turns }),
+            entry: Entry::Sm90(entry, Together { heads, adders }),
             tile: [tile.tile_m, tile.tile_n()],
             config: LaunchConfig {
                 grid,
@@ -56,7 +56,7 @@ pub(super) fn offer(desc: &GradDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
 }
 
 /// Query heads of a block, and the grid.
-fn blocks(tile: BwdTile, desc: &GradDesc, machine: &Machine) -> Option<(u32, [u32; 3])> {
+fn blocks(tile: Sm90GradTile, desc: &GradDesc, machine: &Machine) -> Option<(u32, [u32; 3])> {
     let forward = &desc.forward;
     let heads = Heads {
         batch: forward.batch,
@@ -127,7 +127,7 @@ fn map(
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(
-    (entry, together): (BwdEntry, Together),
+    (entry, together): (Sm90GradEntry, Together),
     config: LaunchConfig,
     call: &GradCall<'_>,
 ) -> Result<()> {
@@ -141,7 +141,7 @@ pub(super) fn launch(
     let map_k = map(call, &memory.k, &k, [d, of_k])?;
     let map_v = map(call, &memory.v, &v, [d_v, of_k])?;
     let map_d_o = map(call, &call.d_o, &d_o, [d_v, of_q])?;
-    let params = FlashBwdParams {
+    let params = AttentionGradParams {
         heads_together: together.heads,
         ..call.params()?
     };
@@ -163,7 +163,7 @@ pub(super) fn launch(
         let memory = (q, k, v, d_o, lse, delta, &sums, &key_sums, counters, dk, dv);
         call.launch(entry, config, memory, &params)?;
         round(call, (&sums, dq), &params, tile.rounding_of_dq(&params))?;
-        if params.turns() > 1 {
+        if params.adders() > 1 {
             let [of_dk, of_dv] = tile.roundings_of_keys(&params);
             round(call, (&key_sums, dk), &params, of_dk)?;
             round(call, (&key_sums, dv), &params, of_dv)?;
@@ -179,7 +179,7 @@ pub(super) fn launch(
 unsafe fn round(
     call: &GradCall<'_>,
     (sums, gradient): (&Tensor<f32>, &Memory),
-    params: &FlashBwdParams,
+    params: &AttentionGradParams,
     rounding: Rounding,
 ) -> Result<()> {
     let config = LaunchConfig {
@@ -194,7 +194,7 @@ unsafe fn round(
 
 /// Error model: P and dS are rounded to the element type; sums of dq add a part for every block of
 /// keys, sums of dk and dv one for every turn.
-pub(super) fn model((entry, turns): (BwdEntry, u32), seqlen_k: u32) -> AttentionGradModel {
+pub(super) fn model((entry, adders): (Sm90GradEntry, u32), seqlen_k: u32) -> AttentionGradModel {
     let (p_roundoff, p_lost) = rounding(entry.dtype);
     AttentionGradModel {
         exp_ulps: EXP_ULPS,
@@ -203,7 +203,7 @@ pub(super) fn model((entry, turns): (BwdEntry, u32), seqlen_k: u32) -> Attention
         p_roundoff,
         p_lost,
         tanh_error: SOFTCAP_TANH_ERROR,
-        more_additions: entry.tile.key_blocks(seqlen_k).max(turns) as usize,
+        more_additions: entry.tile.key_blocks(seqlen_k).max(adders) as usize,
         sink_additions: usize::MAX,
     }
 }

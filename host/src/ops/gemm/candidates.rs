@@ -1,11 +1,12 @@
 //! The kernels that can compute a GEMM, and their launch.
 //!
 //! Each family of kernels has a file with two functions: `offer` lists its kernels that compute a
-//! [`GemmDesc`] as candidates, and `launch` enqueues one main kernel. This file has what they share.
+//! [`GemmDesc`] as candidates, and `launch` enqueues one main kernel. This file has what they
+//! share.
 
 use super::call::Call;
 use super::desc::GemmDesc;
-use super::parts::{Parts, by_partials};
+use super::splits::{KSplits, by_partials};
 use super::{decode, decode_sm90, double, integer, mma, simt, sm90};
 use crate::ops::plan::{Choice, Desc, Machine, MachineModel, Shown};
 use crate::{DType, DeviceInfo, LaunchConfig, Result};
@@ -64,9 +65,9 @@ pub(super) struct Candidate {
     /// Number of parts of k that were asked for; a short k has fewer.
     pub(super) split_k: u32,
     pub(super) reads: Reads,
-    /// The parts of k whose partial results another kernel reduces; `None` if the main kernel writes
-    /// D.
-    pub(super) partials: Option<Parts>,
+    /// The parts of k whose partial results another kernel reduces; `None` if the main kernel
+    /// writes D.
+    pub(super) partials: Option<KSplits>,
     /// How blocks share tiles (stream-K), if they do.
     pub(super) cut: Option<Cut>,
     /// Rows of D of each launch, if a GEMM is several launches; else 0.
@@ -140,7 +141,7 @@ impl Choice for Candidate {
             }
         };
         match &self.partials {
-            Some(parts) => by_partials(call, parts, &|part| self.launch_main(part)),
+            Some(splits) => by_partials(call, splits, &|split| self.launch_main(split)),
             None if self.band > 0 => {
                 sm90::bands::each(call, self.band, |band| self.launch_main(band))
             }

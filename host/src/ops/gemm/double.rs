@@ -3,7 +3,7 @@
 
 use super::candidates::{Candidate, Entry};
 use super::desc::{GemmDesc, Side};
-use super::parts::Parts;
+use super::splits::KSplits;
 use crate::LaunchConfig;
 use crate::ops::plan::{Machine, Work};
 use abi::gemm::{DOUBLE_LARGE, DoubleEntry, DoubleProduct};
@@ -85,7 +85,7 @@ fn candidate(entry: DoubleEntry, desc: &GemmDesc, machine: &Machine) -> Option<C
         flops_per_cycle: flops_per_cycle(entry, desc, machine),
         alone: costs.alone,
         overhead_ns: costs.overhead_ns,
-        ..desc.work(&Parts::of(desc.k, 1), extents)
+        ..desc.work(&KSplits::of(desc.k, 1), extents)
     };
     let config = LaunchConfig {
         grid,

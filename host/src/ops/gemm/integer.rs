@@ -1,10 +1,10 @@
-//! Products of i8 without tensor cores, on every device. Sums are exact, so that all kernels of such
-//! products give the same bits, and the choice is one of speed alone.
+//! Products of i8 without tensor cores, on every device. Sums are exact, so that all kernels of
+//! such products give the same bits, and the choice is one of speed alone.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, splits};
 use super::desc::GemmDesc;
-use super::parts::Parts;
+use super::splits::KSplits;
 use crate::ops::plan::{Machine, Work};
 use crate::{LaunchConfig, Result};
 use abi::gemm::integer::{INTEGER_ENTRY, INTEGER_TILE, a_and_b_are_k_major};
@@ -36,11 +36,11 @@ fn candidate(desc: &GemmDesc, machine: &Machine, split_k: u32) -> Option<Candida
         INTEGER_TILE.tile_n,
         INTEGER_TILE.tile_k,
     ];
-    let parts = Parts::of(desc.k, split_k);
+    let splits = KSplits::of(desc.k, split_k);
     // The kernel writes every dtype of results.
-    let partials = (parts.count > 1).then_some(parts);
+    let partials = (splits.count > 1).then_some(splits);
     // The batch of the launch: batch times parts of equal length; `None` if it exceeds a grid.
-    let grid = INTEGER_TILE.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
+    let grid = INTEGER_TILE.grid(desc.m, desc.n, desc.batch.checked_mul(splits.whole)?)?;
     let work = Work {
         blocks_per_multiprocessor: BLOCKS,
         flops_per_cycle: match is_by_words(desc) {
@@ -49,8 +49,8 @@ fn candidate(desc: &GemmDesc, machine: &Machine, split_k: u32) -> Option<Candida
         },
         alone: costs.alone,
         overhead_ns: costs.overhead_ns,
-        extra_ns: partials.map_or(0.0, |parts| desc.partials_ns(&parts, machine)),
-        ..desc.work(&parts, tile)
+        extra_ns: partials.map_or(0.0, |splits| desc.partials_ns(&splits, machine)),
+        ..desc.work(&splits, tile)
     };
     Some(Candidate {
         split_k,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rows_share_the_device_by_parts_of_k() {
+    fn few_rows_share_the_device_by_splits_of_k() {
         let layer = of(weighted(DType::I8, [16, 4096, 14_336]), DType::I32);
         let name = first(&layer, &H200);
         assert!(name.contains("+split"), "{name}");

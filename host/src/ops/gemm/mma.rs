@@ -4,15 +4,15 @@
 //! [`MmaEntry::ALL`] has all of them.
 //!
 //! 8-bit floats are multiplied directly on Ada, if both are K-major and fast accumulation is
-//! allowed. Otherwise they are converted to f16 first, which is exact. i8 is multiplied directly from
-//! Ampere on, K-major, or after K-major copies. Outputs that no kernel writes, and split-K, use partial
-//! results in f32, of i8 in i32, and the kernel that reduces them.
+//! allowed. Otherwise they are converted to f16 first, which is exact. i8 is multiplied directly
+//! from Ampere on, K-major, or after K-major copies. Outputs that no kernel writes, and split-K,
+//! use partial results in f32, of i8 in i32, and the kernel that reduces them.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry, Reads, splits};
 use super::desc::{GemmDesc, Side};
 use super::options::Precision;
-use super::parts::Parts;
+use super::splits::KSplits;
 use crate::ops::plan::{Machine, Work};
 use crate::{DType, LaunchConfig, Result};
 use abi::gemm::{MMA_ADA, MMA_LARGE, MMA_SMALL, MMA_TURING, MmaEntry, MmaTile, Transpose};
@@ -90,7 +90,8 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
     }
 }
 
-/// Offers them of K-major copies where an operand of i8 is not K-major: no kernel reads that in place.
+/// Offers them of K-major copies where an operand of i8 is not K-major: no kernel reads that in
+/// place.
 pub(super) fn offer_k_major(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let is_k_major = |side: Side| desc.operand(side).transpose == side.k_major();
     let copied = match Side::BOTH.into_iter().all(is_k_major) {
@@ -110,25 +111,25 @@ pub(super) fn offer_k_major(desc: &GemmDesc, machine: &Machine, offer: &mut dyn 
     });
 }
 
-/// The entry that computes `desc` in `parts` parts of k: one that writes D directly, if it exists.
-fn entry(desc: &GemmDesc, machine: &Machine, tile: MmaTile, parts: u32) -> Option<MmaEntry> {
+/// The entry that computes `desc` in `splits` parts of k: one that writes D directly, if it exists.
+fn entry(desc: &GemmDesc, machine: &Machine, tile: MmaTile, splits: u32) -> Option<MmaEntry> {
     let operands = inputs(desc, machine, tile)?;
     let layout = (desc.a.transpose, desc.b.transpose);
     let runs = |entry: &MmaEntry| entry.arch() <= machine.arch;
     let entry = |output| MmaEntry::of(operands, output, layout, tile).filter(runs);
-    let direct = (parts == 1).then(|| entry(desc.d.dtype)).flatten();
+    let direct = (splits == 1).then(|| entry(desc.d.dtype)).flatten();
     direct.or_else(|| entry(desc.partial_dtype()))
 }
 
 fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) -> Option<Candidate> {
-    let parts = Parts::of(desc.k, split_k);
-    let entry = entry(desc, machine, tile, parts.count)?;
+    let splits = KSplits::of(desc.k, split_k);
+    let entry = entry(desc, machine, tile, splits.count)?;
     if tile.smem_bytes() > machine.shared_bytes {
         return None;
     }
-    let is_direct = parts.count == 1 && entry.writes(desc.d.dtype);
+    let is_direct = splits.count == 1 && entry.writes(desc.d.dtype);
     // The batch of the launch: batch times parts of equal length; `None` if it exceeds a grid.
-    let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
+    let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(splits.whole)?)?;
     let costs = &machine.model.gemm.mma;
     let (efficiency, most_blocks) = match tile {
         MMA_LARGE => (costs.large_efficiency, 1),
@@ -139,7 +140,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
     let is_converted = entry.a != desc.a.dtype;
     let mut extra_ns = 0.0;
     if !is_direct {
-        extra_ns += desc.partials_ns(&parts, machine);
+        extra_ns += desc.partials_ns(&splits, machine);
     }
     let align_bytes = if is_converted {
         // Per element of an operand, one byte is read, then two bytes are written and read again.
@@ -159,7 +160,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
         alone: costs.alone,
         overhead_ns: costs.overhead_ns,
         extra_ns,
-        ..desc.work(&parts, extents)
+        ..desc.work(&splits, extents)
     };
     Some(Candidate {
         split_k,
@@ -167,7 +168,7 @@ fn candidate(desc: &GemmDesc, machine: &Machine, tile: MmaTile, split_k: u32) ->
             true => Reads::Converted(entry.a),
             false => Reads::InPlace,
         },
-        partials: (!is_direct).then_some(parts),
+        partials: (!is_direct).then_some(splits),
         estimated_ns: machine.estimate_ns(&work),
         ..Candidate::direct(Entry::Mma(entry), extents, config(&tile, grid))
     })

@@ -12,11 +12,11 @@ mod k_major;
 mod mma;
 mod operands;
 mod options;
-mod parts;
 mod run;
 mod shape;
 mod simt;
 mod sm90;
+mod splits;
 mod tune;
 
 use crate::{Element, Tensor};
@@ -63,8 +63,8 @@ pub use options::{GemmInput, GemmOutput, Precision};
 /// - Products in f64 have the same bits by every kernel on every device: one chain of fused
 ///   multiply-adds an element, with k ascending. So k is not split, and of activations there is relu
 ///   alone, since the others approximate in f32; [`Unary`](crate::Unary) has them in f64.
-/// - Products of i8 are added up in i32, exactly up to a k of 131,071; beyond that sums may wrap, as in
-///   cuBLASLt and `torch._int_mm`. So all kernels, parts of k and devices give the same sums.
+/// - Products of i8 are added up in i32, exactly up to a k of 131,071; beyond that sums may wrap,
+///   as in cuBLASLt and `torch._int_mm`. So all kernels, parts of k and devices give the same sums.
 ///   - Results in i32 are `alpha * (a @ b) + beta * c + bias`, then relu, then the residual, in i32,
 ///     which wraps. There are no scales, and no other activations.
 ///   - For results in f32, f16 and bf16 the sum is rounded to f32, to nearest, and all that follows is as
@@ -93,12 +93,14 @@ pub use options::{GemmInput, GemmOutput, Precision};
 /// # Performance
 /// `a` and `b` are copied first if neither their rows nor their columns are contiguous (stride 1).
 /// Else some kernels read them in place, and others after a copy into scratch memory: the portable
-/// ones in f32, but for i8; those of `mma.sync` in f16, of 8-bit floats; where a candidate's name ends in
-/// `+kmajor`, with contiguous k: of i8 and, on Hopper, of 8-bit floats and of tf32 that lie otherwise, and
-/// of operands whose rows are not aligned to 16 bytes. `c`, `residual` and `d` are accessed in place if they are all
-/// row-major, or all column-major, with stride 1; a `d` of one contiguous column counts as a row. The
-/// kernel is chosen by a cost model, which counts the copies, or by measurement once
-/// [`autotune`](Self::autotune) was called; [`plan`](Self::plan) shows the choice.
+/// ones in f32, but for i8; those of `mma.sync` in f16, of 8-bit floats; where a candidate's name
+/// ends in
+/// `+kmajor`, with contiguous k: of i8 and, on Hopper, of 8-bit floats and of tf32 that lie
+/// otherwise, and of operands whose rows are not aligned to 16 bytes. `c`, `residual` and `d` are
+/// accessed in place if they are all row-major, or all column-major, with stride 1; a `d` of one
+/// contiguous column counts as a row. The kernel is chosen by a cost model, which counts the
+/// copies, or by measurement once [`autotune`](Self::autotune) was called; [`plan`](Self::plan)
+/// shows the choice.
 ///
 /// # Sources
 /// CUTLASS (multistage and warp-specialised persistent kernels), DeepGEMM, fast.cu, and S. Gray's
@@ -160,8 +162,8 @@ pub struct Gemm<'a, A: Element, B: Element, Out: GemmOutput> {
 }
 
 impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, A::Output> {
-    /// `a @ b`, with a result in the dtype of `a`, in bf16 if that is an 8-bit float, or in i32 if it is
-    /// i8; [`output`](Self::output) sets another one.
+    /// `a @ b`, with a result in the dtype of `a`, in bf16 if that is an 8-bit float, or in i32 if
+    /// it is i8; [`output`](Self::output) sets another one.
     pub fn new(a: &'a Tensor<A>, b: &'a Tensor<B>) -> Self {
         let options = Options::default();
         Self { a, b, options }
@@ -285,9 +287,9 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         self
     }
 
-    /// Whether the result must have the same bits every run (default true). False would allow kernels
-    /// whose order of additions depends on timing; there are none today, so it changes nothing but the
-    /// key of tuned choices.
+    /// Whether the result must have the same bits every run (default true). False would allow
+    /// kernels whose order of additions depends on timing; there are none today, so it changes
+    /// nothing but the key of tuned choices.
     pub fn deterministic(mut self, deterministic: bool) -> Self {
         self.options.deterministic = deterministic;
         self
@@ -295,8 +297,8 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
 
     /// Sets the number of parts into which k is split (split-K); a short k is split into fewer. The
     /// partial results are added in a fixed order. By default the plan chooses.
-    pub fn split_k(mut self, parts: u32) -> Self {
-        self.options.split_k = Some(parts);
+    pub fn split_k(mut self, splits: u32) -> Self {
+        self.options.split_k = Some(splits);
         self
     }
 

@@ -6,9 +6,10 @@ use super::desc::{BiasAxis, GemmDesc, MatrixDesc, ScaleExtent};
 use super::operands::{Operands, is_by_rows, layout_desc, matrix_desc};
 use super::options::{GemmInput, GemmOutput, Precision, Scalar};
 use super::shape::{Extents, MatrixLayout, orientation};
+use crate::error::named;
 use crate::ops::check;
 use crate::ops::copy::strided_copy;
-use crate::ops::plan::{self, Choice as _, Plan};
+use crate::ops::plan::{self, Choice as _, Desc as _, Plan};
 use crate::tensor::Layout;
 use crate::{DType, Element, Error, Result, Stream, Tensor};
 use abi::gemm::{Activation, Transpose};
@@ -19,10 +20,12 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// # Errors
     /// See [`Gemm`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<Out>> {
-        let extents = self.validate(stream)?;
-        let d = Tensor::empty(stream, &extents.shape())?;
-        self.launch(&extents, &d, stream)?;
-        Ok(d)
+        named(GemmDesc::OPERATION, || {
+            let extents = self.validate(stream)?;
+            let d = Tensor::empty(stream, &extents.shape())?;
+            self.launch(&extents, &d, stream)?;
+            Ok(d)
+        })
     }
 
     /// Enqueues the GEMM into `d`, which has the shape of the result, and may be `c` or the
@@ -31,8 +34,10 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// # Errors
     /// See [`Gemm`].
     pub fn run_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<()> {
-        let extents = self.validate_into(d, stream)?;
-        self.launch(&extents, d, stream)
+        named(GemmDesc::OPERATION, || {
+            let extents = self.validate_into(d, stream)?;
+            self.launch(&extents, d, stream)
+        })
     }
 
     pub(super) fn validate_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<Extents> {
@@ -59,9 +64,11 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// # Errors
     /// See [`Gemm`].
     pub fn plan(&self, stream: &Stream) -> Result<Plan> {
-        let extents = self.validate(stream)?;
-        let d = Layout::contiguous(&extents.shape())?;
-        self.plan_of_layout(&extents, &d, MatrixDesc::MOST_ALIGN_BYTES.into(), stream)
+        named(GemmDesc::OPERATION, || {
+            let extents = self.validate(stream)?;
+            let d = Layout::contiguous(&extents.shape())?;
+            self.plan_of_layout(&extents, &d, MatrixDesc::MOST_ALIGN_BYTES.into(), stream)
+        })
     }
 
     /// The kernel that [`run_into`](Self::run_into) would launch, and the other candidates.
@@ -69,8 +76,10 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
     /// # Errors
     /// See [`Gemm`].
     pub fn plan_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<Plan> {
-        let extents = self.validate_into(d, stream)?;
-        self.plan_of_layout(&extents, d.layout(), d.alignment_bytes(), stream)
+        named(GemmDesc::OPERATION, || {
+            let extents = self.validate_into(d, stream)?;
+            self.plan_of_layout(&extents, d.layout(), d.alignment_bytes(), stream)
+        })
     }
 
     fn plan_of_layout(
@@ -182,8 +191,8 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
             return self.validate_integer();
         }
         match self.options.split_k {
-            Some(parts @ 2..) => unsupported(
-                format!("split_k of {parts} for a product in f64"),
+            Some(splits @ 2..) => unsupported(
+                format!("split_k of {splits} for a product in f64"),
                 "1, as its sums have one order",
             ),
             _ => Ok(()),
@@ -249,9 +258,9 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         }
         let most = extents.k.max(1);
         match self.options.split_k {
-            Some(parts) if parts == 0 || parts as usize > most => Err(Error::value(
+            Some(splits) if splits == 0 || splits as usize > most => Err(Error::value(
                 "split_k",
-                parts.to_string(),
+                splits.to_string(),
                 format!("1 to {most}, so that each part has some of k"),
             )),
             _ => Ok(()),
@@ -314,8 +323,8 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         let known = self.known_scale();
         let mut alpha = self.options.alpha.host_or_one() * known;
         if self.options.alpha.device().is_some() && known != 1.0 {
-            // The device's alpha takes the place of the host's: the known factor becomes a scale, of which
-            // one is free.
+            // The device's alpha takes the place of the host's: the known factor becomes a scale,
+            // of which one is free.
             let factor = Out::Factor::rounded_from(known);
             let factor = Some((ScaleExtent::One, Tensor::full(stream, &[1], factor)?));
             match row_scale {

@@ -6,7 +6,7 @@
 use super::call::Call;
 use super::candidates::{Candidate, Entry, Reads, splits};
 use super::desc::GemmDesc;
-use super::parts::Parts;
+use super::splits::KSplits;
 use crate::ops::plan::{Machine, Work};
 use crate::{DType, LaunchConfig, Result};
 use abi::gemm::{SIMT_LARGE, SimtEntry, TileConfig};
@@ -34,17 +34,17 @@ fn candidate(
     split_k: u32,
 ) -> Option<Candidate> {
     let (tile, costs) = (entry.tile, &machine.model.gemm.simt);
-    let parts = Parts::of(desc.k, split_k);
-    let is_direct = desc.d.dtype == DType::F32 && parts.count == 1;
+    let splits = KSplits::of(desc.k, split_k);
+    let is_direct = desc.d.dtype == DType::F32 && splits.count == 1;
     // The batch of the launch: batch times parts of equal length; `None` if it exceeds a grid.
-    let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(parts.whole)?)?;
+    let grid = tile.grid(desc.m, desc.n, desc.batch.checked_mul(splits.whole)?)?;
     let (flops_per_cycle, blocks_per_multiprocessor) = match tile {
         SIMT_LARGE => (costs.large_flops, LARGE_BLOCKS),
         _ => (costs.small_flops, SMALL_BLOCKS),
     };
     let mut extra_ns = 0.0;
     if !is_direct {
-        extra_ns += desc.partials_ns(&parts, machine);
+        extra_ns += desc.partials_ns(&splits, machine);
     }
     let is_converted = desc.a.dtype != DType::F32;
     if is_converted {
@@ -59,7 +59,7 @@ fn candidate(
         alone: costs.alone,
         overhead_ns: costs.overhead_ns,
         extra_ns,
-        ..desc.work(&parts, [tile.tile_m, tile.tile_n, tile.tile_k])
+        ..desc.work(&splits, [tile.tile_m, tile.tile_n, tile.tile_k])
     };
     Some(Candidate {
         split_k,
@@ -67,7 +67,7 @@ fn candidate(
             true => Reads::Converted(DType::F32),
             false => Reads::InPlace,
         },
-        partials: (!is_direct).then_some(parts),
+        partials: (!is_direct).then_some(splits),
         estimated_ns: machine.estimate_ns(&work),
         ..Candidate::direct(
             Entry::Simt(entry),

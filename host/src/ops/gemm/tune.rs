@@ -6,7 +6,8 @@ use super::desc::GemmDesc;
 use super::operands::{Operands, is_by_rows, matrix_desc};
 use super::options::{GemmInput, GemmOutput, Precision};
 use super::shape::{Extents, orientation};
-use crate::ops::plan::{self, Choice as _, Tuning};
+use crate::error::named;
+use crate::ops::plan::{self, Choice as _, Desc as _, Tuning};
 use crate::{DType, Element, Result, Stream, Tensor};
 use abi::gemm::Transpose;
 
@@ -35,9 +36,11 @@ impl<A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'_, A, B, Out> {
     /// # Errors
     /// See [`Gemm`]; also the first candidate's error or fault, if all fail.
     pub fn autotune(&self, stream: &Stream) -> Result<Tuning> {
-        let extents = self.validate(stream)?;
-        let d = Tensor::empty(stream, &extents.shape())?;
-        self.tune(&extents, &d, stream)
+        named(GemmDesc::OPERATION, || {
+            let extents = self.validate(stream)?;
+            let d = Tensor::empty(stream, &extents.shape())?;
+            self.tune(&extents, &d, stream)
+        })
     }
 
     /// [`autotune`](Self::autotune) for results that [`run_into`](Self::run_into) writes to a `d`
@@ -46,8 +49,10 @@ impl<A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'_, A, B, Out> {
     /// # Errors
     /// As [`autotune`](Self::autotune).
     pub fn autotune_into(&self, d: &Tensor<Out>, stream: &Stream) -> Result<Tuning> {
-        let extents = self.validate_into(d, stream)?;
-        self.tune(&extents, &plan::like(d, stream)?, stream)
+        named(GemmDesc::OPERATION, || {
+            let extents = self.validate_into(d, stream)?;
+            self.tune(&extents, &plan::like(d, stream)?, stream)
+        })
     }
 
     fn tune(&self, extents: &Extents, d: &Tensor<Out>, stream: &Stream) -> Result<Tuning> {

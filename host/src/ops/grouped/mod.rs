@@ -5,9 +5,10 @@ mod simt;
 mod sm90;
 
 use self::choice::{Candidate, GroupedDesc, Kernel};
+use crate::error::named;
 use crate::ops::check;
 use crate::ops::gemm::MatrixLayout;
-use crate::ops::plan::{self, Choice, Plan, Tuning};
+use crate::ops::plan::{self, Choice, Desc as _, Plan, Tuning};
 use crate::{Float, Result, Stream, Tensor};
 use abi::gemm::Transpose;
 
@@ -25,23 +26,23 @@ use abi::gemm::Transpose;
 /// | `ends` | `[groups]` | i32 | any |
 /// | `d` (written) | `[m, n]` | as `a` | any where no two indices refer to one element; must not overlap a tensor that is read |
 ///
-/// `ends` is read when the kernel runs: a router on the device writes it, and the host need not know
-/// it. Group 0 begins at row 0. Matrices that lie transposed are views: of weights
+/// `ends` is read when the kernel runs: a router on the device writes it, and the host need not
+/// know it. Group 0 begins at row 0. Matrices that lie transposed are views: of weights
 /// `[groups, n, k]`, `b` is `weights.t()`.
 ///
-/// **Whatever `ends` holds, no element outside of the tensors is read or written.** Group `g` has the
-/// rows from `max(0, ends[0..g])` to `max(0, ends[0..=g])`, both at most `m`. So an end that is not
-/// above all ends before it, such as a negative one, is that of an empty group, and one above `m`
-/// counts as `m`. Rows of no group, behind the last end, are 0, whatever `a` holds there.
+/// **Whatever `ends` holds, no element outside of the tensors is read or written.** Group `g` has
+/// the rows from `max(0, ends[0..g])` to `max(0, ends[0..=g])`, both at most `m`. So an end that is
+/// not above all ends before it, such as a negative one, is that of an empty group, and one above
+/// `m` counts as `m`. Rows of no group, behind the last end, are 0, whatever `a` holds there.
 ///
-/// If `k == 0`, the products are 0. If `d` has no elements, nothing is launched. Without groups, all
-/// rows are 0.
+/// If `k == 0`, the products are 0. If `d` has no elements, nothing is launched. Without groups,
+/// all rows are 0.
 ///
 /// # Numerics
-/// Accumulation is in f32, `alpha` is multiplied in f32, and the result is rounded once to the dtype
-/// of `d`. Error bound: [`reference::gemm::grouped`](crate::reference::gemm::grouped()). NaN and
-/// infinities stay in the rows and the groups that have them. Deterministic: the same bits every run,
-/// those of a [`Gemm`](crate::Gemm) of each group alone by the kernel of the same kind.
+/// Accumulation is in f32, `alpha` is multiplied in f32, and the result is rounded once to the
+/// dtype of `d`. Error bound: [`reference::gemm::grouped`](crate::reference::gemm::grouped()). NaN
+/// and infinities stay in the rows and the groups that have them. Deterministic: the same bits
+/// every run, those of a [`Gemm`](crate::Gemm) of each group alone by the kernel of the same kind.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -56,9 +57,9 @@ use abi::gemm::Transpose;
 /// # Performance
 /// One launch; each block finds its groups by itself. [`plan`](Self::plan) names the kernel:
 ///
-/// - On Hopper, in f16 and bf16 with up to 384 groups and a finite `alpha`, tensor cores. `a` is read in
-///   place if k is contiguous, `b` if k or n is, `d` is written in place if n is, where rows begin at
-///   multiples of 16 bytes (and those of `d` are as long); others go through a copy.
+/// - On Hopper, in f16 and bf16 with up to 384 groups and a finite `alpha`, tensor cores. `a` is
+///   read in place if k is contiguous, `b` if k or n is, `d` is written in place if n is, where
+///   rows begin at multiples of 16 bytes (and those of `d` are as long); others go through a copy.
 /// - Else the portable kernel. In f32, `a` and `b` are copied first if neither their rows nor their
 ///   columns are contiguous; in f16 and bf16 it reads copies in f32, and its result is converted.
 ///
@@ -134,10 +135,12 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
     /// # Errors
     /// See [`GroupedGemm`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        let desc = self.validate(stream)?;
-        let d = Tensor::empty(stream, &self.shape())?;
-        self.launch(desc, &d, stream)?;
-        Ok(d)
+        named(GroupedDesc::OPERATION, || {
+            let desc = self.validate(stream)?;
+            let d = Tensor::empty(stream, &self.shape())?;
+            self.launch(desc, &d, stream)?;
+            Ok(d)
+        })
     }
 
     /// Enqueues the products into `d`.
@@ -145,55 +148,61 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
     /// # Errors
     /// See [`GroupedGemm`].
     pub fn run_into(&self, d: &Tensor<T>, stream: &Stream) -> Result<()> {
-        let desc = self.validate(stream)?;
-        check::output("d", d, &self.shape(), stream)?;
-        check::no_overlap("d", d, "a", self.a)?;
-        check::no_overlap("d", d, "b", self.b)?;
-        check::no_overlap("d", d, "ends", self.ends)?;
-        self.launch(desc, d, stream)
+        named(GroupedDesc::OPERATION, || {
+            let desc = self.validate(stream)?;
+            check::output("d", d, &self.shape(), stream)?;
+            check::no_overlap("d", d, "a", self.a)?;
+            check::no_overlap("d", d, "b", self.b)?;
+            check::no_overlap("d", d, "ends", self.ends)?;
+            self.launch(desc, d, stream)
+        })
     }
 
-    /// The kernel that [`run`](Self::run) or [`run_into`](Self::run_into) would launch, and the other
-    /// candidates.
+    /// The kernel that [`run`](Self::run) or [`run_into`](Self::run_into) would launch, and the
+    /// other candidates.
     ///
     /// # Errors
     /// See [`GroupedGemm`].
     pub fn plan(&self, stream: &Stream) -> Result<Plan> {
-        match self.validate(stream)? {
+        named(GroupedDesc::OPERATION, || match self.validate(stream)? {
             Some(desc) => Plan::of(&desc, self.kernel, stream),
             None => Ok(Plan::empty()),
-        }
+        })
     }
 
-    /// Measures the candidates with these tensors, as [`Gemm::autotune`](crate::Gemm::autotune) does.
+    /// Measures the candidates with these tensors, as [`Gemm::autotune`](crate::Gemm::autotune)
+    /// does.
     ///
     /// # Errors
     /// See [`GroupedGemm`]; also the first candidate's error or fault, if all fail.
     pub fn autotune(&self, stream: &Stream) -> Result<Tuning> {
-        let Some(desc) = self.validate(stream)? else {
-            return Ok(Tuning::empty());
-        };
-        let d = Tensor::empty(stream, &self.shape())?;
-        let call: Call<'_> = Box::new(|candidate| self.launch_by(candidate, &desc, &d, stream));
-        let calls = plan::rotation(call, desc.bytes() as u64, stream, || {
-            let (a, b) = (plan::copied(self.a, stream)?, plan::copied(self.b, stream)?);
-            let (d, ends, alpha) = (plan::like(&d, stream)?, self.ends, self.alpha);
-            let call: Call<'_> = Box::new(move |candidate| {
-                let copy = GroupedGemm::new(&a, &b, ends).alpha(alpha);
-                copy.launch_by(candidate, &desc, &d, stream)
-            });
-            Ok(call)
-        })?;
-        plan::tune(
-            &desc,
-            stream,
-            &calls,
-            |candidate| plan::answer(&d, T::from_f64(f64::NAN), stream, || calls[0](candidate)),
-            |want, got| {
-                let [want, got] = [want, got].map(|all: &Vec<T>| all.iter().map(|x| x.widened()));
-                plan::agree_within(want, got, 2f64.powi(-7))
-            },
-        )
+        named(GroupedDesc::OPERATION, || {
+            let Some(desc) = self.validate(stream)? else {
+                return Ok(Tuning::empty());
+            };
+            let d = Tensor::empty(stream, &self.shape())?;
+            let call: Call<'_> = Box::new(|candidate| self.launch_by(candidate, &desc, &d, stream));
+            let calls = plan::rotation(call, desc.bytes() as u64, stream, || {
+                let (a, b) = (plan::copied(self.a, stream)?, plan::copied(self.b, stream)?);
+                let (d, ends, alpha) = (plan::like(&d, stream)?, self.ends, self.alpha);
+                let call: Call<'_> = Box::new(move |candidate| {
+                    let copy = GroupedGemm::new(&a, &b, ends).alpha(alpha);
+                    copy.launch_by(candidate, &desc, &d, stream)
+                });
+                Ok(call)
+            })?;
+            plan::tune(
+                &desc,
+                stream,
+                &calls,
+                |candidate| plan::answer(&d, T::from_f64(f64::NAN), stream, || calls[0](candidate)),
+                |want, got| {
+                    let [want, got] =
+                        [want, got].map(|all: &Vec<T>| all.iter().map(|x| x.widened()));
+                    plan::agree_within(want, got, 2f64.powi(-7))
+                },
+            )
+        })
     }
 
     /// The shape of `d`, of validated inputs.

@@ -141,10 +141,10 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
                 let (to, from) = (of_y.argument(to), of_x.argument(from));
                 let by = positions.map_or(Address::NULL, |positions| positions.argument(by));
                 let memory = (from, to, self.cos, self.sin, by);
-                // SAFETY: the walk covers the tokens of y, x and the positions, and the strides of heads
-                // and elements are those of the tensors; the tables have these strides, `rows` rows and
-                // `half` columns. y is injective, and is x or overlaps no input. Kernels by vectors are
-                // candidates of what is aligned alone.
+                // SAFETY: the walk covers the tokens of y, x and the positions, and the strides of
+                // heads and elements are those of the tensors; the tables have these strides,
+                // `rows` rows and `half` columns. y is injective, and is x or overlaps no input.
+                // Kernels by vectors are candidates of what is aligned alone.
                 unsafe { kernel.launch(stream, config, memory, &params) }
             })
     }
@@ -178,7 +178,7 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
     /// The walk over tokens of y and x, the positions, and what counts as the position of a token.
     fn walk(&self, axes: &Axes, y: &Tensor<T>) -> Walk {
         let (shape, rank) = axes.tokens(y.shape());
-        let places = [y, self.x].map(|tensor| Steps {
+        let tensors = [y, self.x].map(|tensor| Steps {
             strides: axes.tokens(tensor.strides()).0,
             address: tensor.device_ptr().as_raw(),
             size_bytes: size_of::<T>(),
@@ -204,13 +204,13 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
         if !matches!(self.positions, Positions::Each(_)) {
             counted.strides[rank - 1] = 1;
         }
-        let [of_y, of_x] = places;
+        let [of_y, of_x] = tensors;
         Walk::new(&shape[..rank], &[of_y, of_x, positions, counted])
     }
 }
 
-/// Whether elements along the last axis lie side by side, and begin at multiples of 16 bytes wherever
-/// the other axes lead.
+/// Whether elements along the last axis lie side by side, and begin at multiples of 16 bytes
+/// wherever the other axes lead.
 fn lies_on_vectors<E: Element>(tensor: &Tensor<E>) -> bool {
     let lanes = 16 / size_of::<E>() as i64;
     let last = tensor.rank() - 1;

@@ -47,8 +47,9 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 /// NaN. With [`offset`](Self::offset), tables with too few rows are an error.
 ///
 /// # Numerics
-/// In f32: one product, rounded, then a fused multiply-add; the result is rounded once. Error bound:
-/// [`reference::rotary`](mod@crate::reference::rotary). The same bits every run and on every device.
+/// In f32: one product, rounded, then a fused multiply-add; the result is rounded once. Error
+/// bound: [`reference::rotary`](mod@crate::reference::rotary). The same bits every run and on every
+/// device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -62,11 +63,11 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 ///
 /// # Performance
 /// One launch, which reads `x` once and writes `y` once; nothing is copied before or after. Heads
-/// whose elements are contiguous in `x` and in `y` are moved 16 bytes at a time, if all of them begin
-/// at multiples of 16 bytes, and `head_dim` and `rotary_dim / 2` are multiples of as many elements
-/// (4 of f32, 8 of 16 bits), and if rows of the tables are contiguous and begin at multiples of 16
-/// bytes, and if there are more elements than 2,048 for each multiprocessor; else pair by pair. In place only pairs are read
-/// and written.
+/// whose elements are contiguous in `x` and in `y` are moved 16 bytes at a time, if all of them
+/// begin at multiples of 16 bytes, and `head_dim` and `rotary_dim / 2` are multiples of as many
+/// elements (4 of f32, 8 of 16 bits), and if rows of the tables are contiguous and begin at
+/// multiples of 16 bytes, and if there are more elements than 2,048 for each multiprocessor; else
+/// pair by pair. In place only pairs are read and written.
 ///
 /// # Sources
 /// Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv:2104.09864.
@@ -159,8 +160,8 @@ impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
         self
     }
 
-    /// Turns back, by the negative angles: the inverse where `cos² + sin² = 1`, and the gradient with
-    /// respect to `x` from that with respect to `y`.
+    /// Turns back, by the negative angles: the inverse where `cos² + sin² = 1`, and the gradient
+    /// with respect to `x` from that with respect to `y`.
     pub fn inverse(mut self) -> Self {
         self.is_inverse = true;
         self

@@ -81,15 +81,16 @@ impl ElementType {
         Chunk(words)
     }
 
-    /// Loads the first `count` of four elements; the others are 0. As [`load_some`](Self::load_some), but
-    /// with an instruction for one element at a time, which is a fraction of the code.
+    /// Loads the first `count` of four elements; the others are 0. As
+    /// [`load_some`](Self::load_some), but with an instruction for one element at a time, which is
+    /// a fraction of the code.
     ///
     /// # Safety
     /// They can be read.
     #[inline(always)]
     pub(crate) unsafe fn load_first(self, ptr: *const u8, count: u32) -> Chunk {
         let mut words = [0; CHUNK];
-        let mut place = ptr;
+        let mut at = ptr;
         let mut idx = 0;
         while idx < opaque(CHUNK as u32) {
             let mut word = 0;
@@ -97,14 +98,14 @@ impl ElementType {
                 // SAFETY: the caller's promise.
                 word = unsafe {
                     if self.is_f32() {
-                        place.cast::<u32>().read()
+                        at.cast::<u32>().read()
                     } else {
-                        u32::from(place.cast::<u16>().read())
+                        u32::from(at.cast::<u16>().read())
                     }
                 };
             }
             words = [words[1], words[2], words[3], word];
-            place = place.wrapping_add(self.size_bytes());
+            at = at.wrapping_add(self.size_bytes());
             idx += 1;
         }
         if self.is_f32() {

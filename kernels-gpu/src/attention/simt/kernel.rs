@@ -374,9 +374,9 @@ impl<
         for row in 0..ROWS {
             let query_idx = self.rows.at(row);
             if query_idx < self.rows.extent {
-                let place = self.arguments.lse.wrapping_add(first + query_idx as usize);
+                let to = self.arguments.lse.wrapping_add(first + query_idx as usize);
                 // SAFETY: the caller's promise: lse has an element for each query and head.
-                unsafe { place.write(normalizer.lse[row][0]) }
+                unsafe { to.write(normalizer.lse[row][0]) }
             }
         }
     }

@@ -247,14 +247,14 @@ impl<const K_CONTIGUOUS: bool, const WIDTH: usize, const TILE_K: usize, const CH
             let row = chunk_idx * Self::ROWS;
             if K_CONTIGUOUS {
                 for column in 0..CHUNK {
-                    let place = first.wrapping_add(column * pitch(WIDTH) + row);
+                    let to = first.wrapping_add(column * pitch(WIDTH) + row);
                     // SAFETY: within the staged tile, which the threads cover exactly.
-                    unsafe { place.write(values[column]) }
+                    unsafe { to.write(values[column]) }
                 }
             } else {
-                let place = first.wrapping_add(row * pitch(WIDTH)).cast::<F32x4>();
+                let to = first.wrapping_add(row * pitch(WIDTH)).cast::<F32x4>();
                 // SAFETY: as above; pitch and width index are multiples of 4.
-                unsafe { place.write(F32x4(values)) }
+                unsafe { to.write(F32x4(values)) }
             }
         }
     }

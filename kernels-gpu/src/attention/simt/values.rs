@@ -33,7 +33,7 @@ impl Probabilities {
 
     /// Address of the chunk of key `key_idx`, for the `chunk_idx`-th chunk of a thread's rows.
     #[inline(always)]
-    fn place<const ROWS: usize>(self, chunk_idx: usize, key_idx: usize) -> *mut F32x4 {
+    fn chunk<const ROWS: usize>(self, chunk_idx: usize, key_idx: usize) -> *mut F32x4 {
         let row_group = thread::thread_idx_x() / ROW_LANES;
         let row_chunk = row_group as usize * (ROWS / CHUNK) + chunk_idx;
         let slot = ROW_LANES as usize * (key_idx % CHUNK) + key_idx / CHUNK;
@@ -55,9 +55,9 @@ impl Probabilities {
                 for idx in 0..CHUNK {
                     values[idx] = p[CHUNK * chunk_idx + idx][column];
                 }
-                let place = self.place::<ROWS>(chunk_idx, CHUNK * lane_in_row + column);
+                let chunk = self.chunk::<ROWS>(chunk_idx, CHUNK * lane_in_row + column);
                 // SAFETY: within the shared memory; no other lane has these rows and this key.
-                unsafe { place.write(F32x4(values)) }
+                unsafe { chunk.write(F32x4(values)) }
             }
         }
     }
@@ -71,7 +71,7 @@ impl Probabilities {
         let mut p = [0.0; ROWS];
         for chunk_idx in 0..ROWS / CHUNK {
             // SAFETY: the caller's promise.
-            let values = unsafe { self.place::<ROWS>(chunk_idx, key_idx).read() }.0;
+            let values = unsafe { self.chunk::<ROWS>(chunk_idx, key_idx).read() }.0;
             for idx in 0..CHUNK {
                 p[CHUNK * chunk_idx + idx] = values[idx];
             }

@@ -5,10 +5,10 @@
 //! [`abi::attention::decode`] says.
 //!
 //! # Roles
-//! A block has one tile of 16 or 32 rows (queries of packed heads) and one split of its keys. Each of its
-//! four warps has 16 keys of every block of 64, copies them for itself, and has its own row max, row
-//! sum and o: in the loop over keys no warp waits for another. At the end the four are merged
-//! through shared memory.
+//! A block has one tile of 16 or 32 rows (queries of packed heads) and one split of its keys. Each
+//! of its four warps has 16 keys of every block of 64, copies them for itself, and has its own row
+//! max, row sum and o: in the loop over keys no warp waits for another. At the end the four are
+//! merged through shared memory.
 //!
 //! # Shared memory
 //! | what | lifetime |
@@ -170,7 +170,7 @@ impl<const CAP: usize, const M: usize> Stages<'_, CAP, M> {
         let rows = sequence.k.len.saturating_sub(first);
         let (k, v) = self.at(slot);
         let offset = |strides: &BshStrides| match pages.are_there() {
-            true => pages.place(entry, first).offset(strides),
+            true => pages.locate(entry, first).offset(strides),
             false => i64::from(first) * strides.seq,
         };
         // SAFETY: the caller's promise; only rows of the sequence are read. A page has all of a

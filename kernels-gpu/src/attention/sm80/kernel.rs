@@ -44,16 +44,16 @@ pub(super) unsafe fn flash_fwd<
     arguments: &Arguments<'_>,
     params: &FlashFwdParams,
 ) {
-    let place = Place::new::<TILE_M>(params);
-    if place.batch_idx >= params.batch {
+    let coord = TileCoord::new::<TILE_M>(params);
+    if coord.batch_idx >= params.batch {
         return;
     }
     // SAFETY: the caller's promise.
-    let sequence = unsafe { sequence(arguments.lengths, params, place.batch_idx) };
-    if place.m_start >= sequence.q.len {
+    let sequence = unsafe { sequence(arguments.lengths, params, coord.batch_idx) };
+    if coord.m_start >= sequence.q.len {
         return;
     }
-    let block = Block::<CAP, TILE_M, TILE_N>::new(arguments, params, sequence, &place);
+    let block = Block::<CAP, TILE_M, TILE_N>::new(arguments, params, sequence, &coord);
     let mut o: Accumulator<M, D> = [[[0.0; 4]; D]; M];
     // SAFETY: the caller's promise: all threads are here.
     unsafe {
@@ -63,26 +63,26 @@ pub(super) unsafe fn flash_fwd<
         let normalizer = softmax.finalize();
         // Recomputed: keeping this through the loop over keys would take registers that there are
         // not.
-        let place = Place::new::<TILE_M>(params);
-        let sequence = self::sequence(arguments.lengths, params, place.batch_idx);
-        let results = Results::new(arguments.o, params, &sequence, &place, 16 * M as u32);
+        let coord = TileCoord::new::<TILE_M>(params);
+        let sequence = self::sequence(arguments.lengths, params, coord.batch_idx);
+        let results = Results::new(arguments.o, params, &sequence, &coord, 16 * M as u32);
         results.write_o::<E, M, D>(&o, &normalizer.inverse_sum);
         if params.write_lse != 0 {
-            let first = params.lse_offset(&sequence, place.head_idx) as usize;
+            let first = params.lse_offset(&sequence, coord.head_idx) as usize;
             results.write_lse(arguments.lse.wrapping_add(first), &normalizer.lse);
         }
     }
 }
 
 /// Which queries a block computes.
-pub(super) struct Place {
+pub(super) struct TileCoord {
     pub(super) head_idx: u32,
     batch_idx: u32,
     /// First query, in the sequence.
     pub(super) m_start: u32,
 }
 
-impl Place {
+impl TileCoord {
     /// Opaque, so that nothing is kept in registers from one call to the next.
     #[inline(always)]
     fn new<const TILE_M: usize>(params: &FlashFwdParams) -> Self {
@@ -142,7 +142,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         arguments: &'a Arguments<'a>,
         params: &'a FlashFwdParams,
         sequence: Sequence,
-        place: &Place,
+        coord: &TileCoord,
     ) -> Self {
         const ELEMENT_BYTES: u32 = 2;
         let tile_bytes = |rows: usize| (rows * CAP) as u32 * ELEMENT_BYTES;
@@ -153,8 +153,8 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
             arguments,
             params,
             sequence,
-            head_idx: place.head_idx,
-            m_start: place.m_start,
+            head_idx: coord.head_idx,
+            m_start: coord.m_start,
             lane: thread::thread_idx_x() % thread::WARP_THREADS,
             smem_q,
             smem_k,
@@ -165,7 +165,8 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
     /// Addresses of the first key and the first value of this block's sequence and head.
     #[inline(always)]
     fn bases(&self) -> Bases {
-        // Mostly each query head has its own key head; two divisions would hold up the keys' copies.
+        // Mostly each query head has its own key head; two divisions would hold up the keys'
+        // copies.
         let head_kv_idx = if self.params.heads_kv == self.params.heads_q {
             self.head_idx
         } else {
@@ -222,7 +223,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         if blocks.is_empty() {
             return;
         }
-        let place = dynamic_base()
+        let slot = dynamic_base()
             .wrapping_add((TILE_M + 2 * TILE_N) * CAP * 2)
             .cast::<Bases>();
         let keys_left = |n_block_idx: u32| self.sequence.k.len - n_block_idx * TILE_N as u32;
@@ -237,14 +238,14 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
                 .start::<E>(last * TILE_N as u32, keys_left(last), self.smem_k);
             copies::commit::<E>();
             if thread::thread_idx_x() == 0 {
-                place.write(bases); // read after the loop's first barrier
+                slot.write(bases); // read after the loop's first barrier
             }
             while n_block_idx > blocks.first {
                 n_block_idx -= 1;
                 let n_start = n_block_idx * TILE_N as u32;
                 copies::wait::<E>();
                 sync_threads(); // k has landed; the v before is no longer read
-                self.values_at(place.read().v).start::<E>(
+                self.values_at(slot.read().v).start::<E>(
                     n_start,
                     keys_left(n_block_idx),
                     self.smem_v,
@@ -263,7 +264,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
                 sync_threads(); // v has landed; k is no longer read
                 if n_block_idx > blocks.first {
                     let next = n_block_idx - 1;
-                    self.keys_at(place.read().k).start::<E>(
+                    self.keys_at(slot.read().k).start::<E>(
                         next * TILE_N as u32,
                         keys_left(next),
                         self.smem_k,

@@ -6,7 +6,7 @@ use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
 
 use super::element::Half;
-use super::kernel::{Place, first_row};
+use super::kernel::{TileCoord, first_row};
 use super::softmax::{Accumulator, Rows};
 
 /// Where a thread's results go.
@@ -46,23 +46,23 @@ impl Results {
     /// over keys.
     const EXCHANGES: [usize; 2] = [64 / 8, 256 / 8];
 
-    /// For a thread of the block at `place`, if a warp has `warp_rows` rows.
+    /// For a thread of the block at `coord`, if a warp has `warp_rows` rows.
     #[inline(always)]
     pub(super) fn new(
         o: *mut u8,
         params: &FlashFwdParams,
         sequence: &Sequence,
-        place: &Place,
+        coord: &TileCoord,
         warp_rows: u32,
     ) -> Self {
         let is_f32 = params.o_dtype == OutputDType::F32.code();
         let size_bytes = if is_f32 { 4 } else { 2 };
-        let offset = sequence.offset_q(&params.o, place.head_idx) * size_bytes;
+        let offset = sequence.offset_q(&params.o, coord.head_idx) * size_bytes;
         Self {
             o: o.wrapping_offset(offset as isize),
             ld: params.o.seq,
             dtype: params.o_dtype,
-            first_row: place.m_start + first_row(warp_rows),
+            first_row: coord.m_start + first_row(warp_rows),
             rows: sequence.q.len,
             first_column: thread::thread_idx_x() % 4 * 2,
             columns: params.head_dim_v,

@@ -270,7 +270,7 @@ impl<C: Config> Forward<'_, C> {
         unsafe {
             let mut factors = Factors::NONE;
             if is_last {
-                factors = outputs.finish_rows(params, tile_rows, done.place(), &at.softmax);
+                factors = outputs.finish_rows(params, tile_rows, done.output_tile(), &at.softmax);
             }
             let is_end = is_last && !self.next_tile(at);
             if !is_end {
@@ -302,7 +302,7 @@ impl<C: Config> Forward<'_, C> {
             v_stage.release(Readers::OneBlock);
             let sums = o.registers_mut()[0].as_mut();
             if is_last {
-                let to = (done.place(), self.results(at.order.consumer_idx));
+                let to = (done.output_tile(), self.results(at.order.consumer_idx));
                 outputs.store(params, tile_rows, to, &factors, sums, C::pair);
                 if is_end {
                     return None;

@@ -4,15 +4,16 @@
 //! f32; lse in f32. [`abi::attention`] has the mask, the lengths and their parameters.
 //! docs/attention-hopper.md defines the terms: tile, block of keys, turn, ticket.
 //!
-//! **Roles.** Warpgroup 0 is the producer and gives most of its registers to the others. Of its first
-//! warp, one lane issues all TMA loads. Its second warp is the scheduler: it works out the next tile and
-//! hands it out as a [`Ticket`](super::ticket::Ticket). Each of the other two warpgroups (three, for
-//! short heads) is a consumer and computes 64 rows of every query tile: queries of one head, or of
-//! several heads that share keys ([`rows`](super::rows)). The kernel is persistent: a block takes tile
-//! after tile ([`schedule`](super::schedule)). The keys of a tile may be split between blocks.
+//! **Roles.** Warpgroup 0 is the producer and gives most of its registers to the others. Of its
+//! first warp, one lane issues all TMA loads. Its second warp is the scheduler: it works out the
+//! next tile and hands it out as a [`Ticket`](super::ticket::Ticket). Each of the other two
+//! warpgroups (three, for short heads) is a consumer and computes 64 rows of every query tile:
+//! queries of one head, or of several heads that share keys ([`rows`](super::rows)). The kernel is
+//! persistent: a block takes tile after tile ([`schedule`](super::schedule)). The keys of a tile
+//! may be split between blocks.
 //!
-//! **Pipelines.** Each consumer has a ring of its own for queries; keys and values have one ring each,
-//! which all consumers read:
+//! **Pipelines.** Each consumer has a ring of its own for queries; keys and values have one ring
+//! each, which all consumers read:
 //!
 //! | barrier | arrives | count | bytes |
 //! |---|---|---|---|
@@ -20,27 +21,29 @@
 //! | empty | a thread of each warpgroup that read it | 1 (queries), consumers | – |
 //! | next ticket: full, empty | the scheduler warp; the loading warp | 1 | – |
 //!
-//! Named barriers ([`OrderBarrier`](super::order_barrier)): consumer i waits at barrier `1 + i` for its turn to issue
-//! wgmmas, and the consumer before it passes the turn on: 256 threads each. Barrier 8 belongs to the
-//! warpgroup that overwrites values beyond the sequence's end with zeros ([`clear`](super::clear)).
+//! Named barriers ([`OrderBarrier`](super::order_barrier)): consumer i waits at barrier `1 + i` for
+//! its turn to issue wgmmas, and the consumer before it passes the turn on: 256 threads each.
+//! Barrier 8 belongs to the warpgroup that overwrites values beyond the sequence's end with zeros
+//! ([`clear`](super::clear)).
 //!
 //! **Shared memory** ([`FwdTile::smem`]): queries, keys, values, results on their way out, tickets,
 //! barriers. Nothing is used twice.
 //!
-//! **Timeline.** Producer: the last block of keys, then the queries; then in a loop the next block of
-//! keys, and the values of the block before. Consumer, which holds the probabilities P of *this* block
-//! in registers: issue S = q @ k^T of the *next* block; issue o += P @ v of *this* block; pass the turn;
-//! wait for S, mask it, softmax (meanwhile the tensor cores work on P @ v, then on the other consumer's
-//! turn); wait for P @ v, rescale o. Where all rows see the whole block, it waits for both products,
-//! then does the softmax, and only seldom has to rescale o and do the softmax again. The block after
-//! the last one of a tile is the first one of the next tile, so that the tensor cores do not wait
-//! between tiles either: o of the old tile is stored before its registers take that of the new one.
+//! **Timeline.** Producer: the last block of keys, then the queries; then in a loop the next block
+//! of keys, and the values of the block before. Consumer, which holds the probabilities P of *this*
+//! block in registers: issue S = q @ k^T of the *next* block; issue o += P @ v of *this* block;
+//! pass the turn; wait for S, mask it, softmax (meanwhile the tensor cores work on P @ v, then on
+//! the other consumer's turn); wait for P @ v, rescale o. Where all rows see the whole block, it
+//! waits for both products, then does the softmax, and only seldom has to rescale o and do the
+//! softmax again. The block after the last one of a tile is the first one of the next tile, so that
+//! the tensor cores do not wait between tiles either: o of the old tile is stored before its
+//! registers take that of the new one.
 //!
-//! **Numerics.** Scores, softmax and sums in f32; probabilities are rounded to q's type for P @ v. Keys
-//! are visited from last to first, so that the bits are the same every run.
+//! **Numerics.** Scores, softmax and sums in f32; probabilities are rounded to q's type for P @ v.
+//! Keys are visited from last to first, so that the bits are the same every run.
 //!
-//! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for the overlap of softmax and wgmma and
-//! for the turns; FlashAttention-4 for a row maximum that may be stale.
+//! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for the overlap of softmax and
+//! wgmma and for the turns; FlashAttention-4 for a row maximum that may be stale.
 //!
 //! **Before you change this**: `cargo test -p warpsmith-tests attention::` finds races, lost
 //! arrivals and wrong bits; docs/attention-hopper.md lists how to measure, and decisions.
@@ -65,7 +68,7 @@ use cuda_std::wgmma::MmaAsync;
 
 use super::load::{is_leader, load_panels};
 use super::rows::{OneHead, RowMap, clear_idle};
-use super::schedule::Walk;
+use super::schedule::TileScheduler;
 use super::store::Outputs;
 use super::ticket::Tickets;
 
@@ -258,10 +261,10 @@ impl<'a, C: Config> Forward<'a, C> {
         // SAFETY: the caller's promise. The ticket that was written `TICKETS` tiles before is not
         // read any more, as the loader has read the last one.
         unsafe {
-            let mut walk = Walk::<C>::new(params, lengths, launch, rows);
+            let mut scheduler = TileScheduler::<C>::new(params, lengths, launch, rows);
             let mut slot = next.acquire_by_warp(self.pipeline_tickets, 0, false);
-            while walk.is_at_tile() {
-                let tile = walk.tile();
+            while scheduler.is_at_tile() {
+                let tile = scheduler.tile();
                 tickets.next().write::<C>(params, rows, &tile);
                 if is_leader() {
                     slot.barrier().arrive();
@@ -269,7 +272,7 @@ impl<'a, C: Config> Forward<'a, C> {
                 next.advance();
                 // Wait until the loader is nearly done with the ticket's tile.
                 slot = next.acquire_by_warp(self.pipeline_tickets, 0, false);
-                walk.advance();
+                scheduler.advance();
             }
             tickets.next().write_end();
             if is_leader() {

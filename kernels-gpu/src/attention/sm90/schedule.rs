@@ -1,7 +1,7 @@
 //! The tile scheduler: which tiles a block computes, in which order, and which keys each of them
 //! visits.
 //!
-//! One warp runs the [`Walk`], a little ahead of the loader, and hands out
+//! One warp runs the [`TileScheduler`], a little ahead of the loader, and hands out
 //! [`Ticket`](super::ticket::Ticket)s. Finding out what a tile is takes some thousand cycles, but
 //! nobody waits for that. Any other order (dynamic, from a list) would only change the walk.
 
@@ -39,7 +39,7 @@ pub(super) struct Tile {
 
 /// A block's walk through the tiles: first the tile of its own index, then always the next one that
 /// nobody has.
-pub(super) struct Walk<'a, C: Config> {
+pub(super) struct TileScheduler<'a, C: Config> {
     rows: C::Rows,
     params: &'a FlashFwdParams,
     lengths: &'a FlashFwdLengths,
@@ -50,7 +50,7 @@ pub(super) struct Walk<'a, C: Config> {
     index: u32,
 }
 
-impl<'a, C: Config> Walk<'a, C> {
+impl<'a, C: Config> TileScheduler<'a, C> {
     /// # Safety
     /// A warp of the block calls it, converged; the lengths are those of a launch.
     #[inline(always)]
@@ -60,7 +60,7 @@ impl<'a, C: Config> Walk<'a, C> {
         launch: FwdLaunch,
         rows: C::Rows,
     ) -> Self {
-        let mut walk = Self {
+        let mut scheduler = Self {
             rows,
             params,
             lengths,
@@ -68,12 +68,12 @@ impl<'a, C: Config> Walk<'a, C> {
             through: 0,
             index: thread::block_idx_x(),
         };
-        let counted = walk.counted();
+        let counted = scheduler.counted();
         if counted.is_needed() {
             // SAFETY: the caller's promise.
-            walk.through = unsafe { counted.through() };
+            scheduler.through = unsafe { counted.through() };
         }
-        walk
+        scheduler
     }
 
     /// Number of tiles of the launch, those of all splits.
@@ -145,7 +145,7 @@ impl<'a, C: Config> Walk<'a, C> {
             let row = at.m * queries;
             let mask = params.mask(&sequence);
             let blocks = key_blocks(&mask, C::TILE.tile_n, row..row + queries);
-            let (first, end) = part(blocks, split, rows.splits());
+            let (first, end) = split_range(blocks, split, rows.splits());
             Tile {
                 sequence,
                 head: at.head,
@@ -168,19 +168,19 @@ impl<'a, C: Config> Walk<'a, C> {
             self.index += thread::grid_dim_x();
             return;
         }
-        let mut turn = 0;
+        let mut ticket = 0;
         // SAFETY: the caller's promise. Relaxed, as no data is passed along with the counter.
         unsafe {
             let count = self.count();
             if is_leader() {
-                turn = atom_add(counter, 1, Order::Relaxed, Scope::Gpu);
-                if turn == count.wrapping_sub(1) {
+                ticket = atom_add(counter, 1, Order::Relaxed, Scope::Gpu);
+                if ticket == count.wrapping_sub(1) {
                     // The last request of the launch, which has as many as tiles: resets the
                     // counter for the next launch.
                     atom_exch(counter, 0, Order::Relaxed, Scope::Gpu);
                 }
             }
-            self.index = uniform(turn) + thread::grid_dim_x();
+            self.index = uniform(ticket) + thread::grid_dim_x();
         }
     }
 
@@ -241,15 +241,15 @@ fn key_blocks(mask: &Mask, tile_n: u32, rows: Range<u32>) -> (u32, u32) {
 /// Part `split` of `splits` of the blocks of keys. If there are fewer blocks than splits, the
 /// surplus splits get one block behind the last, of which no query sees anything.
 #[inline(always)]
-fn part((first, end): (u32, u32), split: u32, splits: u32) -> (u32, u32) {
+fn split_range((first, end): (u32, u32), split: u32, splits: u32) -> (u32, u32) {
     if splits == 1 {
         return (first, end);
     }
     let (each, _) = divided(end - first + splits - 1, splits);
-    let part = first + split * each;
-    if part >= end {
+    let begin = first + split * each;
+    if begin >= end {
         return (end, end + 1);
     }
-    let part_end = part + each;
-    (part, if part_end < end { part_end } else { end })
+    let split_end = begin + each;
+    (begin, if split_end < end { split_end } else { end })
 }

@@ -22,7 +22,7 @@ use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 
 use super::rows::{First, Row, RowMap};
 use super::softmax::{ROWS, Softmax};
-use super::ticket::Place;
+use super::ticket::OutputTile;
 
 /// Lanes that hold a row of the accumulators.
 const QUAD: u32 = 4;
@@ -84,7 +84,7 @@ struct Rows<R> {
     /// The thread's first row.
     first: First,
     /// The tile's place in o and lse.
-    to: Place,
+    to: OutputTile,
     warp: u32,
     lane: u32,
 }
@@ -92,18 +92,18 @@ struct Rows<R> {
 impl<R: RowMap> Rows<R> {
     /// `lanes` consecutive lanes share a row; the next lanes have the next row.
     #[inline(always)]
-    fn new((rows, query_of_tile): (R, u32), place: Place, lanes: u32) -> Self {
+    fn new((rows, query_of_tile): (R, u32), output_tile: OutputTile, lanes: u32) -> Self {
         // Opaque, so that what depends only on the thread is not kept in registers across tiles.
         let thread = opaque(thread::thread_idx_x());
         let (warp, lane) = (thread % WARPGROUP / LANES, thread % LANES);
         let first = rows.first(
-            place.row + query_of_tile,
+            output_tile.row + query_of_tile,
             [ROWS_OF_WARP * warp, lane / lanes],
         );
         Self {
             rows,
             first,
-            to: place,
+            to: output_tile,
             warp,
             lane,
         }
@@ -121,7 +121,7 @@ impl<R: RowMap> Rows<R> {
 
     /// Offset in o, in elements, of the row `further` rows on, and whether the row exists.
     #[inline(always)]
-    fn place(&self, params: &FlashFwdParams, further: u32) -> (i64, bool) {
+    fn offset(&self, params: &FlashFwdParams, further: u32) -> (i64, bool) {
         let row = self.row(further);
         let at = self.to.o + params.o.offset(0, row.query, row.head);
         (at, row.is_there)
@@ -140,10 +140,10 @@ impl Outputs {
         &self,
         params: &FlashFwdParams,
         rows: (R, u32),
-        place: Place,
+        output_tile: OutputTile,
         softmax: &Softmax,
     ) -> Factors {
-        let rows = Rows::new(rows, place, QUAD);
+        let rows = Rows::new(rows, output_tile, QUAD);
         // SAFETY: the caller's promise: only elements of rows that exist are read and written.
         unsafe {
             let sums = softmax.sums();
@@ -156,7 +156,7 @@ impl Outputs {
                 i += 1;
             }
             if params.write_lse != 0 && rows.lane.is_multiple_of(QUAD) {
-                let to = self.lse.add(place.lse as usize);
+                let to = self.lse.add(output_tile.lse as usize);
                 let mut i = 0;
                 while i < ROWS {
                     let row = rows.row(8 * i as u32);
@@ -197,7 +197,7 @@ impl Outputs {
         &self,
         params: &FlashFwdParams,
         rows: (R, u32),
-        (place, via): (Place, SharedAddr),
+        (output_tile, via): (OutputTile, SharedAddr),
         factors: &Factors,
         o: &mut [f32],
         pair: impl Fn(f32, f32) -> u32,
@@ -207,9 +207,9 @@ impl Outputs {
         unsafe {
             if params.o_dtype == OutputDType::F32.code() {
                 cold_path();
-                self.store_f32(params, &Rows::new(rows, place, QUAD), o);
+                self.store_f32(params, &Rows::new(rows, output_tile, QUAD), o);
             } else {
-                self.store_pairs(params, &Rows::new(rows, place, CHUNKS), via, o, pair);
+                self.store_pairs(params, &Rows::new(rows, output_tile, CHUNKS), via, o, pair);
             }
         }
     }
@@ -223,7 +223,7 @@ impl Outputs {
         let first = rows.lane % QUAD * 2;
         let mut row = 0;
         while row < ROWS {
-            let (at, is_there) = rows.place(params, 8 * row as u32);
+            let (at, is_there) = rows.offset(params, 8 * row as u32);
             let columns = if is_there { params.head_dim_v } else { 0 };
             let to = self.o.cast::<f32>().wrapping_offset(at as isize);
             let mut i = 0;
@@ -280,7 +280,7 @@ impl Outputs {
                     let further = LANES / CHUNKS * i;
                     let from = Swizzle::B128.offset_bytes(row + further, chunk * CHUNK_BYTES);
                     let words = ld_shared_v4_u32(via.add_bytes(from));
-                    let (at, is_there) = rows.place(params, further);
+                    let (at, is_there) = rows.offset(params, further);
                     let to = self.o.cast::<u16>().wrapping_offset(at as isize);
                     let is_there = is_there && column < params.head_dim_v;
                     st_global_v4_u32_if(to.wrapping_add(column as usize).cast(), words, is_there);

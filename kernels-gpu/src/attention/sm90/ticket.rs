@@ -109,7 +109,7 @@ impl Visible {
 
 /// Where a tile's results go.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct OutputTile {
     pub(super) head: u32,
     /// The tile's first query.
     pub(super) row: u32,
@@ -241,12 +241,12 @@ impl Ticket {
     /// # Safety
     /// As for [`visible`](Self::visible).
     #[inline(always)]
-    pub(super) unsafe fn place(self) -> Place {
+    pub(super) unsafe fn output_tile(self) -> OutputTile {
         // SAFETY: the caller's promise.
         unsafe {
             let [seqlen_q, _, row, head] = ld_shared_v4_u32(self.0.add_bytes(16));
             let [o, o_high, lse, lse_high] = ld_shared_v4_u32(self.0.add_bytes(32));
-            Place {
+            OutputTile {
                 head,
                 row,
                 seqlen_q,

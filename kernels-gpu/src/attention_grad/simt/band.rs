@@ -2,7 +2,7 @@
 
 use abi::attention::Mask;
 
-use super::place::TILE;
+use super::thread_tile::TILE;
 
 /// [`Mask`] relative to a tile: row i shows column j if `low <= j - i < high` and there is such a
 /// column.

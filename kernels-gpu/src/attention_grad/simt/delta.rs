@@ -1,7 +1,7 @@
 //! delta: the sum of `o * d_o` along head_dim_v, for each query and head.
 
 use abi::attention::Sequence;
-use abi::attention::backward::{DELTA_TILE, FlashBwdParams};
+use abi::attention_grad::{AttentionGradParams, DELTA_TILE};
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use cuda_std::thread;
@@ -23,14 +23,14 @@ const _: () = assert!(
 /// One block's work.
 ///
 /// # Safety
-/// As the launch's: parameters and sequence describe what the pointers point to, and the grid is that
-/// of the entry.
+/// As the launch's: parameters and sequence describe what the pointers point to, and the grid is
+/// that of the entry.
 #[inline(always)]
 pub(super) unsafe fn delta(
     (o, d_o): (*const u8, *const u8),
     delta: *mut f32,
     (sequence, head_idx): (Sequence, u32),
-    params: &FlashBwdParams,
+    params: &AttentionGradParams,
 ) {
     let element = ElementType(params.fwd.o_dtype);
     let lane_in_row = thread::thread_idx_x() % ROW_LANES;
@@ -79,21 +79,21 @@ unsafe fn part(
     (o, d_o): (Matrix, Matrix),
     lane_in_row: u32,
     aligned: bool,
-    params: &FlashBwdParams,
+    params: &AttentionGradParams,
 ) -> f32 {
     let extent = params.fwd.head_dim_v;
     let mut sum = 0.0;
     let mut column = lane_in_row * CHUNK as u32;
     while column < extent {
         let chunk = |vector: &Matrix| {
-            let place = vector.offset(i64::from(column)).base;
+            let from = vector.offset(i64::from(column)).base;
             let inside = extent - column;
             let chunk = if aligned && inside >= CHUNK as u32 {
                 // SAFETY: the caller's promise; the chunk is inside.
-                unsafe { vector.element.load_chunk(place) }
+                unsafe { vector.element.load_chunk(from) }
             } else {
                 // SAFETY: the caller's promise; only elements inside are read.
-                unsafe { vector.element.load_first(place, inside) }
+                unsafe { vector.element.load_first(from, inside) }
             };
             vector.element.widen(chunk)
         };

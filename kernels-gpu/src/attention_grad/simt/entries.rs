@@ -1,22 +1,22 @@
 //! The entries of portable attention, backward, and those that other kernels need too.
 
-use abi::attention::backward::sink::SINK_THREADS;
-use abi::attention::backward::{BackwardEntry, BackwardLaunch, FlashBwdParams};
 use abi::attention::{FlashFwdLengths, FlashFwdParams};
+use abi::attention_grad::sink::SINK_THREADS;
+use abi::attention_grad::{AttentionGradParams, SimtGradEntry, SimtGradLaunch};
 use cuda_std::{kernel, shared_array, thread};
 
 use super::delta::delta;
 use super::kernel::{Launch, Owned, run};
-use super::place::{TILE, smem_elements};
 use super::sink::{self, Read, WARPS};
+use super::thread_tile::{TILE, smem_elements};
 use crate::attention::lengths::sequence;
 
-/// delta of every query and head; see [`abi::attention::backward`].
+/// delta of every query and head; see [`abi::attention_grad`].
 ///
 /// # Safety
 /// `params` and `lengths` describe what the pointers point to; the grid is that of the entry.
 #[kernel(
-    max_threads = abi::attention::backward::DELTA_TILE.threads,
+    max_threads = abi::attention_grad::DELTA_TILE.threads,
     min_blocks = 4 // unasked, ptxas aims at 8 for sm_90, and spills
 )]
 pub unsafe fn attention_grad_simt_delta(
@@ -24,7 +24,7 @@ pub unsafe fn attention_grad_simt_delta(
     d_o: *const u8,
     delta_of: *mut f32,
     lengths: FlashFwdLengths,
-    params: FlashBwdParams,
+    params: AttentionGradParams,
 ) {
     let (head_idx, batch_idx) = params.fwd.head_and_batch(
         thread::block_idx_y(),
@@ -40,7 +40,7 @@ pub unsafe fn attention_grad_simt_delta(
     }
 }
 
-/// The gradient of every head's sink; see [`abi::attention::backward::sink`].
+/// The gradient of every head's sink; see [`abi::attention_grad::sink`].
 ///
 /// # Safety
 /// `params` and `lengths` describe what the pointers point to; the grid is that of the entry.
@@ -67,7 +67,7 @@ pub unsafe fn attention_grad_simt_sink(
 macro_rules! kernels {
     ($($name:ident;)*) => {$(
         /// dq, or dk and dv, for head_dim and head_dim_v up to the cap in its name; see
-        /// [`abi::attention::backward`].
+        /// [`abi::attention_grad`].
         ///
         /// # Safety
         /// `params` and `lengths` describe what the pointers point to; the grid is that of what the
@@ -86,10 +86,10 @@ macro_rules! kernels {
             first: *mut u8,
             second: *mut u8,
             lengths: FlashFwdLengths,
-            params: FlashBwdParams,
-            own: BackwardLaunch,
+            params: AttentionGradParams,
+            own: SimtGradLaunch,
         ) {
-            const CAP: usize = BackwardEntry::read(stringify!($name)).head_dim_cap as usize;
+            const CAP: usize = SimtGradEntry::read(stringify!($name)).head_dim_cap as usize;
             let smem = shared_array![f32; smem_elements(CAP)];
             let keys = own.owns_keys != 0;
             let (head_idx, batch_idx) = params.owner(

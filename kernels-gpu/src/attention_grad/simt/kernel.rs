@@ -1,16 +1,16 @@
 //! One block's work; see the [module](super).
 
-use abi::attention::backward::FlashBwdParams;
 use abi::attention::{BshStrides, Mask, Sequence};
+use abi::attention_grad::AttentionGradParams;
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 
 use super::accumulate::accumulate;
 use super::band::Band;
 use super::pairs::differentiate;
-use super::place::{Place, TILE, write_pairs};
 use super::products::products;
 use super::results::{self, Destination};
+use super::thread_tile::{TILE, ThreadTile, write_pairs};
 use super::vectors::Vectors;
 use crate::attention::simt::elements::ElementType;
 use crate::simt::element::CHUNK;
@@ -30,7 +30,7 @@ pub(super) struct Launch<'a> {
     pub(super) strides: BshStrides,
     /// dv, if the block owns keys.
     pub(super) second: *mut u8,
-    pub(super) params: &'a FlashBwdParams,
+    pub(super) params: &'a AttentionGradParams,
 }
 
 /// What a block owns.
@@ -48,7 +48,7 @@ pub(super) struct Owned {
 struct Block<'a> {
     launch: &'a Launch<'a>,
     owned: Owned,
-    place: Place,
+    thread_tile: ThreadTile,
     element: ElementType,
     /// Rows are its queries, whatever they are of the launch.
     mask: Mask,
@@ -66,7 +66,7 @@ struct Results<const COLUMNS: usize> {
 ///
 /// # Safety
 /// As the launch's: parameters describe what the pointers point to, and `owned` is the block's own.
-/// `smem` is static shared memory of [`smem_elements`](super::place::smem_elements).
+/// `smem` is static shared memory of [`smem_elements`](super::thread_tile::smem_elements).
 #[inline(always)]
 pub(super) unsafe fn run<const CAP: usize, const COLUMNS: usize>(
     launch: &Launch<'_>,
@@ -74,7 +74,7 @@ pub(super) unsafe fn run<const CAP: usize, const COLUMNS: usize>(
     smem: *mut f32,
 ) {
     let fwd = &launch.params.fwd;
-    let block = Block::new(launch, owned, Place::new(smem));
+    let block = Block::new(launch, owned, ThreadTile::new(smem));
     let (start, end) = (block.owned.start, block.owned.start + TILE as u32);
     let tiles = block.mask.key_blocks(start, end, TILE as u32);
     let mut results = Results {
@@ -103,12 +103,12 @@ pub(super) unsafe fn run<const CAP: usize, const COLUMNS: usize>(
 
 impl<'a> Block<'a> {
     #[inline(always)]
-    fn new(launch: &'a Launch<'a>, owned: Owned, place: Place) -> Self {
+    fn new(launch: &'a Launch<'a>, owned: Owned, thread_tile: ThreadTile) -> Self {
         let params = launch.params;
         let mask = params.fwd.mask(&owned.sequence);
         let mut block = Self {
             launch,
-            place,
+            thread_tile,
             element: ElementType(params.fwd.o_dtype),
             mask: if owned.keys { mask.transposed() } else { mask },
             rows: [Vectors::NONE; 2],
@@ -152,8 +152,8 @@ impl<'a> Block<'a> {
     /// Adds the tile of columns from `start` on.
     ///
     /// # Safety
-    /// The launch's; all threads of the block call it together. Unless `masked`, every row shows the
-    /// whole tile.
+    /// The launch's; all threads of the block call it together. Unless `masked`, every row shows
+    /// the whole tile.
     #[inline(always)]
     unsafe fn add<const CAP: usize, const COLUMNS: usize>(
         &self,
@@ -162,7 +162,7 @@ impl<'a> Block<'a> {
         head_idx: u32,
         (start, masked): (u32, bool),
     ) {
-        let (place, element) = (&self.place, self.element);
+        let (thread_tile, element) = (&self.thread_tile, self.element);
         let band = Band::of_tile(&self.mask, self.owned.start, start);
         // What was read of the tile before is behind a barrier.
         // SAFETY: the caller's promise; barriers follow before it is read.
@@ -177,31 +177,31 @@ impl<'a> Block<'a> {
             );
             s = dp;
             // SAFETY: the caller's promise.
-            dp = unsafe { products(place, of, (self.owned.start, start), element) };
+            dp = unsafe { products(thread_tile, of, (self.owned.start, start), element) };
             case += 1;
         }
         // SAFETY: lse and delta were written before the barriers of the products.
         unsafe {
             let tile = (&band, masked, self.owned.keys);
-            differentiate((&mut s, &mut dp), place, tile, self.launch.params);
+            differentiate((&mut s, &mut dp), thread_tile, tile, self.launch.params);
         }
-        // Not a loop whose results change places: moving those takes registers, of which there are none.
-        // SAFETY: the pairs before were read before a barrier; the caller's promise.
+        // Not a loop whose results change places: moving those takes registers, of which there are
+        // none. SAFETY: the pairs before were read before a barrier; the caller's promise.
         unsafe {
             let tile = (&band, masked);
             if self.owned.keys {
-                write_pairs(place, &s);
+                write_pairs(thread_tile, &s);
                 let of = (columns[1], start);
-                accumulate::<CAP, COLUMNS>(&mut results.of_p, place, of, tile, element);
+                accumulate::<CAP, COLUMNS>(&mut results.of_p, thread_tile, of, tile, element);
             }
-            write_pairs(place, &dp);
+            write_pairs(thread_tile, &dp);
             let of = (columns[0], start);
-            accumulate::<CAP, COLUMNS>(&mut results.of_ds, place, of, tile, element);
+            accumulate::<CAP, COLUMNS>(&mut results.of_ds, thread_tile, of, tile, element);
         }
     }
 
-    /// Writes lse and delta of the tile's queries to shared memory: those of the rows, or those of the
-    /// columns from `start` on if the block owns keys.
+    /// Writes lse and delta of the tile's queries to shared memory: those of the rows, or those of
+    /// the columns from `start` on if the block owns keys.
     ///
     /// # Safety
     /// The launch's; no thread reads them before the next barrier.
@@ -229,7 +229,7 @@ impl<'a> Block<'a> {
             // SAFETY: as above.
             delta = unsafe { launch.delta.wrapping_add(at).read() };
         }
-        let query = self.place.query(idx);
+        let query = self.thread_tile.query(idx);
         // SAFETY: within the shared memory; no other thread has this query.
         unsafe {
             query.write(lse_log2);
@@ -270,7 +270,7 @@ impl<'a> Block<'a> {
                 let to = self.destination(launch.second, &params.dv, params.fwd.head_dim_v);
                 results::write(
                     &mut results.of_p,
-                    &self.place,
+                    &self.thread_tile,
                     &to,
                     (1.0, false),
                     self.element,
@@ -278,7 +278,13 @@ impl<'a> Block<'a> {
             }
             let to = self.destination(launch.first, &launch.strides, params.fwd.head_dim);
             let of_ds = (params.softmax_scale, has_tiles && !owned.keys);
-            results::write(&mut results.of_ds, &self.place, &to, of_ds, self.element);
+            results::write(
+                &mut results.of_ds,
+                &self.thread_tile,
+                &to,
+                of_ds,
+                self.element,
+            );
         }
     }
 }

@@ -1,17 +1,17 @@
 //! P and dS of a thread's pairs, from their scores and dP.
 
-use abi::attention::backward::FlashBwdParams;
+use abi::attention_grad::AttentionGradParams;
 use cuda_std::hint::opaque;
 use cuda_std::math::{exp2, fma};
 
 use super::band::Band;
-use super::place::{Place, TILE};
+use super::thread_tile::{TILE, ThreadTile};
 use crate::attention::simt::softmax::softcap;
 use crate::simt::element::CHUNK;
 use crate::simt::product::Accumulator;
 
-/// Replaces scores by P, and dP by dS. Queries are the rows, or the columns if `owns_keys`. Pairs that
-/// the band hides, if `masked`, and those of queries that see no key, become 0.
+/// Replaces scores by P, and dP by dS. Queries are the rows, or the columns if `owns_keys`. Pairs
+/// that the band hides, if `masked`, and those of queries that see no key, become 0.
 ///
 /// # Safety
 /// The tile's lse and delta are in shared memory.
@@ -21,18 +21,22 @@ pub(super) unsafe fn differentiate(
         &mut Accumulator<CHUNK, CHUNK>,
         &mut Accumulator<CHUNK, CHUNK>,
     ),
-    place: &Place,
+    thread_tile: &ThreadTile,
     (band, masked, owns_keys): (&Band, bool, bool),
-    params: &FlashBwdParams,
+    params: &AttentionGradParams,
 ) {
     let (cap, factor) = (params.fwd.softcap_scale, params.fwd.softmax_scale_log2);
-    // One pair at a time, in the corner of arrays that turn: the code of 16 would be most of the kernel.
+    // One pair at a time, in the corner of arrays that turn: the code of 16 would be most of the
+    // kernel.
     let mut row = 0;
     while row < opaque(CHUNK as u32) {
         let mut column = 0;
         while column < opaque(CHUNK as u32) {
-            let (row_idx, column_idx) = (place.first_row + row, place.first_column + column);
-            let query = place.query(if owns_keys { column_idx } else { row_idx });
+            let (row_idx, column_idx) = (
+                thread_tile.first_row + row,
+                thread_tile.first_column + column,
+            );
+            let query = thread_tile.query(if owns_keys { column_idx } else { row_idx });
             // SAFETY: the caller's promise.
             let (lse_log2, delta) = unsafe { (query.read(), query.wrapping_add(TILE).read()) };
             let mut score = s[0][0];
@@ -44,8 +48,8 @@ pub(super) unsafe fn differentiate(
             let p = exp2(fma(score, factor, -lse_log2));
             let hidden = masked && !band.shows(row_idx, column_idx);
             let is_none = hidden || lse_log2 == f32::INFINITY;
-            turn(&mut s[0], if is_none { 0.0 } else { p });
-            turn(&mut dp[0], if is_none { 0.0 } else { p * ds });
+            shift_in(&mut s[0], if is_none { 0.0 } else { p });
+            shift_in(&mut dp[0], if is_none { 0.0 } else { p * ds });
             column += 1;
         }
         *s = [s[1], s[2], s[3], s[0]];
@@ -56,7 +60,7 @@ pub(super) unsafe fn differentiate(
 
 /// Moves all elements one to the front, and `last` behind them.
 #[inline(always)]
-pub(super) fn turn<const COUNT: usize>(x: &mut [f32; COUNT], last: f32) {
+pub(super) fn shift_in<const COUNT: usize>(x: &mut [f32; COUNT], last: f32) {
     for idx in 1..COUNT {
         x[idx - 1] = x[idx];
     }

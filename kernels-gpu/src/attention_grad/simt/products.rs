@@ -3,7 +3,7 @@
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 
-use super::place::{Place, TILE};
+use super::thread_tile::{TILE, ThreadTile};
 use super::vectors::Vectors;
 use crate::attention::simt::elements::ElementType;
 use crate::simt::element::CHUNK;
@@ -23,7 +23,7 @@ pub(super) const ELEMENTS: usize = 4 * OPERAND;
 const THREADS: u32 = (TILE * TILE_D / CHUNK) as u32;
 
 const _: () = assert!(
-    2 * THREADS == super::place::THREADS,
+    2 * THREADS == super::thread_tile::THREADS,
     "half of the threads move the rows, the others the columns"
 );
 
@@ -35,7 +35,7 @@ const _: () = assert!(
 /// between the last barrier before the call and its return, which is behind a barrier.
 #[inline(always)]
 pub(super) unsafe fn products(
-    place: &Place,
+    thread_tile: &ThreadTile,
     (rows, columns): (Vectors, Vectors),
     starts: (u32, u32),
     element: ElementType,
@@ -47,7 +47,7 @@ pub(super) unsafe fn products(
     let moved = Vectors::select(&[columns, rows], moves_rows);
     let start = if moves_rows { starts.0 } else { starts.1 };
     let operand = if moves_rows { 0 } else { OPERAND };
-    let staged = place
+    let staged = thread_tile
         .stages()
         .wrapping_add(operand + first as usize * pitch(TILE) + vector_idx as usize);
 
@@ -61,10 +61,10 @@ pub(super) unsafe fn products(
         // SAFETY: the caller's promise; beyond the last stage nothing is read.
         let chunk = unsafe { moved.chunk(element, start + vector_idx, element_idx) };
         if opaque(step) > 0 {
-            let stage = place.stages().wrapping_add(stage_offset(step - 1));
+            let stage = thread_tile.stages().wrapping_add(stage_offset(step - 1));
             let (a, b) = (
-                stage.wrapping_add(place.first_row as usize),
-                stage.wrapping_add(OPERAND + place.first_column as usize),
+                stage.wrapping_add(thread_tile.first_row as usize),
+                stage.wrapping_add(OPERAND + thread_tile.first_column as usize),
             );
             for k_idx in 0..TILE_D {
                 // SAFETY: staged before the last barrier.
@@ -78,8 +78,8 @@ pub(super) unsafe fn products(
         let values = element.widen(chunk);
         let to = staged.wrapping_add(stage_offset(step));
         for idx in 0..CHUNK {
-            // SAFETY: within the stage, which was last read before the last barrier; no other thread
-            // has this chunk.
+            // SAFETY: within the stage, which was last read before the last barrier; no other
+            // thread has this chunk.
             unsafe { to.wrapping_add(idx * pitch(TILE)).write(values[idx]) }
         }
         thread::sync_threads(); // the stage is written

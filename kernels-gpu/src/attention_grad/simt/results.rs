@@ -3,8 +3,8 @@
 use cuda_std::convert::{f32_to_bf16, f32_to_f16};
 use cuda_std::hint::opaque;
 
-use super::pairs::turn;
-use super::place::{Place, TILE};
+use super::pairs::shift_in;
+use super::thread_tile::{TILE, ThreadTile};
 use crate::attention::simt::elements::ElementType;
 use crate::simt::element::CHUNK;
 use crate::simt::product::Accumulator;
@@ -20,8 +20,8 @@ pub(super) struct Destination {
     pub(super) extent: u32,
 }
 
-/// Writes this thread's part of a result times `factor`. Rows of queries whose lse is +inf in shared
-/// memory are 0, if `has_queries`. The result has turned once around afterwards.
+/// Writes this thread's part of a result times `factor`. Rows of queries whose lse is +inf in
+/// shared memory are 0, if `has_queries`. The result has turned once around afterwards.
 ///
 /// # Safety
 /// The block's rows can be written, and no other block has them. lse is in shared memory, if
@@ -29,23 +29,24 @@ pub(super) struct Destination {
 #[inline(always)]
 pub(super) unsafe fn write<const COLUMNS: usize>(
     result: &mut Accumulator<CHUNK, COLUMNS>,
-    place: &Place,
+    thread_tile: &ThreadTile,
     to: &Destination,
     (factor, has_queries): (f32, bool),
     element: ElementType,
 ) {
     let mut row = 0;
     while row < opaque(CHUNK as u32) {
-        let row_idx = place.first_row + row;
+        let row_idx = thread_tile.first_row + row;
         let sees_nothing = has_queries && {
             // SAFETY: the caller's promise.
-            unsafe { place.query(row_idx).read() == f32::INFINITY }
+            unsafe { thread_tile.query(row_idx).read() == f32::INFINITY }
         };
         let bytes = (i64::from(row_idx) * to.ld_bytes) as isize;
         let vector = to.base.wrapping_offset(bytes);
         let mut idx = 0;
         while idx < opaque(COLUMNS as u32) {
-            let column = idx / CHUNK as u32 * TILE as u32 + place.first_column + idx % CHUNK as u32;
+            let column =
+                idx / CHUNK as u32 * TILE as u32 + thread_tile.first_column + idx % CHUNK as u32;
             let value = if sees_nothing {
                 0.0
             } else {
@@ -57,7 +58,7 @@ pub(super) unsafe fn write<const COLUMNS: usize>(
                 unsafe { store(at, value, element) }
             }
             let first = result[0][0];
-            turn(&mut result[0], first);
+            shift_in(&mut result[0], first);
             idx += 1;
         }
         *result = [result[1], result[2], result[3], result[0]];

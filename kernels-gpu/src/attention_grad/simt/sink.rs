@@ -1,13 +1,13 @@
 //! The gradient of a head's sink: minus the sum of `exp(sink - lse) * delta` over its queries.
 
-use abi::attention::backward::sink::{SINK_THREADS, SINK_TOGETHER, sink_teams_log2};
 use abi::attention::{FlashFwdLengths, FlashFwdParams};
+use abi::attention_grad::sink::{SINK_THREADS, SINK_TOGETHER, sink_groups_log2};
 use cuda_std::hint::opaque;
 use cuda_std::math::{exp, fma};
 use cuda_std::thread::{self, WARP_THREADS};
 use cuda_std::warp;
 
-use super::pairs::turn;
+use super::pairs::shift_in;
 use crate::attention::lengths::sequence;
 
 /// Queries of a thread in a pass.
@@ -26,8 +26,8 @@ pub(super) struct Read {
 /// The gradient of head `head_idx`, in thread 0.
 ///
 /// # Safety
-/// As the launch's: parameters and lengths describe what the pointers point to. All threads of the block
-/// call it together; nothing else uses `scratch`, shared memory of [`WARPS`] elements.
+/// As the launch's: parameters and lengths describe what the pointers point to. All threads of the
+/// block call it together; nothing else uses `scratch`, shared memory of [`WARPS`] elements.
 #[inline(always)]
 pub(super) unsafe fn of_head(
     read: &Read,
@@ -36,15 +36,15 @@ pub(super) unsafe fn of_head(
     scratch: *mut f32,
 ) -> f32 {
     // By shifts: of a divisor the compiler would have to see that it is not 0, or trap.
-    let teams_log2 = sink_teams_log2(params.batch);
-    let team_log2 = SINK_THREADS.ilog2() - teams_log2;
-    let (teams, team) = (1 << teams_log2, 1 << team_log2);
+    let groups_log2 = sink_groups_log2(params.batch);
+    let group_log2 = SINK_THREADS.ilog2() - groups_log2;
+    let (groups, group) = (1 << groups_log2, 1 << group_log2);
     let thread_idx = thread::thread_idx_x();
-    let (team_idx, in_team) = (thread_idx >> team_log2, thread_idx & (team - 1));
+    let (group_idx, in_group) = (thread_idx >> group_log2, thread_idx & (group - 1));
     // SAFETY: the caller's promise: there is a sink for each head.
     let logit = unsafe { read.sink.wrapping_add(head_idx as usize).read() };
     let mut sum = 0.0;
-    let mut batch_idx = team_idx;
+    let mut batch_idx = group_idx;
     while batch_idx < params.batch {
         // SAFETY: the caller's promise.
         let sequence = unsafe { sequence(lengths, params, batch_idx) };
@@ -54,16 +54,16 @@ pub(super) unsafe fn of_head(
             read.delta.wrapping_add(first),
             sequence.q.len,
         );
-        let mut start = in_team;
+        let mut start = in_group;
         while start < sequence.q.len {
             // SAFETY: the caller's promise: the sequence's queries have both.
-            sum += unsafe { pass(logit, rows, (start, team)) };
-            start += SINK_TOGETHER * team;
+            sum += unsafe { pass(logit, rows, (start, group)) };
+            start += SINK_TOGETHER * group;
         }
-        batch_idx += teams;
+        batch_idx += groups;
     }
-    // SAFETY: all threads are here; scratch has an element for each warp, and as many warps there are
-    // as a warp has lanes.
+    // SAFETY: all threads are here; scratch has an element for each warp, and as many warps there
+    // are as a warp has lanes.
     let total = unsafe {
         let sum = warp::reduce(sum, |a, b| a + b);
         let (warp_idx, lane) = (thread_idx / WARP_THREADS, thread_idx % WARP_THREADS);
@@ -109,8 +109,8 @@ unsafe fn pass(
             with_this
         };
         let (first_lse, first_delta) = (lse[0], delta[0]);
-        turn(&mut lse, first_lse);
-        turn(&mut delta, first_delta);
+        shift_in(&mut lse, first_lse);
+        shift_in(&mut delta, first_delta);
         idx += 1;
     }
     sum

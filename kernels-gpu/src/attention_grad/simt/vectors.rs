@@ -67,13 +67,13 @@ impl Vectors {
         };
         let bytes =
             i64::from(position) * self.ld_bytes + i64::from(first) * element.size_bytes() as i64;
-        let place = self.base.wrapping_offset(bytes as isize);
+        let from = self.base.wrapping_offset(bytes as isize);
         if self.aligned && left >= CHUNK as u32 {
             // SAFETY: the caller's promise; the chunk is inside and aligned.
-            unsafe { element.load_chunk(place) }
+            unsafe { element.load_chunk(from) }
         } else {
             // SAFETY: the caller's promise; only elements inside are read.
-            unsafe { element.load_first(place, left) }
+            unsafe { element.load_first(from, left) }
         }
     }
 }

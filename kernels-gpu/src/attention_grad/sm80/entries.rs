@@ -1,8 +1,8 @@
-//! The entries, by the table of [`Sm80BwdEntry`].
+//! The entries, by the table of [`Sm80GradEntry`].
 
 use abi::attention::FlashFwdLengths;
-use abi::attention::backward::FlashBwdParams;
-use abi::attention::backward::sm80::{Part, Sm80BwdEntry, Sm80BwdTile, THREADS};
+use abi::attention_grad::AttentionGradParams;
+use abi::attention_grad::sm80::{Part, Sm80GradEntry, Sm80GradTile, THREADS};
 use cuda_std::kernel;
 use half::{bf16, f16};
 
@@ -11,13 +11,13 @@ use super::kernel::{Arguments, Gradients, run};
 macro_rules! kernels {
     ($($name:ident($dtype:ident);)*) => {$(
         #[doc = concat!("The gradients in its name, in `", stringify!($dtype),
-            "`; see `abi::attention::backward::sm80`.")]
+            "`; see `abi::attention_grad::sm80`.")]
         ///
         /// # Safety
         /// `params` and `lengths` describe what the pointers point to, as that module demands.
         #[kernel(
             max_threads = THREADS, min_blocks = 2, arch = "sm_80",
-            dynamic_shared = Sm80BwdEntry::read(stringify!($name)).tile().smem_bytes()
+            dynamic_shared = Sm80GradEntry::read(stringify!($name)).tile().smem_bytes()
         )]
         pub unsafe fn $name(
             q: *const u8,
@@ -29,14 +29,14 @@ macro_rules! kernels {
             of_ds: *mut u8,
             of_p: *mut u8,
             lengths: FlashFwdLengths,
-            params: FlashBwdParams,
+            params: AttentionGradParams,
         ) {
-            const ENTRY: Sm80BwdEntry = Sm80BwdEntry::read(stringify!($name));
+            const ENTRY: Sm80GradEntry = Sm80GradEntry::read(stringify!($name));
             struct This;
             impl Gradients for This {
                 const PART: Part = ENTRY.part;
             }
-            const TILE: Sm80BwdTile = ENTRY.tile();
+            const TILE: Sm80GradTile = ENTRY.tile();
             const CAP: usize = TILE.head_dim_cap as usize;
             const ROWS: usize = TILE.rows as usize;
             const COLUMNS: usize = TILE.columns as usize;

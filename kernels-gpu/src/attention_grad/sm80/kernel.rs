@@ -1,8 +1,8 @@
 //! One block's work; see the [module](super).
 
-use abi::attention::backward::FlashBwdParams;
-use abi::attention::backward::sm80::{Part, Sm80BwdTile};
 use abi::attention::{BshStrides, FlashFwdLengths, Mask, Sequence};
+use abi::attention_grad::AttentionGradParams;
+use abi::attention_grad::sm80::{Part, Sm80GradTile};
 use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
@@ -25,7 +25,7 @@ pub(super) struct Arguments<'a> {
     pub(super) of_ds: *mut u8,
     pub(super) of_p: *mut u8,
     pub(super) lengths: &'a FlashFwdLengths,
-    pub(super) params: &'a FlashBwdParams,
+    pub(super) params: &'a AttentionGradParams,
 }
 
 /// What an entry computes.
@@ -48,7 +48,7 @@ pub(super) struct Results<const M: usize, const D: usize> {
 /// What is constant throughout a block's work.
 pub(super) struct Block<'a> {
     pub(super) arguments: &'a Arguments<'a>,
-    pub(super) tile: Sm80BwdTile,
+    pub(super) tile: Sm80GradTile,
     pub(super) sequence: Sequence,
     /// The head that the block owns rows of.
     pub(super) head_idx: u32,
@@ -63,7 +63,7 @@ pub(super) struct Block<'a> {
 /// `N` × 8 = `K` × 16 columns at a time, and its results have `D` × 8.
 ///
 /// # Safety
-/// As the launch's: see [`abi::attention::backward::sm80`].
+/// As the launch's: see [`abi::attention_grad::sm80`].
 #[inline(always)]
 pub(super) unsafe fn run<
     E: Half,
@@ -89,8 +89,8 @@ pub(super) unsafe fn run<
     }
     // SAFETY: the caller's promise.
     let sequence = unsafe { sequence(arguments.lengths, fwd, batch_idx) };
-    // The last queries see the most keys, the first keys are seen by the most queries: they start first,
-    // so that no long block is left at the end.
+    // The last queries see the most keys, the first keys are seen by the most queries: they start
+    // first, so that no long block is left at the end.
     let tile_idx = if G::KEYS {
         thread::block_idx_x()
     } else {
@@ -104,7 +104,7 @@ pub(super) unsafe fn run<
     let mask = fwd.mask(&sequence);
     let block = Block {
         arguments,
-        tile: Sm80BwdTile::of(CAP as u32, G::PART),
+        tile: Sm80GradTile::of(CAP as u32, G::PART),
         sequence,
         head_idx,
         start,
@@ -122,7 +122,7 @@ pub(super) unsafe fn run<
     // SAFETY: the caller's promise: all threads are here.
     unsafe {
         if block.tile.stages == 1 {
-            block.visit_in_turns::<E, G, CAP, ROWS, COLUMNS, M, N, K, D>(&mut results, &tiles);
+            block.visit_by_stages::<E, G, CAP, ROWS, COLUMNS, M, N, K, D>(&mut results, &tiles);
         } else {
             block.visit::<E, G, CAP, ROWS, COLUMNS, M, N, K, D>(&mut results, &tiles);
         }
@@ -172,7 +172,8 @@ impl Block<'_> {
         };
         let position = positions.first.wrapping_add(self.start);
         let batch_idx = self.sequence.batch_idx;
-        // Found again, by the inverse of `owner`: in the loop over tiles there is no register for it.
+        // Found again, by the inverse of `owner`: in the loop over tiles there is no register for
+        // it.
         let fwd = &self.arguments.params.fwd;
         let heads = if G::KEYS { fwd.heads_kv } else { fwd.heads_q };
         let layers = opaque(thread::block_idx_z()) * thread::grid_dim_y();

@@ -1,18 +1,18 @@
 //! Attention, backward, by `mma.sync` (sm_80 and newer): `dq`, `dk` and `dv`; formulas in
-//! [`abi::attention::backward`].
+//! [`abi::attention_grad`].
 //!
-//! q and d_o `[batch, seqlen_q, heads_q, ..]`, k and v `[batch, seqlen_k, heads_kv, ..]`; f16 or bf16;
-//! head_dim and head_dim_v in multiples of 8 up to the entry's cap; every mask, softcaps, sequences of
-//! any lengths; see [`abi::attention::backward::sm80`].
+//! q and d_o `[batch, seqlen_q, heads_q, ..]`, k and v `[batch, seqlen_k, heads_kv, ..]`; f16 or
+//! bf16; head_dim and head_dim_v in multiples of 8 up to the entry's cap; every mask, softcaps,
+//! sequences of any lengths; see [`abi::attention_grad::sm80`].
 //!
 //! # Roles
-//! Blocks that own queries of a head go over the keys and write dq; blocks that own keys of a key head
-//! go over the queries of all query heads on it and write dk and dv (at cap 256 one of them). So every
-//! result has one owner, which adds in one order, and there are no atomics; the price is that scores
-//! and dP are computed twice (at cap 256 scores three times). What a block owns are its rows, what it
-//! goes over are columns: q and d_o, k and v are the first and the second vectors of either. All
-//! threads of the four warps do the same, copies included; a warp has a quarter of the rows, and all
-//! results of these.
+//! Blocks that own queries of a head go over the keys and write dq; blocks that own keys of a key
+//! head go over the queries of all query heads on it and write dk and dv (at cap 256 one of them).
+//! So every result has one owner, which adds in one order, and there are no atomics; the price is
+//! that scores and dP are computed twice (at cap 256 scores three times). What a block owns are its
+//! rows, what it goes over are columns: q and d_o, k and v are the first and the second vectors of
+//! either. All threads of the four warps do the same, copies included; a warp has a quarter of the
+//! rows, and all results of these.
 //!
 //! | cap | part | rows | columns of a stage | at a time |
 //! |---|---|---|---|---|
@@ -34,23 +34,23 @@
 //! # Timeline
 //! For each tile of columns that the mask leaves anything of:
 //! - Wait for its stage; start the copies of the next one.
-//! - For 32 or 64 of its columns at a time: scores, dP; P and dS in registers, where they are the first
-//!   operand of the products with them: rows of the accumulators are rows of the results.
+//! - For 32 or 64 of its columns at a time: scores, dP; P and dS in registers, where they are the
+//!   first operand of the products with them: rows of the accumulators are rows of the results.
 //! - `dv += P^T @ d_o`; `dk += dS^T @ q`, or `dq += dS @ k`.
 //!
-//! With one stage: dP of a tile while its first vectors are on their way; the second vectors of the next
-//! one are copied while scores and the product with dS are computed.
+//! With one stage: dP of a tile while its first vectors are on their way; the second vectors of the
+//! next one are copied while scores and the product with dS are computed.
 //!
 //! # Size
-//! Loops of one length have their code once: ptxas unrolls them, and makes of turning arrays (`turn`)
-//! other names of registers. Only what few tiles come to, masks and softcaps, and the writing of results
-//! may stay loops there.
+//! Loops of one length have their code once: ptxas unrolls them, and makes of turning arrays
+//! (`rotate`) other names of registers. Only what few tiles come to, masks and softcaps, and the
+//! writing of results may stay loops there.
 //!
 //! # Numerics
-//! Scores and dP in f32; P by `ex2.approx.ftz` of `fma(score, softmax_scale * log2 e, -lse * log2 e)`;
-//! a softcap is `tanh.approx`. P and dS are rounded to the element type; results in f32, columns
-//! ascending (dk, dv: query heads, then queries), times softmax_scale (not dv), rounded once. A hidden
-//! pair's P and dS are 0, but are multiplied. The same bits every run.
+//! Scores and dP in f32; P by `ex2.approx.ftz` of `fma(score, softmax_scale * log2 e, -lse * log2
+//! e)`; a softcap is `tanh.approx`. P and dS are rounded to the element type; results in f32,
+//! columns ascending (dk, dv: query heads, then queries), times softmax_scale (not dv), rounded
+//! once. A hidden pair's P and dS are 0, but are multiplied. The same bits every run.
 //!
 //! # Sources
 //! Dao, FlashAttention-2, arXiv:2307.08691.
@@ -69,8 +69,8 @@ mod moments;
 mod pairs;
 mod products;
 mod results;
+mod schedule;
 mod tile;
 mod vectors;
-mod walk;
 
 pub use entries::*;

@@ -1,8 +1,8 @@
 //! P and dS of a thread's pairs, from their scores and dP.
 
 use abi::attention::Mask;
-use abi::attention::backward::FlashBwdParams;
-use cuda_std::hint::{opaque, turn};
+use abi::attention_grad::AttentionGradParams;
+use cuda_std::hint::{opaque, rotate};
 use cuda_std::math::approx::{ex2_approx_ftz, tanh_approx};
 use cuda_std::math::fma;
 
@@ -75,9 +75,9 @@ pub(super) unsafe fn centre<G: Gradients, const M: usize, const N: usize>(
     }
 }
 
-/// With a softcap c, scores become `tanh(score / c)`, and what [`centre`] has made of dP is multiplied
-/// by the derivative. Scores of pairs that the mask hides, if there is one, become -inf. `first` are
-/// the positions of the thread's first row and column.
+/// With a softcap c, scores become `tanh(score / c)`, and what [`centre`] has made of dP is
+/// multiplied by the derivative. Scores of pairs that the mask hides, if there is one, become -inf.
+/// `first` are the positions of the thread's first row and column.
 #[inline(always)]
 pub(super) fn cap_and_hide<G: Gradients, const M: usize, const N: usize>(
     s: &mut Accumulator<M, N>,
@@ -109,9 +109,9 @@ pub(super) fn cap_and_hide<G: Gradients, const M: usize, const N: usize>(
             }
         }
         for i in 0..M {
-            turn(&mut s[i]);
+            rotate(&mut s[i]);
             if G::DS {
-                turn(&mut dp[i]);
+                rotate(&mut dp[i]);
             }
         }
         column += 8;
@@ -134,7 +134,7 @@ pub(super) unsafe fn differentiate<
     s: &mut Accumulator<M, N>,
     dp: &mut Accumulator<M, N>,
     moments: Moments,
-    params: &FlashBwdParams,
+    params: &AttentionGradParams,
 ) -> (Fragments<M, K>, Fragments<M, K>) {
     let factor = params.fwd.softmax_scale_log2;
     // SAFETY: the caller's promise.

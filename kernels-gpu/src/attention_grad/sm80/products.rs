@@ -1,6 +1,6 @@
 //! The products of a warp: of rows and columns in shared memory, and of P or dS and columns.
 
-use cuda_std::hint::{opaque, turn};
+use cuda_std::hint::{opaque, rotate};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 
@@ -114,7 +114,7 @@ pub(super) unsafe fn accumulate<
         }
         // The next step's pairs come to where the code has them.
         for i in 0..M {
-            turn(&mut pairs[i]);
+            rotate(&mut pairs[i]);
         }
         step += 1;
     }

@@ -1,6 +1,6 @@
 //! Stores a gradient from registers to global memory.
 
-use cuda_std::hint::{opaque, turn};
+use cuda_std::hint::{opaque, rotate};
 use cuda_std::mem::st_v2_u32;
 use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, shfl_bfly};
@@ -20,14 +20,16 @@ pub(super) struct Destination {
     pub(super) extent: u32,
 }
 
-/// Stores a result times `factor`; 0 in rows that `keeps` says no to. `first_row` is the thread's. The
-/// result turns once around.
+/// Stores a result times `factor`; 0 in rows that `keeps` says no to. `first_row` is the thread's.
+/// The result turns once around.
 ///
-/// A lane holds two of every eight columns. Neighbours exchange some, so that each stores four of every
+/// A lane holds two of every eight columns. Neighbours exchange some, so that each stores four of
+/// every
 /// 16, and four lanes together whole sectors of 32 bytes.
 ///
 /// # Safety
-/// The warp calls it, converged. Rows that exist can be written, 8 bytes at once, and are the block's.
+/// The warp calls it, converged. Rows that exist can be written, 8 bytes at once, and are the
+/// block's.
 #[inline(always)]
 pub(super) unsafe fn write<E: Half, const M: usize, const D: usize>(
     result: &mut Accumulator<M, D>,
@@ -46,7 +48,8 @@ pub(super) unsafe fn write<E: Half, const M: usize, const D: usize>(
         }
     }
     let mut column = first;
-    // All columns in turn come to the front: the code of all of them would be a fifth of the kernel.
+    // All columns in turn come to the front: the code of all of them would be a fifth of the
+    // kernel.
     while column - first < opaque(8 * D as u32) {
         for i in 0..M {
             for half in 0..2 {
@@ -70,8 +73,8 @@ pub(super) unsafe fn write<E: Half, const M: usize, const D: usize>(
                     }
                 }
             }
-            turn(&mut result[i]);
-            turn(&mut result[i]);
+            rotate(&mut result[i]);
+            rotate(&mut result[i]);
         }
         column += 16;
     }

@@ -1,6 +1,6 @@
 //! What a tile of columns adds to the results.
 
-use abi::attention::backward::sm80::THREADS;
+use abi::attention_grad::sm80::THREADS;
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 
@@ -12,8 +12,8 @@ use crate::attention::sm80::kernel::first_row;
 use crate::attention::sm80::softmax::Accumulator;
 
 impl Block<'_> {
-    /// Adds the tile of columns from `start` on, which is in a stage. Unless `masked`, every row shows
-    /// all of it.
+    /// Adds the tile of columns from `start` on, which is in a stage. Unless `masked`, every row
+    /// shows all of it.
     ///
     /// # Safety
     /// All lanes of a warp call it together; rows and stage have landed.
@@ -53,8 +53,8 @@ impl Block<'_> {
                 } else {
                     [scores::<E, CAP, M, N>(of[0]), [[[0.0; 4]; N]; M]]
                 };
-                let place = (stage, column);
-                self.add_pairs::<E, G, CAP, M, N, K, D>(results, pairs, place, (start, masked));
+                let at = (stage, column);
+                self.add_pairs::<E, G, CAP, M, N, K, D>(results, pairs, at, (start, masked));
             }
             column += tile.at_once;
         }

@@ -1,7 +1,7 @@
 //! The vectors that a block reads, and their copies.
 
-use abi::attention::backward::sm80::THREADS;
 use abi::attention::{BshStrides, Sequence};
+use abi::attention_grad::sm80::THREADS;
 use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
 
@@ -11,27 +11,29 @@ use crate::attention::sm80::element::Half;
 
 /// Kinds of vectors: 0 is q or k, 1 is d_o or v.
 #[derive(Clone, Copy)]
-pub(super) struct Kinds {
+pub(super) struct Operands {
     pub(super) first: u32,
     end: u32,
 }
 
 /// q or k.
-pub(super) const FIRST: Kinds = Kinds { first: 0, end: 1 };
+pub(super) const FIRST: Operands = Operands { first: 0, end: 1 };
 /// d_o or v.
-pub(super) const SECOND: Kinds = Kinds { first: 1, end: 2 };
+pub(super) const SECOND: Operands = Operands { first: 1, end: 2 };
 /// All.
-pub(super) const BOTH: Kinds = Kinds { first: 0, end: 2 };
+pub(super) const BOTH: Operands = Operands { first: 0, end: 2 };
 
-/// Starts the copies of `ROWS` positions of a head from `start` on, of which those that exist are read.
+/// Starts the copies of `ROWS` positions of a head from `start` on, of which those that exist are
+/// read.
 ///
 /// # Safety
-/// The launch's; nobody uses these places, one of each kind, before the copies have been waited for.
+/// The launch's; nobody uses these places, one of each kind, before the copies have been waited
+/// for.
 #[inline(always)]
 pub(super) unsafe fn start<E: Half, const CAP: usize, const ROWS: usize>(
     arguments: &Arguments<'_>,
     (sequence, head_idx): (&Sequence, u32),
-    (of_keys, kinds): (bool, Kinds),
+    (of_keys, operands): (bool, Operands),
     start: u32,
     to: [SharedAddr; 2],
 ) {
@@ -42,10 +44,10 @@ pub(super) unsafe fn start<E: Half, const CAP: usize, const ROWS: usize>(
         ((arguments.q, fwd.q), (arguments.d_o, params.d_o))
     };
     let positions = if of_keys { sequence.k } else { sequence.q };
-    let mut kind = kinds.first;
+    let mut operand = operands.first;
     // The code of both is there once; ptxas unrolls it.
-    while kind < opaque(kinds.end) {
-        let is_first = kind == 0;
+    while operand < opaque(operands.end) {
+        let is_first = operand == 0;
         let pick = |first: i64, second: i64| if is_first { first } else { second };
         let strides = BshStrides {
             batch: pick(of_first.1.batch, of_second.1.batch),
@@ -64,6 +66,6 @@ pub(super) unsafe fn start<E: Half, const CAP: usize, const ROWS: usize>(
         let copies = Copies::<CAP, ROWS, THREADS>::new(base, strides.seq, extent);
         // SAFETY: the caller's promise; only positions of the sequence are read.
         unsafe { copies.start_by_loop::<E>(start, positions.len - start, smem) }
-        kind += 1;
+        operand += 1;
     }
 }

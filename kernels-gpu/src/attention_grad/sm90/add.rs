@@ -1,15 +1,15 @@
 //! The adder: adds a tile's dq, which the consumers leave in shared memory, to the sums in device
 //! memory, when it is the block's turn.
 
-use abi::attention::backward::sm90::{CHUNK, CHUNKS};
+use abi::attention_grad::sm90::{CHUNK, CHUNKS};
 use cuda_std::barrier::{bar_arrive, bar_sync};
 use cuda_std::tma::{cp_async_bulk_commit_group, cp_async_bulk_wait_group_read};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 
 use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, OF_DQ};
 use super::load::is_leader;
-use super::turns::{add, pass_turn, wait_for_turn};
-use super::walk::Walk;
+use super::ordered_add::{add, pass_order, wait_for_order};
+use super::schedule::TileScheduler;
 
 /// Bytes of a tile's dq.
 const BYTES: u32 = CHUNKS * CHUNK * 4;
@@ -22,7 +22,7 @@ impl<C: Config> Backward<'_, C> {
     /// Two warps call it, each converged and with a parity of its own. Their first lanes do
     /// everything; the others are there for the barriers.
     #[inline(always)]
-    pub(super) unsafe fn add(&self, mut walk: Walk, parity: u32) {
+    pub(super) unsafe fn add(&self, mut scheduler: TileScheduler, parity: u32) {
         let params = &self.call.params.fwd;
         let mut is_own = parity == 0;
         // SAFETY: whole warps meet at the barriers. The copies read what the consumers wrote before
@@ -31,31 +31,33 @@ impl<C: Config> Backward<'_, C> {
             if parity == 1 {
                 bar_arrive(DQ_FREE + 1, OF_DQ); // of the tile before the first
             }
-            while walk.left > 0 {
+            while scheduler.left > 0 {
                 if is_own {
-                    let turn = walk.order.turn(walk.key_block, walk.tile);
-                    let place = [walk.batch, walk.head, walk.tile];
-                    let at = C::TILE.query_tile_idx(params, place) as usize;
+                    let add_order = scheduler
+                        .order
+                        .add_order(scheduler.key_block, scheduler.tile);
+                    let coord = [scheduler.batch, scheduler.head, scheduler.tile];
+                    let at = C::TILE.query_tile_idx(params, coord) as usize;
                     let counter = self.call.counters.wrapping_add(at);
                     let to = self.call.sums.wrapping_add(at * (CHUNKS * CHUNK) as usize);
                     if is_leader() {
-                        wait_for_turn(counter, turn);
+                        wait_for_order(counter, add_order);
                     }
                     bar_warp_sync(FULL_MASK);
                     bar_sync(DQ_WRITTEN + parity, OF_DQ); // both consumers have written their parts
                     if is_leader() {
-                        add(to, self.dq_at(), BYTES, turn);
+                        add(to, self.dq_at(), BYTES, add_order);
                         cp_async_bulk_commit_group();
                         cp_async_bulk_wait_group_read::<0>();
                     }
                     bar_warp_sync(FULL_MASK);
                     bar_arrive(DQ_FREE + parity, OF_DQ);
                     if is_leader() {
-                        pass_turn(counter, turn);
+                        pass_order(counter, add_order);
                     }
                 }
                 is_own = !is_own;
-                walk.advance();
+                scheduler.advance();
             }
         }
     }

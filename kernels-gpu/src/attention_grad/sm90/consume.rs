@@ -2,7 +2,7 @@
 
 use core::hint::cold_path;
 
-use abi::attention::backward::sm90::{CHUNK, DS_BUFFERS, STAGES};
+use abi::attention_grad::sm90::{CHUNK, DS_BUFFERS, STAGES};
 use abi::gemm::sm90::{MMA_M, WARPGROUP};
 use abi::swizzle::Swizzle;
 use abi::tensor_core::ldmatrix::tile_16x16;
@@ -22,12 +22,12 @@ use cuda_std::warp::uniform;
 use super::finish::put_sums;
 use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, DS_WRITTEN, OF_CONSUMERS, OF_DQ};
 use super::mask::KeyMask;
-use super::walk::Walk;
+use super::schedule::TileScheduler;
 
 /// The state of a consumer warpgroup.
 struct State {
     consumer_idx: u32,
-    walk: Walk,
+    scheduler: TileScheduler,
     mask: KeyMask,
     /// Of the tile's number, which says who adds its dq.
     parity: u32,
@@ -51,17 +51,18 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// Each consumer warpgroup calls it, converged.
     #[inline(always)]
-    pub(super) unsafe fn consume(&self, walk: Walk) {
-        // SAFETY: a warp is in one warpgroup. All warps of the warpgroups go through the same tiles.
+    pub(super) unsafe fn consume(&self, scheduler: TileScheduler) {
+        // SAFETY: a warp is in one warpgroup. All warps of the warpgroups go through the same
+        // tiles.
         unsafe {
             let consumer_idx = uniform(thread::thread_idx_x() / WARPGROUP) - 1;
             let mut kv = self.pipeline_kv.consumer();
             let mut state = State {
                 consumer_idx,
-                walk,
+                scheduler,
                 mask: KeyMask {
-                    mask: walk.order.mask,
-                    first_key: walk.first_key() + consumer_idx * MMA_M,
+                    mask: scheduler.order.mask,
+                    first_key: scheduler.first_key() + consumer_idx * MMA_M,
                 },
                 parity: 0,
                 next: self.pipeline_q.consumer(),
@@ -69,9 +70,9 @@ impl<C: Config> Backward<'_, C> {
                 values: kv.wait(), // v landed
             };
             let mut sums = (Accumulator::zero(), Accumulator::zero());
-            while state.walk.left > 0 {
+            while state.scheduler.left > 0 {
                 sums = self.step(&mut state, sums);
-                state.walk.advance();
+                state.scheduler.advance();
             }
             let last = state.parity ^ 1;
             bar_sync(DQ_FREE + last, OF_DQ); // the last dq is read, and v by all warps
@@ -183,7 +184,7 @@ impl<C: Config> Backward<'_, C> {
         }
         state
             .mask
-            .apply(s, state.walk.first_query(), C::TILE.tile_m);
+            .apply(s, state.scheduler.first_query(), C::TILE.tile_m);
         // SAFETY: the caller's promise.
         unsafe {
             if has_softcap {
@@ -257,7 +258,8 @@ impl<C: Config> Backward<'_, C> {
     }
 }
 
-/// Probabilities of scores, rounded; `then` makes of each and its score what takes the score's place.
+/// Probabilities of scores, rounded; `then` makes of each and its score what takes the score's
+/// place.
 ///
 /// # Safety
 /// `rows` is where the thread's first `-lse * log2(e)` is.

@@ -1,8 +1,8 @@
-//! The entries of Hopper's gradients of attention, by the table of [`BwdEntry`].
+//! The entries of Hopper's gradients of attention, by the table of [`Sm90GradEntry`].
 
-use abi::attention::backward::FlashBwdParams;
-use abi::attention::backward::sm90::{BwdEntry, BwdTile, THREADS, TILE_N};
-use abi::attention::backward::sums::Rounding;
+use abi::attention_grad::AttentionGradParams;
+use abi::attention_grad::sm90::{Sm90GradEntry, Sm90GradTile, THREADS, TILE_N};
+use abi::attention_grad::sums::Rounding;
 use abi::gemm::sm90::WARPGROUP;
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::kernel;
@@ -32,13 +32,13 @@ struct Via([u8; VIA_BYTES as usize]);
 
 macro_rules! kernels {
     ($($name:ident($element:ident);)*) => {$(
-        /// See [`abi::attention::backward::sm90`].
+        /// See [`abi::attention_grad::sm90`].
         ///
         /// # Safety
-        /// Launched as [`abi::attention::backward::sm90`] says.
+        /// Launched as [`abi::attention_grad::sm90`] says.
         #[kernel(
             arch = "sm_90a", max_threads = THREADS, min_blocks = 1,
-            dynamic_shared = BwdEntry::read(stringify!($name)).tile.smem_bytes()
+            dynamic_shared = Sm90GradEntry::read(stringify!($name)).tile.smem_bytes()
         )]
         pub unsafe fn $name(
             q: TensorMapParam,
@@ -52,9 +52,9 @@ macro_rules! kernels {
             counters: *mut u32,
             dk: *mut u16,
             dv: *mut u16,
-            params: FlashBwdParams,
+            params: AttentionGradParams,
         ) {
-            const TILE: BwdTile = BwdEntry::read(stringify!($name)).tile;
+            const TILE: Sm90GradTile = Sm90GradEntry::read(stringify!($name)).tile;
             const REGISTERS: (u32, u32) = TILE.registers();
             struct This;
             impl Config for This {
@@ -66,7 +66,7 @@ macro_rules! kernels {
                 type Q = Panels<{ TILE.tile_m }, { TILE.panels() }>;
                 type Ds = Panels<TILE_N, { TILE.tile_m / 64 }>;
                 type P = [u32; TILE.tile_m as usize / 4];
-                const TILE: BwdTile = TILE;
+                const TILE: Sm90GradTile = TILE;
 
                 #[inline(always)]
                 fn pair(low: f32, high: f32) -> u32 {
@@ -92,15 +92,15 @@ macro_rules! kernels {
 
 abi::attention_grad_sm90!(kernels);
 
-/// See [`abi::attention::backward::sums`].
+/// See [`abi::attention_grad::sums`].
 ///
 /// # Safety
-/// Launched as [`abi::attention::backward::sums`] says.
+/// Launched as [`abi::attention_grad::sums`] says.
 #[kernel(arch = "sm_90a", max_threads = WARPGROUP)]
 pub unsafe fn attention_grad_sm90_round(
     sums: *const f32,
     gradient: *mut u16,
-    params: FlashBwdParams,
+    params: AttentionGradParams,
     rounding: Rounding,
 ) {
     let via = shared_array![Via; 1];

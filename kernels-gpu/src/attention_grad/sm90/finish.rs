@@ -1,5 +1,5 @@
-//! What becomes of a consumer's dk and dv: rows of the tensors where the block has all heads that share the
-//! keys, else sums in device memory, to which blocks add in turns.
+//! What becomes of a consumer's dk and dv: rows of the tensors where the block has all heads that
+//! share the keys, else sums in device memory, to which blocks add in turns.
 
 use abi::attention::BshStrides;
 use abi::gemm::sm90::{MMA_M, WARPGROUP};
@@ -14,9 +14,9 @@ use cuda_std::warp::uniform;
 
 use super::consume::Sums;
 use super::kernel::{Backward, Call, Config, KEYS_WRITTEN};
-use super::store::{Place, VIA_BYTES};
-use super::turns::{add, pass_turn, wait_for_turn};
-use super::walk::Walk;
+use super::ordered_add::{add, pass_order, wait_for_order};
+use super::schedule::TileScheduler;
+use super::store::{OutputRows, VIA_BYTES};
 
 impl<C: Config> Backward<'_, C> {
     /// Hands out dk and dv.
@@ -26,15 +26,15 @@ impl<C: Config> Backward<'_, C> {
     #[inline(always)]
     pub(super) unsafe fn finish(&self, sums: &Sums<C>) {
         let params = self.call.params;
-        let walk = Walk::new(params, &C::TILE);
+        let scheduler = TileScheduler::new(params, &C::TILE);
         // SAFETY: passed on to the caller; a warp is in one warpgroup.
         unsafe {
             // Computed anew, as the walk is: a register to keep it would be spilled.
             let consumer_idx = uniform(opaque(thread::thread_idx_x()) / WARPGROUP) - 1;
-            if params.turns() == 1 {
-                self.store_keys(consumer_idx, &walk, sums);
+            if params.adders() == 1 {
+                self.store_keys(consumer_idx, &scheduler, sums);
             } else {
-                self.add_keys(consumer_idx, &walk, sums);
+                self.add_keys(consumer_idx, &scheduler, sums);
             }
         }
     }
@@ -44,17 +44,20 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// As for [`finish`](Self::finish); no other block has these keys.
     #[inline(always)]
-    unsafe fn store_keys(&self, consumer_idx: u32, walk: &Walk, (dk, dv): &Sums<C>) {
+    unsafe fn store_keys(&self, consumer_idx: u32, scheduler: &TileScheduler, (dk, dv): &Sums<C>) {
         let Call {
             params,
             dk: to_dk,
             dv: to_dv,
             ..
         } = self.call;
-        let first = walk.first_key() + consumer_idx * MMA_M;
+        let first = scheduler.first_key() + consumer_idx * MMA_M;
         let via = self.kv.at_index(1, 0).add_bytes(consumer_idx * VIA_BYTES);
-        let place = |to: *mut u16, strides: BshStrides, columns| Place {
-            to: to.wrapping_offset(strides.offset(walk.batch, first, walk.head_kv) as isize),
+        let rows = |to: *mut u16, strides: BshStrides, columns| OutputRows {
+            to:
+                to.wrapping_offset(
+                    strides.offset(scheduler.batch, first, scheduler.head_kv) as isize
+                ),
             stride: strides.seq,
             rows: params.fwd.seqlen_k.saturating_sub(first),
             columns,
@@ -62,8 +65,8 @@ impl<C: Config> Backward<'_, C> {
         let (dk, dv) = (dk.registers()[0].as_ref(), dv.registers()[0].as_ref());
         // SAFETY: keys that there are, of a head of the launch; the memory is this warpgroup's.
         unsafe {
-            place(to_dv, params.dv, params.fwd.head_dim_v).store(via, dv, 1.0, C::pair);
-            place(to_dk, params.dk, params.fwd.head_dim).store(
+            rows(to_dv, params.dv, params.fwd.head_dim_v).store(via, dv, 1.0, C::pair);
+            rows(to_dk, params.dk, params.fwd.head_dim).store(
                 via,
                 dk,
                 params.softmax_scale,
@@ -77,7 +80,7 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// As for [`finish`](Self::finish).
     #[inline(always)]
-    unsafe fn add_keys(&self, consumer_idx: u32, walk: &Walk, (dk, dv): &Sums<C>) {
+    unsafe fn add_keys(&self, consumer_idx: u32, scheduler: &TileScheduler, (dk, dv): &Sums<C>) {
         let bytes = 4 * C::TILE.consumer_sums();
         const {
             let map = C::TILE.smem();
@@ -94,25 +97,26 @@ impl<C: Config> Backward<'_, C> {
             put_sums(from.add_bytes(bytes), dv);
             bar_sync(KEYS_WRITTEN + consumer_idx, WARPGROUP);
             if opaque(thread::thread_idx_x()).is_multiple_of(WARPGROUP) {
-                let place = [walk.batch, walk.head_kv, walk.key_block];
-                let at = 2 * C::TILE.key_tile_idx(&params.fwd, place) + u64::from(consumer_idx);
+                let coord = [scheduler.batch, scheduler.head_kv, scheduler.key_block];
+                let at = 2 * C::TILE.key_tile_idx(&params.fwd, coord) + u64::from(consumer_idx);
                 let counter = C::TILE.tiles_of_queries(&params.fwd) + at;
                 let counter = self.call.counters.wrapping_add(counter as usize);
                 let to = at * u64::from(C::TILE.consumer_sums());
                 let to_dk = self.call.key_sums.wrapping_add(to as usize);
                 let of_dk = C::TILE.key_sums(params) / 2;
                 let to_dv = to_dk.wrapping_add(of_dk as usize);
-                wait_for_turn(counter, walk.turn);
-                add(to_dk, from, bytes, walk.turn);
-                add(to_dv, from.add_bytes(bytes), bytes, walk.turn);
+                wait_for_order(counter, scheduler.add_order);
+                add(to_dk, from, bytes, scheduler.add_order);
+                add(to_dv, from.add_bytes(bytes), bytes, scheduler.add_order);
                 cp_async_bulk_commit_group();
-                pass_turn(counter, walk.turn);
+                pass_order(counter, scheduler.add_order);
             }
         }
     }
 }
 
-/// Writes a warpgroup's accumulators to shared memory in the order of their registers, for a bulk copy.
+/// Writes a warpgroup's accumulators to shared memory in the order of their registers, for a bulk
+/// copy.
 ///
 /// # Safety
 /// The warpgroup calls it; the memory from `to` on has room, and nobody reads it.

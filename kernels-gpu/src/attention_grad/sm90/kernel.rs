@@ -6,13 +6,14 @@
 //! ```
 //!
 //! q, k, v and d_o in f16 or bf16, `[batch, position, head, head_dim]`; lse and delta in f32.
-//! [`abi::attention::backward::sm90`] has the parameters, and docs/attention-backward.md the terms.
+//! [`abi::attention_grad::sm90`] has the parameters, and docs/attention-backward.md the terms.
 //!
-//! **Roles.** Warpgroup 0 gives most of its registers to the others. Its warps are: the loader of q, k,
-//! v and d_o, of which one lane issues TMA loads; the loader of lse and delta; and two adders, of each of
-//! which one lane adds every other tile's dq to memory. Warpgroups 1 and 2 are consumers. Each has 64 of
-//! the block's keys, holds their dk and dv in registers, and visits the tiles of queries one after the
-//! other ([`walk`](super::walk)), of all query heads of the block.
+//! **Roles.** Warpgroup 0 gives most of its registers to the others. Its warps are: the loader of
+//! q, k, v and d_o, of which one lane issues TMA loads; the loader of lse and delta; and two
+//! adders, of each of which one lane adds every other tile's dq to memory. Warpgroups 1 and 2 are
+//! consumers. Each has 64 of the block's keys, holds their dk and dv in registers, and visits the
+//! tiles of queries one after the other ([`scheduler`](super::scheduler)), of all query heads of
+//! the block.
 //!
 //! **Pipelines.**
 //!
@@ -32,24 +33,26 @@
 //!
 //! dS has two buffers: who passes [`DS_WRITTEN`] knows that the other has read the buffer before.
 //!
-//! **Shared memory** ([`BwdTile::smem`]): k, v, q, d_o, dS, dq on its way out, lse and delta, barriers.
-//! At the end, dk and dv go out through v, or, to be added to sums, through all from k to d_o.
+//! **Shared memory** ([`Sm90GradTile::smem`]): k, v, q, d_o, dS, dq on its way out, lse and delta,
+//! barriers. At the end, dk and dv go out through v, or, to be added to sums, through all from k to
+//! d_o.
 //!
-//! **Timeline.** A consumer, for each tile: issue S^T and dP^T; wait for S^T, exponentials; issue dv;
-//! wait for dP^T, dS^T to shared memory; meet the other consumer; issue its part of dq, which takes dS of
-//! both, and dk; wait for dq, hand it to the adder; wait for dk.
+//! **Timeline.** A consumer, for each tile: issue S^T and dP^T; wait for S^T, exponentials; issue
+//! dv; wait for dP^T, dS^T to shared memory; meet the other consumer; issue its part of dq, which
+//! takes dS of both, and dk; wait for dq, hand it to the adder; wait for dk.
 //!
-//! **Numerics.** Products and sums in f32; P and dS are rounded to q's type for the products. dk and dv
-//! are sums over tiles in the order of the walk, then over heads, dq over blocks of keys in the order of
-//! [`abi::attention::backward::order`]: the same bits every run.
+//! **Numerics.** Products and sums in f32; P and dS are rounded to q's type for the products. dk
+//! and dv are sums over tiles in the order of the walk, then over heads, dq over blocks of keys in
+//! the order of [`abi::attention_grad::order`]: the same bits every run.
 //!
-//! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for roles and the order of products.
+//! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for roles and the order of
+//! products.
 //!
 //! **Before you change this**: `cargo test -p warpsmith-tests attention_grad_sm90::` finds
 //! races, lost arrivals and wrong bits.
 
-use abi::attention::backward::FlashBwdParams;
-use abi::attention::backward::sm90::{BwdTile, CONSUMERS, STAGES};
+use abi::attention_grad::AttentionGradParams;
+use abi::attention_grad::sm90::{CONSUMERS, STAGES, Sm90GradTile};
 use abi::gemm::sm90::{TILE_ALIGN, WARPGROUP};
 use cuda_std::accumulator::PairRegisters;
 use cuda_std::dynamic_shared;
@@ -65,7 +68,7 @@ use cuda_std::tma::{self, TensorMap};
 use cuda_std::warp::uniform;
 use cuda_std::wgmma::MmaAsync;
 
-use super::walk::Walk;
+use super::schedule::TileScheduler;
 
 /// Named barriers; 0 is `sync_threads`'s. This file's header says who arrives.
 pub(super) const DS_WRITTEN: u32 = 1;
@@ -100,7 +103,7 @@ pub(super) trait Config {
     /// A thread's elements of P^T or dS^T, rounded.
     type P: PairRegisters;
     /// The tile.
-    const TILE: BwdTile;
+    const TILE: Sm90GradTile;
 
     /// Two f32, rounded to elements; the first in the lower half.
     fn pair(low: f32, high: f32) -> u32;
@@ -118,7 +121,7 @@ pub(super) struct Call<'a> {
     pub(super) counters: *mut u32,
     pub(super) dk: *mut u16,
     pub(super) dv: *mut u16,
-    pub(super) params: &'a FlashBwdParams,
+    pub(super) params: &'a AttentionGradParams,
 }
 
 /// The kernel of `C`.
@@ -139,7 +142,7 @@ impl<'a, C: Config> Backward<'a, C> {
     /// The whole kernel.
     ///
     /// # Safety
-    /// Launched as [`abi::attention::backward::sm90`] says.
+    /// Launched as [`abi::attention_grad::sm90`] says.
     #[inline(always)]
     pub(super) unsafe fn run<const LOADER: u32, const CONSUMER: u32>(call: Call<'a>) {
         // SAFETY: all threads of the block meet before any uses what the barriers protect. Each
@@ -148,20 +151,20 @@ impl<'a, C: Config> Backward<'a, C> {
             let kernel = Self::new(call);
             kernel.prepare();
             griddepcontrol_wait(); // wait until the preceding launches' writes are visible
-            let walk = Walk::new(call.params, &C::TILE);
+            let scheduler = TileScheduler::new(call.params, &C::TILE);
             if thread::thread_idx_x() < WARPGROUP {
                 setmaxnreg_dec::<LOADER>();
                 match uniform(thread::thread_idx_x() / thread::WARP_THREADS) {
                     0 => {
-                        kernel.load(walk);
+                        kernel.load(scheduler);
                         griddepcontrol_launch_dependents();
                     }
-                    1 => kernel.load_rows(walk),
-                    adder => kernel.add(walk, adder % 2),
+                    1 => kernel.load_rows(scheduler),
+                    adder => kernel.add(scheduler, adder % 2),
                 }
             } else {
                 setmaxnreg_inc::<CONSUMER>();
-                kernel.consume(walk);
+                kernel.consume(scheduler);
             }
         }
     }

@@ -10,7 +10,7 @@ use cuda_std::tma::{self, TensorMap};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 
 use super::kernel::{Backward, Config};
-use super::walk::Walk;
+use super::schedule::TileScheduler;
 
 /// Queries whose lse and delta a lane brings at a time, and a warp.
 const ROWS_OF_LANE: u32 = 2;
@@ -25,7 +25,8 @@ pub(super) fn is_leader() -> bool {
     opaque(thread::thread_idx_x()).is_multiple_of(thread::WARP_THREADS)
 }
 
-/// Issues the loads of a matrix, panel by panel, whose first row is `position` of `head` and `batch`.
+/// Issues the loads of a matrix, panel by panel, whose first row is `position` of `head` and
+/// `batch`.
 ///
 /// # Safety
 /// A warp calls it; the slot is this warp's to fill and its bytes have been announced; the map's
@@ -58,13 +59,13 @@ impl<C: Config> Backward<'_, C> {
     /// A warp calls it, converged. Its first lane issues everything; the others go along so that
     /// counters are in uniform registers.
     #[inline(always)]
-    pub(super) unsafe fn load(&self, mut walk: Walk) {
+    pub(super) unsafe fn load(&self, mut scheduler: TileScheduler) {
         let [map_q, map_k, map_v, map_d_o] = self.call.maps;
         let mut kv = self.pipeline_kv.producer();
         let mut queries = self.pipeline_q.producer();
         let mut grads = self.pipeline_d_o.producer();
         let (k_bytes, q_bytes) = (C::TILE.k_bytes(), C::TILE.q_bytes());
-        let keys = [walk.first_key(), walk.head_kv, walk.batch];
+        let keys = [scheduler.first_key(), scheduler.head_kv, scheduler.batch];
         // SAFETY: slots are empty when loaded into, and the loads' bytes are those announced.
         unsafe {
             let slot = kv.acquire_by_warp(self.pipeline_kv, k_bytes, is_leader());
@@ -72,15 +73,15 @@ impl<C: Config> Backward<'_, C> {
             load_panels(&self.kv, map_k, keys, &slot);
             let slot = kv.acquire_by_warp(self.pipeline_kv, k_bytes, is_leader());
             load_panels(&self.kv, map_v, keys, &slot);
-            while walk.left > 0 {
-                let at = [walk.first_query(), walk.head, walk.batch];
+            while scheduler.left > 0 {
+                let at = [scheduler.first_query(), scheduler.head, scheduler.batch];
                 let slot = queries.acquire_by_warp(self.pipeline_q, q_bytes, is_leader());
                 queries.advance();
                 load_panels(&self.q, map_q, at, &slot);
                 let slot = grads.acquire_by_warp(self.pipeline_d_o, q_bytes, is_leader());
                 grads.advance();
                 load_panels(&self.d_o, map_d_o, at, &slot);
-                walk.advance();
+                scheduler.advance();
             }
         }
     }
@@ -92,19 +93,19 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// A warp calls it, converged.
     #[inline(always)]
-    pub(super) unsafe fn load_rows(&self, mut walk: Walk) {
+    pub(super) unsafe fn load_rows(&self, mut scheduler: TileScheduler) {
         let mut rows = self.pipeline_rows.producer();
         let first = ROWS_OF_LANE * (thread::thread_idx_x() % thread::WARP_THREADS);
         // SAFETY: a slot is written while it is empty, and all lanes have written theirs before the
         // leader arrives.
         unsafe {
-            while walk.left > 0 {
+            while scheduler.left > 0 {
                 // Read before the wait for a slot, so that they are there when there is one.
                 let (mut lse, mut delta) = ([[0.0; 2]; PARTS_MAX], [[0.0; 2]; PARTS_MAX]);
                 let mut part = 0;
                 while part < C::TILE.tile_m / ROWS_OF_WARP {
-                    let row = walk.first_query() + part * ROWS_OF_WARP + first;
-                    (lse[part as usize], delta[part as usize]) = self.rows_of(&walk, row);
+                    let row = scheduler.first_query() + part * ROWS_OF_WARP + first;
+                    (lse[part as usize], delta[part as usize]) = self.rows_of(&scheduler, row);
                     part += 1;
                 }
                 let slot = rows.acquire_by_warp(self.pipeline_rows, 0, false);
@@ -121,7 +122,7 @@ impl<C: Config> Backward<'_, C> {
                 if is_leader() {
                     slot.barrier().arrive();
                 }
-                walk.advance();
+                scheduler.advance();
             }
         }
     }
@@ -131,9 +132,9 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// The head is one of the launch's.
     #[inline(always)]
-    unsafe fn rows_of(&self, walk: &Walk, row: u32) -> ([f32; 2], [f32; 2]) {
+    unsafe fn rows_of(&self, scheduler: &TileScheduler, row: u32) -> ([f32; 2], [f32; 2]) {
         let params = &self.call.params.fwd;
-        let head = walk.batch * params.heads_q + walk.head;
+        let head = scheduler.batch * params.heads_q + scheduler.head;
         let head = head as usize * params.seqlen_q as usize;
         let (mut lse, mut delta) = ([f32::NEG_INFINITY; 2], [0.0; 2]);
         let mut i = 0;

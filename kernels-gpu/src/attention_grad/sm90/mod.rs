@@ -3,13 +3,13 @@
 //! | file | what |
 //! |---|---|
 //! | `kernel` | roles, barriers |
-//! | `walk` | the tiles of queries that a block visits |
+//! | `scheduler` | the tiles of queries that a block visits |
 //! | `load` | the loader of q, k, v and d_o, and that of lse and delta |
 //! | `consume` | the consumers' loop |
 //! | `mask` | what of a tile is visible |
 //! | `add` | the warps that add to dq |
 //! | `finish` | what becomes of dk and dv |
-//! | `turns` | adding to device memory in turns |
+//! | `adders` | adding to device memory in turns |
 //! | `store` | accumulators, rounded, to rows of a tensor |
 //! | `round` | the kernel that turns sums into gradients |
 
@@ -20,9 +20,9 @@ mod finish;
 mod kernel;
 mod load;
 mod mask;
+mod ordered_add;
 mod round;
+mod schedule;
 mod store;
-mod turns;
-mod walk;
 
 pub use entries::*;

@@ -1,10 +1,10 @@
 //! Turns sums into a gradient: times a factor, rounded, in the rows of the tensor.
 
 use abi::attention::OutputDType;
-use abi::attention::backward::FlashBwdParams;
-use abi::attention::backward::sm90::{BwdTile, CHUNK};
-use abi::attention::backward::sums::Rounding;
 use abi::attention::sm90::divided;
+use abi::attention_grad::AttentionGradParams;
+use abi::attention_grad::sm90::{CHUNK, Sm90GradTile};
+use abi::attention_grad::sums::Rounding;
 use abi::gemm::sm90::{MMA_M, WARPGROUP};
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::grid::griddepcontrol_wait;
@@ -12,7 +12,7 @@ use cuda_std::mem::ld_v4_f32;
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 
-use super::store::Place;
+use super::store::OutputRows;
 
 /// Registers of an accumulator of 64 × 64.
 const REGISTERS: usize = (CHUNK / WARPGROUP) as usize;
@@ -20,11 +20,11 @@ const REGISTERS: usize = (CHUNK / WARPGROUP) as usize;
 /// One block: a chunk of the sums.
 ///
 /// # Safety
-/// Launched as [`abi::attention::backward::sums`] says; `via` is the block's own shared memory.
+/// Launched as [`abi::attention_grad::sums`] says; `via` is the block's own shared memory.
 #[inline(always)]
 pub(super) unsafe fn round(
     (sums, gradient): (*const f32, *mut u16),
-    params: &FlashBwdParams,
+    params: &AttentionGradParams,
     rounding: &Rounding,
     via: SharedAddr,
 ) {
@@ -55,7 +55,7 @@ pub(super) unsafe fn round(
     let row = tile_idx * rounding.tile + block * MMA_M;
     let column = column * MMA_M;
     let offset = rounding.strides.offset(batch, row, head) + i64::from(column);
-    let place = Place {
+    let rows = OutputRows {
         to: gradient.wrapping_offset(offset as isize),
         stride: rounding.strides.seq,
         rows: rounding.positions.saturating_sub(row),
@@ -67,14 +67,14 @@ pub(super) unsafe fn round(
         false => f32x2_to_bf16x2_cvt(low, high),
     };
     // SAFETY: the warpgroup is the block; rows and columns of the gradient that there are.
-    unsafe { place.store(via, &of_thread, rounding.factor, pair) };
+    unsafe { rows.store(via, &of_thread, rounding.factor, pair) };
 }
 
 /// Whether some block of keys visits a tile of `tile_m` queries.
 #[inline(always)]
-fn is_visited(params: &FlashBwdParams, tile_m: u32, query_tile: u32) -> bool {
+fn is_visited(params: &AttentionGradParams, tile_m: u32, query_tile: u32) -> bool {
     // Its head_dim has no part in this.
-    let tile = BwdTile {
+    let tile = Sm90GradTile {
         head_dim: 0,
         tile_m,
     };

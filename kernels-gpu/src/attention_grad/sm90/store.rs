@@ -1,7 +1,7 @@
 //! Stores accumulators of 64 rows, rounded to 16 bits, to rows of a tensor.
 //!
-//! Each warp's rows go through its own piece of shared memory, so that stores to global memory cover
-//! whole 128-byte lines.
+//! Each warp's rows go through its own piece of shared memory, so that stores to global memory
+//! cover whole 128-byte lines.
 
 use abi::gemm::sm90::{MMA_M, WARPGROUP};
 use abi::swizzle::Swizzle;
@@ -26,7 +26,7 @@ pub(super) const VIA_BYTES: u32 = MMA_M * SPAN_BYTES;
 
 /// Where a warpgroup's rows go.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct OutputRows {
     /// The first row's first element, aligned to 16 bytes.
     pub(super) to: *mut u16,
     /// Elements between rows, a multiple of 8.
@@ -37,7 +37,7 @@ pub(super) struct Place {
     pub(super) columns: u32,
 }
 
-impl Place {
+impl OutputRows {
     /// Stores a warpgroup's accumulators.
     ///
     /// # Safety

@@ -8,7 +8,7 @@ use cuda_std::{hole, mem, thread};
 const LINE_BYTES: u32 = 128;
 
 /// How the elements of a launch's tensors are addressed: of the output, then of the inputs.
-pub(super) trait Places {
+pub(super) trait Addresses {
     /// Addresses of chunk `index` in the output and the first `N` inputs.
     fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5];
     /// Prefetches into L2 what a later block loads; a block has `own` chunks.
@@ -70,7 +70,7 @@ impl Dense {
     }
 }
 
-impl Places for Dense {
+impl Addresses for Dense {
     #[inline(always)]
     fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5] {
         let bytes = chunk_bytes();
@@ -160,7 +160,7 @@ impl<'a> Strided<'a> {
     }
 }
 
-impl Places for Strided<'_> {
+impl Addresses for Strided<'_> {
     #[inline(always)]
     fn chunk<const N: usize>(&self, index: u32) -> [*mut u8; 5] {
         self.at::<N>(index * chunk_elements())

@@ -23,51 +23,51 @@ use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread};
 
-use access::{Dense, Places, Strided, chunk, element, load, put, store, take};
+use access::{Addresses, Dense, Strided, chunk, element, load, put, store, take};
 
 /// The work of all entries.
 ///
 /// # Safety
 /// `at` gives addresses inside the launch's tensors for all chunks and elements that exist.
 #[inline(always)]
-unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Places, chunks: u32, rest: u32) {
+unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Addresses, chunks: u32, rest: u32) {
     let (block, thread) = (thread::block_idx_x(), thread::thread_idx_x());
     let start = block * (THREADS * CHUNKS as u32);
     if CHUNKS > 1 && start + THREADS * CHUNKS as u32 <= chunks {
-        let mut places = [[core::ptr::null_mut(); 5]; CHUNKS];
+        let mut addresses = [[core::ptr::null_mut(); 5]; CHUNKS];
         let mut words = [[[0; 4]; 4]; CHUNKS];
         let mut k = 0;
         while k < CHUNKS {
-            places[k] = at.chunk::<N>(start + k as u32 * THREADS + thread);
+            addresses[k] = at.chunk::<N>(start + k as u32 * THREADS + thread);
             // SAFETY: a chunk that exists.
-            words[k] = unsafe { load::<N>(places[k]) };
+            words[k] = unsafe { load::<N>(addresses[k]) };
             k += 1;
         }
         at.ask_ahead::<N>(THREADS * CHUNKS as u32, chunks);
         k = 0;
         while k < CHUNKS {
             // SAFETY: as above.
-            unsafe { store(places[k], chunk(words[k])) };
+            unsafe { store(addresses[k], chunk(words[k])) };
             k += 1;
         }
     } else {
         let mut index = start + thread;
         let mut left = if CHUNKS > 1 { opaque(CHUNKS as u32) } else { 1 };
         while left > 0 && index < chunks {
-            let places = at.chunk::<N>(index);
+            let addresses = at.chunk::<N>(index);
             // SAFETY: as above.
-            let words = unsafe { load::<N>(places) };
+            let words = unsafe { load::<N>(addresses) };
             // SAFETY: as above.
-            unsafe { store(places, chunk(words)) };
+            unsafe { store(addresses, chunk(words)) };
             index += THREADS;
             left -= 1;
         }
     }
     let index = block * THREADS + thread;
     if index < rest {
-        let places = at.element::<N>(chunks, index);
+        let addresses = at.element::<N>(chunks, index);
         // SAFETY: an element that exists.
-        unsafe { put(places, element(take::<N>(places))) };
+        unsafe { put(addresses, element(take::<N>(addresses))) };
     }
 }
 

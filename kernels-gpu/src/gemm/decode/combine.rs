@@ -4,7 +4,7 @@
 use abi::gemm::GemmParams;
 use abi::gemm::decode::partial_pitch;
 use abi::gemm::raster::divided;
-use cuda_std::epilogue::Place;
+use cuda_std::epilogue::Coord;
 use cuda_std::hint::opaque;
 use cuda_std::mem::ld_v4_f32;
 use cuda_std::thread;
@@ -32,12 +32,12 @@ pub(super) struct Tile<'a> {
     /// First column, in D.
     pub(super) column: u32,
     /// Partial sums that the block has of each result, over parts of its k.
-    pub(super) parts: u32,
+    pub(super) splits: u32,
     /// Rows of a part in memory.
-    pub(super) part_rows: u32,
+    pub(super) split_rows: u32,
     /// Threads of the block.
     pub(super) threads: u32,
-    /// `[parts][part_rows][partial_pitch]`, in shared memory.
+    /// `[splits][split_rows][partial_pitch]`, in shared memory.
     pub(super) sums: *mut f32,
 }
 
@@ -212,15 +212,15 @@ impl Tile<'_> {
     /// # Safety
     /// They have been stored, by threads that this one has synchronised with.
     #[inline(always)]
-    pub(super) unsafe fn of_parts(&self, at: u32) -> Group {
-        let stride = self.part_rows * partial_pitch(self.columns);
+    pub(super) unsafe fn of_splits(&self, at: u32) -> Group {
+        let stride = self.split_rows * partial_pitch(self.columns);
         let mut total = [0.0; WIDTH as usize];
-        let mut part = 0;
-        while part < self.parts {
+        let mut split = 0;
+        while split < self.splits {
             // SAFETY: inside the sums; a multiple of 16 bytes, as the pitches are.
-            let sums = unsafe { ld_v4_f32(self.sums.add((at + part * stride) as usize)) };
-            total = if part == 0 { sums } else { add(total, sums) };
-            part += 1;
+            let sums = unsafe { ld_v4_f32(self.sums.add((at + split * stride) as usize)) };
+            total = if split == 0 { sums } else { add(total, sums) };
+            split += 1;
         }
         total
     }
@@ -285,12 +285,12 @@ impl Tile<'_> {
     #[inline(always)]
     unsafe fn finish_group<T: Half>(&self, job: &Job<T>, mut x: Group, epilogue: &Fused<T>) {
         let n = self.params.n;
-        let place = |i: usize| Place {
+        let coord = |i: usize| Coord {
             batch: self.batch,
             row: job.share.row,
             column: (job.column + i as u32).min(n - 1),
         };
-        epilogue.all(place, &mut x);
+        epilogue.all(coord, &mut x);
         let inside = (n - job.column, job.is_whole);
         // SAFETY: elements of D, aligned for a store of four if they are whole.
         unsafe { job.stored.store((job.d, 0), x, inside) };

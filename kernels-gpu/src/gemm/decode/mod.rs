@@ -53,7 +53,7 @@ use cuda_std::thread;
 use crate::gemm::fused::Unread;
 use combine::{Combine, Tile};
 use element::MmaElement;
-use product::{Padded, WarpPart, multiply};
+use product::{Padded, WarpTile, multiply};
 use stage::{Shape, Source};
 
 pub use entries::*;
@@ -112,8 +112,8 @@ unsafe fn decode<
         ahead += 1;
     }
 
-    let part = WarpPart::new::<WEIGHTS>(config);
-    let layout = Padded::<K_ROWS>::new(&part, config, pitch_b_bytes);
+    let warp_tile = WarpTile::new::<WEIGHTS>(config);
+    let layout = Padded::<K_ROWS>::new(&warp_tile, config, pitch_b_bytes);
     let mut sums = [[[0.0; 4]; TOKENS]; WEIGHTS];
     let end = stages.add_bytes((AHEAD + 1) * stage_bytes);
     let mut landed = stages;
@@ -140,7 +140,7 @@ unsafe fn decode<
     let tile = tile(params, config, (batch, column), smem.cast());
     // SAFETY: the sums take the place of the stages; the rest is the caller's promise.
     unsafe {
-        part.store(&sums, tile.sums, config);
+        warp_tile.store(&sums, tile.sums, config);
         let job = tile.job::<In>(combine.block(), d, &epilogue);
         combine.finish(&tile, job, &epilogue);
     }
@@ -160,8 +160,8 @@ fn tile<'a>(
         rows: params.m.min(config.tile_m),
         columns: config.tile_n,
         column,
-        parts: config.warps_k(),
-        part_rows: config.tile_m,
+        splits: config.warps_k(),
+        split_rows: config.tile_m,
         threads: DECODE_THREADS,
         sums,
     }

@@ -20,7 +20,7 @@ pub(super) type Sums<const WEIGHTS: usize, const TOKENS: usize> = [[[f32; 4]; TO
 
 /// This warp's part of the block's tile.
 #[derive(Clone, Copy)]
-pub(super) struct WarpPart {
+pub(super) struct WarpTile {
     /// First weight, in the tile.
     weight: u32,
     /// Index of its share of a stage's k.
@@ -32,7 +32,7 @@ pub(super) struct WarpPart {
     row: u32,
 }
 
-impl WarpPart {
+impl WarpTile {
     #[inline(always)]
     pub(super) fn new<const WEIGHTS: usize>(config: &DecodeConfig) -> Self {
         let warp_idx = thread::thread_idx_x() / thread::WARP_THREADS;
@@ -74,9 +74,9 @@ impl WarpPart {
                 for i in 0..4 {
                     let row = token as u32 * MMA_TOKENS + i as u32 % 2;
                     let column = weight as u32 * MMA_WEIGHTS + i as u32 / 2 * 8;
-                    let place = all.wrapping_add((first + row * pitch + column) as usize);
+                    let at = all.wrapping_add((first + row * pitch + column) as usize);
                     // SAFETY: inside the warp's part; the rest is the caller's promise.
-                    unsafe { place.write(sums[weight][token][i]) };
+                    unsafe { at.write(sums[weight][token][i]) };
                 }
             }
         }
@@ -140,17 +140,17 @@ pub(super) struct Padded<const K_ROWS: bool> {
 
 impl<const K_ROWS: bool> Padded<K_ROWS> {
     #[inline(always)]
-    pub(super) fn new(part: &WarpPart, config: &DecodeConfig, pitch_b_bytes: u32) -> Self {
+    pub(super) fn new(warp_tile: &WarpTile, config: &DecodeConfig, pitch_b_bytes: u32) -> Self {
         let pitch_a_bytes = config.pitch_a_bytes();
-        let (down, along) = part.corner();
-        let (weight, k) = (part.weight + down, part.k + along);
+        let (down, along) = warp_tile.corner();
+        let (weight, k) = (warp_tile.weight + down, warp_tile.k + along);
         let b = if K_ROWS {
-            (k + part.row) * pitch_b_bytes + weight * ELEMENT_BYTES
+            (k + warp_tile.row) * pitch_b_bytes + weight * ELEMENT_BYTES
         } else {
-            (weight + part.row) * pitch_b_bytes + k * ELEMENT_BYTES
+            (weight + warp_tile.row) * pitch_b_bytes + k * ELEMENT_BYTES
         };
         Self {
-            a: part.row * pitch_a_bytes + (part.k + 8 * part.matrix) * ELEMENT_BYTES,
+            a: warp_tile.row * pitch_a_bytes + (warp_tile.k + 8 * warp_tile.matrix) * ELEMENT_BYTES,
             b: config.padded_a_bytes() + b,
             pitch_a_bytes,
             pitch_b_bytes,

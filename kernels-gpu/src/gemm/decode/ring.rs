@@ -42,12 +42,12 @@ impl Ring {
 
 /// A place in a ring: which stage, and the parity of its phase.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct RingState {
     pub(super) stage_idx: u32,
     pub(super) parity: u32,
 }
 
-impl Place {
+impl RingState {
     /// Advances to the next of `count` stages.
     #[inline(always)]
     pub(super) fn advance(&mut self, count: u32) {

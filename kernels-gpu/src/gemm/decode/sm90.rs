@@ -1,4 +1,5 @@
-//! GEMM with at most 128 rows on Hopper: a producer warp issues TMA loads, consumer warpgroups issue
+//! GEMM with at most 128 rows on Hopper: a producer warp issues TMA loads, consumer warpgroups
+//! issue
 //! `wgmma`, and clusters split k or share the loads of tokens. See [`abi::gemm::decode::sm90`].
 //!
 //! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16; D, C, bias and residual
@@ -71,7 +72,7 @@ use cuda_std::wgmma::{
 };
 
 use super::combine::{Combine, Tile};
-use super::ring::{Place, Ring};
+use super::ring::{Ring, RingState};
 use crate::gemm::fused::Unread;
 use crate::gemm::stored::Half;
 use exchange::Cluster;
@@ -97,7 +98,7 @@ struct Block {
     k_tile_end: u32,
     /// Number of sharers, this block's index among them, and the rank in the cluster of the first.
     sharers: u32,
-    place: u32,
+    cta_rank: u32,
     first_rank: u32,
 }
 
@@ -132,13 +133,13 @@ pub(super) unsafe fn decode<M, W, T, const TILE_M: u32>(
         rows: params.m.min(TILE_M),
         columns: block.tile_n,
         column: block.column,
-        parts: 1,
-        part_rows: TILE_M,
+        splits: 1,
+        split_rows: TILE_M,
         threads,
         sums: smem.cast(),
     };
     let combine = Cluster {
-        first_rank: block.place,
+        first_rank: block.cta_rank,
         ranks_apart: block.sharers,
     };
     let mut acc = M::Acc::zero();
@@ -208,7 +209,7 @@ impl Block {
             k_tile_first,
             k_tile_end,
             sharers,
-            place: cluster::cluster_ctaid_x(),
+            cta_rank: cluster::cluster_ctaid_x(),
             first_rank: split_idx * sharers,
         }
     }
@@ -257,15 +258,15 @@ impl Block {
         // In either major order, 64 weights take as many bytes: 64 rows, or one box.
         let weights = self.warpgroup_weight() * SPAN_BYTES;
         let tokens = self.tile_n * SPAN_BYTES;
-        let mut place = Place::default();
-        let mut before = place.stage_idx;
+        let mut state = RingState::default();
+        let mut before = state.stage_idx;
         let mut k_tile = self.k_tile_first;
         tie(acc);
         while k_tile < self.k_tile_end {
-            let stage = self.ring.stage(place.stage_idx);
+            let stage = self.ring.stage(state.stage_idx);
             // SAFETY: the stage has landed after the wait, and is freed after its `wgmma`s.
             unsafe {
-                self.ring.landed(place.stage_idx).wait_parity(place.parity);
+                self.ring.landed(state.stage_idx).wait_parity(state.parity);
                 let [weights, tokens] = [weights, tokens].map(|at| stage.add_bytes(at));
                 multiply_add::<M, W>(acc, weights, tokens);
                 wgmma_wait_group::<1>(acc); // the `wgmma`s of the k tile before are complete
@@ -273,8 +274,8 @@ impl Block {
                     self.free(before);
                 }
             }
-            before = place.stage_idx;
-            place.advance(self.ring.count);
+            before = state.stage_idx;
+            state.advance(self.ring.count);
             k_tile += 1;
         }
         // SAFETY: a whole warpgroup, whose last stage is `before`, if it had any.
@@ -354,16 +355,16 @@ unsafe fn store(acc: &[f32], tile: &Tile<'_>, weight: u32) {
     // Registers 0 and 1 are neighbouring tokens; 2 and 3 are those of the weight 8 further on.
     for half in 0..2 {
         let column = first + half as u32 * 8;
-        let mut place = tile.sums.wrapping_add((token * pitch + column) as usize);
+        let mut to = tile.sums.wrapping_add((token * pitch + column) as usize);
         if column >= own {
             for group in 0..acc.len() / 4 {
                 let i = 4 * group + 2 * half;
                 // SAFETY: inside the sums; this thread's alone.
                 unsafe {
-                    place.write(acc[i]);
-                    place.wrapping_add(pitch as usize).write(acc[i + 1]);
+                    to.write(acc[i]);
+                    to.wrapping_add(pitch as usize).write(acc[i + 1]);
                 }
-                place = place.wrapping_add((TOKENS * pitch) as usize);
+                to = to.wrapping_add((TOKENS * pitch) as usize);
             }
         }
     }

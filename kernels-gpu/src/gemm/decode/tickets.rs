@@ -33,7 +33,7 @@ impl Combine for Tickets {
         let tile_idx = u64::from(thread::block_idx_z()) * u64::from(thread::grid_dim_x())
             + u64::from(thread::block_idx_x());
         // Partial sums in global memory have the pitch of those in shared memory.
-        let elements = u64::from(tile.part_rows * partial_pitch(tile.columns));
+        let elements = u64::from(tile.split_rows * partial_pitch(tile.columns));
         let first = tile_idx * u64::from(splits) * elements;
         let of_tile = self.partials.wrapping_add(first as usize);
         if splits > 1 {
@@ -42,7 +42,7 @@ impl Combine for Tickets {
             let mut share = job.share;
             while share.count > 0 {
                 // SAFETY: a group of the block's own sums, one thread's alone.
-                unsafe { st_v4_f32(own.add(share.at as usize), tile.of_parts(share.at)) };
+                unsafe { st_v4_f32(own.add(share.at as usize), tile.of_splits(share.at)) };
                 share.skip(1);
             }
             // SAFETY: the caller's memory; all threads come here.
@@ -54,7 +54,7 @@ impl Combine for Tickets {
         unsafe {
             let total = |at: u32| {
                 if splits == 1 {
-                    tile.of_parts(at)
+                    tile.of_splits(at)
                 } else {
                     of_blocks(of_tile.add(at as usize), splits, elements)
                 }

@@ -31,13 +31,13 @@ pub(super) struct Launch<'a> {
 
 /// The tile of a block.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TileCoord {
     pub(super) batch: i64,
     pub(super) first_row: u32,
     pub(super) first_column: u32,
 }
 
-impl Place {
+impl TileCoord {
     /// This block's; `None` beyond the batch.
     #[inline(always)]
     pub(super) fn of(params: &DoubleParams, tile: &TileConfig) -> Option<Self> {
@@ -74,12 +74,12 @@ impl Launch<'_> {
     /// # Safety
     /// As the launch's; the tile is there for all threads to read.
     #[inline(always)]
-    pub(super) unsafe fn store(&self, smem: *const f64, tile: &TileConfig, place: Place) {
+    pub(super) unsafe fn store(&self, smem: *const f64, tile: &TileConfig, coord: TileCoord) {
         let (params, threads) = (self.params, tile.threads);
         // A thread's results are in one column, since a row divides the threads.
         let in_row = thread::thread_idx_x() % tile.tile_n;
         let row_step = threads / tile.tile_n;
-        let column = place.first_column + in_row;
+        let column = coord.first_column + in_row;
         if column >= params.n {
             return;
         }
@@ -93,12 +93,13 @@ impl Launch<'_> {
         };
         let alpha = scalar(self.pointers.alpha, params.alpha);
         let beta = scalar(self.pointers.beta, params.beta);
-        let rows_left = (params.m - place.first_row).min(tile.tile_m);
+        let rows_left = (params.m - coord.first_row).min(tile.tile_m);
         let mut row = thread::thread_idx_x() / tile.tile_n;
         while row < rows_left {
             let mut x = [0.0; AT_ONCE];
-            // Beyond the last row, the thread takes its own first one again: nobody else writes that.
-            let mut rows = [place.first_row + row; AT_ONCE];
+            // Beyond the last row, the thread takes its own first one again: nobody else writes
+            // that.
+            let mut rows = [coord.first_row + row; AT_ONCE];
             for i in 0..AT_ONCE {
                 let own = row + i as u32 * row_step;
                 if own < rows_left {
@@ -107,15 +108,15 @@ impl Launch<'_> {
                         smem.wrapping_add((own * tile.tile_n + in_row) as usize)
                             .read()
                     };
-                    rows[i] = place.first_row + own;
+                    rows[i] = coord.first_row + own;
                 }
             }
             // SAFETY: the caller's promise; all rows are inside D.
-            unsafe { self.apply(&mut x, [alpha, beta], place.batch, rows, column) };
+            unsafe { self.apply(&mut x, [alpha, beta], coord.batch, rows, column) };
             for i in 0..AT_ONCE {
                 if row + (i as u32 * row_step) < rows_left {
                     let index = i64::from(rows[i]) * params.ldd + i64::from(column);
-                    let index = index + place.batch * params.batch_stride_d;
+                    let index = index + coord.batch * params.batch_stride_d;
                     let d = self.pointers.d.wrapping_offset(index as isize);
                     // SAFETY: inside D, and no other thread's.
                     unsafe { d.write(x[i]) }

@@ -17,10 +17,10 @@
 //!
 //! # Timeline
 //! For each k tile, and each 16 rows of it but the last: read A's next 16 rows, multiply these.
-//! Before the last 16 rows are multiplied all fragments of the tile have been read: wait for the next
-//! tile and at the barrier, and read its first fragments. So these arrive under the last `mma`s.
-//! Then start copies into the stage that was read, of the tile `STAGES` ahead; beyond the last tile
-//! they are of zeros, which nobody multiplies.
+//! Before the last 16 rows are multiplied all fragments of the tile have been read: wait for the
+//! next tile and at the barrier, and read its first fragments. So these arrive under the last
+//! `mma`s. Then start copies into the stage that was read, of the tile `STAGES` ahead; beyond the
+//! last tile they are of zeros, which nobody multiplies.
 //!
 //! # Shared memory
 //! | what | bytes | lifetime |
@@ -36,7 +36,7 @@ use cuda_std::mma::{mma_m8n8k4_f64_f64_f64_f64, mma_m16n8k8_f64_f64_f64_f64};
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
 
-use super::ending::{Launch, Place};
+use super::ending::{Launch, TileCoord};
 use super::operand::{Copies, Matrix, Reader};
 
 /// Warps down a tile.
@@ -114,11 +114,11 @@ pub(super) unsafe fn gemm<
     const { assert!(WARPS_DOWN * 16 * M as u32 == TILE_M) };
     const { assert!(THREADS / 32 * (16 * 8 * M * N) as u32 == TILE_M * TILE_N) };
     let params = launch.params;
-    let Some(place) = Place::of(params, tile) else {
+    let Some(coord) = TileCoord::of(params, tile) else {
         return;
     };
     let matrix = |base: *const f64, ld, stride: i64, is_k_major| Matrix {
-        base: base.wrapping_offset(place.batch.wrapping_mul(stride) as isize),
+        base: base.wrapping_offset(coord.batch.wrapping_mul(stride) as isize),
         ld,
         is_k_major: is_k_major != 0,
     };
@@ -130,8 +130,8 @@ pub(super) unsafe fn gemm<
     let mut tiles = Tiles {
         read_a: Reader::new(TILE_M, a.is_k_major, warp_row),
         read_b: Reader::new(TILE_N, b.is_k_major, warp_column),
-        copies_a: Copies::<TILE_M, THREADS>::new(a, place.first_row, [params.m, params.k]),
-        copies_b: Copies::<TILE_N, THREADS>::new(b, place.first_column, [params.n, params.k]),
+        copies_a: Copies::<TILE_M, THREADS>::new(a, coord.first_row, [params.m, params.k]),
+        copies_b: Copies::<TILE_N, THREADS>::new(b, coord.first_column, [params.n, params.k]),
     };
     let smem = dynamic_base();
     let mut acc = [[[0.0; 4]; N]; M];
@@ -143,7 +143,7 @@ pub(super) unsafe fn gemm<
         thread::sync_threads();
         put::<M, N>(&acc, smem.cast(), [warp_row, warp_column], TILE_N);
         thread::sync_threads();
-        launch.store(smem.cast(), tile, place);
+        launch.store(smem.cast(), tile, coord);
     }
 }
 

@@ -1,15 +1,15 @@
 //! The product by each thread's own multiply-adds.
 //!
 //! It is for Turing, whose f64 is a thirty-second of its f32, and for the emulator: simple before
-//! all else. A k tile is fetched into registers while the one before it is multiplied, then put into
-//! the one stage there is.
+//! all else. A k tile is fetched into registers while the one before it is multiplied, then put
+//! into the one stage there is.
 
 use abi::gemm::{DOUBLE_K, DOUBLE_SIMT, DoubleParams};
 use cuda_std::hint::opaque;
 use cuda_std::math::wide::fma;
 use cuda_std::thread;
 
-use super::ending::{Launch, Place};
+use super::ending::{Launch, TileCoord};
 
 /// Rows of A and columns of B of a tile.
 const TILE: u32 = DOUBLE_SIMT.tile_m;
@@ -102,14 +102,14 @@ impl Operand {
 #[inline(always)]
 pub(super) unsafe fn gemm((a, b): (*const f64, *const f64), launch: Launch<'_>, smem: *mut f64) {
     let params: &DoubleParams = launch.params;
-    let Some(place) = Place::of(params, &DOUBLE_SIMT) else {
+    let Some(coord) = TileCoord::of(params, &DOUBLE_SIMT) else {
         return;
     };
-    let a = a.wrapping_offset((place.batch * params.batch_stride_a) as isize);
-    let b = b.wrapping_offset((place.batch * params.batch_stride_b) as isize);
-    let extents = [place.first_row, params.m, params.k];
+    let a = a.wrapping_offset((coord.batch * params.batch_stride_a) as isize);
+    let b = b.wrapping_offset((coord.batch * params.batch_stride_b) as isize);
+    let extents = [coord.first_row, params.m, params.k];
     let a = Operand::new(a, params.lda, params.a_is_k_major != 0, extents);
-    let extents = [place.first_column, params.n, params.k];
+    let extents = [coord.first_column, params.n, params.k];
     let b = Operand::new(b, params.ldb, params.b_is_k_major != 0, extents);
     let (smem_a, smem_b) = (smem, smem.wrapping_add((DOUBLE_K * PITCH) as usize));
     let row = thread::thread_idx_x() / THREADS_ACROSS;
@@ -155,6 +155,6 @@ pub(super) unsafe fn gemm((a, b): (*const f64, *const f64), launch: Launch<'_>, 
             }
         }
         thread::sync_threads(); // they are there
-        launch.store(smem, &DOUBLE_SIMT, place);
+        launch.store(smem, &DOUBLE_SIMT, coord);
     }
 }

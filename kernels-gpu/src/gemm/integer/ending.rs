@@ -5,7 +5,7 @@ use abi::OutputDType;
 use abi::gemm::integer::I32_RESULTS;
 use abi::gemm::{Activation, EpilogueParams, GemmParams};
 use cuda_std::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::epilogue::{Coord, Epilogue};
 use cuda_std::hint::opaque;
 use cuda_std::math::fma;
 use cuda_std::mem::{st_v2_u32, st_v4_u32};
@@ -93,7 +93,7 @@ struct AddMatrix {
 
 impl Epilogue for AddMatrix {
     #[inline(always)]
-    fn apply(&self, Place { batch, row, column }: Place, x: f32) -> f32 {
+    fn apply(&self, Coord { batch, row, column }: Coord, x: f32) -> f32 {
         let offset = batch as i64 * self.batch_stride + i64::from(row) * self.ld;
         // SAFETY: the caller of `Ending::new` says that there is an element for each of D's.
         let element = unsafe { self.dtype.load(self.start, offset + i64::from(column)) };
@@ -112,7 +112,7 @@ struct AddVector {
 
 impl Epilogue for AddVector {
     #[inline(always)]
-    fn apply(&self, Place { batch, row, column }: Place, x: f32) -> f32 {
+    fn apply(&self, Coord { batch, row, column }: Coord, x: f32) -> f32 {
         let index = if self.of_row { row } else { column };
         let offset = batch as i64 * self.batch_stride + i64::from(index);
         // SAFETY: the caller of `Ending::new` says that there is one for each row, or column.
@@ -183,24 +183,24 @@ impl<'a> Ending<'a> {
         self.dtype.at(d, elements).cast_mut()
     }
 
-    /// Makes results of the sums of `count` neighbours from `place` on, and stores them in `d`, which
-    /// is D in this matrix of the batch.
+    /// Makes results of the sums of `count` neighbours from `coord` on, and stores them in `d`,
+    /// which is D in this matrix of the batch.
     ///
     /// # Safety
     /// They are inside D, and no other thread's.
     #[inline(always)]
-    pub(crate) unsafe fn store(&self, d: *mut u8, place: Place, sums: [i32; WIDTH], count: u32) {
+    pub(crate) unsafe fn store(&self, d: *mut u8, coord: Coord, sums: [i32; WIDTH], count: u32) {
         let mut x = sums.map(|sum| sum as u32);
         let mut i = 0;
         while i < opaque(WIDTH as u32) {
             // A loop, as the epilogue is long. `x` goes all the way round.
-            let column = place.column + i.min(count - 1);
-            let place = Place { column, ..place };
+            let column = coord.column + i.min(count - 1);
+            let coord = Coord { column, ..coord };
             // SAFETY: inside D.
-            x = [x[1], x[2], x[3], unsafe { self.result(place, x[0] as i32) }];
+            x = [x[1], x[2], x[3], unsafe { self.result(coord, x[0] as i32) }];
             i += 1;
         }
-        let in_matrix = i64::from(place.row) * self.params.ldd + i64::from(place.column);
+        let in_matrix = i64::from(coord.row) * self.params.ldd + i64::from(coord.column);
         let d = self.offset(d, in_matrix);
         let is_narrow = self.dtype.is_of_16_bits();
         let align = if is_narrow { 8 } else { 16 };
@@ -231,13 +231,13 @@ impl<'a> Ending<'a> {
     /// # Safety
     /// The place is inside D.
     #[inline(always)]
-    unsafe fn result(&self, place: Place, sum: i32) -> u32 {
+    unsafe fn result(&self, coord: Coord, sum: i32) -> u32 {
         if self.dtype.is_i32() {
             // SAFETY: passed on to the caller.
-            return unsafe { self.integer(place, sum) } as u32;
+            return unsafe { self.integer(coord, sum) } as u32;
         }
         let mut x = [sum as f32];
-        self.floats.all(|_| place, &mut x);
+        self.floats.all(|_| coord, &mut x);
         self.dtype.round(x[0])
     }
 
@@ -246,7 +246,7 @@ impl<'a> Ending<'a> {
     /// # Safety
     /// The place is inside D.
     #[inline(always)]
-    unsafe fn integer(&self, Place { batch, row, column }: Place, sum: i32) -> i32 {
+    unsafe fn integer(&self, Coord { batch, row, column }: Coord, sum: i32) -> i32 {
         let (pointers, params, epilogue) = (&self.pointers, self.params, self.epilogue);
         let (batch, row, column) = (batch as i64, i64::from(row), i64::from(column));
         let at = |base: *const u8, offset: i64| {

@@ -62,7 +62,7 @@ pub unsafe fn gemm_finish_sums(
     beta: *const f32,
     params: GemmParams,
     epilogue: EpilogueParams,
-    parts: u32,
+    splits: u32,
 ) {
     let pointers = Pointers {
         c,
@@ -76,6 +76,6 @@ pub unsafe fn gemm_finish_sums(
     // SAFETY: the caller's promise.
     unsafe {
         let ending = Ending::new(pointers, &params, &epilogue);
-        finish::finish((partials, parts), d, &params, &ending)
+        finish::finish((partials, splits), d, &params, &ending)
     }
 }

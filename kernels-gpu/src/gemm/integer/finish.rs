@@ -1,7 +1,7 @@
 //! Adds up the sums of parts of k. Which thread has what is as in the kernel for parts in f32.
 
 use abi::gemm::GemmParams;
-use cuda_std::epilogue::Place;
+use cuda_std::epilogue::Coord;
 use cuda_std::mem::ld_v4_u32;
 use cuda_std::thread;
 
@@ -12,7 +12,7 @@ use crate::gemm::finish::Index;
 /// As the launch's: `params` describes what the pointers point to.
 #[inline(always)]
 pub(super) unsafe fn finish(
-    (partials, parts): (*const i32, u32),
+    (partials, splits): (*const i32, u32),
     d: *mut u8,
     params: &GemmParams,
     ending: &Ending<'_>,
@@ -29,13 +29,13 @@ pub(super) unsafe fn finish(
     while index.flat < all {
         let Index { batch, row, .. } = index;
         let column = index.group * WIDTH as u32;
-        let in_part = (batch * u64::from(m) + u64::from(row)) * u64::from(n) + u64::from(column);
+        let in_split = (batch * u64::from(m) + u64::from(row)) * u64::from(n) + u64::from(column);
         let count = (n - column).min(WIDTH as u32);
-        let mut from = partials.wrapping_add(in_part as usize);
+        let mut from = partials.wrapping_add(in_split as usize);
         let mut x = [0_i32; WIDTH];
-        for _ in 0..parts {
-            // SAFETY: the caller's promise: `partials` holds `parts` times all results, whose rows are
-            // aligned for loads of four if they are a multiple of four.
+        for _ in 0..splits {
+            // SAFETY: the caller's promise: `partials` holds `splits` times all results, whose rows
+            // are aligned for loads of four if they are a multiple of four.
             let values = unsafe { load(from, count, n.is_multiple_of(WIDTH as u32)) };
             for i in 0..WIDTH {
                 x[i] = x[i].wrapping_add(values[i] as i32);
@@ -44,7 +44,7 @@ pub(super) unsafe fn finish(
         }
         let d = ending.offset(d, batch as i64 * params.batch_stride_d);
         // SAFETY: the caller's promise; threads have different results.
-        unsafe { ending.store(d, Place { batch, row, column }, x, count) };
+        unsafe { ending.store(d, Coord { batch, row, column }, x, count) };
         index = index.plus(step, m, groups);
     }
 }

@@ -4,18 +4,19 @@
 //! 256 threads compute 64×64 results, each four neighbours of four rows. All fetch operands.
 //!
 //! # Shared memory
-//! One stage of A and one of B: words of four k, by rows of 64 of A's rows or B's columns, padded. An
-//! operand without contiguous k is put into that order while it is fetched, byte by byte. So the
+//! One stage of A and one of B: words of four k, by rows of 64 of A's rows or B's columns, padded.
+//! An operand without contiguous k is put into that order while it is fetched, byte by byte. So the
 //! products know nothing of layouts.
 //!
 //! # Timeline
-//! For each k tile: fetch it into registers, wait until the one before has been read, put it into the
-//! stage, wait, multiply. While a block waits for memory, others on the multiprocessor multiply.
+//! For each k tile: fetch it into registers, wait until the one before has been read, put it into
+//! the stage, wait, multiply. While a block waits for memory, others on the multiprocessor
+//! multiply.
 
 use abi::gemm::integer::INTEGER_TILE;
 use abi::gemm::{GemmParams, batch_idx};
 use cuda_std::dot::dp4a_s32_s32;
-use cuda_std::epilogue::Place;
+use cuda_std::epilogue::Coord;
 use cuda_std::hint::opaque;
 use cuda_std::mem::ld_v4_u32;
 use cuda_std::thread;
@@ -192,7 +193,7 @@ pub(super) unsafe fn gemm(
             let row = row + i;
             if row < params.m && column < params.n {
                 let count = (params.n - column).min(WIDTH as u32);
-                ending.store(d, Place { batch, row, column }, acc[0], count);
+                ending.store(d, Coord { batch, row, column }, acc[0], count);
             }
             acc = [acc[1], acc[2], acc[3], acc[0]];
             i += 1;

@@ -8,7 +8,7 @@ use cuda_std::shared::dynamic_base;
 use cuda_std::thread::{self, sync_threads};
 
 use super::fragments::Reader;
-use super::operand::{InFlight, Operand, Staging, Walk};
+use super::operand::{CopyState, InFlight, Operand, Staging};
 use super::product::{Block, FragmentA, FragmentB, Product};
 use super::results::{self, Ending, Target};
 
@@ -120,8 +120,8 @@ unsafe fn multiply<P: Product, const M: usize, const N: usize>(
 struct Copies<K> {
     a: Operand<StagingA<K>>,
     b: Operand<StagingB<K>>,
-    walk_a: Walk,
-    walk_b: Walk,
+    copy_a: CopyState,
+    copy_b: CopyState,
     fast_a: bool,
     fast_b: bool,
     /// Number of k tiles. The last one may be short, and is then computed first.
@@ -137,8 +137,8 @@ impl<K: Kernel> Copies<K> {
     /// Moves to the stage `bytes` further on, or back if negative.
     #[inline(always)]
     fn advance_stage(&mut self, bytes: i32) {
-        self.walk_a.advance_stage(bytes);
-        self.walk_b.advance_stage(bytes);
+        self.copy_a.advance_stage(bytes);
+        self.copy_b.advance_stage(bytes);
         self.smem = self.smem.wrapping_offset(bytes as isize);
     }
 
@@ -183,8 +183,8 @@ impl<K: Kernel> Copies<K> {
         // SAFETY: the operand is fast, the tile not short.
         unsafe {
             (
-                self.walk_a.fetch::<StagingA<K>>(is_there && self.fast_a),
-                self.walk_b.fetch::<StagingB<K>>(is_there && self.fast_b),
+                self.copy_a.fetch::<StagingA<K>>(is_there && self.fast_a),
+                self.copy_b.fetch::<StagingB<K>>(is_there && self.fast_b),
             )
         }
     }
@@ -195,10 +195,10 @@ impl<K: Kernel> Copies<K> {
         // SAFETY: the caller's stage is free.
         unsafe {
             if self.fast_a {
-                self.walk_a.put::<StagingA<K>>(a);
+                self.copy_a.put::<StagingA<K>>(a);
             }
             if self.fast_b {
-                self.walk_b.put::<StagingB<K>>(b);
+                self.copy_b.put::<StagingB<K>>(b);
             }
         }
     }
@@ -207,7 +207,7 @@ impl<K: Kernel> Copies<K> {
     #[inline(always)]
     fn rows(&self, i: u32) -> (u32, u32) {
         let is_there = i < self.k_tiles;
-        (self.walk_a.rows(is_there), self.walk_b.rows(is_there))
+        (self.copy_a.rows(is_there), self.copy_b.rows(is_there))
     }
 
     /// Starts part `part` of `parts` of the fast copies of a whole k tile, for these numbers of
@@ -218,11 +218,11 @@ impl<K: Kernel> Copies<K> {
         unsafe {
             let copies = StagingA::<K>::COPIES;
             for copy in copies * part / parts..copies * (part + 1) / parts {
-                self.walk_a.copy::<StagingA<K>>(copy, rows_a, self.fast_a);
+                self.copy_a.copy::<StagingA<K>>(copy, rows_a, self.fast_a);
             }
             let copies = StagingB::<K>::COPIES;
             for copy in copies * part / parts..copies * (part + 1) / parts {
-                self.walk_b.copy::<StagingB<K>>(copy, rows_b, self.fast_b);
+                self.copy_b.copy::<StagingB<K>>(copy, rows_b, self.fast_b);
             }
         }
     }
@@ -400,8 +400,8 @@ pub(super) unsafe fn gemm<
         let b = Operand::<StagingB<K>>::new(b, params.ldb, params.n, first_column, params.k);
         let tile_k = StagingA::<K>::MAP.tile_k();
         let mut copies = Copies::<K> {
-            walk_a: a.walk(smem),
-            walk_b: b.walk(smem_b),
+            copy_a: a.copy_state(smem),
+            copy_b: b.copy_state(smem_b),
             fast_a: a.is_fast(),
             fast_b: b.is_fast(),
             a,

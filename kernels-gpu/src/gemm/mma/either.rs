@@ -1,8 +1,8 @@
-//! Stores results whose type a launch says, 16 bytes at a time: f32, or else 16 bits. Both go through
-//! shared memory in one layout, and through one loop with one copy of the epilogue.
+//! Stores results whose type a launch says, 16 bytes at a time: f32, or else 16 bits. Both go
+//! through shared memory in one layout, and through one loop with one copy of the epilogue.
 
 use abi::gemm::{EpilogueParams, GemmParams, MmaTile};
-use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::epilogue::{Coord, Epilogue};
 use cuda_std::hint::opaque;
 use cuda_std::mem::{ld_v4_f32, st_v2_f32, st_v4_u32};
 use cuda_std::thread;
@@ -73,10 +73,10 @@ impl<T: Half + Output> Ending for Either<T> {
                 for half in 0..2 {
                     let row = first_row + 16 * i as u32 + 8 * half as u32 + lane / 4;
                     let column = first_column + 8 * j as u32 + lane % 4 * 2;
-                    let place = tile.either_place(row, column);
+                    let staged = tile.either_offset(row, column);
                     let pair = [acc[i][j][2 * half], acc[i][j][2 * half + 1]];
                     // SAFETY: the caller's memory; pairs lie at multiples of 8 bytes.
-                    unsafe { st_v2_f32(smem.add(place as usize), pair) }
+                    unsafe { st_v2_f32(smem.add(staged as usize), pair) }
                 }
             }
         }
@@ -113,16 +113,16 @@ impl<T: Half + Output> Ending for Either<T> {
             let mut chunk = 0;
             while chunk < chunks {
                 let in_vector = chunk * CHUNK;
-                let staged = tile.either_place(row_in_tile, column_in_tile + in_vector);
+                let staged = tile.either_offset(row_in_tile, column_in_tile + in_vector);
                 // SAFETY: in shared memory, at a multiple of 16 bytes.
                 let mut x = unsafe { ld_v4_f32(smem.add(staged as usize)) };
                 let column = first_column + in_vector;
-                let place = |i: usize| Place {
+                let coord = |i: usize| Coord {
                     batch: target.batch,
                     row,
                     column: (column + i as u32).min(params.n - 1),
                 };
-                self.epilogue.apply_all(place, &mut x);
+                self.epilogue.apply_all(coord, &mut x);
                 if is_whole {
                     words = self.stored.push(words, x);
                 } else {

@@ -1,9 +1,10 @@
 //! GEMM by `mma.sync`, the tensor-core instruction of Turing, Ampere and Ada:
 //! `D[m, n] = epilogue(op(A)[m, k] @ op(B)[k, n])`, batched.
 //!
-//! f16, bf16, f32 (as tf32) or 8-bit operands, of any alignment; f32 accumulators, of i8 in i32. The
-//! kernels run on sm_80 (8-bit floats: sm_89; f16 by a tile of its own: sm_75) and everything newer; on Hopper they
-//! take the operands that TMA cannot load. [`abi::gemm::MmaEntry`] says which there are.
+//! f16, bf16, f32 (as tf32) or 8-bit operands, of any alignment; f32 accumulators, of i8 in i32.
+//! The kernels run on sm_80 (8-bit floats: sm_89; f16 by a tile of its own: sm_75) and everything
+//! newer; on Hopper they take the operands that TMA cannot load. [`abi::gemm::MmaEntry`] says which
+//! there are.
 //!
 //! # Roles
 //! All warps do the same: each computes its part of the tile, as blocks of `m16n8`, and issues its
@@ -25,8 +26,8 @@
 //! | what | bytes | lifetime |
 //! |---|---|---|
 //! | stages: A, then B, as rows of swizzled 16-byte chunks ([`abi::gemm::OperandMap`]) | `STAGES * (TILE_M + TILE_N) * TILE_K_BYTES` | mainloop |
-//! | results in f32, swizzled ([`abi::gemm::MmaTile::result_place`], or [`either_place`](abi::gemm::MmaTile::either_place) where the launch says of which type D is) | `4 * TILE_M * TILE_N` | after it, in the same place |
-//! | or, with the large tile and `alpha` as the whole epilogue, results already rounded ([`abi::gemm::MmaTile::rounded_place`]) | `2 * TILE_M * TILE_N` | the same |
+//! | results in f32, swizzled ([`abi::gemm::MmaTile::result_offset`], or [`either_offset`](abi::gemm::MmaTile::either_offset) where the launch says of which type D is) | `4 * TILE_M * TILE_N` | after it, in the same place |
+//! | or, with the large tile and `alpha` as the whole epilogue, results already rounded ([`abi::gemm::MmaTile::rounded_offset`]) | `2 * TILE_M * TILE_N` | the same |
 //!
 //! # Timeline
 //! For each k tile:

@@ -2,7 +2,7 @@
 
 use abi::gemm::{Activation, EpilogueParams, GemmParams};
 use cuda_std::element::Element;
-use cuda_std::epilogue::{Epilogue, Place, Scale};
+use cuda_std::epilogue::{Coord, Epilogue, Scale};
 use cuda_std::hint::opaque;
 
 use crate::gemm::fused::{Fused, Pointers};
@@ -70,20 +70,20 @@ impl<F> OneByOne<F> {
 
 impl<F: Epilogue> Epilogue for OneByOne<F> {
     #[inline(always)]
-    fn apply(&self, place: Place, x: f32) -> f32 {
-        self.fused.apply(place, x)
+    fn apply(&self, coord: Coord, x: f32) -> f32 {
+        self.fused.apply(coord, x)
     }
 
     #[inline(always)]
-    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+    fn apply_all<const N: usize>(&self, coord: impl Fn(usize) -> Coord, x: &mut [f32; N]) {
         if let Some(scale) = self.only {
-            scale.apply_all(place, x);
+            scale.apply_all(coord, x);
             return;
         }
         // Rotates the array, so that its index is constant; after `N` steps it is in order again.
         let mut i = 0;
         while i < opaque(N as u32) {
-            let first = self.fused.apply(place(i as usize), x[0]);
+            let first = self.fused.apply(coord(i as usize), x[0]);
             for next in 1..N {
                 x[next - 1] = x[next];
             }

@@ -64,7 +64,7 @@ pub(super) type InFlight = [[u32; 4]; COPIES_MAX];
 pub(super) const COPIES_MAX: usize = 4;
 
 /// The state of the fast copies, which go through the k tiles in order, and through each by rows.
-pub(super) struct Walk {
+pub(super) struct CopyState {
     next: *const u8,
     row_step: isize,
     tile_step: isize,
@@ -76,7 +76,7 @@ pub(super) struct Walk {
     smem: *mut u8,
 }
 
-impl Walk {
+impl CopyState {
     /// Rows of a tile to copy; 0 unless the tile `is_there`.
     ///
     /// Opaque, so that each copy compares with it, which is one instruction. Had the compiler made
@@ -202,7 +202,7 @@ impl<S: Staging> Operand<S> {
     /// The fast copies of all k tiles from the first on, which are whole in k, beginning with the
     /// stage at `smem`.
     #[inline(always)]
-    pub(super) fn walk(&self, smem: *mut u8) -> Walk {
+    pub(super) fn copy_state(&self, smem: *mut u8) -> CopyState {
         let at = i64::from(self.row) * self.ld_bytes + i64::from(self.chunk * CHUNK);
         let rows = match () {
             () if S::MAP.k_major => self.mn_left.saturating_sub(self.row),
@@ -216,7 +216,7 @@ impl<S: Staging> Operand<S> {
             i64::from(S::MAP.tile_k()) * self.ld_bytes
         };
         let smem = smem.wrapping_add(S::MAP.chunk_offset(self.row, self.chunk) as usize);
-        Walk {
+        CopyState {
             next: self.base.wrapping_offset(at as isize),
             row_step: row_step as isize,
             tile_step: (tile_step - i64::from(S::COPIES) * row_step) as isize,

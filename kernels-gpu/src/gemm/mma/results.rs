@@ -3,7 +3,7 @@
 use abi::gemm::{GemmParams, MmaTile};
 use cuda_std::convert::{f32_to_f16, f32x2_to_bf16x2_cvt};
 use cuda_std::element::Element;
-use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::epilogue::{Coord, Epilogue};
 use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
 use cuda_std::{mem, thread};
@@ -177,10 +177,10 @@ unsafe fn stage<Out: Output, const M: usize, const N: usize>(
             for half in 0..2 {
                 let row = first_row + 16 * i as u32 + 8 * half as u32 + lane / 4;
                 let column = first_column + 8 * j as u32 + lane % 4 * 2;
-                let place = tile.result_place(row, column, Out::VECTOR);
+                let staged = tile.result_offset(row, column, Out::VECTOR);
                 let pair = [acc[i][j][2 * half], acc[i][j][2 * half + 1]];
                 // SAFETY: the caller's memory; pairs lie at multiples of 8 bytes.
-                unsafe { mem::st_v2_f32(smem.add(place as usize), pair) }
+                unsafe { mem::st_v2_f32(smem.add(staged as usize), pair) }
             }
         }
     }
@@ -232,16 +232,16 @@ unsafe fn store<Out: Output>(
         let mut chunk = 0;
         while chunk < chunks {
             let in_vector = chunk * CHUNK as u32;
-            let place = tile.result_place(row_in_tile, column_in_tile + in_vector, Out::VECTOR);
+            let staged = tile.result_offset(row_in_tile, column_in_tile + in_vector, Out::VECTOR);
             // SAFETY: in the tile; chunks lie at multiples of 16 bytes.
-            let mut x = unsafe { mem::ld_v4_f32(smem.add(place as usize)) };
+            let mut x = unsafe { mem::ld_v4_f32(smem.add(staged as usize)) };
             let column = first_column + in_vector;
-            let place = |i: usize| Place {
+            let coord = |i: usize| Coord {
                 batch: target.batch,
                 row,
                 column: (column + i as u32).min(params.n - 1),
             };
-            epilogue.apply_all(place, &mut x);
+            epilogue.apply_all(coord, &mut x);
             if is_whole {
                 words = Out::push(words, x);
             } else {
@@ -291,14 +291,14 @@ pub(super) unsafe fn stage_rounded<Out: Output, const M: usize, const N: usize>(
         for j in 0..N {
             for half in 0..2 {
                 let row = first_row + 16 * i as u32 + 8 * half as u32 + lane / 4;
-                let place = tile.rounded_place(row, first_column + 8 * j as u32);
+                let staged = tile.rounded_offset(row, first_column + 8 * j as u32);
                 let pair = [
                     factor * acc[i][j][2 * half],
                     factor * acc[i][j][2 * half + 1],
                 ];
                 if let Some(word) = Out::pair(pair) {
                     // SAFETY: the caller's memory.
-                    unsafe { smem.add((4 * place + lane % 4) as usize).write(word) }
+                    unsafe { smem.add((4 * staged + lane % 4) as usize).write(word) }
                 }
             }
         }
@@ -327,19 +327,19 @@ pub(super) unsafe fn store_rounded<Out: Output>(
     let rows = (params.m - target.first_row).min(tile.tile_m);
     let rows_at_once = tile.threads() / vectors;
     let row_step = (i64::from(rows_at_once) * params.ldd) as isize;
-    let place_step = VECTOR_BYTES * rows_at_once * vectors;
+    let smem_step = VECTOR_BYTES * rows_at_once * vectors;
     let mut row = thread / vectors;
     let at = i64::from(target.first_row + row) * params.ldd + i64::from(first_column);
     let mut to = target.d.wrapping_offset(at as isize);
     // All rows of a thread have the same swizzle.
-    let from = smem.wrapping_add(4 * tile.rounded_place(row, column_in_tile) as usize);
+    let from = smem.wrapping_add(4 * tile.rounded_offset(row, column_in_tile) as usize);
     // SAFETY: shared memory.
     let mut from = unsafe { SharedAddr::of(from) };
     while row < rows {
         // SAFETY: in the tile and in D, aligned.
         unsafe { mem::st_v4_u32(to.cast(), mem::ld_shared_v4_u32(from)) }
         row += rows_at_once;
-        from = from.add_bytes(place_step);
+        from = from.add_bytes(smem_step);
         to = to.wrapping_offset(row_step);
     }
 }

@@ -1,7 +1,7 @@
 //! Stores results of sums in i32, whose type a launch says.
 
 use abi::gemm::{EpilogueParams, GemmParams, MmaTile};
-use cuda_std::epilogue::Place;
+use cuda_std::epilogue::Coord;
 use cuda_std::mem::ld_v4_f32;
 use cuda_std::thread;
 use half::bf16;
@@ -74,8 +74,8 @@ impl Ending for Sums<'_> {
         let rows = (params.m - target.first_row).min(tile.tile_m);
         let mut row_in_tile = thread / fours;
         while row_in_tile < rows {
-            let staged = tile.either_place(row_in_tile, column_in_tile);
-            let place = Place {
+            let staged = tile.either_offset(row_in_tile, column_in_tile);
+            let coord = Coord {
                 batch: target.batch,
                 row: target.first_row + row_in_tile,
                 column,
@@ -84,7 +84,7 @@ impl Ending for Sums<'_> {
             unsafe {
                 let x = ld_v4_f32(smem.add(staged as usize));
                 let sums = x.map(|x| x.to_bits() as i32);
-                self.0.store(target.d.cast(), place, sums, count);
+                self.0.store(target.d.cast(), coord, sums, count);
             }
             row_in_tile += tile.threads() / fours;
         }

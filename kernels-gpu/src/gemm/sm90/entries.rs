@@ -13,13 +13,13 @@ use cuda_std::wgmma::M64;
 use half::{bf16, f16};
 
 use super::kernel::{Config, Gemm, Promoted, Running};
-use super::places::Whole;
 use super::store::{Destination, Groups, Store, StoreElement};
+use super::tile_coords::Whole;
 use crate::entry::{Contiguous, Of, Order, Types};
 use crate::gemm::fused::{Fused, Pointers};
 
-/// Columns of the products that are added to promoted sums at a time: all, or half, as registers hold
-/// the sums of the widest tile and half as many products.
+/// Columns of the products that are added to promoted sums at a time: all, or half, as registers
+/// hold the sums of the widest tile and half as many products.
 pub(super) const fn summand_n(tile_n: u32) -> usize {
     (if tile_n > 192 { tile_n / 2 } else { tile_n }) as usize
 }
@@ -40,8 +40,8 @@ impl<const SUMMAND_N: usize, A, B> Choice for SumsOf<true, SUMMAND_N, A, B> {
     type Sums = Promoted<M64<SUMMAND_N, f32, A, B>>;
 }
 
-/// How often the code of a plain epilogue is there. Unrolled, it makes products of a short k up to a
-/// quarter faster, but not those with results of four bytes, other than tf32.
+/// How often the code of a plain epilogue is there. Unrolled, it makes products of a short k up to
+/// a quarter faster, but not those with results of four bytes, other than tf32.
 const fn groups(entry: &Sm90Entry) -> Groups {
     match (entry.a, entry.output) {
         (DType::F32, _) | (_, DType::F16 | DType::Bf16) => Groups::Unrolled,
@@ -75,7 +75,7 @@ macro_rules! kernel_of {
             const TILE: Sm90Tile = TILE;
             const HOLDS: bool = !matches!(ENTRY.a, DType::I8);
             type Sums = <Chosen as Choice>::Sums;
-            type Places = Whole;
+            type TileCoords = Whole;
         }
         type Kernel = Gemm<
             This,

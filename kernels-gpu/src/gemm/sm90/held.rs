@@ -30,7 +30,7 @@ pub(super) struct Held<Out: StoreElement> {
     /// How many of the boxes are not wholly outside of D.
     count: u32,
     /// Row, column and matrix of D at which they begin.
-    place: (u32, u32, u32),
+    coord: (u32, u32, u32),
 }
 
 impl<Out: StoreElement> Held<Out> {
@@ -40,7 +40,7 @@ impl<Out: StoreElement> Held<Out> {
         Self {
             boxes: Default::default(),
             count: 0,
-            place: (0, 0, 0),
+            coord: (0, 0, 0),
         }
     }
 
@@ -63,11 +63,12 @@ impl<Out: StoreElement> Held<Out> {
 }
 
 impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
-    /// Applies the epilogue to a warpgroup's accumulators, which are the rows from `row_of_tile` on of
-    /// the tile at `(row, column, batch)`, and rounds them.
+    /// Applies the epilogue to a warpgroup's accumulators, which are the rows from `row_of_tile` on
+    /// of the tile at `(row, column, batch)`, and rounds them.
     ///
     /// # Safety
-    /// The warps of the warpgroup call it, converged; the tile [holds](abi::gemm::sm90::Sm90Tile::holds_results) results.
+    /// The warps of the warpgroup call it, converged; the tile
+    /// [holds](abi::gemm::sm90::Sm90Tile::holds_results) results.
     #[inline(always)]
     pub(super) unsafe fn hold<M, const BLOCKS: usize, const TILE_N: u32>(
         &self,
@@ -86,7 +87,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                 true => n.saturating_sub(column).div_ceil(COLUMNS),
                 false => 0,
             },
-            place: (row, column, batch),
+            coord: (row, column, batch),
             ..Held::none()
         };
         let mut i = 0;
@@ -110,7 +111,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         if i >= BOXES as u32 || i >= held.count {
             return;
         }
-        let (row, column, batch) = held.place;
+        let (row, column, batch) = held.coord;
         let swizzle = Swizzle::of_span(COLUMNS * size_of::<Out>() as u32);
         // SAFETY: the warp is converged, and the box is free once it is open.
         unsafe {

@@ -1,11 +1,11 @@
-//! The entries for i8. The kernel is that of all other types: `wgmma` adds up i32, whose bits stand where
-//! other types have f32, until the epilogue takes them for what they are.
+//! The entries for i8. The kernel is that of all other types: `wgmma` adds up i32, whose bits stand
+//! where other types have f32, until the epilogue takes them for what they are.
 
 use abi::DType;
 use abi::gemm::sm90::{Sm90Entry, Sm90Launch, Sm90Tile, THREADS};
 use abi::gemm::{EpilogueParams, GemmParams};
 use cuda_std::element::Element;
-use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::epilogue::{Coord, Epilogue};
 use cuda_std::kernel;
 use cuda_std::tma::TensorMapParam;
 use cuda_std::wgmma::M64;
@@ -13,8 +13,8 @@ use half::{bf16, f16};
 
 use super::entries::{Choice, SumsOf, kernel_of, summand_n};
 use super::kernel::{Config, Gemm};
-use super::places::Whole;
 use super::store::{Destination, Groups, Store, Word};
+use super::tile_coords::Whole;
 use crate::entry::{Contiguous, Of, Order, Types};
 use crate::gemm::fused::{Fused, Pointers};
 
@@ -24,29 +24,29 @@ struct Times(i32);
 
 impl Epilogue for Times {
     #[inline(always)]
-    fn apply(&self, _place: Place, x: f32) -> f32 {
+    fn apply(&self, _coord: Coord, x: f32) -> f32 {
         let x = self.0.wrapping_mul(x.to_bits() as i32);
         f32::from_bits(x as u32)
     }
 }
 
-/// The built-in epilogue of the sum, rounded to f32. Its steps are never merged, so that the bits are
-/// those of the portable kernel.
+/// The built-in epilogue of the sum, rounded to f32. Its steps are never merged, so that the bits
+/// are those of the portable kernel.
 #[derive(Clone, Copy)]
 struct OfSums<Out>(Fused<Out>);
 
 impl<Out: Element> Epilogue for OfSums<Out> {
     #[inline(always)]
-    fn apply(&self, place: Place, x: f32) -> f32 {
-        self.0.apply(place, rounded(x))
+    fn apply(&self, coord: Coord, x: f32) -> f32 {
+        self.0.apply(coord, rounded(x))
     }
 
     #[inline(always)]
-    fn apply_all<const N: usize>(&self, place: impl Fn(usize) -> Place, x: &mut [f32; N]) {
+    fn apply_all<const N: usize>(&self, coord: impl Fn(usize) -> Coord, x: &mut [f32; N]) {
         for i in 0..N {
             x[i] = rounded(x[i]);
         }
-        self.0.apply_all(place, x);
+        self.0.apply_all(coord, x);
     }
 }
 

@@ -1,25 +1,28 @@
 //! `D = epilogue(A @ B)`, batched, on Hopper: warp-specialised, persistent, by TMA and `wgmma`.
 //!
-//! A and B are `[m, k]` and `[n, k]` in f16, bf16, tf32 or 8 bits (floats, or i8, whose sums are in i32), with either extent contiguous
-//! (16 bits) or with k contiguous (all others); D is `[m, n]` in f32, f16 or bf16.
+//! A and B are `[m, k]` and `[n, k]` in f16, bf16, tf32 or 8 bits (floats, or i8, whose sums are in
+//! i32), with either extent contiguous (16 bits) or with k contiguous (all others); D is `[m, n]`
+//! in f32, f16 or bf16.
 //!
-//! **Roles.** Three warpgroups. Warpgroup 0 is the producer: a thread of its first warp issues all TMA
-//! loads, and it gives most of its registers to the others. Warpgroups 1 and 2 are consumers: they
-//! issue wgmmas and store. *Cooperative*: each consumer has half of the rows of every tile. *Pingpong*:
-//! each consumer has every other tile, and stores it while the other one multiplies. The kernel is
-//! persistent: a block takes tile after tile, and loads the next one while this one is stored.
+//! **Roles.** Three warpgroups. Warpgroup 0 is the producer: a thread of its first warp issues all
+//! TMA loads, and it gives most of its registers to the others. Warpgroups 1 and 2 are consumers:
+//! they issue wgmmas and store. *Cooperative*: each consumer has half of the rows of every tile.
+//! *Pingpong*: each consumer has every other tile, and stores it while the other one multiplies.
+//! The kernel is persistent: a block takes tile after tile, and loads the next one while this one
+//! is stored.
 //!
-//! **Units.** A block's work is a list of [`Unit`]s, which all its roles walk. A unit is a whole tile
-//! or, where the launch uses stream-K ([`abi::gemm::stream_k`]), a range of a tile's k. The block whose
-//! range ends a tile owns the tile. Every other block writes its partial sums to the workspace; the owner
-//! adds those of the blocks of lower index before its epilogue. Such units come after whole tiles.
+//! **Work tiles.** A block's work is a list of [`WorkTile`]s, which all its roles walk. A work tile is a
+//! whole tile or, where the launch uses stream-K ([`abi::gemm::stream_k`]), a range of a tile's k.
+//! The block whose range ends a tile owns the tile. Every other block writes its partial sums to
+//! the workspace; the owner adds those of the blocks of lower index before its epilogue. Such work
+//! tiles come after whole tiles.
 //!
-//! **Places.** Where in A, B and D the tile of a number begins is a part of a kernel's [`Config`]: whole
-//! matrices of one size ([`Whole`](super::Whole)), or groups of rows with a matrix B each, whose ends only
-//! the device knows ([`Ragged`](super::Ragged)).
+//! **Coordinates.** Where in A, B and D the tile of a number begins is a part of a kernel's [`Config`]:
+//! whole matrices of one size ([`Whole`](super::Whole)), or groups of rows with a matrix B each,
+//! whose ends only the device knows ([`Ragged`](super::Ragged)).
 //!
-//! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B, [`SPAN_BYTES`](abi::gemm::sm90::SPAN_BYTES) of k
-//! deep:
+//! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B,
+//! [`SPAN_BYTES`](abi::gemm::sm90::SPAN_BYTES) of k deep:
 //!
 //! | barrier | arrives | count | bytes |
 //! |---|---|---|---|
@@ -34,14 +37,16 @@
 //! **Shared memory** ([`Sm90Tile::smem`]): A of all stages, B of all stages, boxes on their way to
 //! D (each warp's own), barriers. Nothing is used twice.
 //!
-//! **Timeline.** Producer: for each unit, for each k tile: wait empty, announce the bytes, copy.
-//! Consumer: for each unit, for each k tile: wait full, issue the stage's wgmmas, wait for those of the
-//! k tile before, release its stage; at the end wait for all wgmmas and release the last stage. Then
-//! either hand over (write partial sums, set a flag), or wait for the flags of others, add their sums,
-//! apply the epilogue, store. Or round, and store during the next unit ([`Held`]).
+//! **Timeline.** Producer: for each work tile, for each k tile: wait empty, announce the bytes,
+//! copy. Consumer: for each work tile, for each k tile: wait full, issue the stage's wgmmas, wait
+//! for those of the k tile before, release its stage; at the end wait for all wgmmas and release
+//! the last stage. Then either hand over (write partial sums, set a flag), or wait for the flags of
+//! others, add their sums, apply the epilogue, store. Or round, and store during the next work tile
+//! ([`Held`]).
 //!
-//! **Numerics.** f32 accumulators in the tensor core's order (docs/numerics.md), k from first to last;
-//! partial sums are added in the order of their blocks: a launch with as many blocks gives the same bits.
+//! **Numerics.** f32 accumulators in the tensor core's order (docs/numerics.md), k from first to
+//! last; partial sums are added in the order of their blocks: a launch with as many blocks gives
+//! the same bits.
 //!
 //! **Sources.** CUTLASS's warp-specialised persistent kernels, DeepGEMM, fast.cu (for the ideas).
 //! **Before you change this**: `cargo test -p warpsmith-tests gemm_kernels::` finds races, lost
@@ -53,7 +58,7 @@ mod setup;
 
 use abi::gemm::GemmParams;
 use abi::gemm::sm90::{Cluster, MMA_M, SPAN_BYTES, Schedule, Sm90Tile, WARPGROUP};
-use abi::gemm::stream_k::{StreamK, Unit};
+use abi::gemm::stream_k::{StreamK, WorkTile};
 use cuda_std::accumulator::Accumulator;
 use cuda_std::elect::elect_sync;
 use cuda_std::epilogue::Epilogue;
@@ -72,8 +77,8 @@ use super::held::Held;
 use super::load::{Share, is_whole_boxes, load_rows, load_share};
 use super::order_barrier::OrderBarrier;
 use super::partials::Partials;
-use super::places::Places;
 use super::store::{Store, StoreElement};
+use super::tile_coords::TileCoords;
 pub use promoted::{Promoted, Running, Sums};
 
 /// Registers of a producer's thread, and of a consumer's: 128 × (24 + 2 × 240) of 65,536.
@@ -95,11 +100,11 @@ pub trait Config {
     /// [`Running`](super::Running), or for 8-bit operands [`Promoted`](super::Promoted).
     type Sums: Sums<Self::Mma>;
     /// Where the tiles are: [`Whole`](super::Whole) matrices, or groups of rows.
-    type Places: Places;
+    type TileCoords: TileCoords;
 }
 
 /// What the host tells the kernel of `C` about a launch.
-type LaunchOf<C> = <<C as Config>::Places as Places>::Launch;
+type LaunchOf<C> = <<C as Config>::TileCoords as TileCoords>::Launch;
 
 /// The kernel of `C`. The tile's numbers are const parameters too, as types cannot compute them.
 pub struct Gemm<
@@ -116,10 +121,11 @@ pub struct Gemm<
     boxes: SharedAddr,
     map_a: *const TensorMap,
     map_b: *const TensorMap,
-    places: C::Places,
-    /// The units of this block.
+    coords: C::TileCoords,
+    /// The work tiles of this block.
     work: StreamK,
-    /// The block's index, and where blocks hand over the partial sums of tiles that they do not own.
+    /// The block's index, and where blocks hand over the partial sums of tiles that they do not
+    /// own.
     block: u32,
     workspace: *mut u32,
 }
@@ -138,9 +144,10 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         blocks => Readers::Cluster(blocks),
     };
 
-    const CUTS: bool = C::TILE.takes_stream_k() && <C::Places as Places>::ARE_KNOWN;
+    const CUTS: bool = C::TILE.takes_stream_k() && <C::TileCoords as TileCoords>::ARE_KNOWN;
 
-    /// Threads in the loader's loop: see [`load`](Self::load). With promotion, one thread is faster.
+    /// Threads in the loader's loop: see [`load`](Self::load). With promotion, one thread is
+    /// faster.
     const LOADERS: u32 = if Self::PROMOTES { 1 } else { 32 };
 
     /// The whole kernel.
@@ -161,7 +168,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             assert!(C::TILE.tile_m == TILE_M && C::TILE.tile_n == TILE_N);
             assert!(C::TILE.stages == STAGES && C::TILE.subtiles() as usize == BLOCKS);
             let [rows_a, columns_b] = C::TILE.loaded();
-            assert!(C::Places::ARE_KNOWN || C::TILE.cluster.blocks() == 1);
+            assert!(C::TileCoords::ARE_KNOWN || C::TILE.cluster.blocks() == 1);
             assert!(is_whole_boxes::<C::A>(rows_a) && is_whole_boxes::<C::B>(columns_b));
         }
         // SAFETY: all threads of the block meet before any uses the barriers. Each role is a whole
@@ -169,14 +176,15 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         unsafe {
             let kernel = Self::new(maps, params, launch, workspace);
             kernel.prepare();
-            if C::Places::ARE_KNOWN && thread::thread_idx_x() == 0 {
+            if C::TileCoords::ARE_KNOWN && thread::thread_idx_x() == 0 {
                 kernel.bring_near(params);
             }
             if thread::thread_idx_x() < WARPGROUP {
                 setmaxnreg_dec::<LOADER_REGISTERS>();
                 if thread::thread_idx_x() < Self::LOADERS {
                     kernel.load(params);
-                    // No sooner: blocks of the next launch that wait for an SM slow down those that have it.
+                    // No sooner: blocks of the next launch that wait for an SM slow down those that
+                    // have it.
                     griddepcontrol_launch_dependents();
                 }
             } else {
@@ -187,26 +195,27 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// Row, column and matrix of D at which this block's tile begins, for the cluster's tile at `index`.
+    /// Row, column and matrix of D at which this block's tile begins, for the cluster's tile at
+    /// `index`.
     #[inline(always)]
-    fn place(&self, index: u32) -> (u32, u32, u32) {
-        let (row, column, batch) = self.places.at(&C::TILE, index);
+    fn coord(&self, index: u32) -> (u32, u32, u32) {
+        let (row, column, batch) = self.coords.at(&C::TILE, index);
         let Cluster { m, .. } = Self::CLUSTER;
         let rank = self.block % Self::CLUSTER.blocks();
         (row + rank % m * TILE_M, column + rank / m * TILE_N, batch)
     }
 
-    /// As [`place`](Self::place), computed where it is called: the last `wgmma`s of a mainloop hide it.
-    /// The compiler would leave it until the store. Any sooner, and what is live costs the mainloop its
-    /// uniform registers.
+    /// As [`coord`](Self::coord), computed where it is called: the last `wgmma`s of a mainloop hide
+    /// it. The compiler would leave it until the store. Any sooner, and what is live costs the
+    /// mainloop its uniform registers.
     #[inline(always)]
-    fn place_now(&self, index: u32) -> (u32, u32, u32) {
-        let (row, column, batch) = self.place(index);
+    fn coord_now(&self, index: u32) -> (u32, u32, u32) {
+        let (row, column, batch) = self.coord(index);
         (opaque(row), opaque(column), opaque(batch))
     }
 
-    /// The loader: loads the operands of every unit. All lanes of a warp go through the loop, as what
-    /// is the same in all of them lives in uniform registers; one lane issues the copies.
+    /// The loader: loads the operands of every work tile. All lanes of a warp go through the loop,
+    /// as what is the same in all of them lives in uniform registers; one lane issues the copies.
     ///
     /// # Safety
     /// One warp, converged, or one thread calls it, as [`LOADERS`](Self::LOADERS) says.
@@ -219,11 +228,11 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         let [share_a, share_b] = self.shares();
         let mut index = 0;
         while index < self.work.count {
-            let unit = self.work.unit(index);
-            let place = self.place(unit.tile);
-            let (row, column, batch) = self.places.of_operands(place);
-            let boxes = self.places.boxes(place, TILE_M);
-            let bytes = if C::Places::ARE_KNOWN {
+            let work_tile = self.work.work_tile(index);
+            let coord = self.coord(work_tile.tile);
+            let (row, column, batch) = self.coords.of_operands(coord);
+            let boxes = self.coords.boxes(coord, TILE_M);
+            let bytes = if C::TileCoords::ARE_KNOWN {
                 bytes
             } else {
                 boxes.bytes(SPAN_BYTES) + C::TILE.b_bytes()
@@ -232,10 +241,10 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             let batch_a = if params.batch_stride_a == 0 { 0 } else { batch };
             let batch_b = if params.batch_stride_b == 0 { 0 } else { batch };
             // Waits until the preceding launches' writes are visible. Only here, as to compute the
-            // first unit's place takes time; for later units it returns at once.
+            // first work tile's place takes time; for later work tiles it returns at once.
             griddepcontrol_wait();
-            let mut k_tile = unit.k_begin;
-            while k_tile < unit.k_end {
+            let mut k_tile = work_tile.k_begin;
+            while k_tile < work_tile.k_end {
                 // SAFETY: the slot is empty, and the loads' bytes are those announced.
                 unsafe {
                     let slot = producer.acquire_by_warp(self.pipeline, bytes, leader);
@@ -243,7 +252,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                     if leader {
                         let (a, b) = (self.a.destination(&slot), self.b.destination(&slot));
                         let k = k_tile * Self::TILE_K;
-                        if C::Places::ARE_KNOWN {
+                        if C::TileCoords::ARE_KNOWN {
                             load_share::<C::A>(a, self.map_a, [row, k, batch_a], share_a, &slot);
                         } else {
                             load_rows(a, self.map_a, [row, k, batch_a], boxes, &slot);
@@ -287,7 +296,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         ]
     }
 
-    /// The consumer: multiplies and stores this warpgroup's units, or its rows of all units.
+    /// The consumer: multiplies and stores this warpgroup's work tiles, or its rows of all work
+    /// tiles.
     ///
     /// # Safety
     /// Each consumer warpgroup calls it, converged.
@@ -298,14 +308,15 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             let consumer_idx = uniform(thread::thread_idx_x() / WARPGROUP) - 1;
             match C::TILE.schedule {
                 Schedule::Cooperative => self.share_tiles(consumer_idx, &mut store),
-                Schedule::Pingpong => self.take_turns(consumer_idx, &mut store),
+                Schedule::Pingpong => self.pingpong(consumer_idx, &mut store),
             }
         }
         store.finish();
     }
 
-    /// Cooperative: half of the rows of every unit. Consumer 1 begins after the first wgmmas of
-    /// consumer 0, and so stays behind: each has the tensor cores to itself while the other one stores.
+    /// Cooperative: half of the rows of every work tile. Consumer 1 begins after the first wgmmas
+    /// of consumer 0, and so stays behind: each has the tensor cores to itself while the other one
+    /// stores.
     #[inline(always)]
     unsafe fn share_tiles<Out: StoreElement, E: Epilogue>(
         &self,
@@ -320,29 +331,29 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         let mut held = Held::<Out>::none();
         let mut index = 0;
         while index < self.work.count {
-            let unit = self.work.unit(index);
-            let (len, is_first) = (unit.len(), index == 0);
-            // SAFETY: the warpgroup's warps go through the same units; consumer 0 passes the turn
-            // once, and consumer 1 waits for it once. Each box that is held is sent once.
+            let work_tile = self.work.work_tile(index);
+            let (len, is_first) = (work_tile.len(), index == 0);
+            // SAFETY: the warpgroup's warps go through the same work tiles; consumer 0 passes the
+            // turn once, and consumer 1 waits for it once. Each box that is held is sent once.
             unsafe {
                 if is_first && consumer_idx == 1 {
                     order.wait();
                 }
-                let mut place = (0, 0, 0);
-                store.bring_near(|| self.place(unit.tile), TILE_N);
+                let mut coord = (0, 0, 0);
+                store.bring_near(|| self.coord(work_tile.tile), TILE_N);
                 let begun = || {
                     if is_first && consumer_idx == 0 {
                         order.pass(false);
                     }
                 };
                 let issued = |k_tile| store.send(&held, k_tile - 1); // of the last tile
-                let ending = || place = self.place_now(unit.tile);
+                let ending = || coord = self.coord_now(work_tile.tile);
                 let acc = self.multiply(&mut consumer, len, row_of_tile, begun, issued, ending);
                 if holds {
                     store.send_rest(&held, len - 1); // where k is short
-                    held = store.hold::<_, _, TILE_N>(&acc, place, row_of_tile);
+                    held = store.hold::<_, _, TILE_N>(&acc, coord, row_of_tile);
                 } else {
-                    self.end(acc, &unit, place, row_of_tile, store);
+                    self.end(acc, &work_tile, coord, row_of_tile, store);
                 }
             }
             index += 1;
@@ -351,11 +362,11 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         unsafe { store.send_rest(&held, 0) };
     }
 
-    /// Pingpong: every other unit. The turn to multiply goes back and forth, so that no consumer waits
-    /// for a stage before the other one has seen the stages before it: with a phase's parity a wait can
-    /// tell two phases apart, not three.
+    /// Pingpong: every other work tile. The turn to multiply goes back and forth, so that no
+    /// consumer waits for a stage before the other one has seen the stages before it: with a
+    /// phase's parity a wait can tell two phases apart, not three.
     #[inline(always)]
-    unsafe fn take_turns<Out: StoreElement, E: Epilogue>(
+    unsafe fn pingpong<Out: StoreElement, E: Epilogue>(
         &self,
         consumer_idx: u32,
         store: &mut Store<Out, E>,
@@ -366,27 +377,28 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         if self.work.count > 0 {
             // SAFETY: the warpgroup's warps are here together.
             unsafe { order.open() };
-            consumer.skip(consumer_idx * self.work.unit(0).len());
+            consumer.skip(consumer_idx * self.work.work_tile(0).len());
         }
         while round < self.work.count {
             let index = round + consumer_idx;
             round += 2;
             let is_last_round = round >= self.work.count;
-            // SAFETY: the warpgroup's warps go through the same units; both consumers go through
-            // the same number of rounds, and pass the turn in each.
+            // SAFETY: the warpgroup's warps go through the same work tiles; both consumers go
+            // through the same number of rounds, and pass the turn in each.
             unsafe {
                 order.wait();
                 if index < self.work.count {
-                    let unit = self.work.unit(index);
-                    let mut place = (0, 0, 0);
+                    let work_tile = self.work.work_tile(index);
+                    let mut coord = (0, 0, 0);
                     let ending = || {
                         order.pass(is_last_round);
-                        place = self.place_now(unit.tile);
+                        coord = self.coord_now(work_tile.tile);
                     };
-                    let acc = self.multiply(&mut consumer, unit.len(), 0, || (), |_| (), ending);
-                    self.end(acc, &unit, place, 0, store);
+                    let acc =
+                        self.multiply(&mut consumer, work_tile.len(), 0, || (), |_| (), ending);
+                    self.end(acc, &work_tile, coord, 0, store);
                     if index + 1 < self.work.count {
-                        consumer.skip(self.work.unit(index + 1).len());
+                        consumer.skip(self.work.work_tile(index + 1).len());
                     }
                 } else {
                     order.pass(is_last_round);
@@ -395,8 +407,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// What follows a unit's mainloop: its sums go to the block that owns the tile, or, once the sums
-    /// of other blocks are added, through the epilogue to D, at its tile's place there.
+    /// What follows a work tile's mainloop: its sums go to the block that owns the tile, or, once
+    /// the sums of other blocks are added, through the epilogue to D, at its tile's place there.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -404,30 +416,31 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     unsafe fn end<Out: StoreElement, E: Epilogue>(
         &self,
         mut acc: Accumulator<C::Mma, BLOCKS>,
-        unit: &Unit,
+        work_tile: &WorkTile,
         (row, column, batch): (u32, u32, u32),
         row_of_tile: u32,
         store: &mut Store<Out, E>,
     ) {
-        // SAFETY: a block hands over at most one unit, before it waits for others; the owner adds the sums of the
-        // blocks before it that have some of the tile's k.
+        // SAFETY: a block hands over at most one work tile, before it waits for others; the owner
+        // adds the sums of the blocks before it that have some of the tile's k.
         unsafe {
-            if Self::CUTS && !(unit.k_begin == 0 && self.work.owns(unit)) {
+            if Self::CUTS && !(work_tile.k_begin == 0 && self.work.owns(work_tile)) {
                 let partials = Partials::<TILE_M, TILE_N>::at(self.workspace, row_of_tile);
-                if !self.work.owns(unit) {
+                if !self.work.owns(work_tile) {
                     partials.hand_over(&acc, self.block);
                     return;
                 }
-                partials.add(&mut acc, self.work.first_block(unit.tile), self.block);
+                partials.add(&mut acc, self.work.first_block(work_tile.tile), self.block);
             }
-            let (row, column, batch) = self.places.of_results((row, column, batch), store);
+            let (row, column, batch) = self.coords.of_results((row, column, batch), store);
             store.tile::<_, _, TILE_N>(acc, (row + row_of_tile, column, batch));
         }
     }
 
     /// The mainloop over the next `k_tiles` stages, for the rows from `row_of_tile` on. `begun` is
     /// called when the wgmmas of the first stage are issued, or added where sums are promoted;
-    /// `issued` under those of k tile 1, 2, .. (not where sums are promoted), `ending` under the last.
+    /// `issued` under those of k tile 1, 2, .. (not where sums are promoted), `ending` under the
+    /// last.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.

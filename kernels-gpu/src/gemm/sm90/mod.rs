@@ -12,11 +12,11 @@ mod kernel;
 mod load;
 mod order_barrier;
 mod partials;
-mod places;
 mod ragged;
 #[cfg(feature = "gemm")]
 mod ragged_entries;
 mod store;
+mod tile_coords;
 
 #[cfg(feature = "gemm")]
 pub use entries::*;
@@ -24,8 +24,8 @@ pub use entries::*;
 pub use integer_entries::*;
 pub use kernel::{Config, Gemm, Promoted, Running, Sums};
 pub use load::Boxes;
-pub use places::{Places, Whole};
 pub use ragged::Ragged;
 #[cfg(feature = "gemm")]
 pub use ragged_entries::*;
 pub use store::{Destination, Groups, Store, StoreElement};
+pub use tile_coords::{TileCoords, Whole};

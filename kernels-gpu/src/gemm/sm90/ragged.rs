@@ -1,7 +1,7 @@
 //! Tiles of groups of rows, whose number and lengths only the device knows: [`abi::gemm::ragged`].
 //!
-//! Every block makes a table of the groups, by a thread each: the row tiles before each group, and the
-//! group's first row. A tile's group is found there by bisection.
+//! Every block makes a table of the groups, by a thread each: the row tiles before each group, and
+//! the group's first row. A tile's group is found there by bisection.
 
 use abi::gemm::GemmParams;
 use abi::gemm::ragged::{COLUMN, FEW_ROWS, RaggedLaunch, SCRATCH};
@@ -15,8 +15,8 @@ use cuda_std::thread;
 use cuda_std::warp::{FULL_MASK, shfl_up};
 
 use super::load::Boxes;
-use super::places::Places;
 use super::store::{Store, StoreElement};
+use super::tile_coords::TileCoords;
 
 /// The groups of a launch, in shared memory.
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ impl Ragged {
     }
 }
 
-impl Places for Ragged {
+impl TileCoords for Ragged {
     type Launch = (RaggedLaunch, *const i32);
 
     const ARE_KNOWN: bool = false;
@@ -58,8 +58,8 @@ impl Places for Ragged {
             unsafe { clear(ring) };
         }
         griddepcontrol_wait(); // `ends` is there
-        // SAFETY: all threads are here; each writes what is behind its own group, and the first one what is
-        // before all. The barriers separate that from what follows.
+        // SAFETY: all threads are here; each writes what is behind its own group, and the first one
+        // what is before all. The barriers separate that from what follows.
         unsafe {
             let (tiles, rows) = (shared.add(SCRATCH), shared.add(SCRATCH + COLUMN));
             let end = match thread < groups {
@@ -108,7 +108,8 @@ impl Places for Ragged {
     #[inline(always)]
     fn at(&self, tile: &Sm90Tile, index: u32) -> (u32, u32, u32) {
         let (row_tile, _) = self.launch.of_row.div_rem(index);
-        // The last group that does not begin behind the tile: those before it without rows begin there too.
+        // The last group that does not begin behind the tile: those before it without rows begin
+        // there too.
         let (mut group, mut step) = (0, 1 << self.launch.steps);
         while step > 0 {
             let next = group + step;
@@ -160,7 +161,8 @@ impl Places for Ragged {
 /// Fills so many bytes of shared memory with zeros: rows of tiles that no load may ever reach.
 ///
 /// # Safety
-/// All threads of the block call it, before a barrier; the bytes, a multiple of 16, are there, aligned to
+/// All threads of the block call it, before a barrier; the bytes, a multiple of 16, are there,
+/// aligned to
 /// 16, and not in use.
 #[inline(always)]
 unsafe fn clear((at, bytes): (SharedAddr, u32)) {
@@ -176,8 +178,8 @@ unsafe fn clear((at, bytes): (SharedAddr, u32)) {
 /// What `op` makes of the values of the threads below, and of those with the thread's own. `op` is
 /// associative, and 0 changes nothing.
 ///
-/// NOTE(perf): the portable kernel's scan (`grouped/groups.rs`), which gives the total too, would do; with
-/// it ptxas spills registers of this kernel.
+/// NOTE(perf): the portable kernel's scan (`grouped/groups.rs`), which gives the total too, would
+/// do; with it ptxas spills registers of this kernel.
 ///
 /// # Safety
 /// All threads of the block call it; nothing else uses the [`SCRATCH`] elements at `scratch`.

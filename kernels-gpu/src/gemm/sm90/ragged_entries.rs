@@ -42,7 +42,7 @@ macro_rules! entries {
                 type B = <Contiguous<{ !ENTRY.trans_b.is_n() }> as Order>::Major;
                 const TILE: Sm90Tile = TILE;
                 type Sums = Running;
-                type Places = Ragged;
+                type TileCoords = Ragged;
             }
             type Kernel = Gemm<
                 This,

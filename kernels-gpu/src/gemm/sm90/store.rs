@@ -15,7 +15,7 @@ use abi::gemm::sm90::{
 use abi::swizzle::Swizzle;
 use cuda_std::accumulator::Accumulator;
 use cuda_std::elect::elect_sync;
-use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::epilogue::{Coord, Epilogue};
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
@@ -83,8 +83,8 @@ impl<Out: StoreElement> Destination<Out> {
         }
     }
 
-    /// Rows of D, which end where [`Store::end_at`] says. Boxes are stored as `map` says, but for those
-    /// that reach over that end.
+    /// Rows of D, which end where [`Store::end_at`] says. Boxes are stored as `map` says, but for
+    /// those that reach over that end.
     ///
     /// # Safety
     /// They are of the D of `params`.
@@ -100,7 +100,8 @@ impl<Out: StoreElement> Destination<Out> {
     }
 }
 
-/// Whether the epilogue's code is there once, in a loop over groups or boxes, or once for each group.
+/// Whether the epilogue's code is there once, in a loop over groups or boxes, or once for each
+/// group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Groups {
     /// A loop, for long epilogues. A branch table moves each group's registers to those of the
@@ -108,8 +109,8 @@ pub enum Groups {
     Rolled,
     /// Unrolled, for short epilogues.
     Unrolled,
-    /// A loop over whole boxes, for long epilogues that nothing hides: see `store/boxes.rs`. Only for
-    /// tiles that are so many boxes wide.
+    /// A loop over whole boxes, for long epilogues that nothing hides: see `store/boxes.rs`. Only
+    /// for tiles that are so many boxes wide.
     Boxes,
 }
 
@@ -189,9 +190,9 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                     (true, i) => (i - 1) * columns,
                     (false, i) => i * columns,
                 };
-                let place = (row + block * MMA_M, column + of_tile, batch);
+                let coord = (row + block * MMA_M, column + of_tile, batch);
                 // TMA clips what is partly outside D; a box that is wholly outside is skipped.
-                if place.0 < m && place.1 < n {
+                if coord.0 < m && coord.1 < n {
                     // SAFETY: passed on to the caller.
                     unsafe {
                         let leader = self.open_box();
@@ -204,7 +205,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                                     of_tile + within,
                                 )
                             };
-                            self.store_group(x, place, within, columns);
+                            self.store_group(x, coord, within, columns);
                             within = match columns == Out::GROUP {
                                 true => columns, // the only group needs no loop
                                 false => step(within + Out::GROUP),
@@ -213,7 +214,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
                         if overlaps && i == boxes - 1 && leader {
                             wait_for_first_of(boxes);
                         }
-                        self.send_box(place, leader);
+                        self.send_box(coord, leader);
                     }
                 }
                 i = step(i + 1);
@@ -222,8 +223,8 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
         }
     }
 
-    /// Where in D this warp's rows begin, of a warpgroup's tile at `place`. ptxas knows that the row
-    /// is the same in all lanes.
+    /// Where in D this warp's rows begin, of a warpgroup's tile at `coord`. ptxas knows that the
+    /// row is the same in all lanes.
     ///
     /// # Safety
     /// The warp calls it, converged.
@@ -330,7 +331,7 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
             #[inline(always)]
             |i| {
                 let (row, column) = position(at, i);
-                Place {
+                Coord {
                     batch: u64::from(at.2),
                     // Results outside D are not stored, but the epilogue must not read there.
                     row: row.min(m.wrapping_sub(1)),

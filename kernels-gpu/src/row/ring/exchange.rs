@@ -10,7 +10,8 @@ use cuda_std::{cluster, mem};
 
 impl<const R: usize> Ring<R> {
     /// Posts the warp's sums of row `i`, the same in all lanes; in clusters, gathers them. In wide
-    /// rings, whose blocks have one row at a time, the warp that is the last to do so sends them on.
+    /// rings, whose blocks have one row at a time, the warp that is the last to do so sends them
+    /// on.
     /// `whole` and `nothing` as for [`Ring::collect`].
     ///
     /// # Safety
@@ -26,14 +27,14 @@ impl<const R: usize> Ring<R> {
         let is_gathered = self.blocks > 1;
         let mut is_last = false;
         if self.lane == 0 {
-            let (place, barrier) = if is_gathered {
+            let (addr, barrier) = if is_gathered {
                 (self.layout.gather(i, self.warp), self.gathered(i))
             } else {
                 (self.layout.post(i, self.warp), self.posted(i))
             };
             // SAFETY: passed on to the caller; the warp's own place, free as explained above.
             unsafe {
-                mem::st_shared_v4_u32(self.base.add_bytes(place), words(value));
+                mem::st_shared_v4_u32(self.base.add_bytes(addr), words(value));
                 if Self::IS_WIDE && is_gathered {
                     is_last = barrier.arrive_state().pending_count() == 1;
                 } else {
@@ -66,8 +67,8 @@ impl<const R: usize> Ring<R> {
             self.posted(i).wait_parity(self.layout.posted_parity(i));
             // Opaque: found anew for each row, as there is no register for it.
             let own = opaque(self.lane) & (self.width - 1);
-            let place = self.first_place + self.layout.turn_bytes(i) + own * VECTOR_BYTES;
-            let value = at(self.base.add_bytes(place), own < self.places, nothing);
+            let addr = self.first_slot + self.layout.round_bytes(i) + own * VECTOR_BYTES;
+            let value = at(self.base.add_bytes(addr), own < self.slots, nothing);
             whole(value, self.width)
         }
     }
@@ -78,7 +79,7 @@ impl<const R: usize> Ring<R> {
     /// # Safety
     /// All warps call it for each row in turn, converged, after they gathered theirs.
     #[inline(always)]
-    pub(crate) unsafe fn send_in_turn<S: Words>(
+    pub(crate) unsafe fn send_round<S: Words>(
         &self,
         i: u32,
         sender: u32,
@@ -95,22 +96,22 @@ impl<const R: usize> Ring<R> {
     /// Sends what the block's warps gathered of row `i` to all blocks.
     ///
     /// # Safety
-    /// One warp of each block of a cluster calls it for each row in turn, converged, after it gathered
-    /// its own.
+    /// One warp of each block of a cluster calls it for each row in turn, converged, after it
+    /// gathered its own.
     #[inline(always)]
     unsafe fn send<S: Words>(&self, i: u32, nothing: S, whole: &impl Fn(S, u32) -> S) {
         // SAFETY: the places that are read have been written. Those of other blocks, which have not
         // exited, are free as explained above.
         unsafe {
             self.gathered(i).wait_parity(RingLayout::gathered_parity(i));
-            let place = self.base.add_bytes(self.layout.gather(i, self.lane));
-            let value = whole(at(place, self.lane < self.warps, nothing), LANES);
+            let addr = self.base.add_bytes(self.layout.gather(i, self.lane));
+            let value = whole(at(addr, self.lane < self.warps, nothing), LANES);
             if self.lane == 0 {
                 self.posted(i).arrive_expect_tx(self.blocks * VECTOR_BYTES);
             }
             if self.lane < self.blocks {
-                let place = self.base.add_bytes(self.layout.post(i, self.rank));
-                let there = cluster::mapa_shared_cluster(place, self.lane);
+                let addr = self.base.add_bytes(self.layout.post(i, self.rank));
+                let there = cluster::mapa_shared_cluster(addr, self.lane);
                 let barrier = self.posted(i).of_rank(self.lane);
                 cluster::st_async_shared_cluster_v4_u32(there, words(value), barrier);
             }
@@ -133,10 +134,10 @@ impl<const R: usize> Ring<R> {
 /// # Safety
 /// If it is there, it has been written.
 #[inline(always)]
-unsafe fn at<S: Words>(place: SharedAddr, is_there: bool, nothing: S) -> S {
+unsafe fn at<S: Words>(addr: SharedAddr, is_there: bool, nothing: S) -> S {
     if !is_there {
         return nothing;
     }
     // SAFETY: passed on to the caller.
-    of_words(unsafe { mem::ld_shared_v4_u32(place) }, nothing)
+    of_words(unsafe { mem::ld_shared_v4_u32(addr) }, nothing)
 }

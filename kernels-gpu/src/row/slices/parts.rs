@@ -12,8 +12,9 @@ use cuda_std::mbarrier::Mbarrier;
 use cuda_std::tma::cp_async_bulk_shared_cluster_global_l2_cache_hint;
 
 impl ThreadGroup {
-    /// As [`ThreadGroup::fetch`], for one input, in a block that shares no row with other thread groups. The slice comes in
-    /// as many parts as the parameters have stages, each of which [`ThreadGroup::each_part`] waits for.
+    /// As [`ThreadGroup::fetch`], for one input, in a block that shares no row with other thread
+    /// groups. The slice comes in as many parts as the parameters have stages, each of which
+    /// [`ThreadGroup::each_part`] waits for.
     ///
     /// # Safety
     /// As for [`ThreadGroup::fetch`].
@@ -37,9 +38,9 @@ impl ThreadGroup {
     #[inline(always)]
     fn of_part(&self, parts: u32) -> u32 {
         let threads = self.group.threads;
-        let turns = (self.vectors + threads - 1) >> threads.trailing_zeros();
+        let rounds = (self.vectors + threads - 1) >> threads.trailing_zeros();
         // Parts are a power of two.
-        ((turns + parts - 1) >> parts.trailing_zeros()) * threads
+        ((rounds + parts - 1) >> parts.trailing_zeros()) * threads
     }
 
     /// Issues the loads of the slice, which begins at `from`, by one thread.

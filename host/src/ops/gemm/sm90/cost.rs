@@ -1,8 +1,9 @@
-//! The time that a launch of these kernels is expected to take: what the cost model knows about them.
+//! The time that a launch of these kernels is expected to take: what the cost model knows about
+//! them.
 
 use super::super::desc::{GemmDesc, Side};
-use super::super::parts::Parts;
-use super::Way;
+use super::super::splits::KSplits;
+use super::Variant;
 use crate::DType;
 use crate::ops::plan::{Machine, Sm90Costs, Work};
 use abi::gemm::Transpose;
@@ -44,8 +45,8 @@ fn copied_ns(desc: &GemmDesc, tile: &Sm90Tile, costs: &Sm90Costs) -> f64 {
     of_side(Side::A, rows) + of_side(Side::B, columns)
 }
 
-/// Whether a tile is stored under the next one. Of tf32, the kernel writes f32, whatever D is; promoted
-/// sums leave no registers for results, and the epilogues of i8 are too long for it.
+/// Whether a tile is stored under the next one. Of tf32, the kernel writes f32, whatever D is;
+/// promoted sums leave no registers for results, and the epilogues of i8 are too long for it.
 fn holds_results(tile: &Sm90Tile, desc: &GemmDesc, epilogue: EpilogueKind) -> bool {
     let is_held = tile.holds_results(desc.d.dtype.size_bytes() as u32);
     let is_short = !matches!(desc.a.dtype, DType::F32 | DType::I8);
@@ -57,8 +58,8 @@ pub(super) fn work(
     desc: &GemmDesc,
     machine: &Machine,
     tile: &Sm90Tile,
-    parts: &Parts,
-    way: Way,
+    splits: &KSplits,
+    variant: Variant,
 ) -> Work {
     let costs = &machine.model.gemm.sm90;
     let (rows, columns) = tile.grid_tiles(desc.m, desc.n);
@@ -69,22 +70,22 @@ pub(super) fn work(
         _ => costs.same_rows,
     };
     let size_bytes = desc.a.dtype.size_bytes() as u32;
-    let k = f64::from(parts.k.next_multiple_of(SPAN_BYTES / size_bytes));
+    let k = f64::from(splits.k.next_multiple_of(SPAN_BYTES / size_bytes));
     let (tile_m, tile_n) = (f64::from(tile.tile_m), f64::from(tile.tile_n));
-    let extra_ns = if way.is_direct() {
+    let extra_ns = if variant.is_direct() {
         0.0
     } else {
-        let bytes = 2.0 * desc.partial_bytes(parts.count); // written and read
+        let bytes = 2.0 * desc.partial_bytes(splits.count); // written and read
         machine.model.launch_ns + costs.partials_ns + bytes / machine.bytes_per_ns
     };
-    let blocks = tiles * f64::from(desc.batch) * f64::from(parts.count);
+    let blocks = tiles * f64::from(desc.batch) * f64::from(splits.count);
     let multiprocessors = f64::from(machine.multiprocessors);
     let is_one_wave = blocks <= multiprocessors;
     let is_one_256 = is_one_wave && (tile.tile_m, tile.tile_n) == (128, 256);
     let flops_per_cycle = if is_one_256 {
         costs.one_256_flops
     } else {
-        flops_per_cycle(tile, desc, way.epilogue(), costs)
+        flops_per_cycle(tile, desc, variant.epilogue(), costs)
     };
     // Elements of half the size have twice the throughput.
     let flops_per_cycle = flops_per_cycle * 2.0 / f64::from(size_bytes);
@@ -92,7 +93,7 @@ pub(super) fn work(
     let multiplied_ns = flops_per_block / (flops_per_cycle * machine.clock_ghz);
     let copied_ns = copied_ns(desc, tile, costs) * k * f64::from(size_bytes);
     let flops_per_cycle = flops_per_cycle * (multiplied_ns / copied_ns).min(1.0);
-    let ahead_ns = if holds_results(tile, desc, way.epilogue()) && !is_one_wave {
+    let ahead_ns = if holds_results(tile, desc, variant.epilogue()) && !is_one_wave {
         let busy_ns =
             blocks * flops_per_block / (flops_per_cycle * machine.clock_ghz * multiprocessors);
         costs.ahead_ns.min(costs.ahead_share * busy_ns)
@@ -108,7 +109,9 @@ pub(super) fn work(
         overhead_ns: match tile.schedule {
             _ if is_one_256 => costs.one_256_store_ns,
             _ if is_one_wave => 0.0,
-            Schedule::Cooperative if holds_results(tile, desc, way.epilogue()) => costs.round_ns,
+            Schedule::Cooperative if holds_results(tile, desc, variant.epilogue()) => {
+                costs.round_ns
+            }
             Schedule::Cooperative => costs.store_ns * tile_m * tile_n,
             Schedule::Pingpong => costs.turn_ns,
         },
@@ -129,15 +132,15 @@ pub(super) fn shared_work(
     let (sharers, shared) = (f64::from(cut.sharers), f64::from(cut.shared));
     let size_bytes = desc.a.dtype.size_bytes() as f64;
     let (tile_m, tile_n) = (f64::from(tile.tile_m), f64::from(tile.tile_n));
-    let parts_of_others = (sharers / shared - 1.0).ceil().max(1.0);
-    let hand_over_ns = (costs.hand_over_ns + costs.add_ns * parts_of_others) * tile_m * tile_n;
+    let splits_of_others = (sharers / shared - 1.0).ceil().max(1.0);
+    let hand_over_ns = (costs.hand_over_ns + costs.add_ns * splits_of_others) * tile_m * tile_n;
     if whole.blocks > shared {
         // Whole waves, and then parts of tiles.
         let flops_per_ns = whole.flops_per_cycle * machine.clock_ghz;
-        let part_ns = whole.flops_per_block * shared / sharers / flops_per_ns;
+        let split_ns = whole.flops_per_block * shared / sharers / flops_per_ns;
         return Work {
             blocks: whole.blocks - shared,
-            extra_ns: whole.extra_ns + part_ns + hand_over_ns,
+            extra_ns: whole.extra_ns + split_ns + hand_over_ns,
             ..whole
         };
     }

@@ -1,10 +1,10 @@
 //! The Hopper kernels with TMA and wgmma (`kernels-gpu/src/gemm/sm90`).
 //!
-//! They take 8-bit and 16-bit operands (but for two of e5m2), and f32 where tf32 is allowed. They read
-//! operands in place that a tensor map can describe, 16-bit ones in every layout and the others where k
-//! is contiguous; what is not so is copied first ([`k_major`](super::k_major)). Split-K uses partial
-//! results in f32, or in i32 of i8, and the kernel that reduces them. So do results in i32 with more
-//! than alpha.
+//! They take 8-bit and 16-bit operands (but for two of e5m2), and f32 where tf32 is allowed. They
+//! read operands in place that a tensor map can describe, 16-bit ones in every layout and the
+//! others where k is contiguous; what is not so is copied first ([`k_major`](super::k_major)).
+//! Split-K uses partial results in f32, or in i32 of i8, and the kernel that reduces them. So do
+//! results in i32 with more than alpha.
 
 pub(super) mod bands;
 mod cost;
@@ -17,7 +17,7 @@ use cost::{shared_work, work};
 use super::candidates::{Candidate, Entry, Reads};
 use super::desc::{GemmDesc, ScaleExtent};
 use super::options::Precision;
-use super::parts::Parts;
+use super::splits::KSplits;
 use crate::DType;
 use crate::ops::plan::{Machine, blocks_at_once};
 use abi::gemm::Activation;
@@ -36,8 +36,8 @@ const SPLITS: [u32; 4] = [1, 2, 4, 8];
 /// Least k of a part in bytes, unless the caller requests more parts.
 const LEAST_K_BYTES: u64 = 16 * SPAN_BYTES as u64;
 
-/// Offers the tiles that exist for `desc`, or for K-major copies of operands that no tile reads, with
-/// and without split-K and stream-K.
+/// Offers the tiles that exist for `desc`, or for K-major copies of operands that no tile reads,
+/// with and without split-K and stream-K.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let precision_suits = desc.a.dtype != DType::F32 || desc.precision == Precision::Tf32;
     if machine.arch != ARCH || desc.k == 0 || !precision_suits {
@@ -67,17 +67,17 @@ fn offer_as_stored(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Can
         if !is_chosen && split_k > 1 && k_bytes < LEAST_K_BYTES {
             continue;
         }
-        let way = Way::of(desc, split_k);
-        for entry in entries(desc, way.output(desc), way.epilogue()) {
+        let variant = Variant::of(desc, split_k);
+        for entry in entries(desc, variant.output(desc), variant.epilogue()) {
             let tile = &entry.tile;
             // Partial results are stored with TMA, which their rows have to suit.
-            let partial_suits = way.is_direct() || desc.n.is_multiple_of(4);
+            let partial_suits = variant.is_direct() || desc.n.is_multiple_of(4);
             if !partial_suits {
                 continue;
             }
-            let mut whole = candidate(desc, machine, entry, (split_k, way), None);
+            let mut whole = candidate(desc, machine, entry, (split_k, variant), None);
             if split_k == 1
-                && way == Way::Direct(EpilogueKind::Promoted)
+                && variant == Variant::Direct(EpilogueKind::Promoted)
                 && let Some(together) = whole
             {
                 in_bands(desc, machine, tile, together).map(&mut *offer);
@@ -89,8 +89,8 @@ fn offer_as_stored(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Can
             }
             whole.map(&mut *offer);
             let cut = cut_of(desc, tile, machine.multiprocessors);
-            if !is_chosen && split_k == 1 && way.is_direct() && cut.is_some() {
-                candidate(desc, machine, entry, (split_k, way), cut).map(&mut *offer);
+            if !is_chosen && split_k == 1 && variant.is_direct() && cut.is_some() {
+                candidate(desc, machine, entry, (split_k, variant), cut).map(&mut *offer);
             }
         }
     }
@@ -114,7 +114,7 @@ fn in_bands(
 
 /// How a description is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Variant {
     /// By one kernel with this epilogue.
     Direct(EpilogueKind),
     /// By a kernel with this epilogue that writes f32, or i32 of i8, and one that reduces partial
@@ -122,7 +122,7 @@ enum Way {
     Partial(EpilogueKind),
 }
 
-impl Way {
+impl Variant {
     fn of(desc: &GemmDesc, split_k: u32) -> Self {
         let is_fp8 = matches!(desc.a.dtype, DType::E4m3 | DType::E5m2);
         let bare = if is_fp8 && !desc.fast_accumulation {
@@ -130,7 +130,7 @@ impl Way {
         } else {
             EpilogueKind::Plain
         };
-        if Parts::of(desc.k, split_k).count > 1 {
+        if KSplits::of(desc.k, split_k).count > 1 {
             return Self::Partial(bare);
         }
         let has = |epilogue| entries(desc, desc.d.dtype, epilogue).next().is_some();
@@ -191,18 +191,18 @@ fn candidate(
     desc: &GemmDesc,
     machine: &Machine,
     entry: Sm90Entry,
-    (split_k, way): (u32, Way),
+    (split_k, variant): (u32, Variant),
     cut: Option<Cut>,
 ) -> Option<Candidate> {
     let tile = entry.tile;
-    let parts = Parts::of(desc.k, split_k);
+    let splits = KSplits::of(desc.k, split_k);
     if tile.smem_bytes() > machine.shared_bytes {
         return None;
     }
-    if way.epilogue().is_fused() && !has_map_of_d(desc) && !tile.stores_by_thread() {
+    if variant.epilogue().is_fused() && !has_map_of_d(desc) && !tile.stores_by_thread() {
         return None;
     }
-    let products = desc.batch.checked_mul(parts.whole)?;
+    let products = desc.batch.checked_mul(splits.whole)?;
     let cluster_blocks = tile.cluster.blocks();
     // Clusters read less from L2, which binds only where rows are not aligned.
     if cluster_blocks > 1 && desc.rows_are_aligned() {
@@ -217,7 +217,7 @@ fn candidate(
     if is_for_few_rows && desc.m > tile.tile_m || is_for_many_rows && desc.m <= 128 {
         return None;
     }
-    let mut work = work(desc, machine, &tile, &parts, way);
+    let mut work = work(desc, machine, &tile, &splits, variant);
     if let Some(cut) = cut {
         work = shared_work(work, desc, &tile, cut, machine);
     }
@@ -230,7 +230,7 @@ fn candidate(
     let tile_k = SPAN_BYTES / desc.a.dtype.size_bytes() as u32;
     Some(Candidate {
         split_k,
-        partials: (!way.is_direct()).then_some(parts),
+        partials: (!variant.is_direct()).then_some(splits),
         cut,
         estimated_ns: machine.estimate_ns(&work),
         ..Candidate::direct(
@@ -279,7 +279,7 @@ mod tests {
             assert_eq!(best(1024, 4096, k), "128x256_s4"); // one wave
             assert_eq!(best(4096, 4096, k), "128x256_s4");
         }
-        let in_parts = "128x128_s6_pp+streamk"; // few tiles are left over
+        let in_splits = "128x128_s6_pp+streamk"; // few tiles are left over
         for [m, n, k] in [
             [16_384, 4096, 14_336],
             [16_384, 8192, 8192],
@@ -287,7 +287,7 @@ mod tests {
             [4096, 28_672, 8192],
             [16_384; 3],
         ] {
-            assert_eq!(best(m, n, k), in_parts, "{m} {n} {k}");
+            assert_eq!(best(m, n, k), in_splits, "{m} {n} {k}");
         }
         assert_eq!(best(2048, 2048, 256), "128x128_s6_pp");
         assert_eq!(best(2048, 2048, 2048), "128x256_s4");
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_k_beyond_4_gib_are_no_short_ones() {
+    fn splits_of_k_beyond_4_gib_are_not_short_ones() {
         let desc = GemmDesc {
             precision: Precision::Tf32,
             ..weighted(DType::F32, [8, 128, 1 << 31])

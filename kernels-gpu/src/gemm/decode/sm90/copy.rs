@@ -15,7 +15,7 @@ use cuda_std::tma::{
 };
 
 use super::Block;
-use crate::gemm::decode::ring::Place;
+use crate::gemm::decode::ring::RingState;
 
 /// Bytes of a box of MN-major weights.
 const BOX_BYTES: u32 = TILE_K * SPAN_BYTES;
@@ -67,49 +67,49 @@ impl Block {
     pub(super) unsafe fn produce<W: OperandMajor, const TILE_M: u32>(&self) {
         // Weights are read once, so L2 may evict them first.
         let policy = createpolicy_fractional_l2_evict_first(1.0);
-        let mut place = Place::default();
+        let mut state = RingState::default();
         let mut k_tile = self.k_tile_first;
         while k_tile < self.k_tile_end {
-            let stage = self.ring.stage(place.stage_idx);
-            let landed = self.ring.landed(place.stage_idx);
+            let stage = self.ring.stage(state.stage_idx);
+            let landed = self.ring.landed(state.stage_idx);
             let k = (k_tile * TILE_K) as i32;
             // SAFETY: the stage is free after the wait, and all of its bytes are announced to the
             // barrier.
             unsafe {
                 self.ring
-                    .free(place.stage_idx)
-                    .wait_parity(place.parity ^ 1);
+                    .free(state.stage_idx)
+                    .wait_parity(state.parity ^ 1);
                 landed.arrive_expect_tx(self.ring.stage_bytes);
                 self.copy_weights::<W>(stage, k, landed, policy);
                 let tokens = stage.add_bytes(self.tile_n * SPAN_BYTES);
                 self.copy_tokens::<TILE_M>(tokens, k, landed);
             }
-            place.advance(self.ring.count);
+            state.advance(self.ring.count);
             k_tile += 1;
         }
         if self.sharers > 1 {
             // SAFETY: as above.
-            unsafe { self.drain(place) };
+            unsafe { self.drain(state) };
         }
     }
 
-    /// Waits until every stage is free; the next one is at `place`. Then nobody multicasts into
+    /// Waits until every stage is free; the next one is at `state`. Then nobody multicasts into
     /// this block or arrives at its barriers any more, and what it has loaded has landed in all
     /// sharers.
     ///
     /// # Safety
     /// The producer's thread.
     #[inline(always)]
-    unsafe fn drain(&self, mut place: Place) {
+    unsafe fn drain(&self, mut state: RingState) {
         let mut stages = self.ring.count;
         while stages > 0 {
             // SAFETY: the barriers exist. One that was never waited for counts as free.
             unsafe {
                 self.ring
-                    .free(place.stage_idx)
-                    .wait_parity(place.parity ^ 1)
+                    .free(state.stage_idx)
+                    .wait_parity(state.parity ^ 1)
             };
-            place.advance(self.ring.count);
+            state.advance(self.ring.count);
             stages -= 1;
         }
     }
@@ -164,7 +164,7 @@ impl Block {
                 cp_async_bulk_tensor_3d_shared_cluster_global(to, map, at, landed);
                 return;
             }
-            let row = self.place * (TILE_M >> self.sharers.trailing_zeros());
+            let row = self.cta_rank * (TILE_M >> self.sharers.trailing_zeros());
             let all = ((1 << self.sharers) - 1) << self.first_rank;
             cp_async_bulk_tensor_3d_shared_cluster_global_multicast_cluster(
                 to.add_bytes(row * SPAN_BYTES),

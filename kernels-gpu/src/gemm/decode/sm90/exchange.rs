@@ -19,8 +19,8 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// The sums over the blocks that split k. What one block has of all rows is loaded before any of
-    /// it is added: a load from another block takes a quarter of a microsecond.
+    /// The sums over the blocks that split k. What one block has of all rows is loaded before any
+    /// of it is added: a load from another block takes a quarter of a microsecond.
     ///
     /// # Safety
     /// The blocks' sums have been stored.
@@ -73,7 +73,7 @@ impl Combine for Cluster {
             }
             let totals = |share: &Share| {
                 if splits == 1 {
-                    share.groups(|i| tile.of_parts(share.at(i)))
+                    share.groups(|i| tile.of_splits(share.at(i)))
                 } else {
                     self.of_ranks(tile, share, splits)
                 }

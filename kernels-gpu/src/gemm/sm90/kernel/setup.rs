@@ -1,4 +1,4 @@
-//! What all threads do before the roles part: shared memory, the list of units, barriers, L2
+//! What all threads do before the roles part: shared memory, the list of work tiles, barriers, L2
 //! prefetch.
 
 use abi::gemm::GemmParams;
@@ -17,7 +17,7 @@ use cuda_std::tma::{self, TensorMap};
 
 use super::super::load::prefetch_tile;
 use super::{Config, Gemm, LaunchOf};
-use crate::gemm::sm90::places::Places;
+use crate::gemm::sm90::tile_coords::TileCoords;
 
 impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const BLOCKS: usize>
     Gemm<C, TILE_M, TILE_N, STAGES, BLOCKS>
@@ -37,7 +37,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         let block = thread::block_idx_x();
         let k_tiles = params.k.div_ceil(Self::TILE_K);
         let (shared, sharers) = if Self::CUTS {
-            C::Places::cut(&launch)
+            C::TileCoords::cut(&launch)
         } else {
             (0, 0)
         };
@@ -55,7 +55,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             let at = |offset| SharedAddr::from_bits(base + offset);
             let behind = shared.add((base - first + map.end) as usize).cast();
             let ring = (at(0), map.b);
-            let places = C::Places::new(&launch, params, ring, behind, TILE_M);
+            let coords = C::TileCoords::new(&launch, params, ring, behind, TILE_M);
             Self {
                 a: TileRing::at(at(0)),
                 b: TileRing::at(at(map.b)),
@@ -63,8 +63,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
                 boxes: at(map.store),
                 map_a,
                 map_b,
-                work: StreamK::new(places.count(), cut, k_tiles, cluster),
-                places,
+                work: StreamK::new(coords.count(), cut, k_tiles, cluster),
+                coords,
                 block,
                 workspace,
             }
@@ -107,11 +107,11 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         if params.m > TILE_M || self.work.count == 0 {
             return;
         }
-        let unit = self.work.unit(0);
-        let (_, column, batch) = self.place(unit.tile);
+        let work_tile = self.work.work_tile(0);
+        let (_, column, batch) = self.coord(work_tile.tile);
         let batch = if params.batch_stride_b == 0 { 0 } else { batch };
-        let mut k_tile = unit.k_begin;
-        while k_tile < unit.k_end && k_tile < unit.k_begin + STAGES {
+        let mut k_tile = work_tile.k_begin;
+        while k_tile < work_tile.k_end && k_tile < work_tile.k_begin + STAGES {
             let at = [column, k_tile * Self::TILE_K, batch];
             // SAFETY: passed on to the caller.
             unsafe { prefetch_tile::<C::B, TILE_N>(self.map_b, at) };

@@ -1,13 +1,14 @@
 //! Element types of D: how a thread's results are rounded, and how a warp writes them to a box.
 //!
-//! Results go group by group: the warp's 16 rows of a few neighbouring columns, of which each thread
-//! has a fragment. A group is as wide as it must be for its writes to have no bank conflicts.
+//! Results go group by group: the warp's 16 rows of a few neighbouring columns, of which each
+//! thread has a fragment. A group is as wide as it must be for its writes to have no bank
+//! conflicts.
 
 use abi::swizzle::Swizzle;
 use abi::tensor_core::ldmatrix::tile_16x16;
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::element::Element;
-use cuda_std::epilogue::{Epilogue, Place};
+use cuda_std::epilogue::{Coord, Epilogue};
 use cuda_std::ldmatrix::stmatrix_x4;
 use cuda_std::mem::{ld_v4_u32, st_shared_v2_f32, st_shared_v2_u32, st_v4_u32};
 use cuda_std::shared::SharedAddr;
@@ -24,7 +25,7 @@ pub trait Fragment: Registers + AsRef<[f32]> + AsMut<[f32]> {
     /// As [`Epilogue::apply_pairs`].
     fn apply(
         epilogue: &impl Epilogue,
-        place: impl Fn(usize) -> Place,
+        coord: impl Fn(usize) -> Coord,
         x: impl FnOnce() -> Self,
     ) -> Self;
 }
@@ -37,10 +38,10 @@ macro_rules! fragment {
             #[inline(always)]
             fn apply(
                 epilogue: &impl Epilogue,
-                place: impl Fn(usize) -> Place,
+                coord: impl Fn(usize) -> Coord,
                 x: impl FnOnce() -> Self,
             ) -> Self {
-                epilogue.apply_pairs::<$results, { $results / 2 }>(place, x)
+                epilogue.apply_pairs::<$results, { $results / 2 }>(coord, x)
             }
         }
     };
@@ -138,9 +139,9 @@ impl StoreElement for f32 {
     }
 }
 
-/// An i32 that has been carried as the f32 of the same bits, and is stored as it is. Its own type, because
-/// between the registers of f32 ptxas selects as between floats, and nothing says that this keeps the bits
-/// of subnormals and NaN.
+/// An i32 that has been carried as the f32 of the same bits, and is stored as it is. Its own type,
+/// because between the registers of f32 ptxas selects as between floats, and nothing says that this
+/// keeps the bits of subnormals and NaN.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Word(u32);
@@ -198,9 +199,11 @@ impl StoreElement for Word {
 }
 
 /// Writes elements of four bytes. A group is a whole row of the box, four times 8 columns. A
-/// half-warp's 8-byte stores are 8 columns of 4 rows, 32 bytes each. Swizzled, the same columns of rows
-/// 2 `i` and 2 `i` + 1 are in the same banks. So odd rows store the third 8 columns when even rows store
-/// the first, the fourth when those store the second, and so on: a half-warp's stores then fill all banks.
+/// half-warp's 8-byte stores are 8 columns of 4 rows, 32 bytes each. Swizzled, the same columns of
+/// rows
+/// 2 `i` and 2 `i` + 1 are in the same banks. So odd rows store the third 8 columns when even rows
+/// store the first, the fourth when those store the second, and so on: a half-warp's stores then
+/// fill all banks.
 ///
 /// # Safety
 /// As for [`StoreElement::write`]; `store` writes 8 bytes.

@@ -1,27 +1,28 @@
 //! Hopper's kernels: TMA, `wgmma`, warp specialisation; one thread block for each block of keys.
 //!
-//! An entry `attention_grad_sm90_<dtype>_<tile>` ([`BwdEntry::ALL`] has all) takes
-//! - tensor maps of q, k, v and d_o by value, with boxes of [`BwdTile::tile_m`] (q, d_o) or
-//!   [`BwdTile::tile_n`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
+//! An entry `attention_grad_sm90_<dtype>_<tile>` ([`Sm90GradEntry::ALL`] has all) takes
+//! - tensor maps of q, k, v and d_o by value, with boxes of [`Sm90GradTile::tile_m`] (q, d_o) or
+//!   [`Sm90GradTile::tile_n`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
 //!   `[head_dim, position, head, batch]`;
 //! - `lse: *const f32` and `delta: *const f32`, contiguous `[batch, heads_q, seqlen_q]`;
-//! - `sums: *mut f32` of [`BwdTile::sums`] elements, and `key_sums: *mut f32` of
-//!   [`BwdTile::key_sums`], both with any contents;
-//! - `counters: *mut u32` of [`BwdTile::counters`] elements, 0 before the launch and after it;
-//! - `dk: *mut u16`, `dv: *mut u16`, and [`FlashBwdParams`].
+//! - `sums: *mut f32` of [`Sm90GradTile::sums`] elements, and `key_sums: *mut f32` of
+//!   [`Sm90GradTile::key_sums`], both with any contents;
+//! - `counters: *mut u32` of [`Sm90GradTile::counters`] elements, 0 before the launch and after it;
+//! - `dk: *mut u16`, `dv: *mut u16`, and [`AttentionGradParams`](super::AttentionGradParams).
 //!
-//! Its grid is [`BwdTile::grid`]. `sums` then holds the sums of dq. Where every query head has keys of
-//! its own, dk and dv are written; where heads share keys, `key_sums` holds their sums.
+//! Its grid is [`Sm90GradTile::grid`]. `sums` then holds the sums of dq. Where every query head has
+//! keys of its own, dk and dv are written; where heads share keys, `key_sums` holds their sums.
 //! [`ROUND_ENTRY`](super::sums::ROUND_ENTRY) turns sums into gradients.
 //!
-//! q, k, v, d_o, dq, dk and dv are aligned to 16 bytes, as are their strides. head_dim and head_dim_v
-//! are multiples of 8, softmax_scale is more than 0, there are keys, and at most 2^30 queries and keys.
+//! q, k, v, d_o, dq, dk and dv are aligned to 16 bytes, as are their strides. head_dim and
+//! head_dim_v are multiples of 8, softmax_scale is more than 0, there are keys, and at most 2^30
+//! queries and keys.
 
-use super::super::mask::{Mask, UNLIMITED};
-use super::super::params::FlashFwdParams;
-use super::FlashBwdParams;
+use super::AttentionGradParams;
 use super::order::{Order, beside, heads_together};
 use crate::DType;
+use crate::attention::mask::{Mask, UNLIMITED};
+use crate::attention::params::FlashFwdParams;
 use crate::entry::{Parts, entries};
 use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
 
@@ -45,15 +46,15 @@ pub const CHUNK: u32 = MMA_M * 64;
 
 /// The tile of a block, and the head dimensions that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct BwdTile {
+pub struct Sm90GradTile {
     /// Largest head_dim and head_dim_v; 64 or 128.
     pub head_dim: u32,
-    /// Queries of a tile. Its dq has [`CHUNKS`] parts: halves of the columns if there are 64 queries,
-    /// halves of the queries if there are 128.
+    /// Queries of a tile. Its dq has [`CHUNKS`] parts: halves of the columns if there are 64
+    /// queries, halves of the queries if there are 128.
     pub tile_m: u32,
 }
 
-impl BwdTile {
+impl Sm90GradTile {
     /// Keys of a block.
     pub const fn tile_n(&self) -> u32 {
         TILE_N
@@ -122,7 +123,7 @@ impl BwdTile {
     }
 }
 
-impl BwdTile {
+impl Sm90GradTile {
     /// Which tiles are visited, and in which order their dq is summed.
     #[inline(always)]
     pub const fn order(&self, params: &FlashFwdParams) -> Order {
@@ -156,8 +157,8 @@ impl BwdTile {
         heads_together(heads.group(), blocks, 4 * multiprocessors as u64)
     }
 
-    /// The grid, if a block has `together` query heads; `None` if there are too many heads. The blocks
-    /// of parts [side by side](super::order::beside) alternate along x.
+    /// The grid, if a block has `together` query heads; `None` if there are too many heads. The
+    /// blocks of parts [side by side](super::order::beside) alternate along x.
     pub const fn grid(
         &self,
         heads: &Heads,
@@ -165,11 +166,11 @@ impl BwdTile {
         multiprocessors: u32,
     ) -> Option<[u32; 3]> {
         let key_blocks = self.key_blocks(heads.seqlen_k);
-        let Some(turns) = heads.group().checked_div(together) else {
+        let Some(adders) = heads.group().checked_div(together) else {
             return None;
         };
         let parts = heads.batch as u64 * heads.heads_kv as u64;
-        let parts = parts.saturating_mul(turns as u64);
+        let parts = parts.saturating_mul(adders as u64);
         if parts > u32::MAX as u64 {
             return None;
         }
@@ -243,15 +244,15 @@ pub struct BwdSmem {
 
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct BwdEntry {
+pub struct Sm90GradEntry {
     name: &'static str,
     /// Element type.
     pub dtype: DType,
     /// The tile.
-    pub tile: BwdTile,
+    pub tile: Sm90GradTile,
 }
 
-impl BwdEntry {
+impl Sm90GradEntry {
     /// The entry of a name `attention_grad_sm90_<dtype>_d<head_dim cap>_<m>x<n>`.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
@@ -261,18 +262,18 @@ impl BwdEntry {
         let [tile_m, tile_n] = parts.numbers("");
         parts.end();
         assert!(tile_n == TILE_N);
-        let tile = BwdTile { head_dim, tile_m };
+        let tile = Sm90GradTile { head_dim, tile_m };
         Self { name, dtype, tile }
     }
 
     /// The entry for the smallest head dimensions that serves both.
     pub fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
-        let has_room = |tile: BwdTile| head_dim.max(head_dim_v) <= tile.head_dim;
+        let has_room = |tile: Sm90GradTile| head_dim.max(head_dim_v) <= tile.head_dim;
         Self::find(|entry| entry.dtype == dtype && has_room(entry.tile))
     }
 }
 
-entries! { $ BwdEntry(FlashBwdParams) {
+entries! { $ Sm90GradEntry(AttentionGradParams) {
     /// The `wgmma` type of elements. The smallest head dimensions come first.
     attention_grad_sm90 {
         attention_grad_sm90_bf16_d64_128x128(Bf16);
@@ -292,7 +293,7 @@ mod tests {
 
     #[test]
     fn every_tile_fits_and_its_dq_is_two_accumulators() {
-        for tile in BwdEntry::ALL.iter().map(|entry| entry.tile) {
+        for tile in Sm90GradEntry::ALL.iter().map(|entry| entry.tile) {
             assert!(tile.smem_bytes() <= SMEM_MAX_BYTES);
             assert_eq!(tile.tile_m * tile.head_dim, CHUNKS * CHUNK);
             let smem = tile.smem();
@@ -305,12 +306,12 @@ mod tests {
     #[test]
     fn names_say_type_and_tile() {
         let name = |head_dim, head_dim_v| {
-            BwdEntry::of(DType::Bf16, head_dim, head_dim_v).map(|entry| entry.to_string())
+            Sm90GradEntry::of(DType::Bf16, head_dim, head_dim_v).map(|entry| entry.to_string())
         };
         let d128 = Some("attention_grad_sm90_bf16_d128_64x128");
         assert_eq!(name(72, 40).as_deref(), d128);
         assert_eq!(name(64, 72).as_deref(), d128);
         assert_eq!(name(64, 130), None);
-        assert_eq!(BwdEntry::of(DType::F32, 64, 64), None);
+        assert_eq!(Sm90GradEntry::of(DType::F32, 64, 64), None);
     }
 }

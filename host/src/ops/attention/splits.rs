@@ -5,7 +5,7 @@ use super::desc::{AttentionDesc, OperandDesc};
 use crate::load;
 use crate::{DType, LaunchConfig, Result, Tensor};
 use abi::attention::FwdPacking;
-use abi::attention::merge::{PARTS_ENTRY, THREADS, blocks, strides_of_parts};
+use abi::attention::merge::{SPLITS_ENTRY, THREADS, blocks, strides_of_splits};
 
 /// Enqueues `launch` with the call and `packing`, once: for one split as they are; for more with o
 /// and lse of each split in memory of its own, and the merge behind it.
@@ -27,17 +27,17 @@ pub(super) fn launch(
     let heads = desc.heads_q as usize;
     let of_lse = batches as usize * heads * desc.positions_q() as usize;
     let of_o = of_lse * desc.head_dim_v as usize;
-    let parts = splits as usize;
-    let o = Tensor::<f32>::empty(call.stream, &[parts, of_o])?;
-    let lse = Tensor::<f32>::empty(call.stream, &[parts, of_lse])?;
+    let count = splits as usize;
+    let o = Tensor::<f32>::empty(call.stream, &[count, of_o])?;
+    let lse = Tensor::<f32>::empty(call.stream, &[count, of_lse])?;
     packing.splits = splits;
     (packing.o_split, packing.lse_split) = (of_o as u64, of_lse as u64);
     let params = call.params()?;
-    let call_of_parts = Call {
+    let call_of_splits = Call {
         desc: AttentionDesc {
             o_dtype: DType::F32,
             o: OperandDesc {
-                strides: strides_of_parts(&params),
+                strides: strides_of_splits(&params),
                 ..desc.o
             },
             lse: true,
@@ -48,7 +48,7 @@ pub(super) fn launch(
         sink: None, // the merge adds it
         ..call.clone()
     };
-    launch(&call_of_parts, packing)?;
+    launch(&call_of_splits, packing)?;
     call.uses()?;
     let rows = u64::from(desc.batch) * u64::from(desc.seqlen_q) * heads as u64;
     let config = LaunchConfig::linear(blocks(rows), THREADS);
@@ -57,7 +57,7 @@ pub(super) fn launch(
     let (memory, params) = ((&o, &lse, to, to_lse, sink), (lengths, params, packing));
     // However brief, it does not let the next launch begin: that one's blocks can settle beside the
     // merge's, two on one multiprocessor and none on another.
-    let kernel = load::kernel(call.stream, PARTS_ENTRY)?;
+    let kernel = load::kernel(call.stream, SPLITS_ENTRY)?;
     // SAFETY: the first launch wrote the partial results, with the same lengths; o and lse are
     // those of the call.
     unsafe { kernel.launch(call.stream, config, memory, &params) }

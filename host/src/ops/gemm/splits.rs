@@ -1,5 +1,6 @@
 //! The steps around a main kernel: split-K partial results, and the kernel that reduces them and
-//! applies the epilogue; they are in f32, or of i8 in i32, which loses nothing. And conversion of operands for kernels that do not read their dtype.
+//! applies the epilogue; they are in f32, or of i8 in i32, which loses nothing. And conversion of
+//! operands for kernels that do not read their dtype.
 
 use super::call::{Call, Memory};
 use super::desc::{GemmDesc, MatrixDesc};
@@ -15,7 +16,7 @@ const K_STEP: u32 = 16;
 
 /// k split into parts of equal length, and a remainder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parts {
+pub(super) struct KSplits {
     /// Number of parts, including the remainder.
     pub(super) count: u32,
     /// Length of each part but the remainder.
@@ -26,7 +27,7 @@ pub(super) struct Parts {
     pub(super) rest: u32,
 }
 
-impl Parts {
+impl KSplits {
     /// Splits `k` into at most `wanted` parts, whose lengths are multiples of 16 but for the last.
     pub(super) fn of(k: u32, wanted: u32) -> Self {
         let each = match wanted {
@@ -81,24 +82,24 @@ impl GemmDesc {
         }
     }
 
-    /// Bytes of `parts` partial results.
-    pub(super) fn partial_bytes(&self, parts: u32) -> f64 {
+    /// Bytes of `splits` partial results.
+    pub(super) fn partial_bytes(&self, splits: u32) -> f64 {
         let results = f64::from(self.m) * f64::from(self.n) * f64::from(self.batch);
-        4.0 * results * f64::from(parts)
+        4.0 * results * f64::from(splits)
     }
 
-    /// Time of writing and reading the partial results of so many parts of k, and of the kernel that
-    /// reduces them.
-    pub(super) fn partials_ns(&self, parts: &Parts, machine: &Machine) -> f64 {
-        machine.model.launch_ns + 2.0 * self.partial_bytes(parts.count) / machine.bytes_per_ns
+    /// Time of writing and reading the partial results of so many parts of k, and of the kernel
+    /// that reduces them.
+    pub(super) fn partials_ns(&self, splits: &KSplits, machine: &Machine) -> f64 {
+        machine.model.launch_ns + 2.0 * self.partial_bytes(splits.count) / machine.bytes_per_ns
     }
 
     /// The work of whole tiles of these extents. A block has its part of k.
-    pub(super) fn work(&self, parts: &Parts, tile: [u32; 3]) -> Work {
+    pub(super) fn work(&self, splits: &KSplits, tile: [u32; 3]) -> Work {
         let [tile_m, tile_n, _] = tile;
         let tiles = u64::from(self.m.div_ceil(tile_m)) * u64::from(self.n.div_ceil(tile_n));
-        let blocks = tiles as f64 * (f64::from(self.batch) * f64::from(parts.count));
-        Work::of_tiles(blocks, tile, parts.k, self.bytes())
+        let blocks = tiles as f64 * (f64::from(self.batch) * f64::from(splits.count));
+        Work::of_tiles(blocks, tile, splits.k, self.bytes())
     }
 
     /// The same GEMM over a k of this length.
@@ -120,41 +121,41 @@ fn k_stride(matrix: &MatrixDesc, k_is_contiguous_in: Transpose) -> i64 {
 /// that reduces them.
 pub(super) fn by_partials(
     call: &Call<'_>,
-    parts: &Parts,
+    splits: &KSplits,
     product: &dyn Fn(&Call<'_>) -> Result<()>,
 ) -> Result<()> {
-    let partials = call.partials(parts.count)?;
+    let partials = call.partials(splits.count)?;
     let desc = call.desc.partial();
-    let part = |first: u32, k: u32| {
+    let split = |first: u32, k: u32| {
         let bytes = 4 * i64::from(first) * i64::from(desc.m) * i64::from(desc.n);
-        let place = partials.offset(bytes * i64::from(desc.batch));
-        let part = call.partial(desc, place).at_k(first * parts.k);
+        let to = partials.offset(bytes * i64::from(desc.batch));
+        let split = call.partial(desc, to).at_k(first * splits.k);
         Call {
             desc: desc.with_k(k),
-            ..part
+            ..split
         }
     };
-    if desc.batch == 1 && parts.whole > 1 {
+    if desc.batch == 1 && splits.whole > 1 {
         // Parts of equal length are launched as a batch. (A single part is not: its batch strides
         // would only have to satisfy the limits of tensor maps.)
-        let mut whole = part(0, parts.k);
-        whole.desc.batch = parts.whole;
+        let mut whole = split(0, splits.k);
+        whole.desc.batch = splits.whole;
         let step = |matrix: &mut MatrixDesc, contiguous_in| {
-            matrix.batch_stride = k_stride(matrix, contiguous_in) * i64::from(parts.k);
+            matrix.batch_stride = k_stride(matrix, contiguous_in) * i64::from(splits.k);
         };
         step(&mut whole.desc.a, Transpose::N);
         step(&mut whole.desc.b, Transpose::T);
         whole.desc.d.batch_stride = i64::from(desc.m) * i64::from(desc.n);
         product(&whole)?;
     } else {
-        for idx in 0..parts.whole {
-            product(&part(idx, parts.k))?;
+        for idx in 0..splits.whole {
+            product(&split(idx, splits.k))?;
         }
     }
-    if parts.rest > 0 {
-        product(&part(parts.whole, parts.rest))?;
+    if splits.rest > 0 {
+        product(&split(splits.whole, splits.rest))?;
     }
-    call.finish(&partials, parts.count)
+    call.finish(&partials, splits.count)
 }
 
 impl<'a> Call<'a> {
@@ -175,23 +176,23 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Scratch memory for `parts` partial results.
-    pub(super) fn partials(&self, parts: u32) -> Result<Memory> {
+    /// Scratch memory for `splits` partial results.
+    pub(super) fn partials(&self, splits: u32) -> Result<Memory> {
         let GemmDesc { m, n, batch, .. } = self.desc;
-        self.scratch(&[parts, batch, m, n], DType::F32.size_bytes())
+        self.scratch(&[splits, batch, m, n], DType::F32.size_bytes())
     }
 
     /// Enqueues the kernel that reduces the partial results in `partials` and applies the epilogue.
-    pub(super) fn finish(&self, partials: &Memory, parts: u32) -> Result<()> {
+    pub(super) fn finish(&self, partials: &Memory, splits: u32) -> Result<()> {
         let desc = &self.desc;
         let results = [desc.m, desc.n, desc.batch].map(u64::from);
         let blocks = finish_blocks(results.iter().product());
         let config = LaunchConfig::linear(blocks, FINISH_THREADS);
         let entry = check::entry(FinishEntry::of(desc.partial_dtype(), desc.d.dtype))?;
-        // SAFETY: `partials` holds `parts` partial results of this GEMM; the rest is this call's.
+        // SAFETY: `partials` holds `splits` partial results of this GEMM; the rest is this call's.
         unsafe {
             self.launch_fused(entry, config, (partials,), |params, epilogue| {
-                (params, epilogue, parts)
+                (params, epilogue, splits)
             })
         }
     }
@@ -293,20 +294,23 @@ mod tests {
     }
 
     #[test]
-    fn parts_cover_k_and_begin_at_multiples_of_sixteen() {
+    fn splits_cover_k_and_begin_at_multiples_of_sixteen() {
         for k in [0, 1, 5, 16, 17, 31, 32, 100, 4096, 4099] {
             for wanted in [1, 2, 3, 7, 64] {
-                let parts = Parts::of(k, wanted);
-                assert_eq!(parts.whole * parts.k + parts.rest, k, "{k} in {wanted}");
-                assert_eq!(parts.count, parts.whole + u32::from(parts.rest > 0));
-                assert!(parts.count >= 1 && parts.count <= wanted, "{k} in {wanted}");
+                let splits = KSplits::of(k, wanted);
+                assert_eq!(splits.whole * splits.k + splits.rest, k, "{k} in {wanted}");
+                assert_eq!(splits.count, splits.whole + u32::from(splits.rest > 0));
                 assert!(
-                    parts.count == 1 || parts.k.is_multiple_of(K_STEP),
+                    splits.count >= 1 && splits.count <= wanted,
+                    "{k} in {wanted}"
+                );
+                assert!(
+                    splits.count == 1 || splits.k.is_multiple_of(K_STEP),
                     "{k} in {wanted}"
                 );
             }
         }
-        assert_eq!(Parts::of(4096, 8).count, 8);
-        assert_eq!(Parts::of(4099, 8).count, 8);
+        assert_eq!(KSplits::of(4096, 8).count, 8);
+        assert_eq!(KSplits::of(4099, 8).count, 8);
     }
 }

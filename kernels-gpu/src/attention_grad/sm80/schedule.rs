@@ -8,19 +8,19 @@ use cuda_std::thread::sync_threads;
 use super::kernel::{Block, Gradients, Results};
 use super::moments::Source;
 use super::products::{Factors, scores};
-use super::vectors::{self, BOTH, FIRST, Kinds, SECOND};
+use super::vectors::{self, BOTH, FIRST, Operands, SECOND};
 use crate::attention::sm80::element::Half;
 
 /// The next tile of a block: all tiles of a query head, then those of the next head.
 #[derive(Clone, Copy)]
-struct Walk<'a> {
+struct TileScheduler<'a> {
     tiles: &'a KeyBlocks,
     head_idx: u32,
     end_head: u32,
     idx: u32,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> TileScheduler<'a> {
     #[inline(always)]
     fn new<G: Gradients>(block: &Block<'_>, tiles: &'a KeyBlocks) -> Self {
         let head_idx = block.head_idx;
@@ -52,7 +52,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The first column of a tile, of which there are `columns`, and whether any row hides any of it.
+    /// The first column of a tile, of which there are `columns`, and whether any row hides any of
+    /// it.
     #[inline(always)]
     fn tile(&self, idx: u32, columns: usize) -> (u32, bool) {
         (idx * columns as u32, self.tiles.is_masked(idx))
@@ -80,14 +81,15 @@ impl Block<'_> {
         results: &mut Results<M, D>,
         tiles: &KeyBlocks,
     ) {
-        let mut next = Walk::new::<G>(self, tiles);
+        let mut next = TileScheduler::new::<G>(self, tiles);
         let (mut idx, mut stage, mut is_there) = (0, 1, 0);
         // SAFETY: the caller's promise; a stage is started when all threads have read what it held.
         unsafe {
             if !next.is_over() {
                 self.start_rows::<E, G, CAP, ROWS>();
             }
-            // A pass starts the copies of a tile and adds the one before: so that is in the code once.
+            // A pass starts the copies of a tile and adds the one before: so that is in the code
+            // once.
             loop {
                 if !next.is_over() {
                     self.start_columns::<E, G, CAP, COLUMNS>(&next, BOTH, stage ^ 1);
@@ -109,13 +111,13 @@ impl Block<'_> {
         }
     }
 
-    /// [`visit`](Self::visit) with one stage, whose two kinds of vectors are copied in turns: the second
-    /// while scores and the product with dS are computed, the first while dP is.
+    /// [`visit`](Self::visit) with one stage, whose two kinds of vectors are copied in turns: the
+    /// second while scores and the product with dS are computed, the first while dP is.
     ///
     /// # Safety
     /// As there.
     #[inline(always)]
-    pub(super) unsafe fn visit_in_turns<
+    pub(super) unsafe fn visit_by_stages<
         E: Half,
         G: Gradients,
         const CAP: usize,
@@ -132,10 +134,11 @@ impl Block<'_> {
     ) {
         let ([rows, second_rows], [first, second]) = (self.rows_at(), self.columns_at(0));
         let factors = |rows, columns| Factors { rows, columns };
-        let mut next = Walk::new::<G>(self, tiles);
+        let mut next = TileScheduler::new::<G>(self, tiles);
         let (mut idx, mut is_there) = (0, 0);
         let mut dp = [[[0.0; 4]; N]; M];
-        // SAFETY: the caller's promise; copies are started when all threads have read what was there.
+        // SAFETY: the caller's promise; copies are started when all threads have read what was
+        // there.
         unsafe {
             if !next.is_over() {
                 self.start_rows::<E, G, CAP, ROWS>();
@@ -191,9 +194,9 @@ impl Block<'_> {
         let start = self.start;
         // SAFETY: the caller's promise; nothing has been written there yet.
         unsafe {
-            let kinds = if G::DS { BOTH } else { FIRST };
+            let operands = if G::DS { BOTH } else { FIRST };
             let to = self.rows_at();
-            vectors::start::<E, CAP, ROWS>(self.arguments, of, (G::KEYS, kinds), start, to);
+            vectors::start::<E, CAP, ROWS>(self.arguments, of, (G::KEYS, operands), start, to);
             if !G::KEYS {
                 let source = self.source(self.head_idx, start);
                 let left = self.sequence.q.len - start;
@@ -209,22 +212,22 @@ impl Block<'_> {
     #[inline(always)]
     unsafe fn start_columns<E: Half, G: Gradients, const CAP: usize, const COLUMNS: usize>(
         &self,
-        walk: &Walk<'_>,
-        kinds: Kinds,
+        scheduler: &TileScheduler<'_>,
+        operands: Operands,
         stage: u32,
     ) {
-        let start = walk.idx * COLUMNS as u32;
+        let start = scheduler.idx * COLUMNS as u32;
         let head_idx = if G::KEYS {
-            walk.head_idx
+            scheduler.head_idx
         } else {
-            self.arguments.params.fwd.head_kv_idx(walk.head_idx)
+            self.arguments.params.fwd.head_kv_idx(scheduler.head_idx)
         };
         let of = (&self.sequence, head_idx);
         // SAFETY: the caller's promise.
         unsafe {
             let to = self.columns_at(stage);
-            vectors::start::<E, CAP, COLUMNS>(self.arguments, of, (!G::KEYS, kinds), start, to);
-            if G::KEYS && kinds.first == 0 {
+            vectors::start::<E, CAP, COLUMNS>(self.arguments, of, (!G::KEYS, operands), start, to);
+            if G::KEYS && operands.first == 0 {
                 let source = self.source(head_idx, start);
                 let left = self.sequence.q.len - start;
                 self.moments::<G>(stage)

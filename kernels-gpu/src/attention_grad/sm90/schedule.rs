@@ -1,16 +1,16 @@
 //! The tiles of queries that a block visits.
 
-use abi::attention::backward::FlashBwdParams;
-use abi::attention::backward::order::{self, Order, Turn};
-use abi::attention::backward::sm90::BwdTile;
 use abi::attention::sm90::divided;
+use abi::attention_grad::AttentionGradParams;
+use abi::attention_grad::order::{self, AddOrder, Order};
+use abi::attention_grad::sm90::Sm90GradTile;
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 
-/// A block's keys, and the tiles of queries that see some of them, from the last to the first, each of
-/// all heads of the block. All roles go through the same tiles.
+/// A block's keys, and the tiles of queries that see some of them, from the last to the first, each
+/// of all heads of the block. All roles go through the same tiles.
 #[derive(Clone, Copy)]
-pub(super) struct Walk {
+pub(super) struct TileScheduler {
     pub(super) order: Order,
     /// The block of keys.
     pub(super) key_block: u32,
@@ -22,7 +22,7 @@ pub(super) struct Walk {
     first_head: u32,
     end_head: u32,
     /// The block's turn to add to dk and dv, if it has not all heads that share the keys.
-    pub(super) turn: Turn,
+    pub(super) add_order: AddOrder,
     /// Query head and tile where the walk is.
     pub(super) head: u32,
     /// See `head`.
@@ -31,19 +31,19 @@ pub(super) struct Walk {
     pub(super) left: u32,
 }
 
-impl Walk {
-    /// The block's walk, at its first tile, if there is one. Each call computes it anew: there are no
-    /// registers to keep all of it.
+impl TileScheduler {
+    /// The block's walk, at its first tile, if there is one. Each call computes it anew: there are
+    /// no registers to keep all of it.
     #[inline(always)]
-    pub(super) fn new(params: &FlashBwdParams, tile: &BwdTile) -> Self {
+    pub(super) fn new(params: &AttentionGradParams, tile: &Sm90GradTile) -> Self {
         let fwd = &params.fwd;
         let [x, y, heads_kv] =
             [thread::block_idx_x(), thread::block_idx_y(), fwd.heads_kv].map(opaque);
         let order = tile.order(fwd);
         let (beside, _) = divided(thread::grid_dim_x(), tile.key_blocks(fwd.seqlen_k));
         let (key_block, of_beside) = divided(x, beside);
-        let place = y * beside + of_beside;
-        let [batch, head_kv, part] = order::heads(place, fwd.batch, heads_kv);
+        let index = y * beside + of_beside;
+        let [batch, head_kv, part] = order::heads(index, fwd.batch, heads_kv);
         let first_head = head_kv * fwd.heads_per_kv() + part * params.heads_together;
         let tiles = order.query_tiles(key_block);
         Self {
@@ -53,9 +53,9 @@ impl Walk {
             batch,
             first_head,
             end_head: first_head + params.heads_together,
-            turn: Turn {
+            add_order: AddOrder {
                 index: part,
-                is_last: part + 1 == params.turns(),
+                is_last: part + 1 == params.adders(),
             },
             head: first_head,
             tile: tiles.end.wrapping_sub(1),

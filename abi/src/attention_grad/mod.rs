@@ -1,4 +1,4 @@
-//! Attention, backward: `dq`, `dk` and `dv` from q, k, v, o, lse and d_o.
+//! Gradients of [`attention`](crate::attention): `dq`, `dk` and `dv` from q, k, v, o, lse and d_o.
 //!
 //! With S the scaled scores, P = exp(S - lse) and delta the sums of `o * d_o` along head_dim_v:
 //!
@@ -7,10 +7,11 @@
 //! dQ = softmax_scale * dS K         dK = softmax_scale * dS^T Q
 //! ```
 //!
-//! A softcap c multiplies dS by `1 - (S / c)^2`. The dk and dv of a key head are sums over the query
-//! heads that share it. A query whose lse is -inf (it saw no key) contributes nothing, and its dq is
-//! 0. The gradient of a sink is that of a key without a value, whose dP is 0: `-sum exp(sink - lse) *
-//! delta` over all queries of its head.
+//! A softcap c multiplies dS by `1 - (S / c)^2`. The dk and dv of a key head are sums over the
+//! query heads that share it. A query whose lse is -inf (it saw no key) contributes nothing, and
+//! its dq is
+//! 0. The gradient of a sink is that of a key without a value, whose dP is 0: `-sum exp(sink - lse)
+//! * delta` over all queries of its head.
 //!
 //! | file | what |
 //! |---|---|
@@ -32,5 +33,5 @@ pub mod sm80;
 pub mod sm90;
 pub mod sums;
 
-pub use params::FlashBwdParams;
-pub use simt::{BackwardEntry, BackwardLaunch, DELTA_ENTRY, DELTA_TILE};
+pub use params::AttentionGradParams;
+pub use simt::{DELTA_ENTRY, DELTA_TILE, SimtGradEntry, SimtGradLaunch};

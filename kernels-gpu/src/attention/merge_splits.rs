@@ -11,7 +11,7 @@
 //! **Numerics**: exponentials relative to the largest lse, in f32, parts in order, rounded once at
 //! the store: the same bits every run. A part without a key has lse = -inf and o = 0.
 
-use abi::attention::merge::{THREADS, strides_of_parts};
+use abi::attention::merge::{THREADS, strides_of_splits};
 use abi::attention::{
     BshStrides, FlashFwdLengths, FlashFwdParams, FwdPacking, MOST_SPLITS, OutputDType, Sequence,
 };
@@ -56,9 +56,9 @@ impl Weights {
         let mut largest = sink;
         let mut i = 0;
         while i < WEIGHTS {
-            let part = lane + thread::WARP_THREADS * i as u32;
-            if part < packing.splits {
-                let at = u64::from(part) * packing.lse_split;
+            let split = lane + thread::WARP_THREADS * i as u32;
+            if split < packing.splits {
+                let at = u64::from(split) * packing.lse_split;
                 // SAFETY: the caller's promise.
                 own[i] = unsafe { lse.wrapping_add(at as usize).read() };
                 largest = largest.max(own[i]);
@@ -89,17 +89,17 @@ impl Weights {
     /// The warp calls it, converged, all with the same part, which is below
     /// [`MOST_SPLITS`].
     #[inline(always)]
-    unsafe fn of(&self, part: u32) -> f32 {
+    unsafe fn of(&self, split: u32) -> f32 {
         let mut own = self.own[0];
         let mut i = 1;
         while i < WEIGHTS {
-            if part / thread::WARP_THREADS == i as u32 {
+            if split / thread::WARP_THREADS == i as u32 {
                 own = self.own[i];
             }
             i += 1;
         }
         // SAFETY: passed on to the caller.
-        unsafe { shfl_idx(FULL_MASK, own, part % thread::WARP_THREADS) }
+        unsafe { shfl_idx(FULL_MASK, own, split % thread::WARP_THREADS) }
     }
 
     /// The row's lse.
@@ -144,9 +144,9 @@ unsafe fn over_lanes(x: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
 /// # Safety
 /// Launched as that module says.
 #[kernel(max_threads = THREADS)]
-pub unsafe fn attention_merge_parts(
-    o_parts: *const f32,
-    lse_parts: *const f32,
+pub unsafe fn attention_merge_splits(
+    o_splits: *const f32,
+    lse_splits: *const f32,
     o: *mut u8,
     lse: *mut f32,
     sink: *const f32,
@@ -155,8 +155,8 @@ pub unsafe fn attention_merge_parts(
     packing: FwdPacking,
 ) {
     let merge = Merge {
-        o_parts,
-        lse_parts,
+        o_splits,
+        lse_splits,
         o,
         lse,
         sink,
@@ -192,12 +192,12 @@ fn divided(x: u64, by: u32) -> (u64, u32) {
 }
 
 /// Rows of [`AT_ONCE`] parts: a lane's chunks of each.
-type Parts = [[[f32; CHUNK]; CHUNKS]; AT_ONCE as usize];
+type Splits = [[[f32; CHUNK]; CHUNKS]; AT_ONCE as usize];
 
 /// The launch's arguments.
 struct Merge<'a> {
-    o_parts: *const f32,
-    lse_parts: *const f32,
+    o_splits: *const f32,
+    lse_splits: *const f32,
     o: *mut u8,
     lse: *mut f32,
     sink: *const f32,
@@ -214,33 +214,33 @@ impl Merge<'_> {
     unsafe fn row(&self, sequence: &Sequence, query: u32, head: u32) {
         let params = self.params;
         let lane = thread::thread_idx_x() % thread::WARP_THREADS;
-        let place = |strides: &BshStrides| {
+        let offset = |strides: &BshStrides| {
             sequence.offset_q(strides, head) + i64::from(query) * strides.seq
         };
-        let from = place(&strides_of_parts(params)) as isize;
-        let from = self.o_parts.wrapping_offset(from);
+        let from = offset(&strides_of_splits(params)) as isize;
+        let from = self.o_splits.wrapping_offset(from);
         let lse_at = (params.lse_offset(sequence, head) + u64::from(query)) as usize;
         let mut weights = Weights::NONE;
         let mut sums = [[0.0; CHUNK]; CHUNKS];
-        let mut part = 0;
-        while part < self.packing.splits {
-            // SAFETY: the caller's promise: there is a sink for each head, and a row and an lse of each
-            // part.
+        let mut split = 0;
+        while split < self.packing.splits {
+            // SAFETY: the caller's promise: there is a sink for each head, and a row and an lse of
+            // each part.
             unsafe {
-                let rows = self.load(from, part);
-                if part == 0 {
+                let rows = self.load(from, split);
+                if split == 0 {
                     let sink = match self.sink.is_null() {
                         true => f32::NEG_INFINITY,
                         false => self.sink.wrapping_add(head as usize).read(),
                     };
-                    let lse = self.lse_parts.wrapping_add(lse_at);
+                    let lse = self.lse_splits.wrapping_add(lse_at);
                     weights = Weights::new(lse, self.packing, sink);
                 }
-                add(&mut sums, &weights, &rows, part);
+                add(&mut sums, &weights, &rows, split);
             }
-            part += AT_ONCE;
+            split += AT_ONCE;
         }
-        let to = place(&params.o) as isize;
+        let to = offset(&params.o) as isize;
         let factor = if weights.sum == 0.0 {
             0.0
         } else {
@@ -261,22 +261,22 @@ impl Merge<'_> {
         }
     }
 
-    /// Loads the rows of [`AT_ONCE`] parts, from part `first` on; the row of part 0 is at `from`. Those
-    /// of parts that do not exist are 0.
+    /// Loads the rows of [`AT_ONCE`] parts, from part `first` on; the row of part 0 is at `from`.
+    /// Those of parts that do not exist are 0.
     ///
     /// # Safety
     /// The parts have the row.
     #[inline(always)]
-    unsafe fn load(&self, from: *const f32, first: u32) -> Parts {
+    unsafe fn load(&self, from: *const f32, first: u32) -> Splits {
         let mut rows = [[[0.0; CHUNK]; CHUNKS]; AT_ONCE as usize];
         let mut at = 0;
         while at < AT_ONCE as usize {
-            let part = first + at as u32;
-            let row = from.wrapping_add((u64::from(part) * self.packing.o_split) as usize);
+            let split = first + at as u32;
+            let row = from.wrapping_add((u64::from(split) * self.packing.o_split) as usize);
             let mut i = 0;
             while i < CHUNKS {
                 let column = column(i);
-                if column < self.params.head_dim_v && part < self.packing.splits {
+                if column < self.params.head_dim_v && split < self.packing.splits {
                     // SAFETY: the caller's promise.
                     rows[at][i] = unsafe { ld_global_nc_v4_f32(row.wrapping_add(column as usize)) };
                 }
@@ -293,7 +293,7 @@ impl Merge<'_> {
 /// # Safety
 /// The warp calls it, converged.
 #[inline(always)]
-unsafe fn add(sums: &mut [[f32; CHUNK]; CHUNKS], weights: &Weights, rows: &Parts, first: u32) {
+unsafe fn add(sums: &mut [[f32; CHUNK]; CHUNKS], weights: &Weights, rows: &Splits, first: u32) {
     let mut at = 0;
     while at < AT_ONCE as usize {
         // SAFETY: passed on to the caller. Parts that do not exist have the weight 0.

@@ -1,29 +1,31 @@
 //! Which tiles of queries a block of keys visits, and in which order blocks of keys add to dq.
 //!
 //! Every thread block has one block of keys and visits the tiles of queries that see some of them.
-//! A tile of queries is visited by several blocks of keys, all of which add to its dq. Floating-point
-//! additions give the same bits every run only in the same order, so each waits for its turn.
+//! A tile of queries is visited by several blocks of keys, all of which add to its dq.
+//! Floating-point additions give the same bits every run only in the same order, so each waits for
+//! its turn.
 //!
-//! Of the query heads that share keys a thread block has some, or all ([`heads_together`]). If it has
-//! some, thread blocks add to the keys' dk and dv in turns too, in the order of the heads.
+//! Of the query heads that share keys a thread block has some, or all ([`heads_together`]). If it
+//! has some, thread blocks add to the keys' dk and dv in turns too, in the order of the heads.
 //!
-//! Thread blocks have the blocks of keys in order, visit tiles of queries from the last to the first, of
-//! each tile all their heads, and add to a tile in the order of their numbers:
+//! Thread blocks have the blocks of keys in order, visit tiles of queries from the last to the
+//! first, of each tile all their heads, and add to a tile in the order of their numbers:
 //!
 //! - A thread block waits only for thread blocks with lower numbers. These started before it, so
 //!   however few fit at a time, there is always one that need not wait.
-//! - Without a mask, and with a causal one, thread blocks that start together come to the same tiles at
-//!   the same time, and each is one addition behind the one before it. That is lost once a launch if
-//!   those that follow start as far apart. They do where the blocks of as many heads as run at a time
-//!   alternate ([`beside`]): those of the same rank end together, and make room for others of the same
-//!   rank. With a causal mask they are lost again and again, and few of a head run at a time.
-//! - With a causal mask the first blocks of keys have the most tiles. They start first, so that short
-//!   ones are left for the end.
-//! - Thread blocks that add to the same dk and dv are all key heads of the launch apart ([`heads`]), and so
-//!   end apart: hardly any waits for its turn.
+//! - Without a mask, and with a causal one, thread blocks that start together come to the same
+//!   tiles at the same time, and each is one addition behind the one before it. That is lost once a
+//!   launch if those that follow start as far apart. They do where the blocks of as many heads as
+//!   run at a time alternate ([`beside`]): those of the same rank end together, and make room for
+//!   others of the same rank. With a causal mask they are lost again and again, and few of a head
+//!   run at a time.
+//! - With a causal mask the first blocks of keys have the most tiles. They start first, so that
+//!   short ones are left for the end.
+//! - Thread blocks that add to the same dk and dv are all key heads of the launch apart
+//!   ([`heads`]), and so end apart: hardly any waits for its turn.
 
-use super::super::mask::{KeyBlocks, Mask};
-use super::super::sm90::divided;
+use crate::attention::mask::{KeyBlocks, Mask};
+use crate::attention::sm90::divided;
 
 /// Tiles of queries `first..end`; empty if `first == end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ impl QueryTiles {
 
 /// A block of keys' turn to add to a tile of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct AddOrder {
     /// Number of blocks of keys that have added before.
     pub index: u32,
     /// Whether none comes after it.
@@ -102,27 +104,28 @@ impl Order {
 
     /// The turn of a block of keys among those that visit a tile of queries; it is one of them.
     #[inline(always)]
-    pub const fn turn(&self, key_block: u32, query_tile: u32) -> Turn {
+    pub const fn add_order(&self, key_block: u32, query_tile: u32) -> AddOrder {
         let KeyBlocks { first, end, .. } = self.key_blocks(query_tile);
-        Turn {
+        AddOrder {
             index: key_block.wrapping_sub(first),
             is_last: key_block.wrapping_add(1) == end,
         }
     }
 }
 
-/// The sequence, the key head, and which of the parts of the heads that share it, at `place` in the order
-/// of all such parts of a launch with `batch` sequences of `heads_kv` key heads.
+/// The sequence, the key head, and which of the parts of the heads that share it, at `index` in the
+/// order of all such parts of a launch with `batch` sequences of `heads_kv` key heads.
 #[inline(always)]
-pub const fn heads(place: u32, batch: u32, heads_kv: u32) -> [u32; 3] {
-    let (part, key_head) = divided(place, batch.wrapping_mul(heads_kv));
+pub const fn heads(index: u32, batch: u32, heads_kv: u32) -> [u32; 3] {
+    let (part, key_head) = divided(index, batch.wrapping_mul(heads_kv));
     let (batch_idx, head_kv) = divided(key_head, heads_kv);
     [batch_idx, head_kv, part]
 }
 
-/// Query heads of a thread block, of a `group` that shares keys: 4 at most, as a block adds dk and dv to
-/// memory once, and fewer where there would be less than `blocks` with `blocks_of_one` if each had one.
-/// More of them are in use longer, and their tiles leave L2 before the next block of keys comes to them.
+/// Query heads of a thread block, of a `group` that shares keys: 4 at most, as a block adds dk and
+/// dv to memory once, and fewer where there would be less than `blocks` with `blocks_of_one` if
+/// each had one. More of them are in use longer, and their tiles leave L2 before the next block of
+/// keys comes to them.
 pub const fn heads_together(group: u32, blocks_of_one: u64, blocks: u64) -> u32 {
     const MOST: u32 = 4;
     let mut together = if group < MOST { group } else { MOST };
@@ -134,12 +137,12 @@ pub const fn heads_together(group: u32, blocks_of_one: u64, blocks: u64) -> u32 
     if together == 0 { 1 } else { together }
 }
 
-/// How many of `parts` are side by side, whose thread blocks alternate: a divisor of their number. A part
-/// is the query heads of a thread block, `heads_together` of them, with all `key_blocks`.
+/// How many of `parts` are side by side, whose thread blocks alternate: a divisor of their number.
+/// A part is the query heads of a thread block, `heads_together` of them, with all `key_blocks`.
 ///
-/// Thread blocks of a part that start together wait for each other once, the last one longest. Without a
-/// mask all of a part's run at a time on `multiprocessors`, and keep their distance. With one they end at
-/// different times, so that distances are lost: few of a part's run at a time.
+/// Thread blocks of a part that start together wait for each other once, the last one longest.
+/// Without a mask all of a part's run at a time on `multiprocessors`, and keep their distance. With
+/// one they end at different times, so that distances are lost: few of a part's run at a time.
 pub const fn beside(
     (parts, heads_together): (u32, u32),
     key_blocks: u32,
@@ -173,8 +176,8 @@ mod tests {
 
     use std::vec::Vec;
 
-    use super::super::super::mask::UNLIMITED;
     use super::*;
+    use crate::attention::mask::UNLIMITED;
 
     /// Every order of small sequences: all windows, both alignments.
     fn orders() -> impl Iterator<Item = Order> {
@@ -213,21 +216,21 @@ mod tests {
             );
             for query_tile in 0..m_tiles {
                 // In the order in which thread blocks start.
-                let turns: Vec<Turn> = (0..blocks)
+                let adders: Vec<AddOrder> = (0..blocks)
                     .filter(|&key_block| {
                         let tiles = order.query_tiles(key_block);
                         (tiles.first..tiles.end).contains(&query_tile)
                     })
-                    .map(|key_block| order.turn(key_block, query_tile))
+                    .map(|key_block| order.add_order(key_block, query_tile))
                     .collect();
-                for (index, turn) in turns.iter().enumerate() {
-                    let want = Turn {
+                for (index, add_order) in adders.iter().enumerate() {
+                    let want = AddOrder {
                         index: index as u32,
-                        is_last: index + 1 == turns.len(),
+                        is_last: index + 1 == adders.len(),
                     };
-                    assert_eq!(*turn, want, "{order:?}, tile {query_tile}");
+                    assert_eq!(*add_order, want, "{order:?}, tile {query_tile}");
                 }
-                assert_eq!(turns.len() as u32, order.key_blocks(query_tile).len());
+                assert_eq!(adders.len() as u32, order.key_blocks(query_tile).len());
             }
         }
     }
@@ -269,19 +272,19 @@ mod tests {
     #[test]
     fn heads_that_share_keys_come_one_after_the_other() {
         let (batch, heads_kv, group) = (2, 3, 4);
-        let of_places: Vec<[u32; 3]> = (0..batch * heads_kv * group)
-            .map(|place| heads(place, batch, heads_kv))
+        let of_indices: Vec<[u32; 3]> = (0..batch * heads_kv * group)
+            .map(|index| heads(index, batch, heads_kv))
             .collect();
         for batch_idx in 0..batch {
             for head_kv in 0..heads_kv {
-                let sharing = of_places
+                let sharing = of_indices
                     .iter()
                     .filter(|head| head[..2] == [batch_idx, head_kv]);
                 assert!(sharing.map(|head| head[2]).eq(0..group));
             }
         }
         assert!(
-            of_places
+            of_indices
                 .chunks(6)
                 .all(|heads| heads.iter().all(|head| head[2] == heads[0][2]))
         );

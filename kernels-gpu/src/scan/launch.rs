@@ -26,12 +26,12 @@ impl Role {
     pub(super) fn of(params: &ScanParams) -> Self {
         let (thread, along_log2) = (thread::thread_idx_x(), opaque(params.along_log2));
         let lanes = 1 << along_log2.min(5);
-        let place = thread & ((1 << along_log2) - 1);
+        let slot = thread & ((1 << along_log2) - 1);
         Self {
             row: thread >> along_log2,
-            warp: place / thread::WARP_THREADS,
+            warp: slot / thread::WARP_THREADS,
             warps: 1 << along_log2.saturating_sub(5),
-            lane: place & (lanes - 1),
+            lane: slot & (lanes - 1),
             lanes,
         }
     }
@@ -60,7 +60,7 @@ impl Launch<'_> {
     /// Where a tile begins in x and in y, which of its vectors this thread has, and which of its
     /// elements exist.
     #[inline(always)]
-    pub(super) fn place<T: Stored<V>, const V: usize>(&self, tile: &Tile) -> Place {
+    pub(super) fn address<T: Stored<V>, const V: usize>(&self, tile: &Tile) -> TileAddress {
         let params = self.params;
         let bytes = T::bytes(0);
         let at = |stride: i64| (tile.row as i64).wrapping_mul(stride.wrapping_mul(bytes)) as isize;
@@ -77,7 +77,7 @@ impl Launch<'_> {
             false => begin,
         };
         let tile_at = first.wrapping_mul(bytes) as isize;
-        Place {
+        TileAddress {
             span: Role::of(params).span(V, begin as i32, end as i32),
             from: from.wrapping_offset(tile_at),
             to: to.wrapping_offset(tile_at),
@@ -98,16 +98,16 @@ impl Launch<'_> {
         }
         // A thread prefetches a cache line of the tile.
         let line = thread::thread_idx_x() * (TILE_BYTES / THREADS);
-        let place = self.place::<T, V>(&ahead);
-        if ahead.row < params.rows && i64::from(line) < i64::from(place.span.end) * T::bytes(0) {
+        let address = self.address::<T, V>(&ahead);
+        if ahead.row < params.rows && i64::from(line) < i64::from(address.span.end) * T::bytes(0) {
             // SAFETY: a cache line of the tile.
-            unsafe { mem::prefetch_global_l2(place.from.wrapping_add(line as usize)) };
+            unsafe { mem::prefetch_global_l2(address.from.wrapping_add(line as usize)) };
         }
     }
 }
 
 /// Where a tile is.
-pub(super) struct Place {
+pub(super) struct TileAddress {
     pub(super) span: Span,
     pub(super) from: *const u8,
     pub(super) to: *mut u8,

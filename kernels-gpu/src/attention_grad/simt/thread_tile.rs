@@ -28,8 +28,8 @@ const _: () = assert!(
     "a thread has one chunk of rows and one of columns"
 );
 
-/// f32 elements of static shared memory: pairs, lse and delta, and the stages of the scores or those of
-/// the vectors, whichever are larger.
+/// f32 elements of static shared memory: pairs, lse and delta, and the stages of the scores or
+/// those of the vectors, whichever are larger.
 pub(super) const fn smem_elements(cap: usize) -> usize {
     let vectors = accumulate::elements(cap);
     let stages = if vectors > products::ELEMENTS {
@@ -42,7 +42,7 @@ pub(super) const fn smem_elements(cap: usize) -> usize {
 
 /// A thread's part of a tile, and the block's shared memory.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct ThreadTile {
     smem: *mut f32,
     /// This thread's first of four rows in a tile.
     pub(super) first_row: u32,
@@ -51,7 +51,7 @@ pub(super) struct Place {
     pub(super) first_column: u32,
 }
 
-impl Place {
+impl ThreadTile {
     /// This thread's. `smem` is static shared memory of [`smem_elements`].
     #[inline(always)]
     pub(super) fn new(smem: *mut f32) -> Self {
@@ -88,7 +88,7 @@ impl Place {
 /// # Safety
 /// No thread reads them before the next barrier.
 #[inline(always)]
-pub(super) unsafe fn write_pairs(place: &Place, pairs: &Accumulator<CHUNK, CHUNK>) {
+pub(super) unsafe fn write_pairs(thread_tile: &ThreadTile, pairs: &Accumulator<CHUNK, CHUNK>) {
     for column in 0..CHUNK {
         let mut values = [0.0; CHUNK];
         for row in 0..CHUNK {
@@ -96,8 +96,8 @@ pub(super) unsafe fn write_pairs(place: &Place, pairs: &Accumulator<CHUNK, CHUNK
         }
         // SAFETY: within the shared memory; no other thread has these rows and this column.
         unsafe {
-            place
-                .pairs(place.first_column + column as u32)
+            thread_tile
+                .pairs(thread_tile.first_column + column as u32)
                 .write(F32x4(values));
         }
     }
@@ -108,7 +108,7 @@ pub(super) unsafe fn write_pairs(place: &Place, pairs: &Accumulator<CHUNK, CHUNK
 /// # Safety
 /// They have been written.
 #[inline(always)]
-pub(super) unsafe fn read_pairs(place: &Place, column: u32) -> [f32; CHUNK] {
+pub(super) unsafe fn read_pairs(thread_tile: &ThreadTile, column: u32) -> [f32; CHUNK] {
     // SAFETY: the caller's promise.
-    unsafe { place.pairs(column).read() }.0
+    unsafe { thread_tile.pairs(column).read() }.0
 }

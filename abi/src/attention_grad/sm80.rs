@@ -1,26 +1,26 @@
 //! Kernels by `mma.sync` for sm_80 and everything newer: one for each [`Part`] of the gradients.
 //!
 //! Entries: `attention_grad_sm80_<dtype>_d<head_dim cap>_<part>`, f16 and bf16;
-//! [`Sm80BwdEntry::ALL`] has all. They take
+//! [`Sm80GradEntry::ALL`] has all. They take
 //!
 //! ```text
 //! q, k, v, d_o: *const T, lse, delta: *const f32, of_ds, of_p: *mut T,
-//! lengths: FlashFwdLengths, params: FlashBwdParams
+//! lengths: FlashFwdLengths, params: AttentionGradParams
 //! ```
 //!
 //! where `of_ds` is dq or dk and `of_p` is dv, as far as the part writes them, and run on
-//! [`FlashFwdParams::grid`](super::super::FlashFwdParams::grid) of [`Sm80BwdTile::rows`] queries, or
-//! [`FlashBwdParams::grid_of_keys`](super::FlashBwdParams::grid_of_keys) of as many keys, with
-//! [`THREADS`] threads a block and [`Sm80BwdTile::smem_bytes`] of dynamic shared memory. head_dim and
-//! head_dim_v are multiples of 8 up to the cap. Rows of q, k, v, d_o and of the gradients are aligned
-//! to [`ALIGN_BYTES`]. softmax_scale_log2 is above 0.
+//! [`FlashFwdParams::grid`](crate::attention::FlashFwdParams::grid) of [`Sm80GradTile::rows`]
+//! queries, or [`AttentionGradParams::grid_of_keys`](super::AttentionGradParams::grid_of_keys) of
+//! as many keys, with [`THREADS`] threads a block and [`Sm80GradTile::smem_bytes`] of dynamic
+//! shared memory. head_dim and head_dim_v are multiples of 8 up to the cap. Rows of q, k, v, d_o
+//! and of the gradients are aligned to [`ALIGN_BYTES`]. softmax_scale_log2 is above 0.
 
 use core::fmt;
 
-use super::super::FlashFwdLengths;
-pub use super::super::sm80::THREADS;
-use super::FlashBwdParams;
+use super::AttentionGradParams;
 use crate::DType;
+use crate::attention::FlashFwdLengths;
+pub use crate::attention::sm80::THREADS;
 use crate::entry::{Parts, entries};
 
 /// Alignment of the rows of all tensors of 16 bits: what a thread copies at once.
@@ -71,7 +71,7 @@ impl Part {
 
 /// Tile of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Sm80BwdTile {
+pub struct Sm80GradTile {
     /// Queries or keys that a block owns.
     pub rows: u32,
     /// Keys or queries of a stage.
@@ -88,7 +88,7 @@ pub struct Sm80BwdTile {
     pub moments: u32,
 }
 
-impl Sm80BwdTile {
+impl Sm80GradTile {
     /// The tile of a part for a cap: a warp's scores, dP and results have to fit in its registers.
     pub const fn of(head_dim_cap: u32, part: Part) -> Self {
         let (rows, columns, at_once) = match (head_dim_cap, part) {
@@ -97,7 +97,8 @@ impl Sm80BwdTile {
             (..=128, _) => (64, 64, 64),
             _ => (64, 32, 32),
         };
-        // Both kinds of 64 rows of cap 256 leave room for one stage, whose kinds are copied in turns.
+        // Both kinds of 64 rows of cap 256 leave room for one stage, whose kinds are copied in
+        // turns.
         let stages = if head_dim_cap > 128 && part.of_ds() {
             1
         } else {
@@ -152,21 +153,21 @@ impl Sm80BwdTile {
 
 /// The kernels of an element type and a cap; displays as the beginning of their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Sm80Bwd {
+pub struct Sm80Grad {
     /// The kernel of dq.
-    pub dq: Sm80BwdEntry,
+    pub dq: Sm80GradEntry,
     /// The first kernel of blocks that own keys.
-    pub keys: Sm80BwdEntry,
+    pub keys: Sm80GradEntry,
 }
 
-impl Sm80Bwd {
+impl Sm80Grad {
     /// The kernels of the smallest cap that serves both head dimensions; `None` if there are none.
     pub fn of(dtype: DType, head_dim: u32, head_dim_v: u32) -> Option<Self> {
         let is_whole = head_dim.is_multiple_of(8) && head_dim_v.is_multiple_of(8);
-        let has_room = |entry: &Sm80BwdEntry| head_dim.max(head_dim_v) <= entry.head_dim_cap;
-        let is_of = |entry: &Sm80BwdEntry| entry.dtype == dtype && is_whole && has_room(entry);
+        let has_room = |entry: &Sm80GradEntry| head_dim.max(head_dim_v) <= entry.head_dim_cap;
+        let is_of = |entry: &Sm80GradEntry| entry.dtype == dtype && is_whole && has_room(entry);
         let first = |owns_keys| {
-            Sm80BwdEntry::find(|entry| is_of(entry) && entry.part.owns_keys() == owns_keys)
+            Sm80GradEntry::find(|entry| is_of(entry) && entry.part.owns_keys() == owns_keys)
         };
         Some(Self {
             dq: first(false)?,
@@ -175,14 +176,14 @@ impl Sm80Bwd {
     }
 
     /// All of them: first that of dq, then those of blocks that own keys.
-    pub fn entries(self) -> impl Iterator<Item = Sm80BwdEntry> {
-        let kernels = move |entry: &Sm80BwdEntry| (entry.dtype, entry.head_dim_cap);
-        let all = Sm80BwdEntry::ALL.iter().copied();
+    pub fn entries(self) -> impl Iterator<Item = Sm80GradEntry> {
+        let kernels = move |entry: &Sm80GradEntry| (entry.dtype, entry.head_dim_cap);
+        let all = Sm80GradEntry::ALL.iter().copied();
         all.filter(move |entry| kernels(entry) == kernels(&self.dq))
     }
 }
 
-impl fmt::Display for Sm80Bwd {
+impl fmt::Display for Sm80Grad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.dq.name.trim_end_matches("_dq"))
     }
@@ -190,7 +191,7 @@ impl fmt::Display for Sm80Bwd {
 
 /// One kernel; displays as its entry name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Sm80BwdEntry {
+pub struct Sm80GradEntry {
     name: &'static str,
     /// Element type of every tensor but lse and delta.
     pub dtype: DType,
@@ -200,7 +201,7 @@ pub struct Sm80BwdEntry {
     pub part: Part,
 }
 
-impl Sm80BwdEntry {
+impl Sm80GradEntry {
     /// The entry of a name `attention_grad_sm80_<dtype>_d<head_dim cap>_<part>`.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
@@ -218,14 +219,14 @@ impl Sm80BwdEntry {
     }
 
     /// Its tile.
-    pub const fn tile(&self) -> Sm80BwdTile {
-        Sm80BwdTile::of(self.head_dim_cap, self.part)
+    pub const fn tile(&self) -> Sm80GradTile {
+        Sm80GradTile::of(self.head_dim_cap, self.part)
     }
 }
 
-entries! { $ Sm80BwdEntry((FlashFwdLengths, FlashBwdParams)) {
-    /// The element type. The smallest cap comes first, and of each the part that is launched first. At
-    /// cap 256 a warp has registers for dk or dv alone.
+entries! { $ Sm80GradEntry((FlashFwdLengths, AttentionGradParams)) {
+    /// The element type. The smallest cap comes first, and of each the part that is launched first.
+    /// At cap 256 a warp has registers for dk or dv alone.
     attention_grad_sm80 {
         attention_grad_sm80_bf16_d64_dq(bf16);
         attention_grad_sm80_bf16_d64_dkdv(bf16);
@@ -254,26 +255,26 @@ mod tests {
 
     #[test]
     fn entries_are_named_as_documented_and_take_multiples_of_8() {
-        let kernels = Sm80Bwd::of(DType::Bf16, 64, 72).expect("there are");
+        let kernels = Sm80Grad::of(DType::Bf16, 64, 72).expect("there are");
         assert_eq!(kernels.to_string(), "attention_grad_sm80_bf16_d128");
         let names = kernels.entries().map(|entry| entry.name());
         assert!(names.eq([
             "attention_grad_sm80_bf16_d128_dq",
             "attention_grad_sm80_bf16_d128_dkdv",
         ]));
-        assert_eq!(Sm80Bwd::of(DType::F32, 64, 64), None);
-        assert_eq!(Sm80Bwd::of(DType::F16, 64, 66), None);
-        assert_eq!(Sm80Bwd::of(DType::F16, 264, 64), None);
+        assert_eq!(Sm80Grad::of(DType::F32, 64, 64), None);
+        assert_eq!(Sm80Grad::of(DType::F16, 64, 66), None);
+        assert_eq!(Sm80Grad::of(DType::F16, 264, 64), None);
     }
 
     #[test]
     fn every_result_has_one_owner_and_every_tile_fits_any_device() {
-        for &dq in Sm80BwdEntry::ALL
+        for &dq in Sm80GradEntry::ALL
             .iter()
             .filter(|entry| entry.part == Part::Dq)
         {
             let cap = dq.head_dim_cap;
-            let kernels = Sm80Bwd::of(dq.dtype, cap, cap).expect("there are");
+            let kernels = Sm80Grad::of(dq.dtype, cap, cap).expect("there are");
             let entries = || kernels.entries();
             let of_keys = || entries().skip(1).map(|entry| entry.part);
             assert_eq!(kernels.dq, dq);

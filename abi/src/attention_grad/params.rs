@@ -1,14 +1,14 @@
 //! Extents, strides and scalars of a launch.
 
-use super::super::{BshStrides, FlashFwdParams};
+use crate::attention::{BshStrides, FlashFwdParams};
 use crate::kernel_param;
 
 kernel_param! {
-    /// Extents, strides and scalars of one backward launch.
+    /// Extents, strides and scalars of one launch of gradients.
     #[derive(Debug, PartialEq)]
-    pub struct FlashBwdParams {
-        /// What the forward launch had. `o_dtype` is the code of the type of every tensor but lse and
-        /// delta, which are f32 and lie as `lse_offset` says; `write_lse` has no meaning.
+    pub struct AttentionGradParams {
+        /// What the forward launch had. `o_dtype` is the code of the type of every tensor but lse
+        /// and delta, which are f32 and lie as `lse_offset` says; `write_lse` has no meaning.
         pub fwd: FlashFwdParams,
         /// Strides of d_o.
         pub d_o: BshStrides,
@@ -18,21 +18,22 @@ kernel_param! {
         pub dk: BshStrides,
         /// Strides of dv.
         pub dv: BshStrides,
-        /// Factor of the scores, without log2(e) and whether there is a softcap or not: that of dq and
-        /// dk.
+        /// Factor of the scores, without log2(e) and whether there is a softcap or not: that of dq
+        /// and dk.
         pub softmax_scale: f32,
-        /// Query heads of a thread block of [`sm90`](super::sm90); a divisor of those that share keys. Others
-        /// do not use it.
+        /// Query heads of a thread block of [`sm90`](super::sm90); a divisor of those that share
+        /// keys. Others do not use it.
         pub heads_together: u32,
     }
 }
 
-impl FlashBwdParams {
-    /// Turns of the blocks that add to the dk and dv of a key; 1 if a block has all heads that share it.
+impl AttentionGradParams {
+    /// Turns of the blocks that add to the dk and dv of a key; 1 if a block has all heads that
+    /// share it.
     #[inline(always)]
-    pub const fn turns(&self) -> u32 {
+    pub const fn adders(&self) -> u32 {
         match self.fwd.heads_per_kv().checked_div(self.heads_together) {
-            Some(turns) => turns,
+            Some(adders) => adders,
             None => 0,
         }
     }
@@ -49,9 +50,9 @@ impl FlashBwdParams {
         FlashFwdParams::grid(batch, seqlen_k, heads_kv, tile_n)
     }
 
-    /// Head and batch that block (`[y, z]` of its index) owns, in a grid `grid_dim_y` high: a key head if
-    /// it `owns_keys`, else a query head. The last layer of a grid may hold blocks beyond the last
-    /// batch, which do nothing.
+    /// Head and batch that block (`[y, z]` of its index) owns, in a grid `grid_dim_y` high: a key
+    /// head if it `owns_keys`, else a query head. The last layer of a grid may hold blocks beyond
+    /// the last batch, which do nothing.
     #[inline(always)]
     pub const fn owner(&self, owns_keys: bool, [y, z]: [u32; 2], grid_dim_y: u32) -> (u32, u32) {
         let heads_q = if owns_keys {
@@ -69,12 +70,12 @@ impl FlashBwdParams {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::params::tests::PARAMS;
     use super::*;
+    use crate::attention::params::tests::PARAMS;
 
     #[test]
     fn blocks_of_keys_cover_every_key_head_of_every_batch() {
-        let params = FlashBwdParams {
+        let params = AttentionGradParams {
             fwd: PARAMS, // 2 sequences, 6 heads on 2
             d_o: PARAMS.o,
             dq: PARAMS.q,
@@ -83,8 +84,11 @@ mod tests {
             softmax_scale: 1.0,
             heads_together: 1,
         };
-        assert_eq!(FlashBwdParams::grid_of_keys(2, 65, 2, 64), Some([2, 4, 1]));
-        assert_eq!(FlashBwdParams::grid_of_keys(2, 0, 2, 64), None);
+        assert_eq!(
+            AttentionGradParams::grid_of_keys(2, 65, 2, 64),
+            Some([2, 4, 1])
+        );
+        assert_eq!(AttentionGradParams::grid_of_keys(2, 0, 2, 64), None);
         let of_block = |y| params.owner(true, [y, 0], 4);
         assert!((0..4).map(of_block).eq([(0, 0), (1, 0), (0, 1), (1, 1)]));
         assert_eq!(of_block(4).1, 2); // beyond the last batch

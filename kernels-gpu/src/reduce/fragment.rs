@@ -80,7 +80,7 @@ impl Item {
 
 /// The elements of an item that one thread has.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Fragment {
     /// Address of its first vector.
     pub(super) at: *const u8,
     /// Number of its vectors.
@@ -115,7 +115,7 @@ pub(super) struct Singles {
     pub(super) count: u64,
 }
 
-impl Place {
+impl Fragment {
     /// Where its elements are along the axis, for vectors of `lanes` elements.
     #[inline(always)]
     pub(super) fn indices(&self, params: &ReduceParams, lanes: usize) -> Indices {

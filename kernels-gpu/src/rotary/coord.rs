@@ -18,7 +18,7 @@ pub(super) struct Arrays<'a> {
 
 /// A thread's place.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Coord {
     /// Slot of a head.
     pub(super) slot: u32,
     /// The first of its heads.
@@ -36,7 +36,7 @@ impl Arrays<'_> {
     /// # Safety
     /// The arrays are those of the launch.
     #[inline(always)]
-    pub(super) unsafe fn place(&self) -> Option<Place> {
+    pub(super) unsafe fn coord(&self) -> Option<Coord> {
         let params = self.params;
         let index = thread::block_idx_x() * THREADS + thread::thread_idx_x();
         let (rest, slot) = params.slots.div_rem(index);
@@ -63,7 +63,7 @@ impl Arrays<'_> {
             // SAFETY: the token's element.
             position = position.wrapping_add(i64::from(unsafe { from.read() }));
         }
-        Some(Place {
+        Some(Coord {
             slot,
             head,
             of_y,
@@ -74,30 +74,30 @@ impl Arrays<'_> {
 
     /// The token's row of the tables, if it has one.
     #[inline(always)]
-    pub(super) fn row(&self, place: &Place) -> Option<i64> {
+    pub(super) fn row(&self, coord: &Coord) -> Option<i64> {
         // A negative one is larger than any number of rows.
-        ((place.position as u64) < self.params.rows).then_some(place.position)
+        ((coord.position as u64) < self.params.rows).then_some(coord.position)
     }
 
     /// Head `j` of the thread, if it has so many.
     #[inline(always)]
-    pub(super) fn head(&self, place: &Place, j: usize) -> Option<i64> {
-        let head = place.head + j as u32 * self.params.groups.divisor;
+    pub(super) fn head(&self, coord: &Coord, j: usize) -> Option<i64> {
+        let head = coord.head + j as u32 * self.params.groups.divisor;
         (head < self.params.heads).then_some(i64::from(head))
     }
 
     /// Element `at` of a head in x; in y.
     #[inline(always)]
-    pub(super) fn of_x<T>(&self, place: &Place, head: i64, at: i64) -> *const T {
+    pub(super) fn of_x<T>(&self, coord: &Coord, head: i64, at: i64) -> *const T {
         let params = self.params;
-        let offset = place.of_x + head * params.head_strides[1] + at * params.last_strides[1];
+        let offset = coord.of_x + head * params.head_strides[1] + at * params.last_strides[1];
         self.x.cast::<T>().wrapping_offset(offset as isize)
     }
 
     #[inline(always)]
-    pub(super) fn of_y<T>(&self, place: &Place, head: i64, at: i64) -> *mut T {
+    pub(super) fn of_y<T>(&self, coord: &Coord, head: i64, at: i64) -> *mut T {
         let params = self.params;
-        let offset = place.of_y + head * params.head_strides[0] + at * params.last_strides[0];
+        let offset = coord.of_y + head * params.head_strides[0] + at * params.last_strides[0];
         self.y.cast::<T>().wrapping_offset(offset as isize)
     }
 

@@ -1,43 +1,44 @@
-//! Sums in device memory to which [`sm90`](super::sm90)'s blocks add in turns, the counters that say
-//! whose turn it is, and the kernel that rounds sums to gradients.
+//! Sums in device memory to which [`sm90`](super::sm90)'s blocks add in turns, the counters that
+//! say whose turn it is, and the kernel that rounds sums to gradients.
 //!
 //! Sums are f32, in chunks of [`CHUNK`] elements: accumulators of 64 × 64, in the order of their
 //! registers. Register r of thread t of a warpgroup is element `512 (r / 4) + 4 t + r % 4`.
 //!
 //! | sums of | a tile | its chunks | blocks add in the order of |
 //! |---|---|---|---|
-//! | dq | [`BwdTile::tile_m`] queries of a head | [`CHUNKS`]: halves of the columns if there are 64 queries, halves of the queries if there are 128 | their keys |
-//! | dk, and behind them those of dv | [`TILE_N`] keys of a key head | each consumer's [`BwdTile::panels`] | their query heads |
+//! | dq | [`Sm90GradTile::tile_m`] queries of a head | [`CHUNKS`]: halves of the columns if there are 64 queries, halves of the queries if there are 128 | their keys |
+//! | dk, and behind them those of dv | [`TILE_N`] keys of a key head | each consumer's [`Sm90GradTile::panels`] | their query heads |
 //!
-//! A tile of dq has one counter, a tile of dk and dv one for each consumer, which adds to its own chunks
-//! of both. Counters of keys are behind those of queries. There are sums and counters of keys only where
-//! no block has all heads that share them.
+//! A tile of dq has one counter, a tile of dk and dv one for each consumer, which adds to its own
+//! chunks of both. Counters of keys are behind those of queries. There are sums and counters of
+//! keys only where no block has all heads that share them.
 //!
-//! [`ROUND_ENTRY`] takes `sums: *const f32`, the gradient `*mut u16`, [`FlashBwdParams`], of which it uses
+//! [`ROUND_ENTRY`] takes `sums: *const f32`, the gradient `*mut u16`, [`AttentionGradParams`], of
+//! which it uses
 //! `o_dtype` as well, and [`Rounding`], with a grid of [`Rounding::grid`] and
 //! [`WARPGROUP`](crate::gemm::sm90::WARPGROUP) threads.
 
-use super::super::BshStrides;
-use super::super::params::FlashFwdParams;
-use super::params::FlashBwdParams;
-use super::sm90::{BwdTile, CHUNK, CHUNKS, CONSUMERS, TILE_N};
+use super::params::AttentionGradParams;
+use super::sm90::{CHUNK, CHUNKS, CONSUMERS, Sm90GradTile, TILE_N};
+use crate::attention::BshStrides;
+use crate::attention::params::FlashFwdParams;
 use crate::gemm::sm90::MMA_M;
 use crate::kernel_param;
 pub use crate::single::ROUND_ENTRY;
 
-impl BwdTile {
+impl Sm90GradTile {
     /// Number of counters of a launch.
-    pub const fn counters(&self, params: &FlashBwdParams) -> u64 {
+    pub const fn counters(&self, params: &AttentionGradParams) -> u64 {
         self.tiles_of_queries(&params.fwd) + self.tiles_of_keys(params) * CONSUMERS as u64
     }
 
     /// Elements of the sums of dq.
-    pub const fn sums(&self, params: &FlashBwdParams) -> u64 {
+    pub const fn sums(&self, params: &AttentionGradParams) -> u64 {
         self.tiles_of_queries(&params.fwd) * (CHUNKS * CHUNK) as u64
     }
 
     /// Elements of the sums of dk and dv together.
-    pub const fn key_sums(&self, params: &FlashBwdParams) -> u64 {
+    pub const fn key_sums(&self, params: &AttentionGradParams) -> u64 {
         self.tiles_of_keys(params) * 2 * (TILE_N * self.head_dim) as u64
     }
 
@@ -55,8 +56,8 @@ impl BwdTile {
 
     /// Tiles of the keys of all key heads, if several blocks add to each.
     #[inline(always)]
-    pub const fn tiles_of_keys(&self, params: &FlashBwdParams) -> u64 {
-        if params.turns() == 1 {
+    pub const fn tiles_of_keys(&self, params: &AttentionGradParams) -> u64 {
+        if params.adders() == 1 {
             return 0;
         }
         let heads = params.fwd.batch as u64 * params.fwd.heads_kv as u64;
@@ -86,7 +87,7 @@ impl BwdTile {
     }
 
     /// What turns the sums of dq into dq.
-    pub const fn rounding_of_dq(&self, params: &FlashBwdParams) -> Rounding {
+    pub const fn rounding_of_dq(&self, params: &AttentionGradParams) -> Rounding {
         Rounding {
             strides: params.dq,
             first: 0,
@@ -102,7 +103,7 @@ impl BwdTile {
     }
 
     /// What turns the sums of dk and dv into them.
-    pub const fn roundings_of_keys(&self, params: &FlashBwdParams) -> [Rounding; 2] {
+    pub const fn roundings_of_keys(&self, params: &AttentionGradParams) -> [Rounding; 2] {
         let dk = Rounding {
             strides: params.dk,
             first: 0,
@@ -177,13 +178,13 @@ impl Rounding {
 mod tests {
     extern crate std;
 
-    use super::super::super::params::tests::PARAMS;
-    use super::super::sm90::BwdEntry;
     use super::*;
+    use crate::attention::params::tests::PARAMS;
+    use crate::attention_grad::sm90::Sm90GradEntry;
 
     /// 2 sequences, 6 heads on 2.
-    fn params(heads_together: u32) -> FlashBwdParams {
-        FlashBwdParams {
+    fn params(heads_together: u32) -> AttentionGradParams {
+        AttentionGradParams {
             fwd: PARAMS,
             d_o: PARAMS.o,
             dq: PARAMS.q,
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn every_gradient_is_rounded_from_all_its_sums() {
         let params = params(1);
-        for tile in BwdEntry::ALL.iter().map(|entry| entry.tile) {
+        for tile in Sm90GradEntry::ALL.iter().map(|entry| entry.tile) {
             let elements = |rounding: Rounding| {
                 let blocks: u32 = rounding.grid(params.fwd.batch).iter().product();
                 u64::from(blocks) * u64::from(CHUNK)
@@ -214,7 +215,7 @@ mod tests {
     #[test]
     fn keys_have_sums_where_blocks_have_some_of_the_heads_that_share_them() {
         let (split, whole) = (params(1), params(3));
-        for tile in BwdEntry::ALL.iter().map(|entry| entry.tile) {
+        for tile in Sm90GradEntry::ALL.iter().map(|entry| entry.tile) {
             assert_eq!(tile.key_sums(&whole), 0);
             assert_eq!(tile.counters(&whole), tile.tiles_of_queries(&whole.fwd));
             assert!(tile.counters(&split) > tile.tiles_of_queries(&split.fwd));

@@ -9,7 +9,7 @@ use super::load::Boxes;
 use super::store::{Store, StoreElement};
 
 /// The tiles of a launch, by their numbers. Places are a row and a column of D, and a matrix of B.
-pub trait Places: Copy {
+pub trait TileCoords: Copy {
     /// What the host tells the kernel.
     type Launch: Copy;
 
@@ -20,8 +20,9 @@ pub trait Places: Copy {
     /// The places of a launch of tiles of `tile_m` rows.
     ///
     /// # Safety
-    /// All threads of the block call it, once; `launch` and `params` are of the same launch, `ring` is
-    /// where tiles of A will be, of so many bytes, and `shared` is memory of the block behind all else.
+    /// All threads of the block call it, once; `launch` and `params` are of the same launch, `ring`
+    /// is where tiles of A will be, of so many bytes, and `shared` is memory of the block behind
+    /// all else.
     unsafe fn new(
         launch: &Self::Launch,
         params: &GemmParams,
@@ -39,16 +40,17 @@ pub trait Places: Copy {
     /// Row, column and matrix at which the tile of number `index` begins: the cluster's.
     fn at(&self, tile: &Sm90Tile, index: u32) -> (u32, u32, u32);
 
-    /// Of a tile at `place`: row of A, column and matrix of B.
-    fn of_operands(&self, place: (u32, u32, u32)) -> (u32, u32, u32);
+    /// Of a tile at `coord`: row of A, column and matrix of B.
+    fn of_operands(&self, coord: (u32, u32, u32)) -> (u32, u32, u32);
 
-    /// Of a tile of `tile_m` rows at `place`: what is loaded of A. Rows that are not stay as they are.
-    fn boxes(&self, place: (u32, u32, u32), tile_m: u32) -> Boxes;
+    /// Of a tile of `tile_m` rows at `coord`: what is loaded of A. Rows that are not stay as they
+    /// are.
+    fn boxes(&self, coord: (u32, u32, u32), tile_m: u32) -> Boxes;
 
-    /// Of a tile at `place`: row, column and matrix of D. `store` learns what of it is stored.
+    /// Of a tile at `coord`: row, column and matrix of D. `store` learns what of it is stored.
     fn of_results<Out: StoreElement, E: Epilogue>(
         &self,
-        place: (u32, u32, u32),
+        coord: (u32, u32, u32),
         store: &mut Store<Out, E>,
     ) -> (u32, u32, u32);
 }
@@ -57,7 +59,7 @@ pub trait Places: Copy {
 #[derive(Clone, Copy, Debug)]
 pub struct Whole(TileOrder);
 
-impl Places for Whole {
+impl TileCoords for Whole {
     type Launch = Sm90Launch;
 
     const ARE_KNOWN: bool = true;
@@ -91,8 +93,8 @@ impl Places for Whole {
     }
 
     #[inline(always)]
-    fn of_operands(&self, place: (u32, u32, u32)) -> (u32, u32, u32) {
-        place
+    fn of_operands(&self, coord: (u32, u32, u32)) -> (u32, u32, u32) {
+        coord
     }
 
     #[inline(always)]
@@ -106,9 +108,9 @@ impl Places for Whole {
     #[inline(always)]
     fn of_results<Out: StoreElement, E: Epilogue>(
         &self,
-        place: (u32, u32, u32),
+        coord: (u32, u32, u32),
         _: &mut Store<Out, E>,
     ) -> (u32, u32, u32) {
-        place
+        coord
     }
 }
