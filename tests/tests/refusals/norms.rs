@@ -2,6 +2,7 @@
 
 use super::ones;
 use half::bf16;
+use warpsmith::emulator::EmulatorConfig;
 use warpsmith::{
     Device, LayerNorm, LayerNormGrad, NormGradients, Normalized, RmsNorm, RmsNormGrad, Stream,
     Tensor,
@@ -191,7 +192,8 @@ fn gradients_of_weights_that_32_bits_do_not_count_are_refused() {
 
 #[test]
 fn what_is_refused_launches_nothing() {
-    let device = Device::emulator().expect("the emulator");
+    // Tests share an emulator; on a separate one, only this test launches.
+    let device = Device::emulator_with(EmulatorConfig::default()).expect("an emulator");
     let stream = device.stream().expect("a stream");
     let x = ones(&stream, &[2, 4]);
     // A copy of it would be made, as its elements are apart.
