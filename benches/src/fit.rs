@@ -25,13 +25,17 @@ pub struct Sample {
     pub ns: f64,
 }
 
-/// The kernels that result files of GEMM name with a time. Products with an epilogue are left out.
+/// The kernels that result files of GEMM name with a time. Left out are products with an epilogue,
+/// those of one kernel, and those that were measured with some of the candidates.
 pub fn samples(records: &[Record]) -> Vec<Sample> {
     let mut samples = Vec::new();
     for record in records {
         let Some(problem) = problem(&record.case) else {
             continue;
         };
+        if record.other_kernels.is_empty() || record.set == "ampere" {
+            continue;
+        }
         let kernel = record.kernel.split(" of ").next().unwrap_or_default();
         let others = record.other_kernels.split("; ");
         let others = others.filter_map(|other| other.rsplit_once(' '));
@@ -93,7 +97,7 @@ pub struct FirstChoice {
     pub loss: f64,
 }
 
-/// The loss of a kernel that a result file does not name: `compare_gemm` leaves out those that take
+/// The loss of a kernel that a result file does not name, in any width: `compare_gemm` leaves out those that take
 /// 1.3 times as long as the fastest.
 const LEFT_OUT: f64 = 1.4;
 /// The weight of the error beside the logarithm of the loss.
@@ -134,7 +138,9 @@ pub fn fit(samples: &[Sample], device: &DeviceInfo, model: &MachineModel) -> Fit
         let Some((first, _)) = all.first() else {
             continue;
         };
+        let alike = |sample: &&&Sample| without_width(&sample.kernel) == without_width(first);
         let chosen = measured.iter().find(|sample| sample.kernel == *first);
+        let chosen = chosen.or_else(|| measured.iter().find(alike));
         choices.push(FirstChoice {
             problem: fastest.problem,
             names: [first.clone(), fastest.kernel.clone()],
@@ -158,6 +164,14 @@ pub fn fit(samples: &[Sample], device: &DeviceInfo, model: &MachineModel) -> Fit
     }
 }
 
+/// The name of a candidate without the width that the model chose for its tile: a model of other
+/// constants chooses others, which were not measured.
+fn without_width(name: &str) -> String {
+    let is_width = |part: &&str| part.starts_with('n') && part[1..].parse::<u32>().is_ok();
+    let parts = name.split('+').filter(|part| !is_width(part));
+    parts.collect::<Vec<_>>().join("+")
+}
+
 impl Fit {
     /// What [`fitted`] makes small.
     fn cost(&self) -> f64 {
@@ -168,9 +182,16 @@ impl Fit {
 /// Steps by which constants are changed, one after the other.
 const STEPS: [f64; 5] = [0.25, 0.1, 0.04, 0.1, 0.04];
 
-/// The model with the constants of GEMM fitted to the samples, from `model` on.
-pub fn fitted(samples: &[Sample], device: &DeviceInfo, model: &MachineModel) -> MachineModel {
+/// The model with constants of GEMM fitted to the samples, from `model` on: all whose path contains
+/// one of `names`.
+pub fn fitted(
+    samples: &[Sample],
+    device: &DeviceInfo,
+    model: &MachineModel,
+    names: &[String],
+) -> MachineModel {
     let mut values = constants(model);
+    values.retain(|(path, _)| names.iter().any(|name| path.contains(name.as_str())));
     let mut best = (*model, fit(samples, device, model).cost());
     for step in STEPS {
         for idx in 0..values.len() {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use warpsmith::fitting::{MachineModel, h200};
 use warpsmith_benches::error::Result;
+use warpsmith_benches::fit::Fit;
 use warpsmith_benches::{fit, record};
 
 /// Fits the constants of GEMM's cost model to measurements on an H200.
@@ -15,13 +16,16 @@ struct Arguments {
     /// Result files of GEMM.
     #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results/h200/gemm.csv"))]
     files: Vec<PathBuf>,
-    /// Only print the error of the constants as they are.
+    /// Fit only constants whose path contains one of these.
+    #[arg(long, value_name = "TEXT", value_delimiter = ',', default_value = "/")]
+    only: Vec<String>,
+    /// Only print how good the constants are as they are.
     #[arg(long)]
     check: bool,
 }
 
 /// Products and kernels that are listed as the worst.
-const WORST: usize = 25;
+const WORST: usize = 60;
 
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
@@ -33,7 +37,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(Arguments { files, check }: &Arguments) -> Result<()> {
+fn run(Arguments { files, only, check }: &Arguments) -> Result<()> {
     let mut records = Vec::new();
     for file in files {
         records.extend(record::read(file)?);
@@ -42,26 +46,14 @@ fn run(Arguments { files, check }: &Arguments) -> Result<()> {
     let before = fit::fit(&samples, &device, &MachineModel::H200);
     let (used, all) = (before.ratios.len(), samples.len());
     println!("{used} of {all} measured kernels are candidates");
-    println!("loss {:.4}, the worst choices:", before.loss);
-    for choice in before.choices.iter().take(WORST) {
-        let p = &choice.problem;
-        let [first, fastest] = &choice.names;
-        println!(
-            "  {:.3} m{} n{} k{} {first}, fastest {fastest}",
-            choice.loss, p.m, p.n, p.k
-        );
-    }
-    println!("error {:.4}, the worst estimates by times:", before.error);
-    for (sample, ratio) in before.ratios.iter().take(WORST) {
-        let p = &sample.problem;
-        println!("  {ratio:.3} {} m{} n{} k{}", sample.kernel, p.m, p.n, p.k);
-    }
+    report(&before);
     if *check {
         return Ok(());
     }
-    let fitted = fit::fitted(&samples, &device, &MachineModel::H200);
+    let fitted = fit::fitted(&samples, &device, &MachineModel::H200, only);
     let after = fit::fit(&samples, &device, &fitted);
-    println!("loss {:.4}, error {:.4} with", after.loss, after.error);
+    report(&after);
+    println!("with");
     let old = fit::constants(&MachineModel::H200);
     for ((path, new), (_, old)) in fit::constants(&fitted).iter().zip(&old) {
         if new != old {
@@ -69,4 +61,22 @@ fn run(Arguments { files, check }: &Arguments) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Prints how good a model is, and where it is worst.
+fn report(fit: &Fit) {
+    println!("loss {:.4}, the worst choices:", fit.loss);
+    for choice in fit.choices.iter().take(WORST) {
+        let p = &choice.problem;
+        let [first, fastest] = &choice.names;
+        println!(
+            "  {:.3} m{} n{} k{} {first}, fastest {fastest}",
+            choice.loss, p.m, p.n, p.k
+        );
+    }
+    println!("error {:.4}, the worst estimates by times:", fit.error);
+    for (sample, ratio) in fit.ratios.iter().take(WORST) {
+        let p = &sample.problem;
+        println!("  {ratio:.3} {} m{} n{} k{}", sample.kernel, p.m, p.n, p.k);
+    }
 }

@@ -144,12 +144,16 @@ fn estimate_ns(
     } else {
         (costs.tokens_128, costs.sum_128_ns, costs.as_others_128)
     };
-    let (of_tokens, bytes_per_ns) = match tiling.row_tiles(desc.m) {
-        0 | 1 => (
-            of_tokens,
-            costs.bytes_per_ns * machine.bytes_per_ns / costs.full_bytes_per_ns,
+    let (of_tokens, bytes_per_ns, memory_ns) = match tiling.row_tiles(desc.m) {
+        0 | 1 => {
+            let of_device = machine.bytes_per_ns / costs.full_bytes_per_ns;
+            (of_tokens, costs.bytes_per_ns * of_device, 0.0)
+        }
+        _ => (
+            1.0,
+            costs.l2_bytes_per_ns,
+            desc.bytes() / machine.bytes_per_ns,
         ),
-        _ => (1.0, costs.l2_bytes_per_ns),
     };
     let rows = f64::from(tiling.tile_n) + of_tokens * f64::from(tiling.tile_m);
     let results = f64::from(tiling.tile_m * tiling.tile_n) / f64::from(tiling.splits);
@@ -165,7 +169,7 @@ fn estimate_ns(
     let first_ns = wave_ns(blocks.min(at_once));
     let later_ns = full * wave_ns(at_once) + last_ns - first_ns;
     let waves_ns = first_ns + costs.later_waves * later_ns;
-    let waves_ns = waves_ns.max(desc.bytes() / machine.bytes_per_ns);
+    let waves_ns = waves_ns.max(memory_ns);
     let meetings = if tiling.splits > 1 {
         (blocks / at_once).ceil()
     } else {
@@ -314,9 +318,13 @@ mod tests {
     fn what_no_tensor_map_describes_and_other_devices_go_elsewhere() {
         assert!(!offered(&weights(64, 100, 64), &H200).is_empty());
         assert!(!offered(&weights(128, 100, 64), &H200).is_empty());
-        assert!(offered(&weights(129, 100, 64), &H200).is_empty());
-        let without_an_entry = plain(DType::Bf16, 128, 128, 64);
-        assert!(offered(&without_an_entry, &H200).is_empty());
+        assert!(!offered(&weights(129, 100, 64), &H200).is_empty());
+        assert!(offered(&weights(1 << 20, 100, 64), &H200).is_empty());
+        let two_types = GemmDesc {
+            b: weights(8, 100, 64).b,
+            ..weighted(DType::F16, [8, 100, 64])
+        };
+        assert!(offered(&two_types, &H200).is_empty());
         assert!(offered(&weights(8, 100, 63), &H200).is_empty());
         assert!(offered(&weights(8, 100, 0), &H200).is_empty());
         assert!(!offered(&weights(1, 1 << 31, 8), &H200).is_empty());

@@ -177,9 +177,10 @@ costs! {
     /// H200, others on an H100 (34 GEMMs by up to five tiles each, of which the model takes the
     /// fastest within 1 %), 128 x 128 on an H200 again, with L2 promotion of 128 bytes.
     Sm90Costs {
-        /// Speed of tiles of 64 rows, bound by what L2 gives to a multiprocessor: 1024 x 1024 x 1024
-        /// to 4096. Tiles of 96 columns read fewer bytes for each product, so they are no slower.
-        rows_64_flops: f64 = 2950.0,
+        /// Speed of tiles of 64 rows, bound by what L2 gives to a multiprocessor: random products.
+        rows_64_flops: f64 = 2_300.0,
+        /// Speed of tiles of 81 to 96 columns, which read fewer bytes for each product.
+        columns_96_flops: f64 = 2950.0,
         /// Speed of tiles of up to 48 columns, bound by shared memory, and by L2 where each block
         /// reads all of A.
         columns_48_flops: f64 = 1850.0,
@@ -187,7 +188,7 @@ costs! {
         columns_80_flops: f64 = 2170.0,
         /// Speed of promoted tiles of up to 128 columns: the fewest wgmma cycles between two
         /// promotions of the sums.
-        promoted_128_flops: f64 = 2900.0,
+        promoted_128_flops: f64 = 2_900.0,
         /// Speed of tiles of up to 128 columns with a transposed A: 0.94 and 0.95 of cuBLASLt at 8192,
         /// where wider tiles have 1.00 to 1.02.
         transposed_128_flops: f64 = 2990.0,
@@ -208,9 +209,13 @@ costs! {
         one_256_flops: f64 = 3245.0,
         /// Time of storing the only tile of a block of 128 x 256, with nothing left to multiply.
         one_256_store_ns: f64 = 1_400.0,
-        /// Time per element of a tile, with the cooperative schedule, of storing a tile while the
-        /// tensor cores have less to do. It counts where a block has more than one tile.
-        store_ns: f64 = 3_600.0 / (128.0 * 256.0),
+        /// Time per byte of a tile of D, with the cooperative schedule, of storing it while the tensor
+        /// cores have less to do. It counts where a block has more than one tile.
+        store_ns_per_byte: f64 = 0.02,
+        /// Bytes per nanosecond that a block gets of device memory beside few others.
+        block_bytes_per_ns: f64 = 33.0,
+        /// Time of the start and of the end of clusters.
+        cluster_ns: f64 = 750.0,
         /// Time of rounding a tile whose results are held.
         round_ns: f64 = 450.0,
         /// How much earlier launches whose results are held end than the number of waves predicts.
@@ -221,7 +226,7 @@ costs! {
         /// x 512 takes 36.7 us with six tiles per block, and 38.5 with eight.
         turn_ns: f64 = 450.0,
         /// Time of scratch memory and of the kernel that reduces partial results, beyond its bytes.
-        partials_ns: f64 = 10_000.0,
+        partials_ns: f64 = 5_600.0,
         /// With stream-K, time per element of a tile of handing over partial sums. Fitted to eight
         /// GEMMs with 128 rows on an H200, with tiles of 64 and 128 columns.
         hand_over_ns: f64 = 7_500.0 / (128.0 * 128.0),
@@ -268,7 +273,7 @@ costs! {
         bytes_per_ns: f64 = 32.5,
         /// Bytes of weights and tokens per nanosecond that an SM gets from L2 where there are several
         /// rows of tiles.
-        l2_bytes_per_ns: f64 = 60.0,
+        l2_bytes_per_ns: f64 = 49.5,
         /// Bandwidth of the device that the others are compared with.
         full_bytes_per_ns: f64 = 4_300.0,
         /// Tiles of up to 64 rows: time per byte of A (tokens), from L2, relative to the time per byte

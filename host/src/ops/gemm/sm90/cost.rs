@@ -19,8 +19,8 @@ fn flops_per_cycle(
 ) -> f64 {
     let trans_a = matches!(desc.a.transpose, Transpose::T);
     match (tile.tile_m, tile.tile_n) {
-        // Both read more bytes for each product than 128 x 128.
-        (..=64, _) | (_, 81..=96) => costs.rows_64_flops,
+        (..=64, _) => costs.rows_64_flops,
+        (_, 81..=96) => costs.columns_96_flops,
         (_, ..=48) => costs.columns_48_flops,
         (_, ..=80) => costs.columns_80_flops,
         (_, ..=128) if epilogue.is_promoted() => costs.promoted_128_flops,
@@ -78,6 +78,10 @@ pub(super) fn work(
         let bytes = 2.0 * desc.partial_bytes(splits.count); // written and read
         machine.model.launch_ns + costs.partials_ns + bytes / machine.bytes_per_ns
     };
+    let cluster_ns = match tile.cluster.blocks() {
+        1 => 0.0,
+        _ => costs.cluster_ns,
+    };
     let blocks = tiles * f64::from(desc.batch) * f64::from(splits.count);
     let multiprocessors = f64::from(machine.multiprocessors);
     let is_one_wave = blocks <= multiprocessors;
@@ -112,11 +116,14 @@ pub(super) fn work(
             Schedule::Cooperative if holds_results(tile, desc, variant.epilogue()) => {
                 costs.round_ns
             }
-            Schedule::Cooperative => costs.store_ns * tile_m * tile_n,
+            Schedule::Cooperative => {
+                let size_bytes = variant.output(desc).size_bytes() as f64;
+                costs.store_ns_per_byte * tile_m * tile_n * size_bytes
+            }
             Schedule::Pingpong => costs.turn_ns,
         },
         bytes: desc.bytes() * slower,
-        extra_ns: extra_ns - ahead_ns,
+        extra_ns: extra_ns + cluster_ns - ahead_ns,
     }
 }
 

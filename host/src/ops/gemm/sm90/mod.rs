@@ -220,8 +220,10 @@ fn candidate(
         multiprocessors: at_once,
         ..*machine
     };
-    // An SM gets no more bytes when others are idle.
-    work.bytes /= (work.blocks / f64::from(machine.multiprocessors)).min(1.0);
+    // Few blocks do not reach the full bandwidth.
+    let busy = work.blocks.min(f64::from(machine.multiprocessors));
+    let bytes_per_ns = busy * machine.model.gemm.sm90.block_bytes_per_ns;
+    work.bytes *= (machine.bytes_per_ns / bytes_per_ns).max(1.0);
     let tile_k = SPAN_BYTES / desc.a.dtype.size_bytes() as u32;
     Some(Candidate {
         split_k,
