@@ -53,12 +53,9 @@
 //! # Features
 //!
 //! - `emulator` (default): adds the emulator as a device.
-//! - `cust`: accepts the streams and device pointers of the crate `cust`. It links `libcuda`.
 mod backend;
 mod buffer;
 mod capture;
-#[cfg(feature = "cust")]
-mod cust_interop;
 mod device;
 mod element;
 mod error;
