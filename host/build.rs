@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    found.retain(|(name, _)| features::lacking(name).next().is_none());
+    found.retain(|(name, _)| features::lacking(name, features::FEATURES).is_empty());
     found.sort();
     fs::write(out.join("embedded.rs"), table(None, &found, &out)?)?;
     Ok(())

@@ -4,7 +4,7 @@
 //! kernels is needed, once per process, and its hash is checked against the manifest.
 
 use super::cut::Cut;
-use super::features::lacking;
+use super::features::{FEATURES, Feature, lacking};
 use super::files::file;
 use super::manifest::{FILE as MANIFEST_FILE, describe, mismatch};
 use super::signature::{Signature, parse, signatures};
@@ -16,14 +16,6 @@ use ptx_syntax::target::Target;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// The modules of `ptx/`.
-struct Builtin {
-    /// Those of this build.
-    manifest: Manifest,
-    /// Those that need a feature which is off.
-    left_out: Vec<ModuleEntry>,
-}
-
 /// The manifest of the embedded kernels: the families and architectures whose features are on.
 ///
 /// # Errors
@@ -34,18 +26,58 @@ pub fn builtin_manifest() -> Result<&'static Manifest> {
 
 fn builtin() -> Result<&'static Builtin> {
     static BUILTIN: OnceLock<Result<Builtin, Box<str>>> = OnceLock::new();
-    let read = BUILTIN.get_or_init(read_manifest).as_ref();
+    let read = BUILTIN.get_or_init(|| Builtin::with(FEATURES)).as_ref();
     read.map_err(|detail| mismatch(MANIFEST_FILE, detail))
 }
 
-fn read_manifest() -> Result<Builtin, Box<str>> {
-    let Some(text) = file(MANIFEST_FILE)? else {
-        return Err("there was no ptx/manifest.json when this library was built".into());
-    };
-    let mut manifest = super::manifest::read(&text)?;
-    let is_left_out = |module: &mut ModuleEntry| lacking(&module.path).next().is_some();
-    let left_out = manifest.modules.extract_if(.., is_left_out).collect();
-    Ok(Builtin { manifest, left_out })
+/// The modules of `ptx/`.
+struct Builtin {
+    /// Those of this build.
+    manifest: Manifest,
+    /// Those that need a feature which is off.
+    left_out: Vec<ModuleEntry>,
+    features: &'static [Feature],
+}
+
+impl Builtin {
+    fn with(features: &'static [Feature]) -> Result<Self, Box<str>> {
+        let Some(text) = file(MANIFEST_FILE)? else {
+            return Err("there was no ptx/manifest.json when this library was built".into());
+        };
+        let mut manifest = super::manifest::read(&text)?;
+        let is_left_out = |module: &mut ModuleEntry| !lacking(&module.path, features).is_empty();
+        let left_out = manifest.modules.extract_if(.., is_left_out).collect();
+        Ok(Self {
+            manifest,
+            left_out,
+            features,
+        })
+    }
+
+    fn newest<'a, T>(
+        &'a self,
+        name: &str,
+        arch: (u32, u32),
+        find: impl Fn(&'a ModuleEntry) -> Option<&'a T>,
+    ) -> Result<(&'a ModuleEntry, &'a T)> {
+        let newest_of = |modules: &'a [ModuleEntry]| {
+            let with_it = modules
+                .iter()
+                .filter_map(|module| Some((target_for(module, arch)?, (module, find(module)?))));
+            with_it.max_by_key(|(target, _)| *target)
+        };
+        if let Some((_, found)) = newest_of(&self.manifest.modules) {
+            return Ok(found);
+        }
+        let name = name.into();
+        Err(Error::Kernel(match newest_of(&self.left_out) {
+            Some((_, (module, _))) => KernelError::LeftOut {
+                name,
+                features: lacking(&module.path, self.features),
+            },
+            None => KernelError::Missing { name, arch },
+        }))
+    }
 }
 
 /// The kernel `name` in the module that has the newest architecture among those that `arch` runs.
@@ -71,24 +103,7 @@ pub(crate) fn newest<T>(
     arch: (u32, u32),
     find: impl Fn(&'static ModuleEntry) -> Option<&'static T>,
 ) -> Result<(&'static ModuleEntry, &'static T)> {
-    let builtin = builtin()?;
-    let newest_of = |modules: &'static [ModuleEntry]| {
-        let with_it = modules
-            .iter()
-            .filter_map(|module| Some((target_for(module, arch)?, (module, find(module)?))));
-        with_it.max_by_key(|(target, _)| *target)
-    };
-    if let Some((_, found)) = newest_of(&builtin.manifest.modules) {
-        return Ok(found);
-    }
-    let name = name.into();
-    Err(Error::Kernel(match newest_of(&builtin.left_out) {
-        Some((_, (module, _))) => KernelError::LeftOut {
-            name,
-            features: lacking(&module.path).collect(),
-        },
-        None => KernelError::Missing { name, arch },
-    }))
+    builtin()?.newest(name, arch, find)
 }
 
 /// What a module was built for, if a device of compute capability `arch` runs it. Of two, the
@@ -226,6 +241,31 @@ mod tests {
                 "{refused}"
             );
         }
+    }
+
+    #[test]
+    fn a_kernel_that_is_left_out_is_named_with_its_features() {
+        const SOME: &[Feature] = &[("norm", false), ("softmax", true), ("sm_90", false)];
+        let builtin = Builtin::with(SOME).expect("a manifest");
+        let left_out = |name: &str| {
+            let found = builtin.newest(name, (9, 0), |module| {
+                module.kernels.iter().find(|kernel| kernel.name == name)
+            });
+            let error = found.err()?;
+            let said = error.to_string();
+            match error {
+                Error::Kernel(KernelError::LeftOut { features, .. }) => {
+                    assert!(said.ends_with(&features.join(", ")), "{said}");
+                    Some(features.to_vec())
+                }
+                other => panic!("another error: {other}"),
+            }
+        };
+        assert_eq!(left_out("norm_bf16_cluster"), Some(vec!["norm", "sm_90"]));
+        assert_eq!(left_out("norm_bf16_streaming"), Some(vec!["norm"]));
+        assert_eq!(left_out("softmax_bf16_cluster"), Some(vec!["sm_90"]));
+        assert_eq!(left_out("cross_entropy_bf16_streaming"), None);
+        assert_eq!(left_out("copy_b128"), None);
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! Which files of built-in PTX belong to a build. Each family and each architecture of kernels is a
 //! feature of this crate. The build script embeds what is on, and the library names what is off.
 
+/// Its name, and whether it is on.
+pub(crate) type Feature = (&'static str, bool);
+
 macro_rules! features {
     ($($name:literal,)*) => { [$(($name, cfg!(feature = $name))),*] };
 }
 
-/// The features of families and architectures, and whether each is on.
-const FEATURES: &[(&str, bool)] = &features![
+/// The features of families and architectures, and whether each is on in this build.
+pub(crate) const FEATURES: &[Feature] = &features![
     "attention",
     "attention_grad",
     "elementwise",
@@ -24,12 +27,12 @@ const FEATURES: &[(&str, bool)] = &features![
     "sm_90",
 ];
 
-/// The features that the file at `path` (`sm_90a/gemm.ptx`) needs and this build lacks.
-pub(crate) fn lacking(path: &str) -> impl Iterator<Item = &'static str> {
+/// Those of `features` that the file at `path` (`sm_90a/gemm.ptx`) needs and that are off.
+pub(crate) fn lacking(path: &str, features: &[Feature]) -> Box<[&'static str]> {
     let needed = needed(path);
-    let off = FEATURES.iter().filter(|(_, is_on)| !is_on);
-    off.filter(move |(name, _)| needed.contains(name))
-        .map(|(name, _)| *name)
+    let is_lacking = |(name, is_on): &&Feature| !is_on && needed.contains(name);
+    let lacking = features.iter().filter(is_lacking);
+    lacking.map(|(name, _)| *name).collect()
 }
 
 /// The features of the architecture and of the family. PTX for sm_75 runs everywhere, and has only
