@@ -46,7 +46,7 @@ pub(super) fn stale_paths(page: &Page, root: &Path) -> Vec<String> {
             Some(mark) => path[..mark]
                 .rsplit_once('/')
                 .map_or("", |(folder, _)| folder),
-            None => path,
+            None => path.as_str(),
         };
         !root.join(known).exists()
     });
