@@ -1,4 +1,5 @@
-//! Embeds the compiled kernels: every `.ptx` of the folder `ptx` and its manifest, compressed.
+//! Embeds the compiled kernels, compressed: the manifest of the folder `ptx`, and each `.ptx` whose
+//! features are on.
 //!
 //! The folder is `ptx` beside this file in a published package (there it is a copy; here a symbolic
 //! link), or `../ptx` in a checkout whose file system has no links.
@@ -14,10 +15,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+#[path = "src/load/features.rs"]
+mod features;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let package = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/load/features.rs");
     println!("cargo::rerun-if-env-changed=WARPSMITH_PTX_DIR");
     let read_from = env::var("WARPSMITH_PTX_DIR").unwrap_or_default();
     if !read_from.is_empty() && env::var("PROFILE")? == "debug" {
@@ -40,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
+    found.retain(|(name, _)| features::lacking(name, features::FEATURES).is_empty());
     found.sort();
     fs::write(out.join("embedded.rs"), table(None, &found, &out)?)?;
     Ok(())

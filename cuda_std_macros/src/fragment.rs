@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{FnArg, Ident, ItemFn, Pat, ReturnType, Type, parse2};
+use syn::{FnArg, Ident, ItemFn, Pat, ReturnType, Safety, Type, parse2};
 
 use crate::attributes::Attributes;
 use crate::metadata::type_name;
@@ -31,6 +31,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
         vis,
         sig,
         block,
+        ..
     } = &function;
     let (name, inputs, output) = (&sig.ident, &sig.inputs, &sig.output);
     // Otherwise the compiler may read single bytes of a parameter. Pasted into a kernel, a
@@ -64,6 +65,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
 
 /// Refuses functions that cannot be pasted into a kernel.
 fn check_signature(function: &ItemFn) -> syn::Result<()> {
+    function.modifiers.require_empty()?;
     let sig = &function.sig;
     names::check_function(&sig.ident, "fragment")?;
     let refusals = [
@@ -79,7 +81,7 @@ fn check_signature(function: &ItemFn) -> syn::Result<()> {
             "#[fragment] chooses the ABI; remove `extern`",
         ),
         (
-            sig.unsafety.is_some(),
+            matches!(sig.safety, Safety::Unsafe(_)),
             "a fragment is a safe fn: a function of its arguments and of nothing else",
         ),
     ];

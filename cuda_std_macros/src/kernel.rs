@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
-use syn::{FnArg, Ident, ItemFn, Pat, ReturnType, Type, parse2};
+use syn::{FnArg, Ident, ItemFn, Pat, ReturnType, Safety, Type, parse2};
 
 use crate::attributes::Attributes;
 use crate::{metadata, names};
@@ -23,6 +23,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
         vis,
         sig,
         block,
+        ..
     } = &function;
     let inputs = &sig.inputs;
     Ok(quote! {
@@ -45,6 +46,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
 
 /// Refuses functions that cannot be an entry point.
 fn check_signature(function: &ItemFn) -> syn::Result<()> {
+    function.modifiers.require_empty()?;
     let sig = &function.sig;
     names::check_function(&sig.ident, "kernel")?;
     let generic = (!sig.generics.params.is_empty()).then(|| sig.generics.span());
@@ -71,7 +73,7 @@ fn check_signature(function: &ItemFn) -> syn::Result<()> {
             return Err(syn::Error::new(span, message));
         }
     }
-    if sig.unsafety.is_none() {
+    if !matches!(sig.safety, Safety::Unsafe(_)) {
         return Err(syn::Error::new(
             sig.fn_token.span,
             "a kernel is an `unsafe fn`: whoever launches it answers for its pointers",

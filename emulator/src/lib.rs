@@ -39,6 +39,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # In a debug build
+//! It is an interpreter, and more than ten times slower if it is not optimised. In your `Cargo.toml`:
+//!
+//! ```toml
+//! [profile.dev.package.warpsmith-emulator]
+//! opt-level = 3
+//! ```
+//!
 //! # Determinism
 //! The same module, memory, launch and seed give the same bits, whatever the number of host
 //! threads. Blocks run in parallel unless the kernel can make blocks depend on each other's order:

@@ -73,7 +73,8 @@ impl<T: Element> DeviceBuffer<T> {
         Ok(buffer)
     }
 
-    /// A buffer over memory that other code owns and frees.
+    /// A buffer over memory that other code owns and frees. For a `DeviceSlice` of cust, the address
+    /// is `memory.as_device_ptr().as_raw()`.
     ///
     /// # Safety
     /// `address` points to `len` elements of allocated memory of `device` and is aligned to the

@@ -52,13 +52,30 @@
 //!
 //! # Features
 //!
-//! - `emulator` (default): adds the emulator as a device.
-//! - `cust`: accepts the streams and device pointers of the crate `cust`. It links `libcuda`.
+//! All are on by default.
+//!
+//! - `emulator`: the emulator as a device.
+//! - `families`: the built-in kernels. Each family is a feature, too: `attention`, `attention_grad`,
+//!   `elementwise` (the others need it), `gather` (also of [`Scatter`]), `gemm` (also of
+//!   [`GroupedGemm`]), `norm`, `reduce`, `rotary`, `scan`, `scatter_add`, `softmax` (also of
+//!   [`CrossEntropy`]), `topk`.
+//! - `architectures`: what the families have for `sm_80`, `sm_89` and `sm_90`, each a feature. Without
+//!   them there are the kernels for sm_75.
+//!
+//! An operation whose kernel is left out returns [`KernelError::LeftOut`] with the features to turn
+//! on. A crate that launches its own kernels needs no built-in one. In a debug build, optimise the
+//! emulator, which is more than ten times slower otherwise:
+//!
+//! ```toml
+//! [dependencies]
+//! warpsmith = { version = "0.1", default-features = false, features = ["emulator"] }
+//!
+//! [profile.dev.package.warpsmith-emulator]
+//! opt-level = 3
+//! ```
 mod backend;
 mod buffer;
 mod capture;
-#[cfg(feature = "cust")]
-mod cust_interop;
 mod device;
 mod element;
 mod error;

@@ -140,8 +140,9 @@ impl Stream {
         }))
     }
 
-    /// Wraps a stream that other code created, such as cudarc or cust, from the driver's handle
-    /// (`CUstream`). A null handle is the legacy default stream.
+    /// Wraps a stream that other code created, from the driver's handle (`CUstream`): that is
+    /// `stream.cu_stream().cast()` of cudarc and `stream.as_inner().cast()` of cust. A null handle
+    /// is the legacy default stream.
     ///
     /// Launches and copies are enqueued on it directly. An allocation that it used is freed only
     /// after the whole device is idle, which is slower than with the streams of [`Device::stream`].

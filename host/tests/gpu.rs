@@ -1,13 +1,13 @@
 //! What only a GPU can show: foreign streams, the pool, the cost of a launch. Without a GPU
 //! these tests have nothing to run on and pass; `WARPSMITH_TEST_DEVICE=gpu` makes that an error.
 
-use cudarc::driver::sys;
+use cudarc::driver::{CudaContext, DevicePtr as _, sys};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ffi::CString;
 use std::time::Instant;
 use warpsmith::testing::devices;
-use warpsmith::{Device, DeviceBuffer, Gemm, LaunchConfig, Softmax, Stream, Tensor};
+use warpsmith::{Device, DeviceBuffer, DevicePtr, Gemm, LaunchConfig, Softmax, Stream, Tensor};
 
 const BASIC: &str = include_str!("kernels/basic.ptx");
 
@@ -44,6 +44,43 @@ fn work_on_a_stream_of_someone_else_is_ordered_and_its_memory_safe() {
         values.fill(3, &legacy).expect("fills");
         legacy.synchronize().expect("no fault");
         assert_eq!(values.to_vec().expect("reads"), [3; 100]);
+    }
+}
+
+/// cudarc and this library share the device's primary context.
+#[test]
+fn kernels_run_on_the_streams_and_the_memory_of_cudarc() {
+    for device in gpus().take(1) {
+        let context = CudaContext::new(0).expect("the first GPU");
+        let theirs = context.new_stream().expect("a stream");
+        let x: Vec<f32> = (0..1000).map(|i| i as f32).collect();
+        let x = theirs.clone_htod(&x).expect("copies");
+        let y = theirs.clone_htod(&[0.5_f32; 1000]).expect("copies");
+        theirs.synchronize().expect("no fault");
+        let (x_address, _) = x.device_ptr(&theirs);
+        let (y_address, _) = y.device_ptr(&theirs);
+
+        // SAFETY: a live stream of the primary context, and `theirs` outlives it.
+        let ours = unsafe { Stream::from_raw(&device, theirs.cu_stream().cast()) };
+        // SAFETY: 1000 elements that are written, alive until the end of the block.
+        let y_of_ours = unsafe { DeviceBuffer::<f32>::borrowed(&device, y_address, 1000) };
+        let kernel = device.load_ptx(BASIC).expect("loads").kernel("axpy");
+        let params = 1000_u64 | u64::from(2.0_f32.to_bits()) << 32; // { n, a }
+        let args = (DevicePtr::<f32>::from_raw(x_address), &y_of_ours, params);
+        // SAFETY: 1000 elements each, alive until the synchronize below.
+        unsafe {
+            kernel
+                .expect("there")
+                .launch(&ours, LaunchConfig::linear(8, 128), args)
+        }
+        .expect("launches");
+        let want: Vec<f32> = (0..1000).map(|i| 2.0 * i as f32 + 0.5).collect();
+        assert_eq!(theirs.clone_dtoh(&y).expect("copies"), want);
+
+        let tensor = Tensor::from_buffer(y_of_ours, &[10, 100]).expect("1000 elements");
+        assert_eq!(tensor.to_vec().expect("reads"), want);
+        tensor.fill(3.0, &ours).expect("fills");
+        assert_eq!(theirs.clone_dtoh(&y).expect("copies"), [3.0; 1000]);
     }
 }
 

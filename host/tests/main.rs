@@ -1,8 +1,7 @@
 //! The library's tests, a module for each subject, as one program.
 //!
-//! Three files are programs of their own: `fault` ends a GPU's context for the whole process, `gpu`
-//! counts allocations by an allocator of its own and measures launches, and `cust_interop` needs the
-//! feature `cust`.
+//! Two files are programs of their own: `fault` ends a GPU's context for the whole process, and `gpu`
+//! counts allocations by an allocator of its own and measures launches.
 
 mod after_fault;
 mod cluster;

@@ -2,7 +2,7 @@
 
 use ndarray::ArrayD;
 use proptest::prelude::*;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 use warpsmith::DType;

@@ -3,7 +3,7 @@
 
 use ndarray::ArrayD;
 use proptest::prelude::*;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 use warpsmith::reference::cross_entropy::{

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use ndarray::{ArrayD, Axis};
 use proptest::prelude::*;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::gemm::grouped;
 use warpsmith::{DType, Device, Float, Gemm, GroupedGemm, Scan, ScanOp, Stream, Tensor};

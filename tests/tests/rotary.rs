@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 use ndarray::{ArrayD, Axis, Ix2};
 use proptest::prelude::*;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::reference::rotary::{Rotation, rotary};

@@ -2,7 +2,7 @@
 
 use abi::scatter::FEW;
 use half::bf16;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::scatter::put;
 use warpsmith::{

@@ -3,7 +3,7 @@
 //! Constants of the cost model are fitted to some seeds and held to others, so that they do not
 //! know the products that they are judged by.
 
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::cases::{Case, Layout, Precision, Set};

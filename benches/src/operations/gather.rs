@@ -1,7 +1,7 @@
 //! Selection by indices: embeddings, and other axes.
 
 use half::bf16;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 use warpsmith::{Stream, Take, Tensor};

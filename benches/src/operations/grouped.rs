@@ -1,7 +1,7 @@
 //! Grouped GEMM: experts of mixtures, with rows as a router shares them out.
 
 use half::bf16;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 use warpsmith::{DType, Float, GroupedGemm, Stream, Tensor};

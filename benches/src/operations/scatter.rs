@@ -3,7 +3,7 @@
 
 use half::bf16;
 use rand::seq::SliceRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 use warpsmith::{Reducible, Scatter, ScatterAdd, Stream, Tensor};

@@ -288,13 +288,24 @@ pub enum KernelError {
     /// A kernel could not be composed from fragments; see [`fuse`](crate::fuse).
     #[error("{0}")]
     Fuse(Box<crate::fuse::FuseError>),
-    /// This build does not embed a kernel that the operation needs on this device.
-    #[error("this build has no kernel `{name}` for {device}")]
+    /// There is no built-in kernel of this name that the device runs.
+    #[error("there is no built-in kernel `{name}` for compute capability {}.{}", arch.0, arch.1)]
     Missing {
         /// Entry name.
         name: Box<str>,
-        /// Device and its architecture.
-        device: Box<str>,
+        /// The device's compute capability.
+        arch: (u32, u32),
+    },
+    /// This build does not embed the kernel, because features of this crate are off.
+    #[error(
+        "this build leaves out the kernel `{name}`; turn on these features of warpsmith: {}",
+        features.join(", ")
+    )]
+    LeftOut {
+        /// Entry name.
+        name: Box<str>,
+        /// The features to turn on.
+        features: Box<[&'static str]>,
     },
     /// An embedded module is not what its manifest says.
     #[error("module `{module}` does not match its manifest: {detail}")]

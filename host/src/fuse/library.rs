@@ -7,7 +7,7 @@ use super::text::Pieces;
 use super::{Fragment, Scalar, Skeleton};
 use crate::device::lock;
 use crate::error::{Error, KernelError, Result};
-use crate::load::{self, builtin_manifest};
+use crate::load;
 use ptx_syntax::manifest::FragmentEntry;
 
 /// Fragments by name and architecture of the module, parsed once per process.
@@ -16,11 +16,9 @@ type Fragments = HashMap<(&'static str, &'static str), Fragment>;
 /// The embedded skeleton `name` for devices of `arch`.
 ///
 /// # Errors
-/// [`KernelError::Missing`], and those of reading the embedded module.
+/// As [`load::newest`], and those of reading the embedded module.
 pub(crate) fn builtin_skeleton(name: &str, arch: (u32, u32)) -> Result<Skeleton> {
-    let Some((module, _)) = load::best(name, arch)? else {
-        return Err(missing(name, arch));
-    };
+    let (module, _) = load::best(name, arch)?;
     Ok(Skeleton::of(
         &Pieces::of(&load::module_text(module)?),
         name,
@@ -34,16 +32,13 @@ pub(crate) fn builtin_skeleton(name: &str, arch: (u32, u32)) -> Result<Skeleton>
 /// As [`builtin_skeleton`].
 pub(crate) fn builtin_fragment(name: &str, arch: (u32, u32)) -> Result<Fragment> {
     static FRAGMENTS: OnceLock<Mutex<Fragments>> = OnceLock::new();
-    let with_it = builtin_manifest()?.modules.iter().filter_map(|module| {
+    let (module, entry) = load::newest(name, arch, |module| {
         let is_it = |entry: &&FragmentEntry| {
             let suffix = entry.name.strip_prefix(name);
             suffix == Some("") || suffix.is_some_and(|suffix| is_for(suffix, &module.arch))
         };
-        let entry = module.fragments.iter().find(is_it)?;
-        Some((load::target_for(module, arch)?, (module, entry)))
-    });
-    let best = with_it.max_by_key(|(target, _)| *target);
-    let (_, (module, entry)) = best.ok_or_else(|| missing(name, arch))?;
+        module.fragments.iter().find(is_it)
+    })?;
     let key = (entry.name.as_str(), module.arch.as_str());
     let mut fragments = lock(FRAGMENTS.get_or_init(Mutex::default));
     if let Some(fragment) = fragments.get(&key) {
@@ -69,21 +64,12 @@ pub(crate) fn builtin_fragment(name: &str, arch: (u32, u32)) -> Result<Fragment>
         let fragment = Fragment::of(&pieces, &entry.name, &params, scalar(&entry.result)?)?;
         fragments.insert((&entry.name, &module.arch), fragment);
     }
-    fragments
-        .get(&key)
-        .cloned()
-        .ok_or_else(|| missing(name, arch))
+    let fragment = fragments.get(&key).cloned();
+    fragment.ok_or(Error::Bug("a module has a fragment that its entries lack"))
 }
 
 /// Whether a suffix like `_sm89` names the architecture `sm_89`.
 fn is_for(suffix: &str, arch: &str) -> bool {
     let number = |text: &str, prefix| text.strip_prefix(prefix).map(str::to_owned);
     number(suffix, "_sm").is_some_and(|own| Some(own) == number(arch, "sm_"))
-}
-
-fn missing(name: &str, (major, minor): (u32, u32)) -> Error {
-    Error::Kernel(KernelError::Missing {
-        name: name.into(),
-        device: format!("compute capability {major}.{minor}").into(),
-    })
 }

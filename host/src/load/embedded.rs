@@ -4,48 +4,106 @@
 //! kernels is needed, once per process, and its hash is checked against the manifest.
 
 use super::cut::Cut;
+use super::features::{FEATURES, Feature, lacking};
 use super::files::file;
 use super::manifest::{FILE as MANIFEST_FILE, describe, mismatch};
 use super::signature::{Signature, parse, signatures};
 use crate::device::lock;
-use crate::error::Result;
+use crate::error::{Error, KernelError, Result};
 use ptx_syntax::ast;
 use ptx_syntax::manifest::{self, KernelEntry, Manifest, ModuleEntry};
 use ptx_syntax::target::Target;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// The manifest of the embedded kernels.
+/// The manifest of the embedded kernels: the families and architectures whose features are on.
 ///
 /// # Errors
-/// [`KernelError::Manifest`](crate::KernelError::Manifest) where it cannot be read, or where this
-/// build embeds no kernels.
+/// [`KernelError::Manifest`](crate::KernelError::Manifest) where it cannot be read.
 pub fn builtin_manifest() -> Result<&'static Manifest> {
-    static MANIFEST: OnceLock<Result<Manifest, Box<str>>> = OnceLock::new();
-    MANIFEST
-        .get_or_init(read_manifest)
-        .as_ref()
-        .map_err(|detail| mismatch(MANIFEST_FILE, detail))
+    Ok(&builtin()?.manifest)
 }
 
-fn read_manifest() -> Result<Manifest, Box<str>> {
-    let Some(text) = file(MANIFEST_FILE)? else {
-        return Err("this build embeds no kernels: there was no ptx/manifest.json".into());
-    };
-    super::manifest::read(&text)
+fn builtin() -> Result<&'static Builtin> {
+    static BUILTIN: OnceLock<Result<Builtin, Box<str>>> = OnceLock::new();
+    let read = BUILTIN.get_or_init(|| Builtin::with(FEATURES)).as_ref();
+    read.map_err(|detail| mismatch(MANIFEST_FILE, detail))
+}
+
+/// The modules of `ptx/`.
+struct Builtin {
+    /// Those of this build.
+    manifest: Manifest,
+    /// Those that need a feature which is off.
+    left_out: Vec<ModuleEntry>,
+    features: &'static [Feature],
+}
+
+impl Builtin {
+    fn with(features: &'static [Feature]) -> Result<Self, Box<str>> {
+        let Some(text) = file(MANIFEST_FILE)? else {
+            return Err("there was no ptx/manifest.json when this library was built".into());
+        };
+        let mut manifest = super::manifest::read(&text)?;
+        let is_left_out = |module: &mut ModuleEntry| !lacking(&module.path, features).is_empty();
+        let left_out = manifest.modules.extract_if(.., is_left_out).collect();
+        Ok(Self {
+            manifest,
+            left_out,
+            features,
+        })
+    }
+
+    fn newest<'a, T>(
+        &'a self,
+        name: &str,
+        arch: (u32, u32),
+        find: impl Fn(&'a ModuleEntry) -> Option<&'a T>,
+    ) -> Result<(&'a ModuleEntry, &'a T)> {
+        let newest_of = |modules: &'a [ModuleEntry]| {
+            let with_it = modules
+                .iter()
+                .filter_map(|module| Some((target_for(module, arch)?, (module, find(module)?))));
+            with_it.max_by_key(|(target, _)| *target)
+        };
+        if let Some((_, found)) = newest_of(&self.manifest.modules) {
+            return Ok(found);
+        }
+        let name = name.into();
+        Err(Error::Kernel(match newest_of(&self.left_out) {
+            Some((_, (module, _))) => KernelError::LeftOut {
+                name,
+                features: lacking(&module.path, self.features),
+            },
+            None => KernelError::Missing { name, arch },
+        }))
+    }
 }
 
 /// The kernel `name` in the module that has the newest architecture among those that `arch` runs.
+///
+/// # Errors
+/// As [`newest`].
 pub(crate) fn best(
     name: &str,
     arch: (u32, u32),
-) -> Result<Option<(&'static ModuleEntry, &'static KernelEntry)>> {
-    let with_it = builtin_manifest()?.modules.iter().filter_map(|module| {
-        let kernel = module.kernels.iter().find(|kernel| kernel.name == name)?;
-        Some((target_for(module, arch)?, (module, kernel)))
-    });
-    let best = with_it.max_by_key(|(target, _)| *target);
-    Ok(best.map(|(_, found)| found))
+) -> Result<(&'static ModuleEntry, &'static KernelEntry)> {
+    newest(name, arch, |module| {
+        module.kernels.iter().find(|kernel| kernel.name == name)
+    })
+}
+
+/// What `find` finds in the module that has the newest architecture among those that `arch` runs.
+///
+/// # Errors
+/// [`KernelError::LeftOut`] where only a module that this build leaves out has it,
+/// [`KernelError::Missing`] where none has.
+pub(crate) fn newest<T>(
+    name: &str,
+    arch: (u32, u32),
+    find: impl Fn(&'static ModuleEntry) -> Option<&'static T>,
+) -> Result<(&'static ModuleEntry, &'static T)> {
+    builtin()?.newest(name, arch, find)
 }
 
 /// What a module was built for, if a device of compute capability `arch` runs it. Of two, the
@@ -105,7 +163,6 @@ fn unpacked(module: &'static ModuleEntry) -> Result<Arc<Cut>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{Error, KernelError};
     use abi::entry::tables;
     use ptx_syntax::ast::Instruction;
 
@@ -187,9 +244,34 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_that_is_left_out_is_named_with_its_features() {
+        const SOME: &[Feature] = &[("norm", false), ("softmax", true), ("sm_90", false)];
+        let builtin = Builtin::with(SOME).expect("a manifest");
+        let left_out = |name: &str| {
+            let found = builtin.newest(name, (9, 0), |module| {
+                module.kernels.iter().find(|kernel| kernel.name == name)
+            });
+            let error = found.err()?;
+            let said = error.to_string();
+            match error {
+                Error::Kernel(KernelError::LeftOut { features, .. }) => {
+                    assert!(said.ends_with(&features.join(", ")), "{said}");
+                    Some(features.to_vec())
+                }
+                other => panic!("another error: {other}"),
+            }
+        };
+        assert_eq!(left_out("norm_bf16_cluster"), Some(vec!["norm", "sm_90"]));
+        assert_eq!(left_out("norm_bf16_streaming"), Some(vec!["norm"]));
+        assert_eq!(left_out("softmax_bf16_cluster"), Some(vec!["sm_90"]));
+        assert_eq!(left_out("cross_entropy_bf16_streaming"), None);
+        assert_eq!(left_out("copy_b128"), None);
+    }
+
+    #[test]
     fn a_device_gets_the_newest_version_that_it_runs() {
         let arch_of = |name, arch| {
-            let best = best(name, arch).expect("a manifest");
+            let best = best(name, arch).ok();
             best.map(|(module, _)| module.arch.as_str())
         };
         let portable = "norm_grad_finish";

@@ -30,6 +30,7 @@ mod dump;
 mod edit;
 mod embedded;
 mod entry;
+mod features;
 mod files;
 mod key;
 mod manifest;
@@ -39,7 +40,7 @@ mod variant;
 
 pub(crate) use cache::KernelCache;
 pub use embedded::builtin_manifest;
-pub(crate) use embedded::{best, module_text, target_for};
+pub(crate) use embedded::{best, module_text, newest};
 pub(crate) use entry::EntryKernel;
 pub(crate) use key::KernelKey;
 pub use module::Module;
@@ -48,7 +49,7 @@ pub(crate) use signature::Signature;
 pub(crate) use variant::{LoadVariant, streams};
 
 use crate::device::Device;
-use crate::error::{Error, KernelError, Result};
+use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::stream::Stream;
 use abi::entry::Entry;
@@ -77,8 +78,9 @@ impl Device {
     /// kernel is written to that folder as it is loaded, on a GPU or on the emulator.
     ///
     /// # Errors
-    /// [`KernelError::Missing`](crate::KernelError::Missing) where this build has no such kernel
-    /// that runs on the device, [`KernelError::Manifest`](crate::KernelError::Manifest) where an
+    /// [`KernelError::Missing`](crate::KernelError::Missing) where no such kernel runs on the device,
+    /// [`KernelError::LeftOut`](crate::KernelError::LeftOut) where this build does not embed it,
+    /// [`KernelError::Manifest`](crate::KernelError::Manifest) where an
     /// embedded module is not what the manifest says,
     /// [`KernelError::Dump`](crate::KernelError::Dump), and the errors of loading PTX.
     pub fn builtin_kernel(&self, name: &str) -> Result<Kernel> {
@@ -90,12 +92,7 @@ impl Device {
 
     fn embedded(&self, key: &KernelKey<'_>) -> Result<Kernel> {
         self.kernels().get_or_load(self, key, || {
-            let Some((module, entry)) = best(key.entry, self.arch())? else {
-                return Err(Error::Kernel(KernelError::Missing {
-                    name: key.entry.into(),
-                    device: self.info().to_string().into(),
-                }));
-            };
+            let (module, entry) = best(key.entry, self.arch())?;
             let (ptx, signature) = embedded::kernel(module, entry)?;
             load(self, key.entry, key.variant, ptx, signature)
         })

@@ -13,7 +13,7 @@ mod rows;
 
 use std::collections::BTreeSet;
 
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::Capture;

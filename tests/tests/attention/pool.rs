@@ -1,7 +1,7 @@
 //! Keys and values of a case in pages.
 
 use ndarray::{Array2, Array4, ArrayD, Axis, Ix4};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::attention::gathered;
 use warpsmith::{Device, Float, Stream, Tensor};

@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 
 use ndarray::Array2;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::{Device, Gemm, GemmInput, GemmOutput, Precision, Stream, Tensor};
 use warpsmith_tests::element::TestElement;

@@ -2,7 +2,7 @@
 
 use abi::scatter_add::FEW;
 use half::{bf16, f16};
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::{ArgumentError, Device, Error, Reducible, ScatterAdd, Tensor};
 use warpsmith_tests::element::TestElement;

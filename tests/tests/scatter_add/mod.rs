@@ -8,7 +8,7 @@ use abi::scatter_add::{GROUP, PART, TILE, additions};
 use half::{bf16, f16};
 use ndarray::{ArrayD, Axis};
 use proptest::prelude::*;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::scatter::{integers, scatter_add};
 use warpsmith::{DType, Device, IndexElement, Reducible, ScatterAdd, Stream, Tensor};

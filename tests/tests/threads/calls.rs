@@ -1,6 +1,6 @@
 //! Calls with tensors of their own, and the bits that they give.
 
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashSet;
 use std::sync::Barrier;

@@ -1,4 +1,4 @@
-//! Links between the pages and into the repository.
+//! Links between the pages and into the repository, and paths of the repository in their text.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -31,6 +31,28 @@ fn why_broken(page: &Page, target: &str, pages: &[Page], root: &Path) -> Option<
     let linked = pages.iter().find(|other| Path::new(&other.name) == name)?;
     let exists = linked.anchors.iter().any(|other| other == anchor);
     (!exists).then(|| format!("{}, which has no heading {anchor}", linked.name))
+}
+
+/// The paths in the text of `page` that begin with a folder of the repository and do not exist. Of
+/// `tests/cases/*.toml` or `abi/src/<family>.rs`, the folder before the first mark is looked for.
+pub(super) fn stale_paths(page: &Page, root: &Path) -> Vec<String> {
+    let is_of_repository = |path: &str| {
+        let (folder, _) = path.split_once('/').unwrap_or_default();
+        !folder.is_empty() && root.join(folder).is_dir()
+    };
+    let paths = page.paths.iter().filter(|(_, path)| is_of_repository(path));
+    let stale = paths.filter(|(_, path)| {
+        let known = match path.find(['*', '<', '{']) {
+            Some(mark) => path[..mark]
+                .rsplit_once('/')
+                .map_or("", |(folder, _)| folder),
+            None => path.as_str(),
+        };
+        !root.join(known).exists()
+    });
+    stale
+        .map(|(line, path)| page.at(*line, &format!("the path {path} does not exist")))
+        .collect()
 }
 
 /// `path` without `..`.
@@ -67,5 +89,13 @@ mod tests {
             found[0].ends_with("src/a.md, which has no heading nowhere"),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn paths_of_the_repository_exist() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let text = "`src/main.rs`, `src/<task>.rs`, `out/a.rs`, `a / b`\n\nIt is in `src/no.rs`.\n";
+        let found = stale_paths(&Page::new("a.md", text), root);
+        assert_eq!(found, ["a.md:3: the path src/no.rs does not exist"]);
     }
 }

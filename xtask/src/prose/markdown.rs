@@ -17,6 +17,8 @@ pub(super) struct Page {
     pub anchors: Vec<String>,
     /// Its links: line and target.
     pub links: Vec<(usize, String)>,
+    /// The code in its text that may be a path: line and path.
+    pub paths: Vec<(usize, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ impl Page {
             blocks: Vec::new(),
             anchors: Vec::new(),
             links: Vec::new(),
+            paths: Vec::new(),
         };
         let mut fence = None;
         let mut in_comment = false;
@@ -71,6 +74,10 @@ impl Page {
     fn add(&mut self, number: usize, line: &str, begins_block: bool) -> bool {
         self.links
             .extend(targets(line).map(|target| (number, target)));
+        let code = line.split('`').skip(1).step_by(2);
+        let paths = code.filter(|code| code.contains('/') && !code.contains(' '));
+        self.paths
+            .extend(paths.map(|path| (number, path.to_owned())));
         if line.is_empty() {
             return true;
         }

@@ -61,6 +61,7 @@ pub(crate) fn findings(root: &Path) -> io::Result<Vec<String>> {
             }
         }
         found.extend(links::broken(page, &pages, root));
+        found.extend(links::stale_paths(page, root));
         if page.has_rust && !tested.contains(&format!("\"{}\"", page.name)) {
             let message = format!("its examples are not in {EXAMPLES}, so nothing compiles them");
             found.push(page.at(1, &message));
