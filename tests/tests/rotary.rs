@@ -270,7 +270,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
 #[test]
 fn rotary_matches_its_reference_for_every_layout_dtype_and_source_of_positions() {
     let effort = Effort {
-        cases: 300,
+        cases: [300, 1500],
         largest: [12, 600],
     };
     holds(effort, case, check);
