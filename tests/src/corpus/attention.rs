@@ -37,7 +37,7 @@ fn forward<T: Float + TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {
 fn attend<T: Float + TestElement>([d, d_v]: [usize; 2], inputs: &mut Inputs) -> Result<()> {
     let mut seen = Seen::default();
     for [seqlen_q, seqlen_k, heads_q, heads_kv] in [
-        [130, 150, 4, 2],
+        [130, 150, 2, 1],
         [1, 300, 8, 2],
         [1, 200, 32, 1],
         [5, 130, 16, 2],
@@ -71,7 +71,7 @@ fn merged(inputs: &mut Inputs) -> Result<()> {
 }
 
 fn gradients<T: Float + TestElement>(d: usize, inputs: &mut Inputs) -> Result<()> {
-    let [seqlen, heads_q, heads_kv] = [150, 4, 2];
+    let [seqlen, heads_q, heads_kv] = [150, 2, 1];
     let shape = [1, seqlen, heads_q, d];
     let q = inputs.tensor::<T>(&shape)?;
     let k = inputs.tensor::<T>(&[1, seqlen, heads_kv, d])?;
