@@ -389,7 +389,10 @@ const EFFORT: Effort = Effort {
 
 #[test]
 fn norms_match_their_reference_however_many_rows_a_block_has() {
-    let effort = Effort { cases: [8, 40], ..EFFORT };
+    let effort = Effort {
+        cases: [8, 40],
+        ..EFFORT
+    };
     holds(effort, forwards, check_forward);
 }
 
