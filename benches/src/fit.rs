@@ -1,8 +1,10 @@
 //! Fits the constants of GEMM's cost model to measured kernels.
 //!
-//! A sample is a kernel with the time that a result file has of it. The error of a model is the root
-//! mean square of the logarithm of estimated by measured times. [`fitted`] lowers it by coordinate
-//! descent: each constant in turn is made larger or smaller by a step, and the steps shrink.
+//! A sample is a kernel with the time that a result file has of it. Two numbers say how good a model
+//! is. Its loss is the geometric mean of the times of its first choices by those of the fastest
+//! kernels. Its error is the root mean square of the logarithm of estimated by measured times.
+//! [`fitted`] lowers both by coordinate descent: each constant in turn is made larger or smaller by a
+//! step, and the steps shrink.
 
 use std::collections::BTreeMap;
 
@@ -80,11 +82,32 @@ fn problem(case: &str) -> Option<GemmProblem> {
     })
 }
 
-/// The error of a model.
+/// A product, the model's first choice, and its time by that of the fastest kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FirstChoice {
+    /// What was to be computed.
+    pub problem: GemmProblem,
+    /// The name of the first choice, and of the fastest kernel.
+    pub names: [String; 2],
+    /// The first choice's time by the fastest kernel's.
+    pub loss: f64,
+}
+
+/// The loss of a kernel that a result file does not name: `compare_gemm` leaves out those that take
+/// 1.3 times as long as the fastest.
+const LEFT_OUT: f64 = 1.4;
+/// The weight of the error beside the logarithm of the loss.
+const ERROR_WEIGHT: f64 = 0.05;
+
+/// How good a model is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
     /// Root mean square of the logarithms of estimated by measured times.
     pub error: f64,
+    /// Geometric mean of the losses.
+    pub loss: f64,
+    /// The first choice for each product, the largest loss first.
+    pub choices: Vec<FirstChoice>,
     /// Each sample whose kernel is a candidate, with its estimate by its time, the largest difference
     /// first.
     pub ratios: Vec<(Sample, f64)>,
@@ -92,39 +115,72 @@ pub struct Fit {
 
 /// How well `model` estimates the samples.
 pub fn fit(samples: &[Sample], device: &DeviceInfo, model: &MachineModel) -> Fit {
-    let mut estimates = BTreeMap::new();
-    let mut ratios = Vec::new();
+    let mut of_problems: BTreeMap<String, Vec<&Sample>> = BTreeMap::new();
     for sample in samples {
         let key = format!("{:?}", sample.problem);
-        let all = estimates
-            .entry(key)
-            .or_insert_with(|| sample.problem.estimates(device, model));
-        if let Some((_, ns)) = all.iter().find(|(name, _)| *name == sample.kernel) {
-            ratios.push((sample.clone(), ns / sample.ns));
-        }
+        of_problems.entry(key).or_default().push(sample);
     }
-    let squares = ratios.iter().map(|(_, ratio)| ratio.ln().powi(2));
-    let error = (squares.sum::<f64>() / ratios.len().max(1) as f64).sqrt();
+    let (mut ratios, mut choices) = (Vec::new(), Vec::new());
+    for measured in of_problems.values() {
+        let Some(fastest) = measured.iter().min_by(|x, y| x.ns.total_cmp(&y.ns)) else {
+            continue;
+        };
+        let all = fastest.problem.estimates(device, model);
+        for sample in measured {
+            if let Some((_, ns)) = all.iter().find(|(name, _)| *name == sample.kernel) {
+                ratios.push(((*sample).clone(), ns / sample.ns));
+            }
+        }
+        let Some((first, _)) = all.first() else {
+            continue;
+        };
+        let chosen = measured.iter().find(|sample| sample.kernel == *first);
+        choices.push(FirstChoice {
+            problem: fastest.problem,
+            names: [first.clone(), fastest.kernel.clone()],
+            loss: chosen.map_or(LEFT_OUT, |sample| sample.ns / fastest.ns),
+        });
+    }
+    let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| {
+        values.sum::<f64>() / count.max(1) as f64
+    };
+    let mut squares = ratios.iter().map(|(_, ratio)| ratio.ln().powi(2));
+    let error = mean(&mut squares, ratios.len()).sqrt();
+    let mut losses = choices.iter().map(|choice| choice.loss.ln());
+    let loss = mean(&mut losses, choices.len()).exp();
     ratios.sort_by(|(_, x), (_, y)| y.ln().abs().total_cmp(&x.ln().abs()));
-    Fit { error, ratios }
+    choices.sort_by(|x, y| y.loss.total_cmp(&x.loss));
+    Fit {
+        error,
+        loss,
+        choices,
+        ratios,
+    }
+}
+
+impl Fit {
+    /// What [`fitted`] makes small.
+    fn cost(&self) -> f64 {
+        self.loss.ln() + ERROR_WEIGHT * self.error
+    }
 }
 
 /// Steps by which constants are changed, one after the other.
-const STEPS: [f64; 4] = [0.1, 0.04, 0.015, 0.005];
+const STEPS: [f64; 5] = [0.25, 0.1, 0.04, 0.1, 0.04];
 
 /// The model with the constants of GEMM fitted to the samples, from `model` on.
 pub fn fitted(samples: &[Sample], device: &DeviceInfo, model: &MachineModel) -> MachineModel {
     let mut values = constants(model);
-    let mut best = (*model, fit(samples, device, model).error);
+    let mut best = (*model, fit(samples, device, model).cost());
     for step in STEPS {
         for idx in 0..values.len() {
             for factor in [1.0 + step, 1.0 - step] {
                 let mut changed = values.clone();
                 changed[idx].1 *= factor;
                 let model = with_constants(&best.0, &changed);
-                let error = fit(samples, device, &model).error;
-                if error < best.1 {
-                    (best, values) = ((model, error), changed);
+                let cost = fit(samples, device, &model).cost();
+                if cost < best.1 {
+                    (best, values) = ((model, cost), changed);
                     break;
                 }
             }

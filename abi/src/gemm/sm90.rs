@@ -510,6 +510,8 @@ entries! { $ Sm90Entry((GemmParams, Option<EpilogueParams>, Sm90Launch)) {
         gemm_sm90_e4m3_bf16_nt_128x128_s6_promoted;
         gemm_sm90_e4m3_bf16_nt_128x176_s5_promoted;
         gemm_sm90_e4m3_bf16_nt_128x256_s4_promoted;
+        gemm_sm90_e4m3_bf16_nt_128x96_s6_promoted;
+        gemm_sm90_e4m3_bf16_nt_64x128_s8_pp_promoted;
         gemm_sm90_e4m3_bf16_nt_128x128_s6_c2x2_promoted;
         gemm_sm90_e4m3_bf16_nt_128x256_s4_c2x1_promoted;
         gemm_sm90_e4m3_f32_nt_128x128_s6_promoted;
@@ -567,6 +569,10 @@ entries! { $ Sm90Entry((GemmParams, Option<EpilogueParams>, Sm90Launch)) {
     /// Sums in i32, plain.
     gemm_sm90_sums {
         gemm_sm90_i8_i32_nt_128x256_s4_plain;
+        gemm_sm90_i8_i32_nt_128x192_s4_pp_plain;
+        gemm_sm90_i8_i32_nt_128x128_s6_plain;
+        gemm_sm90_i8_i32_nt_64x128_s8_pp_plain;
+        gemm_sm90_i8_i32_nt_128x128_s6_c2x2_plain;
     }
     /// Sums in i32, with all of [`super::epilogue`].
     gemm_sm90_sums_fused {

@@ -20,8 +20,8 @@ struct Arguments {
     check: bool,
 }
 
-/// Kernels that are listed as the worst estimates.
-const WORST: usize = 10;
+/// Products and kernels that are listed as the worst.
+const WORST: usize = 25;
 
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
@@ -42,6 +42,15 @@ fn run(Arguments { files, check }: &Arguments) -> Result<()> {
     let before = fit::fit(&samples, &device, &MachineModel::H200);
     let (used, all) = (before.ratios.len(), samples.len());
     println!("{used} of {all} measured kernels are candidates");
+    println!("loss {:.4}, the worst choices:", before.loss);
+    for choice in before.choices.iter().take(WORST) {
+        let p = &choice.problem;
+        let [first, fastest] = &choice.names;
+        println!(
+            "  {:.3} m{} n{} k{} {first}, fastest {fastest}",
+            choice.loss, p.m, p.n, p.k
+        );
+    }
     println!("error {:.4}, the worst estimates by times:", before.error);
     for (sample, ratio) in before.ratios.iter().take(WORST) {
         let p = &sample.problem;
@@ -52,7 +61,7 @@ fn run(Arguments { files, check }: &Arguments) -> Result<()> {
     }
     let fitted = fit::fitted(&samples, &device, &MachineModel::H200);
     let after = fit::fit(&samples, &device, &fitted);
-    println!("error {:.4} with", after.error);
+    println!("loss {:.4}, error {:.4} with", after.loss, after.error);
     let old = fit::constants(&MachineModel::H200);
     for ((path, new), (_, old)) in fit::constants(&fitted).iter().zip(&old) {
         if new != old {

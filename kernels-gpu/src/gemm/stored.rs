@@ -108,6 +108,15 @@ impl<T: Half> Stored<T> {
         }
     }
 
+    /// Words of any other type, which are stored as f32 are.
+    #[inline(always)]
+    pub(crate) fn of_words() -> Self {
+        Self {
+            dtype: OutputDType::F32.code(),
+            otherwise: PhantomData,
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn is_f32(self) -> bool {
         self.dtype == OutputDType::F32.code()

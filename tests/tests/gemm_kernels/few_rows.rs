@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use rayon::prelude::*;
 use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
-use warpsmith::{Device, Gemm, GemmInput, GemmOutput, Tensor};
+use warpsmith::{Device, E4m3, Gemm, GemmInput, GemmOutput, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::emulator;
 
@@ -42,11 +42,22 @@ fn machines() -> Vec<Device> {
 
 /// Runs a product in all dtypes; returns the entries.
 fn check(product: &Product, device: &Device) -> Vec<String> {
+    let of_8_bits = [
+        product.check::<E4m3, E4m3, bf16>(device, FAMILIES),
+        product.check::<E4m3, E4m3, f32>(device, FAMILIES),
+        product.check::<i8, i8, i32>(device, FAMILIES),
+        product.check::<i8, i8, bf16>(device, FAMILIES),
+    ];
+    let is_for_tensor_maps = product.trans == NT && device.arch() == (9, 0);
+    for ran in &of_8_bits {
+        assert_eq!(!ran.is_empty(), is_for_tensor_maps, "{product:?}");
+    }
     [
         product.check::<bf16, bf16, bf16>(device, FAMILIES),
         product.check::<bf16, bf16, f32>(device, FAMILIES),
         product.check::<f16, f16, f16>(device, FAMILIES),
         product.check::<f16, f16, f32>(device, FAMILIES),
+        of_8_bits.concat(),
     ]
     .concat()
 }
@@ -84,6 +95,23 @@ fn every_number_of_rows_is_exact() {
             let product = Product::new(m, 40, 72, trans).aligned();
             let ran = product.check::<bf16, bf16, f32>(&device, FAMILIES);
             assert!(!ran.is_empty(), "{m} rows");
+        }
+    }
+}
+
+#[test]
+fn more_rows_than_a_tile_has_are_exact() {
+    for device in machines() {
+        let nn = LAYOUTS[0];
+        for (m, trans, batch) in [(129, NT, 1), (200, NT, 1), (65, nn, 2), (150, nn, 1)] {
+            let product = Product {
+                batch,
+                d: Gaps::new(0, 3),
+                ..Product::new(m, 70, 200, trans).aligned()
+            };
+            let ran = product.check::<bf16, bf16, f32>(&device, FAMILIES);
+            assert_eq!(!ran.is_empty(), device.arch() == (9, 0), "{product:?}");
+            product.check::<i8, i8, i32>(&device, FAMILIES);
         }
     }
 }

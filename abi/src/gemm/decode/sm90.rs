@@ -2,10 +2,12 @@
 //!
 //! Weights (columns of B) are the 64 rows of a `wgmma`, tokens (rows of A) its columns. The launch
 //! chooses how wide a block's tile is, how many blocks split its k, and how many share the loads of
-//! tokens: a [`DecodeTiling`].
+//! tokens: a [`DecodeTiling`]. More rows than a tile has are several rows of tiles, which pays where
+//! D is small and k is long.
 //!
-//! Entries are named `gemm_decode_sm90_<in>_<layout>_<tile_m>`, for example
-//! `gemm_decode_sm90_bf16_nt_16`; [`Sm90DecodeEntry::ALL`] has all. They run with
+//! Entries are named `gemm_decode_sm90_<in>[_<out>]_<layout>_<tile_m>`, for example
+//! `gemm_decode_sm90_bf16_nt_16`; [`Sm90DecodeEntry::ALL`] has all. Sums of i8 are written in i32,
+//! times alpha, without another epilogue. The entries run with
 //! [`DecodeTiling::threads`] threads a block on the grid of [`DecodeTiling::grid`] in clusters of
 //! [`DecodeTiling::cluster`], with [`DecodeTiling::smem_bytes`] of dynamic shared memory.
 //! Arguments:
@@ -29,8 +31,6 @@ pub const TILE_N_MAX: u32 = 256;
 /// A tile's width is a multiple of this if B is K-major: the rows of a swizzle's pattern. Otherwise
 /// it is a multiple of [`MMA_WEIGHTS`].
 pub const TILE_N_STEP: u32 = 8;
-/// Elements of k in a stage.
-pub const TILE_K: u32 = SPAN_BYTES / ELEMENT_BYTES;
 /// Bytes of a row of a box, which the swizzle spans.
 pub const SPAN_BYTES: u32 = 128;
 /// Alignment of a box.
@@ -41,13 +41,13 @@ pub const CLUSTER_MAX: u32 = 8;
 pub const WARPGROUP: u32 = 128;
 const COPIERS: u32 = 32;
 
-const ELEMENT_BYTES: u32 = 2;
 /// Bytes of a stage's barriers.
 const BARRIERS_BYTES: u32 = 16;
 /// Most dynamic shared memory of a block.
 const SMEM_MAX_BYTES: u32 = 227 * 1024;
 
-/// How a GEMM is divided among blocks.
+/// How a GEMM is divided among blocks. The k tiles that its functions take are
+/// [`Sm90DecodeEntry::k_tiles`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeTiling {
     /// Rows of A, at most: those of a [`Sm90DecodeEntry`].
@@ -102,39 +102,44 @@ impl DecodeTiling {
     }
 
     /// Stages of a block's ring: one for each of its k tiles, but no more than fit.
-    pub const fn stages(&self, k: u32) -> u32 {
+    pub const fn stages(&self, k_tiles: u32) -> u32 {
         let stage_bytes = stage_bytes(self.tile_m, self.tile_n);
         let most = (SMEM_MAX_BYTES - BOX_ALIGN) / (stage_bytes + BARRIERS_BYTES);
-        let k_tiles = k.div_ceil(TILE_K).div_ceil(self.splits);
+        let k_tiles = k_tiles.div_ceil(self.splits);
         if k_tiles < most { k_tiles } else { most }
     }
 
     /// Bytes of dynamic shared memory.
-    pub const fn smem_bytes(&self, k: u32) -> u32 {
-        let stages = self.stages(k);
+    pub const fn smem_bytes(&self, k_tiles: u32) -> u32 {
+        let stages = self.stages(k_tiles);
         // The ring is aligned, but the memory may begin anywhere.
         barriers_at(self.tile_m, self.tile_n, stages) + stages * BARRIERS_BYTES + BOX_ALIGN
     }
 
     /// What the kernel is told.
-    pub const fn launch(&self, k: u32) -> DecodeLaunch {
+    pub const fn launch(&self, k_tiles: u32) -> DecodeLaunch {
         DecodeLaunch {
             tile_n: self.tile_n,
-            stages: self.stages(k),
+            stages: self.stages(k_tiles),
         }
     }
 
-    /// Extents of a box of A, innermost first.
-    pub const fn box_a(&self) -> [u32; 3] {
-        [TILE_K, self.tile_m / self.sharers, 1]
+    /// Extents of a box of A, innermost first; `tile_k` is that of the entry.
+    pub const fn box_a(&self, tile_k: u32) -> [u32; 3] {
+        [tile_k, self.tile_m / self.sharers, 1]
     }
 
-    /// Extents of a box of B as stored, innermost first.
-    pub const fn box_b(&self, trans_b: Transpose) -> [u32; 3] {
+    /// Extents of a box of B as stored, innermost first; `tile_k` is that of the entry.
+    pub const fn box_b(&self, trans_b: Transpose, tile_k: u32) -> [u32; 3] {
         match trans_b {
-            Transpose::N => [MMA_WEIGHTS, TILE_K, 1],
-            Transpose::T => [TILE_K, self.tile_n, 1],
+            Transpose::N => [MMA_WEIGHTS, tile_k, 1],
+            Transpose::T => [tile_k, self.tile_n, 1],
         }
+    }
+
+    /// Rows of tiles of a matrix of `m` rows.
+    pub const fn row_tiles(&self, m: u32) -> u32 {
+        m.div_ceil(self.tile_m)
     }
 
     /// Blocks of a cluster.
@@ -142,14 +147,16 @@ impl DecodeTiling {
         [self.sharers, self.splits, 1]
     }
 
-    /// Grid of a launch: x = tiles, in whole clusters, y = shares of k, z = matrices. `None` if
-    /// there is nothing to launch, or more than a grid can hold.
-    pub const fn grid(&self, n: u32, batch: u32) -> Option<[u32; 3]> {
+    /// Grid of a launch: x = a row's tiles, in whole clusters, y = shares of k, z = the rows of
+    /// tiles of one matrix after the other. `None` if there is nothing to launch, or more than a
+    /// grid can hold.
+    pub const fn grid(&self, m: u32, n: u32, batch: u32) -> Option<[u32; 3]> {
         let clusters = n.div_ceil(self.tile_n).div_ceil(self.sharers);
-        if clusters == 0 || batch == 0 || batch > DECODE_BATCH_MAX {
+        let rows = self.row_tiles(m) as u64 * batch as u64;
+        if clusters == 0 || rows == 0 || rows > DECODE_BATCH_MAX as u64 {
             return None;
         }
-        Some([clusters * self.sharers, self.splits, batch])
+        Some([clusters * self.sharers, self.splits, rows as u32])
     }
 }
 
@@ -168,10 +175,9 @@ pub const fn barriers_at(tile_m: u32, tile_n: u32, stages: u32) -> u32 {
     if ring > sums { ring } else { sums }
 }
 
-/// The k tiles of share `split_idx` of `splits`: the first, and one past the last.
+/// Which of `k_tiles` are in share `split_idx` of `splits`: the first, and one past the last.
 #[inline(always)]
-pub const fn k_tiles(k: u32, split_idx: u32, splits: u32) -> (u32, u32) {
-    let k_tiles = k.div_ceil(TILE_K);
+pub const fn share(k_tiles: u32, split_idx: u32, splits: u32) -> (u32, u32) {
     // Nothing overflows: there are fewer than 2^27 tiles, and few splits.
     let first = divided(k_tiles * split_idx, splits).0;
     let end = divided(k_tiles * (split_idx + 1), splits).0;
@@ -184,24 +190,32 @@ pub struct Sm90DecodeEntry {
     name: &'static str,
     /// Element type of A and B.
     pub input: DType,
+    /// Element type of D other than f32, which all entries but those of i8 write as well.
+    pub output: DType,
     /// How B is stored.
     pub trans_b: Transpose,
-    /// Most rows of A.
+    /// Rows of A in a tile.
     pub tile_m: u32,
 }
 
 impl Sm90DecodeEntry {
-    /// The entry of a name `gemm_decode_sm90_<in>_<layout>_<tile_m>`.
+    /// The entry of a name `gemm_decode_sm90_<in>[_<out>]_<layout>_<tile_m>`. One dtype stands for
+    /// both.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
         parts.expect("gemm_decode_sm90");
         let input = parts.expect_dtype();
+        let output = match parts.dtype() {
+            Some(output) => output,
+            None => input,
+        };
         let trans_b = Transpose::of_b(&mut parts);
         let tile_m = parts.number("");
         parts.end();
         Self {
             name,
             input,
+            output,
             trans_b,
             tile_m,
         }
@@ -214,12 +228,34 @@ impl Sm90DecodeEntry {
             (entry.input, entry.trans_b) == (input, trans_b) && holds
         })
     }
+
+    /// Whether it writes this dtype: each launch says which, but for i8
+    /// ([`EpilogueParams::d_dtype`]).
+    pub fn writes(&self, output: DType) -> bool {
+        output == self.output || output == DType::F32 && self.input != DType::I8
+    }
+
+    /// Whether products of each k tile are added to sums in f32 outside of the tensor cores, which
+    /// keep fewer bits of a running sum of 8-bit floats.
+    pub const fn promotes(&self) -> bool {
+        matches!(self.input, DType::E4m3 | DType::E5m2)
+    }
+
+    /// Elements of k in a stage.
+    pub const fn tile_k(&self) -> u32 {
+        SPAN_BYTES / self.input.size_bytes() as u32
+    }
+
+    /// Tiles of a k of this length.
+    pub const fn k_tiles(&self, k: u32) -> u32 {
+        k.div_ceil(self.tile_k())
+    }
 }
 
 entries! { $ Sm90DecodeEntry((GemmParams, EpilogueParams, DecodeLaunch)) {
-    /// The Rust type of A and B. Of each type and layout, the smallest tile comes first. More than 64
-    /// rows have an entry only where B is K-major, as it is in most layers. Others take the tiles of
-    /// [`sm90`](crate::gemm::sm90).
+    /// The Rust type of D where it is not f32. Of each type and layout, the smallest tile comes first.
+    /// Tiles of 128 rows are there only where B is K-major, as it is in most layers, and where sums are
+    /// not promoted, for which registers do not suffice.
     gemm_decode_sm90 {
         gemm_decode_sm90_bf16_nt_16(bf16);
         gemm_decode_sm90_bf16_nt_32(bf16);
@@ -235,6 +271,16 @@ entries! { $ Sm90DecodeEntry((GemmParams, EpilogueParams, DecodeLaunch)) {
         gemm_decode_sm90_f16_nn_16(f16);
         gemm_decode_sm90_f16_nn_32(f16);
         gemm_decode_sm90_f16_nn_64(f16);
+        gemm_decode_sm90_e4m3_bf16_nt_16(bf16);
+        gemm_decode_sm90_e4m3_bf16_nt_32(bf16);
+        gemm_decode_sm90_e4m3_bf16_nt_64(bf16);
+    }
+    /// Sums in i32.
+    gemm_decode_sm90_sums {
+        gemm_decode_sm90_i8_i32_nt_16;
+        gemm_decode_sm90_i8_i32_nt_32;
+        gemm_decode_sm90_i8_i32_nt_64;
+        gemm_decode_sm90_i8_i32_nt_128;
     }
 } }
 
@@ -269,18 +315,19 @@ mod tests {
     fn every_valid_tiling_fits_a_block() {
         for trans_b in Transpose::ALL {
             for tiling in all(trans_b) {
-                for k in [1, 64, 1000, 28_672] {
-                    assert!(tiling.smem_bytes(k) <= SMEM_MAX_BYTES, "{tiling:?}, k {k}");
-                    assert!(tiling.stages(k) > 0, "{tiling:?}, k {k}");
+                for k_tiles in [1, 16, 448] {
+                    let bytes = tiling.smem_bytes(k_tiles);
+                    assert!(bytes <= SMEM_MAX_BYTES, "{tiling:?}, {k_tiles} k tiles");
+                    assert!(tiling.stages(k_tiles) > 0, "{tiling:?}, {k_tiles} k tiles");
                 }
                 assert!(tiling.threads() <= 1024, "{tiling:?}");
                 assert!(
-                    tiling.stages(1 << 20) >= 4,
+                    tiling.stages(1 << 14) >= 4,
                     "{tiling:?}: too few to hide latency"
                 );
                 let cluster: u32 = tiling.cluster().iter().product();
                 assert!(cluster <= CLUSTER_MAX, "{tiling:?}");
-                let rows = [tiling.box_a()[1], tiling.box_b(trans_b)[1]];
+                let rows = [tiling.box_a(64)[1], tiling.box_b(trans_b, 64)[1]];
                 assert!(
                     rows.iter()
                         .all(|rows| (rows * SPAN_BYTES).is_multiple_of(BOX_ALIGN))
@@ -344,32 +391,35 @@ mod tests {
             splits: 2,
             sharers: 4,
         };
-        assert_eq!(tiling.grid(10_240, 3), Some([128, 2, 3]));
-        assert_eq!(tiling.grid(10_241, 1), Some([132, 2, 1]));
-        assert_eq!(tiling.grid(0, 1), None);
-        assert_eq!(tiling.grid(1, DECODE_BATCH_MAX + 1), None);
+        assert_eq!(tiling.grid(64, 10_240, 3), Some([128, 2, 3]));
+        assert_eq!(tiling.grid(65, 10_240, 3), Some([128, 2, 6]));
+        assert_eq!(tiling.grid(1, 10_241, 1), Some([132, 2, 1]));
+        assert_eq!(tiling.grid(0, 1, 1), None);
+        assert_eq!(tiling.grid(1, 0, 1), None);
+        assert_eq!(tiling.grid(1, 1, DECODE_BATCH_MAX + 1), None);
+        assert_eq!(tiling.grid(u32::MAX, 1, u32::MAX), None);
     }
 
     #[test]
     fn shares_of_k_are_all_of_it_in_order() {
-        for (k, splits) in [
+        for (all, splits) in [
             (1, 1),
             (1, 8),
-            (4096, 3),
-            (14_336, 7),
-            (100, 2),
-            (u32::MAX, 8),
+            (64, 3),
+            (224, 7),
+            (2, 2),
+            (u32::MAX.div_ceil(64), 8),
         ] {
             let mut next = 0;
             for split_idx in 0..splits {
-                let (first, end) = k_tiles(k, split_idx, splits);
+                let (first, end) = share(all, split_idx, splits);
                 assert!(
                     first == next && end >= first,
-                    "k {k}, {split_idx} of {splits}"
+                    "{all} k tiles, {split_idx} of {splits}"
                 );
                 next = end;
             }
-            assert_eq!(next, k.div_ceil(TILE_K), "k {k}, splits {splits}");
+            assert_eq!(next, all, "{all} k tiles, splits {splits}");
         }
     }
 

@@ -193,6 +193,7 @@ impl Desc for GemmDesc {
             DType::F64 => double::offer(self, &machine, offer), // the only family that reads it
             DType::I8 => {
                 integer::offer(self, &machine, offer);
+                decode_sm90::offer(self, &machine, offer);
                 mma::offer_k_major(self, &machine, offer);
                 sm90::offer(self, &machine, offer);
             }

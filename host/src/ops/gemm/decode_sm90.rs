@@ -1,7 +1,8 @@
-//! Decode GEMMs, with 1 to 128 rows, on Hopper: see [`abi::gemm::decode::sm90`].
+//! GEMMs with few rows, or few results and a long k, on Hopper: see [`abi::gemm::decode::sm90`].
 //!
-//! The kernels take f16 and bf16, write the same dtype or f32, and need operands that a tensor map
-//! can describe, with contiguous k in A.
+//! The kernels need operands that a tensor map can describe, with contiguous k in A. Those of f16
+//! and bf16 write the same dtype or f32, of e4m3 bf16 or f32, of i8 i32: other results are partial
+//! results, which another kernel finishes.
 //!
 //! # The cost model
 //! Blocks run in waves of as many as are resident. A wave takes as long as one of its blocks, which
@@ -18,29 +19,70 @@
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry};
-use super::decode::suits;
 use super::desc::GemmDesc;
+use super::splits::KSplits;
+use crate::DType;
 use crate::ops::plan::{Machine, blocks_at_once};
 use crate::{L2Promotion, LaunchConfig, Result};
 use abi::gemm::Transpose;
 use abi::gemm::decode::sm90::{
-    CLUSTER_MAX, DecodeTiling, MMA_WEIGHTS, SPAN_BYTES, Sm90DecodeEntry, TILE_K, TILE_N_MAX,
-    TILE_N_STEP,
+    CLUSTER_MAX, DecodeTiling, MMA_WEIGHTS, SPAN_BYTES, Sm90DecodeEntry, TILE_N_MAX, TILE_N_STEP,
 };
 
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);
 const THREADS_MAX: u32 = 2048;
+/// Least rows of a tile where there are several rows of tiles.
+const LEAST_ROWS: u32 = 64;
+/// Most results for each multiprocessor where there are several rows of tiles.
+const MOST_RESULTS: u64 = 128 * 128;
 
 /// Offers the best `tile_n` for each number of blocks that share k (`splits`) and A (`sharers`).
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
-    let Some(entry) = Sm90DecodeEntry::of(desc.a.dtype, desc.b.transpose, desc.m) else {
-        return;
-    };
-    if machine.arch != ARCH || !suits(desc) || !desc.suits_tensor_maps() {
+    let is_product_of_rows = desc.a.transpose == Transpose::N && desc.k > 0;
+    if machine.arch != ARCH || !is_product_of_rows || !desc.suits_tensor_maps() {
         return;
     }
-    let most_splits = desc.k.div_ceil(TILE_K).min(CLUSTER_MAX);
+    let whole = Sm90DecodeEntry::of(desc.a.dtype, desc.b.transpose, desc.m);
+    let of_several_rows = Sm90DecodeEntry::ALL.iter().copied().filter(|entry| {
+        (entry.input, entry.trans_b) == (desc.a.dtype, desc.b.transpose)
+            && entry.tile_m >= LEAST_ROWS
+            && whole.is_none()
+            && has_few_results(desc, machine)
+    });
+    for entry in whole.into_iter().chain(of_several_rows) {
+        if desc.b.dtype != desc.a.dtype {
+            return;
+        }
+        if entry.input == DType::I8 && (desc.d.dtype != DType::I32 || !desc.is_product_alone()) {
+            let splits = KSplits::of(desc.k, 1);
+            offer_tile(&desc.partial(), machine, entry, &mut |candidate| {
+                offer(Candidate {
+                    partials: Some(splits),
+                    estimated_ns: candidate.estimated_ns + desc.partials_ns(&splits, machine),
+                    ..candidate
+                })
+            });
+        } else if entry.writes(desc.d.dtype) {
+            offer_tile(desc, machine, entry, offer);
+        }
+    }
+}
+
+/// Whether so few tiles make up D that blocks have to split k to use all multiprocessors.
+fn has_few_results(desc: &GemmDesc, machine: &Machine) -> bool {
+    let results = u64::from(desc.m) * u64::from(desc.n) * u64::from(desc.batch);
+    results <= u64::from(machine.multiprocessors) * MOST_RESULTS
+}
+
+/// Offers the tilings of one entry, which writes results of `desc`.
+fn offer_tile(
+    desc: &GemmDesc,
+    machine: &Machine,
+    entry: Sm90DecodeEntry,
+    offer: &mut dyn FnMut(Candidate),
+) {
+    let most_splits = entry.k_tiles(desc.k).min(CLUSTER_MAX);
     for splits in 1..=most_splits {
         if desc.split_k != 0 && desc.split_k != splits {
             continue;
@@ -70,25 +112,31 @@ fn candidate(
     entry: Sm90DecodeEntry,
     tiling: &DecodeTiling,
 ) -> Option<Candidate> {
-    let grid = tiling.grid(desc.n, desc.batch)?;
+    let grid = tiling.grid(desc.m, desc.n, desc.batch)?;
     let config = LaunchConfig {
         grid,
         block: [tiling.threads(), 1, 1],
-        shared_bytes: tiling.smem_bytes(desc.k),
+        shared_bytes: tiling.smem_bytes(entry.k_tiles(desc.k)),
         cluster: Some(tiling.cluster()),
     };
-    let tile = [tiling.tile_m, tiling.tile_n, TILE_K];
+    let tile = [tiling.tile_m, tiling.tile_n, entry.tile_k()];
     Some(Candidate {
         split_k: tiling.splits,
-        estimated_ns: estimate_ns(desc, machine, tiling, grid),
+        estimated_ns: estimate_ns(desc, machine, (entry, tiling), grid),
         ..Candidate::direct(Entry::Sm90Decode(entry), tile, config)
     })
 }
 
 /// See the module's documentation.
-fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: [u32; 3]) -> f64 {
+fn estimate_ns(
+    desc: &GemmDesc,
+    machine: &Machine,
+    (entry, tiling): (Sm90DecodeEntry, &DecodeTiling),
+    grid: [u32; 3],
+) -> f64 {
     let blocks: f64 = grid.into_iter().map(f64::from).product();
-    let k_tiles = desc.k.div_ceil(TILE_K).div_ceil(tiling.splits);
+    let all_k_tiles = entry.k_tiles(desc.k);
+    let k_tiles = all_k_tiles.div_ceil(tiling.splits);
     let k_bytes = f64::from(k_tiles) * f64::from(SPAN_BYTES); // up to 2^32
     let costs = &machine.model.gemm.sm90_decode;
     let (of_tokens, of_sum_ns, as_others) = if tiling.tile_m <= 64 {
@@ -96,11 +144,17 @@ fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: 
     } else {
         (costs.tokens_128, costs.sum_128_ns, costs.as_others_128)
     };
+    let (of_tokens, bytes_per_ns) = match tiling.row_tiles(desc.m) {
+        0 | 1 => (
+            of_tokens,
+            costs.bytes_per_ns * machine.bytes_per_ns / costs.full_bytes_per_ns,
+        ),
+        _ => (1.0, costs.l2_bytes_per_ns),
+    };
     let rows = f64::from(tiling.tile_n) + of_tokens * f64::from(tiling.tile_m);
-    let bytes_per_ns = costs.bytes_per_ns * machine.bytes_per_ns / costs.full_bytes_per_ns;
     let results = f64::from(tiling.tile_m * tiling.tile_n) / f64::from(tiling.splits);
     let ending_ns = costs.ending_ns * results / f64::from(4 * tiling.threads());
-    let at_once = f64::from(resident(desc, machine, tiling));
+    let at_once = f64::from(resident(all_k_tiles, machine, tiling));
     // Blocks on the same SM share its bandwidth.
     let wave_ns = |blocks: f64| {
         let sharing = (blocks / f64::from(machine.multiprocessors)).max(1.0);
@@ -111,6 +165,7 @@ fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: 
     let first_ns = wave_ns(blocks.min(at_once));
     let later_ns = full * wave_ns(at_once) + last_ns - first_ns;
     let waves_ns = first_ns + costs.later_waves * later_ns;
+    let waves_ns = waves_ns.max(desc.bytes() / machine.bytes_per_ns);
     let meetings = if tiling.splits > 1 {
         (blocks / at_once).ceil()
     } else {
@@ -125,11 +180,11 @@ fn estimate_ns(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling, grid: 
 }
 
 /// Resident blocks of the device.
-fn resident(desc: &GemmDesc, machine: &Machine, tiling: &DecodeTiling) -> u32 {
+fn resident(k_tiles: u32, machine: &Machine, tiling: &DecodeTiling) -> u32 {
     const RESERVED_BYTES: u32 = 1024;
     let size = tiling.splits * tiling.sharers;
     if size == 1 {
-        let of_block = tiling.smem_bytes(desc.k) + RESERVED_BYTES;
+        let of_block = tiling.smem_bytes(k_tiles) + RESERVED_BYTES;
         let blocks = (machine.shared_bytes + RESERVED_BYTES) / of_block;
         let blocks = blocks.min(THREADS_MAX / tiling.threads()).max(1);
         return machine.multiprocessors * blocks;
@@ -155,10 +210,11 @@ pub(super) fn launch(entry: Sm90DecodeEntry, candidate: &Candidate, call: &Call<
     // Weights are read once, in order, so L2 promotion does not help.
     let map =
         |operand, extents, box_dims| call.tensor_map(operand, extents, box_dims, L2Promotion::None);
-    let map_a = map((&call.a, &desc.a), [desc.m, desc.k], tiling.box_a())?;
-    let box_b = tiling.box_b(entry.trans_b);
+    let box_a = tiling.box_a(entry.tile_k());
+    let map_a = map((&call.a, &desc.a), [desc.m, desc.k], box_a)?;
+    let box_b = tiling.box_b(entry.trans_b, entry.tile_k());
     let map_b = map((&call.b, &desc.b), stored_b, box_b)?;
-    let launch = tiling.launch(desc.k);
+    let launch = tiling.launch(entry.k_tiles(desc.k));
     call.uses()?;
     // SAFETY: the maps are of the call's memory, with the layouts of `desc`; d is injective and
     // overlaps nothing that is read, unless it is the same matrix.
@@ -293,14 +349,12 @@ mod tests {
             splits,
             sharers,
         };
-        let desc = weights(16, 4096, 4096);
-        let resident = |splits, sharers| resident(&desc, &H200, &tiling(splits, sharers));
+        let resident = |splits, sharers| resident(64, &H200, &tiling(splits, sharers));
         assert_eq!(resident(1, 1), 132);
         assert_eq!(resident(2, 1), 132);
         assert_eq!(resident(1, 4), 120);
         assert_eq!(resident(6, 1), 84);
         // Little k takes little shared memory.
-        let short = weights(16, 4096, 64);
-        assert!(super::resident(&short, &H200, &tiling(1, 1)) > 132);
+        assert!(super::resident(1, &H200, &tiling(1, 1)) > 132);
     }
 }

@@ -206,6 +206,19 @@ impl GemmDesc {
         self.matrix_bytes(self.operand(side), [self.lines(side), self.k])
     }
 
+    /// Whether the epilogue has nothing but factors: scales and alpha.
+    pub(super) fn is_scaled_product(&self) -> bool {
+        self.c.is_none()
+            && self.residual.is_none()
+            && self.bias.is_none()
+            && self.activation == Activation::Identity
+    }
+
+    /// Whether the epilogue has nothing but alpha.
+    pub(super) fn is_product_alone(&self) -> bool {
+        self.is_scaled_product() && self.row_scale.is_none() && self.column_scale.is_none()
+    }
+
     /// Bytes that have to be moved between device memory and the multiprocessors at least once.
     pub(super) fn bytes(&self) -> f64 {
         let outputs = [Some(&self.d), self.c.as_ref(), self.residual.as_ref()];

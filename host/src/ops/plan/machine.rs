@@ -266,6 +266,9 @@ costs! {
         /// Bytes of weights per nanosecond that an SM gets from device memory when all SMs read, on a
         /// device with [`full_bytes_per_ns`](Self::full_bytes_per_ns).
         bytes_per_ns: f64 = 32.5,
+        /// Bytes of weights and tokens per nanosecond that an SM gets from L2 where there are several
+        /// rows of tiles.
+        l2_bytes_per_ns: f64 = 60.0,
         /// Bandwidth of the device that the others are compared with.
         full_bytes_per_ns: f64 = 4_300.0,
         /// Tiles of up to 64 rows: time per byte of A (tokens), from L2, relative to the time per byte

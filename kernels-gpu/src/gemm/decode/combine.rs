@@ -1,13 +1,14 @@
 //! The end of a tile: partial sums are added, first those of a block's warps, then those of the
 //! blocks that split k, each in a fixed order. Then come the epilogue and the stores.
 
-use abi::gemm::GemmParams;
 use abi::gemm::decode::partial_pitch;
 use abi::gemm::raster::divided;
+use abi::gemm::{EpilogueParams, GemmParams};
 use cuda_std::epilogue::Coord;
 use cuda_std::hint::opaque;
-use cuda_std::mem::ld_v4_f32;
+use cuda_std::mem::{ld_v4_f32, st_v4_u32};
 use cuda_std::thread;
+use cuda_std::wgmma::S32Bits;
 
 use crate::gemm::fused::Unread;
 use crate::gemm::stored::{Fused, Half, Output, Stored};
@@ -25,6 +26,8 @@ pub(super) struct Tile<'a> {
     pub(super) params: &'a GemmParams,
     /// Index of the matrix in the batch.
     pub(super) batch: u64,
+    /// First row, in D.
+    pub(super) row: u32,
     /// Rows inside D.
     pub(super) rows: u32,
     /// Columns; some may lie outside D.
@@ -160,7 +163,7 @@ impl Tile<'_> {
     pub(super) fn job<T: Half>(
         &self,
         (block, blocks): (u32, u32),
-        d: *mut u8,
+        (d, stored): (*mut u8, Stored<T>),
         epilogue: &Unread<'_>,
     ) -> Job<T> {
         let (n, ldd) = (self.params.n, self.params.ldd);
@@ -173,8 +176,10 @@ impl Tile<'_> {
         let is_any = row < at_once && column < n;
         let pitch = partial_pitch(self.columns);
         let of_batch = self.batch as i64 * self.params.batch_stride_d;
-        let stored = Stored::new(epilogue.epilogue);
-        let d = stored.at(d, of_batch + i64::from(first) * ldd + i64::from(column));
+        let d = stored.at(
+            d,
+            of_batch + i64::from(self.row + first) * ldd + i64::from(column),
+        );
         let step_in_d = stored.bytes(i64::from(step) * ldd);
         let is_whole = column + WIDTH <= n && stored.is_vector_aligned(d, step_in_d);
         let end = match (
@@ -212,14 +217,18 @@ impl Tile<'_> {
     /// # Safety
     /// They have been stored, by threads that this one has synchronised with.
     #[inline(always)]
-    pub(super) unsafe fn of_splits(&self, at: u32) -> Group {
+    pub(super) unsafe fn of_splits<S: Sums>(&self, at: u32) -> Group {
         let stride = self.split_rows * partial_pitch(self.columns);
         let mut total = [0.0; WIDTH as usize];
         let mut split = 0;
         while split < self.splits {
             // SAFETY: inside the sums; a multiple of 16 bytes, as the pitches are.
             let sums = unsafe { ld_v4_f32(self.sums.add((at + split * stride) as usize)) };
-            total = if split == 0 { sums } else { add(total, sums) };
+            total = if split == 0 {
+                sums
+            } else {
+                S::add(total, sums)
+            };
             split += 1;
         }
         total
@@ -278,6 +287,49 @@ impl Tile<'_> {
         }
     }
 
+    /// Stores this thread's groups inside D, of i32, times alpha.
+    ///
+    /// # Safety
+    /// As for [`finish`](Self::finish).
+    #[inline(always)]
+    unsafe fn finish_integers<T: Half>(
+        &self,
+        mut job: Job<T>,
+        totals: impl Fn(&Share) -> Groups,
+        epilogue: &Unread<'_>,
+    ) {
+        let pointer = epilogue.pointers.alpha;
+        let alpha = if pointer.is_null() {
+            self.params.alpha.to_bits()
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { pointer.cast::<u32>().read() }
+        };
+        while job.share.count > 0 {
+            let totals = totals(&job.share);
+            for i in 0..TOGETHER {
+                if (i as u32) < job.share.count {
+                    let x = totals[i].map(|x| x.to_bits().wrapping_mul(alpha));
+                    let to = job.d.cast::<u32>();
+                    // SAFETY: elements of D, aligned for a store of four if they are whole.
+                    unsafe {
+                        if job.is_whole {
+                            st_v4_u32(to, x);
+                        } else {
+                            for (j, &x) in x.iter().enumerate() {
+                                if job.column + (j as u32) < self.params.n {
+                                    to.add(j).write(x);
+                                }
+                            }
+                        }
+                    }
+                }
+                job.d = job.d.wrapping_offset(job.step);
+            }
+            job.share.skip(TOGETHER as u32);
+        }
+    }
+
     /// Applies the epilogue to the job's next group and stores it.
     ///
     /// # Safety
@@ -287,7 +339,7 @@ impl Tile<'_> {
         let n = self.params.n;
         let coord = |i: usize| Coord {
             batch: self.batch,
-            row: job.share.row,
+            row: self.row + job.share.row,
             column: (job.column + i as u32).min(n - 1),
         };
         epilogue.all(coord, &mut x);
@@ -310,7 +362,68 @@ pub(super) trait Combine {
     unsafe fn finish<T: Half>(self, tile: &Tile<'_>, job: Job<T>, epilogue: &Unread<'_>);
 }
 
-#[inline(always)]
-pub(super) fn add(a: Group, b: Group) -> Group {
-    [a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]]
+/// What is added up: f32, or i32 whose bits stand where f32 would.
+pub(super) trait Sums {
+    fn add(a: Group, b: Group) -> Group;
+
+    /// The type of D.
+    fn stored<T: Half>(epilogue: &EpilogueParams) -> Stored<T>;
+
+    /// Stores this thread's results.
+    ///
+    /// # Safety
+    /// As for [`Tile::finish`].
+    unsafe fn finish<T: Half>(
+        tile: &Tile<'_>,
+        job: Job<T>,
+        totals: impl Fn(&Share) -> Groups,
+        epilogue: &Unread<'_>,
+    );
+}
+
+impl Sums for f32 {
+    #[inline(always)]
+    fn add(a: Group, b: Group) -> Group {
+        [a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]]
+    }
+
+    #[inline(always)]
+    fn stored<T: Half>(epilogue: &EpilogueParams) -> Stored<T> {
+        Stored::new(epilogue)
+    }
+
+    #[inline(always)]
+    unsafe fn finish<T: Half>(
+        tile: &Tile<'_>,
+        job: Job<T>,
+        totals: impl Fn(&Share) -> Groups,
+        epilogue: &Unread<'_>,
+    ) {
+        // SAFETY: passed on to the caller.
+        unsafe { tile.finish::<T, true>(job, totals, epilogue) }
+    }
+}
+
+impl Sums for S32Bits {
+    #[inline(always)]
+    fn add(a: Group, b: Group) -> Group {
+        let sum = |i: usize| f32::from_bits(a[i].to_bits().wrapping_add(b[i].to_bits()));
+        [sum(0), sum(1), sum(2), sum(3)]
+    }
+
+    #[inline(always)]
+    fn stored<T: Half>(_epilogue: &EpilogueParams) -> Stored<T> {
+        Stored::of_words()
+    }
+
+    #[inline(always)]
+    unsafe fn finish<T: Half>(
+        tile: &Tile<'_>,
+        job: Job<T>,
+        totals: impl Fn(&Share) -> Groups,
+        epilogue: &Unread<'_>,
+    ) {
+        // SAFETY: passed on to the caller.
+        unsafe { tile.finish_integers(job, totals, epilogue) }
+    }
 }

@@ -20,7 +20,7 @@ macro_rules! entry {
     ($arch:tt, $threads:expr, ($($first:ident: $of_first:ty),*), ($($last:ident: $of_last:ty)?),
         |$d:ident, $params:ident, $epilogue:ident| $body:block;
         $name:ident: $in:ident) => {
-        #[doc = concat!("`", stringify!($in), "` operands; see [`abi::gemm::decode`].")]
+        #[doc = "See [`abi::gemm::decode`]."]
         ///
         /// # Safety
         /// `params` and `epilogue` describe what the pointers point to; the launch is as
@@ -71,23 +71,39 @@ macro_rules! sm80 {
     )*};
 }
 
-macro_rules! sm90 {
-    ($($name:ident($in:ident);)*) => {$(
+macro_rules! sm90_entry {
+    ($name:ident: $out:ident) => {
         entry!("sm_90a", SM90_THREADS,
             (map_a: TensorMapParam, map_b: TensorMapParam), (launch: DecodeLaunch),
             |d, params, epilogue| {
                 const ENTRY: Sm90DecodeEntry = Sm90DecodeEntry::read(stringify!($name));
                 const TILE_M: u32 = ENTRY.tile_m;
-                type Operand = <Of<{ ENTRY.input as u8 }> as Types>::Operand;
+                type Input = Of<{ ENTRY.input as u8 }>;
+                type Operand = <Input as Types>::Operand;
+                type Sum = <Input as Types>::Sum;
                 type Major = <Contiguous<{ !ENTRY.trans_b.is_n() }> as Order>::Major;
-                type Mma = M64<{ TILE_M as usize }, f32, Operand, Operand>;
-                sm90::decode::<Mma, Major, $in, TILE_M>(
+                type Mma = M64<{ TILE_M as usize }, Sum, Operand, Operand>;
+                sm90::decode::<Mma, Major, Sum, $out, TILE_M, { ENTRY.promotes() }>(
                     [map_a.as_ptr(), map_b.as_ptr()], d, params, launch, epilogue,
                 );
             };
-            $name: $in);
-    )*};
+            $name: $out);
+    };
+}
+
+macro_rules! sm90 {
+    ($($name:ident($out:ident);)*) => {
+        $(sm90_entry!($name: $out);)*
+    };
+}
+
+/// Results are in i32; no epilogue has a type of 16 bits.
+macro_rules! sm90_sums {
+    ($($name:ident;)*) => {
+        $(sm90_entry!($name: f16);)*
+    };
 }
 
 abi::gemm_decode_sm80!(sm80);
 abi::gemm_decode_sm90!(sm90);
+abi::gemm_decode_sm90_sums!(sm90_sums);

@@ -51,6 +51,7 @@ use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread;
 
 use crate::gemm::fused::Unread;
+use crate::gemm::stored::Stored;
 use combine::{Combine, Tile};
 use element::MmaElement;
 use product::{Padded, WarpTile, multiply};
@@ -141,7 +142,8 @@ unsafe fn decode<
     // SAFETY: the sums take the place of the stages; the rest is the caller's promise.
     unsafe {
         warp_tile.store(&sums, tile.sums, config);
-        let job = tile.job::<In>(combine.block(), d, &epilogue);
+        let d = (d, Stored::<In>::new(epilogue.epilogue));
+        let job = tile.job(combine.block(), d, &epilogue);
         combine.finish(&tile, job, &epilogue);
     }
 }
@@ -157,6 +159,7 @@ fn tile<'a>(
     Tile {
         params,
         batch,
+        row: 0,
         rows: params.m.min(config.tile_m),
         columns: config.tile_n,
         column,

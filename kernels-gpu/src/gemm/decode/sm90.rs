@@ -1,9 +1,9 @@
-//! GEMM with at most 128 rows on Hopper: a producer warp issues TMA loads, consumer warpgroups
-//! issue
+//! GEMM with few rows on Hopper: a producer warp issues TMA loads, consumer warpgroups issue
 //! `wgmma`, and clusters split k or share the loads of tokens. See [`abi::gemm::decode::sm90`].
 //!
-//! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16 or bf16; D, C, bias and residual
-//! also in f32, as the launch says. The rows of A are called tokens, the columns of B weights.
+//! `D[m, n] = epilogue(A[m, k] @ op(B)[k, n])`, batched; f16, bf16, e4m3 or i8; D, C, bias and
+//! residual also in f32, as the launch says. The rows of A are called tokens, the columns of B
+//! weights.
 //!
 //! # Roles
 //! | warps | job |
@@ -44,7 +44,8 @@
 //!
 //! # Numerics
 //! Tensor cores in f32 over each block's k, then the sums of blocks in order: the bits depend on
-//! `splits` only. TMA fills with zeros outside the operands.
+//! `splits` only. Products of e4m3 are added up in the tensor cores for a k tile, and outside of
+//! them from tile to tile. Sums of i8 are exact. TMA fills with zeros outside the operands.
 //!
 //! # Before you change this
 //! As for the portable kernel: [`super`].
@@ -52,26 +53,28 @@
 mod copy;
 mod exchange;
 
+use core::marker::PhantomData;
+
 use abi::gemm::GemmParams;
 use abi::gemm::decode::partial_pitch;
 use abi::gemm::decode::sm90::{
-    BOX_ALIGN, DecodeLaunch, MMA_WEIGHTS, SPAN_BYTES, TILE_K, WARPGROUP, barriers_at, k_tiles,
-    stage_bytes,
+    BOX_ALIGN, DecodeLaunch, MMA_WEIGHTS, SPAN_BYTES, WARPGROUP, barriers_at, share, stage_bytes,
 };
+use abi::gemm::raster::divided;
 use abi::tensor_core::descriptor::Descriptor;
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread::{self, WARP_THREADS};
-use cuda_std::tile::{KMajor, OperandMajor};
+use cuda_std::tile::{KMajor, OperandElement, OperandMajor};
 use cuda_std::tma::{TensorMap, prefetch_tensormap};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 use cuda_std::wgmma::{
     MmaAsync, Registers, tie, wgmma_commit_group, wgmma_fence, wgmma_wait_group,
 };
 
-use super::combine::{Combine, Tile};
+use super::combine::{Combine, Sums, Tile};
 use super::ring::{Ring, RingState};
 use crate::gemm::fused::Unread;
 use crate::gemm::stored::Half;
@@ -90,7 +93,10 @@ struct Block {
     map_b: *const TensorMap,
     ring: Ring,
     tile_n: u32,
-    /// The block's first weight.
+    /// Elements of k in a stage.
+    tile_k: u32,
+    /// The block's first token and its first weight.
+    row: u32,
     column: u32,
     /// Index in the batch of A and of B; 0 for an operand that is broadcast.
     batch: [i32; 2],
@@ -103,34 +109,37 @@ struct Block {
 }
 
 /// One block's work on `TILE_M` rows of A, by the instruction `M`; B's major order is `W`. D
-/// is of `T`, or of f32.
+/// is of `T`, or of f32, unless `S` are sums of integers. With `PROMOTES`, products of each k tile
+/// are added to sums outside of the tensor cores.
 ///
 /// # Safety
 /// As the launch's: `params` describes what the maps and pointers point to; grid, cluster and
 /// shared memory are those of a valid tiling.
 #[inline(always)]
-pub(super) unsafe fn decode<M, W, T, const TILE_M: u32>(
+pub(super) unsafe fn decode<M, W, S, T, const TILE_M: u32, const PROMOTES: bool>(
     maps: [*const TensorMap; 2],
     d: *mut u8,
     params: &GemmParams,
     launch: DecodeLaunch,
     epilogue: Unread<'_>,
 ) where
-    M: MmaAsync<Acc: AsRef<[f32]>>,
+    M: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>,
     W: OperandMajor,
+    S: Sums,
     T: Half,
 {
     let smem = aligned(dynamic_base());
     // SAFETY: the launch's dynamic shared memory.
     let base = unsafe { SharedAddr::of(smem) };
-    let block = Block::new::<TILE_M>(maps, params, launch, base);
+    let (block, batch) = Block::new::<M, TILE_M>(maps, params, launch, base);
     let thread_idx = thread::thread_idx_x();
     let threads = thread::block_dim_x();
     let producer = threads - WARP_THREADS;
     let tile = Tile {
         params,
-        batch: u64::from(thread::block_idx_z()),
-        rows: params.m.min(TILE_M),
+        batch,
+        row: block.row,
+        rows: (params.m - block.row).min(TILE_M),
         columns: block.tile_n,
         column: block.column,
         splits: 1,
@@ -141,6 +150,7 @@ pub(super) unsafe fn decode<M, W, T, const TILE_M: u32>(
     let combine = Cluster {
         first_rank: block.cta_rank,
         ranks_apart: block.sharers,
+        sums: PhantomData::<S>,
     };
     let mut acc = M::Acc::zero();
     // SAFETY: all threads of the cluster come here; whole warps and warpgroups have one role. The
@@ -151,7 +161,8 @@ pub(super) unsafe fn decode<M, W, T, const TILE_M: u32>(
             block.prefetch::<W>();
         }
         griddepcontrol_launch_dependents();
-        let job = tile.job::<T>(combine.block(), d, &epilogue).known();
+        let d = (d, S::stored::<T>(epilogue.epilogue));
+        let job = tile.job(combine.block(), d, &epilogue).known();
         griddepcontrol_wait(); // wait until the preceding launches' writes are visible
         if thread_idx >= producer {
             if thread_idx == producer {
@@ -159,7 +170,7 @@ pub(super) unsafe fn decode<M, W, T, const TILE_M: u32>(
             }
             bar_warp_sync(FULL_MASK);
         } else {
-            block.consume::<M, W>(&mut acc);
+            block.consume::<M, W, PROMOTES>(&mut acc);
         }
         thread::sync_threads(); // nobody reads this block's stages any more
         if thread_idx < producer {
@@ -178,20 +189,22 @@ fn aligned(base: *mut u8) -> *mut u8 {
 }
 
 impl Block {
+    /// The block's work, and the index of its matrix in the batch.
     #[inline(always)]
-    fn new<const TILE_M: u32>(
+    fn new<M: MmaAsync, const TILE_M: u32>(
         [map_a, map_b]: [*const TensorMap; 2],
         params: &GemmParams,
         launch: DecodeLaunch,
         base: SharedAddr,
-    ) -> Self {
+    ) -> (Self, u64) {
+        let tile_k = <M::A as OperandElement>::TILE_K;
         let (split_idx, splits) = (thread::block_idx_y(), thread::grid_dim_y());
-        let (k_tile_first, k_tile_end) = k_tiles(params.k, split_idx, splits);
-        let batch = thread::block_idx_z() as i32;
-        let of_batch = |stride| if stride == 0 { 0 } else { batch };
+        let (k_tile_first, k_tile_end) = share(params.k.div_ceil(tile_k), split_idx, splits);
+        let (batch, row_tile) = divided(thread::block_idx_z(), params.m.div_ceil(TILE_M));
+        let of_batch = |stride| if stride == 0 { 0 } else { batch as i32 };
         let sharers = cluster::cluster_nctaid_x();
         let DecodeLaunch { tile_n, stages } = launch;
-        Self {
+        let block = Self {
             map_a,
             map_b,
             ring: Ring {
@@ -201,6 +214,8 @@ impl Block {
                 barriers: base.add_bytes(barriers_at(TILE_M, tile_n, stages)),
             },
             tile_n,
+            tile_k,
+            row: row_tile * TILE_M,
             column: thread::block_idx_x() * tile_n,
             batch: [
                 of_batch(params.batch_stride_a),
@@ -211,7 +226,8 @@ impl Block {
             sharers,
             cta_rank: cluster::cluster_ctaid_x(),
             first_rank: split_idx * sharers,
-        }
+        };
+        (block, u64::from(batch))
     }
 
     /// Initialises the barriers and makes them visible to all who arrive at them.
@@ -254,7 +270,11 @@ impl Block {
     /// # Safety
     /// A whole warpgroup.
     #[inline(always)]
-    unsafe fn consume<M: MmaAsync, W: OperandMajor>(&self, acc: &mut M::Acc) {
+    unsafe fn consume<M, W, const PROMOTES: bool>(&self, acc: &mut M::Acc)
+    where
+        M: MmaAsync<Acc: AsRef<[f32]> + AsMut<[f32]>>,
+        W: OperandMajor,
+    {
         // In either major order, 64 weights take as many bytes: 64 rows, or one box.
         let weights = self.warpgroup_weight() * SPAN_BYTES;
         let tokens = self.tile_n * SPAN_BYTES;
@@ -268,15 +288,30 @@ impl Block {
             unsafe {
                 self.ring.landed(state.stage_idx).wait_parity(state.parity);
                 let [weights, tokens] = [weights, tokens].map(|at| stage.add_bytes(at));
-                multiply_add::<M, W>(acc, weights, tokens);
-                wgmma_wait_group::<1>(acc); // the `wgmma`s of the k tile before are complete
-                if k_tile > self.k_tile_first {
-                    self.free(before);
+                if PROMOTES {
+                    let mut products = M::Acc::zero();
+                    tie(&mut products);
+                    multiply_add::<M, W>(&mut products, weights, tokens);
+                    wgmma_wait_group::<0>(&mut products);
+                    self.free(state.stage_idx);
+                    let (sums, products) = (acc.as_mut(), products.as_ref());
+                    for i in 0..sums.len() {
+                        sums[i] += products[i];
+                    }
+                } else {
+                    multiply_add::<M, W>(acc, weights, tokens);
+                    wgmma_wait_group::<1>(acc); // the `wgmma`s of the k tile before are complete
+                    if k_tile > self.k_tile_first {
+                        self.free(before);
+                    }
                 }
             }
             before = state.stage_idx;
             state.advance(self.ring.count);
             k_tile += 1;
+        }
+        if PROMOTES {
+            return;
         }
         // SAFETY: a whole warpgroup, whose last stage is `before`, if it had any.
         unsafe {
@@ -319,7 +354,9 @@ unsafe fn multiply_add<M: MmaAsync, W: OperandMajor>(
     weights: SharedAddr,
     tokens: SharedAddr,
 ) {
-    let (layout_w, layout_t) = (W::layout(TILE_K), KMajor::layout(TILE_K));
+    let tile_k = <M::A as OperandElement>::TILE_K;
+    let size_bytes = <M::A as OperandElement>::SIZE_BYTES;
+    let (layout_w, layout_t) = (W::layout(tile_k), KMajor::layout(tile_k));
     let weights = Descriptor::new(weights.bits(), layout_w);
     let tokens = Descriptor::new(tokens.bits(), layout_t);
     // SAFETY: passed on to the caller.
@@ -327,8 +364,8 @@ unsafe fn multiply_add<M: MmaAsync, W: OperandMajor>(
         wgmma_fence();
         let mut step = 0;
         while step < SPAN_BYTES / STEP_BYTES {
-            let w = weights.advanced(step * layout_w.k_step_bytes(2));
-            let t = tokens.advanced(step * layout_t.k_step_bytes(2));
+            let w = weights.advanced(step * layout_w.k_step_bytes(size_bytes));
+            let t = tokens.advanced(step * layout_t.k_step_bytes(size_bytes));
             W::multiply::<M, KMajor, true>(acc, w, t);
             step += 1;
         }

@@ -5,7 +5,7 @@ use cuda_std::atomic::{Order, Scope, atom_add};
 use cuda_std::mem::{ld_v4_f32, st_v4_f32};
 use cuda_std::thread;
 
-use super::combine::{Combine, Group, Job, Share, Tile, add};
+use super::combine::{Combine, Group, Job, Share, Sums, Tile};
 use crate::gemm::fused::Unread;
 use crate::gemm::stored::Half;
 
@@ -42,7 +42,7 @@ impl Combine for Tickets {
             let mut share = job.share;
             while share.count > 0 {
                 // SAFETY: a group of the block's own sums, one thread's alone.
-                unsafe { st_v4_f32(own.add(share.at as usize), tile.of_splits(share.at)) };
+                unsafe { st_v4_f32(own.add(share.at as usize), tile.of_splits::<f32>(share.at)) };
                 share.skip(1);
             }
             // SAFETY: the caller's memory; all threads come here.
@@ -54,7 +54,7 @@ impl Combine for Tickets {
         unsafe {
             let total = |at: u32| {
                 if splits == 1 {
-                    tile.of_splits(at)
+                    tile.of_splits::<f32>(at)
                 } else {
                     of_blocks(of_tile.add(at as usize), splits, elements)
                 }
@@ -77,7 +77,7 @@ unsafe fn of_blocks(first: *const f32, blocks: u32, stride: u64) -> Group {
     while block < blocks {
         let at = first.wrapping_add((u64::from(block) * stride) as usize);
         // SAFETY: the caller's promise.
-        total = add(total, unsafe { ld_v4_f32(at) });
+        total = <f32 as Sums>::add(total, unsafe { ld_v4_f32(at) });
         block += 1;
     }
     total

@@ -20,7 +20,6 @@ use super::options::Precision;
 use super::splits::KSplits;
 use crate::DType;
 use crate::ops::plan::{Machine, blocks_at_once};
-use abi::gemm::Activation;
 use abi::gemm::sm90::{EpilogueKind, SPAN_BYTES, Sm90Entry, Sm90Tile};
 use abi::gemm::stream_k::Cut;
 
@@ -137,12 +136,8 @@ impl Variant {
         let scales_suit = [desc.row_scale, desc.column_scale]
             .iter()
             .all(|scale| *scale != Some(ScaleExtent::Each));
-        let nothing_else = desc.c.is_none()
-            && desc.residual.is_none()
-            && desc.bias.is_none()
-            && desc.activation == Activation::Identity;
         match () {
-            () if scales_suit && nothing_else && has_map_of_d(desc) && has(bare) => {
+            () if scales_suit && desc.is_scaled_product() && has_map_of_d(desc) && has(bare) => {
                 Self::Direct(bare)
             }
             () if has(bare.fused()) => Self::Direct(bare.fused()),
@@ -258,6 +253,7 @@ mod tests {
     use super::super::desc::MatrixDesc;
     use super::super::desc::tests::weighted;
     use super::*;
+    use abi::gemm::Activation;
 
     fn best(m: u32, n: u32, k: u32) -> String {
         best_of(DType::Bf16, m, n, k)

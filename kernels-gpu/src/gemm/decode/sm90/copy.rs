@@ -1,6 +1,6 @@
 //! The producer warp: TMA loads and L2 prefetch.
 
-use abi::gemm::decode::sm90::{MMA_WEIGHTS, SPAN_BYTES, TILE_K};
+use abi::gemm::decode::sm90::{MMA_WEIGHTS, SPAN_BYTES};
 use abi::gemm::raster::divided;
 use abi::tensor_core::descriptor::Major;
 use cuda_std::mbarrier::Mbarrier;
@@ -17,8 +17,6 @@ use cuda_std::tma::{
 use super::Block;
 use crate::gemm::decode::ring::RingState;
 
-/// Bytes of a box of MN-major weights.
-const BOX_BYTES: u32 = TILE_K * SPAN_BYTES;
 /// A block prefetches an eighth of its weights into L2 while it may not read them yet, but at least
 /// so many bytes, and at most 5/3 of that: what memory can give meanwhile. Measured, as are the
 /// bounds: docs/decisions/0011.
@@ -40,7 +38,7 @@ impl Block {
         let batch = self.batch[1];
         let mut k_tile = self.k_tile_first;
         while k_tile < end {
-            let k = (k_tile * TILE_K) as i32;
+            let k = (k_tile * self.tile_k) as i32;
             let mut weight = 0;
             while weight < self.tile_n {
                 let column = (self.column + weight) as i32;
@@ -72,7 +70,7 @@ impl Block {
         while k_tile < self.k_tile_end {
             let stage = self.ring.stage(state.stage_idx);
             let landed = self.ring.landed(state.stage_idx);
-            let k = (k_tile * TILE_K) as i32;
+            let k = (k_tile * self.tile_k) as i32;
             // SAFETY: the stage is free after the wait, and all of its bytes are announced to the
             // barrier.
             unsafe {
@@ -140,7 +138,7 @@ impl Block {
             let mut weight = 0;
             while weight < self.tile_n {
                 let at = [column + weight as i32, k, batch];
-                let to = to.add_bytes(weight / MMA_WEIGHTS * BOX_BYTES);
+                let to = to.add_bytes(weight / MMA_WEIGHTS * (self.tile_k * SPAN_BYTES));
                 cp_async_bulk_tensor_3d_shared_cluster_global_l2_cache_hint(
                     to, map, at, landed, policy,
                 );
@@ -160,7 +158,7 @@ impl Block {
         // sharers': warpgroups free a stage for all sharers at once.
         unsafe {
             if self.sharers == 1 {
-                let at = [k, 0, batch];
+                let at = [k, self.row as i32, batch];
                 cp_async_bulk_tensor_3d_shared_cluster_global(to, map, at, landed);
                 return;
             }
@@ -169,7 +167,7 @@ impl Block {
             cp_async_bulk_tensor_3d_shared_cluster_global_multicast_cluster(
                 to.add_bytes(row * SPAN_BYTES),
                 map,
-                [k, row as i32, batch],
+                [k, (self.row + row) as i32, batch],
                 landed,
                 all as u16,
             );

@@ -1,5 +1,7 @@
 //! Blocks that split k are a cluster and add up through distributed shared memory.
 
+use core::marker::PhantomData;
+
 use cuda_std::cluster::{
     barrier_cluster_arrive_relaxed, barrier_cluster_arrive_release, barrier_cluster_wait_acquire,
     ld_shared_cluster_v4_f32, mapa_shared_cluster,
@@ -7,18 +9,19 @@ use cuda_std::cluster::{
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 
-use crate::gemm::decode::combine::{Combine, Groups, Job, Share, TOGETHER, Tile, WIDTH, add};
+use crate::gemm::decode::combine::{Combine, Groups, Job, Share, Sums, TOGETHER, Tile, WIDTH};
 use crate::gemm::fused::Unread;
 use crate::gemm::stored::Half;
 
 /// A cluster: each block reduces a share of the results. Its warps split no k.
-pub(super) struct Cluster {
+pub(super) struct Cluster<S> {
     /// Rank of the block with the first share of k, and the distance to the rank of the next share.
     pub(super) first_rank: u32,
     pub(super) ranks_apart: u32,
+    pub(super) sums: PhantomData<S>,
 }
 
-impl Cluster {
+impl<S: Sums> Cluster<S> {
     /// The sums over the blocks that split k. What one block has of all rows is loaded before any
     /// of it is added: a load from another block takes a quarter of a microsecond.
     ///
@@ -42,7 +45,7 @@ impl Cluster {
                 totals[i] = if split_idx == 0 {
                     groups[i]
                 } else {
-                    add(totals[i], groups[i])
+                    S::add(totals[i], groups[i])
                 };
             }
             rank += self.ranks_apart;
@@ -52,7 +55,7 @@ impl Cluster {
     }
 }
 
-impl Combine for Cluster {
+impl<S: Sums> Combine for Cluster<S> {
     #[inline(always)]
     fn block(&self) -> (u32, u32) {
         (thread::block_idx_y(), thread::grid_dim_y())
@@ -73,12 +76,12 @@ impl Combine for Cluster {
             }
             let totals = |share: &Share| {
                 if splits == 1 {
-                    share.groups(|i| tile.of_splits(share.at(i)))
+                    share.groups(|i| tile.of_splits::<S>(share.at(i)))
                 } else {
                     self.of_ranks(tile, share, splits)
                 }
             };
-            tile.finish::<T, true>(job, totals, epilogue);
+            S::finish(tile, job, totals, epilogue);
             if splits > 1 {
                 barrier_cluster_arrive_relaxed();
                 barrier_cluster_wait_acquire(); // nobody reads this block's sums any more
