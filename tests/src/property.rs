@@ -13,8 +13,8 @@ use crate::Checked;
 /// two cores than on a GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Cases of a property on the emulator; a GPU gets five times as many.
-    pub cases: u32,
+    /// Cases of a property on the emulator, and on a GPU.
+    pub cases: [u32; 2],
     /// Largest extent on the emulator, and on a GPU.
     pub largest: [usize; 2],
 }
@@ -35,10 +35,8 @@ pub fn holds<S>(
     S::Value: Debug,
 {
     for device in devices() {
-        let (cases, largest) = match device.is_emulator() {
-            true => (effort.cases, effort.largest[0]),
-            false => (effort.cases * 5, effort.largest[1]),
-        };
+        let at = usize::from(!device.is_emulator());
+        let (cases, largest) = (effort.cases[at], effort.largest[at]);
         let cases = match std::env::var(CASES) {
             Ok(text) => text
                 .parse()

@@ -249,7 +249,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
 fn cross_entropy_matches_its_reference_for_every_layout_and_option() {
     holds(
         Effort {
-            cases: 200,
+            cases: [200, 1000],
             largest: [300, 20_000],
         },
         case,

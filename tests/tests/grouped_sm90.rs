@@ -138,7 +138,7 @@ fn check<T: TestElement + Float>(case: &Case, device: &Device) -> Checked {
 fn each_group_has_the_bits_of_hoppers_gemm() {
     let devices = hoppers();
     let effort = Effort {
-        cases: 40,
+        cases: [20, 200],
         largest: [100, 400],
     };
     holds(effort, case, |case, device| {

@@ -383,13 +383,16 @@ fn forwards(largest_rows: usize) -> impl Strategy<Value = Case> {
 }
 
 const EFFORT: Effort = Effort {
-    cases: 24,
+    cases: [24, 120],
     largest: [12, 12],
 };
 
 #[test]
 fn norms_match_their_reference_however_many_rows_a_block_has() {
-    let effort = Effort { cases: 8, ..EFFORT };
+    let effort = Effort {
+        cases: [8, 40],
+        ..EFFORT
+    };
     holds(effort, forwards, check_forward);
 }
 

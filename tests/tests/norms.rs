@@ -423,7 +423,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
 fn norms_match_their_references_for_every_layout_and_dtype() {
     holds(
         Effort {
-            cases: 120,
+            cases: [120, 600],
             largest: [300, 20_000],
         },
         case,

@@ -125,7 +125,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
 #[test]
 fn scan_matches_its_reference_for_every_operation_axis_and_dtype() {
     let effort = Effort {
-        cases: 200,
+        cases: [200, 1000],
         largest: [300, 100_000],
     };
     holds(effort, case, check);

@@ -49,7 +49,7 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
 #[test]
 fn rows_are_put_where_the_reference_has_them_for_every_axis_dtype_and_layout() {
     let effort = Effort {
-        cases: 300,
+        cases: [300, 1500],
         largest: [48, 4000],
     };
     holds(effort, |largest| case(largest, &DType::ALL), check);

@@ -108,7 +108,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
 #[test]
 fn topk_matches_its_reference_for_every_k_axis_and_dtype() {
     let effort = Effort {
-        cases: 200,
+        cases: [200, 1000],
         largest: [150, 20_000],
     };
     holds(effort, case, check);

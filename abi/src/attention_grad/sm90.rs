@@ -8,7 +8,7 @@
 //! - `sums: *mut f32` of [`Sm90GradTile::sums`] elements, and `key_sums: *mut f32` of
 //!   [`Sm90GradTile::key_sums`], both with any contents;
 //! - `counters: *mut u32` of [`Sm90GradTile::counters`] elements, 0 before the launch and after it;
-//! - `dk: *mut u16`, `dv: *mut u16`, and [`AttentionGradParams`](super::AttentionGradParams).
+//! - `dk: *mut u16`, `dv: *mut u16`, and [`AttentionGradParams`].
 //!
 //! Its grid is [`Sm90GradTile::grid`]. `sums` then holds the sums of dq. Where every query head has
 //! keys of its own, dk and dv are written; where heads share keys, `key_sums` holds their sums.

@@ -8,7 +8,8 @@ use super::grid_plane::GridCell;
 use super::order::{Actor, Order, Proxy, Target};
 use super::shadow::{Hit, Span, Visitor};
 use crate::exec::fault::Checked;
-use crate::exec::row::{LANES, Lanes, Row};
+use crate::exec::kernel::vectorized;
+use crate::exec::row::{LANES, Lanes, Row, mask_of};
 use crate::memory::lanes::Planes;
 use crate::memory::words::low_bits;
 
@@ -88,6 +89,22 @@ impl Order {
         if !self.on {
             return Ok(());
         }
+        vectorized(
+            #[inline(always)]
+            || self.runs(actor, target, kind, (offsets, mask, bytes), values),
+        )
+    }
+
+    /// An access by the lanes of `mask`, run by run.
+    #[inline(always)]
+    fn runs(
+        &mut self,
+        actor: Actor<'_>,
+        target: Target,
+        kind: Kind,
+        (offsets, mask, bytes): (&Row<u64>, u32, usize),
+        values: Option<&Values<'_>>,
+    ) -> Checked<()> {
         let mut rest = mask;
         while rest != 0 {
             let run = Run::first(offsets, rest, bytes as u64);
@@ -140,10 +157,13 @@ impl Order {
             lanes: (lane, lane),
             unit: Span::ONE_LANE,
         };
-        self.span(actor, target, kind.into(), Some(proxy), span, None)
+        vectorized(
+            #[inline(always)]
+            || self.span(actor, target, kind.into(), Some(proxy), span, None),
+        )
     }
 
-    #[inline]
+    #[inline(always)]
     fn span(
         &mut self,
         actor: Actor<'_>,
@@ -305,37 +325,34 @@ struct Run {
 }
 
 impl Run {
-    #[inline]
+    #[inline(always)]
     fn first(offsets: &Row<u64>, mask: u32, bytes: u64) -> Self {
-        let first = mask.trailing_zeros() as usize;
-        let start = offsets.0[first];
-        let mut lane = first + 1;
-        while lane < LANES
-            && mask >> lane & 1 != 0
-            && offsets.0[lane] == start.wrapping_add((lane - first) as u64 * bytes)
-        {
-            lane += 1;
-        }
-        if lane > first + 1 {
+        let first = mask.trailing_zeros();
+        let start = offsets.0[first as usize];
+        let base = start.wrapping_sub(u64::from(first) * bytes);
+        let shift = bytes.trailing_zeros();
+        let next = mask_of(
+            #[inline(always)]
+            |lane| offsets.0[lane] == base.wrapping_add((lane as u64) << shift),
+        );
+        let count = ((next & mask) >> first).trailing_ones();
+        if count > 1 {
             return Self {
-                first,
-                last: lane - 1,
-                mask: (u64::MAX >> (64 - lane) & u64::MAX << first) as u32,
+                first: first as usize,
+                last: (first + count - 1) as usize,
+                mask: (u32::MAX >> (32 - count)) << first,
                 side_by_side: true,
             };
         }
-        let mut same = 1 << first;
-        let mut last = first;
-        for lane in Lanes(mask & !same) {
-            if offsets.0[lane] != start {
-                break;
-            }
-            same |= 1 << lane;
-            last = lane;
-        }
+        let equal = mask_of(
+            #[inline(always)]
+            |lane| offsets.0[lane] == start,
+        );
+        let other = (mask & !equal).trailing_zeros();
+        let same = mask & equal & (1_u64 << other).wrapping_sub(1) as u32;
         Self {
-            first,
-            last,
+            first: first as usize,
+            last: same.ilog2() as usize,
             mask: same,
             side_by_side: false,
         }

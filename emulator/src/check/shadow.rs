@@ -21,6 +21,8 @@ pub(super) const WORD_SHIFT: u8 = 2;
 pub(super) const WHAT: &str = "the check for races";
 /// Stands for no plane.
 const NONE: u32 = u32::MAX;
+/// Planes of a chunk that are found at once.
+const RECENT: usize = 8;
 
 /// The accesses of one kind by one agent to a chunk.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +45,9 @@ struct Chunk {
     first: u32,
     /// The last that writes.
     first_write: u32,
-    /// The one that was accessed last: its agent will likely come again.
-    recent: u32,
+    /// Those that were accessed last, each where [`Visitor::recent`] says: their agents will likely
+    /// come again.
+    recent: [u32; RECENT],
     /// log2 of the bytes of a granule.
     shift: u8,
 }
@@ -94,6 +97,12 @@ pub(super) struct Visitor<'a> {
 }
 
 impl Visitor<'_> {
+    /// Its place among the recent planes of a chunk.
+    #[inline(always)]
+    fn recent(&self) -> usize {
+        (2 * usize::from(self.agent) + usize::from(self.kind.writes())) % RECENT
+    }
+
     #[inline(always)]
     fn knows(&self, agent: u16, kind: Kind) -> u32 {
         let known = if kind.writes() {
@@ -217,7 +226,7 @@ impl Shadow {
     /// Checks and records an access to region `table` of `len` bytes. `excused` says whether an
     /// earlier write is no conflict (it wrote the same value). Without host memory to record it, the
     /// launch is starved.
-    #[inline]
+    #[inline(always)]
     pub(super) fn access(
         &mut self,
         table: usize,
@@ -242,7 +251,7 @@ impl Shadow {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn chunk(&mut self, table: usize, len: u64, index: u64) -> Option<usize> {
         let found = self
             .tables
@@ -255,7 +264,7 @@ impl Shadow {
     }
 
     /// Checks and records the part of an access that lies in one chunk.
-    #[inline]
+    #[inline(always)]
     fn visit(
         &mut self,
         chunk: usize,
@@ -299,9 +308,10 @@ impl Shadow {
     }
 
     /// The plane of the visitor's accesses of this kind.
-    #[inline]
+    #[inline(always)]
     fn own_plane(&mut self, chunk: usize, visitor: &Visitor<'_>) -> Option<u32> {
-        let Chunk { first, recent, .. } = self.chunks[chunk];
+        let Chunk { first, recent, .. } = &self.chunks[chunk];
+        let (first, recent) = (*first, recent[visitor.recent()]);
         let is_own = |plane: &Plane| plane.agent == visitor.agent && plane.kind == visitor.kind;
         if recent != NONE && is_own(&self.planes[recent as usize]) {
             return Some(recent);
@@ -318,7 +328,7 @@ impl Shadow {
             NONE => self.new_plane(chunk, visitor)?,
             own => own,
         };
-        self.chunks[chunk].recent = own;
+        self.chunks[chunk].recent[visitor.recent()] = own;
         Some(own)
     }
 
@@ -363,7 +373,7 @@ impl Shadow {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, own: u32, part: &Part, visitor: &Visitor<'_>) {
         let plane = &mut self.planes[own as usize];
         // Whether the plane has accesses that are not ordered before this one: lanes are then kept

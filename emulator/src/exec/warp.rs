@@ -6,7 +6,7 @@ use super::fault::{Checked, Fault};
 use super::path::{Frame, Path, Paths, State};
 use super::races::Site;
 use super::registers::{Extent, Registers, Slot};
-use super::row::Row;
+use super::row::{FULL_MASK, LANES, Row};
 use super::tensor::Flight;
 use crate::memory::lanes::Planes;
 use crate::memory::local::LocalMemory;
@@ -238,7 +238,11 @@ impl Warp {
                 touched.map_err(|(pc, fault)| fault.in_warp(self.index, pc))?;
             }
             self.warp_instructions += u64::from(inst.weight);
-            self.lane_instructions += u64::from(active.count_ones() * inst.weight);
+            let lanes = match active {
+                FULL_MASK => LANES as u32, // a machine may have no instruction that counts bits
+                active => active.count_ones(),
+            };
+            self.lane_instructions += u64::from(lanes * inst.weight);
             let flow = if let Op::Lanes(kernel, args) = &inst.op {
                 if active != 0 {
                     kernel.run(&mut self.regs, constants, args, active);

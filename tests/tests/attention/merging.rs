@@ -128,7 +128,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
 fn merging_matches_its_reference() {
     holds(
         Effort {
-            cases: 40,
+            cases: [40, 200],
             largest: [30, 300],
         },
         case,

@@ -17,7 +17,7 @@ use super::check::{check, ones};
 fn attention_matches_its_reference_for_keys_in_pages() {
     holds(
         Effort {
-            cases: 60,
+            cases: [24, 300],
             largest: [100, 600],
         },
         case::paged,

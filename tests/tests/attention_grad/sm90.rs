@@ -81,7 +81,7 @@ fn on_sms(largest: usize) -> impl Strategy<Value = OnSms> {
 #[test]
 fn gradients_match_their_reference_for_every_shape_mask_and_option() {
     let effort = Effort {
-        cases: 24,
+        cases: [12, 120],
         largest: [400, 900],
     };
     holds(effort, on_sms, check_on);

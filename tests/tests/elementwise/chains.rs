@@ -269,7 +269,7 @@ where
 #[test]
 fn a_chain_gives_the_bits_of_its_steps_one_by_one() {
     let effort = Effort {
-        cases: 200,
+        cases: [200, 1000],
         largest: [60, 20_000],
     };
     let kinds = |n| (program(n), 0..8_usize);

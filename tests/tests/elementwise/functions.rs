@@ -233,7 +233,7 @@ pub(crate) fn check_gradient(op: GradOp, case: &Case, device: &Device) -> Checke
 fn unary_functions_are_within_their_ulps_for_every_layout_and_dtype() {
     let op = prop::sample::select(UnaryOp::all_in(Arithmetic::F32).collect::<Vec<_>>());
     let effort = Effort {
-        cases: 400,
+        cases: [400, 2000],
         largest: [100, 20_000],
     };
     holds(
@@ -262,7 +262,7 @@ fn every_unary_function_survives_special_values() {
 fn binary_functions_broadcast_and_are_within_their_ulps() {
     let op = prop::sample::select(BinaryOp::all_in(Arithmetic::F32).collect::<Vec<_>>());
     let effort = Effort {
-        cases: 300,
+        cases: [300, 1500],
         largest: [100, 20_000],
     };
     holds(
@@ -276,7 +276,7 @@ fn binary_functions_broadcast_and_are_within_their_ulps() {
 fn gradients_broadcast_and_are_within_their_ulps_for_every_layout_and_dtype() {
     let op = prop::sample::select(GradOp::ALL.to_vec());
     let effort = Effort {
-        cases: 200,
+        cases: [200, 1000],
         largest: [100, 20_000],
     };
     holds(

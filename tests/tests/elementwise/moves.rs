@@ -46,7 +46,7 @@ pub(crate) fn check_moves(case: &Case, device: &Device) -> Checked {
 #[test]
 fn casts_and_copies_are_exact_for_every_layout_and_dtype() {
     let effort = Effort {
-        cases: 200,
+        cases: [200, 1000],
         largest: [100, 20_000],
     };
     holds(effort, case, check_moves);
@@ -133,7 +133,7 @@ fn every_permutation_of_few_dimensions_moves_every_element() {
 #[test]
 fn random_permutations_of_up_to_eight_dimensions_move_every_element() {
     let effort = Effort {
-        cases: 60,
+        cases: [60, 300],
         largest: [20, 300],
     };
     let shapes = |largest: usize| {

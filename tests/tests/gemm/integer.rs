@@ -119,7 +119,7 @@ fn by_type<Out: TestOutput>(
 fn products_of_i8_match_their_references_and_all_kernels_give_the_same_bits() {
     holds(
         Effort {
-            cases: 150,
+            cases: [60, 750],
             largest: [140, 400],
         },
         cases,

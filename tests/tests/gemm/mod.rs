@@ -19,7 +19,7 @@ use check::check;
 fn gemm_matches_its_reference_for_every_shape_layout_type_and_epilogue() {
     holds(
         Effort {
-            cases: 200,
+            cases: [80, 1000],
             largest: [140, 400],
         },
         case::products,

@@ -35,7 +35,13 @@ fn extremes_in_pairs_have_the_bits_of_single_elements() {
             continue;
         }
         for (seed, (shape, form)) in SHAPES.into_iter().enumerate() {
-            for values in [Values::Wide, Values::Special, Values::Tiny] {
+            // All kinds of values where there are few, one after the other for the rest.
+            let kinds = [Values::Wide, Values::Special, Values::Tiny];
+            let kinds = match shape.iter().product::<usize>() < 500_000 {
+                true => &kinds[..],
+                false => &kinds[seed % 3..][..1],
+            };
+            for values in kinds {
                 let drawn = values.draw(&shape, seed as u64);
                 let x = Operand::<bf16>::lay_out(&device, drawn, View::Contiguous);
                 same_bits(&device, &turing, &x.expect("an operand").tensor, form);

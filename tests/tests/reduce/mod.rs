@@ -314,7 +314,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
 fn reduce_matches_its_reference_for_every_operation_axis_and_dtype() {
     holds(
         Effort {
-            cases: 800,
+            cases: [800, 4000],
             largest: [300, 20_000],
         },
         case,

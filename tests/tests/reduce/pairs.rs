@@ -102,7 +102,7 @@ fn dot_products_match_their_reference() {
         )
     };
     let effort = Effort {
-        cases: 150,
+        cases: [150, 750],
         largest: [300, 20_000],
     };
     holds(effort, case, check);

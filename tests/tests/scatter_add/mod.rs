@@ -216,7 +216,7 @@ pub(super) fn case(largest: usize, dtypes: &[DType]) -> impl Strategy<Value = Ca
 #[test]
 fn sums_match_their_reference_for_every_axis_dtype_and_layout() {
     let effort = Effort {
-        cases: 300,
+        cases: [300, 1500],
         largest: [48, 4000],
     };
     let case = |largest| case(largest, &abi::scatter_add::DTYPES);

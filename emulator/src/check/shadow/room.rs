@@ -1,7 +1,7 @@
 //! How the shadow grows. Each step returns `None` if the host has no memory for it: then the launch
 //! is starved, and the access is not recorded.
 
-use super::{CHUNK_BYTES, Chunk, NONE, Plane, Shadow, Table, Visitor, WHAT, WORD_SHIFT};
+use super::{CHUNK_BYTES, Chunk, NONE, Plane, RECENT, Shadow, Table, Visitor, WHAT, WORD_SHIFT};
 use crate::check::cell::Cell;
 use crate::memory::host::{has_room, lacks, zeroed};
 
@@ -32,7 +32,7 @@ impl Shadow {
         self.chunks.push(Chunk {
             first: NONE,
             first_write: NONE,
-            recent: NONE,
+            recent: [NONE; RECENT],
             shift: WORD_SHIFT,
         });
         Some(self.chunks.len() - 1)
