@@ -15,6 +15,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+#[allow(
+    clippy::duplicate_mod,
+    reason = "the library's tests load this file as a module"
+)]
 #[path = "src/load/features.rs"]
 mod features;
 

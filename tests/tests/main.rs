@@ -22,7 +22,6 @@ mod kernels_page;
 mod mutations;
 mod norm_ring;
 mod norms;
-mod ptx_size;
 mod reduce;
 mod refusals;
 mod rotary;

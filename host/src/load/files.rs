@@ -63,7 +63,16 @@ mod build_script;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fmt::Write as _;
     use std::path::Path;
+
+    /// A folder of this process.
+    fn folder(name: &str) -> PathBuf {
+        let name = format!("warpsmith-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        folder
+    }
 
     #[test]
     fn a_folder_without_the_file_is_named_with_the_variable() {
@@ -82,8 +91,7 @@ mod tests {
     #[test]
     fn what_the_build_script_embeds_is_the_folders_text() {
         let ptx = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ptx/sm_89");
-        let out = std::env::temp_dir().join(format!("warpsmith-embedded-{}", std::process::id()));
-        std::fs::create_dir_all(&out).expect("a folder");
+        let out = folder("embedded");
         let mut found = Vec::new();
         build_script::collect(&ptx, &ptx, &mut found).expect("the folder is read");
         let source = build_script::table(None, &found, &out).expect("a table");
@@ -100,5 +108,39 @@ mod tests {
             assert_eq!(unpacked(&packed), Ok(text), "{name}");
         }
         std::fs::remove_dir_all(&out).expect("the folder goes");
+    }
+
+    /// The most bytes of all files below `ptx/`, with the manifest.
+    const TEXT_BYTES: u64 = 24_000_000;
+    /// The most bytes of the same files as the library embeds them, compressed by zlib.
+    const COMPRESSED_BYTES: u64 = 6_000_000;
+
+    #[test]
+    fn the_compiled_kernels_are_within_their_budget() {
+        let ptx = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ptx");
+        let mut files = Vec::new();
+        build_script::collect(&ptx, &ptx, &mut files).expect("the folder can be read");
+        let packed = folder("budget");
+        build_script::table(None, &files, &packed).expect("the files can be compressed");
+        let bytes = |path: &Path| std::fs::metadata(path).expect("it is there").len();
+        let mut sizes: Vec<(u64, u64, &str)> = Vec::new();
+        for (index, (name, path)) in files.iter().enumerate() {
+            let packed = packed.join(format!("embedded_{index}.z"));
+            sizes.push((bytes(path), bytes(&packed), name));
+        }
+        sizes.sort_unstable_by(|a, b| b.cmp(a));
+        let text: u64 = sizes.iter().map(|(text, ..)| text).sum();
+        let compressed: u64 = sizes.iter().map(|(_, compressed, _)| compressed).sum();
+        assert!(text > 1_000_000, "there are {} files", files.len());
+        let mut all = format!(
+            "ptx/ has {text} bytes of text, want less than {TEXT_BYTES}; compressed {compressed}, want \
+             less than {COMPRESSED_BYTES}; the largest:"
+        );
+        for (text, compressed, name) in sizes.iter().take(8) {
+            let _ = write!(all, "\n{text:>10} {compressed:>9} {name}");
+        }
+        std::fs::remove_dir_all(&packed).expect("the folder goes");
+        println!("{all}");
+        assert!(text < TEXT_BYTES && compressed < COMPRESSED_BYTES, "{all}");
     }
 }
