@@ -133,14 +133,16 @@ pub use merge::AttentionMerge;
 /// let results = packed.lse().run(&stream)?;
 /// assert_eq!((results.o.shape(), results.lse.shape()), (&[4, 4, 8][..], &[4, 4][..]));
 ///
-/// // A paged cache of two sequences, in pages of 4 positions: sequence 0 has pages 2 and 0,
-/// sequence // 1 has page 1. One key and value of each is appended, behind 5 and 2 that are there:
-/// at // positions 5 % 4 of page 0 and 2 of page 1, whose rows are 0 * 4 + 1 and 1 * 4 + 2. let
-/// pool = Tensor::full(&stream, &[3, 4, 2, 8], 0.25_f32)?; let table = Tensor::from_slice(&device,
-/// &[2, 2], &[2, 0, 1, -1])?; let rows = Tensor::from_slice(&device, &[2], &[1, 6])?; let new =
-/// Tensor::full(&stream, &[2, 2, 8], 0.25_f32)?; Scatter::new(&rows,
-/// &new).run_into(&pool.reshape(&[12, 2, 8])?, &stream)?; let q = Tensor::full(&stream, &[2, 1, 4,
-/// 8], 0.5_f32)?; let paged = Attention::new(&q, &pool, &pool).pages(&table).seqused_k(&[6, 3]);
+/// // A paged cache of two sequences, in pages of 4 positions: sequence 0 has pages 2 and 0, sequence
+/// // 1 has page 1. One key and value of each is appended, behind 5 and 2 that are there: at
+/// // positions 5 % 4 of page 0 and 2 of page 1, whose rows are 0 * 4 + 1 and 1 * 4 + 2.
+/// let pool = Tensor::full(&stream, &[3, 4, 2, 8], 0.25_f32)?;
+/// let table = Tensor::from_slice(&device, &[2, 2], &[2, 0, 1, -1])?;
+/// let rows = Tensor::from_slice(&device, &[2], &[1, 6])?;
+/// let new = Tensor::full(&stream, &[2, 2, 8], 0.25_f32)?;
+/// Scatter::new(&rows, &new).run_into(&pool.reshape(&[12, 2, 8])?, &stream)?;
+/// let q = Tensor::full(&stream, &[2, 1, 4, 8], 0.5_f32)?;
+/// let paged = Attention::new(&q, &pool, &pool).pages(&table).seqused_k(&[6, 3]);
 /// assert_eq!(paged.run(&stream)?.to_vec()?, [0.25; 64]);
 /// # Ok(())
 /// # }
