@@ -116,13 +116,17 @@ entries! { $ RowEntry(RowParams) {
         softmax_f32_registers(f32);
         softmax_f16_registers(f16);
         softmax_bf16_registers(bf16);
+        softmax_bf16_registers_any(bf16);
         softmax_bf16_registers_more(bf16);
     }
     /// Softmax, in slices.
     softmax_cluster {
         softmax_f32_cluster(f32);
+        softmax_f32_cluster_any(f32);
         softmax_f16_cluster(f16);
+        softmax_f16_cluster_any(f16);
         softmax_bf16_cluster(bf16);
+        softmax_bf16_cluster_any(bf16);
     }
     /// Softmax, element by element.
     softmax_streaming {
@@ -135,13 +139,17 @@ entries! { $ RowEntry(RowParams) {
         softmax_grad_f32_registers(f32);
         softmax_grad_f16_registers(f16);
         softmax_grad_bf16_registers(bf16);
+        softmax_grad_bf16_registers_any(bf16);
         softmax_grad_bf16_registers_more(bf16);
     }
     /// Gradients of softmax, in slices.
     softmax_grad_cluster {
         softmax_grad_f32_cluster(f32);
+        softmax_grad_f32_cluster_any(f32);
         softmax_grad_f16_cluster(f16);
+        softmax_grad_f16_cluster_any(f16);
         softmax_grad_bf16_cluster(bf16);
+        softmax_grad_bf16_cluster_any(bf16);
     }
     /// Gradients of softmax, element by element.
     softmax_grad_streaming {
@@ -154,12 +162,16 @@ entries! { $ RowEntry(RowParams) {
         cross_entropy_f32_registers(f32);
         cross_entropy_f16_registers(f16);
         cross_entropy_bf16_registers(bf16);
+        cross_entropy_bf16_registers_any(bf16);
     }
     /// Cross-entropy, in slices.
     cross_entropy_cluster {
         cross_entropy_f32_cluster(f32);
+        cross_entropy_f32_cluster_any(f32);
         cross_entropy_f16_cluster(f16);
+        cross_entropy_f16_cluster_any(f16);
         cross_entropy_bf16_cluster(bf16);
+        cross_entropy_bf16_cluster_any(bf16);
     }
     /// Cross-entropy, element by element.
     cross_entropy_streaming {
@@ -172,6 +184,7 @@ entries! { $ RowEntry(RowParams) {
         norm_f32_registers(f32, f32);
         norm_f16_registers(f16, f16);
         norm_bf16_registers(bf16, bf16);
+        norm_bf16_registers_any(bf16, bf16);
         norm_f16_wf32_registers(f16, f32);
         norm_bf16_wf32_registers(bf16, f32);
         norm_bf16_registers_more(bf16, bf16);
@@ -184,8 +197,11 @@ entries! { $ RowEntry(RowParams) {
     /// Norms, in slices.
     norm_cluster {
         norm_f32_cluster(f32, f32);
+        norm_f32_cluster_any(f32, f32);
         norm_f16_cluster(f16, f16);
+        norm_f16_cluster_any(f16, f16);
         norm_bf16_cluster(bf16, bf16);
+        norm_bf16_cluster_any(bf16, bf16);
         norm_f16_wf32_cluster(f16, f32);
         norm_bf16_wf32_cluster(bf16, f32);
     }
