@@ -16,7 +16,7 @@
 
 use super::packed::{Packed, Raw, merged, turn};
 use abi::rows::VECTOR_BYTES;
-use cuda_std::hint::constant;
+use cuda_std::hint::{constant, rotate};
 use cuda_std::mem;
 use cuda_std::thread::WARP_THREADS;
 use cuda_std::warp::{FULL_MASK, shfl_up};
@@ -176,48 +176,51 @@ pub(crate) unsafe fn store_apart<T: Packed>(at: *mut T, raw: Raw, place: Place) 
         mem::st_global_cs_v4_u32_if(start.cast(), whole, place.is_there && !place.is_first);
     }
     if place.is_there && (place.is_first || place.is_last) {
-        let mut rest = turned;
-        let mut lane = 0;
-        // Once in PTX.
-        let lanes = match size_of::<T>() {
-            4 => constant::<4>(),
-            _ => constant::<8>(),
-        };
-        while lane < lanes {
-            let is_next = (lane * size_of::<T>()) < shift as usize;
-            let to = lane + if is_next { T::LANES } else { 0 };
-            if (is_next && place.is_last) || (!is_next && place.is_first) {
-                // SAFETY: an element of this lane's vector.
-                unsafe { store_low(start.wrapping_add(to), rest[0]) };
-            }
-            rest = without_low::<T>(rest);
-            lane += 1;
-        }
+        // SAFETY: passed on to the caller: this lane's vector.
+        unsafe { store_outermost(start.cast(), turned, shift, place) };
     }
 }
 
-/// Stores the lowest element of a word, as it is.
+/// Stores the parts of a turned vector that no other lane stores: by the first lane of a run what is
+/// of the aligned vector at `start`, and by the last one what is of the next vector.
 ///
 /// # Safety
-/// It is writable.
+/// These bytes are writable.
 #[inline(always)]
-unsafe fn store_low<T: Packed>(to: *mut T, word: u32) {
-    // SAFETY: passed on to the caller.
-    unsafe {
-        if size_of::<T>() == 4 {
-            to.cast::<u32>().write(word);
-        } else {
-            to.cast::<u16>().write(word as u16);
+unsafe fn store_outermost(start: *mut u32, turned: Raw, shift: u32, place: Place) {
+    let (whole, rest) = (shift / 4, shift % 4);
+    let (mut words, mut both) = (turned, turned[0]);
+    let mut word = 0;
+    // Once in PTX.
+    while word < constant::<4>() {
+        let is_next = (word as u32) < whole;
+        let is_both = rest != 0 && word as u32 == whole;
+        if is_both {
+            both = words[0];
         }
+        let is_own = if is_next {
+            place.is_last
+        } else {
+            place.is_first
+        };
+        if is_own && !is_both {
+            let to = word + if is_next { 4 } else { 0 };
+            // SAFETY: a word of this lane's part.
+            unsafe { start.wrapping_add(to).write(words[0]) };
+        }
+        rotate(&mut words);
+        word += 1;
     }
-}
-
-/// A vector without its lowest element: the others move down.
-#[inline(always)]
-fn without_low<T>([a, b, c, d]: Raw) -> Raw {
-    let half = |low: u32, high: u32| (low >> 16) | (high << 16);
-    match size_of::<T>() {
-        4 => [b, c, d, a],
-        _ => [half(a, b), half(b, c), half(c, d), half(d, a)],
+    if rest != 0 {
+        let low = start.wrapping_add(whole as usize).cast::<u16>();
+        // SAFETY: halves of a word, of 16-bit elements.
+        unsafe {
+            if place.is_first {
+                low.wrapping_add(1).write((both >> 16) as u16);
+            }
+            if place.is_last {
+                low.wrapping_add(8).write(both as u16);
+            }
+        }
     }
 }
