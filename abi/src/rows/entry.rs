@@ -122,9 +122,7 @@ entries! { $ RowEntry(RowParams) {
     /// Softmax, in slices.
     softmax_cluster {
         softmax_f32_cluster(f32);
-        softmax_f32_cluster_any(f32);
         softmax_f16_cluster(f16);
-        softmax_f16_cluster_any(f16);
         softmax_bf16_cluster(bf16);
         softmax_bf16_cluster_any(bf16);
     }
@@ -139,15 +137,12 @@ entries! { $ RowEntry(RowParams) {
         softmax_grad_f32_registers(f32);
         softmax_grad_f16_registers(f16);
         softmax_grad_bf16_registers(bf16);
-        softmax_grad_bf16_registers_any(bf16);
         softmax_grad_bf16_registers_more(bf16);
     }
     /// Gradients of softmax, in slices.
     softmax_grad_cluster {
         softmax_grad_f32_cluster(f32);
-        softmax_grad_f32_cluster_any(f32);
         softmax_grad_f16_cluster(f16);
-        softmax_grad_f16_cluster_any(f16);
         softmax_grad_bf16_cluster(bf16);
         softmax_grad_bf16_cluster_any(bf16);
     }
@@ -162,14 +157,12 @@ entries! { $ RowEntry(RowParams) {
         cross_entropy_f32_registers(f32);
         cross_entropy_f16_registers(f16);
         cross_entropy_bf16_registers(bf16);
-        cross_entropy_bf16_registers_any(bf16);
     }
     /// Cross-entropy, in slices.
     cross_entropy_cluster {
         cross_entropy_f32_cluster(f32);
         cross_entropy_f32_cluster_any(f32);
         cross_entropy_f16_cluster(f16);
-        cross_entropy_f16_cluster_any(f16);
         cross_entropy_bf16_cluster(bf16);
         cross_entropy_bf16_cluster_any(bf16);
     }
@@ -197,9 +190,7 @@ entries! { $ RowEntry(RowParams) {
     /// Norms, in slices.
     norm_cluster {
         norm_f32_cluster(f32, f32);
-        norm_f32_cluster_any(f32, f32);
         norm_f16_cluster(f16, f16);
-        norm_f16_cluster_any(f16, f16);
         norm_bf16_cluster(bf16, bf16);
         norm_bf16_cluster_any(bf16, bf16);
         norm_f16_wf32_cluster(f16, f32);

@@ -1,19 +1,16 @@
 //! Rows in slices: their threads, and their shared memory.
 
 use super::{RowEntry, RowOp, SHARED_BLOCK, VECTOR_BYTES, Variant};
-use crate::DType;
 
 /// Most threads of a block whose rows are in slices.
 pub const SLICE_THREADS: u32 = 256;
 
 impl RowEntry {
     /// Of an entry with rows in slices: blocks of [`SLICE_THREADS`] that run on an SM. 6 blocks leave 40
-    /// registers a thread. Weights at any distance from a vector need more: 5 blocks leave 48, and 4
-    /// leave 64.
+    /// registers a thread, and 4 leave 64: weights at any distance from a vector need more than 48.
     pub const fn slice_blocks(&self) -> u32 {
-        match (self.op, self.variant, self.dtype) {
-            (RowOp::Norm, Variant::ClusterAny, DType::F32) => 4,
-            (RowOp::Norm, Variant::ClusterAny, _) => 5,
+        match (self.op, self.variant) {
+            (RowOp::Norm, Variant::ClusterAny) => 4,
             _ => 6,
         }
     }

@@ -178,7 +178,7 @@ fn joined<T>(first: Raw, second: Raw, bytes: u32) -> Raw {
     merged(turn::<T>(first, up), turn::<T>(second, up), up)
 }
 
-/// The first `count` elements of a vector, fewer than all; the others are 0.
+/// The first `count` elements of a vector; the others are 0.
 ///
 /// # Safety
 /// They are readable.
@@ -186,19 +186,29 @@ fn joined<T>(first: Raw, second: Raw, bytes: u32) -> Raw {
 unsafe fn elements<T: Packed>(from: *const T, count: usize) -> Raw {
     let mut raw = [0; 4];
     let mut lane = 0;
-    while lane < T::LANES - 1 {
-        if lane < count {
-            let at = from.wrapping_add(lane);
-            // SAFETY: passed on to the caller.
-            unsafe {
-                if size_of::<T>() == 4 {
-                    raw[lane] = at.cast::<u32>().read();
+    while lane < opaque(T::LANES as u32) as usize {
+        let at = from.wrapping_add(lane);
+        let [a, b, c, d] = raw;
+        // Each element comes in at the top, and moves down with those before it.
+        // SAFETY: passed on to the caller.
+        raw = unsafe {
+            if size_of::<T>() == 4 {
+                let top = if lane < count {
+                    at.cast::<u32>().read()
                 } else {
-                    let bits = u32::from(at.cast::<u16>().read());
-                    raw[lane / 2] |= bits << (16 * (lane % 2));
-                }
+                    0
+                };
+                [b, c, d, top]
+            } else {
+                let top = if lane < count {
+                    at.cast::<u16>().read()
+                } else {
+                    0
+                };
+                let half = |low: u32, high: u32| (low >> 16) | (high << 16);
+                [half(a, b), half(b, c), half(c, d), half(d, u32::from(top))]
             }
-        }
+        };
         lane += 1;
     }
     raw

@@ -159,14 +159,15 @@ fn rows_that_begin_anywhere_are_held_in_registers_or_slices() {
     // A thread for each element of the ends, of which there are up to 14.
     assert_eq!(of(RowOp::Softmax, 5, 2), (held, 16, 1));
     assert_eq!(of(RowOp::Softmax, 333, 2), (held, 16, 1));
-    assert_eq!(of(RowOp::SoftmaxGrad, 333, 2), (held, 32, 1));
-    assert_eq!(of(RowOp::CrossEntropy, 1001, 2), (held, 32, 1));
     assert_eq!(of(RowOp::Norm, 333, 2), (held, 16, 1));
     // Whole warps, and as many slices as an aligned row has.
-    assert_eq!(of(RowOp::Softmax, 5, 4), (slices, 64, 1));
-    assert_eq!(of(RowOp::SoftmaxGrad, 33, 4), (slices, 32, 1));
+    assert_eq!(of(RowOp::SoftmaxGrad, 333, 2), (slices, 32, 1));
+    assert_eq!(of(RowOp::CrossEntropy, 1001, 2), (slices, 64, 1));
+    assert_eq!(of(RowOp::CrossEntropy, 5, 4), (slices, 64, 1));
     assert_eq!(of(RowOp::Softmax, 50_257, 2), (slices, 256, 2));
     assert_eq!(of(RowOp::CrossEntropy, 151_937, 2), (slices, 256, 8));
+    assert_eq!(of(RowOp::Softmax, 5, 4).0, Variant::Streaming);
+    assert_eq!(of(RowOp::Norm, 333, 4).0, Variant::Streaming);
     assert_eq!(of(RowOp::NormF32, 333, 2).0, Variant::Streaming);
     assert_eq!(of(RowOp::NormGrad, 333, 2).0, Variant::Streaming);
     // Rows that begin at multiples of a vector may end elsewhere.
