@@ -17,6 +17,12 @@ pub enum View {
     /// Row-major without gaps.
     #[default]
     Contiguous,
+    /// Row-major without gaps, one element behind a multiple of 16 bytes.
+    Behind1,
+    /// The same, two elements behind it.
+    Behind2,
+    /// The same, four elements behind it: at such a multiple, of f32.
+    Behind4,
     /// Column-major without gaps.
     Transposed,
     /// Row-major with a gap after each row, and an offset.
@@ -41,10 +47,22 @@ impl View {
         prop_oneof![6 => Self::writable(), 1 => Just(Self::Repeated)]
     }
 
+    /// Pairs of layouts, of what is read and of what is written, whose rows begin anywhere.
+    pub const ANYWHERE: [(Self, Self); 5] = [
+        (Self::Contiguous, Self::Contiguous),
+        (Self::Behind1, Self::Contiguous),
+        (Self::Contiguous, Self::Behind2),
+        (Self::Behind4, Self::Behind1),
+        (Self::Padded, Self::Behind2),
+    ];
+
     /// The layouts that can be written to.
     pub fn writable() -> impl Strategy<Value = Self> {
         prop_oneof![
             Just(Self::Contiguous),
+            Just(Self::Behind1),
+            Just(Self::Behind2),
+            Just(Self::Behind4),
             Just(Self::Transposed),
             Just(Self::Padded),
             Just(Self::PaddedColumns),
@@ -99,7 +117,13 @@ impl View {
                 len *= shape[axis] * step + padding;
             }
         }
-        let mut offset = if self == Self::Padded { PADDING } else { 0 };
+        let mut offset = match self {
+            Self::Padded => PADDING,
+            Self::Behind1 => 1,
+            Self::Behind2 => 2,
+            Self::Behind4 => 4,
+            _ => 0,
+        };
         len += offset;
         if self == Self::Reversed && !shape.contains(&0) {
             for (stride, &extent) in strides.iter_mut().zip(shape) {

@@ -293,6 +293,42 @@ fn every_candidate_matches_the_reference() {
     }
 }
 
+/// Rows that begin anywhere, by every candidate, with targets among the ends of rows too.
+#[test]
+fn rows_that_begin_anywhere_match_the_reference() {
+    for device in devices() {
+        for (rows, n, dtype, reduction) in [
+            (9, 5, DType::Bf16, Reduce::None),
+            (40, 11, DType::F16, Reduce::None),
+            (6, 333, DType::Bf16, Reduce::Mean),
+            (3, 1001, DType::F32, Reduce::None),
+            (3, 2056, DType::Bf16, Reduce::Sum),
+            (2, 32_001, DType::Bf16, Reduce::Mean),
+        ] {
+            for (view, view_dx) in View::ANYWHERE {
+                for candidate in 0..4 {
+                    let case = Case {
+                        shape: vec![rows, n],
+                        axes: RowAxes::default(),
+                        weights: n == 1001,
+                        dtype,
+                        reduction,
+                        label_smoothing: if n % 5 == 1 && n != 1001 { 0.1 } else { 0.0 },
+                        view,
+                        view_dx,
+                        values: Values::Uniform,
+                        wrong_targets: n == 11,
+                        all_ignored: false,
+                        seed: n as u64,
+                        candidate: Some(candidate),
+                    };
+                    check(&case, &device).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn cross_entropy_refuses_what_does_not_fit() {
     macro_rules! refused {

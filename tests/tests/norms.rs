@@ -470,6 +470,45 @@ fn every_candidate_matches_the_reference() {
     }
 }
 
+/// Rows that begin anywhere, by every candidate: in registers, in slices of one block and of several,
+/// and element by element. Weights end beside a whole vector, or inside of one.
+#[test]
+fn rows_that_begin_anywhere_match_the_references() {
+    for device in warpsmith::testing::devices() {
+        for (rows, n, dtype, weights, residual) in [
+            (9, 5, DType::Bf16, Weights::Same, false),
+            (9, 77, DType::Bf16, Weights::Same, true),
+            (5, 333, DType::F16, Weights::Same, true),
+            (3, 1001, DType::F32, Weights::Same, false),
+            (3, 2056, DType::Bf16, Weights::Same, true),
+            (2, 20_003, DType::Bf16, Weights::None, false),
+            (2, 40_001, DType::Bf16, Weights::Same, true),
+        ] {
+            for (number, (view, view_y)) in View::ANYWHERE.into_iter().enumerate() {
+                for candidate in 0..4 {
+                    let case = Case {
+                        shape: vec![rows, n],
+                        axes: RowAxes::default(),
+                        dtype,
+                        rms: (number + candidate) % 2 == 1,
+                        weights,
+                        residual,
+                        view,
+                        view_y,
+                        view_shared: View::Contiguous,
+                        values: Values::Uniform,
+                        shift: 0.0,
+                        scale: one(),
+                        seed: n as u64,
+                        candidate: Some(candidate),
+                    };
+                    check(&case, &device).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_bias_without_a_weight_has_a_gradient_on_request() {
     for device in warpsmith::testing::devices() {

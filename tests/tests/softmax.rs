@@ -227,12 +227,46 @@ fn every_candidate_matches_the_reference() {
     }
 }
 
+/// Rows that begin anywhere, by every candidate: in registers, in slices of one block and of several,
+/// and element by element.
+#[test]
+fn rows_that_begin_anywhere_match_the_reference() {
+    for device in warpsmith::testing::devices() {
+        for (rows, n, dtype) in [
+            (5, 5, DType::Bf16),
+            (9, 77, DType::F16),
+            (6, 333, DType::Bf16),
+            (3, 1001, DType::F32),
+            (3, 2056, DType::Bf16),
+            (2, 9001, DType::F16),
+            (2, 60_001, DType::Bf16),
+        ] {
+            for (view, view_y) in View::ANYWHERE {
+                for candidate in 0..4 {
+                    let case = Case {
+                        shape: vec![rows, n],
+                        axes: RowAxes::default(),
+                        dtype,
+                        view,
+                        view_y,
+                        values: Values::Uniform,
+                        seed: n as u64,
+                        log: n % 4 == 1,
+                        candidate: Some(candidate),
+                    };
+                    check(&case, &device).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+                }
+            }
+        }
+    }
+}
+
 /// Where the maximum times log2(e) overflows, in slices of one block and of sixteen: all that counts
 /// is how many elements are the largest.
 #[test]
 fn logits_near_the_largest_number_have_a_softmax() {
     for device in warpsmith::testing::devices() {
-        for n in [20_000, 250_000] {
+        for n in [20_000, 20_001, 250_000, 250_001] {
             huge::<f32>(&device, n).unwrap_or_else(|error| panic!("f32, {n}: {error}"));
             huge::<bf16>(&device, n).unwrap_or_else(|error| panic!("bf16, {n}: {error}"));
         }
@@ -265,7 +299,7 @@ fn huge<T: Float + TestElement>(device: &Device, n: usize) -> Checked {
 #[test]
 fn masked_rows_have_a_softmax() {
     for device in warpsmith::testing::devices() {
-        for n in [1_000, 9_000, 60_000] {
+        for n in [1_000, 1_001, 9_000, 60_000, 60_001] {
             masked::<f32>(&device, n).unwrap_or_else(|error| panic!("f32, {n}: {error}"));
             masked::<bf16>(&device, n).unwrap_or_else(|error| panic!("bf16, {n}: {error}"));
         }

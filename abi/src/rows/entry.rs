@@ -116,6 +116,7 @@ entries! { $ RowEntry(RowParams) {
         softmax_f32_registers(f32);
         softmax_f16_registers(f16);
         softmax_bf16_registers(bf16);
+        softmax_bf16_registers_any(bf16);
         softmax_bf16_registers_more(bf16);
     }
     /// Softmax, in slices.
@@ -123,6 +124,7 @@ entries! { $ RowEntry(RowParams) {
         softmax_f32_cluster(f32);
         softmax_f16_cluster(f16);
         softmax_bf16_cluster(bf16);
+        softmax_bf16_cluster_any(bf16);
     }
     /// Softmax, element by element.
     softmax_streaming {
@@ -142,6 +144,7 @@ entries! { $ RowEntry(RowParams) {
         softmax_grad_f32_cluster(f32);
         softmax_grad_f16_cluster(f16);
         softmax_grad_bf16_cluster(bf16);
+        softmax_grad_bf16_cluster_any(bf16);
     }
     /// Gradients of softmax, element by element.
     softmax_grad_streaming {
@@ -158,8 +161,10 @@ entries! { $ RowEntry(RowParams) {
     /// Cross-entropy, in slices.
     cross_entropy_cluster {
         cross_entropy_f32_cluster(f32);
+        cross_entropy_f32_cluster_any(f32);
         cross_entropy_f16_cluster(f16);
         cross_entropy_bf16_cluster(bf16);
+        cross_entropy_bf16_cluster_any(bf16);
     }
     /// Cross-entropy, element by element.
     cross_entropy_streaming {
@@ -172,6 +177,7 @@ entries! { $ RowEntry(RowParams) {
         norm_f32_registers(f32, f32);
         norm_f16_registers(f16, f16);
         norm_bf16_registers(bf16, bf16);
+        norm_bf16_registers_any(bf16, bf16);
         norm_f16_wf32_registers(f16, f32);
         norm_bf16_wf32_registers(bf16, f32);
         norm_bf16_registers_more(bf16, bf16);
@@ -186,6 +192,7 @@ entries! { $ RowEntry(RowParams) {
         norm_f32_cluster(f32, f32);
         norm_f16_cluster(f16, f16);
         norm_bf16_cluster(bf16, bf16);
+        norm_bf16_cluster_any(bf16, bf16);
         norm_f16_wf32_cluster(f16, f32);
         norm_bf16_wf32_cluster(bf16, f32);
     }

@@ -12,6 +12,9 @@ pub const SOFTMAX_BOUND: u32 = 768;
 /// Softmax of [`MORE_VECTORS`](super::MORE_VECTORS): 64 registers.
 pub const SOFTMAX_MORE_BOUND: u32 = 512;
 
+/// Softmax of rows that begin anywhere: 56 registers.
+pub const SOFTMAX_ANY_BOUND: u32 = 576;
+
 /// Cross-entropy: 64 registers.
 pub const CROSS_ENTROPY_BOUND: u32 = 512;
 
@@ -24,7 +27,7 @@ pub const SOFTMAX_GRAD_MORE_BOUND: u32 = 576;
 /// Norms: 56 registers.
 pub const NORM_BOUND: u32 = 576;
 
-/// Norms with weights in f32: 64 registers.
+/// Norms with weights in f32, or of rows that begin anywhere: 64 registers.
 pub const NORM_F32_BOUND: u32 = 512;
 
 /// Norms of [`MORE_VECTORS`](super::MORE_VECTORS): 72 registers.
@@ -46,9 +49,11 @@ impl RowEntry {
             (RowOp::Softmax, Variant::Registers) => (VECTORS, SOFTMAX_BOUND),
             (RowOp::Softmax, Variant::RegistersMore) => (MORE_VECTORS, SOFTMAX_MORE_BOUND),
             (RowOp::CrossEntropy, Variant::Registers) => (VECTORS, CROSS_ENTROPY_BOUND),
+            (RowOp::Softmax, Variant::RegistersAny) => (VECTORS, SOFTMAX_ANY_BOUND),
             (RowOp::SoftmaxGrad, Variant::Registers) => (1, SOFTMAX_GRAD_BOUND),
             (RowOp::SoftmaxGrad, Variant::RegistersMore) => (GRAD_VECTORS, SOFTMAX_GRAD_MORE_BOUND),
             (RowOp::Norm, Variant::Registers) => (VECTORS, NORM_BOUND),
+            (RowOp::Norm, Variant::RegistersAny) => (VECTORS, NORM_F32_BOUND),
             (RowOp::Norm, Variant::RegistersMore) => (MORE_VECTORS, NORM_MORE_BOUND),
             (RowOp::NormF32, Variant::Registers) => (VECTORS, NORM_F32_BOUND),
             // Their threads also add up the gradients of weights.

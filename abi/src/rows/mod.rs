@@ -16,12 +16,13 @@ pub use crate::single::NORM_GRAD_FINISH;
 pub use entry::{RowEntry, RowOp};
 pub use held::{
     CROSS_ENTROPY_BOUND, HELD_BLOCKS, Holding, NORM_BOUND, NORM_F32_BOUND, NORM_MORE_BOUND,
-    SOFTMAX_BOUND, SOFTMAX_GRAD_BOUND, SOFTMAX_GRAD_MORE_BOUND, SOFTMAX_MORE_BOUND,
+    SOFTMAX_ANY_BOUND, SOFTMAX_BOUND, SOFTMAX_GRAD_BOUND, SOFTMAX_GRAD_MORE_BOUND,
+    SOFTMAX_MORE_BOUND,
 };
 pub use params::{RowParams, flags, total_blocks};
 pub use ring::{FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Stages, column_block};
 pub use short::{SHORT_BLOCKS, SHORT_THREADS, SHORT_VECTORS, ShortLayout};
-pub use slices::{BARRIER_BYTES, LINE_BYTES, SLICE_BLOCKS, SLICE_THREADS, slices_offset};
+pub use slices::{BARRIER_BYTES, LINE_BYTES, SLICE_THREADS, slices_offset};
 pub use variant::Variant;
 
 /// Lanes of a warp.
@@ -119,7 +120,7 @@ pub enum Strategy {
     /// In shared memory of persistent blocks, each warp of which has several rows in flight; one
     /// read.
     Short(Stages),
-    /// In shared memory, element by element, for rows that are not aligned to vectors; one read.
+    /// In shared memory, element by element, for rows that no other way takes; one read.
     Shared,
     /// Nowhere: rows are read once for their sums, and again for the result.
     Passes,
@@ -134,6 +135,17 @@ pub struct Ahead {
     pub vectors: u32,
 }
 
+/// How the rows of a launch's tensors lie to vectors of [`VECTOR_BYTES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Alignment {
+    /// All rows begin at a multiple of a vector, and are whole vectors.
+    Vectors,
+    /// Rows that are read together begin equally far behind a multiple of a vector.
+    Alike,
+    /// Neither.
+    Apart,
+}
+
 /// The rows of a launch, without their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowShape {
@@ -141,9 +153,8 @@ pub struct RowShape {
     pub n: u64,
     /// Bytes of an element.
     pub element_bytes: u32,
-    /// Whether the rows of all tensors begin at multiples of [`VECTOR_BYTES`], and `n` elements are
-    /// whole vectors.
-    pub is_aligned: bool,
+    /// How rows lie to vectors.
+    pub alignment: Alignment,
     /// Input tensors whose rows are read together: two for a gradient, or with a residual.
     pub inputs: u32,
     /// Whether a norm subtracts the mean.
@@ -153,6 +164,25 @@ pub struct RowShape {
 }
 
 impl RowShape {
+    /// The variant for rows in slices.
+    pub const fn slices(&self) -> Variant {
+        match self.alignment {
+            Alignment::Vectors => Variant::Cluster,
+            Alignment::Alike | Alignment::Apart => Variant::ClusterAny,
+        }
+    }
+
+    /// Bytes of shared memory for a slice, if `blocks` blocks share a row. Of rows that begin
+    /// anywhere, it lies to cache lines as it does in global memory.
+    const fn slice_bytes(&self, blocks: u32) -> u32 {
+        let ahead = if self.slices().takes_any() {
+            LINE_BYTES
+        } else {
+            0
+        };
+        self.slice_vectors(blocks) * VECTOR_BYTES + ahead
+    }
+
     /// Vectors of a slice, if `blocks` blocks share a row: whole cache lines. Of rows too long for
     /// slices, `u32::MAX` at most.
     pub const fn slice_vectors(&self, blocks: u32) -> u32 {
@@ -231,7 +261,7 @@ impl RowPlan {
             Strategy::Slices => {
                 let slots = self.threads.div_ceil(32) * self.cluster;
                 let slices = self.rows_per_block() * shape.inputs;
-                slices_offset(slots) + slices * shape.slice_vectors(self.cluster) * VECTOR_BYTES
+                slices_offset(slots) + slices * shape.slice_bytes(self.cluster)
             }
             Strategy::Ahead(ahead) => {
                 // A bias is loaded as one more row.

@@ -1,12 +1,20 @@
 //! Rows in slices: their threads, and their shared memory.
 
-use super::{SHARED_BLOCK, VECTOR_BYTES};
+use super::{RowEntry, RowOp, SHARED_BLOCK, VECTOR_BYTES, Variant};
 
 /// Most threads of a block whose rows are in slices.
 pub const SLICE_THREADS: u32 = 256;
 
-/// Blocks of [`SLICE_THREADS`] that run on an SM: 40 registers a thread.
-pub const SLICE_BLOCKS: u32 = 6;
+impl RowEntry {
+    /// Of an entry with rows in slices: blocks of [`SLICE_THREADS`] that run on an SM. 6 blocks leave 40
+    /// registers a thread, and 4 leave 64: weights at any distance from a vector need more than 48.
+    pub const fn slice_blocks(&self) -> u32 {
+        match (self.op, self.variant) {
+            (RowOp::Norm, Variant::ClusterAny) => 4,
+            _ => 6,
+        }
+    }
+}
 
 /// Bytes of the barriers of a block whose rows are in slices: one for each thread group (of 4 threads or
 /// more, if thread groups share a block), and one for exchanges.

@@ -9,9 +9,16 @@
 //! row    | v0 | v1 | .. | vT-1 | vT | vT+1 | ..
 //!          t0   t1   ..   tT-1   t0   t1     ..     one block has one row, or several short ones
 //! ```
-//! **cluster** (`cluster`, `cluster_ahead`, `cluster_pairs`): each block of a cluster has a slice in
+//! `registers_any` takes rows that begin anywhere: `t0 t1 ..` also have one element each of what is
+//! ahead of the whole vectors and behind them.
+//! ```text
+//! row    | e e | v0 | v1 | .. | vL-1 | e |
+//!          t0 t1  t0   t1   ..         t2
+//! ```
+//! **cluster** (`cluster`, `cluster_any`, `cluster_ahead`, `cluster_pairs`): each block of a cluster has a slice in
 //! its shared memory, and the blocks exchange their sums. `cluster_ahead` loads weights while they do.
-//! `cluster_pairs` has slices of two rows.
+//! `cluster_pairs` has slices of two rows. `cluster_any` is to `cluster` as `registers_any` is to
+//! `registers`.
 //! ```text
 //! row    | slice 0     | slice 1     | ..    | slice C-1   |
 //!          smem, CTA 0   smem, CTA 1           smem, CTA C-1      <- sums ->
@@ -26,8 +33,8 @@
 //! ```text
 //! smem   | warp 0: rows a, b | warp 0: rows c, d | .. | warp 1: rows e, f | ..
 //! ```
-//! **streaming** (`streaming`): threads go through the row element by element, for rows that are not
-//! aligned to vectors and for other GPUs. The row is in shared memory if it fits there; otherwise it
+//! **streaming** (`streaming`): threads go through the row element by element, for rows that no other
+//! variant takes and for other GPUs. The row is in shared memory if it fits there; otherwise it
 //! is read again for the result.
 //! ```text
 //! row    | e0 | e1 | .. | eT-1 | eT | ..
@@ -35,7 +42,7 @@
 //! ```
 //! **columns** is no place for a row: its kernel adds up columns for the gradients of weights.
 
-use super::{Ahead, RowParams, RowPlan, Stages, Strategy, WIDE_VECTORS};
+use super::{Ahead, RowParams, RowPlan, RowShape, Stages, Strategy, WIDE_VECTORS};
 use crate::SingleEntry;
 use crate::entry::Parts;
 use crate::single::{
@@ -53,8 +60,12 @@ pub enum Variant {
     /// As [`Variant::Registers`], with weights in registers too, for launches whose blocks all run
     /// at once; norms of 16-bit types; sm_90a.
     RegistersWeights,
+    /// As [`Variant::Registers`], for rows that begin anywhere; softmax and norms of bf16; sm_90a.
+    RegistersAny,
     /// In slices, in shared memory of the blocks of a cluster, or of one block; sm_90a.
     Cluster,
+    /// The same for rows that begin anywhere; bf16, and cross-entropy of f32; sm_90a.
+    ClusterAny,
     /// The same, with weights loaded ahead; sm_90a.
     ClusterAhead,
     /// The same for two rows at a time, with a bias; sm_90a.
@@ -78,14 +89,24 @@ impl Variant {
         !matches!(self, Self::Streaming | Self::Columns)
     }
 
+    /// Whether rows may begin at any element: they need not be aligned to vectors, nor be whole ones.
+    pub const fn takes_any(self) -> bool {
+        matches!(
+            self,
+            Self::RegistersAny | Self::ClusterAny | Self::Streaming
+        )
+    }
+
     pub(super) const fn of_name(parts: &mut Parts) -> Self {
         // A name comes before those that it begins with.
-        const NAMES: [(&str, Variant); 11] = [
+        const NAMES: [(&str, Variant); 13] = [
             ("registers_more", Variant::RegistersMore),
             ("registers_weights", Variant::RegistersWeights),
+            ("registers_any", Variant::RegistersAny),
             ("registers", Variant::Registers),
             ("cluster_ahead", Variant::ClusterAhead),
             ("cluster_pairs", Variant::ClusterPairs),
+            ("cluster_any", Variant::ClusterAny),
             ("cluster", Variant::Cluster),
             ("smem_ring_wide", Variant::SmemRingWide),
             ("smem_ring_short", Variant::SmemRingShort),
@@ -122,11 +143,11 @@ impl Variant {
 }
 
 impl RowPlan {
-    /// The variant of the entry.
-    pub const fn variant(&self) -> Variant {
+    /// The variant of the entry for rows of this shape.
+    pub const fn variant(&self, shape: &RowShape) -> Variant {
         match self.strategy {
             Strategy::Registers(variant) => variant,
-            Strategy::Slices => Variant::Cluster,
+            Strategy::Slices => shape.slices(),
             Strategy::Ahead(Ahead { rows: 1, .. }) => Variant::ClusterAhead,
             Strategy::Ahead(_) => Variant::ClusterPairs,
             Strategy::Ring(Stages { vectors, .. }) if vectors == WIDE_VECTORS as u32 => {

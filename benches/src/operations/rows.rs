@@ -28,6 +28,11 @@ pub static ROWS: Operation = Operation {
             "softmax, its gradient and norms of 320 to 20480, none of them powers of two",
         )
         .reaching(Some(1.0), None),
+        Set::new(
+            "odd",
+            "softmax, its gradient, norms and cross-entropy of lengths that are no whole vectors",
+        )
+        .reaching(Some(1.0), None),
         Set::new("grad", "gradients of softmax, layer norm and RMS norm")
             .reaching(Some(1.05), None),
         Set::new(
@@ -66,11 +71,19 @@ const OTHER_LENGTHS: [usize; 13] = [
     320, 640, 768, 1280, 1536, 2560, 3072, 3584, 5120, 6144, 7168, 12_288, 20_480,
 ];
 
+/// Row lengths that are no whole vectors of 16 bytes.
+const ODD_LENGTHS: [usize; 11] = [
+    333, 767, 1001, 2047, 4099, 8191, 12_289, 16_411, 32_771, 50_257, 100_003,
+];
+
 /// Row lengths of norms with a residual.
 const RESIDUAL_LENGTHS: [usize; 8] = [1024, 2048, 2560, 4096, 5120, 8192, 12_288, 16_384];
 
 /// Vocabulary sizes.
 const VOCABULARIES: [usize; 4] = [32_000, 32_768, 128_256, 256_000];
+
+/// Vocabulary sizes that are no whole vectors; the first is that of GPT-2.
+const ODD_VOCABULARIES: [usize; 3] = [50_257, 32_001, 151_937];
 
 /// Half an ulp of bf16 near 1, plus the error of approximations and of a different order of
 /// summation.
@@ -129,9 +142,11 @@ impl Op {
 
 fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
     let lengths = |op| match (op, set.name) {
-        (Op::CrossEntropy, _) => &VOCABULARIES[..],
+        (Op::CrossEntropy, "odd") => &ODD_VOCABULARIES[..],
+        (Op::CrossEntropy, _) => &VOCABULARIES,
         (Op::LayerNormResidual | Op::RmsNormResidual, _) => &RESIDUAL_LENGTHS,
         (_, "lengths") => &OTHER_LENGTHS,
+        (_, "odd") => &ODD_LENGTHS,
         _ => &LENGTHS,
     };
     let sized = |elements: usize, ops: &[Op]| {
@@ -151,6 +166,16 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
         "lengths" => sized(
             LARGE,
             &[Op::Softmax, Op::LayerNorm, Op::RmsNorm, Op::SoftmaxGrad],
+        ),
+        "odd" => sized(
+            LARGE,
+            &[
+                Op::Softmax,
+                Op::LayerNorm,
+                Op::RmsNorm,
+                Op::SoftmaxGrad,
+                Op::CrossEntropy,
+            ],
         ),
         "cross_entropy" => sized(LARGE, &[Op::CrossEntropy]),
         "medium" => sized(MEDIUM, &Op::ALL),

@@ -4,8 +4,8 @@
 use abi::rows::{
     AHEAD, AHEAD_BLOCKS, AHEAD_THREADS, BLOCK_SCRATCH, BOUND_THREADS, FEW_BLOCKS, FEW_THREADS,
     FINISH_COLUMNS, GRAD_BLOCKS, HELD_BLOCKS, MAX_THREADS, PAIRS, RING_WARPS, RowEntry, RowParams,
-    SHARED_BLOCK, SHORT_BLOCKS, SHORT_THREADS, SLICE_BLOCKS, SLICE_THREADS, VECTORS, WIDE_THREADS,
-    WIDE_VECTORS, flags,
+    SHARED_BLOCK, SHORT_BLOCKS, SHORT_THREADS, SLICE_THREADS, VECTORS, WIDE_THREADS, WIDE_VECTORS,
+    flags,
 };
 use cuda_std::shared::SharedAddr;
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
@@ -14,7 +14,7 @@ use half::{bf16, f16};
 use super::forward::{self, Tensors};
 use super::{ahead, backward, finish, grad_ring, grad_short, ring};
 use crate::row::packed::Weights;
-use crate::row::{holding, lanes};
+use crate::row::{holding, lanes, slice_blocks, takes_any};
 
 macro_rules! entry {
     ($name:ident, $ty:ident, $kernel:meta, $body:expr $(, $scratch:expr)?) => {
@@ -56,7 +56,12 @@ macro_rules! held {
         entry!($name, $ty,
             kernel(max_threads = holding!($name).bound, min_blocks = HELD_BLOCKS, arch = "sm_90a"),
             forward::held::<
-                $ty, $weight, { lanes::<$ty>() }, { holding!($name).vectors as usize }, false,
+                $ty,
+                $weight,
+                { lanes::<$ty>() },
+                { holding!($name).vectors as usize },
+                false,
+                { takes_any!($name) },
             >,
             dynamic_shared![u32]);
     )*};
@@ -66,15 +71,16 @@ macro_rules! few {
     ($($name:ident($ty:ident);)*) => {$(
         entry!($name, $ty,
             kernel(max_threads = FEW_THREADS, min_blocks = FEW_BLOCKS, arch = "sm_90a"),
-            forward::held::<$ty, $ty, { lanes::<$ty>() }, VECTORS, true>, dynamic_shared![u32]);
+            forward::held::<$ty, $ty, { lanes::<$ty>() }, VECTORS, true, false>,
+            dynamic_shared![u32]);
     )*};
 }
 
 macro_rules! slices {
     ($($name:ident($ty:ident, $weight:ident);)*) => {$(
         entry!($name, $ty,
-            kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a"),
-            forward::slices::<$ty, $weight, { lanes::<$ty>() }>);
+            kernel(max_threads = SLICE_THREADS, min_blocks = slice_blocks!($name), arch = "sm_90a"),
+            forward::slices::<$ty, $weight, { lanes::<$ty>() }, { takes_any!($name) }>);
     )*};
 }
 

@@ -1,6 +1,7 @@
 //! Layer norm and RMS norm of rows, after a residual if there is one: rows in registers, in slices,
 //! and element by element.
 
+use crate::row::ends::Ends;
 use crate::row::group::Group;
 use crate::row::held::{self, RowFragment, row_of, row_of_mut};
 use crate::row::loose::{CHUNK, Loose, staging};
@@ -29,11 +30,11 @@ pub(super) struct Tensors<T> {
 impl<T: Packed> Tensors<T> {
     /// Adds the residual to a row, rounds, and stores the sum if the launch wants it.
     #[inline(always)]
-    unsafe fn add_residual<const V: usize, const R: usize>(
+    unsafe fn add_residual<const V: usize, const R: usize, const ANY: bool>(
         &self,
-        raw: &mut [Raw; R],
+        (raw, end): (&mut [Raw; R], &mut Option<f32>),
         row: u64,
-        fragment: &RowFragment,
+        (fragment, ends): (&RowFragment, &Ends<ANY>),
         params: &RowParams,
     ) {
         if self.residual.is_null() {
@@ -41,53 +42,113 @@ impl<T: Packed> Tensors<T> {
         }
         // SAFETY: a row of the residual, and of the sum, or nothing.
         unsafe {
-            let residual = row_of(self.residual, row, params.strides[1]);
-            let residual: [Raw; R] = held::load(residual, fragment, params);
+            let from = row_of(self.residual, row, params.strides[1]);
+            let residual: [Raw; R] = held::load(ends.inner(from), fragment, params);
             let to = row_of_mut(self.sum, row, params.strides[2]);
             let mut j = 0;
             // Unrolled here, as ptxas does not unroll it.
             while j < R {
-                let mut x = unpack::<T, V>(&raw[j]);
-                let other = unpack::<T, V>(&residual[j]);
-                let mut i = 0;
-                while i < V {
-                    x[i] += other[i];
-                    i += 1;
-                }
-                raw[j] = pack::<T, V>(&x);
-                if !self.sum.is_null() {
+                raw[j] = sum_of_both::<T, V>(&raw[j], &residual[j]);
+                if !self.sum.is_null() && !ANY {
                     held::store(to, fragment, j, raw[j]);
                 }
                 j += 1;
+            }
+            self.add_end(end, ends, row, params);
+            if !self.sum.is_null() && ANY {
+                held::store_all(ends.inner_mut(to), fragment, raw);
+            }
+        }
+    }
+
+    /// The same for this thread's element of the ends.
+    #[inline(always)]
+    unsafe fn add_end<const ANY: bool>(
+        &self,
+        end: &mut Option<f32>,
+        ends: &Ends<ANY>,
+        row: u64,
+        params: &RowParams,
+    ) {
+        // SAFETY: a row of the residual, and of the sum, or nothing.
+        unsafe {
+            let residual = ends.load(row_of(self.residual, row, params.strides[1]), 0.0);
+            let Some((x, residual)) = end.zip(residual) else {
+                return;
+            };
+            let sum = T::lane(&[T::word(x + residual, 0.0); 4], 0);
+            *end = Some(sum);
+            if !self.sum.is_null() {
+                ends.store(row_of_mut(self.sum, row, params.strides[2]), sum);
             }
         }
     }
 
     /// The same for a row that has landed in slices.
     #[inline(always)]
-    unsafe fn add_slice<const V: usize>(&self, thread_group: &ThreadGroup, params: &RowParams) {
+    unsafe fn add_slice<const V: usize, const ANY: bool>(
+        &self,
+        thread_group: &ThreadGroup<ANY>,
+        end: &mut Option<f32>,
+        params: &RowParams,
+    ) {
         if self.residual.is_null() {
             return;
         }
         let (slice, residual) = (thread_group.slice(0), thread_group.slice(1));
         let to = row_of_mut(self.sum, thread_group.row, params.strides[2]);
-        thread_group.each(|v| {
-            // SAFETY: vectors of the slices, which only this thread uses, and of a row of the sum.
-            unsafe {
-                let mut x = unpack::<T, V>(&slice.read(v));
-                let other = unpack::<T, V>(&residual.read(v));
-                let mut i = 0;
-                while i < V {
-                    x[i] += other[i];
-                    i += 1;
-                }
-                let raw = pack::<T, V>(&x);
+        // SAFETY: vectors of the slices, which only this thread uses, and a row of the sum.
+        unsafe {
+            self.add_end(end, &thread_group.ends, thread_group.row, params);
+            let add = |v: u32| {
+                let raw = sum_of_both::<T, V>(&slice.read(v), &residual.read(v));
                 slice.write(v, raw);
-                if !self.sum.is_null() {
-                    thread_group.store(to, v, raw);
-                }
+                raw
+            };
+            if self.sum.is_null() {
+                thread_group.each(|v| {
+                    add(v);
+                });
+            } else {
+                thread_group.write(to, add);
             }
-        });
+        }
+    }
+
+    /// The weights and the bias of a whole vector of a row that begins anywhere, `at` elements behind
+    /// the row's head, if it `is_there`.
+    #[inline(always)]
+    unsafe fn weights_of<const ANY: bool>(
+        &self,
+        at: usize,
+        is_there: bool,
+        ends: &Ends<ANY>,
+        params: &RowParams,
+    ) -> [[Raw; 2]; 2] {
+        let (at, n) = (at + ends.head() as usize, params.n as usize);
+        [&self.weight, &self.bias].map(|of| match is_there {
+            // SAFETY: passed on to the caller: weights of the row.
+            true => unsafe { [of.anywhere::<T>(at, n), [0; 4]] },
+            false => [[0; 4]; 2],
+        })
+    }
+
+    /// Stores this thread's element of the ends, normalised.
+    #[inline(always)]
+    unsafe fn write_end<const ANY: bool>(
+        &self,
+        ends: &Ends<ANY>,
+        to: *mut T,
+        end: f32,
+        (mean, rstd): (f32, f32),
+    ) {
+        if ends.has() {
+            // SAFETY: passed on to the caller: weights and an element of the row.
+            unsafe {
+                let [weight, bias] = [&self.weight, &self.bias].map(|of| of.one::<T>(ends.at()));
+                ends.store(to, fma(mul_rn(end - mean, rstd), weight, bias));
+            }
+        }
     }
 
     /// Stores what the gradient needs of a row, by one of its threads.
@@ -114,6 +175,18 @@ impl<T: Packed> Tensors<T> {
     }
 }
 
+/// The sum of both vectors, rounded.
+#[inline(always)]
+fn sum_of_both<T: Packed, const V: usize>(x: &Raw, residual: &Raw) -> Raw {
+    let (mut x, residual) = (unpack::<T, V>(x), unpack::<T, V>(residual));
+    let mut i = 0;
+    while i < V {
+        x[i] += residual[i];
+        i += 1;
+    }
+    pack::<T, V>(&x)
+}
+
 /// 1 / √(variance + epsilon).
 #[inline(always)]
 pub(super) fn rstd_of(variance: f32, params: &RowParams) -> f32 {
@@ -125,21 +198,37 @@ pub(super) fn rstd_of(variance: f32, params: &RowParams) -> f32 {
 /// where they are used, so that more rows are held at a time.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, with weights of type `W`, launched as `abi::rows` says;
-/// `scratch` is shared memory for exchanges.
+/// `tensors` are those of `params`, with weights of type `W`, launched as `abi::rows` says; `scratch`
+/// is shared memory for exchanges. All are aligned, unless rows may begin at `ANY` address: weights
+/// are of type `T` then, and the rows of `x` and of the residual lie alike.
 #[inline(always)]
-pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize, const FEW: bool>(
+pub(super) unsafe fn held<
+    T: Packed,
+    W: Packed,
+    const V: usize,
+    const R: usize,
+    const FEW: bool,
+    const ANY: bool,
+>(
     tensors: &Tensors<T>,
     params: &RowParams,
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let (mut group, row, fragment) = unsafe { held::fragment::<T>(params, scratch) };
+    let (mut group, row, fragment, ends) =
+        unsafe { held::fragment_of::<T, ANY>(tensors.x, params, scratch) };
+    let from = row_of(tensors.x, row, params.strides[0]);
     // SAFETY: a row of each tensor, or nothing; all threads come here.
-    let mut raw: [Raw; R] =
-        unsafe { held::load(row_of(tensors.x, row, params.strides[0]), &fragment, params) };
+    let (mut raw, mut end): ([Raw; R], _) = unsafe {
+        let raw = held::load(ends.inner(from), &fragment, params);
+        (raw, ends.load(from, 0.0))
+    };
     let weights = |j: usize| -> [[Raw; 2]; 2] {
         let at = fragment.nearest(j) as usize * V;
+        if ANY {
+            // SAFETY: weights of the row; a row without whole vectors uses none.
+            return unsafe { tensors.weights_of(at, fragment.has(j), &ends, params) };
+        }
         // SAFETY: a vector of the weights; what a thread has of them beyond the row is not used.
         unsafe { [&tensors.weight, &tensors.bias].map(|of| of.columns::<W, V>(at)) }
     };
@@ -153,11 +242,13 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize, 
     }
     // SAFETY: as above.
     unsafe {
-        tensors.add_residual::<V, R>(&mut raw, row, &fragment, params);
+        let of_thread = (&mut raw, &mut end);
+        tensors.add_residual::<V, R, ANY>(of_thread, row, (&fragment, &ends), params);
     }
     // SAFETY: all threads of the row come here.
-    let (mean, squares) =
-        unsafe { moments_held::<T, V, R>(&mut group, &fragment, &mut raw, params) };
+    let (mean, squares) = unsafe {
+        moments_held::<T, V, R, ANY>(&mut group, (&fragment, &ends), (&mut raw, end), params)
+    };
     let rstd = rstd_of(squares * params.scale, params);
     // SAFETY: elements of this row.
     unsafe { tensors.keep(&group, row, params.rows, mean, rstd) };
@@ -178,11 +269,21 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize, 
             out[i] = fma(mul_rn(out[i] - mean, rstd), weight[i], bias[i]);
             i += 1;
         }
-        // SAFETY: a vector of this row of y, or nothing.
-        unsafe { held::store(to, &fragment, j, pack::<T, V>(&out)) };
+        *raw = pack::<T, V>(&out);
+        if !ANY {
+            // SAFETY: a vector of this row of y, or nothing.
+            unsafe { held::store(to, &fragment, j, *raw) };
+        }
     };
     if R <= VECTORS {
         held::each(&mut vectors, write);
+        if let Some(end) = end {
+            // SAFETY: this row of y, or nothing; the warp is converged.
+            unsafe {
+                tensors.write_end(&ends, to, end, (mean, rstd));
+                held::store_all(ends.inner_mut(to), &fragment, &mut vectors.map(|of| of.0));
+            }
+        }
         return;
     }
     let mut j = 0;
@@ -201,10 +302,10 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize, 
 /// # Safety
 /// All threads of the row call it.
 #[inline(always)]
-unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
+unsafe fn moments_held<T: Packed, const V: usize, const R: usize, const ANY: bool>(
     group: &mut Group,
-    fragment: &RowFragment,
-    raw: &mut [Raw; R],
+    (fragment, ends): (&RowFragment, &Ends<ANY>),
+    (raw, end): (&mut [Raw; R], Option<f32>),
     params: &RowParams,
 ) -> (f32, f32) {
     let of_row = Count {
@@ -215,11 +316,15 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
     let is_centered = params.flags & flags::CENTER != 0;
     let count = match is_alone {
         true => of_row,
-        false => Count::new((fragment.vectors_of_warp::<R>() * V as u32) as f32),
+        false => {
+            let of_vectors = fragment.vectors_of_warp::<R>() * V as u32;
+            Count::new((of_vectors + ends.elements_of_warp(group.own)) as f32)
+        }
     };
     let mut mean = 0.0;
     if is_centered {
-        let mut sum = 0.0;
+        // An end that there is not is 0.
+        let mut sum = end.unwrap_or(0.0);
         // Vectors that the row does not have are 0.
         held::each(raw, |_, raw| sum += sum_of(&unpack::<T, V>(raw)));
         // SAFETY: passed on to the caller.
@@ -227,7 +332,7 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
         // Unpacked elements would take registers from other warps.
         held::forget(raw);
     }
-    let mut squares = 0.0;
+    let mut squares = square_of_end(end, ends, mean);
     held::each(raw, |j, raw| {
         let of_vector = squares_about(&unpack::<T, V>(raw), mean);
         squares += if fragment.has(j) { of_vector } else { 0.0 };
@@ -252,33 +357,34 @@ unsafe fn moments_held<T: Packed, const V: usize, const R: usize>(
 /// Normalises this thread group's row, of which its blocks have slices.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `abi::rows` says.
+/// As for [`held`].
 #[inline(always)]
-pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
+pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize, const ANY: bool>(
     tensors: &Tensors<T>,
     params: &RowParams,
 ) {
     // SAFETY: the launch's promise; a row of each tensor; all threads come here.
     unsafe {
         let inputs = 1 + u32::from(!tensors.residual.is_null());
-        let thread_group = ThreadGroup::fetch(params, inputs, [tensors.x, tensors.residual]);
+        let thread_group = ThreadGroup::<ANY>::fetch(params, inputs, [tensors.x, tensors.residual]);
+        let (row, ends) = (thread_group.row, &thread_group.ends);
+        let mut end = ends.load(row_of(tensors.x, row, params.strides[0]), 0.0);
         thread_group.land();
-        tensors.add_slice::<V>(&thread_group, params);
-        let (mean, squares) = moments::<T, V>(&thread_group, params);
+        tensors.add_slice::<V, ANY>(&thread_group, &mut end, params);
+        let (mean, squares) = moments::<T, V, ANY>(&thread_group, end, params);
         let rstd = rstd_of(squares * params.scale, params);
-        tensors.keep(
-            &thread_group.group,
-            thread_group.row,
-            params.rows,
-            mean,
-            rstd,
-        );
+        tensors.keep(&thread_group.group, row, params.rows, mean, rstd);
         let slice = thread_group.slice(0);
-        let to = row_of_mut(tensors.y, thread_group.row, params.strides[3]);
-        thread_group.each(|v| {
+        let to = row_of_mut(tensors.y, row, params.strides[3]);
+        if let Some(end) = end {
+            tensors.write_end(ends, to, end, (mean, rstd));
+        }
+        thread_group.write(to, |v| {
             let at = thread_group.number(v) as usize * V;
-            let weight = tensors.weight.vector::<W, V>(at, true);
-            let bias = tensors.bias.vector::<W, V>(at, true);
+            let [weight, bias] = match ANY {
+                true => tensors.weights_of(at, true, ends, params),
+                false => [&tensors.weight, &tensors.bias].map(|of| of.vector::<W, V>(at, true)),
+            };
             let weight: [f32; V] = Weights::unpack::<W, V>(&weight);
             let bias: [f32; V] = Weights::unpack::<W, V>(&bias);
             let mut out = unpack::<T, V>(&slice.read(v));
@@ -287,7 +393,7 @@ pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
                 out[i] = fma(mul_rn(out[i] - mean, rstd), weight[i], bias[i]);
                 i += 1;
             }
-            thread_group.store(to, v, pack::<T, V>(&out));
+            pack::<T, V>(&out)
         });
     }
 }
@@ -298,16 +404,19 @@ pub(super) unsafe fn slices<T: Packed, W: Packed, const V: usize>(
 /// # Safety
 /// The row has landed; all threads of the thread group call it, once.
 #[inline(always)]
-unsafe fn moments<T: Packed, const V: usize>(
-    thread_group: &ThreadGroup,
+unsafe fn moments<T: Packed, const V: usize, const ANY: bool>(
+    thread_group: &ThreadGroup<ANY>,
+    end: Option<f32>,
     params: &RowParams,
 ) -> (f32, f32) {
-    let slice = thread_group.slice(0);
+    let (slice, ends) = (thread_group.slice(0), &thread_group.ends);
     let is_centered = params.flags & flags::CENTER != 0;
-    let count = (thread_group.vectors_of_warp() * V as u32) as f32;
+    let of_ends = ends.elements_of_warp(thread_group.group.own);
+    let count = (thread_group.vectors_of_warp() * V as u32 + of_ends) as f32;
     let mut mean = 0.0;
     if is_centered {
-        let mut sum = 0.0;
+        // An end that there is not is 0.
+        let mut sum = end.unwrap_or(0.0);
         thread_group.each(|v| {
             // SAFETY: a vector of the slice.
             let x = unpack::<T, V>(&unsafe { slice.read(v) });
@@ -316,7 +425,7 @@ unsafe fn moments<T: Packed, const V: usize>(
         // SAFETY: passed on to the caller.
         mean = unsafe { thread_group.group.in_warp(sum, &|a, b| a + b) } / count.max(1.0);
     }
-    let mut squares = 0.0;
+    let mut squares = square_of_end(end, ends, mean);
     thread_group.each(|v| {
         // SAFETY: a vector of the slice.
         let x = unpack::<T, V>(&unsafe { slice.read(v) });
@@ -330,6 +439,12 @@ unsafe fn moments<T: Packed, const V: usize>(
         thread_group.across(Moments::new(count, mean, squares), &Moments::merge)
     };
     (whole.mean, whole.squares)
+}
+
+/// The squared deviation from `mean` of this thread's element of the ends, if it has one.
+#[inline(always)]
+fn square_of_end<const ANY: bool>(end: Option<f32>, ends: &Ends<ANY>, mean: f32) -> f32 {
+    end.map_or(0.0, |end| ends.or_zero((end - mean) * (end - mean)))
 }
 
 /// The sum of a vector's elements.

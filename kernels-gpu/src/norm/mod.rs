@@ -11,7 +11,7 @@
 //! Otherwise none: a thread issues the loads of all of its vectors before it uses the first.
 //!
 //! **Shared memory**: that of `row::ring`, `row::short` or `row::slices`; otherwise the scratch of
-//! `row::group`, and rows that are not aligned to vectors.
+//! `row::group`, and rows that go element by element.
 //!
 //! **Timeline**: load x and residual, and write h. Then the mean, then the sum of squared
 //! deviations of each warp's elements, from where the row is held, and one exchange that merges

@@ -1,11 +1,13 @@
 //! A row in registers: each thread loads up to `R` vectors of it, which are as many vectors apart
 //! as the group has threads. All loads are issued before the first vector is used.
 
+use super::ends::{Ends, Place, is_whole, store_apart};
 use super::group::Group;
 use super::packed::{Packed, Raw};
 use super::policy::of_rows;
 use abi::rows::RowParams;
 use cuda_std::hint::{constant, opaque, rotate};
+use cuda_std::warp::{FULL_MASK, vote_any};
 use cuda_std::{mem, thread};
 
 /// Which vectors of a row this thread has.
@@ -21,14 +23,17 @@ impl RowFragment {
     /// This thread's vectors of a row of `n` elements; none unless the row `is_there`.
     #[inline(always)]
     pub(crate) fn new<T: Packed>(group: &Group, n: u64, is_there: bool) -> Self {
+        let vectors = (n / T::LANES as u64) as u32;
+        Self::of_vectors(group, vectors, is_there)
+    }
+
+    /// The same, of a row of so many vectors.
+    #[inline(always)]
+    fn of_vectors(group: &Group, vectors: u32, is_there: bool) -> Self {
         Self {
             first: group.rank * group.threads + group.own,
             step: group.threads * group.blocks,
-            vectors: if is_there {
-                (n / T::LANES as u64) as u32
-            } else {
-                0
-            },
+            vectors: if is_there { vectors } else { 0 },
         }
     }
 
@@ -66,6 +71,18 @@ impl RowFragment {
         of_warp
     }
 
+    /// Where the thread's vector `j` is among its warp's, in rows of one block.
+    #[inline(always)]
+    fn place(&self, j: usize) -> Place {
+        let last = self.step.min(thread::WARP_THREADS) - 1;
+        let (lane, vector) = (self.first & last, self.vector(j));
+        Place {
+            is_there: vector < self.vectors,
+            is_first: lane == 0,
+            is_last: lane == last || vector + 1 >= self.vectors,
+        }
+    }
+
     /// Index in the row of the first element of vector `j`.
     #[inline(always)]
     pub(crate) fn element<T: Packed>(&self, j: usize) -> usize {
@@ -73,21 +90,26 @@ impl RowFragment {
     }
 }
 
-/// This thread's group, its row, and which vectors of it the thread has, in launches where every
-/// row has its own group.
+/// This thread's group and its row, in launches where every row has its own group; of the tensor's
+/// row, which begins at `start` for row 0 and has the first stride, the whole vectors and the element of
+/// the ends that the thread has.
 ///
 /// # Safety
 /// As for [`Group::of_vectors`].
 #[inline(always)]
-pub(crate) unsafe fn fragment<T: Packed>(
+pub(crate) unsafe fn fragment_of<T: Packed, const ANY: bool>(
+    start: *const T,
     params: &RowParams,
     scratch: *mut u32,
-) -> (Group, u64, RowFragment) {
+) -> (Group, u64, RowFragment, Ends<ANY>) {
     // SAFETY: passed on to the caller.
     let group = unsafe { Group::of_vectors(params, scratch) };
     let row = group.row();
-    let fragment = RowFragment::new::<T>(&group, params.n, row < params.rows);
-    (group, row, fragment)
+    let is_there = row < params.rows;
+    let own = if is_there { Some(group.own) } else { None };
+    let ends = Ends::new(row_of(start, row, params.strides[0]), params.n, own);
+    let fragment = RowFragment::of_vectors(&group, ends.vectors, is_there);
+    (group, row, fragment, ends)
 }
 
 /// Loads the thread's vectors of a row; those beyond its end are 0.
@@ -150,6 +172,29 @@ pub(crate) unsafe fn store<T: Packed>(row: *mut T, fragment: &RowFragment, j: us
     let at = row.wrapping_add(fragment.element::<T>(j));
     // SAFETY: a vector of the row, or nothing is written.
     unsafe { mem::st_global_cs_v4_u32_if(at.cast(), raw, fragment.has(j)) };
+}
+
+/// Stores all vectors of the thread to a row whose vectors may be anywhere.
+///
+/// # Safety
+/// The warp calls it, converged. The row at `row` is writable.
+#[inline(always)]
+pub(crate) unsafe fn store_all<T: Packed, const R: usize>(
+    row: *mut T,
+    fragment: &RowFragment,
+    raw: &mut [Raw; R],
+) {
+    // SAFETY: passed on to the caller; a vector of the row, or nothing is written.
+    unsafe {
+        if vote_any(FULL_MASK, !is_whole(row)) {
+            each(raw, |j, raw| {
+                let at = row.wrapping_add(fragment.element::<T>(j));
+                store_apart(at, *raw, fragment.place(j));
+            });
+        } else {
+            each(raw, |j, raw| store(row, fragment, j, *raw));
+        }
+    }
 }
 
 /// The address of row `row` of a tensor whose rows are `stride` elements apart.

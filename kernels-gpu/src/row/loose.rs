@@ -1,5 +1,5 @@
 //! A row that threads go through element by element, in shared memory or in global memory: rows
-//! that are not aligned to vectors, or for which there is no room elsewhere.
+//! that no other way takes, or for which there is no room elsewhere.
 
 use super::group::Group;
 use cuda_std::element::Element;

@@ -9,9 +9,11 @@
 //! | `short` | the same, where a warp has a row or several |
 //! | `loose` | in shared memory or nowhere, element by element |
 //!
-//! `group` and `words` are the reductions over a row's threads, `moments` and `packed` the
-//! arithmetic, `pace` is how persistent blocks keep pace with each other.
+//! `ends` divides rows that begin anywhere. `group` and `words` are the reductions over a row's
+//! threads, `moments` and `packed` the arithmetic, `pace` is how persistent blocks keep pace with
+//! each other.
 
+pub(crate) mod ends;
 pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod loose;
@@ -31,6 +33,26 @@ macro_rules! holding {
     };
 }
 pub(crate) use holding;
+
+/// Blocks of the entry `$name` of `abi::rows` that run on an SM, with rows in slices.
+macro_rules! slice_blocks {
+    ($name:ident) => {
+        const { abi::rows::RowEntry::read(stringify!($name)).slice_blocks() }
+    };
+}
+pub(crate) use slice_blocks;
+
+/// Whether the entry `$name` of `abi::rows` takes rows that begin anywhere.
+macro_rules! takes_any {
+    ($name:ident) => {
+        const {
+            abi::rows::RowEntry::read(stringify!($name))
+                .variant
+                .takes_any()
+        }
+    };
+}
+pub(crate) use takes_any;
 
 /// Elements of a vector.
 pub(crate) const fn lanes<T>() -> usize {

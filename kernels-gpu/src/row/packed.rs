@@ -1,6 +1,7 @@
 //! Vectors of 16 bytes: 4 elements of f32, 8 of the 16-bit types.
 
 use super::policy::of_weights;
+use abi::rows::VECTOR_BYTES;
 use cuda_std::convert;
 use cuda_std::element::Element;
 use cuda_std::hint::opaque;
@@ -138,6 +139,81 @@ pub(crate) fn forgotten<W: Packed, const V: usize, const R: usize>(
     weights
 }
 
+/// A vector turned up by so many bytes: its byte `i` becomes byte `i + shift`, modulo 16.
+#[inline(always)]
+pub(crate) fn turn<T>(raw: Raw, shift: u32) -> Raw {
+    let mut raw = raw;
+    if shift & 8 != 0 {
+        raw = [raw[2], raw[3], raw[0], raw[1]];
+    }
+    if shift & 4 != 0 {
+        raw = [raw[3], raw[0], raw[1], raw[2]];
+    }
+    if size_of::<T>() == 2 && shift & 2 != 0 {
+        let half = |high: u32, low: u32| (high << 16) | (low >> 16);
+        let [a, b, c, d] = raw;
+        raw = [half(a, d), half(b, a), half(c, b), half(d, c)];
+    }
+    raw
+}
+
+/// The first `bytes` of one vector, and the rest of another.
+#[inline(always)]
+pub(crate) fn merged(first: Raw, rest: Raw, bytes: u32) -> Raw {
+    core::array::from_fn(|word| {
+        let before = 4 * word as u32;
+        let of_rest = match bytes {
+            bytes if bytes <= before => u32::MAX,
+            bytes if bytes >= before + 4 => 0,
+            bytes => u32::MAX << (8 * (bytes - before)),
+        };
+        (rest[word] & of_rest) | (first[word] & !of_rest)
+    })
+}
+
+/// The vector that begins `bytes` behind the beginning of the first of two neighbours.
+#[inline(always)]
+fn joined<T>(first: Raw, second: Raw, bytes: u32) -> Raw {
+    let up = VECTOR_BYTES - bytes;
+    merged(turn::<T>(first, up), turn::<T>(second, up), up)
+}
+
+/// The first `count` elements of a vector; the others are 0.
+///
+/// # Safety
+/// They are readable.
+#[inline(always)]
+unsafe fn elements<T: Packed>(from: *const T, count: usize) -> Raw {
+    let mut raw = [0; 4];
+    let mut lane = 0;
+    while lane < opaque(T::LANES as u32) as usize {
+        let at = from.wrapping_add(lane);
+        let [a, b, c, d] = raw;
+        // Each element comes in at the top, and moves down with those before it.
+        // SAFETY: passed on to the caller.
+        raw = unsafe {
+            if size_of::<T>() == 4 {
+                let top = if lane < count {
+                    at.cast::<u32>().read()
+                } else {
+                    0
+                };
+                [b, c, d, top]
+            } else {
+                let top = if lane < count {
+                    at.cast::<u16>().read()
+                } else {
+                    0
+                };
+                let half = |low: u32, high: u32| (low >> 16) | (high << 16);
+                [half(a, b), half(b, c), half(c, d), half(d, u32::from(top))]
+            }
+        };
+        lane += 1;
+    }
+    raw
+}
+
 /// Weights by column, which all rows share: in the rows' type `T`, or in f32.
 #[derive(Clone, Copy)]
 pub(crate) struct Weights {
@@ -263,6 +339,33 @@ impl Weights {
             }
         }
         raw
+    }
+
+    /// Loads the weights `at..at + V` of `n`, of the rows' type `T`, where `at` is any: as two aligned
+    /// vectors, of which the second one, if it ends beyond `n`, by elements. If there is no tensor,
+    /// each is the value used instead.
+    ///
+    /// # Safety
+    /// As for [`Weights::vector`], of all `n` weights.
+    #[inline(always)]
+    pub(crate) unsafe fn anywhere<T: Packed>(&self, at: usize, n: usize) -> Raw {
+        if self.start.is_null() {
+            return [T::word(self.instead, self.instead); 4];
+        }
+        let behind = at % T::LANES;
+        let (low, high) = (at - behind, at - behind + T::LANES);
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let load = |at| mem::ld_global_nc_v4_u32(self.row::<T>().wrapping_add(at).cast());
+            let first = load(low);
+            let second = match (behind, high + T::LANES <= n) {
+                (0, _) => [0; 4],
+                (_, true) => load(high),
+                (_, false) => elements(self.row::<T>().wrapping_add(high), behind),
+            };
+            let bytes = (behind * size_of::<T>()) as u32;
+            joined::<T>(first, second, bytes)
+        }
     }
 
     /// The numbers that a vector of weights holds.

@@ -14,7 +14,8 @@
 //!
 //! **Shared memory**: barriers ([`BARRIER_BYTES`]); 16 bytes for the sums of every warp of the row;
 //! the slices, by thread group and input. Each slice begins at a multiple of 128 bytes: bulk copies
-//! to odd multiples of 16 bytes take longer.
+//! to odd multiples of 16 bytes take longer. A slice of a row that begins anywhere lies after such
+//! a multiple as its whole vectors do in global memory, so that cache lines stay whole.
 
 mod exchange;
 mod parts;
@@ -22,11 +23,12 @@ mod parts;
 use exchange::warps;
 use parts::Vectors;
 
+use super::ends::{Ends, Place, is_whole, store_apart};
 use super::group::{Group, butterfly};
 use super::held::row_of;
 use super::packed::{Packed, Raw};
 use super::policy::{of_rows, of_weights};
-use abi::rows::{BARRIER_BYTES, RowParams, VECTOR_BYTES, slices_offset};
+use abi::rows::{BARRIER_BYTES, LINE_BYTES, RowParams, VECTOR_BYTES, slices_offset};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::hint::opaque;
@@ -40,16 +42,17 @@ use cuda_std::warp::Words;
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
 
-/// A thread's thread group, and its block's slices of the thread group's row.
-pub(crate) struct ThreadGroup {
+/// A thread's thread group, and its block's slices of the thread group's row. Rows begin at `ANY`
+/// address, or at multiples of a vector. In the former case a thread group has whole warps.
+pub(crate) struct ThreadGroup<const ANY: bool = false> {
     /// The thread group's threads in this block.
     pub(crate) group: Group,
     /// The thread group's row.
     pub(crate) row: u64,
     /// Input tensors, each with a slice of its own.
     inputs: u32,
-    /// Vectors of the row.
-    in_row: u32,
+    /// The ends of the row, which the first block has.
+    pub(crate) ends: Ends<ANY>,
     /// Index in the row of the slice's first vector.
     first: u32,
     /// Vectors of the slice; 0 if the row ends before it, or there is no row.
@@ -60,6 +63,8 @@ pub(crate) struct ThreadGroup {
     expected: u32,
     base: SharedAddr,
     slices: SharedAddr,
+    /// Bytes of each input's slice from a cache line to its first vector.
+    ahead: [u32; 2],
 }
 
 /// A slice in shared memory.
@@ -88,31 +93,51 @@ impl Slice {
     }
 }
 
-impl ThreadGroup {
-    /// This thread's thread group, whose row comes in `inputs` slices.
+impl<const ANY: bool> ThreadGroup<ANY> {
+    /// This thread's thread group, whose row comes in `inputs` slices. `row_of` returns the address
+    /// of an input's row, given the thread group's index.
     ///
     /// # Safety
     /// All threads call it; launched as `abi::rows` says.
     #[inline(always)]
-    unsafe fn new<T: Packed>(params: &RowParams, inputs: u32, mut group: Group) -> Self {
+    unsafe fn new<T: Packed>(
+        params: &RowParams,
+        inputs: u32,
+        mut group: Group,
+        row_of: impl Fn(u64, u32) -> *const T,
+    ) -> Self {
         group.blocks = cluster::cluster_nctarank();
         group.rank = cluster::cluster_ctarank();
-        let vectors = (params.n / T::LANES as u64) as u32;
         let first = group.rank * params.vectors;
         // SAFETY: the launch's shared memory.
         let base = unsafe { SharedAddr::of(dynamic_base().cast_const()) };
         let slots = warps(&group) * group.blocks;
         let row = group.row();
+        let is_there = row < params.rows;
+        let has_ends = is_there && group.rank == 0;
+        let own = if has_ends { Some(group.own) } else { None };
+        let ends = Ends::<ANY>::new(row_of(row, 0), params.n, own);
+        let ahead = |input: u32| {
+            let inner = ends.inner(row_of(row, input));
+            let from = inner.addr() as u32 + first * VECTOR_BYTES;
+            if ANY && input < inputs {
+                from % LINE_BYTES
+            } else {
+                0
+            }
+        };
+        let step = params.vectors * VECTOR_BYTES;
         Self {
             row,
             inputs,
-            in_row: vectors,
             first,
-            vectors: match row < params.rows {
-                true => vectors.saturating_sub(first).min(params.vectors),
+            vectors: match is_there {
+                true => ends.vectors.saturating_sub(first).min(params.vectors),
                 false => 0,
             },
-            step: params.vectors * VECTOR_BYTES,
+            step: if ANY { step + LINE_BYTES } else { step },
+            ahead: [ahead(0), ahead(1)],
+            ends,
             expected: slots,
             base,
             slices: base.add_bytes(slices_offset(slots)),
@@ -134,16 +159,21 @@ impl ThreadGroup {
     #[inline(always)]
     pub(crate) fn slice(&self, input: u32) -> Slice {
         let number = self.group.index * self.inputs + input;
-        Slice(self.slices.add_bytes(number * self.step))
+        let ahead = if input == 0 {
+            self.ahead[0]
+        } else {
+            self.ahead[1]
+        };
+        Slice(self.slices.add_bytes(number * self.step + ahead))
     }
 
     /// This thread's thread group. The loads of its row, if there is one, have been issued, from
-    /// the first
-    /// `inputs` of these tensors, which have the first strides of the parameters.
+    /// the first `inputs` of these tensors, which have the first strides of the parameters. The rows
+    /// of all of them lie alike to vectors.
     ///
     /// # Safety
-    /// All threads call it, once; launched as `abi::rows` says; the rows are readable and aligned
-    /// to vectors.
+    /// All threads call it, once; launched as `abi::rows` says; the rows are readable, and aligned
+    /// to vectors unless they begin at `ANY` address.
     #[inline(always)]
     pub(crate) unsafe fn fetch<T: Packed>(
         params: &RowParams,
@@ -154,11 +184,12 @@ impl ThreadGroup {
         unsafe {
             // This group does not exchange, so it has no scratch memory.
             let group = Group::of_vectors(params, core::ptr::null_mut());
-            let thread_group = Self::new::<T>(params, inputs, group);
-            thread_group.ask(params, inputs, |input| match input {
-                0 => row_of(tensors[0], thread_group.row, params.strides[0]),
-                _ => row_of(tensors[1], thread_group.row, params.strides[1]),
-            });
+            let row_of = |row: u64, input: u32| match input {
+                0 => row_of(tensors[0], row, params.strides[0]),
+                _ => row_of(tensors[1], row, params.strides[1]),
+            };
+            let thread_group = Self::new::<T>(params, inputs, group, row_of);
+            thread_group.ask(params, inputs, |input| row_of(thread_group.row, input));
             thread_group
         }
     }
@@ -183,7 +214,8 @@ impl ThreadGroup {
     ) -> Self {
         // SAFETY: passed on to the caller; places that only this thread writes, and no bulk copy.
         unsafe {
-            let mut thread_group = Self::new::<T>(params, inputs, Group::of_whole_block(params));
+            let group = Group::of_whole_block(params);
+            let mut thread_group = Self::new::<T>(params, inputs, group, &row_of);
             thread_group.step = thread_group.group.threads * each as u32 * VECTOR_BYTES;
             if is_by_block {
                 thread_group.expected = thread_group.group.blocks;
@@ -246,7 +278,8 @@ impl ThreadGroup {
                 self.landed().arrive_expect_tx(bytes * self.inputs);
                 let mut input = 0;
                 while input < self.inputs && bytes > 0 {
-                    let from = row_of(input).wrapping_add(self.first as usize * T::LANES);
+                    let from = self.ends.inner(row_of(input));
+                    let from = from.wrapping_add(self.first as usize * T::LANES);
                     let Slice(to) = self.slice(input);
                     let policy = if input < rows {
                         of_rows(params)
@@ -319,7 +352,7 @@ impl ThreadGroup {
     /// Number of vectors of a warp of a block of the cluster, whose threads have room for `each`.
     #[inline(always)]
     pub(crate) fn vectors_of(&self, params: &RowParams, rank: u32, warp: u32, each: usize) -> u32 {
-        let of_row = self.in_row.saturating_sub(rank * params.vectors);
+        let of_row = self.ends.vectors.saturating_sub(rank * params.vectors);
         let of_warp = LANES * each as u32;
         of_row
             .min(params.vectors)
@@ -327,26 +360,53 @@ impl ThreadGroup {
             .min(of_warp)
     }
 
-    /// Index in the row of a vector of the slice.
+    /// Index of a vector of the slice among the row's whole vectors.
     #[inline(always)]
     pub(crate) fn number(&self, vector: u32) -> u32 {
         self.first + vector
     }
 
-    /// Stores a vector of a row, given its index in the slice.
+    /// Stores what `f` returns for each of the thread's vectors, given its index in the slice.
     ///
     /// # Safety
-    /// The row at `row` is writable, and aligned to vectors; the slice has that vector.
+    /// The row at `row` is writable, and aligned to vectors unless rows begin at `ANY` address, for
+    /// which the warp is converged.
     #[inline(always)]
-    pub(crate) unsafe fn store<T: Packed>(&self, row: *mut T, vector: u32, raw: Raw) {
-        // SAFETY: passed on to the caller.
-        unsafe { self.store_if(row, vector, raw, true) };
+    pub(crate) unsafe fn write<T: Packed>(&self, row: *mut T, mut f: impl FnMut(u32) -> Raw) {
+        if !ANY {
+            // SAFETY: passed on to the caller.
+            self.each(|v| unsafe { self.store_if(row, v, f(v), true) });
+            return;
+        }
+        let slice = self.ends.inner_mut(row);
+        let slice = slice.wrapping_add(self.first as usize * T::LANES);
+        let lane = self.group.own % LANES;
+        let mut vector = self.group.own;
+        while vector - lane < self.vectors {
+            let at = slice.wrapping_add(vector as usize * T::LANES);
+            let place = Place {
+                is_there: vector < self.vectors,
+                is_first: lane == 0,
+                is_last: lane == LANES - 1 || vector + 1 >= self.vectors,
+            };
+            let raw = if place.is_there { f(vector) } else { [0; 4] };
+            // SAFETY: passed on to the caller; the warp has one row.
+            unsafe {
+                if is_whole(slice) {
+                    mem::st_global_v4_u32_if(at.cast(), raw, place.is_there);
+                } else {
+                    store_apart(at, raw, place);
+                }
+            }
+            vector += opaque(self.group.threads);
+        }
     }
 
-    /// The same, if it `is_there`.
+    /// Stores a vector of a row that is aligned to vectors, given its index in the slice, if it
+    /// `is_there`.
     ///
     /// # Safety
-    /// If it is there, as for [`ThreadGroup::store`].
+    /// If it is there, the row at `row` is writable, and the slice has that vector.
     #[inline(always)]
     pub(crate) unsafe fn store_if<T: Packed>(
         &self,
@@ -360,10 +420,12 @@ impl ThreadGroup {
         unsafe { mem::st_global_v4_u32_if(at.cast(), raw, is_there) };
     }
 
-    /// The address in shared memory of an element of a row that has landed, if this block has it.
+    /// The address in shared memory of an element of a row that has landed, if this block has it in
+    /// its slice.
     #[inline(always)]
     pub(crate) fn element<T: Packed>(&self, element: u64) -> Option<*const T> {
-        let ahead = element.wrapping_sub(u64::from(self.first) * T::LANES as u64);
+        let first = u64::from(self.first) * T::LANES as u64 + u64::from(self.ends.head());
+        let ahead = element.wrapping_sub(first);
         if ahead >= u64::from(self.vectors) * T::LANES as u64 {
             return None;
         }

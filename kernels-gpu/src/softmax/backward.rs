@@ -58,17 +58,19 @@ fn gradients<T: Packed, const V: usize, const IS_LOG: bool>(y: &Raw, dy: &Raw, s
 /// rows.
 ///
 /// # Safety
-/// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `abi::rows` says; `scratch` is
-/// shared memory for exchanges.
+/// `y`, `dy` and `dx` are tensors of `params`, launched as `abi::rows` says, aligned unless rows may
+/// begin at `ANY` address; the rows of `y` and `dy` lie alike then. `scratch` is shared memory for
+/// exchanges.
 #[inline(always)]
-pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
+pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize, const ANY: bool>(
     [y, dy]: [*const T; 2],
     dx: *mut T,
     params: &RowParams,
     scratch: *mut u32,
 ) {
     // SAFETY: the launch's promise.
-    let (mut group, row, fragment) = unsafe { held::fragment::<T>(params, scratch) };
+    let (mut group, row, fragment, ends) =
+        unsafe { held::fragment_of::<T, ANY>(y, params, scratch) };
     let is_log = params.flags & flags::LOG != 0;
     // Else ptxas unpacks both vectors ahead, and spills.
     let settle = |vectors| {
@@ -78,9 +80,14 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
         }
     };
     // SAFETY: a row of both, or nothing; all threads of a row reduce.
-    let (y, dy, sum) = unsafe {
-        let mut y: [Raw; R] = held::load(row_of(y, row, params.strides[0]), &fragment, params);
-        let mut dy: [Raw; R] = held::load(row_of(dy, row, params.strides[1]), &fragment, params);
+    let (mut y, dy, end, sum) = unsafe {
+        let rows = (
+            row_of(y, row, params.strides[0]),
+            row_of(dy, row, params.strides[1]),
+        );
+        let mut y: [Raw; R] = held::load(ends.inner(rows.0), &fragment, params);
+        let mut dy: [Raw; R] = held::load(ends.inner(rows.1), &fragment, params);
+        let end = ends.load(rows.0, 0.0).zip(ends.load(rows.1, 0.0));
         let mut of_thread = terms::<T, V>(&y[0], &dy[0], is_log);
         let mut j = 1;
         while j < R {
@@ -89,17 +96,24 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
             of_thread += terms::<T, V>(&y[j], &dy[j], is_log);
             j += 1;
         }
+        of_thread += end.map_or(0.0, |(y, dy)| term(y, dy, is_log));
         let sum = group.reduce_held(of_thread, 0.0, |a, b| a + b);
         held::forget(&mut y);
         held::forget(&mut dy);
-        (y, dy, sum)
+        (y, dy, end, sum)
     };
     let to = row_of_mut(dx, row, params.strides[2]);
-    let write = |gradients: fn(&Raw, &Raw, f32) -> Raw| {
+    let inner = ends.inner_mut(to);
+    let mut write = |gradients: fn(&Raw, &Raw, f32) -> Raw| {
         let mut j = 0;
         while j < R {
-            // SAFETY: a vector of this row of dx, or nothing.
-            unsafe { held::store(to, &fragment, j, gradients(&y[j], &dy[j], sum)) };
+            let out = gradients(&y[j], &dy[j], sum);
+            if ANY {
+                y[j] = out;
+            } else {
+                // SAFETY: a vector of this row of dx, or nothing.
+                unsafe { held::store(inner, &fragment, j, out) };
+            }
             settle(R);
             j += 1;
         }
@@ -109,38 +123,69 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
     } else {
         write(gradients::<T, V, false>);
     }
+    if let Some((end_y, end_dy)) = end {
+        // SAFETY: this row of dx, or nothing; the warp is converged.
+        unsafe {
+            ends.store(to, gradient(end_y, end_dy, sum, is_log));
+            held::store_all(inner, &fragment, &mut y);
+        }
+    }
 }
 
 /// Computes this thread group's row, of which its blocks have slices.
 ///
 /// # Safety
-/// `y`, `dy` and `dx` are aligned tensors of `params`, launched as `abi::rows` says.
+/// As for [`held`].
 #[inline(always)]
-pub(super) unsafe fn slices<T: Packed, const V: usize>(
+pub(super) unsafe fn slices<T: Packed, const V: usize, const ANY: bool>(
     tensors: [*const T; 2],
     dx: *mut T,
     params: &RowParams,
 ) {
     // SAFETY: the launch's promise; a row of both; all threads come here.
-    let thread_group = unsafe { ThreadGroup::fetch(params, 2, tensors) };
+    let thread_group = unsafe { ThreadGroup::<ANY>::fetch(params, 2, tensors) };
+    let row = thread_group.row;
+    // SAFETY: the rows.
+    let end = unsafe {
+        let load = |input: usize| {
+            let row = row_of(tensors[input], row, params.strides[input]);
+            thread_group.ends.load(row, 0.0)
+        };
+        load(0).zip(load(1))
+    };
     thread_group.land();
     let is_log = params.flags & flags::LOG != 0;
     let (y, dy) = (thread_group.slice(0), thread_group.slice(1));
-    let mut sum = 0.0;
+    let mut sum = end.map_or(0.0, |(y, dy)| term(y, dy, is_log));
     // SAFETY: vectors of the slices; all threads of the thread group come here, once.
     let sum = unsafe {
         thread_group.each(|v| sum += terms::<T, V>(&y.read(v), &dy.read(v), is_log));
         thread_group.reduce(sum, |a, b| a + b)
     };
-    let to = row_of_mut(dx, thread_group.row, params.strides[2]);
-    // SAFETY: vectors of the slices, and of this row of dx.
-    let write = |v, gradients: fn(&Raw, &Raw, f32) -> Raw| unsafe {
-        thread_group.store(to, v, gradients(&y.read(v), &dy.read(v), sum));
-    };
-    if is_log {
-        thread_group.each(|v| write(v, gradients::<T, V, true>));
-    } else {
-        thread_group.each(|v| write(v, gradients::<T, V, false>));
+    let to = row_of_mut(dx, row, params.strides[2]);
+    // SAFETY: vectors of the slices, and this row of dx; the warp is converged.
+    unsafe {
+        if let Some((end_y, end_dy)) = end {
+            thread_group
+                .ends
+                .store(to, gradient(end_y, end_dy, sum, is_log));
+            // One loop for both, as it is long.
+            thread_group.write(to, |v| {
+                let (y, dy) = (y.read(v), dy.read(v));
+                match is_log {
+                    true => gradients::<T, V, true>(&y, &dy, sum),
+                    false => gradients::<T, V, false>(&y, &dy, sum),
+                }
+            });
+        } else if is_log {
+            thread_group.write(to, |v| {
+                gradients::<T, V, true>(&y.read(v), &dy.read(v), sum)
+            });
+        } else {
+            thread_group.write(to, |v| {
+                gradients::<T, V, false>(&y.read(v), &dy.read(v), sum)
+            });
+        }
     }
 }
 

@@ -86,24 +86,24 @@ fn begin(params: &RowParams, many: bool) -> bool {
 /// Computes the rows of this block, held in registers; the grid covers all rows.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `abi::rows` says; `scratch` is shared
-/// memory for exchanges.
+/// `tensors` are those of `params`, launched as `abi::rows` says, aligned unless rows may begin at
+/// `ANY` address; `scratch` is shared memory for exchanges.
 #[inline(always)]
-pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
+pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize, const ANY: bool>(
     tensors: &Tensors<T>,
     params: &RowParams,
     scratch: *mut u32,
 ) {
     let is_early = begin(params, false);
     // SAFETY: the launch's promise.
-    let mut group = unsafe { Group::of_vectors(params, scratch) };
-    let row = group.row();
-    let fragment = RowFragment::new::<T>(&group, params.n, row < params.rows);
+    let (mut group, row, fragment, ends) =
+        unsafe { held::fragment_of::<T, ANY>(tensors.x, params, scratch) };
+    let from = row_of(tensors.x, row, params.strides[0]);
     // SAFETY: a row of x, or nothing; all threads come here.
-    let (mut raw, target): ([Raw; R], _) = unsafe {
-        let raw = held::load(row_of(tensors.x, row, params.strides[0]), &fragment, params);
-        let target = tensors.target(&group, row, params);
-        (raw, target)
+    let (mut raw, end, target): ([Raw; R], _, _) = unsafe {
+        let raw = held::load(ends.inner(from), &fragment, params);
+        let end = ends.load(from, f32::NEG_INFINITY);
+        (raw, end, tensors.target(&group, row, params))
     };
     let mut values = [[0.0; V]; R];
     // SAFETY: all threads of the row come here.
@@ -113,10 +113,12 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
             &mut group,
             &fragment,
             &mut raw,
+            end,
             |j, i, power| values[j][i] = power,
             Some(&mut total),
         );
         if params.epsilon != 0.0 {
+            total += end.map_or(0.0, |end| ends.or_zero(end));
             total = group.reduce_held(total, 0.0, |a, b| a + b);
         }
         (part, whole, total)
@@ -131,14 +133,21 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
         if !tensors.dx.is_null() {
             let mut scale = tensors.scale(tensors.factor(), &target, params) * target.weight;
             let mut factor = share(part, whole) * scale;
+            let mut of_end = end.map(|end| Exp::new(part.max).of(end));
             if target.is_ignored {
                 // Whatever the logits and the class's weight are, even NaN.
                 (scale, factor) = (0.0, 0.0);
                 values = [[0.0; V]; R];
+                of_end = of_end.map(|_| 0.0);
             }
             let gradient = Gradient::new(factor, scale, &target, params);
             let to = row_of_mut(tensors.dx, row, params.strides[1]);
-            gradient.write::<T, V, R>(to, &fragment, &mut values);
+            if let Some(of_end) = of_end {
+                let is_target = ends.is(target.class as u64);
+                ends.store(to, gradient.of(of_end, is_target));
+            }
+            let gradient = gradient.behind(ends.head());
+            gradient.write::<T, V, R, ANY>(ends.inner_mut(to), &fragment, &mut values);
         }
     }
 }
@@ -147,13 +156,17 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize>(
 /// classes.
 ///
 /// # Safety
-/// `tensors` are aligned ones of `params`, launched as `abi::rows` says.
+/// `tensors` are those of `params`, launched as `abi::rows` says, aligned unless rows may begin at
+/// `ANY` address.
 #[inline(always)]
-pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, params: &RowParams) {
+pub(super) unsafe fn slices<T: Packed, const V: usize, const ANY: bool>(
+    tensors: &Tensors<T>,
+    params: &RowParams,
+) {
     let is_early = begin(params, params.vectors >= LETTING_VECTORS);
     // SAFETY: the launch's promise; a row of x; all threads come here.
     unsafe {
-        let thread_group = ThreadGroup::fetch_parts(params, tensors.x);
+        let (thread_group, end) = ThreadGroup::<ANY>::fetch_parts(params, tensors.x);
         if thread_group.row >= params.rows {
             return;
         }
@@ -164,15 +177,21 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
         }
         let factor = tensors.factor();
         let slice = thread_group.slice(0);
-        let whole = sums::statistics::<T, V>(&thread_group, slice, params, params.epsilon != 0.0);
+        let has_total = params.epsilon != 0.0;
+        let whole = sums::statistics::<T, V, ANY>(&thread_group, slice, end, params, has_total);
         // The block whose slice has the target's logit writes the loss; the first block if the
         // target is no class.
-        let logit = thread_group.element::<T>(target.class as u64);
-        let is_class = (target.class as u64) < params.n;
-        let is_here = logit.is_some() || (!is_class && thread_group.group.rank == 0);
-        // By the last warp, which may have the fewest vectors.
-        if is_here && thread_group.group.own == thread_group.group.threads - WARP_THREADS {
+        let class = target.class as u64;
+        let logit = thread_group.element::<T>(class);
+        let is_here = logit.is_some() || (class >= params.n && thread_group.group.rank == 0);
+        // By the last warp, which may have the fewest vectors. An end's logit is in a register.
+        let is_end = thread_group.ends.is(class);
+        let is_last = thread_group.group.own == thread_group.group.threads - WARP_THREADS;
+        if (is_here && is_last) || is_end {
             target.logit = logit.map_or(f32::NAN, |logit| T::load(logit));
+            if let (true, Some(end)) = (is_end, end) {
+                target.logit = end;
+            }
             let mean = whole.total / params.n as f32;
             let of_all = |log_sum| (whole.max - mean) + log_sum;
             let about_max = MaxSum {
@@ -185,19 +204,28 @@ pub(super) unsafe fn slices<T: Packed, const V: usize>(tensors: &Tensors<T>, par
             return;
         }
         let to = row_of_mut(tensors.dx, thread_group.row, params.strides[1]);
-        if target.is_ignored {
+        if target.is_ignored && !ANY {
             // Whatever the logits are, even NaN.
-            thread_group.each(|v| thread_group.store(to, v, [0; 4]));
+            thread_group.write(to, |_| [0; 4]);
             return;
         }
         // Opaque, so that nothing waits for the factor before the sums are there.
         let factor = f32::from_bits(opaque(factor.to_bits()));
         let scale = tensors.scale(factor, &target, params) * target.weight;
         let gradient = Gradient::new(scale / whole.sum, scale, &target, params);
-        thread_group.each(|v| {
+        if let Some(end) = end {
+            let value = gradient.of(whole.powers.of(end), is_end);
+            let value = if target.is_ignored { 0.0 } else { value };
+            thread_group.ends.store(to, value);
+        }
+        let gradient = gradient.behind(thread_group.ends.head());
+        thread_group.write(to, |v| {
+            if target.is_ignored && ANY {
+                return [0; 4];
+            }
             let x = unpack::<T, V>(&slice.read(v));
             let out = gradient.of_vector(x.map(|x| whole.powers.of(x)), thread_group.number(v));
-            thread_group.store(to, v, pack::<T, V>(&out));
+            pack::<T, V>(&out)
         });
     }
 }
@@ -237,6 +265,15 @@ impl Gradient {
         }
     }
 
+    /// The same of the elements from `first` on.
+    #[inline(always)]
+    fn behind(self, first: u32) -> Self {
+        Self {
+            target: self.target.wrapping_sub(first),
+            ..self
+        }
+    }
+
     /// The gradient of a vector of exponentials, given the vector's index in the row.
     #[inline(always)]
     fn of_vector<const V: usize>(&self, exponentials: [f32; V], number: u32) -> [f32; V] {
@@ -262,12 +299,13 @@ impl Gradient {
     }
 
     #[inline(always)]
-    unsafe fn write<T: Packed, const V: usize, const R: usize>(
+    unsafe fn write<T: Packed, const V: usize, const R: usize, const ANY: bool>(
         &self,
         to: *mut T,
         fragment: &RowFragment,
         values: &mut [[f32; V]; R],
     ) {
+        let mut raw = [[0; 4]; R];
         let mut j = 0;
         while j < R {
             let first = fragment.vector(j) * V as u32;
@@ -276,9 +314,16 @@ impl Gradient {
                 values[j][i] = self.of(values[j][i], first + i as u32 == self.target);
                 i += 1;
             }
-            // SAFETY: a vector of this row of dx, or nothing.
-            unsafe { held::store(to, fragment, j, pack::<T, V>(&values[j])) };
+            raw[j] = pack::<T, V>(&values[j]);
+            if !ANY {
+                // SAFETY: a vector of this row of dx, or nothing.
+                unsafe { held::store(to, fragment, j, raw[j]) };
+            }
             j += 1;
+        }
+        if ANY {
+            // SAFETY: this row of dx, or nothing; the warp is converged.
+            unsafe { held::store_all(to, fragment, &mut raw) };
         }
     }
 }

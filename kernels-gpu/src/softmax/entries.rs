@@ -1,6 +1,6 @@
 //! The entries of softmax and cross-entropy, by the table of [`abi::rows`].
 
-use abi::rows::{BLOCK_SCRATCH, HELD_BLOCKS, MAX_THREADS, RowParams, SLICE_BLOCKS, SLICE_THREADS};
+use abi::rows::{BLOCK_SCRATCH, HELD_BLOCKS, MAX_THREADS, RowParams, SLICE_THREADS};
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
 use cuda_std::{dynamic_shared, kernel, shared_array};
 use half::{bf16, f16};
@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use super::cross_entropy;
 use super::targets::Tensors;
 use super::{backward, forward, total};
-use crate::row::{holding, lanes};
+use crate::row::{holding, lanes, slice_blocks, takes_any};
 
 macro_rules! held {
     ($($name:ident($ty:ident);)*) => {$(
@@ -21,9 +21,12 @@ macro_rules! held {
             // SAFETY: the launch's promise; its shared memory is for this alone.
             unsafe {
                 let scratch = dynamic_shared![u32];
-                forward::held::<$ty, { lanes::<$ty>() }, { holding!($name).vectors as usize }>(
-                    x, y, &params, scratch,
-                )
+                forward::held::<
+                    $ty,
+                    { lanes::<$ty>() },
+                    { holding!($name).vectors as usize },
+                    { takes_any!($name) },
+                >(x, y, &params, scratch)
             }
         }
     )*};
@@ -35,10 +38,12 @@ macro_rules! slices {
         ///
         /// # Safety
         /// Launched as `abi::rows` says, with tensors of these extents and strides.
-        #[kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a")]
+        #[kernel(max_threads = SLICE_THREADS, min_blocks = slice_blocks!($name), arch = "sm_90a")]
         pub unsafe fn $name(x: *const $ty, y: *mut $ty, params: RowParams) {
             // SAFETY: the launch's promise.
-            unsafe { forward::slices::<$ty, { lanes::<$ty>() }>(x, y, &params) }
+            unsafe {
+                forward::slices::<$ty, { lanes::<$ty>() }, { takes_any!($name) }>(x, y, &params)
+            }
         }
     )*};
 }
@@ -69,9 +74,12 @@ macro_rules! held_grads {
             // SAFETY: the launch's promise; its shared memory is for this alone.
             unsafe {
                 let scratch = dynamic_shared![u32];
-                backward::held::<$ty, { lanes::<$ty>() }, { holding!($name).vectors as usize }>(
-                    [y, dy], dx, &params, scratch,
-                )
+                backward::held::<
+                    $ty,
+                    { lanes::<$ty>() },
+                    { holding!($name).vectors as usize },
+                    { takes_any!($name) },
+                >([y, dy], dx, &params, scratch)
             }
         }
     )*};
@@ -83,10 +91,14 @@ macro_rules! slices_grads {
         ///
         /// # Safety
         /// Launched as `abi::rows` says, with tensors of these extents and strides.
-        #[kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a")]
+        #[kernel(max_threads = SLICE_THREADS, min_blocks = slice_blocks!($name), arch = "sm_90a")]
         pub unsafe fn $name(y: *const $ty, dy: *const $ty, dx: *mut $ty, params: RowParams) {
             // SAFETY: the launch's promise.
-            unsafe { backward::slices::<$ty, { lanes::<$ty>() }>([y, dy], dx, &params) }
+            unsafe {
+                backward::slices::<$ty, { lanes::<$ty>() }, { takes_any!($name) }>(
+                    [y, dy], dx, &params,
+                )
+            }
         }
     )*};
 }
@@ -141,7 +153,9 @@ macro_rules! cross_entropies_held {
     ($($name:ident($ty:ident);)*) => {$(
         cross_entropy!($name, $ty,
             kernel(max_threads = holding!($name).bound, min_blocks = HELD_BLOCKS, arch = "sm_90a"),
-            cross_entropy::held::<$ty, { lanes::<$ty>() }, { holding!($name).vectors as usize }>,
+            cross_entropy::held::<
+                $ty, { lanes::<$ty>() }, { holding!($name).vectors as usize }, { takes_any!($name) },
+            >,
             dynamic_shared![u32]);
     )*};
 }
@@ -149,8 +163,8 @@ macro_rules! cross_entropies_held {
 macro_rules! cross_entropies_in_slices {
     ($($name:ident($ty:ident);)*) => {$(
         cross_entropy!($name, $ty,
-            kernel(max_threads = SLICE_THREADS, min_blocks = SLICE_BLOCKS, arch = "sm_90a"),
-            cross_entropy::slices::<$ty, { lanes::<$ty>() }>);
+            kernel(max_threads = SLICE_THREADS, min_blocks = slice_blocks!($name), arch = "sm_90a"),
+            cross_entropy::slices::<$ty, { lanes::<$ty>() }, { takes_any!($name) }>);
     )*};
 }
 

@@ -12,8 +12,8 @@
 //! targets lets the launch over the rows begin at once, and that one waits for the count only when
 //! its rows are in flight.
 //!
-//! **Shared memory**: that of `row::slices`; otherwise the scratch of `row::group`. Rows that are
-//! not aligned to vectors are in the launch's dynamic shared memory if they fit.
+//! **Shared memory**: that of `row::slices`; otherwise the scratch of `row::group`. Rows that
+//! go element by element are in the launch's dynamic shared memory if they fit.
 //!
 //! **Timeline**:
 //! - Rows in registers: load; maximum of the thread, then of the warp; exponentials relative to the

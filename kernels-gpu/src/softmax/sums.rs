@@ -120,19 +120,26 @@ impl Words for Part {
     }
 }
 
-/// The sums over a row, whose slice then has landed. `has_total` asks for the sum of its elements.
+/// The sums over a row, whose slice then has landed. `end` is the thread's element of the row's
+/// ends, or -inf; `None` if rows have no ends. `has_total` asks for the sum of the row's elements.
 ///
 /// # Safety
 /// All threads of the thread group, whole warps, call it, once, converged; the slice's loads have been
 /// issued.
 #[inline(always)]
-pub(super) unsafe fn statistics<T: Packed, const V: usize>(
-    thread_group: &ThreadGroup,
+pub(super) unsafe fn statistics<T: Packed, const V: usize, const ANY: bool>(
+    thread_group: &ThreadGroup<ANY>,
     slice: Slice,
+    end: Option<f32>,
     params: &RowParams,
     has_total: bool,
 ) -> Whole {
     let (mut max, mut sum) = (f32::NEG_INFINITY, 0.0);
+    if let Some(end) = end {
+        // NaN is no maximum.
+        max = end.max(max);
+        sum = Powers::new(max).of(end);
+    }
     // SAFETY: vectors of the slice that have landed.
     let read = |v| unsafe { slice.read(v) };
     thread_group.each_part(params.stages, |vectors| {
@@ -149,6 +156,7 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize>(
     });
     let mut total = 0.0;
     if has_total {
+        total = end.map_or(0.0, |end| thread_group.ends.or_zero(end));
         thread_group.each(|v| total += tree::<V>(unpack::<T, V>(&read(v))));
     }
     // SAFETY: passed on to the caller.
@@ -160,7 +168,11 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize>(
 /// # Safety
 /// All threads of the thread group call it, once, converged.
 #[inline(always)]
-unsafe fn whole(thread_group: &ThreadGroup, part: Part, has_total: bool) -> Whole {
+unsafe fn whole<const ANY: bool>(
+    thread_group: &ThreadGroup<ANY>,
+    part: Part,
+    has_total: bool,
+) -> Whole {
     // SAFETY: passed on to the caller; of the slots, a lane reads every 32nd.
     unsafe {
         let (part, _) = of_warp(part, LANES, has_total);

@@ -9,8 +9,8 @@ use warpsmith::{
 use super::{Case, Inputs, read};
 use crate::element::TestElement;
 
-/// Rows and elements of a row. Lengths that are not a multiple of 8 are read one by one.
-const SHAPES: [[usize; 2]; 18] = [
+/// Rows and elements of a row. Rows of odd lengths begin anywhere.
+const SHAPES: [[usize; 2]; 19] = [
     [3, 33],
     [5, 64],
     [70, 64],
@@ -25,6 +25,7 @@ const SHAPES: [[usize; 2]; 18] = [
     [2, 8192],
     [2, 12_288],
     [3, 16_384],
+    [2, 20_481],
     [2, 32_768],
     [2, 65_536],
     [1, 131_072],

@@ -9,7 +9,7 @@ use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::Model;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::rows::{MAX_THREADS, RowOp, RowParams, Variant, flags, total_blocks};
+use abi::rows::{Alignment, MAX_THREADS, RowOp, RowParams, Variant, flags, total_blocks};
 
 /// How the losses of the rows are reduced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -363,11 +363,14 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
             Some(self.logits),
             out.and_then(|(_, dlogits)| dlogits.as_ref()),
         ];
-        let is_aligned = has_kernel && Rows::all_lie_aligned(all, axes)?;
+        let alignment = match has_kernel {
+            true => Rows::alignment(all, 1, axes)?,
+            false => Alignment::Apart,
+        };
         let has_gradient = out.map_or(self.has_gradient, |(_, dlogits)| dlogits.is_some());
         Ok(Some(RowDesc {
             outputs: u32::from(has_gradient),
-            ..RowDesc::new(RowOp::CrossEntropy, T::DTYPE, (rows, n), is_aligned, 1)
+            ..RowDesc::new(RowOp::CrossEntropy, T::DTYPE, (rows, n), alignment, 1)
         }))
     }
 

@@ -28,7 +28,7 @@ use crate::ops::view::merge;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::reference::Model;
 use crate::{Element, Error, KernelArgs, Result, Stream, Tensor};
-use abi::rows::{RowParams, Strategy, flags};
+use abi::rows::{Alignment, RowParams, Strategy, flags};
 
 /// Largest error of the kernels' `ex2.approx` and the multiplication before it, in ulp of f32: 2
 /// for the instruction on hardware, and 2 for the difference of the emulator from it.
@@ -43,7 +43,6 @@ pub(super) struct Rows<T: Element> {
     tensor: Tensor<T>,
     /// Stride between rows, in elements.
     stride: i64,
-    rows: usize,
 }
 
 impl<T: Element> Rows<T> {
@@ -56,11 +55,10 @@ impl<T: Element> Rows<T> {
         if step != 1 && n > 1 {
             return None;
         }
-        let (rows, stride) = merge(of_rows, row_strides)?;
+        let (_, stride) = merge(of_rows, row_strides)?;
         Some(Self {
             tensor: x.clone(),
             stride,
-            rows,
         })
     }
 
@@ -96,37 +94,52 @@ impl<T: Element> Rows<T> {
         strided_copy(&self.tensor, &axes.last(y)?, stream)
     }
 
-    /// Whether the rows of `x`, or of the copy that [`Rows::read`] or [`Rows::written`] makes of it, all
-    /// start at a multiple of a vector access.
-    fn lie_aligned(x: &Tensor<T>, axes: &RowAxes) -> Result<bool> {
+    /// How the rows of `x` lie, or of the copy that [`Rows::read`] or [`Rows::written`] makes of it.
+    fn lie(x: &Tensor<T>, axes: &RowAxes) -> Result<Lie> {
         let in_place = Self::in_place(&axes.last(x)?, axes.outer());
-        Ok(in_place.map_or_else(
-            || {
-                let (rows, n) = axes.extents(x.shape());
-                let bytes = (n as u64).wrapping_mul(size_of::<T>() as u64);
-                rows <= 1 || bytes.is_multiple_of(u64::from(abi::rows::VECTOR_BYTES))
-            },
-            |rows| rows.is_aligned(),
-        ))
-    }
-
-    /// Whether that holds for all of these; `None` is a new tensor.
-    fn all_lie_aligned<'a>(
-        all: impl IntoIterator<Item = Option<&'a Tensor<T>>>,
-        axes: &RowAxes,
-    ) -> Result<bool> {
-        let mut all = all.into_iter().flatten();
-        all.try_fold(true, |all, x| Ok(all && Self::lie_aligned(x, axes)?))
-    }
-
-    /// Whether all rows start at a multiple of a vector access (16 bytes).
-    fn is_aligned(&self) -> bool {
+        let (rows, n) = axes.extents(x.shape());
+        let (start, stride) = in_place.map_or((0, n as i64), |rows| {
+            (rows.tensor.device_ptr().as_raw(), rows.stride)
+        });
         let unit = u64::from(abi::rows::VECTOR_BYTES);
         // Of a single row, or of none, the stride may be any.
-        let step = self.stride.wrapping_mul(size_of::<T>() as i64) as u64;
-        self.tensor.device_ptr().as_raw().is_multiple_of(unit)
-            && (self.rows <= 1 || step.is_multiple_of(unit))
+        let step = if rows <= 1 { 0 } else { stride };
+        Ok(Lie {
+            start: start % unit,
+            step: step.wrapping_mul(size_of::<T>() as i64) as u64 % unit,
+        })
     }
+
+    /// How the rows of all of these lie to vectors, of which the first `inputs` are read together;
+    /// `None` is a new tensor.
+    fn alignment<'a>(
+        all: impl IntoIterator<Item = Option<&'a Tensor<T>>>,
+        inputs: usize,
+        axes: &RowAxes,
+    ) -> Result<Alignment> {
+        let all = all.into_iter();
+        let all = all.map(|x| x.map_or(Ok(Lie::ALIGNED), |x| Self::lie(x, axes)));
+        let all = all.collect::<Result<Vec<Lie>>>()?;
+        Ok(match &all[..] {
+            all if all.iter().all(|lie| *lie == Lie::ALIGNED) => Alignment::Vectors,
+            all if all[..inputs].iter().all(|lie| *lie == all[0]) => Alignment::Alike,
+            _ => Alignment::Apart,
+        })
+    }
+}
+
+/// How rows lie to vectors of 16 bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Lie {
+    /// Bytes by which the first row begins behind a multiple of a vector.
+    start: u64,
+    /// Bytes by which each row begins further behind one than the row before it.
+    step: u64,
+}
+
+impl Lie {
+    /// All rows begin at a multiple of a vector.
+    const ALIGNED: Self = Self { start: 0, step: 0 };
 }
 
 const NOT_ROWS: Error = Error::Bug("a contiguous tensor is not rows");

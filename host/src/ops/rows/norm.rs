@@ -11,7 +11,7 @@ use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
 use crate::{Error, Result, Stream, Tensor};
-use abi::rows::{RowOp, RowShape, flags};
+use abi::rows::{Alignment, RowOp, RowShape, flags};
 use placed::Placed;
 
 /// The outputs of a norm: its results, or the tensors to write them to.
@@ -413,19 +413,21 @@ impl<T: Float> Operation for Norm<'_, T> {
         let (y, sum) = (out.map(|out| &out.y), out.and_then(|out| out.sum.as_ref()));
         let all = [Some(self.x), self.residual, y, sum];
         let weights = [&self.weight, &self.bias].into_iter().flatten();
-        let is_aligned =
-            Rows::all_lie_aligned(all, axes)? && weights.clone().all(Weights::lie_aligned);
+        let inputs = 1 + usize::from(self.residual.is_some());
+        let alignment = match weights.clone().all(Weights::lie_aligned) {
+            true => Rows::alignment(all, inputs, axes)?,
+            false => Alignment::Apart,
+        };
         let op = match self.has_f32_weights() {
             true => RowOp::NormF32,
             false => RowOp::Norm,
         };
-        let inputs = 1 + u32::from(self.residual.is_some());
         let has_sum = match out {
             Some(out) => out.sum.is_some(),
             None => self.has_stats && self.residual.is_some(),
         };
         let extents = axes.extents(self.x.shape());
-        let desc = RowDesc::new(op, T::DTYPE, extents, is_aligned, inputs);
+        let desc = RowDesc::new(op, T::DTYPE, extents, alignment, inputs as u32);
         Ok(Some(RowDesc {
             shape: RowShape {
                 is_centered: self.is_centered,

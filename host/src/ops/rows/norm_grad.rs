@@ -12,7 +12,9 @@ use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
 use crate::tensor::Address;
 use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::rows::{NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, Variant, column_block, flags};
+use abi::rows::{
+    Alignment, NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, RowShape, Variant, column_block, flags,
+};
 
 /// Most partial sums of a column in the kernel that does not hold rows on chip.
 const COLUMN_PARTS: usize = 256;
@@ -408,21 +410,24 @@ impl<T: Float> Operation for NormGrad<'_, T> {
             self.dsum,
             out.map(|out| &out.dx),
         ];
-        let is_aligned = Rows::all_lie_aligned(all, axes)?
-            && self.weight.as_ref().is_none_or(Weights::lie_aligned);
+        let alignment = match self.weight.as_ref().is_none_or(Weights::lie_aligned) {
+            true => Rows::alignment(all, 2, axes)?,
+            false => Alignment::Apart,
+        };
         let op = match self.has_f32_weight() {
             true => RowOp::NormGradF32,
             false => RowOp::NormGrad,
         };
-        let inputs = 2 + u32::from(is_aligned && self.dsum.is_some());
         let extents = axes.extents(self.x.shape());
-        Ok(Some(RowDesc::new(
-            op,
-            T::DTYPE,
-            extents,
-            is_aligned,
-            inputs,
-        )))
+        let desc = RowDesc::new(op, T::DTYPE, extents, alignment, 2);
+        let has_dsum = desc.shape.alignment == Alignment::Vectors && self.dsum.is_some();
+        Ok(Some(RowDesc {
+            shape: RowShape {
+                inputs: 2 + u32::from(has_dsum),
+                ..desc.shape
+            },
+            ..desc
+        }))
     }
 
     fn launch(

@@ -412,19 +412,19 @@ fn describe<'b, T: Float>(
     op: RowOp,
     like: &Tensor<T>,
     all: impl IntoIterator<Item = Option<&'b Tensor<T>>>,
-    inputs: u32,
+    inputs: usize,
     axes: &RowAxes,
 ) -> Result<Option<RowDesc>> {
     if like.is_empty() {
         return Ok(None);
     }
-    let is_aligned = Rows::all_lie_aligned(all, axes)?;
+    let alignment = Rows::alignment(all, inputs, axes)?;
     let extents = axes.extents(like.shape());
     Ok(Some(RowDesc::new(
         op,
         T::DTYPE,
         extents,
-        is_aligned,
-        inputs,
+        alignment,
+        inputs as u32,
     )))
 }

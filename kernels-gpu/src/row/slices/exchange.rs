@@ -8,7 +8,7 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::warp::Words;
 use cuda_std::{cluster, mem, thread};
 
-impl ThreadGroup {
+impl<const ANY: bool> ThreadGroup<ANY> {
     /// Number of warps of the thread group in this block.
     #[inline(always)]
     pub(crate) fn warps(&self) -> u32 {

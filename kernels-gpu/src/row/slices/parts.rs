@@ -11,26 +11,32 @@ use cuda_std::hint::opaque;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::tma::cp_async_bulk_shared_cluster_global_l2_cache_hint;
 
-impl ThreadGroup {
+impl<const ANY: bool> ThreadGroup<ANY> {
     /// As [`ThreadGroup::fetch`], for one input, in a block that shares no row with other thread
     /// groups. The slice comes in as many parts as the parameters have stages, each of which
-    /// [`ThreadGroup::each_part`] waits for.
+    /// [`ThreadGroup::each_part`] waits for. Returns also what [`Ends::load`](crate::row::ends::Ends::load) does, or -inf.
     ///
     /// # Safety
     /// As for [`ThreadGroup::fetch`].
     #[inline(always)]
-    pub(crate) unsafe fn fetch_parts<T: Packed>(params: &RowParams, tensor: *const T) -> Self {
+    pub(crate) unsafe fn fetch_parts<T: Packed>(
+        params: &RowParams,
+        tensor: *const T,
+    ) -> (Self, Option<f32>) {
         // SAFETY: passed on to the caller.
         unsafe {
             let group = Group::of_vectors(params, core::ptr::null_mut());
-            let thread_group = Self::new::<T>(params, 1, group);
+            let row_of = |row, _| row_of(tensor, row, params.strides[0]);
+            let thread_group = Self::new::<T>(params, 1, group, row_of);
+            let row = row_of(thread_group.row, 0);
             if thread_group.group.own == 0 {
-                let row = row_of(tensor, thread_group.row, params.strides[0]);
-                let from = row.wrapping_add(thread_group.first as usize * T::LANES);
+                let from = thread_group.ends.inner(row);
+                let from = from.wrapping_add(thread_group.first as usize * T::LANES);
                 thread_group.ask_parts(params, from);
             }
+            let end = thread_group.ends.load(row, f32::NEG_INFINITY);
             thread_group.meet();
-            thread_group
+            (thread_group, end)
         }
     }
 

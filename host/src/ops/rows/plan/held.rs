@@ -1,7 +1,7 @@
 //! Rows in registers: by which kernel, by how many threads, and where another way is faster.
 
 use super::rule::{LANES, Rule, power};
-use abi::rows::{HELD_BLOCKS, RowPlan, Strategy, VECTOR_BYTES, Variant};
+use abi::rows::{Alignment, HELD_BLOCKS, RowPlan, Strategy, VECTOR_BYTES, Variant};
 
 /// Rows in registers: a plan for each kernel, and how good it is.
 struct Held {
@@ -17,8 +17,16 @@ impl Rule<'_> {
     /// first kernel with which an SM has enough bytes of rows in flight, else by the one with which it
     /// has the most.
     pub(super) fn held(&self) -> (Option<RowPlan>, impl Iterator<Item = RowPlan>) {
-        let [less, more] = [(Variant::Registers, 0), (Variant::RegistersMore, 1)]
-            .map(|(variant, idx)| self.held_by(variant, self.limits().held_threads[idx]));
+        let most = self.limits().held_threads;
+        let (less, more) = match self.shape.alignment {
+            Alignment::Vectors => (
+                self.held_by(Variant::Registers, most[0]),
+                self.held_by(Variant::RegistersMore, most[1]),
+            ),
+            Alignment::Alike | Alignment::Apart => {
+                (self.held_by(Variant::RegistersAny, most[0]), None)
+            }
+        };
         let (best, other) = match (less, more) {
             (Some(less), Some(more)) => {
                 let is_better = less.in_flight < self.enough() && more.in_flight > less.in_flight;
@@ -40,12 +48,17 @@ impl Rule<'_> {
         let holding = self.entry(variant)?.holding();
         let vectors = self.row_bytes().div_ceil(u64::from(VECTOR_BYTES));
         let threads = vectors.div_ceil(u64::from(holding.vectors));
-        if threads > u64::from(most) {
+        if threads > u64::from(most.min(holding.bound)) {
             return None;
         }
+        // A thread for each element of the ends.
+        let of_ends = match variant.takes_any() {
+            true => 2 * VECTOR_BYTES / self.shape.element_bytes,
+            false => 1,
+        };
         // A power of two in a warp, else whole warps, so that most of them have all of their vectors.
         let threads = match threads <= u64::from(LANES) {
-            true => power(threads, self.limits().least_threads),
+            true => power(threads, self.limits().least_threads.max(of_ends)),
             false => (threads as u32).next_multiple_of(LANES),
         };
         let plan = RowPlan {

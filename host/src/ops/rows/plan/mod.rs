@@ -15,7 +15,7 @@ use super::operation::Call;
 use crate::ops::plan::{Choice, Desc, Machine, MachineModel, Shown};
 use crate::{DeviceInfo, LaunchConfig, Result};
 use abi::DType;
-use abi::rows::{RowEntry, RowOp, RowPlan, RowShape, Strategy, Variant};
+use abi::rows::{Alignment, RowEntry, RowOp, RowPlan, RowShape, Strategy, Variant};
 use std::fmt;
 
 /// The rows of a launch.
@@ -36,7 +36,7 @@ impl RowDesc {
         op: RowOp,
         dtype: DType,
         (rows, n): (usize, usize),
-        is_aligned: bool,
+        alignment: Alignment,
         inputs: u32,
     ) -> Self {
         let element_bytes = dtype.size_bytes() as u32;
@@ -48,7 +48,12 @@ impl RowDesc {
             shape: RowShape {
                 n: n as u64,
                 element_bytes,
-                is_aligned: is_aligned && (n as u64).is_multiple_of(u64::from(unit)),
+                alignment: match alignment {
+                    Alignment::Vectors if !(n as u64).is_multiple_of(u64::from(unit)) => {
+                        Alignment::Alike
+                    }
+                    alignment => alignment,
+                },
                 inputs,
                 is_centered: false,
                 has_bias: false,
@@ -81,7 +86,8 @@ impl fmt::Display for RowDesc {
         let (dtype, rows, outputs) = (self.dtype, self.rows, self.outputs);
         write!(f, "{op} {dtype} rows{rows} n{n} in{inputs} out{outputs}")?;
         for (word, is_so) in [
-            ("aligned", self.shape.is_aligned),
+            ("aligned", self.shape.alignment == Alignment::Vectors),
+            ("alike", self.shape.alignment == Alignment::Alike),
             ("centered", self.shape.is_centered),
             ("bias", self.shape.has_bias),
         ] {

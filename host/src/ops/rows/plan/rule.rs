@@ -6,7 +6,8 @@ use crate::DeviceInfo;
 use crate::ops::plan::MachineModel;
 use abi::DType;
 use abi::rows::{
-    FEW_BLOCKS, FEW_THREADS, MAX_THREADS, RowEntry, RowOp, RowPlan, RowShape, Strategy, Variant,
+    Alignment, FEW_BLOCKS, FEW_THREADS, MAX_THREADS, RowEntry, RowOp, RowPlan, RowShape, Strategy,
+    Variant,
 };
 
 /// Lanes of a warp.
@@ -73,15 +74,21 @@ impl<'a> Rule<'a> {
     /// | the same, longer, of norms of bf16 with a bias, up to [`WIDE_VECTORS`](abi::rows::WIDE_VECTORS) for each of [`WIDE_THREADS`](abi::rows::WIDE_THREADS) of [`RowCosts::wide_cluster`] blocks (262,144 elements) | [`Strategy::Ring`] |
     /// | the same, longer, of norms and their gradients, up to the ring's vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |
     /// | the same, longer, of all but gradients of norms, up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
+    /// | not aligned, but those that are read together lie alike, of softmax and norms of bf16, where that is fastest | [`Strategy::Registers`], by [`Variant::RegistersAny`] |
+    /// | the same, of all operations that have [`Variant::ClusterAny`] for them | [`Strategy::Slices`] |
     /// | any other that fits a block's shared memory | [`Strategy::Shared`] |
     /// | any other | [`Strategy::Passes`] |
     pub(super) fn plans(&self) -> Vec<RowPlan> {
         let loose = [self.shared(), Some(self.loose(Strategy::Passes))];
         let loose = loose.into_iter().flatten();
-        if !self.shape.is_aligned || self.arch != HOPPER {
+        if self.shape.alignment == Alignment::Apart || self.arch != HOPPER {
             return loose.collect();
         }
         let (fast, slower) = self.held();
+        if self.shape.alignment == Alignment::Alike {
+            let ways = [fast, self.slices()].into_iter().flatten();
+            return ways.chain(loose).chain(slower).collect();
+        }
         let ways = [
             self.short(),
             fast,
@@ -119,7 +126,7 @@ impl<'a> Rule<'a> {
     /// The entries that run this plan, the first choice first. They give the same bits. Where few rows
     /// are held, weights are loaded with them, as no others hide the time that this takes.
     pub(super) fn entries(&self, plan: &RowPlan) -> [Option<RowEntry>; 2] {
-        let variant = plan.variant();
+        let variant = plan.variant(&self.shape);
         let plain = self.entry(variant);
         if variant != Variant::Registers || plan.block_threads() > FEW_THREADS {
             return [plain, None];

@@ -13,7 +13,8 @@ const CLUSTER_THREADS: u32 = 128;
 impl Rule<'_> {
     /// Slices, if they fit.
     pub(super) fn slices(&self) -> Option<RowPlan> {
-        self.entry(Variant::Cluster)?;
+        let variant = self.shape.slices();
+        self.entry(variant)?;
         let (slicing, shape) = (self.limits().slices.as_ref()?, &self.shape);
         let bytes = self.row_bytes().checked_mul(u64::from(shape.inputs))?;
         if bytes > u64::from(MAX_CLUSTER) * u64::from(self.shared_bytes) {
@@ -28,6 +29,12 @@ impl Rule<'_> {
             1 => (slicing.vectors, slicing.least_threads),
             MAX_CLUSTER if shape.element_bytes <= 2 => (slicing.most_vectors, CLUSTER_THREADS),
             _ => (slicing.shared_vectors, CLUSTER_THREADS),
+        };
+        // Rows that begin anywhere have whole warps.
+        let least = if variant.takes_any() {
+            least.max(LANES)
+        } else {
+            least
         };
         let threads = power(vectors.div_ceil(u64::from(each)), least);
         self.fitting(RowPlan {

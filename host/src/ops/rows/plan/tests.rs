@@ -14,6 +14,14 @@ const MANY: usize = 1 << 20;
 const SHARED_BYTES: u32 = 226 << 10;
 
 fn desc(op: RowOp, rows: usize, n: u64, element_bytes: u32, is_aligned: bool) -> RowDesc {
+    let alignment = match is_aligned {
+        true => Alignment::Vectors,
+        false => Alignment::Apart,
+    };
+    lying(op, rows, n, element_bytes, alignment)
+}
+
+fn lying(op: RowOp, rows: usize, n: u64, element_bytes: u32, alignment: Alignment) -> RowDesc {
     let has_two = matches!(
         op,
         RowOp::SoftmaxGrad | RowOp::NormGrad | RowOp::NormGradF32
@@ -26,7 +34,7 @@ fn desc(op: RowOp, rows: usize, n: u64, element_bytes: u32, is_aligned: bool) ->
         op,
         dtype,
         (rows, n as usize),
-        is_aligned,
+        alignment,
         1 + u32::from(has_two),
     )
 }
@@ -141,6 +149,33 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
 }
 
 #[test]
+fn rows_that_begin_anywhere_are_held_in_registers_or_slices() {
+    let of = |op, n, element_bytes| {
+        let desc = lying(op, MANY, n, element_bytes, Alignment::Alike);
+        let Candidate { plan, entry, .. } = best(&desc);
+        (entry.variant, plan.threads, plan.cluster)
+    };
+    let (held, slices) = (Variant::RegistersAny, Variant::ClusterAny);
+    // A thread for each element of the ends, of which there are up to 14.
+    assert_eq!(of(RowOp::Softmax, 5, 2), (held, 16, 1));
+    assert_eq!(of(RowOp::Softmax, 333, 2), (held, 16, 1));
+    assert_eq!(of(RowOp::Norm, 333, 2), (held, 16, 1));
+    // Whole warps, and as many slices as an aligned row has.
+    assert_eq!(of(RowOp::SoftmaxGrad, 333, 2), (slices, 32, 1));
+    assert_eq!(of(RowOp::CrossEntropy, 1001, 2), (slices, 64, 1));
+    assert_eq!(of(RowOp::CrossEntropy, 5, 4), (slices, 64, 1));
+    assert_eq!(of(RowOp::Softmax, 50_257, 2), (slices, 256, 2));
+    assert_eq!(of(RowOp::CrossEntropy, 151_937, 2), (slices, 256, 8));
+    assert_eq!(of(RowOp::Softmax, 5, 4).0, Variant::Streaming);
+    assert_eq!(of(RowOp::Norm, 333, 4).0, Variant::Streaming);
+    assert_eq!(of(RowOp::NormF32, 333, 2).0, Variant::Streaming);
+    assert_eq!(of(RowOp::NormGrad, 333, 2).0, Variant::Streaming);
+    // Rows that begin at multiples of a vector may end elsewhere.
+    let whole = lying(RowOp::Softmax, MANY, 333, 2, Alignment::Vectors);
+    assert_eq!(whole.shape.alignment, Alignment::Alike);
+}
+
+#[test]
 fn weights_of_norms_come_ahead_unless_rows_come_with_a_residual() {
     let of = |n, inputs, has_bias| {
         let plan = best(&norm(n, inputs, has_bias)).plan;
@@ -204,10 +239,15 @@ fn blocks_have_room_for_every_row_that_is_theirs() {
     for op in RowOp::ALL {
         for element_bytes in [2, 4] {
             for n in (1000..600_000).step_by(1000).map(|n| n / 8 * 8) {
-                let desc = desc(op, MANY, n, element_bytes, true);
-                let all = plan::all(&desc, &h200(), &model);
-                assert!(!all.is_empty(), "{desc}");
-                all.iter().for_each(has_room);
+                let aligned = desc(op, MANY, n, element_bytes, true);
+                for desc in [
+                    aligned,
+                    lying(op, MANY, n + 1, element_bytes, Alignment::Alike),
+                ] {
+                    let all = plan::all(&desc, &h200(), &model);
+                    assert!(!all.is_empty(), "{desc}");
+                    all.iter().for_each(has_room);
+                }
             }
         }
     }
@@ -230,7 +270,7 @@ fn has_room(candidate: &Candidate) {
     );
     let fits = match plan.strategy {
         Strategy::Registers(_) => {
-            let entry = RowEntry::of(desc.op, desc.dtype, plan.variant());
+            let entry = RowEntry::of(desc.op, desc.dtype, plan.variant(&desc.shape));
             let held = entry.expect("an entry").holding();
             room(held.vectors) >= bytes && plan.block_threads() <= held.bound
         }
