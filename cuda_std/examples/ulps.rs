@@ -17,7 +17,7 @@ fn ulps(got: f32, want: f64) -> f64 {
 
 fn gate(x: f64, v: f64) -> f64 {
     if v < 0.0 {
-        x * v.exp() / (1.0 + v.exp())
+        x.max(f64::MIN) * v.exp() / (1.0 + v.exp())
     } else {
         x / (1.0 + (-v).exp())
     }
@@ -42,7 +42,7 @@ fn main() {
         ("sigmoid", math::sigmoid, |x| gate(1.0, x)),
         ("silu", math::silu, |x| gate(x, x)),
         ("gelu", math::gelu, |x| {
-            0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
+            0.5 * x.max(f64::MIN) * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
         }),
         ("gelu_tanh", math::gelu_tanh, |x| {
             let slope = 2.0 * std::f64::consts::FRAC_2_PI.sqrt();

@@ -48,9 +48,9 @@ functions! {
     Rsqrt: "rsqrt", 1.5, "1 / square root.";
     Rcp: "rcp", 0.5, "1 / x.";
     Relu: "relu", 0.0, "max(x, 0); NaN stays NaN.";
-    Gelu: "gelu", 5.0, "x Φ(x), with the standard normal cumulative distribution function Φ.";
-    GeluTanh: "gelu_tanh", 6.0, "0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))).";
-    Silu: "silu", 5.0, "x sigmoid(x).";
+    Gelu: "gelu", 5.0, "x Φ(x), with the standard normal cumulative distribution function Φ; 0 at -inf.";
+    GeluTanh: "gelu_tanh", 6.0, "0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))); 0 at -inf.";
+    Silu: "silu", 5.0, "x sigmoid(x); 0 at -inf.";
     Sigmoid: "sigmoid", 3.0, "1 / (1 + e^-x).";
     Tanh: "tanh", 2.0, "Hyperbolic tangent.";
     Sin: "sin", 2.0, "Sine of x in radians.";

@@ -46,7 +46,7 @@ activations! {
     Identity = |x| x;
     /// `max(x, 0)`. NaN stays NaN, and -0 stays -0.
     Relu = |x| if x < 0.0 { 0.0 } else { x };
-    /// `x Φ(x)`, to an absolute error of `2^-20 |x|`. NaN at -inf (-inf · 0).
+    /// `x Φ(x)`, to an absolute error of `2^-20 |x|`; 0 at -inf.
     ///
     /// Φ(x) is computed as `1 / (1 + 2^(x p(x²)))`. The polynomial p of degree 5 is the minimax
     /// one, found by linear programming: its largest error in Φ is 2^-22. The argument of p is
@@ -58,14 +58,21 @@ activations! {
         ];
         let t = (x * x).min(5.25 * 5.25);
         let p = fma(fma(fma(fma(fma(P[5], t, P[4]), t, P[3]), t, P[2]), t, P[1]), t, P[0]);
-        x * logistic(x * p)
+        above_negative_infinity(x) * logistic(x * p)
     };
-    /// `x / 2 * (1 + tanh(√(2/π) (x + 0.044715 x³)))`, to an absolute error of `2^-20 |x|`. NaN at
-    /// -inf (-inf · 0).
+    /// `x / 2 * (1 + tanh(√(2/π) (x + 0.044715 x³)))`, to an absolute error of `2^-20 |x|`; 0 at
+    /// -inf.
     GeluTanh = |x| {
         const LINEAR: f32 = -2.0 * 0.797_884_6 * LOG2_E;
-        x * logistic(x * fma(LINEAR * 0.044_715, x * x, LINEAR))
+        above_negative_infinity(x) * logistic(x * fma(LINEAR * 0.044_715, x * x, LINEAR))
     };
+}
+
+/// `x`, or the least finite number for -inf, whose product with a logistic function of 0 is NaN. Of
+/// NaN it is a number: the other factor is NaN then.
+#[inline(always)]
+fn above_negative_infinity(x: f32) -> f32 {
+    x.max(f32::MIN)
 }
 
 /// `1 / (1 + 2^x)`, to a relative error of `2^-20` where the result is at least 2^-126.
@@ -91,12 +98,16 @@ pub struct Logistic {
 impl Activation for Logistic {
     #[inline(always)]
     fn of(&self, x: f32) -> f32 {
-        let numerator = if self.scale == 0.0 { x } else { self.scale };
+        let numerator = if self.scale == 0.0 {
+            above_negative_infinity(x)
+        } else {
+            self.scale
+        };
         fma(numerator, logistic(x * self.linear), self.shift)
     }
 }
 
-/// `x / (1 + e^-x)`, to an absolute error of `2^-20 |x|`. NaN at -inf (-inf · 0).
+/// `x / (1 + e^-x)`, to an absolute error of `2^-20 |x|`; 0 at -inf.
 pub const SILU: Logistic = Logistic {
     linear: -LOG2_E,
     scale: 0.0,

@@ -74,11 +74,12 @@ pub fn erfc(x: f32) -> f32 {
 }
 
 /// x Φ(x), Φ the distribution function of the normal distribution: at most 5 ulp, also where the
-/// result is tiny. NaN at -inf (-inf · 0).
+/// result is tiny; 0 at -inf.
 #[inline(always)]
 pub fn gelu(x: f32) -> f32 {
     let (a, r, e) = tail_parts(x);
-    let upper_tail_of_x = if x < 0.0 { x } else { a } * r;
+    // At least f32::MIN, because -inf times a tail of 0 is NaN.
+    let upper_tail_of_x = if x < 0.0 { x.max(f32::MIN) } else { a } * r;
     if x < 0.0 {
         mul_rn(upper_tail_of_x, e)
     } else {

@@ -18,18 +18,23 @@ pub fn sigmoid(x: f32) -> f32 {
 /// subnormal before the product.
 #[inline(always)]
 fn gate(x: f32, root: f32) -> f32 {
-    let numerator = if x < 0.0 { x * root * root } else { x };
+    // At least f32::MIN, because -inf times a root of 0 is NaN.
+    let numerator = if x < 0.0 {
+        x.max(f32::MIN) * root * root
+    } else {
+        x
+    };
     mul_rn(numerator, reciprocal(fma(root, root, 1.0)))
 }
 
-/// x · sigmoid(x), at most 5 ulp. NaN at -inf (-inf · 0).
+/// x · sigmoid(x), at most 5 ulp; 0 at -inf.
 #[inline(always)]
 pub fn silu(x: f32) -> f32 {
     gate(x, exp_neg(0.5 * x.abs()))
 }
 
-/// 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))), at most 6 ulp, also where the result is tiny. NaN at
-/// -inf (-inf · 0).
+/// 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))), at most 6 ulp, also where the result is tiny; 0 at
+/// -inf.
 #[inline(always)]
 pub fn gelu_tanh(x: f32) -> f32 {
     let (half, half_lo) = gelu_tanh_halves(x);

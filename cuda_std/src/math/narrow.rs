@@ -94,7 +94,8 @@ pub fn rsqrt(x: f32) -> f32 {
     }
 }
 
-/// y / (1 + e^-v) for a v with the sign of x, given root = e^-|v / 2|.
+/// y / (1 + e^-v) for a v with the sign of x, given root = e^-|v / 2|, and a finite y or +inf. A NaN
+/// in the root is enough for a NaN.
 #[inline(always)]
 fn gate(y: f32, x: f32, root: f32) -> f32 {
     let part = if x < 0.0 { root } else { 1.0 };
@@ -111,22 +112,26 @@ pub fn sigmoid(x: f32) -> f32 {
     gate(1.0, x, ex2(x.abs() * -HALF_LOG2_E))
 }
 
-/// x · sigmoid(x). NaN at -inf (-inf · 0).
+/// x · sigmoid(x); 0 at -inf.
 #[inline(always)]
 pub fn silu(x: f32) -> f32 {
-    gate(x, x, ex2(x.abs() * -HALF_LOG2_E))
+    gate(x.max(f32::MIN), x, ex2(x.abs() * -HALF_LOG2_E))
 }
 
-/// 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))). NaN at -inf (-inf · 0).
+/// 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))); 0 at -inf.
 #[inline(always)]
 pub fn gelu_tanh(x: f32) -> f32 {
     /// -√(2/π) log2 e, and that times 0.044715.
     const C0: f32 = -1.151_104_1;
     const C1: f32 = -0.051_471_62;
-    gate(x, x, ex2(mul_rn(x.abs(), fma(mul_rn(x, x), C1, C0))))
+    gate(
+        x.max(f32::MIN),
+        x,
+        ex2(mul_rn(x.abs(), fma(mul_rn(x, x), C1, C0))),
+    )
 }
 
-/// x Φ(x), Φ the distribution function of the normal distribution. NaN at -inf (-inf · 0).
+/// x Φ(x), Φ the distribution function of the normal distribution; 0 at -inf.
 #[inline(always)]
 pub fn gelu(x: f32) -> f32 {
     /// The upper tail beyond a, divided by exp(-a²/2) / (a + 4), as a polynomial in
@@ -145,7 +150,7 @@ pub fn gelu(x: f32) -> f32 {
     let a = x.abs().min(20.0);
     let root = ex2(mul_rn(mul_rn(a, a), -0.5 * HALF_LOG2_E));
     let u = reciprocal(a + 4.0);
-    let factor = if x < 0.0 { x } else { a };
+    let factor = if x < 0.0 { x.max(f32::MIN) } else { a };
     let tail = mul_rn(
         mul_rn(mul_rn(factor, u), horner(fma(u, -8.0, 1.0), R)),
         root,

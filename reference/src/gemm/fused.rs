@@ -144,8 +144,7 @@ impl Terms {
     }
 }
 
-/// The activation. At infinities it behaves as in the kernels: activations that are a product with
-/// x are NaN at -inf, which is -inf times 0.
+/// The activation; at infinities, its limit.
 fn activate(activation: Activation, x: f64) -> f64 {
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
     let is_product = matches!(
@@ -153,7 +152,7 @@ fn activate(activation: Activation, x: f64) -> f64 {
         Activation::Gelu | Activation::GeluTanh | Activation::Silu
     );
     if is_product && x == f64::NEG_INFINITY {
-        return f64::NAN;
+        return 0.0;
     }
     match activation {
         Activation::Identity => x,
@@ -174,6 +173,9 @@ fn activate(activation: Activation, x: f64) -> f64 {
 fn activation_error(activation: Activation, x: f64, error: f64) -> f64 {
     /// Error of the approximations, see `abi::gemm::Activation`.
     const APPROXIMATION: f64 = 1.0 / 1_048_576.0;
+    if x.is_infinite() {
+        return error;
+    }
     let (slope, scale) = match activation {
         Activation::Identity | Activation::Relu => return error,
         Activation::Gelu | Activation::GeluTanh => (1.13, x.abs() + error),
@@ -212,7 +214,9 @@ mod tests {
             }
             assert!(activate(activation, f64::NAN).is_nan(), "{activation}");
         }
-        assert!(activate(Activation::Silu, f64::NEG_INFINITY).is_nan());
+        for product in [Activation::Silu, Activation::Gelu, Activation::GeluTanh] {
+            assert_eq!(activate(product, f64::NEG_INFINITY), 0.0);
+        }
         assert_eq!(activate(Activation::Gelu, f64::INFINITY), f64::INFINITY);
         assert_eq!(activate(Activation::Relu, f64::NEG_INFINITY), 0.0);
         assert_eq!(activate(Activation::Sigmoid, f64::NEG_INFINITY), 0.0);

@@ -31,6 +31,8 @@ fn sigmoid(x: f64) -> f64 {
 /// The definition of the function, in f64.
 pub(crate) fn definition(op: UnaryOp, scalar: f64) -> impl Fn(f64) -> f64 {
     use std::f64::consts::{FRAC_1_SQRT_2, PI};
+    // Of -inf, a number: the limit of a product with 0 is not NaN. (Of NaN, too: other factors are NaN.)
+    let above = |x: f64| x.max(f64::MIN);
     move |x| match op {
         UnaryOp::Neg => -x,
         UnaryOp::Abs => x.abs(),
@@ -41,12 +43,12 @@ pub(crate) fn definition(op: UnaryOp, scalar: f64) -> impl Fn(f64) -> f64 {
         UnaryOp::Rcp => 1.0 / x,
         UnaryOp::Relu if x.is_nan() => x,
         UnaryOp::Relu => x.max(0.0),
-        UnaryOp::Gelu => 0.5 * x * erfc(-x * FRAC_1_SQRT_2),
+        UnaryOp::Gelu => 0.5 * above(x) * erfc(-x * FRAC_1_SQRT_2),
         // 1 + tanh y = 2 / (1 + exp(-2 y)), without cancellation.
         UnaryOp::GeluTanh => {
-            x / (1.0 + (-2.0 * (2.0 / PI).sqrt() * (x + 0.044715 * x * x * x)).exp())
+            above(x) / (1.0 + (-2.0 * (2.0 / PI).sqrt() * (x + 0.044715 * x * x * x)).exp())
         }
-        UnaryOp::Silu => x * (1.0 / (1.0 + (-x).exp())),
+        UnaryOp::Silu => above(x) * (1.0 / (1.0 + (-x).exp())),
         UnaryOp::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         UnaryOp::Tanh => x.tanh(),
         UnaryOp::Sin => x.sin(),
