@@ -159,7 +159,10 @@ impl UnaryOp {
             Self::IsNan | Self::IsInf | Self::IsFinite => Some(0.0),
             Self::Square | Self::Scale | Self::Offset | Self::Sqrt | Self::Rcp => Some(0.5),
             Self::Rsqrt => Some(1.5),
-            Self::Exp | Self::Log => Some(2.0),
+            Self::Exp | Self::Log | Self::Tanh => Some(2.0),
+            Self::Sigmoid => Some(3.0),
+            Self::Silu | Self::Gelu => Some(5.0),
+            Self::GeluTanh => Some(6.0),
             _ => None,
         }
     }

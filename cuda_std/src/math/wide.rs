@@ -1,11 +1,15 @@
 //! Functions of f64, with the same bits on host, emulator and GPU.
 //!
 //! The methods are those of [`super`] for f32: the argument is reduced by a power of two, then a
-//! series is evaluated in fused multiply-adds. Errors are at most 2 ulp; the tests compare with the
-//! host's own functions.
+//! series is evaluated in fused multiply-adds. Errors are at most 2 ulp unless a function says more;
+//! the tests compare with the host's own functions, or with values of 60 digits.
+
+mod gated;
 
 #[cfg(target_arch = "nvptx64")]
 use core::f64::math as target;
+
+pub use gated::{gelu, gelu_tanh, sigmoid, silu, tanh};
 
 /// The host's own operations, as free functions.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -149,11 +153,23 @@ fn horner<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
 pub fn exp(x: f64) -> f64 {
     let x = if x > 710.0 { 710.0 } else { x };
     let x = if x < -746.0 { -746.0 } else { x };
+    let (r, k) = reduced(x);
+    scaled(horner(r, INVERSE_FACTORIALS), k)
+}
+
+/// (r, k) with x = k ln 2 + r and |r| ≤ ln 2 / 2, for |x| < 2^20.
+#[inline(always)]
+fn reduced(x: f64) -> (f64, i64) {
     let rounded = fma(x, core::f64::consts::LOG2_E, ROUND);
     let k = rounded - ROUND;
     let r = fma(k, -LN_2_LOW, fma(k, -LN_2_HIGH, x));
-    let p = horner(r, INVERSE_FACTORIALS);
     let k = rounded.to_bits().wrapping_sub(ROUND.to_bits()) as i64;
+    (r, k)
+}
+
+/// p · 2^k for |k| < 2040, rounded once if p is between ½ and 2.
+#[inline(always)]
+fn scaled(p: f64, k: i64) -> f64 {
     let half = k >> 1;
     let power = |k: i64| f64::from_bits((k.wrapping_add(1023) as u64) << 52);
     (p * power(half)) * power(k.wrapping_sub(half))

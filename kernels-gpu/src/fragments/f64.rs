@@ -23,6 +23,11 @@ fragments! {
     f64_rsqrt(x: f64) -> f64 = wide::rsqrt(x);
     f64_rcp(x: f64) -> f64 = wide::rcp(x);
     f64_relu(x: f64) -> f64 = if x < 0.0 { 0.0 } else { x };
+    f64_gelu(x: f64) -> f64 = wide::gelu(x);
+    f64_gelu_tanh(x: f64) -> f64 = wide::gelu_tanh(x);
+    f64_silu(x: f64) -> f64 = wide::silu(x);
+    f64_sigmoid(x: f64) -> f64 = wide::sigmoid(x);
+    f64_tanh(x: f64) -> f64 = wide::tanh(x);
     f64_square(x: f64) -> f64 = x * x;
     f64_sign(x: f64) -> f64 = if x.abs() > 0.0 { 1f64.copysign(x) } else { x };
     f64_floor(x: f64) -> f64 = wide::floor(x);

@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 
+use cuda_std::math::wide;
+use half::bf16;
 use warpsmith::testing::devices;
 use warpsmith::{
     ArgumentError, Arithmetic, Binary, BinaryOp, Chain, ChainElement, DType, Device, Error, GradOp,
@@ -130,7 +132,15 @@ impl Own for f64 {
     }
 
     fn unary(op: UnaryOp, x: Self) -> Self {
-        definition(op, 3.0)(x)
+        // The formulas lose bits in the tails. The functions are held against values of 60 digits.
+        match op {
+            UnaryOp::Gelu => wide::gelu(x),
+            UnaryOp::GeluTanh => wide::gelu_tanh(x),
+            UnaryOp::Silu => wide::silu(x),
+            UnaryOp::Sigmoid => wide::sigmoid(x),
+            UnaryOp::Tanh => wide::tanh(x),
+            _ => definition(op, 3.0)(x),
+        }
     }
 
     fn binary(op: BinaryOp, a: Self, b: Self) -> Self {
@@ -253,6 +263,30 @@ fn check_layouts<T: Own + Into<warpsmith::Number>>(device: &Device) {
         .run(&stream)
         .expect("a selection");
     assert_eq!(other.to_vec().expect("values"), x.to_vec().expect("values"));
+}
+
+#[test]
+fn gated_functions_are_0_at_negative_infinity() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        for op in [UnaryOp::Gelu, UnaryOp::GeluTanh, UnaryOp::Silu] {
+            let x = Tensor::from_slice(&device, &[1], &[f32::NEG_INFINITY]).expect("a tensor");
+            let y = Unary::new(op, &x).run(&stream).and_then(|y| y.item());
+            assert_eq!(y.expect("a number"), 0.0, "{op:?} of f32 on {device}");
+            let y = x
+                .cast::<bf16>(&stream)
+                .and_then(|x| Unary::new(op, &x).run(&stream)?.item());
+            assert_eq!(
+                y.expect("a number").to_f32(),
+                0.0,
+                "{op:?} of bf16 on {device}"
+            );
+            let y = x
+                .cast::<f64>(&stream)
+                .and_then(|x| Unary::new(op, &x).run(&stream)?.item());
+            assert_eq!(y.expect("a number"), 0.0, "{op:?} of f64 on {device}");
+        }
+    }
 }
 
 #[test]
