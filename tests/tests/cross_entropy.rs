@@ -403,3 +403,27 @@ fn ignored_rows_have_no_gradient_even_if_their_class_weighs_infinitely_much() {
         }
     }
 }
+
+#[test]
+fn losses_of_long_rows_are_not_below_0() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        let targets = Tensor::from_slice(&device, &[1], &[0_i64]).expect("a tensor");
+        for n in [2, 100, 8192, 20_000] {
+            for (maximum, others) in [(1.7, 0.0), (20.0, 0.0), (100.0, 0.0), (1e10, 1e10)] {
+                let mut values = vec![others; n];
+                values[0] = maximum;
+                let x = Tensor::<f32>::from_slice(&device, &[1, n], &values).expect("a tensor");
+                for smoothing in [0.0, 0.1] {
+                    let op = CrossEntropy::new(&x, &targets).label_smoothing(smoothing);
+                    let plan = op.plan(&stream).expect("a plan");
+                    for candidate in plan.candidates() {
+                        let loss = op.with_kernel(&candidate.name).run(&stream);
+                        let loss = loss.and_then(|loss| loss.to_vec()).expect("a number")[0];
+                        assert!(loss >= 0.0, "{loss:e} of {n}, {maximum}: {candidate:?}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -335,3 +335,28 @@ fn masked<T: Float + TestElement>(device: &Device, n: usize) -> Checked {
     let want = softmax(&x.values.view(), 1, T::DTYPE, &model).map_err(say)?;
     agrees(&y.read()?, &want)
 }
+
+#[test]
+fn log_softmax_of_long_rows_is_not_above_0() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        for n in [2, 100, 8192, 20_000] {
+            let mut values = vec![0.0_f32; n];
+            for maximum in [0.1, 1.7, 20.0, 100.0, 3e9] {
+                values[0] = maximum;
+                let x = Tensor::from_slice(&device, &[1, n], &values).expect("a tensor");
+                let op = LogSoftmax::new(&x);
+                let plan = op.plan(&stream).expect("a plan");
+                for candidate in plan.candidates() {
+                    let y = op.with_kernel(&candidate.name).run(&stream);
+                    let y = y.and_then(|y| y.to_vec()).expect("numbers");
+                    let largest = y.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                    assert!(
+                        largest <= 0.0,
+                        "{largest:e} of {n}, {maximum}: {candidate:?}"
+                    );
+                }
+            }
+        }
+    }
+}

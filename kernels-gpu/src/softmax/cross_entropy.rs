@@ -60,6 +60,18 @@ impl Words for Classes {
     }
 }
 
+/// How far the mean of the logits is below their maximum. A rounding must not put it above, but a sum
+/// that overflows may.
+#[inline(always)]
+fn below(max: f32, mean: f32) -> f32 {
+    let apart = max - mean;
+    if apart < 0.0 && apart > f32::NEG_INFINITY {
+        0.0
+    } else {
+        apart
+    }
+}
+
 /// Launches of at most so many blocks let the next one begin. An H200 takes 2.4 ns for each block
 /// that does, one after the other, and 1 to 2 ns for the 4 KiB that a small block reads, or also
 /// writes.
@@ -128,7 +140,7 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize, const ANY: 
     }
     // SAFETY: the row's loss and gradient.
     unsafe {
-        let of_all = |log_sum| (whole.max - total / params.n as f32) + log_sum;
+        let of_all = |log_sum| below(whole.max, total / params.n as f32) + log_sum;
         tensors.lose(&group, row, &target, whole, of_all, params);
         if !tensors.dx.is_null() {
             let mut scale = tensors.scale(tensors.factor(), &target, params) * target.weight;
@@ -193,7 +205,7 @@ pub(super) unsafe fn slices<T: Packed, const V: usize, const ANY: bool>(
                 target.logit = end;
             }
             let mean = whole.total / params.n as f32;
-            let of_all = |log_sum| (whole.max - mean) + log_sum;
+            let of_all = |log_sum| below(whole.max, mean) + log_sum;
             let about_max = MaxSum {
                 max: whole.max,
                 sum: whole.sum_about_max(),
@@ -370,7 +382,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
             let n = params.n as f32;
             let of_all = |log_sum| match is_weighted {
                 true => fma(classes.weight, log_sum, classes.total) / n,
-                false => (whole.max - classes.total / n) + log_sum,
+                false => below(whole.max, classes.total / n) + log_sum,
             };
             tensors.lose(&group, row, &target, whole, of_all, params);
             if !tensors.dx.is_null() {

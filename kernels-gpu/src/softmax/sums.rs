@@ -89,7 +89,8 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// The sum of exp(x - max).
+    /// The sum of exp(x - max), not below that of the maximum alone: a rounding must not make the
+    /// logarithm negative.
     #[inline(always)]
     pub(super) fn sum_about_max(&self) -> f32 {
         let Powers {
@@ -97,7 +98,8 @@ impl Whole {
             factor,
             shift,
         } = self.powers;
-        self.sum * ex2_approx_ftz(-fma(base, factor, -shift))
+        let sum = self.sum * ex2_approx_ftz(-fma(base, factor, -shift));
+        if sum < 1.0 { 1.0 } else { sum }
     }
 }
 

@@ -49,8 +49,9 @@ pub enum Reduction {
 /// # Numerics
 /// Computed in f32; losses and gradients are rounded once, and losses are added up in a fixed
 /// order. With label smoothing logits are added up too: where their sum is beyond 3.4e38, the loss
-/// is infinite or NaN. Error bound: [`reference::cross_entropy`](mod@crate::reference::cross_entropy).
-/// Deterministic: the same bits every run on one kind of device.
+/// is infinite or NaN. Without negative weights, no finite loss is below 0. Error bound:
+/// [`reference::cross_entropy`](mod@crate::reference::cross_entropy). Deterministic: the same bits
+/// every run on one kind of device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.

@@ -125,7 +125,7 @@ assert_eq!(y.to_ndarray()?, array![[0.5, 0.5], [1.0, 0.0]].into_dyn());"
 forward! {
     LogSoftmax, "log_softmax", flags::LOG,
     "Logarithm of softmax along one or several axes: `y_i = x_i - max - ln sum_j exp(x_j - max)`.",
-    "A row that contains NaN or `+inf`, or consists of `-inf` only, becomes NaN; in other rows `-inf` stays `-inf`.",
+    "A row that contains NaN or `+inf`, or consists of `-inf` only, becomes NaN; in other rows `-inf` stays `-inf`, and nothing is above 0.",
     "[`reference::log_softmax`](fn@crate::reference::softmax::log_softmax).",
     "use ndarray::array;
 use warpsmith::{Device, LogSoftmax, Tensor};
