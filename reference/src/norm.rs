@@ -94,7 +94,11 @@ impl Row {
         Self {
             mean,
             mean_error,
-            rstd: 1.0 / (variance + norm.epsilon).sqrt(),
+            // Beside an infinity, or where squares overflow, a row is NaN, and not 0.
+            rstd: match variance.is_finite() {
+                true => 1.0 / (variance + norm.epsilon).sqrt(),
+                false => f64::NAN,
+            },
             rstd_error,
         }
     }

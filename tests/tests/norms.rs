@@ -562,3 +562,23 @@ fn a_row_has_the_same_bits_among_few_and_among_many() {
         assert!(of(few) == of(many)[..few * n], "on {}", device.name());
     }
 }
+
+#[test]
+fn rows_whose_squares_overflow_are_nan_and_no_plausible_zeros() {
+    for device in warpsmith::testing::devices() {
+        let stream = device.stream().expect("a stream");
+        for n in [4, 3000, 40_000] {
+            for large in [1e20_f32, 3e38, f32::INFINITY] {
+                let mut values = vec![1.0; 2 * n];
+                (values[0], values[1]) = (large, -large);
+                let x = Tensor::from_slice(&device, &[2, n], &values).expect("a tensor");
+                let (layer, rms) = (LayerNorm::new(&x), RmsNorm::new(&x));
+                for y in [layer.run(&stream), rms.run(&stream)] {
+                    let y = y.and_then(|y| y.to_vec()).expect("rows");
+                    assert!(y[..n].iter().all(|y| y.is_nan()), "{large:e} in {n}");
+                    assert!(y[n..].iter().all(|y| y.is_finite()), "{large:e} in {n}");
+                }
+            }
+        }
+    }
+}

@@ -190,7 +190,13 @@ fn sum_of_both<T: Packed, const V: usize>(x: &Raw, residual: &Raw) -> Raw {
 /// 1 / √(variance + epsilon).
 #[inline(always)]
 pub(super) fn rstd_of(variance: f32, params: &RowParams) -> f32 {
-    math::rsqrt(variance + params.epsilon)
+    let variance = variance + params.epsilon;
+    // A sum of squares beyond f32 must not make plausible zeros of the row.
+    if variance == f32::INFINITY {
+        f32::NAN
+    } else {
+        math::rsqrt(variance)
+    }
 }
 
 /// Normalises the rows of this block, held in registers; the grid covers all rows. If rows are

@@ -64,11 +64,11 @@ macro_rules! norm {
         /// | `mean`, `rstd` (written) | `x`'s shape without the axes | f32 | contiguous; must overlap nothing else |
         ///
         /// `x + residual` is rounded to the dtype of `x` before it is normalised. A row that
-        /// contains NaN or an infinity becomes NaN; in RMS norm, finite elements beside an infinity
-        /// become 0. The mean of a row with an infinity is an infinity or NaN. `mean` and `rstd` of
-        /// rows without elements are NaN. Squares are summed up in f32: where their sum is beyond
-        /// 3.4e38, `rstd` and the row's elements (but for the bias) are 0. So are elements, for the
-        /// mean of layer norm: where their sum is beyond that, it and the row are infinite or NaN.
+        /// contains NaN or an infinity becomes NaN, and so does its `rstd`. The mean of a row with an
+        /// infinity is an infinity or NaN. `mean` and `rstd` of rows without elements are NaN.
+        /// Squares are summed up in f32: where their sum is beyond 3.4e38, as of elements from 1e19
+        /// on, `rstd` and the row are NaN. So are elements, for the mean of layer norm: where their
+        /// sum is beyond that, it is infinite or NaN, and the row is NaN.
         ///
         /// # Numerics
         /// Computed in f32, and rounded once. The variance is a sum of squared deviations from the
