@@ -14,7 +14,7 @@ use crate::ops::plan::{
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::storage::Storage;
 use crate::tensor::Layout;
-use crate::{Element, Error, Result, Stream, Tensor};
+use crate::{DType, Element, Error, Result, Stream, Tensor};
 use abi::reduce::{ReduceEntry, ReduceOp, ReduceParams};
 use half::f16;
 
@@ -75,8 +75,7 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
         Ok(Source { desc, turned: None })
     }
 
-    /// Whether elements are converted to f16 first ([`Countable`]): no kernel of the operation reads
-    /// them.
+    /// Whether elements are converted first ([`Countable`]): no kernel of the operation reads them.
     fn is_converted(&self) -> bool {
         read_as::<T>(self.op) != T::DTYPE
     }
@@ -178,9 +177,11 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
     ) -> Result<()> {
         let out = out.ok_or(Error::Bug("a reduction without a result"))?;
         if self.is_converted() {
-            let x = self.x.cast::<f16>(stream)?;
-            let converted: Reduce<'_, f16, O> = self.over(&x, None);
-            return converted.launch_by(candidate, source, [Some(out), means], stream);
+            let to = [Some(out), means];
+            return match read_as::<T>(self.op) {
+                DType::F16 => self.converted::<f16>(candidate, source, to, stream),
+                _ => self.converted::<i32>(candidate, source, to, stream),
+            };
         }
         let entry = source.desc.entry;
         let is_rounded = entry.out() != O::DTYPE;
@@ -215,6 +216,21 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
             // the candidate's partial results, and tickets of 0.
             unsafe { kernel.launch(stream, candidate.config, memory, &params) }
         })
+    }
+}
+
+impl<T: Countable, O: Element> Reduce<'_, T, O> {
+    /// Converts the elements, and launches the reduction of these.
+    fn converted<U: Countable>(
+        &self,
+        candidate: &Candidate,
+        source: &Source,
+        to: [Option<&Tensor<O>>; 2],
+        stream: &Stream,
+    ) -> Result<()> {
+        let x = self.x.cast::<U>(stream)?;
+        let converted: Reduce<'_, U, O> = self.over(&x, None);
+        converted.launch_by(candidate, source, to, stream)
     }
 }
 

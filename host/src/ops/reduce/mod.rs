@@ -27,18 +27,18 @@ const NAME: &str = ReduceDesc::OPERATION;
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `x` | any, up to 8 dimensions | f32, f16, bf16, f64, i32, i64; u8 and i8 for indices, counts and truth values | any; see Performance |
+/// | `x` | any, up to 8 dimensions | f32, f16, bf16, f64, i32, i64, u8, i8; not u8 and i8 for dot | any; see Performance |
 /// | second operand of [`dot`](Reduce::dot) | as `x` | as `x` | any |
 /// | result (written) | that of `x` without the reduced axes, or with extent 1 there ([`keep_dims`](Reduce::keep_dims)); rank 0 for all elements | as the table below says | any where no two indices refer to one element; must not overlap an operand |
 ///
 /// The operation and the dtype of `x` determine which dtypes the result can have. The first of a
 /// cell is the default; [`output`](Reduce::output) selects another one.
 ///
-/// | operations | f32 | f16, bf16 | f64 | i32 | i64 | u8, i8 |
-/// |---|---|---|---|---|---|---|
-/// | sum, prod, max, min, norm1, norm_inf, dot | f32, f64 | f32, as `x`, f64 | f64 | i64, f64 | i64, f64 | - |
-/// | mean, norm2, logsumexp, variance, std | f32, f64 | f32, as `x`, f64 | f64 | f64 | f64 | - |
-/// | argmax, argmin, count_nonzero, any, all | i64 | i64 | i64 | i64 | i64 | i64 |
+/// | operations | f32 | f16, bf16 | f64 | i32, i64, u8, i8 |
+/// |---|---|---|---|---|
+/// | sum, prod, max, min, norm1, norm_inf, dot | f32, f64 | f32, as `x`, f64 | f64 | i64, f64 |
+/// | mean, norm2, logsumexp, variance, std | f32, f64 | f32, as `x`, f64 | f64 | f64 |
+/// | argmax, argmin, count_nonzero, any, all | i64 | i64 | i64 | i64 |
 ///
 /// The default of floats is f32 or f64, and of integers i64, whatever the operation is. Where the
 /// table does not have it, the result needs an [`output`](Reduce::output): `output::<i64>()` for
@@ -51,6 +51,15 @@ const NAME: &str = ReduceDesc::OPERATION;
 /// beside it ([`mean`](Reduce::mean)) infinite or NaN. An index counts along the axis,
 /// over several in row-major order.
 ///
+/// Of finite elements:
+/// - A norm2 is right wherever it is a number of the result's dtype: squares neither overflow nor
+///   vanish on the way.
+/// - A product with a factor 0 is 0. Of others, the order is unspecified: a partial product beyond the
+///   range is infinite or 0, and so is the product then, though all of it may be within the range.
+/// - Sums, means and dots add in an unspecified order. Where a partial sum is beyond the range, the
+///   result is infinite or NaN, though the whole sum may be within it; `output::<f64>()` adds f32,
+///   f16 and bf16 without that.
+///
 /// Without elements to reduce, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean,
 /// variance and std NaN, `any` 0 and `all` 1. max, min, argmax and argmin are an error then, unless
 /// the result has no elements either. The divisor of variance and std is `n - ddof`
@@ -61,8 +70,8 @@ const NAME: &str = ReduceDesc::OPERATION;
 /// to nearest even. Integers wrap on overflow of i64. Sums of floats are
 /// compensated along the axis and combined in a tree, so the error is a few roundings of Σ|x|,
 /// independent of the length of the axis ([`model`](Reduce::model)).
-/// Products round at every factor. A mean is the sum by n, and norm2 computes squares, in the
-/// result's dtype: they overflow where these do. Variances use Welford's recurrence, with partial
+/// Products round at every factor. A mean is the sum by n. Squares of norm2 are scaled where they
+/// leave the range. Variances use Welford's recurrence, with partial
 /// results merged by sets. Error bound: [`reference::reduce`](crate::reference::reduce).
 /// Deterministic: the same bits every run and on every device, for the same shape, strides and
 /// alignment, unless [`with_kernel`](Reduce::with_kernel) or [`autotune`](Reduce::autotune) chose the
@@ -81,9 +90,9 @@ const NAME: &str = ReduceDesc::OPERATION;
 ///
 /// # Performance
 /// `x` is read once and in place, if the kept dimensions and the reduced dimensions each merge into
-/// at most two dimensions with one stride. Otherwise it is copied first. For argmax and argmin, u8
-/// and i8 are converted to f16 first, in memory for the call: of n bytes, 5 n are moved. See
-/// `docs/reduce.md`.
+/// at most two dimensions with one stride. Otherwise it is copied first. But for counts and truth
+/// values, u8 and i8 are converted first, in memory for the call: for argmax and argmin to f16, so
+/// that of n bytes 5 n are moved; else to i32, which moves 9 n. See `docs/reduce.md`.
 ///
 /// # Sources
 /// Knuth's two-sum for compensated sums; Welford's recurrence for variances, merged as by Chan,
@@ -424,12 +433,6 @@ impl<'a, T: Countable, O: Element> Reduce<'a, T, O> {
                 "variance or std, which have degrees of freedom",
             ));
         }
-        if read_as::<T>(op) != T::DTYPE && !op.is_index() {
-            return Err(refused(
-                op,
-                "argmax, argmin, count_nonzero, any or all; cast u8 and i8 for the others",
-            ));
-        }
         let is_wide = self.is_wide()?;
         let entry = ReduceEntry::of(op.family(), read_as::<T>(op), is_wide);
         entry.ok_or(Error::Bug("a dtype without an entry"))
@@ -442,7 +445,7 @@ impl<'a, T: Countable, O: Element> Reduce<'a, T, O> {
     /// not have in this dtype.
     fn is_wide(&self) -> Result<bool> {
         let (output, op) = (O::DTYPE, self.op);
-        let is_integer = matches!(T::DTYPE, DType::I32 | DType::I64);
+        let is_integer = T::Value::DTYPE == DType::I64;
         let (is_default, is_own) = (output == T::Value::DTYPE, output == T::DTYPE);
         match op.is_index() {
             true if output == DType::I64 => Ok(false),
@@ -469,7 +472,7 @@ impl<'a, T: Countable, O: Element> Reduce<'a, T, O> {
 fn read_as<T: Countable>(op: ReduceOp) -> DType {
     match ReduceEntry::of(op.family(), T::DTYPE, false) {
         Some(_) => T::DTYPE,
-        None => T::READ_AS,
+        None => T::READ_AS[usize::from(!op.is_index())],
     }
 }
 

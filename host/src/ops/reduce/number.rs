@@ -3,12 +3,12 @@
 use crate::{CastElement, DType, Element};
 use half::{bf16, f16};
 
-/// The types that [`Reduce`](crate::Reduce) and [`Scan`](crate::Scan) take: f32, f16 and bf16,
+/// The types that [`Scan`](crate::Scan) and [`Reduce::dot`](crate::Reduce::dot) take: f32, f16 and bf16,
 /// which are accumulated in f32; f64, in f64; i32 and i64, in i64.
 pub trait Reducible: Countable {}
 
-/// The types of which [`Reduce`](crate::Reduce) counts elements and finds indices: those of
-/// [`Reducible`], and u8 and i8, such as masks that comparisons give.
+/// The types that [`Reduce`](crate::Reduce) takes: those of [`Reducible`], and u8 and i8, such as
+/// masks that comparisons give.
 pub trait Countable: CastElement + sealed::Sealed {
     /// Dtype of the result of [`Reduce::new`](crate::Reduce::new): f32 for f16 and bf16, i64 for
     /// integers, otherwise the type itself.
@@ -20,16 +20,17 @@ mod sealed {
 
     /// Restricts [`Countable`](super::Countable) to the types that kernels exist for.
     pub trait Sealed {
-        /// The dtype in which kernels read the elements. Where an operation has no kernel for the
-        /// type itself, they are converted to it first. It represents all of their values.
-        const READ_AS: DType;
+        /// The dtypes in which kernels find indices of the elements, and compute values. Where an
+        /// operation has no kernel for the type itself, they are converted first. Both represent all
+        /// of their values.
+        const READ_AS: [DType; 2];
     }
 }
 
 macro_rules! reducible {
     ($($ty:ty => $value:ty;)*) => {$(
         impl sealed::Sealed for $ty {
-            const READ_AS: DType = Self::DTYPE;
+            const READ_AS: [DType; 2] = [Self::DTYPE; 2];
         }
 
         impl Countable for $ty {
@@ -49,10 +50,10 @@ reducible! {
     i64 => i64;
 }
 
-macro_rules! counted_as_f16 {
+macro_rules! bytes {
     ($($ty:ty)*) => {$(
         impl sealed::Sealed for $ty {
-            const READ_AS: DType = DType::F16;
+            const READ_AS: [DType; 2] = [DType::F16, DType::I32];
         }
 
         impl Countable for $ty {
@@ -61,4 +62,4 @@ macro_rules! counted_as_f16 {
     )*};
 }
 
-counted_as_f16! { u8 i8 }
+bytes! { u8 i8 }
