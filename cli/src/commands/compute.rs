@@ -127,10 +127,11 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn read(name: &'static str, path: &Path) -> Result<Self> {
-        Ok(Self {
-            name,
-            array: npy::read_floats(path)?,
-        })
+        Ok(Self::of(name, npy::read_floats(path)?))
+    }
+
+    pub(super) fn of(name: &'static str, array: FloatArray) -> Self {
+        Self { name, array }
     }
 
     /// The same of a file that may hold i8 or i32.

@@ -4,17 +4,19 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use warpsmith::{Reduce, ReduceOp, Reducible};
+use warpsmith::{Device, Element, Reduce, ReduceOp, Reducible, Tensor};
 
 use super::compute::{self, DeviceArgs, Input, Report};
 use crate::failure::{Outcome, UsageError};
-use crate::npy;
+use crate::npy::{self, Numbers};
 use crate::output::{Output, OutputFiles};
 
 /// Reduce an array over all elements, one axis or several axes.
 ///
-/// Files are .npy of f16, f32 or f64, in C or Fortran order; elements are rounded to f32, or kept
-/// in f64 with --f64. Values are written in that dtype; indices, counts and truth values as i64.
+/// Files are .npy of f16, f32, f64 or integers, in C or Fortran order; floats are rounded to f32, or
+/// kept in f64 with --f64. Values are written in that dtype; indices, counts and truth values as i64.
+/// Integers are reduced in i64, which wraps, and written as i64. Their mean, norm2, logsumexp,
+/// variance and std are computed and written in f64, and everything with --f64.
 /// Among equal elements, argmax and argmin return the lowest index; NaN counts as the largest and
 /// as the smallest.
 #[derive(Debug, clap::Args)]
@@ -74,20 +76,37 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         return Err(UsageError(message).into());
     }
     compute::check_outputs(&[&args.output])?;
-    let input = Input::read("X", &args.x)?;
-    match args.f64 {
-        true => reduce::<f64>(args, &input, output),
-        false => reduce::<f32>(args, &input, output),
+    let input = match npy::read_floats_or_integers(&args.x)? {
+        Numbers::Floats(array) => Input::of("X", array),
+        Numbers::Integers(x) => {
+            let upload = |device: &Device| Ok(Tensor::from_ndarray(device, &x)?);
+            let is_real = args.f64 || !args.op.is_of_integers();
+            return match is_real && !args.op.is_index() {
+                true => reduce::<i64, f64>(args, upload, output),
+                false => reduce::<i64, i64>(args, upload, output),
+            };
+        }
+    };
+    match (args.f64, args.op.is_index()) {
+        (true, true) => reduce::<f64, i64>(args, |device| input.upload(device), output),
+        (true, false) => reduce::<f64, f64>(args, |device| input.upload(device), output),
+        (false, true) => reduce::<f32, i64>(args, |device| input.upload(device), output),
+        (false, false) => reduce::<f32, f32>(args, |device| input.upload(device), output),
     }
 }
 
-fn reduce<T>(args: &Args, input: &Input, output: &mut Output) -> Result<Outcome>
+/// Reduces elements of `T` to results of `O`.
+fn reduce<T, O>(
+    args: &Args,
+    upload: impl FnOnce(&Device) -> Result<Tensor<T>>,
+    output: &mut Output,
+) -> Result<Outcome>
 where
-    T: compute::Rounded + Reducible<Value: npy::Written>,
+    T: Reducible,
+    O: Element + npy::Written,
 {
-    let shape = input.array.values.shape().to_vec();
     let (device, stream) = args.device.open()?;
-    let x = input.upload::<T>(&device)?;
+    let x = upload(&device)?;
     let op = args.op;
     let mut reduce = Reduce::new(op, &x).ddof(args.ddof);
     if !args.axis.is_empty() {
@@ -97,24 +116,16 @@ where
         reduce = reduce.keep_dims();
     }
     let mut files = OutputFiles::default();
-    let (elapsed, shape_y) = if op.is_index() {
-        let run = || reduce.output::<i64>().run(&stream);
-        let (y, elapsed) = compute::timed(op.name(), &stream, run)?;
-        let y = compute::download_exact(&y)?;
-        compute::add_npy(&mut files, &args.output, &y.view())?;
-        (elapsed, y.shape().to_vec())
-    } else {
-        let (y, elapsed) = compute::timed(op.name(), &stream, || reduce.run(&stream))?;
-        let y = compute::download_exact(&y)?;
-        compute::add_npy(&mut files, &args.output, &y.view())?;
-        (elapsed, y.shape().to_vec())
-    };
+    let run = || reduce.output::<O>().run(&stream);
+    let (y, elapsed) = compute::timed(op.name(), &stream, run)?;
+    let y = compute::download_exact(&y)?;
+    compute::add_npy(&mut files, &args.output, &y.view())?;
     files.commit()?;
     let report = Report {
         operation: op.name().into(),
         dtype: T::DTYPE.name(),
         device: &device,
-        shapes: vec![("x", shape), ("y", shape_y)],
+        shapes: vec![("x", x.shape().to_vec()), ("y", y.shape().to_vec())],
         elapsed,
         files: vec![args.output.clone()],
     };

@@ -1,14 +1,43 @@
-//! Integer arrays, kept as bytes.
+//! Integer arrays: kept as bytes, or widened to i64.
 
 use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use ndarray::ArrayD;
 use warpsmith::DType;
 
 use super::header::{self, ByteOrder};
 use super::source::Source;
 use crate::memory;
+
+/// The array that follows a header, if its elements are integers that i64 represents.
+pub(super) fn widened(source: &mut Source<impl Read>, header: &str) -> Result<Option<ArrayD<i64>>> {
+    const DTYPES: [DType; 7] = [
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+    ];
+    let entries = header::Entries::parse(header)?;
+    let known = |dtype: &DType| order(entries.descr, *dtype).is_some();
+    let Some(dtype) = DTYPES.into_iter().find(known) else {
+        return Ok(None);
+    };
+    let bytes = data(source, &entries, dtype)?;
+    let is_signed = dtype.name().starts_with('i');
+    let elements = bytes.chunks_exact(dtype.size_bytes()).map(|element| {
+        let is_negative = is_signed && element.last().is_some_and(|high| high & 0x80 != 0);
+        let mut wide = [if is_negative { 0xff } else { 0 }; 8];
+        wide[..element.len()].copy_from_slice(element);
+        i64::from_le_bytes(wide)
+    });
+    let elements = memory::collected(bytes.len() / dtype.size_bytes(), elements)?;
+    Ok(Some(ArrayD::from_shape_vec(entries.shape, elements)?))
+}
 
 /// Reads the array in `path` as little-endian bytes in C order. It must have this dtype and shape.
 pub(crate) fn read_integers(path: &Path, dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
@@ -20,20 +49,36 @@ pub(crate) fn read_integers(path: &Path, dtype: DType, shape: &[usize]) -> Resul
 fn parse(source: &mut Source<impl Read>, dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
     let text = header::text(source)?;
     let entries = header::Entries::parse(&text)?;
-    let size = dtype.size_bytes();
     ensure!(
         entries.shape == shape,
         "it has shape {:?}, and `shape` says {shape:?}",
         entries.shape
     );
-    let order = match (entries.descr.as_bytes().first(), descr(dtype)) {
-        (Some(b'<' | b'|' | b'='), want) if entries.descr[1..] == want => ByteOrder::Little,
-        (Some(b'>'), want) if entries.descr[1..] == want => ByteOrder::Big,
-        (_, want) => bail!(
-            "elements are of type '{}'; want '<{want}' for dtype {dtype}; convert with numpy's \
-             astype",
-            entries.descr
-        ),
+    data(source, &entries, dtype)
+}
+
+/// The byte order of elements that are of this dtype.
+fn order(described: &str, dtype: DType) -> Option<ByteOrder> {
+    match (described.as_bytes().first(), descr(dtype)) {
+        (Some(b'<' | b'|' | b'='), want) if described[1..] == want => Some(ByteOrder::Little),
+        (Some(b'>'), want) if described[1..] == want => Some(ByteOrder::Big),
+        _ => None,
+    }
+}
+
+/// The elements that follow a header, as little-endian bytes in C order.
+fn data(
+    source: &mut Source<impl Read>,
+    entries: &header::Entries<'_>,
+    dtype: DType,
+) -> Result<Vec<u8>> {
+    let (size, shape) = (dtype.size_bytes(), &entries.shape[..]);
+    let Some(order) = order(entries.descr, dtype) else {
+        bail!(
+            "elements are of type '{}'; want '<{}' for dtype {dtype}; convert with numpy's astype",
+            entries.descr,
+            descr(dtype)
+        )
     };
     let want = shape
         .iter()
@@ -110,6 +155,24 @@ mod tests {
             .flat_map(|x| x.to_le_bytes())
             .collect();
         assert_eq!(read, want);
+    }
+
+    #[test]
+    fn integers_are_widened_with_their_sign() {
+        let of = |descr, data: &[u8]| {
+            let file = file(descr, "False", "(2,)", data);
+            let mut source = Source::of(&file[..]);
+            let text = header::text(&mut source).unwrap();
+            widened(&mut source, &text).unwrap()
+        };
+        let want = |values: [i64; 2]| Some(ndarray::arr1(&values).into_dyn());
+        assert_eq!(of("|i1", &[0xff, 1]), want([-1, 1]));
+        assert_eq!(of("|u1", &[0xff, 1]), want([255, 1]));
+        assert_eq!(of(">i2", &[0x80, 0, 0, 7]), want([-32_768, 7]));
+        assert_eq!(of("<u4", &[0xff; 8]), want([u32::MAX.into(); 2]));
+        assert_eq!(of("<i8", &[0xff; 16]), want([-1, -1]));
+        assert_eq!(of("<f4", &[0; 8]), None);
+        assert_eq!(of("<u8", &[0; 16]), None);
     }
 
     #[test]

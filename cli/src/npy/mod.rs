@@ -105,6 +105,27 @@ pub(crate) fn read_numbers(path: &Path) -> Result<FloatArray> {
     parse(&mut source, Header::parse_numbers).with_context(describe)
 }
 
+/// An array of floats or of integers.
+pub(crate) enum Numbers {
+    /// Of f16, f32 or f64.
+    Floats(FloatArray),
+    /// Of any integers but u64.
+    Integers(ArrayD<i64>),
+}
+
+/// Reads the array in `path`, of floats or of integers that i64 represents.
+pub(crate) fn read_floats_or_integers(path: &Path) -> Result<Numbers> {
+    let read = || {
+        let mut source = Source::open(path)?;
+        let text = header::text(&mut source)?;
+        Ok(match integers::widened(&mut source, &text)? {
+            Some(array) => Numbers::Integers(array),
+            None => Numbers::Floats(elements(&mut source, Header::parse(&text)?)?),
+        })
+    };
+    read().with_context(|| format!("cannot read {}", path.display()))
+}
+
 fn parse_floats(source: &mut Source<impl Read>) -> Result<FloatArray> {
     parse(source, Header::parse)
 }
@@ -114,6 +135,11 @@ fn parse(
     header: impl Fn(&str) -> Result<Header>,
 ) -> Result<FloatArray> {
     let header = header(&header::text(source)?)?;
+    elements(source, header)
+}
+
+/// The array that follows a header.
+fn elements(source: &mut Source<impl Read>, header: Header) -> Result<FloatArray> {
     let elements = header.elements()?;
     let (dtype, order) = (header.dtype, header.order);
     let kind = match dtype {

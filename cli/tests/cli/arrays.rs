@@ -252,6 +252,34 @@ fn reductions_agree_with_numpy() {
 }
 
 #[test]
+fn integers_are_reduced_in_i64_and_their_means_in_f64() {
+    // -2, -1, 0 / 1, 2, 3
+    for x in ["i32.npy", "i32_fortran.npy"] {
+        for (words, want) in [
+            ("sum", &[3][..]),
+            ("prod --axis 1", &[0, 6]),
+            ("max --axis 0", &[1, 2, 3]),
+            ("norm1 --axis 1", &[3, 6]),
+            ("argmin", &[0]),
+            ("count_nonzero --f64", &[5]),
+        ] {
+            let folder = Folder::new();
+            compute(&folder, &format!("reduce {words} {x} -o out:y.npy")).done();
+            assert_eq!(Npy::read(&folder.path("y.npy")).i64s(), want, "{words} {x}");
+        }
+        for words in ["mean", "mean --f64", "sum --f64", "std"] {
+            let folder = Folder::new();
+            compute(&folder, &format!("reduce {words} {x} -o out:y.npy")).done();
+            let file = std::fs::read(folder.path("y.npy")).expect("it was written");
+            assert!(
+                String::from_utf8_lossy(&file).contains("'<f8'"),
+                "{words} {x}"
+            );
+        }
+    }
+}
+
+#[test]
 fn every_reduction_writes_values_or_indices_of_the_dtype_that_is_asked_for() {
     for op in "sum mean prod max min norm1 norm2 norm_inf logsumexp variance std".split(' ') {
         for (options, bytes) in [("--ddof 0", 4), ("--f64", 8)] {
