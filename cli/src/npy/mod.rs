@@ -115,7 +115,7 @@ pub(crate) enum Numbers {
 
 /// Reads the array in `path`, of floats or of integers that i64 represents.
 pub(crate) fn read_floats_or_integers(path: &Path) -> Result<Numbers> {
-    let read = || {
+    let read = || -> Result<Numbers> {
         let mut source = Source::open(path)?;
         let text = header::text(&mut source)?;
         Ok(match integers::widened(&mut source, &text)? {

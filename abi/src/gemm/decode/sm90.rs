@@ -278,7 +278,6 @@ entries! { $ Sm90DecodeEntry((GemmParams, EpilogueParams, DecodeLaunch)) {
     /// Sums in i32.
     gemm_decode_sm90_sums {
         gemm_decode_sm90_i8_i32_nt_16;
-        gemm_decode_sm90_i8_i32_nt_32;
         gemm_decode_sm90_i8_i32_nt_64;
         gemm_decode_sm90_i8_i32_nt_128;
     }
