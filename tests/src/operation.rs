@@ -5,7 +5,7 @@ use ndarray::ArrayD;
 use serde::{Deserialize, Deserializer};
 use warpsmith::reference::Expected;
 use warpsmith::reference::precision::round_to;
-use warpsmith::{DType, Device, Plan};
+use warpsmith::{ArgumentError, DType, Device, Error, Plan};
 
 use crate::element::TestElement;
 use crate::output::{Output, same_bits, wide};
@@ -35,6 +35,27 @@ pub fn kernel_of(
     };
     let names = plan.candidates().iter().map(|each| each.name.clone());
     Ok(names.cycle().nth(number))
+}
+
+/// Runs an operation by the candidate with this number of its plan, if there is a number. Where the
+/// outputs do not lie as the plan expects, it is the candidate with this number of those that suit.
+///
+/// # Errors
+/// Those of the plan and of the operation.
+pub fn by_candidate<R>(
+    plan: warpsmith::Result<Plan>,
+    number: Option<usize>,
+    run: impl Fn(Option<&str>) -> warpsmith::Result<R>,
+) -> warpsmith::Result<R> {
+    let name = kernel_of(plan, number)?;
+    let suits = match (run(name.as_deref()), number) {
+        (Err(Error::Argument(ArgumentError::Unsupported { supported, .. })), Some(number)) => {
+            let names: Vec<&str> = supported.split(", ").collect();
+            names[number % names.len()].to_owned()
+        }
+        (other, _) => return other,
+    };
+    run(Some(&suits))
 }
 
 /// Runs an operation into poisoned outputs, as often as may give other bits, and compares these;

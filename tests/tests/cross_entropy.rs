@@ -16,7 +16,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{self, agrees, kernel_of, repeats};
+use warpsmith_tests::operation::{self, agrees, by_candidate, repeats};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::{RowAxes, flat};
@@ -125,15 +125,16 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     }
     let inputs = (&target_tensor, &weights.tensor);
     let of_x = operation(case, &x.tensor, inputs, reduction);
-    let kernel = kernel_of(of_x.plan(&stream), case.candidate).map_err(say)?;
     fn by<'a, T: Float>(of: CrossEntropy<'a, T>, kernel: Option<&'a str>) -> CrossEntropy<'a, T> {
         match kernel {
             Some(name) => of.with_kernel(name),
             None => of,
         }
     }
-    let of_x = by(of_x, kernel.as_deref());
-    let model = of_x.model().map_err(say)?;
+    let model = by_candidate(of_x.plan(&stream), case.candidate, |name| {
+        by(of_x, name).model()
+    });
+    let model = model.map_err(say)?;
     let of_classes: Vec<f64> = weights.values.iter().copied().collect();
     let of = Reference {
         class_weights: case.weights.then_some(&of_classes),
@@ -168,7 +169,10 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
             loss: got.tensor.clone(),
             dlogits: dx.tensor.clone(),
         };
-        of_x.gradient().run_into(&out, &stream).map_err(say)?;
+        by_candidate(of_x.plan(&stream), case.candidate, |name| {
+            by(of_x, name).gradient().run_into(&out, &stream)
+        })
+        .map_err(say)?;
         let (got, dx) = (got.read()?, dx.read()?);
         agree_loss(&got).map_err(|error| format!("loss: {error}"))?;
         agree(&dx).map_err(|error| format!("gradient: {error}"))?;
@@ -182,7 +186,10 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     let Some((first, _)) = first else {
         return Err("nothing was run".into());
     };
-    let alone = of_x.run(&stream).map_err(say)?.to_ndarray().map_err(say)?;
+    let alone = by_candidate(of_x.plan(&stream), case.candidate, |name| {
+        by(of_x, name).run(&stream)
+    });
+    let alone = alone.map_err(say)?.to_ndarray().map_err(say)?;
     agree_loss(&alone).map_err(|error| format!("without a gradient: {error}"))?;
     // With another layout of dx, another kernel may have been chosen.
     if case.view_dx == View::Contiguous && case.view == View::Contiguous {
@@ -190,13 +197,15 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     }
     let place = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_dx)?;
     let in_place = operation(case, &place.tensor, inputs, reduction);
-    let in_place = by(in_place, kernel.as_deref());
     let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;
     let out = LossAndGradient {
         loss: got.tensor.clone(),
         dlogits: place.tensor.clone(),
     };
-    in_place.gradient().run_into(&out, &stream).map_err(say)?;
+    by_candidate(of_x.plan(&stream), case.candidate, |name| {
+        by(in_place, name).gradient().run_into(&out, &stream)
+    })
+    .map_err(say)?;
     agree_loss(&got.read()?).map_err(|error| format!("in place, loss: {error}"))?;
     agree(&place.read()?).map_err(|error| format!("in place: {error}"))
 }

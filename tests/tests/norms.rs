@@ -14,7 +14,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{self, agrees, kernel_of, repeats};
+use warpsmith_tests::operation::{self, agrees, by_candidate, repeats};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::{RowAxes, flat};
@@ -142,10 +142,10 @@ fn forward<T: Float + TestElement>(
     macro_rules! run_into {
         ($norm:expr) => {{
             let norm = $norm;
-            match &kernel_of(norm.plan(stream), case.candidate)? {
-                Some(name) => norm.with_kernel(name).stats().run_into(out, stream),
-                None => norm.stats().run_into(out, stream),
-            }
+            by_candidate(norm.plan(stream), case.candidate, |name| match name {
+                Some(name) => norm.clone().with_kernel(name).stats().run_into(out, stream),
+                None => norm.clone().stats().run_into(out, stream),
+            })
         }};
     }
     if case.rms {
@@ -337,11 +337,10 @@ fn check_gradient<T: Float + TestElement>(
                 if let Some([weight, _]) = &shared.f32 {
                     gradient = gradient.weight(&weight.tensor);
                 }
-                let plan = gradient.plan(&stream);
-                match &kernel_of(plan, case.candidate).map_err(say)? {
-                    Some(name) => gradient.with_kernel(name).run_into(&out, &stream),
+                by_candidate(gradient.plan(&stream), case.candidate, |name| match name {
+                    Some(name) => gradient.clone().with_kernel(name).run_into(&out, &stream),
                     None => gradient.run_into(&out, &stream),
-                }
+                })
             }};
         }
         match &mean_tensor {

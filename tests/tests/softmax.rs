@@ -13,7 +13,7 @@ use warpsmith::{
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
-use warpsmith_tests::operation::{self, agrees, kernel_of, run_repeatedly};
+use warpsmith_tests::operation::{self, agrees, by_candidate, run_repeatedly};
 use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::RowAxes;
@@ -57,10 +57,10 @@ impl Case {
                     [axis] => $op.axis(*axis),
                     axes => $op.axes(axes),
                 };
-                match &kernel_of(op.plan(stream), self.candidate)? {
-                    Some(name) => op.with_kernel(name).run_into(y, stream),
+                by_candidate(op.plan(stream), self.candidate, |name| match name {
+                    Some(name) => op.clone().with_kernel(name).run_into(y, stream),
                     None => op.run_into(y, stream),
-                }
+                })
             }};
         }
         match self.log {
@@ -80,10 +80,10 @@ impl Case {
                     [] => $op,
                     axes => $op.axes(axes),
                 };
-                match &kernel_of(op.plan(stream), self.candidate)? {
-                    Some(name) => op.with_kernel(name).run_into(dx, stream),
+                by_candidate(op.plan(stream), self.candidate, |name| match name {
+                    Some(name) => op.clone().with_kernel(name).run_into(dx, stream),
                     None => op.run_into(dx, stream),
-                }
+                })
             }};
         }
         match self.log {
