@@ -48,14 +48,15 @@ pub fn by_candidate<R>(
     run: impl Fn(Option<&str>) -> warpsmith::Result<R>,
 ) -> warpsmith::Result<R> {
     let name = kernel_of(plan, number)?;
-    let suits = match (run(name.as_deref()), number) {
+    let ran = run(name.as_deref());
+    let refused = ran.as_ref().map_err(Error::root);
+    match (refused, number) {
         (Err(Error::Argument(ArgumentError::Unsupported { supported, .. })), Some(number)) => {
             let names: Vec<&str> = supported.split(", ").collect();
-            names[number % names.len()].to_owned()
+            run(Some(names[number % names.len()]))
         }
-        (other, _) => return other,
-    };
-    run(Some(&suits))
+        _ => ran,
+    }
 }
 
 /// Runs an operation into poisoned outputs, as often as may give other bits, and compares these;
