@@ -38,12 +38,12 @@ pub fn opaque(value: u32) -> u32 {
 /// if it turns ([`rotate`]).
 ///
 /// ```
-/// # use cuda_std::hint::{constant, turn};
+/// # use cuda_std::hint::{constant, rotate};
 /// let mut squares = [1, 2, 3];
 /// let mut i = 0;
 /// while i < constant::<3>() {
 ///     squares[0] *= squares[0]; // once in PTX, three times in machine code
-///     turn(&mut squares);
+///     rotate(&mut squares);
 ///     i += 1;
 /// }
 /// assert_eq!(squares, [1, 4, 9]);
