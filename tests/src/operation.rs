@@ -26,7 +26,7 @@ pub fn dtype<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Err
 ///
 /// # Errors
 /// Those of the plan.
-pub fn kernel_of(
+fn kernel_of(
     plan: warpsmith::Result<Plan>,
     number: Option<usize>,
 ) -> warpsmith::Result<Option<String>> {
