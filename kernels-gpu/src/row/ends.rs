@@ -155,7 +155,7 @@ pub(crate) struct Place {
 /// Whether vectors that begin at `at` are aligned.
 #[inline(always)]
 pub(crate) fn is_whole<T>(at: *mut T) -> bool {
-    at.addr() as u32 % VECTOR_BYTES == 0
+    (at.addr() as u32).is_multiple_of(VECTOR_BYTES)
 }
 
 /// Stores a vector of a run to any address: all bytes but the outermost in whole vectors.
