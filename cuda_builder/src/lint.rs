@@ -125,7 +125,9 @@ impl fmt::Display for Refusal {
 /// Checks a module against the rules that need no other tool.
 pub(crate) fn check(module: &Module, local: &[String]) -> Vec<Refusal> {
     let everywhere = local.iter().any(|kernel| kernel == EVERYWHERE);
-    let options = LintOptions::default().allow_local(everywhere);
+    let options = LintOptions::default()
+        .rounding(true)
+        .allow_local(everywhere);
     let options = local
         .iter()
         .fold(options, |options, kernel| options.allow_local_in(kernel));
