@@ -263,6 +263,48 @@ fn a_struct_goes_by_value() {
 }
 
 #[test]
+fn arguments_point_into_buffers() {
+    let folder = Folder::new();
+    let toml = "kernel = \"unpack\"\ngrid = 1\nblock = 1\n[[buffer]]\nname = \"out\"\n\
+                dtype = \"i64\"\nshape = [4]\nfill = \"zeros\"\nsave = \"out.npy\"\n\
+                [[arg]]\nbuffer = { name = \"out\", offset_bytes = 8 }\n\
+                [[arg]]\nstruct = [{ struct = [{ i16 = -5 }, { i16 = -1 }] }, { buffer = \"out\" }, \
+                { u8 = 3 }]\n";
+    run(&folder, toml, &[]).done();
+    let out = Npy::read(&folder.path("out.npy")).i64s();
+    assert_eq!((out[0], out[1], out[3] & 255), (0, -5, 3));
+    assert!(out[2] > 0 && out[2] % 256 == 0, "{out:x?}");
+    for (from, to, want) in [
+        (
+            "offset_bytes = 8",
+            "offset_bytes = 33",
+            "offset_bytes = 33: buffer `out` has 32 bytes",
+        ),
+        ("offset_bytes = 8", "offset = 8", "a buffer is a name, or"),
+        (
+            "{ buffer = \"out\" }",
+            "{ buffer = \"in\" }",
+            "arg 2: buffer = \"in\": no such buffer",
+        ),
+    ] {
+        run(&folder, &toml.replace(from, to), &[]).failed(1, &[want]);
+    }
+}
+
+#[test]
+fn a_buffer_may_be_unwritten() {
+    let folder = Folder::new();
+    let toml = SAXPY.replace("fill = \"iota\"", "fill = \"unwritten\"");
+    let ran = run(&folder, &toml, &[]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("read of uninitialised memory"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
 fn a_kernel_at_fault_is_reported_with_exit_code_3_and_nothing_is_saved() {
     let folder = Folder::new();
     let toml = filled("u32", "[10]", "fill = \"zeros\"").replace("\"leave\"", "\"overrun\"")
