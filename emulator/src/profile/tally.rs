@@ -172,12 +172,11 @@ impl Collector {
     /// threads of a block and its dynamic shared memory in bytes.
     pub(crate) fn finish(
         &self,
-        kernel: &Kernel,
+        (kernel, program): (&Kernel, &Program),
         source: &Source,
         threads: u64,
         dynamic: u64,
     ) -> Counters {
-        let program = &*kernel.program;
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counters = sums.totals.clone();
         counters.global.distinct_read = sums.read.bytes();
