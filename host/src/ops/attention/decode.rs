@@ -8,11 +8,12 @@
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry};
+use super::costs::AttentionCosts;
 use super::desc::AttentionDesc;
 use super::packing::Sharing;
 use super::pages::PagesDesc;
 use super::{sm80, splits};
-use crate::ops::plan::{AttentionCosts, Machine};
+use crate::ops::plan::Machine;
 use crate::reference::attention::AttentionModel;
 use crate::{Error, LaunchConfig, Result};
 use abi::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS};

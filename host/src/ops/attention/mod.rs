@@ -2,6 +2,7 @@
 
 pub(in crate::ops) mod call;
 mod candidates;
+mod costs;
 mod decode;
 pub(in crate::ops) mod desc;
 pub(in crate::ops) mod extents;
@@ -23,6 +24,7 @@ use crate::{Error, Float, Result, Tensor};
 use desc::AttentionDesc;
 use std::marker::PhantomData;
 
+pub(in crate::ops) use costs::AttentionCosts;
 pub use lengths::Lengths;
 pub use merge::AttentionMerge;
 

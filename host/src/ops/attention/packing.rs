@@ -14,8 +14,9 @@
 //! for what the model does not know. Its constants are not fitted to packed kernels yet;
 //! docs/results.md has times of these.
 
+use super::costs::AttentionCosts;
 use super::desc::AttentionDesc;
-use crate::ops::plan::{AttentionCosts, Machine};
+use crate::ops::plan::Machine;
 use abi::attention::sm90::FwdTile;
 use abi::attention::{MOST_SPLITS, Mask, UNLIMITED, packed_heads};
 

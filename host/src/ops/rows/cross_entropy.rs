@@ -1,15 +1,16 @@
 //! Cross-entropy.
 
+mod totals;
+
 use super::operation::{Operation, Written, plans, with_kernel};
 use super::plan::{Candidate, RowDesc};
 use super::{Launch, MOST_OWN, Rows, model};
-use crate::load::{self, LoadVariant};
 use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::Model;
-use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::rows::{Alignment, MAX_THREADS, RowOp, RowParams, Variant, flags, total_blocks};
+use crate::{Error, Result, Stream, Tensor};
+use abi::rows::{Alignment, MAX_THREADS, RowOp, Variant, flags, total_blocks};
 
 /// How the losses of the rows are reduced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -198,38 +199,6 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         Ok(model)
     }
 
-    /// The contiguous inputs besides the logits.
-    fn inputs(&self, stream: &Stream) -> Result<Inputs> {
-        let weights = self.weights.map(|weights| weights.contiguous(stream));
-        Ok(Inputs {
-            targets: self.targets.contiguous(stream)?,
-            weights: weights.transpose()?,
-        })
-    }
-
-    /// Memory for the factor of the gradient and of the loss, if there is one.
-    fn new_factor(&self, stream: &Stream) -> Result<Option<Tensor<f32>>> {
-        match self.reduction {
-            Reduction::Mean => Tensor::empty(stream, &[]).map(Some),
-            Reduction::None | Reduction::Sum => Ok(None),
-        }
-    }
-
-    /// Enqueues the loss from the losses of the rows, after rows of this variant.
-    fn reduce(
-        &self,
-        losses: &Tensor<f32>,
-        factor: Option<&Tensor<f32>>,
-        loss: &Tensor<f32>,
-        variant: Variant,
-        stream: &Stream,
-    ) -> Result<()> {
-        match self.reduction {
-            Reduction::None => Ok(()),
-            Reduction::Mean | Reduction::Sum => add_up(losses, factor, loss, 0, variant, stream),
-        }
-    }
-
     /// Memory for the losses of the rows: the result itself, if it is not reduced.
     fn losses(&self, loss: &Tensor<f32>, rows: usize, stream: &Stream) -> Result<Tensor<f32>> {
         match self.reduction {
@@ -243,39 +212,6 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         match self.reduction {
             Reduction::None => self.targets.shape(),
             Reduction::Mean | Reduction::Sum => &[],
-        }
-    }
-
-    /// Launches the kernel that computes the factor, if there is one, before the kernel of this
-    /// variant over the rows.
-    fn count(
-        &self,
-        inputs: &Inputs,
-        factor: Option<&Tensor<f32>>,
-        variant: Variant,
-        (rows, n): (usize, usize),
-        stream: &Stream,
-    ) -> Result<()> {
-        let Some(factor) = factor else {
-            return Ok(());
-        };
-        let blocks = total_blocks(rows as u64);
-        let parts = match blocks {
-            1 => factor.clone(),
-            blocks => Tensor::empty(stream, &[blocks as usize])?,
-        };
-        let mut totals = totals(rows, n);
-        totals.ignore_index = self.ignore_index;
-        let loading = LoadVariant::of(stream.device(), 8 * rows as u64);
-        let kernel = load::kernel_for(loading, stream, variant.weight_entry())?;
-        let config = LaunchConfig::linear(blocks, totals.threads);
-        let memory = (&inputs.targets, inputs.weights.as_ref(), &parts);
-        // SAFETY: there is one target per row, one weight per class, or none, and `parts` has one
-        // number per block.
-        unsafe { kernel.launch(stream, config, memory, &totals) }?;
-        match blocks {
-            1 => Ok(()),
-            _ => add_up(&parts, None, factor, flags::RECIPROCAL, variant, stream),
         }
     }
 }
@@ -480,57 +416,4 @@ impl<T: Float> WithGradient<CrossEntropy<'_, T>> {
     }
 
     plans!("CrossEntropy", self => &self.0);
-}
-
-/// Enqueues `to = factor * sum of the numbers`, or 1 over it by [`flags::RECIPROCAL`], for rows of this
-/// variant.
-fn add_up(
-    numbers: &Tensor<f32>,
-    factor: Option<&Tensor<f32>>,
-    to: &Tensor<f32>,
-    flags: u32,
-    variant: Variant,
-    stream: &Stream,
-) -> Result<()> {
-    let launch = |numbers: &Tensor<f32>, factor, to: &Tensor<f32>, flags| {
-        let mut totals = totals(numbers.len(), 0);
-        totals.flags = flags;
-        let loading = LoadVariant::of(stream.device(), 4 * totals.rows);
-        let kernel = load::kernel_for(loading, stream, variant.total_entry())?;
-        let config = LaunchConfig::linear(to.len() as u32, totals.threads);
-        // SAFETY: the kernel reads `totals.rows` numbers and the factor, if there is one, and writes
-        // one number per block.
-        unsafe { kernel.launch(stream, config, (numbers, factor, to), &totals) }
-    };
-    match total_blocks(numbers.len() as u64) {
-        1 => launch(numbers, factor, to, flags),
-        blocks => {
-            let parts = Tensor::empty(stream, &[blocks as usize])?;
-            launch(numbers, None, &parts, 0)?;
-            launch(&parts, factor, to, flags)
-        }
-    }
-}
-
-/// The contiguous inputs besides the logits.
-struct Inputs {
-    targets: Tensor<i64>,
-    weights: Option<Tensor<f32>>,
-}
-
-/// Parameters of the launches over all rows.
-fn totals(rows: usize, n: usize) -> RowParams {
-    RowParams {
-        rows: rows as u64,
-        n: n as u64,
-        strides: [0; 5],
-        ignore_index: 0,
-        epsilon: 0.0,
-        scale: 1.0,
-        threads: MAX_THREADS,
-        flags: 0,
-        vectors: 0,
-        stages: 0,
-        pace: 0,
-    }
 }

@@ -27,6 +27,7 @@ use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::reference::Model;
+use crate::reference::norm::NormModel;
 use crate::{Element, Error, KernelArgs, Result, Stream, Tensor};
 use abi::rows::{Alignment, RowParams, Strategy, flags};
 
@@ -244,5 +245,17 @@ fn model(n: usize, most_own: usize) -> Model {
         exp_ulps: EXP_ULPS,
         log_ulps: LOG_ULPS,
         p_roundoff: 0.0,
+    }
+}
+
+/// The error model of norms over rows of `n` elements.
+fn norm_model(n: usize) -> NormModel {
+    // Missing elements add 0, which is exact.
+    let others = n.saturating_sub(1);
+    // Merges of a thread (four elements at a time), of the lanes of a warp, and of warps.
+    let merges = n.div_ceil(1024).max(n.min(32)).div_ceil(4) + 10;
+    NormModel {
+        additions: model(n, MOST_OWN_OTHERWISE).additions.min(others),
+        merges: merges.min(others),
     }
 }

@@ -5,7 +5,7 @@ mod placed;
 use super::operation::{Operation, Written, plans, with_kernel};
 use super::plan::{Candidate, RowDesc};
 use super::weights::{self, ParamElement, Weights, argument};
-use super::{Launch, Rows};
+use super::{Launch, Rows, norm_model};
 use crate::ops::axes::{RowAxes, Selected, select_axes};
 use crate::ops::check;
 use crate::ops::float::Float;
@@ -255,20 +255,6 @@ fn y_alone<T: Float>(y: Tensor<T>) -> Normalized<T> {
         sum: None,
         mean: None,
         rstd: None,
-    }
-}
-
-/// The error model of norms over rows of `n` elements.
-pub(super) fn norm_model(n: usize) -> NormModel {
-    // Missing elements add 0, which is exact.
-    let others = n.saturating_sub(1);
-    // Merges of a thread (four elements at a time), of the lanes of a warp, and of warps.
-    let merges = n.div_ceil(1024).max(n.min(32)).div_ceil(4) + 10;
-    NormModel {
-        additions: super::model(n, super::MOST_OWN_OTHERWISE)
-            .additions
-            .min(others),
-        merges: merges.min(others),
     }
 }
 
