@@ -310,7 +310,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             ("pages", self.options.pages.map(Lengths::Device)),
         ] {
             if let Some(Lengths::Device(lengths)) = lengths {
-                check::no_overlap(output, written, operand, lengths)?;
+                lengths.check_apart(operand, output, written)?;
             }
         }
         Ok(())

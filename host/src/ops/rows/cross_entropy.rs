@@ -8,6 +8,7 @@ use super::{Launch, MOST_OWN, Rows, model};
 use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
 use crate::ops::float::Float;
+use crate::ops::indices::Indices;
 use crate::reference::Model;
 use crate::{Error, Result, Stream, Tensor};
 use abi::rows::{Alignment, MAX_THREADS, RowOp, Variant, flags, total_blocks};
@@ -36,7 +37,7 @@ pub enum Reduction {
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `logits` | any, with 1 to 8 dimensions; the classes are along one axis (default: the last) | f32, f16, bf16 | any; see Performance |
-/// | `targets` | that of `logits` without that axis | i64 | any |
+/// | `targets` | that of `logits` without that axis | i32, i64 | any |
 /// | `class_weights` (optional, default 1) | `[n]`, for `n` classes | f32 | any |
 /// | `loss` (written) | rank 0 for [`Reduction::Mean`] and [`Reduction::Sum`]; as `targets` for [`Reduction::None`] | f32 | contiguous; must not overlap another tensor |
 /// | `dlogits` (written) | as `logits` | as `logits` | any where no two indices refer to one element; may be `logits` itself, and must not overlap it otherwise |
@@ -89,7 +90,7 @@ pub enum Reduction {
 #[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct CrossEntropy<'a, T: Float> {
     logits: &'a Tensor<T>,
-    targets: &'a Tensor<i64>,
+    targets: Indices<'a>,
     weights: Option<&'a Tensor<f32>>,
     axes: Selected,
     ignore_index: i64,
@@ -103,10 +104,10 @@ pub struct CrossEntropy<'a, T: Float> {
 
 impl<'a, T: Float> CrossEntropy<'a, T> {
     /// The mean loss over rows along the last axis; rows with target -100 are ignored.
-    pub fn new(logits: &'a Tensor<T>, targets: &'a Tensor<i64>) -> Self {
+    pub fn new(logits: &'a Tensor<T>, targets: impl Into<Indices<'a>>) -> Self {
         Self {
             logits,
-            targets,
+            targets: targets.into(),
             weights: None,
             axes: Selected::these(logits.rank(), &[-1]),
             ignore_index: -100,
@@ -238,7 +239,8 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         check::device("logits", self.logits, stream)?;
         let axes = self.axes.rows_of(self.logits)?;
         let shape = self.logits.shape();
-        check::input("targets", self.targets, &axes.of_rows(shape)?, stream)?;
+        let of_rows = axes.of_rows(shape)?;
+        self.targets.check("targets", &of_rows, stream)?;
         if let Some(weights) = self.weights {
             let (_, n) = axes.extents(shape);
             check::input("class_weights", weights, &[n], stream)?;
@@ -262,7 +264,7 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         check::output("loss", loss, self.of_loss(), stream)?;
         check::contiguous("loss", loss)?;
         check::no_overlap("loss", loss, "logits", self.logits)?;
-        check::no_overlap("loss", loss, "targets", self.targets)?;
+        self.targets.check_apart("targets", "loss", loss)?;
         if let Some(weights) = self.weights {
             check::no_overlap("loss", loss, "class_weights", weights)?;
         }
@@ -271,7 +273,7 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         };
         check::output("dlogits", dlogits, self.logits.shape(), stream)?;
         check::no_partial_overlap("dlogits", dlogits, "logits", self.logits)?;
-        check::no_overlap("dlogits", dlogits, "targets", self.targets)?;
+        self.targets.check_apart("targets", "dlogits", dlogits)?;
         check::no_overlap("dlogits", dlogits, "loss", loss)?;
         match self.weights {
             Some(weights) => check::no_overlap("dlogits", dlogits, "class_weights", weights),

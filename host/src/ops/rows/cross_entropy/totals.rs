@@ -18,7 +18,7 @@ impl<T: Float> CrossEntropy<'_, T> {
     pub(super) fn inputs(&self, stream: &Stream) -> Result<Inputs> {
         let weights = self.weights.map(|weights| weights.contiguous(stream));
         Ok(Inputs {
-            targets: self.targets.contiguous(stream)?,
+            targets: self.targets.to_i64(stream)?.contiguous(stream)?,
             weights: weights.transpose()?,
         })
     }
