@@ -50,8 +50,8 @@ pub enum Reduction {
 ///
 /// # Numerics
 /// Computed in f32; losses and gradients are rounded once, and losses are added up in a fixed
-/// order. With label smoothing logits are added up too: where their sum is beyond 3.4e38, the loss
-/// is infinite or NaN. Without negative weights, no finite loss is below 0. Error bound:
+/// order. With label smoothing, logits are added up too: if their sum is beyond 3.4e38, the loss is
+/// infinite or NaN. Without negative weights, a finite loss is at least 0. Error bound:
 /// [`reference::cross_entropy`](mod@crate::reference::cross_entropy). Deterministic: the same bits
 /// every run on one kind of device.
 ///
@@ -61,16 +61,16 @@ pub enum Reduction {
 /// # Errors
 /// [`ShapeError::Axis`](crate::ShapeError::Axis),
 /// [`ArgumentError::Value`](crate::ArgumentError::Value) (label smoothing outside of 0 to 1),
-/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that there is not),
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that does not exist),
 /// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
-/// One launch over the rows, with one read of the logits and, if it is requested, one write of
-/// their gradient, if the classes are contiguous and the other dimensions merge into one with a
-/// single stride. Otherwise the logits are copied to rows, and their gradient to `dlogits`, which
-/// is another read and write each. Label smoothing together with class weights reads rows two more
-/// times, from shared memory where they fit. [`Reduction::Mean`] needs a launch over the targets
-/// before, and both [`Reduction::Mean`] and [`Reduction::Sum`] one over the losses after it.
+/// One launch over the rows reads the logits once and writes the gradient once, if it is requested.
+/// For this, the classes must be contiguous, and the other dimensions must merge into one with a
+/// single stride. Otherwise the logits are copied to rows, and the gradient is copied to `dlogits`,
+/// which is another read and write each. Label smoothing together with class weights reads rows two
+/// more times, from shared memory if they fit. [`Reduction::Mean`] needs a launch over the targets
+/// before; [`Reduction::Mean`] and [`Reduction::Sum`] need one over the losses after.
 ///
 /// # Examples
 /// ```
