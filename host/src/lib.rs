@@ -59,12 +59,12 @@
 //!   `elementwise` (the others need it), `gather` (also of [`Scatter`]), `gemm` (also of
 //!   [`GroupedGemm`]), `norm`, `reduce`, `rotary`, `scan`, `scatter_add`, `softmax` (also of
 //!   [`CrossEntropy`]), `topk`.
-//! - `architectures`: what the families have for `sm_80`, `sm_89` and `sm_90`, each a feature. Without
-//!   them there are the kernels for sm_75.
+//! - `architectures`: the kernels for `sm_80`, `sm_89` and `sm_90`, each also a feature. The
+//!   kernels for sm_75 need none of these.
 //!
 //! An operation whose kernel is left out returns [`KernelError::LeftOut`] with the features to turn
-//! on. A crate that launches its own kernels needs no built-in one. In a debug build, optimise the
-//! emulator, which is more than ten times slower otherwise:
+//! on. A crate that launches only its own kernels does not need the built-in ones. In a debug
+//! build, optimise the emulator, which is more than ten times slower otherwise:
 //!
 //! ```toml
 //! [dependencies]

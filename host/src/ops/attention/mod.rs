@@ -76,20 +76,20 @@ pub use merge::AttentionMerge;
 ///
 /// # Paged keys and values
 /// With [`pages`](Self::pages), `k` and `v` are pools of pages, and a table lists the pages of each
-/// sequence, in any order. Sequences may share pages. A page has any number of positions. Entries of
-/// the table for positions beyond a sequence's end are never read. A negative or too large entry is
-/// read as the last page: the result is then useless, but no other memory is read. `cu_seqlens_k`
-/// and `leftpad_k` are errors with pages. The fast kernels for few queries need pages of a multiple
-/// of 16 positions. Hopper's kernels for long queries do not support pages. The bits of a result are
-/// those of the same kernel and number of key splits without pages.
+/// sequence, in any order. Sequences may share pages. A page has any number of positions. Entries
+/// of the table for positions beyond a sequence's end are never read. A negative or too large entry
+/// is read as the last page: the result is then useless, but no other memory is read.
+/// `cu_seqlens_k` and `leftpad_k` are errors with pages. The fast kernels for few queries need
+/// pages of a multiple of 16 positions. Hopper's kernels for long queries do not support pages. The
+/// bits of a result are those of the same kernel and number of key splits without pages.
 ///
 /// # Numerics
 /// Scores and sums are in f32, with an online softmax in base 2; `o` is rounded once. Tensor-core
 /// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). If only some queries
 /// see a key, a NaN or an infinity in its value may also reach the other queries of these kernels.
-/// The portable kernels never multiply hidden values. If scaled scores have a magnitude beyond 1.4e9
-/// (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite or NaN, and `lse` infinite.
-/// Portable kernels have no such limit. Error bound:
+/// The portable kernels never multiply hidden values. If scaled scores have a magnitude beyond
+/// 1.4e9 (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite or NaN, and `lse`
+/// infinite. Portable kernels have no such limit. Error bound:
 /// [`reference::attention`](crate::reference::attention) with the [`model`](Self::model).
 /// Deterministic: the same bits every run. The bits depend on the kernel and on the number of key
 /// splits ([`plan`](Self::plan)), and thereby on the device.

@@ -52,8 +52,8 @@ pub use options::{GemmInput, GemmOutput, Precision};
 /// launched.
 ///
 /// # Numerics
-/// Accumulation and epilogue are in f32, and the result is rounded once to the dtype of `d`. For f64
-/// operands everything is in f64, and for results in i32 everything is in i32. Error bound:
+/// Accumulation and epilogue are in f32, and the result is rounded once to the dtype of `d`. For
+/// f64 operands everything is in f64, and for results in i32 everything is in i32. Error bound:
 /// [`reference::gemm`](crate::reference::gemm); for f64
 /// [`reference::gemm::double`](crate::reference::gemm::double).
 ///

@@ -90,9 +90,9 @@ const NAME: &str = ReduceDesc::OPERATION;
 ///
 /// # Performance
 /// `x` is read once and in place, if the kept dimensions and the reduced dimensions each merge into
-/// at most two dimensions with one stride. Otherwise it is copied first. Counts, `any` and `all` read
-/// u8 and i8 directly. Other operations convert them first, in temporary memory: for argmax and
-/// argmin to f16, which moves 5 n bytes for n bytes, else to i32, which moves 9 n. See
+/// at most two dimensions with one stride. Otherwise it is copied first. Counts, `any` and `all`
+/// read u8 and i8 directly. Other operations convert them first, in temporary memory: for argmax
+/// and argmin to f16, which moves 5 n bytes for n bytes, else to i32, which moves 9 n. See
 /// `docs/reduce.md`.
 ///
 /// # Sources

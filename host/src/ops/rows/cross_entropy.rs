@@ -61,8 +61,8 @@ pub enum Reduction {
 /// # Errors
 /// [`ShapeError::Axis`](crate::ShapeError::Axis),
 /// [`ArgumentError::Value`](crate::ArgumentError::Value) (label smoothing outside of 0 to 1),
-/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that does not exist),
-/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that does not
+/// exist), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
 /// One launch over the rows reads the logits once and writes the gradient once, if it is requested.

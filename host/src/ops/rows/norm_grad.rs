@@ -57,8 +57,8 @@ macro_rules! gradient {
         /// | `dy`, the gradient with respect to `y` | as `x` | as `x` | any |
         #[doc = $kept]
         /// | `weight` (optional: else 1) | as in the forward | as `x`, or f32 | any |
-        /// | `sum_gradient` (optional) | as `x`: what comes to `sum` from elsewhere, added to `dx` | as `x` | any |
-        /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any that give each element a place of its own; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise, nor `mean`, `rstd` or `weight` |
+        /// | `sum_gradient` (optional) | as `x`: the gradient of `sum` from other uses, added to `dx` | as `x` | any |
+        /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any where no two indices refer to one element; may be `x`, `dy` or `sum_gradient` itself, and must not overlap any other operand |
         /// | `dweight`, `dbias` (written; the latter of layer norm only) | as `weight` | f32 | contiguous; must not overlap another operand or each other |
         ///
         /// # Numerics
@@ -67,7 +67,7 @@ macro_rules! gradient {
         /// [`reference::norm_grad`](mod@crate::reference::norm_grad). Deterministic: the same bits
         /// every run and on every device of one compute capability, unless
         /// [`autotune`](Self::autotune) has chosen another kernel. The square of `rstd` has to be
-        /// finite, as it is of every row whose variance and epsilon together are 3e-39 or more.
+        /// finite. It is, if the sum of variance and epsilon is at least 3e-39.
         ///
         /// # Async, Errors
         #[doc = concat!("As for [`", stringify!($of), "`](crate::", stringify!($of), "); also")]
@@ -75,12 +75,16 @@ macro_rules! gradient {
         /// or a bias of more than 2^32 elements.
         ///
         /// # Performance
-        /// Two reads and one write of the rows. `dweight` and `dbias` need another small launch,
-        /// over partial sums: at most 1,056 per column. Rows are read twice (once where
-        /// one fits the shared memory of a block), and once more for `dweight` and `dbias`, if their
-        /// length is not a multiple of 16 bytes, if they are longer than 262,144 elements of 16 bits
-        /// (131,072 of f32, or of bf16 with a weight in f32), if they are f16 with a weight in f32,
-        /// and on GPUs other than of compute capability 9.0.
+        /// One launch reads `x` and `dy` once and writes `dx` once. `dweight` and `dbias` need
+        /// another small launch, over partial sums: at most 1,056 per column. A slower kernel reads
+        /// rows twice (once if a row fits the shared memory of a block), and once more for
+        /// `dweight` and `dbias`. It runs in these cases:
+        ///
+        /// - The length of a row is not a multiple of 16 bytes.
+        /// - Rows are longer than 262,144 elements of 16 bits (131,072 of f32, or of bf16 with a
+        ///   weight in f32).
+        /// - Rows are f16 with a weight in f32.
+        /// - The compute capability is not 9.0.
         ///
         /// # Examples
         /// ```
