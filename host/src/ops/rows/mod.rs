@@ -191,8 +191,8 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Counters by which blocks with short rows keep pace with each other, where that pays: where far
-    /// more is read and written than L2 holds, and all blocks run at a time.
+    /// Counters by which blocks with short rows keep pace with each other. They are used if the
+    /// launch reads and writes far more than L2 holds, and all blocks run at the same time.
     fn pace(&self, stream: &Stream) -> Option<Workspace> {
         let Strategy::Short(ring) = self.candidate.plan.strategy else {
             return None;
@@ -228,7 +228,7 @@ impl<'a> Launch<'a> {
 
 /// Most elements of a row that one thread adds up, for rows of up to 1024 threads: 16 vectors of a
 /// slice, 4 vectors in registers, or 32 single elements (32 threads for a row of 1024, 256 threads
-/// for a row of 8192). Only where 1024 or more threads share a row does a thread have more.
+/// for a row of 8192). A thread has more only if 1024 or more threads share a row.
 const MOST_OWN: usize = 128;
 
 /// The same for norms and for gradients: 8 vectors of a slice.
