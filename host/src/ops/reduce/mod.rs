@@ -53,13 +53,13 @@ const NAME: &str = ReduceDesc::OPERATION;
 /// counts in row-major order.
 ///
 /// For finite elements:
-/// - A norm2 is correct if the result's dtype can represent it: squares do not overflow or
-///   underflow on the way.
-/// - A product with a factor 0 is 0. Otherwise the order is unspecified: if a partial product
-///   leaves the range, the result is infinite or 0, even if the whole product is within the range.
-/// - Sums, means and dots add in an unspecified order. If a partial sum leaves the range, the
-///   result is infinite or NaN, even if the whole sum is within the range. `output::<f64>()` avoids
-///   this for f32, f16 and bf16.
+/// - Sums, means, dots and products are computed in an unspecified order. If a partial result leaves
+///   the range, it is infinite. The result may then be infinite or NaN, even if the whole result is
+///   within the range. For example, a product with a factor 0 may be NaN. A partial product that
+///   underflows is 0.
+/// - A norm2 adds squares in the dtype of the result. It is infinite for norms above 1.8e19 in f32
+///   and 1.3e154 in f64, and ignores elements below 1e-19 and 1e-154.
+/// - `output::<f64>()` does not overflow for sums and norms of f32, f16 and bf16.
 ///
 /// Without elements to reduce, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean,
 /// variance and std NaN, `any` 0 and `all` 1. max, min, argmax and argmin are then an error, unless
@@ -71,8 +71,7 @@ const NAME: &str = ReduceDesc::OPERATION;
 /// to nearest even. Integers wrap on overflow of i64. Sums of floats are compensated along the axis
 /// and combined in a tree. So the error is a few roundings of Σ|x|, independent of the length of the
 /// axis ([`model`](Reduce::model)). Products round at every factor. A mean is the sum divided by n.
-/// Squares of norm2 are scaled if they leave the range. Variances use Welford's recurrence, and
-/// partial results are merged by sets. Error bound:
+/// Variances use Welford's recurrence, and partial results are merged by sets. Error bound:
 /// [`reference::reduce`](crate::reference::reduce). Deterministic: the same bits every run and on
 /// every device, for the same shape, strides and alignment, unless
 /// [`with_kernel`](Reduce::with_kernel) or [`autotune`](Reduce::autotune) chose the kernel.

@@ -39,6 +39,7 @@ pub enum Reduction {
 /// | `logits` | any, with 1 to 8 dimensions; the classes are along one axis (default: the last) | f32, f16, bf16 | any; see Performance |
 /// | `targets` | that of `logits` without that axis | i32, i64 | any |
 /// | `class_weights` (optional, default 1) | `[n]`, for `n` classes | f32 | any |
+/// | `dloss` (optional, default 1) | as `loss` | f32 | any |
 /// | `loss` (written) | rank 0 for [`Reduction::Mean`] and [`Reduction::Sum`]; as `targets` for [`Reduction::None`] | f32 | contiguous; must not overlap another tensor |
 /// | `dlogits` (written) | as `logits` | as `logits` | any where no two indices refer to one element; may be `logits` itself, and must not overlap it otherwise |
 ///
@@ -46,7 +47,8 @@ pub enum Reduction {
 /// its logits are. A row has NaN for both if its target is not a class, or if its logits contain
 /// NaN or `+inf`, or are all `-inf`. `g` is [`gradient_scale`](Self::gradient_scale); for
 /// [`Reduction::Mean`], it is divided by the number of rows that are not ignored, or by the sum of
-/// the weights of their targets. Where that divisor is 0, the mean is NaN.
+/// the weights of their targets. Where that divisor is 0, the mean is NaN. With
+/// [`dloss`](Self::dloss), `g` is also multiplied by the gradient with respect to the loss.
 ///
 /// # Numerics
 /// Computed in f32; losses and gradients are rounded once, and losses are added up in a fixed
@@ -96,6 +98,7 @@ pub struct CrossEntropy<'a, T: Float> {
     ignore_index: i64,
     label_smoothing: f32,
     gradient_scale: f32,
+    dloss: Option<&'a Tensor<f32>>,
     reduction: Reduction,
     /// Whether new outputs include the gradient.
     has_gradient: bool,
@@ -113,6 +116,7 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
             ignore_index: -100,
             label_smoothing: 0.0,
             gradient_scale: 1.0,
+            dloss: None,
             reduction: Reduction::Mean,
             has_gradient: false,
             kernel: None,
@@ -152,6 +156,13 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     /// loss is processed further, or the scale of mixed-precision training.
     pub fn gradient_scale(mut self, scale: f32) -> Self {
         self.gradient_scale = scale;
+        self
+    }
+
+    /// Sets the gradient with respect to the loss (default 1), with the shape of the loss: for
+    /// [`Reduction::None`] a number for each row. It is read when the kernel runs.
+    pub fn dloss(mut self, dloss: &'a Tensor<f32>) -> Self {
+        self.dloss = Some(dloss);
         self
     }
 
@@ -245,6 +256,9 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
             let (_, n) = axes.extents(shape);
             check::input("class_weights", weights, &[n], stream)?;
         }
+        if let Some(dloss) = self.dloss {
+            check::input("dloss", dloss, self.of_loss(), stream)?;
+        }
         match (0.0..=1.0).contains(&self.label_smoothing) {
             true => Ok(axes),
             false => Err(Error::value(
@@ -268,6 +282,9 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         if let Some(weights) = self.weights {
             check::no_overlap("loss", loss, "class_weights", weights)?;
         }
+        if let Some(dloss) = self.dloss {
+            check::no_overlap("loss", loss, "dloss", dloss)?;
+        }
         let Some(dlogits) = dlogits else {
             return Ok(());
         };
@@ -275,6 +292,9 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         check::no_partial_overlap("dlogits", dlogits, "logits", self.logits)?;
         self.targets.check_apart("targets", "dlogits", dlogits)?;
         check::no_overlap("dlogits", dlogits, "loss", loss)?;
+        if let Some(dloss) = self.dloss {
+            check::no_overlap("dlogits", dlogits, "dloss", dloss)?;
+        }
         match self.weights {
             Some(weights) => check::no_overlap("dlogits", dlogits, "class_weights", weights),
             None => Ok(()),
@@ -328,21 +348,24 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         let dx = dlogits.as_ref();
         let dx = dx.map(|dx| Rows::written(dx, axes, stream)).transpose()?;
         self.count(&inputs, factor, variant, (rows, n), stream)?;
+        let (of_gradient, stride) = self.factors(factor, dx.is_some(), stream)?;
         let launch = Launch::new(stream, candidate);
         let mut params = launch.params();
         if factor.is_some() && variant.begins_early() {
             params.flags |= flags::EARLY;
         }
-        params.strides[..2].copy_from_slice(&[x.stride, dx.as_ref().map_or(0, |dx| dx.stride)]);
+        let of_dx = dx.as_ref().map_or(0, |dx| dx.stride);
+        params.strides[..3].copy_from_slice(&[x.stride, of_dx, stride]);
         params.ignore_index = self.ignore_index;
         params.epsilon = self.label_smoothing;
         params.scale = self.gradient_scale;
         let written = dx.as_ref().map(|dx| &dx.tensor);
         let (targets, weights) = (&inputs.targets, inputs.weights.as_ref());
-        let memory = (&x.tensor, targets, weights, &losses, written, factor);
+        let of_gradient = of_gradient.as_ref();
+        let memory = (&x.tensor, targets, weights, &losses, written, of_gradient);
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
-        // storage; there is one target and one loss per row, and one weight per class, or none; dx
-        // is injective, and is x or overlaps nothing.
+        // storage; there is one target and one loss per row, and one weight per class, or none, and
+        // one factor per row, or for all, or none; dx is injective, and is x or overlaps nothing.
         unsafe { launch.run(stream, memory, &params) }?;
         if let (Some(dx), Some(dlogits)) = (&dx, dlogits) {
             dx.deliver(dlogits, axes, stream)?;
