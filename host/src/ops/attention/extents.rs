@@ -294,7 +294,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     }
 }
 
-/// Length of the longest sequence of `names[0]` among `positions`, or the caller's bound `said`.
+/// Length of the longest sequence of `names[0]` among `positions`, or the bound `said` that the
+/// caller has set.
 fn longest(
     names: [&'static str; 2],
     bounds: Option<Lengths<'_>>,

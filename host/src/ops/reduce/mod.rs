@@ -53,10 +53,10 @@ const NAME: &str = ReduceDesc::OPERATION;
 /// counts in row-major order.
 ///
 /// For finite elements:
-/// - Sums, means, dots and products are computed in an unspecified order. If a partial result leaves
-///   the range, it is infinite. The result may then be infinite or NaN, even if the whole result is
-///   within the range. For example, a product with a factor 0 may be NaN. A partial product that
-///   underflows is 0.
+/// - Sums, means, dots and products are computed in an unspecified order. If a partial result
+///   leaves the range, it is infinite. The result may then be infinite or NaN, even if the whole
+///   result is within the range. For example, a product with a factor 0 may be NaN. A partial
+///   product that underflows is 0.
 /// - A norm2 adds squares in the dtype of the result. It is infinite for norms above 1.8e19 in f32
 ///   and 1.3e154 in f64, and ignores elements below 1e-19 and 1e-154.
 /// - `output::<f64>()` does not overflow for sums and norms of f32, f16 and bf16.
