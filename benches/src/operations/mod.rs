@@ -73,7 +73,7 @@ pub struct Operation {
     pub sets: &'static [Set],
     /// The unit of rates.
     pub unit: Unit,
-    /// Makes the cases of a set. Those of `random` are drawn by [`OperationOptions::random`].
+    /// Makes the cases of a set.
     pub cases: fn(&Set, &OperationOptions) -> Vec<Case>,
 }
 
