@@ -115,7 +115,12 @@ impl Device {
     /// The emulator, which runs PTX on the CPU and checks every memory access. Every call returns
     /// the same device; [`Device::emulator_with`] creates others.
     ///
+    /// In debug builds, which tests are, a block may run 2^28 warp instructions. An endless loop
+    /// then ends within seconds with a report that says where each warp is. The environment
+    /// variable `WARPSMITH_INSTRUCTION_BUDGET` sets another number, in every build, or `none`.
+    ///
     /// # Errors
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) where the variable has another value,
     /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) where this build lacks the
     /// feature `emulator`.
     #[cfg(feature = "emulator")]
@@ -124,7 +129,7 @@ impl Device {
         if let Some(device) = EMULATOR.get() {
             return Ok(device.clone());
         }
-        let made = Self::emulator_with(warpsmith_emulator::EmulatorConfig::default())?;
+        let made = Self::from_backend(Box::new(EmulatorBackend::usual()?))?;
         Ok(EMULATOR.get_or_init(|| made).clone())
     }
 

@@ -73,6 +73,7 @@
 //! [profile.dev.package.warpsmith-emulator]
 //! opt-level = 3
 //! ```
+mod argument;
 mod backend;
 mod buffer;
 mod capture;
@@ -95,7 +96,6 @@ mod storage;
 mod stream;
 mod tensor;
 mod tensor_map;
-#[doc(hidden)]
 pub mod testing;
 
 #[doc(hidden)]
@@ -104,6 +104,7 @@ pub use abi::DType;
 pub use abi::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
 pub use abi::reduce::ReduceOp;
 pub use abi::scan::ScanOp;
+pub use argument::{ArgumentType, ConstPointer, MutPointer, Strided};
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
 pub use element::Element;
@@ -114,7 +115,7 @@ pub use event::Event;
 pub use float8::{E4m3, E5m2};
 pub use kernel::Kernel;
 pub use launch::{ByValue, KernelArg, KernelArgs, KernelParam, LaunchConfig};
-pub use load::{Module, ParamInfo, builtin_manifest};
+pub use load::{Built, Module, ParamInfo, builtin_manifest};
 pub use ops::{
     Activation, Attention, AttentionGrad, AttentionGrads, AttentionLse, AttentionMerge,
     AttentionOutput, Binary, Candidate, CastElement, Chain, ChainElement, Countable, Float, Gemm,
