@@ -63,7 +63,7 @@ impl fmt::Display for Allowed {
         let Self(budget) = self;
         write!(
             f,
-            "  = note: a loop without an end? --instruction-budget N allows a warp more than {budget}"
+            "  = note: a loop without an end? --instruction-budget N allows a block more than {budget}"
         )
     }
 }

@@ -9,6 +9,7 @@ use ptx_syntax::manifest::{FORMAT, Manifest, ModuleEntry, Toolchain};
 
 use crate::arch::Arch;
 use crate::assemble::Assembled;
+use crate::compile::TARGET;
 use crate::error::{Error, Step};
 use crate::lint::EVERYWHERE;
 use crate::pipeline::{CrateBuild, CrateCode, side_by_side};
@@ -63,7 +64,8 @@ pub struct CudaBuilder {
     pub(crate) profile: Profile,
     pub(crate) features: Vec<String>,
     pub(crate) default_features: bool,
-    pub(crate) line_info: bool,
+    line_info: Option<bool>,
+    launches: Option<bool>,
     pub(crate) locked: bool,
     ptxas: PtxasCheck,
     pub(crate) record_registers: bool,
@@ -118,7 +120,8 @@ impl CudaBuilder {
             profile: Profile::Release,
             features: Vec::new(),
             default_features: true,
-            line_info: false,
+            line_info: None,
+            launches: None,
             locked: false,
             ptxas: PtxasCheck::IfFound,
             record_registers: false,
@@ -142,10 +145,18 @@ impl CudaBuilder {
     }
 
     /// Writes `manifest.json` and `<arch>/<family>.ptx` into this folder, and removes the files
-    /// that the manifest already there names but this build no longer produces. Without this
-    /// option, a build script writes to `$OUT_DIR/ptx` and any other program writes nothing.
+    /// that an earlier build of this crate wrote there and this one does not. A folder with other
+    /// files of these names is refused. Without this option, a build script writes to `$OUT_DIR/ptx`
+    /// and any other program writes nothing.
     pub fn copy_to(mut self, folder: impl Into<PathBuf>) -> Self {
         self.copy_to = Some(folder.into());
+        self
+    }
+
+    /// Whether to write [`LAUNCHES`](crate::LAUNCHES) beside the manifest: a Rust file with a
+    /// function for the launch of each kernel, typed by its parameters. Default: in a build script.
+    pub fn launches(mut self, launches: bool) -> Self {
+        self.launches = Some(launches);
         self
     }
 
@@ -217,10 +228,17 @@ impl CudaBuilder {
         self
     }
 
-    /// Whether to emit `.loc` directives, which map PTX to source lines (default: no).
+    /// Whether to emit `.loc` directives, which map PTX to source lines. Default: in a build script,
+    /// if the crate is built with debug information, which debug builds are; elsewhere no.
     pub fn line_info(mut self, line_info: bool) -> Self {
-        self.line_info = line_info;
+        self.line_info = Some(line_info);
         self
+    }
+
+    pub(crate) fn has_line_info(&self) -> bool {
+        let of_script = || build_script_folder().and_then(|_| env::var_os("DEBUG"));
+        self.line_info
+            .unwrap_or_else(|| of_script().is_some_and(|debug| debug == "true"))
     }
 
     /// Whether to fail if `Cargo.lock` would have to change (default: no).
@@ -267,17 +285,26 @@ impl CudaBuilder {
             path: env::temp_dir(),
             source,
         })?;
-        let (modules, mut sources) = self.modules(&CrateBuild {
+        let build = CrateBuild {
             options: self,
             krate: &krate,
             toolchain: &toolchain,
             ptxas: ptxas.as_ref(),
             work: work.path(),
-        })?;
-        sources.sort();
-        sources.dedup();
+        };
+        let code = build.code()?;
+        let folder = self
+            .copy_to
+            .clone()
+            .or_else(|| Some(build_script_folder()?.join("ptx")));
+        let output = folder.as_deref();
+        let output = output
+            .map(|path| write::Folder::of(path, &code.name))
+            .transpose()?;
+        let modules = self.modules(&build, &code)?;
         let mut manifest = Manifest {
             format: FORMAT,
+            krate: code.name.clone(),
             toolchain: Toolchain {
                 rustc: toolchain.rustc_version.clone(),
                 llvm: toolchain.llvm_version.clone(),
@@ -285,16 +312,18 @@ impl CudaBuilder {
             },
             modules: modules.iter().map(|module| module.entry.clone()).collect(),
         };
-        let folder = self
-            .copy_to
-            .clone()
-            .or_else(|| Some(build_script_folder()?.join("ptx")));
         if let (Some(folder), false) = (&folder, self.families.is_empty()) {
             write::keep_others(folder, &mut manifest, &self.families)?;
         }
-        if let Some(folder) = &folder {
-            write::write(folder, &manifest, &modules)?;
+        if let Some(output) = output {
+            output.write(&manifest, &modules)?;
+            if self.launches.unwrap_or(build_script_folder().is_some()) {
+                output.write_launches(&manifest)?;
+            }
         }
+        let mut sources = code.sources;
+        sources.sort();
+        sources.dedup();
         let report = BuildReport {
             manifest,
             modules,
@@ -309,10 +338,21 @@ impl CudaBuilder {
         Ok(report)
     }
 
+    /// [`build`](Self::build) in a build script, which may be that of the kernels' own crate: where
+    /// the crate is compiled for the device, this does nothing.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_script(&self) -> Result<(), Error> {
+        if env::var_os("TARGET").is_some_and(|target| target == TARGET) {
+            return Ok(());
+        }
+        self.build().map(drop)
+    }
+
     /// Builds the families asked for, for the architectures asked for and those that kernels name:
-    /// the modules, sorted, and the source folders.
-    fn modules(&self, build: &CrateBuild<'_>) -> Result<(Vec<BuiltModule>, Vec<PathBuf>), Error> {
-        let code = build.code()?;
+    /// the modules, sorted.
+    fn modules(&self, build: &CrateBuild<'_>, code: &CrateCode) -> Result<Vec<BuiltModule>, Error> {
         let archs: BTreeSet<Arch> = self.archs.iter().copied().chain(code.named()).collect();
         let mut there = BTreeSet::new();
         let mut todo = Vec::new();
@@ -325,12 +365,12 @@ impl CudaBuilder {
             }
         }
         self.check_families(&there)?;
-        self.check_local(&code)?;
+        self.check_local(code)?;
         // The longest first, so that no core waits for one that was begun last.
         todo.sort_by_key(|(_, family)| Reverse(family.module.lines()));
         let mut modules = side_by_side(todo, |(arch, family)| build.family(arch, family))?;
         modules.sort_by(|a, b| (a.arch, &a.family).cmp(&(b.arch, &b.family)));
-        Ok((modules, code.sources))
+        Ok(modules)
     }
 
     /// Checks that each family asked for exists in the crate.

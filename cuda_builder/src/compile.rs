@@ -12,12 +12,13 @@ use crate::duplicates;
 use crate::error::{Error, Step};
 use crate::preamble;
 use crate::process;
+use crate::sysroot::Sysroot;
 use crate::toolchain::DeviceToolchain;
 
 /// rustc's name of the device target.
 pub(crate) const TARGET: &str = "nvptx64-nvidia-cuda";
 /// Name of the cargo profile that is defined for the build.
-const PROFILE: &str = "warpsmith-device";
+pub(crate) const PROFILE: &str = "warpsmith-device";
 
 /// What to compile and how.
 #[derive(Clone, Debug)]
@@ -40,7 +41,7 @@ pub(crate) struct Compiled {
     pub(crate) crate_name: String,
     /// The crate's own rlib.
     pub(crate) own: PathBuf,
-    /// The rlibs of its dependencies, `core` and `compiler_builtins` last.
+    /// The rlibs of its dependencies, those of the sysroot last.
     pub(crate) others: Vec<PathBuf>,
     /// `src` folders of the packages that come neither from a registry nor from the toolchain: a
     /// build script watches these.
@@ -67,7 +68,8 @@ struct TargetInfo {
 }
 
 pub(crate) fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
-    let mut command = compiler(request);
+    let sysroot = Sysroot::for_build(request)?;
+    let mut command = compiler(request, &sysroot);
     let manifest = request.krate.join("Cargo.toml");
     let output = process::run(Step::Compile, &manifest, &mut command)
         .map_err(|error| duplicates::explained(error, request.krate))
@@ -77,10 +79,14 @@ pub(crate) fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
         tracing::warn!("{}", warnings.trim_end());
     }
     let stdout = String::from_utf8_lossy(&output.stdout);
-    collect(&stdout, &manifest, &request.toolchain.library_sources()).ok_or_else(|| Error::Output {
+    let compiled = collect(&stdout, &manifest).ok_or_else(|| Error::Output {
         step: Step::Compile,
         tool: request.toolchain.cargo.clone(),
         cause: format!("no library of `{}` among what it built", manifest.display()),
+    })?;
+    Ok(Compiled {
+        others: [compiled.others, sysroot.rlibs].concat(),
+        ..compiled
     })
 }
 
@@ -96,19 +102,11 @@ pub(crate) fn cargo(toolchain: &DeviceToolchain, krate: &Path) -> Command {
     command
 }
 
-fn compiler(request: &Request<'_>) -> Command {
+fn compiler(request: &Request<'_>, sysroot: &Sysroot) -> Command {
     let mut command = cargo(request.toolchain, request.krate);
     command
-        .env("CARGO_ENCODED_RUSTFLAGS", rustflags(request))
-        .args([
-            "rustc",
-            "--lib",
-            "--crate-type",
-            "rlib",
-            "-Zbuild-std=core",
-            "--target",
-            TARGET,
-        ])
+        .env("CARGO_ENCODED_RUSTFLAGS", rustflags(request, sysroot))
+        .args(["rustc", "--lib", "--crate-type", "rlib", "--target", TARGET])
         .args([
             "--message-format",
             "json-render-diagnostics",
@@ -137,7 +135,7 @@ fn compiler(request: &Request<'_>) -> Command {
 
 /// The cargo profile. Every setting is explicit, so that the workspace's own profiles have no
 /// effect.
-fn profile(request: &Request<'_>) -> [String; 10] {
+pub(crate) fn profile(request: &Request<'_>) -> [String; 10] {
     let checked = request.checked;
     [
         "inherits=\"release\"".to_owned(),
@@ -153,7 +151,26 @@ fn profile(request: &Request<'_>) -> [String; 10] {
     ]
 }
 
-fn rustflags(request: &Request<'_>) -> OsString {
+fn rustflags(request: &Request<'_>, sysroot: &Sysroot) -> OsString {
+    let mut flags = common_flags(request);
+    let mut path = OsString::from("--sysroot=");
+    path.push(&sysroot.path);
+    flags.push(path);
+    flags.extend(remapping(
+        request.krate.parent().map(|path| (path.to_owned(), ".")),
+    ));
+    // rustc uses the last prefix that matches.
+    flags.extend(remapping([(request.krate.to_owned(), ".")]));
+    joined(flags)
+}
+
+/// Flags as cargo takes them.
+pub(crate) fn joined(flags: Vec<OsString>) -> OsString {
+    flags.join("\u{1f}".as_ref())
+}
+
+/// The flags with which all crates are compiled, and `core` for them.
+pub(crate) fn common_flags(request: &Request<'_>) -> Vec<OsString> {
     let mut flags = vec![
         // What is compiled serves all architectures, and none of its functions keeps this one.
         OsString::from(format!("-Ctarget-cpu={}", Arch::Sm75)),
@@ -169,28 +186,24 @@ fn rustflags(request: &Request<'_>) -> OsString {
     if request.line_info {
         flags.push("-Cdebuginfo=line-directives-only".into());
     }
-    for (from, to) in remapped(request) {
+    let cargo_home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+    flags.extend(remapping([(request.toolchain.library_sources(), "rust")]));
+    flags.extend(remapping(cargo_home.or(home).map(|path| (path, "cargo"))));
+    flags
+}
+
+/// Flags that replace paths of this machine in `.file` directives and panic locations.
+fn remapping(
+    paths: impl IntoIterator<Item = (PathBuf, &'static str)>,
+) -> impl Iterator<Item = OsString> {
+    paths.into_iter().map(|(from, to)| {
         let mut flag = OsString::from("--remap-path-prefix=");
         flag.push(from);
         flag.push(format!("={to}"));
-        flags.push(flag);
-    }
-    flags.join("\u{1f}".as_ref())
+        flag
+    })
 }
-
-/// Paths of this machine that would appear in `.file` directives and panic locations, with their
-/// replacements.
-fn remapped(request: &Request<'_>) -> Vec<(PathBuf, &'static str)> {
-    let mut remapped = vec![(request.toolchain.library_sources(), "rust")];
-    let cargo_home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
-    remapped.extend(cargo_home.or(home).map(|path| (path, "cargo")));
-    remapped.extend(request.krate.parent().map(|path| (path.to_owned(), ".")));
-    // rustc uses the last prefix that matches.
-    remapped.push((request.krate.to_owned(), "."));
-    remapped
-}
-
 /// Removes the environment variables that an outer cargo, rustc or rustup has set: this build may
 /// run inside a build script of a different toolchain with different flags.
 fn clean_environment(command: &mut Command) {
@@ -227,7 +240,7 @@ fn clean_environment(command: &mut Command) {
     }
 }
 
-fn collect(stdout: &str, manifest: &Path, library: &Path) -> Option<Compiled> {
+fn collect(stdout: &str, manifest: &Path) -> Option<Compiled> {
     let device = |file: &PathBuf| {
         file.extension()
             .is_some_and(|extension| extension == "rlib")
@@ -243,14 +256,13 @@ fn collect(stdout: &str, manifest: &Path, library: &Path) -> Option<Compiled> {
         let Some(rlib) = message.filenames.into_iter().find(device) else {
             continue;
         };
-        let in_toolchain = target.src_path.starts_with(library);
-        if message.package_id.starts_with("path+") && !in_toolchain {
+        if message.package_id.starts_with("path+") {
             sources.extend(target.src_path.parent().map(Path::to_owned));
         }
         if message.manifest_path == manifest {
             own = Some((target.name.replace('-', "_"), rlib));
         } else {
-            others.push((in_toolchain, rlib));
+            others.push(rlib);
         }
     }
     others.sort();
@@ -258,7 +270,7 @@ fn collect(stdout: &str, manifest: &Path, library: &Path) -> Option<Compiled> {
     Some(Compiled {
         crate_name,
         own,
-        others: others.into_iter().map(|(_, rlib)| rlib).collect(),
+        others,
         sources,
     })
 }
@@ -296,11 +308,6 @@ mod tests {
                 "/t/warpsmith-device/deps/libsyn.rlib",
             ),
             artifact(
-                "path+file:///k/core",
-                "core",
-                &format!("{device}/libcore.rlib"),
-            ),
-            artifact(
                 "path+file:///k/my-k",
                 "my-k",
                 &format!("{device}/libmy_k.rlib"),
@@ -310,14 +317,13 @@ mod tests {
             "{\"reason\":\"build-finished\",\"success\":true}".to_owned(),
         ];
         let manifest = Path::new("/k/my-k/Cargo.toml");
-        let compiled = collect(&lines.join("\n"), manifest, Path::new("/k/core"));
+        let compiled = collect(&lines.join("\n"), manifest);
         let compiled = compiled.expect("the crate is among them");
         assert_eq!(compiled.crate_name, "my_k");
         assert_eq!(compiled.own, Path::new(device).join("libmy_k.rlib"));
-        let others = ["libhalf.rlib", "libcore.rlib"].map(|file| Path::new(device).join(file));
-        assert_eq!(compiled.others, others);
+        assert_eq!(compiled.others, [Path::new(device).join("libhalf.rlib")]);
         assert_eq!(compiled.sources, [Path::new("/k/my-k/src")]);
         let elsewhere = Path::new("/k/other/Cargo.toml");
-        assert!(collect(&lines.join("\n"), elsewhere, Path::new("/k/core")).is_none());
+        assert!(collect(&lines.join("\n"), elsewhere).is_none());
     }
 }

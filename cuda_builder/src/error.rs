@@ -156,6 +156,20 @@ pub enum Error {
         /// Where the lines are that the refusals name; empty if they name none.
         lines: String,
     },
+    /// A file in the output folder was not written by a build of this crate.
+    #[error(
+        "write: `{}` {}: build `{krate}` into another folder, or delete what is there",
+        path.display(),
+        of_whom(owner.as_deref())
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The crate that is built.
+        krate: String,
+        /// The crate that the file was built from, if it is known.
+        owner: Option<String>,
+    },
     /// An option that contradicts another, or is empty.
     #[error("option `{option}`: {reason}")]
     Option {
@@ -169,6 +183,13 @@ pub enum Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+fn of_whom(owner: Option<&str>) -> String {
+    match owner {
+        Some(owner) => format!("was built from the crate `{owner}`"),
+        None => "is not from an earlier build of this crate".to_owned(),
     }
 }
 

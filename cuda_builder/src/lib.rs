@@ -8,7 +8,7 @@
 //!
 //! A build has these steps:
 //!
-//! 1. cargo and rustc compile the crate and `core` to unoptimised bitcode.
+//! 1. cargo and rustc compile the crate to unoptimised bitcode, and `core` once for all crates.
 //! 2. llvm-link links it to one module.
 //! 3. A typed pass over the module's text ([`ir`]) adds what rustc cannot express, such as launch
 //!    bounds, shared memory, and that barriers are convergent.
@@ -20,15 +20,16 @@
 //!
 //! # In a build script
 //! ```no_run
-//! // build.rs of a program whose kernels are in the folder `kernels`
+//! // build.rs of a crate of kernels
 //! fn main() -> Result<(), cuda_builder::Error> {
-//!     cuda_builder::CudaBuilder::new("kernels").build()?;
-//!     Ok(())
+//!     cuda_builder::CudaBuilder::new(".").build_script()
 //! }
 //! ```
-//! writes `$OUT_DIR/ptx`, for
-//! `include_str!(concat!(env!("OUT_DIR"), "/ptx/sm_75/kernels.ptx"))`. The build of the kernels is
-//! separate: the outer cargo's toolchain, flags and target folder do not affect it.
+//! writes `$OUT_DIR/ptx`, with the PTX, the manifest, and `kernels.rs`, which has a typed function for the launch of
+//! each kernel. Tests and programs include it:
+//! `mod kernels { include!(concat!(env!("OUT_DIR"), "/ptx/kernels.rs")); }`. The build script of another
+//! crate names the folder of the kernels instead. The build of the kernels is separate: the outer
+//! cargo's toolchain, flags and target folder do not affect it.
 //!
 //! # Which toolchain
 //! [`toolchain`] documents where the builder looks for its tools, and reports which are missing.
@@ -53,6 +54,7 @@ mod features;
 mod graph;
 mod inlined;
 pub mod ir;
+mod launches;
 mod link;
 mod lint;
 mod manifest;
@@ -61,6 +63,7 @@ mod pipeline;
 mod preamble;
 mod process;
 mod rounding;
+mod sysroot;
 pub mod toolchain;
 mod write;
 
@@ -68,5 +71,7 @@ pub use arch::{Arch, UnknownArch};
 pub use assemble::{Assembled, Usage, assemble, assemble_to};
 pub use builder::{BuildReport, BuiltModule, CudaBuilder, Profile, PtxasCheck};
 pub use error::{Error, Step};
+pub use launches::LAUNCHES;
 pub use lint::Refusal;
+pub use sysroot::CACHE_VARIABLE;
 pub use write::MANIFEST;

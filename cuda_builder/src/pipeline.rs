@@ -36,6 +36,8 @@ pub(crate) struct CrateBuild<'a> {
 
 /// A crate's code, which all architectures are built from.
 pub(crate) struct CrateCode {
+    /// Name of the crate.
+    pub(crate) name: String,
     module: Module,
     kernels: Vec<Kernel>,
     fragments: Vec<Fragment>,
@@ -93,13 +95,14 @@ impl CrateBuild<'_> {
             features: &features,
             default_features,
             checked: self.options.profile == Profile::Checked,
-            line_info: self.options.line_info,
+            line_info: self.options.has_line_info(),
             locked: self.options.locked,
         })?;
         let mut module = link::link(self.toolchain, &compiled, self.work)?;
         drop(lock);
         let (kernels, fragments) = patch(&mut module, &compiled.crate_name)?;
         Ok(CrateCode {
+            name: compiled.crate_name,
             module,
             kernels,
             fragments,
@@ -116,8 +119,8 @@ impl CrateBuild<'_> {
                 |folder| folder.join("warpsmith-target"),
             )
         });
-        // Cargo keeps one copy of `core` whatever the flags.
-        let flags = if self.options.line_info {
+        // Cargo keeps one copy of a crate whatever the flags.
+        let flags = if self.options.has_line_info() {
             "lines"
         } else {
             "plain"

@@ -50,9 +50,9 @@
 //!
 //! # On the host
 //!
-//! On any target but `nvptx64` the crate type-checks, so that `cargo check` and clippy cover
-//! kernels with the ordinary toolchain. A function that needs a GPU panics there with its name:
-//! that is what "Panics: on the host" stands for.
+//! The crate also compiles for other targets than `nvptx64`, so that `cargo check` and clippy cover
+//! kernels with the ordinary toolchain. There, a function that needs a GPU panics with its name.
+//! Its documentation has the line "Panics: on the host".
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
     target_arch = "nvptx64",

@@ -19,9 +19,10 @@ pub struct EmulatorConfig {
     pub memory_bytes: u64,
     /// Optional checks. Memory faults and misuse of synchronisation are always reported.
     pub checks: Checks,
-    /// Most warp instructions that a single warp may run in a launch, as
-    /// [`LaunchStats::warp_instructions`] counts them; a warp that would need one more ends the
-    /// launch with [`FaultKind::InstructionBudget`](crate::FaultKind). `None` means no limit.
+    /// Most warp instructions that the warps of one block may run together, as
+    /// [`LaunchStats::warp_instructions`] counts them; the blocks of a cluster share one budget. A
+    /// warp that would need one more ends the launch with
+    /// [`FaultKind::InstructionBudget`](crate::FaultKind). `None` means no limit.
     pub instruction_budget: Option<u64>,
     /// Where `vprintf` writes. Of each launch it gets the newest
     /// [`PRINTF_FIFO_BYTES`](crate::PRINTF_FIFO_BYTES), when the launch has ended.

@@ -35,7 +35,7 @@ pub enum FaultKind {
     BadTarget,
     /// Calls that need more local memory than a thread has.
     StackOverflow,
-    /// A warp ran more instructions than the configuration's budget.
+    /// The warps of a block ran more instructions than the configuration's budget.
     InstructionBudget,
     /// Two unordered accesses to the same bytes, of which at least one is a write.
     DataRace,

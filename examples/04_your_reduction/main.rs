@@ -9,9 +9,7 @@
 use anyhow::{Result, ensure};
 use ndarray::Array2;
 use warpsmith::{Device, LaunchConfig, Reduce, ReduceOp, Tensor, Unary, UnaryOp};
-
-/// The kernel's PTX, built by `warpsmith build examples/kernels`.
-const PTX: &str = include_str!("../kernels/ptx/sm_75/row_norms.ptx");
+use warpsmith_examples::kernels;
 
 fn main() -> Result<()> {
     let device = Device::auto()?;
@@ -21,16 +19,10 @@ fn main() -> Result<()> {
     let x = Tensor::from_ndarray(&device, &x)?;
 
     // With one kernel of our own.
-    let norms = Tensor::<f32>::empty(&stream, &[rows])?;
-    let kernel = device.load_ptx(PTX)?.kernel("row_norms")?;
+    let mut norms = Tensor::<f32>::empty(&stream, &[rows])?;
+    let config = LaunchConfig::linear(rows as u32, 128);
     // SAFETY: one block of 128 threads per row; the tensors are contiguous and have these extents.
-    unsafe {
-        kernel.launch(
-            &stream,
-            LaunchConfig::linear(rows as u32, 128),
-            (&x, &norms, columns),
-        )?;
-    }
+    unsafe { kernels::load(&device)?.row_norms(&stream, config, &x, &mut norms, columns)? };
 
     // With three operations of the library.
     let squares = Unary::new(UnaryOp::Square, &x).run(&stream)?;

@@ -13,5 +13,87 @@
 //!
 //! `cargo run --release --example 01_vector_add` runs the first. The kernels of 01 and 04 to 08 are
 //! in the crate `examples/kernels`. Its PTX is committed, so running needs no device toolchain.
-//! After a change there, run `cargo run --release -- build examples/kernels`.
-#![forbid(unsafe_code)]
+//! After a change there, run `cargo run --release -- build examples/kernels --launches`.
+#![deny(unsafe_code)]
+
+/// Functions that launch the kernels of `examples/kernels`, as `cuda_builder` writes them.
+///
+/// ```
+/// use warpsmith::{Device, LaunchConfig, Tensor};
+/// use warpsmith_examples::kernels;
+/// # fn main() -> warpsmith::Result<()> {
+/// let device = Device::emulator()?;
+/// let stream = device.default_stream();
+/// let x = Tensor::from_slice(&device, &[2, 2], &[3.0_f32, 4.0, 0.0, 1.0])?;
+/// let mut norms = Tensor::<f32>::empty(&stream, &[2])?;
+/// let config = LaunchConfig::linear(2, 128);
+/// // SAFETY: one block of 128 threads a row, of two elements; an element of `norms` a row.
+/// unsafe { kernels::load(&device)?.row_norms(&stream, config, &x, &mut norms, 2)? };
+/// assert_eq!(norms.to_vec()?, [5.0, 1.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Elements of another type do not compile:
+///
+/// ```compile_fail,E0277
+/// use warpsmith::{LaunchConfig, Result, Stream, Tensor, half::bf16};
+/// use warpsmith_examples::kernels::Kernels;
+/// unsafe fn launch(
+///     kernels: &Kernels,
+///     stream: &Stream,
+///     x: &Tensor<f32>,
+///     norms: &mut Tensor<bf16>,
+/// ) -> Result<()> {
+///     kernels.row_norms(stream, LaunchConfig::linear(2, 128), x, norms, 2)
+/// }
+/// ```
+///
+/// nor does an output that is borrowed to be read:
+///
+/// ```compile_fail,E0277
+/// use warpsmith::{LaunchConfig, Result, Stream, Tensor};
+/// use warpsmith_examples::kernels::Kernels;
+/// unsafe fn launch(
+///     kernels: &Kernels,
+///     stream: &Stream,
+///     x: &Tensor<f32>,
+///     norms: &Tensor<f32>,
+/// ) -> Result<()> {
+///     kernels.row_norms(stream, LaunchConfig::linear(2, 128), x, norms, 2)
+/// }
+/// ```
+///
+/// nor a number of another type:
+///
+/// ```compile_fail,E0308
+/// use warpsmith::{LaunchConfig, Result, Stream, Tensor};
+/// use warpsmith_examples::kernels::Kernels;
+/// unsafe fn launch(
+///     kernels: &Kernels,
+///     stream: &Stream,
+///     x: &Tensor<f32>,
+///     norms: &mut Tensor<f32>,
+/// ) -> Result<()> {
+///     kernels.row_norms(stream, LaunchConfig::linear(2, 128), x, norms, 2.0)
+/// }
+/// ```
+///
+/// nor too few arguments:
+///
+/// ```compile_fail,E0061
+/// use warpsmith::{LaunchConfig, Result, Stream, Tensor};
+/// use warpsmith_examples::kernels::Kernels;
+/// unsafe fn launch(
+///     kernels: &Kernels,
+///     stream: &Stream,
+///     x: &Tensor<f32>,
+///     norms: &mut Tensor<f32>,
+/// ) -> Result<()> {
+///     kernels.row_norms(stream, LaunchConfig::linear(2, 128), x, norms)
+/// }
+/// ```
+#[allow(unsafe_code)] // launches of unsafe kernels
+pub mod kernels {
+    include!("../kernels/ptx/kernels.rs");
+}

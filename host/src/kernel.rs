@@ -1,5 +1,6 @@
 //! Kernels of loaded modules, and their launches.
 
+use crate::argument::ArgumentType;
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule};
 use crate::device::Device;
 use crate::error::{Error, KernelError, Result};
@@ -133,7 +134,8 @@ impl Kernel {
     ///
     /// Buffers and tensors among the arguments stay allocated until the launch is done, even if
     /// they are dropped before. The number and the sizes of the arguments are checked against the
-    /// kernel's parameters, and `config` against the limits of kernel and device. On a mismatch
+    /// kernel's parameters, their types where the module was loaded with its manifest
+    /// ([`Device::load_built`]), and `config` against the limits of kernel and device. On a mismatch
     /// nothing is launched.
     ///
     /// ```
@@ -198,6 +200,9 @@ impl Kernel {
             else {
                 return Err(self.argument_count(index + 1));
             };
+            if let Some(declared) = inner.signature.declared.get(index) {
+                self.check_type(declared, argument.argument_type())?;
+            }
             if argument.size_bytes() != size as usize {
                 return Err(self.argument_size(index, argument.size_bytes()));
             }
@@ -309,6 +314,22 @@ impl Kernel {
             return invalid("grid", config.grid, want);
         }
         Ok(())
+    }
+
+    /// Holds an argument against the name and the Rust type of its parameter.
+    fn check_type(
+        &self,
+        (name, ty): &(Box<str>, Box<str>),
+        argument: ArgumentType<'_>,
+    ) -> Result<()> {
+        if argument.suits(ty) {
+            return Ok(());
+        }
+        Err(Error::Kernel(KernelError::ArgumentType {
+            kernel: self.name().into(),
+            parameter: format!("{name}: {ty}").into(),
+            got: argument.to_string().into(),
+        }))
     }
 
     #[cold]

@@ -1,10 +1,12 @@
 //! Launch configurations, and kernel arguments that can be checked against a kernel's parameters.
 
+use crate::argument::ArgumentType;
 use crate::buffer::{DeviceBuffer, DevicePtr};
 use crate::element::Element;
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
+use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 use std::ffi::c_void;
 
@@ -65,7 +67,12 @@ impl LaunchConfig {
 ///
 /// # Safety
 /// As for [`abi::KernelParam`]: a defined layout without padding, so that every byte is initialised.
-pub unsafe trait KernelParam: Copy {}
+pub unsafe trait KernelParam: Copy {
+    /// What it is.
+    fn argument_type(&self) -> ArgumentType<'_> {
+        ArgumentType::Other
+    }
+}
 
 /// Declares a struct that is passed to a kernel by value: `#[repr(C)]`, [`Copy`] and a
 /// [`KernelParam`]. Padding is a compile error: order the fields by decreasing size, and add an
@@ -97,22 +104,30 @@ macro_rules! kernel_param {
     };
 }
 
-macro_rules! kernel_params {
-    ($($ty:ty)*) => {$(
+macro_rules! numbers {
+    ($($ty:ident)*) => {$(
         // SAFETY: a number, a truth value or a character, without padding.
-        unsafe impl KernelParam for $ty {}
+        unsafe impl KernelParam for $ty {
+            fn argument_type(&self) -> ArgumentType<'_> {
+                ArgumentType::Number(stringify!($ty))
+            }
+        }
     )*};
 }
 
-kernel_params! {
-    u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64 half::f16 half::bf16 bool char
+numbers! {
+    u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64 f16 bf16 bool char
 }
 
 // SAFETY: elements without padding, one after the other.
 unsafe impl<T: KernelParam, const N: usize> KernelParam for [T; N] {}
 
 // SAFETY: a transparent 64-bit address, like a pointer on the device.
-unsafe impl<T> KernelParam for DevicePtr<T> {}
+unsafe impl<T> KernelParam for DevicePtr<T> {
+    fn argument_type(&self) -> ArgumentType<'_> {
+        ArgumentType::Memory(std::any::type_name::<T>())
+    }
+}
 
 /// One argument of a launch. It is a [`KernelParam`], passed by value, or a reference to a buffer
 /// or tensor, passed as the device address of its element 0. `None` of type
@@ -126,6 +141,10 @@ pub unsafe trait KernelArg {
     fn size_bytes(&self) -> usize;
     /// Pointer to the argument's bytes.
     fn bytes(&self) -> *const c_void;
+    /// What it is, which must suit the Rust type of the kernel's parameter where that is known.
+    fn argument_type(&self) -> ArgumentType<'_> {
+        ArgumentType::Other
+    }
     /// Called before the launch: registers the use of the argument's memory on the stream, so that
     /// it is not freed before the launch is done.
     ///
@@ -145,6 +164,10 @@ unsafe impl<T: KernelParam> KernelArg for T {
 
     fn bytes(&self) -> *const c_void {
         std::ptr::from_ref(self).cast()
+    }
+
+    fn argument_type(&self) -> ArgumentType<'_> {
+        KernelParam::argument_type(self)
     }
 }
 
@@ -174,7 +197,7 @@ unsafe impl KernelArg for ByValue<'_> {
 static NULL: u64 = 0;
 
 macro_rules! memory_args {
-    ($($owner:ident),*) => {$(
+    ($($owner:ident: $of:expr;)*) => {$(
         // SAFETY: the address is a field of the owner, which the argument borrows.
         unsafe impl<T: Element> KernelArg for &$owner<T> {
             fn size_bytes(&self) -> usize {
@@ -183,6 +206,10 @@ macro_rules! memory_args {
 
             fn bytes(&self) -> *const c_void {
                 std::ptr::from_ref(self.address_ref()).cast()
+            }
+
+            fn argument_type(&self) -> ArgumentType<'_> {
+                $of(self)
             }
 
             fn use_on(&self, stream: &Stream) -> Result<()> {
@@ -200,6 +227,10 @@ macro_rules! memory_args {
                 std::ptr::from_ref(self.address_ref()).cast()
             }
 
+            fn argument_type(&self) -> ArgumentType<'_> {
+                $of(self)
+            }
+
             fn use_on(&self, stream: &Stream) -> Result<()> {
                 self.storage().use_on("argument", stream)
             }
@@ -215,6 +246,10 @@ macro_rules! memory_args {
                 std::ptr::from_ref(self.map_or(&NULL, $owner::address_ref)).cast()
             }
 
+            fn argument_type(&self) -> ArgumentType<'_> {
+                self.map_or(ArgumentType::Null, $of)
+            }
+
             fn use_on(&self, stream: &Stream) -> Result<()> {
                 self.map_or(Ok(()), |memory| memory.storage().use_on("argument", stream))
             }
@@ -222,7 +257,10 @@ macro_rules! memory_args {
     )*};
 }
 
-memory_args!(DeviceBuffer, Tensor);
+memory_args! {
+    DeviceBuffer: |_: &_| ArgumentType::Memory(T::DTYPE.name());
+    Tensor: ArgumentType::of_tensor;
+}
 
 /// Most parameters of a kernel that can be launched.
 pub(crate) const MAX_ARGUMENTS: usize = 64;

@@ -1,6 +1,7 @@
 //! What the emulator adds: devices of one's own, and reports of what a kernel does wrong.
 #![cfg(feature = "emulator")]
 
+use std::time::{Duration, Instant};
 use warpsmith::emulator::{EmulatorConfig, FaultKind, LaunchError};
 use warpsmith::{
     ArgumentError, Device, DeviceBuffer, DeviceError, EmulatorError, Error, LaunchConfig,
@@ -182,4 +183,44 @@ fn a_grid_that_does_not_divide_into_clusters_is_refused() {
         refused,
         Err(Error::Argument(ArgumentError::Value { what: "grid", .. }))
     ));
+}
+
+#[test]
+fn an_endless_loop_ends_within_seconds_with_a_report_that_names_its_line() {
+    const SPIN: &str = r#".version 8.0
+.target sm_75
+.address_size 64
+.file 1 "src/lib.rs"
+.visible .entry spin() {
+    .reg .b32 %r<2>;
+    mov.u32 %r1, 0;
+again:
+    .loc 1 7 9
+    add.u32 %r1, %r1, 1;
+    bra again;
+}
+"#;
+    let device = Device::emulator().expect("a device");
+    let kernel = device
+        .load_ptx(SPIN)
+        .expect("loads")
+        .kernel("spin")
+        .expect("it is there");
+    let started = Instant::now();
+    let config = LaunchConfig::linear(4, 1024);
+    // SAFETY: it touches no memory.
+    let ran = unsafe { kernel.launch(&device.default_stream(), config, ()) };
+    let elapsed = started.elapsed();
+    let report = ran.expect_err("it does not end").to_string();
+    for part in [
+        "instruction budget exhausted: the warps of a block ran 268435456 instructions",
+        "source: src/lib.rs:7",
+        "warps 0-31, lanes 0xffffffff: PTX line 1",
+        "(src/lib.rs:7), running",
+        "WARPSMITH_INSTRUCTION_BUDGET=N",
+    ] {
+        assert!(report.contains(part), "{report} lacks {part}");
+    }
+    // Half a minute leaves room for a machine that does other work as well.
+    assert!(elapsed < Duration::from_secs(30), "{elapsed:?}");
 }

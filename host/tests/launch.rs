@@ -10,9 +10,9 @@ const BASIC: &str = include_str!("kernels/basic.ptx");
 
 warpsmith::kernel_param! {
     /// Parameters of `axpy`.
-    struct AxpyParams {
-        n: u32,
-        a: f32,
+    pub(crate) struct AxpyParams {
+        pub(crate) n: u32,
+        pub(crate) a: f32,
     }
 }
 

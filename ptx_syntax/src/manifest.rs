@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub mod file;
 
 /// Version of this format; a reader refuses any other.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// All modules that one build made.
 ///
@@ -17,6 +17,8 @@ pub const FORMAT: u32 = 3;
 pub struct Manifest {
     /// The format's version, [`FORMAT`].
     pub format: u32,
+    /// Name of the crate that the modules were built from, as Rust code names it (`my_kernels`).
+    pub krate: String,
     /// The tools that built the modules.
     pub toolchain: Toolchain,
     /// One entry for each `.ptx` file.

@@ -54,6 +54,9 @@ pub(crate) struct Args {
     /// Write `.loc` directives, which map PTX to source lines.
     #[arg(long)]
     line_info: bool,
+    /// Write `kernels.rs`, Rust functions that launch the kernels, to the output directory.
+    #[arg(long)]
+    launches: bool,
     /// Write the LLVM IR before and after optimisation, and the PTX (also one that is refused), to
     /// this directory.
     #[arg(long, value_name = "DIR")]
@@ -132,6 +135,7 @@ fn builder(args: &Args) -> CudaBuilder {
         .features(&args.features)
         .default_features(!args.no_default_features)
         .line_info(args.line_info)
+        .launches(args.launches)
         .locked(args.locked)
         .ptxas(ptxas);
     for kernel in &args.allow_local {

@@ -62,11 +62,16 @@ fn a_loop_without_an_end_is_a_report() {
     };
     // The option alone means the emulator.
     let ran = spin(&["--instruction-budget", "100000"]);
-    let more = "--instruction-budget N allows a warp more than 100000";
+    let more = "--instruction-budget N allows a block more than 100000";
     let place = "PTX line 6";
     found(
         &ran,
-        &["instruction budget exhausted", "warp 0 ran", place, more],
+        &[
+            "instruction budget exhausted",
+            "the warps of a block ran",
+            place,
+            more,
+        ],
     );
     assert!(!ran.stderr.contains("to reproduce"), "{}", ran.stderr);
     let ran = spin(&["--instruction-budget", "100000", "--check"]);

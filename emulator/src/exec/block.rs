@@ -42,7 +42,7 @@ pub(crate) struct Launch {
     pub(crate) checks: Checks,
     /// Accesses of all clusters to global memory, for finding races between clusters.
     pub(crate) between: Arc<Mutex<GridOrder>>,
-    /// Most warp instructions that one warp may run.
+    /// Most warp instructions that the warps of a cluster may run.
     pub(crate) budget: u64,
     /// Set when the host has no memory for what the launch needs.
     pub(crate) starved: Arc<Starved>,
@@ -264,23 +264,27 @@ impl<'a> BlockRun<'a> {
             .flat_map(|warp| warp.paths.list.iter().map(|path| (warp.index, path)))
     }
 
-    /// A line for each group of lanes that has not exited: where it waits, and for what.
-    pub(crate) fn who_waits(&self) -> Vec<String> {
+    /// A line for all warps that wait alike: where they wait, and for what. `ready` describes those
+    /// that can go on.
+    pub(crate) fn who_waits(&self, ready: &str) -> Vec<String> {
         let code = &self.block.launch.program.code;
-        let mut lines = Vec::new();
+        let mut alike: Vec<(String, Vec<u32>)> = Vec::new();
         for (warp, path) in self.waiting() {
             let inst = &code[self.waits_at(path) as usize];
             let what = match &inst.op {
                 Op::Barrier(barrier) => self.describe_wait(warp, barrier, path.mask),
                 Op::Asynchronous(op) => self.describe_asynchronous(path, warp, op),
-                _ if path.state == State::Ready => ", asking again and again".to_owned(),
+                _ if path.state == State::Ready => ready.to_owned(),
                 _ => String::new(),
             };
-            lines.push(format!(
-                "warp {warp}, lanes 0x{:08x}: PTX line {}{what}",
-                path.mask, inst.line
-            ));
+            let place = format!("lanes 0x{:08x}: PTX line {}{what}", path.mask, inst.line);
+            match alike.iter_mut().find(|(known, _)| *known == place) {
+                Some((_, warps)) => warps.push(warp),
+                None => alike.push((place, vec![warp])),
+            }
         }
+        let of_group = |(place, warps): &(String, Vec<u32>)| format!("{}, {place}", named(warps));
+        let mut lines: Vec<String> = alike.iter().map(of_group).collect();
         let exited = self.done.iter().filter(|done| **done).count();
         if exited > 0 {
             lines.push(format!(
@@ -327,6 +331,19 @@ impl<'a> BlockRun<'a> {
             ]
         })
     }
+}
+
+/// The names of warps, which ascend: `warps 0-2, 5`.
+fn named(warps: &[u32]) -> String {
+    let runs = warps.chunk_by(|one, next| one + 1 == *next);
+    let names: Vec<String> = runs
+        .map(|run| match run {
+            [first, .., last] => format!("{first}-{last}"),
+            one => format!("{}", one[0]),
+        })
+        .collect();
+    let plural = if warps.len() == 1 { "" } else { "s" };
+    format!("warp{plural} {}", names.join(", "))
 }
 
 fn new_warp(launch: &Launch, index: u32) -> Warp {

@@ -164,6 +164,8 @@ pub(crate) struct ClusterRun<'a> {
     pub(super) turns: Vec<(usize, usize)>,
     /// The block, or the one warp of it, that lags behind the others.
     laggard: Option<(usize, Option<usize>)>,
+    /// Warp instructions that its warps have run.
+    ran: u64,
     /// The number of effects when the quiet rounds began, and the number of quiet rounds.
     quiet: (u64, u32),
 }
@@ -187,6 +189,7 @@ impl<'a> ClusterRun<'a> {
             random: Random::new(launch.seed, 0),
             turns,
             laggard: None,
+            ran: 0,
             quiet: (0, 0),
         }
     }
@@ -200,6 +203,7 @@ impl<'a> ClusterRun<'a> {
         }
         self.random = Random::new(self.launch.seed, linear);
         self.laggard = self.choose_laggard();
+        self.ran = 0;
         self.quiet = (0, 0);
     }
 
@@ -209,7 +213,10 @@ impl<'a> ClusterRun<'a> {
         self.run_rounds(rounds).map_err(|fault| {
             let left_open = &self.cluster.left_open;
             let fault = left_open.borrow().explain(&self.launch.program.code, fault);
-            self.with_aftermath(fault)
+            match fault.kind {
+                FaultKind::InstructionBudget => self.with_places(fault, ", running"),
+                _ => self.with_aftermath(fault),
+            }
         })
     }
 
@@ -301,9 +308,11 @@ impl<'a> ClusterRun<'a> {
         };
         let run = &mut self.blocks[b];
         let before = run.warps[w].warp_instructions;
+        run.warps[w].budget = before.saturating_add(self.launch.budget - self.ran);
         let stop = run
             .turn(w, turns)
             .map_err(|fault| fault.in_block(b as u32))?;
+        self.ran += run.warps[w].warp_instructions - before;
         match stop {
             Stop::Done | Stop::Yielded => (round.progress, round.polling) = (true, false),
             Stop::Blocked => {
@@ -406,14 +415,31 @@ impl<'a> ClusterRun<'a> {
         self.with_waiting(fault)
     }
 
-    /// Adds notes that say who waits where.
-    fn with_waiting(&self, mut fault: Box<Fault>) -> Box<Fault> {
-        for run in &self.blocks {
+    /// Adds notes that say who waits where, and why.
+    fn with_waiting(&self, fault: Box<Fault>) -> Box<Fault> {
+        let fault = self.with_places(fault, ", asking again and again");
+        let reasons = self.blocks.iter().map(BlockRun::advice);
+        self.with_notes(fault, reasons)
+    }
+
+    /// Adds notes that say where each warp is. `ready` describes those that can go on.
+    fn with_places(&self, fault: Box<Fault>, ready: &str) -> Box<Fault> {
+        let places = self.blocks.iter().map(|run| run.who_waits(ready));
+        self.with_notes(fault, places)
+    }
+
+    /// Adds the notes of each block.
+    fn with_notes(
+        &self,
+        mut fault: Box<Fault>,
+        notes: impl Iterator<Item = Vec<String>>,
+    ) -> Box<Fault> {
+        for (run, notes) in self.blocks.iter().zip(notes) {
             let block = match self.blocks.len() {
                 1 => String::new(),
                 _ => format!("block {}, ", crate::report::Triple(run.block.index)),
             };
-            for note in run.who_waits().into_iter().chain(run.advice()) {
+            for note in notes {
                 fault = fault.note(format!("{block}{note}"));
             }
         }

@@ -242,6 +242,27 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A note, with the line of Rust behind each line of PTX that it names and that has one.
+fn with_origins(note: &str, source: &crate::module::Source) -> String {
+    const NAMES: &str = "PTX line ";
+    let mut parts = note.split(NAMES);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (line, rest) = part.split_at(digits);
+        text.extend([NAMES, line]);
+        let origin = line
+            .parse()
+            .ok()
+            .and_then(|line| source.origin(line).first());
+        if let Some((file, line)) = origin {
+            text += &format!(" ({file}:{line})");
+        }
+        text += rest;
+    }
+    text
+}
+
 /// Makes a report of a fault: adds kernel, source lines and indices.
 fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) -> Report {
     let launch = run.launch;
@@ -288,7 +309,10 @@ fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) ->
         second,
         address: fault.address,
         message: fault.message,
-        notes,
+        notes: notes
+            .iter()
+            .map(|note| with_origins(note, source))
+            .collect(),
         seed: launch.seed,
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Warp {
     pub(crate) polls: u32,
     /// `wgmma` instructions that have not been waited for.
     pub(crate) flight: Flight,
-    /// Most warp instructions that it may run.
+    /// Warp instructions at which the budget of its cluster is spent.
     pub(crate) budget: u64,
     /// Copies of the registers, while they hold what loads have found unwritten.
     pub(super) open: Option<Box<Open>>,
@@ -107,7 +107,6 @@ impl Warp {
         self.flight.reset(block.rank, self.index);
         self.lane_instructions = 0;
         self.warp_instructions = 0;
-        self.budget = block.launch.budget;
         self.took_unwritten = false;
         self.open = None;
         self.missing = None;
@@ -141,7 +140,7 @@ impl Warp {
                 return self.stuck(block);
             };
             if self.warp_instructions >= self.budget {
-                return Err(self.over_budget(index));
+                return Err(self.over_budget(block, index));
             }
             let reason = self.run_path(block, index, end)?;
             fair = matches!(reason, Pause::Patience | Pause::Polling);
@@ -161,10 +160,14 @@ impl Warp {
 
     /// The fault of a path that could go on when the warp has run all that it may.
     #[cold]
-    fn over_budget(&self, index: usize) -> Box<Fault> {
+    fn over_budget(&self, block: &Block<'_>, index: usize) -> Box<Fault> {
+        let group = match block.launch.cluster_blocks() {
+            1 => "block",
+            _ => "cluster",
+        };
         let message = format!(
-            "warp {} ran {} instructions, as many as it may, and is not done",
-            self.index, self.warp_instructions
+            "the warps of a {group} ran {} instructions, as many as they may, and are not done",
+            block.launch.budget
         );
         let fault = Fault::new(FaultKind::InstructionBudget, None, message);
         fault.in_warp(self.index, self.paths.list[index].pc)

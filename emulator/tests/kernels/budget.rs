@@ -1,4 +1,4 @@
-//! The instruction budget: a warp may run as many instructions as it says, and not one more.
+//! The instruction budget: the warps of a block may run as many instructions as it says, and not one more.
 
 use warpsmith_emulator::{FaultKind, LaunchError};
 
@@ -29,7 +29,7 @@ fn at_the_boundary(case: &Case, blocks: u64) {
                 other => panic!("{name}: a budget of {less} is not enough, got {other:?}"),
             };
             assert_eq!(report.kind, FaultKind::InstructionBudget, "{report}");
-            let ran = format!("warp 0 ran {less} instructions");
+            let ran = format!("the warps of a block ran {less} instructions");
             assert!(report.message.starts_with(&ran), "{report}");
             assert_eq!(report.place.block, [0, 0, 0], "{report}");
         }
@@ -57,9 +57,8 @@ fn a_wait_at_a_barrier_counts_once() {
     at_the_boundary(&case, 2);
 }
 
-/// The warps differ: the budget is that of the longest, not of all together.
 #[test]
-fn every_warp_has_the_whole_budget() {
+fn the_warps_of_a_block_share_its_budget() {
     let with = |budget| {
         let mut case = Case::new("pass", "nested_divergence", 1, 96).zeros(96);
         case.config.instruction_budget = budget;
@@ -67,12 +66,11 @@ fn every_warp_has_the_whole_budget() {
     };
     let free = with(None).expect("the case is right");
     let all = free.warp_instructions;
-    assert!(
-        with(Some(all / 2)).is_ok(),
-        "three warps of a similar length"
-    );
-    assert!(
-        with(Some(all / 3 - 1)).is_err(),
-        "the longest is no shorter than the middle"
-    );
+    assert_eq!(with(Some(all)).as_ref(), Ok(&free));
+    let less = with(Some(all - 1)).expect_err("one less than all need");
+    let LaunchError::Fault(report) = less else {
+        panic!("another error: {less}");
+    };
+    assert_eq!(report.kind, FaultKind::InstructionBudget, "{report}");
+    assert!(!report.notes.is_empty(), "where the warps are: {report}");
 }

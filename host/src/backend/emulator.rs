@@ -18,7 +18,8 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Instant;
 use warpsmith_emulator::{
-    COMPUTE_CAPABILITY, Emulator, EmulatorConfig, LaunchStats, MemoryError, Module,
+    COMPUTE_CAPABILITY, Emulator, EmulatorConfig, FaultKind, LaunchError, LaunchStats, MemoryError,
+    Module,
 };
 
 /// Alignment of host memory for copies.
@@ -29,6 +30,17 @@ const MAX_THREADS_PER_BLOCK: u32 = 1024;
 const MAX_SHARED_BYTES_PER_BLOCK: u32 = 227 << 10;
 const L2_BYTES: u64 = 4 << 10;
 
+/// Names how many warp instructions a block may run on [`Device::emulator`](crate::Device::emulator);
+/// `none` lets it run any number.
+const BUDGET: &str = "WARPSMITH_INSTRUCTION_BUDGET";
+/// Where the variable is not set. Tests run in debug builds, and an endless loop of theirs ends
+/// within seconds.
+const USUAL_BUDGET: Option<u64> = if cfg!(debug_assertions) {
+    Some(1 << 28)
+} else {
+    None
+};
+
 /// An emulator with streams and events.
 pub(crate) struct EmulatorBackend {
     info: DeviceInfo,
@@ -38,6 +50,8 @@ pub(crate) struct EmulatorBackend {
 /// What modules and kernels need of the backend.
 struct Shared {
     emulator: Emulator,
+    /// Whether [`BUDGET`] sets the budget.
+    is_usual: bool,
     state: Mutex<State>,
 }
 
@@ -55,7 +69,27 @@ struct State {
 }
 
 impl EmulatorBackend {
+    /// That of [`Device::emulator`](crate::Device::emulator).
+    ///
+    /// # Errors
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) where [`BUDGET`] is no budget.
+    pub(crate) fn usual() -> Result<Self> {
+        let instruction_budget = match std::env::var(BUDGET) {
+            Err(std::env::VarError::NotPresent) => USUAL_BUDGET,
+            value => budget(&value.unwrap_or_default())?,
+        };
+        let config = EmulatorConfig {
+            instruction_budget,
+            ..EmulatorConfig::default()
+        };
+        Ok(Self::with(config, true))
+    }
+
     pub(crate) fn new(config: EmulatorConfig) -> Self {
+        Self::with(config, false)
+    }
+
+    fn with(config: EmulatorConfig, is_usual: bool) -> Self {
         let threads = config
             .threads
             .or_else(|| std::thread::available_parallelism().ok().map(Into::into));
@@ -82,6 +116,7 @@ impl EmulatorBackend {
         };
         let shared = Shared {
             emulator: Emulator::new(config),
+            is_usual,
             state: Mutex::new(state),
         };
         Self {
@@ -91,7 +126,33 @@ impl EmulatorBackend {
     }
 }
 
+/// The budget that [`BUDGET`] sets.
+fn budget(value: &str) -> Result<Option<u64>> {
+    match value.parse() {
+        Ok(number @ 1..) => Ok(Some(number)),
+        _ if value == "none" => Ok(None),
+        _ => Err(Error::value(
+            BUDGET,
+            format!("`{value}`"),
+            "a number of warp instructions from 1 on, or `none`",
+        )),
+    }
+}
+
 impl Shared {
+    /// The error of a launch, which says how its budget is raised.
+    fn launch_error(&self, mut error: LaunchError) -> Error {
+        if let LaunchError::Fault(report) = &mut error
+            && report.kind == FaultKind::InstructionBudget
+            && self.is_usual
+        {
+            report.notes.push(format!(
+                "{BUDGET}=N lets a block run N instructions, and `none` any number"
+            ));
+        }
+        Error::Emulator(EmulatorError::Launch(Box::new(error)))
+    }
+
     /// The mutex of a stream.
     fn stream(&self, stream: RawStream) -> Result<Arc<Mutex<()>>> {
         let streams = &lock(&self.state).streams;
@@ -404,8 +465,7 @@ impl LoadedKernel for EmulatorKernel {
         })?;
         // The writer may use the stream, whose turn is over.
         self.shared.emulator.print();
-        let stats =
-            launched.map_err(|error| Error::Emulator(EmulatorError::Launch(Box::new(error))))?;
+        let stats = launched.map_err(|error| self.shared.launch_error(error))?;
         let mut state = lock(&self.shared.state);
         state.lane_instructions += stats.lane_instructions;
         state.last_launch = Some(Arc::new(stats));

@@ -267,6 +267,16 @@ pub enum KernelError {
         /// Size of the parameter.
         want_bytes: usize,
     },
+    /// An argument is not what the kernel's parameter takes.
+    #[error("kernel `{kernel}`: the parameter `{parameter}` does not take {got}")]
+    ArgumentType {
+        /// The kernel.
+        kernel: Box<str>,
+        /// The parameter's name and Rust type: `y: *mut f32`.
+        parameter: Box<str>,
+        /// What was given: `memory of bf16`.
+        got: Box<str>,
+    },
     /// A module has no kernel with the requested name.
     #[error("no kernel `{name}` in this module; it has: {known}")]
     Unknown {
@@ -288,8 +298,8 @@ pub enum KernelError {
     /// A kernel could not be composed from fragments; see [`fuse`](crate::fuse).
     #[error("{0}")]
     Fuse(Box<crate::fuse::FuseError>),
-    /// There is no built-in kernel of this name that the device runs.
-    #[error("there is no built-in kernel `{name}` for compute capability {}.{}", arch.0, arch.1)]
+    /// No kernel of this name is built for an architecture that the device runs.
+    #[error("no kernel `{name}` is built for compute capability {}.{}", arch.0, arch.1)]
     Missing {
         /// Entry name.
         name: Box<str>,
@@ -363,6 +373,6 @@ fn want_axis(rank: usize) -> String {
 fn want_below(limit: u64) -> String {
     match limit {
         0 => "but there is none".into(),
-        _ => format!("want less than {limit}"),
+        _ => format!("want at most {}", limit - 1),
     }
 }

@@ -4,7 +4,7 @@ use super::Module;
 use super::signature::{ParamInfo, Signature, parse, signatures};
 use crate::device::Device;
 use crate::error::{Error, KernelError, Result};
-use ptx_syntax::manifest::{FORMAT, KernelEntry, Manifest, hash};
+use ptx_syntax::manifest::{FORMAT, KernelEntry, Manifest, ModuleEntry, hash};
 
 /// The name of its file.
 pub(super) const FILE: &str = "manifest.json";
@@ -58,7 +58,8 @@ fn hold_against(kernel: &KernelEntry, signature: &Signature) -> Result<(), Strin
 impl Device {
     /// Loads a module that `warpsmith build` or `CudaBuilder` made, with the text of the
     /// `manifest.json` beside it. Launches of its kernels are then held to what the manifest alone
-    /// says: the dynamic shared memory that `#[kernel(dynamic_shared = N)]` states.
+    /// says: the Rust types of the parameters ([`KernelError::ArgumentType`]), and the dynamic shared
+    /// memory that `#[kernel(dynamic_shared = N)]` states.
     ///
     /// # Errors
     /// [`KernelError::Manifest`] where the manifest cannot be read, describes no module of this
@@ -80,16 +81,33 @@ impl Device {
             );
             mismatch(FILE, detail)
         })?;
-        let mut found = signatures(&parse(ptx)?)?;
-        for signature in &mut found {
-            let mut entries = module.kernels.iter();
-            let entry = entries.find(|entry| *entry.name == *signature.name);
-            let entry = entry.ok_or_else(|| {
-                let detail = format!("kernel `{}` is not in the manifest", signature.name);
-                mismatch(&module.path, detail)
-            })?;
-            describe(&module.path, entry, signature)?;
-        }
-        Module::load_parsed(self, ptx, found)
+        load(self, ptx, module)
     }
+}
+
+/// Loads the text of a module that a manifest describes.
+pub(super) fn load(device: &Device, ptx: &str, module: &ModuleEntry) -> Result<Module> {
+    let own_hash = hash(ptx);
+    if own_hash != module.hash {
+        let detail = format!(
+            "the text's hash is {own_hash}, the manifest has {}",
+            module.hash
+        );
+        return Err(mismatch(&module.path, detail));
+    }
+    let mut found = signatures(&parse(ptx)?)?;
+    for signature in &mut found {
+        let mut entries = module.kernels.iter();
+        let entry = entries.find(|entry| *entry.name == *signature.name);
+        let entry = entry.ok_or_else(|| {
+            let detail = format!("kernel `{}` is not in the manifest", signature.name);
+            mismatch(&module.path, detail)
+        })?;
+        describe(&module.path, entry, signature)?;
+        let declared = entry.params.iter();
+        signature.declared = declared
+            .map(|param| (param.name.as_str().into(), param.ty.as_str().into()))
+            .collect();
+    }
+    Module::load_parsed(device, ptx, found)
 }

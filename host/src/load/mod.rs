@@ -24,6 +24,7 @@
 //!
 //! Modules that a user loads ([`Device::load_ptx`]) are loaded as they are.
 
+mod built;
 mod cache;
 mod cut;
 mod dump;
@@ -38,9 +39,10 @@ mod module;
 mod signature;
 mod variant;
 
+pub use built::Built;
 pub(crate) use cache::KernelCache;
 pub use embedded::builtin_manifest;
-pub(crate) use embedded::{best, module_text, newest};
+pub(crate) use embedded::{best, module_text, newest, target_for};
 pub(crate) use entry::EntryKernel;
 pub(crate) use key::KernelKey;
 pub use module::Module;

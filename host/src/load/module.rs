@@ -62,8 +62,8 @@ impl Module {
     ///
     /// # Errors
     /// Those of [`kernel`](Self::kernel), and
-    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) for a kernel in whose body
-    /// the instruction is not.
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) for a kernel that does not
+    /// contain the instruction.
     ///
     /// # Safety
     /// Every thread executes `griddepcontrol.wait` before it reads or writes global memory that

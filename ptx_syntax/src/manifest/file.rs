@@ -11,6 +11,9 @@ use super::{FragmentEntry, KernelEntry, Manifest, ModuleEntry, ParamEntry, Toolc
 pub struct File {
     /// [`FORMAT`](super::FORMAT).
     pub format: u32,
+    /// What it was built from.
+    #[serde(rename = "crate")]
+    pub krate: String,
     /// What built it.
     pub toolchain: Toolchain,
     /// Parameters in order, each list once.
@@ -147,6 +150,7 @@ impl From<Manifest> for File {
         let modules = manifest.modules.into_iter().map(module).collect();
         Self {
             format: manifest.format,
+            krate: manifest.krate,
             toolchain: manifest.toolchain,
             signatures,
             modules,
@@ -188,6 +192,7 @@ impl TryFrom<File> for Manifest {
         let modules = file.modules.into_iter().map(module);
         Ok(Self {
             format: file.format,
+            krate: file.krate,
             toolchain: file.toolchain,
             modules: modules.collect::<Result<_, String>>()?,
         })
@@ -224,6 +229,7 @@ mod tests {
         };
         Manifest {
             format: crate::manifest::FORMAT,
+            krate: "kernels".to_owned(),
             toolchain: Toolchain {
                 rustc: "1".to_owned(),
                 llvm: "2".to_owned(),

@@ -7,8 +7,8 @@ use warpsmith::testing::{Capture, Launch, Step};
 use warpsmith::{Device, EmulatorError, Error, Stream};
 use warpsmith_tests::corpus::record;
 
-/// Warp instructions of one warp after which a mutated kernel counts as looping forever.
-const BUDGET: u64 = 20_000_000;
+/// Warp instructions of a block after which a mutated kernel counts as looping forever.
+const BUDGET: u64 = 320_000_000;
 
 /// What is launched, and the check of what it leaves in its buffers.
 pub(crate) struct Problem {

@@ -9,12 +9,11 @@ use warpsmith_emulator::{Checks, EmulatorConfig, Output};
 use super::Args;
 use crate::failure::UsageError;
 
-/// Most instructions of a warp unless the options say otherwise. An endless loop of one warp ends
-/// within half a minute. A GPU's warp issues at most one instruction a cycle, so that kernels which
-/// end within half a second there need no more.
+/// Most instructions of a block's warps unless the options say otherwise. An endless loop ends
+/// within half a minute.
 const USUAL_BUDGET: u64 = 1_000_000_000;
 
-/// Most instructions that a warp may run on the emulator.
+/// Most instructions that a block's warps may run on the emulator.
 pub(super) fn budget(args: &Args) -> u64 {
     args.instruction_budget.unwrap_or(USUAL_BUDGET)
 }

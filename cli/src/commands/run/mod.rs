@@ -117,8 +117,8 @@ pub(crate) struct Args {
     /// The report of a fault names the seed that reproduces it.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     schedules: Option<u64>,
-    /// Most PTX instructions that a warp may run on the emulator: a loop without an end is a fault
-    /// then [default: 1000000000].
+    /// Most PTX instructions that the warps of a block may run on the emulator, so that an endless
+    /// loop ends with a report [default: 1000000000].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     instruction_budget: Option<u64>,
     /// Run on the emulator and print its counters: instructions, memory traffic, bank conflicts,

@@ -1,0 +1,230 @@
+//! Writes `kernels.rs`: a Rust function for the launch of each kernel, typed by its parameters.
+//!
+//! A crate that depends on `warpsmith` includes the file. It includes the PTX and the manifest beside
+//! it, so that nothing is read when the program runs.
+
+use std::collections::BTreeMap;
+
+use ptx_syntax::manifest::{KernelEntry, Manifest, ParamEntry};
+
+/// File name of the launches.
+pub const LAUNCHES: &str = "kernels.rs";
+
+/// Numbers whose name is that of a type on both sides.
+const NUMBERS: [&str; 14] = [
+    "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "f32", "f64", "bool",
+    "char",
+];
+/// Numbers that `half` has on the host.
+const HALVES: [&str; 2] = ["f16", "bf16"];
+
+/// The text of the file, which is in the folder of the manifest.
+pub(crate) fn source(manifest: &Manifest) -> String {
+    let kernels: BTreeMap<&str, &KernelEntry> = manifest
+        .modules
+        .iter()
+        .flat_map(|module| &module.kernels)
+        .map(|kernel| (kernel.name.as_str(), kernel))
+        .collect();
+    let modules: String = manifest
+        .modules
+        .iter()
+        .map(|module| {
+            format!(
+                "    ({path:?}, include_str!({path:?})),\n",
+                path = module.path
+            )
+        })
+        .collect();
+    let fields: String = kernels
+        .keys()
+        .map(|name| format!("    {name}: ::std::sync::OnceLock<::warpsmith::Kernel>,\n"))
+        .collect();
+    let unloaded: String = kernels
+        .keys()
+        .map(|name| format!("        {name}: ::std::sync::OnceLock::new(),\n"))
+        .collect();
+    let launches: String = kernels.values().map(|kernel| launch(kernel)).collect();
+    let krate = &manifest.krate;
+    format!(
+        r#"// Launches of the kernels of `{krate}`, written by warpsmith-cuda-builder.
+
+/// The kernels of `{krate}` on a device.
+#[allow(dead_code)]
+#[derive(Debug)]
+pub struct Kernels {{
+    built: ::warpsmith::Built,
+{fields}}}
+
+/// The kernels of `{krate}` on `device`. Each is loaded when it is launched first.
+///
+/// # Errors
+/// As [`warpsmith::Built::new`].
+#[allow(dead_code)]
+pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {{
+    Ok(Kernels {{
+        built: ::warpsmith::Built::new(device, MANIFEST, MODULES)?,
+{unloaded}    }})
+}}
+
+const MANIFEST: &str = include_str!("manifest.json");
+const MODULES: &[(&str, &str)] = &[
+{modules}];
+
+#[allow(dead_code, clippy::too_many_arguments)]
+impl Kernels {{
+{launches}}}
+"#
+    )
+}
+
+/// The function that launches a kernel.
+fn launch(kernel: &KernelEntry) -> String {
+    let name = &kernel.name;
+    let names: Vec<String> = kernel.params.iter().map(argument).collect();
+    let own = |name: &str| match names.iter().any(|known| known == name) {
+        true => format!("{name}_of_launch"),
+        false => name.to_owned(),
+    };
+    let (stream, config) = (own("stream"), own("config"));
+    let declared: Vec<String> = kernel
+        .params
+        .iter()
+        .map(|param| format!("{}: {}", param.name, param.ty))
+        .collect();
+    let params = names.iter().zip(&kernel.params);
+    let params: String = params
+        .map(|(name, param)| format!("        {name}: {},\n", host_type(&param.ty)))
+        .collect();
+    let arguments: String = names.iter().map(|name| format!("&{name}, ")).collect();
+    let count = names.len();
+    format!(
+        r#"    /// Enqueues `{name}({declared})`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn {name}(
+        &self,
+        {stream}: &::warpsmith::Stream,
+        {config}: ::warpsmith::LaunchConfig,
+{params}    ) -> ::warpsmith::Result<()> {{
+        let arguments: [&dyn ::warpsmith::KernelArg; {count}] = [{arguments}];
+        let kernel = self.built.kernel(&self.{name}, "{name}")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe {{ kernel.launch({stream}, {config}, &arguments[..]) }}
+    }}
+"#,
+        declared = declared.join(", "),
+    )
+}
+
+/// The name of a parameter as a Rust identifier.
+fn argument(param: &ParamEntry) -> String {
+    let name = param.name.replace('.', "_");
+    match is_keyword(&name) {
+        true => format!("r#{name}"),
+        false => name,
+    }
+}
+
+/// Whether a name is one that Rust has for itself, so that a kernel wrote it as `r#name`.
+fn is_keyword(name: &str) -> bool {
+    const KEYWORDS: [&str; 48] = [
+        "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do",
+        "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in",
+        "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+        "return", "static", "struct", "trait", "true", "try", "type", "typeof", "unsafe",
+        "unsized", "use", "virtual", "where", "while", "yield",
+    ];
+    KEYWORDS.contains(&name)
+}
+
+/// The type of the argument for a parameter of a Rust type. A type that is known on the device alone
+/// is held against the argument's size when it is launched.
+fn host_type(ty: &str) -> String {
+    let pointers = [
+        ("*const ", "ConstPointer"),
+        ("*mut ", "MutPointer"),
+        ("&", "ConstPointer"),
+    ];
+    let pointer = pointers
+        .iter()
+        .find_map(|(prefix, bound)| Some((*bound, ty.strip_prefix(prefix)?)));
+    match pointer {
+        Some((bound, of)) => match number(of) {
+            Some(of) => format!("impl ::warpsmith::{bound}<{of}>"),
+            None => "impl ::warpsmith::KernelArg".to_owned(),
+        },
+        None if last(ty) == "TensorMapParam" => "&::warpsmith::TensorMap".to_owned(),
+        None => number(ty).unwrap_or_else(|| "impl ::warpsmith::KernelArg".to_owned()),
+    }
+}
+
+/// The host's path of a number's type.
+fn number(ty: &str) -> Option<String> {
+    let name = last(ty);
+    if HALVES.contains(&name) {
+        return Some(format!("::warpsmith::half::{name}"));
+    }
+    NUMBERS.contains(&name).then(|| name.to_owned())
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_typed_by_what_the_host_knows() {
+        let cases = [
+            ("f32", "f32"),
+            ("half::bf16", "::warpsmith::half::bf16"),
+            ("*const f32", "impl ::warpsmith::ConstPointer<f32>"),
+            (
+                "*mut bf16",
+                "impl ::warpsmith::MutPointer<::warpsmith::half::bf16>",
+            ),
+            ("&u32", "impl ::warpsmith::ConstPointer<u32>"),
+            ("*const[u32;4]", "impl ::warpsmith::KernelArg"),
+            ("*mut*mut u32", "impl ::warpsmith::KernelArg"),
+            ("ScaleParams", "impl ::warpsmith::KernelArg"),
+            ("tma::TensorMapParam", "&::warpsmith::TensorMap"),
+        ];
+        for (ty, want) in cases {
+            assert_eq!(host_type(ty), want, "{ty}");
+        }
+    }
+
+    #[test]
+    fn names_stay_apart() {
+        let param = |name: &str| ParamEntry {
+            name: name.to_owned(),
+            ty: "u32".to_owned(),
+            size: 4,
+            align: 4,
+        };
+        let kernel = KernelEntry {
+            name: "mark".to_owned(),
+            params: ["type", "stream", "x.len"].map(param).to_vec(),
+            max_threads: None,
+            min_blocks: None,
+            cluster: None,
+            static_shared_bytes: 0,
+            dynamic_shared_bytes: None,
+            registers: None,
+        };
+        let text = launch(&kernel);
+        assert!(text.contains("[&r#type, &stream, &x_len, ]"), "{text}");
+        assert!(
+            text.contains("stream_of_launch: &::warpsmith::Stream"),
+            "{text}"
+        );
+        assert!(text.contains("config: ::warpsmith::LaunchConfig"), "{text}");
+    }
+}

@@ -1,0 +1,196 @@
+// Launches of the kernels of `example_kernels`, written by warpsmith-cuda-builder.
+
+/// The kernels of `example_kernels` on a device.
+#[allow(dead_code)]
+#[derive(Debug)]
+pub struct Kernels {
+    built: ::warpsmith::Built,
+    hopper_gemm: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    lower_triangle: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    reverse_rows: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    row_norms: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    swish_gate: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    vector_add: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    vector_add_with_a_bug: ::std::sync::OnceLock<::warpsmith::Kernel>,
+}
+
+/// The kernels of `example_kernels` on `device`. Each is loaded when it is launched first.
+///
+/// # Errors
+/// As [`warpsmith::Built::new`].
+#[allow(dead_code)]
+pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
+    Ok(Kernels {
+        built: ::warpsmith::Built::new(device, MANIFEST, MODULES)?,
+        hopper_gemm: ::std::sync::OnceLock::new(),
+        lower_triangle: ::std::sync::OnceLock::new(),
+        reverse_rows: ::std::sync::OnceLock::new(),
+        row_norms: ::std::sync::OnceLock::new(),
+        swish_gate: ::std::sync::OnceLock::new(),
+        vector_add: ::std::sync::OnceLock::new(),
+        vector_add_with_a_bug: ::std::sync::OnceLock::new(),
+    })
+}
+
+const MANIFEST: &str = include_str!("manifest.json");
+const MODULES: &[(&str, &str)] = &[
+    ("sm_75/reverse.ptx", include_str!("sm_75/reverse.ptx")),
+    ("sm_75/row_norms.ptx", include_str!("sm_75/row_norms.ptx")),
+    ("sm_75/soft_clip.ptx", include_str!("sm_75/soft_clip.ptx")),
+    ("sm_75/swish_gate.ptx", include_str!("sm_75/swish_gate.ptx")),
+    ("sm_75/vector_add.ptx", include_str!("sm_75/vector_add.ptx")),
+    ("sm_90a/hopper_gemm.ptx", include_str!("sm_90a/hopper_gemm.ptx")),
+    ("sm_90a/lower_triangle.ptx", include_str!("sm_90a/lower_triangle.ptx")),
+];
+
+#[allow(dead_code, clippy::too_many_arguments)]
+impl Kernels {
+    /// Enqueues `hopper_gemm(a: TensorMapParam, b: TensorMapParam, d: *mut f32, m: u32, n: u32, k: u32)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn hopper_gemm(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        a: &::warpsmith::TensorMap,
+        b: &::warpsmith::TensorMap,
+        d: impl ::warpsmith::MutPointer<f32>,
+        m: u32,
+        n: u32,
+        k: u32,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 6] = [&a, &b, &d, &m, &n, &k, ];
+        let kernel = self.built.kernel(&self.hopper_gemm, "hopper_gemm")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `lower_triangle(a: TensorMapParam, b: TensorMapParam, d: TensorMapParam, params: GemmParams, launch: Sm90Launch)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn lower_triangle(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        a: &::warpsmith::TensorMap,
+        b: &::warpsmith::TensorMap,
+        d: &::warpsmith::TensorMap,
+        params: impl ::warpsmith::KernelArg,
+        launch: impl ::warpsmith::KernelArg,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 5] = [&a, &b, &d, &params, &launch, ];
+        let kernel = self.built.kernel(&self.lower_triangle, "lower_triangle")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `reverse_rows(x: *const f32, y: *mut f32, rows: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn reverse_rows(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+        rows: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&x, &y, &rows, ];
+        let kernel = self.built.kernel(&self.reverse_rows, "reverse_rows")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `row_norms(x: *const f32, norms: *mut f32, columns: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn row_norms(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        norms: impl ::warpsmith::MutPointer<f32>,
+        columns: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&x, &norms, &columns, ];
+        let kernel = self.built.kernel(&self.row_norms, "row_norms")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `swish_gate(x: *const bf16, beta: *const bf16, gate: *const bf16, y: *mut bf16, walk: ByValue<WalkParams,432>)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn swish_gate(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<::warpsmith::half::bf16>,
+        beta: impl ::warpsmith::ConstPointer<::warpsmith::half::bf16>,
+        gate: impl ::warpsmith::ConstPointer<::warpsmith::half::bf16>,
+        y: impl ::warpsmith::MutPointer<::warpsmith::half::bf16>,
+        walk: impl ::warpsmith::KernelArg,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 5] = [&x, &beta, &gate, &y, &walk, ];
+        let kernel = self.built.kernel(&self.swish_gate, "swish_gate")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `vector_add(a: *const f32, b: *const f32, c: *mut f32, len: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn vector_add(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        a: impl ::warpsmith::ConstPointer<f32>,
+        b: impl ::warpsmith::ConstPointer<f32>,
+        c: impl ::warpsmith::MutPointer<f32>,
+        len: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&a, &b, &c, &len, ];
+        let kernel = self.built.kernel(&self.vector_add, "vector_add")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `vector_add_with_a_bug(a: *const f32, b: *const f32, c: *mut f32)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn vector_add_with_a_bug(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        a: impl ::warpsmith::ConstPointer<f32>,
+        b: impl ::warpsmith::ConstPointer<f32>,
+        c: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&a, &b, &c, ];
+        let kernel = self.built.kernel(&self.vector_add_with_a_bug, "vector_add_with_a_bug")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+}
