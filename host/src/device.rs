@@ -14,6 +14,16 @@ use {crate::backend::emulator::EmulatorBackend, std::sync::OnceLock};
 
 /// Where kernels run and tensors live: a GPU, or the emulator. A clone is another handle to the
 /// same device; two handles are equal when they refer to the same device.
+///
+/// # Faults and processes
+/// A fault of a kernel on a GPU, such as an illegal address or a trap, ends the driver's context:
+/// every later call in this process fails with the same [`DeviceError::Driver`](crate::DeviceError),
+/// and memory of the GPU can no longer be read. Only a new process can use the GPU again. On the
+/// emulator a fault ends one launch.
+///
+/// A driver's context does not survive `fork`: a child process must not use a GPU that its parent has
+/// opened. Start the child by `exec` (as [`std::process::Command`] does), or open devices after the
+/// fork.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 

@@ -118,9 +118,9 @@ pub use load::{Module, ParamInfo, builtin_manifest};
 pub use ops::{
     Activation, Attention, AttentionGrad, AttentionGrads, AttentionLse, AttentionMerge,
     AttentionOutput, Binary, Candidate, CastElement, Chain, ChainElement, Countable, Float, Gemm,
-    GemmInput, GemmOutput, Gradient, GroupedGemm, IndexElement, Layout, Lengths, Map, Measured,
-    Moments, Number, Plan, PlanSource, Precision, Reduce, Reducible, Rotary, Scan, Scatter,
-    ScatterAdd, Select, Take, Tuning, Unary, WithMean,
+    GemmInput, GemmOutput, Gradient, GroupedGemm, IndexElement, Indices, Layout, Lengths, Map,
+    Measured, Moments, Number, Plan, PlanSource, Precision, Reduce, Reducible, Rotary, Scan,
+    Scatter, ScatterAdd, Select, Take, Tuning, Unary, WithMean,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,

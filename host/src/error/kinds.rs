@@ -363,6 +363,6 @@ fn want_axis(rank: usize) -> String {
 fn want_below(limit: u64) -> String {
     match limit {
         0 => "but there is none".into(),
-        _ => format!("want less than {limit}"),
+        _ => format!("want at most {}", limit - 1),
     }
 }

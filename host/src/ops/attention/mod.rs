@@ -19,6 +19,7 @@ pub(in crate::ops) mod sm90;
 mod splits;
 
 use crate::error::named;
+use crate::ops::indices::Indices;
 use crate::ops::plan::Desc as _;
 use crate::{Error, Float, Result, Tensor};
 use desc::AttentionDesc;
@@ -188,7 +189,7 @@ pub(in crate::ops) struct Options<'a> {
     seqused_q: Option<Lengths<'a>>,
     seqused_k: Option<Lengths<'a>>,
     leftpad_k: Option<Lengths<'a>>,
-    pages: Option<&'a Tensor<i32>>,
+    pages: Option<Indices<'a>>,
     max_seqlens: Option<(usize, usize)>,
     packs_heads: Option<bool>,
     key_splits: Option<u32>,
@@ -362,8 +363,8 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// pages of each sequence: its key `j` is position `j % page_size` of page
     /// `table[b, j / page_size]`. [`seqused_k`](Self::seqused_k) says how many keys each sequence
     /// has; otherwise all have `n * page_size`. See [`Attention`].
-    pub fn pages(mut self, table: &'a Tensor<i32>) -> Self {
-        self.options.pages = Some(table);
+    pub fn pages(mut self, table: impl Into<Indices<'a>>) -> Self {
+        self.options.pages = Some(table.into());
         self
     }
 

@@ -52,13 +52,12 @@ const NAME: &str = ReduceDesc::OPERATION;
 /// over several in row-major order.
 ///
 /// Of finite elements:
-/// - A norm2 is right wherever it is a number of the result's dtype: squares neither overflow nor
-///   vanish on the way.
-/// - A product with a factor 0 is 0. Of others, the order is unspecified: a partial product beyond the
-///   range is infinite or 0, and so is the product then, though all of it may be within the range.
-/// - Sums, means and dots add in an unspecified order. Where a partial sum is beyond the range, the
-///   result is infinite or NaN, though the whole sum may be within it; `output::<f64>()` adds f32,
-///   f16 and bf16 without that.
+/// - Sums, means, dots and products are computed in an unspecified order. A partial result beyond the
+///   range is infinite, and so the result may be infinite or NaN though it is within the range: a
+///   product with a factor 0 is NaN then. A partial product that vanishes is 0.
+/// - A norm2 adds squares in the dtype of the result. It is infinite for norms above 1.8e19 in f32 and
+///   1.3e154 in f64, and loses elements below 1e-19 and 1e-154.
+/// - `output::<f64>()` does not overflow for sums and norms of f32, f16 and bf16.
 ///
 /// Without elements to reduce, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean,
 /// variance and std NaN, `any` 0 and `all` 1. max, min, argmax and argmin are an error then, unless

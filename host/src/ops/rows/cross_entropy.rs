@@ -8,6 +8,7 @@ use super::{Launch, MOST_OWN, Rows, model};
 use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
 use crate::ops::float::Float;
+use crate::ops::indices::Indices;
 use crate::reference::Model;
 use crate::{Error, Result, Stream, Tensor};
 use abi::rows::{Alignment, MAX_THREADS, RowOp, Variant, flags, total_blocks};
@@ -36,8 +37,9 @@ pub enum Reduction {
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `logits` | any, with 1 to 8 dimensions; the classes are along one axis (default: the last) | f32, f16, bf16 | any; see Performance |
-/// | `targets` | that of `logits` without that axis | i64 | any |
+/// | `targets` | that of `logits` without that axis | i32, i64 | any |
 /// | `class_weights` (optional, default 1) | `[n]`, for `n` classes | f32 | any |
+/// | `dloss` (optional, default 1) | as `loss` | f32 | any |
 /// | `loss` (written) | rank 0 for [`Reduction::Mean`] and [`Reduction::Sum`]; as `targets` for [`Reduction::None`] | f32 | contiguous; must not overlap another tensor |
 /// | `dlogits` (written) | as `logits` | as `logits` | any where no two indices refer to one element; may be `logits` itself, and must not overlap it otherwise |
 ///
@@ -45,7 +47,8 @@ pub enum Reduction {
 /// its logits are. A row has NaN for both if its target is not a class, or if its logits contain
 /// NaN or `+inf`, or are all `-inf`. `g` is [`gradient_scale`](Self::gradient_scale); for
 /// [`Reduction::Mean`], it is divided by the number of rows that are not ignored, or by the sum of
-/// the weights of their targets. Where that divisor is 0, the mean is NaN.
+/// the weights of their targets. Where that divisor is 0, the mean is NaN. With
+/// [`dloss`](Self::dloss), `g` is also multiplied by the gradient with respect to the loss.
 ///
 /// # Numerics
 /// Computed in f32; losses and gradients are rounded once, and losses are added up in a fixed
@@ -89,12 +92,13 @@ pub enum Reduction {
 #[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct CrossEntropy<'a, T: Float> {
     logits: &'a Tensor<T>,
-    targets: &'a Tensor<i64>,
+    targets: Indices<'a>,
     weights: Option<&'a Tensor<f32>>,
     axes: Selected,
     ignore_index: i64,
     label_smoothing: f32,
     gradient_scale: f32,
+    dloss: Option<&'a Tensor<f32>>,
     reduction: Reduction,
     /// Whether new outputs include the gradient.
     has_gradient: bool,
@@ -103,15 +107,16 @@ pub struct CrossEntropy<'a, T: Float> {
 
 impl<'a, T: Float> CrossEntropy<'a, T> {
     /// The mean loss over rows along the last axis; rows with target -100 are ignored.
-    pub fn new(logits: &'a Tensor<T>, targets: &'a Tensor<i64>) -> Self {
+    pub fn new(logits: &'a Tensor<T>, targets: impl Into<Indices<'a>>) -> Self {
         Self {
             logits,
-            targets,
+            targets: targets.into(),
             weights: None,
             axes: Selected::these(logits.rank(), &[-1]),
             ignore_index: -100,
             label_smoothing: 0.0,
             gradient_scale: 1.0,
+            dloss: None,
             reduction: Reduction::Mean,
             has_gradient: false,
             kernel: None,
@@ -151,6 +156,13 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     /// loss is processed further, or the scale of mixed-precision training.
     pub fn gradient_scale(mut self, scale: f32) -> Self {
         self.gradient_scale = scale;
+        self
+    }
+
+    /// Sets the gradient with respect to the loss (default 1), with the shape of the loss: for
+    /// [`Reduction::None`] a number for each row. It is read when the kernel runs.
+    pub fn dloss(mut self, dloss: &'a Tensor<f32>) -> Self {
+        self.dloss = Some(dloss);
         self
     }
 
@@ -238,10 +250,14 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         check::device("logits", self.logits, stream)?;
         let axes = self.axes.rows_of(self.logits)?;
         let shape = self.logits.shape();
-        check::input("targets", self.targets, &axes.of_rows(shape)?, stream)?;
+        let of_rows = axes.of_rows(shape)?;
+        self.targets.check("targets", &of_rows, stream)?;
         if let Some(weights) = self.weights {
             let (_, n) = axes.extents(shape);
             check::input("class_weights", weights, &[n], stream)?;
+        }
+        if let Some(dloss) = self.dloss {
+            check::input("dloss", dloss, self.of_loss(), stream)?;
         }
         match (0.0..=1.0).contains(&self.label_smoothing) {
             true => Ok(axes),
@@ -262,17 +278,23 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         check::output("loss", loss, self.of_loss(), stream)?;
         check::contiguous("loss", loss)?;
         check::no_overlap("loss", loss, "logits", self.logits)?;
-        check::no_overlap("loss", loss, "targets", self.targets)?;
+        self.targets.check_apart("targets", "loss", loss)?;
         if let Some(weights) = self.weights {
             check::no_overlap("loss", loss, "class_weights", weights)?;
+        }
+        if let Some(dloss) = self.dloss {
+            check::no_overlap("loss", loss, "dloss", dloss)?;
         }
         let Some(dlogits) = dlogits else {
             return Ok(());
         };
         check::output("dlogits", dlogits, self.logits.shape(), stream)?;
         check::no_partial_overlap("dlogits", dlogits, "logits", self.logits)?;
-        check::no_overlap("dlogits", dlogits, "targets", self.targets)?;
+        self.targets.check_apart("targets", "dlogits", dlogits)?;
         check::no_overlap("dlogits", dlogits, "loss", loss)?;
+        if let Some(dloss) = self.dloss {
+            check::no_overlap("dlogits", dlogits, "dloss", dloss)?;
+        }
         match self.weights {
             Some(weights) => check::no_overlap("dlogits", dlogits, "class_weights", weights),
             None => Ok(()),
@@ -326,21 +348,24 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         let dx = dlogits.as_ref();
         let dx = dx.map(|dx| Rows::written(dx, axes, stream)).transpose()?;
         self.count(&inputs, factor, variant, (rows, n), stream)?;
+        let (of_gradient, stride) = self.factors(factor, dx.is_some(), stream)?;
         let launch = Launch::new(stream, candidate);
         let mut params = launch.params();
         if factor.is_some() && variant.begins_early() {
             params.flags |= flags::EARLY;
         }
-        params.strides[..2].copy_from_slice(&[x.stride, dx.as_ref().map_or(0, |dx| dx.stride)]);
+        let of_dx = dx.as_ref().map_or(0, |dx| dx.stride);
+        params.strides[..3].copy_from_slice(&[x.stride, of_dx, stride]);
         params.ignore_index = self.ignore_index;
         params.epsilon = self.label_smoothing;
         params.scale = self.gradient_scale;
         let written = dx.as_ref().map(|dx| &dx.tensor);
         let (targets, weights) = (&inputs.targets, inputs.weights.as_ref());
-        let memory = (&x.tensor, targets, weights, &losses, written, factor);
+        let of_gradient = of_gradient.as_ref();
+        let memory = (&x.tensor, targets, weights, &losses, written, of_gradient);
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
-        // storage; there is one target and one loss per row, and one weight per class, or none; dx
-        // is injective, and is x or overlaps nothing.
+        // storage; there is one target and one loss per row, and one weight per class, or none, and
+        // one factor per row, or for all, or none; dx is injective, and is x or overlaps nothing.
         unsafe { launch.run(stream, memory, &params) }?;
         if let (Some(dx), Some(dlogits)) = (&dx, dlogits) {
             dx.deliver(dlogits, axes, stream)?;

@@ -3,8 +3,10 @@
 
 use super::{CrossEntropy, Reduction};
 use crate::load::{self, LoadVariant};
+use crate::ops::elementwise::Binary;
 use crate::ops::float::Float;
 use crate::{LaunchConfig, Result, Stream, Tensor};
+use abi::elementwise::BinaryOp;
 use abi::rows::{MAX_THREADS, RowParams, Variant, flags, total_blocks};
 
 /// The contiguous inputs besides the logits.
@@ -18,7 +20,7 @@ impl<T: Float> CrossEntropy<'_, T> {
     pub(super) fn inputs(&self, stream: &Stream) -> Result<Inputs> {
         let weights = self.weights.map(|weights| weights.contiguous(stream));
         Ok(Inputs {
-            targets: self.targets.contiguous(stream)?,
+            targets: self.targets.to_i64(stream)?.contiguous(stream)?,
             weights: weights.transpose()?,
         })
     }
@@ -29,6 +31,27 @@ impl<T: Float> CrossEntropy<'_, T> {
             Reduction::Mean => Tensor::empty(stream, &[]).map(Some),
             Reduction::None | Reduction::Sum => Ok(None),
         }
+    }
+
+    /// The factors of the rows' gradients and the stride between them, if there is a gradient: that
+    /// of the mean, and the gradient with respect to the loss.
+    pub(super) fn factors(
+        &self,
+        of_mean: Option<&Tensor<f32>>,
+        has_gradient: bool,
+        stream: &Stream,
+    ) -> Result<(Option<Tensor<f32>>, i64)> {
+        let (dloss, of_mean) = match (self.dloss, of_mean) {
+            _ if !has_gradient => return Ok((None, 0)),
+            (None, of_mean) => return Ok((of_mean.cloned(), 0)),
+            (Some(dloss), None) => {
+                let stride = i64::from(self.reduction == Reduction::None);
+                return Ok((Some(dloss.contiguous(stream)?), stride));
+            }
+            (Some(dloss), Some(of_mean)) => (dloss, of_mean),
+        };
+        let product = Binary::new(BinaryOp::Mul, dloss, of_mean).run(stream)?;
+        Ok((Some(product), 0))
     }
 
     /// Enqueues the loss from the losses of the rows, after rows of this variant.
