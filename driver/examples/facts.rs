@@ -109,6 +109,10 @@ fn contexts() -> sys::CUcontext {
         &raw mut is_active
     ));
     assert_eq!(is_active, 0);
+    let mut again = null_mut();
+    ok!(cuDevicePrimaryCtxRetain(&raw mut again, device));
+    assert_eq!(again, primary, "one handle for the life of the process");
+    ok!(cuDevicePrimaryCtxRelease_v2(device));
     context
 }
 

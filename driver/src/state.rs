@@ -51,6 +51,9 @@ pub(crate) struct State {
 /// The device's primary context.
 #[derive(Default)]
 pub(crate) struct Primary {
+    /// Its handle, which stays the same from the first user on.
+    pub(crate) handle: Option<Handle>,
+    /// The handle while it has users.
     pub(crate) context: Option<Handle>,
     pub(crate) users: u32,
     pub(crate) flags: u32,

@@ -126,7 +126,9 @@ entries! {
         let context = match state.primary.context {
             Some(context) => context,
             None => {
-                let context = state.new_handle();
+                let known = state.primary.handle;
+                let context = known.unwrap_or_else(|| state.new_handle());
+                state.primary.handle = Some(context);
                 let flags = state.primary.flags;
                 state.contexts.insert(context, Context { flags, ..Context::default() });
                 state.primary.context = Some(context);
