@@ -36,7 +36,7 @@ fn find(name: &str, version: u32, flags: u64) -> Result<&'static Entry, u32> {
 }
 
 fn look_up(name: &str, place: Out<*const ()>, version: i32, flags: u64) -> Result<u32, Code> {
-    if version > VERSION || version < 0 || flags > PER_THREAD {
+    if !(0..=VERSION).contains(&version) || flags > PER_THREAD {
         return Err(Code::INVALID_VALUE);
     }
     match find(name, version as u32, flags) {
