@@ -9,7 +9,6 @@ mod fail_asynchrony;
 mod limits;
 mod machine;
 mod pass;
-mod placed;
 mod printf;
 mod profile;
 mod races;
