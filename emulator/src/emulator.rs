@@ -53,6 +53,10 @@ impl Emulator {
         }
     }
 
+    pub(crate) fn memory(&self) -> &GlobalMemory {
+        &self.memory
+    }
+
     /// Allocates `bytes` of global memory, aligned to 256 bytes, and returns its address. The
     /// contents count as uninitialised: a kernel that reads them before the host or a kernel has
     /// written them gets a fault. An allocation of zero bytes gets a unique address that nothing

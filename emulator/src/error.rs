@@ -32,6 +32,14 @@ pub enum MemoryError {
         /// The address given.
         address: u64,
     },
+    /// An allocation at a given address where there is one.
+    #[error("{bytes} bytes at 0x{address:x} overlap a live allocation")]
+    Occupied {
+        /// First byte.
+        address: u64,
+        /// Length in bytes.
+        bytes: u64,
+    },
     /// A copy or fill by the host that is not inside one live allocation.
     #[error(
         "{bytes} bytes at 0x{address:x} are not inside one live allocation{}",
