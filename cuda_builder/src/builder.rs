@@ -10,7 +10,7 @@ use ptx_syntax::manifest::{FORMAT, Manifest, ModuleEntry, Toolchain};
 use crate::arch::Arch;
 use crate::assemble::Assembled;
 use crate::error::{Error, Step};
-use crate::lint::EVERYWHERE;
+use crate::lint::{EVERYWHERE, Refusal};
 use crate::pipeline::{CrateBuild, CrateCode, side_by_side};
 use crate::toolchain::{DeviceToolchain, Ptxas};
 use crate::write;
@@ -267,13 +267,15 @@ impl CudaBuilder {
             path: env::temp_dir(),
             source,
         })?;
-        let (modules, mut sources) = self.modules(&CrateBuild {
+        let build = CrateBuild {
             options: self,
             krate: &krate,
             toolchain: &toolchain,
             ptxas: ptxas.as_ref(),
             work: work.path(),
-        })?;
+        };
+        let modules = self.modules(&build);
+        let (modules, mut sources) = modules.map_err(|error| self.with_lines(error, &build))?;
         sources.sort();
         sources.dedup();
         let mut manifest = Manifest {
@@ -307,6 +309,21 @@ impl CudaBuilder {
             report.print_rerun(&krate);
         }
         Ok(report)
+    }
+
+    /// The error with the lines of the source: that of the same build with line information, where a
+    /// safe kernel is refused for its barriers and this build has none.
+    fn with_lines(&self, error: Error, build: &CrateBuild<'_>) -> Error {
+        let lacks_lines = match &error {
+            Error::Refused { refusals, .. } => refusals.iter().any(Refusal::lacks_its_line),
+            _ => false,
+        };
+        if !lacks_lines || self.line_info {
+            return error;
+        }
+        let options = &self.clone().line_info(true);
+        let again = options.modules(&CrateBuild { options, ..*build });
+        again.err().unwrap_or(error)
     }
 
     /// Builds the families asked for, for the architectures asked for and those that kernels name:

@@ -62,11 +62,12 @@ mod preamble;
 mod process;
 mod rounding;
 pub mod toolchain;
+mod uniform;
 mod write;
 
 pub use arch::{Arch, UnknownArch};
 pub use assemble::{Assembled, Usage, assemble, assemble_to};
 pub use builder::{BuildReport, BuiltModule, CudaBuilder, Profile, PtxasCheck};
 pub use error::{Error, Step};
-pub use lint::Refusal;
+pub use lint::{Parting, Place, Refusal};
 pub use write::MANIFEST;

@@ -23,6 +23,7 @@ use crate::link;
 use crate::lint;
 use crate::manifest;
 use crate::toolchain::{DeviceToolchain, Ptxas};
+use crate::uniform;
 
 /// The build of one crate.
 pub(crate) struct CrateBuild<'a> {
@@ -98,7 +99,7 @@ impl CrateBuild<'_> {
         })?;
         let mut module = link::link(self.toolchain, &compiled, self.work)?;
         drop(lock);
-        let (kernels, fragments) = patch(&mut module, &compiled.crate_name)?;
+        let (kernels, fragments) = patch(&mut module, &compiled.crate_name, self.options.profile)?;
         Ok(CrateCode {
             module,
             kernels,
@@ -165,6 +166,7 @@ impl CrateBuild<'_> {
             &module,
             &ir::collectives::count(&family.module),
         ));
+        refusals.extend(uniform::check(&module, &family.kernels));
         let mut registers = BTreeMap::new();
         let mut assembled = None;
         if let (Some(ptxas), true) = (self.ptxas, refusals.is_empty()) {
@@ -235,7 +237,11 @@ pub(crate) fn side_by_side<T: Send, R: Send>(
 
 /// The steps of the typed pass that are applied to the whole module, before it is split into
 /// families.
-fn patch(module: &mut Module, crate_name: &str) -> Result<(Vec<Kernel>, Vec<Fragment>), Error> {
+fn patch(
+    module: &mut Module,
+    crate_name: &str,
+    profile: Profile,
+) -> Result<(Vec<Kernel>, Vec<Fragment>), Error> {
     let kernels = ir::kernels::extract(module, crate_name)?;
     let fragments = ir::fragments::extract(module)?;
     if kernels.is_empty() && fragments.is_empty() {
@@ -244,10 +250,14 @@ fn patch(module: &mut Module, crate_name: &str) -> Result<(Vec<Kernel>, Vec<Frag
         });
     }
     ir::cpu::apply(module);
+    if profile == Profile::Checked {
+        ir::panics::apply(module);
+    }
     ir::traps::apply(module);
     ir::spaces::apply(module)?;
     ir::convergent::apply(module);
     ir::by_value::apply(module, &kernels);
+    ir::aliases::apply(module, &kernels);
     ir::bounds::apply(module, &kernels);
     Ok((kernels, fragments))
 }

@@ -78,6 +78,7 @@ mod buffer;
 mod capture;
 mod device;
 mod element;
+mod elements;
 mod error;
 mod event;
 #[doc(hidden)]
@@ -107,6 +108,7 @@ pub use abi::scan::ScanOp;
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
 pub use element::Element;
+pub use elements::Elements;
 #[cfg(feature = "emulator")]
 pub use error::EmulatorError;
 pub use error::{ArgumentError, DeviceError, Error, KernelError, Result, ShapeError};
