@@ -166,7 +166,10 @@ impl fmt::Display for Refusal {
                 at,
                 cause,
             } => {
-                write!(f, "{at}: the safe kernel `{kernel}` has `{instruction}` where ")?;
+                write!(
+                    f,
+                    "{at}: the safe kernel `{kernel}` has `{instruction}` where "
+                )?;
                 match cause {
                     Parting::Branch(branch) => write!(
                         f,

@@ -103,7 +103,10 @@ fn may_gather<'a>(
 }
 
 fn function<'a>(module: &'a Module, name: &str) -> Option<&'a Function> {
-    module.functions.iter().find(|function| function.name == name)
+    module
+        .functions
+        .iter()
+        .find(|function| function.name == name)
 }
 
 fn mnemonic(instruction: &Instruction) -> String {
@@ -154,9 +157,8 @@ mod tests {
             "mov.u32 %r1,%tid.x;\nsetp.lt.u32 %p1,%r1,4;\n@%p1 bra $L;\ntrap;\n$L:\nbar.sync 0;",
             "activemask.b32 %r1;\ncall plain, (%r1);\ncall vprintf, (%rd1);",
             // The same address of memory that nobody writes.
-            "ld.global.nc.u32 %r1,[%rd1];\nsetp.lt.u32 %p1,%r1,4;\n@%p1 bra $L;\nbar.sync 0;\n$L:"
-                .replace("[%rd1]", "[n]")
-                .as_str(),
+            "mov.u64 %rd1,n;\nld.global.nc.u32 %r1,[%rd1];\nsetp.lt.u32 %p1,%r1,4;\n\
+             @%p1 bra $L;\nbar.sync 0;\n$L:",
         ] {
             assert_eq!(refused(body), [""; 0], "{body}");
         }
@@ -166,11 +168,20 @@ mod tests {
     fn where_threads_may_part_it_is_refused_with_the_line() {
         let part = "mov.u32 %r1,%tid.x;\nsetp.lt.u32 %p1,%r1,4;\n.loc 1 7 3\n";
         for (body, want) in [
-            ("@%p1 bra $L;\n.loc 1 9 3\nbar.sync 0;\n$L:", "k.rs:9: the safe kernel `k` has `bar.sync` where not all threads of the block may come: the condition at k.rs:7"),
+            (
+                "@%p1 bra $L;\n.loc 1 9 3\nbar.sync 0;\n$L:",
+                "k.rs:9: the safe kernel `k` has `bar.sync` where not all threads of the block may come: the condition at k.rs:7",
+            ),
             ("@%p1 ret;\nbar.sync 0;", "the condition at k.rs:7"),
             ("@%p1 bar.sync 0;", "operands may differ"),
-            ("selp.u32 %r2,1,2,%p1;\nbar.sync %r2;", "operands may differ"),
-            ("@%p1 bra $L;\nshfl.sync.bfly.b32 %r3,%r2,1,31,-1;\n$L:", "`shfl.sync.bfly.b32`"),
+            (
+                "selp.u32 %r2,1,2,%p1;\nbar.sync %r2;",
+                "operands may differ",
+            ),
+            (
+                "@%p1 bra $L;\nshfl.sync.bfly.b32 %r3,%r2,1,31,-1;\n$L:",
+                "`shfl.sync.bfly.b32`",
+            ),
             ("@%p1 bra $L;\nbar.warp.sync -1;\n$L:", "`bar.warp.sync`"),
             ("$L:\nbar.sync 0;\n@%p1 bra $L;", "the condition at"),
             ("$L:\nbar.sync 0;\nbra $L;", "no way leads"),

@@ -77,7 +77,10 @@ fn barriers_that_all_threads_pass_alike_are_accepted() -> Outcome {
         return Ok(());
     };
     let report = builder.build()?;
-    let kernels = report.modules.iter().flat_map(|module| &module.entry.kernels);
+    let kernels = report
+        .modules
+        .iter()
+        .flat_map(|module| &module.entry.kernels);
     assert_eq!(kernels.count(), 11);
     let ptx = &report.modules[0].ptx;
     assert!(ptx.contains(".reqntid 8, 8"), "{ptx}");

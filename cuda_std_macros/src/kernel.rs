@@ -333,12 +333,18 @@ mod tests {
     #[test]
     fn a_safe_kernel_takes_no_pointers() {
         let cases = [
-            ("fn f(x: *const f32) {}", "takes no raw pointer: take `&[T]`"),
+            (
+                "fn f(x: *const f32) {}",
+                "takes no raw pointer: take `&[T]`",
+            ),
             ("fn f(x: *mut f32) {}", "`Disjoint<'_, T, Index1>`"),
             ("fn f(x: &f32) {}", "no such reference: take `&[T]`"),
             ("fn f(x: &mut [f32]) {}", "the same `&mut`"),
             ("fn f(x: &'static [f32]) {}", "names no lifetime"),
-            ("fn f(x: Disjoint<'static, f32, Index1>) {}", "names no lifetime"),
+            (
+                "fn f(x: Disjoint<'static, f32, Index1>) {}",
+                "names no lifetime",
+            ),
             ("fn f(b: Block<'_, 32>) {}", "block's extents are missing"),
             ("fn f<T>(x: &[T]) {}", "cannot be generic"),
             ("fn f(x: impl Copy) {}", "cannot be generic"),

@@ -197,7 +197,11 @@ fn is_two_dimensional(witness: &Type) -> bool {
         return false;
     };
     let last = path.path.segments.last();
-    last.is_some_and(|last| ["Index2", "InRow", "InTile"].iter().any(|name| last.ident == name))
+    last.is_some_and(|last| {
+        ["Index2", "InRow", "InTile"]
+            .iter()
+            .any(|name| last.ident == name)
+    })
 }
 
 /// The name that the manifest has: that of the number itself for an atomic.

@@ -45,7 +45,10 @@ fn is_near(got: &[f32], want: &[f64]) -> Result<()> {
     ensure!(got.len() == want.len());
     for (i, (got, want)) in got.iter().zip(want).enumerate() {
         let error = (f64::from(*got) - want).abs();
-        ensure!(error <= 1e-5 * want.abs().max(1.0), "[{i}] is {got}, not {want}");
+        ensure!(
+            error <= 1e-5 * want.abs().max(1.0),
+            "[{i}] is {got}, not {want}"
+        );
     }
     Ok(())
 }
@@ -76,8 +79,11 @@ fn a_grid_stride_loop_reaches_every_element() -> Result<()> {
     let (x_device, mut y) = (on.tensor(&[len], &x)?, on.tensor(&[len], &x)?);
     // SAFETY: tensors of `len` elements that do not overlap.
     unsafe {
-        on.kernel
-            .launch(&on.stream, LaunchConfig::linear(2, 64), (3.0_f32, &x_device, &mut y))?;
+        on.kernel.launch(
+            &on.stream,
+            LaunchConfig::linear(2, 64),
+            (3.0_f32, &x_device, &mut y),
+        )?;
     }
     let want: Vec<f64> = x.iter().map(|x| 4.0 * f64::from(*x)).collect();
     is_near(&y.to_vec()?, &want)
@@ -125,7 +131,10 @@ fn softmax_sums_to_one_in_each_row() -> Result<()> {
     let on = Emulated::new("safe_softmax")?;
     let (rows, columns) = (5, 300);
     let x = numbers(rows * columns);
-    let (x_device, mut y) = (on.tensor(&[rows, columns], &x)?, on.empty(&[rows, columns])?);
+    let (x_device, mut y) = (
+        on.tensor(&[rows, columns], &x)?,
+        on.empty(&[rows, columns])?,
+    );
     // Fewer blocks than rows.
     let config = LaunchConfig::linear(3, 128);
     // SAFETY: y has the shape of x, and does not overlap it.
@@ -147,8 +156,11 @@ fn a_histogram_counts_by_atomics() -> Result<()> {
     let counts = Tensor::<u32>::zeros(&on.stream, &[20])?;
     // SAFETY: both are of u32, and do not overlap.
     unsafe {
-        on.kernel
-            .launch(&on.stream, LaunchConfig::linear(3, 96), (&values_device, &counts))?;
+        on.kernel.launch(
+            &on.stream,
+            LaunchConfig::linear(3, 96),
+            (&values_device, &counts),
+        )?;
     }
     let mut want = [0_u32; 20];
     for value in values {
@@ -171,14 +183,26 @@ fn segments_are_summed_also_empty_ones() -> Result<()> {
         on.kernel
             .launch(&on.stream, config, (&x_device, &starts_device, &mut sums))?;
     }
-    let sum = |ends: &[u32]| x[ends[0] as usize..ends[1] as usize].iter().copied().map(f64::from).sum();
-    is_near(&sums.to_vec()?, &starts.windows(2).map(sum).collect::<Vec<f64>>())
+    let sum = |ends: &[u32]| {
+        x[ends[0] as usize..ends[1] as usize]
+            .iter()
+            .copied()
+            .map(f64::from)
+            .sum()
+    };
+    is_near(
+        &sums.to_vec()?,
+        &starts.windows(2).map(sum).collect::<Vec<f64>>(),
+    )
 }
 
 #[test]
 fn an_index_out_of_bounds_is_a_trap() -> Result<()> {
     let on = Emulated::new("safe_vector_add")?;
-    let [a, b] = [on.tensor(&[10], &numbers(10))?, on.tensor(&[9], &numbers(9))?];
+    let [a, b] = [
+        on.tensor(&[10], &numbers(10))?,
+        on.tensor(&[9], &numbers(9))?,
+    ];
     let mut c = on.empty(&[10])?;
     // SAFETY: tensors that do not overlap.
     let launched = unsafe {

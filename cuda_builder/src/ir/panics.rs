@@ -25,30 +25,33 @@ pub fn apply(module: &mut Module) {
     }
     // From the end, so that the numbers of lines stay right.
     for (at, line, said) in lines.iter().rev() {
-        let [message, file, kernel] = [&said.message, &said.file, &said.function]
-            .map(|text| symbol(&mut texts, text));
+        let [message, file, kernel] =
+            [&said.message, &said.file, &said.function].map(|text| symbol(&mut texts, text));
         let call = format!(
             "  call void @__assertfail(ptr {message}, ptr {file}, i32 {}, ptr {kernel}, i64 1)",
             said.line
         );
         let function = module.functions_mut().nth(*at);
         let body = function.and_then(|function| function.body.as_mut());
-        body.into_iter().for_each(|body| body.insert(*line, call.clone()));
+        body.into_iter()
+            .for_each(|body| body.insert(*line, call.clone()));
     }
     if lines.is_empty() {
         return;
     }
-    module.items.extend(texts.iter().enumerate().map(|(at, text)| {
-        let bytes = text.bytes().map(|byte| format!("\\{byte:02X}"));
-        Item::Global(Global {
-            name: format!("__warpsmith_panic_{at}"),
-            definition: format!(
-                "private unnamed_addr constant [{} x i8] c\"{}\\00\", align 1",
-                text.len() + 1,
-                bytes.collect::<String>()
-            ),
-        })
-    }));
+    module
+        .items
+        .extend(texts.iter().enumerate().map(|(at, text)| {
+            let bytes = text.bytes().map(|byte| format!("\\{byte:02X}"));
+            Item::Global(Global {
+                name: format!("__warpsmith_panic_{at}"),
+                definition: format!(
+                    "private unnamed_addr constant [{} x i8] c\"{}\\00\", align 1",
+                    text.len() + 1,
+                    bytes.collect::<String>()
+                ),
+            })
+        }));
     module.items.push(Item::Function(Function {
         name: "__assertfail".to_owned(),
         header: DECLARATION.to_owned(),
@@ -82,12 +85,18 @@ impl Said {
             return None;
         }
         let global = |name: &str| module.globals().find(|global| global.name == name);
-        let arguments: Vec<&Global> = symbols(arguments).filter_map(|name| global(&name)).collect();
+        let arguments: Vec<&Global> = symbols(arguments)
+            .filter_map(|name| global(&name))
+            .collect();
         let location = arguments.last()?;
         let (_, fields) = location.definition.split_once(LOCATION)?;
         let name = symbols(&format!("@{fields}")).next()?;
         let numbers = constant_bytes(&location.definition)?;
-        let number = |at: usize| Some(u32::from_le_bytes(numbers.get(at..at + 4)?.try_into().ok()?));
+        let number = |at: usize| {
+            Some(u32::from_le_bytes(
+                numbers.get(at..at + 4)?.try_into().ok()?,
+            ))
+        };
         let file = constant_bytes(&global(&name)?.definition)?;
         let file = file.get(..number(0)? as usize)?;
         Some(Self {

@@ -134,7 +134,10 @@ impl<const THREADS: u32> Block<'_, THREADS> {
     pub fn reduce<T: Words + Send>(&mut self, value: T, op: impl Fn(T, T) -> T) -> T {
         let scratch = crate::shared_array![u64; crate::block::WARPS_MAX];
         const {
-            assert!(THREADS.is_multiple_of(WARP_THREADS), "a block of whole warps");
+            assert!(
+                THREADS.is_multiple_of(WARP_THREADS),
+                "a block of whole warps"
+            );
             assert!(size_of::<T>() <= 8 && align_of::<T>() <= 8);
         }
         let value = self.reduce_in_warps(value, &op);
@@ -163,7 +166,10 @@ impl<const THREADS: u32> Block<'_, THREADS> {
     #[inline(always)]
     pub fn reduce_in_warps<T: Words + Send>(&mut self, value: T, op: impl Fn(T, T) -> T) -> T {
         const {
-            assert!(THREADS.is_multiple_of(WARP_THREADS), "a block of whole warps");
+            assert!(
+                THREADS.is_multiple_of(WARP_THREADS),
+                "a block of whole warps"
+            );
         }
         // SAFETY: the block consists of whole warps, all lanes of which are here: cuda_builder refuses
         // a safe kernel where they might not be.

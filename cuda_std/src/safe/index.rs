@@ -226,8 +226,16 @@ impl Index2 {
     pub fn here() -> Self {
         require_two_dimensions();
         Self::new(
-            along(thread::block_idx_y(), thread::block_dim_y(), thread::thread_idx_y()),
-            along(thread::block_idx_x(), thread::block_dim_x(), thread::thread_idx_x()),
+            along(
+                thread::block_idx_y(),
+                thread::block_dim_y(),
+                thread::thread_idx_y(),
+            ),
+            along(
+                thread::block_idx_x(),
+                thread::block_dim_x(),
+                thread::thread_idx_x(),
+            ),
         )
     }
 }
@@ -241,9 +249,14 @@ impl PerWarp {
     #[track_caller]
     pub fn here() -> Option<Self> {
         require_one_dimension();
-        let (thread, warps) = (thread::thread_idx_x(), thread::block_dim_x().div_ceil(WARP_THREADS));
+        let (thread, warps) = (
+            thread::thread_idx_x(),
+            thread::block_dim_x().div_ceil(WARP_THREADS),
+        );
         let index = along(thread::block_idx_x(), warps, thread / WARP_THREADS);
-        thread.is_multiple_of(WARP_THREADS).then(|| Self::new(index))
+        thread
+            .is_multiple_of(WARP_THREADS)
+            .then(|| Self::new(index))
     }
 }
 
@@ -255,7 +268,11 @@ fn along(block: u32, threads: u32, thread: u32) -> usize {
 
 #[inline(always)]
 fn thread_in_grid() -> usize {
-    along(thread::block_idx_x(), thread::block_dim_x(), thread::thread_idx_x())
+    along(
+        thread::block_idx_x(),
+        thread::block_dim_x(),
+        thread::thread_idx_x(),
+    )
 }
 
 #[inline(always)]
@@ -263,7 +280,10 @@ fn thread_in_grid() -> usize {
 fn require_one_dimension() {
     let further = thread::block_dim_y() + thread::block_dim_z() + thread::grid_dim_y();
     let is_one = further + thread::grid_dim_z() == 4;
-    assert!(is_one, "this index needs a grid and a block of one dimension");
+    assert!(
+        is_one,
+        "this index needs a grid and a block of one dimension"
+    );
 }
 
 /// A grid of one dimension.
@@ -278,12 +298,18 @@ pub(super) fn require_one_dimension_of_blocks() {
 #[inline(always)]
 #[track_caller]
 pub(super) fn require_two_dimensions_of_blocks() {
-    assert!(thread::grid_dim_z() == 1, "this index needs a grid of two dimensions");
+    assert!(
+        thread::grid_dim_z() == 1,
+        "this index needs a grid of two dimensions"
+    );
 }
 
 #[inline(always)]
 #[track_caller]
 fn require_two_dimensions() {
     let is_two = thread::block_dim_z() + thread::grid_dim_z() == 2;
-    assert!(is_two, "this index needs a grid and a block of two dimensions");
+    assert!(
+        is_two,
+        "this index needs a grid and a block of two dimensions"
+    );
 }

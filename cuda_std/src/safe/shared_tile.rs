@@ -104,7 +104,10 @@ impl<T: Plain, const N: usize, const BARRIER: u32> SharedTile<'static, T, N, BAR
     pub const STORAGE: Storage<T, N> = Storage::UNINIT;
     /// Its barrier.
     pub const BARRIER: u32 = {
-        assert!(BARRIER > 0 && BARRIER < 16, "the barrier of a tile is 1 to 15");
+        assert!(
+            BARRIER > 0 && BARRIER < 16,
+            "the barrier of a tile is 1 to 15"
+        );
         BARRIER
     };
 }
@@ -186,7 +189,9 @@ impl<'kernel, T: Plain, const N: usize, const BARRIER: u32>
     }
 }
 
-impl<T: Plain, const N: usize, const BARRIER: u32> Deref for SharedTile<'_, T, N, BARRIER, Reading> {
+impl<T: Plain, const N: usize, const BARRIER: u32> Deref
+    for SharedTile<'_, T, N, BARRIER, Reading>
+{
     type Target = [T; N];
 
     #[inline(always)]

@@ -86,11 +86,7 @@ pub fn safe_transpose(
 
 /// Softmax of each row, a block a row.
 #[kernel(block = 128)]
-pub fn safe_softmax(
-    x: View2<'_, f32>,
-    mut y: Disjoint<'_, f32, InRow>,
-    mut block: Block<'_, 128>,
-) {
+pub fn safe_softmax(x: View2<'_, f32>, mut y: Disjoint<'_, f32, InRow>, mut block: Block<'_, 128>) {
     let columns = x.columns();
     for row in block.rows(x.rows()) {
         let mut largest = f32::NEG_INFINITY;
