@@ -1,5 +1,5 @@
-//! Tells LLVM which pointers of a safe kernel point to memory that nobody writes, and which alone
-//! point to theirs. A load of the former may be `ld.global.nc`.
+//! Tells LLVM which pointers of a safe kernel point to memory that nobody writes, which alone point to
+//! theirs, and that an element is not at address 0. A load of the first may be `ld.global.nc`.
 
 use super::Module;
 use super::by_value::{closing, split};
@@ -37,9 +37,12 @@ fn marked(header: &str, params: &[KernelParam]) -> Option<String> {
             // rustc may know more: that it is not read, or not written.
             let is_known = ["readonly", "readnone", "writeonly"];
             let is_known = rest.split(' ').any(|word| is_known.contains(&word));
+            // An empty tensor may be at address 0, of which LLVM makes poison that nothing uses: no
+            // index is in bounds. With `noundef` it would be undefined behaviour.
+            let rest = rest.replace("noundef ", "").replace("nonnull ", "");
             match param.alias == 1 && !is_known {
-                true => format!("ptr noalias readonly {rest}"),
-                false => format!("ptr noalias {rest}"),
+                true => format!("ptr noalias nonnull readonly {rest}"),
+                false => format!("ptr noalias nonnull {rest}"),
             }
         })
         .collect();
@@ -64,8 +67,8 @@ mod tests {
         assert_eq!(
             marked(header, &params).as_deref(),
             Some(
-                "define ptx_kernel void @k(ptr noalias readonly noundef %0, i64 noundef %1, \
-                 ptr noalias %2, ptr %3, ptr noalias readnone %4) #0"
+                "define ptx_kernel void @k(ptr noalias nonnull readonly %0, i64 noundef %1, \
+                 ptr noalias nonnull %2, ptr %3, ptr noalias nonnull readnone %4) #0"
             )
         );
         assert_eq!(marked(header, &params[1..]), None);

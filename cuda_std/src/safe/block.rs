@@ -120,7 +120,8 @@ impl<const THREADS: u32> Block<'_, THREADS> {
         TileElements {
             first_row: thread::block_idx_y() as usize * ROWS,
             first_column: thread::block_idx_x() as usize * COLUMNS,
-            next: self.thread as usize,
+            thread: self.thread as usize,
+            step: 0,
         }
     }
 
@@ -260,7 +261,8 @@ impl<const THREADS: u32> Iterator for Columns<THREADS> {
 pub struct TileElements<const ROWS: usize, const COLUMNS: usize, const THREADS: u32> {
     first_row: usize,
     first_column: usize,
-    next: usize,
+    thread: usize,
+    step: usize,
 }
 
 impl<const ROWS: usize, const COLUMNS: usize, const THREADS: u32>
@@ -286,9 +288,13 @@ impl<const ROWS: usize, const COLUMNS: usize, const THREADS: u32> Iterator
 
     #[inline(always)]
     fn next(&mut self) -> Option<InTile<ROWS, COLUMNS>> {
-        let element = self.next;
-        (element < ROWS * COLUMNS).then(|| {
-            self.next = element + THREADS as usize;
+        let threads = THREADS as usize;
+        let element = self.thread + self.step * threads;
+        // Counted by steps, of which LLVM knows the number.
+        let is_one = self.step < (ROWS * COLUMNS).div_ceil(threads)
+            && ((ROWS * COLUMNS).is_multiple_of(threads) || element < ROWS * COLUMNS);
+        is_one.then(|| {
+            self.step += 1;
             let (row, column) = (element / COLUMNS, element % COLUMNS);
             InTile::new(self.first_row + row, self.first_column + column)
         })
