@@ -322,8 +322,10 @@ impl CudaBuilder {
             return error;
         }
         let options = &self.clone().line_info(true);
-        let again = options.modules(&CrateBuild { options, ..*build });
-        again.err().unwrap_or(error)
+        match options.modules(&CrateBuild { options, ..*build }) {
+            Err(again @ Error::Refused { .. }) => again,
+            _ => error,
+        }
     }
 
     /// Builds the families asked for, for the architectures asked for and those that kernels name:

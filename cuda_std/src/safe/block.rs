@@ -1,7 +1,10 @@
 //! What the threads of a block do together.
 
+use core::marker::PhantomData;
+
 use super::index::{
-    InRow, InTile, PerBlock, require_one_dimension_of_blocks, require_two_dimensions_of_blocks,
+    InRow, InTile, OfThisThread, PerBlock, require_one_dimension_of_blocks,
+    require_two_dimensions_of_blocks,
 };
 use crate::thread::{self, WARP_THREADS};
 use crate::warp::{self, Words};
@@ -37,7 +40,7 @@ use crate::warp::{self, Words};
 #[derive(Debug)]
 pub struct Block<'kernel, const THREADS: u32> {
     thread: u32,
-    of_this_thread: core::marker::PhantomData<&'kernel mut *const ()>,
+    of_this_thread: PhantomData<(&'kernel (), OfThisThread)>,
 }
 
 impl<const THREADS: u32> Block<'_, THREADS> {
@@ -66,7 +69,7 @@ impl<const THREADS: u32> Block<'_, THREADS> {
         unsafe { core::hint::assert_unchecked(thread < THREADS) };
         Self {
             thread,
-            of_this_thread: core::marker::PhantomData,
+            of_this_thread: PhantomData,
         }
     }
 
@@ -102,6 +105,7 @@ impl<const THREADS: u32> Block<'_, THREADS> {
             step: thread::grid_dim_x() as usize,
             rows,
             thread: self.thread,
+            of_this_thread: PhantomData,
         }
     }
 
@@ -122,6 +126,7 @@ impl<const THREADS: u32> Block<'_, THREADS> {
             first_column: thread::block_idx_x() as usize * COLUMNS,
             thread: self.thread as usize,
             step: 0,
+            of_this_thread: PhantomData,
         }
     }
 
@@ -185,6 +190,7 @@ pub struct Rows<const THREADS: u32> {
     step: usize,
     rows: usize,
     thread: u32,
+    of_this_thread: OfThisThread,
 }
 
 impl<const THREADS: u32> Iterator for Rows<THREADS> {
@@ -198,6 +204,7 @@ impl<const THREADS: u32> Iterator for Rows<THREADS> {
             Row {
                 row,
                 thread: self.thread,
+                of_this_thread: PhantomData,
             }
         })
     }
@@ -208,6 +215,7 @@ impl<const THREADS: u32> Iterator for Rows<THREADS> {
 pub struct Row<const THREADS: u32> {
     row: usize,
     thread: u32,
+    of_this_thread: OfThisThread,
 }
 
 impl<const THREADS: u32> Row<THREADS> {
@@ -225,6 +233,7 @@ impl<const THREADS: u32> Row<THREADS> {
             row: self.row,
             next: self.thread as usize,
             columns,
+            of_this_thread: PhantomData,
         }
     }
 
@@ -241,6 +250,7 @@ pub struct Columns<const THREADS: u32> {
     row: usize,
     next: usize,
     columns: usize,
+    of_this_thread: OfThisThread,
 }
 
 impl<const THREADS: u32> Iterator for Columns<THREADS> {
@@ -263,6 +273,7 @@ pub struct TileElements<const ROWS: usize, const COLUMNS: usize, const THREADS: 
     first_column: usize,
     thread: usize,
     step: usize,
+    of_this_thread: OfThisThread,
 }
 
 impl<const ROWS: usize, const COLUMNS: usize, const THREADS: u32>

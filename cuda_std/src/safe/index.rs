@@ -8,8 +8,8 @@ use crate::thread::{self, WARP_THREADS};
 /// An index that no two threads of a launch share.
 ///
 /// Only functions of [`cuda_std::safe`](crate::safe) make witnesses. They are neither `Copy`, `Clone`
-/// nor `Send`, so a thread can give none to another: not through a `static`, and not through shared
-/// memory.
+/// nor `Send`, nor is what makes them, so a thread can give none to another: not through a `static`,
+/// and not through shared memory.
 ///
 /// ```compile_fail,E0382
 /// # use cuda_std::prelude::*;
@@ -25,6 +25,11 @@ use crate::thread::{self, WARP_THREADS};
 /// # use cuda_std::prelude::*;
 /// # use std::sync::Mutex;
 /// static KEPT: Mutex<Option<Index1>> = Mutex::new(None); // it would leave the thread
+/// ```
+/// ```compile_fail,E0277
+/// # use cuda_std::safe::GridStride;
+/// # use std::sync::Mutex;
+/// static KEPT: Mutex<Option<GridStride>> = Mutex::new(None); // so would those that it makes
 /// ```
 /// ```compile_fail,E0277
 /// # use cuda_std::prelude::*;
@@ -191,6 +196,7 @@ impl Index1 {
             next: thread_in_grid(),
             step: step as usize,
             len,
+            of_this_thread: PhantomData,
         }
     }
 }
@@ -201,6 +207,7 @@ pub struct GridStride {
     next: usize,
     step: usize,
     len: usize,
+    of_this_thread: OfThisThread,
 }
 
 impl Iterator for GridStride {
