@@ -2,9 +2,8 @@
 
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule};
 use crate::device::Device;
-use crate::elements::{self, Shape};
 use crate::error::{Error, KernelError, Result};
-use crate::launch::{KernelArg, KernelArgs, LaunchConfig, MAX_ARGUMENTS};
+use crate::launch::{KernelArgs, LaunchConfig, MAX_ARGUMENTS};
 use crate::load::{ParamInfo, Signature};
 use crate::stream::Stream;
 use std::ffi::c_void;
@@ -135,9 +134,7 @@ impl Kernel {
     /// Buffers and tensors among the arguments stay allocated until the launch is done, even if
     /// they are dropped before. The number and the sizes of the arguments are checked against the
     /// kernel's parameters, and `config` against the limits of kernel and device. On a mismatch
-    /// nothing is launched. A safe kernel takes a tensor or a buffer for each `&[T]`, `View2` and
-    /// `Disjoint` where its module was loaded with its manifest ([`Device::load_built`]), and else an
-    /// address and a length or a shape.
+    /// nothing is launched.
     ///
     /// ```
     /// # fn main() -> warpsmith::Result<()> {
@@ -189,10 +186,9 @@ impl Kernel {
         let inner = &*self.inner;
         stream.device().check_same("kernel", &self.device)?;
         self.check_shape(&config)?;
-        if args.count() != self.arguments() {
+        if args.count() != inner.sizes.len() {
             return Err(self.argument_count(args.count()));
         }
-        let mut shapes: [Shape; MAX_ARGUMENTS] = [Shape::default(); MAX_ARGUMENTS];
         let mut pointers: [*const c_void; MAX_ARGUMENTS] = [std::ptr::null(); MAX_ARGUMENTS];
         let mut index = 0;
         args.visit(&mut |argument| {
@@ -207,18 +203,9 @@ impl Kernel {
             }
             argument.use_on(stream)?;
             *pointer = argument.bytes();
-            if let Some(shape) = self.shape_behind(index, argument)? {
-                index += 1;
-                shapes[index] = shape;
-            }
             index += 1;
             Ok(())
         })?;
-        for (index, (name, _)) in inner.signature.declared.iter().enumerate() {
-            if elements::is_shape(name) {
-                pointers[index] = std::ptr::from_ref(&shapes[index]).cast();
-            }
-        }
         if index != inner.sizes.len() {
             return Err(self.argument_count(index));
         }
@@ -229,31 +216,6 @@ impl Kernel {
                 .loaded
                 .launch(stream.raw(), &config, &pointers[..index], &inner.sizes)
         }
-    }
-
-    /// Number of arguments of a launch. A safe kernel takes an address and a shape for one.
-    fn arguments(&self) -> usize {
-        let declared = self.inner.signature.declared.iter();
-        let shapes = declared.filter(|(name, _)| elements::is_shape(name));
-        self.inner.sizes.len() - shapes.count()
-    }
-
-    /// The value of the parameter behind this one, if that is the shape of what this one points to.
-    fn shape_behind(&self, index: usize, argument: &dyn KernelArg) -> Result<Option<Shape>> {
-        let declared = &self.inner.signature.declared;
-        let Some([(name, ty), (next, _)]) = declared.get(index..index + 2) else {
-            return Ok(None);
-        };
-        if !elements::is_shape(next) {
-            return Ok(None);
-        }
-        let shape = elements::shape(argument.elements(), ty, next);
-        let refused = |got: String| KernelError::ArgumentType {
-            kernel: self.name().into(),
-            parameter: format!("{name}: {ty}").into(),
-            got: got.into(),
-        };
-        shape.map(Some).map_err(|got| Error::Kernel(refused(got)))
     }
 
     fn check_shape(&self, config: &LaunchConfig) -> Result<()> {
@@ -363,21 +325,9 @@ impl Kernel {
     fn argument_count(&self, got: usize) -> Error {
         Error::Kernel(KernelError::ArgumentCount {
             kernel: self.name().into(),
-            names: self.argument_names().into(),
             got,
-            want: self.arguments(),
+            want: self.inner.sizes.len(),
         })
-    }
-
-    /// The names of the arguments as they stand in a message, if they are known: ` (x, y)`.
-    fn argument_names(&self) -> String {
-        let declared = self.inner.signature.declared.iter();
-        let names = declared.map(|(name, _)| &**name);
-        let names: Vec<&str> = names.filter(|name| !elements::is_shape(name)).collect();
-        match names.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", names.join(", ")),
-        }
     }
 
     #[cold]

@@ -2,7 +2,6 @@
 
 use crate::buffer::{DeviceBuffer, DevicePtr};
 use crate::element::Element;
-use crate::elements::Elements;
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
@@ -127,10 +126,6 @@ pub unsafe trait KernelArg {
     fn size_bytes(&self) -> usize;
     /// Pointer to the argument's bytes.
     fn bytes(&self) -> *const c_void;
-    /// The elements that it is the address of, if it is. A safe kernel takes their shape too.
-    fn elements(&self) -> Option<Elements<'_>> {
-        None
-    }
     /// Called before the launch: registers the use of the argument's memory on the stream, so that
     /// it is not freed before the launch is done.
     ///
@@ -190,10 +185,6 @@ macro_rules! memory_args {
                 std::ptr::from_ref(self.address_ref()).cast()
             }
 
-            fn elements(&self) -> Option<Elements<'_>> {
-                Some(Elements::from(&**self))
-            }
-
             fn use_on(&self, stream: &Stream) -> Result<()> {
                 self.storage().use_on("argument", stream)
             }
@@ -207,10 +198,6 @@ macro_rules! memory_args {
 
             fn bytes(&self) -> *const c_void {
                 std::ptr::from_ref(self.address_ref()).cast()
-            }
-
-            fn elements(&self) -> Option<Elements<'_>> {
-                Some(Elements::from(&**self))
             }
 
             fn use_on(&self, stream: &Stream) -> Result<()> {

@@ -78,7 +78,6 @@ mod buffer;
 mod capture;
 mod device;
 mod element;
-mod elements;
 mod error;
 mod event;
 #[doc(hidden)]
@@ -108,7 +107,6 @@ pub use abi::scan::ScanOp;
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
 pub use element::Element;
-pub use elements::Elements;
 #[cfg(feature = "emulator")]
 pub use error::EmulatorError;
 pub use error::{ArgumentError, DeviceError, Error, KernelError, Result, ShapeError};

@@ -243,12 +243,10 @@ pub enum KernelError {
         want_bytes: u32,
     },
     /// The number of arguments of a launch is not that of the kernel's parameters.
-    #[error("kernel `{kernel}` takes {want} arguments{names}, got {got}")]
+    #[error("kernel `{kernel}` takes {want} arguments, got {got}")]
     ArgumentCount {
         /// The kernel.
         kernel: Box<str>,
-        /// The names of the parameters, where the module was loaded with its manifest: ` (x, y)`.
-        names: Box<str>,
         /// Arguments given.
         got: usize,
         /// Parameters of the kernel.
@@ -268,16 +266,6 @@ pub enum KernelError {
         got_bytes: usize,
         /// Size of the parameter.
         want_bytes: usize,
-    },
-    /// An argument is not what the kernel's parameter takes.
-    #[error("kernel `{kernel}`: the parameter `{parameter}` does not take {got}")]
-    ArgumentType {
-        /// The kernel.
-        kernel: Box<str>,
-        /// The parameter's name and Rust type: `y: *mut f32`.
-        parameter: Box<str>,
-        /// What was given: `memory of bf16`.
-        got: Box<str>,
     },
     /// A module has no kernel with the requested name.
     #[error("no kernel `{name}` in this module; it has: {known}")]

@@ -58,9 +58,7 @@ fn hold_against(kernel: &KernelEntry, signature: &Signature) -> Result<(), Strin
 impl Device {
     /// Loads a module that `warpsmith build` or `CudaBuilder` made, with the text of the
     /// `manifest.json` beside it. Launches of its kernels are then held to what the manifest alone
-    /// says: the dynamic shared memory that `#[kernel(dynamic_shared = N)]` states, and the parameters
-    /// of safe kernels. A `&[T]`, a `View2` or a `Disjoint` takes a tensor or a buffer, whose shape the
-    /// launch passes along.
+    /// says: the dynamic shared memory that `#[kernel(dynamic_shared = N)]` states.
     ///
     /// # Errors
     /// [`KernelError::Manifest`] where the manifest cannot be read, describes no module of this
@@ -91,10 +89,6 @@ impl Device {
                 mismatch(&module.path, detail)
             })?;
             describe(&module.path, entry, signature)?;
-            let declared = entry.params.iter();
-            signature.declared = declared
-                .map(|param| (param.name.as_str().into(), param.ty.as_str().into()))
-                .collect();
         }
         Module::load_parsed(self, ptx, found)
     }

@@ -19,8 +19,6 @@ pub struct ParamInfo {
 pub(crate) struct Signature {
     pub(crate) name: Box<str>,
     pub(crate) params: Box<[ParamInfo]>,
-    /// Name and Rust type of each parameter (`y`, `*mut f32`). PTX does not say it, a manifest does.
-    pub(crate) declared: Box<[(Box<str>, Box<str>)]>,
     /// `.reqntid`: the only block extents that it may be launched with.
     pub(crate) required_block: Option<[u32; 3]>,
     /// Product of the extents of `.maxntid`.
@@ -88,7 +86,6 @@ fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
         begins_early: false,
         name: entry.name.as_str().into(),
         params: params.collect::<Result<_>>()?,
-        declared: Box::default(),
         required_block: directives.reqntid,
         max_threads: directives.maxntid.map(product),
         cluster: directives.reqnctapercluster,
