@@ -99,7 +99,7 @@ impl CrateBuild<'_> {
         })?;
         let mut module = link::link(self.toolchain, &compiled, self.work)?;
         drop(lock);
-        let (kernels, fragments) = patch(&mut module, &compiled.crate_name, self.options.profile)?;
+        let (kernels, fragments) = patch(&mut module, &compiled.crate_name)?;
         Ok(CrateCode {
             module,
             kernels,
@@ -237,11 +237,7 @@ pub(crate) fn side_by_side<T: Send, R: Send>(
 
 /// The steps of the typed pass that are applied to the whole module, before it is split into
 /// families.
-fn patch(
-    module: &mut Module,
-    crate_name: &str,
-    profile: Profile,
-) -> Result<(Vec<Kernel>, Vec<Fragment>), Error> {
+fn patch(module: &mut Module, crate_name: &str) -> Result<(Vec<Kernel>, Vec<Fragment>), Error> {
     let kernels = ir::kernels::extract(module, crate_name)?;
     let fragments = ir::fragments::extract(module)?;
     if kernels.is_empty() && fragments.is_empty() {
@@ -250,9 +246,6 @@ fn patch(
         });
     }
     ir::cpu::apply(module);
-    if profile == Profile::Checked {
-        ir::panics::apply(module);
-    }
     ir::traps::apply(module);
     ir::spaces::apply(module)?;
     ir::convergent::apply(module);
