@@ -13,6 +13,7 @@
 //! | to | see |
 //! |---|---|
 //! | mark a kernel's entry point | [`macro@kernel`] |
+//! | write a kernel without `unsafe` | [`safe`] |
 //! | get thread and block indices, synchronise the block | [`thread`] |
 //! | allocate shared memory | [`shared_array!`], [`dynamic_shared!`] |
 //! | cooperate in a warp, a block, a grid | [`warp`], [`block`], [`barrier`], [`atomic`] |
@@ -93,6 +94,7 @@ pub mod pipeline;
 pub mod prelude;
 pub mod print;
 pub mod regs;
+pub mod safe;
 pub mod shared;
 pub mod thread;
 pub mod tile;
