@@ -358,7 +358,7 @@ impl CudaBuilder {
             Error::Refused { refusals, .. } => refusals.iter().any(Refusal::lacks_its_line),
             _ => false,
         };
-        if !lacks_lines || self.line_info {
+        if !lacks_lines || self.has_line_info() {
             return error;
         }
         let options = &self.clone().line_info(true);
