@@ -289,7 +289,7 @@ fn launches(module: sys::CUmodule, function: sys::CUfunction) {
     packed[8..].copy_from_slice(&1_u32.to_le_bytes());
     let mut len = packed.len();
     let mut extra: [*mut c_void; 5] = [
-        1 as *mut c_void,
+        std::ptr::dangling_mut::<c_void>(),
         packed.as_mut_ptr().cast(),
         2 as *mut c_void,
         (&raw mut len).cast(),

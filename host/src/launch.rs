@@ -3,6 +3,7 @@
 use crate::argument::ArgumentType;
 use crate::buffer::{DeviceBuffer, DevicePtr};
 use crate::element::Element;
+use crate::elements::Elements;
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
@@ -145,6 +146,10 @@ pub unsafe trait KernelArg {
     fn argument_type(&self) -> ArgumentType<'_> {
         ArgumentType::Other
     }
+    /// The elements that it is the address of, if it is. A safe kernel takes their shape too.
+    fn elements(&self) -> Option<Elements<'_>> {
+        None
+    }
     /// Called before the launch: registers the use of the argument's memory on the stream, so that
     /// it is not freed before the launch is done.
     ///
@@ -212,6 +217,10 @@ macro_rules! memory_args {
                 $of(self)
             }
 
+            fn elements(&self) -> Option<Elements<'_>> {
+                Some(Elements::from(&**self))
+            }
+
             fn use_on(&self, stream: &Stream) -> Result<()> {
                 self.storage().use_on("argument", stream)
             }
@@ -229,6 +238,10 @@ macro_rules! memory_args {
 
             fn argument_type(&self) -> ArgumentType<'_> {
                 $of(self)
+            }
+
+            fn elements(&self) -> Option<Elements<'_>> {
+                Some(Elements::from(&**self))
             }
 
             fn use_on(&self, stream: &Stream) -> Result<()> {

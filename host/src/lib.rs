@@ -79,6 +79,7 @@ mod buffer;
 mod capture;
 mod device;
 mod element;
+mod elements;
 mod error;
 mod event;
 #[doc(hidden)]
@@ -108,6 +109,7 @@ pub use argument::{ArgumentType, ConstPointer, MutPointer, Strided};
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
 pub use element::Element;
+pub use elements::Elements;
 #[cfg(feature = "emulator")]
 pub use error::EmulatorError;
 pub use error::{ArgumentError, DeviceError, Error, KernelError, Result, ShapeError};

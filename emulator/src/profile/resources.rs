@@ -2,6 +2,7 @@
 
 use super::{Occupancy, registers};
 use crate::module::{Kernel, Module};
+use crate::program::Program;
 
 /// Resources of a kernel and the limits that its directives set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +23,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    pub(super) fn of(kernel: &Kernel) -> Self {
-        let program = &kernel.program;
+    pub(super) fn of(kernel: &Kernel, program: &Program) -> Self {
         let given = kernel.maxnreg;
         Self {
             registers: given.unwrap_or_else(|| registers::estimate(program)),
@@ -48,8 +48,10 @@ impl Resources {
 }
 
 impl Module {
-    /// Resources of a kernel; `None` if there is no such kernel.
+    /// Resources of a kernel; `None` if there is no such kernel, or if it cannot run.
     pub fn resources(&self, kernel: &str) -> Option<Resources> {
-        self.kernel(kernel).map(Resources::of)
+        let kernel = self.kernel(kernel)?;
+        let program = self.program(kernel).ok()?;
+        Some(Resources::of(kernel, &program))
     }
 }

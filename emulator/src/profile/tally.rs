@@ -214,7 +214,7 @@ impl Collector {
             );
         }
         counters.lines = lines.into_values().collect();
-        counters.occupancy = Some(Resources::of(kernel).occupancy(threads, dynamic));
+        counters.occupancy = Some(Resources::of(kernel, program).occupancy(threads, dynamic));
         counters
     }
 }
