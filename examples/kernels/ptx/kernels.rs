@@ -158,11 +158,9 @@ impl Kernels {
         config: ::warpsmith::LaunchConfig,
         alpha: f32,
         x: impl ::warpsmith::ConstPointer<f32>,
-        x_len: usize,
         y: impl ::warpsmith::MutPointer<f32>,
-        y_len: usize,
     ) -> ::warpsmith::Result<()> {
-        let arguments: [&dyn ::warpsmith::KernelArg; 5] = [&alpha, &x, &x_len, &y, &y_len, ];
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&alpha, &x, &y, ];
         let kernel = self.built.kernel(&self.safe_axpy, "safe_axpy")?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
@@ -179,11 +177,9 @@ impl Kernels {
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
         values: impl ::warpsmith::ConstPointer<u32>,
-        values_len: usize,
         counts: impl ::warpsmith::ConstPointer<u32>,
-        counts_len: usize,
     ) -> ::warpsmith::Result<()> {
-        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&values, &values_len, &counts, &counts_len, ];
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&values, &counts, ];
         let kernel = self.built.kernel(&self.safe_histogram, "safe_histogram")?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
@@ -200,13 +196,10 @@ impl Kernels {
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
         x: impl ::warpsmith::ConstPointer<f32>,
-        x_len: usize,
         starts: impl ::warpsmith::ConstPointer<u32>,
-        starts_len: usize,
         sums: impl ::warpsmith::MutPointer<f32>,
-        sums_len: usize,
     ) -> ::warpsmith::Result<()> {
-        let arguments: [&dyn ::warpsmith::KernelArg; 6] = [&x, &x_len, &starts, &starts_len, &sums, &sums_len, ];
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&x, &starts, &sums, ];
         let kernel = self.built.kernel(&self.safe_segmented_sum, "safe_segmented_sum")?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
@@ -223,11 +216,9 @@ impl Kernels {
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
         x: impl ::warpsmith::ConstPointer<f32>,
-        x_shape: impl ::warpsmith::KernelArg,
         y: impl ::warpsmith::MutPointer<f32>,
-        y_shape: impl ::warpsmith::KernelArg,
     ) -> ::warpsmith::Result<()> {
-        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&x, &x_shape, &y, &y_shape, ];
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
         let kernel = self.built.kernel(&self.safe_softmax, "safe_softmax")?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
@@ -244,11 +235,9 @@ impl Kernels {
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
         x: impl ::warpsmith::ConstPointer<f32>,
-        x_len: usize,
         y: impl ::warpsmith::MutPointer<f32>,
-        y_len: usize,
     ) -> ::warpsmith::Result<()> {
-        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&x, &x_len, &y, &y_len, ];
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
         let kernel = self.built.kernel(&self.safe_stencil, "safe_stencil")?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
@@ -265,11 +254,9 @@ impl Kernels {
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
         x: impl ::warpsmith::ConstPointer<f32>,
-        x_shape: impl ::warpsmith::KernelArg,
         y: impl ::warpsmith::MutPointer<f32>,
-        y_shape: impl ::warpsmith::KernelArg,
     ) -> ::warpsmith::Result<()> {
-        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&x, &x_shape, &y, &y_shape, ];
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
         let kernel = self.built.kernel(&self.safe_transpose, "safe_transpose")?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
@@ -286,13 +273,10 @@ impl Kernels {
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
         a: impl ::warpsmith::ConstPointer<f32>,
-        a_len: usize,
         b: impl ::warpsmith::ConstPointer<f32>,
-        b_len: usize,
         c: impl ::warpsmith::MutPointer<f32>,
-        c_len: usize,
     ) -> ::warpsmith::Result<()> {
-        let arguments: [&dyn ::warpsmith::KernelArg; 6] = [&a, &a_len, &b, &b_len, &c, &c_len, ];
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&a, &b, &c, ];
         let kernel = self.built.kernel(&self.safe_vector_add, "safe_vector_add")?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
