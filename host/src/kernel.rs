@@ -1,9 +1,8 @@
 //! Kernels of loaded modules, and their launches.
 
-use crate::argument::ArgumentType;
+use crate::argument::{ArgumentType, Shape, is_shape};
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule};
 use crate::device::Device;
-use crate::elements::{self, Shape};
 use crate::error::{Error, KernelError, Result};
 use crate::launch::{KernelArg, KernelArgs, LaunchConfig, MAX_ARGUMENTS};
 use crate::load::{ParamInfo, Signature};
@@ -222,7 +221,7 @@ impl Kernel {
             Ok(())
         })?;
         for (index, (name, _)) in inner.signature.declared.iter().enumerate() {
-            if elements::is_shape(name) {
+            if is_shape(name) {
                 pointers[index] = std::ptr::from_ref(&shapes[index]).cast();
             }
         }
@@ -241,7 +240,7 @@ impl Kernel {
     /// Number of arguments of a launch. A safe kernel takes an address and a shape for one.
     fn arguments(&self) -> usize {
         let declared = self.inner.signature.declared.iter();
-        let shapes = declared.filter(|(name, _)| elements::is_shape(name));
+        let shapes = declared.filter(|(name, _)| is_shape(name));
         self.inner.sizes.len() - shapes.count()
     }
 
@@ -251,10 +250,10 @@ impl Kernel {
         let Some([(name, ty), (next, _)]) = declared.get(index..index + 2) else {
             return Ok(None);
         };
-        if !elements::is_shape(next) {
+        if !is_shape(next) {
             return Ok(None);
         }
-        let shape = elements::shape(argument.elements(), ty, next);
+        let shape = argument.argument_type().shape(ty, next);
         let refused = |got: String| KernelError::ArgumentType {
             kernel: self.name().into(),
             parameter: format!("{name}: {ty}").into(),
@@ -396,7 +395,7 @@ impl Kernel {
     fn argument_names(&self) -> String {
         let declared = self.inner.signature.declared.iter();
         let names = declared.map(|(name, _)| &**name);
-        let names: Vec<&str> = names.filter(|name| !elements::is_shape(name)).collect();
+        let names: Vec<&str> = names.filter(|name| !is_shape(name)).collect();
         match names.is_empty() {
             true => String::new(),
             false => format!(" ({})", names.join(", ")),

@@ -1,9 +1,8 @@
 //! Launch configurations, and kernel arguments that can be checked against a kernel's parameters.
 
-use crate::argument::ArgumentType;
+use crate::argument::{ArgumentType, Elements};
 use crate::buffer::{DeviceBuffer, DevicePtr};
 use crate::element::Element;
-use crate::elements::Elements;
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::tensor::Tensor;
@@ -126,7 +125,7 @@ unsafe impl<T: KernelParam, const N: usize> KernelParam for [T; N] {}
 // SAFETY: a transparent 64-bit address, like a pointer on the device.
 unsafe impl<T> KernelParam for DevicePtr<T> {
     fn argument_type(&self) -> ArgumentType<'_> {
-        ArgumentType::Memory(std::any::type_name::<T>())
+        ArgumentType::Memory(Elements::at_address(std::any::type_name::<T>()))
     }
 }
 
@@ -145,10 +144,6 @@ pub unsafe trait KernelArg {
     /// What it is, which must suit the Rust type of the kernel's parameter where that is known.
     fn argument_type(&self) -> ArgumentType<'_> {
         ArgumentType::Other
-    }
-    /// The elements that it is the address of, if it is. A safe kernel takes their shape too.
-    fn elements(&self) -> Option<Elements<'_>> {
-        None
     }
     /// Called before the launch: registers the use of the argument's memory on the stream, so that
     /// it is not freed before the launch is done.
@@ -202,7 +197,7 @@ unsafe impl KernelArg for ByValue<'_> {
 static NULL: u64 = 0;
 
 macro_rules! memory_args {
-    ($($owner:ident: $of:expr;)*) => {$(
+    ($($owner:ident),*) => {$(
         // SAFETY: the address is a field of the owner, which the argument borrows.
         unsafe impl<T: Element> KernelArg for &$owner<T> {
             fn size_bytes(&self) -> usize {
@@ -214,11 +209,7 @@ macro_rules! memory_args {
             }
 
             fn argument_type(&self) -> ArgumentType<'_> {
-                $of(self)
-            }
-
-            fn elements(&self) -> Option<Elements<'_>> {
-                Some(Elements::from(&**self))
+                ArgumentType::Memory(Elements::from(&**self))
             }
 
             fn use_on(&self, stream: &Stream) -> Result<()> {
@@ -237,11 +228,7 @@ macro_rules! memory_args {
             }
 
             fn argument_type(&self) -> ArgumentType<'_> {
-                $of(self)
-            }
-
-            fn elements(&self) -> Option<Elements<'_>> {
-                Some(Elements::from(&**self))
+                ArgumentType::Memory(Elements::from(&**self))
             }
 
             fn use_on(&self, stream: &Stream) -> Result<()> {
@@ -260,7 +247,7 @@ macro_rules! memory_args {
             }
 
             fn argument_type(&self) -> ArgumentType<'_> {
-                self.map_or(ArgumentType::Null, $of)
+                self.map_or(ArgumentType::Null, |memory| ArgumentType::Memory(memory.into()))
             }
 
             fn use_on(&self, stream: &Stream) -> Result<()> {
@@ -270,10 +257,7 @@ macro_rules! memory_args {
     )*};
 }
 
-memory_args! {
-    DeviceBuffer: |_: &_| ArgumentType::Memory(T::DTYPE.name());
-    Tensor: ArgumentType::of_tensor;
-}
+memory_args!(DeviceBuffer, Tensor);
 
 /// Most parameters of a kernel that can be launched.
 pub(crate) const MAX_ARGUMENTS: usize = 64;

@@ -79,7 +79,6 @@ mod buffer;
 mod capture;
 mod device;
 mod element;
-mod elements;
 mod error;
 mod event;
 #[doc(hidden)]
@@ -105,11 +104,10 @@ pub use abi::DType;
 pub use abi::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
 pub use abi::reduce::ReduceOp;
 pub use abi::scan::ScanOp;
-pub use argument::{ArgumentType, ConstPointer, MutPointer, Strided};
+pub use argument::{ArgumentType, ConstPointer, Elements, MutPointer, Strided};
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
 pub use element::Element;
-pub use elements::Elements;
 #[cfg(feature = "emulator")]
 pub use error::EmulatorError;
 pub use error::{ArgumentError, DeviceError, Error, KernelError, Result, ShapeError};
