@@ -102,11 +102,12 @@ fn may_gather<'a>(
     })
 }
 
+/// The function with this name. Its prototype, which may stand before it, is not taken for it.
 fn function<'a>(module: &'a Module, name: &str) -> Option<&'a Function> {
-    module
-        .functions
-        .iter()
-        .find(|function| function.name == name)
+    let named = module.functions.iter();
+    named
+        .filter(|function| function.name == name)
+        .max_by_key(|function| function.body.is_some())
 }
 
 fn mnemonic(instruction: &Instruction) -> String {
@@ -130,8 +131,9 @@ mod tests {
             ".version 7.8\n.target sm_75\n.address_size 64\n.file 1 \"k.rs\"\n\
              .extern .func vprintf(.param .b64 f);\n\
              .func plain(.param .b32 a)\n{{\nret;\n}}\n\
-             .func waits\n{{\nbar.sync 0;\nret;\n}}\n\
+             .func waits\n;\n\
              .func through\n{{\ncall waits;\nret;\n}}\n\
+             .func waits\n{{\nbar.sync 0;\nret;\n}}\n\
              .visible .entry k(.param .u32 n)\n{{\n\
              .reg .pred %p<9>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n{body}\nret;\n}}\n"
         );

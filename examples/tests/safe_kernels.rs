@@ -243,8 +243,8 @@ fn arguments_that_do_not_fit_are_refused_with_the_parameters_name() -> Result<()
     };
     let wants = [
         "`b: *const f32` does not take memory of u32",
-        "`a: *const f32` does not take a tensor of shape [5] with strides [2]",
-        "`a: *const f32` does not take a value",
+        "`a: *const f32` does not take a view of f32 that is not contiguous, with shape [5]",
+        "`a: *const f32` does not take a number of type u64",
         "takes 3 arguments (a, b, c), got 2",
     ];
     for (refused, want) in refused.into_iter().zip(wants) {

@@ -179,10 +179,9 @@ fn a_module_the_emulator_cannot_run_is_refused_with_its_line() {
     let folder = Folder::new();
     let toml = folder.write("launch.toml", filled("f32", "[1]", "fill = \"zeros\""));
     let text = std::fs::read_to_string(data("kernels.ptx")).expect("test data");
-    let odd = folder.write(
-        "odd.ptx",
-        text.replacen("\tret;", "\tno.such.instruction;", 1),
-    );
+    let (others, leave) = text.split_once(".entry leave").expect("it is there");
+    let leave = leave.replacen("\tret;", "\tno.such.instruction;", 1);
+    let odd = folder.write("odd.ptx", format!("{others}.entry leave{leave}"));
     let args = [
         "run".into(),
         odd,
@@ -190,7 +189,7 @@ fn a_module_the_emulator_cannot_run_is_refused_with_its_line() {
         "--device".into(),
         "emulator".into(),
     ];
-    warpsmith(args).failed(1, &["odd.ptx", "PTX line 34", "`no.such.instruction`"]);
+    warpsmith(args).failed(1, &["odd.ptx", "PTX line 57", "`no.such.instruction`"]);
     assert_eq!(folder.names(), ["launch.toml", "odd.ptx"]);
 }
 
@@ -392,8 +391,13 @@ fn faults_of_the_description_name_file_and_key() {
         ),
         (
             "u32 = 100",
+            "u128 = 100",
+            &["unknown variant `u128`", "`u32`"],
+        ),
+        (
+            "u32 = 100",
             "u16 = 100",
-            &["unknown variant `u16`", "`u32`"],
+            &["arg 4: `u16` has 2 bytes, parameter `n` has 4"],
         ),
         (
             "\"f32\"",

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use warpsmith::{Device, DeviceBuffer, KernelArg, LaunchConfig, Module, TensorMap};
+use warpsmith::{Device, DeviceBuffer, Kernel, KernelArg, LaunchConfig, TensorMap};
 
 use super::args::{Arg, Places, Pointer};
 use super::description::Launch;
@@ -62,11 +62,10 @@ impl Maps {
 /// Launches the kernel, waits for it, and returns its time (device time on a GPU).
 pub(super) fn launch(
     device: &Device,
-    module: &Module,
+    kernel: &Kernel,
     launch: &Launch,
     buffers: &[DeviceBuffer<u8>],
 ) -> Result<Duration> {
-    let kernel = module.kernel(&launch.kernel)?;
     let maps = Maps::new(device, launch, buffers)?;
     let places = OnDevice {
         launch,

@@ -195,8 +195,9 @@ struct Ran {
 impl Trial<'_> {
     /// Runs the kernel on a device, from fresh buffers.
     fn run(&self, device: Device) -> Result<Ran> {
-        let loaded = device
-            .load_ptx(self.text)
+        let loaded = device.load_ptx(self.text);
+        let kernel = loaded
+            .and_then(|module| module.kernel(&self.launch.kernel))
             .with_context(|| self.args.ptx.display().to_string())?;
         let place = || self.args.launch.display().to_string();
         let named = self.launch.buffers.iter().zip(self.contents);
@@ -210,7 +211,7 @@ impl Trial<'_> {
                 made.with_context(|| format!("{}: buffer `{}`", place(), buffer.name))
             })
             .collect::<Result<Vec<_>>>()?;
-        let time = launch::launch(&device, &loaded, self.launch, &buffers).with_context(place)?;
+        let time = launch::launch(&device, &kernel, self.launch, &buffers).with_context(place)?;
         let contents = buffers
             .iter()
             .map(|buffer| buffer.to_vec().context("copying a result back"))
