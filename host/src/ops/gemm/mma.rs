@@ -11,6 +11,7 @@
 use super::call::Call;
 use super::candidates::{Candidate, Entry, Reads, splits};
 use super::desc::{GemmDesc, Side};
+use super::k_major;
 use super::options::Precision;
 use super::splits::KSplits;
 use crate::ops::plan::{Machine, Work};
@@ -94,21 +95,10 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
 /// operand in place.
 pub(super) fn offer_k_major(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let is_k_major = |side: Side| desc.operand(side).transpose == side.k_major();
-    let copied = match Side::BOTH.into_iter().all(is_k_major) {
-        true => None,
-        false => desc.k_major(),
-    };
-    let Some(copied) = copied.filter(|_| desc.k > 0) else {
-        return self::offer(desc, machine, offer);
-    };
-    let copies_ns = desc.k_major_ns(machine);
-    self::offer(&copied, machine, &mut |candidate| {
-        offer(Candidate {
-            reads: Reads::KMajor,
-            estimated_ns: candidate.estimated_ns + copies_ns,
-            ..candidate
-        })
-    });
+    match desc.k > 0 && !Side::BOTH.into_iter().all(is_k_major) {
+        true => k_major::offer_readable(desc, machine, self::offer, offer),
+        false => self::offer(desc, machine, offer),
+    }
 }
 
 /// The entry that computes `desc` in `splits` parts of k: one that writes D directly, if it exists.

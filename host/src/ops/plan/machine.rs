@@ -101,10 +101,10 @@ costs! {
         sm90_decode: Sm90DecodeCosts = Sm90DecodeCosts::H200,
         /// Time of a copy of an operand beyond its bytes and its launch: 512 x 512 of f32, and of 8
         /// bits, on an H100.
-        copy_ns: f64 = 2_500.0,
+        copy_ns: f64 = 2_145.0,
         /// Share of the memory bandwidth that a transposition reaches, of which L2 keeps a part for
         /// the kernel that follows: 4096 x 4096 of f32 takes 31 to 38 us on an H100.
-        copy_of_bandwidth: f64 = 1.0,
+        copy_of_bandwidth: f64 = 1.08,
     }
 
     /// Products in f32 by multiply-adds (docs/gemm-simt.md).
@@ -165,7 +165,7 @@ costs! {
         /// Factor of the speed where rows are aligned to 8 bytes, which copies then have.
         aligned_8: f64 = 0.55,
         /// The same with 4 bytes.
-        aligned_4: f64 = 0.45,
+        aligned_4: f64 = 0.28,
         /// The same with fewer, where loads are synchronous.
         aligned_less: f64 = 0.15,
         /// [`Work::alone`].
@@ -182,12 +182,12 @@ costs! {
         /// Speed of tiles of 64 rows, bound by what L2 gives to a multiprocessor: random products.
         rows_64_flops: f64 = 2_300.0,
         /// Speed of tiles of 81 to 96 columns, which read fewer bytes for each product.
-        columns_96_flops: f64 = 2950.0,
+        columns_96_flops: f64 = 2_655.0,
         /// Speed of tiles of up to 48 columns, bound by shared memory, and by L2 where each block
         /// reads all of A.
-        columns_48_flops: f64 = 1850.0,
+        columns_48_flops: f64 = 1_665.0,
         /// The same of up to 80 columns.
-        columns_80_flops: f64 = 2170.0,
+        columns_80_flops: f64 = 1_936.0,
         /// Speed of promoted tiles of up to 128 columns: the fewest wgmma cycles between two
         /// promotions of the sums.
         promoted_128_flops: f64 = 2_900.0,
@@ -203,14 +203,16 @@ costs! {
         /// Bytes per nanosecond that the tensor copies of one SM read of rows that are not aligned to
         /// 32 bytes: 29 random products by 6 tiles each, with and without clusters, 48 to 56.
         unaligned_bytes_per_ns: f64 = 52.0,
-        /// The same of aligned rows: no product reached more.
+        /// The same of rows that are aligned to 32 bytes but not to a line of L2.
+        aligned_32_bytes_per_ns: f64 = 110.0,
+        /// The same of rows that are aligned to a line of L2: no product reached more.
         aligned_bytes_per_ns: f64 = 120.0,
         /// Speed of a launch with one tile of 128 x 256 per block. Fitted to 2048 x 2048 x k, where
         /// 128 x 128 is 0.8 us faster with a k of 256 and 0.1 us slower with 1024, and to 1024 x 4096
         /// x 4096, where it is 3 us slower.
-        one_256_flops: f64 = 3245.0,
+        one_256_flops: f64 = 3_894.0,
         /// Time of storing the only tile of a block of 128 x 256, with nothing left to multiply.
-        one_256_store_ns: f64 = 1_400.0,
+        one_256_store_ns: f64 = 2_002.0,
         /// Time per byte of a tile of D, with the cooperative schedule, of storing it while the tensor
         /// cores have less to do. It counts where a block has more than one tile.
         store_ns_per_byte: f64 = 0.02,
@@ -236,9 +238,9 @@ costs! {
         add_ns: f64 = 1_000.0 / (128.0 * 128.0),
         /// L2 bandwidth for blocks that are at different k and so share no reads: at 4096 x 4096 x
         /// 4096 and 1024 x 8192 x 8192.
-        l2_bytes_per_ns: f64 = 6_500.0,
+        l2_bytes_per_ns: f64 = 8_938.0,
         /// The same with one row of tiles, where blocks share A.
-        l2_one_row_bytes_per_ns: f64 = 10_500.0,
+        l2_one_row_bytes_per_ns: f64 = 9_072.0,
         /// Relative time of reading weights where all blocks read the same rows of A, compared with
         /// tiles that are so wide that few blocks do: 128 x 14336 x 4096 and 128 x 28672 x 8192.
         same_rows: f64 = 1.05,
@@ -255,52 +257,60 @@ costs! {
     /// Products of 1 to 64 rows, bound by reading B.
     DecodeCosts {
         /// Speed of `mma.sync`.
-        flops: f64 = 2_000.0,
+        flops: f64 = 3_272.0,
         /// [`Work::alone`]; small, because all blocks wait for memory.
         alone: f64 = 0.2,
         /// Time of the first loads of a block, and of its stores.
-        overhead_ns: f64 = 1_500.0,
+        overhead_ns: f64 = 839.8,
         /// Time of a launch beyond that of its bytes.
-        beside_ns: f64 = 4_500.0,
+        beside_ns: f64 = 3_359.0,
         /// Additional time where blocks that share k meet.
-        tickets_ns: f64 = 1_500.0,
+        tickets_ns: f64 = 839.8,
         /// Blocks per SM that suffice for the full bandwidth.
-        enough_blocks: f64 = 0.6,
+        enough_blocks: f64 = 0.336,
     }
 
     /// Products of 1 to 128 rows on Hopper, bound by reading B.
     Sm90DecodeCosts {
         /// Bytes of weights per nanosecond that an SM gets from device memory when all SMs read, on a
         /// device with [`full_bytes_per_ns`](Self::full_bytes_per_ns).
-        bytes_per_ns: f64 = 32.5,
+        bytes_per_ns: f64 = 40.62,
         /// Bytes of weights and tokens per nanosecond that an SM gets from L2 where there are several
         /// rows of tiles.
-        l2_bytes_per_ns: f64 = 49.5,
+        l2_bytes_per_ns: f64 = 59.4,
         /// Bandwidth of the device that the others are compared with.
         full_bytes_per_ns: f64 = 4_300.0,
         /// Tiles of up to 64 rows: time per byte of A (tokens), from L2, relative to the time per byte
         /// of B (weights).
-        tokens_64: f64 = 0.03,
+        tokens_64: f64 = 0.054,
         /// Tiles of up to 64 rows: factor that makes estimates comparable with those of other
         /// families, which assume the full memory bandwidth although they do not reach it with few
         /// rows.
         as_others_64: f64 = 0.85,
         /// As [`tokens_64`](Self::tokens_64), of 128 rows.
-        tokens_128: f64 = 0.06,
+        tokens_128: f64 = 0.154,
         /// As [`as_others_64`](Self::as_others_64), of 128 rows.
-        as_others_128: f64 = 1.0,
-        /// Tiles of 128 rows: time per partial sum of a block that meets others.
-        sum_128_ns: f64 = 0.045,
+        as_others_128: f64 = 0.96,
+        /// Tiles of up to 64 rows: time per partial sum that a block sends to others.
+        sum_64_ns: f64 = 0.0486,
+        /// The same of 128 rows.
+        sum_128_ns: f64 = 0.0876,
+        /// Share of the time of a byte of A that is saved where another block multicasts it.
+        multicast: f64 = 0.413,
+        /// Relative time per byte of rows that are aligned to 32 bytes but not to a line of L2.
+        touched_32: f64 = 1.05,
+        /// The same of rows that are not aligned to 32 bytes.
+        touched_16: f64 = 1.19,
         /// Time before the first bytes arrive, and after the last.
         start_ns: f64 = 1_700.0,
         /// Time per thread for the epilogue of a tile, for every four results.
-        ending_ns: f64 = 120.0,
+        ending_ns: f64 = 74.65,
         /// Relative time of the waves after the first: their blocks start while others still copy.
-        later_waves: f64 = 0.98,
+        later_waves: f64 = 1.681,
         /// Time of the meeting of blocks that share k, per wave.
-        meeting_ns: f64 = 700.0,
+        meeting_ns: f64 = 924.0,
         /// Time of each further block that shares k or A.
-        neighbour_ns: f64 = 50.0,
+        neighbour_ns: f64 = 104.0,
     }
 }
 

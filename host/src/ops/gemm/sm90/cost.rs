@@ -35,9 +35,10 @@ fn flops_per_cycle(
 /// Time in which a block copies a byte of k of its share of a tile's rows of A and columns of B.
 fn copied_ns(desc: &GemmDesc, tile: &Sm90Tile, costs: &Sm90Costs) -> f64 {
     let of_side = |side: Side, lines: u32| {
-        let bytes_per_ns = match desc.operand(side).rows_are_aligned() {
-            true => costs.aligned_bytes_per_ns,
-            false => costs.unaligned_bytes_per_ns,
+        let bytes_per_ns = match desc.operand(side).row_align_bytes() {
+            ..=31 => costs.unaligned_bytes_per_ns,
+            ..=127 => costs.aligned_32_bytes_per_ns,
+            _ => costs.aligned_bytes_per_ns,
         };
         f64::from(lines) / bytes_per_ns
     };

@@ -14,8 +14,9 @@ pub(super) use launch::launch;
 
 use cost::{shared_work, work};
 
-use super::candidates::{Candidate, Entry, Reads};
+use super::candidates::{Candidate, Entry};
 use super::desc::{GemmDesc, ScaleExtent};
+use super::k_major;
 use super::options::Precision;
 use super::splits::KSplits;
 use crate::DType;
@@ -42,17 +43,7 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
     if machine.arch != ARCH || desc.k == 0 || !precision_suits {
         return;
     }
-    let Some(copied) = desc.k_major() else {
-        return offer_as_stored(desc, machine, offer);
-    };
-    let copies_ns = desc.k_major_ns(machine);
-    offer_as_stored(&copied, machine, &mut |candidate| {
-        offer(Candidate {
-            reads: Reads::KMajor,
-            estimated_ns: candidate.estimated_ns + copies_ns,
-            ..candidate
-        })
-    });
+    k_major::offer_readable(desc, machine, offer_as_stored, offer);
 }
 
 fn offer_as_stored(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
@@ -385,16 +376,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_to_be_fastest_with_few_rows_is_expected_to_be() {
-        assert_eq!(best(128, 6144, 4096), "128x48_s8");
-        assert_eq!(best(128, 10_240, 8192), "128x80_s7");
-        assert_eq!(best(128, 28_672, 8192), "128x224_s4");
+    fn stream_k_is_for_products_that_do_not_fill_the_device() {
         assert_eq!(best(128, 8192, 28_672), "128x128_s6_pp+streamk");
-        for k in [1024, 2048, 4096] {
-            assert_eq!(best(1024, 1024, k), "64x128_s8_pp");
-        }
-        assert_eq!(best(256, 4096, 4096), "64x128_s8_pp");
-        assert_eq!(best_of(DType::F32, 4096, 4096, 4096), "128x256_s4");
         assert!(!best(4096, 4096, 4096).contains("streamk"));
     }
 }
