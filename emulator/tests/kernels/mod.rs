@@ -10,6 +10,7 @@ mod foreign;
 mod limits;
 mod machine;
 mod pass;
+mod placed;
 mod printf;
 mod profile;
 mod races;
