@@ -6,6 +6,7 @@ mod description;
 mod device;
 mod extents;
 mod fill;
+mod ignore;
 mod launch;
 mod profile;
 mod report;
@@ -86,6 +87,7 @@ use roofline::GpuModel;
   warpsmith run saxpy.ptx launch.toml --device gpu:1 --json
   warpsmith run saxpy.ptx launch.toml --device emulator --seed 7
   warpsmith run saxpy.ptx launch.toml --check --schedules 16
+  warpsmith run saxpy.ptx launch.toml --check --keep-going --ignore data-race:31
   warpsmith run saxpy.ptx launch.toml --profile --gpu-model a100"
 )]
 pub(crate) struct Args {
@@ -117,6 +119,15 @@ pub(crate) struct Args {
     /// The report of a fault names the seed that reproduces it.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     schedules: Option<u64>,
+    /// Go on after data races and reads of what nothing wrote, and report each kind once for each
+    /// line. Other faults end the launch.
+    #[arg(long)]
+    keep_going: bool,
+    /// Leave out findings after which a kernel can go on: data-race, read-of-uninitialised-memory or
+    /// use-of-an-unwritten-register, of the whole file or of one PTX line. May be given several
+    /// times.
+    #[arg(long, value_name = "KIND[:LINE]", value_parser = ignore::parse)]
+    ignore: Vec<ignore::Ignore>,
     /// Most PTX instructions that the warps of a block may run on the emulator, so that an endless
     /// loop ends with a report [default: 1000000000].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]

@@ -159,6 +159,7 @@ pub(super) fn print_finding(
     let line = json!({
         "kernel": launch.kernel,
         "finding": finding(report),
+        "earlier": report.earlier.iter().map(finding).collect::<Vec<Value>>(),
         "seed": reproduce.map(|found| found.seed),
         "reproduce": reproduce.map(|found| &found.options),
     });

@@ -72,6 +72,11 @@ fn reproduce(trial: &Trial<'_>, seed: u64, count: u64) -> Reproduce {
     if args.check || args.schedules.is_some() {
         options.push("--check".to_owned());
     }
+    if args.keep_going {
+        options.push("--keep-going".to_owned());
+    }
+    let ignored = args.ignore.iter();
+    options.extend(ignored.map(|ignore| format!("--ignore {}", ignore.text)));
     if let Some(budget) = args.instruction_budget {
         options.push(format!("--instruction-budget {budget}"));
     }
