@@ -14,6 +14,10 @@ pub(crate) enum Outcome {
     Done,
     /// The command ran and found faults in what it checked (`lint`, `doctor`): exit code 1.
     FoundFaults,
+    /// A program's kernels had faults, which were reported: exit code 3.
+    FoundFaultsInKernels,
+    /// A program that was run ended with this exit code.
+    Exited(u8),
 }
 
 impl From<Outcome> for ExitCode {
@@ -21,6 +25,8 @@ impl From<Outcome> for ExitCode {
         match outcome {
             Outcome::Done => ExitCode::SUCCESS,
             Outcome::FoundFaults => ExitCode::from(FAILURE),
+            Outcome::FoundFaultsInKernels => ExitCode::from(FAULT),
+            Outcome::Exited(code) => ExitCode::from(code),
         }
     }
 }

@@ -101,7 +101,7 @@ impl CrateBuild<'_> {
         })?;
         let mut module = link::link(self.toolchain, &compiled, self.work)?;
         drop(lock);
-        let (kernels, fragments) = patch(&mut module, &compiled.crate_name)?;
+        let (kernels, fragments) = patch(&mut module, &compiled.crate_name, self.options.profile)?;
         Ok(CrateCode {
             name: compiled.crate_name,
             module,
@@ -240,7 +240,11 @@ pub(crate) fn side_by_side<T: Send, R: Send>(
 
 /// The steps of the typed pass that are applied to the whole module, before it is split into
 /// families.
-fn patch(module: &mut Module, crate_name: &str) -> Result<(Vec<Kernel>, Vec<Fragment>), Error> {
+fn patch(
+    module: &mut Module,
+    crate_name: &str,
+    profile: Profile,
+) -> Result<(Vec<Kernel>, Vec<Fragment>), Error> {
     let kernels = ir::kernels::extract(module, crate_name)?;
     let fragments = ir::fragments::extract(module)?;
     if kernels.is_empty() && fragments.is_empty() {
@@ -249,6 +253,9 @@ fn patch(module: &mut Module, crate_name: &str) -> Result<(Vec<Kernel>, Vec<Frag
         });
     }
     ir::cpu::apply(module);
+    if profile == Profile::Checked {
+        ir::panics::apply(module);
+    }
     ir::traps::apply(module);
     ir::spaces::apply(module)?;
     ir::convergent::apply(module);

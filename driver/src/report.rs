@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// Names the file to which every report is appended.
+/// Names the file to which every report is appended: `warpsmith check` reads it.
 const REPORTS: &str = "WARPSMITH_REPORTS";
 
 /// Prints a line about the driver itself.

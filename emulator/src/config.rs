@@ -2,6 +2,7 @@
 
 use crate::output::Output;
 use crate::profile::Counters;
+use crate::report::FaultKind;
 
 /// Settings of an [`Emulator`](crate::Emulator); fixed for its lifetime.
 #[derive(Clone, Debug)]
@@ -19,6 +20,13 @@ pub struct EmulatorConfig {
     pub memory_bytes: u64,
     /// Optional checks. Memory faults and misuse of synchronisation are always reported.
     pub checks: Checks,
+    /// Whether a launch goes on after a finding of a kind that [lets it](FaultKind::lets_go_on). At
+    /// its end it fails with the last one; the others are in
+    /// [`Report::earlier`](crate::Report::earlier). Each kind is reported once for each line. Bytes
+    /// and registers that nothing wrote are read as they are.
+    pub keep_going: bool,
+    /// Findings after which a launch goes on, and which it does not report.
+    pub ignored: Vec<Ignored>,
     /// Most warp instructions that the warps of one block may run together, as
     /// [`LaunchStats::warp_instructions`] counts them; the blocks of a cluster share one budget. A
     /// warp that would need one more ends the launch with
@@ -32,13 +40,15 @@ pub struct EmulatorConfig {
 }
 
 impl Default for EmulatorConfig {
-    /// All host threads, seed 0, 16 GiB, all checks, no instruction budget, standard output.
+    /// All host threads, seed 0, 16 GiB, all checks, an end at the first finding, no instruction budget, standard output.
     fn default() -> Self {
         Self {
             threads: None,
             seed: 0,
             memory_bytes: 16 << 30,
             checks: Checks::default(),
+            keep_going: false,
+            ignored: Vec::new(),
             instruction_budget: None,
             output: Output::stdout(),
             profile: false,
@@ -79,6 +89,16 @@ impl Default for Checks {
     fn default() -> Self {
         Self::ALL
     }
+}
+
+/// Findings that are not reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// Their kind. One that does not [let a kernel go on](FaultKind::lets_go_on) is reported anyway.
+    pub kind: FaultKind,
+    /// The line in the PTX text of the instruction that a report names first, from 1; every line if
+    /// it is `None`.
+    pub line: Option<u32>,
 }
 
 /// Shape of a launch.

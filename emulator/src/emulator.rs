@@ -176,6 +176,8 @@ impl Emulator {
             memory: self.memory.snapshot(),
             seed: self.config.seed,
             checks: self.config.checks,
+            keep_going: self.config.keep_going,
+            ignored: self.config.ignored.clone(),
             between: Arc::new(Mutex::new(GridOrder::new(&starved))),
             starved,
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),

@@ -97,7 +97,7 @@ mod report;
 pub mod semantics;
 mod tensor_map;
 
-pub use config::{Checks, EmulatorConfig, LaunchConfig, LaunchStats};
+pub use config::{Checks, EmulatorConfig, Ignored, LaunchConfig, LaunchStats};
 pub use emulator::{COMPUTE_CAPABILITY, Emulator};
 pub use error::{LaunchError, LoadError, MemoryError};
 pub use fifo::PRINTF_FIFO_BYTES;

@@ -79,6 +79,15 @@ impl FaultKind {
             Self::BadFormat => "bad printf format",
         }
     }
+
+    /// Whether a kernel can go on after it: races, and reads of what nothing wrote. Only a read by
+    /// `wgmma` of memory that nothing wrote ends a launch always.
+    pub fn lets_go_on(self) -> bool {
+        matches!(
+            self,
+            Self::DataRace | Self::Uninitialized | Self::UnwrittenRegister
+        )
+    }
 }
 
 /// A place in a kernel: an instruction, and the block, warp and thread that executed it.
@@ -119,10 +128,16 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Seed of the schedule: the same seed reproduces the fault.
     pub seed: u64,
+    /// The findings before this one, of a launch that [went
+    /// on](crate::EmulatorConfig::keep_going) after them.
+    pub earlier: Vec<Report>,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for earlier in &self.earlier {
+            writeln!(f, "{earlier}")?;
+        }
         let located = |number, place| Located {
             kernel: &self.kernel,
             place,

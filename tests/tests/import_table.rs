@@ -34,6 +34,7 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
         &[
             "warpsmith-cuda-builder",
             "warpsmith-ptx-syntax",
+            "warpsmith-driver",
             "warpsmith-emulator",
             "warpsmith",
             "warpsmith-benches",

@@ -3,6 +3,7 @@
 mod attention;
 mod bench;
 mod build;
+mod check;
 mod completions;
 mod compute;
 mod demo;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Softmax(softmax::Args),
     Bench(bench::Args),
     Run(run::Args),
+    Check(check::Args),
     Build(build::Args),
     Lint(lint::Args),
     Explain(explain::Args),
@@ -53,6 +55,7 @@ impl Command {
             Command::Softmax(args) => softmax::run(args, output),
             Command::Bench(args) => bench::run(args, output),
             Command::Run(args) => run::run(args, output),
+            Command::Check(args) => check::run(args, output),
             Command::Build(args) => build::run(args, output),
             Command::Devices(args) => devices::run(args, output),
             Command::Doctor(args) => doctor::run(args, output),

@@ -2,17 +2,19 @@
 //! each test says so and checks the refusal instead.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::support::{Folder, Ran, warpsmith};
 
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../cuda_builder/tests/fixtures/kernels")
+}
+
 /// Builds the fixture with these options, output into `folder`.
 fn build(folder: &Folder, options: &[&str]) -> Ran {
-    let fixture =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../cuda_builder/tests/fixtures/kernels");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixtures");
     let paths = [
-        fixture.into_os_string(),
+        fixture().into_os_string(),
         "-o".into(),
         folder.path("out").into(),
         "--target-dir".into(),
@@ -113,4 +115,37 @@ fn an_unknown_feature_is_cargos_message_and_one_line() {
     let last = ran.stderr.lines().last().expect("a line");
     assert!(last.starts_with("error: compile: "), "{last}");
     assert_eq!(folder.names(), Vec::<String>::new());
+}
+
+#[test]
+fn a_panic_of_a_checked_build_names_its_file_line_and_text() {
+    let folder = Folder::new();
+    let options = ["--checked", "--features", "panics", "--family", "panics"];
+    let ran = build(&folder, &options);
+    if !has_toolchain(&ran) {
+        return;
+    }
+    ran.done();
+    let source = fixture().join("src/panics.rs");
+    let source = std::fs::read_to_string(source).expect("the file is there");
+    let marked = (1..).zip(source.lines());
+    let marked = marked.filter_map(|(at, line)| Some((at, line.split_once("// PANICS: ")?.1)));
+    let mut cases = 0;
+    for (case, (line, text)) in marked.enumerate() {
+        let toml = format!(
+            "kernel = \"panics\"\ngrid = 1\nblock = 1\n\
+             [[buffer]]\nname = \"x\"\ndtype = \"u32\"\nshape = [4]\nfill = \"iota\"\n\
+             [[arg]]\nbuffer = \"x\"\n[[arg]]\nbuffer = \"x\"\n[[arg]]\nu32 = {case}\n"
+        );
+        let toml = folder.write("launch.toml", toml);
+        let ptx = folder.path("out/sm_75/panics.ptx");
+        let files = [ptx.into_os_string(), toml.into_os_string()];
+        let files = ["run".into()].into_iter().chain(files);
+        let ran = warpsmith(files.chain(["--device".into(), "emulator".into()]));
+        assert_eq!(ran.code, 3, "{text}: {}{}", ran.stdout, ran.stderr);
+        let want = format!("assertion `{text}` failed at src/panics.rs:{line} in `panics`");
+        assert!(ran.stderr.contains(&want), "{want}: {}", ran.stderr);
+        cases += 1;
+    }
+    assert_eq!(cases, 7);
 }

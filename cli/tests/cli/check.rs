@@ -252,8 +252,52 @@ fn a_profile_for_people_says_that_it_estimates() {
 }
 
 #[test]
+fn a_run_that_goes_on_reports_each_line_once_and_leaves_out_what_is_ignored() {
+    let lines = |ran: &Ran| -> Vec<u64> {
+        let line = json(&ran.stdout);
+        let earlier = line["earlier"].as_array().expect("a list");
+        let all = earlier.iter().chain([&line["finding"]]);
+        all.map(|finding| finding["place"]["ptx_line"].as_u64().expect("a line"))
+            .collect()
+    };
+    let first = run("missing_barrier", &["--check", "--json"]);
+    found(&first, &["error: data race"]);
+    let all = run("missing_barrier", &["--check", "--keep-going", "--json"]);
+    let again = "to reproduce: --check --keep-going --seed 0";
+    found(&all, &["error: data race", again]);
+    let races = lines(&all);
+    assert_eq!(lines(&first), races[..1]);
+    assert!(races.len() > 2, "{races:?}");
+    let errors = all.stderr.matches("error: ").count();
+    assert_eq!(errors, races.len(), "{}", all.stderr);
+    let one = format!("data-race:{}", races[0]);
+    let ran = run("missing_barrier", &["--check", "--json", "--ignore", &one]);
+    found(&ran, &["error: data race", &format!("--ignore {one}")]);
+    assert_eq!(lines(&ran), races[1..2]);
+    let each: Vec<String> = races
+        .iter()
+        .map(|line| format!("--ignore=data-race:{line}"))
+        .collect();
+    let each = ["--check"]
+        .into_iter()
+        .chain(each.iter().map(String::as_str));
+    run("missing_barrier", &each.collect::<Vec<_>>()).done();
+    run("missing_barrier", &["--check", "--ignore", "data-race"]).done();
+    // A deadlock ends a kernel.
+    for wrong in ["deadlock", "data-race:0", "data-race:x", ""] {
+        assert_eq!(run("deadlock", &["--ignore", wrong]).code, 2, "{wrong}");
+    }
+}
+
+#[test]
 fn options_of_the_emulator_are_refused_on_a_gpu() {
-    for option in [&["--check"][..], &["--schedules", "2"], &["--profile"]] {
+    for option in [
+        &["--check"][..],
+        &["--schedules", "2"],
+        &["--keep-going"],
+        &["--ignore", "data-race"],
+        &["--profile"],
+    ] {
         let options = [option, &["--device", "gpu"]].concat();
         let words = [option[0], "needs the emulator, and --device is gpu"];
         run("transpose", &options).failed(2, &words);

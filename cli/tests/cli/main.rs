@@ -6,6 +6,8 @@ mod build;
 mod chapter;
 mod check;
 mod demo;
+#[cfg(target_os = "linux")]
+mod driver;
 mod environment;
 mod hostile;
 #[cfg(target_os = "linux")]

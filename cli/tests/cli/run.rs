@@ -474,3 +474,61 @@ fn options_of_numbers_say_that_a_negative_one_is_out_of_range() {
         );
     }
 }
+
+#[test]
+fn launches_of_one_file_run_in_order_on_the_same_buffers() {
+    let folder = Folder::new();
+    // y becomes 2 x + y, and then x becomes 3 y + x.
+    let (buffers, _) = SAXPY.split_once("[[arg]]").expect("it has arguments");
+    let (_, buffers) = buffers.split_once("block = 64").expect("it has a block");
+    let buffers = buffers.replace("\"normal\"", "\"iota\"");
+    let buffers = buffers.replacen("fill =", "save = \"x.npy\"\nfill =", 1);
+    let launch = |from: &str, to: &str, a: &str| {
+        format!(
+            "[[launch]]\nkernel = \"saxpy\"\ngrid = 2\nblock = 64\narg = [{{ buffer = \"{from}\" }}, \
+             {{ buffer = \"{to}\" }}, {{ f32 = {a} }}, {{ u32 = 100 }}]\n"
+        )
+    };
+    let toml = format!(
+        "{buffers}{}{}",
+        launch("x", "y", "2.0"),
+        launch("y", "x", "3.0")
+    );
+    let text = run(&folder, &toml, &["--check"]).done();
+    assert_eq!(text.matches("saxpy on emulator").count(), 2, "{text}");
+    let scaled = |by: f32| (0..100).map(|i| by * i as f32).collect::<Vec<f32>>();
+    assert_eq!(Npy::read(&folder.path("y.npy")).f32s(), scaled(3.0));
+    assert_eq!(Npy::read(&folder.path("x.npy")).f32s(), scaled(10.0));
+    let text = run(&folder, &toml, &["--profile", "--json"]).done();
+    let line: Value = serde_json::from_str(&text).expect("JSON");
+    let launches = line["launches"].as_array().expect("a list");
+    assert_eq!(launches.len(), 2);
+    for launch in launches {
+        assert_eq!(launch["kernel"], "saxpy");
+        assert!(launch["profile"].is_object(), "{launch}");
+    }
+    let wrong = toml.replacen(
+        "{ u32 = 100 }]\n[[launch]]",
+        "{ u32 = 100 }]\n[[launch]]\nextra = 1",
+        1,
+    );
+    run(&folder, &wrong, &[]).failed(1, &["launch.toml: line ", "unknown field `extra`"]);
+    let wrong = toml.replace("f32 = 3.0", "f64 = 3.0");
+    run(&folder, &wrong, &[]).failed(1, &["launch.toml: launch 2: arg 3: `f64` has 8 bytes"]);
+}
+
+#[test]
+fn a_fault_of_a_later_launch_is_a_report_of_its_kernel() {
+    let folder = Folder::new();
+    let toml = "[[buffer]]\nname = \"x\"\ndtype = \"f32\"\nshape = [4]\nfill = \"zeros\"\n\
+                save = \"x.npy\"\n\
+                [[launch]]\nkernel = \"leave\"\ngrid = 1\nblock = 1\narg = [{ buffer = \"x\" }]\n\
+                [[launch]]\nkernel = \"overrun\"\ngrid = 1\nblock = 1\n\
+                arg = [{ buffer = \"x\" }, { u64 = 16 }]\n";
+    let ran = run(&folder, toml, &["--json"]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("kernel overrun"), "{}", ran.stderr);
+    let line: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(line["kernel"], "overrun");
+    assert_eq!(folder.names(), ["launch.toml"]);
+}

@@ -202,7 +202,7 @@ pub(super) fn read<T: DeserializeOwned>(global: &Global) -> Result<T, MetadataEr
 }
 
 /// Bytes of the one `c".."` literal in a definition; `\xx` is an escaped byte.
-fn constant_bytes(definition: &str) -> Option<Vec<u8>> {
+pub(super) fn constant_bytes(definition: &str) -> Option<Vec<u8>> {
     let (_, rest) = definition.split_once(" c\"")?;
     let (literal, _) = rest.split_once('"')?;
     let mut bytes = Vec::with_capacity(literal.len());

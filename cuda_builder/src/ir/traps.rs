@@ -46,7 +46,7 @@ fn is_noreturn(function: &Function, module: &Module) -> bool {
 }
 
 /// Whether a mangled name belongs to `core`, or is the symbol of `#[panic_handler]`.
-fn is_panic(name: &str) -> bool {
+pub(super) fn is_panic(name: &str) -> bool {
     name.contains("rust_begin_unwind") || root_crate(name) == Some("core")
 }
 
@@ -75,28 +75,28 @@ fn define_as_trap(function: &mut Function, group: u32) {
     ]);
 }
 
-/// Turns a direct call of a panic function without a result into a call of the trap. rustc has
-/// already put `unreachable` after it.
-fn call_trap(line: &mut String, panics: &BTreeSet<String>) {
+/// The function that a line calls directly, without a result, and the arguments.
+pub(super) fn named_call(line: &str) -> Option<(String, &str)> {
     let call = line
         .trim_start()
         .trim_start_matches("tail ")
         .trim_start_matches("musttail ");
-    if !call.starts_with("call ")
-        || !symbols(call)
-            .next()
-            .is_some_and(|name| panics.contains(&name))
-    {
-        return;
+    if !call.starts_with("call ") {
+        return None;
     }
-    let Some((start, _)) = text::split_call_arguments(call) else {
-        return;
-    };
+    let (start, _) = text::split_call_arguments(call)?;
     // A function that is passed as an argument comes after the parenthesis; it is not called here.
-    if symbols(&call[..start]).next().is_none() {
+    let callee = symbols(&call[..start]).next()?;
+    Some((callee, &call[start..]))
+}
+
+/// Turns a direct call of a panic function without a result into a call of the trap. rustc has
+/// already put `unreachable` after it.
+fn call_trap(line: &mut String, panics: &BTreeSet<String>) {
+    if !named_call(line).is_some_and(|(callee, _)| panics.contains(&callee)) {
         return;
     }
-    let location = call
+    let location = line
         .rsplit_once(", !dbg ")
         .map(|(_, number)| format!(", !dbg {number}"));
     *line = format!("  call void @llvm.trap(){}", location.unwrap_or_default());

@@ -7,11 +7,12 @@ use super::conflict;
 use super::grid_plane::GridCell;
 use super::order::{Actor, Order, Proxy, Target};
 use super::shadow::{Hit, Span, Visitor};
-use crate::exec::fault::Checked;
+use crate::exec::fault::{Checked, Fault};
 use crate::exec::kernel::vectorized;
 use crate::exec::row::{LANES, Lanes, Row, mask_of};
 use crate::memory::lanes::Planes;
 use crate::memory::words::low_bits;
+use crate::report::FaultKind;
 
 /// What a store writes and what it replaces: two writes of the same value are no race.
 pub(crate) struct Values<'a> {
@@ -69,7 +70,7 @@ impl Order {
                 bytes: 1,
                 lane: lane as u8,
             };
-            return Err(conflict::not_coherent(self, actor, target, &hit));
+            return self.race(actor, || conflict::not_coherent(self, actor, target, &hit));
         }
         Ok(())
     }
@@ -224,23 +225,37 @@ impl Order {
                 _ => kind,
             };
             let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
-            between
-                .access((allocation, len), &span, kind, cell, known)
-                .map_err(|hit| {
-                    conflict::across(self.warps_per_block, self.memory.as_ref(), &hit)
-                })?;
+            let hit = between.access((allocation, len), &span, kind, cell, known);
+            hit.or_else(|hit| {
+                self.findings
+                    .note((FaultKind::DataRace, cell.pc()), true, || {
+                        conflict::across(self.warps_per_block, self.memory.as_ref(), &hit)
+                    })
+            })?;
         }
         let excused = |hit: &Hit| store.is_some_and(|store| store.excuses(&visitor, hit));
         let hit = self.shadow.access(table, len, span, &visitor, &excused);
-        hit.map_err(|hit| {
+        hit.or_else(|hit| {
             let ordered = hit.cell.epoch()
                 <= visitor
                     .known
                     .get(usize::from(hit.agent))
                     .copied()
                     .unwrap_or(0);
-            conflict::fault(self, actor, target, kind, &hit, ordered)
+            self.race(actor, || {
+                conflict::fault(self, actor, target, kind, &hit, ordered)
+            })
         })
+    }
+
+    /// Notes a race within the cluster.
+    #[cold]
+    fn race(&self, actor: Actor<'_>, fault: impl FnOnce() -> Box<Fault>) -> Checked<()> {
+        let pc = match actor {
+            Actor::Warp { pc, .. } => pc,
+            Actor::Operation(operation) => operation.pc,
+        };
+        self.findings.note((FaultKind::DataRace, pc), false, fault)
     }
 
     /// Refuses a store in which several lanes write different values to the same place: which one
@@ -276,14 +291,9 @@ impl Order {
             bytes: span.bytes,
             lane: other as u8,
         };
-        Err(conflict::fault(
-            self,
-            actor,
-            target,
-            Kind::Write,
-            &hit,
-            false,
-        ))
+        self.race(actor, || {
+            conflict::fault(self, actor, target, Kind::Write, &hit, false)
+        })
     }
 }
 

@@ -9,7 +9,7 @@
 //! each kind: the first that is not known to have happened before the later ones. So in such a
 //! kernel a race with another of several accesses may be missed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::cell::{Cell, Kind};
@@ -26,6 +26,12 @@ pub(crate) struct GridHit {
     pub(crate) bytes: u64,
     pub(crate) first: (Kind, GridCell),
     pub(crate) second: (Kind, GridCell),
+}
+
+impl GridHit {
+    fn place(&self) -> (usize, u64) {
+        (self.allocation, self.offset)
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -226,14 +232,12 @@ impl GridOrder {
         }
     }
 
-    /// Adds what an ended cluster touched, in a launch whose clusters cannot communicate.
-    ///
-    /// # Errors
-    /// The race at the lowest address.
-    pub(crate) fn merge(&mut self, touched: &Touched) -> Result<(), GridHit> {
+    /// Adds what an ended cluster touched, in a launch whose clusters cannot communicate. Returns
+    /// the races: of each instruction, the one at the lowest address, which is their order too.
+    pub(crate) fn merge(&mut self, touched: &Touched) -> Vec<GridHit> {
         let nobody = Knowledge::default();
         let starved = self.starved.clone();
-        let mut worst: Option<GridHit> = None;
+        let mut hits = BTreeMap::<u32, GridHit>::new();
         touched
             .shadow
             .each_plane(|region, index, shift, kind, agent, cells| {
@@ -281,14 +285,16 @@ impl GridOrder {
                             first: (kind, own),
                             second: before,
                         };
-                        let at = |hit: &GridHit| (hit.allocation, hit.offset);
-                        if worst.as_ref().is_none_or(|worst| at(&hit) < at(worst)) {
-                            worst = Some(hit);
+                        let first = hits.entry(own.pc()).or_insert(hit);
+                        if hit.place() < first.place() {
+                            *first = hit;
                         }
                     }
                 }
             });
-        worst.map_or(Ok(()), Err)
+        let mut hits: Vec<GridHit> = hits.into_values().collect();
+        hits.sort_by_key(GridHit::place);
+        hits
     }
 }
 

@@ -1,12 +1,14 @@
 //! Happens-before within one cluster: the clocks of its agents, and the shadow of its accesses.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use super::grid::{GridOrder, Touched};
 use super::shadow::Shadow;
 use super::stamp::Stamp;
 use crate::exec::block::Launch;
+use crate::exec::findings::Findings;
 use crate::exec::row::{LANES, Lanes};
 use crate::memory::global::Snapshot;
 use crate::memory::host::Starved;
@@ -132,10 +134,12 @@ pub(crate) struct Order {
     pub(super) starved: Arc<Starved>,
     /// Accesses of all clusters of the launch, if clusters may communicate.
     pub(super) between: Option<Arc<Mutex<GridOrder>>>,
+    /// Where races are noted.
+    pub(super) findings: Rc<Findings>,
 }
 
 impl Order {
-    pub(crate) fn new(launch: &Launch) -> Self {
+    pub(crate) fn new(launch: &Launch, findings: &Rc<Findings>) -> Self {
         let threads: u32 = launch.config.block.iter().product();
         let mut order = Self {
             on: launch.checks.races,
@@ -149,6 +153,7 @@ impl Order {
             starved: launch.starved.clone(),
             between: (launch.program.ordered && launch.clusters() > 1)
                 .then(|| launch.between.clone()),
+            findings: findings.clone(),
             ..Self::default()
         };
         order.start(0);

@@ -12,7 +12,7 @@ use super::row::{LANES, Row};
 use super::tensor::Warpgroup;
 use super::warp::{Stop, Warp};
 use crate::check::GridOrder;
-use crate::config::{Checks, LaunchConfig};
+use crate::config::{Checks, Ignored, LaunchConfig};
 use crate::fifo::Fifo;
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::host::Starved;
@@ -40,6 +40,9 @@ pub(crate) struct Launch {
     pub(crate) memory: Snapshot,
     pub(crate) seed: u64,
     pub(crate) checks: Checks,
+    /// See [`EmulatorConfig`](crate::EmulatorConfig).
+    pub(crate) keep_going: bool,
+    pub(crate) ignored: Vec<Ignored>,
     /// Accesses of all clusters to global memory, for finding races between clusters.
     pub(crate) between: Arc<Mutex<GridOrder>>,
     /// Most warp instructions that the warps of a cluster may run.

@@ -15,6 +15,7 @@ use super::block::{Block, BlockRun, Launch};
 use super::cluster_barrier::ClusterBarrier;
 use super::engine::Engine;
 use super::fault::{Checked, Fault};
+use super::findings::Findings;
 use super::groups::AllGroups;
 use super::mbarrier::Mbarriers;
 use super::merge::Merger;
@@ -56,6 +57,7 @@ pub(crate) struct Cluster {
     pub(crate) exited: Vec<Cell<bool>>,
     pub(crate) engine: RefCell<Engine>,
     pub(crate) order: RefCell<Order>,
+    pub(crate) findings: Rc<Findings>,
     pub(crate) mbarriers: RefCell<Mbarriers>,
     pub(crate) barrier: RefCell<ClusterBarrier>,
     pub(crate) groups: RefCell<AllGroups>,
@@ -76,13 +78,15 @@ impl Cluster {
     fn new(launch: &Launch) -> Self {
         let blocks = launch.cluster_blocks();
         let bytes = launch.program.shared_bytes + u64::from(launch.config.shared_bytes);
+        let findings = Rc::new(Findings::new(launch));
         Self {
             shared: (0..blocks)
                 .map(|_| SharedMemory::new(SHARED_BASE + bytes))
                 .collect(),
             exited: vec![Cell::new(false); blocks],
             engine: RefCell::default(),
-            order: RefCell::new(Order::new(launch)),
+            order: RefCell::new(Order::new(launch, &findings)),
+            findings,
             mbarriers: RefCell::default(),
             barrier: RefCell::default(),
             groups: RefCell::default(),
@@ -475,7 +479,7 @@ impl<'a> ClusterRun<'a> {
             return Ok(());
         };
         let touched = well.then(|| self.cluster.order.borrow_mut().take_touched());
-        if let Some(spare) = merger.ended(self.linear, touched)? {
+        if let Some(spare) = merger.ended(self.linear, touched, &self.cluster.findings)? {
             self.cluster.order.borrow_mut().reuse(spare);
         }
         Ok(())

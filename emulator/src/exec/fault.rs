@@ -95,6 +95,14 @@ impl Fault {
         self
     }
 
+    /// Fills in the place.
+    #[cold]
+    pub(crate) fn in_place(mut self: Box<Self>, rank: u32, warp: u32, pc: u32) -> Box<Self> {
+        (self.rank, self.warp, self.pc) = (rank, warp, pc);
+        self.placed = true;
+        self
+    }
+
     /// Fills in the block of the cluster, unless it is known.
     #[cold]
     pub(crate) fn in_block(mut self: Box<Self>, rank: u32) -> Box<Self> {

@@ -32,6 +32,50 @@ const WINDOW: usize = 64;
 /// Passes over all clusters without any effect before it counts as a deadlock.
 const QUIET_PASSES: usize = 1024;
 
+/// The findings after which a launch has gone on, each with its cluster.
+#[derive(Default)]
+struct Found(Mutex<Vec<(u64, Report)>>);
+
+impl Found {
+    /// Takes what the clusters of a host thread have found. Of each kind and line, the finding of
+    /// the first cluster stays.
+    fn take(&self, run: &ClusterRun<'_>, source: &crate::module::Source) {
+        for fault in run.findings() {
+            let cluster = fault.cluster.unwrap_or(run.linear);
+            let new = report(run, fault, source);
+            let mut found = locked(&self.0);
+            let is_same = |(_, old): &&mut (u64, Report)| {
+                (old.kind, old.place.ptx_line) == (new.kind, new.place.ptx_line)
+            };
+            match found.iter_mut().find(is_same) {
+                Some(old) if old.0 <= cluster => {}
+                Some(old) => *old = (cluster, new),
+                None => found.push((cluster, new)),
+            }
+        }
+    }
+
+    /// What the launch has come to. If a cluster has failed, later ones do not matter.
+    fn end(self, ran: Result<LaunchStats, (u64, Box<Report>)>) -> Result<LaunchStats, Box<Report>> {
+        let mut found = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Err((failed, _)) = &ran {
+            found.retain(|(cluster, _)| cluster <= failed);
+        }
+        found.sort_by_key(|(cluster, _)| *cluster);
+        let mut earlier: Vec<Report> = found.into_iter().map(|(_, report)| report).collect();
+        let mut last = match (ran, earlier.pop()) {
+            (Ok(stats), None) => return Ok(stats),
+            (Ok(_), Some(last)) => Box::new(last),
+            (Err((_, last)), newest) => {
+                earlier.extend(newest);
+                last
+            }
+        };
+        last.earlier = earlier;
+        Err(last)
+    }
+}
+
 /// Runs all clusters of a launch, and adds what they print to `printed`.
 pub(crate) fn run(
     launch: &Launch,
@@ -40,12 +84,15 @@ pub(crate) fn run(
     source: &crate::module::Source,
 ) -> Result<LaunchStats, Box<Report>> {
     let clusters = launch.clusters();
-    match pool {
+    let found = Found::default();
+    let ran = match pool {
         Some(pool) if clusters > 1 && !launch.program.ordered => {
-            parallel(launch, clusters, pool, printed, source)
+            parallel(launch, clusters, pool, printed, source, &found)
         }
-        _ => ordered(launch, clusters, printed, source),
-    }
+        // All that was found came before.
+        _ => ordered(launch, clusters, printed, source, &found).map_err(|last| (u64::MAX, last)),
+    };
+    found.end(ran)
 }
 
 fn ordered(
@@ -53,6 +100,7 @@ fn ordered(
     clusters: u64,
     printed: &mut Fifo,
     source: &crate::module::Source,
+    found: &Found,
 ) -> Result<LaunchStats, Box<Report>> {
     let mut stats = LaunchStats::default();
     let threads: u64 = launch
@@ -93,12 +141,14 @@ fn ordered(
         let before = run.effects();
         let ran = run.run(rounds);
         printed.append(&mut run.printed());
+        found.take(&run, source);
         match ran {
             Ok(true) => {
                 idle = 0;
                 if let Err((_, fault)) = run.ended(merger.as_ref(), true) {
                     return Err(Box::new(report(&run, *fault, source)));
                 }
+                found.take(&run, source);
                 stats.add(&run.stats());
                 spare.push(run);
             }
@@ -181,7 +231,8 @@ fn parallel(
     pool: &rayon::ThreadPool,
     printed: &mut Fifo,
     source: &crate::module::Source,
-) -> Result<LaunchStats, Box<Report>> {
+    found: &Found,
+) -> Result<LaunchStats, (u64, Box<Report>)> {
     let next = AtomicU64::new(0);
     // Clusters with a higher index need not run: an earlier one has failed.
     let failed = AtomicU64::new(u64::MAX);
@@ -202,6 +253,7 @@ fn parallel(
             let result = run.run(u64::MAX);
             turn.printed = run.printed();
             let ended = run.ended(merger.as_ref(), result.is_ok());
+            found.take(&run, source);
             if result.is_ok() {
                 stats.add(&run.stats());
             }
@@ -233,7 +285,7 @@ fn parallel(
     }
     let fault = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
     match fault {
-        Some((_, report)) => Err(report),
+        Some(failed) => Err(failed),
         None => Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner)),
     }
 }
@@ -314,5 +366,6 @@ fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) ->
             .map(|note| with_origins(note, source))
             .collect(),
         seed: launch.seed,
+        earlier: Vec::new(),
     }
 }

@@ -5,7 +5,9 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::block::Launch;
 use super::fault::Fault;
+use super::findings::Findings;
 use crate::check::{Touched, across};
+use crate::report::FaultKind;
 
 /// How many clusters may run ahead of the first that has not ended.
 const AHEAD: usize = 64;
@@ -41,14 +43,16 @@ impl<'a> Merger<'a> {
         })
     }
 
-    /// Takes what a cluster touched; nothing if it failed. Returns host memory for reuse.
+    /// Takes what a cluster touched; nothing if it failed. Races go to `findings`. Returns host
+    /// memory for reuse.
     ///
     /// # Errors
-    /// The first cluster that races with an earlier one, and the race.
+    /// The first cluster whose race with an earlier one ends the launch, and the race.
     pub(super) fn ended(
         &self,
         linear: u64,
         touched: Option<Touched>,
+        findings: &Findings,
     ) -> Result<Option<Touched>, (u64, Box<Fault>)> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while linear != state.next && state.ended.len() >= AHEAD && !state.over {
@@ -68,9 +72,13 @@ impl<'a> Merger<'a> {
             };
             let between = &self.launch.between;
             let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(hit) = between.merge(&touched) {
+            let raced = between.merge(&touched).into_iter().try_for_each(|hit| {
+                findings.note((FaultKind::DataRace, hit.first.1.pc()), true, || {
+                    across(self.launch.warps(), Some(&self.launch.memory), &hit)
+                })
+            });
+            if let Err(fault) = raced {
                 state.over = true;
-                let fault = across(self.launch.warps(), Some(&self.launch.memory), &hit);
                 result = Err((next, fault));
             }
             state.spare.push(touched);

@@ -21,6 +21,7 @@ pub(crate) mod collective;
 mod copy;
 pub(crate) mod engine;
 pub(crate) mod fault;
+pub(crate) mod findings;
 pub(crate) mod grid;
 mod groups;
 pub(crate) mod kernel;

@@ -20,6 +20,7 @@ use crate::memory::lanes::{OpenPart, Planes};
 use crate::memory::space::Space;
 use crate::program::tensor::{TensorOp, WarpgroupA};
 use crate::program::{Access, Asynchronous, Base, Inst, MbarrierKind, Op, Reg, StackOp, Width};
+use crate::report::FaultKind;
 
 /// Loads that are remembered for reports, counted by lanes.
 const REMEMBERED: usize = 256;
@@ -127,7 +128,7 @@ impl Warp {
         if let Some(guard) = inst.guard {
             let pred = register(guard.pred, Width::Pred);
             let lanes = pred.map_or(0, |pred| open.lanes(pred)) & mask;
-            self.refuse(lanes, inst)?;
+            self.refuse(block, lanes, inst.line)?;
         }
         if active == 0 {
             return Ok(());
@@ -137,15 +138,18 @@ impl Warp {
             return Ok(());
         }
         let named = &block.launch.program.touched[pc as usize];
-        self.refuse(self.matters(&inst.op, named) & active, inst)
+        self.refuse(block, self.matters(&inst.op, named) & active, inst.line)
     }
 
-    fn refuse(&self, lanes: u32, inst: &Inst) -> Checked<()> {
+    fn refuse(&self, block: &Block<'_>, lanes: u32, line: u32) -> Checked<()> {
         let fault = match &self.open {
-            Some(open) if lanes != 0 => open.used(lanes, inst.line),
+            Some(open) if lanes != 0 => open.used(lanes, line),
             _ => None,
         };
-        fault.map_or(Ok(()), Err)
+        fault.map_or(Ok(()), |fault| {
+            let findings = &block.cluster.findings;
+            findings.note((fault.kind, fault.pc), false, || fault)
+        })
     }
 
     /// Runs a lane-wise operation on the copies.
@@ -280,10 +284,13 @@ impl Warp {
         if !block.launch.checks.unwritten {
             return Ok(0);
         }
-        if !self.tolerates {
-            return Err(faulty(first));
-        }
         let (warp, pc) = (self.index, self.site.pc);
+        let placed = |lane| faulty(lane).in_place(block.rank, warp, pc);
+        if !self.tolerates {
+            let findings = &block.cluster.findings;
+            findings.note((FaultKind::Uninitialized, pc), false, || placed(first))?;
+            return Ok(0);
+        }
         let missing = self.missing.get_or_insert_default();
         for (plane, own) in missing.bits.iter_mut().zip(&*bits) {
             plane.blend(own, mask);
@@ -291,10 +298,7 @@ impl Warp {
         let reads = |lane: &usize| bits.iter().any(|plane| plane.0[*lane] != 0);
         let mut lanes = 0;
         for lane in Lanes(mask).filter(reads) {
-            let mut fault = faulty(lane as u32);
-            (fault.rank, fault.warp, fault.pc) = (block.rank, warp, pc);
-            fault.placed = true;
-            missing.faults.push((lane as u32, fault));
+            missing.faults.push((lane as u32, placed(lane as u32)));
             lanes |= 1 << lane;
         }
         Ok(lanes)
@@ -371,6 +375,7 @@ impl Warp {
     /// thread's own memory may be the payload of an enum, which is copied whatever its tag says.
     pub(super) fn check_stored(
         &self,
+        block: &Block<'_>,
         parts: &[OpenPart],
         bytes: usize,
         mask: u32,
@@ -387,7 +392,7 @@ impl Warp {
         if lanes == 0 || open.origin(lanes).is_none_or(is_own) {
             return Ok(());
         }
-        open.used(lanes, line).map_or(Ok(()), Err)
+        self.refuse(block, lanes, line)
     }
 }
 

@@ -125,7 +125,7 @@ impl Warp {
         let outside = Lanes(mask).filter(|lane| is_global(*lane));
         let outside = outside.fold(0, |lanes, lane| lanes | 1 << lane);
         let line = block.launch.program.code[self.site.pc as usize].line;
-        self.check_stored(parts, access.bytes, outside, line)?;
+        self.check_stored(block, parts, access.bytes, outside, line)?;
         self.write_parts(block, access, addresses, mask, parts)
     }
 

@@ -23,10 +23,18 @@ impl Warp {
                 WatchStep::Read { slot, when, doubt } => {
                     let asked = when.map_or(active, |when| active & self.holds(block, when));
                     let lanes = unwritten(*slot) & asked;
-                    if lanes != 0 {
-                        return Err(unwritten_read(doubt, lanes));
+                    if lanes == 0 {
+                        continue;
                     }
-                    continue;
+                    let kind = FaultKind::UnwrittenRegister;
+                    let place =
+                        |fault: Box<Fault>| fault.in_place(block.rank, self.index, self.site.pc);
+                    let findings = &block.cluster.findings;
+                    findings.note((kind, self.site.pc), false, || {
+                        place(unwritten_read(doubt, lanes))
+                    })?;
+                    // One report is enough.
+                    (*slot, unwritten(*slot) & !lanes)
                 }
                 WatchStep::Take { to, from, all } => {
                     let from = from.iter().map(|slot| unwritten(*slot));

@@ -5,10 +5,10 @@ use warpsmith_emulator::{
     Report, Swizzle, TensorMapDesc, TensorMapType,
 };
 
-const HEADER: &str = ".version 8.3\n.target sm_90a\n.address_size 64\n";
+pub(crate) const HEADER: &str = ".version 8.3\n.target sm_90a\n.address_size 64\n";
 
 /// Runs the kernel `k`, whose only parameter is a zeroed buffer of `words`; returns the buffer.
-fn run(
+pub(crate) fn run(
     text: &str,
     blocks: u32,
     threads: u32,
@@ -16,7 +16,7 @@ fn run(
     config: EmulatorConfig,
 ) -> Result<Vec<u32>, LaunchError> {
     let emulator = Emulator::new(EmulatorConfig {
-        threads: Some(2),
+        threads: config.threads.or(Some(2)),
         ..config
     });
     let module = emulator

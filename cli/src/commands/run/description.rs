@@ -1,10 +1,11 @@
-//! `launch.toml`: the kernel to launch, and its arguments.
+//! `launch.toml`: the kernels to launch, and their arguments.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use warpsmith::DType;
 
 use super::args::Arg;
@@ -12,7 +13,16 @@ use super::extents::{Extents, positive};
 use super::fill::Fill;
 use super::tensor_map::{Map, RawMap};
 
-/// A launch, as the file describes it. Names and sizes are checked, but not yet against the kernel.
+/// A file's launches, in the order in which they run, and what they share. Names and sizes are
+/// checked, but not yet against the kernels.
+#[derive(Debug)]
+pub(super) struct Description {
+    pub(super) launches: Vec<Launch>,
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) maps: Vec<Map>,
+}
+
+/// A launch of one kernel.
 #[derive(Debug)]
 pub(super) struct Launch {
     pub(super) kernel: String,
@@ -20,8 +30,6 @@ pub(super) struct Launch {
     pub(super) block: [u32; 3],
     pub(super) cluster: Option<[u32; 3]>,
     pub(super) shared_bytes: u32,
-    pub(super) buffers: Vec<Buffer>,
-    pub(super) maps: Vec<Map>,
     pub(super) args: Vec<Arg>,
 }
 
@@ -37,6 +45,41 @@ pub(super) struct Buffer {
     pub(super) save: Option<PathBuf>,
 }
 
+/// A file with one launch, whose keys stand at the top.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSingle {
+    kernel: String,
+    grid: Extents,
+    block: Extents,
+    cluster: Option<Extents>,
+    #[serde(default)]
+    shared_bytes: u32,
+    #[serde(default)]
+    arg: Vec<Arg>,
+    #[serde(default)]
+    buffer: Vec<RawBuffer>,
+    #[serde(default)]
+    tensor_map: Vec<RawMap>,
+}
+
+/// Tells the two kinds of files apart.
+#[derive(Deserialize)]
+struct Probe {
+    launch: Option<IgnoredAny>,
+}
+
+/// A file with `[[launch]]` tables.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSeveral {
+    launch: Vec<RawLaunch>,
+    #[serde(default)]
+    buffer: Vec<RawBuffer>,
+    #[serde(default)]
+    tensor_map: Vec<RawMap>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawLaunch {
@@ -47,11 +90,24 @@ struct RawLaunch {
     #[serde(default)]
     shared_bytes: u32,
     #[serde(default)]
-    buffer: Vec<RawBuffer>,
-    #[serde(default)]
-    tensor_map: Vec<RawMap>,
-    #[serde(default)]
     arg: Vec<Arg>,
+}
+
+impl From<RawSingle> for RawSeveral {
+    fn from(raw: RawSingle) -> Self {
+        Self {
+            launch: vec![RawLaunch {
+                kernel: raw.kernel,
+                grid: raw.grid,
+                block: raw.block,
+                cluster: raw.cluster,
+                shared_bytes: raw.shared_bytes,
+                arg: raw.arg,
+            }],
+            buffer: raw.buffer,
+            tensor_map: raw.tensor_map,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -66,7 +122,7 @@ struct RawBuffer {
 }
 
 /// Reads and checks the file; paths in it become relative to the current directory.
-pub(super) fn read(path: &Path) -> Result<Launch> {
+pub(super) fn read(path: &Path) -> Result<Description> {
     let describe = || format!("cannot read {}", path.display());
     let bytes = crate::commands::read_bounded(path).with_context(describe)?;
     let text = String::from_utf8(bytes)
@@ -77,12 +133,52 @@ pub(super) fn read(path: &Path) -> Result<Launch> {
     parse(&text, folder).with_context(|| path.display().to_string())
 }
 
-fn parse(text: &str, folder: &Path) -> Result<Launch> {
-    let raw: RawLaunch = toml::from_str(text).map_err(|error| located(text, &error))?;
+fn parse(text: &str, folder: &Path) -> Result<Description> {
+    let has_tables = toml::from_str(text).is_ok_and(|probe: Probe| probe.launch.is_some());
+    let raw = match has_tables {
+        true => toml::from_str::<RawSeveral>(text),
+        false => toml::from_str::<RawSingle>(text).map(Into::into),
+    };
+    let raw = raw.map_err(|error| located(text, &error))?;
+    ensure!(!raw.launch.is_empty(), "launch: there is none");
+    let buffers = buffers(raw.buffer, folder)?;
+    let maps = super::tensor_map::check(raw.tensor_map, &buffers)?;
+    let count = raw.launch.len();
+    let launches = raw.launch.into_iter().enumerate();
+    let launches = launches.map(|(at, raw)| in_launch(at, count, launch(raw, &buffers, &maps)));
+    Ok(Description {
+        launches: launches.collect::<Result<_>>()?,
+        buffers,
+        maps,
+    })
+}
+
+/// A result of one of `count` launches; an error says which one, if there are several.
+pub(super) fn in_launch<T>(at: usize, count: usize, result: Result<T>) -> Result<T> {
+    match count {
+        1 => result,
+        _ => result.with_context(|| format!("launch {}", at + 1)),
+    }
+}
+
+fn launch(raw: RawLaunch, buffers: &[Buffer], maps: &[Map]) -> Result<Launch> {
+    check_names(&raw.arg, buffers, maps)?;
+    let cluster = raw.cluster.map(|cluster| positive("cluster", cluster));
+    Ok(Launch {
+        kernel: raw.kernel,
+        grid: positive("grid", raw.grid)?,
+        block: positive("block", raw.block)?,
+        cluster: cluster.transpose()?,
+        shared_bytes: raw.shared_bytes,
+        args: raw.arg,
+    })
+}
+
+fn buffers(raw: Vec<RawBuffer>, folder: &Path) -> Result<Vec<Buffer>> {
     let mut names = BTreeSet::new();
     let mut places = BTreeSet::new();
     let mut buffers = Vec::new();
-    for raw in raw.buffer {
+    for raw in raw {
         let name = raw.name.clone();
         ensure!(
             names.insert(name.clone()),
@@ -99,19 +195,7 @@ fn parse(text: &str, folder: &Path) -> Result<Launch> {
         }
         buffers.push(buffer);
     }
-    let maps = super::tensor_map::check(raw.tensor_map, &buffers)?;
-    check_names(&raw.arg, &buffers, &maps)?;
-    let cluster = raw.cluster.map(|cluster| positive("cluster", cluster));
-    Ok(Launch {
-        kernel: raw.kernel,
-        grid: positive("grid", raw.grid)?,
-        block: positive("block", raw.block)?,
-        cluster: cluster.transpose()?,
-        shared_bytes: raw.shared_bytes,
-        buffers,
-        maps,
-        args: raw.arg,
-    })
+    Ok(buffers)
 }
 
 /// Checks that the buffers and maps that arguments refer to exist.
@@ -238,14 +322,40 @@ struct = [{ u32 = 1 }, { f64 = -0.5 }, { i32 = -1 }]
 
     #[test]
     fn every_key_is_read() {
-        let launch = parse(GOOD, Path::new("folder")).expect("a good file");
+        let file = parse(GOOD, Path::new("folder")).expect("a good file");
+        let launch = &file.launches[0];
         assert_eq!((launch.grid, launch.block), ([4, 2, 1], [32, 1, 1]));
         assert_eq!(launch.shared_bytes, 16);
-        let x = &launch.buffers[0];
+        let x = &file.buffers[0];
         assert_eq!((x.dtype, x.bytes, x.seed), (DType::Bf16, 30, Some(7)));
         assert_eq!(x.save.as_deref(), Some(Path::new("folder/x.npy")));
         assert_eq!(launch.args[1], Arg::U64(u64::MAX));
         assert_eq!(launch.args[2], Arg::F32(1.0));
+    }
+
+    #[test]
+    fn launches_share_buffers_and_errors_name_the_launch() {
+        let buffer = "[[buffer]]\nname = \"x\"\ndtype = \"u8\"\nshape = [4]\nfill = \"zeros\"\n";
+        let one = "[[launch]]\nkernel = \"a\"\ngrid = 1\nblock = 32\narg = [{ buffer = \"x\" }]\n";
+        let other = "[[launch]]\nkernel = \"b\"\ngrid = 2\nblock = 64\n[[launch.arg]]\nu32 = 7\n";
+        let text = format!("{buffer}{one}{other}");
+        let file = parse(&text, Path::new("")).expect("a good file");
+        let [a, b] = &file.launches[..] else {
+            panic!("{:?}", file.launches);
+        };
+        assert_eq!((a.kernel.as_str(), b.kernel.as_str()), ("a", "b"));
+        assert_eq!((b.grid, &b.args[..]), ([2, 1, 1], &[Arg::U32(7)][..]));
+        let two = error(&format!("{text}[[launch.arg]]\nbuffer = \"y\"\n"));
+        assert!(
+            two.starts_with("launch 2: arg 2: buffer = \"y\": no such"),
+            "{two}"
+        );
+        let mixed = error(&format!("kernel = \"c\"\n{text}"));
+        assert!(
+            mixed.starts_with("line 1: unknown field `kernel`"),
+            "{mixed}"
+        );
+        assert!(error("launch = []").contains("launch: there is none"));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
     let wanted = [
         (args.check, "--check"),
         (args.schedules.is_some(), "--schedules"),
+        (args.keep_going, "--keep-going"),
+        (!args.ignore.is_empty(), "--ignore"),
         (args.instruction_budget.is_some(), "--instruction-budget"),
         (args.profile, "--profile"),
     ];
@@ -47,6 +49,8 @@ pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
             true => Checks::ALL,
             false => Checks::QUICK,
         },
+        keep_going: args.keep_going,
+        ignored: args.ignore.iter().map(|ignore| ignore.ignored).collect(),
         instruction_budget: Some(budget(args)),
         profile: args.profile,
         ..EmulatorConfig::default()

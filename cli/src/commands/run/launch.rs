@@ -1,14 +1,17 @@
-//! The launch itself, the only place of this program with unsafe code.
+//! The launches themselves, the only place of this program with unsafe code.
 #![allow(unsafe_code)] // a kernel from a file is beyond what a compiler can check
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use warpsmith::{Device, DeviceBuffer, Kernel, KernelArg, LaunchConfig, TensorMap};
+use warpsmith::{Device, DeviceBuffer, Kernel, KernelArg, LaunchConfig, Stream, TensorMap};
+use warpsmith_emulator::LaunchStats;
 
 use super::args::{Arg, Places, Pointer};
-use super::description::Launch;
+use super::description::{Description, Launch, in_launch};
+use super::tensor_map::Map;
 
 /// A kernel argument passed by value, as its bytes.
 struct Bytes(Vec<u8>);
@@ -32,7 +35,7 @@ enum Bound<'b> {
     Value(Bytes),
 }
 
-/// The launch's tensor maps, encoded for a device.
+/// The tensor maps, encoded for a device.
 struct Maps {
     encoded: Vec<TensorMap>,
     /// Their bytes in device memory.
@@ -40,41 +43,66 @@ struct Maps {
 }
 
 impl Maps {
-    fn new(device: &Device, launch: &Launch, buffers: &[DeviceBuffer<u8>]) -> Result<Self> {
-        let mut maps = Self {
+    fn new(device: &Device, maps: &[Map], buffers: &[DeviceBuffer<u8>]) -> Result<Self> {
+        let mut own = Self {
             encoded: Vec::new(),
             copies: Vec::new(),
         };
-        for map in &launch.maps {
+        for map in maps {
             let describe = || format!("tensor_map `{}`", map.name);
             let encoded = map
                 .desc
                 .encode(&buffers[map.buffer])
                 .with_context(describe)?;
             let copy = DeviceBuffer::from_slice(device, encoded.bytes()).with_context(describe)?;
-            maps.encoded.push(encoded);
-            maps.copies.push(copy);
+            own.encoded.push(encoded);
+            own.copies.push(copy);
         }
-        Ok(maps)
+        Ok(own)
     }
 }
 
-/// Launches the kernel, waits for it, and returns its time (device time on a GPU).
-pub(super) fn launch(
+/// What a launch left.
+pub(super) struct Launched {
+    /// On a GPU, of the device.
+    pub(super) time: Duration,
+    /// On the emulator.
+    pub(super) stats: Option<Arc<LaunchStats>>,
+}
+
+/// Launches the kernels, one of each launch, in order on one stream. Each has ended before the next
+/// begins.
+pub(super) fn launch_all(
     device: &Device,
-    kernel: &Kernel,
-    launch: &Launch,
+    kernels: &[Kernel],
+    description: &Description,
     buffers: &[DeviceBuffer<u8>],
-) -> Result<Duration> {
-    let maps = Maps::new(device, launch, buffers)?;
+) -> Result<Vec<Launched>> {
+    let maps = Maps::new(device, &description.maps, buffers)?;
     let places = OnDevice {
-        launch,
+        description,
         buffers,
         maps: &maps,
     };
+    let stream = device.stream()?;
+    let launches = description.launches.iter().zip(kernels).enumerate();
+    let launched = launches.map(|(at, (own, kernel))| {
+        let launched = launch(device, &stream, kernel, own, &places);
+        in_launch(at, kernels.len(), launched)
+    });
+    launched.collect()
+}
+
+fn launch(
+    device: &Device,
+    stream: &Stream,
+    kernel: &Kernel,
+    launch: &Launch,
+    places: &OnDevice<'_>,
+) -> Result<Launched> {
     let bound = launch.args.iter().zip(kernel.params()).map(|(arg, param)| {
         let by_value = param.size_bytes as usize == TensorMap::BYTES;
-        bind(arg, by_value, &places)
+        bind(arg, by_value, places)
     });
     let bound: Vec<Bound<'_>> = bound.collect();
     let args: Vec<&dyn KernelArg> = bound
@@ -91,37 +119,40 @@ pub(super) fn launch(
         shared_bytes: launch.shared_bytes,
         cluster: launch.cluster,
     };
-    let stream = device.stream()?;
     let started = Instant::now();
     let before = stream.record()?;
     // SAFETY: the user vouches for the kernel of a file by running it. Buffers stay allocated until
     // the synchronisation below, and nothing else of this process uses the device. A faulty kernel
     // can corrupt this device's context, but no host memory.
-    unsafe { kernel.launch(&stream, config, args.as_slice())? };
+    unsafe { kernel.launch(stream, config, args.as_slice())? };
     let after = stream.record()?;
     stream.synchronize()?;
-    if device.is_emulator() {
-        return Ok(started.elapsed());
-    }
-    Ok(Duration::from_secs_f64(
-        f64::from(before.elapsed_ms(&after)?) / 1e3,
-    ))
+    let time = match device.is_emulator() {
+        true => started.elapsed(),
+        false => Duration::from_secs_f64(f64::from(before.elapsed_ms(&after)?) / 1e3),
+    };
+    Ok(Launched {
+        time,
+        stats: device.last_launch(),
+    })
 }
 
-/// The buffers and maps of a launch on its device.
+/// The buffers and maps on their device.
 struct OnDevice<'b> {
-    launch: &'b Launch,
+    description: &'b Description,
     buffers: &'b [DeviceBuffer<u8>],
     maps: &'b Maps,
 }
 
 impl OnDevice<'_> {
     fn buffer_index(&self, name: &str) -> Option<usize> {
-        self.launch.buffers.iter().position(|own| own.name == name)
+        let mut all = self.description.buffers.iter();
+        all.position(|own| own.name == name)
     }
 
     fn map_index(&self, name: &str) -> Option<usize> {
-        self.launch.maps.iter().position(|own| own.name == name)
+        let mut all = self.description.maps.iter();
+        all.position(|own| own.name == name)
     }
 }
 

@@ -6,6 +6,7 @@ mod description;
 mod device;
 mod extents;
 mod fill;
+mod ignore;
 mod launch;
 mod profile;
 mod report;
@@ -15,7 +16,6 @@ mod small_float;
 mod tensor_map;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ptx_syntax::ast::{Function, FunctionKind, Module};
@@ -25,13 +25,14 @@ use super::read_text;
 use crate::failure::Outcome;
 use crate::output::{Output, OutputFiles};
 use crate::threads;
-use description::{Buffer, Launch};
+use description::{Buffer, Description, Launch, in_launch};
 use fill::Fill;
+use launch::Launched;
 use roofline::GpuModel;
 
-/// Launch a kernel of any PTX file, on a GPU or on the emulator.
+/// Launch kernels of any PTX file, on a GPU or on the emulator.
 ///
-/// A TOML file describes the launch:
+/// A TOML file describes the launch, or several:
 ///
 ///   kernel = "saxpy"
 ///   grid = [4]                # one to three extents
@@ -45,7 +46,7 @@ use roofline::GpuModel;
 ///   shape = [1024]
 ///   fill = "normal"           # see below
 ///   seed = 1                  # if left out: --seed plus the buffer's position
-///   save = "x.npy"            # optional: written after the launch
+///   save = "x.npy"            # optional: written after the last launch
 ///
 ///   [[arg]]                   # in the kernel's order, each with one key:
 ///   buffer = "x"              # a buffer's address, or a value:
@@ -68,6 +69,21 @@ use roofline::GpuModel;
 ///   [[arg]]
 ///   map = "x"                 # its address, or its 128 bytes where the parameter has 128
 ///
+/// Several launches of one file stand in tables. They run in order on one stream, with the same
+/// buffers and tensor maps:
+///
+///   [[launch]]                # each with its own kernel, grid, block, shared_bytes and cluster
+///   kernel = "scale"
+///   grid = [4]
+///   block = [256]
+///   arg = [{ buffer = "x" }, { f32 = 2.0 }]
+///   [[launch]]
+///   kernel = "sum"
+///   grid = [1]
+///   block = [256]
+///   [[launch.arg]]            # or so
+///   buffer = "x"
+///
 /// Fills: `normal` (mean 0, standard deviation 1; floats only), `uniform` (floats in [0, 1),
 /// integers over their whole range), `zeros`, `iota` (0, 1, 2, ..), `poison` (every byte 0xFF: NaN
 /// for floats), or a .npy file of the buffer's shape: floats of any width for float buffers, the
@@ -75,7 +91,7 @@ use roofline::GpuModel;
 /// device. A buffer with the fill `unwritten` holds nothing: the emulator reports a read of what the
 /// kernel has not written. Paths are relative to the TOML file. Saved floats of 16 or 8 bits are written as f32.
 ///
-/// Files are written only if the launch succeeds. If the emulator finds a fault in the kernel, its
+/// Files are written only if all launches succeed. If the emulator finds a fault in the kernel, its
 /// report goes to stderr, and the exit status is 3.
 #[derive(Debug, clap::Args)]
 #[allow(rustdoc::broken_intra_doc_links)] // the text is a terminal's, TOML and not markdown
@@ -86,6 +102,7 @@ use roofline::GpuModel;
   warpsmith run saxpy.ptx launch.toml --device gpu:1 --json
   warpsmith run saxpy.ptx launch.toml --device emulator --seed 7
   warpsmith run saxpy.ptx launch.toml --check --schedules 16
+  warpsmith run saxpy.ptx launch.toml --check --keep-going --ignore data-race:31
   warpsmith run saxpy.ptx launch.toml --profile --gpu-model a100"
 )]
 pub(crate) struct Args {
@@ -117,6 +134,15 @@ pub(crate) struct Args {
     /// The report of a fault names the seed that reproduces it.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     schedules: Option<u64>,
+    /// Go on after data races and reads of what nothing wrote, and report each kind once for each
+    /// line. Other faults end the launch.
+    #[arg(long)]
+    keep_going: bool,
+    /// Leave out findings after which a kernel can go on: data-race, read-of-uninitialised-memory or
+    /// use-of-an-unwritten-register, of the whole file or of one PTX line. May be given several
+    /// times.
+    #[arg(long, value_name = "KIND[:LINE]", value_parser = ignore::parse)]
+    ignore: Vec<ignore::Ignore>,
     /// Most PTX instructions that the warps of a block may run on the emulator, so that an endless
     /// loop ends with a report [default: 1000000000].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
@@ -144,9 +170,8 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     let text = read_text(&args.ptx)?;
     let module =
         ptx_syntax::parse(&text).with_context(|| format!("{} is not PTX", args.ptx.display()))?;
-    let kernel = find(&module, &description.kernel)
-        .with_context(|| format!("{}: kernel", args.launch.display()))?;
-    check_args(kernel, &description).with_context(|| args.launch.display().to_string())?;
+    check_launches(&module, &description.launches)
+        .with_context(|| args.launch.display().to_string())?;
     check_places(args, &description.buffers)?;
     let device = device::open(args, args.seed)?;
     check_memory(&device, &description.buffers)?;
@@ -157,7 +182,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     let trial = Trial {
         args,
         text: &text,
-        launch: &description,
+        description: &description,
         contents: &contents,
     };
     let found = schedules::run(&trial, device);
@@ -165,7 +190,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         Ok(ran) => ran,
         Err(error) => {
             if args.json {
-                report::print_finding(&error, &description, output)?;
+                report::print_finding(&error, output)?;
             }
             return Err(error);
         }
@@ -175,32 +200,35 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// A kernel with its inputs, to be run once or under many seeds.
+/// Kernels with their inputs, to be run once or under many seeds.
 struct Trial<'t> {
     args: &'t Args,
     text: &'t str,
-    launch: &'t Launch,
-    /// Contents of the buffers before the launch.
+    description: &'t Description,
+    /// Contents of the buffers before the first launch.
     contents: &'t [Vec<u8>],
 }
 
 /// The results of a run.
 struct Ran {
     device: Device,
-    /// Contents of the buffers after the launch.
+    /// Contents of the buffers after the last launch.
     contents: Vec<Vec<u8>>,
-    time: Duration,
+    /// One for each launch.
+    launched: Vec<Launched>,
 }
 
 impl Trial<'_> {
-    /// Runs the kernel on a device, from fresh buffers.
+    /// Runs the kernels on a device, from fresh buffers.
     fn run(&self, device: Device) -> Result<Ran> {
-        let loaded = device.load_ptx(self.text);
-        let kernel = loaded
-            .and_then(|module| module.kernel(&self.launch.kernel))
-            .with_context(|| self.args.ptx.display().to_string())?;
+        let ptx = || self.args.ptx.display().to_string();
+        let module = device.load_ptx(self.text).with_context(ptx)?;
+        let launches = self.description.launches.iter();
+        let kernels = launches
+            .map(|launch| module.kernel(&launch.kernel).with_context(ptx))
+            .collect::<Result<Vec<_>>>()?;
         let place = || self.args.launch.display().to_string();
-        let named = self.launch.buffers.iter().zip(self.contents);
+        let named = self.description.buffers.iter().zip(self.contents);
         let stream = device.default_stream();
         let buffers = named
             .map(|(buffer, bytes)| {
@@ -211,7 +239,8 @@ impl Trial<'_> {
                 made.with_context(|| format!("{}: buffer `{}`", place(), buffer.name))
             })
             .collect::<Result<Vec<_>>>()?;
-        let time = launch::launch(&device, &kernel, self.launch, &buffers).with_context(place)?;
+        let launched = launch::launch_all(&device, &kernels, self.description, &buffers)
+            .with_context(place)?;
         let contents = buffers
             .iter()
             .map(|buffer| buffer.to_vec().context("copying a result back"))
@@ -219,9 +248,19 @@ impl Trial<'_> {
         Ok(Ran {
             device,
             contents,
-            time,
+            launched,
         })
     }
+}
+
+/// Checks that the kernels are there, and that the arguments fit them.
+fn check_launches(module: &Module, launches: &[Launch]) -> Result<()> {
+    for (at, launch) in launches.iter().enumerate() {
+        let kernel = find(module, &launch.kernel).context("kernel");
+        let fits = kernel.and_then(|kernel| check_args(kernel, launch));
+        in_launch(at, launches.len(), fits)?;
+    }
+    Ok(())
 }
 
 fn find<'m>(module: &'m Module, name: &str) -> Result<&'m Function> {

@@ -1,48 +1,52 @@
-//! The output after a launch.
+//! The output after the launches.
 
 use std::io::Write;
 
 use anyhow::Result;
-use serde_json::{Value, json};
-use warpsmith_emulator::{Place, Report};
+use serde_json::{Map, Value, json};
+use warpsmith_emulator::{LaunchStats, Place, Report};
 
-use super::description::{Buffer, Launch};
+use super::description::{Buffer, Description, Launch};
+use super::launch::Launched;
 use super::schedules::Schedules;
 use super::{Args, profile, roofline};
 use crate::failure::{Reproduce, fault_of};
 use crate::output::Output;
 
-/// Prints the launch and its results: as text, or as one line of JSON.
+/// Prints the launches and their results: as text, or as one line of JSON.
 pub(super) fn print(
     args: &Args,
-    launch: &Launch,
+    description: &Description,
     ran: &Schedules,
     output: &mut Output,
 ) -> Result<()> {
     if args.json {
-        writeln!(output, "{}", as_json(args, launch, ran))?;
+        writeln!(output, "{}", as_json(args, description, ran))?;
         return Ok(());
     }
     let first = &ran.first;
-    let Launch {
-        kernel,
-        grid,
-        block,
-        shared_bytes,
-        ..
-    } = launch;
-    let cluster = launch
-        .cluster
-        .map(|cluster| format!(", cluster {cluster:?}"));
-    writeln!(
-        output,
-        "{kernel} on {}: grid {grid:?}, block {block:?}{}, {shared_bytes} bytes of dynamic \
-         shared memory, {:.3} ms",
-        first.device,
-        cluster.unwrap_or_default(),
-        first.time.as_secs_f64() * 1e3,
-    )?;
-    for (buffer, hash) in buffers(launch, &first.contents) {
+    let launches = || description.launches.iter().zip(&first.launched);
+    for (launch, launched) in launches() {
+        let Launch {
+            kernel,
+            grid,
+            block,
+            shared_bytes,
+            ..
+        } = launch;
+        let cluster = launch
+            .cluster
+            .map(|cluster| format!(", cluster {cluster:?}"));
+        writeln!(
+            output,
+            "{kernel} on {}: grid {grid:?}, block {block:?}{}, {shared_bytes} bytes of dynamic \
+             shared memory, {:.3} ms",
+            first.device,
+            cluster.unwrap_or_default(),
+            launched.time.as_secs_f64() * 1e3,
+        )?;
+    }
+    for (buffer, hash) in buffers(description, &first.contents) {
         let saved = buffer
             .save
             .as_ref()
@@ -56,23 +60,26 @@ pub(super) fn print(
             saved.unwrap_or_default()
         )?;
     }
-    print_checks(args, launch, ran, output)?;
-    if let Some((stats, estimate)) = profile(args, launch, ran) {
-        profile::print(&stats, &estimate, output)?;
+    print_checks(args, description, ran, output)?;
+    for (launch, launched) in launches() {
+        let Some((stats, estimate)) = profile(args, launch, launched) else {
+            continue;
+        };
+        if description.launches.len() > 1 {
+            writeln!(output, "\n{}", launch.kernel)?;
+        }
+        profile::print(stats, &estimate, output)?;
     }
     Ok(())
 }
 
-/// The counters of the first run and the estimate for a GPU, if they are requested.
-fn profile(
+/// The counters of a launch and the estimate for a GPU, if they are requested.
+fn profile<'l>(
     args: &Args,
     launch: &Launch,
-    ran: &Schedules,
-) -> Option<(
-    std::sync::Arc<warpsmith_emulator::LaunchStats>,
-    roofline::Estimate,
-)> {
-    let stats = ran.first.device.last_launch()?;
+    launched: &'l Launched,
+) -> Option<(&'l LaunchStats, roofline::Estimate)> {
+    let stats = launched.stats.as_deref()?;
     let counters = stats.counters.as_deref()?;
     let blocks = launch
         .grid
@@ -83,7 +90,12 @@ fn profile(
     Some((stats, estimate))
 }
 
-fn print_checks(args: &Args, launch: &Launch, ran: &Schedules, output: &mut Output) -> Result<()> {
+fn print_checks(
+    args: &Args,
+    description: &Description,
+    ran: &Schedules,
+    output: &mut Output,
+) -> Result<()> {
     match args.schedules {
         Some(count) => {
             let last = args.seed.wrapping_add(count - 1);
@@ -102,15 +114,15 @@ fn print_checks(args: &Args, launch: &Launch, ran: &Schedules, output: &mut Outp
         writeln!(
             output,
             "note: buffer `{}` is not the same under seed {} and seed {seed}",
-            launch.buffers[*position].name, args.seed
+            description.buffers[*position].name, args.seed
         )?;
     }
     Ok(())
 }
 
-fn as_json(args: &Args, launch: &Launch, ran: &Schedules) -> Value {
+fn as_json(args: &Args, description: &Description, ran: &Schedules) -> Value {
     let first = &ran.first;
-    let buffers = buffers(launch, &first.contents).map(|(buffer, hash)| {
+    let buffers = buffers(description, &first.contents).map(|(buffer, hash)| {
         json!({
             "name": buffer.name,
             "dtype": buffer.dtype.name(),
@@ -122,17 +134,20 @@ fn as_json(args: &Args, launch: &Launch, ran: &Schedules) -> Value {
     let mut line = json!({
         "device": first.device.kind().to_string(),
         "name": first.device.name(),
-        "kernel": launch.kernel,
-        "grid": launch.grid,
-        "block": launch.block,
-        "cluster": launch.cluster,
-        "shared_bytes": launch.shared_bytes,
-        "time_ms": first.time.as_secs_f64() * 1e3,
         "buffers": buffers.collect::<Vec<Value>>(),
     });
+    let launches = description.launches.iter().zip(&first.launched);
+    let mut launches = launches
+        .map(|(launch, launched)| launch_as_json(args, launch, launched))
+        .collect::<Vec<Map<String, Value>>>();
+    match (line.as_object_mut(), &mut launches[..]) {
+        // The keys of a single launch stand at the top, as in its file.
+        (Some(line), [only]) => line.append(only),
+        _ => line["launches"] = json!(launches),
+    }
     if args.check || args.schedules.is_some() {
         let differing = ran.differing.iter().map(
-            |(position, seed)| json!({ "buffer": launch.buffers[*position].name, "seed": seed }),
+            |(position, seed)| json!({ "buffer": description.buffers[*position].name, "seed": seed }),
         );
         line["check"] = json!({
             "first_seed": args.seed,
@@ -140,25 +155,35 @@ fn as_json(args: &Args, launch: &Launch, ran: &Schedules) -> Value {
             "differing": differing.collect::<Vec<Value>>(),
         });
     }
-    if let Some((stats, estimate)) = profile(args, launch, ran) {
-        line["profile"] = profile::as_json(&stats, &estimate);
-    }
     line
 }
 
+fn launch_as_json(args: &Args, launch: &Launch, launched: &Launched) -> Map<String, Value> {
+    let own = [
+        ("kernel", json!(launch.kernel)),
+        ("grid", json!(launch.grid)),
+        ("block", json!(launch.block)),
+        ("cluster", json!(launch.cluster)),
+        ("shared_bytes", json!(launch.shared_bytes)),
+        ("time_ms", json!(launched.time.as_secs_f64() * 1e3)),
+    ];
+    let profile = profile(args, launch, launched);
+    let profile = profile.map(|(stats, estimate)| profile::as_json(stats, &estimate));
+    let profile = profile.map(|profile| ("profile", profile));
+    let all = own.into_iter().chain(profile);
+    all.map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
 /// One line of JSON for a fault that the emulator found; nothing for other errors.
-pub(super) fn print_finding(
-    error: &anyhow::Error,
-    launch: &Launch,
-    output: &mut Output,
-) -> Result<()> {
+pub(super) fn print_finding(error: &anyhow::Error, output: &mut Output) -> Result<()> {
     let Some(report) = fault_of(error) else {
         return Ok(());
     };
     let reproduce = error.downcast_ref::<Reproduce>();
     let line = json!({
-        "kernel": launch.kernel,
+        "kernel": report.kernel,
         "finding": finding(report),
+        "earlier": report.earlier.iter().map(finding).collect::<Vec<Value>>(),
         "seed": reproduce.map(|found| found.seed),
         "reproduce": reproduce.map(|found| &found.options),
     });
@@ -198,10 +223,10 @@ fn source((file, line): &(String, u32)) -> Value {
 
 /// Each buffer with a hash of its bytes, so that two runs are easy to compare.
 fn buffers<'l>(
-    launch: &'l Launch,
+    description: &'l Description,
     contents: &'l [Vec<u8>],
 ) -> impl Iterator<Item = (&'l Buffer, String)> {
-    let named = launch.buffers.iter().zip(contents);
+    let named = description.buffers.iter().zip(contents);
     named.map(|(buffer, bytes)| (buffer, hash(bytes)))
 }
 

@@ -1,4 +1,4 @@
-//! One launch under one or more seeds.
+//! The launches of a file under one or more seeds.
 
 use anyhow::Result;
 use warpsmith::Device;
@@ -22,7 +22,9 @@ pub(super) struct Schedules {
 pub(super) fn run(trial: &Trial<'_>, first: Device) -> Result<Schedules> {
     let args = trial.args;
     let count = args.schedules.unwrap_or(1);
-    let what = format!("{} on {first}", trial.launch.kernel);
+    let launches = trial.description.launches.iter();
+    let kernels: Vec<&str> = launches.map(|launch| launch.kernel.as_str()).collect();
+    let what = format!("{} on {first}", kernels.join(", "));
     // A spinner for a single run, whose duration is unknown.
     let (bar, _spinner) = match args.schedules {
         Some(count) => (Some(Bar::start(what, count)), None),
@@ -72,13 +74,18 @@ fn reproduce(trial: &Trial<'_>, seed: u64, count: u64) -> Reproduce {
     if args.check || args.schedules.is_some() {
         options.push("--check".to_owned());
     }
+    if args.keep_going {
+        options.push("--keep-going".to_owned());
+    }
+    let ignored = args.ignore.iter();
+    options.extend(ignored.map(|ignore| format!("--ignore {}", ignore.text)));
     if let Some(budget) = args.instruction_budget {
         options.push(format!("--instruction-budget {budget}"));
     }
     options.push(format!("--seed {seed}"));
     let fill_seed = args.fill_seed.unwrap_or(args.seed);
     let is_filled = trial
-        .launch
+        .description
         .buffers
         .iter()
         .any(|buffer| buffer.seed.is_none() && buffer.fill.is_random());

@@ -5,10 +5,11 @@ use crate::check::{Actor, Kind, Target};
 use crate::exec::access::Intent;
 use crate::exec::access_faults::{range_fault, touches_mbarrier, uninitialized_range};
 use crate::exec::cluster::Cluster;
-use crate::exec::fault::Checked;
+use crate::exec::fault::{Checked, Fault};
 use crate::exec::mbarrier::Place;
 use crate::memory::global::{Allocation, at_or_below};
 use crate::memory::space::Space;
+use crate::report::FaultKind;
 use crate::tensor_map::Swizzle;
 
 /// Bytes that a swizzle keeps together.
@@ -26,11 +27,21 @@ impl Issuer {
         let (found, offset) = self.global(cluster, address, out.len() as u64, kind)?;
         let memory = found.bytes();
         if cluster.checks.unwritten && !memory.range_written(offset, out.len()) {
-            let fault = uninitialized_range(Space::Global, address, out.len() as u64);
-            return Err(self.blame(fault));
+            self.unwritten(cluster, || {
+                uninitialized_range(Space::Global, address, out.len() as u64)
+            })?;
         }
         memory.copy_out(offset, out);
         Ok(())
+    }
+
+    /// Notes a read of bytes that nothing wrote.
+    #[cold]
+    fn unwritten(&self, cluster: &Cluster, fault: impl FnOnce() -> Box<Fault>) -> Checked<()> {
+        let finding = (FaultKind::Uninitialized, self.pc);
+        cluster
+            .findings
+            .note(finding, false, || self.blame(fault()))
     }
 
     /// Writes global memory.
@@ -116,8 +127,9 @@ impl Issuer {
             let from = swizzled(swizzle, at.offset + (CHUNK * i) as u64);
             if cluster.checks.unwritten && !memory.range_written(from as usize, chunk.len()) {
                 let len = chunk.len() as u64;
-                let fault = uninitialized_range(Space::Shared, from, len);
-                return Err(self.blame(fault.of_shared(at.rank, from, len)));
+                self.unwritten(cluster, || {
+                    uninitialized_range(Space::Shared, from, len).of_shared(at.rank, from, len)
+                })?;
             }
             memory.copy_out(from as usize, chunk);
         }

@@ -1,0 +1,100 @@
+//! `warpsmith check`: programs on the emulated GPU. The program is `warpsmith` itself on its GPU
+//! backend, which finds the driver as on a machine with a GPU.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::{Folder, Npy, Ran, command, data, ran};
+
+/// `warpsmith check -- warpsmith words`, with the words that name files of `folder` or tests/data.
+fn checked(folder: &Folder, words: &str) -> Ran {
+    let program = env!("CARGO_BIN_EXE_warpsmith");
+    let args = words
+        .split(' ')
+        .map(|word| match word.strip_prefix("out:") {
+            Some(name) => folder.path(name).into_os_string(),
+            None if word.ends_with(".npy") => data(word).into_os_string(),
+            None => word.into(),
+        });
+    ran(command().args(["check", "--", program]).args(args))
+}
+
+fn assert_close(got: &Path, want: &str) {
+    let (got, want) = (Npy::read(got), Npy::read(&data(want)));
+    assert_eq!(got.shape, want.shape);
+    for (got, want) in got.f32s().iter().zip(want.f32s()) {
+        assert!((got - want).abs() <= 1e-5 * want.abs().max(1.0));
+    }
+}
+
+fn example(name: &str, file: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/check");
+    root.join(name).join(file)
+}
+
+#[test]
+fn the_emulated_gpu_is_a_device() {
+    let ran = checked(&Folder::new(), "devices --json");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let first = ran.stdout.lines().next().expect("a line");
+    let gpu: serde_json::Value = serde_json::from_str(first).expect("JSON");
+    assert_eq!(gpu["device"], "gpu:0");
+    assert_eq!(gpu["name"], "warpsmith emulator");
+}
+
+#[test]
+fn operations_of_the_library_run_through_the_driver() {
+    for (words, want) in [
+        (
+            "gemm a_f32_c.npy b_f32_c.npy -o out:d.npy --dtype f16",
+            "d.npy",
+        ),
+        ("softmax x_f64_c.npy -o out:d.npy", "softmax.npy"),
+        (
+            "reduce sum x_f64_c.npy -o out:d.npy --axis 1",
+            "sum_axis_1.npy",
+        ),
+        (
+            "attention q_f16_c.npy k_f64_fortran.npy v_f32_c.npy --causal -o out:d.npy",
+            "o_causal.npy",
+        ),
+    ] {
+        let folder = Folder::new();
+        let ran = checked(&folder, &format!("{words} --device gpu"));
+        assert_eq!(ran.code, 0, "{words}: {}{}", ran.stdout, ran.stderr);
+        assert_close(&folder.path("d.npy"), want);
+    }
+}
+
+#[test]
+fn a_fault_is_a_report_and_exit_status_3() {
+    let files = ["kernel.ptx", "launch.toml"].map(|file| example("missing_barrier", file));
+    let program = env!("CARGO_BIN_EXE_warpsmith");
+    let ran = ran(command()
+        .args(["check", "--", program, "run"])
+        .args(files)
+        .args(["--device", "gpu"]));
+    assert_eq!(ran.code, 3, "{}{}", ran.stdout, ran.stderr);
+    for words in [
+        "error: data race",
+        "kernel reverse",
+        "CUDA_ERROR_LAUNCH_FAILED",
+    ] {
+        assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
+    }
+    assert!(
+        ran.stderr.ends_with("warpsmith: 1 launch had a fault\n"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn a_program_without_faults_ends_as_it_ends() {
+    let exits = ran(command().args(["check", "--", "sh", "-c", "echo out; exit 7"]));
+    assert_eq!((exits.code, exits.stdout.as_str()), (7, "out\n"));
+    let killed = ran(command().args(["check", "--", "sh", "-c", "kill -9 $$"]));
+    assert_eq!(killed.code, 128 + 9);
+    ran(command().args(["check", "--", "/nowhere/program"])).failed(1, &["/nowhere/program"]);
+    let nowhere = ["check", "--driver", "/nowhere/libcuda.so", "--", "true"];
+    ran(command().args(nowhere)).failed(1, &["/nowhere/libcuda.so"]);
+}
