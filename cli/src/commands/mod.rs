@@ -11,6 +11,7 @@ mod doctor;
 mod explain;
 mod gemm;
 mod lint;
+mod new;
 mod reduce;
 mod run;
 mod softmax;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Softmax(softmax::Args),
     Bench(bench::Args),
     Run(run::Args),
+    New(new::Args),
     Build(build::Args),
     Lint(lint::Args),
     Explain(explain::Args),
@@ -53,6 +55,7 @@ impl Command {
             Command::Softmax(args) => softmax::run(args, output),
             Command::Bench(args) => bench::run(args, output),
             Command::Run(args) => run::run(args, output),
+            Command::New(args) => new::run(args, output),
             Command::Build(args) => build::run(args, output),
             Command::Devices(args) => devices::run(args, output),
             Command::Doctor(args) => doctor::run(args, output),

@@ -7,6 +7,7 @@ mod chapter;
 mod check;
 mod demo;
 mod environment;
+mod guide;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod memory;
