@@ -14,6 +14,7 @@
 //! Timing, table, files, plots and gate are independent of what is measured.
 
 pub mod cublaslt;
+mod draw;
 pub mod error;
 pub mod fit;
 pub mod gate;

@@ -57,3 +57,41 @@ fn main() -> ExitCode {
         Err(error) => failure::report(&error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// The arguments of a line of documentation that calls the program.
+    fn arguments(line: &str) -> Option<Vec<&str>> {
+        let line = line.strip_prefix("$ ").unwrap_or(line);
+        let calls = ["warpsmith ", "cargo run -- ", "cargo run --release -- "];
+        let rest = calls.iter().find_map(|call| line.strip_prefix(call))?;
+        let rest = rest.split(" #").next()?;
+        let words = rest.split_whitespace();
+        (!rest.starts_with('=')).then(|| std::iter::once("warpsmith").chain(words).collect())
+    }
+
+    #[test]
+    fn commands_of_the_documentation_parse() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut found = 0;
+        for folder in ["", "cli", "docs"] {
+            for entry in std::fs::read_dir(root.join(folder)).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.extension().is_none_or(|extension| extension != "md") {
+                    continue;
+                }
+                let page = std::fs::read_to_string(&path).expect("a page");
+                for arguments in page.lines().filter_map(arguments) {
+                    found += 1;
+                    if let Err(error) = Cli::try_parse_from(&arguments) {
+                        panic!("{}: {}: {error}", path.display(), arguments.join(" "));
+                    }
+                }
+            }
+        }
+        assert!(found > 15, "{found}");
+    }
+}

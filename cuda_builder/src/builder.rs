@@ -11,7 +11,7 @@ use crate::arch::Arch;
 use crate::assemble::Assembled;
 use crate::compile::TARGET;
 use crate::error::{Error, Step};
-use crate::lint::EVERYWHERE;
+use crate::lint::{EVERYWHERE, Refusal};
 use crate::pipeline::{CrateBuild, CrateCode, side_by_side};
 use crate::toolchain::{DeviceToolchain, Ptxas};
 use crate::write;
@@ -301,7 +301,8 @@ impl CudaBuilder {
         let output = output
             .map(|path| write::Folder::of(path, &code.name))
             .transpose()?;
-        let modules = self.modules(&build, &code)?;
+        let modules = self.modules(&build, &code);
+        let modules = modules.map_err(|error| self.with_lines(error, &build))?;
         let mut manifest = Manifest {
             format: FORMAT,
             krate: code.name.clone(),
@@ -348,6 +349,24 @@ impl CudaBuilder {
             return Ok(());
         }
         self.build().map(drop)
+    }
+
+    /// The error with the lines of the source: that of the same build with line information, where a
+    /// safe kernel is refused for its barriers and this build has none.
+    fn with_lines(&self, error: Error, build: &CrateBuild<'_>) -> Error {
+        let lacks_lines = match &error {
+            Error::Refused { refusals, .. } => refusals.iter().any(Refusal::lacks_its_line),
+            _ => false,
+        };
+        if !lacks_lines || self.has_line_info() {
+            return error;
+        }
+        let options = &self.clone().line_info(true);
+        let build = CrateBuild { options, ..*build };
+        match build.code().and_then(|code| options.modules(&build, &code)) {
+            Err(again @ Error::Refused { .. }) => again,
+            _ => error,
+        }
     }
 
     /// Builds the families asked for, for the architectures asked for and those that kernels name:

@@ -28,37 +28,69 @@ const SAME: [&str; 10] = [
     "%gridid",
 ];
 
-/// For each block of the graph, whether not all threads need to pass it alike.
-pub(crate) fn divergent(graph: &Graph<'_>) -> Vec<bool> {
-    let ways = Ways::of(graph);
-    let branches: Vec<(Vec<&str>, BTreeSet<usize>)> = (0..graph.blocks.len())
-        .filter_map(|block| {
-            let jump = graph.blocks[block].last().filter(|last| ends_block(last))?;
-            Some((sources(jump), ways.until_they_meet(block)))
-        })
-        .collect();
-    // What leads to no end of the kernel has no place where ways meet.
-    let mut divergent: Vec<bool> = ways.ends.iter().map(|ends| !ends).collect();
-    let mut varying = unknown(graph);
-    loop {
-        let before = (varying.len(), divergent.clone());
-        for (condition, region) in &branches {
-            if condition.iter().any(|name| varying.contains(name)) {
-                region.iter().for_each(|block| divergent[*block] = true);
+/// What of a kernel may differ between threads.
+pub(crate) struct Divergence<'a> {
+    /// For each block of the graph, what keeps threads from passing it alike.
+    pub(crate) blocks: Vec<Option<Cause<'a>>>,
+    /// Names of which threads may hold different values.
+    varying: BTreeSet<&'a str>,
+}
+
+/// What keeps threads from passing a block alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cause<'a> {
+    /// No way leads from there to the kernel's end, so that there is no place where ways meet.
+    Endless,
+    /// A branch, or an end, that not all threads take.
+    Branch(&'a Instruction),
+}
+
+impl<'a> Divergence<'a> {
+    pub(crate) fn of(graph: &Graph<'a>) -> Self {
+        let ways = Ways::of(graph);
+        let branches: Vec<(&Instruction, BTreeSet<usize>)> = (0..graph.blocks.len())
+            .filter_map(|block| {
+                let jump = graph.blocks[block].last().filter(|last| ends_block(last))?;
+                Some((*jump, ways.until_they_meet(block)))
+            })
+            .collect();
+        let endless = |ends: &bool| (!ends).then_some(Cause::Endless);
+        let mut all = Self {
+            blocks: ways.ends.iter().map(endless).collect(),
+            varying: unknown(graph),
+        };
+        loop {
+            let before = all.size();
+            for (branch, region) in &branches {
+                if all.varies(branch) {
+                    for block in region {
+                        all.blocks[*block].get_or_insert(Cause::Branch(branch));
+                    }
+                }
+            }
+            for (block, instruction) in graph.instructions() {
+                if all.blocks[block].is_some()
+                    || !is_function(instruction)
+                    || all.varies(instruction)
+                {
+                    all.varying.extend(results(instruction));
+                }
+            }
+            if before == all.size() {
+                return all;
             }
         }
-        for (block, instruction) in graph.instructions() {
-            let mut sources = sources(instruction).into_iter();
-            if divergent[block]
-                || !is_function(instruction)
-                || sources.any(|name| varying.contains(name))
-            {
-                varying.extend(results(instruction));
-            }
-        }
-        if before == (varying.len(), divergent.clone()) {
-            return divergent;
-        }
+    }
+
+    /// Whether an instruction reads what may differ between threads.
+    pub(crate) fn varies(&self, instruction: &Instruction) -> bool {
+        let mut sources = sources(instruction).into_iter();
+        sources.any(|name| self.varying.contains(name))
+    }
+
+    fn size(&self) -> (usize, usize) {
+        let divergent = self.blocks.iter().filter(|cause| cause.is_some()).count();
+        (divergent, self.varying.len())
     }
 }
 
@@ -167,11 +199,13 @@ mod tests {
         );
         let module = ptx_syntax::parse(&text).expect("the fixture is valid PTX");
         let graph = Graph::of(&module.functions[0]);
-        let divergent = divergent(&graph);
+        let divergence = Divergence::of(&graph);
         let barriers = graph
             .instructions()
             .filter(|(_, instruction)| instruction.collective().is_some());
-        barriers.map(|(block, _)| divergent[block]).collect()
+        barriers
+            .map(|(block, _)| divergence.blocks[block].is_some())
+            .collect()
     }
 
     const BARRIER: &str = "@!p0 bra $a;\nbar.sync 0;\n$a:";

@@ -81,7 +81,12 @@ impl Kernels {{
 /// The function that launches a kernel.
 fn launch(kernel: &KernelEntry) -> String {
     let name = &kernel.name;
-    let names: Vec<String> = kernel.params.iter().map(argument).collect();
+    let taken: Vec<&ParamEntry> = kernel
+        .params
+        .iter()
+        .filter(|param| !is_shape(param))
+        .collect();
+    let names: Vec<String> = taken.iter().map(|param| argument(param)).collect();
     let own = |name: &str| match names.iter().any(|known| known == name) {
         true => format!("{name}_of_launch"),
         false => name.to_owned(),
@@ -92,7 +97,7 @@ fn launch(kernel: &KernelEntry) -> String {
         .iter()
         .map(|param| format!("{}: {}", param.name, param.ty))
         .collect();
-    let params = names.iter().zip(&kernel.params);
+    let params = names.iter().zip(&taken);
     let params: String = params
         .map(|(name, param)| format!("        {name}: {},\n", host_type(&param.ty)))
         .collect();
@@ -121,12 +126,16 @@ fn launch(kernel: &KernelEntry) -> String {
     )
 }
 
+/// Whether it is the length or the shape of the parameter before it. The launch passes it.
+fn is_shape(param: &ParamEntry) -> bool {
+    param.name.ends_with(".len") || param.name.ends_with(".shape")
+}
+
 /// The name of a parameter as a Rust identifier.
 fn argument(param: &ParamEntry) -> String {
-    let name = param.name.replace('.', "_");
-    match is_keyword(&name) {
-        true => format!("r#{name}"),
-        false => name,
+    match is_keyword(&param.name) {
+        true => format!("r#{}", param.name),
+        false => param.name.clone(),
     }
 }
 
@@ -211,7 +220,7 @@ mod tests {
         };
         let kernel = KernelEntry {
             name: "mark".to_owned(),
-            params: ["type", "stream", "x.len"].map(param).to_vec(),
+            params: ["type", "stream", "x", "x.len"].map(param).to_vec(),
             max_threads: None,
             min_blocks: None,
             cluster: None,
@@ -220,7 +229,7 @@ mod tests {
             registers: None,
         };
         let text = launch(&kernel);
-        assert!(text.contains("[&r#type, &stream, &x_len, ]"), "{text}");
+        assert!(text.contains("[&r#type, &stream, &x, ]"), "{text}");
         assert!(
             text.contains("stream_of_launch: &::warpsmith::Stream"),
             "{text}"

@@ -65,6 +65,7 @@ mod process;
 mod rounding;
 mod sysroot;
 pub mod toolchain;
+mod uniform;
 mod write;
 
 pub use arch::{Arch, UnknownArch};
@@ -72,6 +73,6 @@ pub use assemble::{Assembled, Usage, assemble, assemble_to};
 pub use builder::{BuildReport, BuiltModule, CudaBuilder, Profile, PtxasCheck};
 pub use error::{Error, Step};
 pub use launches::LAUNCHES;
-pub use lint::Refusal;
+pub use lint::{Parting, Place, Refusal};
 pub use sysroot::CACHE_VARIABLE;
 pub use write::MANIFEST;

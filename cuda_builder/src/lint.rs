@@ -37,6 +37,18 @@ pub enum Refusal {
         /// How many the PTX has.
         ptx: usize,
     },
+    /// In a safe kernel, threads may part before an instruction for which all of them have to be
+    /// there.
+    Divergent {
+        /// The kernel.
+        kernel: String,
+        /// The instruction: `bar.sync`.
+        instruction: String,
+        /// Its lines.
+        at: Place,
+        /// Why threads may part.
+        cause: Parting,
+    },
     /// A fragment whose text cannot be pasted into a kernel.
     Fragment {
         /// The fragment.
@@ -56,6 +68,45 @@ pub enum Refusal {
         /// Its text.
         text: String,
     },
+}
+
+/// A line of the PTX, and that of the source if the PTX names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The line in the PTX.
+    pub line: u32,
+    /// File and line of the source.
+    pub source: Option<(String, u32)>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Some((file, line)) => write!(f, "{file}:{line}"),
+            None => write!(f, "line {}", self.line),
+        }
+    }
+}
+
+/// Why threads may part before an instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Parting {
+    /// A branch, or an early end, depends on a value that may differ between threads.
+    Branch(Place),
+    /// No way leads from the instruction to the kernel's end.
+    Endless,
+    /// The instruction's own predicate or number may differ between threads.
+    Operand,
+    /// A call of a function with such an instruction, or through a pointer.
+    Call,
+}
+
+impl Refusal {
+    /// Whether it names a line of the PTX because the PTX does not name that of the source.
+    pub(crate) fn lacks_its_line(&self) -> bool {
+        matches!(self, Self::Divergent { at, .. } if at.source.is_none())
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -109,6 +160,39 @@ impl fmt::Display for Refusal {
                  let all threads pass them outside of branches, or keep the loop from being \
                  unrolled by a count that goes through `cuda_std::hint::opaque`"
             ),
+            Self::Divergent {
+                kernel,
+                instruction,
+                at,
+                cause,
+            } => {
+                write!(
+                    f,
+                    "{at}: the safe kernel `{kernel}` has `{instruction}` where "
+                )?;
+                match cause {
+                    Parting::Branch(branch) => write!(
+                        f,
+                        "not all threads of the block may come: the condition at {branch} may differ \
+                         between them"
+                    ),
+                    Parting::Endless => write!(f, "no way leads to the kernel's end"),
+                    Parting::Operand => write!(f, "its operands may differ between threads"),
+                    Parting::Call => write!(
+                        f,
+                        "the build cannot see whether all threads of the block come to the barriers \
+                         in there: mark the function `#[inline(always)]`"
+                    ),
+                }?;
+                match cause {
+                    Parting::Call => Ok(()),
+                    _ => write!(
+                        f,
+                        " (let all threads come there, and decide by a value that is the same in \
+                         all: a number, a length, the block's index)"
+                    ),
+                }
+            }
             Self::Fragment { fragment, reason } => {
                 write!(f, "fragment `{fragment}`: {reason}")
             }
@@ -125,7 +209,9 @@ impl fmt::Display for Refusal {
 /// Checks a module against the rules that need no other tool.
 pub(crate) fn check(module: &Module, local: &[String]) -> Vec<Refusal> {
     let everywhere = local.iter().any(|kernel| kernel == EVERYWHERE);
-    let options = LintOptions::default().allow_local(everywhere);
+    let options = LintOptions::default()
+        .rounding(true)
+        .allow_local(everywhere);
     let options = local
         .iter()
         .fold(options, |options, kernel| options.allow_local_in(kernel));
@@ -173,8 +259,10 @@ fn source<'a>(
 
 /// Where the lines are that refusals name; empty if they name none.
 pub(crate) fn where_lines_are(refusals: &[Refusal], kept: Option<&Path>) -> String {
-    let names_lines =
-        |refusal: &Refusal| matches!(refusal, Refusal::Finding(_) | Refusal::LocalAtomic { .. });
+    let names_lines = |refusal: &Refusal| {
+        let is_of_ptx = matches!(refusal, Refusal::Finding(_) | Refusal::LocalAtomic { .. });
+        is_of_ptx || refusal.lacks_its_line()
+    };
     match kept {
         _ if !refusals.iter().any(names_lines) => String::new(),
         Some(ptx) => format!("lines are those of {}", ptx.display()),

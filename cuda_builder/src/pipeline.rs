@@ -23,6 +23,7 @@ use crate::link;
 use crate::lint;
 use crate::manifest;
 use crate::toolchain::{DeviceToolchain, Ptxas};
+use crate::uniform;
 
 /// The build of one crate.
 pub(crate) struct CrateBuild<'a> {
@@ -168,6 +169,7 @@ impl CrateBuild<'_> {
             &module,
             &ir::collectives::count(&family.module),
         ));
+        refusals.extend(uniform::check(&module, &family.kernels));
         let mut registers = BTreeMap::new();
         let mut assembled = None;
         if let (Some(ptxas), true) = (self.ptxas, refusals.is_empty()) {
@@ -251,6 +253,7 @@ fn patch(module: &mut Module, crate_name: &str) -> Result<(Vec<Kernel>, Vec<Frag
     ir::spaces::apply(module)?;
     ir::convergent::apply(module);
     ir::by_value::apply(module, &kernels);
+    ir::aliases::apply(module, &kernels);
     ir::bounds::apply(module, &kernels);
     Ok((kernels, fragments))
 }

@@ -5,3 +5,4 @@ mod builds;
 mod common;
 mod environment;
 mod expectations;
+mod safe;

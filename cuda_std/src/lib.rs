@@ -13,6 +13,7 @@
 //! | to | see |
 //! |---|---|
 //! | mark a kernel's entry point | [`macro@kernel`] |
+//! | write a kernel without `unsafe` | [`safe`] |
 //! | get thread and block indices, synchronise the block | [`thread`] |
 //! | allocate shared memory | [`shared_array!`], [`dynamic_shared!`] |
 //! | cooperate in a warp, a block, a grid | [`warp`], [`block`], [`barrier`], [`atomic`] |
@@ -50,9 +51,9 @@
 //!
 //! # On the host
 //!
-//! On any target but `nvptx64` the crate type-checks, so that `cargo check` and clippy cover
-//! kernels with the ordinary toolchain. A function that needs a GPU panics there with its name:
-//! that is what "Panics: on the host" stands for.
+//! The crate also compiles for other targets than `nvptx64`, so that `cargo check` and clippy cover
+//! kernels with the ordinary toolchain. There, a function that needs a GPU panics with its name.
+//! Its documentation has the line "Panics: on the host".
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
     target_arch = "nvptx64",
@@ -93,6 +94,7 @@ pub mod pipeline;
 pub mod prelude;
 pub mod print;
 pub mod regs;
+pub mod safe;
 pub mod shared;
 pub mod thread;
 pub mod tile;

@@ -12,6 +12,7 @@ pub(crate) struct Attributes {
     pub(crate) max_threads: Option<Expr>,
     pub(crate) min_blocks: Option<Expr>,
     pub(crate) cluster: Option<[Expr; 3]>,
+    pub(crate) block: Option<[Expr; 3]>,
     pub(crate) dynamic_shared: Option<Expr>,
     pub(crate) arch: Option<String>,
 }
@@ -28,10 +29,18 @@ impl Parse for Attributes {
                 input.parse::<Token![,]>()?;
             }
         }
-        if let (Some(min_blocks), None) = (&attributes.min_blocks, &attributes.max_threads) {
+        if let (Some(block), Some(_)) = (&attributes.block, &attributes.max_threads) {
+            return Err(syn::Error::new(
+                block[0].span(),
+                "block says how many threads there are: leave out max_threads",
+            ));
+        }
+        let threads = attributes.max_threads.as_ref();
+        let threads = threads.or(attributes.block.as_ref().map(|block| &block[0]));
+        if let (Some(min_blocks), None) = (&attributes.min_blocks, threads) {
             return Err(syn::Error::new(
                 min_blocks.span(),
-                "min_blocks needs max_threads: registers a thread follow from both",
+                "min_blocks needs max_threads or block: registers a thread follow from both",
             ));
         }
         Ok(attributes)
@@ -45,13 +54,16 @@ impl Attributes {
             .into_iter()
             .flatten()
             .chain(self.cluster.iter().flatten())
+            .chain(self.block.iter().flatten())
     }
 
     /// Constants that do not compile where a number is one that no launch can have.
     pub(crate) fn checks(&self) -> TokenStream {
-        let blocks = self.cluster.as_ref().map(|[x, y, z]| {
-            quote!(((#x) as u64).saturating_mul((#y) as u64).saturating_mul((#z) as u64))
-        });
+        let product = |extents: &Option<[Expr; 3]>| {
+            extents.as_ref().map(|[x, y, z]| {
+                quote!(((#x) as u64).saturating_mul((#y) as u64).saturating_mul((#z) as u64))
+            })
+        };
         let number = |value: &Option<Expr>| value.as_ref().map(|value| quote!((#value) as u64));
         let ranges = [
             (
@@ -73,7 +85,13 @@ impl Attributes {
                 "dynamic_shared is at most 232448: no block has more than 227 KiB of shared memory",
             ),
             (
-                blocks,
+                product(&self.block),
+                1,
+                1024,
+                "a block has 1 to 1024 threads",
+            ),
+            (
+                product(&self.cluster),
                 1,
                 16,
                 "a cluster has 1 to 16 blocks, and more than 8 only where the launch asks for it",
@@ -97,12 +115,14 @@ impl Attributes {
             "max_threads" => self.max_threads.replace(value).is_some(),
             "min_blocks" => self.min_blocks.replace(value).is_some(),
             "dynamic_shared" => self.dynamic_shared.replace(value).is_some(),
-            "cluster" => self.cluster.replace(extents(value)?).is_some(),
+            "cluster" => self.cluster.replace(extents(value, "cluster")?).is_some(),
+            "block" => self.block.replace(block(value)?).is_some(),
             "arch" => self.arch.replace(architecture(value)?).is_some(),
             _ => {
                 return Err(syn::Error::new(
                     name.span(),
-                    "unknown argument; there are max_threads, min_blocks, cluster, dynamic_shared, arch",
+                    "unknown argument; there are block, max_threads, min_blocks, cluster, \
+                     dynamic_shared, arch",
                 ));
             }
         };
@@ -116,10 +136,23 @@ impl Attributes {
     }
 }
 
+/// The extents of a block: those of `(x, y)` or `(x, y, z)`, or a number of threads along x.
+fn block(value: Expr) -> syn::Result<[Expr; 3]> {
+    let one = || syn::parse_quote!(1);
+    match value {
+        Expr::Tuple(mut tuple) if tuple.elems.len() == 2 => {
+            tuple.elems.push(one());
+            extents(Expr::Tuple(tuple), "block")
+        }
+        Expr::Tuple(_) => extents(value, "block"),
+        threads => Ok([threads, one(), one()]),
+    }
+}
+
 /// The three extents of `(x, y, z)`.
-fn extents(value: Expr) -> syn::Result<[Expr; 3]> {
+fn extents(value: Expr, what: &str) -> syn::Result<[Expr; 3]> {
     let span = value.span();
-    let wrong = || syn::Error::new(span, "cluster takes three extents: (x, y, z)");
+    let wrong = || syn::Error::new(span, format!("{what} takes three extents: (x, y, z)"));
     let Expr::Tuple(ExprTuple { elems, .. }) = value else {
         return Err(wrong());
     };

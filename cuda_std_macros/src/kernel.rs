@@ -2,11 +2,13 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{FnArg, Ident, ItemFn, Pat, ReturnType, Safety, Type, parse2};
 
 use crate::attributes::Attributes;
-use crate::{metadata, names};
+use crate::metadata::{self, Param};
+use crate::{names, safe};
 
 /// Expands the attribute.
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
@@ -14,17 +16,50 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
     let function: ItemFn = parse2(item)?;
     check_signature(&function)?;
     let params = params(&function)?;
-    let name = &function.sig.ident;
-    let metadata = metadata::expand(name, &params, &attributes);
-    let param_checks = param_checks(&params);
     let number_checks = attributes.checks();
+    let entry = match is_unsafe(&function) {
+        true => unsafe_entry(&function, &params, &attributes)?,
+        false => safe_entry(&function, &params, &attributes)?,
+    };
+    Ok(quote! {
+        #entry
+        #number_checks
+    })
+}
+
+fn is_unsafe(function: &ItemFn) -> bool {
+    matches!(function.sig.safety, Safety::Unsafe(_))
+}
+
+/// The entry with the parameters and the body of the function itself.
+fn unsafe_entry(
+    function: &ItemFn,
+    params: &[(&Ident, &Type)],
+    attributes: &Attributes,
+) -> syn::Result<TokenStream> {
+    for (_, ty) in params {
+        if let Some(message) = refused_type(ty) {
+            return Err(syn::Error::new(ty.span(), message));
+        }
+    }
+    let described: Vec<Param> = params
+        .iter()
+        .map(|(name, ty)| Param {
+            name: name.unraw().to_string(),
+            ty: metadata::type_name(ty),
+            alias: None,
+        })
+        .collect();
+    let name = &function.sig.ident;
+    let metadata = metadata::expand(name, &described, attributes, false);
+    let param_checks = param_checks(params);
     let ItemFn {
         attrs,
         vis,
         sig,
         block,
         ..
-    } = &function;
+    } = function;
     let inputs = &sig.inputs;
     Ok(quote! {
         #(#attrs)*
@@ -40,7 +75,66 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
 
         #metadata
         #param_checks
-        #number_checks
+    })
+}
+
+/// The entry that takes addresses and shapes, makes the function's parameters of them, and goes on
+/// with its body.
+fn safe_entry(
+    function: &ItemFn,
+    params: &[(&Ident, &Type)],
+    attributes: &Attributes,
+) -> syn::Result<TokenStream> {
+    let entry = safe::Entry::of(params, attributes.block.as_ref())?;
+    let name = &function.sig.ident;
+    let metadata = metadata::expand(name, &entry.params, attributes, true);
+    let safe::Entry {
+        inputs: of_entry,
+        statics,
+        arguments,
+        checks,
+        ..
+    } = entry;
+    let ItemFn {
+        attrs,
+        vis,
+        sig,
+        block,
+        ..
+    } = function;
+    let inputs = &sig.inputs;
+    Ok(quote! {
+        #(#attrs)*
+        #[cfg(target_arch = "nvptx64")]
+        #[unsafe(no_mangle)]
+        #[allow(improper_ctypes_definitions)]
+        #vis unsafe extern "ptx-kernel" fn #name(#(#of_entry),*) {
+            #(#statics)*
+
+            #[inline(always)]
+            fn __safe_kernel(#inputs) #block
+
+            // SAFETY: whoever launches the entry passes the memory that the parameters describe; each
+            // thread comes here once.
+            unsafe { __safe_kernel(#(#arguments),*) }
+        }
+
+        #(#attrs)*
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
+        #vis fn #name(#inputs) #block
+
+        #metadata
+        const _: () = { #(#checks)* };
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[allow(dead_code, clippy::too_many_arguments)]
+        const _: () = {
+            unsafe fn __entry(#(#of_entry),*) {
+                #(#statics)*
+                // SAFETY: as on the device; nobody calls this.
+                unsafe { #name(#(#arguments),*) }
+            }
+        };
     })
 }
 
@@ -72,12 +166,6 @@ fn check_signature(function: &ItemFn) -> syn::Result<()> {
         if let Some(span) = span {
             return Err(syn::Error::new(span, message));
         }
-    }
-    if !matches!(sig.safety, Safety::Unsafe(_)) {
-        return Err(syn::Error::new(
-            sig.fn_token.span,
-            "a kernel is an `unsafe fn`: whoever launches it answers for its pointers",
-        ));
     }
     Ok(())
 }
@@ -112,7 +200,8 @@ fn param(argument: &FnArg) -> syn::Result<(&Ident, &Type)> {
         ));
     };
     names::check_parameter(&typed.attrs, "kernel")?;
-    if let Some(message) = refused_type(&typed.ty) {
+    if matches!(typed.ty.as_ref(), Type::ImplTrait(_)) {
+        let message = "a kernel cannot be generic: name the type";
         return Err(syn::Error::new(typed.ty.span(), message));
     }
     Ok((&pattern.ident, &typed.ty))
@@ -121,7 +210,6 @@ fn param(argument: &FnArg) -> syn::Result<(&Ident, &Type)> {
 /// Why a parameter of this type is refused, as far as the type's spelling tells.
 fn refused_type(ty: &Type) -> Option<&'static str> {
     match ty {
-        Type::ImplTrait(_) => Some("a kernel cannot be generic: name the type"),
         Type::Reference(reference) => refused_pointee(&reference.elem).or_else(|| {
             reference.mutability.map(|_| {
                 "every thread would hold the same `&mut`, which is undefined behaviour: pass \
@@ -137,8 +225,8 @@ fn refused_type(ty: &Type) -> Option<&'static str> {
 fn refused_pointee(ty: &Type) -> Option<&'static str> {
     match ty {
         Type::Slice(_) => Some(
-            "a slice is two parameters of the entry: pass a pointer and a length \
-             (`core::slice::from_raw_parts` makes a slice of them)",
+            "a slice is two parameters of the entry: pass a pointer and a length, or make the kernel \
+             a safe `fn`",
         ),
         Type::TraitObject(_) => Some("a vtable of the host means nothing on the device"),
         Type::Path(path) if path.path.is_ident("str") => {
@@ -216,7 +304,6 @@ mod tests {
             ("const unsafe fn f() {}", "cannot be const"),
             ("unsafe extern \"C\" fn f() {}", "chooses the ABI"),
             ("unsafe fn f() -> u32 { 1 }", "returns nothing"),
-            ("fn f() {}", "is an `unsafe fn`"),
             ("unsafe fn f(&self) {}", "cannot be a method"),
             ("unsafe fn r#loop() {}", "kernel's name cannot be a raw"),
             (
@@ -244,11 +331,55 @@ mod tests {
     }
 
     #[test]
+    fn a_safe_kernel_takes_no_pointers() {
+        let cases = [
+            (
+                "fn f(x: *const f32) {}",
+                "takes no raw pointer: take `&[T]`",
+            ),
+            ("fn f(x: *mut f32) {}", "`Disjoint<'_, T, Index1>`"),
+            ("fn f(x: &f32) {}", "no such reference: take `&[T]`"),
+            ("fn f(x: &mut [f32]) {}", "the same `&mut`"),
+            ("fn f(x: &'static [f32]) {}", "names no lifetime"),
+            (
+                "fn f(x: Disjoint<'static, f32, Index1>) {}",
+                "names no lifetime",
+            ),
+            ("fn f(b: Block<'_, 32>) {}", "block's extents are missing"),
+            ("fn f<T>(x: &[T]) {}", "cannot be generic"),
+            ("fn f(x: impl Copy) {}", "cannot be generic"),
+        ];
+        for (item, want) in cases {
+            let got = refusal("", item);
+            assert!(got.contains(want), "`{item}`: {got:?}, want {want:?}");
+        }
+    }
+
+    #[test]
+    fn memory_is_an_address_and_a_shape() {
+        let item = "fn f(n: u32, x: &[AtomicU32], y: Disjoint<'_, f32, safe::InTile<2, 2>>, \
+                    t: SharedTile<'_, f32, 8>, b: Block<'_, 32>) {}";
+        let parse = |text: &str| text.parse().expect("the test's text is tokens");
+        let expanded = expand(parse("block = 32"), parse(item)).expect("a kernel");
+        let expanded = expanded.to_string();
+        for part in [
+            r#"{\"name\":\"n\",\"type\":\"u32\"},{\"name\":\"x\",\"type\":\"*const u32\","#,
+            r#"{\"name\":\"x.len\",\"type\":\"usize\"},{\"name\":\"y\",\"type\":\"*mut f32\","#,
+            r#"{\"name\":\"y.shape\",\"type\":\"Shape2\"}],"#,
+            r#"\"safe\":true}"#,
+        ] {
+            assert!(expanded.contains(part), "{expanded} lacks {part}");
+        }
+    }
+
+    #[test]
     fn wrong_arguments_are_refused_with_the_reason() {
         let cases = [
             ("threads = 4", "unknown argument"),
             ("max_threads = 4, max_threads = 5", "given twice"),
             ("min_blocks = 2", "needs max_threads"),
+            ("block = 32, max_threads = 32", "leave out max_threads"),
+            ("block = (1, 2, 3, 4)", "block takes three extents"),
             ("cluster = 2", "three extents"),
             ("cluster = (2, 1)", "three extents"),
             ("arch = 90", "architecture's name"),

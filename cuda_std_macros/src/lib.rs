@@ -10,21 +10,27 @@ mod fragment;
 mod kernel;
 mod metadata;
 mod names;
+mod safe;
 
 use proc_macro::TokenStream;
 
-/// Makes an `unsafe fn` an entry point of the GPU module.
+/// Makes a function an entry point of the GPU module.
 ///
 /// ```text
+/// #[kernel]
+/// pub fn vector_add(a: &[f32], b: &[f32], c: Disjoint<'_, f32, Index1>) { .. }
+///
 /// #[kernel(max_threads = 256)]
 /// pub unsafe fn vector_add(a: *const f32, b: *const f32, c: *mut f32, len: usize) { .. }
 /// ```
 ///
 /// # Attributes, all optional, each a constant expression
+/// - `block = N`, `block = (x, y)` or `block = (x, y, z)`: the block of each launch has these extents
+///   (`.reqntid`). It stands instead of `max_threads`.
 /// - `max_threads = N`: no launch has more threads per block (`.maxntid`). ptxas may then use up to
 ///   `65536 / N` registers per thread, within the limit of the architecture.
 /// - `min_blocks = N`: ptxas limits the registers so that this many blocks fit on an SM
-///   (`.minnctapersm`). Requires `max_threads`.
+///   (`.minnctapersm`). Requires `max_threads` or `block`.
 /// - `cluster = (x, y, z)`: the cluster's dimensions in blocks (`.reqnctapercluster`), sm_90 and
 ///   newer.
 /// - `dynamic_shared = N`: the least dynamic shared memory of a launch, in bytes. It stands in the
@@ -40,12 +46,28 @@ use proc_macro::TokenStream;
 /// so that kernels can be type-checked and linted, and can call host implementations in tests.
 ///
 /// The metadata is a static `__WARPSMITH_KERNEL_<name>` in section `.warpsmith.kernel`. Its bytes
-/// are one JSON object, `{"name", "module", "params": [{"name", "type"}], "max_threads",
-/// "min_blocks", "dynamic_shared_bytes", "arch", "cluster": [x, y, z]}`, with `null` for what is
-/// not given. Numbers are padded with spaces on the left, which JSON allows: their values come from
+/// are one JSON object, `{"name", "module", "params": [{"name", "type", "alias"}], "max_threads",
+/// "min_blocks", "dynamic_shared_bytes", "arch", "cluster": [x, y, z], "block": [x, y, z], "safe"}`,
+/// with `null` for what is not given. `alias` is that of a safe kernel's pointer: 1 if nobody writes
+/// what it points to, 2 if nothing else points to it, else 0. Numbers are padded with spaces on the left, which JSON allows: their values come from
 /// constant evaluation, after the macro has run.
 ///
-/// # Parameters
+/// # Parameters of a safe kernel
+/// `cuda_std::safe` lists them. The entry is an `unsafe fn` of addresses and shapes, which makes the
+/// parameters of them:
+///
+/// | Rust | PTX | in the manifest |
+/// |---|---|---|
+/// | `x: &[T]` | two `.u64` | `x: *const T`, `x.len: usize` |
+/// | `x: View2<'_, T>` | `.u64`, `.b8[32]` | `x: *const T`, `x.shape: Shape2` |
+/// | `y: Disjoint<'_, T, W>`, a `W` with one index | two `.u64` | `y: *mut T`, `y.len: usize` |
+/// | `y: Disjoint<'_, T, W>`, a `W` with row and column | `.u64`, `.b8[32]` | `y: *mut T`, `y.shape: Shape2` |
+/// | `Block<'_, THREADS>`, `SharedTile<'_, T, N>` | none | none |
+/// | a number, a struct of `abi::kernel_param!` | as below | as below |
+///
+/// An atomic's pointer is that of its number: `*const u32` for `&[AtomicU32]`.
+///
+/// # Parameters of an unsafe kernel
 /// How rustc 1.96 passes them (`extern "ptx-kernel"`):
 ///
 /// | Rust | PTX |
@@ -57,10 +79,11 @@ use proc_macro::TokenStream;
 /// Sizes and alignments in the manifest come from the PTX signature.
 ///
 /// # Compile errors
-/// - A kernel that is generic, `async`, `const`, a method, safe, variadic, that returns something or
-///   has an ABI of its own.
+/// - A kernel that is generic, `async`, `const`, a method, variadic, that returns something or has an
+///   ABI of its own.
+/// - A safe kernel with raw pointers, with references other than `&[T]`, with named lifetimes.
 /// - A name that is a raw identifier (`r#loop`).
-/// - Parameters that are patterns, have a `cfg`, are `impl Trait`, or pointers to slices, `str` or trait objects (they
+/// - Parameters that are patterns, have a `cfg`, are `impl Trait`, or in an unsafe kernel pointers to slices, `str` or trait objects (they
 ///   would become two parameters: pass pointer and length).
 /// - `&mut T`: every thread would hold the same one. Pass `*mut T`.
 /// - What is not `Copy`, or is aligned to more than 8 bytes (rustc crashes from 32 on; a tensor map

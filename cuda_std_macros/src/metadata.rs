@@ -2,7 +2,6 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
-use syn::ext::IdentExt;
 use syn::{Expr, Ident, Type};
 
 use crate::attributes::Attributes;
@@ -10,13 +9,25 @@ use crate::attributes::Attributes;
 /// Placeholder for a number in the JSON; `cuda_std::meta::fill` overwrites it.
 const NUMBER: &str = "@@@@@@@@@@";
 
+/// A parameter of the entry.
+pub(crate) struct Param {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its type.
+    pub(crate) ty: String,
+    /// An expression that says how the kernel uses what it points to, in a safe kernel: 0 if nothing
+    /// is known, 1 if nobody writes it, 2 if nothing else points to it.
+    pub(crate) alias: Option<TokenStream>,
+}
+
 /// The static with the metadata of kernel `name`.
 pub(crate) fn expand(
     name: &Ident,
-    params: &[(&Ident, &Type)],
+    params: &[Param],
     attributes: &Attributes,
+    is_safe: bool,
 ) -> TokenStream {
-    let (tail, numbers) = tail(params, attributes);
+    let (tail, numbers) = tail(params, attributes, is_safe);
     let head = format!("{{\"name\":\"{name}\",\"module\":\"");
     let symbol = format_ident!("__WARPSMITH_KERNEL_{name}");
     quote! {
@@ -34,22 +45,25 @@ pub(crate) fn expand(
 }
 
 /// The JSON after the module path, and the expressions for its numbers.
-fn tail<'a>(params: &[(&Ident, &Type)], attributes: &'a Attributes) -> (String, Vec<&'a Expr>) {
+fn tail(params: &[Param], attributes: &Attributes, is_safe: bool) -> (String, Vec<TokenStream>) {
     let mut numbers = Vec::new();
     let params: Vec<String> = params
         .iter()
-        .map(|(name, ty)| {
-            let (name, ty) = (name.unraw(), type_name(ty));
-            format!("{{\"name\":\"{name}\",\"type\":\"{ty}\"}}")
+        .map(|Param { name, ty, alias }| {
+            let alias = alias.clone().map_or_else(String::new, |alias| {
+                numbers.push(alias);
+                format!(",\"alias\":{NUMBER}")
+            });
+            format!("{{\"name\":\"{name}\",\"type\":\"{ty}\"{alias}}}")
         })
         .collect();
     let mut text = format!("\",\"params\":[{}]", params.join(","));
-    let mut number = |key: &str, value: &'a Option<Expr>| {
+    let mut number = |key: &str, value: &Option<Expr>| {
         text += &format!(
             ",\"{key}\":{}",
             if value.is_some() { NUMBER } else { "null" }
         );
-        numbers.extend(value);
+        numbers.extend(value.iter().map(ToTokens::to_token_stream));
     };
     number("max_threads", &attributes.max_threads);
     number("min_blocks", &attributes.min_blocks);
@@ -58,13 +72,16 @@ fn tail<'a>(params: &[(&Ident, &Type)], attributes: &'a Attributes) -> (String, 
         Some(name) => text += &format!(",\"arch\":\"{name}\""),
         None => text += ",\"arch\":null",
     }
-    match &attributes.cluster {
+    let mut extents = |key: &str, value: &Option<[Expr; 3]>| match value {
         Some(extents) => {
-            text += &format!(",\"cluster\":[{NUMBER},{NUMBER},{NUMBER}]}}");
-            numbers.extend(extents);
+            text += &format!(",\"{key}\":[{NUMBER},{NUMBER},{NUMBER}]");
+            numbers.extend(extents.iter().map(ToTokens::to_token_stream));
         }
-        None => text += ",\"cluster\":null}",
-    }
+        None => text += &format!(",\"{key}\":null"),
+    };
+    extents("cluster", &attributes.cluster);
+    extents("block", &attributes.block);
+    text += &format!(",\"safe\":{is_safe}}}");
     (text, numbers)
 }
 

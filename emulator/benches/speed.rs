@@ -194,7 +194,7 @@ fn main() {
     speed(
         &mut criterion,
         "lane_instructions_without_races",
-        Checks::NONE,
+        Checks::QUICK,
     );
     criterion.final_summary();
 }

@@ -106,7 +106,7 @@ fn emulator(checks: Checks) -> Emulator {
 }
 
 fn instructions(criterion: &mut Criterion) {
-    let emulator = emulator(Checks::NONE);
+    let emulator = emulator(Checks::QUICK);
     let out = emulator.alloc(4096).expect("memory suffices");
     let mut group = criterion.benchmark_group("tensor_flops");
     group.sample_size(10);
@@ -192,7 +192,7 @@ fn gemm(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("gemm_512");
     group.sample_size(10);
     group.throughput(Throughput::Elements(2 * (EXTENT as u64).pow(3)));
-    for (name, checks) in [("all_checks", Checks::ALL), ("no_races", Checks::NONE)] {
+    for (name, checks) in [("all_checks", Checks::ALL), ("no_races", Checks::QUICK)] {
         let emulator = emulator(checks);
         let module = emulator.load(GEMM).expect("the kernel loads");
         let bytes = (2 * EXTENT * EXTENT) as u64;

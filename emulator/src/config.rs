@@ -46,20 +46,33 @@ impl Default for EmulatorConfig {
     }
 }
 
-/// Optional checks. Memory faults and misuse of synchronisation are found without them.
+/// Optional checks. Other memory faults and misuse of synchronisation are found without them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checks {
     /// Data races: unordered accesses to the same bytes by different threads (or by asynchronous
     /// operations), of which at least one is a write; see "What the checks find" in the [crate's
     /// documentation](crate).
     pub races: bool,
+    /// Reads of memory that nothing wrote, where what they read matters. They take little time.
+    pub unwritten: bool,
 }
 
 impl Checks {
     /// All optional checks.
-    pub const ALL: Self = Self { races: true };
-    /// No optional checks, for speed.
-    pub const NONE: Self = Self { races: false };
+    pub const ALL: Self = Self {
+        races: true,
+        unwritten: true,
+    };
+    /// Those optional checks that take little time: all but races.
+    pub const QUICK: Self = Self {
+        races: false,
+        unwritten: true,
+    };
+    /// No optional checks.
+    pub const NONE: Self = Self {
+        races: false,
+        unwritten: false,
+    };
 }
 
 impl Default for Checks {

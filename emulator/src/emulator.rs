@@ -14,6 +14,7 @@ use crate::memory::host::Starved;
 use crate::memory::shared::SHARED_LIMIT;
 use crate::module::{Kernel, Module};
 use crate::profile::Collector;
+use crate::program::{GRID_WORKSPACE_BYTES, Program};
 
 /// Compute capability of the emulated device: major, minor.
 pub const COMPUTE_CAPABILITY: (u32, u32) = (9, 0);
@@ -50,6 +51,10 @@ impl Emulator {
             pool: start_most(host_threads(config.threads), start),
             config,
         }
+    }
+
+    pub(crate) fn memory(&self) -> &GlobalMemory {
+        &self.memory
     }
 
     /// Allocates `bytes` of global memory, aligned to 256 bytes, and returns its address. The
@@ -97,11 +102,14 @@ impl Emulator {
     }
 
     /// Loads a PTX module: parses the text, checks that a driver would load it on a GPU of
-    /// [`COMPUTE_CAPABILITY`] (its target, and the instructions that the target has), places the module's variables in global memory, and
-    /// lowers every kernel to the form that the executor runs.
+    /// [`COMPUTE_CAPABILITY`] (its target, and the instructions that the target has), and places the
+    /// module's variables in global memory. A kernel is lowered to the form that the executor runs
+    /// when it is first needed. What is wrong or unsupported in one kernel is the error of its
+    /// launch ([`LaunchError::Unusable`]), so that the others can run.
     ///
     /// # Errors
-    /// [`LoadError`], which names what is wrong or unsupported, and the line.
+    /// [`LoadError`], which names what is wrong or unsupported in the module or in all of its
+    /// kernels, and the line.
     pub fn load(&self, ptx: &str) -> Result<Module, LoadError> {
         Module::load(&self.memory, ptx)
     }
@@ -147,21 +155,23 @@ impl Emulator {
         if !module.belongs_to(&self.memory) {
             return Err(LaunchError::ForeignModule);
         }
-        let Some(found) = module.kernel(kernel) else {
-            return Err(LaunchError::UnknownKernel {
-                name: kernel.to_owned(),
-                available: module.kernels().into_iter().map(str::to_owned).collect(),
-            });
-        };
+        let found = module
+            .kernel(kernel)
+            .ok_or_else(|| module.unknown(kernel))?;
+        let program = module.program(found)?;
         check_shape(found, config)?;
+        check_shared(found, &program, config)?;
         let cluster = check_cluster(found, config)?;
+        let params = pack_params(found, params)?;
+        let workspace = Workspace::new(&self.memory, &program)?;
         let starved = Arc::<Starved>::default();
         let launch = Launch {
             kernel: found.name.clone(),
-            program: found.program.clone(),
+            program: program.clone(),
             config: *config,
             cluster,
-            params: pack_params(found, params)?,
+            params,
+            grid_workspace: workspace.address,
             global: self.memory.clone(),
             memory: self.memory.snapshot(),
             seed: self.config.seed,
@@ -169,7 +179,7 @@ impl Emulator {
             between: Arc::new(Mutex::new(GridOrder::new(&starved))),
             starved,
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),
-            profile: self.config.profile.then(|| Collector::new(&found.program)),
+            profile: self.config.profile.then(|| Collector::new(&program)),
         };
         let source = module.source();
         let mut printed = Fifo::default();
@@ -186,9 +196,35 @@ impl Emulator {
         let dynamic = config.shared_bytes.into();
         let counters = launch
             .profile
-            .map(|all| all.finish(found, source, threads, dynamic));
+            .map(|all| all.finish((found, &program), source, threads, dynamic));
         stats.counters = counters.map(Box::new);
         Ok(stats)
+    }
+}
+
+/// The grid's workspace of one launch.
+struct Workspace<'a> {
+    memory: &'a GlobalMemory,
+    /// `None` if the kernel does not read it.
+    address: Option<u64>,
+}
+
+impl<'a> Workspace<'a> {
+    fn new(memory: &'a GlobalMemory, program: &Program) -> Result<Self, LaunchError> {
+        let place = || memory.alloc_variable(GRID_WORKSPACE_BYTES, GRID_WORKSPACE_BYTES, false);
+        let address = program.grid_workspace.then(place).transpose();
+        let address = address.map_err(LaunchError::Memory)?;
+        Ok(Self { memory, address })
+    }
+}
+
+impl Drop for Workspace<'_> {
+    fn drop(&mut self) {
+        if let Some(address) = self.address
+            && let Err(error) = self.memory.free(address)
+        {
+            tracing::debug!(%error, "the workspace of a grid was freed already");
+        }
     }
 }
 
@@ -267,7 +303,15 @@ fn check_shape(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError
             format!("{most} threads (.maxntid)"),
         );
     }
-    let (fixed, dynamic) = (kernel.program.shared_bytes, u64::from(config.shared_bytes));
+    Ok(())
+}
+
+fn check_shared(
+    kernel: &Kernel,
+    program: &Program,
+    config: &LaunchConfig,
+) -> Result<(), LaunchError> {
+    let (fixed, dynamic) = (program.shared_bytes, u64::from(config.shared_bytes));
     if fixed + dynamic > SHARED_LIMIT {
         return Err(LaunchError::SharedMemory {
             kernel: kernel.name.clone(),

@@ -32,6 +32,14 @@ pub enum MemoryError {
         /// The address given.
         address: u64,
     },
+    /// An allocation at a given address where there is one.
+    #[error("{bytes} bytes at 0x{address:x} overlap a live allocation")]
+    Occupied {
+        /// First byte.
+        address: u64,
+        /// Length in bytes.
+        bytes: u64,
+    },
     /// A copy or fill by the host that is not inside one live allocation.
     #[error(
         "{bytes} bytes at 0x{address:x} are not inside one live allocation{}",
@@ -168,6 +176,18 @@ pub enum LaunchError {
         /// The kernels there are.
         available: Vec<String>,
     },
+    /// A kernel with something wrong or unsupported in it, or in a function that it may call. Other
+    /// kernels of the module may run.
+    #[error("kernel `{kernel}` cannot run: {source}")]
+    Unusable {
+        /// The kernel.
+        kernel: String,
+        /// What is wrong, and the line.
+        source: Box<LoadError>,
+    },
+    /// The device has no memory for the workspace of a grid whose blocks wait for each other.
+    #[error("the workspace of the grid: {0}")]
+    Memory(#[source] MemoryError),
     /// The module belongs to another emulator.
     #[error("the module was loaded by another emulator; load it into this one")]
     ForeignModule,
@@ -222,7 +242,7 @@ pub enum LaunchError {
         limit: u64,
     },
     /// The host has no memory for what the emulator keeps about a launch. The check for races needs
-    /// most of it: [`Checks::NONE`](crate::Checks::NONE) does without.
+    /// most of it: [`Checks::QUICK`](crate::Checks::QUICK) does without.
     #[error("the host has no memory: {what} needs a block of {requested} bytes")]
     HostMemory {
         /// What the memory is for.

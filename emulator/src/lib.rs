@@ -8,7 +8,7 @@
 //! The results of instructions (where PTX leaves a choice, those of an H200; `.approx` instructions
 //! within the distances that [`semantics::approx`] lists); divergence and reconvergence of warps;
 //! barriers, mbarriers, clusters; `cp.async`, bulk and tensor (TMA) copies; `mma` and `wgmma`. An
-//! instruction, modifier or directive that is not modelled is refused when the module is loaded.
+//! instruction, modifier or directive that is not modelled is the error of the kernels that need it.
 //! Time is not modelled: [`profile`] counts what a launch did, not how long a GPU would take.
 //!
 //! ```
@@ -60,14 +60,14 @@
 //! |---|---|
 //! | global access outside an allocation, in a guard gap, or in freed memory | always, except an access that lands in another live allocation |
 //! | access not aligned to its size | always |
-//! | read of bytes that neither the host nor a kernel has written | always, byte by byte, in global, shared and local memory |
+//! | read of bytes that neither the host nor a kernel has written | where what was read matters, in global, shared and local memory |
 //! | register that the thread never wrote, or what arithmetic made of one, as an address or a guard, stored, or passed to what is no arithmetic | always, on the path that the lane took; a part that is left open of what moves and logic put together: never |
 //! | result that depends on what `shfl.sync` gives a lane whose source takes no part | as a difference between seeds |
 //! | shared access outside the block's memory, or local access outside the thread's stack | always; an access that runs from one variable into the next: never |
 //! | aligned barrier or warp-wide instruction that lanes of a warp do not reach together | always, on the path that the lanes took |
 //! | deadlock at barriers, at mbarriers, or for registers of `setmaxnreg` | always, with what each warp waits for, and where |
 //! | misuse of mbarriers, copies, tensor maps and clusters | always, at the instruction that issued them |
-//! | a block that exits while copies from or into its shared memory are in flight | always under seed 0 |
+//! | a block that exits, and nobody has waited for a copy from or into its shared memory | always |
 //! | register of a `wgmma` touched before its `wgmma.wait_group`, or between the `wgmma.fence` and the `wgmma` | accumulators always; registers of A when their value changes |
 //! | warps of a warpgroup that run different `wgmma`, or not all of them | always |
 //! | `wgmma` descriptor that does not fit its swizzle's pattern, or that leads outside of shared memory or to bytes that were never written | always; one that leads to other bytes that were written: only by the result |
@@ -77,7 +77,7 @@
 //! | two such accesses by blocks that cannot wait for each other | always |
 //! | two such accesses by blocks that can wait for each other through flags in global memory | sometimes |
 //!
-//! The last five rows are the race checks, which [`Checks::NONE`] turns off. `docs/emulator.md`
+//! The last five rows are the race checks, which [`Checks::QUICK`] turns off. `docs/emulator.md`
 //! says, under Races, how they work and what they miss.
 
 mod check;

@@ -8,7 +8,7 @@ use ptx_syntax::ast::{Constant, Function, FunctionKind, Initializer, Space, Vari
 use ptx_syntax::origins::Origins;
 
 use crate::emulator::COMPUTE_CAPABILITY;
-use crate::error::LoadError;
+use crate::error::{LaunchError, LoadError};
 use crate::limits;
 use crate::lower::{self, ParamLayout};
 use crate::memory::global::GlobalMemory;
@@ -22,6 +22,11 @@ pub struct Module(Arc<Inner>);
 struct Inner {
     kernels: Vec<Kernel>,
     source: Source,
+    ast: ptx_syntax::ast::Module,
+    /// Addresses of module-scope variables, and handles of functions.
+    addresses: HashMap<String, u64>,
+    /// Numbers of the functions that have a body, by name and alias.
+    bodies: HashMap<String, usize>,
     /// Module-scope variables by name: address and size in bytes.
     variables: HashMap<String, (u64, u64)>,
     memory: Arc<GlobalMemory>,
@@ -36,7 +41,10 @@ pub(crate) struct Kernel {
     pub(crate) reqntid: Option<[u32; 3]>,
     pub(crate) cluster: Option<[u32; 3]>,
     pub(crate) maxnreg: Option<u32>,
-    pub(crate) program: Arc<Program>,
+    /// Its number among the functions of the module.
+    number: usize,
+    /// The kernel as the executor runs it, or why it cannot; made when it is first needed.
+    program: OnceLock<Result<Arc<Program>, LoadError>>,
 }
 
 /// The module's text, as reports quote it.
@@ -92,10 +100,39 @@ impl Module {
         self.0.variables.get(name).copied()
     }
 
-    /// Static shared memory of a kernel in bytes; `None` if there is no such kernel.
+    /// Static shared memory of a kernel in bytes; `None` if there is no such kernel, or if it cannot
+    /// run.
     pub fn shared_bytes(&self, kernel: &str) -> Option<u64> {
-        self.kernel(kernel)
-            .map(|kernel| kernel.program.shared_bytes)
+        let program = self.0.program(self.kernel(kernel)?);
+        program.ok().map(|program| program.shared_bytes)
+    }
+
+    /// Checks that a kernel can run, which its first launch does too.
+    ///
+    /// # Errors
+    /// [`LaunchError::UnknownKernel`], or [`LaunchError::Unusable`] with what is wrong or
+    /// unsupported in the kernel, or in a function that it may call.
+    pub fn check(&self, kernel: &str) -> Result<(), LaunchError> {
+        let found = self.kernel(kernel).ok_or_else(|| self.unknown(kernel))?;
+        self.program(found).map(drop)
+    }
+
+    /// A kernel as the executor runs it.
+    pub(crate) fn program(&self, kernel: &Kernel) -> Result<Arc<Program>, LaunchError> {
+        self.0
+            .program(kernel)
+            .map_err(|source| LaunchError::Unusable {
+                kernel: kernel.name.clone(),
+                source: Box::new(source),
+            })
+    }
+
+    /// The error of a name that no kernel has.
+    pub(crate) fn unknown(&self, kernel: &str) -> LaunchError {
+        LaunchError::UnknownKernel {
+            name: kernel.to_owned(),
+            available: self.kernels().into_iter().map(str::to_owned).collect(),
+        }
     }
 
     pub(crate) fn kernel(&self, name: &str) -> Option<&Kernel> {
@@ -110,7 +147,8 @@ impl Module {
         Arc::ptr_eq(&self.0.memory, memory)
     }
 
-    /// Parses the text, places its variables and lowers every kernel.
+    /// Parses the text and places its variables. Kernels are lowered when they are first needed, but
+    /// one that can run must be there: a module in which none can is refused with the first error.
     pub(crate) fn load(memory: &Arc<GlobalMemory>, text: &str) -> Result<Self, LoadError> {
         let ast = ptx_syntax::parse(text)?;
         if ast.address_size != 64 {
@@ -120,56 +158,90 @@ impl Module {
         check_target(&ast)?;
         check_names(&ast)?;
         limits::check(&ast)?;
+        let bodies = lower::bodies(&ast);
         let mut inner = Inner {
-            kernels: Vec::new(),
+            kernels: kernels(&ast),
             source: Source {
                 text: text.into(),
                 starts: OnceLock::new(),
                 origins: Origins::of(&ast),
             },
+            addresses: HashMap::new(),
+            bodies,
             variables: HashMap::new(),
             memory: memory.clone(),
+            ast,
         };
         // From here on, dropping `inner` frees the variables that it has placed.
-        for variable in &ast.variables {
-            if matches!(variable.space, Space::Global | Space::Const) {
-                inner.place(variable)?;
-            }
-        }
-        let mut addresses: HashMap<String, u64> = inner
-            .variables
-            .iter()
-            .map(|(name, (at, _))| (name.clone(), *at))
-            .collect();
-        let bodies = lower::bodies(&ast);
-        for (name, number) in &bodies {
-            addresses.insert((*name).to_owned(), FUNCTION_HANDLES + *number as u64);
-        }
-        for variable in &ast.variables {
-            if matches!(variable.space, Space::Global | Space::Const) {
-                inner.initialize(variable, &addresses)?;
-            }
-        }
-        for (number, kernel) in ast.functions.iter().enumerate() {
-            if kernel.kind != FunctionKind::Entry || kernel.body.is_none() {
-                continue;
-            }
-            let program = lower::lower_kernel(&ast, &addresses, &bodies, number)?;
-            inner.kernels.push(Kernel {
-                name: kernel.name.clone(),
-                params: lower::param_layout(kernel),
-                maxntid: kernel.directives.maxntid,
-                reqntid: kernel.directives.reqntid,
-                cluster: kernel.directives.reqnctapercluster,
-                maxnreg: limits::max_registers(kernel),
-                program: Arc::new(program),
-            });
-        }
+        inner.place_variables()?;
+        inner.find_usable()?;
         Ok(Self(Arc::new(inner)))
     }
 }
 
+/// The kernels of a module, not lowered yet.
+fn kernels(ast: &ptx_syntax::ast::Module) -> Vec<Kernel> {
+    let functions = ast.functions.iter().enumerate();
+    let entries = functions
+        .filter(|(_, function)| function.kind == FunctionKind::Entry && function.body.is_some());
+    let kernel = |(number, kernel): (usize, &Function)| Kernel {
+        name: kernel.name.clone(),
+        params: lower::param_layout(kernel),
+        maxntid: kernel.directives.maxntid,
+        reqntid: kernel.directives.reqntid,
+        cluster: kernel.directives.reqnctapercluster,
+        maxnreg: limits::max_registers(kernel),
+        number,
+        program: OnceLock::new(),
+    };
+    entries.map(kernel).collect()
+}
+
 impl Inner {
+    /// A kernel as the executor runs it.
+    fn program(&self, kernel: &Kernel) -> Result<Arc<Program>, LoadError> {
+        let lower = || {
+            let number = kernel.number;
+            lower::lower_kernel(&self.ast, &self.addresses, &self.bodies, number).map(Arc::new)
+        };
+        kernel.program.get_or_init(lower).clone()
+    }
+
+    /// Checks that a kernel can run, if there is any.
+    fn find_usable(&self) -> Result<(), LoadError> {
+        let mut first = Ok(());
+        for kernel in &self.kernels {
+            match self.program(kernel) {
+                Ok(_) => return Ok(()),
+                Err(error) => first = first.and(Err(error)),
+            }
+        }
+        first
+    }
+
+    /// Places the variables in global and constant memory, and writes their initial values.
+    fn place_variables(&mut self) -> Result<(), LoadError> {
+        let variables = std::mem::take(&mut self.ast.variables);
+        let in_memory =
+            |variable: &&Variable| matches!(variable.space, Space::Global | Space::Const);
+        for variable in variables.iter().filter(in_memory) {
+            self.place(variable)?;
+        }
+        let addresses = self.variables.iter();
+        self.addresses = addresses
+            .map(|(name, (at, _))| (name.clone(), *at))
+            .collect();
+        for (name, number) in &self.bodies {
+            let handle = FUNCTION_HANDLES + *number as u64;
+            self.addresses.insert(name.clone(), handle);
+        }
+        for variable in variables.iter().filter(in_memory) {
+            self.initialize(variable)?;
+        }
+        self.ast.variables = variables;
+        Ok(())
+    }
+
     fn place(&mut self, variable: &Variable) -> Result<(), LoadError> {
         let Some(bytes) = variable.bytes().or_else(|| open_size(variable)) else {
             let what = format!("external variable `{}`", variable.name);
@@ -193,17 +265,13 @@ impl Inner {
     }
 
     /// Writes a variable's initial value; bytes without one are zero.
-    fn initialize(
-        &self,
-        variable: &Variable,
-        addresses: &HashMap<String, u64>,
-    ) -> Result<(), LoadError> {
+    fn initialize(&self, variable: &Variable) -> Result<(), LoadError> {
         let Some(&(address, bytes)) = self.variables.get(&variable.name) else {
             return Ok(());
         };
         let mut image = Vec::new();
         if let Some(init) = &variable.init {
-            flatten(init, variable, addresses, &mut image)?;
+            flatten(init, variable, &self.addresses, &mut image)?;
         }
         if image.len() as u64 > bytes {
             return Err(LoadError::Invalid {

@@ -63,6 +63,11 @@ pub(crate) struct Inst {
     pub(crate) weight: u32,
     /// Its role in synchronisation through memory.
     pub(crate) strength: Strength,
+    /// Whether a strong access or a fence has the scope of a block or a cluster: for the threads of
+    /// other clusters it is weak, or no fence.
+    pub(crate) narrow: bool,
+    /// Whether its result depends on all of its sources, as that of arithmetic does.
+    pub(crate) computes: bool,
 }
 
 /// What an operation does.
@@ -175,7 +180,15 @@ pub(crate) enum Special {
     /// Whether the launch or the kernel names a cluster size.
     IsExplicitCluster,
     TotalSharedSize,
+    /// Address of the launch's [`GRID_WORKSPACE_BYTES`]: its high or its low half.
+    GridWorkspace {
+        high: bool,
+    },
 }
+
+/// Bytes of zeroed global memory that a launch gets if its kernel reads `%envreg1` or `%envreg2`:
+/// cooperative groups keep the size of the workspace and the barrier of the grid there.
+pub(crate) const GRID_WORKSPACE_BYTES: u64 = 8;
 
 /// What an address is relative to.
 #[derive(Clone, Copy, Debug)]
@@ -446,6 +459,8 @@ pub(crate) struct Program {
     pub(crate) shared_from: u64,
     /// What the kernel's directives promise of its launches.
     pub(crate) bounds: Bounds,
+    /// Whether it reads where the grid's workspace is.
+    pub(crate) grid_workspace: bool,
     /// Whether blocks may communicate through global memory. They then run on one host thread, in a
     /// fixed order, so that results are deterministic.
     pub(crate) ordered: bool,

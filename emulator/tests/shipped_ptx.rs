@@ -28,6 +28,11 @@ fn portable_modules_load() -> Result<(), Box<dyn std::error::Error>> {
         let module = emulator
             .load(&text)
             .map_err(|error| format!("{}: {error}", path.display()))?;
+        for kernel in module.kernels() {
+            module
+                .check(kernel)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+        }
         // Fragments are parts of composed kernels.
         let has_kernels = path.file_stem().is_none_or(|name| name != "fragments");
         assert_eq!(

@@ -46,8 +46,15 @@ fn emulator() -> Emulator {
 /// The loader.
 pub fn load(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    if let Err(error) = emulator().load(&text) {
-        check_error(&text, &error);
+    match emulator().load(&text) {
+        Err(error) => check_error(&text, &error),
+        Ok(module) => {
+            for kernel in module.kernels() {
+                if let Err(error) = module.check(kernel) {
+                    assert!(!error.to_string().is_empty());
+                }
+            }
+        }
     }
 }
 

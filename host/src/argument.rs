@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::float8::{E4m3, E5m2};
 use crate::launch::KernelArg;
 use crate::stream::Stream;
-use crate::tensor::Tensor;
+use crate::tensor::{Layout, Tensor};
 use half::{bf16, f16};
 use std::ffi::c_void;
 use std::fmt;
@@ -18,37 +18,96 @@ use std::fmt;
 pub enum ArgumentType<'a> {
     /// A number, with the name of its Rust type (`usize`).
     Number(&'a str),
-    /// The address of contiguous elements, with the name of their type (`f32`).
-    Memory(&'a str),
-    /// The address of element 0 of a view that is not contiguous.
-    View {
-        /// Name of the elements' type.
-        element: &'a str,
-        /// Its shape.
-        shape: &'a [usize],
-        /// Its strides in elements.
-        strides: &'a [i64],
-    },
+    /// The address of elements.
+    Memory(Elements<'a>),
     /// The null pointer.
     Null,
     /// Anything else. Its size alone is checked.
     Other,
 }
 
-impl<'a> ArgumentType<'a> {
-    /// That of a tensor, whose strides the kernel does not see.
-    pub(crate) fn of_tensor<T: Element>(tensor: &'a Tensor<T>) -> Self {
-        let element = T::DTYPE.name();
-        if tensor.is_contiguous() {
-            return Self::Memory(element);
-        }
-        Self::View {
-            element,
-            shape: tensor.shape(),
-            strides: tensor.strides(),
-        }
+/// The elements at an address: their type, and their place if it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elements<'a> {
+    ty: &'a str,
+    place: Place<'a>,
+}
+
+/// Where the elements behind an address are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place<'a> {
+    /// The argument does not say it, or other arguments do.
+    Unknown,
+    /// So many, one after the other.
+    Line(usize),
+    View(&'a Layout),
+}
+
+/// The words of the parameter behind a pointer of a safe kernel: a length, or the extents and
+/// strides of `Shape2`.
+pub(crate) type Shape = [i64; 4];
+
+/// Whether a parameter of this name is the length or the shape of the one before it.
+pub(crate) fn is_shape(name: &str) -> bool {
+    name.ends_with(".len") || name.ends_with(".shape")
+}
+
+impl<'a> Elements<'a> {
+    /// Elements of the type with this name, at an address of which no more is known.
+    pub(crate) fn at_address(ty: &'a str) -> Self {
+        let place = Place::Unknown;
+        Self { ty, place }
     }
 
+    /// What a launch passes behind the address for a safe kernel's parameter: its length, or for
+    /// `is_two` its rows and columns with their strides. An error says what the elements are
+    /// instead.
+    fn shape(&self, is_output: bool, is_two: bool) -> Result<Shape, String> {
+        let word = |extent: usize| i64::try_from(extent).map_err(|_| format!("{extent} elements"));
+        match (self.place, is_two) {
+            (Place::Unknown, _) => Err("an address alone: it takes a tensor or a buffer".into()),
+            (Place::Line(len), false) => Ok([word(len)?, 0, 0, 0]),
+            (Place::Line(len), true) => Err(format!(
+                "{len} elements without rows: it takes a tensor of two dimensions"
+            )),
+            (Place::View(layout), false) if layout.is_contiguous() => {
+                Ok([word(layout.len())?, 0, 0, 0])
+            }
+            (Place::View(layout), true) => match (&*layout.shape, &*layout.strides) {
+                (_, strides) if is_output && !layout.is_injective() => Err(format!(
+                    "a tensor with strides {strides:?}, in which indices share elements"
+                )),
+                (&[rows, columns], &[down, right]) => {
+                    Ok([word(rows)?, word(columns)?, down, right])
+                }
+                (shape, _) => Err(format!(
+                    "a tensor of shape {shape:?}: it takes two dimensions"
+                )),
+            },
+            (Place::View(_), false) => Err(format!("{self}: it takes contiguous elements")),
+        }
+    }
+}
+
+impl<'a, T: Element> From<&'a DeviceBuffer<T>> for Elements<'a> {
+    fn from(buffer: &'a DeviceBuffer<T>) -> Self {
+        Self {
+            ty: T::DTYPE.name(),
+            place: Place::Line(buffer.len()),
+        }
+    }
+}
+
+impl<'a, T: Element> From<&'a Tensor<T>> for Elements<'a> {
+    fn from(tensor: &'a Tensor<T>) -> Self {
+        Self {
+            ty: T::DTYPE.name(),
+            place: Place::View(tensor.layout()),
+        }
+    }
+}
+
+impl ArgumentType<'_> {
     /// Whether a parameter of this Rust type takes it. A type that is no number, and no pointer to
     /// numbers, takes everything: its size is all that is known.
     pub(crate) fn suits(&self, parameter: &str) -> bool {
@@ -58,11 +117,26 @@ impl<'a> ArgumentType<'a> {
             (Self::Other, _) => true,
             (Self::Number(_), Some(_)) => false,
             (Self::Number(number), None) => !is_known || is_same(parameter, number),
-            (Self::Memory(element), Some(of)) => !is_known || is_same(of, element),
-            (Self::View { .. }, Some(_)) => false,
+            (Self::Memory(elements), Some(of)) => {
+                let is_strided =
+                    matches!(elements.place, Place::View(layout) if !layout.is_contiguous());
+                !is_strided && (!is_known || is_same(of, elements.ty))
+            }
             (Self::Null, Some(_)) => true,
-            (Self::Memory(_) | Self::View { .. } | Self::Null, None) => !is_known,
+            (Self::Memory(_) | Self::Null, None) => !is_known,
         }
+    }
+
+    /// What a launch passes behind the address, where the parameter behind a pointer of type `ty` is
+    /// the length or shape `next` of its elements. An error says what this is instead.
+    pub(crate) fn shape(&self, ty: &str, next: &str) -> Result<Shape, String> {
+        let Self::Memory(elements) = self else {
+            return Err(format!("{self}: it takes a tensor or a buffer"));
+        };
+        if !pointee(ty).is_some_and(|of| is_same(of, elements.ty)) {
+            return Err(format!("memory of {}", elements.ty));
+        }
+        elements.shape(ty.starts_with("*mut "), next.ends_with(".shape"))
     }
 }
 
@@ -70,18 +144,31 @@ impl fmt::Display for ArgumentType<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(f, "a number of type {number}"),
-            Self::Memory(element) => write!(f, "memory of {element}"),
-            Self::View {
-                element,
-                shape,
-                strides,
-            } => write!(
-                f,
-                "a view of {element} that is not contiguous, with shape {shape:?} and strides \
-                 {strides:?} (`Strided(&view)` passes it to a kernel that takes strides)"
-            ),
+            Self::Memory(elements) => {
+                elements.fmt(f)?;
+                match elements.place {
+                    Place::View(layout) if !layout.is_contiguous() => {
+                        f.write_str(" (`Strided(&view)` passes it to a kernel that takes strides)")
+                    }
+                    _ => Ok(()),
+                }
+            }
             Self::Null => f.write_str("the null pointer"),
             Self::Other => f.write_str("a value"),
+        }
+    }
+}
+
+impl fmt::Display for Elements<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ty, place } = self;
+        match place {
+            Place::View(layout) if !layout.is_contiguous() => write!(
+                f,
+                "a view of {ty} that is not contiguous, with shape {:?} and strides {:?}",
+                &*layout.shape, &*layout.strides
+            ),
+            _ => write!(f, "memory of {ty}"),
         }
     }
 }
@@ -135,7 +222,7 @@ unsafe impl<T: Element> KernelArg for Strided<'_, T> {
     }
 
     fn argument_type(&self) -> ArgumentType<'_> {
-        ArgumentType::Memory(T::DTYPE.name())
+        ArgumentType::Memory(Elements::at_address(T::DTYPE.name()))
     }
 
     fn use_on(&self, stream: &Stream) -> Result<()> {
@@ -180,38 +267,45 @@ impl<T> MutPointer<T> for DevicePtr<T> {}
 
 #[cfg(test)]
 mod tests {
-    use super::ArgumentType::{Memory, Null, Number, Other, View};
+    use super::ArgumentType::{self, Memory, Null, Number, Other};
+    use super::{Elements, Place, Shape};
+    use crate::tensor::Layout;
+
+    fn of(ty: &str) -> ArgumentType<'_> {
+        Memory(Elements::at_address(ty))
+    }
+
+    fn layout(shape: &[usize], strides: &[i64]) -> Layout {
+        Layout::new(shape, strides, 0, 64).expect("inside of 64 elements")
+    }
 
     #[test]
     fn pointers_take_elements_of_their_type_alone() {
-        let view = View {
-            element: "f32",
-            shape: &[2, 3],
-            strides: &[1, 2],
-        };
+        let turned = layout(&[2, 3], &[1, 2]);
+        let view = Memory(Elements {
+            ty: "f32",
+            place: Place::View(&turned),
+        });
         for pointer in [
             "*mut f32",
             "*const f32",
             "&f32",
             "*mut core::primitive::f32",
         ] {
-            assert!(
-                Memory("f32").suits(pointer) && Null.suits(pointer),
-                "{pointer}"
-            );
-            for other in [Memory("bf16"), Memory("u32"), Number("u64"), view] {
+            assert!(of("f32").suits(pointer) && Null.suits(pointer), "{pointer}");
+            for other in [of("bf16"), of("u32"), Number("u64"), view] {
                 assert!(!other.suits(pointer), "{other:?} for {pointer}");
             }
         }
-        assert!(Memory("bf16").suits("*const u16") && Memory("e4m3").suits("*const u8"));
-        assert!(Memory("u64").suits("*mut usize") && !Memory("i64").suits("*mut usize"));
-        assert!(Memory("bf16").suits("*const half::bf16") && !Memory("f16").suits("*const bf16"));
+        assert!(of("bf16").suits("*const u16") && of("e4m3").suits("*const u8"));
+        assert!(of("u64").suits("*mut usize") && !of("i64").suits("*mut usize"));
+        assert!(of("bf16").suits("*const half::bf16") && !of("f16").suits("*const bf16"));
     }
 
     #[test]
     fn numbers_take_numbers_of_their_type_alone() {
         assert!(Number("usize").suits("usize") && Number("u64").suits("usize"));
-        for other in [Number("f64"), Number("i64"), Memory("f32"), Null] {
+        for other in [Number("f64"), Number("i64"), of("f32"), Null] {
             assert!(!other.suits("usize"), "{other:?}");
         }
         assert!(!Number("u32").suits("f32") && !Number("u32").suits("i32"));
@@ -219,8 +313,50 @@ mod tests {
 
     #[test]
     fn types_that_the_host_does_not_know_take_what_has_their_size() {
-        assert!(Number("u64").suits("Length") && Memory("f32").suits("Address"));
-        assert!(Memory("f32").suits("*const[f32;4]") && Other.suits("usize"));
+        assert!(Number("u64").suits("Length") && of("f32").suits("Address"));
+        assert!(of("f32").suits("*const[f32;4]") && Other.suits("usize"));
         assert!(!Number("u64").suits("*const Wide"));
+    }
+
+    #[test]
+    fn shapes_are_those_that_the_parameter_takes() {
+        let (input, output) = ("*const f32", "*mut half::bf16");
+        let shape = |ty: &'static str, place, parameter, next| -> Result<Shape, String> {
+            Memory(Elements { ty, place }).shape(parameter, next)
+        };
+        let line = Place::Line(6);
+        let rows = layout(&[2, 3], &[3, 1]);
+        let turned = layout(&[3, 2], &[1, 3]);
+        let spread = layout(&[2, 3], &[0, 1]);
+        let cube = layout(&[2, 2, 2], &[8, 2, 1]);
+        let view = |layout| Place::View(layout);
+        for (ty, place, parameter, next, want) in [
+            ("f32", line, input, "x.len", [6, 0, 0, 0]),
+            ("f32", view(&rows), input, "x.len", [6, 0, 0, 0]),
+            ("bf16", view(&rows), output, "y.shape", [2, 3, 3, 1]),
+            ("f32", view(&turned), input, "x.shape", [3, 2, 1, 3]),
+            ("f32", view(&spread), input, "x.shape", [2, 3, 0, 1]),
+        ] {
+            assert_eq!(shape(ty, place, parameter, next), Ok(want));
+        }
+        for (ty, place, parameter, next, want) in [
+            ("bf16", line, input, "x.len", "memory of bf16"),
+            ("f32", line, input, "x.shape", "two dimensions"),
+            (
+                "f32",
+                Place::Unknown,
+                input,
+                "x.len",
+                "a tensor or a buffer",
+            ),
+            ("f32", view(&turned), input, "x.len", "contiguous"),
+            ("bf16", view(&spread), output, "y.shape", "share elements"),
+            ("f32", view(&cube), input, "x.len", "contiguous"),
+            ("f32", view(&cube), input, "x.shape", "two dimensions"),
+        ] {
+            let refused = shape(ty, place, parameter, next).expect_err("must be refused");
+            assert!(refused.contains(want), "{refused}, want {want}");
+        }
+        assert!(Null.shape(input, "x.len").is_err());
     }
 }

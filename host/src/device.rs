@@ -14,6 +14,16 @@ use {crate::backend::emulator::EmulatorBackend, std::sync::OnceLock};
 
 /// Where kernels run and tensors live: a GPU, or the emulator. A clone is another handle to the
 /// same device; two handles are equal when they refer to the same device.
+///
+/// # Faults and processes
+/// A fault of a kernel on a GPU, such as an illegal address or a trap, ends the driver's context:
+/// every later call in this process fails with the same [`DeviceError::Driver`](crate::DeviceError),
+/// and memory of the GPU can no longer be read. Only a new process can use the GPU again. On the
+/// emulator a fault ends one launch.
+///
+/// A driver's context does not survive `fork`: a child process must not use a GPU that its parent has
+/// opened. Start the child by `exec` (as [`std::process::Command`] does), or open devices after the
+/// fork.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -56,8 +66,8 @@ pub struct DeviceInfo {
     pub memory_bytes: u64,
     /// Streaming multiprocessors (SMs); for the emulator, the CPU threads that it uses.
     pub multiprocessors: u32,
-    /// Bytes of the L2 cache. The emulator has none; it says 4 KiB, so that small tensors reach the
-    /// kernels for those that are far larger than L2.
+    /// Bytes of the L2 cache. For the emulator it is 4 KiB, so that small tensors test the kernels
+    /// for tensors that are far larger than L2.
     pub l2_bytes: u64,
     /// Largest number of threads in a block.
     pub max_threads_per_block: u32,
@@ -84,8 +94,9 @@ pub struct MemoryInfo {
 impl Device {
     /// The GPU with the driver's ordinal `ordinal`. Every call returns the same device.
     ///
-    /// What is called on it makes its primary context the calling thread's current one, and leaves it
-    /// so: who calls the driver too, with a context of another GPU, sets that one again.
+    /// Its methods make its primary context the current one of the calling thread, and do not
+    /// restore the previous context. If you also call the driver with another context, set that
+    /// context again.
     ///
     /// # Errors
     /// [`Error::Device`], or [`DeviceError::Driver`](crate::DeviceError::Driver) where the GPU

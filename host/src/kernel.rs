@@ -1,10 +1,10 @@
 //! Kernels of loaded modules, and their launches.
 
-use crate::argument::ArgumentType;
+use crate::argument::{ArgumentType, Shape, is_shape};
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule};
 use crate::device::Device;
 use crate::error::{Error, KernelError, Result};
-use crate::launch::{KernelArgs, LaunchConfig, MAX_ARGUMENTS};
+use crate::launch::{KernelArg, KernelArgs, LaunchConfig, MAX_ARGUMENTS};
 use crate::load::{ParamInfo, Signature};
 use crate::stream::Stream;
 use std::ffi::c_void;
@@ -138,6 +138,9 @@ impl Kernel {
     /// ([`Device::load_built`]), and `config` against the limits of kernel and device. On a mismatch
     /// nothing is launched.
     ///
+    /// A safe kernel takes a tensor or a buffer for each `&[T]`, `View2` and `Disjoint` where its
+    /// module was loaded with its manifest, and else an address and a length or a shape.
+    ///
     /// ```
     /// # fn main() -> warpsmith::Result<()> {
     /// use warpsmith::{Device, DeviceBuffer, LaunchConfig};
@@ -188,9 +191,10 @@ impl Kernel {
         let inner = &*self.inner;
         stream.device().check_same("kernel", &self.device)?;
         self.check_shape(&config)?;
-        if args.count() != inner.sizes.len() {
+        if args.count() != self.arguments() {
             return Err(self.argument_count(args.count()));
         }
+        let mut shapes: [Shape; MAX_ARGUMENTS] = [Shape::default(); MAX_ARGUMENTS];
         let mut pointers: [*const c_void; MAX_ARGUMENTS] = [std::ptr::null(); MAX_ARGUMENTS];
         let mut index = 0;
         args.visit(&mut |argument| {
@@ -200,7 +204,8 @@ impl Kernel {
             else {
                 return Err(self.argument_count(index + 1));
             };
-            if let Some(declared) = inner.signature.declared.get(index) {
+            let shape = self.shape_behind(index, argument)?;
+            if let (Some(declared), None) = (inner.signature.declared.get(index), &shape) {
                 self.check_type(declared, argument.argument_type())?;
             }
             if argument.size_bytes() != size as usize {
@@ -208,9 +213,18 @@ impl Kernel {
             }
             argument.use_on(stream)?;
             *pointer = argument.bytes();
+            if let Some(shape) = shape {
+                index += 1;
+                shapes[index] = shape;
+            }
             index += 1;
             Ok(())
         })?;
+        for (index, (name, _)) in inner.signature.declared.iter().enumerate() {
+            if is_shape(name) {
+                pointers[index] = std::ptr::from_ref(&shapes[index]).cast();
+            }
+        }
         if index != inner.sizes.len() {
             return Err(self.argument_count(index));
         }
@@ -221,6 +235,31 @@ impl Kernel {
                 .loaded
                 .launch(stream.raw(), &config, &pointers[..index], &inner.sizes)
         }
+    }
+
+    /// Number of arguments of a launch. A safe kernel takes an address and a shape for one.
+    fn arguments(&self) -> usize {
+        let declared = self.inner.signature.declared.iter();
+        let shapes = declared.filter(|(name, _)| is_shape(name));
+        self.inner.sizes.len() - shapes.count()
+    }
+
+    /// The value of the parameter behind this one, if that is the shape of what this one points to.
+    fn shape_behind(&self, index: usize, argument: &dyn KernelArg) -> Result<Option<Shape>> {
+        let declared = &self.inner.signature.declared;
+        let Some([(name, ty), (next, _)]) = declared.get(index..index + 2) else {
+            return Ok(None);
+        };
+        if !is_shape(next) {
+            return Ok(None);
+        }
+        let shape = argument.argument_type().shape(ty, next);
+        let refused = |got: String| KernelError::ArgumentType {
+            kernel: self.name().into(),
+            parameter: format!("{name}: {ty}").into(),
+            got: got.into(),
+        };
+        shape.map(Some).map_err(|got| Error::Kernel(refused(got)))
     }
 
     fn check_shape(&self, config: &LaunchConfig) -> Result<()> {
@@ -346,9 +385,21 @@ impl Kernel {
     fn argument_count(&self, got: usize) -> Error {
         Error::Kernel(KernelError::ArgumentCount {
             kernel: self.name().into(),
+            names: self.argument_names().into(),
             got,
-            want: self.inner.sizes.len(),
+            want: self.arguments(),
         })
+    }
+
+    /// The names of the arguments as they stand in a message, if they are known: ` (x, y)`.
+    fn argument_names(&self) -> String {
+        let declared = self.inner.signature.declared.iter();
+        let names = declared.map(|(name, _)| &**name);
+        let names: Vec<&str> = names.filter(|name| !is_shape(name)).collect();
+        match names.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", names.join(", ")),
+        }
     }
 
     #[cold]

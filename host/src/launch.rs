@@ -1,6 +1,6 @@
 //! Launch configurations, and kernel arguments that can be checked against a kernel's parameters.
 
-use crate::argument::ArgumentType;
+use crate::argument::{ArgumentType, Elements};
 use crate::buffer::{DeviceBuffer, DevicePtr};
 use crate::element::Element;
 use crate::error::Result;
@@ -125,7 +125,7 @@ unsafe impl<T: KernelParam, const N: usize> KernelParam for [T; N] {}
 // SAFETY: a transparent 64-bit address, like a pointer on the device.
 unsafe impl<T> KernelParam for DevicePtr<T> {
     fn argument_type(&self) -> ArgumentType<'_> {
-        ArgumentType::Memory(std::any::type_name::<T>())
+        ArgumentType::Memory(Elements::at_address(std::any::type_name::<T>()))
     }
 }
 
@@ -197,7 +197,7 @@ unsafe impl KernelArg for ByValue<'_> {
 static NULL: u64 = 0;
 
 macro_rules! memory_args {
-    ($($owner:ident: $of:expr;)*) => {$(
+    ($($owner:ident),*) => {$(
         // SAFETY: the address is a field of the owner, which the argument borrows.
         unsafe impl<T: Element> KernelArg for &$owner<T> {
             fn size_bytes(&self) -> usize {
@@ -209,7 +209,7 @@ macro_rules! memory_args {
             }
 
             fn argument_type(&self) -> ArgumentType<'_> {
-                $of(self)
+                ArgumentType::Memory(Elements::from(&**self))
             }
 
             fn use_on(&self, stream: &Stream) -> Result<()> {
@@ -228,7 +228,7 @@ macro_rules! memory_args {
             }
 
             fn argument_type(&self) -> ArgumentType<'_> {
-                $of(self)
+                ArgumentType::Memory(Elements::from(&**self))
             }
 
             fn use_on(&self, stream: &Stream) -> Result<()> {
@@ -247,7 +247,7 @@ macro_rules! memory_args {
             }
 
             fn argument_type(&self) -> ArgumentType<'_> {
-                self.map_or(ArgumentType::Null, $of)
+                self.map_or(ArgumentType::Null, |memory| ArgumentType::Memory(memory.into()))
             }
 
             fn use_on(&self, stream: &Stream) -> Result<()> {
@@ -257,10 +257,7 @@ macro_rules! memory_args {
     )*};
 }
 
-memory_args! {
-    DeviceBuffer: |_: &_| ArgumentType::Memory(T::DTYPE.name());
-    Tensor: ArgumentType::of_tensor;
-}
+memory_args!(DeviceBuffer, Tensor);
 
 /// Most parameters of a kernel that can be launched.
 pub(crate) const MAX_ARGUMENTS: usize = 64;

@@ -59,12 +59,12 @@
 //!   `elementwise` (the others need it), `gather` (also of [`Scatter`]), `gemm` (also of
 //!   [`GroupedGemm`]), `norm`, `reduce`, `rotary`, `scan`, `scatter_add`, `softmax` (also of
 //!   [`CrossEntropy`]), `topk`.
-//! - `architectures`: what the families have for `sm_80`, `sm_89` and `sm_90`, each a feature. Without
-//!   them there are the kernels for sm_75.
+//! - `architectures`: the kernels for `sm_80`, `sm_89` and `sm_90`, each also a feature. The
+//!   kernels for sm_75 need none of these.
 //!
 //! An operation whose kernel is left out returns [`KernelError::LeftOut`] with the features to turn
-//! on. A crate that launches its own kernels needs no built-in one. In a debug build, optimise the
-//! emulator, which is more than ten times slower otherwise:
+//! on. A crate that launches only its own kernels does not need the built-in ones. In a debug
+//! build, optimise the emulator, which is more than ten times slower otherwise:
 //!
 //! ```toml
 //! [dependencies]
@@ -104,7 +104,7 @@ pub use abi::DType;
 pub use abi::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
 pub use abi::reduce::ReduceOp;
 pub use abi::scan::ScanOp;
-pub use argument::{ArgumentType, ConstPointer, MutPointer, Strided};
+pub use argument::{ArgumentType, ConstPointer, Elements, MutPointer, Strided};
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
 pub use element::Element;
@@ -119,9 +119,9 @@ pub use load::{Built, Module, ParamInfo, builtin_manifest};
 pub use ops::{
     Activation, Attention, AttentionGrad, AttentionGrads, AttentionLse, AttentionMerge,
     AttentionOutput, Binary, Candidate, CastElement, Chain, ChainElement, Countable, Float, Gemm,
-    GemmInput, GemmOutput, Gradient, GroupedGemm, IndexElement, Layout, Lengths, Map, Measured,
-    Moments, Number, Plan, PlanSource, Precision, Reduce, Reducible, Rotary, Scan, Scatter,
-    ScatterAdd, Select, Take, Tuning, Unary, WithMean,
+    GemmInput, GemmOutput, Gradient, GroupedGemm, IndexElement, Indices, Layout, Lengths, Map,
+    Measured, Moments, Number, Plan, PlanSource, Precision, Reduce, Reducible, Rotary, Scan,
+    Scatter, ScatterAdd, Select, Take, Tuning, Unary, WithMean,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,

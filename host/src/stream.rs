@@ -163,10 +163,13 @@ impl Stream {
     /// The driver's handle (`CUstream`) on a GPU; a number without meaning on the emulator. Valid
     /// while the device is.
     ///
-    /// Who captures this stream into a graph by it (`cuStreamBeginCapture`) has launched each
-    /// operation once before, since a first launch loads its kernel; waits for nothing meanwhile
-    /// (reading back, memory of another stream and lengths on the host wait); and keeps all tensors
-    /// of the captured launches as long as the graph: dropping one waits for no graph.
+    /// To capture this stream into a graph (`cuStreamBeginCapture`):
+    ///
+    /// - Launch each operation once before, because a first launch loads its kernel.
+    /// - Call nothing that waits during the capture. Reading back, memory of another stream, and
+    ///   lengths on the host wait.
+    /// - Keep all tensors of the captured launches as long as the graph. Dropping a tensor does not
+    ///   wait for a graph.
     pub fn as_raw(&self) -> *mut std::ffi::c_void {
         self.0.raw.0 as *mut std::ffi::c_void
     }
@@ -203,8 +206,8 @@ impl Stream {
         Ok(event)
     }
 
-    /// Makes work enqueued on this stream from now on start after the point that `event` recorded,
-    /// on whichever stream of the device. The host does not wait.
+    /// Makes work that is enqueued on this stream later start after the point that `event`
+    /// recorded, on any stream of the device. The host does not wait.
     ///
     /// # Errors
     /// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch),

@@ -7,7 +7,7 @@ use ptx_syntax::parse;
 /// Severity, rule and line (within `text`) of all findings.
 fn findings(text: &str) -> Vec<(Severity, Rule, u32)> {
     let module = parse(&module(text)).expect("valid PTX");
-    lint(&module)
+    lint_with(&module, &LintOptions::default().rounding(true))
         .iter()
         .map(|f| (f.severity, f.rule, f.line - 3))
         .collect()
@@ -78,6 +78,13 @@ fn setmaxnreg_wants_both_bounds() {
         findings(&format!(".entry k() .maxntid 384 .minnctapersm 1\n{body}")),
         []
     );
+    assert_eq!(findings(&format!(".entry k() .maxnreg 168\n{body}")), []);
+}
+
+#[test]
+fn rounding_is_looked_for_only_if_asked() {
+    let text = module(".entry k() {\nadd.f32 a, b, c;\n}");
+    assert_eq!(lint(&parse(&text).expect("valid PTX")), []);
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //!   added to them have `gamma(6)` of their magnitudes, and the mean
 //!   `gamma(additions + 3) mean |x|`.
 //! - The sum of all losses has `gamma(additions + 4)` of their magnitudes, and their own errors.
-//! - A gradient has the error of the probability, and `gamma(8)` of the magnitudes of its terms.
+//! - A gradient has the error of the probability, and `gamma(9)` of the magnitudes of its terms.
 //! - Sums of weights have a relative error of `gamma(additions)`, and so do values computed with
 //!   them.
 
@@ -47,6 +47,8 @@ pub struct CrossEntropy<'a> {
     pub label_smoothing: f64,
     /// Factor of the gradient.
     pub gradient_scale: f64,
+    /// The gradient with respect to the loss: of each row, or of all; `None` for 1.
+    pub dloss: Option<&'a [f64]>,
     /// How losses are reduced.
     pub reduction: Reduction,
 }
@@ -103,18 +105,22 @@ pub fn cross_entropy(
     let (mut dx, mut errors) = (ArrayD::zeros(x.raw_dim()), ArrayD::zeros(x.raw_dim()));
     let outputs = dx.lanes_mut(last).into_iter().zip(errors.lanes_mut(last));
     let rows = x.lanes(last).into_iter().zip(targets);
-    for ((x, &target), (mut dx, mut error)) in rows.zip(outputs) {
+    for (row, ((x, &target), (mut dx, mut error))) in rows.zip(outputs).enumerate() {
         if target == of.ignore_index {
             losses.push(0.0);
             loss_errors.push(0.0);
             continue;
         }
+        let dloss = of.dloss.map_or(1.0, |dloss| match of.reduction {
+            Reduction::None => dloss[row],
+            Reduction::Mean | Reduction::Sum => dloss[0],
+        });
         let x = x.to_vec();
         let row = Row::new(&x, &Scores::EXACT, model);
         let (loss, loss_error) = loss(&x, &row, target, of, model);
         losses.push(loss);
         loss_errors.push(if loss.is_finite() { loss_error } else { 0.0 });
-        let scale = of.gradient_scale * factor;
+        let scale = of.gradient_scale * factor * dloss;
         let even = of.label_smoothing / x.len() as f64;
         let all: f64 = (0..x.len()).map(|j| of.weight(j as i64)).sum();
         let factor = (1.0 - of.label_smoothing) * of.weight(target) + even * all;
@@ -133,7 +139,7 @@ pub fn cross_entropy(
             };
             let p_error = row.quotient_error(p, p * row.errors[j] + row.lost);
             let parts = factor * (p + p_error) + own + even;
-            let e = factor * p_error + (gamma(8) + 2.0 * of_weights) * parts;
+            let e = factor * p_error + (gamma(9) + 2.0 * of_weights) * parts;
             let e = scale.abs() * e + ETA32;
             error[j] = if dx[j].is_finite() { e } else { 0.0 };
         }
@@ -235,6 +241,7 @@ mod tests {
                 ignore_index: -100,
                 label_smoothing: 0.2,
                 gradient_scale: 1.0,
+                dloss: None,
                 reduction,
             };
             let both = |x: &ArrayD<f64>| {
@@ -260,6 +267,7 @@ mod tests {
             ignore_index: -100,
             label_smoothing: 0.0,
             gradient_scale: 1.0,
+            dloss: None,
             reduction: Reduction::None,
         };
         for target in [2, -1] {
@@ -277,6 +285,7 @@ mod tests {
                 ignore_index: -100,
                 label_smoothing: 0.1,
                 gradient_scale: 1.0,
+                dloss: None,
                 reduction: Reduction::Mean,
             };
             let x = ArrayD::zeros(shape);

@@ -31,6 +31,33 @@ pub fn take<T: Clone>(
     Ok(ArrayD::from_shape_fn(shape, element))
 }
 
+/// `y[a.., j, b..] = x[a.., indices[a.., j, b..], b..]`, where `axis` is behind the dimensions `a`;
+/// `fill` where an index is below 0 or not below the extent of the axis. The other extents of
+/// `indices` are those of `x`.
+///
+/// # Errors
+/// [`ReferenceError::AxisOutOfRange`].
+pub fn take_each<T: Clone>(
+    x: &ArrayViewD<'_, T>,
+    axis: usize,
+    indices: &ArrayViewD<'_, i64>,
+    fill: &T,
+) -> Result<ArrayD<T>, ReferenceError> {
+    ReferenceError::unless_axis(x.ndim(), axis)?;
+    let element = |at: IxDyn| {
+        let mut from = at.clone();
+        let selected = usize::try_from(indices[at]).ok();
+        match selected.filter(|&selected| selected < x.len_of(Axis(axis))) {
+            Some(selected) => {
+                from[axis] = selected;
+                x[from].clone()
+            }
+            None => fill.clone(),
+        }
+    };
+    Ok(ArrayD::from_shape_fn(indices.raw_dim(), element))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +93,16 @@ mod tests {
             refused,
             Err(ReferenceError::AxisOutOfRange { axis: 2, rank: 2 })
         );
+    }
+
+    #[test]
+    fn each_element_has_an_index_of_its_own() {
+        let x = array![[1, 2, 3], [4, 5, 6]].into_dyn();
+        let indices = array![[2, 0], [1, 3]].into_dyn();
+        let got = take_each(&x.view(), 1, &indices.view(), &-7).expect("the axis is there");
+        assert_eq!(got, array![[3, 1], [5, -7]].into_dyn());
+        let indices = array![[1, 0, -1]].into_dyn();
+        let got = take_each(&x.view(), 0, &indices.view(), &-7).expect("the axis is there");
+        assert_eq!(got, array![[4, 2, -7]].into_dyn());
     }
 }

@@ -47,6 +47,9 @@ struct Case {
     reduction: Reduce,
     #[serde(default)]
     label_smoothing: f32,
+    /// Whether there is a gradient with respect to the loss.
+    #[serde(default)]
+    dloss: bool,
     #[serde(default)]
     view: View,
     #[serde(default)]
@@ -108,7 +111,7 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     fn operation<'a, T: Float>(
         case: &Case,
         x: &'a Tensor<T>,
-        (targets, weights): (&'a Tensor<i64>, &'a Tensor<f32>),
+        (targets, weights, dloss): (&'a Tensor<i64>, &'a Tensor<f32>, &'a Tensor<f32>),
         reduction: Reduction,
     ) -> CrossEntropy<'a, T> {
         let mut of = CrossEntropy::new(x, targets);
@@ -118,12 +121,27 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         if case.weights {
             of = of.class_weights(weights);
         }
+        if case.dloss {
+            of = of.dloss(dloss);
+        }
         of.ignore_index(IGNORED)
             .label_smoothing(case.label_smoothing)
             .gradient_scale(SCALE)
             .reduction(reduction)
     }
-    let inputs = (&target_tensor, &weights.tensor);
+    let of_loss = if reduction == Reduction::None {
+        outer
+    } else {
+        &[]
+    };
+    let dloss = Operand::<f32>::draw(
+        device,
+        of_loss,
+        Values::Uniform,
+        View::Sliced,
+        case.seed + 3,
+    )?;
+    let inputs = (&target_tensor, &weights.tensor, &dloss.tensor);
     let of_x = operation(case, &x.tensor, inputs, reduction);
     fn by<'a, T: Float>(of: CrossEntropy<'a, T>, kernel: Option<&'a str>) -> CrossEntropy<'a, T> {
         match kernel {
@@ -136,11 +154,13 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
     });
     let model = model.map_err(say)?;
     let of_classes: Vec<f64> = weights.values.iter().copied().collect();
+    let of_losses: Vec<f64> = dloss.values.iter().copied().collect();
     let of = Reference {
         class_weights: case.weights.then_some(&of_classes),
         ignore_index: IGNORED,
         label_smoothing: f64::from(case.label_smoothing),
         gradient_scale: f64::from(SCALE),
+        dloss: case.dloss.then_some(&of_losses),
         reduction: reduced,
     };
     let (loss, gradient) = cross_entropy(
@@ -151,11 +171,6 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         &model,
     )
     .map_err(say)?;
-    let of_loss = if reduction == Reduction::None {
-        outer
-    } else {
-        &[]
-    };
     let agree_loss = |got: &ArrayD<f32>| match reduction {
         Reduction::None => agrees(&flat(got), &loss),
         Reduction::Mean | Reduction::Sum => agrees(got, &loss),
@@ -242,6 +257,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
                 dtype,
                 reduction,
                 label_smoothing: smoothing,
+                dloss: seed % 2 == 1,
                 view,
                 view_dx,
                 values,
@@ -288,6 +304,7 @@ fn every_candidate_matches_the_reference() {
                     dtype,
                     reduction,
                     label_smoothing: if n == 2048 { 0.1 } else { 0.0 },
+                    dloss: n >= 2048,
                     view: View::Contiguous,
                     view_dx: View::Contiguous,
                     values: Values::Uniform,
@@ -323,6 +340,7 @@ fn rows_that_begin_anywhere_match_the_reference() {
                         dtype,
                         reduction,
                         label_smoothing: if n % 5 == 1 && n != 1001 { 0.1 } else { 0.0 },
+                        dloss: n % 2 == 1,
                         view,
                         view_dx,
                         values: Values::Uniform,

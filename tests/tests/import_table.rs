@@ -7,7 +7,7 @@ use std::process::Command;
 /// For each package of the workspace, the packages of the workspace that it may depend on in any
 /// way. Device code never depends on the host, nor does the emulator; the reference shares nothing
 /// but `abi` with what it judges.
-const MAY_IMPORT: [(&str, &[&str]); 14] = [
+const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ("warpsmith-abi", &[]),
     ("warpsmith-ptx-syntax", &[]),
     ("warpsmith-cuda-std-macros", &[]),
@@ -18,6 +18,7 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("kernels-gpu", &["warpsmith-cuda-std", "warpsmith-abi"]),
     ("warpsmith-reference", &["warpsmith-abi"]),
     ("warpsmith-emulator", &["warpsmith-ptx-syntax"]),
+    ("warpsmith-driver", &["warpsmith-emulator"]),
     ("warpsmith-cuda-builder", &["warpsmith-ptx-syntax"]),
     (
         "warpsmith",

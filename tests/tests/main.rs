@@ -18,6 +18,7 @@ mod gemm_tuning;
 mod grouped;
 mod grouped_sm90;
 mod import_table;
+mod indices;
 mod kernels_page;
 mod mutations;
 mod norm_ring;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::emulator::EmulatorConfig;
-use warpsmith::reference::take::take;
+use warpsmith::reference::take::{take, take_each};
 use warpsmith::testing::Recording;
 use warpsmith::{DType, Device, Element, Error, IndexElement, ShapeError, Take, Tensor};
 use warpsmith_tests::element::TestElement;
@@ -24,6 +24,8 @@ struct Case {
     shape: Vec<usize>,
     axis: usize,
     of_indices: Vec<usize>,
+    /// Whether each element has an index of its own.
+    is_each: bool,
     /// How many indices of ten are out of range.
     bad: u32,
     is_filled: bool,
@@ -93,8 +95,11 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
     let values = case.values.of_moved(T::DTYPE);
     let x = Operand::<T>::draw(device, &case.shape, values, case.views[0], case.seed)?;
     let indices = Operand::<I>::lay_out(device, case.indices::<I>(), case.views[1])?;
-    let mut operation =
-        Take::new(&x.tensor, &indices.tensor).axis(signed(case.axis, case.shape.len()));
+    let operation = match case.is_each {
+        true => Take::each(&x.tensor, &indices.tensor),
+        false => Take::new(&x.tensor, &indices.tensor),
+    };
+    let mut operation = operation.axis(signed(case.axis, case.shape.len()));
     let mut fill = nothing(T::DTYPE);
     if case.is_filled {
         let value = T::nearest(3.0);
@@ -103,7 +108,8 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
     }
     let bits = x.values.mapv(|x| T::nearest(x).bits());
     let exact = indices.values.mapv(|index| index as i64);
-    let want = take(&bits.view(), case.axis, &exact.view(), &fill).map_err(say)?;
+    let reference = if case.is_each { take_each } else { take };
+    let want = reference(&bits.view(), case.axis, &exact.view(), &fill).map_err(say)?;
     let stream = device.stream().map_err(say)?;
     let output = || Output::<T>::new(device, want.shape(), case.views[2]);
     let got = run_repeatedly(output, |y| operation.run_into(&y.tensor, &stream))?;
@@ -159,10 +165,23 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
                 (is_filled, are_indices_wide, bad),
                 (axis, seed),
             )| {
+                let axis = axis.index(shape.len());
+                let is_each = seed % 3 == 0;
+                let of_indices = match is_each {
+                    true => {
+                        let len = of_indices.iter().product();
+                        let extents = shape.iter().enumerate();
+                        extents
+                            .map(|(at, &extent)| if at == axis { len } else { extent })
+                            .collect()
+                    }
+                    false => of_indices,
+                };
                 Case {
-                    axis: axis.index(shape.len()),
+                    axis,
                     shape,
                     of_indices,
+                    is_each,
                     bad,
                     is_filled,
                     dtype,
@@ -283,6 +302,17 @@ fn what_does_not_fit_is_refused_by_name() {
             .run(stream)
             .expect_err("nine dimensions");
         assert!(text(refused).contains("number of dimensions is 9"));
+        let refused = text(Take::each(&x, &indices).run(stream).expect_err("rank 1"));
+        assert!(
+            refused.contains("`indices`") && refused.contains("[3, 4]"),
+            "{refused}"
+        );
+        let wrong = Tensor::<i32>::zeros(stream, &[5, 3]).expect("indices");
+        let refused = text(Take::each(&x, &wrong).run(stream).expect_err("3 columns"));
+        assert!(
+            refused.contains("`indices`") && refused.contains("[5, 4]"),
+            "{refused}"
+        );
         let y = Tensor::<f32>::zeros(stream, &[5, 3]).expect("a tensor");
         let refused = Take::new(&x, &indices).run_into(&y, stream);
         let refused = text(refused.expect_err("four columns"));

@@ -54,6 +54,7 @@ kernel_param! {
         /// Elements of a row.
         pub n: u64,
         /// Elements between the rows of each tensor of rows, in the order of the entry's parameters.
+        /// Cross-entropy: then those between the factors of the rows, 0 or 1.
         pub strides: [i64; 5],
         /// Rows with this target are ignored.
         pub ignore_index: i64,

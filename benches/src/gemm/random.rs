@@ -1,12 +1,7 @@
 //! The set `random`: products whose extents a seeded generator draws.
-//!
-//! Constants of the cost model are fitted to some seeds and held to others, so that they do not
-//! know the products that they are judged by.
-
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use super::cases::{Case, Layout, Precision, Set};
+use crate::draw::Extents;
 
 /// What `--set random` draws.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -26,15 +21,10 @@ impl Draw {
     /// Products with m from 1 to 10,000, and n and k from 256 to 16,384. The logarithms of all
     /// extents are distributed uniformly.
     pub(super) fn cases(&self, precision: Precision, layout: Layout) -> Vec<Case> {
-        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        let mut extent = |least: f64, most: f64, multiple_of: usize| {
-            let drawn = random.random_range(least.ln()..=most.ln()).exp();
-            let multiples = (drawn / multiple_of as f64).round().max(1.0);
-            multiples as usize * multiple_of
-        };
+        let mut extents = Extents::of_seed(self.seed);
         let product = |_| {
-            let m = extent(1.0, 10_000.0, 1);
-            let [n, k] = [0; 2].map(|_| extent(256.0, 16_384.0, self.multiple_of));
+            let m = extents.extent(1.0, 10_000.0, 1);
+            let [n, k] = [0; 2].map(|_| extents.extent(256.0, 16_384.0, self.multiple_of));
             Case {
                 layout,
                 ..Case::new(Set::Random.name(), precision, [m, n, k])

@@ -24,6 +24,10 @@ pub static ELEMENTWISE: Operation = Operation {
         Set::new("casts", "between dtypes, 2^27 elements"),
         Set::new("chains", "eight functions, 2^27 elements"),
         Set::new("permutations", "transposed matrices, exchanged dimensions"),
+        Set::new(
+            "random",
+            "permutations of 2 or 3 dimensions of random extents, 64 to 512 MiB",
+        ),
         Set::new("small", "1 kB to 1 MB"),
         Set::new("small_graphs", "the same, replayed as CUDA graphs")
             .reaching(Some(1.0 / 1.1), None)
@@ -34,7 +38,7 @@ pub static ELEMENTWISE: Operation = Operation {
     cases,
 };
 
-fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
+fn cases(set: &Set, options: &OperationOptions) -> Vec<Case> {
     const LEN: usize = 1 << 27;
     match set.name {
         "casts" => vec![
@@ -53,6 +57,22 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
             permutation::<bf16>(&[32, 4096, 16, 128], &[0, 2, 1, 3]),
             permutation::<f32>(&[512, 256, 512], &[2, 1, 0]),
         ],
+        "random" => options.random(|extents| {
+            let len = extents.extent((1 << 25) as f64, (1 << 27) as f64, 1);
+            let a = extents.extent(16.0, 1024.0, 1);
+            let orders: [&[isize]; 5] = [&[1, 0], &[0, 2, 1], &[1, 0, 2], &[2, 1, 0], &[2, 0, 1]];
+            let axes = extents.one_of(&orders);
+            let b = extents.extent(16.0, (len / a / 16).max(17) as f64, 1);
+            let shape = [a, b, (len / a / b).max(1)];
+            let shape = match axes.len() {
+                2 => &[a * 16, (len / a / 16).max(1)],
+                _ => &shape[..],
+            };
+            match extents.one_of(&[2, 4]) {
+                2 => permutation::<bf16>(shape, axes),
+                _ => permutation::<f32>(shape, axes),
+            }
+        }),
         "small" | "small_graphs" => [256, 4096, 65536, 262_144]
             .into_iter()
             .flat_map(|len| [unary::<f32>(UnaryOp::Relu, len), add::<f32>(len)])
@@ -198,9 +218,17 @@ fn words<N: ToString>(numbers: &[N]) -> String {
     words.join("x")
 }
 
-fn permutation<T: Sample>(shape: &'static [usize], axes: &'static [isize]) -> Case {
+fn permutation<T: Sample>(shape: &[usize], axes: &'static [isize]) -> Case {
+    let len: usize = shape.iter().product();
+    let name = format!(
+        "elementwise/{}/permute_{}/{}",
+        T::DTYPE,
+        words(axes),
+        words(shape)
+    );
+    let shape = shape.to_vec();
     let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
-        let x = normal_copies::<T>(stream, shape, 1, copies)?;
+        let x = normal_copies::<T>(stream, &shape, 1, copies)?;
         let to: Vec<usize> = axes.iter().map(|&axis| shape[axis as usize]).collect();
         let y = unwritten_copies::<T>(stream, &to, copies)?;
         let mut prepared = Prepared::new();
@@ -212,14 +240,8 @@ fn permutation<T: Sample>(shape: &'static [usize], axes: &'static [isize]) -> Ca
         });
         Ok(prepared)
     };
-    let len: usize = shape.iter().product();
     Case {
-        name: format!(
-            "elementwise/{}/permute_{}/{}",
-            T::DTYPE,
-            words(axes),
-            words(shape)
-        ),
+        name,
         work: Work {
             bytes: (2 * len * size_of::<T>()) as f64,
             ..Work::default()

@@ -17,6 +17,7 @@ pub static GATHER: Operation = Operation {
     sets: &[
         Set::new("embedding", "rows of a table, 16,384 to 262,144 of them"),
         Set::new("axes", "along the last axis, and along one between"),
+        Set::new("random", "rows of random lengths, about 256 MiB of them"),
         Set::new("small", "1 to 1,024 rows of a table"),
         Set::new("small_graphs", "the same, replayed as CUDA graphs").in_graphs(),
         Set::new("tiny", "for the emulator"),
@@ -25,7 +26,7 @@ pub static GATHER: Operation = Operation {
     cases,
 };
 
-fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
+fn cases(set: &Set, options: &OperationOptions) -> Vec<Case> {
     match set.name {
         "axes" => vec![
             take::<f32>(&[16384, 16384], 1, 8192),
@@ -35,6 +36,14 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
         "small" | "small_graphs" => [1, 16, 64, 256, 1024]
             .map(|rows| take::<bf16>(&[32000, 4096], 0, rows))
             .into(),
+        "random" => options.random(|extents| {
+            let of_row = extents.extent(16.0, 8192.0, 1);
+            let rows = extents.extent(1024.0, ((1 << 28) / of_row) as f64, 1);
+            match extents.one_of(&[2, 4]) {
+                2 => take::<bf16>(&[rows, of_row], 0, (1 << 27) / of_row),
+                _ => take::<f32>(&[rows, of_row], 0, (1 << 26) / of_row),
+            }
+        }),
         "tiny" => vec![
             take::<bf16>(&[100, 64], 0, 50),
             take::<f32>(&[20, 30], 1, 12),
@@ -51,12 +60,15 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
 }
 
 /// `m` indices drawn at random.
-fn take<T: Sample>(shape: &'static [usize], axis: usize, m: usize) -> Case {
+fn take<T: Sample>(shape: &[usize], axis: usize, m: usize) -> Case {
+    let shape = shape.to_vec();
     let mut to = shape.to_vec();
     to[axis] = m;
+    let words: Vec<String> = shape.iter().map(usize::to_string).collect();
+    let name = format!("gather/{}/axis{axis}/{}/m{m}", T::DTYPE, words.join("x"));
     let moved = 2 * to.iter().product::<usize>() * size_of::<T>();
     let prepare = move |stream: &Stream, copies| -> Result<Prepared> {
-        let x = normal_copies::<T>(stream, shape, 1, copies)?;
+        let x = normal_copies::<T>(stream, &shape, 1, copies)?;
         let mut rng = ChaCha8Rng::seed_from_u64(2);
         let drawn: Vec<i64> = (0..m)
             .map(|_| rng.random_range(0..shape[axis] as i64))
@@ -75,9 +87,8 @@ fn take<T: Sample>(shape: &'static [usize], axis: usize, m: usize) -> Case {
         });
         Ok(prepared)
     };
-    let words: Vec<String> = shape.iter().map(usize::to_string).collect();
     Case {
-        name: format!("gather/{}/axis{axis}/{}/m{m}", T::DTYPE, words.join("x")),
+        name,
         work: Work {
             bytes: (moved + 8 * m) as f64,
             ..Work::default()

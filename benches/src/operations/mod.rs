@@ -39,6 +39,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use warpsmith::{DType, Device, Stream};
 
+use crate::draw::Extents;
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
 use crate::results::{Report, Target, Unit};
@@ -204,6 +205,12 @@ pub struct OperationOptions {
     /// Only cases whose name contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub only: String,
+    /// Seed of the set random.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+    /// Number of cases in the set random.
+    #[arg(long = "cases", value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub random_cases: u32,
     /// Repetitions that a median is of.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repetitions: u32,
@@ -217,6 +224,14 @@ pub struct OperationOptions {
     /// without it nothing is written.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
+}
+
+impl OperationOptions {
+    /// The cases of the set random.
+    fn random(&self, mut draw: impl FnMut(&mut Extents) -> Case) -> Vec<Case> {
+        let mut extents = Extents::of_seed(self.seed);
+        (0..self.random_cases).map(|_| draw(&mut extents)).collect()
+    }
 }
 
 /// The operation of that name.

@@ -16,6 +16,10 @@ pub static REDUCE: Operation = Operation {
         Set::new("whole", "2^30 elements to one").reaching(Some(1.0), None),
         Set::new("matrix", "16384 x 16384 over rows and columns").reaching(Some(1.0), None),
         Set::new("flat", "16 x 2^24 and 2^24 x 16 over rows and columns").reaching(Some(1.0), None),
+        Set::new(
+            "random",
+            "over rows and columns of matrices of random extents, 128 MiB to 1 GiB",
+        ),
         Set::new("scan", "running sums of one row and of many").reaching(Some(1.0), None),
         Set::new("small", "1 KiB to 1 MiB to one").reaching(Some(1.0 / 1.1), None),
         Set::new("small_graphs", "the same, replayed as CUDA graphs")
@@ -51,7 +55,7 @@ const KINDS: [Kind; 5] = [
     Kind::VarianceAndMean,
 ];
 
-fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
+fn cases(set: &Set, options: &OperationOptions) -> Vec<Case> {
     let both = |kinds: &[Kind], shapes: &[[usize; 2]], axes: &[Option<usize>]| {
         let mut cases = Vec::new();
         for &shape in shapes {
@@ -70,6 +74,15 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
             let shapes = [[16, 1 << 24], [1 << 24, 16]];
             both(&KINDS[..2], &shapes, &rows_and_columns)
         }
+        "random" => options.random(|extents| {
+            let len = extents.extent((1 << 26) as f64, (1 << 28) as f64, 1);
+            let rows = extents.extent(2.0, (len / 2) as f64, 1);
+            let (kind, axis) = (extents.one_of(&KINDS), extents.one_of(&rows_and_columns));
+            match extents.one_of(&[2, 4]) {
+                2 => case::<bf16>(kind, axis, [rows, len / rows]),
+                _ => case::<f32>(kind, axis, [rows, len / rows]),
+            }
+        }),
         "small" | "small_graphs" => {
             let shapes = [8, 10, 12, 14, 16, 18].map(|log2| [1, 1 << log2]);
             both(&KINDS[..1], &shapes, &[None])

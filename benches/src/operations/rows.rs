@@ -33,6 +33,11 @@ pub static ROWS: Operation = Operation {
             "softmax, its gradient, norms and cross-entropy of lengths that are no whole vectors",
         )
         .reaching(Some(1.0), None),
+        Set::new(
+            "random",
+            "all of them, with random lengths of 64 to 200,000",
+        )
+        .reaching(Some(1.0), None),
         Set::new("grad", "gradients of softmax, layer norm and RMS norm")
             .reaching(Some(1.05), None),
         Set::new(
@@ -140,7 +145,7 @@ impl Op {
     }
 }
 
-fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
+fn cases(set: &Set, options: &OperationOptions) -> Vec<Case> {
     let lengths = |op| match (op, set.name) {
         (Op::CrossEntropy, "odd") => &ODD_VOCABULARIES[..],
         (Op::CrossEntropy, _) => &VOCABULARIES,
@@ -177,6 +182,10 @@ fn cases(set: &Set, _: &OperationOptions) -> Vec<Case> {
                 Op::CrossEntropy,
             ],
         ),
+        "random" => options.random(|extents| {
+            let (op, n) = (extents.one_of(&Op::ALL), extents.extent(64.0, 2e5, 1));
+            case(op, [LARGE / n, n])
+        }),
         "cross_entropy" => sized(LARGE, &[Op::CrossEntropy]),
         "medium" => sized(MEDIUM, &Op::ALL),
         "small" | "small_graphs" => [[1, 512], [8, 512], [64, 1024], [256, 2048]]

@@ -133,8 +133,8 @@ fn sets_and_operations_that_there_are_not_are_named_with_those_that_are() -> Res
     let error = error.expect_err("there is no such set").to_string();
     assert_eq!(
         error,
-        "there is no set 'x' of elementwise: want functions, casts, chains, permutations, small, \
-         small_graphs, tiny, all"
+        "there is no set 'x' of elementwise: want functions, casts, chains, permutations, random, \
+         small, small_graphs, tiny, all"
     );
     let error = by_name("x").expect_err("there is none").to_string();
     assert_eq!(
@@ -149,4 +149,33 @@ fn sets_and_operations_that_there_are_not_are_named_with_those_that_are() -> Res
         "{large:?}"
     );
     Ok(())
+}
+
+#[test]
+fn a_seed_always_draws_the_same_cases() {
+    for operation in [
+        &elementwise::ELEMENTWISE,
+        &gather::GATHER,
+        &reduce::REDUCE,
+        &rows::ROWS,
+    ] {
+        let set = operation.sets.iter().find(|set| set.name == "random");
+        let set = set.expect("a set");
+        let names = |seed: &str| -> Vec<String> {
+            let options = options(&["--seed", seed, "--cases", "200"]);
+            let cases = (operation.cases)(set, &options).into_iter();
+            cases.map(|case| case.name).collect()
+        };
+        assert_eq!(names("1"), names("1"));
+        assert_ne!(names("1"), names("2"));
+        let options = options(&["--cases", "200"]);
+        for case in (operation.cases)(set, &options) {
+            let bytes = case.work.bytes;
+            assert!(
+                (5e7..3e9).contains(&bytes),
+                "{} has {bytes} bytes",
+                case.name
+            );
+        }
+    }
 }

@@ -38,10 +38,10 @@ enum What {
     Reduce(OperationArgs),
     /// Measure softmax, norms, cross-entropy and their gradients.
     Rows(OperationArgs),
-    /// Measure layer norm, RMS norm and their gradients: those cases of `rows` whose name contains
-    /// "norm", or the text of --only.
+    /// Measure layer norm, RMS norm and their gradients: the cases of `rows` whose name contains
+    /// "norm" (or the text of --only instead).
     Norm(OperationArgs),
-    /// Measure the first elements of rows in order.
+    /// Measure top-k: the first elements of rows in order.
     #[command(name = "topk")]
     TopK(OperationArgs),
     /// Measure elementwise operations.
@@ -101,10 +101,10 @@ struct OperationArgs {
 
 /// List the cases that got slower between two result files.
 ///
-/// A case got slower if its time grew by more than the tolerance and, if both files contain the
-/// peer, its speed relative to the peer fell by more than the tolerance too: this tells slower
-/// kernels from slower machines. Cases that are missing in NEW, and wrong results, are listed as
-/// well. If there is any, the exit status is 1.
+/// A case got slower if its time grew by more than the tolerance. If both files contain the peer,
+/// its speed relative to the peer must also have fallen by more than the tolerance: this excludes
+/// slower machines. Cases that are missing in NEW, and wrong results, are listed as well. If a case
+/// is listed, the exit status is 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith bench compare benches/results/h200/gemm.csv results/h200/gemm.csv

@@ -12,8 +12,8 @@ use crate::output::Output;
 
 /// Report what is installed on this machine, and how to install what is missing.
 ///
-/// The emulator needs nothing but the kernels themselves. Running on a GPU needs a driver and a
-/// GPU. Compiling your own kernels needs the device toolchain. The exit status is 1 if something is
+/// The emulator needs only the PTX of the kernels. Running on a GPU needs a driver and a GPU.
+/// Compiling your own kernels needs the device toolchain. The exit status is 1 if something is
 /// installed but broken, and 0 if something is only missing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -21,8 +21,8 @@ use crate::output::{Output, OutputFiles};
 /// A is [m, k] and B is [k, n]; either may have a leading batch dimension, and a batch of 1 is
 /// broadcast. C and the residual broadcast to D. Files are .npy of f16, f32 or f64, in C or Fortran
 /// order. A and B are rounded to --dtype; C, bias, residual and D to --out-dtype. D is written as
-/// f32. With --dtype f64 everything is in f64, D too. With --dtype i8, files may be of i8 and i32 too,
-/// and D is i32 unless --out-dtype says otherwise.
+/// f32. With --dtype f64, everything is in f64, also D. With --dtype i8, files may also be i8 and
+/// i32, and D is i32 unless --out-dtype is set.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith gemm A.npy B.npy -o D.npy
@@ -84,7 +84,7 @@ pub(crate) struct Args {
 /// Element types of A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum InputDtype {
-    /// IEEE double precision; of activations it has relu.
+    /// IEEE double precision; the only activation is relu.
     F64,
     /// IEEE single precision.
     F32,
@@ -96,7 +96,7 @@ enum InputDtype {
     E4m3,
     /// 8-bit float with 5 exponent bits.
     E5m2,
-    /// 8-bit integer, with sums in i32; results in i32 have relu alone of activations.
+    /// 8-bit integer, with sums in i32; for results in i32, the only activation is relu.
     I8,
 }
 

@@ -18,6 +18,7 @@ use crate::output::Output;
 #[command(after_help = "Examples:
   warpsmith lint kernel.ptx
   warpsmith lint --allow-local --min-severity warning ptx/sm_75/*.ptx
+  warpsmith lint --rounding kernel.ptx
   warpsmith lint --json kernel.ptx | jq .rule")]
 pub(crate) struct Args {
     /// The PTX files.
@@ -26,6 +27,9 @@ pub(crate) struct Args {
     /// Allow local memory in every kernel.
     #[arg(long)]
     allow_local: bool,
+    /// Warn of floats that ptxas may contract into an fma: their bits are not defined.
+    #[arg(long)]
+    rounding: bool,
     /// Fail on warnings too.
     #[arg(long)]
     deny_warnings: bool,
@@ -44,7 +48,9 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     } else {
         Severity::Error
     };
-    let options = LintOptions::default().allow_local(args.allow_local);
+    let options = LintOptions::default()
+        .allow_local(args.allow_local)
+        .rounding(args.rounding);
     let mut outcome = Outcome::Done;
     for path in &args.files {
         let module = read_module(path)?;

@@ -179,10 +179,9 @@ fn a_module_the_emulator_cannot_run_is_refused_with_its_line() {
     let folder = Folder::new();
     let toml = folder.write("launch.toml", filled("f32", "[1]", "fill = \"zeros\""));
     let text = std::fs::read_to_string(data("kernels.ptx")).expect("test data");
-    let odd = folder.write(
-        "odd.ptx",
-        text.replacen("\tret;", "\tno.such.instruction;", 1),
-    );
+    let (others, leave) = text.split_once(".entry leave").expect("it is there");
+    let leave = leave.replacen("\tret;", "\tno.such.instruction;", 1);
+    let odd = folder.write("odd.ptx", format!("{others}.entry leave{leave}"));
     let args = [
         "run".into(),
         odd,
@@ -190,7 +189,7 @@ fn a_module_the_emulator_cannot_run_is_refused_with_its_line() {
         "--device".into(),
         "emulator".into(),
     ];
-    warpsmith(args).failed(1, &["odd.ptx", "PTX line 34", "`no.such.instruction`"]);
+    warpsmith(args).failed(1, &["odd.ptx", "PTX line 57", "`no.such.instruction`"]);
     assert_eq!(folder.names(), ["launch.toml", "odd.ptx"]);
 }
 
@@ -260,6 +259,48 @@ fn a_struct_goes_by_value() {
     assert_eq!(out, [-5, 77, 1.5_f64.to_bits().cast_signed()]);
     run(&folder, &toml.replace("{ i32 = -5 }, ", ""), &[])
         .failed(1, &["arg 2: `struct` has 16 bytes, parameter `s` has 24"]);
+}
+
+#[test]
+fn arguments_point_into_buffers() {
+    let folder = Folder::new();
+    let toml = "kernel = \"unpack\"\ngrid = 1\nblock = 1\n[[buffer]]\nname = \"out\"\n\
+                dtype = \"i64\"\nshape = [4]\nfill = \"zeros\"\nsave = \"out.npy\"\n\
+                [[arg]]\nbuffer = { name = \"out\", offset_bytes = 8 }\n\
+                [[arg]]\nstruct = [{ struct = [{ i16 = -5 }, { i16 = -1 }] }, { buffer = \"out\" }, \
+                { u8 = 3 }]\n";
+    run(&folder, toml, &[]).done();
+    let out = Npy::read(&folder.path("out.npy")).i64s();
+    assert_eq!((out[0], out[1], out[3] & 255), (0, -5, 3));
+    assert!(out[2] > 0 && out[2] % 256 == 0, "{out:x?}");
+    for (from, to, want) in [
+        (
+            "offset_bytes = 8",
+            "offset_bytes = 33",
+            "offset_bytes = 33: buffer `out` has 32 bytes",
+        ),
+        ("offset_bytes = 8", "offset = 8", "a buffer is a name, or"),
+        (
+            "{ buffer = \"out\" }",
+            "{ buffer = \"in\" }",
+            "arg 2: buffer = \"in\": no such buffer",
+        ),
+    ] {
+        run(&folder, &toml.replace(from, to), &[]).failed(1, &[want]);
+    }
+}
+
+#[test]
+fn a_buffer_may_be_unwritten() {
+    let folder = Folder::new();
+    let toml = SAXPY.replace("fill = \"iota\"", "fill = \"unwritten\"");
+    let ran = run(&folder, &toml, &[]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("read of uninitialised memory"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
@@ -350,8 +391,13 @@ fn faults_of_the_description_name_file_and_key() {
         ),
         (
             "u32 = 100",
+            "u128 = 100",
+            &["unknown variant `u128`", "`u32`"],
+        ),
+        (
+            "u32 = 100",
             "u16 = 100",
-            &["unknown variant `u16`", "`u32`"],
+            &["arg 4: `u16` has 2 bytes, parameter `n` has 4"],
         ),
         (
             "\"f32\"",

@@ -1,5 +1,5 @@
 //! Adds launch bounds and cluster size as the attributes from which LLVM's NVPTX backend emits
-//! `.maxntid`, `.minnctapersm` and `.reqnctapercluster`.
+//! `.maxntid`, `.reqntid`, `.minnctapersm` and `.reqnctapercluster`.
 
 use super::Module;
 use super::kernels::Kernel;
@@ -34,6 +34,9 @@ fn attributes(kernel: &Kernel) -> String {
     if let Some(threads) = kernel.max_threads {
         attributes.push(format!("\"nvvm.maxntid\"=\"{threads}\""));
     }
+    if let Some([x, y, z]) = kernel.block {
+        attributes.push(format!("\"nvvm.reqntid\"=\"{x},{y},{z}\""));
+    }
     if let Some(blocks) = kernel.min_blocks {
         attributes.push(format!("\"nvvm.minctasm\"=\"{blocks}\""));
     }
@@ -60,8 +63,10 @@ mod tests {
             max_threads: Some(384),
             min_blocks: Some(1),
             cluster: Some([2, 1, 1]),
+            block: None,
             dynamic_shared_bytes: None,
             arch: None,
+            safe: false,
         };
         apply(&mut module, &[kernel]);
         assert_eq!(

@@ -73,7 +73,7 @@ fn with_values(header: &str, values: &[Option<(usize, usize)>]) -> Option<String
 }
 
 /// The position in `text` of the parenthesis that closes the one opened before it.
-fn closing(text: &str) -> Option<usize> {
+pub(super) fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;
     text.bytes().position(|byte| {
         depth += i32::from(byte == b'(') - i32::from(byte == b')');
@@ -82,7 +82,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 /// Splits the parameters at commas outside brackets.
-fn split(params: &str) -> Vec<&str> {
+pub(super) fn split(params: &str) -> Vec<&str> {
     let mut depth = 0;
     params
         .split(|c: char| {
@@ -120,6 +120,7 @@ mod tests {
         let param = |ty: &str| KernelParam {
             name: "p".to_owned(),
             ty: ty.to_owned(),
+            alias: 0,
         };
         let kernel = Kernel {
             name: "k".to_owned(),
@@ -132,8 +133,10 @@ mod tests {
             max_threads: None,
             min_blocks: None,
             cluster: None,
+            block: None,
             dynamic_shared_bytes: None,
             arch: None,
+            safe: false,
         };
         apply(&mut module, &[kernel]);
         let header = module

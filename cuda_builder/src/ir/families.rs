@@ -111,8 +111,10 @@ mod tests {
             max_threads: None,
             min_blocks: None,
             cluster: None,
+            block: None,
             dynamic_shared_bytes: None,
             arch: None,
+            safe: false,
         }
     }
 

@@ -31,11 +31,17 @@ pub struct Kernel {
     pub min_blocks: Option<u32>,
     /// The cluster's dimensions in blocks.
     pub cluster: Option<[u32; 3]>,
+    /// The only extents of a block in threads that it is launched with.
+    #[serde(default)]
+    pub block: Option<[u32; 3]>,
     /// Least dynamic shared memory of a launch, in bytes.
     pub dynamic_shared_bytes: Option<u32>,
     /// The only architecture that it is built for; `None` for those that the build asks for.
     #[serde(default)]
     pub arch: Option<Arch>,
+    /// Whether it is a `fn` without `unsafe`.
+    #[serde(default)]
+    pub safe: bool,
 }
 
 /// A parameter as the source declares it.
@@ -47,6 +53,10 @@ pub struct KernelParam {
     /// Its type, without white space.
     #[serde(rename = "type")]
     pub ty: String,
+    /// Of a safe kernel's pointer: 1 if nobody writes what it points to, 2 if nothing else points to
+    /// it, else 0.
+    #[serde(default)]
+    pub alias: u8,
 }
 
 /// Why metadata could not be read.
@@ -164,8 +174,10 @@ fn bare(name: &str, crate_name: &str) -> Kernel {
         max_threads: None,
         min_blocks: None,
         cluster: None,
+        block: None,
         dynamic_shared_bytes: None,
         arch: None,
+        safe: false,
     }
 }
 
@@ -222,7 +234,7 @@ fn check(kernel: &Kernel) -> Result<(), MetadataError> {
         (_, Some(got)) if got == 0 || got > 32 => {
             return out_of_range("min_blocks", got, "1 to 32");
         }
-        (None, Some(min_blocks)) => {
+        (None, Some(min_blocks)) if kernel.block.is_none() => {
             return Err(MetadataError::MinBlocksAlone {
                 kernel: kernel.name.clone(),
                 min_blocks,

@@ -12,12 +12,14 @@
 //! | [`spaces`] | moves statics in sections `.shared` and `.constant` to their address space |
 //! | [`convergent`] | marks every function, call and `asm` convergent |
 //! | [`by_value`] | makes `TensorMapParam` and `ByValue` parameters `byval` |
-//! | [`bounds`] | adds launch bounds and cluster size as `nvvm.*` attributes |
+//! | [`aliases`] | marks the pointers of safe kernels `noalias` and `readonly` |
+//! | [`bounds`] | adds launch bounds, block and cluster size as `nvvm.*` attributes |
 //! | [`families`] | splits the module: one for each family of kernels, with only what it reaches |
 //! | [`collectives`] | counts barriers and wgmma instructions, for the lint |
 //! | [`names`] | makes names and order independent of where the crate is |
 //! | [`atomics`] | gives atomics the order that LLVM would drop, and device scope |
 
+pub mod aliases;
 pub mod atomics;
 pub mod bounds;
 pub mod by_value;

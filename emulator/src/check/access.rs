@@ -219,6 +219,10 @@ impl Order {
                 agent: visitor.agent,
                 warp: warp as u16,
             };
+            let kind = match actor {
+                Actor::Warp { .. } if self.narrow => kind.weak(),
+                _ => kind,
+            };
             let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
             between
                 .access((allocation, len), &span, kind, cell, known)

@@ -21,6 +21,14 @@ impl Kind {
         matches!(self, Self::Write | Self::StrongWrite)
     }
 
+    /// The kind for threads that the scope of a strong access leaves out.
+    pub(super) fn weak(self) -> Self {
+        match self {
+            Self::Read | Self::StrongRead => Self::Read,
+            Self::Write | Self::StrongWrite => Self::Write,
+        }
+    }
+
     fn is_strong(self) -> bool {
         matches!(self, Self::StrongRead | Self::StrongWrite)
     }

@@ -3,6 +3,7 @@
 //! As in C++: a strong write hands over what its warp knew at its last fence, or what it knows now
 //! if the write is a release. A strong read takes it up at once if it is an acquire, and otherwise
 //! at the next fence. An atomic also passes on what the word held before (a release sequence).
+//! Accesses and fences whose scope is a block or a cluster pass nothing on to other clusters.
 
 use std::sync::{Arc, PoisonError};
 
@@ -23,12 +24,20 @@ pub(crate) enum FlagUse {
 }
 
 impl Order {
-    /// `fence` or `membar` by a warp.
-    pub(crate) fn fence(&mut self, warp: u32) {
+    /// `fence` or `membar` by a warp; `narrow` if other clusters take no part in it.
+    pub(crate) fn fence(&mut self, warp: u32, narrow: bool) {
         let Some(own) = self.warps.get_mut(warp as usize) else {
             return;
         };
-        let seen = std::mem::take(&mut own.seen);
+        let mut seen = std::mem::take(&mut own.seen);
+        if narrow {
+            own.seen.grid = std::mem::take(&mut seen.grid);
+            if !std::mem::replace(&mut own.narrowed, true) {
+                own.wide = own.fenced.take();
+            }
+        } else {
+            (own.narrowed, own.wide) = (false, None);
+        }
         own.clock.join(&seen);
         let stamp = self.release(warp);
         self.warps[warp as usize].fenced = Some(stamp);
@@ -73,13 +82,24 @@ impl Order {
         if self.flags.is_empty() && self.between.is_none() && handed.is_none() {
             return;
         }
+        // What goes to other clusters was known at a fence that they take part in.
+        let own = &self.warps[warp as usize];
+        let is_narrowed = own.narrowed && !strength.releases();
+        let wide = if is_narrowed { own.wide.clone() } else { None };
+        let outside = match is_narrowed {
+            _ if self.narrow => None,
+            true => wide.as_ref(),
+            false => handed.as_ref(),
+        };
         for lane in Lanes(mask) {
             let word = offsets.0[lane] / 4;
             if usage != FlagUse::Write {
                 self.read_flag(warp, target, word, strength);
             }
             if usage != FlagUse::Read {
-                self.write_flag(target, word, handed.as_ref(), usage == FlagUse::Atomic);
+                let atomic = usage == FlagUse::Atomic;
+                self.write_flag(target, word, handed.as_ref(), atomic);
+                self.write_outside(target, word, outside, atomic);
             }
         }
     }
@@ -94,7 +114,9 @@ impl Order {
         if let Some(stamp) = self.flags.get(&key) {
             learns.join(stamp);
         }
-        if let (Some(between), Target::Global { allocation }) = (&self.between, target) {
+        if let (Some(between), Target::Global { allocation }) = (&self.between, target)
+            && !self.narrow
+        {
             let between = between.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(known) = between.flag(allocation, word) {
                 learns.grid.join(known);
@@ -118,6 +140,9 @@ impl Order {
             }
             None => {}
         }
+    }
+
+    fn write_outside(&self, target: Target, word: u64, handed: Option<&Stamp>, atomic: bool) {
         if let (Some(between), Target::Global { allocation }) = (&self.between, target) {
             let known = handed.map(|stamp| self.for_others(stamp));
             let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);

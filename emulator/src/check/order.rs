@@ -92,6 +92,10 @@ pub(super) struct WarpClock {
     pub(super) synced: [u32; LANES],
     /// What it knew at its last fence: what later strong writes hand over.
     pub(super) fenced: Option<Stamp>,
+    /// The same at the last fence that other clusters take part in, if `narrowed`.
+    pub(super) wide: Option<Stamp>,
+    /// Whether narrower fences have followed that one.
+    pub(super) narrowed: bool,
     /// What its strong reads have seen, and its next fence will acquire.
     pub(super) seen: Stamp,
 }
@@ -122,6 +126,8 @@ pub(crate) struct Order {
     pub(super) cluster: u32,
     /// What strong writes have released to each word, by region and word.
     pub(super) flags: HashMap<(usize, u64), Stamp>,
+    /// Whether the strong access that is being checked is weak for other clusters.
+    pub(super) narrow: bool,
     /// Where a lack of host memory is recorded.
     pub(super) starved: Arc<Starved>,
     /// Accesses of all clusters of the launch, if clusters may communicate.
@@ -159,6 +165,8 @@ impl Order {
             epoch: 1,
             synced: [0; LANES],
             fenced: None,
+            wide: None,
+            narrowed: false,
             seen: Stamp::default(),
         };
         self.cluster = cluster as u32;
@@ -174,6 +182,11 @@ impl Order {
     /// Whether races are checked for.
     pub(crate) fn is_on(&self) -> bool {
         self.on
+    }
+
+    /// Says whether the scope of the strong accesses to come is a block or a cluster.
+    pub(crate) fn set_narrow(&mut self, narrow: bool) {
+        self.narrow = narrow;
     }
 
     /// Releases: the stamp that `warp` (index in the cluster) hands to whoever acquires it.

@@ -53,11 +53,17 @@ impl Warp {
     ) -> Checked<()> {
         self.polls += u32::from(access.strong);
         let addresses = self.addresses(block, access.base, access.offset, path);
-        self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
+        self.tolerates = true;
+        let loaded = self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
             warp.transfer(block, space, own, mask, access.bytes, Intent::Read)?;
             count(block, space, Touch::Load, own, mask, access.bytes);
             Ok(())
-        })?;
+        });
+        self.tolerates = false;
+        loaded?;
+        if self.missing.is_some() || self.open.is_some() {
+            self.unpack_access(access, mask);
+        }
         if_fast!(unpack_planes(&mut self.regs, &self.planes, access, mask));
         Ok(())
     }
@@ -73,6 +79,13 @@ impl Warp {
         let addresses = self.addresses(block, access.base, access.offset, path);
         self.collect(block, access);
         block.cluster.effect();
+        let parts = match &self.open {
+            Some(_) => self.open_bytes(block, access, mask),
+            None => Vec::new(),
+        };
+        if !parts.is_empty() {
+            return self.store_parts(block, access, &addresses, mask, &parts);
+        }
         self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
             warp.transfer(block, space, own, mask, access.bytes, Intent::Write)?;
             count(block, space, Touch::Store, own, mask, access.bytes);
@@ -220,8 +233,17 @@ impl Warp {
         let (target, pattern, mask) = (found.target, found.pattern, found.mask);
         match intent {
             Intent::Read => {
-                if_fast!(lanes::load(memory, pattern, offsets, mask, bytes, planes))
-                    .map_err(faulty)?;
+                let load = if_fast!(lanes::load(memory, pattern, offsets, mask, bytes, planes));
+                if let Err(lane) = load {
+                    let mut bits = Box::<Planes>::default();
+                    lanes::load_anyway(memory, offsets, mask, bytes, planes, &mut bits);
+                    let missing = self.found_missing(block, lane, mask, bits, &faulty)?;
+                    // What comes before the write that it needs is told apart from a race.
+                    return match mask & !missing {
+                        0 => Ok(()),
+                        rest => site.read(block, target, offsets, rest, bytes),
+                    };
+                }
                 site.read(block, target, offsets, mask, bytes)
             }
             Intent::Write => {

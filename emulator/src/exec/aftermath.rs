@@ -22,10 +22,14 @@ impl ClusterRun<'_> {
         let printed: Vec<Fifo> = blocks
             .map(|run| std::mem::take(&mut run.block.printed))
             .collect();
-        let note = self.first_missing(read).and_then(|missing| {
-            self.go_on(&fault, missing);
-            self.is_written(missing).then(|| self.late(missing))
-        });
+        let note = match self.first_missing(read) {
+            Some(missing) => {
+                self.go_on(&fault, missing);
+                self.is_written(missing).then(|| self.late(missing))
+            }
+            // Something wrote them before what was read was used.
+            None => Some(self.late(Unwritten { bytes: 1, ..read })),
+        };
         for (run, printed) in self.blocks.iter_mut().zip(printed) {
             run.block.printed = printed;
         }

@@ -112,14 +112,18 @@ impl Warp {
         let mut all = block.cluster.groups.borrow_mut();
         let groups = all.of(kind, agent);
         let waiting = groups.pending(active, leave, read);
+        let over = active & !waiting;
+        if over != 0 {
+            // Lanes whose copies have ended go on, even while others of the warp wait.
+            let stamp = groups.retire(over, leave, read);
+            block.cluster.order.borrow_mut().acquire(agent, &stamp);
+        }
+        drop(all);
         if waiting != 0 {
-            drop(all);
             self.block_on(index, waiting);
             return true;
         }
-        let stamp = groups.retire(active, leave, read);
         block.counters.wait(crate::profile::Waited::Copies);
-        block.cluster.order.borrow_mut().acquire(agent, &stamp);
         false
     }
 
@@ -230,10 +234,31 @@ impl BlockRun<'_> {
             return Err(fault);
         }
         let cluster = &block.cluster;
-        match cluster.engine.borrow().left_behind(cluster, block.rank) {
+        let flying = cluster.engine.borrow().left_behind(cluster, block.rank);
+        match flying.or_else(|| self.not_waited_for()) {
             Some(fault) => Err(fault.note(format!("warp {last} was the last to exit"))),
             None => Ok(()),
         }
+    }
+
+    /// The fault of a block that exits when a copy into its memory has landed by chance: nobody
+    /// has waited for it.
+    fn not_waited_for(&self) -> Option<Box<Fault>> {
+        let table = self.block.cluster.mbarriers.borrow();
+        let (mbarrier, copy) = table.unseen(self.block.rank)?;
+        let message = format!(
+            "the block of rank {} exits, and nobody has waited for a copy of {} bytes to 0x{:x} of \
+             its shared memory, which may be in flight",
+            copy.target.rank, copy.bytes, copy.target.offset
+        );
+        let mut fault =
+            Fault::new(FaultKind::LeftInFlight, Some(copy.lane), message).note(format!(
+                "wait for the mbarrier at 0x{:x} of rank {} before its last thread exits",
+                mbarrier.offset, mbarrier.rank
+            ));
+        (fault.rank, fault.warp, fault.pc) = (copy.rank, copy.warp, copy.pc);
+        fault.placed = true;
+        Some(fault)
     }
 
     /// Why a path that waits at an asynchronous instruction waits for ever, if there is more to say

@@ -44,6 +44,9 @@ impl Warp {
             self.part(index, active, State::Converging);
             return Ok(true);
         }
+        if barrier.aligned && active != self.lanes {
+            return Err(self.left_before(active));
+        }
         if barrier.kind != BarrierKind::Arrive {
             block.counters.wait(Waited::Barrier);
         }
@@ -89,6 +92,21 @@ impl Warp {
         }
         self.part(index, active, State::Waiting);
         Ok(true)
+    }
+
+    /// The fault of an aligned barrier that some lanes of the warp skip by exiting.
+    #[cold]
+    fn left_before(&self, active: u32) -> Box<Fault> {
+        let message = format!(
+            "an aligned barrier is reached by lanes 0x{active:08x} of warp {}, but lanes 0x{:08x} \
+             have exited",
+            self.index,
+            self.lanes & !active
+        );
+        Fault::new(FaultKind::DivergentBarrier, None, message).note(
+            "all threads of a warp must run the barrier: let them go round the work, not return"
+                .to_owned(),
+        )
     }
 
     fn barrier_operands(
@@ -209,6 +227,9 @@ impl BlockRun<'_> {
                                 .set_pred(d.slot, if any { u32::MAX } else { 0 }, mask);
                         }
                     }
+                }
+                if let Some(d) = barrier.d {
+                    warp.settle_registers(&[d], mask);
                 }
                 let path = &mut warp.paths.list[i];
                 path.state = State::Ready;

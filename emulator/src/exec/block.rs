@@ -33,6 +33,8 @@ pub(crate) struct Launch {
     /// Size of a cluster in blocks: x, y, z; the grid is a multiple of it.
     pub(crate) cluster: [u32; 3],
     pub(crate) params: Vec<u8>,
+    /// Address of the grid's workspace, if the kernel reads it.
+    pub(crate) grid_workspace: Option<u64>,
     pub(crate) global: Arc<GlobalMemory>,
     /// The allocations that were live at the launch.
     pub(crate) memory: Snapshot,

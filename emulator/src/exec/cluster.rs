@@ -24,7 +24,7 @@ use super::random::Random;
 use super::row::LANES;
 use super::warp::Stop;
 use crate::check::Order;
-use crate::config::LaunchStats;
+use crate::config::{Checks, LaunchStats};
 use crate::fifo::Fifo;
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::shared::{SHARED_BASE, SharedMemory};
@@ -62,6 +62,7 @@ pub(crate) struct Cluster {
     pub(crate) global: Arc<GlobalMemory>,
     /// The allocations that were live at the launch.
     pub(crate) memory: Snapshot,
+    pub(crate) checks: Checks,
     /// Whether something has happened that blocked paths may wait for.
     pub(crate) event: Cell<bool>,
     /// Number of actions that another thread can see: stores, arrivals, operations issued.
@@ -87,6 +88,7 @@ impl Cluster {
             groups: RefCell::default(),
             global: launch.global.clone(),
             memory: launch.memory.clone(),
+            checks: launch.checks,
             event: Cell::new(false),
             effects: Cell::new(0),
             left_open: RefCell::default(),

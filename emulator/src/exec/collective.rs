@@ -73,6 +73,7 @@ impl Warp {
 
     /// Runs a collective for the lanes of `active`, all of which are here.
     pub(crate) fn collective(&mut self, block: &Block<'_>, op: &Collective, active: u32) {
+        self.on_copies(|warp| warp.collective(block, op, active));
         let constants = &block.launch.program.constants;
         let (value, predicate) = match op.kind {
             Kind::Shuffle(mode) => self.shuffle(block, op, mode, active),

@@ -16,6 +16,7 @@ use super::cluster::ClusterRun;
 use super::fault::Fault;
 use super::merge::Merger;
 use super::printing::Printing;
+use super::random::Random;
 use crate::config::LaunchStats;
 use crate::fifo::Fifo;
 use crate::report::{Place, Report};
@@ -24,6 +25,9 @@ use crate::report::{Place, Report};
 const ROUNDS: u64 = 64;
 /// Threads that an H200 holds at a time: 132 SMs of 2048.
 const RESIDENT_THREADS: u64 = 132 * 2048;
+
+/// Clusters of which any may begin next, under a seed.
+const WINDOW: usize = 64;
 
 /// Passes over all clusters without any effect before it counts as a deadlock.
 const QUIET_PASSES: usize = 1024;
@@ -65,23 +69,26 @@ fn ordered(
         u64::MAX
     };
     let merger = Merger::new(launch);
-    let mut next = 0;
+    let mut waiting = Queue::new(launch, clusters, resident);
     let mut idle = 0;
     let mut running: std::collections::VecDeque<ClusterRun<'_>> = Default::default();
     let mut spare = Vec::new();
-    while next < clusters || !running.is_empty() {
+    loop {
         // A new cluster begins only when those that were set aside have had a turn.
-        let begin = next < clusters && running.len() < resident;
-        let mut run = match (begin, running.pop_front()) {
-            (true, waiting) => {
-                running.extend(waiting);
+        let begins = if running.len() < resident {
+            waiting.next()
+        } else {
+            None
+        };
+        let mut run = match (begins, running.pop_front()) {
+            (Some(next), set_aside) => {
+                running.extend(set_aside);
                 let mut run = spare.pop().unwrap_or_else(|| ClusterRun::new(launch));
                 run.start(next);
-                next += 1;
                 run
             }
-            (false, Some(run)) => run,
-            (false, None) => break,
+            (None, Some(run)) => run,
+            (None, None) => break,
         };
         let before = run.effects();
         let ran = run.run(rounds);
@@ -96,7 +103,7 @@ fn ordered(
                 spare.push(run);
             }
             Ok(false) => {
-                idle = if begin || run.effects() != before {
+                idle = if begins.is_some() || run.effects() != before {
                     0
                 } else {
                     idle + 1
@@ -115,6 +122,45 @@ fn ordered(
         }
     }
     Ok(stats)
+}
+
+/// The clusters that have not begun. Hardware promises no order: under a seed, the next is any of
+/// the first few, in kernels whose blocks see each other's work.
+struct Queue {
+    /// The first clusters of those that have not begun.
+    first: Vec<u64>,
+    /// The cluster after them.
+    next: u64,
+    clusters: u64,
+    /// Most clusters of `first`. Not more than run at a time: else those that wait for an earlier
+    /// one could keep it from beginning.
+    window: usize,
+    random: Random,
+}
+
+impl Queue {
+    fn new(launch: &Launch, clusters: u64, resident: usize) -> Self {
+        let shuffles = launch.seed != 0 && launch.program.ordered;
+        Self {
+            first: Vec::new(),
+            next: 0,
+            clusters,
+            window: if shuffles { resident.min(WINDOW) } else { 1 },
+            random: Random::new(launch.seed, clusters),
+        }
+    }
+
+    fn next(&mut self) -> Option<u64> {
+        while self.first.len() < self.window && self.next < self.clusters {
+            self.first.push(self.next);
+            self.next += 1;
+        }
+        match self.first.len() {
+            0 => None,
+            1 => self.first.pop(),
+            several => Some(self.first.swap_remove(self.random.below(several))),
+        }
+    }
 }
 
 /// Calls `wait`, which waits for work of the emulator's pool, so that the calling thread does
@@ -237,6 +283,21 @@ fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) ->
             thread: lane.and_then(|lane| block.thread(warp, lane)),
         }
     };
+    let is_narrow = |pc: u32| {
+        let inst = launch.program.code.get(pc as usize);
+        inst.is_some_and(|inst| inst.narrow && inst.strength.is_strong())
+    };
+    let mut notes = fault.notes;
+    if let Some(other) = fault
+        .second
+        .as_ref()
+        .filter(|other| other.cluster.is_some())
+        && (is_narrow(fault.pc) || is_narrow(other.pc))
+    {
+        let note = "an access whose scope is a block or a cluster (.cta, .cluster) is weak for other \
+                    clusters: .gpu includes them";
+        notes.push(note.to_owned());
+    }
     let second = fault.second.map(|other| {
         let at = place(other.cluster, other.rank, other.warp, other.lane, other.pc);
         (other.what, at)
@@ -248,8 +309,7 @@ fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) ->
         second,
         address: fault.address,
         message: fault.message,
-        notes: fault
-            .notes
+        notes: notes
             .iter()
             .map(|note| with_origins(note, source))
             .collect(),

@@ -6,6 +6,7 @@
 
 use super::registers::{Constants, Lane, Registers, Slot};
 use super::row::{LANES, Row, mask_of};
+use crate::program::Width;
 use crate::semantics::FloatMode;
 use crate::semantics::compare::Compare;
 use crate::semantics::fp32::MinMaxMode;
@@ -23,6 +24,7 @@ pub(crate) struct Args {
     pub(crate) b: Slot,
     pub(crate) c: Slot,
     pub(crate) f: Slot,
+    pub(crate) widths: Widths,
     /// Rounding, `.ftz` and `.sat`.
     pub(crate) float: FloatMode,
     /// Modes of `min` and `max`.
@@ -31,6 +33,13 @@ pub(crate) struct Args {
     pub(crate) compare: Compare,
     /// Table of `lop3`, and other small numbers of single operations.
     pub(crate) imm: u32,
+}
+
+/// The widths of the first destination and of the sources that there are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Widths {
+    pub(crate) d: Option<Width>,
+    pub(crate) sources: [Option<Width>; 4],
 }
 
 /// The function that runs an operation for the lanes of a mask.

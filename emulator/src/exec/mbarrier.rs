@@ -27,6 +27,19 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
+/// A copy that has landed: who issued it, and where it wrote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Landed {
+    /// Rank of the block that issued it.
+    pub(crate) rank: u32,
+    /// Warp in that block.
+    pub(crate) warp: u32,
+    pub(crate) lane: u32,
+    pub(crate) pc: u32,
+    pub(crate) target: Place,
+    pub(crate) bytes: u64,
+}
+
 /// One mbarrier.
 #[derive(Clone, Debug)]
 pub(crate) struct Mbarrier {
@@ -43,6 +56,8 @@ pub(crate) struct Mbarrier {
     phase: u64,
     /// For each warp of the cluster that has waited: the phases that had completed then.
     seen: BTreeMap<u32, u64>,
+    /// The first copy for which no thread has waited, with the phase in which it landed.
+    unseen: Option<(u64, Landed)>,
     /// The joined stamps of the arrivals in the current phase.
     arrived: Stamp,
     /// The joined stamps of the arrivals in the last completed phase.
@@ -58,6 +73,7 @@ impl Mbarrier {
             came: 0,
             phase: 0,
             seen: BTreeMap::new(),
+            unseen: None,
             arrived: Stamp::default(),
             completed: Stamp::default(),
         }
@@ -98,6 +114,13 @@ impl Mbarrier {
     /// Notes that a warp (index in the cluster) has found a phase completed.
     pub(crate) fn note_seen(&mut self, agent: u32) {
         self.seen.insert(agent, self.phase);
+        let current = self.phase;
+        self.unseen.take_if(|(phase, _)| *phase < current);
+    }
+
+    /// Notes that a copy lands in the current phase, for which somebody has to wait.
+    pub(crate) fn note_landed(&mut self, copy: Landed) {
+        self.unseen.get_or_insert((self.phase, copy));
     }
 
     pub(crate) fn expect(&mut self, bytes: u32) -> Result<(), String> {
@@ -225,6 +248,13 @@ impl Mbarriers {
         self.live.remove(&at);
         self.invalidated.insert(at);
         Ok(())
+    }
+
+    /// The first copy into the memory of a block that has landed, and that nobody has waited for.
+    pub(crate) fn unseen(&self, rank: u32) -> Option<(Place, Landed)> {
+        let all = self.live.iter();
+        let mut unseen = all.filter_map(|(at, found)| Some((*at, found.unseen?.1)));
+        unseen.find(|(_, copy)| copy.target.rank == rank)
     }
 
     /// The mbarrier at a place.

@@ -13,7 +13,7 @@ use super::warp::Warp;
 use crate::memory::lanes::{OpenPart, leave_open};
 use crate::memory::space::Space;
 use crate::profile::Touch;
-use crate::program::{Doubt, Inst, Op, OpenStore};
+use crate::program::{Access, Doubt, Inst, Op, OpenStore};
 use crate::report::FaultKind;
 
 /// The bytes that stores have left unwritten in a cluster, for reports.
@@ -53,7 +53,7 @@ impl LeftOpen {
             let inst = &code[left.pc as usize];
             if let Op::OpenStore(store) = &inst.op
                 && fault.space == Some(left.space)
-                && let Some((_, doubt)) = &store.elements[left.element]
+                && let Some(Some((_, doubt))) = store.elements.get(left.element)
                 && left.low < end
                 && address < left.high
             {
@@ -104,13 +104,46 @@ impl Warp {
         }
         let addresses = self.addresses(block, access.base, access.offset, path);
         self.collect(block, access);
-        for part in &parts {
+        block.cluster.effect();
+        self.write_parts(block, access, &addresses, mask, &parts)
+    }
+
+    /// Runs a store that gets the bytes of `parts` from what loads have found unwritten.
+    #[cold]
+    pub(super) fn store_parts(
+        &mut self,
+        block: &mut Block<'_>,
+        access: &Access,
+        addresses: &Row<u64>,
+        mask: u32,
+        parts: &[OpenPart],
+    ) -> Checked<()> {
+        let is_global = |lane: usize| match access.space {
+            Space::Generic => Space::of_generic(addresses.0[lane]) == Space::Global,
+            space => space == Space::Global,
+        };
+        let outside = Lanes(mask).filter(|lane| is_global(*lane));
+        let outside = outside.fold(0, |lanes, lane| lanes | 1 << lane);
+        let line = block.launch.program.code[self.site.pc as usize].line;
+        self.check_stored(parts, access.bytes, outside, line)?;
+        self.write_parts(block, access, addresses, mask, parts)
+    }
+
+    /// Writes what a store has collected, with all bits of `parts` set, which stay unwritten.
+    fn write_parts(
+        &mut self,
+        block: &mut Block<'_>,
+        access: &Access,
+        addresses: &Row<u64>,
+        mask: u32,
+        parts: &[OpenPart],
+    ) -> Checked<()> {
+        for part in parts {
             part.fill(&mut self.planes);
         }
-        block.cluster.effect();
-        self.each_space(access.space, &addresses, mask, |warp, space, own, mask| {
+        self.each_space(access.space, addresses, mask, |warp, space, own, mask| {
             warp.transfer(block, space, own, mask, access.bytes, Intent::Write)?;
-            warp.leave_open(block, (space, access.bytes), own, mask, &parts)?;
+            warp.leave_open(block, (space, access.bytes), own, mask, parts)?;
             count(block, space, Touch::Store, own, mask, access.bytes);
             Ok(())
         })

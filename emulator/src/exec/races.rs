@@ -8,7 +8,7 @@ use super::warp::Warp;
 use crate::check::{Actor, FlagUse, Kind, Stamp, Target, Values};
 use crate::memory::lanes::Planes;
 use crate::memory::words::{Bytes, Word, low_bits};
-use crate::program::Strength;
+use crate::program::{Inst, Strength};
 
 /// The instruction that the accesses of a warp belong to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,6 +19,8 @@ pub(crate) struct Site {
     pub(crate) warp: u32,
     /// Its memory-ordering strength.
     pub(crate) strength: Strength,
+    /// See [`Inst::narrow`].
+    pub(crate) narrow: bool,
     /// Whether it is the read of an atomic, which counts as the write that follows.
     pub(crate) atomic: bool,
 }
@@ -35,11 +37,12 @@ impl From<Intent> for Kind {
 impl Site {
     /// The site of an instruction that begins.
     #[inline(always)]
-    pub(super) fn new(warp: u32, pc: u32, strength: Strength) -> Self {
+    pub(super) fn new(warp: u32, pc: u32, inst: &Inst) -> Self {
         Self {
             pc,
             warp,
-            strength,
+            strength: inst.strength,
+            narrow: inst.narrow,
             atomic: false,
         }
     }
@@ -73,6 +76,7 @@ impl Site {
         if !self.strength.is_strong() {
             return order.lanes(actor, target, Kind::Read, offsets, mask, bytes);
         }
+        order.set_narrow(self.narrow);
         order.lanes(actor, target, Kind::StrongRead, offsets, mask, bytes)?;
         let warp = block.agent(self.warp);
         order.strong(warp, target, (self.strength, FlagUse::Read), offsets, mask);
@@ -110,6 +114,7 @@ impl Site {
         };
         let mut order = block.cluster.order.borrow_mut();
         let actor = self.actor(block);
+        order.set_narrow(self.narrow);
         order.note(actor, target, kind, offsets, mask, bytes, Some(&values))?;
         if kind == Kind::StrongWrite {
             let usage = match self.atomic {
@@ -125,10 +130,10 @@ impl Site {
 
 impl Warp {
     /// `membar` or `fence`.
-    pub(super) fn fence(&self, block: &Block<'_>) {
+    pub(super) fn fence(&self, block: &Block<'_>, narrow: bool) {
         if block.launch.checks.races {
             let mut order = block.cluster.order.borrow_mut();
-            order.fence(block.agent(self.index));
+            order.fence(block.agent(self.index), narrow);
         }
     }
 

@@ -28,8 +28,17 @@ pub(crate) struct RegisterPool {
     total: u32,
     /// Registers per thread at the start; `None` if nothing determines them.
     entry: Option<u32>,
-    /// For each warp, the `setmaxnreg` instructions that it has run: position and count.
-    history: Vec<Vec<(u32, u32)>>,
+    /// For each warp, the `setmaxnreg` instructions that it has run.
+    history: Vec<Vec<Change>>,
+}
+
+/// A `setmaxnreg` that a warp has run.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    /// Position of the instruction.
+    pc: u32,
+    count: u32,
+    increase: bool,
 }
 
 impl RegisterPool {
@@ -48,22 +57,25 @@ impl RegisterPool {
         }
     }
 
-    /// Records that a warp runs a `setmaxnreg`: all warps of a warpgroup must run the same ones.
-    fn note(&mut self, warp: usize, pc: u32, count: u32) -> Checked<()> {
+    /// Records that a warp runs a `setmaxnreg`: all warps of a warpgroup must make the same changes.
+    /// They may do so at several places of the text: Triton gives the warps of a partition copies.
+    fn note(&mut self, warp: usize, change: Change) -> Checked<()> {
         let at = self.history[warp].len();
-        self.history[warp].push((pc, count));
+        self.history[warp].push(change);
         let first = warp / GROUP * GROUP;
         let end = (first + GROUP).min(self.history.len());
         let others = self.history[first..end].iter();
+        let key = |change: &Change| (change.count, change.increase);
         let mut differing = others
             .filter_map(|own| own.get(at))
-            .filter(|own| own.0 != pc);
+            .filter(|own| key(own) != key(&change));
         match differing.next() {
             None => Ok(()),
-            Some((_, other)) => {
+            Some(other) => {
                 let message = format!(
-                    "setmaxnreg to {count} registers, where another warp of the warpgroup runs \
-                     another one, to {other}: all four warps must run the same"
+                    "setmaxnreg to {} registers, where another warp of the warpgroup runs \
+                     another one, to {}: all four warps must run the same",
+                    change.count, other.count
                 );
                 Err(Fault::new(FaultKind::RegisterBudget, None, message))
             }
@@ -79,7 +91,7 @@ impl RegisterPool {
                 .iter()
                 .enumerate()
                 .find(|(_, own)| own.len() < most.1.len())?;
-            let (pc, count) = *most.1.last()?;
+            let Change { pc, count, .. } = *most.1.last()?;
             let message = format!(
                 "setmaxnreg to {count} registers was not run by warp {} of the warpgroup: all \
                  four warps must run it",
@@ -171,14 +183,18 @@ impl Warp {
             );
         }
         let held = pool.held[own];
-        let pc = self.paths.list[index].pc;
+        let change = Change {
+            pc: self.paths.list[index].pc,
+            count,
+            increase,
+        };
         if !increase {
             if count > held {
                 return wrong(format!(
                     "setmaxnreg.dec to {count} registers, but each thread has {held}"
                 ));
             }
-            pool.note(own, pc, count)?;
+            pool.note(own, change)?;
             pool.held[own] = count;
             pool.free += (held - count) * LANES as u32;
             block.cluster.effect();
@@ -195,7 +211,7 @@ impl Warp {
             self.block_on(index, active);
             return Ok(true);
         }
-        pool.note(own, pc, count)?;
+        pool.note(own, change)?;
         pool.free -= more;
         pool.held[own] = count;
         block.cluster.effect();

@@ -4,9 +4,9 @@
 //! the same depth. Their windows overlap, but no two lanes share a cell: a cell belongs to one
 //! lane, whatever the slot stands for.
 
-use super::row::{Bits, FULL_MASK, LANES, Row};
+use super::row::{Bits, FULL_MASK, LANES, Row, mask_of};
 use crate::memory::host::{Starved, has_room};
-use crate::program::Width;
+use crate::program::{Reg, Width};
 
 /// A register of the current window, or a constant of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -72,7 +72,7 @@ pub(crate) struct Constants {
 }
 
 /// The register files of one warp, and the window in use.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Registers {
     b16: Vec<Row<u16>>,
     b32: Vec<Row<u32>>,
@@ -152,6 +152,77 @@ impl Registers {
     #[inline(always)]
     pub(crate) fn put<T: Lane>(&mut self, slot: Slot, value: &Row<T>, mask: u32) {
         self.row_mut(slot).blend(value, mask);
+    }
+
+    /// Takes over the window and the sizes of other registers.
+    pub(crate) fn follow(&mut self, other: &Self) {
+        self.window = other.window;
+        if self.b16.len() < other.b16.len() {
+            self.b16.resize(other.b16.len(), Row::default());
+        }
+        if self.b32.len() < other.b32.len() {
+            self.b32.resize(other.b32.len(), Row::default());
+        }
+        if self.b64.len() < other.b64.len() {
+            self.b64.resize(other.b64.len(), Row::default());
+        }
+        if self.pred.len() < other.pred.len() {
+            self.pred.resize(other.pred.len(), 0);
+        }
+    }
+
+    /// The lanes in which a register, which is no constant, differs from that of another file with
+    /// the same window.
+    pub(crate) fn differs(&self, other: &Self, reg: Reg) -> u32 {
+        fn lanes<T: Lane + PartialEq>(a: &Registers, b: &Registers, slot: Slot) -> u32 {
+            let at = slot.index() + T::base(a.window);
+            let (a, b) = (&T::file(a)[at], &T::file(b)[at]);
+            mask_of(|lane| a.0[lane] != b.0[lane])
+        }
+        if reg.slot.is_constant() {
+            return 0;
+        }
+        match reg.width {
+            Width::Pred => {
+                let at = reg.slot.index() + self.window.pred as usize;
+                self.pred[at] ^ other.pred[at]
+            }
+            Width::B16 => lanes::<u16>(self, other, reg.slot),
+            Width::B32 => lanes::<u32>(self, other, reg.slot),
+            Width::B64 => lanes::<u64>(self, other, reg.slot),
+        }
+    }
+
+    /// Takes over the lanes of `mask` of a register from a file with the same window.
+    pub(crate) fn take_over(&mut self, other: &Self, reg: Reg, mask: u32) {
+        fn copy<T: Lane>(to: &mut Registers, from: &Registers, slot: Slot, mask: u32) {
+            let at = slot.index() + T::base(from.window);
+            let row = T::file(from)[at];
+            to.put(slot, &row, mask);
+        }
+        if reg.slot.is_constant() {
+            return;
+        }
+        match reg.width {
+            Width::Pred => {
+                let at = reg.slot.index() + other.window.pred as usize;
+                self.set_pred(reg.slot, other.pred[at], mask);
+            }
+            Width::B16 => copy::<u16>(self, other, reg.slot, mask),
+            Width::B32 => copy::<u32>(self, other, reg.slot, mask),
+            Width::B64 => copy::<u64>(self, other, reg.slot, mask),
+        }
+    }
+
+    /// Sets all bits of a register to `bit`, in the lanes of `mask`.
+    pub(crate) fn fill(&mut self, reg: Reg, bit: bool, mask: u32) {
+        let ones = if bit { u64::MAX } else { 0 };
+        match reg.width {
+            Width::Pred => self.set_pred(reg.slot, ones as u32, mask),
+            Width::B16 => self.splat(reg.slot, ones as u16, mask),
+            Width::B32 => self.splat(reg.slot, ones as u32, mask),
+            Width::B64 => self.splat(reg.slot, ones, mask),
+        }
     }
 
     /// Writes one value to the lanes of `mask`.

@@ -8,6 +8,7 @@ use crate::program::{Reg, Special, Width};
 impl Warp {
     /// Reads a special register.
     pub(crate) fn special(&mut self, block: &Block<'_>, d: Reg, source: Special, mask: u32) {
+        self.on_copies(|warp| warp.special(block, d, source, mask));
         let launch = block.launch;
         let by_lane = |f: fn(u32) -> u32| Row(std::array::from_fn(|lane| f(lane as u32)));
         let all = |value: u32| Row([value; LANES]);
@@ -56,6 +57,10 @@ impl Warp {
             }
             Special::Gridid => return self.regs.splat(d.slot, 0u64, mask),
             Special::DynamicSharedSize => all(launch.config.shared_bytes),
+            Special::GridWorkspace { high } => {
+                let shift = if high { 32 } else { 0 };
+                all((launch.grid_workspace.unwrap_or(0) >> shift) as u32)
+            }
             Special::TotalSharedSize => {
                 all((block.shared().len() - crate::memory::shared::SHARED_BASE) as u32)
             }
@@ -65,6 +70,7 @@ impl Warp {
 
     /// Joins registers into a wider one; the first is the lowest part.
     pub(crate) fn pack(&mut self, block: &Block<'_>, d: Reg, parts: &[Reg], mask: u32) {
+        self.on_copies(|warp| warp.pack(block, d, parts, mask));
         let constants = &block.launch.program.constants;
         let mut whole = Row([0u64; LANES]);
         for (i, part) in parts.iter().enumerate() {
@@ -94,6 +100,7 @@ impl Warp {
 
     /// Splits a register into narrower ones; the first is the lowest part.
     pub(crate) fn unpack(&mut self, block: &Block<'_>, parts: &[Reg], a: Reg, mask: u32) {
+        self.on_copies(|warp| warp.unpack(block, parts, a, mask));
         let constants = &block.launch.program.constants;
         let whole = if a.width == Width::B64 {
             *self.regs.row::<u64>(constants, a.slot)

@@ -6,7 +6,7 @@ use super::block::Block;
 use super::fault::{Checked, Fault};
 use super::row::{Lanes, Row};
 use super::warp::Warp;
-use crate::memory::lanes::OpenPart;
+use crate::memory::lanes::{OpenPart, Planes};
 use crate::memory::local::LOCAL_LIMIT;
 use crate::memory::space::Space;
 use crate::memory::stack::STACK_BASE;
@@ -91,8 +91,11 @@ impl Warp {
         if self.stack.holds(addresses, mask) {
             let (low, high, own) = self.part_stack(addresses, mask, bytes, intent)?;
             let memory = &self.stack.memory;
-            let read = memory.load(&own, high, bytes, &mut self.planes);
-            read.map_err(missing)?;
+            if let Err(lane) = memory.load(&own, high, bytes, &mut self.planes) {
+                let mut bits = Box::<Planes>::default();
+                memory.load_anyway(&own, high, bytes, &mut self.planes, &mut bits);
+                self.found_missing(block, lane, high, bits, &missing)?;
+            }
             mask = low;
         }
         if mask == 0 {
@@ -100,8 +103,14 @@ impl Warp {
         }
         let limit = self.local_limit(block);
         check_plain(addresses, mask, bytes, limit, Space::Local, intent)?;
-        let read = self.local.load(addresses, mask, bytes, &mut self.planes);
-        read.map_err(missing)
+        if let Err(lane) = self.local.load(addresses, mask, bytes, &mut self.planes) {
+            let mut bits = Box::<Planes>::default();
+            let planes = &mut self.planes;
+            self.local
+                .load_anyway(addresses, mask, bytes, planes, &mut bits);
+            self.found_missing(block, lane, mask, bits, &missing)?;
+        }
+        Ok(())
     }
 
     /// Writes `bytes` from the planes to local memory for each lane of `mask`.

@@ -3,6 +3,7 @@
 use super::block::Block;
 use super::cluster::waits;
 use super::fault::{Checked, Fault};
+use super::open::{Missing, Open};
 use super::path::{Frame, Path, Paths, State};
 use super::races::Site;
 use super::registers::{Extent, Registers, Slot};
@@ -43,6 +44,12 @@ pub(crate) struct Warp {
     pub(crate) flight: Flight,
     /// Warp instructions at which the budget of its cluster is spent.
     pub(crate) budget: u64,
+    /// Copies of the registers, while they hold what loads have found unwritten.
+    pub(super) open: Option<Box<Open>>,
+    /// What the load that runs has found unwritten.
+    pub(super) missing: Option<Box<Missing>>,
+    /// Whether it may find anything unwritten.
+    pub(super) tolerates: bool,
     /// Whether an instruction has taken what an unwritten register holds.
     pub(super) took_unwritten: bool,
 }
@@ -101,6 +108,9 @@ impl Warp {
         self.lane_instructions = 0;
         self.warp_instructions = 0;
         self.took_unwritten = false;
+        self.open = None;
+        self.missing = None;
+        self.tolerates = false;
     }
 
     /// The lanes in which a predicate operand is true.
@@ -224,7 +234,7 @@ impl Warp {
         let (mut pc, mut mask) = (path.pc, path.mask);
         let mut alone = self.paths.list.len() == 1;
         let counting = block.counters.is_on();
-        let mut watching = self.flight.watches();
+        let mut watching = self.flight.watches() || self.open.is_some();
         loop {
             let inst = &code[pc as usize];
             let before = (self.warp_instructions, self.lane_instructions);
@@ -235,10 +245,15 @@ impl Warp {
                     mask & if guard.negated { !pred } else { pred }
                 }
             };
-            if watching && active != 0 {
+            if watching {
                 let program = &launch.program;
-                let touched = self.flight.touch(program, &self.regs, inst, pc);
-                touched.map_err(|(pc, fault)| fault.in_warp(self.index, pc))?;
+                if active != 0 && self.flight.watches() {
+                    let touched = self.flight.touch(program, &self.regs, inst, pc);
+                    touched.map_err(|(pc, fault)| fault.in_warp(self.index, pc))?;
+                }
+                if self.open.is_some() {
+                    self.follow_open(block, (inst, pc), mask, active)?;
+                }
             }
             self.warp_instructions += u64::from(inst.weight);
             let lanes = match active {
@@ -256,11 +271,14 @@ impl Warp {
                 if counting {
                     block.counters.at(pc);
                 }
-                self.site = Site::new(self.index, pc, inst.strength);
+                self.site = Site::new(self.index, pc, inst);
                 let flow = self
                     .step(block, inst, index, active)
                     .map_err(|fault| fault.in_warp(self.index, pc))?;
-                watching = self.flight.watches();
+                if self.open.is_some() {
+                    self.settle(&inst.op, &launch.program.touched[pc as usize], active);
+                }
+                watching = self.flight.watches() || self.open.is_some();
                 flow
             };
             if counting {
@@ -368,6 +386,7 @@ impl Warp {
                     crate::program::Width::B64 => self.regs.splat(d.slot, address, active),
                     _ => self.regs.splat(d.slot, address as u32, active),
                 }
+                self.settle_registers(&[*d], active);
             }
             Op::Stack(op) => self.stack(block, op, index, active)?,
             Op::Pack { d, parts } => self.pack(block, *d, parts, active),
@@ -386,7 +405,7 @@ impl Warp {
                         .into(),
                 ));
             }
-            Op::Fence => self.fence(block),
+            Op::Fence => self.fence(block, inst.narrow),
             Op::Watch(watch) => self.watch(block, watch, active)?,
             Op::Yield => return Ok(Flow::Yield),
             Op::Nothing | Op::Lanes(..) => {}

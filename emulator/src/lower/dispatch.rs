@@ -4,7 +4,7 @@
 //! says here what lowers it.
 
 use ptx_syntax::ast::Instruction;
-use ptx_syntax::isa::Opcode;
+use ptx_syntax::isa::{Opcode, Operands};
 
 use super::lanewise::arithmetic;
 use super::mods::Mods;
@@ -37,7 +37,11 @@ impl<'a> FunctionLowering<'a, '_> {
             .resize(self.build.code.len(), Kind::of(inst));
         let strength = Strength::of(inst);
         let own = &mut self.build.code[first..];
-        own.iter_mut().for_each(|op| op.strength = strength);
+        let narrow = inst.has("cta") || inst.has("cluster");
+        let computes = inst.facts().operands == Operands::Computed;
+        for op in &mut *own {
+            (op.strength, op.narrow, op.computes) = (strength, narrow, computes);
+        }
         if let [preparations @ .., _] = own {
             preparations.iter_mut().for_each(|op| op.weight = 0);
         }

@@ -68,17 +68,17 @@ impl Frame {
 }
 
 /// Functions that have a body, by name and alias, with their numbers in the module.
-pub(crate) fn bodies(module: &Module) -> HashMap<&str, usize> {
-    let mut bodies: HashMap<&str, usize> = module
+pub(crate) fn bodies(module: &Module) -> HashMap<String, usize> {
+    let mut bodies: HashMap<String, usize> = module
         .functions
         .iter()
         .enumerate()
         .filter(|(_, function)| function.body.is_some())
-        .map(|(i, function)| (function.name.as_str(), i))
+        .map(|(i, function)| (function.name.clone(), i))
         .collect();
     for alias in &module.aliases {
-        if let Some(target) = bodies.get(alias.target.as_str()).copied() {
-            bodies.entry(alias.name.as_str()).or_insert(target);
+        if let Some(target) = bodies.get(&alias.target).copied() {
+            bodies.entry(alias.name.clone()).or_insert(target);
         }
     }
     bodies
@@ -86,7 +86,11 @@ pub(crate) fn bodies(module: &Module) -> HashMap<&str, usize> {
 
 /// The kernel and every function with a body that it may reach, as numbers in the module: by calls,
 /// by taking an address, and, if there are indirect calls, by addresses in variables.
-pub(super) fn reached(module: &Module, bodies: &HashMap<&str, usize>, kernel: usize) -> Vec<usize> {
+pub(super) fn reached(
+    module: &Module,
+    bodies: &HashMap<String, usize>,
+    kernel: usize,
+) -> Vec<usize> {
     let mut reached = vec![kernel];
     let mut known = vec![false; module.functions.len()];
     known[kernel] = true;
@@ -98,7 +102,7 @@ pub(super) fn reached(module: &Module, bodies: &HashMap<&str, usize>, kernel: us
         for inst in function.instructions() {
             names.extend(inst.names());
             let calls = inst.facts().effect == Effect::Calls;
-            if calls && !inst.names().iter().any(|n| bodies.contains_key(n)) {
+            if calls && !inst.names().iter().any(|n| bodies.contains_key(*n)) {
                 names.extend(tables.take().unwrap_or_default());
             }
         }

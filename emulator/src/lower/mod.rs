@@ -1,5 +1,5 @@
-//! Lowering: turns the syntax tree of a module into a [`Program`] per kernel, once, when it is
-//! loaded.
+//! Lowering: turns the syntax tree of a module into a [`Program`] per kernel, once, when the kernel
+//! is first needed.
 //!
 //! Registers become slots, labels become positions, symbols become addresses, and each mnemonic
 //! becomes an operation whose types are decided. What is not supported is refused with its name and
@@ -50,7 +50,9 @@ use crate::limits;
 use crate::memory::local::LOCAL_LIMIT;
 use crate::memory::shared::SHARED_BASE;
 use crate::profile::Kind;
-use crate::program::{Bounds, Doubt, FunctionInfo, Guard, Inst, Op, Program, Reg, Strength, Width};
+use crate::program::{
+    Bounds, Doubt, FunctionInfo, Guard, Inst, Op, Program, Reg, Special, Strength, Width,
+};
 use layout::Frame;
 pub use layout::ParamLayout;
 pub(crate) use layout::{bodies, param_layout};
@@ -63,7 +65,7 @@ use scope::{Scopes, Symbol};
 pub(crate) fn lower_kernel(
     module: &Module,
     globals: &HashMap<String, u64>,
-    bodies: &HashMap<&str, usize>,
+    bodies: &HashMap<String, usize>,
     kernel: usize,
 ) -> Result<Program, LoadError> {
     let numbers = layout::reached(module, bodies, kernel);
@@ -105,7 +107,12 @@ pub(crate) fn lower_kernel(
             line: inst.line,
         });
     }
+    let reads_workspace = |inst: &Inst| match inst.op {
+        Op::Special { source, .. } => matches!(source, Special::GridWorkspace { .. }),
+        _ => false,
+    };
     Ok(Program {
+        grid_workspace: build.code.iter().any(reads_workspace),
         code: build.code,
         kinds: build.kinds,
         constants: build.pool.constants,
@@ -142,7 +149,7 @@ struct Build<'a> {
     /// See [`Program::shared_from`].
     shared_from: u64,
     /// Numbers in the module of all functions that have a body.
-    bodies: &'a HashMap<&'a str, usize>,
+    bodies: &'a HashMap<String, usize>,
     /// See [`Program::handles`].
     handles: Vec<Option<u32>>,
     pool: Pool,
@@ -400,6 +407,8 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             line: self.line,
             weight: 1,
             strength: Strength::default(),
+            narrow: false,
+            computes: false,
         });
     }
 

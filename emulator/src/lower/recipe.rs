@@ -1,6 +1,6 @@
 //! A lane-wise operation whose operands are not resolved yet.
 
-use crate::exec::kernel::{Args, Kernel};
+use crate::exec::kernel::{Args, Kernel, Widths};
 use crate::program::Width;
 use crate::semantics::FloatMode;
 use crate::semantics::fp32::MinMaxMode;
@@ -23,7 +23,13 @@ impl Recipe {
             kernel,
             d,
             sources: sources.to_vec(),
-            args: Args::default(),
+            args: Args {
+                widths: Widths {
+                    d: Some(d),
+                    sources: std::array::from_fn(|at| sources.get(at).copied()),
+                },
+                ..Args::default()
+            },
         }
     }
 

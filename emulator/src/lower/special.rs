@@ -47,6 +47,8 @@ pub(super) fn special(name: &str) -> Option<(Value, Width)> {
         "%smid" => b32(Special::Smid),
         "%nsmid" => b32(Special::Nsmid),
         "%gridid" => Some((Value::Read(Special::Gridid), Width::B64)),
+        "%envreg1" => b32(Special::GridWorkspace { high: true }),
+        "%envreg2" => b32(Special::GridWorkspace { high: false }),
         "%clock" => b32(Special::Clock(false)),
         "%clock_hi" => b32(Special::Clock(true)),
         "%clock64" | "%globaltimer" => Some((Value::Read(Special::Clock(false)), Width::B64)),

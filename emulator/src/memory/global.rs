@@ -1,5 +1,7 @@
 //! Global memory: allocations with guard gaps, and the table that finds them.
 
+mod placed;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -117,14 +119,7 @@ impl GlobalMemory {
         new: impl FnOnce(u64) -> Option<Allocation>,
     ) -> Result<u64, MemoryError> {
         let mut table = lock(&self.table);
-        let free = self.capacity - table.used;
-        if len > free {
-            return Err(MemoryError::OutOfMemory {
-                requested: len,
-                free,
-                capacity: self.capacity,
-            });
-        }
+        self.check_free(&table, len)?;
         let base = table.next.next_multiple_of(align);
         let Some(allocation) = new(base) else {
             return Err(MemoryError::HostMemory { requested: len });
@@ -134,6 +129,18 @@ impl GlobalMemory {
         table.live.insert(base, Arc::new(allocation));
         table.snapshot = None;
         Ok(base)
+    }
+
+    fn check_free(&self, table: &Table, len: u64) -> Result<(), MemoryError> {
+        let free = self.capacity - table.used;
+        if len > free {
+            return Err(MemoryError::OutOfMemory {
+                requested: len,
+                free,
+                capacity: self.capacity,
+            });
+        }
+        Ok(())
     }
 
     pub(crate) fn free(&self, base: u64) -> Result<(), MemoryError> {

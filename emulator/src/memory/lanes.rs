@@ -123,6 +123,29 @@ pub(crate) fn load<W: Word>(
     }
 }
 
+/// The same, whether the bytes were written or not. Sets the bits of those that were not in
+/// `missing`.
+#[cold]
+pub(crate) fn load_anyway<W: Word>(
+    memory: Bytes<'_, W>,
+    offsets: &Row<u64>,
+    mask: u32,
+    bytes: usize,
+    out: &mut Planes,
+    missing: &mut Planes,
+) {
+    for lane in Lanes(mask) {
+        let at = offsets.0[lane] as usize;
+        for (p, plane) in out.iter_mut().enumerate().take(bytes.div_ceil(4)) {
+            plane.0[lane] = load_part(memory.words, at + 4 * p, bytes);
+        }
+        let written = memory.written(at, bytes);
+        for byte in (0..bytes).filter(|byte| written >> byte & 1 == 0) {
+            missing[byte / 4].0[lane] |= 0xff << (8 * (byte % 4));
+        }
+    }
+}
+
 #[inline(always)]
 fn load_contiguous<W: Word>(memory: Bytes<'_, W>, at: usize, words: usize, out: &mut Planes) {
     let source = &memory.words[at / 4..at / 4 + words * LANES];

@@ -76,6 +76,35 @@ impl LocalMemory {
         Ok(())
     }
 
+    /// The same, whether the bytes were written or not. Sets the bits of those that were not in
+    /// `missing`.
+    #[cold]
+    pub(crate) fn load_anyway(
+        &self,
+        offsets: &Row<u64>,
+        mask: u32,
+        bytes: usize,
+        out: &mut Planes,
+        missing: &mut Planes,
+    ) {
+        for lane in Lanes(mask) {
+            for byte in 0..bytes {
+                let at = offsets.0[lane] as usize + byte;
+                let (row, from, to) = (at / 4, 8 * (at % 4), 8 * (byte % 4));
+                let value = self.words[row].0[lane] >> from & 0xff;
+                let cell = &mut out[byte / 4].0[lane];
+                *cell = if byte % 4 == 0 {
+                    value
+                } else {
+                    *cell | value << to
+                };
+                if self.init[row].0[lane] >> (at % 4) & 1 == 0 {
+                    missing[byte / 4].0[lane] |= 0xff << to;
+                }
+            }
+        }
+    }
+
     fn load_rows(&self, row: usize, mask: u32, words: usize, out: &mut Planes) -> Result<(), u32> {
         for (p, plane) in out.iter_mut().enumerate().take(words) {
             let written = &self.init[row + p].0;

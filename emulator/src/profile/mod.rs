@@ -18,6 +18,7 @@ mod counters;
 mod kind;
 mod occupancy;
 mod registers;
+mod resources;
 mod tally;
 mod touched;
 
@@ -27,6 +28,7 @@ pub use counters::{
 };
 pub use occupancy::{Occupancy, OccupancyLimit};
 pub use ptx_syntax::isa::Class;
+pub use resources::Resources;
 
 pub(crate) use kind::Kind;
 pub(crate) use tally::{Collector, Copied, Tally, TensorInput, Touch, Waited};

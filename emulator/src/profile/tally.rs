@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::banks::wavefronts;
 use super::counters::{Counters, HotLine, Issued, Moved, Traffic};
 use super::kind::{Kind, Precision};
-use super::occupancy::Occupancy;
-use super::registers;
+use super::resources::Resources;
 use super::touched::Touched;
 use crate::exec::row::{LANES, Lanes, Row};
 use crate::module::{Kernel, Source};
@@ -172,12 +171,11 @@ impl Collector {
     /// threads of a block and its dynamic shared memory in bytes.
     pub(crate) fn finish(
         &self,
-        kernel: &Kernel,
+        (kernel, program): (&Kernel, &Program),
         source: &Source,
         threads: u64,
         dynamic: u64,
     ) -> Counters {
-        let program = &*kernel.program;
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counters = sums.totals.clone();
         counters.global.distinct_read = sums.read.bytes();
@@ -216,12 +214,7 @@ impl Collector {
             );
         }
         counters.lines = lines.into_values().collect();
-        let is_estimated = kernel.maxnreg.is_none();
-        let registers = kernel
-            .maxnreg
-            .unwrap_or_else(|| registers::estimate(program));
-        let shared = program.shared_bytes + dynamic;
-        counters.occupancy = Some(Occupancy::new(registers, is_estimated, threads, shared));
+        counters.occupancy = Some(Resources::of(kernel, program).occupancy(threads, dynamic));
         counters
     }
 }

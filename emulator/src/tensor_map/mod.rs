@@ -195,6 +195,21 @@ impl TensorMapDesc {
         Ok((desc, im2col))
     }
 
+    /// The map that 128 bytes of zeros are: all fields are zero, and the rank is encoded as one
+    /// less.
+    pub(crate) fn zeroed() -> Self {
+        Self {
+            data_type: TensorMapType::U8,
+            address: 0,
+            dims: vec![0],
+            strides_bytes: Vec::new(),
+            box_dims: vec![0],
+            element_strides: vec![0],
+            swizzle: Swizzle::None,
+            fill: Fill::Zeros,
+        }
+    }
+
     /// [`decode`](Self::decode) without checking the rules, for instructions that replace one field
     /// after another.
     pub(crate) fn decode_unchecked(

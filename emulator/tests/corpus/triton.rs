@@ -194,7 +194,7 @@ fn a_lock_that_other_warps_read_past() {
 
 #[test]
 fn atomics_and_a_lock() {
-    each_with(Checks::NONE, "basic_atomics", |gpu| {
+    each_with(Checks::QUICK, "basic_atomics", |gpu| {
         let x: Vec<f32> = Random::new(37)
             .ints(500, 100)
             .iter()

@@ -150,3 +150,25 @@ fn branches_through_one_table_share_it() {
         begin.elapsed()
     );
 }
+
+#[test]
+fn kernels_share_their_functions() {
+    let count = 1_000;
+    let mut text = ".version 8.0 .target sm_90a .address_size 64\n.func f0() { ret; }\n".to_owned();
+    for i in 1..count {
+        let _ = writeln!(text, ".func f{i}() {{ call f{}; ret; }}", i - 1);
+    }
+    for i in 0..count {
+        let last = count - 1;
+        let _ = writeln!(text, ".visible .entry k{i}() {{ call f{last}; ret; }}");
+    }
+    let begin = Instant::now();
+    let module = emulator().load(&text).expect("it loads");
+    assert_eq!(module.kernels().len(), count);
+    // Linear: hundredths of a second. All functions for each kernel: a million of them.
+    assert!(
+        begin.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begin.elapsed()
+    );
+}

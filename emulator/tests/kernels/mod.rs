@@ -6,6 +6,7 @@ mod budget;
 mod common;
 mod fail;
 mod fail_asynchrony;
+mod foreign;
 mod limits;
 mod machine;
 mod pass;

@@ -78,7 +78,7 @@ fn run(text: &str, blocks: u32, threads: usize) -> (Result<i32, LaunchError>, Ve
     let emulator = Emulator::new(EmulatorConfig {
         output,
         threads: Some(threads),
-        checks: Checks::NONE,
+        checks: Checks::QUICK,
         ..EmulatorConfig::default()
     });
     let module = emulator.load(text).expect("the module loads");

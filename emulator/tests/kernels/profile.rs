@@ -26,7 +26,7 @@ fn counters(blocks: u32, threads: usize, body: &str) -> Counters {
         profile: true,
         threads: Some(threads),
         // Blocks write the same words here on purpose.
-        checks: Checks::NONE,
+        checks: Checks::QUICK,
         ..EmulatorConfig::default()
     });
     let module = emulator.load(&text).expect("the module loads");

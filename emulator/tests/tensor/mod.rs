@@ -112,7 +112,7 @@ impl<'a> Set<'a> {
 fn check(chosen: impl Fn(&Case) -> bool) -> usize {
     let emulator = Emulator::new(EmulatorConfig {
         threads: Some(2),
-        checks: Checks::NONE,
+        checks: Checks::QUICK,
         ..EmulatorConfig::default()
     });
     let (mut case, mut count, mut wrong) = (None, 0, Vec::new());

@@ -9,6 +9,13 @@ pub struct Kernels {
     lower_triangle: ::std::sync::OnceLock<::warpsmith::Kernel>,
     reverse_rows: ::std::sync::OnceLock<::warpsmith::Kernel>,
     row_norms: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    safe_axpy: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    safe_histogram: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    safe_segmented_sum: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    safe_softmax: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    safe_stencil: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    safe_transpose: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    safe_vector_add: ::std::sync::OnceLock<::warpsmith::Kernel>,
     swish_gate: ::std::sync::OnceLock<::warpsmith::Kernel>,
     vector_add: ::std::sync::OnceLock<::warpsmith::Kernel>,
     vector_add_with_a_bug: ::std::sync::OnceLock<::warpsmith::Kernel>,
@@ -26,6 +33,13 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
         lower_triangle: ::std::sync::OnceLock::new(),
         reverse_rows: ::std::sync::OnceLock::new(),
         row_norms: ::std::sync::OnceLock::new(),
+        safe_axpy: ::std::sync::OnceLock::new(),
+        safe_histogram: ::std::sync::OnceLock::new(),
+        safe_segmented_sum: ::std::sync::OnceLock::new(),
+        safe_softmax: ::std::sync::OnceLock::new(),
+        safe_stencil: ::std::sync::OnceLock::new(),
+        safe_transpose: ::std::sync::OnceLock::new(),
+        safe_vector_add: ::std::sync::OnceLock::new(),
         swish_gate: ::std::sync::OnceLock::new(),
         vector_add: ::std::sync::OnceLock::new(),
         vector_add_with_a_bug: ::std::sync::OnceLock::new(),
@@ -36,6 +50,7 @@ const MANIFEST: &str = include_str!("manifest.json");
 const MODULES: &[(&str, &str)] = &[
     ("sm_75/reverse.ptx", include_str!("sm_75/reverse.ptx")),
     ("sm_75/row_norms.ptx", include_str!("sm_75/row_norms.ptx")),
+    ("sm_75/safe.ptx", include_str!("sm_75/safe.ptx")),
     ("sm_75/soft_clip.ptx", include_str!("sm_75/soft_clip.ptx")),
     ("sm_75/swish_gate.ptx", include_str!("sm_75/swish_gate.ptx")),
     ("sm_75/vector_add.ptx", include_str!("sm_75/vector_add.ptx")),
@@ -127,6 +142,142 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&x, &norms, &columns, ];
         let kernel = self.built.kernel(&self.row_norms, "row_norms")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `safe_axpy(alpha: f32, x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn safe_axpy(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        alpha: f32,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&alpha, &x, &y, ];
+        let kernel = self.built.kernel(&self.safe_axpy, "safe_axpy")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `safe_histogram(values: *const u32, values.len: usize, counts: *const u32, counts.len: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn safe_histogram(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        values: impl ::warpsmith::ConstPointer<u32>,
+        counts: impl ::warpsmith::ConstPointer<u32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&values, &counts, ];
+        let kernel = self.built.kernel(&self.safe_histogram, "safe_histogram")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `safe_segmented_sum(x: *const f32, x.len: usize, starts: *const u32, starts.len: usize, sums: *mut f32, sums.len: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn safe_segmented_sum(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        starts: impl ::warpsmith::ConstPointer<u32>,
+        sums: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&x, &starts, &sums, ];
+        let kernel = self.built.kernel(&self.safe_segmented_sum, "safe_segmented_sum")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `safe_softmax(x: *const f32, x.shape: Shape2, y: *mut f32, y.shape: Shape2)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn safe_softmax(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.safe_softmax, "safe_softmax")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `safe_stencil(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn safe_stencil(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.safe_stencil, "safe_stencil")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `safe_transpose(x: *const f32, x.shape: Shape2, y: *mut f32, y.shape: Shape2)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn safe_transpose(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.safe_transpose, "safe_transpose")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `safe_vector_add(a: *const f32, a.len: usize, b: *const f32, b.len: usize, c: *mut f32, c.len: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn safe_vector_add(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        a: impl ::warpsmith::ConstPointer<f32>,
+        b: impl ::warpsmith::ConstPointer<f32>,
+        c: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&a, &b, &c, ];
+        let kernel = self.built.kernel(&self.safe_vector_add, "safe_vector_add")?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }

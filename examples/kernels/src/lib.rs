@@ -5,6 +5,7 @@ pub mod hopper_gemm;
 pub mod lower_triangle;
 pub mod reverse;
 pub mod row_norms;
+pub mod safe;
 pub mod soft_clip;
 pub mod swish_gate;
 pub mod vector_add;

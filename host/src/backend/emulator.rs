@@ -408,6 +408,8 @@ struct EmulatorModule {
 
 impl LoadedModule for EmulatorModule {
     fn kernel(&self, signature: &Signature) -> Result<Box<dyn LoadedKernel>> {
+        let checked = self.module.check(&signature.name);
+        checked.map_err(|error| self.shared.launch_error(error))?;
         let static_shared_bytes = signature.static_shared_bytes;
         let limits = KernelLimits {
             max_threads: MAX_THREADS_PER_BLOCK,

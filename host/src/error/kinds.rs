@@ -243,10 +243,12 @@ pub enum KernelError {
         want_bytes: u32,
     },
     /// The number of arguments of a launch is not that of the kernel's parameters.
-    #[error("kernel `{kernel}` takes {want} arguments, got {got}")]
+    #[error("kernel `{kernel}` takes {want} arguments{names}, got {got}")]
     ArgumentCount {
         /// The kernel.
         kernel: Box<str>,
+        /// The names of the parameters, where the module was loaded with its manifest: ` (x, y)`.
+        names: Box<str>,
         /// Arguments given.
         got: usize,
         /// Parameters of the kernel.
@@ -373,6 +375,6 @@ fn want_axis(rank: usize) -> String {
 fn want_below(limit: u64) -> String {
     match limit {
         0 => "but there is none".into(),
-        _ => format!("want less than {limit}"),
+        _ => format!("want at most {}", limit - 1),
     }
 }

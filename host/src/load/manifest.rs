@@ -60,6 +60,8 @@ impl Device {
     /// `manifest.json` beside it. Launches of its kernels are then held to what the manifest alone
     /// says: the Rust types of the parameters ([`KernelError::ArgumentType`]), and the dynamic shared
     /// memory that `#[kernel(dynamic_shared = N)]` states.
+    /// A `&[T]`, a `View2` or a `Disjoint` of a safe kernel takes a tensor or a buffer, whose shape the
+    /// launch passes along.
     ///
     /// # Errors
     /// [`KernelError::Manifest`] where the manifest cannot be read, describes no module of this

@@ -49,7 +49,9 @@ impl Module {
     /// # Errors
     /// [`KernelError::Unknown`], [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported)
     /// for a kernel with more than 64 parameters,
-    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
+    /// [`DeviceError::Driver`](crate::DeviceError::Driver). On the emulator
+    /// [`EmulatorError::Launch`](crate::EmulatorError::Launch) for a kernel that it cannot run, with
+    /// the line.
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         self.kernel_of(self.signature(name)?)
     }
@@ -62,8 +64,8 @@ impl Module {
     ///
     /// # Errors
     /// Those of [`kernel`](Self::kernel), and
-    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) for a kernel in whose body
-    /// the instruction is not.
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) for a kernel that does not
+    /// contain the instruction.
     ///
     /// # Safety
     /// Every thread executes `griddepcontrol.wait` before it reads or writes global memory that

@@ -2,7 +2,7 @@
 
 use super::{
     Attention, Binary, ChainElement, Countable, CrossEntropy, Float, Gemm, GemmInput, IndexElement,
-    LayerNorm, LogSoftmax, ParamElement, Reduce, Reducible, RmsNorm, Scan, Softmax, Take,
+    Indices, LayerNorm, LogSoftmax, ParamElement, Reduce, Reducible, RmsNorm, Scan, Softmax, Take,
     TopElements, TopK, Unary,
 };
 use crate::{Element, Result, Stream, Tensor};
@@ -80,9 +80,9 @@ pub fn rms_norm<T: Float, W: ParamElement<T>>(
 ///
 /// # Errors
 /// See [`CrossEntropy`].
-pub fn cross_entropy<T: Float>(
-    logits: &Tensor<T>,
-    targets: &Tensor<i64>,
+pub fn cross_entropy<'a, T: Float>(
+    logits: &'a Tensor<T>,
+    targets: impl Into<Indices<'a>>,
     stream: &Stream,
 ) -> Result<Tensor<f32>> {
     CrossEntropy::new(logits, targets).run(stream)

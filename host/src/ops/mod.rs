@@ -17,6 +17,8 @@
 //! assert_eq!(ops::argmax(&x, Some(-1), &stream)?.to_vec()?, [2, 0]);
 //! assert_eq!(ops::cumsum(&x, &stream)?.to_vec()?, [1.0, 3.0, 6.0, 6.0, 11.0, 15.0]);
 //! assert_eq!(ops::top_k(&x, 1, &stream)?.values.to_vec()?, [3.0, 6.0]);
+//! // Operators run on the device's default stream.
+//! assert_eq!((&(&x * 2.0)? - &x)?.to_vec()?, x.to_vec()?);
 //! let targets = Tensor::from_slice(&device, &[2], &[2_i64, 0])?;
 //! let row = ops::take(&x, &targets.slice(0, 1..)?, &stream)?;
 //! assert_eq!(row.to_vec()?, [1.0, 2.0, 3.0]);
@@ -51,6 +53,7 @@ mod float;
 mod functions;
 mod gemm;
 mod grouped;
+mod indices;
 mod maps;
 mod model;
 mod plan;
@@ -72,6 +75,7 @@ pub use float::Float;
 pub use functions::*;
 pub use gemm::{Activation, Gemm, GemmInput, GemmOutput, GemmProblem, Precision};
 pub use grouped::GroupedGemm;
+pub use indices::Indices;
 pub(crate) use maps::MapCache;
 pub(crate) use plan::Plans;
 pub use plan::{Candidate, MachineModel, Measured, Plan, PlanSource, Tuning};

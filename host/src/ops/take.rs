@@ -48,6 +48,9 @@ index_elements! { i32 i64 }
 /// and the greatest of those without. [`fill`](Self::fill) sets another value. Negative
 /// indices do not count from the end.
 ///
+/// [`Take::each`] gives each element an index of its own, as NumPy's `take_along_axis` and torch's
+/// `gather` do.
+///
 /// # Numerics
 /// Bits are copied; a NaN keeps its payload. Reference: [`reference::take`](mod@crate::reference::take).
 /// The same bits every run and on every device.
@@ -88,6 +91,8 @@ pub struct Take<'a, T: Element, I: IndexElement> {
     x: &'a Tensor<T>,
     indices: &'a Tensor<I>,
     axis: isize,
+    /// Whether each element has an index of its own.
+    is_each: bool,
     fill: Option<T>,
 }
 
@@ -98,7 +103,33 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
             x,
             indices,
             axis: 0,
+            is_each: false,
             fill: None,
+        }
+    }
+
+    /// A selection along axis 0 of `x` where each element has an index of its own:
+    /// `y[a.., j, b..] = x[a.., indices[a.., j, b..], b..]`. `indices` and `y` have the shape of `x`
+    /// but for the extent of the axis.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> warpsmith::Result<()> {
+    /// use ndarray::array;
+    /// use warpsmith::{Device, Take, Tensor};
+    /// let device = Device::emulator()?;
+    /// let stream = device.stream()?;
+    /// let x = Tensor::from_ndarray(&device, &array![[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    /// let indices = Tensor::from_ndarray(&device, &array![[2_i64, 0], [1, 1]])?;
+    /// let y = Take::each(&x, &indices).axis(-1).run(&stream)?;
+    /// assert_eq!(y.to_ndarray()?, array![[3.0, 1.0], [5.0, 5.0]].into_dyn());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn each(x: &'a Tensor<T>, indices: &'a Tensor<I>) -> Self {
+        Self {
+            is_each: true,
+            ..Self::new(x, indices)
         }
     }
 
@@ -172,6 +203,14 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
         check::device("indices", self.indices, stream)?;
         let axis = check::axis(self.x.rank(), self.axis)?;
         let (before, behind) = self.x.shape().split_at(axis);
+        if self.is_each {
+            let mut want = Dims::new(self.x.shape())?;
+            if self.indices.rank() == want.len() {
+                want[axis] = self.indices.shape()[axis];
+            }
+            check::shape("indices", self.indices.shape(), &want)?;
+            return Ok((axis, want));
+        }
         let shape = Dims::new(&[before, self.indices.shape(), &behind[1..]].concat())?;
         Ok((axis, shape))
     }
@@ -226,8 +265,16 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
     fn moves(&self, axis: usize, shape: &[usize], of_y: Steps) -> Result<Moves> {
         let stride = axis_stride(self.x, axis);
         // The walk over y, x at index 0 of the axis, and the indices.
-        let of_x = at_first(self.x, axis, self.indices.rank());
-        let of_indices = along(self.indices, axis);
+        let (of_x, of_indices) = match self.is_each {
+            true => (
+                at_first(self.x, axis, 1),
+                steps_of(&self.indices.erased(), shape),
+            ),
+            false => (
+                at_first(self.x, axis, self.indices.rank()),
+                along(self.indices, axis),
+            ),
+        };
         let walk = Walk::new(shape, &[of_y, of_x, of_indices]);
         let own = size_of::<T>();
         let widened = SIZES.into_iter().find_map(|size| {

@@ -237,8 +237,8 @@ impl<T: Element> Tensor<T> {
     }
 
     /// True if no two indices refer to the same element, which outputs require. The test is
-    /// conservative: it wants each stride to exceed the reach of all shorter ones together, and
-    /// returns false for layouts that are injective in another way.
+    /// conservative: it returns true only if each stride exceeds the reach of all shorter strides
+    /// together. For other injective layouts it returns false.
     pub fn is_injective(&self) -> bool {
         self.layout.is_injective()
     }

@@ -270,17 +270,17 @@ fn bad_views_are_errors_with_the_values() {
     assert_eq!(axis(-1, 0), Err(none.into()));
     assert_eq!(
         text(x.slice(1, 0, 4, 1)),
-        "bound of a slice is 4, want less than 4"
+        "bound of a slice is 4, want at most 3"
     );
     assert_eq!(
         text(x.slice(1, 2, 1, 1)),
-        "bound of a slice is 2, want less than 2"
+        "bound of a slice is 2, want at most 1"
     );
     assert!(matches!(
         x.slice(1, 0, 1, 0),
         Err(Error::Argument(ArgumentError::Value { .. }))
     ));
-    assert_eq!(text(x.index_axis(0, 2)), "index is 2, want less than 2");
+    assert_eq!(text(x.index_axis(0, 2)), "index is 2, want at most 1");
     assert!(matches!(
         x.permute(&[0, 0]),
         Err(Error::Argument(ArgumentError::Value { .. }))

@@ -88,10 +88,10 @@ impl<T: Element> Tensor<T> {
     ///
     /// # Errors
     /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) for another number of elements,
-    /// [`ShapeError::ReshapeNeedsCopy`](crate::ShapeError::ReshapeNeedsCopy) where no strides over
-    /// the same storage express it, [`ShapeError::Overflow`](crate::ShapeError::Overflow) for a
-    /// shape without elements whose strides 64 bits with a sign do not count, such as `[usize::MAX,
-    /// 0]`, [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for too many dimensions.
+    /// [`ShapeError::ReshapeNeedsCopy`](crate::ShapeError::ReshapeNeedsCopy) if no strides over the
+    /// same storage give this shape, [`ShapeError::Overflow`](crate::ShapeError::Overflow) if a
+    /// stride does not fit an i64, as of the empty shape `[usize::MAX, 0]`,
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for too many dimensions.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.reshape(shape)?))
     }

@@ -294,8 +294,8 @@ impl TensorMapDesc {
     }
 
     /// Encodes the map of a tensor at an address of `device`, which is not checked against any
-    /// allocation. The caller of a launch with it keeps the memory allocated and orders it with
-    /// other work; a copy outside of allocated memory is a fault of the kernel.
+    /// allocation. The caller keeps the memory allocated until launches with the map are done, and
+    /// orders them with other work. A copy outside of allocated memory is a fault of the kernel.
     ///
     /// # Errors
     /// As [`encode`](Self::encode), but for

@@ -12,7 +12,8 @@
 //! If a thread group has one row, each block of a cluster merges the sums of its warps and sends
 //! one message; if it has two, each warp sends its own.
 
-use super::forward::{Tensors, rstd_of, squares_about, sum_of};
+use super::forward::{rstd_of, squares_about, sum_of};
+use super::tensors::Tensors;
 use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::packed::{Packed, Raw, Weights, pack, unpack};

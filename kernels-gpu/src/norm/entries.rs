@@ -11,7 +11,8 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::{dynamic_shared, kernel, shared_array, thread};
 use half::{bf16, f16};
 
-use super::forward::{self, Tensors};
+use super::forward;
+use super::tensors::Tensors;
 use super::{ahead, backward, finish, grad_ring, grad_short, ring};
 use crate::row::packed::Weights;
 use crate::row::{holding, lanes, slice_blocks, takes_any};

@@ -40,5 +40,6 @@ mod grad_rows;
 mod grad_short;
 mod gradient;
 mod ring;
+mod tensors;
 
 pub use entries::*;

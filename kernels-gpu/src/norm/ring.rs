@@ -4,7 +4,8 @@
 //! iteration `i`, a warp computes the moments of its part of row `i` and posts them, then stores
 //! row `i - 1`, whose moments have come meanwhile.
 
-use super::forward::{Tensors, rstd_of, squares_about, sum_of};
+use super::forward::{rstd_of, squares_about, sum_of};
+use super::tensors::Tensors;
 use crate::row::group::of_lanes;
 use crate::row::held::{row_of, row_of_mut};
 use crate::row::moments::{Count, Moments};

@@ -143,7 +143,8 @@ pub(super) unsafe fn held<T: Packed, const V: usize, const R: usize, const ANY: 
         let of_all = |log_sum| below(whole.max, total / params.n as f32) + log_sum;
         tensors.lose(&group, row, &target, whole, of_all, params);
         if !tensors.dx.is_null() {
-            let mut scale = tensors.scale(tensors.factor(), &target, params) * target.weight;
+            let mut scale =
+                tensors.scale(tensors.factor(row, params), &target, params) * target.weight;
             let mut factor = share(part, whole) * scale;
             let mut of_end = end.map(|end| Exp::new(part.max).of(end));
             if target.is_ignored {
@@ -187,7 +188,7 @@ pub(super) unsafe fn slices<T: Packed, const V: usize, const ANY: bool>(
         if is_early {
             griddepcontrol_wait(); // the factor has been written
         }
-        let factor = tensors.factor();
+        let factor = tensors.factor(thread_group.row, params);
         let slice = thread_group.slice(0);
         let has_total = params.epsilon != 0.0;
         let whole = sums::statistics::<T, V, ANY>(&thread_group, slice, end, params, has_total);
@@ -387,7 +388,7 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
             tensors.lose(&group, row, &target, whole, of_all, params);
             if !tensors.dx.is_null() {
                 let exp = Exp::new(whole.max);
-                let mut scale = tensors.scale(tensors.factor(), &target, params);
+                let mut scale = tensors.scale(tensors.factor(row, params), &target, params);
                 let of_class = scale * params.epsilon / n;
                 let mut factor = scale * target.weight / whole.sum;
                 scale *= target.weight;

@@ -17,7 +17,7 @@ pub(super) struct Tensors<T> {
     pub(super) losses: *mut f32,
     /// Null if the gradient is not wanted.
     pub(super) dx: *mut T,
-    /// Factor of the gradient, besides the parameters' scale; null for 1.
+    /// Factors of the rows' gradients, besides the parameters' scale, `strides[2]` apart; null for 1.
     pub(super) factor: *const f32,
 }
 
@@ -142,20 +142,22 @@ impl<T: Packed> Tensors<T> {
         unsafe { self.losses.wrapping_add(row as usize).write(loss) };
     }
 
-    /// The factor of all gradients, besides the parameters' scale.
+    /// The factor of a row's gradient, besides the parameters' scale. Any will do for a row that
+    /// there is not.
     ///
     /// # Safety
     /// It has been written.
     #[inline(always)]
-    pub(super) unsafe fn factor(&self) -> f32 {
-        match self.factor.is_null() {
-            true => 1.0,
-            // SAFETY: one number.
-            false => unsafe { self.factor.read() },
+    pub(super) unsafe fn factor(&self, row: u64, params: &RowParams) -> f32 {
+        if self.factor.is_null() {
+            return 1.0;
         }
+        let row = row.min(params.rows - 1);
+        // SAFETY: the row's number, or the number of all rows.
+        unsafe { row_of(self.factor, row, params.strides[2]).read() }
     }
 
-    /// Factor of the row's gradient, besides its target's weight, given that of all.
+    /// Factor of the row's gradient, besides its target's weight, given [`factor`](Self::factor).
     #[inline(always)]
     pub(super) fn scale(&self, factor: f32, target: &Target, params: &RowParams) -> f32 {
         if target.is_ignored {

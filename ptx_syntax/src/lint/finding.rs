@@ -46,11 +46,12 @@ named! {
         LocalMemory = "local-memory",
         /// wgmma in a kernel without `.maxntid` or `.reqntid`: ptxas cannot assign its registers.
         WgmmaWithoutBounds = "wgmma-without-bounds",
-        /// setmaxnreg in a kernel without `.maxntid` (or `.reqntid`) and `.minnctapersm`: ptxas
-        /// ignores it (C7508).
+        /// setmaxnreg in a kernel without `.maxnreg`, or `.maxntid` (or `.reqntid`) and
+        /// `.minnctapersm`: ptxas ignores it (C7508).
         SetmaxnregWithoutBounds = "setmaxnreg-without-bounds",
         /// `add`, `sub` or `mul` of floats without a rounding modifier: ptxas may contract it into an
-        /// fma, so the bits are not defined. Write `.rn`.
+        /// fma, so the bits are not defined. Write `.rn`. Looked for if
+        /// [`LintOptions::rounding`](super::LintOptions::rounding) is set.
         UnroundedFloat = "unrounded-float",
         /// An approximate instruction: its result is the hardware's own, and differs elsewhere.
         ApproximateFloat = "approximate-float",

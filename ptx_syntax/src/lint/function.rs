@@ -26,7 +26,10 @@ pub(super) fn check(function: &Function, options: &LintOptions, findings: &mut V
     }
     let generic = generic_addresses_of_shared(function);
     for instruction in function.instructions() {
-        float(instruction, &mut report);
+        if options.rounding {
+            rounding(instruction, &mut report);
+        }
+        approximation(instruction, &mut report);
         let is_aligned_barrier = instruction.collective() == Some(Collective::AlignedBarrier);
         if instruction.guard.is_some() && is_aligned_barrier {
             let message = format!(
@@ -94,9 +97,10 @@ fn launch_bounds(function: &Function, report: &mut Report<'_>) {
         let message = "wgmma needs `.maxntid` or `.reqntid` on its kernel".to_owned();
         report(Error, Rule::WgmmaWithoutBounds, wgmma.line, message);
     }
-    let bounded = threads && directives.minnctapersm.is_some();
+    let bounded = threads && directives.minnctapersm.is_some() || directives.maxnreg.is_some();
     if let Some(found) = find(Opcode::Setmaxnreg).filter(|_| !bounded) {
-        let message = "setmaxnreg is ignored without `.maxntid` and `.minnctapersm`".to_owned();
+        let message = "setmaxnreg is ignored without `.maxnreg`, or `.maxntid` and `.minnctapersm`"
+            .to_owned();
         report(Error, Rule::SetmaxnregWithoutBounds, found.line, message);
     }
 }
@@ -104,7 +108,7 @@ fn launch_bounds(function: &Function, report: &mut Report<'_>) {
 /// Rounding modifiers.
 const ROUNDINGS: [&str; 6] = ["rn", "rz", "rm", "rp", "rna", "rs"];
 
-fn float(instruction: &Instruction, report: &mut Report<'_>) {
+fn rounding(instruction: &Instruction, report: &mut Report<'_>) {
     let opcode = instruction.known();
     let is_of_floats = instruction.modifiers.last().is_some_and(|ty| is_float(ty));
     // ptxas may contract these into fused multiply-adds.
@@ -121,7 +125,10 @@ fn float(instruction: &Instruction, report: &mut Report<'_>) {
         let message = format!("`{mnemonic}` may be contracted into an fma: say how it rounds");
         report(Warning, Rule::UnroundedFloat, instruction.line, message);
     }
-    let full_range = opcode == Some(Opcode::Div) && instruction.has("full");
+}
+
+fn approximation(instruction: &Instruction, report: &mut Report<'_>) {
+    let full_range = instruction.known() == Some(Opcode::Div) && instruction.has("full");
     if instruction.has("approx") || full_range {
         let message = format!(
             "the bits of `{}` are the hardware's own",

@@ -16,7 +16,7 @@ pub use sync::SyncCounts;
 
 use crate::ast::Module;
 
-/// What [`lint_with`] tolerates.
+/// What [`lint_with`] tolerates, and what it looks for beyond the faults.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LintOptions {
@@ -24,6 +24,9 @@ pub struct LintOptions {
     pub allow_local: bool,
     /// Functions that may use local memory.
     pub local_allowed_in: Vec<String>,
+    /// Look for floats whose rounding is open ([`Rule::UnroundedFloat`]): for kernels that promise
+    /// the same bits everywhere. Other compilers leave it open in every line.
+    pub rounding: bool,
 }
 
 impl LintOptions {
@@ -31,6 +34,13 @@ impl LintOptions {
     #[must_use]
     pub fn allow_local(mut self, allow: bool) -> Self {
         self.allow_local = allow;
+        self
+    }
+
+    /// These options with the check of rounding, or without.
+    #[must_use]
+    pub fn rounding(mut self, check: bool) -> Self {
+        self.rounding = check;
         self
     }
 

@@ -44,7 +44,10 @@ fn lengths_that_no_tensor_has() {
             packed(&[0, 7], &[0, 6])
             => Argument::Value, "cu_seqlens_q", "7 at index 1", "at most 6"
         );
-        refused!(packed(&[0, 6], &[0, 4, 3]) => Shape::Length, "cu_seqlens_k", "3", "2");
+        refused!(
+            packed(&[0, 6], &[0, 4, 3])
+            => Argument::Value, "cu_seqlens_k", "3 bounds", "2 bounds, one more than there are sequences"
+        );
         refused!(
             packed(&[0, 4, 6], &[0, 4, 3])
             => Argument::Value, "cu_seqlens_k", "3 at index 2", "at least 4"
@@ -53,7 +56,7 @@ fn lengths_that_no_tensor_has() {
             packed(&[-1, 6], &[0, 6])
             => Argument::Value, "cu_seqlens_q", "-1 at index 0", "at least 0"
         );
-        refused!(packed(&[], &[]) => Shape::Length, "cu_seqlens_q", "0");
+        refused!(packed(&[], &[]) => Argument::Value, "cu_seqlens_q", "0 bounds", "1 bounds");
         let attention = || Attention::new(&x, &x, &x).cu_seqlens(&[0, 2, 6], &[0, 2, 6]);
         refused!(
             attention().max_seqlens(3, 4).run(stream)

@@ -117,17 +117,39 @@ fn parse(text: &str, folder: &Path) -> Result<Launch> {
 /// Checks that the buffers and maps that arguments refer to exist.
 fn check_names(args: &[Arg], buffers: &[Buffer], maps: &[Map]) -> Result<()> {
     for (index, arg) in args.iter().enumerate() {
-        let (name, known): (_, Vec<&str>) = match arg {
-            Arg::Buffer(name) => (name, buffers.iter().map(|b| b.name.as_str()).collect()),
-            Arg::Map(name) => (name, maps.iter().map(|m| m.name.as_str()).collect()),
-            _ => continue,
-        };
-        let key = arg.key();
+        for leaf in arg.leaves() {
+            check_name(leaf, buffers, maps).with_context(|| format!("arg {}", index + 1))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_name(arg: &Arg, buffers: &[Buffer], maps: &[Map]) -> Result<()> {
+    let (name, known): (_, Vec<&str>) = match arg {
+        Arg::Buffer(pointer) => (
+            pointer.name(),
+            buffers.iter().map(|b| b.name.as_str()).collect(),
+        ),
+        Arg::Map(name) => (
+            name.as_str(),
+            maps.iter().map(|m| m.name.as_str()).collect(),
+        ),
+        _ => return Ok(()),
+    };
+    let key = arg.key();
+    ensure!(
+        known.contains(&name),
+        "{key} = \"{name}\": no such {key}; there are: {}",
+        listed(&known)
+    );
+    if let Arg::Buffer(pointer) = arg
+        && let Some(buffer) = buffers.iter().find(|buffer| buffer.name == name)
+    {
+        let offset = pointer.offset_bytes();
         ensure!(
-            known.contains(&name.as_str()),
-            "arg {}: {key} = \"{name}\": no such {key}; there are: {}",
-            index + 1,
-            listed(&known)
+            offset <= buffer.bytes as u64,
+            "offset_bytes = {offset}: buffer `{name}` has {} bytes",
+            buffer.bytes
         );
     }
     Ok(())
@@ -138,7 +160,7 @@ fn located(text: &str, error: &toml::de::Error) -> anyhow::Error {
     let message = match error.message() {
         // serde's message for a table that is an enum.
         words if words.starts_with("wanted exactly 1 element") => {
-            "a value is one key: buffer, map, u32, i32, u64, i64, f32, f64 or struct"
+            "a value is one key: buffer, map, u8, i8, u16, i16, u32, i32, u64, i64, f32, f64 or struct"
         }
         words => words,
     };

@@ -45,7 +45,7 @@ pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
         seed,
         checks: match args.check || args.schedules.is_some() {
             true => Checks::ALL,
-            false => Checks::NONE,
+            false => Checks::QUICK,
         },
         instruction_budget: Some(budget(args)),
         profile: args.profile,

@@ -34,6 +34,8 @@ pub(super) enum Fill {
     Iota,
     /// Every byte 0xFF: NaN for every float type, -1 or the largest for integers.
     Poison,
+    /// Nothing: the emulator reports a kernel that reads what it has not written.
+    Unwritten,
     /// A .npy file.
     File(PathBuf),
 }
@@ -46,11 +48,12 @@ impl Fill {
             "zeros" => Fill::Zeros,
             "iota" => Fill::Iota,
             "poison" => Fill::Poison,
+            "unwritten" => Fill::Unwritten,
             _ => {
                 ensure!(
                     text.ends_with(".npy"),
-                    "fill: `{text}` is not one of normal, uniform, zeros, iota, poison, or the \
-                     path of a .npy file"
+                    "fill: `{text}` is not one of normal, uniform, zeros, iota, poison, unwritten, \
+                     or the path of a .npy file"
                 );
                 Fill::File(folder.join(text))
             }
@@ -126,7 +129,7 @@ fn fill_chunk(buffer: &Buffer, first: usize, random: &mut ChaCha8Rng, chunk: &mu
     };
     match &buffer.fill {
         // A file is read as a whole, not in chunks.
-        Fill::Zeros | Fill::File(_) => {}
+        Fill::Zeros | Fill::Unwritten | Fill::File(_) => {}
         Fill::Poison => chunk.fill(0xff),
         Fill::Normal => floats(Box::new(|_| random.sample(StandardNormal))),
         Fill::Uniform if is_float(dtype) => floats(Box::new(|_| random.random())),

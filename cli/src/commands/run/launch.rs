@@ -5,9 +5,9 @@ use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use warpsmith::{Device, DeviceBuffer, KernelArg, LaunchConfig, Module, TensorMap};
+use warpsmith::{Device, DeviceBuffer, Kernel, KernelArg, LaunchConfig, TensorMap};
 
-use super::args::Arg;
+use super::args::{Arg, Places, Pointer};
 use super::description::Launch;
 
 /// A kernel argument passed by value, as its bytes.
@@ -62,15 +62,19 @@ impl Maps {
 /// Launches the kernel, waits for it, and returns its time (device time on a GPU).
 pub(super) fn launch(
     device: &Device,
-    module: &Module,
+    kernel: &Kernel,
     launch: &Launch,
     buffers: &[DeviceBuffer<u8>],
 ) -> Result<Duration> {
-    let kernel = module.kernel(&launch.kernel)?;
     let maps = Maps::new(device, launch, buffers)?;
+    let places = OnDevice {
+        launch,
+        buffers,
+        maps: &maps,
+    };
     let bound = launch.args.iter().zip(kernel.params()).map(|(arg, param)| {
         let by_value = param.size_bytes as usize == TensorMap::BYTES;
-        bind(arg, by_value, launch, buffers, &maps)
+        bind(arg, by_value, &places)
     });
     let bound: Vec<Bound<'_>> = bound.collect();
     let args: Vec<&dyn KernelArg> = bound
@@ -104,26 +108,53 @@ pub(super) fn launch(
     ))
 }
 
-fn bind<'b>(
-    arg: &Arg,
-    by_value: bool,
-    launch: &Launch,
+/// The buffers and maps of a launch on its device.
+struct OnDevice<'b> {
+    launch: &'b Launch,
     buffers: &'b [DeviceBuffer<u8>],
     maps: &'b Maps,
-) -> Bound<'b> {
-    // Names were checked when the file was read.
+}
+
+impl OnDevice<'_> {
+    fn buffer_index(&self, name: &str) -> Option<usize> {
+        self.launch.buffers.iter().position(|own| own.name == name)
+    }
+
+    fn map_index(&self, name: &str) -> Option<usize> {
+        self.launch.maps.iter().position(|own| own.name == name)
+    }
+}
+
+// Names were checked when the file was read.
+impl Places for OnDevice<'_> {
+    fn address(&self, pointer: &Pointer) -> u64 {
+        let at = self.buffer_index(pointer.name());
+        let start = at.map_or(0, |at| self.buffers[at].device_ptr().as_raw());
+        start + pointer.offset_bytes()
+    }
+
+    fn map(&self, name: &str) -> [u8; TensorMap::BYTES] {
+        let mut bytes = [0; TensorMap::BYTES];
+        if let Some(at) = self.map_index(name) {
+            bytes.copy_from_slice(self.maps.encoded[at].bytes());
+        }
+        bytes
+    }
+}
+
+fn bind<'b>(arg: &Arg, by_value: bool, places: &OnDevice<'b>) -> Bound<'b> {
     match arg {
-        Arg::Buffer(name) => {
-            if let Some(at) = launch.buffers.iter().position(|own| own.name == *name) {
-                return Bound::Buffer(&buffers[at]);
+        Arg::Buffer(pointer @ Pointer::Start(_)) => {
+            if let Some(at) = places.buffer_index(pointer.name()) {
+                return Bound::Buffer(&places.buffers[at]);
             }
         }
-        Arg::Map(name) => match launch.maps.iter().position(|own| own.name == *name) {
-            Some(at) if by_value => return Bound::Map(&maps.encoded[at]),
-            Some(at) => return Bound::Buffer(&maps.copies[at]),
+        Arg::Map(name) => match places.map_index(name) {
+            Some(at) if by_value => return Bound::Map(&places.maps.encoded[at]),
+            Some(at) => return Bound::Buffer(&places.maps.copies[at]),
             None => {}
         },
         _ => {}
     }
-    Bound::Value(Bytes(arg.bytes().unwrap_or_default()))
+    Bound::Value(Bytes(arg.bytes(places)))
 }

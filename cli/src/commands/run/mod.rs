@@ -26,6 +26,7 @@ use crate::failure::Outcome;
 use crate::output::{Output, OutputFiles};
 use crate::threads;
 use description::{Buffer, Launch};
+use fill::Fill;
 use roofline::GpuModel;
 
 /// Launch a kernel of any PTX file, on a GPU or on the emulator.
@@ -48,8 +49,12 @@ use roofline::GpuModel;
 ///
 ///   [[arg]]                   # in the kernel's order, each with one key:
 ///   buffer = "x"              # a buffer's address, or a value:
-///   [[arg]]                   # u32, i32, u64, i64, f32, f64, or a struct of these by value:
-///   f32 = 2.0                 # struct = [{ u32 = 3 }, { f32 = 0.5 }]
+///   [[arg]]                   # u8, i8, u16, i16, u32, i32, u64, i64, f32 or f64
+///   f32 = 2.0
+///   [[arg]]                   # a place in a buffer:
+///   buffer = { name = "x", offset_bytes = 64 }
+///   [[arg]]                   # a struct by value, of values, buffers, maps and structs:
+///   struct = [{ u32 = 3 }, { buffer = "x" }, { struct = [{ u8 = 1 }] }]
 ///
 ///   [[tensor_map]]            # for TMA copies
 ///   name = "x"
@@ -67,7 +72,8 @@ use roofline::GpuModel;
 /// integers over their whole range), `zeros`, `iota` (0, 1, 2, ..), `poison` (every byte 0xFF: NaN
 /// for floats), or a .npy file of the buffer's shape: floats of any width for float buffers, the
 /// same type for integer buffers. The same fill, seed, dtype and shape give the same bytes on every
-/// device. Paths are relative to the TOML file. Saved floats of 16 or 8 bits are written as f32.
+/// device. A buffer with the fill `unwritten` holds nothing: the emulator reports a read of what the
+/// kernel has not written. Paths are relative to the TOML file. Saved floats of 16 or 8 bits are written as f32.
 ///
 /// Files are written only if the launch succeeds. If the emulator finds a fault in the kernel, its
 /// report goes to stderr, and the exit status is 3.
@@ -111,8 +117,8 @@ pub(crate) struct Args {
     /// The report of a fault names the seed that reproduces it.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     schedules: Option<u64>,
-    /// Most PTX instructions that the warps of a block may run on the emulator: a loop without an end is a fault
-    /// then [default: 1000000000].
+    /// Most PTX instructions that the warps of a block may run on the emulator, so that an endless
+    /// loop ends with a report [default: 1000000000].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     instruction_budget: Option<u64>,
     /// Run on the emulator and print its counters: instructions, memory traffic, bank conflicts,
@@ -189,18 +195,23 @@ struct Ran {
 impl Trial<'_> {
     /// Runs the kernel on a device, from fresh buffers.
     fn run(&self, device: Device) -> Result<Ran> {
-        let loaded = device
-            .load_ptx(self.text)
+        let loaded = device.load_ptx(self.text);
+        let kernel = loaded
+            .and_then(|module| module.kernel(&self.launch.kernel))
             .with_context(|| self.args.ptx.display().to_string())?;
         let place = || self.args.launch.display().to_string();
         let named = self.launch.buffers.iter().zip(self.contents);
+        let stream = device.default_stream();
         let buffers = named
             .map(|(buffer, bytes)| {
-                DeviceBuffer::from_slice(&device, bytes)
-                    .with_context(|| format!("{}: buffer `{}`", place(), buffer.name))
+                let made = match buffer.fill {
+                    Fill::Unwritten => DeviceBuffer::uninit(&stream, bytes.len()),
+                    _ => DeviceBuffer::from_slice(&device, bytes),
+                };
+                made.with_context(|| format!("{}: buffer `{}`", place(), buffer.name))
             })
             .collect::<Result<Vec<_>>>()?;
-        let time = launch::launch(&device, &loaded, self.launch, &buffers).with_context(place)?;
+        let time = launch::launch(&device, &kernel, self.launch, &buffers).with_context(place)?;
         let contents = buffers
             .iter()
             .map(|buffer| buffer.to_vec().context("copying a result back"))

@@ -12,6 +12,7 @@ use crate::exec::block::Block;
 use crate::exec::engine::Landing;
 use crate::exec::fault::{Checked, Fault};
 use crate::exec::mbarrier::{MBARRIER_BYTES, Place, misuse};
+use crate::exec::registers::Slot;
 use crate::exec::row::Lanes;
 use crate::exec::warp::Warp;
 use crate::profile::Copied;
@@ -23,14 +24,16 @@ use crate::report::FaultKind;
 /// Required alignment of addresses and sizes of bulk copies, in bytes.
 const ALIGN: u64 = 16;
 
-/// A copy that one lane issues.
+/// A copy that one lane issues, or several as one.
 struct Issue<'a> {
     op: &'a BulkCopy,
     shape: Shape,
     reduce: Option<(AtomicOp, AtomicType)>,
     /// Index of the path in the warp.
     index: usize,
+    /// The first of the lanes that issue it.
     lane: usize,
+    lanes: u32,
 }
 
 impl Warp {
@@ -43,7 +46,13 @@ impl Warp {
         active: u32,
     ) -> Checked<()> {
         block.cluster.effect();
-        for lane in Lanes(active) {
+        let as_one = self.stores_as_one(block, op, index, active);
+        let issuers = if as_one {
+            active & active.wrapping_neg()
+        } else {
+            active
+        };
+        for lane in Lanes(issuers) {
             let shape = self.shape(block, op, index, lane)?;
             let what = match op.global {
                 GlobalSide::Tensor { .. } => Copied::Tensor,
@@ -57,6 +66,7 @@ impl Warp {
                 reduce,
                 index,
                 lane,
+                lanes: if as_one { active } else { 1 << lane },
             };
             match op.direction {
                 Direction::Load | Direction::Across => self.issue_load(block, &issue)?,
@@ -65,6 +75,40 @@ impl Warp {
             }
         }
         Ok(())
+    }
+
+    /// Whether the lanes of a whole warp store the same bytes to the same place: ptxas makes one store
+    /// of that. Of a reduction it makes one for each lane.
+    fn stores_as_one(&self, block: &Block<'_>, op: &BulkCopy, index: usize, active: u32) -> bool {
+        if op.direction != Direction::Store
+            || op.combine != Combine::Replace
+            || active.count_ones() < 2
+            || active != self.paths.live()
+        {
+            return false;
+        }
+        let first = active.trailing_zeros() as usize;
+        let pointer = |at: &Pointer| {
+            let rows = self.addresses(block, at.base, at.offset, index);
+            Lanes(active).all(|lane| rows.0[lane] == rows.0[first])
+        };
+        let number = |slot: &Slot| {
+            let row = self.row32(block, *slot);
+            Lanes(active).all(|lane| row.0[lane] == row.0[first])
+        };
+        let global = match &op.global {
+            GlobalSide::Linear { at, bytes } => pointer(at) && number(bytes),
+            GlobalSide::Tensor {
+                map,
+                coordinates,
+                im2col: None,
+            } => pointer(map) && coordinates.iter().all(number),
+            GlobalSide::Tensor { .. } | GlobalSide::Shared { .. } => false,
+        };
+        let agent = block.agent(self.index);
+        let mut groups = block.cluster.groups.borrow_mut();
+        let committed = groups.of(GroupKind::Bulk, agent).together(active);
+        global && op.shared.as_ref().is_none_or(pointer) && committed == active
     }
 
     /// The global side of a copy; for a copy from shared memory to a block, the source address
@@ -256,7 +300,7 @@ impl Warp {
         let reader = issuer(Channel::BulkRead { warp });
         let writer = issuer(Channel::BulkWrite { warp });
         let mut groups = block.cluster.groups.borrow_mut();
-        let flight = groups.issue(GroupKind::Bulk, warp, 1 << lane, true, reader.pc);
+        let flight = groups.issue(GroupKind::Bulk, warp, issue.lanes, true, reader.pc);
         block.cluster.engine.borrow_mut().issue(Box::new(Store {
             reader,
             writer,

@@ -14,7 +14,7 @@ mod window;
 use super::block::Block;
 use super::cluster::Cluster;
 use super::fault::{Checked, Fault};
-use super::mbarrier::{Place, misuse};
+use super::mbarrier::{Landed, Place, misuse};
 use super::warp::Warp;
 use crate::check::{Channel, Operation, Proxy, Stamp};
 
@@ -74,6 +74,27 @@ impl Issuer {
             .get(at)
             .and_then(|barrier| barrier.complete(bytes as u32, &stamp));
         done.map(drop).map_err(|why| self.at_mbarrier(at, &why))
+    }
+
+    /// The same for a copy into shared memory, for which somebody has to wait.
+    fn complete_copy(
+        &self,
+        cluster: &Cluster,
+        mbarrier: Place,
+        (target, bytes): (Place, u64),
+    ) -> Checked<()> {
+        let landed = Landed {
+            rank: self.rank,
+            warp: self.warp,
+            lane: self.lane,
+            pc: self.pc,
+            target,
+            bytes,
+        };
+        if let Ok(found) = cluster.mbarriers.borrow_mut().get(mbarrier) {
+            found.note_landed(landed);
+        }
+        self.complete(cluster, mbarrier, bytes)
     }
 
     #[cold]

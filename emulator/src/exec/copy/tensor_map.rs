@@ -197,8 +197,11 @@ impl Warp {
 /// Replaces a field. Its value is checked only when a copy uses the map, since a kernel may replace
 /// one field after another.
 fn replaced(bytes: &mut Bytes, field: MapField, value: u64) -> Result<(), String> {
-    let (mut map, im2col) =
-        TensorMapDesc::decode_unchecked(bytes).map_err(|error| error.to_string())?;
+    let (mut map, im2col) = match bytes.iter().all(|byte| *byte == 0) {
+        // A kernel makes a map from nothing: it zeroes the bytes, and sets each field.
+        true => (TensorMapDesc::zeroed(), None),
+        false => TensorMapDesc::decode_unchecked(bytes).map_err(|error| error.to_string())?,
+    };
     let rank = map.dims.len();
     let small = value as u32;
     let set = |list: &mut Vec<u32>, axis: usize| {

@@ -79,8 +79,8 @@ impl Landing for Load {
             self.issuer
                 .write_shared(cluster, place, part, swizzle, Kind::Write)?;
         }
-        self.issuer
-            .complete(cluster, self.mbarrier, data.len() as u64)
+        let written = (self.target, data.len() as u64);
+        self.issuer.complete_copy(cluster, self.mbarrier, written)
     }
 
     fn left_behind(&self, cluster: &Cluster, rank: u32) -> Option<Box<Fault>> {
@@ -116,7 +116,7 @@ impl Landing for Across {
             data = old;
         }
         issuer.write_shared(cluster, self.target, &data, Swizzle::None, kind)?;
-        issuer.complete(cluster, self.mbarrier, self.bytes)
+        issuer.complete_copy(cluster, self.mbarrier, (self.target, self.bytes))
     }
 
     fn left_behind(&self, cluster: &Cluster, rank: u32) -> Option<Box<Fault>> {

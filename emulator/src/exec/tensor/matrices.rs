@@ -6,9 +6,10 @@
 use crate::exec::access::{Intent, count};
 use crate::exec::block::Block;
 use crate::exec::fault::{Checked, Fault};
-use crate::exec::registers::Slot;
+use crate::exec::registers::{Registers, Slot};
 use crate::exec::row::{FULL_MASK, LANES, Row};
 use crate::exec::warp::Warp;
+use crate::memory::lanes::Planes;
 use crate::memory::space::Space;
 use crate::profile::Touch;
 use crate::program::tensor::Matrices;
@@ -24,6 +25,21 @@ fn place(lane: usize, e: usize, transposed: bool) -> (usize, usize, usize) {
     (row, column / 2, column % 2)
 }
 
+/// Spreads the rows of matrices over the lanes.
+fn spread(regs: &mut Registers, planes: &Planes, matrices: &Matrices) {
+    for (i, d) in matrices.regs.iter().enumerate() {
+        let mut out = Row([0; LANES]);
+        for lane in 0..LANES {
+            for e in 0..2 {
+                let (row, word, half) = place(lane, e, matrices.transposed);
+                let bits = planes[word].0[8 * i + row] >> (16 * half) & 0xffff;
+                out.0[lane] |= bits << (16 * e);
+            }
+        }
+        regs.put(*d, &out, FULL_MASK);
+    }
+}
+
 impl Warp {
     pub(super) fn load_matrices(
         &mut self,
@@ -31,18 +47,14 @@ impl Warp {
         matrices: &Matrices,
         path: usize,
     ) -> Checked<()> {
-        self.access_rows(block, matrices, path, Intent::Read)?;
-        for (i, d) in matrices.regs.iter().enumerate() {
-            let mut out = Row([0; LANES]);
-            for lane in 0..LANES {
-                for e in 0..2 {
-                    let (row, word, half) = place(lane, e, matrices.transposed);
-                    let bits = self.planes[word].0[8 * i + row] >> (16 * half) & 0xffff;
-                    out.0[lane] |= bits << (16 * e);
-                }
-            }
-            self.regs.put(*d, &out, FULL_MASK);
+        self.tolerates = true;
+        let loaded = self.access_rows(block, matrices, path, Intent::Read);
+        self.tolerates = false;
+        loaded?;
+        if self.missing.is_some() || self.open.is_some() {
+            self.unpack_open(|regs, planes| spread(regs, planes, matrices));
         }
+        spread(&mut self.regs, &self.planes, matrices);
         Ok(())
     }
 
@@ -103,6 +115,7 @@ impl Warp {
 
     /// `movmatrix`: transposes a matrix.
     pub(super) fn move_matrix(&mut self, block: &Block<'_>, d: Slot, a: Slot) {
+        self.on_copies(|warp| warp.move_matrix(block, d, a));
         let own = self.row32(block, a);
         let mut out = Row([0; LANES]);
         for lane in 0..LANES {

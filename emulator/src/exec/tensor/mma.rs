@@ -73,6 +73,12 @@ impl Warp {
     pub(super) fn mma(&mut self, block: &Block<'_>, mma: &Mma) {
         let product = &mma.product;
         block.counters.mma(input(product.a), product.flops());
+        self.on_copies(|warp| warp.multiply(block, mma));
+        self.multiply(block, mma);
+    }
+
+    fn multiply(&mut self, block: &Block<'_>, mma: &Mma) {
+        let product = &mma.product;
         let Sum::Tile(sum) = product.sum else {
             return self.mma_f64(block, mma);
         };

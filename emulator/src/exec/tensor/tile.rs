@@ -51,7 +51,8 @@ impl Reader<'_> {
             return Err(self.fault(FaultKind::OutOfBounds, message, address));
         }
         let bytes = shared.bytes();
-        if bytes.written(at, UNIT) != low_bits(UNIT) {
+        let checks = &self.block.launch.checks;
+        if checks.unwritten && bytes.written(at, UNIT) != low_bits(UNIT) {
             let message = format!(
                 "{} of `wgmma` reads {UNIT} bytes at shared address 0x{address:x} ({}), and not \
                  all of them were written",

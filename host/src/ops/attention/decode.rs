@@ -1,18 +1,19 @@
 //! The kernels for few queries (`kernels-gpu/src/attention/sm80/decode.rs`), on sm_80 and newer.
 //!
-//! Their tiles have 16 or 32 rows, so the tensor cores have little to do, and the time is that of
-//! reading keys and values. [`Work::ns`] estimates it for each number of splits.
+//! Their tiles have 16 or 32 rows, so the tensor cores have little work, and most of the time goes
+//! to reading keys and values. [`Work::ns`] estimates the time for each number of splits.
 //!
-//! Where keys are paged, they compute any number of queries, in as many tiles as that takes: other
-//! kernels by tensor cores take no pages.
+//! With paged keys, they compute any number of queries, in several tiles. Other tensor-core kernels
+//! do not support pages.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry};
+use super::costs::AttentionCosts;
 use super::desc::AttentionDesc;
 use super::packing::Sharing;
 use super::pages::PagesDesc;
 use super::{sm80, splits};
-use crate::ops::plan::{AttentionCosts, Machine};
+use crate::ops::plan::Machine;
 use crate::reference::attention::AttentionModel;
 use crate::{Error, LaunchConfig, Result};
 use abi::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, THREADS, WARP_KEYS};
@@ -182,8 +183,8 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
     })
 }
 
-/// Error model: that of the [kernels for sm_80](sm80), whose sums the merges of warps and splits
-/// add to.
+/// Error model: that of the [kernels for sm_80](sm80), and the roundings of the merges of warps and
+/// splits.
 pub(super) fn model(sharing: Sharing, desc: &AttentionDesc) -> AttentionModel {
     let mut model = sm80::model(DecodeTile::TILE_N, desc);
     let merges = (THREADS / 32) as usize + 2 + splits::roundings(sharing.splits);

@@ -126,17 +126,22 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             (true, &[x, y, head_dim]) => (None, x, y, head_dim),
             _ => {
                 let is_paged = self.options.pages.is_some() && operand != "q";
-                let want = match (is_packed, self.options.layout) {
+                let bounds = match operand {
+                    "q" => "cu_seqlens_q",
+                    _ => "cu_seqlens_k",
+                };
+                let dims = match (is_packed, self.options.layout) {
                     (false, Layout::Bshd) if is_paged => "[pages, page_size, heads, head_dim]",
                     (false, Layout::Bhsd) if is_paged => "[pages, heads, page_size, head_dim]",
-                    (false, Layout::Bshd) => {
-                        "[batch, seqlen, heads, head_dim], or packed with cu_seqlens"
-                    }
-                    (false, Layout::Bhsd) => {
-                        "[batch, heads, seqlen, head_dim], or packed with cu_seqlens"
-                    }
-                    (true, Layout::Bshd) => "[total, heads, head_dim], as cu_seqlens is given",
-                    (true, Layout::Bhsd) => "[heads, total, head_dim], as cu_seqlens is given",
+                    (false, Layout::Bshd) => "[batch, seqlen, heads, head_dim]",
+                    (false, Layout::Bhsd) => "[batch, heads, seqlen, head_dim]",
+                    (true, Layout::Bshd) => "[total, heads, head_dim]",
+                    (true, Layout::Bhsd) => "[heads, total, head_dim]",
+                };
+                let want = match (is_packed, is_paged) {
+                    (true, _) => format!("{dims}, as {bounds} is given"),
+                    (false, true) => dims.to_owned(),
+                    (false, false) => format!("{dims}, or packed sequences with {bounds}"),
                 };
                 return Err(check::shape_mismatch(operand, x, want));
             }
@@ -153,7 +158,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             None => Ok(None),
             Some(bounds) => match bounds.count(what, stream)?.checked_sub(1) {
                 Some(batch) => Ok(Some(batch)),
-                None => Err(Error::length(what, 0, q.or(k).unwrap_or(0) + 1)),
+                None => Err(bounds_of(what, 0, q.or(k).unwrap_or(0))),
             },
         };
         let of_q = packed("cu_seqlens_q", self.options.cu_seqlens_q)?;
@@ -161,7 +166,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         let batch = q.or(of_q).or(k).or(of_k).unwrap_or(0);
         for (what, bounds) in [("cu_seqlens_q", of_q), ("cu_seqlens_k", of_k)] {
             if let Some(got) = bounds.filter(|&got| got != batch) {
-                return Err(Error::length(what, got + 1, batch + 1));
+                return Err(bounds_of(what, got + 1, batch));
             }
         }
         if k.is_some_and(|k| k != batch) {
@@ -289,7 +294,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     }
 }
 
-/// Length of the longest sequence of `names[0]` among `positions`, or the caller's bound `said`.
+/// Length of the longest sequence of `names[0]` among `positions`, or the bound `said` that the
+/// caller has set.
 fn longest(
     names: [&'static str; 2],
     bounds: Option<Lengths<'_>>,
@@ -311,4 +317,13 @@ fn longest(
         ));
     }
     Ok(found)
+}
+
+/// `got` bounds of packed sequences are not one more than a batch of `batch` sequences.
+fn bounds_of(what: &'static str, got: usize, batch: usize) -> Error {
+    Error::value(
+        what,
+        format!("{got} bounds"),
+        format!("{} bounds, one more than there are sequences", batch + 1),
+    )
 }

@@ -1,18 +1,18 @@
 //! Lengths of sequences, in host or device memory.
 
 use super::call::Memory;
-use crate::ops::check;
+use crate::ops::indices::Indices;
 use crate::{Error, Result, Stream, Tensor};
 
 /// Lengths or positions of sequences, for [`Attention`](crate::Attention). Slices, arrays, vectors
-/// and tensors of i32 convert to it.
+/// and tensors of i32 convert to it, and tensors of i64.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Lengths<'a> {
     /// On the host: checked, and copied to the device at each launch.
     Host(&'a [i32]),
     /// On the device, `[n]`: read when the kernel runs, and not checked.
-    Device(&'a Tensor<i32>),
+    Device(Indices<'a>),
 }
 
 impl<'a> From<&'a [i32]> for Lengths<'a> {
@@ -35,7 +35,13 @@ impl<'a> From<&'a Vec<i32>> for Lengths<'a> {
 
 impl<'a> From<&'a Tensor<i32>> for Lengths<'a> {
     fn from(lengths: &'a Tensor<i32>) -> Self {
-        Self::Device(lengths)
+        Self::Device(lengths.into())
+    }
+}
+
+impl<'a> From<&'a Tensor<i64>> for Lengths<'a> {
+    fn from(lengths: &'a Tensor<i64>) -> Self {
+        Self::Device(lengths.into())
     }
 }
 
@@ -45,10 +51,10 @@ impl<'a> Lengths<'a> {
         match self {
             Self::Host(lengths) => Ok(lengths.len()),
             Self::Device(lengths) => {
-                check::device(what, lengths, stream)?;
+                lengths.check_device(what, stream)?;
                 match *lengths.shape() {
                     [count] => Ok(count),
-                    _ => Err(check::shape_mismatch(what, lengths, "[n]")),
+                    _ => Err(Error::shape(what, lengths.shape(), "[n]")),
                 }
             }
         }
@@ -69,7 +75,10 @@ impl<'a> Lengths<'a> {
                 let copy = Tensor::from_slice(stream.device(), &[lengths.len()], lengths)?;
                 Ok(Memory::of(&copy))
             }
-            Self::Device(lengths) => lengths.contiguous(stream).map(|dense| Memory::of(&dense)),
+            Self::Device(lengths) => {
+                let dense = lengths.to_i32(stream)?.contiguous(stream)?;
+                Ok(Memory::of(&dense))
+            }
         }
     }
 }

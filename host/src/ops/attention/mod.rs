@@ -2,6 +2,7 @@
 
 pub(in crate::ops) mod call;
 mod candidates;
+mod costs;
 mod decode;
 pub(in crate::ops) mod desc;
 pub(in crate::ops) mod extents;
@@ -18,11 +19,13 @@ pub(in crate::ops) mod sm90;
 mod splits;
 
 use crate::error::named;
+use crate::ops::indices::Indices;
 use crate::ops::plan::Desc as _;
 use crate::{Error, Float, Result, Tensor};
 use desc::AttentionDesc;
 use std::marker::PhantomData;
 
+pub(in crate::ops) use costs::AttentionCosts;
 pub use lengths::Lengths;
 pub use merge::AttentionMerge;
 
@@ -34,7 +37,7 @@ pub use merge::AttentionMerge;
 /// | `k` | `[batch, seqlen_k, heads_kv, head_dim]` | as `q` | any; `heads_q % heads_kv == 0` |
 /// | `v` | `[batch, seqlen_k, heads_kv, head_dim_v]` | as `q` | any |
 /// | `o` (written) | `[batch, seqlen_q, heads_q, head_dim_v]` | as `q`, or set by [`output`](Self::output) | any where no two indices refer to one element; must not overlap an input |
-/// | `lse` (written if [`lse`](Self::lse) asks for it) | `[batch, heads_q, seqlen_q]` | f32 | contiguous; natural log; `-inf` for a row with no visible key (then its `o` is 0) |
+/// | `lse` (written with [`lse`](Self::lse)) | `[batch, heads_q, seqlen_q]` | f32 | contiguous; natural log; `-inf` for a row with no visible key (then its `o` is 0) |
 /// | [`sink`](Self::sink) (optional) | `[heads_q]` | f32 | any |
 ///
 /// [`layout`](Self::layout) selects tensors with heads before positions, and
@@ -68,26 +71,25 @@ pub use merge::AttentionMerge;
 /// aligned to the actual lengths of each sequence. Unused positions are never read, so they may be
 /// NaN. Rows of `o` and `lse` that belong to no sequence are not written; in tensors that `run`
 /// creates they are 0 and `-inf`. Lengths on the host are checked. Lengths in device memory are
-/// read when the kernel runs, so that replays of a captured CUDA graph may change them; they are
-/// clamped to the tensors' extents, and sequences must not overlap.
+/// read when the kernel runs, so that they may change between replays of a captured CUDA graph. The
+/// kernel clamps them to the tensors' extents. Sequences must not overlap.
 ///
 /// # Paged keys and values
-/// With [`pages`](Self::pages), `k` and `v` are pools of pages, and a table names the pages of each
-/// sequence, in any order; sequences may share pages. A page has any number of positions. Entries
-/// of the table for positions that a sequence does not have are never read. An entry that names no
-/// page of the pools, be it negative or too large, means the last page: the result is then of no
-/// use, but nothing else is read. There is neither `cu_seqlens_k` nor `leftpad_k` with pages. Pages
-/// of a multiple of 16 positions are needed for the kernels that are fast with few queries;
-/// Hopper's kernels for long queries take no pages. The bits of a result are those of the same
-/// kernel and number of key splits without pages.
+/// With [`pages`](Self::pages), `k` and `v` are pools of pages, and a table lists the pages of each
+/// sequence, in any order. Sequences may share pages. A page has any number of positions. Entries
+/// of the table for positions beyond a sequence's end are never read. A negative or too large entry
+/// is read as the last page: the result is then useless, but no other memory is read.
+/// `cu_seqlens_k` and `leftpad_k` are errors with pages. The fast kernels for few queries need
+/// pages of a multiple of 16 positions. Hopper's kernels for long queries do not support pages. The
+/// bits of a result are those of the same kernel and number of key splits without pages.
 ///
 /// # Numerics
 /// Scores and sums are in f32, with an online softmax in base 2; `o` is rounded once. Tensor-core
-/// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). In these kernels, a
-/// NaN or an infinity in the value of a key that only some queries see may also reach the results
-/// of queries that do not see it; the portable kernels never multiply such values. Of scaled scores
-/// of a magnitude beyond 1.4e9 (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite
-/// or NaN, and `lse` infinite; portable kernels have no such limit. Error bound:
+/// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). If only some queries
+/// see a key, a NaN or an infinity in its value may also reach the other queries of these kernels.
+/// The portable kernels never multiply hidden values. If scaled scores have a magnitude beyond
+/// 1.4e9 (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite or NaN, and `lse`
+/// infinite. Portable kernels have no such limit. Error bound:
 /// [`reference::attention`](crate::reference::attention) with the [`model`](Self::model).
 /// Deterministic: the same bits every run. The bits depend on the kernel and on the number of key
 /// splits ([`plan`](Self::plan)), and thereby on the device.
@@ -97,8 +99,8 @@ pub use merge::AttentionMerge;
 ///
 /// # Errors
 /// [`Error::Shape`], [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (head_dim
-/// above 256, a kernel that there is not), [`ArgumentError::Value`](crate::ArgumentError::Value) (a
-/// scale, softcap, length or number of parts that makes no sense), [`Error::Shape`],
+/// above 256, a kernel that does not exist), [`ArgumentError::Value`](crate::ArgumentError::Value)
+/// (an invalid scale, softcap, length or number of parts),
 /// [`DeviceError::Mismatch`](crate::DeviceError::Mismatch),
 /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (an extent that is too large),
 /// [`Error::Device`]. No launch happens on error.
@@ -186,7 +188,7 @@ pub(in crate::ops) struct Options<'a> {
     seqused_q: Option<Lengths<'a>>,
     seqused_k: Option<Lengths<'a>>,
     leftpad_k: Option<Lengths<'a>>,
-    pages: Option<&'a Tensor<i32>>,
+    pages: Option<Indices<'a>>,
     max_seqlens: Option<(usize, usize)>,
     packs_heads: Option<bool>,
     key_splits: Option<u32>,
@@ -249,7 +251,7 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
         }
     }
 
-    /// Asks for lse too. Other options are set before it.
+    /// Makes the result include lse. Set other options before it.
     pub fn lse(self) -> AttentionLse<'a, T, Out> {
         AttentionLse(self)
     }
@@ -329,9 +331,9 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
 
     /// Sets upper bounds of the lengths of packed sequences, in queries and keys. They are computed
     /// from `cu_seqlens` on the host. With `cu_seqlens` on the device, the default bound is the
-    /// total number of positions, which costs blocks that do nothing. Queries beyond the bound are
-    /// not computed. If only queries or only keys are packed, the other bound is not looked at; if
-    /// neither are, it is an error to set them.
+    /// total number of positions, which costs blocks without work. Queries beyond the bound are
+    /// not computed. If only queries or only keys are packed, the other bound is ignored. If
+    /// neither are packed, setting the bounds is an error.
     pub fn max_seqlens(mut self, q: usize, k: usize) -> Self {
         self.options.max_seqlens = Some((q, k));
         self
@@ -360,8 +362,8 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     /// pages of each sequence: its key `j` is position `j % page_size` of page
     /// `table[b, j / page_size]`. [`seqused_k`](Self::seqused_k) says how many keys each sequence
     /// has; otherwise all have `n * page_size`. See [`Attention`].
-    pub fn pages(mut self, table: &'a Tensor<i32>) -> Self {
-        self.options.pages = Some(table);
+    pub fn pages(mut self, table: impl Into<Indices<'a>>) -> Self {
+        self.options.pages = Some(table.into());
         self
     }
 
@@ -375,11 +377,11 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
         self
     }
 
-    /// In how many parts keys are taken, by blocks of their own whose results are merged, in order:
-    /// 1, which is not at all, to 128. If not said, as many as are expected to be fastest. `run`
-    /// fails with [`ArgumentError::Value`](crate::ArgumentError::Value) for other numbers, and with
-    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) where no kernel does as
-    /// asked.
+    /// Sets the number of key splits (split-KV), 1 to 128; 1 does not split. Different blocks
+    /// compute the splits, and a merge adds their results in order. By default the plan chooses the
+    /// number with the least estimated time. `run` fails with
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) for other numbers, and with
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) if no kernel supports it.
     pub fn key_splits(mut self, splits: u32) -> Self {
         self.options.key_splits = Some(splits);
         self

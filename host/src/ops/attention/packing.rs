@@ -1,21 +1,22 @@
 //! GQA packing and split-KV: the choice of packed heads and key splits.
 //!
-//! **Packed**: as many of the query heads that share a key/value head as fit are packed into one
-//! tile of queries. With few queries this makes fewer tiles, each of which reads all of its keys.
-//! For example, 64 query heads on 8 with one query each are 64 tiles of 128 rows of which one is
-//! used, or 8 tiles of which eight rows are used. **Split**: the keys of a tile are split among
-//! several blocks, and a merge follows, because 8 tiles occupy only 8 of 132 SMs.
+//! **Packed**: one tile of queries has several query heads that share a key/value head, as many as
+//! fit. With few queries, this makes fewer tiles, and each tile reads all of its keys. For example,
+//! 64 query heads on 8 with one query each are 64 tiles of 128 rows with one row in use, or 8 tiles
+//! with eight rows in use. **Split**: the keys of a tile are split among several blocks, and a
+//! merge follows, because 8 tiles occupy only 8 of 132 SMs.
 //!
-//! For a single query that sees all keys, heads can be viewed as queries, without a kernel of its
-//! own ([`AttentionDesc::heads_as_queries`]): every kernel can do that.
+//! For a single query that sees all keys, every kernel can view heads as queries
+//! ([`AttentionDesc::heads_as_queries`]).
 //!
 //! [`Work::cycles`] estimates the time of each choice. The plan chooses a packed kernel if its
-//! estimate is below [`AttentionCosts::packing_pays`] times that of the other kernel; the margin is
-//! for what the model does not know. Its constants are not fitted to packed kernels yet;
-//! docs/results.md has times of these.
+//! estimate is below [`AttentionCosts::packing_pays`] times that of the other kernel. The margin
+//! covers errors of the model, whose constants are not fitted to packed kernels. docs/results.md
+//! has measured times of packed kernels.
 
+use super::costs::AttentionCosts;
 use super::desc::AttentionDesc;
-use crate::ops::plan::{AttentionCosts, Machine};
+use crate::ops::plan::Machine;
 use abi::attention::sm90::FwdTile;
 use abi::attention::{MOST_SPLITS, Mask, UNLIMITED, packed_heads};
 

@@ -3,6 +3,7 @@
 use super::Attention;
 use super::call::Memory;
 use crate::ops::check;
+use crate::ops::indices::Indices;
 use crate::{Error, Float, Result, Stream, Tensor};
 
 /// Pools of pages and their table, as in [`abi::attention::FlashFwdPages`].
@@ -18,10 +19,10 @@ pub(in crate::ops) struct PagesDesc {
 
 impl PagesDesc {
     /// Of a table with a row for each sequence, and of pools of `count` pages of `page_size`.
-    pub(super) fn new(table: &Tensor<i32>, (count, page_size): (usize, usize)) -> Result<Self> {
-        let row = match (is_dense(table), table.strides(), table.shape()) {
-            (true, &[row, _], _) => row,
-            (_, _, &[_, columns]) => columns as i64,
+    pub(super) fn new(table: Indices<'_>, (count, page_size): (usize, usize)) -> Result<Self> {
+        let row = match (dense(table).map(Tensor::strides), table.shape()) {
+            (Some(&[row, _]), _) => row,
+            (_, &[_, columns]) => columns as i64,
             _ => return Err(Error::Bug("a table of pages that has no rows")),
         };
         Ok(Self {
@@ -55,12 +56,12 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 ));
             }
         }
-        check::device("pages", table, stream)?;
-        let columns = match *table.shape() {
-            [rows, columns] if rows == batch => columns,
+        table.check_device("pages", stream)?;
+        let columns = match table.shape() {
+            &[rows, columns] if rows == batch => columns,
             _ => {
                 let want = format!("[{batch}, n], a row for each sequence of q");
-                return Err(check::shape_mismatch("pages", table, want));
+                return Err(Error::shape("pages", table.shape(), want));
             }
         };
         // No sequence has a key in a pool that has no page.
@@ -70,15 +71,21 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
 
     /// The memory of the table, with the rows of [`PagesDesc::new`].
     pub(super) fn pages_memory(&self, stream: &Stream) -> Result<Option<Memory>> {
-        Ok(match self.options.pages {
-            Some(table) if is_dense(table) => Some(Memory::of(table)),
-            Some(table) => Some(Memory::of(&table.contiguous(stream)?)),
-            None => None,
-        })
+        let Some(table) = self.options.pages else {
+            return Ok(None);
+        };
+        Ok(Some(match dense(table) {
+            Some(table) => Memory::of(table),
+            None => Memory::of(&table.to_i32(stream)?.contiguous(stream)?),
+        }))
     }
 }
 
-/// Whether each row lies without gaps.
-fn is_dense(table: &Tensor<i32>) -> bool {
-    table.strides().last() == Some(&1) || table.shape().last().is_some_and(|&columns| columns <= 1)
+/// The table, if kernels can read it as it is: rows of i32 without gaps.
+fn dense(table: Indices<'_>) -> Option<&Tensor<i32>> {
+    let Indices::I32(table) = table else {
+        return None;
+    };
+    let has_one = table.shape().last().is_some_and(|&columns| columns <= 1);
+    (has_one || table.strides().last() == Some(&1)).then_some(table)
 }

@@ -249,7 +249,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 format!("{softcap:?}"),
                 format!(
                     "a number above 0, up to {MOST_FACTOR:e}, that softmax_scale {:?} can be \
-                     divided by",
+                     divided by; leave softcap out for none",
                     scale as f32
                 ),
             ));
@@ -310,7 +310,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             ("pages", self.options.pages.map(Lengths::Device)),
         ] {
             if let Some(Lengths::Device(lengths)) = lengths {
-                check::no_overlap(output, written, operand, lengths)?;
+                lengths.check_apart(operand, output, written)?;
             }
         }
         Ok(())

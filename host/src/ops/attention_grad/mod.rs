@@ -2,6 +2,7 @@
 
 mod call;
 mod candidates;
+mod costs;
 mod desc;
 mod run;
 mod simt;
@@ -10,6 +11,7 @@ mod sm90;
 
 use crate::ops::attention::{Attention, Layout, Lengths};
 use crate::{Float, Tensor};
+pub(in crate::ops) use costs::AttentionGradCosts;
 
 /// Gradients of an [`Attention`]: `dq`, `dk` and `dv` from `q`, `k`, `v`, the forward's `o` and `lse`,
 /// and `d_o`, the gradient with respect to `o`; and `d_sink`, that of its sinks.

@@ -7,6 +7,7 @@ mod costs;
 mod gradient;
 mod launch;
 mod map;
+mod operators;
 mod plan;
 mod program;
 mod select;

@@ -5,10 +5,10 @@
 //! Copies are made thread by thread (without TMA), and need rows that are aligned to 16 bytes.
 //!
 //! # Inputs of the cost model
-//! Each tile reads A again, from L2. Those bytes count like the others: the SMs of an H200 get 4.1
-//! TB/s in this way, from L2 or not. A launch takes 4.5 µs beyond its bytes. Sharing k adds the
-//! extra time that was measured for the meeting of blocks. Fewer blocks than 0.6 times the number
-//! of SMs do not reach the full bandwidth.
+//! Each tile reads A again, from L2. These bytes cost the same as bytes from memory: in both cases
+//! the SMs of an H200 receive 4.1 TB/s. A launch takes 4.5 µs beyond its bytes. If blocks share k,
+//! the measured time of their meeting is added. Fewer blocks than 0.6 times the number of SMs do
+//! not reach the full bandwidth.
 
 use super::call::{Call, Memory};
 use super::candidates::{Candidate, Entry};

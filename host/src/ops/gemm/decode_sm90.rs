@@ -1,22 +1,24 @@
 //! GEMMs with few rows, or few results and a long k, on Hopper: see [`abi::gemm::decode::sm90`].
 //!
-//! The kernels need operands that a tensor map can describe, with contiguous k in A. Those of f16
-//! and bf16 write the same dtype or f32, of e4m3 bf16 or f32, of i8 i32: other results are partial
-//! results, which another kernel finishes.
+//! The kernels need operands that a tensor map can describe, with contiguous k in A. For f16 and
+//! bf16 they write the same dtype or f32, for e4m3 bf16 or f32, and for i8 i32. For other results
+//! they write partial results, and another kernel computes D.
 //!
 //! # The cost model
-//! Blocks run in waves of as many as are resident. A wave takes as long as one of its blocks, which
-//! gets its share of the bandwidth and no more, even if other SMs are idle:
+//! Blocks run in waves; a wave is all resident blocks. A wave takes as long as one of its blocks. A
+//! block never gets more than its share of the bandwidth, even if other SMs are idle:
 //!
 //! ```text
 //! wave     = (tile_n + of_tokens * tile_m) * k / splits * 2 bytes / (32.5 bytes/ns)
 //! estimate = launch + start + waves * wave + ending + meeting
 //! ```
 //!
-//! So the best tilings are those whose blocks just fill one wave, or two; `tile_n` may be any
-//! multiple of 8. With several rows of tiles, weights and tokens come from L2 at a rate of their own,
-//! and reading all operands from memory is a bound. In 45 cases measured on an H200 with every tiling (1 to 128 rows), the chosen one
-//! took 0.2 % longer than the best on average, 3 % at most, and the estimate was off by 3.5 %.
+//! `of_tokens` is the fitted cost of a byte of the tokens relative to a byte of the weights,
+//! `ending` the time of the stores, and `meeting` the time of the sums over splits. So in the best
+//! tilings, blocks just fill one wave, or two; `tile_n` may be any multiple of 8. With several rows
+//! of tiles, weights and tokens come from L2 at another rate, and reading all operands from memory
+//! is a lower bound. In 45 cases measured on an H200 with every tiling (1 to 128 rows), the chosen
+//! one took 0.2 % longer than the best on average, 3 % at most, and the estimate was off by 3.5 %.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry};

@@ -90,8 +90,8 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
     }
 }
 
-/// Offers them of K-major copies where an operand of i8 is not K-major: no kernel reads that in
-/// place.
+/// Offers all tiles on K-major copies, if an operand of i8 is not K-major. No kernel reads such an
+/// operand in place.
 pub(super) fn offer_k_major(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let is_k_major = |side: Side| desc.operand(side).transpose == side.k_major();
     let copied = match Side::BOTH.into_iter().all(is_k_major) {

@@ -43,33 +43,33 @@ pub use options::{GemmInput, GemmOutput, Precision};
 /// | `b` | `[k, n]` or `[batch, k, n]` | as `a`; e4m3 and e5m2 can be mixed | any; see Performance |
 /// | `c`, `residual` | broadcast to `d` | as `d` | any; `c` is not read if `beta == 0` |
 /// | row or column bias | `[m]` or `[n]`, or with a leading batch dimension | as `d` | any |
-/// | row scales, column scales | `[m]`, `[n]` | f32, or f64 beside f64; none beside i32 | any |
-/// | `alpha`, `beta`, `scale_a`, `scale_b` on the device | one element | f32, or f64 beside f64, i32 beside i32 | any |
-/// | `d` (written) | `[m, n]`, or `[batch, m, n]` if `a` or `b` has a batch | f32, f16, bf16; f64 of f64; i32 too of i8 | any where no two indices refer to one element; must not overlap a tensor that is read, but may be `c` or `residual` itself |
+/// | row scales, column scales | `[m]`, `[n]` | f32; f64 if `d` is f64; not allowed if `d` is i32 | any |
+/// | `alpha`, `beta`, `scale_a`, `scale_b` on the device | one element | f32; f64 if `d` is f64; i32 if `d` is i32 | any |
+/// | `d` (written) | `[m, n]`, or `[batch, m, n]` if `a` or `b` has a batch | f32, f16, bf16; f64 for f64 operands; also i32 for i8 operands | any where no two indices refer to one element; must not overlap a tensor that is read, but may be `c` or `residual` itself |
 ///
 /// An operand without a batch, or with a batch of 1, is broadcast over the batch. Transposed
 /// operands are views: `a.t()`. If `k == 0`, `a @ b` is 0. If `d` has no elements, nothing is
 /// launched.
 ///
 /// # Numerics
-/// Accumulation and epilogue are in f32, and the result is rounded once to the dtype of `d`; of
-/// operands in f64 all is in f64, and of results in i32 all is in i32. Error bound:
-/// [`reference::gemm`](crate::reference::gemm), and
-/// [`reference::gemm::double`](crate::reference::gemm::double) of f64.
+/// Accumulation and epilogue are in f32, and the result is rounded once to the dtype of `d`. For
+/// f64 operands everything is in f64, and for results in i32 everything is in i32. Error bound:
+/// [`reference::gemm`](crate::reference::gemm); for f64
+/// [`reference::gemm::double`](crate::reference::gemm::double).
 ///
-/// - Deterministic: the same bits every run, by every kernel that there is. The bits depend on the
-///   kernel that is chosen ([`plan`](Self::plan)). All portable kernels give the same bits, for every
-///   layout and tile.
-/// - Products in f64 have the same bits by every kernel on every device: one chain of fused
-///   multiply-adds an element, with k ascending. So k is not split, and of activations there is relu
-///   alone, since the others approximate in f32; [`Unary`](crate::Unary) has them in f64.
-/// - Products of i8 are added up in i32, exactly up to a k of 131,071; beyond that sums may wrap,
+/// - Deterministic: every kernel gives the same bits every run. The bits depend on the kernel that
+///   is chosen ([`plan`](Self::plan)). All portable kernels give the same bits, for every layout
+///   and tile.
+/// - Products in f64 have the same bits by every kernel on every device: each element is one chain
+///   of fused multiply-adds, with k ascending. So k is not split. The only activation is relu,
+///   because the others are approximations in f32; [`Unary`](crate::Unary) has them in f64.
+/// - Products of i8 are added up in i32, exactly up to a k of 131,071. Beyond that, sums may wrap,
 ///   as in cuBLASLt and `torch._int_mm`. So all kernels, parts of k and devices give the same sums.
-///   - Results in i32 are `alpha * (a @ b) + beta * c + bias`, then relu, then the residual, in i32,
-///     which wraps. There are no scales, and no other activations.
-///   - For results in f32, f16 and bf16 the sum is rounded to f32, to nearest, and all that follows is as
-///     for other operands. `row_scales` and `column_scales` are what int8 quantisation by tokens and by
-///     channels multiplies back.
+///   - Results in i32 are `alpha * (a @ b) + beta * c + bias`, then relu, then the residual, in
+///     wrapping i32. Scales and other activations are errors.
+///   - For results in f32, f16 and bf16, the sum is rounded to the nearest f32. The rest is as for
+///     other operands. For int8 quantisation by tokens and channels, set `row_scales` and
+///     `column_scales`.
 /// - f32 operands are multiplied in full precision, unless [`precision`](Self::precision) allows
 ///   tf32.
 /// - 8-bit floats: partial sums of the tensor cores are promoted to f32 every 128 elements of k,
@@ -92,19 +92,21 @@ pub use options::{GemmInput, GemmOutput, Precision};
 ///
 /// # Performance
 /// `a` and `b` are copied first if neither their rows nor their columns are contiguous (stride 1).
-/// Else some kernels read them in place, and others after a copy into scratch memory: the portable
-/// ones in f32, but for i8; those of `mma.sync` in f16, of 8-bit floats; where a candidate's name
-/// ends in
-/// `+kmajor`, with contiguous k: of i8 and, on Hopper, of 8-bit floats and of tf32 that lie
-/// otherwise, and of operands whose rows are not aligned to 16 bytes. `c`, `residual` and `d` are
-/// accessed in place if they are all row-major, or all column-major, with stride 1; a `d` of one
-/// contiguous column counts as a row. The kernel is chosen by a cost model, which counts the
-/// copies, or by measurement once [`autotune`](Self::autotune) was called; [`plan`](Self::plan)
-/// shows the choice.
+/// Otherwise some kernels read them in place. Other kernels read a copy in scratch memory:
+///
+/// - The portable kernels read a copy in f32, except for i8.
+/// - The `mma.sync` kernels may read 8-bit floats from a copy in f16.
+/// - Candidates whose name ends in `+kmajor` read a copy with contiguous k. They exist for i8, and
+///   on Hopper for 8-bit floats, for tf32, and for rows that are not aligned to 16 bytes.
+///
+/// `c`, `residual` and `d` are accessed in place if they are all row-major, or all column-major,
+/// with stride 1. A `d` of one contiguous column counts as a row. A cost model chooses the kernel
+/// and counts the copies. After [`autotune`](Self::autotune), measurements choose it.
+/// [`plan`](Self::plan) shows the choice.
 ///
 /// # Sources
-/// CUTLASS (multistage and warp-specialised persistent kernels), DeepGEMM, fast.cu, and S. Gray's
-/// maxas notes on sgemm, for ideas; the headers of `kernels-gpu/src/gemm` say which.
+/// Ideas are from CUTLASS (multistage and warp-specialised persistent kernels), DeepGEMM, fast.cu,
+/// and S. Gray's maxas notes on sgemm. The headers of `kernels-gpu/src/gemm` have the details.
 ///
 /// # Examples
 /// ```
@@ -171,8 +173,8 @@ impl<'a, A: GemmInput<B>, B: Element> Gemm<'a, A, B, A::Output> {
 }
 
 impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
-    /// Sets the dtype of the result. Tensors and factors of the epilogue depend on it, so they are
-    /// set after it; in the other order, `run` fails with
+    /// Sets the dtype of the result. Call it before you set tensors and factors of the epilogue,
+    /// because their types depend on it. In the other order, `run` fails with
     /// [`ArgumentError::Value`](crate::ArgumentError::Value).
     pub fn output<O: GemmOutput>(self) -> Gemm<'a, A, B, O> {
         Gemm {
@@ -287,9 +289,9 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         self
     }
 
-    /// Whether the result must have the same bits every run (default true). False would allow
-    /// kernels whose order of additions depends on timing; there are none today, so it changes
-    /// nothing but the key of tuned choices.
+    /// Whether the result must have the same bits every run (default true). False allows kernels
+    /// whose order of additions depends on timing. No such kernel exists, so false only changes the
+    /// key of tuned choices.
     pub fn deterministic(mut self, deterministic: bool) -> Self {
         self.options.deterministic = deterministic;
         self

@@ -35,15 +35,15 @@ inputs! {
     i8, i8 => i32;
 }
 
-/// An element type of results of a [`Gemm`](super::Gemm): every [`Float`], f64 for operands in f64, and
-/// i32 for operands in i8.
+/// An element type of the result of a [`Gemm`](super::Gemm): every [`Float`], f64 for f64 operands,
+/// and i32 for i8 operands.
 pub trait GemmOutput: CastElement + ChainElement {
-    /// The type of alpha, beta and scales: f64 beside f64, i32 beside i32 (which has no scales), else
-    /// f32. What a product is multiplied by is as precise as its sums.
+    /// The type of alpha, beta and scales: f64 for f64, i32 for i32 (which has no scales), else
+    /// f32. So factors are as precise as the sums.
     type Factor: GemmOutput<Factor = Self::Factor>;
     /// The value in f64, exactly.
     fn widened(self) -> f64;
-    /// `x` rounded to nearest, ties to even; the nearest integer that there is, and the lowest of NaN.
+    /// `x` rounded to nearest, ties to even. Integers saturate, and NaN becomes the lowest integer.
     fn rounded_from(x: f64) -> Self;
 }
 

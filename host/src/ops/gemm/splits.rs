@@ -1,6 +1,6 @@
-//! The steps around a main kernel: split-K partial results, and the kernel that reduces them and
-//! applies the epilogue; they are in f32, or of i8 in i32, which loses nothing. And conversion of
-//! operands for kernels that do not read their dtype.
+//! The steps around a main kernel: partial results of split-K, the kernel that reduces them and
+//! applies the epilogue, and the conversion of operands that a kernel does not read in their dtype.
+//! Partial results are in f32, or in i32 for i8, which is exact.
 
 use super::call::{Call, Memory};
 use super::desc::{GemmDesc, MatrixDesc};

@@ -8,8 +8,9 @@ use self::choice::{Candidate, GroupedDesc, Kernel};
 use crate::error::named;
 use crate::ops::check;
 use crate::ops::gemm::MatrixLayout;
+use crate::ops::indices::Indices;
 use crate::ops::plan::{self, Choice, Desc as _, Plan, Tuning};
-use crate::{Float, Result, Stream, Tensor};
+use crate::{Error, Float, Result, Stream, Tensor};
 use abi::gemm::Transpose;
 
 /// Grouped GEMM, as experts of a mixture compute it: rows of `a` that belong together lie together,
@@ -23,7 +24,7 @@ use abi::gemm::Transpose;
 /// |---|---|---|---|
 /// | `a` | `[m, k]` | f32, f16, bf16 | any; see Performance |
 /// | `b` | `[groups, k, n]` | as `a` | any; see Performance |
-/// | `ends` | `[groups]` | i32 | any |
+/// | `ends` | `[groups]` | i32, i64 | any |
 /// | `d` (written) | `[m, n]` | as `a` | any where no two indices refer to one element; must not overlap a tensor that is read |
 ///
 /// `ends` is read when the kernel runs: a router on the device writes it, and the host need not
@@ -98,7 +99,7 @@ use abi::gemm::Transpose;
 pub struct GroupedGemm<'a, T: Float> {
     a: &'a Tensor<T>,
     b: &'a Tensor<T>,
-    ends: &'a Tensor<i32>,
+    ends: Indices<'a>,
     alpha: f32,
     kernel: Option<&'a str>,
 }
@@ -108,11 +109,11 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 
 impl<'a, T: Float> GroupedGemm<'a, T> {
     /// `a @ b`, where the rows of group `g` end before row `ends[g]` and are multiplied by `b[g]`.
-    pub fn new(a: &'a Tensor<T>, b: &'a Tensor<T>, ends: &'a Tensor<i32>) -> Self {
+    pub fn new(a: &'a Tensor<T>, b: &'a Tensor<T>, ends: impl Into<Indices<'a>>) -> Self {
         Self {
             a,
             b,
-            ends,
+            ends: ends.into(),
             alpha: 1.0,
             kernel: None,
         }
@@ -153,7 +154,7 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
             check::output("d", d, &self.shape(), stream)?;
             check::no_overlap("d", d, "a", self.a)?;
             check::no_overlap("d", d, "b", self.b)?;
-            check::no_overlap("d", d, "ends", self.ends)?;
+            self.ends.check_apart("ends", "d", d)?;
             self.launch(desc, d, stream)
         })
     }
@@ -214,7 +215,7 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
     fn validate(&self, stream: &Stream) -> Result<Option<GroupedDesc>> {
         check::device("a", self.a, stream)?;
         check::device("b", self.b, stream)?;
-        check::device("ends", self.ends, stream)?;
+        self.ends.check_device("ends", stream)?;
         let &[m, k] = self.a.shape() else {
             return Err(check::shape_mismatch("a", self.a, "[m, k], two dimensions"));
         };
@@ -226,9 +227,9 @@ impl<'a, T: Float> GroupedGemm<'a, T> {
             let want = format!("[groups, {k}, n], as a is {:?}", self.a.shape());
             return Err(check::shape_mismatch("b", self.b, want));
         }
-        if *self.ends.shape() != [groups] {
+        if self.ends.shape() != [groups] {
             let want = format!("[{groups}], an end for each matrix of b");
-            return Err(check::shape_mismatch("ends", self.ends, want));
+            return Err(Error::shape("ends", self.ends.shape(), want));
         }
         let desc = GroupedDesc {
             dtype: T::DTYPE,

@@ -119,7 +119,7 @@ fn to_rows<T: Float>(
 ) -> Result<()> {
     let a = Operand::read(product.a, stream)?;
     let b = Operand::read(product.b, stream)?;
-    let ends = product.ends.contiguous(stream)?;
+    let ends = product.ends.to_i32(stream)?.contiguous(stream)?;
     let &GroupedDesc {
         m, n, k, groups, ..
     } = desc;

@@ -113,7 +113,7 @@ impl Hopper {
     ) -> Result<()> {
         let a = read(product.a, Some(Transpose::N), stream)?;
         let b = read(product.b, None, stream)?;
-        let ends = product.ends.contiguous(stream)?;
+        let ends = product.ends.to_i32(stream)?.contiguous(stream)?;
         let &GroupedDesc {
             m, n, k, groups, ..
         } = desc;

@@ -40,46 +40,45 @@ const NAME: &str = ReduceDesc::OPERATION;
 /// | mean, norm2, logsumexp, variance, std | f32, f64 | f32, as `x`, f64 | f64 | f64 |
 /// | argmax, argmin, count_nonzero, any, all | i64 | i64 | i64 | i64 |
 ///
-/// The default of floats is f32 or f64, and of integers i64, whatever the operation is. Where the
-/// table does not have it, the result needs an [`output`](Reduce::output): `output::<i64>()` for
-/// the argmax of floats, `output::<f64>()` for the mean of integers.
+/// [`Reduce::new`] sets the dtype of the result to f32 or f64 for floats and to i64 for integers,
+/// for every operation. If the table does not list this dtype, set another one by
+/// [`output`](Reduce::output): `output::<i64>()` for the argmax of floats, `output::<f64>()` for
+/// the mean of integers.
 ///
 /// # Special values
-/// A NaN makes every value NaN, and is the index of argmax and argmin (the first one); it is not
-/// zero. Of equals the lowest index counts, and -0 equals +0; which of them the largest is, is not
-/// said. Infinite elements have the results that arithmetic says; the variance is NaN then, and the mean
-/// beside it ([`mean`](Reduce::mean)) infinite or NaN. An index counts along the axis,
-/// over several in row-major order.
+/// If an element is NaN, every value is NaN, and argmax and argmin give the index of the first NaN.
+/// Counts treat NaN as not zero. Among equal elements, argmax and argmin give the lowest index; -0
+/// equals +0. Infinities follow arithmetic: the variance is then NaN, and the mean beside it
+/// ([`mean`](Reduce::mean)) infinite or NaN. An index counts along the axis; over several axes it
+/// counts in row-major order.
 ///
-/// Of finite elements:
-/// - A norm2 is right wherever it is a number of the result's dtype: squares neither overflow nor
-///   vanish on the way.
-/// - A product with a factor 0 is 0. Of others, the order is unspecified: a partial product beyond the
-///   range is infinite or 0, and so is the product then, though all of it may be within the range.
-/// - Sums, means and dots add in an unspecified order. Where a partial sum is beyond the range, the
-///   result is infinite or NaN, though the whole sum may be within it; `output::<f64>()` adds f32,
-///   f16 and bf16 without that.
+/// For finite elements:
+/// - Sums, means, dots and products are computed in an unspecified order. If a partial result
+///   leaves the range, it is infinite. The result may then be infinite or NaN, even if the whole
+///   result is within the range. For example, a product with a factor 0 may be NaN. A partial
+///   product that underflows is 0.
+/// - A norm2 adds squares in the dtype of the result. It is infinite for norms above 1.8e19 in f32
+///   and 1.3e154 in f64, and ignores elements below 1e-19 and 1e-154.
+/// - `output::<f64>()` does not overflow for sums and norms of f32, f16 and bf16.
 ///
 /// Without elements to reduce, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean,
-/// variance and std NaN, `any` 0 and `all` 1. max, min, argmax and argmin are an error then, unless
+/// variance and std NaN, `any` 0 and `all` 1. max, min, argmax and argmin are then an error, unless
 /// the result has no elements either. The divisor of variance and std is `n - ddof`
-/// ([`ddof`](Reduce::ddof)), but not below 0; where it is 0, the result is NaN or infinite.
+/// ([`ddof`](Reduce::ddof)), but at least 0. If it is 0, the result is NaN or infinite.
 ///
 /// # Numerics
 /// Computed in the dtype of the result; results in f16 and bf16 are computed in f32 and rounded once,
-/// to nearest even. Integers wrap on overflow of i64. Sums of floats are
-/// compensated along the axis and combined in a tree, so the error is a few roundings of Σ|x|,
-/// independent of the length of the axis ([`model`](Reduce::model)).
-/// Products round at every factor. A mean is the sum by n. Squares of norm2 are scaled where they
-/// leave the range. Variances use Welford's recurrence, with partial
-/// results merged by sets. Error bound: [`reference::reduce`](crate::reference::reduce).
-/// Deterministic: the same bits every run and on every device, for the same shape, strides and
-/// alignment, unless [`with_kernel`](Reduce::with_kernel) or [`autotune`](Reduce::autotune) chose the
-/// kernel.
+/// to nearest even. Integers wrap on overflow of i64. Sums of floats are compensated along the axis
+/// and combined in a tree. So the error is a few roundings of Σ|x|, independent of the length of the
+/// axis ([`model`](Reduce::model)). Products round at every factor. A mean is the sum divided by n.
+/// Variances use Welford's recurrence, and partial results are merged by sets. Error bound:
+/// [`reference::reduce`](crate::reference::reduce). Deterministic: the same bits every run and on
+/// every device, for the same shape, strides and alignment, unless
+/// [`with_kernel`](Reduce::with_kernel) or [`autotune`](Reduce::autotune) chose the kernel.
 ///
 /// # Async
-/// Enqueued on `stream`, one launch, after that of a copy if there has to be one; returns before
-/// completion. Device faults surface at the next synchronize.
+/// Enqueued on `stream` as one launch, after a copy if one is needed; returns before completion.
+/// Device faults surface at the next synchronize.
 ///
 /// # Errors
 /// [`ShapeError::Axis`](crate::ShapeError::Axis),
@@ -90,9 +89,10 @@ const NAME: &str = ReduceDesc::OPERATION;
 ///
 /// # Performance
 /// `x` is read once and in place, if the kept dimensions and the reduced dimensions each merge into
-/// at most two dimensions with one stride. Otherwise it is copied first. But for counts and truth
-/// values, u8 and i8 are converted first, in memory for the call: for argmax and argmin to f16, so
-/// that of n bytes 5 n are moved; else to i32, which moves 9 n. See `docs/reduce.md`.
+/// at most two dimensions with one stride. Otherwise it is copied first. Counts, `any` and `all`
+/// read u8 and i8 directly. Other operations convert them first, in temporary memory: for argmax
+/// and argmin to f16, which moves 5 n bytes for n bytes, else to i32, which moves 9 n. See
+/// `docs/reduce.md`.
 ///
 /// # Sources
 /// Knuth's two-sum for compensated sums; Welford's recurrence for variances, merged as by Chan,

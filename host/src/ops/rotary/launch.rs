@@ -117,8 +117,10 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
         let kernel = load::kernel_for(variant, stream, entry)?;
         let (of_y, of_x) = (y.erased(), self.x.erased());
         let positions = self.positions.tensor();
-        let positions = positions.map(|(_, positions)| positions.erased());
-        self.walk(axes, y)
+        let positions = positions.map(|(_, positions)| positions.to_i32(stream));
+        let positions = positions.transpose()?;
+        let of_positions = positions.as_ref().map(Tensor::erased);
+        self.walk(axes, y, positions.as_ref())
             .pieces_up_to(MAX_THREADS / threads, 1, |piece| {
                 let params = RotaryParams {
                     walk: piece.params,
@@ -139,7 +141,7 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
                 let config = LaunchConfig::for_elements(threads, THREADS);
                 let [to, from, by] = [0, 1, 2].map(|t| piece.addresses[t]);
                 let (to, from) = (of_y.argument(to), of_x.argument(from));
-                let by = positions.map_or(Address::NULL, |positions| positions.argument(by));
+                let by = of_positions.map_or(Address::NULL, |positions| positions.argument(by));
                 let memory = (from, to, self.cos, self.sin, by);
                 // SAFETY: the walk covers the tokens of y, x and the positions, and the strides of
                 // heads and elements are those of the tensors; the tables have these strides,
@@ -176,7 +178,7 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
     }
 
     /// The walk over tokens of y and x, the positions, and what counts as the position of a token.
-    fn walk(&self, axes: &Axes, y: &Tensor<T>) -> Walk {
+    fn walk(&self, axes: &Axes, y: &Tensor<T>, of_tokens: Option<&Tensor<i32>>) -> Walk {
         let (shape, rank) = axes.tokens(y.shape());
         let tensors = [y, self.x].map(|tensor| Steps {
             strides: axes.tokens(tensor.strides()).0,
@@ -194,7 +196,7 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
             address: 0,
             size_bytes: 1,
         };
-        if let Some((_, tensor)) = self.positions.tensor() {
+        if let Some(tensor) = of_tokens {
             positions.address = tensor.device_ptr().as_raw();
             positions.strides[..tensor.rank()].copy_from_slice(tensor.strides());
         }

@@ -8,6 +8,7 @@ use crate::element::as_bytes;
 use crate::error::named;
 use crate::ops::attention::Layout;
 use crate::ops::check;
+use crate::ops::indices::Indices;
 use crate::ops::plan::{
     Choice, Desc, Plan, Tuning, answer, blank, choose, copied, like, rotation, tune,
 };
@@ -30,8 +31,8 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 /// |---|---|---|---|
 /// | `x` | `[.., seqlen, heads, head_dim]` with 3 to 8 dimensions, or as [`layout`](Self::layout) has it | f32, f16, bf16 | any; see Performance |
 /// | `cos`, `sin` | `[seqlen_max, rotary_dim / 2]`, `rotary_dim <= head_dim` | f32, or as `x` | any |
-/// | [`positions`](Self::positions) (optional) | `[.., seqlen]` | i32 | any |
-/// | [`offsets`](Self::offsets) (optional) | `[..]` | i32 | any |
+/// | [`positions`](Self::positions) (optional) | `[.., seqlen]` | i32, i64 | any |
+/// | [`offsets`](Self::offsets) (optional) | `[..]` | i32, i64 | any |
 /// | `y` (written) | as `x` | as `x` | any where no two indices refer to one element; may be `x` itself, and must not overlap it otherwise, nor another input |
 ///
 /// `..` are the same dimensions in all of them, such as a batch, or none. Column `i` of the tables
@@ -108,9 +109,9 @@ enum Positions<'a> {
     /// Counted from here on in every sequence.
     From(usize),
     /// Counted from these on, one for each sequence.
-    FromEach(&'a Tensor<i32>),
+    FromEach(Indices<'a>),
     /// One for each token.
-    Each(&'a Tensor<i32>),
+    Each(Indices<'a>),
 }
 
 impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
@@ -148,15 +149,15 @@ impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
     }
 
     /// Sets the position of the first token of each sequence.
-    pub fn offsets(mut self, positions: &'a Tensor<i32>) -> Self {
-        self.positions = Positions::FromEach(positions);
+    pub fn offsets(mut self, positions: impl Into<Indices<'a>>) -> Self {
+        self.positions = Positions::FromEach(positions.into());
         self
     }
 
     /// Sets the position of each token. One row for all sequences is
     /// [broadcast](Tensor::broadcast_to) to them, which costs nothing.
-    pub fn positions(mut self, positions: &'a Tensor<i32>) -> Self {
-        self.positions = Positions::Each(positions);
+    pub fn positions(mut self, positions: impl Into<Indices<'a>>) -> Self {
+        self.positions = Positions::Each(positions.into());
         self
     }
 
@@ -259,7 +260,7 @@ impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
         check::no_overlap("y", y, "cos", self.cos)?;
         check::no_overlap("y", y, "sin", self.sin)?;
         if let Some((name, positions)) = self.positions.tensor() {
-            check::no_overlap("y", y, name, positions)?;
+            positions.check_apart(name, "y", y)?;
         }
         Ok(axes)
     }
@@ -306,12 +307,12 @@ impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
                 }
             }
             Positions::FromEach(offsets) => {
-                check::input("offsets", offsets, axes.outer(shape), stream)?;
+                offsets.check("offsets", axes.outer(shape), stream)?;
             }
             Positions::Each(positions) => {
                 let mut of = axes.outer(shape).to_vec();
                 of.push(shape[axes.token]);
-                check::input("positions", positions, &of, stream)?;
+                positions.check("positions", &of, stream)?;
             }
         }
         Ok(axes)
@@ -320,7 +321,7 @@ impl<'a, T: Float, C: ParamElement<T>> Rotary<'a, T, C> {
 
 impl<'a> Positions<'a> {
     /// The tensor that they are in, and its name.
-    fn tensor(self) -> Option<(&'static str, &'a Tensor<i32>)> {
+    fn tensor(self) -> Option<(&'static str, Indices<'a>)> {
         match self {
             Self::From(_) => None,
             Self::FromEach(offsets) => Some(("offsets", offsets)),

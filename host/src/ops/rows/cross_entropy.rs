@@ -1,15 +1,17 @@
 //! Cross-entropy.
 
+mod totals;
+
 use super::operation::{Operation, Written, plans, with_kernel};
 use super::plan::{Candidate, RowDesc};
 use super::{Launch, MOST_OWN, Rows, model};
-use crate::load::{self, LoadVariant};
 use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
 use crate::ops::float::Float;
+use crate::ops::indices::Indices;
 use crate::reference::Model;
-use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::rows::{Alignment, MAX_THREADS, RowOp, RowParams, Variant, flags, total_blocks};
+use crate::{Error, Result, Stream, Tensor};
+use abi::rows::{Alignment, MAX_THREADS, RowOp, Variant, flags, total_blocks};
 
 /// How the losses of the rows are reduced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,8 +37,9 @@ pub enum Reduction {
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `logits` | any, with 1 to 8 dimensions; the classes are along one axis (default: the last) | f32, f16, bf16 | any; see Performance |
-/// | `targets` | that of `logits` without that axis | i64 | any |
+/// | `targets` | that of `logits` without that axis | i32, i64 | any |
 /// | `class_weights` (optional, default 1) | `[n]`, for `n` classes | f32 | any |
+/// | `dloss` (optional, default 1) | as `loss` | f32 | any |
 /// | `loss` (written) | rank 0 for [`Reduction::Mean`] and [`Reduction::Sum`]; as `targets` for [`Reduction::None`] | f32 | contiguous; must not overlap another tensor |
 /// | `dlogits` (written) | as `logits` | as `logits` | any where no two indices refer to one element; may be `logits` itself, and must not overlap it otherwise |
 ///
@@ -44,12 +47,13 @@ pub enum Reduction {
 /// its logits are. A row has NaN for both if its target is not a class, or if its logits contain
 /// NaN or `+inf`, or are all `-inf`. `g` is [`gradient_scale`](Self::gradient_scale); for
 /// [`Reduction::Mean`], it is divided by the number of rows that are not ignored, or by the sum of
-/// the weights of their targets. Where that divisor is 0, the mean is NaN.
+/// the weights of their targets. Where that divisor is 0, the mean is NaN. With
+/// [`dloss`](Self::dloss), `g` is also multiplied by the gradient with respect to the loss.
 ///
 /// # Numerics
 /// Computed in f32; losses and gradients are rounded once, and losses are added up in a fixed
-/// order. With label smoothing logits are added up too: where their sum is beyond 3.4e38, the loss
-/// is infinite or NaN. Without negative weights, no finite loss is below 0. Error bound:
+/// order. With label smoothing, logits are added up too: if their sum is beyond 3.4e38, the loss is
+/// infinite or NaN. Without negative weights, a finite loss is at least 0. Error bound:
 /// [`reference::cross_entropy`](mod@crate::reference::cross_entropy). Deterministic: the same bits
 /// every run on one kind of device.
 ///
@@ -59,16 +63,16 @@ pub enum Reduction {
 /// # Errors
 /// [`ShapeError::Axis`](crate::ShapeError::Axis),
 /// [`ArgumentError::Value`](crate::ArgumentError::Value) (label smoothing outside of 0 to 1),
-/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that there is not),
-/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that does not
+/// exist), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
-/// One launch over the rows, with one read of the logits and, if it is requested, one write of
-/// their gradient, if the classes are contiguous and the other dimensions merge into one with a
-/// single stride. Otherwise the logits are copied to rows, and their gradient to `dlogits`, which
-/// is another read and write each. Label smoothing together with class weights reads rows two more
-/// times, from shared memory where they fit. [`Reduction::Mean`] needs a launch over the targets
-/// before, and both [`Reduction::Mean`] and [`Reduction::Sum`] one over the losses after it.
+/// One launch over the rows reads the logits once and writes the gradient once, if it is requested.
+/// For this, the classes must be contiguous, and the other dimensions must merge into one with a
+/// single stride. Otherwise the logits are copied to rows, and the gradient is copied to `dlogits`,
+/// which is another read and write each. Label smoothing together with class weights reads rows two
+/// more times, from shared memory if they fit. [`Reduction::Mean`] needs a launch over the targets
+/// before; [`Reduction::Mean`] and [`Reduction::Sum`] need one over the losses after.
 ///
 /// # Examples
 /// ```
@@ -88,12 +92,13 @@ pub enum Reduction {
 #[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct CrossEntropy<'a, T: Float> {
     logits: &'a Tensor<T>,
-    targets: &'a Tensor<i64>,
+    targets: Indices<'a>,
     weights: Option<&'a Tensor<f32>>,
     axes: Selected,
     ignore_index: i64,
     label_smoothing: f32,
     gradient_scale: f32,
+    dloss: Option<&'a Tensor<f32>>,
     reduction: Reduction,
     /// Whether new outputs include the gradient.
     has_gradient: bool,
@@ -102,15 +107,16 @@ pub struct CrossEntropy<'a, T: Float> {
 
 impl<'a, T: Float> CrossEntropy<'a, T> {
     /// The mean loss over rows along the last axis; rows with target -100 are ignored.
-    pub fn new(logits: &'a Tensor<T>, targets: &'a Tensor<i64>) -> Self {
+    pub fn new(logits: &'a Tensor<T>, targets: impl Into<Indices<'a>>) -> Self {
         Self {
             logits,
-            targets,
+            targets: targets.into(),
             weights: None,
             axes: Selected::these(logits.rank(), &[-1]),
             ignore_index: -100,
             label_smoothing: 0.0,
             gradient_scale: 1.0,
+            dloss: None,
             reduction: Reduction::Mean,
             has_gradient: false,
             kernel: None,
@@ -150,6 +156,13 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     /// loss is processed further, or the scale of mixed-precision training.
     pub fn gradient_scale(mut self, scale: f32) -> Self {
         self.gradient_scale = scale;
+        self
+    }
+
+    /// Sets the gradient with respect to the loss (default 1), with the shape of the loss: for
+    /// [`Reduction::None`] a number for each row. It is read when the kernel runs.
+    pub fn dloss(mut self, dloss: &'a Tensor<f32>) -> Self {
+        self.dloss = Some(dloss);
         self
     }
 
@@ -198,38 +211,6 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         Ok(model)
     }
 
-    /// The contiguous inputs besides the logits.
-    fn inputs(&self, stream: &Stream) -> Result<Inputs> {
-        let weights = self.weights.map(|weights| weights.contiguous(stream));
-        Ok(Inputs {
-            targets: self.targets.contiguous(stream)?,
-            weights: weights.transpose()?,
-        })
-    }
-
-    /// Memory for the factor of the gradient and of the loss, if there is one.
-    fn new_factor(&self, stream: &Stream) -> Result<Option<Tensor<f32>>> {
-        match self.reduction {
-            Reduction::Mean => Tensor::empty(stream, &[]).map(Some),
-            Reduction::None | Reduction::Sum => Ok(None),
-        }
-    }
-
-    /// Enqueues the loss from the losses of the rows, after rows of this variant.
-    fn reduce(
-        &self,
-        losses: &Tensor<f32>,
-        factor: Option<&Tensor<f32>>,
-        loss: &Tensor<f32>,
-        variant: Variant,
-        stream: &Stream,
-    ) -> Result<()> {
-        match self.reduction {
-            Reduction::None => Ok(()),
-            Reduction::Mean | Reduction::Sum => add_up(losses, factor, loss, 0, variant, stream),
-        }
-    }
-
     /// Memory for the losses of the rows: the result itself, if it is not reduced.
     fn losses(&self, loss: &Tensor<f32>, rows: usize, stream: &Stream) -> Result<Tensor<f32>> {
         match self.reduction {
@@ -243,39 +224,6 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
         match self.reduction {
             Reduction::None => self.targets.shape(),
             Reduction::Mean | Reduction::Sum => &[],
-        }
-    }
-
-    /// Launches the kernel that computes the factor, if there is one, before the kernel of this
-    /// variant over the rows.
-    fn count(
-        &self,
-        inputs: &Inputs,
-        factor: Option<&Tensor<f32>>,
-        variant: Variant,
-        (rows, n): (usize, usize),
-        stream: &Stream,
-    ) -> Result<()> {
-        let Some(factor) = factor else {
-            return Ok(());
-        };
-        let blocks = total_blocks(rows as u64);
-        let parts = match blocks {
-            1 => factor.clone(),
-            blocks => Tensor::empty(stream, &[blocks as usize])?,
-        };
-        let mut totals = totals(rows, n);
-        totals.ignore_index = self.ignore_index;
-        let loading = LoadVariant::of(stream.device(), 8 * rows as u64);
-        let kernel = load::kernel_for(loading, stream, variant.weight_entry())?;
-        let config = LaunchConfig::linear(blocks, totals.threads);
-        let memory = (&inputs.targets, inputs.weights.as_ref(), &parts);
-        // SAFETY: there is one target per row, one weight per class, or none, and `parts` has one
-        // number per block.
-        unsafe { kernel.launch(stream, config, memory, &totals) }?;
-        match blocks {
-            1 => Ok(()),
-            _ => add_up(&parts, None, factor, flags::RECIPROCAL, variant, stream),
         }
     }
 }
@@ -302,10 +250,14 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         check::device("logits", self.logits, stream)?;
         let axes = self.axes.rows_of(self.logits)?;
         let shape = self.logits.shape();
-        check::input("targets", self.targets, &axes.of_rows(shape)?, stream)?;
+        let of_rows = axes.of_rows(shape)?;
+        self.targets.check("targets", &of_rows, stream)?;
         if let Some(weights) = self.weights {
             let (_, n) = axes.extents(shape);
             check::input("class_weights", weights, &[n], stream)?;
+        }
+        if let Some(dloss) = self.dloss {
+            check::input("dloss", dloss, self.of_loss(), stream)?;
         }
         match (0.0..=1.0).contains(&self.label_smoothing) {
             true => Ok(axes),
@@ -326,17 +278,23 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         check::output("loss", loss, self.of_loss(), stream)?;
         check::contiguous("loss", loss)?;
         check::no_overlap("loss", loss, "logits", self.logits)?;
-        check::no_overlap("loss", loss, "targets", self.targets)?;
+        self.targets.check_apart("targets", "loss", loss)?;
         if let Some(weights) = self.weights {
             check::no_overlap("loss", loss, "class_weights", weights)?;
+        }
+        if let Some(dloss) = self.dloss {
+            check::no_overlap("loss", loss, "dloss", dloss)?;
         }
         let Some(dlogits) = dlogits else {
             return Ok(());
         };
         check::output("dlogits", dlogits, self.logits.shape(), stream)?;
         check::no_partial_overlap("dlogits", dlogits, "logits", self.logits)?;
-        check::no_overlap("dlogits", dlogits, "targets", self.targets)?;
+        self.targets.check_apart("targets", "dlogits", dlogits)?;
         check::no_overlap("dlogits", dlogits, "loss", loss)?;
+        if let Some(dloss) = self.dloss {
+            check::no_overlap("dlogits", dlogits, "dloss", dloss)?;
+        }
         match self.weights {
             Some(weights) => check::no_overlap("dlogits", dlogits, "class_weights", weights),
             None => Ok(()),
@@ -390,21 +348,24 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         let dx = dlogits.as_ref();
         let dx = dx.map(|dx| Rows::written(dx, axes, stream)).transpose()?;
         self.count(&inputs, factor, variant, (rows, n), stream)?;
+        let (of_gradient, stride) = self.factors(factor, dx.is_some(), stream)?;
         let launch = Launch::new(stream, candidate);
         let mut params = launch.params();
         if factor.is_some() && variant.begins_early() {
             params.flags |= flags::EARLY;
         }
-        params.strides[..2].copy_from_slice(&[x.stride, dx.as_ref().map_or(0, |dx| dx.stride)]);
+        let of_dx = dx.as_ref().map_or(0, |dx| dx.stride);
+        params.strides[..3].copy_from_slice(&[x.stride, of_dx, stride]);
         params.ignore_index = self.ignore_index;
         params.epsilon = self.label_smoothing;
         params.scale = self.gradient_scale;
         let written = dx.as_ref().map(|dx| &dx.tensor);
         let (targets, weights) = (&inputs.targets, inputs.weights.as_ref());
-        let memory = (&x.tensor, targets, weights, &losses, written, factor);
+        let of_gradient = of_gradient.as_ref();
+        let memory = (&x.tensor, targets, weights, &losses, written, of_gradient);
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
-        // storage; there is one target and one loss per row, and one weight per class, or none; dx
-        // is injective, and is x or overlaps nothing.
+        // storage; there is one target and one loss per row, and one weight per class, or none, and
+        // one factor per row, or for all, or none; dx is injective, and is x or overlaps nothing.
         unsafe { launch.run(stream, memory, &params) }?;
         if let (Some(dx), Some(dlogits)) = (&dx, dlogits) {
             dx.deliver(dlogits, axes, stream)?;
@@ -480,57 +441,4 @@ impl<T: Float> WithGradient<CrossEntropy<'_, T>> {
     }
 
     plans!("CrossEntropy", self => &self.0);
-}
-
-/// Enqueues `to = factor * sum of the numbers`, or 1 over it by [`flags::RECIPROCAL`], for rows of this
-/// variant.
-fn add_up(
-    numbers: &Tensor<f32>,
-    factor: Option<&Tensor<f32>>,
-    to: &Tensor<f32>,
-    flags: u32,
-    variant: Variant,
-    stream: &Stream,
-) -> Result<()> {
-    let launch = |numbers: &Tensor<f32>, factor, to: &Tensor<f32>, flags| {
-        let mut totals = totals(numbers.len(), 0);
-        totals.flags = flags;
-        let loading = LoadVariant::of(stream.device(), 4 * totals.rows);
-        let kernel = load::kernel_for(loading, stream, variant.total_entry())?;
-        let config = LaunchConfig::linear(to.len() as u32, totals.threads);
-        // SAFETY: the kernel reads `totals.rows` numbers and the factor, if there is one, and writes
-        // one number per block.
-        unsafe { kernel.launch(stream, config, (numbers, factor, to), &totals) }
-    };
-    match total_blocks(numbers.len() as u64) {
-        1 => launch(numbers, factor, to, flags),
-        blocks => {
-            let parts = Tensor::empty(stream, &[blocks as usize])?;
-            launch(numbers, None, &parts, 0)?;
-            launch(&parts, factor, to, flags)
-        }
-    }
-}
-
-/// The contiguous inputs besides the logits.
-struct Inputs {
-    targets: Tensor<i64>,
-    weights: Option<Tensor<f32>>,
-}
-
-/// Parameters of the launches over all rows.
-fn totals(rows: usize, n: usize) -> RowParams {
-    RowParams {
-        rows: rows as u64,
-        n: n as u64,
-        strides: [0; 5],
-        ignore_index: 0,
-        epsilon: 0.0,
-        scale: 1.0,
-        threads: MAX_THREADS,
-        flags: 0,
-        vectors: 0,
-        stages: 0,
-        pace: 0,
-    }
 }

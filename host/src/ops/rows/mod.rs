@@ -27,6 +27,7 @@ use crate::ops::copy::{contiguous, strided_copy};
 use crate::ops::view::merge;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::reference::Model;
+use crate::reference::norm::NormModel;
 use crate::{Element, Error, KernelArgs, Result, Stream, Tensor};
 use abi::rows::{Alignment, RowParams, Strategy, flags};
 
@@ -190,8 +191,8 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Counters by which blocks with short rows keep pace with each other, where that pays: where far
-    /// more is read and written than L2 holds, and all blocks run at a time.
+    /// Counters by which blocks with short rows keep pace with each other. They are used if the
+    /// launch reads and writes far more than L2 holds, and all blocks run at the same time.
     fn pace(&self, stream: &Stream) -> Option<Workspace> {
         let Strategy::Short(ring) = self.candidate.plan.strategy else {
             return None;
@@ -227,7 +228,7 @@ impl<'a> Launch<'a> {
 
 /// Most elements of a row that one thread adds up, for rows of up to 1024 threads: 16 vectors of a
 /// slice, 4 vectors in registers, or 32 single elements (32 threads for a row of 1024, 256 threads
-/// for a row of 8192). Only where 1024 or more threads share a row does a thread have more.
+/// for a row of 8192). A thread has more only if 1024 or more threads share a row.
 const MOST_OWN: usize = 128;
 
 /// The same for norms and for gradients: 8 vectors of a slice.
@@ -244,5 +245,17 @@ fn model(n: usize, most_own: usize) -> Model {
         exp_ulps: EXP_ULPS,
         log_ulps: LOG_ULPS,
         p_roundoff: 0.0,
+    }
+}
+
+/// The error model of norms over rows of `n` elements.
+fn norm_model(n: usize) -> NormModel {
+    // Missing elements add 0, which is exact.
+    let others = n.saturating_sub(1);
+    // Merges of a thread (four elements at a time), of the lanes of a warp, and of warps.
+    let merges = n.div_ceil(1024).max(n.min(32)).div_ceil(4) + 10;
+    NormModel {
+        additions: model(n, MOST_OWN_OTHERWISE).additions.min(others),
+        merges: merges.min(others),
     }
 }

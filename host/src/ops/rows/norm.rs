@@ -5,7 +5,7 @@ mod placed;
 use super::operation::{Operation, Written, plans, with_kernel};
 use super::plan::{Candidate, RowDesc};
 use super::weights::{self, ParamElement, Weights, argument};
-use super::{Launch, Rows};
+use super::{Launch, Rows, norm_model};
 use crate::ops::axes::{RowAxes, Selected, select_axes};
 use crate::ops::check;
 use crate::ops::float::Float;
@@ -44,7 +44,7 @@ struct Norm<'a, T: Float> {
     bias: Option<Weights<T>>,
     epsilon: f32,
     is_centered: bool,
-    /// Whether new outputs are all that there are, or `y` alone.
+    /// Whether `run` returns every output, or `y` alone.
     has_stats: bool,
     name: &'static str,
     kernel: Option<&'a str>,
@@ -60,15 +60,15 @@ macro_rules! norm {
         /// | `x` | any, with 1 to 8 dimensions; the elements along the selected axes form a row (default: the last axis) | f32, f16, bf16 | any; see Performance |
         /// | `residual` (optional) | as `x` | as `x` | any |
         #[doc = $rows]
-        /// | `y`, `sum` (written) | as `x` | as `x` | any that give each element a place of its own; each may be `x` or `residual` itself, and must not overlap them otherwise, nor weights, nor each other |
+        /// | `y`, `sum` (written) | as `x` | as `x` | any where no two indices refer to one element; each may be `x` or `residual` itself, and must not overlap any other operand |
         /// | `mean`, `rstd` (written) | `x`'s shape without the axes | f32 | contiguous; must overlap nothing else |
         ///
         /// `x + residual` is rounded to the dtype of `x` before it is normalised. A row that
         /// contains NaN or an infinity becomes NaN, and so does its `rstd`. The mean of a row with an
         /// infinity is an infinity or NaN. `mean` and `rstd` of rows without elements are NaN.
-        /// Squares are summed up in f32: where their sum is beyond 3.4e38, as of elements from 1e19
-        /// on, `rstd` and the row are NaN. So are elements, for the mean of layer norm: where their
-        /// sum is beyond that, it is infinite or NaN, and the row is NaN.
+        /// Squares are summed up in f32: if their sum is beyond 3.4e38 (for example with elements
+        /// from 1e19 on), `rstd` and the row are NaN. Layer norm also sums up the elements: if this
+        /// sum is beyond 3.4e38, the mean is infinite or NaN, and the row is NaN.
         ///
         /// # Numerics
         /// Computed in f32, and rounded once. The variance is a sum of squared deviations from the
@@ -84,18 +84,17 @@ macro_rules! norm {
         /// # Errors
         /// [`ShapeError::Axis`](crate::ShapeError::Axis),
         /// [`ArgumentError::Value`](crate::ArgumentError::Value) (no axes; an epsilon that is
-        /// negative or not finite; a sum without a residual, or a mean of RMS norm, asked for;
-        /// weight and bias of two dtypes),
-        /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that there is
-        /// not), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
+        /// negative or not finite; an output `sum` without a residual; an output `mean` of RMS
+        /// norm; weight and bias of two dtypes),
+        /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that does
+        /// not exist), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
         ///
         /// # Performance
-        /// One launch, with one read or write of every tensor, if the elements of a row are
-        /// contiguous and the other dimensions merge into one, as for the last axes of contiguous
-        /// tensors; a tensor of another layout is copied. Rows of a multiple of 16 bytes are
-        /// fastest. All other rows, GPUs other than of compute capability 9.0, and f16 with weights
-        /// in f32 use a kernel without vector accesses, which needs a separate launch to add a
-        /// residual.
+        /// One launch reads or writes every tensor once, if the elements of a row are contiguous
+        /// and the other dimensions merge into one, as for the last axes of contiguous tensors. A
+        /// tensor with another layout is copied. Rows of a multiple of 16 bytes are fastest. Other
+        /// rows, other compute capabilities than 9.0, and f16 with weights in f32 use a kernel
+        /// without vector accesses. This kernel needs a separate launch to add a residual.
         ///
         /// # Sources
         /// Ba, Kiros and Hinton, Layer Normalization, arXiv:1607.06450; Zhang and Sennrich, Root
@@ -255,20 +254,6 @@ fn y_alone<T: Float>(y: Tensor<T>) -> Normalized<T> {
         sum: None,
         mean: None,
         rstd: None,
-    }
-}
-
-/// The error model of norms over rows of `n` elements.
-pub(super) fn norm_model(n: usize) -> NormModel {
-    // Missing elements add 0, which is exact.
-    let others = n.saturating_sub(1);
-    // Merges of a thread (four elements at a time), of the lanes of a warp, and of warps.
-    let merges = n.div_ceil(1024).max(n.min(32)).div_ceil(4) + 10;
-    NormModel {
-        additions: super::model(n, super::MOST_OWN_OTHERWISE)
-            .additions
-            .min(others),
-        merges: merges.min(others),
     }
 }
 

@@ -1,29 +1,18 @@
 //! Gradients of layer norm and RMS norm.
 
-use super::norm::norm_model;
+mod columns;
+
 use super::operation::{Operation, Written, plans, with_kernel};
 use super::plan::{Candidate, RowDesc};
 use super::weights::{self, ParamElement, Weights, argument};
-use super::{Launch, Rows};
-use crate::load::{self, LoadVariant};
+use super::{Launch, Rows, norm_model};
 use crate::ops::axes::{RowAxes, Selected, select_axes};
 use crate::ops::check;
 use crate::ops::float::Float;
 use crate::reference::norm::NormModel;
-use crate::tensor::Address;
-use crate::{Error, LaunchConfig, Result, Stream, Tensor};
-use abi::rows::{
-    Alignment, NORM_GRAD_FINISH, RowEntry, RowOp, RowParams, RowShape, Variant, column_block, flags,
-};
-
-/// Most partial sums of a column in the kernel that does not hold rows on chip.
-const COLUMN_PARTS: usize = 256;
-
-/// Fewest rows of a partial sum of a column.
-const COLUMN_LENGTH: usize = 16;
-
-/// Threads of a block that adds up columns.
-const COLUMN_THREADS: u32 = 256;
+use crate::{Error, Result, Stream, Tensor};
+use abi::rows::{Alignment, RowOp, RowParams, RowShape, flags};
+use columns::Placed;
 
 /// Most columns that are added up: the kernels number them by 32 bits.
 const MAX_COLUMNS: u64 = 1 << 32;
@@ -68,8 +57,8 @@ macro_rules! gradient {
         /// | `dy`, the gradient with respect to `y` | as `x` | as `x` | any |
         #[doc = $kept]
         /// | `weight` (optional: else 1) | as in the forward | as `x`, or f32 | any |
-        /// | `sum_gradient` (optional) | as `x`: what comes to `sum` from elsewhere, added to `dx` | as `x` | any |
-        /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any that give each element a place of its own; may be `x`, `dy` or `sum_gradient` itself, and must not overlap them otherwise, nor `mean`, `rstd` or `weight` |
+        /// | `sum_gradient` (optional) | as `x`: the gradient of `sum` from other uses, added to `dx` | as `x` | any |
+        /// | `dx` (written) | as `x`; also the gradient of the residual | as `x` | any where no two indices refer to one element; may be `x`, `dy` or `sum_gradient` itself, and must not overlap any other operand |
         /// | `dweight`, `dbias` (written; the latter of layer norm only) | as `weight` | f32 | contiguous; must not overlap another operand or each other |
         ///
         /// # Numerics
@@ -78,7 +67,7 @@ macro_rules! gradient {
         /// [`reference::norm_grad`](mod@crate::reference::norm_grad). Deterministic: the same bits
         /// every run and on every device of one compute capability, unless
         /// [`autotune`](Self::autotune) has chosen another kernel. The square of `rstd` has to be
-        /// finite, as it is of every row whose variance and epsilon together are 3e-39 or more.
+        /// finite. It is, if the sum of variance and epsilon is at least 3e-39.
         ///
         /// # Async, Errors
         #[doc = concat!("As for [`", stringify!($of), "`](crate::", stringify!($of), "); also")]
@@ -86,12 +75,16 @@ macro_rules! gradient {
         /// or a bias of more than 2^32 elements.
         ///
         /// # Performance
-        /// Two reads and one write of the rows. `dweight` and `dbias` need another small launch,
-        /// over partial sums: at most 1,056 per column. Rows are read twice (once where
-        /// one fits the shared memory of a block), and once more for `dweight` and `dbias`, if their
-        /// length is not a multiple of 16 bytes, if they are longer than 262,144 elements of 16 bits
-        /// (131,072 of f32, or of bf16 with a weight in f32), if they are f16 with a weight in f32,
-        /// and on GPUs other than of compute capability 9.0.
+        /// One launch reads `x` and `dy` once and writes `dx` once. `dweight` and `dbias` need
+        /// another small launch, over partial sums: at most 1,056 per column. A slower kernel reads
+        /// rows twice (once if a row fits the shared memory of a block), and once more for
+        /// `dweight` and `dbias`. It runs in these cases:
+        ///
+        /// - The length of a row is not a multiple of 16 bytes.
+        /// - Rows are longer than 262,144 elements of 16 bits (131,072 of f32, or of bf16 with a
+        ///   weight in f32).
+        /// - Rows are f16 with a weight in f32.
+        /// - The compute capability is not 9.0.
         ///
         /// # Examples
         /// ```
@@ -293,27 +286,6 @@ impl<T: Float> NormGrad<'_, T> {
         }
         weights::no_overlap(operand, sums, [("weight", &self.weight)])
     }
-
-    /// Partial sums of columns, by a separate launch.
-    fn columns(
-        &self,
-        placed: &Placed<T>,
-        sums: &[Option<Tensor<f32>>; 2],
-        parts: usize,
-        params: RowParams,
-        stream: &Stream,
-    ) -> Result<()> {
-        let entry = check::entry(RowEntry::of(RowOp::NormGrad, T::DTYPE, Variant::Columns))?;
-        let kernel = load::kernel(stream, entry)?;
-        let blocks = params.n.div_ceil(u64::from(COLUMN_THREADS));
-        let mut config = LaunchConfig::linear(blocks as u32, COLUMN_THREADS);
-        config.grid[1] = parts as u32;
-        let sums = [sums[0].as_ref(), sums[1].as_ref()];
-        let memory = placed.memory(self, Address::NULL, sums);
-        // SAFETY: as for the launch that computes dx; there is a row of partial sums for each block
-        // in y.
-        unsafe { kernel.launch(stream, config, memory, &params) }
-    }
 }
 
 impl<T: Float> Operation for NormGrad<'_, T> {
@@ -459,7 +431,7 @@ impl<T: Float> Operation for NormGrad<'_, T> {
         }
         let parts = match candidate.is_held() {
             true => candidate.groups() as usize,
-            false => rows.div_ceil(COLUMN_LENGTH).min(COLUMN_PARTS),
+            false => columns::parts(rows),
         };
         let partial = |sums: &Option<Tensor<f32>>| match sums {
             Some(_) => Tensor::<f32>::empty(stream, &[parts, n]).map(Some),
@@ -486,7 +458,7 @@ impl<T: Float> Operation for NormGrad<'_, T> {
         let workspaces = stream.device().workspaces();
         workspaces.lend(launch.pace(stream), stream, enqueue)?;
         placed.dx.deliver(&out.dx, axes, stream)?;
-        finish(&sums, out, (parts, params), stream)
+        columns::finish(&sums, out, (parts, params), stream)
     }
 
     fn launch_without_rows(
@@ -519,69 +491,5 @@ impl<T: Float> Operation for NormGrad<'_, T> {
             sums: sums.collect(),
             ..Written::rows([&out.dx])
         }
-    }
-}
-
-/// Adds up the partial sums of columns.
-fn finish<T: Float>(
-    sums: &[Option<Tensor<f32>>; 2],
-    out: &NormGradients<T>,
-    (parts, mut params): (usize, RowParams),
-    stream: &Stream,
-) -> Result<()> {
-    if sums.iter().all(Option::is_none) {
-        return Ok(());
-    }
-    let bytes = 8 * parts as u64 * params.n;
-    let variant = LoadVariant::of(stream.device(), bytes);
-    let kernel = load::kernel_for(variant, stream, NORM_GRAD_FINISH)?;
-    params.rows = parts as u64;
-    let (columns, threads) = column_block(params.rows);
-    params.threads = columns;
-    let blocks = params.n.div_ceil(u64::from(columns)) as u32;
-    let mut config = LaunchConfig::linear(blocks, threads);
-    config.grid[1] = 2;
-    let memory = (
-        sums[0].as_ref(),
-        sums[1].as_ref(),
-        out.dweight.as_ref(),
-        out.dbias.as_ref(),
-    );
-    // SAFETY: extents are those of the sums; outputs have as many elements as they have columns.
-    unsafe { kernel.launch(stream, config, memory, &params) }
-}
-
-/// The tensors as rows that the kernels can access.
-struct Placed<T: Float> {
-    x: Rows<T>,
-    dy: Rows<T>,
-    dsum: Option<Rows<T>>,
-    dx: Rows<T>,
-}
-
-impl<T: Float> Placed<T> {
-    fn strides(&self) -> [i64; 4] {
-        let dsum = self.dsum.as_ref().map_or(0, |rows| rows.stride);
-        [self.x.stride, self.dy.stride, dsum, self.dx.stride]
-    }
-
-    /// The memory that every kernel of gradients takes.
-    fn memory<'a>(
-        &'a self,
-        gradient: &'a NormGrad<'_, T>,
-        weight: Address<'a>,
-        sums: [Option<&'a Tensor<f32>>; 2],
-    ) -> impl crate::KernelArgs + 'a {
-        (
-            &self.x.tensor,
-            &self.dy.tensor,
-            weight,
-            gradient.mean,
-            gradient.rstd,
-            self.dsum.as_ref().map(|rows| &rows.tensor),
-            &self.dx.tensor,
-            sums[0],
-            sums[1],
-        )
     }
 }

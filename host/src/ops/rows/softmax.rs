@@ -35,16 +35,16 @@ macro_rules! forward {
         /// # Errors
         /// [`ShapeError::Axis`](crate::ShapeError::Axis),
         /// [`ArgumentError::Value`](crate::ArgumentError::Value) (no axes),
-        /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that there is
-        /// not), [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No
-        /// launch happens on error.
+        /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that does
+        /// not exist), [`Error::Shape`](crate::Error::Shape),
+        /// [`Error::Device`](crate::Error::Device). No launch happens on error.
         ///
         /// # Performance
         /// One launch, one read and one write, if the elements of a row are contiguous and the
         /// other dimensions merge into one with a single stride, as for the last axes of contiguous
-        /// tensors. Otherwise `x` is copied to rows first, or the result to `y` afterwards, which
-        /// is another read and write each. Rows of a multiple of 16 bytes are fastest;
-        /// [`plan`](Self::plan) shows where they are held on chip.
+        /// tensors. Otherwise `x` is copied to rows first, or the result is copied to `y`. Each
+        /// copy is another read and write. Rows of a multiple of 16 bytes are fastest.
+        /// [`plan`](Self::plan) shows the memory that holds them.
         ///
         /// # Sources
         /// Milakov and Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867.

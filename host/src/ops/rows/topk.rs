@@ -32,8 +32,8 @@ use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, Variant};
 /// torch: among the largest it comes first, among the smallest last. All NaN are equal.
 ///
 /// # Numerics
-/// The results are exact: the bits of the elements, zeros' signs and NaN's payloads too. They are those
-/// of [`reference::topk`](fn@crate::reference::topk::topk), on every device.
+/// The results are exact: the bits of the elements, including signs of zeros and payloads of NaN.
+/// On every device they equal [`reference::topk`](fn@crate::reference::topk::topk).
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -46,11 +46,12 @@ use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, Variant};
 /// on error.
 ///
 /// # Performance
-/// One launch, which reads `x` once from memory where `k` is small beside the extent of the axis, if
-/// the axis has stride 1 and the other dimensions merge into one, as for the last axis of contiguous
-/// tensors. Otherwise `x` is first copied to rows, and results are copied to their places. Few long
-/// rows take two launches ([`plan`](Self::plan) shows which). Where far more than `k` elements are equal to the last result, or nearly so
-/// with `x` in ascending order, rows are read several times.
+/// One launch, if the axis has stride 1 and the other dimensions merge into one, as for the last
+/// axis of contiguous tensors. Otherwise `x` is first copied to rows, and results are copied back.
+/// If `k` is small compared with the extent of the axis, `x` is read once from memory. Few long
+/// rows take two launches ([`plan`](Self::plan) shows them). Rows are read several times if far
+/// more than `k` elements are equal to the last result. If `x` is in ascending order, nearly equal
+/// elements count too.
 ///
 /// # Sources
 /// Alabi, Blanchard, Gordon and Steinbach, Fast k-selection algorithms for graphics processing units,

@@ -1,11 +1,12 @@
 //! A large GEMM as several launches, each of a band of rows of D.
 //!
-//! The blocks of a launch share A and B through L2 as long as they are at about the same k. Nothing
-//! keeps them there: over many tiles they drift apart, and what one block reads has left L2 before
-//! the others come. Each launch lets them begin together again, as it waits for the one before.
+//! The blocks of a launch share A and B through L2 as long as they are at about the same k. Over
+//! many tiles they drift apart. Data that one block reads has then left L2 before other blocks need
+//! it. Each launch waits for the launch before it, so its blocks begin together again.
 //!
-//! On an H100, promoted tiles narrower than 256 columns take 2 to 15 % less time in bands from 46 waves
-//! on. Of 128 x 256, promoted or not, and of 128 x 192 blocks stay together, and lose 1 to 4 % in bands.
+//! On an H100, promoted tiles narrower than 256 columns take 2 to 15 % less time in bands, from 46
+//! waves on. Blocks with tiles of 128 x 256 (promoted or not) or 128 x 192 stay together, and lose
+//! 1 to 4 % in bands.
 
 use super::super::call::Call;
 use super::super::desc::{GemmDesc, Side};
@@ -14,7 +15,8 @@ use crate::ops::plan::Machine;
 use abi::gemm::Transpose;
 use abi::gemm::sm90::Sm90Tile;
 
-/// Waves of a band: few enough to stay together, many enough for the end of a launch not to count.
+/// Waves of a band: few enough that blocks stay together, and enough that the end of a launch costs
+/// little.
 const WAVES: std::ops::RangeInclusive<f64> = 5.0..=12.0;
 /// Most that the incomplete waves at the ends of bands may cost.
 const MOST_LOSS: f64 = 1.02;

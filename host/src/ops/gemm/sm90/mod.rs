@@ -1,10 +1,10 @@
 //! The Hopper kernels with TMA and wgmma (`kernels-gpu/src/gemm/sm90`).
 //!
-//! They take 8-bit and 16-bit operands (but for two of e5m2), and f32 where tf32 is allowed. They
-//! read operands in place that a tensor map can describe, 16-bit ones in every layout and the
-//! others where k is contiguous; what is not so is copied first ([`k_major`](super::k_major)).
-//! Split-K uses partial results in f32, or in i32 of i8, and the kernel that reduces them. So do
-//! results in i32 with more than alpha.
+//! They take 8-bit and 16-bit operands (but not two of e5m2), and f32 if tf32 is allowed. They read
+//! an operand in place if a tensor map can describe it, and if it has 16 bits or a contiguous k.
+//! Other operands are copied first ([`k_major`](super::k_major)). Split-K uses partial results in
+//! f32 (i32 for i8), and the kernel that reduces them. Results in i32 with more than alpha also use
+//! that kernel.
 
 pub(super) mod bands;
 mod cost;
@@ -25,8 +25,8 @@ use abi::gemm::stream_k::Cut;
 
 /// The only architecture that runs code for sm_90a.
 const ARCH: (u32, u32) = (9, 0);
-/// Rows of tiles per raster group. With wide tiles, of which a row has few, larger groups read less
-/// of B from memory: 128 x 256 is 0.4 % faster with 16 at 4096 x 4096 x 4096, and nowhere slower.
+/// Rows of tiles per raster group. A row has few wide tiles, so larger groups read less of B from
+/// memory: 128 x 256 is 0.4 % faster with 16 at 4096 x 4096 x 4096, and slower in no measured case.
 const fn raster_group(tile: &Sm90Tile) -> u32 {
     if tile.tile_n >= 256 { 16 } else { 8 }
 }
@@ -95,8 +95,8 @@ fn offer_as_stored(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Can
     }
 }
 
-/// The same by several launches, where sums are promoted and [`bands`] are worth it. `whole` is one
-/// launch without what it loses to drift.
+/// The same by several launches, if sums are promoted and [`bands`] are faster. `whole` is one
+/// launch, with an estimate that ignores drift.
 fn in_bands(
     desc: &GemmDesc,
     machine: &Machine,

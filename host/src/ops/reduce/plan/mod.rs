@@ -1,9 +1,9 @@
 //! The kernels of a reduction, and the choice between them.
 //!
-//! Variants with whole rows or columns are taken where they pay, in the order of
-//! [`ReduceDesc::layouts`]; else the general one, which takes any view. A cluster goes before the
-//! kernel that takes tickets for the same parts, and pairs of elements go before single ones. Both have
-//! the same bits as the other.
+//! The plan takes the first variant with whole rows or columns that is faster for the view, in the
+//! order of [`ReduceDesc::layouts`]; otherwise the general variant, which takes any view. A cluster
+//! comes before the kernel that takes tickets for the same parts, and pairs of elements come before
+//! single elements. In both cases the bits are the same.
 
 mod layout;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The limits within which each operation uses each way to hold rows, as data. All were measured on
-//! an H200 (`docs/rows.md`); the choice reads nothing else.
+//! The limits within which each operation uses each variant to hold rows, as data. All were
+//! measured on an H200 (`docs/rows.md`). The choice depends on no other constants.
 
 use crate::ops::plan::costs;
 use abi::rows::{NORM_BOUND, NORM_F32_BOUND, NORM_MORE_BOUND, RowOp, WIDE_THREADS};
@@ -31,14 +31,16 @@ costs! {
         /// Registers: fewest blocks of an SM with which they are faster than slices. While some blocks
         /// wait for each other's sums, others have to load.
         held_blocks: u32 = 4,
-        /// Slices: most blocks of a cluster of which no more run on an SM than have enough in flight.
-        /// Those of 4 gain little by that or lose 1 %; larger ones lose more.
+        /// Slices: largest cluster for which the number of blocks on an SM is limited to those that
+        /// have enough bytes in flight. Clusters of 4 gain little or lose 1 %; larger ones lose
+        /// more.
         paced_cluster: u32 = 2,
         /// Slices: fewest blocks that run on an SM. Two can be exchanging sums, or storing, at the same
         /// time.
         paced_blocks: u32 = 3,
-        /// Slices: parts in which a slice lands in the largest clusters, a power of two. They gain from
-        /// beginning with the first part; in other clusters the copies of other blocks hide the wait.
+        /// Slices: parts in which a slice lands in the largest clusters, a power of two. There,
+        /// threads begin with the first part. In other clusters, the copies of other blocks hide
+        /// the wait.
         slice_parts: u32 = 4,
         /// Rings: most stages of all warps of an SM together that are of use.
         warp_stages: u32 = 48,
@@ -46,8 +48,8 @@ costs! {
         short_stages: u32 = 3,
         /// Rings of wide rows: most blocks of a cluster. Larger ones leave more multiprocessors idle.
         wide_cluster: u32 = WIDE_CLUSTER,
-        /// SMs that persistent blocks are counted for. Bits of gradients depend on the number of blocks,
-        /// so it is not that of the device.
+        /// SMs for which persistent blocks are counted, on every device. Bits of gradients depend
+        /// on the number of blocks.
         multiprocessors: u32 = 132,
         /// Element by element: longest row that one warp has.
         one_warp_n: u64 = 1024,

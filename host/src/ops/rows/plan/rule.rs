@@ -123,8 +123,9 @@ impl<'a> Rule<'a> {
         }
     }
 
-    /// The entries that run this plan, the first choice first. They give the same bits. Where few rows
-    /// are held, weights are loaded with them, as no others hide the time that this takes.
+    /// The entries that run this plan, the first choice first. They give the same bits. With few
+    /// rows in registers, weights are loaded with the rows, because no other block hides this
+    /// latency.
     pub(super) fn entries(&self, plan: &RowPlan) -> [Option<RowEntry>; 2] {
         let variant = plan.variant(&self.shape);
         let plain = self.entry(variant);

@@ -1,0 +1,322 @@
+//! Witnesses: indices that different threads never share.
+
+use core::marker::PhantomData;
+
+use super::Shape2;
+use crate::thread::{self, WARP_THREADS};
+
+/// An index that no two threads of a launch share.
+///
+/// Only functions of [`cuda_std::safe`](crate::safe) make witnesses. They are neither `Copy`, `Clone`
+/// nor `Send`, nor is what makes them, so a thread can give none to another: not through a `static`,
+/// and not through shared memory.
+///
+/// ```compile_fail,E0382
+/// # use cuda_std::prelude::*;
+/// #[kernel]
+/// pub fn two_threads_with_one_element(mut y: Disjoint<'_, f32, Index1>) {
+///     let i = Index1::here();
+///     let copy = i;
+///     y[&i] = 0.0;
+///     y[&copy] = 1.0;
+/// }
+/// ```
+/// ```compile_fail,E0277
+/// # use cuda_std::prelude::*;
+/// # use std::sync::Mutex;
+/// static KEPT: Mutex<Option<Index1>> = Mutex::new(None); // it would leave the thread
+/// ```
+/// ```compile_fail,E0277
+/// # use cuda_std::safe::GridStride;
+/// # use std::sync::Mutex;
+/// static KEPT: Mutex<Option<GridStride>> = Mutex::new(None); // so would those that it makes
+/// ```
+/// ```compile_fail,E0277
+/// # use cuda_std::prelude::*;
+/// #[kernel(block = 32)]
+/// pub fn through_shared_memory(
+///     mut y: Disjoint<'_, f32, Index1>,
+///     tile: SharedTile<'_, Index1, 32>,
+///     block: Block<'_, 32>,
+/// ) {
+///     let tile = tile.fill(&block, |_| Index1::here()).sync();
+///     y[&tile[0]] = 1.0;
+/// }
+/// ```
+///
+/// # Safety
+/// For one shape whose indices are different elements, witnesses of different threads of a launch
+/// never give the same offset.
+pub unsafe trait Witness {
+    /// What says which indices there are.
+    type Shape: Copy;
+
+    /// Position of the element from element 0, in elements; `None` if the shape has no such index.
+    fn offset(&self, shape: &Self::Shape) -> Option<isize>;
+
+    /// The index and the extents, for the message of a panic.
+    #[doc(hidden)]
+    fn out_of_bounds(&self, shape: &Self::Shape) -> !;
+}
+
+/// What makes a type neither `Send` nor `Sync`.
+pub(super) type OfThisThread = PhantomData<*const ()>;
+
+macro_rules! in_one_dimension {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name {
+            index: usize,
+            of_this_thread: OfThisThread,
+        }
+
+        impl $name {
+            #[inline(always)]
+            pub(super) fn new(index: usize) -> Self {
+                Self { index, of_this_thread: PhantomData }
+            }
+
+            /// The index.
+            #[inline(always)]
+            pub fn get(&self) -> usize {
+                self.index
+            }
+        }
+
+        // SAFETY: the functions that make one give an index to one thread.
+        unsafe impl Witness for $name {
+            type Shape = usize;
+
+            #[inline(always)]
+            fn offset(&self, len: &usize) -> Option<isize> {
+                (self.index < *len).then_some(self.index.cast_signed())
+            }
+
+            #[inline(always)]
+            #[track_caller]
+            fn out_of_bounds(&self, len: &usize) -> ! {
+                super::out_of_bounds(self.index, *len)
+            }
+        }
+    )*};
+}
+
+macro_rules! in_two_dimensions {
+    ($($(#[$doc:meta])* $name:ident $(<$($extent:ident),*>)?;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name $(<$(const $extent: usize),*>)? {
+            row: usize,
+            column: usize,
+            of_this_thread: OfThisThread,
+        }
+
+        impl $(<$(const $extent: usize),*>)? $name $(<$($extent),*>)? {
+            #[inline(always)]
+            pub(super) fn new(row: usize, column: usize) -> Self {
+                Self { row, column, of_this_thread: PhantomData }
+            }
+
+            /// The row.
+            #[inline(always)]
+            pub fn row(&self) -> usize {
+                self.row
+            }
+
+            /// The column.
+            #[inline(always)]
+            pub fn column(&self) -> usize {
+                self.column
+            }
+        }
+
+        // SAFETY: the functions that make one give a pair of row and column to one thread.
+        unsafe impl $(<$(const $extent: usize),*>)? Witness for $name $(<$($extent),*>)? {
+            type Shape = Shape2;
+
+            #[inline(always)]
+            fn offset(&self, shape: &Shape2) -> Option<isize> {
+                shape.offset(self.row, self.column)
+            }
+
+            #[inline(always)]
+            #[track_caller]
+            fn out_of_bounds(&self, shape: &Shape2) -> ! {
+                shape.out_of_bounds(self.row, self.column)
+            }
+        }
+    )*};
+}
+
+in_one_dimension! {
+    /// Index of a thread in a one-dimensional launch, or that plus a multiple of the number of
+    /// threads.
+    Index1;
+    /// Index of a warp in a one-dimensional launch, held by its lane 0.
+    PerWarp;
+    /// Index of a block in a one-dimensional grid, or that plus a multiple of the number of blocks,
+    /// held by one thread of the block.
+    PerBlock;
+}
+
+in_two_dimensions! {
+    /// Row and column of a thread in a two-dimensional launch: y and x.
+    Index2;
+    /// A column of a block's own [`Row`](super::Row), held by one thread of the block.
+    InRow;
+    /// An element of the block's tile of `ROWS` times `COLUMNS`, held by one thread of the block. The
+    /// tile's own place is that of the block in a two-dimensional grid: y and x.
+    InTile<ROWS, COLUMNS>;
+}
+
+impl Index1 {
+    /// That of this thread.
+    ///
+    /// # Panics
+    /// Where grid or block have more than one dimension. On the host.
+    #[inline(always)]
+    #[track_caller]
+    pub fn here() -> Self {
+        require_one_dimension();
+        Self::new(thread_in_grid())
+    }
+
+    /// Grid-stride loop: the indices in `0..len` that this thread has. The first is that of
+    /// [`here`](Self::here), the step is the number of threads.
+    ///
+    /// # Panics
+    /// Where grid or block have more than one dimension. On the host.
+    #[inline(always)]
+    #[track_caller]
+    pub fn grid_stride(len: usize) -> GridStride {
+        require_one_dimension();
+        let step = u64::from(thread::grid_dim_x()) * u64::from(thread::block_dim_x());
+        GridStride {
+            next: thread_in_grid(),
+            step: step as usize,
+            len,
+            of_this_thread: PhantomData,
+        }
+    }
+}
+
+/// The iterator that [`Index1::grid_stride`] returns.
+#[derive(Debug)]
+pub struct GridStride {
+    next: usize,
+    step: usize,
+    len: usize,
+    of_this_thread: OfThisThread,
+}
+
+impl Iterator for GridStride {
+    type Item = Index1;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Index1> {
+        let index = self.next;
+        (index < self.len).then(|| {
+            self.next = index.saturating_add(self.step);
+            Index1::new(index)
+        })
+    }
+}
+
+impl Index2 {
+    /// That of this thread.
+    ///
+    /// # Panics
+    /// Where grid or block have a third dimension. On the host.
+    #[inline(always)]
+    #[track_caller]
+    pub fn here() -> Self {
+        require_two_dimensions();
+        Self::new(
+            along(
+                thread::block_idx_y(),
+                thread::block_dim_y(),
+                thread::thread_idx_y(),
+            ),
+            along(
+                thread::block_idx_x(),
+                thread::block_dim_x(),
+                thread::thread_idx_x(),
+            ),
+        )
+    }
+}
+
+impl PerWarp {
+    /// That of this thread's warp in its lane 0, and `None` in the other lanes.
+    ///
+    /// # Panics
+    /// Where grid or block have more than one dimension. On the host.
+    #[inline(always)]
+    #[track_caller]
+    pub fn here() -> Option<Self> {
+        require_one_dimension();
+        let (thread, warps) = (
+            thread::thread_idx_x(),
+            thread::block_dim_x().div_ceil(WARP_THREADS),
+        );
+        let index = along(thread::block_idx_x(), warps, thread / WARP_THREADS);
+        thread
+            .is_multiple_of(WARP_THREADS)
+            .then(|| Self::new(index))
+    }
+}
+
+/// In 64 bits: a grid may have more than 2^32 threads.
+#[inline(always)]
+fn along(block: u32, threads: u32, thread: u32) -> usize {
+    (u64::from(block) * u64::from(threads) + u64::from(thread)) as usize
+}
+
+#[inline(always)]
+fn thread_in_grid() -> usize {
+    along(
+        thread::block_idx_x(),
+        thread::block_dim_x(),
+        thread::thread_idx_x(),
+    )
+}
+
+#[inline(always)]
+#[track_caller]
+fn require_one_dimension() {
+    let further = thread::block_dim_y() + thread::block_dim_z() + thread::grid_dim_y();
+    let is_one = further + thread::grid_dim_z() == 4;
+    assert!(
+        is_one,
+        "this index needs a grid and a block of one dimension"
+    );
+}
+
+/// A grid of one dimension.
+#[inline(always)]
+#[track_caller]
+pub(super) fn require_one_dimension_of_blocks() {
+    let is_one = thread::grid_dim_y() + thread::grid_dim_z() == 2;
+    assert!(is_one, "this index needs a grid of one dimension");
+}
+
+/// A grid of two dimensions at most.
+#[inline(always)]
+#[track_caller]
+pub(super) fn require_two_dimensions_of_blocks() {
+    assert!(
+        thread::grid_dim_z() == 1,
+        "this index needs a grid of two dimensions"
+    );
+}
+
+#[inline(always)]
+#[track_caller]
+fn require_two_dimensions() {
+    let is_two = thread::block_dim_z() + thread::grid_dim_z() == 2;
+    assert!(
+        is_two,
+        "this index needs a grid and a block of two dimensions"
+    );
+}

@@ -1,0 +1,119 @@
+//! Parameters and resources of kernels without `unsafe`.
+//!
+//! ```
+//! use cuda_std::prelude::*;
+//!
+//! /// `y = alpha * x + y`.
+//! #[kernel]
+//! pub fn saxpy(alpha: f32, x: &[f32], mut y: Disjoint<'_, f32, Index1>) {
+//!     let i = Index1::here();
+//!     if let Some(y) = y.get_mut(&i) {
+//!         *y += alpha * x[i.get()];
+//!     }
+//! }
+//! ```
+//!
+//! A safe kernel's parameters are of these types alone:
+//!
+//! | parameter | is | a launch passes |
+//! |---|---|---|
+//! | a number, or a struct declared by `abi::kernel_param!` | the same in all threads | its bytes |
+//! | `&[T]` | an input; with `T = AtomicU32` and the like, memory that all threads update | address, length |
+//! | [`View2<'_, T>`](View2) | an input with rows and columns | address, [`Shape2`] |
+//! | [`Disjoint<'_, T, W>`](Disjoint) | an output, of which each thread has its own elements | address, length or [`Shape2`] |
+//! | [`Block<'_, THREADS>`](Block) | the right to barriers and reductions of the block | nothing |
+//! | [`SharedTile<'_, T, N>`](SharedTile) | shared memory of the block | nothing |
+//!
+//! Which elements a thread has follows from a *witness* `W`: [`Index1`], [`Index2`], [`InRow`],
+//! [`InTile`], [`PerWarp`], [`PerBlock`]. Only functions of this module make witnesses, and different
+//! threads never hold the same one.
+//!
+//! What is guaranteed, and by what, is in the book: "Write a kernel", section "Safe kernels".
+
+mod block;
+mod disjoint;
+mod index;
+mod shared_tile;
+mod view;
+
+pub use block::{Block, Columns, Row, Rows, TileElements};
+pub use disjoint::Disjoint;
+pub use index::{GridStride, InRow, InTile, Index1, Index2, PerBlock, PerWarp, Witness};
+#[doc(hidden)]
+pub use shared_tile::Stored;
+pub use shared_tile::{Reading, SharedTile, Writing, Written};
+pub use view::{Shape2, View2};
+
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
+
+/// An element that all threads may read through `&[T]`.
+///
+/// # Safety
+/// All bits are a value. It is shared between threads without a race.
+pub unsafe trait Input: Sync + 'static {
+    /// Whether nobody writes it while a reference to it lives.
+    const IS_FROZEN: bool;
+}
+
+/// An element that is written and read as a whole.
+///
+/// # Safety
+/// `IS_FROZEN`, and any copy of it is a value in every thread.
+pub unsafe trait Plain: Input + Copy + Send {}
+
+macro_rules! inputs {
+    ($is_frozen:literal: $($ty:ty),*) => {$(
+        // SAFETY: a number, of which all bits are a value; atomics are made to be shared.
+        unsafe impl Input for $ty {
+            const IS_FROZEN: bool = $is_frozen;
+        }
+    )*};
+}
+
+macro_rules! plain {
+    ($($ty:ty),*) => {
+        inputs! { true: $($ty),* }
+        $(
+            // SAFETY: a number.
+            unsafe impl Plain for $ty {}
+        )*
+    };
+}
+
+plain! { u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64, half::f16, half::bf16 }
+inputs! { false: AtomicU32, AtomicI32, AtomicU64, AtomicI64 }
+
+// SAFETY: its elements are.
+unsafe impl<T: Plain, const N: usize> Input for [T; N] {
+    const IS_FROZEN: bool = true;
+}
+// SAFETY: its elements are.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// For `#[kernel]` alone: the slice of a launch's address and length.
+///
+/// # Safety
+/// `len` elements are at `pointer`, aligned. They live as long as `'kernel`, and nobody writes them
+/// meanwhile, unless `T` is an atomic. `pointer` is only used if `len > 0`.
+#[doc(hidden)]
+#[inline(always)]
+pub unsafe fn slice<'kernel, T: Input>(pointer: *const T, len: usize) -> &'kernel [T] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { core::slice::from_raw_parts(pointer, len) }
+}
+
+/// For `#[kernel]` alone: a number of a safe kernel.
+#[doc(hidden)]
+pub const fn is_a_number_or_a_kernel_param<Parameter: abi::KernelParam>() {}
+
+/// Panics as a slice of that length does at that index.
+#[inline(always)]
+#[track_caller]
+fn out_of_bounds(index: usize, len: usize) -> ! {
+    let nothing: &[()] = &[(); usize::MAX][..len];
+    let () = nothing[index];
+    unreachable!()
+}

@@ -1,0 +1,355 @@
+//! Copies and fills. An address tells whose memory it is, so one function does all directions.
+
+use std::ffi::c_void;
+
+use crate::c::{Address, Copy2d, Copy3d, Handle, In, Side2d, Side3d, bytes, bytes_mut};
+use crate::call::entries;
+use crate::code::{Answer, Code};
+use crate::report;
+use crate::state::{DEVICE_ADDRESSES, Driver, current};
+
+use super::memory::code_of;
+
+/// Bytes that copies within the device go through at a time.
+const CHUNK: usize = 1 << 20;
+
+/// `CU_MEMORYTYPE_HOST` and so on.
+const HOST: u32 = 1;
+const ARRAY: u32 = 3;
+
+fn is_of_device(address: Address) -> bool {
+    DEVICE_ADDRESSES.contains(&address)
+}
+
+/// What the emulator says of a copy.
+fn checked(done: Result<(), warpsmith_emulator::MemoryError>) -> Answer {
+    done.map_err(|error| {
+        report::note(format_args!("copy or fill: {error}"));
+        code_of(&error)
+    })
+}
+
+/// Copies bytes between any two places.
+///
+/// # Safety
+/// Ranges of the host are valid: `to` for writes, `from` for reads.
+unsafe fn copy(driver: &Driver, to: Address, from: Address, len: usize) -> Answer {
+    let emulator = &driver.emulator;
+    match (is_of_device(to), is_of_device(from)) {
+        (true, false) => {
+            // SAFETY: the caller's contract.
+            let from = unsafe { bytes(from as *const c_void, len) }?;
+            checked(emulator.write(to, from))
+        }
+        (false, true) => {
+            // SAFETY: the caller's contract.
+            let to = unsafe { bytes_mut(to as *mut c_void, len) }?;
+            checked(emulator.read(from, to))
+        }
+        (false, false) if len == 0 => Ok(()),
+        (false, false) if to == 0 || from == 0 => Err(Code::INVALID_VALUE),
+        (false, false) => {
+            // SAFETY: the caller's contract; the ranges may overlap.
+            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, len) };
+            Ok(())
+        }
+        (true, true) => {
+            let mut staging = vec![0; len.min(CHUNK)];
+            let mut done = 0;
+            while done < len {
+                let chunk = &mut staging[..(len - done).min(CHUNK)];
+                let at = done as u64;
+                checked(emulator.read(from + at, chunk))?;
+                checked(emulator.write(to + at, chunk))?;
+                done += chunk.len();
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Copies on a stream.
+fn copy_on(stream: Handle, to: Address, from: Address, len: usize) -> Answer {
+    current()?.on_stream(stream, |driver| {
+        // SAFETY: by the contract of the functions that copy, ranges of the host are valid until
+        // the stream has passed.
+        unsafe { copy(driver, to, from, len) }
+    })
+}
+
+/// Rows of one side of a copy in two or three dimensions.
+struct Rows {
+    first: Address,
+    pitch: u64,
+    /// Bytes from one slice to the next.
+    slice: u64,
+}
+
+impl Rows {
+    fn new(side: Side3d) -> Answer<Self> {
+        if side.kind == ARRAY || side.array != 0 {
+            report::unsupported("a copy from or to an array");
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let base = if side.kind == HOST {
+            side.host as Address
+        } else {
+            side.device
+        };
+        let pitch = side.pitch as u64;
+        let slice = pitch * side.height as u64;
+        let first = base + side.x_bytes as u64 + side.y as u64 * pitch + side.z as u64 * slice;
+        Ok(Self {
+            first,
+            pitch,
+            slice,
+        })
+    }
+
+    fn row(&self, y: usize, z: usize) -> Address {
+        self.first + y as u64 * self.pitch + z as u64 * self.slice
+    }
+}
+
+fn copy_3d(stream: Handle, shape: Copy3d) -> Answer {
+    let current = current()?;
+    let (to, from) = (Rows::new(shape.to)?, Rows::new(shape.from)?);
+    let bad_pitch = |rows: &Rows| {
+        let rows_matter = shape.height > 1 || shape.depth > 1;
+        rows_matter && rows.pitch < shape.width_bytes as u64
+    };
+    if bad_pitch(&to) || bad_pitch(&from) {
+        return Err(Code::INVALID_VALUE);
+    }
+    current.on_stream(stream, |driver| {
+        for z in 0..shape.depth {
+            for y in 0..shape.height {
+                // SAFETY: as in `copy_on`: by the contract of the functions that copy.
+                unsafe { copy(driver, to.row(y, z), from.row(y, z), shape.width_bytes) }?;
+            }
+        }
+        Ok(())
+    })
+}
+
+impl From<Side2d> for Side3d {
+    fn from(side: Side2d) -> Self {
+        Self {
+            x_bytes: side.x_bytes,
+            y: side.y,
+            z: 0,
+            level: 0,
+            kind: side.kind,
+            host: side.host,
+            device: side.device,
+            array: side.array,
+            reserved: 0,
+            pitch: side.pitch,
+            height: 0,
+        }
+    }
+}
+
+fn copy_2d(stream: Handle, shape: Copy2d) -> Answer {
+    copy_3d(
+        stream,
+        Copy3d {
+            from: shape.from.into(),
+            to: shape.to.into(),
+            width_bytes: shape.width_bytes,
+            height: shape.height,
+            depth: 1,
+        },
+    )
+}
+
+/// Fills rows of `count` units each, `pitch` bytes apart.
+fn fill(
+    stream: Handle,
+    to: Address,
+    pitch: usize,
+    unit: &[u8],
+    [count, rows]: [usize; 2],
+) -> Answer {
+    let current = current()?;
+    let is_aligned = |value: u64| value.is_multiple_of(unit.len() as u64);
+    if !is_aligned(to) || rows > 1 && !is_aligned(pitch as u64) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let len = count.checked_mul(unit.len()).ok_or(Code::INVALID_VALUE)?;
+    let block = unit.repeat(count.min(CHUNK / unit.len()));
+    current.on_stream(stream, |driver| {
+        for row in 0..rows {
+            let first = to + (row * pitch) as u64;
+            let mut done = 0;
+            while done < len {
+                let chunk = (len - done).min(block.len());
+                let from = block.as_ptr() as Address;
+                // SAFETY: `from` is the block, and by the contract of the functions that fill,
+                // memory of the host at `to` is valid.
+                unsafe { copy(driver, first + done as u64, from, chunk) }?;
+                done += chunk;
+            }
+        }
+        Ok(())
+    })
+}
+
+entries! {
+    fn cuMemcpy | cuMemcpy_ptds: "cuMemcpy" @ 4000 (to: Address, from: Address, len: usize) {
+        copy_on(0, to, from, len)
+    }
+
+    fn cuMemcpyAsync | cuMemcpyAsync_ptsz: "cuMemcpyAsync" @ 4000 (
+        to: Address, from: Address, len: usize, stream: Handle,
+    ) {
+        copy_on(stream, to, from, len)
+    }
+
+    fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds: "cuMemcpyHtoD" @ 3020 (
+        to: Address, from: Address, len: usize,
+    ) {
+        copy_on(0, to, from, len)
+    }
+
+    fn cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz: "cuMemcpyHtoDAsync" @ 3020 (
+        to: Address, from: Address, len: usize, stream: Handle,
+    ) {
+        copy_on(stream, to, from, len)
+    }
+
+    fn cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds: "cuMemcpyDtoH" @ 3020 (
+        to: Address, from: Address, len: usize,
+    ) {
+        copy_on(0, to, from, len)
+    }
+
+    fn cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz: "cuMemcpyDtoHAsync" @ 3020 (
+        to: Address, from: Address, len: usize, stream: Handle,
+    ) {
+        copy_on(stream, to, from, len)
+    }
+
+    fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds: "cuMemcpyDtoD" @ 3020 (
+        to: Address, from: Address, len: usize,
+    ) {
+        copy_on(0, to, from, len)
+    }
+
+    fn cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz: "cuMemcpyDtoDAsync" @ 3020 (
+        to: Address, from: Address, len: usize, stream: Handle,
+    ) {
+        copy_on(stream, to, from, len)
+    }
+
+    fn cuMemcpyPeer | cuMemcpyPeer_ptds: "cuMemcpyPeer" @ 4000 (
+        to: Address, _to_context: Handle, from: Address, _from_context: Handle, len: usize,
+    ) {
+        copy_on(0, to, from, len)
+    }
+
+    fn cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz: "cuMemcpyPeerAsync" @ 4000 (
+        to: Address, _to_context: Handle, from: Address, _from_context: Handle, len: usize,
+        stream: Handle,
+    ) {
+        copy_on(stream, to, from, len)
+    }
+
+    fn cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds: "cuMemcpy2D" @ 3020 (shape: In<Copy2d>) {
+        copy_2d(0, shape.get()?)
+    }
+
+    fn cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds: "cuMemcpy2DUnaligned" @ 3020 (
+        shape: In<Copy2d>,
+    ) {
+        copy_2d(0, shape.get()?)
+    }
+
+    fn cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz: "cuMemcpy2DAsync" @ 3020 (
+        shape: In<Copy2d>, stream: Handle,
+    ) {
+        copy_2d(stream, shape.get()?)
+    }
+
+    fn cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds: "cuMemcpy3D" @ 3020 (shape: In<Copy3d>) {
+        copy_3d(0, shape.get()?)
+    }
+
+    fn cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz: "cuMemcpy3DAsync" @ 3020 (
+        shape: In<Copy3d>, stream: Handle,
+    ) {
+        copy_3d(stream, shape.get()?)
+    }
+
+    fn cuMemsetD8_v2 | cuMemsetD8_v2_ptds: "cuMemsetD8" @ 3020 (
+        to: Address, value: u8, count: usize,
+    ) {
+        fill(0, to, 0, &[value], [count, 1])
+    }
+
+    fn cuMemsetD16_v2 | cuMemsetD16_v2_ptds: "cuMemsetD16" @ 3020 (
+        to: Address, value: u16, count: usize,
+    ) {
+        fill(0, to, 0, &value.to_ne_bytes(), [count, 1])
+    }
+
+    fn cuMemsetD32_v2 | cuMemsetD32_v2_ptds: "cuMemsetD32" @ 3020 (
+        to: Address, value: u32, count: usize,
+    ) {
+        fill(0, to, 0, &value.to_ne_bytes(), [count, 1])
+    }
+
+    fn cuMemsetD8Async | cuMemsetD8Async_ptsz: "cuMemsetD8Async" @ 3020 (
+        to: Address, value: u8, count: usize, stream: Handle,
+    ) {
+        fill(stream, to, 0, &[value], [count, 1])
+    }
+
+    fn cuMemsetD16Async | cuMemsetD16Async_ptsz: "cuMemsetD16Async" @ 3020 (
+        to: Address, value: u16, count: usize, stream: Handle,
+    ) {
+        fill(stream, to, 0, &value.to_ne_bytes(), [count, 1])
+    }
+
+    fn cuMemsetD32Async | cuMemsetD32Async_ptsz: "cuMemsetD32Async" @ 3020 (
+        to: Address, value: u32, count: usize, stream: Handle,
+    ) {
+        fill(stream, to, 0, &value.to_ne_bytes(), [count, 1])
+    }
+
+    fn cuMemsetD2D8_v2 | cuMemsetD2D8_v2_ptds: "cuMemsetD2D8" @ 3020 (
+        to: Address, pitch: usize, value: u8, width: usize, height: usize,
+    ) {
+        fill(0, to, pitch, &[value], [width, height])
+    }
+
+    fn cuMemsetD2D16_v2 | cuMemsetD2D16_v2_ptds: "cuMemsetD2D16" @ 3020 (
+        to: Address, pitch: usize, value: u16, width: usize, height: usize,
+    ) {
+        fill(0, to, pitch, &value.to_ne_bytes(), [width, height])
+    }
+
+    fn cuMemsetD2D32_v2 | cuMemsetD2D32_v2_ptds: "cuMemsetD2D32" @ 3020 (
+        to: Address, pitch: usize, value: u32, width: usize, height: usize,
+    ) {
+        fill(0, to, pitch, &value.to_ne_bytes(), [width, height])
+    }
+
+    fn cuMemsetD2D8Async | cuMemsetD2D8Async_ptsz: "cuMemsetD2D8Async" @ 3020 (
+        to: Address, pitch: usize, value: u8, width: usize, height: usize, stream: Handle,
+    ) {
+        fill(stream, to, pitch, &[value], [width, height])
+    }
+
+    fn cuMemsetD2D16Async | cuMemsetD2D16Async_ptsz: "cuMemsetD2D16Async" @ 3020 (
+        to: Address, pitch: usize, value: u16, width: usize, height: usize, stream: Handle,
+    ) {
+        fill(stream, to, pitch, &value.to_ne_bytes(), [width, height])
+    }
+
+    fn cuMemsetD2D32Async | cuMemsetD2D32Async_ptsz: "cuMemsetD2D32Async" @ 3020 (
+        to: Address, pitch: usize, value: u32, width: usize, height: usize, stream: Handle,
+    ) {
+        fill(stream, to, pitch, &value.to_ne_bytes(), [width, height])
+    }
+}

@@ -1,0 +1,98 @@
+//! Events. What they record is done at once, and the times are those of the host.
+
+use std::time::Instant;
+
+use crate::c::{Handle, Out};
+use crate::call::entries;
+use crate::code::{Answer, Code};
+use crate::state::{Event, current, current_even_if_faulty};
+
+use super::context::wait_for;
+
+/// `CU_EVENT_DISABLE_TIMING`
+const DISABLE_TIMING: u32 = 2;
+/// All flags of events.
+const FLAGS: u32 = 7;
+
+/// Records an event on a stream.
+pub(super) fn record(event: Handle, stream: Handle) -> Answer {
+    let current = current()?;
+    current.check_stream(stream)?;
+    current.state().event(event)?.recorded = Some(Instant::now());
+    Ok(())
+}
+
+/// Waits for an event: nothing is left to do, but a kernel may have had a fault.
+fn wait(event: Handle) -> Answer {
+    let context = current_even_if_faulty()?.state().event(event)?.context;
+    wait_for(context)
+}
+
+/// Milliseconds between two events.
+fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) -> Answer {
+    let current = current()?;
+    let mut state = current.state();
+    let mut time = |event| {
+        let event = state.event(event)?;
+        let recorded = event.recorded.filter(|_| event.is_timed);
+        recorded.ok_or(Code::INVALID_HANDLE)
+    };
+    let (start, end) = (time(start)?, time(end)?);
+    let between = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f32();
+    milliseconds.set((between(start, end) - between(end, start)) * 1e3)
+}
+
+entries! {
+    fn cuEventCreate: "cuEventCreate" @ 2000 (place: Out<Handle>, flags: u32) {
+        let current = current()?;
+        if flags & !FLAGS != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let event = Event {
+            context: current.context,
+            is_timed: flags & DISABLE_TIMING == 0,
+            recorded: None,
+        };
+        let mut state = current.state();
+        let handle = state.new_handle();
+        state.events.insert(handle, event);
+        place.set(handle)
+    }
+
+    fn cuEventDestroy_v2: "cuEventDestroy" @ 4000 (event: Handle) {
+        let removed = current_even_if_faulty()?.state().events.remove(&event);
+        removed.map(|_| ()).ok_or(Code::INVALID_HANDLE)
+    }
+
+    fn cuEventRecord | cuEventRecord_ptsz: "cuEventRecord" @ 2000 (
+        event: Handle, stream: Handle,
+    ) {
+        record(event, stream)
+    }
+
+    fn cuEventRecordWithFlags | cuEventRecordWithFlags_ptsz: "cuEventRecordWithFlags" @ 11010 (
+        event: Handle, stream: Handle, _flags: u32,
+    ) {
+        record(event, stream)
+    }
+
+    fn cuEventQuery: "cuEventQuery" @ 2000 (event: Handle) {
+        wait(event)
+    }
+
+    fn cuEventSynchronize: "cuEventSynchronize" @ 2000 (event: Handle) {
+        wait(event)
+    }
+
+    fn cuEventElapsedTime: "cuEventElapsedTime" @ 2000 (
+        milliseconds: Out<f32>, start: Handle, end: Handle,
+    ) {
+        elapsed(milliseconds, start, end)
+    }
+
+    fn cuEventElapsedTime_v2: "cuEventElapsedTime" @ 12080 (
+        milliseconds: Out<f32>, start: Handle, end: Handle,
+    ) {
+        elapsed(milliseconds, start, end)
+    }
+}

@@ -1,0 +1,132 @@
+//! Pools of memory. A pool keeps nothing: what is freed goes back to the device at once.
+
+use crate::c::{Address, Data, Device, Handle, InOut, Out};
+use crate::call::entries;
+use crate::code::{Answer, Code};
+use crate::state::{Pool, check_device, current, driver};
+
+use super::memory;
+
+/// The handle of the device's own pool.
+const DEFAULT_POOL: Handle = 0x2000_0000_0010;
+
+/// Attributes by their numbers in the API.
+const REUSE: std::ops::RangeInclusive<u32> = 1..=3;
+const RELEASE_THRESHOLD: u32 = 4;
+const USED: std::ops::RangeInclusive<u32> = 5..=8;
+/// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`
+const READ_WRITE: u32 = 3;
+
+fn check(pool: Handle) -> Answer {
+    let driver = driver()?;
+    match pool == DEFAULT_POOL || driver.state().pools.contains_key(&pool) {
+        true => Ok(()),
+        false => Err(Code::INVALID_VALUE),
+    }
+}
+
+fn allocate(place: Out<Address>, bytes: usize, pool: Handle, stream: Handle) -> Answer {
+    let current = current()?;
+    check(pool)?;
+    current.check_stream(stream)?;
+    place.set(memory::allocate(current, bytes)?)
+}
+
+/// The value of an attribute that has four bytes.
+fn as_i32(value: InOut<u64>) -> InOut<i32> {
+    // SAFETY: null, or by the contract of such attributes a place of four bytes.
+    unsafe { InOut::new(value.pointer().cast()) }
+}
+
+entries! {
+    fn cuDeviceGetDefaultMemPool: "cuDeviceGetDefaultMemPool" @ 11020 (
+        pool: Out<Handle>, device: Device,
+    ) {
+        driver()?;
+        check_device(device)?;
+        pool.set(DEFAULT_POOL)
+    }
+
+    fn cuDeviceGetMemPool: "cuDeviceGetMemPool" @ 11020 (pool: Out<Handle>, device: Device) {
+        driver()?;
+        check_device(device)?;
+        pool.set(DEFAULT_POOL)
+    }
+
+    fn cuDeviceSetMemPool: "cuDeviceSetMemPool" @ 11020 (device: Device, pool: Handle) {
+        check_device(device)?;
+        check(pool)
+    }
+
+    fn cuMemPoolCreate: "cuMemPoolCreate" @ 11020 (place: Out<Handle>, properties: Data) {
+        let driver = driver()?;
+        if properties.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let mut state = driver.state();
+        let handle = state.new_handle();
+        state.pools.insert(handle, Pool::default());
+        place.set(handle)
+    }
+
+    fn cuMemPoolDestroy: "cuMemPoolDestroy" @ 11020 (pool: Handle) {
+        let removed = driver()?.state().pools.remove(&pool);
+        removed.map(|_| ()).ok_or(Code::INVALID_VALUE)
+    }
+
+    fn cuMemPoolGetAttribute: "cuMemPoolGetAttribute" @ 11020 (
+        pool: Handle, number: u32, value: InOut<u64>,
+    ) {
+        check(pool)?;
+        let state = driver()?.state();
+        let set = state.pools.get(&pool).and_then(|pool| pool.attributes.get(&number)).copied();
+        match number {
+            number if REUSE.contains(&number) => {
+                as_i32(value).set_at(0, set.unwrap_or(1) as i32)
+            }
+            RELEASE_THRESHOLD => value.set_at(0, set.unwrap_or(0)),
+            number if USED.contains(&number) => value.set_at(0, 0),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    fn cuMemPoolSetAttribute: "cuMemPoolSetAttribute" @ 11020 (
+        pool: Handle, number: u32, value: InOut<u64>,
+    ) {
+        check(pool)?;
+        let value = match number {
+            number if REUSE.contains(&number) => {
+                as_i32(value).at(0)? as u64
+            }
+            RELEASE_THRESHOLD => value.at(0)?,
+            number if USED.contains(&number) => 0,
+            _ => return Err(Code::INVALID_VALUE),
+        };
+        let mut state = driver()?.state();
+        state.pools.entry(pool).or_default().attributes.insert(number, value);
+        Ok(())
+    }
+
+    fn cuMemPoolSetAccess: "cuMemPoolSetAccess" @ 11020 (
+        pool: Handle, _accesses: Data, _count: usize,
+    ) {
+        check(pool)
+    }
+
+    fn cuMemPoolGetAccess: "cuMemPoolGetAccess" @ 11020 (
+        flags: Out<u32>, pool: Handle, _location: Data,
+    ) {
+        check(pool)?;
+        flags.set(READ_WRITE)
+    }
+
+    fn cuMemPoolTrimTo: "cuMemPoolTrimTo" @ 11020 (pool: Handle, _bytes: usize) {
+        check(pool)
+    }
+
+    fn cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz: "cuMemAllocFromPoolAsync" @ 11020 (
+        place: Out<Address>, bytes: usize, pool: Handle, stream: Handle,
+    ) {
+        allocate(place, bytes, pool, stream)
+    }
+}

@@ -1,0 +1,218 @@
+//! Streams. Work is done at the call that enqueues it, so a stream is always idle.
+
+use crate::c::{Data, Handle, HostFunction, Out, Room, StreamCallback};
+use crate::call::entries;
+use crate::code::{Answer, Code};
+use crate::state::{Current, Stream, current, current_even_if_faulty};
+
+use super::context::{PRIORITIES, wait_for};
+
+/// `CU_STREAM_NON_BLOCKING`
+const NON_BLOCKING: u32 = 1;
+/// `CU_STREAM_CAPTURE_STATUS_NONE`
+const NOT_CAPTURING: u32 = 0;
+
+fn create(place: Out<Handle>, flags: u32, priority: i32) -> Answer {
+    let current = current()?;
+    if flags & !NON_BLOCKING != 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let mut state = current.state();
+    let handle = state.new_handle();
+    let stream = Stream {
+        context: current.context,
+        flags,
+        priority: priority.clamp(PRIORITIES.1, PRIORITIES.0),
+    };
+    state.streams.insert(handle, stream);
+    place.set(handle)
+}
+
+/// The context of a stream.
+fn context_of(current: Current, stream: Handle) -> Answer<Handle> {
+    let state = current.state();
+    state.check_stream(stream)?;
+    Ok(state
+        .streams
+        .get(&stream)
+        .map_or(current.context, |stream| stream.context))
+}
+
+/// Flags and priority of a stream.
+fn properties(stream: Handle) -> Answer<(u32, i32)> {
+    let current = current()?;
+    let state = current.state();
+    state.check_stream(stream)?;
+    let found = state.streams.get(&stream);
+    Ok(found.map_or((0, 0), |stream| (stream.flags, stream.priority)))
+}
+
+/// Waits for a stream: nothing is left to do, but a kernel may have had a fault.
+fn wait(stream: Handle) -> Answer {
+    let current = current_even_if_faulty()?;
+    wait_for(context_of(current, stream)?)
+}
+
+/// Calls a function of the host, in its turn but with no lock held.
+fn call_host(stream: Handle, function: HostFunction, data: Room) -> Answer {
+    current()?.check_stream(stream)?;
+    let function = function.ok_or(Code::INVALID_VALUE)?;
+    // SAFETY: the caller's function, with the caller's data, as its contract says.
+    unsafe { function(data) };
+    Ok(())
+}
+
+entries! {
+    fn cuStreamCreate: "cuStreamCreate" @ 2000 (stream: Out<Handle>, flags: u32) {
+        create(stream, flags, 0)
+    }
+
+    fn cuStreamCreateWithPriority: "cuStreamCreateWithPriority" @ 5050 (
+        stream: Out<Handle>, flags: u32, priority: i32,
+    ) {
+        create(stream, flags, priority)
+    }
+
+    fn cuStreamDestroy_v2: "cuStreamDestroy" @ 4000 (stream: Handle) {
+        let current = current_even_if_faulty()?;
+        let removed = current.state().streams.remove(&stream);
+        removed.map(|_| ()).ok_or(Code::INVALID_HANDLE)
+    }
+
+    fn cuStreamSynchronize | cuStreamSynchronize_ptsz: "cuStreamSynchronize" @ 2000 (
+        stream: Handle,
+    ) {
+        wait(stream)
+    }
+
+    fn cuStreamQuery | cuStreamQuery_ptsz: "cuStreamQuery" @ 2000 (stream: Handle) {
+        wait(stream)
+    }
+
+    fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz: "cuStreamWaitEvent" @ 3020 (
+        stream: Handle, event: Handle, _flags: u32,
+    ) {
+        let current = current()?;
+        current.check_stream(stream)?;
+        // What the event recorded is done.
+        current.state().event(event).map(|_| ())
+    }
+
+    fn cuStreamGetFlags | cuStreamGetFlags_ptsz: "cuStreamGetFlags" @ 5050 (
+        stream: Handle, flags: Out<u32>,
+    ) {
+        flags.set(properties(stream)?.0)
+    }
+
+    fn cuStreamGetPriority | cuStreamGetPriority_ptsz: "cuStreamGetPriority" @ 5050 (
+        stream: Handle, priority: Out<i32>,
+    ) {
+        priority.set(properties(stream)?.1)
+    }
+
+    fn cuStreamGetCtx | cuStreamGetCtx_ptsz: "cuStreamGetCtx" @ 9020 (
+        stream: Handle, context: Out<Handle>,
+    ) {
+        context.set(context_of(current()?, stream)?)
+    }
+
+    fn cuStreamGetCtx_v2 | cuStreamGetCtx_v2_ptsz: "cuStreamGetCtx" @ 12050 (
+        stream: Handle, context: Out<Handle>, green_context: Out<Handle>,
+    ) {
+        context.set_if_wanted(context_of(current()?, stream)?);
+        green_context.set_if_wanted(0);
+        Ok(())
+    }
+
+    fn cuStreamGetId | cuStreamGetId_ptsz: "cuStreamGetId" @ 12000 (
+        stream: Handle, id: Out<u64>,
+    ) {
+        current()?.check_stream(stream)?;
+        id.set(stream as u64)
+    }
+
+    fn cuStreamGetDevice | cuStreamGetDevice_ptsz: "cuStreamGetDevice" @ 12080 (
+        stream: Handle, device: Out<i32>,
+    ) {
+        current()?.check_stream(stream)?;
+        device.set(0)
+    }
+
+    fn cuStreamIsCapturing | cuStreamIsCapturing_ptsz: "cuStreamIsCapturing" @ 10000 (
+        stream: Handle, status: Out<u32>,
+    ) {
+        current()?.check_stream(stream)?;
+        status.set(NOT_CAPTURING)
+    }
+
+    fn cuStreamGetCaptureInfo_v2 | cuStreamGetCaptureInfo_v2_ptsz:
+        "cuStreamGetCaptureInfo" @ 11030 (
+        stream: Handle, status: Out<u32>, id: Out<u64>, graph: Out<Handle>,
+        dependencies: Out<Data>, count: Out<usize>,
+    ) {
+        current()?.check_stream(stream)?;
+        id.set_if_wanted(0);
+        graph.set_if_wanted(0);
+        dependencies.set_if_wanted(std::ptr::null());
+        count.set_if_wanted(0);
+        status.set(NOT_CAPTURING)
+    }
+
+    fn cuStreamGetCaptureInfo_v3 | cuStreamGetCaptureInfo_v3_ptsz:
+        "cuStreamGetCaptureInfo" @ 12030 (
+        stream: Handle, status: Out<u32>, id: Out<u64>, graph: Out<Handle>,
+        dependencies: Out<Data>, edges: Out<Data>, count: Out<usize>,
+    ) {
+        current()?.check_stream(stream)?;
+        id.set_if_wanted(0);
+        graph.set_if_wanted(0);
+        dependencies.set_if_wanted(std::ptr::null());
+        edges.set_if_wanted(std::ptr::null());
+        count.set_if_wanted(0);
+        status.set(NOT_CAPTURING)
+    }
+
+    fn cuThreadExchangeStreamCaptureMode: "cuThreadExchangeStreamCaptureMode" @ 10010 (
+        mode: Out<u32>,
+    ) {
+        // The mode that a thread begins with.
+        mode.set(0)
+    }
+
+    fn cuStreamAddCallback | cuStreamAddCallback_ptsz: "cuStreamAddCallback" @ 5000 (
+        stream: Handle, callback: StreamCallback, data: Room, _flags: u32,
+    ) {
+        current()?.check_stream(stream)?;
+        let callback = callback.ok_or(Code::INVALID_VALUE)?;
+        // SAFETY: the caller's function, with the caller's data, as its contract says.
+        unsafe { callback(stream, Code::SUCCESS, data) };
+        Ok(())
+    }
+
+    fn cuLaunchHostFunc | cuLaunchHostFunc_ptsz: "cuLaunchHostFunc" @ 10000 (
+        stream: Handle, function: HostFunction, data: Room,
+    ) {
+        call_host(stream, function, data)
+    }
+
+    fn cuLaunchHostFunc_v2 | cuLaunchHostFunc_v2_ptsz: "cuLaunchHostFunc" @ 13010 (
+        stream: Handle, function: HostFunction, data: Room, _mode: u32,
+    ) {
+        call_host(stream, function, data)
+    }
+
+    fn cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz: "cuStreamCopyAttributes" @ 11000 (
+        to: Handle, from: Handle,
+    ) {
+        let current = current()?;
+        current.check_stream(to)?;
+        current.check_stream(from)
+    }
+
+    fn cuStreamSetAttribute | cuStreamSetAttribute_ptsz: "cuStreamSetAttribute" @ 11000 (
+        stream: Handle, _number: u32, _value: Data,
+    ) {
+        // Attributes of streams guide caches and priorities, which are not modelled.
+        current()?.check_stream(stream)
+    }
+}

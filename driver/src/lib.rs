@@ -1,0 +1,22 @@
+//! The CUDA driver API on the [emulator](warpsmith_emulator), as a shared library that programs
+//! load in the place of `libcuda.so.1`.
+//!
+//! It has no Rust API. Its functions are exported by their names in C, and their contracts are in
+//! NVIDIA's manual of the driver API. Work is done when the call that enqueues it returns.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `call` | the macro that states a function once: symbol, entry of `cuGetProcAddress`, name |
+//! | `c` | types of the C interface, and the checked places that callers hand over |
+//! | `state` | what lives behind handles: contexts, modules, streams, memory |
+//! | `api` | the functions, one file for each group of the manual |
+//! | `fatbin` | PTX in fat binaries |
+//! | `report` | what goes to stderr |
+
+mod api;
+mod c;
+mod call;
+mod code;
+mod fatbin;
+mod report;
+mod state;

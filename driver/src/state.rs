@@ -1,0 +1,337 @@
+//! What lives behind handles, and which context is current.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use warpsmith_emulator::{Emulator, EmulatorConfig, Module};
+
+use crate::c::{Address, Device, Handle};
+use crate::code::{Answer, Code};
+use crate::report;
+
+/// Addresses of device memory. Linux gives them to no program, so an address tells whose it is.
+pub(crate) const DEVICE_ADDRESSES: std::ops::Range<u64> = 0x1000_0000_0000..0x2000_0000_0000;
+
+/// The seed of schedules, if it is not 0.
+const SEED: &str = "WARPSMITH_SEED";
+
+/// Streams that every context has: the legacy one, by its two names, and each thread's own.
+const BUILT_IN_STREAMS: std::ops::RangeInclusive<Handle> = 0..=2;
+
+/// The driver of this process, with its one device.
+pub(crate) struct Driver {
+    pub(crate) emulator: Emulator,
+    /// Memory of the device in bytes.
+    pub(crate) memory_bytes: u64,
+    /// The process that initialised the driver: what a fork makes is another.
+    process: u32,
+    state: Mutex<State>,
+    /// Held while a piece of work is done: one at a time, in the order of the calls.
+    turn: Mutex<()>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    last_handle: Handle,
+    pub(crate) contexts: HashMap<Handle, Context>,
+    pub(crate) primary: Primary,
+    pub(crate) modules: HashMap<Handle, LoadedModule>,
+    pub(crate) functions: HashMap<Handle, Function>,
+    pub(crate) streams: HashMap<Handle, Stream>,
+    pub(crate) events: HashMap<Handle, Event>,
+    pub(crate) pools: HashMap<Handle, Pool>,
+    pub(crate) links: HashMap<Handle, Link>,
+    /// Live memory that programs allocated or registered, by its address.
+    pub(crate) ranges: BTreeMap<Address, Range>,
+    last_range: u64,
+}
+
+/// The device's primary context.
+#[derive(Default)]
+pub(crate) struct Primary {
+    /// Its handle, which stays the same from the first user on.
+    pub(crate) handle: Option<Handle>,
+    /// The handle while it has users.
+    pub(crate) context: Option<Handle>,
+    pub(crate) users: u32,
+    pub(crate) flags: u32,
+}
+
+#[derive(Default)]
+pub(crate) struct Context {
+    pub(crate) flags: u32,
+    pub(crate) limits: HashMap<u32, usize>,
+    pub(crate) cache: i32,
+    pub(crate) banks: i32,
+    /// What the first fault in the context made its error, for good.
+    pub(crate) fault: Option<Code>,
+}
+
+/// A module or a library.
+pub(crate) struct LoadedModule {
+    /// `None` for a library, which belongs to no context.
+    pub(crate) context: Option<Handle>,
+    pub(crate) module: Module,
+}
+
+/// A kernel of a module, as function and as kernel of a library.
+#[derive(Clone)]
+pub(crate) struct Function {
+    pub(crate) owner: Handle,
+    pub(crate) module: Module,
+    pub(crate) name: String,
+    /// Attributes that were set, by number.
+    pub(crate) attributes: HashMap<i32, i32>,
+}
+
+pub(crate) struct Stream {
+    pub(crate) context: Handle,
+    pub(crate) flags: u32,
+    pub(crate) priority: i32,
+}
+
+pub(crate) struct Event {
+    pub(crate) context: Handle,
+    pub(crate) is_timed: bool,
+    pub(crate) recorded: Option<Instant>,
+}
+
+/// A pool of memory; it keeps nothing, so only its attributes are there.
+#[derive(Default)]
+pub(crate) struct Pool {
+    pub(crate) attributes: HashMap<u32, u64>,
+}
+
+/// PTX that is being linked.
+#[derive(Default)]
+pub(crate) struct Link {
+    pub(crate) ptx: Vec<String>,
+    /// What `cuLinkComplete` gave out.
+    pub(crate) linked: Option<Box<[u8]>>,
+}
+
+/// A range of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    pub(crate) bytes: u64,
+    pub(crate) kind: RangeKind,
+    pub(crate) context: Handle,
+    /// Counts the ranges of the process.
+    pub(crate) id: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RangeKind {
+    /// Memory of the device.
+    Device,
+    /// Managed memory: of the host, and kernels have it at the same address.
+    Managed,
+    /// Page-locked memory of `cuMemHostAlloc`.
+    Host { flags: u32 },
+    /// Memory of the program, registered by `cuMemHostRegister`.
+    Registered { flags: u32 },
+}
+
+static DRIVER: OnceLock<Driver> = OnceLock::new();
+
+thread_local! {
+    /// The contexts of the thread; the last is current.
+    static STACK: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Starts the driver, once.
+pub(crate) fn initialise() -> Answer {
+    DRIVER.get_or_init(|| {
+        let seed = std::env::var(SEED).ok();
+        let config = EmulatorConfig {
+            seed: seed.and_then(|seed| seed.parse().ok()).unwrap_or(0),
+            ..EmulatorConfig::default()
+        };
+        let memory_bytes = config.memory_bytes;
+        let emulator = Emulator::new(config);
+        emulator.place_from(DEVICE_ADDRESSES.start);
+        report::note("libcuda of warpsmith, an emulated GPU of compute capability 9.0");
+        Driver {
+            emulator,
+            memory_bytes,
+            process: std::process::id(),
+            state: Mutex::default(),
+            turn: Mutex::default(),
+        }
+    });
+    driver().map(|_| ())
+}
+
+/// The driver, if `cuInit` was called in this process.
+pub(crate) fn driver() -> Answer<&'static Driver> {
+    DRIVER
+        .get()
+        .filter(|driver| driver.process == std::process::id())
+        .ok_or(Code::NOT_INITIALIZED)
+}
+
+/// The calling thread's stack of contexts.
+pub(crate) fn stack<T>(with: impl FnOnce(&mut Vec<Handle>) -> T) -> T {
+    STACK.with_borrow_mut(with)
+}
+
+/// The only device.
+pub(crate) fn check_device(device: Device) -> Answer {
+    match device {
+        0 => Ok(()),
+        _ => Err(Code::INVALID_DEVICE),
+    }
+}
+
+impl Driver {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does a piece of work when no other is being done.
+    pub(crate) fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        work()
+    }
+}
+
+/// The calling thread's current context.
+#[derive(Clone, Copy)]
+pub(crate) struct Current {
+    pub(crate) driver: &'static Driver,
+    pub(crate) context: Handle,
+}
+
+/// The current context; an error if there is none, or if a kernel had a fault in it.
+pub(crate) fn current() -> Answer<Current> {
+    let current = current_even_if_faulty()?;
+    match current.driver.state().context(current.context)?.fault {
+        Some(code) => Err(code),
+        None => Ok(current),
+    }
+}
+
+/// The current context, whatever happened in it.
+pub(crate) fn current_even_if_faulty() -> Answer<Current> {
+    let driver = driver()?;
+    let context = stack(|stack| stack.last().copied()).ok_or(Code::INVALID_CONTEXT)?;
+    match driver.state().contexts.contains_key(&context) {
+        true => Ok(Current { driver, context }),
+        false => Err(Code::CONTEXT_IS_DESTROYED),
+    }
+}
+
+impl Current {
+    pub(crate) fn state(&self) -> MutexGuard<'static, State> {
+        self.driver.state()
+    }
+
+    /// Checks a stream's handle.
+    pub(crate) fn check_stream(&self, stream: Handle) -> Answer {
+        self.state().check_stream(stream)
+    }
+
+    /// Does a piece of work on a stream. All streams share one order, that of the calls, which is
+    /// an order that a GPU may choose.
+    pub(crate) fn on_stream<T>(
+        &self,
+        stream: Handle,
+        work: impl FnOnce(&Driver) -> Answer<T>,
+    ) -> Answer<T> {
+        self.check_stream(stream)?;
+        self.driver.in_turn(|| work(self.driver))
+    }
+}
+
+impl State {
+    /// A new handle, which no other object ever had.
+    pub(crate) fn new_handle(&mut self) -> Handle {
+        /// Looks like an aligned pointer: some programs keep bits of their own in handles.
+        const STEP: Handle = 0x100;
+        /// Where no program has memory.
+        const FIRST: Handle = 0x2000_0000_0000;
+        self.last_handle += STEP;
+        FIRST + self.last_handle
+    }
+
+    pub(crate) fn context(&mut self, handle: Handle) -> Answer<&mut Context> {
+        self.contexts.get_mut(&handle).ok_or(Code::INVALID_CONTEXT)
+    }
+
+    pub(crate) fn check_stream(&self, stream: Handle) -> Answer {
+        match BUILT_IN_STREAMS.contains(&stream) || self.streams.contains_key(&stream) {
+            true => Ok(()),
+            false => Err(Code::INVALID_HANDLE),
+        }
+    }
+
+    pub(crate) fn event(&mut self, handle: Handle) -> Answer<&mut Event> {
+        self.events.get_mut(&handle).ok_or(Code::INVALID_HANDLE)
+    }
+
+    pub(crate) fn function(&mut self, handle: Handle) -> Answer<&mut Function> {
+        self.functions.get_mut(&handle).ok_or(Code::INVALID_HANDLE)
+    }
+
+    pub(crate) fn module(&self, handle: Handle) -> Answer<&Module> {
+        let found = self.modules.get(&handle).ok_or(Code::INVALID_HANDLE)?;
+        Ok(&found.module)
+    }
+
+    /// The range that holds an address: its base, and what it is.
+    pub(crate) fn range_at(&self, address: Address) -> Option<(Address, Range)> {
+        let (base, range) = self.ranges.range(..=address).next_back()?;
+        (address - base < range.bytes).then_some((*base, *range))
+    }
+
+    pub(crate) fn add_range(
+        &mut self,
+        address: Address,
+        bytes: u64,
+        kind: RangeKind,
+        context: Handle,
+    ) {
+        self.last_range += 1;
+        let range = Range {
+            bytes,
+            kind,
+            context,
+            id: self.last_range,
+        };
+        self.ranges.insert(address, range);
+    }
+
+    /// Takes a module and its functions away.
+    pub(crate) fn unload(&mut self, handle: Handle) -> Answer {
+        self.modules.remove(&handle).ok_or(Code::INVALID_HANDLE)?;
+        self.functions
+            .retain(|_, function| function.owner != handle);
+        Ok(())
+    }
+
+    /// Takes a context away, and all that belongs to it but its memory, which this returns.
+    pub(crate) fn take_context(&mut self, handle: Handle) -> Answer<Vec<(Address, Range)>> {
+        self.contexts.remove(&handle).ok_or(Code::INVALID_CONTEXT)?;
+        let modules = self.modules.iter();
+        let owned: Vec<Handle> = modules
+            .filter(|(_, module)| module.context == Some(handle))
+            .map(|(module, _)| *module)
+            .collect();
+        owned
+            .into_iter()
+            .try_for_each(|module| self.unload(module))?;
+        self.streams.retain(|_, stream| stream.context != handle);
+        self.events.retain(|_, event| event.context != handle);
+        let ranges = self.ranges.iter();
+        let ranges: Vec<(Address, Range)> = ranges
+            .filter(|(_, range)| range.context == handle)
+            .map(|(address, range)| (*address, *range))
+            .collect();
+        for (address, _) in &ranges {
+            self.ranges.remove(address);
+        }
+        Ok(ranges)
+    }
+}

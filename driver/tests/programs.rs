@@ -1,0 +1,76 @@
+//! Programs of `examples/` on the driver. They find it as they would find NVIDIA's: by its name in
+//! the loader's path.
+#![cfg(target_os = "linux")]
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// The folder of this test, where cargo puts the driver, too.
+fn built() -> PathBuf {
+    let test = std::env::current_exe().expect("this test has a place");
+    test.parent().expect("it is in a folder").to_path_buf()
+}
+
+/// Runs an example of this package on the driver.
+fn run(example: &str, settings: &[(&str, &Path)]) -> Output {
+    let folder = TempDir::new().expect("a temporary folder");
+    let driver = built().join("libwarpsmith_driver.so");
+    assert!(driver.exists(), "{}", driver.display());
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        symlink(&driver, folder.path().join(name)).expect("the folder can be written");
+    }
+    Command::new(built().join("../examples").join(example))
+        .env("LD_LIBRARY_PATH", folder.path())
+        .envs(settings.iter().copied())
+        .output()
+        .expect("the example is built with the tests")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_program_with_cudarc_adds_vectors() {
+    let ran = run("vector_add", &[]);
+    let (stdout, stderr) = (text(&ran.stdout), text(&ran.stderr));
+    assert!(ran.status.success(), "{stderr}");
+    assert_eq!(stdout, "added 1000 numbers with driver 13050\n");
+    assert_eq!(
+        stderr,
+        "warpsmith: libcuda of warpsmith, an emulated GPU of compute capability 9.0\n"
+    );
+}
+
+#[test]
+fn a_race_is_a_report_and_a_lasting_error() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let reports = folder.path().join("reports");
+    let ran = run("race", &[("WARPSMITH_REPORTS", &reports)]);
+    let (stdout, stderr) = (text(&ran.stdout), text(&ran.stderr));
+    // As on a GPU, the launch succeeds, and what waits for it does not.
+    assert_eq!(
+        stdout,
+        "launched: Ok(())\n\
+         waited: Err(DriverError(CUDA_ERROR_LAUNCH_FAILED, \"unspecified launch failure\"))\n"
+    );
+    assert!(stderr.contains("error: data race"), "{stderr}");
+    assert!(stderr.contains("kernel race, PTX line 10"), "{stderr}");
+    let kept = std::fs::read_to_string(&reports).expect("the driver wrote it");
+    assert!(stderr.contains(&kept), "{kept}");
+    let blocking = run("race", &[("CUDA_LAUNCH_BLOCKING", Path::new("1"))]);
+    assert!(text(&blocking.stdout).starts_with("launched: Err("));
+}
+
+#[test]
+fn the_driver_answers_as_the_manual_says() {
+    let ran = run("facts", &[]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let stderr = text(&ran.stderr);
+    let told = "warpsmith: cuGraphCreate is not supported\n";
+    assert_eq!(stderr.matches(told).count(), 1, "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
