@@ -49,25 +49,24 @@ const FILES: [(&str, &str); 6] = [
     ),
 ];
 
+/// Names that a crate cannot have: Rust's words, and the crates that it uses.
+const TAKEN: &str = "abstract alloc as async await become box break const continue core crate \
+    cuda_builder cuda_std do dyn else enum extern false final fn for gen if impl in let loop macro \
+    match mod move mut override priv pub ref return self static std struct super test trait true \
+    try type typeof unsafe unsized use virtual warpsmith where while yield";
+
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     let folder = &args.folder;
-    if folder.exists() {
-        let message = format!("{} is there already", folder.display());
+    // A link to nothing is there too.
+    if folder.symlink_metadata().is_ok() {
+        let message = format!("{} exists: name a new folder", folder.display());
         return Err(UsageError(message).into());
     }
     let name = name(folder)?;
     let clone = clone(args.path.as_deref())?;
-    let filled = |template: &str| {
-        let crates = ["cuda_std", "cuda_builder", "host"];
-        let text = template
-            .replace("{name}", name)
-            .replace("{rust}", PINNED_RUST);
-        crates.iter().fold(text, |text, member| {
-            text.replace(&format!("{{{member}}}"), &source(clone.as_deref(), member))
-        })
-    };
     for (path, template) in FILES {
-        write(&folder.join(path), &filled(template))?;
+        let text = filled(template, name, clone.as_deref());
+        write(&folder.join(path), &text)?;
     }
     write(&folder.join(".gitignore"), "/target\n")?;
     if let Some(clone) = &clone {
@@ -85,19 +84,55 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// The text of a file.
+fn filled(template: &str, name: &str, clone: Option<&Path>) -> String {
+    let text = template
+        .replace("{name}", name)
+        .replace("{rust}", PINNED_RUST)
+        .replace("{clone}", &clone.map(clone_step).unwrap_or_default());
+    let crates = ["cuda_std", "cuda_builder", "host"];
+    crates.iter().fold(text, |text, member| {
+        text.replace(&format!("{{{member}}}"), &source(clone, member))
+    })
+}
+
 /// The crate's name: that of the folder.
 fn name(folder: &Path) -> Result<&str> {
-    let name = folder.file_name().and_then(|name| name.to_str());
-    let name = name.unwrap_or_default();
-    let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic());
-    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if begins_well && name.chars().all(is_letter) {
-        return Ok(name);
+    let name = folder.file_name().unwrap_or_default();
+    match name.to_str().filter(|name| is_right(name)) {
+        Some(name) => Ok(name),
+        None => {
+            let name = name.to_string_lossy();
+            let message = format!(
+                "`{name}` cannot be a crate's name; `{}` can: a letter first, then letters, \
+                 digits, `-` and `_`, and no word of Rust or name of a crate that it uses",
+                right_name(&name)
+            );
+            Err(UsageError(message).into())
+        }
     }
-    let message = format!(
-        "`{name}` is not a crate's name: it begins with a letter, and has letters, digits, `-` and `_`"
-    );
-    Err(UsageError(message).into())
+}
+
+fn is_right(name: &str) -> bool {
+    let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let word = name.replace('-', "_");
+    let is_taken = TAKEN.split(' ').any(|taken| taken == word);
+    begins_well && name.chars().all(is_letter) && !is_taken
+}
+
+fn is_letter(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+/// A right name that is like `name`.
+fn right_name(name: &str) -> String {
+    let letters = name.replace(|c| !is_letter(c), "-");
+    let letters = letters.trim_matches(['-', '_']);
+    match letters {
+        "" => "my-kernels".to_owned(),
+        right if is_right(right) => right.to_owned(),
+        wrong => format!("kernels-{wrong}"),
+    }
 }
 
 /// The clone that the crate depends on: `given`, or the one that this program was built in.
@@ -120,11 +155,21 @@ fn clone(given: Option<&Path>) -> Result<Option<PathBuf>> {
 fn source(clone: Option<&Path>, member: &str) -> String {
     match clone {
         Some(clone) => {
-            // A literal string, in which TOML knows no escapes.
-            format!("path = '{}'", clone.join(member).display())
+            let path = clone.join(member).to_string_lossy().into_owned();
+            format!("path = {}", toml::Value::String(path))
         }
         None => format!("version = \"{}\"", env!("CARGO_PKG_VERSION")),
     }
+}
+
+/// The step of the workflow that makes the clone on its machine.
+fn clone_step(clone: &Path) -> String {
+    format!(
+        "      # Cargo.toml has the path of a clone of warpsmith.\n      \
+         - run: sudo git clone --depth 1 {} '{}'\n",
+        env!("CARGO_PKG_REPOSITORY"),
+        clone.display()
+    )
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

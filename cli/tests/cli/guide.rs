@@ -12,71 +12,101 @@ use cuda_builder::toolchain::DeviceToolchain;
 use crate::support::{Folder, warpsmith};
 
 /// Does what a block says, in `folder`; returns the folder of the next block.
-fn play(folder: &Path, language: &str, block: &str) -> PathBuf {
+fn play(folder: PathBuf, language: &str, block: &str) -> PathBuf {
     match language {
-        "console" => block
-            .lines()
-            .filter_map(|line| line.strip_prefix("$ "))
-            .fold(folder.to_owned(), |folder, line| command(&folder, line)),
-        "rust,ignore" => {
-            write(folder, block);
-            folder.to_owned()
-        }
-        _ => folder.to_owned(),
+        "console" => return console(folder, block),
+        "rust,ignore" => file(&folder, block),
+        "diff" => edit(&folder, block),
+        _ => {}
     }
+    folder
 }
 
-fn command(folder: &Path, line: &str) -> PathBuf {
-    if let Some(into) = line.strip_prefix("cd ") {
-        return folder.join(into);
+/// Runs the commands of a block. The lines below a command are what it prints, among others.
+fn console(mut folder: PathBuf, block: &str) -> PathBuf {
+    let mut lines = block.lines().peekable();
+    while let Some(line) = lines.next() {
+        let command = line.strip_prefix("$ ").expect("a command");
+        let mut wanted = Vec::new();
+        while let Some(line) = lines.next_if(|line| !line.starts_with("$ ")) {
+            wanted.push(line);
+        }
+        match command.strip_prefix("cd ") {
+            Some(into) => folder.push(into),
+            None => run(&folder, command, &wanted),
+        }
     }
+    folder
+}
+
+fn run(folder: &Path, line: &str, wanted: &[&str]) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let program = match words[0] {
         "warpsmith" => env!("CARGO_BIN_EXE_warpsmith"),
         other => other,
     };
     let started = Instant::now();
-    // Built here once, and then only what changed. What the repository needs is here already.
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide-target");
     let output = Command::new(program)
         .args(&words[1..])
         .current_dir(folder)
-        .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_TARGET_DIR", target())
+        // What the crate needs is what the repository needs, which is here.
         .env("CARGO_NET_OFFLINE", "true")
+        // Debug builds have lines, which the report names.
+        .env_remove("CARGO_PROFILE_DEV_DEBUG")
         .output()
         .expect("the program starts");
+    let seconds = started.elapsed().as_secs_f64();
+    writeln!(io::stderr(), "`{line}`: {seconds:.1} s").ok();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let said = text(&output.stdout) + &text(&output.stderr);
-    assert!(output.status.success(), "`{line}`:\n{said}");
-    writeln!(
-        io::stderr(),
-        "`{line}`: {:.1} s",
-        started.elapsed().as_secs_f64()
-    )
-    .ok();
-    if words[..] == ["cargo", "test"] {
-        assert!(said.contains("1 passed"), "no test ran:\n{said}");
+    let fails = wanted.iter().any(|line| line.contains("FAILED"));
+    assert_ne!(output.status.success(), fails, "`{line}`:\n{said}");
+    for wanted in wanted {
+        assert!(said.contains(wanted), "`{line}`: no `{wanted}` in\n{said}");
     }
-    folder.to_owned()
 }
 
-/// Writes the file that the block's first line names, or adds to its end.
-fn write(folder: &Path, block: &str) {
-    let (first, rest) = block.split_once('\n').expect("a line that names the file");
-    let name = first.strip_prefix("// ").expect("a comment");
-    let (path, before) = match name.strip_suffix(", at its end") {
-        Some(path) => {
-            let path = folder.join(path);
-            let before = fs::read_to_string(&path).expect("the file is there");
-            (path, before + "\n")
-        }
-        None => (folder.join(name), String::new()),
+/// The file that the block's first line names is as the block shows it, or is written.
+fn file(folder: &Path, block: &str) {
+    let (first, shown) = block.split_once('\n').expect("a line that names the file");
+    let path = folder.join(first.strip_prefix("// ").expect("a comment"));
+    if path.exists() {
+        let there = fs::read_to_string(&path).expect("a text");
+        assert_eq!(shown, there, "{}", path.display());
+    } else {
+        fs::create_dir_all(path.parent().expect("a folder")).expect("the folder is made");
+        fs::write(path, shown).expect("the folder is there");
+    }
+}
+
+/// Makes the edit of the file that the block's first line names.
+fn edit(folder: &Path, block: &str) {
+    let (first, lines) = block.split_once('\n').expect("a line that names the file");
+    let path = folder.join(first.trim());
+    let of = |sign: char| -> String {
+        let lines = lines.lines().filter_map(|line| line.strip_prefix(sign));
+        lines.map(|line| format!("{line}\n")).collect()
     };
-    fs::write(&path, before + rest).expect("the folder is there");
+    let (old, new) = (of('-'), of('+'));
+    let text = fs::read_to_string(&path).expect("the file is there");
+    assert_eq!(text.matches(&old).count(), 1, "{old} is not in {text}");
+    fs::write(path, text.replace(&old, &new)).expect("the file can be written");
+}
+
+/// Where the crate is built: `WARPSMITH_GUIDE_TARGET`, in which CI keeps the crates of others.
+fn target() -> PathBuf {
+    let named = std::env::var_os("WARPSMITH_GUIDE_TARGET").map(PathBuf::from);
+    named.unwrap_or_else(|| temporary("guide-target"))
+}
+
+/// A folder that is the same each time, so that cargo knows what it has built there.
+fn temporary(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
 #[test]
-fn the_guide_leads_to_green_tests() {
+fn the_guide_is_right_word_by_word() {
     if let Err(missing) = DeviceToolchain::discover() {
         let required = std::env::var_os("WARPSMITH_REQUIRE_DEVICE_TOOLCHAIN").is_some();
         assert!(!required, "{missing}");
@@ -85,8 +115,7 @@ fn the_guide_leads_to_green_tests() {
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/writing-a-kernel.md");
     let page = fs::read_to_string(page).expect("the page is there");
-    // The same folder each time, so that cargo knows what it has built.
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide");
+    let folder = temporary("guide");
     if folder.exists() {
         fs::remove_dir_all(&folder).expect("nobody else uses it");
     }
@@ -96,10 +125,16 @@ fn the_guide_leads_to_green_tests() {
     while let Some((_, after)) = rest.split_once("\n```") {
         let (language, after) = after.split_once('\n').expect("a line");
         let (block, after) = after.split_once("```\n").expect("the block ends");
-        current = play(&current, language, block);
+        current = play(current, language, block);
         rest = after;
     }
     assert_ne!(current, folder, "the page makes a crate");
+    // The code of `cargo bench`, without a build in its profile.
+    run(
+        &current,
+        "cargo bench --profile dev",
+        &["emulator (sm_90): "],
+    );
 }
 
 #[test]
@@ -110,8 +145,17 @@ fn a_crate_that_cannot_be_made_is_wrong_usage_and_nothing_is_written() {
         let options = options.iter().map(|option| (*option).into());
         warpsmith(["new".into(), path].into_iter().chain(options))
     };
-    new("", &[]).failed(2, &["is there already"]);
-    new("1st", &[]).failed(2, &["`1st` is not a crate's name"]);
+    new("", &[]).failed(2, &["exists", "name a new folder"]);
+    for (wrong, right) in [
+        ("1st", "kernels-1st"),
+        ("my kernels", "my-kernels"),
+        ("fn", "kernels-fn"),
+        ("cuda-std", "kernels-cuda-std"),
+        ("\u{fc}", "my-kernels"),
+    ] {
+        let words = [format!("`{wrong}` cannot be a crate's name; `{right}` can")];
+        new(wrong, &[]).failed(2, &words.each_ref().map(String::as_str));
+    }
     let elsewhere = env!("CARGO_TARGET_TMPDIR");
     new("kernels", &["--path", elsewhere]).failed(2, &["is not a clone of warpsmith"]);
     assert_eq!(folder.names(), Vec::<String>::new());

@@ -3,15 +3,11 @@
 
 use cuda_std::prelude::*;
 
-/// y = a x + y.
-///
-/// # Safety
-/// `x` and `y` hold `len` elements.
+/// y = alpha * x + y, with one element for each thread. `x` is as long as `y`, or longer.
 #[kernel]
-pub unsafe fn saxpy(len: usize, a: f32, x: *const f32, y: *mut f32) {
-    let i = thread::index_1d() as usize;
-    if i < len {
-        // SAFETY: `i` is inside of both, and no other thread has it.
-        unsafe { *y.add(i) = math::fma(a, *x.add(i), *y.add(i)) };
+pub fn saxpy(alpha: f32, x: &[f32], mut y: Disjoint<'_, f32, Index1>) {
+    let i = Index1::here();
+    if let Some(y) = y.get_mut(&i) {
+        *y += alpha * x[i.get()];
     }
 }
