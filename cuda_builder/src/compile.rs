@@ -130,6 +130,12 @@ fn compiler(request: &Request<'_>, sysroot: &Sysroot) -> Command {
     if request.locked {
         command.arg("--locked");
     }
+    // In the script of this very crate: cargo takes the setting for what the script prints, and
+    // compiles neither the script nor what it depends on.
+    if let Ok(links) = env::var("CARGO_MANIFEST_LINKS") {
+        let setting = format!("target.{TARGET}.\"{links}\".built_by=\"warpsmith\"");
+        command.arg("--config").arg(setting);
+    }
     command
 }
 

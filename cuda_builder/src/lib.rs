@@ -25,11 +25,12 @@
 //!     cuda_builder::CudaBuilder::new(".").build_script()
 //! }
 //! ```
-//! writes `$OUT_DIR/ptx`, with the PTX, the manifest, and `kernels.rs`, which has a typed function for the launch of
-//! each kernel. Tests and programs include it:
-//! `mod kernels { include!(concat!(env!("OUT_DIR"), "/ptx/kernels.rs")); }`. The build script of another
-//! crate names the folder of the kernels instead. The build of the kernels is separate: the outer
-//! cargo's toolchain, flags and target folder do not affect it.
+//! writes `$OUT_DIR/ptx`, with the PTX, the manifest, and `kernels.rs`, which has a typed function for
+//! the launch of each kernel. Tests and programs include it:
+//! `mod kernels { include!(concat!(env!("OUT_DIR"), "/ptx/kernels.rs")); }`. The build script of
+//! another crate names the folder of the kernels instead. The build of the kernels is separate: the
+//! outer cargo's toolchain, flags and target folder do not affect it. If Cargo.toml of the kernels
+//! has `links = "a-name"`, that build compiles neither their build script nor its dependencies.
 //!
 //! # Which toolchain
 //! [`toolchain`] documents where the builder looks for its tools, and reports which are missing.

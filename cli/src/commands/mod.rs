@@ -12,6 +12,7 @@ mod doctor;
 mod explain;
 mod gemm;
 mod lint;
+mod new;
 mod reduce;
 mod run;
 mod softmax;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Bench(bench::Args),
     Run(run::Args),
     Check(check::Args),
+    New(new::Args),
     Build(build::Args),
     Lint(lint::Args),
     Explain(explain::Args),
@@ -56,6 +58,7 @@ impl Command {
             Command::Bench(args) => bench::run(args, output),
             Command::Run(args) => run::run(args, output),
             Command::Check(args) => check::run(args, output),
+            Command::New(args) => new::run(args, output),
             Command::Build(args) => build::run(args, output),
             Command::Devices(args) => devices::run(args, output),
             Command::Doctor(args) => doctor::run(args, output),

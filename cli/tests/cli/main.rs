@@ -9,6 +9,7 @@ mod demo;
 #[cfg(target_os = "linux")]
 mod driver;
 mod environment;
+mod guide;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod memory;
