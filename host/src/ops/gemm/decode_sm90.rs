@@ -169,8 +169,8 @@ fn estimate_ns(
     };
     // A box of rows that are not aligned touches more lines and sectors of L2.
     let touched = |operand: &MatrixDesc| match operand.row_align_bytes() {
-        ..=31 => costs.touched_16,
-        ..=127 => costs.touched_32,
+        0..32 => costs.touched_16,
+        32..128 => costs.touched_32,
         _ => 1.0,
     };
     let weights = touched(&desc.b) * f64::from(tiling.tile_n);

@@ -36,8 +36,8 @@ fn flops_per_cycle(
 fn copied_ns(desc: &GemmDesc, tile: &Sm90Tile, costs: &Sm90Costs) -> f64 {
     let of_side = |side: Side, lines: u32| {
         let bytes_per_ns = match desc.operand(side).row_align_bytes() {
-            ..=31 => costs.unaligned_bytes_per_ns,
-            ..=127 => costs.aligned_32_bytes_per_ns,
+            0..32 => costs.unaligned_bytes_per_ns,
+            32..128 => costs.aligned_32_bytes_per_ns,
             _ => costs.aligned_bytes_per_ns,
         };
         f64::from(lines) / bytes_per_ns
