@@ -10,16 +10,17 @@
 //! block never gets more than its share of the bandwidth, even if other SMs are idle:
 //!
 //! ```text
-//! wave     = (tile_n + of_tokens * tile_m) * k / splits * 2 bytes / (32.5 bytes/ns)
+//! wave     = (touched * tile_n + of_tokens * tile_m) * k / splits * 2 bytes / bandwidth of a block
 //! estimate = launch + start + waves * wave + ending + meeting
 //! ```
 //!
-//! `of_tokens` is the fitted cost of a byte of the tokens relative to a byte of the weights,
-//! `ending` the time of the stores, and `meeting` the time of the sums over splits. So in the best
-//! tilings, blocks just fill one wave, or two; `tile_n` may be any multiple of 8. With several rows
-//! of tiles, weights and tokens come from L2 at another rate, and reading all operands from memory
-//! is a lower bound. In 45 cases measured on an H200 with every tiling (1 to 128 rows), the chosen
-//! one took 0.2 % longer than the best on average, 3 % at most, and the estimate was off by 3.5 %.
+//! `touched` counts the lines of L2 that rows touch where they are not aligned. `of_tokens` is the
+//! fitted cost of a byte of the tokens relative to a byte of the weights, less what multicast saves.
+//! `ending` is the time of the stores, and `meeting` the time of the sums that splits send. So in the
+//! best tilings, blocks just fill one wave, or two; `tile_n` may be any multiple of 8. With several
+//! rows of tiles, weights and tokens come from L2 at another rate, and reading all operands from
+//! memory is a lower bound. `Sm90DecodeCosts` has the constants;
+//! `warpsmith-benches`' `fit` fits them and holds them against measured products.
 
 use super::call::Call;
 use super::candidates::{Candidate, Entry};
