@@ -409,7 +409,7 @@ impl<'a> ClusterRun<'a> {
         } else if waiting.is_some() {
             "every thread that has not exited waits at a barrier"
         } else {
-            "every thread that has not exited asks again and again for what nobody will write"
+            "every thread that has not exited spins on memory that no thread will write"
         };
         let mut fault = Fault::new(FaultKind::Deadlock, None, message.to_owned());
         let first = waiting.or_else(|| found(|run| run.first_live()));
@@ -421,7 +421,7 @@ impl<'a> ClusterRun<'a> {
 
     /// Adds notes that say who waits where, and why.
     fn with_waiting(&self, fault: Box<Fault>) -> Box<Fault> {
-        let fault = self.with_places(fault, ", asking again and again");
+        let fault = self.with_places(fault, ", spinning");
         let reasons = self.blocks.iter().map(BlockRun::advice);
         self.with_notes(fault, reasons)
     }

@@ -128,7 +128,7 @@ impl RegisterPool {
     pub(super) fn exhausted(&self, asks: &[Option<u32>]) -> Box<Fault> {
         let sum = self.sum(|warp| asks[warp].unwrap_or(self.held[warp]));
         let message = format!(
-            "setmaxnreg.inc waits for registers that nobody releases: {sum}, and the block has {}",
+            "setmaxnreg.inc waits for registers that no warp releases: {sum}, and the block has {}",
             self.total
         );
         let entry = self.entry.unwrap_or(0);
