@@ -3,17 +3,11 @@
 
 use std::path::Path;
 
-use crate::support::{Folder, Npy, Ran, data, warpsmith};
+use crate::support::{self, Folder, Npy, Ran, data, warpsmith};
 
 /// Runs the command with files of tests/data for words that name one, output into `folder`.
 fn compute(folder: &Folder, words: &str) -> Ran {
-    let args = words
-        .split(' ')
-        .map(|word| match word.strip_prefix("out:") {
-            Some(name) => folder.path(name).into_os_string(),
-            None if word.ends_with(".npy") => data(word).into_os_string(),
-            None => word.into(),
-        });
+    let args = support::words(folder, words).into_iter();
     warpsmith(args.chain(["--device".into(), "emulator".into()]))
 }
 

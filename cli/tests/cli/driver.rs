@@ -3,19 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::{Folder, Npy, Ran, command, data, ran};
+use crate::support::{self, Folder, Npy, Ran, command, data, ran};
 
 /// `warpsmith check -- warpsmith words`, with the words that name files of `folder` or tests/data.
 fn checked(folder: &Folder, words: &str) -> Ran {
     let program = env!("CARGO_BIN_EXE_warpsmith");
-    let args = words
-        .split(' ')
-        .map(|word| match word.strip_prefix("out:") {
-            Some(name) => folder.path(name).into_os_string(),
-            None if word.ends_with(".npy") => data(word).into_os_string(),
-            None => word.into(),
-        });
-    ran(command().args(["check", "--", program]).args(args))
+    ran(command()
+        .args(["check", "--", program])
+        .args(support::words(folder, words)))
 }
 
 fn assert_close(got: &Path, want: &str) {

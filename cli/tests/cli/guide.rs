@@ -117,7 +117,7 @@ fn the_guide_is_right_word_by_word() {
     let page = fs::read_to_string(page).expect("the page is there");
     let folder = temporary("guide");
     if folder.exists() {
-        fs::remove_dir_all(&folder).expect("nobody else uses it");
+        fs::remove_dir_all(&folder).expect("the old folder can be removed");
     }
     fs::create_dir_all(&folder).expect("a folder");
     let mut current = folder.clone();

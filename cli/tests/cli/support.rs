@@ -1,5 +1,6 @@
 //! Running the program, and reading what it wrote.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -164,4 +165,14 @@ impl Npy {
             .map(|e| i64::from_le_bytes(e.try_into().expect("8 bytes")))
             .collect()
     }
+}
+
+/// The words of a command: `out:NAME` is a file of `folder`, a name in .npy one of tests/data.
+pub(crate) fn words(folder: &Folder, words: &str) -> Vec<OsString> {
+    let word = |word: &str| match word.strip_prefix("out:") {
+        Some(name) => folder.path(name).into_os_string(),
+        None if word.ends_with(".npy") => data(word).into_os_string(),
+        None => word.into(),
+    };
+    words.split(' ').map(word).collect()
 }

@@ -1,8 +1,8 @@
 //! Habits of kernels by other compilers, each in a small kernel of its own.
 
 use warpsmith_emulator::{
-    Checks, Emulator, EmulatorConfig, FaultKind, Fill, LaunchConfig, LaunchError, LoadError,
-    Report, Swizzle, TensorMapDesc, TensorMapType,
+    Emulator, EmulatorConfig, FaultKind, Fill, LaunchConfig, LaunchError, LoadError, Report,
+    Swizzle, TensorMapDesc, TensorMapType,
 };
 
 pub(crate) const HEADER: &str = ".version 8.3\n.target sm_90a\n.address_size 64\n";
@@ -42,7 +42,7 @@ fn shape(blocks: u32, threads: u32) -> LaunchConfig {
     }
 }
 
-fn seeded(seed: u64) -> EmulatorConfig {
+pub(crate) fn seeded(seed: u64) -> EmulatorConfig {
     EmulatorConfig {
         seed,
         ..EmulatorConfig::default()
@@ -50,7 +50,7 @@ fn seeded(seed: u64) -> EmulatorConfig {
 }
 
 /// The report of a kernel that must fail.
-fn report(result: Result<Vec<u32>, LaunchError>) -> Report {
+pub(crate) fn report(result: Result<Vec<u32>, LaunchError>) -> Report {
     match result {
         Err(LaunchError::Fault(report)) => *report,
         other => panic!("a fault was expected, got {other:?}"),
@@ -416,154 +416,4 @@ fn an_atomic_of_block_scope_is_not_one_for_other_blocks() {
         let out = run(&text(scope), blocks, 32, 1, seeded(0));
         assert_eq!(out.unwrap_or_else(|error| panic!("{error}")), [32 * blocks]);
     }
-}
-
-/// A warp copies its words and one more, which the last lane reads for nothing.
-const ONE_TOO_MANY: &str = "
-.visible .entry k(.param .u64 p)
-{
-    .reg .pred %q; .reg .b32 %r<6>; .reg .b64 %d<3>;
-    .shared .align 4 .b8 words[132];
-    ld.param.u64 %d0, [p];
-    mov.u32 %r0, %tid.x;
-    mov.u32 %r1, words;
-    mad.lo.u32 %r2, %r0, 4, %r1;
-    st.shared.u32 [%r2], %r0;
-    bar.sync 0;
-    ld.shared.u32 %r3, [%r2+4];
-    setp.eq.u32 %q, %r0, 31;
-    //USE
-    mad.wide.u32 %d1, %r0, 4, %d0;
-    st.global.u32 [%d1], %r4;
-    ret;
-}";
-
-#[test]
-fn what_nothing_wrote_may_be_read_and_dropped() {
-    let dropped = [
-        "selp.u32 %r4, 99, %r3, %q;",
-        "add.u32 %r4, %r3, 1; selp.u32 %r4, 99, %r4, %q; @!%q sub.u32 %r4, %r4, 1;",
-        "shfl.sync.idx.b32 %r4, %r3, %r0, 31, -1; @%q mov.u32 %r4, 99;",
-        "setp.lt.u32 %q, %r3, 5; setp.eq.or.u32 %q, %r0, 31, %q; mov.u32 %r4, %r3;
-         setp.eq.u32 %q, %r0, 31; @%q mov.u32 %r4, 99;",
-    ];
-    for how in dropped {
-        let out = run(&ONE_TOO_MANY.replace("//USE", how), 1, 32, 32, seeded(0));
-        let out = out.unwrap_or_else(|error| panic!("{how}: {error}"));
-        let want: Vec<u32> = (1..32).chain([99]).collect();
-        assert_eq!(out, want, "{how}");
-    }
-}
-
-#[test]
-fn what_nothing_wrote_is_a_report_where_it_matters() {
-    let used = [
-        "mov.u32 %r4, %r3;",
-        "add.u32 %r4, %r3, 1;",
-        "mul.lo.u32 %r4, %r3, 0;",
-        "setp.eq.u32 %q, %r3, 5; @%q exit; mov.u32 %r4, 0;",
-        "and.b32 %r4, %r3, 124; add.u32 %r4, %r1, %r4; ld.shared.u32 %r4, [%r4];",
-        "atom.shared.add.u32 %r4, [%r1], %r3;",
-        "selp.u32 %r4, %r3, 0, %q;",
-        "shfl.sync.up.b32 %r4, %r3, 1, 0, -1; shfl.sync.idx.b32 %r4, %r3, 31, 31, -1;",
-    ];
-    for how in used {
-        let found = report(run(
-            &ONE_TOO_MANY.replace("//USE", how),
-            1,
-            32,
-            32,
-            seeded(0),
-        ));
-        assert_eq!(found.kind, FaultKind::Uninitialized, "{how}: {found}");
-        assert_eq!(found.place.ptx_line, 15, "{how}: {found}");
-        assert_eq!(found.place.thread, Some([31, 0, 0]), "{how}: {found}");
-    }
-    let config = EmulatorConfig {
-        checks: Checks {
-            unwritten: false,
-            ..Checks::ALL
-        },
-        ..EmulatorConfig::default()
-    };
-    let text = ONE_TOO_MANY.replace("//USE", used[1]);
-    assert!(run(&text, 1, 32, 32, config).is_ok());
-}
-
-/// A structure of a word and a byte is copied as two words through a memory, and its byte is read.
-fn padding(space: &str, declare: &str) -> String {
-    format!(
-        "
-.visible .entry k(.param .u64 p)
-{{
-    {declare}
-    .reg .b16 %h; .reg .b32 %r<6>; .reg .b64 %d<3>;
-    ld.param.u64 %d0, [p];
-    mov.u32 %r0, 7;
-    mov.u32 %r5, at;
-    st.{space}.u32 [at], %r0;
-    st.{space}.u8 [at+4], %r0;
-    ld.{space}.v2.u32 {{%r1, %r2}}, [at];
-    st.{space}.v2.u32 [at+8], {{%r1, %r2}};
-    ld.{space}.v2.u32 {{%r3, %r4}}, [at+8];
-    ld.{space}.u8 %h, [at+12];
-    st.global.v2.u32 [%d0], {{%r3, %r4}};
-    cvt.u32.u16 %r1, %h;
-    and.b32 %r2, %r4, 255;
-    add.u32 %r1, %r1, %r2;
-    st.global.u32 [%d0+8], %r1;
-    //USE
-    ret;
-}}"
-    )
-}
-
-#[test]
-fn padding_is_copied_as_it_is() {
-    for (space, declare) in [
-        ("shared", ".shared .align 8 .b8 at[16];"),
-        ("local", ".local .align 8 .b8 at[16];"),
-    ] {
-        let text = padding(space, declare);
-        let out = run(&text, 1, 1, 4, seeded(0)).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(out, [7, 0xffff_ff07, 14, 0], "{space}");
-        let text = text.replace("//USE", "add.u32 %r4, %r4, 1; st.global.u32 [%d0], %r4;");
-        if space == "shared" {
-            let found = report(run(&text, 1, 1, 4, seeded(0)));
-            assert_eq!(found.kind, FaultKind::Uninitialized, "{found}");
-        }
-    }
-}
-
-#[test]
-fn a_product_depends_on_the_rows_that_were_written() {
-    // Rows 8 to 15 of A are not written, so rows 8 to 15 of the product are dropped.
-    let text = "
-.visible .entry k(.param .u64 p)
-{
-    .shared .align 16 .b8 a[512];
-    .reg .b32 %r<16>; .reg .f32 %f<4>; .reg .b64 %d<3>; .reg .pred %q;
-    ld.param.u64 %d0, [p];
-    mov.u32 %r0, %tid.x;
-    mov.u32 %r1, a;
-    mad.lo.u32 %r2, %r0, 8, %r1;
-    mov.u32 %r3, 0x3f803f80;
-    st.shared.v2.b32 [%r2], {%r3, %r3};
-    bar.warp.sync -1;
-    mad.lo.u32 %r2, %r0, 16, %r1;
-    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r6, %r5, %r7}, [%r2];
-    mov.f32 %f0, 0f00000000;
-    mov.f32 %f1, %f0;
-    mov.f32 %f2, %f0;
-    mov.f32 %f3, %f0;
-    mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, {%r4, %r5, %r6, %r7}, {%r3, %r3}, {%f0, %f1, %f2, %f3};
-    mad.wide.u32 %d1, %r0, 8, %d0;
-    st.global.v2.f32 [%d1], {ROWS};
-    ret;
-}";
-    let out = run(&text.replace("ROWS", "%f0, %f1"), 1, 32, 64, seeded(0));
-    let out = out.unwrap_or_else(|error| panic!("{error}"));
-    assert!(out.iter().all(|word| *word == 16f32.to_bits()), "{out:x?}");
-    let found = report(run(&text.replace("ROWS", "%f2, %f3"), 1, 32, 64, seeded(0)));
-    assert_eq!(found.kind, FaultKind::Uninitialized, "{found}");
 }

@@ -2,7 +2,7 @@
 
 use warpsmith_emulator::{EmulatorConfig, FaultKind, Ignored, LaunchError, Report};
 
-use super::foreign::{HEADER, run};
+use super::foreign::{HEADER, report, run};
 
 /// Each thread writes its word of a tile and reads its mirror image's without a barrier, stores a
 /// word that nothing wrote, uses a register that nothing wrote, and writes a word that both blocks
@@ -51,13 +51,6 @@ fn going_on(ignored: Vec<Ignored>) -> EmulatorConfig {
         keep_going: true,
         ignored,
         ..EmulatorConfig::default()
-    }
-}
-
-fn report(ran: Result<Vec<u32>, LaunchError>) -> Report {
-    match ran {
-        Err(LaunchError::Fault(report)) => *report,
-        other => panic!("no report: {other:?}"),
     }
 }
 

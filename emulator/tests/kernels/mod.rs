@@ -19,3 +19,4 @@ mod refused;
 mod tensor;
 mod tensor_columns;
 mod tensor_copies;
+mod unwritten;
