@@ -19,6 +19,7 @@ pub(crate) mod cluster;
 mod cluster_barrier;
 pub(crate) mod collective;
 mod copy;
+mod deadlock;
 pub(crate) mod engine;
 pub(crate) mod fault;
 pub(crate) mod findings;
