@@ -8,7 +8,7 @@ use std::error::Error as StdError;
 use std::fs;
 use std::path::Path;
 
-use crate::common::{builder, fixture, toolchain};
+use crate::common::{builder, built, fixture, toolchain};
 use crate::expectations;
 use cuda_builder::{Arch, BuildReport, CudaBuilder, Error, Profile};
 
@@ -94,9 +94,11 @@ fn contraction_is_an_option() -> Outcome {
     let Some(toolchain) = toolchain("contraction_is_an_option") else {
         return Ok(());
     };
-    let fused = builder(&toolchain).build()?;
-    let split = builder(&toolchain).contract(false).build()?;
-    let (fused, split) = (ptx(&fused)["maths"], ptx(&split)["maths"]);
+    let split = builder(&toolchain)
+        .contract(false)
+        .family("maths")
+        .build()?;
+    let (fused, split) = (ptx(built(&toolchain))["maths"], ptx(&split)["maths"]);
     assert_eq!(
         (
             fused.matches("fma.rn.f32").count(),
@@ -120,9 +122,8 @@ fn a_checked_build_traps_on_overflow() -> Outcome {
     let Some(toolchain) = toolchain("a_checked_build_traps_on_overflow") else {
         return Ok(());
     };
-    let release = builder(&toolchain).build()?;
     let checked = builder(&toolchain).profile(Profile::Checked).build()?;
-    assert!(!ptx(&release)["shared"].contains("trap;"));
+    assert!(!ptx(built(&toolchain))["shared"].contains("trap;"));
     assert!(ptx(&checked)["shared"].contains("trap;"));
     Ok(())
 }
@@ -267,8 +268,7 @@ fn a_family_with_a_feature_is_built_without_compiling_the_others() -> Outcome {
     let broken = CudaBuilder::new(&broken).toolchain(toolchain.clone());
     let broken = broken.target_dir(&target);
     let maths = broken.clone().family("maths").build()?;
-    let all = builder(&toolchain).build()?;
-    assert_eq!(ptx(&maths)["maths"], ptx(&all)["maths"]);
+    assert_eq!(ptx(&maths)["maths"], ptx(built(&toolchain))["maths"]);
     // `shuffle` is a family without a feature, so all of the crate is compiled.
     assert!(broken.family("shuffle").build().is_err());
     Ok(())
@@ -283,11 +283,11 @@ fn the_same_source_in_another_folder_gives_the_same_files() -> Outcome {
     let folder = tempfile::tempdir()?;
     let elsewhere = folder.path().join("a/much/longer path/kernels");
     copy(&fixture(), &elsewhere)?;
-    let here = builder(&toolchain).build()?;
+    let here = built(&toolchain);
     let there = CudaBuilder::new(&elsewhere)
         .toolchain(toolchain.clone())
         .build()?;
-    assert_eq!(ptx(&here), ptx(&there));
+    assert_eq!(ptx(here), ptx(&there));
     assert_eq!(here.manifest, there.manifest);
     Ok(())
 }

@@ -3,9 +3,10 @@
 use std::env;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use cuda_builder::CudaBuilder;
 use cuda_builder::toolchain::DeviceToolchain;
+use cuda_builder::{BuildReport, CudaBuilder};
 
 /// The toolchain, or `None` after saying why the test is skipped.
 pub(crate) fn toolchain(test: &str) -> Option<DeviceToolchain> {
@@ -32,4 +33,10 @@ pub(crate) fn builder(toolchain: &DeviceToolchain) -> CudaBuilder {
     CudaBuilder::new(fixture())
         .toolchain(toolchain.clone())
         .target_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixtures"))
+}
+
+/// What the fixture is built to without options. It is built once, for all tests that read it.
+pub(crate) fn built(toolchain: &DeviceToolchain) -> &'static BuildReport {
+    static BUILT: OnceLock<BuildReport> = OnceLock::new();
+    BUILT.get_or_init(|| builder(toolchain).build().expect("the fixture builds"))
 }

@@ -1,6 +1,6 @@
 //! What `warpsmith run` refuses.
 
-use super::{SAXPY, filled, run};
+use super::{SAXPY, run};
 use crate::support::{Folder, data, warpsmith};
 
 #[test]
