@@ -11,10 +11,10 @@
 //! row may be written meanwhile.
 //!
 //! The vectors of a row that is written may lie otherwise than those of the row that is read. Then
-//! each lane turns its vector, and takes the bytes that it lacks from the lane below
+//! each lane takes the bytes that it lacks from the lane below
 //! ([`store_apart`]).
 
-use super::packed::{Packed, Raw, merged, turn};
+use super::packed::{Packed, Raw, joined, turn};
 use abi::rows::VECTOR_BYTES;
 use cuda_std::hint::{constant, rotate};
 use cuda_std::mem;
@@ -167,17 +167,17 @@ pub(crate) fn is_whole<T>(at: *mut T) -> bool {
 pub(crate) unsafe fn store_apart<T: Packed>(at: *mut T, raw: Raw, place: Place) {
     let shift = at.addr() as u32 % VECTOR_BYTES;
     let start = at.wrapping_byte_sub(shift as usize);
-    let turned = turn::<T>(raw, shift);
     // SAFETY: passed on to the caller.
-    let below = turned.map(|word| unsafe { shfl_up(FULL_MASK, word, 1) });
-    let whole = merged(below, turned, shift);
+    let below = raw.map(|word| unsafe { shfl_up(FULL_MASK, word, 1) });
+    let first = if shift == 0 { raw } else { below };
+    let whole = joined::<T>(first, raw, shift.wrapping_neg() % VECTOR_BYTES);
     // SAFETY: a vector of which both lanes' parts are writable.
     unsafe {
         mem::st_global_cs_v4_u32_if(start.cast(), whole, place.is_there && !place.is_first);
     }
     if place.is_there && (place.is_first || place.is_last) {
         // SAFETY: passed on to the caller: this lane's vector.
-        unsafe { store_outermost(start.cast(), turned, shift, place) };
+        unsafe { store_outermost(start.cast(), turn::<T>(raw, shift), shift, place) };
     }
 }
 

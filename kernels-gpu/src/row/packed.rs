@@ -157,25 +157,24 @@ pub(crate) fn turn<T>(raw: Raw, shift: u32) -> Raw {
     raw
 }
 
-/// The first `bytes` of one vector, and the rest of another.
+/// The vector that begins `bytes` behind the beginning of the first of two neighbours: less than a
+/// vector, and whole elements.
 #[inline(always)]
-pub(crate) fn merged(first: Raw, rest: Raw, bytes: u32) -> Raw {
-    core::array::from_fn(|word| {
-        let before = 4 * word as u32;
-        let of_rest = match bytes {
-            bytes if bytes <= before => u32::MAX,
-            bytes if bytes >= before + 4 => 0,
-            bytes => u32::MAX << (8 * (bytes - before)),
-        };
-        (rest[word] & of_rest) | (first[word] & !of_rest)
-    })
-}
-
-/// The vector that begins `bytes` behind the beginning of the first of two neighbours.
-#[inline(always)]
-fn joined<T>(first: Raw, second: Raw, bytes: u32) -> Raw {
-    let up = VECTOR_BYTES - bytes;
-    merged(turn::<T>(first, up), turn::<T>(second, up), up)
+pub(crate) fn joined<T>(first: Raw, second: Raw, bytes: u32) -> Raw {
+    let ([a, b, c, d], [e, f, g, h]) = (first, second);
+    let (by_two, by_one) = (bytes & 8 != 0, bytes & 4 != 0);
+    let two = |own: u32, from: u32| if by_two { from } else { own };
+    let one = |own: u32, from: u32| if by_one { from } else { own };
+    let (a, b, c, d, e, f) = (two(a, c), two(b, d), two(c, e), two(d, f), two(e, g), two(f, h));
+    let (a, b, c, d, e) = (one(a, b), one(b, c), one(c, d), one(d, e), one(e, f));
+    if size_of::<T>() == 4 {
+        return [a, b, c, d];
+    }
+    let half = |low: u32, high: u32| {
+        let both = u64::from(high) << 32 | u64::from(low);
+        (both >> (8 * (bytes % 4))) as u32
+    };
+    [half(a, b), half(b, c), half(c, d), half(d, e)]
 }
 
 /// The first `count` elements of a vector; the others are 0.
