@@ -165,7 +165,14 @@ pub(crate) fn joined<T>(first: Raw, second: Raw, bytes: u32) -> Raw {
     let (by_two, by_one) = (bytes & 8 != 0, bytes & 4 != 0);
     let two = |own: u32, from: u32| if by_two { from } else { own };
     let one = |own: u32, from: u32| if by_one { from } else { own };
-    let (a, b, c, d, e, f) = (two(a, c), two(b, d), two(c, e), two(d, f), two(e, g), two(f, h));
+    let (a, b, c, d, e, f) = (
+        two(a, c),
+        two(b, d),
+        two(c, e),
+        two(d, f),
+        two(e, g),
+        two(f, h),
+    );
     let (a, b, c, d, e) = (one(a, b), one(b, c), one(c, d), one(d, e), one(e, f));
     if size_of::<T>() == 4 {
         return [a, b, c, d];
