@@ -1,15 +1,15 @@
 //! Vectors of 16 bytes: 4 elements of f32, 8 of the 16-bit types.
 
 use super::policy::of_weights;
-use abi::rows::VECTOR_BYTES;
 use cuda_std::convert;
 use cuda_std::element::Element;
 use cuda_std::hint::opaque;
 use cuda_std::{math, mem};
 use half::{bf16, f16};
 
-/// A vector of 16 bytes as it is in memory.
-pub(crate) type Raw = [u32; 4];
+use crate::realign::joined;
+
+pub(crate) use crate::realign::Raw;
 
 /// An element type that is loaded and stored in vectors of 16 bytes.
 pub(crate) trait Packed: Element {
@@ -137,51 +137,6 @@ pub(crate) fn forgotten<W: Packed, const V: usize, const R: usize>(
         j += 1;
     }
     weights
-}
-
-/// A vector turned up by so many bytes: its byte `i` becomes byte `i + shift`, modulo 16.
-#[inline(always)]
-pub(crate) fn turn<T>(raw: Raw, shift: u32) -> Raw {
-    let mut raw = raw;
-    if shift & 8 != 0 {
-        raw = [raw[2], raw[3], raw[0], raw[1]];
-    }
-    if shift & 4 != 0 {
-        raw = [raw[3], raw[0], raw[1], raw[2]];
-    }
-    if size_of::<T>() == 2 && shift & 2 != 0 {
-        let half = |high: u32, low: u32| (high << 16) | (low >> 16);
-        let [a, b, c, d] = raw;
-        raw = [half(a, d), half(b, a), half(c, b), half(d, c)];
-    }
-    raw
-}
-
-/// The vector that begins `bytes` behind the beginning of the first of two neighbours: less than a
-/// vector, and whole elements.
-#[inline(always)]
-pub(crate) fn joined<T>(first: Raw, second: Raw, bytes: u32) -> Raw {
-    let ([a, b, c, d], [e, f, g, h]) = (first, second);
-    let (by_two, by_one) = (bytes & 8 != 0, bytes & 4 != 0);
-    let two = |own: u32, from: u32| if by_two { from } else { own };
-    let one = |own: u32, from: u32| if by_one { from } else { own };
-    let (a, b, c, d, e, f) = (
-        two(a, c),
-        two(b, d),
-        two(c, e),
-        two(d, f),
-        two(e, g),
-        two(f, h),
-    );
-    let (a, b, c, d, e) = (one(a, b), one(b, c), one(c, d), one(d, e), one(e, f));
-    if size_of::<T>() == 4 {
-        return [a, b, c, d];
-    }
-    let half = |low: u32, high: u32| {
-        let both = u64::from(high) << 32 | u64::from(low);
-        (both >> (8 * (bytes % 4))) as u32
-    };
-    [half(a, b), half(b, c), half(c, d), half(d, e)]
 }
 
 /// The first `count` elements of a vector; the others are 0.
