@@ -219,6 +219,7 @@ mod tests {
             align: 4,
         };
         let kernel = KernelEntry {
+            text_of: None,
             name: "mark".to_owned(),
             params: ["type", "stream", "x", "x.len"].map(param).to_vec(),
             max_threads: None,
