@@ -1,8 +1,8 @@
 //! Embeds the compiled kernels, compressed: the manifest of the folder `ptx`, and each `.ptx` whose
 //! features are on.
 //!
-//! The folder is `ptx` beside this file in a published package (there it is a copy; here a symbolic
-//! link), or `../ptx` in a checkout whose file system has no links.
+//! The folder is `ptx` beside this file: a copy in a published package, a symbolic link here. In a
+//! checkout whose file system has no links, it is `../ptx`.
 //!
 //! A debug build embeds nothing if `WARPSMITH_PTX_DIR` names a folder, as `.cargo/config.toml` of
 //! this workspace does: the files are read from there at run time.

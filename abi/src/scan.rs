@@ -155,9 +155,9 @@ impl ScanPlan {
         SCRATCH_BYTES + if is_late { 2 * TILE_BYTES } else { TILE_BYTES }
     }
 
-    /// Most roundings on one element's way into a running sum: within the vector before it and its
-    /// own, over lanes, vectors and warps, to what comes before the tile, within a group, and one
-    /// for each group before.
+    /// Most roundings on one element's way into a running sum. They happen within the vector before
+    /// it and its own, over lanes, vectors and warps, with what comes before the tile, within a
+    /// group, and once for each group before.
     pub const fn additions(&self) -> u64 {
         8 + 8 + 5 + VECTORS as u64 + 8 + 2 + 9 + self.groups
     }

@@ -13,16 +13,16 @@
 //! first. The block has all indices in shared memory, so nothing is sorted; and it has a warp for each
 //! part that a segment can have.
 //!
-//! Otherwise the indices are sorted first. A *pair* is an index above its position j, which has 32 bits; an
-//! index out of range counts as the extent of the axis. Behind the last pair are [`PAD`] that are
-//! none: all bits are set. One block of `scatter_add_sort` sorts up to [`TILE`] indices in one launch. More
-//! are sorted by a digit of [`DIGIT_BITS`] bits at a time, the least significant one first:
-//! `scatter_add_count` counts how many of a block's pairs have each digit (and makes the pairs, where it is
-//! the first digit), and `scatter_add_sort` puts each pair behind those with smaller digits and those
-//! before it. Pairs with equal indices, which are neighbours then, are a *segment*. Where parts of
-//! segments begin is told by a bit for each pair, `begins`, and which segments have several parts by a
-//! list of their first pairs in any order behind its length, `longs`. One more launch of `scatter_add_sort`
-//! writes both, without a digit, or the one block itself.
+//! Otherwise the indices are sorted first. A *pair* is an index above its position j, which has 32
+//! bits; an index out of range counts as the extent of the axis. Behind the last pair are [`PAD`]
+//! that are none: all bits are set. One block of `scatter_add_sort` sorts up to [`TILE`] indices in
+//! one launch. More are sorted by a digit of [`DIGIT_BITS`] bits at a time, the least significant
+//! one first. `scatter_add_count` counts how many of a block's pairs have each digit; for the first
+//! digit, it also makes the pairs. `scatter_add_sort` puts each pair behind those with smaller
+//! digits and those before it. Pairs with equal indices, which are neighbours then, are a
+//! *segment*. A bit for each pair, `begins`, marks where parts of segments begin. `longs` lists the
+//! first pairs of the segments that have several parts, in any order, behind its length. One more
+//! launch of `scatter_add_sort` writes both, without a digit, or the one block itself.
 //!
 //! Then `scatter_add_<dtype>` adds rows by vectors of 16 bytes, or `scatter_add_any` element by element.
 //! The order of additions depends on nothing but the segment:
@@ -109,9 +109,8 @@ kernel_param! {
     /// Parameters of the kernels that add.
     #[derive(Debug, PartialEq)]
     pub struct AddParams {
-        /// The walk over the elements of y and of src at index 0 of the axis and at the first index;
-        /// elements are
-        /// those of y, or vectors of 16 bytes of them. Strides are bytes.
+        /// The walk over the elements of y and of src, at index 0 of the axis and at the first
+        /// index. Elements are those of y, or vectors of 16 bytes of them. Strides are bytes.
         pub columns: WalkParams,
         /// The walk over the indices in their order; its second tensor is src. Strides are bytes.
         pub positions: WalkParams,
@@ -129,8 +128,9 @@ kernel_param! {
         pub code: u32,
         /// Pairs whose parts a warp of `scatter_add` adds: a power of two up to [`CHUNK`].
         pub chunk: u32,
-        /// Warps that have one row in `scatter_add` and `scatter_add_few`, 32 elements of `columns` each, but for the last;
-        /// times that a block of `scatter_add_finish` has one, 32 elements of y each.
+        /// Warps that have one row in `scatter_add` and `scatter_add_few`: each has 32 elements of
+        /// `columns`, the last one fewer. Also the steps of a block of `scatter_add_finish` for one
+        /// row, 32 elements of y each.
         pub warps: Division,
         /// The bits of a number that changes no other that it is added to: [`nothing`].
         pub nothing: u64,
@@ -198,15 +198,15 @@ pub const fn parts(len: u32) -> u64 {
     2 * len.div_ceil(PART) as u64
 }
 
-/// Warps of a block of `scatter_add_few`, where there are `len` indices: one for each part of a segment of
-/// all of them, and for two indices of each lane's; in pairs, since words are compared by four.
+/// Warps of a block of `scatter_add_few` for `len` indices: one for each part of a segment of all
+/// of them, and one for two indices of each lane. An even number, since words are compared by four.
 pub const fn few_warps(len: u32) -> u32 {
     let pairs = len.div_ceil(2 * PART);
     2 * if pairs > 2 { pairs } else { 2 }
 }
 
-/// Most roundings on a row's way into the sum of a segment of `rows` rows and an element of y: within
-/// its part, over the parts of its group, over groups, and one for y.
+/// Most roundings on a row's way into the sum of a segment of `rows` rows and an element of y. They
+/// happen within its part, over the parts of its group, over groups, and once for y.
 pub const fn additions(rows: u64) -> u64 {
     let parts = rows.div_ceil(PART as u64);
     let groups = parts.div_ceil(GROUP as u64);

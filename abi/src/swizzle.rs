@@ -2,9 +2,10 @@
 //! chunks have bank conflicts.
 //!
 //! TMA, `wgmma` and hand-written accesses use the same permutation. Within 8 rows of the span's
-//! length, chunk `c` of row `r` is where chunk `c ^ r` would be without a swizzle (128 B; the
-//! narrower ones use fewer bits of the row). In terms of the byte address, bits 4.. are xored with
-//! bits 7.., so a swizzled tile must start at a multiple of [`Swizzle::align_bytes`].
+//! length, chunk `c` of row `r` is where chunk `c ^ r` would be without a swizzle. (This is the
+//! swizzle of 128 B; the narrower ones use fewer bits of the row.) In terms of the byte address,
+//! bits 4.. are xored with bits 7.., so a swizzled tile must start at a multiple of
+//! [`Swizzle::align_bytes`].
 
 /// Bytes of a chunk, which the permutation does not break up.
 pub const CHUNK_BYTES: u32 = 16;

@@ -1,9 +1,9 @@
 //! The `k` largest or smallest elements of rows, with their indices.
 //!
 //! An element and its index make a *pair*: one integer, with the place of the element in the order
-//! above, and the complement of the index below ([`TopKParams::index_bits`]). All pairs of a row are
-//! different, and the order of the results is that of the pairs, largest first: so what is found does
-//! not depend on who looks where, or when.
+//! above, and the complement of the index below ([`TopKParams::index_bits`]). All pairs of a row
+//! are different, and the results have the order of the pairs, largest first. So the result does
+//! not depend on which thread looks where, or when.
 //!
 //! | kernel | rows |
 //! |---|---|

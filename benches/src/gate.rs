@@ -2,7 +2,7 @@
 //!
 //! The two files may come from different machines and days, but the peer was measured together with
 //! ours each time. A row therefore counts as slower only if its time got worse by more than the
-//! tolerance and, where both files have the peer, its ratio to the peer did too.
+//! tolerance. Where both files have the peer, its ratio to the peer has to be worse too.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum Change {
     },
     /// Its answers are wrong, whatever they were before.
     Wrong,
-    /// It is no longer measured.
+    /// The newer file lacks it.
     Gone,
 }
 

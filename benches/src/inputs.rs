@@ -47,7 +47,7 @@ samples! {
     i32: nearest_integer, f64::from;
 }
 
-/// `x`, but where it is no integer with the bits that f32 does not have: zeros there would draw less
+/// `x`; if it is not an integer, with the bits that f32 does not have. Zeros there would draw less
 /// power.
 fn with_low_bits(x: f32) -> f64 {
     const LOW_BITS: u64 = (1 << 29) - 1;

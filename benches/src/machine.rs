@@ -87,9 +87,9 @@ impl Machine {
         self.nvidia_smi = output_of("nvidia-smi", &[&query, "--format=csv,noheader"]);
     }
 
-    /// The bound of GEMMs of `input` that do `flops` operations on `bytes` of memory: the longer of
-    /// what the tensor cores need at the highest clock and what memory needs at the bandwidth of a
-    /// copy. The power limit may allow less.
+    /// The bound of GEMMs of `input` that do `flops` operations on `bytes` of memory. It is the
+    /// longer of two times: of the tensor cores at the highest clock, and of memory at the
+    /// bandwidth of a copy. The power limit may allow less.
     pub fn roofline(&self, input: DType, tf32: bool, flops: f64, bytes: f64) -> Option<Bound> {
         let clock_hz = f64::from(self.sm_clock_mhz?) * 1e6;
         let per_clock = flops_per_clock(&self.arch, input, tf32)?;
@@ -139,8 +139,8 @@ impl Machine {
     }
 }
 
-/// The share of the tensor cores' rate at the highest clock that the power limit lets them sustain
-/// on random operands (bf16 and f16 on an H200: 790 of 989 TFLOP/s).
+/// The share of the tensor cores' rate at the highest clock that the power limit allows on random
+/// operands. (For bf16 and f16 on an H200, 790 of 989 TFLOP/s.)
 const TENSOR_SUSTAINED: f64 = 0.8;
 
 /// Exponentials per SM and clock, the same for every architecture known here.

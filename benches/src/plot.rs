@@ -8,9 +8,9 @@ use crate::error::{BenchError, Result};
 use crate::record::Record;
 use crate::results::Unit;
 
-/// Pixels: the picture, the labels of the cases, the title with the legend, a case, the axis.
-const WIDTH: f64 = 900.0;
-const LABELS: f64 = 250.0;
+/// Pixels: the picture (readable on a phone), a letter, the title with the legend, a case, the axis.
+const WIDTH: f64 = 640.0;
+const LETTER: f64 = 8.2;
 const HEAD: f64 = 64.0;
 const LINE: f64 = 20.0;
 const AXIS: f64 = 44.0;
@@ -37,11 +37,14 @@ fn svg(title: &str, rows: &[&Record]) -> String {
     let highest = rates.flatten().fold(0.0, f64::max);
     let step = step(highest);
     let steps = (highest / step).ceil().max(1.0);
-    let x = |rate: f64| LABELS + (WIDTH - LABELS - MARGIN) * rate / (steps * step);
+    let longest = rows.iter().map(|row| label(row).chars().count()).max();
+    let labels = 24.0 + LETTER * longest.unwrap_or(0) as f64;
+    let x = |rate: f64| labels + (WIDTH - labels - MARGIN) * rate / (steps * step);
     let bottom = HEAD + LINE * rows.len() as f64;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-         font-family=\"system-ui, sans-serif\" font-size=\"13\" fill=\"#0f172a\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
+         viewBox=\"0 0 {WIDTH} {height}\" font-family=\"system-ui, sans-serif\" font-size=\"14\" \
+         fill=\"#0f172a\">\n\
          <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n",
         height = bottom + AXIS,
     );
@@ -55,7 +58,7 @@ fn svg(title: &str, rows: &[&Record]) -> String {
         .into_iter()
         .enumerate()
     {
-        let at = LABELS + 130.0 * place as f64;
+        let at = labels + 110.0 * place as f64;
         dot(&mut svg, (at, 44.0), colour);
         text(&mut svg, (at + 12.0, 48.0), "start", name);
     }
@@ -70,7 +73,7 @@ fn svg(title: &str, rows: &[&Record]) -> String {
     }
     for (place, row) in rows.iter().enumerate() {
         let y = HEAD + LINE * (place as f64 + 0.5);
-        text(&mut svg, (LABELS - 12.0, y + 4.0), "end", &label(row));
+        text(&mut svg, (labels - 12.0, y + 4.0), "end", &label(row));
         if let Some(rate) = bound(row) {
             line(&mut svg, (x(rate), y - 7.0), (x(rate), y + 7.0), BOUND, 3);
         }

@@ -11,8 +11,8 @@ use crate::record::{self, Record};
 use crate::results::{Report, Row, Skipped, Summary};
 use crate::table::{self, Table};
 
-/// The file of an operation on a card in `folder`, whose folder is made if it is missing: before
-/// anything is measured, so that no measurement is lost for want of a place.
+/// The file of an operation on a card in `folder`. A missing folder is made before anything is
+/// measured, so that no measurement is lost.
 ///
 /// # Errors
 /// [`BenchError::File`] if the folder cannot be made, errors of [`record::read`] if the file is

@@ -31,8 +31,8 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// A command line that has to be another, which clap alone cannot detect: exit code 2. What other
-/// files or another machine would mend is no wrong usage.
+/// A command line that has to be another, which clap alone cannot detect: exit code 2. A failure
+/// that other files or another machine would mend is not wrong usage.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);

@@ -53,7 +53,7 @@ impl Arch {
     /// The PTX ISA version of its modules, major and minor.
     ///
     /// It is the oldest one that has all the instructions that `cuda_std` wraps for the
-    /// architecture, so that old drivers can load the module: 7.8 is CUDA 11.8, 8.1 is 12.1 (fp8
+    /// architecture, so that old drivers can load the module. 7.8 is CUDA 11.8, 8.1 is 12.1 (fp8
     /// conversions), 8.4 is 12.4 (wgmma of mixed integers, mma of fp8), 8.6 is 12.7 (tcgen05).
     pub fn ptx_version(self) -> (u32, u32) {
         match self {

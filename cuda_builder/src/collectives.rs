@@ -3,9 +3,9 @@
 //!
 //! The PTX may have more of them for a good reason: an unrolled loop has one for each iteration.
 //! Each copy then dominates the next one. Two copies of which neither dominates the other are in
-//! different arms of a branch. Where threads may part on it, that is refused; where all take the
-//! same way, as at a condition on a parameter or on the loop's counter, each copy stands for another
-//! iteration's.
+//! different arms of a branch. Where threads may part at its condition, that is refused. Where all
+//! take the same way, as at a condition on a parameter or on the loop's counter, each copy stands
+//! for another iteration.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,8 @@ fn wgmma(counted: &Collectives) -> usize {
     counted.wgmma
 }
 
-/// Counts of an instruction, a call's those of what it calls; `known` has those of functions.
+/// Counts of an instruction; a call has the counts of the function that it calls, which `known`
+/// has.
 fn count<'a>(
     module: &'a Module,
     instruction: &Instruction,

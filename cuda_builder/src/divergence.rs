@@ -1,9 +1,10 @@
 //! Which blocks of a kernel all threads pass alike.
 //!
-//! A branch parts threads if its condition may differ between them: if it comes of `%tid`, of memory
-//! that is written, of another lane. What stands behind such a branch, up to where all of its ways
-//! have met again, is divergent, and so may be what a register holds that is written there. Numbers
-//! of blocks, parameters and constants are the same in all threads, and what is computed of them.
+//! A branch parts threads if its condition may differ between them: if it comes of `%tid`, of
+//! memory that is written, of another lane. The code behind such a branch, up to where all of its
+//! ways have met again, is divergent. A register that is written there may hold different values in
+//! different threads. Numbers of blocks, parameters and constants are the same in all threads, and
+//! what is computed of them.
 //!
 //! Where there is doubt, a block is divergent.
 

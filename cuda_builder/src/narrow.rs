@@ -2,8 +2,8 @@
 //!
 //! To store the low half of a register, LLVM emits a store of half the register's width: `st.b32
 //! [..], %rd1`. If the register holds a float (the result of a `selp.f64`, for example), ptxas 13.0
-//! treats this as a conversion: it stores the number truncated to an integer instead of its low
-//! bits. This pass inserts an integer `cvt`, which rules that out.
+//! treats this as a conversion. It then stores the number truncated to an integer instead of its
+//! low bits. This pass inserts an integer `cvt`, which rules that out.
 
 /// The prefixes of LLVM's register names that may be wider than a store of them, with their widths
 /// in bits.

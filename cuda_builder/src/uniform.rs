@@ -1,9 +1,10 @@
 //! Holds safe kernels to their rule: where all threads of a block have to be there, they are.
 //!
-//! `Block::sync`, `Block::reduce` and `SharedTile::sync` of cuda_std are safe functions because a build
-//! refuses a safe kernel in which not all threads of the block pass a barrier, or an exchange between
-//! lanes, alike. The finished PTX is checked, after all optimisations. [`crate::divergence`] says which
-//! of its blocks all threads pass alike, and is wrong on the side of refusing.
+//! `Block::sync`, `Block::reduce` and `SharedTile::sync` of cuda_std are safe functions because a
+//! build checks safe kernels. It refuses one in which not all threads of the block pass a barrier,
+//! or an exchange between lanes, alike. The finished PTX is checked, after all optimisations.
+//! [`crate::divergence`] says which of its blocks all threads pass alike, and is wrong on the side
+//! of refusing.
 
 use std::collections::BTreeMap;
 

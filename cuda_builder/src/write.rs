@@ -68,7 +68,8 @@ impl<'a> Folder<'a> {
     }
 
     /// Removes the files of an earlier build that `manifest` does not name, and writes the manifest
-    /// and then the PTX: a build that is interrupted leaves no file that the next one does not know.
+    /// and then the PTX. A build that is interrupted leaves no file that the next one does not
+    /// list.
     ///
     /// # Errors
     /// [`Error::Foreign`] where a file that is not of an earlier build is in the way; [`Error::Io`].

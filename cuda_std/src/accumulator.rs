@@ -1,4 +1,4 @@
-//! wgmma accumulators, whose type says whether asynchronous instructions may still write them.
+//! wgmma accumulators. Their type shows whether asynchronous instructions may still write them.
 //!
 //! An [`Accumulator`] may be read and written. [`Accumulator::begin`] turns it into an
 //! [`InFlight`], on which wgmma instructions are issued and which cannot be read.

@@ -1,11 +1,11 @@
 //! Atomic operations on global and shared memory.
 //!
-//! `atom` functions take generic addresses, so the same function serves both state spaces; `ld` and
-//! `st` are for global memory, and what has `shared` in its name for shared memory alone, where a
-//! generic address would cost more. Each `atom` function takes the memory [`Order`] and the [`Scope`] of
-//! threads for which it is atomic; if they are constants, they cost nothing. The result of
-//! floating-point additions depends on their order in the last bits, so kernels that promise the
-//! same bits every run do not use them.
+//! `atom` functions take generic addresses, so the same function serves both state spaces. `ld` and
+//! `st` are for global memory. Functions with `shared` in their names are for shared memory alone,
+//! where a generic address would cost more. Each `atom` function takes the memory [`Order`] and the
+//! [`Scope`] of threads for which it is atomic; if they are constants, they cost nothing. The
+//! result of floating-point additions depends on their order in the last bits, so kernels that
+//! promise the same bits every run do not use them.
 //!
 //! The types of `core::sync::atomic` work on the device, too, with all their orders, at device scope
 //! ([`Scope::Gpu`]). This module has what they lack: floats, and the other scopes.

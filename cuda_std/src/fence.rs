@@ -4,9 +4,9 @@
 //! proxy. Bulk and tensor copies (TMA) and wgmma's reads of shared memory use the *async* proxy.
 //! Accesses of the same memory through different proxies are not ordered by a barrier alone:
 //!
-//! - **Generic write, then async read** (a TMA store or wgmma of what threads wrote): each writing
-//!   thread executes a proxy fence, and then a barrier orders it before the thread that issues the
-//!   async operation.
+//! - **Generic write, then async read** (a TMA store or wgmma of data that threads wrote). Each
+//!   writing thread executes a proxy fence. Then a barrier orders it before the thread that issues
+//!   the async operation.
 //! - **Async write, then generic read** (a TMA load): no fence is needed. The completion that the
 //!   reader waits for, on an mbarrier or a bulk group, includes one.
 

@@ -34,7 +34,8 @@
 //! # How an instruction is documented
 //!
 //! In the modules of the last three rows, each function is one PTX instruction, named as PTX names
-//! it; a function that adds more, such as a predicate or a loop, says so. Its documentation gives:
+//! it. The docs of a function that adds more, such as a predicate or a loop, state this. Its
+//! documentation gives:
 //!
 //! - the PTX instruction and what it does;
 //! - *Scope*: who executes it. "Thread" instructions may be executed by any subset of a warp's

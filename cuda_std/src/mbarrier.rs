@@ -82,8 +82,8 @@ macro_rules! signals {
             ///
             /// # Safety
             /// The barrier is initialised (`init`: the memory is free for it and nobody uses it
-            /// meanwhile), in a block that has not exited, and neither its arrivals nor its bytes
-            /// go beyond what the phase still expects.
+            /// meanwhile), in a block that has not exited. Neither its arrivals nor its bytes go
+            /// beyond what the phase still expects.
             ///
             /// # Panics
             /// On the host.

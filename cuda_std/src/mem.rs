@@ -148,8 +148,8 @@ pub unsafe fn prefetch_global_l2_once(ptr: *const u8) {
 ///
 /// In PTX it is a load whose line ends in `// once`. For launches over tensors far larger than L2,
 /// the host library loads a version of its own kernels in which L2 evicts such data last
-/// (`.L2::cache_hint`, from sm_80 on), which takes less time than evicting it as usual. A kernel
-/// that is built for sm_80 or later alone says so itself ([`ld_global_l2_cache_hint_v4_u32_if`]).
+/// (`.L2::cache_hint`, from sm_80 on). This takes less time than the usual eviction. A kernel that
+/// is built for sm_80 or later alone says so itself ([`ld_global_l2_cache_hint_v4_u32_if`]).
 ///
 /// *Scope*: thread. *Since*: PTX 2.0, sm_20.
 ///

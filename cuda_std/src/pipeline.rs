@@ -88,8 +88,8 @@ impl<S: StageCount> Pipeline<S> {
     /// `releases`.
     ///
     /// `releases` is the number of arrivals at this block's `empty` barrier each time a stage is
-    /// read: one per warpgroup that releases it here, those of other blocks of the cluster
-    /// included.
+    /// read. It counts one for each warpgroup that releases the stage, in all blocks of the
+    /// cluster.
     ///
     /// One thread calls it. The block's other threads, the async proxy and the cluster may use the
     /// mbarriers after [`fence_mbarrier_init_release_cluster`] by that thread and then a barrier of
@@ -383,9 +383,10 @@ impl<S: StageCount> Consumer<S> {
         *stage = unsafe { self.wait() };
     }
 
-    /// Makes the stage index warp-uniform in a way that ptxas recognises ([`warp::uniform`]). What
-    /// is computed from it, such as descriptors, can then live in uniform registers. Call it well
-    /// before the next [`wait`](Self::wait), so that the latency of the shuffle is hidden.
+    /// Makes the stage index warp-uniform in a way that ptxas recognises ([`warp::uniform`]).
+    /// Values that are computed from it, such as descriptors, can then live in uniform registers.
+    /// Call it well before the next [`wait`](Self::wait), so that the latency of the shuffle is
+    /// hidden.
     ///
     /// # Safety
     /// All lanes of the warp call it, converged, and are at the same stage.
@@ -435,7 +436,7 @@ impl Stage {
     ///
     /// # Safety
     /// All threads of a warpgroup call it. Its reads of the stage are complete: it has waited for
-    /// the wgmma groups that read it, and if its threads read by ordinary loads, a barrier of the
+    /// the wgmma groups that read it. If its threads read by ordinary loads, a barrier of the
     /// warpgroup lies behind these, as one thread arrives for all.
     ///
     /// # Panics

@@ -31,7 +31,7 @@ macro_rules! setmaxnreg {
         /// have met. All counts of a block's warps together fit the registers it was launched with.
         ///
         /// # Panics
-        /// On the host. A count that is no multiple of 8 between 24 and 256 does not compile.
+        /// On the host. A count does not compile unless it is a multiple of 8 between 24 and 256.
         #[inline(always)]
         pub unsafe fn $name<const COUNT: u32>() {
             const {

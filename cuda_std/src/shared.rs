@@ -23,9 +23,9 @@ impl<T: Copy, const N: usize> Storage<T, N> {
 
 /// `shared_array![T; N]`: shared memory for `N` elements of `T`, as a `*mut T` to the first.
 ///
-/// Uninitialised, aligned to 16 bytes (or as `T`, if that is more: a box of a tensor copy is a struct
-/// with `#[repr(C, align(128))]`), one per block however many threads evaluate it. Each place
-/// in the source is its own array; a place in a generic function is one array for all types, so
+/// Uninitialised, one per block however many threads evaluate it. Aligned to 16 bytes, or as `T` if
+/// that is more: a box of a tensor copy is a struct with `#[repr(C, align(128))]`. Each place in
+/// the source is its own array; a place in a generic function is one array for all types, so
 /// generic bodies take the pointer from their entry. `T` is `Copy`, `N` a constant.
 ///
 /// On the host it is an ordinary static.

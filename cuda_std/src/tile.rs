@@ -1,8 +1,8 @@
 //! Tiles of wgmma operands in shared memory.
 //!
-//! A tile's type says its element type and its layout (K-major or MN-major, with the 128-byte
-//! swizzle), so that the shared memory descriptor made of it is always the right one. Combinations
-//! that the instruction lacks do not compile:
+//! A tile's type contains its element type and its layout (K-major or MN-major, with the 128-byte
+//! swizzle). So the shared memory descriptor made of it is always the right one. Combinations that
+//! the instruction lacks do not compile:
 //!
 //! ```compile_fail
 //! use cuda_std::accumulator::InFlight;

@@ -198,8 +198,7 @@ pub unsafe fn match_all(mask: u32, value: u32) -> u32 {
 }
 
 /// `activemask.b32`: the mask of the lanes that happen to execute this instruction together. The
-/// program does not determine which these are, so it is no substitute for a mask that the program
-/// knows.
+/// program does not determine which these are. So it does not replace a mask that the program has.
 ///
 /// *Scope*: warp. *Since*: PTX 6.2, sm_30.
 ///

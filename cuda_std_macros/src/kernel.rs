@@ -236,9 +236,9 @@ fn refused_pointee(ty: &Type) -> Option<&'static str> {
     }
 }
 
-/// Has the compiler refuse the types that only it can tell: what is not `Copy`, what is aligned to
-/// more than PTX's parameters are, and what has a layout of Rust's own (tuples, `Option`, structs
-/// without `#[repr(C)]`), where host and device might disagree.
+/// Makes the compiler refuse the types that only it can recognise. These are types that are not
+/// `Copy`, types with more alignment than PTX's parameters, and types with a layout of Rust's own.
+/// For the last (tuples, `Option`, structs without `#[repr(C)]`), host and device might disagree.
 fn param_checks(params: &[(&Ident, &Type)]) -> TokenStream {
     // Elided lifetimes cannot be named in a constant; references need no check there.
     let by_value: Vec<_> = params

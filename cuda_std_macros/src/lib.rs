@@ -34,8 +34,8 @@ use proc_macro::TokenStream;
 /// - `cluster = (x, y, z)`: the cluster's dimensions in blocks (`.reqnctapercluster`), sm_90 and
 ///   newer.
 /// - `dynamic_shared = N`: the least dynamic shared memory of a launch, in bytes. It stands in the
-///   manifest alone, since PTX cannot say it: a launch with fewer bytes is refused where the module
-///   was loaded with its manifest (`Device::load_built`), and elsewhere it is not.
+///   manifest alone, since PTX cannot express it. A launch with fewer bytes is refused where the
+///   module was loaded with its manifest (`Device::load_built`), and elsewhere it is not.
 /// - `arch = "sm_90a"`: the kernel uses instructions that older architectures lack. It is built for
 ///   this architecture only, whichever architectures a build asks for, so kernels for several
 ///   generations can be in one crate.

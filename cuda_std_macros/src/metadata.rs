@@ -15,8 +15,8 @@ pub(crate) struct Param {
     pub(crate) name: String,
     /// Its type.
     pub(crate) ty: String,
-    /// An expression that says how the kernel uses what it points to, in a safe kernel: 0 if nothing
-    /// is known, 1 if nobody writes it, 2 if nothing else points to it.
+    /// In a safe kernel, an expression for how the kernel uses the memory behind the pointer. 0:
+    /// nothing is known; 1: nobody writes it; 2: nothing else points to it.
     pub(crate) alias: Option<TokenStream>,
 }
 

@@ -4,8 +4,8 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Ident};
 
-/// Refuses a function whose name is a raw identifier: PTX has no such names, and without `r#` it is
-/// a word that PTX, or what reads the manifest, may keep for itself.
+/// Refuses a function whose name is a raw identifier. PTX has no such names. Without `r#` it is a
+/// word that PTX, or a reader of the manifest, may keep for itself.
 ///
 /// # Errors
 /// At the name; `what` is "kernel" or "fragment".

@@ -60,7 +60,7 @@ impl<T> In<T> {
     /// A pointer that came by another way than as an argument.
     ///
     /// # Safety
-    /// As the type says.
+    /// As its type states.
     pub(crate) unsafe fn new(pointer: *const T) -> Self {
         Self(pointer)
     }
@@ -105,7 +105,7 @@ impl<T> InOut<T> {
     /// A pointer that came by another way than as an argument of this type.
     ///
     /// # Safety
-    /// As the type says.
+    /// As its type states.
     pub(crate) unsafe fn new(pointer: *mut T) -> Self {
         Self(pointer)
     }

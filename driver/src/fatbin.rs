@@ -1,5 +1,5 @@
 //! PTX in images: plain text, or in fat binaries, which hold code for several GPUs, compressed or
-//! not. Machine code is no use here.
+//! not. Machine code cannot be used here.
 
 use std::ffi::CStr;
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! Lane-instructions a second, with all checks and with those that can be turned off.
 //!
 //! `cargo bench -p warpsmith-emulator` prints throughput in elements a second, where an element is
-//! an instruction of one lane. What was measured is in docs/emulator.md.
+//! an instruction of one lane. The measurements are in docs/emulator.md.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};

@@ -1,7 +1,7 @@
 //! Floating-point operations a second of the tensor cores, on one host thread.
 //!
 //! `cargo bench -p warpsmith-emulator --bench tensor` prints throughput in elements a second, where
-//! an element is an operation (a multiply-add is two). What was measured is in docs/numerics.md.
+//! an element is an operation (a multiply-add is two). The measurements are in docs/numerics.md.
 
 use criterion::{Criterion, Throughput};
 use warpsmith_emulator::{Checks, Emulator, EmulatorConfig, LaunchConfig, Module};

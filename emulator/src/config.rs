@@ -60,7 +60,7 @@ impl Default for EmulatorConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checks {
     /// Data races: unordered accesses to the same bytes by different threads (or by asynchronous
-    /// operations), of which at least one is a write; see "What the checks find" in the [crate's
+    /// operations), of which at least one is a write. See "What the checks find" in the [crate's
     /// documentation](crate).
     pub races: bool,
     /// Reads of memory that nothing wrote, where what they read matters. They take little time.

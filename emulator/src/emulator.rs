@@ -101,11 +101,11 @@ impl Emulator {
         self.memory.fill(address, byte, len)
     }
 
-    /// Loads a PTX module: parses the text, checks that a driver would load it on a GPU of
-    /// [`COMPUTE_CAPABILITY`] (its target, and the instructions that the target has), and places the
-    /// module's variables in global memory. A kernel is lowered to the form that the executor runs
-    /// when it is first needed. What is wrong or unsupported in one kernel is the error of its
-    /// launch ([`LaunchError::Unusable`]), so that the others can run.
+    /// Loads a PTX module: parses the text and places the module's variables in global memory. It
+    /// checks that a driver would load the module on a GPU of [`COMPUTE_CAPABILITY`]: its target,
+    /// and the instructions that the target has. A kernel is lowered to the form that the executor
+    /// runs when it is first needed. If something is wrong or unsupported in one kernel, its launch
+    /// returns the error ([`LaunchError::Unusable`]), and the others can run.
     ///
     /// # Errors
     /// [`LoadError`], which names what is wrong or unsupported in the module or in all of its
@@ -243,7 +243,7 @@ fn start(threads: usize) -> Result<rayon::ThreadPool, rayon::ThreadPoolBuildErro
         .build()
 }
 
-/// A pool of `asked` threads or, where they cannot be started, of half as many, and so on; `None`
+/// A pool of `asked` threads or, where they cannot be started, of half as many, and so on. `None`
 /// instead of one thread, which would only wait for the thread that launches.
 fn start_most<P, E: Display>(asked: usize, start: impl Fn(usize) -> Result<P, E>) -> Option<P> {
     let mut threads = asked;

@@ -2,14 +2,14 @@
 //!
 //! An [`Emulator`] is a virtual GPU. It loads PTX modules from their text, holds global memory, and
 //! launches kernels. A kernel with a fault (an access out of bounds, a deadlock, a data race and so
-//! on) ends in a [`Report`] that names the kernel, the PTX line, the block and the thread.
+//! on) ends in a [`Report`]. It names the kernel, the PTX line, the block and the thread.
 //!
 //! # What is modelled
-//! The results of instructions (where PTX leaves a choice, those of an H200; `.approx` instructions
-//! within the distances that [`semantics::approx`] lists); divergence and reconvergence of warps;
-//! barriers, mbarriers, clusters; `cp.async`, bulk and tensor (TMA) copies; `mma` and `wgmma`. An
-//! instruction, modifier or directive that is not modelled is the error of the kernels that need it.
-//! Time is not modelled: [`profile`] counts what a launch did, not how long a GPU would take.
+//! The results of instructions: where PTX leaves a choice, those of an H200; `.approx` instructions
+//! within the distances that [`semantics::approx`] lists. Divergence and reconvergence of warps,
+//! barriers, mbarriers and clusters. `cp.async`, bulk and tensor (TMA) copies, `mma` and `wgmma`.
+//! An instruction, modifier or directive that is not modelled is the error of the kernels that need
+//! it. Time is not modelled: [`profile`] counts what a launch did, not how long a GPU would take.
 //!
 //! ```
 //! use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchConfig};
@@ -49,11 +49,11 @@
 //!
 //! # Determinism
 //! The same module, memory, launch and seed give the same bits, whatever the number of host
-//! threads. Blocks run in parallel unless the kernel can make blocks depend on each other's order:
-//! it has atomics on global memory (or through generic addresses), loads from there that are
-//! volatile or stronger, or bulk copies that reduce. The blocks of such a kernel are scheduled in a
-//! fixed order on one host thread. Blocks that race through plain accesses have no defined result
-//! on a GPU; here the race is reported.
+//! threads. Blocks run in parallel unless the kernel can make blocks depend on each other's order.
+//! Such a kernel has atomics on global memory (or through generic addresses), loads from there that
+//! are volatile or stronger, or bulk copies that reduce. The blocks of such a kernel are scheduled
+//! in a fixed order on one host thread. Blocks that race through plain accesses have no defined
+//! result on a GPU; here the race is reported.
 //!
 //! # What the checks find
 //! | fault | found |
@@ -61,7 +61,7 @@
 //! | global access outside an allocation, in a guard gap, or in freed memory | always, except an access that lands in another live allocation |
 //! | access not aligned to its size | always |
 //! | read of bytes that neither the host nor a kernel has written | where what was read matters, in global, shared and local memory |
-//! | register that the thread never wrote, or what arithmetic made of one, as an address or a guard, stored, or passed to what is no arithmetic | always, on the path that the lane took; a part that is left open of what moves and logic put together: never |
+//! | register that the thread never wrote, or a result of arithmetic on one, as an address or a guard, stored, or passed to an instruction other than arithmetic | always, on the path that the lane took; a part that is left open of what moves and logic put together: never |
 //! | result that depends on what `shfl.sync` gives a lane whose source takes no part | as a difference between seeds |
 //! | shared access outside the block's memory, or local access outside the thread's stack | always; an access that runs from one variable into the next: never |
 //! | aligned barrier or warp-wide instruction that lanes of a warp do not reach together | always, on the path that the lanes took |

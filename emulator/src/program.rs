@@ -186,8 +186,8 @@ pub(crate) enum Special {
     },
 }
 
-/// Bytes of zeroed global memory that a launch gets if its kernel reads `%envreg1` or `%envreg2`:
-/// cooperative groups keep the size of the workspace and the barrier of the grid there.
+/// Bytes of zeroed global memory that a launch gets if its kernel reads `%envreg1` or `%envreg2`.
+/// Cooperative groups keep the size of the workspace and the barrier of the grid there.
 pub(crate) const GRID_WORKSPACE_BYTES: u64 = 8;
 
 /// What an address is relative to.

@@ -31,7 +31,7 @@ pub enum FaultKind {
     Deadlock,
     /// `trap`, or a failed device-side assertion.
     Trap,
-    /// A call or jump through a value that is no function or label.
+    /// A call or jump through a value that is not a function or label.
     BadTarget,
     /// Calls that need more local memory than a thread has.
     StackOverflow,
@@ -46,7 +46,7 @@ pub enum FaultKind {
     LeftInFlight,
     /// A `setmaxnreg` that is not possible, or that asks for more registers than the block has.
     RegisterBudget,
-    /// A tensor copy through bytes that are no valid tensor map.
+    /// A tensor copy through bytes that are not a valid tensor map.
     TensorMap,
     /// A `vprintf` whose format or arguments cannot be read.
     BadFormat,

@@ -48,8 +48,8 @@ fn main() -> Result<()> {
     let config = config.shared_bytes(1024 + 4 * (2 * 128 * 128 + 16));
     let extents = [m, n, k].map(|extent| extent as u32);
     let arguments = (&map_a, &map_b, &d, extents[0], extents[1], extents[2]);
-    // SAFETY: a CTA of 384 threads for each tile of D; the maps describe A and B, which stay
-    // allocated until the launch has ended; d is contiguous and has m × n elements; k > 0.
+    // SAFETY: a CTA of 384 threads for each tile of D. The maps describe A and B, which stay
+    // allocated until the launch has ended. d is contiguous and has m × n elements. K > 0.
     unsafe { kernel.launch(&stream, config, arguments)? };
 
     let got = d.to_ndarray()?; // waits

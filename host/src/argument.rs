@@ -108,8 +108,8 @@ impl<'a, T: Element> From<&'a Tensor<T>> for Elements<'a> {
 }
 
 impl ArgumentType<'_> {
-    /// Whether a parameter of this Rust type takes it. A type that is no number, and no pointer to
-    /// numbers, takes everything: its size is all that is known.
+    /// Whether a parameter of this Rust type takes it. A type that is not a number or a pointer to
+    /// numbers takes everything, because only its size is known.
     pub(crate) fn suits(&self, parameter: &str) -> bool {
         let pointee = pointee(parameter);
         let is_known = is_number(pointee.unwrap_or(parameter));

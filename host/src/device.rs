@@ -16,10 +16,10 @@ use {crate::backend::emulator::EmulatorBackend, std::sync::OnceLock};
 /// same device; two handles are equal when they refer to the same device.
 ///
 /// # Faults and processes
-/// A fault of a kernel on a GPU, such as an illegal address or a trap, ends the driver's context:
-/// every later call in this process fails with the same [`DeviceError::Driver`](crate::DeviceError),
-/// and memory of the GPU can no longer be read. Only a new process can use the GPU again. On the
-/// emulator a fault ends one launch.
+/// A fault of a kernel on a GPU, such as an illegal address or a trap, ends the driver's context.
+/// Every later call in this process fails with the same
+/// [`DeviceError::Driver`](crate::DeviceError), and memory of the GPU cannot be read any more. Only
+/// a new process can use the GPU again. On the emulator a fault ends one launch.
 ///
 /// A driver's context does not survive `fork`: a child process must not use a GPU that its parent has
 /// opened. Start the child by `exec` (as [`std::process::Command`] does), or open devices after the
@@ -270,7 +270,7 @@ impl Device {
     /// A new stream. Its work runs in order, and concurrently with that of other streams.
     ///
     /// The driver's streams are reused. Beyond 62 live streams, a further one shares a driver
-    /// stream with an older one: both stay correct, but they no longer run concurrently.
+    /// stream with an older one. Both stay correct, but they do not run concurrently.
     ///
     /// # Errors
     /// [`DeviceError::Driver`](crate::DeviceError::Driver).
@@ -295,8 +295,8 @@ impl Device {
     }
 
     /// Waits for all work on the device, and releases the memory that it keeps for later calls, so
-    /// that other processes can use it: what the memory pool has of freed memory, and the workspaces
-    /// of streams. The next call that needs a workspace allocates it again.
+    /// that other processes can use it. This is the freed memory of the memory pool, and the
+    /// workspaces of streams. The next call that needs a workspace allocates it again.
     ///
     /// # Errors
     /// [`DeviceError::Driver`](crate::DeviceError::Driver).

@@ -8,10 +8,10 @@ pub use kinds::{ArgumentError, DeviceError, KernelError, ShapeError};
 
 /// What went wrong, with the value that was found and the values that are allowed.
 ///
-/// The variants are grouped by who has to act: the caller (shapes, arguments), the machine (no
-/// driver, out of memory, a failing driver call), this build or the author of a kernel (kernels,
-/// the emulator's reports), or the authors of this crate ([`Error::Bug`]). Operations check their
-/// arguments before they launch anything.
+/// The variants are grouped by who has to act. These are the caller (shapes, arguments), the
+/// machine (no driver, out of memory, a failing driver call), and this build or the author of a
+/// kernel (kernels, the emulator's reports). [`Error::Bug`] is for the authors of this crate.
+/// Operations check their arguments before they launch anything.
 #[derive(thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum Error {

@@ -134,12 +134,12 @@ impl Kernel {
     ///
     /// Buffers and tensors among the arguments stay allocated until the launch is done, even if
     /// they are dropped before. The number and the sizes of the arguments are checked against the
-    /// kernel's parameters, their types where the module was loaded with its manifest
-    /// ([`Device::load_built`]), and `config` against the limits of kernel and device. On a mismatch
+    /// kernel's parameters, and `config` against the limits of kernel and device. Types are checked
+    /// where the module was loaded with its manifest ([`Device::load_built`]). On a mismatch
     /// nothing is launched.
     ///
     /// A safe kernel takes a tensor or a buffer for each `&[T]`, `View2` and `Disjoint` where its
-    /// module was loaded with its manifest, and else an address and a length or a shape.
+    /// module was loaded with its manifest. Otherwise it takes an address and a length or a shape.
     ///
     /// ```
     /// # fn main() -> warpsmith::Result<()> {
@@ -171,12 +171,13 @@ impl Kernel {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Kernel`], [`ArgumentError::Value`](crate::ArgumentError::Value) for a block or
-    /// cluster other than the one the kernel requires (`.reqntid`, `.reqnctapercluster`), for a
-    /// cluster of more than 16 blocks or a grid that it does not divide,
+    /// [`Error::Kernel`] and [`Error::Device`].
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) for a block or cluster other than the
+    /// one the kernel requires (`.reqntid`, `.reqnctapercluster`). The same for a cluster of more
+    /// than 16 blocks, or for a grid that it does not divide.
     /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) for clusters on a device
-    /// without them, [`Error::Device`]. A fault of the kernel is returned here as
-    /// `EmulatorError::Launch` on the emulator; on a GPU a later call that waits reports it.
+    /// without them. A fault of the kernel is returned here as `EmulatorError::Launch` on the
+    /// emulator; on a GPU a later call that waits reports it.
     ///
     /// # Safety
     /// Each argument is what the kernel expects of that parameter. Pointers refer to device memory

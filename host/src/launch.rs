@@ -35,7 +35,7 @@ impl LaunchConfig {
         }
     }
 
-    /// As many blocks of `threads` threads in x as give each of `elements` elements a thread; at
+    /// Enough blocks of `threads` threads in x to give each of `elements` elements a thread. At
     /// least one block, and at most 2^31 - 1, the largest grid extent in x.
     pub const fn for_elements(elements: u64, threads: u32) -> Self {
         let threads = if threads == 0 { 1 } else { threads };

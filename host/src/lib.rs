@@ -55,10 +55,10 @@
 //! All are on by default.
 //!
 //! - `emulator`: the emulator as a device.
-//! - `families`: the built-in kernels. Each family is a feature, too: `attention`, `attention_grad`,
-//!   `elementwise` (the others need it), `gather` (also of [`Scatter`]), `gemm` (also of
-//!   [`GroupedGemm`]), `norm`, `reduce`, `rotary`, `scan`, `scatter_add`, `softmax` (also of
-//!   [`CrossEntropy`]), `topk`.
+//! - `families`: the built-in kernels. Each family is a feature, too: `attention`,
+//!   `attention_grad`, `elementwise`, `gather`, `gemm`, `norm`, `reduce`, `rotary`, `scan`,
+//!   `scatter_add`, `softmax`, `topk`. All others need `elementwise`. [`Scatter`] is in `gather`,
+//!   [`GroupedGemm`] in `gemm`, [`CrossEntropy`] in `softmax`.
 //! - `architectures`: the kernels for `sm_80`, `sm_89` and `sm_90`, each also a feature. The
 //!   kernels for sm_75 need none of these.
 //!

@@ -105,8 +105,8 @@ impl Want {
         }
     }
 
-    /// The largest error of a correct result before it is rounded to a dtype of less than 32 bits:
-    /// of a rounding for each term and one more, in f32, or in f64 where the result is f64.
+    /// The largest error of a correct result before it is rounded to a dtype of less than 32 bits.
+    /// It counts a rounding for each term and one more, in f32, or in f64 where the result is f64.
     fn error(self, dtype: DType) -> f64 {
         let roundings = self.terms + 1;
         match dtype {

@@ -1,5 +1,5 @@
-//! Launches in a row, each of which reads what the one before it wrote, with nothing between them:
-//! on compute capability 9.0 and later, a launch begins before the one before it has ended.
+//! Launches in a row, each of which reads the results of the one before it, with nothing between
+//! them. On compute capability 9.0 and later, a launch begins before the one before it has ended.
 
 use std::fmt::Debug;
 use warpsmith::testing::devices;

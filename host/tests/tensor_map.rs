@@ -183,7 +183,7 @@ fn a_kernel_reads_through_a_map_by_value_and_by_pointer() {
         for name in ["by_value", "by_pointer"] {
             let kernel = module.kernel(name).expect("is there");
             let mut y = DeviceBuffer::<f32>::uninit(&stream, 50 * 60).expect("allocates");
-            // SAFETY: the map's tensor and the output have the extents that the kernel knows.
+            // SAFETY: the map's tensor and the output have the kernel's extents.
             let launched = unsafe {
                 match name {
                     "by_value" => kernel.launch(&stream, config, (&map, &mut y)),

@@ -99,8 +99,8 @@ pub(crate) unsafe fn store_apart<T>(at: *mut T, raw: Raw, place: Place) {
     }
 }
 
-/// Stores the parts of a turned vector that no other lane stores: by the first lane of a run what is
-/// of the aligned vector at `start`, and by the last one what is of the next vector.
+/// Stores the parts of a turned vector that no other lane stores. The first lane of a run stores
+/// its part of the aligned vector at `start`, and the last one its part of the next vector.
 ///
 /// # Safety
 /// These bytes are writable.

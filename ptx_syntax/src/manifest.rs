@@ -90,8 +90,8 @@ pub struct KernelEntry {
     pub cluster: Option<[u32; 3]>,
     /// Static shared memory in bytes.
     pub static_shared_bytes: u32,
-    /// Least dynamic shared memory of a launch in bytes, if the kernel says so: one with less is
-    /// refused. Its PTX does not say it.
+    /// Least dynamic shared memory of a launch in bytes, if the kernel states it: a launch with
+    /// less is refused. Its PTX does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dynamic_shared_bytes: Option<u32>,
     /// Registers per thread that ptxas assigned for `arch`, if a ptxas was available.

@@ -113,8 +113,8 @@ impl Target {
         })
     }
 
-    /// Whether it has what came with `needs`. What an architecture alone has, a later one may have
-    /// alone too: which ones is not known here.
+    /// Whether it has what came with `needs`. A later architecture may also be the only one to have
+    /// these instructions. Which ones is not known here.
     fn has(self, needs: Self) -> bool {
         self.number >= needs.number && (needs.reach == Reach::Onward || self.reach != Reach::Onward)
     }

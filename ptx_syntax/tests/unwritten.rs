@@ -132,7 +132,7 @@ fn what_may_be_written_or_does_not_matter_is_left_alone() {
          st.global.f32 [64], %f1;",
         "setp.eq.u32 %p1, 0, 0; \
          wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1}, 0, 0, %p1, 1, 1, 0, 0;",
-        // Written by what is no arithmetic.
+        // Written by an instruction that is not arithmetic.
         "call (%r1), f, (0); st.global.u32 [64], %r1;",
         "elect.sync %r1|%p1, -1; @%p1 st.global.u32 [64], %r1;",
         "ld.global.v2.u32 {%r1, _}, [64]; st.global.u32 [64], %r1;",
@@ -209,7 +209,7 @@ fn elements_of_a_store_are_told_apart() {
     for line in [1, 2, 3, 5, 6, 7] {
         assert_eq!(stored(body, line), [], "line {line}");
     }
-    // What is stored is no use that would be reported.
+    // A store is not a use that would be reported.
     let doubtful = kernel(body);
     assert_eq!(Doubtful::of(&doubtful.functions[0]).steps(3), []);
 }

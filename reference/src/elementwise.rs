@@ -3,8 +3,8 @@
 //! # Bound
 //!
 //! The implementation evaluates a function of f32 values with an error up to a given number of ulp
-//! of f32 (half an ulp: correctly rounded; 0: exact, like negation), and rounds to the output's
-//! dtype.
+//! of f32. Half an ulp is correctly rounded; 0 is exact, like negation. Then it rounds to the
+//! output's dtype.
 
 use abi::DType;
 use ndarray::{ArrayD, ArrayViewD, IxDyn, Zip};

@@ -22,7 +22,7 @@ pub struct Model {
 
 impl Model {
     /// The model of sums of `n` terms in any order, whose partial sums are rescaled up to
-    /// `rescales` times, with `exp` and `ln` of an error up to `ulps`, and probabilities in f32.
+    /// `rescales` times. `exp` and `ln` have an error up to `ulps`, and probabilities are in f32.
     pub fn any_order(n: usize, rescales: usize, ulps: f64) -> Self {
         Self {
             additions: n.saturating_sub(1),
@@ -34,8 +34,8 @@ impl Model {
     }
 
     /// Relative error of one term `exp(z - max)` in a finished sum, without the error of its
-    /// exponent: one exponential, `rescales` corrections (an exponential and a product each), the
-    /// additions, and one more product (with `v`).
+    /// exponent. It counts one exponential, `rescales` corrections (an exponential and a product
+    /// each), the additions, and one more product (with `v`).
     pub(crate) fn term_error(&self) -> f64 {
         let exps = (1 + self.rescales) as f64 * (self.exp_ulps * 2.0 * U32).ln_1p();
         let sums = gamma(self.additions + self.rescales + 1);

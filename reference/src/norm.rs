@@ -3,15 +3,15 @@
 //!
 //! # Bound
 //!
-//! The mean is computed either as a sum over n, off by at most
-//! `dm = gamma(additions + 2) mean |h|`, or merged from means of parts, four roundings a merge, off
-//! by at most `gamma(4 merges) max |h|`; `dm` is the larger. V is either the sum of squared
-//! deviations from the computed mean: deviations from a mean that is off by `dm` have squares that
-//! add up to `n (V + dm²)`, so with their roundings it errs by at most
-//! `dm² + gamma(additions + 6) (V + dm²)`; or merged from parts, where squared differences of means
-//! that are each off by `dm` are added, weighted: by Cauchy and Schwarz
-//! `gamma(8 merges) V + 4 dm √(merges V) + 4 merges dm²`; `dV` is the larger. RMS norm has no mean:
-//! `dV = gamma(additions + 4) V`.
+//! The mean is computed in one of two ways. A sum over n is off by at most `dm = gamma(additions +
+//! 2) mean |h|`. A merge of means of parts, four roundings each, is off by at most `gamma(4 merges)
+//! max |h|`. `dm` is the larger. V is computed in one of two ways, and `dV` is the larger error.
+//! The first is the sum of squared deviations from the computed mean. Deviations from a mean that
+//! is off by `dm` have squares that add up to `n (V + dm²)`. With their roundings, it errs by at
+//! most `dm² + gamma(additions + 6) (V + dm²)`. The second is merged from parts, where squared
+//! differences of means that are each off by `dm` are added, weighted. By Cauchy and Schwarz, it
+//! errs by `gamma(8 merges) V + 4 dm √(merges V) + 4 merges dm²`. RMS norm has no mean: `dV =
+//! gamma(additions + 4) V`.
 //!
 //! `rstd` errs relatively by `r = dV / (2 (V + epsilon - dV)) + gamma(4)`. A difference and two
 //! products or multiply-adds follow, each rounded.

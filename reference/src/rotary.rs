@@ -2,10 +2,10 @@
 //!
 //! # Bound
 //!
-//! Each result is a sum of two products. However they are computed (both rounded and added, or one
-//! rounded and the other in a fused multiply-add), each product passes at most two roundings:
-//! `gamma(2) (|a cos| + |b sin|)`, and up to two results may be subnormal, `2 eta`. Where a product
-//! may exceed f32, there is no bound. What is copied is exact.
+//! Each result is a sum of two products. The products are both rounded and added, or one is rounded
+//! and the other is in a fused multiply-add. Each passes at most two roundings: `gamma(2) (|a cos|
+//! + |b sin|)`. Up to two results may be subnormal, `2 eta`. Where a product may exceed f32, there
+//! is no bound. Copied elements are exact.
 
 use abi::DType;
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, Axis};
@@ -26,9 +26,9 @@ pub struct Rotation<'a> {
     pub inverse: bool,
 }
 
-/// The rotation of `x`, `[.., seqlen, heads, head_dim]`, by the angles of `positions`,
-/// `[.., seqlen]`, rounded to `dtype`. The pairs of a token whose position is no row of the tables
-/// are NaN; elements behind the pairs are those of `x`.
+/// The rotation of `x`, `[.., seqlen, heads, head_dim]`, by the angles of `positions`, `[..,
+/// seqlen]`, rounded to `dtype`. The pairs of a token whose position is not a row of the tables are
+/// NaN; elements behind the pairs are those of `x`.
 ///
 /// # Errors
 /// [`ReferenceError::ShapeMismatch`].

@@ -15,12 +15,12 @@
 //! `delta_j = a_j + gamma(6) (w_j + a_j + A)`, plus `gamma(1) (|z_j| + a_j)` where a product is
 //! rounded before the maximum is subtracted (attention).
 //!
-//! The term enters its sum with the factor `(1 + e_j)`,
-//! `e_j = exp(delta_j) (1 + exp error)^(1 + rescales) (1 + gamma(additions + rescales + 1)) - 1`,
-//! and terms below `2^-126` may be lost, relative to the largest, or below `2^(-126 + r)` where all
-//! are computed `2^r` times too small, as `m log2 e` was rounded first: `r = |m| log2 e 2^-24`, but 64
-//! at most. Absolutely, that is `lost = (1 + rescales) 2^(-126 + r)`. With
-//! `P_j` the exact softmax and `E = sum_j P_j e_j + n lost`, the quotient of two such sums obeys
+//! The term enters its sum with the factor `(1 + e_j)`, `e_j = exp(delta_j) (1 + exp error)^(1 +
+//! rescales) (1 + gamma(additions + rescales + 1)) - 1`. Terms below `2^-126`, relative to the
+//! largest, may be lost. If all are computed `2^r` times too small, as `m log2 e` was rounded
+//! first, the limit is `2^(-126 + r)`: `r = |m| log2 e 2^-24`, but 64 at most. Absolutely, that is
+//! `lost = (1 + rescales) 2^(-126 + r)`. With `P_j` the exact softmax and `E = sum_j P_j e_j + n
+//! lost`, the quotient of two such sums obeys
 //!
 //! `|y_j - P_j| <= (P_j e_j + lost + P_j E) / (1 - E)`
 //!

@@ -5,7 +5,7 @@ use warpsmith::{E4m3, E5m2, Element};
 
 /// An element type whose bits can be examined.
 pub trait TestElement: Element {
-    /// A bit pattern that is no valid result: a NaN with a payload, or an absurd index.
+    /// A bit pattern that is not a valid result: a NaN with a payload, or an absurd index.
     const POISON: Self;
     /// The bits, zero-extended.
     fn bits(self) -> u64;

@@ -25,7 +25,8 @@ const CASES: &str = "WARPSMITH_TEST_CASES";
 /// Checks a property on every device. `strategy` generates cases with extents up to its argument.
 ///
 /// # Panics
-/// With the smallest case that fails, and the reason; also if `WARPSMITH_TEST_CASES` is no number.
+/// With the smallest case that fails, and the reason; also if `WARPSMITH_TEST_CASES` is not a
+/// number.
 pub fn holds<S>(
     effort: Effort,
     strategy: impl Fn(usize) -> S,

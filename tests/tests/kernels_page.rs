@@ -14,8 +14,8 @@ const HEAD: &str = "\
 
 Each row is one table of entries. A kernel takes its pointers and tensor maps first, and then the \
 parameter blocks. A block in brackets is one that only some entries of the table take. Dtypes are \
-those that the names of entries state; where none is stated, the launch tells the kernel, or the \
-kernel moves bytes. `b32` stands for every dtype of 32 bits.
+those in the names of entries. Where none is stated, a parameter contains the dtype, or the kernel \
+moves bytes. `b32` stands for every dtype of 32 bits.
 
 | entries | such as | number | parameter blocks | built for | dtypes | launched by | source |
 |---|---|---:|---|---|---|---|---|

@@ -1,5 +1,5 @@
 //! Launches over tensors far larger than L2 read by another cache policy, and some by another
-//! kernel: their results have the bits that the parts of the same tensors give, which are small.
+//! kernel. Their results have the bits of the same tensors in parts, which are small.
 
 use half::bf16;
 use std::ops::Range;

@@ -138,8 +138,8 @@ fn expect_sorted<T: Float + TestElement>(device: &Device, rows: usize, row: &[T]
     }
 }
 
-/// All elements equal, in ascending and descending order, in runs of equal ones, all large ones in
-/// the vectors of one thread: bounds by groups let through too many, or only just enough.
+/// All elements equal, in ascending and descending order, in runs of equal ones, or all large ones
+/// in the vectors of one thread. Then bounds by groups let through too many, or only just enough.
 #[test]
 fn rows_that_defeat_a_bound_by_groups_are_sorted_too() {
     for device in warpsmith::testing::devices() {

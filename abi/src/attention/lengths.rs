@@ -8,8 +8,8 @@
 //! - `leftpad_k` starts its keys late.
 //!
 //! `seqused` and `leftpad_k` count from the sequence's begin, so its keys are
-//! `leftpad_k[b]..seqused_k[b]`, and the key of index 0 is the first of these. What lies outside is
-//! not read, and no output of it is written.
+//! `leftpad_k[b]..seqused_k[b]`, and the key of index 0 is the first of these. Addresses outside
+//! are not read, and nothing is written for them.
 //!
 //! Whatever the arrays hold, positions are clamped to the tensors.
 

@@ -2,9 +2,9 @@
 //!
 //! Every forward entry takes `(q: *const T, k: *const T, v: *const T, o: *mut u8, lse: *mut f32,
 //! sink: *const f32, lengths: FlashFwdLengths, params: FlashFwdParams)`; Hopper's take tensor maps
-//! instead of `q`, `k` and `v`. What a family requires beyond that, and how it is launched, is said
-//! in its module. `lse` is null if it is not wanted, `sink` if there is none. Entries of the
-//! families that take paged keys have `pages: FlashFwdPages` as their last argument.
+//! instead of `q`, `k` and `v`. The module of a family states what else it requires, and how it is
+//! launched. `lse` is null if it is not wanted, `sink` if there is none. Entries of the families
+//! that take paged keys have `pages: FlashFwdPages` as their last argument.
 //!
 //! | file | what |
 //! |---|---|
@@ -44,6 +44,6 @@ pub use params::{BshStrides, FlashFwdParams};
 pub use simt::{SIMT_DTYPES, SIMT_TILE, SIMT_WIDE_TILE, SimtEntry, TileConfig};
 
 /// Largest absolute error of a softcap's tanh in the portable kernels, including the rounding of
-/// its argument: 0.45 · 3 · 2^-24 from the argument, 2^-24 each from the exponential, the sum and
-/// the quotient, 2^-25 from the difference.
+/// its argument. It is 0.45 · 3 · 2^-24 from the argument, 2^-24 each from the exponential, the sum
+/// and the quotient, and 2^-25 from the difference.
 pub const SOFTCAP_TANH_ERROR: f64 = 3e-7;

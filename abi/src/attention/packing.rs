@@ -1,9 +1,9 @@
 //! GQA packing, where a tile of queries has several heads that share keys and values; and split-KV.
 //!
-//! With GQA packing, each of a tile's rows (64 of a warpgroup, 16 or 32 of
-//! [decoding](super::decode)) is one query of one of `heads` heads: row r is head `r % heads` of
-//! query `r / heads`. With split-KV, the keys of a tile are divided among several blocks, whose
-//! results are merged ([`merge`](super::merge)).
+//! With GQA packing, each row of a tile is one query of one of `heads` heads: row r is head `r %
+//! heads` of query `r / heads`. A tile has 64 rows of a warpgroup, or 16 or 32 rows of
+//! [decoding](super::decode). With split-KV, the keys of a tile are divided among several blocks,
+//! whose results are merged ([`merge`](super::merge)).
 
 use crate::gemm::sm90::MMA_M;
 use crate::kernel_param;

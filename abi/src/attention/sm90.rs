@@ -3,9 +3,9 @@
 //! Entries are named
 //! `flash_fwd_sm90_<dtype>_d<head_dim cap>[_<head_dim_v cap>]_<tile>`; [`FwdEntry::ALL`]
 //! has all. Each takes
-//! - tensor maps of q, k and v by value, with boxes of [`FwdTile::box_rows_q`] (q) or
-//!   [`FwdTile::tile_n`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
-//!   `[head_dim, position, head, batch]`, with a batch of one if positions are packed;
+//! - tensor maps of q, k and v by value. Their dimensions are `[head_dim, position, head, batch]`,
+//!   with a batch of one if positions are packed. Boxes have [`FwdTile::box_rows_q`] (q) or
+//!   [`FwdTile::tile_n`] (k, v) rows of [`SPAN_BYTES`];
 //! - what every forward entry takes after q, k and v;
 //! - a [`FwdLaunch`].
 //!

@@ -8,17 +8,17 @@
 //! Of the query heads that share keys a thread block has some, or all ([`heads_together`]). If it
 //! has some, thread blocks add to the keys' dk and dv in turns too, in the order of the heads.
 //!
-//! Thread blocks have the blocks of keys in order, visit tiles of queries from the last to the
-//! first, of each tile all their heads, and add to a tile in the order of their numbers:
+//! Thread blocks take the blocks of keys in order. They visit tiles of queries from the last to the
+//! first, and all heads of each tile. They add to a tile in the order of their numbers:
 //!
 //! - A thread block waits only for thread blocks with lower numbers. These started before it, so
 //!   however few fit at a time, there is always one that need not wait.
-//! - Without a mask, and with a causal one, thread blocks that start together come to the same
-//!   tiles at the same time, and each is one addition behind the one before it. That is lost once a
-//!   launch if those that follow start as far apart. They do where the blocks of as many heads as
-//!   run at a time alternate ([`beside`]): those of the same rank end together, and make room for
-//!   others of the same rank. With a causal mask they are lost again and again, and few of a head
-//!   run at a time.
+//! - Without a mask, and with a causal one, thread blocks that start together reach the same tiles
+//!   at the same time. Each is one addition behind the one before it. That is lost once a launch if
+//!   those that follow start as far apart. They do where the blocks of as many heads as run at a
+//!   time alternate ([`beside`]). Blocks of the same rank end together, and make room for others of
+//!   the same rank. With a causal mask they are lost again and again, and few of a head run at a
+//!   time.
 //! - With a causal mask the first blocks of keys have the most tiles. They start first, so that
 //!   short ones are left for the end.
 //! - Thread blocks that add to the same dk and dv are all key heads of the launch apart
@@ -113,8 +113,8 @@ impl Order {
     }
 }
 
-/// The sequence, the key head, and which of the parts of the heads that share it, at `index` in the
-/// order of all such parts of a launch with `batch` sequences of `heads_kv` key heads.
+/// Sequence, key head and part for `index`, in the order of all parts of a launch with `batch`
+/// sequences of `heads_kv` key heads. A part is some of the query heads that share a key head.
 #[inline(always)]
 pub const fn heads(index: u32, batch: u32, heads_kv: u32) -> [u32; 3] {
     let (part, key_head) = divided(index, batch.wrapping_mul(heads_kv));
@@ -122,10 +122,10 @@ pub const fn heads(index: u32, batch: u32, heads_kv: u32) -> [u32; 3] {
     [batch_idx, head_kv, part]
 }
 
-/// Query heads of a thread block, of a `group` that shares keys: 4 at most, as a block adds dk and
-/// dv to memory once, and fewer where there would be less than `blocks` with `blocks_of_one` if
-/// each had one. More of them are in use longer, and their tiles leave L2 before the next block of
-/// keys comes to them.
+/// Query heads of a thread block, of a `group` that shares keys. At most 4, as a block adds dk and
+/// dv to memory once. Fewer where the launch would have less than `blocks` blocks; with one head
+/// each, it has `blocks_of_one`. More of them are in use longer, and their tiles leave L2 before
+/// the next block of keys comes to them.
 pub const fn heads_together(group: u32, blocks_of_one: u64, blocks: u64) -> u32 {
     const MOST: u32 = 4;
     let mut together = if group < MOST { group } else { MOST };

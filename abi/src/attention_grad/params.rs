@@ -38,8 +38,8 @@ impl AttentionGradParams {
         }
     }
 
-    /// Grid of a launch whose blocks own `tile_n` keys of a key head each: x = key tiles of the
-    /// longest sequence, y and z = key heads of all batches, see [`owner`](Self::owner). `None` if
+    /// Grid of a launch whose blocks own `tile_n` keys of a key head each. x = key tiles of the
+    /// longest sequence; y and z = key heads of all batches, see [`owner`](Self::owner). `None` if
     /// there is no key or more than a grid can hold.
     pub const fn grid_of_keys(
         batch: u32,

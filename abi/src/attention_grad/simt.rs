@@ -1,6 +1,6 @@
-//! The portable kernels, without tensor cores: one that writes delta, and one that runs twice after
-//! it, once with blocks that own queries and write dq, and once with blocks that own keys and write
-//! dk and dv.
+//! The portable kernels, without tensor cores. One writes delta. Another runs twice after it: once
+//! with blocks that own queries and write dq, and once with blocks that own keys and write dk and
+//! dv.
 //!
 //! Entries: [`DELTA_ENTRY`], and `attention_grad_simt_d<head_dim cap>` ([`SimtGradEntry::ALL`] has
 //! all), which serves any head_dim and head_dim_v up to its cap, with the threads of

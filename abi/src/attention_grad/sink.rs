@@ -36,8 +36,8 @@ pub const fn sink_groups_log2(batch: u32) -> u32 {
     u32::BITS - most.saturating_sub(1).leading_zeros()
 }
 
-/// Most roundings of a term of a head's sum, among `batch` sequences of up to `seqlen_q` queries:
-/// those of a pass, one for each pass of a thread, and those of both trees.
+/// Most roundings of a term of a head's sum, among `batch` sequences of up to `seqlen_q` queries.
+/// They are those within a pass, one for each pass of a thread, and those of both trees.
 pub const fn sink_additions(batch: u32, seqlen_q: u32) -> u64 {
     let groups_log2 = sink_groups_log2(batch);
     let sequences = batch.div_ceil(1 << groups_log2) as u64;

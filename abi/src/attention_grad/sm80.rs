@@ -8,12 +8,12 @@
 //! lengths: FlashFwdLengths, params: AttentionGradParams
 //! ```
 //!
-//! where `of_ds` is dq or dk and `of_p` is dv, as far as the part writes them, and run on
+//! where `of_ds` is dq or dk and `of_p` is dv, as far as the part writes them. Their grid is
 //! [`FlashFwdParams::grid`](crate::attention::FlashFwdParams::grid) of [`Sm80GradTile::rows`]
 //! queries, or [`AttentionGradParams::grid_of_keys`](super::AttentionGradParams::grid_of_keys) of
-//! as many keys, with [`THREADS`] threads a block and [`Sm80GradTile::smem_bytes`] of dynamic
-//! shared memory. head_dim and head_dim_v are multiples of 8 up to the cap. Rows of q, k, v, d_o
-//! and of the gradients are aligned to [`ALIGN_BYTES`]. softmax_scale_log2 is above 0.
+//! as many keys. Blocks have [`THREADS`] threads and [`Sm80GradTile::smem_bytes`] of dynamic shared
+//! memory. head_dim and head_dim_v are multiples of 8 up to the cap. Rows of q, k, v, d_o and of
+//! the gradients are aligned to [`ALIGN_BYTES`]. softmax_scale_log2 is above 0.
 
 use core::fmt;
 

@@ -138,8 +138,8 @@ impl UnaryOp {
         }
     }
 
-    /// Largest error of the short form, which chains use if their result is a float of 16 or 8 bits,
-    /// in the ulp of [`ulps`](Self::ulps); `None` if the function has no short form.
+    /// Largest error of the short form, in the ulp of [`ulps`](Self::ulps); `None` if the function
+    /// has no short form. Chains use it if their result is a float of 16 or 8 bits.
     pub const fn narrow_ulps(self) -> Option<f32> {
         match self {
             Self::Sqrt => Some(1.5),

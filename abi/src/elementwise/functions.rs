@@ -26,8 +26,9 @@ macro_rules! functions {
                 $first + self as u32
             }
 
-            /// Largest error of the f32 result before it is rounded to the output, in ulp of the exact
-            /// result (of the smallest normal number if that is subnormal); 0 if it is exact.
+            /// Largest error of the f32 result before it is rounded to the output; 0 if it is
+            /// exact. In ulp of the exact result, or of the smallest normal number if that is
+            /// subnormal.
             pub const fn ulps(self) -> f32 {
                 match self {
                     $(Self::$variant => $ulps,)*

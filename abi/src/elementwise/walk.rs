@@ -14,9 +14,8 @@ kernel_param! {
         pub len: u32,
         /// Number of dimensions in use.
         pub rank: u32,
-        /// Neighbours along the innermost dimension that one access may move: 2 to 16, which then
-        /// divides that dimension (if there is only one dimension, the remainder is moved one by one),
-        /// or 1.
+        /// Neighbours along the innermost dimension that one access may move: 1, or 2 to 16. More
+        /// than 1 divide that dimension; if it is the only one, the remainder is moved one by one.
         pub chunk: u32,
         /// Bit t: tensor t has the same element throughout a chunk (an innermost stride of 0). If
         /// `chunk` is not 1, the other tensors have an innermost stride of 1 and aligned chunks.

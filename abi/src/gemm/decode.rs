@@ -160,7 +160,7 @@ impl DecodeConfig {
         n.div_ceil(self.tile_n)
     }
 
-    /// Blocks that split a tile's k, on a device with so many SMs: the fewest that give five in six
+    /// Blocks that split a tile's k, on a device with so many SMs. The fewest that give five in six
     /// SMs a block, and no more than run at the same time. Bandwidth is the limit, so it does not
     /// matter that blocks are spread unevenly.
     pub const fn choose_splits(&self, n: u32, k: u32, batch: u32, multiprocessors: u32) -> u32 {

@@ -3,8 +3,8 @@
 //! Entries take `a: *const f64, b: *const f64, c: *const f64, d: *mut f64, bias: *const f64,
 //! residual: *const f64, row_scale: *const f64, column_scale: *const f64, alpha: *const f64, beta:
 //! *const f64, params: DoubleParams, epilogue: EpilogueParams` and compute [the
-//! epilogue](super::epilogue) in f64; of activations they have the identity and relu. What a launch
-//! does not have is null, `alpha` and `beta` override those of [`DoubleParams`] if they are not.
+//! epilogue](super::epilogue) in f64; of activations they have the identity and relu. Absent
+//! arguments are null. `alpha` and `beta` override those of [`DoubleParams`] if they are not null.
 //! Layouts are known at run time, so there is one entry for each [`DoubleProduct`] and tile.
 //!
 //! Every element has one accumulator, from +0, to which products are added by fused multiply-add
@@ -46,7 +46,7 @@ pub const DOUBLE_SMALL: TileConfig = TileConfig {
 };
 
 /// Padding of a line of a staged tile, in elements. Lines are then 12 elements long, or 4 more than
-/// a multiple of 16: the 16 lanes whose 8-byte loads are one access read four neighbours of each of
+/// a multiple of 16. The 16 lanes whose 8-byte loads are one access read four neighbours of each of
 /// four lines, from different banks.
 const PAD: u32 = 4;
 

@@ -6,12 +6,12 @@
 //! D[i,j] = activation(x) + residual[i, j]
 //! ```
 //!
-//! Entries whose epilogue is `fused` choose all of it at run time, by these arguments: `c:
-//! *const Out, d: *mut Out, bias: *const Out, residual: *const Out, row_scale: *const f32,
-//! column_scale: *const f32, alpha: *const f32, beta: *const f32, params: GemmParams, epilogue:
-//! EpilogueParams`. Where the entry's name does not say what `Out` is, [`EpilogueParams::d_dtype`]
-//! does. What a launch does not have is null; `alpha` and `beta` override those of
-//! [`GemmParams`](super::GemmParams) if they are not null. All is computed in f32 and rounded once.
+//! Entries whose epilogue is `fused` choose all of it at run time, by these arguments: `c: *const
+//! Out, d: *mut Out, bias: *const Out, residual: *const Out, row_scale: *const f32, column_scale:
+//! *const f32, alpha: *const f32, beta: *const f32, params: GemmParams, epilogue: EpilogueParams`.
+//! Where the entry's name does not say what `Out` is, [`EpilogueParams::d_dtype`] does. Absent
+//! arguments are null. `alpha` and `beta` override those of [`GemmParams`](super::GemmParams) if
+//! they are not null. All is computed in f32 and rounded once.
 
 use crate::kernel_param;
 use core::fmt;

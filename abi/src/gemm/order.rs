@@ -18,9 +18,9 @@ pub struct TileIndex {
 kernel_param! {
     /// The tiles of a launch, in the order in which they are computed.
     ///
-    /// The host fills it in, with what divides an index into a tile's coordinates: five divisions
-    /// by numbers that only a kernel knows take a warp 1,400 cycles, longer than the `wgmma`s that
-    /// could hide them.
+    /// The host fills it in, with multipliers that replace the divisions of an index into a tile's
+    /// coordinates. Five divisions by numbers that are not constants take a warp 1,400 cycles,
+    /// longer than the `wgmma`s that could hide them.
     #[derive(Debug, PartialEq, Eq)]
     pub struct TileOrder {
         m_tiles: u32,

@@ -6,9 +6,9 @@
 //! number of groups,
 //! `params.batch_stride_a` is 0.
 //!
-//! `ends` has one number a group: group `g` has the rows of A and D from the largest of 0 and
-//! `ends[..g]` to the largest of 0 and `ends[..=g]`, both at most m. The rows behind the last group
-//! are a group without a B, whose results are 0.
+//! `ends` has one number for each group. Group `g` has the rows of A and D from the largest of 0
+//! and `ends[..g]` to the largest of 0 and `ends[..=g]`, both at most m. The rows behind the last
+//! group are a group without a B, whose results are 0.
 //!
 //! **Tiles.** Each group has tiles of its own, which begin with its first row. A tile's rows behind
 //! the end of its group are computed, of whatever stands there, and not stored. Tiles are numbered

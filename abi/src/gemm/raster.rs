@@ -1,7 +1,7 @@
 //! The order in which tiles are computed. Tiles near each other in time share operands in L2.
 
-/// Row and column of tile `index`, if tiles are taken by bands of `group` rows, column by column
-/// within a band: the tiles that are computed at the same time then read the same few rows of A and
+/// Row and column of tile `index`. Tiles are taken by bands of `group` rows, column by column
+/// within a band. So tiles that are computed at the same time read the same few rows of A and
 /// columns of B.
 ///
 /// All of `0..m_tiles * n_tiles` are covered, each once.
@@ -18,16 +18,16 @@ pub const fn grouped(index: u32, m_tiles: u32, n_tiles: u32, group: u32) -> (u32
 /// The order of a kernel's tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Raster {
-    /// [`grouped`], by bands of as many rows as the launch says, but that every other band runs
-    /// from the last column back to the first: it begins with the columns of B that the band before
-    /// it read last, which are still in L2.
+    /// [`grouped`], by bands of as many rows as the launch states. Every other band runs from the
+    /// last column back to the first. So it begins with the columns of B that the band before it
+    /// read last, which are still in L2.
     Grouped,
     /// [`hilbert`]: good for caches of any size, at the cost of a short loop for each tile.
     Hilbert,
 }
 
-/// Row and column of tile `index` along a Hilbert curve through a rectangle of any extents: tiles
-/// near in time are near in both directions, whatever the size of the cache. Each step goes to a
+/// Row and column of tile `index` along a Hilbert curve through a rectangle of any extents. Tiles
+/// near in time are near in both directions, for any size of the cache. Each step goes to a
 /// neighbour; where extents are odd, one step goes along a diagonal.
 ///
 /// All of `0..m_tiles * n_tiles` are covered, each once.

@@ -1,9 +1,9 @@
 //! Stream-K: work is cut into equal shares, which may begin and end anywhere in a tile's k.
 //!
-//! Tiles seldom divide evenly among the blocks that run at the same time: 80 tiles leave 52 of 132
+//! Tiles seldom divide evenly among the blocks that run at the same time. 80 tiles leave 52 of 132
 //! SMs idle, and 136 tiles leave 128 of them idle for half of the time. So the k steps of the last
-//! tiles are strung together and cut into one *share* for each of the first blocks, the *sharers*;
-//! their lengths differ by one step at most. The other tiles go to the blocks whole, in turn:
+//! tiles are strung together and cut into one *share* for each of the first blocks, the *sharers*.
+//! Their lengths differ by one step at most. The other tiles go to the blocks whole, in turn:
 //!
 //! ```text
 //! tiles      |----- 4 -----|----- 5 -----|----- 6 -----|   shared, 4 sharers; before, 0 to 3 whole
@@ -20,8 +20,8 @@
 //! 3. The tiles whose end is in its share. For the one that its share begins inside of, the last,
 //!    it waits for blocks of *lower* index only.
 //!
-//! There is no deadlock, however many of the blocks run at the same time: blocks start in the order
-//! of their indices, and what is waited for is computed before its block waits for anything.
+//! There is no deadlock, however many of the blocks run at the same time. Blocks start in the order
+//! of their indices, and a block computes what others wait for before it waits itself.
 //!
 //! **Workspace.** Partial sums pass through global memory, aligned to 16 bytes. First there are
 //! [`FLAGS`] 32-bit flags, [`FLAGS_PER_BLOCK`] for each block, which are 0 before and after each
@@ -70,9 +70,9 @@ impl Cut {
     /// steps. `None` if whole tiles do so, or if tiles are too short to be cut.
     ///
     /// If there are more tiles than SMs, those of the last wave are cut, if they occupy less than
-    /// half of it. A wave that is fuller is not: its shares would be longer than a tile, begin
-    /// anywhere, and find little in L2 that others have read (16384 × 4096 × 4096 takes 9 % longer
-    /// so).
+    /// half of it. A wave that is fuller is not. Its shares would be longer than a tile, begin
+    /// anywhere, and find little in L2 that others have read. (16384 × 4096 × 4096 takes 9 % longer
+    /// so.)
     pub const fn of(tiles: u32, k_steps: u32, multiprocessors: u32) -> Option<Self> {
         let most = least(multiprocessors, BLOCKS_MAX);
         let (waves, rest) = divided(tiles, most);
@@ -110,8 +110,8 @@ impl Cut {
     }
 }
 
-/// In how many parts, at most `most`, a tile of `k_steps` is soonest complete, if each part of it
-/// is computed at the same time and their sums are then added one after the other.
+/// The number of parts, at most `most`, with which a tile of `k_steps` is complete soonest. The
+/// parts are computed at the same time, and their sums are then added one after the other.
 const fn splits(k_steps: u32, most: u32) -> u32 {
     let most = least(k_steps / LEAST_STEPS, most);
     let mut splits = 1;

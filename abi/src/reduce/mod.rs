@@ -2,25 +2,25 @@
 //!
 //! A tensor is viewed as kept extents `[outer, inner]` and reduced extents `[segments, n]`
 //! ([`ReduceView`]). [`ReducePlan`] cuts that into items, each a part of the axis of some outputs,
-//! and says how the threads of a block share items. If there are so few outputs that their axis is
-//! split into chunks, the items of an output leave partial results, and whichever item comes last
-//! merges them in an order that the plan fixes: results have the same bits every time.
+//! and says how the threads of a block share items. If there are few outputs, their axis is split
+//! into chunks, and the items of an output leave partial results. The item that comes last merges
+//! them in an order that the plan fixes. So results have the same bits every time.
 //!
 //! | entry | parameters |
 //! |---|---|
 //! | `reduce_<family>_<dtype>`, and `.._<variant>` for the special [`Variant`]s | `(x: *const T, partials: *mut u32, tickets: *mut u32, out: *mut Out, params: ReduceParams)` |
 //!
 //! [`Family`] lists the families: one entry serves several operations, which [`ReduceParams`]
-//! distinguishes. `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32, i64 (in i64);
-//! `wide` for any of them computed in f64; b8, b16, b32, b64 for entries that only test bits. `out` is
-//! contiguous `[outer, inner]`, of the dtype [`ReduceEntry::out`], or of the elements' where
-//! [`ReduceParams::is_rounded`] says so. `partials` ([`ReducePlan::partials`] times
-//! [`ReduceEntry::partial_words`], aligned to 16) and `tickets` ([`ReducePlan::tickets`]) may be null
-//! if there is one part; tickets are 0 before and after a launch.
+//! distinguishes. `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32, i64 (in i64).
+//! `wide` stands for any of them computed in f64; b8, b16, b32, b64 for entries that only test
+//! bits. `out` is contiguous `[outer, inner]`, of the dtype [`ReduceEntry::out`], or of the
+//! elements' where [`ReduceParams::is_rounded`] says so. `partials` ([`ReducePlan::partials`] times
+//! [`ReduceEntry::partial_words`], aligned to 16) and `tickets` ([`ReducePlan::tickets`]) may be
+//! null if there is one part; tickets are 0 before and after a launch.
 //!
 //! # Accuracy
 //! A thread adds eight elements of a lane of its vectors at a time by a tree (of 16-bit elements in
-//! rows, 64 of all lanes), and adds the result to a pair of numbers that loses nothing (Knuth's
+//! rows, 64 of all lanes). It adds the result to a pair of numbers that loses nothing (Knuth's
 //! two-sum). The pairs are then added in a tree. The longest chain of roundings is
 //! [`ReducePlan::additions`], which does not grow with the extents beyond the tree's depth.
 

@@ -94,9 +94,9 @@ impl ReducePlan {
         }
     }
 
-    /// Most roundings on one element's way into a sum, for error bounds: a batch's tree, the
-    /// thread's pair of numbers for a lane (2, as what it loses is of second order), elements
-    /// outside vectors, lanes, threads, and parts.
+    /// Most roundings on one element's way into a sum, for error bounds. They are those of a
+    /// batch's tree and of the thread's pair of numbers for a lane (2, as its loss is of second
+    /// order). Elements outside vectors, lanes, threads and parts add to them.
     pub const fn additions(&self) -> u64 {
         const TREES: u64 = 3 + 2 + 16 + 3 + 5 + 30;
         // A thread merges only some of the parts, or sections, of a column.

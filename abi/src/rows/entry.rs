@@ -35,7 +35,7 @@ impl RowOp {
         Self::NormGradF32,
     ];
 
-    /// Reads the operation at the start of a name. What the weights are comes behind the dtype.
+    /// Reads the operation at the start of a name. The kind of the weights comes behind the dtype.
     const fn of_name(parts: &mut Parts) -> Self {
         if parts.take("softmax") {
             return match parts.take("grad") {

@@ -42,7 +42,7 @@ impl RowEntry {
 /// Columns of a thread that adds up partial sums.
 pub const FINISH_COLUMNS: u32 = 4;
 
-/// Columns of a block that adds up `parts` partial sums of each column, and its threads: a thread
+/// Columns of a block that adds up `parts` partial sums of each column, and its threads. A thread
 /// has at most nine rows of the up to 1,056 parts that are left of short rows.
 pub const fn column_block(parts: u64) -> (u32, u32) {
     match parts {

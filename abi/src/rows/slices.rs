@@ -16,8 +16,8 @@ impl RowEntry {
     }
 }
 
-/// Bytes of the barriers of a block whose rows are in slices: one for each thread group (of 4 threads or
-/// more, if thread groups share a block), and one for exchanges.
+/// Bytes of the barriers of a block whose rows are in slices. There is one for each thread group
+/// (of 4 threads or more, if thread groups share a block), and one for exchanges.
 pub const BARRIER_BYTES: u32 = (SHARED_BLOCK / 4 * 8 + 8).next_multiple_of(VECTOR_BYTES);
 
 /// Bytes of a cache line, at a multiple of which slices begin.

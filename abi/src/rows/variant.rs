@@ -40,7 +40,7 @@
 //! row    | e0 | e1 | .. | eT-1 | eT | ..
 //!          t0   t1   ..   tT-1   t0   ..
 //! ```
-//! **columns** is no place for a row: its kernel adds up columns for the gradients of weights.
+//! **columns** does not hold rows: its kernel adds up columns for the gradients of weights.
 
 use super::{Ahead, RowParams, RowPlan, RowShape, Stages, Strategy, WIDE_VECTORS};
 use crate::SingleEntry;

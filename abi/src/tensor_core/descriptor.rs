@@ -9,8 +9,8 @@
 //! | 49..52 | base offset: 0 if the swizzle pattern starts at a multiple of its length |
 //! | 62..64 | swizzle: 0 none, 1 128 B, 2 64 B, 3 32 B |
 //!
-//! A matrix is made of core matrices: 8 rows of 16 bytes. [`Layout`] says what the two offsets mean
-//! for the layouts in use, and [`Layout::offset_bytes`] where each element must be: a TMA load
+//! A matrix is made of core matrices: 8 rows of 16 bytes. [`Layout`] states what the two offsets
+//! mean for the layouts in use, and [`Layout::offset_bytes`] where each element must be. A TMA load
 //! writes it there, or a hand-written store has to.
 
 use crate::swizzle::Swizzle;

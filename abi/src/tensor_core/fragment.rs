@@ -17,8 +17,8 @@ const fn coord(row: u32, column: u32) -> Coord {
     Coord { row, column }
 }
 
-/// A and B of `mma.sync.m16n8k*` and A of `wgmma` are made of blocks of 8 rows by 16 bytes of k,
-/// one register a thread: this is an element's row, and its column, within the block.
+/// A and B of `mma.sync.m16n8k*` and A of `wgmma` consist of blocks of 8 rows by 16 bytes of k, one
+/// register a thread. This is an element's row, and its column, within the block.
 const fn block(lane: u32, element: u32, size_bytes: u32) -> Coord {
     let in_register = element % (4 / size_bytes);
     coord(lane / 4, lane % 4 * (4 / size_bytes) + in_register)

@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_plain_x4_of_a_tile_of_n_by_k_is_two_fragments_of_b() {
-        // Registers 0 and 2 are those of n 0..8, and 1 and 3 those of n 8..16.
+        // Registers 0 and 2 have n 0..8, and 1 and 3 have n 8..16.
         for lane in 0..32 {
             for element in 0..4 {
                 for n_half in 0..2 {

@@ -62,8 +62,9 @@ pub struct GemmOptions {
     /// fastest.
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub tried: usize,
-    /// Measure all of our kernels (of those that --kernel begins) for each product, and list their
-    /// times below it; those that take 1.3 times as long as the fastest are left out.
+    /// Measure all of our kernels for each product, and list their times below it. With --kernel,
+    /// only those whose names begin with it. Kernels that take 1.3 times as long as the fastest are
+    /// left out.
     #[arg(long, conflicts_with = "tried")]
     pub all_candidates: bool,
     /// Ask cuBLASLt for so many algorithms, and use the fastest. It knows fewer for most products.
@@ -162,8 +163,8 @@ impl GemmOptions {
     }
 }
 
-/// Checks that the name of a GEMM of ours begins with `beginning`, before operands are drawn. What
-/// follows the name of the kernel says how it is launched; only a case knows that.
+/// Checks that the name of a GEMM of ours begins with `beginning`, before operands are drawn. The
+/// words behind the kernel's name describe the launch, and only a case has them.
 ///
 /// # Errors
 /// [`BenchError::NoKernel`] with the families that there are, errors of the manifest.

@@ -165,7 +165,7 @@ pub trait Peers {
     fn name(&self) -> &str;
 
     /// Prepares the next case: its description with the operands of each copy. The operands of the
-    /// case before are no longer used.
+    /// case before are not used any more.
     ///
     /// # Errors
     /// [`BenchError::Peers`].

@@ -71,12 +71,12 @@ const LENGTHS: [usize; 11] = [
     256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144,
 ];
 
-/// Row lengths that are no powers of two: widths of models.
+/// Row lengths that are not powers of two: widths of models.
 const OTHER_LENGTHS: [usize; 13] = [
     320, 640, 768, 1280, 1536, 2560, 3072, 3584, 5120, 6144, 7168, 12_288, 20_480,
 ];
 
-/// Row lengths that are no whole vectors of 16 bytes.
+/// Row lengths that are not whole vectors of 16 bytes.
 const ODD_LENGTHS: [usize; 11] = [
     333, 767, 1001, 2047, 4099, 8191, 12_289, 16_411, 32_771, 50_257, 100_003,
 ];
@@ -87,7 +87,7 @@ const RESIDUAL_LENGTHS: [usize; 8] = [1024, 2048, 2560, 4096, 5120, 8192, 12_288
 /// Vocabulary sizes.
 const VOCABULARIES: [usize; 4] = [32_000, 32_768, 128_256, 256_000];
 
-/// Vocabulary sizes that are no whole vectors; the first is that of GPT-2.
+/// Vocabulary sizes that are not whole vectors; the first is that of GPT-2.
 const ODD_VOCABULARIES: [usize; 3] = [50_257, 32_001, 151_937];
 
 /// Half an ulp of bf16 near 1, plus the error of approximations and of a different order of

@@ -14,7 +14,7 @@ use crate::output::{Output, OutputFiles};
 /// Scaled dot-product attention: O = softmax(scale * Q @ K^T + mask) @ V.
 ///
 /// Q is [batch, seqlen_q, heads_q, head_dim], K is [batch, seqlen_k, heads_kv, head_dim], and V is
-/// [batch, seqlen_k, heads_kv, head_dim_v]; heads_q is a multiple of heads_kv, and head_dim is at
+/// [batch, seqlen_k, heads_kv, head_dim_v]. heads_q is a multiple of heads_kv, and head_dim is at
 /// most 256. With --cu-seqlens-q, Q is [total, heads_q, head_dim]; with --cu-seqlens-k, K and V are
 /// [total, heads_kv, ..]. Files are .npy of f16, f32 or f64, in C or Fortran order. Operands are
 /// rounded to --dtype, O to --out-dtype before it is written as f32.

@@ -12,8 +12,9 @@ use crate::output::Output;
 
 /// Show the resources and instructions of the kernels in a PTX file.
 ///
-/// For each kernel: parameters, launch bounds, virtual registers by type, shared and local memory,
-/// and the number of instructions of each class in the text (a static count, not an execution).
+/// For each kernel: parameters, launch bounds, virtual registers by type, and shared and local
+/// memory. Also the number of instructions of each class in the text (a static count, not an
+/// execution).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   warpsmith explain kernel.ptx

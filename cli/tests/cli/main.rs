@@ -15,5 +15,6 @@ mod hostile;
 mod memory;
 mod pipe;
 mod ptx;
+mod readme;
 mod run;
 mod support;

@@ -100,7 +100,7 @@ struct Panic<'a> {
 }
 
 impl<'a> Panic<'a> {
-    /// The call in a line; `None` if it is no panic, or one whose place is not constant.
+    /// The call in a line; `None` if it is not a panic, or its place is not constant.
     fn by(line: &'a str, globals: &BTreeMap<&str, &Global>) -> Option<Self> {
         let (callee, written) = named_call(line)?;
         if !is_panic(&callee) {

@@ -79,8 +79,9 @@ impl<T: Element> AddVector<T> {
 }
 
 impl<T: Element> AddVector<T> {
-    /// Whether [`pairs`](Self::pairs) may be called where D has `n` columns: the vector runs along
-    /// the columns, and the elements of an even column and the next one are an aligned pair.
+    /// Whether [`pairs`](Self::pairs) may be called where D has `n` columns. The vector has to run
+    /// along the columns, and the elements of an even column and the next one have to be an aligned
+    /// pair.
     #[inline(always)]
     pub fn has_pairs(&self, n: u32) -> bool {
         let is_even = n.is_multiple_of(2) && self.batch_stride % 2 == 0;
@@ -103,7 +104,8 @@ impl<T: Element> AddVector<T> {
             let Coord { batch, column, .. } = coord(2 * i);
             let vector = self.of(batch);
             // SAFETY: `column` is in D and D has an even number of columns, so the other column of
-            // the pair is in D too; `new`'s caller says that the elements of both are readable.
+            // the pair is in D too. The caller of `new` guarantees that the elements of both are
+            // readable.
             pairs[i] = unsafe { T::load_pair(vector.add((column & !1) as usize)) };
             i += 1;
         }

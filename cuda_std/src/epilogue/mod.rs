@@ -45,8 +45,8 @@ pub struct Coord {
 
 /// A function of a result and its coordinates, in f32.
 ///
-/// One that reads memory by the coordinates has an `unsafe` constructor, whose caller answers for
-/// both: that the memory is there for all coordinates in D, and that nobody asks about others.
+/// One that reads memory by the coordinates has an `unsafe` constructor. Its caller guarantees that
+/// the memory is there for all coordinates in D, and that no others are used.
 pub trait Epilogue: Copy {
     /// The result for `coord`, computed from `x`, the result of the step before.
     ///

@@ -15,7 +15,7 @@ pub fn expm1(x: f32) -> f32 {
     let x = if x > 89.0 { 89.0 } else { x };
     let (p, rounded) = expm1_parts(x);
     let k = rounded.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
-    // With half of 2^k, because 2^128 is no f32: 2 (p 2^(k-1) + (2^(k-1) - ½)).
+    // With half of 2^k, because 2^128 is not an f32: 2 (p 2^(k-1) + (2^(k-1) - ½)).
     let half = f32::from_bits((k.wrapping_add(126) as u32) << 23);
     2.0 * fma(p, half, half - 0.5)
 }

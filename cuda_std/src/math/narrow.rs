@@ -4,9 +4,8 @@
 //! branches. The last bits of the f32 result therefore depend on the GPU; after rounding to bf16 or
 //! f16, one result in some thousands differs between two kinds of device.
 //!
-//! Nothing is lost that a 16-bit float can represent: results below the smallest normal f32 are
-//! right too, because an exponential is computed as the square of its square root, which is a
-//! normal number.
+//! Nothing is lost that a 16-bit float can represent. Results below the smallest normal f32 are
+//! right too, because an exponential is computed as the square of its square root, a normal number.
 //!
 //! | function of any x | largest error in ulp of f32 |
 //! |---|---|

@@ -57,9 +57,9 @@ macro_rules! tensors {
         /// wrote to `src` needs a proxy fence first. *Since*: PTX 8.0, sm_90.
         ///
         /// # Safety
-        /// `map` is a tensor map of so many dimensions and of a type that knows the operation; `src`
-        /// is aligned as its swizzle demands (128 bytes without one), and nobody writes there before
-        /// the group has read it.
+        /// `map` is a tensor map of so many dimensions, and of a type that has the operation. `src`
+        /// is aligned as its swizzle demands (128 bytes without one), and nobody writes there
+        /// before the group has read it.
         ///
         /// # Panics
         /// On the host.

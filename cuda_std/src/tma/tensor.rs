@@ -136,9 +136,9 @@ macro_rules! stores {
         /// wrote to `src` needs a proxy fence first. *Since*: PTX 8.0, sm_90.
         ///
         /// # Safety
-        /// `map` is a tensor map of so many dimensions, `src` is aligned as its swizzle demands (128
-        /// bytes without one); nobody writes there before the group has read it, nor uses what it
-        /// writes before the group is complete.
+        /// `map` is a tensor map of so many dimensions. `src` is aligned as its swizzle demands
+        /// (128 bytes without one). Nobody writes there before the group has read it, nor uses the
+        /// result before the group is complete.
         ///
         /// # Panics
         /// On the host.

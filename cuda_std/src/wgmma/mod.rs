@@ -54,7 +54,7 @@
 //! ```
 //!
 //! *Scope*: all instructions are executed by a warpgroup (4 consecutive warps, the index of the
-//! first a multiple of 4), each warp converged; they rely on cuda_builder to keep them convergent.
+//! first a multiple of 4), each warp converged. They rely on cuda_builder to keep them convergent.
 //! The kernel declares `max_threads`. *Since*: PTX 8.0, sm_90a.
 
 #[macro_use]
@@ -99,7 +99,7 @@ pub struct S32Bits;
 ///
 /// It is needed before the first `wgmma.mma_async`, and again after every ordinary write to an
 /// accumulator or to registers of A. [`tie`] the registers first, so that LLVM does not move the
-/// write past the fence. It is no proxy fence: it does not order accesses to shared memory.
+/// write past the fence. It is not a proxy fence: it does not order accesses to shared memory.
 ///
 /// *Scope*: warpgroup, each warp converged. *Since*: PTX 8.0, sm_90a.
 ///

@@ -193,7 +193,7 @@ entries! {
     ) {
         with(device)?;
         check_device(peer)?;
-        // A device is no peer of itself.
+        // A device is not a peer of itself.
         Err(Code::INVALID_DEVICE)
     }
 

@@ -1,4 +1,4 @@
-//! Events. What they record is done at once, and the times are those of the host.
+//! Events. Recorded work is done at once, and the times are those of the host.
 
 use std::time::Instant;
 

@@ -14,7 +14,7 @@ use crate::memory::lanes::Planes;
 use crate::memory::words::low_bits;
 use crate::report::FaultKind;
 
-/// What a store writes and what it replaces: two writes of the same value are no race.
+/// What a store writes and what it replaces: two writes of the same value are not a race.
 pub(crate) struct Values<'a> {
     /// The data of the lanes.
     pub(crate) planes: &'a Planes,

@@ -1,8 +1,8 @@
 //! Races between the clusters of a launch, in global memory.
 //!
 //! If clusters cannot wait for each other, any two accesses to the same bytes by different clusters
-//! race if one is a write. What a cluster touched is then compared when the cluster has ended, in
-//! the clusters' order, so that the report does not depend on the number of host threads.
+//! race if one is a write. The accesses of a cluster are compared when the cluster has ended, in
+//! the clusters' order. So the report does not depend on the number of host threads.
 //!
 //! In a kernel with atomics or strong loads, each access is compared when it takes place, against
 //! what its warp has learnt through flags. For each granule, the shadow keeps only one access of

@@ -1,9 +1,9 @@
 //! Race detection by happens-before: which agent knows of which accesses, and which two accesses
 //! race.
 //!
-//! Two accesses to the same bytes race if different threads make them, at least one is a write, not
-//! both are strong (volatile, relaxed or stronger, or atomic), and neither happens before the
-//! other. Happens-before is kept as vector clocks. The agents are the warps of a cluster, and
+//! Two accesses to the same bytes race if different threads make them, at least one is a write, and
+//! neither happens before the other. Two strong accesses (volatile, relaxed or stronger, or atomic)
+//! do not race. Happens-before is kept as vector clocks. The agents are the warps of a cluster, and
 //! virtual agents for asynchronous work, one for each [`Channel`] and issuing warp. A warp carries
 //! a [`Stamp`], the vector clock of what it knows to have happened. Barriers, mbarriers and flags
 //! collect the stamps of those that arrive and hand them to those that wait. [`shadow`] memory

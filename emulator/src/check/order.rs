@@ -54,8 +54,8 @@ impl Channel {
 pub(crate) struct Operation {
     /// What the issuing warp knew at issue.
     pub(super) start: Stamp,
-    /// The part of it that the async proxy sees: for each agent, the epoch up to which its writes
-    /// have passed a proxy fence (writes by the async proxy itself need none).
+    /// The part of it that the async proxy sees. For each agent, it has the epoch up to which its
+    /// writes have passed a proxy fence. (Writes by the async proxy itself need none.)
     pub(super) visible: Vec<u32>,
     pub(super) agent: u16,
     pub(super) epoch: u32,

@@ -223,9 +223,9 @@ impl Shadow {
         None
     }
 
-    /// Checks and records an access to region `table` of `len` bytes. `excused` says whether an
-    /// earlier write is no conflict (it wrote the same value). Without host memory to record it, the
-    /// launch is starved.
+    /// Checks and records an access to region `table` of `len` bytes. `excused` tells whether an
+    /// earlier write is not a conflict (it wrote the same value). Without host memory to record it,
+    /// the launch is starved.
     #[inline(always)]
     pub(super) fn access(
         &mut self,

@@ -2,9 +2,9 @@
 
 use super::knowledge::Knowledge;
 
-/// A vector clock over the agents of a cluster: for each agent, the epoch up to which its accesses
-/// have happened, and the epoch up to which they have passed a proxy fence. Empty, without cost, if
-/// races are not checked for.
+/// A vector clock over the agents of a cluster. For each agent, it has the epoch up to which its
+/// accesses have happened, and the epoch up to which they have passed a proxy fence. Empty, without
+/// cost, if races are not checked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(super) generic: Vec<u32>,

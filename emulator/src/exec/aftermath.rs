@@ -1,8 +1,8 @@
 //! What would have come after a read of unwritten shared memory: who writes those bytes.
 //!
-//! A read that comes before the write it needs finds bytes that nothing wrote. Whether the write is
-//! missing or only the order between the two shows when everything but the reader goes on: what
-//! still writes the bytes waits for nothing that the reader does after its read.
+//! A read that comes before the write it needs finds bytes that nothing wrote. Either the write is
+//! missing, or only the order between the two. To find out which, everything but the reader goes
+//! on. Writers of these bytes wait for nothing that the reader does after its read.
 
 use super::cluster::{ClusterRun, Round};
 use super::fault::{Fault, Unwritten};

@@ -109,9 +109,9 @@ impl Warp {
     }
 
     /// `shfl.sync`: the value of the source lane, and whether that lane is in range. If it is not,
-    /// a lane keeps its own value. What a lane gets whose source does not take part is undefined:
-    /// its own value under seed 0, and some other value that depends on the seed under any other, so
-    /// that results which depend on it differ between seeds.
+    /// a lane keeps its own value. If the source of a lane does not take part, the value is
+    /// undefined. The lane gets its own value under seed 0, and under any other seed a value that
+    /// depends on the seed. So results that depend on it differ between seeds.
     fn shuffle(
         &self,
         block: &Block<'_>,

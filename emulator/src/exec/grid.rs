@@ -1,11 +1,11 @@
 //! A launch: distributes its clusters over host threads.
 //!
 //! Without clusters, each block is a cluster of its own. Blocks that cannot see each other's work
-//! run in parallel. If the program has atomics on global memory, loads from it that are volatile or
-//! stronger, or copies that reduce, the result could depend on the order of the blocks; then one
-//! host thread runs them, in a fixed order. A block that does not end in its turn, because it waits
-//! for another one, is set aside while later ones run, up to as many threads as an H200 holds at a
-//! time.
+//! run in parallel. The result could depend on the order of the blocks if the program has atomics
+//! on global memory, volatile or stronger loads from it, or copies that reduce. Then one host
+//! thread runs the blocks, in a fixed order. A block that does not end in its turn, because it
+//! waits for another one, is set aside while later ones run. At most as many threads run as an H200
+//! holds at a time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

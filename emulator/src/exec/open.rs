@@ -1,13 +1,13 @@
 //! What loads find unwritten in memory, followed to where it matters.
 //!
 //! A load may read bytes that nothing wrote and throw them away: padding of a copied structure, or
-//! an element beyond the end that a later choice drops. So such a load is no fault. From then on
+//! an element beyond the end that a later choice drops. So such a load is not a fault. From then on
 //! the warp keeps two more copies of its registers, in which the unwritten bits are all zeros, or
-//! all ones. Operations between registers run on these copies too: a bit in which the copies
-//! differ depends on what nothing wrote. Arithmetic depends on all of its sources, as for
-//! registers that nothing wrote. The fault is where such bits are an address, a guard, or an
-//! operand of anything but moves and arithmetic. A store leaves the bytes unwritten that it gets
-//! from such bits, unless it stores nothing else to global memory.
+//! all ones. Operations between registers run on these copies too: a bit in which the copies differ
+//! depends on what nothing wrote. Arithmetic depends on all of its sources, as for registers that
+//! nothing wrote. The fault is where such bits are an address, a guard, or an operand of anything
+//! but moves and arithmetic. A store leaves the bytes unwritten that it gets from such bits, unless
+//! it stores nothing else to global memory.
 
 use super::block::Block;
 use super::fault::{Checked, Fault};
@@ -371,8 +371,8 @@ impl Warp {
         (0..access.bytes).filter_map(part).collect()
     }
 
-    /// Refuses a store to global memory of nothing but what nothing wrote. What was read from the
-    /// thread's own memory may be the payload of an enum, which is copied whatever its tag says.
+    /// Refuses a store to global memory of nothing but what nothing wrote. A value from the
+    /// thread's own memory may be the payload of an enum, which is copied for any tag.
     pub(super) fn check_stored(
         &self,
         block: &Block<'_>,

@@ -1,9 +1,9 @@
 //! Stores of registers that nobody wrote: the bytes that they store are as unwritten as the
 //! registers.
 //!
-//! Where no lane stores such a register, it is a store like any other. Else the store is done with
-//! all bits of such an element set, so that a host which compares with a reference finds it, and
-//! its bytes then count as not written.
+//! Where no lane stores such a register, it is a store like any other. Else all bits of such an
+//! element are set in the store, so that a host which compares with a reference finds it. Its bytes
+//! then count as not written.
 
 use super::access::{Intent, count, each_rank, global};
 use super::block::Block;

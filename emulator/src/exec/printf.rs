@@ -1,7 +1,7 @@
 //! `vprintf`: C format strings with a buffer of arguments.
 //!
-//! As CUDA has it: a call reads at most 32 arguments, and prints the conversions of further ones as
-//! they are written; it returns the number of arguments it read, or -1 without a format.
+//! As in CUDA, a call reads at most 32 arguments, and prints the conversions of further ones as
+//! they are written. It returns the number of arguments it read, or -1 without a format.
 
 use super::access::Intent;
 use super::block::Block;

@@ -171,8 +171,8 @@ impl Registers {
         }
     }
 
-    /// The lanes in which a register, which is no constant, differs from that of another file with
-    /// the same window.
+    /// The lanes in which a register, which is not a constant, differs from that of another file
+    /// with the same window.
     pub(crate) fn differs(&self, other: &Self, reg: Reg) -> u32 {
         fn lanes<T: Lane + PartialEq>(a: &Registers, b: &Registers, slot: Slot) -> u32 {
             let at = slot.index() + T::base(a.window);

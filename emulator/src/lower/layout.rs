@@ -84,8 +84,9 @@ pub(crate) fn bodies(module: &Module) -> HashMap<String, usize> {
     bodies
 }
 
-/// The kernel and every function with a body that it may reach, as numbers in the module: by calls,
-/// by taking an address, and, if there are indirect calls, by addresses in variables.
+/// The kernel and every function with a body that it may reach, as numbers in the module. It
+/// reaches them by calls, by taking an address, and, if there are indirect calls, by addresses in
+/// variables.
 pub(super) fn reached(
     module: &Module,
     bodies: &HashMap<String, usize>,

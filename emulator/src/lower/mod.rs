@@ -2,7 +2,7 @@
 //! is first needed.
 //!
 //! Registers become slots, labels become positions, symbols become addresses, and each mnemonic
-//! becomes an operation whose types are decided. What is not supported is refused with its name and
+//! becomes an operation whose types are decided. Unsupported parts are refused with their name and
 //! line.
 
 mod approx;

@@ -29,8 +29,8 @@ pub(crate) fn zeroed<T: Zero>(len: u64) -> Option<Box<[T]>> {
         return None;
     }
     let items = std::ptr::slice_from_raw_parts_mut(start.cast::<T>(), len);
-    // SAFETY: `items` was just allocated by the global allocator with the layout of such a slice;
-    // all of it is zero, which is a valid `T`; and nothing else owns it.
+    // SAFETY: `items` was just allocated by the global allocator with the layout of such a slice.
+    // All of it is zero, which is a valid `T`, and nothing else owns it.
     Some(unsafe { Box::from_raw(items) })
 }
 

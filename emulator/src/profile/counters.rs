@@ -15,8 +15,8 @@ pub struct Counters {
     pub instructions: BTreeMap<Class, Issued>,
     /// Global memory: loads, stores and atomics of threads, and asynchronous copies.
     pub global: GlobalTraffic,
-    /// Shared memory: loads, stores and atomics of threads, `ldmatrix` and `stmatrix`. What
-    /// asynchronous copies and `wgmma` access there is not counted.
+    /// Shared memory: loads, stores and atomics of threads, `ldmatrix` and `stmatrix`. Accesses by
+    /// asynchronous copies and `wgmma` are not counted.
     pub shared: SharedTraffic,
     /// Floating-point operations outside of tensor cores.
     pub flops: Flops,

@@ -2,8 +2,8 @@
 //!
 //! A PTX register is live from the first position in the text that names it to the last, and to the
 //! end of every loop that it is carried through. The estimate is the largest number of 32-bit
-//! registers that are live at once (a 64-bit one counts as two, predicates as none), plus, for
-//! calls, the largest such number of any function called. What ptxas does beyond that (reordering,
+//! registers that are live at once. A 64-bit register counts as two, predicates do not count. For
+//! calls, the largest number of any called function is added. Further work of ptxas (reordering,
 //! rematerialisation, temporaries) is not modelled.
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! f16 and bf16 arithmetic, on single values or on pairs in a register.
 //!
 //! Every operation computes in f64, where products are exact, rounds that to odd, and rounds once
-//! more to 16 bits: the result is that of a single rounding of the exact value. PTX has no rounding
+//! more to 16 bits. The result is that of a single rounding of the exact value. PTX has no rounding
 //! mode but nearest even here.
 
 use super::fp32::{self, sum_to_odd};

@@ -1,7 +1,7 @@
 //! f32 arithmetic.
 //!
-//! Directed rounding modes compute in f64, where the product of two f32 is exact, and record in the
-//! last bit whether rounding to 53 bits cut anything off ("round to odd"). A second rounding, to 24
+//! Directed rounding modes compute in f64, where the product of two f32 is exact. The last bit
+//! records whether rounding to 53 bits cut anything off ("round to odd"). A second rounding, to 24
 //! bits, then gives what one rounding of the exact value would, in every mode.
 
 use super::{FloatMode, Rounding};
@@ -89,10 +89,9 @@ fn input(mode: FloatMode, a: f32) -> f32 {
     if mode.ftz { flush(a) } else { a }
 }
 
-/// Rounds a value that is exact, or rounded to odd, and applies `.ftz` and `.sat`. What `.ftz`
-/// flushes is decided on the value rounded to 24 bits with an unbounded exponent. So the least
-/// normal number times `1 - 2^-24` becomes zero, although rounding it as a subnormal gives the
-/// least normal number.
+/// Rounds a value that is exact, or rounded to odd, and applies `.ftz` and `.sat`. For `.ftz`, the
+/// value rounded to 24 bits with an unbounded exponent decides. So the least normal number times `1
+/// - 2^-24` becomes zero, although rounding it as a subnormal gives the least normal number.
 #[inline(always)]
 fn output(mode: FloatMode, exact: f64) -> f32 {
     let rounds_away = match mode.rounding {

@@ -22,7 +22,7 @@
 //!
 //! # Conventions
 //! Integers are passed as the Rust integer of their type, f32 and f64 as `f32` and `f64` (moves
-//! keep NaN payloads), 16-bit floats as the bits in a `u16`, and packed pairs as a `u32` with the
+//! keep NaN payloads). 16-bit floats are the bits in a `u16`, and packed pairs are a `u32` with the
 //! first element in the low half.
 //!
 //! A name without suffix is the common form (round to nearest even, no `.ftz`, no `.sat`) and is

@@ -1,9 +1,9 @@
 //! Exact arithmetic on unpacked numbers, with one rounding at the end, to any format.
 //!
 //! A finite number is `±significand * 2^exponent` with 128 bits of significand. Products of two
-//! 53-bit numbers are exact in it. Sums, quotients and roots keep at least 64 leading bits and set
-//! the last bit (sticky bit) if anything nonzero was cut off; a rounding to 53 bits or fewer cannot
-//! tell that from the exact value. So each result is rounded once, as IEEE 754 requires, in every
+//! 53-bit numbers are exact in it. Sums, quotients and roots keep at least 64 leading bits, and set
+//! the last bit (sticky bit) if anything nonzero was cut off. A rounding to 53 bits or fewer gives
+//! the same as for the exact value. So each result is rounded once, as IEEE 754 requires, in every
 //! mode.
 //!
 //! Cost: tens of nanoseconds. Used where no native operation is exact: f64 in directed rounding

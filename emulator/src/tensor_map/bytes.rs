@@ -1,5 +1,5 @@
 //! The layout of the 128 bytes, little-endian. They begin with a magic number that no address or
-//! size can be, so that a copy through bytes that are no map is detected.
+//! size can be. So a copy through other bytes is detected.
 
 use super::{
     Fill, Im2col, Swizzle, TENSOR_MAP_BYTES, TENSOR_MAP_RANK, TensorMapDesc, TensorMapError,

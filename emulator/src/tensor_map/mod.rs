@@ -1,7 +1,7 @@
 //! Tensor maps: the 128-byte descriptors of a tensor and its box that TMA copies read.
 //!
-//! The driver's encoding is opaque, so [`TensorMapDesc::encode`] uses one of the emulator's own: a
-//! map of the driver is no map here, nor the reverse. The rules on what may be encoded are the
+//! The driver's encoding is opaque, so [`TensorMapDesc::encode`] uses one of the emulator's own. A
+//! map of the driver is not valid here, nor the reverse. The rules on what may be encoded are the
 //! driver's, and so are the names of the fields.
 
 mod bytes;
@@ -85,7 +85,7 @@ impl TensorMapType {
     }
 }
 
-/// Swizzle of a box in shared memory: within a span of 32, 64 or 128 bytes, 16-byte units are
+/// Swizzle of a box in shared memory. Within a span of 32, 64 or 128 bytes, 16-byte units are
 /// permuted by an exclusive-or of address bits from bit 4 on with those from bit 7 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]

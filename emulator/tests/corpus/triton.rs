@@ -169,8 +169,8 @@ fn histograms_add_up() {
     });
 }
 
-/// Under the lock, Triton lets every warp load the word that only thread 0 then stores. What the
-/// other warps load is undefined, and not used. It is a race all the same.
+/// Under the lock, Triton lets every warp load the word that only thread 0 then stores. The values
+/// that the other warps load are undefined, and not used. It is a race all the same.
 #[test]
 fn a_lock_that_other_warps_read_past() {
     each("basic_atomics", |gpu| {

@@ -4,9 +4,9 @@ use warpsmith_emulator::{EmulatorConfig, FaultKind, Ignored, LaunchError, Report
 
 use super::foreign::{HEADER, report, run};
 
-/// Each thread writes its word of a tile and reads its mirror image's without a barrier, stores a
-/// word that nothing wrote, uses a register that nothing wrote, and writes a word that both blocks
-/// write.
+/// Each thread writes its word of a tile and reads the word of its mirror image without a barrier.
+/// It stores a word that nothing wrote and uses a register that nothing wrote. It also writes a
+/// word that both blocks write.
 const FAULTY: &str = "
 .visible .entry k(.param .u64 out) {
     .reg .b32 %r<16>;

@@ -1,4 +1,4 @@
-//! `.approx` instructions: special values must be the hardware's, and all others within the
+//! `.approx` instructions: special values must be the hardware's. All others must be within the
 //! distances that the module's table states, given that one rounding of the f64 value leaves half
 //! an ulp.
 

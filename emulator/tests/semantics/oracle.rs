@@ -1,5 +1,5 @@
-//! Rounding by search: the two values of the format around the exact one are found by bisection,
-//! with exact comparisons in a wide fixed-point number; then one of them is chosen.
+//! Rounding by search. The two values of the format around the exact one are found by bisection,
+//! with exact comparisons in a wide fixed-point number. Then one of them is chosen.
 //!
 //! It shares no code with the implementation under test, which shifts significands.
 

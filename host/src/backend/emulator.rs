@@ -72,7 +72,7 @@ impl EmulatorBackend {
     /// That of [`Device::emulator`](crate::Device::emulator).
     ///
     /// # Errors
-    /// [`ArgumentError::Value`](crate::ArgumentError::Value) where [`BUDGET`] is no budget.
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) where [`BUDGET`] is not a budget.
     pub(crate) fn usual() -> Result<Self> {
         let instruction_budget = match std::env::var(BUDGET) {
             Err(std::env::VarError::NotPresent) => USUAL_BUDGET,

@@ -2,7 +2,7 @@
 //!
 //! Handles are plain numbers that the backend created. Work on a stream runs in order, and a call
 //! may return before its work is done. The callers of this trait ([`Device`](crate::Device) and the
-//! types built on it) are responsible for lifetimes: a handle is used only while its owner lives,
+//! types built on it) are responsible for lifetimes. A handle is used only while its owner lives,
 //! and memory is freed after all of its uses in stream order.
 
 #[cfg(feature = "emulator")]
@@ -51,7 +51,7 @@ pub(crate) enum Pattern {
     B8(u64),
 }
 
-/// A device's implementation. Methods that access memory by address are unsafe: the caller
+/// A device's implementation. Methods that access memory by address are unsafe. The caller
 /// guarantees that device ranges belong to live allocations, and that host ranges stay valid until
 /// the stream has completed the work.
 pub(crate) trait Backend: Send + Sync {

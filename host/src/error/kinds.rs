@@ -189,7 +189,7 @@ pub enum DeviceError {
         requested_bytes: u64,
     },
     /// A driver call failed. A fault of a kernel is reported by a later call on that device, at the
-    /// latest by one that waits for the kernel; every later call on that device fails likewise.
+    /// latest by one that waits for the kernel. Every later call on that device fails likewise.
     #[error("{call} failed with {code}: {message}")]
     Driver {
         /// The driver's function.

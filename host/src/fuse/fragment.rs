@@ -110,9 +110,9 @@ impl Fragment {
     /// [`KernelError::Fuse`](crate::KernelError::Fuse), with the reason.
     ///
     /// # Safety
-    /// The text is one that cuda_builder made: it has refused functions that are not ones of their
-    /// arguments, and what stands in the text runs wherever the fragment is
-    /// [applied](crate::Chain::apply), which is safe. A store in it would write to any memory.
+    /// The text is one that cuda_builder made. It has refused functions that do more than compute
+    /// on their arguments. The text runs wherever the fragment is [applied](crate::Chain::apply),
+    /// which is safe. A store in it would write to any memory.
     ///
     /// ```compile_fail,E0133
     /// use warpsmith::fuse::{Fragment, Scalar};

@@ -80,11 +80,11 @@ impl Device {
     /// kernel is written to that folder as it is loaded, on a GPU or on the emulator.
     ///
     /// # Errors
-    /// [`KernelError::Missing`](crate::KernelError::Missing) where no such kernel runs on the device,
-    /// [`KernelError::LeftOut`](crate::KernelError::LeftOut) where this build does not embed it,
-    /// [`KernelError::Manifest`](crate::KernelError::Manifest) where an
-    /// embedded module is not what the manifest says,
-    /// [`KernelError::Dump`](crate::KernelError::Dump), and the errors of loading PTX.
+    /// [`KernelError::Missing`](crate::KernelError::Missing) where no such kernel runs on the
+    /// device. [`KernelError::LeftOut`](crate::KernelError::LeftOut) where this build does not
+    /// embed it. [`KernelError::Manifest`](crate::KernelError::Manifest) where an embedded module
+    /// does not match the manifest. [`KernelError::Dump`](crate::KernelError::Dump), and the errors
+    /// of loading PTX.
     pub fn builtin_kernel(&self, name: &str) -> Result<Kernel> {
         self.embedded(&KernelKey {
             entry: name,

@@ -63,7 +63,7 @@ pub(super) fn contiguous<T: Element>(operand: &'static str, tensor: &Tensor<T>) 
     }
 }
 
-/// Checks that `got` is no more than `most`.
+/// Checks that `got` is at most `most`.
 pub(super) fn up_to(what: &'static str, got: usize, most: u64) -> Result<()> {
     match got as u64 <= most {
         true => Ok(()),

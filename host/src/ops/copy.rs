@@ -138,8 +138,8 @@ fn copy_bits(from: &Erased<'_>, to: &Erased<'_>, stream: &Stream) -> Result<()> 
 /// an argument of an address in the memory of the first or the second.
 ///
 /// # Safety
-/// Every element of both places lies inside of the memory that `at` knows, on the stream's device; no
-/// two written ones are the same, and none is one that is read.
+/// Every element of both places lies inside of the memory of `at`, on the stream's device. No two
+/// written ones are the same, and none is one that is read.
 pub(super) unsafe fn copy_between<'a>(
     shape: &[usize],
     places: [Steps; 2],

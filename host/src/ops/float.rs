@@ -55,9 +55,9 @@ floats! {
     bf16: bf16::to_f32, bf16::from_f32, |x| bf16::from_f32(to_odd(x));
 }
 
-/// `x` in f32, rounded to odd: what is no f32 goes to the one beside it whose last bit is set, so that
-/// rounding it again to fewer bits gives what rounding `x` gives. The conversions of `half` from f64
-/// leave the low 32 bits out of account.
+/// `x` in f32, rounded to odd. A value that f32 does not have goes to the neighbour whose last bit
+/// is set. So rounding it again to fewer bits gives the same as rounding `x`. The conversions of
+/// `half` from f64 leave the low 32 bits out of account.
 fn to_odd(x: f64) -> f32 {
     let nearest = x as f32;
     let back = f64::from(nearest);

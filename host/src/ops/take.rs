@@ -66,8 +66,8 @@ index_elements! { i32 i64 }
 ///
 /// # Performance
 /// One launch, which reads what is selected and writes `y` once; nothing is copied before or after.
-/// Rows that are contiguous in `x` and in `y`, and begin at multiples of 16 bytes in both, are moved
-/// 16 bytes at a time, others by the largest of 8, 4, 2 and 1 bytes that fit.
+/// Rows that are contiguous in `x` and in `y`, and begin at multiples of 16 bytes in both, are
+/// moved 16 bytes at a time. Others are moved by the largest of 8, 4, 2 and 1 bytes that fit.
 ///
 /// # Examples
 /// ```
@@ -254,9 +254,9 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
                 of_x.argument(from),
                 of_indices.argument(by),
             );
-            // SAFETY: the walk covers the elements of y and of the indices, and those of x at index 0
-            // of the axis; with an index below `count` times the stride they are elements of x. y is
-            // injective and overlaps neither.
+            // SAFETY: the walk covers the elements of y and of the indices, and the elements of x
+            // at index 0 of the axis. With an index below `count` times the stride they are
+            // elements of x. y is injective and overlaps neither.
             unsafe { kernel.launch(stream, config, (from, by, to), &params) }
         })
     }

@@ -3,8 +3,8 @@
 //!
 //! Each stream keeps its own until [`Device::trim_memory`](crate::Device::trim_memory), so a call
 //! costs neither an allocation nor a fill. Several threads may share a stream. The stream orders
-//! single launches, but not the launches of two calls: so [`Workspaces::lend`] is the only way to a
-//! workspace, and gives one call all of the stream's until its last launch is enqueued.
+//! single launches, but not the launches of two calls. So [`Workspaces::lend`] is the only way to a
+//! workspace. It gives one call all of the stream's until its last launch is enqueued.
 
 use crate::backend::Pattern;
 use crate::device::{Device, lock};
@@ -81,8 +81,8 @@ impl Workspaces {
             return launches(0);
         };
         let backend = stream.device().backend();
-        // A stream made elsewhere has no slot of its own. What is captured into a graph runs later,
-        // beside the stream's own launches, and memory allocated meanwhile is the graph's.
+        // A stream made elsewhere has no slot of its own. Captured launches run later, beside the
+        // stream's own launches, and memory allocated meanwhile is the graph's.
         if stream.slot() == Slot::FOREIGN || backend.is_capturing(stream.raw())? {
             let storage = Storage::alloc(stream, bytes)?;
             clear(storage.address(), words, stream)?;

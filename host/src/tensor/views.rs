@@ -87,10 +87,10 @@ impl<T: Element> Tensor<T> {
     /// The same elements in the same row-major order with another shape, as a view.
     ///
     /// # Errors
-    /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) for another number of elements,
+    /// [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) for another number of elements.
     /// [`ShapeError::ReshapeNeedsCopy`](crate::ShapeError::ReshapeNeedsCopy) if no strides over the
-    /// same storage give this shape, [`ShapeError::Overflow`](crate::ShapeError::Overflow) if a
-    /// stride does not fit an i64, as of the empty shape `[usize::MAX, 0]`,
+    /// same storage give this shape. [`ShapeError::Overflow`](crate::ShapeError::Overflow) if a
+    /// stride does not fit an i64, as of the empty shape `[usize::MAX, 0]`.
     /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) for too many dimensions.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.reshape(shape)?))

@@ -86,7 +86,7 @@ impl From<DType> for TensorMapType {
     }
 }
 
-/// How a copy arranges a box in shared memory, to avoid bank conflicts: within spans of 32, 64 or
+/// How a copy arranges a box in shared memory, to avoid bank conflicts. Within spans of 32, 64 or
 /// 128 bytes, the index of each 16-byte unit is XORed with bits of the row index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TensorMapSwizzle {
@@ -267,11 +267,11 @@ impl TensorMapDesc {
     /// Encodes the map of a tensor that starts at the first element of `buffer`.
     ///
     /// # Errors
-    /// [`ArgumentError::TensorMap`](crate::ArgumentError::TensorMap) where a rule is broken,
-    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) where the tensor is larger than
-    /// the buffer, [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) on a GPU
-    /// without TMA (compute capability below 9.0) or with a driver for CUDA before 12.0,
     /// [`DeviceError::Driver`](crate::DeviceError::Driver).
+    /// [`ArgumentError::TensorMap`](crate::ArgumentError::TensorMap) where a rule is broken.
+    /// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) where the tensor is larger than
+    /// the buffer. [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) on a GPU
+    /// without TMA (compute capability below 9.0) or with a driver for CUDA before 12.0.
     pub fn encode<T: Element>(&self, buffer: &DeviceBuffer<T>) -> Result<TensorMap> {
         let storage = buffer.shared_storage();
         self.check(storage.address())?;

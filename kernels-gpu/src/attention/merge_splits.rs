@@ -5,7 +5,7 @@
 //!
 //! **Roles**: each warp merges one row of o at a time, in a grid-stride loop. For the sum of
 //! exponentials each lane has some of the parts; for o each lane has some of the columns. The time
-//! is memory latency, so the rows of the first eight parts and all lse's of a row are loaded at
+//! is memory latency. So the rows of the first eight parts and all lse's of a row are loaded at
 //! once, and then the rows of eight more parts at a time.
 //!
 //! **Numerics**: exponentials relative to the largest lse, in f32, parts in order, rounded once at

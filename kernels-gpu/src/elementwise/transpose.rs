@@ -11,9 +11,9 @@
 //! eight row groups, and the four words of a column of chunks, take all 32 banks. So there are no
 //! bank conflicts.
 //!
-//! **Order**: neighbouring blocks have neighbouring tiles along i. What a few hundred of them write
-//! at the same time is a few whole rows of y, contiguous in memory. What they read is short pieces
-//! of many rows of x, which costs less than writing such pieces.
+//! **Order**: neighbouring blocks have neighbouring tiles along i. A few hundred of them write a
+//! few whole rows of y at the same time, contiguous in memory. They read short pieces of many rows
+//! of x, which costs less than writing such pieces.
 //!
 //! **Timeline**: all global loads, stores to shared memory, barrier, loads from it, global stores.
 

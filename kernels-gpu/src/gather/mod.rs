@@ -2,13 +2,13 @@
 //! a table, an embedding. And its opposite, which puts rows to where indices say:
 //! `y[a.., indices[j..], b..] = src[a.., j.., b..]`.
 //!
-//! **Roles**: all of a block's 128 threads do the same. A thread has four elements of 16 bytes of y, or
-//! eight narrower ones, a block apart: neighbouring threads read neighbours of a row of x, and a
-//! thread has elements of several rows in flight where rows are short.
+//! **Roles**: all of a block's 128 threads do the same. A thread has four elements of 16 bytes of
+//! y, or eight narrower ones, a block apart. Neighbouring threads read neighbours of a row of x.
+//! Where rows are short, a thread has elements of several rows in flight.
 //!
-//! **Timeline**: where its elements are; all indices; all elements of x whose index selects one; all
-//! stores. What an index out of range selects is a number of the launch's, and nothing is read for
-//! it.
+//! **Timeline**: where its elements are; all indices; all elements of x whose index selects one;
+//! all stores. An index out of range gives a value of the launch's parameters, and nothing is read
+//! for it.
 //!
 //! Rows are put in the same way, once it is known that no later position has the same index. A block of
 //! few indices has a part of one row, and all its threads compare later indices with its own while the

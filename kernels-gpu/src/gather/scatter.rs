@@ -138,9 +138,9 @@ unsafe fn put<T: Bits, const N: usize>(
     let (elements, is_there) = own_elements::<N>(thread::block_idx_x(), params.walk.len - 1);
     let starts = offsets::<4, N>(&params.walk, elements);
     let mut stays = [false; N];
-    // SAFETY: the launch's promise. Elements beyond the last one are the last, and what is no place
-    // is the first, so that loads need no condition and come one after the other. An element of y
-    // belongs to the last position that has its index.
+    // SAFETY: the launch's promise. Elements beyond the last one become the last, and an invalid
+    // place becomes the first, so that loads need no condition and come one after the other. An
+    // element of y belongs to the last position that has its index.
     unsafe {
         let found = indices_at(indices, starts.map(|at| at[2]), params.index_bytes as u32);
         // Asked for before it is known whether the row stays: that is a wait less.

@@ -3,8 +3,8 @@
 //!
 //! # Roles
 //! All threads do the same, in a grid-stride loop over groups of four neighbours of a row, in
-//! row-major order, so that the lanes of a warp read and write neighbours. One grid stride is split
-//! into batch, row and group once; each step adds these with carries, without another division.
+//! row-major order. So the lanes of a warp read and write neighbours. One grid stride is split into
+//! batch, row and group once; each step adds these with carries, without another division.
 //!
 //! # Numerics
 //! f32 sums in the order of the parts, then the epilogue, rounded once: the same bits every run.

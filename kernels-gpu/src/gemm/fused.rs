@@ -24,7 +24,7 @@ pub(crate) struct Steps<M, V> {
     residual: M,
 }
 
-/// The steps where the kernel knows the type of what they read.
+/// The steps where the type of the operands is a constant of the kernel.
 pub(crate) type Fused<Out> = Steps<AddMatrix<Out>, AddVector<Out>>;
 
 const ROW_SCALE: u32 = 1;
@@ -106,10 +106,10 @@ impl<Out: Element> Fused<Out> {
 }
 
 impl<M, V> Steps<M, V> {
-    /// The epilogue that an entry's arguments describe. `matrix` makes the step that adds a matrix,
-    /// of a pointer, elements from row to row and from matrix to matrix, and a factor; `vector`
-    /// that of a bias, of a pointer, whether it is one for each row, and elements from bias to
-    /// bias.
+    /// The epilogue that an entry's arguments describe. `matrix` makes the step that adds a matrix.
+    /// It takes a pointer, elements from row to row and from matrix to matrix, and a factor.
+    /// `vector` makes the step of a bias. It takes a pointer, whether it is one for each row, and
+    /// elements from bias to bias.
     ///
     /// # Safety
     /// As for [`Fused::new`].

@@ -20,7 +20,7 @@
 //! | A, two stages | `2 * TILE_K * (TILE + 4)`, each `[TILE_K][TILE + 4]` | one k tile each |
 //! | B, two stages | the same | the same |
 //!
-//! Fragments are read by 16-byte loads without bank conflicts: the 8 rows and the 4 columns of a
+//! Fragments are read by 16-byte loads without bank conflicts. The 8 rows and the 4 columns of a
 //! warp's lanes are neighbours, and lanes that need the same word get it by broadcast. The
 //! transposed stores of a k-contiguous operand have two-way bank conflicts. After the last k tile
 //! the results go through the same memory to D ([`super::store`]).
@@ -68,9 +68,9 @@ const LANES_ACROSS: u32 = 4;
 /// barrier, late enough that the loads have come.
 pub(super) const STAGE_AHEAD: usize = 1;
 
-/// One block's work. `smem` is static shared memory of `config.smem_elements()`; `A_K` and `B_K`
-/// say whether k is contiguous in A and in B; a thread moves `CHUNKS` chunks of each operand's
-/// tile; `ROWS` rows of results fit into `smem`.
+/// One block's work. `smem` is static shared memory of `config.smem_elements()`. `A_K` and `B_K`
+/// state whether k is contiguous in A and in B. A thread moves `CHUNKS` chunks of each operand's
+/// tile, and `ROWS` rows of results fit into `smem`.
 ///
 /// # Safety
 /// As the launch's: `params` describes what the pointers point to, and the grid is

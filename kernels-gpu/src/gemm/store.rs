@@ -37,7 +37,7 @@ fn staged(smem: *mut f32, row: u32, column: u32, pitch: u32) -> *mut F32x4 {
 /// NOTE(perf): results are staged in this order for the sake of the mainloop's register banks.
 /// ptxas keeps accumulators in the registers that the final 16-byte store wants, and fragments in
 /// those that their 16-byte load fills. In the unswapped order, an accumulator and its element of B
-/// are both in even registers or both in odd ones, and a multiply-add reads one bank twice (291
+/// are both in even registers or both in odd ones. Then a multiply-add reads one bank twice (291
 /// times of 1,024; swapped it is 135, docs/decisions/0013).
 #[inline(always)]
 fn swapped([a, b, c, d]: [f32; CHUNK]) -> [f32; CHUNK] {

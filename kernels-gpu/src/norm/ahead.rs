@@ -2,15 +2,15 @@
 //!
 //! Each row, or pair of rows, needs all weights, from L2. If their latency came after the exchange
 //! of sums, SMs would be idle for that long. So a thread issues the loads of the weights of all its
-//! columns when it has posted its sums, and has the weights by the time that the sums of all warps
+//! columns when it has posted its sums. It has the weights by the time that the sums of all warps
 //! have come.
 //!
 //! There are no registers for a bias as well. It is loaded with the rows, as one more slice. To pay
-//! for that, a thread group with a bias takes two rows together: rows and bias take half as much
+//! for that, a thread group with a bias takes two rows together. Rows and bias take half as much
 //! shared memory again as the rows alone, and one byte is read from L2 for every byte of rows.
 //!
 //! If a thread group has one row, each block of a cluster merges the sums of its warps and sends
-//! one message; if it has two, each warp sends its own.
+//! one message. If it has two, each warp sends its own.
 
 use super::forward::{rstd_of, squares_about, sum_of};
 use super::tensors::Tensors;

@@ -1,4 +1,4 @@
-//! What a block's rows leave of the gradients of weights and biases: the sums of its threads, which
+//! The part of a block's rows in the gradients of weights and biases. Its threads have sums, which
 //! it adds up over the rows that it has at a time and stores as one row of partial sums. So there
 //! are few of them for the launch that adds them up (`finish`).
 
@@ -44,9 +44,9 @@ impl ThreadGroup {
         }
     }
 
-    /// Adds up the sums of the block's rows, in their order, and stores them to the row of `parts`
-    /// that begins at element `first`, of two tensors; null if nobody wants them. `locate` returns
-    /// the first element in the row of the thread's vector `j`, and whether there is such a vector.
+    /// Adds up the sums of the block's rows, in their order. Stores them to the row of `parts` that
+    /// begins at element `first`, of two tensors; null if nobody wants them. `locate` returns the
+    /// first element in the row of the thread's vector `j`, and whether there is such a vector.
     ///
     /// # Safety
     /// All threads of the block call it. Each has room for its sums at `scratch`, shared memory

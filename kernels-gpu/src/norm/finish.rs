@@ -1,8 +1,8 @@
 //! The end of the gradients of weights and biases: adds up the partial sums of columns that blocks
 //! have left in memory.
 //!
-//! There are up to 1,056 of each column. What takes time is not the bytes, most of which are in L2,
-//! but waiting for them: so a thread has four columns, in one access where it can, and few rows.
+//! There are up to 1,056 of each column. Most of the bytes are in L2, so the time is that of
+//! waiting for them. So a thread has four columns, in one access where it can, and few rows.
 
 use crate::row::loose::CHUNK;
 use abi::rows::RowParams;

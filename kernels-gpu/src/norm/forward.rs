@@ -27,8 +27,8 @@ pub(super) fn rstd_of(variance: f32, params: &RowParams) -> f32 {
 }
 
 /// Normalises the rows of this block, held in registers; the grid covers all rows. If rows are
-/// `FEW`, weights are loaded with them, for which there are enough registers; else vector by vector
-/// where they are used, so that more rows are held at a time.
+/// `FEW`, there are enough registers to load weights with them. Else weights are loaded vector by
+/// vector where they are used, so that more rows are held at a time.
 ///
 /// # Safety
 /// `tensors` are those of `params`, with weights of type `W`, launched as `abi::rows` says; `scratch`

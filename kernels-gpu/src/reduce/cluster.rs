@@ -1,10 +1,10 @@
 //! A single row of medium length: each block of one cluster has a part of it.
 //!
-//! [`super::long`] cuts such a row too, but there the parts meet in global memory: a partial result,
-//! a ticket and the partial results of the others are three ways to the L2 cache and back, and a
-//! launch needs memory for them. Here every block stores its result in the shared memory of the
-//! cluster's first block, which merges them in the same order, so the bits are the same. The stores
-//! count on an mbarrier: only the block that merges waits.
+//! [`super::long`] cuts such a row too, but there the parts meet in global memory. A partial
+//! result, a ticket and the partial results of the others are three ways to the L2 cache and back,
+//! and a launch needs memory for them. Here every block stores its result in the shared memory of
+//! the cluster's first block, which merges them in the same order, so the bits are the same. The
+//! stores count on an mbarrier: only the block that merges waits.
 
 use abi::reduce::{BATCH, CLUSTER_PARTS, ReduceParams, THREADS};
 use cuda_std::cluster::{
@@ -118,9 +118,9 @@ impl Meeting {
 /// The blocks meet before they wait for the launch before: what that takes is over by then.
 ///
 /// # Safety
-/// The arrays are those of `params`, of a plan for one long row in at most [`CLUSTER_PARTS`] parts;
-/// the grid is one cluster with a block for each; `scratch` is shared memory of [`words`], aligned to
-/// 16; the whole block is here.
+/// The arrays are those of `params`, of a plan for one long row in at most [`CLUSTER_PARTS`] parts.
+/// The grid is one cluster with a block for each. `scratch` is shared memory of [`words`], aligned
+/// to 16, and the whole block is here.
 #[inline(always)]
 pub(super) unsafe fn row<F, T, const V: usize, const L: usize>(
     arrays: &Arrays<F>,

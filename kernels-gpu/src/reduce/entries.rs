@@ -1,5 +1,5 @@
-//! The entries, by the table of [`abi::reduce::ReduceEntry`]: those of the general kernel, then those
-//! of the special forms.
+//! The entries, by the table of [`abi::reduce::ReduceEntry`]: the general kernel's, then the
+//! special forms'.
 
 use abi::reduce::{ReduceParams, THREADS};
 use cuda_std::{kernel, shared_array};

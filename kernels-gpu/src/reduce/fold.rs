@@ -318,7 +318,7 @@ pub(super) fn larger_or_nan<N: Number>(a: N, b: N) -> N {
 #[inline(always)]
 fn raised<N: Number, const U: usize>([value, lost]: [N; 2], mut xs: [N; U]) -> [N; 2] {
     let mut is_nan = Number::is_nan(value) | (U == 1 && Number::is_nan(xs[0]));
-    // In pairs, which one instruction tests, and which are then no longer needed.
+    // In pairs, which one instruction tests, and which are not needed after that.
     for u in 0..U / 2 {
         is_nan |= Number::is_nan(xs[u]) | Number::is_nan(xs[u + U / 2]);
         xs[u] = xs[u].larger(xs[u + U / 2]);
@@ -433,7 +433,8 @@ impl<N: Number + Rounded> Fold for Value<N> {
     }
     #[inline(always)]
     fn close([value, lost]: [N; 2], _: u32, _: &Indices, _: usize) -> N {
-        // An infinite sum has lost NaN, which is left out; what is no sum has lost nothing.
+        // If the sum is infinite, the lost part is NaN (inf − inf), which is ignored. Other
+        // operations lose nothing.
         if value.is_finite() {
             value.plus(lost)
         } else {

@@ -23,8 +23,8 @@ pub(super) struct Scratch {
 ///
 /// Column `c` is lane `c >> side_log2` of place `c` modulo the side. Threads write one lane of all
 /// places at a time, and read all lanes of a place. Neither has bank conflicts, as the lanes are
-/// rotated against each other: within 32 places if there are that many; else from entry to entry,
-/// and those that would meet in a bank within their places.
+/// rotated against each other. They are rotated within 32 places if there are that many. Else they
+/// go from entry to entry, and lanes that would meet in a bank are rotated within their places.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     /// Log2 of the places side by side.

@@ -2,10 +2,10 @@
 //! twice as many.
 //!
 //! A thread has one vector of each of eight rows, as there. All of them share one branch on the
-//! operation, and no loop turns registers around: elements become numbers in the same place for all
-//! operations, and operations meet again where lanes exchange what they have. No row is checked
-//! before it is loaded: the last warp begins further back, so that all of its rows are there, and
-//! stores only those that no other warp has.
+//! operation, and no loop turns registers around. Elements become numbers in the same place for all
+//! operations, and operations meet again where lanes exchange values. No row is checked before it
+//! is loaded. The last warp begins further back, so that all of its rows are there, and stores only
+//! those that no other warp has.
 //!
 //! **Numerics**: the order of [`super::short`]. A sum of zeros is +0, as there, but the 0 that
 //! makes it so is added once, to the result.
@@ -70,9 +70,9 @@ pub(super) unsafe fn rows(arrays: &Arrays<Value<f32>>, params: &ReduceParams) {
         let back = of_warp - left;
         let from = at.wrapping_offset((-i64::from(back)).wrapping_mul(row_bytes) as isize);
         let raws = if share.has_vector {
-            // SAFETY: vectors of rows of the view, which has more rows than a warp takes at a time
-            // (`abi::reduce::SHORT_ROWS`), so that `back` rows before this one are there; aligned
-            // as the caller says.
+            // SAFETY: vectors of rows of the view, aligned as the caller guarantees. The view has
+            // more rows than a warp takes at a time (`abi::reduce::SHORT_ROWS`), so that `back`
+            // rows before this one are there.
             unsafe { together::<bf16, V, ROWS>(from, step, 0) }
         } else {
             // Opaque, or there would be all this for every neutral word.

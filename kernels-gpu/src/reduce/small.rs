@@ -1,8 +1,8 @@
 //! Few rows of up to 16 KiB: a block has one, with as many threads as take four vectors each.
 //!
 //! Such a launch takes as long as its longest chain of waits: the parameters, one load, shuffles, a
-//! store. So all of a thread's vectors go through one tree, one branch on the operation leads to code
-//! that has no other, and a row of 2 KiB or less is one warp's, which waits at no barrier.
+//! store. So all of a thread's vectors go through one tree, and one branch on the operation leads
+//! to code that has no other. A row of 2 KiB or less is one warp's, which waits at no barrier.
 
 use abi::reduce::{ReduceParams, SMALL_VECTORS_OF_THREAD};
 use cuda_std::thread;

@@ -13,8 +13,8 @@
 //! before it waits for its position.
 //!
 //! **Numerics**: in f32, `a cos` rounded, then one fused multiply-add, and one rounding to the
-//! dtype. What is copied keeps its bits. A position without a row of the tables reads none: cosine
-//! and sine are NaN.
+//! dtype. Copied elements keep their bits. A position without a row of the tables reads none:
+//! cosine and sine are NaN.
 //!
 //! | file | what |
 //! |---|---|

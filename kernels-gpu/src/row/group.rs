@@ -143,9 +143,9 @@ impl Group {
         }
     }
 
-    /// Gives each lane the value of a warp of the row: of the warp that has the lane's index among
-    /// `width` neighbouring lanes, or `none` if there is no such warp. `width` is a power of two;
-    /// if that is always the number of warps, there need be no such value.
+    /// Gives each lane the value of a warp of the row. It is the warp that has the lane's index
+    /// among `width` neighbouring lanes, or `none` if there is no such warp. `width` is a power of
+    /// two; if that is always the number of warps, there need be no such value.
     ///
     /// # Safety
     /// All threads of the row call it, in a row of several warps; `value` is the same in all lanes

@@ -91,9 +91,9 @@ impl RowFragment {
     }
 }
 
-/// This thread's group and its row, in launches where every row has its own group; of the tensor's
-/// row, which begins at `start` for row 0 and has the first stride, the whole vectors and the element of
-/// the ends that the thread has.
+/// This thread's group and its row, in launches where every row has its own group. The tensor's row
+/// begins at `start` for row 0 and has the first stride. The thread has whole vectors of it, and an
+/// element of the ends.
 ///
 /// # Safety
 /// As for [`Group::of_vectors`].
@@ -136,8 +136,8 @@ pub(crate) unsafe fn load<T: Packed, const R: usize>(
     raw
 }
 
-/// Calls `f` with the index of each of a thread's vectors, and with what it has of it: in a loop
-/// that is once in PTX, and that ptxas unrolls if it is short enough.
+/// Calls `f` with the index of each of a thread's vectors, and with the part of it that the thread
+/// has. The loop is once in PTX, and ptxas unrolls it if it is short enough.
 #[inline(always)]
 pub(crate) fn each<X: Copy, const R: usize>(of: &mut [X; R], mut f: impl FnMut(usize, &mut X)) {
     let mut j = 0;

@@ -1,10 +1,10 @@
 //! Persistent blocks that keep pace with each other.
 //!
 //! All have as many rows, but some get their bytes sooner than others. If nothing held these back,
-//! they would be many rows ahead: what the device reads and writes at a time would be scattered over
-//! far more memory than it has to be, and at the end the others would run alone, which cannot use all
-//! of the memory's bandwidth. So now and then blocks wait until all have received as many rows as
-//! they themselves had an iteration ago.
+//! they would be many rows ahead. The device would then read and write over far more memory at a
+//! time than it has to. At the end the others would run alone, which cannot use all of the memory's
+//! bandwidth. So now and then blocks wait until all have received as many rows as they themselves
+//! had an iteration ago.
 //!
 //! A counter in global memory has how many iterations of rows all blocks have received together. Who
 //! waits looks at it before the iteration's rows are stored, and needs the answer after that.

@@ -302,8 +302,8 @@ impl Weights {
         raw
     }
 
-    /// Loads the weights `at..at + V` of `n`, of the rows' type `T`, where `at` is any: as two aligned
-    /// vectors, of which the second one, if it ends beyond `n`, by elements. If there is no tensor,
+    /// Loads the weights `at..at + V` of `n`, of the rows' type `T`, for any `at`, as two aligned
+    /// vectors. If the second one ends beyond `n`, it is loaded by elements. If there is no tensor,
     /// each is the value used instead.
     ///
     /// # Safety

@@ -7,9 +7,9 @@ use cuda_std::tma::{
 
 /// The policy by which rows are read.
 ///
-/// Where tensors are far larger than L2 ([`flags::STREAMS`]), rows are evicted last, although nobody
-/// reads them again: what is written then leaves L2 soon and in the order in which it was written,
-/// which memory takes 1 to 5 % faster (docs/decisions/0040-l2-evict-last.md).
+/// Where tensors are far larger than L2 ([`flags::STREAMS`]), rows are evicted last, although
+/// nobody reads them again. Written data then leaves L2 soon and in the order in which it was
+/// written. Memory takes 1 to 5 % less time for it (docs/decisions/0040-l2-evict-last.md).
 #[inline(always)]
 pub(crate) fn of_rows(params: &RowParams) -> CachePolicy {
     // Both, and a choice between them: with each in a branch of its own, loads stand in pieces of

@@ -9,7 +9,7 @@
 //!
 //! **Short rows**, of gradients: a block of eight warps has several at a time, each by one, two or
 //! four warps. They wait for each other as the warps of one row do, though they have nothing to
-//! tell: so what the block reads lies close together in memory, which is faster.
+//! exchange. So the memory that the block reads lies close together, which is faster.
 //!
 //! **Pipelines** (for row `i` of the block's; `warps` of the row in a block):
 //!
@@ -20,16 +20,16 @@
 //! | `posted`, one for each of 64 or 32 rows, in clusters | the sending warp of every block | the block's warps | 1 | 16 a block |
 //! | `posted`, one for each of 16 rows, in single blocks | the block's warps | the same | `warps` | 0 |
 //!
-//! **Timeline** of a warp, in clusters: gather its sums of row `i`; collect those of row `i - 1`
-//! and finish that row; send those of row `i`, if it is its turn. So an exchange overlaps a row's
-//! sums. In wide rings the last warp to gather sends at once, which takes 2 % less time there; the
-//! narrow ones, of fewer registers or blocks of four warps, lose 1 to 22 % by it.
+//! **Timeline** of a warp, in clusters: gather its sums of row `i`; collect the sums of row `i - 1`
+//! and finish that row. Then send the sums of row `i`, if it is its turn. So an exchange overlaps a
+//! row's sums. In wide rings the last warp to gather sends at once, which takes 2 % less time
+//! there. The narrow ones, of fewer registers or blocks of four warps, lose 1 to 22 % by it.
 //!
-//! There are places for the sums of as many rows as there are barriers. A message does not say that
-//! its sender has read what was sent to it, so the cluster also synchronises: each time that half
-//! of the places are used up, all warps arrive at its barrier, and they wait for it when another
-//! quarter is, when the others have arrived long since. Places that were read before the arrival
-//! are overwritten only after the wait.
+//! There are places for the sums of as many rows as there are barriers. A message does not prove
+//! that its sender has read what was sent to it, so the cluster also synchronises. Each time that
+//! half of the places are used up, all warps arrive at its barrier. They wait for it when another
+//! quarter is used up; by then the others have arrived long since. Places that were read before the
+//! arrival are overwritten only after the wait.
 //!
 //! **Shared memory**: barriers, places, then for each warp its stages: its parts of all inputs.
 

@@ -21,8 +21,8 @@ const AT_ONCE: usize = 2;
 /// Words of a list that are compared at a time.
 const WORDS: u32 = 2;
 
-/// Up to so many indices a warp reads the row of its own before it knows whether it is the first:
-/// that is a wait less, and a row may be read twice.
+/// For up to so many indices, a warp reads its own row before it has found out whether it is the
+/// first. That is a wait less, and a row may be read twice.
 const EARLY: u32 = 256;
 
 /// What no index in range is.
@@ -76,8 +76,8 @@ unsafe fn equal(list: *const u32, words: u32, own: u32) -> (u32, u32) {
     (equal, count)
 }
 
-/// Writes the positions of a part in order, of those that are given by a word of 32 for each lane;
-/// returns how many the part has, if it has any.
+/// Writes the positions of a part in order, from a word of 32 positions for each lane. Returns how
+/// many the part has, if it has any.
 ///
 /// # Safety
 /// There is room for [`PART`]; all lanes are here.

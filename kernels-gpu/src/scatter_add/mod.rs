@@ -2,10 +2,11 @@
 //! with axis 0 of a table, the gradient of an embedding. `abi::scatter_add` has the order of additions.
 //!
 //! **Roles**, of kernels that sort: all of a block's 1,024 threads do the same. A warp has 128
-//! neighbours of a tile of 4,096 pairs, and a thread every 32nd of those. Of kernels that add: a warp
-//! has 32 columns (elements of a row, or vectors of 16 bytes) of up to 32 neighbouring pairs, and adds
-//! what begins there; warps share nothing. `scatter_add_finish` has 16 warps for 32 columns, a group of
-//! parts each. Of few indices, a warp has one, and a block has all in shared memory.
+//! neighbours of a tile of 4,096 pairs, and a thread every 32nd of those. In kernels that add, a
+//! warp has 32 columns (elements of a row, or vectors of 16 bytes) of up to 32 neighbouring pairs.
+//! It adds the segments that begin there, and warps share nothing. `scatter_add_finish` has 16
+//! warps for 32 columns, a group of parts each. Of few indices, a warp has one, and a block has all
+//! in shared memory.
 //!
 //! **Shared memory**, of kernels that sort: how many pairs each warp has of each digit; where each
 //! digit begins; of `scatter_order` in place of the first, then, the pairs.

@@ -27,7 +27,7 @@ impl Sorted {
     /// The pair of this rank, or what follows the last one.
     ///
     /// # Safety
-    /// The last pair is no more than [`PAD`](abi::scatter_add::PAD) before it.
+    /// The last pair is at most [`PAD`](abi::scatter_add::PAD) before it.
     #[inline(always)]
     pub(super) unsafe fn next(&self, rank: u32) -> u64 {
         // SAFETY: passed on to the caller.

@@ -39,7 +39,7 @@ pub(super) unsafe fn load(at: *const u8, params: &AddParams) -> u64 {
                 };
                 number.to_bits().into()
             }
-            // The high half of an i32 is no part of the result.
+            // The high half of an i32 is not part of the result.
             2 => at.cast::<u32>().read().into(),
             _ => at.cast::<u64>().read(),
         }

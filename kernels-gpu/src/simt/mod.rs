@@ -1,5 +1,5 @@
-//! What the portable kernels share: elements and their chunks of four, copies of operand tiles from
-//! global to shared memory, the register-blocked outer product of staged tiles, and stores of
+//! Parts of all portable kernels: elements and their chunks of four, copies of operand tiles from
+//! global to shared memory, and the register-blocked outer product of staged tiles. Also stores of
 //! results to global memory.
 #![expect(
     clippy::needless_range_loop,

@@ -113,10 +113,10 @@ impl<
     /// `outer_product` does them for one k.
     ///
     /// Global loads of the next tile are issued before this tile's multiply-adds. `STAGE_AHEAD` k
-    /// before the last one the next tile is stored to its stage, and before the last one its first
-    /// fragments are read, so that there is work to cover the barrier and the latency of shared
-    /// memory. Beyond the last tile there are zeros. `order` is called with the fragments of the
-    /// next multiply-adds, once the loads of the fragments after them have been issued.
+    /// before the last one, the next tile is stored to its stage. Before the last one, its first
+    /// fragments are read. So there is work to cover the barrier and the latency of shared memory.
+    /// Beyond the last tile there are zeros. `order` is called with the fragments of the next
+    /// multiply-adds, once the loads of the fragments after them have been issued.
     ///
     /// # Safety
     /// All elements of the operands can be read. All threads of the block call it together, and

@@ -73,8 +73,8 @@ fn below(max: f32, mean: f32) -> f32 {
 }
 
 /// Launches of at most so many blocks let the next one begin. An H200 takes 2.4 ns for each block
-/// that does, one after the other, and 1 to 2 ns for the 4 KiB that a small block reads, or also
-/// writes.
+/// that does, one after the other. It takes 1 to 2 ns for the 4 KiB that a small block reads, or
+/// also writes.
 const LETTING_BLOCKS: u32 = 1024;
 
 /// Vectors of a slice from which on blocks take longer than that anyway, and always do.
@@ -193,7 +193,7 @@ pub(super) unsafe fn slices<T: Packed, const V: usize, const ANY: bool>(
         let has_total = params.epsilon != 0.0;
         let whole = sums::statistics::<T, V, ANY>(&thread_group, slice, end, params, has_total);
         // The block whose slice has the target's logit writes the loss; the first block if the
-        // target is no class.
+        // target is not a class.
         let class = target.class as u64;
         let logit = thread_group.element::<T>(class);
         let is_here = logit.is_some() || (class >= params.n && thread_group.group.rank == 0);

@@ -27,7 +27,7 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize, const R: usize>(
     mut keep: impl FnMut(usize, usize, f32),
     mut total: Option<&mut f32>,
 ) -> (MaxSum, MaxSum) {
-    // NaN is no maximum.
+    // NaN is not a maximum.
     let mut max = end.map_or(f32::NEG_INFINITY, |end| end.max(f32::NEG_INFINITY));
     let mut j = 0;
     while j < R {

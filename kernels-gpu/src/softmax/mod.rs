@@ -3,14 +3,14 @@
 //!
 //! `x`, `y`: `[rows, n]`, element stride 1; f32, f16 or bf16.
 //!
-//! **Roles**: a row is shared by a few lanes of a warp, a warp, a block or a cluster, as
-//! the host chooses (`abi::rows::RowPlan`); every thread reduces and stores its own vectors.
+//! **Roles**: a row is shared by a few lanes of a warp, a warp, a block or a cluster, as the host
+//! chooses (`abi::rows::RowPlan`). Every thread reduces and stores its own vectors.
 //!
 //! **Pipelines**: those of `row::slices`, where bulk copies load rows. Otherwise none: a thread
 //! issues the loads of all of its vectors before it uses the first, and blocks on the same SM hide
-//! each other's waits. Cross-entropy uses PDL (`griddepcontrol`): the launch that counts the
-//! targets lets the launch over the rows begin at once, and that one waits for the count only when
-//! its rows are in flight.
+//! each other's waits. Cross-entropy uses PDL (`griddepcontrol`). The launch that counts the
+//! targets lets the launch over the rows begin at once. That one waits for the count only when its
+//! rows are in flight.
 //!
 //! **Shared memory**: that of `row::slices`; otherwise the scratch of `row::group`. Rows that
 //! go element by element are in the launch's dynamic shared memory if they fit.

@@ -138,7 +138,7 @@ pub(super) unsafe fn statistics<T: Packed, const V: usize, const ANY: bool>(
 ) -> Whole {
     let (mut max, mut sum) = (f32::NEG_INFINITY, 0.0);
     if let Some(end) = end {
-        // NaN is no maximum.
+        // NaN is not a maximum.
         max = end.max(max);
         sum = Powers::new(max).of(end);
     }

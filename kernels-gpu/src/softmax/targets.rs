@@ -41,8 +41,8 @@ impl<T: Packed> Tensors<T> {
         // SAFETY: the row's element, and the class's.
         unsafe {
             let class = self.targets.wrapping_add(row as usize).read();
-            // Without weights, nothing here waits for the class. Of a target that is no class, any
-            // weight will do: its loss and gradient are NaN.
+            // Without weights, nothing here waits for the class. A target that is not a class may
+            // have any weight: its loss and gradient are NaN.
             let weight = match self.weights.is_null() {
                 true => 1.0,
                 false => self.weight_of((class as u64).min(params.n - 1)),

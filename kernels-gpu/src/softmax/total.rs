@@ -1,5 +1,5 @@
-//! The sums over rows that cross-entropy needs, in a fixed order: by one block; of many rows by several
-//! ([`abi::rows::total_blocks`]), each of which leaves the sum of its rows to one more launch.
+//! The sums over rows that cross-entropy needs, in a fixed order. One block adds up few rows. Many
+//! rows take several blocks ([`abi::rows::total_blocks`]), and one more launch adds up their sums.
 
 use crate::row::group::Group;
 use abi::rows::{RowParams, flags};

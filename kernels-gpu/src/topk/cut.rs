@@ -99,8 +99,8 @@ pub(super) struct Wanted {
 /// have to be looked at. There is a barrier before any of them is read.
 ///
 /// # Safety
-/// All threads of the block are here, with the same arguments; together they have `wanted.k`
-/// integers at least, which are readable; nobody else uses the histogram, and there is a barrier
+/// All threads of the block are here, with the same arguments. Together they have `wanted.k`
+/// integers at least, which are readable. Nobody else uses the histogram, and there is a barrier
 /// before anybody does.
 #[inline(always)]
 pub(super) unsafe fn cut(pairs: &impl Pairs, wanted: Wanted, shared: Shared) -> u64 {

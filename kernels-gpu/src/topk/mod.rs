@@ -13,9 +13,9 @@
 //!   small beside the threads, it is found among the largest elements of threads, else of groups.
 //! - List the groups that reach it, read those again, from L2, and collect the pairs of the elements
 //!   that do.
-//! - If there are more than shared memory has room for (equal elements, an order that puts all large
-//!   ones into few groups), or too few (NaN), find a bound among all pairs of the row, byte by byte
-//!   (`cut`), and collect those that reach that.
+//! - There may be more than shared memory has room for (equal elements, an order that puts all
+//!   large ones into few groups), or too few (NaN). Then find a bound among all pairs of the row,
+//!   byte by byte (`cut`), and collect those that reach that.
 //! - Sort what was collected, and write the first k (`sort`).
 //!
 //! **Shared memory**: a histogram and a few words, then the pairs and the list of groups; before there

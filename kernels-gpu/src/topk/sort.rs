@@ -83,8 +83,8 @@ impl Results {
     }
 }
 
-/// Writes the first `k` of the `count` collected pairs. If there are fewer, what is left is 0,
-/// which is no pair.
+/// Writes the first `k` of the `count` collected pairs. If there are fewer, the rest is 0, which is
+/// not a pair.
 ///
 /// # Safety
 /// All threads of the block are here; the pairs have been collected, and nobody else uses them;

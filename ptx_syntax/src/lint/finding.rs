@@ -69,8 +69,8 @@ named! {
         /// A kernel with more than 48 KiB of static shared memory: ptxas refuses it. Dynamic shared
         /// memory may have more.
         StaticShared = "static-shared",
-        /// A register that nothing writes before, whatever way is taken, and whose content is used as
-        /// an address or a guard, is stored, or leaves the thread: it may be anything.
+        /// A register that is used as an address or a guard, is stored, or leaves the thread, and
+        /// that nothing writes before on any way. It may have any value.
         UnwrittenRegister = "unwritten-register",
     }
 }

@@ -1,7 +1,7 @@
 //! A linter: what is wrong, slow or undefined in a module, found in its text alone.
 //!
-//! Each finding has a [`Rule`], whose documentation explains it. What depends on values (races,
-//! divergence, bank conflicts) is not found here; the emulator finds it.
+//! Each finding has a [`Rule`], whose documentation explains it. Faults that depend on values
+//! (races, divergence, bank conflicts) are not found here; the emulator finds them.
 
 mod finding;
 mod function;

@@ -200,7 +200,7 @@ impl<'a> Collector<'_, 'a> {
         }
     }
 
-    /// An instruction from registers to registers. Constants are no sources: what is made of them
+    /// An instruction from registers to registers. Constants are not sources: a value made of them
     /// and of an unwritten register is as open as the register.
     fn take(&mut self, to: &'a Operand, from: &'a [Operand], needs: Needs) {
         let reads = self.effects.len();

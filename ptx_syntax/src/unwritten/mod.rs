@@ -1,14 +1,14 @@
 //! Registers that are read before they are written: PTX leaves open what they hold.
 //!
 //! Compilers write such reads where they cannot matter. A value that only one branch sets and only
-//! the same condition uses later is unwritten on the other way, and moves carry that along; Triton
+//! the same condition uses later is unwritten on the other way, and moves carry that along. Triton
 //! pads vectors with registers that nothing writes, computes with them, and throws the result away.
 //! So it matters where what came of an unwritten register is an address or a guard, or leaves the
-//! thread. What is stored does not matter yet: rustc stores the payload of an enum beside the tag
-//! that says that there is none. Memory is unwritten there, until something is stored that is not.
-//! Before all that, arithmetic makes of it what is unwritten too. A result of logic and
-//! packing is written if one source is, and what `shfl` gives is: its use may be thrown away. An
-//! accumulator of `wgmma` is read only where `scale-d` says so. Writes behind a guard are writes.
+//! thread. Stored values do not matter yet: rustc stores the payload of an enum beside a tag that
+//! marks it as absent. Memory is unwritten there, until something is stored that is not. Before all
+//! that, arithmetic makes of it what is unwritten too. A result of logic and packing is written if
+//! one source is, and what `shfl` gives is: its use may be thrown away. An accumulator of `wgmma`
+//! is read only where `scale-d` says so. Writes behind a guard are writes.
 
 mod doubtful;
 mod effect;
@@ -39,8 +39,8 @@ pub struct NeverWritten {
 }
 
 /// The registers of a function that are read where no write reaches, and whose content is used, in
-/// the order of lines. Code that cannot be reached is left out, and so are elements of a vector that
-/// is stored with others that may be written: compilers write these, but no store of nothing at all.
+/// the order of lines. Code that cannot be reached is left out. So are elements of a vector that is
+/// stored with others that may be written: compilers write these, but no store of nothing at all.
 pub fn never_written(function: &Function) -> Vec<NeverWritten> {
     let graph = Graph::of(function);
     let lacking = solve(&graph, Written::OnSomeWay);

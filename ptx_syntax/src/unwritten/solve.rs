@@ -115,8 +115,8 @@ pub(super) fn solve(graph: &Graph<'_>, want: Written) -> Lacking {
 }
 
 impl Solver<'_, '_> {
-    /// Begins as if nothing that is taken were written. What is taken from itself alone, round a
-    /// loop, then stays so.
+    /// Begins as if nothing that is taken were written. A register whose only source is itself,
+    /// round a loop, then stays so.
     fn begin_lacking(&mut self) -> Vec<u32> {
         for (event, lacks) in self.events.iter().zip(&mut self.lacking) {
             if let Some(source) = event.source {
@@ -154,7 +154,7 @@ impl Solver<'_, '_> {
         }
     }
 
-    /// Looks at one group. Returns the effects that now write what they did not, or no longer do.
+    /// Looks at one group. Returns the effects whose set of written registers has changed.
     fn group(&mut self, group: usize) -> Vec<u32> {
         let events = self.groups[group]..self.groups[group + 1];
         if events.is_empty() {

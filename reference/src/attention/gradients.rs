@@ -11,9 +11,9 @@
 //!
 //! # Bound
 //!
-//! With `a` the error of a score, as [`super`] has it: the exponent is a fused multiply-add (or a
-//! product and a difference) of factors rounded to f32 and of lse times `log2 e`, so that its error is
-//! at most `x = a + gamma(4) (|S| + a + |lse|)`. Hence the error of P, with that of an exponential and
+//! Let `a` be the error of a score, as in [`super`]. The exponent is a fused multiply-add (or a
+//! product and a difference) of factors rounded to f32 and of lse times `log2 e`. Its error is at
+//! most `x = a + gamma(4) (|S| + a + |lse|)`. Hence the error of P, with that of an exponential and
 //! of one that is flushed, is
 //!
 //! `e_P = P (exp(x) (1 + exp error) - 1) + 2^-126`.

@@ -9,9 +9,9 @@ use crate::ReferenceError;
 use crate::precision::round_to;
 
 /// Attention as a framework computes it without a fused kernel, with all intermediate tensors in
-/// `dtype`: k times the scale, the scores, the softcap's quotient, tanh and product, the
-/// probabilities, and `o`, which is rounded to the dtype of the options. Elements of each tensor
-/// are rounded once; sums inside of an operation are exact. Shapes are those of
+/// `dtype`. These are k times the scale, the scores, the softcap's quotient, tanh and product, and
+/// the probabilities. `o` is rounded to the dtype of the options. Elements of each tensor are
+/// rounded once; sums inside of an operation are exact. Shapes are those of
 /// [`packed`](super::packed); positions that belong to no sequence are 0.
 ///
 /// Its error is a yardstick: a fused kernel rounds less often, so its error may be compared with a

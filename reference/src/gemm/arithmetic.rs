@@ -13,12 +13,12 @@ pub enum Arithmetic {
     F32,
     /// Tensor cores with 16-bit operands. An instruction adds `K` exact products and the
     /// accumulator in one step. It truncates each of them 25 bits below the largest exponent, which
-    /// loses less than `2^-25 S` each, and truncates the result to f32, which loses less than
-    /// `2^-23 S` (docs/numerics.md, observed on an H200). `k / K` steps lose at most
-    /// `k (2^-25 (1 + 1/K) + 2^-23 / K) S`, which is less than `gamma(k) S` for `K >= 8`. The bound
-    /// is `gamma(2 k) S`, because other devices add in shorter steps.
+    /// loses less than `2^-25 S` each. It truncates the result to f32, which loses less than `2^-23
+    /// S` (docs/numerics.md, observed on an H200). `k / K` steps lose at most `k (2^-25 (1 + 1/K) +
+    /// 2^-23 / K) S`, which is less than `gamma(k) S` for `K >= 8`. The bound is `gamma(2 k) S`,
+    /// because other devices add in shorter steps.
     TensorCore,
-    /// Tensor cores with f32 operands, whose low 13 bits are ignored or rounded away: each product
+    /// Tensor cores with f32 operands, whose low 13 bits are ignored or rounded away. Each product
     /// has a relative error below `2 * 2^-10 + 2^-20`, and an error of `2^-136` of one factor if
     /// the other is subnormal.
     Tf32,

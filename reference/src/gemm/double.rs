@@ -6,12 +6,12 @@
 //! `T = |f| S + |beta c| + |bias| + |residual|` passes through:
 //!
 //! 1. The sum: `k` fused multiply-adds in a row, `|acc - A @ B| <= gamma(k) S + k eta`.
-//! 2. The epilogue: two roundings of alpha on the host, three of `f acc`, and one for each addition,
-//!    `gamma(8) T`, and for each what is lost where a factor or a product is subnormal,
-//!    `eta (1 + S) (1 + |row scale|) (1 + |column scale|)`.
+//! 2. The epilogue: two roundings of alpha on the host, three of `f acc`, and one for each
+//!    addition, `gamma(8) T`. For each, `eta (1 + S) (1 + |row scale|) (1 + |column scale|)` is the
+//!    loss where a factor or a product is subnormal.
 //!
 //! The values here are sums of products and of their rounding errors (two doubles each), which is
-//! as good as exact beside 1, and then the same epilogue in f64, which counts once more. Hence
+//! as good as exact beside 1. Then comes the same epilogue in f64, which counts once more. Hence
 //!
 //! `|d - D| <= |f| (gamma(k) S + k eta) + 2 gamma(8) T + 16 eta (1 + S) (1 + |row|) (1 + |column|)`.
 //!

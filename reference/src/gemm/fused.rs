@@ -8,8 +8,8 @@
 //! 1. `x = f p + beta c + bias` takes at most 4 roundings for `f`, 1 for `f p`, and one for each
 //!    addition: `|x - X| <= |f| e + gamma(8) (|f| S + |beta c| + |bias|) + 8 eta`.
 //! 2. `y = g(x)` for an activation `g` whose slope is at most `L`, evaluated with an absolute error
-//!    of at most `2^-20 |x|` (`2^-20` for sigmoid and tanh): `|y - Y| <= L |x - X| + 2^-20 (|X| +
-//!    |x - X|)`.
+//!    of at most `2^-20 |x|` (`2^-20` for sigmoid and tanh). So
+//!    `|y - Y| <= L |x - X| + 2^-20 (|X| + |x - X|)`.
 //! 3. `y + residual` takes one more rounding.
 //!
 //! Then the rounding to the output's dtype ([`Expected::rounded_to`]).

@@ -4,8 +4,8 @@
 //! # Bound
 //!
 //! Let `S = sum_l |a_il| |b_lj|`. The implementation multiplies and adds in f32, in any order,
-//! fused or not: each product passes through at most `k` roundings (its own and at most `k - 1`
-//! additions), so the accumulator is within `gamma(k) S` of `A @ B`, plus `eta` for each product
+//! fused or not. Each product passes through at most `k` roundings (its own and at most `k - 1`
+//! additions). So the accumulator is within `gamma(k) S` of `A @ B`, plus `eta` for each product
 //! that may be subnormal. The epilogue `alpha * acc + beta * c` adds at most three roundings to
 //! each of its two terms, hence
 //!

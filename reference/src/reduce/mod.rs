@@ -22,8 +22,8 @@
 //!   overflows, or where infinite elements meet ones that may have underflowed, there is no bound.
 //! - max, min, norm_inf, indices, counts: exact.
 //! - logsumexp `m + ln L`, `L = sum exp(x - m)`: `L` is within `L (1 + E)`, `E` as in
-//!   [`crate::softmax`], which moves its logarithm by at most `-ln(1 - E)`; `ln` itself errs by
-//!   its ulps; changes of base and the final sum by `gamma(7) |m| + gamma(3) |ln L|`. All of it is
+//!   [`crate::softmax`], which moves its logarithm by at most `-ln(1 - E)`. `ln` itself errs by its
+//!   ulps; changes of base and the final sum by `gamma(7) |m| + gamma(3) |ln L|`. All of it is
 //!   proportional to `u`.
 //! - variance: means of sets err by `e = g(4 additions) max |x|`, so squared distances by
 //!   `2 |d| e + e^2`, and their sum S by `g(4 additions) S + 2 e sqrt(n S) + n e^2`; std as a root.
@@ -131,8 +131,8 @@ pub fn dot(
 /// Reductions of integers, in wrapping 64-bit arithmetic.
 ///
 /// # Errors
-/// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::EmptyAxis`];
-/// [`ReferenceError::Operation`] for one whose result is no integer, and for a dot product.
+/// [`ReferenceError::AxisOutOfRange`], [`ReferenceError::EmptyAxis`]; [`ReferenceError::Operation`]
+/// for one whose result is not an integer, and for a dot product.
 pub fn integers(
     op: ReduceOp,
     x: &ArrayViewD<'_, i64>,
@@ -257,7 +257,7 @@ impl Unit {
         })?;
         Ok(Self {
             roundoff: format.unit_roundoff(),
-            // Half of the smallest f64 is no f64.
+            // Half of the smallest f64 is not an f64.
             eta: (2.0 * format.half_subnormal()).max(f64::from_bits(1)),
             max: format.max,
         })

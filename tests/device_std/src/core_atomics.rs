@@ -135,8 +135,8 @@ pub unsafe fn handed_by_pointer(data: *mut u32, slot: *mut *mut u32, out: *mut u
 /// Operations of all threads on bytes and halves of the same words.
 ///
 /// # Safety
-/// `bytes` has 8 bytes at a multiple of 4: two sums, a bool, a minimum, and 4 of which nothing is
-/// written; `halves` has two 16-bit values; `words` has 3 words.
+/// `bytes` has 8 bytes at a multiple of 4: two sums, a bool, a minimum, and 4 that are not written.
+/// `halves` has two 16-bit values; `words` has 3 words.
 #[kernel(max_threads = 256)]
 pub unsafe fn small_answers(bytes: *mut u8, halves: *mut u16, words: *mut u32) {
     let thread = thread::thread_idx_x();

@@ -1,6 +1,6 @@
-//! FlashAttention's own accuracy rule, on its own shapes: against f64, a kernel may have twice the
+//! FlashAttention's own accuracy rule, on its own shapes. Against f64, a kernel may have twice the
 //! error of the same computation as a chain of operations in the same precision (three times with
-//! softcap), plus the rounding of the result.
+//! softcap). The rounding of the result is added.
 
 use half::{bf16, f16};
 use warpsmith::reference::attention::{packed, unfused};

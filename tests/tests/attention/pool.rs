@@ -54,8 +54,8 @@ impl Paged {
         }))
     }
 
-    /// Keys (`idx` 1) or values (2) of the case: `[total, heads, x]`, and their pool. What no
-    /// sequence has is NaN.
+    /// Keys (`idx` 1) or values (2) of the case: `[total, heads, x]`, and their pool. Places that
+    /// no sequence has are NaN.
     pub(crate) fn operand<T: TestElement>(
         &self,
         case: &Case,

@@ -1,4 +1,4 @@
-//! What is refused, and what is no fault: empty dimensions.
+//! Refused operands, and empty dimensions, which are not an error.
 
 use warpsmith::{AttentionGrads, Device, Stream, Tensor};
 use warpsmith_tests::refused;

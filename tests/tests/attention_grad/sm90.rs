@@ -1,5 +1,5 @@
-//! Hopper's kernel: with few SMs and with more, so that blocks have one query head or several, and parts
-//! lie side by side or not; under several orders of warps and of completions.
+//! Hopper's kernel: with few SMs and with more, so that blocks have one query head or several, and
+//! parts lie side by side or not. All of it runs under several orders of warps and of completions.
 
 use half::{bf16, f16};
 use proptest::prelude::*;

@@ -16,8 +16,8 @@ use super::case::{Case, every_layout, nothing, products};
 use super::check::by_each_kernel;
 use super::inputs::Inputs;
 
-/// Any product in f64. Alpha and beta are no f32, and operands have exponents with which products are
-/// subnormal in some cases.
+/// Any product in f64. Alpha and beta are not f32 numbers, and operands have exponents with which
+/// products are subnormal in some cases.
 fn cases(largest: usize) -> impl Strategy<Value = Case> {
     let scalar = || prop::sample::select(vec![0.0, 1.0, -0.1, 1.0 / 3.0, 1e-200]);
     let activation = prop::sample::select(vec![Activation::Identity, Activation::Relu]);

@@ -56,7 +56,8 @@ where
             None => vec![len],
         };
         let is_double = Out::DTYPE == DType::F64;
-        // Factors in f64 are no f32. Those in f32 are powers of two, which keep integers exact.
+        // Factors in f64 are not f32 numbers. Those in f32 are powers of two, which keep integers
+        // exact.
         let factors = |len: usize, idx: u64| {
             let seed = seed(case, idx);
             let drawn = match is_double {

@@ -49,7 +49,7 @@ fn check<T: Float + TestElement>(
     let gemm = Gemm::new(&a, &b).output::<T>().precision(Precision::Tf32);
     let plan = gemm.plan(&stream).expect("it is a product");
     for candidate in plan.candidates() {
-        // They take minutes there, and their order is no matter of time anywhere.
+        // They take minutes there, and their order is not a matter of time anywhere.
         if device.is_emulator() && candidate.name.starts_with("gemm_simt") {
             continue;
         }

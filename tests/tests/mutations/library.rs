@@ -23,7 +23,7 @@ fn grouped(ends: &[i32], device: &Device, stream: &Stream) -> Result<()> {
     GroupedGemm::new(&a, &b, &ends).run(stream).map(drop)
 }
 
-/// Groups of which some are empty, with ends that are no rows or not in order.
+/// Groups of which some are empty, with ends that are not rows or not in order.
 pub(crate) fn grouped_product(device: Device, stream: Stream) -> Result<()> {
     grouped(&[-5, 20, 90, 85, 130, 130], &device, &stream)
 }

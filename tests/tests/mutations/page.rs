@@ -22,7 +22,7 @@ A seed decides the order of warps and of asynchronous work. Where seed 0 does no
 table names the seed that does. `warpsmith run --schedules N` finds it by the same seed.
 
 The edits are in `tests/mutations/*.toml`, and the lines of the reports in `tests/mutations/caught/`. \
-A test plants every bug and fails if one is not caught as this chapter says.
+A test plants every bug and fails if one is not caught as this chapter states.
 ";
 
 /// Renders the whole page.

@@ -1,5 +1,5 @@
-//! Single rows of medium length, whose parts one cluster has: results within their bounds, with the
-//! bits that they have through tickets, and nothing but the result written to global memory.
+//! Single rows of medium length, whose parts one cluster has. Results are within their bounds, with
+//! the same bits as through tickets, and nothing but the result is written to global memory.
 
 use abi::reduce::Variant;
 use half::bf16;

@@ -10,8 +10,9 @@ use warpsmith_tests::values::Values;
 
 use super::portable::{portable, turing};
 
-/// Rows, their length, columns, and the form that their plan has: whole rows and rows in parts, of
-/// whole batches and with remainders; columns that a thread, a block or several blocks have.
+/// Rows, their length, columns, and the form that their plan has. There are whole rows and rows in
+/// parts, of whole batches and with remainders. Columns belong to a thread, a block or several
+/// blocks.
 const SHAPES: [([usize; 3], Variant); 12] = [
     ([1, 8 * 1025, 1], Variant::Long),
     ([1, 8 * 1279, 1], Variant::Long),

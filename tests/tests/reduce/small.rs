@@ -1,5 +1,5 @@
-//! Few rows of up to 16 KiB, of which a block has one: results within their bounds for every number of
-//! warps, and no instruction for vectors that are not there.
+//! Few rows of up to 16 KiB, of which a block has one. Results are within their bounds for every
+//! number of warps, and there is no instruction for vectors that are not there.
 
 use abi::reduce::Variant;
 use half::bf16;

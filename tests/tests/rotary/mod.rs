@@ -43,7 +43,7 @@ struct Case {
     is_inverse: bool,
     is_in_place: bool,
     source: Source,
-    /// How many positions of ten are no row.
+    /// How many positions of ten are not a row.
     bad: u32,
     views: [View; 5],
     values: Values,

@@ -1,9 +1,9 @@
 //! The same PTX gives the same bits on every device.
 //!
-//! Each case of the corpus runs on an emulator, under capture. What it launched is launched again on
-//! the GPU, if tests run on one, and on an emulator with another schedule. All results are compared
-//! byte for byte. The test prints a table by kernel:
-//! `cargo test -p warpsmith-tests same_bits:: -- --nocapture`.
+//! Each case of the corpus runs on an emulator, under capture. Its launches are repeated on the
+//! GPU, if tests run on one, and on an emulator with another schedule. All results are compared
+//! byte for byte. The test prints a table by kernel: `cargo test -p warpsmith-tests same_bits:: --
+//! --nocapture`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -11,9 +11,9 @@
 //! [`DecodeTiling::threads`] threads a block on the grid of [`DecodeTiling::grid`] in clusters of
 //! [`DecodeTiling::cluster`], with [`DecodeTiling::smem_bytes`] of dynamic shared memory.
 //! Arguments:
-//! - tensor maps of A and B by value, of three dimensions (the third is the batch; of extent one if
-//!   the batch stride is 0), with the swizzle that spans [`SPAN_BYTES`], zeros outside, and boxes
-//!   of [`DecodeTiling::box_a`] and [`DecodeTiling::box_b`];
+//! - tensor maps of A and B by value, of three dimensions. The third is the batch, of extent one if
+//!   the batch stride is 0. They have the swizzle that spans [`SPAN_BYTES`], zeros outside, and
+//!   boxes of [`DecodeTiling::box_a`] and [`DecodeTiling::box_b`];
 //! - those of a fused [`epilogue`](crate::gemm::epilogue);
 //! - a [`DecodeLaunch`].
 

@@ -136,7 +136,7 @@ impl Sm90Tile {
         span_bytes
     }
 
-    /// True if boxes do not divide a row of the tile: the last one, which ends with the row, then
+    /// True if boxes do not divide a row of the tile. The last one, which ends with the row, then
     /// overlaps the one before it, and both store the same values there. An epilogue that reads
     /// what D replaces must not use such a tile.
     pub const fn boxes_overlap(&self, size_bytes: u32) -> bool {
@@ -158,8 +158,8 @@ impl Sm90Tile {
     }
 
     /// Whether results of `size_bytes` each are held in registers, and stored under the next tile's
-    /// `wgmma`s: rounded to 16 bits, those of 64 × 256 still fit beside the sums of as many. Narrower
-    /// cooperative tiles are for one tile a block, which has no next one.
+    /// `wgmma`s. Rounded to 16 bits, the results of 64 × 256 still fit beside as many sums.
+    /// Narrower cooperative tiles are for one tile a block, which has no next one.
     pub const fn holds_results(&self, size_bytes: u32) -> bool {
         matches!(self.schedule, Schedule::Cooperative)
             && self.subtiles() == 1

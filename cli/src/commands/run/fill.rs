@@ -1,9 +1,9 @@
 //! The contents of a buffer before the launch.
 //!
-//! The bytes depend only on fill, seed, dtype and shape: ChaCha8 is seeded with `seed`, and has one
-//! stream for each chunk of 65,536 elements and one value per element, which is rounded to the
-//! dtype by [`super::small_float`]. Normal values use rand_distr's ziggurat. So the bytes are the
-//! same for every device and every number of host threads.
+//! The bytes depend only on fill, seed, dtype and shape. ChaCha8 is seeded with `seed`, and has one
+//! stream for each chunk of 65,536 elements. [`super::small_float`] rounds each value to the dtype.
+//! Normal values use rand_distr's ziggurat. So the bytes are the same for every device and every
+//! number of host threads.
 
 use std::path::{Path, PathBuf};
 

@@ -85,11 +85,12 @@ use roofline::GpuModel;
 ///   buffer = "x"
 ///
 /// Fills: `normal` (mean 0, standard deviation 1; floats only), `uniform` (floats in [0, 1),
-/// integers over their whole range), `zeros`, `iota` (0, 1, 2, ..), `poison` (every byte 0xFF: NaN
-/// for floats), or a .npy file of the buffer's shape: floats of any width for float buffers, the
-/// same type for integer buffers. The same fill, seed, dtype and shape give the same bytes on every
-/// device. A buffer with the fill `unwritten` holds nothing: the emulator reports a read of what the
-/// kernel has not written. Paths are relative to the TOML file. Saved floats of 16 or 8 bits are written as f32.
+/// integers over their whole range), `zeros`, and `iota` (0, 1, 2, ..). `poison` sets every byte to
+/// 0xFF, which is NaN for floats. A fill may also be a .npy file of the buffer's shape. It has
+/// floats of any width for float buffers, and the same type for integer buffers. The same fill,
+/// seed, dtype and shape give the same bytes on every device. A buffer with the fill `unwritten`
+/// holds nothing: the emulator reports reads of bytes that the kernel has not written. Paths are
+/// relative to the TOML file. Saved floats of 16 or 8 bits are written as f32.
 ///
 /// Files are written only if all launches succeed. If the emulator finds a fault in the kernel, its
 /// report goes to stderr, and the exit status is 3.

@@ -111,7 +111,7 @@ fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
-/// Appends `value` as a float of that type; false if the type is no float.
+/// Appends `value` as a float of that type; false if the type is not a float.
 pub(super) fn append(dtype: DType, value: f64, bytes: &mut Vec<u8>) -> bool {
     match (dtype, format(dtype)) {
         (DType::F64, _) => bytes.extend(value.to_le_bytes()),
@@ -125,7 +125,7 @@ pub(super) fn append(dtype: DType, value: f64, bytes: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The 8- or 16-bit floats in `bytes` as f32, exactly; `None` if the type is no such float.
+/// The 8- or 16-bit floats in `bytes` as f32, exactly; `None` if the type is not such a float.
 pub(super) fn widen(dtype: DType, bytes: &[u8]) -> Result<Option<Vec<f32>>> {
     let Some(format) = format(dtype) else {
         return Ok(None);

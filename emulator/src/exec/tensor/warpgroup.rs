@@ -1,8 +1,9 @@
 //! A warpgroup: four warps that run `wgmma` instructions together.
 //!
-//! Each warp computes its 16 rows when it reaches the instruction. What the four must agree on is
-//! kept until the last of them has run it. A `wgmma` is complete when it is complete in all four
-//! warps, because a warp that has waited for it may tell others that its operands are free.
+//! Each warp computes its 16 rows when it reaches the instruction. The values that all four must
+//! share are kept until the last of them has run it. A `wgmma` is complete when it is complete in
+//! all four warps, because a warp that has waited for it may tell others that its operands are
+//! free.
 
 use std::collections::VecDeque;
 

@@ -3,7 +3,7 @@
 //!
 //! Eight neighbouring lanes hold two rows by four columns of an accumulator register: all even
 //! columns of a block of eight, or all odd ones. So a vector of A has an element of the first row
-//! four times, then one of the second row four times; a vector of B has the elements of four
+//! four times, then one of the second row four times. A vector of B has the elements of four
 //! columns, twice.
 
 /// Lanes that are computed together, as one vector.

@@ -2,7 +2,7 @@
 //!
 //! A matrix is `extent` rows of A (columns of B) by 32 bytes of k. It consists of 16-byte units,
 //! contiguous along k (K-major) or along the other dimension (MN-major). With a swizzle of `span`
-//! bytes, the units within each line of `span` bytes are permuted: the bits of the *address* from
+//! bytes, the units within each line of `span` bytes are permuted. The bits of the *address* from
 //! bit 4 on are xored with those from bit 7 on, minus the base offset. So a matrix must begin at a
 //! multiple of eight lines, or have a base offset that says how far it is from one.
 //!

@@ -25,7 +25,7 @@
 //! | `mma` of fp8 | two steps from zero (below) | 25 | then added to the accumulator, to nearest |
 //!
 //! Hopper runs `mma` of fp8 on its f16 unit: first the elements whose k is 0 or 1 modulo 4, then
-//! the others, into an accumulator of their own (of the result's format), which an ordinary
+//! the others. They go into an accumulator of their own (of the result's format), which an ordinary
 //! addition then adds to `c`. The exponent of a product is the sum of its factors' exponents, not
 //! that of the product itself; a subnormal factor has the least normal exponent. A zero result is
 //! `+0`. NaN, `0 * inf` and `inf - inf` give `0x7fffffff` (f16: `0x7fff`).

@@ -363,11 +363,11 @@ fn step<F: Format>(rule: Rule, a: Vectors<'_>, b: Vectors<'_>, c: [u32; WIDTH]) 
 /// The integer part of an aligned addend: truncation drops the bits below.
 #[inline(always)]
 fn cut(addend: f32) -> i32 {
-    // SAFETY: no addend is infinite, NaN or as large as 2^31. Alignment scales by
-    // `2^(fraction - top)`, with `fraction` at most 25 and `top` at least the exponent of the
-    // addend, whose magnitude is thus below `2^(top + 2)`; `step` leaves lanes with infinities or
-    // NaN, whose exponent is `SPECIAL`, to `step_by_lane`. Where `top` was raised to the lower end
-    // of `SAFE`, all addends of the lane are zero.
+    // SAFETY: no addend is infinite, NaN or as large as 2^31. Alignment scales by `2^(fraction -
+    // top)`, with `fraction` at most 25 and `top` at least the exponent of the addend. So the
+    // addend's magnitude is below `2^(top + 2)`. `step` leaves lanes with infinities or NaN, whose
+    // exponent is `SPECIAL`, to `step_by_lane`. Where `top` was raised to the lower end of `SAFE`,
+    // all addends of the lane are zero.
     unsafe { addend.to_int_unchecked() }
 }
 

@@ -252,8 +252,8 @@ fn clusters([x, y, z]: [u32; 3]) -> Result<sys::CUlaunchAttribute> {
     })
 }
 
-/// Launches in clusters of at least as many blocks as this, more than run at a time, let blocks of
-/// a cluster share a multiprocessor: more clusters then run at once, where they do not divide the
+/// Launches in clusters of at least this many blocks, more than run at a time, let blocks of a
+/// cluster share a multiprocessor. More clusters then run at once, where they do not divide the
 /// multiprocessors. Smaller launches are spread over as many multiprocessors as possible.
 const BALANCED_BLOCKS: u32 = 2048;
 

@@ -1,19 +1,18 @@
 //! Kernels that begin before the launch before them has ended.
 //!
 //! From compute capability 9.0 on, the blocks of a launch may be there when the launch before it
-//! ends (programmatic dependent launch, PDL), if they wait by `griddepcontrol.wait` before they
-//! touch global memory. PTX for older architectures has no such instruction. So a kernel of ours
-//! that does not have it gets it when it is loaded for such a device, behind what needs no global
-//! memory ([`prologue`]): no time passes between the two launches.
+//! ends (programmatic dependent launch, PDL). They then have to wait by `griddepcontrol.wait`
+//! before they touch global memory. PTX for older architectures has no such instruction. So the
+//! host adds this instruction to its own kernels when they are loaded for such a device, behind the
+//! part that needs no global memory ([`prologue`]). Then no time passes between the two launches.
 //!
 //! For [brief](LoadVariant::Brief) launches it also lets the next launch begin, right before its
 //! wait (`griddepcontrol.launch_dependents`). That one then waits for this one: in a CUDA graph of
-//! small launches, each takes 0.1 to 0.2 µs less. Launches further back are waited for too: every
-//! thread of a launch waits, so a launch ends after all before it, and a launch that waits for it
-//! waits for those as well. Longer launches do not: an H200 takes 2.4 ns for each block that
-//! executes the instruction, one after the other, and the next launch's blocks take what is free
-//! before this one's leave, so that they end up unevenly on the multiprocessors
-//! (docs/decisions/0048-launch-dependents.md).
+//! small launches, each takes 0.1 to 0.2 µs less. Launches further back are waited for too. Every
+//! thread of a launch waits, so a launch ends after all before it. A launch that waits for it waits
+//! for those as well. Longer launches do not. An H200 takes 2.4 ns for each block that executes the
+//! instruction, one after the other. The next launch's blocks take what is free before this one's
+//! leave, and end up unevenly on the multiprocessors (docs/decisions/0048-launch-dependents.md).
 
 use super::{prologue, require};
 use crate::error::{Error, Result};

@@ -3,8 +3,9 @@
 //! Instructions that [read once](ptx_syntax::ast::Instruction::reads_once) load or prefetch such
 //! data (`cuda_std::mem::ld_global_once_v4_u32`). Kernels for every GPU cannot say more than that:
 //! cache policies begin with sm_80. [Streaming](super::super::LoadVariant::Streaming) launches tell
-//! L2 to evict such data last. Nobody reads it again; but what the kernel writes then seems to
-//! leave L2 sooner and in longer runs: what reads and writes as much takes 1 to 5 % less time.
+//! L2 to evict such data last. Nobody reads it again. But the data that the kernel writes then
+//! seems to leave L2 sooner and in longer runs. A kernel that reads and writes as much takes 1 to 5
+//! % less time.
 
 use super::require;
 use crate::error::Result;

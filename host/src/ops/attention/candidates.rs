@@ -1,6 +1,6 @@
 //! The kernels that can compute an attention, their estimates, and their launch.
 //!
-//! Each family of kernels has a file with three functions: `offer` lists its kernels that compute
+//! Each family of kernels has a file with three functions. `offer` lists its kernels that compute
 //! an [`AttentionDesc`] as candidates, `launch` enqueues one of them, and `model` is its error
 //! model. This file has what they share.
 

@@ -30,9 +30,9 @@ costs! {
         tile_cycles: f64 = 3000.0,
         /// Cycles of the launch of the merge, which waits for all of the first launch.
         merge_cycles: f64 = 5000.0,
-        /// Bytes of partial results per cycle, from their writing to the end of the merge (measured:
-        /// 0.4 us for a split of 512 KiB, which is written and read; 2,048 keys and 16 queries of 64
-        /// heads on 8).
+        /// Bytes of partial results per cycle, from their writing to the end of the merge.
+        /// Measured: 0.4 us for a split of 512 KiB, which is written and read (2,048 keys and 16
+        /// queries of 64 heads on 8).
         merge_bytes_per_cycle: f64 = 1500.0,
         /// Kernels for few queries: memory bandwidth.
         decode_bytes_per_ns: f64 = 4200.0,

@@ -20,7 +20,7 @@ use abi::attention::decode::{ALIGN_BYTES, DecodeEntry, DecodeTile, MOST_ROWS, TH
 use abi::attention::{FwdPacking, MOST_SPLITS, Mask};
 
 /// Offers the kernel of the smallest head dimension that covers both, with the best number of
-/// splits, if a tile has room for all queries of all heads that share keys, or if keys are paged.
+/// splits. A tile must have room for all queries of all heads that share keys, or keys are paged.
 pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     let group = match desc.packs_heads {
         Some(false) => 1,
@@ -172,9 +172,9 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
         .packing
         .ok_or(Error::Bug("a decoding without a packing"))?;
     splits::launch(call, packing, candidate.sharing.splits, |call, packing| {
-        // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment
-        // `offer` checked; grid and shared memory are those of the tile; `packing` says where the
-        // splits' results go.
+        // SAFETY: extents, strides and lengths describe the call's memory, whose alignment `offer`
+        // checked. Grid and shared memory are the tile's. `packing` states where the splits'
+        // results go.
         unsafe {
             call.launch(entry, candidate.config, |lengths, params| {
                 (lengths, params, packing, call.pages())

@@ -81,7 +81,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         })
     }
 
-    /// Measures the candidates with these operands, and makes the fastest one the choice for every
+    /// Measures the candidates with these operands. The fastest one becomes the choice for every
     /// attention with the same extents, layouts and options on this kind of device, as
     /// [`Gemm::autotune`](crate::Gemm::autotune) does.
     ///

@@ -30,8 +30,8 @@ pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnM
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: Sm75Entry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment `offer`
-    // checked; grid and shared memory are those of the tile.
+    // SAFETY: extents, strides and lengths describe the call's memory, whose alignment `offer`
+    // checked. Grid and shared memory are the tile's.
     unsafe { call.launch(entry, candidate.config, |lengths, params| (lengths, params)) }
 }
 

@@ -67,8 +67,8 @@ pub(super) fn config(
 
 /// Enqueues a candidate of [`offer`].
 pub(super) fn launch(entry: Sm80Entry, candidate: &Candidate, call: &Call<'_>) -> Result<()> {
-    // SAFETY: extents, strides and lengths are those of the call's memory, whose alignment `offer`
-    // checked; grid and shared memory are those of the tile.
+    // SAFETY: extents, strides and lengths describe the call's memory, whose alignment `offer`
+    // checked. Grid and shared memory are the tile's.
     unsafe { call.launch(entry, candidate.config, |lengths, params| (lengths, params)) }
 }
 

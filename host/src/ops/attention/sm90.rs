@@ -321,8 +321,8 @@ fn launch_one(
         let launch = FwdLaunch { counter, ..launch };
         let memory = (q, k, v, o, lse, sink);
         let params = (lengths, params, launch, packing);
-        // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; the
-        // counter is 0 and of this call alone; o is aligned as rows are written; grid and threads
+        // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile. The
+        // counter is 0 and of this call alone. o is aligned as rows are written. Grid and threads
         // are the tile's.
         unsafe { kernel.launch(call.stream, candidate.config, memory, &params) }
     };

@@ -7,8 +7,8 @@ use crate::{DType, LaunchConfig, Result, Tensor};
 use abi::attention::FwdPacking;
 use abi::attention::merge::{SPLITS_ENTRY, THREADS, blocks, strides_of_splits};
 
-/// Enqueues `launch` with the call and `packing`, once: for one split as they are; for more with o
-/// and lse of each split in memory of its own, and the merge behind it.
+/// Enqueues `launch` with the call and `packing`, once. One split is launched as it is. More splits
+/// write o and lse to memory of their own, and the merge comes behind it.
 pub(super) fn launch(
     call: &Call<'_>,
     mut packing: FwdPacking,

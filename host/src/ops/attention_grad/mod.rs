@@ -13,8 +13,9 @@ use crate::ops::attention::{Attention, Layout, Lengths};
 use crate::{Float, Tensor};
 pub(in crate::ops) use costs::AttentionGradCosts;
 
-/// Gradients of an [`Attention`]: `dq`, `dk` and `dv` from `q`, `k`, `v`, the forward's `o` and `lse`,
-/// and `d_o`, the gradient with respect to `o`; and `d_sink`, that of its sinks.
+/// Gradients of an [`Attention`]: `dq`, `dk`, `dv`, and `d_sink`, the gradient of its sinks. They
+/// are computed from `q`, `k`, `v`, the forward's `o` and `lse`, and `d_o`, the gradient with
+/// respect to `o`.
 ///
 /// With `S = softmax_scale * q @ k^T` (with a softcap c: `c tanh(S / c)`), `P = exp(S - lse)` of the
 /// pairs that the mask leaves, and `delta` the sums of `o * d_o` along `head_dim_v`:
@@ -44,22 +45,23 @@ pub(in crate::ops) use costs::AttentionGradCosts;
 ///
 /// # Sinks
 /// A sink of the forward pass is in its `lse`: with that, `dq`, `dk` and `dv` are those beside the
-/// sink, whether it is given here or not. For its own gradient it has to be given. The gradient of a
-/// sink of `-inf`, which is none, is 0 unless a `delta` is not finite; a query whose `lse` is `-inf`
-/// contributes 0 to all of them, whatever its `delta` is. With a sink of `inf` or NaN the `lse` of the
-/// forward pass is not finite, and the gradient is NaN. Sinks are not scaled and not capped.
+/// sink, whether it is given here or not. For its own gradient it has to be given. The gradient of
+/// a sink of `-inf`, which has no effect, is 0 unless a `delta` is not finite. A query whose `lse`
+/// is `-inf` contributes 0 to all of them, for any `delta`. With a sink of `inf` or NaN the `lse`
+/// of the forward pass is not finite, and the gradient is NaN. Sinks are not scaled and not capped.
 ///
 /// # Positions of no sequence
 /// Positions that belong to no sequence are neither read nor written; in tensors that `run` creates
 /// they are 0. Keys beyond [`max_seqlens`](Self::max_seqlens) get no gradient.
 ///
 /// # Numerics
-/// Computed in f32; results are rounded once. In the portable kernels a NaN or an infinity in a
-/// position reaches only the gradients of positions that see it or that it sees, and the `d_sink` of its
-/// head. Sums of `d_sink` are shared by 1,024 threads, which are added pairwise. Error bound:
+/// Computed in f32; results are rounded once. In the portable kernels, a NaN or an infinity in a
+/// position reaches only some gradients. These are the gradients of positions that see it or that
+/// it sees, and the `d_sink` of its head. Sums of `d_sink` are shared by 1,024 threads, which are
+/// added pairwise. Error bound:
 /// [`reference::attention::gradients`](crate::reference::attention::gradients) with the
-/// [`model`](Self::model). Deterministic: the same bits every run, as all sums are in a fixed order. The
-/// bits depend on the kernel ([`plan`](Self::plan)), and thereby on the device.
+/// [`model`](Self::model). Deterministic: the same bits every run, as all sums are in a fixed
+/// order. The bits depend on the kernel ([`plan`](Self::plan)), and thereby on the device.
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.

@@ -97,7 +97,7 @@ impl<T: Float> AttentionGrad<'_, T> {
         })
     }
 
-    /// Measures the candidates with these operands, and makes the fastest one the choice for all
+    /// Measures the candidates with these operands. The fastest one becomes the choice for all
     /// gradients with the same extents, layouts and options on this kind of device, as
     /// [`Gemm::autotune`](crate::Gemm::autotune) does.
     ///

@@ -156,9 +156,9 @@ pub(super) fn launch(
     let (q, k, v, d_o) = (&map_q, &map_k, &map_v, &map_d_o);
     let (lse, delta, counters) = (&call.lse, &call.delta, &counters);
     let (dq, dk, dv) = (&call.dq, &call.dk, &call.dv);
-    // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile; delta is
-    // written before, on the same stream; the sums have room, the counters are 0, and all are this
-    // call's alone; gradients are aligned as rows are written; grids and threads are the tile's.
+    // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile. Delta is
+    // written before, on the same stream. The sums have room, the counters are 0, and all are this
+    // call's alone. gradients are aligned as rows are written. Grids and threads are the tile's.
     unsafe {
         let memory = (q, k, v, d_o, lse, delta, &sums, &key_sums, counters, dk, dv);
         call.launch(entry, config, memory, &params)?;
@@ -192,7 +192,7 @@ unsafe fn round(
     unsafe { call.launch(ROUND_ENTRY, config, (sums, gradient), &(*params, rounding)) }
 }
 
-/// Error model: P and dS are rounded to the element type; sums of dq add a part for every block of
+/// Error model: P and dS are rounded to the element type. Sums of dq add a part for every block of
 /// keys, sums of dk and dv one for every turn.
 pub(super) fn model((entry, adders): (Sm90GradEntry, u32), seqlen_k: u32) -> AttentionGradModel {
     let (p_roundoff, p_lost) = rounding(entry.dtype);

@@ -22,8 +22,8 @@ use std::marker::PhantomData;
 /// and [`select`](Chain::select) count as two.
 ///
 /// # Numerics
-/// The first tensor determines the arithmetic of all steps ([`ChainElement`]): f32 with errors up
-/// to [`UnaryOp::ulps`] (and its like of the other functions), f64 with errors up to
+/// The first tensor determines the arithmetic of all steps ([`ChainElement`]). This is f32 with
+/// errors up to [`UnaryOp::ulps`] (other functions have the same method), f64 with errors up to
 /// [`UnaryOp::wide_ulps`], or wrapping integers. The result equals that of the steps done one by
 /// one with intermediate tensors of that type. It is rounded once to the dtype of `y`: to floats to
 /// nearest, with saturation for e4m3 and e5m2; to integers towards zero, with saturation, where NaN
@@ -38,14 +38,14 @@ use std::marker::PhantomData;
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds) (too many inputs or steps),
-/// [`ArgumentError::Value`](crate::ArgumentError::Value) (a value that was not kept, a function
-/// without its scalar, a number that the chain's arithmetic cannot represent),
-/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (dtypes that cannot be
-/// combined, a function that is not defined in the arithmetic),
-/// [`KernelError::Fuse`](crate::KernelError::Fuse) (a fragment with other parameter or result
-/// types), [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device). No
-/// launch happens on error.
+/// [`Error::Shape`](crate::Error::Shape) and [`Error::Device`](crate::Error::Device).
+/// [`ShapeError::OutOfBounds`](crate::ShapeError::OutOfBounds): too many inputs or steps.
+/// [`ArgumentError::Value`](crate::ArgumentError::Value): a value that was not kept, a function
+/// without its scalar, or a number that the chain's arithmetic cannot represent.
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported): dtypes that cannot be
+/// combined, or a function that is not defined in the arithmetic.
+/// [`KernelError::Fuse`](crate::KernelError::Fuse): a fragment with other parameter or result
+/// types. No launch happens on error.
 ///
 /// # Performance
 /// The first launch of a chain composes a kernel ([`crate::fuse`]) and has the driver compile it,

@@ -30,9 +30,10 @@ fn ahead(composition: &Composition<'_>, device: &Device) -> u32 {
     blocks * THREADS * own * device.info().multiprocessors
 }
 
-/// Most chunks of a thread that there is a kernel for: they keep the memory busy if chunks are short.
-/// With chunks of [`CHUNK_BYTES`], two are enough, by as many threads as an SM holds; one is enough if
-/// the function is short, or if the output is wider than the inputs, which are what threads wait for.
+/// Most chunks of a thread that there is a kernel for: they keep the memory busy if chunks are
+/// short. With chunks of [`CHUNK_BYTES`], two are enough, by as many threads as an SM holds. One is
+/// enough if the function is short, or if the output is wider than the inputs, for which threads
+/// wait.
 fn most_chunks(inputs: u32) -> u32 {
     let all = FusedEntry::ALL.iter();
     let fits = all.filter(|entry| !entry.dense && entry.inputs == inputs);

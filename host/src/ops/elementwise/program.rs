@@ -303,8 +303,8 @@ impl<'a> Program<'a> {
                 let [a, b, c, d] = &inputs;
                 let y = y.argument(launch.piece.addresses[0]);
                 // SAFETY: the tensors have the walk's strides over its shape, so every element that
-                // the kernel accesses lies inside of their storage; y is injective, and is an input
-                // or overlaps none; the kernel was composed for these dtypes and vector accesses.
+                // the kernel accesses lies inside of their storage. y is injective, and is an input
+                // or overlaps none. The kernel was composed for these dtypes and vector accesses.
                 unsafe { launch.enqueue((y, *a, *b, *c, *d), stream) }
             })
     }

@@ -66,10 +66,10 @@ impl Transposition {
     }
 }
 
-/// Where the batch stride is smaller than the row stride of both tensors, this makes consecutive
-/// blocks take consecutive matrices of the batch before the next tile, so that concurrent blocks
-/// access neighbouring memory. Each whole tile then becomes a matrix of its own, and the tile
-/// indices become batch dimensions.
+/// This matters where the batch stride is smaller than the row stride of both tensors. Consecutive
+/// blocks then take consecutive matrices of the batch before the next tile, so that concurrent
+/// blocks access neighbouring memory. Each whole tile then becomes a matrix of its own, and the
+/// tile indices become batch dimensions.
 fn count_near_matrices_first(params: &mut TransposeParams, tile: u32) {
     let rank = params.batch_rank as usize;
     let is_near = |axis: &usize| {

@@ -32,10 +32,11 @@ const NAME: &str = "unary";
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`ArgumentError::Value`](crate::ArgumentError::Value) (a scalar missing, or given to a function
-/// that takes none), [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a function
-/// that is not defined for the dtype, or a result dtype that cannot be combined with it),
-/// [`Error::Shape`], [`Error::Device`]. No launch happens on error.
+/// [`Error::Shape`] and [`Error::Device`]. [`ArgumentError::Value`](crate::ArgumentError::Value): a
+/// scalar is missing, or given to a function that takes none.
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported): a function that is not
+/// defined for the dtype, or a result dtype that cannot be combined with it. No launch happens on
+/// error.
 ///
 /// # Performance
 /// As [`Chain`](crate::Chain): one read and one write per element.

@@ -245,9 +245,9 @@ impl<'a> Call<'a> {
         params: impl FnOnce(GemmParams, EpilogueParams) -> E::Params,
     ) -> Result<()> {
         let config = config.ok_or(Error::Bug("a product was offered that fits no grid"))?;
-        // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of
-        // their storage; d is injective, overlaps neither a nor b, and overlaps c and residual only
-        // if it is the same matrix; absent operands are null.
+        // SAFETY: extents and strides describe the call's memory, whose layouts lie inside of their
+        // storage. d is injective, overlaps neither a nor b, and overlaps c and residual only if it
+        // is the same matrix. Absent operands are null.
         unsafe { self.launch_fused(entry, config, (&self.a, &self.b), params) }
     }
 

@@ -214,7 +214,7 @@ impl Desc for GemmDesc {
     }
 }
 
-/// The numbers of parts of k to consider: what is asked for, or those of `factors` that leave
+/// The numbers of parts of k to consider. This is the wanted number, or the `factors` that leave
 /// `least_k` to each part, if there are so few tiles that multiprocessors would be idle.
 pub(super) fn splits<'a>(
     desc: &GemmDesc,

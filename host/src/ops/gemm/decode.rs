@@ -122,10 +122,10 @@ pub(super) fn launch(entry: DecodeEntry, candidate: &Candidate, call: &Call<'_>)
         Some((partials, tickets)) => (Some(partials), Some(tickets)),
     };
     let operands = (&call.a, &call.b, partials, tickets);
-    // SAFETY: extents and strides are those of the call's memory, whose layouts lie inside of their
-    // storage, with rows aligned to 16 bytes; d is injective and overlaps nothing that is read,
-    // unless it is the same matrix; the scratch memory is as long as `abi` states, and its tickets are
-    // 0.
+    // SAFETY: extents and strides describe the call's memory, whose layouts lie inside of their
+    // storage, with rows aligned to 16 bytes. d is injective and overlaps nothing that is read,
+    // unless it is the same matrix. The scratch memory is as long as `abi` states, and its tickets
+    // are 0.
     unsafe {
         call.launch_fused(entry, candidate.config, operands, |params, epilogue| {
             (params, epilogue)

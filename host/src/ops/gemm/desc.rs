@@ -65,7 +65,7 @@ pub(super) struct MatrixDesc {
 }
 
 impl MatrixDesc {
-    /// Largest value of [`align_bytes`](Self::align_bytes): no kernel asks for more, and tensors whose
+    /// Largest value of [`align_bytes`](Self::align_bytes). No kernel needs more, and tensors whose
     /// addresses differ beyond that have the same plan and the same tuned choice.
     pub(super) const MOST_ALIGN_BYTES: u32 = 128;
 
@@ -163,8 +163,9 @@ pub(super) enum ScaleExtent {
 }
 
 impl GemmDesc {
-    /// True where tensor maps can describe A and B, and tensor copies reach all of A, B and D: their
-    /// coordinates have 32 bits and a sign, and beyond the operand a copy gives zeros, or stores nothing.
+    /// True where tensor maps can describe A and B, and tensor copies reach all of A, B and D.
+    /// Coordinates have 32 bits and a sign. Beyond the operand a copy gives zeros, or stores
+    /// nothing.
     pub(super) fn suits_tensor_maps(&self) -> bool {
         const REACH: u32 = 1 << 31;
         self.a.suits_tensor_map()

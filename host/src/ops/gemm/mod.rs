@@ -81,14 +81,14 @@ pub use options::{GemmInput, GemmOutput, Precision};
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`ShapeError::Mismatch`], [`ShapeError::Overflow`] (a copy of repeated elements, or partial
-/// results, of 2^63 bytes or more), [`ShapeError::Strides`] (two indices of `d` that may refer to
-/// one element), [`ShapeError::Overlap`], [`DeviceError::Mismatch`], [`ShapeError::OutOfBounds`]
-/// (an extent above 2^32 - 1025), [`ArgumentError::Value`] (options that exclude each other; a
-/// `split_k` of 0 or above k), [`ArgumentError::Unsupported`] (no kernel with this `split_k` or
-/// this name; of f64, a `split_k` above 1, a result in another dtype; of results in f64 and i32, an
-/// activation other than relu; of those in i32, scales, or operands other than i8),
-/// [`Error::Device`](crate::Error::Device). No launch happens on error.
+/// [`ShapeError::Mismatch`], [`ShapeError::Overlap`], [`DeviceError::Mismatch`] and
+/// [`Error::Device`](crate::Error::Device). [`ShapeError::Overflow`]: a copy of repeated elements,
+/// or partial results, of 2^63 bytes or more. [`ShapeError::Strides`]: two indices of `d` that may
+/// refer to one element. [`ShapeError::OutOfBounds`]: an extent above 2^32 - 1025.
+/// [`ArgumentError::Value`]: options that exclude each other; a `split_k` of 0 or above k.
+/// [`ArgumentError::Unsupported`]: no kernel with this `split_k` or this name; of f64, a `split_k`
+/// above 1 or a result in another dtype. Of results in f64 and i32, an activation other than relu;
+/// of results in i32, scales, or operands other than i8. No launch happens on error.
 ///
 /// # Performance
 /// `a` and `b` are copied first if neither their rows nor their columns are contiguous (stride 1).

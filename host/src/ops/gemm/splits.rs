@@ -1,6 +1,6 @@
-//! The steps around a main kernel: partial results of split-K, the kernel that reduces them and
-//! applies the epilogue, and the conversion of operands that a kernel does not read in their dtype.
-//! Partial results are in f32, or in i32 for i8, which is exact.
+//! The steps around a main kernel: partial results of split-K, and the kernel that reduces them and
+//! applies the epilogue. Also the conversion of operands that a kernel does not read in their
+//! dtype. Partial results are in f32, or in i32 for i8, which is exact.
 
 use super::call::{Call, Memory};
 use super::desc::{GemmDesc, MatrixDesc};

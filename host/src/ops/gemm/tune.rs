@@ -12,13 +12,13 @@ use crate::{DType, Element, Result, Stream, Tensor};
 use abi::gemm::Transpose;
 
 impl<A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'_, A, B, Out> {
-    /// Measures the candidates with these operands, and makes the fastest one the choice for every
-    /// GEMM with the same extents, layouts and options on this kind of device, with the result in a
-    /// new tensor, as [`run`](Self::run) returns it.
+    /// Measures the candidates with these operands. The fastest one becomes the choice for every
+    /// GEMM with the same extents, layouts and options on this kind of device. The result is a new
+    /// tensor, as in [`run`](Self::run).
     ///
     /// The candidates take turns. Launches rotate through copies of operands that L2 could hold
-    /// (256 MiB together, or fewer if there is no memory for them), so that the winner is the
-    /// fastest for operands that are read from device memory.
+    /// (256 MiB together, or fewer if there is no memory for them). So the winner is the fastest
+    /// for operands that are read from device memory.
     ///
     /// The result of each candidate, in memory that is full of NaN before, is compared with that of
     /// the cost model's choice. Candidates whose estimate is more than eight times the best one are

@@ -49,20 +49,21 @@ use abi::gemm::Transpose;
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`ShapeError::Mismatch`], [`ShapeError::Overflow`] (a copy of repeated elements of 2^63 bytes or
-/// more), [`ShapeError::Strides`] (two indices of `d` that may refer to one element),
-/// [`ShapeError::Overlap`], [`DeviceError::Mismatch`], [`ShapeError::OutOfBounds`] (an extent above
-/// 2^32 - 1025), [`ArgumentError::Unsupported`] (2^31 tiles or more),
-/// [`Error::Device`](crate::Error::Device). No launch happens on error.
+/// [`ShapeError::Mismatch`], [`ShapeError::Overlap`], [`DeviceError::Mismatch`] and
+/// [`Error::Device`](crate::Error::Device). [`ShapeError::Overflow`]: a copy of repeated elements
+/// of 2^63 bytes or more. [`ShapeError::Strides`]: two indices of `d` that may refer to one
+/// element. [`ShapeError::OutOfBounds`]: an extent above 2^32 - 1025.
+/// [`ArgumentError::Unsupported`]: 2^31 tiles or more. No launch happens on error.
 ///
 /// # Performance
 /// One launch; each block finds its groups by itself. [`plan`](Self::plan) names the kernel:
 ///
 /// - On Hopper, in f16 and bf16 with up to 384 groups and a finite `alpha`, tensor cores. `a` is
-///   read in place if k is contiguous, `b` if k or n is, `d` is written in place if n is, where
-///   rows begin at multiples of 16 bytes (and those of `d` are as long); others go through a copy.
+///   read in place if k is contiguous, `b` if k or n is, and `d` is written in place if n is. Their
+///   rows must begin at multiples of 16 bytes (and those of `d` must be as long). Others go through
+///   a copy.
 /// - Else the portable kernel. In f32, `a` and `b` are copied first if neither their rows nor their
-///   columns are contiguous; in f16 and bf16 it reads copies in f32, and its result is converted.
+///   columns are contiguous. In f16 and bf16 it reads copies in f32, and its result is converted.
 ///
 /// # Sources
 /// The contiguous layout is that of DeepGEMM's grouped GEMMs and of `torch._grouped_mm`.

@@ -139,7 +139,7 @@ fn to_rows<T: Float>(
     };
     let kernel = load::kernel(stream, GROUPED_ENTRY)?;
     let memory = (&a.memory, &b.memory, &ends, &d.memory);
-    // SAFETY: extents and strides are those of the operands, which lie inside of their storage; d is
-    // injective and overlaps nothing that is read; `ends` has an element for each group.
+    // SAFETY: extents and strides are those of the operands, which lie inside of their storage. d
+    // is injective and overlaps nothing that is read. `ends` has an element for each group.
     unsafe { kernel.launch(stream, config, memory, &params) }
 }

@@ -1,5 +1,5 @@
-//! The kernel for Hopper, of f16 and bf16: [`abi::gemm::ragged`]. What no tensor map describes is copied
-//! to rows that begin at multiples of 16 bytes.
+//! The kernel for Hopper, of f16 and bf16: [`abi::gemm::ragged`]. Operands that tensor maps cannot
+//! describe are copied to rows that begin at multiples of 16 bytes.
 
 use super::choice::{Candidate, GroupedDesc, Kernel};
 use super::simt::Operand;
@@ -153,8 +153,9 @@ impl Hopper {
             memory.use_on(stream)?;
         }
         let memory = (&map_a, &map_b, &map_d, &d.memory, &ends);
-        // SAFETY: the maps are of the operands, which lie inside of their storage, with the boxes of the
-        // tile; d is injective and overlaps nothing that is read; `ends` has an element for each group.
+        // SAFETY: the maps are of the operands, which lie inside of their storage, with the boxes
+        // of the tile. d is injective and overlaps nothing that is read. `ends` has an element for
+        // each group.
         unsafe { kernel.launch(stream, self.config(), memory, &(params, self.launch)) }
     }
 }
@@ -171,7 +172,7 @@ pub(super) fn mapped<T: Element>(tensor: &Tensor<T>) -> Option<MatrixLayout> {
     let MatrixLayout {
         ld, batch_stride, ..
     } = layout;
-    // A matrix that repeats is no batch of a map.
+    // A map cannot describe a matrix that repeats as a batch.
     let has_batch = matches!(tensor.shape(), &[batch, _, _] if batch > 1);
     let suits = tensor.alignment_bytes() >= ALIGN_BYTES
         && ld > 0

@@ -15,10 +15,10 @@
 //! estimate  = launch_ns + max(compute, memory) + extra_ns
 //! ```
 //!
-//! `alone` is the fraction of `block_ns` that a block takes when it has an SM to itself: 1 if it is
-//! bound by latency, less if it speeds up without other blocks. Padding counts, since a block
-//! computes its whole tile. `autotune` measures what the model does not know: power, caches,
-//! alignment.
+//! `alone` is the fraction of `block_ns` that a block takes when it has an SM to itself. It is 1 if
+//! the block is bound by latency, less if it speeds up without other blocks. Padding counts, since
+//! a block computes its whole tile. `autotune` measures what the model does not know: power,
+//! caches, alignment.
 
 use crate::DeviceInfo;
 use crate::ops::attention::AttentionCosts;
@@ -102,7 +102,7 @@ costs! {
         /// Time of a copy of an operand beyond its bytes and its launch: 512 x 512 of f32, and of 8
         /// bits, on an H100.
         copy_ns: f64 = 2_145.0,
-        /// Share of the memory bandwidth that a transposition reaches, of which L2 keeps a part for
+        /// Share of the memory bandwidth that a transposition reaches. L2 keeps a part of it for
         /// the kernel that follows: 4096 x 4096 of f32 takes 31 to 38 us on an H100.
         copy_of_bandwidth: f64 = 1.08,
     }
@@ -175,9 +175,10 @@ costs! {
     }
 
     /// Products by `wgmma`. Speeds are of 16-bit operands. They were fitted to GEMMs that fill the
-    /// device, interleaved with cuBLASLt's, without the waves that are not full: few rows on an
-    /// H200, others on an H100 (34 GEMMs by up to five tiles each, of which the model takes the
-    /// fastest within 1 %), 128 x 128 on an H200 again, with L2 promotion of 128 bytes.
+    /// device, interleaved with cuBLASLt's, without the waves that are not full. Few rows were
+    /// measured on an H200, others on an H100: 34 GEMMs by up to five tiles each, of which the
+    /// model takes the fastest within 1 %. 128 x 128 was measured on an H200 again, with L2
+    /// promotion of 128 bytes.
     Sm90Costs {
         /// Speed of tiles of 64 rows, bound by what L2 gives to a multiprocessor: random products.
         rows_64_flops: f64 = 2_300.0,
@@ -200,16 +201,17 @@ costs! {
         columns_256_flops: f64 = 3245.0,
         /// Speed of all other tiles.
         flops: f64 = 3108.0,
-        /// Bytes per nanosecond that the tensor copies of one SM read of rows that are not aligned to
-        /// 32 bytes: 29 random products by 6 tiles each, with and without clusters, 48 to 56.
+        /// Bytes per nanosecond that the tensor copies of one SM read of rows that are not aligned
+        /// to 32 bytes. Over 29 random products by 6 tiles each, with and without clusters, it is
+        /// 48 to 56.
         unaligned_bytes_per_ns: f64 = 52.0,
         /// The same of rows that are aligned to 32 bytes but not to a line of L2.
         aligned_32_bytes_per_ns: f64 = 110.0,
         /// The same of rows that are aligned to a line of L2: no product reached more.
         aligned_bytes_per_ns: f64 = 120.0,
         /// Speed of a launch with one tile of 128 x 256 per block. Fitted to 2048 x 2048 x k, where
-        /// 128 x 128 is 0.8 us faster with a k of 256 and 0.1 us slower with 1024, and to 1024 x 4096
-        /// x 4096, where it is 3 us slower.
+        /// 128 x 128 is 0.8 us faster with a k of 256 and 0.1 us slower with 1024. Also fitted to
+        /// 1024 x 4096 x 4096, where it is 3 us slower.
         one_256_flops: f64 = 3_894.0,
         /// Time of storing the only tile of a block of 128 x 256, with nothing left to multiply.
         one_256_store_ns: f64 = 2_002.0,
@@ -226,8 +228,8 @@ costs! {
         ahead_ns: f64 = 5_000.0,
         /// Most of that, as a share of the time of a short GEMM.
         ahead_share: f64 = 0.05,
-        /// Time of the start of the next tile, with the ping-pong schedule: a batch of 64 x 512 x 512
-        /// x 512 takes 36.7 us with six tiles per block, and 38.5 with eight.
+        /// Time of the start of the next tile, with the ping-pong schedule. A batch of 64 x 512 x
+        /// 512 x 512 takes 36.7 us with six tiles per block, and 38.5 with eight.
         turn_ns: f64 = 450.0,
         /// Time of scratch memory and of the kernel that reduces partial results, beyond its bytes.
         partials_ns: f64 = 5_600.0,
@@ -242,7 +244,8 @@ costs! {
         /// The same with one row of tiles, where blocks share A.
         l2_one_row_bytes_per_ns: f64 = 9_072.0,
         /// Relative time of reading weights where all blocks read the same rows of A, compared with
-        /// tiles that are so wide that few blocks do: 128 x 14336 x 4096 and 128 x 28672 x 8192.
+        /// tiles that are so wide that few blocks do. Measured with 128 x 14336 x 4096 and 128 x
+        /// 28672 x 8192.
         same_rows: f64 = 1.05,
         /// Waves from which on blocks of promoted tiles are expected to have drifted apart.
         drift_after_waves: f64 = 32.0,
@@ -283,7 +286,7 @@ costs! {
         /// Tiles of up to 64 rows: time per byte of A (tokens), from L2, relative to the time per byte
         /// of B (weights).
         tokens_64: f64 = 0.054,
-        /// Tiles of up to 64 rows: factor that makes estimates comparable with those of other
+        /// Tiles of up to 64 rows. The factor makes estimates comparable with those of other
         /// families, which assume the full memory bandwidth although they do not reach it with few
         /// rows.
         as_others_64: f64 = 0.85,

@@ -86,9 +86,9 @@ pub struct Candidate {
     pub tile: [u32; 3],
     /// Cluster extents in x, y, z, in blocks.
     pub cluster: [u32; 3],
-    /// Number of parts into which the reduced axis is split: k of a product, keys of attention, the
-    /// axis of a reduction, the elements of a row among which the first are wanted. Of scans, the
-    /// tiles of a row.
+    /// Number of parts into which the reduced axis is split. It is k of a product, the keys of
+    /// attention, the axis of a reduction, or the elements of a row for top-k. Of scans, the tiles
+    /// of a row.
     pub split: u32,
     /// Grid extents in x, y, z, in blocks.
     pub grid: [u32; 3],

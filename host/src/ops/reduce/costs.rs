@@ -57,10 +57,10 @@ costs! {
         long_rows: u64 = 2_048,
         /// Fewest parts of all long rows together, if a part has at least one batch.
         long_parts: u64 = 4_096,
-        /// Most vectors of a part of a long row (128 KiB). Where blocks that run together read what
-        /// lies close together, an H100 takes less time: 0.5 % with 256 KiB instead of 1 MiB, 2 to 3 %
-        /// with one batch (32 KiB). An H200 takes least with 96 to 160 KiB, up to 5 % more with 64 and
-        /// 10 with 32.
+        /// Most vectors of a part of a long row (128 KiB). An H100 takes less time where blocks
+        /// that run together read neighbouring memory: 0.5 % with 256 KiB instead of 1 MiB, 2 to 3
+        /// % with one batch (32 KiB). An H200 takes least with 96 to 160 KiB, up to 5 % more with
+        /// 64 and 10 with 32.
         part_vectors: u64 = 8_192,
         /// Most parts of a long row that one block merges alone.
         parts_merged: u64 = 4_096,

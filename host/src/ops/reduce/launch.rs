@@ -210,10 +210,10 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
         let words = entry.partial_words() as u64;
         with_partials(candidate, words, stream, |partials, tickets| {
             let memory = (&x, partials, tickets, out);
-            // SAFETY: the view's extents and strides are x's, and y's, whose elements lie inside of
-            // their storage; the outputs are contiguous, have outer * inner elements of the entry's
-            // type, or of x's where results are rounded to it, and overlap neither; there is room for
-            // the candidate's partial results, and tickets of 0.
+            // SAFETY: the view's extents and strides describe x and y, whose elements lie inside of
+            // their storage. The outputs are contiguous, have outer * inner elements, and overlap
+            // neither. Elements have the entry's type, or that of x where results are rounded to
+            // it. There is room for the candidate's partial results, and tickets of 0.
             unsafe { kernel.launch(stream, candidate.config, memory, &params) }
         })
     }

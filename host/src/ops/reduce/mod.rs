@@ -81,11 +81,11 @@ const NAME: &str = ReduceDesc::OPERATION;
 /// Device faults surface at the next synchronize.
 ///
 /// # Errors
-/// [`ShapeError::Axis`](crate::ShapeError::Axis),
-/// [`ArgumentError::Value`](crate::ArgumentError::Value) (max, min, argmax or argmin without
-/// elements; a dtype that the result cannot have; an option of another operation),
-/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (`with_kernel` with a name that
-/// is not in the plan), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
+/// [`Error::Shape`], [`Error::Device`] and [`ShapeError::Axis`](crate::ShapeError::Axis).
+/// [`ArgumentError::Value`](crate::ArgumentError::Value): max, min, argmax or argmin without
+/// elements; a dtype that the result cannot have; an option of another operation.
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported): `with_kernel` with a name
+/// that is not in the plan. No launch happens on error.
 ///
 /// # Performance
 /// `x` is read once and in place, if the kept dimensions and the reduced dimensions each merge into

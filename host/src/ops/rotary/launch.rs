@@ -143,8 +143,8 @@ impl<T: Float, C: ParamElement<T>> Rotary<'_, T, C> {
                 let (to, from) = (of_y.argument(to), of_x.argument(from));
                 let by = of_positions.map_or(Address::NULL, |positions| positions.argument(by));
                 let memory = (from, to, self.cos, self.sin, by);
-                // SAFETY: the walk covers the tokens of y, x and the positions, and the strides of
-                // heads and elements are those of the tensors; the tables have these strides,
+                // SAFETY: the walk covers the tokens of y, x and the positions. The strides of
+                // heads and elements are those of the tensors. The tables have these strides,
                 // `rows` rows and `half` columns. y is injective, and is x or overlaps no input.
                 // Kernels by vectors are candidates of what is aligned alone.
                 unsafe { kernel.launch(stream, config, memory, &params) }

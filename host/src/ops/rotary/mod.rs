@@ -43,8 +43,8 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 /// A token's position is its row of the tables. It is its index in the sequence, plus
 /// [`offset`](Self::offset) or the sequence's of [`offsets`](Self::offsets), or is given by
 /// [`positions`](Self::positions); the last of these three that is set counts. **A position in
-/// device memory that is no row**, which is below 0 or not below `seqlen_max`, is no error, as an
-/// index out of range is none of [`Take`](crate::Take): no table is read, and the token's pairs are
+/// device memory that is not a row** is below 0 or not below `seqlen_max`. It is not an error, as
+/// for an index out of range in [`Take`](crate::Take). No table is read, and the token's pairs are
 /// NaN. With [`offset`](Self::offset), tables with too few rows are an error.
 ///
 /// # Numerics
@@ -64,11 +64,11 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 ///
 /// # Performance
 /// One launch, which reads `x` once and writes `y` once; nothing is copied before or after. Heads
-/// whose elements are contiguous in `x` and in `y` are moved 16 bytes at a time, if all of them
-/// begin at multiples of 16 bytes, and `head_dim` and `rotary_dim / 2` are multiples of as many
-/// elements (4 of f32, 8 of 16 bits), and if rows of the tables are contiguous and begin at
-/// multiples of 16 bytes, and if there are more elements than 2,048 for each multiprocessor; else
-/// pair by pair. In place only pairs are read and written.
+/// are moved 16 bytes at a time if all of this holds. Their elements are contiguous in `x` and in
+/// `y`, and all heads begin at multiples of 16 bytes. `head_dim` and `rotary_dim / 2` are multiples
+/// of as many elements (4 of f32, 8 of 16 bits). Rows of the tables are contiguous and begin at
+/// multiples of 16 bytes. There are more than 2,048 elements for each multiprocessor. All others
+/// are moved pair by pair. In place only pairs are read and written.
 ///
 /// # Sources
 /// Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv:2104.09864.

@@ -8,8 +8,8 @@ use std::fmt;
 costs! {
     /// Rotations.
     RotaryCosts {
-        /// Elements for each multiprocessor up to which heads are turned pair by pair: a thread by
-        /// vectors has 32 elements, one after the other, and most of the device nothing
+        /// Elements for each multiprocessor up to which heads are turned pair by pair. A thread by
+        /// vectors has 32 elements, one after the other, so most of the device would have none
         /// (docs/rotary.md).
         few_elements: u64 = 2_048,
     }

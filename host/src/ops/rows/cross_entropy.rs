@@ -364,8 +364,9 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         let of_gradient = of_gradient.as_ref();
         let memory = (&x.tensor, targets, weights, &losses, written, of_gradient);
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
-        // storage; there is one target and one loss per row, and one weight per class, or none, and
-        // one factor per row, or for all, or none; dx is injective, and is x or overlaps nothing.
+        // storage. There is one target and one loss per row, and one weight per class, or none.
+        // There is one factor per row, or for all, or none. dx is injective, and is x or overlaps
+        // nothing.
         unsafe { launch.run(stream, memory, &params) }?;
         if let (Some(dx), Some(dlogits)) = (&dx, dlogits) {
             dx.deliver(dlogits, axes, stream)?;

@@ -31,8 +31,8 @@ use crate::reference::norm::NormModel;
 use crate::{Element, Error, KernelArgs, Result, Stream, Tensor};
 use abi::rows::{Alignment, RowParams, Strategy, flags};
 
-/// Largest error of the kernels' `ex2.approx` and the multiplication before it, in ulp of f32: 2
-/// for the instruction on hardware, and 2 for the difference of the emulator from it.
+/// Largest error of the kernels' `ex2.approx` and the multiplication before it, in ulp of f32. 2
+/// are for the instruction on hardware, and 2 for the difference of the emulator from it.
 const EXP_ULPS: f64 = 4.0;
 
 /// Largest error of the kernels' `ln`, in ulp.
@@ -226,9 +226,9 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// Most elements of a row that one thread adds up, for rows of up to 1024 threads: 16 vectors of a
-/// slice, 4 vectors in registers, or 32 single elements (32 threads for a row of 1024, 256 threads
-/// for a row of 8192). A thread has more only if 1024 or more threads share a row.
+/// Most elements of a row that one thread adds up, for rows of up to 1024 threads. They are 16
+/// vectors of a slice, 4 vectors in registers, or 32 single elements (32 threads for a row of 1024,
+/// 256 threads for a row of 8192). A thread has more only if 1024 or more threads share a row.
 const MOST_OWN: usize = 128;
 
 /// The same for norms and for gradients: 8 vectors of a slice.

@@ -82,16 +82,16 @@ macro_rules! norm {
         /// synchronize.
         ///
         /// # Errors
-        /// [`ShapeError::Axis`](crate::ShapeError::Axis),
-        /// [`ArgumentError::Value`](crate::ArgumentError::Value) (no axes; an epsilon that is
+        /// [`Error::Shape`], [`Error::Device`] and [`ShapeError::Axis`](crate::ShapeError::Axis).
+        /// [`ArgumentError::Value`](crate::ArgumentError::Value): no axes; an epsilon that is
         /// negative or not finite; an output `sum` without a residual; an output `mean` of RMS
-        /// norm; weight and bias of two dtypes),
-        /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (a kernel that does
-        /// not exist), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
+        /// norm; weight and bias of two dtypes.
+        /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported): a kernel that does
+        /// not exist. No launch happens on error.
         ///
         /// # Performance
         /// One launch reads or writes every tensor once, if the elements of a row are contiguous
-        /// and the other dimensions merge into one, as for the last axes of contiguous tensors. A
+        /// and the other dimensions merge into one. The last axes of contiguous tensors do. A
         /// tensor with another layout is copied. Rows of a multiple of 16 bytes are fastest. Other
         /// rows, other compute capabilities than 9.0, and f16 with weights in f32 use a kernel
         /// without vector accesses. This kernel needs a separate launch to add a residual.

@@ -451,7 +451,7 @@ impl<T: Float> Operation for NormGrad<'_, T> {
             let params = RowParams { pace, ..params };
             let memory = placed.memory(self, weight, kept);
             // SAFETY: extents and strides are those of the tensors, whose elements lie inside of
-            // their storage; dx is injective, and is an input or overlaps none; there is a row of
+            // their storage. dx is injective, and is an input or overlaps none. There is a row of
             // partial sums for each group of the grid.
             unsafe { launch.run(stream, memory, &params) }
         };

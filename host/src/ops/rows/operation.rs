@@ -34,7 +34,7 @@ impl<'a, T: Float> Written<'a, T> {
         }
     }
 
-    /// Writes numbers that are no results.
+    /// Writes numbers that are not results.
     fn blank(&self, stream: &Stream) -> Result<()> {
         let nan = T::from_f32(f32::NAN);
         self.rows.iter().try_for_each(|x| x.fill(nan, stream))?;
@@ -239,7 +239,7 @@ macro_rules! plans {
             $crate::ops::rows::operation::Operation::plan($operation, stream)
         }
 
-        /// Measures the candidates with these operands, and makes the fastest one the choice for rows
+        /// Measures the candidates with these operands. The fastest one becomes the choice for rows
         /// of the same number, length, alignment and options on this kind of device, as
         /// [`Gemm::autotune`](crate::Gemm::autotune) does.
         ///

@@ -41,8 +41,8 @@ macro_rules! forward {
         ///
         /// # Performance
         /// One launch, one read and one write, if the elements of a row are contiguous and the
-        /// other dimensions merge into one with a single stride, as for the last axes of contiguous
-        /// tensors. Otherwise `x` is copied to rows first, or the result is copied to `y`. Each
+        /// other dimensions merge into one with a single stride. The last axes of contiguous
+        /// tensors do. Otherwise `x` is copied to rows first, or the result is copied to `y`. Each
         /// copy is another read and write. Rows of a multiple of 16 bytes are fastest.
         /// [`plan`](Self::plan) shows the memory that holds them.
         ///

@@ -225,7 +225,7 @@ impl<T: Float> Operation for TopK<'_, T> {
         let of_parts = |pairs: u64| {
             let memory = (x, y, i, pairs);
             // SAFETY: extents and strides are those of x and of both results, whose elements lie
-            // inside of their storage; the results are injective and overlap nothing; there are k
+            // inside of their storage. The results are injective and overlap nothing. There are k
             // pairs for each part of each row.
             unsafe { kernel.launch(stream, candidate.config, memory, &params) }
         };

@@ -34,8 +34,8 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 ///
 /// An [`exclusive`](Scan::exclusive) scan leaves out `x_i` itself. Its `y_0` is the identity: 0 for
 /// sums, 1 for products, and for maxima `-inf` or the least integer. From the first NaN on, a
-/// maximum is NaN. A product or a sum of floats may also be infinite, 0 or NaN where that of some
-/// elements in a row overflows or underflows, though that from the first on does not.
+/// maximum is NaN. A product or a sum of some elements in a row may overflow or underflow, though
+/// that from the first on does not. Then the result for floats may also be infinite, 0 or NaN.
 ///
 /// # Numerics
 /// f32, f16 and bf16 are accumulated in f32, f64 in f64, and integers in i64, wrapping; the result
@@ -56,8 +56,8 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 ///
 /// # Performance
 /// `x` is read once and `y` written once, in one launch, if the axis has stride 1 and the other
-/// dimensions merge into one, as for the last axis of a contiguous tensor. Rows of more than one
-/// tile need a fill of 8 to 16 bytes per tile before the launch. Otherwise, `x` is first copied to
+/// dimensions merge into one. The last axis of a contiguous tensor does. Rows of more than one tile
+/// need a fill of 8 to 16 bytes per tile before the launch. Otherwise, `x` is first copied to
 /// contiguous rows, and the result is copied to `y`.
 ///
 /// # Sources
@@ -314,7 +314,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
         let kernel = load::kernel_for(variant, stream, candidate.entry)?;
         let status = status.as_ref().map_or(0, Storage::address);
         // SAFETY: x and y have `rows` rows of n contiguous elements at these row strides, and do
-        // not overlap; the status has as many words as the layout says, all 0.
+        // not overlap. The status has as many words as the layout states, all 0.
         unsafe { kernel.launch(stream, candidate.config, (x, y, status), &params) }
     }
 }

@@ -28,10 +28,10 @@ const NAME: &str = ScatterDesc::OPERATION;
 /// A launch by any candidate.
 type Call<'a> = <Candidate as Choice>::Call<'a>;
 
-/// Rows put to the places that indices name: `y[a.., indices[j..], b..] = src[a.., j.., b..]`, where the
-/// axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take), as
-/// [`ScatterAdd`](crate::ScatterAdd) is, which adds: along axis 0 it appends keys and values to a cache
-/// at positions that the device knows, writes rows of a table back, or permutes rows.
+/// Rows put to the places that indices name: `y[a.., indices[j..], b..] = src[a.., j.., b..]`,
+/// where the axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take).
+/// [`ScatterAdd`](crate::ScatterAdd) adds instead of replacing. Along axis 0 it appends keys and
+/// values to a cache at positions in device memory, writes rows of a table back, or permutes rows.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
@@ -63,10 +63,11 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 /// is not in the plan), [`Error::Shape`], [`Error::Device`]. No launch happens on error.
 ///
 /// # Performance
-/// Up to 1,024 indices take one launch. More take one that finds the last index of each place, in 4 bytes
-/// of memory for each place along the axis, which are cleared first; and one that moves rows. Rows that
-/// are contiguous in `src` and in `y`, and begin at multiples of 16 bytes in both, are moved 16 bytes at a
-/// time, others by the largest of 8, 4, 2 and 1 bytes that fit.
+/// Up to 1,024 indices take one launch. More indices take two launches. One finds the last index of
+/// each place, in 4 bytes of memory for each place along the axis, which are cleared first. The
+/// other moves rows. Rows that are contiguous in `src` and in `y`, and begin at multiples of 16
+/// bytes in both, are moved 16 bytes at a time. Others are moved by the largest of 8, 4, 2 and 1
+/// bytes that fit.
 ///
 /// # Examples
 /// ```
@@ -377,9 +378,10 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
             );
             let indices = self.indices.erased();
             let by = indices.argument(piece.addresses[2]);
-            // SAFETY: the walk covers the elements of src and of the indices, and those of y at index 0
-            // of the axis; with an index below the extent times the stride they are elements of y, which
-            // is injective and overlaps neither. The table has a number for each place.
+            // SAFETY: the walk covers the elements of src and of the indices, and the elements of y
+            // at index 0 of the axis. With an index below the extent times the stride they are
+            // elements of y, which is injective and overlaps neither. The table has a number for
+            // each place.
             unsafe { kernel.launch(stream, config, (from, by, to, last.address()), &params) }
         })
     }

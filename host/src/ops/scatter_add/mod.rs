@@ -42,11 +42,12 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 /// from the end.
 ///
 /// # Numerics
-/// The rows of an index are added in the order of `j`, in f32 (f64 of f64, wrapping integers), in
-/// parts of 64 rows, whose sums are added in groups of 16, and those one after the other; their sum
-/// is added to the element of `y`, and rounded once. So an element's bits depend on nothing but what
-/// is added to it, and are the same every run and on every device. Elements to which nothing is added
-/// keep their bits. Error bound: [`reference::scatter`](crate::reference::scatter).
+/// The rows of an index are added in the order of `j`, in f32 (f64 of f64, wrapping integers).
+/// Parts have 64 rows; the sums of parts are added in groups of 16, and the groups one after the
+/// other. Their sum is added to the element of `y`, and rounded once. So an element's bits depend
+/// on nothing but what is added to it, and are the same every run and on every device. Elements to
+/// which nothing is added keep their bits. Error bound:
+/// [`reference::scatter`](crate::reference::scatter).
 ///
 /// # Async
 /// Enqueued on `stream`; returns before completion. Device faults surface at the next synchronize.
@@ -61,12 +62,12 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 /// [`Error::Device`](crate::Error::Device). No launch happens on error.
 ///
 /// # Performance
-/// Up to 1,024 indices take one launch, where rows of f32, f16 or bf16 are contiguous in `src` and in
-/// `y`, begin at multiples of 16 bytes in both, and are not very long. Otherwise indices are sorted
-/// first: in one launch up to 4,096 of them, else in two for every 8 bits of the axis's extent, and one
-/// more. Then `src` is read once, and the rows of `y` that something is added to are read and written
-/// once; more than 64 indices take one more launch, for those that occur more often than that. Such
-/// rows as above are moved 16 bytes at a time, others by elements.
+/// Up to 1,024 indices take one launch, if rows of f32, f16 or bf16 are contiguous in `src` and in
+/// `y`. They must begin at multiples of 16 bytes in both, and must not be very long. Otherwise
+/// indices are sorted first: in one launch up to 4,096 of them, else in two for every 8 bits of the
+/// axis's extent, and one more. Then `src` is read once, and the rows of `y` that something is
+/// added to are read and written once. More than 64 indices take one more launch, for those that
+/// occur more often than that. Such rows as above are moved 16 bytes at a time, others by elements.
 ///
 /// # Sources
 /// Merrill and Grimshaw, High Performance and Scalable Radix Sorting, Parallel Processing Letters 21,
@@ -325,8 +326,9 @@ impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
             let (from, to) = (from.address(), to.address());
             let found = (begins.address(), longs.address());
             let memory = (self.indices, from, to, counts, found.0, found.1);
-            // SAFETY: the walk covers the indices; there is room for a pair of each, and a bit, for 256
-            // counts of each block, and for as many segments of several parts as there may be.
+            // SAFETY: the walk covers the indices. There is room for a pair and a bit of each
+            // index, for 256 counts of each block, and for as many segments of several parts as
+            // there may be.
             unsafe { sort.launch(stream, config, memory, &params) }
         };
         if blocks == 1 {

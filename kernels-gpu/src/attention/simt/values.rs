@@ -102,9 +102,9 @@ impl<const WIDTH: usize, const TILE_K: usize, const CHUNKS: usize> Values<WIDTH,
     /// not see are left out, so that even a NaN or an infinity there does not matter.
     ///
     /// # Safety
-    /// All elements of the values can be read. All threads of the block call it together, the
-    /// probabilities have been written, and no thread touches `smem` between the last barrier
-    /// before the call and the first one after it.
+    /// All elements of the values can be read. All threads of the block call it together, and the
+    /// probabilities have been written. No thread touches `smem` between the last barrier before
+    /// the call and the first one after it.
     #[inline(always)]
     pub(crate) unsafe fn accumulate<const ROWS: usize, const COLUMNS: usize>(
         mut self,

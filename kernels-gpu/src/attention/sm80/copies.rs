@@ -35,10 +35,10 @@ pub(super) fn wait<E: Half>() {
     }
 }
 
-/// One thread's share of the copies of a tensor whose tiles have `ROWS` rows of `CAP` elements, by a
-/// thread group of `THREADS` threads: one column of chunks, in every
-/// [`ROWS_AT_ONCE`](Self::ROWS_AT_ONCE)th row. What depends only on the thread's index is recomputed
-/// for each tile, as the `mma`s need the registers.
+/// One thread's share of the copies of a tensor whose tiles have `ROWS` rows of `CAP` elements, by
+/// a thread group of `THREADS` threads. It is one column of chunks, in every
+/// [`ROWS_AT_ONCE`](Self::ROWS_AT_ONCE)th row. Values that depend only on the thread's index are
+/// recomputed for each tile, as the `mma`s need the registers.
 pub(crate) struct Copies<const CAP: usize, const ROWS: usize, const THREADS: u32> {
     /// The thread's chunk in its first row of the tensor's first tile.
     first: *const u8,

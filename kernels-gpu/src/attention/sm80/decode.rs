@@ -7,7 +7,7 @@
 //! # Roles
 //! A block has one tile of 16 or 32 rows (queries of packed heads) and one split of its keys. Each
 //! of its four warps has 16 keys of every block of 64, copies them for itself, and has its own row
-//! max, row sum and o: in the loop over keys no warp waits for another. At the end the four are
+//! max, row sum and o. So in the loop over keys no warp waits for another. At the end the four are
 //! merged through shared memory.
 //!
 //! # Shared memory

@@ -22,8 +22,8 @@
 //! | addresses of the first key and value | 16 | throughout |
 //!
 //! 16-byte chunks are swizzled within 8 rows (chunk `c` of row `r` is at `c ^ (r % 8)`), so that
-//! neither copies nor `ldmatrix` have bank conflicts. What is outside a sequence or a head
-//! dimension is filled with zeros.
+//! neither copies nor `ldmatrix` have bank conflicts. Places outside a sequence or a head dimension
+//! are filled with zeros.
 //!
 //! # Timeline
 //! Before the loop, the copies of q and of the last block of keys are started. For each block of 64
@@ -40,12 +40,12 @@
 //! and values are kept in shared memory.
 //!
 //! On sm_75, in smaller tiles, copies go through registers and are complete when the loop has
-//! started them; a product of 16 × 16 by 16 × 8 takes two instructions, each with half of k.
+//! started them. A product of 16 × 16 by 16 × 8 takes two instructions, each with half of k.
 //!
 //! # Numerics
-//! Scores in f32, row max and differences in base 2, `ex2.approx.ftz`; probabilities rounded to the
-//! element type; row sums from the unrounded probabilities; o in f32, times 1 / sum, rounded once.
-//! A softcap is `tanh.approx`. The same bits every run.
+//! Scores in f32, row max and differences in base 2, `ex2.approx.ftz`. Probabilities are rounded to
+//! the element type; row sums come from the unrounded probabilities. o is in f32, times 1 / sum,
+//! rounded once. A softcap is `tanh.approx`. The same bits every run.
 //!
 //! # Sources
 //! Dao, FlashAttention-2, arXiv:2307.08691: the order of copies and products.

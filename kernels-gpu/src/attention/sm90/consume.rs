@@ -277,9 +277,8 @@ impl<C: Config> Forward<'_, C> {
                 at.block -= 1;
                 at.keys.wait_into(&mut at.k_stage); // keys of `block` landed
             }
-            // At the very end this computes scores of keys that are still in their stage, which
-            // nobody uses: if they were computed conditionally, the code after it would need two
-            // forms.
+            // At the very end this computes unused scores of keys that are still in their stage. If
+            // they were computed conditionally, the code after it would need two forms.
             let (s, o_next, v_stage) = self.issue(at, p, o, rows);
             if is_last && !is_end {
                 // While the tensor cores compute.

@@ -7,10 +7,10 @@
 //! **Roles.** Warpgroup 0 is the producer and gives most of its registers to the others. Of its
 //! first warp, one lane issues all TMA loads. Its second warp is the scheduler: it works out the
 //! next tile and hands it out as a [`Ticket`](super::ticket::Ticket). Each of the other two
-//! warpgroups (three, for short heads) is a consumer and computes 64 rows of every query tile:
-//! queries of one head, or of several heads that share keys ([`rows`](super::rows)). The kernel is
-//! persistent: a block takes tile after tile ([`schedule`](super::schedule)). The keys of a tile
-//! may be split between blocks.
+//! warpgroups (three, for short heads) is a consumer and computes 64 rows of every query tile. The
+//! rows are queries of one head, or of several heads that share keys ([`rows`](super::rows)). The
+//! kernel is persistent: a block takes tile after tile ([`schedule`](super::schedule)). The keys of
+//! a tile may be split between blocks.
 //!
 //! **Pipelines.** Each consumer has a ring of its own for queries; keys and values have one ring
 //! each, which all consumers read:
@@ -32,11 +32,11 @@
 //! **Timeline.** Producer: the last block of keys, then the queries; then in a loop the next block
 //! of keys, and the values of the block before. Consumer, which holds the probabilities P of *this*
 //! block in registers: issue S = q @ k^T of the *next* block; issue o += P @ v of *this* block;
-//! pass the turn; wait for S, mask it, softmax (meanwhile the tensor cores work on P @ v, then on
-//! the other consumer's turn); wait for P @ v, rescale o. Where all rows see the whole block, it
-//! waits for both products, then does the softmax, and only seldom has to rescale o and do the
-//! softmax again. The block after the last one of a tile is the first one of the next tile, so that
-//! the tensor cores do not wait between tiles either: o of the old tile is stored before its
+//! pass the turn. Wait for S, mask it, and compute the softmax (meanwhile the tensor cores work on
+//! P @ v, then on the other consumer's turn). Wait for P @ v, rescale o. Where all rows see the
+//! whole block, it waits for both products, then does the softmax, and only seldom has to rescale o
+//! and do the softmax again. The block after the last one of a tile is the first one of the next
+//! tile, so that the tensor cores do not wait between tiles. o of the old tile is stored before its
 //! registers take that of the new one.
 //!
 //! **Numerics.** Scores, softmax and sums in f32; probabilities are rounded to q's type for P @ v.
@@ -76,8 +76,8 @@ use super::ticket::Tickets;
 pub(super) const ROWS: u32 = MMA_M;
 
 /// The scheduler takes its next tile when this number of the current tile's blocks of keys is still
-/// to be loaded: as many as take longer than it takes to make a ticket. Blocks that take tiles
-/// earlier have too many at the end.
+/// to be loaded. Loading them takes longer than making a ticket. Blocks that take tiles earlier
+/// have too many at the end.
 const BLOCKS_AHEAD: u32 = 2;
 
 /// What makes one kernel: its instructions and its tile.
@@ -281,9 +281,9 @@ impl<'a, C: Config> Forward<'a, C> {
         }
     }
 
-    /// The loader: loads every tile's operands, in the order in which stages become free: keys, the
-    /// values of the block before (of the tile before, if this is the tile's first), the tile's
-    /// queries.
+    /// The loader: loads every tile's operands, in the order in which stages become free. These are
+    /// keys, the values of the block before (of the tile before, if this is the tile's first), and
+    /// the tile's queries.
     ///
     /// # Safety
     /// A warp calls it, converged. Its first lane issues everything; the others go along so that

@@ -1,9 +1,9 @@
 //! Row maps: which query of which head each row of a consumer's 64 rows is.
 //!
-//! Either the rows are 64 queries of one head ([`OneHead`]), or, with GQA packing, queries of
-//! several heads that share keys and values ([`Packed`]): row r is head `r % heads` of query
-//! `r / heads`. Masks and lengths depend on the query, results and sinks on both. Nothing else in
-//! the kernel knows.
+//! The rows are 64 queries of one head ([`OneHead`]) or, with GQA packing, queries of several heads
+//! that share keys and values ([`Packed`]). Then row r is head `r % heads` of query `r / heads`.
+//! Masks and lengths depend on the query, results and sinks on both. No other part of the kernel
+//! depends on it.
 
 use abi::attention::sm90::divided;
 use abi::attention::{FlashFwdParams, FwdPacking};

@@ -2,10 +2,10 @@
 //! max.
 //!
 //! The row max in use may be stale. It is replaced only if the true maximum exceeds it by more than
-//! [`SLACK_LOG2`], or, in a block of keys that all rows see wholly, if a thread's probabilities add
-//! up to more than [`SUM_LIMIT`]. So o is rarely rescaled, and in whole blocks no maximum is
-//! computed at all. The factor between the row max in use and the true one cancels out at the end;
-//! f16 and f32 have room for it.
+//! [`SLACK_LOG2`]. In a block of keys that all rows see wholly, it is replaced if a thread's
+//! probabilities add up to more than [`SUM_LIMIT`]. So o is rarely rescaled, and in whole blocks no
+//! maximum is computed at all. The factor between the row max in use and the true one cancels out
+//! at the end; f16 and f32 have room for it.
 
 use core::hint::cold_path;
 

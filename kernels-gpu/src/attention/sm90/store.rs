@@ -240,7 +240,7 @@ impl Outputs {
         }
     }
 
-    /// Stores 16-bit results, panel by panel through the warp's piece of shared memory: eight lanes
+    /// Stores 16-bit results, panel by panel through the warp's piece of shared memory. Eight lanes
     /// that store 128 bytes of one row are faster than quads that store 32 bytes of each of eight
     /// rows.
     ///

@@ -27,8 +27,8 @@ pub(super) const fn elements(cap: usize) -> usize {
 /// not matter.
 ///
 /// # Safety
-/// The vectors can be read. All threads of the block call it together; the pairs have been written,
-/// though there need be no barrier behind that; none touches the stages between the last barrier
+/// The vectors can be read. All threads of the block call it together. The pairs have been written,
+/// though there need be no barrier behind that. None touches the stages between the last barrier
 /// before the call and its return, which is behind a barrier.
 #[inline(always)]
 pub(super) unsafe fn accumulate<const CAP: usize, const COLUMNS: usize>(

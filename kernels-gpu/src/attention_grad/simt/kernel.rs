@@ -200,8 +200,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Writes lse and delta of the tile's queries to shared memory: those of the rows, or those of
-    /// the columns from `start` on if the block owns keys.
+    /// Writes lse and delta of the tile's queries to shared memory. If the block owns keys, the
+    /// queries are the columns from `start` on, otherwise the rows.
     ///
     /// # Safety
     /// The launch's; no thread reads them before the next barrier.

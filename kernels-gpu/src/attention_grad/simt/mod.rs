@@ -8,13 +8,13 @@
 //! stored.
 //!
 //! # Roles
-//! `delta`: 16 lanes a query. `sink`: a block a head. The other entries run twice: blocks that own
-//! 64 queries of a head go over the keys and write dq; blocks that own 64 keys of a key head go
+//! `delta`: 16 lanes a query. `sink`: a block a head. The other entries run twice. Blocks that own
+//! 64 queries of a head go over the keys and write dq. Blocks that own 64 keys of a key head go
 //! over the queries of all query heads on it and write dk and dv. So every result has one owner,
 //! which adds in one order, and there are no atomics; the price is that scores and dP are computed
-//! twice. What a block owns are its rows, what it goes over are columns. All threads do the same:
-//! sixteen lanes share a row, and a thread has 4 rows, and of each 4 columns of a 64×64 tile of
-//! scores and `CAP / 16` columns of a result.
+//! twice. The *rows* are those that a block owns, and the *columns* those that it goes over. All
+//! threads do the same: sixteen lanes share a row. A thread has 4 rows, and of each 4 columns of a
+//! 64×64 tile of scores and `CAP / 16` columns of a result.
 //!
 //! # Shared memory
 //! | what | f32 elements | lifetime |
@@ -32,7 +32,7 @@
 //! - dS to shared memory; `dk += dS^T @ q`, or `dq += dS @ k`.
 //!
 //! # Size
-//! Nothing is in the code twice that can be there once: loops run over the two cases of a step, and
+//! Nothing is in the code twice that can be there once. Loops run over the two cases of a step, and
 //! results and pairs move through registers (`shift_in`, `swap`) to where the code expects them.
 //! With everything unrolled the entries had eight times as much PTX.
 //!

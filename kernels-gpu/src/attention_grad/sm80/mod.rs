@@ -2,17 +2,17 @@
 //! [`abi::attention_grad`].
 //!
 //! q and d_o `[batch, seqlen_q, heads_q, ..]`, k and v `[batch, seqlen_k, heads_kv, ..]`; f16 or
-//! bf16; head_dim and head_dim_v in multiples of 8 up to the entry's cap; every mask, softcaps,
-//! sequences of any lengths; see [`abi::attention_grad::sm80`].
+//! bf16. head_dim and head_dim_v are multiples of 8 up to the entry's cap. Masks, softcaps and
+//! lengths of sequences are free; see [`abi::attention_grad::sm80`].
 //!
 //! # Roles
-//! Blocks that own queries of a head go over the keys and write dq; blocks that own keys of a key
+//! Blocks that own queries of a head go over the keys and write dq. Blocks that own keys of a key
 //! head go over the queries of all query heads on it and write dk and dv (at cap 256 one of them).
-//! So every result has one owner, which adds in one order, and there are no atomics; the price is
-//! that scores and dP are computed twice (at cap 256 scores three times). What a block owns are its
-//! rows, what it goes over are columns: q and d_o, k and v are the first and the second vectors of
-//! either. All threads of the four warps do the same, copies included; a warp has a quarter of the
-//! rows, and all results of these.
+//! So every result has one owner, which adds in one order, and there are no atomics. The price is
+//! that scores and dP are computed twice (at cap 256 scores three times). The *rows* are those that
+//! a block owns, and the *columns* those that it goes over. q and d_o, k and v are the first and
+//! the second vectors of either. All threads of the four warps do the same, copies included; a warp
+//! has a quarter of the rows, and all results of these.
 //!
 //! | cap | part | rows | columns of a stage | at a time |
 //! |---|---|---|---|---|
@@ -28,18 +28,18 @@
 //! | first and second vectors of the columns, two stages; for dq and dk at cap 256 one | a tile |
 //! | lse and delta of the queries: of the rows, or a stage of the columns | as these |
 //!
-//! Chunks are swizzled as in the forward kernels. What is outside a sequence or a head dimension is
+//! Chunks are swizzled as in the forward kernels. Places outside a sequence or a head dimension are
 //! filled with zeros.
 //!
 //! # Timeline
 //! For each tile of columns that the mask leaves anything of:
 //! - Wait for its stage; start the copies of the next one.
-//! - For 32 or 64 of its columns at a time: scores, dP; P and dS in registers, where they are the
-//!   first operand of the products with them: rows of the accumulators are rows of the results.
+//! - For 32 or 64 of its columns at a time: scores, dP. P and dS stay in registers, where they are
+//!   the first operand of the products with them: rows of the accumulators are rows of the results.
 //! - `dv += P^T @ d_o`; `dk += dS^T @ q`, or `dq += dS @ k`.
 //!
-//! With one stage: dP of a tile while its first vectors are on their way; the second vectors of the
-//! next one are copied while scores and the product with dS are computed.
+//! With one stage, dP of a tile is computed while its first vectors are on their way. The second
+//! vectors of the next one are copied while scores and the product with dS are computed.
 //!
 //! # Size
 //! Loops of one length have their code once: ptxas unrolls them, and makes of turning arrays

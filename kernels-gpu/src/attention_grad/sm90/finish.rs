@@ -1,5 +1,5 @@
-//! What becomes of a consumer's dk and dv: rows of the tensors where the block has all heads that
-//! share the keys, else sums in device memory, to which blocks add in turns.
+//! The end of a consumer's dk and dv. They become rows of the tensors where the block has all heads
+//! that share the keys. Else they become sums in device memory, to which blocks add in turns.
 
 use abi::attention::BshStrides;
 use abi::gemm::sm90::{MMA_M, WARPGROUP};

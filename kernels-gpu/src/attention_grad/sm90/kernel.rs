@@ -8,12 +8,11 @@
 //! q, k, v and d_o in f16 or bf16, `[batch, position, head, head_dim]`; lse and delta in f32.
 //! [`abi::attention_grad::sm90`] has the parameters, and docs/attention-backward.md the terms.
 //!
-//! **Roles.** Warpgroup 0 gives most of its registers to the others. Its warps are: the loader of
-//! q, k, v and d_o, of which one lane issues TMA loads; the loader of lse and delta; and two
-//! adders, of each of which one lane adds every other tile's dq to memory. Warpgroups 1 and 2 are
-//! consumers. Each has 64 of the block's keys, holds their dk and dv in registers, and visits the
-//! tiles of queries one after the other ([`scheduler`](super::scheduler)), of all query heads of
-//! the block.
+//! **Roles.** Warpgroup 0 gives most of its registers to the others. Its warps are the loader of q,
+//! k, v and d_o, of which one lane issues TMA loads, the loader of lse and delta, and two adders.
+//! One lane of each adder adds every other tile's dq to memory. Warpgroups 1 and 2 are consumers.
+//! Each has 64 of the block's keys and holds their dk and dv in registers. It visits the tiles of
+//! queries one after the other ([`scheduler`](super::scheduler)), of all query heads of the block.
 //!
 //! **Pipelines.**
 //!
@@ -38,12 +37,12 @@
 //! d_o.
 //!
 //! **Timeline.** A consumer, for each tile: issue S^T and dP^T; wait for S^T, exponentials; issue
-//! dv; wait for dP^T, dS^T to shared memory; meet the other consumer; issue its part of dq, which
-//! takes dS of both, and dk; wait for dq, hand it to the adder; wait for dk.
+//! dv; wait for dP^T, dS^T to shared memory. Then: meet the other consumer; issue its part of dq,
+//! which takes dS of both, and dk; wait for dq, hand it to the adder; wait for dk.
 //!
 //! **Numerics.** Products and sums in f32; P and dS are rounded to q's type for the products. dk
-//! and dv are sums over tiles in the order of the walk, then over heads, dq over blocks of keys in
-//! the order of [`abi::attention_grad::order`]: the same bits every run.
+//! and dv are sums over tiles in the order of the walk, then over heads. dq is a sum over blocks of
+//! keys in the order of [`abi::attention_grad::order`]. So the bits are the same every run.
 //!
 //! **Sources.** FlashAttention-3 (Shah et al., arXiv:2407.08608) for roles and the order of
 //! products.

@@ -86,8 +86,8 @@ impl<C: Config> Backward<'_, C> {
         }
     }
 
-    /// Brings lse and delta of every tile into shared memory, in the form in which they are used:
-    /// `-lse * log2(e)`, and -inf where there is no query or it sees no key, so that every
+    /// Brings lse and delta of every tile into shared memory, in the form in which they are used.
+    /// This is `-lse * log2(e)`, and -inf where there is no query or it sees no key, so that every
     /// probability is 0.
     ///
     /// # Safety

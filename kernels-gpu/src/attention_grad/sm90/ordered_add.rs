@@ -26,7 +26,7 @@ pub(super) unsafe fn wait_for_order(counter: *mut u32, add_order: AddOrder) {
 /// add to.
 ///
 /// # Safety
-/// It is this thread's turn; both places have as many bytes and are aligned to 16; what is read was
+/// It is this thread's turn. Both places have as many bytes and are aligned to 16. The source was
 /// written before a fence of the async proxy, and stays until the copy has read it.
 #[inline(always)]
 pub(super) unsafe fn add(to: *mut f32, from: SharedAddr, bytes: u32, add_order: AddOrder) {

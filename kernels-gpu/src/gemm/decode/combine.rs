@@ -1,5 +1,5 @@
-//! The end of a tile: partial sums are added, first those of a block's warps, then those of the
-//! blocks that split k, each in a fixed order. Then come the epilogue and the stores.
+//! The end of a tile: partial sums are added in a fixed order, first over a block's warps, then
+//! over the blocks that split k. Then come the epilogue and the stores.
 
 use abi::gemm::decode::partial_pitch;
 use abi::gemm::raster::divided;
@@ -236,9 +236,9 @@ impl Tile<'_> {
 
     /// Applies the epilogue to this thread's groups and stores what lies inside D.
     ///
-    /// A mere factor has a loop of its own for each type of D if `APART`. That is faster, as the
+    /// A mere factor has a loop of its own for each type of D if `APART`. That is faster: the
     /// compiler prepares for the long epilogue before a loop that may need it, and multiplies all
-    /// rows before it branches on the type, but `totals` is there three times.
+    /// rows before it branches on the type. But `totals` is there three times.
     ///
     /// # Safety
     /// As the launch's. `totals` gives the sums of the share's next rows.

@@ -59,9 +59,9 @@ use stage::{Shape, Source};
 
 pub use entries::*;
 
-/// One block's work. A warp computes `WEIGHTS` × 16 columns of B by `TOKENS` × 8 rows of A; `AHEAD`
-/// is `stages - 1`; `K_ROWS` says that B is stored with n contiguous, so that its rows are those of
-/// k.
+/// One block's work. A warp computes `WEIGHTS` × 16 columns of B by `TOKENS` × 8 rows of A. `AHEAD`
+/// is `stages - 1`. `K_ROWS` means that B is stored with n contiguous, so that its rows are those
+/// of k.
 ///
 /// # Safety
 /// As the launch's: `params` describes what the pointers point to; grid and shared memory are

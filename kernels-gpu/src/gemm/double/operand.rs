@@ -120,8 +120,8 @@ impl<const TILE: u32, const THREADS: u32> Copies<TILE, THREADS> {
     }
 }
 
-/// Where a thread reads the elements that it has of fragments: of each eight rows or columns one,
-/// by the quarter of the lane, and of each four of k one, by the rest.
+/// Where a thread reads its elements of fragments. Of each eight rows or columns it reads one, by
+/// the quarter of the lane, and of each four of k one, by the rest.
 pub(super) struct Reader {
     /// Place of its first element in a stage, in bytes, and of the next eight rows or columns and
     /// the next four of k.

@@ -1,7 +1,8 @@
 //! Moves one operand's tiles from global to shared memory, of a layout that the launch says: as
 //! [`crate::simt::operand`], but that one entry has all layouts. Each thread moves one chunk of 4
-//! elements of a tile, which are neighbours along the contiguous extent: by a vector load if all of
-//! them are inside the operand and aligned, so also in a tile of fewer rows than there is room for.
+//! elements of a tile, which are neighbours along the contiguous extent. It uses a vector load if
+//! all of them are inside the operand and aligned, also in a tile of fewer rows than there is room
+//! for.
 
 use abi::gemm::GROUPED_TILE;
 use cuda_std::mem::st_shared_v4_u32;

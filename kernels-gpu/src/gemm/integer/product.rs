@@ -28,8 +28,8 @@ const TILE: u32 = INTEGER_TILE.tile_m;
 /// Elements of a word, and words of a k tile.
 const BYTES: u32 = 4;
 const WORDS: u32 = INTEGER_TILE.tile_k / BYTES;
-/// Words from k to k of a stage: a multiple of four, for loads of four, and in as many banks from
-/// another, for the stores of words that lie along k.
+/// Words from k to k of a stage. A multiple of four, for loads of four. From another k on, as many
+/// banks further, for the stores of words that lie along k.
 const PITCH: u32 = TILE + 4;
 /// Words of a tile that a thread fetches.
 const FETCHED: usize = (TILE * WORDS / INTEGER_TILE.threads) as usize;

@@ -32,7 +32,7 @@
 //! # Timeline
 //! For each k tile:
 //! - For each k step but the last: read the fragments of the next step and start a part of the
-//!   copies of the k tile `STAGES - 1` ahead, while this step's `mma`s run.
+//!   copies of the k tile `STAGES - 1` ahead. Meanwhile this step's `mma`s run.
 //! - Before the `mma`s of the last step: wait for the next k tile's copies, the only barrier, and
 //!   read its first fragments.
 //!
@@ -49,8 +49,8 @@
 //!
 //! # Numerics
 //! The tensor core adds the products of 32 bytes of k (16 on Turing) and the accumulator at a time,
-//! to f32 (with 8-bit floats to fewer bits), in the order of the k tiles, a short one first. f32
-//! operands are rounded to tf32, to nearest. Deterministic; bits do not depend on alignment or
+//! to f32 (with 8-bit floats to fewer bits). The order is that of the k tiles, a short one first.
+//! f32 operands are rounded to tf32, to nearest. Deterministic; bits do not depend on alignment or
 //! batch, and on the tile only by its extent of k.
 //!
 //! # Sources

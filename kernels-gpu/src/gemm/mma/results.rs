@@ -120,7 +120,7 @@ pub(super) trait Ending {
     );
 }
 
-/// Results of a type that the kernel knows.
+/// Results of a type that is a constant of the kernel.
 impl<Out: Output> Ending for OneByOne<Fused<Out>> {
     type Out = Out;
     const IS_OUT: bool = true;

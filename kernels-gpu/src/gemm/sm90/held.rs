@@ -5,7 +5,7 @@
 //! All that stands between the last `wgmma` of a tile and the first of the next is the rounding.
 //!
 //! Branches on the way are on values that ptxas knows to be the same in all lanes. After any other
-//! branch it no longer takes the warp for converged, and keeps the mainloop's descriptors in vector
+//! branch it does not take the warp for converged, and keeps the mainloop's descriptors in vector
 //! registers.
 
 use abi::swizzle::Swizzle;

@@ -1,8 +1,8 @@
 //! `D = epilogue(A @ B)`, batched, on Hopper: warp-specialised, persistent, by TMA and `wgmma`.
 //!
 //! A and B are `[m, k]` and `[n, k]` in f16, bf16, tf32 or 8 bits (floats, or i8, whose sums are in
-//! i32), with either extent contiguous (16 bits) or with k contiguous (all others); D is `[m, n]`
-//! in f32, f16 or bf16.
+//! i32). Either extent is contiguous (16 bits), or k is (all others). D is `[m, n]` in f32, f16 or
+//! bf16.
 //!
 //! **Roles.** Three warpgroups. Warpgroup 0 is the producer: a thread of its first warp issues all
 //! TMA loads, and it gives most of its registers to the others. Warpgroups 1 and 2 are consumers:
@@ -17,9 +17,9 @@
 //! the workspace; the owner adds those of the blocks of lower index before its epilogue. Such work
 //! tiles come after whole tiles.
 //!
-//! **Coordinates.** Where in A, B and D the tile of a number begins is a part of a kernel's [`Config`]:
-//! whole matrices of one size ([`Whole`](super::Whole)), or groups of rows with a matrix B each,
-//! whose ends only the device knows ([`Ragged`](super::Ragged)).
+//! **Coordinates.** A kernel's [`Config`] determines where in A, B and D a tile begins.
+//! [`Whole`](super::Whole) has whole matrices of one size. [`Ragged`](super::Ragged) has groups of
+//! rows with a matrix B each, whose ends are in device memory.
 //!
 //! **Pipeline.** A ring of `STAGES` stages, each a tile of A and one of B,
 //! [`SPAN_BYTES`](abi::gemm::sm90::SPAN_BYTES) of k deep:
@@ -39,13 +39,13 @@
 //!
 //! **Timeline.** Producer: for each work tile, for each k tile: wait empty, announce the bytes,
 //! copy. Consumer: for each work tile, for each k tile: wait full, issue the stage's wgmmas, wait
-//! for those of the k tile before, release its stage; at the end wait for all wgmmas and release
+//! for those of the k tile before, release its stage. At the end wait for all wgmmas and release
 //! the last stage. Then either hand over (write partial sums, set a flag), or wait for the flags of
 //! others, add their sums, apply the epilogue, store. Or round, and store during the next work tile
 //! ([`Held`]).
 //!
 //! **Numerics.** f32 accumulators in the tensor core's order (docs/numerics.md), k from first to
-//! last; partial sums are added in the order of their blocks: a launch with as many blocks gives
+//! last. Partial sums are added in the order of their blocks, so a launch with as many blocks gives
 //! the same bits.
 //!
 //! **Sources.** CUTLASS's warp-specialised persistent kernels, DeepGEMM, fast.cu (for the ideas).
@@ -265,8 +265,8 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             index += 1;
         }
         if Self::CLUSTER.blocks() > 1 {
-            // SAFETY: what this block has loaded has then landed in the others, which no longer
-            // arrive at its barriers.
+            // SAFETY: all loads of this block have then landed in the others, which do not arrive
+            // at its barriers after that.
             unsafe { producer.drain() };
         }
     }
@@ -363,7 +363,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
     }
 
     /// Pingpong: every other work tile. The turn to multiply goes back and forth, so that no
-    /// consumer waits for a stage before the other one has seen the stages before it: with a
+    /// consumer waits for a stage before the other one has seen the stages before it. With a
     /// phase's parity a wait can tell two phases apart, not three.
     #[inline(always)]
     unsafe fn pingpong<Out: StoreElement, E: Epilogue>(
@@ -407,8 +407,9 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         }
     }
 
-    /// What follows a work tile's mainloop: its sums go to the block that owns the tile, or, once
-    /// the sums of other blocks are added, through the epilogue to D, at its tile's place there.
+    /// The steps after a work tile's mainloop. Its sums go to the block that owns the tile. Or,
+    /// once the sums of other blocks are added, they go through the epilogue to D, at its tile's
+    /// place there.
     ///
     /// # Safety
     /// The warps of the warpgroup call it together.
@@ -421,7 +422,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
         row_of_tile: u32,
         store: &mut Store<Out, E>,
     ) {
-        // SAFETY: a block hands over at most one work tile, before it waits for others; the owner
+        // SAFETY: a block hands over at most one work tile, before it waits for others. The owner
         // adds the sums of the blocks before it that have some of the tile's k.
         unsafe {
             if Self::CUTS && !(work_tile.k_begin == 0 && self.work.owns(work_tile)) {

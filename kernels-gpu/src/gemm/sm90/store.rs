@@ -182,9 +182,9 @@ impl<Out: StoreElement, E: Epilogue> Store<Out, E> {
             let mut i = 0;
             while i < boxes {
                 // If the boxes do not divide the row, the last box overlaps the one before it. The
-                // one that ends with the row is then stored first, so that what it has in common
-                // with the other is in D before the other one is sent and writes the same values
-                // again.
+                // one that ends with the row is then stored first. So the part that it has in
+                // common with the other is in D before the other one is sent and writes the same
+                // values again.
                 let of_tile = match (overlaps, i) {
                     (true, 0) => TILE_N - columns,
                     (true, i) => (i - 1) * columns,

@@ -20,7 +20,7 @@ pub trait TileCoords: Copy {
     /// The places of a launch of tiles of `tile_m` rows.
     ///
     /// # Safety
-    /// All threads of the block call it, once; `launch` and `params` are of the same launch, `ring`
+    /// All threads of the block call it, once. `launch` and `params` are of the same launch. `ring`
     /// is where tiles of A will be, of so many bytes, and `shared` is memory of the block behind
     /// all else.
     unsafe fn new(

@@ -1,5 +1,5 @@
-//! `atom` and `red` whose results do not depend on the order of threads: either on the thread's own
-//! memory, or commutative operations on cells that are used with that one operation only.
+//! `atom` and `red` whose results do not depend on the order of threads. They work on the thread's
+//! own memory, or are commutative operations on cells that are used with that one operation only.
 
 use super::memory::{element_bytes, space_of, vector, vector_of};
 use super::{Builder, CELLS};

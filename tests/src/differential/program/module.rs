@@ -44,9 +44,9 @@ pub(super) fn declarations(counters: usize) -> String {
     text
 }
 
-/// Computes addresses: `%base0` is the thread's row of inputs, `%base1` its row of outputs,
+/// Computes addresses. `%base0` is the thread's row of inputs, `%base1` its row of outputs,
 /// `%base2` its own global memory, `%base3` the grid's cells, `%base4` local memory, `%base5` the
-/// constants; `%r0` is the thread, `%r2` its place in `exchange`, `%r9` its own shared memory,
+/// constants. `%r0` is the thread, `%r2` its place in `exchange`, `%r9` its own shared memory,
 /// `%r10` the block's cells.
 fn prologue() -> String {
     let mut text = String::new();

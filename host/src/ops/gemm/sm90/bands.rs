@@ -55,7 +55,7 @@ fn waves((rows, columns): (u32, u32), multiprocessors: u32) -> f64 {
     f64::from(rows) * f64::from(columns) / f64::from(multiprocessors)
 }
 
-/// Rows of tiles of each band of `desc`, but for the last; `None` if it is too small to be cut, or if
+/// Rows of tiles of each band of `desc`, but for the last. `None` if it is too small to be cut, if
 /// no band fills its last wave, or if its blocks stay together.
 pub(super) fn rows_of_band(desc: &GemmDesc, tile: &Sm90Tile, machine: &Machine) -> Option<u32> {
     let multiprocessors = machine.multiprocessors;

@@ -72,9 +72,9 @@ pub(in crate::ops::gemm) fn launch(
         sharers: cut.map_or(0, |cut| cut.sharers),
     };
     call.uses()?;
-    // SAFETY: the maps are of the call's memory, whose layouts lie inside of their storage, with
-    // the boxes of the tile; d is injective and overlaps neither a nor b, and c and residual only
-    // where it is them; null stands for what is absent.
+    // SAFETY: the maps describe the call's memory, whose layouts lie inside of their storage, with
+    // the boxes of the tile. d is injective and overlaps neither a nor b, and c and residual only
+    // where it is them. Absent operands are null.
     let enqueue = |address: u64| unsafe {
         if entry.epilogue.is_fused() {
             let operands = (&map_a, &map_b, &map_d, address);

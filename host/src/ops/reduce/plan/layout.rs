@@ -330,9 +330,9 @@ impl Cutter<'_> {
         })
     }
 
-    /// Vectors along `inner` of a block of columns: the most that leave columns whole, if there are
-    /// then two blocks an SM of a large GPU; else the most that leave them few parts, which are merged
-    /// soon.
+    /// Vectors along `inner` of a block of columns. The most that leave columns whole, if there are
+    /// then two blocks an SM of a large GPU. Else the most that leave them few parts, which are
+    /// merged soon.
     fn columns_across(&self, vectors: u64) -> u64 {
         let (view, costs) = (self.view, self.costs);
         let two = costs.column_blocks;

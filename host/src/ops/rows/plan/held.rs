@@ -13,9 +13,9 @@ struct Held {
 }
 
 impl Rule<'_> {
-    /// The plans for rows in registers. The first one is `Some` if that is the fastest way: by the
-    /// first kernel with which an SM has enough bytes of rows in flight, else by the one with which it
-    /// has the most.
+    /// The plans for rows in registers. The first one is `Some` if that is the fastest way. It is
+    /// the first kernel with which an SM has enough bytes of rows in flight, or else the one with
+    /// which it has the most.
     pub(super) fn held(&self) -> (Option<RowPlan>, impl Iterator<Item = RowPlan>) {
         let most = self.limits().held_threads;
         let (less, more) = match self.shape.alignment {

@@ -142,7 +142,7 @@ pub struct Slicing {
     /// Fewest threads of a row in a single block.
     pub least_threads: u32,
     /// Bytes of rows, all inputs together, that an SM should have in flight in single blocks and in
-    /// clusters of 2, where more of them are slower, by up to 1 %. `None` has as many as fit.
+    /// clusters of 2. More of them are slower, by up to 1 %. `None` has as many as fit.
     pub in_flight_bytes: Option<u32>,
 }
 

@@ -71,8 +71,8 @@ impl Rule<'_> {
         (plan.shared_bytes(&self.shape) <= self.shared_bytes).then_some(plan)
     }
 
-    /// Bytes of dynamic shared memory that a block asks for: with slices, so many that no more blocks
-    /// run on an SM than have [`Slicing::in_flight_bytes`] together; else as many as it uses.
+    /// Bytes of dynamic shared memory of a launch. With slices, so many that no more blocks run on
+    /// an SM than have [`Slicing::in_flight_bytes`] together; else as many as a block uses.
     pub(super) fn paced_bytes(&self, plan: &RowPlan) -> u32 {
         let used = plan.shared_bytes(&self.shape);
         let enough = self

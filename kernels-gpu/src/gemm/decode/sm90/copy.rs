@@ -18,8 +18,8 @@ use super::Block;
 use crate::gemm::decode::ring::RingState;
 
 /// A block prefetches an eighth of its weights into L2 while it may not read them yet, but at least
-/// so many bytes, and at most 5/3 of that: what memory can give meanwhile. Measured, as are the
-/// bounds: docs/decisions/0011.
+/// so many bytes. At most it prefetches 5/3 of that, which is what memory can give meanwhile.
+/// Measured, as are the bounds: docs/decisions/0011.
 const PREFETCHED_BYTES: u32 = 96 << 10;
 
 impl Block {

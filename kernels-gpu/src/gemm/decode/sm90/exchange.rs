@@ -22,8 +22,8 @@ pub(super) struct Cluster<S> {
 }
 
 impl<S: Sums> Cluster<S> {
-    /// The sums over the blocks that split k. What one block has of all rows is loaded before any
-    /// of it is added: a load from another block takes a quarter of a microsecond.
+    /// The sums over the blocks that split k. A block loads all rows of another block before it
+    /// adds any of them: a load from another block takes a quarter of a microsecond.
     ///
     /// # Safety
     /// The blocks' sums have been stored.

@@ -121,7 +121,7 @@ impl<C: Config, const TILE_M: u32, const TILE_N: u32, const STAGES: u32, const B
             );
             meanwhile(); // the tensor cores compute
             // NOTE(perf): waiting here, not one tile later, gave 1.16 times the speed at 8192
-            // (`compare_gemm --set fp8`): the other consumer fills the gap, and a second
+            // (`compare_gemm --set fp8`). The other consumer fills the gap, and a second
             // accumulator in flight costs more than it hides.
             acc.finish()
         };

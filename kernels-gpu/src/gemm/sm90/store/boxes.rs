@@ -4,9 +4,9 @@
 //! sparing with registers. Consumers that share tiles and add up products in f32 reach their
 //! epilogues together: two warps for each scheduler, who hide little of each other's waits. But
 //! then no products are in flight, so registers are free. A thread has 32 results in hand instead
-//! of 8: of each step of a function there are 32 instructions that do not wait for each other, and
-//! branches are a quarter as many. What is read for the tile's columns is brought into L1 ahead of
-//! the mainloop.
+//! of 8. Of each step of a function there are 32 instructions that do not wait for each other, and
+//! a quarter of the branches. The operands of the tile's columns are brought into L1 ahead of the
+//! mainloop.
 
 use abi::gemm::sm90::MMA_M;
 use abi::swizzle::Swizzle;

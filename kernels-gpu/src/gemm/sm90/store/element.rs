@@ -200,10 +200,9 @@ impl StoreElement for Word {
 
 /// Writes elements of four bytes. A group is a whole row of the box, four times 8 columns. A
 /// half-warp's 8-byte stores are 8 columns of 4 rows, 32 bytes each. Swizzled, the same columns of
-/// rows
-/// 2 `i` and 2 `i` + 1 are in the same banks. So odd rows store the third 8 columns when even rows
-/// store the first, the fourth when those store the second, and so on: a half-warp's stores then
-/// fill all banks.
+/// rows 2 `i` and 2 `i` + 1 are in the same banks. So odd rows store the third 8 columns when even
+/// rows store the first, the fourth when those store the second, and so on. Then a half-warp's
+/// stores fill all banks.
 ///
 /// # Safety
 /// As for [`StoreElement::write`]; `store` writes 8 bytes.
