@@ -39,6 +39,11 @@ pub(super) fn of(sentence: &str, genre: Genre) -> impl Iterator<Item = &'static 
         ),
         (of_those_of(&words), "\"those of\" twice"),
         (is_past, "history"),
+        (what_nobody(&words), "\"what nothing\" for a noun"),
+        (
+            genre == Genre::Chapter && (has(&words, &["whatever"]) || has(&words, &["whoever"])),
+            "\"whatever\" or \"whoever\"",
+        ),
         (is_list, "a list joined by dots"),
         (
             kernels_speak(&words),
@@ -66,6 +71,11 @@ fn is_no(words: &[&str]) -> bool {
 fn begins_with_what(sentence: &str, words: &[&str]) -> bool {
     let has_verb = words.iter().any(|word| matches!(*word, "is" | "are"));
     words.first() == Some(&"what") && has_verb && sentence.ends_with('.')
+}
+
+/// "What nothing wrote", for memory that nothing wrote.
+fn what_nobody(words: &[&str]) -> bool {
+    has(words, &["what", "nothing"]) || has(words, &["what", "nobody"])
 }
 
 fn of_those_of(words: &[&str]) -> bool {
@@ -99,6 +109,8 @@ mod tests {
                 "Those of a and those of b.",
                 "The times of a and those of b.",
             ),
+            ("It reads what nothing wrote.", "It reads unwritten bytes."),
+            ("Whatever it holds is 0.", "All of it is 0."),
             ("It no longer waits.", "It does not wait."),
             ("It used to wait.", "A flag is used to wait."),
             ("One · two.", "One, two."),

@@ -8,6 +8,7 @@ mod comments;
 mod habits;
 mod links;
 mod markdown;
+mod operations;
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -61,6 +62,7 @@ pub(crate) fn findings(root: &Path) -> io::Result<Vec<String>> {
         let source = fs::read_to_string(root.join(&path))?;
         found.extend(riddles(&comments::page(&path, &source)));
     }
+    found.extend(operations::missing(root)?);
     let is_counted = |page: &&Page| page.name.starts_with("docs/") && !page.is_decision();
     let words: usize = pages
         .iter()
