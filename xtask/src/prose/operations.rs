@@ -55,7 +55,8 @@ fn all(root: &Path, folder: &str, end: &str) -> io::Result<String> {
 }
 
 fn words(text: &str) -> BTreeSet<&str> {
-    text.split(|mark| !is_of_word(mark)).collect()
+    let words = text.split(|mark| !is_of_word(mark));
+    words.filter(|word| !word.is_empty()).collect()
 }
 
 fn last_word(text: &str) -> &str {
