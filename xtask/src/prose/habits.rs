@@ -2,7 +2,7 @@
 
 /// Words before "no" in sentences that are plain: "There is no GPU".
 const THERE: [&str; 3] = ["there", "has", "have"];
-/// Words before "used to" where it does not express the past: "is used to".
+/// Words before `used to` where it does not express the past: `is used to`.
 const FORMS_OF_BE: [&str; 7] = ["is", "are", "be", "was", "were", "been", "being"];
 /// Verbs of people.
 const HUMAN: [&str; 8] = [
@@ -73,7 +73,7 @@ fn begins_with_what(sentence: &str, words: &[&str]) -> bool {
     words.first() == Some(&"what") && has_verb && sentence.ends_with('.')
 }
 
-/// "What nothing wrote", for memory that nothing wrote.
+/// `what nothing wrote`, for memory that nothing wrote.
 fn what_nobody(words: &[&str]) -> bool {
     has(words, &["what", "nothing"]) || has(words, &["what", "nobody"])
 }
