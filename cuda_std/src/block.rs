@@ -11,7 +11,8 @@ pub const WARPS_MAX: usize = 32;
 /// warps. `op` is commutative.
 ///
 /// # Safety
-/// As for [`combine`]: in a last warp of fewer than 32 threads, lanes read what no thread gave.
+/// As for [`combine`]: in a last warp of fewer than 32 threads, lanes read values that no thread
+/// gave.
 ///
 /// # Panics
 /// On the host.

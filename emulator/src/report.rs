@@ -80,7 +80,7 @@ impl FaultKind {
         }
     }
 
-    /// Whether a kernel can go on after it: races, and reads of what nothing wrote. Only a read by
+    /// Whether a kernel can go on after it: races, and reads of unwritten bytes. Only a read by
     /// `wgmma` of memory that nothing wrote ends a launch always.
     pub fn lets_go_on(self) -> bool {
         matches!(

@@ -122,7 +122,7 @@ fn what_may_be_written_or_does_not_matter_is_left_alone() {
         "mov.u32 %r1, 0; setp.eq.u32 %p1, %r1, 0; selp.u32 %r3, %r1, %r2, %p1; \
          st.global.u32 [64], %r3;",
         "xor.b32 %r1, %r1, %r1; st.global.u32 [64], %r1;",
-        // A choice by what nothing wrote, whose result is thrown away.
+        // A choice by an unwritten register, whose result is thrown away.
         "setp.eq.u32 %p1, %r1, 0; selp.u32 %r2, 0, 1, %p1; shfl.sync.idx.b32 %r3, %r2, 0, 31, -1;",
         // An element beside one that is written, or a constant.
         "mov.u32 %r1, 0; st.global.v2.u32 [64], {%r1, %r2};",

@@ -15,7 +15,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 enum Task {
     Kernel(kernel::Args),
-    /// Check the sentences, tables and links of the README, the changelog and the book.
+    /// Check the sentences of pages and comments, and the tables, links and operations of pages.
     Prose,
     /// Install Git hooks: format and prose before a commit, and the form of its subject.
     Hook,

@@ -4,7 +4,7 @@
 //! an element beyond the end that a later choice drops. So such a load is not a fault. From then on
 //! the warp keeps two more copies of its registers, in which the unwritten bits are all zeros, or
 //! all ones. Operations between registers run on these copies too: a bit in which the copies differ
-//! depends on what nothing wrote. Arithmetic depends on all of its sources, as for registers that
+//! depends on unwritten bytes. Arithmetic depends on all of its sources, as for registers that
 //! nothing wrote. The fault is where such bits are an address, a guard, or an operand of anything
 //! but moves and arithmetic. A store leaves the bytes unwritten that it gets from such bits, unless
 //! it stores nothing else to global memory.
@@ -63,7 +63,7 @@ impl Open {
         self.high.follow(registers);
     }
 
-    /// The lanes in which a register depends on what nothing wrote.
+    /// The lanes in which a register depends on unwritten bytes.
     fn lanes(&self, reg: Reg) -> u32 {
         self.low.differs(&self.high, reg)
     }
@@ -179,7 +179,7 @@ impl Warp {
         }
     }
 
-    /// The lanes in which an operation other than a lane-wise one depends on what nothing wrote.
+    /// The lanes in which an operation other than a lane-wise one depends on unwritten bytes.
     fn matters(&self, op: &Op, named: &[Reg]) -> u32 {
         let Some(open) = &self.open else { return 0 };
         let all = |regs: &[Reg]| regs.iter().fold(0, |lanes, reg| lanes | open.lanes(*reg));
@@ -247,7 +247,7 @@ impl Warp {
         }
     }
 
-    /// Registers that depend on what nothing wrote in some bits do in all: a sum of products has
+    /// Registers that depend on unwritten bytes in some bits do in all: a sum of products has
     /// no single bits.
     fn open_whole(&mut self, regs: &[Reg]) {
         let Some(open) = &mut self.open else { return };
@@ -339,7 +339,7 @@ impl Warp {
         self.unpack_open(|regs, planes| unpack_planes(regs, planes, access, mask));
     }
 
-    /// The bytes that a store gets from what nothing wrote; nothing if there are none.
+    /// The bytes of a store that depend on unwritten bytes, if there are any.
     #[cold]
     pub(super) fn open_bytes(
         &mut self,
@@ -371,7 +371,7 @@ impl Warp {
         (0..access.bytes).filter_map(part).collect()
     }
 
-    /// Refuses a store to global memory of nothing but what nothing wrote. A value from the
+    /// Refuses a store of only unwritten bytes to global memory. A value from the
     /// thread's own memory may be the payload of an enum, which is copied for any tag.
     pub(super) fn check_stored(
         &self,

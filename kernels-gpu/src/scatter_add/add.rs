@@ -25,7 +25,7 @@ trait Elements: Copy {
     /// What is added to sums.
     fn plus(self, sums: Self::Sums, raw: Self::Raw) -> Self::Sums;
 
-    /// Loads what nobody writes; where it is not there, what changes no sums.
+    /// Loads memory that nobody writes. Where it is not there, gives a value that changes no sum.
     ///
     /// # Safety
     /// Where it is there, it is readable.

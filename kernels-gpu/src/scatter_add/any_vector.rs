@@ -46,7 +46,7 @@ impl AnyVector<'_> {
         }
     }
 
-    /// Loads what nobody writes; where it is not there, what changes no sums.
+    /// Loads memory that nobody writes. Where it is not there, gives a value that changes no sum.
     ///
     /// # Safety
     /// Where it is there, it is readable.

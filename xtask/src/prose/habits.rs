@@ -2,30 +2,49 @@
 
 /// Words before "no" in sentences that are plain: "There is no GPU".
 const THERE: [&str; 3] = ["there", "has", "have"];
-/// Words before "used to" where it does not tell of the past: "is used to".
+/// Words before `used to` where it does not express the past: `is used to`.
 const FORMS_OF_BE: [&str; 7] = ["is", "are", "be", "was", "were", "been", "being"];
 /// Verbs of people.
 const HUMAN: [&str; 8] = [
     "say", "says", "know", "knows", "ask", "asks", "lend", "lends",
 ];
 
-/// The habits in a sentence; in a history, tenses are free.
-pub(super) fn of(sentence: &str, is_history: bool) -> impl Iterator<Item = &'static str> {
+/// The page of a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Genre {
+    Chapter,
+    /// Tenses are free.
+    History,
+    /// Comments: a dot multiplies, and a first sentence has no verb (`What a copy moves.`).
+    Code {
+        is_first: bool,
+    },
+}
+
+/// The habits in a sentence.
+pub(super) fn of(sentence: &str, genre: Genre) -> impl Iterator<Item = &'static str> {
     let lower = sentence.to_lowercase();
     let words: Vec<&str> = lower
         .split(|mark: char| !mark.is_alphanumeric() && mark != '-' && mark != '_')
         .filter(|word| !word.is_empty())
         .collect();
-    let is_past = !is_history && (has(&words, &["no", "longer"]) || used_to(&words));
+    let is_past = genre != Genre::History && (has(&words, &["no", "longer"]) || used_to(&words));
+    let is_title = genre == Genre::Code { is_first: true };
+    let is_list = sentence.contains(" · ") && !matches!(genre, Genre::Code { .. });
     let habits = [
         (is_no(&words), "\"is no\" for \"is not\""),
         (
-            begins_with_what(sentence, &words),
+            begins_with_what(sentence, &words) && !is_title,
             "a subject that begins with \"What\"",
         ),
         (of_those_of(&words), "\"those of\" twice"),
         (is_past, "history"),
-        (sentence.contains(" · "), "a list joined by dots"),
+        (what_nobody(&words), "\"what nothing\" for a noun"),
+        (
+            genre == Genre::Chapter && (has(&words, &["whatever"]) || has(&words, &["whoever"])),
+            "\"whatever\" or \"whoever\"",
+        ),
+        (is_list, "a list joined by dots"),
         (
             kernels_speak(&words),
             "a kernel or type with a verb of people",
@@ -52,6 +71,11 @@ fn is_no(words: &[&str]) -> bool {
 fn begins_with_what(sentence: &str, words: &[&str]) -> bool {
     let has_verb = words.iter().any(|word| matches!(*word, "is" | "are"));
     words.first() == Some(&"what") && has_verb && sentence.ends_with('.')
+}
+
+/// `what nothing wrote`, for memory that nothing wrote.
+fn what_nobody(words: &[&str]) -> bool {
+    has(words, &["what", "nothing"]) || has(words, &["what", "nobody"])
 }
 
 fn of_those_of(words: &[&str]) -> bool {
@@ -85,15 +109,21 @@ mod tests {
                 "Those of a and those of b.",
                 "The times of a and those of b.",
             ),
+            ("It reads what nothing wrote.", "It reads unwritten bytes."),
+            ("Whatever it holds is 0.", "All of it is 0."),
             ("It no longer waits.", "It does not wait."),
             ("It used to wait.", "A flag is used to wait."),
             ("One · two.", "One, two."),
             ("The kernel knows the shape.", "The host knows the shape."),
         ];
         for (habit, plain) in cases {
-            assert_eq!(of(habit, false).count(), 1, "{habit}");
-            assert_eq!(of(plain, false).count(), 0, "{plain}");
+            assert_eq!(of(habit, Genre::Chapter).count(), 1, "{habit}");
+            assert_eq!(of(plain, Genre::Chapter).count(), 0, "{plain}");
         }
-        assert_eq!(of("It no longer panics.", true).count(), 0);
+        assert_eq!(of("It no longer panics.", Genre::History).count(), 0);
+        let code = |is_first| Genre::Code { is_first };
+        assert_eq!(of("a · b", code(false)).count(), 0);
+        assert_eq!(of("What is copied.", code(true)).count(), 0);
+        assert_eq!(of("What is copied stays.", code(false)).count(), 1);
     }
 }

@@ -1,5 +1,7 @@
 //! Markdown as blocks of prose, without code.
 
+use super::habits::Genre;
+
 /// A page.
 #[derive(Debug)]
 pub(super) struct Page {
@@ -67,6 +69,9 @@ impl Page {
                 None => begins_block = page.add(number, line, begins_block),
             }
         }
+        for block in &mut page.blocks {
+            block.text = plain(&block.text);
+        }
         page
     }
 
@@ -106,7 +111,6 @@ impl Page {
             Some(block) if !begins_block && item.is_none() => {
                 block.text.push(' ');
                 block.text += line;
-                block.text = plain(&block.text);
             }
             _ => match item {
                 Some(item) => self.push(number, Kind::Item, item),
@@ -117,7 +121,7 @@ impl Page {
     }
 
     fn push(&mut self, line: usize, kind: Kind, text: &str) {
-        let text = plain(text);
+        let text = text.to_owned();
         self.blocks.push(Block { line, kind, text });
     }
 
@@ -143,9 +147,15 @@ impl Page {
         self.name.starts_with("docs/decisions/")
     }
 
-    /// Whether it says how things came to be.
-    pub(super) fn tells_history(&self) -> bool {
-        self.name == "CHANGELOG.md" || self.is_decision()
+    /// The genre of a sentence, which may be the first of a block.
+    pub(super) fn genre(&self, is_first: bool) -> Genre {
+        if self.name.ends_with(".rs") {
+            Genre::Code { is_first }
+        } else if self.name == "CHANGELOG.md" || self.is_decision() {
+            Genre::History
+        } else {
+            Genre::Chapter
+        }
     }
 
     /// A finding at a line.

@@ -1,12 +1,14 @@
-//! `cargo xtask prose`: whether the README and the book are in plain English, and their links lead
-//! somewhere.
+//! `cargo xtask prose`: whether the README, the book and the comments of the code are in plain
+//! English, and the links of pages lead somewhere.
 //!
 //! A page is split into blocks (paragraphs, items of lists, cells of tables, headings) without code.
 //! Each finding has the form `file:line: message`.
 
+mod comments;
 mod habits;
 mod links;
 mod markdown;
+mod operations;
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -15,6 +17,8 @@ use markdown::{Kind, Page};
 
 /// The file that compiles the examples of pages.
 const EXAMPLES: &str = "tests/src/lib.rs";
+/// Folders that cargo and Git write, and texts that tests compare.
+const NO_PROSE: [&str; 3] = ["target", ".git", "fixtures"];
 /// Words of a sentence.
 const SENTENCE_WORDS: usize = 30;
 /// Lines of the README.
@@ -46,20 +50,7 @@ pub(crate) fn findings(root: &Path) -> io::Result<Vec<String>> {
             "CHANGELOG.md" => found.extend(long_blocks(page, Kind::Item, ENTRY_WORDS)),
             _ => {}
         }
-        for block in &page.blocks {
-            for sentence in block.sentences() {
-                let words = markdown::words(sentence);
-                if words > SENTENCE_WORDS {
-                    let most = format!("{words} words in a sentence, at most {SENTENCE_WORDS}");
-                    found.push(page.at(block.line, &format!("{most}: {sentence}")));
-                }
-                let sentence_kinds = habits::of(sentence, page.tells_history());
-                found.extend(
-                    sentence_kinds
-                        .map(|habit| page.at(block.line, &format!("{habit}: {sentence}"))),
-                );
-            }
-        }
+        found.extend(riddles(page));
         found.extend(links::broken(page, &pages, root));
         found.extend(links::stale_paths(page, root));
         if page.has_rust && !tested.contains(&format!("\"{}\"", page.name)) {
@@ -67,6 +58,11 @@ pub(crate) fn findings(root: &Path) -> io::Result<Vec<String>> {
             found.push(page.at(1, &message));
         }
     }
+    for path in files(root, "rs")? {
+        let source = fs::read_to_string(root.join(&path))?;
+        found.extend(riddles(&comments::page(&path, &source)));
+    }
+    found.extend(operations::missing(root)?);
     let is_counted = |page: &&Page| page.name.starts_with("docs/") && !page.is_decision();
     let words: usize = pages
         .iter()
@@ -77,6 +73,23 @@ pub(crate) fn findings(root: &Path) -> io::Result<Vec<String>> {
         found.push(format!("docs/: {words} words, at most {DOCS_WORDS}"));
     }
     Ok(found)
+}
+
+/// The sentences of `page` that are long or have a habit.
+fn riddles(page: &Page) -> Vec<String> {
+    let mut found = Vec::new();
+    for block in &page.blocks {
+        for (at, sentence) in block.sentences().enumerate() {
+            let words = markdown::words(sentence);
+            if words > SENTENCE_WORDS {
+                let most = format!("{words} words in a sentence, at most {SENTENCE_WORDS}");
+                found.push(page.at(block.line, &format!("{most}: {sentence}")));
+            }
+            let habits = habits::of(sentence, page.genre(at == 0));
+            found.extend(habits.map(|habit| page.at(block.line, &format!("{habit}: {sentence}"))));
+        }
+    }
+    found
 }
 
 /// The blocks of a kind that have more words than `most`.
@@ -95,27 +108,38 @@ fn long_blocks(page: &Page, kind: Kind, most: usize) -> impl Iterator<Item = Str
 
 /// All pages, by name.
 fn read_all(root: &Path) -> io::Result<Vec<Page>> {
-    let mut paths: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-        .map(PathBuf::from)
-        .into();
-    let mut folders = vec![PathBuf::from("docs")];
+    let mut names = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+        .map(String::from)
+        .to_vec();
+    names.extend(
+        files(&root.join("docs"), "md")?
+            .into_iter()
+            .map(|name| format!("docs/{name}")),
+    );
+    let read = |name: &String| Ok(Page::new(name, &fs::read_to_string(root.join(name))?));
+    names.iter().map(read).collect()
+}
+
+/// The paths below `root` that end in `.end`, in order.
+fn files(root: &Path, end: &str) -> io::Result<Vec<String>> {
+    let mut paths = Vec::new();
+    let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(root.join(&folder))? {
             let entry = entry?;
             let path = folder.join(entry.file_name());
             if entry.file_type()?.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|end| end == "md") {
-                paths.push(path);
+                let name = entry.file_name();
+                if !NO_PROSE.iter().any(|no_prose| name == *no_prose) {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == end) {
+                paths.push(path.to_string_lossy().replace('\\', "/"));
             }
         }
     }
     paths.sort();
-    let read = |path: &PathBuf| {
-        let text = fs::read_to_string(root.join(path))?;
-        Ok(Page::new(&path.to_string_lossy().replace('\\', "/"), &text))
-    };
-    paths.iter().map(read).collect()
+    Ok(paths)
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ pub(crate) struct Args {
     /// The report of a fault names the seed that reproduces it.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     schedules: Option<u64>,
-    /// Go on after data races and reads of what nothing wrote, and report each kind once for each
+    /// Go on after data races and reads of unwritten memory, and report each kind once for each
     /// line. Other faults end the launch.
     #[arg(long)]
     keep_going: bool,
