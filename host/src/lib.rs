@@ -92,6 +92,7 @@ pub mod ops;
 #[cfg(test)]
 mod ordering_tests;
 mod pinned;
+mod sharing;
 mod storage;
 mod stream;
 mod tensor;
