@@ -31,7 +31,7 @@ def no_seed(x):
 
 
 def cudnn(case, x):
-    gradient = torch.ops.aten._scaled_dot_product_cudnn_attention_grad
+    gradient = torch.ops.aten._scaled_dot_product_cudnn_attention_backward
     q, k, v, o, d_o = heads_first(x, "q", "k", "v", "o", "d_o")
     lse, seed, (_, _, seqlen, head_dim) = x.lse.unsqueeze(-1), no_seed(x), q.shape
     # Seed and offset, no bias, no lengths, longest sequences, dropout.
@@ -46,7 +46,7 @@ def cudnn(case, x):
 def flash(case, x):
     """It has no key heads that are shared: those are repeated before, and their gradients added up
     after, as torch does it."""
-    gradient = torch.ops.aten._scaled_dot_product_flash_attention_grad
+    gradient = torch.ops.aten._scaled_dot_product_flash_attention_backward
     q, k, v, o, d_o = heads_first(x, "q", "k", "v", "o", "d_o")
     seed, (batch, heads, seqlen, head_dim) = no_seed(x), q.shape
     group = heads // k.shape[1]

@@ -69,6 +69,7 @@ pub struct CudaBuilder {
     pub(crate) locked: bool,
     ptxas: PtxasCheck,
     pub(crate) record_registers: bool,
+    pub(crate) fold_halves: bool,
     toolchain: Option<DeviceToolchain>,
 }
 
@@ -125,6 +126,7 @@ impl CudaBuilder {
             locked: false,
             ptxas: PtxasCheck::IfFound,
             record_registers: false,
+            fold_halves: false,
             toolchain: None,
         }
     }
@@ -258,6 +260,14 @@ impl CudaBuilder {
     /// ptxas produce the same manifest.
     pub fn record_registers(mut self, record: bool) -> Self {
         self.record_registers = record;
+        self
+    }
+
+    /// Whether kernels of bf16 and f16 that differ in the type alone are one text in the file. The
+    /// manifest says which ([`KernelEntry::text_of`](ptx_syntax::manifest::KernelEntry::text_of)), so
+    /// such a file is loaded with its manifest. Default: no.
+    pub fn fold_halves(mut self, fold: bool) -> Self {
+        self.fold_halves = fold;
         self
     }
 

@@ -261,6 +261,7 @@ mod tests {
             align: 8,
         };
         KernelEntry {
+            text_of: None,
             name: "mark".to_owned(),
             params: params.iter().map(param).collect(),
             max_threads: None,

@@ -52,6 +52,7 @@ mod divergence;
 mod duplicates;
 mod error;
 mod features;
+mod fold;
 mod graph;
 mod inlined;
 pub mod ir;

@@ -64,6 +64,7 @@ fn kernel_entry(
     });
     KernelEntry {
         name: report.name.clone(),
+        text_of: None,
         params: params.collect(),
         max_threads: kernel.and_then(|kernel| kernel.max_threads),
         min_blocks: kernel.and_then(|kernel| kernel.min_blocks),

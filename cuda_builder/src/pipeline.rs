@@ -15,6 +15,7 @@ use crate::collectives;
 use crate::compile::{self, Request};
 use crate::error::{Error, Step};
 use crate::features;
+use crate::fold;
 use crate::ir::families::{self, Family};
 use crate::ir::fragments::Fragment;
 use crate::ir::kernels::Kernel;
@@ -199,7 +200,11 @@ impl CrateBuild<'_> {
                 refusals,
             });
         }
-        let entry = manifest::module_entry((arch, &family), &ptx, &module, &registers);
+        let mut entry = manifest::module_entry((arch, &family), &ptx, &module, &registers);
+        let ptx = match self.options.fold_halves {
+            true => fold::apply(&ptx, &mut entry),
+            false => ptx,
+        };
         Ok(BuiltModule {
             arch,
             family: name,

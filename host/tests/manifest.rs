@@ -32,6 +32,7 @@ fn manifest(device: &Device) -> Manifest {
             }
         });
         KernelEntry {
+            text_of: None,
             name: name.to_owned(),
             params: params.collect(),
             max_threads: None,

@@ -41,5 +41,7 @@ pub mod softmax;
 #[cfg(feature = "topk")]
 pub mod topk;
 
+#[cfg(any(feature = "elementwise", feature = "norm", feature = "softmax"))]
+mod realign;
 #[cfg(any(feature = "norm", feature = "softmax"))]
 mod row;

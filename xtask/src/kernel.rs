@@ -55,6 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         .family(&args.family)
         .copy_to(&ptx)
         .locked(true)
+        .fold_halves(true)
         .ptxas(PtxasCheck::Never)
         .build()?;
     println!(
@@ -130,11 +131,12 @@ fn machine_code(modules: &[BuiltModule], ptx: &Path, only: &str) -> Result<(Stri
             .iter()
             .filter(|k| k.name.contains(only))
         {
-            let used = assembled.kernels.get(&kernel.name).copied();
+            let text_of = kernel.text_of.as_ref().unwrap_or(&kernel.name);
+            let used = assembled.kernels.get(text_of).copied();
             let used = used.unwrap_or_default();
             let spilled = used.spill_store_bytes + used.spill_load_bytes;
             spills |= spilled > 0;
-            let summary = code.get(&kernel.name).map(Summary::to_string);
+            let summary = code.get(text_of).map(Summary::to_string);
             text += &format!(
                 "{} {}: {} registers, {spilled} bytes of spills, {} bytes of shared memory\n",
                 module.arch, kernel.name, used.registers, kernel.static_shared_bytes,

@@ -116,6 +116,8 @@ entries! { $ RowEntry(RowParams) {
         softmax_f32_registers(f32);
         softmax_f16_registers(f16);
         softmax_bf16_registers(bf16);
+        softmax_f32_registers_any(f32);
+        softmax_f16_registers_any(f16);
         softmax_bf16_registers_any(bf16);
         softmax_bf16_registers_more(bf16);
     }
@@ -124,6 +126,8 @@ entries! { $ RowEntry(RowParams) {
         softmax_f32_cluster(f32);
         softmax_f16_cluster(f16);
         softmax_bf16_cluster(bf16);
+        softmax_f32_cluster_any(f32);
+        softmax_f16_cluster_any(f16);
         softmax_bf16_cluster_any(bf16);
     }
     /// Softmax, element by element.
@@ -144,6 +148,8 @@ entries! { $ RowEntry(RowParams) {
         softmax_grad_f32_cluster(f32);
         softmax_grad_f16_cluster(f16);
         softmax_grad_bf16_cluster(bf16);
+        softmax_grad_f32_cluster_any(f32);
+        softmax_grad_f16_cluster_any(f16);
         softmax_grad_bf16_cluster_any(bf16);
     }
     /// Gradients of softmax, element by element.
@@ -164,6 +170,7 @@ entries! { $ RowEntry(RowParams) {
         cross_entropy_f32_cluster_any(f32);
         cross_entropy_f16_cluster(f16);
         cross_entropy_bf16_cluster(bf16);
+        cross_entropy_f16_cluster_any(f16);
         cross_entropy_bf16_cluster_any(bf16);
     }
     /// Cross-entropy, element by element.
@@ -177,6 +184,8 @@ entries! { $ RowEntry(RowParams) {
         norm_f32_registers(f32, f32);
         norm_f16_registers(f16, f16);
         norm_bf16_registers(bf16, bf16);
+        norm_f32_registers_any(f32, f32);
+        norm_f16_registers_any(f16, f16);
         norm_bf16_registers_any(bf16, bf16);
         norm_f16_wf32_registers(f16, f32);
         norm_bf16_wf32_registers(bf16, f32);
@@ -192,6 +201,8 @@ entries! { $ RowEntry(RowParams) {
         norm_f32_cluster(f32, f32);
         norm_f16_cluster(f16, f16);
         norm_bf16_cluster(bf16, bf16);
+        norm_f32_cluster_any(f32, f32);
+        norm_f16_cluster_any(f16, f16);
         norm_bf16_cluster_any(bf16, bf16);
         norm_f16_wf32_cluster(f16, f32);
         norm_bf16_wf32_cluster(bf16, f32);

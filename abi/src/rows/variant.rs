@@ -60,11 +60,11 @@ pub enum Variant {
     /// As [`Variant::Registers`], with weights in registers too, for launches whose blocks all run
     /// at once; norms of 16-bit types; sm_90a.
     RegistersWeights,
-    /// As [`Variant::Registers`], for rows that begin anywhere; softmax and norms of bf16; sm_90a.
+    /// As [`Variant::Registers`], for rows that begin anywhere; softmax and norms; sm_90a.
     RegistersAny,
     /// In slices, in shared memory of the blocks of a cluster, or of one block; sm_90a.
     Cluster,
-    /// The same for rows that begin anywhere; bf16, and cross-entropy of f32; sm_90a.
+    /// The same for rows that begin anywhere; sm_90a.
     ClusterAny,
     /// The same, with weights loaded ahead; sm_90a.
     ClusterAhead,

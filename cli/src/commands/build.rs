@@ -57,6 +57,10 @@ pub(crate) struct Args {
     /// Write `kernels.rs`, Rust functions that launch the kernels, to the output directory.
     #[arg(long)]
     launches: bool,
+    /// Write kernels of bf16 and f16 that differ in the type alone as one text, which is loaded with
+    /// its manifest.
+    #[arg(long)]
+    fold_halves: bool,
     /// Write the LLVM IR before and after optimisation, and the PTX (also one that is refused), to
     /// this directory.
     #[arg(long, value_name = "DIR")]
@@ -137,6 +141,7 @@ fn builder(args: &Args) -> CudaBuilder {
         .line_info(args.line_info)
         .launches(args.launches)
         .locked(args.locked)
+        .fold_halves(args.fold_halves)
         .ptxas(ptxas);
     for kernel in &args.allow_local {
         builder = builder.allow_local(kernel);

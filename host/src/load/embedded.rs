@@ -3,7 +3,6 @@
 //! The files of `ptx/` are embedded compressed. A file is decompressed when the first of its
 //! kernels is needed, once per process, and its hash is checked against the manifest.
 
-use super::cut::Cut;
 use super::features::{FEATURES, Feature, lacking};
 use super::files::file;
 use super::manifest::{FILE as MANIFEST_FILE, describe, mismatch};
@@ -11,6 +10,7 @@ use super::signature::{Signature, parse, signatures};
 use crate::device::lock;
 use crate::error::{Error, KernelError, Result};
 use ptx_syntax::ast;
+use ptx_syntax::cut::Cut;
 use ptx_syntax::manifest::{self, KernelEntry, Manifest, ModuleEntry};
 use ptx_syntax::target::Target;
 use std::collections::HashMap;
@@ -118,7 +118,7 @@ pub(super) fn kernel(
     module: &'static ModuleEntry,
     entry: &KernelEntry,
 ) -> Result<(ast::Module, Signature)> {
-    let ast = parse(&unpacked(module)?.one_kernel(&entry.name))?;
+    let ast = parse(&unpacked(module)?.one_kernel(entry))?;
     let mut found = signatures(&ast)?;
     match (found.pop(), found.is_empty()) {
         (Some(mut signature), true) if *signature.name == *entry.name => {
@@ -165,6 +165,7 @@ mod tests {
     use super::*;
     use abi::entry::tables;
     use ptx_syntax::ast::Instruction;
+    use ptx_syntax::cut::as_f16;
 
     #[test]
     fn every_embedded_kernel_is_what_its_manifest_says() {
@@ -178,7 +179,13 @@ mod tests {
             for entry in &module.kernels {
                 let (ast, _) = kernel(module, entry).expect("as the manifest says");
                 let mut instructions = ast.functions.iter().flat_map(|it| it.instructions());
-                let same_line = |it: &Instruction| lines[it.line as usize - 1].contains(&it.opcode);
+                let same_line = |it: &Instruction| {
+                    let line = lines[it.line as usize - 1];
+                    match entry.text_of {
+                        Some(_) => as_f16(line).contains(&it.opcode),
+                        None => line.contains(&it.opcode),
+                    }
+                };
                 assert!(instructions.all(same_line), "{}", entry.name);
             }
         }

@@ -4,6 +4,7 @@ use super::Module;
 use super::signature::{ParamInfo, Signature, parse, signatures};
 use crate::device::Device;
 use crate::error::{Error, KernelError, Result};
+use ptx_syntax::cut::Cut;
 use ptx_syntax::manifest::{FORMAT, KernelEntry, Manifest, ModuleEntry, hash};
 
 /// The name of its file.
@@ -97,6 +98,7 @@ pub(super) fn load(device: &Device, ptx: &str, module: &ModuleEntry) -> Result<M
         );
         return Err(mismatch(&module.path, detail));
     }
+    let ptx = &Cut::new(ptx.into()).with_all(&module.kernels);
     let mut found = signatures(&parse(ptx)?)?;
     for signature in &mut found {
         let mut entries = module.kernels.iter();

@@ -3,7 +3,8 @@
 //! ```text
 //!  ptx/**/*.ptx, compressed            skeleton and fragments
 //!     | embedded: unpack, check hash      | fuse: compose
-//!     | cut: one kernel, lines kept       |
+//!     | cut: one kernel, lines kept;      |
+//!     |      f16 from the text of bf16    |
 //!     v                                   v
 //!  text of one kernel ---------------- text of one kernel
 //!                         | parse
@@ -26,7 +27,6 @@
 
 mod built;
 mod cache;
-mod cut;
 mod dump;
 mod edit;
 mod embedded;

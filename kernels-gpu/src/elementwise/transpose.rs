@@ -3,7 +3,8 @@
 //! **Roles**: all of the 256 or 512 threads do the same. They move a tile: 16 bytes along j from x
 //! into shared memory, then 16 bytes along i out of it to y. A tile is `SUB` by `SUB` subtiles. A
 //! subtile has 8·E rows of 128 bytes, where E is the number of elements of 16 bytes, so both sides
-//! access whole lines of 128 bytes.
+//! access whole lines of 128 bytes. Rows of x that are not aligned are loaded as the aligned vectors
+//! that hold them, and those of y are stored so ([`crate::realign`]); elements of one byte are not.
 //!
 //! **Shared memory**: a subtile's row is eight chunks of 16 bytes; chunk c of row r is at c ^ (r /
 //! E). The eight lanes that store a row take all eight chunks. The 32 lanes that read words of
@@ -16,6 +17,7 @@
 //!
 //! **Timeline**: all global loads, stores to shared memory, barrier, loads from it, global stores.
 
+use crate::realign::{Place, joined, store_apart};
 use abi::elementwise::{TransposeEntry, TransposeParams};
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, mem, shared_array, thread};
@@ -103,6 +105,46 @@ unsafe fn store<const S: usize>(to: *mut u8, words: [u32; 4], valid: u32, is_ali
     }
 }
 
+/// Whether rows that are not `aligned` go by vectors nevertheless.
+const fn is_realigned<const S: usize>(is_aligned: bool) -> bool {
+    !is_aligned && S > 1
+}
+
+/// An unaligned chunk of a row of x by aligned vectors.
+struct Window {
+    from: *const u8,
+    /// Bytes from the aligned address below to the chunk.
+    shift: u32,
+    /// Whether all bytes of both aligned vectors that hold the chunk are the row's.
+    is_inside: bool,
+}
+
+impl Window {
+    /// Of the chunk at `from`, which is the row's first one or not, with `valid` elements of `S`
+    /// bytes in the row from there on.
+    #[inline(always)]
+    fn new<const S: usize>(from: *const u8, is_first: bool, valid: u32) -> Self {
+        let shift = from.addr() as u32 % 16;
+        let needed = if shift == 0 { 16 } else { 32 - shift };
+        let is_below = is_first && shift != 0;
+        Self {
+            from,
+            shift,
+            is_inside: !is_below && valid.saturating_mul(S as u32) >= needed,
+        }
+    }
+
+    /// Both vectors; zeros unless they are inside. The second one is the first if the chunk is
+    /// aligned.
+    #[inline(always)]
+    unsafe fn load(&self) -> [[u32; 4]; 2] {
+        let low = self.from.wrapping_sub(self.shift as usize);
+        let high = low.wrapping_add(if self.shift == 0 { 0 } else { 16 });
+        // SAFETY: passed on to the caller: bytes of the row.
+        unsafe { [low, high].map(|at| mem::ld_global_nc_v4_u32_or(at.cast(), self.is_inside, 0)) }
+    }
+}
+
 /// Where a block's tile is.
 struct TileCoord {
     /// First row and column of x.
@@ -151,14 +193,42 @@ unsafe fn transpose<const S: usize, const SUB: u32>(
     let thread = thread::thread_idx_x();
     let mut loaded = [[0; 4]; 16];
     let (mut k, columns) = (0, CHUNKS * SUB);
-    while k < Shape::<S, SUB>::LOADS {
+    let is_aligned = params.aligned & 1 != 0;
+    // The k-th chunk of the thread: its address, its column, and the elements of the row from there.
+    let chunk = |k: usize| {
         let item = k as u32 * threads + thread;
         let (i, j) = (coord.i + item / columns, coord.j + item % columns * e);
-        if i < params.rows && j < params.columns {
-            let at = coord.x + i64::from(i) * params.x_stride + i64::from(j);
-            let from = x.wrapping_offset(at as isize * S as isize);
+        let at = coord.x + i64::from(i) * params.x_stride + i64::from(j);
+        let left = params.columns.saturating_sub(j);
+        let valid = if i < params.rows { left } else { 0 };
+        (x.wrapping_offset(at as isize * S as isize), j, valid)
+    };
+    let is_realigned = is_realigned::<S>(is_aligned);
+    if is_realigned {
+        let mut vectors = [[[0; 4]; 2]; 16];
+        while k < Shape::<S, SUB>::LOADS {
+            let (from, j, valid) = chunk(k);
+            // SAFETY: elements of row i from column j on, or nothing.
+            vectors[k] = unsafe { Window::new::<S>(from, j == 0, valid).load() };
+            k += 1;
+        }
+        k = 0;
+        while k < Shape::<S, SUB>::LOADS {
+            let ([low, high], shift) = (vectors[k], chunk(k).0.addr() as u32 % 16);
+            loaded[k] = match S {
+                2 => joined::<u16>(low, high, shift),
+                _ => joined::<u32>(low, high, shift),
+            };
+            k += 1;
+        }
+        k = 0;
+    }
+    while k < Shape::<S, SUB>::LOADS {
+        let (from, j, valid) = chunk(k);
+        let is_loaded = is_realigned && Window::new::<S>(from, j == 0, valid).is_inside;
+        if valid > 0 && !is_loaded {
             // SAFETY: elements of row i from column j on.
-            loaded[k] = unsafe { load::<S>(from, params.columns - j, params.aligned & 1 != 0) };
+            loaded[k] = unsafe { load::<S>(from, valid, is_aligned) };
         }
         k += 1;
     }
@@ -206,13 +276,33 @@ unsafe fn finish<const S: usize, const SUB: u32>(
     let first = (subtile * t + group * e) as usize * ROW_WORDS;
     let from = smem.wrapping_add(first + ((chunk ^ group) * 4 + part) as usize);
     let row = |r: usize| from.wrapping_add(r * ROW_WORDS);
+    let is_aligned = params.aligned & 2 != 0;
     let put = |column: u32, words: [u32; 4]| {
         let j = j + column;
-        if i < params.rows && j < params.columns {
-            let at = coord.y + i64::from(j) * params.y_stride + i64::from(i);
-            let to = y.wrapping_offset(at as isize * S as isize);
+        let at = coord.y + i64::from(j) * params.y_stride + i64::from(i);
+        let to = y.wrapping_offset(at as isize * S as isize);
+        let left = params.rows.saturating_sub(i);
+        let valid = if j < params.columns { left } else { 0 };
+        let mut is_stored = valid == 0;
+        if is_realigned::<S>(is_aligned) {
+            let place = Place {
+                is_there: valid >= e,
+                is_first: group == 0,
+                is_last: group == 7 || valid < 2 * e,
+            };
+            // SAFETY: a chunk of row j of y, or nothing; eight neighbouring lanes have neighbouring
+            // chunks. All threads come here.
+            unsafe {
+                match S {
+                    2 => store_apart::<u16>(to.cast(), words, place),
+                    _ => store_apart::<u32>(to.cast(), words, place),
+                }
+            }
+            is_stored |= place.is_there;
+        }
+        if !is_stored {
             // SAFETY: elements of row j of y from column i on.
-            unsafe { store::<S>(to, words, params.rows - i, params.aligned & 2 != 0) };
+            unsafe { store::<S>(to, words, valid, is_aligned) };
         }
     };
     // SAFETY: words of the subtile.

@@ -11,15 +11,11 @@
 //! row may be written meanwhile.
 //!
 //! The vectors of a row that is written may lie otherwise than those of the row that is read. Then
-//! each lane turns its vector, and takes the bytes that it lacks from the lane below
-//! ([`store_apart`]).
+//! [`store_apart`](crate::realign::store_apart) stores them.
 
-use super::packed::{Packed, Raw, merged, turn};
+use super::packed::Packed;
 use abi::rows::VECTOR_BYTES;
-use cuda_std::hint::{constant, rotate};
-use cuda_std::mem;
 use cuda_std::thread::WARP_THREADS;
-use cuda_std::warp::{FULL_MASK, shfl_up};
 
 /// How a row is divided, and which element of its ends this thread has. Unless rows begin at `ANY`
 /// address, they are whole vectors, and nothing of this is computed.
@@ -137,90 +133,6 @@ impl<const ANY: bool> Ends<ANY> {
         if self.has() {
             // SAFETY: an element of the row.
             unsafe { T::store(row.wrapping_add(self.at as usize), value) };
-        }
-    }
-}
-
-/// Where a lane's vector is among those that a warp stores together. Lanes of a run have
-/// neighbouring vectors.
-#[derive(Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) is_there: bool,
-    /// The lane below has no vector of the run.
-    pub(crate) is_first: bool,
-    /// The lane above has none.
-    pub(crate) is_last: bool,
-}
-
-/// Whether vectors that begin at `at` are aligned.
-#[inline(always)]
-pub(crate) fn is_whole<T>(at: *mut T) -> bool {
-    (at.addr() as u32).is_multiple_of(VECTOR_BYTES)
-}
-
-/// Stores a vector of a run to any address: all bytes but the outermost in whole vectors.
-///
-/// # Safety
-/// The warp calls it, converged. Where it is there, 16 bytes are writable at `at`, which is aligned
-/// to elements, and the vectors of a run are neighbours.
-#[inline(always)]
-pub(crate) unsafe fn store_apart<T: Packed>(at: *mut T, raw: Raw, place: Place) {
-    let shift = at.addr() as u32 % VECTOR_BYTES;
-    let start = at.wrapping_byte_sub(shift as usize);
-    let turned = turn::<T>(raw, shift);
-    // SAFETY: passed on to the caller.
-    let below = turned.map(|word| unsafe { shfl_up(FULL_MASK, word, 1) });
-    let whole = merged(below, turned, shift);
-    // SAFETY: a vector of which both lanes' parts are writable.
-    unsafe {
-        mem::st_global_cs_v4_u32_if(start.cast(), whole, place.is_there && !place.is_first);
-    }
-    if place.is_there && (place.is_first || place.is_last) {
-        // SAFETY: passed on to the caller: this lane's vector.
-        unsafe { store_outermost(start.cast(), turned, shift, place) };
-    }
-}
-
-/// Stores the parts of a turned vector that no other lane stores: by the first lane of a run what is
-/// of the aligned vector at `start`, and by the last one what is of the next vector.
-///
-/// # Safety
-/// These bytes are writable.
-#[inline(always)]
-unsafe fn store_outermost(start: *mut u32, turned: Raw, shift: u32, place: Place) {
-    let (whole, rest) = (shift / 4, shift % 4);
-    let (mut words, mut both) = (turned, turned[0]);
-    let mut word = 0;
-    // Once in PTX.
-    while word < constant::<4>() {
-        let is_next = (word as u32) < whole;
-        let is_both = rest != 0 && word as u32 == whole;
-        if is_both {
-            both = words[0];
-        }
-        let is_own = if is_next {
-            place.is_last
-        } else {
-            place.is_first
-        };
-        if is_own && !is_both {
-            let to = word + if is_next { 4 } else { 0 };
-            // SAFETY: a word of this lane's part.
-            unsafe { start.wrapping_add(to).write(words[0]) };
-        }
-        rotate(&mut words);
-        word += 1;
-    }
-    if rest != 0 {
-        let low = start.wrapping_add(whole as usize).cast::<u16>();
-        // SAFETY: halves of a word, of 16-bit elements.
-        unsafe {
-            if place.is_first {
-                low.wrapping_add(1).write((both >> 16) as u16);
-            }
-            if place.is_last {
-                low.wrapping_add(8).write(both as u16);
-            }
         }
     }
 }

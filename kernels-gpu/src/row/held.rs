@@ -1,10 +1,11 @@
 //! A row in registers: each thread loads up to `R` vectors of it, which are as many vectors apart
 //! as the group has threads. All loads are issued before the first vector is used.
 
-use super::ends::{Ends, Place, is_whole, store_apart};
+use super::ends::Ends;
 use super::group::Group;
 use super::packed::{Packed, Raw};
 use super::policy::of_rows;
+use crate::realign::{Place, is_whole, store_apart};
 use abi::rows::RowParams;
 use cuda_std::hint::{constant, opaque, rotate};
 use cuda_std::warp::{FULL_MASK, vote_any};

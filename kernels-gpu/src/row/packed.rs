@@ -1,15 +1,15 @@
 //! Vectors of 16 bytes: 4 elements of f32, 8 of the 16-bit types.
 
 use super::policy::of_weights;
-use abi::rows::VECTOR_BYTES;
 use cuda_std::convert;
 use cuda_std::element::Element;
 use cuda_std::hint::opaque;
 use cuda_std::{math, mem};
 use half::{bf16, f16};
 
-/// A vector of 16 bytes as it is in memory.
-pub(crate) type Raw = [u32; 4];
+use crate::realign::joined;
+
+pub(crate) use crate::realign::Raw;
 
 /// An element type that is loaded and stored in vectors of 16 bytes.
 pub(crate) trait Packed: Element {
@@ -137,45 +137,6 @@ pub(crate) fn forgotten<W: Packed, const V: usize, const R: usize>(
         j += 1;
     }
     weights
-}
-
-/// A vector turned up by so many bytes: its byte `i` becomes byte `i + shift`, modulo 16.
-#[inline(always)]
-pub(crate) fn turn<T>(raw: Raw, shift: u32) -> Raw {
-    let mut raw = raw;
-    if shift & 8 != 0 {
-        raw = [raw[2], raw[3], raw[0], raw[1]];
-    }
-    if shift & 4 != 0 {
-        raw = [raw[3], raw[0], raw[1], raw[2]];
-    }
-    if size_of::<T>() == 2 && shift & 2 != 0 {
-        let half = |high: u32, low: u32| (high << 16) | (low >> 16);
-        let [a, b, c, d] = raw;
-        raw = [half(a, d), half(b, a), half(c, b), half(d, c)];
-    }
-    raw
-}
-
-/// The first `bytes` of one vector, and the rest of another.
-#[inline(always)]
-pub(crate) fn merged(first: Raw, rest: Raw, bytes: u32) -> Raw {
-    core::array::from_fn(|word| {
-        let before = 4 * word as u32;
-        let of_rest = match bytes {
-            bytes if bytes <= before => u32::MAX,
-            bytes if bytes >= before + 4 => 0,
-            bytes => u32::MAX << (8 * (bytes - before)),
-        };
-        (rest[word] & of_rest) | (first[word] & !of_rest)
-    })
-}
-
-/// The vector that begins `bytes` behind the beginning of the first of two neighbours.
-#[inline(always)]
-fn joined<T>(first: Raw, second: Raw, bytes: u32) -> Raw {
-    let up = VECTOR_BYTES - bytes;
-    merged(turn::<T>(first, up), turn::<T>(second, up), up)
 }
 
 /// The first `count` elements of a vector; the others are 0.

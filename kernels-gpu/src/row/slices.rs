@@ -23,11 +23,12 @@ mod parts;
 use exchange::warps;
 use parts::Vectors;
 
-use super::ends::{Ends, Place, is_whole, store_apart};
+use super::ends::Ends;
 use super::group::{Group, butterfly};
 use super::held::row_of;
 use super::packed::{Packed, Raw};
 use super::policy::{of_rows, of_weights};
+use crate::realign::{Place, is_whole, store_apart};
 use abi::rows::{BARRIER_BYTES, LINE_BYTES, RowParams, VECTOR_BYTES, slices_offset};
 use cuda_std::cluster;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;

@@ -105,7 +105,7 @@ impl Segment<'_> {
 ///
 /// # Safety
 /// Launched as `abi::scatter_add` says, with tensors of these extents and strides.
-#[kernel(max_threads = FINISH_THREADS, min_blocks = 3)]
+#[kernel(max_threads = FINISH_THREADS)]
 pub unsafe fn scatter_add_finish(
     pairs: *const u64,
     longs: *const u32,

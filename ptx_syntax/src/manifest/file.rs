@@ -102,6 +102,8 @@ fn is_zero(bytes: &u32) -> bool {
 #[expect(missing_docs, reason = "the other fields are those of `KernelEntry`")]
 pub struct Kernel {
     pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_of: Option<String>,
     /// Which of the signatures its parameters are.
     pub signature: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,6 +135,7 @@ impl From<Manifest> for File {
             });
             Kernel {
                 name: kernel.name,
+                text_of: kernel.text_of,
                 signature,
                 max_threads: kernel.max_threads,
                 min_blocks: kernel.min_blocks,
@@ -174,6 +177,7 @@ impl TryFrom<File> for Manifest {
             Ok(KernelEntry {
                 params: params.iter().cloned().map(ParamEntry::from).collect(),
                 name: kernel.name,
+                text_of: kernel.text_of,
                 max_threads: kernel.max_threads,
                 min_blocks: kernel.min_blocks,
                 cluster: kernel.cluster,
@@ -216,6 +220,7 @@ mod tests {
         };
         let kernel = |name: &str, params: &[&str]| KernelEntry {
             name: name.to_owned(),
+            text_of: None,
             params: params.iter().map(|name| param(name)).collect(),
             max_threads: Some(128),
             min_blocks: None,

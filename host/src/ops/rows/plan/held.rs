@@ -88,7 +88,9 @@ impl Rule<'_> {
     fn is_fast(&self, held: &Held) -> bool {
         let limits = self.limits();
         let is_short = held.plan.threads <= LANES || self.row_bytes() <= limits.short_bytes;
-        let has_enough = held.in_flight >= self.enough() * self.costs.enough_percent / 100;
+        let is_any = limits.holds_any && self.shape.alignment == Alignment::Alike;
+        let has_enough =
+            is_any || held.in_flight >= self.enough() * self.costs.enough_percent / 100;
         let is_sole = limits.holds_all || (limits.holds_joined && self.shape.inputs > 1);
         is_short || is_sole || (has_enough && held.blocks >= self.costs.held_blocks)
     }

@@ -90,6 +90,9 @@ pub struct RowLimits {
     /// Whether registers are the fastest way for rows with several inputs. All other ways of a norm
     /// with a residual take a tenth longer or more.
     pub holds_joined: bool,
+    /// Whether registers are the fastest way for rows that begin anywhere, however few bytes are in
+    /// flight, while an SM has [`RowCosts::held_blocks`].
+    pub holds_any: bool,
     /// How longer rows come through a ring.
     pub ring: Option<Ringing>,
     /// The same for norms with a bias and one input.
@@ -151,6 +154,7 @@ const PLAIN: RowLimits = RowLimits {
     short_bytes: 2 << 10,
     holds_all: false,
     holds_joined: false,
+    holds_any: false,
     ring: None,
     wide: None,
     slices: None,
@@ -188,6 +192,7 @@ const NORM: RowLimits = RowLimits {
     held_threads: [NORM_BOUND, NORM_MORE_BOUND],
     enough_bytes: 64 << 10,
     holds_joined: true,
+    holds_any: true,
     ring: Some(NORM_RING),
     wide: Some(WIDE_RING),
     slices: Some(NORM_SLICES),

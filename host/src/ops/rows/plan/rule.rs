@@ -74,7 +74,7 @@ impl<'a> Rule<'a> {
     /// | the same, longer, of norms of bf16 with a bias, up to [`WIDE_VECTORS`](abi::rows::WIDE_VECTORS) for each of [`WIDE_THREADS`](abi::rows::WIDE_THREADS) of [`RowCosts::wide_cluster`] blocks (262,144 elements) | [`Strategy::Ring`] |
     /// | the same, longer, of norms and their gradients, up to the ring's vectors for each of 512 threads of 16 blocks | [`Strategy::Ring`] |
     /// | the same, longer, of all but gradients of norms, up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
-    /// | not aligned, but those that are read together lie alike, of softmax and norms of bf16, where that is fastest | [`Strategy::Registers`], by [`Variant::RegistersAny`] |
+    /// | not aligned, but those that are read together lie alike, of softmax and norms, where that is fastest | [`Strategy::Registers`], by [`Variant::RegistersAny`] |
     /// | the same, of all operations that have [`Variant::ClusterAny`] for them | [`Strategy::Slices`] |
     /// | any other that fits a block's shared memory | [`Strategy::Shared`] |
     /// | any other | [`Strategy::Passes`] |
