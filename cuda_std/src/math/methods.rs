@@ -10,8 +10,8 @@ macro_rules! methods {
         $(#[$doc])*
         pub trait $name: Copy {
             $(
-                #[doc = concat!("[`", stringify!($function), "`](",
-                    stringify!($functions::$function), ")")]
+                #[doc = concat!("[`", stringify!($function), "`](", stringify!($functions), "::",
+                    stringify!($function), ")")]
                 fn $method(self, $($argument: Self),*) -> Self;
             )*
             /// The part behind the point, with the sign of the number.
