@@ -11,6 +11,7 @@ use crate::inlined;
 use crate::ir::Module;
 use crate::ir::atomics;
 use crate::ir::families::Family;
+use crate::ir::panics;
 use crate::narrow::narrow;
 use crate::process;
 use crate::rounding;
@@ -41,7 +42,7 @@ impl Codegen<'_> {
         self.order_atomics(&after)?;
         self.dump(&after)?;
         self.select(&after, &out)?;
-        let ptx = fs::read_to_string(&out).map_err(io(&out))?;
+        let ptx = panics::define(fs::read_to_string(&out).map_err(io(&out))?);
         let ptx = inlined::name_callers(&rounding::pin(&ptx));
         let ptx = comments::strip(&narrow(&ptx));
         fs::write(&out, &ptx).map_err(io(&out))?;

@@ -54,6 +54,7 @@ mod tests {
             static_shared_bytes: 0,
             dynamic_shared_bytes: None,
             registers: None,
+            safe: false,
         };
         ModuleEntry {
             path: "sm_90/k.ptx".to_owned(),

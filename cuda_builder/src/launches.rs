@@ -15,6 +15,8 @@ const NUMBERS: [&str; 14] = [
     "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "f32", "f64", "bool",
     "char",
 ];
+/// The type of an argument of which the size alone is known.
+const ANY: &str = "impl ::warpsmith::KernelArg";
 /// Numbers that `half` has on the host.
 const HALVES: [&str; 2] = ["f16", "bf16"];
 
@@ -71,7 +73,7 @@ const MANIFEST: &str = include_str!("manifest.json");
 const MODULES: &[(&str, &str)] = &[
 {modules}];
 
-#[allow(dead_code, clippy::too_many_arguments)]
+#[allow(dead_code, unsafe_code, clippy::too_many_arguments)]
 impl Kernels {{
 {launches}}}
 "#
@@ -103,27 +105,60 @@ fn launch(kernel: &KernelEntry) -> String {
         .collect();
     let arguments: String = names.iter().map(|name| format!("&{name}, ")).collect();
     let count = names.len();
+    let (safety, qualifier, reason) = match is_safe(kernel, &taken) {
+        true => (
+            String::new(),
+            "",
+            "a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest",
+        ),
+        false => (
+            format!("    ///\n    /// # Safety\n    /// {}\n", duty(kernel)),
+            "unsafe ",
+            "guaranteed by the caller",
+        ),
+    };
     format!(
         r#"    /// Enqueues `{name}({declared})`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
-    ///
-    /// # Safety
-    /// As [`warpsmith::Kernel::launch`].
-    pub unsafe fn {name}(
+{safety}    pub {qualifier}fn {name}(
         &self,
         {stream}: &::warpsmith::Stream,
         {config}: ::warpsmith::LaunchConfig,
 {params}    ) -> ::warpsmith::Result<()> {{
         let arguments: [&dyn ::warpsmith::KernelArg; {count}] = [{arguments}];
         let kernel = self.built.kernel(&self.{name}, "{name}")?;
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: {reason}.
         unsafe {{ kernel.launch({stream}, {config}, &arguments[..]) }}
     }}
 "#,
         declared = declared.join(", "),
     )
+}
+
+/// Whether a launch needs no `unsafe`: the kernel has none, and the types of its arguments are known
+/// on the host.
+fn is_safe(kernel: &KernelEntry, taken: &[&ParamEntry]) -> bool {
+    kernel.safe && taken.iter().all(|param| host_type(&param.ty) != ANY)
+}
+
+/// What the caller of an unsafe launch answers for.
+fn duty(kernel: &KernelEntry) -> String {
+    if !kernel.safe {
+        return "As [`warpsmith::Kernel::launch`].".to_owned();
+    }
+    let params = kernel.params.iter().filter(|param| !is_shape(param));
+    let unknown = params.filter(|param| host_type(&param.ty) == ANY);
+    let unknown: Vec<String> = unknown
+        .map(|param| {
+            format!(
+                "`{}` has the type `{}` of the kernels",
+                param.name, param.ty
+            )
+        })
+        .collect();
+    format!("{}.", unknown.join("; "))
 }
 
 /// Whether it is the length or the shape of the parameter before it. The launch passes it.
@@ -165,16 +200,22 @@ fn host_type(ty: &str) -> String {
     match pointer {
         Some((bound, of)) => match number(of) {
             Some(of) => format!("impl ::warpsmith::{bound}<{of}>"),
-            None => "impl ::warpsmith::KernelArg".to_owned(),
+            None => ANY.to_owned(),
         },
         None if last(ty) == "TensorMapParam" => "&::warpsmith::TensorMap".to_owned(),
-        None => number(ty).unwrap_or_else(|| "impl ::warpsmith::KernelArg".to_owned()),
+        None => number(ty).unwrap_or_else(|| ANY.to_owned()),
     }
 }
 
-/// The host's path of a number's type.
+/// The host's path of a number's type. An atomic is memory of its number.
 fn number(ty: &str) -> Option<String> {
-    let name = last(ty);
+    let name = match last(ty) {
+        "AtomicU32" => "u32",
+        "AtomicI32" => "i32",
+        "AtomicU64" => "u64",
+        "AtomicI64" => "i64",
+        name => name,
+    };
     if HALVES.contains(&name) {
         return Some(format!("::warpsmith::half::{name}"));
     }
@@ -200,6 +241,7 @@ mod tests {
                 "impl ::warpsmith::MutPointer<::warpsmith::half::bf16>",
             ),
             ("&u32", "impl ::warpsmith::ConstPointer<u32>"),
+            ("*const AtomicU32", "impl ::warpsmith::ConstPointer<u32>"),
             ("*const[u32;4]", "impl ::warpsmith::KernelArg"),
             ("*mut*mut u32", "impl ::warpsmith::KernelArg"),
             ("ScaleParams", "impl ::warpsmith::KernelArg"),
@@ -210,31 +252,55 @@ mod tests {
         }
     }
 
-    #[test]
-    fn names_stay_apart() {
-        let param = |name: &str| ParamEntry {
+    /// The kernel `mark` with parameters of these names and types.
+    fn mark(params: &[(&str, &str)], safe: bool) -> KernelEntry {
+        let param = |&(name, ty): &(&str, &str)| ParamEntry {
             name: name.to_owned(),
-            ty: "u32".to_owned(),
-            size: 4,
-            align: 4,
+            ty: ty.to_owned(),
+            size: 8,
+            align: 8,
         };
-        let kernel = KernelEntry {
+        KernelEntry {
             text_of: None,
             name: "mark".to_owned(),
-            params: ["type", "stream", "x", "x.len"].map(param).to_vec(),
+            params: params.iter().map(param).collect(),
             max_threads: None,
             min_blocks: None,
             cluster: None,
             static_shared_bytes: 0,
             dynamic_shared_bytes: None,
             registers: None,
-        };
-        let text = launch(&kernel);
-        assert!(text.contains("[&r#type, &stream, &x, ]"), "{text}");
-        assert!(
-            text.contains("stream_of_launch: &::warpsmith::Stream"),
-            "{text}"
-        );
-        assert!(text.contains("config: ::warpsmith::LaunchConfig"), "{text}");
+            safe,
+        }
+    }
+
+    #[test]
+    fn names_stay_apart() {
+        let names = ["type", "stream", "x", "x.len"].map(|name| (name, "u32"));
+        let text = launch(&mark(&names, false));
+        for part in [
+            "[&r#type, &stream, &x, ]",
+            "stream_of_launch: &::warpsmith::Stream",
+            "config: ::warpsmith::LaunchConfig",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_safe_kernel_with_arguments_of_known_types_has_a_safe_launch() {
+        let known = [
+            ("n", "u32"),
+            ("x", "*const AtomicU32"),
+            ("x.len", "usize"),
+            ("y", "*mut half::bf16"),
+            ("y.shape", "Shape2"),
+        ];
+        assert!(launch(&mark(&known, true)).contains("    pub fn mark("));
+        assert!(launch(&mark(&known, false)).contains("    pub unsafe fn mark("));
+        let text = launch(&mark(&[("n", "u32"), ("p", "ScaleParams")], true));
+        assert!(text.contains("    pub unsafe fn mark("), "{text}");
+        let duty = "/// # Safety\n    /// `p` has the type `ScaleParams` of the kernels.\n    pub";
+        assert!(text.contains(duty), "{text}");
     }
 }

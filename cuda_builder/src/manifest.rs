@@ -72,5 +72,6 @@ fn kernel_entry(
         static_shared_bytes: narrow(report.static_shared_bytes),
         dynamic_shared_bytes: kernel.and_then(|kernel| kernel.dynamic_shared_bytes),
         registers,
+        safe: kernel.is_some_and(|kernel| kernel.safe),
     }
 }

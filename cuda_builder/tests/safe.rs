@@ -81,8 +81,18 @@ fn barriers_that_all_threads_pass_alike_are_accepted() -> Outcome {
         .modules
         .iter()
         .flat_map(|module| &module.entry.kernels);
-    assert_eq!(kernels.count(), 11);
+    assert_eq!(kernels.clone().count(), 15);
     let ptx = &report.modules[0].ptx;
     assert!(ptx.contains(".reqntid 8, 8"), "{ptx}");
+    assert!(ptx.contains("sqrt.rn.f32"), "{ptx}");
+    let named = |name| {
+        let mut named = kernels.clone().filter(|kernel| kernel.name == name);
+        named.next().ok_or("the entry is missing")
+    };
+    let of_u16 = named("generic_u16")?;
+    assert_eq!(of_u16.params[0].ty, "*const u16");
+    assert!(of_u16.safe && of_u16.static_shared_bytes == 128);
+    let shape = &named("three_dimensions")?.params[1];
+    assert_eq!((shape.ty.as_str(), shape.size), ("Shape3", 48));
     Ok(())
 }

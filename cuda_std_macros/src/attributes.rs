@@ -6,6 +6,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, ExprTuple, Ident, Lit, Token};
 
+use crate::generic::Instance;
+
 /// The arguments between the parentheses.
 #[derive(Default)]
 pub(crate) struct Attributes {
@@ -15,6 +17,8 @@ pub(crate) struct Attributes {
     pub(crate) block: Option<[Expr; 3]>,
     pub(crate) dynamic_shared: Option<Expr>,
     pub(crate) arch: Option<String>,
+    /// Entries of a generic kernel.
+    pub(crate) instances: Vec<Instance>,
 }
 
 impl Parse for Attributes {
@@ -23,8 +27,13 @@ impl Parse for Attributes {
         while !input.is_empty() {
             let name: Ident = input.parse()?;
             input.parse::<Token![=]>()?;
-            let value: Expr = input.parse()?;
-            attributes.set(&name, value)?;
+            if input.peek(Token![<]) {
+                let arguments = input.parse()?;
+                attributes.instances.push(Instance { name, arguments });
+            } else {
+                let value: Expr = input.parse()?;
+                attributes.set(&name, value)?;
+            }
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
@@ -122,7 +131,7 @@ impl Attributes {
                 return Err(syn::Error::new(
                     name.span(),
                     "unknown argument; there are block, max_threads, min_blocks, cluster, \
-                     dynamic_shared, arch",
+                     dynamic_shared, arch, and entries of a generic kernel: name = <f32>",
                 ));
             }
         };

@@ -14,20 +14,43 @@ use crate::{names, safe};
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let attributes: Attributes = parse2(attribute)?;
     let function: ItemFn = parse2(item)?;
-    check_signature(&function)?;
-    let params = params(&function)?;
+    let is_generic = !attributes.instances.is_empty();
+    check_signature(&function, is_generic)?;
     let number_checks = attributes.checks();
-    let entry = match is_unsafe(&function) {
-        true => unsafe_entry(&function, &params, &attributes)?,
-        false => safe_entry(&function, &params, &attributes)?,
-    };
+    if !is_generic {
+        let entry = entry(&function, &attributes)?;
+        return Ok(quote! {
+            #entry
+            #number_checks
+        });
+    }
+    let params = params(&function)?;
+    let instances = attributes.instances.iter();
+    let entries = instances.map(|instance| {
+        let function = instance.function(&function, &params)?;
+        check_signature(&function, false)?;
+        entry(&function, &attributes)
+    });
+    let entries = entries.collect::<syn::Result<Vec<_>>>()?;
     Ok(quote! {
-        #entry
+        #[inline(always)]
+        #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
+        #function
+        #(#entries)*
         #number_checks
     })
 }
 
-fn is_unsafe(function: &ItemFn) -> bool {
+/// The entry of a function that is not generic.
+fn entry(function: &ItemFn, attributes: &Attributes) -> syn::Result<TokenStream> {
+    let params = params(function)?;
+    match is_unsafe(function) {
+        true => unsafe_entry(function, &params, attributes),
+        false => safe_entry(function, &params, attributes),
+    }
+}
+
+pub(crate) fn is_unsafe(function: &ItemFn) -> bool {
     matches!(function.sig.safety, Safety::Unsafe(_))
 }
 
@@ -139,16 +162,16 @@ fn safe_entry(
 }
 
 /// Refuses functions that cannot be an entry point.
-fn check_signature(function: &ItemFn) -> syn::Result<()> {
+fn check_signature(function: &ItemFn, may_be_generic: bool) -> syn::Result<()> {
     function.modifiers.require_empty()?;
     let sig = &function.sig;
     names::check_function(&sig.ident, "kernel")?;
-    let generic = (!sig.generics.params.is_empty()).then(|| sig.generics.span());
+    let is_generic = !sig.generics.params.is_empty() && !may_be_generic;
     let refusals = [
         (
-            generic,
-            "a kernel cannot be generic: an entry is one compiled function; write a generic \
-             #[inline(always)] body and an entry for each type",
+            is_generic.then(|| sig.generics.span()),
+            "a kernel cannot be generic, since an entry is one compiled function: name its entries, \
+             as in #[kernel(axpy_f32 = <f32>, axpy_f64 = <f64>)]",
         ),
         (sig.asyncness.span_if(), "a kernel cannot be async"),
         (sig.constness.span_if(), "a kernel cannot be const"),
@@ -363,12 +386,44 @@ mod tests {
         let expanded = expand(parse("block = 32"), parse(item)).expect("a kernel");
         let expanded = expanded.to_string();
         for part in [
-            r#"{\"name\":\"n\",\"type\":\"u32\"},{\"name\":\"x\",\"type\":\"*const u32\","#,
+            r#"{\"name\":\"n\",\"type\":\"u32\"},{\"name\":\"x\",\"type\":\"*const AtomicU32\","#,
             r#"{\"name\":\"x.len\",\"type\":\"usize\"},{\"name\":\"y\",\"type\":\"*mut f32\","#,
             r#"{\"name\":\"y.shape\",\"type\":\"Shape2\"}],"#,
             r#"\"safe\":true}"#,
         ] {
             assert!(expanded.contains(part), "{expanded} lacks {part}");
+        }
+    }
+
+    #[test]
+    fn a_generic_kernel_has_the_entries_that_it_names() {
+        let parse = |text: &str| text.parse().expect("the test's text is tokens");
+        let item = "pub fn f<T: Plain, const N: usize>(a: T, x: &[[T; N]], \
+                    mut y: Disjoint<'_, T, Index1>) { y }";
+        let entries = "f_f32 = <f32, 4>, f_wide = <f64, { 1 + 1 }>, max_threads = 64";
+        let expanded = expand(parse(entries), parse(item)).expect("a kernel");
+        let expanded = expanded.to_string();
+        for part in [
+            r#"{\"name\":\"f_f32\",\"module\":\""#,
+            r#"{\"name\":\"a\",\"type\":\"f32\"},{\"name\":\"x\",\"type\":\"*const [f32;4]\","#,
+            r#"{\"name\":\"y\",\"type\":\"*mut f64\","#,
+            "f :: < f32 , 4 > (a , x , y)",
+            "fn f < T : Plain , const N : usize >",
+        ] {
+            assert!(expanded.contains(part), "{expanded} lacks {part}");
+        }
+        let item = "unsafe fn f<T>(x: *mut T) {}";
+        let expanded = expand(parse("f_u8 = <u8>"), parse(item)).expect("a kernel");
+        let call = "unsafe { f :: < u8 > (x) }";
+        assert!(expanded.to_string().contains(call), "{expanded}");
+        for (entries, item, want) in [
+            ("g = <u8, u8>", item, "`f` takes 1 arguments, got 2"),
+            ("g = <u8>", "unsafe fn f(x: u32) {}", "takes 0 arguments"),
+            ("r#loop = <u8>", item, "cannot be a raw identifier"),
+            ("g = <u8>", "fn f<'a>(x: &'a [u8]) {}", "names no lifetime"),
+        ] {
+            let got = refusal(entries, item);
+            assert!(got.contains(want), "`{entries}`: {got:?}, want {want:?}");
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod attributes;
 mod fragment;
+mod generic;
 mod kernel;
 mod metadata;
 mod names;
@@ -39,6 +40,8 @@ use proc_macro::TokenStream;
 /// - `arch = "sm_90a"`: the kernel uses instructions that older architectures lack. It is built for
 ///   this architecture only, whichever architectures a build asks for, so kernels for several
 ///   generations can be in one crate.
+/// - `axpy_f32 = <f32, 4>`, once or more: an entry of this name, which calls the generic function with
+///   these arguments. A generic function is no entry itself.
 ///
 /// # What it expands to
 /// On `nvptx64`: a `#[no_mangle] extern "ptx-kernel"` function under its own name (so entry names
@@ -62,10 +65,11 @@ use proc_macro::TokenStream;
 /// | `x: View2<'_, T>` | `.u64`, `.b8[32]` | `x: *const T`, `x.shape: Shape2` |
 /// | `y: Disjoint<'_, T, W>`, a `W` with one index | two `.u64` | `y: *mut T`, `y.len: usize` |
 /// | `y: Disjoint<'_, T, W>`, a `W` with row and column | `.u64`, `.b8[32]` | `y: *mut T`, `y.shape: Shape2` |
+/// | `y: Disjoint<'_, T, Index3>` | `.u64`, `.b8[48]` | `y: *mut T`, `y.shape: Shape3` |
 /// | `Block<'_, THREADS>`, `SharedTile<'_, T, N>` | none | none |
 /// | a number, a struct of `abi::kernel_param!` | as below | as below |
 ///
-/// An atomic's pointer is that of its number: `*const u32` for `&[AtomicU32]`.
+/// A launch passes memory of `u32` for `&[AtomicU32]`.
 ///
 /// # Parameters of an unsafe kernel
 /// How rustc 1.96 passes them (`extern "ptx-kernel"`):
@@ -79,7 +83,7 @@ use proc_macro::TokenStream;
 /// Sizes and alignments in the manifest come from the PTX signature.
 ///
 /// # Compile errors
-/// - A kernel that is generic, `async`, `const`, a method, variadic, that returns something or has an
+/// - A generic kernel without entries, one that is `async`, `const`, a method, variadic, that returns something or has an
 ///   ABI of its own.
 /// - A safe kernel with raw pointers, with references other than `&[T]`, with named lifetimes.
 /// - A name that is a raw identifier (`r#loop`).

@@ -12,6 +12,30 @@ use crate::metadata::{Param, type_name};
 const INSTEAD: &str = "take `&[T]` or `View2<'_, T>` for an input and `Disjoint<'_, T, Index1>` (or \
                        another witness) for an output, or make the kernel an `unsafe fn`";
 
+/// Names of numbers that a launch knows.
+const NUMBERS: [&str; 20] = [
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "usize",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "isize",
+    "f16",
+    "bf16",
+    "f32",
+    "f64",
+    "bool",
+    "char",
+    "AtomicU32",
+    "AtomicI32",
+    "AtomicU64",
+    "AtomicI64",
+];
+
 /// What the entry of a safe kernel consists of.
 #[derive(Default)]
 pub(crate) struct Entry {
@@ -59,7 +83,7 @@ impl Entry {
                 )),
                 Type::Slice(slice) => {
                     let element = &slice.elem;
-                    let (pointer, len) = self.memory(name, element, None);
+                    let (pointer, len) = self.memory(name, element, "*const", 1);
                     self.argument(quote!(::cuda_std::safe::slice::<#element>(#pointer, #len)));
                     Ok(())
                 }
@@ -72,12 +96,12 @@ impl Entry {
                 let arguments = types(last.map(|segment| &segment.arguments));
                 match (what.as_deref(), arguments.as_slice()) {
                     (Some("View2"), [element]) => {
-                        let (pointer, shape) = self.memory(name, element, Some((1, true)));
+                        let (pointer, shape) = self.memory(name, element, "*const", 2);
                         self.argument(quote!(::cuda_std::safe::View2::new(#pointer, #shape)));
                     }
                     (Some("Disjoint"), [element, witness]) => {
-                        let two = is_two_dimensional(witness);
-                        let (pointer, shape) = self.memory(name, element, Some((2, two)));
+                        let dimensions = dimensions(witness);
+                        let (pointer, shape) = self.memory(name, element, "*mut", dimensions);
                         self.argument(quote! {
                             ::cuda_std::safe::Disjoint::<#element, #witness>::new(#pointer, #shape)
                         });
@@ -95,29 +119,35 @@ impl Entry {
         }
     }
 
-    /// Adds a pointer, and the length or the shape of what it points to. An input of one dimension is
-    /// `None`; else 1 stands for an input and 2 for an output, with whether it has two dimensions.
-    fn memory(&mut self, name: &Ident, element: &Type, of: Option<(u8, bool)>) -> (Ident, Ident) {
+    /// Adds a pointer, `*const` of an input or `*mut` of an output, and the length of what it points
+    /// to, or the shape if that has two or three dimensions.
+    fn memory(
+        &mut self,
+        name: &Ident,
+        element: &Type,
+        word: &str,
+        dimensions: usize,
+    ) -> (Ident, Ident) {
         let (pointer, shape) = (self.fresh(), format_ident!("p{}_shape", self.inputs.len()));
-        let is_output = of.is_some_and(|(kind, _)| kind == 2);
-        let (qualifier, alias) = match is_output {
-            true => (quote!(*mut), quote!(2)),
-            false => (
+        let (qualifier, alias) = match word {
+            "*mut" => (quote!(*mut), quote!(2)),
+            _ => (
                 quote!(*const),
                 quote!(<#element as ::cuda_std::safe::Input>::IS_FROZEN),
             ),
         };
-        let word = if is_output { "*mut" } else { "*const" };
-        let (suffix, ty, extent) = match of {
-            Some((_, true)) => ("shape", "Shape2", quote!(::cuda_std::safe::Shape2)),
-            _ => ("len", "usize", quote!(usize)),
+        let (suffix, ty, extent) = match dimensions {
+            1 => ("len", "usize", quote!(usize)),
+            2 => ("shape", "Shape2", quote!(::cuda_std::safe::Shape2)),
+            _ => ("shape", "Shape3", quote!(::cuda_std::safe::Shape3)),
         };
         let name = name.unraw();
+        self.is_of_its_name(element);
         self.inputs.push(quote!(#pointer: #qualifier #element));
         self.inputs.push(quote!(#shape: #extent));
         self.params.push(Param {
             name: name.to_string(),
-            ty: format!("{word} {}", element_name(element)),
+            ty: format!("{word} {}", type_name(element)),
             alias: Some(alias),
         });
         self.params.push(Param {
@@ -130,6 +160,7 @@ impl Entry {
 
     fn number(&mut self, name: &Ident, ty: &Type) {
         let number = self.fresh();
+        self.is_of_its_name(ty);
         self.inputs.push(quote!(#number: #ty));
         self.params.push(Param {
             name: name.unraw().to_string(),
@@ -139,6 +170,17 @@ impl Entry {
         self.checks
             .push(quote!(::cuda_std::safe::is_a_number_or_a_kernel_param::<#ty>();));
         self.argument(quote!(#number));
+    }
+
+    /// A launch passes what the manifest names. Has the compiler refuse another type that is called
+    /// `f32`.
+    fn is_of_its_name(&mut self, ty: &Type) {
+        let Type::Path(path) = ty else { return };
+        let last = path.path.segments.last().map(|segment| &segment.ident);
+        if let Some(name) = last.filter(|name| NUMBERS.iter().any(|number| name == number)) {
+            self.checks
+                .push(quote!(::cuda_std::safe::is::<#ty, ::cuda_std::safe::numbers::#name>();));
+        }
     }
 
     fn block(&mut self, ty: &Type, block: Option<&[Expr; 3]>) -> syn::Result<()> {
@@ -191,30 +233,15 @@ fn types(arguments: Option<&PathArguments>) -> Vec<&Type> {
     types.collect()
 }
 
-/// Whether a witness has rows and columns. If its spelling hides that, the entry does not compile.
-fn is_two_dimensional(witness: &Type) -> bool {
-    let Type::Path(path) = witness else {
-        return false;
-    };
+/// How many dimensions a witness has. If its spelling hides that, the entry does not compile.
+fn dimensions(witness: &Type) -> usize {
+    let Type::Path(path) = witness else { return 1 };
     let last = path.path.segments.last();
-    last.is_some_and(|last| {
-        ["Index2", "InRow", "InTile"]
-            .iter()
-            .any(|name| last.ident == name)
-    })
-}
-
-/// The name that the manifest has: that of the number itself for an atomic.
-fn element_name(element: &Type) -> String {
-    let name = type_name(element);
-    let number = match name.rsplit("::").next() {
-        Some("AtomicU32") => "u32",
-        Some("AtomicI32") => "i32",
-        Some("AtomicU64") => "u64",
-        Some("AtomicI64") => "i64",
-        _ => return name,
-    };
-    number.to_owned()
+    match last.map(|last| last.ident.to_string()).as_deref() {
+        Some("Index2" | "InRow" | "InTile") => 2,
+        Some("Index3") => 3,
+        _ => 1,
+    }
 }
 
 /// Refuses named lifetimes: what a kernel borrows lives as long as it runs.

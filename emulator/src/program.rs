@@ -120,8 +120,8 @@ pub(crate) enum Op {
     Tensor(Box<tensor::TensorOp>),
     Asynchronous(Box<Asynchronous>),
     Printf(Box<Printf>),
-    /// `__assertfail`: frame offsets of the message, file, line and function.
-    AssertFail(Box<[u64; 4]>),
+    /// `__assertfail`, or what cuda_builder calls instead.
+    AssertFail(Box<AssertFail>),
     /// `membar`, and `fence` of the memory consistency model.
     Fence,
     /// Gives up the turn: `nanosleep`.
@@ -327,6 +327,17 @@ pub(crate) struct Printf {
     pub(crate) arguments: u64,
     /// Frame offset of the result.
     pub(crate) result: Option<u64>,
+}
+
+/// Frame offsets of the arguments of `__assertfail`.
+#[derive(Clone, Debug)]
+pub(crate) struct AssertFail {
+    pub(crate) message: u64,
+    pub(crate) file: u64,
+    pub(crate) line: u64,
+    pub(crate) function: u64,
+    /// Index and length, or start, end and length, where these were compared.
+    pub(crate) values: Box<[u64]>,
 }
 
 /// What a barrier instruction does.

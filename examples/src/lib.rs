@@ -34,6 +34,38 @@
 /// # }
 /// ```
 ///
+/// A kernel without `unsafe` has a launch without `unsafe`:
+///
+/// ```
+/// use warpsmith::{Device, LaunchConfig, Tensor};
+/// use warpsmith_examples::kernels;
+/// # fn main() -> warpsmith::Result<()> {
+/// let device = Device::emulator()?;
+/// let stream = device.default_stream();
+/// let x = Tensor::from_slice(&device, &[2], &[3.0_f32, 4.0])?;
+/// let mut y = Tensor::from_slice(&device, &[2], &[0.5_f32, 0.0])?;
+/// let config = LaunchConfig::linear(1, 32);
+/// kernels::load(&device)?.safe_axpy(&stream, config, 2.0, &x, &mut y)?;
+/// assert_eq!(y.to_vec()?, [6.5, 8.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// An `unsafe fn` has none:
+///
+/// ```compile_fail,E0133
+/// use warpsmith::{LaunchConfig, Result, Stream, Tensor};
+/// use warpsmith_examples::kernels::Kernels;
+/// fn launch(
+///     kernels: &Kernels,
+///     stream: &Stream,
+///     x: &Tensor<f32>,
+///     norms: &mut Tensor<f32>,
+/// ) -> Result<()> {
+///     kernels.row_norms(stream, LaunchConfig::linear(2, 128), x, norms, 2)
+/// }
+/// ```
+///
 /// Elements of another type do not compile:
 ///
 /// ```compile_fail,E0277
@@ -93,7 +125,6 @@
 ///     kernels.row_norms(stream, LaunchConfig::linear(2, 128), x, norms)
 /// }
 /// ```
-#[allow(unsafe_code)] // launches of unsafe kernels
 pub mod kernels {
     include!("../kernels/ptx/kernels.rs");
 }

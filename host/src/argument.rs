@@ -5,8 +5,10 @@ use crate::element::Element;
 use crate::error::Result;
 use crate::float8::{E4m3, E5m2};
 use crate::launch::KernelArg;
+use crate::storage::Storage;
 use crate::stream::Stream;
-use crate::tensor::{Layout, Tensor};
+use crate::tensor::{Erased, Layout, Tensor};
+use abi::DType;
 use half::{bf16, f16};
 use std::ffi::c_void;
 use std::fmt;
@@ -31,6 +33,8 @@ pub enum ArgumentType<'a> {
 pub struct Elements<'a> {
     ty: &'a str,
     place: Place<'a>,
+    /// The memory that they are in, if their place is known.
+    storage: Option<&'a Storage>,
 }
 
 /// Where the elements behind an address are.
@@ -44,8 +48,8 @@ enum Place<'a> {
 }
 
 /// The words of the parameter behind a pointer of a safe kernel: a length, or the extents and
-/// strides of `Shape2`.
-pub(crate) type Shape = [i64; 4];
+/// strides of `Shape2` or `Shape3`.
+pub(crate) type Shape = [i64; 6];
 
 /// Whether a parameter of this name is the length or the shape of the one before it.
 pub(crate) fn is_shape(name: &str) -> bool {
@@ -55,37 +59,94 @@ pub(crate) fn is_shape(name: &str) -> bool {
 impl<'a> Elements<'a> {
     /// Elements of the type with this name, at an address of which no more is known.
     pub(crate) fn at_address(ty: &'a str) -> Self {
-        let place = Place::Unknown;
-        Self { ty, place }
+        Self {
+            ty,
+            place: Place::Unknown,
+            storage: None,
+        }
     }
 
-    /// What a launch passes behind the address for a safe kernel's parameter: its length, or for
-    /// `is_two` its rows and columns with their strides. An error says what the elements are
-    /// instead.
-    fn shape(&self, is_output: bool, is_two: bool) -> Result<Shape, String> {
-        let word = |extent: usize| i64::try_from(extent).map_err(|_| format!("{extent} elements"));
-        match (self.place, is_two) {
-            (Place::Unknown, _) => Err("an address alone: it takes a tensor or a buffer".into()),
-            (Place::Line(len), false) => Ok([word(len)?, 0, 0, 0]),
-            (Place::Line(len), true) => Err(format!(
-                "{len} elements without rows: it takes a tensor of two dimensions"
-            )),
-            (Place::View(layout), false) if layout.is_contiguous() => {
-                Ok([word(layout.len())?, 0, 0, 0])
-            }
-            (Place::View(layout), true) => match (&*layout.shape, &*layout.strides) {
-                (_, strides) if is_output && !layout.is_injective() => Err(format!(
-                    "a tensor with strides {strides:?}, in which indices share elements"
-                )),
-                (&[rows, columns], &[down, right]) => {
-                    Ok([word(rows)?, word(columns)?, down, right])
-                }
-                (shape, _) => Err(format!(
-                    "a tensor of shape {shape:?}: it takes two dimensions"
-                )),
-            },
-            (Place::View(_), false) => Err(format!("{self}: it takes contiguous elements")),
+    /// The memory that they are in, if their place is known.
+    pub(crate) fn storage(&self) -> Option<&'a Storage> {
+        self.storage
+    }
+
+    /// Whether the two may share memory; `false` is certain.
+    pub(crate) fn overlaps(&self, other: &Self) -> Result<bool> {
+        let (own, others) = (self.layout()?, other.layout()?);
+        Ok(match (self.erased(&own), other.erased(&others)) {
+            (Some(own), Some(other)) => own.overlaps(&other),
+            _ => true,
+        })
+    }
+
+    fn layout(&self) -> Result<Layout> {
+        match self.place {
+            Place::View(layout) => Ok(*layout),
+            Place::Line(len) => Layout::contiguous(&[len]),
+            Place::Unknown => Layout::contiguous(&[]),
         }
+    }
+
+    fn erased<'b>(&'b self, layout: &'b Layout) -> Option<Erased<'b>> {
+        let (storage, dtype) = (self.storage?, DType::from_name(self.ty)?);
+        Some(Erased::new(storage, layout, storage.address(), dtype))
+    }
+
+    /// An error says at which address they are.
+    fn is_aligned(&self) -> Result<(), String> {
+        let (Some(storage), Some(dtype)) = (self.storage, DType::from_name(self.ty)) else {
+            return Ok(());
+        };
+        let (address, bytes) = (storage.address(), dtype.size_bytes() as u64);
+        match address.is_multiple_of(bytes) {
+            true => Ok(()),
+            false => Err(format!(
+                "{self} at address {address:#x}: it takes multiples of {bytes}"
+            )),
+        }
+    }
+
+    /// What a launch passes behind the address for a safe kernel's parameter: the length, or for
+    /// more than one dimension the extents, then the strides. An error says what the elements are
+    /// instead.
+    fn shape(&self, is_output: bool, dimensions: usize) -> Result<Shape, String> {
+        let want = format!(
+            "it takes {} dimensions",
+            ["no", "one", "two", "three"][dimensions]
+        );
+        let in_line = [match &self.place {
+            Place::Unknown => 0,
+            Place::Line(len) => *len,
+            Place::View(layout) => layout.len(),
+        }];
+        let (extents, strides): (&[usize], &[i64]) = match (&self.place, dimensions) {
+            (Place::Unknown, _) => {
+                return Err("an address alone: it takes a tensor or a buffer".into());
+            }
+            (Place::Line(_), 1) => (&in_line[..], &[][..]),
+            (Place::Line(len), _) => return Err(format!("{len} elements without rows: {want}")),
+            (Place::View(layout), 1) if layout.is_contiguous() => (&in_line[..], &[][..]),
+            (Place::View(_), 1) => return Err(format!("{self}: it takes contiguous elements")),
+            (Place::View(layout), _) if is_output && !layout.is_injective() => {
+                let strides = &*layout.strides;
+                return Err(format!(
+                    "a tensor with strides {strides:?}, in which indices share elements"
+                ));
+            }
+            (Place::View(layout), _) if layout.shape.len() != dimensions => {
+                let shape = &*layout.shape;
+                return Err(format!("a tensor of shape {shape:?}: {want}"));
+            }
+            (Place::View(layout), _) => (&*layout.shape, &*layout.strides),
+        };
+        let mut words = Shape::default();
+        let (of_extents, of_strides) = words.split_at_mut(extents.len());
+        for (word, &extent) in of_extents.iter_mut().zip(extents) {
+            *word = i64::try_from(extent).map_err(|_| format!("{extent} elements"))?;
+        }
+        of_strides[..strides.len()].copy_from_slice(strides);
+        Ok(words)
     }
 }
 
@@ -94,6 +155,7 @@ impl<'a, T: Element> From<&'a DeviceBuffer<T>> for Elements<'a> {
         Self {
             ty: T::DTYPE.name(),
             place: Place::Line(buffer.len()),
+            storage: Some(buffer.storage()),
         }
     }
 }
@@ -103,6 +165,7 @@ impl<'a, T: Element> From<&'a Tensor<T>> for Elements<'a> {
         Self {
             ty: T::DTYPE.name(),
             place: Place::View(tensor.layout()),
+            storage: Some(tensor.storage()),
         }
     }
 }
@@ -128,7 +191,7 @@ impl ArgumentType<'_> {
     }
 
     /// What a launch passes behind the address, where the parameter behind a pointer of type `ty` is
-    /// the length or shape `next` of its elements. An error says what this is instead.
+    /// the length or shape of its elements, of type `next`. An error says what this is instead.
     pub(crate) fn shape(&self, ty: &str, next: &str) -> Result<Shape, String> {
         let Self::Memory(elements) = self else {
             return Err(format!("{self}: it takes a tensor or a buffer"));
@@ -136,7 +199,13 @@ impl ArgumentType<'_> {
         if !pointee(ty).is_some_and(|of| is_same(of, elements.ty)) {
             return Err(format!("memory of {}", elements.ty));
         }
-        elements.shape(ty.starts_with("*mut "), next.ends_with(".shape"))
+        elements.is_aligned()?;
+        let dimensions = match last(next) {
+            "Shape3" => 3,
+            "Shape2" => 2,
+            _ => 1,
+        };
+        elements.shape(ty.starts_with("*mut "), dimensions)
     }
 }
 
@@ -161,7 +230,7 @@ impl fmt::Display for ArgumentType<'_> {
 
 impl fmt::Display for Elements<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ty, place } = self;
+        let Self { ty, place, .. } = self;
         match place {
             Place::View(layout) if !layout.is_contiguous() => write!(
                 f,
@@ -174,7 +243,7 @@ impl fmt::Display for Elements<'_> {
 }
 
 /// The type that a pointer or reference points to.
-fn pointee(ty: &str) -> Option<&str> {
+pub(crate) fn pointee(ty: &str) -> Option<&str> {
     let prefixes = ["*const ", "*mut ", "&mut ", "&"];
     prefixes.iter().find_map(|prefix| ty.strip_prefix(prefix))
 }
@@ -184,16 +253,32 @@ fn last(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path)
 }
 
+/// The name of the number that an atomic is memory of.
+pub(crate) fn number_of_atomic(ty: &str) -> Option<&'static str> {
+    match last(ty) {
+        "AtomicU32" => Some("u32"),
+        "AtomicI32" => Some("i32"),
+        "AtomicU64" => Some("u64"),
+        "AtomicI64" => Some("i64"),
+        _ => None,
+    }
+}
+
+/// The name of a number's type, or of the number in an atomic.
+fn number_in(ty: &str) -> &str {
+    number_of_atomic(ty).unwrap_or(last(ty))
+}
+
 fn is_number(ty: &str) -> bool {
     const OTHERS: [&str; 4] = ["usize", "isize", "bool", "char"];
-    let name = last(ty);
-    OTHERS.contains(&name) || abi::DType::from_name(name).is_some()
+    let name = number_in(ty);
+    OTHERS.contains(&name) || DType::from_name(name).is_some()
 }
 
 /// Whether a parameter or element of Rust type `want` takes a `got`. Addresses have 64 bits on both
 /// sides. Kernels may handle small floats as their bits.
 fn is_same(want: &str, got: &str) -> bool {
-    let (want, got) = (last(want), last(got));
+    let (want, got) = (number_in(want), last(got));
     want == got
         || matches!(
             (want, got),
@@ -283,8 +368,8 @@ mod tests {
     fn pointers_take_elements_of_their_type_alone() {
         let turned = layout(&[2, 3], &[1, 2]);
         let view = Memory(Elements {
-            ty: "f32",
             place: Place::View(&turned),
+            ..Elements::at_address("f32")
         });
         for pointer in [
             "*mut f32",
@@ -322,7 +407,11 @@ mod tests {
     fn shapes_are_those_that_the_parameter_takes() {
         let (input, output) = ("*const f32", "*mut half::bf16");
         let shape = |ty: &'static str, place, parameter, next| -> Result<Shape, String> {
-            Memory(Elements { ty, place }).shape(parameter, next)
+            let elements = Elements {
+                place,
+                ..Elements::at_address(ty)
+            };
+            Memory(elements).shape(parameter, next)
         };
         let line = Place::Line(6);
         let rows = layout(&[2, 3], &[3, 1]);
@@ -330,33 +419,38 @@ mod tests {
         let spread = layout(&[2, 3], &[0, 1]);
         let cube = layout(&[2, 2, 2], &[8, 2, 1]);
         let view = |layout| Place::View(layout);
-        for (ty, place, parameter, next, want) in [
-            ("f32", line, input, "x.len", [6, 0, 0, 0]),
-            ("f32", view(&rows), input, "x.len", [6, 0, 0, 0]),
-            ("bf16", view(&rows), output, "y.shape", [2, 3, 3, 1]),
-            ("f32", view(&turned), input, "x.shape", [3, 2, 1, 3]),
-            ("f32", view(&spread), input, "x.shape", [2, 3, 0, 1]),
-        ] {
-            assert_eq!(shape(ty, place, parameter, next), Ok(want));
+        let words: [(_, _, _, _, &[i64]); 6] = [
+            ("f32", line, input, "usize", &[6]),
+            ("f32", view(&rows), input, "usize", &[6]),
+            ("bf16", view(&rows), output, "Shape2", &[2, 3, 3, 1]),
+            ("f32", view(&turned), input, "Shape2", &[3, 2, 1, 3]),
+            ("f32", view(&spread), input, "Shape2", &[2, 3, 0, 1]),
+            ("f32", view(&cube), input, "Shape3", &[2, 2, 2, 8, 2, 1]),
+        ];
+        for (ty, place, parameter, next, want) in words {
+            let got = shape(ty, place, parameter, next).expect("it fits");
+            assert_eq!(got[..want.len()], *want);
+            assert!(got[want.len()..].iter().all(|&word| word == 0));
         }
         for (ty, place, parameter, next, want) in [
-            ("bf16", line, input, "x.len", "memory of bf16"),
-            ("f32", line, input, "x.shape", "two dimensions"),
+            ("bf16", line, input, "usize", "memory of bf16"),
+            ("f32", line, input, "Shape2", "two dimensions"),
             (
                 "f32",
                 Place::Unknown,
                 input,
-                "x.len",
+                "usize",
                 "a tensor or a buffer",
             ),
-            ("f32", view(&turned), input, "x.len", "contiguous"),
-            ("bf16", view(&spread), output, "y.shape", "share elements"),
-            ("f32", view(&cube), input, "x.len", "contiguous"),
-            ("f32", view(&cube), input, "x.shape", "two dimensions"),
+            ("f32", view(&turned), input, "usize", "contiguous"),
+            ("bf16", view(&spread), output, "Shape2", "share elements"),
+            ("f32", view(&cube), input, "usize", "contiguous"),
+            ("f32", view(&cube), input, "Shape2", "two dimensions"),
+            ("f32", view(&rows), input, "Shape3", "three dimensions"),
         ] {
             let refused = shape(ty, place, parameter, next).expect_err("must be refused");
             assert!(refused.contains(want), "{refused}, want {want}");
         }
-        assert!(Null.shape(input, "x.len").is_err());
+        assert!(Null.shape(input, "usize").is_err());
     }
 }

@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::error::{Error, KernelError, Result};
 use crate::launch::{KernelArg, KernelArgs, LaunchConfig, MAX_ARGUMENTS};
 use crate::load::{ParamInfo, Signature};
+use crate::sharing::Shared;
 use crate::stream::Stream;
 use std::ffi::c_void;
 use std::fmt;
@@ -139,7 +140,10 @@ impl Kernel {
     /// nothing is launched.
     ///
     /// A safe kernel takes a tensor or a buffer for each `&[T]`, `View2` and `Disjoint` where its
-    /// module was loaded with its manifest. Otherwise it takes an address and a length or a shape.
+    /// module was loaded with its manifest. Otherwise it takes an address and a length or a shape. With the
+    /// manifest, the launch also checks that an output shares no element with another argument. Where
+    /// other streams have used the memory of an argument, the launch waits for their work so far, and
+    /// their later work on it waits for the launch.
     ///
     /// ```
     /// # fn main() -> warpsmith::Result<()> {
@@ -183,6 +187,10 @@ impl Kernel {
     /// Each argument is what the kernel expects of that parameter. Pointers refer to device memory
     /// that covers all accesses of the kernel and is aligned for them, and other work on that
     /// memory is ordered with this launch.
+    ///
+    /// A safe kernel that is loaded with its manifest takes any arguments that the launch accepts, if
+    /// PTX and manifest are what cuda_builder wrote. Structs are those of the kernel's crate, and no
+    /// other thread gives work on the same memory to another stream meanwhile.
     pub unsafe fn launch<A: KernelArgs>(
         &self,
         stream: &Stream,
@@ -197,6 +205,7 @@ impl Kernel {
         }
         let mut shapes: [Shape; MAX_ARGUMENTS] = [Shape::default(); MAX_ARGUMENTS];
         let mut pointers: [*const c_void; MAX_ARGUMENTS] = [std::ptr::null(); MAX_ARGUMENTS];
+        let mut shared = Shared::default();
         let mut index = 0;
         args.visit(&mut |argument| {
             // `visit` and `count` should agree, but another crate may implement `KernelArgs`
@@ -214,6 +223,14 @@ impl Kernel {
             }
             argument.use_on(stream)?;
             *pointer = argument.bytes();
+            if let (true, ArgumentType::Memory(elements)) =
+                (inner.signature.is_safe, argument.argument_type())
+            {
+                let ty = self.declared(index).1;
+                if let Some(other) = shared.add(index, ty, elements)? {
+                    return Err(self.overlap(index, other));
+                }
+            }
             if let Some(shape) = shape {
                 index += 1;
                 shapes[index] = shape;
@@ -229,13 +246,15 @@ impl Kernel {
         if index != inner.sizes.len() {
             return Err(self.argument_count(index));
         }
-        // SAFETY: number and sizes fit; the rest is the caller's. The arguments live as long as
-        // `args` is borrowed, and `args` outlives the call.
-        unsafe {
-            inner
-                .loaded
-                .launch(stream.raw(), &config, &pointers[..index], &inner.sizes)
-        }
+        shared.in_turn(stream, &mut || {
+            // SAFETY: number and sizes fit; the rest is the caller's. The arguments live as long as
+            // `args` is borrowed, and `args` outlives the call.
+            unsafe {
+                inner
+                    .loaded
+                    .launch(stream.raw(), &config, &pointers[..index], &inner.sizes)
+            }
+        })
     }
 
     /// Number of arguments of a launch. A safe kernel takes an address and a shape for one.
@@ -248,13 +267,13 @@ impl Kernel {
     /// The value of the parameter behind this one, if that is the shape of what this one points to.
     fn shape_behind(&self, index: usize, argument: &dyn KernelArg) -> Result<Option<Shape>> {
         let declared = &self.inner.signature.declared;
-        let Some([(name, ty), (next, _)]) = declared.get(index..index + 2) else {
+        let Some([(name, ty), (next, next_ty)]) = declared.get(index..index + 2) else {
             return Ok(None);
         };
         if !is_shape(next) {
             return Ok(None);
         }
-        let shape = argument.argument_type().shape(ty, next);
+        let shape = argument.argument_type().shape(ty, next_ty);
         let refused = |got: String| KernelError::ArgumentType {
             kernel: self.name().into(),
             parameter: format!("{name}: {ty}").into(),
@@ -370,6 +389,25 @@ impl Kernel {
             parameter: format!("{name}: {ty}").into(),
             got: argument.to_string().into(),
         }))
+    }
+
+    /// Name and Rust type of a parameter, if they are known.
+    fn declared(&self, index: usize) -> (&str, &str) {
+        let declared = self.inner.signature.declared.get(index);
+        declared.map_or(("", ""), |(name, ty)| (name, ty))
+    }
+
+    #[cold]
+    fn overlap(&self, index: usize, other: usize) -> Error {
+        let [parameter, other] = [index, other].map(|index| {
+            let (name, ty) = self.declared(index);
+            format!("{name}: {ty}").into()
+        });
+        Error::Kernel(KernelError::Overlap {
+            kernel: self.name().into(),
+            parameter,
+            other,
+        })
     }
 
     #[cold]

@@ -135,7 +135,8 @@ unsafe impl<T> KernelParam for DevicePtr<T> {
 ///
 /// # Safety
 /// [`KernelArg::bytes`] returns a pointer to [`KernelArg::size_bytes`] initialised bytes that stay
-/// valid as long as `self` is borrowed.
+/// valid as long as `self` is borrowed. [`KernelArg::argument_type`] says what they are, and
+/// [`KernelArg::use_on`] registers the memory that they point to.
 pub unsafe trait KernelArg {
     /// Size of the argument, which must equal that of the kernel's parameter.
     fn size_bytes(&self) -> usize;

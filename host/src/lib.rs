@@ -92,6 +92,7 @@ pub mod ops;
 #[cfg(test)]
 mod ordering_tests;
 mod pinned;
+mod sharing;
 mod storage;
 mod stream;
 mod tensor;
@@ -111,7 +112,7 @@ pub use element::Element;
 #[cfg(feature = "emulator")]
 pub use error::EmulatorError;
 pub use error::{ArgumentError, DeviceError, Error, KernelError, Result, ShapeError};
-pub use event::Event;
+pub use event::{Event, Reached};
 pub use float8::{E4m3, E5m2};
 pub use kernel::Kernel;
 pub use launch::{ByValue, KernelArg, KernelArgs, KernelParam, LaunchConfig};

@@ -2,7 +2,7 @@
 //! work is done at once, so a wrong order would not show.
 
 use crate::backend::recorder::{recording_device, take};
-use crate::{DeviceBuffer, PinnedBuffer, Stream};
+use crate::{DeviceBuffer, PinnedBuffer, Stream, Tensor};
 
 #[test]
 fn one_stream_needs_no_events() {
@@ -58,6 +58,30 @@ fn a_read_waits_for_every_stream_that_used_the_memory_and_no_other() {
         take(&log),
         ["record e0 s3", "wait s1 e0", "copy in s1", "synchronize s1"]
     );
+}
+
+#[test]
+fn work_in_turn_waits_for_the_streams_that_used_the_memory_and_they_wait_for_it() {
+    let (device, log) = recording_device();
+    let [first, second, third] = [(); 3].map(|()| device.stream().expect("a stream"));
+    let tensor = Tensor::<u8>::empty(&first, &[4]).expect("allocates");
+    let run = |stream: &Stream| {
+        let work = || tensor.fill(1, stream);
+        tensor.storage().in_turn(stream, work).expect("runs");
+        take(&log)
+    };
+    take(&log);
+    assert_eq!(run(&first), ["fill s1"]);
+    tensor.fill(2, &third).expect("fills");
+    assert_eq!(take(&log), ["record e0 s1", "wait s3 e0", "fill s3"]);
+    tensor.fill(2, &second).expect("fills");
+    take(&log);
+    let before = ["record e0 s1", "wait s2 e0", "record e0 s3", "wait s2 e0"];
+    let after = ["fill s2", "record e0 s2", "wait s1 e0"];
+    assert_eq!(run(&second), [&before[..], &after].concat());
+    // It waits for home, which waits for the work.
+    tensor.fill(2, &third).expect("fills");
+    assert_eq!(take(&log), ["record e0 s1", "wait s3 e0", "fill s3"]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::backend::RawStream;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::stream::{Slot, Stream};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An allocation.
@@ -100,16 +101,47 @@ impl Storage {
     /// Makes home wait for every other stream that used this memory; returns home.
     pub(crate) fn join_uses(&self) -> Result<RawStream> {
         let home = home_stream(&self.device, self.home)?;
+        self.join_uses_on(self.home, home)?;
+        Ok(home)
+    }
+
+    /// Makes a stream wait for every other one that used this memory; returns the mask of them all.
+    fn join_uses_on(&self, slot: Slot, raw: RawStream) -> Result<u64> {
         let used_by = self.used_by.load(Ordering::Acquire);
-        if used_by & Slot::FOREIGN.bit() != 0 {
+        let others = used_by & !slot.bit();
+        if others & Slot::FOREIGN.bit() != 0 {
             // A foreign stream's handle may be destroyed by now while its work still runs, so
             // there is nothing to wait for but the device.
             self.device.backend().synchronize()?;
         }
-        for other in self.device.streams().of_mask(used_by & !self.home.bit()) {
-            self.device.order(other, home)?;
+        for other in self.device.streams().of_mask(others) {
+            self.device.order(other, raw)?;
         }
-        Ok(home)
+        Ok(used_by)
+    }
+
+    /// Orders one piece of work that `enqueue` gives to `stream` with all other streams that use this
+    /// memory: it waits for their work so far, and their later work waits for it.
+    pub(crate) fn in_turn(
+        &self,
+        stream: &Stream,
+        enqueue: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let own = stream.slot().bit();
+        let used_by = self.join_uses_on(stream.slot(), stream.raw())?;
+        enqueue()?;
+        if used_by == own {
+            return Ok(());
+        }
+        let home = home_stream(&self.device, self.home)?;
+        self.device.order(stream.raw(), home)?;
+        // All others have to wait for home again. If another thread has used the memory meanwhile,
+        // its bit stays: the memory is not freed before its work is done.
+        let after = own | self.home.bit();
+        self.used_by
+            .compare_exchange(used_by, after, Ordering::AcqRel, Ordering::Acquire)
+            .ok();
+        Ok(())
     }
 
     /// Waits for all uses on all streams, copies from the host and waits for the copy, so that
@@ -154,6 +186,21 @@ impl Storage {
                 self.bytes.saturating_add(1),
             )),
         }
+    }
+}
+
+impl PartialEq for Storage {
+    /// The same allocation.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Storage {}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Storage({} bytes at {:#x})", self.bytes, self.address)
     }
 }
 

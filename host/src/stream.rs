@@ -150,7 +150,7 @@ impl Stream {
     /// # Safety
     /// `device` is a GPU, `handle` is a live stream of its primary context (the one that
     /// `cuDevicePrimaryCtxRetain` gives), and stays live until this value and its clones are
-    /// dropped.
+    /// dropped. Where two such streams use the same memory, the caller orders their work.
     pub unsafe fn from_raw(device: &Device, handle: *mut std::ffi::c_void) -> Self {
         let raw = RawStream(handle as usize);
         Self(Arc::new(Inner {

@@ -41,6 +41,7 @@ fn manifest(device: &Device) -> Manifest {
             static_shared_bytes: 0,
             dynamic_shared_bytes: (name == KERNEL).then_some(BYTES),
             registers: None,
+            safe: false,
         }
     };
     Manifest {

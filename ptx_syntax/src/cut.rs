@@ -141,6 +141,7 @@ mod tests {
             static_shared_bytes: 0,
             dynamic_shared_bytes: None,
             registers: None,
+            safe: false,
         }
     }
 

@@ -97,6 +97,10 @@ pub struct KernelEntry {
     /// Registers per thread that ptxas assigned for `arch`, if a ptxas was available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
+    /// Whether it is a `fn` without `unsafe`: whatever a launch passes, it accesses its arguments
+    /// alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub safe: bool,
 }
 
 /// One kernel parameter.

@@ -3,10 +3,14 @@
 //! Before a call of a panic function of `core` stands a call of `__assertfail`, which drivers have for
 //! CUDA's `assert`. It prints the message with file and line, and ends the launch; the emulator
 //! reports the same. File and line are those of the `core::panic::Location` that the call passes.
+//!
+//! Where an index or a range is out of bounds, the call is one of a function that also takes the
+//! values, and calls `__assertfail` without them: the emulator reports the values too.
 
 use std::collections::BTreeMap;
 
 use super::kernels::constant_bytes;
+use super::text::split_top_level;
 use super::traps::{is_panic, named_call};
 use super::{Function, Global, Item, Module, symbols};
 
@@ -26,7 +30,13 @@ const KNOWN: [(&str, &str); 4] = [
     ),
     ("assert_failed", "assertion of two values failed"),
 ];
-const DECLARATION: &str = "declare void @__assertfail(ptr, ptr, i32, ptr, i64)";
+/// The function that is called, with the types of its last parameters.
+const ASSERT_FAIL: (&str, &str) = ("__assertfail", "i64");
+/// Panic functions that begin with so many values, and the functions that take them.
+const WITH_VALUES: [(&str, usize, &str); 2] = [
+    ("panic_bounds_check", 2, "__warpsmith_index_failed"),
+    ("slice_index_fail", 3, "__warpsmith_range_failed"),
+];
 
 /// Adds the calls.
 pub fn apply(module: &mut Module) {
@@ -54,11 +64,40 @@ pub fn apply(module: &mut Module) {
         }
     }
     module.items.extend(texts.globals().map(Item::Global));
-    module.items.push(Item::Function(Function {
-        name: "__assertfail".to_owned(),
-        header: DECLARATION.to_owned(),
-        body: None,
-    }));
+    let with_values = WITH_VALUES.map(|(_, count, name)| (name, vec!["i64"; count].join(", ")));
+    let called = [(ASSERT_FAIL.0, ASSERT_FAIL.1.to_owned())];
+    for (name, last) in called.into_iter().chain(with_values) {
+        module.items.push(Item::Function(Function {
+            name: name.to_owned(),
+            header: format!("declare void @{name}(ptr, ptr, i32, ptr, {last})"),
+            body: None,
+        }));
+    }
+}
+
+/// PTX in which the functions that take values are defined.
+pub(crate) fn define(ptx: String) -> String {
+    WITH_VALUES.into_iter().fold(ptx, |ptx, (_, count, name)| {
+        let declaration = format!(".extern .func {name}\n");
+        let Some((before, rest)) = ptx.split_once(&declaration) else {
+            return ptx;
+        };
+        let after = rest.split_once("\n;").map_or("", |(_, after)| after);
+        let values: String = (0..count)
+            .map(|at| format!(", .param .b64 v{at}"))
+            .collect();
+        format!(
+            "{before}.extern .func __assertfail\n(.param .b64 m, .param .b64 f, .param .b32 l, \
+             .param .b64 k, .param .b64 s)\n;\n\
+             .func {name}(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 k{values})\n{{\n\
+             .reg .b64 %rd<3>;\n.reg .b32 %r<1>;\n\
+             ld.param.b64 %rd0, [m];\nld.param.b64 %rd1, [f];\nld.param.b32 %r0, [l];\n\
+             ld.param.b64 %rd2, [k];\n{{\n.param .b64 a;\n.param .b64 b;\n.param .b32 c;\n\
+             .param .b64 d;\n.param .b64 e;\nst.param.b64 [a], %rd0;\nst.param.b64 [b], %rd1;\n\
+             st.param.b32 [c], %r0;\nst.param.b64 [d], %rd2;\nst.param.b64 [e], 1;\n\
+             call.uni __assertfail, (a, b, c, d, e);\n}}\nret;\n}}{after}"
+        )
+    })
 }
 
 /// The texts of the calls, each once.
@@ -95,6 +134,9 @@ struct Panic<'a> {
     message: String,
     file: String,
     line: u32,
+    /// The function that is called instead, and its last arguments.
+    callee: &'static str,
+    last: String,
     /// Its debug location, with the comma before it.
     debug: &'a str,
 }
@@ -119,7 +161,11 @@ impl<'a> Panic<'a> {
         };
         let file = constant_bytes(&globals.get(name.as_str())?.definition)?;
         let file = file.get(..number(0)? as usize)?;
+        let (instead, last) = with_values(&callee, written)
+            .unwrap_or_else(|| (ASSERT_FAIL.0, format!("{} 1", ASSERT_FAIL.1)));
         Some(Self {
+            callee: instead,
+            last,
             message: message(&callee, written, arguments),
             file: String::from_utf8_lossy(file).into_owned(),
             line: number(8)?,
@@ -127,17 +173,36 @@ impl<'a> Panic<'a> {
         })
     }
 
-    /// The call of `__assertfail` before it, in this function.
+    /// The call before it, in this function.
     fn call(&self, function: &str, texts: &mut Texts) -> String {
         let message = texts.symbol(&self.message);
         let file = texts.symbol(&self.file);
         let function = texts.symbol(&format!("{:#}", rustc_demangle::demangle(function)));
-        let (line, debug) = (self.line, self.debug);
+        let Self {
+            line,
+            callee,
+            last,
+            debug,
+            ..
+        } = self;
         format!(
-            "  call void @__assertfail(ptr {message}, ptr {file}, i32 {line}, ptr {function}, \
-             i64 1){debug}"
+            "  call void @{callee}(ptr {message}, ptr {file}, i32 {line}, ptr {function}, \
+             {last}){debug}"
         )
     }
+}
+
+/// The function that takes the values of a panic function, and these as its arguments.
+fn with_values(callee: &str, written: &str) -> Option<(&'static str, String)> {
+    let mut known = WITH_VALUES.iter();
+    let (_, count, name) = known.find(|(of_core, ..)| callee.ends_with(of_core))?;
+    let arguments = written.strip_prefix('(')?;
+    let values = split_top_level(arguments).take(*count).map(|argument| {
+        let value = argument.trim().strip_prefix("i64 ")?;
+        Some(format!("i64 {}", value.rsplit(' ').next()?))
+    });
+    let values: Option<Vec<String>> = values.collect();
+    Some((name, values?.join(", ")))
 }
 
 /// The text that a panic function is given, or that its name stands for.
@@ -177,18 +242,19 @@ mod tests {
              @l = private unnamed_addr constant <{ ptr, [16 x i8] }> <{ ptr @a, [16 x i8] \
              c\"\\08\\00\\00\\00\\00\\00\\00\\00\\0C\\01\\00\\00\\05\\00\\00\\00\" }>, align 8\n\
              define void @k(ptr %0) #0 {\n  \
-             call void @_RNvNtCsih_4core9panicking18panic_bounds_check(i64 1, i64 1, ptr @l) #2\n  \
+             call void @_RNvNtCsih_4core9panicking18panic_bounds_check(i64 noundef %1, i64 1, ptr @l) #2\n  \
              call void @_RNvNtCsih_4core9panicking18panic_bounds_check(i64 1, i64 1, ptr %0) #2\n  \
              unreachable\n}\n",
         );
         apply(&mut module);
         let text = module.to_string();
-        let call = "  call void @__assertfail(ptr @__warpsmith_panic_0, ptr @__warpsmith_panic_1, \
-                    i32 268, ptr @__warpsmith_panic_2, i64 1)\n  \
-                    call void @_RNvNtCsih_4core9panicking18panic_bounds_check(i64 1, i64 1, ptr @l)";
+        let call = "  call void @__warpsmith_index_failed(ptr @__warpsmith_panic_0, \
+                    ptr @__warpsmith_panic_1, i32 268, ptr @__warpsmith_panic_2, i64 %1, i64 1)\n  \
+                    call void @_RNvNtCsih_4core9panicking18panic_bounds_check(i64 noundef %1";
         assert!(text.contains(call), "{text}");
-        assert_eq!(text.matches("call void @__assertfail").count(), 1);
-        assert!(text.contains(DECLARATION), "{text}");
+        assert_eq!(text.matches("call void @__warpsmith").count(), 1);
+        let declared = "declare void @__assertfail(ptr, ptr, i32, ptr, i64)";
+        assert!(text.contains(declared), "{text}");
         let file = "[9 x i8] c\"\\73\\72\\63\\2F\\6B\\2E\\72\\73\\00\"";
         assert!(text.contains(file), "{text}");
     }
@@ -224,6 +290,27 @@ mod tests {
         ] {
             assert_eq!(message(callee, written, arguments), want, "{callee}");
         }
+    }
+
+    #[test]
+    fn functions_that_take_values_are_defined() {
+        let head = ".version 7.0\n.target sm_75\n.address_size 64\n";
+        let declared = format!(
+            "{head}.extern .func __warpsmith_index_failed\n(\n.param .b64 a,\n.param .b64 b\n)\n;\n\
+             .visible .entry k()\n{{\nret;\n}}\n"
+        );
+        let defined = define(declared);
+        let module = ptx_syntax::parse(&defined).expect("PTX");
+        let function = |name: &str| {
+            let mut functions = module.functions.iter();
+            functions
+                .find(|function| function.name == name)
+                .expect(name)
+        };
+        assert!(function("__warpsmith_index_failed").body.is_some());
+        assert_eq!(function("__warpsmith_index_failed").params.len(), 6);
+        assert!(function("k").body.is_some());
+        assert_eq!(define(head.to_owned()), head);
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod hyperbolic;
 mod ieee;
 mod inverse;
 mod logistic;
+mod methods;
 mod power;
 mod trig;
 
@@ -55,6 +56,7 @@ pub use ieee::{
 };
 pub use inverse::{acos, asin, atan, atan2};
 pub use logistic::{gelu_tanh, sigmoid, silu};
+pub use methods::{F32Methods, F64Methods};
 pub use power::{fmod, hypot, pow, remainder};
 pub use trig::{cos, sin, tan};
 

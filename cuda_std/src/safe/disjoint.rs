@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 use core::ops::{Index, IndexMut};
 
-use super::{Plain, Shape2, Witness};
+use super::{Plain, Shape2, Shape3, Witness};
 
 /// An output of which each thread has its own elements: those that its witnesses `W` name.
 ///
@@ -84,6 +84,14 @@ impl<T, W: Witness<Shape = Shape2>> Disjoint<'_, T, W> {
     #[inline(always)]
     pub fn columns(&self) -> usize {
         self.shape.columns
+    }
+}
+
+impl<T, W: Witness<Shape = Shape3>> Disjoint<'_, T, W> {
+    /// Extents and strides.
+    #[inline(always)]
+    pub fn shape(&self) -> Shape3 {
+        self.shape
     }
 }
 

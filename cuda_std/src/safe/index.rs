@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use super::Shape2;
+use super::{Shape2, Shape3};
 use crate::thread::{self, WARP_THREADS};
 
 /// An index that no two threads of a launch share.
@@ -170,6 +170,70 @@ in_two_dimensions! {
     InTile<ROWS, COLUMNS>;
 }
 
+/// Plane, row and column of a thread in a three-dimensional launch: z, y and x.
+#[derive(Debug)]
+pub struct Index3 {
+    plane: usize,
+    in_plane: Index2,
+}
+
+impl Index3 {
+    /// That of this thread.
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub fn here() -> Self {
+        let (blocks, threads) = (thread::block_idx_z(), thread::block_dim_z());
+        Self {
+            plane: along(blocks, threads, thread::thread_idx_z()),
+            in_plane: Index2::of_y_and_x(),
+        }
+    }
+
+    /// The plane.
+    #[inline(always)]
+    pub fn plane(&self) -> usize {
+        self.plane
+    }
+
+    /// The row.
+    #[inline(always)]
+    pub fn row(&self) -> usize {
+        self.in_plane.row
+    }
+
+    /// The column.
+    #[inline(always)]
+    pub fn column(&self) -> usize {
+        self.in_plane.column
+    }
+}
+
+// SAFETY: each thread of a launch has its own z, y and x.
+unsafe impl Witness for Index3 {
+    type Shape = Shape3;
+
+    #[inline(always)]
+    fn offset(&self, shape: &Shape3) -> Option<isize> {
+        let in_plane = self.in_plane.offset(&shape.plane())?;
+        (self.plane < shape.planes).then(|| {
+            // A launch's memory is smaller than 2^63 bytes.
+            let plane = self.plane.cast_signed().wrapping_mul(shape.plane_stride);
+            plane.wrapping_add(in_plane)
+        })
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn out_of_bounds(&self, shape: &Shape3) -> ! {
+        if self.plane >= shape.planes {
+            super::out_of_bounds(self.plane, shape.planes)
+        }
+        self.in_plane.out_of_bounds(&shape.plane())
+    }
+}
+
 impl Index1 {
     /// That of this thread.
     ///
@@ -232,6 +296,11 @@ impl Index2 {
     #[track_caller]
     pub fn here() -> Self {
         require_two_dimensions();
+        Self::of_y_and_x()
+    }
+
+    #[inline(always)]
+    fn of_y_and_x() -> Self {
         Self::new(
             along(
                 thread::block_idx_y(),
@@ -319,4 +388,30 @@ fn require_two_dimensions() {
         is_two,
         "this index needs a grid and a block of two dimensions"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_of_three_dimensions_follows_the_strides() {
+        // [2, 3, 4], contiguous.
+        let shape = Shape3 {
+            planes: 2,
+            rows: 3,
+            columns: 4,
+            plane_stride: 12,
+            row_stride: 4,
+            column_stride: 1,
+        };
+        let offset = |plane, row, column| {
+            let in_plane = Index2::new(row, column);
+            Index3 { plane, in_plane }.offset(&shape)
+        };
+        assert_eq!([offset(0, 0, 3), offset(1, 2, 3)], [Some(3), Some(23)]);
+        for outside in [(2, 0, 0), (0, 3, 0), (0, 0, 4)] {
+            assert_eq!(offset(outside.0, outside.1, outside.2), None);
+        }
+    }
 }

@@ -20,11 +20,11 @@
 //! | a number, or a struct declared by `abi::kernel_param!` | the same in all threads | its bytes |
 //! | `&[T]` | an input; with `T = AtomicU32` and the like, memory that all threads update | address, length |
 //! | [`View2<'_, T>`](View2) | an input with rows and columns | address, [`Shape2`] |
-//! | [`Disjoint<'_, T, W>`](Disjoint) | an output, of which each thread has its own elements | address, length or [`Shape2`] |
+//! | [`Disjoint<'_, T, W>`](Disjoint) | an output, of which each thread has its own elements | address, length, [`Shape2`] or [`Shape3`] |
 //! | [`Block<'_, THREADS>`](Block) | the right to barriers and reductions of the block | nothing |
 //! | [`SharedTile<'_, T, N>`](SharedTile) | shared memory of the block | nothing |
 //!
-//! Which elements a thread has follows from a *witness* `W`: [`Index1`], [`Index2`], [`InRow`],
+//! Which elements a thread has follows from a *witness* `W`: [`Index1`], [`Index2`], [`Index3`], [`InRow`],
 //! [`InTile`], [`PerWarp`], [`PerBlock`]. Only functions of this module make witnesses, and different
 //! threads never hold the same one.
 //!
@@ -38,11 +38,11 @@ mod view;
 
 pub use block::{Block, Columns, Row, Rows, TileElements};
 pub use disjoint::Disjoint;
-pub use index::{GridStride, InRow, InTile, Index1, Index2, PerBlock, PerWarp, Witness};
+pub use index::{GridStride, InRow, InTile, Index1, Index2, Index3, PerBlock, PerWarp, Witness};
 #[doc(hidden)]
 pub use shared_tile::Stored;
 pub use shared_tile::{Reading, SharedTile, Writing, Written};
-pub use view::{Shape2, View2};
+pub use view::{Shape2, Shape3, View2};
 
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
@@ -108,6 +108,32 @@ pub unsafe fn slice<'kernel, T: Input>(pointer: *const T, len: usize) -> &'kerne
 /// For `#[kernel]` alone: a number of a safe kernel.
 #[doc(hidden)]
 pub const fn is_a_number_or_a_kernel_param<Parameter: abi::KernelParam>() {}
+
+/// For `#[kernel]` alone: the types that a launch knows by these names.
+#[doc(hidden)]
+pub mod numbers {
+    pub use core::primitive::*;
+    pub use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
+    pub use half::{bf16, f16};
+}
+
+/// For `#[kernel]` alone.
+#[doc(hidden)]
+pub trait Is<T> {}
+
+impl<T> Is<T> for T {}
+
+/// For `#[kernel]` alone: both are the same type.
+///
+/// ```compile_fail,E0277
+/// # use cuda_std::prelude::*;
+/// #[allow(non_camel_case_types)]
+/// type f32 = f64;
+/// #[kernel]
+/// pub fn not_what_its_name_says(x: &[f32]) {}
+/// ```
+#[doc(hidden)]
+pub const fn is<Parameter: Is<Number>, Number>() {}
 
 /// Panics as a slice of that length does at that index.
 #[inline(always)]

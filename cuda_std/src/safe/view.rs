@@ -41,6 +41,37 @@ impl Shape2 {
     }
 }
 
+/// Extents and strides, in elements, of an output of three dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Shape3 {
+    /// Number of planes.
+    pub planes: usize,
+    /// Number of rows of a plane.
+    pub rows: usize,
+    /// Number of columns of a plane.
+    pub columns: usize,
+    /// From an element to the same one of the next plane.
+    pub plane_stride: isize,
+    /// From an element to the one below.
+    pub row_stride: isize,
+    /// From an element to the next of its row.
+    pub column_stride: isize,
+}
+
+impl Shape3 {
+    /// Rows and columns of a plane.
+    #[inline(always)]
+    pub(super) fn plane(&self) -> Shape2 {
+        Shape2 {
+            rows: self.rows,
+            columns: self.columns,
+            row_stride: self.row_stride,
+            column_stride: self.column_stride,
+        }
+    }
+}
+
 /// An input with rows and columns, and any strides: a tensor of two dimensions, also a transposed
 /// one or a part of one.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::row::{LANES, Lanes, Row};
 use super::warp::Warp;
 use crate::fifo::Fifo;
 use crate::memory::space::Space;
-use crate::program::Printf;
+use crate::program::{AssertFail, Printf};
 use crate::report::FaultKind;
 
 mod format;
@@ -55,24 +55,35 @@ impl Warp {
     pub(crate) fn assertion(
         &mut self,
         block: &mut Block<'_>,
-        places: &[u64; 4],
+        places: &AssertFail,
         path: usize,
         mask: u32,
     ) -> Checked<Box<Fault>> {
         let lane = mask.trailing_zeros() as usize;
         let frame = self.paths.list[path].frame().local;
-        let [message, file, line, function] = *places;
+        let value = |warp: &mut Self, block: &mut Block<'_>, place: u64, bytes| -> Checked<u64> {
+            let at = frame + place;
+            let read = warp.peek(block, Space::Local, at, 1 << lane, bytes)?;
+            Ok(read.0[lane])
+        };
         let mut text = |place: u64| -> Checked<String> {
-            let at = self
-                .peek(block, Space::Local, frame + place, 1 << lane, 8)?
-                .0[lane];
+            let at = value(self, block, place, 8)?;
             Ok(String::from_utf8_lossy(&self.string(block, at, usize::MAX, lane)?).into_owned())
         };
-        let (message, file, function) = (text(message)?, text(file)?, text(function)?);
-        let line = self
-            .peek(block, Space::Local, frame + line, 1 << lane, 4)?
-            .0[lane];
-        let message = format!("assertion `{message}` failed at {file}:{line} in `{function}`");
+        let message = text(places.message)?;
+        let (file, function) = (text(places.file)?, text(places.function)?);
+        let line = value(self, block, places.line, 4)?;
+        let mut values = Vec::new();
+        for place in &places.values {
+            values.push(value(self, block, *place, 8)?);
+        }
+        let values = match *values {
+            [index, len] => format!(": the len is {len} but the index is {index}"),
+            [start, end, len] => format!(": the len is {len} but the range is {start}..{end}"),
+            _ => String::new(),
+        };
+        let message =
+            format!("assertion `{message}{values}` failed at {file}:{line} in `{function}`");
         Ok(Fault::new(FaultKind::Trap, Some(lane as u32), message))
     }
 

@@ -8,7 +8,13 @@ use super::scope::Symbol;
 use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
 use crate::memory::space::Space;
-use crate::program::{Access, Base, Call, Callee, Op, Printf, Reg, StackOp, Width};
+use crate::program::{Access, AssertFail, Base, Call, Callee, Op, Printf, Reg, StackOp, Width};
+
+/// Functions of checked builds of cuda_builder. They call `__assertfail`, and take two values more, the
+/// index and the length, or three, the range and the length.
+const INDEX_FAILED: &str = "__warpsmith_index_failed";
+const RANGE_FAILED: &str = "__warpsmith_range_failed";
+const FAILED: [&str; 2] = [INDEX_FAILED, RANGE_FAILED];
 
 impl<'a> FunctionLowering<'a, '_> {
     pub(super) fn call(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
@@ -26,6 +32,7 @@ impl<'a> FunctionLowering<'a, '_> {
             _ => &[],
         };
         let number = self.build.bodies.get(target.as_str()).copied();
+        let number = number.filter(|_| !FAILED.contains(&target.as_str()));
         let callee = number.and_then(|number| self.build.module.functions.get(number));
         let (params, returns) = match callee {
             Some(callee) => (callee.params.as_slice(), callee.returns.as_slice()),
@@ -229,10 +236,27 @@ impl<'a> FunctionLowering<'a, '_> {
                 })));
                 Ok(())
             }
-            ("__assertfail", [(message, 8), (file, 8), (line, 4), (function, 8), _]) => {
-                self.emit(Op::AssertFail(Box::new([
-                    *message, *file, *line, *function,
-                ])));
+            (
+                "__assertfail" | INDEX_FAILED | RANGE_FAILED,
+                [
+                    (message, 8),
+                    (file, 8),
+                    (line, 4),
+                    (function, 8),
+                    values @ ..,
+                ],
+            ) if !values.is_empty() => {
+                let values = values.iter().map(|(offset, _)| *offset);
+                self.emit(Op::AssertFail(Box::new(AssertFail {
+                    message: *message,
+                    file: *file,
+                    line: *line,
+                    function: *function,
+                    values: match name {
+                        "__assertfail" => Box::default(),
+                        _ => values.collect(),
+                    },
+                })));
                 Ok(())
             }
             _ if self.build.module.functions.iter().any(|f| f.name == name) => {

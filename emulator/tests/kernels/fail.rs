@@ -166,6 +166,11 @@ fn assertion_that_fails() {
 }
 
 #[test]
+fn index_out_of_bounds() {
+    check(&one_warp("index_out_of_bounds"), FaultKind::Trap);
+}
+
+#[test]
 fn call_of_no_function() {
     check(&one_warp("call_of_no_function"), FaultKind::BadTarget);
 }

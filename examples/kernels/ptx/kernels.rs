@@ -58,7 +58,7 @@ const MODULES: &[(&str, &str)] = &[
     ("sm_90a/lower_triangle.ptx", include_str!("sm_90a/lower_triangle.ptx")),
 ];
 
-#[allow(dead_code, clippy::too_many_arguments)]
+#[allow(dead_code, unsafe_code, clippy::too_many_arguments)]
 impl Kernels {
     /// Enqueues `hopper_gemm(a: TensorMapParam, b: TensorMapParam, d: *mut f32, m: u32, n: u32, k: u32)`.
     ///
@@ -149,10 +149,7 @@ impl Kernels {
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
-    ///
-    /// # Safety
-    /// As [`warpsmith::Kernel::launch`].
-    pub unsafe fn safe_axpy(
+    pub fn safe_axpy(
         &self,
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
@@ -162,17 +159,14 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&alpha, &x, &y, ];
         let kernel = self.built.kernel(&self.safe_axpy, "safe_axpy")?;
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
-    /// Enqueues `safe_histogram(values: *const u32, values.len: usize, counts: *const u32, counts.len: usize)`.
+    /// Enqueues `safe_histogram(values: *const u32, values.len: usize, counts: *const AtomicU32, counts.len: usize)`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
-    ///
-    /// # Safety
-    /// As [`warpsmith::Kernel::launch`].
-    pub unsafe fn safe_histogram(
+    pub fn safe_histogram(
         &self,
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
@@ -181,17 +175,14 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&values, &counts, ];
         let kernel = self.built.kernel(&self.safe_histogram, "safe_histogram")?;
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_segmented_sum(x: *const f32, x.len: usize, starts: *const u32, starts.len: usize, sums: *mut f32, sums.len: usize)`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
-    ///
-    /// # Safety
-    /// As [`warpsmith::Kernel::launch`].
-    pub unsafe fn safe_segmented_sum(
+    pub fn safe_segmented_sum(
         &self,
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
@@ -201,17 +192,14 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&x, &starts, &sums, ];
         let kernel = self.built.kernel(&self.safe_segmented_sum, "safe_segmented_sum")?;
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_softmax(x: *const f32, x.shape: Shape2, y: *mut f32, y.shape: Shape2)`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
-    ///
-    /// # Safety
-    /// As [`warpsmith::Kernel::launch`].
-    pub unsafe fn safe_softmax(
+    pub fn safe_softmax(
         &self,
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
@@ -220,17 +208,14 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
         let kernel = self.built.kernel(&self.safe_softmax, "safe_softmax")?;
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_stencil(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
-    ///
-    /// # Safety
-    /// As [`warpsmith::Kernel::launch`].
-    pub unsafe fn safe_stencil(
+    pub fn safe_stencil(
         &self,
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
@@ -239,17 +224,14 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
         let kernel = self.built.kernel(&self.safe_stencil, "safe_stencil")?;
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_transpose(x: *const f32, x.shape: Shape2, y: *mut f32, y.shape: Shape2)`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
-    ///
-    /// # Safety
-    /// As [`warpsmith::Kernel::launch`].
-    pub unsafe fn safe_transpose(
+    pub fn safe_transpose(
         &self,
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
@@ -258,17 +240,14 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
         let kernel = self.built.kernel(&self.safe_transpose, "safe_transpose")?;
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_vector_add(a: *const f32, a.len: usize, b: *const f32, b.len: usize, c: *mut f32, c.len: usize)`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
-    ///
-    /// # Safety
-    /// As [`warpsmith::Kernel::launch`].
-    pub unsafe fn safe_vector_add(
+    pub fn safe_vector_add(
         &self,
         stream: &::warpsmith::Stream,
         config: ::warpsmith::LaunchConfig,
@@ -278,7 +257,7 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&a, &b, &c, ];
         let kernel = self.built.kernel(&self.safe_vector_add, "safe_vector_add")?;
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `swish_gate(x: *const bf16, beta: *const bf16, gate: *const bf16, y: *mut bf16, walk: ByValue<WalkParams,432>)`.

@@ -279,6 +279,19 @@ pub enum KernelError {
         /// What was given: `memory of bf16`.
         got: Box<str>,
     },
+    /// Two arguments of a safe kernel may have elements in common, and the kernel writes one of them.
+    #[error(
+        "kernel `{kernel}`: the memory of `{parameter}` overlaps that of `{other}`; what a safe kernel \
+         writes is memory of its own: pass a copy for one of the two"
+    )]
+    Overlap {
+        /// The kernel.
+        kernel: Box<str>,
+        /// Name and Rust type of a parameter: `y: *mut f32`.
+        parameter: Box<str>,
+        /// Those of the parameter with the same memory.
+        other: Box<str>,
+    },
     /// A module has no kernel with the requested name.
     #[error("no kernel `{name}` in this module; it has: {known}")]
     Unknown {

@@ -108,6 +108,7 @@ pub(super) fn load(device: &Device, ptx: &str, module: &ModuleEntry) -> Result<M
             mismatch(&module.path, detail)
         })?;
         describe(&module.path, entry, signature)?;
+        signature.is_safe = entry.safe;
         let declared = entry.params.iter();
         signature.declared = declared
             .map(|param| (param.name.as_str().into(), param.ty.as_str().into()))

@@ -21,6 +21,8 @@ pub(crate) struct Signature {
     pub(crate) params: Box<[ParamInfo]>,
     /// Name and Rust type of each parameter (`y`, `*mut f32`). PTX does not say it, a manifest does.
     pub(crate) declared: Box<[(Box<str>, Box<str>)]>,
+    /// The kernel is a `fn` without `unsafe`, whose parameters are declared.
+    pub(crate) is_safe: bool,
     /// `.reqntid`: the only block extents that it may be launched with.
     pub(crate) required_block: Option<[u32; 3]>,
     /// Product of the extents of `.maxntid`.
@@ -89,6 +91,7 @@ fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
         name: entry.name.as_str().into(),
         params: params.collect::<Result<_>>()?,
         declared: Box::default(),
+        is_safe: false,
         required_block: directives.reqntid,
         max_threads: directives.maxntid.map(product),
         cluster: directives.reqnctapercluster,

@@ -9,20 +9,19 @@ use crate::storage::Storage;
 use crate::stream::Stream;
 use abi::DType;
 use std::ffi::c_void;
-use std::sync::Arc;
 
 /// A borrowed tensor.
 #[derive(Clone, Copy)]
 pub(crate) struct Erased<'a> {
-    storage: &'a Arc<Storage>,
+    storage: &'a Storage,
     layout: &'a Layout,
     address: u64,
     dtype: DType,
 }
 
 impl<'a> Erased<'a> {
-    pub(super) fn new(
-        storage: &'a Arc<Storage>,
+    pub(crate) fn new(
+        storage: &'a Storage,
         layout: &'a Layout,
         address: u64,
         dtype: DType,
@@ -72,7 +71,7 @@ impl<'a> Erased<'a> {
     /// Whether the two may share an element; `false` is certain.
     pub(crate) fn overlaps(&self, other: &Erased<'_>) -> bool {
         let sizes = [self.dtype.size_bytes(), other.dtype.size_bytes()];
-        if Arc::ptr_eq(self.storage, other.storage) && sizes[0] == sizes[1] {
+        if std::ptr::eq(self.storage, other.storage) && sizes[0] == sizes[1] {
             return overlap::may_overlap(self.layout, other.layout);
         }
         match (self.byte_range(), other.byte_range()) {

@@ -119,6 +119,8 @@ pub struct Kernel {
     pub dynamic_shared_bytes: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub safe: bool,
 }
 
 impl From<Manifest> for File {
@@ -141,6 +143,7 @@ impl From<Manifest> for File {
                 static_shared_bytes: kernel.static_shared_bytes,
                 dynamic_shared_bytes: kernel.dynamic_shared_bytes,
                 registers: kernel.registers,
+                safe: kernel.safe,
             }
         };
         let module = |module: ModuleEntry| Module {
@@ -181,6 +184,7 @@ impl TryFrom<File> for Manifest {
                 static_shared_bytes: kernel.static_shared_bytes,
                 dynamic_shared_bytes: kernel.dynamic_shared_bytes,
                 registers: kernel.registers,
+                safe: kernel.safe,
             })
         };
         let module = |module: Module| {
@@ -224,6 +228,7 @@ mod tests {
             static_shared_bytes: 16,
             dynamic_shared_bytes: Some(1024),
             registers: None,
+            safe: name == "f",
         };
         let module = |path: &str, kernels| ModuleEntry {
             path: path.to_owned(),

@@ -16,8 +16,7 @@ fn saxpy_is_as_in_f64() {
         let xs = Tensor::from_slice(device, &[LEN], &x)?;
         let mut ys = Tensor::from_slice(device, &[LEN], &y)?;
         let config = LaunchConfig::for_elements(LEN as u64, 256);
-        // SAFETY: nothing else uses the tensors, and x is as long as y.
-        unsafe { kernels::load(device)?.saxpy(&stream, config, 2.0, &xs, &mut ys)? };
+        kernels::load(device)?.saxpy(&stream, config, 2.0, &xs, &mut ys)?;
         testing::assert_close(&ys, |i| {
             testing::sum([2.0 * f64::from(x[i]), f64::from(y[i])])
         })
