@@ -120,8 +120,8 @@ impl Storage {
         Ok(used_by)
     }
 
-    /// Orders one piece of work that `enqueue` gives to `stream` with all other streams that use this
-    /// memory: it waits for their work so far, and their later work waits for it.
+    /// Orders one piece of work, which `enqueue` gives to `stream`, with other streams that use this
+    /// memory. It waits for their work so far, and their later work waits for it.
     pub(crate) fn in_turn(
         &self,
         stream: &Stream,

@@ -5,7 +5,7 @@
 //! reports the same. File and line are those of the `core::panic::Location` that the call passes.
 //!
 //! Where an index or a range is out of bounds, the call is one of a function that also takes the
-//! values, and calls `__assertfail` without them: the emulator reports the values too.
+//! values, and calls `__assertfail` without them. The emulator reports the values too.
 
 use std::collections::BTreeMap;
 
