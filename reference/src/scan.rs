@@ -120,6 +120,8 @@ struct State {
     above: f64,
     below: f64,
     has_infinity: bool,
+    has_zero: bool,
+    is_finite: bool,
 }
 
 impl State {
@@ -134,6 +136,8 @@ impl State {
             above: 1.0,
             below: 1.0,
             has_infinity: false,
+            has_zero: false,
+            is_finite: true,
         }
     }
 
@@ -146,6 +150,8 @@ impl State {
             ScanOp::Prod => {
                 self.value *= x;
                 self.has_infinity |= x.is_infinite();
+                self.has_zero |= x == 0.0;
+                self.is_finite &= x.is_finite();
                 if x.is_finite() && x != 0.0 {
                     self.above *= x.abs().max(1.0);
                     self.below *= x.abs().min(1.0);
@@ -157,8 +163,12 @@ impl State {
     }
 
     /// The product and its error, which is infinite if a partial product may overflow, or if
-    /// infinite elements are multiplied by partial products that may have underflowed.
+    /// infinite elements are multiplied by partial products that may have underflowed. After a 0 it is
+    /// exact.
     fn product(&self, growth: f64, eta: f64, max: f64) -> (f64, f64) {
+        if self.has_zero && self.is_finite {
+            return (0.0, 0.0);
+        }
         let is_mixed = self.has_infinity && (self.below < 1e-30 || self.above > 1e30);
         if !self.value.is_nan() && (is_mixed || self.above >= max) {
             return (0.0, f64::INFINITY);

@@ -426,3 +426,38 @@ fn a_kernel_that_is_not_in_the_plan_is_refused_with_those_that_are() {
         assert_eq!((plan.chosen(), plan.candidates().len()), (None, 0));
     }
 }
+
+#[test]
+fn products_are_0_from_the_first_0_on_though_parts_overflow() {
+    fn check<T: Reducible + TestElement>(device: &Device, large: f64) {
+        let stream = device.stream().expect("a stream");
+        for n in [4, 1000, 70_000] {
+            for zero in [0, 3, n - 1] {
+                let element = |i: usize| T::nearest(if i == zero { 0.0 } else { large });
+                let mut values: Vec<T> = (0..n).map(element).collect();
+                let products = |values: &[T]| -> Vec<f64> {
+                    let x = Tensor::from_slice(device, &[n], values).expect("a tensor");
+                    let y = Scan::new(ScanOp::Prod, &x).run(&stream);
+                    let y = y.and_then(|y| y.to_vec()).expect("products");
+                    y.into_iter().map(TestElement::wide).collect()
+                };
+                let got = products(&values);
+                let (before, after) = got.split_at(zero);
+                assert!(after.iter().all(|&y| y == 0.0), "{} {n} {zero}", T::DTYPE);
+                assert!(before.iter().skip(2).all(|&y| y == f64::INFINITY));
+                if zero > 0 {
+                    values[0] = T::nearest(f64::NEG_INFINITY);
+                    let got = products(&values);
+                    let (before, after) = got.split_at(zero);
+                    assert!(after.iter().all(|y| y.is_nan()), "{} {n} {zero}", T::DTYPE);
+                    assert!(before.iter().all(|&y| y == f64::NEG_INFINITY));
+                }
+            }
+        }
+    }
+    for device in devices() {
+        check::<f32>(&device, 1e20);
+        check::<bf16>(&device, 1e20);
+        check::<f64>(&device, 1e200);
+    }
+}

@@ -32,7 +32,7 @@ mod view;
 pub use entry::ReduceEntry;
 pub use params::{
     FINISH_ALL, FINISH_ANY, FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_NONE, FINISH_ROOT,
-    KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_NONE, MAP_SQUARE, ReduceParams,
+    KIND_LARGEST, KIND_NORM, KIND_PRODUCT, KIND_SUM, MAP_ABS, MAP_NEGATE, MAP_NONE, ReduceParams,
 };
 pub use plan::{
     COLUMNS_ACROSS, ROWS_ANY, ROWS_WHOLE, ReducePlan, SHORT_ROWS, SHORT_ROWS_OF_THREAD,
@@ -180,6 +180,7 @@ impl ReduceOp {
         match self {
             Self::Prod => KIND_PRODUCT,
             Self::Max | Self::Min | Self::NormInf => KIND_LARGEST,
+            Self::Norm2 => KIND_NORM,
             _ => KIND_SUM,
         }
     }
@@ -189,7 +190,6 @@ impl ReduceOp {
         match self {
             Self::Min | Self::Argmin => MAP_NEGATE,
             Self::Norm1 | Self::NormInf => MAP_ABS,
-            Self::Norm2 => MAP_SQUARE,
             _ => MAP_NONE,
         }
     }

@@ -10,6 +10,8 @@ pub const KIND_SUM: u32 = 0;
 pub const KIND_PRODUCT: u32 = 1;
 /// [`ReduceParams::kind`]: the largest.
 pub const KIND_LARGEST: u32 = 2;
+/// [`ReduceParams::kind`]: sums of squares, of which [`FINISH_ROOT`] takes the root.
+pub const KIND_NORM: u32 = 3;
 
 /// [`ReduceParams::map`]: elements as they are.
 pub const MAP_NONE: u32 = 0;
@@ -17,14 +19,12 @@ pub const MAP_NONE: u32 = 0;
 pub const MAP_NEGATE: u32 = 1;
 /// |x|; integers wrap.
 pub const MAP_ABS: u32 = 2;
-/// x².
-pub const MAP_SQUARE: u32 = 3;
 
 /// [`ReduceParams::finish`]: the result as it is.
 pub const FINISH_NONE: u32 = 0;
 /// Divided by [`ReduceParams::divisor`].
 pub const FINISH_DIVIDE: u32 = 1;
-/// Square root.
+/// The root of a sum of squares.
 pub const FINISH_ROOT: u32 = 2;
 /// Divided, then the square root.
 pub const FINISH_DIVIDE_ROOT: u32 = 3;

@@ -5,13 +5,14 @@
 use core::marker::PhantomData;
 
 use abi::reduce::{
-    FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS,
-    MAP_NEGATE, MAP_SQUARE, ReduceParams,
+    FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST, KIND_NORM, KIND_PRODUCT, MAP_ABS,
+    MAP_NEGATE, ReduceParams,
 };
 use cuda_std::hint::opaque;
 use cuda_std::warp::{self, Words};
 
 use super::number::Number;
+use super::partial::Partial;
 use super::store::{Rounded, store};
 
 /// Where a thread's elements are along the axis.
@@ -216,7 +217,7 @@ macro_rules! by_operation {
             (_, known::KIND_LARGEST, known::MAP_ABS) => of!(KIND_LARGEST, MAP_ABS),
             (_, known::KIND_LARGEST, _) => of!(KIND_LARGEST, MAP_NONE),
             (_, _, known::MAP_ABS) => of!(KIND_SUM, MAP_ABS),
-            (_, _, known::MAP_SQUARE) => of!(KIND_SUM, MAP_SQUARE),
+            (_, known::KIND_NORM, _) => of!(KIND_NORM, MAP_NONE),
             _ => of!(KIND_SUM, MAP_NONE),
         }
     }};
@@ -264,17 +265,28 @@ pub(super) fn tree_of<N: Copy, const U: usize>(
 
 /// Applies `params.finish` to a sum.
 #[inline(always)]
-fn finished<N: Number>(sum: N, params: &ReduceParams) -> N {
+fn finished<N: Partial>(sum: N, params: &ReduceParams) -> N {
     match params.finish {
         FINISH_DIVIDE => sum.over(params.divisor),
-        FINISH_ROOT => sum.root(),
+        FINISH_ROOT => sum.norm_result(),
         FINISH_DIVIDE_ROOT => sum.over(params.divisor).root(),
         _ => sum,
     }
 }
 
-/// Sums, products and extremes.
+/// Sums, products, norms and extremes.
 pub(super) struct Value<N>(PhantomData<N>);
+
+/// A partial result of a local.
+#[inline(always)]
+fn closed<N: Number>([value, lost]: [N; 2]) -> N {
+    // An infinite sum has lost NaN, which is left out; what is no sum has lost nothing.
+    if value.is_finite() {
+        value.plus(lost)
+    } else {
+        value
+    }
+}
 
 /// Applies a `MAP_..` to an element.
 #[inline(always)]
@@ -282,7 +294,6 @@ fn mapped<N: Number>(x: N, map: u32) -> N {
     match map {
         MAP_NEGATE => x.reversed(),
         MAP_ABS => x.magnitude(),
-        MAP_SQUARE => x.times(x),
         _ => x,
     }
 }
@@ -293,15 +304,14 @@ fn mapped_lane<N: Number, const U: usize>(xs: [N; U], map: u32) -> [N; U] {
     match map {
         MAP_NEGATE => xs.map(N::reversed),
         MAP_ABS => xs.map(N::magnitude),
-        MAP_SQUARE => xs.map(|x| x.times(x)),
         _ => xs,
     }
 }
 
 /// Multiplies a product by more elements.
 #[inline(always)]
-fn multiplied<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2] {
-    [value.times(tree(xs, N::times)), lost]
+fn multiplied<N: Partial, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2] {
+    [value.product(N::product_of(xs)), lost]
 }
 
 /// The larger of two; NaN if one of them is.
@@ -341,8 +351,9 @@ fn added<N: Number, const U: usize>([value, lost]: [N; 2], xs: [N; U]) -> [N; 2]
 
 /// A local after more elements.
 #[inline(always)]
-fn taken<N: Number, const U: usize>(local: [N; 2], xs: [N; U], kind: u32) -> [N; 2] {
+fn taken<N: Partial, const U: usize>(local: [N; 2], xs: [N; U], kind: u32) -> [N; 2] {
     match kind {
+        KIND_NORM => N::norm_of(local, xs),
         KIND_PRODUCT => multiplied(local, xs),
         KIND_LARGEST => raised(local, xs),
         _ => added(local, xs),
@@ -359,7 +370,7 @@ fn neutral<N: Number>(kind: u32) -> N {
     }
 }
 
-impl<N: Number + Rounded> Fold for Value<N> {
+impl<N: Partial + Rounded> Fold for Value<N> {
     type Number = N;
     /// The value and, for sums, what rounding lost.
     type Local = [N; 2];
@@ -391,9 +402,20 @@ impl<N: Number + Rounded> Fold for Value<N> {
         _: u32,
         params: &ReduceParams,
     ) -> [[N; 2]; V] {
-        for (v, local) in locals.iter_mut().enumerate() {
-            let lane: [N; U] = core::array::from_fn(|u| xs(u, v));
-            *local = taken(*local, mapped_lane(lane, params.map), params.kind);
+        macro_rules! take {
+            ($v:expr) => {{
+                let lane: [N; U] = core::array::from_fn(|u| xs(u, $v));
+                locals[$v] = taken(locals[$v], mapped_lane(lane, params.map), params.kind);
+            }};
+        }
+        if V == 2 {
+            // Lanes of 64 bits take so many instructions that LLVM would not unroll the loop.
+            take!(0);
+            take!(1 % V);
+        } else {
+            for v in 0..V {
+                take!(v);
+            }
         }
         locals
     }
@@ -406,7 +428,7 @@ impl<N: Number + Rounded> Fold for Value<N> {
         params: &ReduceParams,
     ) -> [N; 2] {
         let mut lane = mapped_lane(core::array::from_fn::<N, U, _>(xs), params.map);
-        if params.kind != KIND_SUM {
+        if matches!(params.kind, KIND_PRODUCT | KIND_LARGEST) {
             for (u, x) in lane.iter_mut().enumerate() {
                 if !is_there(u) {
                     *x = neutral(params.kind);
@@ -425,30 +447,30 @@ impl<N: Number + Rounded> Fold for Value<N> {
         by_operation!(Self, |params| core::array::from_fn(|r| {
             let lane = mapped_lane(core::array::from_fn::<N, U, _>(|u| xs(u, r)), params.map);
             match params.kind {
-                KIND_PRODUCT => N::ONE.times(tree(lane, N::times)),
+                KIND_PRODUCT => N::product_of(lane),
+                KIND_NORM => closed(N::norm_of([N::ZERO, N::NOTHING], lane)),
                 KIND_LARGEST => raised([N::LEAST, N::ZERO], lane)[0],
                 _ => N::ZERO.plus(tree(lane, N::plus)),
             }
         }))
     }
     #[inline(always)]
-    fn close([value, lost]: [N; 2], _: u32, _: &Indices, _: usize) -> N {
-        // If the sum is infinite, the lost part is NaN (inf − inf), which is ignored. Other
-        // operations lose nothing.
-        if value.is_finite() {
-            value.plus(lost)
-        } else {
-            value
-        }
+    fn close(local: [N; 2], _: u32, _: &Indices, _: usize) -> N {
+        closed(local)
     }
     #[inline(always)]
     fn single(x: N, _: u64, params: &ReduceParams) -> N {
-        mapped(x, params.map)
+        match params.kind {
+            KIND_PRODUCT => N::product_of([x]),
+            KIND_NORM => closed(N::norm_of([N::ZERO, N::NOTHING], [x])),
+            _ => mapped(x, params.map),
+        }
     }
     #[inline(always)]
     fn merge(a: N, b: N, params: &ReduceParams) -> N {
         match params.kind {
-            KIND_PRODUCT => a.times(b),
+            KIND_PRODUCT => a.product(b),
+            KIND_NORM => a.norm(b),
             KIND_LARGEST => larger_or_nan(a, b),
             _ => a.plus(b),
         }
@@ -459,7 +481,8 @@ impl<N: Number + Rounded> Fold for Value<N> {
         // SAFETY: passed on to the caller.
         unsafe {
             match params.kind {
-                KIND_PRODUCT => butterfly(acc, lanes, N::times),
+                KIND_PRODUCT => butterfly(acc, lanes, N::product),
+                KIND_NORM => butterfly(acc, lanes, N::norm),
                 KIND_LARGEST => butterfly(acc, lanes, larger_or_nan),
                 _ => butterfly(acc, lanes, N::plus),
             }
@@ -468,6 +491,7 @@ impl<N: Number + Rounded> Fold for Value<N> {
     #[inline(always)]
     fn result(acc: N, params: &ReduceParams) -> N {
         let result = match (params.kind, params.map) {
+            (KIND_PRODUCT, _) => acc.product_result(),
             (KIND_LARGEST, MAP_NEGATE) => acc.reversed().nan(),
             // The largest magnitude of no elements is 0.
             (KIND_LARGEST, MAP_ABS) if params.view.is_empty() => N::ZERO,

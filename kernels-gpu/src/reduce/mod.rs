@@ -8,6 +8,7 @@
 //! | `load` | loads of 16 bytes of a dtype, as numbers |
 //! | `number` | f32, f64 and i64 as the folds need them |
 //! | `fold` | what is computed: how a thread accumulates elements, how results merge |
+//! | `partial` | products and norms whose parts leave the range of their type |
 //! | `moments`, `arg`, `lse` | the longer folds |
 //! | `extreme` | extremes of bf16, two elements at a time |
 //! | `fragment` | where the elements of an item are |
@@ -50,6 +51,7 @@ mod lse;
 mod moments;
 pub(crate) mod number;
 mod own;
+pub(crate) mod partial;
 mod settle;
 mod short;
 mod short16;

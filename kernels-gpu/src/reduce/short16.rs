@@ -12,8 +12,8 @@
 
 use abi::DType;
 use abi::reduce::{
-    FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST, KIND_PRODUCT, KIND_SUM, MAP_ABS,
-    MAP_NEGATE, MAP_SQUARE, ReduceParams, SHORT_ROWS_OF_THREAD, THREADS, wide_code,
+    FINISH_DIVIDE, FINISH_DIVIDE_ROOT, FINISH_ROOT, KIND_LARGEST, KIND_NORM, KIND_PRODUCT,
+    KIND_SUM, MAP_ABS, MAP_NEGATE, ReduceParams, SHORT_ROWS_OF_THREAD, THREADS, wide_code,
 };
 use cuda_std::hint::opaque;
 use cuda_std::{math, thread, warp};
@@ -24,6 +24,7 @@ use super::extreme::SIGNS;
 use super::fold::{Value, larger_or_nan, tree};
 use super::load::{Load, Raw, together};
 use super::number::Number;
+use super::partial::Partial;
 use super::store::{Rounded, is_rounded};
 
 /// Rows whose vectors a thread has in flight, and which it computes together.
@@ -116,12 +117,13 @@ fn mapped(raws: [Raw; ROWS], map: u32) -> [Raw; ROWS] {
 #[inline(always)]
 fn folded(raws: [Raw; ROWS], params: &ReduceParams) -> [f32; ROWS] {
     let numbers = |raw| core::array::from_fn(|v| <bf16 as Load<V>>::number(raw, v));
-    let mut xs: [[f32; V]; ROWS] = raws.map(numbers);
-    if params.map == MAP_SQUARE {
-        xs = xs.map(|xs| xs.map(|x| x.times(x)));
-    }
+    let xs: [[f32; V]; ROWS] = raws.map(numbers);
     match params.kind {
-        KIND_PRODUCT => xs.map(|xs| tree(xs, f32::times)),
+        KIND_PRODUCT => xs.map(f32::product_of),
+        KIND_NORM => xs.map(|xs| {
+            let [value, lost] = f32::norm_of([f32::ZERO, f32::NOTHING], xs);
+            value + lost
+        }),
         KIND_LARGEST => xs.map(largest),
         _ => xs.map(|xs| tree(xs, f32::plus)),
     }
@@ -152,7 +154,8 @@ fn largest(xs: [f32; V]) -> f32 {
 #[inline(always)]
 fn merged<const R: usize>(pairs: [[f32; 2]; R], kind: u32) -> [f32; R] {
     match kind {
-        KIND_PRODUCT => pairs.map(|[a, b]| a.times(b)),
+        KIND_PRODUCT => pairs.map(|[a, b]| a.product(b)),
+        KIND_NORM => pairs.map(|[a, b]| a.norm(b)),
         KIND_LARGEST => pairs.map(|[a, b]| larger_or_nan(a, b)),
         _ => pairs.map(|[a, b]| a.plus(b)),
     }
@@ -279,13 +282,17 @@ impl Share {
 /// The results of accumulators.
 #[inline(always)]
 fn finished(accs: [f32; STORED], params: &ReduceParams) -> [f32; STORED] {
+    let accs = match params.kind {
+        KIND_PRODUCT => accs.map(f32::product_result),
+        _ => accs,
+    };
     // One instruction reverses what was reversed, adds the 0 of a sum, and leaves all else.
     let sign = f32::reversal(params.kind == KIND_LARGEST && params.map == MAP_NEGATE);
     let zero = if params.kind == KIND_SUM { 0.0 } else { -0.0 };
     let results = accs.map(|acc| math::fma(acc, sign, zero));
     match params.finish {
         FINISH_DIVIDE => results.map(|sum| sum.over(params.divisor)),
-        FINISH_ROOT => results.map(f32::root),
+        FINISH_ROOT => results.map(f32::norm_result),
         FINISH_DIVIDE_ROOT => results.map(|sum| sum.over(params.divisor).root()),
         _ => results,
     }

@@ -9,7 +9,7 @@ use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
 
 use super::tile::{by_kind, combined};
-use crate::reduce::number::Number;
+use crate::reduce::partial::Partial;
 
 /// Warps of a block.
 pub(super) const WARPS: u32 = THREADS / thread::WARP_THREADS;
@@ -45,7 +45,7 @@ pub(super) struct Status<'a> {
 /// # Safety
 /// The number's words at `at` are this thread's to write.
 #[inline(always)]
-unsafe fn publish<N: Number>(at: *mut u64, value: N) {
+unsafe fn publish<N: Partial>(at: *mut u64, value: N) {
     let mut at = at;
     value.map_words(|word| {
         // SAFETY: passed on to the caller.
@@ -60,7 +60,7 @@ unsafe fn publish<N: Number>(at: *mut u64, value: N) {
 /// # Safety
 /// The words there are a published number's, or 0.
 #[inline(always)]
-unsafe fn peek<N: Number>(at: *const u64) -> (N, bool) {
+unsafe fn peek<N: Partial>(at: *const u64) -> (N, bool) {
     let (mut at, mut is_there) = (at, true);
     let value = N::ZERO.map_words(|_| {
         // SAFETY: passed on to the caller.
@@ -75,7 +75,7 @@ unsafe fn peek<N: Number>(at: *const u64) -> (N, bool) {
 impl<'a> Status<'a> {
     /// Those of a launch.
     #[inline(always)]
-    pub(super) fn of<N: Number>(status: *mut u64, params: &'a ScanParams) -> Self {
+    pub(super) fn of<N: Partial>(status: *mut u64, params: &'a ScanParams) -> Self {
         let words = size_of::<N>() as u64 / 4;
         let tiles = status.wrapping_add(1);
         Self {
@@ -101,7 +101,7 @@ impl<'a> Status<'a> {
     /// # Safety
     /// One thread of the block that took the tile publishes its total, once.
     #[inline(always)]
-    pub(super) unsafe fn publish<N: Number>(&self, tile: &Tile, total: N) {
+    pub(super) unsafe fn publish<N: Partial>(&self, tile: &Tile, total: N) {
         // SAFETY: the caller's number.
         unsafe { publish(self.of_tile(tile.row, tile.i), total) };
     }
@@ -115,7 +115,7 @@ impl<'a> Status<'a> {
     /// All threads of the block are here; it has taken the tile by the counter and published its
     /// total.
     #[inline(always)]
-    pub(super) unsafe fn gather<N: Number>(&self, tile: &Tile, kind: u32, none: N, slots: *mut N) {
+    pub(super) unsafe fn gather<N: Partial>(&self, tile: &Tile, kind: u32, none: N, slots: *mut N) {
         let warp = u64::from(thread::thread_idx_x() / thread::WARP_THREADS);
         let lane = u64::from(thread::lane_idx());
         let (group, in_group) = (tile.i / GROUP, tile.i % GROUP);
@@ -162,7 +162,7 @@ impl<'a> Status<'a> {
     /// # Safety
     /// After [`Status::gather`] and a barrier.
     #[inline(always)]
-    pub(super) unsafe fn before<N: Number>(
+    pub(super) unsafe fn before<N: Partial>(
         &self,
         tile: &Tile,
         total: *const N,
@@ -171,7 +171,7 @@ impl<'a> Status<'a> {
     ) -> N {
         // SAFETY: all warps have written their slots; one thread publishes.
         unsafe {
-            let (groups, beside) = by_kind!(kind, |op| {
+            let (groups, beside) = by_kind!(kind, Partial::product, |op| {
                 let mut warp = WARPS as usize - 1;
                 let mut groups = slots.add(warp).read();
                 while warp > opaque(1) as usize {

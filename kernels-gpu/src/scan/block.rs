@@ -9,7 +9,7 @@ use super::back::{Status, Tile, WARPS};
 use super::launch::{Launch, Role};
 use super::tile::{Slots, Stored, all_combined};
 use super::totals::{of_row, totals};
-use crate::reduce::number::Number;
+use crate::reduce::partial::Partial;
 
 /// Tiles that a block remembers; the oldest is overwritten.
 const KNOWN: usize = 4;
@@ -89,7 +89,7 @@ pub(super) struct Block<'a, N> {
     pub(super) scratch: Scratch<N>,
 }
 
-impl<N: Number> Block<'_, N> {
+impl<N: Partial> Block<'_, N> {
     /// Draws the first tile. Ends with a barrier.
     ///
     /// # Safety

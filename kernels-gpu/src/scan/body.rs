@@ -8,9 +8,10 @@ use cuda_std::{mem, thread};
 use super::back::Status;
 use super::block::{Block, Scratch};
 use super::launch::{Launch, TileAddress};
-use super::tile::{Slots, Stored, by_kind};
+use super::tile::{Slots, Stored, by_kind, is_rare};
 use super::totals::elements;
 use crate::reduce::number::Number;
+use crate::reduce::partial::Partial;
 
 /// Words of shared memory before the slots.
 const SCRATCH_WORDS: usize = SCRATCH_BYTES as usize / 4;
@@ -19,7 +20,7 @@ const SCRATCH_WORDS: usize = SCRATCH_BYTES as usize / 4;
 /// The arrays are those of `params`; if `IS_SM80`, the device has compute capability 8.0 or newer;
 /// `shared` is shared memory of [`ScanPlan::shared_bytes`](abi::scan::ScanPlan::shared_bytes).
 #[inline(always)]
-pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS_SM80: bool>(
+pub(super) unsafe fn scan<T: Stored<V, Number: Partial>, const V: usize, const IS_SM80: bool>(
     x: *const u8,
     y: *mut u8,
     status: *mut u64,
@@ -91,7 +92,7 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Number>, const V: usize, const IS
 /// # Safety
 /// The slots have been written, and the place is writable.
 #[inline(always)]
-unsafe fn results<T: Stored<V, Number: Number>, const V: usize, const IS_SM80: bool>(
+unsafe fn results<T: Stored<V, Number: Partial>, const V: usize, const IS_SM80: bool>(
     slots: &Slots,
     address: &TileAddress,
     before: [T::Number; VECTORS],
@@ -101,18 +102,30 @@ unsafe fn results<T: Stored<V, Number: Number>, const V: usize, const IS_SM80: b
     let (span, lanes, bytes) = (&address.span, V as i32, T::bytes(0) as isize);
     let to = address.to.wrapping_offset(span.first as isize * bytes);
     let is_aligned = to.addr().is_multiple_of(16);
-    by_kind!(kind, |op| {
+    by_kind!(kind, Number::times, |op| {
         let mut before = before;
         let (mut u, mut first, mut to) = (opaque(0) as usize, span.first, to); // not unrolled
         while u < opaque(VECTORS as u32) as usize {
             // SAFETY: passed on to the caller.
             let xs = unsafe { elements::<T, V>(slots, u) };
             let mut sum = before[0];
-            let ys = xs.map(|x| {
+            let mut ys = xs.map(|x| {
                 let before = sum;
                 sum = op(sum, x);
                 if is_exclusive { before } else { sum }
             });
+            if is_rare(sum, kind) {
+                sum = before[0];
+                let (mut xs, mut left) = (xs, opaque(V as u32)); // not unrolled
+                while left > 0 {
+                    let before = sum;
+                    sum = sum.product(Partial::product_of([xs[0]]));
+                    let y = if is_exclusive { before } else { sum }.product_result();
+                    xs = core::array::from_fn(|i| xs[(i + 1) % V]);
+                    ys = core::array::from_fn(|i| if i + 1 < V { ys[i + 1] } else { y });
+                    left -= 1;
+                }
+            }
             let raw = match IS_SM80 {
                 true => T::packed_sm80(ys),
                 false => T::packed(ys),

@@ -9,6 +9,7 @@ use half::{bf16, f16};
 
 use crate::reduce::load::{Load, Raw};
 use crate::reduce::number::Number;
+use crate::reduce::partial::Partial;
 
 /// Vectors of a tile that a thread handles at a time. Others wait for them, but all at once would
 /// be much code and many registers.
@@ -49,7 +50,7 @@ pub(super) trait Stored<const V: usize>: Load<V> {
     #[inline(always)]
     fn neutral(kind: u32) -> Self::Number
     where
-        Self::Number: Number,
+        Self::Number: Partial,
     {
         match kind {
             KIND_PRODUCT => Self::Number::ONE,
@@ -62,7 +63,7 @@ pub(super) trait Stored<const V: usize>: Load<V> {
     #[inline(always)]
     fn least() -> Self::Number
     where
-        Self::Number: Number,
+        Self::Number: Partial,
     {
         Self::Number::LEAST
     }
@@ -184,7 +185,7 @@ fn bf16_packed(xs: [f32; 8]) -> Raw {
 }
 
 #[inline(always)]
-pub(super) fn larger<N: Number>(a: N, b: N) -> N {
+pub(super) fn larger<N: Partial>(a: N, b: N) -> N {
     if a.is_nan() | b.is_nan() {
         N::not_a_number(a)
     } else {
@@ -192,12 +193,21 @@ pub(super) fn larger<N: Number>(a: N, b: N) -> N {
     }
 }
 
+/// Whether a value that elements were combined to is a product beyond the range, which may be 0 or
+/// infinite: [`Partial`].
+#[inline(always)]
+pub(super) fn is_rare<N: Number>(value: N, kind: u32) -> bool {
+    kind == KIND_PRODUCT && !value.is_finite()
+}
+
 /// Specialises `$body` for each way in which elements combine, with one branch for all of it.
+/// `$product` is that of products: [`Number::times`] of elements, [`Partial::product`] of partial
+/// products.
 macro_rules! by_kind {
-    ($kind:expr, |$op:ident| $body:expr) => {
+    ($kind:expr, $product:path, |$op:ident| $body:expr) => {
         match $kind {
             abi::reduce::KIND_PRODUCT => {
-                let $op = $crate::reduce::number::Number::times;
+                let $op = $product;
                 $body
             }
             abi::reduce::KIND_LARGEST => {
@@ -215,14 +225,16 @@ pub(super) use by_kind;
 
 /// Combines `a`, which comes first, with `b`.
 #[inline(always)]
-pub(super) fn combined<N: Number>(a: N, b: N, kind: u32) -> N {
-    by_kind!(kind, |op| op(a, b))
+pub(super) fn combined<N: Partial>(a: N, b: N, kind: u32) -> N {
+    by_kind!(kind, Partial::product, |op| op(a, b))
 }
 
 /// As [`combined`], element by element.
 #[inline(always)]
-pub(super) fn all_combined<N: Number, const K: usize>(a: [N; K], b: [N; K], kind: u32) -> [N; K] {
-    by_kind!(kind, |op| core::array::from_fn(|i| op(a[i], b[i])))
+pub(super) fn all_combined<N: Partial, const K: usize>(a: [N; K], b: [N; K], kind: u32) -> [N; K] {
+    by_kind!(kind, Partial::product, |op| core::array::from_fn(|i| op(
+        a[i], b[i]
+    )))
 }
 
 /// A thread's vectors in a tile of its row; elements are counted from the tile's first.
@@ -298,7 +310,7 @@ impl Span {
     /// # Safety
     /// The tile is readable; the vectors are at multiples of 16 bytes.
     #[inline(always)]
-    pub(super) unsafe fn load<T: Stored<V, Number: Number>, const V: usize>(
+    pub(super) unsafe fn load<T: Stored<V, Number: Partial>, const V: usize>(
         &self,
         tile: *const u8,
         slots: &Slots,

@@ -5,15 +5,16 @@ use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
 
 use super::launch::Role;
-use super::tile::{AT_ONCE, Slots, Stored, all_combined, by_kind, combined};
+use super::tile::{AT_ONCE, Slots, Stored, all_combined, by_kind, combined, is_rare};
 use crate::reduce::number::Number;
+use crate::reduce::partial::Partial;
 
 /// Elements of vector `u`.
 ///
 /// # Safety
 /// The slot is written.
 #[inline(always)]
-pub(super) unsafe fn elements<T: Stored<V, Number: Number>, const V: usize>(
+pub(super) unsafe fn elements<T: Stored<V, Number: Partial>, const V: usize>(
     slots: &Slots,
     u: usize,
 ) -> [T::Number; V] {
@@ -27,12 +28,12 @@ pub(super) unsafe fn elements<T: Stored<V, Number: Number>, const V: usize>(
 /// # Safety
 /// The slots are written.
 #[inline(always)]
-pub(super) unsafe fn totals<T: Stored<V, Number: Number>, const V: usize>(
+pub(super) unsafe fn totals<T: Stored<V, Number: Partial>, const V: usize>(
     slots: &Slots,
     kind: u32,
 ) -> [T::Number; VECTORS] {
     let mut totals = [T::Number::ZERO; VECTORS];
-    by_kind!(kind, |op| {
+    by_kind!(kind, Number::times, |op| {
         let mut u = opaque(0) as usize; // not unrolled
         while u < opaque(VECTORS as u32) as usize {
             let more: [T::Number; AT_ONCE] = core::array::from_fn(|i| {
@@ -42,7 +43,10 @@ pub(super) unsafe fn totals<T: Stored<V, Number: Number>, const V: usize>(
                 for &x in &xs[1..] {
                     total = op(total, x);
                 }
-                total
+                match is_rare(total, kind) {
+                    true => T::Number::product_of(xs),
+                    false => total,
+                }
             });
             // Shifts the array, as registers cannot be indexed in a loop.
             totals = core::array::from_fn(|i| match i + AT_ONCE < VECTORS {
@@ -61,7 +65,7 @@ pub(super) unsafe fn totals<T: Stored<V, Number: Number>, const V: usize>(
 /// # Safety
 /// All threads of the block are here; `sums` has a place for each warp, and nobody uses it.
 #[inline(always)]
-pub(super) unsafe fn of_row<N: Number>(
+pub(super) unsafe fn of_row<N: Partial>(
     totals: [N; VECTORS],
     params: &ScanParams,
     kind: u32,
@@ -81,7 +85,7 @@ pub(super) unsafe fn of_row<N: Number>(
             let below = warp::shfl_up(warp::FULL_MASK, inclusive[u], 1);
             if role.lane == 0 { first } else { below }
         });
-        let (exclusive, sum) = by_kind!(kind, |op| {
+        let (exclusive, sum) = by_kind!(kind, Partial::product, |op| {
             let mut sum = first;
             let exclusive: [N; VECTORS] = core::array::from_fn(|u| {
                 let before = op(sum, below[u]);
@@ -115,7 +119,7 @@ pub(super) unsafe fn of_row<N: Number>(
 /// # Safety
 /// All lanes of the warp are here.
 #[inline(always)]
-unsafe fn of_lanes<N: Number>(xs: [N; VECTORS], role: &Role, kind: u32) -> [N; VECTORS] {
+unsafe fn of_lanes<N: Partial>(xs: [N; VECTORS], role: &Role, kind: u32) -> [N; VECTORS] {
     let mut xs = xs;
     let mut apart = 1;
     while apart < opaque(role.lanes) {

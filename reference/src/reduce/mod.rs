@@ -15,11 +15,12 @@
 //! - sum, norm1: `g(additions) sum |x|`; additions never round a subnormal result. Dot: one more
 //!   rounding, and `n eta`.
 //! - mean: the same over `n`, with two more roundings (`n` and the division).
-//! - norm2: `s = sum x^2` is within `g(additions + 1) s + n eta`; a root halves relative errors,
-//!   and of an absolute one takes at most the root.
+//! - norm2: `s = sum x^2` is within `g(additions + 1) s`, as squares are scaled where they leave the
+//!   range; a root halves relative errors.
 //! - prod: `g(2 n)` relatively, as every element brings one rounding; a partial product that
 //!   underflows errs by `eta`, times what follows, at most `prod max(|x|, 1)`. Where that
 //!   overflows, or where infinite elements meet ones that may have underflowed, there is no bound.
+//!   A finite product with an element 0 is exact.
 //! - max, min, norm_inf, indices, counts: exact.
 //! - logsumexp `m + ln L`, `L = sum exp(x - m)`: `L` is within `L (1 + E)`, `E` as in
 //!   [`crate::softmax`], which moves its logarithm by at most `-ln(1 - E)`. `ln` itself errs by its
@@ -325,9 +326,12 @@ fn value(op: ReduceOp, lane: &[f64], ddof: u64, unit: &Unit, model: &Model) -> (
             (total(xs()) / n, unit.unless_overflow(size(), error))
         }
         ReduceOp::Norm2 => {
-            let squares = total(xs().map(|x| x * x));
-            let error = unit.growth(k + 2) * squares.sqrt() + (n * unit.eta).sqrt();
-            (squares.sqrt(), unit.unless_overflow(squares, error))
+            let norm = euclidean(lane);
+            let error = unit.growth(k + 2) * norm + unit.eta;
+            (
+                norm,
+                unit.unless_overflow(norm * (1.0 + unit.growth(k + 2)), error),
+            )
         }
         ReduceOp::Prod => product(lane, unit),
         ReduceOp::Max => (largest(|x| x, f64::NEG_INFINITY), 0.0),
@@ -342,8 +346,23 @@ fn value(op: ReduceOp, lane: &[f64], ddof: u64, unit: &Unit, model: &Model) -> (
     }
 }
 
+/// The root of the sum of squares, scaled by a power of two, so that squares neither overflow nor
+/// vanish.
+fn euclidean(lane: &[f64]) -> f64 {
+    let largest = lane.iter().map(|x| x.abs()).fold(0.0, max_or_nan);
+    if largest == 0.0 || !largest.is_finite() {
+        return largest;
+    }
+    let scale = (-largest.log2().floor()).clamp(-1022.0, 1022.0).exp2();
+    let squares = lane.iter().map(|x| (x * scale) * (x * scale));
+    total(squares).sqrt() / scale
+}
+
 fn product(lane: &[f64], unit: &Unit) -> (f64, f64) {
     let n = lane.len();
+    if lane.contains(&0.0) && lane.iter().all(|x| x.is_finite()) {
+        return (0.0, 0.0);
+    }
     let value: f64 = lane.iter().product();
     let finite = || lane.iter().map(|x| x.abs()).filter(|x| x.is_finite());
     let above: f64 = finite().map(|x| x.max(1.0)).product();

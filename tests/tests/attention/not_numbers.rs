@@ -1,4 +1,5 @@
 //! A query that is NaN: its rows are NaN by every kernel, masks and a sink or not, and no other row.
+//! Keys that no query sees: they reach nothing.
 
 use half::{bf16, f16};
 use warpsmith::{Attention, Device, Float, Tensor};
@@ -65,5 +66,57 @@ fn a_query_that_is_nan_has_results_that_are_beside_a_sink_too() {
         if device.arch() == (9, 0) {
             check::<bf16>(&device, 128, 300, Some(3));
         }
+    }
+}
+
+/// Keys outside of `seen` hold NaN and infinity, and no query sees them. By every candidate.
+fn check_unseen<T: Float>(
+    device: &Device,
+    [queries, keys]: [usize; 2],
+    seen: std::ops::Range<usize>,
+    mask: impl for<'a> Fn(Attention<'a, T>) -> Attention<'a, T>,
+) {
+    const HEAD_DIM: usize = 64;
+    let stream = device.stream().expect("a stream");
+    let tensor = |positions: usize, bad: [f32; 2]| {
+        let drawn = |i: usize| match i / HEAD_DIM {
+            key if positions == queries || seen.contains(&key) => (i * 7 % 13) as f32 / 8.0 - 0.75,
+            key => bad[key % 2],
+        };
+        let values: Vec<T> = (0..positions * HEAD_DIM)
+            .map(|i| T::from_f32(drawn(i)))
+            .collect();
+        Tensor::from_slice(device, &[1, positions, 1, HEAD_DIM], &values).expect("a tensor")
+    };
+    let q = tensor(queries, [0.0; 2]);
+    let clean = tensor(keys, [0.0; 2]);
+    let bad = tensor(keys, [f32::NAN, f32::NEG_INFINITY]);
+    let clean = mask(Attention::new(&q, &clean, &clean));
+    let plan = clean.plan(&stream).expect("a plan");
+    assert!(!plan.candidates().is_empty());
+    for candidate in plan.candidates() {
+        let results = |attention: Attention<'_, T>| {
+            let got = attention.with_kernel(&candidate.name).lse().run(&stream);
+            let got = got.expect("a result");
+            let o: Vec<f32> = (got.o.to_vec().expect("o").into_iter())
+                .map(T::to_f32)
+                .collect();
+            (o, got.lse.to_vec().expect("lse"))
+        };
+        let got = results(mask(Attention::new(&q, &bad, &bad)));
+        assert_eq!(got, results(clean.clone()), "{}", candidate.name);
+    }
+}
+
+#[test]
+fn keys_that_no_query_sees_reach_nothing() {
+    for device in warpsmith::testing::devices() {
+        check_unseen::<bf16>(&device, [1, 2], 1..2, |x| x.window(0, None));
+        check_unseen::<f32>(&device, [1, 2], 1..2, |x| x.window(0, None));
+        check_unseen::<f16>(&device, [3, 200], 157..200, |x| x.window(40, 0));
+        check_unseen::<bf16>(&device, [70, 300], 130..300, |x| x.window(100, 5));
+        check_unseen::<bf16>(&device, [70, 300], 0..73, |x| {
+            x.window(20, 3).align_top_left()
+        });
     }
 }

@@ -9,6 +9,7 @@ mod masks;
 mod pairs;
 mod plans;
 mod portable;
+mod range;
 mod rounded;
 mod sections;
 mod small;
@@ -373,6 +374,10 @@ fn special_values_are_treated_as_documented() {
         (ReduceOp::Sum, vec![inf, -inf], nan),
         (ReduceOp::Mean, vec![-inf, 1.0], -inf),
         (ReduceOp::Prod, vec![0.0, inf], nan),
+        (ReduceOp::Prod, vec![0.0, 1e20, 1e20, 1e20], 0.0),
+        (ReduceOp::Norm2, vec![1e20, 1.0, 1.0], 1e20),
+        (ReduceOp::Norm2, vec![1e-30, 0.0], 1e-30),
+        (ReduceOp::Norm2, vec![-inf, 1.0], inf),
         (ReduceOp::Logsumexp, vec![0.0, inf], inf),
         (ReduceOp::Logsumexp, vec![-inf, -inf], -inf),
         (ReduceOp::Logsumexp, vec![-inf, 3.0], 3.0),

@@ -4,6 +4,7 @@ use super::lengths::{Lengths, check_each, check_packed};
 use super::{Attention, Layout};
 use crate::ops::check;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
+use abi::attention::{Mask, UNLIMITED};
 
 /// Largest head_dim and head_dim_v.
 const MOST_HEAD_DIM: usize = 256;
@@ -274,6 +275,46 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             Some(_) => positions_q == 0,
         };
         is_covered && self.options.seqused_q.is_none()
+    }
+
+    /// How many keys a query sees to the left and to the right of its own.
+    pub(super) fn window_of_mask(&self) -> (i32, i32) {
+        let keys =
+            |keys: Option<u32>| keys.map_or(UNLIMITED, |keys| keys.min(UNLIMITED as u32) as i32);
+        let (left, right) = self.options.window;
+        (
+            keys(left),
+            if self.options.causal { 0 } else { keys(right) },
+        )
+    }
+
+    /// The inputs in order, and the extents. If all sequences have these extents, keys before the
+    /// first and after the last that a query sees are left out: kernels multiply values by masked
+    /// probabilities, and 0 times NaN is NaN.
+    pub(super) fn seen(&self, extents: &Extents) -> Result<([Tensor<T>; 3], Extents)> {
+        let [q, k, v] = self.inputs_in_order()?;
+        let options = &self.options;
+        let varies = [
+            options.cu_seqlens_q,
+            options.cu_seqlens_k,
+            options.leftpad_k,
+        ]
+        .into_iter()
+        .chain([options.seqused_q, options.seqused_k])
+        .any(|lengths| lengths.is_some());
+        if varies || options.pages.is_some() || extents.is_empty() {
+            return Ok(([q, k, v], *extents));
+        }
+        let (queries, keys) = (extents.seqlen_q as u32, extents.seqlen_k as u32);
+        let mask = Mask::new(queries, keys, self.window_of_mask(), options.top_left);
+        let first = mask.visible_keys(0).first as usize;
+        let end = mask.visible_keys(queries - 1).end as usize;
+        let seen = |x: Tensor<T>| x.slice(1, first..end);
+        let extents = Extents {
+            seqlen_k: end - first,
+            ..*extents
+        };
+        Ok(([q, seen(k)?, seen(v)?], extents))
     }
 
     /// `x` in the order batch, position, head; a packed tensor gets a batch of one.

@@ -87,9 +87,10 @@ pub use merge::AttentionMerge;
 /// Scores and sums are in f32, with an online softmax in base 2; `o` is rounded once. Tensor-core
 /// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). If only some queries
 /// see a key, a NaN or an infinity in its value may also reach the other queries of these kernels.
-/// The portable kernels never multiply hidden values. If scaled scores have a magnitude beyond
-/// 1.4e9 (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite or NaN, and `lse`
-/// infinite. Portable kernels have no such limit. Error bound:
+/// So may the value of a key that no query sees, if lengths differ or keys are paged; otherwise it
+/// is not read. The portable kernels never multiply hidden values. If scaled scores have a
+/// magnitude beyond 1.4e9 (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite or
+/// NaN, and `lse` infinite. Portable kernels have no such limit. Error bound:
 /// [`reference::attention`](crate::reference::attention) with the [`model`](Self::model).
 /// Deterministic: the same bits every run. The bits depend on the kernel and on the number of key
 /// splits ([`plan`](Self::plan)), and thereby on the device.
@@ -305,7 +306,8 @@ impl<'a, T: Float, Out: Float> Attention<'a, T, Out> {
     }
 
     /// Attention sink: an extra logit per query head, `[heads_q]`, which is added to the softmax
-    /// denominator of every row and has no value; `-inf` disables it. `lse` includes it.
+    /// denominator of every row and has no value; `-inf` disables it. `lse` includes it. Kernels may
+    /// take a magnitude above 2.35e38, f32's largest number divided by log2(e), as infinite.
     pub fn sink(mut self, sink: &'a Tensor<f32>) -> Self {
         self.options.sink = Some(sink);
         self

@@ -14,7 +14,7 @@ use crate::ops::plan::{self, Choice as _, Desc as _, Plan, Tuning};
 use crate::reference::attention::AttentionModel;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
 use abi::attention::sm80::LEAST_SCALE;
-use abi::attention::{BshStrides, MOST_SPLITS, UNLIMITED};
+use abi::attention::{BshStrides, MOST_SPLITS};
 use std::f64::consts::LOG2_E;
 
 /// Factors of the scores, in the form that kernels take.
@@ -75,8 +75,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             }
             let is_packed = extents.total_q.is_some();
             let of_o = operand(&self.in_order(o, is_packed)?, is_packed);
-            let inputs = self.inputs_in_order()?;
-            let desc = self.describe(&extents, &factors, &inputs, (of_o, false))?;
+            let (inputs, seen) = self.seen(&extents)?;
+            let desc = self.describe(&seen, &factors, &inputs, (of_o, false))?;
             Plan::of(&desc, self.options.kernel, stream)
         })
     }
@@ -148,10 +148,10 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         if extents.is_empty() {
             return then(None);
         }
-        let inputs = self.inputs_in_order()?;
         let o = self.new_operand(&extents)?;
+        let (inputs, seen) = self.seen(&extents)?;
         then(Some(&self.describe(
-            &extents,
+            &seen,
             &factors,
             &inputs,
             (o, false),
@@ -333,8 +333,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         (o, lse): (OperandDesc, bool),
     ) -> Result<AttentionDesc> {
         let packed = (extents.total_q.is_some(), extents.total_k.is_some());
-        let window =
-            |keys: Option<u32>| keys.map_or(UNLIMITED, |keys| keys.min(UNLIMITED as u32) as i32);
+        let (window_left, window_right) = self.window_of_mask();
         Ok(AttentionDesc {
             dtype: T::DTYPE,
             o_dtype: Out::DTYPE,
@@ -351,12 +350,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             k: operand(k, packed.1),
             v: operand(v, packed.1),
             o,
-            window_left: window(self.options.window.0),
-            window_right: if self.options.causal {
-                0
-            } else {
-                window(self.options.window.1)
-            },
+            window_left,
+            window_right,
             top_left: self.options.top_left,
             positive_scale: factors.softmax_scale_log2 >= LEAST_SCALE,
             softcap: self.options.softcap.is_some(),
@@ -391,8 +386,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         }
         let is_packed = extents.total_q.is_some();
         let of_o = operand(&self.in_order(o, is_packed)?, is_packed);
-        let inputs = self.inputs_in_order()?;
-        let desc = self.describe(extents, factors, &inputs, (of_o, lse.is_some()))?;
+        let (inputs, seen) = self.seen(extents)?;
+        let desc = self.describe(&seen, factors, &inputs, (of_o, lse.is_some()))?;
         // Choose before anything is copied, so that errors come first.
         let (candidate, _) = plan::choose(&desc, self.options.kernel, stream)?;
         if !last_dimension_is_dense(o) {
@@ -418,12 +413,12 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     ) -> Result<Call<'s>> {
         let is_packed = extents.total_q.is_some();
         let o = self.in_order(o, is_packed)?;
-        let inputs = self.inputs_in_order()?;
+        let (inputs, seen) = self.seen(extents)?;
         let of_o = (operand(&o, is_packed), lse.is_some());
         let [q, k, v] = &inputs;
         Ok(Call {
             stream,
-            desc: self.describe(extents, factors, &inputs, of_o)?,
+            desc: self.describe(&seen, factors, &inputs, of_o)?,
             q: memory(q, stream)?,
             k: memory(k, stream)?,
             v: memory(v, stream)?,

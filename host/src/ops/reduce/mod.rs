@@ -53,13 +53,14 @@ const NAME: &str = ReduceDesc::OPERATION;
 /// counts in row-major order.
 ///
 /// For finite elements:
-/// - Sums, means, dots and products are computed in an unspecified order. If a partial result
-///   leaves the range, it is infinite. The result may then be infinite or NaN, even if the whole
-///   result is within the range. For example, a product with a factor 0 may be NaN. A partial
-///   product that underflows is 0.
-/// - A norm2 adds squares in the dtype of the result. It is infinite for norms above 1.8e19 in f32
-///   and 1.3e154 in f64, and ignores elements below 1e-19 and 1e-154.
-/// - `output::<f64>()` does not overflow for sums and norms of f32, f16 and bf16.
+/// - A norm2 is right wherever the dtype of the result has the norm: squares neither overflow nor
+///   underflow on the way.
+/// - A product with a factor 0 is 0. Other products are computed in an unspecified order. If a
+///   partial product leaves the range, it is infinite or 0, and the result is too, even if the whole
+///   product is within the range.
+/// - Sums, means and dots are added in an unspecified order. If a partial sum leaves the range, the
+///   result is infinite or NaN, even if the whole sum is within the range.
+/// - `output::<f64>()` does not overflow for sums of f32, f16 and bf16.
 ///
 /// Without elements to reduce, sums, counts and norms are 0, products 1, logsumexp `-inf`, mean,
 /// variance and std NaN, `any` 0 and `all` 1. max, min, argmax and argmin are then an error, unless

@@ -34,8 +34,9 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 ///
 /// An [`exclusive`](Scan::exclusive) scan leaves out `x_i` itself. Its `y_0` is the identity: 0 for
 /// sums, 1 for products, and for maxima `-inf` or the least integer. From the first NaN on, a
-/// maximum is NaN. A product or a sum of some elements in a row may overflow or underflow, though
-/// that from the first on does not. Then the result for floats may also be infinite, 0 or NaN.
+/// maximum is NaN. A product of finite floats is 0 from the first 0 on. A product or a sum of some
+/// elements in a row may overflow or underflow, though that from the first on does not. Then a
+/// product may also be infinite or 0, and a sum infinite or NaN.
 ///
 /// # Numerics
 /// f32, f16 and bf16 are accumulated in f32, f64 in f64, and integers in i64, wrapping; the result
