@@ -280,7 +280,7 @@ pub(super) struct Value<N>(PhantomData<N>);
 /// A partial result of a local.
 #[inline(always)]
 fn closed<N: Number>([value, lost]: [N; 2]) -> N {
-    // An infinite sum has lost NaN, which is left out; what is no sum has lost nothing.
+    // An infinite sum has lost NaN, which is left out. Other operations lose nothing.
     if value.is_finite() {
         value.plus(lost)
     } else {

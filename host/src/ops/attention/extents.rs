@@ -288,9 +288,9 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         )
     }
 
-    /// The inputs in order, and the extents. If all sequences have these extents, keys before the
-    /// first and after the last that a query sees are left out: kernels multiply values by masked
-    /// probabilities, and 0 times NaN is NaN.
+    /// The inputs in order, and the extents. If all sequences have these extents, keys that no query
+    /// sees are left out, in front and at the end. Kernels multiply values by masked probabilities,
+    /// and 0 times NaN is NaN.
     pub(super) fn seen(&self, extents: &Extents) -> Result<([Tensor<T>; 3], Extents)> {
         let [q, k, v] = self.inputs_in_order()?;
         let options = &self.options;
