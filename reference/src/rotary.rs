@@ -3,9 +3,9 @@
 //! # Bound
 //!
 //! Each result is a sum of two products. The products are both rounded and added, or one is rounded
-//! and the other is in a fused multiply-add. Each passes at most two roundings: `gamma(2) (|a cos|
-//! + |b sin|)`. Up to two results may be subnormal, `2 eta`. Where a product may exceed f32, there
-//! is no bound. Copied elements are exact.
+//! and the other is in a fused multiply-add. Each passes at most two roundings:
+//! `gamma(2) (|a cos| + |b sin|)`. Up to two results may be subnormal, `2 eta`. Where a product may
+//! exceed f32, there is no bound. Copied elements are exact.
 
 use abi::DType;
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, Axis};

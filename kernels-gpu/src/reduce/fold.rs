@@ -413,6 +413,7 @@ impl<N: Partial + Rounded> Fold for Value<N> {
             take!(0);
             take!(1 % V);
         } else {
+            #[expect(clippy::needless_range_loop, reason = "the macro takes the index")]
             for v in 0..V {
                 take!(v);
             }

@@ -10,6 +10,10 @@
 //!
 //! **Norms.** A partial norm is a sum of squares, which is not below 0. Where that would overflow, or
 //! be so small that squares were lost, it is the norm itself, with the sign of a negative number.
+#![expect(
+    clippy::manual_range_contains,
+    reason = "`&` has no branch; `contains` has one"
+)]
 
 use cuda_std::hint::opaque;
 use cuda_std::math::wide;
