@@ -105,7 +105,7 @@ impl Segment<'_> {
 ///
 /// # Safety
 /// Launched as `abi::scatter_add` says, with tensors of these extents and strides.
-#[kernel(max_threads = FINISH_THREADS)]
+#[kernel(max_threads = FINISH_THREADS, min_blocks = 4)]
 pub unsafe fn scatter_add_finish(
     pairs: *const u64,
     longs: *const u32,
@@ -128,10 +128,8 @@ pub unsafe fn scatter_add_finish(
             let (long, of_row) = params.warps.div_rem(item);
             let begin = longs.add(1 + long as usize).read();
             let own = index(sorted.next(begin));
-            let number = of_row * thread::WARP_THREADS + lane_idx();
-            let is_there = number <= last;
             // Beyond the last one the last, which is not stored there.
-            let number = number.min(last);
+            let number = (of_row * thread::WARP_THREADS + lane_idx()).min(last);
             let slot = slot(begin, false, params) + u64::from(number);
             let segment = Segment {
                 count: count(sorted, begin, own),
@@ -140,7 +138,10 @@ pub unsafe fn scatter_add_finish(
                 params,
             };
             let sum = segment.sum(room);
-            if (warp_idx() == 0) & is_there {
+            // Recomputed, so that it takes no register meanwhile.
+            let (_, of_row) = params.warps.div_rem(opaque(item));
+            let number = of_row * thread::WARP_THREADS + lane_idx();
+            if (warp_idx() == 0) & (number <= last) {
                 let column = number >> params.lanes_log2;
                 let [[of_column, _]] = offsets::<0, 1, 1>(&params.columns, [column]);
                 let lane = number & ((1 << params.lanes_log2) - 1);
