@@ -167,10 +167,9 @@ unsafe fn of_row<F: Fold, const V: usize>(
     acc
 }
 
-/// This thread's place in its block's items.
+/// A thread's place in its block's items.
 #[inline(always)]
-pub(super) fn role(params: &ReduceParams) -> Role {
-    let thread = thread::thread_idx_x();
+pub(super) fn role(thread: u32, params: &ReduceParams) -> Role {
     let of_item = params.along_log2 + params.across_log2;
     let slot = thread & ((1 << of_item) - 1);
     Role {
@@ -192,7 +191,7 @@ pub(super) unsafe fn reduce<F: Fold, T: Load<V, Number = F::Number>, const V: us
     params: &ReduceParams,
     scratch: *mut u32,
 ) {
-    let role = role(params);
+    let role = role(thread::thread_idx_x(), params);
     let items = Items::of(params, V as u64);
     let block = Block::new::<V>(arrays, params, &items, scratch, role.groups);
     // A thread has whole columns, or a warp whole rows, which are then not split either.

@@ -164,6 +164,29 @@ mod single {
         if value < 0.0 { whole * whole } else { whole }
     }
 
+    /// The root of a number above 0, to 2^-35. That of [`wide::sqrt`] needs more registers than the
+    /// kernels have here.
+    #[inline(always)]
+    fn root(x: f64) -> f64 {
+        if !(x < f64::INFINITY) {
+            return x;
+        }
+        // x is `near * half^2`, with `near` from 0.5 to 2.
+        let exponent = ((x.to_bits() >> 53) << 1) + 1;
+        let near = f64::from_bits(x.to_bits() - (exponent << 52) + (1023 << 52));
+        let half = f64::from_bits(((exponent + 1023) / 2) << 52);
+        // The famous first guess of an inverse root, and two steps of Newton's method.
+        let short = near as f32;
+        let mut inverse = f32::from_bits(0x5f37_59df - (short.to_bits() >> 1));
+        for _ in 0..2 {
+            inverse *= 1.5 - 0.5 * short * inverse * inverse;
+        }
+        let inverse = f64::from(inverse);
+        let first = near * inverse;
+        let rest = wide::fma(-first, first, near);
+        wide::fma(rest, 0.5 * inverse, first) * half
+    }
+
     /// The partial norm of a sum of squares, and what rounding it to f32 loses.
     #[inline(always)]
     fn partial(squares: f64) -> [f32; 2] {
@@ -173,7 +196,7 @@ mod single {
         let whole = if is_plain | (squares == 0.0) {
             squares
         } else {
-            -wide::sqrt(squares)
+            -root(squares)
         };
         let value = whole as f32;
         let lost = (whole - f64::from(value)) as f32;

@@ -33,7 +33,7 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Partial>, const V: usize, const I
         back: Status::of::<T::Number>(status, params),
         scratch: Scratch::of(shared),
     };
-    let slots = Slots::own(shared.wrapping_add(SCRATCH_WORDS));
+    let slots = |is_second| Slots::own(shared.wrapping_add(SCRATCH_WORDS)).other(is_second);
     let mut iteration = 0_u32;
     let mut waiting = [T::Number::ZERO; VECTORS];
     // SAFETY: tiles, or rows, of the launch that only this block has; all threads are here, and
@@ -43,39 +43,40 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Partial>, const V: usize, const I
             block.begin();
         }
         loop {
-            // Opaque, so that LLVM does not specialise the loop for these.
-            let (kind, is_exclusive) = (opaque(params.kind), opaque(params.is_exclusive) != 0);
-            let (is_shared, is_late) = (params.tiles > 1, opaque(params.is_late) != 0);
-            // Recomputed at each use.
+            // Recomputed at each use, so that they take no registers meanwhile; and LLVM does not
+            // specialise the loop for them.
+            let (kind, is_late) = (|| opaque(params.kind), || opaque(params.is_late) != 0);
+            let is_shared = params.tiles > 1;
             let none = || T::neutral(opaque(params.kind));
             // The iteration whose tile is finished now: this one, or, with slots for two tiles, the
             // one before.
-            let done = iteration.wrapping_sub(u32::from(is_late));
+            let done = iteration.wrapping_sub(u32::from(is_late()));
             let (mut tile, is_there) = block.tile(iteration);
             let has_more = || block.scratch.tile(done).read().row < params.rows;
             if !(is_there || is_shared && has_more()) {
                 break;
             }
-            let mut own = slots.other(!iteration.is_multiple_of(2) && is_late);
-            let (mut exclusive, total) = block.take::<T, V>(iteration, &tile, &own, kind, none);
+            let own = slots(!iteration.is_multiple_of(2) && is_late());
+            let (mut exclusive, total) = block.take::<T, V>(iteration, &tile, &own, kind(), none);
             if is_shared {
                 if is_there && thread::thread_idx_x() == 0 {
                     block.scratch.total(iteration).write(total);
                     block.back.publish(&tile, total);
                 }
-                if is_late {
+                if is_late() {
                     // What this tile waits for will have been published by the next iteration.
                     core::mem::swap(&mut exclusive, &mut waiting);
-                    own = slots.other(iteration.is_multiple_of(2));
                 }
-                exclusive = block.look_back(iteration, done, kind, none, exclusive);
+                exclusive = block.look_back(iteration, done, kind(), none, exclusive);
                 tile = block.scratch.tile(done).read();
             }
             if !is_shared || tile.row < params.rows {
                 // Opaque: recomputed here, the place takes no registers meanwhile.
                 tile.i += u64::from(opaque(0));
+                let own = slots(opaque(iteration).is_multiple_of(2) && is_late());
                 let address = block.launch.address::<T, V>(&tile);
-                results::<T, V, IS_SM80>(&own, &address, exclusive, kind, is_exclusive);
+                let is_exclusive = opaque(params.is_exclusive) != 0;
+                results::<T, V, IS_SM80>(&own, &address, exclusive, kind(), is_exclusive);
                 address.span.store_parts::<T, V>(address.to, &own);
             }
             iteration = iteration.wrapping_add(1);

@@ -414,9 +414,10 @@ impl Slots {
     pub(super) const WORDS: usize = THREADS as usize * VECTORS * 4;
 
     /// The slots of this thread, in a block's memory at `words`, which is aligned to 16 bytes.
+    /// Recomputed at each use, so that they take no registers meanwhile.
     #[inline(always)]
     pub(super) fn own(words: *mut u32) -> Self {
-        Self(words.wrapping_add(thread::thread_idx_x() as usize * 4))
+        Self(words.wrapping_add(opaque(thread::thread_idx_x()) as usize * 4))
     }
 
     /// The slots of the second of a block's two tiles, or the first.

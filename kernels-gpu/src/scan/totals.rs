@@ -78,18 +78,14 @@ pub(super) unsafe fn of_row<N: Partial>(
         let role = Role::of(params);
         let inclusive = of_lanes(totals, &role, kind);
         let last = (thread::lane_idx() & !(role.lanes - 1)) + role.lanes - 1;
-        let wholes: [N; VECTORS] =
-            core::array::from_fn(|u| warp::shfl_idx(warp::FULL_MASK, inclusive[u], last));
         let first = none();
-        let below: [N; VECTORS] = core::array::from_fn(|u| {
-            let below = warp::shfl_up(warp::FULL_MASK, inclusive[u], 1);
-            if role.lane == 0 { first } else { below }
-        });
         let (exclusive, sum) = by_kind!(kind, Partial::product, |op| {
             let mut sum = first;
             let exclusive: [N; VECTORS] = core::array::from_fn(|u| {
-                let before = op(sum, below[u]);
-                sum = op(sum, wholes[u]);
+                let whole = warp::shfl_idx(warp::FULL_MASK, inclusive[u], last);
+                let below = warp::shfl_up(warp::FULL_MASK, inclusive[u], 1);
+                let before = op(sum, if role.lane == 0 { first } else { below });
+                sum = op(sum, whole);
                 before
             });
             (exclusive, sum)
@@ -123,13 +119,13 @@ unsafe fn of_lanes<N: Partial>(xs: [N; VECTORS], role: &Role, kind: u32) -> [N; 
     let mut xs = xs;
     let mut apart = 1;
     while apart < opaque(role.lanes) {
-        // SAFETY: passed on to the caller.
-        let below: [N; VECTORS] =
-            core::array::from_fn(|u| unsafe { warp::shfl_up(warp::FULL_MASK, xs[u], apart) });
-        let sums = all_combined(below, xs, kind);
-        for u in 0..VECTORS {
-            xs[u] = if role.lane >= apart { sums[u] } else { xs[u] };
-        }
+        by_kind!(kind, Partial::product, |op| {
+            for x in &mut xs {
+                // SAFETY: passed on to the caller.
+                let below = unsafe { warp::shfl_up(warp::FULL_MASK, *x, apart) };
+                *x = if role.lane >= apart { op(below, *x) } else { *x };
+            }
+        });
         apart *= 2;
     }
     xs
