@@ -30,8 +30,8 @@ use std::marker::PhantomData;
 /// nearest, with saturation for e4m3 and e5m2; to integers towards zero, with saturation, where NaN
 /// becomes 0. The same bits every run and on every device.
 ///
-/// Exception: if `y` and all stored tensors are f16, bf16, e4m3 or e5m2, the functions that have a short form use it, with
-/// errors up to [`UnaryOp::narrow_ulps`], at every place in the chain. It uses approximate
+/// Exception: functions that have a short form use it if `y` and all stored tensors are f16, bf16,
+/// e4m3 or e5m2. Their errors are then up to [`UnaryOp::narrow_ulps`]. They use approximate
 /// instructions, so the bits are reproducible on one kind of device only. Single steps in short
 /// form are the fragments `f32_exp_narrow` and so on.
 ///
@@ -199,8 +199,7 @@ impl<'a, O: ChainElement> Chain<'a, O> {
         self
     }
 
-    /// value = `tensor`. What was computed before is left to [`keep`](Chain::keep) and
-    /// [`store`](Chain::store).
+    /// value = `tensor`. [`keep`](Chain::keep) and [`store`](Chain::store) preserve the value before.
     pub fn load<T: ChainElement>(mut self, tensor: &'a Tensor<T>) -> Self {
         let operand = self.program.input("tensor", tensor.erased());
         self.program.push(Step::Load(operand));
