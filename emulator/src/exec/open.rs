@@ -226,7 +226,8 @@ impl Warp {
                     WarpgroupA::Registers(a) => slots(a),
                     WarpgroupA::Shared(..) => 0,
                 },
-                _ => 0,
+                TensorOp::Mma(_) | TensorOp::MoveMatrix { .. } | TensorOp::ConvertSums(_) => 0,
+                TensorOp::WgmmaFence | TensorOp::WgmmaCommit | TensorOp::WgmmaWait(_) => 0,
             },
             _ => 0,
         }

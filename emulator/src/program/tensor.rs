@@ -45,11 +45,12 @@ impl TensorOp {
 
     /// Whether it runs on the copies of the registers while the warp keeps these.
     pub(crate) fn runs_on_copies(&self) -> bool {
-        let moves = matches!(
-            self,
-            Self::MoveMatrix { .. } | Self::LoadMatrix(_) | Self::LoadFragment(_)
-        );
-        moves || self.computes()
+        match self {
+            Self::Mma(_) | Self::ConvertSums(_) | Self::MoveMatrix { .. } => true,
+            Self::LoadMatrix(_) | Self::LoadFragment(_) => true,
+            Self::StoreMatrix(_) | Self::StoreFragment(_) => false,
+            Self::Wgmma(_) | Self::WgmmaFence | Self::WgmmaCommit | Self::WgmmaWait(_) => false,
+        }
     }
 
     /// Whether it is one of the four `wgmma` instructions.

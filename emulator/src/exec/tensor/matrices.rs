@@ -115,7 +115,10 @@ impl Warp {
                 let address = own.0[lane as usize];
                 let names: Vec<&str> = spaces.iter().map(|space| space.name()).collect();
                 let names = names.join(" or ");
-                let message = format!("0x{address:x} is not an address of {names} memory");
+                let message = format!(
+                    "0x{address:x} of {} memory is not an address of {names} memory",
+                    space.name()
+                );
                 let fault = Fault::new(FaultKind::OutOfBounds, Some(lane), message);
                 return Err(fault.at(address));
             }

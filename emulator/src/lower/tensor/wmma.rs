@@ -59,8 +59,9 @@ fn is_stored(side: Side, element: E, by_rows: bool) -> bool {
 impl<'a> FunctionLowering<'a, '_> {
     pub(in crate::lower) fn wmma(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         self.require_aligned(&mut mods)?;
+        let registers = |matrix: &Matrix| (matrix.registers(), register(matrix), matrix.name());
         if mods.take("load") {
-            let (side, matrix) = matrix(
+            let matrix = matrix(
                 &mut mods,
                 &[("a", Side::A), ("b", Side::B), ("c", Side::Sum)],
             )?;
@@ -68,16 +69,18 @@ impl<'a> FunctionLowering<'a, '_> {
                 return Err(self.invalid("`wmma.load` takes registers and an address"));
             };
             let mut fragment = self.fragment(mods, matrix, address, stride)?;
-            fragment.regs = self.destinations(d, matrix.registers(), register(&matrix), side)?;
+            let (count, width, name) = registers(&matrix);
+            fragment.regs = self.destinations(d, count, width, name)?;
             return self.emit_tensor(TensorOp::LoadFragment(fragment));
         }
         if mods.take("store") {
-            let (side, matrix) = matrix(&mut mods, &[("d", Side::Sum)])?;
+            let matrix = matrix(&mut mods, &[("d", Side::Sum)])?;
             let [address, source, stride @ ..] = inst.operands.as_slice() else {
                 return Err(self.invalid("`wmma.store` takes an address and registers"));
             };
             let mut fragment = self.fragment(mods, matrix, address, stride)?;
-            fragment.regs = self.sources(source, matrix.registers(), register(&matrix), side)?;
+            let (count, width, name) = registers(&matrix);
+            fragment.regs = self.sources(source, count, width, name)?;
             return self.emit_tensor(TensorOp::StoreFragment(fragment));
         }
         mods.require("mma")?;
@@ -211,11 +214,8 @@ impl<'a> FunctionLowering<'a, '_> {
 }
 
 /// Takes which matrix it is, how it is stored, its shape and its type.
-fn matrix(
-    mods: &mut Mods<'_>,
-    sides: &[(&'static str, Side)],
-) -> Result<(&'static str, Matrix), LoadError> {
-    let (name, side) = mods.need(|word| sides.iter().find(|side| side.0 == word).copied())?;
+fn matrix(mods: &mut Mods<'_>, sides: &[(&str, Side)]) -> Result<Matrix, LoadError> {
+    let side = mods.need(|word| Some(sides.iter().find(|side| side.0 == word)?.1))?;
     let (by_rows, shape) = (by_rows(mods)?, mods.need(shape)?);
     let found = match side {
         Side::A | Side::B => {
@@ -230,8 +230,7 @@ fn matrix(
             exists.then(|| Matrix::sum((shape.0, shape.1), sum, by_rows))
         }
     };
-    let matrix = found.ok_or_else(|| mods.unsupported())?;
-    Ok((name, matrix))
+    found.ok_or_else(|| mods.unsupported())
 }
 
 /// The width of a fragment's registers.

@@ -69,6 +69,15 @@ impl Matrix {
         matrix
     }
 
+    /// What messages call it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.side {
+            Side::A => "A",
+            Side::B => "B",
+            Side::Sum => "an accumulator",
+        }
+    }
+
     /// Registers of a lane.
     pub(crate) fn registers(&self) -> usize {
         self.registers
