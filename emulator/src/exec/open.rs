@@ -199,7 +199,8 @@ impl Warp {
             Op::Load(access) | Op::Store(access) => base(&access.base),
             Op::OpenStore(store) => base(&store.access.base),
             Op::Atomic(atomic) => base(&atomic.base) | all(&atomic.b) | all(&atomic.c),
-            Op::BranchIndexed { .. } | Op::Call(_) | Op::Printf(_) | Op::AssertFail(_) => but(&[]),
+            Op::BranchIndexed { .. } | Op::Call(_) => but(&[]),
+            Op::Printf(_) | Op::AssertFail(_) | Op::Heap(_) => but(&[]),
             Op::Barrier(barrier) => but(&[barrier.d.map(|d| d.slot)]),
             Op::Stack(op) => match **op {
                 StackOp::Alloc { d, .. } | StackOp::Save(d) => but(&[Some(d.slot)]),

@@ -241,13 +241,13 @@ fn sizes_beyond_every_limit_are_refused() {
 #[test]
 fn unresolved_functions_are_refused() {
     let text = format!(
-        "{HEADER}.extern .func malloc(.param .b64 size);\n.visible .entry k()\n{{\n.param .b64 s;\ncall malloc, (s);\nret;\n}}\n"
+        "{HEADER}.extern .func realloc(.param .b64 size);\n.visible .entry k()\n{{\n.param .b64 s;\ncall realloc, (s);\nret;\n}}\n"
     );
-    let error = emulator().load(&text).expect_err("malloc has no body");
+    let error = emulator().load(&text).expect_err("realloc has no body");
     assert_eq!(
         error,
         LoadError::Unresolved {
-            name: "malloc".to_owned(),
+            name: "realloc".to_owned(),
             line: 8
         }
     );
