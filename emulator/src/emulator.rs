@@ -164,6 +164,9 @@ impl Emulator {
         let cluster = check_cluster(found, config)?;
         let params = pack_params(found, params)?;
         let workspace = Workspace::new(&self.memory, &program)?;
+        if program.heap {
+            self.memory.begin_heap().map_err(LaunchError::Memory)?;
+        }
         let starved = Arc::<Starved>::default();
         let launch = Launch {
             kernel: found.name.clone(),

@@ -120,6 +120,8 @@ pub(crate) enum Op {
     Tensor(Box<tensor::TensorOp>),
     Asynchronous(Box<Asynchronous>),
     Printf(Box<Printf>),
+    /// `malloc` and `free`
+    Heap(HeapCall),
     /// `__assertfail`, or what cuda_builder calls instead.
     AssertFail(Box<AssertFail>),
     /// `membar`, and `fence` of the memory consistency model.
@@ -329,6 +331,13 @@ pub(crate) struct Printf {
     pub(crate) result: Option<u64>,
 }
 
+/// A call of `malloc` or `free`: frame offsets of the argument and, for `malloc`, the result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeapCall {
+    pub(crate) argument: u64,
+    pub(crate) result: Option<u64>,
+}
+
 /// Frame offsets of the arguments of `__assertfail`.
 #[derive(Clone, Debug)]
 pub(crate) struct AssertFail {
@@ -472,6 +481,8 @@ pub(crate) struct Program {
     pub(crate) bounds: Bounds,
     /// Whether it reads where the grid's workspace is.
     pub(crate) grid_workspace: bool,
+    /// Whether it calls `malloc` or `free`.
+    pub(crate) heap: bool,
     /// Whether blocks may communicate through global memory. They then run on one host thread, in a
     /// fixed order, so that results are deterministic.
     pub(crate) ordered: bool,

@@ -1,7 +1,8 @@
 //! Loads and stores: the address of each lane, its state space, and the checks.
 
 use super::access_faults::{
-    bad_access, describe, exited_peer, no_allocation, no_such_rank, out_of_space, uninitialized,
+    bad_access, check_heap, describe, exited_peer, no_allocation, no_such_rank, out_of_space,
+    uninitialized,
 };
 use super::block::{Block, RECENT};
 use super::cluster::RANK_SHIFT;
@@ -397,6 +398,9 @@ pub(crate) fn global(
             || intent == Intent::Write && found.read_only
         {
             return Err(bad_access(addresses, part, bytes, found, intent));
+        }
+        if let Some(heap) = &found.heap {
+            check_heap(addresses, part, bytes, (found, heap), intent)?;
         }
         let lanes = Found {
             target: Target::Global { allocation },

@@ -3,9 +3,9 @@
 use super::access::Intent;
 use super::block::Block;
 use super::cluster::Cluster;
-use super::fault::Fault;
+use super::fault::{Checked, Fault};
 use super::row::{Lanes, Row};
-use crate::memory::global::{Allocation, at_or_below};
+use crate::memory::global::{Allocation, Chunk, Heap, at_or_below};
 use crate::memory::shared::SHARED_BASE;
 use crate::memory::space::Space;
 use crate::report::FaultKind;
@@ -119,6 +119,43 @@ pub(in crate::exec) fn bad_access(
     Fault::new(kind, Some(lane as u32), message)
         .at(address)
         .note(describe(found))
+}
+
+/// Refuses accesses to memory of kernels that `malloc` did not give or `free` has taken back.
+pub(in crate::exec) fn check_heap(
+    addresses: &Row<u64>,
+    mask: u32,
+    bytes: usize,
+    (found, heap): (&Allocation, &Heap),
+    intent: Intent,
+) -> Checked<()> {
+    let place = |lane: usize| heap.place(addresses.0[lane] - found.base, bytes as u64);
+    let mut places = Lanes(mask).map(|lane| (lane, place(lane)));
+    let Some((lane, place)) = places.find(|(_, place)| *place != Chunk::Live) else {
+        return Ok(());
+    };
+    let (verb, address) = (intent.verb(), addresses.0[lane]);
+    let chunk = |at: u64, len: u64| format!("{len} bytes at 0x{:x}", found.base + at);
+    let (kind, what, note) = match place {
+        Chunk::Freed(at, len) => (
+            FaultKind::UseAfterFree,
+            "in memory that `free` has taken back",
+            format!("`malloc` had given {}", chunk(at, len)),
+        ),
+        Chunk::Outside(Some((at, len))) => (
+            FaultKind::OutOfBounds,
+            "outside what `malloc` gave",
+            format!("the nearest memory below has {}", chunk(at, len)),
+        ),
+        Chunk::Outside(None) | Chunk::Live => (
+            FaultKind::OutOfBounds,
+            "outside what `malloc` gave",
+            "no such memory lies below this address".to_owned(),
+        ),
+    };
+    let message = format!("a {verb} of {bytes} bytes at 0x{address:x} {what}");
+    let fault = Fault::new(kind, Some(lane as u32), message);
+    Err(fault.at(address).note(note))
 }
 
 #[cold]

@@ -25,6 +25,7 @@ pub(crate) mod fault;
 pub(crate) mod findings;
 pub(crate) mod grid;
 mod groups;
+mod heap;
 pub(crate) mod kernel;
 mod mbarrier;
 mod mbarrier_op;

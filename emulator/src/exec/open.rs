@@ -183,6 +183,10 @@ impl Warp {
     fn matters(&self, op: &Op, named: &[Reg]) -> u32 {
         let Some(open) = &self.open else { return 0 };
         let all = |regs: &[Reg]| regs.iter().fold(0, |lanes, reg| lanes | open.lanes(*reg));
+        let slots = |slots: &[Slot]| {
+            let own = slots.iter().filter_map(|slot| register(*slot, Width::B32));
+            own.fold(0, |lanes, reg| lanes | open.lanes(reg))
+        };
         let base = |base: &Base| match base {
             Base::Register(reg) => open.lanes(*reg),
             _ => 0,
@@ -195,7 +199,8 @@ impl Warp {
             Op::Load(access) | Op::Store(access) => base(&access.base),
             Op::OpenStore(store) => base(&store.access.base),
             Op::Atomic(atomic) => base(&atomic.base) | all(&atomic.b) | all(&atomic.c),
-            Op::BranchIndexed { .. } | Op::Call(_) | Op::Printf(_) | Op::AssertFail(_) => but(&[]),
+            Op::BranchIndexed { .. } | Op::Call(_) => but(&[]),
+            Op::Printf(_) | Op::AssertFail(_) | Op::Heap(_) => but(&[]),
             Op::Barrier(barrier) => but(&[barrier.d.map(|d| d.slot)]),
             Op::Stack(op) => match **op {
                 StackOp::Alloc { d, .. } | StackOp::Save(d) => but(&[Some(d.slot)]),
@@ -214,14 +219,16 @@ impl Warp {
             },
             Op::Tensor(op) => match &**op {
                 TensorOp::LoadMatrix(matrices) => base(&matrices.base),
-                TensorOp::StoreMatrix(_) => but(&[]),
+                TensorOp::LoadFragment(fragment) => {
+                    base(&fragment.base) | slots(&[fragment.stride])
+                }
+                TensorOp::StoreMatrix(_) | TensorOp::StoreFragment(_) => but(&[]),
                 TensorOp::Wgmma(wgmma) => match &wgmma.a {
-                    WarpgroupA::Registers(slots) => slots.iter().fold(0, |lanes, slot| {
-                        lanes | register(*slot, Width::B32).map_or(0, |reg| open.lanes(reg))
-                    }),
+                    WarpgroupA::Registers(a) => slots(a),
                     WarpgroupA::Shared(..) => 0,
                 },
-                _ => 0,
+                TensorOp::Mma(_) | TensorOp::MoveMatrix { .. } | TensorOp::ConvertSums(_) => 0,
+                TensorOp::WgmmaFence | TensorOp::WgmmaCommit | TensorOp::WgmmaWait(_) => 0,
             },
             _ => 0,
         }
@@ -233,16 +240,13 @@ impl Warp {
         let runs_on_copies = match op {
             Op::Lanes(..) | Op::Special { .. } | Op::FrameAddress { .. } => true,
             Op::Pack { .. } | Op::Unpack { .. } | Op::Load(_) | Op::Collective(_) => true,
-            Op::Tensor(op) => matches!(
-                **op,
-                TensorOp::Mma(_) | TensorOp::MoveMatrix { .. } | TensorOp::LoadMatrix(_)
-            ),
+            Op::Tensor(op) => op.runs_on_copies(),
             Op::Store(_) | Op::OpenStore(_) | Op::Watch(_) => true, // they write no register
             _ => false,
         };
         if !runs_on_copies {
             self.settle_registers(named, active);
-        } else if matches!(op, Op::Tensor(op) if matches!(**op, TensorOp::Mma(_))) {
+        } else if matches!(op, Op::Tensor(op) if op.computes()) {
             self.open_whole(named);
         }
     }

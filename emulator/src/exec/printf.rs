@@ -88,7 +88,7 @@ impl Warp {
     }
 
     /// Reads up to 8 bytes at one address per lane of `mask`.
-    fn peek(
+    pub(super) fn peek(
         &mut self,
         block: &mut Block<'_>,
         space: Space,

@@ -392,6 +392,7 @@ impl Warp {
             Op::Pack { d, parts } => self.pack(block, *d, parts, active),
             Op::Unpack { parts, a } => self.unpack(block, parts, *a, active),
             Op::Printf(printf) => self.printf(block, printf, index, active)?,
+            Op::Heap(call) => self.heap(block, call, index, active)?,
             Op::AssertFail(places) => {
                 return Err(self.assertion(block, places, index, active)?);
             }

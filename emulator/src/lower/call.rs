@@ -8,7 +8,9 @@ use super::scope::Symbol;
 use super::{FunctionLowering, Lowered};
 use crate::error::LoadError;
 use crate::memory::space::Space;
-use crate::program::{Access, AssertFail, Base, Call, Callee, Op, Printf, Reg, StackOp, Width};
+use crate::program::{
+    Access, AssertFail, Base, Call, Callee, HeapCall, Op, Printf, Reg, StackOp, Width,
+};
 
 /// Functions of checked builds of cuda_builder. They call `__assertfail`, and take two values more, the
 /// index and the length, or three, the range and the length.
@@ -225,8 +227,8 @@ impl<'a> FunctionLowering<'a, '_> {
 
     /// Lowers a call of a function without a body that the runtime provides.
     fn system_call(&mut self, name: &str, args: &[(u64, u64)], results: &[(u64, u64)]) -> Lowered {
-        match (name, args) {
-            ("vprintf", [(format, 8), (arguments, 8)]) => {
+        match (name, args, results) {
+            ("vprintf", [(format, 8), (arguments, 8)], _) => {
                 let result = results.first().map(|(offset, _)| *offset);
                 let (format, arguments) = (*format, *arguments);
                 self.emit(Op::Printf(Box::new(Printf {
@@ -234,6 +236,16 @@ impl<'a> FunctionLowering<'a, '_> {
                     arguments,
                     result,
                 })));
+                Ok(())
+            }
+            ("malloc", [(bytes, 8)], [(result, 8)]) => {
+                let (argument, result) = (*bytes, Some(*result));
+                self.emit(Op::Heap(HeapCall { argument, result }));
+                Ok(())
+            }
+            ("free", [(pointer, 8)], []) => {
+                let (argument, result) = (*pointer, None);
+                self.emit(Op::Heap(HeapCall { argument, result }));
                 Ok(())
             }
             (
@@ -245,6 +257,7 @@ impl<'a> FunctionLowering<'a, '_> {
                     (function, 8),
                     values @ ..,
                 ],
+                _,
             ) if !values.is_empty() => {
                 let values = values.iter().map(|(offset, _)| *offset);
                 self.emit(Op::AssertFail(Box::new(AssertFail {

@@ -102,6 +102,7 @@ impl<'a> FunctionLowering<'a, '_> {
             O::Stmatrix => self.store_matrix(inst, mods),
             O::Movmatrix => self.move_matrix(inst, mods),
             O::Wgmma => self.wgmma(inst, mods),
+            O::Wmma => self.wmma(inst, mods),
 
             O::Barrier if inst.has("cluster") => self.cluster_barrier(inst, mods),
             O::Bar | O::Barrier => self.barrier(inst, mods),
@@ -136,7 +137,7 @@ impl<'a> FunctionLowering<'a, '_> {
             O::Clusterlaunchcontrol | O::Istypep | O::Multimem | O::Suld | O::Suq
             | O::Sured | O::Sust | O::Tcgen05 | O::Tex | O::Tld4 | O::Txq | O::Vabsdiff
             | O::Vadd | O::Vmad | O::Vmax | O::Vmin | O::Vset | O::Vset2 | O::Vset4
-            | O::Vshl | O::Vshr | O::Vsub | O::Wmma => Err(mods.unsupported()),
+            | O::Vshl | O::Vshr | O::Vsub => Err(mods.unsupported()),
         }
     }
 

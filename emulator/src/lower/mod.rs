@@ -111,7 +111,10 @@ pub(crate) fn lower_kernel(
         Op::Special { source, .. } => matches!(source, Special::GridWorkspace { .. }),
         _ => false,
     };
+    let heap = |inst: &Inst| matches!(inst.op, Op::Heap(_));
+    let heap = build.code.iter().any(heap);
     Ok(Program {
+        heap,
         grid_workspace: build.code.iter().any(reads_workspace),
         code: build.code,
         kinds: build.kinds,
@@ -122,7 +125,7 @@ pub(crate) fn lower_kernel(
         shared_bytes: shared.bytes,
         shared_from: build.shared_from,
         bounds: bounds(&module.functions[kernel]),
-        ordered: build.ordered,
+        ordered: build.ordered || heap,
     })
 }
 

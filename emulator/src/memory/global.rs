@@ -1,6 +1,9 @@
 //! Global memory: allocations with guard gaps, and the table that finds them.
 
+mod heap;
 mod placed;
+
+pub(crate) use heap::{Chunk, Heap};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -25,6 +28,8 @@ pub(crate) struct Allocation {
     pub(crate) len: u64,
     /// Whether it is constant memory, which kernels may only read.
     pub(crate) read_only: bool,
+    /// If kernels take memory from it by `malloc`: its chunks.
+    pub(crate) heap: Option<Heap>,
     freed: AtomicBool,
     words: Box<[AtomicU32]>,
     init: Box<[AtomicU32]>,
@@ -38,6 +43,7 @@ impl Allocation {
             base,
             len,
             read_only,
+            heap: None,
             freed: AtomicBool::new(false),
             words: zeroed(len.div_ceil(4))?,
             init: zeroed(len.div_ceil(32))?,
@@ -79,6 +85,8 @@ pub(crate) struct GlobalMemory {
     table: Mutex<Table>,
     /// Held while the lanes of an atomic instruction execute.
     atomics: Mutex<()>,
+    /// The base of the heap, if there is one.
+    heap: Mutex<Option<u64>>,
     capacity: u64,
 }
 
@@ -91,6 +99,7 @@ impl GlobalMemory {
         Self {
             table: Mutex::new(table),
             atomics: Mutex::new(()),
+            heap: Mutex::new(None),
             capacity,
         }
     }

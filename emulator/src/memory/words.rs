@@ -99,6 +99,16 @@ impl<W: Word> Bytes<'_, W> {
         self.init[offset / 32].merge(low_bits(bytes) << (offset % 32), self.unwritten);
     }
 
+    /// Marks a range as not written.
+    pub(crate) fn unmark_range(&self, mut offset: usize, bytes: usize) {
+        let end = offset + bytes;
+        while offset < end {
+            let take = (32 - offset % 32).min(end - offset);
+            self.unmark(offset, take);
+            offset += take;
+        }
+    }
+
     /// Whether every byte of a range was written.
     pub(crate) fn range_written(&self, mut offset: usize, bytes: usize) -> bool {
         let end = offset + bytes;

@@ -3,9 +3,10 @@
 use super::{Base, Guard};
 use crate::exec::registers::Slot;
 use crate::memory::space::Space;
+use crate::semantics::Rounding;
 use crate::semantics::tensor::sum::Rule;
 use crate::semantics::tensor::whole::IntegerRule;
-use crate::semantics::tensor::{Accumulator, Element};
+use crate::semantics::tensor::{Accumulator, Element, wmma};
 
 /// An instruction that all lanes of a warp execute together.
 #[derive(Clone, Debug)]
@@ -20,6 +21,12 @@ pub(crate) enum TensorOp {
         d: Slot,
         a: Slot,
     },
+    /// `wmma.load`
+    LoadFragment(Fragment),
+    /// `wmma.store`
+    StoreFragment(Fragment),
+    /// Before or after a `wmma.mma` whose C or D is f16 and whose sums are f32.
+    ConvertSums(ConvertSums),
     /// `wgmma.mma_async`
     Wgmma(Wgmma),
     /// `wgmma.fence`
@@ -31,6 +38,21 @@ pub(crate) enum TensorOp {
 }
 
 impl TensorOp {
+    /// Whether its results are sums or numbers, which depend on all bits of its sources.
+    pub(crate) fn computes(&self) -> bool {
+        matches!(self, Self::Mma(_) | Self::ConvertSums(_))
+    }
+
+    /// Whether it runs on the copies of the registers while the warp keeps these.
+    pub(crate) fn runs_on_copies(&self) -> bool {
+        match self {
+            Self::Mma(_) | Self::ConvertSums(_) | Self::MoveMatrix { .. } => true,
+            Self::LoadMatrix(_) | Self::LoadFragment(_) => true,
+            Self::StoreMatrix(_) | Self::StoreFragment(_) => false,
+            Self::Wgmma(_) | Self::WgmmaFence | Self::WgmmaCommit | Self::WgmmaWait(_) => false,
+        }
+    }
+
     /// Whether it is one of the four `wgmma` instructions.
     pub(crate) fn is_wgmma(&self) -> bool {
         matches!(
@@ -45,7 +67,7 @@ impl TensorOp {
 pub(crate) enum Sum {
     Tile(TileSum),
     /// f64, whose elements take two 32-bit words.
-    Double,
+    Double(Rounding),
 }
 
 /// How products of elements of at most 32 bits are summed.
@@ -98,6 +120,28 @@ pub(crate) struct Matrices {
     pub(crate) transposed: bool,
     /// A register for each matrix.
     pub(crate) regs: Box<[Slot]>,
+}
+
+/// A matrix in memory, and the registers that hold it.
+#[derive(Clone, Debug)]
+pub(crate) struct Fragment {
+    pub(crate) space: Space,
+    pub(crate) base: Base,
+    pub(crate) offset: u64,
+    /// Elements from one row (or column) to the next.
+    pub(crate) stride: Slot,
+    pub(crate) matrix: wmma::Matrix,
+    pub(crate) regs: Box<[Slot]>,
+}
+
+/// Accumulators of f16 pairs to f32, or back.
+#[derive(Clone, Debug)]
+pub(crate) struct ConvertSums {
+    /// f16 pairs.
+    pub(crate) narrow: Box<[Slot]>,
+    /// f32, two for each pair.
+    pub(crate) wide: Box<[Slot]>,
+    pub(crate) widens: bool,
 }
 
 /// Where a `wgmma` reads A.

@@ -1,4 +1,4 @@
-//! Tensor cores: mma.sync and wgmma from inline PTX and from Triton.
+//! Tensor cores: mma.sync and wgmma from inline PTX and from Triton, wmma from CUDA C++.
 
 use half::{bf16, f16};
 
@@ -34,6 +34,28 @@ fn a_double_buffered_product() {
         ];
         gpu.launch_in("gemm_bf16", [1, 2, 1], [128, 1, 1], 0, &args);
         let want = product(m, n, k, &wide(&a), &transposed(n, k, &wide(&b)));
+        close(gpu, &gpu.get::<f32>(c), &want, 1e-5, 1e-5);
+    });
+}
+
+#[test]
+fn a_product_of_wmma_fragments() {
+    each("wmma", |gpu| {
+        let (m, n, k) = (48usize, 32usize, 80usize);
+        let mut random = Random::new(85);
+        let a = values(&mut random, m * k, f16::from_f32);
+        let b = values(&mut random, k * n, f16::from_f32);
+        let c = gpu.room::<f32>(m * n);
+        let args = [
+            I32(n as i32),
+            I32(k as i32),
+            At(gpu.put(&a)),
+            At(gpu.put(&b)),
+            At(c),
+        ];
+        gpu.launch_in("product", [2, 3, 1], [32, 1, 1], 0, &args);
+        let sums = product(m, n, k, &wide(&a), &wide(&b));
+        let want: Vec<f64> = sums.iter().map(|sum| 2.0 * (0.5 + sum)).collect();
         close(gpu, &gpu.get::<f32>(c), &want, 1e-5, 1e-5);
     });
 }

@@ -7,6 +7,7 @@ mod common;
 mod fail;
 mod fail_asynchrony;
 mod foreign;
+mod heap;
 mod keep_going;
 mod limits;
 mod machine;

@@ -47,6 +47,16 @@ twins!(
     non_coherent_read,
 );
 
+#[test]
+fn fragment_load_before_barrier() {
+    twins("fragment_load_before_barrier", |case| case.zeros(512));
+}
+
+#[test]
+fn fragment_store_before_barrier() {
+    twins("fragment_store_before_barrier", |case| case.zeros(256));
+}
+
 /// The same with four blocks.
 macro_rules! twins_of_blocks {
     ($($name:ident),* $(,)?) => {

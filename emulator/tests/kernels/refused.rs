@@ -26,6 +26,31 @@ fn unknown_instructions_are_named_with_their_line() {
             "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f0}, {%r1}, {%r2}, {%f0};",
             "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32",
         ),
+        // The layout of elements of less than a byte, types that differ, a clamp of floats, a shape.
+        (
+            "wmma.load.a.sync.aligned.col.m8n8k32.global.s4 {%r1}, [%rd1];",
+            "wmma.load.a.sync.aligned.col.m8n8k32.global.s4",
+        ),
+        (
+            "wmma.load.b.sync.aligned.row.m16n16k16.local.f16 {%r1}, [%rd1];",
+            "wmma.load.b.sync.aligned.row.m16n16k16.local.f16",
+        ),
+        (
+            "wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.u8.s32 {%r1}, {%r1}, {%r1}, {%r1};",
+            "wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.u8.s32",
+        ),
+        (
+            "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32.satfinite {%f1}, {%r1}, {%r1}, {%f1};",
+            "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32.satfinite",
+        ),
+        (
+            "wmma.mma.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {%r1}, {%r1}, {%r1}, {%r1};",
+            "wmma.mma.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32",
+        ),
+        (
+            "wmma.store.d.sync.aligned.row.m16n16k8.global.s32 [%rd1], {%r1};",
+            "wmma.store.d.sync.aligned.row.m16n16k8.global.s32",
+        ),
         (
             "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%f0}, %rd1, %rd2, %r1, 0, 1;",
             "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16",
@@ -213,13 +238,13 @@ fn sizes_beyond_every_limit_are_refused() {
 #[test]
 fn unresolved_functions_are_refused() {
     let text = format!(
-        "{HEADER}.extern .func malloc(.param .b64 size);\n.visible .entry k()\n{{\n.param .b64 s;\ncall malloc, (s);\nret;\n}}\n"
+        "{HEADER}.extern .func realloc(.param .b64 size);\n.visible .entry k()\n{{\n.param .b64 s;\ncall realloc, (s);\nret;\n}}\n"
     );
-    let error = emulator().load(&text).expect_err("malloc has no body");
+    let error = emulator().load(&text).expect_err("realloc has no body");
     assert_eq!(
         error,
         LoadError::Unresolved {
-            name: "malloc".to_owned(),
+            name: "realloc".to_owned(),
             line: 8
         }
     );

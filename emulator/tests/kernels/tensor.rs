@@ -67,6 +67,21 @@ fn instructions_of_a_warp_take_all_its_lanes() {
 }
 
 #[test]
+fn fragments_are_of_a_matrix_that_is_there() {
+    for (name, kind) in [
+        ("wmma_misaligned_matrix", FaultKind::Misaligned),
+        ("wmma_misaligned_stride", FaultKind::Misaligned),
+        ("wmma_stride_below_a_row", FaultKind::Misaligned),
+        ("wmma_addresses_of_each_lane", FaultKind::BarrierMisuse),
+        ("wmma_past_the_allocation", FaultKind::OutOfBounds),
+        ("wmma_store_to_local_memory", FaultKind::OutOfBounds),
+        ("wmma_of_unwritten_memory", FaultKind::Uninitialized),
+    ] {
+        check(&Case::new("fail", name, 1, 32).zeros(256), kind);
+    }
+}
+
+#[test]
 fn rows_of_a_matrix_begin_at_multiples_of_16_bytes() {
     let case = Case::new("fail", "ldmatrix_misaligned_row", 1, 32).zeros(32);
     check(&case, FaultKind::Misaligned);

@@ -2,24 +2,7 @@
 
 use warpsmith_emulator::{Emulator, EmulatorConfig, LaunchConfig};
 
-use super::inputs::{elements, pack};
-
-/// The value of an f16 or bf16.
-fn value(name: &str, bits: u64) -> f64 {
-    let (exponent_bits, mantissa) = if name == "f16" { (5, 10) } else { (8, 7) };
-    let field = (bits >> mantissa & ((1 << exponent_bits) - 1)) as i32;
-    let fraction = (bits & ((1 << mantissa) - 1)) as f64 / 2f64.powi(mantissa);
-    let bias = (1 << (exponent_bits - 1)) - 1;
-    let magnitude = match field {
-        0 => fraction * 2f64.powi(1 - bias),
-        _ => (1.0 + fraction) * 2f64.powi(field - bias),
-    };
-    if bits >> 15 & 1 == 1 {
-        -magnitude
-    } else {
-        magnitude
-    }
-}
+use super::inputs::{elements, pack, value};
 
 /// A GEMM of `m` by `k` and `k` by `n`; both operands are row-major.
 struct Problem {

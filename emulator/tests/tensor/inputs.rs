@@ -115,6 +115,32 @@ pub(crate) fn elements(name: &str, kind: &str, seed: u64, count: usize) -> Vec<u
     (0..count as u64).map(one).collect()
 }
 
+/// The value of an element. Integers of up to 32 bits are exact.
+pub(crate) fn value(name: &str, bits: u64) -> f64 {
+    let Format {
+        bits: width,
+        exponent,
+        mantissa,
+    } = Format::of(name);
+    match name {
+        "f64" => return f64::from_bits(bits),
+        "u8" | "u4" | "b1" => return bits as f64,
+        "s32" | "s8" | "s4" => return ((bits << (64 - width)) as i64 >> (64 - width)) as f64,
+        _ => {}
+    }
+    let field = (bits >> mantissa & ((1 << exponent) - 1)) as i32;
+    let fraction = (bits & ((1 << mantissa) - 1)) as f64 / 2f64.powi(mantissa as i32);
+    let bias = (1 << (exponent - 1)) - 1;
+    let magnitude = match field {
+        0 => fraction * 2f64.powi(1 - bias),
+        _ => (1.0 + fraction) * 2f64.powi(field - bias),
+    };
+    match bits >> (width - 1) & 1 {
+        0 => magnitude,
+        _ => -magnitude,
+    }
+}
+
 /// Elements packed to bytes, lowest first.
 pub(crate) fn pack(values: &[u64], bits: u32) -> Vec<u8> {
     if bits >= 8 {

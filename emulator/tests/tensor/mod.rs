@@ -6,6 +6,7 @@
 mod gemm;
 mod inputs;
 mod kernels;
+mod wmma;
 
 use inputs::{Format, elements, pack};
 use kernels::Case;

@@ -125,7 +125,13 @@ opcodes! {
         (Of(Tensor), Read, Asynchronous, No, alone(90, 8, 0))
         "mma_async": (Of(Tensor), Accumulated, Asynchronous, No, alone(90, 8, 0))
     }
-    Wmma "wmma": (Of(Tensor), Written, Lanes, No)
+    Wmma "wmma": {
+        (Of(Tensor), Written, Lanes, No)
+        "f64": (Of(Tensor), Written, Lanes, No, since(80, 7, 0))
+        "and": (Of(Tensor), Written, Lanes, No, since(80, 7, 1))
+        "load": (Memory, Written, Reads, No)
+        "store": (Memory, Read, Writes, No)
+    }
 
     // Barriers and fences. A barrier of a cluster is for shared memory of other blocks, which may
     // not be there before the wait.

@@ -90,27 +90,46 @@ impl Warp {
     ) -> Checked<()> {
         let addresses = self.addresses(block, matrices.base, matrices.offset, path);
         let mask = u32::MAX >> (32 - 8 * matrices.regs.len());
-        self.each_space(
-            matrices.space,
-            &addresses,
-            mask,
-            |warp, space, own, mask| {
-                if space != Space::Shared {
-                    let lane = mask.trailing_zeros();
-                    let address = own.0[lane as usize];
-                    let message = format!("0x{address:x} is not an address of shared memory");
-                    let fault = Fault::new(FaultKind::OutOfBounds, Some(lane), message);
-                    return Err(fault.at(address));
-                }
-                warp.transfer(block, space, own, mask, ROW_BYTES, intent)?;
-                let touch = match intent {
-                    Intent::Read => Touch::Load,
-                    Intent::Write => Touch::Store,
-                };
-                count(block, space, touch, own, mask, ROW_BYTES);
-                Ok(())
-            },
+        let addresses = (matrices.space, &addresses);
+        self.access_matrix(
+            block,
+            &[Space::Shared],
+            addresses,
+            (mask, ROW_BYTES),
+            intent,
         )
+    }
+
+    /// Moves `bytes` of each lane of `mask` between memory of these spaces and the planes.
+    pub(super) fn access_matrix(
+        &mut self,
+        block: &mut Block<'_>,
+        spaces: &[Space],
+        (space, addresses): (Space, &Row<u64>),
+        (mask, bytes): (u32, usize),
+        intent: Intent,
+    ) -> Checked<()> {
+        self.each_space(space, addresses, mask, |warp, space, own, mask| {
+            if !spaces.contains(&space) {
+                let lane = mask.trailing_zeros();
+                let address = own.0[lane as usize];
+                let names: Vec<&str> = spaces.iter().map(|space| space.name()).collect();
+                let names = names.join(" or ");
+                let message = format!(
+                    "0x{address:x} of {} memory is not an address of {names} memory",
+                    space.name()
+                );
+                let fault = Fault::new(FaultKind::OutOfBounds, Some(lane), message);
+                return Err(fault.at(address));
+            }
+            warp.transfer(block, space, own, mask, bytes, intent)?;
+            let touch = match intent {
+                Intent::Read => Touch::Load,
+                Intent::Write => Touch::Store,
+            };
+            count(block, space, touch, own, mask, bytes);
+            Ok(())
+        })
     }
 
     /// `movmatrix`: transposes a matrix.

@@ -6,6 +6,7 @@ use crate::exec::row::{FULL_MASK, LANES, Row};
 use crate::exec::warp::Warp;
 use crate::profile::TensorInput;
 use crate::program::tensor::{Mma, Product, Sum, TileSum};
+use crate::semantics::Rounding;
 use crate::semantics::tensor::sum::{Floats, Rule, accumulate_f16, accumulate_f32};
 use crate::semantics::tensor::whole::{IntegerRule, Integers, accumulate_f64, accumulate_s32};
 use crate::semantics::tensor::{Accumulator, Element, fragment};
@@ -79,14 +80,15 @@ impl Warp {
 
     fn multiply(&mut self, block: &Block<'_>, mma: &Mma) {
         let product = &mma.product;
-        let Sum::Tile(sum) = product.sum else {
-            return self.mma_f64(block, mma);
+        let sum = match product.sum {
+            Sum::Tile(sum) => sum,
+            Sum::Double(rounding) => return self.mma_f64(block, mma, rounding),
         };
         let a = self.fragment_bits(block, product, product.a, &mma.a, |lane, reg, per| {
             fragment::a(product.m, per, lane, reg, 0)
         });
         let b = self.fragment_bits(block, product, product.b, &mma.b, |lane, reg, per| {
-            fragment::b(per, lane, reg, 0)
+            fragment::b(product.units(), per, lane, reg, 0)
         });
         let operands = Operands::new(product, sum, &a, &b, (false, false));
         let constants = &block.launch.program.constants;
@@ -146,7 +148,7 @@ impl Warp {
         out
     }
 
-    fn mma_f64(&mut self, block: &Block<'_>, mma: &Mma) {
+    fn mma_f64(&mut self, block: &Block<'_>, mma: &Mma, rounding: Rounding) {
         let product = &mma.product;
         let constants = &block.launch.program.constants;
         let k = product.k;
@@ -158,7 +160,7 @@ impl Warp {
                 a[row * k + at] = f64::from_bits(self.regs.row::<u64>(constants, *reg).0[lane]);
             }
             for (r, reg) in mma.b.iter().enumerate() {
-                let (column, at) = fragment::b(1, lane, r, 0);
+                let (column, at) = fragment::b(k, 1, lane, r, 0);
                 b[column * k + at] = f64::from_bits(self.regs.row::<u64>(constants, *reg).0[lane]);
             }
         }
@@ -169,7 +171,7 @@ impl Warp {
             .map(|(i, c)| {
                 let at = fragment::accumulator(i, product.m, false);
                 let c = self.regs.row::<u64>(constants, *c);
-                Row(accumulate_f64(&a, &b, k, at, &c.0))
+                Row(accumulate_f64(rounding, (&a, &b), k, at, &c.0))
             })
             .collect();
         for (d, sum) in mma.d.iter().zip(&sums) {

@@ -7,6 +7,7 @@ mod mma;
 mod tile;
 mod warpgroup;
 mod wgmma;
+mod wmma;
 
 pub(crate) use flight::Flight;
 pub(crate) use warpgroup::Warpgroup;
@@ -14,10 +15,24 @@ pub(crate) use warpgroup::Warpgroup;
 use super::block::Block;
 use super::fault::{Checked, Fault};
 use super::path::State;
-use super::row::FULL_MASK;
+use super::row::{FULL_MASK, Row};
 use super::warp::Warp;
 use crate::program::tensor::TensorOp;
 use crate::report::FaultKind;
+
+/// The value of an operand that must be the same in all lanes.
+fn uniform(row: &Row<u64>, what: &str) -> Checked<u64> {
+    let first = row.0[0];
+    let Some(lane) = row.0.iter().position(|value| *value != first) else {
+        return Ok(first);
+    };
+    let message = format!(
+        "{what} is 0x{first:016x} in lane 0 and 0x{:016x} in lane {lane}",
+        row.0[lane]
+    );
+    let lane = Some(lane as u32);
+    Err(Fault::new(FaultKind::BarrierMisuse, lane, message))
+}
 
 impl Warp {
     /// Runs a tensor-core instruction once all lanes have reached it; false if they have not.
@@ -39,6 +54,9 @@ impl Warp {
             TensorOp::LoadMatrix(matrices) => self.load_matrices(block, matrices, index)?,
             TensorOp::StoreMatrix(matrices) => self.store_matrices(block, matrices, index)?,
             TensorOp::MoveMatrix { d, a } => self.move_matrix(block, *d, *a),
+            TensorOp::LoadFragment(fragment) => self.load_fragment(block, fragment, index)?,
+            TensorOp::StoreFragment(fragment) => self.store_fragment(block, fragment, index)?,
+            TensorOp::ConvertSums(sums) => self.convert_sums(block, sums),
             TensorOp::Wgmma(wgmma) => {
                 let pc = self.paths.list[index].pc;
                 self.wgmma(block, wgmma, pc)?;

@@ -77,21 +77,7 @@ impl Warp {
     /// A 64-bit operand that must be the same in all lanes.
     fn uniform(&self, block: &Block<'_>, slot: Slot, what: &str) -> Checked<u64> {
         let row = self.regs.row::<u64>(&block.launch.program.constants, slot);
-        let first = row.0[0];
-        match row.0.iter().position(|value| *value != first) {
-            None => Ok(first),
-            Some(lane) => {
-                let message = format!(
-                    "{what} is 0x{first:016x} in lane 0 and 0x{:016x} in lane {lane}",
-                    row.0[lane]
-                );
-                Err(Fault::new(
-                    FaultKind::BarrierMisuse,
-                    Some(lane as u32),
-                    message,
-                ))
-            }
-        }
+        super::uniform(row, what)
     }
 
     /// The elements of A in this warp's rows.

@@ -8,6 +8,7 @@ use crate::lower::mods::Mods;
 use crate::lower::{FunctionLowering, Lowered};
 use crate::program::tensor::{Mma, Product, Sum, TensorOp, TileSum};
 use crate::program::{Op, Width};
+use crate::semantics::Rounding;
 use crate::semantics::tensor::sum::Rule;
 use crate::semantics::tensor::whole::IntegerRule;
 use crate::semantics::tensor::{Accumulator as D, BitOp, Element as E};
@@ -42,6 +43,47 @@ pub(super) fn bit_op(mods: &mut Mods<'_>) -> Option<BitOp> {
     op.filter(|_| mods.take("popc"))
 }
 
+/// The modifiers of a product that choose how it is summed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    saturating: bool,
+    bits: Option<BitOp>,
+    rounding: Option<Rounding>,
+}
+
+impl How {
+    pub(super) fn take(mods: &mut Mods<'_>) -> Self {
+        Self {
+            saturating: mods.take("satfinite"),
+            bits: bit_op(mods),
+            rounding: mods.take_map(Rounding::from_modifier),
+        }
+    }
+
+    /// The sum for these types; `None` if a modifier does not fit them.
+    pub(super) fn sum(self, a: E, d: D) -> Option<Sum> {
+        let fits = (self.bits.is_some() == (a == E::B1))
+            && (!self.saturating || d == D::S32 && a != E::B1)
+            && (self.rounding.is_none() || d == D::F64);
+        fits.then(|| match d {
+            D::F64 => Sum::Double(self.rounding.unwrap_or_default()),
+            D::F16 | D::F32 => Sum::Tile(TileSum::Float(Rule::of_mma(a, d))),
+            D::S32 => Sum::Tile(TileSum::Integer(match self.bits {
+                Some(op) => IntegerRule::Ones(op),
+                None => IntegerRule::Products(self.saturating),
+            })),
+        })
+    }
+}
+
+/// The width of the registers of a product.
+pub(super) fn width(accumulator: D) -> Width {
+    match accumulator {
+        D::F64 => Width::B64,
+        _ => Width::B32,
+    }
+}
+
 impl<'a> FunctionLowering<'a, '_> {
     pub(in crate::lower) fn mma(&mut self, inst: &'a Instruction, mut mods: Mods<'a>) -> Lowered {
         self.require_aligned(&mut mods)?;
@@ -49,8 +91,7 @@ impl<'a> FunctionLowering<'a, '_> {
         mods.finish()?;
         let [d, a, b, c] = self.operands(inst, "`mma` takes four operands")?;
         let Product { m, n, k, .. } = product;
-        let double = product.sum == Sum::Double;
-        let width = if double { Width::B64 } else { Width::B32 };
+        let width = width(product.accumulator);
         let lanes = 32 * width.bits() as usize;
         let sums = match product.accumulator {
             D::F16 => m * n / 64,
@@ -75,8 +116,7 @@ fn product(mods: &mut Mods<'_>) -> Result<Product, LoadError> {
     let (Some(extents), true, true) = (extents, mods.take("row"), mods.take("col")) else {
         return Err(mods.unsupported());
     };
-    let saturating = mods.take("satfinite");
-    let bits = bit_op(mods);
+    let how = How::take(mods);
     let d = mods.take_map(D::from_word);
     let a = mods.take_map(E::from_word);
     let b = mods.take_map(E::from_word);
@@ -84,19 +124,10 @@ fn product(mods: &mut Mods<'_>) -> Result<Product, LoadError> {
     let (Some(d), Some(a), Some(b), Some(c)) = (d, a, b, c) else {
         return Err(mods.unsupported());
     };
-    let sum = match d {
-        D::F64 => Sum::Double,
-        D::F16 | D::F32 => Sum::Tile(TileSum::Float(Rule::of_mma(a, d))),
-        D::S32 => Sum::Tile(TileSum::Integer(match bits {
-            Some(op) => IntegerRule::Ones(op),
-            None => IntegerRule::Products(saturating),
-        })),
-    };
-    let wrong_bits = bits.is_some() != (a == E::B1);
-    let clamps_none = saturating && (d != D::S32 || bits.is_some());
-    if c != d || !exists(extents, a, b, d) || wrong_bits || clamps_none {
+    let sum = how.sum(a, d);
+    let Some(sum) = sum.filter(|_| c == d && exists(extents, a, b, d)) else {
         return Err(mods.unsupported());
-    }
+    };
     let (m, n, k) = extents;
     Ok(Product {
         m,

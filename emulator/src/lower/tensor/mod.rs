@@ -3,6 +3,7 @@
 mod matrices;
 mod mma;
 mod wgmma;
+mod wmma;
 
 use ptx_syntax::ast::Operand;
 

@@ -1,30 +1,29 @@
 //! Which lane and register of a warp holds which element of an `mma` or `wgmma` operand.
 //!
-//! A fragment of A covers 8 or 16 rows, one of B 8 columns. A register holds `per` elements that
-//! are contiguous along k. Four lanes share a row (for B, a column): lane `l` has row `l / 4` and,
-//! of each group of `4 * per` elements along k, those from `(l % 4) * per` on. With 16 rows, the
-//! odd registers hold the lower eight (rows 8 to 15).
+//! A fragment of A covers 8, 16 or 32 rows, one of B blocks of 8 columns. A register holds `per`
+//! elements that are contiguous along k. Four lanes share a row (for B, a column): lane `l` has row
+//! `l / 4` and, of each group of `4 * per` elements along k, those from `(l % 4) * per` on. With
+//! 16 rows, the odd registers hold the lower eight (rows 8 to 15). The registers of B hold one block
+//! of columns after another.
 //!
 //! Source: PTX ISA 9.0, "Matrix Fragments for mma" and "Register Fragments for wgmma".
 
-/// Row and k of element `e` of register `reg` of A, in a tile of `rows` (8 or 16).
+/// Row and k of element `e` of register `reg` of A, in a tile of `rows` (8, 16 or 32).
 #[inline(always)]
 pub(crate) fn a(rows: usize, per: usize, lane: usize, reg: usize, e: usize) -> (usize, usize) {
-    let (group, quad) = (lane / 4, lane % 4);
-    if rows == 16 {
-        (group + 8 * (reg & 1), (reg >> 1) * 4 * per + quad * per + e)
-    } else {
-        (group, reg * 4 * per + quad * per + e)
-    }
+    let (eighth, group) = (reg % (rows / 8), reg / (rows / 8));
+    (8 * eighth + lane / 4, (4 * group + lane % 4) * per + e)
 }
 
-/// Column and k of element `e` of register `reg` of B, in a tile of 8 columns.
+/// Column and k of element `e` of register `reg` of B, in a tile of `k` elements along k.
 #[inline(always)]
-pub(crate) fn b(per: usize, lane: usize, reg: usize, e: usize) -> (usize, usize) {
-    (lane / 4, reg * 4 * per + lane % 4 * per + e)
+pub(crate) fn b(k: usize, per: usize, lane: usize, reg: usize, e: usize) -> (usize, usize) {
+    let each = k / (4 * per);
+    let (block, group) = (reg / each, reg % each);
+    (8 * block + lane / 4, (4 * group + lane % 4) * per + e)
 }
 
-/// What accumulator register `reg` holds: the block of 8 columns, the half of the 16 rows, and
+/// What accumulator register `reg` holds: the block of 8 columns, the block of 8 of the `rows`, and
 /// whether each lane has the odd column of its pair. For a packed f16 pair the last is that of the
 /// low half.
 #[inline(always)]
@@ -95,12 +94,12 @@ mod tests {
             for i in 0..4 {
                 // m16n8k16, 16 bits: "row = (threadID_in_group * 2) + (i & 1), + 8 where i >= 2".
                 let k = thread * 2 + (i & 1) + if i >= 2 { 8 } else { 0 };
-                assert_eq!(b(2, lane, i / 2, i % 2), (group, k));
+                assert_eq!(b(16, 2, lane, i / 2, i % 2), (group, k));
             }
             for i in 0..8 {
                 // m16n8k32, 8 bits.
                 let k = thread * 4 + (i & 3) + if i >= 4 { 16 } else { 0 };
-                assert_eq!(b(4, lane, i / 4, i % 4), (group, k));
+                assert_eq!(b(32, 4, lane, i / 4, i % 4), (group, k));
             }
         }
     }

@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`fragment`] | which lane and register holds which element |
+//! | [`wmma`] | where the elements of a fragment lie in memory |
 //! | [`descriptor`] | the shared-memory matrix of a `wgmma`: addresses, swizzles |
 //! | [`arrange`] | operands in vectors of eight lanes |
 //! | [`float`] | elements decoded to a value and an exponent |
@@ -36,6 +37,7 @@ pub(crate) mod float;
 pub(crate) mod fragment;
 pub(crate) mod sum;
 pub(crate) mod whole;
+pub(crate) mod wmma;
 
 /// Type of the elements of A or B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,6 +91,11 @@ impl Element {
         matches!(self, Self::E4m3 | Self::E5m2)
     }
 
+    /// Whether elements are smaller than a byte.
+    pub(crate) fn is_sub_byte(self) -> bool {
+        self.bits() < 8
+    }
+
     /// Bits of the smallest unit that a matrix is handled in: single bits are handled in words of
     /// 32.
     pub(crate) fn unit_bits(self) -> usize {
@@ -115,6 +122,15 @@ impl Accumulator {
             "s32" => Self::S32,
             _ => return None,
         })
+    }
+
+    /// Bits of an element.
+    pub(crate) fn bits(self) -> usize {
+        match self {
+            Self::F16 => 16,
+            Self::F32 | Self::S32 => 32,
+            Self::F64 => 64,
+        }
     }
 }
 

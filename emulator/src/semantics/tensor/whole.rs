@@ -4,7 +4,7 @@ use super::arrange::{GROUPS, WIDTH, columns, rows};
 use super::sum::Place;
 use super::{BitOp, Element};
 use crate::exec::kernel::vectorized;
-use crate::semantics::fp64;
+use crate::semantics::{Rounding, fp64};
 
 /// Vectors of integers, or of 32-bit words of single bits.
 #[derive(Debug)]
@@ -96,8 +96,8 @@ pub(crate) fn accumulate_s32(
 /// The lanes of an f64 accumulator register: one fused multiply-add after another, from k = 0 on.
 /// `a` is `[row][k]`, `b` is `[column][k]`.
 pub(crate) fn accumulate_f64(
-    a: &[f64],
-    b: &[f64],
+    rounding: Rounding,
+    (a, b): (&[f64], &[f64]),
     k: usize,
     (_, half, odd): Place,
     c: &[u64; 32],
@@ -107,7 +107,11 @@ pub(crate) fn accumulate_f64(
         let (row, column) = (lane / 4 + 8 * half, lane % 4 * 2 + odd);
         let mut sum = f64::from_bits(*out);
         for i in 0..k {
-            sum = fp64::fma(a[row * k + i], b[column * k + i], sum);
+            let (a, b) = (a[row * k + i], b[column * k + i]);
+            sum = match rounding {
+                Rounding::NearestEven => fp64::fma(a, b, sum),
+                _ => fp64::fma_with(rounding, a, b, sum),
+            };
         }
         *out = sum.to_bits();
     }
