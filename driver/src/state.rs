@@ -172,9 +172,14 @@ pub(crate) fn driver() -> Answer<&'static Driver> {
         .ok_or(Code::NOT_INITIALIZED)
 }
 
-/// The calling thread's stack of contexts.
+/// The calling thread's stack of contexts. It is empty when the thread has ended: programs call the
+/// driver until they exit.
 pub(crate) fn stack<T>(with: impl FnOnce(&mut Vec<Handle>) -> T) -> T {
-    STACK.with_borrow_mut(with)
+    let mut kept = STACK.try_with(RefCell::take).unwrap_or_default();
+    let result = with(&mut kept);
+    // Nobody can look at the stack of a thread that has ended.
+    let _ = STACK.try_with(|stack| stack.replace(kept));
+    result
 }
 
 /// The only device.

@@ -1,24 +1,7 @@
 //! Functions that are not there: each is exported, tells so once, and returns
 //! `CUDA_ERROR_NOT_SUPPORTED`. Programs look all of them up at their start.
 
-use crate::code::Code;
-use crate::report;
-
-/// Exports functions that do nothing. `cuGetProcAddress` does not find them: a program then knows
-/// that they are missing.
-macro_rules! missing {
-    ($($symbol:ident)*) => {
-        $(
-            // SAFETY: the name is the API's, and no other item of the crate has it. Callers pass
-            // arguments in C's convention, where the caller removes them, so none are declared.
-            #[unsafe(no_mangle)]
-            extern "C" fn $symbol() -> Code {
-                report::unsupported(stringify!($symbol));
-                Code::NOT_SUPPORTED
-            }
-        )*
-    };
-}
+use crate::call::missing;
 
 missing! {
     cuArray3DCreate cuArray3DCreate_v2 cuArray3DGetDescriptor cuArray3DGetDescriptor_v2
