@@ -79,6 +79,11 @@ impl<T> In<T> {
         Self(std::ptr::null())
     }
 
+    /// Where it is.
+    pub(crate) fn address(self) -> usize {
+        self.0 as usize
+    }
+
     /// A value of our own.
     pub(crate) fn from(value: &T) -> Self {
         Self(value)

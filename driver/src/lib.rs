@@ -12,6 +12,7 @@
 //! | `api` | the functions, one file for each group of the manual |
 //! | `runtime` | the runtime API, `libcudart.so`, on the functions of `api` |
 //! | `fatbin` | PTX in fat binaries |
+//! | `linked` | several modules of PTX as one |
 //! | `report` | what goes to stderr |
 
 mod api;
@@ -19,6 +20,7 @@ mod c;
 mod call;
 mod code;
 mod fatbin;
+mod linked;
 mod report;
 mod runtime;
 mod state;

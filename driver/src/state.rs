@@ -108,6 +108,8 @@ pub(crate) struct Pool {
 #[derive(Default)]
 pub(crate) struct Link {
     pub(crate) ptx: Vec<String>,
+    /// Options of `cuLinkCreate`: their count, and where their numbers and values are.
+    pub(crate) options: (u32, usize, usize),
     /// What `cuLinkComplete` gave out.
     pub(crate) linked: Option<Box<[u8]>>,
 }

@@ -83,6 +83,19 @@ fn a_program_on_the_runtime_api_registers_its_kernels_and_runs() {
 }
 
 #[test]
+fn a_program_links_modules() {
+    let ran = run("link", &[]);
+    let stderr = text(&ran.stderr);
+    assert!(ran.status.success(), "{stderr}");
+    assert_eq!(
+        text(&ran.stdout),
+        "linked: 133\n\
+         twice: `base` is defined in module 1 and in module 2: one may define it\n"
+    );
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
 fn the_driver_answers_as_the_manual_says() {
     let ran = run("facts", &[]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
