@@ -30,6 +30,10 @@ impl<T> Out<T> {
         Self(list.as_mut_ptr())
     }
 
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
     /// Writes the answer.
     pub(crate) fn set(self, value: T) -> Answer {
         if self.0.is_null() {

@@ -99,6 +99,22 @@ codes! {
     NOT_PERMITTED = 800, "operation not permitted", "cudaErrorNotPermitted";
     NOT_SUPPORTED = 801, "operation not supported", "cudaErrorNotSupported";
     STREAM_CAPTURE_UNSUPPORTED = 900, "operation not permitted when stream is capturing", "cudaErrorStreamCaptureUnsupported";
+    STREAM_CAPTURE_INVALIDATED = 901,
+        "operation failed due to a previous error during capture",
+        "cudaErrorStreamCaptureInvalidated";
+    STREAM_CAPTURE_MERGE = 902, "operation would result in a merge of separate capture sequences",
+        "cudaErrorStreamCaptureMerge";
+    STREAM_CAPTURE_UNMATCHED = 903, "capture was not ended in the same stream as it began",
+        "cudaErrorStreamCaptureUnmatched";
+    STREAM_CAPTURE_UNJOINED = 904, "capturing stream has unjoined work",
+        "cudaErrorStreamCaptureUnjoined";
+    STREAM_CAPTURE_ISOLATION = 905, "dependency created on uncaptured work in another stream",
+        "cudaErrorStreamCaptureIsolation";
+    STREAM_CAPTURE_IMPLICIT = 906,
+        "operation would make the legacy stream depend on a capturing blocking stream",
+        "cudaErrorStreamCaptureImplicit";
+    GRAPH_EXEC_UPDATE_FAILURE = 910, "the graph update was not performed",
+        "cudaErrorGraphExecUpdateFailure";
     INVALID_CLUSTER_SIZE = 912, "the cluster size is invalid", "cudaErrorInvalidClusterSize";
     UNKNOWN = 999, "unknown error", "cudaErrorUnknown";
 }

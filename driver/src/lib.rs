@@ -9,6 +9,7 @@
 //! | `call` | the macro that states a function once: symbol, entry of `cuGetProcAddress`, name |
 //! | `c` | types of the C interface, and the checked places that callers hand over |
 //! | `state` | what lives behind handles: contexts, modules, streams, memory |
+//! | `work`, `graph` | what streams do, at once or as nodes of graphs |
 //! | `api` | the functions, one file for each group of the manual |
 //! | `runtime` | the runtime API, `libcudart.so`, on the functions of `api` |
 //! | `fatbin` | PTX in fat binaries |
@@ -20,7 +21,9 @@ mod c;
 mod call;
 mod code;
 mod fatbin;
+mod graph;
 mod linked;
 mod report;
 mod runtime;
 mod state;
+mod work;

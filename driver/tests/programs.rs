@@ -96,11 +96,20 @@ fn a_program_links_modules() {
 }
 
 #[test]
+fn a_program_captures_streams_and_builds_graphs() {
+    let ran = run("graphs", &[]);
+    let stderr = text(&ran.stderr);
+    assert!(ran.status.success(), "{stderr}");
+    assert_eq!(text(&ran.stdout), "captured: 16\nbuilt: 26\n");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
 fn the_driver_answers_as_the_manual_says() {
     let ran = run("facts", &[]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     let stderr = text(&ran.stderr);
-    let told = "warpsmith: cuGraphCreate is not supported\n";
+    let told = "warpsmith: cuUserObjectCreate is not supported\n";
     assert_eq!(stderr.matches(told).count(), 1, "{stderr}");
     assert!(!stderr.contains("panicked"), "{stderr}");
 }

@@ -1,10 +1,12 @@
 //! The functions of the API.
 
+pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod copy;
 pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod function;
+pub(crate) mod graph;
 pub(crate) mod host_memory;
 pub(crate) mod launch;
 pub(crate) mod library;
@@ -23,11 +25,13 @@ use crate::call::Entry;
 
 /// The functions of all files.
 pub(crate) const ENTRIES: &[&[Entry]] = &[
+    capture::ENTRIES,
     context::ENTRIES,
     copy::ENTRIES,
     device::ENTRIES,
     event::ENTRIES,
     function::ENTRIES,
+    graph::ENTRIES,
     host_memory::ENTRIES,
     launch::ENTRIES,
     library::ENTRIES,

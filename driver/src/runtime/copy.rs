@@ -49,7 +49,7 @@ struct Side {
 
 /// Checks that each side is where the direction says. Memory of the host that kernels can use is
 /// on both.
-fn check(to: Address, from: Address, kind: u32) -> Answer {
+pub(super) fn check(to: Address, from: Address, kind: u32) -> Answer {
     ready()?;
     let [to_device, from_device] = match kind {
         HOST_TO_HOST => [false, false],
@@ -94,24 +94,43 @@ fn side(at: Position, linear: PitchedPointer) -> Side3d {
     }
 }
 
-fn copy_3d(shape: Parameters3d, stream: Handle) -> Answer {
+/// The shape of a copy as the driver has it.
+pub(super) fn driver_shape(shape: Parameters3d) -> Answer<Copy3d> {
     if shape.from.array != 0 || shape.to.array != 0 {
         crate::report::unsupported("a copy from or to an array");
         return Err(Code::NOT_SUPPORTED);
     }
-    check(
-        shape.to.linear.address,
-        shape.from.linear.address,
-        shape.kind,
-    )?;
-    let shape = Copy3d {
+    let [to, from] = [shape.to, shape.from].map(|side| side.linear.address);
+    check(to, from, shape.kind)?;
+    Ok(Copy3d {
         from: side(shape.from.at, shape.from.linear),
         to: side(shape.to.at, shape.to.linear),
         width_bytes: shape.extent.width,
         height: shape.extent.height,
         depth: shape.extent.depth,
-    };
+    })
+}
+
+fn copy_3d(shape: Parameters3d, stream: Handle) -> Answer {
+    let shape = driver_shape(shape)?;
     cu!(copy::cuMemcpy3DAsync_v2(In::from(&shape), stream))
+}
+
+impl Parameters3d {
+    /// A copy between the beginnings of two places.
+    pub(super) fn new(to: PitchedPointer, from: PitchedPointer, extent: Extent, kind: u32) -> Self {
+        let side = |linear| Side {
+            array: 0,
+            at: Position { x: 0, y: 0, z: 0 },
+            linear,
+        };
+        Self {
+            from: side(from),
+            to: side(to),
+            extent,
+            kind,
+        }
+    }
 }
 
 /// A copy of rows: address and pitch of each side.
@@ -125,27 +144,21 @@ fn copy_2d(
     if width > to.1 || width > from.1 {
         return Err(INVALID_PITCH);
     }
-    let side = |(address, pitch): (Address, usize)| Side {
-        array: 0,
-        at: Position { x: 0, y: 0, z: 0 },
-        linear: PitchedPointer {
-            address,
-            pitch,
-            width,
-            height,
-        },
+    let side = |(address, pitch)| PitchedPointer {
+        address,
+        pitch,
+        width,
+        height,
     };
-    let shape = Parameters3d {
-        from: side(from),
-        to: side(to),
-        extent: Extent {
-            width,
-            height,
-            depth: 1,
-        },
-        kind,
+    let extent = Extent {
+        width,
+        height,
+        depth: 1,
     };
-    copy_3d(shape, stream)
+    copy_3d(
+        Parameters3d::new(side(to), side(from), extent, kind),
+        stream,
+    )
 }
 
 /// The address in a variable from which `bytes` bytes lie in it.

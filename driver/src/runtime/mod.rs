@@ -17,6 +17,7 @@
 mod copy;
 mod device;
 mod error;
+mod graph;
 mod launch;
 mod memory;
 mod missing;

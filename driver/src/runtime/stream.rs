@@ -62,10 +62,6 @@ runtime! {
         cu!(stream::cuStreamGetDevice(stream, device))
     }
 
-    fn cudaStreamIsCapturing | cudaStreamIsCapturing_ptsz (stream: Handle, status: Out<u32>) {
-        cu!(stream::cuStreamIsCapturing(stream, status))
-    }
-
     fn cudaStreamSetAttribute | cudaStreamSetAttribute_ptsz (
         stream: Handle, number: u32, value: Data,
     ) {
@@ -74,10 +70,6 @@ runtime! {
 
     fn cudaStreamCopyAttributes | cudaStreamCopyAttributes_ptsz (to: Handle, from: Handle) {
         cu!(stream::cuStreamCopyAttributes(to, from))
-    }
-
-    fn cudaThreadExchangeStreamCaptureMode(mode: Out<u32>) {
-        cu!(stream::cuThreadExchangeStreamCaptureMode(mode))
     }
 
     fn cudaEventCreate(place: Out<Handle>) {
