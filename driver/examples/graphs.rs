@@ -167,11 +167,14 @@ fn builds(program: &Program) {
     let mut graph = null_mut();
     ok!(cuGraphCreate(&raw mut graph, 0));
     let [mut last, mut first] = [null_mut(); 2];
-    let mut n = 4_u32;
-    let mut params: [*mut c_void; 2] = [
-        (&raw const program.place).cast_mut().cast(),
-        (&raw mut n).cast(),
-    ];
+    let numbers = [4_u32, 6, 0];
+    let place: *const u64 = &raw const program.place;
+    let mut params = numbers.each_ref().map(|n| {
+        [
+            place.cast_mut().cast::<c_void>(),
+            std::ptr::from_ref(n).cast_mut().cast(),
+        ]
+    });
     let mut node = sys::CUDA_KERNEL_NODE_PARAMS_v2 {
         func: program.function,
         gridDimX: 1,
@@ -181,7 +184,7 @@ fn builds(program: &Program) {
         blockDimY: 1,
         blockDimZ: 1,
         sharedMemBytes: 0,
-        kernelParams: params.as_mut_ptr(),
+        kernelParams: params[0].as_mut_ptr(),
         extra: null_mut(),
         kern: null_mut(),
         ctx: null_mut(),
@@ -193,7 +196,7 @@ fn builds(program: &Program) {
         0,
         &raw const node
     ));
-    n = 6;
+    node.kernelParams = params[1].as_mut_ptr();
     ok!(cuGraphAddKernelNode_v2(
         &raw mut first,
         graph,
@@ -254,7 +257,7 @@ fn builds(program: &Program) {
     ok!(cuGraphLaunch(executable, null_mut()));
     assert_eq!(copied, program.value());
     // The node of 4 now adds 0, in the graph that is launched alone.
-    n = 0;
+    node.kernelParams = params[2].as_mut_ptr();
     ok!(cuGraphExecKernelNodeSetParams_v2(
         executable,
         last,

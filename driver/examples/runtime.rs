@@ -271,7 +271,33 @@ fn refuses(runtime: &Runtime, [scale, lost, factors, unknown]: [usize; 4]) {
         to => *mut u32, host.as_ptr() => *const u32, 4 => usize, TO_DEVICE => i32,
     ));
     assert_eq!(copied, INVALID_VALUE, "the target is not on the device");
+    // Extents that no memory has.
+    let huge = [device_pitch(usize::MAX), device_pitch(0)];
+    for place in huge {
+        let extent = Extent(0, usize::MAX, usize::MAX);
+        let filled = call!(runtime.cudaMemset3D(place => Pitched, 0 => i32, extent => Extent));
+        assert!(matches!(filled, 0 | INVALID_VALUE));
+    }
+    let copied = call!(runtime.cudaMemcpy2D(
+        to => *mut u32, usize::MAX => usize, host.as_ptr() => *const u32, usize::MAX => usize,
+        4 => usize, usize::MAX => usize, 0 => i32,
+    ));
+    assert_eq!(copied, INVALID_VALUE);
     call!(runtime.cudaGetLastError());
+}
+
+/// `cudaPitchedPtr`
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Pitched(u64, usize, usize, usize);
+
+/// `cudaExtent`
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Extent(usize, usize, usize);
+
+fn device_pitch(pitch: usize) -> Pitched {
+    Pitched(0x1000_0000_0000, pitch, 1, usize::MAX)
 }
 
 /// A kernel with a race, whose error stays.

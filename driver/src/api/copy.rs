@@ -83,7 +83,8 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(side: Side3d) -> Answer<Self> {
+    /// The rows of a side, whose last byte has an address.
+    fn new(side: Side3d, shape: &Copy3d) -> Answer<Self> {
         if side.kind == ARRAY || side.array != 0 {
             report::unsupported("a copy from or to an array");
             return Err(Code::NOT_SUPPORTED);
@@ -94,13 +95,22 @@ impl Rows {
             side.device
         };
         let pitch = side.pitch as u64;
-        let slice = pitch * side.height as u64;
-        let first = base + side.x_bytes as u64 + side.y as u64 * pitch + side.z as u64 * slice;
-        Ok(Self {
-            first,
-            pitch,
-            slice,
-        })
+        let place = || {
+            let slice = pitch.checked_mul(side.height as u64)?;
+            let at = |x: usize, y: usize, z: usize| {
+                let rows = pitch.checked_mul(y as u64)?;
+                let slices = slice.checked_mul(z as u64)?;
+                rows.checked_add(slices)?.checked_add(x as u64)
+            };
+            let first = base.checked_add(at(side.x_bytes, side.y, side.z)?)?;
+            first.checked_add(at(shape.width_bytes, shape.height, shape.depth)?)?;
+            Some(Self {
+                first,
+                pitch,
+                slice,
+            })
+        };
+        place().ok_or(Code::INVALID_VALUE)
     }
 
     fn row(&self, y: usize, z: usize) -> Address {
@@ -110,7 +120,7 @@ impl Rows {
 
 /// Both sides of a copy.
 fn sides(shape: &Copy3d) -> Answer<(Rows, Rows)> {
-    let (to, from) = (Rows::new(shape.to)?, Rows::new(shape.from)?);
+    let (to, from) = (Rows::new(shape.to, shape)?, Rows::new(shape.from, shape)?);
     let bad_pitch = |rows: &Rows| {
         let rows_matter = shape.height > 1 || shape.depth > 1;
         rows_matter && rows.pitch < shape.width_bytes as u64
@@ -124,6 +134,9 @@ fn sides(shape: &Copy3d) -> Answer<(Rows, Rows)> {
 /// Copies rows, if the shape is right.
 pub(crate) fn copy_3d(driver: &Driver, shape: &Copy3d) -> Answer {
     let (to, from) = sides(shape)?;
+    if shape.width_bytes == 0 || shape.height == 0 {
+        return Ok(());
+    }
     for z in 0..shape.depth {
         for y in 0..shape.height {
             // SAFETY: as in `Work::run`: by the contract of the functions that copy.
@@ -214,6 +227,9 @@ impl Fill {
 /// Fills rows.
 pub(crate) fn fill(driver: &Driver, fill: &Fill) -> Answer {
     let len = fill.count * fill.unit.len();
+    if len == 0 {
+        return Ok(());
+    }
     let block = fill.unit.repeat(fill.count.min(CHUNK / fill.unit.len()));
     for row in 0..fill.rows {
         let first = fill.to + (row * fill.pitch) as u64;

@@ -176,6 +176,9 @@ fn fill_3d(to: PitchedPointer, value: i32, extent: Extent, stream: Handle) -> An
     to.address
         .checked_add(all as u64)
         .ok_or(Code::INVALID_VALUE)?;
+    if extent.width == 0 || extent.height == 0 || slice == 0 {
+        return ready();
+    }
     (0..extent.depth).try_for_each(|z| {
         let first = to.address + (z * slice) as u64;
         let Extent { width, height, .. } = extent;
