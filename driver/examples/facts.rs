@@ -389,9 +389,13 @@ fn handles_that_are_none() {
         CUDA_ERROR_INVALID_CONTEXT,
         cuCtxSetCurrent(8 as sys::CUcontext)
     );
-    let mut graph = null_mut();
-    answers!(CUDA_ERROR_NOT_SUPPORTED, cuGraphCreate(&raw mut graph, 0));
-    answers!(CUDA_ERROR_NOT_SUPPORTED, cuGraphCreate(&raw mut graph, 0));
+    let mut object = null_mut();
+    for _ in 0..2 {
+        answers!(
+            CUDA_ERROR_NOT_SUPPORTED,
+            cuUserObjectCreate(&raw mut object, null_mut(), None, 1, 1)
+        );
+    }
     let mut text: *const c_char = std::ptr::null();
     ok!(cuGetErrorName(CUresult::CUDA_ERROR_ASSERT, &raw mut text));
     // SAFETY: a text of the driver.

@@ -20,6 +20,20 @@ pub(crate) type Address = u64;
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
+    /// A place of our own.
+    pub(crate) fn to(place: &mut T) -> Self {
+        Self(place)
+    }
+
+    /// A list of our own.
+    pub(crate) fn to_all(list: &mut [T]) -> Self {
+        Self(list.as_mut_ptr())
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
     /// Writes the answer.
     pub(crate) fn set(self, value: T) -> Answer {
         if self.0.is_null() {
@@ -68,6 +82,16 @@ impl<T> In<T> {
     pub(crate) fn null() -> Self {
         Self(std::ptr::null())
     }
+
+    /// Where it is.
+    pub(crate) fn address(self) -> usize {
+        self.0 as usize
+    }
+
+    /// A value of our own.
+    pub(crate) fn from(value: &T) -> Self {
+        Self(value)
+    }
 }
 
 impl<T: Copy> In<T> {
@@ -109,6 +133,10 @@ impl<T> InOut<T> {
     pub(crate) unsafe fn new(pointer: *mut T) -> Self {
         Self(pointer)
     }
+
+    pub(crate) fn null() -> Self {
+        Self(std::ptr::null_mut())
+    }
 }
 
 impl<T: Copy> InOut<T> {
@@ -139,6 +167,11 @@ impl<T: Copy> InOut<T> {
 pub(crate) struct Text(*const c_char);
 
 impl Text {
+    /// A text of our own.
+    pub(crate) fn from(text: &CStr) -> Self {
+        Self(text.as_ptr())
+    }
+
     /// The text.
     pub(crate) fn get(&self) -> Answer<&str> {
         let bytes = self.bytes()?;

@@ -47,7 +47,7 @@ macro_rules! entries {
         $body:block
     )*) => {
         $(
-            $crate::call::exported!($symbol $arguments $body);
+            $crate::call::exported!($crate::call::run; $symbol $arguments $body);
             $($crate::call::forwarded!($alias to $symbol $arguments);)*
         )*
 
@@ -71,13 +71,13 @@ macro_rules! entry {
     };
 }
 
-/// An exported function.
+/// An exported function, whose body is run by `$run`.
 macro_rules! exported {
-    ($symbol:ident ($($argument:ident: $type:ty),* $(,)?) $body:block) => {
+    ($run:path; $symbol:ident ($($argument:ident: $type:ty),* $(,)?) $body:block) => {
         // SAFETY: the name is the API's, and no other item of the crate has it.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $symbol($($argument: $type),*) -> $crate::code::Code {
-            $crate::call::run(stringify!($symbol), move || $body)
+        pub(crate) unsafe extern "C" fn $symbol($($argument: $type),*) -> $crate::code::Code {
+            $run(stringify!($symbol), move || $body)
         }
     };
 }
@@ -87,11 +87,27 @@ macro_rules! forwarded {
     ($alias:ident to $symbol:ident ($($argument:ident: $type:ty),* $(,)?)) => {
         // SAFETY: the name is the API's, and no other item of the crate has it.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $alias($($argument: $type),*) -> $crate::code::Code {
+        pub(crate) unsafe extern "C" fn $alias($($argument: $type),*) -> $crate::code::Code {
             // SAFETY: both have the same contract with their caller.
             unsafe { $symbol($($argument),*) }
         }
     };
 }
 
-pub(crate) use {entries, entry, exported, forwarded};
+/// Exports functions that do nothing. `cuGetProcAddress` does not find them: a program then knows
+/// that they are missing.
+macro_rules! missing {
+    ($($symbol:ident)*) => {
+        $(
+            // SAFETY: the name is the API's, and no other item of the crate has it. Callers pass
+            // arguments in C's convention, where the caller removes them, so none are declared.
+            #[unsafe(no_mangle)]
+            extern "C" fn $symbol() -> $crate::code::Code {
+                $crate::report::unsupported(stringify!($symbol));
+                $crate::code::Code::NOT_SUPPORTED
+            }
+        )*
+    };
+}
+
+pub(crate) use {entries, entry, exported, forwarded, missing};

@@ -10,6 +10,9 @@ use crate::report;
 
 /// First bytes of the wrapper that programs of nvcc have around a container.
 const WRAPPER: u32 = 0x4662_43b1;
+const WRAPPER_BYTES: usize = 24;
+/// Version of a wrapper that may list the containers of several modules.
+const WITH_MODULES: u32 = 2;
 /// First bytes of a container.
 const CONTAINER: u32 = 0xba55_ed50;
 /// First bytes of an ELF file: machine code.
@@ -60,6 +63,52 @@ impl ImageError {
                 Code::INVALID_IMAGE
             }
         }
+    }
+}
+
+/// Most modules of a program that links its device code.
+const MOST_MODULES: usize = 1 << 16;
+
+/// The PTX of an image: one module, or those that the program would have linked.
+///
+/// # Safety
+/// As of [`ptx_of_image`]; a wrapper may also have a list of containers that ends with null.
+pub(crate) unsafe fn modules_of_image(image: Data) -> Result<Vec<String>, ImageError> {
+    let only = || {
+        // SAFETY: the caller's contract.
+        unsafe { ptx_of_image(image) }.map(|ptx| vec![ptx])
+    };
+    if image.is_null() {
+        return Err(ImageError::Null);
+    }
+    // SAFETY: as in `ptx_of_image`.
+    if unsafe { first_word(image.cast()) } != WRAPPER {
+        return only();
+    }
+    // SAFETY: a wrapper has 24 bytes.
+    let wrapper = unsafe { std::slice::from_raw_parts(image.cast::<u8>(), WRAPPER_BYTES) };
+    let list = read_u64(wrapper, 16).unwrap_or(0) as *const Data;
+    if read_u32(wrapper, 4) != Some(WITH_MODULES) || list.is_null() {
+        return only();
+    }
+    let mut modules = Vec::new();
+    for at in 0..MOST_MODULES {
+        // SAFETY: the list ends with null, which was not before this place.
+        let container = unsafe { list.add(at).read_unaligned() };
+        if container.is_null() {
+            break;
+        }
+        // SAFETY: items of the list are images.
+        match unsafe { ptx_of_image(container) } {
+            Ok(ptx) => modules.push(ptx),
+            // A library of NVIDIA's: what is needed of it, the emulator has.
+            Err(ImageError::NoPtx) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match modules.is_empty() {
+        true => only(),
+        false => Ok(modules),
     }
 }
 
@@ -259,6 +308,25 @@ mod tests {
             wrapper.extend([0; 8]);
             assert_eq!(ptx(&wrapper).as_deref(), Ok(NEW));
         }
+    }
+
+    #[test]
+    fn a_wrapper_lists_modules_to_link() {
+        let modules = [
+            container(&[entry(PTX, 90, 0, NEW.as_bytes(), 0)]),
+            container(&[entry(2, 90, 0, b"machine code", 0)]),
+            container(&[entry(PTX, 80, 0, OLD.as_bytes(), 0)]),
+        ];
+        let mut list: Vec<u64> = modules.iter().map(|m| m.as_ptr() as u64).collect();
+        list.push(0);
+        let linked = container(&[entry(2, 90, 0, b"machine code", 0)]);
+        let mut wrapper = WRAPPER.to_le_bytes().to_vec();
+        wrapper.extend(WITH_MODULES.to_le_bytes());
+        wrapper.extend((linked.as_ptr() as u64).to_le_bytes());
+        wrapper.extend((list.as_ptr() as u64).to_le_bytes());
+        // SAFETY: the wrapper and what it leads to are whole.
+        let found = unsafe { modules_of_image(wrapper.as_ptr().cast()) };
+        assert_eq!(found, Ok(vec![NEW.to_owned(), OLD.to_owned()]));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use warpsmith_emulator::{Emulator, EmulatorConfig, Module};
 
 use crate::c::{Address, Device, Handle};
 use crate::code::{Answer, Code};
+use crate::graph::{Captures, Graph, Node};
 use crate::report;
 
 /// Addresses of device memory. Linux gives them to no program, so an address tells whose it is.
@@ -43,6 +44,10 @@ pub(crate) struct State {
     pub(crate) events: HashMap<Handle, Event>,
     pub(crate) pools: HashMap<Handle, Pool>,
     pub(crate) links: HashMap<Handle, Link>,
+    pub(crate) graphs: HashMap<Handle, Graph>,
+    /// Graphs that can be launched: their nodes in order.
+    pub(crate) executables: HashMap<Handle, Vec<Node>>,
+    pub(crate) captures: Captures,
     /// Live memory that programs allocated or registered, by its address.
     pub(crate) ranges: BTreeMap<Address, Range>,
     last_range: u64,
@@ -108,6 +113,8 @@ pub(crate) struct Pool {
 #[derive(Default)]
 pub(crate) struct Link {
     pub(crate) ptx: Vec<String>,
+    /// Options of `cuLinkCreate`: their count, and where their numbers and values are.
+    pub(crate) options: (u32, usize, usize),
     /// What `cuLinkComplete` gave out.
     pub(crate) linked: Option<Box<[u8]>>,
 }
@@ -172,9 +179,14 @@ pub(crate) fn driver() -> Answer<&'static Driver> {
         .ok_or(Code::NOT_INITIALIZED)
 }
 
-/// The calling thread's stack of contexts.
+/// The calling thread's stack of contexts. It is empty when the thread has ended: programs call the
+/// driver until they exit.
 pub(crate) fn stack<T>(with: impl FnOnce(&mut Vec<Handle>) -> T) -> T {
-    STACK.with_borrow_mut(with)
+    let mut kept = STACK.try_with(RefCell::take).unwrap_or_default();
+    let result = with(&mut kept);
+    // Nobody can look at the stack of a thread that has ended.
+    let _ = STACK.try_with(|stack| stack.replace(kept));
+    result
 }
 
 /// The only device.
@@ -231,17 +243,6 @@ impl Current {
     /// Checks a stream's handle.
     pub(crate) fn check_stream(&self, stream: Handle) -> Answer {
         self.state().check_stream(stream)
-    }
-
-    /// Does a piece of work on a stream. All streams share one order, that of the calls, which is
-    /// an order that a GPU may choose.
-    pub(crate) fn on_stream<T>(
-        &self,
-        stream: Handle,
-        work: impl FnOnce(&Driver) -> Answer<T>,
-    ) -> Answer<T> {
-        self.check_stream(stream)?;
-        self.driver.in_turn(|| work(self.driver))
     }
 }
 
@@ -323,6 +324,10 @@ impl State {
             .into_iter()
             .try_for_each(|module| self.unload(module))?;
         self.streams.retain(|_, stream| stream.context != handle);
+        let streams = &self.streams;
+        let is_known =
+            |stream: &Handle| BUILT_IN_STREAMS.contains(stream) || streams.contains_key(stream);
+        self.captures.streams.retain(|stream, _| is_known(stream));
         self.events.retain(|_, event| event.context != handle);
         let ranges = self.ranges.iter();
         let ranges: Vec<(Address, Range)> = ranges

@@ -19,7 +19,7 @@ fn run(example: &str, settings: &[(&str, &Path)]) -> Output {
     let folder = TempDir::new().expect("a temporary folder");
     let driver = built().join("libwarpsmith_driver.so");
     assert!(driver.exists(), "{}", driver.display());
-    for name in ["libcuda.so", "libcuda.so.1"] {
+    for name in ["libcuda.so", "libcuda.so.1", "libcudart.so.13"] {
         symlink(&driver, folder.path().join(name)).expect("the folder can be written");
     }
     Command::new(built().join("../examples").join(example))
@@ -66,11 +66,50 @@ fn a_race_is_a_report_and_a_lasting_error() {
 }
 
 #[test]
+fn a_program_on_the_runtime_api_registers_its_kernels_and_runs() {
+    let ran = run("runtime", &[]);
+    let (stdout, stderr) = (text(&ran.stdout), text(&ran.stderr));
+    assert!(ran.status.success(), "{stderr}");
+    assert_eq!(
+        stdout,
+        "scaled 100 numbers\n\
+         waited: (\"cudaErrorLaunchFailure\", \"unspecified launch failure\")\n"
+    );
+    assert!(stderr.contains("kernel race, PTX line 39"), "{stderr}");
+    assert!(stderr.contains("error: data race"), "{stderr}");
+    let told = "the image has no PTX for sm_90 or older";
+    assert_eq!(stderr.matches(told).count(), 1, "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
+fn a_program_links_modules() {
+    let ran = run("link", &[]);
+    let stderr = text(&ran.stderr);
+    assert!(ran.status.success(), "{stderr}");
+    assert_eq!(
+        text(&ran.stdout),
+        "linked: 133\n\
+         twice: `base` is defined in module 1 and in module 2: one may define it\n"
+    );
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
+fn a_program_captures_streams_and_builds_graphs() {
+    let ran = run("graphs", &[]);
+    let stderr = text(&ran.stderr);
+    assert!(ran.status.success(), "{stderr}");
+    assert_eq!(text(&ran.stdout), "captured: 16\nbuilt: 26\n");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
 fn the_driver_answers_as_the_manual_says() {
     let ran = run("facts", &[]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     let stderr = text(&ran.stderr);
-    let told = "warpsmith: cuGraphCreate is not supported\n";
+    let told = "warpsmith: cuUserObjectCreate is not supported\n";
     assert_eq!(stderr.matches(told).count(), 1, "{stderr}");
     assert!(!stderr.contains("panicked"), "{stderr}");
 }

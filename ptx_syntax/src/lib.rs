@@ -14,6 +14,7 @@ pub mod isa;
 mod layout;
 mod lexer;
 mod lines;
+pub mod link;
 pub mod lint;
 pub mod manifest;
 mod named;

@@ -3,6 +3,7 @@
 mod explain;
 mod generated;
 mod isa;
+mod link;
 mod lint;
 mod parse;
 mod roundtrip;

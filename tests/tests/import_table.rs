@@ -18,7 +18,10 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
     ("kernels-gpu", &["warpsmith-cuda-std", "warpsmith-abi"]),
     ("warpsmith-reference", &["warpsmith-abi"]),
     ("warpsmith-emulator", &["warpsmith-ptx-syntax"]),
-    ("warpsmith-driver", &["warpsmith-emulator"]),
+    (
+        "warpsmith-driver",
+        &["warpsmith-emulator", "warpsmith-ptx-syntax"],
+    ),
     ("warpsmith-cuda-builder", &["warpsmith-ptx-syntax"]),
     (
         "warpsmith",

@@ -13,13 +13,19 @@ use crate::output::Output;
 /// File of the driver's library, as cargo builds it.
 const DRIVER: &str = "libwarpsmith_driver.so";
 
-/// Names by which programs open the library.
-const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+/// Names by which programs open the library: the driver, and the runtime of CUDA 12 and 13.
+const LIBRARIES: [&str; 5] = [
+    "libcuda.so.1",
+    "libcuda.so",
+    "libcudart.so.12",
+    "libcudart.so.13",
+    "libcudart.so",
+];
 
 /// Run any program on an emulated GPU that checks every access of its kernels.
 ///
-/// The program loads warpsmith's library in the place of NVIDIA's libcuda.so.1. It has to bring its
-/// kernels as PTX. Reports go to stderr. The exit status is 3 if a kernel had a fault, else the
+/// The program loads warpsmith's library in the place of NVIDIA's libcuda.so.1 and libcudart.so. It
+/// has to bring its kernels as PTX. Reports go to stderr. The exit status is 3 if a kernel had a fault, else the
 /// program's.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

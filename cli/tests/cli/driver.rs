@@ -87,6 +87,9 @@ fn a_fault_is_a_report_and_exit_status_3() {
 fn a_program_without_faults_ends_as_it_ends() {
     let exits = ran(command().args(["check", "--", "sh", "-c", "echo out; exit 7"]));
     assert_eq!((exits.code, exits.stdout.as_str()), (7, "out\n"));
+    let runtime = r#"cd "${LD_LIBRARY_PATH%%:*}" && ls libcudart.so.1?"#;
+    let found = ran(command().args(["check", "--", "sh", "-c", runtime]));
+    assert_eq!(found.stdout, "libcudart.so.12\nlibcudart.so.13\n");
     let killed = ran(command().args(["check", "--", "sh", "-c", "kill -9 $$"]));
     assert_eq!(killed.code, 128 + 9);
     ran(command().args(["check", "--", "/nowhere/program"])).failed(1, &["/nowhere/program"]);

@@ -7,6 +7,7 @@ use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::report;
 use crate::state::{DEVICE_ADDRESSES, Driver, current};
+use crate::work::{Work, submit};
 
 use super::memory::code_of;
 
@@ -33,7 +34,7 @@ fn checked(done: Result<(), warpsmith_emulator::MemoryError>) -> Answer {
 ///
 /// # Safety
 /// Ranges of the host are valid: `to` for writes, `from` for reads.
-unsafe fn copy(driver: &Driver, to: Address, from: Address, len: usize) -> Answer {
+pub(crate) unsafe fn copy(driver: &Driver, to: Address, from: Address, len: usize) -> Answer {
     let emulator = &driver.emulator;
     match (is_of_device(to), is_of_device(from)) {
         (true, false) => {
@@ -70,11 +71,7 @@ unsafe fn copy(driver: &Driver, to: Address, from: Address, len: usize) -> Answe
 
 /// Copies on a stream.
 fn copy_on(stream: Handle, to: Address, from: Address, len: usize) -> Answer {
-    current()?.on_stream(stream, |driver| {
-        // SAFETY: by the contract of the functions that copy, ranges of the host are valid until
-        // the stream has passed.
-        unsafe { copy(driver, to, from, len) }
-    })
+    submit(current()?, stream, Work::Copy { to, from, len })
 }
 
 /// Rows of one side of a copy in two or three dimensions.
@@ -86,7 +83,8 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(side: Side3d) -> Answer<Self> {
+    /// The rows of a side, whose last byte has an address.
+    fn new(side: Side3d, shape: &Copy3d) -> Answer<Self> {
         if side.kind == ARRAY || side.array != 0 {
             report::unsupported("a copy from or to an array");
             return Err(Code::NOT_SUPPORTED);
@@ -97,13 +95,22 @@ impl Rows {
             side.device
         };
         let pitch = side.pitch as u64;
-        let slice = pitch * side.height as u64;
-        let first = base + side.x_bytes as u64 + side.y as u64 * pitch + side.z as u64 * slice;
-        Ok(Self {
-            first,
-            pitch,
-            slice,
-        })
+        let place = || {
+            let slice = pitch.checked_mul(side.height as u64)?;
+            let at = |x: usize, y: usize, z: usize| {
+                let rows = pitch.checked_mul(y as u64)?;
+                let slices = slice.checked_mul(z as u64)?;
+                rows.checked_add(slices)?.checked_add(x as u64)
+            };
+            let first = base.checked_add(at(side.x_bytes, side.y, side.z)?)?;
+            first.checked_add(at(shape.width_bytes, shape.height, shape.depth)?)?;
+            Some(Self {
+                first,
+                pitch,
+                slice,
+            })
+        };
+        place().ok_or(Code::INVALID_VALUE)
     }
 
     fn row(&self, y: usize, z: usize) -> Address {
@@ -111,25 +118,42 @@ impl Rows {
     }
 }
 
-fn copy_3d(stream: Handle, shape: Copy3d) -> Answer {
-    let current = current()?;
-    let (to, from) = (Rows::new(shape.to)?, Rows::new(shape.from)?);
+/// Both sides of a copy.
+fn sides(shape: &Copy3d) -> Answer<(Rows, Rows)> {
+    let (to, from) = (Rows::new(shape.to, shape)?, Rows::new(shape.from, shape)?);
     let bad_pitch = |rows: &Rows| {
         let rows_matter = shape.height > 1 || shape.depth > 1;
         rows_matter && rows.pitch < shape.width_bytes as u64
     };
-    if bad_pitch(&to) || bad_pitch(&from) {
-        return Err(Code::INVALID_VALUE);
+    match bad_pitch(&to) || bad_pitch(&from) {
+        true => Err(Code::INVALID_VALUE),
+        false => Ok((to, from)),
     }
-    current.on_stream(stream, |driver| {
-        for z in 0..shape.depth {
-            for y in 0..shape.height {
-                // SAFETY: as in `copy_on`: by the contract of the functions that copy.
-                unsafe { copy(driver, to.row(y, z), from.row(y, z), shape.width_bytes) }?;
-            }
+}
+
+/// Copies rows, if the shape is right.
+pub(crate) fn copy_3d(driver: &Driver, shape: &Copy3d) -> Answer {
+    let (to, from) = sides(shape)?;
+    if shape.width_bytes == 0 || shape.height == 0 {
+        return Ok(());
+    }
+    for z in 0..shape.depth {
+        for y in 0..shape.height {
+            // SAFETY: as in `Work::run`: by the contract of the functions that copy.
+            unsafe { copy(driver, to.row(y, z), from.row(y, z), shape.width_bytes) }?;
         }
-        Ok(())
-    })
+    }
+    Ok(())
+}
+
+/// Work that copies rows.
+pub(super) fn work_of(shape: Copy3d) -> Answer<Work> {
+    sides(&shape)?;
+    Ok(Work::Copy3d(Box::new(shape)))
+}
+
+fn copy_3d_on(stream: Handle, shape: Copy3d) -> Answer {
+    submit(current()?, stream, work_of(shape)?)
 }
 
 impl From<Side2d> for Side3d {
@@ -151,7 +175,7 @@ impl From<Side2d> for Side3d {
 }
 
 fn copy_2d(stream: Handle, shape: Copy2d) -> Answer {
-    copy_3d(
+    copy_3d_on(
         stream,
         Copy3d {
             from: shape.from.into(),
@@ -163,36 +187,72 @@ fn copy_2d(stream: Handle, shape: Copy2d) -> Answer {
     )
 }
 
-/// Fills rows of `count` units each, `pitch` bytes apart.
-fn fill(
-    stream: Handle,
+/// Rows of `count` units each, `pitch` bytes apart, to fill with a value.
+#[derive(Clone)]
+pub(crate) struct Fill {
     to: Address,
     pitch: usize,
-    unit: &[u8],
-    [count, rows]: [usize; 2],
-) -> Answer {
-    let current = current()?;
-    let is_aligned = |value: u64| value.is_multiple_of(unit.len() as u64);
-    if !is_aligned(to) || rows > 1 && !is_aligned(pitch as u64) {
-        return Err(Code::INVALID_VALUE);
-    }
-    let len = count.checked_mul(unit.len()).ok_or(Code::INVALID_VALUE)?;
-    let block = unit.repeat(count.min(CHUNK / unit.len()));
-    current.on_stream(stream, |driver| {
-        for row in 0..rows {
-            let first = to + (row * pitch) as u64;
-            let mut done = 0;
-            while done < len {
-                let chunk = (len - done).min(block.len());
-                let from = block.as_ptr() as Address;
-                // SAFETY: `from` is the block, and by the contract of the functions that fill,
-                // memory of the host at `to` is valid.
-                unsafe { copy(driver, first + done as u64, from, chunk) }?;
-                done += chunk;
-            }
+    unit: Vec<u8>,
+    count: usize,
+    rows: usize,
+}
+
+impl Fill {
+    pub(super) fn new(
+        to: Address,
+        pitch: usize,
+        unit: &[u8],
+        [count, rows]: [usize; 2],
+    ) -> Answer<Self> {
+        let is_aligned = |value: u64| value.is_multiple_of(unit.len() as u64);
+        if !is_aligned(to) || rows > 1 && !is_aligned(pitch as u64) {
+            return Err(Code::INVALID_VALUE);
         }
-        Ok(())
-    })
+        let width = count.checked_mul(unit.len()).ok_or(Code::INVALID_VALUE)?;
+        let all = pitch
+            .checked_mul(rows)
+            .and_then(|all| all.checked_add(width));
+        let end = all.and_then(|all| to.checked_add(all as u64));
+        end.ok_or(Code::INVALID_VALUE)?;
+        Ok(Self {
+            to,
+            pitch,
+            unit: unit.to_vec(),
+            count,
+            rows,
+        })
+    }
+}
+
+/// Fills rows.
+pub(crate) fn fill(driver: &Driver, fill: &Fill) -> Answer {
+    let len = fill.count * fill.unit.len();
+    if len == 0 {
+        return Ok(());
+    }
+    let block = fill.unit.repeat(fill.count.min(CHUNK / fill.unit.len()));
+    for row in 0..fill.rows {
+        let first = fill.to + (row * fill.pitch) as u64;
+        let mut done = 0;
+        while done < len {
+            let chunk = (len - done).min(block.len());
+            let from = block.as_ptr() as Address;
+            // SAFETY: `from` is the block, and by the contract of the functions that fill, memory
+            // of the host at `to` is valid.
+            unsafe { copy(driver, first + done as u64, from, chunk) }?;
+            done += chunk;
+        }
+    }
+    Ok(())
+}
+
+fn fill_on(stream: Handle, to: Address, pitch: usize, unit: &[u8], extents: [usize; 2]) -> Answer {
+    let current = current()?;
+    submit(
+        current,
+        stream,
+        Work::Fill(Fill::new(to, pitch, unit, extents)?),
+    )
 }
 
 entries! {
@@ -272,84 +332,84 @@ entries! {
     }
 
     fn cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds: "cuMemcpy3D" @ 3020 (shape: In<Copy3d>) {
-        copy_3d(0, shape.get()?)
+        copy_3d_on(0, shape.get()?)
     }
 
     fn cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz: "cuMemcpy3DAsync" @ 3020 (
         shape: In<Copy3d>, stream: Handle,
     ) {
-        copy_3d(stream, shape.get()?)
+        copy_3d_on(stream, shape.get()?)
     }
 
     fn cuMemsetD8_v2 | cuMemsetD8_v2_ptds: "cuMemsetD8" @ 3020 (
         to: Address, value: u8, count: usize,
     ) {
-        fill(0, to, 0, &[value], [count, 1])
+        fill_on(0, to, 0, &[value], [count, 1])
     }
 
     fn cuMemsetD16_v2 | cuMemsetD16_v2_ptds: "cuMemsetD16" @ 3020 (
         to: Address, value: u16, count: usize,
     ) {
-        fill(0, to, 0, &value.to_ne_bytes(), [count, 1])
+        fill_on(0, to, 0, &value.to_ne_bytes(), [count, 1])
     }
 
     fn cuMemsetD32_v2 | cuMemsetD32_v2_ptds: "cuMemsetD32" @ 3020 (
         to: Address, value: u32, count: usize,
     ) {
-        fill(0, to, 0, &value.to_ne_bytes(), [count, 1])
+        fill_on(0, to, 0, &value.to_ne_bytes(), [count, 1])
     }
 
     fn cuMemsetD8Async | cuMemsetD8Async_ptsz: "cuMemsetD8Async" @ 3020 (
         to: Address, value: u8, count: usize, stream: Handle,
     ) {
-        fill(stream, to, 0, &[value], [count, 1])
+        fill_on(stream, to, 0, &[value], [count, 1])
     }
 
     fn cuMemsetD16Async | cuMemsetD16Async_ptsz: "cuMemsetD16Async" @ 3020 (
         to: Address, value: u16, count: usize, stream: Handle,
     ) {
-        fill(stream, to, 0, &value.to_ne_bytes(), [count, 1])
+        fill_on(stream, to, 0, &value.to_ne_bytes(), [count, 1])
     }
 
     fn cuMemsetD32Async | cuMemsetD32Async_ptsz: "cuMemsetD32Async" @ 3020 (
         to: Address, value: u32, count: usize, stream: Handle,
     ) {
-        fill(stream, to, 0, &value.to_ne_bytes(), [count, 1])
+        fill_on(stream, to, 0, &value.to_ne_bytes(), [count, 1])
     }
 
     fn cuMemsetD2D8_v2 | cuMemsetD2D8_v2_ptds: "cuMemsetD2D8" @ 3020 (
         to: Address, pitch: usize, value: u8, width: usize, height: usize,
     ) {
-        fill(0, to, pitch, &[value], [width, height])
+        fill_on(0, to, pitch, &[value], [width, height])
     }
 
     fn cuMemsetD2D16_v2 | cuMemsetD2D16_v2_ptds: "cuMemsetD2D16" @ 3020 (
         to: Address, pitch: usize, value: u16, width: usize, height: usize,
     ) {
-        fill(0, to, pitch, &value.to_ne_bytes(), [width, height])
+        fill_on(0, to, pitch, &value.to_ne_bytes(), [width, height])
     }
 
     fn cuMemsetD2D32_v2 | cuMemsetD2D32_v2_ptds: "cuMemsetD2D32" @ 3020 (
         to: Address, pitch: usize, value: u32, width: usize, height: usize,
     ) {
-        fill(0, to, pitch, &value.to_ne_bytes(), [width, height])
+        fill_on(0, to, pitch, &value.to_ne_bytes(), [width, height])
     }
 
     fn cuMemsetD2D8Async | cuMemsetD2D8Async_ptsz: "cuMemsetD2D8Async" @ 3020 (
         to: Address, pitch: usize, value: u8, width: usize, height: usize, stream: Handle,
     ) {
-        fill(stream, to, pitch, &[value], [width, height])
+        fill_on(stream, to, pitch, &[value], [width, height])
     }
 
     fn cuMemsetD2D16Async | cuMemsetD2D16Async_ptsz: "cuMemsetD2D16Async" @ 3020 (
         to: Address, pitch: usize, value: u16, width: usize, height: usize, stream: Handle,
     ) {
-        fill(stream, to, pitch, &value.to_ne_bytes(), [width, height])
+        fill_on(stream, to, pitch, &value.to_ne_bytes(), [width, height])
     }
 
     fn cuMemsetD2D32Async | cuMemsetD2D32Async_ptsz: "cuMemsetD2D32Async" @ 3020 (
         to: Address, pitch: usize, value: u32, width: usize, height: usize, stream: Handle,
     ) {
-        fill(stream, to, pitch, &value.to_ne_bytes(), [width, height])
+        fill_on(stream, to, pitch, &value.to_ne_bytes(), [width, height])
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::c::{Handle, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
-use crate::state::{Event, current, current_even_if_faulty};
+use crate::state::{Current, Event, current, current_even_if_faulty};
 
 use super::context::wait_for;
 
@@ -18,6 +18,17 @@ const FLAGS: u32 = 7;
 pub(super) fn record(event: Handle, stream: Handle) -> Answer {
     let current = current()?;
     current.check_stream(stream)?;
+    let mut state = current.state();
+    state.event(event)?;
+    if state.capture_record(event, stream) {
+        return Ok(());
+    }
+    drop(state);
+    record_now(current, event)
+}
+
+/// Records an event after all work that is done.
+pub(crate) fn record_now(current: Current, event: Handle) -> Answer {
     current.state().event(event)?.recorded = Some(Instant::now());
     Ok(())
 }

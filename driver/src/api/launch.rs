@@ -9,6 +9,7 @@ use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::report;
 use crate::state::{Current, Function, current};
+use crate::work::{Work, submit};
 
 use super::device::MULTIPROCESSORS;
 use super::{event, host_memory};
@@ -33,13 +34,22 @@ const EXTRA_BYTES: usize = 2;
 
 /// Pointers to the parameters, or a list of marks and values with a buffer of them.
 #[derive(Clone, Copy)]
-struct Parameters {
-    each: In<*const c_void>,
-    extra: In<usize>,
+pub(crate) struct Parameters {
+    pub(crate) each: In<*const c_void>,
+    pub(crate) extra: In<usize>,
+}
+
+/// A launch that was checked, with its parameters.
+#[derive(Clone)]
+pub(crate) struct Launch {
+    function: Function,
+    config: LaunchConfig,
+    attributes: Attributes,
+    params: Vec<Vec<u8>>,
 }
 
 /// What the attributes of a launch ask for.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Attributes {
     is_cooperative: bool,
     cluster: Option<[u32; 3]>,
@@ -173,6 +183,58 @@ fn is_blocking() -> bool {
     std::env::var_os("CUDA_LAUNCH_BLOCKING").is_some_and(|value| value == "1")
 }
 
+impl Launch {
+    /// A launch of a kernel without attributes.
+    pub(crate) fn plain(
+        current: Current,
+        function: Handle,
+        config: LaunchConfig,
+        parameters: Parameters,
+    ) -> Answer<Self> {
+        Self::new(current, function, config, Attributes::default(), parameters)
+    }
+
+    fn new(
+        current: Current,
+        function: Handle,
+        config: LaunchConfig,
+        attributes: Attributes,
+        parameters: Parameters,
+    ) -> Answer<Self> {
+        let function = current.state().function(function)?.clone();
+        check(&function, &config, &attributes)?;
+        let params = parameters.read(&function)?;
+        Ok(Self {
+            function,
+            config,
+            attributes,
+            params,
+        })
+    }
+
+    /// Launches the kernel.
+    pub(crate) fn run(&self, current: Current, stream: Handle) -> Answer {
+        let params: Vec<&[u8]> = self.params.iter().map(Vec::as_slice).collect();
+        let driver = current.driver;
+        let Function { module, name, .. } = &self.function;
+        let launched = driver.in_turn(|| {
+            host_memory::share(driver, || {
+                driver
+                    .emulator
+                    .launch_unprinted(module, name, &self.config, &params)
+            })
+        });
+        driver.emulator.print();
+        match launched {
+            Ok(_) => {}
+            Err(LaunchError::Fault(fault)) => fail(current, &fault)?,
+            Err(error) => return Err(refused(&error, &self.config)),
+        }
+        let mut events = self.attributes.events.iter();
+        events.try_for_each(|event| event::record(*event, stream))
+    }
+}
+
 fn launch(
     function: Handle,
     config: LaunchConfig,
@@ -181,26 +243,8 @@ fn launch(
     parameters: Parameters,
 ) -> Answer {
     let current = current()?;
-    let function = current.state().function(function)?.clone();
-    check(&function, &config, &attributes)?;
-    let params = parameters.read(&function)?;
-    let params: Vec<&[u8]> = params.iter().map(Vec::as_slice).collect();
-    let launched = current.on_stream(stream, |driver| {
-        Ok(host_memory::share(driver, || {
-            let Function { module, name, .. } = &function;
-            driver
-                .emulator
-                .launch_unprinted(module, name, &config, &params)
-        }))
-    })?;
-    current.driver.emulator.print();
-    match launched {
-        Ok(_) => {}
-        Err(LaunchError::Fault(fault)) => fail(current, &fault)?,
-        Err(error) => return Err(refused(&error, &config)),
-    }
-    let mut events = attributes.events.into_iter();
-    events.try_for_each(|event| event::record(event, stream))
+    let launch = Launch::new(current, function, config, attributes, parameters)?;
+    submit(current, stream, Work::Kernel(Box::new(launch)))
 }
 
 /// Reports a fault. As on a GPU, the calls after the launch have the error.

@@ -1,11 +1,16 @@
-//! Linking. One module of PTX passes through as it is; several would have to become one.
+//! Linking of PTX.
+
+use std::time::Instant;
 
 use crate::c::{Data, Handle, In, InOut, Out, Text, bytes};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::fatbin;
+use crate::linked::linked;
 use crate::report;
 use crate::state::{Link, driver};
+
+use super::module::Options;
 
 /// Kinds of input that hold PTX, by their numbers in the API.
 const PTX: u32 = 1;
@@ -30,11 +35,12 @@ fn add(link: Handle, kind: u32, image: &[u8]) -> Answer {
 
 entries! {
     fn cuLinkCreate_v2: "cuLinkCreate" @ 6050 (
-        _count: u32, _numbers: In<u32>, _values: InOut<usize>, place: Out<Handle>,
+        count: u32, numbers: In<u32>, values: InOut<usize>, place: Out<Handle>,
     ) {
         let mut state = driver()?.state();
         let handle = state.new_handle();
-        state.links.insert(handle, Link::default());
+        let options = (count, numbers.address(), values.pointer() as usize);
+        state.links.insert(handle, Link { options, ..Link::default() });
         place.set(handle)
     }
 
@@ -57,13 +63,24 @@ entries! {
     fn cuLinkComplete: "cuLinkComplete" @ 5050 (
         link: Handle, image: Out<Data>, len: Out<usize>,
     ) {
+        let start = Instant::now();
         let mut state = driver()?.state();
         let link = state.links.get_mut(&link).ok_or(Code::INVALID_HANDLE)?;
-        let [ptx] = link.ptx.as_slice() else {
-            report::unsupported("linking of several modules");
-            return Err(Code::NOT_SUPPORTED);
-        };
-        let text = [ptx.as_bytes(), &[0]].concat().into_boxed_slice();
+        let whole = linked(&link.ptx);
+        let error = whole.as_ref().err().cloned().unwrap_or_default();
+        let (count, numbers, values) = link.options;
+        if count > 0 {
+            // SAFETY: by the contract of `cuLinkCreate`, the lists live as long as the link.
+            let (numbers, values) = unsafe {
+                (In::new(numbers as *const u32), InOut::new(values as *mut usize))
+            };
+            Options { count, numbers, values }.answer(start, &error)?;
+        }
+        let text = whole.map_err(|error| {
+            report::note(format_args!("cuLinkComplete: {error}"));
+            Code::INVALID_PTX
+        })?;
+        let text = [text.as_bytes(), &[0]].concat().into_boxed_slice();
         let text = link.linked.insert(text);
         image.set(text.as_ptr().cast())?;
         len.set_if_wanted(text.len());

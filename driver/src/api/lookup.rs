@@ -4,6 +4,7 @@ use crate::api::ENTRIES as ALL;
 use crate::c::{In, Out, Text};
 use crate::call::{Entry, entries};
 use crate::code::Code;
+use crate::report;
 use crate::state;
 
 /// The CUDA version that the driver reports, as 1000 * major + 10 * minor.
@@ -11,6 +12,9 @@ const VERSION: i32 = 13_050;
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
+
+/// First bytes of the name of a table that NVRTC asks for and does without, in ascending order.
+const TABLE_OF_NVRTC: [u8; 4] = [0x51, 0x91, 0xd3, 0xda];
 
 /// What `cuGetProcAddress_v2` says beside its answer.
 const FOUND: u32 = 0;
@@ -95,8 +99,14 @@ entries! {
         }
     }
 
-    fn cuGetExportTable: "cuGetExportTable" @ 3000 (table: Out<*const ()>, _id: In<u8>) {
+    fn cuGetExportTable: "cuGetExportTable" @ 3000 (table: Out<*const ()>, id: In<u8>) {
         table.set(std::ptr::null())?;
+        let mut asked = id.list(TABLE_OF_NVRTC.len())?;
+        asked.sort_unstable();
+        if asked != TABLE_OF_NVRTC {
+            let text = "NVIDIA's own runtime is not supported: compile with `-cudart shared`";
+            report::once("cuGetExportTable", text);
+        }
         Err(Code::NOT_FOUND)
     }
 

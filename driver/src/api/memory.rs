@@ -87,6 +87,7 @@ entries! {
     ) {
         let current = current()?;
         current.check_stream(stream)?;
+        current.state().check_not_captured(stream)?;
         place.set(allocate(current, bytes)?)
     }
 
@@ -95,6 +96,7 @@ entries! {
     ) {
         let current = current()?;
         current.check_stream(stream)?;
+        current.state().check_not_captured(stream)?;
         release(current, address)
     }
 

@@ -1,33 +1,37 @@
 //! The functions of the API.
 
-mod context;
-mod copy;
-mod device;
-mod event;
-mod function;
-mod host_memory;
-mod launch;
-mod library;
-mod link;
-mod lookup;
-mod memory;
+pub(crate) mod capture;
+pub(crate) mod context;
+pub(crate) mod copy;
+pub(crate) mod device;
+pub(crate) mod event;
+pub(crate) mod function;
+pub(crate) mod graph;
+pub(crate) mod host_memory;
+pub(crate) mod launch;
+pub(crate) mod library;
+pub(crate) mod link;
+pub(crate) mod lookup;
+pub(crate) mod memory;
 mod missing;
-mod module;
-mod occupancy;
-mod pointer;
-mod pool;
-mod stream;
-mod tensor_map;
+pub(crate) mod module;
+pub(crate) mod occupancy;
+pub(crate) mod pointer;
+pub(crate) mod pool;
+pub(crate) mod stream;
+pub(crate) mod tensor_map;
 
 use crate::call::Entry;
 
 /// The functions of all files.
 pub(crate) const ENTRIES: &[&[Entry]] = &[
+    capture::ENTRIES,
     context::ENTRIES,
     copy::ENTRIES,
     device::ENTRIES,
     event::ENTRIES,
     function::ENTRIES,
+    graph::ENTRIES,
     host_memory::ENTRIES,
     launch::ENTRIES,
     library::ENTRIES,

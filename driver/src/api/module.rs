@@ -8,6 +8,7 @@ use crate::c::{Address, Data, Handle, In, InOut, Out, Text, bytes_mut};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::fatbin;
+use crate::linked::linked;
 use crate::report;
 use crate::state::{Driver, Function, LoadedModule, State, current, driver};
 
@@ -101,7 +102,11 @@ pub(super) fn load_image(
 ) -> Answer<Handle> {
     let driver = driver()?;
     // SAFETY: by the contract of the functions that load, an image.
-    let ptx = unsafe { fatbin::ptx_of_image(image) }.map_err(|error| error.told(what))?;
+    let modules = unsafe { fatbin::modules_of_image(image) }.map_err(|error| error.told(what))?;
+    let ptx = linked(&modules).map_err(|error| {
+        report::note(format_args!("{what}: {error}"));
+        Code::INVALID_PTX
+    })?;
     let module = load_ptx(driver, what, &ptx, options)?;
     let mut state = driver.state();
     let handle = state.new_handle();

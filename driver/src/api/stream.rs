@@ -4,13 +4,12 @@ use crate::c::{Data, Handle, HostFunction, Out, Room, StreamCallback};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::state::{Current, Stream, current, current_even_if_faulty};
+use crate::work::{Work, submit};
 
 use super::context::{PRIORITIES, wait_for};
 
 /// `CU_STREAM_NON_BLOCKING`
 const NON_BLOCKING: u32 = 1;
-/// `CU_STREAM_CAPTURE_STATUS_NONE`
-const NOT_CAPTURING: u32 = 0;
 
 fn create(place: Out<Handle>, flags: u32, priority: i32) -> Answer {
     let current = current()?;
@@ -50,16 +49,16 @@ fn properties(stream: Handle) -> Answer<(u32, i32)> {
 /// Waits for a stream: nothing is left to do, but a kernel may have had a fault.
 fn wait(stream: Handle) -> Answer {
     let current = current_even_if_faulty()?;
-    wait_for(context_of(current, stream)?)
+    let context = context_of(current, stream)?;
+    current.state().check_not_captured(stream)?;
+    wait_for(context)
 }
 
-/// Calls a function of the host, in its turn but with no lock held.
+/// Calls a function of the host, in its turn.
 fn call_host(stream: Handle, function: HostFunction, data: Room) -> Answer {
-    current()?.check_stream(stream)?;
-    let function = function.ok_or(Code::INVALID_VALUE)?;
-    // SAFETY: the caller's function, with the caller's data, as its contract says.
-    unsafe { function(data) };
-    Ok(())
+    let current = current()?;
+    function.ok_or(Code::INVALID_VALUE)?;
+    submit(current, stream, Work::Host(function, data as usize))
 }
 
 entries! {
@@ -75,7 +74,9 @@ entries! {
 
     fn cuStreamDestroy_v2: "cuStreamDestroy" @ 4000 (stream: Handle) {
         let current = current_even_if_faulty()?;
-        let removed = current.state().streams.remove(&stream);
+        let mut state = current.state();
+        state.captures.streams.remove(&stream);
+        let removed = state.streams.remove(&stream);
         removed.map(|_| ()).ok_or(Code::INVALID_HANDLE)
     }
 
@@ -94,8 +95,10 @@ entries! {
     ) {
         let current = current()?;
         current.check_stream(stream)?;
-        // What the event recorded is done.
-        current.state().event(event).map(|_| ())
+        let mut state = current.state();
+        state.event(event)?;
+        // Outside of captures, what the event recorded is done.
+        state.capture_wait(stream, event).map(|_| ())
     }
 
     fn cuStreamGetFlags | cuStreamGetFlags_ptsz: "cuStreamGetFlags" @ 5050 (
@@ -138,51 +141,12 @@ entries! {
         device.set(0)
     }
 
-    fn cuStreamIsCapturing | cuStreamIsCapturing_ptsz: "cuStreamIsCapturing" @ 10000 (
-        stream: Handle, status: Out<u32>,
-    ) {
-        current()?.check_stream(stream)?;
-        status.set(NOT_CAPTURING)
-    }
-
-    fn cuStreamGetCaptureInfo_v2 | cuStreamGetCaptureInfo_v2_ptsz:
-        "cuStreamGetCaptureInfo" @ 11030 (
-        stream: Handle, status: Out<u32>, id: Out<u64>, graph: Out<Handle>,
-        dependencies: Out<Data>, count: Out<usize>,
-    ) {
-        current()?.check_stream(stream)?;
-        id.set_if_wanted(0);
-        graph.set_if_wanted(0);
-        dependencies.set_if_wanted(std::ptr::null());
-        count.set_if_wanted(0);
-        status.set(NOT_CAPTURING)
-    }
-
-    fn cuStreamGetCaptureInfo_v3 | cuStreamGetCaptureInfo_v3_ptsz:
-        "cuStreamGetCaptureInfo" @ 12030 (
-        stream: Handle, status: Out<u32>, id: Out<u64>, graph: Out<Handle>,
-        dependencies: Out<Data>, edges: Out<Data>, count: Out<usize>,
-    ) {
-        current()?.check_stream(stream)?;
-        id.set_if_wanted(0);
-        graph.set_if_wanted(0);
-        dependencies.set_if_wanted(std::ptr::null());
-        edges.set_if_wanted(std::ptr::null());
-        count.set_if_wanted(0);
-        status.set(NOT_CAPTURING)
-    }
-
-    fn cuThreadExchangeStreamCaptureMode: "cuThreadExchangeStreamCaptureMode" @ 10010 (
-        mode: Out<u32>,
-    ) {
-        // The mode that a thread begins with.
-        mode.set(0)
-    }
-
     fn cuStreamAddCallback | cuStreamAddCallback_ptsz: "cuStreamAddCallback" @ 5000 (
         stream: Handle, callback: StreamCallback, data: Room, _flags: u32,
     ) {
-        current()?.check_stream(stream)?;
+        let current = current()?;
+        current.check_stream(stream)?;
+        current.state().check_not_captured(stream)?;
         let callback = callback.ok_or(Code::INVALID_VALUE)?;
         // SAFETY: the caller's function, with the caller's data, as its contract says.
         unsafe { callback(stream, Code::SUCCESS, data) };
