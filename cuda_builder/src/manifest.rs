@@ -60,6 +60,7 @@ fn kernel_entry(
             ty: source.map_or_else(|| param.ty.clone(), |source| source.ty.clone()),
             size: narrow(param.bytes.unwrap_or(0)),
             align: param.align,
+            layout: source.and_then(|source| source.layout),
         }
     });
     KernelEntry {
@@ -73,5 +74,7 @@ fn kernel_entry(
         dynamic_shared_bytes: kernel.and_then(|kernel| kernel.dynamic_shared_bytes),
         registers,
         safe: kernel.is_some_and(|kernel| kernel.safe),
+        requires: kernel.map_or_else(Vec::new, |kernel| kernel.requires.clone()),
+        grid: kernel.and_then(|kernel| kernel.grid.clone()),
     }
 }

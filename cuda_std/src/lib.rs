@@ -156,6 +156,28 @@ pub use cuda_std_macros::kernel;
 
 pub use cuda_std_macros::fragment;
 
+/// Declares a struct that host and kernels share: `#[repr(C)]`, `Copy`, without padding. A safe kernel
+/// takes it by value, and a launch holds the fields of both sides against each other.
+///
+/// ```
+/// use cuda_std::prelude::*;
+///
+/// kernel_param! {
+///     /// Parameters of a line.
+///     pub struct Line { pub slope: f32, pub offset: f32 }
+/// }
+///
+/// /// `y = slope * x + offset`.
+/// #[kernel(requires = "x.len() >= y.len()", grid = "y")]
+/// pub fn on_line(line: Line, x: &[f32], mut y: Disjoint<'_, f32, Index1>) {
+///     let i = Index1::here();
+///     if let Some(y) = y.get_mut(&i) {
+///         *y = line.slope * x[i.get()] + line.offset;
+///     }
+/// }
+/// ```
+pub use abi::kernel_param;
+
 /// What kernels and hosts agree on: layouts of fragments, swizzles, parameters of the library's own
 /// kernels.
 pub use abi;

@@ -98,6 +98,7 @@ mod stream;
 mod tensor;
 mod tensor_map;
 pub mod testing;
+mod vectors;
 
 #[doc(hidden)]
 pub use abi as __abi;

@@ -1,6 +1,7 @@
 //! What a manifest says of the kernels of a module, and PTX does not.
 
 use super::Module;
+use super::contract::Contract;
 use super::signature::{ParamInfo, Signature, parse, signatures};
 use crate::device::Device;
 use crate::error::{Error, KernelError, Result};
@@ -59,8 +60,9 @@ fn hold_against(kernel: &KernelEntry, signature: &Signature) -> Result<(), Strin
 impl Device {
     /// Loads a module that `warpsmith build` or `CudaBuilder` made, with the text of the
     /// `manifest.json` beside it. Launches of its kernels are then held to what the manifest alone
-    /// says: the Rust types of the parameters ([`KernelError::ArgumentType`]), and the dynamic shared
-    /// memory that `#[kernel(dynamic_shared = N)]` states.
+    /// says: the Rust types of the parameters ([`KernelError::ArgumentType`]), the dynamic shared
+    /// memory that `#[kernel(dynamic_shared = N)]` states, and what `#[kernel(requires = "..")]` does
+    /// ([`KernelError::Requirement`]).
     /// A `&[T]`, a `View2` or a `Disjoint` of a safe kernel takes a tensor or a buffer, whose shape the
     /// launch passes along.
     ///
@@ -113,6 +115,11 @@ pub(super) fn load(device: &Device, ptx: &str, module: &ModuleEntry) -> Result<M
         signature.declared = declared
             .map(|param| (param.name.as_str().into(), param.ty.as_str().into()))
             .collect();
+        signature.layouts = entry.params.iter().map(|param| param.layout).collect();
+        signature.contract = Contract::of(entry).map_err(|detail| {
+            let detail = format!("kernel `{}`: {detail}", entry.name);
+            mismatch(&module.path, detail)
+        })?;
     }
     Module::load_parsed(device, ptx, found)
 }
