@@ -200,7 +200,7 @@ impl Kernel {
         config: impl Into<Option<LaunchConfig>>,
         args: A,
     ) -> Result<()> {
-        let inner = &*self.inner;
+        let inner = &self.inner;
         stream.device().check_same("kernel", &self.device)?;
         let config: Option<LaunchConfig> = config.into();
         if let Some(config) = &config {
@@ -253,6 +253,7 @@ impl Kernel {
             return Err(self.argument_count(index));
         }
         let config = self.held_to_contract(config, &pointers[..index])?;
+        stream.keep_kernel(inner);
         shared.in_turn(stream, &mut || {
             // SAFETY: number and sizes fit; the rest is the caller's. The arguments live as long as
             // `args` is borrowed, and `args` outlives the call.

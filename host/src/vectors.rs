@@ -24,7 +24,7 @@ pub(crate) fn in_vectors(
         Some((last, outer)) => (Some(last), outer),
         None => (None, &mut [][..]),
     };
-    let whole = extents.last_mut().filter(|extent| *extent % vector == 0);
+    let whole = extents.last_mut().filter(|extent| **extent % vector == 0);
     let (Some(extent), true) = (whole, last.is_none_or(|last| *last == 1)) else {
         return Err(format!("{shown}: {want}"));
     };

@@ -54,7 +54,7 @@ use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 ///
 /// # Safety
 /// All bits are a value. It is shared between threads without a race.
-pub unsafe trait Input: Sync + 'static {
+pub unsafe trait Input: Sync + Sized + 'static {
     /// Whether nobody writes it while a reference to it lives.
     const IS_FROZEN: bool;
     /// What a launch aligns its memory to, in bytes.
