@@ -17,7 +17,7 @@
 //! | get thread and block indices, synchronise the block | [`thread`] |
 //! | allocate shared memory | [`shared_array!`], [`dynamic_shared!`] |
 //! | cooperate in a warp, a block, a grid | [`warp`], [`block`], [`barrier`], [`atomic`] |
-//! | compute | [`math`], [`convert`], [`dot`] |
+//! | compute | [`math`], [`convert`], [`dot`], [`bits`] |
 //! | apply a function to every element of tensors | [`map`](mod@map), [`walk`] |
 //! | write a function that the host composes into kernels at run time | [`macro@fragment`], [`hole!`] |
 //! | index into a by-value struct parameter at run time | [`param`] |
@@ -69,6 +69,7 @@ mod host;
 pub mod accumulator;
 pub mod atomic;
 pub mod barrier;
+pub mod bits;
 pub mod block;
 pub mod cluster;
 pub mod convert;

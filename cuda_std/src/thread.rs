@@ -210,6 +210,24 @@ pub fn globaltimer_ns() -> u64 {
     })
 }
 
+/// `%clock64`: a counter of the cycles of this SM. Differences on one SM are times.
+///
+/// *Scope*: thread. *Since*: PTX 2.0, sm_20.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn clock64() -> u64 {
+    on_device!("thread::clock64", (), {
+        let cycles: u64;
+        // SAFETY: reads a special register.
+        unsafe {
+            core::arch::asm!("mov.u64 {}, %clock64;", out(reg64) cycles, options(nostack));
+        }
+        cycles
+    })
+}
+
 macro_rules! fences {
     ($($name:ident = $instruction:literal, $doc:literal;)*) => {$(
         #[doc = concat!("`", $instruction, "`: ", $doc)]

@@ -102,7 +102,12 @@ impl<'a> Elements<'a> {
         let (Some(storage), Some(dtype)) = (self.storage, DType::from_name(self.ty)) else {
             return Ok(());
         };
-        let (address, bytes) = (storage.address(), (lanes * dtype.size_bytes()) as u64);
+        let element = dtype.size_bytes() as u64;
+        let first = match self.place {
+            Place::View(layout) => layout.offset as u64 * element,
+            _ => 0,
+        };
+        let (address, bytes) = (storage.address() + first, lanes as u64 * element);
         let bytes = 1 << bytes.trailing_zeros().min(VECTOR_BYTES.ilog2());
         match address.is_multiple_of(bytes) {
             true => Ok(()),

@@ -81,11 +81,11 @@ impl Stream {
     /// let device = Device::auto()?;
     /// let stream = device.stream()?;
     /// let x = Tensor::from_slice(&device, &[2], &[1.0_f32, 2.0])?;
-    /// let mut y = Tensor::<f32>::zeros(&stream, &[2])?;
-    /// let sum = Binary::new(BinaryOp::Add, &x, &x);
-    /// sum.run_into(&stream, &mut y)?; // loads the kernel
+    /// let y = Tensor::<f32>::zeros(&stream, &[2])?;
+    /// let double = |stream: &_| Binary::new(BinaryOp::Add, &x, &x).run_into(&y, stream);
+    /// double(&stream)?; // loads the kernel
     ///
-    /// let graph = stream.capture(|stream| sum.run_into(stream, &mut y))?;
+    /// let graph = stream.capture(double)?;
     /// y.fill(0.0, &stream)?;
     /// graph.launch(&stream)?;
     /// assert_eq!(y.to_vec()?, [2.0, 4.0]);

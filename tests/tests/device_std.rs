@@ -79,15 +79,69 @@ fn a_warp_shuffles_votes_and_reduces() {
         ("activemask", |_| u32::MAX),
         ("lane_idx, warp_idx", |lane| lane),
     ];
+    hold(
+        ptx!("warps"),
+        "warp_answers",
+        LaunchConfig::linear(1, 32),
+        &answers,
+    );
+}
+
+/// The largest f32 up to a reciprocal, and the next one where the nearest is below it.
+fn reciprocal(lane: u32) -> u32 {
+    let third = lane as f32 + 1.0 / 3.0;
+    let (exact, nearest) = (1.0 / f64::from(third), 1.0 / third);
+    let is_above = f64::from(nearest) > exact;
+    let below = if is_above {
+        nearest.next_down()
+    } else {
+        nearest
+    };
+    below.to_bits() + u32::from(f64::from(nearest) < exact)
+}
+
+/// Holds what each thread of a block answers against what it must.
+fn hold(text: &str, name: &str, config: LaunchConfig, answers: &[Answer]) {
+    let threads = config.block[0];
     for device in devices() {
-        let mut out = buffer(&device, &vec![0_u32; answers.len() * 32]);
-        let kernel = kernel(&device, ptx!("warps"), "warp_answers");
-        launch(&kernel, LaunchConfig::linear(1, 32), (&mut out,)).expect("it runs");
-        for ((name, want), got) in answers.iter().zip(values(&out).chunks(32)) {
-            let want: Vec<u32> = (0..32).map(want).collect();
+        let mut out = buffer(&device, &vec![0_u32; answers.len() * threads as usize]);
+        launch(&kernel(&device, text, name), config, (&mut out,)).expect("it runs");
+        for ((name, want), got) in answers.iter().zip(values(&out).chunks(threads as usize)) {
+            let want: Vec<u32> = (0..threads).map(want).collect();
             assert_eq!(got, want, "{name} on {}", device.name());
         }
     }
+}
+
+#[test]
+fn segments_and_other_types_are_exchanged_and_rounding_is_directed() {
+    let answers: [Answer; 12] = [
+        ("shfl_idx_within", |lane| lane / 8 * 8 + 3),
+        (
+            "shfl_up_within",
+            |lane| {
+                if lane % 8 < 2 { lane } else { lane - 2 }
+            },
+        ),
+        ("shfl_down_within", |lane| {
+            if lane % 16 > 10 { lane } else { lane + 5 }
+        }),
+        ("shfl_bfly_within", |lane| lane ^ 2),
+        ("shfl_bfly u8", |lane| (lane ^ 1) + 200),
+        ("shfl_bfly i16", |lane| (lane ^ 1).wrapping_neg()),
+        ("shfl_bfly bool", |lane| lane % 2),
+        ("shfl_bfly u128", |lane| lane ^ 1),
+        ("shfl_bfly [u32; 3]", |lane| (lane ^ 1) * 3),
+        ("div_rz, div_rp", reciprocal),
+        ("add_rz, add_rm", |_| 2),
+        ("prmt", |lane| lane << 24 | lane),
+    ];
+    hold(
+        ptx!("warps"),
+        "more_warp_answers",
+        LaunchConfig::linear(1, 32),
+        &answers,
+    );
 }
 
 #[test]
@@ -102,16 +156,8 @@ fn a_block_meets_at_barriers() {
             if thread < 64 { 0 } else { thread - 64 + 1000 }
         }),
     ];
-    for device in devices() {
-        let mut out = buffer(&device, &vec![0_u32; answers.len() * 128]);
-        let kernel = kernel(&device, ptx!("barriers"), "block_answers");
-        let config = LaunchConfig::linear(1, 128).shared_bytes(512);
-        launch(&kernel, config, (&mut out,)).expect("it runs");
-        for ((name, want), got) in answers.iter().zip(values(&out).chunks(128)) {
-            let want: Vec<u32> = (0..128).map(want).collect();
-            assert_eq!(got, want, "{name} on {}", device.name());
-        }
-    }
+    let config = LaunchConfig::linear(1, 128).shared_bytes(512);
+    hold(ptx!("barriers"), "block_answers", config, &answers);
 }
 
 #[test]

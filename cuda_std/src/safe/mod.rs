@@ -119,18 +119,17 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 ///
 /// # Safety
 /// `len` elements are at `pointer`, aligned to `T::ALIGN`. They live as long as `'kernel`, and nobody writes them
-/// meanwhile, unless `T` is an atomic. `pointer` is only used if `len > 0`.
+/// meanwhile, unless `T` is an atomic. If `len` is 0, `pointer` is aligned and nothing more.
 #[doc(hidden)]
 #[inline(always)]
 pub unsafe fn slice<'kernel, T: Input>(pointer: *const T, len: usize) -> &'kernel [T] {
+    // SAFETY: passed on to the caller.
+    unsafe { assume_aligned(pointer) };
     if len == 0 {
         return &[];
     }
     // SAFETY: passed on to the caller.
-    unsafe {
-        assume_aligned(pointer);
-        core::slice::from_raw_parts(pointer, len)
-    }
+    unsafe { core::slice::from_raw_parts(pointer, len) }
 }
 
 /// For `#[kernel]` alone: a number of a safe kernel.

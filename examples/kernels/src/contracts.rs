@@ -60,9 +60,11 @@ pub fn sums_of_groups(
     mut block: Block<'_, GROUP>,
 ) {
     for group in block.rows(sums.len()) {
-        let (first, mut sum) = (group.get() * n as usize, 0.0);
-        for at in group.columns(n as usize) {
-            sum += x[first + at.column()];
+        let n = n as usize;
+        let x = &x[group.get() * n..][..n];
+        let mut sum = 0.0;
+        for at in group.columns(x.len()) {
+            sum += x[at.column()];
         }
         let sum = block.reduce(sum, |a, b| a + b);
         if let Some(at) = group.leader() {
