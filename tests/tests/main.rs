@@ -10,6 +10,7 @@ mod cross_entropy;
 mod device_instructions;
 mod device_std;
 mod device_tensor_cores;
+mod device_warps;
 mod differential;
 mod elementwise;
 mod gemm;
