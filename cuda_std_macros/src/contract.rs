@@ -420,7 +420,7 @@ mod tests {
                 r#"{{\"text\":\"x.len() >= w.len() * 2\",\"code\":\"$x.len $w.len {number} * >=\"}}"#
             ),
             format!(r#"\"code\":\"$v.planes {number} == $n {number} < ! ||\"}}]"#),
-            "assert_unchecked (((p2 as u64) >= u64 :: unchecked_mul".to_owned(),
+            "assert_unchecked (((p2_shape as u64) >= u64 :: unchecked_mul".to_owned(),
         ] {
             assert!(expanded.contains(&part), "{expanded} lacks {part}");
         }
