@@ -75,15 +75,20 @@
 /// A struct with other fields does not compile:
 ///
 /// ```compile_fail,E0080
-/// use warpsmith::{Result, Stream, Tensor};
-/// use warpsmith_examples::kernels::Kernels;
+/// # use warpsmith::{Device, Tensor};
+/// # use warpsmith_examples::kernels;
 /// warpsmith::kernel_param! {
 ///     struct Point { x: f32, y: f32 }
 /// }
-/// fn launch(kernels: &Kernels, stream: &Stream, x: &Tensor<f32>, y: &mut Tensor<f32>) -> Result<()> {
-///     kernels.on_line(stream, &Point { x: 1.0, y: 2.0 }, x, y)
-/// }
-/// # let _ = launch;
+/// # fn main() -> warpsmith::Result<()> {
+/// # let device = Device::emulator()?;
+/// # let stream = device.default_stream();
+/// # let x = Tensor::from_slice(&device, &[2], &[3.0_f32, 4.0])?;
+/// # let mut y = Tensor::<f32>::zeros(&stream, &[2])?;
+/// let point = Point { x: 2.0, y: 1.0 };
+/// kernels::load(&device)?.on_line(&stream, &point, &x, &mut y)?;
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// The launch of an `unsafe fn` needs `unsafe`:

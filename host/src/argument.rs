@@ -266,7 +266,7 @@ pub(crate) fn pointee(ty: &str) -> Option<&str> {
 }
 
 /// The last name of a path: `bf16` of `half::bf16`.
-fn last(path: &str) -> &str {
+pub(crate) fn last(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path)
 }
 

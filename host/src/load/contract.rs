@@ -1,5 +1,6 @@
 //! What a kernel requires of a launch, and the grid that it states: the formulas of its manifest.
 
+use crate::argument::last;
 use crate::error::{Error, KernelError, Result};
 use crate::launch::LaunchConfig;
 use ptx_syntax::contract::Formula;
@@ -113,22 +114,22 @@ impl Contract {
         parameters: &[*const c_void],
         cluster: Option<[u32; 3]>,
     ) -> Result<LaunchConfig> {
-        let refused = |got: &str, want: &str| {
-            let want = format!("{want} of kernel `{kernel}`");
-            Error::value("launch configuration", got, want)
-        };
-        let (block, blocks) = self
-            .grid
-            .as_ref()
-            .ok_or_else(|| refused("None", "grid and block, for want of a `grid = ..`"))?;
+        let (block, blocks) = self.grid.as_ref().ok_or_else(|| {
+            let want = format!("grid and block, which kernel `{kernel}` does not state");
+            Error::value("launch configuration", "None", want)
+        })?;
         let mut grid = cluster.unwrap_or([1; 3]);
         for (extent, formula) in grid.iter_mut().zip(blocks) {
             // SAFETY: guaranteed by the caller.
             let blocks = formula.value(|value| unsafe { value.read(parameters) });
-            let whole = blocks.map(|blocks| blocks.max(1).next_multiple_of(u64::from(*extent)));
+            let whole =
+                blocks.and_then(|blocks| blocks.max(1).checked_next_multiple_of((*extent).into()));
             *extent = whole
                 .and_then(|blocks| u32::try_from(blocks).ok())
-                .ok_or_else(|| refused(&format!("{blocks:?} blocks"), "fewer than 2^32 blocks"))?;
+                .ok_or_else(|| {
+                    let want = format!("fewer than 2^32 blocks of kernel `{kernel}`");
+                    Error::value("grid", format!("{blocks:?} blocks"), want)
+                })?;
         }
         Ok(LaunchConfig {
             grid,
@@ -147,7 +148,7 @@ fn find(params: &[ParamEntry], name: &str) -> Result<Value, String> {
         matches!(shape, Some(".len" | ".shape"))
     };
     let is_it = |param: &&ParamEntry| match extent {
-        "" => param.name == of && UNSIGNED.contains(&param.ty.as_str()),
+        "" => param.name == of && UNSIGNED.contains(&last(&param.ty)),
         _ => of_shape(param),
     };
     let mut all = params.iter().enumerate();
