@@ -71,7 +71,7 @@ impl Attributes {
             .chain(self.block.iter().flatten())
     }
 
-    /// What the kernel says of its launches, whose values and parameters are these.
+    /// Requirements and grid of launches, which have these values and parameters.
     pub(crate) fn contract(&self, of: (&[Value], &[Cover])) -> syn::Result<Contract> {
         let (requires, grid) = (self.requires.as_ref(), self.grid.as_ref());
         let (block, max_threads) = (self.block.as_ref(), self.max_threads.as_ref());

@@ -49,7 +49,7 @@ pub(crate) enum By {
     Block(TokenStream),
 }
 
-/// What a kernel says of its launches.
+/// Requirements and grid of a kernel's launches.
 #[derive(Default)]
 pub(crate) struct Contract {
     /// The JSON `,"requires":[..],"grid":{..}`, as far as they are given.

@@ -166,8 +166,8 @@ impl Graph {
             storage.use_on("memory of the graph", stream)?;
         }
         in_turn(storages, stream, &mut || {
-            // SAFETY: `kept` has the memory and the kernels, whose uses are ordered. What was
-            // captured by `unsafe` code is what that code answered for.
+            // SAFETY: `kept` has the memory and the kernels, whose uses are ordered. An `unsafe`
+            // launch in the capture answered for its replays too.
             unsafe { self.captured.launch(stream.raw()) }
         })
     }

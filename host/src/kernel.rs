@@ -189,7 +189,7 @@ impl Kernel {
     /// # Safety
     /// Each argument is what the kernel expects of that parameter. Pointers refer to device memory
     /// that covers all accesses of the kernel and is aligned for them, and other work on that
-    /// memory is ordered with this launch.
+    /// memory is ordered with this launch. In a capture, the same holds for each launch of the graph.
     ///
     /// A safe kernel that is loaded with its manifest takes any arguments that the launch accepts, if
     /// PTX and manifest are what cuda_builder wrote. Structs are those of the kernel's crate, and no

@@ -3,7 +3,7 @@
 /// Most bytes that a vector in memory is aligned to.
 pub(crate) const VECTOR_BYTES: u64 = 16;
 
-/// The element of a vector and their number: `f32` and 4 of `[f32;4]`. What is no vector is one element.
+/// The element of a vector and their number: `f32` and 4 of `[f32;4]`. Any other type is one element.
 pub(crate) fn vector(ty: &str) -> (&str, usize) {
     let inner = ty.strip_prefix('[').and_then(|ty| ty.strip_suffix(']'));
     let parts = inner.and_then(|inner| inner.split_once(';'));

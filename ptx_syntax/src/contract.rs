@@ -2,8 +2,8 @@
 //! lengths, extents and numbers that a launch passes.
 //!
 //! A formula is written in postfix form, in words: `$y.len $x.len >=`. A word that begins with `$` is a
-//! value of the launch: the length of a parameter (`$x.len`), one of its extents (`$x.planes`,
-//! `$x.rows`, `$x.columns`) or a parameter that is a number (`$n`). Truth is 1 or 0. Numbers have 64
+//! value of the launch. It is the length of a parameter (`$x.len`), one of its extents (`$x.planes`,
+//! `$x.rows`, `$x.columns`), or a parameter that is a number (`$n`). Truth is 1 or 0. Numbers have 64
 //! bits without a sign. A formula without a value (a negative difference, a division by 0, a number
 //! of more than 64 bits) is none.
 

@@ -106,7 +106,7 @@ pub struct KernelEntry {
     /// What each launch has to meet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<Requirement>,
-    /// Block and grid of a launch that states none, if the kernel says them.
+    /// Block and grid of a launch that states none, if the kernel has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grid: Option<Grid>,
 }

@@ -60,11 +60,14 @@ fn hold_against(kernel: &KernelEntry, signature: &Signature) -> Result<(), Strin
 impl Device {
     /// Loads a module that `warpsmith build` or `CudaBuilder` made, with the text of the
     /// `manifest.json` beside it. Launches of its kernels are then held to what the manifest alone
-    /// says: the Rust types of the parameters ([`KernelError::ArgumentType`]), the dynamic shared
-    /// memory that `#[kernel(dynamic_shared = N)]` states, and what `#[kernel(requires = "..")]` does
-    /// ([`KernelError::Requirement`]).
-    /// A `&[T]`, a `View2` or a `Disjoint` of a safe kernel takes a tensor or a buffer, whose shape the
-    /// launch passes along.
+    /// says:
+    ///
+    /// - the Rust types of the parameters ([`KernelError::ArgumentType`]);
+    /// - the dynamic shared memory of `#[kernel(dynamic_shared = N)]`;
+    /// - the conditions of `#[kernel(requires = "..")]` ([`KernelError::Requirement`]).
+    ///
+    /// A `&[T]`, a `View2`, a `View3` or a `Disjoint` of a safe kernel takes a tensor or a buffer, whose
+    /// shape the launch passes along.
     ///
     /// # Errors
     /// [`KernelError::Manifest`] where the manifest cannot be read, describes no module of this
