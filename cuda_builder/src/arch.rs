@@ -73,7 +73,10 @@ impl fmt::Display for Arch {
 
 /// A name that is not that of an [`Arch`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{got}` is no architecture that can be built for; known: {}", known())]
+#[error(
+    "`{got}` is not an architecture that can be built for; known: {}",
+    known()
+)]
 pub struct UnknownArch {
     /// The name given.
     pub got: String,

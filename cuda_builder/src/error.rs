@@ -52,7 +52,7 @@ impl fmt::Display for Step {
 #[non_exhaustive]
 pub enum Error {
     /// The path is not a crate.
-    #[error("`{}` is no kernels crate: {reason}", path.display())]
+    #[error("`{}` is not a kernels crate: {reason}", path.display())]
     NotACrate {
         /// The path given.
         path: PathBuf,

@@ -114,7 +114,7 @@ fn unpack(toolchain: &DeviceToolchain, rlib: &Path, folder: &Path) -> Result<Vec
         }
         let bytes = fs::read(&path).map_err(io(&path))?;
         if !bytes.starts_with(b"BC\xc0\xde") {
-            let cause = format!("{} in {} is no bitcode", path.display(), rlib.display());
+            let cause = format!("{} in {} is not bitcode", path.display(), rlib.display());
             return Err(Error::Output {
                 step: Step::Unpack,
                 tool,

@@ -419,7 +419,7 @@ fn a_crate_that_does_not_compile_is_quoted() -> Outcome {
 fn bad_options_are_refused_before_anything_runs() {
     let message = |builder: CudaBuilder| builder.build().err().map(|error| error.to_string());
     let missing = message(CudaBuilder::new("no/such/crate"));
-    assert!(missing.is_some_and(|text| text.contains("`no/such/crate` is no kernels crate")));
+    assert!(missing.is_some_and(|text| text.contains("`no/such/crate` is not a kernels crate")));
     let not_a_crate = message(CudaBuilder::new(fixture().join("src")));
     assert!(not_a_crate.is_some_and(|text| text.contains("no Cargo.toml")));
     let no_archs = message(CudaBuilder::new(fixture()).archs([]));

@@ -211,6 +211,6 @@ fn architecture(value: Expr) -> syn::Result<String> {
         return Ok(name);
     }
     let known = ARCHITECTURES.join(", ");
-    let message = format!("`{name}` is no architecture that can be built for; known: {known}");
+    let message = format!("`{name}` is not an architecture that can be built for; known: {known}");
     Err(syn::Error::new(span, message))
 }

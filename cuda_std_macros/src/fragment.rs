@@ -204,7 +204,7 @@ mod tests {
             (
                 "arch = \"sm_12\"",
                 "fn f(x: f32) -> f32 { x }",
-                "`sm_12` is no architecture",
+                "`sm_12` is not an architecture",
             ),
             (
                 "max_threads = 4",

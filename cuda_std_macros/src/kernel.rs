@@ -453,7 +453,7 @@ mod tests {
             ("cluster = 2", "three extents"),
             ("cluster = (2, 1)", "three extents"),
             ("arch = 90", "architecture's name"),
-            ("arch = \"Hopper\"", "`Hopper` is no architecture"),
+            ("arch = \"Hopper\"", "`Hopper` is not an architecture"),
             ("arch = \"sm_12\"", "known: sm_75, sm_80"),
             ("arch = \"sm_80\", arch = \"sm_80\"", "given twice"),
         ];

@@ -45,7 +45,7 @@ pub struct Target {
 /// A name in `.target` that PTX does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{got}` is no target that PTX 9.0 knows: an architecture is sm_ and one of {NUMBERS:?}, with \
+    "`{got}` is not a target of PTX 9.0: an architecture is sm_ and one of {NUMBERS:?}, with \
      `a` behind it from {FIRST_SPECIFIC} on, or with `f` from {FIRST_FAMILY} on"
 )]
 pub struct UnknownTarget {

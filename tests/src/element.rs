@@ -1,7 +1,8 @@
 //! Element types as tests need them: exact values, bits, and a poison that no kernel writes.
 
 use half::{bf16, f16};
-use warpsmith::{E4m3, E5m2, Element};
+use warpsmith::reference::precision::round_to;
+use warpsmith::{DType, E4m3, E5m2, Element};
 
 /// An element type whose bits can be examined.
 pub trait TestElement: Element {
@@ -63,8 +64,9 @@ impl TestElement for f16 {
     fn wide(self) -> f64 {
         self.to_f64()
     }
+    // The conversion of the crate half drops 32 bits of f64 before it rounds.
     fn nearest(x: f64) -> Self {
-        f16::from_f64(x)
+        f16::from_f64(round_to(DType::F16, x))
     }
 }
 
@@ -76,8 +78,9 @@ impl TestElement for bf16 {
     fn wide(self) -> f64 {
         self.to_f64()
     }
+    // The conversion of the crate half drops 32 bits of f64 before it rounds.
     fn nearest(x: f64) -> Self {
-        bf16::from_f64(x)
+        bf16::from_f64(round_to(DType::Bf16, x))
     }
 }
 

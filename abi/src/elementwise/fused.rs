@@ -12,6 +12,10 @@
 //! | `take1` .. `take4`, `put` | the access to one element |
 //! | `chunk` | four words of the output from four words of each input |
 //! | `element` | two words of the output from two words of each input |
+//!
+//! Skeletons with stores also write tensors in the places of inputs. Their `chunk` and `element` have
+//! words of the output, then of each input, and their `store1` .. `store4` and `put1` .. `put4` are
+//! the accesses.
 
 use super::{MAX_STEPS, WalkParams};
 use crate::entry::{Parts, entries};
@@ -53,13 +57,15 @@ kernel_param! {
     }
 }
 
-/// One skeleton; displays as its entry name: `fused_dense_2x1`, or `fused_strided_2x2` for two inputs and two
-/// chunks a thread.
+/// One skeleton; displays as its entry name: `fused_dense_2x1`, `fused_strided_2x2` for two inputs and two
+/// chunks a thread, or `fused_dense_stores_4x1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FusedEntry {
     name: &'static str,
     /// Whether all tensors are contiguous.
     pub dense: bool,
+    /// Whether it has stores to the inputs' tensors.
+    pub stores: bool,
     /// Number of inputs: 1 to 4.
     pub inputs: u32,
     /// Chunks of a thread. All are loaded before the first is computed.
@@ -67,7 +73,7 @@ pub struct FusedEntry {
 }
 
 impl FusedEntry {
-    /// The entry of a name `fused_dense_<inputs>x<chunks>` or `fused_strided_<inputs>x<chunks>`. Contiguous tensors
+    /// The entry of a name `fused_<dense or strided>[_stores]_<inputs>x<chunks>`. Contiguous tensors
     /// with short chunks use the strided ones too.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
@@ -76,43 +82,53 @@ impl FusedEntry {
         if !dense {
             parts.expect("strided");
         }
+        let stores = parts.take("stores");
         let [inputs, chunks] = parts.numbers("");
         parts.end();
         Self {
             name,
             dense,
+            stores,
             inputs,
             chunks,
         }
     }
 
-    /// The skeleton for so many inputs and chunks a thread, if there is one.
+    /// The skeleton without stores for so many inputs and chunks a thread, if there is one.
     pub fn of(dense: bool, inputs: u32, chunks: u32) -> Option<Self> {
-        Self::find(|entry| (entry.dense, entry.inputs, entry.chunks) == (dense, inputs, chunks))
+        let want = (dense, false, inputs, chunks);
+        Self::find(|entry| (entry.dense, entry.stores, entry.inputs, entry.chunks) == want)
+    }
+
+    /// The skeleton with stores.
+    pub fn with_stores(dense: bool) -> Option<Self> {
+        Self::find(|entry| entry.stores && entry.dense == dense)
     }
 }
 
 entries! { $ FusedEntry((Option<DenseParams>, Option<StridedParams>)) {
-    /// Contiguous tensors: inputs, and chunks of a thread.
+    /// Contiguous tensors: inputs, chunks of a thread, and whether there are stores.
     fused_dense {
-        fused_dense_1x1(1, 1);
-        fused_dense_1x2(1, 2);
-        fused_dense_2x1(2, 1);
-        fused_dense_2x2(2, 2);
-        fused_dense_3x1(3, 1);
-        fused_dense_3x2(3, 2);
-        fused_dense_4x1(4, 1);
-        fused_dense_4x2(4, 2);
+        fused_dense_1x1(1, 1, false);
+        fused_dense_1x2(1, 2, false);
+        fused_dense_2x1(2, 1, false);
+        fused_dense_2x2(2, 2, false);
+        fused_dense_3x1(3, 1, false);
+        fused_dense_3x2(3, 2, false);
+        fused_dense_4x1(4, 1, false);
+        fused_dense_4x2(4, 2, false);
+        fused_dense_stores_4x1(4, 1, true);
     }
     /// Tensors of any strides.
     fused_strided {
-        fused_strided_1x4(1, 4);
-        fused_strided_1x1(1, 1);
-        fused_strided_2x2(2, 2);
-        fused_strided_2x1(2, 1);
-        fused_strided_3x2(3, 2);
-        fused_strided_3x1(3, 1);
-        fused_strided_4x2(4, 2);
-        fused_strided_4x1(4, 1);
+        fused_strided_1x4(1, 4, false);
+        fused_strided_1x1(1, 1, false);
+        fused_strided_2x2(2, 2, false);
+        fused_strided_2x1(2, 1, false);
+        fused_strided_3x2(3, 2, false);
+        fused_strided_3x1(3, 1, false);
+        fused_strided_4x2(4, 2, false);
+        fused_strided_4x1(4, 1, false);
+        fused_strided_stores_4x1(4, 1, true);
     }
 } }

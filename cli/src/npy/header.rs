@@ -238,7 +238,7 @@ impl<'a> Literal<'a> {
             let (digits, rest) = self.0.split_at(end);
             let extent = digits.parse().ok().with_context(|| {
                 format!(
-                    "an extent of the shape is no number from 0 to {} at `{}`",
+                    "an extent of the shape is not a number from 0 to {} at `{}`",
                     usize::MAX,
                     self.ahead()
                 )

@@ -58,7 +58,7 @@ fn lint_fails_on_warnings_if_asked_to() {
     assert_eq!(warpsmith(["lint", "--deny-warnings", path]).code, 0);
     let ran = warpsmith(["lint", "--rounding", "--deny-warnings", path]);
     assert_eq!(ran.code, 1, "{}", ran.stdout);
-    warpsmith(["lint", "--min-severity", "loud", path]).failed(2, &["`loud` is no severity"]);
+    warpsmith(["lint", "--min-severity", "loud", path]).failed(2, &["`loud` is not a severity"]);
 }
 
 #[test]

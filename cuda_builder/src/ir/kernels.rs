@@ -313,7 +313,7 @@ mod tests {
         let arch = r#"\22arch\22:\22sm_12\22,\22cluster"#;
         let unknown = extract(&META.replace(r"\22cluster", arch));
         assert!(
-            unknown.starts_with("`k`: arch = `sm_12` is no architecture")
+            unknown.starts_with("`k`: arch = `sm_12` is not an architecture")
                 && unknown.contains("sm_90a"),
             "{unknown}"
         );

@@ -72,10 +72,7 @@ fn error_for(target: &str, instruction: &str) -> LoadError {
 #[test]
 fn modules_for_other_architectures_are_refused() {
     for (target, says) in [
-        (
-            "sm_999",
-            "PTX line 2: `sm_999` is no target that PTX 9.0 knows",
-        ),
+        ("sm_999", "PTX line 2: `sm_999` is not a target of PTX 9.0"),
         (
             "sm_100a",
             "PTX line 2: a module for sm_100a does not run on compute capability 9.0, which the \

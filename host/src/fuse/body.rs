@@ -20,6 +20,8 @@ pub enum Filling {
     /// A store of 1, 2, 4, 8 or 16 bytes to global memory. The hole's first input is the address,
     /// and the words to store are the inputs after it.
     Store(u32),
+    /// Nothing: an access that a kernel leaves out. The hole's outputs stay unwritten.
+    Nothing,
     /// Fragments that compute the hole's outputs from its inputs.
     Body(Body),
 }

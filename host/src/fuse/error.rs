@@ -20,7 +20,7 @@ pub enum FuseError {
     },
     /// A function is not a valid fragment: its signature differs, or it calls functions or uses
     /// local memory. cuda_builder refuses such a function too.
-    #[error("`{name}` is no fragment: {reason}")]
+    #[error("`{name}` is not a fragment: {reason}")]
     NotAFragment {
         /// The function.
         name: Box<str>,

@@ -152,6 +152,7 @@ impl Skeleton {
         let outputs: Vec<&str> = outputs.iter().map(|name| &**name).collect();
         let inputs: Vec<&str> = inputs.iter().map(|name| &**name).collect();
         match (filling, &outputs[..], &inputs[..]) {
+            (Filling::Nothing, ..) => {}
             (Filling::Constant(number), [to], []) => {
                 let _ = writeln!(out, "mov.b32\t{to},{number};");
             }

@@ -72,7 +72,7 @@ impl Built {
         let mut texts = self.texts.iter();
         let (_, text) = texts
             .find(|(path, _)| *path == entry.path)
-            .ok_or_else(|| mismatch(&entry.path, "there is no text of this module"))?;
+            .ok_or_else(|| mismatch(&entry.path, "the text of this module is missing"))?;
         let module = manifest::load(&self.device, text, entry)?;
         loaded.insert(entry.path.clone(), module.clone());
         Ok(module)

@@ -40,7 +40,13 @@ pub(super) fn output<T: Element>(
     shape: &[usize],
     stream: &Stream,
 ) -> Result<()> {
-    input(operand, tensor, shape, stream)?;
+    device(operand, tensor, stream)?;
+    output_of(operand, &tensor.erased(), shape)
+}
+
+/// As [`output`], of a tensor with an erased type that is on the stream's device.
+pub(super) fn output_of(operand: &'static str, tensor: &Erased<'_>, want: &[usize]) -> Result<()> {
+    shape(operand, tensor.shape(), want)?;
     if !tensor.is_injective() {
         return Err(Error::strides(
             operand,

@@ -55,6 +55,11 @@ impl<'a> Erased<'a> {
         self.storage.device()
     }
 
+    /// Whether no two indices refer to one element.
+    pub(crate) fn is_injective(&self) -> bool {
+        self.layout.is_injective()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.layout.is_empty()
     }

@@ -31,16 +31,16 @@ pub(super) unsafe fn columns<F: Fold, T: Load<V, Number = F::Number>, const V: u
 ) {
     let items = Items::of(params, V as u64);
     let (block, thread) = (thread::block_idx_x(), thread::thread_idx_x());
-    let role = role(thread, params);
-    let item = Item::number(block.into(), &items);
-    let fragment = of_thread::<T, V>(arrays.x, &item, role.x, role.y, params);
+    let (place, item) = (role(thread, params), Item::number(block.into(), &items));
+    let fragment = of_thread::<T, V>(arrays.x, &item, place.x, place.y, params);
     // SAFETY: rows of the launch; outputs, and slots, that one thread writes; the whole block is
     // here.
     unsafe {
         let locals = take_in::<F, T, V>(&fragment, params);
         // Recomputed, so that they take no registers in the loop.
         let number = u64::from(opaque(block));
-        let (role, item) = (super::body::role(opaque(thread), params), Item::number(number, &items));
+        let item = Item::number(number, &items);
+        let role = role(opaque(thread), params);
         if params.along_log2 == 0 {
             let own = Own::columns::<F>(locals, &item, &fragment, &role, params);
             own.write::<F>(arrays, params);

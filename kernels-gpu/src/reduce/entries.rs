@@ -9,11 +9,12 @@ use super::arg::Arg;
 use super::body::{Arrays, reduce};
 use super::count::Count;
 use super::extreme::{Extreme, Pairs};
-use super::fold::{Fold, Value};
+use super::fold::Fold;
 use super::load::Wide;
 use super::lse::Lse;
 use super::moments::Moments;
 use super::settle::Scratch;
+use super::value::Value;
 use super::{cluster, columns, long, short, short16, small};
 
 macro_rules! kernels {

@@ -8,9 +8,10 @@ use abi::reduce::{MAP_ABS, MAP_NEGATE, ReduceParams};
 use cuda_std::{convert, math};
 use half::bf16;
 
-use super::fold::{Fold, Indices, Operations, Value, butterfly, larger_or_nan, tree_of};
+use super::fold::{Fold, Indices, Operations, butterfly, tree_of};
 use super::load::{Load, Raw};
 use super::number::Number;
+use super::value::{Value, larger_or_nan};
 
 /// The signs of two elements.
 pub(super) const SIGNS: u32 = 0x8000_8000;

@@ -7,7 +7,8 @@
 //! |---|---|
 //! | `load` | loads of 16 bytes of a dtype, as numbers |
 //! | `number` | f32, f64 and i64 as the folds need them |
-//! | `fold` | what is computed: how a thread accumulates elements, how results merge |
+//! | `fold` | what a fold is: how a thread accumulates elements, how results merge |
+//! | `value` | the fold of sums, products, norms and extremes |
 //! | `partial` | products and norms whose parts leave the range of their type |
 //! | `moments`, `arg`, `lse` | the longer folds |
 //! | `extreme` | extremes of bf16, two elements at a time |
@@ -57,3 +58,4 @@ mod short;
 mod short16;
 mod small;
 mod store;
+mod value;

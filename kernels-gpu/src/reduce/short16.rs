@@ -21,11 +21,12 @@ use half::bf16;
 
 use super::body::Arrays;
 use super::extreme::SIGNS;
-use super::fold::{Value, larger_or_nan, tree};
+use super::fold::tree;
 use super::load::{Load, Raw, together};
 use super::number::Number;
 use super::partial::Partial;
 use super::store::{Rounded, is_rounded};
+use super::value::{Value, larger_or_nan};
 
 /// Rows whose vectors a thread has in flight, and which it computes together.
 const ROWS: usize = SHORT_ROWS_OF_THREAD as usize;

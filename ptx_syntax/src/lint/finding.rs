@@ -28,7 +28,9 @@ impl FromStr for Severity {
             "note" => Ok(Severity::Note),
             "warning" => Ok(Severity::Warning),
             "error" => Ok(Severity::Error),
-            _ => Err(format!("`{text}` is no severity: note, warning or error")),
+            _ => Err(format!(
+                "`{text}` is not a severity, want note, warning or error"
+            )),
         }
     }
 }

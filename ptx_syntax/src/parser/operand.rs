@@ -158,7 +158,7 @@ fn address(c: &mut Cursor) -> Result<Operand> {
     } else {
         let name = dotted_name(c, "an address")?;
         if c.is("[") {
-            return Err(c.error("an element is no address: write `[name+bytes]`".into()));
+            return Err(c.error("an element is not an address: write `[name+bytes]`".into()));
         }
         (AddressBase::Name(name), offset(c)?)
     };

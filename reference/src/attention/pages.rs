@@ -25,7 +25,7 @@ pub fn gathered(
     };
     ReferenceError::unless_one_per("sequence", lengths.len(), "table", table.nrows())?;
     if let Some(length) = lengths.iter().find(|&&length| length > room) {
-        let want = format!("there is no room for {length} positions");
+        let want = format!("pages for {length} positions");
         return Err(ReferenceError::shape("table", table.shape(), want));
     }
     let mut all = Array3::zeros((lengths.iter().sum(), heads, x));

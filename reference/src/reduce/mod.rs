@@ -180,7 +180,8 @@ fn of_integers(op: ReduceOp) -> Result<fn(&[i64]) -> i64, ReferenceError> {
         | ReduceOp::Logsumexp
         | ReduceOp::Variance
         | ReduceOp::Std => {
-            let want = "its result is no integer: reduce::reduce has it, in f32 or f64";
+            let want =
+                "an operation with an integer result; reduce::reduce has this one, in f32 or f64";
             return Err(ReferenceError::operation(op, want));
         }
         ReduceOp::Dot => return Err(ReferenceError::operation(op, OF_DOT)),

@@ -71,6 +71,8 @@ fn functions<T: Float + TestElement>(inputs: &mut Inputs) -> Result<()> {
             let four = three.with(BinaryOp::Sub, &d);
             read(&four.run(&stream)?)?;
             read(&four.output::<f32>().run(&stream)?)?;
+            read(&three.store(&d).run(&stream)?)?;
+            read(&d)?;
         }
         let (half, column) = (a.slice_step(1, .., 2)?, b.slice(1, ..1)?);
         let column = column.broadcast_to(half.shape())?;
@@ -89,6 +91,8 @@ fn functions<T: Float + TestElement>(inputs: &mut Inputs) -> Result<()> {
         read(&three.run(&stream)?)?;
         let last = d.slice_step(1, .., 2)?;
         read(&three.with(BinaryOp::Sub, &last).run(&stream)?)?;
+        read(&three.store(&last).run(&stream)?)?;
+        read(&last)?;
         read(&half.cast::<f32>(&stream)?)?;
     }
     Ok(())

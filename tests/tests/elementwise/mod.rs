@@ -11,6 +11,7 @@ mod moves;
 mod own_arithmetic;
 mod plans;
 mod refusals;
+mod stores;
 mod zeros;
 
 use proptest::prelude::*;

@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str) -> Result<Ignore, String> {
     })?;
     let line = line.map(|line| {
         let number = line.parse().ok().filter(|line| *line > 0);
-        number.ok_or_else(|| format!("`{line}` is no line of a PTX file"))
+        number.ok_or_else(|| format!("`{line}` is not a line of a PTX file"))
     });
     Ok(Ignore {
         text: text.to_owned(),

@@ -269,7 +269,7 @@ fn checked(ty: &str, pointer: &str) -> Result<u32, String> {
         "i16" => Ok(16),
         "i32" | "float" => Ok(32),
         "i64" | "double" | "ptr" => Ok(64),
-        _ => Err(format!("there are no atomics of type `{ty}`")),
+        _ => Err(format!("atomics do not have the type `{ty}`")),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The backend for a GPU, through the CUDA driver API.
 //!
-//! Memory is allocated in stream order (`cuMemAllocAsync`) from the device's default pool. The pool
-//! keeps freed memory, so a loop that allocates gets system memory only in its first iteration.
+//! Memory is allocated in stream order (`cuMemAllocFromPoolAsync`) from a pool of the backend's own.
+//! The pool keeps freed memory, so a loop that allocates gets system memory only in its first
+//! iteration. The device's default pool belongs to the process, and stays as it is.
 
 pub(crate) mod driver;
 mod graph;
@@ -13,8 +14,9 @@ use crate::device::{DeviceInfo, DeviceKind, MemoryInfo};
 use crate::error::{DeviceError, Error, Result};
 use crate::tensor_map::{TensorMap, TensorMapDesc};
 use cudarc::driver::sys::{
-    self, CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUmemPool_attribute,
-    CUmemoryPool, CUresult, CUstream, CUstream_flags, CUstreamCaptureStatus,
+    self, CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUmemAllocationType,
+    CUmemLocationType, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool, CUresult, CUstream,
+    CUstream_flags, CUstreamCaptureStatus,
 };
 use driver::{cu, driver, failure};
 use std::ffi::CStr;
@@ -23,7 +25,7 @@ use std::ffi::CStr;
 pub(crate) struct GpuBackend {
     info: DeviceInfo,
     context: Context,
-    /// The device's default pool; `None` where the device has no stream-ordered allocator.
+    /// `None` where the device has no stream-ordered allocator.
     pool: Option<Pool>,
 }
 
@@ -36,13 +38,22 @@ unsafe impl Send for Context {}
 // SAFETY: the driver synchronises calls on one context itself.
 unsafe impl Sync for Context {}
 
-#[derive(Clone, Copy)]
+/// A memory pool on one device.
 struct Pool(CUmemoryPool);
 
 // SAFETY: the driver's pools may be used from any thread.
 unsafe impl Send for Pool {}
 // SAFETY: the driver synchronises calls on one pool itself.
 unsafe impl Sync for Pool {}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: the pool is not used after this; the driver keeps it while it has allocations.
+        if let Err(error) = unsafe { cu!(cuMemPoolDestroy(self.0)) } {
+            tracing::warn!(%error, "a memory pool was not destroyed");
+        }
+    }
+}
 
 impl Context {
     /// Makes the context the calling thread's current one.
@@ -82,9 +93,11 @@ impl GpuBackend {
 
     fn try_alloc(&self, bytes: usize, stream: RawStream) -> (CUresult, u64) {
         let mut address = 0;
-        let code = match self.pool {
+        let code = match &self.pool {
             // SAFETY: the stream is one of this device's, `address` is a valid place.
-            Some(_) => unsafe { sys::cuMemAllocAsync(&raw mut address, bytes, cu_stream(stream)) },
+            Some(Pool(pool)) => unsafe {
+                sys::cuMemAllocFromPoolAsync(&raw mut address, bytes, *pool, cu_stream(stream))
+            },
             // SAFETY: as above.
             None => unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes) },
         };
@@ -163,20 +176,26 @@ fn pool(device: CUdevice) -> Result<Option<Pool>> {
         tracing::warn!("the device has no stream-ordered allocator: frees will synchronise");
         return Ok(None);
     }
+    // SAFETY: a structure of numbers and pointers, for which the driver takes 0 as the default.
+    let mut properties: CUmemPoolProps = unsafe { std::mem::zeroed() };
+    properties.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.id = device;
     let mut pool: CUmemoryPool = std::ptr::null_mut();
-    // SAFETY: `device` came from cuDeviceGet, `pool` is a valid place.
-    unsafe { cu!(cuDeviceGetDefaultMemPool(&raw mut pool, device)) }?;
+    // SAFETY: both are valid places.
+    unsafe { cu!(cuMemPoolCreate(&raw mut pool, &raw const properties)) }?;
+    let pool = Pool(pool);
     let mut keep = u64::MAX;
     let threshold = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
     // SAFETY: this attribute is a u64, which `keep` is.
     unsafe {
         cu!(cuMemPoolSetAttribute(
-            pool,
+            pool.0,
             threshold,
             (&raw mut keep).cast()
         ))
     }?;
-    Ok(Some(Pool(pool)))
+    Ok(Some(pool))
 }
 
 pub(super) fn cu_stream(stream: RawStream) -> CUstream {
@@ -220,9 +239,9 @@ impl Backend for GpuBackend {
 
     fn trim(&self) -> Result<()> {
         self.synchronize()?;
-        if let Some(Pool(pool)) = self.pool {
-            // SAFETY: `pool` is the device's default pool.
-            unsafe { cu!(cuMemPoolTrimTo(pool, 0)) }?;
+        if let Some(Pool(pool)) = &self.pool {
+            // SAFETY: `pool` is this backend's.
+            unsafe { cu!(cuMemPoolTrimTo(*pool, 0)) }?;
         }
         Ok(())
     }
@@ -350,7 +369,7 @@ impl Backend for GpuBackend {
         match code {
             CUresult::CUDA_SUCCESS => Ok(address),
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(out_of_memory(self.memory()?.free_bytes)),
-            code => Err(failure("cuMemAllocAsync", code)),
+            code => Err(failure("cuMemAllocFromPoolAsync", code)),
         }
     }
 

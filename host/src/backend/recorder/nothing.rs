@@ -73,7 +73,7 @@ impl Backend for Nothing {
     }
 
     fn memory(&self) -> Result<MemoryInfo> {
-        Err(Error::Bug("there is no memory"))
+        Err(Error::Bug("the recorder has no memory"))
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -14,12 +14,13 @@ use std::marker::PhantomData;
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | the first input, and up to three others | broadcast to one shape | any of [`ChainElement`], which lists the combinations | any |
+/// | tensors of [`store`](Chain::store) (written) | that shape | as other inputs | as `y`; may be inputs themselves, and must not overlap `y` or each other |
 /// | `y` (written) | that shape | as the first input; with [`output`](Chain::output) any of the same combination | any where no two indices refer to one element; may be an input itself if their dtypes have one size, and must not overlap one otherwise |
 ///
 /// A chain has a current value, which starts as the first tensor. Each step replaces it by a
 /// function of it ([`unary`](Chain::unary)), or of it and an operand: another tensor, a number, or
 /// a value that was [kept](Chain::keep) before. A chain has up to 31 steps; [`clamp`](Chain::clamp)
-/// and [`select`](Chain::select) count as two.
+/// and [`select`](Chain::select) count as two. Inputs and stored tensors are four together.
 ///
 /// # Numerics
 /// The first tensor determines the arithmetic of all steps ([`ChainElement`]). This is f32 with
@@ -29,8 +30,8 @@ use std::marker::PhantomData;
 /// nearest, with saturation for e4m3 and e5m2; to integers towards zero, with saturation, where NaN
 /// becomes 0. The same bits every run and on every device.
 ///
-/// Exception: if `y` is f16, bf16, e4m3 or e5m2, the functions that have a short form use it, with
-/// errors up to [`UnaryOp::narrow_ulps`], at every place in the chain. It uses approximate
+/// Exception: functions that have a short form use it if `y` and all stored tensors are f16, bf16,
+/// e4m3 or e5m2. Their errors are then up to [`UnaryOp::narrow_ulps`]. They use approximate
 /// instructions, so the bits are reproducible on one kind of device only. Single steps in short
 /// form are the fragments `f32_exp_narrow` and so on.
 ///
@@ -195,6 +196,43 @@ impl<'a, O: ChainElement> Chain<'a, O> {
     pub fn kept_first(mut self, op: BinaryOp, number: u8) -> Self {
         let operand = self.program.kept(number);
         self.program.push(Step::binary(op, operand, true));
+        self
+    }
+
+    /// value = `tensor`. [`keep`](Chain::keep) and [`store`](Chain::store) preserve the value before.
+    pub fn load<T: ChainElement>(mut self, tensor: &'a Tensor<T>) -> Self {
+        let operand = self.program.input("tensor", tensor.erased());
+        self.program.push(Step::Load(operand));
+        self
+    }
+
+    /// Writes the value to `tensor` as well, rounded to its dtype; the value stays as it is. A
+    /// chain has read all of its inputs at an element before it writes there, so `tensor` may be one
+    /// of them.
+    ///
+    /// ```
+    /// # fn main() -> warpsmith::Result<()> {
+    /// use warpsmith::{BinaryOp::{Add, Mul, Sub}, Chain, Device, Tensor};
+    /// let device = Device::emulator()?;
+    /// let stream = device.stream()?;
+    /// let weight = Tensor::from_slice(&device, &[2], &[1.0_f32, 2.0])?;
+    /// let momentum = Tensor::from_slice(&device, &[2], &[0.5_f32, 0.0])?;
+    /// let gradient = Tensor::from_slice(&device, &[2], &[0.25_f32, -1.0])?;
+    /// // momentum = 0.5 momentum + gradient; weight = weight - 0.5 momentum
+    /// Chain::new(&momentum)
+    ///     .scalar(Mul, 0.5)
+    ///     .with(Add, &gradient)
+    ///     .store(&momentum)
+    ///     .scalar(Mul, 0.5)
+    ///     .with_first(Sub, &weight)
+    ///     .run_into(&weight, &stream)?;
+    /// assert_eq!(momentum.to_vec()?, [0.5, -1.0]);
+    /// assert_eq!(weight.to_vec()?, [0.75, 2.5]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn store<T: ChainElement>(mut self, tensor: &'a Tensor<T>) -> Self {
+        self.program.store(tensor.erased());
         self
     }
 

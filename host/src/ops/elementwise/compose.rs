@@ -22,6 +22,19 @@ pub(super) struct Composition<'a> {
     pub(super) steps: &'a [Step<'a>],
 }
 
+/// The inputs that steps read, or write to, a bit for each: bit 0 is the first input.
+pub(super) fn inputs_of(steps: &[Step<'_>], is_written: bool) -> u32 {
+    let first = u32::from(!is_written); // It is read ahead of the steps.
+    steps.iter().fold(first, |bits, step| {
+        let input = match (step, step.operand()) {
+            (Step::Store(input), _) if is_written => Some(*input),
+            (_, Some(Operand::Input(input))) if !is_written => Some(input),
+            _ => None,
+        };
+        bits | input.map_or(0, |input| 1 << input)
+    })
+}
+
 /// Index of the skeletons' parameter that holds the numbers of the steps.
 const PARAMS: usize = 5;
 
@@ -32,7 +45,8 @@ impl Composition<'_> {
     /// A key that is unique among compositions, and its length in words.
     pub(super) fn key(&self) -> ([u64; KEY], usize) {
         let mut key = [0; KEY];
-        let entry = u64::from(self.entry.dense) | u64::from(self.entry.inputs) << 8;
+        let form = u64::from(self.entry.dense) | u64::from(self.entry.stores) << 1;
+        let entry = form | u64::from(self.entry.inputs) << 8;
         let shape = u64::from(self.elements) << 24 | u64::from(self.splat) << 32;
         key[0] =
             entry | u64::from(self.entry.chunks) << 16 | shape | (self.arithmetic as u64) << 40;
@@ -74,14 +88,21 @@ impl Composition<'_> {
             "elements" => Filling::Constant(self.elements),
             "bytes" => Filling::Constant(bytes(tensor)),
             "size" => Filling::Constant(size(tensor)),
+            "load" | "take" if !self.has(tensor, false) => Filling::Nothing,
             "load" => Filling::LoadOnce(bytes(tensor)),
             "take" => Filling::Load(size(tensor)),
-            "store" => Filling::Store(bytes(0)),
-            "put" => Filling::Store(size(0)),
+            "store" | "put" if tensor > 0 && !self.has(tensor, true) => Filling::Nothing,
+            "store" => Filling::Store(bytes(tensor)),
+            "put" => Filling::Store(size(tensor)),
             "chunk" => Filling::Body(self.body(self.elements, 4, fragments)?),
             "element" => Filling::Body(self.body(1, 2, fragments)?),
             _ => return Ok(None),
         }))
+    }
+
+    /// Whether steps read tensor number `tensor`, an input, or write to it.
+    fn has(&self, tensor: usize, is_written: bool) -> bool {
+        (inputs_of(self.steps, is_written) << 1 >> tensor) & 1 == 1
     }
 
     fn is_splat(&self, tensor: usize) -> bool {
@@ -98,12 +119,16 @@ impl Composition<'_> {
             fragments,
             kept: [None; MAX_KEPT],
             mask: None,
+            stored: Default::default(),
         };
-        let mut values = Vec::new();
         for element in 0..elements as usize {
-            values.push(writer.element(element)?);
+            let value = writer.element(element)?;
+            writer.stored[0].push(value);
         }
-        writer.narrow(&values)?;
+        for tensor in 0..=MAX_INPUTS {
+            let values = std::mem::take(&mut writer.stored[tensor]);
+            writer.narrow(tensor, values)?;
+        }
         Ok(writer.body)
     }
 
@@ -144,6 +169,8 @@ struct Writer<'w, 'c> {
     fragments: &'w mut Fragments,
     kept: [Option<Value>; MAX_KEPT],
     mask: Option<Value>,
+    /// What is written to each tensor, of all elements.
+    stored: [Vec<Value>; 1 + MAX_INPUTS],
 }
 
 impl Writer<'_, '_> {
@@ -167,7 +194,7 @@ impl Writer<'_, '_> {
         let name = |function: &str| format!("{}_{function}", self.of.arithmetic.name());
         match *step {
             Step::Unary(op) => {
-                let is_narrow = self.of.arithmetic.is_narrow(self.of.dtypes[0]);
+                let is_narrow = self.is_narrow();
                 let suffix = match op.narrow_ulps() {
                     Some(_) if is_narrow => "_narrow",
                     _ => "",
@@ -197,6 +224,11 @@ impl Writer<'_, '_> {
                 self.kept[usize::from(number)] = Some(value);
                 Ok(value)
             }
+            Step::Load(operand) => self.operand(at, operand, element, value),
+            Step::Store(input) => {
+                self.stored[1 + usize::from(input)].push(value);
+                Ok(value)
+            }
             Step::Mask(operand) => {
                 self.mask = Some(self.condition(at, operand, element, value)?);
                 Ok(value)
@@ -215,6 +247,12 @@ impl Writer<'_, '_> {
                 Ok(self.body.apply(fragment, &[value, operand])?)
             }
         }
+    }
+
+    /// Whether functions use their short forms: if everything that is written is short.
+    fn is_narrow(&self) -> bool {
+        let mut written = (0..=MAX_INPUTS).filter(|&t| t == 0 || self.of.has(t, true));
+        written.all(|t| self.of.arithmetic.is_narrow(self.of.dtypes[t]))
     }
 
     /// The second operand of step `at`.
@@ -278,11 +316,11 @@ impl Writer<'_, '_> {
         self.apply(name, &[word])
     }
 
-    /// Converts the values to the output's dtype, and packs them into the output's words.
-    fn narrow(&mut self, values: &[Value]) -> Result<()> {
-        let (dtype, mut arithmetic) = (self.of.dtypes[0], self.of.arithmetic);
+    /// Converts the values to the dtype of a tensor that is written, and packs them into its words.
+    fn narrow(&mut self, tensor: usize, mut values: Vec<Value>) -> Result<()> {
+        let (dtype, mut arithmetic) = (self.of.dtypes[tensor], self.of.arithmetic);
+        let first = tensor * self.words;
         let is_short_float = matches!(dtype, DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2);
-        let mut values = values.to_vec();
         if is_short_float && arithmetic != Arithmetic::F32 {
             for value in &mut values {
                 let name = format!("f32_odd_of_{}", arithmetic.name());
@@ -295,7 +333,7 @@ impl Writer<'_, '_> {
             for (element, &value) in values.iter().enumerate() {
                 for half in 0..2 {
                     let word = self.apply(format!("{name}_{half}"), &[value])?;
-                    self.body.output(2 * element + half, word)?;
+                    self.body.output(first + 2 * element + half, word)?;
                 }
             }
             return Ok(());
@@ -307,7 +345,7 @@ impl Writer<'_, '_> {
                 of_word.push(self.body.constant(0, scalar(arithmetic)));
             }
             let word = self.apply(name.clone(), &of_word)?;
-            self.body.output(at, word)?;
+            self.body.output(first + at, word)?;
         }
         Ok(())
     }

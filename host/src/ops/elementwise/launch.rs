@@ -1,6 +1,6 @@
 //! Launches of composed kernels: the choice of the skeleton and of the elements per thread.
 
-use super::compose::Composition;
+use super::compose::{Composition, inputs_of};
 use super::costs::ElementwiseCosts;
 use super::plan::{Piece, Walk};
 use super::steps::{Operand, Step};
@@ -36,7 +36,7 @@ fn ahead(composition: &Composition<'_>, device: &Device) -> u32 {
 /// wait.
 fn most_chunks(inputs: u32) -> u32 {
     let all = FusedEntry::ALL.iter();
-    let fits = all.filter(|entry| !entry.dense && entry.inputs == inputs);
+    let fits = all.filter(|entry| !entry.dense && !entry.stores && entry.inputs == inputs);
     fits.map(|entry| entry.chunks).max().unwrap_or(1)
 }
 
@@ -187,10 +187,17 @@ impl<'a> Fused<'a> {
         first.filter(|_| stop.is_err())
     }
 
-    /// Bytes of an element of each tensor together.
+    /// Bytes that are read and written for an element.
     pub(super) fn bytes_each(&self) -> u64 {
-        let dtypes = &self.dtypes[..=self.inputs];
-        dtypes.iter().map(|of| of.size_bytes() as u64).sum()
+        let [read, written] = [false, true].map(|is_written| inputs_of(self.steps, is_written));
+        let accesses = |t: usize| match t {
+            0 => 1,
+            _ => u64::from((read >> (t - 1)) & 1) + u64::from((written >> (t - 1)) & 1),
+        };
+        let dtypes = self.dtypes[..=self.inputs].iter().enumerate();
+        dtypes
+            .map(|(t, of)| accesses(t) * of.size_bytes() as u64)
+            .sum()
     }
 
     /// The PTX of the kernel that devices of `arch` run over large contiguous tensors.
@@ -244,8 +251,12 @@ impl<'a> Fused<'a> {
             (_, true) if 2 * instructions <= costs.long => 2,
             _ => 1,
         };
+        let entry = match inputs_of(self.steps, true) {
+            0 => FusedEntry::of(dense, inputs, chunks),
+            _ => FusedEntry::with_stores(has_no_gaps),
+        };
         Composition {
-            entry: FusedEntry::of(dense, inputs, chunks).expect("the table has this skeleton"),
+            entry: entry.expect("the table has this skeleton"),
             elements,
             splat,
             arithmetic: self.arithmetic,

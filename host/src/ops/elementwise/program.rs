@@ -1,5 +1,6 @@
 //! Elementwise programs: steps over tensors, their checks and their launch.
 
+use super::compose::inputs_of;
 use super::launch::Fused;
 use super::plan::{Steps, Walk};
 use super::steps::{Operand, Step};
@@ -44,6 +45,9 @@ elements! { f32 f16 bf16 E4m3 E5m2 u8 i8 f64 i32 i64 }
 /// Default names of a program's inputs in errors.
 const NAMES: [&str; MAX_INPUTS] = ["a", "b", "c", "d"];
 
+/// Name of tensors that a step writes, in errors.
+const STORED: &str = "stored tensor";
+
 /// Most steps after the first, which loads.
 const MORE_STEPS: usize = MAX_STEPS - 1;
 
@@ -72,6 +76,7 @@ enum Fault {
     Steps,
     Kept(u8),
     NotKept(u8),
+    Twice,
     NoScalar(UnaryOp),
     Dtype(&'static str, DType),
     NoArithmetic(&'static str, DType),
@@ -184,6 +189,21 @@ impl<'a> Program<'a> {
         Operand::Kept(number)
     }
 
+    /// Writes the value to a tensor, which takes the place of an input.
+    pub(crate) fn store(&mut self, x: Erased<'a>) {
+        if let Operand::Input(input) = self.any_input(STORED, x) {
+            if (self.written() >> input) & 1 == 1 {
+                self.fault.get_or_insert(Fault::Twice);
+            }
+            self.push(Step::Store(input));
+        }
+    }
+
+    /// The inputs that are written to, a bit for each.
+    fn written(&self) -> u32 {
+        inputs_of(self.steps(), true)
+    }
+
     /// Checks that no fault was recorded, and that all functions are defined in the arithmetic.
     fn check(&self) -> Result<()> {
         if let Some(fault) = self.fault {
@@ -209,14 +229,32 @@ impl<'a> Program<'a> {
                 )
             })?;
         }
+        self.check_written(&shape)?;
         Ok(shape)
+    }
+
+    /// Checks the tensors of inputs that are written to. Elements are read ahead of all writes, so
+    /// other inputs may be the same elements in the same places.
+    fn check_written(&self, shape: &[usize]) -> Result<()> {
+        let is_written = |i: usize| (self.written() >> i) & 1 == 1;
+        for (i, written) in self.inputs().enumerate().filter(|&(i, _)| is_written(i)) {
+            check::output_of(STORED, &written, shape)?;
+            self.check_result(STORED, written.dtype())?;
+            for (j, (other, name)) in self.inputs().zip(self.names).enumerate() {
+                if is_written(j) && j > i && written.overlaps(&other) {
+                    return Err(Error::overlap(STORED, STORED));
+                }
+                check::no_partial_overlap_of(STORED, &written, name, &other)?;
+            }
+        }
+        Ok(())
     }
 
     /// The result in a new, contiguous tensor.
     pub(crate) fn run<U: ChainElement>(&self, stream: &Stream) -> Result<Tensor<U>> {
         named(self.operation, || {
             let shape = self.validate(stream)?;
-            self.check_result(U::DTYPE)?;
+            self.check_result(self.output, U::DTYPE)?;
             let y = Tensor::empty(stream, &shape)?;
             self.launch(&y.erased(), stream)?;
             Ok(y)
@@ -227,10 +265,13 @@ impl<'a> Program<'a> {
     pub(crate) fn run_into<U: ChainElement>(&self, y: &Tensor<U>, stream: &Stream) -> Result<()> {
         named(self.operation, || {
             let shape = self.validate(stream)?;
-            self.check_result(U::DTYPE)?;
+            self.check_result(self.output, U::DTYPE)?;
             check::output(self.output, y, &shape, stream)?;
-            for (input, name) in self.inputs().zip(self.names) {
+            for (i, (input, name)) in self.inputs().zip(self.names).enumerate() {
                 check::no_partial_overlap_of(self.output, &y.erased(), name, &input)?;
+                if (self.written() >> i) & 1 == 1 && y.erased().overlaps(&input) {
+                    return Err(Error::overlap(self.output, STORED));
+                }
             }
             self.launch(&y.erased(), stream)
         })
@@ -240,7 +281,7 @@ impl<'a> Program<'a> {
     pub(crate) fn plan<U: ChainElement>(&self, stream: &Stream) -> Result<Plan> {
         named(self.operation, || {
             let shape = self.validate(stream)?;
-            self.check_result(U::DTYPE)?;
+            self.check_result(self.output, U::DTYPE)?;
             let (walk, fused) = (
                 self.walk(&shape, dense_steps::<U>(&shape)),
                 self.fused(U::DTYPE)?,
@@ -273,11 +314,11 @@ impl<'a> Program<'a> {
         Walk::new(shape, &tensors[..1 + self.inputs_len])
     }
 
-    fn check_result(&self, dtype: DType) -> Result<()> {
+    fn check_result(&self, name: &'static str, dtype: DType) -> Result<()> {
         if Arithmetic::of(dtype) == Some(self.arithmetic) || dtype == DType::U8 {
             return Ok(());
         }
-        Err(Fault::Dtype(self.output, dtype).error(self.arithmetic))
+        Err(Fault::Dtype(name, dtype).error(self.arithmetic))
     }
 
     fn inputs(&self) -> impl Iterator<Item = Erased<'a>> {
@@ -313,7 +354,7 @@ impl<'a> Program<'a> {
     pub(crate) fn ptx(&self, output: DType, arch: (u32, u32)) -> Result<String> {
         named(self.operation, || {
             self.check()?;
-            self.check_result(output)?;
+            self.check_result(self.output, output)?;
             self.fused(output)?.ptx(arch)
         })
     }
@@ -345,6 +386,7 @@ impl Fault {
                     "one that a step before has kept",
                 );
             }
+            Self::Twice => return Error::overlap(STORED, STORED),
             Self::NoScalar(op) => {
                 let with = match op {
                     UnaryOp::Scale => "Mul",

@@ -112,6 +112,10 @@ pub(crate) enum Step<'a> {
     },
     Gradient(GradOp, Operand),
     Keep(u8),
+    /// value = operand.
+    Load(Operand),
+    /// Writes the value to the tensor of an input.
+    Store(u8),
     /// mask = (operand != 0); true for NaN.
     Mask(Operand),
     /// The value where the mask is set, else the operand.
@@ -145,9 +149,10 @@ impl Step<'_> {
 
     pub(super) fn operand(&self) -> Option<Operand> {
         match *self {
-            Self::Unary(_) | Self::Keep(_) => None,
+            Self::Unary(_) | Self::Keep(_) | Self::Store(_) => None,
             Self::Binary { operand, .. }
             | Self::Gradient(_, operand)
+            | Self::Load(operand)
             | Self::Mask(operand)
             | Self::Select(operand) => Some(operand),
             Self::Apply(_, operand) => operand,
@@ -170,6 +175,8 @@ impl Step<'_> {
             Self::Mask(_) => (6, 0),
             Self::Select(_) => (7, 0),
             Self::Apply(fragment, _) => (8, fragment.id()),
+            Self::Load(_) => (9, 0),
+            Self::Store(input) => (10, input.into()),
         };
         [kind << 32 | operand, what]
     }

@@ -71,7 +71,7 @@ impl<T: Countable, O: Element> Reduce<'_, T, O> {
         let rows = Layout::contiguous(&order.permuted(self.x.shape()))?;
         let last = (order.outer()..rank).fold(Axes::NONE, Axes::with);
         let described = self.describe(&rows, 0, last, entry);
-        let (desc, _) = described.ok_or(Error::Bug("rows are no rows"))?;
+        let (desc, _) = described.ok_or(Error::Bug("rows are not rows"))?;
         Ok(Source { desc, turned: None })
     }
 

@@ -221,44 +221,52 @@ loads! {
     take: 2, "take1", "take2", "take3", "take4", [p, q];
 }
 
-/// Stores a chunk of the output.
-///
-/// # Safety
-/// The chunk exists.
-#[inline(always)]
-pub(super) unsafe fn store(at: [*mut u8; 5], [p, q, r, s]: [u32; 4]) {
-    let to = at[0];
-    // SAFETY: passed on to the caller.
-    unsafe { hole!(store "store", to <- [p, q, r, s]) };
+macro_rules! stores {
+    ($($(#[$doc:meta])* $function:ident by $body:literal:
+        $y:literal, $one:literal, $two:literal, $three:literal, $four:literal,
+        [$($word:ident),*],
+        [$($a:ident),*], [$($b:ident),*], [$($c:ident),*], [$($d:ident),*],
+        [$($of_a:ident),*], [$($of_b:ident),*], [$($of_c:ident),*], [$($of_d:ident),*];)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// They are there; the host fills the holes with accesses as long as they are.
+        #[inline(always)]
+        pub(super) unsafe fn $function<const STORES: bool>(
+            at: [*mut u8; 5],
+            words: [[u32; [$(stringify!($word)),*].len()]; 4],
+        ) {
+            let [to, of_a, of_b, of_c, of_d] = at;
+            let [[$($a),*], [$($b),*], [$($c),*], [$($d),*]] = words;
+            $(let $word: u32;)*
+            // SAFETY: passed on to the caller.
+            unsafe {
+                if STORES {
+                    $(let ($of_a, $of_b, $of_c, $of_d): (u32, u32, u32, u32);)*
+                    hole!($body, [$($word,)* $($of_a,)* $($of_b,)* $($of_c,)* $($of_d),*]
+                        <- [$($a,)* $($b,)* $($c,)* $($d),*]);
+                    hole!(store $one, of_a <- [$($of_a),*]);
+                    hole!(store $two, of_b <- [$($of_b),*]);
+                    hole!(store $three, of_c <- [$($of_c),*]);
+                    hole!(store $four, of_d <- [$($of_d),*]);
+                } else {
+                    hole!($body, [$($word),*] <- [$($a,)* $($b,)* $($c,)* $($d),*]);
+                }
+                hole!(store $y, to <- [$($word),*]);
+            }
+        }
+    )*};
 }
 
-/// Stores an element of the output.
-///
-/// # Safety
-/// The element exists.
-#[inline(always)]
-pub(super) unsafe fn put(at: [*mut u8; 5], [p, q]: [u32; 2]) {
-    let to = at[0];
-    // SAFETY: passed on to the caller.
-    unsafe { hole!(store "put", to <- [p, q]) };
-}
-
-/// The function, applied to a chunk.
-#[inline(always)]
-pub(super) fn chunk([a, b, c, d]: [[u32; 4]; 4]) -> [u32; 4] {
-    let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (a, b);
-    let ([c0, c1, c2, c3], [d0, d1, d2, d3]) = (c, d);
-    let (p, q, r, s): (u32, u32, u32, u32);
-    hole!("chunk", [p, q, r, s]
-        <- [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3]);
-    [p, q, r, s]
-}
-
-/// The function, applied to an element.
-#[inline(always)]
-pub(super) fn element([a, b, c, d]: [[u32; 2]; 4]) -> [u32; 2] {
-    let ([a0, a1], [b0, b1], [c0, c1], [d0, d1]) = (a, b, c, d);
-    let (p, q): (u32, u32);
-    hole!("element", [p, q] <- [a0, a1, b0, b1, c0, c1, d0, d1]);
-    [p, q]
+stores! {
+    /// Applies the function to a chunk of the inputs, and stores a chunk of what it writes.
+    store by "chunk": "store", "store1", "store2", "store3", "store4",
+        [p, q, r, s],
+        [a0, a1, a2, a3], [b0, b1, b2, b3], [c0, c1, c2, c3], [d0, d1, d2, d3],
+        [p1, q1, r1, s1], [p2, q2, r2, s2], [p3, q3, r3, s3], [p4, q4, r4, s4];
+    /// Applies the function to an element of the inputs, and stores an element of what it writes.
+    put by "element": "put", "put1", "put2", "put3", "put4",
+        [p, q],
+        [a0, a1], [b0, b1], [c0, c1], [d0, d1],
+        [p1, q1], [p2, q2], [p3, q3], [p4, q4];
 }

@@ -6,7 +6,8 @@
 //! to four.
 //!
 //! **Timeline**: load all inputs of all chunks; ask for those of a later block to be in L2 by then;
-//! then, for each chunk, the function and the store.
+//! then, for each chunk, the function and the store. Skeletons with stores write the tensors of inputs
+//! too, each element after all of it was loaded.
 //! Blocks that do not have all of their chunks take them one by one. The first threads also take
 //! the elements behind the last chunk.
 //!
@@ -23,14 +24,18 @@ use cuda_std::hint::opaque;
 use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread};
 
-use access::{Addresses, Dense, Strided, chunk, element, load, put, store, take};
+use access::{Addresses, Dense, Strided, load, put, store, take};
 
 /// The work of all entries.
 ///
 /// # Safety
 /// `at` gives addresses inside the launch's tensors for all chunks and elements that exist.
 #[inline(always)]
-unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Addresses, chunks: u32, rest: u32) {
+unsafe fn run<const N: usize, const CHUNKS: usize, const STORES: bool>(
+    at: impl Addresses,
+    chunks: u32,
+    rest: u32,
+) {
     let (block, thread) = (thread::block_idx_x(), thread::thread_idx_x());
     let start = block * (THREADS * CHUNKS as u32);
     if CHUNKS > 1 && start + THREADS * CHUNKS as u32 <= chunks {
@@ -47,7 +52,7 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Addresses, chunks: u
         k = 0;
         while k < CHUNKS {
             // SAFETY: as above.
-            unsafe { store(addresses[k], chunk(words[k])) };
+            unsafe { store::<STORES>(addresses[k], words[k]) };
             k += 1;
         }
     } else {
@@ -58,7 +63,7 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Addresses, chunks: u
             // SAFETY: as above.
             let words = unsafe { load::<N>(addresses) };
             // SAFETY: as above.
-            unsafe { store(addresses, chunk(words)) };
+            unsafe { store::<STORES>(addresses, words) };
             index += THREADS;
             left -= 1;
         }
@@ -67,12 +72,12 @@ unsafe fn run<const N: usize, const CHUNKS: usize>(at: impl Addresses, chunks: u
     if index < rest {
         let addresses = at.element::<N>(chunks, index);
         // SAFETY: an element that exists.
-        unsafe { put(addresses, element(take::<N>(addresses))) };
+        unsafe { put::<STORES>(addresses, take::<N>(addresses)) };
     }
 }
 
 macro_rules! dense {
-    ($($name:ident($inputs:literal, $chunks:literal);)*) => {$(
+    ($($name:ident($inputs:literal, $chunks:literal, $stores:literal);)*) => {$(
         /// A function of tensors without gaps.
         ///
         /// # Safety
@@ -89,14 +94,14 @@ macro_rules! dense {
             // SAFETY: the launch's promise.
             unsafe {
                 let at = Dense::new(y, [a, b, c, d], params.ahead);
-                run::<$inputs, $chunks>(at, params.chunks, params.rest)
+                run::<$inputs, $chunks, $stores>(at, params.chunks, params.rest)
             }
         }
     )*};
 }
 
 macro_rules! strided {
-    ($($name:ident($inputs:literal, $chunks:literal);)*) => {$(
+    ($($name:ident($inputs:literal, $chunks:literal, $stores:literal);)*) => {$(
         /// A function of tensors of any strides.
         ///
         /// # Safety
@@ -113,7 +118,7 @@ macro_rules! strided {
         ) {
             let at = Strided::new(y, [a, b, c, d], &params.walk);
             // SAFETY: the launch's promise.
-            unsafe { run::<$inputs, $chunks>(at, params.chunks, params.rest) }
+            unsafe { run::<$inputs, $chunks, $stores>(at, params.chunks, params.rest) }
         }
     )*};
 }
