@@ -25,7 +25,8 @@ pub mod elementwise;
 pub mod entry;
 pub mod gather;
 pub mod gemm;
-mod param;
+#[doc(hidden)]
+pub mod param;
 pub mod reduce;
 pub mod rotary;
 pub mod rows;

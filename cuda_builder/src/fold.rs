@@ -55,6 +55,8 @@ mod tests {
             dynamic_shared_bytes: None,
             registers: None,
             safe: false,
+            requires: Vec::new(),
+            grid: None,
         };
         ModuleEntry {
             path: "sm_90/k.ptx".to_owned(),

@@ -101,10 +101,30 @@ fn launch(kernel: &KernelEntry) -> String {
         .collect();
     let params = names.iter().zip(&taken);
     let params: String = params
-        .map(|(name, param)| format!("        {name}: {},\n", host_type(&param.ty)))
+        .map(|(name, param)| format!("        {name}: {},\n", taken_type(param)))
         .collect();
-    let arguments: String = names.iter().map(|name| format!("&{name}, ")).collect();
+    let arguments = names.iter().zip(&taken);
+    let arguments: String = arguments
+        .map(|(name, param)| match param.layout {
+            Some(layout) => {
+                format!("&::warpsmith::ByValue::with_layout::<{layout}, _>({name}), ")
+            }
+            None => format!("&{name}, "),
+        })
+        .collect();
+    let (config_param, config) = match kernel.grid {
+        Some(_) => (String::new(), "None".to_owned()),
+        None => (
+            format!("        {config}: ::warpsmith::LaunchConfig,\n"),
+            config,
+        ),
+    };
     let count = names.len();
+    let requires: String = kernel
+        .requires
+        .iter()
+        .map(|requirement| format!("    /// Requires `{}`.\n", requirement.text))
+        .collect();
     let (safety, qualifier, reason) = match is_safe(kernel, &taken) {
         true => (
             String::new(),
@@ -119,14 +139,13 @@ fn launch(kernel: &KernelEntry) -> String {
     };
     format!(
         r#"    /// Enqueues `{name}({declared})`.
-    ///
+{requires}    ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
 {safety}    pub {qualifier}fn {name}(
         &self,
         {stream}: &::warpsmith::Stream,
-        {config}: ::warpsmith::LaunchConfig,
-{params}    ) -> ::warpsmith::Result<()> {{
+{config_param}{params}    ) -> ::warpsmith::Result<()> {{
         let arguments: [&dyn ::warpsmith::KernelArg; {count}] = [{arguments}];
         let kernel = self.built.kernel(&self.{name}, "{name}")?;
         // SAFETY: {reason}.
@@ -140,7 +159,7 @@ fn launch(kernel: &KernelEntry) -> String {
 /// Whether a launch needs no `unsafe`: the kernel has none, and the types of its arguments are known
 /// on the host.
 fn is_safe(kernel: &KernelEntry, taken: &[&ParamEntry]) -> bool {
-    kernel.safe && taken.iter().all(|param| host_type(&param.ty) != ANY)
+    kernel.safe && taken.iter().all(|param| taken_type(param) != ANY)
 }
 
 /// What the caller of an unsafe launch answers for.
@@ -149,7 +168,7 @@ fn duty(kernel: &KernelEntry) -> String {
         return "As [`warpsmith::Kernel::launch`].".to_owned();
     }
     let params = kernel.params.iter().filter(|param| !is_shape(param));
-    let unknown = params.filter(|param| host_type(&param.ty) == ANY);
+    let unknown = params.filter(|param| taken_type(param) == ANY);
     let unknown: Vec<String> = unknown
         .map(|param| {
             format!(
@@ -186,6 +205,14 @@ fn is_keyword(name: &str) -> bool {
     KEYWORDS.contains(&name)
 }
 
+/// The type of the argument for a parameter.
+fn taken_type(param: &ParamEntry) -> String {
+    match param.layout {
+        Some(_) => "&impl ::warpsmith::__abi::KernelParam".to_owned(),
+        None => host_type(&param.ty),
+    }
+}
+
 /// The type of the argument for a parameter of a Rust type. A type that is known on the device alone
 /// is held against the argument's size when it is launched.
 fn host_type(ty: &str) -> String {
@@ -209,6 +236,9 @@ fn host_type(ty: &str) -> String {
 
 /// The host's path of a number's type. An atomic is memory of its number.
 fn number(ty: &str) -> Option<String> {
+    if let Some((of, lanes)) = vector(ty) {
+        return Some(format!("[{}; {lanes}]", number(of)?));
+    }
     let name = match last(ty) {
         "AtomicU32" => "u32",
         "AtomicI32" => "i32",
@@ -220,6 +250,13 @@ fn number(ty: &str) -> Option<String> {
         return Some(format!("::warpsmith::half::{name}"));
     }
     NUMBERS.contains(&name).then(|| name.to_owned())
+}
+
+/// The element of a vector, and how many it has: `f32` and 4 of `[f32;4]`.
+fn vector(ty: &str) -> Option<(&str, usize)> {
+    let inner = ty.strip_prefix('[')?.strip_suffix(']')?;
+    let (of, lanes) = inner.split_once(';')?;
+    Some((of, lanes.parse().ok()?))
 }
 
 fn last(path: &str) -> &str {
@@ -243,6 +280,10 @@ mod tests {
             ("&u32", "impl ::warpsmith::ConstPointer<u32>"),
             ("*const AtomicU32", "impl ::warpsmith::ConstPointer<u32>"),
             ("*const[u32;4]", "impl ::warpsmith::KernelArg"),
+            (
+                "*const [half::f16;8]",
+                "impl ::warpsmith::ConstPointer<[::warpsmith::half::f16; 8]>",
+            ),
             ("*mut*mut u32", "impl ::warpsmith::KernelArg"),
             ("ScaleParams", "impl ::warpsmith::KernelArg"),
             ("tma::TensorMapParam", "&::warpsmith::TensorMap"),
@@ -259,6 +300,7 @@ mod tests {
             ty: ty.to_owned(),
             size: 8,
             align: 8,
+            layout: None,
         };
         KernelEntry {
             text_of: None,
@@ -271,6 +313,8 @@ mod tests {
             dynamic_shared_bytes: None,
             registers: None,
             safe,
+            requires: Vec::new(),
+            grid: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ptx_syntax::ast::Module;
+use ptx_syntax::contract::{Grid, Requirement};
 use ptx_syntax::explain::{KernelReport, explain};
 use ptx_syntax::manifest::{FragmentEntry, KernelEntry, ModuleEntry, ParamEntry, hash};
 
@@ -60,6 +61,7 @@ fn kernel_entry(
             ty: source.map_or_else(|| param.ty.clone(), |source| source.ty.clone()),
             size: narrow(param.bytes.unwrap_or(0)),
             align: param.align,
+            layout: source.and_then(|source| source.layout),
         }
     });
     KernelEntry {
@@ -73,5 +75,28 @@ fn kernel_entry(
         dynamic_shared_bytes: kernel.and_then(|kernel| kernel.dynamic_shared_bytes),
         registers,
         safe: kernel.is_some_and(|kernel| kernel.safe),
+        requires: kernel.map_or_else(Vec::new, requirements),
+        grid: kernel.and_then(|kernel| kernel.grid.as_ref()).map(grid),
     }
+}
+
+fn requirements(kernel: &Kernel) -> Vec<Requirement> {
+    let requirements = kernel.requires.iter();
+    let requirements = requirements.map(|Requirement { text, code }| Requirement {
+        text: text.clone(),
+        code: unpadded(code),
+    });
+    requirements.collect()
+}
+
+fn grid(grid: &Grid) -> Grid {
+    Grid {
+        block: grid.block,
+        blocks: grid.blocks.each_ref().map(|code| unpadded(code)),
+    }
+}
+
+/// The formula without the spaces before numbers that constant evaluation has written.
+fn unpadded(code: &str) -> String {
+    code.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -12,7 +12,7 @@
 //!
 //! | function | types |
 //! |---|---|
-//! | [`atom_add`] | u32, i32, u64, i64, f32, f64 (integers wrap) |
+//! | [`atom_add`] | u32, i32, u64, i64, f32, f64, f16, from sm_90 bf16 (integers wrap) |
 //! | [`atom_min`], [`atom_max`] | u32, i32, u64, i64 |
 //! | [`atom_and`], [`atom_or`], [`atom_xor`] | u32, i32, u64, i64 |
 //! | [`atom_exch`], [`atom_cas`] | u32, i32, u64, i64, f32, f64 (compared as bits) |
@@ -162,6 +162,30 @@ operations! {
         u32 = reg32, "exch.b32"; i32 = reg32, "exch.b32"; u64 = reg64, "exch.b64";
         i64 = reg64, "exch.b64"; f32 = reg32, "exch.b32"; f64 = reg64, "exch.b64";
     ]
+}
+
+macro_rules! add_small_floats {
+    ($($ty:ty = $op:literal;)*) => {$(
+        impl add::Operand for $ty {
+            #[inline(always)]
+            unsafe fn apply(ptr: *mut Self, value: Self, order: Order, scope: Scope) -> Self {
+                on_device!("atomic::atom_add", (ptr, value, order, scope), {
+                    let before: u16;
+                    // SAFETY: the caller's pointer is valid for an atomic access.
+                    unsafe {
+                        atom!(order, scope, $op, " {}, [{}], {};", out(reg16) before,
+                            in(reg64) ptr, in(reg16) value.to_bits())
+                    }
+                    Self::from_bits(before)
+                })
+            }
+        }
+    )*};
+}
+
+add_small_floats! {
+    half::f16 = "add.noftz.f16";
+    half::bf16 = "add.noftz.bf16";
 }
 
 mod cas {

@@ -9,6 +9,8 @@
 //! ([`barrier_cluster_arrive_release_aligned`], then [`barrier_cluster_wait_acquire_aligned`])
 //! ensures both.
 
+pub mod atomic;
+
 use crate::mbarrier::RemoteMbarrier;
 use crate::shared::{ClusterAddr, SharedAddr};
 
@@ -183,7 +185,14 @@ macro_rules! remote {
 }
 
 remote! {
+    ld_shared_cluster_u8, st_shared_cluster_u8: u8 = "u8", reg16;
+    ld_shared_cluster_i8, st_shared_cluster_i8: i8 = "s8", reg16;
+    ld_shared_cluster_u16, st_shared_cluster_u16: u16 = "u16", reg16;
+    ld_shared_cluster_i16, st_shared_cluster_i16: i16 = "s16", reg16;
     ld_shared_cluster_u32, st_shared_cluster_u32: u32 = "u32", reg32;
+    ld_shared_cluster_i32, st_shared_cluster_i32: i32 = "s32", reg32;
+    ld_shared_cluster_i64, st_shared_cluster_i64: i64 = "s64", reg64;
+    ld_shared_cluster_f64, st_shared_cluster_f64: f64 = "f64", reg64;
     ld_shared_cluster_f32, st_shared_cluster_f32: f32 = "f32", reg32;
     ld_shared_cluster_u64, st_shared_cluster_u64: u64 = "u64", reg64;
 }

@@ -17,7 +17,7 @@
 //! | get thread and block indices, synchronise the block | [`thread`] |
 //! | allocate shared memory | [`shared_array!`], [`dynamic_shared!`] |
 //! | cooperate in a warp, a block, a grid | [`warp`], [`block`], [`barrier`], [`atomic`] |
-//! | compute | [`math`], [`convert`], [`dot`] |
+//! | compute | [`math`], [`convert`], [`dot`], [`bits`] |
 //! | apply a function to every element of tensors | [`map`](mod@map), [`walk`] |
 //! | write a function that the host composes into kernels at run time | [`macro@fragment`], [`hole!`] |
 //! | index into a by-value struct parameter at run time | [`param`] |
@@ -69,6 +69,7 @@ mod host;
 pub mod accumulator;
 pub mod atomic;
 pub mod barrier;
+pub mod bits;
 pub mod block;
 pub mod cluster;
 pub mod convert;
@@ -155,6 +156,28 @@ pub mod wgmma;
 pub use cuda_std_macros::kernel;
 
 pub use cuda_std_macros::fragment;
+
+/// Declares a struct that host and kernels share: `#[repr(C)]`, `Copy`, without padding. A safe kernel
+/// takes it by value, and a launch holds the fields of both sides against each other.
+///
+/// ```
+/// use cuda_std::prelude::*;
+///
+/// kernel_param! {
+///     /// Parameters of a line.
+///     pub struct Line { pub slope: f32, pub offset: f32 }
+/// }
+///
+/// /// `y = slope * x + offset`.
+/// #[kernel(requires = "x.len() >= y.len()", grid = "y")]
+/// pub fn on_line(line: Line, x: &[f32], mut y: Disjoint<'_, f32, Index1>) {
+///     let i = Index1::here();
+///     if let Some(y) = y.get_mut(&i) {
+///         *y = line.slope * x[i.get()] + line.offset;
+///     }
+/// }
+/// ```
+pub use abi::kernel_param;
 
 /// What kernels and hosts agree on: layouts of fragments, swizzles, parameters of the library's own
 /// kernels.

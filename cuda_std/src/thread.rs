@@ -98,6 +98,26 @@ pub fn index_1d() -> u32 {
     block_idx_x() * block_dim_x() + thread_idx_x()
 }
 
+/// Index of the thread in a two-dimensional grid, as [`index_1d`] in y and x: row and column.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn index_2d() -> [u32; 2] {
+    [block_idx_y() * block_dim_y() + thread_idx_y(), index_1d()]
+}
+
+/// Index of the thread in a three-dimensional grid, as [`index_1d`] in z, y and x: plane, row and
+/// column.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn index_3d() -> [u32; 3] {
+    let [row, column] = index_2d();
+    [block_idx_z() * block_dim_z() + thread_idx_z(), row, column]
+}
+
 /// Number of threads in a one-dimensional grid.
 ///
 /// # Panics
@@ -187,6 +207,24 @@ pub fn globaltimer_ns() -> u64 {
             core::arch::asm!("mov.u64 {}, %globaltimer;", out(reg64) time, options(nostack));
         }
         time
+    })
+}
+
+/// `%clock64`: a counter of the cycles of this SM. Differences on one SM are times.
+///
+/// *Scope*: thread. *Since*: PTX 2.0, sm_20.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn clock64() -> u64 {
+    on_device!("thread::clock64", (), {
+        let cycles: u64;
+        // SAFETY: reads a special register.
+        unsafe {
+            core::arch::asm!("mov.u64 {}, %clock64;", out(reg64) cycles, options(nostack));
+        }
+        cycles
     })
 }
 

@@ -8,7 +8,7 @@
 /// The mask of all 32 lanes.
 pub const FULL_MASK: u32 = u32::MAX;
 
-/// A value that is exchanged between lanes as one or two 32-bit words.
+/// A value that is exchanged between lanes as 32-bit words.
 pub trait Words: Copy {
     /// Applies `f` to each 32-bit word of the value, the low word first.
     fn map_words(self, f: impl FnMut(u32) -> u32) -> Self;
@@ -37,8 +37,47 @@ macro_rules! words {
 words!(u32, i32, f32: u32);
 words!(u64, i64, f64: u64);
 
+macro_rules! small_words {
+    ($($ty:ty, $value:ident => $bits:expr, $word:ident => $back:expr;)*) => {$(
+        impl Words for $ty {
+            #[inline(always)]
+            fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
+                let $value = self;
+                let $word = f(u32::from($bits));
+                $back
+            }
+        }
+    )*};
+}
+
+small_words! {
+    u8, value => value, word => word as Self;
+    i8, value => value.cast_unsigned(), word => word as Self;
+    u16, value => value, word => word as Self;
+    i16, value => value.cast_unsigned(), word => word as Self;
+    bool, value => value, word => word != 0;
+    half::f16, value => value.to_bits(), word => Self::from_bits(word as u16);
+    half::bf16, value => value.to_bits(), word => Self::from_bits(word as u16);
+}
+
+impl Words for u128 {
+    #[inline(always)]
+    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
+        let low = (self as u64).map_words(&mut f);
+        let high = ((self >> 64) as u64).map_words(&mut f);
+        Self::from(high) << 64 | Self::from(low)
+    }
+}
+
+impl<T: Words, const N: usize> Words for [T; N] {
+    #[inline(always)]
+    fn map_words(self, mut f: impl FnMut(u32) -> u32) -> Self {
+        self.map(|element| element.map_words(&mut f))
+    }
+}
+
 macro_rules! shuffles {
-    ($($name:ident = $mode:literal, $clamp:literal, $b:ident, $doc:literal;)*) => {$(
+    ($($name:ident, $within:ident = $mode:literal, $clamp:literal, $b:ident, $doc:literal;)*) => {$(
         #[doc = concat!("`shfl.sync.", $mode, ".b32`, once a word: ", $doc)]
         ///
         /// *Scope*: warp, converged. *Since*: PTX 6.0, sm_30.
@@ -50,14 +89,34 @@ macro_rules! shuffles {
         /// On the host.
         #[inline(always)]
         pub unsafe fn $name<T: Words>(mask: u32, value: T, $b: u32) -> T {
+            // SAFETY: passed on to the caller.
+            unsafe { $within::<32, T>(mask, value, $b) }
+        }
+
+        #[doc = concat!("As [`", stringify!($name), "`], in each segment of `LANES` lanes by itself.")]
+        /// `LANES` is 1, 2, 4, 8, 16 or 32.
+        ///
+        /// *Scope*: warp, converged. *Since*: PTX 6.0, sm_30.
+        ///
+        /// # Safety
+        /// All lanes of `mask` execute it together; the lane read is one of them.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub unsafe fn $within<const LANES: u32, T: Words>(mask: u32, value: T, $b: u32) -> T {
+            const {
+                assert!(LANES.is_power_of_two() && LANES <= 32, "a segment has 1 to 32 lanes, a power of two");
+            }
             on_device!("warp::shfl", (mask, value, $b), {
                 value.map_words(|word| {
                     let other: u32;
                     // SAFETY: the caller's lanes are converged.
                     unsafe {
                         core::arch::asm!(
-                            concat!("shfl.sync.", $mode, ".b32 {}, {}, {}, ", $clamp, ", {};"),
-                            out(reg32) other, in(reg32) word, in(reg32) $b, in(reg32) mask,
+                            concat!("shfl.sync.", $mode, ".b32 {}, {}, {}, {}, {};"),
+                            out(reg32) other, in(reg32) word, in(reg32) $b,
+                            const (((32 - LANES) << 8) | $clamp), in(reg32) mask,
                             options(nostack));
                     }
                     other
@@ -68,10 +127,13 @@ macro_rules! shuffles {
 }
 
 shuffles! {
-    shfl_idx = "idx", "31", lane, "the value of `lane`.";
-    shfl_up = "up", "0", delta, "that of the lane `delta` below; the own where there is none.";
-    shfl_down = "down", "31", delta, "that of the lane `delta` above; the own where there is none.";
-    shfl_bfly = "bfly", "31", lane_xor, "that of the lane with the index xor `lane_xor`.";
+    shfl_idx, shfl_idx_within = "idx", 31, lane, "the value of `lane`.";
+    shfl_up, shfl_up_within = "up", 0, delta,
+        "that of the lane `delta` below; the own where there is none.";
+    shfl_down, shfl_down_within = "down", 31, delta,
+        "that of the lane `delta` above; the own where there is none.";
+    shfl_bfly, shfl_bfly_within = "bfly", 31, lane_xor,
+        "that of the lane with the index xor `lane_xor`.";
 }
 
 /// Returns `value`, which is the same in all lanes, in a form in which ptxas recognises that it is

@@ -4,8 +4,9 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprLit, ExprTuple, Ident, Lit, Token};
+use syn::{Expr, ExprLit, ExprTuple, Ident, Lit, LitStr, Token};
 
+use crate::contract::{self, Contract, Cover, Value};
 use crate::generic::Instance;
 
 /// The arguments between the parentheses.
@@ -17,6 +18,10 @@ pub(crate) struct Attributes {
     pub(crate) block: Option<[Expr; 3]>,
     pub(crate) dynamic_shared: Option<Expr>,
     pub(crate) arch: Option<String>,
+    /// What a launch has to meet.
+    pub(crate) requires: Option<LitStr>,
+    /// The threads that a launch has.
+    pub(crate) grid: Option<LitStr>,
     /// Entries of a generic kernel.
     pub(crate) instances: Vec<Instance>,
 }
@@ -64,6 +69,13 @@ impl Attributes {
             .flatten()
             .chain(self.cluster.iter().flatten())
             .chain(self.block.iter().flatten())
+    }
+
+    /// Requirements and grid of launches, which have these values and parameters.
+    pub(crate) fn contract(&self, of: (&[Value], &[Cover])) -> syn::Result<Contract> {
+        let (requires, grid) = (self.requires.as_ref(), self.grid.as_ref());
+        let (block, max_threads) = (self.block.as_ref(), self.max_threads.as_ref());
+        contract::read(requires, grid, block, max_threads, of)
     }
 
     /// Constants that do not compile where a number is one that no launch can have.
@@ -127,11 +139,19 @@ impl Attributes {
             "cluster" => self.cluster.replace(extents(value, "cluster")?).is_some(),
             "block" => self.block.replace(block(value)?).is_some(),
             "arch" => self.arch.replace(architecture(value)?).is_some(),
+            "requires" => {
+                let example = "requires takes a condition: \"y.len() >= x.len()\"";
+                self.requires.replace(string(value, example)?).is_some()
+            }
+            "grid" => {
+                let example = "grid takes an output, or a number of threads: \"y\", \"x.len()\"";
+                self.grid.replace(string(value, example)?).is_some()
+            }
             _ => {
                 return Err(syn::Error::new(
                     name.span(),
                     "unknown argument; there are block, max_threads, min_blocks, cluster, \
-                     dynamic_shared, arch, and entries of a generic kernel: name = <f32>",
+                     dynamic_shared, arch, requires, grid, and entries of a generic kernel: name = <f32>",
                 ));
             }
         };
@@ -173,25 +193,24 @@ const ARCHITECTURES: &[&str] = &[
     "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a",
 ];
 
+fn string(value: Expr, example: &str) -> syn::Result<LitStr> {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => Ok(text),
+        other => Err(syn::Error::new(other.span(), example)),
+    }
+}
+
 /// The name of an architecture.
 fn architecture(value: Expr) -> syn::Result<String> {
     let span = value.span();
-    if let Expr::Lit(ExprLit {
-        lit: Lit::Str(name),
-        ..
-    }) = value
-    {
-        let name = name.value();
-        if ARCHITECTURES.contains(&name.as_str()) {
-            return Ok(name);
-        }
-        let known = ARCHITECTURES.join(", ");
-        let message =
-            format!("`{name}` is not an architecture that can be built for; known: {known}");
-        return Err(syn::Error::new(span, message));
+    let name = string(value, "arch takes an architecture's name: \"sm_90a\"")?.value();
+    if ARCHITECTURES.contains(&name.as_str()) {
+        return Ok(name);
     }
-    Err(syn::Error::new(
-        span,
-        "arch takes an architecture's name: \"sm_90a\"",
-    ))
+    let known = ARCHITECTURES.join(", ");
+    let message = format!("`{name}` is not an architecture that can be built for; known: {known}");
+    Err(syn::Error::new(span, message))
 }

@@ -17,7 +17,8 @@ const SCALARS: [&str; 6] = ["f32", "f64", "i32", "i64", "u32", "u64"];
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let span = attribute.span();
     let attributes: Attributes = parse2(attribute)?;
-    if attributes.constants().next().is_some() || !attributes.instances.is_empty() {
+    let has_contract = attributes.requires.is_some() || attributes.grid.is_some();
+    if attributes.constants().next().is_some() || has_contract || !attributes.instances.is_empty() {
         return Err(syn::Error::new(
             span,
             "a fragment has no launch bounds: it takes `arch` and nothing else",

@@ -7,6 +7,7 @@ use syn::spanned::Spanned;
 use syn::{FnArg, Ident, ItemFn, Pat, ReturnType, Safety, Type, parse2};
 
 use crate::attributes::Attributes;
+use crate::contract::{self, Value};
 use crate::metadata::{self, Param};
 use crate::{names, safe};
 
@@ -67,14 +68,19 @@ fn unsafe_entry(
     }
     let described: Vec<Param> = params
         .iter()
-        .map(|(name, ty)| Param {
-            name: name.unraw().to_string(),
-            ty: metadata::type_name(ty),
-            alias: None,
+        .map(|(name, ty)| Param::new(name.unraw().to_string(), metadata::type_name(ty)))
+        .collect();
+    let numbers = params.iter().filter(|(_, ty)| safe::is_unsigned(ty));
+    let numbers: Vec<Value> = numbers
+        .map(|(name, _)| Value {
+            of: (*name).clone(),
+            extent: "",
+            device: quote!(#name),
         })
         .collect();
+    let contract = attributes.contract((&numbers, &[]))?;
     let name = &function.sig.ident;
-    let metadata = metadata::expand(name, &described, attributes, false);
+    let metadata = metadata::expand(name, described, attributes, contract.json, false);
     let param_checks = param_checks(params);
     let ItemFn {
         attrs,
@@ -110,14 +116,17 @@ fn safe_entry(
 ) -> syn::Result<TokenStream> {
     let entry = safe::Entry::of(params, attributes.block.as_ref())?;
     let name = &function.sig.ident;
-    let metadata = metadata::expand(name, &entry.params, attributes, true);
+    let contract::Contract { json, conditions } =
+        attributes.contract((&entry.values, &entry.covers))?;
     let safe::Entry {
         inputs: of_entry,
+        params,
         statics,
         arguments,
         checks,
         ..
     } = entry;
+    let metadata = metadata::expand(name, params, attributes, json, true);
     let ItemFn {
         attrs,
         vis,
@@ -137,9 +146,12 @@ fn safe_entry(
             #[inline(always)]
             fn __safe_kernel(#inputs) #block
 
-            // SAFETY: whoever launches the entry passes the memory that the parameters describe; each
-            // thread comes here once.
-            unsafe { __safe_kernel(#(#arguments),*) }
+            // SAFETY: whoever launches the entry passes the memory that the parameters describe, and
+            // meets the requirements; each thread comes here once.
+            unsafe {
+                #(::core::hint::assert_unchecked(#conditions);)*
+                __safe_kernel(#(#arguments),*)
+            }
         }
 
         #(#attrs)*
@@ -155,7 +167,10 @@ fn safe_entry(
             unsafe fn __entry(#(#of_entry),*) {
                 #(#statics)*
                 // SAFETY: as on the device; nobody calls this.
-                unsafe { #name(#(#arguments),*) }
+                unsafe {
+                    #(::core::hint::assert_unchecked(#conditions);)*
+                    #name(#(#arguments),*)
+                }
             }
         };
     })

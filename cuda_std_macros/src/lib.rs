@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod contract;
 mod fragment;
 mod generic;
 mod kernel;

@@ -6,10 +6,11 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, GenericArgument, PathArguments, Type};
 
+use crate::contract::{Along, By, Cover, Value};
 use crate::metadata::{Param, type_name};
 
 /// What a safe kernel takes instead of a pointer.
-const INSTEAD: &str = "take `&[T]` or `View2<'_, T>` for an input and `Disjoint<'_, T, Index1>` (or \
+const INSTEAD: &str = "take `&[T]`, `View2<'_, T>` or `View3<'_, T>` for an input and `Disjoint<'_, T, Index1>` (or \
                        another witness) for an output, or make the kernel an `unsafe fn`";
 
 /// Names of numbers that a launch knows.
@@ -36,6 +37,16 @@ const NUMBERS: [&str; 20] = [
     "AtomicI64",
 ];
 
+/// Those of them without a sign.
+const UNSIGNED: [&str; 5] = ["u8", "u16", "u32", "u64", "usize"];
+
+/// The extents of what has one, two or three dimensions.
+const EXTENTS: [&[&str]; 3] = [
+    &["len"],
+    &["rows", "columns"],
+    &["planes", "rows", "columns"],
+];
+
 /// What the entry of a safe kernel consists of.
 #[derive(Default)]
 pub(crate) struct Entry {
@@ -51,6 +62,10 @@ pub(crate) struct Entry {
     pub(crate) checks: Vec<TokenStream>,
     /// The tiles of shared memory, `'static`.
     tiles: Vec<TokenStream>,
+    /// Lengths, extents and numbers of a launch.
+    pub(crate) values: Vec<Value>,
+    /// The blocks that inputs and outputs need.
+    pub(crate) covers: Vec<Cover>,
 }
 
 impl Entry {
@@ -84,6 +99,7 @@ impl Entry {
                 Type::Slice(slice) => {
                     let element = &slice.elem;
                     let (pointer, len) = self.memory(name, element, "*const", 1);
+                    self.cover(name, each_thread(1));
                     self.argument(quote!(::cuda_std::safe::slice::<#element>(#pointer, #len)));
                     Ok(())
                 }
@@ -97,11 +113,18 @@ impl Entry {
                 match (what.as_deref(), arguments.as_slice()) {
                     (Some("View2"), [element]) => {
                         let (pointer, shape) = self.memory(name, element, "*const", 2);
+                        self.cover(name, each_thread(2));
                         self.argument(quote!(::cuda_std::safe::View2::new(#pointer, #shape)));
                     }
+                    (Some("View3"), [element]) => {
+                        let (pointer, shape) = self.memory(name, element, "*const", 3);
+                        self.cover(name, each_thread(3));
+                        self.argument(quote!(::cuda_std::safe::View3::new(#pointer, #shape)));
+                    }
                     (Some("Disjoint"), [element, witness]) => {
-                        let dimensions = dimensions(witness);
+                        let (dimensions, along) = named_by(witness);
                         let (pointer, shape) = self.memory(name, element, "*mut", dimensions);
+                        self.cover(name, along);
                         self.argument(quote! {
                             ::cuda_std::safe::Disjoint::<#element, #witness>::new(#pointer, #shape)
                         });
@@ -142,19 +165,26 @@ impl Entry {
             _ => ("shape", "Shape3", quote!(::cuda_std::safe::Shape3)),
         };
         let name = name.unraw();
+        for extent in EXTENTS[dimensions - 1] {
+            let field = format_ident!("{extent}");
+            self.values.push(Value {
+                of: name.clone(),
+                extent,
+                device: match dimensions {
+                    1 => quote!(#shape),
+                    _ => quote!(#shape.#field),
+                },
+            });
+        }
         self.is_of_its_name(element);
         self.inputs.push(quote!(#pointer: #qualifier #element));
         self.inputs.push(quote!(#shape: #extent));
         self.params.push(Param {
-            name: name.to_string(),
-            ty: format!("{word} {}", type_name(element)),
             alias: Some(alias),
+            ..Param::new(name.to_string(), format!("{word} {}", type_name(element)))
         });
-        self.params.push(Param {
-            name: format!("{name}.{suffix}"),
-            ty: ty.to_owned(),
-            alias: None,
-        });
+        self.params
+            .push(Param::new(format!("{name}.{suffix}"), ty.to_owned()));
         (pointer, shape)
     }
 
@@ -162,10 +192,18 @@ impl Entry {
         let number = self.fresh();
         self.is_of_its_name(ty);
         self.inputs.push(quote!(#number: #ty));
+        if is_unsigned(ty) {
+            self.values.push(Value {
+                of: name.unraw(),
+                extent: "",
+                device: quote!(#number),
+            });
+        }
         self.params.push(Param {
-            name: name.unraw().to_string(),
-            ty: type_name(ty),
-            alias: None,
+            layout: number_name(ty)
+                .is_none()
+                .then(|| quote!(<#ty as ::cuda_std::abi::KernelParam>::LAYOUT)),
+            ..Param::new(name.unraw().to_string(), type_name(ty))
         });
         self.checks
             .push(quote!(::cuda_std::safe::is_a_number_or_a_kernel_param::<#ty>();));
@@ -175,9 +213,10 @@ impl Entry {
     /// A launch passes what the manifest names. Has the compiler refuse another type that is called
     /// `f32`.
     fn is_of_its_name(&mut self, ty: &Type) {
-        let Type::Path(path) = ty else { return };
-        let last = path.path.segments.last().map(|segment| &segment.ident);
-        if let Some(name) = last.filter(|name| NUMBERS.iter().any(|number| name == number)) {
+        if let Type::Array(array) = ty {
+            return self.is_of_its_name(&array.elem);
+        }
+        if let Some(name) = number_name(ty) {
             self.checks
                 .push(quote!(::cuda_std::safe::is::<#ty, ::cuda_std::safe::numbers::#name>();));
         }
@@ -212,6 +251,11 @@ impl Entry {
         self.tiles.push(of_all);
     }
 
+    fn cover(&mut self, name: &Ident, along: Vec<Along>) {
+        let of = name.unraw();
+        self.covers.push(Cover { of, along });
+    }
+
     fn argument(&mut self, argument: TokenStream) {
         self.arguments.push(argument);
     }
@@ -233,14 +277,73 @@ fn types(arguments: Option<&PathArguments>) -> Vec<&Type> {
     types.collect()
 }
 
-/// How many dimensions a witness has. If its spelling hides that, the entry does not compile.
-fn dimensions(witness: &Type) -> usize {
-    let Type::Path(path) = witness else { return 1 };
+/// The number that a type is called.
+fn number_name(ty: &Type) -> Option<&Ident> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last().map(|segment| &segment.ident);
+    last.filter(|name| NUMBERS.iter().any(|number| name == number))
+}
+
+/// Whether a type is called as a number without a sign.
+pub(crate) fn is_unsigned(ty: &Type) -> bool {
+    number_name(ty).is_some_and(|name| UNSIGNED.iter().any(|unsigned| name == unsigned))
+}
+
+/// An element for each thread, in so many dimensions: the last of them lies along x.
+fn each_thread(dimensions: usize) -> Vec<Along> {
+    let extents = EXTENTS[dimensions - 1].iter().rev();
+    let by_thread = extents.map(|extent| Along {
+        extent,
+        by: By::Thread,
+    });
+    by_thread.collect()
+}
+
+/// How many dimensions a witness has, and what lies along the axes of the grid. If its spelling hides
+/// the dimensions, the entry does not compile.
+fn named_by(witness: &Type) -> (usize, Vec<Along>) {
+    let Type::Path(path) = witness else {
+        return (1, each_thread(1));
+    };
     let last = path.path.segments.last();
+    let of_block = |extent, elements: TokenStream| Along {
+        extent,
+        by: By::Block(elements),
+    };
     match last.map(|last| last.ident.to_string()).as_deref() {
-        Some("Index2" | "InRow" | "InTile") => 2,
-        Some("Index3") => 3,
-        _ => 1,
+        Some("Index2") => (2, each_thread(2)),
+        Some("Index3") => (3, each_thread(3)),
+        Some("InRow") => (2, vec![of_block("rows", quote!(1))]),
+        Some("InTile") => {
+            let extents: Vec<TokenStream> = match last.map(|last| &last.arguments) {
+                Some(PathArguments::AngleBracketed(arguments)) => arguments
+                    .args
+                    .iter()
+                    .map(|extent| quote!(#extent))
+                    .collect(),
+                _ => Vec::new(),
+            };
+            let along = match &extents[..] {
+                [rows, columns] => vec![
+                    of_block("columns", columns.clone()),
+                    of_block("rows", rows.clone()),
+                ],
+                _ => Vec::new(),
+            };
+            (2, along)
+        }
+        Some("PerBlock") => (1, vec![of_block("len", quote!(1))]),
+        Some("PerWarp") => {
+            let extent = "len";
+            (
+                1,
+                vec![Along {
+                    extent,
+                    by: By::Warp,
+                }],
+            )
+        }
+        _ => (1, each_thread(1)),
     }
 }
 

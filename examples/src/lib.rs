@@ -51,7 +51,47 @@
 /// # }
 /// ```
 ///
-/// An `unsafe fn` has none:
+/// A kernel that states its grid is launched without dimensions, and a struct that it takes is any with
+/// its fields:
+///
+/// ```
+/// use warpsmith::{Device, Tensor};
+/// use warpsmith_examples::kernels;
+/// warpsmith::kernel_param! {
+///     struct Line { slope: f32, offset: f32 }
+/// }
+/// # fn main() -> warpsmith::Result<()> {
+/// let device = Device::emulator()?;
+/// let stream = device.default_stream();
+/// let x = Tensor::from_slice(&device, &[2], &[3.0_f32, 4.0])?;
+/// let mut y = Tensor::<f32>::zeros(&stream, &[2])?;
+/// let line = Line { slope: 2.0, offset: 1.0 };
+/// kernels::load(&device)?.on_line(&stream, &line, &x, &mut y)?;
+/// assert_eq!(y.to_vec()?, [7.0, 9.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A struct with other fields does not compile:
+///
+/// ```compile_fail,E0080
+/// # use warpsmith::{Device, Tensor};
+/// # use warpsmith_examples::kernels;
+/// warpsmith::kernel_param! {
+///     struct Point { x: f32, y: f32 }
+/// }
+/// # fn main() -> warpsmith::Result<()> {
+/// # let device = Device::emulator()?;
+/// # let stream = device.default_stream();
+/// # let x = Tensor::from_slice(&device, &[2], &[3.0_f32, 4.0])?;
+/// # let mut y = Tensor::<f32>::zeros(&stream, &[2])?;
+/// let point = Point { x: 2.0, y: 1.0 };
+/// kernels::load(&device)?.on_line(&stream, &point, &x, &mut y)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The launch of an `unsafe fn` needs `unsafe`:
 ///
 /// ```compile_fail,E0133
 /// use warpsmith::{LaunchConfig, Result, Stream, Tensor};

@@ -8,6 +8,7 @@ use crate::launch::KernelArg;
 use crate::storage::Storage;
 use crate::stream::Stream;
 use crate::tensor::{Erased, Layout, Tensor};
+use crate::vectors::{VECTOR_BYTES, in_vectors, vector};
 use abi::DType;
 use half::{bf16, f16};
 use std::ffi::c_void;
@@ -24,6 +25,8 @@ pub enum ArgumentType<'a> {
     Memory(Elements<'a>),
     /// The null pointer.
     Null,
+    /// A struct with this [`LAYOUT`](abi::KernelParam::LAYOUT).
+    Struct(u64),
     /// Anything else. Its size alone is checked.
     Other,
 }
@@ -93,12 +96,19 @@ impl<'a> Elements<'a> {
         Some(Erased::new(storage, layout, storage.address(), dtype))
     }
 
-    /// An error says at which address they are.
-    fn is_aligned(&self) -> Result<(), String> {
+    /// Holds the address against vectors of so many elements. An error says at which address they
+    /// are.
+    fn is_aligned(&self, lanes: usize) -> Result<(), String> {
         let (Some(storage), Some(dtype)) = (self.storage, DType::from_name(self.ty)) else {
             return Ok(());
         };
-        let (address, bytes) = (storage.address(), dtype.size_bytes() as u64);
+        let element = dtype.size_bytes() as u64;
+        let first = match self.place {
+            Place::View(layout) => layout.offset as u64 * element,
+            _ => 0,
+        };
+        let (address, bytes) = (storage.address() + first, lanes as u64 * element);
+        let bytes = 1 << bytes.trailing_zeros().min(VECTOR_BYTES.ilog2());
         match address.is_multiple_of(bytes) {
             true => Ok(()),
             false => Err(format!(
@@ -108,9 +118,9 @@ impl<'a> Elements<'a> {
     }
 
     /// What a launch passes behind the address for a safe kernel's parameter: the length, or for
-    /// more than one dimension the extents, then the strides. An error says what the elements are
-    /// instead.
-    fn shape(&self, is_output: bool, dimensions: usize) -> Result<Shape, String> {
+    /// more than one dimension the extents, then the strides. All are in vectors of so many elements.
+    /// An error says what the elements are instead.
+    fn shape(&self, is_output: bool, dimensions: usize, lanes: usize) -> Result<Shape, String> {
         let want = format!(
             "it takes {} dimensions",
             ["no", "one", "two", "three"][dimensions]
@@ -146,6 +156,9 @@ impl<'a> Elements<'a> {
             *word = i64::try_from(extent).map_err(|_| format!("{extent} elements"))?;
         }
         of_strides[..strides.len()].copy_from_slice(strides);
+        if lanes != 1 {
+            in_vectors(of_extents, &mut of_strides[..strides.len()], lanes)?;
+        }
         Ok(words)
     }
 }
@@ -178,6 +191,8 @@ impl ArgumentType<'_> {
         let is_known = is_number(pointee.unwrap_or(parameter));
         match (*self, pointee) {
             (Self::Other, _) => true,
+            (Self::Struct(_), Some(_)) => false,
+            (Self::Struct(_), None) => !is_known,
             (Self::Number(_), Some(_)) => false,
             (Self::Number(number), None) => !is_known || is_same(parameter, number),
             (Self::Memory(elements), Some(of)) => {
@@ -196,16 +211,17 @@ impl ArgumentType<'_> {
         let Self::Memory(elements) = self else {
             return Err(format!("{self}: it takes a tensor or a buffer"));
         };
-        if !pointee(ty).is_some_and(|of| is_same(of, elements.ty)) {
+        let (of, lanes) = vector(pointee(ty).unwrap_or_default());
+        if !is_same(of, elements.ty) {
             return Err(format!("memory of {}", elements.ty));
         }
-        elements.is_aligned()?;
+        elements.is_aligned(lanes)?;
         let dimensions = match last(next) {
             "Shape3" => 3,
             "Shape2" => 2,
             _ => 1,
         };
-        elements.shape(ty.starts_with("*mut "), dimensions)
+        elements.shape(ty.starts_with("*mut "), dimensions, lanes)
     }
 }
 
@@ -223,6 +239,7 @@ impl fmt::Display for ArgumentType<'_> {
                 }
             }
             Self::Null => f.write_str("the null pointer"),
+            Self::Struct(_) => f.write_str("a struct with other fields"),
             Self::Other => f.write_str("a value"),
         }
     }
@@ -249,7 +266,7 @@ pub(crate) fn pointee(ty: &str) -> Option<&str> {
 }
 
 /// The last name of a path: `bf16` of `half::bf16`.
-fn last(path: &str) -> &str {
+pub(crate) fn last(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path)
 }
 
@@ -335,6 +352,9 @@ macro_rules! pointers {
         impl<T: Element> ConstPointer<T> for &mut $owner<T> {}
         impl<T: Element> ConstPointer<T> for Option<&$owner<T>> {}
         impl<T: Element> MutPointer<T> for &mut $owner<T> {}
+        impl<T: Element, const N: usize> ConstPointer<[T; N]> for &$owner<T> {}
+        impl<T: Element, const N: usize> ConstPointer<[T; N]> for &mut $owner<T> {}
+        impl<T: Element, const N: usize> MutPointer<[T; N]> for &mut $owner<T> {}
         pointers! { of bits: $owner u16 f16, $owner u16 bf16, $owner u8 E4m3, $owner u8 E5m2 }
     )*};
     // Small floats, for kernels that handle their bits.
@@ -452,5 +472,8 @@ mod tests {
             assert!(refused.contains(want), "{refused}, want {want}");
         }
         assert!(Null.shape(input, "usize").is_err());
+        let vectors = shape("f32", Place::Line(8), "*const [f32;4]", "usize");
+        assert_eq!(vectors.expect("two vectors")[0], 2);
+        assert!(shape("bf16", Place::Line(8), "*const [f32;4]", "usize").is_err());
     }
 }

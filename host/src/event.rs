@@ -59,6 +59,7 @@ impl Event {
     /// [`Error::Device`].
     pub fn record(&mut self, stream: &Stream) -> Result<()> {
         self.device.check_same("stream", stream.device())?;
+        stream.refuse_in_capture("recording an event on a stream")?;
         self.device.backend().record_event(self.raw, stream.raw())?;
         self.is_recorded = true;
         Ok(())

@@ -136,8 +136,10 @@ impl Kernel {
     /// Buffers and tensors among the arguments stay allocated until the launch is done, even if
     /// they are dropped before. The number and the sizes of the arguments are checked against the
     /// kernel's parameters, and `config` against the limits of kernel and device. Types are checked
-    /// where the module was loaded with its manifest ([`Device::load_built`]). On a mismatch
-    /// nothing is launched.
+    /// where the module was loaded with its manifest ([`Device::load_built`]), and so is what the kernel
+    /// `requires`. On a mismatch nothing is launched.
+    ///
+    /// `None` for `config` means the launch that the kernel states: `#[kernel(grid = ..)]`.
     ///
     /// A safe kernel takes a tensor or a buffer for each `&[T]`, `View2` and `Disjoint` where its
     /// module was loaded with its manifest. Otherwise it takes an address and a length or a shape. With the
@@ -178,7 +180,8 @@ impl Kernel {
     /// [`Error::Kernel`] and [`Error::Device`].
     /// [`ArgumentError::Value`](crate::ArgumentError::Value) for a block or cluster other than the
     /// one the kernel requires (`.reqntid`, `.reqnctapercluster`). The same for a cluster of more
-    /// than 16 blocks, or for a grid that it does not divide.
+    /// than 16 blocks, for a grid that it does not divide, or for no `config` where the kernel states no
+    /// grid.
     /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) for clusters on a device
     /// without them. A fault of the kernel is returned here as `EmulatorError::Launch` on the
     /// emulator; on a GPU a later call that waits reports it.
@@ -186,7 +189,7 @@ impl Kernel {
     /// # Safety
     /// Each argument is what the kernel expects of that parameter. Pointers refer to device memory
     /// that covers all accesses of the kernel and is aligned for them, and other work on that
-    /// memory is ordered with this launch.
+    /// memory is ordered with this launch. In a capture, the same holds for each launch of the graph.
     ///
     /// A safe kernel that is loaded with its manifest takes any arguments that the launch accepts, if
     /// PTX and manifest are what cuda_builder wrote. Structs are those of the kernel's crate, and no
@@ -194,12 +197,15 @@ impl Kernel {
     pub unsafe fn launch<A: KernelArgs>(
         &self,
         stream: &Stream,
-        config: LaunchConfig,
+        config: impl Into<Option<LaunchConfig>>,
         args: A,
     ) -> Result<()> {
-        let inner = &*self.inner;
+        let inner = &self.inner;
         stream.device().check_same("kernel", &self.device)?;
-        self.check_shape(&config)?;
+        let config: Option<LaunchConfig> = config.into();
+        if let Some(config) = &config {
+            self.check_shape(config)?;
+        }
         if args.count() != self.arguments() {
             return Err(self.argument_count(args.count()));
         }
@@ -216,7 +222,7 @@ impl Kernel {
             };
             let shape = self.shape_behind(index, argument)?;
             if let (Some(declared), None) = (inner.signature.declared.get(index), &shape) {
-                self.check_type(declared, argument.argument_type())?;
+                self.check_type(index, declared, argument.argument_type())?;
             }
             if argument.size_bytes() != size as usize {
                 return Err(self.argument_size(index, argument.size_bytes()));
@@ -246,6 +252,8 @@ impl Kernel {
         if index != inner.sizes.len() {
             return Err(self.argument_count(index));
         }
+        let config = self.held_to_contract(config, &pointers[..index])?;
+        stream.keep_kernel(inner);
         shared.in_turn(stream, &mut || {
             // SAFETY: number and sizes fit; the rest is the caller's. The arguments live as long as
             // `args` is borrowed, and `args` outlives the call.
@@ -255,6 +263,30 @@ impl Kernel {
                     .launch(stream.raw(), &config, &pointers[..index], &inner.sizes)
             }
         })
+    }
+
+    /// Holds a launch with these parameters against what the kernel requires. Without a
+    /// configuration, it has the one that the kernel states.
+    fn held_to_contract(
+        &self,
+        config: Option<LaunchConfig>,
+        parameters: &[*const c_void],
+    ) -> Result<LaunchConfig> {
+        let Signature {
+            contract, cluster, ..
+        } = &self.inner.signature;
+        // SAFETY: number and sizes of the parameters have been checked, and those are what the
+        // contract was made for.
+        unsafe {
+            contract.check(self.name(), parameters)?;
+            if let Some(config) = config {
+                return Ok(config);
+            }
+            let config = contract.launch(self.name(), parameters, *cluster)?;
+            let config = config.shared_bytes(self.least_dynamic_shared_bytes());
+            self.check_shape(&config)?;
+            Ok(config)
+        }
     }
 
     /// Number of arguments of a launch. A safe kernel takes an address and a shape for one.
@@ -378,10 +410,16 @@ impl Kernel {
     /// Holds an argument against the name and the Rust type of its parameter.
     fn check_type(
         &self,
+        index: usize,
         (name, ty): &(Box<str>, Box<str>),
         argument: ArgumentType<'_>,
     ) -> Result<()> {
-        if argument.suits(ty) {
+        let layout = self.inner.signature.layouts.get(index).copied().flatten();
+        let is_it = match layout {
+            Some(layout) => argument == ArgumentType::Struct(layout),
+            None => argument.suits(ty),
+        };
+        if is_it {
             return Ok(());
         }
         Err(Error::Kernel(KernelError::ArgumentType {

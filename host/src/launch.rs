@@ -100,7 +100,11 @@ macro_rules! kernel_param {
         }
 
         // SAFETY: the macro of `abi` has shown that there is no padding.
-        unsafe impl $crate::KernelParam for $name {}
+        unsafe impl $crate::KernelParam for $name {
+            fn argument_type(&self) -> $crate::ArgumentType<'_> {
+                $crate::ArgumentType::Struct(<Self as $crate::__abi::KernelParam>::LAYOUT)
+            }
+        }
     };
 }
 
@@ -175,23 +179,59 @@ unsafe impl<T: KernelParam> KernelArg for T {
 /// A parameter struct that is declared by [`abi::kernel_param!`], in a crate that host and kernels
 /// share.
 #[derive(Clone, Copy, Debug)]
-pub struct ByValue<'a>(pub(crate) &'a [u8]);
+pub struct ByValue<'a> {
+    bytes: &'a [u8],
+    layout: Option<u64>,
+}
 
 impl<'a> ByValue<'a> {
     /// The argument with the bytes of `params`.
     pub const fn of<P: abi::KernelParam>(params: &'a P) -> Self {
-        Self(abi::bytes_of(params))
+        Self {
+            bytes: abi::bytes_of(params),
+            layout: Some(P::LAYOUT),
+        }
+    }
+
+    /// As [`of`](Self::of). A struct with another layout than the kernel's parameter does not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// warpsmith::kernel_param! {
+    ///     struct Params { rows: u32 }
+    /// }
+    /// let _ = warpsmith::ByValue::with_layout::<0, _>(&Params { rows: 1 });
+    /// ```
+    #[doc(hidden)]
+    pub const fn with_layout<const LAYOUT: u64, P: abi::KernelParam>(params: &'a P) -> Self {
+        const {
+            assert!(
+                P::LAYOUT == LAYOUT,
+                "this struct has other fields than the parameter of the kernel"
+            );
+        }
+        Self::of(params)
+    }
+
+    /// The argument with these bytes, of whatever they are.
+    pub(crate) const fn of_bytes(bytes: &'a [u8]) -> Self {
+        let layout = None;
+        Self { bytes, layout }
     }
 }
 
 // SAFETY: bytes that the argument borrows.
 unsafe impl KernelArg for ByValue<'_> {
     fn size_bytes(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
     }
 
     fn bytes(&self) -> *const c_void {
-        self.0.as_ptr().cast()
+        self.bytes.as_ptr().cast()
+    }
+
+    fn argument_type(&self) -> ArgumentType<'_> {
+        self.layout
+            .map_or(ArgumentType::Other, ArgumentType::Struct)
     }
 }
 

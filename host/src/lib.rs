@@ -49,6 +49,7 @@
 //! | functions for the common cases | [`ops`]: [`ops::matmul`], [`ops::softmax`], [`ops::sum`], .. |
 //! | your own kernels | [`Device::load_ptx`], [`Device::load_built`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
+//! | work that is launched as a whole | [`Graph`], [`Stream::capture`] |
 //!
 //! # Features
 //!
@@ -85,6 +86,7 @@ mod event;
 pub mod fitting;
 mod float8;
 pub mod fuse;
+mod graph;
 mod kernel;
 mod launch;
 mod load;
@@ -98,6 +100,7 @@ mod stream;
 mod tensor;
 mod tensor_map;
 pub mod testing;
+mod vectors;
 
 #[doc(hidden)]
 pub use abi as __abi;
@@ -114,6 +117,7 @@ pub use error::EmulatorError;
 pub use error::{ArgumentError, DeviceError, Error, KernelError, Result, ShapeError};
 pub use event::{Event, Reached};
 pub use float8::{E4m3, E5m2};
+pub use graph::Graph;
 pub use kernel::Kernel;
 pub use launch::{ByValue, KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use load::{Built, Module, ParamInfo, builtin_manifest};

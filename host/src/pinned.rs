@@ -164,6 +164,7 @@ impl<T: Element> PinnedBuffer<T> {
         work: impl FnOnce(usize) -> Result<()>,
     ) -> Result<()> {
         stream.device().check_same("pinned buffer", &self.device)?;
+        stream.refuse_in_capture("copying between pinned memory and a stream")?;
         if self.is_empty() {
             return Ok(());
         }

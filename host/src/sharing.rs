@@ -62,7 +62,8 @@ impl<'a> Shared<'a> {
     }
 }
 
-fn in_turn<'a>(
+/// Enqueues the work on `stream`, ordered with other streams that use the memory.
+pub(crate) fn in_turn<'a>(
     mut storages: impl Iterator<Item = &'a Storage>,
     stream: &Stream,
     launch: &mut dyn FnMut() -> Result<()>,

@@ -4,6 +4,7 @@ use crate::backend::{Backend, RawStream};
 use crate::device::{Device, lock};
 use crate::error::Result;
 use crate::event::Event;
+use crate::graph::{Capture, Kept};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -22,6 +23,8 @@ struct Inner {
     device: Device,
     raw: RawStream,
     slot: Slot,
+    /// Of a stream that was made to be captured into a graph.
+    capture: Option<Capture>,
 }
 
 /// A stream's index in its device's table; storage keeps one bit for each slot that used it.
@@ -54,6 +57,8 @@ impl Slot {
 pub(crate) struct StreamTable {
     raw: [OnceLock<RawStream>; Self::SLOTS],
     state: Mutex<State>,
+    /// Streams that were captured, to be used again.
+    captured: Mutex<Vec<RawStream>>,
 }
 
 struct State {
@@ -75,6 +80,7 @@ impl StreamTable {
         Ok(Self {
             raw,
             state: Mutex::new(State { users }),
+            captured: Mutex::default(),
         })
     }
 
@@ -124,6 +130,7 @@ impl Stream {
             device: device.clone(),
             raw,
             slot,
+            capture: None,
         })))
     }
 
@@ -137,7 +144,28 @@ impl Stream {
             device: device.clone(),
             raw,
             slot,
+            capture: None,
         }))
+    }
+
+    /// A stream to be captured. No memory remembers it: what its work uses, the graph keeps.
+    pub(crate) fn for_capture(device: &Device) -> Result<Self> {
+        let known = lock(&device.streams().captured).pop();
+        let raw = match known {
+            Some(raw) => raw,
+            None => device.backend().create_stream()?,
+        };
+        Ok(Self(Arc::new(Inner {
+            device: device.clone(),
+            raw,
+            slot: Slot::FOREIGN,
+            capture: Some(Mutex::new(Some(Kept::default()))),
+        })))
+    }
+
+    /// What the work uses, if the stream was made to be captured.
+    pub(crate) fn captured(&self) -> Option<&Capture> {
+        self.0.capture.as_ref()
     }
 
     /// Wraps a stream that other code created, from the driver's handle (`CUstream`): that is
@@ -157,13 +185,15 @@ impl Stream {
             device: device.clone(),
             raw,
             slot: Slot::FOREIGN,
+            capture: None,
         }))
     }
 
     /// The driver's handle (`CUstream`) on a GPU; a number without meaning on the emulator. Valid
     /// while the device is.
     ///
-    /// To capture this stream into a graph (`cuStreamBeginCapture`):
+    /// [`capture`](Self::capture) makes graphs. To capture this stream by the driver
+    /// (`cuStreamBeginCapture`):
     ///
     /// - Launch each operation once before, because a first launch loads its kernel.
     /// - Call nothing that waits during the capture. Reading back, memory of another stream, and
@@ -185,6 +215,7 @@ impl Stream {
     /// [`DeviceError::Driver`](crate::DeviceError::Driver), which also reports the fault of an
     /// earlier kernel on a GPU.
     pub fn synchronize(&self) -> Result<()> {
+        self.refuse_in_capture("waiting for a stream")?;
         self.device().backend().synchronize_stream(self.raw())
     }
 
@@ -193,6 +224,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::synchronize`].
     pub fn is_done(&self) -> Result<bool> {
+        self.refuse_in_capture("asking whether a stream is done")?;
         self.device().backend().stream_is_done(self.raw())
     }
 
@@ -215,6 +247,7 @@ impl Stream {
     /// recorded, [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device().check_same("event", event.device())?;
+        self.refuse_in_capture("making a stream wait")?;
         self.device()
             .backend()
             .wait_event(self.raw(), event.recorded()?)
@@ -231,7 +264,11 @@ impl Stream {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.device.streams().release(self.slot);
+        let streams = self.device.streams();
+        match self.capture {
+            Some(_) => lock(&streams.captured).push(self.raw),
+            None => streams.release(self.slot),
+        }
     }
 }
 

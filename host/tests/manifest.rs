@@ -29,6 +29,7 @@ fn manifest(device: &Device) -> Manifest {
                 ty: ty.to_owned(),
                 size: param.size_bytes,
                 align: param.align_bytes,
+                layout: None,
             }
         });
         KernelEntry {
@@ -42,6 +43,8 @@ fn manifest(device: &Device) -> Manifest {
             dynamic_shared_bytes: (name == KERNEL).then_some(BYTES),
             registers: None,
             safe: false,
+            requires: Vec::new(),
+            grid: None,
         }
     };
     Manifest {

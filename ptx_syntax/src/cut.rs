@@ -142,6 +142,8 @@ mod tests {
             dynamic_shared_bytes: None,
             registers: None,
             safe: false,
+            requires: Vec::new(),
+            grid: None,
         }
     }
 

@@ -8,6 +8,7 @@
 
 pub mod ast;
 mod constant;
+pub mod contract;
 pub mod cut;
 pub mod explain;
 pub mod isa;

@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::contract::{Grid, Requirement};
+
 pub mod file;
 
 /// Version of this format; a reader refuses any other.
@@ -101,6 +103,12 @@ pub struct KernelEntry {
     /// alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub safe: bool,
+    /// What each launch has to meet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<Requirement>,
+    /// Block and grid of a launch that states none, if the kernel has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grid: Option<Grid>,
 }
 
 /// One kernel parameter.
@@ -116,6 +124,9 @@ pub struct ParamEntry {
     pub size: u32,
     /// Alignment in bytes.
     pub align: u32,
+    /// `abi::KernelParam::LAYOUT` of a struct that a safe kernel takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<u64>,
 }
 
 /// FNV-1a hash (64 bits) of `text`: enough to notice that a file and its manifest are of different

@@ -15,7 +15,7 @@ macro_rules! ptx {
 }
 
 /// The name of a kernel, and the answer that each thread must give.
-type Answer = (&'static str, fn(u32) -> u32);
+pub(crate) type Answer = (&'static str, fn(u32) -> u32);
 
 /// The name of a kernel, and the same function on the host.
 type Function = (&'static str, fn(f32) -> f32);
@@ -50,41 +50,14 @@ fn values<T: Element>(buffer: &DeviceBuffer<T>) -> Vec<T> {
     buffer.to_vec().expect("the buffer can be read")
 }
 
-#[test]
-fn a_warp_shuffles_votes_and_reduces() {
-    let answers: [Answer; 23] = [
-        ("shfl_idx", |_| 50),
-        ("shfl_up", |lane| lane.checked_sub(3).unwrap_or(lane)),
-        ("shfl_down", |lane| if lane < 29 { lane + 3 } else { lane }),
-        ("shfl_bfly", |lane| lane ^ 8),
-        ("shfl_bfly u64", |lane| lane ^ 1),
-        ("shfl_down f64", |lane| (lane + 1).min(31)),
-        ("vote_all", |_| 1),
-        ("vote_all but one", |_| 0),
-        ("vote_any", |_| 1),
-        ("vote_uni", |_| 1),
-        ("vote_uni mixed", |_| 0),
-        ("vote_ballot", |_| {
-            (0..32).step_by(3).map(|lane| 1 << lane).sum()
-        }),
-        ("match_any", |lane| 0xff << (lane / 8 * 8)),
-        ("match_all", |_| u32::MAX),
-        ("match_all mixed", |_| 0),
-        ("redux_add_u32", |_| 496),
-        ("redux_min_i32", |_| -26_i32 as u32),
-        ("redux_max_u32", |_| 31),
-        ("redux_xor", |_| u32::MAX),
-        ("reduce_sum", |_| 496),
-        ("reduce_max", |_| 31),
-        ("activemask", |_| u32::MAX),
-        ("lane_idx, warp_idx", |lane| lane),
-    ];
+/// Holds what each thread of a block answers against what it must.
+pub(crate) fn hold(text: &str, name: &str, config: LaunchConfig, answers: &[Answer]) {
+    let threads = config.block[0];
     for device in devices() {
-        let mut out = buffer(&device, &vec![0_u32; answers.len() * 32]);
-        let kernel = kernel(&device, ptx!("warps"), "warp_answers");
-        launch(&kernel, LaunchConfig::linear(1, 32), (&mut out,)).expect("it runs");
-        for ((name, want), got) in answers.iter().zip(values(&out).chunks(32)) {
-            let want: Vec<u32> = (0..32).map(want).collect();
+        let mut out = buffer(&device, &vec![0_u32; answers.len() * threads as usize]);
+        launch(&kernel(&device, text, name), config, (&mut out,)).expect("it runs");
+        for ((name, want), got) in answers.iter().zip(values(&out).chunks(threads as usize)) {
+            let want: Vec<u32> = (0..threads).map(want).collect();
             assert_eq!(got, want, "{name} on {}", device.name());
         }
     }
@@ -102,16 +75,8 @@ fn a_block_meets_at_barriers() {
             if thread < 64 { 0 } else { thread - 64 + 1000 }
         }),
     ];
-    for device in devices() {
-        let mut out = buffer(&device, &vec![0_u32; answers.len() * 128]);
-        let kernel = kernel(&device, ptx!("barriers"), "block_answers");
-        let config = LaunchConfig::linear(1, 128).shared_bytes(512);
-        launch(&kernel, config, (&mut out,)).expect("it runs");
-        for ((name, want), got) in answers.iter().zip(values(&out).chunks(128)) {
-            let want: Vec<u32> = (0..128).map(want).collect();
-            assert_eq!(got, want, "{name} on {}", device.name());
-        }
-    }
+    let config = LaunchConfig::linear(1, 128).shared_bytes(512);
+    hold(ptx!("barriers"), "block_answers", config, &answers);
 }
 
 #[test]

@@ -60,6 +60,7 @@ mod tests {
             name: "p".to_owned(),
             ty: "*mut f32".to_owned(),
             alias,
+            layout: None,
         };
         let params = [param(1), param(0), param(2), param(0), param(1)];
         let header = "define ptx_kernel void @k(ptr noundef %0, i64 noundef %1, ptr %2, ptr %3, \

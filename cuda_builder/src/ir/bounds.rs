@@ -67,6 +67,8 @@ mod tests {
             dynamic_shared_bytes: None,
             arch: None,
             safe: false,
+            requires: Vec::new(),
+            grid: None,
         };
         apply(&mut module, &[kernel]);
         assert_eq!(

@@ -121,6 +121,7 @@ mod tests {
             name: "p".to_owned(),
             ty: ty.to_owned(),
             alias: 0,
+            layout: None,
         };
         let kernel = Kernel {
             name: "k".to_owned(),
@@ -137,6 +138,8 @@ mod tests {
             dynamic_shared_bytes: None,
             arch: None,
             safe: false,
+            requires: Vec::new(),
+            grid: None,
         };
         apply(&mut module, &[kernel]);
         let header = module

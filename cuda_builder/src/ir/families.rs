@@ -115,6 +115,8 @@ mod tests {
             dynamic_shared_bytes: None,
             arch: None,
             safe: false,
+            requires: Vec::new(),
+            grid: None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! module, as are `llvm.used` and `llvm.compiler.used`, so that only kernels and what they reach
 //! get into the PTX.
 
+use ptx_syntax::contract::{Grid, Requirement};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -42,6 +43,12 @@ pub struct Kernel {
     /// Whether it is a `fn` without `unsafe`.
     #[serde(default)]
     pub safe: bool,
+    /// What each launch has to meet.
+    #[serde(default)]
+    pub requires: Vec<Requirement>,
+    /// Block and grid of a launch that states none.
+    #[serde(default)]
+    pub grid: Option<Grid>,
 }
 
 /// A parameter as the source declares it.
@@ -57,6 +64,9 @@ pub struct KernelParam {
     /// it, else 0.
     #[serde(default)]
     pub alias: u8,
+    /// Of a safe kernel's struct: `abi::KernelParam::LAYOUT`.
+    #[serde(default)]
+    pub layout: Option<u64>,
 }
 
 /// Why metadata could not be read.
@@ -178,6 +188,8 @@ fn bare(name: &str, crate_name: &str) -> Kernel {
         dynamic_shared_bytes: None,
         arch: None,
         safe: false,
+        requires: Vec::new(),
+        grid: None,
     }
 }
 

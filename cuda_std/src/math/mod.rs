@@ -7,6 +7,7 @@
 //!
 //! - [`approx`]: the hardware's fast approximate instructions, whose last bits depend on the GPU;
 //! - [`narrow`]: short forms built on those, for results that are rounded to 16 bits;
+//! - [`directed`]: operations that round towards zero, down or up;
 //! - [`wide`]: functions of f64.
 //!
 //! | function of any x | largest error in ulp |
@@ -43,6 +44,7 @@ mod power;
 mod trig;
 
 pub mod approx;
+pub mod directed;
 pub mod narrow;
 pub mod wide;
 

@@ -33,12 +33,14 @@ impl<T: Plain, W: Witness> Disjoint<'_, T, W> {
     /// For `#[kernel]` alone.
     ///
     /// # Safety
-    /// All elements of the shape are at `pointer`, aligned, and different indices are different
+    /// All elements of the shape are at `pointer`, aligned to `T::ALIGN`, and different indices are different
     /// elements. They live as long as `'kernel`. Each thread has one such value, and nothing else
     /// accesses them meanwhile.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn new(pointer: *mut T, shape: W::Shape) -> Self {
+        // SAFETY: guaranteed by the caller.
+        unsafe { super::assume_aligned(pointer.cast_const()) };
         Self {
             pointer,
             shape,

@@ -216,21 +216,13 @@ unsafe impl Witness for Index3 {
 
     #[inline(always)]
     fn offset(&self, shape: &Shape3) -> Option<isize> {
-        let in_plane = self.in_plane.offset(&shape.plane())?;
-        (self.plane < shape.planes).then(|| {
-            // A launch's memory is smaller than 2^63 bytes.
-            let plane = self.plane.cast_signed().wrapping_mul(shape.plane_stride);
-            plane.wrapping_add(in_plane)
-        })
+        shape.offset(self.plane, self.row(), self.column())
     }
 
     #[inline(always)]
     #[track_caller]
     fn out_of_bounds(&self, shape: &Shape3) -> ! {
-        if self.plane >= shape.planes {
-            super::out_of_bounds(self.plane, shape.planes)
-        }
-        self.in_plane.out_of_bounds(&shape.plane())
+        shape.out_of_bounds(self.plane, self.row(), self.column())
     }
 }
 

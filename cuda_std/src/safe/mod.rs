@@ -20,6 +20,7 @@
 //! | a number, or a struct declared by `abi::kernel_param!` | the same in all threads | its bytes |
 //! | `&[T]` | an input; with `T = AtomicU32` and the like, memory that all threads update | address, length |
 //! | [`View2<'_, T>`](View2) | an input with rows and columns | address, [`Shape2`] |
+//! | [`View3<'_, T>`](View3) | an input with planes, rows and columns | address, [`Shape3`] |
 //! | [`Disjoint<'_, T, W>`](Disjoint) | an output, of which each thread has its own elements | address, length, [`Shape2`] or [`Shape3`] |
 //! | [`Block<'_, THREADS>`](Block) | the right to barriers and reductions of the block | nothing |
 //! | [`SharedTile<'_, T, N>`](SharedTile) | shared memory of the block | nothing |
@@ -27,6 +28,9 @@
 //! Which elements a thread has follows from a *witness* `W`: [`Index1`], [`Index2`], [`Index3`], [`InRow`],
 //! [`InTile`], [`PerWarp`], [`PerBlock`]. Only functions of this module make witnesses, and different
 //! threads never hold the same one.
+//!
+//! `T` may be an array such as `[f32; 4]`. A launch takes memory of `f32` for it, aligned to the array's
+//! size (at most 16 bytes), and an access is one wide load or store.
 //!
 //! What is guaranteed, and by what, is in the book: "Write a kernel", section "Safe kernels".
 
@@ -42,7 +46,7 @@ pub use index::{GridStride, InRow, InTile, Index1, Index2, Index3, PerBlock, Per
 #[doc(hidden)]
 pub use shared_tile::Stored;
 pub use shared_tile::{Reading, SharedTile, Writing, Written};
-pub use view::{Shape2, Shape3, View2};
+pub use view::{Shape2, Shape3, View2, View3};
 
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
@@ -50,9 +54,12 @@ use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 ///
 /// # Safety
 /// All bits are a value. It is shared between threads without a race.
-pub unsafe trait Input: Sync + 'static {
+pub unsafe trait Input: Sync + Sized + 'static {
     /// Whether nobody writes it while a reference to it lives.
     const IS_FROZEN: bool;
+    /// What a launch aligns its memory to, in bytes.
+    #[doc(hidden)]
+    const ALIGN: usize = align_of::<Self>();
 }
 
 /// An element that is written and read as a whole.
@@ -86,6 +93,24 @@ inputs! { false: AtomicU32, AtomicI32, AtomicU64, AtomicI64 }
 // SAFETY: its elements are.
 unsafe impl<T: Plain, const N: usize> Input for [T; N] {
     const IS_FROZEN: bool = true;
+    /// The largest power of two that divides its size, for one load of up to 16 bytes.
+    const ALIGN: usize = match size_of::<Self>() {
+        0 => align_of::<T>(),
+        bytes if bytes.trailing_zeros() >= 4 => 16,
+        bytes => 1 << bytes.trailing_zeros(),
+    };
+}
+
+/// Tells LLVM the alignment that a launch has checked.
+///
+/// # Safety
+/// `pointer` has it.
+#[inline(always)]
+unsafe fn assume_aligned<T: Input>(pointer: *const T) {
+    if T::ALIGN > align_of::<T>() {
+        // SAFETY: guaranteed by the caller.
+        unsafe { core::hint::assert_unchecked(pointer.addr().is_multiple_of(T::ALIGN)) }
+    }
 }
 // SAFETY: its elements are.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
@@ -93,11 +118,13 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 /// For `#[kernel]` alone: the slice of a launch's address and length.
 ///
 /// # Safety
-/// `len` elements are at `pointer`, aligned. They live as long as `'kernel`, and nobody writes them
-/// meanwhile, unless `T` is an atomic. `pointer` is only used if `len > 0`.
+/// `len` elements are at `pointer`, aligned to `T::ALIGN`. They live as long as `'kernel`, and nobody writes them
+/// meanwhile, unless `T` is an atomic. If `len` is 0, `pointer` is aligned and nothing more.
 #[doc(hidden)]
 #[inline(always)]
 pub unsafe fn slice<'kernel, T: Input>(pointer: *const T, len: usize) -> &'kernel [T] {
+    // SAFETY: passed on to the caller.
+    unsafe { assume_aligned(pointer) };
     if len == 0 {
         return &[];
     }

@@ -1,4 +1,4 @@
-//! Inputs with rows and columns.
+//! Inputs with rows and columns, and with planes of them.
 
 use core::marker::PhantomData;
 use core::ops::Index;
@@ -41,7 +41,8 @@ impl Shape2 {
     }
 }
 
-/// Extents and strides, in elements, of an output of three dimensions.
+/// Extents and strides, in elements, of what has planes, rows and columns: the second parameter of a
+/// [`View3`] and of an output of three dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Shape3 {
@@ -60,9 +61,29 @@ pub struct Shape3 {
 }
 
 impl Shape3 {
+    /// Position of an element from element (0, 0, 0); `None` if there is no such element.
+    #[inline(always)]
+    pub fn offset(&self, plane: usize, row: usize, column: usize) -> Option<isize> {
+        let in_plane = self.plane().offset(row, column)?;
+        (plane < self.planes).then(|| {
+            // A launch's memory is smaller than 2^63 bytes.
+            let plane = plane.cast_signed().wrapping_mul(self.plane_stride);
+            plane.wrapping_add(in_plane)
+        })
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn out_of_bounds(&self, plane: usize, row: usize, column: usize) -> ! {
+        if plane >= self.planes {
+            super::out_of_bounds(plane, self.planes)
+        }
+        self.plane().out_of_bounds(row, column)
+    }
+
     /// Rows and columns of a plane.
     #[inline(always)]
-    pub(super) fn plane(&self) -> Shape2 {
+    fn plane(&self) -> Shape2 {
         Shape2 {
             rows: self.rows,
             columns: self.columns,
@@ -72,72 +93,84 @@ impl Shape3 {
     }
 }
 
-/// An input with rows and columns, and any strides: a tensor of two dimensions, also a transposed
-/// one or a part of one.
-#[derive(Debug)]
-pub struct View2<'kernel, T> {
-    pointer: *const T,
-    shape: Shape2,
-    elements: PhantomData<&'kernel T>,
-}
-
-impl<T> Clone for View2<'_, T> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for View2<'_, T> {}
-
-impl<'kernel, T: Input> View2<'kernel, T> {
-    /// For `#[kernel]` alone.
-    ///
-    /// # Safety
-    /// All elements of the shape are at `pointer`, aligned. They live as long as `'kernel`, and nobody
-    /// writes them meanwhile, unless `T` is an atomic.
-    #[doc(hidden)]
-    #[inline(always)]
-    pub unsafe fn new(pointer: *const T, shape: Shape2) -> Self {
-        Self {
-            pointer,
-            shape,
-            elements: PhantomData,
+macro_rules! views {
+    ($($(#[$doc:meta])* $name:ident($shape:ty): $index:ty: $($at:ident),*; $($extent:ident $what:literal),*;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<'kernel, T> {
+            pointer: *const T,
+            shape: $shape,
+            elements: PhantomData<&'kernel T>,
         }
-    }
 
-    /// Number of rows.
-    #[inline(always)]
-    pub fn rows(&self) -> usize {
-        self.shape.rows
-    }
+        impl<T> Clone for $name<'_, T> {
+            #[inline(always)]
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
 
-    /// Number of columns.
-    #[inline(always)]
-    pub fn columns(&self) -> usize {
-        self.shape.columns
-    }
+        impl<T> Copy for $name<'_, T> {}
 
-    /// The element, if there is one.
-    #[inline(always)]
-    pub fn get(&self, row: usize, column: usize) -> Option<&'kernel T> {
-        let offset = self.shape.offset(row, column)?;
-        // SAFETY: an element of the shape.
-        Some(unsafe { &*self.pointer.offset(offset) })
-    }
+        impl<'kernel, T: Input> $name<'kernel, T> {
+            /// For `#[kernel]` alone.
+            ///
+            /// # Safety
+            /// All elements of the shape are at `pointer`, aligned to `T::ALIGN`. They live as long as
+            /// `'kernel`, and nobody writes them meanwhile, unless `T` is an atomic.
+            #[doc(hidden)]
+            #[inline(always)]
+            pub unsafe fn new(pointer: *const T, shape: $shape) -> Self {
+                // SAFETY: guaranteed by the caller.
+                unsafe { super::assume_aligned(pointer) };
+                Self {
+                    pointer,
+                    shape,
+                    elements: PhantomData,
+                }
+            }
+
+            $(
+                #[doc = $what]
+                #[inline(always)]
+                pub fn $extent(&self) -> usize {
+                    self.shape.$extent
+                }
+            )*
+
+            /// The element, if there is one.
+            #[inline(always)]
+            pub fn get(&self, $($at: usize),*) -> Option<&'kernel T> {
+                let offset = self.shape.offset($($at),*)?;
+                // SAFETY: an element of the shape.
+                Some(unsafe { &*self.pointer.offset(offset) })
+            }
+        }
+
+        impl<T: Input> Index<$index> for $name<'_, T> {
+            type Output = T;
+
+            #[inline(always)]
+            #[track_caller]
+            fn index(&self, ($($at),*): $index) -> &T {
+                match self.get($($at),*) {
+                    Some(element) => element,
+                    None => self.shape.out_of_bounds($($at),*),
+                }
+            }
+        }
+    )*};
 }
 
-impl<T: Input> Index<(usize, usize)> for View2<'_, T> {
-    type Output = T;
-
-    #[inline(always)]
-    #[track_caller]
-    fn index(&self, (row, column): (usize, usize)) -> &T {
-        match self.get(row, column) {
-            Some(element) => element,
-            None => self.shape.out_of_bounds(row, column),
-        }
-    }
+views! {
+    /// An input with rows and columns, and any strides: a tensor of two dimensions, also a transposed
+    /// one or a part of one.
+    View2(Shape2): (usize, usize): row, column;
+        rows "Number of rows.", columns "Number of columns.";
+    /// An input with planes, rows and columns, and any strides: a tensor of three dimensions.
+    View3(Shape3): (usize, usize, usize): plane, row, column;
+        planes "Number of planes.", rows "Number of rows of a plane.",
+        columns "Number of columns of a plane.";
 }
 
 #[cfg(test)]
@@ -157,5 +190,24 @@ mod tests {
         let view = unsafe { View2::new(elements.as_ptr(), shape) };
         assert_eq!([view[(0, 1)], view[(2, 0)], view[(2, 1)]], [4, 3, 6]);
         assert_eq!((view.get(3, 0), view.get(0, 2)), (None, None));
+    }
+    #[test]
+    fn a_view_of_planes_reads_what_its_strides_say() {
+        let elements = [1_u32, 2, 3, 4, 5, 6, 7, 8];
+        let shape = Shape3 {
+            planes: 2,
+            rows: 2,
+            columns: 2,
+            plane_stride: 1,
+            row_stride: 4,
+            column_stride: 2,
+        };
+        // SAFETY: eight elements.
+        let view = unsafe { View3::new(elements.as_ptr(), shape) };
+        assert_eq!(
+            [view[(0, 0, 1)], view[(1, 0, 0)], view[(1, 1, 1)]],
+            [3, 2, 8]
+        );
+        assert_eq!((view.get(2, 0, 0), view.get(0, 2, 0)), (None, None));
     }
 }

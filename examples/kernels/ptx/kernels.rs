@@ -7,6 +7,7 @@ pub struct Kernels {
     built: ::warpsmith::Built,
     hopper_gemm: ::std::sync::OnceLock<::warpsmith::Kernel>,
     lower_triangle: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    on_line: ::std::sync::OnceLock<::warpsmith::Kernel>,
     reverse_rows: ::std::sync::OnceLock<::warpsmith::Kernel>,
     row_norms: ::std::sync::OnceLock<::warpsmith::Kernel>,
     safe_axpy: ::std::sync::OnceLock<::warpsmith::Kernel>,
@@ -16,7 +17,10 @@ pub struct Kernels {
     safe_stencil: ::std::sync::OnceLock<::warpsmith::Kernel>,
     safe_transpose: ::std::sync::OnceLock<::warpsmith::Kernel>,
     safe_vector_add: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    scale_by_four: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    sums_of_groups: ::std::sync::OnceLock<::warpsmith::Kernel>,
     swish_gate: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    turn_around: ::std::sync::OnceLock<::warpsmith::Kernel>,
     vector_add: ::std::sync::OnceLock<::warpsmith::Kernel>,
     vector_add_with_a_bug: ::std::sync::OnceLock<::warpsmith::Kernel>,
 }
@@ -31,6 +35,7 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
         built: ::warpsmith::Built::new(device, MANIFEST, MODULES)?,
         hopper_gemm: ::std::sync::OnceLock::new(),
         lower_triangle: ::std::sync::OnceLock::new(),
+        on_line: ::std::sync::OnceLock::new(),
         reverse_rows: ::std::sync::OnceLock::new(),
         row_norms: ::std::sync::OnceLock::new(),
         safe_axpy: ::std::sync::OnceLock::new(),
@@ -40,7 +45,10 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
         safe_stencil: ::std::sync::OnceLock::new(),
         safe_transpose: ::std::sync::OnceLock::new(),
         safe_vector_add: ::std::sync::OnceLock::new(),
+        scale_by_four: ::std::sync::OnceLock::new(),
+        sums_of_groups: ::std::sync::OnceLock::new(),
         swish_gate: ::std::sync::OnceLock::new(),
+        turn_around: ::std::sync::OnceLock::new(),
         vector_add: ::std::sync::OnceLock::new(),
         vector_add_with_a_bug: ::std::sync::OnceLock::new(),
     })
@@ -48,6 +56,7 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
 
 const MANIFEST: &str = include_str!("manifest.json");
 const MODULES: &[(&str, &str)] = &[
+    ("sm_75/contracts.ptx", include_str!("sm_75/contracts.ptx")),
     ("sm_75/reverse.ptx", include_str!("sm_75/reverse.ptx")),
     ("sm_75/row_norms.ptx", include_str!("sm_75/row_norms.ptx")),
     ("sm_75/safe.ptx", include_str!("sm_75/safe.ptx")),
@@ -104,6 +113,23 @@ impl Kernels {
         let kernel = self.built.kernel(&self.lower_triangle, "lower_triangle")?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `on_line(line: Line, x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `x.len() >= y.len()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn on_line(
+        &self,
+        stream: &::warpsmith::Stream,
+        line: &impl ::warpsmith::__abi::KernelParam,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&::warpsmith::ByValue::with_layout::<4117842315187220320, _>(line), &x, &y, ];
+        let kernel = self.built.kernel(&self.on_line, "on_line")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `reverse_rows(x: *const f32, y: *mut f32, rows: usize)`.
     ///
@@ -260,6 +286,42 @@ impl Kernels {
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
+    /// Enqueues `scale_by_four(factor: f32, x: *const [f32;4], x.len: usize, y: *mut [f32;4], y.len: usize)`.
+    /// Requires `x.len() == y.len()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn scale_by_four(
+        &self,
+        stream: &::warpsmith::Stream,
+        factor: f32,
+        x: impl ::warpsmith::ConstPointer<[f32; 4]>,
+        y: impl ::warpsmith::MutPointer<[f32; 4]>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&factor, &x, &y, ];
+        let kernel = self.built.kernel(&self.scale_by_four, "scale_by_four")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
+    /// Enqueues `sums_of_groups(n: u32, x: *const f32, x.len: usize, sums: *mut f32, sums.len: usize)`.
+    /// Requires `n > 0`.
+    /// Requires `x.len() % n == 0`.
+    /// Requires `sums.len() == x.len() / n`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn sums_of_groups(
+        &self,
+        stream: &::warpsmith::Stream,
+        n: u32,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        sums: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&n, &x, &sums, ];
+        let kernel = self.built.kernel(&self.sums_of_groups, "sums_of_groups")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
     /// Enqueues `swish_gate(x: *const bf16, beta: *const bf16, gate: *const bf16, y: *mut bf16, walk: ByValue<WalkParams,432>)`.
     ///
     /// # Errors
@@ -281,6 +343,24 @@ impl Kernels {
         let kernel = self.built.kernel(&self.swish_gate, "swish_gate")?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `turn_around(x: *const f32, x.shape: Shape3, y: *mut f32, y.shape: Shape3)`.
+    /// Requires `x.planes() == y.columns()`.
+    /// Requires `x.rows() == y.rows()`.
+    /// Requires `x.columns() == y.planes()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn turn_around(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.turn_around, "turn_around")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `vector_add(a: *const f32, b: *const f32, c: *mut f32, len: usize)`.
     ///

@@ -4,8 +4,11 @@
 //! time. A GPU may execute in that order too, so a program that is correct on a GPU is correct
 //! here. The fault of a kernel is the error of its launch.
 
+mod work;
+
 use super::{
-    Backend, EventUse, KernelLimits, LoadedKernel, LoadedModule, Pattern, RawEvent, RawStream,
+    Backend, CapturedGraph, EventUse, KernelLimits, LoadedKernel, LoadedModule, Pattern, RawEvent,
+    RawStream,
 };
 use crate::device::{DeviceInfo, DeviceKind, MemoryInfo, lock};
 use crate::error::{DeviceError, EmulatorError, Error, Result, ShapeError};
@@ -21,6 +24,7 @@ use warpsmith_emulator::{
     COMPUTE_CAPABILITY, Emulator, EmulatorConfig, FaultKind, LaunchError, LaunchStats, MemoryError,
     Module,
 };
+use work::{EmulatorGraph, Launch, Work};
 
 /// Alignment of host memory for copies.
 const HOST_ALIGN: usize = 64;
@@ -60,6 +64,8 @@ struct State {
     allocated: HashMap<u64, u64>,
     /// A stream is a mutex, held while one piece of its work is done.
     streams: Vec<Arc<Mutex<()>>>,
+    /// Work of the streams that are captured.
+    captures: HashMap<usize, Vec<Work>>,
     /// Time stamps of the live events that were recorded.
     events: HashMap<usize, Instant>,
     next_event: usize,
@@ -109,6 +115,7 @@ impl EmulatorBackend {
         let state = State {
             allocated: HashMap::new(),
             streams: Vec::new(),
+            captures: HashMap::new(),
             events: HashMap::new(),
             next_event: 0,
             lane_instructions: 0,
@@ -219,8 +226,22 @@ impl Backend for EmulatorBackend {
         Ok(!is_busy)
     }
 
-    fn is_capturing(&self, _stream: RawStream) -> Result<bool> {
-        Ok(false)
+    fn is_capturing(&self, stream: RawStream) -> Result<bool> {
+        let captures = &lock(&self.shared.state).captures;
+        Ok(captures.contains_key(&stream.0))
+    }
+
+    fn begin_capture(&self, stream: RawStream) -> Result<()> {
+        let captures = &mut lock(&self.shared.state).captures;
+        captures.insert(stream.0, Vec::new());
+        Ok(())
+    }
+
+    fn end_capture(&self, stream: RawStream) -> Result<Box<dyn CapturedGraph>> {
+        let captured = lock(&self.shared.state).captures.remove(&stream.0);
+        let work = captured.ok_or(Error::Bug("a capture that has not begun"))?;
+        let shared = self.shared.clone();
+        Ok(Box::new(EmulatorGraph { shared, work }))
     }
 
     fn wait_event(&self, _stream: RawStream, _event: RawEvent) -> Result<()> {
@@ -305,42 +326,11 @@ impl Backend for EmulatorBackend {
     }
 
     unsafe fn copy(&self, to: u64, from: u64, bytes: usize, on: RawStream) -> Result<()> {
-        let copied = self.shared.on_stream(on, |emulator| {
-            let mut staging = vec![0; bytes.min(COPY_CHUNK)];
-            let mut done = 0;
-            while done < bytes {
-                let chunk = &mut staging[..(bytes - done).min(COPY_CHUNK)];
-                emulator.read(from + done as u64, chunk)?;
-                emulator.write(to + done as u64, chunk)?;
-                done += chunk.len();
-            }
-            Ok(())
-        })?;
-        copied.map_err(memory_error)
+        self.shared.enqueue(on, Work::Copy(to, from, bytes))
     }
 
     unsafe fn fill(&self, to: u64, pattern: Pattern, count: usize, on: RawStream) -> Result<()> {
-        let filled = self.shared.on_stream(on, |emulator| {
-            let unit: &[u8] = match &pattern {
-                Pattern::B1(byte) => return emulator.fill(to, *byte, count as u64),
-                Pattern::B2(value) => &value.to_le_bytes(),
-                Pattern::B4(value) => &value.to_le_bytes(),
-                Pattern::B8(value) => &value.to_le_bytes(),
-            };
-            if unit.iter().all(|byte| *byte == unit[0]) {
-                return emulator.fill(to, unit[0], (count * unit.len()) as u64);
-            }
-            let bytes = count * unit.len();
-            let block = unit.repeat(count.min(COPY_CHUNK / unit.len()));
-            let mut done = 0;
-            while done < bytes {
-                let chunk = &block[..(bytes - done).min(block.len())];
-                emulator.write(to + done as u64, chunk)?;
-                done += chunk.len();
-            }
-            Ok(())
-        })?;
-        filled.map_err(memory_error)
+        self.shared.enqueue(on, Work::Fill(to, pattern, count))
     }
 
     fn alloc_host(&self, bytes: usize) -> Result<*mut u8> {
@@ -389,9 +379,6 @@ impl Backend for EmulatorBackend {
         }))
     }
 }
-
-/// Size of the host buffer that copies and fills go through.
-const COPY_CHUNK: usize = 1 << 20;
 
 fn host_layout(bytes: usize) -> Result<Layout> {
     Layout::from_size_align(bytes, HOST_ALIGN).map_err(|_| {
@@ -447,30 +434,23 @@ impl LoadedKernel for EmulatorKernel {
         args: &[*const c_void],
         sizes: &[u32],
     ) -> Result<()> {
-        let params: Vec<&[u8]> = args
-            .iter()
-            .zip(sizes)
+        let params = args.iter().zip(sizes).map(|(&arg, &size)| {
             // SAFETY: guaranteed by the caller: each argument has its parameter's size,
             // initialised.
-            .map(|(&arg, &size)| unsafe {
-                std::slice::from_raw_parts(arg.cast::<u8>(), size as usize)
-            })
-            .collect();
-        let config = warpsmith_emulator::LaunchConfig {
-            grid: config.grid,
-            block: config.block,
-            shared_bytes: config.shared_bytes,
-            cluster: config.cluster,
+            let bytes = unsafe { std::slice::from_raw_parts(arg.cast::<u8>(), size as usize) };
+            bytes.into()
+        });
+        let launch = Launch {
+            module: self.module.clone(),
+            name: self.name.clone(),
+            config: warpsmith_emulator::LaunchConfig {
+                grid: config.grid,
+                block: config.block,
+                shared_bytes: config.shared_bytes,
+                cluster: config.cluster,
+            },
+            params: params.collect(),
         };
-        let launched = self.shared.on_stream(stream, |emulator| {
-            emulator.launch_unprinted(&self.module, &self.name, &config, &params)
-        })?;
-        // The writer may use the stream, whose turn is over.
-        self.shared.emulator.print();
-        let stats = launched.map_err(|error| self.shared.launch_error(error))?;
-        let mut state = lock(&self.shared.state);
-        state.lane_instructions += stats.lane_instructions;
-        state.last_launch = Some(Arc::new(stats));
-        Ok(())
+        self.shared.enqueue(stream, Work::Launch(Box::new(launch)))
     }
 }

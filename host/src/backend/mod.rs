@@ -72,6 +72,10 @@ pub(crate) trait Backend: Send + Sync {
     fn stream_is_done(&self, stream: RawStream) -> Result<bool>;
     /// Whether work given to the stream is captured into a graph instead of being done.
     fn is_capturing(&self, stream: RawStream) -> Result<bool>;
+    /// Work given to the stream from now on is captured into a graph.
+    fn begin_capture(&self, stream: RawStream) -> Result<()>;
+    /// The graph of the work given to the stream since.
+    fn end_capture(&self, stream: RawStream) -> Result<Box<dyn CapturedGraph>>;
     /// Later work of the stream starts after what the event recorded.
     fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()>;
 
@@ -123,6 +127,16 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Loads PTX text.
     fn load(&self, ptx: &str) -> Result<Box<dyn LoadedModule>>;
+}
+
+/// Captured work.
+pub(crate) trait CapturedGraph: Send + Sync {
+    /// Enqueues it.
+    ///
+    /// # Safety
+    /// The memory and the kernels that it uses are alive, and other work on that memory is ordered
+    /// with it. Neither they nor the graph are dropped before it is done.
+    unsafe fn launch(&self, stream: RawStream) -> Result<()>;
 }
 
 /// A module on a device; its kernels keep it alive.

@@ -292,6 +292,16 @@ pub enum KernelError {
         /// Those of the parameter with the same memory.
         other: Box<str>,
     },
+    /// A launch does not meet a requirement of the kernel, `#[kernel(requires = ..)]`.
+    #[error("kernel `{kernel}` requires {condition}, but {values}")]
+    Requirement {
+        /// The kernel.
+        kernel: Box<str>,
+        /// The condition, as its source has it: `y.len() >= x.len()`.
+        condition: Box<str>,
+        /// The values of the launch: `y.len() = 3, x.len() = 5`.
+        values: Box<str>,
+    },
     /// A module has no kernel with the requested name.
     #[error("no kernel `{name}` in this module; it has: {known}")]
     Unknown {

@@ -57,9 +57,9 @@ struct ByValues<'a> {
 
 impl<'a> ByValues<'a> {
     fn of(params: &'a impl Blocks) -> Self {
-        let (mut blocks, mut count) = ([ByValue(&[]); MAX_BLOCKS], 0);
+        let (mut blocks, mut count) = ([ByValue::of_bytes(&[]); MAX_BLOCKS], 0);
         params.visit(&mut |bytes| {
-            blocks[count] = ByValue(bytes);
+            blocks[count] = ByValue::of_bytes(bytes);
             count += 1;
         });
         Self { blocks, count }

@@ -1,6 +1,7 @@
 //! What a manifest says of the kernels of a module, and PTX does not.
 
 use super::Module;
+use super::contract::Contract;
 use super::signature::{ParamInfo, Signature, parse, signatures};
 use crate::device::Device;
 use crate::error::{Error, KernelError, Result};
@@ -59,10 +60,14 @@ fn hold_against(kernel: &KernelEntry, signature: &Signature) -> Result<(), Strin
 impl Device {
     /// Loads a module that `warpsmith build` or `CudaBuilder` made, with the text of the
     /// `manifest.json` beside it. Launches of its kernels are then held to what the manifest alone
-    /// says: the Rust types of the parameters ([`KernelError::ArgumentType`]), and the dynamic shared
-    /// memory that `#[kernel(dynamic_shared = N)]` states.
-    /// A `&[T]`, a `View2` or a `Disjoint` of a safe kernel takes a tensor or a buffer, whose shape the
-    /// launch passes along.
+    /// says:
+    ///
+    /// - the Rust types of the parameters ([`KernelError::ArgumentType`]);
+    /// - the dynamic shared memory of `#[kernel(dynamic_shared = N)]`;
+    /// - the conditions of `#[kernel(requires = "..")]` ([`KernelError::Requirement`]).
+    ///
+    /// A `&[T]`, a `View2`, a `View3` or a `Disjoint` of a safe kernel takes a tensor or a buffer, whose
+    /// shape the launch passes along.
     ///
     /// # Errors
     /// [`KernelError::Manifest`] where the manifest cannot be read, describes no module of this
@@ -113,6 +118,11 @@ pub(super) fn load(device: &Device, ptx: &str, module: &ModuleEntry) -> Result<M
         signature.declared = declared
             .map(|param| (param.name.as_str().into(), param.ty.as_str().into()))
             .collect();
+        signature.layouts = entry.params.iter().map(|param| param.layout).collect();
+        signature.contract = Contract::of(entry).map_err(|detail| {
+            let detail = format!("kernel `{}`: {detail}", entry.name);
+            mismatch(&module.path, detail)
+        })?;
     }
     Module::load_parsed(device, ptx, found)
 }

@@ -27,6 +27,7 @@
 
 mod built;
 mod cache;
+mod contract;
 mod dump;
 mod edit;
 mod embedded;

@@ -1,5 +1,6 @@
 //! Signatures of kernels, read from PTX text: parameters and launch requirements.
 
+use super::contract::Contract;
 use super::edit::waits;
 use crate::error::{Error, KernelError, Result};
 use ptx_syntax::ast::{self, FunctionKind};
@@ -21,6 +22,10 @@ pub(crate) struct Signature {
     pub(crate) params: Box<[ParamInfo]>,
     /// Name and Rust type of each parameter (`y`, `*mut f32`). PTX does not say it, a manifest does.
     pub(crate) declared: Box<[(Box<str>, Box<str>)]>,
+    /// Layouts of its structs, by parameter. A manifest says them.
+    pub(crate) layouts: Box<[Option<u64>]>,
+    /// What it says of its launches. A manifest has it.
+    pub(crate) contract: Contract,
     /// The kernel is a `fn` without `unsafe`, whose parameters are declared.
     pub(crate) is_safe: bool,
     /// `.reqntid`: the only block extents that it may be launched with.
@@ -91,6 +96,8 @@ fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
         name: entry.name.as_str().into(),
         params: params.collect::<Result<_>>()?,
         declared: Box::default(),
+        layouts: Box::default(),
+        contract: Contract::default(),
         is_safe: false,
         required_block: directives.reqntid,
         max_threads: directives.maxntid.map(product),

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::contract::{Grid, Requirement};
+
 use super::{FragmentEntry, KernelEntry, Manifest, ModuleEntry, ParamEntry, Toolchain};
 
 /// `manifest.json`.
@@ -48,6 +50,8 @@ pub struct Param {
     pub size: u32,
     #[serde(default = "address_bytes", skip_serializing_if = "is_of_address")]
     pub align: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<u64>,
 }
 
 impl From<ParamEntry> for Param {
@@ -57,12 +61,14 @@ impl From<ParamEntry> for Param {
             ty,
             size,
             align,
+            layout,
         } = entry;
         Self {
             name,
             ty,
             size,
             align,
+            layout,
         }
     }
 }
@@ -74,12 +80,14 @@ impl From<Param> for ParamEntry {
             ty,
             size,
             align,
+            layout,
         } = param;
         Self {
             name,
             ty,
             size,
             align,
+            layout,
         }
     }
 }
@@ -121,6 +129,10 @@ pub struct Kernel {
     pub registers: Option<u32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub safe: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<Requirement>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grid: Option<Grid>,
 }
 
 impl From<Manifest> for File {
@@ -144,6 +156,8 @@ impl From<Manifest> for File {
                 dynamic_shared_bytes: kernel.dynamic_shared_bytes,
                 registers: kernel.registers,
                 safe: kernel.safe,
+                requires: kernel.requires,
+                grid: kernel.grid,
             }
         };
         let module = |module: ModuleEntry| Module {
@@ -185,6 +199,8 @@ impl TryFrom<File> for Manifest {
                 dynamic_shared_bytes: kernel.dynamic_shared_bytes,
                 registers: kernel.registers,
                 safe: kernel.safe,
+                requires: kernel.requires,
+                grid: kernel.grid,
             })
         };
         let module = |module: Module| {
@@ -217,6 +233,7 @@ mod tests {
             ty: "u32".to_owned(),
             size: 4,
             align: 4,
+            layout: None,
         };
         let kernel = |name: &str, params: &[&str]| KernelEntry {
             name: name.to_owned(),
@@ -229,6 +246,8 @@ mod tests {
             dynamic_shared_bytes: Some(1024),
             registers: None,
             safe: name == "f",
+            requires: Vec::new(),
+            grid: None,
         };
         let module = |path: &str, kernels| ModuleEntry {
             path: path.to_owned(),

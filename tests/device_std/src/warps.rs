@@ -1,5 +1,7 @@
 //! Shuffles, votes, matches and reductions of one warp.
 
+use cuda_std::bits::prmt;
+use cuda_std::math::directed::Directed;
 use cuda_std::warp::{self, FULL_MASK};
 use cuda_std::{kernel, thread};
 
@@ -44,4 +46,37 @@ pub unsafe fn warp_answers(out: *mut u32) {
         answer(warp::activemask());
         answer(thread::lane_idx() + 100 * thread::warp_idx());
     }
+}
+
+/// `out[question * 32 + lane]`, of one warp: shuffles in segments and of other types, directed
+/// rounding, bytes.
+///
+/// # Safety
+/// One block of 32 threads; `out` holds 12 * 32 words.
+#[kernel(max_threads = 32)]
+pub unsafe fn more_warp_answers(out: *mut u32) {
+    let lane = thread::thread_idx_x();
+    let mut at = out.wrapping_add(lane as usize);
+    let mut answer = |word: u32| {
+        // SAFETY: the launch's array is long enough.
+        unsafe { at.write(word) };
+        at = at.wrapping_add(32);
+    };
+    let three = [lane, lane * 2, lane * 3];
+    // SAFETY: all lanes are here.
+    unsafe {
+        answer(warp::shfl_idx_within::<8, _>(FULL_MASK, lane, 3));
+        answer(warp::shfl_up_within::<8, _>(FULL_MASK, lane, 2));
+        answer(warp::shfl_down_within::<16, _>(FULL_MASK, lane, 5));
+        answer(warp::shfl_bfly_within::<4, _>(FULL_MASK, lane, 2));
+        answer(u32::from(warp::shfl_bfly(FULL_MASK, lane as u8 + 200, 1)));
+        answer(warp::shfl_bfly(FULL_MASK, -(lane as i16), 1) as u32);
+        answer(u32::from(warp::shfl_bfly(FULL_MASK, lane % 2 == 0, 1)));
+        answer((warp::shfl_bfly(FULL_MASK, u128::from(lane) << 100, 1) >> 100) as u32);
+        answer(warp::shfl_bfly(FULL_MASK, three, 1)[2]);
+    }
+    let third = lane as f32 + 1.0 / 3.0;
+    answer(1.0_f32.div_rz(third).to_bits() + u32::from(1.0_f32.div_rp(third) > 1.0 / third));
+    answer(u32::from((-third).add_rz(1e-9) > -third) + u32::from(third.add_rm(1e-9) == third));
+    answer(prmt(lane, lane << 8, 0x5410));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use warpsmith::{Device, LaunchConfig, Tensor};
+use warpsmith::{Device, Tensor};
 
 mod kernels {
     include!(concat!(env!("OUT_DIR"), "/ptx/kernels.rs"));
@@ -19,10 +19,7 @@ fn main() -> warpsmith::Result<()> {
     let x = Tensor::<f32>::zeros(&stream, &[len])?;
     let mut y = Tensor::<f32>::zeros(&stream, &[len])?;
     let kernels = kernels::load(&device)?;
-    let mut launch = || {
-        let config = LaunchConfig::for_elements(len as u64, 256);
-        kernels.saxpy(&stream, config, 2.0, &x, &mut y)
-    };
+    let mut launch = || kernels.saxpy(&stream, 2.0, &x, &mut y);
     launch()?;
     stream.synchronize()?;
     let started = Instant::now();

@@ -3,8 +3,8 @@
 
 use cuda_std::prelude::*;
 
-/// y = alpha * x + y, with one element for each thread. `x` is as long as `y`, or longer.
-#[kernel]
+/// y = alpha * x + y, with one element for each thread.
+#[kernel(requires = "x.len() >= y.len()", grid = "y")]
 pub fn saxpy(alpha: f32, x: &[f32], mut y: Disjoint<'_, f32, Index1>) {
     let i = Index1::here();
     if let Some(y) = y.get_mut(&i) {

@@ -5,10 +5,11 @@
 //! iteration. The device's default pool belongs to the process, and stays as it is.
 
 pub(crate) mod driver;
+mod graph;
 mod module;
 mod tensor_map;
 
-use super::{Backend, EventUse, LoadedModule, Pattern, RawEvent, RawStream};
+use super::{Backend, CapturedGraph, EventUse, LoadedModule, Pattern, RawEvent, RawStream};
 use crate::device::{DeviceInfo, DeviceKind, MemoryInfo};
 use crate::error::{DeviceError, Error, Result};
 use crate::tensor_map::{TensorMap, TensorMapDesc};
@@ -274,6 +275,16 @@ impl Backend for GpuBackend {
         // SAFETY: the stream lives as long as its device, `status` is a valid place.
         unsafe { cu!(cuStreamIsCapturing(cu_stream(stream), &raw mut status)) }?;
         Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+
+    fn begin_capture(&self, stream: RawStream) -> Result<()> {
+        self.bind()?;
+        graph::begin(stream)
+    }
+
+    fn end_capture(&self, stream: RawStream) -> Result<Box<dyn CapturedGraph>> {
+        self.bind()?;
+        graph::end(self.context, stream)
     }
 
     fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {

@@ -8,10 +8,11 @@
 mod nothing;
 
 use super::{
-    Backend, EventUse, KernelLimits, LoadedKernel, LoadedModule, Pattern, RawEvent, RawStream,
+    Backend, CapturedGraph, EventUse, KernelLimits, LoadedKernel, LoadedModule, Pattern, RawEvent,
+    RawStream,
 };
 use crate::device::{DeviceInfo, MemoryInfo, lock};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::launch::LaunchConfig;
 use crate::load::Signature;
 use crate::tensor_map::{TensorMap, TensorMapDesc};
@@ -146,6 +147,17 @@ impl Backend for Recorder {
 
     fn is_capturing(&self, stream: RawStream) -> Result<bool> {
         self.to().is_capturing(stream)
+    }
+
+    fn begin_capture(&self, _: RawStream) -> Result<()> {
+        Err(Error::unsupported(
+            "a graph on a device that records what it does",
+            "graphs on other devices",
+        ))
+    }
+
+    fn end_capture(&self, _: RawStream) -> Result<Box<dyn CapturedGraph>> {
+        Err(Error::Bug("no capture has begun"))
     }
 
     fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::device::{Device, DeviceKind};
-use crate::error::Error;
 
 /// A device without memory whose calls end up in the log.
 pub(crate) fn recording_device() -> (Device, Log) {
@@ -101,6 +100,14 @@ impl Backend for Nothing {
 
     fn is_capturing(&self, _: RawStream) -> Result<bool> {
         Ok(self.is_capturing)
+    }
+
+    fn begin_capture(&self, _: RawStream) -> Result<()> {
+        Err(Error::Bug("nothing is captured"))
+    }
+
+    fn end_capture(&self, _: RawStream) -> Result<Box<dyn CapturedGraph>> {
+        Err(Error::Bug("nothing is captured"))
     }
 
     fn wait_event(&self, _: RawStream, _: RawEvent) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Fences, registers, clusters, mbarriers.
 
+use cuda_std::cluster::atomic;
 use cuda_std::kernel;
 use cuda_std::mbarrier::{Mbarrier, RemoteMbarrier};
 use cuda_std::shared::{ClusterAddr, SharedAddr};
@@ -73,7 +74,50 @@ pub unsafe fn every_cluster_instruction(address: u32, rank: u32, out: *mut u32) 
         cluster::st_shared_cluster_f32(other, value);
         let value = cluster::ld_shared_cluster_u64(other);
         cluster::st_shared_cluster_u64(other, value);
+        let value = cluster::ld_shared_cluster_u8(other);
+        cluster::st_shared_cluster_u8(other, value);
+        let value = cluster::ld_shared_cluster_i8(other);
+        cluster::st_shared_cluster_i8(other, value);
+        let value = cluster::ld_shared_cluster_u16(other);
+        cluster::st_shared_cluster_u16(other, value);
+        let value = cluster::ld_shared_cluster_i16(other);
+        cluster::st_shared_cluster_i16(other, value);
+        let value = cluster::ld_shared_cluster_i32(other);
+        cluster::st_shared_cluster_i32(other, value);
+        let value = cluster::ld_shared_cluster_i64(other);
+        cluster::st_shared_cluster_i64(other, value);
+        let value = cluster::ld_shared_cluster_f64(other);
+        cluster::st_shared_cluster_f64(other, value);
     }
+}
+
+macro_rules! every_cluster_atomic {
+    ($($operation:ident: $($ty:ty),*;)*) => {
+        /// # Safety
+        /// Not for running.
+        #[kernel(arch = "sm_90a")]
+        pub unsafe fn every_cluster_atomic(address: u32, out: *mut u32) {
+            let at = ClusterAddr::from_bits(address);
+            // SAFETY: not for running.
+            unsafe {
+                $($(super::keep(out, atomic::$operation(at, out.cast::<$ty>().read_volatile()));)*)*
+                let (old, new) = (out.read_volatile(), out.read_volatile());
+                super::keep(out, atomic::atom_cas(at, old, new));
+                let (old, new) = (u64::from(old), u64::from(new));
+                super::keep(out, atomic::atom_cas(at, old, new));
+            }
+        }
+    };
+}
+
+every_cluster_atomic! {
+    atom_add: u32, i32, u64, i64, f32, f64;
+    atom_min: u32, i32, u64, i64;
+    atom_max: u32, i32, u64, i64;
+    atom_and: u32, u64;
+    atom_or: u32, u64;
+    atom_xor: u32, u64;
+    atom_exch: u32, u64, f32, f64;
 }
 
 /// # Safety

@@ -4,6 +4,7 @@
 pub mod ampere;
 pub mod copies;
 pub mod hopper;
+pub mod numbers;
 pub mod products;
 pub mod tensors;
 pub mod wgmma;

@@ -1,0 +1,183 @@
+//! What a kernel requires of a launch, and the grid that it states: the formulas of its manifest.
+
+use crate::argument::last;
+use crate::error::{Error, KernelError, Result};
+use crate::launch::LaunchConfig;
+use ptx_syntax::contract::Formula;
+use ptx_syntax::manifest::{KernelEntry, ParamEntry};
+use std::ffi::c_void;
+
+/// Names of a shape's extents, in the order of its words.
+const EXTENTS: [(&str, &[&str]); 3] = [
+    ("usize", &["len"]),
+    ("Shape2", &["rows", "columns"]),
+    ("Shape3", &["planes", "rows", "columns"]),
+];
+/// Numbers without a sign.
+const UNSIGNED: [&str; 5] = ["u8", "u16", "u32", "u64", "usize"];
+
+/// Requirements and grid of a kernel.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Contract {
+    /// Each as the source has it, and its formula.
+    requirements: Box<[(Box<str>, Formula<Value>)]>,
+    /// Extents of the block, and numbers of blocks.
+    grid: Option<([u32; 3], [Formula<Value>; 3])>,
+}
+
+/// A number among the bytes of a launch's parameters.
+#[derive(Clone, Debug)]
+struct Value {
+    /// As the source has it: `x.len()`.
+    name: Box<str>,
+    parameter: usize,
+    /// Place and number of its bytes in the parameter.
+    at: usize,
+    bytes: usize,
+}
+
+impl Value {
+    /// # Safety
+    /// The parameters are at these addresses.
+    unsafe fn read(&self, parameters: &[*const c_void]) -> u64 {
+        let mut bytes = [0; 8];
+        // SAFETY: `Contract::of` has found these bytes inside of the parameter.
+        let from = unsafe {
+            let first = parameters[self.parameter].cast::<u8>().add(self.at);
+            std::slice::from_raw_parts(first, self.bytes)
+        };
+        bytes[..self.bytes].copy_from_slice(from);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+impl Contract {
+    /// That of a kernel.
+    ///
+    /// # Errors
+    /// What is wrong with its formulas.
+    pub(super) fn of(entry: &KernelEntry) -> Result<Self, String> {
+        let formula = |code: &str| Formula::parse(code, |name| find(&entry.params, name));
+        let requirements = entry.requires.iter().map(|requirement| {
+            let text = requirement.text.as_str().into();
+            Ok((text, formula(&requirement.code)?))
+        });
+        let grid = entry.grid.as_ref().map(|grid| {
+            let [x, y, z] = grid.blocks.each_ref().map(|code| formula(code));
+            Ok::<_, String>((grid.block, [x?, y?, z?]))
+        });
+        Ok(Self {
+            requirements: requirements.collect::<Result<_, String>>()?,
+            grid: grid.transpose()?,
+        })
+    }
+
+    /// # Errors
+    /// [`KernelError::Requirement`] for the first requirement that is not met.
+    ///
+    /// # Safety
+    /// The parameters of kernel `kernel` are at these addresses.
+    pub(crate) unsafe fn check(&self, kernel: &str, parameters: &[*const c_void]) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        let read = |value: &Value| unsafe { value.read(parameters) };
+        for (condition, formula) in &self.requirements {
+            if formula.value(read) == Some(1) {
+                continue;
+            }
+            let mut values: Vec<String> = Vec::new();
+            for value in formula.values() {
+                let known = format!("{} = {}", value.name, read(value));
+                if !values.contains(&known) {
+                    values.push(known);
+                }
+            }
+            return Err(Error::Kernel(KernelError::Requirement {
+                kernel: kernel.into(),
+                condition: condition.clone(),
+                values: values.join(", ").into(),
+            }));
+        }
+        Ok(())
+    }
+
+    /// The launch that the kernel states: at least one block, and whole clusters of these extents.
+    ///
+    /// # Errors
+    /// [`ArgumentError::Value`](crate::ArgumentError::Value) if it states none, or one with too many
+    /// blocks.
+    ///
+    /// # Safety
+    /// As [`check`](Self::check).
+    pub(crate) unsafe fn launch(
+        &self,
+        kernel: &str,
+        parameters: &[*const c_void],
+        cluster: Option<[u32; 3]>,
+    ) -> Result<LaunchConfig> {
+        let (block, blocks) = self.grid.as_ref().ok_or_else(|| {
+            let want = format!("grid and block, which kernel `{kernel}` does not state");
+            Error::value("launch configuration", "None", want)
+        })?;
+        let mut grid = cluster.unwrap_or([1; 3]);
+        for (extent, formula) in grid.iter_mut().zip(blocks) {
+            // SAFETY: guaranteed by the caller.
+            let blocks = formula.value(|value| unsafe { value.read(parameters) });
+            let whole =
+                blocks.and_then(|blocks| blocks.max(1).checked_next_multiple_of((*extent).into()));
+            *extent = whole
+                .and_then(|blocks| u32::try_from(blocks).ok())
+                .ok_or_else(|| {
+                    let want = format!("fewer than 2^32 blocks of kernel `{kernel}`");
+                    Error::value("grid", format!("{blocks:?} blocks"), want)
+                })?;
+        }
+        Ok(LaunchConfig {
+            grid,
+            block: *block,
+            ..LaunchConfig::linear(1, 1)
+        })
+    }
+}
+
+/// The value of this name: `x.len`, `n`.
+fn find(params: &[ParamEntry], name: &str) -> Result<Value, String> {
+    let unknown = || format!("there is no value `{name}` of a launch");
+    let (of, extent) = name.split_once('.').unwrap_or((name, ""));
+    let of_shape = |param: &&ParamEntry| {
+        let shape = param.name.strip_prefix(of);
+        matches!(shape, Some(".len" | ".shape"))
+    };
+    let is_it = |param: &&ParamEntry| match extent {
+        "" => param.name == of && UNSIGNED.contains(&last(&param.ty)),
+        _ => of_shape(param),
+    };
+    let mut all = params.iter().enumerate();
+    let (parameter, param) = all.find(|(_, param)| is_it(param)).ok_or_else(unknown)?;
+    let bytes = if extent.is_empty() {
+        param.size as usize
+    } else {
+        8
+    };
+    let word = match extent {
+        "" => 0,
+        _ => {
+            let mut shapes = EXTENTS.iter();
+            let shape = shapes.find(|(ty, _)| *ty == param.ty);
+            let names = shape.map_or(&[][..], |(_, names)| names);
+            let word = names.iter().position(|name| *name == extent);
+            word.ok_or_else(unknown)?
+        }
+    };
+    if (word + 1) * bytes > param.size as usize || bytes > 8 {
+        return Err(unknown());
+    }
+    Ok(Value {
+        name: match extent {
+            "" => of.into(),
+            extent => format!("{of}.{extent}()").into(),
+        },
+        parameter,
+        at: word * bytes,
+        bytes,
+    })
+}
