@@ -3,6 +3,7 @@
 use crate::output::Output;
 use crate::profile::Counters;
 use crate::report::FaultKind;
+use crate::trace::Trace;
 
 /// Settings of an [`Emulator`](crate::Emulator); fixed for its lifetime.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub struct EmulatorConfig {
     pub output: Output,
     /// Whether launches fill [`LaunchStats::counters`]. This costs time, so it is off by default.
     pub profile: bool,
+    /// Where launches leave their timelines; `None` records none.
+    pub trace: Option<Trace>,
 }
 
 impl Default for EmulatorConfig {
@@ -52,6 +55,7 @@ impl Default for EmulatorConfig {
             instruction_budget: None,
             output: Output::stdout(),
             profile: false,
+            trace: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::memory::shared::SHARED_LIMIT;
 use crate::module::{Kernel, Module};
 use crate::profile::Collector;
 use crate::program::{GRID_WORKSPACE_BYTES, Program};
+use crate::trace::Log;
 
 /// Compute capability of the emulated device: major, minor.
 pub const COMPUTE_CAPABILITY: (u32, u32) = (9, 0);
@@ -165,6 +166,8 @@ impl Emulator {
         let params = pack_params(found, params)?;
         let workspace = Workspace::new(&self.memory, &program)?;
         let starved = Arc::<Starved>::default();
+        let trace = self.config.trace.as_ref();
+        let cluster_blocks = cluster.iter().product::<u32>() as usize;
         let launch = Launch {
             kernel: found.name.clone(),
             program: program.clone(),
@@ -182,11 +185,15 @@ impl Emulator {
             starved,
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),
             profile: self.config.profile.then(|| Collector::new(&program)),
+            trace: trace.map(|trace| Log::new(trace, cluster_blocks)),
         };
         let source = module.source();
         let mut printed = Fifo::default();
         let ran = grid::run(&launch, self.pool.as_ref(), &mut printed, source);
         self.config.output.keep(printed);
+        if let (Some(trace), Some(log)) = (trace, &launch.trace) {
+            trace.add(log.finish(&launch, source));
+        }
         if let Some(shortage) = launch.starved.get() {
             return Err(LaunchError::HostMemory {
                 what: shortage.what,

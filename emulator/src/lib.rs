@@ -96,6 +96,7 @@ mod program;
 mod report;
 pub mod semantics;
 mod tensor_map;
+pub mod trace;
 
 pub use config::{Checks, EmulatorConfig, Ignored, LaunchConfig, LaunchStats};
 pub use emulator::{COMPUTE_CAPABILITY, Emulator};

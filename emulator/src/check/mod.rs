@@ -23,6 +23,7 @@ mod knowledge;
 mod order;
 mod shadow;
 mod stamp;
+mod steps;
 
 pub(crate) use access::Values;
 pub(crate) use cell::{Kind, MOST_INSTRUCTIONS};

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::grid::{GridOrder, Touched};
 use super::shadow::Shadow;
 use super::stamp::Stamp;
+use super::steps::Steps;
 use crate::exec::block::Launch;
 use crate::exec::findings::Findings;
 use crate::exec::row::{LANES, Lanes};
@@ -110,7 +111,8 @@ pub(super) struct VirtualAgent {
     epoch: u32,
 }
 
-/// Happens-before of one cluster. Without the race check every method does nothing.
+/// Happens-before of one cluster. Without the race check only the clocks of a trace are kept, and
+/// without a trace nothing is.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     pub(super) on: bool,
@@ -136,6 +138,7 @@ pub(crate) struct Order {
     pub(super) between: Option<Arc<Mutex<GridOrder>>>,
     /// Where races are noted.
     pub(super) findings: Rc<Findings>,
+    pub(crate) steps: Steps,
 }
 
 impl Order {
@@ -154,6 +157,7 @@ impl Order {
             between: (launch.program.ordered && launch.clusters() > 1)
                 .then(|| launch.between.clone()),
             findings: findings.clone(),
+            steps: Steps::new(launch),
             ..Self::default()
         };
         order.start(0);
@@ -162,6 +166,7 @@ impl Order {
 
     /// Forgets the previous cluster and starts the next.
     pub(crate) fn start(&mut self, cluster: u64) {
+        self.steps.start();
         if !self.on {
             return;
         }
@@ -196,17 +201,19 @@ impl Order {
 
     /// Releases: the stamp that `warp` (index in the cluster) hands to whoever acquires it.
     pub(crate) fn release(&mut self, warp: u32) -> Stamp {
-        let Some(own) = self.warps.get_mut(warp as usize) else {
-            return Stamp::default();
-        };
-        let mut stamp = own.clock.clone();
-        stamp.learn(warp as usize, own.epoch);
-        own.epoch = next(own.epoch);
+        let mut stamp = Stamp::default();
+        if let Some(own) = self.warps.get_mut(warp as usize) {
+            stamp = own.clock.clone();
+            stamp.learn(warp as usize, own.epoch);
+            own.epoch = next(own.epoch);
+        }
+        stamp.steps = self.steps.of(warp);
         stamp
     }
 
     /// Acquires: `warp` knows what the stamp holds.
     pub(crate) fn acquire(&mut self, warp: u32, stamp: &Stamp) {
+        self.steps.reach(warp, stamp.steps);
         if let Some(own) = self.warps.get_mut(warp as usize) {
             own.clock.join(stamp);
         }
@@ -242,13 +249,14 @@ impl Order {
 
     /// Issues an asynchronous operation.
     pub(crate) fn begin(&mut self, warp: u32, lane: u32, pc: u32, channel: Channel) -> Operation {
-        let operation = Operation {
+        let mut operation = Operation {
             pc,
             warp,
             lane,
             ..Operation::default()
         };
         if !self.on {
+            operation.start.steps = self.steps.of(warp);
             return operation;
         }
         let agents = self.warps.len();
@@ -286,6 +294,11 @@ impl Order {
             epoch,
             ..operation
         }
+    }
+
+    /// The clock of a trace at which an operation was issued.
+    pub(crate) fn issued(operation: &Operation) -> u64 {
+        operation.start.steps
     }
 
     /// The stamp that whoever waits for the end of an operation acquires.

@@ -233,8 +233,8 @@ impl BlockRun<'_> {
                 }
                 let path = &mut warp.paths.list[i];
                 path.state = State::Ready;
+                freed.push((warp.index, path.pc));
                 path.pc += 1;
-                freed.push(warp.index);
             }
         }
         for warp in freed {

@@ -31,6 +31,7 @@ use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::shared::{SHARED_BASE, SharedMemory};
 use crate::profile::Tally;
 use crate::report::FaultKind;
+use crate::trace::Recorder;
 
 /// Instructions that a warp runs in one turn, under seed 0.
 const TURNS: u64 = 64 << 10;
@@ -72,6 +73,7 @@ pub(crate) struct Cluster {
     pub(crate) left_open: RefCell<LeftOpen>,
     /// The profile's counters; the blocks have clones.
     pub(crate) counters: Tally,
+    pub(crate) trace: Option<RefCell<Recorder>>,
 }
 
 impl Cluster {
@@ -97,6 +99,7 @@ impl Cluster {
             effects: Cell::new(0),
             left_open: RefCell::default(),
             counters: Tally::new(launch.profile.as_ref()),
+            trace: Recorder::new(launch).map(RefCell::new),
         }
     }
 
@@ -115,6 +118,9 @@ impl Cluster {
         self.event.set(false);
         self.effects.set(0);
         self.left_open.take();
+        if let Some(trace) = &self.trace {
+            trace.borrow_mut().start(launch, linear);
+        }
     }
 
     /// Records an action that another thread can see.
@@ -357,7 +363,12 @@ impl<'a> ClusterRun<'a> {
             _ => self.random.below(flying),
         };
         let operation = self.cluster.engine.borrow_mut().take(index);
+        let copy = self.cluster.trace.as_ref().and(operation.copy());
         operation.land(&self.cluster)?;
+        if let (Some(trace), Some(copy)) = (&self.cluster.trace, copy) {
+            let order = self.cluster.order.borrow();
+            trace.borrow_mut().landed(&order, copy);
+        }
         self.cluster.effect();
         self.cluster.event.set(true);
         Ok(true)

@@ -4,11 +4,17 @@ use std::fmt::Debug;
 
 use super::cluster::Cluster;
 use super::fault::{Checked, Fault};
+use crate::trace::Landed;
 
 /// An operation that has been issued and has not landed yet.
 pub(crate) trait Landing: Debug {
     /// Carries the operation out: moves the data, completes the mbarrier transaction or the group.
     fn land(self: Box<Self>, cluster: &Cluster) -> Checked<()>;
+
+    /// For a trace: the copy that is over when this has landed.
+    fn copy(&self) -> Option<Landed> {
+        None
+    }
 
     /// For a `cp.async`: the warp that issued it.
     fn copies_of(&self) -> Option<u32> {

@@ -42,7 +42,8 @@ impl Warp {
         let mut states = Row([0u64; LANES]);
         for lane in Lanes(active) {
             let at = self.mbarrier_place(block, op, addresses.0[lane], lane)?;
-            let done = self.change(block, op, at, lane, &stamp);
+            let pc = self.paths.list[index].pc;
+            let done = self.change(block, (op, pc), at, lane, &stamp);
             states.0[lane] = done.map_err(|why| named(block, at, lane, &why))?;
             self.note_mbarrier(block, at, kind, index, 1 << lane)?;
         }
@@ -96,7 +97,7 @@ impl Warp {
     fn change(
         &self,
         block: &Block<'_>,
-        op: &Mbarrier,
+        (op, pc): (&Mbarrier, u32),
         at: Place,
         lane: usize,
         stamp: &Stamp,
@@ -141,6 +142,7 @@ impl Warp {
         };
         if completes {
             cluster.event.set(true);
+            cluster.record_phase(at, table.get(at)?, pc);
         }
         Ok(state)
     }

@@ -147,22 +147,21 @@ impl Warp {
 }
 
 impl BlockRun<'_> {
-    /// A warp goes on after a barrier, and acquires what all arrivals released.
-    pub(super) fn learn(&self, warp: u32, stamp: &Stamp) {
+    /// A warp goes on after a barrier at `pc`, and acquires what all arrivals released.
+    pub(super) fn learn(&self, (warp, pc): (u32, u32), stamp: &Stamp) {
         let mut order = self.block.cluster.order.borrow_mut();
-        order.acquire(self.block.agent(warp), stamp);
+        let agent = self.block.agent(warp);
+        let since = order.steps.of(agent);
+        order.acquire(agent, stamp);
+        drop(order);
+        self.record_release(warp, since, pc);
     }
 }
 
 impl Block<'_> {
     /// What a warp releases when it arrives at a barrier.
     pub(super) fn arrival(&self, warp: u32) -> Stamp {
-        match self.launch.checks.races {
-            true => {
-                let mut order = self.cluster.order.borrow_mut();
-                order.release(self.agent(warp))
-            }
-            false => Stamp::default(),
-        }
+        let mut order = self.cluster.order.borrow_mut();
+        order.release(self.agent(warp))
     }
 }

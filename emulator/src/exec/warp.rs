@@ -334,26 +334,23 @@ impl Warp {
             Op::Branch { target } => return Ok(self.branch(index, active, *target)),
             Op::Collective(collective) => return self.meet(block, collective, index, active),
             Op::Barrier(barrier) => {
-                return Ok(if self.barrier(block, barrier, index, active)? {
-                    Flow::Parted
-                } else {
-                    Flow::Next
-                });
+                let waits = self.recorded(block, inst, index, |warp, block| {
+                    warp.barrier(block, barrier, index, active)
+                })?;
+                return Ok(if waits { Flow::Parted } else { Flow::Next });
             }
             Op::Tensor(op) => {
-                return Ok(if self.tensor(block, op, index, active)? {
-                    Flow::Next
-                } else {
-                    Flow::Parted
-                });
+                let goes_on = self.recorded(block, inst, index, |warp, block| {
+                    warp.tensor(block, op, index, active)
+                })?;
+                return Ok(if goes_on { Flow::Next } else { Flow::Parted });
             }
             _ if active == 0 => return Ok(Flow::Next),
             Op::Asynchronous(op) => {
-                return Ok(if self.asynchronous(block, op, index, active)? {
-                    Flow::Parted
-                } else {
-                    Flow::Next
-                });
+                let waits = self.recorded(block, inst, index, |warp, block| {
+                    warp.asynchronous(block, op, index, active)
+                })?;
+                return Ok(if waits { Flow::Parted } else { Flow::Next });
             }
             Op::Exit => {
                 self.exit(block, index, active);

@@ -4,6 +4,7 @@ use std::io;
 
 use anyhow::Result;
 use warpsmith::Device;
+use warpsmith_emulator::trace::Trace;
 use warpsmith_emulator::{Checks, EmulatorConfig, Output};
 
 use super::Args;
@@ -18,9 +19,9 @@ pub(super) fn budget(args: &Args) -> u64 {
     args.instruction_budget.unwrap_or(USUAL_BUDGET)
 }
 
-/// The selected device; the emulator gets this seed. With options that only the emulator supports,
+/// The selected device; the emulator gets this seed, and leaves its timelines in `trace`. With options that only the emulator supports,
 /// `auto` means the emulator.
-pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
+pub(super) fn open(args: &Args, seed: u64, trace: Option<Trace>) -> Result<Device> {
     let wanted = [
         (args.check, "--check"),
         (args.schedules.is_some(), "--schedules"),
@@ -28,6 +29,8 @@ pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
         (!args.ignore.is_empty(), "--ignore"),
         (args.instruction_budget.is_some(), "--instruction-budget"),
         (args.profile, "--profile"),
+        (args.trace.is_some(), "--trace"),
+        (args.html.is_some(), "--html"),
     ];
     let name = match wanted.iter().find(|(is_wanted, _)| *is_wanted) {
         None => args.device.as_str(),
@@ -52,7 +55,8 @@ pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
         keep_going: args.keep_going,
         ignored: args.ignore.iter().map(|ignore| ignore.ignored).collect(),
         instruction_budget: Some(budget(args)),
-        profile: args.profile,
+        profile: args.profile || args.html.is_some(),
+        trace,
         ..EmulatorConfig::default()
     };
     if args.json {

@@ -62,7 +62,8 @@ pub(super) fn print(
     }
     print_checks(args, description, ran, output)?;
     for (launch, launched) in launches() {
-        let Some((stats, estimate)) = profile(args, launch, launched) else {
+        let Some((stats, estimate)) = profile(args, launch, launched).filter(|_| args.profile)
+        else {
             continue;
         };
         if description.launches.len() > 1 {
@@ -88,6 +89,12 @@ fn profile<'l>(
         .product();
     let estimate = roofline::estimate(args.gpu_model, counters, blocks);
     Some((stats, estimate))
+}
+
+/// The same as JSON.
+pub(super) fn profile_as_json(args: &Args, launch: &Launch, launched: &Launched) -> Option<Value> {
+    let (stats, estimate) = profile(args, launch, launched)?;
+    Some(profile::as_json(stats, &estimate))
 }
 
 fn print_checks(
@@ -167,8 +174,7 @@ fn launch_as_json(args: &Args, launch: &Launch, launched: &Launched) -> Map<Stri
         ("shared_bytes", json!(launch.shared_bytes)),
         ("time_ms", json!(launched.time.as_secs_f64() * 1e3)),
     ];
-    let profile = profile(args, launch, launched);
-    let profile = profile.map(|(stats, estimate)| profile::as_json(stats, &estimate));
+    let profile = profile_as_json(args, launch, launched).filter(|_| args.profile);
     let profile = profile.map(|profile| ("profile", profile));
     let all = own.into_iter().chain(profile);
     all.map(|(key, value)| (key.to_owned(), value)).collect()

@@ -53,7 +53,7 @@ pub(super) fn run(trial: &Trial<'_>, first: Device) -> Result<Schedules> {
     let mut differing: Vec<(usize, u64)> = Vec::new();
     for offset in 1..count {
         let seed = args.seed.wrapping_add(offset);
-        let other = attempt(seed, device::open(args, seed)?)?;
+        let other = attempt(seed, device::open(args, seed, None)?)?;
         for (position, (one, another)) in first.contents.iter().zip(&other.contents).enumerate() {
             if one != another && differing.iter().all(|(known, _)| *known != position) {
                 differing.push((position, seed));

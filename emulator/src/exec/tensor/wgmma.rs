@@ -4,7 +4,7 @@
 use super::mma::{Operands, input};
 use super::tile::{self, Tile};
 use super::warpgroup::{Step, WARPS, Warpgroup};
-use crate::check::{Channel, Operation, Stamp};
+use crate::check::{Channel, Operation};
 use crate::exec::block::Block;
 use crate::exec::fault::{Checked, Fault};
 use crate::exec::registers::Slot;
@@ -53,10 +53,11 @@ impl Warp {
             WarpgroupA::Registers(regs) => regs,
             WarpgroupA::Shared(..) => &[],
         };
-        let end = match &operation {
-            Some(operation) => block.cluster.order.borrow().finish(operation),
-            None => Stamp::default(),
-        };
+        let order = block.cluster.order.borrow();
+        let finish = operation.as_ref().map(|operation| order.finish(operation));
+        let now = order.steps.of(block.agent(self.index));
+        let end = finish.unwrap_or_default().at(now);
+        drop(order);
         let step = self
             .warpgroup(block)
             .issued((self.index % WARPS) as usize, &end);
