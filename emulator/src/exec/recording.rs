@@ -33,7 +33,11 @@ impl Warp {
             return run(self, block);
         }
         let pc = self.paths.list[index].pc;
-        let before = self.warp_instructions - u64::from(inst.weight);
+        // A barrier of the block is over when it has been counted; what blocks takes its count back.
+        let before = match inst.op {
+            Op::Barrier(_) => self.warp_instructions,
+            _ => self.warp_instructions - u64::from(inst.weight),
+        };
         let since = self.record_run(block, before, pc);
         let ran = run(self, block)?;
         self.record_op(block, &inst.op, since, pc);

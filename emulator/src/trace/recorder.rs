@@ -213,7 +213,7 @@ impl Recorder {
         let open = &mut self.warps[agent as usize];
         let more = instructions.saturating_sub(open.counted);
         order.steps.advance(agent, more);
-        open.counted = instructions;
+        open.counted = open.counted.max(instructions);
         open.now = order.steps.of(agent);
         open.pcs.1 = pc;
         open.now

@@ -19,4 +19,5 @@ mod refused;
 mod tensor;
 mod tensor_columns;
 mod tensor_copies;
+mod trace;
 mod unwritten;

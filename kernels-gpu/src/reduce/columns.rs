@@ -40,7 +40,10 @@ pub(super) unsafe fn columns<F: Fold, T: Load<V, Number = F::Number>, const V: u
         let locals = take_in::<F, T, V>(&fragment, params);
         // Recomputed, so that they take no registers in the loop.
         let number = u64::from(opaque(block));
-        let (role, item) = (super::body::role(opaque(thread), params), Item::number(number, &items));
+        let (role, item) = (
+            super::body::role(opaque(thread), params),
+            Item::number(number, &items),
+        );
         if params.along_log2 == 0 {
             let own = Own::columns::<F>(locals, &item, &fragment, &role, params);
             own.write::<F>(arrays, params);

@@ -123,7 +123,11 @@ unsafe fn of_lanes<N: Partial>(xs: [N; VECTORS], role: &Role, kind: u32) -> [N; 
             for x in &mut xs {
                 // SAFETY: passed on to the caller.
                 let below = unsafe { warp::shfl_up(warp::FULL_MASK, *x, apart) };
-                *x = if role.lane >= apart { op(below, *x) } else { *x };
+                *x = if role.lane >= apart {
+                    op(below, *x)
+                } else {
+                    *x
+                };
             }
         });
         apart *= 2;

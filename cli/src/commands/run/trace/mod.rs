@@ -77,26 +77,24 @@ fn add(outputs: &mut OutputFiles, path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("writing {}", path.display()))
 }
 
-/// A line of a timeline as a short name: `kernel.cu:7`, or `PTX 53` without line information.
-fn named(timeline: &Timeline, line: usize) -> String {
-    let line = &timeline.lines[line];
-    match &line.source {
-        Some((file, number)) => format!("{}:{number}", short(file)),
-        None => format!("PTX {}", line.ptx_line),
-    }
-}
-
-/// The lines from one to another: `kernel.cu:7-12`.
+/// The lines of a span: `kernel.cu:7-12`, or `PTX 53` without line information.
 fn range(timeline: &Timeline, (first, last): (usize, usize)) -> String {
-    let (from, to) = (named(timeline, first), named(timeline, last));
+    let place = |line: usize| {
+        let line = &timeline.lines[line];
+        match &line.source {
+            Some((file, number)) => (format!("{}:", short(file)), *number),
+            None => ("PTX ".to_owned(), line.ptx_line),
+        }
+    };
+    let (from, to) = (place(first), place(last));
     if from == to {
-        return from;
+        return format!("{}{}", from.0, from.1);
     }
-    let parts = (from.rsplit_once([':', ' ']), to.rsplit_once([':', ' ']));
-    match parts {
-        (Some((file, _)), Some((same, number))) if file == same => format!("{from}-{number}"),
-        _ => format!("{from} to {to}"),
+    if from.0 == to.0 {
+        // A loop may lead back.
+        return format!("{}{}-{}", from.0, from.1.min(to.1), from.1.max(to.1));
     }
+    format!("{}{} to {}{}", from.0, from.1, to.0, to.1)
 }
 
 /// The name of a file without its folders.
