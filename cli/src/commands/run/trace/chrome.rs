@@ -12,10 +12,12 @@ pub(super) fn events(timelines: &[Timeline]) -> Value {
     let mut process = 0;
     for timeline in timelines {
         let mut block = None;
-        for (thread, row) in rows(timeline).iter().enumerate() {
+        let mut thread = 0;
+        for row in &rows(timeline) {
+            thread += 1;
             if block != Some(row.block) {
                 block = Some(row.block);
-                process += 1;
+                (process, thread) = (process + 1, 0);
                 let name = format!("{}: {}", timeline.kernel, block_name(row.spans[0]));
                 events.push(named("process_name", process, 0, json!({ "name": name })));
                 let order = json!({ "sort_index": process });
