@@ -1,5 +1,6 @@
 //! What a caller sets (limits of the emulator, shape of a launch) and what a launch returns.
 
+use crate::explore::Explorer;
 use crate::output::Output;
 use crate::profile::Counters;
 use crate::report::FaultKind;
@@ -40,6 +41,8 @@ pub struct EmulatorConfig {
     pub profile: bool,
     /// Where launches leave their timelines; `None` records none.
     pub trace: Option<Trace>,
+    /// Chooses the order of each launch, instead of the seed. All checks have to be on.
+    pub explorer: Option<Explorer>,
 }
 
 impl Default for EmulatorConfig {
@@ -56,6 +59,7 @@ impl Default for EmulatorConfig {
             output: Output::stdout(),
             profile: false,
             trace: None,
+            explorer: None,
         }
     }
 }

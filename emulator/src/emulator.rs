@@ -8,6 +8,8 @@ use crate::config::{EmulatorConfig, LaunchConfig, LaunchStats};
 use crate::error::{LaunchError, LoadError, MemoryError};
 use crate::exec::block::Launch;
 use crate::exec::grid;
+use crate::exec::row::LANES;
+use crate::explore::Explorer;
 use crate::fifo::Fifo;
 use crate::memory::global::GlobalMemory;
 use crate::memory::host::Starved;
@@ -163,6 +165,9 @@ impl Emulator {
         check_shape(found, config)?;
         check_shared(found, &program, config)?;
         let cluster = check_cluster(found, config)?;
+        if self.config.explorer.is_some() {
+            check_explored(found, config)?;
+        }
         let params = pack_params(found, params)?;
         let workspace = Workspace::new(&self.memory, &program)?;
         let starved = Arc::<Starved>::default();
@@ -186,6 +191,7 @@ impl Emulator {
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),
             profile: self.config.profile.then(|| Collector::new(&program)),
             trace: trace.map(|trace| Log::new(trace, cluster_blocks)),
+            explorer: self.config.explorer.clone(),
         };
         let source = module.source();
         let mut printed = Fifo::default();
@@ -327,6 +333,21 @@ fn check_shared(
             static_bytes: fixed,
             dynamic_bytes: dynamic,
             limit: SHARED_LIMIT,
+        });
+    }
+    Ok(())
+}
+
+/// Refuses launches that are too large for an exploration of their orders.
+fn check_explored(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError> {
+    let warps = volume(config.block).div_ceil(LANES as u64);
+    let warps = volume(config.grid).saturating_mul(warps);
+    if warps > Explorer::MOST_WARPS {
+        return Err(LaunchError::Shape {
+            kernel: kernel.name.clone(),
+            what: "an exploration",
+            got: config.grid,
+            allowed: format!("{} warps", Explorer::MOST_WARPS),
         });
     }
     Ok(())

@@ -78,6 +78,7 @@ impl Order {
         if self.warps.is_empty() {
             return;
         }
+        self.visit_words(target, usage, offsets, mask);
         let handed = match usage {
             FlagUse::Read => None,
             _ if strength.releases() => Some(self.release(warp)),

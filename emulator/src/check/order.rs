@@ -5,12 +5,14 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use super::grid::{GridOrder, Touched};
+use super::peers::Peers;
 use super::shadow::Shadow;
 use super::stamp::Stamp;
 use super::steps::Steps;
 use crate::exec::block::Launch;
 use crate::exec::findings::Findings;
 use crate::exec::row::{LANES, Lanes};
+use crate::explore::Visit;
 use crate::memory::global::Snapshot;
 use crate::memory::host::Starved;
 use crate::memory::shared::SHARED_BASE;
@@ -139,6 +141,9 @@ pub(crate) struct Order {
     /// Where races are noted.
     pub(super) findings: Rc<Findings>,
     pub(crate) steps: Steps,
+    pub(super) peers: Peers,
+    /// Accesses that others can see, since they were taken out; `None` unless orders are explored.
+    pub(super) visits: Option<Vec<Visit>>,
 }
 
 impl Order {
@@ -158,6 +163,7 @@ impl Order {
                 .then(|| launch.between.clone()),
             findings: findings.clone(),
             steps: Steps::new(launch),
+            visits: launch.explorer.as_ref().map(|_| Vec::new()),
             ..Self::default()
         };
         order.start(0);
@@ -181,6 +187,7 @@ impl Order {
         };
         self.cluster = cluster as u32;
         self.flags.clear();
+        self.peers.clear();
         self.warps.clear();
         self.warps
             .resize(self.ranks * self.warps_per_block as usize, fresh);

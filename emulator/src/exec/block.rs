@@ -13,6 +13,7 @@ use super::tensor::Warpgroup;
 use super::warp::{Stop, Warp};
 use crate::check::GridOrder;
 use crate::config::{Checks, Ignored, LaunchConfig};
+use crate::explore::Explorer;
 use crate::fifo::Fifo;
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::host::Starved;
@@ -54,6 +55,8 @@ pub(crate) struct Launch {
     pub(crate) profile: Option<Arc<Collector>>,
     /// Where timelines are collected; `None` without a trace.
     pub(crate) trace: Option<Arc<Log>>,
+    /// Chooses the order of warps and landings; `None` follows the seed.
+    pub(crate) explorer: Option<Explorer>,
 }
 
 impl Launch {

@@ -13,6 +13,7 @@ use std::thread;
 
 use super::block::Launch;
 use super::cluster::ClusterRun;
+use super::explored::Explored;
 use super::fault::Fault;
 use super::merge::Merger;
 use super::printing::Printing;
@@ -86,6 +87,9 @@ pub(crate) fn run(
     let clusters = launch.clusters();
     let found = Found::default();
     let ran = match pool {
+        _ if launch.explorer.is_some() => {
+            explored(launch, printed, source, &found).map_err(|last| (u64::MAX, last))
+        }
         Some(pool) if clusters > 1 && !launch.program.ordered => {
             parallel(launch, clusters, pool, printed, source, &found)
         }
@@ -171,6 +175,36 @@ fn ordered(
             }
         }
     }
+    Ok(stats)
+}
+
+/// Runs the clusters in the order that the explorer chooses.
+fn explored(
+    launch: &Launch,
+    printed: &mut Fifo,
+    source: &crate::module::Source,
+    found: &Found,
+) -> Result<LaunchStats, Box<Report>> {
+    let mut stats = LaunchStats::default();
+    let Some(explorer) = &launch.explorer else {
+        return Ok(stats);
+    };
+    let mut all = Explored::new(launch, explorer);
+    let ran = all.run();
+    if let Err((at, fault)) = ran {
+        return Err(Box::new(report(&all.runs[at], *fault, source)));
+    }
+    let merger = Merger::new(launch);
+    for run in &mut all.runs {
+        printed.append(&mut run.printed());
+        found.take(run, source);
+        if let Err((_, fault)) = run.ended(merger.as_ref(), true) {
+            return Err(Box::new(report(run, *fault, source)));
+        }
+        found.take(run, source);
+        stats.add(&run.stats());
+    }
+    explorer.search().end();
     Ok(stats)
 }
 

@@ -21,6 +21,7 @@ pub(crate) mod collective;
 mod copy;
 mod deadlock;
 pub(crate) mod engine;
+mod explored;
 pub(crate) mod fault;
 pub(crate) mod findings;
 pub(crate) mod grid;

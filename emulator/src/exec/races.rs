@@ -3,9 +3,9 @@
 use super::access::Intent;
 use super::block::{Block, BlockRun};
 use super::fault::Checked;
-use super::row::Row;
+use super::row::{LANES, Row};
 use super::warp::Warp;
-use crate::check::{Actor, FlagUse, Kind, Stamp, Target, Values};
+use crate::check::{Actor, FlagUse, Kind, Order, Stamp, Target, Values};
 use crate::memory::lanes::Planes;
 use crate::memory::words::{Bytes, Word, low_bits};
 use crate::program::{Inst, Strength};
@@ -70,6 +70,7 @@ impl Site {
         }
         let mut order = block.cluster.order.borrow_mut();
         let actor = self.actor(block);
+        self.use_peer(block, &mut order, target, offsets, mask);
         if self.strength == Strength::NonCoherent {
             order.only_read(actor, target, offsets, mask, bytes)?;
         }
@@ -81,6 +82,30 @@ impl Site {
         let warp = block.agent(self.warp);
         order.strong(warp, target, (self.strength, FlagUse::Read), offsets, mask);
         Ok(())
+    }
+
+    /// Records a use of another block's shared memory.
+    #[inline(always)]
+    fn use_peer(
+        self,
+        block: &Block<'_>,
+        order: &mut Order,
+        target: Target,
+        offsets: &Row<u64>,
+        mask: u32,
+    ) {
+        if let Target::Shared { rank } = target
+            && rank != block.rank
+        {
+            let lane = mask.trailing_zeros();
+            let warp = block.agent(self.warp);
+            order.use_peer(
+                warp,
+                rank,
+                (self.pc, lane),
+                offsets.0[lane as usize % LANES],
+            );
+        }
     }
 
     /// Records the writes that the lanes of `mask` are about to do.
@@ -114,6 +139,7 @@ impl Site {
         };
         let mut order = block.cluster.order.borrow_mut();
         let actor = self.actor(block);
+        self.use_peer(block, &mut order, target, offsets, mask);
         order.set_narrow(self.narrow);
         order.note(actor, target, kind, offsets, mask, bytes, Some(&values))?;
         if kind == Kind::StrongWrite {

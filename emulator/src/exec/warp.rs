@@ -42,6 +42,8 @@ pub(crate) struct Warp {
     pub(crate) polls: u32,
     /// `wgmma` instructions that have not been waited for.
     pub(crate) flight: Flight,
+    /// Whether its turn ends after an access that others can see: orders are explored.
+    pub(crate) stops: bool,
     /// Warp instructions at which the budget of its cluster is spent.
     pub(crate) budget: u64,
     /// Copies of the registers, while they hold what loads have found unwritten.
@@ -104,6 +106,7 @@ impl Warp {
             chosen: 0,
             expired: false,
         });
+        self.stops = block.launch.explorer.is_some();
         self.flight.reset(block.rank, self.index);
         self.lane_instructions = 0;
         self.warp_instructions = 0;
@@ -131,7 +134,7 @@ impl Warp {
             .warp_instructions
             .saturating_add(turns)
             .min(self.budget);
-        let mut fair = false;
+        let mut fair = self.stops;
         let mut polling = 0;
         self.polls = 0;
         loop {
@@ -145,6 +148,9 @@ impl Warp {
             let reason = self.run_path(block, index, end)?;
             fair = matches!(reason, Pause::Patience | Pause::Polling);
             if reason == Pause::Polling {
+                if self.stops {
+                    return Ok(Stop::Yielded);
+                }
                 // Not at every pause: a loop in which only some lanes poll parts and merges each time.
                 self.polls = 0;
                 polling += 1;
@@ -279,6 +285,9 @@ impl Warp {
                     self.settle(&inst.op, &launch.program.touched[pc as usize], active);
                 }
                 watching = self.flight.watches() || self.open.is_some();
+                if self.stops && block.cluster.order.borrow().has_visits() {
+                    self.polls = POLLS;
+                }
                 flow
             };
             if counting {

@@ -5,7 +5,7 @@ use std::io;
 use anyhow::Result;
 use warpsmith::Device;
 use warpsmith_emulator::trace::Trace;
-use warpsmith_emulator::{Checks, EmulatorConfig, Output};
+use warpsmith_emulator::{Checks, EmulatorConfig, Explorer, Output};
 
 use super::Args;
 use crate::failure::UsageError;
@@ -19,12 +19,25 @@ pub(super) fn budget(args: &Args) -> u64 {
     args.instruction_budget.unwrap_or(USUAL_BUDGET)
 }
 
-/// The selected device; the emulator gets this seed, and leaves its timelines in `trace`. With options that only the emulator supports,
+/// Whether all checks are on.
+pub(super) fn is_checked(args: &Args) -> bool {
+    args.check || args.schedules.is_some() || args.explore.is_some()
+}
+
+/// What the emulator's configuration shares with this program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts {
+    pub(super) trace: Option<Trace>,
+    pub(super) explorer: Option<Explorer>,
+}
+
+/// The selected device; the emulator gets this seed. With options that only the emulator supports,
 /// `auto` means the emulator.
-pub(super) fn open(args: &Args, seed: u64, trace: Option<Trace>) -> Result<Device> {
+pub(super) fn open(args: &Args, seed: u64, parts: &Parts) -> Result<Device> {
     let wanted = [
         (args.check, "--check"),
         (args.schedules.is_some(), "--schedules"),
+        (args.explore.is_some(), "--explore"),
         (args.keep_going, "--keep-going"),
         (!args.ignore.is_empty(), "--ignore"),
         (args.instruction_budget.is_some(), "--instruction-budget"),
@@ -48,7 +61,7 @@ pub(super) fn open(args: &Args, seed: u64, trace: Option<Trace>) -> Result<Devic
     }
     let mut config = EmulatorConfig {
         seed,
-        checks: match args.check || args.schedules.is_some() {
+        checks: match is_checked(args) {
             true => Checks::ALL,
             false => Checks::QUICK,
         },
@@ -56,7 +69,8 @@ pub(super) fn open(args: &Args, seed: u64, trace: Option<Trace>) -> Result<Devic
         ignored: args.ignore.iter().map(|ignore| ignore.ignored).collect(),
         instruction_budget: Some(budget(args)),
         profile: args.profile || args.html.is_some(),
-        trace,
+        trace: parts.trace.clone(),
+        explorer: parts.explorer.clone(),
         ..EmulatorConfig::default()
     };
     if args.json {

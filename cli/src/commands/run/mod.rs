@@ -4,6 +4,7 @@ mod args;
 mod array;
 mod description;
 mod device;
+mod explore;
 mod extents;
 mod fill;
 mod ignore;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use ptx_syntax::ast::{Function, FunctionKind, Module};
 use warpsmith::{Device, DeviceBuffer};
+use warpsmith_emulator::Explorer;
 
 use super::read_text;
 use crate::failure::Outcome;
@@ -104,6 +106,7 @@ use roofline::GpuModel;
   warpsmith run saxpy.ptx launch.toml --device gpu:1 --json
   warpsmith run saxpy.ptx launch.toml --device emulator --seed 7
   warpsmith run saxpy.ptx launch.toml --check --schedules 16
+  warpsmith run saxpy.ptx launch.toml --explore
   warpsmith run saxpy.ptx launch.toml --check --keep-going --ignore data-race:31
   warpsmith run saxpy.ptx launch.toml --profile --gpu-model a100
   warpsmith run saxpy.ptx launch.toml --html saxpy.html --trace saxpy.json"
@@ -137,6 +140,10 @@ pub(crate) struct Args {
     /// The report of a fault names the seed that reproduces it.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     schedules: Option<u64>,
+    /// Run with the checks under each order of warps, strong accesses and asynchronous copies that
+    /// may differ from the others, N orders at most [default: 10000]. For small launches.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10000", conflicts_with_all = ["schedules", "seed", "trace", "html"], value_parser = clap::value_parser!(u64).range(1..))]
+    explore: Option<u64>,
     /// Go on after data races and reads of unwritten memory, and report each kind once for each
     /// line. Other faults end the launch.
     #[arg(long)]
@@ -193,7 +200,17 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         .with_context(|| args.launch.display().to_string())?;
     check_places(args, &description.buffers)?;
     let timelines = trace::collector(args);
-    let device = device::open(args, args.seed, timelines.clone())?;
+    let explorer = args.explore.map(|_| Explorer::new());
+    let launches = description.launches.len();
+    ensure!(
+        explorer.is_none() || launches == 1,
+        "--explore takes a file of one launch, this has {launches}"
+    );
+    let parts = device::Parts {
+        trace: timelines.clone(),
+        explorer: explorer.clone(),
+    };
+    let device = device::open(args, args.seed, &parts)?;
     check_memory(&device, &description.buffers)?;
     threads::start()?;
     let fill_seed = args.fill_seed.unwrap_or(args.seed);
@@ -205,7 +222,10 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         description: &description,
         contents: &contents,
     };
-    let found = schedules::run(&trial, device);
+    let found = match explorer {
+        Some(explorer) => explore::run(&trial, device, &explorer),
+        None => schedules::run(&trial, device),
+    };
     if let Some(timelines) = &timelines {
         trace::write(args, &description, timelines, &found)?;
     }

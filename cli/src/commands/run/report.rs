@@ -103,7 +103,25 @@ fn print_checks(
     ran: &Schedules,
     output: &mut Output,
 ) -> Result<()> {
+    let all = match ran.explored {
+        Some(true) => "all",
+        _ => "the first",
+    };
     match args.schedules {
+        None if ran.explored.is_some() => {
+            let launch = &description.launches[0];
+            let threads = launch.block.iter().product::<u32>();
+            let blocks: u64 = launch
+                .grid
+                .iter()
+                .map(|extent| u64::from(*extent))
+                .product();
+            writeln!(
+                output,
+                "explore: nothing found in {all} {} orders of {blocks} blocks x {threads} threads",
+                ran.count
+            )?;
+        }
         Some(count) => {
             let last = args.seed.wrapping_add(count - 1);
             writeln!(
@@ -117,7 +135,14 @@ fn print_checks(
         }
         None => {}
     }
-    for (position, seed) in &ran.differing {
+    for (position, order) in ran.differing.iter().filter(|_| ran.explored.is_some()) {
+        writeln!(
+            output,
+            "note: buffer `{}` is not the same in order 1 and order {order}",
+            description.buffers[*position].name
+        )?;
+    }
+    for (position, seed) in ran.differing.iter().filter(|_| ran.explored.is_none()) {
         writeln!(
             output,
             "note: buffer `{}` is not the same under seed {} and seed {seed}",
@@ -152,7 +177,16 @@ fn as_json(args: &Args, description: &Description, ran: &Schedules) -> Value {
         (Some(line), [only]) => line.append(only),
         _ => line["launches"] = json!(launches),
     }
-    if args.check || args.schedules.is_some() {
+    if let Some(complete) = ran.explored {
+        let differing = ran.differing.iter().map(|(position, order)| {
+            json!({ "buffer": description.buffers[*position].name, "order": order })
+        });
+        line["explore"] = json!({
+            "orders": ran.count,
+            "complete": complete,
+            "differing": differing.collect::<Vec<Value>>(),
+        });
+    } else if args.check || args.schedules.is_some() {
         let differing = ran.differing.iter().map(
             |(position, seed)| json!({ "buffer": description.buffers[*position].name, "seed": seed }),
         );

@@ -10,6 +10,7 @@ use crate::exec::groups::FlightId;
 use crate::exec::mbarrier::{MBARRIER_BYTES, Place, misuse};
 use crate::exec::row::Lanes;
 use crate::exec::warp::Warp;
+use crate::explore::Mode;
 use crate::memory::space::Space;
 use crate::profile::{Copied, Touch};
 use crate::program::{GroupKind, LaneCopy, Pointer};
@@ -83,6 +84,9 @@ impl Landing for Arrivals {
         let stamp: Stamp = self.issuer.stamp(cluster);
         let mut table = cluster.mbarriers.borrow_mut();
         for (lane, at) in &self.places {
+            let mut order = cluster.order.borrow_mut();
+            order.visit_mbarrier((at.rank, at.offset), Mode::Arrive);
+            drop(order);
             let arrived = table.get(*at).and_then(|barrier| {
                 if barrier.arrive(1, false, false, &stamp)? {
                     cluster.record_phase(*at, barrier, self.issuer.pc);

@@ -17,6 +17,7 @@ use super::fault::{Checked, Fault};
 use super::mbarrier::{self, Place, misuse};
 use super::warp::Warp;
 use crate::check::{Channel, Operation, Order, Proxy, Stamp};
+use crate::explore::Mode;
 use crate::trace::{CopyKind, Landed};
 
 /// The lane that issued an operation, and the instruction.
@@ -82,6 +83,9 @@ impl Issuer {
     /// Completes `bytes` of a transaction at an mbarrier.
     fn complete(&self, cluster: &Cluster, at: Place, bytes: u64) -> Checked<()> {
         let stamp = self.stamp(cluster);
+        let mut order = cluster.order.borrow_mut();
+        order.visit_mbarrier((at.rank, at.offset), Mode::Arrive);
+        drop(order);
         let mut table = cluster.mbarriers.borrow_mut();
         let done = table.get(at).and_then(|barrier| {
             if barrier.complete(bytes as u32, &stamp)? {
