@@ -4,6 +4,7 @@
 mod asynchrony;
 mod budget;
 mod common;
+mod explore;
 mod fail;
 mod fail_asynchrony;
 mod foreign;
