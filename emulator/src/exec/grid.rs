@@ -32,6 +32,10 @@ const WINDOW: usize = 64;
 
 /// Passes over all clusters without any effect before it counts as a deadlock.
 const QUIET_PASSES: usize = 1024;
+/// Passes in a row that leave all warps as they were before it is one.
+const SAME_PASSES: usize = 3;
+/// Most passes after which this is looked for.
+const COMPARED_PASSES: usize = 32;
 
 /// The findings after which a launch has gone on, each with its cluster.
 #[derive(Default)]
@@ -123,6 +127,7 @@ fn ordered(
     let merger = Merger::new(launch);
     let mut waiting = Queue::new(launch, clusters, resident);
     let mut idle = 0;
+    let mut repeats = Repeats::default();
     let mut running: std::collections::VecDeque<ClusterRun<'_>> = Default::default();
     let mut spare = Vec::new();
     loop {
@@ -163,7 +168,8 @@ fn ordered(
                     idle + 1
                 };
                 running.push_back(run);
-                if idle > QUIET_PASSES * running.len() {
+                let is_over = idle > QUIET_PASSES * running.len() || repeats.after(idle, &running);
+                if is_over {
                     let first = running.front().map(|run| (run, run.waits_for_ever()));
                     if let Some((run, fault)) = first {
                         return Err(Box::new(report(run, *fault, source)));
@@ -176,6 +182,28 @@ fn ordered(
         }
     }
     Ok(stats)
+}
+
+/// Finds out that clusters poll for ever: a pass over all of them without any effect has left every
+/// warp as it was, so that the next one is the same.
+#[derive(Default)]
+struct Repeats {
+    last: Vec<u64>,
+    same: usize,
+}
+
+impl Repeats {
+    /// Called after each turn of a cluster, with the number of turns without an effect.
+    fn after(&mut self, idle: usize, running: &std::collections::VecDeque<ClusterRun<'_>>) -> bool {
+        let ends_pass = idle > 0 && idle.is_multiple_of(running.len());
+        if !ends_pass || idle > COMPARED_PASSES * running.len() {
+            return false;
+        }
+        let now: Vec<u64> = running.iter().map(ClusterRun::fingerprint).collect();
+        self.same = if now == self.last { self.same + 1 } else { 0 };
+        self.last = now;
+        self.same >= SAME_PASSES
+    }
 }
 
 /// Runs the clusters in the order that the explorer chooses.

@@ -8,7 +8,7 @@ use super::path::{Frame, Path, Paths, State};
 use super::races::Site;
 use super::registers::{Extent, Registers, Slot};
 use super::row::{FULL_MASK, LANES, Row};
-use super::tensor::Flight;
+use super::tensor::{Flight, Work};
 use crate::memory::lanes::Planes;
 use crate::memory::local::LocalMemory;
 use crate::memory::stack::DynamicStack;
@@ -42,6 +42,7 @@ pub(crate) struct Warp {
     pub(crate) polls: u32,
     /// `wgmma` instructions that have not been waited for.
     pub(crate) flight: Flight,
+    pub(super) work: Work,
     /// Whether its turn ends after an access that others can see: orders are explored.
     pub(crate) stops: bool,
     /// Warp instructions at which the budget of its cluster is spent.

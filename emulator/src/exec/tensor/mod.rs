@@ -9,6 +9,7 @@ mod warpgroup;
 mod wgmma;
 
 pub(crate) use flight::Flight;
+pub(crate) use mma::Work;
 pub(crate) use warpgroup::Warpgroup;
 
 use super::block::Block;
