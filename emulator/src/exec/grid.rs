@@ -185,7 +185,7 @@ fn ordered(
 }
 
 /// Finds out that clusters poll for ever: a pass over all of them without any effect has left every
-/// warp as it was, so that the next one is the same.
+/// warp as it was. The next pass would do the same.
 #[derive(Default)]
 struct Repeats {
     last: Vec<u64>,

@@ -42,8 +42,8 @@ impl Explorer {
         self.search().orders()
     }
 
-    /// Whether the last launch ended early, because its order was the same as one before. What it
-    /// wrote is incomplete.
+    /// Whether the last launch ended early, because its order was the same as one before. Its
+    /// results are incomplete.
     pub fn was_cut_off(&self) -> bool {
         self.search().was_cut_off()
     }

@@ -4,9 +4,8 @@ use warpsmith_emulator::profile::Waited;
 use warpsmith_emulator::trace::{Activity, CopyKind, Span, Timeline, Trace, Track};
 use warpsmith_emulator::{Checks, Emulator, EmulatorConfig, LaunchConfig, LaunchError};
 
-/// Runs `body` in `blocks` blocks of two warps with a buffer of 4 KiB, `%x`; `%t` is the thread,
-/// `%w` holds in warp 1, `tile` is 1 KiB of shared memory and `bar` an mbarrier. These take 6
-/// instructions.
+/// Runs `body` in `blocks` blocks of two warps, after 6 instructions. `%x` is a buffer of 4 KiB, `%t`
+/// the thread, and `%w` holds in warp 1. `tile` is 1 KiB of shared memory, and `bar` an mbarrier.
 fn timeline(
     blocks: u32,
     checks: Checks,

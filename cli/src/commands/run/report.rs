@@ -103,9 +103,10 @@ fn print_checks(
     ran: &Schedules,
     output: &mut Output,
 ) -> Result<()> {
-    let all = match ran.explored {
-        Some(true) => "all",
-        _ => "the first",
+    let orders = match (ran.explored, ran.count) {
+        (Some(true), 1) => "the only order".to_owned(),
+        (Some(true), count) => format!("all {count} orders"),
+        (_, count) => format!("the first {count} orders"),
     };
     match args.schedules {
         None if ran.explored.is_some() => {
@@ -118,8 +119,7 @@ fn print_checks(
                 .product();
             writeln!(
                 output,
-                "explore: nothing found in {all} {} orders of {blocks} blocks x {threads} threads",
-                ran.count
+                "explore: nothing found in {orders} of {blocks} blocks x {threads} threads"
             )?;
         }
         Some(count) => {
