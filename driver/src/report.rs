@@ -6,6 +6,8 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
+use warpsmith_emulator::Report;
+
 /// Names the file to which every report is appended: `warpsmith check` reads it.
 const REPORTS: &str = "WARPSMITH_REPORTS";
 
@@ -29,6 +31,20 @@ pub(crate) fn once(what: &'static str, text: impl fmt::Display) {
         .insert(what);
     if is_new {
         note(text);
+    }
+}
+
+/// Prints a report, unless one of its kind, kernel and line was printed.
+pub(crate) fn once(report: &Report) {
+    static TOLD: Mutex<BTreeSet<(String, String, u32)>> = Mutex::new(BTreeSet::new());
+    let kind = report.kind.name().to_owned();
+    let key = (report.kernel.clone(), kind, report.place.ptx_line);
+    let is_new = TOLD
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(key);
+    if is_new {
+        fault(report);
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) const DEVICE_ADDRESSES: std::ops::Range<u64> = 0x1000_0000_0000..0x20
 
 /// The seed of schedules, if it is not 0.
 const SEED: &str = "WARPSMITH_SEED";
+/// 1 if kernels and the program go on after findings that let them.
+const KEEP_GOING: &str = "WARPSMITH_KEEP_GOING";
 
 /// Streams that every context has: the legacy one, by its two names, and each thread's own.
 const BUILT_IN_STREAMS: std::ops::RangeInclusive<Handle> = 0..=2;
@@ -26,6 +28,8 @@ pub(crate) struct Driver {
     pub(crate) emulator: Emulator,
     /// Memory of the device in bytes.
     pub(crate) memory_bytes: u64,
+    /// Whether the program goes on after findings that let a kernel go on.
+    pub(crate) keep_going: bool,
     /// The process that initialised the driver: what a fork makes is another.
     process: u32,
     state: Mutex<State>,
@@ -152,8 +156,10 @@ thread_local! {
 pub(crate) fn initialise() -> Answer {
     DRIVER.get_or_init(|| {
         let seed = std::env::var(SEED).ok();
+        let keep_going = std::env::var_os(KEEP_GOING).is_some_and(|value| value == "1");
         let config = EmulatorConfig {
             seed: seed.and_then(|seed| seed.parse().ok()).unwrap_or(0),
+            keep_going,
             ..EmulatorConfig::default()
         };
         let memory_bytes = config.memory_bytes;
@@ -163,6 +169,7 @@ pub(crate) fn initialise() -> Answer {
         Driver {
             emulator,
             memory_bytes,
+            keep_going,
             process: std::process::id(),
             state: Mutex::default(),
             turn: Mutex::default(),

@@ -1,8 +1,10 @@
 //! What a caller sets (limits of the emulator, shape of a launch) and what a launch returns.
 
+use crate::explore::Explorer;
 use crate::output::Output;
 use crate::profile::Counters;
 use crate::report::FaultKind;
+use crate::trace::Trace;
 
 /// Settings of an [`Emulator`](crate::Emulator); fixed for its lifetime.
 #[derive(Clone, Debug)]
@@ -37,6 +39,10 @@ pub struct EmulatorConfig {
     pub output: Output,
     /// Whether launches fill [`LaunchStats::counters`]. This costs time, so it is off by default.
     pub profile: bool,
+    /// Where launches leave their timelines; `None` records none.
+    pub trace: Option<Trace>,
+    /// Chooses the order of each launch, instead of the seed. All checks have to be on.
+    pub explorer: Option<Explorer>,
 }
 
 impl Default for EmulatorConfig {
@@ -52,6 +58,8 @@ impl Default for EmulatorConfig {
             instruction_budget: None,
             output: Output::stdout(),
             profile: false,
+            trace: None,
+            explorer: None,
         }
     }
 }

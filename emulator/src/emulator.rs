@@ -8,6 +8,8 @@ use crate::config::{EmulatorConfig, LaunchConfig, LaunchStats};
 use crate::error::{LaunchError, LoadError, MemoryError};
 use crate::exec::block::Launch;
 use crate::exec::grid;
+use crate::exec::row::LANES;
+use crate::explore::Explorer;
 use crate::fifo::Fifo;
 use crate::memory::global::GlobalMemory;
 use crate::memory::host::Starved;
@@ -15,6 +17,7 @@ use crate::memory::shared::SHARED_LIMIT;
 use crate::module::{Kernel, Module};
 use crate::profile::Collector;
 use crate::program::{GRID_WORKSPACE_BYTES, Program};
+use crate::trace::Log;
 
 /// Compute capability of the emulated device: major, minor.
 pub const COMPUTE_CAPABILITY: (u32, u32) = (9, 0);
@@ -162,12 +165,17 @@ impl Emulator {
         check_shape(found, config)?;
         check_shared(found, &program, config)?;
         let cluster = check_cluster(found, config)?;
+        if self.config.explorer.is_some() {
+            check_explored(found, config)?;
+        }
         let params = pack_params(found, params)?;
         let workspace = Workspace::new(&self.memory, &program)?;
         if program.heap {
             self.memory.begin_heap().map_err(LaunchError::Memory)?;
         }
         let starved = Arc::<Starved>::default();
+        let trace = self.config.trace.as_ref();
+        let cluster_blocks = cluster.iter().product::<u32>() as usize;
         let launch = Launch {
             kernel: found.name.clone(),
             program: program.clone(),
@@ -185,11 +193,16 @@ impl Emulator {
             starved,
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),
             profile: self.config.profile.then(|| Collector::new(&program)),
+            trace: trace.map(|trace| Log::new(trace, cluster_blocks)),
+            explorer: self.config.explorer.clone(),
         };
         let source = module.source();
         let mut printed = Fifo::default();
         let ran = grid::run(&launch, self.pool.as_ref(), &mut printed, source);
         self.config.output.keep(printed);
+        if let (Some(trace), Some(log)) = (trace, &launch.trace) {
+            trace.add(log.finish(&launch, source));
+        }
         if let Some(shortage) = launch.starved.get() {
             return Err(LaunchError::HostMemory {
                 what: shortage.what,
@@ -323,6 +336,21 @@ fn check_shared(
             static_bytes: fixed,
             dynamic_bytes: dynamic,
             limit: SHARED_LIMIT,
+        });
+    }
+    Ok(())
+}
+
+/// Refuses launches that are too large for an exploration of their orders.
+fn check_explored(kernel: &Kernel, config: &LaunchConfig) -> Result<(), LaunchError> {
+    let warps = volume(config.block).div_ceil(LANES as u64);
+    let warps = volume(config.grid).saturating_mul(warps);
+    if warps > Explorer::MOST_WARPS {
+        return Err(LaunchError::Shape {
+            kernel: kernel.name.clone(),
+            what: "an exploration",
+            got: config.grid,
+            allowed: format!("{} warps", Explorer::MOST_WARPS),
         });
     }
     Ok(())

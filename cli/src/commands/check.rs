@@ -35,6 +35,10 @@ pub(crate) struct Args {
     /// Seed of the order of warps and of asynchronous work.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Go on after data races and reads of unwritten memory: kernels to their end, and the program
+    /// after them. Each is reported once for each kernel and line. Other faults stop it as before.
+    #[arg(long)]
+    keep_going: bool,
     /// The driver's library, instead of the one beside this program.
     #[arg(long, value_name = "FILE")]
     driver: Option<PathBuf>,
@@ -64,6 +68,10 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         .env("TRITON_LIBCUDA_PATH", folder.path())
         .env("WARPSMITH_REPORTS", &reports)
         .env("WARPSMITH_SEED", args.seed.to_string())
+        .env(
+            "WARPSMITH_KEEP_GOING",
+            if args.keep_going { "1" } else { "0" },
+        )
         .status()
         .with_context(|| format!("cannot run {}", program.display()))?;
     let found = std::fs::read_to_string(&reports).unwrap_or_default();
@@ -72,17 +80,16 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         .filter(|line| line.starts_with("error: "))
         .count();
     if faults > 0 {
-        writeln!(io::stderr(), "warpsmith: {faults} {}", counted(faults)).ok();
+        let what = match (args.keep_going, faults) {
+            (true, 1) => "finding",
+            (true, _) => "findings",
+            (false, 1) => "launch had a fault",
+            (false, _) => "launches had a fault",
+        };
+        writeln!(io::stderr(), "warpsmith: {faults} {what}").ok();
         return Ok(Outcome::FoundFaultsInKernels);
     }
     Ok(Outcome::Exited(code_of(status)))
-}
-
-fn counted(faults: usize) -> &'static str {
-    match faults {
-        1 => "launch had a fault",
-        _ => "launches had a fault",
-    }
 }
 
 /// The library beside this program, where cargo builds it, or in `lib` beside the program's folder.

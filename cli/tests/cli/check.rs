@@ -430,3 +430,17 @@ fn clusters_that_cannot_be_are_refused() {
     )
     .done();
 }
+
+#[test]
+fn orders_are_explored_and_counted() {
+    let ran = run("two_locks", &["--explore"]);
+    found(&ran, &["deadlock", "to reproduce: --explore=10000"]);
+    let few = edited("sum_order", "block = 256", "block = 96", &["--explore=50"]);
+    assert_eq!(few.code, 0, "{}", few.stderr);
+    let first = "explore: nothing found in the first 50 orders of 4 blocks x 96 threads";
+    assert!(few.stdout.contains(first), "{}", few.stdout);
+    let one = edited("two_locks", "block = 64", "block = 32", &["--explore"]);
+    let only = "explore: nothing found in the only order of 1 blocks x 32 threads";
+    assert!(one.stdout.contains(only), "{}{}", one.stdout, one.stderr);
+    assert_eq!(run("two_locks", &["--explore", "--seed", "3"]).code, 2);
+}

@@ -96,3 +96,29 @@ fn a_program_without_faults_ends_as_it_ends() {
     let nowhere = ["check", "--driver", "/nowhere/libcuda.so", "--", "true"];
     ran(command().args(nowhere)).failed(1, &["/nowhere/libcuda.so"]);
 }
+
+#[test]
+fn a_program_goes_on_after_findings() {
+    let files = ["kernel.ptx", "launch.toml"].map(|file| example("missing_barrier", file));
+    let checked = |options: &[&str]| {
+        ran(command()
+            .args(["check"])
+            .args(options)
+            .args(["--", env!("CARGO_BIN_EXE_warpsmith"), "run"])
+            .args(&files)
+            .args(["--device", "gpu"]))
+    };
+    let stops = checked(&[]);
+    assert_eq!(stops.code, 3, "{}", stops.stderr);
+    assert!(!stops.stdout.contains("hash"), "{}", stops.stdout);
+    let goes_on = checked(&["--keep-going"]);
+    assert_eq!(goes_on.code, 3, "{}", goes_on.stderr);
+    assert!(goes_on.stdout.contains("hash"), "{}", goes_on.stdout);
+    assert!(goes_on.stderr.contains("data race"), "{}", goes_on.stderr);
+    let found = goes_on.stderr.matches("error: data race").count();
+    let counted = match found {
+        1 => "warpsmith: 1 finding".to_owned(),
+        more => format!("warpsmith: {more} findings"),
+    };
+    assert!(goes_on.stderr.contains(&counted), "{}", goes_on.stderr);
+}

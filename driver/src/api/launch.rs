@@ -247,9 +247,19 @@ fn launch(
     submit(current, stream, Work::Kernel(Box::new(launch)))
 }
 
-/// Reports a fault. As on a GPU, the calls after the launch have the error.
+/// Reports a fault. As on a GPU, the calls after the launch have the error, unless the kernel has gone
+/// on to its end and the program is to go on too.
 fn fail(current: Current, fault: &Report) -> Answer {
-    report::fault(fault);
+    if !current.driver.keep_going {
+        report::fault(fault);
+    } else {
+        let mut last = fault.clone();
+        let earlier = std::mem::take(&mut last.earlier);
+        earlier.iter().chain([&last]).for_each(report::once);
+        if fault.kind.lets_go_on() {
+            return Ok(());
+        }
+    }
     let code = code_of(fault);
     current.state().context(current.context)?.fault = Some(code);
     if is_blocking() {

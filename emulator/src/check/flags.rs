@@ -50,14 +50,18 @@ impl Order {
             return self.release(warp);
         }
         let own = self.warps.get(warp as usize);
-        own.and_then(|own| own.fenced.clone()).unwrap_or_default()
+        let fenced = own.and_then(|own| own.fenced.clone());
+        fenced.unwrap_or_default().at(self.steps.of(warp))
     }
 
     /// A warp takes up what others handed over: at once, or, without acquire semantics, at its next
     /// fence.
     pub(crate) fn take_up(&mut self, warp: u32, stamp: &Stamp, acquires: bool) {
         match self.warps.get_mut(warp as usize) {
-            Some(own) if !acquires => own.seen.join(stamp),
+            Some(own) if !acquires => {
+                own.seen.join(stamp);
+                self.steps.reach(warp, stamp.steps);
+            }
             _ => self.acquire(warp, stamp),
         }
     }
@@ -74,6 +78,7 @@ impl Order {
         if self.warps.is_empty() {
             return;
         }
+        self.visit_words(target, usage, offsets, mask);
         let handed = match usage {
             FlagUse::Read => None,
             _ if strength.releases() => Some(self.release(warp)),

@@ -21,8 +21,11 @@ mod grid;
 mod grid_plane;
 mod knowledge;
 mod order;
+mod peers;
 mod shadow;
 mod stamp;
+mod steps;
+mod visits;
 
 pub(crate) use access::Values;
 pub(crate) use cell::{Kind, MOST_INSTRUCTIONS};

@@ -5,11 +5,14 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use super::grid::{GridOrder, Touched};
+use super::peers::Peers;
 use super::shadow::Shadow;
 use super::stamp::Stamp;
+use super::steps::Steps;
 use crate::exec::block::Launch;
 use crate::exec::findings::Findings;
 use crate::exec::row::{LANES, Lanes};
+use crate::explore::Visit;
 use crate::memory::global::Snapshot;
 use crate::memory::host::Starved;
 use crate::memory::shared::SHARED_BASE;
@@ -110,7 +113,8 @@ pub(super) struct VirtualAgent {
     epoch: u32,
 }
 
-/// Happens-before of one cluster. Without the race check every method does nothing.
+/// Happens-before of one cluster. Without the race check only the clocks of a trace are kept, and
+/// without a trace nothing is.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     pub(super) on: bool,
@@ -136,6 +140,10 @@ pub(crate) struct Order {
     pub(super) between: Option<Arc<Mutex<GridOrder>>>,
     /// Where races are noted.
     pub(super) findings: Rc<Findings>,
+    pub(crate) steps: Steps,
+    pub(super) peers: Peers,
+    /// Accesses that others can see, since they were taken out; `None` unless orders are explored.
+    pub(super) visits: Option<Vec<Visit>>,
 }
 
 impl Order {
@@ -154,6 +162,8 @@ impl Order {
             between: (launch.program.ordered && launch.clusters() > 1)
                 .then(|| launch.between.clone()),
             findings: findings.clone(),
+            steps: Steps::new(launch),
+            visits: launch.explorer.as_ref().map(|_| Vec::new()),
             ..Self::default()
         };
         order.start(0);
@@ -162,6 +172,7 @@ impl Order {
 
     /// Forgets the previous cluster and starts the next.
     pub(crate) fn start(&mut self, cluster: u64) {
+        self.steps.start();
         if !self.on {
             return;
         }
@@ -176,6 +187,7 @@ impl Order {
         };
         self.cluster = cluster as u32;
         self.flags.clear();
+        self.peers.clear();
         self.warps.clear();
         self.warps
             .resize(self.ranks * self.warps_per_block as usize, fresh);
@@ -196,17 +208,19 @@ impl Order {
 
     /// Releases: the stamp that `warp` (index in the cluster) hands to whoever acquires it.
     pub(crate) fn release(&mut self, warp: u32) -> Stamp {
-        let Some(own) = self.warps.get_mut(warp as usize) else {
-            return Stamp::default();
-        };
-        let mut stamp = own.clock.clone();
-        stamp.learn(warp as usize, own.epoch);
-        own.epoch = next(own.epoch);
+        let mut stamp = Stamp::default();
+        if let Some(own) = self.warps.get_mut(warp as usize) {
+            stamp = own.clock.clone();
+            stamp.learn(warp as usize, own.epoch);
+            own.epoch = next(own.epoch);
+        }
+        stamp.steps = self.steps.of(warp);
         stamp
     }
 
     /// Acquires: `warp` knows what the stamp holds.
     pub(crate) fn acquire(&mut self, warp: u32, stamp: &Stamp) {
+        self.steps.reach(warp, stamp.steps);
         if let Some(own) = self.warps.get_mut(warp as usize) {
             own.clock.join(stamp);
         }
@@ -242,13 +256,14 @@ impl Order {
 
     /// Issues an asynchronous operation.
     pub(crate) fn begin(&mut self, warp: u32, lane: u32, pc: u32, channel: Channel) -> Operation {
-        let operation = Operation {
+        let mut operation = Operation {
             pc,
             warp,
             lane,
             ..Operation::default()
         };
         if !self.on {
+            operation.start.steps = self.steps.of(warp);
             return operation;
         }
         let agents = self.warps.len();
@@ -286,6 +301,11 @@ impl Order {
             epoch,
             ..operation
         }
+    }
+
+    /// The clock of a trace at which an operation was issued.
+    pub(crate) fn issued(operation: &Operation) -> u64 {
+        operation.start.steps
     }
 
     /// The stamp that whoever waits for the end of an operation acquires.

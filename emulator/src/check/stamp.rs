@@ -3,14 +3,16 @@
 use super::knowledge::Knowledge;
 
 /// A vector clock over the agents of a cluster. For each agent, it has the epoch up to which its
-/// accesses have happened, and the epoch up to which they have passed a proxy fence. Empty, without
-/// cost, if races are not checked for.
+/// accesses have happened, and the epoch up to which they have passed a proxy fence. These are empty,
+/// without cost, if races are not checked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(super) generic: Vec<u32>,
     pub(super) fenced: Vec<u32>,
     /// What is known of other clusters.
     pub(super) grid: Knowledge,
+    /// The clock of a [trace](crate::trace) at which it happened; 0 without one.
+    pub(crate) steps: u64,
 }
 
 impl Stamp {
@@ -19,6 +21,13 @@ impl Stamp {
         raise(&mut self.generic, &other.generic);
         raise(&mut self.fenced, &other.fenced);
         self.grid.join(&other.grid);
+        self.steps = self.steps.max(other.steps);
+    }
+
+    /// The same, as it happens at a step of a trace.
+    pub(crate) fn at(mut self, steps: u64) -> Self {
+        self.steps = steps;
+        self
     }
 
     /// Forgets everything.
@@ -26,6 +35,7 @@ impl Stamp {
         self.generic.clear();
         self.fenced.clear();
         self.grid = Knowledge::default();
+        self.steps = 0;
     }
 
     /// Everything in `known` has passed a proxy fence.

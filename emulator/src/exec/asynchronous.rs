@@ -234,6 +234,9 @@ impl BlockRun<'_> {
             return Err(fault);
         }
         let cluster = &block.cluster;
+        if let Some(fault) = cluster.order.borrow().exit(block.rank) {
+            return Err(fault.note(format!("warp {last} was the last to exit")));
+        }
         let flying = cluster.engine.borrow().left_behind(cluster, block.rank);
         match flying.or_else(|| self.not_waited_for()) {
             Some(fault) => Err(fault.note(format!("warp {last} was the last to exit"))),

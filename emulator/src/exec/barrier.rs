@@ -6,6 +6,7 @@ use super::path::State;
 use super::row::{LANES, Lanes};
 use super::warp::Warp;
 use crate::check::Stamp;
+use crate::explore::Mode;
 use crate::profile::Waited;
 use crate::program::{Barrier, BarrierKind, Op};
 use crate::report::FaultKind;
@@ -79,6 +80,9 @@ impl Warp {
         }
         state.by_warp.push((self.index, active));
         let known = block.arrival(self.index);
+        let mut order = block.cluster.order.borrow_mut();
+        order.visit_barrier(Some((block.rank, id)), Mode::Arrive);
+        drop(order);
         block.barriers[id].stamp.join(&known);
         if let Some(operand) = barrier.operand {
             let held = active & self.holds(block, operand);
@@ -233,8 +237,8 @@ impl BlockRun<'_> {
                 }
                 let path = &mut warp.paths.list[i];
                 path.state = State::Ready;
+                freed.push((warp.index, path.pc));
                 path.pc += 1;
-                freed.push(warp.index);
             }
         }
         for warp in freed {

@@ -13,11 +13,13 @@ use super::tensor::Warpgroup;
 use super::warp::{Stop, Warp};
 use crate::check::GridOrder;
 use crate::config::{Checks, Ignored, LaunchConfig};
+use crate::explore::Explorer;
 use crate::fifo::Fifo;
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::host::Starved;
 use crate::profile::{Collector, Tally};
 use crate::program::{Op, Program};
+use crate::trace::Log;
 
 /// Barriers of a block (ids 0 to 15).
 pub(crate) const BARRIERS: usize = 16;
@@ -51,6 +53,10 @@ pub(crate) struct Launch {
     pub(crate) starved: Arc<Starved>,
     /// Where counters are collected; `None` without a profile.
     pub(crate) profile: Option<Arc<Collector>>,
+    /// Where timelines are collected; `None` without a trace.
+    pub(crate) trace: Option<Arc<Log>>,
+    /// Chooses the order of warps and landings; `None` follows the seed.
+    pub(crate) explorer: Option<Explorer>,
 }
 
 impl Launch {
@@ -59,7 +65,7 @@ impl Launch {
     }
 
     /// Warps of a block.
-    pub(super) fn warps(&self) -> u32 {
+    pub(crate) fn warps(&self) -> u32 {
         self.threads().div_ceil(LANES as u32)
     }
 
@@ -75,7 +81,7 @@ impl Launch {
     }
 
     /// Grid index of block `rank` of cluster `linear`; clusters are numbered x fastest.
-    pub(super) fn block_index(&self, linear: u64, rank: u32) -> [u32; 3] {
+    pub(crate) fn block_index(&self, linear: u64, rank: u32) -> [u32; 3] {
         let [cx, cy, _] = self.cluster;
         let [gx, gy] = [0, 1].map(|axis| u64::from(self.config.grid[axis] / self.cluster[axis]));
         let first = [linear % gx, linear / gx % gy, linear / (gx * gy)];
@@ -175,7 +181,9 @@ impl<'a> BlockRun<'a> {
 
     /// Runs warp `w` for at most `turns` instructions.
     pub(crate) fn turn(&mut self, w: usize, turns: u64) -> Checked<Stop> {
-        let stop = self.warps[w].run(&mut self.block, turns)?;
+        let ran = self.warps[w].run(&mut self.block, turns);
+        self.record_turn(w);
+        let stop = ran?;
         if stop == Stop::Done {
             self.done[w] = true;
             if self.is_done() {

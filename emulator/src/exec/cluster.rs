@@ -31,6 +31,7 @@ use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::shared::{SHARED_BASE, SharedMemory};
 use crate::profile::Tally;
 use crate::report::FaultKind;
+use crate::trace::Recorder;
 
 /// Instructions that a warp runs in one turn, under seed 0.
 const TURNS: u64 = 64 << 10;
@@ -46,7 +47,7 @@ const IN_FLIGHT: usize = 1 << 16;
 pub(crate) const RANK_SHIFT: u32 = 24;
 /// Rounds without an effect, in which waits only expired or warps only polled, before it counts as
 /// a deadlock.
-const QUIET_ROUNDS: u32 = 256;
+pub(super) const QUIET_ROUNDS: u32 = 256;
 
 /// What the blocks of a cluster share.
 #[derive(Debug)]
@@ -72,6 +73,7 @@ pub(crate) struct Cluster {
     pub(crate) left_open: RefCell<LeftOpen>,
     /// The profile's counters; the blocks have clones.
     pub(crate) counters: Tally,
+    pub(crate) trace: Option<RefCell<Recorder>>,
 }
 
 impl Cluster {
@@ -97,6 +99,7 @@ impl Cluster {
             effects: Cell::new(0),
             left_open: RefCell::default(),
             counters: Tally::new(launch.profile.as_ref()),
+            trace: Recorder::new(launch).map(RefCell::new),
         }
     }
 
@@ -115,6 +118,9 @@ impl Cluster {
         self.event.set(false);
         self.effects.set(0);
         self.left_open.take();
+        if let Some(trace) = &self.trace {
+            trace.borrow_mut().start(launch, linear);
+        }
     }
 
     /// Records an action that another thread can see.
@@ -214,14 +220,18 @@ impl<'a> ClusterRun<'a> {
     /// Runs until the cluster has ended (true), or until every warp has had `rounds` turns or only
     /// waits for other clusters (false).
     pub(crate) fn run(&mut self, rounds: u64) -> Checked<bool> {
-        self.run_rounds(rounds).map_err(|fault| {
-            let left_open = &self.cluster.left_open;
-            let fault = left_open.borrow().explain(&self.launch.program.code, fault);
-            match fault.kind {
-                FaultKind::InstructionBudget => self.with_places(fault, ", running"),
-                _ => self.with_aftermath(fault),
-            }
-        })
+        self.run_rounds(rounds)
+            .map_err(|fault| self.explained(fault))
+    }
+
+    /// Adds to a fault what else is known of it.
+    pub(super) fn explained(&mut self, fault: Box<Fault>) -> Box<Fault> {
+        let left_open = &self.cluster.left_open;
+        let fault = left_open.borrow().explain(&self.launch.program.code, fault);
+        match fault.kind {
+            FaultKind::InstructionBudget => self.with_places(fault, ", running"),
+            _ => self.with_aftermath(fault),
+        }
     }
 
     fn run_rounds(&mut self, rounds: u64) -> Checked<bool> {
@@ -310,18 +320,10 @@ impl<'a> ClusterRun<'a> {
             0 => TURNS,
             _ => 1 + self.random.below(SHORT_TURNS) as u64,
         };
-        let run = &mut self.blocks[b];
-        let before = run.warps[w].warp_instructions;
-        run.warps[w].budget = before.saturating_add(self.launch.budget - self.ran);
-        let stop = run
-            .turn(w, turns)
-            .map_err(|fault| fault.in_block(b as u32))?;
-        self.ran += run.warps[w].warp_instructions - before;
+        let (stop, ran) = self.run_warp(b, w, turns)?;
         match stop {
             Stop::Done | Stop::Yielded => (round.progress, round.polling) = (true, false),
-            Stop::Blocked => {
-                round.progress |= self.blocks[b].warps[w].warp_instructions != before;
-            }
+            Stop::Blocked => round.progress |= ran,
             Stop::Polling => round.progress = true,
         }
         while self.cluster.engine.borrow().len() > IN_FLIGHT {
@@ -346,6 +348,19 @@ impl<'a> ClusterRun<'a> {
         Ok(())
     }
 
+    /// Runs a warp for at most `turns` instructions. Tells whether it has run any.
+    pub(super) fn run_warp(&mut self, b: usize, w: usize, turns: u64) -> Checked<(Stop, bool)> {
+        let run = &mut self.blocks[b];
+        let before = run.warps[w].warp_instructions;
+        run.warps[w].budget = before.saturating_add(self.launch.budget - self.ran);
+        let stop = run
+            .turn(w, turns)
+            .map_err(|fault| fault.in_block(b as u32))?;
+        let ran = run.warps[w].warp_instructions - before;
+        self.ran += ran;
+        Ok((stop, ran > 0))
+    }
+
     /// Lets one asynchronous operation land; false if none is in flight.
     pub(super) fn land(&mut self) -> Checked<bool> {
         let flying = self.cluster.engine.borrow().len();
@@ -356,15 +371,26 @@ impl<'a> ClusterRun<'a> {
             0 => 0,
             _ => self.random.below(flying),
         };
-        let operation = self.cluster.engine.borrow_mut().take(index);
-        operation.land(&self.cluster)?;
-        self.cluster.effect();
-        self.cluster.event.set(true);
+        self.land_at(index)?;
         Ok(true)
     }
 
+    /// Lets the asynchronous operation at `index` land, or one that has to land before it.
+    pub(super) fn land_at(&mut self, index: usize) -> Checked<()> {
+        let operation = self.cluster.engine.borrow_mut().take(index);
+        let copy = self.cluster.trace.as_ref().and(operation.copy());
+        operation.land(&self.cluster)?;
+        if let (Some(trace), Some(copy)) = (&self.cluster.trace, copy) {
+            let order = self.cluster.order.borrow();
+            trace.borrow_mut().landed(&order, copy);
+        }
+        self.cluster.effect();
+        self.cluster.event.set(true);
+        Ok(())
+    }
+
     /// Lets waits with a time limit expire; false if there are none.
-    fn expire(&mut self) -> bool {
+    pub(super) fn expire(&mut self) -> bool {
         let mut any = false;
         for run in &mut self.blocks {
             any |= run.expire();

@@ -6,6 +6,7 @@ use super::path::State;
 use super::row::LANES;
 use super::warp::Warp;
 use crate::check::Stamp;
+use crate::explore::Mode;
 use crate::profile::Waited;
 use crate::report::FaultKind;
 
@@ -103,6 +104,7 @@ impl Warp {
                 return misuse(open & active, message);
             }
             let mut order = cluster.order.borrow_mut();
+            order.visit_barrier(None, Mode::Arrive);
             let stamp = order.hand_over(agent, ordered);
             cluster.effect();
             if barrier.arrive(agent, active, &stamp) {
@@ -120,6 +122,9 @@ impl Warp {
             return Ok(true);
         }
         block.counters.wait(Waited::Cluster);
+        let mut order = cluster.order.borrow_mut();
+        order.visit_barrier(None, Mode::Pass);
+        drop(order);
         barrier.open[agent as usize] &= !active;
         if ordered {
             let mut order = cluster.order.borrow_mut();

@@ -1,5 +1,7 @@
 //! The report of a deadlock, and the notes that say where each warp of a cluster is.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use super::block::BlockRun;
 use super::cluster::ClusterRun;
 use super::fault::Fault;
@@ -72,6 +74,18 @@ impl ClusterRun<'_> {
             }
         }
         fault
+    }
+
+    /// A hash of all that its warps do next depends on, apart from memory that other threads see.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for warp in self.blocks.iter().flat_map(|run| &run.warps) {
+            for path in &warp.paths.list {
+                (path.pc, path.mask, path.state, path.expired).hash(&mut hasher);
+            }
+            (&warp.regs, &warp.local, &warp.stack).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// The fault of a cluster that only polls for what no other cluster will write.

@@ -13,6 +13,7 @@ use std::thread;
 
 use super::block::Launch;
 use super::cluster::ClusterRun;
+use super::explored::Explored;
 use super::fault::Fault;
 use super::merge::Merger;
 use super::printing::Printing;
@@ -31,6 +32,10 @@ const WINDOW: usize = 64;
 
 /// Passes over all clusters without any effect before it counts as a deadlock.
 const QUIET_PASSES: usize = 1024;
+/// Passes in a row that leave all warps as they were before it is one.
+const SAME_PASSES: usize = 3;
+/// Most passes after which this is looked for.
+const COMPARED_PASSES: usize = 32;
 
 /// The findings after which a launch has gone on, each with its cluster.
 #[derive(Default)]
@@ -86,6 +91,9 @@ pub(crate) fn run(
     let clusters = launch.clusters();
     let found = Found::default();
     let ran = match pool {
+        _ if launch.explorer.is_some() => {
+            explored(launch, printed, source, &found).map_err(|last| (u64::MAX, last))
+        }
         Some(pool) if clusters > 1 && !launch.program.ordered => {
             parallel(launch, clusters, pool, printed, source, &found)
         }
@@ -119,6 +127,7 @@ fn ordered(
     let merger = Merger::new(launch);
     let mut waiting = Queue::new(launch, clusters, resident);
     let mut idle = 0;
+    let mut repeats = Repeats::default();
     let mut running: std::collections::VecDeque<ClusterRun<'_>> = Default::default();
     let mut spare = Vec::new();
     loop {
@@ -159,7 +168,8 @@ fn ordered(
                     idle + 1
                 };
                 running.push_back(run);
-                if idle > QUIET_PASSES * running.len() {
+                let is_over = idle > QUIET_PASSES * running.len() || repeats.after(idle, &running);
+                if is_over {
                     let first = running.front().map(|run| (run, run.waits_for_ever()));
                     if let Some((run, fault)) = first {
                         return Err(Box::new(report(run, *fault, source)));
@@ -171,6 +181,58 @@ fn ordered(
             }
         }
     }
+    Ok(stats)
+}
+
+/// Finds out that clusters poll for ever: a pass over all of them without any effect has left every
+/// warp as it was. The next pass would do the same.
+#[derive(Default)]
+struct Repeats {
+    last: Vec<u64>,
+    same: usize,
+}
+
+impl Repeats {
+    /// Called after each turn of a cluster, with the number of turns without an effect.
+    fn after(&mut self, idle: usize, running: &std::collections::VecDeque<ClusterRun<'_>>) -> bool {
+        let ends_pass = idle > 0 && idle.is_multiple_of(running.len());
+        if !ends_pass || idle > COMPARED_PASSES * running.len() {
+            return false;
+        }
+        let now: Vec<u64> = running.iter().map(ClusterRun::fingerprint).collect();
+        self.same = if now == self.last { self.same + 1 } else { 0 };
+        self.last = now;
+        self.same >= SAME_PASSES
+    }
+}
+
+/// Runs the clusters in the order that the explorer chooses.
+fn explored(
+    launch: &Launch,
+    printed: &mut Fifo,
+    source: &crate::module::Source,
+    found: &Found,
+) -> Result<LaunchStats, Box<Report>> {
+    let mut stats = LaunchStats::default();
+    let Some(explorer) = &launch.explorer else {
+        return Ok(stats);
+    };
+    let mut all = Explored::new(launch, explorer);
+    let ran = all.run();
+    if let Err((at, fault)) = ran {
+        return Err(Box::new(report(&all.runs[at], *fault, source)));
+    }
+    let merger = Merger::new(launch);
+    for run in &mut all.runs {
+        printed.append(&mut run.printed());
+        found.take(run, source);
+        if let Err((_, fault)) = run.ended(merger.as_ref(), true) {
+            return Err(Box::new(report(run, *fault, source)));
+        }
+        found.take(run, source);
+        stats.add(&run.stats());
+    }
+    explorer.search().end();
     Ok(stats)
 }
 

@@ -7,6 +7,7 @@ use super::path::Path;
 use super::row::{LANES, Lanes, Row};
 use super::warp::Warp;
 use crate::check::{Actor, Kind, Stamp, Target};
+use crate::explore::Mode;
 use crate::profile::Waited;
 use crate::program::{Mbarrier, MbarrierKind, Until};
 
@@ -26,6 +27,23 @@ impl Warp {
         }
         let agent = block.agent(self.index);
         let arrives = matches!(op.kind, MbarrierKind::Arrive { .. });
+        let kind = match op.kind {
+            MbarrierKind::Init { .. } | MbarrierKind::Inval => Kind::Write,
+            _ => Kind::StrongWrite,
+        };
+        block.cluster.effect();
+        let pc = self.paths.list[index].pc;
+        // Whoever acquires what an arrival releases knows of the arrival, too.
+        if arrives {
+            for lane in Lanes(active) {
+                let at = self.mbarrier_place(block, op, addresses.0[lane], lane)?;
+                self.note_mbarrier(block, at, kind, index, 1 << lane)?;
+                if op.ordered {
+                    let mut order = block.cluster.order.borrow_mut();
+                    order.use_peer(agent, at.rank, (pc, lane as u32), at.offset);
+                }
+            }
+        }
         let stamp = match arrives {
             true => block
                 .cluster
@@ -34,17 +52,21 @@ impl Warp {
                 .hand_over(agent, op.ordered),
             false => Stamp::default(),
         };
-        let kind = match op.kind {
-            MbarrierKind::Init { .. } | MbarrierKind::Inval => Kind::Write,
-            _ => Kind::StrongWrite,
-        };
-        block.cluster.effect();
         let mut states = Row([0u64; LANES]);
         for lane in Lanes(active) {
             let at = self.mbarrier_place(block, op, addresses.0[lane], lane)?;
-            let done = self.change(block, op, at, lane, &stamp);
+            let mode = match op.kind {
+                MbarrierKind::Init { .. } | MbarrierKind::Inval => Mode::Write,
+                _ => Mode::Arrive,
+            };
+            let mut order = block.cluster.order.borrow_mut();
+            order.visit_mbarrier((at.rank, at.offset), mode);
+            drop(order);
+            let done = self.change(block, (op, pc), at, lane, &stamp);
             states.0[lane] = done.map_err(|why| named(block, at, lane, &why))?;
-            self.note_mbarrier(block, at, kind, index, 1 << lane)?;
+            if !arrives {
+                self.note_mbarrier(block, at, kind, index, 1 << lane)?;
+            }
         }
         if let Some(d) = op.d {
             self.regs.put(d, &states, active);
@@ -96,7 +118,7 @@ impl Warp {
     fn change(
         &self,
         block: &Block<'_>,
-        op: &Mbarrier,
+        (op, pc): (&Mbarrier, u32),
         at: Place,
         lane: usize,
         stamp: &Stamp,
@@ -141,6 +163,7 @@ impl Warp {
         };
         if completes {
             cluster.event.set(true);
+            cluster.record_phase(at, table.get(at)?, pc);
         }
         Ok(state)
     }
@@ -179,6 +202,10 @@ impl Warp {
                     barrier.has_parity_passed(self.lane32(block, parity, lane))
                 }
             };
+            if has_passed || !blocks || expired {
+                let mut order = cluster.order.borrow_mut();
+                order.visit_mbarrier((at.rank, at.offset), Mode::Read);
+            }
             if has_passed {
                 passed |= 1 << lane;
                 known.join(barrier.knowledge());

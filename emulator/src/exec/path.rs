@@ -16,7 +16,7 @@ pub(crate) struct Frame {
 }
 
 /// Whether a path can run, and if not, why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum State {
     /// Can run.
     Ready,

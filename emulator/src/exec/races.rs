@@ -3,9 +3,9 @@
 use super::access::Intent;
 use super::block::{Block, BlockRun};
 use super::fault::Checked;
-use super::row::Row;
+use super::row::{LANES, Row};
 use super::warp::Warp;
-use crate::check::{Actor, FlagUse, Kind, Stamp, Target, Values};
+use crate::check::{Actor, FlagUse, Kind, Order, Stamp, Target, Values};
 use crate::memory::lanes::Planes;
 use crate::memory::words::{Bytes, Word, low_bits};
 use crate::program::{Inst, Strength};
@@ -70,6 +70,7 @@ impl Site {
         }
         let mut order = block.cluster.order.borrow_mut();
         let actor = self.actor(block);
+        self.use_peer(block, &mut order, target, offsets, mask);
         if self.strength == Strength::NonCoherent {
             order.only_read(actor, target, offsets, mask, bytes)?;
         }
@@ -81,6 +82,30 @@ impl Site {
         let warp = block.agent(self.warp);
         order.strong(warp, target, (self.strength, FlagUse::Read), offsets, mask);
         Ok(())
+    }
+
+    /// Records a use of another block's shared memory.
+    #[inline(always)]
+    fn use_peer(
+        self,
+        block: &Block<'_>,
+        order: &mut Order,
+        target: Target,
+        offsets: &Row<u64>,
+        mask: u32,
+    ) {
+        if let Target::Shared { rank } = target
+            && rank != block.rank
+        {
+            let lane = mask.trailing_zeros();
+            let warp = block.agent(self.warp);
+            order.use_peer(
+                warp,
+                rank,
+                (self.pc, lane),
+                offsets.0[lane as usize % LANES],
+            );
+        }
     }
 
     /// Records the writes that the lanes of `mask` are about to do.
@@ -114,6 +139,7 @@ impl Site {
         };
         let mut order = block.cluster.order.borrow_mut();
         let actor = self.actor(block);
+        self.use_peer(block, &mut order, target, offsets, mask);
         order.set_narrow(self.narrow);
         order.note(actor, target, kind, offsets, mask, bytes, Some(&values))?;
         if kind == Kind::StrongWrite {
@@ -147,22 +173,21 @@ impl Warp {
 }
 
 impl BlockRun<'_> {
-    /// A warp goes on after a barrier, and acquires what all arrivals released.
-    pub(super) fn learn(&self, warp: u32, stamp: &Stamp) {
+    /// A warp goes on after a barrier at `pc`, and acquires what all arrivals released.
+    pub(super) fn learn(&self, (warp, pc): (u32, u32), stamp: &Stamp) {
         let mut order = self.block.cluster.order.borrow_mut();
-        order.acquire(self.block.agent(warp), stamp);
+        let agent = self.block.agent(warp);
+        let since = order.steps.of(agent);
+        order.acquire(agent, stamp);
+        drop(order);
+        self.record_release(warp, since, pc);
     }
 }
 
 impl Block<'_> {
     /// What a warp releases when it arrives at a barrier.
     pub(super) fn arrival(&self, warp: u32) -> Stamp {
-        match self.launch.checks.races {
-            true => {
-                let mut order = self.cluster.order.borrow_mut();
-                order.release(self.agent(warp))
-            }
-            false => Stamp::default(),
-        }
+        let mut order = self.cluster.order.borrow_mut();
+        order.release(self.agent(warp))
     }
 }

@@ -42,7 +42,7 @@ impl Slot {
 }
 
 /// A number of slots of each width: the size of a window, or the position of one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Extent {
     pub(crate) b16: u32,
     pub(crate) b32: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Constants {
 }
 
 /// The register files of one warp, and the window in use.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Registers {
     b16: Vec<Row<u16>>,
     b32: Vec<Row<u32>>,

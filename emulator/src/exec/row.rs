@@ -8,7 +8,7 @@ pub(crate) const LANES: usize = 32;
 pub(crate) const FULL_MASK: u32 = u32::MAX;
 
 /// One value for each of 32 lanes, aligned for vector instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C, align(64))]
 pub(crate) struct Row<T>(pub(crate) [T; LANES]);
 

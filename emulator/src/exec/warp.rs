@@ -8,7 +8,7 @@ use super::path::{Frame, Path, Paths, State};
 use super::races::Site;
 use super::registers::{Extent, Registers, Slot};
 use super::row::{FULL_MASK, LANES, Row};
-use super::tensor::Flight;
+use super::tensor::{Flight, Work};
 use crate::memory::lanes::Planes;
 use crate::memory::local::LocalMemory;
 use crate::memory::stack::DynamicStack;
@@ -42,6 +42,9 @@ pub(crate) struct Warp {
     pub(crate) polls: u32,
     /// `wgmma` instructions that have not been waited for.
     pub(crate) flight: Flight,
+    pub(super) work: Work,
+    /// Whether its turn ends after an access that others can see: orders are explored.
+    pub(crate) stops: bool,
     /// Warp instructions at which the budget of its cluster is spent.
     pub(crate) budget: u64,
     /// Copies of the registers, while they hold what loads have found unwritten.
@@ -104,6 +107,7 @@ impl Warp {
             chosen: 0,
             expired: false,
         });
+        self.stops = block.launch.explorer.is_some();
         self.flight.reset(block.rank, self.index);
         self.lane_instructions = 0;
         self.warp_instructions = 0;
@@ -131,7 +135,7 @@ impl Warp {
             .warp_instructions
             .saturating_add(turns)
             .min(self.budget);
-        let mut fair = false;
+        let mut fair = self.stops;
         let mut polling = 0;
         self.polls = 0;
         loop {
@@ -145,6 +149,9 @@ impl Warp {
             let reason = self.run_path(block, index, end)?;
             fair = matches!(reason, Pause::Patience | Pause::Polling);
             if reason == Pause::Polling {
+                if self.stops {
+                    return Ok(Stop::Yielded);
+                }
                 // Not at every pause: a loop in which only some lanes poll parts and merges each time.
                 self.polls = 0;
                 polling += 1;
@@ -279,6 +286,9 @@ impl Warp {
                     self.settle(&inst.op, &launch.program.touched[pc as usize], active);
                 }
                 watching = self.flight.watches() || self.open.is_some();
+                if self.stops && block.cluster.order.borrow().has_visits() {
+                    self.polls = POLLS;
+                }
                 flow
             };
             if counting {
@@ -334,26 +344,23 @@ impl Warp {
             Op::Branch { target } => return Ok(self.branch(index, active, *target)),
             Op::Collective(collective) => return self.meet(block, collective, index, active),
             Op::Barrier(barrier) => {
-                return Ok(if self.barrier(block, barrier, index, active)? {
-                    Flow::Parted
-                } else {
-                    Flow::Next
-                });
+                let waits = self.recorded(block, inst, index, |warp, block| {
+                    warp.barrier(block, barrier, index, active)
+                })?;
+                return Ok(if waits { Flow::Parted } else { Flow::Next });
             }
             Op::Tensor(op) => {
-                return Ok(if self.tensor(block, op, index, active)? {
-                    Flow::Next
-                } else {
-                    Flow::Parted
-                });
+                let goes_on = self.recorded(block, inst, index, |warp, block| {
+                    warp.tensor(block, op, index, active)
+                })?;
+                return Ok(if goes_on { Flow::Next } else { Flow::Parted });
             }
             _ if active == 0 => return Ok(Flow::Next),
             Op::Asynchronous(op) => {
-                return Ok(if self.asynchronous(block, op, index, active)? {
-                    Flow::Parted
-                } else {
-                    Flow::Next
-                });
+                let waits = self.recorded(block, inst, index, |warp, block| {
+                    warp.asynchronous(block, op, index, active)
+                })?;
+                return Ok(if waits { Flow::Parted } else { Flow::Next });
             }
             Op::Exit => {
                 self.exit(block, index, active);

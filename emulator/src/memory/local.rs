@@ -12,7 +12,7 @@ use crate::exec::row::{LANES, Lanes, Row};
 pub(crate) const LOCAL_LIMIT: u64 = 512 << 10;
 
 /// Rows of words, and for each word of each lane a bit per byte that says whether it was written.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct LocalMemory {
     words: Vec<Row<u32>>,
     init: Vec<Row<u8>>,

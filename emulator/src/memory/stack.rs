@@ -9,7 +9,7 @@ use crate::exec::row::{LANES, Lanes, Row};
 pub(crate) const STACK_BASE: u64 = 1 << 20;
 
 /// The dynamic part of the threads' stacks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct DynamicStack {
     pub(crate) memory: LocalMemory,
     /// Bytes in use, for each lane.

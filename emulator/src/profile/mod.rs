@@ -31,4 +31,5 @@ pub use ptx_syntax::isa::Class;
 pub use resources::Resources;
 
 pub(crate) use kind::Kind;
-pub(crate) use tally::{Collector, Copied, Tally, TensorInput, Touch, Waited};
+pub use tally::Waited;
+pub(crate) use tally::{Collector, Copied, Tally, TensorInput, Touch};

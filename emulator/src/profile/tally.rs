@@ -39,13 +39,18 @@ pub(crate) enum Copied {
     Stores,
 }
 
-/// The kinds of wait, for [`Tally::wait`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
+/// The kinds of wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Waited {
+    /// `bar.sync` and the like.
     Barrier,
+    /// `barrier.cluster.wait`
     Cluster,
+    /// `mbarrier.try_wait`, `mbarrier.test_wait`
     Mbarrier,
+    /// `cp.async.wait_group`, `cp.async.bulk.wait_group`
     Copies,
+    /// `wgmma.wait_group`
     Wgmma,
 }
 

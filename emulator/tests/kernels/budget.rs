@@ -1,8 +1,9 @@
 //! The instruction budget: the warps of a block may run as many instructions as it says, and not one more.
 
-use warpsmith_emulator::{FaultKind, LaunchError};
+use warpsmith_emulator::{EmulatorConfig, FaultKind, LaunchError};
 
 use super::common::Case;
+use super::foreign::{report, run};
 
 /// Runs a case of one warp a block with exactly the budget that its warps need, and with one less.
 fn at_the_boundary(case: &Case, blocks: u64) {
@@ -73,4 +74,46 @@ fn the_warps_of_a_block_share_its_budget() {
     };
     assert_eq!(report.kind, FaultKind::InstructionBudget, "{report}");
     assert!(!report.notes.is_empty(), "where the warps are: {report}");
+}
+
+const POLL: &str = "
+.visible .entry k(.param .u64 p)
+{
+    .reg .b32 %r<4>; .reg .b64 %d<2>; .reg .pred %p<3>;
+    ld.param.u64 %d0, [p];
+    mov.u32 %r0, %ctaid.x;
+    mov.u32 %r2, 0;
+    setp.eq.u32 %p1, %r0, 0;
+POLL:
+    ld.volatile.global.u32 %r1, [%d0];
+    BODY
+    setp.eq.u32 %p0, %r1, 0;
+    @%p0 bra POLL;
+    ret;
+}";
+
+/// Blocks that poll for what no one writes are a deadlock long before the budget is spent.
+#[test]
+fn a_polling_deadlock_of_all_multiprocessors_is_found_soon() {
+    let config = EmulatorConfig {
+        instruction_budget: Some(20_000),
+        ..EmulatorConfig::default()
+    };
+    let fault = report(run(&POLL.replace("BODY", ""), 132, 256, 1, config));
+    assert_eq!(fault.kind, FaultKind::Deadlock, "{fault}");
+}
+
+/// A poll that counts is not the same each time: block 0 loses its patience and lets all go on.
+#[test]
+fn blocks_that_count_their_polls_are_no_deadlock() {
+    let body = "add.u32 %r2, %r2, 1; setp.gt.and.u32 %p2, %r2, 3000, %p1;
+        @%p2 st.volatile.global.u32 [%d0], 1;";
+    let ran = run(
+        &POLL.replace("BODY", body),
+        4,
+        32,
+        1,
+        EmulatorConfig::default(),
+    );
+    assert_eq!(ran.expect("it ends"), [1]);
 }

@@ -158,6 +158,7 @@ fn clusters_that_are_misused() {
     with("cluster_wait_without_arrive", FaultKind::BarrierMisuse);
     with("cluster_arrive_twice", FaultKind::BarrierMisuse);
     with("cluster_peer_exits_early", FaultKind::UseAfterFree);
+    with("cluster_peer_may_exit_early", FaultKind::UseAfterFree);
     with("cluster_rank_that_is_none", FaultKind::OutOfBounds);
     with("mbarrier_of_another_block", FaultKind::MbarrierMisuse);
 }

@@ -4,6 +4,7 @@
 mod asynchrony;
 mod budget;
 mod common;
+mod explore;
 mod fail;
 mod fail_asynchrony;
 mod foreign;
@@ -20,4 +21,5 @@ mod refused;
 mod tensor;
 mod tensor_columns;
 mod tensor_copies;
+mod trace;
 mod unwritten;

@@ -4,7 +4,8 @@ use std::io;
 
 use anyhow::Result;
 use warpsmith::Device;
-use warpsmith_emulator::{Checks, EmulatorConfig, Output};
+use warpsmith_emulator::trace::Trace;
+use warpsmith_emulator::{Checks, EmulatorConfig, Explorer, Output};
 
 use super::Args;
 use crate::failure::UsageError;
@@ -18,16 +19,31 @@ pub(super) fn budget(args: &Args) -> u64 {
     args.instruction_budget.unwrap_or(USUAL_BUDGET)
 }
 
+/// Whether all checks are on.
+pub(super) fn is_checked(args: &Args) -> bool {
+    args.check || args.schedules.is_some() || args.explore.is_some()
+}
+
+/// What the emulator's configuration shares with this program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts {
+    pub(super) trace: Option<Trace>,
+    pub(super) explorer: Option<Explorer>,
+}
+
 /// The selected device; the emulator gets this seed. With options that only the emulator supports,
 /// `auto` means the emulator.
-pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
+pub(super) fn open(args: &Args, seed: u64, parts: &Parts) -> Result<Device> {
     let wanted = [
         (args.check, "--check"),
         (args.schedules.is_some(), "--schedules"),
+        (args.explore.is_some(), "--explore"),
         (args.keep_going, "--keep-going"),
         (!args.ignore.is_empty(), "--ignore"),
         (args.instruction_budget.is_some(), "--instruction-budget"),
         (args.profile, "--profile"),
+        (args.trace.is_some(), "--trace"),
+        (args.html.is_some(), "--html"),
     ];
     let name = match wanted.iter().find(|(is_wanted, _)| *is_wanted) {
         None => args.device.as_str(),
@@ -45,14 +61,16 @@ pub(super) fn open(args: &Args, seed: u64) -> Result<Device> {
     }
     let mut config = EmulatorConfig {
         seed,
-        checks: match args.check || args.schedules.is_some() {
+        checks: match is_checked(args) {
             true => Checks::ALL,
             false => Checks::QUICK,
         },
         keep_going: args.keep_going,
         ignored: args.ignore.iter().map(|ignore| ignore.ignored).collect(),
         instruction_budget: Some(budget(args)),
-        profile: args.profile,
+        profile: args.profile || args.html.is_some(),
+        trace: parts.trace.clone(),
+        explorer: parts.explorer.clone(),
         ..EmulatorConfig::default()
     };
     if args.json {

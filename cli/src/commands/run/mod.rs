@@ -4,6 +4,7 @@ mod args;
 mod array;
 mod description;
 mod device;
+mod explore;
 mod extents;
 mod fill;
 mod ignore;
@@ -14,12 +15,14 @@ mod roofline;
 mod schedules;
 mod small_float;
 mod tensor_map;
+mod trace;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use ptx_syntax::ast::{Function, FunctionKind, Module};
 use warpsmith::{Device, DeviceBuffer};
+use warpsmith_emulator::Explorer;
 
 use super::read_text;
 use crate::failure::Outcome;
@@ -103,8 +106,10 @@ use roofline::GpuModel;
   warpsmith run saxpy.ptx launch.toml --device gpu:1 --json
   warpsmith run saxpy.ptx launch.toml --device emulator --seed 7
   warpsmith run saxpy.ptx launch.toml --check --schedules 16
+  warpsmith run saxpy.ptx launch.toml --explore
   warpsmith run saxpy.ptx launch.toml --check --keep-going --ignore data-race:31
-  warpsmith run saxpy.ptx launch.toml --profile --gpu-model a100"
+  warpsmith run saxpy.ptx launch.toml --profile --gpu-model a100
+  warpsmith run saxpy.ptx launch.toml --html saxpy.html --trace saxpy.json"
 )]
 pub(crate) struct Args {
     /// The PTX file.
@@ -135,6 +140,10 @@ pub(crate) struct Args {
     /// The report of a fault names the seed that reproduces it.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     schedules: Option<u64>,
+    /// Run with the checks under each order of warps, strong accesses and asynchronous copies that
+    /// may differ from the others, N orders at most [default: 10000]. For small launches.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10000", conflicts_with_all = ["schedules", "seed", "trace", "html"], value_parser = clap::value_parser!(u64).range(1..))]
+    explore: Option<u64>,
     /// Go on after data races and reads of unwritten memory, and report each kind once for each
     /// line. Other faults end the launch.
     #[arg(long)]
@@ -150,17 +159,33 @@ pub(crate) struct Args {
     instruction_budget: Option<u64>,
     /// Run on the emulator and print its counters: instructions, memory traffic, bank conflicts,
     /// the hottest lines, and an estimate of the time on a GPU.
-    #[arg(long)]
+    #[arg(long, group = "costs")]
     profile: bool,
     /// The GPU that the estimate is for.
     #[arg(
         long,
         value_enum,
         default_value_t,
-        requires = "profile",
+        requires = "costs",
         value_name = "MODEL"
     )]
     gpu_model: GpuModel,
+    /// Run on the emulator and write a timeline of each warp, copy, mbarrier and `wgmma` as Chrome's
+    /// trace events, for Perfetto. Its unit is a step, one instruction of a warp.
+    #[arg(long, value_name = "FILE.json", conflicts_with = "schedules")]
+    trace: Option<PathBuf>,
+    /// Run on the emulator and write one page of HTML with the timeline, the hot lines beside the
+    /// source, bank conflicts and the estimate.
+    #[arg(
+        long,
+        value_name = "FILE.html",
+        conflicts_with = "schedules",
+        group = "costs"
+    )]
+    html: Option<PathBuf>,
+    /// Most blocks in the timeline, from the first on [default: 16].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    trace_blocks: Option<u64>,
     /// Print one line of JSON.
     #[arg(long)]
     json: bool,
@@ -174,7 +199,18 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     check_launches(&module, &description.launches)
         .with_context(|| args.launch.display().to_string())?;
     check_places(args, &description.buffers)?;
-    let device = device::open(args, args.seed)?;
+    let timelines = trace::collector(args);
+    let explorer = args.explore.map(|_| Explorer::new());
+    let launches = description.launches.len();
+    ensure!(
+        explorer.is_none() || launches == 1,
+        "--explore takes a file of one launch, this has {launches}"
+    );
+    let parts = device::Parts {
+        trace: timelines.clone(),
+        explorer: explorer.clone(),
+    };
+    let device = device::open(args, args.seed, &parts)?;
     check_memory(&device, &description.buffers)?;
     threads::start()?;
     let fill_seed = args.fill_seed.unwrap_or(args.seed);
@@ -186,7 +222,13 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         description: &description,
         contents: &contents,
     };
-    let found = schedules::run(&trial, device);
+    let found = match explorer {
+        Some(explorer) => explore::run(&trial, device, &explorer),
+        None => schedules::run(&trial, device),
+    };
+    if let Some(timelines) = &timelines {
+        trace::write(args, &description, timelines, &found)?;
+    }
     let ran = match found {
         Ok(ran) => ran,
         Err(error) => {
@@ -312,20 +354,25 @@ fn check_args(kernel: &Function, launch: &Launch) -> Result<()> {
 /// Fails if a result cannot be saved, or would overwrite another result or an input.
 fn check_places(args: &Args, buffers: &[Buffer]) -> Result<()> {
     let mut taken = vec![args.ptx.canonicalize()?, args.launch.canonicalize()?];
-    for buffer in buffers {
-        let Some(path) = &buffer.save else { continue };
+    let saved = buffers.iter().filter_map(|buffer| {
+        let path = buffer.save.as_ref()?;
+        let place = format!("{}: buffer `{}`", args.launch.display(), buffer.name);
+        Some(("save", path, place))
+    });
+    let traced = trace::files(args).map(|(option, path)| (option, path, option.to_owned()));
+    for (what, path, context) in saved.chain(traced) {
         OutputFiles::check(path)
             .and_then(|()| OutputFiles::place(path))
             .and_then(|place| {
                 ensure!(
                     !taken.contains(&place),
-                    "save: {} is another result's place, or that of the PTX or TOML file",
+                    "{what}: {} is another result's place, or that of the PTX or TOML file",
                     path.display()
                 );
                 taken.push(place);
                 Ok(())
             })
-            .with_context(|| format!("{}: buffer `{}`", args.launch.display(), buffer.name))?;
+            .context(context)?;
     }
     Ok(())
 }

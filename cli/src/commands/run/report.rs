@@ -62,7 +62,8 @@ pub(super) fn print(
     }
     print_checks(args, description, ran, output)?;
     for (launch, launched) in launches() {
-        let Some((stats, estimate)) = profile(args, launch, launched) else {
+        let Some((stats, estimate)) = profile(args, launch, launched).filter(|_| args.profile)
+        else {
             continue;
         };
         if description.launches.len() > 1 {
@@ -90,13 +91,37 @@ fn profile<'l>(
     Some((stats, estimate))
 }
 
+/// The same as JSON.
+pub(super) fn profile_as_json(args: &Args, launch: &Launch, launched: &Launched) -> Option<Value> {
+    let (stats, estimate) = profile(args, launch, launched)?;
+    Some(profile::as_json(stats, &estimate))
+}
+
 fn print_checks(
     args: &Args,
     description: &Description,
     ran: &Schedules,
     output: &mut Output,
 ) -> Result<()> {
+    let orders = match (ran.explored, ran.count) {
+        (Some(true), 1) => "the only order".to_owned(),
+        (Some(true), count) => format!("all {count} orders"),
+        (_, count) => format!("the first {count} orders"),
+    };
     match args.schedules {
+        None if ran.explored.is_some() => {
+            let launch = &description.launches[0];
+            let threads = launch.block.iter().product::<u32>();
+            let blocks: u64 = launch
+                .grid
+                .iter()
+                .map(|extent| u64::from(*extent))
+                .product();
+            writeln!(
+                output,
+                "explore: nothing found in {orders} of {blocks} blocks x {threads} threads"
+            )?;
+        }
         Some(count) => {
             let last = args.seed.wrapping_add(count - 1);
             writeln!(
@@ -110,7 +135,14 @@ fn print_checks(
         }
         None => {}
     }
-    for (position, seed) in &ran.differing {
+    for (position, order) in ran.differing.iter().filter(|_| ran.explored.is_some()) {
+        writeln!(
+            output,
+            "note: buffer `{}` is not the same in order 1 and order {order}",
+            description.buffers[*position].name
+        )?;
+    }
+    for (position, seed) in ran.differing.iter().filter(|_| ran.explored.is_none()) {
         writeln!(
             output,
             "note: buffer `{}` is not the same under seed {} and seed {seed}",
@@ -145,7 +177,16 @@ fn as_json(args: &Args, description: &Description, ran: &Schedules) -> Value {
         (Some(line), [only]) => line.append(only),
         _ => line["launches"] = json!(launches),
     }
-    if args.check || args.schedules.is_some() {
+    if let Some(complete) = ran.explored {
+        let differing = ran.differing.iter().map(|(position, order)| {
+            json!({ "buffer": description.buffers[*position].name, "order": order })
+        });
+        line["explore"] = json!({
+            "orders": ran.count,
+            "complete": complete,
+            "differing": differing.collect::<Vec<Value>>(),
+        });
+    } else if args.check || args.schedules.is_some() {
         let differing = ran.differing.iter().map(
             |(position, seed)| json!({ "buffer": description.buffers[*position].name, "seed": seed }),
         );
@@ -167,8 +208,7 @@ fn launch_as_json(args: &Args, launch: &Launch, launched: &Launched) -> Map<Stri
         ("shared_bytes", json!(launch.shared_bytes)),
         ("time_ms", json!(launched.time.as_secs_f64() * 1e3)),
     ];
-    let profile = profile(args, launch, launched);
-    let profile = profile.map(|(stats, estimate)| profile::as_json(stats, &estimate));
+    let profile = profile_as_json(args, launch, launched).filter(|_| args.profile);
     let profile = profile.map(|profile| ("profile", profile));
     let all = own.into_iter().chain(profile);
     all.map(|(key, value)| (key.to_owned(), value)).collect()

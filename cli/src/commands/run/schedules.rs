@@ -16,6 +16,17 @@ pub(super) struct Schedules {
     pub(super) count: u64,
     /// Positions of the buffers that differ between seeds, with the first seed that differs.
     pub(super) differing: Vec<(usize, u64)>,
+    /// With `--explore`: whether all orders were tried.
+    pub(super) explored: Option<bool>,
+}
+
+/// Adds the buffers that differ from those of the first run.
+pub(super) fn compare(first: &Ran, other: &Ran, name: u64, differing: &mut Vec<(usize, u64)>) {
+    for (position, (one, another)) in first.contents.iter().zip(&other.contents).enumerate() {
+        if one != another && differing.iter().all(|(known, _)| *known != position) {
+            differing.push((position, name));
+        }
+    }
 }
 
 /// Runs the trial under every seed; `first` is the device for the first seed.
@@ -30,7 +41,7 @@ pub(super) fn run(trial: &Trial<'_>, first: Device) -> Result<Schedules> {
         Some(count) => (Some(Bar::start(what, count)), None),
         None => (None, Some(Spinner::start(what))),
     };
-    let is_checked = args.check || args.schedules.is_some();
+    let is_checked = device::is_checked(args);
     let attempt = |seed: u64, device: Device| {
         let ran = trial.run(device).map_err(|error| {
             let Some(fault) = fault_of(&error) else {
@@ -53,17 +64,14 @@ pub(super) fn run(trial: &Trial<'_>, first: Device) -> Result<Schedules> {
     let mut differing: Vec<(usize, u64)> = Vec::new();
     for offset in 1..count {
         let seed = args.seed.wrapping_add(offset);
-        let other = attempt(seed, device::open(args, seed)?)?;
-        for (position, (one, another)) in first.contents.iter().zip(&other.contents).enumerate() {
-            if one != another && differing.iter().all(|(known, _)| *known != position) {
-                differing.push((position, seed));
-            }
-        }
+        let other = attempt(seed, device::open(args, seed, &device::Parts::default())?)?;
+        compare(&first, &other, seed, &mut differing);
     }
     Ok(Schedules {
         first,
         count,
         differing,
+        explored: None,
     })
 }
 

@@ -1,6 +1,7 @@
 //! `warpsmith run` with tests/data/kernels.ptx.
 
 mod refused;
+mod trace;
 
 use serde_json::Value;
 

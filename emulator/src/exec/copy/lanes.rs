@@ -10,11 +10,13 @@ use crate::exec::groups::FlightId;
 use crate::exec::mbarrier::{MBARRIER_BYTES, Place, misuse};
 use crate::exec::row::Lanes;
 use crate::exec::warp::Warp;
+use crate::explore::Mode;
 use crate::memory::space::Space;
 use crate::profile::{Copied, Touch};
 use crate::program::{GroupKind, LaneCopy, Pointer};
 use crate::report::FaultKind;
 use crate::tensor_map::Swizzle;
+use crate::trace::{CopyKind, Landed};
 
 /// The copy of one lane.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +61,11 @@ impl Landing for LaneCopies {
         Ok(())
     }
 
+    fn copy(&self) -> Option<Landed> {
+        let bytes = u64::from(self.bytes) * self.parts.len() as u64;
+        Some(self.issuer.copy(CopyKind::Lanes, bytes))
+    }
+
     fn copies_of(&self) -> Option<u32> {
         Some(self.agent)
     }
@@ -77,10 +84,16 @@ impl Landing for Arrivals {
         let stamp: Stamp = self.issuer.stamp(cluster);
         let mut table = cluster.mbarriers.borrow_mut();
         for (lane, at) in &self.places {
-            table
-                .get(*at)
-                .and_then(|barrier| barrier.arrive(1, false, false, &stamp))
-                .map_err(|why| self.issuer.at_mbarrier(*at, &why).by(*lane))?;
+            let mut order = cluster.order.borrow_mut();
+            order.visit_mbarrier((at.rank, at.offset), Mode::Arrive);
+            drop(order);
+            let arrived = table.get(*at).and_then(|barrier| {
+                if barrier.arrive(1, false, false, &stamp)? {
+                    cluster.record_phase(*at, barrier, self.issuer.pc);
+                }
+                Ok(())
+            });
+            arrived.map_err(|why| self.issuer.at_mbarrier(*at, &why).by(*lane))?;
         }
         Ok(())
     }

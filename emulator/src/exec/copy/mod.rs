@@ -14,9 +14,11 @@ mod window;
 use super::block::Block;
 use super::cluster::Cluster;
 use super::fault::{Checked, Fault};
-use super::mbarrier::{Landed, Place, misuse};
+use super::mbarrier::{self, Place, misuse};
 use super::warp::Warp;
-use crate::check::{Channel, Operation, Proxy, Stamp};
+use crate::check::{Channel, Operation, Order, Proxy, Stamp};
+use crate::explore::Mode;
+use crate::trace::{CopyKind, Landed};
 
 /// The lane that issued an operation, and the instruction.
 #[derive(Clone, Debug)]
@@ -63,27 +65,45 @@ impl Issuer {
 
     /// The stamp that waiting for the end of the operation acquires.
     fn stamp(&self, cluster: &Cluster) -> Stamp {
-        cluster.order.borrow().finish(&self.operation)
+        let order = cluster.order.borrow();
+        order.finish(&self.operation).at(order.steps.latest())
+    }
+
+    /// The copy of `bytes` that this issued, for a trace.
+    fn copy(&self, kind: CopyKind, bytes: u64) -> Landed {
+        Landed {
+            kind,
+            bytes,
+            rank: self.rank,
+            pc: self.pc,
+            issued: Order::issued(&self.operation),
+        }
     }
 
     /// Completes `bytes` of a transaction at an mbarrier.
     fn complete(&self, cluster: &Cluster, at: Place, bytes: u64) -> Checked<()> {
         let stamp = self.stamp(cluster);
+        let mut order = cluster.order.borrow_mut();
+        order.visit_mbarrier((at.rank, at.offset), Mode::Arrive);
+        drop(order);
         let mut table = cluster.mbarriers.borrow_mut();
-        let done = table
-            .get(at)
-            .and_then(|barrier| barrier.complete(bytes as u32, &stamp));
-        done.map(drop).map_err(|why| self.at_mbarrier(at, &why))
+        let done = table.get(at).and_then(|barrier| {
+            if barrier.complete(bytes as u32, &stamp)? {
+                cluster.record_phase(at, barrier, self.pc);
+            }
+            Ok(())
+        });
+        done.map_err(|why| self.at_mbarrier(at, &why))
     }
 
     /// The same for a copy into shared memory, for which somebody has to wait.
     fn complete_copy(
         &self,
         cluster: &Cluster,
-        mbarrier: Place,
+        at: Place,
         (target, bytes): (Place, u64),
     ) -> Checked<()> {
-        let landed = Landed {
+        let landed = mbarrier::Landed {
             rank: self.rank,
             warp: self.warp,
             lane: self.lane,
@@ -91,10 +111,10 @@ impl Issuer {
             target,
             bytes,
         };
-        if let Ok(found) = cluster.mbarriers.borrow_mut().get(mbarrier) {
+        if let Ok(found) = cluster.mbarriers.borrow_mut().get(at) {
             found.note_landed(landed);
         }
-        self.complete(cluster, mbarrier, bytes)
+        self.complete(cluster, at, bytes)
     }
 
     #[cold]

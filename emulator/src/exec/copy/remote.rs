@@ -14,6 +14,7 @@ use crate::profile::Copied;
 use crate::program::{AtomicOp, AtomicType, Combine, RemoteStore, Width};
 use crate::report::FaultKind;
 use crate::tensor_map::Swizzle;
+use crate::trace::{CopyKind, Landed};
 
 /// One lane's store.
 #[derive(Debug)]
@@ -40,6 +41,10 @@ impl Landing for Sent {
         }
         issuer.write_shared(cluster, self.target, &data, Swizzle::None, kind)?;
         issuer.complete(cluster, self.mbarrier, bytes as u64)
+    }
+
+    fn copy(&self) -> Option<Landed> {
+        Some(self.issuer.copy(CopyKind::Sent, self.data.len() as u64))
     }
 
     fn left_behind(&self, _cluster: &Cluster, rank: u32) -> Option<Box<Fault>> {

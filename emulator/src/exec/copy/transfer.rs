@@ -14,6 +14,7 @@ use crate::exec::mbarrier::Place;
 use crate::program::{AtomicOp, AtomicType};
 use crate::report::FaultKind;
 use crate::tensor_map::Swizzle;
+use crate::trace::{CopyKind, Landed};
 
 /// The fault of a block that exits before a copy from or to its shared memory has landed.
 #[cold]
@@ -83,6 +84,10 @@ impl Landing for Load {
         self.issuer.complete_copy(cluster, self.mbarrier, written)
     }
 
+    fn copy(&self) -> Option<Landed> {
+        Some(self.issuer.copy(CopyKind::Load, self.shape.bytes()))
+    }
+
     fn left_behind(&self, cluster: &Cluster, rank: u32) -> Option<Box<Fault>> {
         let whole = (self.target, self.shape.bytes());
         let fault = || left_behind(cluster, &self.issuer, whole, self.mbarrier);
@@ -117,6 +122,10 @@ impl Landing for Across {
         }
         issuer.write_shared(cluster, self.target, &data, Swizzle::None, kind)?;
         issuer.complete_copy(cluster, self.mbarrier, (self.target, self.bytes))
+    }
+
+    fn copy(&self) -> Option<Landed> {
+        Some(self.issuer.copy(CopyKind::Across, self.bytes))
     }
 
     fn left_behind(&self, cluster: &Cluster, rank: u32) -> Option<Box<Fault>> {
@@ -181,5 +190,9 @@ impl Landing for StoreWrite {
         let stamp = writer.stamp(cluster);
         cluster.groups.borrow_mut().has_written(self.flight, stamp);
         Ok(())
+    }
+
+    fn copy(&self) -> Option<Landed> {
+        Some(self.writer.copy(CopyKind::Store, self.shape.bytes()))
     }
 }

@@ -11,33 +11,59 @@ use crate::semantics::tensor::sum::{Floats, Rule, accumulate_f16, accumulate_f32
 use crate::semantics::tensor::whole::{IntegerRule, Integers, accumulate_f64, accumulate_s32};
 use crate::semantics::tensor::{Accumulator, Element, fragment};
 
-/// A and B, decoded and rearranged for the sums.
-pub(super) enum Operands {
-    Float(Rule, Floats, Floats),
-    Integer(IntegerRule, Integers, Integers),
+/// Host memory of a warp for its matrix instructions, used for one after another.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// The bits of A and B.
+    bits: [Vec<u32>; 2],
+    floats: [Floats; 2],
+    integers: [Integers; 2],
+    doubles: [Vec<f64>; 2],
+    sums: Vec<Row<u32>>,
+    double_sums: Vec<Row<u64>>,
 }
 
-impl Operands {
-    /// From the bits of A as `[row][k]` and of B as `[column][k]`, in the order of the sum.
-    pub(super) fn new(
+impl Work {
+    /// A and B from their bits, see [`Operands::new`].
+    pub(super) fn operands(
+        &mut self,
         product: &Product,
         sum: TileSum,
-        a: &[u32],
-        b: &[u32],
+        bits: [&[u32]; 2],
+        negated: (bool, bool),
+    ) -> Operands<'_> {
+        let room = (&mut self.floats, &mut self.integers);
+        Operands::new(room, product, sum, bits, negated)
+    }
+}
+
+/// A and B, decoded and rearranged for the sums.
+pub(super) enum Operands<'w> {
+    Float(Rule, &'w [Floats; 2]),
+    Integer(IntegerRule, &'w [Integers; 2]),
+}
+
+impl<'w> Operands<'w> {
+    /// From the bits of A as `[row][k]` and of B as `[column][k]`, in the order of the sum.
+    pub(super) fn new(
+        (floats, integers): (&'w mut [Floats; 2], &'w mut [Integers; 2]),
+        product: &Product,
+        sum: TileSum,
+        [a, b]: [&[u32]; 2],
         negated: (bool, bool),
     ) -> Self {
         let units = product.units();
         match sum {
-            TileSum::Integer(rule) => Self::Integer(
-                rule,
-                Integers::of_a(product.a, a, units),
-                Integers::of_b(product.b, b, units),
-            ),
-            TileSum::Float(rule) => Self::Float(
-                rule,
-                Floats::of_a(product.a, a, units, negated.0),
-                Floats::of_b(product.b, b, units, negated.1),
-            ),
+            TileSum::Integer(rule) => {
+                integers[0].set_a(product.a, a, units);
+                integers[1].set_b(product.b, b, units);
+                Self::Integer(rule, integers)
+            }
+            TileSum::Float(rule) => {
+                floats[0].set_a(product.a, a, units, negated.0);
+                floats[1].set_b(product.b, b, units, negated.1);
+                Self::Float(rule, floats)
+            }
         }
     }
 
@@ -45,13 +71,13 @@ impl Operands {
     #[inline(always)]
     pub(super) fn add(&self, reg: usize, rows: usize, c: &Row<u32>) -> Row<u32> {
         Row(match self {
-            Self::Integer(rule, a, b) => {
+            Self::Integer(rule, [a, b]) => {
                 accumulate_s32(*rule, a, b, fragment::accumulator(reg, rows, false), &c.0)
             }
-            Self::Float(rule, a, b) if rule.accumulator == Accumulator::F16 => {
+            Self::Float(rule, [a, b]) if rule.accumulator == Accumulator::F16 => {
                 accumulate_f16(*rule, a, b, fragment::accumulator(reg, rows, true), &c.0)
             }
-            Self::Float(rule, a, b) => {
+            Self::Float(rule, [a, b]) => {
                 accumulate_f32(*rule, a, b, fragment::accumulator(reg, rows, false), &c.0)
             }
         })
@@ -84,37 +110,38 @@ impl Warp {
             Sum::Tile(sum) => sum,
             Sum::Double(rounding) => return self.mma_f64(block, mma, rounding),
         };
-        let a = self.fragment_bits(block, product, product.a, &mma.a, |lane, reg, per| {
-            fragment::a(product.m, per, lane, reg, 0)
-        });
-        let b = self.fragment_bits(block, product, product.b, &mma.b, |lane, reg, per| {
-            fragment::b(product.units(), per, lane, reg, 0)
-        });
-        let operands = Operands::new(product, sum, &a, &b, (false, false));
+        let mut work = std::mem::take(&mut self.work);
+        let [a, b] = &mut work.bits;
+        let place = |lane, reg, per| fragment::a(product.m, per, lane, reg, 0);
+        self.fragment_bits(block, (product, product.a), &mma.a, place, a);
+        let place = |lane, reg, per| fragment::b(product.units(), per, lane, reg, 0);
+        self.fragment_bits(block, (product, product.b), &mma.b, place, b);
+        let room = (&mut work.floats, &mut work.integers);
+        let operands = Operands::new(room, product, sum, [a, b], (false, false));
         let constants = &block.launch.program.constants;
         // D may be the registers of C, one by one. It may also be those of A or B, which have been
         // read.
-        let sums: Vec<Row<u32>> = mma
-            .c
-            .iter()
-            .enumerate()
-            .map(|(i, c)| operands.add(i, product.m, self.regs.row::<u32>(constants, *c)))
-            .collect();
-        for (d, sum) in mma.d.iter().zip(&sums) {
+        let c = mma.c.iter().enumerate();
+        let sums = c.map(|(i, c)| operands.add(i, product.m, self.regs.row::<u32>(constants, *c)));
+        work.sums.clear();
+        work.sums.extend(sums);
+        for (d, sum) in mma.d.iter().zip(&work.sums) {
             self.regs.put(*d, sum, FULL_MASK);
         }
+        self.work = work;
     }
 
     /// The elements of a fragment as `[row or column][k]`, in the order of the sum. `place` tells
     /// where the first element is that a register of a lane holds; the others follow it along k.
+    /// They go to `out`.
     pub(super) fn fragment_bits(
         &self,
         block: &Block<'_>,
-        product: &Product,
-        element: Element,
+        (product, element): (&Product, Element),
         regs: &[Slot],
         place: impl Fn(usize, usize, usize) -> (usize, usize),
-    ) -> Vec<u32> {
+        out: &mut Vec<u32>,
+    ) {
         let constants = &block.launch.program.constants;
         let (units, bits) = (product.units(), element.unit_bits());
         let per = 32 / bits;
@@ -123,7 +150,8 @@ impl Warp {
             Sum::Tile(TileSum::Float(rule)) if rule.steps != 0 => Some(rule),
             _ => None,
         };
-        let mut out = vec![0; regs.len() * LANES * per];
+        // Each element is written below.
+        out.resize(regs.len() * LANES * per, 0);
         for (r, reg) in regs.iter().enumerate() {
             let row = self.regs.row::<u32>(constants, *reg);
             for (lane, word) in row.0.iter().enumerate() {
@@ -145,15 +173,16 @@ impl Warp {
                 }
             }
         }
-        out
     }
 
     fn mma_f64(&mut self, block: &Block<'_>, mma: &Mma, rounding: Rounding) {
         let product = &mma.product;
         let constants = &block.launch.program.constants;
         let k = product.k;
-        let mut a = vec![0.0; product.m * k];
-        let mut b = vec![0.0; product.n * k];
+        let mut work = std::mem::take(&mut self.work);
+        let [a, b] = &mut work.doubles;
+        a.resize(product.m * k, 0.0);
+        b.resize(product.n * k, 0.0);
         for lane in 0..LANES {
             for (r, reg) in mma.a.iter().enumerate() {
                 let (row, at) = fragment::a(product.m, 1, lane, r, 0);
@@ -164,18 +193,16 @@ impl Warp {
                 b[column * k + at] = f64::from_bits(self.regs.row::<u64>(constants, *reg).0[lane]);
             }
         }
-        let sums: Vec<Row<u64>> = mma
-            .c
-            .iter()
-            .enumerate()
-            .map(|(i, c)| {
-                let at = fragment::accumulator(i, product.m, false);
-                let c = self.regs.row::<u64>(constants, *c);
-                Row(accumulate_f64(rounding, (&a, &b), k, at, &c.0))
-            })
-            .collect();
-        for (d, sum) in mma.d.iter().zip(&sums) {
+        let sums = mma.c.iter().enumerate().map(|(i, c)| {
+            let at = fragment::accumulator(i, product.m, false);
+            let c = self.regs.row::<u64>(constants, *c);
+            Row(accumulate_f64(rounding, (&a[..], &b[..]), k, at, &c.0))
+        });
+        work.double_sums.clear();
+        work.double_sums.extend(sums);
+        for (d, sum) in mma.d.iter().zip(&work.double_sums) {
             self.regs.put(*d, sum, FULL_MASK);
         }
+        self.work = work;
     }
 }

@@ -10,6 +10,7 @@ mod wgmma;
 mod wmma;
 
 pub(crate) use flight::Flight;
+pub(crate) use mma::Work;
 pub(crate) use warpgroup::Warpgroup;
 
 use super::block::Block;

@@ -1,10 +1,10 @@
 //! `wgmma`: computed when it is issued; its registers and operands are watched until it is waited
 //! for.
 
-use super::mma::{Operands, input};
+use super::mma::input;
 use super::tile::{self, Tile};
 use super::warpgroup::{Step, WARPS, Warpgroup};
-use crate::check::{Channel, Operation, Stamp};
+use crate::check::{Channel, Operation};
 use crate::exec::block::Block;
 use crate::exec::fault::{Checked, Fault};
 use crate::exec::registers::Slot;
@@ -53,16 +53,18 @@ impl Warp {
             WarpgroupA::Registers(regs) => regs,
             WarpgroupA::Shared(..) => &[],
         };
-        let end = match &operation {
-            Some(operation) => block.cluster.order.borrow().finish(operation),
-            None => Stamp::default(),
-        };
+        let order = block.cluster.order.borrow();
+        let finish = operation.as_ref().map(|operation| order.finish(operation));
+        let now = order.steps.of(block.agent(self.index));
+        let end = finish.unwrap_or_default().at(now);
+        drop(order);
         let step = self
             .warpgroup(block)
             .issued((self.index % WARPS) as usize, &end);
         self.flight
             .issue(&self.regs, (pc, step), (&wgmma.d, inputs))?;
-        let operands = Operands::new(&wgmma.product, wgmma.sum, &a, &b, wgmma.negated);
+        let mut work = std::mem::take(&mut self.work);
+        let operands = work.operands(&wgmma.product, wgmma.sum, [&a, &b], wgmma.negated);
         for (i, d) in wgmma.d.iter().enumerate() {
             let cell = self.regs.row_mut::<u32>(*d);
             let start = match scale_d {
@@ -71,6 +73,7 @@ impl Warp {
             };
             *cell = operands.add(i, ROWS as usize, &start);
         }
+        self.work = work;
         Ok(())
     }
 
@@ -92,7 +95,9 @@ impl Warp {
         match &wgmma.a {
             WarpgroupA::Registers(regs) => {
                 let place = |lane, reg, per| fragment::a(ROWS as usize, per, lane, reg, 0);
-                Ok(self.fragment_bits(block, product, product.a, regs, place))
+                let mut bits = Vec::new();
+                self.fragment_bits(block, (product, product.a), regs, place, &mut bits);
+                Ok(bits)
             }
             WarpgroupA::Shared(_, transposed) => {
                 let tile = Tile {

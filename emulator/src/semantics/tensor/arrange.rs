@@ -13,22 +13,23 @@ pub(crate) const GROUPS: usize = 32 / WIDTH;
 
 /// Vectors of A, `[half of the rows][group of lanes][k]`, from `[row][k]`.
 #[inline(always)]
-pub(crate) fn rows<T: Copy + Default>(from: &[T], k: usize) -> Vec<[T; WIDTH]> {
+pub(crate) fn rows<T: Copy + Default>(from: &[T], k: usize, out: &mut Vec<[T; WIDTH]>) {
     let pairs = from.len() / k / 2;
-    let mut out = Vec::with_capacity(pairs * k);
+    out.clear();
+    out.reserve(pairs * k);
     for pair in 0..pairs {
         let (first, second) = from[pair * 2 * k..][..2 * k].split_at(k);
         for (a, b) in first.iter().zip(second) {
             out.push([*a, *a, *a, *a, *b, *b, *b, *b]);
         }
     }
-    out
 }
 
 /// Vectors of B, `[block of 8 columns][even or odd][k]`, from `[column][k]`.
 #[inline(always)]
-pub(crate) fn columns<T: Copy + Default>(from: &[T], k: usize) -> Vec<[T; WIDTH]> {
-    let mut out = Vec::with_capacity(from.len() / 4);
+pub(crate) fn columns<T: Copy + Default>(from: &[T], k: usize, out: &mut Vec<[T; WIDTH]>) {
+    out.clear();
+    out.reserve(from.len() / 4);
     for block in from.chunks_exact(8 * k) {
         for odd in 0..2 {
             let column = |i: usize| &block[(2 * i + odd) * k..][..k];
@@ -41,7 +42,6 @@ pub(crate) fn columns<T: Copy + Default>(from: &[T], k: usize) -> Vec<[T; WIDTH]
             }
         }
     }
-    out
 }
 
 #[cfg(test)]
@@ -55,7 +55,10 @@ mod tests {
         const K: usize = 3;
         let a: Vec<usize> = (0..16 * K).collect();
         let b: Vec<usize> = (0..24 * K).collect();
-        let (a, b) = (rows(&a, K), columns(&b, K));
+        let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
+        rows(&a, K, &mut of_a);
+        columns(&b, K, &mut of_b);
+        let (a, b) = (of_a, of_b);
         for reg in 0..12 {
             let (block, half, odd) = fragment::accumulator(reg, 16, false);
             for lane in 0..32 {

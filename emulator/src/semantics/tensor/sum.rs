@@ -55,43 +55,52 @@ impl Rule {
     }
 }
 
-/// Values and exponents, in vectors.
-#[derive(Debug)]
+/// Values and exponents, in vectors; used for one instruction after another.
+#[derive(Debug, Default)]
 pub(crate) struct Floats {
     values: Vec<[f32; WIDTH]>,
     exponents: Vec<[i32; WIDTH]>,
     k: usize,
+    /// Values and exponents as they were decoded.
+    decoded: (Vec<f32>, Vec<i32>),
 }
 
 impl Floats {
-    /// A, from the bits of `[row][k]`.
-    pub(crate) fn of_a(element: Element, bits: &[u32], k: usize, negated: bool) -> Self {
+    /// Takes A, from the bits of `[row][k]`.
+    pub(crate) fn set_a(&mut self, element: Element, bits: &[u32], k: usize, negated: bool) {
         vectorized(
             #[inline(always)]
             || {
-                let (values, exponents) = decoded(element, bits, negated);
-                Self {
-                    values: rows(&values, k),
-                    exponents: rows(&exponents, k),
-                    k,
-                }
+                self.decode(element, bits, negated);
+                rows(&self.decoded.0, k, &mut self.values);
+                rows(&self.decoded.1, k, &mut self.exponents);
+                self.k = k;
             },
-        )
+        );
     }
 
-    /// B, from the bits of `[column][k]`.
-    pub(crate) fn of_b(element: Element, bits: &[u32], k: usize, negated: bool) -> Self {
+    /// Takes B, from the bits of `[column][k]`.
+    pub(crate) fn set_b(&mut self, element: Element, bits: &[u32], k: usize, negated: bool) {
         vectorized(
             #[inline(always)]
             || {
-                let (values, exponents) = decoded(element, bits, negated);
-                Self {
-                    values: columns(&values, k),
-                    exponents: columns(&exponents, k),
-                    k,
-                }
+                self.decode(element, bits, negated);
+                columns(&self.decoded.0, k, &mut self.values);
+                columns(&self.decoded.1, k, &mut self.exponents);
+                self.k = k;
             },
-        )
+        );
+    }
+
+    #[inline(always)]
+    fn decode(&mut self, element: Element, bits: &[u32], negated: bool) {
+        let (values, exponents) = &mut self.decoded;
+        values.resize(bits.len(), 0.0);
+        exponents.resize(bits.len(), 0);
+        decode_all(element, bits, values, exponents);
+        if negated {
+            values.iter_mut().for_each(|value| *value = -*value);
+        }
     }
 
     fn vectors(&self, index: usize) -> Vectors<'_> {
@@ -101,17 +110,6 @@ impl Floats {
             exponents: &self.exponents[range],
         }
     }
-}
-
-#[inline(always)]
-fn decoded(element: Element, bits: &[u32], negated: bool) -> (Vec<f32>, Vec<i32>) {
-    let mut values = vec![0.0; bits.len()];
-    let mut exponents = vec![0; bits.len()];
-    decode_all(element, bits, &mut values, &mut exponents);
-    if negated {
-        values.iter_mut().for_each(|value| *value = -*value);
-    }
-    (values, exponents)
 }
 
 /// The elements of eight lanes along k.

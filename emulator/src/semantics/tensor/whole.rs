@@ -6,41 +6,43 @@ use super::{BitOp, Element};
 use crate::exec::kernel::vectorized;
 use crate::semantics::{Rounding, fp64};
 
-/// Vectors of integers, or of 32-bit words of single bits.
-#[derive(Debug)]
+/// Vectors of integers, or of 32-bit words of single bits; used for one instruction after another.
+#[derive(Debug, Default)]
 pub(crate) struct Integers {
     values: Vec<[i32; WIDTH]>,
     k: usize,
+    /// The integers as they were extended.
+    extended: Vec<i32>,
 }
 
 impl Integers {
-    /// A, from the bits of `[row][k]`.
-    pub(crate) fn of_a(element: Element, bits: &[u32], k: usize) -> Self {
-        Self {
-            values: rows(&extended(element, bits), k),
-            k,
-        }
+    /// Takes A, from the bits of `[row][k]`.
+    pub(crate) fn set_a(&mut self, element: Element, bits: &[u32], k: usize) {
+        self.extend(element, bits);
+        rows(&self.extended, k, &mut self.values);
+        self.k = k;
     }
 
-    /// B, from the bits of `[column][k]`.
-    pub(crate) fn of_b(element: Element, bits: &[u32], k: usize) -> Self {
-        Self {
-            values: columns(&extended(element, bits), k),
-            k,
+    /// Takes B, from the bits of `[column][k]`.
+    pub(crate) fn set_b(&mut self, element: Element, bits: &[u32], k: usize) {
+        self.extend(element, bits);
+        columns(&self.extended, k, &mut self.values);
+        self.k = k;
+    }
+
+    fn extend(&mut self, element: Element, bits: &[u32]) {
+        let signed = |width: u32| move |word: &u32| (*word << (32 - width)) as i32 >> (32 - width);
+        let out = &mut self.extended;
+        out.clear();
+        match element {
+            Element::S8 => out.extend(bits.iter().map(signed(8))),
+            Element::S4 => out.extend(bits.iter().map(signed(4))),
+            _ => out.extend(bits.iter().map(|word| *word as i32)),
         }
     }
 
     fn vectors(&self, index: usize) -> &[[i32; WIDTH]] {
         &self.values[index * self.k..(index + 1) * self.k]
-    }
-}
-
-fn extended(element: Element, bits: &[u32]) -> Vec<i32> {
-    let signed = |width: u32| move |word: &u32| (*word << (32 - width)) as i32 >> (32 - width);
-    match element {
-        Element::S8 => bits.iter().map(signed(8)).collect(),
-        Element::S4 => bits.iter().map(signed(4)).collect(),
-        _ => bits.iter().map(|word| *word as i32).collect(),
     }
 }
 
@@ -122,10 +124,22 @@ pub(crate) fn accumulate_f64(
 mod tests {
     use super::*;
 
+    fn of_a(element: Element, bits: &[u32], k: usize) -> Integers {
+        let mut integers = Integers::default();
+        integers.set_a(element, bits, k);
+        integers
+    }
+
+    fn of_b(element: Element, bits: &[u32], k: usize) -> Integers {
+        let mut integers = Integers::default();
+        integers.set_b(element, bits, k);
+        integers
+    }
+
     #[test]
     fn saturation_is_of_the_whole_sum() {
-        let a = Integers::of_a(Element::S8, &[0x80; 64], 4);
-        let b = Integers::of_b(Element::S8, &[0x80; 32], 4);
+        let a = of_a(Element::S8, &[0x80; 64], 4);
+        let b = of_b(Element::S8, &[0x80; 32], 4);
         let start = [i32::MAX as u32 - 1; 32];
         let at = (0, 1, 1);
         let clamped = accumulate_s32(IntegerRule::Products(true), &a, &b, at, &start);
@@ -137,8 +151,8 @@ mod tests {
     #[test]
     fn signs_follow_the_element() {
         let sum = |element, word| {
-            let a = Integers::of_a(element, &[word; 16], 1);
-            let b = Integers::of_b(Element::U8, &[1; 8], 1);
+            let a = of_a(element, &[word; 16], 1);
+            let b = of_b(Element::U8, &[1; 8], 1);
             accumulate_s32(IntegerRule::Products(false), &a, &b, (0, 0, 0), &[0; 32])[0] as i32
         };
         assert_eq!(sum(Element::S8, 0xff), -1);
@@ -149,8 +163,8 @@ mod tests {
 
     #[test]
     fn single_bits_are_counted() {
-        let a = Integers::of_a(Element::B1, &[0xff00_00ff; 32], 2);
-        let b = Integers::of_b(Element::B1, &[0x0f00_0000; 16], 2);
+        let a = of_a(Element::B1, &[0xff00_00ff; 32], 2);
+        let b = of_b(Element::B1, &[0x0f00_0000; 16], 2);
         let count = |op| accumulate_s32(IntegerRule::Ones(op), &a, &b, (0, 0, 0), &[1; 32])[0];
         assert_eq!(count(BitOp::And), 1 + 2 * 4);
         assert_eq!(count(BitOp::Xor), 1 + 2 * 12);

@@ -4,8 +4,10 @@ use super::*;
 
 fn one(rule: Rule, element: Element, a: &[u32], b: &[u32], c: u32) -> u32 {
     let k = a.len();
-    let a = Floats::of_a(element, &a.repeat(16), k, false);
-    let b = Floats::of_b(element, &b.repeat(8), k, false);
+    let (mut of_a, mut of_b) = (Floats::default(), Floats::default());
+    of_a.set_a(element, &a.repeat(16), k, false);
+    of_b.set_b(element, &b.repeat(8), k, false);
+    let (a, b) = (of_a, of_b);
     let got = match rule.accumulator {
         Accumulator::F16 => accumulate_f16(rule, &a, &b, (0, 0, 0), &[c; 32]),
         _ => accumulate_f32(rule, &a, &b, (0, 0, 0), &[c; 32]),
@@ -89,8 +91,10 @@ fn the_vector_path_agrees_with_the_lane_by_lane_one() {
             let a: Vec<u32> = (0..16 * 16).map(|_| next() & mask).collect();
             let b: Vec<u32> = (0..8 * 16).map(|_| next() & mask).collect();
             let c = (next() & 0x81ff_ffff) + 0x3d00_0000;
-            let a = Floats::of_a(element, &a, 16, false);
-            let b = Floats::of_b(element, &b, 16, false);
+            let (mut of_a, mut of_b) = (Floats::default(), Floats::default());
+            of_a.set_a(element, &a, 16, false);
+            of_b.set_b(element, &b, 16, false);
+            let (a, b) = (of_a, of_b);
             let (a, b, c) = (a.vectors(3), b.vectors(1), [c; WIDTH]);
             assert_eq!(
                 step::<F32>(rule, a, b, c),
