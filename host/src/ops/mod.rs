@@ -41,7 +41,8 @@
 //! - `run(&stream)` returns new contiguous tensors. `run_into(&out, &stream)` writes to tensors
 //!   that exist. Where an operation allows it, `out` is an input itself: an update in place.
 //! - A negative axis counts from the end. Operations along an axis use the last one by default,
-//!   reductions all of them, and `x[indices]` ([`Take`], [`Scatter`], [`ScatterAdd`]) the first.
+//!   reductions all of them, and `x[indices]` ([`Take`], [`Scatter`], [`ScatterAdd`], [`ScatterReduce`]) the
+//!   first.
 
 mod attention;
 mod attention_grad;
@@ -89,6 +90,6 @@ pub use rows::{
 };
 pub use scan::Scan;
 pub use scatter::Scatter;
-pub use scatter_add::ScatterAdd;
+pub use scatter_add::{ScatterAdd, ScatterReduce};
 pub use take::{IndexElement, Take};
 pub(crate) use workspaces::Workspaces;
