@@ -108,7 +108,7 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
     }
     let bits = x.values.mapv(|x| T::nearest(x).bits());
     let mut exact = indices.values.mapv(|index| index as i64);
-    if case.seed % 4 == 0 {
+    if case.seed.is_multiple_of(4) {
         operation = operation.wrap_negative();
         exact = wrapped(exact, case.shape[case.axis]);
     }
