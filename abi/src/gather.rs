@@ -26,6 +26,8 @@ kernel_param! {
         pub stride: i64,
         /// What is written where an index selects nothing: elements of y side by side.
         pub fill: u64,
+        /// What is added to a negative index: 0, or the extent.
+        pub wrap: i64,
         /// Bytes of an index, which is signed: 4 or 8.
         pub index_bytes: u64,
     }

@@ -1,4 +1,4 @@
-//! Scans (running sums, products and maxima) of rows, in one pass over memory.
+//! Scans (running sums, products, extremes and logsumexps) of rows, in one pass over memory.
 //!
 //! If a row fits the threads of a block, it is shared by as many of them as it needs, and a block
 //! has several short rows. Longer rows are cut into tiles, which blocks take in order by a counter.
@@ -15,9 +15,10 @@
 //!
 //! | entry | parameters |
 //! |---|---|
-//! | `scan_<dtype>`, `scan_sm80_bf16` | `(x: *const T, y: *mut T, status: *mut u64, params: ScanParams)` |
+//! | `scan_<dtype>`, `scan_lse_<dtype>`, `scan_sm80_bf16` | `(x: *const T, y: *mut T, status: *mut u64, params: ScanParams)` |
 //!
 //! `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32 and i64 (in i64, wrapping).
+//! `lse` stands for [`ScanOp::Logsumexp`], which has entries of its own, of floats.
 //! `status` is [`ScanPlan::status_words`] words of 0; it may be null if rows have one tile.
 
 use crate::DType;
@@ -48,11 +49,15 @@ pub enum ScanOp {
     Prod,
     /// Running maxima; NaN from the first NaN on.
     Max,
+    /// Running minima; NaN from the first NaN on.
+    Min,
+    /// Running ln Σ exp(x) of floats.
+    Logsumexp,
 }
 
 impl ScanOp {
     /// All operations.
-    pub const ALL: [Self; 3] = [Self::Sum, Self::Prod, Self::Max];
+    pub const ALL: [Self; 5] = [Self::Sum, Self::Prod, Self::Max, Self::Min, Self::Logsumexp];
 
     /// Name on the command line.
     pub const fn name(self) -> &'static str {
@@ -60,6 +65,8 @@ impl ScanOp {
             Self::Sum => "sum",
             Self::Prod => "prod",
             Self::Max => "max",
+            Self::Min => "min",
+            Self::Logsumexp => "logsumexp",
         }
     }
 
@@ -69,7 +76,14 @@ impl ScanOp {
             Self::Sum => crate::reduce::KIND_SUM,
             Self::Prod => crate::reduce::KIND_PRODUCT,
             Self::Max => crate::reduce::KIND_LARGEST,
+            Self::Min => crate::reduce::KIND_SMALLEST,
+            Self::Logsumexp => crate::reduce::KIND_LOG_SUM,
         }
+    }
+
+    /// Whether it takes elements of this dtype, one of [`DTYPES`](crate::reduce::DTYPES).
+    pub const fn takes(self, dtype: DType) -> bool {
+        !matches!((self, dtype), (Self::Logsumexp, DType::I32 | DType::I64))
     }
 }
 
@@ -79,29 +93,34 @@ pub struct ScanEntry {
     name: &'static str,
     /// Element type of input and output: one of [`DTYPES`](crate::reduce::DTYPES).
     pub dtype: DType,
+    /// Whether it computes [`ScanOp::Logsumexp`], and not the others.
+    pub is_lse: bool,
     /// Whether it rounds by an instruction of compute capability 8.0. For bf16, which is otherwise
     /// limited by instruction throughput. The bits are the same.
     pub is_sm80: bool,
 }
 
 impl ScanEntry {
-    /// The entry of a name `scan[_sm80]_<dtype>`.
+    /// The entry of a name `scan[_lse][_sm80]_<dtype>`.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
         parts.expect("scan");
+        let is_lse = parts.take("lse");
         let is_sm80 = parts.take("sm80");
         let dtype = parts.expect_dtype();
         parts.end();
         Self {
             name,
             dtype,
+            is_lse,
             is_sm80,
         }
     }
 
     /// The entry for a dtype, if there is one.
-    pub fn of(dtype: DType, is_sm80: bool) -> Option<Self> {
-        Self::find(|entry| (entry.dtype, entry.is_sm80) == (dtype, is_sm80))
+    pub fn of(dtype: DType, is_lse: bool, is_sm80: bool) -> Option<Self> {
+        let wanted = (dtype, is_lse, is_sm80);
+        Self::find(|entry| (entry.dtype, entry.is_lse, entry.is_sm80) == wanted)
     }
 }
 
@@ -114,6 +133,13 @@ entries! { $ ScanEntry(ScanParams) {
         scan_f64(f64, 2, 3);
         scan_i32(i32, 4, 3);
         scan_i64(i64, 2, 3);
+    }
+    /// Logsumexps, for every GPU.
+    scan_lse {
+        scan_lse_f32(f32, 4, 4);
+        scan_lse_f16(f16, 8, 4);
+        scan_lse_bf16(bf16, 8, 4);
+        scan_lse_f64(f64, 2, 2);
     }
     /// From sm_80 on.
     scan_sm80 {

@@ -43,6 +43,8 @@ kernel_param! {
         pub count: u64,
         /// Stride of the axis in y, in bytes.
         pub stride: i64,
+        /// What is added to a negative index: 0, or the extent.
+        pub wrap: i64,
         /// Bytes of an index, which is signed: 4 or 8.
         pub index_bytes: u64,
     }
@@ -62,6 +64,8 @@ kernel_param! {
         pub count: u64,
         /// Stride of the axis in y, in bytes.
         pub stride: i64,
+        /// What is added to a negative index: 0, or the extent.
+        pub wrap: i64,
         /// Bytes of an index, which is signed: 4 or 8.
         pub index_bytes: u32,
         /// Blocks that have one row: [`ScatterFewEntry::PER_THREAD`] elements of `columns` a thread.

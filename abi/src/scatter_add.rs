@@ -1,11 +1,13 @@
-//! Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`.
+//! Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`;
+//! also their products and extremes ([`ScatterOp`]).
 //!
 //! | entry | parameters |
 //! |---|---|
 //! | `scatter_add_count` | `(indices: *const u8, pairs: *mut u64, counts: *mut u32, longs: *mut u32, params: OrderParams)` |
 //! | `scatter_add_sort` | `(indices: *const u8, from: *const u64, to: *mut u64, counts: *const u32, begins: *mut u32, longs: *mut u32, params: OrderParams)` |
 //! | `scatter_add_<f32, f16, bf16>`, `scatter_add_any` | `(pairs: *const u64, begins: *const u32, src: *const u8, y: *mut u8, parts: *mut u8, params: AddParams)` |
-//! | `scatter_add_finish` | `(pairs: *const u64, longs: *const u32, y: *mut u8, parts: *const u8, params: AddParams)` |
+//! | `scatter_reduce_any` | as `scatter_add_any` |
+//! | `scatter_add_finish`, `scatter_reduce_finish` | `(pairs: *const u64, longs: *const u32, y: *mut u8, parts: *const u8, params: AddParams)` |
 //! | `scatter_add_few` | `(indices: *const u8, src: *const u8, y: *mut u8, params: AddParams, index_bytes: u32)` |
 //!
 //! Up to [`FEW`] indices may take one launch, where rows are added by vectors of 16 bytes. A warp of
@@ -32,7 +34,8 @@
 //!
 //! Segments of one part are done with that; the parts of others are left in `parts`, and
 //! `scatter_add_finish` adds them. Sums are numbers of f32 (of floats of up to 32 bits), f64 (of f64) or i64
-//! (of integers, wrapping).
+//! (of integers, wrapping). `scatter_reduce_any` and `scatter_reduce_finish` do the same with another
+//! operation in place of sums, which the launch says.
 
 use crate::DType;
 use crate::division::Division;
@@ -40,7 +43,71 @@ use crate::elementwise::WalkParams;
 use crate::entry::{Parts, entries};
 use crate::kernel_param;
 
-pub use crate::single::{SCATTER_ADD_COUNT, SCATTER_ADD_FEW, SCATTER_ADD_FINISH, SCATTER_ADD_SORT};
+pub use crate::single::{
+    SCATTER_ADD_COUNT, SCATTER_ADD_FEW, SCATTER_ADD_FINISH, SCATTER_ADD_SORT, SCATTER_REDUCE_FINISH,
+};
+
+/// How rows are combined with the row that their index names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ScatterOp {
+    /// Their sum.
+    Sum,
+    /// Their product.
+    Prod,
+    /// The maximum; NaN if any is NaN.
+    Max,
+    /// The minimum; NaN if any is NaN.
+    Min,
+}
+
+impl ScatterOp {
+    /// All operations.
+    pub const ALL: [Self; 4] = [Self::Sum, Self::Prod, Self::Max, Self::Min];
+
+    /// Name in plans.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Prod => "prod",
+            Self::Max => "max",
+            Self::Min => "min",
+        }
+    }
+
+    /// Its code in [`AddParams::kind`].
+    pub const fn kind(self) -> u32 {
+        match self {
+            Self::Sum => crate::reduce::KIND_SUM,
+            Self::Prod => crate::reduce::KIND_PRODUCT,
+            Self::Max => crate::reduce::KIND_LARGEST,
+            Self::Min => crate::reduce::KIND_SMALLEST,
+        }
+    }
+
+    /// The bits of a number that changes no other that it is combined with, for a dtype: -0 of sums
+    /// of floats.
+    pub const fn nothing(self, dtype: DType) -> u64 {
+        let [wide, single, integer] = match self {
+            Self::Sum => [(-0.0_f64).to_bits(), (-0.0_f32).to_bits() as u64, 0],
+            Self::Prod => [1_f64.to_bits(), 1_f32.to_bits() as u64, 1],
+            Self::Max => [
+                f64::NEG_INFINITY.to_bits(),
+                f32::NEG_INFINITY.to_bits() as u64,
+                i64::MIN as u64,
+            ],
+            Self::Min => [
+                f64::INFINITY.to_bits(),
+                f32::INFINITY.to_bits() as u64,
+                i64::MAX as u64,
+            ],
+        };
+        match dtype {
+            DType::F64 => wide,
+            DType::I32 | DType::I64 => integer,
+            _ => single,
+        }
+    }
+}
 
 /// Threads of a block that sorts.
 pub const THREADS: u32 = 1024;
@@ -90,6 +157,8 @@ kernel_param! {
     pub struct OrderParams {
         /// The walk over the indices in their order; its third tensor is the indices. Strides are bytes.
         pub positions: WalkParams,
+        /// What is added to a negative index: 0, or the extent.
+        pub wrap: u64,
         /// Extent of the axis.
         pub extent: u32,
         /// Bytes of an index, which is signed: 4 or 8.
@@ -132,8 +201,12 @@ kernel_param! {
         /// `columns`, the last one fewer. Also the steps of a block of `scatter_add_finish` for one
         /// row, 32 elements of y each.
         pub warps: Division,
-        /// The bits of a number that changes no other that it is added to: [`nothing`].
+        /// The bits of a number that changes no other: [`ScatterOp::nothing`].
         pub nothing: u64,
+        /// The operation of `scatter_reduce`: [`ScatterOp::kind`].
+        pub kind: u32,
+        /// Of `scatter_add_few`, what is added to a negative index: 0, or the extent.
+        pub wrap: u32,
     }
 }
 
@@ -162,15 +235,6 @@ pub const fn code(dtype: DType) -> u32 {
         DType::I32 => codes::I32,
         DType::I64 => codes::I64,
         _ => codes::F32,
-    }
-}
-
-/// The bits of a number that changes no other that it is added to, for sums of a dtype: -0 of floats.
-pub const fn nothing(dtype: DType) -> u64 {
-    match dtype {
-        DType::F64 => (-0.0_f64).to_bits(),
-        DType::I32 | DType::I64 => 0,
-        _ => (-0.0_f32).to_bits() as u64,
     }
 }
 
@@ -229,25 +293,36 @@ pub struct ScatterAddEntry {
     name: &'static str,
     /// The element type of one that adds vectors.
     pub dtype: Option<DType>,
+    /// Whether it adds; others do what [`AddParams::kind`] says.
+    pub is_sum: bool,
 }
 
 impl ScatterAddEntry {
     /// The entry of a name `scatter_add_<dtype>`, for one of [`VECTORS`] by vectors, or
-    /// `scatter_add_any`, for any dtype by elements.
+    /// `scatter_<add, reduce>_any`, for any dtype by elements.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
-        parts.expect("scatter_add");
+        parts.expect("scatter");
+        let is_sum = parts.take("add");
+        if !is_sum {
+            parts.expect("reduce");
+        }
         let dtype = parts.dtype();
         if dtype.is_none() {
             parts.expect("any");
         }
         parts.end();
-        Self { name, dtype }
+        Self {
+            name,
+            dtype,
+            is_sum,
+        }
     }
 
-    /// The entry for this dtype by vectors, or for any.
-    pub fn of(dtype: Option<DType>) -> Option<Self> {
-        Self::find(|entry| entry.dtype == dtype)
+    /// The entry for an operation: for this dtype by vectors, or for any.
+    pub fn of(op: ScatterOp, dtype: Option<DType>) -> Option<Self> {
+        let wanted = (dtype, matches!(op, ScatterOp::Sum));
+        Self::find(|entry| (entry.dtype, entry.is_sum) == wanted)
     }
 }
 
@@ -261,6 +336,10 @@ entries! { $ ScatterAddEntry(AddParams) {
     /// By elements.
     scatter_add_elements {
         scatter_add_any;
+    }
+    /// Other operations than sums, by elements.
+    scatter_reduce_elements {
+        scatter_reduce_any;
     }
 } }
 

@@ -103,6 +103,8 @@ singles! {
     SCATTER_ADD_SORT: scatter_add_sort(OrderParams);
     /// Adds the parts of segments: [`scatter_add`](crate::scatter_add).
     SCATTER_ADD_FINISH: scatter_add_finish(AddParams);
+    /// Combines the parts of segments: [`scatter_add`](crate::scatter_add).
+    SCATTER_REDUCE_FINISH: scatter_reduce_finish(AddParams);
     /// Adds rows by few indices: [`scatter_add`](crate::scatter_add).
     SCATTER_ADD_FEW: scatter_add_few((AddParams, u32));
 }

@@ -45,7 +45,7 @@
 //! | | |
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
-//! | operations | [`Gemm`], [`GroupedGemm`], [`Attention`], [`AttentionGrad`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`TopK`]; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`]; [`Take`], [`Scatter`], [`ScatterAdd`]; [`Rotary`] |
+//! | operations | [`Gemm`], [`GroupedGemm`], [`Attention`], [`AttentionGrad`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`TopK`]; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`]; [`Take`], [`Scatter`], [`ScatterAdd`], [`ScatterReduce`]; [`Rotary`] |
 //! | functions for the common cases | [`ops`]: [`ops::matmul`], [`ops::softmax`], [`ops::sum`], .. |
 //! | your own kernels | [`Device::load_ptx`], [`Device::load_built`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
@@ -108,6 +108,7 @@ pub use abi::DType;
 pub use abi::elementwise::{Arithmetic, BinaryOp, GradOp, UnaryOp};
 pub use abi::reduce::ReduceOp;
 pub use abi::scan::ScanOp;
+pub use abi::scatter_add::ScatterOp;
 pub use argument::{ArgumentType, ConstPointer, Elements, MutPointer, Strided};
 pub use buffer::{DeviceBuffer, DevicePtr};
 pub use device::{Device, DeviceInfo, DeviceKind, MemoryInfo, devices};
@@ -126,7 +127,7 @@ pub use ops::{
     AttentionOutput, Binary, Candidate, CastElement, Chain, ChainElement, Countable, Float, Gemm,
     GemmInput, GemmOutput, Gradient, GroupedGemm, IndexElement, Indices, Layout, Lengths, Map,
     Measured, Moments, Number, Plan, PlanSource, Precision, Reduce, Reducible, Rotary, Scan,
-    Scatter, ScatterAdd, Select, Take, Tuning, Unary, WithMean,
+    Scatter, ScatterAdd, ScatterReduce, Select, Take, Tuning, Unary, WithMean,
 };
 pub use ops::{
     CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,

@@ -11,6 +11,11 @@ pub fn signed(axis: usize, rank: usize) -> isize {
     }
 }
 
+/// Indices of an axis of this extent, where negative ones count from the end.
+pub fn wrapped(indices: ArrayD<i64>, extent: usize) -> ArrayD<i64> {
+    indices.mapv_into(|index| index + if index < 0 { extent as i64 } else { 0 })
+}
+
 /// The axes along which an operation works; empty means the last axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(transparent)]

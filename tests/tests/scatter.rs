@@ -35,8 +35,13 @@ fn check_by<T: TestElement, I: IndexElement + TestElement>(
     let Drawn { src, indices, old } = &drawn;
     let operation =
         Scatter::new(&indices.tensor, &src.tensor).axis(signed(case.axis, case.y.len()));
+    let operation = if case.wraps {
+        operation.wrap_negative()
+    } else {
+        operation
+    };
     let got = drawn.result(case, device, |y, stream| operation.run_into(y, stream))?;
-    let exact = drawn.exact();
+    let exact = drawn.exact(case);
     let (old, src) = (old.mapv(T::bits), src.values.mapv(|x| T::nearest(x).bits()));
     let want = put(&old.view(), case.axis, &exact.view(), &src.view()).map_err(say)?;
     let got = got.mapv(T::bits);

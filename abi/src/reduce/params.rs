@@ -10,6 +10,10 @@ pub const KIND_SUM: u32 = 0;
 pub const KIND_PRODUCT: u32 = 1;
 /// [`ReduceParams::kind`]: the largest.
 pub const KIND_LARGEST: u32 = 2;
+/// [`ScanParams::kind`](crate::scan::ScanParams::kind): the smallest.
+pub const KIND_SMALLEST: u32 = 4;
+/// [`ScanParams::kind`](crate::scan::ScanParams::kind): logarithms of sums of exponentials.
+pub const KIND_LOG_SUM: u32 = 5;
 /// [`ReduceParams::kind`]: sums of squares, of which [`FINISH_ROOT`] takes the root.
 pub const KIND_NORM: u32 = 3;
 

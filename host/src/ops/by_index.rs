@@ -16,6 +16,8 @@ pub(super) struct Placement<'a, T: Element, I: IndexElement> {
     pub(super) axis: isize,
     /// Extent of the axis of a new result.
     pub(super) extent: Option<usize>,
+    /// Whether negative indices count from the end.
+    pub(super) wraps: bool,
 }
 
 impl<'a, T: Element, I: IndexElement> Placement<'a, T, I> {
@@ -25,6 +27,7 @@ impl<'a, T: Element, I: IndexElement> Placement<'a, T, I> {
             indices,
             axis: 0,
             extent: None,
+            wraps: false,
         }
     }
 
@@ -58,6 +61,7 @@ impl<'a, T: Element, I: IndexElement> Placement<'a, T, I> {
             src: self.src,
             indices: self.indices,
             axis,
+            wraps: self.wraps,
         })
     }
 
@@ -74,9 +78,16 @@ pub(super) struct Rows<'a, T: Element, I: IndexElement> {
     pub(super) src: &'a Tensor<T>,
     pub(super) indices: &'a Tensor<I>,
     pub(super) axis: usize,
+    /// Whether negative indices count from the end.
+    pub(super) wraps: bool,
 }
 
 impl<T: Element, I: IndexElement> Rows<'_, T, I> {
+    /// What is added to a negative index, where the axis has this extent.
+    pub(super) fn wrap(&self, extent: u64) -> u64 {
+        if self.wraps { extent } else { 0 }
+    }
+
     /// The walk over the indices in their order: of a contiguous tensor of 8 bytes an element, which
     /// keeps the order, of src, and of the indices. Addresses of the first two are relative.
     pub(super) fn positions(&self) -> Walk {

@@ -96,6 +96,30 @@ pub fn cumsum<T: Reducible>(x: &Tensor<T>, stream: &Stream) -> Result<Tensor<T>>
     Scan::new(ScanOp::Sum, x).run(stream)
 }
 
+/// Running maxima along the last axis; NaN from the first NaN on.
+///
+/// # Errors
+/// See [`Scan`].
+pub fn cummax<T: Reducible>(x: &Tensor<T>, stream: &Stream) -> Result<Tensor<T>> {
+    Scan::new(ScanOp::Max, x).run(stream)
+}
+
+/// Running minima along the last axis; NaN from the first NaN on.
+///
+/// # Errors
+/// See [`Scan`].
+pub fn cummin<T: Reducible>(x: &Tensor<T>, stream: &Stream) -> Result<Tensor<T>> {
+    Scan::new(ScanOp::Min, x).run(stream)
+}
+
+/// Running `ln Σ exp(x)` of floats along the last axis.
+///
+/// # Errors
+/// See [`Scan`].
+pub fn logcumsumexp<T: Reducible>(x: &Tensor<T>, stream: &Stream) -> Result<Tensor<T>> {
+    Scan::new(ScanOp::Logsumexp, x).run(stream)
+}
+
 /// `x[indices]`: rows of `x` along its first axis.
 ///
 /// # Errors

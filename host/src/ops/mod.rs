@@ -16,6 +16,7 @@
 //! assert_eq!(ops::mean(&x, Some(0), &stream)?.to_vec()?, [3.5, 3.5, 3.5]);
 //! assert_eq!(ops::argmax(&x, Some(-1), &stream)?.to_vec()?, [2, 0]);
 //! assert_eq!(ops::cumsum(&x, &stream)?.to_vec()?, [1.0, 3.0, 6.0, 6.0, 11.0, 15.0]);
+//! assert_eq!(ops::cummin(&x, &stream)?.to_vec()?, [1.0, 1.0, 1.0, 6.0, 5.0, 4.0]);
 //! assert_eq!(ops::top_k(&x, 1, &stream)?.values.to_vec()?, [3.0, 6.0]);
 //! // Operators run on the device's default stream.
 //! assert_eq!((&(&x * 2.0)? - &x)?.to_vec()?, x.to_vec()?);
@@ -40,7 +41,8 @@
 //! - `run(&stream)` returns new contiguous tensors. `run_into(&out, &stream)` writes to tensors
 //!   that exist. Where an operation allows it, `out` is an input itself: an update in place.
 //! - A negative axis counts from the end. Operations along an axis use the last one by default,
-//!   reductions all of them, and `x[indices]` ([`Take`], [`Scatter`], [`ScatterAdd`]) the first.
+//!   reductions all of them, and `x[indices]` ([`Take`], [`Scatter`], [`ScatterAdd`], [`ScatterReduce`]) the
+//!   first.
 
 mod attention;
 mod attention_grad;
@@ -88,6 +90,6 @@ pub use rows::{
 };
 pub use scan::Scan;
 pub use scatter::Scatter;
-pub use scatter_add::ScatterAdd;
+pub use scatter_add::{ScatterAdd, ScatterReduce};
 pub use take::{IndexElement, Take};
 pub(crate) use workspaces::Workspaces;

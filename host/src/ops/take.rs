@@ -46,7 +46,7 @@ index_elements! { i32 i64 }
 /// error, as for a target of [`CrossEntropy`](crate::CrossEntropy). Nothing is read for it, and its
 /// elements of `y` are NaN; of integers they are the least number of types with a sign,
 /// and the greatest of those without. [`fill`](Self::fill) sets another value. Negative
-/// indices do not count from the end.
+/// indices do not count from the end, unless [`wrap_negative`](Self::wrap_negative) is set.
 ///
 /// [`Take::each`] gives each element an index of its own, as NumPy's `take_along_axis` and torch's
 /// `gather` do.
@@ -82,6 +82,8 @@ index_elements! { i32 i64 }
 /// assert_eq!(rows.to_ndarray()?, array![[5.0, 6.0], [1.0, 2.0], [0.0, 0.0]].into_dyn());
 /// let columns = Take::new(&table, &tokens.slice(0, 1..2)?).axis(-1).run(&stream)?;
 /// assert_eq!(columns.to_ndarray()?, array![[1.0], [3.0], [5.0]].into_dyn());
+/// let last = Take::new(&table, &tokens.slice(0, 2..)?).wrap_negative().run(&stream)?;
+/// assert_eq!(last.to_ndarray()?, array![[5.0, 6.0]].into_dyn());
 /// # Ok(())
 /// # }
 /// ```
@@ -94,6 +96,8 @@ pub struct Take<'a, T: Element, I: IndexElement> {
     /// Whether each element has an index of its own.
     is_each: bool,
     fill: Option<T>,
+    /// Whether negative indices count from the end.
+    wraps: bool,
 }
 
 impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
@@ -105,6 +109,7 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
             axis: 0,
             is_each: false,
             fill: None,
+            wraps: false,
         }
     }
 
@@ -136,6 +141,12 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
     /// Selects along this axis. A negative axis counts from the end.
     pub fn axis(mut self, axis: isize) -> Self {
         self.axis = axis;
+        self
+    }
+
+    /// Lets negative indices count from the end of the axis: -1 is the last one.
+    pub fn wrap_negative(mut self) -> Self {
+        self.wraps = true;
         self
     }
 
@@ -244,6 +255,7 @@ impl<'a, T: Element, I: IndexElement> Take<'a, T, I> {
                 count: count as u64,
                 stride,
                 fill,
+                wrap: if self.wraps { count as i64 } else { 0 },
                 index_bytes: size_of::<I>() as u64,
             };
             let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());

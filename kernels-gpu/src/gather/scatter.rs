@@ -8,7 +8,7 @@ use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread};
 
 use super::bits::Bits;
-use super::walk::offsets;
+use super::walk::{offsets, wrapped};
 
 /// Indices that a thread compares with its block's at a time.
 const AT_ONCE: usize = 2;
@@ -25,7 +25,7 @@ fn own_elements<const N: usize>(block: u32, last: u32) -> ([u32; N], [bool; N]) 
     )
 }
 
-/// The indices at these bytes behind the first one.
+/// The indices at these bytes behind the first one, where `wrap` is added to negative ones.
 ///
 /// # Safety
 /// There are indices of so many bytes.
@@ -33,16 +33,17 @@ fn own_elements<const N: usize>(block: u32, last: u32) -> ([u32; N], [bool; N]) 
 unsafe fn indices_at<const M: usize>(
     indices: *const u8,
     offsets: [i64; M],
-    index_bytes: u32,
+    (index_bytes, wrap): (u32, i64),
 ) -> [i64; M] {
     let at = offsets.map(|offset| indices.wrapping_offset(offset as isize));
     // SAFETY: passed on to the caller.
-    unsafe {
+    let indices = unsafe {
         match index_bytes {
             8 => at.map(|at| at.cast::<i64>().read()),
             _ => at.map(|at| i64::from(at.cast::<i32>().read())),
         }
-    }
+    };
+    indices.map(|index| wrapped(index, wrap))
 }
 
 /// # Safety
@@ -64,7 +65,7 @@ unsafe fn scatter_few<T: Bits, const N: usize>(
     // loads need no condition. An element of y belongs to the block whose position is the last of
     // its index.
     unsafe {
-        let [own] = indices_at(indices, [of_index], params.index_bytes);
+        let [own] = indices_at(indices, [of_index], (params.index_bytes, params.wrap));
         // Asked for before it is known whether the row stays: that is a wait less.
         let values = starts.map(|[_, at]| T::load(row.wrapping_offset(at as isize)));
         // The same for all threads, which are to come to the barrier together.
@@ -74,7 +75,11 @@ unsafe fn scatter_few<T: Bits, const N: usize>(
             let later = first + thread::thread_idx_x();
             let others: [u32; AT_ONCE] = core::array::from_fn(|j| later + j as u32 * THREADS);
             let at = offsets::<3, AT_ONCE>(positions, others.map(|at| at.min(positions.len - 1)));
-            let found = indices_at(indices, at.map(|at| at[2]), params.index_bytes);
+            let found = indices_at(
+                indices,
+                at.map(|at| at[2]),
+                (params.index_bytes, params.wrap),
+            );
             // The last one stands for those beyond it, and is later itself.
             let equal = found.map(|index| index == own);
             is_replaced |= equal.into_iter().fold(false, |some, is| some | is);
@@ -101,7 +106,7 @@ unsafe fn scatter_few<T: Bits, const N: usize>(
 pub unsafe fn scatter_last(
     indices: *const u8,
     last: *mut u32,
-    params: ByValue<ScatterParams, 464>,
+    params: ByValue<ScatterParams, 472>,
 ) {
     let params = &*params;
     let element = thread::block_idx_x() * THREADS + thread::thread_idx_x();
@@ -112,7 +117,7 @@ pub unsafe fn scatter_last(
     // SAFETY: the launch's promise; the index is below the length of the table, which launches of
     // this kernel alone change, atomically.
     unsafe {
-        let [index] = indices_at(indices, [at], params.index_bytes as u32);
+        let [index] = indices_at(indices, [at], (params.index_bytes as u32, params.wrap));
         if (index as u64) < params.count {
             let position = params.first as u32 + element;
             atom_max(
@@ -142,7 +147,11 @@ unsafe fn put<T: Bits, const N: usize>(
     // place becomes the first, so that loads need no condition and come one after the other. An
     // element of y belongs to the last position that has its index.
     unsafe {
-        let found = indices_at(indices, starts.map(|at| at[2]), params.index_bytes as u32);
+        let found = indices_at(
+            indices,
+            starts.map(|at| at[2]),
+            (params.index_bytes as u32, params.wrap),
+        );
         // Asked for before it is known whether the row stays: that is a wait less.
         let values = starts.map(|at| T::load(src.wrapping_offset(at[0] as isize)));
         let mut last_ones = [0; N];
@@ -177,7 +186,7 @@ macro_rules! few {
             src: *const u8,
             indices: *const u8,
             y: *mut u8,
-            params: ByValue<ScatterFewParams, 896>,
+            params: ByValue<ScatterFewParams, 904>,
         ) {
             const PER_THREAD: usize = ScatterFewEntry::PER_THREAD as usize;
             // SAFETY: the launch's promise.
@@ -200,7 +209,7 @@ macro_rules! rows {
             indices: *const u8,
             y: *mut u8,
             last: *const u32,
-            params: ByValue<ScatterParams, 464>,
+            params: ByValue<ScatterParams, 472>,
         ) {
             const PER_THREAD: usize = ScatterEntry::read(stringify!($name)).per_thread() as usize;
             // SAFETY: the launch's promise.

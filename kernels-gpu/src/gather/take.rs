@@ -5,9 +5,9 @@ use cuda_std::param::ByValue;
 use cuda_std::{kernel, thread};
 
 use super::bits::Bits;
-use super::walk::offsets;
+use super::walk::{offsets, wrapped};
 
-/// Indices at these offsets.
+/// Indices at these offsets, where `wrap` is added to negative ones.
 ///
 /// # Safety
 /// They are there, and of type `I`.
@@ -15,11 +15,13 @@ use super::walk::offsets;
 unsafe fn selected<I: Copy + Into<i64>, const N: usize>(
     indices: *const I,
     offsets: &[[i64; 3]; N],
+    wrap: i64,
 ) -> [i64; N] {
     let mut selected = [0; N];
     for j in 0..N {
         // SAFETY: passed on to the caller.
-        selected[j] = unsafe { indices.wrapping_offset(offsets[j][2] as isize).read() }.into();
+        let index = unsafe { indices.wrapping_offset(offsets[j][2] as isize).read() }.into();
+        selected[j] = wrapped(index, wrap);
     }
     selected
 }
@@ -45,8 +47,8 @@ unsafe fn take<T: Bits, const N: usize>(
     // SAFETY: indices of elements of y, as wide as the launch says.
     let selected = unsafe {
         match params.index_bytes {
-            8 => selected::<i64, N>(indices.cast(), &offsets),
-            _ => selected::<i32, N>(indices.cast(), &offsets),
+            8 => selected::<i64, N>(indices.cast(), &offsets, params.wrap),
+            _ => selected::<i32, N>(indices.cast(), &offsets, params.wrap),
         }
     };
     let mut values = [T::NONE; N];
@@ -80,7 +82,7 @@ macro_rules! takes {
             x: *const u8,
             indices: *const u8,
             y: *mut u8,
-            params: ByValue<TakeParams, 464>,
+            params: ByValue<TakeParams, 472>,
         ) {
             // SAFETY: the launch's promise.
             unsafe { take::<$ty, { TakeEntry::read(stringify!($name)).per_thread() as usize }>(x, indices, y, &params) }

@@ -25,3 +25,9 @@ pub(super) fn offsets<const TENSORS: usize, const N: usize>(
     }
     offsets
 }
+
+/// The index; a negative one with `wrap` added, which is 0 or the extent of the axis.
+#[inline(always)]
+pub(super) fn wrapped(index: i64, wrap: i64) -> i64 {
+    index + if index < 0 { wrap } else { 0 }
+}

@@ -13,6 +13,8 @@ pub(crate) trait Number: Words {
     const NOTHING: Self;
     /// The least value: it is above nothing.
     const LEAST: Self;
+    /// The greatest value: it is below nothing.
+    const MOST: Self;
 
     /// a + b; integers wrap.
     fn plus(self, other: Self) -> Self;
@@ -37,6 +39,10 @@ pub(crate) trait Number: Words {
     fn magnitude(self) -> Self;
     /// The larger of two; if one is NaN, the other.
     fn larger(self, other: Self) -> Self;
+    /// The smaller of two; if one is NaN, the other.
+    fn smaller(self, other: Self) -> Self;
+    /// ln(e^a + e^b); integers are added.
+    fn log_sum(self, other: Self) -> Self;
     /// Whether it is NaN.
     fn is_nan(self) -> bool;
     /// The canonical NaN that arithmetic returns, or `instead` for integers.
@@ -81,6 +87,7 @@ macro_rules! reals {
             const ONE: Self = 1.0;
             const NOTHING: Self = -0.0;
             const LEAST: Self = Self::NEG_INFINITY;
+            const MOST: Self = Self::INFINITY;
 
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
@@ -126,6 +133,17 @@ macro_rules! reals {
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
                 self.max(other)
+            }
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                self.min(other)
+            }
+            #[inline(always)]
+            fn log_sum(self, other: Self) -> Self {
+                // Two equal numbers, also infinite ones, have the distance 0.
+                let apart = if self == other { 0.0 } else { self - other };
+                // The larger, or NaN: the distance is NaN too, and so is the sum.
+                self.max(other) + $log(1.0 + $exp(-apart.abs()))
             }
             #[inline(always)]
             fn is_nan(self) -> bool {
@@ -189,6 +207,7 @@ impl Number for i64 {
     const ONE: Self = 1;
     const NOTHING: Self = 0;
     const LEAST: Self = Self::MIN;
+    const MOST: Self = Self::MAX;
 
     #[inline(always)]
     fn plus(self, other: Self) -> Self {
@@ -233,6 +252,14 @@ impl Number for i64 {
     #[inline(always)]
     fn larger(self, other: Self) -> Self {
         self.max(other)
+    }
+    #[inline(always)]
+    fn smaller(self, other: Self) -> Self {
+        self.min(other)
+    }
+    #[inline(always)]
+    fn log_sum(self, other: Self) -> Self {
+        self.plus(other)
     }
     #[inline(always)]
     fn is_nan(self) -> bool {

@@ -8,7 +8,7 @@ use cuda_std::atomic::{ld_relaxed_gpu_u64, st_relaxed_gpu_u64};
 use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
 
-use super::tile::{by_kind, combined};
+use super::kind::{Kind, by_kind};
 use crate::reduce::partial::Partial;
 
 /// Warps of a block.
@@ -115,7 +115,13 @@ impl<'a> Status<'a> {
     /// All threads of the block are here; it has taken the tile by the counter and published its
     /// total.
     #[inline(always)]
-    pub(super) unsafe fn gather<N: Partial>(&self, tile: &Tile, kind: u32, none: N, slots: *mut N) {
+    pub(super) unsafe fn gather<N: Partial, const IS_LSE: bool>(
+        &self,
+        tile: &Tile,
+        kind: Kind<IS_LSE>,
+        none: N,
+        slots: *mut N,
+    ) {
         let warp = u64::from(thread::thread_idx_x() / thread::WARP_THREADS);
         let lane = u64::from(thread::lane_idx());
         let (group, in_group) = (tile.i / GROUP, tile.i % GROUP);
@@ -147,7 +153,7 @@ impl<'a> Status<'a> {
             let mut apart = thread::WARP_THREADS / 2;
             while opaque(apart) > 0 {
                 let other = warp::shfl_bfly(warp::FULL_MASK, value, apart);
-                value = combined(value, other, kind);
+                value = kind.combined(value, other);
                 apart /= 2;
             }
             if lane == 0 {
@@ -162,11 +168,11 @@ impl<'a> Status<'a> {
     /// # Safety
     /// After [`Status::gather`] and a barrier.
     #[inline(always)]
-    pub(super) unsafe fn before<N: Partial>(
+    pub(super) unsafe fn before<N: Partial, const IS_LSE: bool>(
         &self,
         tile: &Tile,
         total: *const N,
-        kind: u32,
+        kind: Kind<IS_LSE>,
         slots: *const N,
     ) -> N {
         // SAFETY: all warps have written their slots; one thread publishes.
@@ -180,11 +186,11 @@ impl<'a> Status<'a> {
                 }
                 (groups, slots.read())
             });
-            let before = combined(groups, beside, kind);
+            let before = kind.combined(groups, beside);
             if tile.is_last() && thread::thread_idx_x() == 0 {
-                let whole = combined(beside, total.read(), kind);
+                let whole = kind.combined(beside, total.read());
                 let at = self.of_group(tile.row, tile.i / GROUP);
-                publish(at, combined(groups, whole, kind));
+                publish(at, kind.combined(groups, whole));
             }
             before
         }

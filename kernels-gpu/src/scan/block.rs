@@ -6,8 +6,9 @@ use cuda_std::atomic::{self, Order, Scope};
 use cuda_std::thread;
 
 use super::back::{Status, Tile, WARPS};
+use super::kind::Kind;
 use super::launch::{Launch, Role};
-use super::tile::{Slots, Stored, all_combined};
+use super::tile::{Slots, Stored};
 use super::totals::{of_row, totals};
 use crate::reduce::partial::Partial;
 
@@ -133,26 +134,26 @@ impl<N: Partial> Block<'_, N> {
     /// # Safety
     /// All threads of the block are here; the slots are theirs; nobody uses scratch.
     #[inline(always)]
-    pub(super) unsafe fn take<T: Stored<V, Number = N>, const V: usize>(
+    pub(super) unsafe fn take<T: Stored<V, Number = N>, const V: usize, const IS_LSE: bool>(
         &self,
         iteration: u32,
         tile: &Tile,
         own: &Slots,
-        kind: u32,
+        kind: Kind<IS_LSE>,
         none: impl Fn() -> N,
     ) -> ([N; VECTORS], N) {
         let params = self.launch.params;
         let address = self.launch.address::<T, V>(tile);
         // SAFETY: passed on to the caller.
         unsafe {
-            address.span.load::<T, V>(address.from, own, kind);
+            address.span.load::<T, V, _>(address.from, own, kind);
             if params.tiles > 1 {
                 // Not before its own elements have come, which others wait for. (The tile is read
                 // again, so that it takes no registers meanwhile.)
                 self.launch
                     .ask_ahead::<T, V>(&self.scratch.tile(iteration).read());
             }
-            let totals = totals::<T, V>(own, kind);
+            let totals = totals::<T, V, _>(own, kind);
             of_row(totals, params, kind, none, self.scratch.sums)
         }
     }
@@ -163,11 +164,11 @@ impl<N: Partial> Block<'_, N> {
     /// # Safety
     /// All threads of the block are here, and it has published the tile's total.
     #[inline(always)]
-    pub(super) unsafe fn look_back(
+    pub(super) unsafe fn look_back<const IS_LSE: bool>(
         &self,
         iteration: u32,
         done: u32,
-        kind: u32,
+        kind: Kind<IS_LSE>,
         none: impl Fn() -> N,
         exclusive: [N; VECTORS],
     ) -> [N; VECTORS] {
@@ -187,7 +188,7 @@ impl<N: Partial> Block<'_, N> {
             }
             let total = scratch.total(done);
             let before = self.back.before(&tile, total, kind, scratch.before);
-            all_combined([before; VECTORS], exclusive, kind)
+            kind.behind(before, exclusive)
         }
     }
 }

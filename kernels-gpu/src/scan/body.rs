@@ -7,8 +7,9 @@ use cuda_std::{mem, thread};
 
 use super::back::Status;
 use super::block::{Block, Scratch};
+use super::kind::{Kind, by_kind};
 use super::launch::{Launch, TileAddress};
-use super::tile::{Slots, Stored, by_kind, is_rare};
+use super::tile::{Slots, Stored};
 use super::totals::elements;
 use crate::reduce::number::Number;
 use crate::reduce::partial::Partial;
@@ -17,10 +18,15 @@ use crate::reduce::partial::Partial;
 const SCRATCH_WORDS: usize = SCRATCH_BYTES as usize / 4;
 
 /// # Safety
-/// The arrays are those of `params`; if `IS_SM80`, the device has compute capability 8.0 or newer;
+/// The arrays are those of `params`, whose kind is the logsumexp if `IS_LSE`; if `IS_SM80`, the device has compute capability 8.0 or newer;
 /// `shared` is shared memory of [`ScanPlan::shared_bytes`](abi::scan::ScanPlan::shared_bytes).
 #[inline(always)]
-pub(super) unsafe fn scan<T: Stored<V, Number: Partial>, const V: usize, const IS_SM80: bool>(
+pub(super) unsafe fn scan<
+    T: Stored<V, Number: Partial>,
+    const V: usize,
+    const IS_LSE: bool,
+    const IS_SM80: bool,
+>(
     x: *const u8,
     y: *mut u8,
     status: *mut u64,
@@ -45,19 +51,25 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Partial>, const V: usize, const I
         loop {
             // Recomputed at each use, so that they take no registers meanwhile; and LLVM does not
             // specialise the loop for them.
-            let (kind, is_late) = (|| opaque(params.kind), || opaque(params.is_late) != 0);
+            let (kind, is_late) = (
+                || Kind::<IS_LSE>::of(params),
+                || opaque(params.is_late) != 0,
+            );
             let is_shared = params.tiles > 1;
-            let none = || T::neutral(opaque(params.kind));
+            let none = || T::neutral(Kind::<IS_LSE>::of(params));
             // The iteration whose tile is finished now: this one, or, with slots for two tiles, the
             // one before.
             let done = iteration.wrapping_sub(u32::from(is_late()));
-            let (mut tile, is_there) = block.tile(iteration);
+            let (tile, is_there) = block.tile(iteration);
             let has_more = || block.scratch.tile(done).read().row < params.rows;
             if !(is_there || is_shared && has_more()) {
                 break;
             }
             let own = slots(!iteration.is_multiple_of(2) && is_late());
-            let (mut exclusive, total) = block.take::<T, V>(iteration, &tile, &own, kind(), none);
+            let (mut exclusive, total) =
+                block.take::<T, V, _>(iteration, &tile, &own, kind(), none);
+            // Read again, so that it takes no registers meanwhile.
+            let (mut tile, is_there) = block.tile(opaque(iteration));
             if is_shared {
                 if is_there && thread::thread_idx_x() == 0 {
                     block.scratch.total(iteration).write(total);
@@ -76,7 +88,7 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Partial>, const V: usize, const I
                 let own = slots(opaque(iteration).is_multiple_of(2) && is_late());
                 let address = block.launch.address::<T, V>(&tile);
                 let is_exclusive = opaque(params.is_exclusive) != 0;
-                results::<T, V, IS_SM80>(&own, &address, exclusive, kind(), is_exclusive);
+                results::<T, V, _, IS_SM80>(&own, &address, exclusive, kind(), is_exclusive);
                 address.span.store_parts::<T, V>(address.to, &own);
             }
             iteration = iteration.wrapping_add(1);
@@ -93,11 +105,16 @@ pub(super) unsafe fn scan<T: Stored<V, Number: Partial>, const V: usize, const I
 /// # Safety
 /// The slots have been written, and the place is writable.
 #[inline(always)]
-unsafe fn results<T: Stored<V, Number: Partial>, const V: usize, const IS_SM80: bool>(
+unsafe fn results<
+    T: Stored<V, Number: Partial>,
+    const V: usize,
+    const IS_LSE: bool,
+    const IS_SM80: bool,
+>(
     slots: &Slots,
     address: &TileAddress,
     before: [T::Number; VECTORS],
-    kind: u32,
+    kind: Kind<IS_LSE>,
     is_exclusive: bool,
 ) {
     let (span, lanes, bytes) = (&address.span, V as i32, T::bytes(0) as isize);
@@ -110,12 +127,12 @@ unsafe fn results<T: Stored<V, Number: Partial>, const V: usize, const IS_SM80: 
             // SAFETY: passed on to the caller.
             let xs = unsafe { elements::<T, V>(slots, u) };
             let mut sum = before[0];
-            let mut ys = xs.map(|x| {
+            let mut ys = kind.each(xs, |_, x| {
                 let before = sum;
                 sum = op(sum, x);
                 if is_exclusive { before } else { sum }
             });
-            if is_rare(sum, kind) {
+            if kind.is_rare(sum) {
                 sum = before[0];
                 let (mut xs, mut left) = (xs, opaque(V as u32)); // not unrolled
                 while left > 0 {

@@ -1,4 +1,4 @@
-//! Scans (running sums, products, maxima) of rows, in one pass over memory: `abi::scan` has the
+//! Scans (running sums, products, extremes, logsumexps) of rows, in one pass over memory: `abi::scan` has the
 //! order.
 //!
 //! `y[r, i] = op over j ≤ i of x[r, j]` (exclusive: j < i).
@@ -25,7 +25,8 @@
 //! | `body` | the kernel's loop |
 //! | `block` | a block's steps: draw a tile, load it, look back |
 //! | `back` | the totals that blocks publish, and the look-back |
-//! | `address`, `tile` | where a thread's vectors are; loads, stores, slots |
+//! | `kind` | how elements and partial results combine |
+//! | `launch`, `tile` | where a thread's vectors are; loads, stores, slots |
 //! | `totals` | the scan of a tile's totals |
 //!
 //! **Sources**: Merrill and Garland, Single-pass parallel prefix scan with decoupled look-back,
@@ -41,6 +42,7 @@ mod back;
 mod block;
 mod body;
 pub mod entries;
+mod kind;
 mod launch;
 mod tile;
 mod totals;

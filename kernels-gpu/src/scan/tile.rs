@@ -1,7 +1,7 @@
 //! A thread's vectors of a tile, which are as far apart as the row's lanes of a warp cover; their
 //! loads, stores and slots.
 
-use abi::reduce::{KIND_LARGEST, KIND_PRODUCT};
+use abi::reduce::{KIND_LARGEST, KIND_LOG_SUM, KIND_PRODUCT, KIND_SMALLEST};
 use abi::scan::{THREADS, VECTORS};
 use cuda_std::hint::opaque;
 use cuda_std::{convert, mem, thread};
@@ -10,6 +10,8 @@ use half::{bf16, f16};
 use crate::reduce::load::{Load, Raw};
 use crate::reduce::number::Number;
 use crate::reduce::partial::Partial;
+
+use super::kind::Kind;
 
 /// Vectors of a tile that a thread handles at a time. Others wait for them, but all at once would
 /// be much code and many registers.
@@ -48,33 +50,34 @@ pub(super) trait Stored<const V: usize>: Load<V> {
 
     /// The neutral element, which must be an element of this type as well.
     #[inline(always)]
-    fn neutral(kind: u32) -> Self::Number
+    fn neutral<const IS_LSE: bool>(kind: Kind<IS_LSE>) -> Self::Number
     where
         Self::Number: Partial,
     {
-        match kind {
+        match kind.code() {
             KIND_PRODUCT => Self::Number::ONE,
-            KIND_LARGEST => Self::least(),
+            KIND_LARGEST | KIND_LOG_SUM => Self::extremes()[0],
+            KIND_SMALLEST => Self::extremes()[1],
             _ => Self::Number::ZERO,
         }
     }
 
-    /// The least value: it is above no element.
+    /// The least value, which is above no element, and the greatest, which is below none.
     #[inline(always)]
-    fn least() -> Self::Number
+    fn extremes() -> [Self::Number; 2]
     where
         Self::Number: Partial,
     {
-        Self::Number::LEAST
+        [Self::Number::LEAST, Self::Number::MOST]
     }
 }
 
 macro_rules! stored_32 {
-    ($($ty:ty: |$x:ident| $narrow:expr, $least:expr;)*) => {$(
+    ($($ty:ty: |$x:ident| $narrow:expr, $extremes:expr;)*) => {$(
         impl Stored<4> for $ty {
             #[inline(always)]
-            fn least() -> Self::Number {
-                $least
+            fn extremes() -> [Self::Number; 2] {
+                $extremes
             }
             #[inline(always)]
             unsafe fn read_bits(at: *const u8) -> u64 {
@@ -144,8 +147,8 @@ macro_rules! stored_64 {
 }
 
 stored_32! {
-    f32: |x| x.to_bits(), f32::NEG_INFINITY;
-    i32: |x| x as u32, i64::from(i32::MIN);
+    f32: |x| x.to_bits(), [f32::NEG_INFINITY, f32::INFINITY];
+    i32: |x| x as u32, [i32::MIN, i32::MAX].map(i64::from);
 }
 stored_16! {
     f16: |xs| {
@@ -182,59 +185,6 @@ fn bf16_packed(xs: [f32; 8]) -> Raw {
         });
     }
     raw
-}
-
-#[inline(always)]
-pub(super) fn larger<N: Partial>(a: N, b: N) -> N {
-    if a.is_nan() | b.is_nan() {
-        N::not_a_number(a)
-    } else {
-        a.larger(b)
-    }
-}
-
-/// Whether a value that elements were combined to is a product beyond the range, which may be 0 or
-/// infinite: [`Partial`].
-#[inline(always)]
-pub(super) fn is_rare<N: Number>(value: N, kind: u32) -> bool {
-    kind == KIND_PRODUCT && !value.is_finite()
-}
-
-/// Specialises `$body` for each way in which elements combine, with one branch for all of it.
-/// `$product` is that of products: [`Number::times`] of elements, [`Partial::product`] of partial
-/// products.
-macro_rules! by_kind {
-    ($kind:expr, $product:path, |$op:ident| $body:expr) => {
-        match $kind {
-            abi::reduce::KIND_PRODUCT => {
-                let $op = $product;
-                $body
-            }
-            abi::reduce::KIND_LARGEST => {
-                let $op = $crate::scan::tile::larger;
-                $body
-            }
-            _ => {
-                let $op = $crate::reduce::number::Number::plus;
-                $body
-            }
-        }
-    };
-}
-pub(super) use by_kind;
-
-/// Combines `a`, which comes first, with `b`.
-#[inline(always)]
-pub(super) fn combined<N: Partial>(a: N, b: N, kind: u32) -> N {
-    by_kind!(kind, Partial::product, |op| op(a, b))
-}
-
-/// As [`combined`], element by element.
-#[inline(always)]
-pub(super) fn all_combined<N: Partial, const K: usize>(a: [N; K], b: [N; K], kind: u32) -> [N; K] {
-    by_kind!(kind, Partial::product, |op| core::array::from_fn(|i| op(
-        a[i], b[i]
-    )))
 }
 
 /// A thread's vectors in a tile of its row; elements are counted from the tile's first.
@@ -310,11 +260,11 @@ impl Span {
     /// # Safety
     /// The tile is readable; the vectors are at multiples of 16 bytes.
     #[inline(always)]
-    pub(super) unsafe fn load<T: Stored<V, Number: Partial>, const V: usize>(
+    pub(super) unsafe fn load<T: Stored<V, Number: Partial>, const V: usize, const IS_LSE: bool>(
         &self,
         tile: *const u8,
         slots: &Slots,
-        kind: u32,
+        kind: Kind<IS_LSE>,
     ) {
         let (size, lanes) = (T::bytes(0), V as i32);
         let at = |element: i32| tile.wrapping_offset(element as isize * size as isize);

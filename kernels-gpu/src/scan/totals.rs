@@ -4,8 +4,9 @@ use abi::scan::{ScanParams, VECTORS};
 use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
 
+use super::kind::{Kind, by_kind};
 use super::launch::Role;
-use super::tile::{AT_ONCE, Slots, Stored, all_combined, by_kind, combined, is_rare};
+use super::tile::{AT_ONCE, Slots, Stored};
 use crate::reduce::number::Number;
 use crate::reduce::partial::Partial;
 
@@ -28,22 +29,19 @@ pub(super) unsafe fn elements<T: Stored<V, Number: Partial>, const V: usize>(
 /// # Safety
 /// The slots are written.
 #[inline(always)]
-pub(super) unsafe fn totals<T: Stored<V, Number: Partial>, const V: usize>(
+pub(super) unsafe fn totals<T: Stored<V, Number: Partial>, const V: usize, const IS_LSE: bool>(
     slots: &Slots,
-    kind: u32,
+    kind: Kind<IS_LSE>,
 ) -> [T::Number; VECTORS] {
     let mut totals = [T::Number::ZERO; VECTORS];
     by_kind!(kind, Number::times, |op| {
         let mut u = opaque(0) as usize; // not unrolled
         while u < opaque(VECTORS as u32) as usize {
-            let more: [T::Number; AT_ONCE] = core::array::from_fn(|i| {
+            let more = kind.each([T::Number::ZERO; AT_ONCE], |i, _| {
                 // SAFETY: passed on to the caller.
                 let xs = unsafe { elements::<T, V>(slots, u + i) };
-                let mut total = xs[0];
-                for &x in &xs[1..] {
-                    total = op(total, x);
-                }
-                match is_rare(total, kind) {
+                let total = kind.folded(xs, op);
+                match kind.is_rare(total) {
                     true => T::Number::product_of(xs),
                     false => total,
                 }
@@ -65,25 +63,25 @@ pub(super) unsafe fn totals<T: Stored<V, Number: Partial>, const V: usize>(
 /// # Safety
 /// All threads of the block are here; `sums` has a place for each warp, and nobody uses it.
 #[inline(always)]
-pub(super) unsafe fn of_row<N: Partial>(
+pub(super) unsafe fn of_row<N: Partial, const IS_LSE: bool>(
     totals: [N; VECTORS],
     params: &ScanParams,
-    kind: u32,
+    kind: Kind<IS_LSE>,
     none: impl Fn() -> N,
     sums: *mut N,
 ) -> ([N; VECTORS], N) {
     // SAFETY: passed on to the caller; a place for each warp, and a barrier between writes and
     // reads.
     unsafe {
+        let inclusive = of_lanes(totals, params, kind);
         let role = Role::of(params);
-        let inclusive = of_lanes(totals, &role, kind);
         let last = (thread::lane_idx() & !(role.lanes - 1)) + role.lanes - 1;
         let first = none();
         let (exclusive, sum) = by_kind!(kind, Partial::product, |op| {
             let mut sum = first;
-            let exclusive: [N; VECTORS] = core::array::from_fn(|u| {
-                let whole = warp::shfl_idx(warp::FULL_MASK, inclusive[u], last);
-                let below = warp::shfl_up(warp::FULL_MASK, inclusive[u], 1);
+            let exclusive: [N; VECTORS] = kind.each(inclusive, |_, x| {
+                let whole = warp::shfl_idx(warp::FULL_MASK, x, last);
+                let below = warp::shfl_up(warp::FULL_MASK, x, 1);
                 let before = op(sum, if role.lane == 0 { first } else { below });
                 sum = op(sum, whole);
                 before
@@ -103,10 +101,10 @@ pub(super) unsafe fn of_row<N: Partial>(
         let mut w = 0;
         while w < opaque(role.warps) {
             of_warp = if w == role.warp { total } else { of_warp };
-            total = combined(total, sums.add(w as usize).read(), kind);
+            total = kind.combined(total, sums.add(w as usize).read());
             w += 1;
         }
-        (all_combined([of_warp; VECTORS], exclusive, kind), total)
+        (kind.behind(of_warp, exclusive), total)
     }
 }
 
@@ -115,20 +113,20 @@ pub(super) unsafe fn of_row<N: Partial>(
 /// # Safety
 /// All lanes of the warp are here.
 #[inline(always)]
-unsafe fn of_lanes<N: Partial>(xs: [N; VECTORS], role: &Role, kind: u32) -> [N; VECTORS] {
+unsafe fn of_lanes<N: Partial, const IS_LSE: bool>(
+    xs: [N; VECTORS],
+    params: &ScanParams,
+    kind: Kind<IS_LSE>,
+) -> [N; VECTORS] {
     let mut xs = xs;
-    let mut apart = 1;
+    let (role, mut apart) = (Role::of(params), 1);
     while apart < opaque(role.lanes) {
         by_kind!(kind, Partial::product, |op| {
-            for x in &mut xs {
+            xs = kind.each(xs, |_, x| {
                 // SAFETY: passed on to the caller.
-                let below = unsafe { warp::shfl_up(warp::FULL_MASK, *x, apart) };
-                *x = if role.lane >= apart {
-                    op(below, *x)
-                } else {
-                    *x
-                };
-            }
+                let below = unsafe { warp::shfl_up(warp::FULL_MASK, x, apart) };
+                if role.lane >= apart { op(below, x) } else { x }
+            });
         });
         apart *= 2;
     }

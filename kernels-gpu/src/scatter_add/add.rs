@@ -98,11 +98,11 @@ impl<T: Lanes<V>, const V: usize> Elements for Vector<T, V> {
     }
 }
 
-/// An element of the launch's dtype.
+/// An element of the launch's dtype, which is added if `IS_SUM`.
 #[derive(Clone, Copy)]
-struct Single<'a>(&'a AddParams);
+struct Single<'a, const IS_SUM: bool>(&'a AddParams);
 
-impl Elements for Single<'_> {
+impl<const IS_SUM: bool> Elements for Single<'_, IS_SUM> {
     type Sums = u64;
     type Raw = u64;
 
@@ -113,7 +113,7 @@ impl Elements for Single<'_> {
 
     #[inline(always)]
     fn plus(self, sums: u64, raw: u64) -> u64 {
-        single::plus(sums, raw, self.0.code)
+        single::combined::<IS_SUM>(sums, raw, self.0)
     }
 
     #[inline(always)]
@@ -273,7 +273,7 @@ macro_rules! entry {
             src: *const u8,
             y: *mut u8,
             parts: *mut u8,
-            params: ByValue<AddParams, 920>,
+            params: ByValue<AddParams, 928>,
         ) {
             let $params = &*params;
             // SAFETY: the launch's promise.
@@ -292,9 +292,17 @@ macro_rules! by_vectors {
 
 macro_rules! by_elements {
     ($($name:ident;)*) => {$(
-        entry!($name: |params| Single(params), 1, "Adds rows of any dtype.");
+        entry!($name: |params| Single::<true>(params), 1, "Adds rows of any dtype.");
+    )*};
+}
+
+macro_rules! reduced_by_elements {
+    ($($name:ident;)*) => {$(
+        entry!($name: |params| Single::<false>(params), 1,
+            "Combines rows of any dtype by the launch's operation.");
     )*};
 }
 
 abi::scatter_add_vectors!(by_vectors);
 abi::scatter_add_elements!(by_elements);
+abi::scatter_reduce_elements!(reduced_by_elements);

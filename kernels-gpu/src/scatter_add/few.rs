@@ -270,7 +270,7 @@ pub unsafe fn scatter_add_few(
     indices: *const u8,
     src: *const u8,
     y: *mut u8,
-    params: ByValue<AddParams, 920>,
+    params: ByValue<AddParams, 928>,
     index_bytes: u32,
 ) {
     let params = &*params;
@@ -294,7 +294,7 @@ pub unsafe fn scatter_add_few(
     // position, and all threads of the block the same segments of several parts.
     unsafe {
         let of_list = [at[1][1], at[2][1]];
-        let found = indices_at(indices, of_list, index_bytes, params.extent);
+        let found = indices_at(indices, of_list, index_bytes, (params.extent, params.wrap));
         let column = of_row * LANES + lane;
         // Beyond the last one the last, which is not used there.
         let last = params.columns.len - 1;

@@ -31,8 +31,8 @@ unsafe fn count(sorted: Sorted, begin: u32, own: u32) -> u32 {
     low
 }
 
-/// A segment of several parts, from one thread's point of view.
-struct Segment<'a> {
+/// A segment of several parts, from one thread's point of view; parts are added if `IS_SUM`.
+struct Segment<'a, const IS_SUM: bool> {
     count: u32,
     /// Where the thread's number of the first part would be if it began no segment; and bytes
     /// between parts, half of which it is before that.
@@ -41,7 +41,7 @@ struct Segment<'a> {
     params: &'a AddParams,
 }
 
-impl Segment<'_> {
+impl<const IS_SUM: bool> Segment<'_, IS_SUM> {
     /// The sum of the parts of a group, of which it has none or some.
     ///
     /// # Safety
@@ -64,7 +64,7 @@ impl Segment<'_> {
                 }
             }
             for j in 0..AT_ONCE {
-                sum = single::plus(sum, numbers[j], code);
+                sum = single::combined::<IS_SUM>(sum, numbers[j], self.params);
             }
             part += AT_ONCE as u32;
         }
@@ -90,7 +90,8 @@ impl Segment<'_> {
                 while warp == 0 && other < GROUP {
                     // What has no parts changes nothing.
                     let slot = other * thread::WARP_THREADS + lane_idx();
-                    sum = single::plus(sum, room.add(slot as usize).read(), params.code);
+                    let other_sum = room.add(slot as usize).read();
+                    sum = single::combined::<IS_SUM>(sum, other_sum, params);
                     other = opaque(other) + 1;
                 }
                 thread::sync_threads();
@@ -101,20 +102,17 @@ impl Segment<'_> {
     }
 }
 
-/// Adds the parts of segments.
-///
 /// # Safety
-/// Launched as `abi::scatter_add` says, with tensors of these extents and strides.
-#[kernel(max_threads = FINISH_THREADS, min_blocks = 4)]
-pub unsafe fn scatter_add_finish(
-    pairs: *const u64,
-    longs: *const u32,
+/// The tensors are those of `params`; all threads of the block are here; `room` is shared memory for
+/// a number of each.
+#[inline(always)]
+unsafe fn finish<const IS_SUM: bool>(
+    (pairs, longs): (*const u64, *const u32),
     y: *mut u8,
     parts: *const u8,
-    params: ByValue<AddParams, 920>,
+    params: &AddParams,
+    room: *mut u64,
 ) {
-    let params = &*params;
-    let room = shared_array![u64; FINISH_THREADS as usize];
     let (len, code) = (params.positions.len, params.code);
     let sorted = Sorted { pairs, len };
     let log2 = single::number_log2(code);
@@ -131,7 +129,7 @@ pub unsafe fn scatter_add_finish(
             // Beyond the last one the last, which is not stored there.
             let number = (of_row * thread::WARP_THREADS + lane_idx()).min(last);
             let slot = slot(begin, false, params) + u64::from(number);
-            let segment = Segment {
+            let segment = Segment::<IS_SUM> {
                 count: count(sorted, begin, own),
                 parts: parts.wrapping_add((slot << log2) as usize),
                 step: (2 * params.numbers) << log2,
@@ -148,13 +146,44 @@ pub unsafe fn scatter_add_finish(
                 let in_row = of_column.wrapping_add(i64::from(lane << params.size_log2));
                 let row = i64::from(own).wrapping_mul(params.y_stride);
                 let at = y.wrapping_offset(row.wrapping_add(in_row) as isize);
-                single::store(
-                    at,
-                    single::plus(sum, single::load(at, params), code),
-                    params,
-                );
+                let old = single::load(at, params);
+                single::store(at, single::combined::<IS_SUM>(sum, old, params), params);
             }
             item += thread::grid_dim_x();
         }
     }
+}
+
+/// Adds the parts of segments.
+///
+/// # Safety
+/// Launched as `abi::scatter_add` says, with tensors of these extents and strides.
+#[kernel(max_threads = FINISH_THREADS, min_blocks = 4)]
+pub unsafe fn scatter_add_finish(
+    pairs: *const u64,
+    longs: *const u32,
+    y: *mut u8,
+    parts: *const u8,
+    params: ByValue<AddParams, 928>,
+) {
+    let room = shared_array![u64; FINISH_THREADS as usize];
+    // SAFETY: the launch's promise; the room is for this alone.
+    unsafe { finish::<true>((pairs, longs), y, parts, &params, room) }
+}
+
+/// Combines the parts of segments by the launch's operation.
+///
+/// # Safety
+/// Launched as `abi::scatter_add` says, with tensors of these extents and strides.
+#[kernel(max_threads = FINISH_THREADS, min_blocks = 2)]
+pub unsafe fn scatter_reduce_finish(
+    pairs: *const u64,
+    longs: *const u32,
+    y: *mut u8,
+    parts: *const u8,
+    params: ByValue<AddParams, 928>,
+) {
+    let room = shared_array![u64; FINISH_THREADS as usize];
+    // SAFETY: the launch's promise; the room is for this alone.
+    unsafe { finish::<false>((pairs, longs), y, parts, &params, room) }
 }

@@ -54,7 +54,8 @@ pub(super) fn offsets<const FIRST: usize, const SECOND: usize, const N: usize>(
     offsets
 }
 
-/// The indices at these bytes behind the first one; one that is out of range counts as the extent.
+/// The indices at these bytes behind the first one, where `wrap` is added to negative ones; one that
+/// is out of range counts as the extent.
 ///
 /// # Safety
 /// There are indices of so many bytes.
@@ -63,7 +64,7 @@ pub(super) unsafe fn indices_at<const N: usize>(
     indices: *const u8,
     offsets: [i64; N],
     index_bytes: u32,
-    extent: u32,
+    (extent, wrap): (u32, u32),
 ) -> [u32; N] {
     let at = offsets.map(|offset| indices.wrapping_offset(offset as isize));
     // SAFETY: passed on to the caller.
@@ -74,7 +75,10 @@ pub(super) unsafe fn indices_at<const N: usize>(
         }
     };
     // A negative one is larger than any extent.
-    indices.map(|index| (index as u64).min(extent.into()) as u32)
+    indices.map(|index| {
+        let wrap = if index < 0 { wrap } else { 0 };
+        ((index + i64::from(wrap)) as u64).min(extent.into()) as u32
+    })
 }
 
 /// The pair of position `position`.
@@ -84,7 +88,7 @@ pub(super) unsafe fn indices_at<const N: usize>(
 #[inline(always)]
 pub(super) unsafe fn pair(indices: *const u8, position: u32, params: &OrderParams) -> u64 {
     let [[_, offset]] = offsets::<0, 2, 1>(&params.positions, [position]);
-    let (bytes, extent) = (params.index_bytes, params.extent);
+    let (bytes, extent) = (params.index_bytes, (params.extent, params.wrap as u32));
     // SAFETY: passed on to the caller, whose indices are as wide as the launch says.
     let [index] = unsafe { indices_at(indices, [offset], bytes, extent) };
     u64::from(index) << 32 | u64::from(position)

@@ -1,7 +1,10 @@
 //! Single elements, of the dtype that the launch says, and their sums as bits.
 
+use abi::reduce::{KIND_LARGEST, KIND_PRODUCT};
 use abi::scatter_add::{AddParams, codes};
 use cuda_std::convert;
+
+use crate::reduce::number::Number;
 
 /// Whether sums are f32.
 #[inline(always)]
@@ -9,16 +12,32 @@ fn is_single(code: u32) -> bool {
     code <= codes::BF16
 }
 
-/// The sum of two numbers.
+/// Two numbers as one: their sum if `IS_SUM`, else what `kind` says.
 #[inline(always)]
-pub(super) fn plus(a: u64, b: u64, code: u32) -> u64 {
-    if is_single(code) {
-        let sum = f32::from_bits(a as u32) + f32::from_bits(b as u32);
-        return sum.to_bits().into();
+fn merged<N: Number, const IS_SUM: bool>(a: N, b: N, kind: u32) -> N {
+    match kind {
+        _ if IS_SUM => a.plus(b),
+        KIND_PRODUCT => a.times(b),
+        _ if Number::is_nan(a) | Number::is_nan(b) => N::not_a_number(a),
+        KIND_LARGEST => a.larger(b),
+        _ => a.smaller(b),
     }
-    match code {
-        codes::F64 => (f64::from_bits(a) + f64::from_bits(b)).to_bits(),
-        _ => a.wrapping_add(b),
+}
+
+/// Two numbers of the launch's dtype as one.
+#[inline(always)]
+pub(super) fn combined<const IS_SUM: bool>(a: u64, b: u64, params: &AddParams) -> u64 {
+    let kind = params.kind;
+    if is_single(params.code) {
+        let (a, b) = (f32::from_bits(a as u32), f32::from_bits(b as u32));
+        return merged::<f32, IS_SUM>(a, b, kind).to_bits().into();
+    }
+    match params.code {
+        codes::F64 => {
+            let (a, b) = (f64::from_bits(a), f64::from_bits(b));
+            merged::<f64, IS_SUM>(a, b, kind).to_bits()
+        }
+        _ => merged::<i64, IS_SUM>(a as i64, b as i64, kind) as u64,
     }
 }
 
@@ -39,7 +58,7 @@ pub(super) unsafe fn load(at: *const u8, params: &AddParams) -> u64 {
                 };
                 number.to_bits().into()
             }
-            // The high half of an i32 is not part of the result.
+            2 if params.code == codes::I32 => i64::from(at.cast::<i32>().read()) as u64,
             2 => at.cast::<u32>().read().into(),
             _ => at.cast::<u64>().read(),
         }

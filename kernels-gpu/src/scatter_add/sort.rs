@@ -21,7 +21,7 @@ pub unsafe fn scatter_add_count(
     pairs: *mut u64,
     counts: *mut u32,
     longs: *mut u32,
-    params: ByValue<OrderParams, 456>,
+    params: ByValue<OrderParams, 464>,
 ) {
     let params = &*params;
     let of_digits = shared_array![u32; DIGITS as usize];
@@ -108,7 +108,7 @@ pub unsafe fn scatter_add_sort(
     counts: *const u32,
     begins: *mut u32,
     longs: *mut u32,
-    params: ByValue<OrderParams, 456>,
+    params: ByValue<OrderParams, 464>,
 ) {
     let params = &*params;
     // First the counts of warps, then, of one block, the pairs.

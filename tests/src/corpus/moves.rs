@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use warpsmith::{
     Binary, BinaryOp, Chain, Float, GradOp, Gradient, IndexElement, ParamElement, Reducible,
-    Result, Rotary, Scatter, ScatterAdd, Select, Take, Unary, UnaryOp,
+    Result, Rotary, Scatter, ScatterAdd, ScatterOp, ScatterReduce, Select, Take, Unary, UnaryOp,
 };
 
 use super::{Case, Inputs, read};
@@ -180,6 +180,10 @@ fn added<T: Reducible + TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {
                     .extent(count)
                     .run(&inputs.stream)?,
             )?;
+            for op in [ScatterOp::Prod, ScatterOp::Max, ScatterOp::Min] {
+                let others = ScatterReduce::new(op, &indices, &src).extent(count);
+                read(&others.wrap_negative().run(&inputs.stream)?)?;
+            }
         }
         Ok(())
     }));

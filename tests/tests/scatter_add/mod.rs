@@ -2,6 +2,7 @@
 //! layout, in range and out of it, once and many times.
 
 mod few;
+mod reduce;
 mod refusals;
 
 use abi::scatter_add::{GROUP, PART, TILE, additions};
@@ -11,13 +12,13 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use warpsmith::reference::scatter::{integers, scatter_add};
-use warpsmith::{DType, Device, IndexElement, Reducible, ScatterAdd, Stream, Tensor};
+use warpsmith::{DType, Device, IndexElement, Reducible, ScatterAdd, ScatterOp, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, run_repeatedly};
 use warpsmith_tests::output::Output;
 use warpsmith_tests::property::{Effort, extent, holds};
-use warpsmith_tests::rows::signed;
+use warpsmith_tests::rows::{signed, wrapped};
 use warpsmith_tests::values::Values;
 use warpsmith_tests::{Checked, on_every_device, say};
 
@@ -42,6 +43,8 @@ pub(super) struct Case {
     names: Names,
     /// How many indices of ten are out of range.
     bad: u32,
+    /// Whether negative indices count from the end.
+    pub(super) wraps: bool,
     pub(super) dtype: DType,
     pub(super) are_indices_wide: bool,
     views: [View; 3],
@@ -112,8 +115,13 @@ impl<T: TestElement, I: TestElement> Drawn<T, I> {
         Ok(got)
     }
 
-    pub(super) fn exact(&self) -> ArrayD<i64> {
-        self.indices.values.mapv(|index| index as i64)
+    /// The indices, without those that count from the end.
+    pub(super) fn exact(&self, case: &Case) -> ArrayD<i64> {
+        let indices = self.indices.values.mapv(|index| index as i64);
+        match case.wraps {
+            true => wrapped(indices, case.y[case.axis]),
+            false => indices,
+        }
     }
 }
 
@@ -147,14 +155,24 @@ fn check_by<T: TestElement + Reducible, I: IndexElement + TestElement>(
     };
     let drawn = Drawn::<T, I>::new(case, device, values)?;
     let Drawn { src, indices, old } = &drawn;
-    let operation =
-        ScatterAdd::new(&indices.tensor, &src.tensor).axis(signed(case.axis, case.y.len()));
+    let axis = signed(case.axis, case.y.len());
+    let mut operation = ScatterAdd::new(&indices.tensor, &src.tensor).axis(axis);
+    if case.wraps {
+        operation = operation.wrap_negative();
+    }
     let got = &drawn.result(case, device, |y, stream| operation.run_into(y, stream))?;
-    let (axis, exact) = (case.axis, drawn.exact());
+    let (axis, exact) = (case.axis, drawn.exact(case));
     if is_integer {
         let wide = |x: &ArrayD<f64>| x.mapv(|x| x as i64);
         let (old, src) = (wide(&old.mapv(T::wide)), wide(&src.values));
-        let want = integers(&old.view(), axis, &exact.view(), &src.view()).map_err(say)?;
+        let want = integers(
+            ScatterOp::Sum,
+            &old.view(),
+            axis,
+            &exact.view(),
+            &src.view(),
+        )
+        .map_err(say)?;
         let got = got.mapv(|x| x.wide() as i64);
         return match got == want {
             true => Ok(()),
@@ -206,6 +224,7 @@ pub(super) fn case(largest: usize, dtypes: &[DType]) -> impl Strategy<Value = Ca
             bad,
             dtype,
             are_indices_wide,
+            wraps: seed % 4 == 0,
             views: [views.0, views.1, views.2],
             values,
             seed: u64::from(seed),

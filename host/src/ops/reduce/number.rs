@@ -5,7 +5,7 @@ use half::{bf16, f16};
 
 /// The types that [`Scan`](crate::Scan) and [`Reduce::dot`](crate::Reduce::dot) take: f32, f16 and bf16,
 /// which are accumulated in f32; f64, in f64; i32 and i64, in i64.
-pub trait Reducible: Countable {}
+pub trait Reducible: Countable + sealed::Extremes {}
 
 /// The types that [`Reduce`](crate::Reduce) takes: those of [`Reducible`], and u8 and i8, such as
 /// masks that comparisons give.
@@ -25,12 +25,22 @@ mod sealed {
         /// of their values.
         const READ_AS: [DType; 2];
     }
+
+    /// Numbers that every type has.
+    pub trait Extremes: Sized {
+        /// 0, 1, the least number and the greatest.
+        const NUMBERS: [Self; 4];
+    }
 }
 
 macro_rules! reducible {
-    ($($ty:ty => $value:ty;)*) => {$(
+    ($($ty:ty => $value:ty, $numbers:expr;)*) => {$(
         impl sealed::Sealed for $ty {
             const READ_AS: [DType; 2] = [Self::DTYPE; 2];
+        }
+
+        impl sealed::Extremes for $ty {
+            const NUMBERS: [Self; 4] = $numbers;
         }
 
         impl Countable for $ty {
@@ -42,12 +52,12 @@ macro_rules! reducible {
 }
 
 reducible! {
-    f32 => f32;
-    f16 => f32;
-    bf16 => f32;
-    f64 => f64;
-    i32 => i64;
-    i64 => i64;
+    f32 => f32, [0.0, 1.0, Self::NEG_INFINITY, Self::INFINITY];
+    f16 => f32, [Self::ZERO, Self::ONE, Self::NEG_INFINITY, Self::INFINITY];
+    bf16 => f32, [Self::ZERO, Self::ONE, Self::NEG_INFINITY, Self::INFINITY];
+    f64 => f64, [0.0, 1.0, Self::NEG_INFINITY, Self::INFINITY];
+    i32 => i64, [0, 1, Self::MIN, Self::MAX];
+    i64 => i64, [0, 1, Self::MIN, Self::MAX];
 }
 
 macro_rules! bytes {

@@ -1,4 +1,4 @@
-//! Scans: running sums, products and maxima.
+//! Scans: running sums, products, extremes and logsumexps.
 
 mod plan;
 
@@ -14,7 +14,7 @@ use crate::ops::view::merge;
 use crate::ops::{check, model};
 use crate::reference::Model;
 use crate::storage::Storage;
-use crate::{MAX_RANK, Reducible, Result, Stream, Tensor};
+use crate::{Error, MAX_RANK, Reducible, Result, Stream, Tensor};
 use abi::scan::{ScanOp, ScanParams};
 
 pub(super) use plan::ScanCosts;
@@ -25,16 +25,18 @@ const NAME: &str = ScanDesc::OPERATION;
 /// A launch by any candidate.
 type Call<'a> = <Candidate as Choice>::Call<'a>;
 
-/// Running sums, products or maxima along an axis: `y_i = x_0 + .. + x_i`, or `·` or `max` for `+`.
+/// Running sums, products, maxima, minima or logsumexps along an axis: `y_i = x_0 + .. + x_i`, or
+/// `·`, `max`, `min` or `ln(e^a + e^b)` for `+`.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `x` | any, with 1 to 8 dimensions | f32, f16, bf16, f64, i32, i64 | any; see Performance |
+/// | `x` | any, with 1 to 8 dimensions | f32, f16, bf16, f64; i32 and i64, but for `Logsumexp` | any; see Performance |
 /// | `y` (written) | as `x` | as `x` | any where no two indices refer to one element; must not overlap `x` |
 ///
 /// An [`exclusive`](Scan::exclusive) scan leaves out `x_i` itself. Its `y_0` is the identity: 0 for
-/// sums, 1 for products, and for maxima `-inf` or the least integer. From the first NaN on, a
-/// maximum is NaN. A product of finite floats is 0 from the first 0 on. A product or a sum of some
+/// sums, 1 for products, and `-inf` for logsumexps. For maxima it is `-inf` or the least integer,
+/// and for minima `inf` or the greatest. From the first NaN on, maxima, minima and logsumexps are
+/// NaN. A product of finite floats is 0 from the first 0 on. A product or a sum of some
 /// elements in a row may overflow or underflow, though that from the first on does not. Then a
 /// product may also be infinite or 0, and a sum infinite or NaN.
 ///
@@ -43,7 +45,8 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 /// is rounded once to the dtype of `y`. The elements of a group of 32 tiles of 32 KiB are combined
 /// in a fixed tree, and the totals of the preceding groups one after the other
 /// ([`model`](Scan::model)). Error bound:
-/// [`reference::scan`](crate::reference::scan). Deterministic: the same bits every run and on every
+/// [`reference::scan`](crate::reference::scan). A logsumexp combines two numbers by their larger
+/// one and the logarithm of 1 and an exponential, so nothing overflows. Deterministic: the same bits every run and on every
 /// device, however far blocks have to look back. The association depends on the alignment of a row
 /// to 16 bytes, so the same values at another alignment may round differently.
 ///
@@ -52,8 +55,8 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device),
-/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (`with_kernel` with a name that
-/// is not in the plan). No launch happens on error.
+/// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (logsumexps of integers;
+/// `with_kernel` with a name that is not in the plan). No launch happens on error.
 ///
 /// # Performance
 /// `x` is read once and `y` written once, in one launch, if the axis has stride 1 and the other
@@ -76,6 +79,8 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 /// assert_eq!(sums.to_vec()?, [1, 6, 8, 6, 9, 13]);
 /// let before = Scan::new(ScanOp::Sum, &x).axis(0).exclusive().run(&stream)?;
 /// assert_eq!(before.to_vec()?, [0, 0, 0, 1, 5, 2]);
+/// let least = Scan::new(ScanOp::Min, &x).run(&stream)?;
+/// assert_eq!(least.to_vec()?, [1, 1, 1, 6, 3, 3]);
 /// # Ok(())
 /// # }
 /// ```
@@ -199,6 +204,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
         named(NAME, || {
             let desc = ScanDesc {
                 dtype: T::DTYPE,
+                is_lse: self.is_lse(),
                 rows: 1,
                 n: self.x.shape()[self.checked_axis()?] as u64,
                 is_aligned: false,
@@ -212,8 +218,16 @@ impl<'a, T: Reducible> Scan<'a, T> {
         check::axis(self.x.rank(), self.axis)
     }
 
+    fn is_lse(&self) -> bool {
+        self.op == ScanOp::Logsumexp
+    }
+
     fn validate(&self, stream: &Stream) -> Result<usize> {
         check::device("x", self.x, stream)?;
+        if !self.op.takes(T::DTYPE) {
+            let what = format!("{} of {}", self.op.name(), T::DTYPE);
+            return Err(Error::unsupported(what, "f32, f16, bf16 and f64"));
+        }
         self.checked_axis()
     }
 
@@ -237,6 +251,7 @@ impl<'a, T: Reducible> Scan<'a, T> {
         let row_bytes = stride.wrapping_mul(T::DTYPE.size_bytes() as i64);
         Ok(ScanDesc {
             dtype: T::DTYPE,
+            is_lse: self.is_lse(),
             rows,
             n,
             is_aligned: address.is_multiple_of(16) && (row_bytes % 16 == 0 || rows == 1),

@@ -25,6 +25,8 @@ costs! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ScanDesc {
     pub(super) dtype: DType,
+    /// Whether it is [`ScanOp::Logsumexp`](abi::scan::ScanOp::Logsumexp).
+    pub(super) is_lse: bool,
     pub(super) rows: u64,
     /// Elements of a row.
     pub(super) n: u64,
@@ -35,11 +37,10 @@ pub(super) struct ScanDesc {
 
 impl fmt::Display for ScanDesc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} rows{} n{}", self.dtype, self.rows, self.n)?;
-        match self.is_aligned {
-            true => f.write_str(" aligned"),
-            false => Ok(()),
-        }
+        let lse = if self.is_lse { "lse " } else { "" };
+        let aligned = if self.is_aligned { " aligned" } else { "" };
+        let Self { dtype, rows, n, .. } = self;
+        write!(f, "{lse}{dtype} rows{rows} n{n}{aligned}")
     }
 }
 
@@ -113,8 +114,9 @@ impl Desc for ScanDesc {
         let layout = self.layout(&model.scan);
         let tiles = u64::from(machine.multiprocessors) * model.scan.ahead / 2;
         let has_room = ScanPlan::shared_bytes(true) <= machine.shared_bytes;
-        let newer = (device.arch.0 >= 8).then(|| ScanEntry::of(self.dtype, true));
-        let entries = [newer.flatten(), ScanEntry::of(self.dtype, false)];
+        let of = |is_sm80| ScanEntry::of(self.dtype, self.is_lse, is_sm80);
+        let newer = (device.arch.0 >= 8).then(|| of(true));
+        let entries = [newer.flatten(), of(false)];
         let mut is_first = true;
         for entry in entries.into_iter().flatten() {
             for is_late in [true, false] {
@@ -155,6 +157,7 @@ mod tests {
     fn layout(rows: u64, n: u64, dtype: DType, is_aligned: bool) -> ScanPlan {
         let desc = ScanDesc {
             dtype,
+            is_lse: false,
             rows,
             n,
             is_aligned,

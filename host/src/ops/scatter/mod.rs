@@ -45,7 +45,7 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 ///
 /// **An index out of range**, which is below 0 or not below the extent of the axis, is not an
 /// error, as for [`Take`](crate::Take): its row is put nowhere. Negative indices do not count
-/// from the end.
+/// from the end, unless [`wrap_negative`](Scatter::wrap_negative) is set.
 ///
 /// # Numerics
 /// Bits are copied; a NaN keeps its payload. Reference:
@@ -108,6 +108,12 @@ impl<'a, T: Element, I: IndexElement> Scatter<'a, T, I> {
     /// are those of the indices.
     pub fn axis(mut self, axis: isize) -> Self {
         self.placement.axis = axis;
+        self
+    }
+
+    /// Lets negative indices count from the end of the axis: -1 is the last one.
+    pub fn wrap_negative(mut self) -> Self {
+        self.placement.wraps = true;
         self
     }
 
@@ -342,6 +348,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
                 positions,
                 count: y.shape()[self.axis] as u64,
                 stride: self.stride(y),
+                wrap: self.wrap(y.shape()[self.axis] as u64) as i64,
                 index_bytes: size_of::<I>() as u32,
                 blocks: Division::new(blocks),
             };
@@ -367,6 +374,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
                 first: piece.addresses[3],
                 count: count as u64,
                 stride: self.stride(y),
+                wrap: self.wrap(count as u64) as i64,
                 index_bytes: size_of::<I>() as u64,
             };
             let blocks = grid_blocks(piece.params.len.into(), entry.per_thread());
@@ -402,6 +410,7 @@ impl<T: Element, I: IndexElement> Rows<'_, T, I> {
                 first: piece.addresses[0] / 8,
                 count: count as u64,
                 stride: 0,
+                wrap: self.wrap(count as u64) as i64,
                 index_bytes: size_of::<I>() as u64,
             };
             let blocks = grid_blocks(piece.params.len.into(), 1);

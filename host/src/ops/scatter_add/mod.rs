@@ -1,31 +1,22 @@
-//! Addition of rows to the rows that indices name.
+//! Addition of rows to the rows that indices name, and their products and extremes.
 
+mod launch;
 mod plan;
+mod reduce;
 
-use self::plan::{Candidate, Decision, ScatterAddDesc};
-use crate::element::as_bytes;
+use self::launch::Combination;
+use self::plan::ScatterAddDesc;
 use crate::error::named;
-use crate::load::{self, LoadVariant};
-use crate::ops::by_index::{Placement, Rows, axis_stride, in_bytes};
-use crate::ops::check;
-use crate::ops::elementwise::{Piece, Walk};
-use crate::ops::plan::{Choice, Desc, Plan, Tuning, answer, choose, copied, like, rotation, tune};
-use crate::storage::Storage;
-use crate::{Error, IndexElement, LaunchConfig, Reducible, Result, Stream, Tensor};
-use abi::division::Division;
-use abi::elementwise::WalkParams;
-use abi::scatter_add::{
-    self, AddParams, OrderParams, SCATTER_ADD_COUNT, SCATTER_ADD_FEW, SCATTER_ADD_FINISH,
-    SCATTER_ADD_SORT, ScatterAddEntry,
-};
+use crate::ops::by_index::Placement;
+use crate::ops::plan::{Desc, Plan, Tuning, like};
+use crate::{IndexElement, Reducible, Result, Stream, Tensor};
+use abi::scatter_add::ScatterOp;
 
 pub(super) use plan::ScatterAddCosts;
+pub use reduce::ScatterReduce;
 
 /// The operation's name in errors, plans and the file of tuned choices.
 const NAME: &str = ScatterAddDesc::OPERATION;
-
-/// A launch by any candidate.
-type Call<'a> = <Candidate as Choice>::Call<'a>;
 
 /// Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`,
 /// where the axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take): along
@@ -39,7 +30,7 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 ///
 /// **An index out of range**, which is below 0 or not below the extent of the axis, is not an
 /// error, as for [`Take`](crate::Take): its row adds nothing. Negative indices do not count
-/// from the end.
+/// from the end, unless [`wrap_negative`](ScatterAdd::wrap_negative) is set.
 ///
 /// # Numerics
 /// The rows of an index are added in the order of `j`, in f32 (f64 of f64, wrapping integers).
@@ -97,23 +88,6 @@ pub struct ScatterAdd<'a, T: Reducible, I: IndexElement> {
     kernel: Option<&'a str>,
 }
 
-/// Rows that are to be added.
-struct Sums {
-    desc: ScatterAddDesc,
-    /// The walk over the indices.
-    positions: WalkParams,
-    columns: Walk,
-    /// Stride of the axis in y, in bytes.
-    y_stride: i64,
-}
-
-/// Indices in order.
-struct Sorted {
-    pairs: Storage,
-    begins: Storage,
-    longs: Storage,
-}
-
 impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     /// An addition of rows of `src` along axis 0.
     pub fn new(indices: &'a Tensor<I>, src: &'a Tensor<T>) -> Self {
@@ -127,6 +101,12 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     /// are those of the indices.
     pub fn axis(mut self, axis: isize) -> Self {
         self.placement.axis = axis;
+        self
+    }
+
+    /// Lets negative indices count from the end of the axis: -1 is the last one.
+    pub fn wrap_negative(mut self) -> Self {
+        self.placement.wraps = true;
         self
     }
 
@@ -209,264 +189,7 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     }
 
     /// Checks the inputs, for a result of this shape.
-    fn rows(&self, y: &[usize], stream: &Stream) -> Result<Rows<'a, T, I>> {
-        let rows = self.placement.checked(y, stream)?;
-        check::up_to("extent of the axis", y[rows.axis], scatter_add::MAX_EXTENT)?;
-        check::up_to(
-            "number of indices",
-            rows.indices.len(),
-            scatter_add::MAX_LEN,
-        )?;
-        Ok(rows)
-    }
-}
-
-impl<T: Reducible, I: IndexElement> Rows<'_, T, I> {
-    /// The walks, and what is to be chosen from; `None` if there is nothing to add.
-    fn sums(&self, y: &Tensor<T>) -> Result<Option<Sums>> {
-        if y.is_empty() || self.src.is_empty() {
-            return Ok(None);
-        }
-        let positions = self.positions().first_piece(u64::MAX);
-        let positions = positions.ok_or(Error::Bug("indices have one piece"))?;
-        let positions = in_bytes(positions.params, [8, size_of::<T>(), size_of::<I>()]);
-        let size = size_of::<T>();
-        let y_stride = axis_stride(y, self.axis).wrapping_mul(size as i64);
-        let lanes = 16 / size;
-        let own = self.columns(y);
-        let of_src = positions.strides[1].iter().chain([&y_stride]);
-        let fits = scatter_add::VECTORS.contains(&T::DTYPE)
-            && of_src.copied().all(|bytes| bytes % 16 == 0);
-        let (columns, lanes) = match own.widened(lanes).filter(|_| fits) {
-            Some(wide) => (wide, lanes),
-            None => (own, 1),
-        };
-        let desc = ScatterAddDesc {
-            dtype: T::DTYPE,
-            indices: positions.len,
-            columns: columns.len(),
-            lanes,
-        };
-        Ok(Some(Sums {
-            desc,
-            positions,
-            columns,
-            y_stride,
-        }))
-    }
-
-    /// Launches what adds to `y`, which has the right shape.
-    fn launch(&self, y: &Tensor<T>, kernel: Option<&str>, stream: &Stream) -> Result<()> {
-        let Some(sums) = self.sums(y)? else {
-            return Ok(());
-        };
-        let (candidate, _) = choose(&sums.desc, kernel, stream)?;
-        self.add(&candidate, &sums, y, stream)
-    }
-
-    fn plan_of_sums(&self, y: &Tensor<T>, kernel: Option<&str>, stream: &Stream) -> Result<Plan> {
-        match self.sums(y)? {
-            Some(sums) => Plan::of(&sums.desc, kernel, stream),
-            None => Ok(Plan::empty()),
-        }
-    }
-
-    /// Measures the candidates, with sums in `y`.
-    fn tune_sums(&self, y: &Tensor<T>, stream: &Stream) -> Result<Tuning> {
-        let Some(sums) = &self.sums(y)? else {
-            return Ok(Tuning::empty());
-        };
-        let call: Call<'_> = Box::new(move |by| self.add(by, sums, y, stream));
-        let calls = rotation(call, sums.desc.bytes(), stream, || {
-            let src = copied(self.src, stream)?;
-            let call: Call<'_> = Box::new(move |by| {
-                let copy = Rows { src: &src, ..*self };
-                let sums = copy.sums(y)?.ok_or(Error::Bug("a copy has no rows"))?;
-                copy.add(by, &sums, y, stream)
-            });
-            Ok(call)
-        })?;
-        tune(
-            &sums.desc,
-            stream,
-            &calls,
-            |by| answer(y, T::default(), stream, || calls[0](by)),
-            |want, got| as_bytes(want) == as_bytes(got),
-        )
-    }
-
-    /// Sorts the indices.
-    fn sort(
-        &self,
-        positions: WalkParams,
-        [per_block, blocks]: [u32; 2],
-        extent: u32,
-        stream: &Stream,
-    ) -> Result<Sorted> {
-        let len = positions.len;
-        let alloc = |bytes: u64| Storage::alloc(stream, bytes);
-        let begins = alloc(4 * u64::from(len.div_ceil(scatter_add::CHUNK)))?;
-        let longs = alloc(4 * u64::from(scatter_add::longs(len)))?;
-        let mut params = OrderParams {
-            positions,
-            extent,
-            index_bytes: size_of::<I>() as u32,
-            bits: scatter_add::digits(extent) * scatter_add::DIGIT_BITS,
-            shift: 0,
-            per_block,
-            blocks,
-        };
-        let room = 8 * u64::from(len + scatter_add::PAD);
-        let variant = LoadVariant::of(stream.device(), 2 * room);
-        let sort = load::kernel_for(variant, stream, SCATTER_ADD_SORT)?;
-        let config = LaunchConfig::linear(blocks, scatter_add::THREADS);
-        let mut from = alloc(room)?;
-        let mut to = alloc(if blocks == 1 { 0 } else { room })?;
-        let launch = |config, from: &Storage, to: &Storage, counts: u64, params: OrderParams| {
-            let (from, to) = (from.address(), to.address());
-            let found = (begins.address(), longs.address());
-            let memory = (self.indices, from, to, counts, found.0, found.1);
-            // SAFETY: the walk covers the indices. There is room for a pair and a bit of each
-            // index, for 256 counts of each block, and for as many segments of several parts as
-            // there may be.
-            unsafe { sort.launch(stream, config, memory, &params) }
-        };
-        if blocks == 1 {
-            launch(config, &to, &from, 0, params)?;
-            return Ok(Sorted {
-                pairs: from,
-                begins,
-                longs,
-            });
-        }
-        let counts = alloc(4 * u64::from(blocks * scatter_add::DIGITS))?;
-        let count = load::kernel_for(variant, stream, SCATTER_ADD_COUNT)?;
-        while params.shift < params.bits {
-            let (pairs, counts) = (from.address(), counts.address());
-            let memory = (self.indices, pairs, counts, longs.address());
-            // SAFETY: as above.
-            unsafe { count.launch(stream, config, memory, &params) }?;
-            launch(config, &from, &to, counts, params)?;
-            std::mem::swap(&mut from, &mut to);
-            params.shift += scatter_add::DIGIT_BITS;
-        }
-        let config = LaunchConfig::linear(len.div_ceil(scatter_add::THREADS), scatter_add::THREADS);
-        launch(config, &from, &from, counts.address(), params)?;
-        Ok(Sorted {
-            pairs: from,
-            begins,
-            longs,
-        })
-    }
-
-    /// Adds rows by few indices, or in the order of many.
-    fn add(
-        &self,
-        candidate: &Candidate,
-        sums: &Sums,
-        y: &Tensor<T>,
-        stream: &Stream,
-    ) -> Result<()> {
-        let (positions, lanes, decision) = (sums.positions, sums.desc.lanes, &candidate.decision);
-        let extent = y.shape()[self.axis] as u32;
-        let sorted = match decision.step {
-            plan::Step::Few => None,
-            plan::Step::Add => Some(self.sort(positions, decision.sort, extent, stream)?),
-        };
-        let limit = plan::most_columns(positions.len, decision.chunk);
-        let size = size_of::<T>();
-        sums.columns.pieces_up_to(limit, 1, |piece| {
-            let columns = in_bytes(piece.params, [size * lanes; 3]);
-            let params = AddParams {
-                columns,
-                positions,
-                y_stride: sums.y_stride,
-                numbers: u64::from(columns.len) * lanes as u64,
-                extent,
-                lanes_log2: lanes.trailing_zeros(),
-                size_log2: size.trailing_zeros(),
-                code: scatter_add::code(T::DTYPE),
-                chunk: decision.chunk,
-                warps: Division::new(columns.len.div_ceil(32)),
-                nothing: scatter_add::nothing(T::DTYPE),
-            };
-            match &sorted {
-                Some(sorted) => self.add_piece(decision, y, sorted, (piece, params), stream),
-                None => self.add_few(decision, y, (piece, params), stream),
-            }
-        })
-    }
-
-    /// Of the launches that add: rows are read, and as many are changed at most.
-    fn variant(&self, stream: &Stream) -> LoadVariant {
-        let bytes = (self.src.len() as u64).saturating_mul(3 * size_of::<T>() as u64);
-        LoadVariant::of(stream.device(), bytes)
-    }
-
-    /// Adds some columns by few indices.
-    fn add_few(
-        &self,
-        decision: &Decision,
-        y: &Tensor<T>,
-        (piece, params): (&Piece, AddParams),
-        stream: &Stream,
-    ) -> Result<()> {
-        let kernel = load::kernel_for(self.variant(stream), stream, SCATTER_ADD_FEW)?;
-        let to = y.erased().argument(piece.addresses[0]);
-        let from = self.src.erased().argument(piece.addresses[1]);
-        let config = plan::config(decision, params.positions.len, params.columns.len.into());
-        let (memory, params) = ((self.indices, from, to), (params, size_of::<I>() as u32));
-        // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
-        // below the extent, and a position, they are elements. y is injective and overlaps neither.
-        unsafe { kernel.launch(stream, config, memory, &params) }
-    }
-
-    /// Adds some columns.
-    fn add_piece(
-        &self,
-        decision: &Decision,
-        y: &Tensor<T>,
-        sorted: &Sorted,
-        (piece, params): (&Piece, AddParams),
-        stream: &Stream,
-    ) -> Result<()> {
-        let len = params.positions.len;
-        let has_parts = len > scatter_add::PART;
-        let parts = match has_parts {
-            true => scatter_add::parts(len) * params.numbers * scatter_add::number_bytes(T::DTYPE),
-            false => 0,
-        };
-        let parts = Storage::alloc(stream, parts)?;
-        let (pairs, begins) = (sorted.pairs.address(), sorted.begins.address());
-        let longs = sorted.longs.address();
-        let (to, from) = (
-            y.erased().argument(piece.addresses[0]),
-            self.src.erased().argument(piece.addresses[1]),
-        );
-        let config = plan::config(decision, len, params.columns.len.into());
-        let by_vectors = params.lanes_log2 > 0;
-        let entry = check::entry(ScatterAddEntry::of(by_vectors.then_some(T::DTYPE)))?;
-        let kernel = load::kernel_for(self.variant(stream), stream, entry)?;
-        let memory = (pairs, begins, from, to, parts.address());
-        // SAFETY: the walks cover y and src at index 0 of the axis and the first index; with an index
-        // below the extent, and a position, they are elements. y is injective and overlaps neither. If
-        // there are segments of several parts, there is room for these.
-        unsafe { kernel.launch(stream, config, memory, &params) }?;
-        if !has_parts {
-            return Ok(());
-        }
-        let params = AddParams {
-            warps: Division::new(params.numbers.div_ceil(32) as u32),
-            ..params
-        };
-        let kernel = load::kernel_for(self.variant(stream), stream, SCATTER_ADD_FINISH)?;
-        // Blocks go on to what is left: there may be no such segment, or many.
-        let most = u64::from(scatter_add::longs(len) - 1) * u64::from(params.warps.divisor);
-        let blocks = most.min(decision.finish_blocks) as u32;
-        let config = LaunchConfig::linear(blocks, scatter_add::FINISH_THREADS);
-        let to = y.erased().argument(piece.addresses[0]);
-        let memory = (pairs, longs, to, parts.address());
-        // SAFETY: as above.
-        unsafe { kernel.launch(stream, config, memory, &params) }
+    fn rows(&self, y: &[usize], stream: &Stream) -> Result<Combination<'a, T, I>> {
+        Combination::new(ScatterOp::Sum, &self.placement, y, stream)
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::ops::plan::{Desc, Machine, MachineModel, Ruled, costs};
 use crate::{DType, DeviceInfo, LaunchConfig};
-use abi::scatter_add::{self, ADD_THREADS, CHUNK, SCATTER_ADD_FEW, ScatterAddEntry, TILE};
+use abi::scatter_add::{
+    self, ADD_THREADS, CHUNK, SCATTER_ADD_FEW, ScatterAddEntry, ScatterOp, TILE,
+};
 use std::fmt;
 
 costs! {
@@ -23,6 +25,7 @@ costs! {
 /// Rows with elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ScatterAddDesc {
+    pub(super) op: ScatterOp,
     pub(super) dtype: DType,
     /// Number of indices.
     pub(super) indices: u32,
@@ -35,11 +38,15 @@ pub(super) struct ScatterAddDesc {
 impl fmt::Display for ScatterAddDesc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
+            op,
             dtype,
             indices,
             columns,
             lanes,
         } = self;
+        if *op != ScatterOp::Sum {
+            write!(f, "{} ", op.name())?;
+        }
         write!(f, "{dtype} indices{indices} columns{columns}x{lanes}")
     }
 }
@@ -143,7 +150,7 @@ impl Desc for ScatterAddDesc {
             .can_be_few()
             .then_some((Step::Few, SCATTER_ADD_FEW.name(), are_few));
         let of_dtype = (self.lanes > 1).then_some(self.dtype);
-        let sorted = ScatterAddEntry::of(of_dtype);
+        let sorted = ScatterAddEntry::of(self.op, of_dtype);
         let sorted = sorted.map(|entry| (Step::Add, entry.name(), !are_few));
         for (step, entry, is_first) in few.into_iter().chain(sorted) {
             let chunk = self.chunk(costs, machine.multiprocessors);
@@ -198,6 +205,7 @@ mod tests {
     fn few_short_rows_of_vectors_are_not_sorted() {
         let first = |indices, columns, lanes| {
             let desc = ScatterAddDesc {
+                op: ScatterOp::Sum,
                 dtype: DType::F32,
                 indices,
                 columns,
