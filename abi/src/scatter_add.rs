@@ -41,6 +41,7 @@ use crate::entry::{Parts, entries};
 use crate::kernel_param;
 
 pub use crate::single::{SCATTER_ADD_COUNT, SCATTER_ADD_FEW, SCATTER_ADD_FINISH, SCATTER_ADD_SORT};
+pub use crate::sort::{DIGIT_BITS, DIGITS};
 
 /// Threads of a block that sorts.
 pub const THREADS: u32 = 1024;
@@ -50,12 +51,6 @@ pub const ITEMS: usize = 4;
 
 /// Pairs that a block sorts at a time.
 pub const TILE: u32 = THREADS * ITEMS as u32;
-
-/// Bits of a digit.
-pub const DIGIT_BITS: u32 = 8;
-
-/// Values of a digit.
-pub const DIGITS: u32 = 1 << DIGIT_BITS;
 
 /// What follows the last pair, so that nobody has to ask whether a pair has a neighbour.
 pub const PAD: u32 = 2;
