@@ -4,7 +4,7 @@ use abi::sort::{DIGIT_BITS, DIGITS, ITEMS, SortParams};
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 
-use super::tile::{Shared, exchanged, places, slot};
+use super::tile::{Digits, Shared, exchanged, places, slot};
 use super::word::Word;
 
 /// The bit of a place at which its row begins; below is the index in the row.
@@ -66,7 +66,7 @@ pub(super) unsafe fn block<T: Word>(
         };
         // SAFETY: all threads are here, and barriers are between the uses of the room.
         unsafe {
-            let places = places(digit, |_, _| (), shared);
+            let places = places(Digits::of(digit), |_, _| (), shared);
             words = exchanged(words, &places, shared);
             thread::sync_threads();
             if moves_origins {

@@ -5,7 +5,7 @@ use cuda_std::atomic::{Order as Memory, Scope, atom_add};
 use cuda_std::thread;
 
 use super::back::Words;
-use super::tile::{Shared, exchanged, places, slot};
+use super::tile::{Digits, Shared, exchanged, places, slot};
 use super::word::Word;
 use crate::rank::before;
 
@@ -95,7 +95,7 @@ pub(super) unsafe fn pass<T: Word>(memories: &Memories, params: &SortParams, sha
     // SAFETY: all threads are here, and barriers are between the uses of the room. Each element has
     // its own place in the row.
     unsafe {
-        let places = places(digit, starts, shared);
+        let places = places(Digits::of(digit), starts, shared);
         let words = exchanged(words, &places, shared);
         let mut targets = [0; ITEMS];
         let to = memories

@@ -1,6 +1,7 @@
 //! A tile of a block: its order by a digit, and the exchange of what its threads have.
 
 use abi::sort::{DIGITS, ITEMS, THREADS, TILE};
+use cuda_std::hint::opaque;
 use cuda_std::thread;
 
 use crate::rank::{before, first, rank, words};
@@ -42,6 +43,27 @@ pub(super) fn slot(j: usize) -> u32 {
     first::<ITEMS>() + thread::WARP_THREADS * j as u32
 }
 
+/// The digits of a thread's items, in as few registers as they need.
+#[derive(Clone, Copy)]
+pub(super) struct Digits([u32; ITEMS / 4]);
+
+impl Digits {
+    #[inline(always)]
+    pub(super) fn of(digit: impl Fn(usize) -> u32) -> Self {
+        let mut words = [0; ITEMS / 4];
+        for j in 0..ITEMS {
+            words[j / 4] |= digit(j) << (8 * (j % 4));
+        }
+        Self(words)
+    }
+
+    #[inline(always)]
+    fn get(&self, j: usize) -> u32 {
+        // Taken out where it is needed: the compiler would keep all of them.
+        opaque(self.0[j / 4]) >> (8 * (j % 4)) & (DIGITS - 1)
+    }
+}
+
 /// The place of each of the thread's items, in the order of their digits; and, in thread d below
 /// 256, how many items have digit d. There is a barrier between the last use of `bases` and the end.
 ///
@@ -51,14 +73,14 @@ pub(super) fn slot(j: usize) -> u32 {
 /// barriers.
 #[inline(always)]
 pub(super) unsafe fn places(
-    digit: impl Fn(usize) -> u32,
+    digits: Digits,
     starts: impl FnOnce(u32, u32),
     shared: Shared,
 ) -> [u32; ITEMS] {
     let thread = thread::thread_idx_x();
     // SAFETY: passed on to the caller; a barrier is between writes and reads.
     unsafe {
-        let (mut ranks, total) = rank::<WARPS, ITEMS>(&digit, shared.room.cast());
+        let (mut ranks, total) = rank::<WARPS, ITEMS>(|j| digits.get(j), shared.room.cast());
         let base = before(total, shared.scratch);
         if thread < DIGITS {
             shared.bases.add(thread as usize).write(base);
@@ -66,7 +88,7 @@ pub(super) unsafe fn places(
         starts(total, base);
         thread::sync_threads();
         for j in 0..ITEMS {
-            ranks[j] += shared.bases.add(digit(j) as usize).read();
+            ranks[j] += shared.bases.add(digits.get(j) as usize).read();
         }
         ranks
     }
