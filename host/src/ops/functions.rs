@@ -128,7 +128,7 @@ pub fn argsort<T: Element>(x: &Tensor<T>, stream: &Stream) -> Result<Tensor<i64>
 ///
 /// # Errors
 /// See [`TopK`].
-pub fn top_k<T: Float>(x: &Tensor<T>, k: usize, stream: &Stream) -> Result<TopElements<T>> {
+pub fn top_k<T: Reducible>(x: &Tensor<T>, k: usize, stream: &Stream) -> Result<TopElements<T>> {
     TopK::new(x, k).run(stream)
 }
 
