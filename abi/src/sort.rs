@@ -1,8 +1,8 @@
 //! Rows in order, with the indices that elements had.
 //!
 //! Elements are compared by their *keys*: unsigned integers that grow with the element, or fall. A key
-//! is made where it is needed ([`SortParams::is_float`]), and what is moved is the element, so its bits
-//! stay: zeros of both signs have one key, and so has every NaN, the largest. Rows are sorted by digits
+//! is made where it is needed ([`SortParams::is_float`]). Elements themselves are moved, so their bits
+//! stay. Zeros of both signs have one key, and all NaN have the largest one. Rows are sorted by digits
 //! of [`DIGIT_BITS`] bits of the key, the least significant one first. Each digit keeps the order of
 //! elements that have the same.
 //!
@@ -13,8 +13,8 @@
 //! | *pass* | sorts long rows by one digit; a block has a tile |
 //!
 //! A block of *pass* takes the next tile of the launch. It publishes how many of the tile's elements have
-//! each digit, and looks back at what the blocks of earlier tiles have published, until one of them
-//! has added up all tiles before. So one launch reads and writes each element once.
+//! each digit. Then it looks back at what the blocks of earlier tiles have published, until one of
+//! them has added up all tiles before. So one launch reads and writes each element once.
 //!
 //! | entry | parameters |
 //! |---|---|
@@ -22,11 +22,11 @@
 //! | `sort_<bits>_count` | `(x: *const u8, counts: *mut u32, params: SortParams)` |
 //! | `sort_<bits>_pass` | `(from: *const u8, from_indices: *const u32, to: *mut u8, to_indices: *mut u32, indices: *mut i64, counts: *const u32, status: *mut u64, params: SortParams)` |
 //!
-//! `<bits>` is u8, u16, u32 or u64: elements of as many bits, of any dtype. What is not wanted is null:
-//! `values`, `indices`, `to`, `to_indices`. `from_indices` is null in the first pass, whose elements
-//! are at their own indices. `counts` has [`DIGITS`] counts for each digit of each row, and `status`
-//! begins with a counter of tiles for each pass, in [`TICKETS`] words; then it has a word for each
-//! digit of each tile. All of this is 0 before *count* and before the first pass.
+//! `<bits>` is u8, u16, u32 or u64: elements of as many bits, of any dtype. Results that
+//! are not wanted are null: `values`, `indices`, `to`, `to_indices`. `from_indices` is null in the first pass, whose elements
+//! are at their own indices. `counts` has [`DIGITS`] counts for each digit of each row. `status`
+//! begins with a counter of tiles for each pass, in [`TICKETS`] words. Behind them, it has [`DIGITS`]
+//! words for each tile. All of this is 0 before *count* and before the first pass.
 
 use crate::DType;
 use crate::division::Division;

@@ -1,8 +1,8 @@
 //! The `k` largest or smallest elements of rows, with their indices.
 //!
-//! An element and its index make a *pair*: one integer of 64 or 128 bits, with the place of the element in the order
-//! above, and the complement of the index below ([`TopKParams::index_bits`]). All pairs of a row
-//! are different, and the results have the order of the pairs, largest first. So the result does
+//! An element and its index make a *pair*, an integer of 64 or 128 bits. It has the place of the
+//! element in the order above, and the complement of the index below ([`TopKParams::index_bits`]).
+//! All pairs of a row are different, and the results have the order of the pairs, largest first. So the result does
 //! not depend on which thread looks where, or when.
 //!
 //! | kernel | rows |
@@ -176,7 +176,7 @@ impl TopKPlan {
     }
 
     /// Bytes of dynamic shared memory of a block: the head, then pairs and, unless they are wide, a
-    /// list of as many groups; or the largest elements of groups before there are any.
+    /// list of as many groups. Before there are pairs, the largest elements of groups are there.
     pub const fn shared_bytes(&self) -> u32 {
         if self.is_short {
             return 0;

@@ -210,8 +210,8 @@ fn integers_of_all_bits_are_sorted() {
     }
 }
 
-/// Many rows in a block, with row numbers of no, one and two digits; tiles that are full, and one more
-/// element; several rows of several tiles; orders that put all elements into one digit.
+/// Many rows in a block, with row numbers of no, one and two digits. Tiles that are full, and one more
+/// element. Several rows of several tiles. Orders that put all elements into one digit.
 #[test]
 fn rows_and_tiles_of_all_sizes_are_sorted() {
     for device in warpsmith::testing::devices() {
@@ -227,7 +227,7 @@ fn rows_and_tiles_of_all_sizes_are_sorted() {
             (1, 50_000),
         ] {
             let mixed: Vec<i32> = (0..n)
-                .map(|i| (i as i32 % 997).wrapping_mul(0x9e37_79b9_u32 as i32))
+                .map(|i| (i % 997).wrapping_mul(0x9e37_79b9_u32 as i32))
                 .collect();
             expect_sorted(&device, rows, &mixed, i32::cmp);
         }

@@ -55,7 +55,7 @@ pub(super) unsafe fn block<T: Word>(
     let mut shift = 0;
     while shift < params.bits {
         let digit = |j: usize| {
-            // What is no element stays behind all others.
+            // Places without an element stay behind all others.
             if slot(j) >= len {
                 DIGITS - 1
             } else if shift < T::BITS {

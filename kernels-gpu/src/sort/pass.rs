@@ -64,7 +64,7 @@ pub(super) unsafe fn pass<T: Word>(memories: &Memories, params: &SortParams, sha
             words[j] = unsafe { from.add(slot(j) as usize).read() };
         }
     }
-    // What is no element is behind the last one.
+    // Places without an element are behind the last one.
     let digit = |j: usize| match slot(j) < len {
         true => words[j].digit(shift, &order),
         false => DIGITS - 1,

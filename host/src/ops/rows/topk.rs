@@ -48,7 +48,7 @@ use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, Variant};
 /// One launch, if the axis has stride 1 and the other dimensions merge into one, as for the last
 /// axis of contiguous tensors. Otherwise `x` is first copied to rows, and results are copied back.
 /// If `k` is small compared with the extent of the axis, `x` of f32, f16 and bf16 is read once from
-/// memory; f64 and integers are read twice or more, from L2 if a row fits. Few long
+/// memory. f64 and integers are read twice or more, from L2 if a row fits. Few long
 /// rows take two launches ([`plan`](Self::plan) shows them). Rows are read several times if far
 /// more than `k` elements are equal to the last result. If `x` is in ascending order, nearly equal
 /// elements count too.
