@@ -227,7 +227,7 @@ fn rows_and_tiles_of_all_sizes_are_sorted() {
             (1, 50_000),
         ] {
             let mixed: Vec<i32> = (0..n)
-                .map(|i| (i % 997).wrapping_mul(0x9e37_79b9_u32 as i32))
+                .map(|i: i32| (i % 997).wrapping_mul(0x9e37_79b9_u32 as i32))
                 .collect();
             expect_sorted(&device, rows, &mixed, i32::cmp);
         }
