@@ -15,6 +15,8 @@ costs! {
     SortCosts {
         /// Blocks for each multiprocessor that count digits.
         count_blocks: u64 = 4,
+        /// Most rows of up to a tile for which passes are a candidate: each row has a tile of its own.
+        short_rows: u64 = 256,
     }
 }
 
@@ -110,6 +112,9 @@ impl SortDesc {
     }
 
     fn passes(&self, costs: &SortCosts, multiprocessors: u32) -> Option<(Decision, LaunchConfig)> {
+        if self.n <= TILE && self.rows > costs.short_rows {
+            return None;
+        }
         let tiles = u32::try_from(self.rows * u64::from(self.tiles())).ok();
         let tiles = tiles.filter(|&tiles| tiles <= i32::MAX as u32)?;
         let blocks = costs.count_blocks * u64::from(multiprocessors);
@@ -216,7 +221,7 @@ mod tests {
             for n in [1, TILE, TILE + 1, 1 << 20, i32::MAX as u32] {
                 let desc = desc(rows, n);
                 let Some((by, config)) = desc.passes(&SortCosts::H200, 132) else {
-                    assert!(rows > desc.most_rows());
+                    assert!(rows > desc.most_rows().min(SortCosts::H200.short_rows));
                     continue;
                 };
                 let Work::Passes { part, parts } = by.work else {
