@@ -13,7 +13,7 @@ use warpsmith_tests::output::{Output, same_bits};
 use warpsmith_tests::property::{Effort, extent, holds};
 use warpsmith_tests::rows::signed;
 use warpsmith_tests::values::Values;
-use warpsmith_tests::{Checked, say, with_element};
+use warpsmith_tests::{Checked, profiled, say, with_element};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -309,4 +309,35 @@ fn functions_sort_along_the_last_axis() {
         let indices = warpsmith::ops::argsort(&x, &stream).expect("a launch");
         assert_eq!(indices.to_vec().expect("indices"), [1, 0, 0, 1]);
     }
+}
+
+/// The emulator's counters: rows of a block are read once and written once, and rows by passes once
+/// for each byte. Bytes that all elements have cost a block nothing.
+#[test]
+fn elements_are_moved_as_often_as_they_must() {
+    let device = profiled();
+    let stream = device.stream().expect("a stream");
+    let x = |n: usize, bits: u32| {
+        let xs: Vec<u32> = (0..n as u32)
+            .map(|i| i.wrapping_mul(0x9e37_79b9) >> (32 - bits))
+            .collect();
+        Tensor::from_slice(&device, &[n], &xs).expect("a tensor")
+    };
+    let counters = |x: &Tensor<u32>| {
+        drop(Sort::new(x).run(&stream).expect("launches"));
+        let launch = device.last_launch().expect("a launch");
+        let counters = launch.counters();
+        (
+            counters.global.loads.sectors,
+            counters.global.stores.sectors,
+            counters.warp_instructions(),
+        )
+    };
+    let (loads, stores, of_all) = counters(&x(4096, 32));
+    assert_eq!([loads, stores], [4096 * 4 / 32; 2]);
+    let (.., of_one) = counters(&x(4096, 8));
+    assert!(2 * of_one < of_all, "{of_one} of {of_all}");
+    let (loads, _, _) = counters(&x(16_384, 32));
+    let least = 16_384 * 4 / 32;
+    assert!((least..2 * least).contains(&loads), "{loads} of {least}");
 }

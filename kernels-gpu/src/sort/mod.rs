@@ -8,7 +8,7 @@
 //!   the warp, then over the warps, then over digits: its place in the tile.
 //! - Elements go to their places through shared memory, then their indices by the same room. So
 //!   neighbouring threads have neighbours of one digit, which lie together in the result too.
-//! - *block* does so for all digits, and has a row's number for the last, if it has several rows.
+//! - *block* does so for all digits in which its elements differ, and has a row's number for the last, if it has several rows.
 //! - *pass* publishes its counts before, and looks back for those of earlier tiles (`back`).
 //!
 //! **Shared memory**: room of 32 KiB, for the counts of warps, then for elements, then for indices; where

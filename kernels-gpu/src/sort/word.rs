@@ -24,8 +24,12 @@ pub(super) trait Word: Copy {
     fn order(params: &SortParams) -> Order<Self>;
     /// Element `v` of a vector.
     fn of(raw: [u32; 4], v: usize) -> Self;
+    /// Its key.
+    fn key(self, order: &Order<Self>) -> Self;
     /// The digit of its key at this bit.
     fn digit(self, shift: u32, order: &Order<Self>) -> u32;
+    /// The same number.
+    fn wide(self) -> u64;
 }
 
 macro_rules! words {
@@ -55,7 +59,7 @@ macro_rules! words {
             }
 
             #[inline(always)]
-            fn digit(self, shift: u32, order: &Order<Self>) -> u32 {
+            fn key(self, order: &Order<Self>) -> Self {
                 let key = if order.is_float {
                     // Sign and magnitude to two's complement, which has one zero, and up by half of
                     // the range.
@@ -69,7 +73,17 @@ macro_rules! words {
                 } else {
                     self ^ order.sign
                 };
-                ((key ^ order.turn) >> shift) as u32 & (DIGITS - 1)
+                key ^ order.turn
+            }
+
+            #[inline(always)]
+            fn digit(self, shift: u32, order: &Order<Self>) -> u32 {
+                (self.key(order) >> shift) as u32 & (DIGITS - 1)
+            }
+
+            #[inline(always)]
+            fn wide(self) -> u64 {
+                self as u64
             }
         }
     )*};
