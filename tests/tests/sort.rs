@@ -99,7 +99,7 @@ fn case(largest: usize) -> impl Strategy<Value = Case> {
     (shape, flags, dtype, views, Values::any(), rest).prop_map(
         |(shape, (is_descending, by_passes), dtype, views, values, (axis, seed))| Case {
             axis: axis.index(shape.len()),
-            // Passes are no candidate for many short rows, and a tile for each row is slow to emulate.
+            // Many short rows have no passes, and a tile for each row is slow to emulate.
             by_passes: by_passes
                 && shape.iter().product::<usize>() < 100 * shape[axis.index(shape.len())],
             shape,
