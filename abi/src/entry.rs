@@ -201,6 +201,7 @@ pub fn tables() -> impl Iterator<Item = &'static Table> {
         gemm::FinishEntry::TABLE,
         gemm::ragged::RaggedEntry::TABLE,
         crate::rows::RowEntry::TABLE,
+        crate::sort::SortEntry::TABLE,
         crate::topk::TopKEntry::TABLE,
         crate::reduce::ReduceEntry::TABLE,
         crate::scan::ScanEntry::TABLE,

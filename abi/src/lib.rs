@@ -9,6 +9,7 @@
 //! | [`gemm`], [`attention`], [`attention_grad`] | kernels' tiles, entries and parameters |
 //! | [`reduce`], [`scan`] | views of tensors, and plans: how work is shared out over blocks |
 //! | [`rows`] | softmax, norms and cross-entropy: where a row is held |
+//! | [`sort`] | rows in order: digits, tiles and passes |
 //! | [`topk`] | the first elements of rows in order: pairs of element and index, plans |
 //! | [`gather`], [`scatter`], [`scatter_add`], [`rotary`] | selection by indices and its opposite, addition by indices, rotary position embedding |
 //! | [`elementwise`] | functions with their error bounds, the arithmetic of chains, skeletons |
@@ -34,6 +35,7 @@ pub mod scan;
 pub mod scatter;
 pub mod scatter_add;
 pub mod single;
+pub mod sort;
 pub mod swizzle;
 pub mod tensor_core;
 pub mod topk;

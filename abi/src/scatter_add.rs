@@ -46,6 +46,7 @@ use crate::kernel_param;
 pub use crate::single::{
     SCATTER_ADD_COUNT, SCATTER_ADD_FEW, SCATTER_ADD_FINISH, SCATTER_ADD_SORT, SCATTER_REDUCE_FINISH,
 };
+pub use crate::sort::{DIGIT_BITS, DIGITS};
 
 /// How rows are combined with the row that their index names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,12 +118,6 @@ pub const ITEMS: usize = 4;
 
 /// Pairs that a block sorts at a time.
 pub const TILE: u32 = THREADS * ITEMS as u32;
-
-/// Bits of a digit.
-pub const DIGIT_BITS: u32 = 8;
-
-/// Values of a digit.
-pub const DIGITS: u32 = 1 << DIGIT_BITS;
 
 /// What follows the last pair, so that nobody has to ask whether a pair has a neighbour.
 pub const PAD: u32 = 2;

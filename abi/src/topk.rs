@@ -1,8 +1,8 @@
 //! The `k` largest or smallest elements of rows, with their indices.
 //!
-//! An element and its index make a *pair*: one integer, with the place of the element in the order
-//! above, and the complement of the index below ([`TopKParams::index_bits`]). All pairs of a row
-//! are different, and the results have the order of the pairs, largest first. So the result does
+//! An element and its index make a *pair*, an integer of 64 or 128 bits. It has the place of the
+//! element in the order above, and the complement of the index below ([`TopKParams::index_bits`]).
+//! All pairs of a row are different, and the results have the order of the pairs, largest first. So the result does
 //! not depend on which thread looks where, or when.
 //!
 //! | kernel | rows |
@@ -15,9 +15,10 @@
 //! |---|---|
 //! | `topk_<dtype>` | `(x: *const u8, values: *mut u8, indices: *mut i64, pairs: *mut u64, params: TopKParams)` |
 //! | `topk_<dtype>_short` | `(x: *const u8, values: *mut u8, indices: *mut i64, params: TopKParams)` |
-//! | `topk_pairs` | `(x: *const u8, values: *mut u8, indices: *mut i64, pairs: *const u64, params: TopKParams)` |
+//! | `topk_pairs`, `topk_pairs_wide` | `(x: *const u8, values: *mut u8, indices: *mut i64, pairs: *const u64, params: TopKParams)` |
 //!
-//! `<dtype>` is f32, f16 and bf16. `pairs` may be null if rows are not cut.
+//! `<dtype>` is f32, f16, bf16, f64, i32 and i64; of the short kernel, those of up to 32 bits. Pairs of
+//! elements of 64 bits are *wide*: they have 128 bits. `pairs` may be null if rows are not cut.
 
 use crate::DType;
 use crate::entry::{Parts, entries};
@@ -30,7 +31,7 @@ pub const K_MAX: u64 = 2048;
 pub const N_MAX: u64 = i32::MAX as u64;
 
 /// Dtypes of the elements.
-pub const DTYPES: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+pub const DTYPES: [DType; 6] = crate::reduce::DTYPES;
 
 /// Fewest and most threads of a block that has a row.
 pub const THREADS: [u32; 2] = [64, 512];
@@ -65,9 +66,11 @@ pub enum Variant {
     Short,
     /// A block a row of pairs of an element's key and its index.
     Pairs,
+    /// The same of wide pairs.
+    WidePairs,
 }
 
-/// One kernel; displays as its entry name: `topk_f32`, `topk_f32_short`, `topk_pairs`.
+/// One kernel; displays as its entry name: `topk_f32`, `topk_f32_short`, `topk_pairs_wide`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TopKEntry {
     name: &'static str,
@@ -78,7 +81,7 @@ pub struct TopKEntry {
 }
 
 impl TopKEntry {
-    /// The entry of a name `topk_<dtype>[_short]` or `topk_pairs`.
+    /// The entry of a name `topk_<dtype>[_short]` or `topk_pairs[_wide]`.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
         parts.expect("topk");
@@ -86,7 +89,10 @@ impl TopKEntry {
         let variant = match dtype {
             None => {
                 parts.expect("pairs");
-                Variant::Pairs
+                match parts.take("wide") {
+                    true => Variant::WidePairs,
+                    false => Variant::Pairs,
+                }
             }
             Some(_) if parts.take("short") => Variant::Short,
             Some(_) => Variant::Rows,
@@ -111,16 +117,21 @@ entries! { $ TopKEntry(TopKParams) {
         topk_f32(f32);
         topk_f16(f16);
         topk_bf16(bf16);
+        topk_f64(f64);
+        topk_i32(i32);
+        topk_i64(i64);
     }
     /// Lanes of a warp a row: the element type, and the type that holds its key and index.
     topk_short {
         topk_f32_short(f32, u64);
         topk_f16_short(f16, u32);
         topk_bf16_short(bf16, u32);
+        topk_i32_short(i32, u64);
     }
-    /// Pairs.
+    /// Pairs, and the type of one.
     topk_of_pairs {
-        topk_pairs;
+        topk_pairs(u64);
+        topk_pairs_wide(u128);
     }
 } }
 
@@ -137,8 +148,10 @@ pub struct TopKPlan {
     pub parts: u32,
     /// Elements of a part; the last one may have fewer.
     pub part_len: u64,
-    /// Pairs that a block has room for: a power of two, at least twice `k`.
+    /// Pairs that a block has room for: a power of two, at least `k`.
     pub capacity: u32,
+    /// [`pair_bytes`].
+    pub pair_bytes: u32,
 }
 
 impl TopKPlan {
@@ -162,15 +175,22 @@ impl TopKPlan {
         }
     }
 
-    /// Bytes of dynamic shared memory of a block: the head, then pairs and a list of as many groups,
-    /// or the largest elements of groups before there are any.
+    /// Bytes of dynamic shared memory of a block: the head, then pairs and, unless they are wide, a
+    /// list of as many groups. Before there are pairs, the largest elements of groups are there.
     pub const fn shared_bytes(&self) -> u32 {
         if self.is_short {
             return 0;
         }
-        let (pairs, groups) = (10 * self.capacity, 4 * GROUPS as u32 * self.threads);
+        let listed = if self.pair_bytes == 8 { 2 } else { 0 };
+        let pairs = (self.pair_bytes + listed) * self.capacity;
+        let groups = 4 * GROUPS as u32 * self.threads;
         4 * HEAD_WORDS as u32 + if pairs > groups { pairs } else { groups }
     }
+}
+
+/// Bytes of a pair of an element of this dtype.
+pub const fn pair_bytes(dtype: DType) -> u32 {
+    if dtype.size_bytes() == 8 { 16 } else { 8 }
 }
 
 /// Bits of a pair above the index: those of the dtype.

@@ -45,7 +45,7 @@
 //! | | |
 //! |---|---|
 //! | data | [`Tensor`] (shape and strides), [`DeviceBuffer`], [`PinnedBuffer`] |
-//! | operations | [`Gemm`], [`GroupedGemm`], [`Attention`], [`AttentionGrad`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`TopK`]; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`]; [`Take`], [`Scatter`], [`ScatterAdd`], [`ScatterReduce`]; [`Rotary`] |
+//! | operations | [`Gemm`], [`GroupedGemm`], [`Attention`], [`AttentionGrad`], [`Reduce`], [`Scan`]; [`Softmax`], [`LogSoftmax`], [`LayerNorm`], [`RmsNorm`], [`CrossEntropy`] and their gradients; [`Sort`], [`Argsort`], [`TopK`]; [`Unary`], [`Binary`], [`Select`], [`Gradient`], [`Chain`], [`Map`]; [`Take`], [`Scatter`], [`ScatterAdd`], [`ScatterReduce`]; [`Rotary`] |
 //! | functions for the common cases | [`ops`]: [`ops::matmul`], [`ops::softmax`], [`ops::sum`], .. |
 //! | your own kernels | [`Device::load_ptx`], [`Device::load_built`], [`Module`], [`Kernel::launch`], [`TensorMapDesc`] |
 //! | timing, ordering | [`Event`], [`Stream::record`] |
@@ -58,7 +58,7 @@
 //! - `emulator`: the emulator as a device.
 //! - `families`: the built-in kernels. Each family is a feature, too: `attention`,
 //!   `attention_grad`, `elementwise`, `gather`, `gemm`, `norm`, `reduce`, `rotary`, `scan`,
-//!   `scatter_add`, `softmax`, `topk`. All others need `elementwise`. [`Scatter`] is in `gather`,
+//!   `scatter_add`, `softmax`, `sort`, `topk`. All others need `elementwise`. [`Scatter`] is in `gather`,
 //!   [`GroupedGemm`] in `gemm`, [`CrossEntropy`] in `softmax`.
 //! - `architectures`: the kernels for `sm_80`, `sm_89` and `sm_90`, each also a feature. The
 //!   kernels for sm_75 need none of these.
@@ -130,9 +130,9 @@ pub use ops::{
     Scatter, ScatterAdd, ScatterReduce, Select, Take, Tuning, Unary, WithMean,
 };
 pub use ops::{
-    CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,
+    Argsort, CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,
     NormGradients, Normalized, ParamElement, Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
-    TopElements, TopK, WithGradient, WithStats,
+    Sort, SortedElements, TopElements, TopK, WithGradient, WithIndices, WithStats,
 };
 pub use pinned::PinnedBuffer;
 pub use stream::Stream;

@@ -38,9 +38,13 @@ pub mod scatter_add;
 mod simt;
 #[cfg(feature = "softmax")]
 pub mod softmax;
+#[cfg(feature = "sort")]
+pub mod sort;
 #[cfg(feature = "topk")]
 pub mod topk;
 
+#[cfg(any(feature = "scatter_add", feature = "sort"))]
+mod rank;
 #[cfg(any(feature = "elementwise", feature = "norm", feature = "softmax"))]
 mod realign;
 #[cfg(any(feature = "norm", feature = "softmax"))]

@@ -43,6 +43,7 @@ pub mod scan;
 pub mod scatter;
 pub mod softmax;
 pub mod softmax_grad;
+pub mod sort;
 mod special;
 mod sum;
 pub mod take;

@@ -8,7 +8,7 @@ use half::bf16;
 use warpsmith::testing::devices;
 use warpsmith::{
     Activation, CrossEntropy, Device, Gemm, GemmInput, Plan, PlanSource, Result, RmsNorm,
-    RmsNormGrad, Softmax, SoftmaxGrad, Tensor, TopK, Tuning,
+    RmsNormGrad, Softmax, SoftmaxGrad, Sort, Tensor, TopK, Tuning,
 };
 
 const FOLDER: &str = "WARPSMITH_TUNING_DIR";
@@ -145,6 +145,9 @@ fn operations_on_rows(device: &Device) {
     let x = numbers(&[1, 20_000]);
     let topk = TopK::new(&x, 5);
     check(&|| topk.plan(&stream), topk.autotune(&stream));
+    let short = numbers(&[3, 700]);
+    let sort = Sort::new(&short).indices();
+    check(&|| sort.plan(&stream), sort.autotune(&stream));
     let (x, dy, weight) = (numbers(&[3, 512]), numbers(&[3, 512]), numbers(&[512]));
     let softmax = Softmax::new(&x);
     check(&|| softmax.plan(&stream), softmax.autotune(&stream));

@@ -35,6 +35,7 @@ mod scan;
 mod scatter;
 mod scatter_add;
 mod softmax;
+mod sort;
 mod streaming;
 mod take;
 mod threads;

@@ -1,11 +1,13 @@
 //! The k largest and smallest elements, against the reference: every bit of values and indices.
 
+use std::cmp::Ordering;
+
 use abi::topk::DTYPES;
 use half::{bf16, f16};
 use ndarray::{ArrayD, Dimension};
 use proptest::prelude::*;
 use warpsmith::reference::topk::topk;
-use warpsmith::{DType, Device, Error, Float, ShapeError, Tensor, TopElements, TopK};
+use warpsmith::{DType, Device, Error, Reducible, ShapeError, Tensor, TopElements, TopK};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::output::{Output, same_bits};
@@ -31,13 +33,17 @@ fn check(case: &Case, device: &Device) -> Checked {
         DType::F32 => check_of::<f32>(case, device),
         DType::F16 => check_of::<f16>(case, device),
         DType::Bf16 => check_of::<bf16>(case, device),
+        DType::F64 => check_of::<f64>(case, device),
+        DType::I32 => check_of::<i32>(case, device),
+        DType::I64 => check_of::<i64>(case, device),
         other => Err(format!("no top-k reads {other}")),
     }
 }
 
-fn check_of<T: Float + TestElement>(case: &Case, device: &Device) -> Checked {
+fn check_of<T: Reducible + TestElement>(case: &Case, device: &Device) -> Checked {
     let [view, view_values, view_indices] = case.views;
-    let x = Operand::<T>::draw(device, &case.shape, case.values, view, case.seed)?;
+    let drawn = case.values.of_moved(T::DTYPE);
+    let x = Operand::<T>::draw(device, &case.shape, drawn, view, case.seed)?;
     let mut operation = TopK::new(&x.tensor, case.k).axis(signed(case.axis, case.shape.len()));
     if case.is_smallest {
         operation = operation.smallest();
@@ -115,7 +121,7 @@ fn topk_matches_its_reference_for_every_k_axis_and_dtype() {
 }
 
 /// Runs over the rows of a matrix and compares with a sort of each row.
-fn expect_sorted<T: Float + TestElement>(device: &Device, rows: usize, row: &[T], k: usize) {
+fn expect_sorted<T: Reducible + TestElement>(device: &Device, rows: usize, row: &[T], k: usize) {
     let stream = device.stream().expect("a stream");
     let xs: Vec<T> = (0..rows).flat_map(|_| row.iter().copied()).collect();
     let x = Tensor::from_slice(device, &[rows, row.len()], &xs).expect("a tensor");
@@ -194,6 +200,68 @@ fn special_values_are_in_their_places() {
             let bits = bits.map(|bits| f32::from_bits(u32::from(bits) << 16 | 1));
             let row: Vec<f32> = (0..n).map(|i| bits[i * 7 % 9]).collect();
             expect_sorted(&device, 1, &row, k);
+        }
+    }
+}
+
+/// Rows by a whole block, in parts and by lanes; integers that f64 does not have, the least and the
+/// largest; payloads of NaN.
+#[test]
+fn elements_of_64_bits_and_integers_are_compared_by_all_bits() {
+    /// Expects the indices that a stable sort of the host gives.
+    fn expect<T: Reducible + TestElement>(
+        device: &Device,
+        row: &[T],
+        ks: &[usize],
+        compare: impl Fn(&T, &T) -> Ordering,
+    ) {
+        let stream = device.stream().expect("a stream");
+        let x = Tensor::from_slice(device, &[1, row.len()], row).expect("a tensor");
+        for is_smallest in [false, true] {
+            let mut order: Vec<usize> = (0..row.len()).collect();
+            order.sort_by(|&a, &b| match is_smallest {
+                true => compare(&row[a], &row[b]),
+                false => compare(&row[b], &row[a]),
+            });
+            for &k in ks {
+                let topk = TopK::new(&x, k);
+                let topk = if is_smallest { topk.smallest() } else { topk };
+                for candidate in topk.plan(&stream).expect("a plan").candidates() {
+                    let out = topk.with_kernel(&candidate.name).run(&stream);
+                    let out = out.expect("a launch");
+                    let indices = out.indices.to_vec().expect("indices");
+                    let values = out.values.to_vec().expect("values");
+                    for (rank, (value, index)) in values.into_iter().zip(indices).enumerate() {
+                        let what = format!("{} of {}, k {k}: {rank}", candidate.name, row.len());
+                        assert_eq!(index as usize, order[rank], "{what}");
+                        assert_eq!(value.bits(), row[order[rank]].bits(), "{what}");
+                    }
+                }
+            }
+        }
+    }
+    for device in warpsmith::testing::devices() {
+        for (n, ks) in [
+            (300, [1, 20, 300]),
+            (3000, [7, 500, 2048]),
+            (20_000, [1, 60, 2048]),
+        ] {
+            let bits: Vec<u64> = (0..n as u64)
+                .map(|i| match i % 50 {
+                    0 => 1 << 63,
+                    1 => u64::MAX >> 1,
+                    2 => u64::MAX - i % 3,
+                    _ => (i % 1000).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                })
+                .collect();
+            let signed: Vec<i64> = bits.iter().map(|&bits| bits as i64).collect();
+            let words: Vec<i32> = bits.iter().map(|&bits| (bits >> 32) as i32).collect();
+            let floats: Vec<f64> = bits.iter().map(|&bits| f64::from_bits(bits)).collect();
+            expect(&device, &signed, &ks, i64::cmp);
+            expect(&device, &words, &ks, i32::cmp);
+            expect(&device, &floats, &ks, |a, b| {
+                a.partial_cmp(b).unwrap_or(a.is_nan().cmp(&b.is_nan()))
+            });
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::sass::{Disassembler, Summary};
 
 /// The modules of the workspace's tests that launch the kernels of each family, without those that
 /// run long.
-const TESTS: [(&str, &[&str]); 13] = [
+const TESTS: [(&str, &[&str]); 14] = [
     ("attention", &["attention"]),
     ("attention_grad", &["attention_grad"]),
     ("elementwise", &["elementwise"]),
@@ -26,6 +26,7 @@ const TESTS: [(&str, &[&str]); 13] = [
     ("scan", &["scan"]),
     ("scatter_add", &["scatter_add"]),
     ("softmax", &["softmax", "cross_entropy"]),
+    ("sort", &["sort"]),
     ("topk", &["topk"]),
 ];
 

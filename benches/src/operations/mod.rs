@@ -31,6 +31,7 @@ pub mod reduce;
 pub mod rotary;
 pub mod rows;
 pub mod scatter;
+pub mod sort;
 pub mod topk;
 
 use std::io::Write;
@@ -51,11 +52,12 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 10] = [
+pub const OPERATIONS: [&Operation; 11] = [
     &attention::ATTENTION,
     &attention_grad::ATTENTION_GRAD,
     &reduce::REDUCE,
     &rows::ROWS,
+    &sort::SORT,
     &topk::TOPK,
     &elementwise::ELEMENTWISE,
     &gather::GATHER,

@@ -41,6 +41,8 @@ enum What {
     /// Measure layer norm, RMS norm and their gradients: the cases of `rows` whose name contains
     /// "norm" (or the text of --only instead).
     Norm(OperationArgs),
+    /// Measure sorts of rows.
+    Sort(OperationArgs),
     /// Measure top-k: the first elements of rows in order.
     #[command(name = "topk")]
     TopK(OperationArgs),
@@ -141,6 +143,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         What::Reduce(args) => operation(&operations::reduce::REDUCE, args, output),
         What::Rows(args) => operation(&operations::rows::ROWS, args, output),
         What::Norm(args) => norm(args, output),
+        What::Sort(args) => operation(&operations::sort::SORT, args, output),
         What::TopK(args) => operation(&operations::topk::TOPK, args, output),
         What::Elementwise(args) => operation(&operations::elementwise::ELEMENTWISE, args, output),
         What::Gather(args) => operation(&operations::gather::GATHER, args, output),

@@ -123,6 +123,7 @@ fn operations_are_measured_alone_with_what_measures_their_peers() {
         "attention_grad",
         "reduce",
         "rows",
+        "sort",
         "topk",
         "elementwise",
         "gather",

@@ -21,6 +21,7 @@ pub(crate) const FEATURES: &[Feature] = &features![
     "scan",
     "scatter_add",
     "softmax",
+    "sort",
     "topk",
     "sm_80",
     "sm_89",

@@ -1,19 +1,19 @@
 //! The element types that the operations compute with.
 
-use crate::ops::copy::CastElement;
 use crate::ops::elementwise::ChainElement;
 use crate::ops::gemm::{GemmInput, GemmOutput};
+use crate::ops::reduce::Reducible;
 use crate::ops::rows::ParamElement;
 use half::{bf16, f16};
 
 /// The types f32, f16 and bf16, which most operations take. Operations compute in f32 and round
 /// once, when they write a result.
 pub trait Float:
-    CastElement
-    + ChainElement
+    ChainElement
     + GemmInput<Self, Output = Self>
     + GemmOutput<Factor = f32>
     + ParamElement<Self>
+    + Reducible
     + sealed::Sealed
 {
     /// The value in f32, exactly.

@@ -1,9 +1,9 @@
 //! Functions for the common cases: each calls a builder with its defaults.
 
 use super::{
-    Attention, Binary, ChainElement, Countable, CrossEntropy, Float, Gemm, GemmInput, IndexElement,
-    Indices, LayerNorm, LogSoftmax, ParamElement, Reduce, Reducible, RmsNorm, Scan, Softmax, Take,
-    TopElements, TopK, Unary,
+    Argsort, Attention, Binary, ChainElement, Countable, CrossEntropy, Float, Gemm, GemmInput,
+    IndexElement, Indices, LayerNorm, LogSoftmax, ParamElement, Reduce, Reducible, RmsNorm, Scan,
+    Softmax, Sort, Take, TopElements, TopK, Unary,
 };
 use crate::{Element, Result, Stream, Tensor};
 use abi::elementwise::{BinaryOp, UnaryOp};
@@ -132,11 +132,27 @@ pub fn take<T: Element, I: IndexElement>(
     Take::new(x, indices).run(stream)
 }
 
+/// The elements along the last axis in ascending order.
+///
+/// # Errors
+/// See [`Sort`].
+pub fn sort<T: Element>(x: &Tensor<T>, stream: &Stream) -> Result<Tensor<T>> {
+    Sort::new(x).run(stream)
+}
+
+/// The indices of the elements along the last axis in ascending order.
+///
+/// # Errors
+/// See [`Argsort`].
+pub fn argsort<T: Element>(x: &Tensor<T>, stream: &Stream) -> Result<Tensor<i64>> {
+    Argsort::new(x).run(stream)
+}
+
 /// The `k` largest elements along the last axis, with their indices.
 ///
 /// # Errors
 /// See [`TopK`].
-pub fn top_k<T: Float>(x: &Tensor<T>, k: usize, stream: &Stream) -> Result<TopElements<T>> {
+pub fn top_k<T: Reducible>(x: &Tensor<T>, k: usize, stream: &Stream) -> Result<TopElements<T>> {
     TopK::new(x, k).run(stream)
 }
 

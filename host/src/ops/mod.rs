@@ -84,9 +84,9 @@ pub use plan::{Candidate, MachineModel, Measured, Plan, PlanSource, Tuning};
 pub use reduce::{Countable, Moments, Reduce, Reducible, WithMean};
 pub use rotary::Rotary;
 pub use rows::{
-    CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,
+    Argsort, CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,
     NormGradients, Normalized, ParamElement, Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
-    TopElements, TopK, WithGradient, WithStats,
+    Sort, SortedElements, TopElements, TopK, WithGradient, WithIndices, WithStats,
 };
 pub use scan::Scan;
 pub use scatter::Scatter;

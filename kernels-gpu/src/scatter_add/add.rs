@@ -8,9 +8,10 @@ use cuda_std::{kernel, mem, thread};
 use half::{bf16, f16};
 
 use super::lanes::Lanes;
-use super::pairs::{index, lane_idx, offsets, warp_idx};
+use super::pairs::{index, offsets};
 use super::segments::Sorted;
 use super::single;
+use crate::rank::{lane_idx, warp_idx};
 
 /// What a thread adds: the elements of one column.
 trait Elements: Copy {

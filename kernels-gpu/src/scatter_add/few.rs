@@ -12,7 +12,8 @@ use cuda_std::warp::{self, FULL_MASK};
 use cuda_std::{kernel, mem, shared_array, thread};
 
 use super::any_vector::AnyVector;
-use super::pairs::{indices_at, lane_idx, offsets, warp_idx};
+use super::pairs::{indices_at, offsets};
+use crate::rank::{lane_idx, warp_idx};
 use crate::reduce::load::Raw;
 
 /// Rows on their way to a thread at a time.

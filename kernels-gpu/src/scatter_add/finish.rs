@@ -6,9 +6,10 @@ use cuda_std::param::ByValue;
 use cuda_std::{kernel, shared_array, thread};
 
 use super::add::slot;
-use super::pairs::{index, lane_idx, offsets, warp_idx};
+use super::pairs::{index, offsets};
 use super::segments::Sorted;
 use super::single;
+use crate::rank::{lane_idx, warp_idx};
 
 /// Parts on their way to a thread at a time.
 const AT_ONCE: usize = 3;

@@ -21,8 +21,7 @@
 //! | file | what |
 //! |---|---|
 //! | `pairs` | pairs, and the kernels' walks |
-//! | `rank` | where the pairs of a tile go |
-//! | `sort` | the kernels that sort |
+//! | `sort` | the kernels that sort, by `rank` of the crate |
 //! | `segments` | where segments and parts begin in sorted pairs |
 //! | `lanes`, `single` | vectors of elements, and single ones, as numbers |
 //! | `any_vector` | vectors of the dtype that the launch says |
@@ -44,7 +43,6 @@ pub mod few;
 pub mod finish;
 mod lanes;
 mod pairs;
-mod rank;
 mod segments;
 mod single;
 pub mod sort;

@@ -3,22 +3,9 @@
 use abi::elementwise::{MAX_RANK, WalkParams};
 use abi::scatter_add::{DIGITS, OrderParams};
 use cuda_std::hint::opaque;
-use cuda_std::thread;
 
 /// Behind all pairs that have a position.
 pub(super) const NONE: u64 = u64::MAX;
-
-/// The thread's lane, of a block of one dimension.
-#[inline(always)]
-pub(super) fn lane_idx() -> u32 {
-    thread::thread_idx_x() % thread::WARP_THREADS
-}
-
-/// The thread's warp, of a block of one dimension.
-#[inline(always)]
-pub(super) fn warp_idx() -> u32 {
-    thread::thread_idx_x() / thread::WARP_THREADS
-}
 
 /// The index of a pair.
 #[inline(always)]

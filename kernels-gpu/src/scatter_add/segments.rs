@@ -4,7 +4,8 @@ use abi::scatter_add::{CHUNK, PART};
 use cuda_std::atomic::{Order, Scope, atom_add};
 use cuda_std::warp;
 
-use super::pairs::{index, lane_idx, warp_idx};
+use super::pairs::index;
+use crate::rank::{lane_idx, warp_idx};
 
 /// Sorted pairs.
 #[derive(Clone, Copy)]

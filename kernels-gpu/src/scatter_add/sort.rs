@@ -8,8 +8,11 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::{kernel, shared_array, thread};
 
 use super::pairs::{NONE, digit, pair};
-use super::rank::{SCRATCH, WORDS, before, first, rank};
 use super::segments::Sorted;
+use crate::rank::{before, first, rank, words};
+
+/// Warps of a block.
+const WARPS: u32 = THREADS / thread::WARP_THREADS;
 
 /// Counts the digits of a block's pairs; makes the pairs, where it is the first digit.
 ///
@@ -113,7 +116,7 @@ pub unsafe fn scatter_add_sort(
     let params = &*params;
     // First the counts of warps, then, of one block, the pairs.
     let room = shared_array![u64; TILE as usize];
-    let scratch = shared_array![u32; SCRATCH];
+    let scratch = shared_array![u32; WARPS as usize];
     let bases = shared_array![u32; DIGITS as usize];
     let thread = thread::thread_idx_x();
     let own_base = bases.wrapping_add(thread as usize);
@@ -140,7 +143,7 @@ pub unsafe fn scatter_add_sort(
             (all, of_earlier) = counted(counts, room.cast(), params);
         }
         while shift < params.bits {
-            let first = tile + first();
+            let first = tile + first::<ITEMS>();
             let mut items = [NONE; ITEMS];
             for j in 0..ITEMS {
                 let slot = first + 32 * j as u32;
@@ -149,7 +152,7 @@ pub unsafe fn scatter_add_sort(
                 }
             }
             thread::sync_threads();
-            let (mut ranks, total) = rank(&items, shift, room.cast());
+            let (mut ranks, total) = rank::<WARPS, ITEMS>(|j| digit(items[j], shift), room.cast());
             if is_whole {
                 all = total;
             }
@@ -201,4 +204,4 @@ pub unsafe fn scatter_add_sort(
     }
 }
 
-const _: () = assert!(WORDS * size_of::<u32>() <= TILE as usize * size_of::<u64>());
+const _: () = assert!(words(WARPS) * size_of::<u32>() <= TILE as usize * size_of::<u64>());

@@ -2,10 +2,11 @@
 
 use abi::topk::TopKParams;
 use cuda_std::thread;
+use half::{bf16, f16};
 
 use super::cut::{Count, Shared, Wanted, cut};
 use super::groups::{Largest, List, are_enough};
-use super::key::Value;
+use super::key::{Float, Pair, Value};
 use super::row::{Listed, Pairs, Part};
 use super::sort::{COUNTED, Results, put_first};
 
@@ -14,12 +15,12 @@ use super::sort::{COUNTED, Results, put_first};
 /// # Safety
 /// Between barriers, nobody reads them or writes them otherwise.
 #[inline(always)]
-unsafe fn collect(pair: u64, capacity: u32, shared: Shared) {
+unsafe fn collect<P: Pair>(pair: P, capacity: u32, shared: Shared) {
     // SAFETY: passed on to the caller; the place is this thread's alone.
     unsafe {
         let slot = shared.slot(Count::Pairs);
         if slot < capacity {
-            shared.pairs().add(slot as usize).write(pair);
+            shared.pairs::<P>().add(slot as usize).write(pair);
         }
     }
 }
@@ -61,11 +62,11 @@ unsafe fn collect_exactly(pairs: &impl Pairs, k: u32, params: &TopKParams, share
 /// All threads of the block are here, nobody uses its shared memory, the part is readable, and the
 /// groups [are enough](are_enough).
 #[inline(always)]
-unsafe fn collect_by_groups<T: Value>(part: &Part<T>, params: &TopKParams, shared: Shared) -> u32 {
+unsafe fn by_groups<T: Float>(part: &Part<T>, params: &TopKParams, shared: Shared) -> u32 {
     let capacity = params.capacity;
     let list = List {
         shared,
-        first: shared.pairs().wrapping_add(capacity as usize).cast(),
+        first: shared.pairs::<u64>().wrapping_add(capacity as usize).cast(),
         capacity,
     };
     // SAFETY: passed on to the caller; barriers separate the uses of counts, list and pairs.
@@ -80,7 +81,7 @@ unsafe fn collect_by_groups<T: Value>(part: &Part<T>, params: &TopKParams, share
         largest.list(bound, &list);
         thread::sync_threads();
         let is_too_long = list.reaching(part, bound, |bits, index| {
-            collect(part.pairing.pair::<T>(bits, index), capacity, shared);
+            collect(T::pair(bits, index, &part.pairing), capacity, shared);
         });
         thread::sync_threads();
         if is_too_long {
@@ -91,6 +92,40 @@ unsafe fn collect_by_groups<T: Value>(part: &Part<T>, params: &TopKParams, share
     }
 }
 
+/// An element type, with how pairs are collected at first.
+pub(super) trait Collected: Value + Sized {
+    /// As [`by_groups`], of types whose groups have a largest element in f32. Others give too few: 0.
+    ///
+    /// # Safety
+    /// As for [`by_groups`].
+    #[inline(always)]
+    unsafe fn collect_by_groups(_: &Part<Self>, _: &TopKParams, _: Shared) -> u32 {
+        0
+    }
+}
+
+macro_rules! by_groups {
+    ($($ty:ty)*) => {$(
+        impl Collected for $ty {
+            #[inline(always)]
+            unsafe fn collect_by_groups(
+                part: &Part<Self>,
+                params: &TopKParams,
+                shared: Shared,
+            ) -> u32 {
+                // SAFETY: passed on to the caller.
+                unsafe { by_groups(part, params, shared) }
+            }
+        }
+    )*};
+}
+
+by_groups! { f32 f16 bf16 }
+
+impl Collected for f64 {}
+impl Collected for i32 {}
+impl Collected for i64 {}
+
 /// Of `count` collected pairs, keeps those that reach a bound which at least the first `k` do, if
 /// these are half as many to sort. Returns how many are kept.
 ///
@@ -98,7 +133,7 @@ unsafe fn collect_by_groups<T: Value>(part: &Part<T>, params: &TopKParams, share
 /// All threads of the block are here; `count` pairs, `k` or more, have been collected, and nobody
 /// else uses its shared memory.
 #[inline(always)]
-unsafe fn keep_first(k: u32, count: u32, params: &TopKParams, shared: Shared) -> u32 {
+unsafe fn keep_first<P: Pair>(k: u32, count: u32, params: &TopKParams, shared: Shared) -> u32 {
     let most = k.next_power_of_two();
     if count <= most || count <= COUNTED {
         return count;
@@ -108,7 +143,7 @@ unsafe fn keep_first(k: u32, count: u32, params: &TopKParams, shared: Shared) ->
         most,
         bits: params.key_bits + params.index_bits,
     };
-    let collected = Listed {
+    let collected = Listed::<P> {
         first: shared.pairs(),
         len: count,
     };
@@ -124,13 +159,13 @@ unsafe fn keep_first(k: u32, count: u32, params: &TopKParams, shared: Shared) ->
         let mut behind = 0;
         while behind < count {
             let pair = match i < count {
-                true => shared.pairs().add(i as usize).read(),
-                false => 0,
+                true => shared.pairs::<P>().add(i as usize).read(),
+                false => P::NONE,
             };
             thread::sync_threads();
             if i < count && pair >= least {
                 let slot = shared.slot(Count::Pairs) as usize;
-                shared.pairs().add(slot).write(pair);
+                shared.pairs::<P>().add(slot).write(pair);
             }
             i += thread::block_dim_x();
             behind += thread::block_dim_x();
@@ -145,7 +180,7 @@ unsafe fn keep_first(k: u32, count: u32, params: &TopKParams, shared: Shared) ->
 /// # Safety
 /// Launched as `abi::topk` says.
 #[inline(always)]
-pub(super) unsafe fn of_elements<T: Value>(
+pub(super) unsafe fn of_elements<T: Collected>(
     x: *const u8,
     values: *mut u8,
     indices: *mut i64,
@@ -157,7 +192,8 @@ pub(super) unsafe fn of_elements<T: Value>(
     let mut results = Results::of_row(row, x, values, indices, params);
     if params.parts > 1 {
         let before = row * u64::from(params.parts) + u64::from(part);
-        results.pairs = pairs.wrapping_add((before * u64::from(params.k)) as usize);
+        let of_part = (before * u64::from(params.k)) as usize;
+        results.pairs = pairs.cast::<T::Pair>().wrapping_add(of_part).cast();
     }
     let begin = u64::from(part) * params.part_len;
     let left = params.n - begin;
@@ -172,14 +208,14 @@ pub(super) unsafe fn of_elements<T: Value>(
     unsafe {
         let mut count = 0;
         if are_enough(params.k, part.vectors) {
-            count = collect_by_groups(&part, params, shared);
+            count = T::collect_by_groups(&part, params, shared);
         }
         if count < params.k || count > params.capacity {
             thread::sync_threads();
             count = collect_exactly(&part, params.k, params, shared);
         }
-        count = keep_first(params.k, count, params, shared);
-        put_first(params.k, count, &results, shared);
+        count = keep_first::<T::Pair>(params.k, count, params, shared);
+        put_first::<T::Pair>(params.k, count, &results, shared);
     }
 }
 
@@ -188,7 +224,7 @@ pub(super) unsafe fn of_elements<T: Value>(
 /// # Safety
 /// Launched as `abi::topk` says.
 #[inline(always)]
-pub(super) unsafe fn of_pairs(
+pub(super) unsafe fn of_pairs<P: Pair>(
     x: *const u8,
     values: *mut u8,
     indices: *mut i64,
@@ -199,13 +235,13 @@ pub(super) unsafe fn of_pairs(
     let row = u64::from(thread::block_idx_x());
     let results = Results::of_row(row, x, values, indices, params);
     let listed = Listed {
-        first: pairs.wrapping_add((row * params.n) as usize),
+        first: pairs.cast::<P>().wrapping_add((row * params.n) as usize),
         len: params.n as u32,
     };
     // SAFETY: this block's row; all threads are here.
     unsafe {
         let count = collect_exactly(&listed, params.k, params, shared);
-        let count = keep_first(params.k, count, params, shared);
-        put_first(params.k, count, &results, shared);
+        let count = keep_first::<P>(params.k, count, params, shared);
+        put_first::<P>(params.k, count, &results, shared);
     }
 }

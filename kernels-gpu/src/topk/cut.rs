@@ -7,6 +7,7 @@ use cuda_std::hint::opaque;
 use cuda_std::shared::SharedAddr;
 use cuda_std::{thread, warp};
 
+use super::key::Pair;
 use super::row::Pairs;
 
 /// Bins of a histogram, for the values of a byte.
@@ -73,7 +74,7 @@ impl Shared {
 
     /// The collected pairs.
     #[inline(always)]
-    pub(super) fn pairs(self) -> *mut u64 {
+    pub(super) fn pairs<P: Pair>(self) -> *mut P {
         self.words.wrapping_add(HEAD_WORDS).cast()
     }
 
@@ -103,12 +104,12 @@ pub(super) struct Wanted {
 /// integers at least, which are readable. Nobody else uses the histogram, and there is a barrier
 /// before anybody does.
 #[inline(always)]
-pub(super) unsafe fn cut(pairs: &impl Pairs, wanted: Wanted, shared: Shared) -> u64 {
+pub(super) unsafe fn cut<S: Pairs>(pairs: &S, wanted: Wanted, shared: Shared) -> S::Pair {
     let thread = thread::thread_idx_x();
-    let (mut least, mut shift) = (0_u64, wanted.bits);
+    let (mut least, mut shift) = (S::Pair::NONE, wanted.bits);
     let (mut above, mut inside) = (0, pairs.len());
     while above + inside > wanted.most && shift > 0 {
-        let below = u64::MAX >> (64 - shift);
+        let below = shift;
         shift -= 8;
         // SAFETY: the histogram's bins, by ordinary accesses and by atomics, with barriers between
         // them; the first warp is here as a whole.
@@ -120,8 +121,8 @@ pub(super) unsafe fn cut(pairs: &impl Pairs, wanted: Wanted, shared: Shared) -> 
             }
             thread::sync_threads();
             pairs.each(|pair| {
-                if pair ^ least <= below {
-                    let bin = (pair >> shift) as u32 % BINS;
+                if pair.is_like(least, below) {
+                    let bin = pair.byte(shift);
                     red_shared_add_u32(shared.address.add_bytes(4 * bin), 1);
                 }
             });
@@ -131,7 +132,7 @@ pub(super) unsafe fn cut(pairs: &impl Pairs, wanted: Wanted, shared: Shared) -> 
             }
             thread::sync_threads();
             let [bin, more, of_bin] = shared.found().read();
-            least |= u64::from(bin) << shift;
+            least = least.with_byte(bin, shift);
             above += more;
             inside = of_bin;
         }

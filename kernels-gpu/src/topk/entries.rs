@@ -45,24 +45,29 @@ macro_rules! short_rows {
     )*};
 }
 
+macro_rules! of_pairs {
+    ($($name:ident($pair:ty);)*) => {$(
+        #[doc = concat!("The first k of rows of pairs in ", stringify!($pair), ", a block a row.")]
+        ///
+        /// # Safety
+        /// Launched as `abi::topk` says, with arrays of these extents and strides.
+        #[kernel(max_threads = THREADS[1], min_blocks = 2)]
+        pub unsafe fn $name(
+            x: *const u8,
+            values: *mut u8,
+            indices: *mut i64,
+            pairs: *const u64,
+            params: TopKParams,
+        ) {
+            // SAFETY: the launch's promise; the shared memory is for this alone.
+            unsafe {
+                let shared = Shared::new(dynamic_shared![u32]);
+                body::of_pairs::<$pair>(x, values, indices, pairs, &params, shared);
+            }
+        }
+    )*};
+}
+
 abi::topk_rows!(rows);
 abi::topk_short!(short_rows);
-
-/// The first k of rows of pairs, a block a row.
-///
-/// # Safety
-/// Launched as `abi::topk` says, with arrays of these extents and strides.
-#[kernel(max_threads = THREADS[1], min_blocks = 2)]
-pub unsafe fn topk_pairs(
-    x: *const u8,
-    values: *mut u8,
-    indices: *mut i64,
-    pairs: *const u64,
-    params: TopKParams,
-) {
-    // SAFETY: the launch's promise; the shared memory is for this alone.
-    unsafe {
-        let shared = Shared::new(dynamic_shared![u32]);
-        body::of_pairs(x, values, indices, pairs, &params, shared);
-    }
-}
+abi::topk_of_pairs!(of_pairs);

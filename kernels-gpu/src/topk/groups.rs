@@ -5,7 +5,7 @@ use abi::topk::GROUPS;
 use cuda_std::thread;
 
 use super::cut::{Count, Shared, Wanted, cut};
-use super::key::{Value, float_of, key};
+use super::key::{Float, Narrow, float_of};
 use super::row::{Pairs, Part};
 
 /// The largest element of each group of this thread's vectors: every eighth of them is in the same
@@ -24,6 +24,8 @@ struct Keys {
 }
 
 impl Pairs for Keys {
+    type Pair = u64;
+
     #[inline(always)]
     fn len(&self) -> u32 {
         self.len
@@ -60,7 +62,7 @@ impl Largest {
     /// # Safety
     /// They are readable.
     #[inline(always)]
-    pub(super) unsafe fn of<T: Value>(part: &Part<T>) -> Self {
+    pub(super) unsafe fn of<T: Float>(part: &Part<T>) -> Self {
         let (threads, turn) = (thread::block_dim_x(), part.pairing.turn);
         let (mut of, mut odd) = ([f32::NEG_INFINITY; GROUPS], 0);
         let mut vector = thread::thread_idx_x();
@@ -95,7 +97,7 @@ impl Largest {
     #[inline(always)]
     pub(super) unsafe fn bound(&self, k: u32, shared: Shared) -> f32 {
         let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
-        let key_of = |x: f32| key::<f32>(x.to_bits(), 0);
+        let key_of = |x: f32| f32::key(x.to_bits(), 0);
         let is_narrow = is_narrow(k);
         // SAFETY: places of this thread alone; the search has a barrier before it reads.
         unsafe {
@@ -169,7 +171,7 @@ impl List {
     /// # Safety
     /// The part is readable, and the list written.
     #[inline(always)]
-    pub(super) unsafe fn reaching<T: Value>(
+    pub(super) unsafe fn reaching<T: Float>(
         &self,
         part: &Part<T>,
         bound: f32,

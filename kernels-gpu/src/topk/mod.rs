@@ -9,6 +9,7 @@
 //!
 //! **Timeline** of a block:
 //! - Read the row once, and keep the largest element of each group of a thread's vectors, as f32.
+//!   Of floats of up to 32 bits; others go on where a bound is looked for among all pairs.
 //! - The k-th largest of these is a bound: k elements at least reach it, and not many more. Where k is
 //!   small beside the threads, it is found among the largest elements of threads, else of groups.
 //! - List the groups that reach it, read those again, from L2, and collect the pairs of the elements

@@ -4,17 +4,19 @@ use core::marker::PhantomData;
 
 use cuda_std::{mem, thread};
 
-use super::key::{Pairing, Value};
+use super::key::{Narrow, Pair, Pairing, Value};
 
 /// The pairs that a block chooses from.
 pub(super) trait Pairs {
+    /// The type of one.
+    type Pair: Pair;
     /// How many there are.
     fn len(&self) -> u32;
     /// Calls `f` with each of this thread's pairs.
     ///
     /// # Safety
     /// They are readable.
-    unsafe fn each(&self, f: impl FnMut(u64));
+    unsafe fn each(&self, f: impl FnMut(Self::Pair));
 }
 
 /// A part of a row of elements.
@@ -61,26 +63,12 @@ impl<T: Value> Part<T> {
         self.begin + self.head + vector * T::LANES as u32
     }
 
-    /// The vector; elements that come last unless there is such a one.
-    ///
-    /// # Safety
-    /// The row is readable, and nobody writes it while the kernel runs.
-    #[inline(always)]
-    pub(super) unsafe fn vector(&self, vector: u32) -> [u32; 4] {
-        let is_there = vector < self.vectors;
-        let turns = self.pairing.turn | self.pairing.turn >> 16;
-        let otherwise = T::LEAST_WORD ^ turns & T::SIGNS;
-        let at = self.at(self.index(vector)).cast();
-        // SAFETY: a whole vector of the row, aligned, where it is read.
-        unsafe { mem::ld_global_nc_v4_u32_or(at, is_there, otherwise) }
-    }
-
     /// The element of this index.
     ///
     /// # Safety
     /// The row has such an element, and is readable.
     #[inline(always)]
-    pub(super) unsafe fn element(&self, index: u32) -> u32 {
+    pub(super) unsafe fn element(&self, index: u32) -> T::Bits {
         // SAFETY: passed on to the caller.
         unsafe { T::read(self.at(index)) }
     }
@@ -99,46 +87,66 @@ impl<T: Value> Part<T> {
     }
 }
 
+impl<T: Narrow> Part<T> {
+    /// The vector; elements that come last unless there is such a one.
+    ///
+    /// # Safety
+    /// The row is readable, and nobody writes it while the kernel runs.
+    #[inline(always)]
+    pub(super) unsafe fn vector(&self, vector: u32) -> [u32; 4] {
+        let is_there = vector < self.vectors;
+        let turns = self.pairing.turn | self.pairing.turn >> 16;
+        let otherwise = T::LEAST_WORD ^ turns & T::SIGNS;
+        let at = self.at(self.index(vector)).cast();
+        // SAFETY: a whole vector of the row, aligned, where it is read.
+        unsafe { mem::ld_global_nc_v4_u32_or(at, is_there, otherwise) }
+    }
+}
+
 impl<T: Value> Pairs for Part<T> {
+    type Pair = T::Pair;
+
     #[inline(always)]
     fn len(&self) -> u32 {
         self.len
     }
 
     #[inline(always)]
-    unsafe fn each(&self, mut f: impl FnMut(u64)) {
+    unsafe fn each(&self, mut f: impl FnMut(T::Pair)) {
         let mut i = thread::thread_idx_x();
         while i < self.vectors {
             let first = self.index(i);
             // SAFETY: a vector of the part.
-            let raw = unsafe { self.vector(i) };
+            let raw = unsafe { mem::ld_global_nc_v4_u32_or(self.at(first).cast(), true, 0) };
             for v in 0..T::LANES {
-                f(self.pairing.pair::<T>(T::of(raw, v), first + v as u32));
+                f(T::pair(T::of(raw, v), first + v as u32, &self.pairing));
             }
             i += thread::block_dim_x();
         }
         if let Some(index) = self.edge() {
             // SAFETY: an element of the part.
             let bits = unsafe { self.element(index) };
-            f(self.pairing.pair::<T>(bits, index));
+            f(T::pair(bits, index, &self.pairing));
         }
     }
 }
 
 /// Pairs in memory.
-pub(super) struct Listed {
-    pub(super) first: *const u64,
+pub(super) struct Listed<P> {
+    pub(super) first: *const P,
     pub(super) len: u32,
 }
 
-impl Pairs for Listed {
+impl<P: Pair> Pairs for Listed<P> {
+    type Pair = P;
+
     #[inline(always)]
     fn len(&self) -> u32 {
         self.len
     }
 
     #[inline(always)]
-    unsafe fn each(&self, mut f: impl FnMut(u64)) {
+    unsafe fn each(&self, mut f: impl FnMut(P)) {
         let mut i = thread::thread_idx_x();
         while i < self.len {
             // SAFETY: passed on to the caller.

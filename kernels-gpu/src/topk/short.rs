@@ -5,7 +5,7 @@ use abi::topk::{SHORT_HELD, SHORT_THREADS, TopKParams};
 use cuda_std::warp::{self, Words};
 use cuda_std::{mem, thread, warp::FULL_MASK};
 
-use super::key::{Value, key};
+use super::key::Narrow;
 use super::sort::Results;
 
 /// A pair in as few bits as the elements and indices of short rows need.
@@ -13,7 +13,7 @@ pub(super) trait Packed: Words + Ord {
     /// No pair.
     const NONE: Self;
     /// The pair of an element.
-    fn new<T: Value>(bits: u32, index: u32, turn: u32) -> Self;
+    fn new<T: Narrow>(bits: u32, index: u32, turn: u32) -> Self;
     /// Its index.
     fn index(self) -> u32;
     /// The two, the larger one first.
@@ -24,8 +24,8 @@ impl Packed for u32 {
     const NONE: Self = 0;
 
     #[inline(always)]
-    fn new<T: Value>(bits: u32, index: u32, turn: u32) -> Self {
-        key::<T>(bits, turn) | (0xffff - index)
+    fn new<T: Narrow>(bits: u32, index: u32, turn: u32) -> Self {
+        T::key(bits, turn) | (0xffff - index)
     }
     #[inline(always)]
     fn index(self) -> u32 {
@@ -41,8 +41,8 @@ impl Packed for u64 {
     const NONE: Self = 0;
 
     #[inline(always)]
-    fn new<T: Value>(bits: u32, index: u32, turn: u32) -> Self {
-        u64::from(key::<T>(bits, turn)) << 32 | u64::from(u32::MAX - index)
+    fn new<T: Narrow>(bits: u32, index: u32, turn: u32) -> Self {
+        u64::from(T::key(bits, turn)) << 32 | u64::from(u32::MAX - index)
     }
     #[inline(always)]
     fn index(self) -> u32 {
@@ -83,7 +83,7 @@ fn sorted<P: Packed>(mut held: [P; SHORT_HELD]) -> [P; SHORT_HELD] {
 /// # Safety
 /// The row has `n` elements, which are readable; if `are_vectors`, whole ones at multiples of 16 bytes.
 #[inline(always)]
-unsafe fn elements<T: Value>(
+unsafe fn elements<T: Narrow>(
     row: *const u8,
     first: u32,
     n: u32,
@@ -160,7 +160,7 @@ unsafe fn give<P: Packed, const DEPTH: usize>(
 /// # Safety
 /// Launched as `abi::topk` says.
 #[inline(always)]
-pub(super) unsafe fn short<T: Value, P: Packed>(
+pub(super) unsafe fn short<T: Narrow, P: Packed>(
     x: *const u8,
     values: *mut u8,
     indices: *mut i64,

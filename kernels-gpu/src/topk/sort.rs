@@ -4,7 +4,7 @@ use abi::topk::TopKParams;
 use cuda_std::{thread, warp};
 
 use super::cut::Shared;
-use super::key::Pairing;
+use super::key::{Pair, Pairing};
 
 /// Most pairs whose places are counted instead of sorted: each pair is compared with all others.
 pub(super) const COUNTED: u32 = 128;
@@ -51,13 +51,13 @@ impl Results {
     /// # Safety
     /// The place is this thread's to write; the pair is one of the row's, which is readable.
     #[inline(always)]
-    pub(super) unsafe fn put(&self, rank: u32, pair: u64) {
+    pub(super) unsafe fn put<P: Pair>(&self, rank: u32, pair: P) {
         // SAFETY: passed on to the caller.
         unsafe {
             if self.pairs.is_null() {
                 self.put_element(rank, self.pairing.index(pair));
             } else {
-                self.pairs.add(rank as usize).write(pair);
+                self.pairs.cast::<P>().add(rank as usize).write(pair);
             }
         }
     }
@@ -72,12 +72,19 @@ impl Results {
         // SAFETY: passed on to the caller.
         unsafe {
             self.indices.add(to).write(i64::from(index));
-            if self.element_bytes == 2 {
-                let value = self.x.cast::<u16>().add(from).read();
-                self.values.cast::<u16>().add(to).write(value);
-            } else {
-                let value = self.x.cast::<u32>().add(from).read();
-                self.values.cast::<u32>().add(to).write(value);
+            match self.element_bytes {
+                2 => {
+                    let value = self.x.cast::<u16>().add(from).read();
+                    self.values.cast::<u16>().add(to).write(value);
+                }
+                4 => {
+                    let value = self.x.cast::<u32>().add(from).read();
+                    self.values.cast::<u32>().add(to).write(value);
+                }
+                _ => {
+                    let value = self.x.cast::<u64>().add(from).read();
+                    self.values.cast::<u64>().add(to).write(value);
+                }
             }
         }
     }
@@ -90,24 +97,24 @@ impl Results {
 /// All threads of the block are here; the pairs have been collected, and nobody else uses them;
 /// there is room for a power of two of them.
 #[inline(always)]
-pub(super) unsafe fn put_first(k: u32, count: u32, results: &Results, shared: Shared) {
+pub(super) unsafe fn put_first<P: Pair>(k: u32, count: u32, results: &Results, shared: Shared) {
     let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
     let size = count.next_power_of_two();
     // SAFETY: passed on to the caller; each rank is one pair's.
     unsafe {
         if size <= threads && size <= COUNTED {
-            put_counted(k, count, size, results, shared.pairs());
+            put_counted::<P>(k, count, size, results, shared.pairs());
         } else {
-            sort(count, size, shared.pairs());
+            sort::<P>(count, size, shared.pairs());
             let mut rank = thread;
             while rank < k && rank < count {
-                results.put(rank, shared.pairs().add(rank as usize).read());
+                results.put(rank, shared.pairs::<P>().add(rank as usize).read());
                 rank += threads;
             }
         }
         let mut rank = count + thread;
         while rank < k {
-            results.pairs.add(rank as usize).write(0);
+            results.pairs.cast::<P>().add(rank as usize).write(P::NONE);
             rank += threads;
         }
     }
@@ -119,7 +126,7 @@ pub(super) unsafe fn put_first(k: u32, count: u32, results: &Results, shared: Sh
 /// # Safety
 /// As for [`put_first`]; the block has `size` threads or more.
 #[inline(always)]
-unsafe fn put_counted(k: u32, count: u32, size: u32, results: &Results, pairs: *const u64) {
+unsafe fn put_counted<P: Pair>(k: u32, count: u32, size: u32, results: &Results, pairs: *const P) {
     let thread = thread::thread_idx_x();
     let shares_log2 = thread::block_dim_x().trailing_zeros() - size.trailing_zeros();
     let shares_log2 = if shares_log2 < 5 { shares_log2 } else { 5 };
@@ -129,7 +136,7 @@ unsafe fn put_counted(k: u32, count: u32, size: u32, results: &Results, pairs: *
     unsafe {
         let own = match slot < count {
             true => pairs.add(slot as usize).read(),
-            false => 0,
+            false => P::NONE,
         };
         let is_above = |i: u32| u32::from(pairs.add(i as usize).read() > own);
         let (mut rank, mut i) = (0, share);
@@ -158,14 +165,14 @@ unsafe fn put_counted(k: u32, count: u32, size: u32, results: &Results, pairs: *
 /// # Safety
 /// As for [`put_first`].
 #[inline(always)]
-unsafe fn sort(count: u32, size: u32, pairs: *mut u64) {
+unsafe fn sort<P: Pair>(count: u32, size: u32, pairs: *mut P) {
     let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
     let at = |i: u32| pairs.wrapping_add(i as usize);
     // SAFETY: each pair of places is one thread's between two barriers.
     unsafe {
         let mut i = count + thread;
         while i < size {
-            at(i).write(0);
+            at(i).write(P::NONE);
             i += threads;
         }
         thread::sync_threads();
@@ -212,7 +219,7 @@ unsafe fn sort(count: u32, size: u32, pairs: *mut u64) {
 
 /// The two, the larger one first if the order descends.
 #[inline(always)]
-fn ordered(a: u64, b: u64, descends: bool) -> (u64, u64) {
+fn ordered<P: Pair>(a: P, b: P, descends: bool) -> (P, P) {
     let is_turned = (a < b) == descends;
     if is_turned { (b, a) } else { (a, b) }
 }

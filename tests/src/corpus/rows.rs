@@ -1,9 +1,9 @@
-//! Softmax, norms, cross-entropy and top-k: rows of lengths for which the plans differ.
+//! Softmax, norms, cross-entropy, sorts and top-k: rows of lengths for which the plans differ.
 
 use half::{bf16, f16};
 use warpsmith::{
-    CrossEntropy, Float, LayerNorm, LayerNormGrad, LogSoftmax, Reduction, Result, RmsNorm,
-    RmsNormGrad, Softmax, SoftmaxGrad, TopK,
+    Argsort, CrossEntropy, Float, LayerNorm, LayerNormGrad, LogSoftmax, Reducible, Reduction,
+    Result, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad, Sort, TopK,
 };
 
 use super::{Case, Inputs, read};
@@ -37,6 +37,40 @@ pub(super) fn add(cases: &mut Vec<Case>) {
         rows_of::<f32>(cases, arch, shapes);
         rows_of::<f16>(cases, arch, shapes);
         rows_of::<bf16>(cases, arch, shapes);
+        sorts_of::<i8>(cases, arch);
+        sorts_of::<bf16>(cases, arch);
+        sorts_of::<f32>(cases, arch);
+        sorts_of::<f64>(cases, arch);
+        for shape in [[3, 33], [9, 512], [2, 8192]] {
+            first_of::<f64>(cases, arch, shape);
+            first_of::<i32>(cases, arch, shape);
+            first_of::<i64>(cases, arch, shape);
+        }
+    }
+}
+
+fn first_of<T: Reducible + TestElement>(
+    cases: &mut Vec<Case>,
+    arch: (u32, u32),
+    shape: [usize; 2],
+) {
+    let name = format!("top-k of {}, {} x {}", T::DTYPE, shape[0], shape[1]);
+    cases.push(Case::new(name, arch, move |inputs| {
+        first::<T>(shape, inputs)
+    }));
+}
+
+fn sorts_of<T: TestElement>(cases: &mut Vec<Case>, arch: (u32, u32)) {
+    for [rows, n] in [[70, 64], [2, 4096], [2, 5025]] {
+        let name = format!("sort of {}, {rows} x {n}", T::DTYPE);
+        cases.push(Case::new(name, arch, move |inputs| {
+            let x = inputs.tensor::<T>(&[rows, n])?;
+            let out = Sort::new(&x).indices().run(&inputs.stream)?;
+            read(&out.values)?;
+            read(&out.indices)?;
+            read(&Sort::new(&x).descending().run(&inputs.stream)?)?;
+            read(&Argsort::new(&x).descending().run(&inputs.stream)?)
+        }));
     }
 }
 
@@ -137,7 +171,7 @@ fn norms<T: Float + TestElement>(shape: [usize; 2], inputs: &mut Inputs) -> Resu
     )
 }
 
-fn first<T: Float + TestElement>(shape: [usize; 2], inputs: &mut Inputs) -> Result<()> {
+fn first<T: Reducible + TestElement>(shape: [usize; 2], inputs: &mut Inputs) -> Result<()> {
     let x = inputs.tensor::<T>(&shape)?;
     for k in [1, 20, 300] {
         if k > shape[1] {

@@ -51,6 +51,7 @@ run_clean! {
     portable_addition_runs_clean = "scatter_add_f32",
     portable_addition_by_few_runs_clean = "scatter_add_few",
     portable_sort_runs_clean = "scatter_add_sort",
+    portable_pass_of_a_sort_runs_clean = "sort_u32_pass",
     portable_rotation_runs_clean = "rotary_f32_f32_halves",
     attention_of_pages_runs_clean = "attention_paged",
     decoding_of_pages_runs_clean = "attention_paged_decode",

@@ -4,7 +4,7 @@
 use half::bf16;
 use warpsmith::{
     Attention, AttentionGrad, AttentionOutput, Device, Float, GroupedGemm, Reduce, ReduceOp,
-    Result, Rotary, Scatter, ScatterAdd, Stream, Take, Tensor, TopK,
+    Result, Rotary, Scatter, ScatterAdd, Sort, Stream, Take, Tensor, TopK,
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::values::Values;
@@ -55,6 +55,12 @@ pub(crate) fn copy(device: Device, stream: Stream) -> Result<()> {
 pub(crate) fn transposition(device: Device, stream: Stream) -> Result<()> {
     let x = draw::<f32>(&device, &[72, 100], 1)?;
     x.t().contiguous(&stream).map(drop)
+}
+
+/// Two tiles of a row, the second one not full.
+pub(crate) fn sorted(device: Device, stream: Stream) -> Result<()> {
+    let x = draw::<f32>(&device, &[5000], 1)?;
+    Sort::new(&x).indices().run(&stream).map(drop)
 }
 
 /// One row by a bound from groups, and one with many equal elements, by histograms of all.

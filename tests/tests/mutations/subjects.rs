@@ -29,7 +29,7 @@ const PRODUCT: Product = Product {
     values: Values::Integers,
 };
 
-pub(crate) const SUBJECTS: [Subject; 26] = [
+pub(crate) const SUBJECTS: [Subject; 27] = [
     Subject {
         name: "gemm_plain",
         file: "tests/spike/gemm_plain.ptx",
@@ -97,6 +97,12 @@ pub(crate) const SUBJECTS: [Subject; 26] = [
         file: "ptx/sm_75/elementwise.ptx",
         kernel: "transpose_b32",
         problem: |entry| Problem::of(entry, (7, 5), library::transposition),
+    },
+    Subject {
+        name: "sort_u32_pass",
+        file: "ptx/sm_75/sort.ptx",
+        kernel: "sort_u32_pass",
+        problem: |entry| Problem::of(entry, (7, 5), library::sorted),
     },
     Subject {
         name: "topk_f32",

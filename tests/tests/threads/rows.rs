@@ -3,9 +3,9 @@
 use super::calls::{Bits, Calls, bits};
 use half::bf16;
 use warpsmith::{
-    CrossEntropy, Float, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, NormGradients,
-    Reduce, ReduceOp, Reducible, Reduction, Result, RmsNorm, RmsNormGrad, Scan, ScanOp, Softmax,
-    SoftmaxGrad, TopK,
+    Argsort, CrossEntropy, Float, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad,
+    NormGradients, Reduce, ReduceOp, Reducible, Reduction, Result, RmsNorm, RmsNormGrad, Scan,
+    ScanOp, Softmax, SoftmaxGrad, Sort, TopK,
 };
 use warpsmith_tests::element::TestElement;
 
@@ -22,6 +22,8 @@ pub(crate) fn add(calls: &mut Calls) {
     for shape in [[1, 60_000], [2, 20_000], [20, 300]] {
         top_k(calls, shape);
     }
+    sort::<f32>(calls, [2, 5000]); // two tiles
+    sort::<i64>(calls, [20, 300]);
     for shape in [[1, 40_000], [2, 20_000], [10_000, 2], [30, 40]] {
         reduce(calls, shape);
     }
@@ -104,6 +106,15 @@ fn top_k(calls: &mut Calls, shape: [usize; 2]) {
             .concat())
         });
     }
+}
+
+fn sort<T: TestElement>(calls: &mut Calls, shape: [usize; 2]) {
+    let x = calls.numbers::<T>(&shape);
+    calls.add(format!("Sort of {} {shape:?}", T::DTYPE), move |stream| {
+        let out = Sort::new(&x).indices().run(stream)?;
+        let order = Argsort::new(&x).axis(0).descending().run(stream)?;
+        Ok([bits(&out.values)?, bits(&out.indices)?, bits(&order)?].concat())
+    });
 }
 
 fn reduce(calls: &mut Calls, shape: [usize; 2]) {

@@ -26,7 +26,7 @@ use crate::ops::attention_grad::AttentionGradCosts;
 use crate::ops::elementwise::ElementwiseCosts;
 use crate::ops::reduce::ReduceCosts;
 use crate::ops::rotary::RotaryCosts;
-use crate::ops::rows::{RowCosts, TopKCosts};
+use crate::ops::rows::{RowCosts, SortCosts, TopKCosts};
 use crate::ops::scan::ScanCosts;
 use crate::ops::scatter_add::ScatterAddCosts;
 
@@ -69,6 +69,8 @@ costs! {
         attention_grad: AttentionGradCosts = AttentionGradCosts::H200,
         /// Operations on rows.
         rows: RowCosts = RowCosts::H200,
+        /// Sorts.
+        sort: SortCosts = SortCosts::H200,
         /// The first elements of rows.
         topk: TopKCosts = TopKCosts::H200,
         /// Elementwise operations.

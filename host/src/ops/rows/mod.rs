@@ -1,4 +1,4 @@
-//! Row-wise operations (softmax, norms, cross-entropy, the first elements): how tensors are viewed as
+//! Row-wise operations (softmax, norms, cross-entropy, sorts, the first elements): how tensors are viewed as
 //! rows, and the launches over them.
 
 mod cross_entropy;
@@ -7,6 +7,7 @@ mod norm_grad;
 mod operation;
 mod plan;
 mod softmax;
+mod sort;
 mod topk;
 mod weights;
 
@@ -14,10 +15,12 @@ pub use cross_entropy::{CrossEntropy, LossAndGradient, Reduction, WithGradient};
 pub use norm::{LayerNorm, Normalized, RmsNorm, WithStats};
 pub use norm_grad::{LayerNormGrad, NormGradients, RmsNormGrad};
 pub use softmax::{LogSoftmax, LogSoftmaxGrad, Softmax, SoftmaxGrad};
+pub use sort::{Argsort, Sort, SortedElements, WithIndices};
 pub use topk::{TopElements, TopK};
 pub use weights::ParamElement;
 
 pub(super) use plan::RowCosts;
+pub(super) use sort::SortCosts;
 pub(super) use topk::TopKCosts;
 
 use self::plan::{Candidate, RowDesc};

@@ -2,9 +2,10 @@
 
 use crate::error::named;
 use crate::ops::axes::RowAxes;
-use crate::ops::float::Float;
-use crate::ops::plan::{Choice, Desc, Plan, Tuning, agree_within, choose, copied, rotation, tune};
-use crate::{Result, Stream, Tensor};
+use crate::ops::plan::{
+    Choice, Desc, Plan, Tuning, agree_within, blank, choose, copied, numbers, rotation, tune,
+};
+use crate::{Element, Result, Stream, Tensor};
 
 /// A launch by any candidate.
 pub(super) type Call<'a, Candidate> = Box<dyn Fn(&Candidate) -> Result<()> + 'a>;
@@ -16,7 +17,7 @@ type CandidateOf<Op> = <<Op as Operation>::Desc as Desc>::Candidate;
 const LARGEST_DIFFERENCE: f64 = 1.0 / 128.0;
 
 /// The tensors that an operation writes.
-pub(super) struct Written<'a, T: Float> {
+pub(super) struct Written<'a, T: Element> {
     /// Those with the dtype of the rows.
     pub(super) rows: Vec<&'a Tensor<T>>,
     /// Losses, statistics and sums.
@@ -24,7 +25,7 @@ pub(super) struct Written<'a, T: Float> {
     pub(super) indices: Vec<&'a Tensor<i64>>,
 }
 
-impl<'a, T: Float> Written<'a, T> {
+impl<'a, T: Element> Written<'a, T> {
     /// These rows alone.
     pub(super) fn rows(rows: impl IntoIterator<Item = &'a Tensor<T>>) -> Self {
         Self {
@@ -36,23 +37,17 @@ impl<'a, T: Float> Written<'a, T> {
 
     /// Writes numbers that are not results.
     fn blank(&self, stream: &Stream) -> Result<()> {
-        let nan = T::from_f32(f32::NAN);
-        self.rows.iter().try_for_each(|x| x.fill(nan, stream))?;
-        self.sums
-            .iter()
-            .try_for_each(|x| x.fill(f32::NAN, stream))?;
-        self.indices.iter().try_for_each(|x| x.fill(-1, stream))
+        fn all<T: Element>(tensors: &[&Tensor<T>], stream: &Stream) -> Result<()> {
+            tensors.iter().try_for_each(|x| x.fill(blank(), stream))
+        }
+        all(&self.rows, stream)?;
+        all(&self.sums, stream)?;
+        all(&self.indices, stream)
     }
 
     fn read(&self) -> Result<Values> {
-        let rows = self.rows.iter().map(|x| {
-            let values = x.to_vec()?;
-            Ok(values.into_iter().map(|x| f64::from(x.to_f32())).collect())
-        });
-        let sums = self.sums.iter().map(|x| {
-            let values = x.to_vec()?;
-            Ok(values.into_iter().map(f64::from).collect())
-        });
+        let rows = self.rows.iter().map(|x| Ok(numbers(&x.to_vec()?)));
+        let sums = self.sums.iter().map(|x| Ok(numbers(&x.to_vec()?)));
         let indices = self.indices.iter().map(|x| x.to_vec());
         Ok(Values {
             numbers: rows.chain(sums).collect::<Result<_>>()?,
@@ -85,7 +80,7 @@ impl Values {
 /// An operation on rows, with its operands and options.
 pub(super) trait Operation {
     /// The dtype of the rows.
-    type Element: Float;
+    type Element: Element;
     /// The tensors that it writes.
     type Outputs;
     /// What the choice of a kernel depends on.

@@ -10,17 +10,16 @@ use super::operation::{Operation, Written, plans, with_kernel};
 use crate::load::{self, LoadVariant};
 use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
-use crate::ops::float::Float;
 use crate::ops::workspaces::{Purpose, Workspace};
 use crate::storage::Storage;
-use crate::{Result, Stream, Tensor};
+use crate::{Reducible, Result, Stream, Tensor};
 use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, Variant};
 
 /// The `k` largest or smallest elements along an axis, with their indices, the first one first.
 ///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
-/// | `x` | any, with 1 to 8 dimensions, less than 2³¹ elements along the axis | f32, f16, bf16 | any; see Performance |
+/// | `x` | any, with 1 to 8 dimensions, less than 2³¹ elements along the axis | f32, f16, bf16, f64, i32, i64 | any; see Performance |
 /// | `values` (written) | as `x`, with `k` elements along the axis | as `x` | any where no two indices refer to one element; must not overlap `x` |
 /// | `indices` (written) | as `values` | i64 | likewise; must not overlap `x` or `values` |
 ///
@@ -48,7 +47,8 @@ use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, Variant};
 /// # Performance
 /// One launch, if the axis has stride 1 and the other dimensions merge into one, as for the last
 /// axis of contiguous tensors. Otherwise `x` is first copied to rows, and results are copied back.
-/// If `k` is small compared with the extent of the axis, `x` is read once from memory. Few long
+/// If `k` is small compared with the extent of the axis, `x` of f32, f16 and bf16 is read once from
+/// memory. f64 and integers are read twice or more, from L2 if a row fits. Few long
 /// rows take two launches ([`plan`](Self::plan) shows them). Rows are read several times if far
 /// more than `k` elements are equal to the last result. If `x` is in ascending order, nearly equal
 /// elements count too.
@@ -75,7 +75,7 @@ use abi::topk::{K_MAX, N_MAX, TopKEntry, TopKParams, Variant};
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct TopK<'a, T: Float> {
+pub struct TopK<'a, T: Reducible> {
     x: &'a Tensor<T>,
     k: usize,
     axes: Selected,
@@ -85,14 +85,14 @@ pub struct TopK<'a, T: Float> {
 
 /// The results of [`TopK`], or the tensors to write them to.
 #[derive(Clone, Debug)]
-pub struct TopElements<T: Float> {
+pub struct TopElements<T: Reducible> {
     /// The elements, in order.
     pub values: Tensor<T>,
     /// Their indices along the axis, of the same shape.
     pub indices: Tensor<i64>,
 }
 
-impl<'a, T: Float> TopK<'a, T> {
+impl<'a, T: Reducible> TopK<'a, T> {
     /// The `k` largest elements along the last axis of `x`.
     pub fn new(x: &'a Tensor<T>, k: usize) -> Self {
         Self {
@@ -136,7 +136,7 @@ impl<'a, T: Float> TopK<'a, T> {
     }
 }
 
-impl<T: Float> Operation for TopK<'_, T> {
+impl<T: Reducible> Operation for TopK<'_, T> {
     type Element = T;
     type Outputs = TopElements<T>;
     type Desc = TopKDesc;
@@ -233,7 +233,11 @@ impl<T: Float> Operation for TopK<'_, T> {
             // SAFETY: as above.
             unsafe { kernel.launch(stream, candidate.config, (x, y, i), &params) }?;
         } else if let Some((whole, config)) = &candidate.of_pairs {
-            let entry = check::entry(TopKEntry::of(Variant::Pairs, None))?;
+            let variant = match plan.pair_bytes {
+                8 => Variant::Pairs,
+                _ => Variant::WidePairs,
+            };
+            let entry = check::entry(TopKEntry::of(variant, None))?;
             let kernel = load::kernel_for(loading, stream, entry)?;
             with_pairs(pair_bytes(candidate), stream, |pairs| {
                 of_parts(pairs)?;
@@ -269,7 +273,7 @@ impl<T: Float> Operation for TopK<'_, T> {
 
 /// Bytes of the pairs that the parts of rows give.
 fn pair_bytes(Candidate { desc, plan, .. }: &Candidate) -> u64 {
-    8 * u64::from(plan.parts) * desc.rows * desc.k
+    u64::from(plan.pair_bytes) * u64::from(plan.parts) * desc.rows * desc.k
 }
 
 /// Bytes for pairs in the workspace of a stream. A call that needs more allocates them.

@@ -14,7 +14,7 @@ use crate::{DeviceInfo, LaunchConfig, Result};
 use abi::DType;
 use abi::topk::{
     GROUPS, PART_UNIT, SHORT_HELD, SHORT_K, SHORT_N, SHORT_THREADS, THREADS, TopKEntry, TopKPlan,
-    Variant,
+    Variant, pair_bytes,
 };
 use std::fmt;
 
@@ -65,7 +65,8 @@ impl TopKDesc {
 
     /// Some lanes of a warp have a row, if it is short and `k` is small.
     fn short(&self) -> Option<TopKPlan> {
-        if self.n > SHORT_N || self.k > SHORT_K {
+        let has_kernel = TopKEntry::of(Variant::Short, Some(self.dtype)).is_some();
+        if self.n > SHORT_N || self.k > SHORT_K || !has_kernel {
             return None;
         }
         let lanes = self.n.div_ceil(SHORT_HELD as u64).next_power_of_two();
@@ -76,15 +77,18 @@ impl TopKDesc {
             parts: 1,
             part_len: self.n,
             capacity: 0,
+            pair_bytes: pair_bytes(self.dtype),
         })
     }
 
     /// A block has this many elements of a row: all of it, or a multiple of [`PART_UNIT`].
     fn by_blocks(&self, part_len: u64, costs: &TopKCosts) -> TopKPlan {
         let lanes = 16 / self.dtype.size_bytes() as u64;
+        let pair_bytes = pair_bytes(self.dtype);
         // Twice as many pairs as are wanted, so that a bound that lets through some more is good
-        // enough.
-        let capacity = (2 * self.k).next_power_of_two() as u32;
+        // enough. Of wide pairs a bound lets through as many as fit.
+        let fit = if pair_bytes == 8 { 2 * self.k } else { self.k };
+        let capacity = fit.next_power_of_two() as u32;
         TopKPlan {
             is_short: false,
             lanes: 0,
@@ -92,6 +96,7 @@ impl TopKDesc {
             parts: self.n.div_ceil(part_len) as u32,
             part_len,
             capacity: capacity.max(costs.least_capacity),
+            pair_bytes,
         }
     }
 
@@ -279,14 +284,20 @@ mod tests {
     fn parts_cover_rows_and_have_k_elements() {
         for n in [1, 512, 513, 4096, 8192, 100_003, 1 << 20, N_MAX] {
             for k in [1, 7, 64, 2048].into_iter().filter(|&k| k <= n) {
-                for rows in [1, 3, 65, 66, 1 << 20] {
-                    let plans = plans(DType::Bf16, rows, n, k);
+                for (rows, dtype) in [1, 3, 65, 66, 1 << 20]
+                    .into_iter()
+                    .flat_map(|rows| [(rows, DType::Bf16), (rows, DType::F64)])
+                {
+                    let plans = plans(dtype, rows, n, k);
                     assert!(plans[0].parts == 1 || rows < 66, "{plans:?}");
                     for plan in plans {
                         let last = n - (u64::from(plan.parts) - 1) * plan.part_len;
                         assert!(last >= 1 && last <= plan.part_len, "{plan:?}");
                         assert!(plan.parts == 1 || plan.part_len >= k, "{plan:?}");
-                        assert!(plan.is_short || u64::from(plan.capacity) >= 2 * k);
+                        let room = u64::from(plan.capacity);
+                        assert!(
+                            plan.is_short || room >= if dtype == DType::F64 { k } else { 2 * k }
+                        );
                         assert!(plan.is_short || plan.threads <= THREADS[1]);
                         assert!(plan.shared_bytes() <= 48 << 10);
                     }

@@ -1,41 +1,47 @@
-//! Where the pairs of a tile go: behind those with smaller digits, and behind those before them.
+//! Where the items of a tile go: behind those with smaller digits, and behind those before them. Of
+//! kernels that sort by digits.
 
-use abi::scatter_add::{DIGITS, ITEMS, THREADS};
+use abi::sort::DIGITS;
 use cuda_std::hint::opaque;
 use cuda_std::{thread, warp};
 
-use super::pairs::{digit, lane_idx, warp_idx};
-
-/// Warps of a block.
-const WARPS: u32 = THREADS / thread::WARP_THREADS;
-
-/// Words of shared memory in which warps count digits.
-pub(super) const WORDS: usize = (WARPS * DIGITS) as usize;
-
-/// Words of shared memory for [`before`].
-pub(super) const SCRATCH: usize = WARPS as usize;
-
-/// The place of a thread's first pair in its tile; its others are 32 apart.
-#[inline(always)]
-pub(super) fn first() -> u32 {
-    warp_idx() * (thread::WARP_THREADS * ITEMS as u32) + lane_idx()
+/// Words of shared memory in which so many warps count digits.
+pub(crate) const fn words(warps: u32) -> usize {
+    (warps * DIGITS) as usize
 }
 
-/// How many pairs with the same digit come before each of the thread's in the tile; and, in thread d
-/// below 256, how many pairs have digit d.
+/// The thread's lane, of a block of one dimension.
+#[inline(always)]
+pub(crate) fn lane_idx() -> u32 {
+    thread::thread_idx_x() % thread::WARP_THREADS
+}
+
+/// The thread's warp, of a block of one dimension.
+#[inline(always)]
+pub(crate) fn warp_idx() -> u32 {
+    thread::thread_idx_x() / thread::WARP_THREADS
+}
+
+/// The place of a thread's first of `N` items in its tile; its others are 32 apart.
+#[inline(always)]
+pub(crate) fn first<const N: usize>() -> u32 {
+    warp_idx() * (thread::WARP_THREADS * N as u32) + lane_idx()
+}
+
+/// How many items with the same digit come before each of the thread's in the tile; and, in thread
+/// d below 256, how many items have digit d. `digit` is the digit of the thread's item j.
 ///
 /// # Safety
-/// All threads of the block are here; `counts` is shared memory of [`WORDS`] that nobody uses, and
-/// nobody may before a barrier.
+/// All threads of the block are here: `WARPS` warps, 256 threads at least. `counts` is shared memory
+/// of as many [`words`] that nobody uses, and nobody may before a barrier.
 #[inline(always)]
-pub(super) unsafe fn rank(
-    pairs: &[u64; ITEMS],
-    shift: u32,
+pub(crate) unsafe fn rank<const WARPS: u32, const N: usize>(
+    digit: impl Fn(usize) -> u32,
     counts: *mut u32,
-) -> ([u32; ITEMS], u32) {
+) -> ([u32; N], u32) {
     let (thread, lane) = (thread::thread_idx_x(), lane_idx());
     let own = counts.wrapping_add((warp_idx() * DIGITS) as usize);
-    let mut ranks = [0; ITEMS];
+    let mut ranks = [0; N];
     // SAFETY: a warp's counts are its own up to the barrier; then a digit's are one thread's up to
     // the next. All lanes match and wait together.
     unsafe {
@@ -45,8 +51,8 @@ pub(super) unsafe fn rank(
             word += thread::WARP_THREADS;
         }
         warp::bar_warp_sync(warp::FULL_MASK);
-        for j in 0..ITEMS {
-            let digit = digit(pairs[j], shift);
+        for j in 0..N {
+            let digit = digit(j);
             let peers = warp::match_any(warp::FULL_MASK, digit);
             let below = (peers & ((1 << lane) - 1)).count_ones();
             let count = own.wrapping_add(digit as usize);
@@ -71,8 +77,8 @@ pub(super) unsafe fn rank(
             }
         }
         thread::sync_threads();
-        for j in 0..ITEMS {
-            ranks[j] += own.add(digit(pairs[j], shift) as usize).read();
+        for j in 0..N {
+            ranks[j] += own.add(digit(j) as usize).read();
         }
         (ranks, total)
     }
@@ -81,10 +87,10 @@ pub(super) unsafe fn rank(
 /// The sum of the values of all threads before this one.
 ///
 /// # Safety
-/// All threads of the block are here; `scratch` is shared memory of [`SCRATCH`] words that nobody
+/// All threads of the block are here; `scratch` is shared memory of a word for each warp that nobody
 /// uses, and nobody may before a barrier.
 #[inline(always)]
-pub(super) unsafe fn before(value: u32, scratch: *mut u32) -> u32 {
+pub(crate) unsafe fn before(value: u32, scratch: *mut u32) -> u32 {
     let (lane, own) = (lane_idx(), warp_idx());
     let (mut sum, mut apart) = (value, 1);
     // SAFETY: all lanes shuffle together; a barrier is between writes and reads.
