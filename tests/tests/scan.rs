@@ -248,25 +248,24 @@ fn rows_of_many_groups_have_exact_sums_of_integers() {
     }
 }
 
-/// Rows of one tile and of several groups: logsumexps of equal elements are `x + ln i`, and those
-/// of -inf stay -inf.
+/// Logsumexps of equal elements are `x + ln i`, and those of -inf stay -inf.
 #[test]
 fn logsumexps_of_many_elements_grow_by_logarithms() {
     for device in devices() {
         let stream = device.stream().expect("a stream");
         for n in [1000_usize, 300_001] {
-            let xs = vec![-700.0_f32; n];
-            let x = Tensor::from_slice(&device, &[n], &xs).expect("a tensor");
-            let scan = Scan::new(ScanOp::Logsumexp, &x);
-            let got = scan.run(&stream).and_then(|y| y.to_vec());
+            let x = Tensor::full(&stream, &[n], -700.0_f32).expect("a tensor");
+            let got = Scan::new(ScanOp::Logsumexp, &x)
+                .run(&stream)
+                .and_then(|y| y.to_vec());
             for (i, got) in got.expect("a scan").into_iter().enumerate() {
                 let want = -700.0 + ((i + 1) as f64).ln();
                 assert!((f64::from(got) - want).abs() < 1e-2, "{i}: {got}");
             }
         }
         let nothing = Tensor::full(&stream, &[7], f64::NEG_INFINITY).expect("a tensor");
-        let scan = Scan::new(ScanOp::Logsumexp, &nothing);
-        let got = scan.run(&stream).and_then(|y| y.to_vec());
+        let got = Scan::new(ScanOp::Logsumexp, &nothing).run(&stream);
+        let got = got.and_then(|y| y.to_vec());
         assert_eq!(got.expect("a scan"), [f64::NEG_INFINITY; 7]);
     }
 }
@@ -279,7 +278,6 @@ fn logsumexps_of_integers_are_refused() {
         let scan = Scan::new(ScanOp::Logsumexp, &x);
         let message = scan.run(&stream).expect_err("integers").to_string();
         assert!(message.starts_with("scan: logsumexp of i32"), "{message}");
-        assert!(scan.plan(&stream).is_err());
     }
 }
 
