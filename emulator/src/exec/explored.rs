@@ -56,7 +56,8 @@ impl<'a> Explored<'a> {
                 let runs = self.runs.iter_mut();
                 let expired = runs.fold(false, |any, run| run.expire() | any);
                 let spun = !self.spinning.is_empty();
-                (self.spinning.clear(), self.looked.clear());
+                self.spinning.clear();
+                self.looked.clear();
                 quiet += 1;
                 if !expired && !spun || quiet > QUIET_ROUNDS {
                     return Err((first, self.runs[first].waits_for_ever()));

@@ -277,7 +277,7 @@ impl Recorder {
                 return;
             };
             let ends = (group.start, open.now);
-            if warp % 4 == 0 && group.count > 0 {
+            if warp.is_multiple_of(4) && group.count > 0 {
                 let activity = Activity::Wgmma { count: group.count };
                 let rank = agent / self.warps_per_block;
                 self.push(rank, Track::Warpgroup(warp), activity, ends, group.pcs);
