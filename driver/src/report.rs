@@ -19,11 +19,11 @@ pub(crate) fn note(text: impl fmt::Display) {
 
 /// Prints a line about what the driver lacks, the first time that this is asked for.
 pub(crate) fn unsupported(what: &'static str) {
-    once(what, format_args!("{what} is not supported"));
+    note_once(what, format_args!("{what} is not supported"));
 }
 
 /// Prints a line the first time that it is about this.
-pub(crate) fn once(what: &'static str, text: impl fmt::Display) {
+pub(crate) fn note_once(what: &'static str, text: impl fmt::Display) {
     static TOLD: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let is_new = TOLD
         .lock()

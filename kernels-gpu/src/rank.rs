@@ -51,7 +51,7 @@ pub(crate) unsafe fn rank<const WARPS: u32, const N: usize>(
             word += thread::WARP_THREADS;
         }
         warp::bar_warp_sync(warp::FULL_MASK);
-        for j in 0..N {
+        for (j, rank) in ranks.iter_mut().enumerate() {
             let digit = digit(j);
             let peers = warp::match_any(warp::FULL_MASK, digit);
             let below = (peers & ((1 << lane) - 1)).count_ones();
@@ -62,7 +62,7 @@ pub(crate) unsafe fn rank<const WARPS: u32, const N: usize>(
                 count.write(before + peers.count_ones());
             }
             warp::bar_warp_sync(warp::FULL_MASK);
-            ranks[j] = before + below;
+            *rank = before + below;
         }
         thread::sync_threads();
         let mut total = 0;
@@ -77,8 +77,8 @@ pub(crate) unsafe fn rank<const WARPS: u32, const N: usize>(
             }
         }
         thread::sync_threads();
-        for j in 0..N {
-            ranks[j] += own.add(digit(j) as usize).read();
+        for (j, rank) in ranks.iter_mut().enumerate() {
+            *rank += own.add(digit(j) as usize).read();
         }
         (ranks, total)
     }

@@ -105,7 +105,7 @@ entries! {
         asked.sort_unstable();
         if asked != TABLE_OF_NVRTC {
             let text = "NVIDIA's own runtime is not supported: compile with `-cudart shared`";
-            report::once("cuGetExportTable", text);
+            report::note_once("cuGetExportTable", text);
         }
         Err(Code::NOT_FOUND)
     }

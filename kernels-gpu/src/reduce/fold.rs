@@ -6,7 +6,6 @@ use abi::reduce::ReduceParams;
 use cuda_std::hint::opaque;
 use cuda_std::warp::{self, Words};
 
-use super::number::Number;
 use super::store::{Rounded, store};
 
 /// Where a thread's elements are along the axis.

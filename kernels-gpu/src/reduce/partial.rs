@@ -168,7 +168,7 @@ mod single {
     /// kernels have here.
     #[inline(always)]
     fn root(x: f64) -> f64 {
-        if !(x < f64::INFINITY) {
+        if x.is_nan() | (x == f64::INFINITY) {
             return x;
         }
         // x is `near * half^2`, with `near` from 0.5 to 2.

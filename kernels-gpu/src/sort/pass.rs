@@ -75,7 +75,7 @@ pub(super) unsafe fn pass<T: Word>(memories: &Memories, params: &SortParams, sha
         unsafe {
             let (mut own, mut earlier) = (0, 0);
             if thread < DIGITS {
-                let missing = if len < TILE { TILE - len } else { 0 };
+                let missing = TILE.saturating_sub(len);
                 let missing = if thread == DIGITS - 1 { missing } else { 0 };
                 let words = Words::of(memories.status, first.0, first.1, first.2);
                 earlier = words.before(tile, total - missing);
