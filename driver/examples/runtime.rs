@@ -85,6 +85,10 @@ fn fat_binary(kind: u16, text: &str) -> Vec<u8> {
 #[repr(C)]
 struct Wrapper(u32, u32, *const u8, *const c_void);
 
+/// `cudaChannelFormatDesc`
+#[repr(C)]
+struct Channel([i32; 5]);
+
 struct Runtime(Library);
 
 /// Calls a function of the library with arguments of these types.
@@ -167,6 +171,10 @@ fn main() {
     scales(&runtime, scale, factors, launches);
     refuses(&runtime, [scale, lost, factors, unknown]);
     races(&runtime, race);
+    let channel = call!(runtime.cudaCreateChannelDesc(
+        32 => i32, 16 => i32, 8 => i32, 0 => i32, 2 => i32,
+    ) -> Channel);
+    assert_eq!(channel.0, [32, 16, 8, 0, 2]);
     ok!(runtime.__cudaUnregisterFatBinary(binary => usize));
 }
 

@@ -6,7 +6,7 @@ use crate::call::missing;
 missing! {
     __cudaGetProcAddress __cudaRegisterHostVar __cudaRegisterUnifiedTable cudaArrayGetInfo
     cudaArrayGetMemoryRequirements cudaArrayGetPlane cudaArrayGetSparseProperties
-    cudaCreateChannelDesc cudaCreateSurfaceObject cudaCreateTextureObject
+    cudaCreateSurfaceObject cudaCreateTextureObject
     cudaDestroyExternalMemory cudaDestroyExternalSemaphore cudaDestroySurfaceObject
     cudaDestroyTextureObject cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetGraphMemAttribute
     cudaDeviceGetHostAtomicCapabilities cudaDeviceGetNvSciSyncAttributes
