@@ -88,7 +88,7 @@ fn build_refuses_what_is_no_crate_and_writes_nothing() {
             out.as_os_str(),
         ])
     };
-    build(folder.path("missing")).failed(1, &["missing", "no kernels crate"]);
+    build(folder.path("missing")).failed(1, &["missing", "not a kernels crate"]);
     build(folder.path("")).failed(1, &["it has no Cargo.toml"]);
     assert_eq!(folder.names(), Vec::<String>::new());
 }

@@ -36,9 +36,9 @@ fn headers_made_to_overflow_or_to_flood_are_one_short_line() {
         (
             "extent",
             shaped("(99999999999999999999,)"),
-            "no number from 0",
+            "not a number from 0",
         ),
-        ("negative", shaped("(-4, 5)"), "no number from 0"),
+        ("negative", shaped("(-4, 5)"), "not a number from 0"),
         ("rank", shaped(nine), "at most 8 dimensions"),
         ("flood", "{".repeat(60_000), "a string expected"),
         (

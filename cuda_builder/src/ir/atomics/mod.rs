@@ -414,7 +414,7 @@ mod tests {
             ),
             (
                 "%1 = load atomic i128, ptr %p acquire, align 16",
-                "of type `i128`",
+                "the type `i128`",
             ),
             (
                 "store atomic i32 1, ptr addrspace(4) @c release, align 4",
