@@ -13,6 +13,8 @@ struct Use {
     pc: u32,
     lane: u32,
     offset: u64,
+    /// Whether the warp has arrived at the cluster's barrier since.
+    arrived: bool,
 }
 
 /// The last use of each block's memory by each warp of another block.
@@ -40,9 +42,23 @@ impl Order {
                 pc,
                 lane,
                 offset,
+                arrived: false,
             };
             self.peers.0.insert((rank, warp), used);
         }
+    }
+
+    /// A warp arrives at the cluster's barrier, even if that orders nothing else: it has issued its
+    /// uses before.
+    pub(crate) fn arrive_after_uses(&mut self, warp: u32) {
+        let uses = self.peers.0.iter_mut();
+        let own = uses.filter(|((_, user), _)| *user == warp);
+        own.for_each(|(_, used)| used.arrived = true);
+    }
+
+    /// All threads of the cluster have arrived: no exit after that is early for what they used.
+    pub(crate) fn complete_uses(&mut self) {
+        self.peers.0.retain(|_, used| !used.arrived);
     }
 
     /// The fault of a block that exits, although nothing orders the use of its memory by another

@@ -18,6 +18,7 @@ impl Warp {
         block.exited |= active != 0;
         let agent = block.agent(self.index);
         if block.cluster.barrier.borrow_mut().exit(agent, active) {
+            block.cluster.order.borrow_mut().complete_uses();
             block.cluster.event.set(true);
         }
         // Lanes that wait for the exited ones to converge have to look again at who is left.

@@ -106,8 +106,10 @@ impl Warp {
             let mut order = cluster.order.borrow_mut();
             order.visit_barrier(None, Mode::Arrive);
             let stamp = order.hand_over(agent, ordered);
+            order.arrive_after_uses(agent);
             cluster.effect();
             if barrier.arrive(agent, active, &stamp) {
+                order.complete_uses();
                 cluster.event.set(true);
             }
             return Ok(false);

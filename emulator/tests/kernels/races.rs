@@ -150,3 +150,14 @@ twins_of_copies!(
     wgmma_without_proxy_fence: (1, 128, false),
     peer_read_without_cluster_barrier: (2, 64, false),
 );
+
+/// Only a release orders accesses, but a block that waits for an arrival exits after it.
+#[test]
+fn a_relaxed_arrival_keeps_a_block_from_its_exit() {
+    for seed in 0..8 {
+        let name = "ordered_peer_read_before_relaxed_arrival";
+        if let Err(error) = with_map("pass", name, seed, (2, 64, false)) {
+            panic!("under seed {seed}: {error}");
+        }
+    }
+}
