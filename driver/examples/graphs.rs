@@ -149,7 +149,7 @@ fn captures(program: &Program) {
         CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
         cuStreamEndCapture(one, &raw mut graph)
     );
-    // Work of a stream that nobody waited for is left over.
+    // Work of a stream is left over that no event waited for.
     ok!(cuStreamBeginCapture_v2(one, MODE));
     ok!(cuEventRecord(fork, one));
     ok!(cuStreamWaitEvent(other, fork, 0));

@@ -33,7 +33,7 @@ pub(crate) fn first<const N: usize>() -> u32 {
 ///
 /// # Safety
 /// All threads of the block are here: `WARPS` warps, 256 threads at least. `counts` is shared memory
-/// of as many [`words`] that nobody uses, and nobody may before a barrier.
+/// of as many [`words`], which are free until the next barrier.
 #[inline(always)]
 pub(crate) unsafe fn rank<const WARPS: u32, const N: usize>(
     digit: impl Fn(usize) -> u32,
@@ -87,8 +87,8 @@ pub(crate) unsafe fn rank<const WARPS: u32, const N: usize>(
 /// The sum of the values of all threads before this one.
 ///
 /// # Safety
-/// All threads of the block are here; `scratch` is shared memory of a word for each warp that nobody
-/// uses, and nobody may before a barrier.
+/// All threads of the block are here; `scratch` is shared memory of a word for each warp,
+/// which is free until the next barrier.
 #[inline(always)]
 pub(crate) unsafe fn before(value: u32, scratch: *mut u32) -> u32 {
     let (lane, own) = (lane_idx(), warp_idx());

@@ -118,7 +118,7 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 /// For `#[kernel]` alone: the slice of a launch's address and length.
 ///
 /// # Safety
-/// `len` elements are at `pointer`, aligned to `T::ALIGN`. They live as long as `'kernel`, and nobody writes them
+/// `len` elements are at `pointer`, aligned to `T::ALIGN`. They live as long as `'kernel`, and nothing writes them
 /// meanwhile, unless `T` is an atomic. If `len` is 0, `pointer` is aligned and nothing more.
 #[doc(hidden)]
 #[inline(always)]

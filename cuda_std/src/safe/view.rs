@@ -117,7 +117,7 @@ macro_rules! views {
             ///
             /// # Safety
             /// All elements of the shape are at `pointer`, aligned to `T::ALIGN`. They live as long as
-            /// `'kernel`, and nobody writes them meanwhile, unless `T` is an atomic.
+            /// `'kernel`, and nothing writes them meanwhile, unless `T` is an atomic.
             #[doc(hidden)]
             #[inline(always)]
             pub unsafe fn new(pointer: *const T, shape: $shape) -> Self {

@@ -65,7 +65,7 @@ pub unsafe fn scatter_add_count(
 ///
 /// # Safety
 /// All threads of the block are here; `scatter_add_count` has counted; `room` is shared memory for
-/// two numbers of each digit that nobody uses, and nobody may before a barrier.
+/// two numbers of each digit, which is free until the next barrier.
 #[inline(always)]
 unsafe fn counted(counts: *const u32, room: *mut u32, params: &OrderParams) -> (u32, u32) {
     let (thread, block) = (thread::thread_idx_x(), thread::block_idx_x());

@@ -15,7 +15,7 @@ const ROW_BIT: u32 = 16;
 /// The bits in which the keys of these elements of the block differ.
 ///
 /// # Safety
-/// All threads of the block are here; nobody uses `starts`, and nobody may before a barrier.
+/// All threads of the block are here; `starts` is free until the next barrier.
 #[inline(always)]
 unsafe fn differing<T: Word>(
     words: &[T; ITEMS],

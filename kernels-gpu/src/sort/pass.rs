@@ -23,7 +23,7 @@ pub(super) struct Memories {
 /// The next tile of the launch.
 ///
 /// # Safety
-/// All threads of the block are here; nobody uses `word`, and nobody may before a barrier.
+/// All threads of the block are here; `word` is free until the next barrier.
 #[inline(always)]
 unsafe fn next_tile(status: *mut u64, shift: u32, word: *mut u32) -> u32 {
     // SAFETY: passed on to the caller; a barrier is between the write and the reads.

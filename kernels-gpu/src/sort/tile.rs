@@ -68,7 +68,7 @@ impl Digits {
 /// 256, how many items have digit d. There is a barrier between the last use of `bases` and the end.
 ///
 /// # Safety
-/// All threads of the block are here, and nobody uses its shared memory. `starts`, which is called
+/// All threads of the block are here, and its shared memory is free. `starts`, which is called
 /// with the number of items of digit d by thread d, and with the digit's first place, may have
 /// barriers.
 #[inline(always)]
@@ -97,7 +97,7 @@ pub(super) unsafe fn places(
 /// What the other threads have for this thread's places.
 ///
 /// # Safety
-/// All threads of the block are here; nobody uses the room, and nobody may before a barrier. All places
+/// All threads of the block are here; the room is free until the next barrier. All places
 /// are different, and below those of a tile.
 #[inline(always)]
 pub(super) unsafe fn exchanged<T: Copy>(
