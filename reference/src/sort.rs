@@ -1,7 +1,7 @@
 //! The elements along an axis in order, and their indices.
 //!
 //! NaN is greater than everything, zeros of both signs are equal, and equal elements keep their order,
-//! ascending or descending. There is no error: results are compared bit for bit.
+//! ascending or descending. The error is 0: results are compared bit for bit.
 
 use ndarray::{ArrayD, ArrayViewD, Axis};
 

@@ -91,7 +91,7 @@ impl<T: Narrow> Part<T> {
     /// The vector; elements that come last unless there is such a one.
     ///
     /// # Safety
-    /// The row is readable, and nobody writes it while the kernel runs.
+    /// The row is readable, and nothing writes it while the kernel runs.
     #[inline(always)]
     pub(super) unsafe fn vector(&self, vector: u32) -> [u32; 4] {
         let is_there = vector < self.vectors;
