@@ -119,9 +119,7 @@ fn run(case: &Case, seed: u64, outcome: &mut Outcome) -> Result<(), String> {
             // Another emulator is the same kind of device.
             let tolerance = match case.tolerance {
                 _ if device.is_emulator() => Tolerance::Exact,
-                Tolerance::Exact if kernels.iter().any(|kernel| gives_f64(kernel)) => {
-                    Tolerance::AnyNan64
-                }
+                Tolerance::Exact if gives_f64(case, kernels) => Tolerance::AnyNan64,
                 other => other,
             };
             let differ = match tolerance {
@@ -147,9 +145,10 @@ fn run(case: &Case, seed: u64, outcome: &mut Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a kernel's results are in f64.
-fn gives_f64(kernel: &str) -> bool {
-    kernel.contains("_f64") || kernel.contains("_wide")
+/// Whether results are in f64, as the names of the case or of a kernel say.
+fn gives_f64(case: &Case, kernels: &[&str]) -> bool {
+    let says = |kernel: &&str| kernel.contains("_f64") || kernel.contains("_wide");
+    case.name.contains("f64") || kernels.iter().any(says)
 }
 
 /// Whether a GPU runs what a case launched: code for one architecture runs on that one only.
