@@ -62,12 +62,15 @@ impl RowOp {
         }
     }
 
-    /// The operation whose kernels of this variant do it too: those that go element by element read
-    /// weights of either type.
+    /// The operation whose kernels of this variant do it too: those that go element by element, or
+    /// take rows that begin anywhere in a ring, read weights of either type.
     pub const fn by(self, variant: Variant) -> Self {
         match (self, variant) {
             (Self::NormF32, Variant::Streaming) => Self::Norm,
-            (Self::NormGradF32, Variant::Streaming) => Self::NormGrad,
+            (
+                Self::NormGradF32,
+                Variant::Streaming | Variant::SmemRingAny | Variant::SmemRingShortAny,
+            ) => Self::NormGrad,
             _ => self,
         }
     }
@@ -246,7 +249,7 @@ entries! { $ RowEntry(RowParams) {
     }
     /// Gradients of norms, in persistent blocks whose warps have several rows.
     norm_grad_smem_ring_short {
-        norm_grad_bf16_smem_ring_short(bf16);
+        norm_grad_bf16_smem_ring_short(bf16, bf16);
     }
     /// Gradients of norms, in persistent blocks.
     norm_grad_smem_ring {
@@ -255,6 +258,18 @@ entries! { $ RowEntry(RowParams) {
         norm_grad_bf16_smem_ring(bf16, bf16);
         norm_grad_f16_wf32_smem_ring(f16, f32);
         norm_grad_bf16_wf32_smem_ring(bf16, f32);
+    }
+    /// Gradients of norms, in persistent blocks, of rows that begin anywhere.
+    norm_grad_smem_ring_any {
+        norm_grad_f32_smem_ring_any(f32);
+        norm_grad_f16_smem_ring_any(f16);
+        norm_grad_bf16_smem_ring_any(bf16);
+    }
+    /// Gradients of norms, in persistent blocks whose warps have several rows that begin anywhere.
+    norm_grad_smem_ring_short_any {
+        norm_grad_f32_smem_ring_short_any(f32);
+        norm_grad_f16_smem_ring_short_any(f16);
+        norm_grad_bf16_smem_ring_short_any(bf16);
     }
     /// Gradients of norms, element by element.
     norm_grad_streaming {

@@ -20,7 +20,9 @@ pub use held::{
     SOFTMAX_MORE_BOUND,
 };
 pub use params::{RowParams, flags, total_blocks};
-pub use ring::{FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Stages, column_block};
+pub use ring::{
+    ANY_ELEMENTS, FINISH_COLUMNS, RING_STAGES, RING_WARPS, RingLayout, Stages, column_block,
+};
 pub use short::{SHORT_BLOCKS, SHORT_THREADS, SHORT_VECTORS, ShortLayout};
 pub use slices::{BARRIER_BYTES, LINE_BYTES, SLICE_THREADS, slices_offset};
 pub use variant::Variant;
@@ -155,6 +157,8 @@ pub struct RowShape {
     pub element_bytes: u32,
     /// How rows lie to vectors.
     pub alignment: Alignment,
+    /// Whether rows that are read follow each other without gaps. Only gradients of norms tell.
+    pub is_dense: bool,
     /// Input tensors whose rows are read together: two for a gradient, or with a residual.
     pub inputs: u32,
     /// Whether a norm subtracts the mean.
@@ -166,20 +170,21 @@ pub struct RowShape {
 impl RowShape {
     /// The variant for rows in slices.
     pub const fn slices(&self) -> Variant {
-        match self.alignment {
-            Alignment::Vectors => Variant::Cluster,
-            Alignment::Alike | Alignment::Apart => Variant::ClusterAny,
+        match self.is_any() {
+            false => Variant::Cluster,
+            true => Variant::ClusterAny,
         }
+    }
+
+    /// Whether rows are not all whole aligned vectors.
+    pub const fn is_any(&self) -> bool {
+        !matches!(self.alignment, Alignment::Vectors)
     }
 
     /// Bytes of shared memory for a slice, if `blocks` blocks share a row. Of rows that begin
     /// anywhere, it lies to cache lines as it does in global memory.
     const fn slice_bytes(&self, blocks: u32) -> u32 {
-        let ahead = if self.slices().takes_any() {
-            LINE_BYTES
-        } else {
-            0
-        };
+        let ahead = if self.is_any() { LINE_BYTES } else { 0 };
         self.slice_vectors(blocks) * VECTOR_BYTES + ahead
     }
 
@@ -273,10 +278,12 @@ impl RowPlan {
                 vectors, stages, ..
             }) => {
                 let warps = self.block_threads() / LANES;
-                RingLayout::new(vectors, shape.inputs, stages, warps, self.cluster).bytes()
+                let part = RingLayout::part_bytes(vectors, shape.is_any());
+                RingLayout::new(part, shape.inputs, stages, warps, self.cluster).bytes()
             }
             Strategy::Short(Stages { stages, .. }) => {
-                ShortLayout::new(shape.inputs, stages, self.block_threads() / LANES).bytes()
+                let warps = self.block_threads() / LANES;
+                ShortLayout::new(shape.inputs, stages, warps, shape.is_any()).bytes()
             }
             Strategy::Shared => {
                 let row = shape.n * shape.element_bytes as u64;

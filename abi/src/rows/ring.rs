@@ -11,6 +11,9 @@ pub const RING_WARPS: u32 = 16;
 /// Most stages of a block's ring: rows that are in it at a time.
 pub const RING_STAGES: u32 = 8;
 
+/// Elements that a thread has of a row that begins anywhere.
+pub const ANY_ELEMENTS: usize = 16;
+
 /// The ring of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stages {
@@ -31,6 +34,9 @@ impl RowEntry {
         let vectors = match (self.variant, self.op) {
             (Variant::SmemRing, RowOp::NormF32 | RowOp::NormGradF32) => RING_VECTORS_F32,
             (Variant::SmemRing, _) => RING_VECTORS,
+            (Variant::SmemRingAny | Variant::SmemRingShortAny, _) => {
+                ANY_ELEMENTS * self.dtype.size_bytes() / VECTOR_BYTES as usize
+            }
             (Variant::SmemRingWide, _) => WIDE_VECTORS,
             (Variant::SmemRingShort, _) => SHORT_VECTORS,
             _ => panic!("an entry without a ring"),
@@ -71,9 +77,15 @@ impl RingLayout {
     /// Rows whose gathered sums, within a block, have places of their own; two are in flight.
     pub const GATHER_ROUNDS: u32 = 16;
 
-    /// The layout for `inputs` tensors in `stages` stages, with `vectors` a thread and `warps`
+    /// Bytes of a warp's part of a row, with `vectors` a thread. A part of a row that begins anywhere
+    /// lies to vectors as it does in global memory.
+    pub const fn part_bytes(vectors: u32, begins_anywhere: bool) -> u32 {
+        (vectors * LANES + begins_anywhere as u32) * VECTOR_BYTES
+    }
+
+    /// The layout for `inputs` tensors in `stages` stages, with parts of `part_bytes` and `warps`
     /// warps in each of the `blocks` blocks of a cluster.
-    pub const fn new(vectors: u32, inputs: u32, stages: u32, warps: u32, blocks: u32) -> Self {
+    pub const fn new(part_bytes: u32, inputs: u32, stages: u32, warps: u32, blocks: u32) -> Self {
         Self {
             warps,
             rounds: match (blocks, inputs) {
@@ -83,7 +95,7 @@ impl RingLayout {
                 _ => 32,
             },
             places: if blocks > 1 { blocks } else { warps },
-            warp_bytes: vectors * LANES * VECTOR_BYTES * inputs * stages,
+            warp_bytes: part_bytes * inputs * stages,
         }
     }
 

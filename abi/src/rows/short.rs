@@ -1,6 +1,6 @@
 //! Short rows of persistent blocks: a warp has one, two or four at a time.
 
-use super::{LANES, LINE_BYTES, RING_STAGES, VECTOR_BYTES};
+use super::{LINE_BYTES, RING_STAGES, RingLayout};
 
 /// Vectors that a thread has of a row.
 pub const SHORT_VECTORS: usize = 4;
@@ -15,20 +15,27 @@ pub const SHORT_BLOCKS: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortLayout {
     warps: u32,
+    /// Bytes of an input's rows in a stage of a warp.
+    part_bytes: u32,
     /// Bytes of a warp's stages.
     warp_bytes: u32,
 }
 
 impl ShortLayout {
-    /// Bytes of an input's rows in a stage of a warp.
-    pub const PART_BYTES: u32 = LANES * SHORT_VECTORS as u32 * VECTOR_BYTES;
-
-    /// The layout for `inputs` tensors in `stages` stages of `warps` warps.
-    pub const fn new(inputs: u32, stages: u32, warps: u32) -> Self {
+    /// The layout for `inputs` tensors in `stages` stages of `warps` warps. Rows that begin anywhere lie
+    /// to vectors as they do in global memory.
+    pub const fn new(inputs: u32, stages: u32, warps: u32, begins_anywhere: bool) -> Self {
+        let part_bytes = RingLayout::part_bytes(SHORT_VECTORS as u32, begins_anywhere);
         Self {
             warps,
-            warp_bytes: Self::PART_BYTES * inputs * stages,
+            part_bytes,
+            warp_bytes: part_bytes * inputs * stages,
         }
+    }
+
+    /// Bytes of an input's rows in a stage of a warp.
+    pub const fn part_bytes(&self) -> u32 {
+        self.part_bytes
     }
 
     /// A warp's stages.

@@ -29,10 +29,16 @@
 //! smem   | row i     | row i + 1 | row i + 2 |      <- bulk copies of row i + 3 into the first
 //!          computed    landing     landing
 //! ```
+//! `smem_ring_any` takes rows that begin anywhere. A thread has single elements instead of vectors:
+//! those `t`, `t + 32`, .. of its warp's part.
+//!
 //! **smem_ring_short**: the same with a ring for each warp, whose stage holds 1, 2 or 4 short rows.
 //! ```text
 //! smem   | warp 0: rows a, b | warp 0: rows c, d | .. | warp 1: rows e, f | ..
 //! ```
+//! `smem_ring_short_any` is to it as `smem_ring_any` is to `smem_ring`. Rows follow each other without
+//! gaps, so that one copy brings those of a stage.
+//!
 //! **streaming** (`streaming`): threads go through the row element by element, for rows that no other
 //! variant takes and for other GPUs. The row is in shared memory if it fits there; otherwise it
 //! is read again for the result.
@@ -74,8 +80,12 @@ pub enum Variant {
     SmemRing,
     /// The same, with more of a row in each thread; bf16; sm_90a.
     SmemRingWide,
+    /// As [`Variant::SmemRing`], for rows that begin anywhere; sm_90a.
+    SmemRingAny,
     /// In a ring of each warp, one row or several at a time; bf16; sm_90a.
     SmemRingShort,
+    /// As [`Variant::SmemRingShort`], for rows that begin anywhere, without gaps; sm_90a.
+    SmemRingShortAny,
     /// Element by element, in shared memory if the row fits there; every GPU.
     Streaming,
     /// Nowhere: adds up the columns of rows, for the gradients of weights; every GPU.
@@ -93,13 +103,17 @@ impl Variant {
     pub const fn takes_any(self) -> bool {
         matches!(
             self,
-            Self::RegistersAny | Self::ClusterAny | Self::Streaming
+            Self::RegistersAny
+                | Self::ClusterAny
+                | Self::SmemRingAny
+                | Self::SmemRingShortAny
+                | Self::Streaming
         )
     }
 
     pub(super) const fn of_name(parts: &mut Parts) -> Self {
         // A name comes before those that it begins with.
-        const NAMES: [(&str, Variant); 13] = [
+        const NAMES: [(&str, Variant); 15] = [
             ("registers_more", Variant::RegistersMore),
             ("registers_weights", Variant::RegistersWeights),
             ("registers_any", Variant::RegistersAny),
@@ -109,7 +123,9 @@ impl Variant {
             ("cluster_any", Variant::ClusterAny),
             ("cluster", Variant::Cluster),
             ("smem_ring_wide", Variant::SmemRingWide),
+            ("smem_ring_short_any", Variant::SmemRingShortAny),
             ("smem_ring_short", Variant::SmemRingShort),
+            ("smem_ring_any", Variant::SmemRingAny),
             ("smem_ring", Variant::SmemRing),
             ("streaming", Variant::Streaming),
             ("columns", Variant::Columns),
@@ -150,10 +166,12 @@ impl RowPlan {
             Strategy::Slices => shape.slices(),
             Strategy::Ahead(Ahead { rows: 1, .. }) => Variant::ClusterAhead,
             Strategy::Ahead(_) => Variant::ClusterPairs,
+            Strategy::Ring(_) if shape.is_any() => Variant::SmemRingAny,
             Strategy::Ring(Stages { vectors, .. }) if vectors == WIDE_VECTORS as u32 => {
                 Variant::SmemRingWide
             }
             Strategy::Ring(_) => Variant::SmemRing,
+            Strategy::Short(_) if shape.is_any() => Variant::SmemRingShortAny,
             Strategy::Short(_) => Variant::SmemRingShort,
             Strategy::Shared | Strategy::Passes => Variant::Streaming,
         }

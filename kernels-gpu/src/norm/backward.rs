@@ -6,7 +6,7 @@
 //! for each group of threads; [`super::finish`] adds these up. The order is always the same, as the
 //! number of blocks does not depend on the device.
 
-use super::columns::ThreadGroup;
+use super::columns::{ThreadGroup, store_quad};
 use super::gradient::{Kept, Pair, gradient, means, taken};
 use crate::row::group::Group;
 use crate::row::held::{self, RowFragment, row_of, row_of_mut};
@@ -159,7 +159,9 @@ pub(super) unsafe fn held<T: Packed, W: Packed, const V: usize, const R: usize>(
             [&dweight, &dbias],
             [tensors.dweight, tensors.dbias],
             u64::from(thread::block_idx_x()) * params.n,
-            |j| (columns.element::<T>(j as usize), columns.has(j as usize)),
+            |row, j, lane, sums| {
+                store_quad(row, (columns.element::<T>(j), columns.has(j)), lane, sums);
+            },
         );
     }
 }

@@ -45,12 +45,12 @@ impl ThreadGroup {
     }
 
     /// Adds up the sums of the block's rows, in their order. Stores them to the row of `parts` that
-    /// begins at element `first`, of two tensors; null if nobody wants them. `locate` returns the
-    /// first element in the row of the thread's vector `j`, and whether there is such a vector.
+    /// begins at element `first`, of two tensors; null if they are not wanted. `store` gets that row,
+    /// and four sums of the thread's vector `j` with the index of the first one in the vector.
     ///
     /// # Safety
     /// All threads of the block call it. Each has room for its sums at `scratch`, shared memory
-    /// that nobody else uses; the row of partial sums has the elements, and is aligned to 16 bytes.
+    /// that nothing else uses.
     #[inline(always)]
     pub(super) unsafe fn keep<const V: usize, const R: usize>(
         &self,
@@ -58,7 +58,7 @@ impl ThreadGroup {
         sums: [&[[f32; V]; R]; 2],
         parts: [*mut f32; 2],
         first: u64,
-        locate: impl Fn(u32) -> (usize, bool),
+        store: impl Fn(*mut f32, usize, usize, [f32; 4]),
     ) {
         let all = self.threads * self.rows;
         let quad =
@@ -92,13 +92,29 @@ impl ThreadGroup {
                 } else {
                     parts[1]
                 };
-                let (element, has) = locate(number % of_tensor / of_vector);
-                let element = element + (number % of_vector * 4) as usize;
-                let at = part.wrapping_add(first as usize + element);
-                let words = total.map(f32::to_bits);
-                mem::st_global_v4_u32_if(at.cast(), words, has && !part.is_null());
+                if !part.is_null() {
+                    let vector = (number % of_tensor / of_vector) as usize;
+                    let lane = (number % of_vector * 4) as usize;
+                    store(part.wrapping_add(first as usize), vector, lane, total);
+                }
                 number += opaque(self.rows);
             }
         }
     }
+}
+
+/// Stores four sums of a vector of columns: it begins at `column`, if the row `has` it.
+///
+/// # Safety
+/// The row of partial sums has the elements, and is aligned to 16 bytes.
+#[inline(always)]
+pub(super) unsafe fn store_quad(
+    row: *mut f32,
+    (column, has): (usize, bool),
+    lane: usize,
+    sums: [f32; 4],
+) {
+    let at = row.wrapping_add(column + lane);
+    // SAFETY: passed on to the caller.
+    unsafe { mem::st_global_v4_u32_if(at.cast(), sums.map(f32::to_bits), has) };
 }

@@ -195,12 +195,20 @@ macro_rules! held_grads {
 }
 
 macro_rules! short_grads {
-    ($($name:ident($ty:ident);)*) => {$(
+    ($($name:ident($ty:ident, $weight:ident);)*) => {$(
         grad!($name, $ty,
             kernel(max_threads = SHORT_THREADS, min_blocks = SHORT_BLOCKS, arch = "sm_90a"),
             |tensors, params| {
                 // SAFETY: as the entry.
-                unsafe { grad_short::short::<$ty, { lanes::<$ty>() }>(tensors, params) }
+                unsafe {
+                    grad_short::short::<
+                        $ty,
+                        $weight,
+                        { lanes::<$ty>() },
+                        { ring_vectors!($name) },
+                        { takes_any!($name) },
+                    >(tensors, params)
+                }
             });
     )*};
 }
@@ -215,12 +223,28 @@ macro_rules! ring_grads {
             |tensors, params| {
                 // SAFETY: as the entry.
                 unsafe {
-                    grad_ring::ring::<$ty, $weight, { lanes::<$ty>() }, { ring_vectors!($name) }>(
-                        tensors, params,
-                    )
+                    grad_ring::ring::<
+                        $ty,
+                        $weight,
+                        { lanes::<$ty>() },
+                        { ring_vectors!($name) },
+                        { takes_any!($name) },
+                    >(tensors, params)
                 }
             });
     )*};
+}
+
+macro_rules! short_grads_any {
+    ($($name:ident($ty:ident);)*) => {
+        short_grads! { $($name($ty, f32);)* }
+    };
+}
+
+macro_rules! ring_grads_any {
+    ($($name:ident($ty:ident);)*) => {
+        ring_grads! { $($name($ty, f32);)* }
+    };
 }
 
 macro_rules! loose_grads {
@@ -245,6 +269,8 @@ macro_rules! columns_grads {
 abi::norm_grad_registers!(held_grads);
 abi::norm_grad_smem_ring_short!(short_grads);
 abi::norm_grad_smem_ring!(ring_grads);
+abi::norm_grad_smem_ring_short_any!(short_grads_any);
+abi::norm_grad_smem_ring_any!(ring_grads_any);
 abi::norm_grad_streaming!(loose_grads);
 abi::norm_grad_columns!(columns_grads);
 

@@ -1,74 +1,248 @@
 //! What the gradients of norms do with a row in shared memory, wherever it lies there.
 
 use super::backward::Tensors;
-use super::columns::Columns;
+use super::columns::{Columns, store_quad};
 use super::gradient::{Factors, Kept, Pair, taken};
+use crate::row::anywhere::End;
 use crate::row::held::row_of;
 use crate::row::packed::{Packed, Raw, Weights, forgotten, pack, unpack};
 use crate::row::ring::{Ring, Stage};
 use crate::row::short::Short;
 use abi::rows::RowParams;
-use cuda_std::hint::settle;
+use cuda_std::hint::{constant, rotate, settle};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 
-/// Shared memory through which rows come, as a thread sees it.
-pub(super) trait RowSource {
+/// Most inputs of a launch.
+const INPUTS: usize = 3;
+
+/// Shared memory through which rows come, as a thread sees it. Elements of a row go by `V`: a vector of
+/// an aligned row.
+pub(super) trait RowSource<T: Packed, const V: usize> {
     /// Whether sums of columns must be computed where they stand. Otherwise the compiler computes
     /// them after the exchange of a row's sums, and keeps their inputs until then.
     const SETTLES: bool;
 
-    /// Vector `j` of the thread, of an input's row; zeros if the row does not have it.
+    /// What threads load of a row ahead, as bulk copies do not bring it.
+    type Ends: Copy;
+
+    /// Loads it, of the thread's row `i`, if there is one. The inputs of that row begin at `row_of`; if
+    /// lanes have rows of their own, those of the warp's first row.
+    ///
+    /// # Safety
+    /// The row is readable.
+    unsafe fn ends(&self, i: u32, row_of: &impl Fn(u32) -> *const T) -> Self::Ends;
+
+    /// Completes row `i`, which has landed in a stage.
+    ///
+    /// # Safety
+    /// The warp calls it, converged. The ends are those of the row.
+    unsafe fn complete(
+        &self,
+        at: (u32, Stage),
+        row_of: &impl Fn(u32) -> *const T,
+        ends: Self::Ends,
+    );
+
+    /// Whether a row has a vector `j` for any thread of the warp.
+    fn reaches(&self, j: usize) -> bool;
+
+    /// Vector `j` of the thread, of an input's row; zeros if the row does not have it. `from` is
+    /// as for [`RowSource::ends`].
     ///
     /// # Safety
     /// The row is in the stage.
-    unsafe fn read(&self, stage: Stage, input: u32, j: usize) -> Raw;
+    unsafe fn read(&self, stage: Stage, input: u32, from: *const T, j: usize) -> [f32; V];
 
     /// Stores vector `j` of the thread to the row `to`, if the row has it and `to` is not null.
     ///
     /// # Safety
-    /// The row is writable and aligned to vectors. It is null only in a source whose lanes have
-    /// rows of their own.
-    unsafe fn store<T: Packed>(&self, to: *mut T, j: usize, raw: Raw);
+    /// The row is writable. It is null only in a source whose lanes have rows of their own.
+    unsafe fn store(&self, to: *mut T, j: usize, values: [f32; V]);
 
-    /// Index in the row of the thread's vector `j`.
-    fn number(&self, j: usize) -> u32;
+    /// The weights of the thread's vector `j`, of type `W`; anything if the row does not have it.
+    ///
+    /// # Safety
+    /// There is a weight for each column.
+    unsafe fn weight<W: Packed>(&self, weights: &Weights, j: usize) -> [Raw; 2];
 
-    /// Whether the row has a vector `j` for this thread.
-    fn has(&self, j: usize) -> bool;
+    /// Stores four sums of the columns of vector `j`, which begin with its element `lane`.
+    ///
+    /// # Safety
+    /// The row of sums has an element for each column.
+    unsafe fn keep(&self, row: *mut f32, j: usize, lane: usize, sums: [f32; 4]);
 }
 
 macro_rules! row_source {
     ([$($generics:tt)*] $source:ty, settles = $settles:literal) => {
-        impl $($generics)* RowSource for $source {
+        impl<T: Packed, const V: usize $($generics)*> RowSource<T, V> for $source {
             const SETTLES: bool = $settles;
 
+            type Ends = ();
+
             #[inline(always)]
-            unsafe fn read(&self, stage: Stage, input: u32, j: usize) -> Raw {
+            unsafe fn ends(&self, _: u32, _: &impl Fn(u32) -> *const T) {}
+
+            #[inline(always)]
+            unsafe fn complete(&self, _: (u32, Stage), _: &impl Fn(u32) -> *const T, (): ()) {}
+
+            #[inline(always)]
+            fn reaches(&self, _: usize) -> bool {
+                true
+            }
+
+            #[inline(always)]
+            unsafe fn read(&self, stage: Stage, input: u32, _: *const T, j: usize) -> [f32; V] {
                 // SAFETY: the caller's promise.
-                unsafe { self.read(stage, input, j) }
+                unpack::<T, V>(&unsafe { self.read(stage, input, j) })
             }
 
             #[inline(always)]
-            unsafe fn store<T: Packed>(&self, to: *mut T, j: usize, raw: Raw) {
-                // SAFETY: the caller's promise.
-                unsafe { self.store(to, j, raw) }
+            unsafe fn store(&self, to: *mut T, j: usize, values: [f32; V]) {
+                // SAFETY: the caller's promise; rows are aligned to vectors.
+                unsafe { self.store(to, j, pack::<T, V>(&values)) }
             }
 
             #[inline(always)]
-            fn number(&self, j: usize) -> u32 {
-                self.number(j)
+            unsafe fn weight<W: Packed>(&self, weights: &Weights, j: usize) -> [Raw; 2] {
+                let at = self.number(j) as usize * V;
+                // SAFETY: the caller's promise; a vector that the row has.
+                unsafe { weights.vector::<W, V>(at, self.has(j)) }
             }
 
             #[inline(always)]
-            fn has(&self, j: usize) -> bool {
-                self.has(j)
+            unsafe fn keep(&self, row: *mut f32, j: usize, lane: usize, sums: [f32; 4]) {
+                let column = self.number(j) as usize * V;
+                // SAFETY: the caller's promise; rows of sums are whole vectors here.
+                unsafe { store_quad(row, (column, self.has(j)), lane, sums) }
             }
         }
     };
 }
 
-row_source! { [<const R: usize>] Ring<R>, settles = false }
-row_source! { [] Short, settles = true }
+row_source! { [, const R: usize] Ring<R>, settles = false }
+row_source! { [, const R: usize] Short<R>, settles = true }
+
+macro_rules! run_source {
+    ($source:ident, settles = $settles:literal) => {
+        impl<T: Packed, const V: usize, const R: usize> RowSource<T, V> for $source<R, true> {
+            const SETTLES: bool = $settles;
+
+            type Ends = [End; INPUTS];
+
+            #[inline(always)]
+            unsafe fn ends(&self, i: u32, row_of: &impl Fn(u32) -> *const T) -> [End; INPUTS] {
+                let mut ends = [End::NONE; INPUTS];
+                let mut input = 0;
+                while input < INPUTS && self.has_ends(i) {
+                    if (input as u32) < self.inputs() {
+                        // SAFETY: the caller's promise.
+                        ends[input] = unsafe { self.end_of(i, row_of(input as u32)) };
+                    }
+                    input += 1;
+                }
+                ends
+            }
+
+            #[inline(always)]
+            unsafe fn complete(
+                &self,
+                (i, stage): (u32, Stage),
+                row_of: &impl Fn(u32) -> *const T,
+                ends: [End; INPUTS],
+            ) {
+                if !self.has_ends(i) {
+                    return;
+                }
+                let mut input = 0;
+                while input < INPUTS {
+                    if (input as u32) < self.inputs() {
+                        let (row, end) = (row_of(input as u32), ends[input]);
+                        // SAFETY: the caller's promise.
+                        unsafe { self.put_end(stage, input as u32, row, end) };
+                    }
+                    input += 1;
+                }
+                // SAFETY: the caller's promise.
+                unsafe { bar_warp_sync(FULL_MASK) };
+            }
+
+            #[inline(always)]
+            fn reaches(&self, j: usize) -> bool {
+                self.reaches(j * V)
+            }
+
+            #[inline(always)]
+            unsafe fn read(&self, stage: Stage, input: u32, from: *const T, j: usize) -> [f32; V] {
+                // SAFETY: the caller's promise.
+                unsafe { self.elements::<T, V>(stage, input, from, j) }
+            }
+
+            #[inline(always)]
+            unsafe fn store(&self, to: *mut T, j: usize, values: [f32; V]) {
+                let mut i = 0;
+                while i < V {
+                    let number = j * V + i;
+                    let at = to.wrapping_add(self.column(number));
+                    // Two of 16 bits are rounded together.
+                    let word = T::word(values[i & !1], values[i | 1]);
+                    // SAFETY: the caller's promise: an element of the row.
+                    unsafe {
+                        match size_of::<T>() {
+                            _ if to.is_null() || !self.has_element(number) => {}
+                            2 => at.cast::<u16>().write((word >> (16 * (i % 2))) as u16),
+                            _ => T::store(at, values[i]),
+                        }
+                    }
+                    i += 1;
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn weight<W: Packed>(&self, weights: &Weights, j: usize) -> [Raw; 2] {
+                let mut raw = [[0; 4]; 2];
+                let mut i = 0;
+                while i < V / 4 {
+                    let mut words = [0; 4];
+                    let mut k = 0;
+                    // Once in PTX.
+                    while k < constant::<4>() {
+                        let number = j * V + 4 * i + k;
+                        if self.has_element(number) {
+                            // SAFETY: the caller's promise: a column of the row.
+                            let weight = unsafe { weights.one::<T>(self.column(number)) };
+                            words[0] = W::word(weight, 0.0);
+                        }
+                        rotate(&mut words);
+                        k += 1;
+                    }
+                    raw[i] = words;
+                    i += 1;
+                }
+                raw
+            }
+
+            #[inline(always)]
+            unsafe fn keep(&self, row: *mut f32, j: usize, lane: usize, sums: [f32; 4]) {
+                let mut sums = sums;
+                let mut i = 0;
+                // Once in PTX.
+                while i < constant::<4>() {
+                    let number = j * V + lane + i;
+                    if self.has_element(number) {
+                        let at = row.wrapping_add(self.column(number));
+                        // SAFETY: the caller's promise: a column of the row.
+                        unsafe { at.write(sums[0]) };
+                    }
+                    rotate(&mut sums);
+                    i += 1;
+                }
+            }
+        }
+    };
+}
+
+run_source! { Ring, settles = false }
+run_source! { Short, settles = true }
 
 /// Where a row of each input begins.
 #[inline(always)]
@@ -89,7 +263,7 @@ pub(super) fn rows_of<T: Packed>(
 /// `tensors` are aligned ones of the launch.
 #[inline(always)]
 pub(super) unsafe fn columns_of<T: Packed, W: Packed, const V: usize, const R: usize>(
-    source: &impl RowSource,
+    source: &impl RowSource<T, V>,
     tensors: &Tensors<T>,
 ) -> Columns<V, R> {
     let mut columns = Columns {
@@ -99,9 +273,8 @@ pub(super) unsafe fn columns_of<T: Packed, W: Packed, const V: usize, const R: u
     };
     let mut j = 0;
     while j < R {
-        let at = source.number(j) as usize * V;
-        // SAFETY: the caller's promise; vectors that the row has.
-        columns.weight[j] = unsafe { tensors.weight.vector::<W, V>(at, source.has(j)) };
+        // SAFETY: the caller's promise.
+        columns.weight[j] = unsafe { source.weight::<W>(&tensors.weight, j) };
         j += 1;
     }
     columns
@@ -119,10 +292,11 @@ pub(super) unsafe fn sum<
     const V: usize,
     const R: usize,
     const WHOLE: bool,
-    S: RowSource,
+    S: RowSource<T, V>,
 >(
     source: &S,
     stage: Stage,
+    row_of: &impl Fn(u32) -> *const T,
     kept: Kept,
     columns: &mut Columns<V, R>,
 ) -> Pair {
@@ -130,9 +304,17 @@ pub(super) unsafe fn sum<
     let weight = forgotten::<W, V, R>(&columns.weight);
     let mut j = 0;
     while j < R {
+        if !source.reaches(j) {
+            j += 1;
+            continue;
+        }
         // SAFETY: the caller's promise.
-        let (x, dy) = unsafe { (source.read(stage, 0, j), source.read(stage, 1, j)) };
-        let (x, dy) = (unpack::<T, V>(&x), unpack::<T, V>(&dy));
+        let (x, dy) = unsafe {
+            (
+                source.read(stage, 0, row_of(0), j),
+                source.read(stage, 1, row_of(1), j),
+            )
+        };
         let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
         let of_columns = [&mut columns.dweight[j], &mut columns.dbias[j]];
         sums = taken::<V, WHOLE>(sums, [&x, &dy, &weight], kept, of_columns);
@@ -156,27 +338,35 @@ pub(super) unsafe fn write<
     const V: usize,
     const R: usize,
     const WHOLE: bool,
+    S: RowSource<T, V>,
 >(
-    source: &impl RowSource,
+    source: &S,
     stage: Stage,
-    kept: Kept,
+    row_of: &impl Fn(u32) -> *const T,
+    factors: Factors,
     tensors: &Tensors<T>,
     weight: &[[Raw; 2]; R],
-    means: Pair,
     to: *mut T,
 ) {
     let weight = forgotten::<W, V, R>(weight);
-    let factors = Factors::new(kept, means);
     let mut j = 0;
     while j < R {
+        if !source.reaches(j) {
+            j += 1;
+            continue;
+        }
         // SAFETY: the caller's promise.
-        let (x, dy) = unsafe { (source.read(stage, 0, j), source.read(stage, 1, j)) };
-        let (x, dy) = (unpack::<T, V>(&x), unpack::<T, V>(&dy));
+        let (x, dy) = unsafe {
+            (
+                source.read(stage, 0, row_of(0), j),
+                source.read(stage, 1, row_of(1), j),
+            )
+        };
         let weight: [f32; V] = Weights::unpack::<W, V>(&weight[j]);
         let mut out = factors.of::<V, WHOLE>([&x, &dy, &weight]);
         if !tensors.dsum.is_null() {
             // SAFETY: as above.
-            let dsum = unpack::<T, V>(&unsafe { source.read(stage, 2, j) });
+            let dsum = unsafe { source.read(stage, 2, row_of(2), j) };
             let mut i = 0;
             while i < V {
                 out[i] += dsum[i];
@@ -185,7 +375,7 @@ pub(super) unsafe fn write<
         }
         // SAFETY: the caller's promise.
         unsafe {
-            source.store(to, j, pack::<T, V>(&out));
+            source.store(to, j, out);
             // Else ptxas begins with several vectors at once, and spills.
             bar_warp_sync(FULL_MASK);
         }

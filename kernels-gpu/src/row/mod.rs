@@ -13,6 +13,7 @@
 //! threads, `moments` and `packed` the arithmetic, `pace` is how persistent blocks keep pace with
 //! each other.
 
+pub(crate) mod anywhere;
 pub(crate) mod ends;
 pub(crate) mod group;
 pub(crate) mod held;

@@ -31,15 +31,18 @@
 //! quarter is used up; by then the others have arrived long since. Places that were read before the
 //! arrival are overwritten only after the wait.
 //!
+//! **Rows that begin anywhere** (`ANY`): `ring::any`.
+//!
 //! **Shared memory**: barriers, places, then for each warp its stages: its parts of all inputs.
 
+mod any;
 mod exchange;
 
 use super::packed::{Packed, Raw};
 use super::policy::of_rows;
 use abi::rows::{RING_VECTORS, RingLayout, RowParams, VECTOR_BYTES};
 use cuda_std::cluster;
-use cuda_std::fence::fence_mbarrier_init_release_cluster;
+use cuda_std::fence::{fence_mbarrier_init_release_cluster, fence_proxy_async_shared_cta};
 use cuda_std::hint::opaque;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::mem;
@@ -51,8 +54,9 @@ use cuda_std::warp::{FULL_MASK, bar_warp_sync, uniform};
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
 
-/// A thread's view of the ring; each of its rows has `R` vectors for it.
-pub(crate) struct Ring<const R: usize> {
+/// A thread's view of the ring; each of its rows has `R` vectors for it. With `ANY`, rows begin at any
+/// element.
+pub(crate) struct Ring<const R: usize, const ANY: bool = false> {
     /// Index of the warp in its block.
     warp: u32,
     /// Where the sums of the warp's rows are posted, for the first of each [`RingLayout::rounds`].
@@ -71,8 +75,13 @@ pub(crate) struct Ring<const R: usize> {
     width: u32,
     /// Index in the row of the warp's first vector.
     first: u32,
-    /// Number of vectors of the warp.
+    /// Number of vectors of the warp; with `ANY`, the last one may be a part of one.
     vectors: u32,
+    /// With `ANY`: index in the row of the warp's first element, elements of the warp, and bytes from its first one to the row's end, or more than
+    /// the warp's part and two vectors.
+    first_element: u32,
+    elements: u32,
+    rest_bytes: u32,
     /// Start of the launch's dynamic shared memory.
     base: SharedAddr,
     layout: RingLayout,
@@ -136,7 +145,7 @@ impl Stage {
     }
 }
 
-impl<const R: usize> Ring<R> {
+impl<const R: usize, const ANY: bool> Ring<R, ANY> {
     /// Whether a thread has more vectors than in other rings: blocks fill a multiprocessor each.
     const IS_WIDE: bool = R > RING_VECTORS;
 
@@ -162,18 +171,24 @@ impl<const R: usize> Ring<R> {
         let first_row = first_of_block + u64::from(thread_group);
         let in_slice = (warp - first_warp) * LANES * R as u32;
         let first = rank * params.vectors + in_slice;
-        let in_row = (params.n / T::LANES as u64) as u32;
+        let in_row = Self::vectors_of_row::<T>(params);
         let of_slice = params.vectors.saturating_sub(in_slice);
         let of_row = in_row.saturating_sub(first);
         // SAFETY: the launch's shared memory.
         let base = unsafe { SharedAddr::of(dynamic_base().cast_const()) };
-        let layout = RingLayout::new(R as u32, inputs, params.stages, warps, blocks);
+        let part_bytes = RingLayout::part_bytes(R as u32, ANY);
+        let layout = RingLayout::new(part_bytes, inputs, params.stages, warps, blocks);
         let (first_slot, slots) = if blocks > 1 {
             (0, blocks)
         } else {
             (first_warp, row_warps)
         };
         let width = slots.next_power_of_two();
+        let vectors = of_slice.min(of_row).min(LANES * R as u32);
+        let lanes = T::LANES as u32;
+        let rest = params.n.saturating_sub(u64::from(first * lanes));
+        let elements = rest.min(u64::from(vectors * lanes)) as u32;
+        let rest = rest.min(u64::from(elements + 2 * lanes)) as u32;
         Self {
             warp,
             lane,
@@ -186,7 +201,10 @@ impl<const R: usize> Ring<R> {
             stages: params.stages,
             width,
             first,
-            vectors: of_slice.min(of_row).min(LANES * R as u32),
+            vectors,
+            first_element: first * lanes,
+            elements,
+            rest_bytes: rest * size_of::<T>() as u32,
             base,
             layout,
             parts: base.add_bytes(layout.parts(warp)),
@@ -194,6 +212,16 @@ impl<const R: usize> Ring<R> {
             step: thread_groups as u32,
             policy: of_rows(params),
             rows: ((params.rows + thread_groups - 1 - first_row) / thread_groups) as u32,
+        }
+    }
+
+    /// Vectors of a row, the last of which may be a part of one.
+    #[inline(always)]
+    fn vectors_of_row<T: Packed>(params: &RowParams) -> u32 {
+        let lanes = T::LANES as u64;
+        match ANY {
+            false => (params.n / lanes) as u32,
+            true => params.n.div_ceil(lanes) as u32,
         }
     }
 
@@ -237,6 +265,12 @@ impl<const R: usize> Ring<R> {
         self.base.add_bytes(self.layout.parts(0))
     }
 
+    /// Inputs, whose rows are read together.
+    #[inline(always)]
+    pub(crate) fn inputs(&self) -> u32 {
+        self.inputs
+    }
+
     /// Number of vectors of the warp.
     #[inline(always)]
     pub(crate) fn vectors(&self) -> u32 {
@@ -246,7 +280,7 @@ impl<const R: usize> Ring<R> {
     /// Number of vectors of the block.
     #[inline(always)]
     pub(crate) fn vectors_of_block<T: Packed>(&self, params: &RowParams) -> u32 {
-        let in_row = (params.n / T::LANES as u64) as u32;
+        let in_row = Self::vectors_of_row::<T>(params);
         let first = self.rank * params.vectors;
         in_row.saturating_sub(first).min(params.vectors)
     }
@@ -275,7 +309,7 @@ impl<const R: usize> Ring<R> {
     /// The warp's part of an input's row, in a stage.
     #[inline(always)]
     fn part(&self, stage: u32, input: u32) -> SharedAddr {
-        let part = LANES * R as u32 * VECTOR_BYTES;
+        let part = RingLayout::part_bytes(R as u32, ANY);
         self.parts.add_bytes((stage * self.inputs + input) * part)
     }
 
@@ -308,10 +342,13 @@ impl<const R: usize> Ring<R> {
                 }
             }
             fence_mbarrier_init_release_cluster();
+            if ANY {
+                self.clear();
+            }
             let mut j = 0;
             while j < R {
                 let mut part = 0;
-                while part < self.stages * self.inputs && !self.has(j) {
+                while !ANY && part < self.stages * self.inputs && !self.has(j) {
                     let at = (part * R as u32 + j as u32) * LANES + self.lane;
                     mem::st_shared_v4_u32(self.parts.add_bytes(at * VECTOR_BYTES), [0; 4]);
                     part += 1;
@@ -426,6 +463,10 @@ impl<const R: usize> Ring<R> {
     ) {
         // SAFETY: passed on to the caller; all lanes have read what they need.
         unsafe {
+            if ANY && self.may_have_ends() {
+                // Before bulk copies write where lanes have put the ends of a row.
+                fence_proxy_async_shared_cta();
+            }
             bar_warp_sync(FULL_MASK);
             self.ask(i + self.stages, stage.index, row_of);
         }
@@ -437,11 +478,14 @@ impl<const R: usize> Ring<R> {
         if self.lane >= self.inputs || i >= self.rows {
             return;
         }
-        let bytes = self.vectors * VECTOR_BYTES;
         let landed = self.landed(stage);
         let row = row_of(self.lane, self.row(i));
         let from = row.wrapping_add(self.first as usize * T::LANES);
         let to = self.part(stage, self.lane);
+        let (from, to, bytes) = match ANY {
+            false => (from, to, self.vectors * VECTOR_BYTES),
+            true => self.span().whole_vectors(from, to),
+        };
         // SAFETY: passed on to the caller; the part has room for the bytes, which the row has.
         unsafe {
             landed.arrive_expect_tx(bytes);

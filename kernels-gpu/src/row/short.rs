@@ -13,10 +13,12 @@
 //! **Shared memory**: the stages of each warp, each with its rows of all inputs; then the barriers.
 //! A row has the same room in a stage whatever its length; what it does not have is 0.
 
+mod any;
+
 use super::packed::{Packed, Raw};
 use super::policy::of_rows;
 use super::ring::Stage;
-use abi::rows::{RowParams, SHORT_VECTORS, ShortLayout, VECTOR_BYTES};
+use abi::rows::{RowParams, ShortLayout, VECTOR_BYTES};
 use cuda_std::fence::{fence_mbarrier_init_release_cluster, fence_proxy_async_shared_cta};
 use cuda_std::hint::opaque;
 use cuda_std::mbarrier::Mbarrier;
@@ -29,20 +31,20 @@ use cuda_std::warp::{FULL_MASK, bar_warp_sync, uniform};
 /// Lanes of a warp.
 const LANES: u32 = thread::WARP_THREADS;
 
-/// Vectors that a lane has of a row.
-const R: u32 = SHORT_VECTORS as u32;
-
-/// A thread's view of its warp's rows.
-pub(crate) struct Short {
+/// A thread's view of its warp's rows, of which each has `R` vectors for a lane. With `ANY`, rows begin at
+/// any element (`short::any`).
+pub(crate) struct Short<const R: usize, const ANY: bool = false> {
     lane: u32,
     /// Lanes of a row.
     pub(crate) lanes: u32,
     /// The lane's index among them.
     own: u32,
-    /// Vectors of a row.
+    /// Vectors of a row, or elements with `ANY`.
     vectors: u32,
     inputs: u32,
     stages: u32,
+    /// Start of the launch's dynamic shared memory.
+    base: SharedAddr,
     /// The warp's stages, and its barriers.
     parts: SharedAddr,
     landed: SharedAddr,
@@ -56,7 +58,7 @@ pub(crate) struct Short {
     pub(crate) iterations: u32,
 }
 
-impl Short {
+impl<const R: usize, const ANY: bool> Short<R, ANY> {
     /// This thread's view.
     ///
     /// # Safety
@@ -74,14 +76,18 @@ impl Short {
         let first_of_block = thread::block_idx_x() * warps * warp_rows;
         // SAFETY: the launch's shared memory.
         let base = unsafe { SharedAddr::of(dynamic_base().cast_const()) };
-        let layout = ShortLayout::new(inputs, params.stages, warps);
+        let layout = ShortLayout::new(inputs, params.stages, warps, ANY);
         Self {
             lane,
             lanes,
             own: lane & (lanes - 1),
-            vectors: (params.n / T::LANES as u64) as u32,
+            vectors: match ANY {
+                false => (params.n / T::LANES as u64) as u32,
+                true => params.n as u32,
+            },
             inputs,
             stages: params.stages,
+            base,
             parts: base.add_bytes(layout.parts(warp)),
             landed: base.add_bytes(layout.landed(warp)),
             first: first_of_block + warp * warp_rows,
@@ -93,9 +99,19 @@ impl Short {
         }
     }
 
+    /// Bytes of an input's rows in a stage of a warp.
+    const PART_BYTES: u32 = ShortLayout::new(1, 1, 1, ANY).part_bytes();
+
+    /// Rows of the warp in iteration `i`.
+    #[inline(always)]
+    fn rows_of(&self, i: u32) -> u32 {
+        let left = self.rows.saturating_sub(self.first(i));
+        left.min(u64::from(LANES / self.lanes)) as u32
+    }
+
     /// First row of the warp in iteration `i`.
     #[inline(always)]
-    fn first(&self, i: u32) -> u64 {
+    pub(crate) fn first(&self, i: u32) -> u64 {
         u64::from(self.first) + u64::from(i) * u64::from(self.step)
     }
 
@@ -132,13 +148,13 @@ impl Short {
     #[inline(always)]
     fn part(&self, stage: u32, input: u32) -> SharedAddr {
         let part = stage * self.inputs + input;
-        self.parts.add_bytes(part * ShortLayout::PART_BYTES)
+        self.parts.add_bytes(part * Self::PART_BYTES)
     }
 
     /// Where row `index` of the warp is among them.
     #[inline(always)]
     fn offset(&self, index: u32) -> u32 {
-        index * self.lanes * (R * VECTOR_BYTES)
+        index * self.lanes * (R as u32 * VECTOR_BYTES)
     }
 
     /// Where the lane's vector `j` is among them.
@@ -160,16 +176,16 @@ impl Short {
             if self.lane == 0 {
                 let mut stage = 0;
                 while stage < self.stages {
-                    self.barrier(stage).init(1);
+                    self.barrier(stage).init(if ANY { self.inputs } else { 1 });
                     stage += opaque(1);
                 }
             }
             fence_mbarrier_init_release_cluster();
             // All iterations but the last have all rows.
-            let is_filled = self.vectors == R * self.lanes && self.iterations > self.stages;
-            let parts = match is_filled {
+            let is_filled = self.vectors == R as u32 * self.lanes && self.iterations > self.stages;
+            let parts = match ANY || is_filled {
                 true => 0,
-                false => self.stages * self.inputs * ShortLayout::PART_BYTES,
+                false => self.stages * self.inputs * Self::PART_BYTES,
             };
             let mut at = self.lane * VECTOR_BYTES;
             while at < parts {
@@ -220,6 +236,10 @@ impl Short {
     ) {
         // SAFETY: passed on to the caller; all lanes have read what they need.
         unsafe {
+            if ANY {
+                // Before bulk copies write where lanes have put the ends of rows.
+                fence_proxy_async_shared_cta();
+            }
             bar_warp_sync(FULL_MASK);
             self.ask(i + self.stages, stage.index(), row_of, params);
         }
@@ -238,8 +258,11 @@ impl Short {
         if first >= self.rows {
             return;
         }
-        let warp_rows = LANES / self.lanes;
-        let rows = warp_rows.min((self.rows - first).min(u64::from(warp_rows)) as u32);
+        if ANY {
+            // SAFETY: passed on to the caller.
+            return unsafe { self.ask_runs(i, stage, row_of, params) };
+        }
+        let rows = self.rows_of(i);
         let bytes = self.vectors * VECTOR_BYTES;
         let landed = self.barrier(stage);
         // Made here, as there are no registers for it.

@@ -19,6 +19,6 @@ costs! {
         ahead_blocks: u32 = 6,
         /// Fewest rows and columns of a transposition by tiles. Below this extent a tile is mostly
         /// empty, and the plain copy is as fast.
-        transposed: u32 = 8,
+        transposed: u32 = 32,
     }
 }

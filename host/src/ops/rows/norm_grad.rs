@@ -80,10 +80,10 @@ macro_rules! gradient {
         /// rows twice (once if a row fits the shared memory of a block), and once more for
         /// `dweight` and `dbias`. It runs in these cases:
         ///
-        /// - The length of a row is not a multiple of 16 bytes.
         /// - Rows are longer than 262,144 elements of 16 bits (131,072 of f32, or of bf16 with a
         ///   weight in f32).
-        /// - Rows are f16 with a weight in f32.
+        /// - Rows are longer than 65,536 elements, and do not begin at multiples of 16 bytes or are
+        ///   not whole multiples.
         /// - The compute capability is not 9.0.
         ///
         /// # Examples
@@ -392,10 +392,14 @@ impl<T: Float> Operation for NormGrad<'_, T> {
         };
         let extents = axes.extents(self.x.shape());
         let desc = RowDesc::new(op, T::DTYPE, extents, alignment, 2);
-        let has_dsum = desc.shape.alignment == Alignment::Vectors && self.dsum.is_some();
+        let read = [Some(self.x), Some(self.dy), self.dsum];
+        let is_dense = |x: &Tensor<T>| Rows::are_dense(x, axes);
+        let is_dense = read.into_iter().flatten().map(is_dense);
+        let is_dense = is_dense.collect::<Result<Vec<bool>>>()?;
         Ok(Some(RowDesc {
             shape: RowShape {
-                inputs: 2 + u32::from(has_dsum),
+                inputs: 2 + u32::from(self.dsum.is_some()),
+                is_dense: desc.shape.is_any() && is_dense.into_iter().all(|is_dense| is_dense),
                 ..desc.shape
             },
             ..desc

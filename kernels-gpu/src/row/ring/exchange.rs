@@ -8,7 +8,7 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::warp::{FULL_MASK, Words, vote_any};
 use cuda_std::{cluster, mem};
 
-impl<const R: usize> Ring<R> {
+impl<const R: usize, const ANY: bool> Ring<R, ANY> {
     /// Posts the warp's sums of row `i`, the same in all lanes; in clusters, gathers them. In wide
     /// rings, whose blocks have one row at a time, the warp that is the last to do so sends them
     /// on.

@@ -95,6 +95,8 @@ pub struct RowLimits {
     pub holds_any: bool,
     /// How longer rows come through a ring.
     pub ring: Option<Ringing>,
+    /// The same for rows that begin anywhere.
+    pub any_ring: Option<Ringing>,
     /// The same for norms with a bias and one input.
     pub wide: Option<Ringing>,
     /// How still longer rows are cut into slices.
@@ -156,6 +158,7 @@ const PLAIN: RowLimits = RowLimits {
     holds_joined: false,
     holds_any: false,
     ring: None,
+    any_ring: None,
     wide: None,
     slices: None,
 };
@@ -213,6 +216,7 @@ const NORM_GRAD: RowLimits = RowLimits {
     least_threads: 16,
     holds_all: true,
     ring: Some(norm_grad_ring(8, 4)),
+    any_ring: Some(norm_grad_ring(16, 8)),
     ..PLAIN
 };
 

@@ -55,6 +55,7 @@ impl RowDesc {
                     alignment => alignment,
                 },
                 inputs,
+                is_dense: false,
                 is_centered: false,
                 has_bias: false,
             },
@@ -88,6 +89,7 @@ impl fmt::Display for RowDesc {
         for (word, is_so) in [
             ("aligned", self.shape.alignment == Alignment::Vectors),
             ("alike", self.shape.alignment == Alignment::Alike),
+            ("dense", self.shape.is_dense),
             ("centered", self.shape.is_centered),
             ("bias", self.shape.has_bias),
         ] {

@@ -14,12 +14,16 @@ const LEAST_LANES: u32 = 8;
 impl Rule<'_> {
     /// A ring, if blocks have room for at least two rows.
     pub(super) fn ring(&self) -> Option<RowPlan> {
-        self.ring_by(Variant::SmemRing, self.limits().ring.as_ref()?)
+        let limits = self.limits();
+        match self.shape.is_any() {
+            false => self.ring_by(Variant::SmemRing, limits.ring.as_ref()?),
+            true => self.ring_by(Variant::SmemRingAny, limits.any_ring.as_ref()?),
+        }
     }
 
     /// A ring with more of a row in each thread, for one input with a bias.
     pub(super) fn wide(&self) -> Option<RowPlan> {
-        if self.shape.inputs > 1 || !self.shape.has_bias {
+        if self.shape.inputs > 1 || !self.shape.has_bias || self.shape.is_any() {
             return None;
         }
         let wide = self.ring_by(Variant::SmemRingWide, self.limits().wide.as_ref()?)?;
@@ -39,7 +43,8 @@ impl Rule<'_> {
             1
         };
         let of_block = warps * rows;
-        let of_stage = of_block * of_warp * shape.inputs;
+        let part_bytes = RingLayout::part_bytes(vectors, shape.is_any());
+        let of_stage = of_block * part_bytes * shape.inputs;
         let before = RingLayout::new(0, shape.inputs, 0, of_block, cluster).bytes();
         let most = ringing.resident_warps / of_block;
         let fits = |&blocks: &u32| self.stages(blocks, before, of_stage) >= 2;
@@ -84,7 +89,12 @@ impl Rule<'_> {
 
     /// Short rows, if the lanes of a warp hold one: a warp has one, two or four at a time.
     pub(super) fn short(&self) -> Option<RowPlan> {
-        let of_lane = self.entry(Variant::SmemRingShort)?.ring_vectors();
+        let variant = match (self.shape.is_any(), self.shape.is_dense) {
+            (false, _) => Variant::SmemRingShort,
+            (true, true) => Variant::SmemRingShortAny,
+            (true, false) => return None,
+        };
+        let of_lane = self.entry(variant)?.ring_vectors();
         let vectors = self.row_bytes().div_ceil(u64::from(VECTOR_BYTES));
         if vectors > u64::from(LANES * of_lane) {
             return None;
@@ -92,8 +102,15 @@ impl Rule<'_> {
         let lanes = power(vectors.div_ceil(u64::from(of_lane)), LEAST_LANES);
         let room =
             ((self.shared_bytes + RESERVED_BYTES) / SHORT_BLOCKS).checked_sub(RESERVED_BYTES)?;
-        let bytes =
-            |stages| ShortLayout::new(self.shape.inputs, stages, SHORT_THREADS / LANES).bytes();
+        let bytes = |stages| {
+            ShortLayout::new(
+                self.shape.inputs,
+                stages,
+                SHORT_THREADS / LANES,
+                self.shape.is_any(),
+            )
+            .bytes()
+        };
         let fits = |&stages: &u32| bytes(stages) <= room;
         Some(RowPlan {
             strategy: Strategy::Short(Stages {

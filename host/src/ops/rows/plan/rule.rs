@@ -76,17 +76,23 @@ impl<'a> Rule<'a> {
     /// | the same, longer, of all but gradients of norms, up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
     /// | not aligned, but those that are read together lie alike, of softmax and norms, where that is fastest | [`Strategy::Registers`], by [`Variant::RegistersAny`] |
     /// | the same, of all operations that have [`Variant::ClusterAny`] for them | [`Strategy::Slices`] |
+    /// | the same, and those that do not lie alike, of gradients of norms, of [`ANY_ELEMENTS`](abi::rows::ANY_ELEMENTS) for each lane of a warp at most (512 elements), without gaps between rows | [`Strategy::Short`] |
+    /// | the same, as far as they fit [`ANY_ELEMENTS`](abi::rows::ANY_ELEMENTS) for each thread of 16 blocks of 8 warps (65,536 elements) | [`Strategy::Ring`] |
     /// | any other that fits a block's shared memory | [`Strategy::Shared`] |
     /// | any other | [`Strategy::Passes`] |
     pub(super) fn plans(&self) -> Vec<RowPlan> {
         let loose = [self.shared(), Some(self.loose(Strategy::Passes))];
         let loose = loose.into_iter().flatten();
-        if self.shape.alignment == Alignment::Apart || self.arch != HOPPER {
+        if self.arch != HOPPER {
             return loose.collect();
         }
-        let (fast, slower) = self.held();
-        if self.shape.alignment == Alignment::Alike {
-            let ways = [fast, self.slices()].into_iter().flatten();
+        let is_apart = self.shape.alignment == Alignment::Apart;
+        let (fast, slower) = (!is_apart).then(|| self.held()).unzip();
+        let (fast, slower) = (fast.flatten(), slower.into_iter().flatten());
+        if self.shape.is_any() {
+            let slices = self.slices().filter(|_| !is_apart);
+            let rings = [self.short(), self.ring()].map(|plan| Some(self.shared_out(plan?)));
+            let ways = [fast].into_iter().chain(rings).chain([slices]).flatten();
             return ways.chain(loose).chain(slower).collect();
         }
         let ways = [

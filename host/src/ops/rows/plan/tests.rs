@@ -53,6 +53,7 @@ fn norm(n: u64, inputs: u32, has_bias: bool) -> RowDesc {
     RowDesc {
         shape: RowShape {
             inputs,
+            is_dense: false,
             is_centered: has_bias,
             has_bias,
             ..norm.shape
