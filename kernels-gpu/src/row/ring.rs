@@ -77,10 +77,12 @@ pub(crate) struct Ring<const R: usize, const ANY: bool = false> {
     first: u32,
     /// Number of vectors of the warp; with `ANY`, the last one may be a part of one.
     vectors: u32,
-    /// With `ANY`: index in the row of the warp's first element, elements of the warp, and bytes from its first one to the row's end, or more than
-    /// the warp's part and two vectors.
+    /// With `ANY`: index in the row of the warp's first element.
     first_element: u32,
+    /// With `ANY`: elements of the warp.
     elements: u32,
+    /// With `ANY`: bytes from the warp's first element to the row's end, or some number that is more
+    /// than the warp's part and a vector.
     rest_bytes: u32,
     /// Start of the launch's dynamic shared memory.
     base: SharedAddr,

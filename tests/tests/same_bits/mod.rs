@@ -145,7 +145,7 @@ fn run(case: &Case, seed: u64, outcome: &mut Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether results are in f64, as the names of the case or of a kernel say.
+/// Whether results are in f64, by the names of the case and of its kernels.
 fn gives_f64(case: &Case, kernels: &[&str]) -> bool {
     let says = |kernel: &&str| kernel.contains("_f64") || kernel.contains("_wide");
     case.name.contains("f64") || kernels.iter().any(says)
