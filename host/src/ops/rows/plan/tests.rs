@@ -150,7 +150,7 @@ fn rows_go_from_lanes_to_blocks_to_clusters_to_passes() {
 }
 
 #[test]
-fn rows_that_begin_anywhere_are_held_in_registers_or_slices() {
+fn rows_that_begin_anywhere_have_variants_of_their_own() {
     let of = |op, n, element_bytes| {
         let desc = lying(op, MANY, n, element_bytes, Alignment::Alike);
         let Candidate { plan, entry, .. } = best(&desc);
@@ -171,7 +171,22 @@ fn rows_that_begin_anywhere_are_held_in_registers_or_slices() {
     assert_eq!(of(RowOp::Softmax, 5, 4), (held, 8, 1));
     assert_eq!(of(RowOp::Norm, 333, 4), (held, 32, 1));
     assert_eq!(of(RowOp::NormF32, 333, 2).0, Variant::Streaming);
-    assert_eq!(of(RowOp::NormGrad, 333, 2).0, Variant::Streaming);
+    // Gradients of norms, by warps of 512 elements.
+    let ring = Variant::SmemRingAny;
+    assert_eq!(of(RowOp::NormGrad, 333, 2), (ring, 32, 1));
+    assert_eq!(of(RowOp::NormGrad, 513, 2), (ring, 64, 1));
+    assert_eq!(of(RowOp::NormGradF32, 65_535, 2), (ring, 256, 16));
+    assert_eq!(of(RowOp::NormGrad, 65_537, 2).0, Variant::Streaming);
+    let dense = |n, alignment| {
+        let mut desc = lying(RowOp::NormGrad, MANY, n, 2, alignment);
+        desc.shape.is_dense = true;
+        let Candidate { plan, entry, .. } = best(&desc);
+        (entry.variant, plan.threads, plan.rows_per_block())
+    };
+    let short = Variant::SmemRingShortAny;
+    assert_eq!(dense(92, Alignment::Alike), (short, 8, 32));
+    assert_eq!(dense(333, Alignment::Apart), (short, 32, 8));
+    assert_eq!(dense(513, Alignment::Apart).0, ring);
     // Rows that begin at multiples of a vector may end elsewhere.
     let whole = lying(RowOp::Softmax, MANY, 333, 2, Alignment::Vectors);
     assert_eq!(whole.shape.alignment, Alignment::Alike);
