@@ -82,7 +82,7 @@ macro_rules! gradient {
         ///
         /// - Rows are longer than 262,144 elements of 16 bits (131,072 of f32, or of bf16 with a
         ///   weight in f32).
-        /// - Rows are longer than 65,536 elements, and do not begin at multiples of 16 bytes or are
+        /// - Rows are longer than 131,072 elements, and do not begin at multiples of 16 bytes or are
         ///   not whole multiples.
         /// - The compute capability is not 9.0.
         ///

@@ -77,7 +77,7 @@ impl<'a> Rule<'a> {
     /// | not aligned, but those that are read together lie alike, of softmax and norms, where that is fastest | [`Strategy::Registers`], by [`Variant::RegistersAny`] |
     /// | the same, of all operations that have [`Variant::ClusterAny`] for them | [`Strategy::Slices`] |
     /// | the same, and those that do not lie alike, of gradients of norms, of [`ANY_ELEMENTS`](abi::rows::ANY_ELEMENTS) for each lane of a warp at most (512 elements), without gaps between rows | [`Strategy::Short`] |
-    /// | the same, as far as they fit [`ANY_ELEMENTS`](abi::rows::ANY_ELEMENTS) for each thread of 16 blocks of 8 warps (65,536 elements) | [`Strategy::Ring`] |
+    /// | the same, as far as they fit [`ANY_ELEMENTS`](abi::rows::ANY_ELEMENTS) for each of 512 threads of 16 blocks (131,072 elements) | [`Strategy::Ring`] |
     /// | any other that fits a block's shared memory | [`Strategy::Shared`] |
     /// | any other | [`Strategy::Passes`] |
     pub(super) fn plans(&self) -> Vec<RowPlan> {

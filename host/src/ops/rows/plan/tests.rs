@@ -176,7 +176,7 @@ fn rows_that_begin_anywhere_have_variants_of_their_own() {
     assert_eq!(of(RowOp::NormGrad, 333, 2), (ring, 32, 1));
     assert_eq!(of(RowOp::NormGrad, 513, 2), (ring, 64, 1));
     assert_eq!(of(RowOp::NormGradF32, 65_535, 2), (ring, 256, 16));
-    assert_eq!(of(RowOp::NormGrad, 65_537, 2).0, Variant::Streaming);
+    assert_eq!(of(RowOp::NormGrad, 131_073, 2).0, Variant::Streaming);
     let dense = |n, alignment| {
         let mut desc = lying(RowOp::NormGrad, MANY, n, 2, alignment);
         desc.shape.is_dense = true;
