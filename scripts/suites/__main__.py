@@ -8,7 +8,7 @@ CHECKOUTS is a folder with clones of
     https://github.com/csl-iisc/ScoR
     https://github.com/NVIDIA/compute-sanitizer-samples
     https://github.com/NVIDIA/cuda-samples
-    https://github.com/NVIDIA/cccl
+    https://github.com/NVIDIA/cccl and https://github.com/catchorg/Catch2
     https://github.com/NVIDIA/cutlass
     https://github.com/huggingface/candle
 

@@ -70,7 +70,7 @@ INPUTS = {
     "1dconv": lambda: numbers(9, 1000, count=1009),
     "graph-coloring": graph,
     "graph-connectivity": graph,
-    "matrix-multiplication": lambda: numbers(16, 32, 16, count=1024),
+    "matrix-multiplication": lambda: numbers(8, 128, 8, count=2048),
     "reduction": lambda: numbers(1024, count=1024),
     "rule-110": lambda: numbers(1000, 10, count=1000, below=2),
     "uts": lambda: "4 3\n",
@@ -90,8 +90,8 @@ def demos(checkout, _toolkit):
 
 # What a sample needs that is not a CUDA program on one device without a screen.
 ELSEWHERE = re.compile(
-    r"cublas|cufft|cusolver|cusparse|curand|npp|nvjpeg|GL/|helper_gl|glut|EGL|d3d|vulkan|mpi\.h|"
-    r"FreeImage|nvsci|nvJitLink|nvvm\.h|cudla|nvmedia",
+    r"#\s*include.*(?:cublas|cufft|cusolver|cusparse|curand|npp|nvjpeg|GL/|helper_gl|glut|rendercheck|EGL|d3d|vulkan|mpi\.h|"
+    r"FreeImage|nvsci|nvJitLink|nvvm\.h|cudla|nvmedia)",
     re.IGNORECASE,
 )
 # Sizes at which a sample takes seconds here.
@@ -143,9 +143,14 @@ def examples(checkout, _toolkit):
     for source in sorted((checkout / "cub" / "examples").glob("*/*.cu")):
 
         def build(toolkit, source=source):
+            # The examples include helpers of CUB's tests, which include Catch2.
+            made = toolkit.folder / "catch"
+            (made / "catch2").mkdir(parents=True, exist_ok=True)
+            (made / "catch2" / "catch_user_config.hpp").touch()
             folders = [checkout / part for part in ("cub", "thrust", "libcudacxx/include", "c2h/include")]
+            folders += [checkout.parent / "Catch2" / "src", made]
             options = [word for folder in folders for word in ("-I", folder)]
-            options += ["-std=c++17", "-I", source.parent, "-I", checkout / "cub" / "examples"]
+            options += ["-std=c++17", "-DCATCH_CONFIG_PREFIX_ALL"]
             return [toolkit.program([source], toolkit.folder / source.stem, options)]
 
         yield native(source.stem, "", build)
