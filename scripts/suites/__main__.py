@@ -17,7 +17,7 @@ results go to docs/suites.csv, a line for each suite, and docs/suite-programs.cs
 program. Needs g++ but no GPU:
 
     pip install numpy nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime \\
-        nvidia-cuda-nvrtc nvidia-cuda-cccl
+        nvidia-cuda-nvrtc nvidia-cuda-cccl nvidia-cuda-profiler-api
 """
 
 import argparse

@@ -116,7 +116,8 @@ def samples(checkout, _toolkit):
         texts = [path.read_text(errors="replace") for path in sources + headers]
         if not sources or any(ELSEWHERE.search(text) for text in texts):
             continue
-        yield native(folder.name, "", partial(sample, checkout, folder), cwd=folder.name)
+        planted = "assert" if folder.name.startswith("simpleAssert") else ""
+        yield native(folder.name, planted, partial(sample, checkout, folder), cwd=folder.name)
 
 
 def sample(checkout, folder, toolkit):
@@ -156,6 +157,35 @@ def examples(checkout, _toolkit):
         yield native(source.stem, "", build)
 
 
+# CUTLASS's examples that compile within minutes, and sizes that the emulator gets through.
+CUTLASS = {
+    "00_basic_gemm/basic_gemm.cu": ["128", "64", "32"],
+    "04_tile_iterator/tile_iterator.cu": [],
+    "05_batched_gemm/batched_gemm.cu": [],
+    "cute/tutorial/tiled_copy.cu": [],
+    "cute/tutorial/sgemm_1.cu": ["256", "128", "64"],
+    "cute/tutorial/sgemm_2.cu": ["256", "128", "64"],
+    "cute/tutorial/sgemm_sm80.cu": ["256", "128", "64"],
+    "cute/tutorial/hopper/wgmma_sm90.cu": ["256", "128", "128"],
+    "cute/tutorial/hopper/wgmma_tma_sm90.cu": ["256", "128", "128"],
+    "48_hopper_warp_specialized_gemm/48_hopper_warp_specialized_gemm.cu": ["--m=256", "--n=128", "--k=128", "--iterations=1"],
+}
+
+
+def cutlass(checkout, _toolkit):
+    """CUTLASS's examples and CuTe's tutorials."""
+    for name, sizes in CUTLASS.items():
+        source = checkout / "examples" / name
+
+        def build(toolkit, source=source, sizes=sizes):
+            parts = ["include", "tools/util/include", "examples/common"]
+            options = [word for part in parts for word in ("-I", checkout / part)]
+            options += ["-arch=sm_90a", "-std=c++17", "--expt-relaxed-constexpr", "-w"]
+            return [toolkit.program([source], toolkit.folder / source.stem, options), *sizes]
+
+        yield native(source.stem, "", build)
+
+
 # Name, repository, and the function that yields programs.
 SUITES = {
     "ScoR": ("ScoR", partial(scor, False)),
@@ -163,4 +193,5 @@ SUITES = {
     "compute-sanitizer demos": ("compute-sanitizer-samples", demos),
     "CUDA samples": ("cuda-samples", samples),
     "CUB examples": ("cccl", examples),
+    "CUTLASS examples": ("cutlass", cutlass),
 }

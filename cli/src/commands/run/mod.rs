@@ -15,7 +15,7 @@ mod roofline;
 mod schedules;
 mod small_float;
 mod tensor_map;
-mod trace;
+pub(super) mod trace;
 
 use std::path::PathBuf;
 
