@@ -13,8 +13,8 @@ CHECKOUTS is a folder with clones of
     https://github.com/huggingface/candle
 
 each under its repository's name. Suites whose clone is missing keep their lines of the table. The
-results go to docs/suites.csv, a line for each suite, and docs/suite-programs.csv, a line for each
-program. Needs g++ but no GPU:
+results go to docs/suites.csv and docs/suites.md, a line for each suite, and docs/suite-programs.csv,
+a line for each program. Needs g++ but no GPU:
 
     pip install numpy nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime \\
         nvidia-cuda-nvrtc nvidia-cuda-cccl nvidia-cuda-profiler-api
@@ -22,6 +22,7 @@ program. Needs g++ but no GPU:
 
 import argparse
 import csv
+import re
 import sys
 import tempfile
 import time
@@ -36,6 +37,7 @@ from programs import ROOT, Toolkit  # noqa: E402
 SUITES = {"Indigo": ("IndigoSuite", indigo.suite), **native.SUITES}
 PROGRAMS = ROOT / "docs" / "suite-programs.csv"
 TABLE = ROOT / "docs" / "suites.csv"
+PAGE = ROOT / "docs" / "suites.md"
 COUNTS = ["right", "found", "false", "missed", "wrong", "refused", "slow"]
 
 
@@ -64,6 +66,15 @@ def write(path, rows):
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def show(rows):
+    """Puts the table into the page, which has one table."""
+    lines = ["|".join(["", *rows[0], ""]), "|---" + "|--:" * (len(rows[0]) - 1) + "|"]
+    lines += ["|".join(["", *map(str, row.values()), ""]) for row in rows]
+    text = PAGE.read_text()
+    table = re.search(r"(?:^\|.*\n)+", text, flags=re.M)
+    PAGE.write_text(text.replace(table[0], "\n".join(lines) + "\n"))
 
 
 def main():
@@ -99,7 +110,9 @@ def main():
         table[name] = {"suite": name, "programs": len(rows), **counts, "seconds": seconds}
     known = list(SUITES)
     write(PROGRAMS, sorted(programs, key=lambda row: (known.index(row["suite"]), row["program"])))
-    write(TABLE, sorted(table.values(), key=lambda row: known.index(row["suite"])))
+    rows = sorted(table.values(), key=lambda row: known.index(row["suite"]))
+    write(TABLE, rows)
+    show(rows)
     print(TABLE.read_text())
 
 

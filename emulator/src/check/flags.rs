@@ -64,8 +64,8 @@ impl Order {
         fences.push((scope, stamp));
     }
 
-    /// What a warp hands over when it arrives at a barrier: what it knows now, or, without release
-    /// semantics, what it knew at its last fence that threads at a distance take part in.
+    /// What a warp hands over when it arrives at a barrier: what it knows now. Without release
+    /// semantics, it is what it knew at its last fence that threads at a distance take part in.
     pub(crate) fn hand_over(&mut self, warp: u32, distance: Scope, releases: bool) -> Stamp {
         if releases {
             return self.release(warp);

@@ -166,8 +166,8 @@ fn a_release_passes_on_what_its_scope_includes() {
     }
 }
 
-/// From block 0 to block 1 by the device, within block 1 by a fence of the block, and back to
-/// another warp of block 0: each step needs only the scope that includes its two threads.
+/// From block 0 to block 1, to another warp of block 1, and back to another warp of block 0. Each
+/// step needs only the scope that includes its two threads.
 const CHAIN: &str = "
 .visible .entry k(.param .u64 p) CLUSTER
 {

@@ -64,7 +64,7 @@ pub fn generate(seed: u64) -> Program {
     let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9) ^ 0xa57c);
     let cluster = *random.choose(&[1, 2, 2, 4]);
     let blocks = cluster * (1 + random.below(2) as u32);
-    // A box of at most a buffer whose rows are no longer than the span of its swizzle.
+    // A box fits in a buffer, and its rows in the span of its swizzle.
     let swizzles = [
         (TensorMapSwizzle::None, 64),
         (TensorMapSwizzle::B32, 8),
