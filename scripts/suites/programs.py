@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import signal
 import subprocess
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -14,6 +15,20 @@ loader.exec_module(corpus)
 
 COMPILE_SECONDS = 600
 RUN_SECONDS = 60
+
+
+def run(command, seconds, input="", **options):
+    """Runs a command; None if it takes too long. Then all that it has started ends with it."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True,
+                               errors="replace", start_new_session=True, **options)
+    try:
+        stdout, stderr = process.communicate(input, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None
+    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
 class Refused(Exception):
@@ -46,11 +61,9 @@ class Toolkit:
     def nvcc(self, arguments, cwd=None):
         """Runs nvcc; Refused if it fails."""
         command = [self.cuda / "bin" / "nvcc", "-I", self.cuda / "include" / "cccl", *arguments]
-        try:
-            done = subprocess.run(command, cwd=cwd, capture_output=True, text=True,
-                                  errors="replace", timeout=COMPILE_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise Refused("nvcc takes too long") from None
+        done = run(command, COMPILE_SECONDS, cwd=cwd)
+        if done is None:
+            raise Refused("nvcc takes too long")
         if done.returncode != 0:
             lines = (done.stderr or done.stdout).strip().splitlines()
             errors = [line for line in lines if re.search("error[: ]|undefined|cannot find", line)] or lines
@@ -69,12 +82,10 @@ class Toolkit:
         ended = "ok"
         for seed in seeds:
             checked = [self.warpsmith, "check", "--keep-going", "--seed", str(seed), "--", *command]
-            try:
-                done = subprocess.run(checked, cwd=cwd, env=self.environment, capture_output=True, text=True,
-                                      errors="replace", timeout=RUN_SECONDS, input=stdin)
-            except subprocess.TimeoutExpired:
+            done = run(checked, RUN_SECONDS, cwd=cwd, env=self.environment, input=stdin)
+            if done is None:
                 return "slow", ""
-            kinds = re.findall(r"^error: ([^:\n]*)", done.stderr, flags=re.M)
+            kinds = re.findall(r"^error: ([^:\n]*).*\n --> ", done.stderr, flags=re.M)
             if done.returncode == 3 or kinds:
                 return "fault", "; ".join(sorted(set(kinds)))
             output = done.stderr + done.stdout
