@@ -116,7 +116,8 @@ def samples(checkout, _toolkit):
         texts = [path.read_text(errors="replace") for path in sources + headers]
         if not sources or any(ELSEWHERE.search(text) for text in texts):
             continue
-        planted = "assert" if folder.name.startswith("simpleAssert") else ""
+        # threadFenceReduction resets its counter as ScoR's reduction does.
+        planted = {"simpleAssert": "assert", "threadFenceReduction": "race"}.get(folder.name, "")
         yield native(folder.name, planted, partial(sample, checkout, folder), cwd=folder.name)
 
 
