@@ -6,7 +6,7 @@ pub(crate) mod tensor;
 mod watch;
 
 pub(crate) use asynchrony::*;
-pub(crate) use strength::Strength;
+pub(crate) use strength::{Scope, Strength};
 pub(crate) use watch::*;
 
 use std::sync::Arc;
@@ -63,9 +63,8 @@ pub(crate) struct Inst {
     pub(crate) weight: u32,
     /// Its role in synchronisation through memory.
     pub(crate) strength: Strength,
-    /// Whether a strong access or a fence has the scope of a block or a cluster: for the threads of
-    /// other clusters it is weak, or no fence.
-    pub(crate) narrow: bool,
+    /// The scope of a strong access or a fence.
+    pub(crate) scope: Scope,
     /// Whether its result depends on all of its sources, as that of arithmetic does.
     pub(crate) computes: bool,
 }

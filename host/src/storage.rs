@@ -8,6 +8,7 @@
 use crate::backend::RawStream;
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::load::Module;
 use crate::stream::{Slot, Stream};
 use std::fmt;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ struct Allocation {
     /// Mask of the slots of the streams that used it.
     used_by: AtomicU64,
     is_owned: bool,
+    /// The module whose variable it is.
+    _module: Option<Module>,
 }
 
 impl Storage {
@@ -47,6 +50,7 @@ impl Storage {
             home,
             used_by: AtomicU64::new(home.bit()),
             is_owned: bytes > 0,
+            _module: None,
         }));
         storage.use_on("allocation", stream)?;
         Ok(storage)
@@ -58,6 +62,15 @@ impl Storage {
     /// `address` points to `bytes` of memory of `device` that stays allocated until all work that
     /// uses it is done.
     pub(crate) unsafe fn borrowed(device: &Device, address: u64, bytes: u64) -> Self {
+        Self::foreign(device, address, bytes, None)
+    }
+
+    /// Memory of a variable of a module, which it keeps loaded.
+    pub(crate) fn variable(module: &Module, address: u64, bytes: u64) -> Self {
+        Self::foreign(module.device(), address, bytes, Some(module.clone()))
+    }
+
+    fn foreign(device: &Device, address: u64, bytes: u64, module: Option<Module>) -> Self {
         Self(Arc::new(Allocation {
             device: device.clone(),
             address,
@@ -65,6 +78,7 @@ impl Storage {
             home: Slot::DEFAULT,
             used_by: AtomicU64::new(Slot::DEFAULT.bit()),
             is_owned: false,
+            _module: module,
         }))
     }
 

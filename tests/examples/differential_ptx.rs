@@ -4,7 +4,10 @@
 use std::path::PathBuf;
 
 use warpsmith_tests::differential::program::{self, PROGRAMS, Vocabulary};
-use warpsmith_tests::differential::{engine, forms};
+use warpsmith_tests::differential::{asynchronous, engine, forms};
+
+/// Programs with asynchronous copies that are written.
+const ASYNCHRONOUS: u64 = 256;
 
 fn main() -> std::io::Result<()> {
     let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| {
@@ -30,6 +33,15 @@ fn main() -> std::io::Result<()> {
         let file = folder.join(format!("programs_{i:03}.ptx"));
         std::fs::write(file, engine::program_module(programs))?;
     }
-    println!("{} forms, {} programs", all.len(), programs.len());
+    let copying: Vec<_> = (0..ASYNCHRONOUS).map(asynchronous::generate).collect();
+    for (i, programs) in copying.chunks(engine::MODULE).enumerate() {
+        let file = folder.join(format!("asynchronous_{i:03}.ptx"));
+        std::fs::write(file, asynchronous::module(programs))?;
+    }
+    let counts = (all.len(), programs.len(), copying.len());
+    println!(
+        "{} forms, {} programs, {} with copies",
+        counts.0, counts.1, counts.2
+    );
     Ok(())
 }

@@ -148,7 +148,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         elapsed,
         files: places,
     };
-    report.print(args.device.json, output)?;
+    report.print(&args.device, output)?;
     Ok(Outcome::Done)
 }
 

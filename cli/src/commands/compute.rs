@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use ndarray::{ArrayD, ArrayViewD};
 use serde_json::{Value, json};
 use warpsmith::{Device, E4m3, E5m2, Element, Float, MAX_RANK, Stream, Tensor};
+use warpsmith_emulator::EmulatorConfig;
+use warpsmith_emulator::trace::Trace;
 
+use super::run::trace::{USUAL_BLOCKS, chrome};
 use crate::failure::UsageError;
 use crate::memory;
 use crate::npy::{self, FloatArray, Written};
@@ -28,14 +31,45 @@ pub(super) struct DeviceArgs {
     /// Print the summary as one line of JSON.
     #[arg(long)]
     pub(super) json: bool,
+    /// Compute on the emulator and write a timeline of each warp, copy, mbarrier and `wgmma` as
+    /// Chrome's trace events, for Perfetto.
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
+    /// Where the launches leave their timelines.
+    #[arg(skip = Trace::of_blocks(USUAL_BLOCKS))]
+    timelines: Trace,
 }
 
 impl DeviceArgs {
     /// The selected device, and a stream on it.
     pub(super) fn open(&self) -> Result<(Device, Stream)> {
-        let device = Device::from_name(&self.device)?;
+        let device = match (&self.trace, self.device.as_str()) {
+            (None, name) => Device::from_name(name)?,
+            (Some(path), "auto" | "emulator") => {
+                OutputFiles::check(path).context("--trace")?;
+                Device::emulator_with(EmulatorConfig {
+                    trace: Some(self.timelines.clone()),
+                    ..EmulatorConfig::default()
+                })?
+            }
+            (Some(_), other) => {
+                let message = format!("--trace needs the emulator, and --device is {other}");
+                return Err(UsageError(message).into());
+            }
+        };
         let stream = device.stream()?;
         Ok((device, stream))
+    }
+
+    /// Writes the timelines, if they are requested.
+    pub(super) fn write_trace(&self) -> Result<()> {
+        let Some(path) = &self.trace else {
+            return Ok(());
+        };
+        let text = chrome::events(&self.timelines.take()).to_string();
+        let mut files = OutputFiles::default();
+        files.add(path, |file| Ok(file.write_all(text.as_bytes())?))?;
+        files.commit()
     }
 }
 
@@ -260,13 +294,14 @@ pub(super) struct Report<'a> {
 
 impl Report<'_> {
     /// Prints a sentence, or a line of JSON.
-    pub(super) fn print(&self, json: bool, output: &mut Output) -> Result<()> {
+    pub(super) fn print(&self, options: &DeviceArgs, output: &mut Output) -> Result<()> {
+        options.write_trace()?;
         let files: Vec<String> = self
             .files
             .iter()
             .map(|path| path.display().to_string())
             .collect();
-        if json {
+        if options.json {
             let shapes: serde_json::Map<String, Value> = self
                 .shapes
                 .iter()

@@ -226,7 +226,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         elapsed,
         files: vec![args.output.clone()],
     };
-    report.print(args.device.json, output)?;
+    report.print(&args.device, output)?;
     Ok(Outcome::Done)
 }
 

@@ -129,6 +129,6 @@ where
         elapsed,
         files: vec![args.output.clone()],
     };
-    report.print(args.device.json, output)?;
+    report.print(&args.device, output)?;
     Ok(Outcome::Done)
 }

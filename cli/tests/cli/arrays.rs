@@ -174,6 +174,19 @@ fn attention_agrees_with_numpy() {
 }
 
 #[test]
+fn a_trace_shows_what_a_command_launched() {
+    let folder = Folder::new();
+    let words = "attention q_f16_c.npy k_f64_fortran.npy v_f32_c.npy -o out:o.npy";
+    compute(&folder, &format!("{words} --trace out:t.json")).done();
+    let text = std::fs::read_to_string(folder.path("t.json")).expect("it was written");
+    let trace: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    assert!(events.iter().any(|event| event["cat"] == "run"));
+    let gpu = support::words(&folder, &format!("{words} --trace out:t.json --device gpu"));
+    warpsmith(gpu).failed(2, &["--trace needs the emulator, and --device is gpu"]);
+}
+
+#[test]
 fn options_of_attention_that_say_the_same_agree_with_numpy() {
     let q = "attention q_f16_c.npy k_f64_fortran.npy v_f32_c.npy";
     for (options, want) in [

@@ -7,11 +7,13 @@ use super::conflict;
 use super::grid_plane::GridCell;
 use super::order::{Actor, Order, Proxy, Target};
 use super::shadow::{Hit, Span, Visitor};
+use super::stamp::Stamp;
 use crate::exec::fault::{Checked, Fault};
 use crate::exec::kernel::vectorized;
 use crate::exec::row::{LANES, Lanes, Row, mask_of};
 use crate::memory::lanes::Planes;
 use crate::memory::words::low_bits;
+use crate::program::Scope;
 use crate::report::FaultKind;
 
 /// What a store writes and what it replaces: two writes of the same value are not a race.
@@ -175,6 +177,13 @@ impl Order {
         store: Option<&Store<'_>>,
     ) -> Checked<()> {
         let (table, len) = self.region(target);
+        let warp = match actor {
+            Actor::Warp { warp, .. } => warp,
+            Actor::Operation(operation) => operation.warp,
+        };
+        let first = warp - warp % self.warps_per_block;
+        let block = (first as u16, (first + self.warps_per_block) as u16);
+        let warps = self.warps.len() as u16;
         let visitor = match actor {
             Actor::Warp { warp, pc } => {
                 let own = &self.warps[warp as usize];
@@ -186,6 +195,8 @@ impl Order {
                     known: &own.clock.generic,
                     known_writes: &own.clock.generic,
                     synced: &own.synced,
+                    block,
+                    warps,
                 }
             }
             Actor::Operation(operation) => {
@@ -205,13 +216,15 @@ impl Order {
                         &operation.start.generic
                     },
                     synced: &NEVER,
+                    block,
+                    warps,
                 }
             }
         };
         if let (Some(between), Target::Global { allocation }) = (&self.between, target) {
-            let (warp, known) = match actor {
-                Actor::Warp { warp, .. } => (warp, &self.warps[warp as usize].clock.grid),
-                Actor::Operation(operation) => (operation.warp, &operation.start.grid),
+            let known = match actor {
+                Actor::Warp { .. } => &self.warps[warp as usize].clock.grid,
+                Actor::Operation(operation) => &operation.start.grid,
             };
             let cell = GridCell {
                 cluster: self.cluster,
@@ -220,16 +233,16 @@ impl Order {
                 agent: visitor.agent,
                 warp: warp as u16,
             };
-            let kind = match actor {
-                Actor::Warp { .. } if self.narrow => kind.weak(),
-                _ => kind,
-            };
+            let kind = kind.between_clusters();
             let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
             let hit = between.access((allocation, len), &span, kind, cell, known);
             hit.or_else(|hit| {
                 self.findings
                     .note((FaultKind::DataRace, cell.pc()), true, || {
+                        let knows = |known: &Stamp| known.grid.knows(&hit.second.1);
+                        let left_out = self.left_out(actor, Scope::Device, knows);
                         conflict::across(self.warps_per_block, self.memory.as_ref(), &hit)
+                            .notes(left_out)
                     })
             })?;
         }

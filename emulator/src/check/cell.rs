@@ -3,39 +3,75 @@
 /// Most instructions of a program: a position in the code has 22 bits.
 pub(crate) const MOST_INSTRUCTIONS: usize = 1 << 22;
 
+use crate::program::Scope;
+
 /// The kind of an access. Strong accesses (volatile, relaxed or stronger, and atomics) do not race
-/// with each other.
+/// with each other, if the scope of each includes the other's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
     Write,
-    StrongRead,
-    StrongWrite,
+    StrongRead(Scope),
+    StrongWrite(Scope),
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 4] =
-        [Self::Read, Self::Write, Self::StrongRead, Self::StrongWrite];
+    /// Strong for all threads.
+    pub(crate) const STRONG_READ: Self = Self::StrongRead(Scope::Device);
+    pub(crate) const STRONG_WRITE: Self = Self::StrongWrite(Scope::Device);
+    /// The kinds [between clusters](Self::between_clusters), by their numbers.
+    pub(super) const BETWEEN: [Self; 4] = [
+        Self::Read,
+        Self::Write,
+        Self::STRONG_READ,
+        Self::STRONG_WRITE,
+    ];
 
     pub(super) fn writes(self) -> bool {
-        matches!(self, Self::Write | Self::StrongWrite)
+        matches!(self, Self::Write | Self::StrongWrite(_))
     }
 
-    /// The kind for threads that the scope of a strong access leaves out.
-    pub(super) fn weak(self) -> Self {
+    /// What it is for threads of other clusters: a strong access whose scope leaves them out is
+    /// weak.
+    pub(super) fn between_clusters(self) -> Self {
         match self {
-            Self::Read | Self::StrongRead => Self::Read,
-            Self::Write | Self::StrongWrite => Self::Write,
+            Self::StrongRead(scope) if scope < Scope::Device => Self::Read,
+            Self::StrongWrite(scope) if scope < Scope::Device => Self::Write,
+            kind => kind,
         }
     }
 
-    fn is_strong(self) -> bool {
-        matches!(self, Self::StrongRead | Self::StrongWrite)
+    /// Its place in [`Self::BETWEEN`].
+    pub(super) fn number(self) -> usize {
+        match self {
+            Self::Read => 0,
+            Self::Write => 1,
+            Self::StrongRead(_) => 2,
+            Self::StrongWrite(_) => 3,
+        }
     }
 
-    /// Whether two accesses to the same bytes race if they are unordered.
-    pub(super) fn conflicts(self, other: Self) -> bool {
-        (self.writes() || other.writes()) && !(self.is_strong() && other.is_strong())
+    fn scope(self) -> Option<Scope> {
+        match self {
+            Self::Read | Self::Write => None,
+            Self::StrongRead(scope) | Self::StrongWrite(scope) => Some(scope),
+        }
+    }
+
+    /// Whether two accesses to the same bytes race if they are unordered. `distance` is that of
+    /// their threads.
+    #[inline(always)]
+    pub(super) fn conflicts(self, other: Self, distance: impl FnOnce() -> Scope) -> bool {
+        if !self.writes() && !other.writes() {
+            return false;
+        }
+        match (self.scope(), other.scope()) {
+            (Some(own), Some(others)) => {
+                let least = own.min(others);
+                least < Scope::Device && least < distance()
+            }
+            _ => true,
+        }
     }
 }
 

@@ -5,8 +5,10 @@ use super::grid::GridHit;
 use super::grid_plane::GridCell;
 use super::order::{Actor, Channel, Order, Target};
 use super::shadow::Hit;
+use super::stamp::Stamp;
 use crate::exec::fault::{Fault, Second};
 use crate::memory::global::Snapshot;
+use crate::program::Scope;
 use crate::report::FaultKind;
 
 /// The fault of an access by `actor` and an earlier one. `ordered` means that the accesses are
@@ -87,7 +89,12 @@ pub(super) fn fault(
         "barrier.cluster between the two would order them, or a release after (2) that is acquired \
          before (1)"
     };
-    fault.note(advice.to_owned())
+    let knows = |known: &Stamp| {
+        let epoch = known.generic.get(usize::from(hit.agent));
+        epoch.is_some_and(|epoch| hit.cell.epoch() <= *epoch)
+    };
+    let left_out = order.left_out(actor, Scope::Cluster, knows);
+    fault.note(advice.to_owned()).notes(left_out)
 }
 
 /// The fault of a non-coherent read of what the kernel has written.
@@ -162,10 +169,10 @@ fn name(kind: Kind, asynchronous: bool) -> &'static str {
     match (kind, asynchronous) {
         (Kind::Read, false) => "read",
         (Kind::Write, false) => "write",
-        (Kind::StrongRead, false) => "volatile or atomic read",
-        (Kind::StrongWrite, false) => "volatile or atomic write",
-        (Kind::Read | Kind::StrongRead, true) => "asynchronous read",
-        (Kind::Write | Kind::StrongWrite, true) => "asynchronous write",
+        (Kind::StrongRead(_), false) => "volatile or atomic read",
+        (Kind::StrongWrite(_), false) => "volatile or atomic write",
+        (Kind::Read | Kind::StrongRead(_), true) => "asynchronous read",
+        (Kind::Write | Kind::StrongWrite(_), true) => "asynchronous write",
     }
 }
 

@@ -17,6 +17,7 @@ use super::grid_plane::{GridCell, GridPlane, Run};
 use super::knowledge::Knowledge;
 use super::shadow::{CHUNK_BYTES, Shadow, Span, WHAT, WORD_SHIFT};
 use crate::memory::host::{Starved, has_room, lacks, zeroed};
+use crate::program::Scope;
 
 /// Two unordered accesses by different clusters.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,25 @@ pub(crate) struct GridHit {
 impl GridHit {
     fn place(&self) -> (usize, u64) {
         (self.allocation, self.offset)
+    }
+}
+
+/// What a strong write releases to other clusters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Released {
+    pub(super) known: Knowledge,
+    /// What it would release if the scopes of its writer's fence and of itself included them.
+    pub(super) left_out: Knowledge,
+}
+
+impl Released {
+    fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.left_out.is_empty()
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.known.join(&other.known);
+        self.left_out.join(&other.left_out);
     }
 }
 
@@ -68,15 +88,15 @@ impl Chunk {
         let open = |other: &GridCell| {
             other.epoch != 0 && other.cluster != cell.cluster && !known.knows(other)
         };
-        for other in Kind::ALL {
-            if kind.conflicts(other) {
-                let before = self.planes[other as usize].get(granule);
+        for other in Kind::BETWEEN {
+            if kind.conflicts(other, || Scope::Device) {
+                let before = self.planes[other.number()].get(granule);
                 if open(&before) {
                     return Some((other, before));
                 }
             }
         }
-        let own = &mut self.planes[kind as usize];
+        let own = &mut self.planes[kind.number()];
         let granules = CHUNK_BYTES as usize >> self.shift;
         if !open(&own.get(granule)) && own.set(granule, cell, granules).is_none() {
             lacks(starved, WHAT, (granules * size_of::<GridCell>()) as u64);
@@ -86,14 +106,15 @@ impl Chunk {
 
     /// Records a whole run, if no granule has to be looked at by itself; false if one has.
     fn takes_run(&mut self, kind: Kind, run: Run) -> bool {
-        let looks =
-            |other: &Kind| kind.conflicts(*other) && !self.planes[*other as usize].is_empty();
-        if Kind::ALL.iter().any(looks) {
+        let looks = |other: &Kind| {
+            kind.conflicts(*other, || Scope::Device) && !self.planes[other.number()].is_empty()
+        };
+        if Kind::BETWEEN.iter().any(looks) {
             return false;
         }
-        match &self.planes[kind as usize] {
+        match &self.planes[kind.number()] {
             GridPlane::Empty => {
-                self.planes[kind as usize] = GridPlane::Run(run);
+                self.planes[kind.number()] = GridPlane::Run(run);
                 true
             }
             GridPlane::Run(own) => own.from <= run.from && run.to <= own.to,
@@ -109,7 +130,7 @@ pub(crate) struct GridOrder {
     tables: Vec<Box<[u32]>>,
     chunks: Vec<Chunk>,
     /// For each word of an allocation, what its strong writers have released.
-    flags: HashMap<(usize, u64), Knowledge>,
+    flags: HashMap<(usize, u64), Released>,
     /// Where a lack of host memory is recorded.
     starved: Arc<Starved>,
 }
@@ -203,32 +224,21 @@ impl GridOrder {
     }
 
     /// What the strong writers of a word have released.
-    pub(super) fn flag(&self, allocation: usize, word: u64) -> Option<&Knowledge> {
+    pub(super) fn flag(&self, allocation: usize, word: u64) -> Option<&Released> {
         self.flags.get(&(allocation, word))
     }
 
-    /// A strong write to a word: `known` goes to those who read it. An atomic adds it to what was
-    /// there.
-    pub(super) fn set_flag(
-        &mut self,
-        allocation: usize,
-        word: u64,
-        known: Option<&Knowledge>,
-        atomic: bool,
-    ) {
-        match known {
-            Some(known) if atomic => self
-                .flags
-                .entry((allocation, word))
-                .or_default()
-                .join(known),
-            Some(known) => {
-                self.flags.insert((allocation, word), known.clone());
+    /// A strong write to a word: what it releases goes to those who read it. An atomic adds it to
+    /// what was there.
+    pub(super) fn set_flag(&mut self, at: (usize, u64), released: Released, atomic: bool) {
+        if atomic {
+            if !released.is_empty() {
+                self.flags.entry(at).or_default().join(&released);
             }
-            None if !atomic => {
-                self.flags.remove(&(allocation, word));
-            }
-            None => {}
+        } else if released.is_empty() {
+            self.flags.remove(&at);
+        } else {
+            self.flags.insert(at, released);
         }
     }
 
@@ -247,6 +257,7 @@ impl GridOrder {
                 let Some(chunk) = self.chunk(allocation, region.chunks, index, shift) else {
                     return;
                 };
+                let kind = kind.between_clusters();
                 let warp = touched.warps.get(usize::from(agent)).copied().unwrap_or(0);
                 let named = |cell: &Cell| GridCell {
                     cluster: touched.cluster,

@@ -25,6 +25,11 @@ impl Knowledge {
             })
     }
 
+    /// The epochs that are known of a cluster's agents.
+    pub(super) fn of_cluster(&self, cluster: u32) -> Option<&Arc<Vec<u32>>> {
+        self.of.get(&cluster)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         !self.all && self.of.is_empty()
     }

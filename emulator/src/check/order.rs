@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use super::flags::Handed;
 use super::grid::{GridOrder, Touched};
 use super::peers::Peers;
 use super::shadow::Shadow;
@@ -16,6 +17,7 @@ use crate::explore::Visit;
 use crate::memory::global::Snapshot;
 use crate::memory::host::Starved;
 use crate::memory::shared::SHARED_BASE;
+use crate::program::Scope;
 
 /// The proxy through which an access reaches memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,14 +97,13 @@ pub(super) struct WarpClock {
     pub(super) epoch: u32,
     /// For each lane, the epoch that began with the last `bar.warp.sync` in which it took part.
     pub(super) synced: [u32; LANES],
-    /// What it knew at its last fence: what later strong writes hand over.
-    pub(super) fenced: Option<Stamp>,
-    /// The same at the last fence that other clusters take part in, if `narrowed`.
-    pub(super) wide: Option<Stamp>,
-    /// Whether narrower fences have followed that one.
-    pub(super) narrowed: bool,
-    /// What its strong reads have seen, and its next fence will acquire.
-    pub(super) seen: Stamp,
+    /// What it knew at its fences, which later strong writes hand over. It has the last fence of
+    /// each scope, but none before a wider one; the last fence is the last.
+    pub(super) fences: Vec<(Scope, Stamp)>,
+    /// What its strong reads have seen, by the distance of the writers. A fence will acquire it.
+    pub(super) seen: [Stamp; 3],
+    /// What it would know if all scopes included all threads, as far as it does not know it.
+    pub(super) left_out: Stamp,
 }
 
 /// The asynchronous work that one warp issues on one channel.
@@ -131,9 +132,7 @@ pub(crate) struct Order {
     /// Index in the grid of the current cluster.
     pub(super) cluster: u32,
     /// What strong writes have released to each word, by region and word.
-    pub(super) flags: HashMap<(usize, u64), Stamp>,
-    /// Whether the strong access that is being checked is weak for other clusters.
-    pub(super) narrow: bool,
+    pub(super) flags: HashMap<(usize, u64), Vec<Handed>>,
     /// Where a lack of host memory is recorded.
     pub(super) starved: Arc<Starved>,
     /// Accesses of all clusters of the launch, if clusters may communicate.
@@ -180,10 +179,9 @@ impl Order {
             clock: Stamp::default(),
             epoch: 1,
             synced: [0; LANES],
-            fenced: None,
-            wide: None,
-            narrowed: false,
-            seen: Stamp::default(),
+            fences: Vec::new(),
+            seen: Default::default(),
+            left_out: Stamp::default(),
         };
         self.cluster = cluster as u32;
         self.flags.clear();
@@ -199,11 +197,6 @@ impl Order {
     /// Whether races are checked for.
     pub(crate) fn is_on(&self) -> bool {
         self.on
-    }
-
-    /// Says whether the scope of the strong accesses to come is a block or a cluster.
-    pub(crate) fn set_narrow(&mut self, narrow: bool) {
-        self.narrow = narrow;
     }
 
     /// Releases: the stamp that `warp` (index in the cluster) hands to whoever acquires it.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::cell::{Cell, Kind};
 use crate::memory::host::Starved;
+use crate::program::Scope;
 
 mod room;
 
@@ -94,6 +95,10 @@ pub(super) struct Visitor<'a> {
     pub(super) known_writes: &'a [u32],
     /// For its own warp: per lane, the epoch that began with its last `bar.warp.sync`.
     pub(super) synced: &'a [u32; 32],
+    /// The first warp of its block, and the one after the last.
+    pub(super) block: (u16, u16),
+    /// Number of warps of the cluster.
+    pub(super) warps: u16,
 }
 
 impl Visitor<'_> {
@@ -111,6 +116,16 @@ impl Visitor<'_> {
             self.known
         };
         known.get(usize::from(agent)).copied().unwrap_or(0)
+    }
+
+    /// How far the thread behind an agent of the cluster is. Asynchronous work counts as near, which
+    /// may hide a race but never reports a false one.
+    fn distance(&self, agent: u16) -> Scope {
+        let (first, after) = self.block;
+        match (first..after).contains(&agent) || agent >= self.warps {
+            true => Scope::Block,
+            false => Scope::Cluster,
+        }
     }
 
     /// Whether an earlier access by the visitor's own warp is ordered before one by `lane`. That
@@ -293,7 +308,9 @@ impl Shadow {
         let mut at = if writes { first } else { first_write };
         while at != NONE {
             let plane = &self.planes[at as usize];
-            if visitor.kind.conflicts(plane.kind)
+            if visitor
+                .kind
+                .conflicts(plane.kind, || visitor.distance(plane.agent))
                 && plane.latest > visitor.knows(plane.agent, plane.kind)
                 && let Some(hit) = self.conflict(plane, &part, visitor, excused)
             {

@@ -24,6 +24,14 @@ impl Stamp {
         self.steps = self.steps.max(other.steps);
     }
 
+    /// Joins what is known of the warps' own cluster and of others, as another cluster knows it.
+    pub(super) fn join_outside(&mut self, known: &Knowledge, cluster: u32) {
+        if let Some(own) = known.of_cluster(cluster) {
+            raise(&mut self.generic, own);
+        }
+        self.grid.join(known);
+    }
+
     /// The same, as it happens at a step of a trace.
     pub(crate) fn at(mut self, steps: u64) -> Self {
         self.steps = steps;

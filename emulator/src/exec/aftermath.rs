@@ -25,10 +25,12 @@ impl ClusterRun<'_> {
         let note = match self.first_missing(read) {
             Some(missing) => {
                 self.go_on(&fault, missing);
-                self.is_written(missing).then(|| self.late(missing))
+                self.is_written(missing)
+                    .then(|| self.late(&fault, missing))
+                    .flatten()
             }
             // Something wrote them before what was read was used.
-            None => Some(self.late(Unwritten { bytes: 1, ..read })),
+            None => self.late(&fault, Unwritten { bytes: 1, ..read }),
         };
         for (run, printed) in self.blocks.iter_mut().zip(printed) {
             run.block.printed = printed;
@@ -74,23 +76,27 @@ impl ClusterRun<'_> {
         bytes.find(|byte| !self.is_written(*byte))
     }
 
-    /// The note on a byte that was written too late.
-    fn late(&self, byte: Unwritten) -> String {
+    /// The note on a byte that was written too late, unless the reader itself wrote it: an exchange.
+    fn late(&self, fault: &Fault, byte: Unwritten) -> Option<String> {
         let order = self.cluster.order.borrow();
         let Some(writer) = order.writer(byte.rank, byte.offset) else {
-            return "something writes these bytes later, and nothing orders that before the read"
-                .to_owned();
+            let note =
+                "something writes these bytes later, and nothing orders that before the read";
+            return Some(note.to_owned());
         };
+        let warps = self.launch.warps();
+        let (rank, warp) = (writer.warp / warps, writer.warp % warps);
+        if (rank, warp, writer.pc) == (fault.rank, fault.warp, fault.pc) {
+            return None;
+        }
         let code = &self.launch.program.code;
         let line = code.get(writer.pc as usize).map_or(0, |inst| inst.line);
-        match writer.over {
+        Some(match writer.over {
             Some(over) => format!(
                 "the asynchronous write of PTX line {line} brings these bytes, and the read does \
                  not wait for it: it is {over}"
             ),
             None => {
-                let warps = self.launch.warps();
-                let (rank, warp) = (writer.warp / warps, writer.warp % warps);
                 let block = match self.blocks.len() {
                     1 => String::new(),
                     _ => format!(" of the block of rank {rank}"),
@@ -100,6 +106,6 @@ impl ClusterRun<'_> {
                      that before the read: a barrier between the two may be missing"
                 )
             }
-        }
+        })
     }
 }

@@ -28,9 +28,12 @@ impl Warp {
         let (b, c): (Vec<Row<u64>>, Vec<Row<u64>>) = (rows(&atomic.b), rows(&atomic.c));
         let mut old = vec![Row::<u64>::default(); b.len()];
         self.site.atomic = true;
+        // What an exchange reads does not decide what it writes.
+        let exchanges = atomic.op == AtomicOp::Exch;
+        self.tolerates = exchanges;
         let element = atomic.ty.bytes();
         let bytes = element * b.len();
-        self.each_space(atomic.space, &addresses, mask, |warp, space, own, mask| {
+        let done = self.each_space(atomic.space, &addresses, mask, |warp, space, own, mask| {
             let launch = block.launch;
             let _excluded = (space == Space::Global).then(|| launch.global.lock_atomics());
             for lane in Lanes(mask) {
@@ -59,13 +62,18 @@ impl Warp {
             }
             count(block, space, Touch::Atomic, own, mask, bytes);
             Ok(())
-        })?;
+        });
+        self.tolerates = false;
+        done?;
         for (d, old) in atomic.d.iter().zip(&old) {
             match d.width {
                 Width::B16 => self.regs.put(d.slot, &old.map(|v| v as u16), mask),
                 Width::B32 => self.regs.put(d.slot, &old.map(|v| v as u32), mask),
                 _ => self.regs.put(d.slot, old, mask),
             }
+        }
+        if exchanges {
+            self.settle_exchange(&atomic.d, mask);
         }
         Ok(())
     }

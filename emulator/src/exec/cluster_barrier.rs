@@ -8,6 +8,7 @@ use super::warp::Warp;
 use crate::check::Stamp;
 use crate::explore::Mode;
 use crate::profile::Waited;
+use crate::program::Scope;
 use crate::report::FaultKind;
 
 /// State of the barrier: masks of lanes, by warp of the cluster.
@@ -105,7 +106,7 @@ impl Warp {
             }
             let mut order = cluster.order.borrow_mut();
             order.visit_barrier(None, Mode::Arrive);
-            let stamp = order.hand_over(agent, ordered);
+            let stamp = order.hand_over(agent, Scope::Cluster, ordered);
             order.arrive_after_uses(agent);
             cluster.effect();
             if barrier.arrive(agent, active, &stamp) {

@@ -145,6 +145,12 @@ impl Fault {
         self.notes.push(note);
         self
     }
+
+    /// Adds a note, if there is one.
+    pub(crate) fn notes(mut self: Box<Self>, note: Option<String>) -> Box<Self> {
+        self.notes.extend(note);
+        self
+    }
 }
 
 /// Result of a step.

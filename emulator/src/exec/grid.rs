@@ -20,6 +20,7 @@ use super::printing::Printing;
 use super::random::Random;
 use crate::config::LaunchStats;
 use crate::fifo::Fifo;
+use crate::program::{Inst, Scope};
 use crate::report::{Place, Report};
 
 /// Rounds of turns of a cluster's warps before the next cluster of an ordered launch begins.
@@ -377,6 +378,32 @@ fn with_origins(note: &str, source: &crate::module::Source) -> String {
     text
 }
 
+/// A note about strong accesses of a race whose scopes leave out the other thread.
+fn too_narrow(code: &[Inst], fault: &Fault) -> Option<String> {
+    let second = fault.second.as_ref()?;
+    let distance = match second.cluster {
+        Some(_) => Scope::Device,
+        None if second.rank != fault.rank => Scope::Cluster,
+        None => return None,
+    };
+    let places = [(1, fault.pc), (2, second.pc)];
+    let named: Vec<String> = places
+        .iter()
+        .filter_map(|(number, pc)| {
+            let inst = code.get(*pc as usize)?;
+            let is_narrow = inst.strength.is_strong() && inst.scope < distance;
+            is_narrow.then(|| format!("({number}) has scope {}", inst.scope.name()))
+        })
+        .collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "{}, so it is weak for the other block: {} includes both",
+            named.join(" and "),
+            distance.name()
+        )
+    })
+}
+
 /// Makes a report of a fault: adds kernel, source lines and indices.
 fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) -> Report {
     let launch = run.launch;
@@ -397,21 +424,8 @@ fn report(run: &ClusterRun<'_>, fault: Fault, source: &crate::module::Source) ->
             thread: lane.and_then(|lane| block.thread(warp, lane)),
         }
     };
-    let is_narrow = |pc: u32| {
-        let inst = launch.program.code.get(pc as usize);
-        inst.is_some_and(|inst| inst.narrow && inst.strength.is_strong())
-    };
-    let mut notes = fault.notes;
-    if let Some(other) = fault
-        .second
-        .as_ref()
-        .filter(|other| other.cluster.is_some())
-        && (is_narrow(fault.pc) || is_narrow(other.pc))
-    {
-        let note = "an access whose scope is a block or a cluster (.cta, .cluster) is weak for other \
-                    clusters: .gpu includes them";
-        notes.push(note.to_owned());
-    }
+    let mut notes = fault.notes.clone();
+    notes.extend(too_narrow(&launch.program.code, &fault));
     let second = fault.second.map(|other| {
         let at = place(other.cluster, other.rank, other.warp, other.lane, other.pc);
         (other.what, at)

@@ -9,7 +9,7 @@ use super::warp::Warp;
 use crate::check::{Actor, Kind, Stamp, Target};
 use crate::explore::Mode;
 use crate::profile::Waited;
-use crate::program::{Mbarrier, MbarrierKind, Until};
+use crate::program::{Mbarrier, MbarrierKind, Scope, Until};
 
 impl Warp {
     /// Runs an `mbarrier` instruction. Returns true if the path waits or its lanes have been split.
@@ -29,7 +29,7 @@ impl Warp {
         let arrives = matches!(op.kind, MbarrierKind::Arrive { .. });
         let kind = match op.kind {
             MbarrierKind::Init { .. } | MbarrierKind::Inval => Kind::Write,
-            _ => Kind::StrongWrite,
+            _ => Kind::STRONG_WRITE,
         };
         block.cluster.effect();
         let pc = self.paths.list[index].pc;
@@ -49,7 +49,7 @@ impl Warp {
                 .cluster
                 .order
                 .borrow_mut()
-                .hand_over(agent, op.ordered),
+                .hand_over(agent, Scope::Block, op.ordered),
             false => Stamp::default(),
         };
         let mut states = Row([0u64; LANES]);
@@ -190,7 +190,7 @@ impl Warp {
             if noted != Some(at) {
                 let same = Lanes(active).filter(|&other| addresses.0[other] == addresses.0[lane]);
                 let lanes = same.fold(0, |lanes, other| lanes | 1 << other);
-                self.note_mbarrier(block, at, Kind::StrongRead, index, lanes)?;
+                self.note_mbarrier(block, at, Kind::STRONG_READ, index, lanes)?;
                 noted = Some(at);
             }
             let barrier = table.get(at).map_err(wrong)?;

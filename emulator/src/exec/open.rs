@@ -19,7 +19,9 @@ use super::warp::Warp;
 use crate::memory::lanes::{OpenPart, Planes};
 use crate::memory::space::Space;
 use crate::program::tensor::{TensorOp, WarpgroupA};
-use crate::program::{Access, Asynchronous, Base, Inst, MbarrierKind, Op, Reg, StackOp, Width};
+use crate::program::{
+    Access, Asynchronous, AtomicOp, Base, Inst, MbarrierKind, Op, Reg, StackOp, Width,
+};
 use crate::report::FaultKind;
 
 /// Loads that are remembered for reports, counted by lanes.
@@ -241,6 +243,7 @@ impl Warp {
             Op::Lanes(..) | Op::Special { .. } | Op::FrameAddress { .. } => true,
             Op::Pack { .. } | Op::Unpack { .. } | Op::Load(_) | Op::Collective(_) => true,
             Op::Tensor(op) => op.runs_on_copies(),
+            Op::Atomic(atomic) => atomic.op == AtomicOp::Exch,
             Op::Store(_) | Op::OpenStore(_) | Op::Watch(_) => true, // they write no register
             _ => false,
         };
@@ -336,6 +339,24 @@ impl Warp {
         }
         unpack(&mut open.low, &low);
         unpack(&mut open.high, &high);
+    }
+
+    /// The results of an exchange on the copies: those of lanes that found unwritten bytes depend on
+    /// them in all bits.
+    pub(super) fn settle_exchange(&mut self, results: &[Reg], mask: u32) {
+        let faults = self.missing.take().unwrap_or_default().faults;
+        if !faults.is_empty() && self.open.is_none() {
+            self.open = Some(Box::new(Open::new(&self.regs)));
+        }
+        self.settle_registers(results, mask);
+        if let Some(open) = &mut self.open {
+            let lanes = faults.iter().fold(0, |lanes, (lane, _)| lanes | 1 << lane);
+            for reg in results {
+                open.low.fill(*reg, false, lanes);
+                open.high.fill(*reg, true, lanes);
+            }
+            open.remember(faults);
+        }
     }
 
     /// A load's registers on the copies.

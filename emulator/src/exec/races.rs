@@ -8,7 +8,7 @@ use super::warp::Warp;
 use crate::check::{Actor, FlagUse, Kind, Order, Stamp, Target, Values};
 use crate::memory::lanes::Planes;
 use crate::memory::words::{Bytes, Word, low_bits};
-use crate::program::{Inst, Strength};
+use crate::program::{Inst, Scope, Strength};
 
 /// The instruction that the accesses of a warp belong to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,8 +19,8 @@ pub(crate) struct Site {
     pub(crate) warp: u32,
     /// Its memory-ordering strength.
     pub(crate) strength: Strength,
-    /// See [`Inst::narrow`].
-    pub(crate) narrow: bool,
+    /// Its scope.
+    pub(crate) scope: Scope,
     /// Whether it is the read of an atomic, which counts as the write that follows.
     pub(crate) atomic: bool,
 }
@@ -42,7 +42,7 @@ impl Site {
             pc,
             warp,
             strength: inst.strength,
-            narrow: inst.narrow,
+            scope: inst.scope,
             atomic: false,
         }
     }
@@ -77,10 +77,11 @@ impl Site {
         if !self.strength.is_strong() {
             return order.lanes(actor, target, Kind::Read, offsets, mask, bytes);
         }
-        order.set_narrow(self.narrow);
-        order.lanes(actor, target, Kind::StrongRead, offsets, mask, bytes)?;
+        let kind = Kind::StrongRead(self.scope);
+        order.lanes(actor, target, kind, offsets, mask, bytes)?;
         let warp = block.agent(self.warp);
-        order.strong(warp, target, (self.strength, FlagUse::Read), offsets, mask);
+        let usage = (self.strength, self.scope, FlagUse::Read);
+        order.strong(warp, target, usage, offsets, mask);
         Ok(())
     }
 
@@ -125,7 +126,7 @@ impl Site {
             return Ok(());
         }
         let kind = match self.strength.is_strong() {
-            true => Kind::StrongWrite,
+            true => Kind::StrongWrite(self.scope),
             false => Kind::Write,
         };
         let holds = |offset: u64, bytes: u32, value: u32| {
@@ -140,15 +141,15 @@ impl Site {
         let mut order = block.cluster.order.borrow_mut();
         let actor = self.actor(block);
         self.use_peer(block, &mut order, target, offsets, mask);
-        order.set_narrow(self.narrow);
         order.note(actor, target, kind, offsets, mask, bytes, Some(&values))?;
-        if kind == Kind::StrongWrite {
+        if self.strength.is_strong() {
             let usage = match self.atomic {
                 true => FlagUse::Atomic,
                 false => FlagUse::Write,
             };
             let warp = block.agent(self.warp);
-            order.strong(warp, target, (self.strength, usage), offsets, mask);
+            let usage = (self.strength, self.scope, usage);
+            order.strong(warp, target, usage, offsets, mask);
         }
         Ok(())
     }
@@ -156,10 +157,10 @@ impl Site {
 
 impl Warp {
     /// `membar` or `fence`.
-    pub(super) fn fence(&self, block: &Block<'_>, narrow: bool) {
+    pub(super) fn fence(&self, block: &Block<'_>, scope: Scope) {
         if block.launch.checks.races {
             let mut order = block.cluster.order.borrow_mut();
-            order.fence(block.agent(self.index), narrow);
+            order.fence(block.agent(self.index), scope);
         }
     }
 

@@ -413,7 +413,7 @@ impl Warp {
                         .into(),
                 ));
             }
-            Op::Fence => self.fence(block, inst.narrow),
+            Op::Fence => self.fence(block, inst.scope),
             Op::Watch(watch) => self.watch(block, watch, active)?,
             Op::Yield => return Ok(Flow::Yield),
             Op::Nothing | Op::Lanes(..) => {}

@@ -10,7 +10,7 @@ use super::lanewise::arithmetic;
 use super::mods::Mods;
 use super::{FunctionLowering, Lowered, compare, float, integer, logic, video};
 use crate::profile::Kind;
-use crate::program::{Guard, Op, Reg, Strength, Width};
+use crate::program::{Guard, Op, Reg, Scope, Strength, Width};
 
 impl<'a> FunctionLowering<'a, '_> {
     pub(super) fn instruction(&mut self, inst: &'a Instruction) -> Lowered {
@@ -37,10 +37,10 @@ impl<'a> FunctionLowering<'a, '_> {
             .resize(self.build.code.len(), Kind::of(inst));
         let strength = Strength::of(inst);
         let own = &mut self.build.code[first..];
-        let narrow = inst.has("cta") || inst.has("cluster");
+        let scope = Scope::of(inst);
         let computes = inst.facts().operands == Operands::Computed;
         for op in &mut *own {
-            (op.strength, op.narrow, op.computes) = (strength, narrow, computes);
+            (op.strength, op.scope, op.computes) = (strength, scope, computes);
         }
         if let [preparations @ .., _] = own {
             preparations.iter_mut().for_each(|op| op.weight = 0);

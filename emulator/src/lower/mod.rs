@@ -51,7 +51,7 @@ use crate::memory::local::LOCAL_LIMIT;
 use crate::memory::shared::SHARED_BASE;
 use crate::profile::Kind;
 use crate::program::{
-    Bounds, Doubt, FunctionInfo, Guard, Inst, Op, Program, Reg, Special, Strength, Width,
+    Bounds, Doubt, FunctionInfo, Guard, Inst, Op, Program, Reg, Scope, Special, Strength, Width,
 };
 use layout::Frame;
 pub use layout::ParamLayout;
@@ -410,7 +410,7 @@ impl<'a, 'b> FunctionLowering<'a, 'b> {
             line: self.line,
             weight: 1,
             strength: Strength::default(),
-            narrow: false,
+            scope: Scope::default(),
             computes: false,
         });
     }

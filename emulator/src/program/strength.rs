@@ -54,3 +54,40 @@ impl Strength {
         matches!(self, Self::Release | Self::AcquireRelease)
     }
 }
+
+/// Threads that a strong access or a fence includes. Beyond them, the access is weak and the fence
+/// does nothing. It is also how far two threads are from each other: the least scope that includes
+/// both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    Block,
+    Cluster,
+    /// All threads: the emulator has one device, and the host waits while it runs.
+    #[default]
+    Device,
+}
+
+impl Scope {
+    /// From a block to the device.
+    pub(crate) const ALL: [Self; 3] = [Self::Block, Self::Cluster, Self::Device];
+
+    /// The scope of an instruction, by its modifiers.
+    pub(crate) fn of(inst: &Instruction) -> Self {
+        if inst.has("cta") {
+            Self::Block
+        } else if inst.has("cluster") {
+            Self::Cluster
+        } else {
+            Self::Device
+        }
+    }
+
+    /// Its name in PTX.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Block => ".cta",
+            Self::Cluster => ".cluster",
+            Self::Device => ".gpu",
+        }
+    }
+}

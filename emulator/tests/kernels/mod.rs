@@ -18,6 +18,7 @@ mod printf;
 mod profile;
 mod races;
 mod refused;
+mod scopes;
 mod tensor;
 mod tensor_columns;
 mod tensor_copies;

@@ -30,6 +30,7 @@ fn what_nothing_wrote_may_be_read_and_dropped() {
         "selp.u32 %r4, 99, %r3, %q;",
         "add.u32 %r4, %r3, 1; selp.u32 %r4, 99, %r4, %q; @!%q sub.u32 %r4, %r4, 1;",
         "shfl.sync.idx.b32 %r4, %r3, %r0, 31, -1; @%q mov.u32 %r4, 99;",
+        "@%q atom.shared.exch.b32 %r4, [%r2+4], 99; @%q ld.shared.u32 %r3, [%r2+4]; mov.u32 %r4, %r3;",
         "setp.lt.u32 %q, %r3, 5; setp.eq.or.u32 %q, %r0, 31, %q; mov.u32 %r4, %r3;
          setp.eq.u32 %q, %r0, 31; @%q mov.u32 %r4, 99;",
     ];
@@ -74,6 +75,16 @@ fn what_nothing_wrote_is_a_report_where_it_matters() {
     };
     let text = ONE_TOO_MANY.replace("//USE", used[1]);
     assert!(run(&text, 1, 32, 32, config).is_ok());
+}
+
+#[test]
+fn what_an_exchange_reads_matters_where_it_is_used() {
+    let how = "@%q atom.shared.exch.b32 %r4, [%r2+4], 7; @!%q mov.u32 %r4, 0;";
+    let text = ONE_TOO_MANY.replace("//USE", how);
+    let found = report(run(&text, 1, 32, 32, seeded(0)));
+    assert_eq!(found.kind, FaultKind::Uninitialized, "{found}");
+    assert_eq!(found.place.ptx_line, 17, "{found}");
+    assert_eq!(found.notes, ["PTX line 19 uses what this read"], "{found}");
 }
 
 /// A structure of a word and a byte is copied as two words through a memory, and its byte is read.

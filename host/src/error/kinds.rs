@@ -310,6 +310,12 @@ pub enum KernelError {
         /// The names of its kernels.
         known: Box<str>,
     },
+    /// A module has no variable with the requested name.
+    #[error("no variable `{name}` in this module")]
+    NoVariable {
+        /// The requested name.
+        name: Box<str>,
+    },
     /// PTX text does not parse.
     #[error("PTX line {line}, column {column}: {message}")]
     PtxSyntax {

@@ -2,9 +2,11 @@
 
 use super::signature::{Signature, parse, signatures};
 use crate::backend::LoadedModule;
+use crate::buffer::DeviceBuffer;
 use crate::device::Device;
 use crate::error::{Error, KernelError, Result};
 use crate::kernel::Kernel;
+use crate::storage::Storage;
 use std::fmt;
 use std::sync::Arc;
 
@@ -82,6 +84,24 @@ impl Module {
             begins_early: true,
             ..signature.clone()
         })
+    }
+
+    /// The bytes of a variable of the module in global or constant memory, such as a `__constant__`
+    /// array of CUDA C++. The buffer keeps the module loaded. Kernels that name the variable use it
+    /// without an argument, so that nothing orders such a launch with copies:
+    /// [`Device::synchronize`] does.
+    ///
+    /// # Errors
+    /// [`KernelError::NoVariable`], [`DeviceError::Driver`](crate::DeviceError::Driver).
+    pub fn variable(&self, name: &str) -> Result<DeviceBuffer<u8>> {
+        let found = self.0.loaded.variable(name)?;
+        let (address, bytes) =
+            found.ok_or_else(|| Error::Kernel(KernelError::NoVariable { name: name.into() }))?;
+        let storage = Storage::variable(self, address, bytes);
+        Ok(DeviceBuffer::from_storage(
+            Arc::new(storage),
+            bytes as usize,
+        ))
     }
 
     fn signature(&self, name: &str) -> Result<&Signature> {

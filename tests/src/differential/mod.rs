@@ -4,6 +4,7 @@
 //! run on. Both are deterministic, so hashes of the answers of real hardware are kept in the
 //! repository, and the emulator is compared with them where there is no GPU.
 
+pub mod asynchronous;
 pub mod coverage;
 pub mod engine;
 pub mod forms;

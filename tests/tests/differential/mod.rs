@@ -5,6 +5,7 @@
 //! the answers of a GPU, in the format of `golden/h200.txt`. `WARPSMITH_SHARD=3/16` runs only the
 //! fourth of sixteen shares, so that several processes can divide the work.
 
+mod asynchronous;
 mod coverage;
 mod tally;
 

@@ -50,6 +50,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         .filter(|(a, b)| a == b)
         .count();
     let accuracy = right as f64 / truth.len() as f64;
+    args.device.write_trace()?;
     if args.device.json {
         let rows: Vec<_> = answers.rows.iter().map(table::Row::to_json).collect();
         let line = json!({

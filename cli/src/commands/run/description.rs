@@ -43,6 +43,8 @@ pub(super) struct Buffer {
     pub(super) fill: Fill,
     pub(super) seed: Option<u64>,
     pub(super) save: Option<PathBuf>,
+    /// The variable of the PTX file whose memory it is.
+    pub(super) variable: Option<String>,
 }
 
 /// A file with one launch, whose keys stand at the top.
@@ -119,6 +121,7 @@ struct RawBuffer {
     fill: String,
     seed: Option<u64>,
     save: Option<PathBuf>,
+    variable: Option<String>,
 }
 
 /// Reads and checks the file; paths in it become relative to the current directory.
@@ -280,6 +283,7 @@ fn buffer(raw: RawBuffer, folder: &Path) -> Result<Buffer> {
         fill,
         seed: raw.seed,
         save: raw.save.map(|path| folder.join(path)),
+        variable: raw.variable,
     })
 }
 

@@ -156,6 +156,7 @@ mod tests {
             fill,
             seed: None,
             save: None,
+            variable: None,
         }
     }
 

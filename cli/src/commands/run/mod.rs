@@ -15,12 +15,12 @@ mod roofline;
 mod schedules;
 mod small_float;
 mod tensor_map;
-mod trace;
+pub(super) mod trace;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use ptx_syntax::ast::{Function, FunctionKind, Module};
+use ptx_syntax::ast::{Function, FunctionKind, Module, Space, Variable};
 use warpsmith::{Device, DeviceBuffer};
 use warpsmith_emulator::Explorer;
 
@@ -28,7 +28,7 @@ use super::read_text;
 use crate::failure::Outcome;
 use crate::output::{Output, OutputFiles};
 use crate::threads;
-use description::{Buffer, Description, Launch, in_launch};
+use description::{Buffer, Description, Launch, in_launch, listed};
 use fill::Fill;
 use launch::Launched;
 use roofline::GpuModel;
@@ -50,6 +50,7 @@ use roofline::GpuModel;
 ///   fill = "normal"           # see below
 ///   seed = 1                  # if left out: --seed plus the buffer's position
 ///   save = "x.npy"            # optional: written after the last launch
+///   variable = "table"        # optional: it is this variable (__device__, __constant__)
 ///
 ///   [[arg]]                   # in the kernel's order, each with one key:
 ///   buffer = "x"              # a buffer's address, or a value:
@@ -92,8 +93,8 @@ use roofline::GpuModel;
 /// 0xFF, which is NaN for floats. A fill may also be a .npy file of the buffer's shape. It has
 /// floats of any width for float buffers, and the same type for integer buffers. The same fill,
 /// seed, dtype and shape give the same bytes on every device. A buffer with the fill `unwritten`
-/// holds nothing: the emulator reports reads of bytes that the kernel has not written. Paths are
-/// relative to the TOML file. Saved floats of 16 or 8 bits are written as f32.
+/// holds nothing: the emulator reports reads of bytes that the kernel has not written. A variable
+/// with it keeps the contents that the PTX file gives it. Paths are relative to the TOML file. Saved floats of 16 or 8 bits are written as f32.
 ///
 /// Files are written only if all launches succeed. If the emulator finds a fault in the kernel, its
 /// report goes to stderr, and the exit status is 3.
@@ -197,6 +198,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     let module =
         ptx_syntax::parse(&text).with_context(|| format!("{} is not PTX", args.ptx.display()))?;
     check_launches(&module, &description.launches)
+        .and_then(|()| check_variables(&module, &description.buffers))
         .with_context(|| args.launch.display().to_string())?;
     check_places(args, &description.buffers)?;
     let timelines = trace::collector(args);
@@ -275,9 +277,15 @@ impl Trial<'_> {
         let stream = device.default_stream();
         let buffers = named
             .map(|(buffer, bytes)| {
-                let made = match buffer.fill {
-                    Fill::Unwritten => DeviceBuffer::uninit(&stream, bytes.len()),
-                    _ => DeviceBuffer::from_slice(&device, bytes),
+                let made = match (&buffer.variable, &buffer.fill) {
+                    (Some(name), fill) => module.variable(name).and_then(|mut own| {
+                        if *fill != Fill::Unwritten {
+                            own.copy_from_slice(bytes)?;
+                        }
+                        Ok(own)
+                    }),
+                    (None, Fill::Unwritten) => DeviceBuffer::uninit(&stream, bytes.len()),
+                    (None, _) => DeviceBuffer::from_slice(&device, bytes),
                 };
                 made.with_context(|| format!("{}: buffer `{}`", place(), buffer.name))
             })
@@ -302,6 +310,43 @@ fn check_launches(module: &Module, launches: &[Launch]) -> Result<()> {
         let kernel = find(module, &launch.kernel).context("kernel");
         let fits = kernel.and_then(|kernel| check_args(kernel, launch));
         in_launch(at, launches.len(), fits)?;
+    }
+    Ok(())
+}
+
+/// Checks that the variables of buffers are there, and that each has its buffer's size.
+fn check_variables(module: &Module, buffers: &[Buffer]) -> Result<()> {
+    let known = module
+        .variables
+        .iter()
+        .filter(|variable| matches!(variable.space, Space::Global | Space::Const));
+    let known: Vec<&Variable> = known.collect();
+    for (at, buffer) in buffers.iter().enumerate() {
+        let Some(name) = &buffer.variable else {
+            continue;
+        };
+        let context = || format!("buffer `{}`: variable", buffer.name);
+        let is_other = |other: &Buffer| other.variable.as_ref() != Some(name);
+        ensure!(
+            buffers[..at].iter().all(is_other),
+            "buffer `{}`: variable: `{name}` has a buffer already",
+            buffer.name
+        );
+        let variable = known.iter().find(|variable| variable.name == *name);
+        let variable = variable
+            .with_context(|| {
+                let names: Vec<&str> = known.iter().map(|known| &*known.name).collect();
+                format!("no `{name}` in the PTX file; it has: {}", listed(&names))
+            })
+            .with_context(context)?;
+        let bytes = variable.bytes();
+        ensure!(
+            bytes == Some(buffer.bytes as u64),
+            "buffer `{}` has {} bytes, variable `{variable}` has {}",
+            buffer.name,
+            buffer.bytes,
+            bytes.map_or("an unknown number".into(), |bytes| bytes.to_string())
+        );
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod refused;
 mod trace;
+mod variables;
 
 use serde_json::Value;
 

@@ -126,6 +126,8 @@ mod tests {
             known: &[],
             known_writes: &[],
             synced: &[0; 32],
+            block: (0, 1),
+            warps: 1,
         };
         let span = Span {
             offset,

@@ -79,7 +79,7 @@ impl Issuer {
         };
         let offset = address - found.base;
         let mut order = cluster.order.borrow_mut();
-        if order.is_on() && kind != Kind::StrongRead {
+        if order.is_on() && kind != Kind::STRONG_READ {
             let actor = Actor::Operation(&self.operation);
             let target = Target::Global { allocation };
             order
@@ -146,7 +146,7 @@ impl Issuer {
             return Err(self.blame(fault));
         }
         let mut order = cluster.order.borrow_mut();
-        if order.is_on() && kind != Kind::StrongRead {
+        if order.is_on() && kind != Kind::STRONG_READ {
             let actor = Actor::Operation(&self.operation);
             let target = Target::Shared { rank: at.rank };
             order
@@ -160,8 +160,8 @@ impl Issuer {
 /// What a kind of access does. The read of a reduction (`StrongRead`) counts as the write after it.
 fn intent(kind: Kind) -> Intent {
     match kind {
-        Kind::Read | Kind::StrongRead => Intent::Read,
-        Kind::Write | Kind::StrongWrite => Intent::Write,
+        Kind::Read | Kind::StrongRead(_) => Intent::Read,
+        Kind::Write | Kind::StrongWrite(_) => Intent::Write,
     }
 }
 

@@ -59,8 +59,8 @@ impl Issuer {
     ) -> Checked<()> {
         let _excluded = cluster.global.lock_atomics();
         let mut old = vec![0; data.len()];
-        self.read_global(cluster, address, &mut old, Kind::StrongRead)?;
+        self.read_global(cluster, address, &mut old, Kind::STRONG_READ)?;
         combine(op, ty, &mut old, data);
-        self.write_global(cluster, address, &old, Kind::StrongWrite)
+        self.write_global(cluster, address, &old, Kind::STRONG_WRITE)
     }
 }

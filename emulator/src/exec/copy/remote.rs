@@ -33,8 +33,8 @@ impl Landing for Sent {
         let mut data = self.data;
         let mut kind = Kind::Write;
         if let Some((op, ty)) = self.reduce {
-            kind = Kind::StrongWrite;
-            let old = Kind::StrongRead;
+            kind = Kind::STRONG_WRITE;
+            let old = Kind::STRONG_READ;
             let mut old = issuer.read_shared(cluster, self.target, bytes, Swizzle::None, old)?;
             combine(op, ty, &mut old, &data);
             data = old;

@@ -11,59 +11,58 @@ use crate::semantics::tensor::sum::{Floats, Rule, accumulate_f16, accumulate_f32
 use crate::semantics::tensor::whole::{IntegerRule, Integers, accumulate_f64, accumulate_s32};
 use crate::semantics::tensor::{Accumulator, Element, fragment};
 
+/// A or B: its bits, and the same decoded and rearranged for the sums.
+#[derive(Debug, Default)]
+pub(crate) struct Operand {
+    /// As `[row][k]`, or of B as `[column][k]`, in the order of the sum.
+    pub(super) bits: Vec<u32>,
+    floats: Floats,
+    integers: Integers,
+    /// A bit for each unit of shared memory that a `wgmma` has read, if races are checked for.
+    pub(super) seen: Vec<u64>,
+}
+
+impl Operand {
+    /// Decodes the bits of A.
+    pub(super) fn decode_a(&mut self, product: &Product, sum: TileSum, negated: bool) {
+        let (bits, units) = (&self.bits, product.units());
+        match sum {
+            TileSum::Integer(_) => self.integers.set_a(product.a, bits, units),
+            TileSum::Float(_) => self.floats.set_a(product.a, bits, units, negated),
+        }
+    }
+
+    /// Decodes the bits of B.
+    pub(super) fn decode_b(&mut self, product: &Product, sum: TileSum, negated: bool) {
+        let (bits, units) = (&self.bits, product.units());
+        match sum {
+            TileSum::Integer(_) => self.integers.set_b(product.b, bits, units),
+            TileSum::Float(_) => self.floats.set_b(product.b, bits, units, negated),
+        }
+    }
+}
+
 /// Host memory of a warp for its matrix instructions, used for one after another.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// The bits of A and B.
-    bits: [Vec<u32>; 2],
-    floats: [Floats; 2],
-    integers: [Integers; 2],
+    pub(super) a: Operand,
+    b: Operand,
     doubles: [Vec<f64>; 2],
     sums: Vec<Row<u32>>,
     double_sums: Vec<Row<u64>>,
 }
 
-impl Work {
-    /// A and B from their bits, see [`Operands::new`].
-    pub(super) fn operands(
-        &mut self,
-        product: &Product,
-        sum: TileSum,
-        bits: [&[u32]; 2],
-        negated: (bool, bool),
-    ) -> Operands<'_> {
-        let room = (&mut self.floats, &mut self.integers);
-        Operands::new(room, product, sum, bits, negated)
-    }
-}
-
-/// A and B, decoded and rearranged for the sums.
+/// A and B, decoded, and how they are summed.
 pub(super) enum Operands<'w> {
-    Float(Rule, &'w [Floats; 2]),
-    Integer(IntegerRule, &'w [Integers; 2]),
+    Float(Rule, &'w Floats, &'w Floats),
+    Integer(IntegerRule, &'w Integers, &'w Integers),
 }
 
 impl<'w> Operands<'w> {
-    /// From the bits of A as `[row][k]` and of B as `[column][k]`, in the order of the sum.
-    pub(super) fn new(
-        (floats, integers): (&'w mut [Floats; 2], &'w mut [Integers; 2]),
-        product: &Product,
-        sum: TileSum,
-        [a, b]: [&[u32]; 2],
-        negated: (bool, bool),
-    ) -> Self {
-        let units = product.units();
+    pub(super) fn new(sum: TileSum, a: &'w Operand, b: &'w Operand) -> Self {
         match sum {
-            TileSum::Integer(rule) => {
-                integers[0].set_a(product.a, a, units);
-                integers[1].set_b(product.b, b, units);
-                Self::Integer(rule, integers)
-            }
-            TileSum::Float(rule) => {
-                floats[0].set_a(product.a, a, units, negated.0);
-                floats[1].set_b(product.b, b, units, negated.1);
-                Self::Float(rule, floats)
-            }
+            TileSum::Integer(rule) => Self::Integer(rule, &a.integers, &b.integers),
+            TileSum::Float(rule) => Self::Float(rule, &a.floats, &b.floats),
         }
     }
 
@@ -71,13 +70,13 @@ impl<'w> Operands<'w> {
     #[inline(always)]
     pub(super) fn add(&self, reg: usize, rows: usize, c: &Row<u32>) -> Row<u32> {
         Row(match self {
-            Self::Integer(rule, [a, b]) => {
+            Self::Integer(rule, a, b) => {
                 accumulate_s32(*rule, a, b, fragment::accumulator(reg, rows, false), &c.0)
             }
-            Self::Float(rule, [a, b]) if rule.accumulator == Accumulator::F16 => {
+            Self::Float(rule, a, b) if rule.accumulator == Accumulator::F16 => {
                 accumulate_f16(*rule, a, b, fragment::accumulator(reg, rows, true), &c.0)
             }
-            Self::Float(rule, [a, b]) => {
+            Self::Float(rule, a, b) => {
                 accumulate_f32(*rule, a, b, fragment::accumulator(reg, rows, false), &c.0)
             }
         })
@@ -111,13 +110,14 @@ impl Warp {
             Sum::Double(rounding) => return self.mma_f64(block, mma, rounding),
         };
         let mut work = std::mem::take(&mut self.work);
-        let [a, b] = &mut work.bits;
+        let (a, b) = (&mut work.a, &mut work.b);
         let place = |lane, reg, per| fragment::a(product.m, per, lane, reg, 0);
-        self.fragment_bits(block, (product, product.a), &mma.a, place, a);
+        self.fragment_bits(block, (product, product.a), &mma.a, place, &mut a.bits);
+        a.decode_a(product, sum, false);
         let place = |lane, reg, per| fragment::b(product.units(), per, lane, reg, 0);
-        self.fragment_bits(block, (product, product.b), &mma.b, place, b);
-        let room = (&mut work.floats, &mut work.integers);
-        let operands = Operands::new(room, product, sum, [a, b], (false, false));
+        self.fragment_bits(block, (product, product.b), &mma.b, place, &mut b.bits);
+        b.decode_b(product, sum, false);
+        let operands = Operands::new(sum, a, b);
         let constants = &block.launch.program.constants;
         // D may be the registers of C, one by one. It may also be those of A or B, which have been
         // read.

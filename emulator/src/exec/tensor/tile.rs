@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::mma::Operand;
 use crate::check::{Actor, Operation, Proxy, Target};
 use crate::exec::access::Intent;
 use crate::exec::block::Block;
@@ -32,7 +33,7 @@ struct Reader<'a> {
     block: &'a Block<'a>,
     tile: Tile,
     /// A bit for each unit that was read, if races are checked for.
-    seen: Vec<u64>,
+    seen: &'a mut Vec<u64>,
 }
 
 impl Reader<'_> {
@@ -95,43 +96,45 @@ impl Reader<'_> {
             .at(u64::from(address))
             .note(layout)
     }
+}
 
-    /// Checks what was read for races.
-    fn check_races(&self, operation: &Operation) -> Checked<()> {
-        let mut order = self.block.cluster.order.borrow_mut();
-        let target = Target::Shared {
-            rank: self.block.rank,
-        };
-        let mut units = self.seen.iter().enumerate().flat_map(|(place, word)| {
-            let mut rest = *word;
-            std::iter::from_fn(move || {
-                let unit = place * 64 + rest.trailing_zeros() as usize;
-                let any = rest != 0;
-                rest &= rest.wrapping_sub(1);
-                any.then_some(unit)
-            })
-        });
-        let mut run: Option<Range<usize>> = None;
-        loop {
-            let next = units.next();
-            match (&mut run, next) {
-                (Some(run), Some(unit)) if run.end == unit => {
-                    run.end += 1;
-                    continue;
-                }
-                (Some(run), _) => order.range(
-                    Actor::Operation(operation),
-                    target,
-                    Intent::Read,
-                    Proxy::Async,
-                    (run.start * UNIT) as u64,
-                    (run.len() * UNIT) as u64,
-                )?,
-                (None, _) => {}
+/// Checks what was read of an operand for races.
+pub(super) fn check_races(
+    block: &Block<'_>,
+    operand: &Operand,
+    operation: &Operation,
+) -> Checked<()> {
+    let mut order = block.cluster.order.borrow_mut();
+    let target = Target::Shared { rank: block.rank };
+    let mut units = operand.seen.iter().enumerate().flat_map(|(place, word)| {
+        let mut rest = *word;
+        std::iter::from_fn(move || {
+            let unit = place * 64 + rest.trailing_zeros() as usize;
+            let any = rest != 0;
+            rest &= rest.wrapping_sub(1);
+            any.then_some(unit)
+        })
+    });
+    let mut run: Option<Range<usize>> = None;
+    loop {
+        let next = units.next();
+        match (&mut run, next) {
+            (Some(run), Some(unit)) if run.end == unit => {
+                run.end += 1;
+                continue;
             }
-            let Some(unit) = next else { return Ok(()) };
-            run = Some(unit..unit + 1);
+            (Some(run), _) => order.range(
+                Actor::Operation(operation),
+                target,
+                Intent::Read,
+                Proxy::Async,
+                (run.start * UNIT) as u64,
+                (run.len() * UNIT) as u64,
+            )?,
+            (None, _) => {}
         }
+        let Some(unit) = next else { return Ok(()) };
+        run = Some(unit..unit + 1);
     }
 }
 
@@ -164,26 +167,32 @@ fn check(tile: Tile) -> Checked<Descriptor> {
     Ok(descriptor)
 }
 
-/// The bits of the elements in `rows` of A (columns of B), as `[row][k]`.
+/// Reads the bits of the elements in `rows` of A (columns of B), as `[row][k]`; with `notes`, also
+/// which units they are from.
 ///
 /// # Errors
-/// A descriptor that is not valid, an access outside shared memory or to bytes that were never
-/// written, or a race.
+/// A descriptor that is not valid, or an access outside shared memory or to bytes that were never
+/// written.
 pub(super) fn read(
     block: &Block<'_>,
     tile: Tile,
     rows: Range<u32>,
-    operation: Option<&Operation>,
-) -> Checked<Vec<u32>> {
+    notes: bool,
+    operand: &mut Operand,
+) -> Checked<()> {
     let descriptor = check(tile)?;
-    let seen = match operation {
-        Some(_) => vec![0; (block.shared().len() as usize).div_ceil(UNIT * 64)],
-        None => Vec::new(),
-    };
+    let Operand {
+        bits: out, seen, ..
+    } = operand;
+    seen.clear();
+    if notes {
+        seen.resize((block.shared().len() as usize).div_ceil(UNIT * 64), 0);
+    }
     let mut reader = Reader { block, tile, seen };
     let bits = tile.element.unit_bits();
     let (per, units) = (128 / bits, 256 / bits);
-    let mut out = vec![0; rows.len() * units];
+    // Each element is written below.
+    out.resize(rows.len() * units, 0);
     if tile.transposed {
         // Only 16-bit elements can be MN-major: eight rows in each unit.
         for first in rows.clone().step_by(per) {
@@ -208,10 +217,7 @@ pub(super) fn read(
             }
         }
     }
-    if let Some(operation) = operation {
-        reader.check_races(operation)?;
-    }
-    Ok(out)
+    Ok(())
 }
 
 /// Splits a unit into elements.

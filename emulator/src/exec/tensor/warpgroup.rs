@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use super::mma::Operand;
 use crate::check::Stamp;
 use crate::exec::block::{Block, BlockRun};
 use crate::exec::fault::{Checked, Fault};
@@ -38,6 +39,11 @@ pub(crate) struct Warpgroup {
     /// The stamp that waiting for each step acquires, from the first step that not all warps have
     /// waited for.
     ends: VecDeque<Stamp>,
+    /// B of the steps that not all warps have run, from step `shared_from` on, and how many have.
+    shared: VecDeque<(Operand, u32)>,
+    shared_from: u64,
+    /// Host memory of operands for later steps.
+    spare: Vec<Operand>,
 }
 
 impl Warpgroup {
@@ -56,6 +62,33 @@ impl Warpgroup {
             self.past += 1;
         }
         None
+    }
+
+    /// B of a warp's latest step, and whether another warp has read it.
+    pub(super) fn shared(&mut self, warp: usize) -> (Operand, bool) {
+        let place = (self.counts[warp] - 1 - self.shared_from) as usize;
+        match self.shared.get_mut(place) {
+            Some((b, users)) if *users > 0 => (std::mem::take(b), true),
+            _ => (self.spare.pop().unwrap_or_default(), false),
+        }
+    }
+
+    /// Keeps B of a warp's latest step for the warps that have not run it.
+    pub(super) fn share(&mut self, warp: usize, b: Operand) {
+        let place = (self.counts[warp] - 1 - self.shared_from) as usize;
+        if self.shared.len() <= place {
+            self.shared.resize_with(place + 1, Default::default);
+        }
+        let (own, users) = &mut self.shared[place];
+        (*own, *users) = (b, *users + 1);
+        while self
+            .shared
+            .front()
+            .is_some_and(|(_, users)| *users == WARPS)
+        {
+            self.spare.extend(self.shared.pop_front().map(|(b, _)| b));
+            self.shared_from += 1;
+        }
     }
 
     /// Adds to the stamp of a warp's latest step; returns the number of the step, from 1.

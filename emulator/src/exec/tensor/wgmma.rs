@@ -1,7 +1,7 @@
 //! `wgmma`: computed when it is issued; its registers and operands are watched until it is waited
 //! for.
 
-use super::mma::input;
+use super::mma::{Operand, Operands, input};
 use super::tile::{self, Tile};
 use super::warpgroup::{Step, WARPS, Warpgroup};
 use crate::check::{Channel, Operation};
@@ -41,14 +41,9 @@ impl Warp {
             block.counters.wgmma(input(product.a), product.flops());
         }
         let operation = self.begin_wgmma(block, pc);
-        let a = self.a_bits(block, wgmma, a_descriptor, operation.as_ref())?;
-        let b = Tile {
-            name: "B",
-            element: wgmma.product.b,
-            descriptor: b_descriptor,
-            transposed: wgmma.b_transposed,
-        };
-        let b = tile::read(block, b, 0..wgmma.product.n as u32, operation.as_ref())?;
+        let mut work = std::mem::take(&mut self.work);
+        self.read_a(block, wgmma, a_descriptor, operation.as_ref(), &mut work.a)?;
+        let b = self.read_b(block, wgmma, b_descriptor, operation.as_ref())?;
         let inputs: &[Slot] = match &wgmma.a {
             WarpgroupA::Registers(regs) => regs,
             WarpgroupA::Shared(..) => &[],
@@ -58,13 +53,11 @@ impl Warp {
         let now = order.steps.of(block.agent(self.index));
         let end = finish.unwrap_or_default().at(now);
         drop(order);
-        let step = self
-            .warpgroup(block)
-            .issued((self.index % WARPS) as usize, &end);
+        let place = (self.index % WARPS) as usize;
+        let step = self.warpgroup(block).issued(place, &end);
         self.flight
             .issue(&self.regs, (pc, step), (&wgmma.d, inputs))?;
-        let mut work = std::mem::take(&mut self.work);
-        let operands = work.operands(&wgmma.product, wgmma.sum, [&a, &b], wgmma.negated);
+        let operands = Operands::new(wgmma.sum, &work.a, &b);
         for (i, d) in wgmma.d.iter().enumerate() {
             let cell = self.regs.row_mut::<u32>(*d);
             let start = match scale_d {
@@ -74,7 +67,35 @@ impl Warp {
             *cell = operands.add(i, ROWS as usize, &start);
         }
         self.work = work;
+        self.warpgroup(block).share(place, b);
         Ok(())
+    }
+
+    /// B, which the first warp that runs the instruction reads for all four.
+    fn read_b(
+        &self,
+        block: &mut Block<'_>,
+        wgmma: &Wgmma,
+        descriptor: u64,
+        operation: Option<&Operation>,
+    ) -> Checked<Operand> {
+        let place = (self.index % WARPS) as usize;
+        let (mut b, is_read) = self.warpgroup(block).shared(place);
+        if !is_read {
+            let tile = Tile {
+                name: "B",
+                element: wgmma.product.b,
+                descriptor,
+                transposed: wgmma.b_transposed,
+            };
+            let columns = 0..wgmma.product.n as u32;
+            tile::read(block, tile, columns, operation.is_some(), &mut b)?;
+            b.decode_b(&wgmma.product, wgmma.sum, wgmma.negated.1);
+        }
+        if let Some(operation) = operation {
+            tile::check_races(block, &b, operation)?;
+        }
+        Ok(b)
     }
 
     /// A 64-bit operand that must be the same in all lanes.
@@ -83,21 +104,20 @@ impl Warp {
         super::uniform(row, what)
     }
 
-    /// The elements of A in this warp's rows.
-    fn a_bits(
+    /// A in this warp's rows.
+    fn read_a(
         &self,
         block: &Block<'_>,
         wgmma: &Wgmma,
         descriptor: u64,
         operation: Option<&Operation>,
-    ) -> Checked<Vec<u32>> {
+        a: &mut Operand,
+    ) -> Checked<()> {
         let product = &wgmma.product;
         match &wgmma.a {
             WarpgroupA::Registers(regs) => {
                 let place = |lane, reg, per| fragment::a(ROWS as usize, per, lane, reg, 0);
-                let mut bits = Vec::new();
-                self.fragment_bits(block, (product, product.a), regs, place, &mut bits);
-                Ok(bits)
+                self.fragment_bits(block, (product, product.a), regs, place, &mut a.bits);
             }
             WarpgroupA::Shared(_, transposed) => {
                 let tile = Tile {
@@ -107,9 +127,14 @@ impl Warp {
                     transposed: *transposed,
                 };
                 let first = self.index % WARPS * ROWS;
-                tile::read(block, tile, first..first + ROWS, operation)
+                tile::read(block, tile, first..first + ROWS, operation.is_some(), a)?;
+                if let Some(operation) = operation {
+                    tile::check_races(block, a, operation)?;
+                }
             }
         }
+        a.decode_a(product, wgmma.sum, wgmma.negated.0);
+        Ok(())
     }
 
     /// The asynchronous operation for the race check of its reads; `None` if races are not checked

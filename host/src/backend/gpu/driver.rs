@@ -53,6 +53,7 @@ const FUNCTIONS: &[&str] = &[
     "cuModuleLoadDataEx",
     "cuModuleUnload",
     "cuModuleGetFunction",
+    "cuModuleGetGlobal_v2",
     "cuFuncGetAttribute",
     "cuFuncSetAttribute",
     "cuLaunchKernel",

@@ -7,7 +7,7 @@ use warpsmith_emulator::trace::{Span, Timeline};
 use super::rows::{block_name, described, rows};
 
 /// The file. Each block of each launch is a process, and each row of it a thread.
-pub(super) fn events(timelines: &[Timeline]) -> Value {
+pub(in crate::commands) fn events(timelines: &[Timeline]) -> Value {
     let mut events = Vec::new();
     let mut process = 0;
     for timeline in timelines {

@@ -1,6 +1,6 @@
 //! `--trace` and `--html`: files that show what the launches did.
 
-mod chrome;
+pub(in crate::commands) mod chrome;
 mod page;
 mod rows;
 mod source;
@@ -18,7 +18,7 @@ use crate::output::OutputFiles;
 use crate::progress::Spinner;
 
 /// Blocks that are recorded unless the options say otherwise.
-pub(super) const USUAL_BLOCKS: u64 = 16;
+pub(in crate::commands) const USUAL_BLOCKS: u64 = 16;
 
 /// The files that the options name.
 pub(super) fn files(args: &Args) -> impl Iterator<Item = (&'static str, &PathBuf)> {

@@ -1,36 +1,18 @@
-#!/usr/bin/env python3
-"""Runs the CUDA programs of the Indigo suite on the emulator, and counts what it finds.
+"""Indigo: CUDA programs on graphs, with and without planted bugs.
 
-    scripts/indigo SUITE [--warpsmith PROGRAM] [--jobs N] [--out docs/indigo.csv]
-
-SUITE is a clone of https://github.com/burtscher/IndigoSuite. Its generator makes every program with
-data of type int; a program's name tells its planted bugs (atomicBug, boundsBug, guardBug, raceBug, syncBug). Each
-is compiled by nvrtc and launched on four random graphs with all checks under several seeds. The CSV
-has a line for each program: its pattern, its planted bugs, and the kinds of its reports.
-
-Needs no GPU: pip install numpy nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl
+The suite's generator makes every program with data of type int; a program's name tells its planted
+bugs (atomicBug, boundsBug, guardBug, raceBug, syncBug). Each is compiled by nvrtc and launched on
+four random graphs with all checks under several seeds.
 """
 
-import argparse
-import csv
-import importlib.util
 import random
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
-from importlib.machinery import SourceFileLoader
-from pathlib import Path
 
 import numpy
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.dont_write_bytecode = True
-loader = SourceFileLoader("corpus", str(ROOT / "scripts" / "corpus"))
-corpus = importlib.util.module_from_spec(importlib.util.spec_from_loader("corpus", loader))
-loader.exec_module(corpus)
+from programs import corpus
 
 BUGS = ["atomicBug", "boundsBug", "guardBug", "raceBug", "syncBug"]
 SEEDS = 8
@@ -99,47 +81,23 @@ def reports(program, ptx, launches):
     return "; ".join(sorted(set(found)))
 
 
-def table(rows):
-    """Lines of Markdown: programs by planted bugs, and how many have reports of which kind."""
-    kinds = sorted({kind for row in rows for kind in row["reports"].split("; ") if kind})
-    yield f"| planted bugs | programs | without report | {' | '.join(kinds)} |"
-    yield "|---|--:|--:|" + "--:|" * len(kinds)
-    for bugs in sorted({row["bugs"] for row in rows}):
-        of_bugs = [row["reports"].split("; ") for row in rows if row["bugs"] == bugs]
-        counts = [sum(kind in found for found in of_bugs) for kind in ["", *kinds]]
-        yield f"| {bugs or 'none'} | {len(of_bugs)} | {' | '.join(map(str, counts))} |"
-
-
-def main():
-    arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    arguments.add_argument("suite", type=Path)
-    arguments.add_argument("--warpsmith", default="warpsmith")
-    arguments.add_argument("--jobs", type=int, default=2)
-    arguments.add_argument("--out", type=Path, default=ROOT / "docs" / "indigo.csv")
-    arguments = arguments.parse_args()
+def suite(checkout, toolkit):
+    """The programs of the suite."""
     nvrtc = corpus.Nvrtc()
-    with tempfile.TemporaryDirectory() as folder:
-        folder = Path(folder)
-        launches = [write_launch(folder / f"launch{at}", *launch) for at, launch in enumerate(LAUNCHES)]
-        sources = generate(arguments.suite.resolve(), folder)
-        for source in sources:
-            options = ["-arch=sm_90", "--generate-line-info"]
-            text = nvrtc.compile(device_code(source.read_text()), source.name, options)
-            text = text.replace("_Z11test_kernelPiS_S_S_i", "test_kernel")
-            source.with_suffix(".ptx").write_text(text)
+    folder = toolkit.folder
+    launches = [write_launch(folder / f"launch{at}", *launch) for at, launch in enumerate(LAUNCHES)]
+    for source in generate(checkout, folder):
+        options = ["-arch=sm_90", "--generate-line-info"]
+        text = nvrtc.compile(device_code(source.read_text()), source.name, options)
+        text = text.replace("_Z11test_kernelPiS_S_S_i", "test_kernel")
+        ptx = source.with_suffix(".ptx")
+        ptx.write_text(text)
 
-        def row(source):
+        def run(toolkit, source=source, ptx=ptx):
             bugs = [bug for bug in BUGS if bug in source.stem.split("_")]
-            found = reports(arguments.warpsmith, source.with_suffix(".ptx"), launches)
-            return {"program": source.stem, "bugs": " ".join(bugs), "reports": found}
+            found = reports(toolkit.warpsmith, ptx, launches)
+            ended = "fault" if found else "ok"
+            return {"program": source.stem, "planted": " ".join(bugs), "reports": found, "ended": ended}
 
-        with ThreadPoolExecutor(arguments.jobs) as pool:
-            rows = list(pool.map(row, sources))
-    with arguments.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["program", "bugs", "reports"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    print("\n".join(table(rows)))
+        yield run
 
-
-main()
