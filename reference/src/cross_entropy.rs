@@ -18,6 +18,10 @@
 //! - Sums of weights have a relative error of `gamma(additions)`, and so do values computed with
 //!   them.
 
+mod probabilities;
+
+pub use probabilities::cross_entropy_of_probabilities;
+
 use abi::DType;
 use ndarray::{ArrayD, ArrayViewD, Axis};
 
@@ -147,13 +151,12 @@ pub fn cross_entropy(
     let gradient = Expected::rounded_to(dtype, dx, &errors)?;
     let loss = match of.reduction {
         Reduction::None => {
-            let shaped = |values: Vec<f64>| {
-                let mut array = ArrayD::zeros(&x.shape()[..last.0]);
-                let places = array.iter_mut().zip(values);
-                places.for_each(|(to, from)| *to = from);
-                array
-            };
-            Expected::rounded_to(DType::F32, shaped(losses), &shaped(loss_errors))?
+            let shape = &x.shape()[..last.0];
+            Expected::rounded_to(
+                DType::F32,
+                shaped(shape, losses),
+                &shaped(shape, loss_errors),
+            )?
         }
         Reduction::Mean | Reduction::Sum => {
             let relative = gamma(model.additions + 6) + of_weights;
@@ -161,6 +164,14 @@ pub fn cross_entropy(
         }
     };
     Ok((loss, gradient))
+}
+
+/// An array of these values in row-major order.
+fn shaped(shape: &[usize], values: Vec<f64>) -> ArrayD<f64> {
+    let mut array = ArrayD::zeros(shape);
+    let places = array.iter_mut().zip(values);
+    places.for_each(|(to, from)| *to = from);
+    array
 }
 
 /// `factor` times the sum of all losses, whose own sum has a relative error of `relative`.

@@ -34,6 +34,7 @@ mod same_bits;
 mod scan;
 mod scatter;
 mod scatter_add;
+mod soft_labels;
 mod softmax;
 mod sort;
 mod streaming;
