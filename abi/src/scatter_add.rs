@@ -6,7 +6,7 @@
 //! | `scatter_add_count` | `(indices: *const u8, pairs: *mut u64, counts: *mut u32, longs: *mut u32, params: OrderParams)` |
 //! | `scatter_add_sort` | `(indices: *const u8, from: *const u64, to: *mut u64, counts: *const u32, begins: *mut u32, longs: *mut u32, params: OrderParams)` |
 //! | `scatter_add_<f32, f16, bf16>`, `scatter_add_any` | `(pairs: *const u64, begins: *const u32, src: *const u8, y: *mut u8, parts: *mut u8, params: AddParams)` |
-//! | `scatter_reduce_any` | as `scatter_add_any` |
+//! | `scatter_reduce_<f32, f16, bf16>`, `scatter_reduce_any` | as `scatter_add_any` |
 //! | `scatter_add_finish`, `scatter_reduce_finish` | `(pairs: *const u64, longs: *const u32, y: *mut u8, parts: *const u8, params: AddParams)` |
 //! | `scatter_add_few` | `(indices: *const u8, src: *const u8, y: *mut u8, params: AddParams, index_bytes: u32)` |
 //!
@@ -34,8 +34,8 @@
 //!
 //! Segments of one part are done with that; the parts of others are left in `parts`, and
 //! `scatter_add_finish` adds them. Sums are numbers of f32 (of floats of up to 32 bits), f64 (of f64) or i64
-//! (of integers, wrapping). `scatter_reduce_any` and `scatter_reduce_finish` do the same with another
-//! operation in place of sums, which the launch says.
+//! (of integers, wrapping). The entries of `scatter_reduce` do the same with another operation in place of
+//! sums, which the launch says.
 
 use crate::DType;
 use crate::division::Division;
@@ -293,7 +293,7 @@ pub struct ScatterAddEntry {
 }
 
 impl ScatterAddEntry {
-    /// The entry of a name `scatter_add_<dtype>`, for one of [`VECTORS`] by vectors, or
+    /// The entry of a name `scatter_<add, reduce>_<dtype>`, for one of [`VECTORS`] by vectors, or
     /// `scatter_<add, reduce>_any`, for any dtype by elements.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
@@ -331,6 +331,12 @@ entries! { $ ScatterAddEntry(AddParams) {
     /// By elements.
     scatter_add_elements {
         scatter_add_any;
+    }
+    /// Other operations than sums, by vectors: the element type.
+    scatter_reduce_vectors {
+        scatter_reduce_f32(f32);
+        scatter_reduce_f16(f16);
+        scatter_reduce_bf16(bf16);
     }
     /// Other operations than sums, by elements.
     scatter_reduce_elements {

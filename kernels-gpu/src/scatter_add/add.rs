@@ -51,28 +51,45 @@ trait Elements: Copy {
     unsafe fn put(self, numbers: *mut u8, slot: u64, sums: Self::Sums);
 }
 
-/// A vector of 16 bytes.
+/// A vector of 16 bytes, whose elements are added if `IS_SUM`.
 #[derive(Clone, Copy)]
-struct Vector<T, const V: usize>(PhantomData<T>);
+struct Vector<'a, T, const V: usize, const IS_SUM: bool>(&'a AddParams, PhantomData<T>);
 
-impl<T: Lanes<V>, const V: usize> Elements for Vector<T, V> {
+impl<T: Lanes<V>, const V: usize, const IS_SUM: bool> Vector<'_, T, V, IS_SUM> {
+    /// A word of elements that change no others.
+    #[inline(always)]
+    fn no_word(self) -> u32 {
+        match IS_SUM {
+            true => T::NOTHING,
+            false => T::packed(self.nothing())[0],
+        }
+    }
+}
+
+impl<T: Lanes<V>, const V: usize, const IS_SUM: bool> Elements for Vector<'_, T, V, IS_SUM> {
     type Sums = [f32; V];
     type Raw = crate::reduce::load::Raw;
 
     #[inline(always)]
     fn nothing(self) -> [f32; V] {
-        [-0.0; V]
+        match IS_SUM {
+            true => [-0.0; V],
+            false => [f32::from_bits(self.0.nothing as u32); V],
+        }
     }
 
     #[inline(always)]
     fn plus(self, sums: [f32; V], raw: Self::Raw) -> [f32; V] {
-        T::plus(sums, raw)
+        match IS_SUM {
+            true => T::plus(sums, raw),
+            false => single::merged_each(sums, T::numbers(raw), self.0.kind),
+        }
     }
 
     #[inline(always)]
     unsafe fn row(self, at: *const u8, is_there: bool) -> Self::Raw {
-        // SAFETY: passed on to the caller.
-        unsafe { T::row(at, is_there) }
+        // SAFETY: passed on to the caller; vectors are aligned.
+        unsafe { mem::ld_global_nc_v4_u32_or(at.cast(), is_there, self.no_word()) }
     }
 
     #[inline(always)]
@@ -84,7 +101,7 @@ impl<T: Lanes<V>, const V: usize> Elements for Vector<T, V> {
     #[inline(always)]
     unsafe fn add_to(self, at: *mut u8, old: Self::Raw, sums: [f32; V]) {
         // SAFETY: passed on to the caller.
-        unsafe { mem::st_global_v4_u32(at.cast(), T::packed(T::plus(sums, old))) }
+        unsafe { mem::st_global_v4_u32(at.cast(), T::packed(self.plus(sums, old))) }
     }
 
     #[inline(always)]
@@ -286,8 +303,15 @@ macro_rules! entry {
 macro_rules! by_vectors {
     ($($name:ident($ty:ident);)*) => {$(
         // Two vectors are on their way at a time, as many as registers for many warps allow.
-        entry!($name: |params| Vector::<$ty, { 16 / size_of::<$ty>() }>(PhantomData), 2,
+        entry!($name: |params| Vector::<$ty, { 16 / size_of::<$ty>() }, true>(params, PhantomData), 2,
             concat!("Adds rows of ", stringify!($ty), "."));
+    )*};
+}
+
+macro_rules! reduced_by_vectors {
+    ($($name:ident($ty:ident);)*) => {$(
+        entry!($name: |params| Vector::<$ty, { 16 / size_of::<$ty>() }, false>(params, PhantomData), 2,
+            concat!("Combines rows of ", stringify!($ty), " by the launch's operation."));
     )*};
 }
 
@@ -306,4 +330,5 @@ macro_rules! reduced_by_elements {
 
 abi::scatter_add_vectors!(by_vectors);
 abi::scatter_add_elements!(by_elements);
+abi::scatter_reduce_vectors!(reduced_by_vectors);
 abi::scatter_reduce_elements!(reduced_by_elements);
