@@ -1,6 +1,8 @@
 //! `Scan` against its reference: every operation, any axis of any layout, tiles and groups of
 //! tiles.
 
+mod indices;
+
 use abi::reduce::DTYPES;
 use half::{bf16, f16};
 use ndarray::ArrayD;
