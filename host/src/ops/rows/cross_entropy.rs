@@ -325,9 +325,10 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
     }
 
     /// Without classes there are rows all the same: every target that is not ignored is invalid then.
+    /// Of probabilities there is nothing to add up.
     fn describe(&self, out: Option<&Self::Outputs>, axes: &RowAxes) -> Result<Option<RowDesc>> {
         let (rows, n) = axes.extents(self.logits.shape());
-        if rows == 0 {
+        if rows == 0 || (n == 0 && self.are_probabilities()) {
             return Ok(None);
         }
         // The kernels that hold rows on chip have no room for another number per class.
@@ -413,6 +414,9 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         axes: &RowAxes,
         stream: &Stream,
     ) -> Result<()> {
+        if self.reduction == Reduction::None {
+            return loss.fill(0.0, stream);
+        }
         let extents = axes.extents(self.logits.shape());
         let (inputs, factor) = (self.inputs(axes, stream)?, self.new_factor(stream)?);
         let (factor, losses) = (factor.as_ref(), self.losses(loss, 0, stream)?);

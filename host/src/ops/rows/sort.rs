@@ -368,20 +368,8 @@ impl<T: Element> Operation for Order<'_, T> {
         _: &RowAxes,
         stream: &Stream,
     ) -> Result<()> {
-        if let Some(values) = values {
-            check::output("values", values, self.x.shape(), stream)?;
-            check::no_overlap("values", values, "x", self.x)?;
-        }
-        if let Some(indices) = indices {
-            check::output("indices", indices, self.x.shape(), stream)?;
-            check::no_overlap("indices", indices, "x", self.x)?;
-        }
-        match (values, indices) {
-            (Some(values), Some(indices)) => {
-                check::no_overlap("indices", indices, "values", values)
-            }
-            _ => Ok(()),
-        }
+        let (values, indices) = (values.as_ref(), indices.as_ref());
+        check::values_and_indices(values, indices, self.x.shape(), self.x, stream)
     }
 
     fn new_outputs(&self, _: &RowAxes, stream: &Stream) -> Result<Outputs<T>> {

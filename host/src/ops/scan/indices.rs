@@ -48,11 +48,7 @@ impl<T: Reducible> ScanWithIndices<'_, T> {
         named(NAME, || {
             let axis = self.validate(stream)?;
             let (x, RunningExtremes { values, indices }) = (self.0.x, out);
-            check::output("values", values, x.shape(), stream)?;
-            check::output("indices", indices, x.shape(), stream)?;
-            check::no_overlap("values", values, "x", x)?;
-            check::no_overlap("indices", indices, "x", x)?;
-            check::no_overlap("indices", indices, "values", values)?;
+            check::values_and_indices(Some(values), Some(indices), x.shape(), x, stream)?;
             self.launch(axis, out, stream)
         })
     }
