@@ -47,7 +47,6 @@ fn with_operations(stream: &Stream, [rows, n]: [usize; 2], test: impl Fn(&Operat
     call!("softmax_grad", SoftmaxGrad::new(&x, &dy));
     call!("log_softmax_grad", LogSoftmaxGrad::new(&x, &dy));
     call!("cross_entropy", CrossEntropy::new(&x, &targets));
-    call!("cross_entropy", CrossEntropy::new(&x, &dy));
     let layer_norm = LayerNorm::new(&x).weight(&weight).bias(&weight);
     call!("layer_norm", layer_norm);
     call!("rms_norm", RmsNorm::new(&x).residual(&dy));

@@ -99,34 +99,43 @@ fn check_typed<T: Float + TestElement>(case: &Case, device: &Device) -> Checked 
         &of_x.model().map_err(say)?,
     )
     .map_err(say)?;
-    let plan = of_x.plan(&stream).map_err(say)?;
-    let names = plan
-        .candidates()
-        .iter()
-        .map(|candidate| Some(&candidate.name));
-    for name in names.chain([None]) {
-        let place = Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_dx)?;
-        let apart = Output::<T>::new(device, &case.shape, case.view_dx)?;
+    let check = |of: CrossEntropy<'_, T>, dx: &Output<T>| {
+        let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;
+        let out = LossAndGradient {
+            loss: got.tensor.clone(),
+            dlogits: dx.tensor.clone(),
+        };
+        let alone = of.run(&stream).map_err(say)?.to_ndarray().map_err(say)?;
+        of.gradient().run_into(&out, &stream).map_err(say)?;
+        let got = got.read()?;
+        match case.reduction {
+            Reduction::None => agrees(&flat(&got), &loss),
+            Reduction::Mean | Reduction::Sum => agrees(&got, &loss),
+        }
+        .map_err(|error| format!("loss: {error}"))?;
+        same_bits(&got, &alone).map_err(|error| format!("without a gradient: {error}"))?;
+        agrees(&case.axes.rows(&dx.read()?), &gradient)
+            .map_err(|error| format!("gradient: {error}"))
+    };
+    let copy = || Output::with(device, &x.values.mapv(|x| T::from_f64(x)), case.view_dx);
+    for is_in_place in [false, true] {
+        let place = copy()?;
         let itself = place.tensor.clone();
-        let in_place = operation(case, &itself, inputs);
-        for (of, dx) in [(of_x, apart), (in_place, place)] {
-            let of = name.map_or(of, |name| of.with_kernel(name));
-            let got = Output::<f32>::new(device, of_loss, View::Contiguous)?;
-            let out = LossAndGradient {
-                loss: got.tensor.clone(),
-                dlogits: dx.tensor.clone(),
+        let of = match is_in_place {
+            true => operation(case, &itself, inputs),
+            false => of_x,
+        };
+        let plan = of.plan(&stream).map_err(say)?;
+        check(of, &place)?;
+        for candidate in plan.candidates() {
+            let place = copy()?;
+            let itself = place.tensor.clone();
+            let of = match is_in_place {
+                true => operation(case, &itself, inputs),
+                false => of_x,
             };
-            let alone = of.run(&stream).map_err(say)?.to_ndarray().map_err(say)?;
-            of.gradient().run_into(&out, &stream).map_err(say)?;
-            let got = got.read()?;
-            match case.reduction {
-                Reduction::None => agrees(&flat(&got), &loss),
-                Reduction::Mean | Reduction::Sum => agrees(&got, &loss),
-            }
-            .map_err(|error| format!("loss: {error}"))?;
-            same_bits(&got, &alone).map_err(|error| format!("without a gradient: {error}"))?;
-            agrees(&case.axes.rows(&dx.read()?), &gradient)
-                .map_err(|error| format!("gradient: {error}"))?;
+            check(of.with_kernel(&candidate.name), &place)
+                .map_err(|error| format!("{}: {error}", candidate.name))?;
         }
     }
     x.expect_unchanged()?;
@@ -257,4 +266,41 @@ fn probabilities_of_another_shape_or_over_the_gradient_are_refused() {
     let error = error.expect_err("an overlap");
     let is_overlap = matches!(error.root(), Error::Shape(ShapeError::Overlap { .. }));
     assert!(is_overlap, "{error}");
+}
+
+/// Rows that lie alike are in slices, also of clusters; others go element by element.
+#[test]
+fn rows_of_all_lengths_match_the_reference_by_every_candidate() {
+    for device in devices() {
+        for (rows, n, dtype, views) in [
+            (9, 5, DType::Bf16, [View::Contiguous, View::Contiguous]),
+            (3, 64, DType::F16, [View::Contiguous, View::Contiguous]),
+            (2, 1001, DType::F32, [View::Behind1, View::Behind1]),
+            (2, 1001, DType::Bf16, [View::Behind1, View::Contiguous]),
+            (2, 9000, DType::F16, [View::Contiguous, View::Contiguous]),
+            (2, 50_257, DType::Bf16, [View::Contiguous, View::Contiguous]),
+        ] {
+            let case = Case {
+                shape: vec![rows, n],
+                axes: RowAxes::default(),
+                dtype,
+                reduction: Reduction::Mean,
+                label_smoothing: 0.1,
+                has_weights: false,
+                has_dloss: true,
+                views,
+                view_dx: View::Contiguous,
+                values: Values::Normal,
+                seed: n as u64,
+            };
+            check(&case, &device).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+        }
+        let stream = device.stream().expect("a stream");
+        let x = Tensor::<bf16>::zeros(&stream, &[4, 96]).expect("a tensor");
+        let plan = CrossEntropy::new(&x, &x).plan(&stream).expect("a plan");
+        if device.arch() == (9, 0) {
+            let name = &plan.chosen().expect("a kernel").name;
+            assert_eq!(name, "cross_entropy_soft_bf16_cluster_any");
+        }
+    }
 }

@@ -13,6 +13,8 @@ pub enum RowOp {
     SoftmaxGrad,
     /// Cross-entropy with its gradient.
     CrossEntropy,
+    /// The same, of targets that are probabilities.
+    SoftCrossEntropy,
     /// Layer norm or RMS norm.
     Norm,
     /// The same, for bf16 with weights in f32.
@@ -25,10 +27,11 @@ pub enum RowOp {
 
 impl RowOp {
     /// All operations.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Softmax,
         Self::SoftmaxGrad,
         Self::CrossEntropy,
+        Self::SoftCrossEntropy,
         Self::Norm,
         Self::NormF32,
         Self::NormGrad,
@@ -44,7 +47,10 @@ impl RowOp {
             };
         }
         if parts.take("cross_entropy") {
-            return Self::CrossEntropy;
+            return match parts.take("soft") {
+                true => Self::SoftCrossEntropy,
+                false => Self::CrossEntropy,
+            };
         }
         parts.expect("norm");
         match parts.take("grad") {
@@ -63,11 +69,12 @@ impl RowOp {
     }
 
     /// The operation whose kernels of this variant do it too: those that go element by element read
-    /// weights of either type.
+    /// weights of either type, and targets of either kind.
     pub const fn by(self, variant: Variant) -> Self {
         match (self, variant) {
             (Self::NormF32, Variant::Streaming) => Self::Norm,
             (Self::NormGradF32, Variant::Streaming) => Self::NormGrad,
+            (Self::SoftCrossEntropy, Variant::Streaming) => Self::CrossEntropy,
             _ => self,
         }
     }
@@ -172,6 +179,12 @@ entries! { $ RowEntry(RowParams) {
         cross_entropy_bf16_cluster(bf16);
         cross_entropy_f16_cluster_any(f16);
         cross_entropy_bf16_cluster_any(bf16);
+    }
+    /// Cross-entropy of probabilities, in slices.
+    cross_entropy_soft_cluster {
+        cross_entropy_soft_f32_cluster_any(f32);
+        cross_entropy_soft_f16_cluster_any(f16);
+        cross_entropy_soft_bf16_cluster_any(bf16);
     }
     /// Cross-entropy, element by element.
     cross_entropy_streaming {

@@ -56,8 +56,8 @@ kernel_param! {
         /// Elements of a row.
         pub n: u64,
         /// Elements between the rows of each tensor of rows, in the order of the entry's parameters.
-        /// Cross-entropy: then those between the factors of the rows, 0 or 1, and those between the
-        /// rows of probabilities.
+        /// Cross-entropy: then those between the factors of the rows, 0 or 1. If targets are
+        /// probabilities: of logits, probabilities, factors and gradients.
         pub strides: [i64; 5],
         /// Rows with this target are ignored.
         pub ignore_index: i64,

@@ -7,6 +7,7 @@ use cuda_std::param::ByValue;
 use cuda_std::{kernel, mem, thread};
 use half::{bf16, f16};
 
+use super::any_vector::AnyVector;
 use super::lanes::Lanes;
 use super::pairs::{index, offsets};
 use super::segments::Sorted;
@@ -51,45 +52,28 @@ trait Elements: Copy {
     unsafe fn put(self, numbers: *mut u8, slot: u64, sums: Self::Sums);
 }
 
-/// A vector of 16 bytes, whose elements are added if `IS_SUM`.
+/// A vector of 16 bytes.
 #[derive(Clone, Copy)]
-struct Vector<'a, T, const V: usize, const IS_SUM: bool>(&'a AddParams, PhantomData<T>);
+struct Vector<T, const V: usize>(PhantomData<T>);
 
-impl<T: Lanes<V>, const V: usize, const IS_SUM: bool> Vector<'_, T, V, IS_SUM> {
-    /// A word of elements that change no others.
-    #[inline(always)]
-    fn no_word(self) -> u32 {
-        match IS_SUM {
-            true => T::NOTHING,
-            false => T::packed(self.nothing())[0],
-        }
-    }
-}
-
-impl<T: Lanes<V>, const V: usize, const IS_SUM: bool> Elements for Vector<'_, T, V, IS_SUM> {
+impl<T: Lanes<V>, const V: usize> Elements for Vector<T, V> {
     type Sums = [f32; V];
     type Raw = crate::reduce::load::Raw;
 
     #[inline(always)]
     fn nothing(self) -> [f32; V] {
-        match IS_SUM {
-            true => [-0.0; V],
-            false => [f32::from_bits(self.0.nothing as u32); V],
-        }
+        [-0.0; V]
     }
 
     #[inline(always)]
     fn plus(self, sums: [f32; V], raw: Self::Raw) -> [f32; V] {
-        match IS_SUM {
-            true => T::plus(sums, raw),
-            false => single::merged_each(sums, T::numbers(raw), self.0.kind),
-        }
+        T::plus(sums, raw)
     }
 
     #[inline(always)]
     unsafe fn row(self, at: *const u8, is_there: bool) -> Self::Raw {
-        // SAFETY: passed on to the caller; vectors are aligned.
-        unsafe { mem::ld_global_nc_v4_u32_or(at.cast(), is_there, self.no_word()) }
+        // SAFETY: passed on to the caller.
+        unsafe { T::row(at, is_there) }
     }
 
     #[inline(always)]
@@ -101,16 +85,73 @@ impl<T: Lanes<V>, const V: usize, const IS_SUM: bool> Elements for Vector<'_, T,
     #[inline(always)]
     unsafe fn add_to(self, at: *mut u8, old: Self::Raw, sums: [f32; V]) {
         // SAFETY: passed on to the caller.
-        unsafe { mem::st_global_v4_u32(at.cast(), T::packed(self.plus(sums, old))) }
+        unsafe { mem::st_global_v4_u32(at.cast(), T::packed(T::plus(sums, old))) }
     }
 
     #[inline(always)]
     unsafe fn put(self, numbers: *mut u8, slot: u64, sums: [f32; V]) {
-        let at = numbers.cast::<f32>().wrapping_add(slot as usize);
-        // SAFETY: passed on to the caller; V numbers are a multiple of 16 bytes.
+        // SAFETY: passed on to the caller.
+        unsafe { put(numbers, slot, sums) }
+    }
+}
+
+/// Writes a vector's numbers from `slot` on.
+///
+/// # Safety
+/// They are this thread's to write.
+#[inline(always)]
+unsafe fn put<const V: usize>(numbers: *mut u8, slot: u64, sums: [f32; V]) {
+    let at = numbers.cast::<f32>().wrapping_add(slot as usize);
+    // SAFETY: passed on to the caller; V numbers are a multiple of 16 bytes.
+    unsafe {
+        for v in (0..V).step_by(4) {
+            mem::st_v4_f32(at.add(v), [sums[v], sums[v + 1], sums[v + 2], sums[v + 3]]);
+        }
+    }
+}
+
+/// A vector of the launch's dtype, whose elements are combined by its operation.
+impl Elements for AnyVector<'_> {
+    type Sums = [f32; 8];
+    type Raw = crate::reduce::load::Raw;
+
+    #[inline(always)]
+    fn nothing(self) -> [f32; 8] {
+        [f32::from_bits(self.0.nothing as u32); 8]
+    }
+
+    #[inline(always)]
+    fn plus(self, sums: [f32; 8], raw: Self::Raw) -> [f32; 8] {
+        single::merged_each(sums, self.numbers(raw), self.0.kind)
+    }
+
+    #[inline(always)]
+    unsafe fn row(self, at: *const u8, is_there: bool) -> Self::Raw {
+        let nothing = self.packed(Elements::nothing(self));
+        // SAFETY: passed on to the caller.
+        unsafe { mem::ld_global_nc_v4_u32_or(at.cast(), is_there, nothing[0]) }
+    }
+
+    #[inline(always)]
+    unsafe fn old(self, at: *const u8, is_there: bool) -> Self::Raw {
+        // SAFETY: passed on to the caller.
+        unsafe { mem::ld_global_v4_u32_if(at.cast(), is_there) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, at: *mut u8, old: Self::Raw, sums: [f32; 8]) {
+        let sums = Elements::plus(self, sums, old);
+        // SAFETY: passed on to the caller.
+        unsafe { mem::st_global_v4_u32(at.cast(), self.packed(sums)) }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, numbers: *mut u8, slot: u64, [a, b, c, d, rest @ ..]: [f32; 8]) {
+        // SAFETY: passed on to the caller.
         unsafe {
-            for v in (0..V).step_by(4) {
-                mem::st_v4_f32(at.add(v), [sums[v], sums[v + 1], sums[v + 2], sums[v + 3]]);
+            put(numbers, slot, [a, b, c, d]);
+            if self.0.lanes_log2 > 2 {
+                put(numbers, slot + 4, rest);
             }
         }
     }
@@ -303,15 +344,15 @@ macro_rules! entry {
 macro_rules! by_vectors {
     ($($name:ident($ty:ident);)*) => {$(
         // Two vectors are on their way at a time, as many as registers for many warps allow.
-        entry!($name: |params| Vector::<$ty, { 16 / size_of::<$ty>() }, true>(params, PhantomData), 2,
+        entry!($name: |params| Vector::<$ty, { 16 / size_of::<$ty>() }>(PhantomData), 2,
             concat!("Adds rows of ", stringify!($ty), "."));
     )*};
 }
 
 macro_rules! reduced_by_vectors {
-    ($($name:ident($ty:ident);)*) => {$(
-        entry!($name: |params| Vector::<$ty, { 16 / size_of::<$ty>() }, false>(params, PhantomData), 2,
-            concat!("Combines rows of ", stringify!($ty), " by the launch's operation."));
+    ($($name:ident;)*) => {$(
+        entry!($name: |params| AnyVector(params), 2,
+            "Combines rows of vectors by the launch's operation.");
     )*};
 }
 

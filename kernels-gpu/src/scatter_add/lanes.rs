@@ -1,6 +1,6 @@
 //! Vectors of 16 bytes as f32.
 
-use cuda_std::convert;
+use cuda_std::{convert, mem};
 use half::{bf16, f16};
 
 use crate::reduce::load::{Load, Raw};
@@ -13,10 +13,14 @@ pub(super) trait Lanes<const V: usize>: Load<V, Number = f32> {
     /// A vector of these, each rounded once.
     fn packed(numbers: [f32; V]) -> Raw;
 
-    /// The numbers of a vector.
+    /// Loads a vector that nobody writes; where it is not there, one that changes no sum.
+    ///
+    /// # Safety
+    /// Where it is there, it is readable, and aligned.
     #[inline(always)]
-    fn numbers(raw: Raw) -> [f32; V] {
-        core::array::from_fn(|v| Self::number(raw, v))
+    unsafe fn row(at: *const u8, is_there: bool) -> Raw {
+        // SAFETY: passed on to the caller.
+        unsafe { mem::ld_global_nc_v4_u32_or(at.cast(), is_there, Self::NOTHING) }
     }
 
     /// The sums and the elements of a vector.

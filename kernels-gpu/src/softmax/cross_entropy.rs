@@ -7,7 +7,8 @@
 //! element only, as it needs one more number a class.
 //!
 //! Targets may also be rows of probabilities p, not classes. Class j then counts
-//! `w[j] ((1 - s) p[j] + s / n)` in the loss. They are computed element by element only.
+//! `w[j] ((1 - s) p[j] + s / n)` in the loss. Here they are computed element by element;
+//! [`soft`](super::soft) has their slices.
 //!
 //! A row whose target is ignored has loss 0 and gradient 0. A row whose target is not a class has
 //! NaN for both.
@@ -417,7 +418,8 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
                     factor = fma(of_class, classes.weight, own) / whole.sum;
                 }
                 let gradient = Gradient::new(factor, scale, &target, &spread);
-                let to = row_of_mut(tensors.dx, row, params.strides[1]);
+                let of_dx = params.strides[if is_soft { 3 } else { 1 }];
+                let to = row_of_mut(tensors.dx, row, of_dx);
                 from.for_each(|i| {
                     let mut gradient = gradient;
                     // Opaque, so that LLVM makes one loop for all of these cases.

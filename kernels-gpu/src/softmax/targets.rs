@@ -121,7 +121,7 @@ impl<T: Packed> Tensors<T> {
     /// Targets are probabilities; there is such a class and such a row.
     #[inline(always)]
     pub(super) unsafe fn share_of(&self, row: u64, class: u64, params: &RowParams) -> f32 {
-        let row = row_of(self.targets.cast::<T>(), row, params.strides[3]);
+        let row = row_of(self.targets.cast::<T>(), row, params.strides[1]);
         // SAFETY: passed on to the caller.
         let share = unsafe { T::load(row.wrapping_add(class as usize)) };
         let even = params.epsilon / params.n as f32;

@@ -2,7 +2,7 @@
 //! `loss = sum_j q_j l_j` over the classes whose q is not 0, and `dx_j = g (P_j sum q - q_j)`. The mean
 //! is over the number of rows.
 
-use super::{CrossEntropy, Reduction, shaped, summed};
+use super::{CrossEntropy, Reduction, reduced};
 use crate::precision::{ETA32, gamma};
 use crate::softmax::{Row, Scores};
 use crate::{Expected, Model, ReferenceError};
@@ -86,19 +86,13 @@ pub fn cross_entropy_of_probabilities(
         }
     }
     let gradient = Expected::rounded_to(dtype, dx, &errors)?;
-    let loss = match of.reduction {
-        Reduction::None => {
-            let shape = &x.shape()[..last.0];
-            Expected::rounded_to(
-                DType::F32,
-                shaped(shape, losses),
-                &shaped(shape, loss_errors),
-            )?
-        }
-        Reduction::Mean | Reduction::Sum => {
-            summed(&losses, &loss_errors, factor, gamma(model.additions + 6))?
-        }
-    };
+    let relative = gamma(model.additions + 6);
+    let loss = reduced(
+        of.reduction,
+        &x.shape()[..last.0],
+        (losses, loss_errors),
+        (factor, relative),
+    )?;
     Ok((loss, gradient))
 }
 

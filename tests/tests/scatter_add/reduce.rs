@@ -190,7 +190,7 @@ fn vectors_give_the_bits_of_elements() {
         let indices = Tensor::from_slice(device, &[n], &indices).expect("indices");
         for op in [ScatterOp::Prod, ScatterOp::Max, ScatterOp::Min] {
             let by_vectors = ScatterReduce::new(op, &indices, &aligned).extent(7);
-            let name = format!("scatter_reduce_{}", T::DTYPE);
+            let name = "scatter_reduce_any_vector";
             let plan = by_vectors.plan(stream).expect("a plan");
             assert_eq!(plan.chosen().expect("a kernel").name, name);
             let text = plan.to_string();
@@ -203,7 +203,7 @@ fn vectors_give_the_bits_of_elements() {
                 y.into_iter().map(T::bits).collect::<Vec<u64>>()
             };
             let want = bits(by_elements.run(stream));
-            assert_eq!(bits(by_vectors.with_kernel(&name).run(stream)), want);
+            assert_eq!(bits(by_vectors.with_kernel(name).run(stream)), want);
             let y = by_vectors.run(stream).expect("a result");
             let tuning = by_vectors.autotune_into(&y, stream).expect("measured");
             assert!(tuning.to_string().starts_with(&title), "{tuning}");

@@ -80,8 +80,9 @@ pub enum Reduction {
 /// For this, the classes must be contiguous, and the other dimensions must merge into one with a
 /// single stride. Otherwise the logits are copied to rows, and the gradient is copied to `dlogits`,
 /// which is another read and write each (probabilities likewise). Label smoothing together with class weights reads rows two
-/// more times, from shared memory if they fit. So do probabilities, whose rows are read twice, element
-/// by element. [`Reduction::Mean`] of classes needs a launch over the targets
+/// more times, from shared memory if they fit. So do probabilities with class weights, or where their rows
+/// and those of the logits do not begin equally far behind a multiple of 16 bytes. [`Reduction::Mean`] of
+/// classes needs a launch over the targets
 /// before; [`Reduction::Mean`] and [`Reduction::Sum`] need one over the losses after.
 ///
 /// # Examples
@@ -331,21 +332,30 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         if rows == 0 || (n == 0 && self.are_probabilities()) {
             return Ok(None);
         }
+        let dlogits = out.and_then(|(_, dlogits)| dlogits.as_ref());
+        let (op, all) = match self.targets {
+            Targets::Classes(_) => (RowOp::CrossEntropy, vec![Some(self.logits), dlogits]),
+            Targets::Probabilities(of) => {
+                let all = vec![Some(self.logits), Some(of), dlogits];
+                (RowOp::SoftCrossEntropy, all)
+            }
+        };
+        let inputs = all.len() - 1;
         // The kernels that hold rows on chip have no room for another number per class.
-        let has_kernel =
-            !self.are_probabilities() && (self.weights.is_none() || self.label_smoothing == 0.0);
-        let all = [
-            Some(self.logits),
-            out.and_then(|(_, dlogits)| dlogits.as_ref()),
-        ];
+        let is_soft = self.are_probabilities();
+        let has_kernel = self.weights.is_none() || (self.label_smoothing == 0.0 && !is_soft);
         let alignment = match has_kernel {
-            true => Rows::alignment(all, 1, axes)?,
+            // One kernel of probabilities takes all rows that lie alike.
+            true => match Rows::alignment(all, inputs, axes)? {
+                Alignment::Vectors if is_soft => Alignment::Alike,
+                alignment => alignment,
+            },
             false => Alignment::Apart,
         };
         let has_gradient = out.map_or(self.has_gradient, |(_, dlogits)| dlogits.is_some());
         Ok(Some(RowDesc {
             outputs: u32::from(has_gradient),
-            ..RowDesc::new(RowOp::CrossEntropy, T::DTYPE, (rows, n), alignment, 1)
+            ..RowDesc::new(op, T::DTYPE, (rows, n), alignment, inputs as u32)
         }))
     }
 
@@ -389,7 +399,7 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
                 }
                 Of::Probabilities(rows) => {
                     params.flags |= flags::PROBABILITIES;
-                    params.strides[3] = rows.stride;
+                    params.strides[..4].copy_from_slice(&[x.stride, rows.stride, stride, of_dx]);
                     let memory = (
                         &x.tensor,
                         &rows.tensor,

@@ -230,7 +230,10 @@ mod tests {
         assert_eq!(sum(1024, 2049, 4), ["scatter_add_f32"]);
         assert_eq!(sum(1025, 32, 4), ["scatter_add_f32"]);
         assert_eq!(sum(8, 32, 1), ["scatter_add_any"]);
-        assert_eq!(first(ScatterOp::Max, 8, 32, 4), ["scatter_reduce_f32"]);
+        assert_eq!(
+            first(ScatterOp::Max, 8, 32, 4),
+            ["scatter_reduce_any_vector"]
+        );
         assert_eq!(first(ScatterOp::Prod, 8, 32, 1), ["scatter_reduce_any"]);
     }
 }
