@@ -42,7 +42,7 @@ unsafe fn passes_of<T: Word>(row: u32, memories: &Memories, params: &SortParams)
     };
     let all = (1 << T::SIZE) - 1;
     match apart & all {
-        0 => (all + 1) / 2,
+        0 => 1 << (T::SIZE - 1),
         apart => apart,
     }
 }
@@ -99,7 +99,7 @@ pub(super) unsafe fn pass<T: Word>(memories: &Memories, params: &SortParams, sha
     let row_offset = |stride: i64| i64::from(row).wrapping_mul(stride) as isize;
     let of_row = (u64::from(row) * u64::from(params.n)) as isize;
     // Passes write to one memory and the other in turn.
-    let is_even = earlier % 2 == 0;
+    let is_even = earlier.is_multiple_of(2);
     let [even, odd] = memories.elements;
     let (left, next) = if is_even { (odd, even) } else { (even, odd) };
     let [even, odd] = memories.origins;
