@@ -21,6 +21,7 @@ mod grouped_sm90;
 mod import_table;
 mod indices;
 mod kernels_page;
+mod library;
 mod lines_of_code;
 mod mutations;
 mod norm_ring;
