@@ -20,6 +20,11 @@
 //! `<dtype>` is f32, f16, bf16 (computed in f32), f64 (in f64), i32 and i64 (in i64, wrapping).
 //! `lse` stands for [`ScanOp::Logsumexp`], which has entries of its own, of floats.
 //! `status` is [`ScanPlan::status_words`] words of 0; it may be null if rows have one tile.
+//!
+//! `scan_marks`, with `(x: *const u8, values: *const u8, marks: *mut i64, params: MarkParams)`, takes
+//! rows and their running maxima or minima, of any dtype. It writes the position of each element that is
+//! equal to the extreme up to it, or NaN, and -1 for the others. The running maxima of these are the
+//! indices of the extremes, the last one among equals.
 
 use crate::DType;
 use crate::entry::{Parts, entries};
@@ -146,6 +151,54 @@ entries! { $ ScanEntry(ScanParams) {
         scan_sm80_bf16(bf16, 8, 4);
     }
 } }
+
+pub use crate::single::SCAN_MARKS;
+
+/// Threads of a block of `scan_marks`.
+pub const MARK_THREADS: u32 = 256;
+
+kernel_param! {
+    /// Extents and strides of a launch of `scan_marks`. Blocks go on to what is left of a row (x), and to
+    /// further rows (y).
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct MarkParams {
+        /// Number of rows.
+        pub rows: u64,
+        /// Elements of a row. Values and marks have no gaps between rows.
+        pub n: u64,
+        /// Elements between rows of x.
+        pub x_stride: i64,
+        /// The bits of a float but its sign; all bits of an integer.
+        pub magnitude: u64,
+        /// The largest magnitude that is not NaN.
+        pub largest: u64,
+        /// Log2 of the bytes of an element.
+        pub size_log2: u32,
+        /// Zeros.
+        pub padding: u32,
+    }
+}
+
+impl MarkParams {
+    /// Those for rows of this dtype.
+    pub const fn new(dtype: DType, rows: u64, n: u64, x_stride: i64) -> Self {
+        let bytes = dtype.size_bytes();
+        let all = u64::MAX >> (64 - 8 * bytes);
+        let (magnitude, largest) = match crate::sort::largest(dtype) {
+            Some(largest) => (all / 2, largest),
+            None => (all, all),
+        };
+        Self {
+            rows,
+            n,
+            x_stride,
+            magnitude,
+            largest,
+            size_log2: bytes.trailing_zeros(),
+            padding: 0,
+        }
+    }
+}
 
 /// How rows are cut into tiles. The host decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

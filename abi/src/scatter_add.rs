@@ -6,7 +6,7 @@
 //! | `scatter_add_count` | `(indices: *const u8, pairs: *mut u64, counts: *mut u32, longs: *mut u32, params: OrderParams)` |
 //! | `scatter_add_sort` | `(indices: *const u8, from: *const u64, to: *mut u64, counts: *const u32, begins: *mut u32, longs: *mut u32, params: OrderParams)` |
 //! | `scatter_add_<f32, f16, bf16>`, `scatter_add_any` | `(pairs: *const u64, begins: *const u32, src: *const u8, y: *mut u8, parts: *mut u8, params: AddParams)` |
-//! | `scatter_reduce_any` | as `scatter_add_any` |
+//! | `scatter_reduce_any_vector`, `scatter_reduce_any` | as `scatter_add_any` |
 //! | `scatter_add_finish`, `scatter_reduce_finish` | `(pairs: *const u64, longs: *const u32, y: *mut u8, parts: *const u8, params: AddParams)` |
 //! | `scatter_add_few` | `(indices: *const u8, src: *const u8, y: *mut u8, params: AddParams, index_bytes: u32)` |
 //!
@@ -34,8 +34,8 @@
 //!
 //! Segments of one part are done with that; the parts of others are left in `parts`, and
 //! `scatter_add_finish` adds them. Sums are numbers of f32 (of floats of up to 32 bits), f64 (of f64) or i64
-//! (of integers, wrapping). `scatter_reduce_any` and `scatter_reduce_finish` do the same with another
-//! operation in place of sums, which the launch says.
+//! (of integers, wrapping). The entries of `scatter_reduce` do the same with another operation in place of
+//! sums, which the launch says.
 
 use crate::DType;
 use crate::division::Division;
@@ -288,13 +288,15 @@ pub struct ScatterAddEntry {
     name: &'static str,
     /// The element type of one that adds vectors.
     pub dtype: Option<DType>,
+    /// Whether it combines vectors.
+    pub by_vectors: bool,
     /// Whether it adds; others do what [`AddParams::kind`] says.
     pub is_sum: bool,
 }
 
 impl ScatterAddEntry {
-    /// The entry of a name `scatter_add_<dtype>`, for one of [`VECTORS`] by vectors, or
-    /// `scatter_<add, reduce>_any`, for any dtype by elements.
+    /// The entry of a name `scatter_add_<dtype>` or `scatter_reduce_any_vector`, for [`VECTORS`] by
+    /// vectors, or `scatter_<add, reduce>_any`, for any dtype by elements.
     pub const fn read(name: &'static str) -> Self {
         let mut parts = Parts::of(name);
         parts.expect("scatter");
@@ -306,18 +308,22 @@ impl ScatterAddEntry {
         if dtype.is_none() {
             parts.expect("any");
         }
+        let by_vectors = dtype.is_some() || parts.take("vector");
         parts.end();
         Self {
             name,
             dtype,
+            by_vectors,
             is_sum,
         }
     }
 
     /// The entry for an operation: for this dtype by vectors, or for any.
     pub fn of(op: ScatterOp, dtype: Option<DType>) -> Option<Self> {
-        let wanted = (dtype, matches!(op, ScatterOp::Sum));
-        Self::find(|entry| (entry.dtype, entry.is_sum) == wanted)
+        let is_sum = matches!(op, ScatterOp::Sum);
+        let of_entry = dtype.filter(|_| is_sum);
+        let wanted = (of_entry, dtype.is_some(), is_sum);
+        Self::find(|entry| (entry.dtype, entry.by_vectors, entry.is_sum) == wanted)
     }
 }
 
@@ -331,6 +337,10 @@ entries! { $ ScatterAddEntry(AddParams) {
     /// By elements.
     scatter_add_elements {
         scatter_add_any;
+    }
+    /// Other operations than sums, by vectors.
+    scatter_reduce_vectors {
+        scatter_reduce_any_vector;
     }
     /// Other operations than sums, by elements.
     scatter_reduce_elements {

@@ -8,6 +8,7 @@ use crate::attention_grad::sums::Rounding;
 use crate::entry::{Blocks, Entry, Table};
 use crate::gemm::{EpilogueParams, GemmParams, GroupedParams};
 use crate::rows::RowParams;
+use crate::scan::MarkParams;
 use crate::scatter::ScatterParams;
 use crate::scatter_add::{AddParams, OrderParams};
 use core::marker::PhantomData;
@@ -95,6 +96,8 @@ singles! {
     GROUPED_ENTRY: gemm_grouped_simt_f32_64x64x16(GroupedParams);
     /// The portable kernel of products of i8: [`integer`](crate::gemm::integer).
     INTEGER_ENTRY: gemm_simt_i8_64x64x32((GemmParams, EpilogueParams, u32));
+    /// Marks where running extremes are reached: [`scan`](crate::scan).
+    SCAN_MARKS: scan_marks(MarkParams);
     /// Finds the last position that names each place: [`scatter`](crate::scatter).
     SCATTER_LAST: scatter_last(ScatterParams);
     /// Counts the digits of indices: [`scatter_add`](crate::scatter_add).

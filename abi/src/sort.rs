@@ -20,11 +20,14 @@
 //! |---|---|
 //! | `sort_<bits>` | `(x: *const u8, values: *mut u8, indices: *mut i64, params: SortParams)` |
 //! | `sort_<bits>_count` | `(x: *const u8, counts: *mut u32, params: SortParams)` |
-//! | `sort_<bits>_pass` | `(from: *const u8, from_indices: *const u32, to: *mut u8, to_indices: *mut u32, indices: *mut i64, counts: *const u32, status: *mut u64, params: SortParams)` |
+//! | `sort_<bits>_pass` | `(x: *const u8, values: *mut u8, indices: *mut i64, even: *mut u8, odd: *mut u8, even_origins: *mut u32, odd_origins: *mut u32, counts: *const u32, status: *mut u64, params: SortParams)` |
 //!
 //! `<bits>` is u8, u16, u32 or u64: elements of as many bits, of any dtype. Results that
-//! are not wanted are null: `values`, `indices`, `to`, `to_indices`. `from_indices` is null in the first pass, whose elements
-//! are at their own indices. `counts` has [`DIGITS`] counts for each digit of each row. `status`
+//! are not wanted are null: `values`, `indices`. All passes of a row have the same arguments, but for
+//! the digit. A row takes no pass for a digit that all of its elements share. Its first pass reads `x`,
+//! and its last one writes the results. Between them, elements are in `even` and `odd` in turn, and
+//! their indices in `even_origins` and `odd_origins`, rows of `n` without gaps. The latter are null if
+//! indices are not wanted. `counts` has [`DIGITS`] counts for each digit of each row. `status`
 //! begins with a counter of tiles for each pass, in [`TICKETS`] words. Behind them, it has [`DIGITS`]
 //! words for each tile. All of this is 0 before *count* and before the first pass.
 
@@ -131,7 +134,7 @@ kernel_param! {
         pub rows: u64,
         /// Elements between rows of what is read.
         pub from_stride: i64,
-        /// Elements between rows of the values, or of what a pass writes of elements.
+        /// Elements between rows of the values.
         pub to_stride: i64,
         /// Elements between rows of the i64 indices.
         pub indices_stride: i64,
@@ -188,7 +191,7 @@ impl SortParams {
 }
 
 /// The bits of a float's largest magnitude that is not NaN; `None` of integers.
-const fn largest(dtype: DType) -> Option<u64> {
+pub(crate) const fn largest(dtype: DType) -> Option<u64> {
     match dtype {
         DType::F64 => Some(f64::INFINITY.to_bits()),
         DType::F32 => Some(f32::INFINITY.to_bits() as u64),

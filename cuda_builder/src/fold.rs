@@ -46,17 +46,7 @@ mod tests {
     fn entry(names: &[&str]) -> ModuleEntry {
         let kernel = |name: &&str| KernelEntry {
             name: (*name).to_owned(),
-            text_of: None,
-            params: Vec::new(),
-            max_threads: None,
-            min_blocks: None,
-            cluster: None,
-            static_shared_bytes: 0,
-            dynamic_shared_bytes: None,
-            registers: None,
-            safe: false,
-            requires: Vec::new(),
-            grid: None,
+            ..KernelEntry::default()
         };
         ModuleEntry {
             path: "sm_90/k.ptx".to_owned(),

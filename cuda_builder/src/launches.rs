@@ -300,21 +300,13 @@ mod tests {
             ty: ty.to_owned(),
             size: 8,
             align: 8,
-            layout: None,
+            ..ParamEntry::default()
         };
         KernelEntry {
-            text_of: None,
             name: "mark".to_owned(),
             params: params.iter().map(param).collect(),
-            max_threads: None,
-            min_blocks: None,
-            cluster: None,
-            static_shared_bytes: 0,
-            dynamic_shared_bytes: None,
-            registers: None,
             safe,
-            requires: Vec::new(),
-            grid: None,
+            ..KernelEntry::default()
         }
     }
 

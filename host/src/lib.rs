@@ -126,13 +126,14 @@ pub use ops::{
     Activation, Attention, AttentionGrad, AttentionGrads, AttentionLse, AttentionMerge,
     AttentionOutput, Binary, Candidate, CastElement, Chain, ChainElement, Countable, Float, Gemm,
     GemmInput, GemmOutput, Gradient, GroupedGemm, IndexElement, Indices, Layout, Lengths, Map,
-    Measured, Moments, Number, Plan, PlanSource, Precision, Reduce, Reducible, Rotary, Scan,
-    Scatter, ScatterAdd, ScatterReduce, Select, Take, Tuning, Unary, WithMean,
+    Measured, Moments, Number, Plan, PlanSource, Precision, Reduce, Reducible, Rotary,
+    RunningExtremes, Scan, ScanWithIndices, Scatter, ScatterAdd, ScatterReduce, Select, Take,
+    Tuning, Unary, WithMean,
 };
 pub use ops::{
     Argsort, CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,
     NormGradients, Normalized, ParamElement, Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
-    Sort, SortedElements, TopElements, TopK, WithGradient, WithIndices, WithStats,
+    Sort, SortedElements, Targets, TopElements, TopK, WithGradient, WithIndices, WithStats,
 };
 pub use pinned::PinnedBuffer;
 pub use stream::Stream;

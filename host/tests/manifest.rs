@@ -29,22 +29,14 @@ fn manifest(device: &Device) -> Manifest {
                 ty: ty.to_owned(),
                 size: param.size_bytes,
                 align: param.align_bytes,
-                layout: None,
+                ..ParamEntry::default()
             }
         });
         KernelEntry {
-            text_of: None,
             name: name.to_owned(),
             params: params.collect(),
-            max_threads: None,
-            min_blocks: None,
-            cluster: None,
-            static_shared_bytes: 0,
             dynamic_shared_bytes: (name == KERNEL).then_some(BYTES),
-            registers: None,
-            safe: false,
-            requires: Vec::new(),
-            grid: None,
+            ..KernelEntry::default()
         }
     };
     Manifest {

@@ -134,16 +134,7 @@ mod tests {
         KernelEntry {
             name: name.to_owned(),
             text_of: text_of.map(str::to_owned),
-            params: Vec::new(),
-            max_threads: None,
-            min_blocks: None,
-            cluster: None,
-            static_shared_bytes: 0,
-            dynamic_shared_bytes: None,
-            registers: None,
-            safe: false,
-            requires: Vec::new(),
-            grid: None,
+            ..KernelEntry::default()
         }
     }
 

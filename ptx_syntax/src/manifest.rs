@@ -70,7 +70,7 @@ pub struct FragmentEntry {
 }
 
 /// One kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelEntry {
     /// Entry name.
@@ -112,7 +112,7 @@ pub struct KernelEntry {
 }
 
 /// One kernel parameter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParamEntry {
     /// Its name in the Rust source.

@@ -18,6 +18,10 @@
 //! - Sums of weights have a relative error of `gamma(additions)`, and so do values computed with
 //!   them.
 
+mod probabilities;
+
+pub use probabilities::cross_entropy_of_probabilities;
+
 use abi::DType;
 use ndarray::{ArrayD, ArrayViewD, Axis};
 
@@ -145,22 +149,34 @@ pub fn cross_entropy(
         }
     }
     let gradient = Expected::rounded_to(dtype, dx, &errors)?;
-    let loss = match of.reduction {
-        Reduction::None => {
-            let shaped = |values: Vec<f64>| {
-                let mut array = ArrayD::zeros(&x.shape()[..last.0]);
-                let places = array.iter_mut().zip(values);
-                places.for_each(|(to, from)| *to = from);
-                array
-            };
-            Expected::rounded_to(DType::F32, shaped(losses), &shaped(loss_errors))?
-        }
-        Reduction::Mean | Reduction::Sum => {
-            let relative = gamma(model.additions + 6) + of_weights;
-            summed(&losses, &loss_errors, factor, relative)?
-        }
-    };
+    let relative = gamma(model.additions + 6) + of_weights;
+    let loss = reduced(
+        of.reduction,
+        &x.shape()[..last.0],
+        (losses, loss_errors),
+        (factor, relative),
+    )?;
     Ok((loss, gradient))
+}
+
+/// The losses of rows of this shape, or `factor` times their sum, which has a relative error of
+/// `relative`.
+fn reduced(
+    reduction: Reduction,
+    rows: &[usize],
+    (losses, errors): (Vec<f64>, Vec<f64>),
+    (factor, relative): (f64, f64),
+) -> Result<Expected, ReferenceError> {
+    if reduction != Reduction::None {
+        return summed(&losses, &errors, factor, relative);
+    }
+    let shaped = |values: Vec<f64>| {
+        let mut array = ArrayD::zeros(rows);
+        let places = array.iter_mut().zip(values);
+        places.for_each(|(to, from)| *to = from);
+        array
+    };
+    Expected::rounded_to(DType::F32, shaped(losses), &shaped(errors))
 }
 
 /// `factor` times the sum of all losses, whose own sum has a relative error of `relative`.

@@ -1,5 +1,6 @@
-//! `Scan` against its reference: every operation, any axis of any layout, tiles and groups of
-//! tiles.
+//! `Scan` against its reference: every operation, any axis of any layout, tiles and their groups.
+
+mod indices;
 
 use abi::reduce::DTYPES;
 use half::{bf16, f16};
@@ -45,10 +46,9 @@ fn check(case: &Case, device: &Device) -> Checked {
 
 fn check_of<T: Reducible + TestElement>(case: &Case, device: &Device) -> Checked {
     let is_integer = matches!(T::DTYPE, DType::I32 | DType::I64);
-    let values = if is_integer {
-        Values::Integers
-    } else {
-        case.values
+    let values = match is_integer {
+        true => Values::Integers,
+        false => case.values,
     };
     let x = Operand::<T>::draw(device, &case.shape, values, case.views[0], case.seed)?;
     let mut operation = Scan::new(case.op, &x.tensor).axis(signed(case.axis, case.shape.len()));

@@ -341,3 +341,50 @@ fn elements_are_moved_as_often_as_they_must() {
     let least = 16_384 * 4 / 32;
     assert!((least..2 * least).contains(&loads), "{loads} of {least}");
 }
+
+/// Long rows, some of which share some of their bytes, or all: a row takes passes for the others alone.
+#[test]
+fn long_rows_take_no_pass_for_bytes_that_all_elements_share() {
+    let device = profiled();
+    let stream = device.stream().expect("a stream");
+    let n = 9000;
+    let row = |from: &dyn Fn(u32) -> u32| {
+        let mixed = |i: u32| i.wrapping_mul(0x9e37_79b9) ^ i << 7;
+        (0..n).map(|i| from(mixed(i))).collect::<Vec<u32>>()
+    };
+    let rows = [
+        row(&|x| x),
+        row(&|_| 0xa5a5_a5a5),
+        row(&|x| 0x1200_0034 | (x & 0xff) << 8),
+        row(&|x| (x & 0xff) << 24 | 0x56_0000 | x & 0xff00),
+        row(&|x| x % 7),
+    ];
+    let sorted = |rows: &[Vec<u32>]| {
+        let all = rows.concat();
+        let shape = [rows.len(), n as usize];
+        let x = Tensor::from_slice(&device, &shape, &all).expect("a tensor");
+        let out = Sort::new(&x).indices().run(&stream).expect("launches");
+        let alone = Sort::new(&x).run(&stream).expect("launches");
+        let values = out.values.to_vec().expect("values");
+        assert_eq!(values, alone.to_vec().expect("values"));
+        let indices = out.indices.to_vec().expect("indices");
+        for (row, own) in rows.iter().enumerate() {
+            let mut want: Vec<usize> = (0..own.len()).collect();
+            want.sort_by_key(|&i| own[i]);
+            let own_part = row * own.len()..(row + 1) * own.len();
+            let got = indices[own_part.clone()].iter().map(|&i| i as usize);
+            assert!(got.eq(want.iter().copied()), "indices of row {row}");
+            let got = values[own_part].iter().copied();
+            assert!(got.eq(want.iter().map(|&i| own[i])), "values of row {row}");
+        }
+        let launch = device.last_launch().expect("a launch");
+        launch.counters().global.stores.sectors
+    };
+    sorted(&rows);
+    // The last pass is that of the highest byte, which these rows share.
+    assert_eq!(sorted(&rows[2..3]), 0);
+    assert_eq!(sorted(&rows[4..]), 0);
+    assert_ne!(sorted(&rows[1..2]), 0);
+    let elements = |bytes: [u8; 4]| u32::from_be_bytes(bytes);
+    assert_ne!(sorted(&[row(&|x| elements([x as u8, 1, 2, 3]))]), 0);
+}

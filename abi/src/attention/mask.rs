@@ -24,6 +24,21 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
+    /// The first `end` keys.
+    #[inline(always)]
+    pub const fn up_to(end: u32) -> Self {
+        Self { first: 0, end }
+    }
+
+    /// The same keys, counted from key `start`; those before it are left out.
+    #[inline(always)]
+    pub const fn from(&self, start: u32) -> Self {
+        Self {
+            first: self.first.saturating_sub(start),
+            end: self.end.saturating_sub(start),
+        }
+    }
+
     /// Whether it has no key.
     #[inline(always)]
     pub const fn is_empty(&self) -> bool {
@@ -114,6 +129,22 @@ impl Mask {
         KeyRange {
             first: clamp(first, 0, self.seqlen_k as i64) as u32,
             end: clamp(end, 0, self.seqlen_k as i64) as u32,
+        }
+    }
+
+    /// Keys that some of the queries `first_query..end_query` see; queries beyond the sequence do not
+    /// count. An empty range may lie anywhere among the keys.
+    #[inline(always)]
+    pub const fn keys_of_tile(&self, first_query: u32, end_query: u32) -> KeyRange {
+        let end_query = if end_query < self.seqlen_q {
+            end_query
+        } else {
+            self.seqlen_q
+        };
+        // Both bounds ascend with the query, by at most 1, so there is no gap between two ranges.
+        KeyRange {
+            first: self.visible_keys(first_query).first,
+            end: self.visible_keys(end_query.saturating_sub(1)).end,
         }
     }
 
@@ -305,6 +336,11 @@ mod tests {
         for first_query in (0..mask.seqlen_q).step_by(tile_m as usize) {
             let end_query = first_query + tile_m;
             let queries = first_query..end_query.min(mask.seqlen_q);
+            let KeyRange { first, end } = mask.keys_of_tile(first_query, end_query);
+            for key in 0..mask.seqlen_k {
+                let is_seen = queries.clone().any(|i| mask.sees(i, key));
+                assert_eq!((first..end).contains(&key), is_seen, "{mask:?}, key {key}");
+            }
             let blocks = mask.key_blocks(first_query, end_query, tile_n);
             let KeyBlocks {
                 first,

@@ -1,7 +1,7 @@
 //! Extents, strides and scalars of a launch.
 
-use super::lengths::Sequence;
-use super::mask::Mask;
+use super::lengths::{Positions, Sequence};
+use super::mask::{KeyRange, Mask};
 use crate::kernel_param;
 
 kernel_param! {
@@ -107,6 +107,28 @@ impl FlashFwdParams {
         Mask::new(seqlen_q, seqlen_k, window, self.top_left != 0)
     }
 
+    /// A sequence without the keys before the first and behind the last that some of its queries see,
+    /// and its mask. Kernels that multiply values by masked probabilities visit no other keys: 0 times
+    /// NaN is NaN.
+    #[inline(always)]
+    pub const fn seen(&self, sequence: &Sequence) -> (Sequence, Mask) {
+        let mask = self.mask(sequence);
+        let KeyRange { first, end } = mask.keys_of_tile(0, mask.seqlen_q);
+        let end = if end < first { first } else { end };
+        let k = Positions {
+            first: sequence.k.first.wrapping_add(first),
+            len: end - first,
+        };
+        // `first` is 0 or that of the mask.
+        let mask = Mask {
+            seqlen_k: k.len,
+            first: mask.first.wrapping_sub(first as i32),
+            end: mask.end.wrapping_sub(first as i32),
+            ..mask
+        };
+        (Sequence { k, ..*sequence }, mask)
+    }
+
     /// Distance in lse of a query to the same query `heads` heads further on.
     #[inline(always)]
     pub const fn lse_stride(&self, heads: u32) -> u64 {
@@ -207,5 +229,43 @@ pub(crate) mod tests {
             head: 7,
         };
         assert_eq!(strides.offset(2, 5, 1), (1 << 41) - 15 + 7);
+    }
+
+    #[test]
+    fn keys_that_some_query_sees_are_masked_as_before() {
+        for (seqlen_q, seqlen_k) in [(1, 1), (3, 9), (9, 3), (4, 0), (6, 40)] {
+            for (left, right) in [(0, 0), (2, 0), (1, 3), (UNLIMITED, 0), (0, UNLIMITED)] {
+                for top_left in [0, 1] {
+                    let params = FlashFwdParams {
+                        window_left: left,
+                        window_right: right,
+                        top_left,
+                        ..PARAMS
+                    };
+                    let (first, len) = (7, seqlen_k);
+                    let sequence = Sequence {
+                        batch_idx: 1,
+                        q: Positions {
+                            first: 3,
+                            len: seqlen_q,
+                        },
+                        k: Positions { first, len },
+                    };
+                    let (seen, mask) = params.seen(&sequence);
+                    let whole = params.mask(&sequence);
+                    let before = seen.k.first - first;
+                    assert!(before + seen.k.len <= seqlen_k);
+                    for key in 0..seqlen_k {
+                        let by_any = (0..seqlen_q).any(|query| whole.sees(query, key));
+                        let is_in = (before..before + seen.k.len).contains(&key);
+                        assert_eq!(is_in, by_any, "{params:?}, key {key}");
+                        for query in 0..seqlen_q {
+                            let sees = is_in && mask.sees(query, key.wrapping_sub(before));
+                            assert_eq!(sees, whole.sees(query, key), "{params:?}, key {key}");
+                        }
+                    }
+                }
+            }
+        }
     }
 }

@@ -252,9 +252,9 @@ kernel_param! {
         pub counter: *mut u32,
         /// Heads of the batch that are computed together, a section: see [`TileOrder`]. Not 0.
         pub section: u32,
-        /// Not 0 if what lies behind a sequence's keys in the tensor may be anything. 0 if nothing
-        /// lies there, or zeros.
-        pub has_neighbours: u32,
+        /// Not 0 if blocks of keys may have rows that no query of the sequence sees, which may be
+        /// anything. Queries see all keys of the tensor otherwise.
+        pub has_unseen: u32,
     }
 }
 

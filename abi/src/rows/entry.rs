@@ -13,6 +13,8 @@ pub enum RowOp {
     SoftmaxGrad,
     /// Cross-entropy with its gradient.
     CrossEntropy,
+    /// The same, of targets that are probabilities.
+    SoftCrossEntropy,
     /// Layer norm or RMS norm.
     Norm,
     /// The same, for bf16 with weights in f32.
@@ -25,10 +27,11 @@ pub enum RowOp {
 
 impl RowOp {
     /// All operations.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Softmax,
         Self::SoftmaxGrad,
         Self::CrossEntropy,
+        Self::SoftCrossEntropy,
         Self::Norm,
         Self::NormF32,
         Self::NormGrad,
@@ -44,7 +47,10 @@ impl RowOp {
             };
         }
         if parts.take("cross_entropy") {
-            return Self::CrossEntropy;
+            return match parts.take("soft") {
+                true => Self::SoftCrossEntropy,
+                false => Self::CrossEntropy,
+            };
         }
         parts.expect("norm");
         match parts.take("grad") {
@@ -63,7 +69,8 @@ impl RowOp {
     }
 
     /// The operation whose kernels of this variant do it too: those that go element by element, or
-    /// take rows that begin anywhere in a ring, read weights of either type.
+    /// take rows that begin anywhere in a ring, read weights of either type, and targets of either
+    /// kind.
     pub const fn by(self, variant: Variant) -> Self {
         match (self, variant) {
             (Self::NormF32, Variant::Streaming) => Self::Norm,
@@ -71,6 +78,7 @@ impl RowOp {
                 Self::NormGradF32,
                 Variant::Streaming | Variant::SmemRingAny | Variant::SmemRingShortAny,
             ) => Self::NormGrad,
+            (Self::SoftCrossEntropy, Variant::Streaming) => Self::CrossEntropy,
             _ => self,
         }
     }
@@ -175,6 +183,12 @@ entries! { $ RowEntry(RowParams) {
         cross_entropy_bf16_cluster(bf16);
         cross_entropy_f16_cluster_any(f16);
         cross_entropy_bf16_cluster_any(bf16);
+    }
+    /// Cross-entropy of probabilities, in slices.
+    cross_entropy_soft_cluster {
+        cross_entropy_soft_f32_cluster_any(f32);
+        cross_entropy_soft_f16_cluster_any(f16);
+        cross_entropy_soft_bf16_cluster_any(bf16);
     }
     /// Cross-entropy, element by element.
     cross_entropy_streaming {

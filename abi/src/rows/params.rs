@@ -20,6 +20,8 @@ pub mod flags {
     pub const STREAMS: u32 = 32;
     /// Cross-entropy adds up numbers of targets: 1 over the sum is what it wants.
     pub const RECIPROCAL: u32 = 64;
+    /// The targets of cross-entropy are probabilities of the dtype of the rows, not classes.
+    pub const PROBABILITIES: u32 = 128;
 }
 
 /// Rows of which one block adds up the losses, a few a thread.
@@ -54,7 +56,8 @@ kernel_param! {
         /// Elements of a row.
         pub n: u64,
         /// Elements between the rows of each tensor of rows, in the order of the entry's parameters.
-        /// Cross-entropy: then those between the factors of the rows, 0 or 1.
+        /// Cross-entropy: then those between the factors of the rows, 0 or 1. If targets are
+        /// probabilities: of logits, probabilities, factors and gradients.
         pub strides: [i64; 5],
         /// Rows with this target are ignored.
         pub ignore_index: i64,

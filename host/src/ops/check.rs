@@ -90,6 +90,29 @@ pub(super) fn no_overlap<T: Element, U: Element>(
     Ok(())
 }
 
+/// Checks results of an operation on `x`: elements, and the indices that they have, where they are
+/// wanted.
+pub(super) fn values_and_indices<T: Element>(
+    values: Option<&Tensor<T>>,
+    indices: Option<&Tensor<i64>>,
+    shape: &[usize],
+    x: &Tensor<T>,
+    stream: &Stream,
+) -> Result<()> {
+    if let Some(values) = values {
+        output("values", values, shape, stream)?;
+        no_overlap("values", values, "x", x)?;
+    }
+    if let Some(indices) = indices {
+        output("indices", indices, shape, stream)?;
+        no_overlap("indices", indices, "x", x)?;
+    }
+    match (values, indices) {
+        (Some(values), Some(indices)) => no_overlap("indices", indices, "values", values),
+        _ => Ok(()),
+    }
+}
+
 /// The [`ShapeError::Mismatch`](crate::ShapeError::Mismatch) of `tensor`.
 pub(super) fn shape_mismatch<T: Element>(
     operand: &'static str,

@@ -2,8 +2,8 @@
 
 use super::{
     Argsort, Attention, Binary, ChainElement, Countable, CrossEntropy, Float, Gemm, GemmInput,
-    IndexElement, Indices, LayerNorm, LogSoftmax, ParamElement, Reduce, Reducible, RmsNorm, Scan,
-    Softmax, Sort, Take, TopElements, TopK, Unary,
+    IndexElement, LayerNorm, LogSoftmax, ParamElement, Reduce, Reducible, RmsNorm, Scan, Softmax,
+    Sort, Take, Targets, TopElements, TopK, Unary,
 };
 use crate::{Element, Result, Stream, Tensor};
 use abi::elementwise::{BinaryOp, UnaryOp};
@@ -76,13 +76,14 @@ pub fn rms_norm<T: Float, W: ParamElement<T>>(
     RmsNorm::new(x).weight(weight).run(stream)
 }
 
-/// The mean cross-entropy of rows of logits and the classes in `targets`; -100 marks rows to ignore.
+/// The mean cross-entropy of rows of logits and their targets: classes, of which -100 marks rows to
+/// ignore, or probabilities.
 ///
 /// # Errors
 /// See [`CrossEntropy`].
 pub fn cross_entropy<'a, T: Float>(
     logits: &'a Tensor<T>,
-    targets: impl Into<Indices<'a>>,
+    targets: impl Into<Targets<'a, T>>,
     stream: &Stream,
 ) -> Result<Tensor<f32>> {
     CrossEntropy::new(logits, targets).run(stream)

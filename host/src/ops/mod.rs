@@ -86,9 +86,9 @@ pub use rotary::Rotary;
 pub use rows::{
     Argsort, CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,
     NormGradients, Normalized, ParamElement, Reduction, RmsNorm, RmsNormGrad, Softmax, SoftmaxGrad,
-    Sort, SortedElements, TopElements, TopK, WithGradient, WithIndices, WithStats,
+    Sort, SortedElements, Targets, TopElements, TopK, WithGradient, WithIndices, WithStats,
 };
-pub use scan::Scan;
+pub use scan::{RunningExtremes, Scan, ScanWithIndices};
 pub use scatter::Scatter;
 pub use scatter_add::{ScatterAdd, ScatterReduce};
 pub use take::{IndexElement, Take};

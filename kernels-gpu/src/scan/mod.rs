@@ -28,6 +28,7 @@
 //! | `kind` | how elements and partial results combine |
 //! | `launch`, `tile` | where a thread's vectors are; loads, stores, slots |
 //! | `totals` | the scan of a tile's totals |
+//! | `marks` | where running extremes are reached |
 //!
 //! **Sources**: Merrill and Garland, Single-pass parallel prefix scan with decoupled look-back,
 //! 2016.
@@ -44,5 +45,6 @@ mod body;
 pub mod entries;
 mod kind;
 mod launch;
+pub mod marks;
 mod tile;
 mod totals;

@@ -7,6 +7,7 @@ use cuda_std::param::ByValue;
 use cuda_std::{kernel, mem, thread};
 use half::{bf16, f16};
 
+use super::any_vector::AnyVector;
 use super::lanes::Lanes;
 use super::pairs::{index, offsets};
 use super::segments::Sorted;
@@ -89,11 +90,68 @@ impl<T: Lanes<V>, const V: usize> Elements for Vector<T, V> {
 
     #[inline(always)]
     unsafe fn put(self, numbers: *mut u8, slot: u64, sums: [f32; V]) {
-        let at = numbers.cast::<f32>().wrapping_add(slot as usize);
-        // SAFETY: passed on to the caller; V numbers are a multiple of 16 bytes.
+        // SAFETY: passed on to the caller.
+        unsafe { put(numbers, slot, sums) }
+    }
+}
+
+/// Writes a vector's numbers from `slot` on.
+///
+/// # Safety
+/// They are this thread's to write.
+#[inline(always)]
+unsafe fn put<const V: usize>(numbers: *mut u8, slot: u64, sums: [f32; V]) {
+    let at = numbers.cast::<f32>().wrapping_add(slot as usize);
+    // SAFETY: passed on to the caller; V numbers are a multiple of 16 bytes.
+    unsafe {
+        for v in (0..V).step_by(4) {
+            mem::st_v4_f32(at.add(v), [sums[v], sums[v + 1], sums[v + 2], sums[v + 3]]);
+        }
+    }
+}
+
+/// A vector of the launch's dtype, whose elements are combined by its operation.
+impl Elements for AnyVector<'_> {
+    type Sums = [f32; 8];
+    type Raw = crate::reduce::load::Raw;
+
+    #[inline(always)]
+    fn nothing(self) -> [f32; 8] {
+        [f32::from_bits(self.0.nothing as u32); 8]
+    }
+
+    #[inline(always)]
+    fn plus(self, sums: [f32; 8], raw: Self::Raw) -> [f32; 8] {
+        single::merged_each(sums, self.numbers(raw), self.0.kind)
+    }
+
+    #[inline(always)]
+    unsafe fn row(self, at: *const u8, is_there: bool) -> Self::Raw {
+        let nothing = self.packed(Elements::nothing(self));
+        // SAFETY: passed on to the caller.
+        unsafe { mem::ld_global_nc_v4_u32_or(at.cast(), is_there, nothing[0]) }
+    }
+
+    #[inline(always)]
+    unsafe fn old(self, at: *const u8, is_there: bool) -> Self::Raw {
+        // SAFETY: passed on to the caller.
+        unsafe { mem::ld_global_v4_u32_if(at.cast(), is_there) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, at: *mut u8, old: Self::Raw, sums: [f32; 8]) {
+        let sums = Elements::plus(self, sums, old);
+        // SAFETY: passed on to the caller.
+        unsafe { mem::st_global_v4_u32(at.cast(), self.packed(sums)) }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, numbers: *mut u8, slot: u64, [a, b, c, d, rest @ ..]: [f32; 8]) {
+        // SAFETY: passed on to the caller.
         unsafe {
-            for v in (0..V).step_by(4) {
-                mem::st_v4_f32(at.add(v), [sums[v], sums[v + 1], sums[v + 2], sums[v + 3]]);
+            put(numbers, slot, [a, b, c, d]);
+            if self.0.lanes_log2 > 2 {
+                put(numbers, slot + 4, rest);
             }
         }
     }
@@ -291,6 +349,13 @@ macro_rules! by_vectors {
     )*};
 }
 
+macro_rules! reduced_by_vectors {
+    ($($name:ident;)*) => {$(
+        entry!($name: |params| AnyVector(params), 2,
+            "Combines rows of vectors by the launch's operation.");
+    )*};
+}
+
 macro_rules! by_elements {
     ($($name:ident;)*) => {$(
         entry!($name: |params| Single::<true>(params), 1, "Adds rows of any dtype.");
@@ -306,4 +371,5 @@ macro_rules! reduced_by_elements {
 
 abi::scatter_add_vectors!(by_vectors);
 abi::scatter_add_elements!(by_elements);
+abi::scatter_reduce_vectors!(reduced_by_vectors);
 abi::scatter_reduce_elements!(reduced_by_elements);

@@ -5,7 +5,7 @@ use cuda_std::mem;
 use half::{bf16, f16};
 
 use super::lanes::Lanes;
-use crate::reduce::load::Raw;
+use crate::reduce::load::{Load, Raw};
 
 /// A vector of 16 bytes of the launch's dtype, one of [`VECTORS`](abi::scatter_add::VECTORS): the sums of
 /// f32 are the first four.
@@ -34,6 +34,16 @@ impl AnyVector<'_> {
             codes::F16 => with_all::<f16, 8, N>(sums, raws),
             codes::BF16 => with_all::<bf16, 8, N>(sums, raws),
             _ => with_all::<f32, 4, N>(sums, raws),
+        }
+    }
+
+    /// The numbers of a vector. Those of f32 are the first four, twice.
+    #[inline(always)]
+    pub(super) fn numbers(self, raw: Raw) -> [f32; 8] {
+        match self.0.code {
+            codes::F16 => core::array::from_fn(|v| <f16 as Load<8>>::number(raw, v)),
+            codes::BF16 => core::array::from_fn(|v| <bf16 as Load<8>>::number(raw, v)),
+            _ => core::array::from_fn(|v| <f32 as Load<4>>::number(raw, v % 4)),
         }
     }
 

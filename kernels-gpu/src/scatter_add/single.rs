@@ -1,6 +1,6 @@
 //! Single elements, of the dtype that the launch says, and their sums as bits.
 
-use abi::reduce::{KIND_LARGEST, KIND_PRODUCT};
+use abi::reduce::{KIND_LARGEST, KIND_PRODUCT, KIND_SMALLEST};
 use abi::scatter_add::{AddParams, codes};
 use cuda_std::convert;
 
@@ -22,6 +22,26 @@ fn merged<N: Number, const IS_SUM: bool>(a: N, b: N, kind: u32) -> N {
         KIND_LARGEST => a.larger(b),
         _ => a.smaller(b),
     }
+}
+
+/// Numbers of two vectors, each two as one, by what `kind` says but sums.
+#[inline(always)]
+pub(super) fn merged_each<const V: usize>(a: [f32; V], b: [f32; V], kind: u32) -> [f32; V] {
+    let mut out = a;
+    // A branch for each operation, outside of the loops.
+    macro_rules! by {
+        ($kind:expr) => {
+            for v in 0..V {
+                out[v] = merged::<f32, false>(a[v], b[v], $kind);
+            }
+        };
+    }
+    match kind {
+        KIND_PRODUCT => by!(KIND_PRODUCT),
+        KIND_LARGEST => by!(KIND_LARGEST),
+        _ => by!(KIND_SMALLEST),
+    }
+    out
 }
 
 /// Two numbers of the launch's dtype as one.

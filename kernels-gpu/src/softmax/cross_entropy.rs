@@ -6,13 +6,17 @@
 //! part, in which class j counts `s w[j] / n`. Smoothing with weights is computed element by
 //! element only, as it needs one more number a class.
 //!
+//! Targets may also be rows of probabilities p, not classes. Class j then counts
+//! `w[j] ((1 - s) p[j] + s / n)` in the loss. Here they are computed element by element;
+//! [`soft`](super::soft) has their slices.
+//!
 //! A row whose target is ignored has loss 0 and gradient 0. A row whose target is not a class has
 //! NaN for both.
 
 use super::forward::{share, statistics};
 use super::partial::{Exp, MaxSum};
 use super::sums;
-use super::targets::{Target, Tensors};
+use super::targets::{Target, Tensors, are_probabilities};
 use crate::row::group::Group;
 use crate::row::held::{self, RowFragment, row_of, row_of_mut};
 use crate::row::loose::{Loose, staging};
@@ -25,7 +29,7 @@ use cuda_std::math::fma;
 use cuda_std::thread::{WARP_THREADS, grid_dim_x};
 use cuda_std::warp::Words;
 
-/// Sums over all classes that label smoothing needs.
+/// Sums over all classes that label smoothing and probabilities need.
 #[derive(Clone, Copy)]
 struct Classes {
     /// The sum of the weights, if there are any.
@@ -358,51 +362,69 @@ pub(super) unsafe fn loose<T: Packed>(tensors: &Tensors<T>, params: &RowParams, 
         let mut from = Loose::new(&group, from, params.n, row < params.rows);
         // SAFETY: the row, and shared memory of the launch, which has room for it if it is staged.
         unsafe {
-            let target = tensors.target(&group, row, params);
+            let is_soft = are_probabilities(params);
+            let target = match is_soft {
+                true => Target::NONE,
+                false => tensors.target(&group, row, params),
+            };
             if params.flags & flags::STAGED != 0 {
                 from = from.staged(staging(&group, params.n, 0));
             }
             let push = |state: MaxSum, values, _| state.push(values);
             let part = from.chunks(MaxSum::EMPTY, f32::NEG_INFINITY, push);
             let whole = group.reduce::<_, false>(part, MaxSum::merge);
-            let is_weighted = params.epsilon != 0.0 && !tensors.weights.is_null();
+            let is_weighted = is_soft || (params.epsilon != 0.0 && !tensors.weights.is_null());
+            let weight_of = |i| match is_soft {
+                true => tensors.share_of(row, i, params),
+                false => tensors.weight_of(i),
+            };
             let mut classes = Classes::NONE;
             if is_weighted {
                 from.for_each(|i| {
-                    let weight = tensors.weight_of(i);
+                    let weight = weight_of(i);
                     classes.weight += weight;
-                    classes.total = fma(weight, whole.max - from.get(i), classes.total);
+                    let distance = whole.max - from.get(i);
+                    // A class of probability 0 may have a logit of -inf.
+                    if !(is_soft && weight == 0.0) {
+                        classes.total = fma(weight, distance, classes.total);
+                    }
                 });
             } else if params.epsilon != 0.0 {
                 let add = |sum: f32, [a, b, c, d]: [f32; 4], _| sum + ((a + b) + (c + d));
                 classes.total = from.chunks(0.0, 0.0, add);
             }
-            if params.epsilon != 0.0 {
+            if is_weighted || params.epsilon != 0.0 {
                 classes = group.reduce::<_, false>(classes, Classes::add);
             }
-            let n = params.n as f32;
+            // Probabilities are as classes' weights of which all of the loss is spread.
+            let (n, epsilon) = match is_soft {
+                true => (1.0, 1.0),
+                false => (params.n as f32, params.epsilon),
+            };
+            let spread = RowParams { epsilon, ..*params };
             let of_all = |log_sum| match is_weighted {
                 true => fma(classes.weight, log_sum, classes.total) / n,
                 false => below(whole.max, classes.total / n) + log_sum,
             };
-            tensors.lose(&group, row, &target, whole, of_all, params);
+            tensors.lose(&group, row, &target, whole, of_all, &spread);
             if !tensors.dx.is_null() {
                 let exp = Exp::new(whole.max);
                 let mut scale = tensors.scale(tensors.factor(row, params), &target, params);
-                let of_class = scale * params.epsilon / n;
+                let of_class = scale * epsilon / n;
                 let mut factor = scale * target.weight / whole.sum;
                 scale *= target.weight;
                 if is_weighted {
-                    let own = (1.0 - params.epsilon) * scale;
+                    let own = (1.0 - epsilon) * scale;
                     factor = fma(of_class, classes.weight, own) / whole.sum;
                 }
-                let gradient = Gradient::new(factor, scale, &target, params);
-                let to = row_of_mut(tensors.dx, row, params.strides[1]);
+                let gradient = Gradient::new(factor, scale, &target, &spread);
+                let of_dx = params.strides[if is_soft { 3 } else { 1 }];
+                let to = row_of_mut(tensors.dx, row, of_dx);
                 from.for_each(|i| {
                     let mut gradient = gradient;
                     // Opaque, so that LLVM makes one loop for all of these cases.
                     if opaque(is_weighted as u32) != 0 {
-                        gradient.addend = -of_class * tensors.weight_of(i);
+                        gradient.addend = -of_class * weight_of(i);
                     }
                     let value = match opaque(target.is_ignored as u32) != 0 {
                         true => 0.0,

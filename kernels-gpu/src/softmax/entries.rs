@@ -7,7 +7,7 @@ use half::{bf16, f16};
 
 use super::cross_entropy;
 use super::targets::Tensors;
-use super::{backward, forward, total};
+use super::{backward, forward, soft, total};
 use crate::row::{holding, lanes, slice_blocks, takes_any};
 
 macro_rules! held {
@@ -168,6 +168,14 @@ macro_rules! cross_entropies_in_slices {
     )*};
 }
 
+macro_rules! soft_cross_entropies {
+    ($($name:ident($ty:ident);)*) => {$(
+        cross_entropy!($name, $ty,
+            kernel(max_threads = SLICE_THREADS, min_blocks = slice_blocks!($name), arch = "sm_90a"),
+            soft::slices::<$ty, { lanes::<$ty>() }>);
+    )*};
+}
+
 macro_rules! cross_entropies_loose {
     ($($name:ident($ty:ident);)*) => {$(
         // min_blocks = 1: for two blocks an SM, ptxas would spill on sm_80.
@@ -233,4 +241,5 @@ abi::softmax_grad_cluster!(slices_grads);
 abi::softmax_grad_streaming!(loose_grads);
 abi::cross_entropy_registers!(cross_entropies_held);
 abi::cross_entropy_cluster!(cross_entropies_in_slices);
+abi::cross_entropy_soft_cluster!(soft_cross_entropies);
 abi::cross_entropy_streaming!(cross_entropies_loose);

@@ -36,6 +36,7 @@ mod cross_entropy;
 mod entries;
 mod forward;
 mod partial;
+mod soft;
 mod sums;
 mod targets;
 mod total;

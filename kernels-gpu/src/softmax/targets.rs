@@ -1,15 +1,17 @@
-//! The targets of cross-entropy: what the loss and the gradient need from them.
+//! The targets of cross-entropy, classes or probabilities: what the loss and the gradient need from
+//! them.
 
 use super::partial::MaxSum;
 use crate::row::group::Group;
 use crate::row::held::row_of;
 use crate::row::packed::Packed;
-use abi::rows::RowParams;
+use abi::rows::{RowParams, flags};
 use cuda_std::math::{self, fma};
 
 /// The tensors of a launch.
 pub(super) struct Tensors<T> {
     pub(super) x: *const T,
+    /// A class of each row; with [`flags::PROBABILITIES`], rows of them with the elements of `x`.
     pub(super) targets: *const i64,
     /// Weights of the classes; null if each is 1.
     pub(super) weights: *const f32,
@@ -29,6 +31,22 @@ pub(super) struct Target {
     pub(super) weight: f32,
     /// The target's logit; NaN if it is not a class. Only in the thread that writes the loss.
     pub(super) logit: f32,
+}
+
+/// Whether targets are probabilities.
+#[inline(always)]
+pub(super) const fn are_probabilities(params: &RowParams) -> bool {
+    params.flags & flags::PROBABILITIES != 0
+}
+
+impl Target {
+    /// No class, where targets are probabilities: its part of the loss is 0.
+    pub(super) const NONE: Self = Self {
+        class: 0,
+        is_ignored: false,
+        weight: 0.0,
+        logit: 0.0,
+    };
 }
 
 impl<T: Packed> Tensors<T> {
@@ -95,6 +113,24 @@ impl<T: Packed> Tensors<T> {
     pub(super) unsafe fn weight_of(&self, class: u64) -> f32 {
         // SAFETY: passed on to the caller.
         unsafe { self.weights.wrapping_add(class as usize).read() }
+    }
+
+    /// The weight of a class in a row's target distribution, smoothed, times that of the class.
+    ///
+    /// # Safety
+    /// Targets are probabilities; there is such a class and such a row.
+    #[inline(always)]
+    pub(super) unsafe fn share_of(&self, row: u64, class: u64, params: &RowParams) -> f32 {
+        let row = row_of(self.targets.cast::<T>(), row, params.strides[1]);
+        // SAFETY: passed on to the caller.
+        let share = unsafe { T::load(row.wrapping_add(class as usize)) };
+        let even = params.epsilon / params.n as f32;
+        let share = fma(1.0 - params.epsilon, share, even);
+        match self.weights.is_null() {
+            true => share,
+            // SAFETY: passed on to the caller.
+            false => share * unsafe { self.weight_of(class) },
+        }
     }
 
     /// Stores the loss of a row, by one of its threads. `of_all` returns the mean loss over all

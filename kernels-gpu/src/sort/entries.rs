@@ -57,21 +57,23 @@ macro_rules! passes {
         /// Launched as `abi::sort` says, with arrays of these extents and strides.
         #[kernel(max_threads = THREADS, min_blocks = 2)]
         pub unsafe fn $name(
-            from: *const u8,
-            from_indices: *const u32,
-            to: *mut u8,
-            to_indices: *mut u32,
+            x: *const u8,
+            values: *mut u8,
             indices: *mut i64,
+            even: *mut u8,
+            odd: *mut u8,
+            even_origins: *mut u32,
+            odd_origins: *mut u32,
             counts: *const u32,
             status: *mut u64,
             params: SortParams,
         ) {
             let memories = Memories {
-                from,
-                from_indices,
-                to,
-                to_indices,
+                x,
+                values,
                 indices,
+                elements: [even, odd],
+                origins: [even_origins, odd_origins],
                 counts,
                 status,
             };

@@ -3,21 +3,48 @@
 use abi::sort::{DIGIT_BITS, DIGITS, ITEMS, SortParams, TILE};
 use cuda_std::atomic::{Order as Memory, Scope, atom_add};
 use cuda_std::thread;
+use cuda_std::warp::{FULL_MASK, vote_ballot};
 
 use super::back::Words;
 use super::tile::{Digits, Shared, exchanged, places, slot};
 use super::word::Word;
 use crate::rank::before;
 
-/// What a pass reads and writes; of indices and elements, what is null is not there.
+/// What passes read and write; results that are not wanted are null.
 pub(super) struct Memories {
-    pub(super) from: *const u8,
-    pub(super) from_indices: *const u32,
-    pub(super) to: *mut u8,
-    pub(super) to_indices: *mut u32,
+    pub(super) x: *const u8,
+    pub(super) values: *mut u8,
     pub(super) indices: *mut i64,
+    /// Elements between passes, and their indices.
+    pub(super) elements: [*mut u8; 2],
+    pub(super) origins: [*mut u32; 2],
     pub(super) counts: *const u32,
     pub(super) status: *mut u64,
+}
+
+/// The passes that a row takes, a bit for each digit: those of digits that not all of its elements
+/// share. If there are none, the last one.
+///
+/// # Safety
+/// Counts are those of the rows, one of which this is; all lanes are here.
+#[inline(always)]
+unsafe fn passes_of<T: Word>(row: u32, memories: &Memories, params: &SortParams) -> u32 {
+    let digit = thread::lane_idx() % T::SIZE;
+    let offset = i64::from(row).wrapping_mul(params.from_stride) as isize;
+    // All elements share a digit if as many as there are have that of the first one.
+    // SAFETY: the row's first element; the counts of its digit.
+    let apart = unsafe {
+        let first = memories.x.cast::<T>().wrapping_offset(offset).read();
+        let of_first = first.digit(digit * DIGIT_BITS, &T::order(params));
+        let at = (u64::from(row) * u64::from(T::SIZE) + u64::from(digit)) * u64::from(DIGITS);
+        let count = memories.counts.add(at as usize + of_first as usize).read();
+        vote_ballot(FULL_MASK, count != params.n)
+    };
+    let all = (1 << T::SIZE) - 1;
+    match apart & all {
+        0 => 1 << (T::SIZE - 1),
+        apart => apart,
+    }
 }
 
 /// The next tile of the launch.
@@ -45,18 +72,49 @@ unsafe fn next_tile(status: *mut u64, shift: u32, word: *mut u32) -> u32 {
 pub(super) unsafe fn pass<T: Word>(memories: &Memories, params: &SortParams, shared: Shared) {
     let (order, shift) = (T::order(params), params.bits);
     let thread = thread::thread_idx_x();
-    // SAFETY: all threads are here, and a barrier follows before the scratch is used again.
-    let number = unsafe { next_tile(memories.status, shift, shared.scratch_of_row) };
+    // Mostly the block's row is the one that its index has. Then its passes are found while the tile
+    // is.
+    let (likely, _) = params.row.div_rem(thread::block_idx_x());
+    // SAFETY: all threads are here, and a barrier follows before the scratch is used again. There are
+    // as many blocks as tiles.
+    let (mut passes, number) = unsafe {
+        (
+            passes_of::<T>(likely, memories, params),
+            next_tile(memories.status, shift, shared.scratch_of_row),
+        )
+    };
     let (row, tile) = params.row.div_rem(number);
+    if row != likely {
+        // SAFETY: as above.
+        passes = unsafe { passes_of::<T>(row, memories, params) };
+    }
+    let own = 1 << (shift / DIGIT_BITS);
+    if passes & own == 0 {
+        return;
+    }
+    let earlier = (passes & (own - 1)).count_ones();
+    let (is_first, is_last) = (earlier == 0, passes < 2 * own);
     let begin = tile * TILE;
     let len = params.n - begin;
     let row_offset = |stride: i64| i64::from(row).wrapping_mul(stride) as isize;
-    let of_row = (u64::from(row) * u64::from(params.n)) as usize;
-    let from = memories
-        .from
-        .cast::<T>()
-        .wrapping_offset(row_offset(params.from_stride));
+    let of_row = (u64::from(row) * u64::from(params.n)) as isize;
+    // Passes write to one memory and the other in turn.
+    let is_even = earlier.is_multiple_of(2);
+    let [even, odd] = memories.elements;
+    let (left, next) = if is_even { (odd, even) } else { (even, odd) };
+    let [even, odd] = memories.origins;
+    let origins = if is_even { (odd, even) } else { (even, odd) };
+    let (from, offset) = match is_first {
+        true => (memories.x, row_offset(params.from_stride)),
+        false => (left.cast_const(), of_row),
+    };
+    let from = from.cast::<T>().wrapping_offset(offset);
     let from = from.wrapping_add(begin as usize);
+    let (to, offset) = match is_last {
+        true => (memories.values, row_offset(params.to_stride)),
+        false => (next, of_row),
+    };
+    let to_base = to.cast::<T>().wrapping_offset(offset);
     let mut words = [T::ZERO; ITEMS];
     for j in 0..ITEMS {
         if slot(j) < len {
@@ -98,10 +156,6 @@ pub(super) unsafe fn pass<T: Word>(memories: &Memories, params: &SortParams, sha
         let places = places(Digits::of(digit), starts, shared);
         let words = exchanged(words, &places, shared);
         let mut targets = [0; ITEMS];
-        let to = memories
-            .to
-            .cast::<T>()
-            .wrapping_offset(row_offset(params.to_stride));
         for j in 0..ITEMS {
             let slot = slot(j);
             if slot < len {
@@ -110,20 +164,27 @@ pub(super) unsafe fn pass<T: Word>(memories: &Memories, params: &SortParams, sha
                     .add(words[j].digit(shift, &order) as usize)
                     .read();
                 targets[j] = start.wrapping_add(slot);
-                if !memories.to.is_null() {
-                    to.add(targets[j] as usize).write(words[j]);
+                if !to.is_null() {
+                    to_base.add(targets[j] as usize).write(words[j]);
                 }
             }
         }
-        if memories.to_indices.is_null() & memories.indices.is_null() {
+        let (from_origins, to_origins) = origins;
+        let is_wanted = match is_last {
+            true => !memories.indices.is_null(),
+            false => !to_origins.is_null(),
+        };
+        if !is_wanted {
             return;
         }
+        let from_origins = from_origins.wrapping_offset(of_row);
+        let to_origins = to_origins.wrapping_offset(of_row);
         let mut origins = [0; ITEMS];
         for j in 0..ITEMS {
             let at = begin + slot(j);
             origins[j] = at;
-            if !memories.from_indices.is_null() & (slot(j) < len) {
-                origins[j] = memories.from_indices.add(of_row + at as usize).read();
+            if !is_first & (slot(j) < len) {
+                origins[j] = from_origins.add(at as usize).read();
             }
         }
         thread::sync_threads();
@@ -134,10 +195,9 @@ pub(super) unsafe fn pass<T: Word>(memories: &Memories, params: &SortParams, sha
         for j in 0..ITEMS {
             if slot(j) < len {
                 let target = targets[j] as usize;
-                if memories.indices.is_null() {
-                    memories.to_indices.add(of_row + target).write(origins[j]);
-                } else {
-                    indices.add(target).write(i64::from(origins[j]));
+                match is_last {
+                    true => indices.add(target).write(i64::from(origins[j])),
+                    false => to_origins.add(target).write(origins[j]),
                 }
             }
         }

@@ -233,21 +233,17 @@ mod tests {
             ty: "u32".to_owned(),
             size: 4,
             align: 4,
-            layout: None,
+            ..ParamEntry::default()
         };
         let kernel = |name: &str, params: &[&str]| KernelEntry {
             name: name.to_owned(),
-            text_of: None,
             params: params.iter().map(|name| param(name)).collect(),
             max_threads: Some(128),
-            min_blocks: None,
             cluster: Some([2, 1, 1]),
             static_shared_bytes: 16,
             dynamic_shared_bytes: Some(1024),
-            registers: None,
             safe: name == "f",
-            requires: Vec::new(),
-            grid: None,
+            ..KernelEntry::default()
         };
         let module = |path: &str, kernels| ModuleEntry {
             path: path.to_owned(),

@@ -91,6 +91,8 @@ fn scans<T: Reducible + TestElement>(inputs: &mut Inputs) -> Result<()> {
             read(&scan.run(&inputs.stream)?)?;
             read(&scan.exclusive().run(&inputs.stream)?)?;
         }
+        let least = Scan::new(ScanOp::Min, &x).indices().run(&inputs.stream)?;
+        read(&least.indices)?;
     }
     Ok(())
 }

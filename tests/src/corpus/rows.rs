@@ -116,7 +116,12 @@ fn cross_entropy<T: Float + TestElement>([rows, n]: [usize; 2], inputs: &mut Inp
     read(&out.loss)?;
     read(&out.dlogits)?;
     let each = CrossEntropy::new(&x, &targets).reduction(Reduction::None);
-    read(&each.run(&inputs.stream)?)
+    read(&each.run(&inputs.stream)?)?;
+    let probabilities = inputs.tensor::<T>(&[rows, n])?;
+    let soft = CrossEntropy::new(&x, &probabilities).label_smoothing(0.1);
+    let out = soft.gradient().run(&inputs.stream)?;
+    read(&out.loss)?;
+    read(&out.dlogits)
 }
 
 /// With and without a residual, a bias, and weights in f32.

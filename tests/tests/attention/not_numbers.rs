@@ -69,29 +69,44 @@ fn a_query_that_is_nan_has_results_that_are_beside_a_sink_too() {
     }
 }
 
-/// Keys outside of `seen` hold NaN and infinity, and no query sees them. By every candidate.
+/// Keys outside of `seen` hold NaN and infinity, and no query sees them. The keys are in a tensor of
+/// the dimensions `keys`, one alone if they are packed; with pages, they are the pool. By every
+/// candidate.
 fn check_unseen<T: Float>(
     device: &Device,
-    [queries, keys]: [usize; 2],
-    seen: std::ops::Range<usize>,
+    queries: &[usize],
+    keys: &[usize],
+    pages: Option<&[i32]>,
+    seen: impl Fn(usize) -> bool,
     mask: impl for<'a> Fn(Attention<'a, T>) -> Attention<'a, T>,
 ) {
     const HEAD_DIM: usize = 64;
     let stream = device.stream().expect("a stream");
-    let tensor = |positions: usize, bad: [f32; 2]| {
-        let drawn = |i: usize| match i / HEAD_DIM {
-            key if positions == queries || seen.contains(&key) => (i * 7 % 13) as f32 / 8.0 - 0.75,
-            key => bad[key % 2],
-        };
-        let values: Vec<T> = (0..positions * HEAD_DIM)
+    let tensor = |positions: &[usize], value: &dyn Fn(usize, f32) -> f32| {
+        let drawn = |i: usize| value(i / HEAD_DIM, (i * 7 % 13) as f32 / 8.0 - 0.75);
+        let values: Vec<T> = (0..positions.iter().product::<usize>() * HEAD_DIM)
             .map(|i| T::from_f32(drawn(i)))
             .collect();
-        Tensor::from_slice(device, &[1, positions, 1, HEAD_DIM], &values).expect("a tensor")
+        let shape = [positions, &[1, HEAD_DIM]].concat();
+        Tensor::from_slice(device, &shape, &values).expect("a tensor")
     };
-    let q = tensor(queries, [0.0; 2]);
-    let clean = tensor(keys, [0.0; 2]);
-    let bad = tensor(keys, [f32::NAN, f32::NEG_INFINITY]);
-    let clean = mask(Attention::new(&q, &clean, &clean));
+    let q = tensor(queries, &|_, drawn| drawn);
+    let clean = tensor(keys, &|key, drawn| if seen(key) { drawn } else { 0.0 });
+    let bad = tensor(keys, &|key, drawn| match key % 2 {
+        _ if seen(key) => drawn,
+        0 => f32::NAN,
+        _ => f32::NEG_INFINITY,
+    });
+    let table = pages.map(|table| Tensor::from_slice(device, &[1, table.len()], table));
+    let table = table.map(|table| table.expect("a table"));
+    let attention = |kv| {
+        let attention = Attention::new(&q, kv, kv);
+        mask(match &table {
+            Some(table) => attention.pages(table),
+            None => attention,
+        })
+    };
+    let clean = attention(&clean);
     let plan = clean.plan(&stream).expect("a plan");
     assert!(!plan.candidates().is_empty());
     for candidate in plan.candidates() {
@@ -103,20 +118,80 @@ fn check_unseen<T: Float>(
                 .collect();
             (o, got.lse.to_vec().expect("lse"))
         };
-        let got = results(mask(Attention::new(&q, &bad, &bad)));
-        assert_eq!(got, results(clean.clone()), "{}", candidate.name);
+        let got = results(attention(&bad));
+        let want = results(clean.clone());
+        for (got, want) in [(got.0, want.0), (got.1, want.1)] {
+            let wrong = got.iter().zip(&want).position(|(got, want)| got != want);
+            assert_eq!(wrong, None, "{}, {plan}", candidate.name);
+        }
     }
 }
 
 #[test]
 fn keys_that_no_query_sees_reach_nothing() {
     for device in warpsmith::testing::devices() {
-        check_unseen::<bf16>(&device, [1, 2], 1..2, |x| x.window(0, None));
-        check_unseen::<f32>(&device, [1, 2], 1..2, |x| x.window(0, None));
-        check_unseen::<f16>(&device, [3, 200], 157..200, |x| x.window(40, 0));
-        check_unseen::<bf16>(&device, [70, 300], 130..300, |x| x.window(100, 5));
-        check_unseen::<bf16>(&device, [70, 300], 0..73, |x| {
+        let device = &device;
+        let second = |key| key >= 1;
+        check_unseen::<bf16>(device, &[1, 1], &[1, 2], None, second, |x| {
+            x.window(0, None)
+        });
+        check_unseen::<f32>(device, &[1, 1], &[1, 2], None, second, |x| {
+            x.window(0, None)
+        });
+        let last = |key| key >= 157;
+        check_unseen::<f16>(device, &[1, 3], &[1, 200], None, last, |x| x.window(40, 0));
+        let last = |key| key >= 130;
+        check_unseen::<bf16>(device, &[1, 70], &[1, 300], None, last, |x| {
+            x.window(100, 5)
+        });
+        let first = |key| key < 73;
+        check_unseen::<bf16>(device, &[1, 70], &[1, 300], None, first, |x| {
             x.window(20, 3).align_top_left()
+        });
+    }
+}
+
+#[test]
+fn keys_that_no_query_sees_reach_nothing_beside_lengths() {
+    for device in warpsmith::testing::devices() {
+        let device = &device;
+        let between = |key| (80..250).contains(&key);
+        check_unseen::<bf16>(device, &[1, 70], &[1, 300], None, between, |x| {
+            x.seqused_k(&[250]).window(100, 5)
+        });
+        check_unseen::<f32>(device, &[1, 70], &[1, 300], None, between, |x| {
+            x.seqused_k(&[250]).window(100, 5)
+        });
+        let first = |key| key < 36;
+        check_unseen::<bf16>(device, &[1, 70], &[1, 300], None, first, |x| {
+            x.seqused_q(&[33]).window(20, 3).align_top_left()
+        });
+        let of_each = |key| (87..100).contains(&key) || (248..260).contains(&key);
+        check_unseen::<f16>(device, &[5], &[260], None, of_each, |x| {
+            x.cu_seqlens(&[0, 3, 5], &[0, 100, 260]).window(10, 0)
+        });
+        let of_each = |key| (35..140).contains(&key) || (285..400).contains(&key);
+        check_unseen::<bf16>(device, &[190], &[400], None, of_each, |x| {
+            let x = x.cu_seqlens(&[0, 90, 190], &[0, 140, 400]);
+            x.window(15, 0)
+        });
+    }
+}
+
+#[test]
+fn pages_and_entries_that_no_query_sees_reach_nothing() {
+    for device in warpsmith::testing::devices() {
+        let device = &device;
+        // The sequence is pages 2 and 0, behind an entry of -1, which is read as page 4 if at all.
+        let table: Option<&[i32]> = Some(&[-1, 2, 0]);
+        let seen = |position| (3..16).contains(&position);
+        check_unseen::<bf16>(device, &[1, 3], &[5, 16], table, seen, |x| {
+            x.seqused_k(&[48]).window(10, 0)
+        });
+        check_unseen::<f32>(device, &[1, 3], &[5, 16], table, seen, |x| x.window(10, 0));
+        let seen = |position| (3..12).contains(&position);
+        check_unseen::<f16>(device, &[1, 3], &[5, 16], table, seen, |x| {
+            x.seqused_k(&[44]).window(6, 0)
         });
     }
 }

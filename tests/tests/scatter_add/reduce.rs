@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 use warpsmith::reference::scatter::{integers, scatter_reduce};
 use warpsmith::{
-    DType, Device, IndexElement, Reducible, ScatterAdd, ScatterOp, ScatterReduce, Tensor,
+    DType, Device, IndexElement, Reducible, ScatterAdd, ScatterOp, ScatterReduce, Stream, Tensor,
 };
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operation::agrees;
@@ -164,5 +164,55 @@ fn refusals_name_the_operation() {
         let plan = plan.expect("a plan");
         let names: Vec<_> = plan.candidates().iter().map(|one| &*one.name).collect();
         assert_eq!(names, ["scatter_reduce_any"]);
+    });
+}
+
+/// Aligned rows of 16 and 32 bits are moved by vectors, with the bits that elements give.
+#[test]
+fn vectors_give_the_bits_of_elements() {
+    fn of<T: TestElement + Reducible>(device: &Device, stream: &Stream) {
+        let (n, columns) = (200, 32);
+        let values: Vec<T> = (0..n * columns + 1)
+            .map(|i| T::nearest((i as f64 * 0.37).sin() + 0.01))
+            .collect();
+        let all = Tensor::from_slice(device, &[n * columns + 1], &values).expect("elements");
+        let behind = all.slice(0, 1..).expect("a view");
+        let src = behind.reshape(&[n, columns]).expect("rows");
+        let aligned = src.contiguous(stream).expect("rows");
+        let aligned = match aligned.device_ptr() == src.device_ptr() {
+            true => Tensor::from_slice(device, &[n, columns], &values[1..]).expect("rows"),
+            false => aligned,
+        };
+        // The first index has several parts.
+        let indices: Vec<i32> = (0..n as i32)
+            .map(|j| if j < 100 { 0 } else { j % 7 })
+            .collect();
+        let indices = Tensor::from_slice(device, &[n], &indices).expect("indices");
+        for op in [ScatterOp::Prod, ScatterOp::Max, ScatterOp::Min] {
+            let by_vectors = ScatterReduce::new(op, &indices, &aligned).extent(7);
+            let name = "scatter_reduce_any_vector";
+            let plan = by_vectors.plan(stream).expect("a plan");
+            assert_eq!(plan.chosen().expect("a kernel").name, name);
+            let text = plan.to_string();
+            let title = format!("scatter_reduce {} {}", op.name(), T::DTYPE);
+            assert!(text.starts_with(&title), "{text}");
+            let by_elements = ScatterReduce::new(op, &indices, &src).extent(7);
+            let by_elements = by_elements.with_kernel("scatter_reduce_any");
+            let bits = |y: warpsmith::Result<Tensor<T>>| {
+                let y = y.and_then(|y| y.to_vec()).expect("a result");
+                y.into_iter().map(T::bits).collect::<Vec<u64>>()
+            };
+            let want = bits(by_elements.run(stream));
+            assert_eq!(bits(by_vectors.with_kernel(name).run(stream)), want);
+            let y = by_vectors.run(stream).expect("a result");
+            let tuning = by_vectors.autotune_into(&y, stream).expect("measured");
+            assert!(tuning.to_string().starts_with(&title), "{tuning}");
+            assert_eq!(bits(Ok(y)), want);
+        }
+    }
+    on_every_device(|device, stream| {
+        of::<f32>(device, stream);
+        of::<f16>(device, stream);
+        of::<bf16>(device, stream);
     });
 }

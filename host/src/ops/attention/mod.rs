@@ -85,12 +85,14 @@ pub use merge::AttentionMerge;
 ///
 /// # Numerics
 /// Scores and sums are in f32, with an online softmax in base 2; `o` is rounded once. Tensor-core
-/// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). If only some queries
-/// see a key, a NaN or an infinity in its value may also reach the other queries of these kernels.
-/// So may the value of a key that no query sees, if lengths differ or keys are paged; otherwise it
-/// is not read. The portable kernels never multiply hidden values. If scaled scores have a
-/// magnitude beyond 1.4e9 (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite or
-/// NaN, and `lse` infinite. Portable kernels have no such limit. Error bound:
+/// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). A key that no query of its
+/// sequence sees reaches nothing, whatever it, its value and the entry of its page hold. If only some
+/// queries see a key, portable kernels keep its value from the others, too. Tensor-core kernels multiply
+/// it by 0: if it is NaN or infinite, `o` is NaN in those rows of the same tile of queries that do not
+/// see it. `lse` is right in every row. [`plan`](Self::plan) shows the tiles, and
+/// [`with_kernel`](Self::with_kernel) selects a portable kernel. If scaled scores have a magnitude beyond
+/// 1.4e9 (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite or NaN, and `lse` infinite.
+/// Portable kernels have no such limit. Error bound:
 /// [`reference::attention`](crate::reference::attention) with the [`model`](Self::model).
 /// Deterministic: the same bits every run. The bits depend on the kernel and on the number of key
 /// splits ([`plan`](Self::plan)), and thereby on the device.

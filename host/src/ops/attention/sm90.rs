@@ -300,7 +300,6 @@ fn launch_one(
     };
     let map_k = map(&call.k, &k, desc.head_dim, tile.tile_n)?;
     let map_v = map(&call.v, &v, desc.head_dim_v, tile.tile_n)?;
-    let lengths = &desc.lengths;
     let Sharing { heads, .. } = candidate.sharing;
     let launch = FwdLaunch {
         counter: std::ptr::null_mut(),
@@ -309,7 +308,7 @@ fn launch_one(
             desc.seqlen_q.div_ceil(packing::queries(tile, heads)),
             !are_alike(desc),
         ),
-        has_neighbours: u32::from(lengths.cu_seqlens_k || lengths.seqused_k || lengths.leftpad_k),
+        has_unseen: u32::from(desc.lengths.any()),
     };
     call.uses()?;
     let (params, lengths, o) = (call.params()?, call.lengths(), &call.o);

@@ -29,6 +29,11 @@ pub(super) trait Desc: Clone + Eq + Hash + fmt::Display + Send + Sync + 'static 
     /// What is computed, such as `gemm`.
     const OPERATION: &'static str;
 
+    /// The name of this one in plans and in the file of tuned choices.
+    fn operation(&self) -> &'static str {
+        Self::OPERATION
+    }
+
     /// One way to compute it.
     type Candidate: Choice;
 
@@ -263,7 +268,10 @@ fn named<D: Desc>(desc: &D, name: &str, device: &DeviceInfo) -> Result<D::Candid
     by_name.or_else(of_entry).copied().ok_or_else(|| {
         let names: Vec<String> = all.iter().map(ToString::to_string).collect();
         Error::unsupported(
-            format!("kernel `{name}` for {} {desc} on {device}", D::OPERATION),
+            format!(
+                "kernel `{name}` for {} {desc} on {device}",
+                desc.operation()
+            ),
             names.join(", "),
         )
     })
@@ -272,7 +280,7 @@ fn named<D: Desc>(desc: &D, name: &str, device: &DeviceInfo) -> Result<D::Candid
 #[cold]
 fn no_candidate<D: Desc>(desc: &D, device: &DeviceInfo) -> Error {
     Error::unsupported(
-        format!("{} {desc} on {device}", D::OPERATION),
+        format!("{} {desc} on {device}", desc.operation()),
         desc.supported(),
     )
 }
@@ -311,7 +319,7 @@ impl Plan {
         let device = stream.device().info();
         let all = all(desc, device, MachineModel::of(device));
         Ok(Self {
-            description: format!("{} {desc}", D::OPERATION),
+            description: format!("{} {desc}", desc.operation()),
             chosen: Some((Candidate::of(&chosen), source)),
             candidates: all.iter().map(Candidate::of).collect(),
         })

@@ -71,5 +71,5 @@ impl Plans {
 
 /// The key in the file of tuned choices.
 fn key<D: Desc>(desc: &D) -> String {
-    format!("{} {desc}", D::OPERATION)
+    format!("{} {desc}", desc.operation())
 }

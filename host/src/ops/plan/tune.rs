@@ -114,7 +114,7 @@ pub(in crate::ops) fn tune<D: Desc, A: Clone>(
     let winner = winner.ok_or(Error::Bug("no candidate agrees with itself"))?;
     device.plans().keep(desc, winner.candidate, device.info());
     Ok(Tuning {
-        description: format!("{} {desc}", D::OPERATION),
+        description: format!("{} {desc}", desc.operation()),
         measured: trials.iter().map(Measured::from).collect(),
     })
 }

@@ -1,15 +1,19 @@
 //! Cross-entropy.
 
+mod targets;
 mod totals;
 
+pub use self::targets::Targets;
+
+use self::totals::Of;
 use super::operation::{Operation, Written, plans, with_kernel};
 use super::plan::{Candidate, RowDesc};
 use super::{Launch, MOST_OWN, Rows, model};
 use crate::ops::axes::{RowAxes, Selected};
 use crate::ops::check;
 use crate::ops::float::Float;
-use crate::ops::indices::Indices;
 use crate::reference::Model;
+use crate::tensor::Dims;
 use crate::{Error, Result, Stream, Tensor};
 use abi::rows::{Alignment, MAX_THREADS, RowOp, Variant, flags, total_blocks};
 
@@ -26,7 +30,7 @@ pub enum Reduction {
     Sum,
 }
 
-/// Cross-entropy of logits and class indices, with its gradient in the same launch. For a row `x`
+/// Cross-entropy of logits and classes or probabilities, with its gradient in the same launch. For a row `x`
 /// of `n` logits and label smoothing `s`: `loss = ln sum_j exp(x_j) - (1 - s) x_target - s mean(x)`
 /// and `dlogits_j = g (softmax(x)_j - (1 - s) [j = target] - s / n)`.
 ///
@@ -34,13 +38,18 @@ pub enum Reduction {
 /// `loss = (1 - s) w_target l_target + s / n sum_j w_j l_j`, and the mean over rows divides by the
 /// sum of the weights of their targets.
 ///
+/// With probabilities `p`, class `j` has the share `q_j = w_j ((1 - s) p_j + s / n)`. The loss is
+/// `sum_j q_j l_j` over the classes with a share, and `dlogits_j = g (softmax(x)_j sum_i q_i - q_j)`.
+/// The mean is over all rows. Nothing checks that probabilities add up to 1.
+///
 /// | tensor | shape | dtype | strides (elements) |
 /// |---|---|---|---|
 /// | `logits` | any, with 1 to 8 dimensions; the classes are along one axis (default: the last) | f32, f16, bf16 | any; see Performance |
-/// | `targets` | that of `logits` without that axis | i32, i64 | any |
+/// | `targets`: classes | that of `logits` without that axis | i32, i64 | any |
+/// | `targets`: probabilities | as `logits` | as `logits` | any; see Performance |
 /// | `class_weights` (optional, default 1) | `[n]`, for `n` classes | f32 | any |
 /// | `dloss` (optional, default 1) | as `loss` | f32 | any |
-/// | `loss` (written) | rank 0 for [`Reduction::Mean`] and [`Reduction::Sum`]; as `targets` for [`Reduction::None`] | f32 | contiguous; must not overlap another tensor |
+/// | `loss` (written) | rank 0 for [`Reduction::Mean`] and [`Reduction::Sum`]; that of `logits` without that axis for [`Reduction::None`] | f32 | contiguous; must not overlap another tensor |
 /// | `dlogits` (written) | as `logits` | as `logits` | any where no two indices refer to one element; may be `logits` itself, and must not overlap it otherwise |
 ///
 /// A row whose target is [`ignore_index`](Self::ignore_index) has loss 0 and gradient 0, whatever
@@ -70,8 +79,10 @@ pub enum Reduction {
 /// One launch over the rows reads the logits once and writes the gradient once, if it is requested.
 /// For this, the classes must be contiguous, and the other dimensions must merge into one with a
 /// single stride. Otherwise the logits are copied to rows, and the gradient is copied to `dlogits`,
-/// which is another read and write each. Label smoothing together with class weights reads rows two
-/// more times, from shared memory if they fit. [`Reduction::Mean`] needs a launch over the targets
+/// which is another read and write each (probabilities likewise). Label smoothing together with class weights reads rows two
+/// more times, from shared memory if they fit. So do probabilities with class weights, or where their rows
+/// and those of the logits do not begin equally far behind a multiple of 16 bytes. [`Reduction::Mean`] of
+/// classes needs a launch over the targets
 /// before; [`Reduction::Mean`] and [`Reduction::Sum`] need one over the losses after.
 ///
 /// # Examples
@@ -92,7 +103,7 @@ pub enum Reduction {
 #[must_use = "nothing is computed until `run` or `run_into`"]
 pub struct CrossEntropy<'a, T: Float> {
     logits: &'a Tensor<T>,
-    targets: Indices<'a>,
+    targets: Targets<'a, T>,
     weights: Option<&'a Tensor<f32>>,
     axes: Selected,
     ignore_index: i64,
@@ -107,7 +118,7 @@ pub struct CrossEntropy<'a, T: Float> {
 
 impl<'a, T: Float> CrossEntropy<'a, T> {
     /// The mean loss over rows along the last axis; rows with target -100 are ignored.
-    pub fn new(logits: &'a Tensor<T>, targets: impl Into<Indices<'a>>) -> Self {
+    pub fn new(logits: &'a Tensor<T>, targets: impl Into<Targets<'a, T>>) -> Self {
         Self {
             logits,
             targets: targets.into(),
@@ -220,11 +231,16 @@ impl<'a, T: Float> CrossEntropy<'a, T> {
     }
 
     /// Shape of the loss.
-    fn of_loss(&self) -> &[usize] {
+    fn of_loss(&self, axes: &RowAxes) -> Result<Dims<usize>> {
         match self.reduction {
-            Reduction::None => self.targets.shape(),
-            Reduction::Mean | Reduction::Sum => &[],
+            Reduction::None => axes.of_rows(self.logits.shape()),
+            Reduction::Mean | Reduction::Sum => Dims::new(&[]),
         }
+    }
+
+    /// Whether the targets are probabilities.
+    fn are_probabilities(&self) -> bool {
+        matches!(self.targets, Targets::Probabilities(_))
     }
 }
 
@@ -250,14 +266,13 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         check::device("logits", self.logits, stream)?;
         let axes = self.axes.rows_of(self.logits)?;
         let shape = self.logits.shape();
-        let of_rows = axes.of_rows(shape)?;
-        self.targets.check("targets", &of_rows, stream)?;
+        self.targets.check(shape, &axes, stream)?;
         if let Some(weights) = self.weights {
             let (_, n) = axes.extents(shape);
             check::input("class_weights", weights, &[n], stream)?;
         }
         if let Some(dloss) = self.dloss {
-            check::input("dloss", dloss, self.of_loss(), stream)?;
+            check::input("dloss", dloss, &self.of_loss(&axes)?, stream)?;
         }
         match (0.0..=1.0).contains(&self.label_smoothing) {
             true => Ok(axes),
@@ -272,13 +287,13 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
     fn check_outputs(
         &self,
         (loss, dlogits): &Self::Outputs,
-        _: &RowAxes,
+        axes: &RowAxes,
         stream: &Stream,
     ) -> Result<()> {
-        check::output("loss", loss, self.of_loss(), stream)?;
+        check::output("loss", loss, &self.of_loss(axes)?, stream)?;
         check::contiguous("loss", loss)?;
         check::no_overlap("loss", loss, "logits", self.logits)?;
-        self.targets.check_apart("targets", "loss", loss)?;
+        self.targets.check_apart("loss", loss)?;
         if let Some(weights) = self.weights {
             check::no_overlap("loss", loss, "class_weights", weights)?;
         }
@@ -290,7 +305,7 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         };
         check::output("dlogits", dlogits, self.logits.shape(), stream)?;
         check::no_partial_overlap("dlogits", dlogits, "logits", self.logits)?;
-        self.targets.check_apart("targets", "dlogits", dlogits)?;
+        self.targets.check_apart("dlogits", dlogits)?;
         check::no_overlap("dlogits", dlogits, "loss", loss)?;
         if let Some(dloss) = self.dloss {
             check::no_overlap("dlogits", dlogits, "dloss", dloss)?;
@@ -301,8 +316,8 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         }
     }
 
-    fn new_outputs(&self, _: &RowAxes, stream: &Stream) -> Result<Self::Outputs> {
-        let loss = Tensor::empty(stream, self.of_loss())?;
+    fn new_outputs(&self, axes: &RowAxes, stream: &Stream) -> Result<Self::Outputs> {
+        let loss = Tensor::empty(stream, &self.of_loss(axes)?)?;
         let dlogits = match self.has_gradient {
             true => Some(Tensor::empty(stream, self.logits.shape())?),
             false => None,
@@ -311,25 +326,36 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
     }
 
     /// Without classes there are rows all the same: every target that is not ignored is invalid then.
+    /// Of probabilities there is nothing to add up.
     fn describe(&self, out: Option<&Self::Outputs>, axes: &RowAxes) -> Result<Option<RowDesc>> {
         let (rows, n) = axes.extents(self.logits.shape());
-        if rows == 0 {
+        if rows == 0 || (n == 0 && self.are_probabilities()) {
             return Ok(None);
         }
+        let dlogits = out.and_then(|(_, dlogits)| dlogits.as_ref());
+        let (op, all) = match self.targets {
+            Targets::Classes(_) => (RowOp::CrossEntropy, vec![Some(self.logits), dlogits]),
+            Targets::Probabilities(of) => {
+                let all = vec![Some(self.logits), Some(of), dlogits];
+                (RowOp::SoftCrossEntropy, all)
+            }
+        };
+        let inputs = all.len() - 1;
         // The kernels that hold rows on chip have no room for another number per class.
-        let has_kernel = self.weights.is_none() || self.label_smoothing == 0.0;
-        let all = [
-            Some(self.logits),
-            out.and_then(|(_, dlogits)| dlogits.as_ref()),
-        ];
+        let is_soft = self.are_probabilities();
+        let has_kernel = self.weights.is_none() || (self.label_smoothing == 0.0 && !is_soft);
         let alignment = match has_kernel {
-            true => Rows::alignment(all, 1, axes)?,
+            // One kernel of probabilities takes all rows that lie alike.
+            true => match Rows::alignment(all, inputs, axes)? {
+                Alignment::Vectors if is_soft => Alignment::Alike,
+                alignment => alignment,
+            },
             false => Alignment::Apart,
         };
         let has_gradient = out.map_or(self.has_gradient, |(_, dlogits)| dlogits.is_some());
         Ok(Some(RowDesc {
             outputs: u32::from(has_gradient),
-            ..RowDesc::new(RowOp::CrossEntropy, T::DTYPE, (rows, n), alignment, 1)
+            ..RowDesc::new(op, T::DTYPE, (rows, n), alignment, inputs as u32)
         }))
     }
 
@@ -342,7 +368,7 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
     ) -> Result<()> {
         let (rows, n) = axes.extents(self.logits.shape());
         let variant = candidate.entry.variant;
-        let (inputs, factor) = (self.inputs(stream)?, self.new_factor(stream)?);
+        let (inputs, factor) = (self.inputs(axes, stream)?, self.new_factor(stream)?);
         let (factor, losses) = (factor.as_ref(), self.losses(loss, rows, stream)?);
         let x = Rows::read(self.logits, axes, stream)?;
         let dx = dlogits.as_ref();
@@ -360,14 +386,32 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         params.epsilon = self.label_smoothing;
         params.scale = self.gradient_scale;
         let written = dx.as_ref().map(|dx| &dx.tensor);
-        let (targets, weights) = (&inputs.targets, inputs.weights.as_ref());
-        let of_gradient = of_gradient.as_ref();
-        let memory = (&x.tensor, targets, weights, &losses, written, of_gradient);
+        let (weights, of_gradient) = (inputs.weights.as_ref(), of_gradient.as_ref());
         // SAFETY: extents and strides are those of the tensors, whose elements lie inside of their
         // storage. There is one target and one loss per row, and one weight per class, or none.
-        // There is one factor per row, or for all, or none. dx is injective, and is x or overlaps
-        // nothing.
-        unsafe { launch.run(stream, memory, &params) }?;
+        // Probabilities have rows as the logits. There is one factor per row, or for all, or none. dx is
+        // injective, and is x or overlaps nothing.
+        unsafe {
+            match &inputs.targets {
+                Of::Classes(targets) => {
+                    let memory = (&x.tensor, targets, weights, &losses, written, of_gradient);
+                    launch.run(stream, memory, &params)
+                }
+                Of::Probabilities(rows) => {
+                    params.flags |= flags::PROBABILITIES;
+                    params.strides[..4].copy_from_slice(&[x.stride, rows.stride, stride, of_dx]);
+                    let memory = (
+                        &x.tensor,
+                        &rows.tensor,
+                        weights,
+                        &losses,
+                        written,
+                        of_gradient,
+                    );
+                    launch.run(stream, memory, &params)
+                }
+            }
+        }?;
         if let (Some(dx), Some(dlogits)) = (&dx, dlogits) {
             dx.deliver(dlogits, axes, stream)?;
         }
@@ -380,20 +424,30 @@ impl<T: Float> Operation for CrossEntropy<'_, T> {
         axes: &RowAxes,
         stream: &Stream,
     ) -> Result<()> {
+        if self.reduction == Reduction::None {
+            return loss.fill(0.0, stream);
+        }
         let extents = axes.extents(self.logits.shape());
-        let (inputs, factor) = (self.inputs(stream)?, self.new_factor(stream)?);
+        let (inputs, factor) = (self.inputs(axes, stream)?, self.new_factor(stream)?);
         let (factor, losses) = (factor.as_ref(), self.losses(loss, 0, stream)?);
         self.count(&inputs, factor, Variant::Streaming, extents, stream)?;
         self.reduce(&losses, factor, loss, Variant::Streaming, stream)
     }
 
     fn rows(&self) -> Vec<&Tensor<T>> {
-        vec![self.logits]
+        match self.targets {
+            Targets::Classes(_) => vec![self.logits],
+            Targets::Probabilities(of) => vec![self.logits, of],
+        }
     }
 
     fn on<'b>(&'b self, rows: &'b [Tensor<T>]) -> CrossEntropy<'b, T> {
         CrossEntropy {
             logits: &rows[0],
+            targets: match self.targets {
+                Targets::Classes(_) => self.targets,
+                Targets::Probabilities(_) => Targets::Probabilities(&rows[1]),
+            },
             ..*self
         }
     }

@@ -11,7 +11,7 @@ mod sort;
 mod topk;
 mod weights;
 
-pub use cross_entropy::{CrossEntropy, LossAndGradient, Reduction, WithGradient};
+pub use cross_entropy::{CrossEntropy, LossAndGradient, Reduction, Targets, WithGradient};
 pub use norm::{LayerNorm, Normalized, RmsNorm, WithStats};
 pub use norm_grad::{LayerNormGrad, NormGradients, RmsNormGrad};
 pub use softmax::{LogSoftmax, LogSoftmaxGrad, Softmax, SoftmaxGrad};

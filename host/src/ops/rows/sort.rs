@@ -279,44 +279,35 @@ impl<'a, T: Element> Order<'a, T> {
         // SAFETY: extents and strides are those of x. There are as many counts as digits, all 0.
         unsafe { count.launch(stream, config, (&memory.x, &counts), &params) }?;
         let kernel = load::kernel_for(memory.variant, stream, candidate.entry)?;
-        let last = desc.digits() as u32 - 1;
-        let elements = desc.rows as usize * desc.n as usize;
-        let mut from = Between::nothing();
-        for digit in 0..=last {
-            let mut to = Between::nothing();
-            let (is_first, is_last) = (digit == 0, digit == last);
-            if !is_last {
-                to.elements = Some(Tensor::<T>::empty(stream, &[elements])?);
-                if self.has_indices {
-                    to.indices = Some(Tensor::<u32>::empty(stream, &[elements])?);
-                }
-            }
-            let dense = i64::from(desc.n);
+        let (digits, elements) = (desc.digits() as u32, desc.rows as usize * desc.n as usize);
+        // Which passes a row takes is known on the device: all of them have all of the memory.
+        fn room<T: Element>(
+            len: usize,
+            is_used: bool,
+            stream: &Stream,
+        ) -> Result<Option<Tensor<T>>> {
+            let room = is_used.then(|| Tensor::empty(stream, &[len]));
+            room.transpose()
+        }
+        let (has_two, has_three) = (digits > 1, digits > 2);
+        let even = room::<T>(elements, has_two, stream)?;
+        let odd = room::<T>(elements, has_three, stream)?;
+        let even_origins = room::<u32>(elements, has_two && self.has_indices, stream)?;
+        let odd_origins = room::<u32>(elements, has_three && self.has_indices, stream)?;
+        for digit in 0..digits {
             let params = SortParams {
-                from_stride: if is_first {
-                    memory.params.from_stride
-                } else {
-                    dense
-                },
-                to_stride: if is_last {
-                    memory.params.to_stride
-                } else {
-                    dense
-                },
                 bits: DIGIT_BITS * digit,
                 row: Division::new(desc.tiles()),
                 ..memory.params
             };
-            let (values, indices) = match is_last {
-                true => (memory.values.as_ref(), memory.indices.as_ref()),
-                false => (to.elements.as_ref(), None),
-            };
             let tensors = (
-                Some(from.elements.as_ref().unwrap_or(&memory.x)),
-                from.indices.as_ref(),
-                values,
-                to.indices.as_ref(),
-                indices,
+                &memory.x,
+                memory.values.as_ref(),
+                memory.indices.as_ref(),
+                even.as_ref(),
+                odd.as_ref(),
+                even_origins.as_ref(),
+                odd_origins.as_ref(),
                 &counts,
                 &status,
             );
@@ -324,25 +315,8 @@ impl<'a, T: Element> Order<'a, T> {
             // elements and indices. There is a word for each pass and for each digit of each tile;
             // these and the counts are as the launches before left them.
             unsafe { kernel.launch(stream, candidate.config, tensors, &params) }?;
-            from = to;
         }
         Ok(())
-    }
-}
-
-/// What a pass leaves to the next one; of the first, which reads x, and of the last, which writes
-/// results, nothing.
-struct Between<T: Element> {
-    elements: Option<Tensor<T>>,
-    indices: Option<Tensor<u32>>,
-}
-
-impl<T: Element> Between<T> {
-    fn nothing() -> Self {
-        Self {
-            elements: None,
-            indices: None,
-        }
     }
 }
 
@@ -394,20 +368,8 @@ impl<T: Element> Operation for Order<'_, T> {
         _: &RowAxes,
         stream: &Stream,
     ) -> Result<()> {
-        if let Some(values) = values {
-            check::output("values", values, self.x.shape(), stream)?;
-            check::no_overlap("values", values, "x", self.x)?;
-        }
-        if let Some(indices) = indices {
-            check::output("indices", indices, self.x.shape(), stream)?;
-            check::no_overlap("indices", indices, "x", self.x)?;
-        }
-        match (values, indices) {
-            (Some(values), Some(indices)) => {
-                check::no_overlap("indices", indices, "values", values)
-            }
-            _ => Ok(()),
-        }
+        let (values, indices) = (values.as_ref(), indices.as_ref());
+        check::values_and_indices(values, indices, self.x.shape(), self.x, stream)
     }
 
     fn new_outputs(&self, _: &RowAxes, stream: &Stream) -> Result<Outputs<T>> {

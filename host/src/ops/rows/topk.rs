@@ -173,11 +173,7 @@ impl<T: Reducible> Operation for TopK<'_, T> {
         stream: &Stream,
     ) -> Result<()> {
         let shape = axes.with_row(self.x.shape(), self.k)?;
-        check::output("values", values, &shape, stream)?;
-        check::output("indices", indices, &shape, stream)?;
-        check::no_overlap("values", values, "x", self.x)?;
-        check::no_overlap("indices", indices, "x", self.x)?;
-        check::no_overlap("indices", indices, "values", values)
+        check::values_and_indices(Some(values), Some(indices), &shape, self.x, stream)
     }
 
     fn new_outputs(&self, axes: &RowAxes, stream: &Stream) -> Result<TopElements<T>> {

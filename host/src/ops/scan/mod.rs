@@ -1,6 +1,9 @@
 //! Scans: running sums, products, extremes and logsumexps.
 
+mod indices;
 mod plan;
+
+pub use self::indices::{RunningExtremes, ScanWithIndices};
 
 use self::plan::{Candidate, ScanDesc};
 use crate::error::named;
@@ -56,13 +59,14 @@ type Call<'a> = <Candidate as Choice>::Call<'a>;
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape), [`Error::Device`](crate::Error::Device),
 /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) (logsumexps of integers;
-/// `with_kernel` with a name that is not in the plan). No launch happens on error.
+/// indices of other scans than maxima and minima, and of exclusive ones; `with_kernel` with a name that is not in the plan). No launch happens on error.
 ///
 /// # Performance
 /// `x` is read once and `y` written once, in one launch, if the axis has stride 1 and the other
 /// dimensions merge into one. The last axis of a contiguous tensor does. Rows of more than one tile
 /// need a fill of 8 to 16 bytes per tile before the launch. Otherwise, `x` is first copied to
-/// contiguous rows, and the result is copied to `y`.
+/// contiguous rows, and the result is copied to `y`. Indices take two more launches, by which 24 bytes
+/// for each element are read and written.
 ///
 /// # Sources
 /// Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back, NVR-2016-002.
@@ -116,6 +120,12 @@ impl<'a, T: Reducible> Scan<'a, T> {
     pub fn exclusive(mut self) -> Self {
         self.is_exclusive = true;
         self
+    }
+
+    /// Also returns where maxima or minima are: the index along the axis, the last one among equal
+    /// elements. From the first NaN on it is that of the last NaN, as in torch's `cummax` and `cummin`.
+    pub fn indices(self) -> ScanWithIndices<'a, T> {
+        ScanWithIndices(self)
     }
 
     /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails.

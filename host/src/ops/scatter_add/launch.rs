@@ -73,8 +73,7 @@ impl<'a, T: Reducible, I: IndexElement> Combination<'a, T, I> {
         let lanes = 16 / size;
         let own = self.rows.columns(y);
         let of_src = positions.strides[1].iter().chain([&y_stride]);
-        let fits = self.op == ScatterOp::Sum
-            && scatter_add::VECTORS.contains(&T::DTYPE)
+        let fits = scatter_add::VECTORS.contains(&T::DTYPE)
             && of_src.copied().all(|bytes| bytes % 16 == 0);
         let (columns, lanes) = match own.widened(lanes).filter(|_| fits) {
             Some(wide) => (wide, lanes),

@@ -1,22 +1,22 @@
 //! Addition of rows to the rows that indices name, and their products and extremes.
 
+mod call;
 mod launch;
 mod plan;
 mod reduce;
 
-use self::launch::Combination;
-use self::plan::ScatterAddDesc;
-use crate::error::named;
-use crate::ops::by_index::Placement;
-use crate::ops::plan::{Desc, Plan, Tuning, like};
+use self::call::{Call, calls};
+use crate::ops::plan::{Plan, Tuning};
 use crate::{IndexElement, Reducible, Result, Stream, Tensor};
 use abi::scatter_add::ScatterOp;
 
 pub(super) use plan::ScatterAddCosts;
 pub use reduce::ScatterReduce;
 
-/// The operation's name in errors, plans and the file of tuned choices.
-const NAME: &str = ScatterAddDesc::OPERATION;
+/// The name of the sum in errors, plans and the file of tuned choices.
+const ADD: &str = "scatter_add";
+/// The name of the other operations.
+const REDUCE: &str = "scatter_reduce";
 
 /// Addition of rows to the rows that indices name: `y[a.., indices[j..], b..] += src[a.., j.., b..]`,
 /// where the axis is behind the dimensions `a`. It is the opposite of [`Take`](crate::Take): along
@@ -83,43 +83,12 @@ const NAME: &str = ScatterAddDesc::OPERATION;
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct ScatterAdd<'a, T: Reducible, I: IndexElement> {
-    placement: Placement<'a, T, I>,
-    kernel: Option<&'a str>,
-}
+pub struct ScatterAdd<'a, T: Reducible, I: IndexElement>(Call<'a, T, I>);
 
 impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     /// An addition of rows of `src` along axis 0.
     pub fn new(indices: &'a Tensor<I>, src: &'a Tensor<T>) -> Self {
-        Self {
-            placement: Placement::new(indices, src),
-            kernel: None,
-        }
-    }
-
-    /// Adds along this axis of `y`. A negative axis counts from the end of `y`. Its dimensions in `src`
-    /// are those of the indices.
-    pub fn axis(mut self, axis: isize) -> Self {
-        self.placement.axis = axis;
-        self
-    }
-
-    /// Lets negative indices count from the end of the axis: -1 is the last one.
-    pub fn wrap_negative(mut self) -> Self {
-        self.placement.wraps = true;
-        self
-    }
-
-    /// Sets the extent of the axis of a new result, which [`run`](Self::run) needs.
-    pub fn extent(mut self, extent: usize) -> Self {
-        self.placement.extent = Some(extent);
-        self
-    }
-
-    /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails.
-    pub fn with_kernel(mut self, name: &'a str) -> Self {
-        self.kernel = Some(name);
-        self
+        Self(Call::new((ScatterOp::Sum, ADD), indices, src))
     }
 
     /// Enqueues the addition to zeros, and returns its result, a new contiguous tensor whose axis has
@@ -128,68 +97,8 @@ impl<'a, T: Reducible, I: IndexElement> ScatterAdd<'a, T, I> {
     /// # Errors
     /// See [`ScatterAdd`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        named(NAME, || {
-            let shape = self.placement.new_shape()?;
-            let rows = self.rows(&shape, stream)?;
-            let y = Tensor::zeros(stream, &shape)?;
-            rows.launch(&y, self.kernel, stream)?;
-            Ok(y)
-        })
+        self.0.run(stream)
     }
 
-    /// Enqueues the addition to `y`.
-    ///
-    /// # Errors
-    /// See [`ScatterAdd`].
-    pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        named(NAME, || {
-            let rows = self.rows(y.shape(), stream)?;
-            self.placement.check_output(y, stream)?;
-            rows.launch(y, self.kernel, stream)
-        })
-    }
-
-    /// The kernel by which [`run`](Self::run) would add rows, and the other candidates. Allocates a
-    /// result, to see how it lies.
-    ///
-    /// # Errors
-    /// See [`ScatterAdd`].
-    pub fn plan(&self, stream: &Stream) -> Result<Plan> {
-        named(NAME, || {
-            let shape = self.placement.new_shape()?;
-            let rows = self.rows(&shape, stream)?;
-            rows.plan_of_sums(&Tensor::empty(stream, &shape)?, self.kernel, stream)
-        })
-    }
-
-    /// The kernel by which [`run_into`](Self::run_into) would add rows to `y`, and the other
-    /// candidates.
-    ///
-    /// # Errors
-    /// See [`ScatterAdd`].
-    pub fn plan_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<Plan> {
-        named(NAME, || {
-            let rows = self.rows(y.shape(), stream)?;
-            self.placement.check_output(y, stream)?;
-            rows.plan_of_sums(y, self.kernel, stream)
-        })
-    }
-
-    /// Measures the candidates of [`plan_into`](Self::plan_into) with these tensors, as
-    /// [`Gemm::autotune`](crate::Gemm::autotune) does. `y` is not written.
-    ///
-    /// # Errors
-    /// See [`ScatterAdd`]; also the first candidate's error or fault, if all fail.
-    pub fn autotune_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<Tuning> {
-        named(NAME, || {
-            let rows = self.rows(y.shape(), stream)?;
-            self.placement.check_output(y, stream)?;
-            rows.tune_sums(&like(y, stream)?, stream)
-        })
-    }
-
-    /// Checks the inputs, for a result of this shape.
-    fn rows(&self, y: &[usize], stream: &Stream) -> Result<Combination<'a, T, I>> {
-        Combination::new(ScatterOp::Sum, &self.placement, y, stream)
-    }
+    calls!("ScatterAdd");
 }

@@ -90,7 +90,7 @@ impl ScatterAddDesc {
 
     /// Whether rows can be added by indices that are not sorted: by vectors.
     fn can_be_few(&self) -> bool {
-        self.lanes > 1 && self.indices <= scatter_add::FEW
+        self.op == ScatterOp::Sum && self.lanes > 1 && self.indices <= scatter_add::FEW
     }
 
     /// Pairs of a warp: fewer where there are few, so that every multiprocessor has enough warps.
@@ -133,7 +133,14 @@ pub(super) fn most_columns(indices: u32, chunk: u32) -> u64 {
 }
 
 impl Desc for ScatterAddDesc {
-    const OPERATION: &'static str = "scatter_add";
+    const OPERATION: &'static str = super::ADD;
+
+    fn operation(&self) -> &'static str {
+        match self.op {
+            ScatterOp::Sum => Self::OPERATION,
+            _ => super::REDUCE,
+        }
+    }
 
     type Candidate = Candidate;
 
@@ -203,9 +210,9 @@ mod tests {
 
     #[test]
     fn few_short_rows_of_vectors_are_not_sorted() {
-        let first = |indices, columns, lanes| {
+        let first = |op, indices, columns, lanes| {
             let desc = ScatterAddDesc {
-                op: ScatterOp::Sum,
+                op,
                 dtype: DType::F32,
                 indices,
                 columns,
@@ -218,9 +225,15 @@ mod tests {
             });
             first
         };
-        assert_eq!(first(1024, 2048, 4), ["scatter_add_few"]);
-        assert_eq!(first(1024, 2049, 4), ["scatter_add_f32"]);
-        assert_eq!(first(1025, 32, 4), ["scatter_add_f32"]);
-        assert_eq!(first(8, 32, 1), ["scatter_add_any"]);
+        let sum = |indices, columns, lanes| first(ScatterOp::Sum, indices, columns, lanes);
+        assert_eq!(sum(1024, 2048, 4), ["scatter_add_few"]);
+        assert_eq!(sum(1024, 2049, 4), ["scatter_add_f32"]);
+        assert_eq!(sum(1025, 32, 4), ["scatter_add_f32"]);
+        assert_eq!(sum(8, 32, 1), ["scatter_add_any"]);
+        assert_eq!(
+            first(ScatterOp::Max, 8, 32, 4),
+            ["scatter_reduce_any_vector"]
+        );
+        assert_eq!(first(ScatterOp::Prod, 8, 32, 1), ["scatter_reduce_any"]);
     }
 }

@@ -1,14 +1,10 @@
 //! Products and extremes of rows and the rows that indices name.
 
-use super::launch::Combination;
-use crate::error::named;
-use crate::ops::by_index::Placement;
-use crate::ops::plan::Plan;
+use super::REDUCE;
+use super::call::{Call, calls};
+use crate::ops::plan::{Plan, Tuning};
 use crate::{IndexElement, Reducible, Result, Stream, Tensor};
 use abi::scatter_add::ScatterOp;
-
-/// The operation's name in errors.
-const NAME: &str = "scatter_reduce";
 
 /// Products, maxima or minima of rows and the rows that indices name:
 /// `y[a.., indices[j..], b..] = max(y[a.., indices[j..], b..], src[a.., j.., b..])`, or `·` or `min`
@@ -32,8 +28,7 @@ const NAME: &str = "scatter_reduce";
 /// Those of [`ScatterAdd`](crate::ScatterAdd). No launch happens on error.
 ///
 /// # Performance
-/// As that of [`ScatterAdd`](crate::ScatterAdd) for rows that are moved by elements: indices are
-/// always sorted.
+/// As that of [`ScatterAdd`](crate::ScatterAdd), but indices are always sorted.
 ///
 /// # Examples
 /// ```
@@ -53,37 +48,12 @@ const NAME: &str = "scatter_reduce";
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed until `run` or `run_into`"]
-pub struct ScatterReduce<'a, T: Reducible, I: IndexElement> {
-    op: ScatterOp,
-    placement: Placement<'a, T, I>,
-}
+pub struct ScatterReduce<'a, T: Reducible, I: IndexElement>(Call<'a, T, I>);
 
 impl<'a, T: Reducible, I: IndexElement> ScatterReduce<'a, T, I> {
     /// A combination by `op` of rows of `src` with rows along axis 0.
     pub fn new(op: ScatterOp, indices: &'a Tensor<I>, src: &'a Tensor<T>) -> Self {
-        Self {
-            op,
-            placement: Placement::new(indices, src),
-        }
-    }
-
-    /// Combines along this axis of `y`. A negative axis counts from the end of `y`. Its dimensions
-    /// in `src` are those of the indices.
-    pub fn axis(mut self, axis: isize) -> Self {
-        self.placement.axis = axis;
-        self
-    }
-
-    /// Lets negative indices count from the end of the axis: -1 is the last one.
-    pub fn wrap_negative(mut self) -> Self {
-        self.placement.wraps = true;
-        self
-    }
-
-    /// Sets the extent of the axis of a new result, which [`run`](Self::run) needs.
-    pub fn extent(mut self, extent: usize) -> Self {
-        self.placement.extent = Some(extent);
-        self
+        Self(Call::new((op, REDUCE), indices, src))
     }
 
     /// Enqueues the combination with a new contiguous tensor, and returns it. Elements that no index
@@ -93,48 +63,8 @@ impl<'a, T: Reducible, I: IndexElement> ScatterReduce<'a, T, I> {
     /// # Errors
     /// See [`ScatterReduce`].
     pub fn run(&self, stream: &Stream) -> Result<Tensor<T>> {
-        named(NAME, || {
-            let shape = self.placement.new_shape()?;
-            let rows = self.rows(&shape, stream)?;
-            let [zero, one, least, greatest] = T::NUMBERS;
-            let nothing = match self.op {
-                ScatterOp::Sum => zero,
-                ScatterOp::Prod => one,
-                ScatterOp::Max => least,
-                ScatterOp::Min => greatest,
-            };
-            let y = Tensor::full(stream, &shape, nothing)?;
-            rows.launch(&y, None, stream)?;
-            Ok(y)
-        })
+        self.0.run(stream)
     }
 
-    /// Enqueues the combination with `y`.
-    ///
-    /// # Errors
-    /// See [`ScatterReduce`].
-    pub fn run_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<()> {
-        named(NAME, || {
-            let rows = self.rows(y.shape(), stream)?;
-            self.placement.check_output(y, stream)?;
-            rows.launch(y, None, stream)
-        })
-    }
-
-    /// The kernel by which [`run_into`](Self::run_into) would combine rows with those of `y`.
-    ///
-    /// # Errors
-    /// See [`ScatterReduce`].
-    pub fn plan_into(&self, y: &Tensor<T>, stream: &Stream) -> Result<Plan> {
-        named(NAME, || {
-            let rows = self.rows(y.shape(), stream)?;
-            self.placement.check_output(y, stream)?;
-            rows.plan_of_sums(y, None, stream)
-        })
-    }
-
-    /// Checks the inputs, for a result of this shape.
-    fn rows(&self, y: &[usize], stream: &Stream) -> Result<Combination<'a, T, I>> {
-        Combination::new(self.op, &self.placement, y, stream)
-    }
+    calls!("ScatterReduce");
 }

@@ -1,6 +1,6 @@
 //! Copies q, k and v from global to shared memory, by `cp.async` from sm_80 on.
 
-use abi::attention::{decode, sm80};
+use abi::attention::{KeyRange, decode, sm80};
 use cuda_std::cp_async::{
     cp_async_cg_l2_128b_16_src_size, cp_async_commit_group, cp_async_wait_group,
 };
@@ -108,15 +108,16 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
         };
         let offset = i64::from(tile_row) * self.ld_bytes;
         // SAFETY: the caller's promise.
-        unsafe { self.start_up_to::<E>(end, offset, rows, smem) }
+        unsafe { self.start_up_to::<E>(end, offset, KeyRange::up_to(rows), smem) }
     }
 
-    /// [`start`](Self::start), for a tile that begins `offset` elements behind the tensor's first.
+    /// [`start`](Self::start), for a tile that begins `offset` elements behind the tensor's first, of
+    /// its rows `rows`; the others become 0.
     ///
     /// # Safety
     /// As there.
     #[inline(always)]
-    pub(crate) unsafe fn start_at<E: Half>(&self, offset: i64, rows: u32, smem: SharedAddr) {
+    pub(crate) unsafe fn start_at<E: Half>(&self, offset: i64, rows: KeyRange, smem: SharedAddr) {
         // SAFETY: the caller's promise.
         unsafe { self.start_up_to::<E>(|| Self::COPIES, offset * ELEMENT, rows, smem) }
     }
@@ -129,7 +130,10 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
     pub(crate) unsafe fn start_by_loop<E: Half>(&self, tile_row: u32, rows: u32, smem: SharedAddr) {
         let offset = i64::from(tile_row) * self.ld_bytes;
         // SAFETY: the caller's promise.
-        unsafe { self.start_up_to::<E>(|| opaque(Self::COPIES), offset, rows, smem) }
+        unsafe {
+            let rows = KeyRange::up_to(rows);
+            self.start_up_to::<E>(|| opaque(Self::COPIES), offset, rows, smem)
+        }
     }
 
     /// [`start`](Self::start), if `end` is the number of a thread's copies, and the tile begins
@@ -142,7 +146,7 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
         &self,
         end: impl Fn() -> u32,
         offset: i64,
-        rows: u32,
+        rows: KeyRange,
         smem: SharedAddr,
     ) {
         let Chunk { row, column } = Self::chunk();
@@ -150,10 +154,14 @@ impl<const CAP: usize, const ROWS: usize, const THREADS: u32> Copies<CAP, ROWS, 
         let to = smem.add_bytes(row * Self::ROW_BYTES + (column ^ (row % 8)) * CHUNK);
         let mut from = self.first.wrapping_offset(offset as isize);
         let step = self.ld_bytes * i64::from(Self::ROWS_AT_ONCE);
+        let (row, rows) = (
+            row.wrapping_sub(rows.first),
+            rows.end.wrapping_sub(rows.first),
+        );
         let mut copy = 0;
         while copy < end() {
             let rows_down = copy * Self::ROWS_AT_ONCE;
-            let is_there = is_inside && row + rows_down < rows;
+            let is_there = is_inside && row.wrapping_add(rows_down) < rows;
             let size = if is_there { CHUNK } else { 0 };
             // The swizzle of a later row is one more xor: `rows_down` and the thread's first row
             // have no bits of `% 8` in common.

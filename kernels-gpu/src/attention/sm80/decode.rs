@@ -160,19 +160,15 @@ impl<const CAP: usize, const M: usize> Stages<'_, CAP, M> {
     /// The launch's; no lane reads the stage.
     #[inline(always)]
     unsafe fn start<E: Half>(&self, n_block_idx: u32, entry: i32, slot: u32) {
-        let Decode {
-            params,
-            pages,
-            sequence,
-            ..
-        } = self.decode;
+        let Decode { params, pages, .. } = self.decode;
         let first = n_block_idx * DecodeTile::TILE_N + self.first_key;
-        let rows = sequence.k.len.saturating_sub(first);
+        let rows = self.decode.seen().from(first);
         let (k, v) = self.at(slot);
         let offset = |strides: &BshStrides| match pages.are_there() {
             true => pages.locate(entry, first).offset(strides),
             false => i64::from(first) * strides.seq,
         };
+        // What no query of the tile sees becomes 0: probabilities are 0, but 0 times NaN is NaN.
         // SAFETY: the caller's promise; only rows of the sequence are read. A page has all of a
         // warp's keys or none, as its size is a multiple of their number.
         unsafe {
@@ -201,6 +197,15 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
             head: self.first_head + head,
             is_there: query < self.packing.queries && self.m_start + query < self.sequence.q.len,
         }
+    }
+
+    /// Keys that some query of the tile sees. Recomputed at each use, as the loop over keys needs the
+    /// registers.
+    #[inline(always)]
+    fn seen(&self) -> KeyRange {
+        let m_start = opaque(self.m_start);
+        self.mask
+            .keys_of_tile(m_start, m_start + self.packing.queries)
     }
 
     /// The lane's row `half` of 16 rows `i`, of which it has scores. Recomputed at each use, as the

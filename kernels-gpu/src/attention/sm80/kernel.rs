@@ -1,7 +1,7 @@
 //! One block's work; see the [module](super).
 
 use abi::attention::sm80::{BASES_BYTES, THREADS};
-use abi::attention::{BshStrides, FlashFwdLengths, FlashFwdPages, FlashFwdParams, Sequence};
+use abi::attention::{BshStrides, FlashFwdLengths, FlashFwdPages, FlashFwdParams, Mask, Sequence};
 use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
 use cuda_std::thread::{self, sync_threads};
@@ -53,7 +53,7 @@ pub(super) unsafe fn flash_fwd<
     if coord.m_start >= sequence.q.len {
         return;
     }
-    let block = Block::<CAP, TILE_M, TILE_N>::new(arguments, params, sequence, &coord);
+    let block = Block::<CAP, TILE_M, TILE_N>::new(arguments, params, &sequence, &coord);
     let mut o: Accumulator<M, D> = [[[0.0; 4]; D]; M];
     // SAFETY: the caller's promise: all threads are here.
     unsafe {
@@ -124,7 +124,9 @@ const _: () = assert!(size_of::<Bases>() == BASES_BYTES as usize);
 struct Block<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize> {
     arguments: &'a Arguments<'a>,
     params: &'a FlashFwdParams,
+    /// Its keys are those that some query sees.
     sequence: Sequence,
+    mask: Mask,
     head_idx: u32,
     /// First query, in the sequence.
     m_start: u32,
@@ -141,7 +143,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
     fn new(
         arguments: &'a Arguments<'a>,
         params: &'a FlashFwdParams,
-        sequence: Sequence,
+        sequence: &Sequence,
         coord: &TileCoord,
     ) -> Self {
         const ELEMENT_BYTES: u32 = 2;
@@ -149,10 +151,12 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         // SAFETY: dynamic shared memory, the block's own.
         let smem_q = unsafe { SharedAddr::of(dynamic_base()) };
         let smem_k = smem_q.add_bytes(tile_bytes(TILE_M));
+        let (sequence, mask) = params.seen(sequence);
         Self {
             arguments,
             params,
             sequence,
+            mask,
             head_idx: coord.head_idx,
             m_start: coord.m_start,
             lane: thread::thread_idx_x() % thread::WARP_THREADS,
@@ -218,7 +222,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         o: &mut Accumulator<M, D>,
     ) {
         let params = self.params;
-        let mask = params.mask(&self.sequence);
+        let mask = self.mask;
         let blocks = mask.key_blocks(self.m_start, self.m_start + TILE_M as u32, TILE_N as u32);
         if blocks.is_empty() {
             return;

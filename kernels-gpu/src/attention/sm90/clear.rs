@@ -1,7 +1,7 @@
-//! Zeros values that do not belong to the sequence.
+//! Zeros values behind the last that some query of the sequence sees.
 //!
-//! Their probabilities are 0, but what lies behind a sequence in a tensor may be anything, and 0 ×
-//! NaN is NaN. TMA fills with zeros only outside the tensor.
+//! Their probabilities are 0, but they may be anything, and 0 × NaN is NaN. TMA fills with zeros
+//! only outside the tensor.
 
 use abi::gemm::sm90::WARPGROUP;
 use cuda_std::barrier::bar_sync;

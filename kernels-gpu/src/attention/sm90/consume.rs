@@ -48,7 +48,7 @@ pub(super) struct State<C: Config> {
     /// `first`.
     block: u32,
     first: u32,
-    /// Rows of its values that belong to the sequence.
+    /// Rows of its values that some query of the sequence may see.
     rows: u32,
     /// 0 if o does not hold sums of this tile yet, only what is left of another tile's.
     has_sums: u32,
@@ -218,7 +218,7 @@ impl<C: Config> Forward<'_, C> {
         mut o: Accumulator<C::Output>,
     ) -> Accumulator<C::Output> {
         let scale_log2 = self.call.params.softmax_scale_log2;
-        let may_clear = self.call.launch.has_neighbours != 0 && at.rows < C::TILE.tile_n;
+        let may_clear = self.call.launch.has_unseen != 0 && at.rows < C::TILE.tile_n;
         // SAFETY: as for `step`.
         unsafe {
             let mut goes_on = !may_clear && at.next_keys_of_whole();
@@ -260,7 +260,7 @@ impl<C: Config> Forward<'_, C> {
         let params = self.call.params;
         let is_last = at.block == at.first;
         let (tile_rows, outputs, done) = ((rows_are, query_of_tile), self.call.outputs, at.ticket);
-        let rows = match self.call.launch.has_neighbours {
+        let rows = match self.call.launch.has_unseen {
             0 => C::TILE.tile_n,
             _ => at.rows,
         };

@@ -143,7 +143,7 @@ impl<'a, C: Config> TileScheduler<'a, C> {
             sequence.k = in_all_lanes(sequence.k);
             let queries = self.queries();
             let row = at.m * queries;
-            let mask = params.mask(&sequence);
+            let (_, mask) = params.seen(&sequence);
             let blocks = key_blocks(&mask, C::TILE.tile_n, row..row + queries);
             let (first, end) = split_range(blocks, split, rows.splits());
             Tile {

@@ -46,7 +46,8 @@ impl Tickets {
 pub(super) struct Blocks {
     pub(super) first: u32,
     pub(super) end: u32,
-    /// Rows of the last block that are keys of the sequence; the others may hold anything.
+    /// Rows of the last block that are keys of the sequence, up to the last that some query sees; the
+    /// others may hold anything.
     pub(super) rows: u32,
 }
 
@@ -133,13 +134,13 @@ impl Ticket {
     ) {
         let head = rows.first_head(tile.head);
         let (o_behind, lse_behind) = rows.results_of(tile.split);
-        let mask = params.mask(&tile.sequence);
+        let (sequence, mask) = params.seen(&tile.sequence);
         let visible = Visible::new(&mask, tile.row);
         let [first, end] = visible.bounds.map(|bound| bound as u32);
-        let o = tile.sequence.offset_q(&params.o, head) + o_behind;
-        let lse = params.lse_offset(&tile.sequence, head) + lse_behind;
+        let o = sequence.offset_q(&params.o, head) + o_behind;
+        let lse = params.lse_offset(&sequence, head) + lse_behind;
         let before = (tile.end - 1) * C::TILE.tile_n;
-        let rows = tile.sequence.k.len.saturating_sub(before);
+        let rows = sequence.k.len.saturating_sub(before);
         let rows = if rows < C::TILE.tile_n {
             rows
         } else {
@@ -147,11 +148,11 @@ impl Ticket {
         };
         // The map of a packed tensor has a batch of one.
         let batch = |packed: u32| match packed {
-            0 => tile.sequence.batch_idx,
+            0 => sequence.batch_idx,
             _ => 0,
         };
-        let (k, batch_k) = (tile.sequence.k.first, batch(params.total_k));
-        let (q, batch_q) = (tile.sequence.q.first + tile.row, batch(params.total_q));
+        let (k, batch_k) = (sequence.k.first, batch(params.total_k));
+        let (q, batch_q) = (sequence.q.first + tile.row, batch(params.total_q));
         let words = [
             [tile.first, tile.end, first, end],
             [mask.seqlen_q, mask.seqlen_k, tile.row, head],

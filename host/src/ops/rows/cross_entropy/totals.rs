@@ -1,26 +1,37 @@
 //! The launches around that of the rows: the divisor of the mean before it, and the sum of the
 //! losses after it.
 
-use super::{CrossEntropy, Reduction};
+use super::{CrossEntropy, Reduction, Targets};
 use crate::load::{self, LoadVariant};
+use crate::ops::axes::RowAxes;
 use crate::ops::elementwise::Binary;
 use crate::ops::float::Float;
+use crate::ops::rows::Rows;
 use crate::{LaunchConfig, Result, Stream, Tensor};
 use abi::elementwise::BinaryOp;
 use abi::rows::{MAX_THREADS, RowParams, Variant, flags, total_blocks};
 
-/// The contiguous inputs besides the logits.
-pub(super) struct Inputs {
-    pub(super) targets: Tensor<i64>,
+/// The inputs besides the logits, as kernels read them.
+pub(super) struct Inputs<T: Float> {
+    pub(super) targets: Of<T>,
     pub(super) weights: Option<Tensor<f32>>,
 }
 
+/// Contiguous targets, or rows of them.
+pub(super) enum Of<T: Float> {
+    Classes(Tensor<i64>),
+    Probabilities(Rows<T>),
+}
+
 impl<T: Float> CrossEntropy<'_, T> {
-    /// The contiguous inputs besides the logits.
-    pub(super) fn inputs(&self, stream: &Stream) -> Result<Inputs> {
+    /// The inputs besides the logits.
+    pub(super) fn inputs(&self, axes: &RowAxes, stream: &Stream) -> Result<Inputs<T>> {
         let weights = self.weights.map(|weights| weights.contiguous(stream));
         Ok(Inputs {
-            targets: self.targets.to_i64(stream)?.contiguous(stream)?,
+            targets: match self.targets {
+                Targets::Classes(of) => Of::Classes(of.to_i64(stream)?.contiguous(stream)?),
+                Targets::Probabilities(of) => Of::Probabilities(Rows::read(of, axes, stream)?),
+            },
             weights: weights.transpose()?,
         })
     }
@@ -70,10 +81,10 @@ impl<T: Float> CrossEntropy<'_, T> {
     }
 
     /// Launches the kernel that computes the factor, if there is one, before the kernel of this
-    /// variant over the rows.
+    /// variant over the rows. For probabilities it is 1 over their number.
     pub(super) fn count(
         &self,
-        inputs: &Inputs,
+        inputs: &Inputs<T>,
         factor: Option<&Tensor<f32>>,
         variant: Variant,
         (rows, n): (usize, usize),
@@ -81,6 +92,9 @@ impl<T: Float> CrossEntropy<'_, T> {
     ) -> Result<()> {
         let Some(factor) = factor else {
             return Ok(());
+        };
+        let Of::Classes(targets) = &inputs.targets else {
+            return factor.fill(1.0 / rows as f32, stream);
         };
         let blocks = total_blocks(rows as u64);
         let parts = match blocks {
@@ -92,7 +106,7 @@ impl<T: Float> CrossEntropy<'_, T> {
         let loading = LoadVariant::of(stream.device(), 8 * rows as u64);
         let kernel = load::kernel_for(loading, stream, variant.weight_entry())?;
         let config = LaunchConfig::linear(blocks, totals.threads);
-        let memory = (&inputs.targets, inputs.weights.as_ref(), &parts);
+        let memory = (targets, inputs.weights.as_ref(), &parts);
         // SAFETY: there is one target per row, one weight per class, or none, and `parts` has one
         // number per block.
         unsafe { kernel.launch(stream, config, memory, &totals) }?;

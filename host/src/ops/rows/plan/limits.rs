@@ -62,7 +62,8 @@ impl RowCosts {
     pub(super) fn of(&self, op: RowOp) -> &RowLimits {
         match op {
             RowOp::Softmax => &self.softmax,
-            RowOp::SoftmaxGrad => &self.softmax_grad,
+            // Two inputs in slices.
+            RowOp::SoftmaxGrad | RowOp::SoftCrossEntropy => &self.softmax_grad,
             RowOp::CrossEntropy => &self.cross_entropy,
             RowOp::Norm => &self.norm,
             RowOp::NormF32 => &self.norm_f32,

@@ -78,6 +78,7 @@ impl fmt::Display for RowDesc {
             RowOp::Softmax => "softmax",
             RowOp::SoftmaxGrad => "softmax_grad",
             RowOp::CrossEntropy => "cross_entropy",
+            RowOp::SoftCrossEntropy => "cross_entropy_soft",
             RowOp::Norm => "norm",
             RowOp::NormF32 => "norm_wf32",
             RowOp::NormGrad => "norm_grad",
