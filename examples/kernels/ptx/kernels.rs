@@ -21,6 +21,11 @@ pub struct Kernels {
     sums_of_groups: ::std::sync::OnceLock<::warpsmith::Kernel>,
     swish_gate: ::std::sync::OnceLock<::warpsmith::Kernel>,
     turn_around: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    unsafe_histogram: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    unsafe_segmented_sum: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    unsafe_softmax: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    unsafe_stencil: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    unsafe_transpose: ::std::sync::OnceLock<::warpsmith::Kernel>,
     vector_add: ::std::sync::OnceLock<::warpsmith::Kernel>,
     vector_add_with_a_bug: ::std::sync::OnceLock<::warpsmith::Kernel>,
 }
@@ -49,6 +54,11 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
         sums_of_groups: ::std::sync::OnceLock::new(),
         swish_gate: ::std::sync::OnceLock::new(),
         turn_around: ::std::sync::OnceLock::new(),
+        unsafe_histogram: ::std::sync::OnceLock::new(),
+        unsafe_segmented_sum: ::std::sync::OnceLock::new(),
+        unsafe_softmax: ::std::sync::OnceLock::new(),
+        unsafe_stencil: ::std::sync::OnceLock::new(),
+        unsafe_transpose: ::std::sync::OnceLock::new(),
         vector_add: ::std::sync::OnceLock::new(),
         vector_add_with_a_bug: ::std::sync::OnceLock::new(),
     })
@@ -62,6 +72,7 @@ const MODULES: &[(&str, &str)] = &[
     ("sm_75/safe.ptx", include_str!("sm_75/safe.ptx")),
     ("sm_75/soft_clip.ptx", include_str!("sm_75/soft_clip.ptx")),
     ("sm_75/swish_gate.ptx", include_str!("sm_75/swish_gate.ptx")),
+    ("sm_75/twins.ptx", include_str!("sm_75/twins.ptx")),
     ("sm_75/vector_add.ptx", include_str!("sm_75/vector_add.ptx")),
     ("sm_90a/hopper_gemm.ptx", include_str!("sm_90a/hopper_gemm.ptx")),
     ("sm_90a/lower_triangle.ptx", include_str!("sm_90a/lower_triangle.ptx")),
@@ -361,6 +372,112 @@ impl Kernels {
         let kernel = self.built.kernel(&self.turn_around, "turn_around")?;
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
+    /// Enqueues `unsafe_histogram(values: *const u32, counts: *mut u32, len: usize, counters: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn unsafe_histogram(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        values: impl ::warpsmith::ConstPointer<u32>,
+        counts: impl ::warpsmith::MutPointer<u32>,
+        len: usize,
+        counters: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&values, &counts, &len, &counters, ];
+        let kernel = self.built.kernel(&self.unsafe_histogram, "unsafe_histogram")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `unsafe_segmented_sum(x: *const f32, starts: *const u32, sums: *mut f32, segments: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn unsafe_segmented_sum(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        starts: impl ::warpsmith::ConstPointer<u32>,
+        sums: impl ::warpsmith::MutPointer<f32>,
+        segments: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&x, &starts, &sums, &segments, ];
+        let kernel = self.built.kernel(&self.unsafe_segmented_sum, "unsafe_segmented_sum")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `unsafe_softmax(x: *const f32, y: *mut f32, rows: usize, columns: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn unsafe_softmax(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+        rows: usize,
+        columns: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&x, &y, &rows, &columns, ];
+        let kernel = self.built.kernel(&self.unsafe_softmax, "unsafe_softmax")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `unsafe_stencil(x: *const f32, y: *mut f32, len: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn unsafe_stencil(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+        len: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&x, &y, &len, ];
+        let kernel = self.built.kernel(&self.unsafe_stencil, "unsafe_stencil")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `unsafe_transpose(x: *const f32, y: *mut f32, rows: usize, columns: usize, x_stride: usize, y_stride: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn unsafe_transpose(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+        rows: usize,
+        columns: usize,
+        x_stride: usize,
+        y_stride: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 6] = [&x, &y, &rows, &columns, &x_stride, &y_stride, ];
+        let kernel = self.built.kernel(&self.unsafe_transpose, "unsafe_transpose")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `vector_add(a: *const f32, b: *const f32, c: *mut f32, len: usize)`.
     ///

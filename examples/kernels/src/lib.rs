@@ -9,4 +9,5 @@ pub mod row_norms;
 pub mod safe;
 pub mod soft_clip;
 pub mod swish_gate;
+pub mod twins;
 pub mod vector_add;
