@@ -16,7 +16,7 @@
 //! | write a kernel without `unsafe` | [`safe`] |
 //! | get thread and block indices, synchronise the block | [`thread`] |
 //! | allocate shared memory | [`shared_array!`], [`dynamic_shared!`] |
-//! | cooperate in a warp, a block, a grid | [`warp`], [`block`], [`barrier`], [`atomic`] |
+//! | cooperate in a warp, a block, a grid | [`warp`], [`block`], [`barrier`], [`grid`], [`atomic`] |
 //! | compute | [`math`], [`convert`], [`dot`], [`bits`] |
 //! | apply a function to every element of tensors | [`map`](mod@map), [`walk`] |
 //! | write a function that the host composes into kernels at run time | [`macro@fragment`], [`hole!`] |

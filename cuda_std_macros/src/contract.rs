@@ -14,6 +14,9 @@ use crate::metadata::Text;
 /// Threads of a block for a kernel that says its grid and no block.
 const THREADS: u32 = 256;
 
+/// The number of blocks that the device holds at a time.
+const RESIDENT: &str = "resident";
+
 /// A value of the launch: a length or an extent of a parameter, or a parameter that is a number.
 pub(crate) struct Value {
     /// The parameter.
@@ -162,7 +165,7 @@ fn launch(
     max_threads: Option<&Expr>,
     (values, covers): (&[Value], &[Cover]),
 ) -> syn::Result<([TokenStream; 3], [Text; 3])> {
-    let expression: Expr = text.parse()?;
+    let (expression, is_resident) = without_limit(text.parse()?)?;
     let cover = covers.iter().find(|cover| is_name(&expression, &cover.of));
     let extents: Vec<Expr> = match expression {
         _ if cover.is_some() => Vec::new(),
@@ -183,6 +186,10 @@ fn launch(
         (None, Some(threads)) => [quote!(#threads), quote!(1), quote!(1)],
         (None, None) => [quote!(#THREADS), quote!(1), quote!(1)],
     };
+    if is_resident && dimensions > 1 {
+        let message = "resident takes what lies along x alone";
+        return Err(syn::Error::new(text.span(), message));
+    }
     let mut blocks = [(); 3].map(|()| Text::of("1"));
     for (at, blocks) in blocks.iter_mut().enumerate().take(dimensions) {
         let extent_of_block = &threads[at];
@@ -208,9 +215,29 @@ fn launch(
         words.push(" ");
         words.number(by);
         words.push(" div_ceil");
+        if is_resident {
+            words.push(&format!(" ${RESIDENT}() min"));
+        }
         *blocks = words;
     }
     Ok((threads, blocks))
+}
+
+/// What a grid is for, and whether it has at most as many blocks as the device holds at a time:
+/// `resident(y)`.
+fn without_limit(expression: Expr) -> syn::Result<(Expr, bool)> {
+    let Expr::Call(mut call) = expression else {
+        return Ok((expression, false));
+    };
+    let is_resident = matches!(&*call.func, Expr::Path(path) if path.path.is_ident(RESIDENT));
+    match (call.args.pop(), call.args.is_empty()) {
+        (Some(of), true) if is_resident => Ok((of, true)),
+        _ => {
+            let message =
+                "a grid may be `resident(y)`: at most the blocks that a device holds at a time";
+            Err(syn::Error::new(call.span(), message))
+        }
+    }
 }
 
 fn is_name(expression: &Expr, name: &Ident) -> bool {
@@ -439,6 +466,10 @@ mod tests {
                 "[\\\"$w.len N div_ceil\\\",\\\"1\\\",\\\"1\\\"]",
             ),
             (
+                "block = 64, grid = \"resident(w)\"",
+                "[\\\"$w.len N div_ceil $resident() min\\\",\\\"1\\\",\\\"1\\\"]",
+            ),
+            (
                 "grid = \"x.len() / 4\"",
                 "[\\\"$x.len N / N div_ceil\\\",\\\"1\\\",\\\"1\\\"]",
             ),
@@ -472,6 +503,11 @@ mod tests {
             ("grid = \"z\"", "needs the block's: block = (32, 8)"),
             ("grid = \"x.len() > 1\"", "a grid is a number of threads"),
             ("grid = \"()\"", "one to three extents"),
+            ("grid = \"resident(x.len(), n)\"", "may be `resident(y)`"),
+            (
+                "block = (4, 4), grid = \"resident((n, n))\"",
+                "along x alone",
+            ),
             ("grid = x", "grid takes an output"),
         ] {
             let got = expand(attribute, ITEM);

@@ -5,7 +5,9 @@
 #[derive(Debug)]
 pub struct Kernels {
     built: ::warpsmith::Built,
+    half_of_the_grid_waits: ::std::sync::OnceLock<::warpsmith::Kernel>,
     hopper_gemm: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    jacobi: ::std::sync::OnceLock<::warpsmith::Kernel>,
     lower_triangle: ::std::sync::OnceLock<::warpsmith::Kernel>,
     on_line: ::std::sync::OnceLock<::warpsmith::Kernel>,
     reverse_rows: ::std::sync::OnceLock<::warpsmith::Kernel>,
@@ -18,6 +20,7 @@ pub struct Kernels {
     safe_transpose: ::std::sync::OnceLock<::warpsmith::Kernel>,
     safe_vector_add: ::std::sync::OnceLock<::warpsmith::Kernel>,
     scale_by_four: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    shares: ::std::sync::OnceLock<::warpsmith::Kernel>,
     sums_of_groups: ::std::sync::OnceLock<::warpsmith::Kernel>,
     swish_gate: ::std::sync::OnceLock<::warpsmith::Kernel>,
     turn_around: ::std::sync::OnceLock<::warpsmith::Kernel>,
@@ -38,7 +41,9 @@ pub struct Kernels {
 pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
     Ok(Kernels {
         built: ::warpsmith::Built::new(device, MANIFEST, MODULES)?,
+        half_of_the_grid_waits: ::std::sync::OnceLock::new(),
         hopper_gemm: ::std::sync::OnceLock::new(),
+        jacobi: ::std::sync::OnceLock::new(),
         lower_triangle: ::std::sync::OnceLock::new(),
         on_line: ::std::sync::OnceLock::new(),
         reverse_rows: ::std::sync::OnceLock::new(),
@@ -51,6 +56,7 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
         safe_transpose: ::std::sync::OnceLock::new(),
         safe_vector_add: ::std::sync::OnceLock::new(),
         scale_by_four: ::std::sync::OnceLock::new(),
+        shares: ::std::sync::OnceLock::new(),
         sums_of_groups: ::std::sync::OnceLock::new(),
         swish_gate: ::std::sync::OnceLock::new(),
         turn_around: ::std::sync::OnceLock::new(),
@@ -67,6 +73,7 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
 const MANIFEST: &str = include_str!("manifest.json");
 const MODULES: &[(&str, &str)] = &[
     ("sm_75/contracts.ptx", include_str!("sm_75/contracts.ptx")),
+    ("sm_75/cooperative.ptx", include_str!("sm_75/cooperative.ptx")),
     ("sm_75/reverse.ptx", include_str!("sm_75/reverse.ptx")),
     ("sm_75/row_norms.ptx", include_str!("sm_75/row_norms.ptx")),
     ("sm_75/safe.ptx", include_str!("sm_75/safe.ptx")),
@@ -80,6 +87,23 @@ const MODULES: &[(&str, &str)] = &[
 
 #[allow(dead_code, unsafe_code, clippy::too_many_arguments)]
 impl Kernels {
+    /// Enqueues `half_of_the_grid_waits()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn half_of_the_grid_waits(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 0] = [];
+        let kernel = self.built.kernel(&self.half_of_the_grid_waits, "half_of_the_grid_waits")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
     /// Enqueues `hopper_gemm(a: TensorMapParam, b: TensorMapParam, d: *mut f32, m: u32, n: u32, k: u32)`.
     ///
     /// # Errors
@@ -101,6 +125,24 @@ impl Kernels {
         let arguments: [&dyn ::warpsmith::KernelArg; 6] = [&a, &b, &d, &m, &n, &k, ];
         let kernel = self.built.kernel(&self.hopper_gemm, "hopper_gemm")?;
         // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `jacobi(steps: u32, a: *const AtomicF32, a.len: usize, b: *const AtomicF32, b.len: usize)`.
+    /// Requires `a.len() == b.len()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn jacobi(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        steps: u32,
+        a: impl ::warpsmith::ConstPointer<f32>,
+        b: impl ::warpsmith::ConstPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&steps, &a, &b, ];
+        let kernel = self.built.kernel(&self.jacobi, "jacobi")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `lower_triangle(a: TensorMapParam, b: TensorMapParam, d: TensorMapParam, params: GemmParams, launch: Sm90Launch)`.
@@ -311,6 +353,24 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&factor, &x, &y, ];
         let kernel = self.built.kernel(&self.scale_by_four, "scale_by_four")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
+    /// Enqueues `shares(x: *const f32, x.len: usize, total: *const AtomicF32, total.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `x.len() == y.len()`.
+    /// Requires `total.len() == 1`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn shares(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        total: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&x, &total, &y, ];
+        let kernel = self.built.kernel(&self.shares, "shares")?;
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }

@@ -2,6 +2,7 @@
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
 pub mod contracts;
+pub mod cooperative;
 pub mod hopper_gemm;
 pub mod lower_triangle;
 pub mod reverse;
