@@ -75,6 +75,10 @@ const MODULES: &[(&str, &str)] = &[
 
 #[allow(dead_code, unsafe_code, clippy::too_many_arguments)]
 impl Kernels {{
+    /// What the kernels are loaded from: their modules with the variables, and each kernel's limits.
+    pub fn built(&self) -> &::warpsmith::Built {{
+        &self.built
+    }}
 {launches}}}
 "#
     )

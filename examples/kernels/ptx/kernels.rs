@@ -10,6 +10,7 @@ pub struct Kernels {
     jacobi: ::std::sync::OnceLock<::warpsmith::Kernel>,
     lower_triangle: ::std::sync::OnceLock<::warpsmith::Kernel>,
     on_line: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    polynomial: ::std::sync::OnceLock<::warpsmith::Kernel>,
     reverse_rows: ::std::sync::OnceLock<::warpsmith::Kernel>,
     row_norms: ::std::sync::OnceLock<::warpsmith::Kernel>,
     safe_axpy: ::std::sync::OnceLock<::warpsmith::Kernel>,
@@ -46,6 +47,7 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
         jacobi: ::std::sync::OnceLock::new(),
         lower_triangle: ::std::sync::OnceLock::new(),
         on_line: ::std::sync::OnceLock::new(),
+        polynomial: ::std::sync::OnceLock::new(),
         reverse_rows: ::std::sync::OnceLock::new(),
         row_norms: ::std::sync::OnceLock::new(),
         safe_axpy: ::std::sync::OnceLock::new(),
@@ -74,6 +76,7 @@ const MANIFEST: &str = include_str!("manifest.json");
 const MODULES: &[(&str, &str)] = &[
     ("sm_75/contracts.ptx", include_str!("sm_75/contracts.ptx")),
     ("sm_75/cooperative.ptx", include_str!("sm_75/cooperative.ptx")),
+    ("sm_75/globals.ptx", include_str!("sm_75/globals.ptx")),
     ("sm_75/reverse.ptx", include_str!("sm_75/reverse.ptx")),
     ("sm_75/row_norms.ptx", include_str!("sm_75/row_norms.ptx")),
     ("sm_75/safe.ptx", include_str!("sm_75/safe.ptx")),
@@ -87,6 +90,10 @@ const MODULES: &[(&str, &str)] = &[
 
 #[allow(dead_code, unsafe_code, clippy::too_many_arguments)]
 impl Kernels {
+    /// What the kernels are loaded from: their modules with the variables, and each kernel's limits.
+    pub fn built(&self) -> &::warpsmith::Built {
+        &self.built
+    }
     /// Enqueues `half_of_the_grid_waits()`.
     ///
     /// # Errors
@@ -181,6 +188,22 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&::warpsmith::ByValue::with_layout::<4117842315187220320, _>(line), &x, &y, ];
         let kernel = self.built.kernel(&self.on_line, "on_line")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
+    /// Enqueues `polynomial(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `x.len() == y.len()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn polynomial(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.polynomial, "polynomial")?;
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }

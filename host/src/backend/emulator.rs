@@ -413,6 +413,10 @@ impl LoadedModule for EmulatorModule {
             shared: self.shared.clone(),
         }))
     }
+
+    fn variable(&self, name: &str) -> Result<Option<(u64, u64)>> {
+        Ok(self.module.variable(name))
+    }
 }
 
 struct EmulatorKernel {

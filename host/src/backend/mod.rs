@@ -143,6 +143,8 @@ pub(crate) trait CapturedGraph: Send + Sync {
 pub(crate) trait LoadedModule: Send + Sync {
     /// The module's kernel with this signature.
     fn kernel(&self, signature: &Signature) -> Result<Box<dyn LoadedKernel>>;
+    /// Address and size in bytes of the module's variable with this name.
+    fn variable(&self, name: &str) -> Result<Option<(u64, u64)>>;
 }
 
 /// Resource use and limits of a loaded kernel on its device.

@@ -1,6 +1,6 @@
 //! Modules and kernels loaded through the driver.
 
-use super::driver::{cu, describe, driver};
+use super::driver::{cu, describe, driver, failure};
 use super::{Context, cu_stream};
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule, RawStream};
 use crate::device::{DeviceInfo, lock};
@@ -139,6 +139,28 @@ impl LoadedModule for GpuModule {
             is_cooperative: signature.is_cooperative,
             opted_in: AtomicU32::new(opted_in),
         }))
+    }
+
+    fn variable(&self, name: &str) -> Result<Option<(u64, u64)>> {
+        self.0.context.bind()?;
+        let Ok(name) = CString::new(name) else {
+            return Ok(None);
+        };
+        let (mut address, mut bytes) = (0, 0);
+        // SAFETY: the module is loaded, the name ends with a zero, the other two are valid places.
+        let code = unsafe {
+            sys::cuModuleGetGlobal_v2(
+                &raw mut address,
+                &raw mut bytes,
+                self.0.module,
+                name.as_ptr(),
+            )
+        };
+        match code {
+            CUresult::CUDA_SUCCESS => Ok(Some((address, bytes as u64))),
+            CUresult::CUDA_ERROR_NOT_FOUND => Ok(None),
+            code => Err(failure("cuModuleGetGlobal", code)),
+        }
     }
 }
 

@@ -289,6 +289,10 @@ impl LoadedModule for RecordedModule {
             log: self.log.clone(),
         }))
     }
+
+    fn variable(&self, name: &str) -> Result<Option<(u64, u64)>> {
+        self.loaded.variable(name)
+    }
 }
 
 struct RecordedKernel {
