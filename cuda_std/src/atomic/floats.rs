@@ -78,7 +78,7 @@ macro_rules! float {
             /// Stores a value, and returns the one before.
             #[inline(always)]
             pub fn swap(&self, value: $ty, order: Ordering) -> $ty {
-                $ty::from_bits(self.0.swap(value.to_bits(), order))
+                $ty::from_bits($word::swap(&self.0, value.to_bits(), order))
             }
 
             /// Stores `new` where the bits of the value are those of `current`. Returns the value
@@ -97,8 +97,8 @@ macro_rules! float {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$ty, $ty> {
-                let (current, new) = (current.to_bits(), new.to_bits());
-                let exchanged = self.0.compare_exchange(current, new, success, failure);
+                let exchanged =
+                    $word::exchange(&self.0, current.to_bits(), new.to_bits(), success, failure);
                 exchanged.map($ty::from_bits).map_err($ty::from_bits)
             }
 
@@ -139,7 +139,7 @@ macro_rules! float {
                 let mut now = self.0.load(Ordering::Relaxed);
                 loop {
                     let new = new($ty::from_bits(now)).to_bits();
-                    match self.0.compare_exchange(now, new, order, Ordering::Relaxed) {
+                    match $word::exchange(&self.0, now, new, order, Ordering::Relaxed) {
                         Ok(before) => return $ty::from_bits(before),
                         Err(other) => now = other,
                     }
@@ -171,6 +171,94 @@ macro_rules! float {
             }
         }
     };
+}
+
+/// The bits of a float, in an atomic.
+trait Word: Copy {
+    type Atomic;
+
+    /// `swap` of such an atomic.
+    fn swap(atomic: &Self::Atomic, value: Self, order: Ordering) -> Self;
+
+    /// `compare_exchange` of such an atomic.
+    fn exchange(
+        atomic: &Self::Atomic,
+        current: Self,
+        new: Self,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<Self, Self>;
+}
+
+macro_rules! words {
+    ($($word:ty as $atomic:ty),*) => {$(
+        impl Word for $word {
+            type Atomic = $atomic;
+
+            #[inline(always)]
+            fn swap(atomic: &$atomic, value: Self, order: Ordering) -> Self {
+                atomic.swap(value, order)
+            }
+
+            #[inline(always)]
+            fn exchange(
+                atomic: &$atomic,
+                current: Self,
+                new: Self,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<Self, Self> {
+                atomic.compare_exchange(current, new, success, failure)
+            }
+        }
+    )*};
+}
+
+words! { u32 as AtomicU32, u64 as AtomicU64 }
+#[cfg(not(target_arch = "nvptx64"))]
+words! { u16 as AtomicU16 }
+
+// LLVM would exchange the word of 32 bits around it.
+#[cfg(target_arch = "nvptx64")]
+impl Word for u16 {
+    type Atomic = AtomicU16;
+
+    #[inline(always)]
+    fn swap(atomic: &AtomicU16, value: Self, order: Ordering) -> Self {
+        let mut now = atomic.load(Ordering::Relaxed);
+        loop {
+            match Self::exchange(atomic, now, value, order, Ordering::Relaxed) {
+                Ok(before) => return before,
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn exchange(
+        atomic: &AtomicU16,
+        current: Self,
+        new: Self,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<Self, Self> {
+        let order = match (success, failure) {
+            (Ordering::SeqCst, _) | (_, Ordering::SeqCst) => {
+                core::sync::atomic::fence(Ordering::SeqCst);
+                Order::AcqRel
+            }
+            (Ordering::Relaxed, Ordering::Relaxed) => Order::Relaxed,
+            (Ordering::Acquire | Ordering::Relaxed, _) => Order::Acquire,
+            (Ordering::Release, Ordering::Relaxed) => Order::Release,
+            _ => Order::AcqRel,
+        };
+        // SAFETY: the memory of an atomic.
+        let before = unsafe { atom_cas(atomic.as_ptr(), current, new, order, Scope::Gpu) };
+        match before == current {
+            true => Ok(before),
+            false => Err(before),
+        }
+    }
 }
 
 /// `atom.add`, where the order is one of its own.
