@@ -250,6 +250,8 @@ fn term(expression: &Expr, values: &[Value]) -> syn::Result<Term> {
     match expression {
         Expr::Paren(inner) => term(&inner.expr, values),
         Expr::Lit(literal) if matches!(literal.lit, Lit::Int(_)) => Ok(constant(expression)),
+        // The value of a generic parameter.
+        Expr::Block(_) => Ok(constant(expression)),
         Expr::Path(path) => match values.iter().find(|value| path.path.is_ident(&value.of)) {
             Some(value) if value.extent.is_empty() => Ok(value_of_launch(value)),
             Some(_) => refuse("a parameter has a length or extents: `x.len()`, `x.rows()`".into()),

@@ -17,20 +17,16 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
     let function: ItemFn = parse2(item)?;
     let is_generic = !attributes.instances.is_empty();
     check_signature(&function, is_generic)?;
-    let number_checks = attributes.checks();
     if !is_generic {
-        let entry = entry(&function, &attributes)?;
-        return Ok(quote! {
-            #entry
-            #number_checks
-        });
+        return entry(&function, &attributes);
     }
     let params = params(&function)?;
     let instances = attributes.instances.iter();
     let entries = instances.map(|instance| {
-        let function = instance.function(&function, &params)?;
+        let values = instance.values(&function)?;
+        let function = instance.function(&function, &params, &values)?;
         check_signature(&function, false)?;
-        entry(&function, &attributes)
+        entry(&function, &attributes.with(&values)?)
     });
     let entries = entries.collect::<syn::Result<Vec<_>>>()?;
     Ok(quote! {
@@ -38,17 +34,21 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> syn::Result<T
         #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
         #function
         #(#entries)*
-        #number_checks
     })
 }
 
 /// The entry of a function that is not generic.
 fn entry(function: &ItemFn, attributes: &Attributes) -> syn::Result<TokenStream> {
     let params = params(function)?;
-    match is_unsafe(function) {
+    let entry = match is_unsafe(function) {
         true => unsafe_entry(function, &params, attributes),
         false => safe_entry(function, &params, attributes),
-    }
+    }?;
+    let number_checks = attributes.checks();
+    Ok(quote! {
+        #entry
+        #number_checks
+    })
 }
 
 pub(crate) fn is_unsafe(function: &ItemFn) -> bool {
@@ -424,6 +424,18 @@ mod tests {
             r#"{\"name\":\"y\",\"type\":\"*mut f64\","#,
             "f :: < f32 , 4 > (a , x , y)",
             "fn f < T : Plain , const N : usize >",
+        ] {
+            assert!(expanded.contains(part), "{expanded} lacks {part}");
+        }
+        let contract = "f_f32 = <f32, 4>, f_wide = <f64, { 1 + 1 }>, block = 8 * N, \
+                        requires = \"x.len() % N == 0 && x.len() <= y.len()\", grid = \"y.len() / N\"";
+        let expanded = expand(parse(contract), parse(item)).expect("a kernel");
+        let expanded = expanded.to_string();
+        for part in [
+            r#"{\"text\":\"x.len() % 4 == 0\",\"code\":\"$x.len "#,
+            r#"{\"text\":\"x.len() % { 1 + 1 } == 0\",\"code\":\"$x.len "#,
+            "let value : u64 = ((8 * 4) as u64)",
+            "let value : u64 = ((8 * { 1 + 1 }) as u64)",
         ] {
             assert!(expanded.contains(part), "{expanded} lacks {part}");
         }

@@ -42,7 +42,8 @@ use proc_macro::TokenStream;
 ///   this architecture only, whichever architectures a build asks for, so kernels for several
 ///   generations can be in one crate.
 /// - `axpy_f32 = <f32, 4>`, once or more: an entry of this name, which calls the generic function with
-///   these arguments. A generic function is not an entry itself.
+///   these arguments. A generic function is not an entry itself. The other arguments may name its
+///   parameters: `block = N`, `requires = "x.len() % N == 0"`.
 ///
 /// # What it expands to
 /// On `nvptx64`: a `#[no_mangle] extern "ptx-kernel"` function under its own name (so entry names

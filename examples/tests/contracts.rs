@@ -282,3 +282,20 @@ fn what_waits_for_a_captured_stream_is_refused() -> Result<()> {
     let graph = on.stream.capture(|_| Ok(()))?;
     Ok(graph.launch(&on.stream)?)
 }
+
+#[test]
+fn a_contract_names_what_an_entry_of_a_generic_kernel_has() -> Result<()> {
+    let device = Device::emulator()?;
+    let (stream, kernels) = (device.stream()?, kernels::load(&device)?);
+    let x = Tensor::from_slice(&device, &[6], &[1_u32, 2, 3, 10, 20, 30])?;
+    let mut y = Tensor::<u32>::zeros(&stream, &[2])?;
+    kernels.sums_of_three(&stream, &x, &mut y)?;
+    assert_eq!(y.to_vec()?, [6, 60]);
+    let x = Tensor::<f32>::zeros(&stream, &[6])?;
+    let mut y = Tensor::<f32>::zeros(&stream, &[2])?;
+    let refused = kernels.sums_of_four(&stream, &x, &mut y);
+    let error = refused.expect_err("it is no multiple").to_string();
+    let want = "requires x.len() == 4 * y.len(), but x.len() = 6, y.len() = 2";
+    assert!(error.contains(want), "{error}");
+    Ok(())
+}

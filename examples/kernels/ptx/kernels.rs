@@ -22,7 +22,9 @@ pub struct Kernels {
     safe_vector_add: ::std::sync::OnceLock<::warpsmith::Kernel>,
     scale_by_four: ::std::sync::OnceLock<::warpsmith::Kernel>,
     shares: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    sums_of_four: ::std::sync::OnceLock<::warpsmith::Kernel>,
     sums_of_groups: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    sums_of_three: ::std::sync::OnceLock<::warpsmith::Kernel>,
     swish_gate: ::std::sync::OnceLock<::warpsmith::Kernel>,
     turn_around: ::std::sync::OnceLock<::warpsmith::Kernel>,
     unsafe_histogram: ::std::sync::OnceLock<::warpsmith::Kernel>,
@@ -59,7 +61,9 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
         safe_vector_add: ::std::sync::OnceLock::new(),
         scale_by_four: ::std::sync::OnceLock::new(),
         shares: ::std::sync::OnceLock::new(),
+        sums_of_four: ::std::sync::OnceLock::new(),
         sums_of_groups: ::std::sync::OnceLock::new(),
+        sums_of_three: ::std::sync::OnceLock::new(),
         swish_gate: ::std::sync::OnceLock::new(),
         turn_around: ::std::sync::OnceLock::new(),
         unsafe_histogram: ::std::sync::OnceLock::new(),
@@ -397,6 +401,22 @@ impl Kernels {
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
+    /// Enqueues `sums_of_four(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `x.len() == 4 * y.len()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn sums_of_four(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.sums_of_four, "sums_of_four")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
     /// Enqueues `sums_of_groups(n: u32, x: *const f32, x.len: usize, sums: *mut f32, sums.len: usize)`.
     /// Requires `n > 0`.
     /// Requires `x.len() % n == 0`.
@@ -413,6 +433,22 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&n, &x, &sums, ];
         let kernel = self.built.kernel(&self.sums_of_groups, "sums_of_groups")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
+    /// Enqueues `sums_of_three(x: *const u32, x.len: usize, y: *mut u32, y.len: usize)`.
+    /// Requires `x.len() == 3 * y.len()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn sums_of_three(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<u32>,
+        y: impl ::warpsmith::MutPointer<u32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.sums_of_three, "sums_of_three")?;
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
