@@ -251,7 +251,7 @@ impl Kernel {
         }
         let config = self.held_to_contract(config, &pointers[..index])?;
         self.check_resident(&config)?;
-        stream.keep_kernel(inner);
+        stream.keep_kernel(inner)?;
         shared.in_turn(stream, &mut || {
             // SAFETY: number and sizes fit; the rest is the caller's. The arguments live as long as
             // `args` is borrowed, and `args` outlives the call.
