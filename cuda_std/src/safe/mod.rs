@@ -129,11 +129,8 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 pub unsafe fn slice<'kernel, T: Input>(pointer: *const T, len: usize) -> &'kernel [T] {
     // SAFETY: passed on to the caller.
     unsafe { assume_aligned(pointer) };
-    if len == 0 {
-        return &[];
-    }
     // SAFETY: passed on to the caller.
-    unsafe { core::slice::from_raw_parts(pointer, len) }
+    unsafe { crate::meta::slice(pointer, len) }
 }
 
 /// For `#[kernel]` alone: a number of a safe kernel.

@@ -40,6 +40,10 @@ pub unsafe fn every_number_instruction(low: u32, high: u32, selector: u32, out: 
     unsafe {
         out.write_volatile(prmt(low, high, selector));
         super::keep(out, thread::clock64());
+        super::keep(out, thread::dynamic_smem_size());
+        super::keep(out, thread::total_smem_size());
+        thread::pmevent::<3>();
+        thread::brkpt();
         let value = half::f16::from_bits(low as u16);
         let at = out.cast::<half::f16>();
         super::keep(out, atomic::atom_add(at, value, Order::Relaxed, Scope::Gpu));
