@@ -1,5 +1,5 @@
-//! Which blocks of a kernel's code all threads pass alike: those of a block of threads, or those of
-//! the grid.
+//! Which blocks of a kernel's code all threads pass alike: all of a block of threads, or all of the
+//! grid.
 //!
 //! A branch parts threads if its condition may differ between them: if it comes of `%tid`, of
 //! memory that is written, of another lane. The code behind such a branch, up to where all of its

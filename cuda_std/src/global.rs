@@ -23,8 +23,8 @@ use crate::safe::Plain;
 /// ```
 ///
 /// The host finds it by its name, `Module::global("FACTOR")`, and `#[unsafe(no_mangle)]` keeps that.
-/// What kernels write as well is an atomic: `static COUNT: AtomicU32`. Each module of the crate that uses
-/// the variable has its own.
+/// A variable that kernels write too is an atomic: `static COUNT: AtomicU32`. Each module of the crate
+/// that uses the variable has its own.
 ///
 /// `#[unsafe(link_section = ".constant")]` puts it into constant memory, 64 KiB of a module, which is fast
 /// where all threads of a warp read the same element.

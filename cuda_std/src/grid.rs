@@ -66,8 +66,8 @@ controls! {
          this launch did not begin early.";
 }
 
-/// Waits for all threads of all blocks of the grid. What any of them accessed before is ordered before
-/// what any of them accesses behind it.
+/// Waits for all threads of all blocks of the grid. All accesses before the barrier are ordered before
+/// all accesses behind it.
 ///
 /// Every thread of the grid calls it, or none does. cuda_builder refuses a safe kernel in which a
 /// condition that differs between threads or blocks decides that. In an `unsafe` kernel the grid hangs

@@ -91,9 +91,9 @@ use proc_macro::TokenStream;
 ///   ABI of its own.
 /// - A safe kernel with raw pointers, with references other than `&[T]`, with named lifetimes.
 /// - A name that is a raw identifier (`r#loop`).
-/// - Parameters that are patterns, have a `cfg`, are `impl Trait`, or in an unsafe kernel
-///   `&mut [T]` and pointers to slices, `str` or trait objects (they would become two parameters: pass
-///   pointer and length).
+/// - Parameters that are patterns, have a `cfg`, or are `impl Trait`.
+/// - In an unsafe kernel, `&mut [T]` and pointers to slices, `str` or trait objects. They would become
+///   two parameters: pass pointer and length.
 /// - `&mut T`: every thread would hold the same one. Pass `*mut T`.
 /// - What is not `Copy`, or is aligned to more than 8 bytes (rustc crashes from 32 on; a tensor map
 ///   is a `TensorMapParam`, or goes by pointer).

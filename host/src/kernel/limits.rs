@@ -11,9 +11,8 @@ const CLUSTER_ARCH: (u32, u32) = (9, 0);
 
 impl Kernel {
     /// The most blocks that the device holds at a time, of a launch with the block, the dynamic shared
-    /// memory and the cluster of `config`: the largest grid of a kernel that takes a cooperative launch,
-    /// and what a loop over all of a grid's work needs. The emulator answers as an H200, with an estimate
-    /// of the registers.
+    /// memory and the cluster of `config`. No cooperative launch has a larger grid. The emulator answers
+    /// as an H200, with an estimate of the registers.
     ///
     /// # Errors
     /// As [`launch`](Self::launch) for the block, the cluster and the shared memory;

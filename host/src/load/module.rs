@@ -95,7 +95,7 @@ impl Module {
     ///
     /// # Errors
     /// [`KernelError::UnknownVariable`]; [`KernelError::VariableType`] where PTX gives another type, or a
-    /// size that is no multiple of an element's; [`DeviceError::Driver`](crate::DeviceError::Driver).
+    /// size that elements do not divide; [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn global<T: Element>(&self, name: &str) -> Result<Global<T>> {
         Global::of(self, &self.0.variables, name)
     }

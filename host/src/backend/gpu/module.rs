@@ -230,7 +230,7 @@ impl GpuKernel {
         unsafe { cu!(cuFuncSetAttribute(self.function, which, 1)) }
     }
 
-    /// The attributes of a launch, and how many they are. What the launch needs of the function is set.
+    /// The attributes of a launch, and how many they are. Sets what the launch needs of the function.
     fn attributes(&self, config: &LaunchConfig) -> Result<([sys::CUlaunchAttribute; 4], usize)> {
         self.module.context.bind()?;
         if config.shared_bytes > self.opted_in.load(Ordering::Acquire) {
