@@ -1,6 +1,7 @@
 //! Kernels with a barrier of the grid, `examples/kernels/src/cooperative.rs`.
 
 use anyhow::{Result, ensure};
+use warpsmith::testing::devices;
 use warpsmith::{Device, Error, KernelError, LaunchConfig, Tensor};
 use warpsmith_examples::kernels;
 
@@ -9,13 +10,16 @@ const PTX: &str = include_str!("../kernels/ptx/sm_75/cooperative.ptx");
 
 #[test]
 fn a_sum_of_all_blocks_is_there_behind_the_barrier() -> Result<()> {
-    let device = Device::emulator()?;
-    let (stream, kernels) = (device.stream()?, kernels::load(&device)?);
+    devices().iter().try_for_each(sum)
+}
+
+fn sum(device: &Device) -> Result<()> {
+    let (stream, kernels) = (device.stream()?, kernels::load(device)?);
     // The last is more than the device holds at a time.
     for len in [1, 1000, 300_000] {
         let x: Vec<f32> = (0..len).map(|i| (i % 4 + 1) as f32 / 4.0).collect();
         let sum: f32 = x.iter().sum();
-        let x_device = Tensor::from_slice(&device, &[len], &x)?;
+        let x_device = Tensor::from_slice(device, &[len], &x)?;
         let total = Tensor::<f32>::zeros(&stream, &[1])?;
         let mut y = Tensor::<f32>::empty(&stream, &[len])?;
         kernels.shares(&stream, &x_device, &total, &mut y)?;
@@ -29,12 +33,15 @@ fn a_sum_of_all_blocks_is_there_behind_the_barrier() -> Result<()> {
 
 #[test]
 fn each_step_reads_what_all_blocks_wrote_in_the_step_before() -> Result<()> {
-    let device = Device::emulator()?;
-    let (stream, kernels) = (device.stream()?, kernels::load(&device)?);
+    devices().iter().try_for_each(steps)
+}
+
+fn steps(device: &Device) -> Result<()> {
+    let (stream, kernels) = (device.stream()?, kernels::load(device)?);
     let (len, steps) = (700, 7);
     let mut rod = vec![0.0_f32; len];
     (rod[0], rod[len - 1]) = (100.0, -50.0);
-    let a = Tensor::from_slice(&device, &[len], &rod)?;
+    let a = Tensor::from_slice(device, &[len], &rod)?;
     let b = Tensor::<f32>::zeros(&stream, &[len])?;
     let config = LaunchConfig::for_elements(len as u64, 128);
     kernels.jacobi(&stream, config, steps, &a, &b)?;
@@ -50,14 +57,22 @@ fn each_step_reads_what_all_blocks_wrote_in_the_step_before() -> Result<()> {
 
 #[test]
 fn a_grid_that_does_not_fit_at_once_is_refused() -> Result<()> {
-    let device = Device::emulator()?;
+    devices().iter().try_for_each(refusal)
+}
+
+fn refusal(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let kernel = device.load_ptx(PTX)?.kernel("jacobi")?;
     assert!(kernel.is_cooperative());
     let config = LaunchConfig::linear(1, 128);
     let most = kernel.resident_blocks(&config)?;
-    // An H200 holds 2048 threads a multiprocessor, if they have few registers.
-    assert!((132..=132 * 2048 / 128).contains(&most), "{most}");
+    // No multiprocessor has more than 2048 threads.
+    let multiprocessors = match device.is_emulator() {
+        true => 132, // of an H200
+        false => device.info().multiprocessors,
+    };
+    let range = multiprocessors..=multiprocessors * 2048 / 128;
+    assert!(range.contains(&most), "{most}");
     let memory = Tensor::<f32>::zeros(&stream, &[2])?;
     let launch = |blocks| {
         let arguments = (1_u32, &memory, 2_usize, &memory, 2_usize);

@@ -1,14 +1,18 @@
 //! Variables of modules, `examples/kernels/src/globals.rs`.
 
 use anyhow::{Result, ensure};
+use warpsmith::testing::devices;
 use warpsmith::{ArgumentError, Device, Error, KernelError, Tensor};
 use warpsmith_examples::kernels;
 
 #[test]
 fn kernels_read_what_the_host_wrote_and_the_host_what_they_counted() -> Result<()> {
-    let device = Device::emulator()?;
-    let (stream, kernels) = (device.stream()?, kernels::load(&device)?);
-    let x = Tensor::from_slice(&device, &[3], &[1.0_f32, 2.0, -1.0])?;
+    devices().iter().try_for_each(counted)
+}
+
+fn counted(device: &Device) -> Result<()> {
+    let (stream, kernels) = (device.stream()?, kernels::load(device)?);
+    let x = Tensor::from_slice(device, &[3], &[1.0_f32, 2.0, -1.0])?;
     let mut y = Tensor::<f32>::empty(&stream, &[3])?;
     kernels.polynomial(&stream, &x, &mut y)?;
     assert_eq!(y.to_vec()?, [1.5, 2.5, -0.5]);
@@ -26,7 +30,7 @@ fn kernels_read_what_the_host_wrote_and_the_host_what_they_counted() -> Result<(
     assert_eq!(module.global::<u32>("COMPUTED")?.read(&stream)?, [6]);
 
     // Another loading of the module has variables of its own.
-    let module = kernels::load(&device)?.built().module("polynomial")?;
+    let module = kernels::load(device)?.built().module("polynomial")?;
     assert_eq!(module.global::<f32>("OFFSET")?.read(&stream)?, [0.5]);
     Ok(())
 }
@@ -43,7 +47,10 @@ const FOREIGN: &str = "
 
 #[test]
 fn a_variable_is_held_against_its_type_and_its_size() -> Result<()> {
-    let device = Device::emulator()?;
+    devices().iter().try_for_each(held)
+}
+
+fn held(device: &Device) -> Result<()> {
     let stream = device.stream()?;
 
     let module = device.load_ptx(FOREIGN)?;
