@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use ptx_syntax::ast::{Function, Instruction, Module};
 use ptx_syntax::isa::Opcode;
 
-use crate::divergence::Divergence;
+use crate::divergence::{Divergence, Threads};
 use crate::graph::Graph;
 use crate::ir::collectives::Collectives;
 use crate::lint::Refusal;
@@ -61,7 +61,7 @@ fn all_meet(graph: &Graph<'_>, blocks: &[usize]) -> bool {
     let Some(first) = pairs.find(arms) else {
         return true;
     };
-    let divergence = Divergence::of(graph);
+    let divergence = Divergence::of(graph, Threads::OfBlock);
     let mut arms = std::iter::once(first).chain(pairs.filter(arms));
     arms.all(|(a, b)| divergence.blocks[a].is_none() && divergence.blocks[b].is_none())
 }

@@ -1,4 +1,5 @@
-//! Which blocks of a kernel all threads pass alike.
+//! Which blocks of a kernel's code all threads pass alike: all of a block of threads, or all of the
+//! grid.
 //!
 //! A branch parts threads if its condition may differ between them: if it comes of `%tid`, of
 //! memory that is written, of another lane. The code behind such a branch, up to where all of its
@@ -9,25 +10,53 @@
 //! Where there is doubt, a block is divergent.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use ptx_syntax::ast::{Instruction, Operand};
 use ptx_syntax::isa::Effect;
 
 use crate::graph::{Graph, ends_block};
 
-/// Special registers that are the same in all threads of a block, without their dimension.
-const SAME: [&str; 10] = [
-    "%ctaid",
+/// Special registers that are the same in all threads of a grid, without their dimension.
+const SAME_IN_GRID: [&str; 8] = [
     "%nctaid",
     "%ntid",
-    "%clusterid",
     "%nclusterid",
-    "%cluster_ctaid",
     "%cluster_nctaid",
-    "%cluster_ctarank",
     "%cluster_nctarank",
     "%gridid",
+    "%envreg1",
+    "%envreg2",
 ];
+
+/// Further ones that are the same in all threads of a block.
+const SAME_IN_BLOCK: [&str; 4] = ["%ctaid", "%clusterid", "%cluster_ctaid", "%cluster_ctarank"];
+
+/// Threads that come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// Those of a block.
+    OfBlock,
+    /// Those of all blocks.
+    OfGrid,
+}
+
+impl fmt::Display for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OfBlock => "block",
+            Self::OfGrid => "grid",
+        })
+    }
+}
+
+impl Threads {
+    /// Whether a special register is the same in all of them.
+    fn have_the_same(self, register: &str) -> bool {
+        let name = register.split('.').next().unwrap_or(register);
+        SAME_IN_GRID.contains(&name) || self == Self::OfBlock && SAME_IN_BLOCK.contains(&name)
+    }
+}
 
 /// What of a kernel may differ between threads.
 pub(crate) struct Divergence<'a> {
@@ -47,7 +76,7 @@ pub(crate) enum Cause<'a> {
 }
 
 impl<'a> Divergence<'a> {
-    pub(crate) fn of(graph: &Graph<'a>) -> Self {
+    pub(crate) fn of(graph: &Graph<'a>, threads: Threads) -> Self {
         let ways = Ways::of(graph);
         let branches: Vec<(&Instruction, BTreeSet<usize>)> = (0..graph.blocks.len())
             .filter_map(|block| {
@@ -58,7 +87,7 @@ impl<'a> Divergence<'a> {
         let endless = |ends: &bool| (!ends).then_some(Cause::Endless);
         let mut all = Self {
             blocks: ways.ends.iter().map(endless).collect(),
-            varying: unknown(graph),
+            varying: unknown(graph, threads),
         };
         loop {
             let before = all.size();
@@ -96,13 +125,14 @@ impl<'a> Divergence<'a> {
 }
 
 /// Special registers that may differ between threads: names with a `%` that nothing writes.
-fn unknown<'a>(graph: &Graph<'a>) -> BTreeSet<&'a str> {
+fn unknown<'a>(graph: &Graph<'a>, threads: Threads) -> BTreeSet<&'a str> {
     let written: BTreeSet<&str> = graph.instructions().flat_map(|(_, i)| results(i)).collect();
-    let is_same = |name: &str| SAME.contains(&name.split('.').next().unwrap_or(name));
     graph
         .instructions()
         .flat_map(|(_, instruction)| sources(instruction))
-        .filter(|name| name.starts_with('%') && !written.contains(name) && !is_same(name))
+        .filter(|name| {
+            name.starts_with('%') && !written.contains(name) && !threads.have_the_same(name)
+        })
         .collect()
 }
 
@@ -200,7 +230,7 @@ mod tests {
         );
         let module = ptx_syntax::parse(&text).expect("the fixture is valid PTX");
         let graph = Graph::of(&module.functions[0]);
-        let divergence = Divergence::of(&graph);
+        let divergence = Divergence::of(&graph, Threads::OfBlock);
         let barriers = graph
             .instructions()
             .filter(|(_, instruction)| instruction.collective().is_some());

@@ -75,6 +75,10 @@ const MODULES: &[(&str, &str)] = &[
 
 #[allow(dead_code, unsafe_code, clippy::too_many_arguments)]
 impl Kernels {{
+    /// What the kernels are loaded from: their modules with the variables, and each kernel's limits.
+    pub fn built(&self) -> &::warpsmith::Built {{
+        &self.built
+    }}
 {launches}}}
 "#
     )
@@ -244,6 +248,10 @@ fn number(ty: &str) -> Option<String> {
         "AtomicI32" => "i32",
         "AtomicU64" => "u64",
         "AtomicI64" => "i64",
+        "AtomicF32" => "f32",
+        "AtomicF64" => "f64",
+        "AtomicF16" => "f16",
+        "AtomicBf16" => "bf16",
         name => name,
     };
     if HALVES.contains(&name) {
@@ -279,6 +287,10 @@ mod tests {
             ),
             ("&u32", "impl ::warpsmith::ConstPointer<u32>"),
             ("*const AtomicU32", "impl ::warpsmith::ConstPointer<u32>"),
+            (
+                "*const atomic::AtomicBf16",
+                "impl ::warpsmith::ConstPointer<::warpsmith::half::bf16>",
+            ),
             ("*const[u32;4]", "impl ::warpsmith::KernelArg"),
             (
                 "*const [half::f16;8]",

@@ -73,6 +73,7 @@ mod write;
 pub use arch::{Arch, UnknownArch};
 pub use assemble::{Assembled, Usage, assemble, assemble_to};
 pub use builder::{BuildReport, BuiltModule, CudaBuilder, Profile, PtxasCheck};
+pub use divergence::Threads;
 pub use error::{Error, Step};
 pub use launches::LAUNCHES;
 pub use lint::{Parting, Place, Refusal};

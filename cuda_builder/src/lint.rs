@@ -1,5 +1,6 @@
 //! The rules that a build enforces on its PTX.
 
+use crate::divergence::Threads;
 use std::fmt;
 use std::path::Path;
 
@@ -46,6 +47,8 @@ pub enum Refusal {
         instruction: String,
         /// Its lines.
         at: Place,
+        /// Which threads have to be there.
+        threads: Threads,
         /// Why threads may part.
         cause: Parting,
     },
@@ -164,6 +167,7 @@ impl fmt::Display for Refusal {
                 kernel,
                 instruction,
                 at,
+                threads,
                 cause,
             } => {
                 write!(
@@ -173,8 +177,8 @@ impl fmt::Display for Refusal {
                 match cause {
                     Parting::Branch(branch) => write!(
                         f,
-                        "not all threads of the block may come: the condition at {branch} may differ \
-                         between them"
+                        "not all threads of the {threads} may come: the condition at {branch} may \
+                         differ between them"
                     ),
                     Parting::Endless => write!(f, "no way leads to the kernel's end"),
                     Parting::Operand => write!(f, "its operands may differ between threads"),
@@ -189,7 +193,11 @@ impl fmt::Display for Refusal {
                     _ => write!(
                         f,
                         " (let all threads come there, and decide by a value that is the same in \
-                         all: a number, a length, the block's index)"
+                         all: a number, a length{})",
+                        match threads {
+                            Threads::OfBlock => ", the block's index",
+                            Threads::OfGrid => "",
+                        }
                     ),
                 }
             }

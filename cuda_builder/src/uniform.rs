@@ -2,7 +2,7 @@
 //!
 //! `Block::sync`, `Block::reduce` and `SharedTile::sync` of cuda_std are safe functions because a
 //! build checks safe kernels. It refuses one in which not all threads of the block pass a barrier,
-//! or an exchange between lanes, alike. The finished PTX is checked, after all optimisations.
+//! or an exchange between lanes, alike. Threads of all blocks pass a barrier of the grid alike. The finished PTX is checked, after all optimisations.
 //! [`crate::divergence`] says which of its blocks all threads pass alike, and is wrong on the side
 //! of refusing.
 
@@ -12,10 +12,13 @@ use ptx_syntax::ast::{Function, Instruction, Module};
 use ptx_syntax::isa::{Effect, Opcode};
 use ptx_syntax::origins::Origins;
 
-use crate::divergence::{Cause, Divergence};
+use crate::divergence::{Cause, Divergence, Threads};
 use crate::graph::Graph;
 use crate::ir::kernels::Kernel;
 use crate::lint::{Parting, Place, Refusal};
+
+/// What a barrier of the grid begins with: it reads this half of the address of its workspace.
+const GRID_BARRIER: &str = "%envreg2";
 
 /// Checks the safe kernels among `kernels`.
 pub(crate) fn check(module: &Module, kernels: &[Kernel]) -> Vec<Refusal> {
@@ -29,25 +32,38 @@ pub(crate) fn check(module: &Module, kernels: &[Kernel]) -> Vec<Refusal> {
         let function = function(module, &kernel.name);
         let Some(function) = function else { continue };
         let graph = Graph::of(function);
-        let divergence = Divergence::of(&graph);
-        for (block, instruction) in graph.instructions() {
-            let cause = if instruction.known() == Some(Opcode::Call) {
-                may_gather(module, instruction, &mut BTreeMap::new()).then_some(Parting::Call)
-            } else if !gathers(instruction) {
-                None
-            } else {
-                match divergence.blocks[block] {
-                    Some(Cause::Branch(branch)) => Some(Parting::Branch(place(branch))),
-                    Some(Cause::Endless) => Some(Parting::Endless),
-                    None => own_parting(&divergence, instruction),
+        let block = Divergence::of(&graph, Threads::OfBlock);
+        let grid = std::cell::LazyCell::new(|| Divergence::of(&graph, Threads::OfGrid));
+        let parting =
+            |divergence: &Divergence<'_>, at: usize, instruction| match divergence.blocks[at] {
+                Some(Cause::Branch(branch)) => Some(Parting::Branch(place(branch))),
+                Some(Cause::Endless) => Some(Parting::Endless),
+                None => own_parting(divergence, instruction),
+            };
+        for (at, instruction) in graph.instructions() {
+            let refusal = |name, threads| {
+                let kernel = kernel.name.clone();
+                let at = place(instruction);
+                move |cause| Refusal::Divergent {
+                    kernel,
+                    instruction: name,
+                    at,
+                    threads,
+                    cause,
                 }
             };
-            refusals.extend(cause.map(|cause| Refusal::Divergent {
-                kernel: kernel.name.clone(),
-                instruction: mnemonic(instruction),
-                at: place(instruction),
-                cause,
-            }));
+            if instruction.known() == Some(Opcode::Call) {
+                if may_gather(module, instruction, &mut BTreeMap::new()) {
+                    let refusal = refusal(mnemonic(instruction), Threads::OfBlock);
+                    refusals.push(refusal(Parting::Call));
+                }
+            } else if instruction.names().contains(&GRID_BARRIER) {
+                let parting = parting(&grid, at, instruction);
+                refusals.extend(parting.map(refusal("grid::sync".to_owned(), Threads::OfGrid)));
+            } else if gathers(instruction) {
+                let parting = parting(&block, at, instruction);
+                refusals.extend(parting.map(refusal(mnemonic(instruction), Threads::OfBlock)));
+            }
         }
     }
     refusals
@@ -159,6 +175,8 @@ mod tests {
              bar.sync 0;\nshfl.sync.bfly.b32 %r3,%r2,1,31,-1;",
             "mov.u32 %r1,%tid.x;\nsetp.lt.u32 %p1,%r1,4;\n@%p1 bra $L;\ntrap;\n$L:\nbar.sync 0;",
             "activemask.b32 %r1;\ncall plain, (%r1);\ncall vprintf, (%rd1);",
+            "ld.param.u32 %r1,[n];\nsetp.lt.u32 %p1,%r1,%nctaid.x;\n@%p1 bra $L;\n\
+             mov.b32 %r2,%envreg2;\nbar.sync 0;\n$L:",
             // The same address of memory that nobody writes.
             "mov.u64 %rd1,n;\nld.global.nc.u32 %r1,[%rd1];\nsetp.lt.u32 %p1,%r1,4;\n\
              @%p1 bra $L;\nbar.sync 0;\n$L:",
@@ -188,6 +206,10 @@ mod tests {
             ("@%p1 bra $L;\nbar.warp.sync -1;\n$L:", "`bar.warp.sync`"),
             ("$L:\nbar.sync 0;\n@%p1 bra $L;", "the condition at"),
             ("$L:\nbar.sync 0;\nbra $L;", "no way leads"),
+            (
+                "setp.eq.u32 %p2,%ctaid.x,0;\n@%p2 bra $L;\nmov.b32 %r2,%envreg2;\nbar.sync 0;\n$L:",
+                "`grid::sync` where not all threads of the grid may come",
+            ),
             ("call through;", "inline(always)"),
             ("call %rd1, proto;", "inline(always)"),
         ] {

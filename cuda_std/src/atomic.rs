@@ -8,17 +8,23 @@
 //! promise the same bits every run do not use them.
 //!
 //! The types of `core::sync::atomic` work on the device, too, with all their orders, at device scope
-//! ([`Scope::Gpu`]). This module has what they lack: floats, and the other scopes.
+//! ([`Scope::Gpu`]). This module has what they lack: the other scopes, and the types of floats
+//! ([`AtomicF32`], [`AtomicF64`], [`AtomicF16`], [`AtomicBf16`]).
 //!
 //! | function | types |
 //! |---|---|
 //! | [`atom_add`] | u32, i32, u64, i64, f32, f64, f16, from sm_90 bf16 (integers wrap) |
-//! | [`atom_min`], [`atom_max`] | u32, i32, u64, i64 |
+//! | [`atom_min`], [`atom_max`] | u32, i32, u64, i64; f32, f64, f16, bf16 by compare-and-swap |
 //! | [`atom_and`], [`atom_or`], [`atom_xor`] | u32, i32, u64, i64 |
-//! | [`atom_exch`], [`atom_cas`] | u32, i32, u64, i64, f32, f64 (compared as bits) |
+//! | [`atom_exch`] | u32, i32, u64, i64, f32, f64 |
+//! | [`atom_cas`] | u16, u32, i32, u64, i64, f32, f64 (compared as bits) |
 //! | [`atom_shared_add_u32`], [`red_shared_add_u32`] | u32: counts in shared memory |
 //! | [`ld_acquire_gpu`], [`st_release_gpu`] | u32: flags between blocks |
 //! | [`ld_relaxed_gpu_u64`], [`st_relaxed_gpu_u64`] | u64: a flag and 32 bits of data in one word |
+
+mod floats;
+
+pub use floats::{AtomicBf16, AtomicF16, AtomicF32, AtomicF64};
 
 /// The memory order of an atomic operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,11 +144,11 @@ operations! {
         u32 = reg32, "add.u32"; i32 = reg32, "add.s32"; u64 = reg64, "add.u64";
         i64 = reg64, "add.u64"; f32 = reg32, "add.f32"; f64 = reg64, "add.f64";
     ]
-    atom_min, min, "atomic::atom_min", "`atom.min`: keeps the smaller.": [
+    atom_min, min, "atomic::atom_min", "`atom.min`: keeps the smaller. Of floats by compare-and-swap: a number before NaN, -0 before 0.": [
         u32 = reg32, "min.u32"; i32 = reg32, "min.s32"; u64 = reg64, "min.u64";
         i64 = reg64, "min.s64";
     ]
-    atom_max, max, "atomic::atom_max", "`atom.max`: keeps the larger.": [
+    atom_max, max, "atomic::atom_max", "`atom.max`: keeps the larger. Of floats by compare-and-swap: a number before NaN, 0 before -0.": [
         u32 = reg32, "max.u32"; i32 = reg32, "max.s32"; u64 = reg64, "max.u64";
         i64 = reg64, "max.s64";
     ]
@@ -231,6 +237,7 @@ mod cas {
     }
 
     operands! {
+        u16 = reg16, "cas.b16";
         u32 = reg32, "cas.b32";
         i32 = reg32, "cas.b32";
         f32 = reg32, "cas.b32";
@@ -243,7 +250,7 @@ mod cas {
 /// `atom.cas`: compare and swap. Writes `value` if the bits at `ptr` equal those of `compare`.
 /// Returns the old value.
 ///
-/// *Scope*: thread. *Since*: PTX 6.0, sm_70.
+/// *Scope*: thread. *Since*: PTX 6.0, sm_70; of 16 bits PTX 6.3.
 ///
 /// # Safety
 /// `ptr` is aligned, in global or shared memory, and accessed only atomically meanwhile.

@@ -16,7 +16,8 @@
 //! | write a kernel without `unsafe` | [`safe`] |
 //! | get thread and block indices, synchronise the block | [`thread`] |
 //! | allocate shared memory | [`shared_array!`], [`dynamic_shared!`] |
-//! | cooperate in a warp, a block, a grid | [`warp`], [`block`], [`barrier`], [`atomic`] |
+//! | cooperate in a warp, a block, a grid | [`warp`], [`block`], [`barrier`], [`grid`], [`atomic`] |
+//! | read a `static` that the host writes | [`Global`] |
 //! | compute | [`math`], [`convert`], [`dot`], [`bits`] |
 //! | apply a function to every element of tensors | [`map`](mod@map), [`walk`] |
 //! | write a function that the host composes into kernels at run time | [`macro@fragment`], [`hole!`] |
@@ -79,6 +80,7 @@ pub mod elect;
 pub mod element;
 pub mod epilogue;
 pub mod fence;
+mod global;
 pub mod grid;
 pub mod hint;
 pub mod hole;
@@ -156,6 +158,8 @@ pub mod wgmma;
 pub use cuda_std_macros::kernel;
 
 pub use cuda_std_macros::fragment;
+
+pub use global::Global;
 
 /// Declares a struct that host and kernels share: `#[repr(C)]`, `Copy`, without padding. A safe kernel
 /// takes it by value, and a launch holds the fields of both sides against each other.

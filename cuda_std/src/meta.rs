@@ -4,6 +4,20 @@
 /// A kernel's parameter is `Copy`: every thread has one of its own, of the launch's bytes.
 pub const fn is_copied_to_each_thread<Parameter: Copy>() {}
 
+/// The slice of a launch's address and length.
+///
+/// # Safety
+/// `len` elements are at `pointer`, which nothing writes while a kernel runs. If `len` is 0, `pointer` may
+/// be any.
+#[inline(always)]
+pub unsafe fn slice<'kernel, T>(pointer: *const T, len: usize) -> &'kernel [T] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { core::slice::from_raw_parts(pointer, len) }
+}
+
 /// Returns `template` with each run of `@` replaced by the next of `numbers`, padded with spaces on
 /// the left.
 ///

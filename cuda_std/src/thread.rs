@@ -228,6 +228,66 @@ pub fn clock64() -> u64 {
     })
 }
 
+macro_rules! shared_sizes {
+    ($($name:ident = $register:literal, $doc:literal;)*) => {$(
+        #[doc = concat!("`", $register, "`: ", $doc)]
+        ///
+        /// *Scope*: thread. *Since*: PTX 4.1, sm_20.
+        ///
+        /// # Panics
+        /// On the host.
+        #[inline(always)]
+        pub fn $name() -> u32 {
+            on_device!(concat!("thread::", stringify!($name)), (), {
+                let bytes: u32;
+                // SAFETY: reads a special register.
+                unsafe {
+                    core::arch::asm!(concat!("mov.u32 {}, ", $register, ";"), out(reg32) bytes,
+                        options(nostack));
+                }
+                bytes
+            })
+        }
+    )*};
+}
+
+shared_sizes! {
+    dynamic_smem_size = "%dynamic_smem_size", "dynamic shared memory of the block, in bytes.";
+    total_smem_size = "%total_smem_size",
+        "all shared memory of the block, in bytes, rounded up to the device's unit.";
+}
+
+/// `brkpt`: stops in a debugger. Without one, the launch ends with an error.
+///
+/// *Scope*: thread. *Since*: PTX 1.0, sm_11.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn brkpt() {
+    on_device!("thread::brkpt", (), {
+        // SAFETY: touches nothing.
+        unsafe { core::arch::asm!("brkpt;", options(nostack)) }
+    })
+}
+
+/// `pmevent`: counts one event of number `EVENT`, 0 to 15, for a profiler.
+///
+/// *Scope*: warp. *Since*: PTX 1.4, sm_10.
+///
+/// # Panics
+/// On the host.
+#[inline(always)]
+pub fn pmevent<const EVENT: u32>() {
+    const {
+        assert!(EVENT < 16, "an event has a number from 0 to 15");
+    }
+    on_device!("thread::pmevent", (), {
+        // SAFETY: touches nothing.
+        unsafe { core::arch::asm!("pmevent {};", const EVENT, options(nostack)) }
+    })
+}
+
 macro_rules! fences {
     ($($name:ident = $instruction:literal, $doc:literal;)*) => {$(
         #[doc = concat!("`", $instruction, "`: ", $doc)]

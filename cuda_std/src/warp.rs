@@ -215,7 +215,8 @@ pub unsafe fn vote_ballot(mask: u32, predicate: bool) -> u32 {
     })
 }
 
-/// `match.any.sync.b32`: the mask of the lanes that hold the same `value` as this one.
+/// `match.any.sync.b32`, once a word: the mask of the lanes that hold the same `value` as this one.
+/// Floats are compared as bits.
 ///
 /// *Scope*: warp, converged. *Since*: PTX 6.0, sm_70.
 ///
@@ -225,19 +226,25 @@ pub unsafe fn vote_ballot(mask: u32, predicate: bool) -> u32 {
 /// # Panics
 /// On the host.
 #[inline(always)]
-pub unsafe fn match_any(mask: u32, value: u32) -> u32 {
+pub unsafe fn match_any<T: Words>(mask: u32, value: T) -> u32 {
     on_device!("warp::match_any", (mask, value), {
-        let lanes: u32;
-        // SAFETY: the caller's lanes are converged.
-        unsafe {
-            core::arch::asm!("match.any.sync.b32 {}, {}, {};", out(reg32) lanes,
-                in(reg32) value, in(reg32) mask, options(nostack));
-        }
-        lanes
+        let mut all = mask;
+        value.map_words(|word| {
+            let lanes: u32;
+            // SAFETY: the caller's lanes are converged.
+            unsafe {
+                core::arch::asm!("match.any.sync.b32 {}, {}, {};", out(reg32) lanes,
+                    in(reg32) word, in(reg32) mask, options(nostack));
+            }
+            all &= lanes;
+            word
+        });
+        all
     })
 }
 
-/// `match.all.sync.b32`: `mask` if all its lanes hold the same `value`, else 0.
+/// `match.all.sync.b32`, once a word: `mask` if all its lanes hold the same `value`, else 0.
+/// Floats are compared as bits.
 ///
 /// *Scope*: warp, converged. *Since*: PTX 6.0, sm_70.
 ///
@@ -247,15 +254,20 @@ pub unsafe fn match_any(mask: u32, value: u32) -> u32 {
 /// # Panics
 /// On the host.
 #[inline(always)]
-pub unsafe fn match_all(mask: u32, value: u32) -> u32 {
+pub unsafe fn match_all<T: Words>(mask: u32, value: T) -> u32 {
     on_device!("warp::match_all", (mask, value), {
-        let lanes: u32;
-        // SAFETY: the caller's lanes are converged.
-        unsafe {
-            core::arch::asm!("match.all.sync.b32 {}, {}, {};", out(reg32) lanes,
-                in(reg32) value, in(reg32) mask, options(nostack));
-        }
-        lanes
+        let mut all = mask;
+        value.map_words(|word| {
+            let lanes: u32;
+            // SAFETY: the caller's lanes are converged.
+            unsafe {
+                core::arch::asm!("match.all.sync.b32 {}, {}, {};", out(reg32) lanes,
+                    in(reg32) word, in(reg32) mask, options(nostack));
+            }
+            all &= lanes;
+            word
+        });
+        all
     })
 }
 

@@ -1,13 +1,13 @@
 //! Parsing the arguments of `#[kernel(..)]` and `#[fragment(..)]`.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprLit, ExprTuple, Ident, Lit, LitStr, Token};
+use syn::{Expr, ExprLit, ExprTuple, Ident, Lit, LitStr, Token, parse2};
 
 use crate::contract::{self, Contract, Cover, Value};
-use crate::generic::Instance;
+use crate::generic::{self, Instance, replaced};
 
 /// The arguments between the parentheses.
 #[derive(Default)]
@@ -69,6 +69,35 @@ impl Attributes {
             .flatten()
             .chain(self.cluster.iter().flatten())
             .chain(self.block.iter().flatten())
+    }
+
+    /// Those of an entry of a generic kernel: with the values of the generic parameters.
+    pub(crate) fn with(&self, values: &[generic::Value<'_>]) -> syn::Result<Self> {
+        let own = |value: &Expr| parse2(replaced(value.to_token_stream(), values));
+        let one = |value: &Option<Expr>| value.as_ref().map(own).transpose();
+        let three = |extents: &Option<[Expr; 3]>| {
+            let extents = extents.as_ref();
+            let own = extents.map(|[x, y, z]| Ok::<_, syn::Error>([own(x)?, own(y)?, own(z)?]));
+            own.transpose()
+        };
+        let text = |text: &Option<LitStr>| {
+            let own = |text: &LitStr| {
+                let tokens = replaced(text.parse()?, values);
+                Ok::<_, syn::Error>(LitStr::new(&tokens.to_string(), text.span()))
+            };
+            text.as_ref().map(own).transpose()
+        };
+        Ok(Self {
+            max_threads: one(&self.max_threads)?,
+            min_blocks: one(&self.min_blocks)?,
+            cluster: three(&self.cluster)?,
+            block: three(&self.block)?,
+            dynamic_shared: one(&self.dynamic_shared)?,
+            arch: self.arch.clone(),
+            requires: text(&self.requires)?,
+            grid: text(&self.grid)?,
+            instances: Vec::new(),
+        })
     }
 
     /// Requirements and grid of launches, which have these values and parameters.

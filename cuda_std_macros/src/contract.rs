@@ -14,6 +14,9 @@ use crate::metadata::Text;
 /// Threads of a block for a kernel that says its grid and no block.
 const THREADS: u32 = 256;
 
+/// The number of blocks that the device holds at a time.
+const RESIDENT: &str = "resident";
+
 /// A value of the launch: a length or an extent of a parameter, or a parameter that is a number.
 pub(crate) struct Value {
     /// The parameter.
@@ -162,7 +165,7 @@ fn launch(
     max_threads: Option<&Expr>,
     (values, covers): (&[Value], &[Cover]),
 ) -> syn::Result<([TokenStream; 3], [Text; 3])> {
-    let expression: Expr = text.parse()?;
+    let (expression, is_resident) = without_limit(text.parse()?)?;
     let cover = covers.iter().find(|cover| is_name(&expression, &cover.of));
     let extents: Vec<Expr> = match expression {
         _ if cover.is_some() => Vec::new(),
@@ -183,6 +186,10 @@ fn launch(
         (None, Some(threads)) => [quote!(#threads), quote!(1), quote!(1)],
         (None, None) => [quote!(#THREADS), quote!(1), quote!(1)],
     };
+    if is_resident && dimensions > 1 {
+        let message = "resident takes what lies along x alone";
+        return Err(syn::Error::new(text.span(), message));
+    }
     let mut blocks = [(); 3].map(|()| Text::of("1"));
     for (at, blocks) in blocks.iter_mut().enumerate().take(dimensions) {
         let extent_of_block = &threads[at];
@@ -208,9 +215,29 @@ fn launch(
         words.push(" ");
         words.number(by);
         words.push(" div_ceil");
+        if is_resident {
+            words.push(&format!(" ${RESIDENT}() min"));
+        }
         *blocks = words;
     }
     Ok((threads, blocks))
+}
+
+/// What a grid is for, and whether it has at most as many blocks as the device holds at a time:
+/// `resident(y)`.
+fn without_limit(expression: Expr) -> syn::Result<(Expr, bool)> {
+    let Expr::Call(mut call) = expression else {
+        return Ok((expression, false));
+    };
+    let is_resident = matches!(&*call.func, Expr::Path(path) if path.path.is_ident(RESIDENT));
+    match (call.args.pop(), call.args.is_empty()) {
+        (Some(of), true) if is_resident => Ok((of, true)),
+        _ => {
+            let message =
+                "a grid may be `resident(y)`: at most the blocks that a device holds at a time";
+            Err(syn::Error::new(call.span(), message))
+        }
+    }
 }
 
 fn is_name(expression: &Expr, name: &Ident) -> bool {
@@ -223,6 +250,8 @@ fn term(expression: &Expr, values: &[Value]) -> syn::Result<Term> {
     match expression {
         Expr::Paren(inner) => term(&inner.expr, values),
         Expr::Lit(literal) if matches!(literal.lit, Lit::Int(_)) => Ok(constant(expression)),
+        // The value of a generic parameter.
+        Expr::Block(_) => Ok(constant(expression)),
         Expr::Path(path) => match values.iter().find(|value| path.path.is_ident(&value.of)) {
             Some(value) if value.extent.is_empty() => Ok(value_of_launch(value)),
             Some(_) => refuse("a parameter has a length or extents: `x.len()`, `x.rows()`".into()),
@@ -396,91 +425,4 @@ fn method(call: &ExprMethodCall, values: &[Value]) -> syn::Result<Term> {
 }
 
 #[cfg(test)]
-mod tests {
-    /// What `#[kernel(attribute)] item` expands to, or its error.
-    fn expand(attribute: &str, item: &str) -> String {
-        let parse = |text: &str| text.parse().expect("the test's text is tokens");
-        match crate::kernel::expand(parse(attribute), parse(item)) {
-            Ok(tokens) => tokens.to_string(),
-            Err(error) => error.to_string(),
-        }
-    }
-
-    const ITEM: &str = "fn f(n: u32, s: f32, x: &[f32], v: View3<'_, f32>, \
-                        y: Disjoint<'_, f32, InTile<16, 32>>, w: Disjoint<'_, f32, PerWarp>, \
-                        z: Disjoint<'_, f32, Index2>) {}";
-
-    #[test]
-    fn conditions_are_formulas_over_what_a_launch_passes() {
-        let requires = "requires = \"x.len() >= w.len() * 2 && (v.planes() == SIZE || !(n < 3))\"";
-        let number = "@".repeat(20);
-        let expanded = expand(requires, ITEM);
-        for part in [
-            format!(
-                r#"{{\"text\":\"x.len() >= w.len() * 2\",\"code\":\"$x.len $w.len {number} * >=\"}}"#
-            ),
-            format!(r#"\"code\":\"$v.planes {number} == $n {number} < ! ||\"}}]"#),
-            "assert_unchecked (((p2_shape as u64) >= u64 :: unchecked_mul".to_owned(),
-        ] {
-            assert!(expanded.contains(&part), "{expanded} lacks {part}");
-        }
-    }
-
-    #[test]
-    fn a_grid_is_that_of_a_parameter_or_a_number_of_threads() {
-        let number = "@".repeat(20);
-        for (grid, want) in [
-            (
-                "block = (32, 8), grid = \"y\"",
-                "[\\\"$y.columns N div_ceil\\\",\\\"$y.rows N div_ceil\\\",\\\"1\\\"]",
-            ),
-            (
-                "grid = \"w\"",
-                "[\\\"$w.len N div_ceil\\\",\\\"1\\\",\\\"1\\\"]",
-            ),
-            (
-                "grid = \"x.len() / 4\"",
-                "[\\\"$x.len N / N div_ceil\\\",\\\"1\\\",\\\"1\\\"]",
-            ),
-            (
-                "block = (4, 4), grid = \"(n, n, 2)\"",
-                "[\\\"$n N div_ceil\\\",\\\"$n N div_ceil\\\",\\\"N N div_ceil\\\"]",
-            ),
-        ] {
-            let expanded = expand(grid, ITEM);
-            let want = want.replace('N', &number);
-            assert!(expanded.contains(&want), "{expanded} lacks {want}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_contract_is_refused_with_the_reason() {
-        for (attribute, want) in [
-            ("requires = 1", "requires takes a condition"),
-            ("requires = \"x.len()\"", "requires is a condition"),
-            (
-                "requires = \"x.len() == x.rows()\"",
-                "`x.rows()` is no value of a launch; there are `n`, `x.len()`",
-            ),
-            ("requires = \"s > 1\"", "`s` is no value of a launch"),
-            ("requires = \"z > 1\"", "a parameter has a length"),
-            ("requires = \"n + (n > 1) > 2\"", "a number has to be here"),
-            ("requires = \"!n\"", "a condition has to be here"),
-            ("requires = \"n.pow(2) > 1\"", "there are min, max"),
-            ("requires = \"n & 1 == 0\"", "there are + - * / %"),
-            ("requires = \"n > 1\", requires = \"n > 1\"", "given twice"),
-            ("grid = \"z\"", "needs the block's: block = (32, 8)"),
-            ("grid = \"x.len() > 1\"", "a grid is a number of threads"),
-            ("grid = \"()\"", "one to three extents"),
-            ("grid = x", "grid takes an output"),
-        ] {
-            let got = expand(attribute, ITEM);
-            assert!(got.contains(want), "`{attribute}`: {got}, want {want}");
-        }
-        let got = expand(
-            "requires = \"x.len() > 1\"",
-            "unsafe fn f(x: *const f32, n: u32) {}",
-        );
-        assert!(got.contains("there are `n`, and constants"), "{got}");
-    }
-}
+mod tests;

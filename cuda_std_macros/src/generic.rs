@@ -8,6 +8,9 @@ use syn::{
     parse_quote,
 };
 
+/// The name of a generic parameter, and its value in an entry.
+pub(crate) type Value<'a> = (&'a Ident, TokenStream);
+
 /// An entry `name = <f32, 4>` of a generic kernel.
 pub(crate) struct Instance {
     pub(crate) name: Ident,
@@ -21,10 +24,10 @@ impl Instance {
         &self,
         generic: &ItemFn,
         params: &[(&Ident, &Type)],
+        values: &[Value<'_>],
     ) -> syn::Result<ItemFn> {
-        let values = self.values(generic)?;
         let inputs = params.iter().map(|(name, ty)| {
-            let ty = replaced(ty.to_token_stream(), &values);
+            let ty = replaced(ty.to_token_stream(), values);
             quote!(#name: #ty)
         });
         let names = params.iter().map(|(name, _)| name);
@@ -44,7 +47,7 @@ impl Instance {
     }
 
     /// The names of the generic parameters, each with its value.
-    fn values<'a>(&'a self, generic: &'a ItemFn) -> syn::Result<Vec<(&'a Ident, TokenStream)>> {
+    pub(crate) fn values<'a>(&'a self, generic: &'a ItemFn) -> syn::Result<Vec<Value<'a>>> {
         let params = &generic.sig.generics.params;
         let (got, want) = (self.arguments.args.len(), params.len());
         if got != want {
@@ -68,14 +71,14 @@ impl Instance {
 /// The value of a constant, which may stand in an expression.
 fn constant(value: &GenericArgument) -> TokenStream {
     match value {
-        GenericArgument::Const(Expr::Lit(value)) => quote!(#value),
+        GenericArgument::Const(value @ (Expr::Lit(_) | Expr::Block(_))) => quote!(#value),
         GenericArgument::Const(value) => quote!({ #value }),
         value => value.to_token_stream(),
     }
 }
 
 /// The tokens with the values in place of the names.
-fn replaced(tokens: TokenStream, values: &[(&Ident, TokenStream)]) -> TokenStream {
+pub(crate) fn replaced(tokens: TokenStream, values: &[Value<'_>]) -> TokenStream {
     let replace = |token| match token {
         TokenTree::Ident(name) => {
             let value = values.iter().find(|(known, _)| **known == name);

@@ -12,6 +12,7 @@ mod generic;
 mod kernel;
 mod metadata;
 mod names;
+mod passed;
 mod safe;
 
 use proc_macro::TokenStream;
@@ -42,7 +43,8 @@ use proc_macro::TokenStream;
 ///   this architecture only, whichever architectures a build asks for, so kernels for several
 ///   generations can be in one crate.
 /// - `axpy_f32 = <f32, 4>`, once or more: an entry of this name, which calls the generic function with
-///   these arguments. A generic function is not an entry itself.
+///   these arguments. A generic function is not an entry itself. The other arguments may name its
+///   parameters: `block = N`, `requires = "x.len() % N == 0"`.
 ///
 /// # What it expands to
 /// On `nvptx64`: a `#[no_mangle] extern "ptx-kernel"` function under its own name (so entry names
@@ -78,6 +80,7 @@ use proc_macro::TokenStream;
 /// | Rust | PTX |
 /// |---|---|
 /// | `*const T`, `*mut T`, `&T` | one `.u64`, `.ptr` |
+/// | `&[T]` | two `.u64`: `x: *const T`, `x.len: usize` in the manifest |
 /// | integers up to 64 bits, `f32`, `f64`, `bool`, `char` | one scalar of that width |
 /// | `#[repr(C)]` struct, array in a struct | one `.b8[size]`, aligned as the type |
 ///
@@ -88,8 +91,9 @@ use proc_macro::TokenStream;
 ///   ABI of its own.
 /// - A safe kernel with raw pointers, with references other than `&[T]`, with named lifetimes.
 /// - A name that is a raw identifier (`r#loop`).
-/// - Parameters that are patterns, have a `cfg`, are `impl Trait`, or in an unsafe kernel pointers to slices, `str` or trait objects (they
-///   would become two parameters: pass pointer and length).
+/// - Parameters that are patterns, have a `cfg`, or are `impl Trait`.
+/// - In an unsafe kernel, `&mut [T]` and pointers to slices, `str` or trait objects. They would become
+///   two parameters: pass pointer and length.
 /// - `&mut T`: every thread would hold the same one. Pass `*mut T`.
 /// - What is not `Copy`, or is aligned to more than 8 bytes (rustc crashes from 32 on; a tensor map
 ///   is a `TensorMapParam`, or goes by pointer).

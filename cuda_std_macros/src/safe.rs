@@ -14,7 +14,7 @@ const INSTEAD: &str = "take `&[T]`, `View2<'_, T>` or `View3<'_, T>` for an inpu
                        another witness) for an output, or make the kernel an `unsafe fn`";
 
 /// Names of numbers that a launch knows.
-const NUMBERS: [&str; 20] = [
+const NUMBERS: [&str; 24] = [
     "u8",
     "u16",
     "u32",
@@ -35,6 +35,10 @@ const NUMBERS: [&str; 20] = [
     "AtomicI32",
     "AtomicU64",
     "AtomicI64",
+    "AtomicF32",
+    "AtomicF64",
+    "AtomicF16",
+    "AtomicBf16",
 ];
 
 /// Those of them without a sign.

@@ -22,6 +22,12 @@ use crate::trace::Log;
 /// Compute capability of the emulated device: major, minor.
 pub const COMPUTE_CAPABILITY: (u32, u32) = (9, 0);
 
+/// Streaming multiprocessors of the GPU that the emulator models, an H200. A launch whose blocks wait
+/// for each other ends if the blocks fit on them at a time, by [`Resources::occupancy`].
+///
+/// [`Resources::occupancy`]: crate::profile::Resources::occupancy
+pub const MULTIPROCESSORS: u32 = 132;
+
 /// Most threads of a block.
 const BLOCK_THREADS: u64 = 1024;
 /// Most blocks of a cluster: the non-portable limit of Hopper.

@@ -100,7 +100,7 @@ mod tensor_map;
 pub mod trace;
 
 pub use config::{Checks, EmulatorConfig, Ignored, LaunchConfig, LaunchStats};
-pub use emulator::{COMPUTE_CAPABILITY, Emulator};
+pub use emulator::{COMPUTE_CAPABILITY, Emulator, MULTIPROCESSORS};
 pub use error::{LaunchError, LoadError, MemoryError};
 pub use explore::Explorer;
 pub use fifo::PRINTF_FIFO_BYTES;

@@ -251,6 +251,45 @@ fn memory_of_a_capture_belongs_to_its_graph() -> Result<()> {
 }
 
 #[test]
+fn a_clone_of_a_captured_stream_is_for_the_thread_that_captures_it() -> Result<()> {
+    let on = Emulated::new()?;
+    let x = on.counting(&[4])?;
+    let mut y = Tensor::<f32>::zeros(&on.stream, &[4])?;
+    let other = Tensor::<f32>::zeros(&on.stream, &[4])?;
+    let mut clone = None;
+    let graph = on.stream.capture(|stream| {
+        let refused = std::thread::scope(|scope| {
+            let (stream, kernels) = (stream.clone(), &on.kernels);
+            let (x, mut other) = (&x, other.clone());
+            let thread = scope.spawn(move || {
+                let filled = other.fill(1.0, &stream);
+                let launched = kernels.on_line(&stream, &LINE, x, &mut other);
+                [filled, launched]
+            });
+            thread.join().expect("no panic")
+        });
+        for refused in refused {
+            let error = refused.expect_err("refused").to_string();
+            assert!(error.contains("work of another thread"), "{error}");
+        }
+        clone = Some(stream.clone());
+        on.kernels.on_line(stream, &LINE, &x, &mut y)
+    })?;
+    // After the capture, a clone is a stream like any other.
+    let clone = clone.expect("it was captured");
+    let launched = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| other.fill(7.0, &clone));
+        thread.join().expect("no panic")
+    });
+    launched?;
+    assert_eq!(other.to_vec()?, [7.0; 4]);
+    assert_eq!(y.to_vec()?, [0.0; 4]);
+    graph.launch(&clone)?;
+    assert_eq!(y.to_vec()?, [0.5, 2.5, 4.5, 6.5]);
+    Ok(())
+}
+
+#[test]
 fn what_waits_for_a_captured_stream_is_refused() -> Result<()> {
     let on = Emulated::new()?;
     let is_refused = |result: warpsmith::Result<()>| {
@@ -281,4 +320,21 @@ fn what_waits_for_a_captured_stream_is_refused() -> Result<()> {
     assert_refused(on.stream.capture(work).map(|_| ()), "requires x.len()");
     let graph = on.stream.capture(|_| Ok(()))?;
     Ok(graph.launch(&on.stream)?)
+}
+
+#[test]
+fn a_contract_names_what_an_entry_of_a_generic_kernel_has() -> Result<()> {
+    let device = Device::emulator()?;
+    let (stream, kernels) = (device.stream()?, kernels::load(&device)?);
+    let x = Tensor::from_slice(&device, &[6], &[1_u32, 2, 3, 10, 20, 30])?;
+    let mut y = Tensor::<u32>::zeros(&stream, &[2])?;
+    kernels.sums_of_three(&stream, &x, &mut y)?;
+    assert_eq!(y.to_vec()?, [6, 60]);
+    let x = Tensor::<f32>::zeros(&stream, &[6])?;
+    let mut y = Tensor::<f32>::zeros(&stream, &[2])?;
+    let refused = kernels.sums_of_four(&stream, &x, &mut y);
+    let error = refused.expect_err("it is no multiple").to_string();
+    let want = "requires x.len() == 4 * y.len(), but x.len() = 6, y.len() = 2";
+    assert!(error.contains(want), "{error}");
+    Ok(())
 }

@@ -277,6 +277,10 @@ pub(crate) fn number_of_atomic(ty: &str) -> Option<&'static str> {
         "AtomicI32" => Some("i32"),
         "AtomicU64" => Some("u64"),
         "AtomicI64" => Some("i64"),
+        "AtomicF32" => Some("f32"),
+        "AtomicF64" => Some("f64"),
+        "AtomicF16" => Some("f16"),
+        "AtomicBf16" => Some("bf16"),
         _ => None,
     }
 }

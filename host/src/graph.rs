@@ -10,6 +10,7 @@ use crate::stream::Stream;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 
 /// Work that [`Stream::capture`] recorded. A launch does all of it, in its order, and costs the host
 /// what one launch costs.
@@ -29,8 +30,24 @@ pub(crate) struct Kept {
     kernels: Vec<Arc<KernelInner>>,
 }
 
-/// What the work of a stream uses while it is captured; `None` after that.
-pub(crate) type Capture = Mutex<Option<Kept>>;
+/// The capture of a stream.
+pub(crate) struct Capture {
+    /// The only one that gives work to the stream meanwhile, so that the capture's end is behind all of
+    /// it.
+    thread: ThreadId,
+    /// What the work uses while it is captured; `None` after that.
+    kept: Mutex<Option<Kept>>,
+}
+
+impl Default for Capture {
+    /// A capture by this thread.
+    fn default() -> Self {
+        Self {
+            thread: thread::current().id(),
+            kept: Mutex::new(Some(Kept::default())),
+        }
+    }
+}
 
 impl Kept {
     pub(crate) fn storage(&mut self, storage: &Storage) {
@@ -54,12 +71,12 @@ struct Begun<'a> {
 impl Begun<'_> {
     fn end(&mut self) -> (Result<Box<dyn CapturedGraph>>, Kept) {
         self.has_ended = true;
-        let kept = self.stream.captured().and_then(|of| lock(of).take());
         let backend = self.stream.device().backend();
-        (
-            backend.end_capture(self.stream.raw()),
-            kept.unwrap_or_default(),
-        )
+        let captured = backend.end_capture(self.stream.raw());
+        // From here on, any thread may use a clone of the stream.
+        let capture = self.stream.captured();
+        let kept = capture.and_then(|capture| lock(&capture.kept).take());
+        (captured, kept.unwrap_or_default())
     }
 }
 
@@ -96,13 +113,15 @@ impl Stream {
     /// - Launch each operation once before. A first launch loads its kernel, which a driver may refuse
     ///   during a capture.
     /// - Memory that is allocated meanwhile has no contents before the graph is launched.
+    /// - This thread alone gives work to the stream meanwhile. After that, a clone of it is a stream like
+    ///   any other.
     /// - Copies of the host ([`Tensor::from_slice`](crate::Tensor::from_slice)) are done at once, and
     ///   are not part of the graph.
     ///
     /// # Errors
     /// Those of `work`. [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) for what
-    /// waits for the captured stream, records an event on it, or copies between it and pinned memory.
-    /// [`DeviceError::Driver`](crate::DeviceError::Driver).
+    /// waits for the captured stream, records an event on it, or copies between it and pinned memory, and
+    /// for work that another thread gives to it. [`DeviceError::Driver`](crate::DeviceError::Driver).
     pub fn capture(&self, work: impl FnOnce(&Self) -> Result<()>) -> Result<Graph> {
         let device = self.device();
         let stream = Self::for_capture(device)?;
@@ -122,27 +141,39 @@ impl Stream {
     }
 
     /// Keeps memory for the graph that this stream is captured into; `false` if there is none.
-    pub(crate) fn keep(&self, storage: &Storage) -> bool {
+    ///
+    /// # Errors
+    /// [`ArgumentError::Unsupported`](crate::ArgumentError::Unsupported) where another thread captures it.
+    pub(crate) fn keep(&self, storage: &Storage) -> Result<bool> {
         self.keep_by(|kept| kept.storage(storage))
     }
 
     /// Keeps a kernel for the graph that this stream is captured into.
-    pub(crate) fn keep_kernel(&self, kernel: &Arc<KernelInner>) {
-        self.keep_by(|kept| kept.kernel(kernel));
+    ///
+    /// # Errors
+    /// As [`keep`](Self::keep).
+    pub(crate) fn keep_kernel(&self, kernel: &Arc<KernelInner>) -> Result<()> {
+        self.keep_by(|kept| kept.kernel(kernel)).map(drop)
     }
 
-    fn keep_by(&self, keep: impl FnOnce(&mut Kept)) -> bool {
+    fn keep_by(&self, keep: impl FnOnce(&mut Kept)) -> Result<bool> {
         let Some(capture) = self.captured() else {
-            return false;
+            return Ok(false);
         };
-        let kept = &mut *lock(capture);
-        kept.as_mut().map(keep).is_some()
+        let kept = &mut *lock(&capture.kept);
+        if kept.is_some() && capture.thread != thread::current().id() {
+            return Err(Error::unsupported(
+                "work of another thread on a stream that is captured into a graph",
+                "work of the thread that captures it, and any work after that",
+            ));
+        }
+        Ok(kept.as_mut().map(keep).is_some())
     }
 
     /// Refuses `what` where this stream is captured.
     pub(crate) fn refuse_in_capture(&self, what: &str) -> Result<()> {
         match self.captured() {
-            Some(capture) if lock(capture).is_some() => Err(Error::unsupported(
+            Some(capture) if lock(&capture.kept).is_some() => Err(Error::unsupported(
                 format!("{what} while it is captured into a graph"),
                 "launches, fills, and copies between memory of the device",
             )),

@@ -1,5 +1,7 @@
 //! Kernels of loaded modules, and their launches.
 
+mod limits;
+
 use crate::argument::{ArgumentType, Shape, is_shape};
 use crate::backend::{KernelLimits, LoadedKernel, LoadedModule};
 use crate::device::Device;
@@ -11,11 +13,6 @@ use crate::stream::Stream;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
-
-/// Most blocks of a cluster, with the opt-in to non-portable cluster sizes (portable: 8).
-const MAX_CLUSTER_BLOCKS: u64 = 16;
-/// First compute capability with thread block clusters.
-const CLUSTER_ARCH: (u32, u32) = (9, 0);
 
 /// A kernel of a loaded module. A clone is another handle to it.
 #[derive(Clone)]
@@ -253,7 +250,8 @@ impl Kernel {
             return Err(self.argument_count(index));
         }
         let config = self.held_to_contract(config, &pointers[..index])?;
-        stream.keep_kernel(inner);
+        self.check_resident(&config)?;
+        stream.keep_kernel(inner)?;
         shared.in_turn(stream, &mut || {
             // SAFETY: number and sizes fit; the rest is the caller's. The arguments live as long as
             // `args` is borrowed, and `args` outlives the call.
@@ -282,8 +280,16 @@ impl Kernel {
             if let Some(config) = config {
                 return Ok(config);
             }
-            let config = contract.launch(self.name(), parameters, *cluster)?;
-            let config = config.shared_bytes(self.least_dynamic_shared_bytes());
+            let shared_bytes = self.least_dynamic_shared_bytes();
+            let resident = |block| {
+                let config = LaunchConfig {
+                    block,
+                    ..LaunchConfig::linear(1, 1)
+                };
+                self.resident_blocks(&config.shared_bytes(shared_bytes))
+            };
+            let config = contract.launch(self.name(), parameters, *cluster, resident)?;
+            let config = config.shared_bytes(shared_bytes);
             self.check_shape(&config)?;
             Ok(config)
         }
@@ -312,99 +318,6 @@ impl Kernel {
             got: got.into(),
         };
         shape.map(Some).map_err(|got| Error::Kernel(refused(got)))
-    }
-
-    fn check_shape(&self, config: &LaunchConfig) -> Result<()> {
-        let inner = &*self.inner;
-        let info = self.device.info();
-        for (what, extents, limits) in [
-            ("grid", config.grid, info.max_grid),
-            ("block", config.block, info.max_block),
-        ] {
-            if extents.contains(&0) {
-                return Err(Error::Kernel(KernelError::EmptyLaunch {
-                    kernel: self.name().into(),
-                    what,
-                    got: extents,
-                }));
-            }
-            for (&got, &limit) in extents.iter().zip(&limits) {
-                if got > limit {
-                    return Err(self.limit(what, got.into(), limit.into()));
-                }
-            }
-        }
-        let threads: u64 = config
-            .block
-            .iter()
-            .map(|&extent| u64::from(extent))
-            .product();
-        if threads > u64::from(inner.limits.max_threads) {
-            return Err(self.limit(
-                "threads of a block",
-                threads,
-                inner.limits.max_threads.into(),
-            ));
-        }
-        let most_shared = inner.limits.max_dynamic_shared_bytes;
-        if config.shared_bytes > most_shared {
-            let got = config.shared_bytes.into();
-            return Err(self.limit("dynamic shared memory in bytes", got, most_shared.into()));
-        }
-        let least_shared = self.least_dynamic_shared_bytes();
-        if config.shared_bytes < least_shared {
-            return Err(Error::Kernel(KernelError::TooLittleSharedMemory {
-                kernel: self.name().into(),
-                got_bytes: config.shared_bytes,
-                want_bytes: least_shared,
-            }));
-        }
-        self.check_demands(config)
-    }
-
-    /// Checks block and cluster against the ones the kernel was compiled for.
-    fn check_demands(&self, config: &LaunchConfig) -> Result<()> {
-        let signature = &self.inner.signature;
-        if let Some(block) = signature
-            .required_block
-            .filter(|&block| block != config.block)
-        {
-            return Err(Error::value(
-                "block",
-                format!("{:?}", config.block),
-                format!("{block:?}, which `{}` demands", self.name()),
-            ));
-        }
-        let invalid =
-            |what, got: [u32; 3], want: String| Err(Error::value(what, format!("{got:?}"), want));
-        let Some(cluster) = config.cluster.or(signature.cluster) else {
-            return Ok(());
-        };
-        if let Some(demanded) = signature.cluster.filter(|&demanded| demanded != cluster) {
-            let want = format!("{demanded:?}, which `{}` demands", self.name());
-            return invalid("cluster", cluster, want);
-        }
-        let blocks = cluster
-            .iter()
-            .try_fold(1_u64, |blocks, &extent| blocks.checked_mul(extent.into()));
-        let is_allowed = blocks.is_some_and(|blocks| (1..=MAX_CLUSTER_BLOCKS).contains(&blocks));
-        if !is_allowed {
-            let want = format!("1 to {MAX_CLUSTER_BLOCKS} blocks");
-            return invalid("cluster", cluster, want);
-        }
-        let info = self.device.info();
-        if cluster != [1; 3] && info.arch < CLUSTER_ARCH {
-            return Err(Error::unsupported(
-                format!("a launch in clusters of {cluster:?} on {info}"),
-                "clusters on GPUs of compute capability 9.0 and later",
-            ));
-        }
-        let mut extents = config.grid.iter().zip(&cluster);
-        if !extents.all(|(grid, &extent)| grid.is_multiple_of(extent)) {
-            let want = format!("a multiple of the cluster {cluster:?} of `{}`", self.name());
-            return invalid("grid", config.grid, want);
-        }
-        Ok(())
     }
 
     /// Holds an argument against the name and the Rust type of its parameter.
@@ -445,16 +358,6 @@ impl Kernel {
             kernel: self.name().into(),
             parameter,
             other,
-        })
-    }
-
-    #[cold]
-    fn limit(&self, what: &'static str, got: u64, limit: u64) -> Error {
-        Error::Kernel(KernelError::LaunchLimit {
-            kernel: self.name().into(),
-            what,
-            got,
-            limit,
         })
     }
 

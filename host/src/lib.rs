@@ -121,7 +121,7 @@ pub use float8::{E4m3, E5m2};
 pub use graph::Graph;
 pub use kernel::Kernel;
 pub use launch::{ByValue, KernelArg, KernelArgs, KernelParam, LaunchConfig};
-pub use load::{Built, Module, ParamInfo, builtin_manifest};
+pub use load::{Built, Global, Module, ParamInfo, builtin_manifest};
 pub use ops::{
     Activation, Attention, AttentionGrad, AttentionGrads, AttentionLse, AttentionMerge,
     AttentionOutput, Binary, Candidate, CastElement, Chain, ChainElement, Countable, Float, Gemm,

@@ -114,7 +114,7 @@ impl Storage {
 
     #[cold]
     fn first_use_on(&self, stream: &Stream) -> Result<()> {
-        if stream.keep(self) {
+        if stream.keep(self)? {
             return Ok(()); // launches of the graph are ordered
         }
         let home = home_stream(&self.0.device, self.0.home)?;
@@ -133,7 +133,7 @@ impl Storage {
         stream: &Stream,
         enqueue: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        if stream.keep(self) {
+        if stream.keep(self)? {
             return enqueue();
         }
         let own = stream.slot().bit();

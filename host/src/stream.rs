@@ -4,7 +4,7 @@ use crate::backend::{Backend, RawStream};
 use crate::device::{Device, lock};
 use crate::error::Result;
 use crate::event::Event;
-use crate::graph::{Capture, Kept};
+use crate::graph::Capture;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -159,7 +159,7 @@ impl Stream {
             device: device.clone(),
             raw,
             slot: Slot::FOREIGN,
-            capture: Some(Mutex::new(Some(Kept::default()))),
+            capture: Some(Capture::default()),
         })))
     }
 

@@ -5,6 +5,7 @@
 //! --allow-local index_or_trap`.
 
 use cuda_std::{convert, math};
+use half::{bf16, f16};
 use warpsmith::testing::devices;
 use warpsmith::{Device, DeviceBuffer, Element, Kernel, KernelArgs, LaunchConfig};
 
@@ -113,6 +114,41 @@ fn atomics_lose_nothing() {
             "on {name}"
         );
     }
+}
+
+/// Minimum, maximum and sum of 128 numbers, among them NaN and both zeros, by atomics.
+fn extrema<T: Element>(name: &str, number: fn(f32) -> T, bits: fn(T) -> u64) {
+    let mut numbers: Vec<f32> = (0..128).map(|i| (i * 37 % 128) as f32 - 63.5).collect();
+    (numbers[5], numbers[40], numbers[70]) = (0.0, -0.0, f32::INFINITY);
+    let sum: f32 = numbers.iter().filter(|x| x.is_finite()).sum();
+    for device in devices() {
+        let own: Vec<T> = numbers.iter().map(|x| number(*x)).collect();
+        let input = buffer(&device, &own);
+        let first = [f32::NAN, -0.0, -sum, 100.0, f32::NAN];
+        let mut out = buffer(&device, &first.map(number));
+        let kernel = kernel(&device, ptx!("atomics"), name);
+        launch(&kernel, LaunchConfig::linear(2, 64), (&input, &mut out)).expect("it runs");
+        let least = |of: &[f32]| of.iter().copied().fold(f32::INFINITY, f32::min);
+        let halves = numbers.split_at(64);
+        let want = [
+            least(&numbers),
+            f32::INFINITY,
+            f32::INFINITY,
+            least(halves.0),
+            least(halves.1),
+        ];
+        let got: Vec<u64> = values(&out).into_iter().map(bits).collect();
+        let want = want.map(|x| bits(number(x)));
+        assert_eq!(got, want, "{name} on {}", device.name());
+    }
+}
+
+#[test]
+fn floats_have_minima_and_maxima() {
+    extrema("extrema_f32", |x| x, |x| x.to_bits().into());
+    extrema("extrema_f64", f64::from, f64::to_bits);
+    extrema("extrema_f16", f16::from_f32, |x| x.to_bits().into());
+    extrema("extrema_bf16", bf16::from_f32, |x| x.to_bits().into());
 }
 
 /// A pattern of `core_atomics`, 0 to 2, by 6 blocks or 6 warps of a block.

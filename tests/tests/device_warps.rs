@@ -9,7 +9,7 @@ const PTX: &str = include_str!("../device_std/ptx/sm_80/warps.ptx");
 
 #[test]
 fn a_warp_shuffles_votes_and_reduces() {
-    let answers: [Answer; 23] = [
+    let answers: [Answer; 25] = [
         ("shfl_idx", |_| 50),
         ("shfl_up", |lane| lane.checked_sub(3).unwrap_or(lane)),
         ("shfl_down", |lane| if lane < 29 { lane + 3 } else { lane }),
@@ -27,6 +27,8 @@ fn a_warp_shuffles_votes_and_reduces() {
         ("match_any", |lane| 0xff << (lane / 8 * 8)),
         ("match_all", |_| u32::MAX),
         ("match_all mixed", |_| 0),
+        ("match_any of f64", |lane| 0xff << (lane / 8 * 8)),
+        ("match_all of u64", |_| 0),
         ("redux_add_u32", |_| 496),
         ("redux_min_i32", |_| -26_i32 as u32),
         ("redux_max_u32", |_| 31),

@@ -43,7 +43,7 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
             "warpsmith-benches",
         ],
     ),
-    ("warpsmith-benches", &["warpsmith"]),
+    ("warpsmith-benches", &["warpsmith", "warpsmith-examples"]),
     (
         "warpsmith-examples",
         &["warpsmith", "warpsmith-cuda-builder", "warpsmith-abi"],

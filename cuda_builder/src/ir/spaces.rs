@@ -4,6 +4,7 @@
 //! |---|---|
 //! | in section `.shared`, without initial value | `internal addrspace(3)`: shared by a block |
 //! | in section `.constant` | `internal addrspace(4)`: constant memory, 64 KiB per module |
+//! | the same with interior mutability, exported | `addrspace(4)`, whose value the host may write |
 //! | external `__warpsmith_dynamic_shared` | `external addrspace(3)`: the launch's dynamic shared memory |
 //!
 //! Uses become casts to the generic address space. LLVM's address space inference then removes the
@@ -34,10 +35,11 @@ pub enum SpaceError {
         /// Its definition in IR.
         definition: String,
     },
-    /// Constant memory cannot be written.
+    /// Constant memory cannot be written by kernels.
     #[error(
         "the static `{symbol}` in section {CONSTANT} is `mut` or has interior mutability, which \
-         constant memory cannot have: `{definition}`"
+         constant memory cannot have, unless the host writes it (`#[unsafe(no_mangle)]`, \
+         `cuda_std::Global`): `{definition}`"
     )]
     MutableConstant {
         /// The static.
@@ -107,6 +109,14 @@ fn redefine(symbol: &str, definition: &str, space: u32) -> Result<String, SpaceE
         return Ok(format!("external addrspace({space}) {kind} {value}{align}"));
     }
     if space == 4 {
+        let is_local = ["internal", "private"]
+            .iter()
+            .any(|word| words.contains(word));
+        if kind != "constant" && !is_local {
+            return Ok(format!(
+                "addrspace(4) externally_initialized constant {value}{align}"
+            ));
+        }
         if kind != "constant" {
             return Err(SpaceError::MutableConstant { symbol, definition });
         }
@@ -184,6 +194,17 @@ mod tests {
             Ok(
                 "@T = internal addrspace(4) constant <{ [4 x i8], ptr }> <{ [4 x i8] c\"\\00, a\", ptr null }>, align 8\n\
                  @__warpsmith_dynamic_shared = external addrspace(3) global [0 x i8], align 16\n"
+            )
+        );
+    }
+
+    #[test]
+    fn a_constant_that_the_host_writes_keeps_its_name_and_no_value() {
+        let text = "@G = dso_local global <{ [4 x i8] }> zeroinitializer, section \".constant\", align 4\n";
+        assert_eq!(
+            moved(text).as_deref(),
+            Ok(
+                "@G = addrspace(4) externally_initialized constant <{ [4 x i8] }> zeroinitializer, align 4\n"
             )
         );
     }

@@ -3,8 +3,8 @@
 use core::marker::PhantomData;
 
 use super::index::{
-    InRow, InTile, OfThisThread, PerBlock, require_one_dimension_of_blocks,
-    require_two_dimensions_of_blocks,
+    InRow, InTile, OfThisThread, PerBlock, after, require_one_dimension_of_blocks,
+    require_two_dimensions_of_blocks, within_memory,
 };
 use crate::thread::{self, WARP_THREADS};
 use crate::warp::{self, Words};
@@ -103,7 +103,7 @@ impl<const THREADS: u32> Block<'_, THREADS> {
         Rows {
             next: thread::block_idx_x() as usize,
             step: thread::grid_dim_x() as usize,
-            rows,
+            rows: within_memory(rows),
             thread: self.thread,
             of_this_thread: PhantomData,
         }
@@ -200,7 +200,7 @@ impl<const THREADS: u32> Iterator for Rows<THREADS> {
     fn next(&mut self) -> Option<Row<THREADS>> {
         let row = self.next;
         (row < self.rows).then(|| {
-            self.next = row.saturating_add(self.step);
+            self.next = after(row, self.step);
             Row {
                 row,
                 thread: self.thread,
@@ -232,7 +232,7 @@ impl<const THREADS: u32> Row<THREADS> {
         Columns {
             row: self.row,
             next: self.thread as usize,
-            columns,
+            columns: within_memory(columns),
             of_this_thread: PhantomData,
         }
     }
@@ -260,7 +260,7 @@ impl<const THREADS: u32> Iterator for Columns<THREADS> {
     fn next(&mut self) -> Option<InRow> {
         let column = self.next;
         (column < self.columns).then(|| {
-            self.next = column.saturating_add(THREADS as usize);
+            self.next = after(column, THREADS as usize);
             InRow::new(self.row, column)
         })
     }

@@ -251,10 +251,24 @@ impl Index1 {
         GridStride {
             next: thread_in_grid(),
             step: step as usize,
-            len,
+            len: within_memory(len),
             of_this_thread: PhantomData,
         }
     }
+}
+
+/// A number of elements that memory can hold. Nothing has more, so no loop over fewer ends early.
+#[inline(always)]
+pub(super) fn within_memory(elements: usize) -> usize {
+    elements.min(isize::MAX as usize)
+}
+
+/// The index `step` behind one of a loop over [`within_memory`] elements. It does not wrap, by which LLVM
+/// counts and unrolls the loop.
+#[inline(always)]
+pub(super) fn after(index: usize, step: usize) -> usize {
+    // SAFETY: an index is below 2^63, and a step is a number of threads or blocks of a grid: below 2^42.
+    unsafe { index.unchecked_add(step) }
 }
 
 /// The iterator that [`Index1::grid_stride`] returns.
@@ -273,7 +287,7 @@ impl Iterator for GridStride {
     fn next(&mut self) -> Option<Index1> {
         let index = self.next;
         (index < self.len).then(|| {
-            self.next = index.saturating_add(self.step);
+            self.next = after(index, self.step);
             Index1::new(index)
         })
     }

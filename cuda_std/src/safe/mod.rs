@@ -18,7 +18,7 @@
 //! | parameter | is | a launch passes |
 //! |---|---|---|
 //! | a number, or a struct declared by `abi::kernel_param!` | the same in all threads | its bytes |
-//! | `&[T]` | an input; with `T = AtomicU32` and the like, memory that all threads update | address, length |
+//! | `&[T]` | an input; with `T = AtomicU32`, [`AtomicF32`](crate::atomic::AtomicF32) and the like, memory that all threads update | address, length |
 //! | [`View2<'_, T>`](View2) | an input with rows and columns | address, [`Shape2`] |
 //! | [`View3<'_, T>`](View3) | an input with planes, rows and columns | address, [`Shape3`] |
 //! | [`Disjoint<'_, T, W>`](Disjoint) | an output, of which each thread has its own elements | address, length, [`Shape2`] or [`Shape3`] |
@@ -49,6 +49,8 @@ pub use shared_tile::{Reading, SharedTile, Writing, Written};
 pub use view::{Shape2, Shape3, View2, View3};
 
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
+
+use crate::atomic::{AtomicBf16, AtomicF16, AtomicF32, AtomicF64};
 
 /// An element that all threads may read through `&[T]`.
 ///
@@ -88,7 +90,9 @@ macro_rules! plain {
 }
 
 plain! { u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64, half::f16, half::bf16 }
-inputs! { false: AtomicU32, AtomicI32, AtomicU64, AtomicI64 }
+inputs! {
+    false: AtomicU32, AtomicI32, AtomicU64, AtomicI64, AtomicF32, AtomicF64, AtomicF16, AtomicBf16
+}
 
 // SAFETY: its elements are.
 unsafe impl<T: Plain, const N: usize> Input for [T; N] {
@@ -125,11 +129,8 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 pub unsafe fn slice<'kernel, T: Input>(pointer: *const T, len: usize) -> &'kernel [T] {
     // SAFETY: passed on to the caller.
     unsafe { assume_aligned(pointer) };
-    if len == 0 {
-        return &[];
-    }
     // SAFETY: passed on to the caller.
-    unsafe { core::slice::from_raw_parts(pointer, len) }
+    unsafe { crate::meta::slice(pointer, len) }
 }
 
 /// For `#[kernel]` alone: a number of a safe kernel.
@@ -139,6 +140,7 @@ pub const fn is_a_number_or_a_kernel_param<Parameter: abi::KernelParam>() {}
 /// For `#[kernel]` alone: the types that a launch knows by these names.
 #[doc(hidden)]
 pub mod numbers {
+    pub use crate::atomic::{AtomicBf16, AtomicF16, AtomicF32, AtomicF64};
     pub use core::primitive::*;
     pub use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
     pub use half::{bf16, f16};

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use warpsmith_emulator::COMPUTE_CAPABILITY;
+use warpsmith_emulator::{COMPUTE_CAPABILITY, MULTIPROCESSORS};
 
 use crate::c::{Device, DeviceProperties, Out, Text};
 use crate::call::entries;
@@ -13,7 +13,6 @@ const NAME: &[u8] = b"warpsmith emulator\0";
 const PCI_BUS_ID: &[u8] = b"0000:00:00.0\0";
 const UUID: [u8; 16] = *b"warpsmith-emul-0";
 
-pub(super) const MULTIPROCESSORS: u32 = 132;
 pub(super) const MAX_THREADS: u32 = 1024;
 /// Dynamic shared memory that a launch may use without asking for more.
 pub(super) const SHARED_BYTES: u32 = 48 << 10;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use warpsmith_emulator::{FaultKind, LaunchConfig, LaunchError, Report};
+use warpsmith_emulator::{FaultKind, LaunchConfig, LaunchError, MULTIPROCESSORS, Report};
 
 use crate::c::{Handle, In, LaunchAttribute, LaunchShape, bytes};
 use crate::call::entries;
@@ -11,7 +11,6 @@ use crate::report;
 use crate::state::{Current, Function, current};
 use crate::work::{Work, submit};
 
-use super::device::MULTIPROCESSORS;
 use super::{event, host_memory};
 
 /// Attributes of launches, by their numbers in the API.

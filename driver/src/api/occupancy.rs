@@ -1,11 +1,13 @@
 //! Occupancy, from the resources of a kernel and the limits of an H200.
 
+use warpsmith_emulator::MULTIPROCESSORS;
+
 use crate::c::{Handle, In, LaunchShape, Out, SharedBytesOf};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::state::{Function, driver};
 
-use super::device::{MAX_THREADS, MULTIPROCESSORS, SHARED_BYTES_OPTIN};
+use super::device::{MAX_THREADS, SHARED_BYTES_OPTIN};
 
 const WARP: u32 = 32;
 /// Shared memory that the system takes of each block.

@@ -226,9 +226,10 @@ impl<'a> BlockRun<'a> {
 
     /// The deadlock of lanes that wait for each other at different instructions, if there are any.
     pub(crate) fn cannot_converge(&self) -> Option<Box<Fault>> {
+        // Lanes that spin may come, once what they wait for is there.
         let stuck = |warp: &&Warp| {
-            let mut paths = warp.paths.list.iter();
-            paths.any(|path| path.state == State::Converging)
+            let has = |state| warp.paths.list.iter().any(|path| path.state == state);
+            has(State::Converging) && !has(State::Ready)
         };
         let warp = self.warps.iter().find(stuck)?;
         Some(warp.cannot_converge(&self.block))
@@ -237,6 +238,14 @@ impl<'a> BlockRun<'a> {
     /// Warp and position of the first waiting path.
     pub(crate) fn first_waiting(&self) -> Option<(u32, u32)> {
         let (warp, path) = self.waiting().find(|(_, path)| waits(path.state))?;
+        Some((warp, self.waits_at(path)))
+    }
+
+    /// The same for the first path that spins.
+    pub(crate) fn first_spinning(&self) -> Option<(u32, u32)> {
+        let (warp, path) = self
+            .waiting()
+            .find(|(_, path)| path.state == State::Ready)?;
         Some((warp, self.waits_at(path)))
     }
 

@@ -29,16 +29,21 @@ impl ClusterRun<'_> {
             };
             self.blocks.iter().find_map(place)
         };
+        let spinning = found(|run| run.first_spinning());
         let waiting = found(|run| run.first_waiting());
         let message = if self.blocks.iter().any(BlockRun::waits_for_asynchrony) {
             "every thread that has not exited waits for what cannot come"
+        } else if spinning.is_some() && waiting.is_some() {
+            "some threads spin on memory that no thread will write, and the others wait for them"
         } else if waiting.is_some() {
             "every thread that has not exited waits at a barrier"
         } else {
             "every thread that has not exited spins on memory that no thread will write"
         };
         let mut fault = Fault::new(FaultKind::Deadlock, None, message.to_owned());
-        let first = waiting.or_else(|| found(|run| run.first_live()));
+        let first = spinning
+            .or(waiting)
+            .or_else(|| found(|run| run.first_live()));
         if let Some((rank, warp, pc)) = first {
             (fault.rank, fault.warp, fault.pc) = (rank, warp, pc);
         }

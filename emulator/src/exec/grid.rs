@@ -19,14 +19,15 @@ use super::merge::Merger;
 use super::printing::Printing;
 use super::random::Random;
 use crate::config::LaunchStats;
+use crate::emulator::MULTIPROCESSORS;
 use crate::fifo::Fifo;
 use crate::program::{Inst, Scope};
 use crate::report::{Place, Report};
 
 /// Rounds of turns of a cluster's warps before the next cluster of an ordered launch begins.
 const ROUNDS: u64 = 64;
-/// Threads that an H200 holds at a time: 132 SMs of 2048.
-const RESIDENT_THREADS: u64 = 132 * 2048;
+/// Threads that an H200 holds at a time: its SMs of 2048.
+const RESIDENT_THREADS: u64 = MULTIPROCESSORS as u64 * 2048;
 
 /// Clusters of which any may begin next, under a seed.
 const WINDOW: usize = 64;

@@ -3,6 +3,7 @@
 use super::block::Block;
 use super::row::{LANES, Row};
 use super::warp::Warp;
+use crate::emulator::MULTIPROCESSORS;
 use crate::program::{Reg, Special, Width};
 
 impl Warp {
@@ -25,8 +26,8 @@ impl Warp {
             Special::LanemaskLt => by_lane(|lane| (1 << lane) - 1),
             Special::LanemaskGe => by_lane(|lane| u32::MAX << lane),
             Special::LanemaskGt => by_lane(|lane| u32::MAX << lane << 1),
-            Special::Smid => all((block.linear % u64::from(SMS)) as u32),
-            Special::Nsmid => all(SMS),
+            Special::Smid => all((block.linear % u64::from(MULTIPROCESSORS)) as u32),
+            Special::Nsmid => all(MULTIPROCESSORS),
             Special::Clock(high) => {
                 let now = self.warp_instructions;
                 if d.width == Width::B64 {
@@ -121,6 +122,3 @@ impl Warp {
         }
     }
 }
-
-/// SMs of the modelled device, an H200.
-const SMS: u32 = 132;

@@ -5,9 +5,12 @@
 #[derive(Debug)]
 pub struct Kernels {
     built: ::warpsmith::Built,
+    half_of_the_grid_waits: ::std::sync::OnceLock<::warpsmith::Kernel>,
     hopper_gemm: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    jacobi: ::std::sync::OnceLock<::warpsmith::Kernel>,
     lower_triangle: ::std::sync::OnceLock<::warpsmith::Kernel>,
     on_line: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    polynomial: ::std::sync::OnceLock<::warpsmith::Kernel>,
     reverse_rows: ::std::sync::OnceLock<::warpsmith::Kernel>,
     row_norms: ::std::sync::OnceLock<::warpsmith::Kernel>,
     safe_axpy: ::std::sync::OnceLock<::warpsmith::Kernel>,
@@ -18,9 +21,17 @@ pub struct Kernels {
     safe_transpose: ::std::sync::OnceLock<::warpsmith::Kernel>,
     safe_vector_add: ::std::sync::OnceLock<::warpsmith::Kernel>,
     scale_by_four: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    shares: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    sums_of_four: ::std::sync::OnceLock<::warpsmith::Kernel>,
     sums_of_groups: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    sums_of_three: ::std::sync::OnceLock<::warpsmith::Kernel>,
     swish_gate: ::std::sync::OnceLock<::warpsmith::Kernel>,
     turn_around: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    unsafe_histogram: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    unsafe_segmented_sum: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    unsafe_softmax: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    unsafe_stencil: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    unsafe_transpose: ::std::sync::OnceLock<::warpsmith::Kernel>,
     vector_add: ::std::sync::OnceLock<::warpsmith::Kernel>,
     vector_add_with_a_bug: ::std::sync::OnceLock<::warpsmith::Kernel>,
 }
@@ -33,9 +44,12 @@ pub struct Kernels {
 pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
     Ok(Kernels {
         built: ::warpsmith::Built::new(device, MANIFEST, MODULES)?,
+        half_of_the_grid_waits: ::std::sync::OnceLock::new(),
         hopper_gemm: ::std::sync::OnceLock::new(),
+        jacobi: ::std::sync::OnceLock::new(),
         lower_triangle: ::std::sync::OnceLock::new(),
         on_line: ::std::sync::OnceLock::new(),
+        polynomial: ::std::sync::OnceLock::new(),
         reverse_rows: ::std::sync::OnceLock::new(),
         row_norms: ::std::sync::OnceLock::new(),
         safe_axpy: ::std::sync::OnceLock::new(),
@@ -46,9 +60,17 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
         safe_transpose: ::std::sync::OnceLock::new(),
         safe_vector_add: ::std::sync::OnceLock::new(),
         scale_by_four: ::std::sync::OnceLock::new(),
+        shares: ::std::sync::OnceLock::new(),
+        sums_of_four: ::std::sync::OnceLock::new(),
         sums_of_groups: ::std::sync::OnceLock::new(),
+        sums_of_three: ::std::sync::OnceLock::new(),
         swish_gate: ::std::sync::OnceLock::new(),
         turn_around: ::std::sync::OnceLock::new(),
+        unsafe_histogram: ::std::sync::OnceLock::new(),
+        unsafe_segmented_sum: ::std::sync::OnceLock::new(),
+        unsafe_softmax: ::std::sync::OnceLock::new(),
+        unsafe_stencil: ::std::sync::OnceLock::new(),
+        unsafe_transpose: ::std::sync::OnceLock::new(),
         vector_add: ::std::sync::OnceLock::new(),
         vector_add_with_a_bug: ::std::sync::OnceLock::new(),
     })
@@ -57,11 +79,14 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
 const MANIFEST: &str = include_str!("manifest.json");
 const MODULES: &[(&str, &str)] = &[
     ("sm_75/contracts.ptx", include_str!("sm_75/contracts.ptx")),
+    ("sm_75/cooperative.ptx", include_str!("sm_75/cooperative.ptx")),
+    ("sm_75/globals.ptx", include_str!("sm_75/globals.ptx")),
     ("sm_75/reverse.ptx", include_str!("sm_75/reverse.ptx")),
     ("sm_75/row_norms.ptx", include_str!("sm_75/row_norms.ptx")),
     ("sm_75/safe.ptx", include_str!("sm_75/safe.ptx")),
     ("sm_75/soft_clip.ptx", include_str!("sm_75/soft_clip.ptx")),
     ("sm_75/swish_gate.ptx", include_str!("sm_75/swish_gate.ptx")),
+    ("sm_75/twins.ptx", include_str!("sm_75/twins.ptx")),
     ("sm_75/vector_add.ptx", include_str!("sm_75/vector_add.ptx")),
     ("sm_90a/hopper_gemm.ptx", include_str!("sm_90a/hopper_gemm.ptx")),
     ("sm_90a/lower_triangle.ptx", include_str!("sm_90a/lower_triangle.ptx")),
@@ -69,6 +94,27 @@ const MODULES: &[(&str, &str)] = &[
 
 #[allow(dead_code, unsafe_code, clippy::too_many_arguments)]
 impl Kernels {
+    /// What the kernels are loaded from: their modules with the variables, and each kernel's limits.
+    pub fn built(&self) -> &::warpsmith::Built {
+        &self.built
+    }
+    /// Enqueues `half_of_the_grid_waits()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn half_of_the_grid_waits(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 0] = [];
+        let kernel = self.built.kernel(&self.half_of_the_grid_waits, "half_of_the_grid_waits")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
     /// Enqueues `hopper_gemm(a: TensorMapParam, b: TensorMapParam, d: *mut f32, m: u32, n: u32, k: u32)`.
     ///
     /// # Errors
@@ -90,6 +136,24 @@ impl Kernels {
         let arguments: [&dyn ::warpsmith::KernelArg; 6] = [&a, &b, &d, &m, &n, &k, ];
         let kernel = self.built.kernel(&self.hopper_gemm, "hopper_gemm")?;
         // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `jacobi(steps: u32, a: *const AtomicF32, a.len: usize, b: *const AtomicF32, b.len: usize)`.
+    /// Requires `a.len() == b.len()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn jacobi(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        steps: u32,
+        a: impl ::warpsmith::ConstPointer<f32>,
+        b: impl ::warpsmith::ConstPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&steps, &a, &b, ];
+        let kernel = self.built.kernel(&self.jacobi, "jacobi")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `lower_triangle(a: TensorMapParam, b: TensorMapParam, d: TensorMapParam, params: GemmParams, launch: Sm90Launch)`.
@@ -128,6 +192,22 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&::warpsmith::ByValue::with_layout::<4117842315187220320, _>(line), &x, &y, ];
         let kernel = self.built.kernel(&self.on_line, "on_line")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
+    /// Enqueues `polynomial(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `x.len() == y.len()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn polynomial(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.polynomial, "polynomial")?;
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
@@ -303,6 +383,40 @@ impl Kernels {
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
+    /// Enqueues `shares(x: *const f32, x.len: usize, total: *const AtomicF32, total.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `x.len() == y.len()`.
+    /// Requires `total.len() == 1`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn shares(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        total: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&x, &total, &y, ];
+        let kernel = self.built.kernel(&self.shares, "shares")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
+    /// Enqueues `sums_of_four(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `x.len() == 4 * y.len()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn sums_of_four(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.sums_of_four, "sums_of_four")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
     /// Enqueues `sums_of_groups(n: u32, x: *const f32, x.len: usize, sums: *mut f32, sums.len: usize)`.
     /// Requires `n > 0`.
     /// Requires `x.len() % n == 0`.
@@ -319,6 +433,22 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&n, &x, &sums, ];
         let kernel = self.built.kernel(&self.sums_of_groups, "sums_of_groups")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
+    /// Enqueues `sums_of_three(x: *const u32, x.len: usize, y: *mut u32, y.len: usize)`.
+    /// Requires `x.len() == 3 * y.len()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn sums_of_three(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<u32>,
+        y: impl ::warpsmith::MutPointer<u32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.sums_of_three, "sums_of_three")?;
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
@@ -361,6 +491,112 @@ impl Kernels {
         let kernel = self.built.kernel(&self.turn_around, "turn_around")?;
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
+    /// Enqueues `unsafe_histogram(values: *const u32, counts: *mut u32, len: usize, counters: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn unsafe_histogram(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        values: impl ::warpsmith::ConstPointer<u32>,
+        counts: impl ::warpsmith::MutPointer<u32>,
+        len: usize,
+        counters: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&values, &counts, &len, &counters, ];
+        let kernel = self.built.kernel(&self.unsafe_histogram, "unsafe_histogram")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `unsafe_segmented_sum(x: *const f32, starts: *const u32, sums: *mut f32, segments: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn unsafe_segmented_sum(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        starts: impl ::warpsmith::ConstPointer<u32>,
+        sums: impl ::warpsmith::MutPointer<f32>,
+        segments: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&x, &starts, &sums, &segments, ];
+        let kernel = self.built.kernel(&self.unsafe_segmented_sum, "unsafe_segmented_sum")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `unsafe_softmax(x: *const f32, y: *mut f32, rows: usize, columns: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn unsafe_softmax(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+        rows: usize,
+        columns: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 4] = [&x, &y, &rows, &columns, ];
+        let kernel = self.built.kernel(&self.unsafe_softmax, "unsafe_softmax")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `unsafe_stencil(x: *const f32, y: *mut f32, len: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn unsafe_stencil(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+        len: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 3] = [&x, &y, &len, ];
+        let kernel = self.built.kernel(&self.unsafe_stencil, "unsafe_stencil")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `unsafe_transpose(x: *const f32, y: *mut f32, rows: usize, columns: usize, x_stride: usize, y_stride: usize)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn unsafe_transpose(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+        rows: usize,
+        columns: usize,
+        x_stride: usize,
+        y_stride: usize,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 6] = [&x, &y, &rows, &columns, &x_stride, &y_stride, ];
+        let kernel = self.built.kernel(&self.unsafe_transpose, "unsafe_transpose")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `vector_add(a: *const f32, b: *const f32, c: *mut f32, len: usize)`.
     ///

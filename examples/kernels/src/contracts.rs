@@ -1,6 +1,9 @@
 //! Kernels that state what a launch has to meet, and its grid: a launch has no dimensions.
 
+use core::ops::Add;
+
 use cuda_std::prelude::*;
+use cuda_std::safe::Plain;
 
 kernel_param! {
     /// A line: `slope * x + offset`.
@@ -41,6 +44,28 @@ pub fn turn_around(x: View3<'_, f32>, mut y: Disjoint<'_, f32, Index3>) {
     let at = Index3::here();
     if let Some(y) = y.get_mut(&at) {
         *y = x[(at.column(), at.row(), at.plane())];
+    }
+}
+
+/// The sums of `N` neighbours each.
+#[kernel(
+    sums_of_four = <f32, 4>,
+    sums_of_three = <u32, 3>,
+    requires = "x.len() == N * y.len()",
+    grid = "y"
+)]
+pub fn sums_of_neighbours<T: Plain + Add<Output = T>, const N: usize>(
+    x: &[T],
+    mut y: Disjoint<'_, T, Index1>,
+) {
+    let i = Index1::here();
+    if let Some(y) = y.get_mut(&i) {
+        let x = &x[N * i.get()..][..N];
+        let mut sum = x[0];
+        for k in 1..N {
+            sum = sum + x[k];
+        }
+        *y = sum;
     }
 }
 

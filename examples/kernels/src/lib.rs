@@ -2,6 +2,8 @@
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
 pub mod contracts;
+pub mod cooperative;
+pub mod globals;
 pub mod hopper_gemm;
 pub mod lower_triangle;
 pub mod reverse;
@@ -9,4 +11,5 @@ pub mod row_norms;
 pub mod safe;
 pub mod soft_clip;
 pub mod swish_gate;
+pub mod twins;
 pub mod vector_add;

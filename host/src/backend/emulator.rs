@@ -21,8 +21,8 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Instant;
 use warpsmith_emulator::{
-    COMPUTE_CAPABILITY, Emulator, EmulatorConfig, FaultKind, LaunchError, LaunchStats, MemoryError,
-    Module,
+    COMPUTE_CAPABILITY, Emulator, EmulatorConfig, FaultKind, LaunchError, LaunchStats,
+    MULTIPROCESSORS, MemoryError, Module,
 };
 use work::{EmulatorGraph, Launch, Work};
 
@@ -429,6 +429,20 @@ struct EmulatorKernel {
 impl LoadedKernel for EmulatorKernel {
     fn limits(&self) -> KernelLimits {
         self.limits
+    }
+
+    fn resident_blocks(&self, config: &LaunchConfig) -> Result<u32> {
+        let resources = self.module.resources(&self.name);
+        let resources =
+            resources.ok_or(Error::Bug("a kernel that was checked has no resources"))?;
+        let threads = config
+            .block
+            .iter()
+            .map(|&extent| u64::from(extent))
+            .product();
+        let occupancy = resources.occupancy(threads, config.shared_bytes.into());
+        let cluster = config.cluster.unwrap_or([1; 3]).iter().product::<u32>();
+        Ok(occupancy.blocks * MULTIPROCESSORS / cluster * cluster)
     }
 
     unsafe fn launch(

@@ -166,6 +166,8 @@ pub(crate) struct KernelLimits {
 pub(crate) trait LoadedKernel: Send + Sync {
     /// Its limits on this device.
     fn limits(&self) -> KernelLimits;
+    /// Blocks that the device holds at a time, of launches with this block, shared memory and cluster.
+    fn resident_blocks(&self, config: &LaunchConfig) -> Result<u32>;
     /// Enqueues one launch, which has been checked against parameters and limits. `args` point to
     /// the arguments' bytes, which are read before this returns; `sizes` are the parameters' sizes.
     ///

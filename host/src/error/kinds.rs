@@ -311,10 +311,22 @@ pub enum KernelError {
         known: Box<str>,
     },
     /// A module has no variable with the requested name.
-    #[error("no variable `{name}` in this module")]
-    NoVariable {
+    #[error("no variable `{name}` in this module; it has: {known}")]
+    UnknownVariable {
         /// The requested name.
         name: Box<str>,
+        /// The names of its variables.
+        known: Box<str>,
+    },
+    /// A variable of a module does not hold elements of the requested type.
+    #[error("the variable `{name}` is {want}, which are no elements of {got}")]
+    VariableType {
+        /// The variable.
+        name: Box<str>,
+        /// The requested type.
+        got: &'static str,
+        /// Its type in PTX and its size.
+        want: Box<str>,
     },
     /// PTX text does not parse.
     #[error("PTX line {line}, column {column}: {message}")]

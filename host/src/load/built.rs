@@ -50,6 +50,16 @@ impl Built {
         if let Some(kernel) = known.get() {
             return Ok(kernel);
         }
+        let kernel = self.module(name)?.kernel(name)?;
+        Ok(known.get_or_init(|| kernel))
+    }
+
+    /// The module from which launches of the kernel `name` take it: that of the newest architecture
+    /// that the device runs. It has the variables that the kernel accesses.
+    ///
+    /// # Errors
+    /// As [`kernel`](Self::kernel).
+    pub fn module(&self, name: &str) -> Result<Module> {
         let arch = self.device.arch();
         let has_it = |module: &&ModuleEntry| module.kernels.iter().any(|it| it.name == name);
         let suitable = self.manifest.modules.iter().filter(has_it);
@@ -60,11 +70,10 @@ impl Built {
                 arch,
             })
         })?;
-        let kernel = self.module(module)?.kernel(name)?;
-        Ok(known.get_or_init(|| kernel))
+        self.load(module)
     }
 
-    fn module(&self, entry: &ModuleEntry) -> Result<Module> {
+    fn load(&self, entry: &ModuleEntry) -> Result<Module> {
         let mut loaded = lock(&self.loaded);
         if let Some(module) = loaded.get(&entry.path) {
             return Ok(module.clone());

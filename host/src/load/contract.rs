@@ -20,14 +20,26 @@ const UNSIGNED: [&str; 5] = ["u8", "u16", "u32", "u64", "usize"];
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contract {
     /// Each as the source has it, and its formula.
-    requirements: Box<[(Box<str>, Formula<Value>)]>,
+    requirements: Box<[(Box<str>, Formula<Passed>)]>,
     /// Extents of the block, and numbers of blocks.
     grid: Option<([u32; 3], [Formula<Value>; 3])>,
 }
 
+/// A number that a launch has.
+#[derive(Clone, Debug)]
+enum Value {
+    /// Among the bytes of its parameters.
+    Passed(Passed),
+    /// Of blocks that the device holds at a time.
+    Resident,
+}
+
+/// The name of [`Value::Resident`], which only grids have.
+const RESIDENT: &str = "resident()";
+
 /// A number among the bytes of a launch's parameters.
 #[derive(Clone, Debug)]
-struct Value {
+struct Passed {
     /// As the source has it: `x.len()`.
     name: Box<str>,
     parameter: usize,
@@ -36,7 +48,7 @@ struct Value {
     bytes: usize,
 }
 
-impl Value {
+impl Passed {
     /// # Safety
     /// The parameters are at these addresses.
     unsafe fn read(&self, parameters: &[*const c_void]) -> u64 {
@@ -58,12 +70,18 @@ impl Contract {
     /// What is wrong with its formulas.
     pub(super) fn of(entry: &KernelEntry) -> Result<Self, String> {
         let formula = |code: &str| Formula::parse(code, |name| find(&entry.params, name));
+        let blocks = |code: &str| {
+            Formula::parse(code, |name| match find(&entry.params, name) {
+                Err(_) if name == RESIDENT => Ok(Value::Resident),
+                found => found.map(Value::Passed),
+            })
+        };
         let requirements = entry.requires.iter().map(|requirement| {
             let text = requirement.text.as_str().into();
             Ok((text, formula(&requirement.code)?))
         });
         let grid = entry.grid.as_ref().map(|grid| {
-            let [x, y, z] = grid.blocks.each_ref().map(|code| formula(code));
+            let [x, y, z] = grid.blocks.each_ref().map(|code| blocks(code));
             Ok::<_, String>((grid.block, [x?, y?, z?]))
         });
         Ok(Self {
@@ -79,7 +97,7 @@ impl Contract {
     /// The parameters of kernel `kernel` are at these addresses.
     pub(crate) unsafe fn check(&self, kernel: &str, parameters: &[*const c_void]) -> Result<()> {
         // SAFETY: guaranteed by the caller.
-        let read = |value: &Value| unsafe { value.read(parameters) };
+        let read = |value: &Passed| unsafe { value.read(parameters) };
         for (condition, formula) in &self.requirements {
             if formula.value(read) == Some(1) {
                 continue;
@@ -101,10 +119,11 @@ impl Contract {
     }
 
     /// The launch that the kernel states: at least one block, and whole clusters of these extents.
+    /// `resident` says of which number of blocks of these extents the device holds at a time.
     ///
     /// # Errors
     /// [`ArgumentError::Value`](crate::ArgumentError::Value) if it states none, or one with too many
-    /// blocks.
+    /// blocks; those of `resident`.
     ///
     /// # Safety
     /// As [`check`](Self::check).
@@ -113,15 +132,26 @@ impl Contract {
         kernel: &str,
         parameters: &[*const c_void],
         cluster: Option<[u32; 3]>,
+        resident: impl FnOnce([u32; 3]) -> Result<u32>,
     ) -> Result<LaunchConfig> {
         let (block, blocks) = self.grid.as_ref().ok_or_else(|| {
             let want = format!("grid and block, which kernel `{kernel}` does not state");
             Error::value("launch configuration", "None", want)
         })?;
+        let mut values = blocks.iter().flat_map(Formula::values);
+        let needs_resident = values.any(|value| matches!(value, Value::Resident));
+        let resident = match needs_resident {
+            true => resident(*block)?,
+            false => 0,
+        };
+        let read = |value: &Value| match value {
+            // SAFETY: guaranteed by the caller.
+            Value::Passed(value) => unsafe { value.read(parameters) },
+            Value::Resident => resident.into(),
+        };
         let mut grid = cluster.unwrap_or([1; 3]);
         for (extent, formula) in grid.iter_mut().zip(blocks) {
-            // SAFETY: guaranteed by the caller.
-            let blocks = formula.value(|value| unsafe { value.read(parameters) });
+            let blocks = formula.value(read);
             let whole =
                 blocks.and_then(|blocks| blocks.max(1).checked_next_multiple_of((*extent).into()));
             *extent = whole
@@ -140,7 +170,7 @@ impl Contract {
 }
 
 /// The value of this name: `x.len`, `n`.
-fn find(params: &[ParamEntry], name: &str) -> Result<Value, String> {
+fn find(params: &[ParamEntry], name: &str) -> Result<Passed, String> {
     let unknown = || format!("there is no value `{name}` of a launch");
     let (of, extent) = name.split_once('.').unwrap_or((name, ""));
     let of_shape = |param: &&ParamEntry| {
@@ -171,7 +201,7 @@ fn find(params: &[ParamEntry], name: &str) -> Result<Value, String> {
     if (word + 1) * bytes > param.size as usize || bytes > 8 {
         return Err(unknown());
     }
-    Ok(Value {
+    Ok(Passed {
         name: match extent {
             "" => of.into(),
             extent => format!("{of}.{extent}()").into(),

@@ -2,6 +2,7 @@
 
 use super::Module;
 use super::contract::Contract;
+use super::global::declared;
 use super::signature::{ParamInfo, Signature, parse, signatures};
 use crate::device::Device;
 use crate::error::{Error, KernelError, Result};
@@ -104,7 +105,8 @@ pub(super) fn load(device: &Device, ptx: &str, module: &ModuleEntry) -> Result<M
         return Err(mismatch(&module.path, detail));
     }
     let ptx = &Cut::new(ptx.into()).with_all(&module.kernels);
-    let mut found = signatures(&parse(ptx)?)?;
+    let parsed = parse(ptx)?;
+    let mut found = signatures(&parsed)?;
     for signature in &mut found {
         let mut entries = module.kernels.iter();
         let entry = entries.find(|entry| *entry.name == *signature.name);
@@ -124,5 +126,5 @@ pub(super) fn load(device: &Device, ptx: &str, module: &ModuleEntry) -> Result<M
             mismatch(&module.path, detail)
         })?;
     }
-    Module::load_parsed(device, ptx, found)
+    Module::load_parsed(device, ptx, found, declared(&parsed))
 }

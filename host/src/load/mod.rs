@@ -34,6 +34,7 @@ mod embedded;
 mod entry;
 mod features;
 mod files;
+mod global;
 mod key;
 mod manifest;
 mod module;
@@ -45,6 +46,7 @@ pub(crate) use cache::KernelCache;
 pub use embedded::builtin_manifest;
 pub(crate) use embedded::{best, module_text, newest, target_for};
 pub(crate) use entry::EntryKernel;
+pub use global::Global;
 pub(crate) use key::KernelKey;
 pub use module::Module;
 pub use signature::ParamInfo;
@@ -140,5 +142,5 @@ fn load(
     let text = ptx.text_at_lines();
     dump::write(name, variant, device.arch(), &text)?;
     let entry = signature.name.clone();
-    Module::load_parsed(device, &text, vec![signature])?.kernel(&entry)
+    Module::load_parsed(device, &text, vec![signature], Vec::new())?.kernel(&entry)
 }

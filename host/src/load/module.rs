@@ -1,12 +1,12 @@
 //! PTX modules and their kernels.
 
+use super::global::{Declared, Global, declared};
 use super::signature::{Signature, parse, signatures};
 use crate::backend::LoadedModule;
-use crate::buffer::DeviceBuffer;
 use crate::device::Device;
+use crate::element::Element;
 use crate::error::{Error, KernelError, Result};
 use crate::kernel::Kernel;
-use crate::storage::Storage;
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,20 +18,23 @@ struct Inner {
     device: Device,
     loaded: Box<dyn LoadedModule>,
     signatures: Vec<Signature>,
+    variables: Vec<Declared>,
 }
 
 impl Module {
-    /// Loads text whose kernels have these signatures, without parsing it again.
+    /// Loads text with these kernels and variables, without parsing it again.
     pub(super) fn load_parsed(
         device: &Device,
         ptx: &str,
         signatures: Vec<Signature>,
+        variables: Vec<Declared>,
     ) -> Result<Self> {
         let loaded = device.backend().load(ptx)?;
         Ok(Self(Arc::new(Inner {
             device: device.clone(),
             loaded,
             signatures,
+            variables,
         })))
     }
 
@@ -86,22 +89,19 @@ impl Module {
         })
     }
 
-    /// The bytes of a variable of the module in global or constant memory, such as a `__constant__`
-    /// array of CUDA C++. The buffer keeps the module loaded. Kernels that name the variable use it
-    /// without an argument, so that nothing orders such a launch with copies:
-    /// [`Device::synchronize`] does.
+    /// The variable with this name: a `static` that is `#[unsafe(no_mangle)]` in Rust, or a
+    /// `__device__` or `__constant__` variable of CUDA C++. `T` is the type of its elements, or of
+    /// bytes that are taken for such: PTX calls arrays and structs bytes. `u8` fits every variable.
     ///
     /// # Errors
-    /// [`KernelError::NoVariable`], [`DeviceError::Driver`](crate::DeviceError::Driver).
-    pub fn variable(&self, name: &str) -> Result<DeviceBuffer<u8>> {
-        let found = self.0.loaded.variable(name)?;
-        let (address, bytes) =
-            found.ok_or_else(|| Error::Kernel(KernelError::NoVariable { name: name.into() }))?;
-        let storage = Storage::variable(self, address, bytes);
-        Ok(DeviceBuffer::from_storage(
-            Arc::new(storage),
-            bytes as usize,
-        ))
+    /// [`KernelError::UnknownVariable`]; [`KernelError::VariableType`] where PTX gives another type, or a
+    /// size that elements do not divide; [`DeviceError::Driver`](crate::DeviceError::Driver).
+    pub fn global<T: Element>(&self, name: &str) -> Result<Global<T>> {
+        Global::of(self, &self.0.variables, name)
+    }
+
+    pub(super) fn loaded(&self) -> &dyn LoadedModule {
+        &*self.0.loaded
     }
 
     fn signature(&self, name: &str) -> Result<&Signature> {
@@ -127,7 +127,8 @@ impl Device {
     /// [`KernelError::PtxSyntax`] where the text does not parse. Where the device cannot load it,
     /// [`KernelError::Jit`] with the log of the driver's compiler, or `EmulatorError::Load`.
     pub fn load_ptx(&self, ptx: &str) -> Result<Module> {
-        Module::load_parsed(self, ptx, signatures(&parse(ptx)?)?)
+        let module = parse(ptx)?;
+        Module::load_parsed(self, ptx, signatures(&module)?, declared(&module))
     }
 }
 

@@ -4,6 +4,7 @@ use super::contract::Contract;
 use super::edit::waits;
 use crate::error::{Error, KernelError, Result};
 use ptx_syntax::ast::{self, FunctionKind};
+use ptx_syntax::explain::KernelReport;
 
 /// Size and alignment of one parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(crate) struct Signature {
     pub(crate) max_threads: Option<u32>,
     /// `.reqnctapercluster`: the only cluster extents that it may be launched with.
     pub(crate) cluster: Option<[u32; 3]>,
+    /// Its blocks wait for each other, so all of them run at a time: its launches are cooperative.
+    pub(crate) is_cooperative: bool,
     /// `griddepcontrol.wait` stands in its body.
     pub(crate) waits: bool,
     /// It is launched with programmatic dependent launch (PDL): it may begin before the launch
@@ -60,20 +63,18 @@ pub(crate) fn parse(ptx: &str) -> Result<ast::Module> {
 /// The kernels of a module, in order.
 pub(crate) fn signatures(module: &ast::Module) -> Result<Vec<Signature>> {
     let reports = ptx_syntax::explain::explain(module).kernels;
-    let shared_bytes = |name: &str| {
-        let report = reports.iter().find(|report| report.name == name);
-        report.map_or(0, |report| report.static_shared_bytes)
-    };
+    let report = |name: &str| reports.iter().find(|report| report.name == name);
     let entries = module
         .functions
         .iter()
         .filter(|f| f.kind == FunctionKind::Entry && f.body.is_some());
     entries
-        .map(|entry| signature(entry, shared_bytes(&entry.name)))
+        .map(|entry| signature(entry, report(&entry.name)))
         .collect()
 }
 
-fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
+fn signature(entry: &ast::Function, report: Option<&KernelReport>) -> Result<Signature> {
+    let shared_bytes = report.map_or(0, |report| report.static_shared_bytes);
     let params = entry.params.iter().map(|param| {
         let size_bytes = param.bytes().and_then(|bytes| u32::try_from(bytes).ok());
         let size_bytes = size_bytes.ok_or_else(|| {
@@ -102,6 +103,7 @@ fn signature(entry: &ast::Function, shared_bytes: u64) -> Result<Signature> {
         required_block: directives.reqntid,
         max_threads: directives.maxntid.map(product),
         cluster: directives.reqnctapercluster,
+        is_cooperative: report.is_some_and(|report| report.cooperative),
         static_shared_bytes: u32::try_from(shared_bytes).unwrap_or(u32::MAX),
         dynamic_shared_bytes: 0,
     })

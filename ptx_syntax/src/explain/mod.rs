@@ -13,6 +13,9 @@ pub use report::{KernelReport, ModuleReport, ParamReport};
 /// Most static shared memory that a kernel may have, in bytes: ptxas and drivers refuse more.
 pub const MOST_STATIC_SHARED_BYTES: u64 = 48 << 10;
 
+/// Special registers with the halves of the address of a cooperative launch's workspace.
+const GRID_WORKSPACE: [&str; 2] = ["%envreg1", "%envreg2"];
+
 /// Counts what each kernel of the module contains.
 pub fn explain(module: &Module) -> ModuleReport {
     let kernels = module
@@ -60,6 +63,7 @@ fn kernel(module: &Module, function: &Function) -> KernelReport {
         min_blocks: directives.minnctapersm,
         max_registers: directives.maxnreg,
         cluster: directives.reqnctapercluster,
+        cooperative: GRID_WORKSPACE.iter().any(|half| names.contains(half)),
         registers: registers(function),
         static_shared_bytes: packed_bytes(shared.iter().copied().filter(|v| !is_dynamic(v))),
         uses_dynamic_shared: shared.iter().any(|v| is_dynamic(v)),

@@ -40,6 +40,9 @@ pub struct KernelReport {
     pub max_registers: Option<u32>,
     /// `.reqnctapercluster`
     pub cluster: Option<[u32; 3]>,
+    /// Whether it has a barrier of the grid, and so takes a cooperative launch: it reads the grid's
+    /// workspace (`%envreg1`, `%envreg2`), which no other launch has.
+    pub cooperative: bool,
     /// Number of virtual registers declared, by type; ptxas decides how many real ones they take.
     pub registers: BTreeMap<String, u64>,
     /// Bytes of shared memory declared with a size, in the kernel and what it calls.
@@ -160,6 +163,7 @@ impl KernelReport {
                 .map(|n| format!("at least {n} blocks a multiprocessor")),
             self.max_registers.map(|n| format!("at most {n} registers")),
             self.cluster.map(|e| format!("clusters of {}", extents(e))),
+            self.cooperative.then(|| "cooperative".to_owned()),
         ]
         .into_iter()
         .flatten()

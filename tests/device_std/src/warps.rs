@@ -36,6 +36,8 @@ pub unsafe fn warp_answers(out: *mut u32) {
         answer(warp::match_any(FULL_MASK, lane / 8));
         answer(warp::match_all(FULL_MASK, 9));
         answer(warp::match_all(FULL_MASK, lane));
+        answer(warp::match_any(FULL_MASK, f64::from(lane / 8)));
+        answer(warp::match_all(FULL_MASK, (u64::from(lane) << 40) | 7));
         answer(warp::redux_add_u32(FULL_MASK, lane));
         answer(warp::redux_min_i32(FULL_MASK, 5 - lane as i32) as u32);
         answer(warp::redux_max_u32(FULL_MASK, lane));

@@ -278,7 +278,8 @@ impl Trial<'_> {
         let buffers = named
             .map(|(buffer, bytes)| {
                 let made = match (&buffer.variable, &buffer.fill) {
-                    (Some(name), fill) => module.variable(name).and_then(|mut own| {
+                    (Some(name), fill) => module.global::<u8>(name).and_then(|variable| {
+                        let mut own = variable.buffer();
                         if *fill != Fill::Unwritten {
                             own.copy_from_slice(bytes)?;
                         }

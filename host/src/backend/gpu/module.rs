@@ -8,7 +8,7 @@ use crate::error::{Error, KernelError, Result};
 use crate::launch::LaunchConfig;
 use crate::load::Signature;
 use cudarc::driver::sys::{
-    self, CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult,
+    self, CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult, CUstream,
 };
 use std::collections::HashMap;
 use std::ffi::{CString, c_uint, c_void};
@@ -22,8 +22,8 @@ const SHARED_BYTES_WITHOUT_ASKING: u32 = 48 << 10;
 /// Largest portable cluster size, in blocks.
 const PORTABLE_CLUSTER_BLOCKS: u32 = 8;
 
-/// First CUDA version whose driver supports clusters.
-const CLUSTER_DRIVER_VERSION: i32 = 11_080;
+/// First CUDA version whose driver takes attributes of launches: clusters, cooperative launches.
+const ATTRIBUTES_DRIVER_VERSION: i32 = 11_080;
 
 /// First CUDA version whose driver captures launches into a graph that begin early. With an older
 /// one they begin when the launch before has ended, as the kernels' wait is none then.
@@ -38,6 +38,7 @@ struct Handle {
     context: Context,
     module: CUmodule,
     max_shared_bytes: u32,
+    multiprocessors: u32,
     /// Dynamic shared memory that launches of a function may use by now, for those that asked: the
     /// driver keeps one number of each, however often it was looked up.
     opted_in: Mutex<HashMap<usize, u32>>,
@@ -106,6 +107,7 @@ pub(super) fn load(
         context,
         module,
         max_shared_bytes,
+        multiprocessors: info.multiprocessors,
         opted_in: Mutex::default(),
     }))))
 }
@@ -131,7 +133,10 @@ impl LoadedModule for GpuModule {
             module: self.0.clone(),
             limits,
             required_cluster: signature.cluster,
-            begins_early: signature.begins_early && driver()?.version >= EARLY_DRIVER_VERSION,
+            begins_early: signature.begins_early
+                && !signature.is_cooperative
+                && driver()?.version >= EARLY_DRIVER_VERSION,
+            is_cooperative: signature.is_cooperative,
             opted_in: AtomicU32::new(opted_in),
         }))
     }
@@ -185,6 +190,8 @@ struct GpuKernel {
     required_cluster: Option<[u32; 3]>,
     /// See [`Signature::begins_early`].
     begins_early: bool,
+    /// See [`Signature::is_cooperative`].
+    is_cooperative: bool,
     /// Dynamic shared memory that launches may use, as far as this one knows.
     opted_in: AtomicU32,
 }
@@ -223,48 +230,87 @@ impl GpuKernel {
         unsafe { cu!(cuFuncSetAttribute(self.function, which, 1)) }
     }
 
-    /// # Safety
-    /// As [`LoadedKernel::launch`]; the device supports the attributes.
-    unsafe fn launch_with(
-        &self,
-        stream: RawStream,
-        config: &LaunchConfig,
-        attributes: &mut [sys::CUlaunchAttribute],
-        args: &[*const c_void],
-    ) -> Result<()> {
-        let launch = sys::CUlaunchConfig {
-            gridDimX: config.grid[0],
-            gridDimY: config.grid[1],
-            gridDimZ: config.grid[2],
-            blockDimX: config.block[0],
-            blockDimY: config.block[1],
-            blockDimZ: config.block[2],
-            sharedMemBytes: config.shared_bytes,
-            hStream: cu_stream(stream),
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: attributes.len() as u32,
-        };
-        // SAFETY: the caller checked the launch against the kernel; the driver copies arguments
-        // and attributes before it returns.
-        unsafe {
-            cu!(cuLaunchKernelEx(
-                &raw const launch,
-                self.function,
-                args.as_ptr().cast_mut().cast(),
-                std::ptr::null_mut(),
-            ))
+    /// The attributes of a launch, and how many they are. Sets what the launch needs of the function.
+    fn attributes(&self, config: &LaunchConfig) -> Result<([sys::CUlaunchAttribute; 4], usize)> {
+        self.module.context.bind()?;
+        if config.shared_bytes > self.opted_in.load(Ordering::Acquire) {
+            self.opt_in(config.shared_bytes)?;
         }
+        if let Some(cluster) = config.cluster.or(self.required_cluster)
+            && blocks(cluster) > PORTABLE_CLUSTER_BLOCKS
+        {
+            self.allow_large_clusters()?;
+        }
+        let mut attributes = [begins_early(); 4];
+        let mut count = usize::from(self.begins_early);
+        if self.is_cooperative {
+            attributes[count] = cooperative()?;
+            count += 1;
+        }
+        // A cluster that the kernel requires is part of its code and needs no attribute.
+        if let Some(cluster) = config.cluster
+            && self.required_cluster.is_none()
+            && blocks(cluster) > 1
+        {
+            attributes[count] = clusters(cluster)?;
+            count += 1;
+            if blocks(config.grid) >= BALANCED_BLOCKS {
+                attributes[count] = balanced();
+                count += 1;
+            }
+        }
+        Ok((attributes, count))
     }
+}
+
+fn blocks(extents: [u32; 3]) -> u32 {
+    extents.into_iter().fold(1, u32::saturating_mul)
+}
+
+/// A launch with these attributes.
+fn with_attributes(
+    config: &LaunchConfig,
+    attributes: &mut [sys::CUlaunchAttribute],
+    stream: CUstream,
+) -> sys::CUlaunchConfig {
+    sys::CUlaunchConfig {
+        gridDimX: config.grid[0],
+        gridDimY: config.grid[1],
+        gridDimZ: config.grid[2],
+        blockDimX: config.block[0],
+        blockDimY: config.block[1],
+        blockDimZ: config.block[2],
+        sharedMemBytes: config.shared_bytes,
+        hStream: stream,
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: attributes.len() as u32,
+    }
+}
+
+/// An error where the driver is too old for a launch of this kind.
+fn require_attributes(launch: &str) -> Result<()> {
+    if driver()?.version < ATTRIBUTES_DRIVER_VERSION {
+        return Err(Error::unsupported(
+            format!("{launch} with this driver"),
+            "drivers for CUDA 11.8 and later",
+        ));
+    }
+    Ok(())
+}
+
+/// The launch attribute by which all blocks run at a time.
+fn cooperative() -> Result<sys::CUlaunchAttribute> {
+    require_attributes("a cooperative launch")?;
+    Ok(sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue { cooperative: 1 },
+    })
 }
 
 /// The launch attribute for clusters of these extents.
 fn clusters([x, y, z]: [u32; 3]) -> Result<sys::CUlaunchAttribute> {
-    if driver()?.version < CLUSTER_DRIVER_VERSION {
-        return Err(Error::unsupported(
-            format!("a launch in clusters of {:?} with this driver", [x, y, z]),
-            "drivers for CUDA 11.8 and later",
-        ));
-    }
+    require_attributes(&format!("a launch in clusters of {:?}", [x, y, z]))?;
     Ok(sys::CUlaunchAttribute {
         id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
         pad: [0; 4],
@@ -308,6 +354,38 @@ impl LoadedKernel for GpuKernel {
         self.limits
     }
 
+    fn resident_blocks(&self, config: &LaunchConfig) -> Result<u32> {
+        let (mut attributes, count) = self.attributes(config)?;
+        let mut resident = 0;
+        let cluster = blocks(config.cluster.or(self.required_cluster).unwrap_or([1; 3]));
+        let each = if cluster > 1 {
+            let launch = with_attributes(config, &mut attributes[..count], std::ptr::null_mut());
+            let (resident, launch) = (&raw mut resident, &raw const launch);
+            // SAFETY: the function's module is loaded, and the other two are valid places.
+            unsafe {
+                cu!(cuOccupancyMaxActiveClusters(
+                    resident,
+                    self.function,
+                    launch
+                ))
+            }?;
+            cluster
+        } else {
+            let threads = i32::try_from(blocks(config.block)).unwrap_or(i32::MAX);
+            // SAFETY: the function's module is loaded, and `resident` is a valid place.
+            unsafe {
+                cu!(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    &raw mut resident,
+                    self.function,
+                    threads,
+                    config.shared_bytes as usize,
+                ))
+            }?;
+            self.module.multiprocessors
+        };
+        Ok(u32::try_from(resident).unwrap_or(0) * each)
+    }
+
     unsafe fn launch(
         &self,
         stream: RawStream,
@@ -315,34 +393,15 @@ impl LoadedKernel for GpuKernel {
         args: &[*const c_void],
         _sizes: &[u32],
     ) -> Result<()> {
-        self.module.context.bind()?;
-        if config.shared_bytes > self.opted_in.load(Ordering::Acquire) {
-            self.opt_in(config.shared_bytes)?;
-        }
-        let blocks = |extents: [u32; 3]| extents.into_iter().fold(1, u32::saturating_mul);
-        if let Some(cluster) = config.cluster.or(self.required_cluster)
-            && blocks(cluster) > PORTABLE_CLUSTER_BLOCKS
-        {
-            self.allow_large_clusters()?;
-        }
-        let mut attributes = [begins_early(); 3];
-        let mut count = usize::from(self.begins_early);
-        // A cluster that the kernel requires is part of its code and needs no attribute.
-        if let Some(cluster) = config.cluster
-            && self.required_cluster.is_none()
-            && blocks(cluster) > 1
-        {
-            attributes[count] = clusters(cluster)?;
-            count += 1;
-            if blocks(config.grid) >= BALANCED_BLOCKS {
-                attributes[count] = balanced();
-                count += 1;
-            }
-        }
+        let (mut attributes, count) = self.attributes(config)?;
+        let args = args.as_ptr().cast_mut().cast();
         if count > 0 {
-            // SAFETY: guaranteed by the caller; kernels with PDL or clusters are compiled for sm_90
-            // or later, which supports the attributes.
-            return unsafe { self.launch_with(stream, config, &mut attributes[..count], args) };
+            let launch = with_attributes(config, &mut attributes[..count], cu_stream(stream));
+            let (launch, none) = (&raw const launch, std::ptr::null_mut());
+            // SAFETY: the caller checked the launch against the kernel; kernels with PDL or clusters
+            // are compiled for sm_90 or later, which supports the attributes. The driver copies
+            // arguments and attributes before it returns.
+            return unsafe { cu!(cuLaunchKernelEx(launch, self.function, args, none)) };
         }
         let [grid_x, grid_y, grid_z] = config.grid;
         let [block_x, block_y, block_z] = config.block;
@@ -359,7 +418,7 @@ impl LoadedKernel for GpuKernel {
                 block_z,
                 config.shared_bytes,
                 cu_stream(stream),
-                args.as_ptr().cast_mut().cast(),
+                args,
                 std::ptr::null_mut(),
             ))
         }

@@ -308,6 +308,10 @@ impl LoadedKernel for RecordedKernel {
         self.loaded.limits()
     }
 
+    fn resident_blocks(&self, config: &LaunchConfig) -> Result<u32> {
+        self.loaded.resident_blocks(config)
+    }
+
     unsafe fn launch(
         &self,
         stream: RawStream,

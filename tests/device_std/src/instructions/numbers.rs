@@ -3,7 +3,7 @@
 use cuda_std::atomic::{self, Order, Scope};
 use cuda_std::bits::prmt;
 use cuda_std::math::directed::Directed;
-use cuda_std::{kernel, thread};
+use cuda_std::{grid, kernel, thread};
 
 macro_rules! every_rounding {
     ($name:ident, $ty:ty: $($one:ident)*; $($two:ident)*; $($three:ident)*) => {
@@ -40,10 +40,27 @@ pub unsafe fn every_number_instruction(low: u32, high: u32, selector: u32, out: 
     unsafe {
         out.write_volatile(prmt(low, high, selector));
         super::keep(out, thread::clock64());
+        super::keep(out, thread::dynamic_smem_size());
+        super::keep(out, thread::total_smem_size());
+        thread::pmevent::<3>();
+        thread::brkpt();
         let value = half::f16::from_bits(low as u16);
         let at = out.cast::<half::f16>();
         super::keep(out, atomic::atom_add(at, value, Order::Relaxed, Scope::Gpu));
+        let (old, new) = (low as u16, high as u16);
+        let word = out.cast::<u16>();
+        super::keep(
+            out,
+            atomic::atom_cas(word, old, new, Order::AcqRel, Scope::Cta),
+        );
     }
+}
+
+/// # Safety
+/// Not for running.
+#[kernel]
+pub unsafe fn grid_barrier() {
+    grid::sync();
 }
 
 /// # Safety
