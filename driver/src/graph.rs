@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::c::Handle;
 use crate::code::{Answer, Code};
 use crate::state::State;
-use crate::work::Work;
+use crate::work::{Step, Work};
 
 /// A graph that a program builds.
 #[derive(Clone, Default)]
@@ -52,8 +52,8 @@ impl Graph {
     }
 
     /// The work of all nodes in order.
-    pub(crate) fn work(&self) -> Answer<Vec<Work>> {
-        Ok(self.ordered()?.into_iter().map(|node| node.work).collect())
+    pub(crate) fn work(&self) -> Answer<Work> {
+        Ok(work_of(&self.ordered()?))
     }
 
     /// All nodes that come before these, and these.
@@ -68,6 +68,24 @@ impl Graph {
         }
         found
     }
+}
+
+/// The work of nodes, which come in order.
+pub(crate) fn work_of(nodes: &[Node]) -> Work {
+    let positions: HashMap<Handle, usize> = nodes
+        .iter()
+        .enumerate()
+        .map(|(position, node)| (node.handle, position))
+        .collect();
+    let step = |node: &Node| Step {
+        work: node.work.clone(),
+        after: node
+            .after
+            .iter()
+            .filter_map(|before| positions.get(before).copied())
+            .collect(),
+    };
+    Work::Graph(nodes.iter().map(step).collect())
 }
 
 /// Streams that are captured.

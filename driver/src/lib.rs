@@ -10,6 +10,7 @@
 //! | `c` | types of the C interface, and the checked places that callers hand over |
 //! | `state` | what lives behind handles: contexts, modules, streams, memory |
 //! | `work`, `graph` | what streams do, at once or as nodes of graphs |
+//! | `order` | what happens before what, and reports of races between streams and with the host |
 //! | `api` | the functions, one file for each group of the manual |
 //! | `runtime` | the runtime API, `libcudart.so`, on the functions of `api` |
 //! | `fatbin` | PTX in fat binaries |
@@ -23,6 +24,7 @@ mod code;
 mod fatbin;
 mod graph;
 mod linked;
+mod order;
 mod report;
 mod runtime;
 mod state;

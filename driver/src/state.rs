@@ -10,6 +10,7 @@ use warpsmith_emulator::{Emulator, EmulatorConfig, Module};
 use crate::c::{Address, Device, Handle};
 use crate::code::{Answer, Code};
 use crate::graph::{Captures, Graph, Node};
+use crate::order::Order;
 use crate::report;
 
 /// Addresses of device memory. Linux gives them to no program, so an address tells whose it is.
@@ -33,6 +34,7 @@ pub(crate) struct Driver {
     /// The process that initialised the driver: what a fork makes is another.
     process: u32,
     state: Mutex<State>,
+    order: Mutex<Order>,
     /// Held while a piece of work is done: one at a time, in the order of the calls.
     turn: Mutex<()>,
 }
@@ -160,6 +162,7 @@ pub(crate) fn initialise() -> Answer {
         let config = EmulatorConfig {
             seed: seed.and_then(|seed| seed.parse().ok()).unwrap_or(0),
             keep_going,
+            footprint: true,
             ..EmulatorConfig::default()
         };
         let memory_bytes = config.memory_bytes;
@@ -172,6 +175,7 @@ pub(crate) fn initialise() -> Answer {
             keep_going,
             process: std::process::id(),
             state: Mutex::default(),
+            order: Mutex::default(),
             turn: Mutex::default(),
         }
     });
@@ -184,6 +188,11 @@ pub(crate) fn driver() -> Answer<&'static Driver> {
         .get()
         .filter(|driver| driver.process == std::process::id())
         .ok_or(Code::NOT_INITIALIZED)
+}
+
+/// The driver, if it was ever started, in this process or in the one that this was forked from.
+pub(crate) fn running() -> Option<&'static Driver> {
+    DRIVER.get()
 }
 
 /// The calling thread's stack of contexts. It is empty when the thread has ended: programs call the
@@ -207,6 +216,11 @@ pub(crate) fn check_device(device: Device) -> Answer {
 impl Driver {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The order of work. Who holds it takes no other lock, and touches no memory of the program.
+    pub(crate) fn order(&self) -> MutexGuard<'_, Order> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does a piece of work when no other is being done.

@@ -11,6 +11,7 @@ use crate::exec::grid;
 use crate::exec::row::LANES;
 use crate::explore::Explorer;
 use crate::fifo::Fifo;
+use crate::footprint::Recorder;
 use crate::memory::global::GlobalMemory;
 use crate::memory::host::Starved;
 use crate::memory::shared::SHARED_LIMIT;
@@ -176,6 +177,9 @@ impl Emulator {
         let starved = Arc::<Starved>::default();
         let trace = self.config.trace.as_ref();
         let cluster_blocks = cluster.iter().product::<u32>() as usize;
+        let memory = self.memory.snapshot();
+        let recorder = || Arc::new(Recorder::new(&memory, &starved));
+        let footprint = self.config.footprint.then(recorder);
         let launch = Launch {
             kernel: found.name.clone(),
             program: program.clone(),
@@ -184,7 +188,7 @@ impl Emulator {
             params,
             grid_workspace: workspace.address,
             global: self.memory.clone(),
-            memory: self.memory.snapshot(),
+            memory,
             seed: self.config.seed,
             checks: self.config.checks,
             keep_going: self.config.keep_going,
@@ -194,6 +198,7 @@ impl Emulator {
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),
             profile: self.config.profile.then(|| Collector::new(&program)),
             trace: trace.map(|trace| Log::new(trace, cluster_blocks)),
+            footprint,
             explorer: self.config.explorer.clone(),
         };
         let source = module.source();
@@ -210,6 +215,9 @@ impl Emulator {
             });
         }
         let mut stats = ran.map_err(LaunchError::Fault)?;
+        let footprint = launch.footprint.as_ref();
+        stats.footprint =
+            footprint.map(|recorder| Box::new(recorder.finish(&program)));
         let threads = config.block.iter().map(|e| u64::from(*e)).product();
         let dynamic = config.shared_bytes.into();
         let counters = launch

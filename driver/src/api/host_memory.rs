@@ -14,7 +14,7 @@ use crate::state::{Current, Driver, Range, RangeKind, current};
 use super::memory::code_of;
 
 /// Alignment of host memory, and of the emulator's copies.
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// Alignment of copies of registered memory, which lies in the same page.
 const UNIT: u64 = 256;
 
@@ -25,8 +25,11 @@ const FLAGS: u32 = 0xf;
 /// `CU_MEM_ATTACH_GLOBAL`, `CU_MEM_ATTACH_HOST`
 const ATTACH: [u32; 2] = [1, 2];
 
+/// Whole pages, which nothing else is in.
 fn layout(bytes: u64) -> Answer<Layout> {
-    let bytes = usize::try_from(bytes).map_err(|_| Code::OUT_OF_MEMORY)?;
+    let pages = bytes.checked_next_multiple_of(PAGE);
+    let bytes = pages.and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = bytes.ok_or(Code::OUT_OF_MEMORY)?;
     Layout::from_size_align(bytes, PAGE as usize).map_err(|_| Code::OUT_OF_MEMORY)
 }
 
@@ -187,6 +190,7 @@ entries! {
         current.driver.in_turn(|| {
             let is_host = |kind| matches!(kind, RangeKind::Host { .. });
             let range = take(current, address, Code::INVALID_VALUE, is_host)?;
+            current.driver.order().host_after_all(current.context);
             super::context::free(current.driver, address, range)
         })
     }
@@ -203,6 +207,7 @@ entries! {
             let error = Code::HOST_MEMORY_NOT_REGISTERED;
             let is_registered = |kind| matches!(kind, RangeKind::Registered { .. });
             let range = take(current, address, error, is_registered)?;
+            current.driver.order().host_after_all(current.context);
             super::context::free(current.driver, address, range)
         })
     }

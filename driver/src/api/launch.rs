@@ -2,14 +2,15 @@
 
 use std::ffi::c_void;
 
-use warpsmith_emulator::{FaultKind, LaunchConfig, LaunchError, Report};
+use warpsmith_emulator::{FaultKind, Footprint, LaunchConfig, LaunchError, Report};
 
 use crate::c::{Handle, In, LaunchAttribute, LaunchShape, bytes};
 use crate::call::entries;
 use crate::code::{Answer, Code};
+use crate::order::Lane;
 use crate::report;
 use crate::state::{Current, Function, current};
-use crate::work::{Work, submit};
+use crate::work::{Work, in_order, submit};
 
 use super::device::MULTIPROCESSORS;
 use super::{event, host_memory};
@@ -213,25 +214,38 @@ impl Launch {
     }
 
     /// Launches the kernel.
-    pub(crate) fn run(&self, current: Current, stream: Handle) -> Answer {
+    pub(crate) fn run(&self, current: Current, lane: Lane) -> Answer {
         let params: Vec<&[u8]> = self.params.iter().map(Vec::as_slice).collect();
         let driver = current.driver;
         let Function { module, name, .. } = &self.function;
-        let launched = driver.in_turn(|| {
-            host_memory::share(driver, || {
+        let mut fault = None;
+        let what = || format!("kernel {name}");
+        let launched = in_order(driver, lane, what, || {
+            let launched = host_memory::share(driver, || {
                 driver
                     .emulator
                     .launch_unprinted(module, name, &self.config, &params)
-            })
+            });
+            match launched {
+                Ok(stats) => Ok(stats.footprint.map(|all| *all).unwrap_or_default()),
+                Err(LaunchError::Fault(report)) => {
+                    fault = Some(report);
+                    Ok(Footprint::default())
+                }
+                Err(error) => Err(refused(&error, &self.config)),
+            }
         });
         driver.emulator.print();
-        match launched {
-            Ok(_) => {}
-            Err(LaunchError::Fault(fault)) => fail(current, &fault)?,
-            Err(error) => return Err(refused(&error, &self.config)),
+        launched?;
+        if let Some(fault) = fault {
+            fail(current, &fault)?;
         }
         let mut events = self.attributes.events.iter();
-        events.try_for_each(|event| event::record(*event, stream))
+        events.try_for_each(|event| event::record_now(current, *event, lane))?;
+        if is_blocking() {
+            driver.order().host_after(lane);
+        }
+        Ok(())
     }
 }
 

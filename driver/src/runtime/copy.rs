@@ -69,12 +69,16 @@ pub(super) fn check(to: Address, from: Address, kind: u32) -> Answer {
     }
 }
 
-fn copy(to: Address, from: Address, bytes: usize, kind: u32, stream: Handle) -> Answer {
+/// Copies on a stream; on none, the call waits for it.
+fn copy(to: Address, from: Address, bytes: usize, kind: u32, stream: Option<Handle>) -> Answer {
     if bytes == 0 {
         return ready();
     }
     check(to, from, kind)?;
-    cu!(copy::cuMemcpyAsync(to, from, bytes, stream))
+    match stream {
+        Some(stream) => cu!(copy::cuMemcpyAsync(to, from, bytes, stream)),
+        None => cu!(copy::cuMemcpy(to, from, bytes)),
+    }
 }
 
 /// A side of a copy in three dimensions.
@@ -111,9 +115,12 @@ pub(super) fn driver_shape(shape: Parameters3d) -> Answer<Copy3d> {
     })
 }
 
-fn copy_3d(shape: Parameters3d, stream: Handle) -> Answer {
+fn copy_3d(shape: Parameters3d, stream: Option<Handle>) -> Answer {
     let shape = driver_shape(shape)?;
-    cu!(copy::cuMemcpy3DAsync_v2(In::from(&shape), stream))
+    match stream {
+        Some(stream) => cu!(copy::cuMemcpy3DAsync_v2(In::from(&shape), stream)),
+        None => cu!(copy::cuMemcpy3D_v2(In::from(&shape))),
+    }
 }
 
 impl Parameters3d {
@@ -139,7 +146,7 @@ fn copy_2d(
     from: (Address, usize),
     [width, height]: [usize; 2],
     kind: u32,
-    stream: Handle,
+    stream: Option<Handle>,
 ) -> Answer {
     if width > to.1 || width > from.1 {
         return Err(INVALID_PITCH);
@@ -195,76 +202,76 @@ fn fill_3d(to: PitchedPointer, value: i32, extent: Extent, stream: Handle) -> An
 
 runtime! {
     fn cudaMemcpy | cudaMemcpy_ptds (to: Address, from: Address, bytes: usize, kind: u32) {
-        copy(to, from, bytes, kind, 0)
+        copy(to, from, bytes, kind, None)
     }
 
     fn cudaMemcpyAsync | cudaMemcpyAsync_ptsz (
         to: Address, from: Address, bytes: usize, kind: u32, stream: Handle,
     ) {
-        copy(to, from, bytes, kind, stream)
+        copy(to, from, bytes, kind, Some(stream))
     }
 
     fn cudaMemcpyPeer(
         to: Address, _to_device: Device, from: Address, _from_device: Device, bytes: usize,
     ) {
-        copy(to, from, bytes, BY_ADDRESS, 0)
+        copy(to, from, bytes, BY_ADDRESS, None)
     }
 
     fn cudaMemcpyPeerAsync(
         to: Address, _to_device: Device, from: Address, _from_device: Device, bytes: usize,
         stream: Handle,
     ) {
-        copy(to, from, bytes, BY_ADDRESS, stream)
+        copy(to, from, bytes, BY_ADDRESS, Some(stream))
     }
 
     fn cudaMemcpy2D | cudaMemcpy2D_ptds (
         to: Address, to_pitch: usize, from: Address, from_pitch: usize, width: usize,
         height: usize, kind: u32,
     ) {
-        copy_2d((to, to_pitch), (from, from_pitch), [width, height], kind, 0)
+        copy_2d((to, to_pitch), (from, from_pitch), [width, height], kind, None)
     }
 
     fn cudaMemcpy2DAsync | cudaMemcpy2DAsync_ptsz (
         to: Address, to_pitch: usize, from: Address, from_pitch: usize, width: usize,
         height: usize, kind: u32, stream: Handle,
     ) {
-        copy_2d((to, to_pitch), (from, from_pitch), [width, height], kind, stream)
+        copy_2d((to, to_pitch), (from, from_pitch), [width, height], kind, Some(stream))
     }
 
     fn cudaMemcpy3D | cudaMemcpy3D_ptds (shape: In<Parameters3d>) {
-        copy_3d(shape.get()?, 0)
+        copy_3d(shape.get()?, None)
     }
 
     fn cudaMemcpy3DAsync | cudaMemcpy3DAsync_ptsz (shape: In<Parameters3d>, stream: Handle) {
-        copy_3d(shape.get()?, stream)
+        copy_3d(shape.get()?, Some(stream))
     }
 
     fn cudaMemcpyToSymbol | cudaMemcpyToSymbol_ptds (
         shadow: usize, from: Address, bytes: usize, offset: usize, kind: u32,
     ) {
-        copy(in_variable(shadow, offset, bytes)?, from, bytes, kind, 0)
+        copy(in_variable(shadow, offset, bytes)?, from, bytes, kind, None)
     }
 
     fn cudaMemcpyToSymbolAsync | cudaMemcpyToSymbolAsync_ptsz (
         shadow: usize, from: Address, bytes: usize, offset: usize, kind: u32, stream: Handle,
     ) {
-        copy(in_variable(shadow, offset, bytes)?, from, bytes, kind, stream)
+        copy(in_variable(shadow, offset, bytes)?, from, bytes, kind, Some(stream))
     }
 
     fn cudaMemcpyFromSymbol | cudaMemcpyFromSymbol_ptds (
         to: Address, shadow: usize, bytes: usize, offset: usize, kind: u32,
     ) {
-        copy(to, in_variable(shadow, offset, bytes)?, bytes, kind, 0)
+        copy(to, in_variable(shadow, offset, bytes)?, bytes, kind, None)
     }
 
     fn cudaMemcpyFromSymbolAsync | cudaMemcpyFromSymbolAsync_ptsz (
         to: Address, shadow: usize, bytes: usize, offset: usize, kind: u32, stream: Handle,
     ) {
-        copy(to, in_variable(shadow, offset, bytes)?, bytes, kind, stream)
+        copy(to, in_variable(shadow, offset, bytes)?, bytes, kind, Some(stream))
     }
 
     fn cudaMemset | cudaMemset_ptds (to: Address, value: i32, bytes: usize) {
-        cu!(copy::cuMemsetD8Async(to, value as u8, bytes, 0))
+        cu!(copy::cuMemsetD8_v2(to, value as u8, bytes))
     }
 
     fn cudaMemsetAsync | cudaMemsetAsync_ptsz (
@@ -276,7 +283,7 @@ runtime! {
     fn cudaMemset2D | cudaMemset2D_ptds (
         to: Address, pitch: usize, value: i32, width: usize, height: usize,
     ) {
-        cu!(copy::cuMemsetD2D8Async(to, pitch, value as u8, width, height, 0))
+        cu!(copy::cuMemsetD2D8_v2(to, pitch, value as u8, width, height))
     }
 
     fn cudaMemset2DAsync | cudaMemset2DAsync_ptsz (

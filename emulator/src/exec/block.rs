@@ -15,6 +15,7 @@ use crate::check::GridOrder;
 use crate::config::{Checks, Ignored, LaunchConfig};
 use crate::explore::Explorer;
 use crate::fifo::Fifo;
+use crate::footprint::Recorder;
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::host::Starved;
 use crate::profile::{Collector, Tally};
@@ -55,6 +56,8 @@ pub(crate) struct Launch {
     pub(crate) profile: Option<Arc<Collector>>,
     /// Where timelines are collected; `None` without a trace.
     pub(crate) trace: Option<Arc<Log>>,
+    /// Where accesses to global memory are recorded; `None` if nobody wants them.
+    pub(crate) footprint: Option<Arc<Recorder>>,
     /// Chooses the order of warps and landings; `None` follows the seed.
     pub(crate) explorer: Option<Explorer>,
 }

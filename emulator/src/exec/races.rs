@@ -65,7 +65,15 @@ impl Site {
         mask: u32,
         bytes: usize,
     ) -> Checked<()> {
-        if !block.launch.checks.races || self.atomic {
+        if self.atomic {
+            return Ok(());
+        }
+        let kind = match self.strength.is_strong() {
+            true => Kind::StrongRead,
+            false => Kind::Read,
+        };
+        self.leave(block, target, kind, offsets, mask, bytes);
+        if !block.launch.checks.races {
             return Ok(());
         }
         let mut order = block.cluster.order.borrow_mut();
@@ -74,14 +82,31 @@ impl Site {
         if self.strength == Strength::NonCoherent {
             order.only_read(actor, target, offsets, mask, bytes)?;
         }
-        if !self.strength.is_strong() {
-            return order.lanes(actor, target, Kind::Read, offsets, mask, bytes);
+        if kind == Kind::Read {
+            return order.lanes(actor, target, kind, offsets, mask, bytes);
         }
         order.set_narrow(self.narrow);
-        order.lanes(actor, target, Kind::StrongRead, offsets, mask, bytes)?;
+        order.lanes(actor, target, kind, offsets, mask, bytes)?;
         let warp = block.agent(self.warp);
         order.strong(warp, target, (self.strength, FlagUse::Read), offsets, mask);
         Ok(())
+    }
+
+    /// Adds an access to the launch's footprint.
+    #[inline(always)]
+    fn leave(
+        self,
+        block: &Block<'_>,
+        target: Target,
+        kind: Kind,
+        offsets: &Row<u64>,
+        mask: u32,
+        bytes: usize,
+    ) {
+        if let (Some(footprint), Target::Global { allocation }) = (&block.launch.footprint, target)
+        {
+            footprint.lanes((allocation, self.pc), kind, offsets, mask, bytes as u64);
+        }
     }
 
     /// Records a use of another block's shared memory.
@@ -121,13 +146,14 @@ impl Site {
         planes: &Planes,
         memory: Bytes<'_, W>,
     ) -> Checked<()> {
-        if !block.launch.checks.races {
-            return Ok(());
-        }
         let kind = match self.strength.is_strong() {
             true => Kind::StrongWrite,
             false => Kind::Write,
         };
+        self.leave(block, target, kind, offsets, mask, bytes);
+        if !block.launch.checks.races {
+            return Ok(());
+        }
         let holds = |offset: u64, bytes: u32, value: u32| {
             let at = offset as usize;
             let bits = low_bits(8 * bytes as usize);

@@ -7,6 +7,7 @@ mod common;
 mod explore;
 mod fail;
 mod fail_asynchrony;
+mod footprint;
 mod foreign;
 mod heap;
 mod keep_going;

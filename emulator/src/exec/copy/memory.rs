@@ -78,6 +78,9 @@ impl Issuer {
             return Err(self.blame(range_fault(cluster, address, bytes, intent)));
         };
         let offset = address - found.base;
+        if let Some(footprint) = &cluster.footprint {
+            footprint.range((allocation, self.pc), kind, offset..offset + bytes);
+        }
         let mut order = cluster.order.borrow_mut();
         if order.is_on() && kind != Kind::StrongRead {
             let actor = Actor::Operation(&self.operation);
