@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use warpsmith_emulator::{Emulator, EmulatorConfig, Module};
+use warpsmith_emulator::{Emulator, EmulatorConfig, ImageDesc, Module};
 
+use crate::api::array::Array3dDesc;
+use crate::api::texture::{ResourceDesc, SamplingDesc};
 use crate::c::{Address, Device, Handle};
 use crate::code::{Answer, Code};
 use crate::graph::{Captures, Graph, Node};
@@ -48,6 +50,9 @@ pub(crate) struct State {
     pub(crate) functions: HashMap<Handle, Function>,
     pub(crate) streams: HashMap<Handle, Stream>,
     pub(crate) events: HashMap<Handle, Event>,
+    pub(crate) arrays: HashMap<Handle, Array>,
+    /// Textures and surfaces, by the emulator's handles.
+    pub(crate) objects: HashMap<u64, Object>,
     pub(crate) pools: HashMap<Handle, Pool>,
     pub(crate) links: HashMap<Handle, Link>,
     pub(crate) graphs: HashMap<Handle, Graph>,
@@ -107,6 +112,22 @@ pub(crate) struct Event {
     pub(crate) context: Handle,
     pub(crate) is_timed: bool,
     pub(crate) recorded: Option<Instant>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Array {
+    pub(crate) context: Handle,
+    pub(crate) desc: Array3dDesc,
+    /// Where its texels are.
+    pub(crate) image: ImageDesc,
+    pub(crate) bytes: u64,
+}
+
+/// A texture or a surface, as it was described.
+#[derive(Clone, Copy)]
+pub(crate) enum Object {
+    Texture(ResourceDesc, SamplingDesc),
+    Surface(ResourceDesc),
 }
 
 /// A pool of memory; it keeps nothing, so only its attributes are there.
@@ -293,6 +314,10 @@ impl State {
         self.events.get_mut(&handle).ok_or(Code::INVALID_HANDLE)
     }
 
+    pub(crate) fn array(&self, handle: Handle) -> Answer<&Array> {
+        self.arrays.get(&handle).ok_or(Code::INVALID_HANDLE)
+    }
+
     pub(crate) fn function(&mut self, handle: Handle) -> Answer<&mut Function> {
         self.functions.get_mut(&handle).ok_or(Code::INVALID_HANDLE)
     }
@@ -333,6 +358,13 @@ impl State {
         Ok(())
     }
 
+    /// Where the arrays of a context are.
+    pub(crate) fn arrays_of(&self, context: Handle) -> Vec<Address> {
+        let arrays = self.arrays.values();
+        let owned = arrays.filter(|array| array.context == context);
+        owned.map(|array| array.image.address).collect()
+    }
+
     /// Takes a context away, and all that belongs to it but its memory, which this returns.
     pub(crate) fn take_context(&mut self, handle: Handle) -> Answer<Vec<(Address, Range)>> {
         self.contexts.remove(&handle).ok_or(Code::INVALID_CONTEXT)?;
@@ -350,6 +382,7 @@ impl State {
             |stream: &Handle| BUILT_IN_STREAMS.contains(stream) || streams.contains_key(stream);
         self.captures.streams.retain(|stream, _| is_known(stream));
         self.events.retain(|_, event| event.context != handle);
+        self.arrays.retain(|_, array| array.context != handle);
         let ranges = self.ranges.iter();
         let ranges: Vec<(Address, Range)> = ranges
             .filter(|(_, range)| range.context == handle)

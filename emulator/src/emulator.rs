@@ -1,17 +1,18 @@
 //! The emulator: it owns global memory, loads modules and launches kernels.
 
 use std::fmt::Display;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::check::GridOrder;
 use crate::config::{EmulatorConfig, LaunchConfig, LaunchStats};
-use crate::error::{LaunchError, LoadError, MemoryError};
+use crate::error::{ImageError, LaunchError, LoadError, MemoryError};
 use crate::exec::block::Launch;
 use crate::exec::grid;
 use crate::exec::row::LANES;
 use crate::explore::Explorer;
 use crate::fifo::Fifo;
 use crate::footprint::Recorder;
+use crate::image::{ImageDesc, Object, Objects, TextureDesc};
 use crate::memory::global::GlobalMemory;
 use crate::memory::host::Starved;
 use crate::memory::shared::SHARED_LIMIT;
@@ -42,6 +43,7 @@ const GRID_LIMITS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 pub struct Emulator {
     config: EmulatorConfig,
     memory: Arc<GlobalMemory>,
+    objects: Mutex<Objects>,
     /// `None`: the thread that launches runs all blocks.
     pool: Option<rayon::ThreadPool>,
 }
@@ -52,6 +54,7 @@ impl Emulator {
     pub fn new(config: EmulatorConfig) -> Self {
         Self {
             memory: Arc::new(GlobalMemory::new(config.memory_bytes)),
+            objects: Mutex::default(),
             pool: start_most(host_threads(config.threads), start),
             config,
         }
@@ -103,6 +106,32 @@ impl Emulator {
     /// [`MemoryError::OutOfBounds`]
     pub fn fill(&self, address: u64, byte: u8, len: u64) -> Result<(), MemoryError> {
         self.memory.fill(address, byte, len)
+    }
+
+    fn objects(&self) -> MutexGuard<'_, Objects> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes an object that `tex` and `tld4` read an image by, and returns its handle. The image's
+    /// memory is looked at when a kernel reads it.
+    ///
+    /// # Errors
+    /// [`ImageError`]
+    pub fn create_texture(&self, texture: &TextureDesc) -> Result<u64, ImageError> {
+        self.objects().add(Object::Texture(*texture))
+    }
+
+    /// Makes an object that `suld` and `sust` access an image by, and returns its handle.
+    ///
+    /// # Errors
+    /// [`ImageError`]
+    pub fn create_surface(&self, image: &ImageDesc) -> Result<u64, ImageError> {
+        self.objects().add(Object::Surface(*image))
+    }
+
+    /// Takes a texture or surface away; false if there is none with this handle. Its memory stays.
+    pub fn destroy_object(&self, handle: u64) -> bool {
+        self.objects().remove(handle)
     }
 
     /// Loads a PTX module: parses the text and places the module's variables in global memory. It
@@ -189,6 +218,7 @@ impl Emulator {
             grid_workspace: workspace.address,
             global: self.memory.clone(),
             memory,
+            objects: self.objects().snapshot(),
             seed: self.config.seed,
             checks: self.config.checks,
             keep_going: self.config.keep_going,

@@ -36,7 +36,11 @@ fn create(place: Out<Handle>, flags: u32, device: Device) -> Answer {
 fn destroy(driver: &Driver, context: Handle) -> Answer {
     driver.in_turn(|| {
         driver.order().host_after_all(context);
+        let arrays = driver.state().arrays_of(context);
         let ranges = driver.state().take_context(context)?;
+        for address in arrays {
+            driver.emulator.free(address).map_err(|_| Code::INVALID_VALUE)?;
+        }
         for (address, range) in ranges {
             free(driver, address, range)?;
         }

@@ -12,6 +12,7 @@ use crate::report;
 use crate::state::{DEVICE_ADDRESSES, Driver, current};
 use crate::work::{Work, submit, submit_and_wait};
 
+use super::array;
 use super::memory::code_of;
 
 /// Bytes that copies within the device go through at a time.
@@ -19,6 +20,7 @@ const CHUNK: usize = 1 << 20;
 
 /// `CU_MEMORYTYPE_HOST` and so on.
 const HOST: u32 = 1;
+pub(super) const DEVICE: u32 = 2;
 const ARRAY: u32 = 3;
 
 fn is_of_device(address: Address) -> bool {
@@ -87,12 +89,12 @@ pub(crate) fn touched(driver: &Driver, to: Address, from: Address, len: usize) -
 }
 
 /// Copies, and waits for it.
-fn copy_now(to: Address, from: Address, len: usize) -> Answer {
+pub(super) fn copy_now(to: Address, from: Address, len: usize) -> Answer {
     submit_and_wait(current()?, Work::Copy { to, from, len })
 }
 
 /// Copies on a stream.
-fn copy_on(stream: Handle, to: Address, from: Address, len: usize) -> Answer {
+pub(super) fn copy_on(stream: Handle, to: Address, from: Address, len: usize) -> Answer {
     submit(current()?, stream, Work::Copy { to, from, len })
 }
 
@@ -120,10 +122,6 @@ struct Rows {
 impl Rows {
     /// The rows of a side, whose last byte has an address.
     fn new(side: Side3d, shape: &Copy3d) -> Answer<Self> {
-        if side.kind == ARRAY || side.array != 0 {
-            report::unsupported("a copy from or to an array");
-            return Err(Code::NOT_SUPPORTED);
-        }
         let base = address_of(side);
         let pitch = side.pitch as u64;
         let place = || {
@@ -182,8 +180,14 @@ pub(crate) fn copy_3d(driver: &Driver, shape: &Copy3d) -> Answer<Footprint> {
     Ok(all)
 }
 
-/// Work that copies rows.
-pub(super) fn work_of(shape: Copy3d) -> Answer<Work> {
+/// Work that copies rows. Arrays become the memory that they lie in.
+pub(super) fn work_of(mut shape: Copy3d) -> Answer<Work> {
+    let extent = [shape.width_bytes, shape.height, shape.depth];
+    for side in [&mut shape.to, &mut shape.from] {
+        if side.kind == ARRAY {
+            *side = array::resolved(&current()?.state(), *side, extent)?;
+        }
+    }
     sides(&shape)?;
     Ok(Work::Copy3d(Box::new(shape)))
 }

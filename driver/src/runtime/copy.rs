@@ -17,7 +17,9 @@ const DEVICE_TO_DEVICE: u32 = 3;
 const BY_ADDRESS: u32 = 4;
 
 /// `CU_MEMORYTYPE_UNIFIED`
-const UNIFIED: u32 = 4;
+pub(super) const UNIFIED: u32 = 4;
+/// `CU_MEMORYTYPE_ARRAY`
+pub(super) const ARRAY: u32 = 3;
 
 /// `cudaPos`
 #[derive(Clone, Copy)]
@@ -50,6 +52,11 @@ struct Side {
 /// Checks that each side is where the direction says. Memory of the host that kernels can use is
 /// on both.
 pub(super) fn check(to: Address, from: Address, kind: u32) -> Answer {
+    check_direction(Some(to), Some(from), kind)
+}
+
+/// The same for sides of which some are arrays, which have no address.
+pub(super) fn check_direction(to: Option<Address>, from: Option<Address>, kind: u32) -> Answer {
     ready()?;
     let [to_device, from_device] = match kind {
         HOST_TO_HOST => [false, false],
@@ -60,8 +67,10 @@ pub(super) fn check(to: Address, from: Address, kind: u32) -> Answer {
         _ => return Err(INVALID_DIRECTION),
     };
     let state = driver()?.state();
-    let fits = |address: Address, device: bool| {
-        DEVICE_ADDRESSES.contains(&address) == device || state.range_at(address).is_some()
+    let fits = |address: Option<Address>, device: bool| {
+        address.map_or(device, |address| {
+            DEVICE_ADDRESSES.contains(&address) == device || state.range_at(address).is_some()
+        })
     };
     match fits(to, to_device) && fits(from, from_device) {
         true => Ok(()),
@@ -70,7 +79,7 @@ pub(super) fn check(to: Address, from: Address, kind: u32) -> Answer {
 }
 
 /// Copies on a stream; on none, the call waits for it.
-fn copy(to: Address, from: Address, bytes: usize, kind: u32, stream: Option<Handle>) -> Answer {
+pub(super) fn copy(to: Address, from: Address, bytes: usize, kind: u32, stream: Option<Handle>) -> Answer {
     if bytes == 0 {
         return ready();
     }
@@ -82,41 +91,56 @@ fn copy(to: Address, from: Address, bytes: usize, kind: u32, stream: Option<Hand
 }
 
 /// A side of a copy in three dimensions.
-fn side(at: Position, linear: PitchedPointer) -> Side3d {
-    Side3d {
-        x_bytes: at.x,
+fn side(side: Side) -> Answer<Side3d> {
+    let Side { array, at, linear } = side;
+    let (kind, unit) = match array {
+        0 => (UNIFIED, 1),
+        _ => (ARRAY, texel(array)?),
+    };
+    Ok(Side3d {
+        x_bytes: at.x.checked_mul(unit).ok_or(Code::INVALID_VALUE)?,
         y: at.y,
         z: at.z,
         level: 0,
-        kind: UNIFIED,
+        kind,
         host: 0,
         device: linear.address,
-        array: 0,
+        array,
         reserved: 0,
         pitch: linear.pitch,
         height: linear.height,
-    }
+    })
+}
+
+/// Bytes of an element of an array.
+fn texel(array: Handle) -> Answer<usize> {
+    Ok(super::array::array(array)?.image.texel() as usize)
 }
 
 /// The shape of a copy as the driver has it.
 pub(super) fn driver_shape(shape: Parameters3d) -> Answer<Copy3d> {
-    if shape.from.array != 0 || shape.to.array != 0 {
-        crate::report::unsupported("a copy from or to an array");
-        return Err(Code::NOT_SUPPORTED);
-    }
-    let [to, from] = [shape.to, shape.from].map(|side| side.linear.address);
-    check(to, from, shape.kind)?;
+    let [to, from] = [shape.to, shape.from]
+        .map(|side| (side.array == 0).then_some(side.linear.address));
+    check_direction(to, from, shape.kind)?;
+    let array = [shape.to, shape.from].into_iter().find(|side| side.array != 0);
+    // If there is an array, the extent counts its elements.
+    let unit = array.map_or(Ok(1), |side| texel(side.array))?;
+    let width = shape.extent.width.checked_mul(unit);
     Ok(Copy3d {
-        from: side(shape.from.at, shape.from.linear),
-        to: side(shape.to.at, shape.to.linear),
-        width_bytes: shape.extent.width,
+        from: side(shape.from)?,
+        to: side(shape.to)?,
+        width_bytes: width.ok_or(Code::INVALID_VALUE)?,
         height: shape.extent.height,
         depth: shape.extent.depth,
     })
 }
 
 fn copy_3d(shape: Parameters3d, stream: Option<Handle>) -> Answer {
-    let shape = driver_shape(shape)?;
+    copy_shape(driver_shape(shape)?, stream)
+}
+
+/// Copies as the driver has it.
+pub(super) fn copy_shape(shape: Copy3d, stream: Option<Handle>) -> Answer {
     match stream {
         Some(stream) => cu!(copy::cuMemcpy3DAsync_v2(In::from(&shape), stream)),
         None => cu!(copy::cuMemcpy3D_v2(In::from(&shape))),

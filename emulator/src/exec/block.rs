@@ -16,6 +16,7 @@ use crate::config::{Checks, Ignored, LaunchConfig};
 use crate::explore::Explorer;
 use crate::fifo::Fifo;
 use crate::footprint::Recorder;
+use crate::image::ObjectSnapshot;
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::host::Starved;
 use crate::profile::{Collector, Tally};
@@ -41,6 +42,8 @@ pub(crate) struct Launch {
     pub(crate) global: Arc<GlobalMemory>,
     /// The allocations that were live at the launch.
     pub(crate) memory: Snapshot,
+    /// The textures and surfaces at the launch.
+    pub(crate) objects: ObjectSnapshot,
     pub(crate) seed: u64,
     pub(crate) checks: Checks,
     /// See [`EmulatorConfig`](crate::EmulatorConfig).
