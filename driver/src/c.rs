@@ -25,6 +25,11 @@ impl<T> Out<T> {
         Self(place)
     }
 
+    /// No place, for an answer that is not wanted.
+    pub(crate) fn null() -> Self {
+        Self(std::ptr::null_mut())
+    }
+
     /// A list of our own.
     pub(crate) fn to_all(list: &mut [T]) -> Self {
         Self(list.as_mut_ptr())

@@ -8,6 +8,7 @@ use std::time::Instant;
 use warpsmith_emulator::{Emulator, EmulatorConfig, ImageDesc, Module};
 
 use crate::api::array::Array3dDesc;
+use crate::api::host_memory::Managed;
 use crate::api::texture::{ResourceDesc, SamplingDesc};
 use crate::c::{Address, Device, Handle};
 use crate::code::{Answer, Code};
@@ -17,6 +18,9 @@ use crate::report;
 
 /// Addresses of device memory. Linux gives them to no program, so an address tells whose it is.
 pub(crate) const DEVICE_ADDRESSES: std::ops::Range<u64> = 0x1000_0000_0000..0x2000_0000_0000;
+
+/// The context of memory that belongs to a module.
+pub(crate) const NO_CONTEXT: Handle = 0;
 
 /// The seed of schedules, if it is not 0.
 const SEED: &str = "WARPSMITH_SEED";
@@ -90,6 +94,8 @@ pub(crate) struct LoadedModule {
     /// `None` for a library, which belongs to no context.
     pub(crate) context: Option<Handle>,
     pub(crate) module: Module,
+    /// Memory of its managed variables, which goes after the module.
+    pub(crate) managed: Managed,
 }
 
 /// A kernel of a module, as function and as kernel of a library.
@@ -352,7 +358,10 @@ impl State {
 
     /// Takes a module and its functions away.
     pub(crate) fn unload(&mut self, handle: Handle) -> Answer {
-        self.modules.remove(&handle).ok_or(Code::INVALID_HANDLE)?;
+        let removed = self.modules.remove(&handle).ok_or(Code::INVALID_HANDLE)?;
+        for (address, _) in removed.managed.ranges() {
+            self.ranges.remove(&address);
+        }
         self.functions
             .retain(|_, function| function.owner != handle);
         Ok(())

@@ -78,7 +78,7 @@ fn a_program_on_the_runtime_api_registers_its_kernels_and_runs() {
     assert!(ran.status.success(), "{stderr}");
     assert_eq!(
         stdout,
-        "scaled 100 numbers\n\
+        "scaled 100 numbers\nsampled 20 texels\n\
          waited: (\"cudaErrorLaunchFailure\", \"unspecified launch failure\")\n"
     );
     assert!(stderr.contains("kernel race, PTX line 39"), "{stderr}");

@@ -64,6 +64,10 @@ impl Emulator {
         &self.memory
     }
 
+    pub(crate) fn shared_memory(&self) -> &Arc<GlobalMemory> {
+        &self.memory
+    }
+
     /// Allocates `bytes` of global memory, aligned to 256 bytes, and returns its address. The
     /// contents count as uninitialised: a kernel that reads them before the host or a kernel has
     /// written them gets a fault. An allocation of zero bytes gets a unique address that nothing
@@ -144,7 +148,7 @@ impl Emulator {
     /// [`LoadError`], which names what is wrong or unsupported in the module or in all of its
     /// kernels, and the line.
     pub fn load(&self, ptx: &str) -> Result<Module, LoadError> {
-        Module::load(&self.memory, ptx)
+        Module::load(&self.memory, ptx, None)
     }
 
     /// Runs a kernel to completion. `params` are the bytes of each parameter, in order,

@@ -47,6 +47,50 @@ pub(super) fn base(address: Address, range: Range) -> Address {
     }
 }
 
+/// Memory of the host for managed variables of a module.
+#[derive(Default)]
+pub(crate) struct Managed(Vec<(Address, u64)>);
+
+impl Managed {
+    /// Memory for one more variable.
+    pub(super) fn add(&mut self, bytes: u64) -> Option<Address> {
+        // A variable of no bytes has an address, too.
+        let layout = layout(bytes.max(1)).ok()?;
+        // SAFETY: the size is not zero.
+        let memory = unsafe { std::alloc::alloc_zeroed(layout) };
+        (!memory.is_null()).then(|| {
+            self.0.push((memory as Address, bytes));
+            memory as Address
+        })
+    }
+
+    /// Gives the host what the module has in the variables.
+    pub(super) fn fill(&self, driver: &Driver) {
+        for (address, len) in &self.0 {
+            // SAFETY: memory that `add` allocated, which nobody else knows yet.
+            if let Ok(host) = unsafe { bytes_mut(*address as *mut _, *len as usize) } {
+                let _ = driver.emulator.read(*address, host);
+            }
+        }
+    }
+
+    /// Addresses and sizes.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (Address, u64)> + use<'_> {
+        self.0.iter().copied()
+    }
+}
+
+impl Drop for Managed {
+    fn drop(&mut self) {
+        for (address, bytes) in &self.0 {
+            if let Ok(layout) = layout((*bytes).max(1)) {
+                // SAFETY: `add` allocated it with this layout, and this is the only time.
+                unsafe { std::alloc::dealloc(*address as *mut u8, layout) };
+            }
+        }
+    }
+}
+
 /// Allocates zeroed memory of the host that kernels can use.
 fn allocate(current: Current, bytes: usize, kind: RangeKind) -> Answer<Address> {
     if bytes == 0 {

@@ -6,7 +6,7 @@ use crate::c::{Address, Handle, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::order::{Lane, all_of};
-use crate::state::{Current, Range, RangeKind, current};
+use crate::state::{Current, NO_CONTEXT, Range, RangeKind, current};
 use crate::work::in_order;
 
 use super::context;
@@ -79,7 +79,12 @@ fn release(current: Current, address: Address) -> Answer {
 fn free(current: Current, address: Address) -> Answer<Range> {
     let mut state = current.state();
     let range = match state.ranges.get(&address) {
-        Some(range) if matches!(range.kind, RangeKind::Device | RangeKind::Managed) => *range,
+        Some(range)
+            if matches!(range.kind, RangeKind::Device | RangeKind::Managed)
+                && range.context != NO_CONTEXT =>
+        {
+            *range
+        }
         _ => return Err(Code::INVALID_VALUE),
     };
     state.ranges.remove(&address);

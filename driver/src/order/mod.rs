@@ -269,6 +269,14 @@ impl Order {
         self.settle();
     }
 
+    /// The host has waited for all work.
+    pub(crate) fn host_after_everything(&mut self) {
+        for clock in &self.clocks {
+            self.host.join(clock);
+        }
+        self.settle();
+    }
+
     /// Forgets what the host has waited for: all that comes later knows it.
     fn settle(&mut self) {
         let (host, parts) = (&self.host, &mut self.parts);

@@ -8,6 +8,7 @@ mod explore;
 mod fail;
 mod fail_asynchrony;
 mod footprint;
+mod image;
 mod foreign;
 mod heap;
 mod keep_going;
