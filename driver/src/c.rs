@@ -49,6 +49,14 @@ impl<T> Out<T> {
         Ok(())
     }
 
+    /// Reads an answer that was written.
+    pub(crate) fn answered(self) -> Answer<T>
+    where
+        T: Copy,
+    {
+        In(self.0.cast_const()).get()
+    }
+
     /// Writes an answer that the caller need not want.
     pub(crate) fn set_if_wanted(self, value: T) {
         if !self.0.is_null() {

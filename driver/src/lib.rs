@@ -15,11 +15,14 @@
 //! | `runtime` | the runtime API, `libcudart.so`, on the functions of `api` |
 //! | `fatbin` | PTX in fat binaries |
 //! | `linked` | several modules of PTX as one |
+//! | `capture` | capture of a launch in front of another driver, for a replay |
 //! | `report` | what goes to stderr |
 
 mod api;
 mod c;
 mod call;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod capture;
 mod code;
 mod fatbin;
 mod graph;

@@ -95,7 +95,7 @@ impl Parameters {
                 })
                 .collect();
         }
-        let packed = self.packed()?;
+        let packed = packed(self.extra)?;
         let layouts = layouts.iter();
         layouts
             .map(|layout| {
@@ -104,27 +104,27 @@ impl Parameters {
             })
             .collect()
     }
+}
 
-    /// The buffer of all parameters.
-    fn packed(self) -> Answer<Vec<u8>> {
-        let (mut buffer, mut len) = (0, 0);
-        let mut at = 0;
-        loop {
-            match self.extra.at(at)? {
-                EXTRA_END => break,
-                EXTRA_BUFFER => buffer = self.extra.at(at + 1)?,
-                EXTRA_BYTES => {
-                    let place = self.extra.at(at + 1)? as *const usize;
-                    // SAFETY: by the contract of the mark, a size stands there.
-                    len = unsafe { In::new(place) }.get()?;
-                }
-                _ => return Err(Code::INVALID_VALUE),
+/// The buffer of all parameters, out of a list of marks and values.
+pub(crate) fn packed(extra: In<usize>) -> Answer<Vec<u8>> {
+    let (mut buffer, mut len) = (0, 0);
+    let mut at = 0;
+    loop {
+        match extra.at(at)? {
+            EXTRA_END => break,
+            EXTRA_BUFFER => buffer = extra.at(at + 1)?,
+            EXTRA_BYTES => {
+                let place = extra.at(at + 1)? as *const usize;
+                // SAFETY: by the contract of the mark, a size stands there.
+                len = unsafe { In::new(place) }.get()?;
             }
-            at += 2;
+            _ => return Err(Code::INVALID_VALUE),
         }
-        // SAFETY: by the contract of the marks, a buffer of so many bytes.
-        Ok(unsafe { bytes(buffer as *const c_void, len) }?.to_vec())
+        at += 2;
     }
+    // SAFETY: by the contract of the marks, a buffer of so many bytes.
+    Ok(unsafe { bytes(buffer as *const c_void, len) }?.to_vec())
 }
 
 /// The error that a GPU has after such a fault.
