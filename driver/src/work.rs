@@ -11,6 +11,7 @@ use crate::api::launch::Launch;
 use crate::c::{Address, Copy3d, Handle, HostFunction};
 use crate::code::{Answer, Code};
 use crate::order::Lane;
+use crate::report;
 use crate::state::{Current, DEVICE_ADDRESSES, Driver};
 
 /// A piece of work, which can be done any number of times.
@@ -42,7 +43,31 @@ pub(crate) struct Step {
     pub(crate) after: Vec<usize>,
 }
 
+/// Most graphs in graphs in graphs, and most work in all of them.
+const MOST_DEPTH: usize = 64;
+const MOST_STEPS: usize = 1 << 20;
+
 impl Work {
+    /// Refuses graphs in graphs that are too deep or too large for the driver.
+    pub(crate) fn check_size(&self) -> Answer {
+        let (mut depth, mut steps) = (0, 0);
+        let mut level = vec![self];
+        while !level.is_empty() {
+            depth += 1;
+            steps += level.len();
+            let inner = level.iter().flat_map(|work| match work {
+                Self::Graph(steps) => steps.as_slice(),
+                _ => &[],
+            });
+            level = inner.map(|step| &step.work).collect();
+            if depth > MOST_DEPTH || steps > MOST_STEPS {
+                report::unsupported("a graph of more than 64 levels or 1,048,576 nodes");
+                return Err(Code::NOT_SUPPORTED);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether memory of the host takes part.
     fn uses_host(&self) -> bool {
         let is_host = |address: &Address| !DEVICE_ADDRESSES.contains(address);

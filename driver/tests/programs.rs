@@ -106,7 +106,7 @@ fn a_program_captures_streams_and_builds_graphs() {
     let ran = run("graphs", &[]);
     let stderr = text(&ran.stderr);
     assert!(ran.status.success(), "{stderr}");
-    assert_eq!(text(&ran.stdout), "captured: 16\nbuilt: 26\n");
+    assert_eq!(text(&ran.stdout), "captured: 16\nbuilt: 26\nnested: 64 levels\n");
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
 

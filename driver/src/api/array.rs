@@ -104,6 +104,7 @@ fn image(desc: &Array3dDesc) -> Answer<ImageDesc> {
 fn create(place: Out<Handle>, desc: Array3dDesc) -> Answer {
     let current = current()?;
     let mut image = image(&desc)?;
+    current.state().check_unsafe()?;
     let slices = desc.depth.max(1) as u64;
     let bytes = image.slice.checked_mul(slices).ok_or(Code::OUT_OF_MEMORY)?;
     let allocated = current.driver.emulator.alloc(bytes);
@@ -190,6 +191,7 @@ entries! {
 
     fn cuArrayDestroy: "cuArrayDestroy" @ 2000 (array: Handle) {
         let current = current()?;
+        current.state().check_unsafe()?;
         current.driver.in_turn(|| {
             current.driver.order().host_after_all(current.context);
             let removed = current.state().arrays.remove(&array);

@@ -117,7 +117,9 @@ fn named(context: Handle) -> Answer<Handle> {
 
 /// Waits for all work of a context.
 fn wait_for_all(context: Handle) -> Answer {
-    driver()?.order().host_after_all(context);
+    let driver = driver()?;
+    driver.state().check_unsafe()?;
+    driver.order().host_after_all(context);
     wait_for(context)
 }
 

@@ -39,6 +39,10 @@ pub(crate) fn record_now(current: Current, event: Handle, lane: Lane) -> Answer 
 fn wait(event: Handle) -> Answer {
     let current = current_even_if_faulty()?;
     let context = current.state().event(event)?.context;
+    if current.state().captures.events.contains_key(&event) {
+        return Err(Code::CAPTURED_EVENT);
+    }
+    current.state().check_unsafe()?;
     current.driver.order().host_after_event(event);
     wait_for(context)
 }

@@ -96,6 +96,7 @@ fn allocate(current: Current, bytes: usize, kind: RangeKind) -> Answer<Address> 
     if bytes == 0 {
         return Err(Code::INVALID_VALUE);
     }
+    current.state().check_unsafe()?;
     let layout = layout(bytes as u64)?;
     // SAFETY: the size is not zero.
     let memory = unsafe { std::alloc::alloc_zeroed(layout) };
@@ -231,6 +232,7 @@ entries! {
         if address == 0 {
             return Ok(());
         }
+        current.state().check_unsafe()?;
         current.driver.in_turn(|| {
             let is_host = |kind| matches!(kind, RangeKind::Host { .. });
             let range = take(current, address, Code::INVALID_VALUE, is_host)?;

@@ -105,7 +105,9 @@ pub(super) fn used(current: Current) -> u64 {
 
 entries! {
     fn cuMemAlloc_v2: "cuMemAlloc" @ 3020 (place: Out<Address>, bytes: usize) {
-        place.set(allocate(current()?, bytes)?)
+        let current = current()?;
+        current.state().check_unsafe()?;
+        place.set(allocate(current, bytes)?)
     }
 
     fn cuMemAllocPitch_v2: "cuMemAllocPitch" @ 3020 (
@@ -117,12 +119,15 @@ entries! {
         }
         let row = width_bytes.checked_next_multiple_of(PITCH_ALIGN).ok_or(Code::OUT_OF_MEMORY)?;
         let bytes = row.checked_mul(height).ok_or(Code::OUT_OF_MEMORY)?;
+        current.state().check_unsafe()?;
         pitch.set(row)?;
         place.set(allocate(current, bytes)?)
     }
 
     fn cuMemFree_v2: "cuMemFree" @ 3020 (address: Address) {
-        release(current()?, address)
+        let current = current()?;
+        current.state().check_unsafe()?;
+        release(current, address)
     }
 
     fn cuMemAllocAsync | cuMemAllocAsync_ptsz: "cuMemAllocAsync" @ 11020 (

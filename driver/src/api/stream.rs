@@ -56,6 +56,7 @@ fn wait(stream: Handle) -> Answer {
     let current = current_even_if_faulty()?;
     let context = context_of(current, stream)?;
     current.state().check_not_captured(stream)?;
+    current.state().check_unsafe()?;
     current.driver.order().host_after(Lane::new(context, stream));
     wait_for(context)
 }
