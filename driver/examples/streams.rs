@@ -175,7 +175,11 @@ impl Program {
         let mut result = [0_u32; NUMBERS];
         mistakes.wait("result", self.b);
         // The legacy stream does not wait for `b`.
-        ok!(cuMemcpyDtoH_v2(result.as_mut_ptr().cast(), self.data, BYTES));
+        ok!(cuMemcpyDtoH_v2(
+            result.as_mut_ptr().cast(),
+            self.data,
+            BYTES
+        ));
         assert_eq!(result, [2; NUMBERS]);
         ok!(cuCtxSynchronize());
     }

@@ -114,18 +114,29 @@ impl Work {
         let driver = current.driver;
         match self {
             Self::Kernel(launch) => launch.run(current, lane),
-            Self::Copy { to, from, len } => in_order(driver, lane, || "a copy".to_owned(), || {
-                // SAFETY: by the contract of the functions that copy, ranges of the host are valid
-                // until the stream has passed, or the graph is destroyed.
-                unsafe { copy::copy(driver, *to, *from, *len) }?;
-                Ok(copy::touched(driver, *to, *from, *len))
-            }),
-            Self::Copy3d(shape) => in_order(driver, lane, || "a copy".to_owned(), || {
-                copy::copy_3d(driver, shape)
-            }),
-            Self::Fill(fill) => in_order(driver, lane, || "a fill".to_owned(), || {
-                copy::fill(driver, fill)
-            }),
+            Self::Copy { to, from, len } => in_order(
+                driver,
+                lane,
+                || "a copy".to_owned(),
+                || {
+                    // SAFETY: by the contract of the functions that copy, ranges of the host are valid
+                    // until the stream has passed, or the graph is destroyed.
+                    unsafe { copy::copy(driver, *to, *from, *len) }?;
+                    Ok(copy::touched(driver, *to, *from, *len))
+                },
+            ),
+            Self::Copy3d(shape) => in_order(
+                driver,
+                lane,
+                || "a copy".to_owned(),
+                || copy::copy_3d(driver, shape),
+            ),
+            Self::Fill(fill) => in_order(
+                driver,
+                lane,
+                || "a fill".to_owned(),
+                || copy::fill(driver, fill),
+            ),
             Self::Host(function, data) => {
                 let function = function.ok_or(Code::INVALID_VALUE)?;
                 // It may tell other threads that the stream has come so far.

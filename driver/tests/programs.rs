@@ -106,7 +106,10 @@ fn a_program_captures_streams_and_builds_graphs() {
     let ran = run("graphs", &[]);
     let stderr = text(&ran.stderr);
     assert!(ran.status.success(), "{stderr}");
-    assert_eq!(text(&ran.stdout), "captured: 16\nbuilt: 26\nnested: 64 levels\n");
+    assert_eq!(
+        text(&ran.stdout),
+        "captured: 16\nbuilt: 26\nnested: 64 levels\n"
+    );
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
 
@@ -142,7 +145,11 @@ const MISTAKES: [(&str, &str, &str); 10] = [
         "kernel double, PTX line 11, reads on the legacy stream",
         "kernel double, PTX line 13, writes on stream",
     ),
-    ("allocation", "a fill writes on stream", "cuMemAllocAsync writes on stream"),
+    (
+        "allocation",
+        "a fill writes on stream",
+        "cuMemAllocAsync writes on stream",
+    ),
     (
         "free",
         "cuMemFreeAsync writes on stream",
@@ -153,8 +160,16 @@ const MISTAKES: [(&str, &str, &str); 10] = [
         "kernel double, PTX line 11, reads on stream",
         "kernel double, PTX line 13, writes on stream",
     ),
-    ("reuse", "with the host: it writes", "a copy reads on stream"),
-    ("download", "with the host: it reads", "a copy writes on stream"),
+    (
+        "reuse",
+        "with the host: it writes",
+        "a copy reads on stream",
+    ),
+    (
+        "download",
+        "with the host: it reads",
+        "a copy writes on stream",
+    ),
     (
         "managed",
         "with the host: it reads",

@@ -250,8 +250,7 @@ impl Emulator {
         }
         let mut stats = ran.map_err(LaunchError::Fault)?;
         let footprint = launch.footprint.as_ref();
-        stats.footprint =
-            footprint.map(|recorder| Box::new(recorder.finish(&program)));
+        stats.footprint = footprint.map(|recorder| Box::new(recorder.finish(&program)));
         let threads = config.block.iter().map(|e| u64::from(*e)).product();
         let dynamic = config.shared_bytes.into();
         let counters = launch

@@ -144,9 +144,8 @@ impl Bitmap {
             }
             if site.load(Ordering::Relaxed) != pc + 1 {
                 let new = |old| if old == 0 { pc + 1 } else { SEVERAL };
-                let _ = site.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| {
-                    Some(new(old))
-                });
+                let _ =
+                    site.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(new(old)));
             }
             at = end;
         }

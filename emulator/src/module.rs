@@ -196,7 +196,10 @@ pub(crate) type PlaceManaged<'a> = &'a mut dyn FnMut(u64) -> Option<u64>;
 
 /// Whether the host can use a variable at its address, `.attribute(.managed)`.
 fn is_managed(variable: &Variable) -> bool {
-    variable.attributes.iter().any(|attribute| attribute == ".managed")
+    variable
+        .attributes
+        .iter()
+        .any(|attribute| attribute == ".managed")
 }
 
 /// The kernels of a module, not lowered yet.

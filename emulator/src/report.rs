@@ -50,7 +50,7 @@ pub enum FaultKind {
     TensorMap,
     /// A `vprintf` whose format or arguments cannot be read.
     BadFormat,
-    /// `tex`, `suld` and the like with a handle that is no object, or one whose image does not fit.
+    /// `tex`, `suld` and the like of an object that is not there, or whose image does not fit.
     BadImage,
 }
 

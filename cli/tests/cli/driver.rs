@@ -132,7 +132,8 @@ fn hashes(stdout: &str) -> Vec<&str> {
 #[test]
 fn a_launch_is_captured_in_front_of_a_driver_and_replayed() {
     let folder = Folder::new();
-    let library = Path::new(env!("CARGO_BIN_EXE_warpsmith")).with_file_name("libwarpsmith_driver.so");
+    let library =
+        Path::new(env!("CARGO_BIN_EXE_warpsmith")).with_file_name("libwarpsmith_driver.so");
     let library = match library.exists() {
         true => library,
         false => library.with_file_name("deps/libwarpsmith_driver.so"),
@@ -150,9 +151,16 @@ fn a_launch_is_captured_in_front_of_a_driver_and_replayed() {
     };
     let first = program("transpose:1", "1000000000");
     assert_eq!(first.code, 0, "{}", first.stderr);
-    assert!(first.stderr.contains("captured a launch of transpose"), "{}", first.stderr);
+    assert!(
+        first.stderr.contains("captured a launch of transpose"),
+        "{}",
+        first.stderr
+    );
     let captured = ["kernel.ptx", "launch.toml"].map(|file| folder.path("captured").join(file));
-    let replayed = ran(command().arg("run").args(captured).args(["--device", "emulator"]));
+    let replayed = ran(command()
+        .arg("run")
+        .args(captured)
+        .args(["--device", "emulator"]));
     assert_eq!(replayed.code, 0, "{}", replayed.stderr);
     assert_eq!(hashes(&replayed.stdout), hashes(&first.stdout));
     let too_large = program("*", "100");

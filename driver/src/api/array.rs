@@ -130,9 +130,8 @@ pub(super) fn resolved(
 ) -> Answer<Side3d> {
     let array = state.array(side.array)?;
     let [rows, slices] = [array.desc.height.max(1), array.desc.depth.max(1)];
-    let fits = |from: usize, len: usize, most: usize| {
-        from.checked_add(len).is_some_and(|end| end <= most)
-    };
+    let fits =
+        |from: usize, len: usize, most: usize| from.checked_add(len).is_some_and(|end| end <= most);
     if !fits(side.x_bytes, width, array.image.pitch as usize)
         || !fits(side.y, height, rows)
         || !fits(side.z, depth, slices)

@@ -39,7 +39,10 @@ fn destroy(driver: &Driver, context: Handle) -> Answer {
         let arrays = driver.state().arrays_of(context);
         let ranges = driver.state().take_context(context)?;
         for address in arrays {
-            driver.emulator.free(address).map_err(|_| Code::INVALID_VALUE)?;
+            driver
+                .emulator
+                .free(address)
+                .map_err(|_| Code::INVALID_VALUE)?;
         }
         for (address, range) in ranges {
             free(driver, address, range)?;

@@ -39,9 +39,12 @@ pub(super) fn allocate(current: Current, bytes: usize) -> Answer<Address> {
 pub(super) fn allocate_on(current: Current, bytes: usize, stream: Handle) -> Answer<Address> {
     let address = allocate(current, bytes)?;
     let lane = Lane::new(current.context, stream);
-    in_order(current.driver, lane, || "cuMemAllocAsync".to_owned(), || {
-        Ok(all_written(address, bytes as u64))
-    })?;
+    in_order(
+        current.driver,
+        lane,
+        || "cuMemAllocAsync".to_owned(),
+        || Ok(all_written(address, bytes as u64)),
+    )?;
     Ok(address)
 }
 
@@ -51,10 +54,15 @@ fn release_on(current: Current, address: Address, stream: Handle) -> Answer {
         return Ok(());
     }
     let lane = Lane::new(current.context, stream);
-    in_order(current.driver, lane, || "cuMemFreeAsync".to_owned(), || {
-        let range = free(current, address)?;
-        Ok(all_written(address, range.bytes))
-    })
+    in_order(
+        current.driver,
+        lane,
+        || "cuMemFreeAsync".to_owned(),
+        || {
+            let range = free(current, address)?;
+            Ok(all_written(address, range.bytes))
+        },
+    )
 }
 
 /// Allocating and freeing memory forbids all other accesses at the time, as a write does.

@@ -10,9 +10,7 @@ use crate::code::{Answer, Code};
 use crate::fatbin;
 use crate::linked::linked;
 use crate::report;
-use crate::state::{
-    Driver, Function, LoadedModule, NO_CONTEXT, RangeKind, State, current, driver,
-};
+use crate::state::{Driver, Function, LoadedModule, NO_CONTEXT, RangeKind, State, current, driver};
 
 use super::host_memory::Managed;
 
@@ -80,7 +78,9 @@ fn load_ptx(
 ) -> Answer<(Module, Managed)> {
     let start = Instant::now();
     let mut managed = Managed::default();
-    let loaded = driver.emulator.load_managed(ptx, |bytes| managed.add(bytes));
+    let loaded = driver
+        .emulator
+        .load_managed(ptx, |bytes| managed.add(bytes));
     let error = loaded.as_ref().err().map(ToString::to_string);
     if let Some(options) = options {
         options.answer(start, error.as_deref().unwrap_or_default())?;

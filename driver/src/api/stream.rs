@@ -57,7 +57,10 @@ fn wait(stream: Handle) -> Answer {
     let context = context_of(current, stream)?;
     current.state().check_not_captured(stream)?;
     current.state().check_unsafe()?;
-    current.driver.order().host_after(Lane::new(context, stream));
+    current
+        .driver
+        .order()
+        .host_after(Lane::new(context, stream));
     wait_for(context)
 }
 

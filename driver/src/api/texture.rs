@@ -161,7 +161,11 @@ fn create(
 fn described(handle: u64) -> Answer<Object> {
     let current = current()?;
     let state = current.state();
-    state.objects.get(&handle).copied().ok_or(Code::INVALID_VALUE)
+    state
+        .objects
+        .get(&handle)
+        .copied()
+        .ok_or(Code::INVALID_VALUE)
 }
 
 fn destroy(handle: u64, is_kind: fn(&Object) -> bool) -> Answer {

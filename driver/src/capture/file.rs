@@ -25,7 +25,9 @@ pub(super) enum CaptureError {
     Ptx(String),
     #[error("its PTX has no kernel of this name")]
     NoKernel,
-    #[error("parameter {number} has {bytes} bytes and an alignment of {align}: it may be a tensor map")]
+    #[error(
+        "parameter {number} has {bytes} bytes and an alignment of {align}: it may be a tensor map"
+    )]
     TensorMap {
         number: usize,
         bytes: usize,
@@ -44,10 +46,7 @@ pub(super) enum CaptureError {
         code: Code,
     },
     #[error("{path}: {source}", path = .path.display())]
-    Write {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
 }
 
 /// Size and alignment of a parameter, and where it is among them all.
@@ -82,7 +81,10 @@ impl fmt::Display for Files {
         let (buffers, bytes) = (self.buffers, self.bytes);
         let place = |name| self.folder.join(name).display().to_string();
         let (ptx, launch) = (place("kernel.ptx"), place("launch.toml"));
-        write!(f, "{buffers} buffers of {bytes} bytes; `warpsmith run {ptx} {launch}`")
+        write!(
+            f,
+            "{buffers} buffers of {bytes} bytes; `warpsmith run {ptx} {launch}`"
+        )
     }
 }
 
@@ -122,7 +124,9 @@ pub(super) fn arguments(
         let arguments = params.map(|(at, param)| {
             let place = each.at(at).map_err(missing)?;
             // SAFETY: by the contract of launches, a pointer to a value of this size.
-            Ok(unsafe { bytes(place, param.bytes) }.map_err(missing)?.to_vec())
+            Ok(unsafe { bytes(place, param.bytes) }
+                .map_err(missing)?
+                .to_vec())
         });
         return arguments.collect();
     }
@@ -193,7 +197,11 @@ impl Captured<'_> {
     /// The 8-byte words of a parameter that may be addresses.
     fn words(&self, number: usize) -> impl Iterator<Item = u64> {
         let whole = self.params[number].align >= 8;
-        let bytes = if whole { &self.arguments[number][..] } else { &[] };
+        let bytes = if whole {
+            &self.arguments[number][..]
+        } else {
+            &[]
+        };
         bytes.chunks_exact(8).map(word)
     }
 
@@ -311,21 +319,34 @@ mod tests {
     }
 
     fn range(address: Address) -> Option<(Address, usize)> {
-        (0x1000..0x1100).contains(&address).then_some((0x1000, 0x100))
+        (0x1000..0x1100)
+            .contains(&address)
+            .then_some((0x1000, 0x100))
     }
 
     #[test]
     fn a_launch_becomes_files() {
         let params = params(PTX, "k").expect("the kernel is there");
-        let words = |words: &[u64]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
-        let arguments = [words(&[0x1000]), vec![7, 0, 0, 0], words(&[5, 0x1010, 0x2000])];
+        let words = |words: &[u64]| {
+            words
+                .iter()
+                .flat_map(|w| w.to_le_bytes())
+                .collect::<Vec<u8>>()
+        };
+        let arguments = [
+            words(&[0x1000]),
+            vec![7, 0, 0, 0],
+            words(&[5, 0x1010, 0x2000]),
+        ];
         let captured = captured(&params, &arguments);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let read = |address: Address, bytes: &mut [u8]| {
             bytes.fill(address as u8 + 1);
             Ok(())
         };
-        let files = captured.write(folder.path(), 0x100, &range, &read).expect("it is right");
+        let files = captured
+            .write(folder.path(), 0x100, &range, &read)
+            .expect("it is right");
         assert_eq!((files.buffers, files.bytes), (1, 0x100));
         let launch = fs::read_to_string(folder.path().join("launch.toml")).expect("it is there");
         let expected = "# A launch of k, captured in front of its driver.
@@ -356,7 +377,10 @@ struct = [{ u64 = 5 }, { buffer = { name = \"buffer_0\", offset_bytes = 16 } }, 
         assert_eq!(buffer[128..], [1; 256]);
         let error = captured.write(folder.path(), 255, &range, &read).err();
         let error = error.expect("it is too large").to_string();
-        assert!(error.starts_with("buffers of 256 bytes are more than 255"), "{error}");
+        assert!(
+            error.starts_with("buffers of 256 bytes are more than 255"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -364,8 +388,17 @@ struct = [{ u64 = 5 }, { buffer = { name = \"buffer_0\", offset_bytes = 16 } }, 
         let params = params(PTX, "map").expect("the kernel is there");
         let arguments = [vec![0; 128]];
         let map = captured(&params, &arguments).buffers(&range).err();
-        assert!(matches!(map, Some(CaptureError::TensorMap { number: 0, .. })));
-        assert!(matches!(super::params(PTX, "other"), Err(CaptureError::NoKernel)));
-        assert!(matches!(super::params("no PTX", "k"), Err(CaptureError::Ptx(_))));
+        assert!(matches!(
+            map,
+            Some(CaptureError::TensorMap { number: 0, .. })
+        ));
+        assert!(matches!(
+            super::params(PTX, "other"),
+            Err(CaptureError::NoKernel)
+        ));
+        assert!(matches!(
+            super::params("no PTX", "k"),
+            Err(CaptureError::Ptx(_))
+        ));
     }
 }

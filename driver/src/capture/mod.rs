@@ -134,7 +134,9 @@ unsafe extern "C" fn la_symbind64(
 ) -> usize {
     // SAFETY: by the loader's contract, a symbol and its name.
     let (value, name) = unsafe { ((*symbol).value, CStr::from_ptr(name)) };
-    let found = HOOKS.iter().find(|hook| name.to_bytes() == hook.symbol.as_bytes());
+    let found = HOOKS
+        .iter()
+        .find(|hook| name.to_bytes() == hook.symbol.as_bytes());
     found.map_or(value, |hook| hooked(hook, value))
 }
 
@@ -253,7 +255,11 @@ fn ptx_of_file(path: Text) -> Option<Vec<String>> {
 }
 
 /// Remembers a handle that stands for a kernel.
-fn named(code: Code, place: Out<Handle>, kernel: impl FnOnce(&Seen) -> Option<(Handle, String)>) -> Code {
+fn named(
+    code: Code,
+    place: Out<Handle>,
+    kernel: impl FnOnce(&Seen) -> Option<(Handle, String)>,
+) -> Code {
     if code == Code::SUCCESS {
         aside(|| {
             if let Ok(handle) = place.answered() {
@@ -354,7 +360,12 @@ fn cluster(shape: &LaunchShape) -> Option<[u32; 3]> {
     found.map(|LaunchAttribute { value, .. }| [value[0], value[1], value[2]])
 }
 
-fn before_shape(shape: In<LaunchShape>, function: Handle, each: In<*const c_void>, extra: In<usize>) {
+fn before_shape(
+    shape: In<LaunchShape>,
+    function: Handle,
+    each: In<*const c_void>,
+    extra: In<usize>,
+) {
     if let Ok(shape) = shape.get() {
         before(&Launch {
             function,

@@ -142,7 +142,8 @@ impl Overlap {
                 range.bytes
             );
         }
-        text += "\n  = note: let the later stream wait for an event of the other, or the host for it";
+        text +=
+            "\n  = note: let the later stream wait for an event of the other, or the host for it";
         text
     }
 }

@@ -79,7 +79,13 @@ pub(super) fn check_direction(to: Option<Address>, from: Option<Address>, kind: 
 }
 
 /// Copies on a stream; on none, the call waits for it.
-pub(super) fn copy(to: Address, from: Address, bytes: usize, kind: u32, stream: Option<Handle>) -> Answer {
+pub(super) fn copy(
+    to: Address,
+    from: Address,
+    bytes: usize,
+    kind: u32,
+    stream: Option<Handle>,
+) -> Answer {
     if bytes == 0 {
         return ready();
     }
@@ -119,10 +125,12 @@ fn texel(array: Handle) -> Answer<usize> {
 
 /// The shape of a copy as the driver has it.
 pub(super) fn driver_shape(shape: Parameters3d) -> Answer<Copy3d> {
-    let [to, from] = [shape.to, shape.from]
-        .map(|side| (side.array == 0).then_some(side.linear.address));
+    let [to, from] =
+        [shape.to, shape.from].map(|side| (side.array == 0).then_some(side.linear.address));
     check_direction(to, from, shape.kind)?;
-    let array = [shape.to, shape.from].into_iter().find(|side| side.array != 0);
+    let array = [shape.to, shape.from]
+        .into_iter()
+        .find(|side| side.array != 0);
     // If there is an array, the extent counts its elements.
     let unit = array.map_or(Ok(1), |side| texel(side.array))?;
     let width = shape.extent.width.checked_mul(unit);

@@ -1,8 +1,8 @@
 //! Texture and surface objects.
 
 use crate::api::texture::{
-    ARRAY, LINEAR, NORMALIZED, OTHERS, PITCHED, READ_AS_INTEGER, Resource, ResourceDesc,
-    SRGB, SamplingDesc,
+    ARRAY, LINEAR, NORMALIZED, OTHERS, PITCHED, READ_AS_INTEGER, Resource, ResourceDesc, SRGB,
+    SamplingDesc,
 };
 use crate::c::{Data, In, Out};
 use crate::code::{Answer, Code};

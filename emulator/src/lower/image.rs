@@ -27,9 +27,7 @@ impl<'a> FunctionLowering<'a, '_> {
         };
         // Images have one level, which every level of detail means.
         mods.ignore(&["base"]);
-        let given = 2
-            + usize::from(mods.take("level"))
-            + 2 * usize::from(mods.take("grad"));
+        let given = 2 + usize::from(mods.take("level")) + 2 * usize::from(mods.take("grad"));
         let (shape, layered) = shape(&mut mods)?;
         mods.require("v4")?;
         let (coordinate, result) = (mods.ty()?, mods.ty()?);
@@ -98,7 +96,11 @@ impl<'a> FunctionLowering<'a, '_> {
             return Err(Mods::new(inst).unsupported());
         }
         let [first, second] = self.operands(inst, "it takes a value and a place")?;
-        let (value, place) = if loads { (first, second) } else { (second, first) };
+        let (value, place) = if loads {
+            (first, second)
+        } else {
+            (second, first)
+        };
         let items = match value {
             Operand::Vector(items) => items.as_slice(),
             item => std::slice::from_ref(item),

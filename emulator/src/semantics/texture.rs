@@ -167,9 +167,7 @@ impl Channel {
         match self {
             Self::Unsigned(_) | Self::Float => raw,
             Self::Signed(_) => self.sign_extended(raw) as u32,
-            Self::UnsignedNormalized(bits) => {
-                (raw as f32 / ((1_u32 << bits) - 1) as f32).to_bits()
-            }
+            Self::UnsignedNormalized(bits) => (raw as f32 / ((1_u32 << bits) - 1) as f32).to_bits(),
             Self::SignedNormalized(bits) => {
                 let value = self.sign_extended(raw) as f32 / ((1_u32 << (bits - 1)) - 1) as f32;
                 value.max(-1.0).to_bits()
@@ -189,8 +187,8 @@ impl Channel {
     /// The value between texels, which come as [`value`](Self::value) gives them, with their
     /// weights.
     pub fn filtered(self, texels: &[(u32, i32)]) -> f32 {
-        let texels = texels.iter().filter(|(_, weight)| *weight != 0);
-        let floats = texels.map(|(bits, weight)| (f32::from_bits(*bits), *weight));
+        let floats = texels.iter();
+        let floats = floats.map(|(bits, weight)| (f32::from_bits(*bits), *weight));
         match self {
             Self::Float | Self::Unsigned(_) | Self::Signed(_) => aligned(floats, F32),
             Self::Half => aligned(floats, F16),
@@ -236,14 +234,20 @@ const F16: Format = Format {
     smallest: -24,
 };
 
-/// The sum of weighted texels. Each is cut off at a unit that the largest one gives, and the sum is
+/// The sum of weighted texels, without subnormal numbers. Each is cut off at a unit that the largest one gives, and the sum is
 /// rounded, away from zero in the middle.
 fn aligned(texels: impl Iterator<Item = (f32, i32)> + Clone, format: Format) -> f32 {
     if texels.clone().any(|(value, _)| !value.is_finite()) {
-        let one = ONE as f32;
-        return texels.map(|(value, weight)| value * (weight as f32 / one)).sum();
+        // Infinity times a weight of 0 is NaN, too.
+        let sum: f32 = texels.map(|(value, weight)| value * weight as f32).sum();
+        return if sum.is_nan() { super::fp32::NAN } else { sum };
     }
-    let values = || texels.clone().map(|(value, weight)| (f64::from(value), weight));
+    let has_weight = texels.filter(|(value, weight)| *weight != 0 && !value.is_subnormal());
+    let values = || {
+        has_weight
+            .clone()
+            .map(|(value, weight)| (f64::from(value), weight))
+    };
     let largest = values().fold(0.0, |largest: f64, (value, _)| largest.max(value.abs()));
     if largest == 0.0 {
         return 0.0;
@@ -261,8 +265,11 @@ fn aligned(texels: impl Iterator<Item = (f32, i32)> + Clone, format: Format) -> 
         0 => size,
         _ => (size + (1 << (bits - 1))) >> bits << bits,
     };
-    let value = rounded as f64 * power(unit) * sum.signum() as f64;
-    value as f32
+    let value = (rounded as f64 * power(unit) * sum.signum() as f64) as f32;
+    if value.is_subnormal() {
+        return 0.0_f32.copysign(value);
+    }
+    value
 }
 
 /// The exponent of a positive number.

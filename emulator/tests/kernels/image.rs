@@ -156,10 +156,7 @@ fn a_point_is_the_texel_that_it_lies_in() {
         pick(&[0, 0, 0, 6, 6, 6, 0])
     );
     let at = [-0.1, 0.0, 0.5, 1.0, 1.2];
-    assert_eq!(
-        texels(AddressMode::Wrap, true, &at),
-        pick(&[6, 0, 3, 0, 1])
-    );
+    assert_eq!(texels(AddressMode::Wrap, true, &at), pick(&[6, 0, 3, 0, 1]));
     assert_eq!(
         texels(AddressMode::Mirror, true, &at),
         pick(&[0, 0, 3, 6, 5])
@@ -177,7 +174,10 @@ fn weights_of_eight_texels_add_up_to_one() {
             for z in (0..256).step_by(9) {
                 let all = weights([x, y, z]);
                 assert_eq!(all.iter().sum::<i32>(), 256);
-                assert!(all.iter().all(|weight| *weight >= 0), "{x} {y} {z}: {all:?}");
+                assert!(
+                    all.iter().all(|weight| *weight >= 0),
+                    "{x} {y} {z}: {all:?}"
+                );
             }
         }
     }
@@ -186,15 +186,27 @@ fn weights_of_eight_texels_add_up_to_one() {
 #[test]
 fn filtered_values_have_the_precision_of_their_format() {
     let filtered = |channel: Channel, raw: [u32; 4], weights: [i32; 4]| {
-        let texels: Vec<(u32, i32)> = raw.iter().map(|raw| channel.value(*raw)).zip(weights).collect();
+        let texels: Vec<(u32, i32)> = raw
+            .iter()
+            .map(|raw| channel.value(*raw))
+            .zip(weights)
+            .collect();
         channel.filtered(&texels)
     };
     assert_eq!(
-        filtered(Channel::UnsignedNormalized(8), [73, 241, 62, 177], [51, 41, 90, 74]),
+        filtered(
+            Channel::UnsignedNormalized(8),
+            [73, 241, 62, 177],
+            [51, 41, 90, 74]
+        ),
         0.494_514_38
     );
     assert_eq!(
-        filtered(Channel::UnsignedNormalized(16), [46_360, 51_325, 7_875, 22_178], [24, 18, 125, 89]),
+        filtered(
+            Channel::UnsignedNormalized(16),
+            [46_360, 51_325, 7_875, 22_178],
+            [24, 18, 125, 89]
+        ),
         0.297_718_76
     );
     let s16 = |value: i16| u32::from(value as u16);
@@ -208,7 +220,10 @@ fn filtered_values_have_the_precision_of_their_format() {
     );
     // Small texels are cut off at a unit of the largest.
     let f16 = [0xb1af, 0x8bf7, 0xbd8a, 0x9d2b];
-    assert_eq!(filtered(Channel::Half, f16, [53, 180, 5, 18]), -0.064_270_02);
+    assert_eq!(
+        filtered(Channel::Half, f16, [53, 180, 5, 18]),
+        -0.064_270_02
+    );
 }
 
 #[test]
@@ -248,7 +263,10 @@ fn four_texels_are_gathered_and_queries_have_the_extents() {
 #[test]
 fn surfaces_are_read_and_written_in_bytes() {
     let case = Case::new(Channel::Unsigned(8), &[1, 2, 3, 4, 5, 6, 7, 8], [4, 2]);
-    let surface = case.emulator.create_surface(&case.image).expect("it is right");
+    let surface = case
+        .emulator
+        .create_surface(&case.image)
+        .expect("it is right");
     let body = "mov.u32 %r0, 1;
         add.u32 %r2, %t, -1;
         suld.b.2d.b8.zero {%b0}, [%h, {%r2, %r0}];
@@ -263,7 +281,9 @@ fn surfaces_are_read_and_written_in_bytes() {
     let read = case.run(body, surface, &[0.0; 6]).expect("it runs");
     assert_eq!(read, [0x05, 0x55, 0x66, 0x77, 0x88, 0x08]);
     let mut bytes = [0; 8];
-    case.emulator.read(case.image.address, &mut bytes).expect("it is live");
+    case.emulator
+        .read(case.image.address, &mut bytes)
+        .expect("it is live");
     assert_eq!(bytes, [5, 6, 7, 8, 5, 6, 7, 8]);
 }
 
@@ -271,7 +291,10 @@ fn surfaces_are_read_and_written_in_bytes() {
 fn what_no_image_can_give_is_a_fault() {
     let case = Case::floats(&SEVEN, [7, 0]);
     let texture = case.texture(false, false, AddressMode::Clamp);
-    let surface = case.emulator.create_surface(&case.image).expect("it is right");
+    let surface = case
+        .emulator
+        .create_surface(&case.image)
+        .expect("it is right");
     let fault = |body: &str, object| match case.run(body, object, &[0.0; 2]) {
         Err(LaunchError::Fault(report)) => (report.kind, report.message),
         other => panic!("{other:?}"),
@@ -281,13 +304,19 @@ fn what_no_image_can_give_is_a_fault() {
     assert_eq!(message, "0x4d is no texture or surface object");
     let (kind, message) = fault(TEX_1D, surface);
     assert_eq!(kind, FaultKind::BadImage);
-    assert!(message.ends_with("is a surface, not a texture"), "{message}");
+    assert!(
+        message.ends_with("is a surface, not a texture"),
+        "{message}"
+    );
     let layered = "tex.a1d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%h, {%t, %x}];";
     assert_eq!(fault(layered, texture).0, FaultKind::BadImage);
     let outside = "mov.u32 %r0, 28; suld.b.1d.b32.trap {%r0}, [%h, {%r0}];";
     let (kind, message) = fault(outside, surface);
     assert_eq!(kind, FaultKind::OutOfBounds);
-    assert!(message.starts_with("4 bytes at byte 28, row 0"), "{message}");
+    assert!(
+        message.starts_with("4 bytes at byte 28, row 0"),
+        "{message}"
+    );
     // What the kernel has written does not reach its textures.
     let written = "shl.b32 %r0, %t, 2; mov.u32 %r1, 0; mov.b64 %i, 2;
         sust.b.1d.b32.trap [%i, {%r0}], {%r1};
@@ -307,7 +336,10 @@ fn descriptions_that_cannot_be_are_errors() {
     let refused = |change: fn(&mut ImageDesc)| {
         let mut image = case.image;
         change(&mut image);
-        case.emulator.create_surface(&image).expect_err("it is wrong").to_string()
+        case.emulator
+            .create_surface(&image)
+            .expect_err("it is wrong")
+            .to_string()
     };
     assert_eq!(
         refused(|image| image.channels = 3),
@@ -334,7 +366,10 @@ fn descriptions_that_cannot_be_are_errors() {
         modes: [AddressMode::Clamp; 3],
         border: [0.0; 4],
     };
-    let error = case.emulator.create_texture(&texture).expect_err("it is wrong");
+    let error = case
+        .emulator
+        .create_texture(&texture)
+        .expect_err("it is wrong");
     assert_eq!(
         error.to_string(),
         "only fetches that give floats can interpolate"

@@ -13,8 +13,9 @@ use crate::semantics::texture::{Coordinate, ONE, weights};
 /// Most texels that a fetch reads.
 const TAPS: usize = 8;
 
-/// A texel of a fetch by one lane: its index, or the border; and its weight.
-#[derive(Clone, Copy, Debug, Default)]
+/// A texel of a fetch by one lane: its index, or the border; and its weight. With a weight of 0 it
+/// can still make a sum NaN.
+#[derive(Clone, Copy, Debug)]
 struct Tap {
     index: Option<[u32; 3]>,
     weight: i32,
@@ -42,10 +43,9 @@ impl Warp {
             let mut addresses = Row::default();
             let mut inside = 0;
             for lane in Lanes(mask) {
-                let Tap { index, weight } = taps[lane][tap];
-                if weight == 0 {
+                let Some(Tap { index, .. }) = taps[lane][tap] else {
                     continue;
-                }
+                };
                 match index {
                     Some([x, y, z]) => {
                         inside |= 1 << lane;
@@ -68,18 +68,23 @@ impl Warp {
                 values[lane] = channels(&self.planes, lane, image);
             }
         }
+        let filters = texture.linear && matches!(fetch.coordinates, Coordinates::Float(_));
         let mut result = [Row::<u32>::default(); 4];
         for lane in Lanes(mask) {
             for (channel, row) in result.iter_mut().enumerate() {
                 row.0[lane] = match fetch.gathers {
                     Some(wanted) => values[GATHERED[channel]][lane][wanted],
                     None => {
-                        let taps = std::array::from_fn::<_, TAPS, _>(|tap| {
-                            (values[tap][lane][channel], taps[lane][tap].weight)
-                        });
-                        match taps.iter().find(|(_, weight)| *weight == ONE) {
-                            Some((value, _)) if !texture.linear => *value,
-                            _ => image.channel.filtered(&taps).to_bits(),
+                        let texels: Vec<(u32, i32)> = taps[lane]
+                            .iter()
+                            .zip(&values)
+                            .filter_map(|(tap, values)| {
+                                Some((values[lane][channel], tap.as_ref()?.weight))
+                            })
+                            .collect();
+                        match texels.as_slice() {
+                            [(value, _)] if !filters => *value,
+                            texels => image.channel.filtered(texels).to_bits(),
                         }
                     }
                 };
@@ -105,9 +110,9 @@ impl Warp {
         texture: &TextureDesc,
         mask: u32,
         layers: &mut Row<u64>,
-    ) -> Vec<[Tap; TAPS]> {
+    ) -> Vec<[Option<Tap>; TAPS]> {
         let image = &texture.image;
-        let mut taps = vec![[Tap::default(); TAPS]; LANES];
+        let mut taps = vec![[None; TAPS]; LANES];
         let size = image.size();
         let (Coordinates::Float(slots) | Coordinates::Integer(slots)) = &fetch.coordinates;
         let rows: Vec<Row<u32>> = slots.iter().map(|slot| self.row32(block, *slot)).collect();
@@ -123,10 +128,10 @@ impl Warp {
                     let at = i64::from(given(axis) as i32);
                     mode(axis).index(at, size[axis])
                 });
-                taps[lane][0] = Tap {
+                taps[lane][0] = Some(Tap {
                     index: all(index),
                     weight: ONE,
-                };
+                });
                 continue;
             }
             let values = [0, 1, 2].map(|axis| f32::from_bits(given(axis)));
@@ -139,18 +144,18 @@ impl Warp {
                 }
             };
             // An axis that the instruction does not name has the coordinate 0 there, except depth.
-            let axes = if matches!(op.shape, Shape::Flat(3)) { 3 } else { 2 };
-            let at = [0, 1, 2].map(|axis| {
-                Coordinate::new(values[axis], size[axis], normalized)
-            });
+            let axes = if matches!(op.shape, Shape::Flat(3)) {
+                3
+            } else {
+                2
+            };
+            let at = [0, 1, 2].map(|axis| Coordinate::new(values[axis], size[axis], normalized));
             if !texture.linear && fetch.gathers.is_none() {
-                let index = [0, 1, 2].map(|axis| {
-                    modes[axis].index(at[axis].nearest(), size[axis])
-                });
-                taps[lane][0] = Tap {
+                let index = [0, 1, 2].map(|axis| modes[axis].index(at[axis].nearest(), size[axis]));
+                taps[lane][0] = Some(Tap {
                     index: all(index),
                     weight: ONE,
-                };
+                });
                 continue;
             }
             let pairs = [0, 1, 2].map(|axis| match fetch.gathers {
@@ -162,7 +167,17 @@ impl Warp {
                 Some(_) => [ONE, ONE, ONE, ONE, 0, 0, 0, 0],
                 None => weights([weight(0), weight(1), weight(2)]),
             };
+            // Where a coordinate is that of a texel, the next one along the axis takes no part.
+            let reads = |number: usize| {
+                (0..3).all(|axis| {
+                    let second = number >> axis & 1 == 1;
+                    !second || axis < 2 && fetch.gathers.is_some() || weight(axis) != 0
+                })
+            };
             for (number, tap) in taps[lane].iter_mut().enumerate() {
+                if !reads(number) {
+                    continue;
+                }
                 let index = [0, 1, 2].map(|axis| {
                     let second = (number >> axis & 1) as i64;
                     if axis >= axes {
@@ -170,10 +185,10 @@ impl Warp {
                     }
                     modes[axis].index(pairs[axis].first + second, size[axis])
                 });
-                *tap = Tap {
+                *tap = Some(Tap {
                     index: all(index),
                     weight: weights[number],
-                };
+                });
             }
         }
         taps
@@ -193,7 +208,11 @@ fn channels(planes: &Planes, lane: usize, image: &ImageDesc) -> [u32; 4] {
     for (number, value) in values.iter_mut().enumerate().take(image.channels as usize) {
         let at = number as u32 * bits;
         let word = planes[at as usize / 32].0[lane] >> (at % 32);
-        let raw = if bits == 32 { word } else { word & ((1 << bits) - 1) };
+        let raw = if bits == 32 {
+            word
+        } else {
+            word & ((1 << bits) - 1)
+        };
         *value = image.channel.value(raw);
     }
     values

@@ -16,12 +16,7 @@ use crate::report::FaultKind;
 
 impl Warp {
     /// Runs an operation on images for the lanes of `mask`.
-    pub(super) fn image(
-        &mut self,
-        block: &mut Block<'_>,
-        op: &ImageOp,
-        mask: u32,
-    ) -> Checked<()> {
+    pub(super) fn image(&mut self, block: &mut Block<'_>, op: &ImageOp, mask: u32) -> Checked<()> {
         let constants = &block.launch.program.constants;
         let handles = *self.regs.row::<u64>(constants, op.handle);
         let mut rest = mask;
@@ -33,14 +28,13 @@ impl Warp {
                 .fold(0, |mask, lane| mask | 1 << lane);
             rest &= !same;
             let object = block.launch.objects.get(&handle).cloned();
-            let refuse = |message: String| {
-                Err(Fault::new(FaultKind::BadImage, Some(first), message))
-            };
-            let (Object::Texture(crate::image::TextureDesc { image, .. })
-            | Object::Surface(image)) = match &object {
-                Some(object) => object,
-                None => return refuse(format!("0x{handle:x} is no texture or surface object")),
-            };
+            let refuse =
+                |message: String| Err(Fault::new(FaultKind::BadImage, Some(first), message));
+            let (Object::Texture(crate::image::TextureDesc { image, .. }) | Object::Surface(image)) =
+                match &object {
+                    Some(object) => object,
+                    None => return refuse(format!("0x{handle:x} is no texture or surface object")),
+                };
             if !matches!(op.action, ImageAction::Query { .. })
                 && let Some(message) = misfit(image, op)
             {
