@@ -102,7 +102,7 @@ const SEVEN: [f32; 7] = [
     110.990_845,
     87.434_69,
     45.718_628,
-    -90.620_483,
+    -90.620_48,
     -41.430_36,
 ];
 
@@ -112,7 +112,7 @@ fn linear_filters_are_those_of_the_hardware() {
     let texture = case.texture(true, true, AddressMode::Wrap);
     let at = [
         -0.491_629_45,
-        -0.081_473_216,
+        -0.081_473_22,
         0.150_390_63,
         0.671_875,
         1.359_933,
