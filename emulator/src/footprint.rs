@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::check::Kind;
 use crate::exec::row::{Lanes, Row};
 use crate::memory::global::Snapshot;
 use crate::memory::host::{Starved, lacks, zeroed};
@@ -41,12 +40,25 @@ pub struct Touched {
     pub line: Option<u32>,
 }
 
+/// How bytes are accessed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) writes: bool,
+    pub(crate) strong: bool,
+}
+
+impl Way {
+    fn index(self) -> usize {
+        usize::from(self.writes) + 2 * usize::from(self.strong)
+    }
+}
+
 /// The footprint of a launch that runs.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     memory: Snapshot,
     starved: Arc<Starved>,
-    /// For each kind of access, the bitmap of each allocation.
+    /// For each way of access, the bitmap of each allocation.
     kinds: [Box<[OnceLock<Bitmap>]>; 4],
 }
 
@@ -72,12 +84,12 @@ impl Recorder {
     pub(crate) fn lanes(
         &self,
         (allocation, pc): (usize, u32),
-        kind: Kind,
+        way: Way,
         offsets: &Row<u64>,
         mask: u32,
         bytes: u64,
     ) {
-        let bitmap = self.bitmap(allocation, kind);
+        let bitmap = self.bitmap(allocation, way);
         let mut run = 0..0;
         for lane in Lanes(mask) {
             let offset = offsets.0[lane];
@@ -92,12 +104,12 @@ impl Recorder {
     }
 
     /// Records an access to a range.
-    pub(crate) fn range(&self, (allocation, pc): (usize, u32), kind: Kind, range: Range<u64>) {
-        self.bitmap(allocation, kind).add(range, pc);
+    pub(crate) fn range(&self, (allocation, pc): (usize, u32), way: Way, range: Range<u64>) {
+        self.bitmap(allocation, way).add(range, pc);
     }
 
-    fn bitmap(&self, allocation: usize, kind: Kind) -> &Bitmap {
-        self.kinds[kind as usize][allocation].get_or_init(|| {
+    fn bitmap(&self, allocation: usize, way: Way) -> &Bitmap {
+        self.kinds[way.index()][allocation].get_or_init(|| {
             let words = self.memory[allocation].len.div_ceil(WORD);
             match (zeroed(words), zeroed(words)) {
                 (Some(words), Some(sites)) => Bitmap { words, sites },
@@ -111,9 +123,13 @@ impl Recorder {
 
     /// All that was recorded.
     pub(crate) fn finish(&self, program: &Program) -> Footprint {
-        let list = |kind: Kind| {
+        let list = |writes, strong| {
             let mut all = Vec::new();
-            for (allocation, bitmap) in self.memory.iter().zip(&self.kinds[kind as usize]) {
+            for (allocation, bitmap) in self
+                .memory
+                .iter()
+                .zip(&self.kinds[Way { writes, strong }.index()])
+            {
                 if let Some(bitmap) = bitmap.get() {
                     bitmap.list(allocation.base, program, &mut all);
                 }
@@ -121,10 +137,10 @@ impl Recorder {
             all
         };
         Footprint {
-            reads: list(Kind::Read),
-            writes: list(Kind::Write),
-            strong_reads: list(Kind::StrongRead),
-            strong_writes: list(Kind::StrongWrite),
+            reads: list(false, false),
+            writes: list(true, false),
+            strong_reads: list(false, true),
+            strong_writes: list(true, true),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::fault::Checked;
 use super::row::{LANES, Row};
 use super::warp::Warp;
 use crate::check::{Actor, FlagUse, Kind, Order, Stamp, Target, Values};
+use crate::footprint::Way;
 use crate::memory::lanes::Planes;
 use crate::memory::words::{Bytes, Word, low_bits};
 use crate::program::{Inst, Strength};
@@ -72,7 +73,7 @@ impl Site {
             true => Kind::StrongRead,
             false => Kind::Read,
         };
-        self.leave(block, target, kind, offsets, mask, bytes);
+        self.leave(block, target, false, offsets, mask, bytes);
         if !block.launch.checks.races {
             return Ok(());
         }
@@ -98,14 +99,18 @@ impl Site {
         self,
         block: &Block<'_>,
         target: Target,
-        kind: Kind,
+        writes: bool,
         offsets: &Row<u64>,
         mask: u32,
         bytes: usize,
     ) {
+        let way = Way {
+            writes,
+            strong: self.strength.is_strong(),
+        };
         if let (Some(footprint), Target::Global { allocation }) = (&block.launch.footprint, target)
         {
-            footprint.lanes((allocation, self.pc), kind, offsets, mask, bytes as u64);
+            footprint.lanes((allocation, self.pc), way, offsets, mask, bytes as u64);
         }
     }
 
@@ -150,7 +155,7 @@ impl Site {
             true => Kind::StrongWrite,
             false => Kind::Write,
         };
-        self.leave(block, target, kind, offsets, mask, bytes);
+        self.leave(block, target, true, offsets, mask, bytes);
         if !block.launch.checks.races {
             return Ok(());
         }
