@@ -91,6 +91,99 @@ fn main() {
     let program = Program { function, place };
     captures(&program);
     builds(&program);
+    modes(&program);
+    nests();
+}
+
+/// What each mode forbids while a stream is captured, in the thread that captures and in another.
+fn modes(program: &Program) {
+    use CUstreamCaptureMode as Mode;
+    let (mut stream, mut event) = (null_mut(), null_mut());
+    ok!(cuStreamCreate(&raw mut stream, 1));
+    ok!(cuEventCreate(&raw mut event, 2));
+    ok!(cuEventRecord(event, null_mut()));
+    let event = event as usize;
+    let mut context = null_mut();
+    ok!(cuCtxGetCurrent(&raw mut context));
+    let context = context as usize;
+    let (global, local, relaxed) = (
+        Mode::CU_STREAM_CAPTURE_MODE_GLOBAL,
+        Mode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        Mode::CU_STREAM_CAPTURE_MODE_RELAXED,
+    );
+    let asks = move || {
+        // SAFETY: live handles.
+        unsafe { sys::cuEventQuery(event as sys::CUevent) }
+    };
+    let asks_elsewhere = move || {
+        let other = std::thread::spawn(move || {
+            ok!(cuCtxSetCurrent(context as sys::CUcontext));
+            asks()
+        });
+        other.join().expect("it does not panic")
+    };
+    let forbidden = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    let allowed = CUresult::CUDA_SUCCESS;
+    for (mode, here, there) in [
+        (global, forbidden, forbidden),
+        (local, forbidden, allowed),
+        (relaxed, allowed, allowed),
+    ] {
+        for (elsewhere, expected) in [(false, here), (true, there)] {
+            let mut graph = null_mut();
+            ok!(cuStreamBeginCapture_v2(stream, mode));
+            program.add(stream, 1);
+            let asked = if elsewhere { asks_elsewhere() } else { asks() };
+            assert_eq!(asked, expected, "{mode:?}, elsewhere: {elsewhere}");
+            let ended = match expected {
+                CUresult::CUDA_SUCCESS => expected,
+                _ => CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+            };
+            // SAFETY: a live handle and a place.
+            let code = unsafe { sys::cuStreamEndCapture(stream, &raw mut graph) };
+            assert_eq!(code, ended);
+        }
+    }
+    // A thread may allow itself what a capture of its own mode forbids.
+    let mut mode = relaxed;
+    ok!(cuThreadExchangeStreamCaptureMode(&raw mut mode));
+    assert_eq!(mode, global);
+    ok!(cuStreamBeginCapture_v2(stream, global));
+    assert_eq!(asks(), allowed);
+    ok!(cuThreadExchangeStreamCaptureMode(&raw mut mode));
+    assert_eq!(mode, relaxed);
+    // Only the thread that began it ends it, unless it is relaxed.
+    let captured = stream as usize;
+    let other = std::thread::spawn(move || {
+        ok!(cuCtxSetCurrent(context as sys::CUcontext));
+        let mut graph = null_mut();
+        answers!(
+            CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+            cuStreamEndCapture(captured as sys::CUstream, &raw mut graph)
+        );
+    });
+    other.join().expect("it does not panic");
+    let mut graph = null_mut();
+    ok!(cuStreamEndCapture(stream, &raw mut graph));
+}
+
+/// A graph in a graph, and so on, until the driver has enough.
+fn nests() {
+    let mut inner = null_mut();
+    ok!(cuGraphCreate(&raw mut inner, 0));
+    for depth in 1.. {
+        let (mut outer, mut node) = (null_mut(), null_mut());
+        ok!(cuGraphCreate(&raw mut outer, 0));
+        // SAFETY: live handles and a place.
+        let added =
+            unsafe { sys::cuGraphAddChildGraphNode(&raw mut node, outer, null(), 0, inner) };
+        if added != CUresult::CUDA_SUCCESS {
+            assert_eq!(added, CUresult::CUDA_ERROR_NOT_SUPPORTED);
+            println!("nested: {} levels", depth - 1);
+            return;
+        }
+        inner = outer;
+    }
 }
 
 fn captures(program: &Program) {

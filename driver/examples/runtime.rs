@@ -47,6 +47,22 @@ end:
     st.global.u32 [%out], %thread;
     ret;
 }
+.visible .global .attribute(.managed) .align 4 .u32 total = 40;
+.visible .entry sample(.param .u64 texture, .param .u64 surface) {
+    .reg .u64 %texture, %surface, %total;
+    .reg .u32 %sum;
+    .reg .f32 %x, %value, %other<3>;
+    ld.param.u64 %texture, [texture];
+    ld.param.u64 %surface, [surface];
+    mov.f32 %x, 0f3F800000;
+    tex.2d.v4.f32.f32 {%value, %other0, %other1, %other2}, [%texture, {%x, %x}];
+    mov.u32 %sum, 4;
+    sust.b.2d.b32.trap [%surface, {%sum, %sum}], {%value};
+    cvt.rzi.u32.f32 %sum, %value;
+    mov.u64 %total, total;
+    red.global.add.u32 [%total], %sum;
+    ret;
+}
 ";
 
 /// Codes of the runtime.
@@ -154,10 +170,18 @@ fn main() {
     let library = unsafe { Library::new("libcudart.so.13") }.expect("the library is found");
     let runtime = Runtime(library);
     // Addresses in the host program that name kernels and variables.
-    let [scale, race, lost, factors, launches, unknown] = [1, 2, 3, 4, 5, 6].map(|n| n << 12);
+    let [scale, race, lost, factors, launches, unknown, sample] =
+        [1, 2, 3, 4, 5, 6, 7].map(|n| n << 12);
     let container = fat_binary(1, PTX);
     let wrapper = Wrapper(0x4662_43b1, 1, container.as_ptr(), std::ptr::null());
-    let binary = register(&runtime, &wrapper, &[(scale, c"scale"), (race, c"race")]);
+    let kernels = [(scale, c"scale"), (race, c"race"), (sample, c"sample")];
+    let binary = register(&runtime, &wrapper, &kernels);
+    let mut total: *mut u32 = null_mut();
+    ok!(runtime.__cudaRegisterManagedVar(
+        binary => usize, &raw mut total => *mut *mut u32, null_mut() => *mut c_void,
+        c"total".as_ptr() => *const c_char, 0 => i32, 4 => usize, 0 => i32, 0 => i32,
+    ));
+    assert_eq!(call!(runtime.__cudaInitModule(binary => usize) -> u8), 1);
     for (shadow, name) in [(factors, c"factors"), (launches, c"launches")] {
         ok!(runtime.__cudaRegisterVar(
             binary => usize, shadow => usize, name.as_ptr() => *const c_char,
@@ -169,6 +193,7 @@ fn main() {
     register(&runtime, &no_ptx, &[(lost, c"lost")]);
 
     scales(&runtime, scale, factors, launches);
+    images(&runtime, sample, total);
     refuses(&runtime, [scale, lost, factors, unknown]);
     races(&runtime, race);
     let channel = call!(runtime.cudaCreateChannelDesc(
@@ -253,6 +278,56 @@ fn scales(runtime: &Runtime, scale: usize, factors: usize, launches: usize) {
     assert_eq!(older[1032..], [0xff; 8], "nothing behind the struct");
     ok!(runtime.cudaFree(device => u64));
     println!("scaled {n} numbers");
+}
+
+/// An array, which a kernel reads as a texture and writes as a surface, and a managed variable.
+fn images(runtime: &Runtime, sample: usize, total: *mut u32) {
+    // SAFETY: the module is there, so its variable is, and no kernel uses it.
+    let read = || unsafe { total.read_volatile() };
+    assert_eq!(read(), 40, "its first value");
+    let (width, height) = (4_usize, 5_usize);
+    let texels: Vec<f32> = (0..20).map(|i| i as f32).collect();
+    let channel = Channel([32, 0, 0, 0, 2]);
+    let mut array = 0_usize;
+    ok!(runtime.cudaMallocArray(
+        &raw mut array => *mut usize, &raw const channel => *const Channel, width => usize,
+        height => usize, 2 => u32,
+    ));
+    ok!(runtime.cudaMemcpy2DToArray(
+        array => usize, 0 => usize, 0 => usize, texels.as_ptr() => *const f32, 16 => usize,
+        16 => usize, height => usize, TO_DEVICE => i32,
+    ));
+    let outside = call!(runtime.cudaMemcpy2DToArray(
+        array => usize, 4 => usize, 0 => usize, texels.as_ptr() => *const f32, 16 => usize,
+        16 => usize, height => usize, TO_DEVICE => i32,
+    ));
+    assert_eq!(outside, INVALID_VALUE);
+    // The resource is an array; filtering is linear, coordinates are clamped.
+    let resource = [0, array as u64, 0, 0, 0, 0, 0, 0];
+    let sampling = [1_u32, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let (mut texture, mut surface) = (0_u64, 0_u64);
+    ok!(runtime.cudaCreateTextureObject(
+        &raw mut texture => *mut u64, resource.as_ptr() => *const u64,
+        sampling.as_ptr() => *const u32, null_mut() => *mut c_void,
+    ));
+    ok!(runtime.cudaCreateSurfaceObject(
+        &raw mut surface => *mut u64, resource.as_ptr() => *const u64,
+    ));
+    let mut arguments = [(&raw mut texture).cast(), (&raw mut surface).cast()];
+    assert_eq!(runtime.launch(sample, 1, 1, &mut arguments), 0);
+    ok!(runtime.cudaDeviceSynchronize());
+    // Between 0, 1, 4 and 5.
+    assert_eq!(read(), 42);
+    let mut row = [0_f32; 4];
+    ok!(runtime.cudaMemcpy2DFromArray(
+        row.as_mut_ptr() => *mut f32, 16 => usize, array => usize, 0 => usize, 4 => usize,
+        16 => usize, 1 => usize, TO_HOST => i32,
+    ));
+    assert_eq!(row, [16.0, 2.5, 18.0, 19.0]);
+    ok!(runtime.cudaDestroyTextureObject(texture => u64));
+    ok!(runtime.cudaDestroySurfaceObject(surface => u64));
+    ok!(runtime.cudaFreeArray(array => usize));
+    println!("sampled 20 texels");
 }
 
 /// Errors of the program, which are kept until they are asked for.

@@ -25,6 +25,11 @@ impl<T> Out<T> {
         Self(place)
     }
 
+    /// No place, for an answer that is not wanted.
+    pub(crate) fn null() -> Self {
+        Self(std::ptr::null_mut())
+    }
+
     /// A list of our own.
     pub(crate) fn to_all(list: &mut [T]) -> Self {
         Self(list.as_mut_ptr())
@@ -42,6 +47,14 @@ impl<T> Out<T> {
         // SAFETY: not null, so the caller's place for a `T`.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
+    }
+
+    /// Reads an answer that was written.
+    pub(crate) fn answered(self) -> Answer<T>
+    where
+        T: Copy,
+    {
+        In(self.0.cast_const()).get()
     }
 
     /// Writes an answer that the caller need not want.

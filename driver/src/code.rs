@@ -113,6 +113,12 @@ codes! {
     STREAM_CAPTURE_IMPLICIT = 906,
         "operation would make the legacy stream depend on a capturing blocking stream",
         "cudaErrorStreamCaptureImplicit";
+    CAPTURED_EVENT = 907,
+        "operation not permitted on an event last recorded in a capturing stream",
+        "cudaErrorCapturedEvent";
+    STREAM_CAPTURE_WRONG_THREAD = 908,
+        "attempt to terminate a thread-local capture sequence from another thread",
+        "cudaErrorStreamCaptureWrongThread";
     GRAPH_EXEC_UPDATE_FAILURE = 910, "the graph update was not performed",
         "cudaErrorGraphExecUpdateFailure";
     INVALID_CLUSTER_SIZE = 912, "the cluster size is invalid", "cudaErrorInvalidClusterSize";

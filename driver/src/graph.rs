@@ -1,11 +1,13 @@
 //! Graphs of work, and streams that are captured to them.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::thread::ThreadId;
 
 use crate::c::Handle;
 use crate::code::{Answer, Code};
 use crate::state::State;
-use crate::work::Work;
+use crate::work::{Step, Work};
 
 /// A graph that a program builds.
 #[derive(Clone, Default)]
@@ -52,8 +54,8 @@ impl Graph {
     }
 
     /// The work of all nodes in order.
-    pub(crate) fn work(&self) -> Answer<Vec<Work>> {
-        Ok(self.ordered()?.into_iter().map(|node| node.work).collect())
+    pub(crate) fn work(&self) -> Answer<Work> {
+        Ok(work_of(&self.ordered()?))
     }
 
     /// All nodes that come before these, and these.
@@ -70,6 +72,24 @@ impl Graph {
     }
 }
 
+/// The work of nodes, which come in order.
+pub(crate) fn work_of(nodes: &[Node]) -> Work {
+    let positions: HashMap<Handle, usize> = nodes
+        .iter()
+        .enumerate()
+        .map(|(position, node)| (node.handle, position))
+        .collect();
+    let step = |node: &Node| Step {
+        work: node.work.clone(),
+        after: node
+            .after
+            .iter()
+            .filter_map(|before| positions.get(before).copied())
+            .collect(),
+    };
+    Work::Graph(nodes.iter().map(step).collect())
+}
+
 /// Streams that are captured.
 #[derive(Default)]
 pub(crate) struct Captures {
@@ -78,11 +98,44 @@ pub(crate) struct Captures {
     pub(crate) events: HashMap<Handle, (Handle, Vec<Handle>)>,
 }
 
+/// Which calls that are unsafe during a capture are refused, of a capture and of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Those of all threads.
+    Global,
+    /// Those of the thread that captures.
+    ThreadLocal,
+    Relaxed,
+}
+
+impl Mode {
+    /// The mode with a number of the API.
+    pub(crate) fn of(number: u32) -> Answer<Self> {
+        Ok(match number {
+            0 => Self::Global,
+            1 => Self::ThreadLocal,
+            2 => Self::Relaxed,
+            _ => return Err(Code::INVALID_VALUE),
+        })
+    }
+}
+
+thread_local! {
+    /// The mode of the calling thread.
+    static MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
+}
+
+/// Sets the calling thread's mode, and gives the one before.
+pub(crate) fn exchange_mode(mode: Mode) -> Mode {
+    MODE.replace(mode)
+}
+
 /// A stream that is captured.
 pub(crate) struct Captured {
     pub(crate) graph: Handle,
-    /// Whether the capture began here; else the stream waited for an event of the capture.
-    pub(crate) is_origin: bool,
+    /// If the capture began here: the thread that began it, and its mode. Else the stream waited for
+    /// an event of the capture.
+    pub(crate) origin: Option<(ThreadId, Mode)>,
     /// What the next node of the stream comes after.
     pub(crate) last: Vec<Handle>,
     /// Whether a call was made that capture forbids.
@@ -101,6 +154,7 @@ impl State {
         work: Work,
         after: Vec<Handle>,
     ) -> Answer<Handle> {
+        work.check_size()?;
         let handle = self.new_handle();
         let graph = self.graph(graph)?;
         after
@@ -174,8 +228,26 @@ impl State {
         }
     }
 
+    /// Refuses a call of the calling thread that is unsafe while streams are captured: it may wait
+    /// for work that was captured. It ends the captures.
+    pub(crate) fn check_unsafe(&mut self) -> Answer {
+        let (thread, own) = (std::thread::current().id(), MODE.get());
+        let forbids = |captured: &Captured| match captured.origin {
+            Some((_, Mode::Relaxed)) | None => false,
+            Some((of, _)) if of == thread => own != Mode::Relaxed,
+            Some((_, mode)) => own == Mode::Global && mode == Mode::Global,
+        };
+        let captured = self.captures.streams.values_mut();
+        let mut answer = Ok(());
+        for captured in captured.filter(|captured| forbids(captured)) {
+            captured.is_invalid = true;
+            answer = Err(Code::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        answer
+    }
+
     /// Begins to capture a stream.
-    pub(crate) fn begin_capture(&mut self, stream: Handle) -> Answer {
+    pub(crate) fn begin_capture(&mut self, stream: Handle, mode: Mode) -> Answer {
         if self.captures.streams.contains_key(&stream) {
             return Err(Code::ILLEGAL_STATE);
         }
@@ -183,7 +255,7 @@ impl State {
         self.graphs.insert(graph, Graph::default());
         let captured = Captured {
             graph,
-            is_origin: true,
+            origin: Some((std::thread::current().id(), mode)),
             last: Vec::new(),
             is_invalid: false,
         };
@@ -194,8 +266,9 @@ impl State {
     /// Ends a capture where it began, and gives its graph.
     pub(crate) fn end_capture(&mut self, stream: Handle) -> Answer<Handle> {
         let captured = self.captured(stream)?;
-        if !captured.is_origin {
-            return Err(Code::STREAM_CAPTURE_UNMATCHED);
+        let (thread, mode) = captured.origin.ok_or(Code::STREAM_CAPTURE_UNMATCHED)?;
+        if mode != Mode::Relaxed && thread != std::thread::current().id() {
+            return Err(Code::STREAM_CAPTURE_WRONG_THREAD);
         }
         let (graph, last) = (captured.graph, captured.last.clone());
         let all = self.captures.streams.values();
@@ -240,7 +313,7 @@ impl State {
         };
         let captured = self.captures.streams.entry(stream).or_insert(Captured {
             graph,
-            is_origin: false,
+            origin: None,
             last: Vec::new(),
             is_invalid: false,
         });

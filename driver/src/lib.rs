@@ -10,19 +10,24 @@
 //! | `c` | types of the C interface, and the checked places that callers hand over |
 //! | `state` | what lives behind handles: contexts, modules, streams, memory |
 //! | `work`, `graph` | what streams do, at once or as nodes of graphs |
+//! | `order` | what happens before what, and reports of races between streams and with the host |
 //! | `api` | the functions, one file for each group of the manual |
 //! | `runtime` | the runtime API, `libcudart.so`, on the functions of `api` |
 //! | `fatbin` | PTX in fat binaries |
 //! | `linked` | several modules of PTX as one |
+//! | `capture` | capture of a launch in front of another driver, for a replay |
 //! | `report` | what goes to stderr |
 
 mod api;
 mod c;
 mod call;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod capture;
 mod code;
 mod fatbin;
 mod graph;
 mod linked;
+mod order;
 mod report;
 mod runtime;
 mod state;

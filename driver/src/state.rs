@@ -5,15 +5,22 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use warpsmith_emulator::{Emulator, EmulatorConfig, Module};
+use warpsmith_emulator::{Emulator, EmulatorConfig, ImageDesc, Module};
 
+use crate::api::array::Array3dDesc;
+use crate::api::host_memory::Managed;
+use crate::api::texture::{ResourceDesc, SamplingDesc};
 use crate::c::{Address, Device, Handle};
 use crate::code::{Answer, Code};
 use crate::graph::{Captures, Graph, Node};
+use crate::order::Order;
 use crate::report;
 
 /// Addresses of device memory. Linux gives them to no program, so an address tells whose it is.
 pub(crate) const DEVICE_ADDRESSES: std::ops::Range<u64> = 0x1000_0000_0000..0x2000_0000_0000;
+
+/// The context of memory that belongs to a module.
+pub(crate) const NO_CONTEXT: Handle = 0;
 
 /// The seed of schedules, if it is not 0.
 const SEED: &str = "WARPSMITH_SEED";
@@ -33,6 +40,7 @@ pub(crate) struct Driver {
     /// The process that initialised the driver: what a fork makes is another.
     process: u32,
     state: Mutex<State>,
+    order: Mutex<Order>,
     /// Held while a piece of work is done: one at a time, in the order of the calls.
     turn: Mutex<()>,
 }
@@ -46,6 +54,9 @@ pub(crate) struct State {
     pub(crate) functions: HashMap<Handle, Function>,
     pub(crate) streams: HashMap<Handle, Stream>,
     pub(crate) events: HashMap<Handle, Event>,
+    pub(crate) arrays: HashMap<Handle, Array>,
+    /// Textures and surfaces, by the emulator's handles.
+    pub(crate) objects: HashMap<u64, Object>,
     pub(crate) pools: HashMap<Handle, Pool>,
     pub(crate) links: HashMap<Handle, Link>,
     pub(crate) graphs: HashMap<Handle, Graph>,
@@ -83,6 +94,8 @@ pub(crate) struct LoadedModule {
     /// `None` for a library, which belongs to no context.
     pub(crate) context: Option<Handle>,
     pub(crate) module: Module,
+    /// Memory of its managed variables, which goes after the module.
+    pub(crate) managed: Managed,
 }
 
 /// A kernel of a module, as function and as kernel of a library.
@@ -105,6 +118,22 @@ pub(crate) struct Event {
     pub(crate) context: Handle,
     pub(crate) is_timed: bool,
     pub(crate) recorded: Option<Instant>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Array {
+    pub(crate) context: Handle,
+    pub(crate) desc: Array3dDesc,
+    /// Where its texels are.
+    pub(crate) image: ImageDesc,
+    pub(crate) bytes: u64,
+}
+
+/// A texture or a surface, as it was described.
+#[derive(Clone, Copy)]
+pub(crate) enum Object {
+    Texture(ResourceDesc, SamplingDesc),
+    Surface(ResourceDesc),
 }
 
 /// A pool of memory; it keeps nothing, so only its attributes are there.
@@ -160,6 +189,7 @@ pub(crate) fn initialise() -> Answer {
         let config = EmulatorConfig {
             seed: seed.and_then(|seed| seed.parse().ok()).unwrap_or(0),
             keep_going,
+            footprint: true,
             ..EmulatorConfig::default()
         };
         let memory_bytes = config.memory_bytes;
@@ -172,6 +202,7 @@ pub(crate) fn initialise() -> Answer {
             keep_going,
             process: std::process::id(),
             state: Mutex::default(),
+            order: Mutex::default(),
             turn: Mutex::default(),
         }
     });
@@ -184,6 +215,11 @@ pub(crate) fn driver() -> Answer<&'static Driver> {
         .get()
         .filter(|driver| driver.process == std::process::id())
         .ok_or(Code::NOT_INITIALIZED)
+}
+
+/// The driver, if it was ever started, in this process or in the one that this was forked from.
+pub(crate) fn running() -> Option<&'static Driver> {
+    DRIVER.get()
 }
 
 /// The calling thread's stack of contexts. It is empty when the thread has ended: programs call the
@@ -207,6 +243,11 @@ pub(crate) fn check_device(device: Device) -> Answer {
 impl Driver {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The order of work. Who holds it takes no other lock, and touches no memory of the program.
+    pub(crate) fn order(&self) -> MutexGuard<'_, Order> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does a piece of work when no other is being done.
@@ -279,6 +320,10 @@ impl State {
         self.events.get_mut(&handle).ok_or(Code::INVALID_HANDLE)
     }
 
+    pub(crate) fn array(&self, handle: Handle) -> Answer<&Array> {
+        self.arrays.get(&handle).ok_or(Code::INVALID_HANDLE)
+    }
+
     pub(crate) fn function(&mut self, handle: Handle) -> Answer<&mut Function> {
         self.functions.get_mut(&handle).ok_or(Code::INVALID_HANDLE)
     }
@@ -313,10 +358,20 @@ impl State {
 
     /// Takes a module and its functions away.
     pub(crate) fn unload(&mut self, handle: Handle) -> Answer {
-        self.modules.remove(&handle).ok_or(Code::INVALID_HANDLE)?;
+        let removed = self.modules.remove(&handle).ok_or(Code::INVALID_HANDLE)?;
+        for (address, _) in removed.managed.ranges() {
+            self.ranges.remove(&address);
+        }
         self.functions
             .retain(|_, function| function.owner != handle);
         Ok(())
+    }
+
+    /// Where the arrays of a context are.
+    pub(crate) fn arrays_of(&self, context: Handle) -> Vec<Address> {
+        let arrays = self.arrays.values();
+        let owned = arrays.filter(|array| array.context == context);
+        owned.map(|array| array.image.address).collect()
     }
 
     /// Takes a context away, and all that belongs to it but its memory, which this returns.
@@ -336,6 +391,7 @@ impl State {
             |stream: &Handle| BUILT_IN_STREAMS.contains(stream) || streams.contains_key(stream);
         self.captures.streams.retain(|stream, _| is_known(stream));
         self.events.retain(|_, event| event.context != handle);
+        self.arrays.retain(|_, array| array.context != handle);
         let ranges = self.ranges.iter();
         let ranges: Vec<(Address, Range)> = ranges
             .filter(|(_, range)| range.context == handle)

@@ -16,6 +16,11 @@ fn built() -> PathBuf {
 
 /// Runs an example of this package on the driver.
 fn run(example: &str, settings: &[(&str, &Path)]) -> Output {
+    run_with(example, &[], settings)
+}
+
+/// Runs it with arguments.
+fn run_with(example: &str, arguments: &[&str], settings: &[(&str, &Path)]) -> Output {
     let folder = TempDir::new().expect("a temporary folder");
     let driver = built().join("libwarpsmith_driver.so");
     assert!(driver.exists(), "{}", driver.display());
@@ -24,6 +29,7 @@ fn run(example: &str, settings: &[(&str, &Path)]) -> Output {
     }
     Command::new(built().join("../examples").join(example))
         .env("LD_LIBRARY_PATH", folder.path())
+        .args(arguments)
         .envs(settings.iter().copied())
         .output()
         .expect("the example is built with the tests")
@@ -72,7 +78,7 @@ fn a_program_on_the_runtime_api_registers_its_kernels_and_runs() {
     assert!(ran.status.success(), "{stderr}");
     assert_eq!(
         stdout,
-        "scaled 100 numbers\n\
+        "scaled 100 numbers\nsampled 20 texels\n\
          waited: (\"cudaErrorLaunchFailure\", \"unspecified launch failure\")\n"
     );
     assert!(stderr.contains("kernel race, PTX line 39"), "{stderr}");
@@ -100,7 +106,10 @@ fn a_program_captures_streams_and_builds_graphs() {
     let ran = run("graphs", &[]);
     let stderr = text(&ran.stderr);
     assert!(ran.status.success(), "{stderr}");
-    assert_eq!(text(&ran.stdout), "captured: 16\nbuilt: 26\n");
+    assert_eq!(
+        text(&ran.stdout),
+        "captured: 16\nbuilt: 26\nnested: 64 levels\n"
+    );
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
 
@@ -112,4 +121,78 @@ fn the_driver_answers_as_the_manual_says() {
     let told = "warpsmith: cuUserObjectCreate is not supported\n";
     assert_eq!(stderr.matches(told).count(), 1, "{stderr}");
     assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+/// A mistake of the program `streams`, and what the report says of the later and the earlier access.
+const MISTAKES: [(&str, &str, &str); 10] = [
+    (
+        "kernels",
+        "kernel double, PTX line 11, reads on stream",
+        "kernel double, PTX line 13, writes on stream",
+    ),
+    (
+        "copies",
+        "kernel double, PTX line 11, reads on stream",
+        "a copy writes on stream",
+    ),
+    (
+        "result",
+        "a copy reads on the legacy stream",
+        "kernel double, PTX line 13, writes on stream",
+    ),
+    (
+        "legacy",
+        "kernel double, PTX line 11, reads on the legacy stream",
+        "kernel double, PTX line 13, writes on stream",
+    ),
+    (
+        "allocation",
+        "a fill writes on stream",
+        "cuMemAllocAsync writes on stream",
+    ),
+    (
+        "free",
+        "cuMemFreeAsync writes on stream",
+        "a fill writes on stream",
+    ),
+    (
+        "graph",
+        "kernel double, PTX line 11, reads on stream",
+        "kernel double, PTX line 13, writes on stream",
+    ),
+    (
+        "reuse",
+        "with the host: it writes",
+        "a copy reads on stream",
+    ),
+    (
+        "download",
+        "with the host: it reads",
+        "a copy writes on stream",
+    ),
+    (
+        "managed",
+        "with the host: it reads",
+        "kernel double, PTX line 13, writes on stream",
+    ),
+];
+
+#[test]
+fn a_program_that_waits_has_no_reports() {
+    let ran = run("streams", &[]);
+    let stderr = text(&ran.stderr);
+    assert!(ran.status.success(), "{stderr}");
+    assert_eq!(text(&ran.stdout), "done\n", "{stderr}");
+    assert!(!stderr.contains("error"), "{stderr}");
+}
+
+#[test]
+fn what_a_program_does_not_wait_for_is_a_report() {
+    for (mistake, later, earlier) in MISTAKES {
+        let ran = run_with("streams", &[mistake], &[]);
+        let stderr = text(&ran.stderr);
+        assert_eq!(text(&ran.stdout), "done\n", "{mistake}: {stderr}");
+        assert!(stderr.contains(later), "{mistake}: {stderr}");
+        assert!(stderr.contains(earlier), "{mistake}: {stderr}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What a caller sets (limits of the emulator, shape of a launch) and what a launch returns.
 
 use crate::explore::Explorer;
+use crate::footprint::Footprint;
 use crate::output::Output;
 use crate::profile::Counters;
 use crate::report::FaultKind;
@@ -39,6 +40,8 @@ pub struct EmulatorConfig {
     pub output: Output,
     /// Whether launches fill [`LaunchStats::counters`]. This costs time, so it is off by default.
     pub profile: bool,
+    /// Whether launches fill [`LaunchStats::footprint`].
+    pub footprint: bool,
     /// Where launches leave their timelines; `None` records none.
     pub trace: Option<Trace>,
     /// Chooses the order of each launch, instead of the seed. All checks have to be on.
@@ -58,6 +61,7 @@ impl Default for EmulatorConfig {
             instruction_budget: None,
             output: Output::stdout(),
             profile: false,
+            footprint: false,
             trace: None,
             explorer: None,
         }
@@ -134,6 +138,8 @@ pub struct LaunchStats {
     pub warp_instructions: u64,
     /// The other counters; `None` unless [`EmulatorConfig::profile`] is set.
     pub counters: Option<Box<Counters>>,
+    /// What the launch read and wrote; `None` unless [`EmulatorConfig::footprint`] is set.
+    pub footprint: Option<Box<Footprint>>,
 }
 
 impl LaunchStats {

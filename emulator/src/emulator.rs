@@ -1,16 +1,18 @@
 //! The emulator: it owns global memory, loads modules and launches kernels.
 
 use std::fmt::Display;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::check::GridOrder;
 use crate::config::{EmulatorConfig, LaunchConfig, LaunchStats};
-use crate::error::{LaunchError, LoadError, MemoryError};
+use crate::error::{ImageError, LaunchError, LoadError, MemoryError};
 use crate::exec::block::Launch;
 use crate::exec::grid;
 use crate::exec::row::LANES;
 use crate::explore::Explorer;
 use crate::fifo::Fifo;
+use crate::footprint::Recorder;
+use crate::image::{ImageDesc, Object, Objects, TextureDesc};
 use crate::memory::global::GlobalMemory;
 use crate::memory::host::Starved;
 use crate::memory::shared::SHARED_LIMIT;
@@ -47,6 +49,7 @@ const GRID_LIMITS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 pub struct Emulator {
     config: EmulatorConfig,
     memory: Arc<GlobalMemory>,
+    objects: Mutex<Objects>,
     /// `None`: the thread that launches runs all blocks.
     pool: Option<rayon::ThreadPool>,
 }
@@ -57,12 +60,17 @@ impl Emulator {
     pub fn new(config: EmulatorConfig) -> Self {
         Self {
             memory: Arc::new(GlobalMemory::new(config.memory_bytes)),
+            objects: Mutex::default(),
             pool: start_most(host_threads(config.threads), start),
             config,
         }
     }
 
     pub(crate) fn memory(&self) -> &GlobalMemory {
+        &self.memory
+    }
+
+    pub(crate) fn shared_memory(&self) -> &Arc<GlobalMemory> {
         &self.memory
     }
 
@@ -110,6 +118,32 @@ impl Emulator {
         self.memory.fill(address, byte, len)
     }
 
+    fn objects(&self) -> MutexGuard<'_, Objects> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes an object that `tex` and `tld4` read an image by, and returns its handle. The image's
+    /// memory is looked at when a kernel reads it.
+    ///
+    /// # Errors
+    /// [`ImageError`]
+    pub fn create_texture(&self, texture: &TextureDesc) -> Result<u64, ImageError> {
+        self.objects().add(Object::Texture(*texture))
+    }
+
+    /// Makes an object that `suld` and `sust` access an image by, and returns its handle.
+    ///
+    /// # Errors
+    /// [`ImageError`]
+    pub fn create_surface(&self, image: &ImageDesc) -> Result<u64, ImageError> {
+        self.objects().add(Object::Surface(*image))
+    }
+
+    /// Takes a texture or surface away; false if there is none with this handle. Its memory stays.
+    pub fn destroy_object(&self, handle: u64) -> bool {
+        self.objects().remove(handle)
+    }
+
     /// Loads a PTX module: parses the text and places the module's variables in global memory. It
     /// checks that a driver would load the module on a GPU of [`COMPUTE_CAPABILITY`]: its target,
     /// and the instructions that the target has. A kernel is lowered to the form that the executor
@@ -120,7 +154,7 @@ impl Emulator {
     /// [`LoadError`], which names what is wrong or unsupported in the module or in all of its
     /// kernels, and the line.
     pub fn load(&self, ptx: &str) -> Result<Module, LoadError> {
-        Module::load(&self.memory, ptx)
+        Module::load(&self.memory, ptx, None)
     }
 
     /// Runs a kernel to completion. `params` are the bytes of each parameter, in order,
@@ -182,6 +216,9 @@ impl Emulator {
         let starved = Arc::<Starved>::default();
         let trace = self.config.trace.as_ref();
         let cluster_blocks = cluster.iter().product::<u32>() as usize;
+        let memory = self.memory.snapshot();
+        let recorder = || Arc::new(Recorder::new(&memory, &starved));
+        let footprint = self.config.footprint.then(recorder);
         let launch = Launch {
             kernel: found.name.clone(),
             program: program.clone(),
@@ -190,7 +227,8 @@ impl Emulator {
             params,
             grid_workspace: workspace.address,
             global: self.memory.clone(),
-            memory: self.memory.snapshot(),
+            memory,
+            objects: self.objects().snapshot(),
             seed: self.config.seed,
             checks: self.config.checks,
             keep_going: self.config.keep_going,
@@ -200,6 +238,7 @@ impl Emulator {
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),
             profile: self.config.profile.then(|| Collector::new(&program)),
             trace: trace.map(|trace| Log::new(trace, cluster_blocks)),
+            footprint,
             explorer: self.config.explorer.clone(),
         };
         let source = module.source();
@@ -216,6 +255,8 @@ impl Emulator {
             });
         }
         let mut stats = ran.map_err(LaunchError::Fault)?;
+        let footprint = launch.footprint.as_ref();
+        stats.footprint = footprint.map(|recorder| Box::new(recorder.finish(&program)));
         let threads = config.block.iter().map(|e| u64::from(*e)).product();
         let dynamic = config.shared_bytes.into();
         let counters = launch

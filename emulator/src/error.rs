@@ -62,6 +62,13 @@ fn describe_nearest(allocation: &Option<(u64, u64)>) -> String {
     }
 }
 
+/// A texture or a surface that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct ImageError {
+    pub(crate) what: &'static str,
+}
+
 /// A module that cannot be loaded.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]

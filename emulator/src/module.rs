@@ -8,7 +8,7 @@ use ptx_syntax::ast::{Constant, Function, FunctionKind, Initializer, Space, Vari
 use ptx_syntax::origins::Origins;
 
 use crate::emulator::COMPUTE_CAPABILITY;
-use crate::error::{LaunchError, LoadError};
+use crate::error::{LaunchError, LoadError, MemoryError};
 use crate::limits;
 use crate::lower::{self, ParamLayout};
 use crate::memory::global::GlobalMemory;
@@ -100,6 +100,13 @@ impl Module {
         self.0.variables.get(name).copied()
     }
 
+    /// The names of the managed variables, whose memory is the host's too.
+    pub fn managed(&self) -> Vec<&str> {
+        let variables = self.0.ast.variables.iter();
+        let managed = variables.filter(|variable| is_managed(variable));
+        managed.map(|variable| variable.name.as_str()).collect()
+    }
+
     /// Static shared memory of a kernel in bytes; `None` if there is no such kernel, or if it cannot
     /// run.
     pub fn shared_bytes(&self, kernel: &str) -> Option<u64> {
@@ -149,7 +156,11 @@ impl Module {
 
     /// Parses the text and places its variables. Kernels are lowered when they are first needed, but
     /// one that can run must be there: a module in which none can is refused with the first error.
-    pub(crate) fn load(memory: &Arc<GlobalMemory>, text: &str) -> Result<Self, LoadError> {
+    pub(crate) fn load(
+        memory: &Arc<GlobalMemory>,
+        text: &str,
+        managed: Option<PlaceManaged<'_>>,
+    ) -> Result<Self, LoadError> {
         let ast = ptx_syntax::parse(text)?;
         if ast.address_size != 64 {
             let what = format!(".address_size {}", ast.address_size);
@@ -173,10 +184,22 @@ impl Module {
             ast,
         };
         // From here on, dropping `inner` frees the variables that it has placed.
-        inner.place_variables()?;
+        inner.place_variables(managed)?;
         inner.find_usable()?;
         Ok(Self(Arc::new(inner)))
     }
+}
+
+/// Gives memory of the host for a managed variable of so many bytes: its address, aligned to 256
+/// bytes at least. `None` if there is none.
+pub(crate) type PlaceManaged<'a> = &'a mut dyn FnMut(u64) -> Option<u64>;
+
+/// Whether the host can use a variable at its address, `.attribute(.managed)`.
+fn is_managed(variable: &Variable) -> bool {
+    variable
+        .attributes
+        .iter()
+        .any(|attribute| attribute == ".managed")
 }
 
 /// The kernels of a module, not lowered yet.
@@ -220,12 +243,13 @@ impl Inner {
     }
 
     /// Places the variables in global and constant memory, and writes their initial values.
-    fn place_variables(&mut self) -> Result<(), LoadError> {
+    fn place_variables(&mut self, mut managed: Option<PlaceManaged<'_>>) -> Result<(), LoadError> {
         let variables = std::mem::take(&mut self.ast.variables);
         let in_memory =
             |variable: &&Variable| matches!(variable.space, Space::Global | Space::Const);
         for variable in variables.iter().filter(in_memory) {
-            self.place(variable)?;
+            let managed = managed.as_mut().filter(|_| is_managed(variable));
+            self.place(variable, managed)?;
         }
         let addresses = self.variables.iter();
         self.addresses = addresses
@@ -242,7 +266,11 @@ impl Inner {
         Ok(())
     }
 
-    fn place(&mut self, variable: &Variable) -> Result<(), LoadError> {
+    fn place(
+        &mut self,
+        variable: &Variable,
+        managed: Option<&mut PlaceManaged<'_>>,
+    ) -> Result<(), LoadError> {
         let Some(bytes) = variable.bytes().or_else(|| open_size(variable)) else {
             let what = format!("external variable `{}`", variable.name);
             return Err(LoadError::Unsupported {
@@ -251,14 +279,17 @@ impl Inner {
             });
         };
         let (align, read_only) = (variable.alignment(), variable.space == Space::Const);
-        let address = self
-            .memory
-            .alloc_variable(bytes, align.into(), read_only)
-            .map_err(|source| LoadError::Variable {
-                name: variable.name.clone(),
-                line: variable.line,
-                source,
-            })?;
+        let placed = match managed {
+            Some(place) => place(bytes)
+                .ok_or(MemoryError::HostMemory { requested: bytes })
+                .and_then(|address| self.memory.alloc_at(address, bytes).map(|()| address)),
+            None => self.memory.alloc_variable(bytes, align.into(), read_only),
+        };
+        let address = placed.map_err(|source| LoadError::Variable {
+            name: variable.name.clone(),
+            line: variable.line,
+            source,
+        })?;
         self.variables
             .insert(variable.name.clone(), (address, bytes));
         Ok(())

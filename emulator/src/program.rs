@@ -1,11 +1,13 @@
 //! The lowered form of a kernel, which the executor runs.
 
 mod asynchrony;
+mod image;
 mod strength;
 pub(crate) mod tensor;
 mod watch;
 
 pub(crate) use asynchrony::*;
+pub(crate) use image::*;
 pub(crate) use strength::{Scope, Strength};
 pub(crate) use watch::*;
 
@@ -99,6 +101,8 @@ pub(crate) enum Op {
     /// The same for registers of which some may be unwritten.
     OpenStore(Box<OpenStore>),
     Atomic(Box<Atomic>),
+    /// Textures and surfaces.
+    Image(Box<ImageOp>),
     /// To a position in the code.
     Branch {
         target: u32,

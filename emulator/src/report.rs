@@ -50,6 +50,8 @@ pub enum FaultKind {
     TensorMap,
     /// A `vprintf` whose format or arguments cannot be read.
     BadFormat,
+    /// `tex`, `suld` and the like of an object that is not there, or whose image does not fit.
+    BadImage,
 }
 
 impl FaultKind {
@@ -77,6 +79,7 @@ impl FaultKind {
             Self::RegisterBudget => "register budget",
             Self::TensorMap => "bad tensor map",
             Self::BadFormat => "bad printf format",
+            Self::BadImage => "bad texture or surface",
         }
     }
 

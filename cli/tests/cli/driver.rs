@@ -122,3 +122,51 @@ fn a_program_goes_on_after_findings() {
     };
     assert!(goes_on.stderr.contains(&counted), "{}", goes_on.stderr);
 }
+
+/// The hashes of buffers that `warpsmith run` prints.
+fn hashes(stdout: &str) -> Vec<&str> {
+    let hashes = stdout.lines().filter_map(|line| line.split_once(" hash "));
+    hashes.map(|(_, hash)| hash).collect()
+}
+
+#[test]
+fn a_launch_is_captured_in_front_of_a_driver_and_replayed() {
+    let folder = Folder::new();
+    let library =
+        Path::new(env!("CARGO_BIN_EXE_warpsmith")).with_file_name("libwarpsmith_driver.so");
+    let library = match library.exists() {
+        true => library,
+        false => library.with_file_name("deps/libwarpsmith_driver.so"),
+    };
+    let files = ["kernel.ptx", "launch.toml"].map(|file| example("transpose", file));
+    let program = |capture: &str, bytes: &str| {
+        ran(command()
+            .args(["check", "--", env!("CARGO_BIN_EXE_warpsmith"), "run"])
+            .args(&files)
+            .args(["--device", "gpu"])
+            .env("LD_AUDIT", &library)
+            .env("WARPSMITH_CAPTURE", capture)
+            .env("WARPSMITH_CAPTURE_TO", folder.path("captured"))
+            .env("WARPSMITH_CAPTURE_BYTES", bytes))
+    };
+    let first = program("transpose:1", "1000000000");
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    assert!(
+        first.stderr.contains("captured a launch of transpose"),
+        "{}",
+        first.stderr
+    );
+    let captured = ["kernel.ptx", "launch.toml"].map(|file| folder.path("captured").join(file));
+    let replayed = ran(command()
+        .arg("run")
+        .args(captured)
+        .args(["--device", "emulator"]));
+    assert_eq!(replayed.code, 0, "{}", replayed.stderr);
+    assert_eq!(hashes(&replayed.stdout), hashes(&first.stdout));
+    let too_large = program("*", "100");
+    assert_eq!(too_large.code, 0, "{}", too_large.stderr);
+    let told = "WARPSMITH_CAPTURE_BYTES is the limit";
+    assert!(too_large.stderr.contains(told), "{}", too_large.stderr);
+    let second = program("transpose:2", "100");
+    assert!(!second.stderr.contains("capture"), "{}", second.stderr);
+}

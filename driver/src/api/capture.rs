@@ -1,14 +1,18 @@
 //! Capture of streams: their work becomes nodes of a graph.
 
-use crate::c::{Data, Handle, In, Out};
+use crate::c::{Data, Handle, In, InOut, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
+use crate::graph::{Mode, exchange_mode};
 use crate::state::{current, current_even_if_faulty};
 
 /// `CU_STREAM_CAPTURE_STATUS_NONE` and so on.
 const NONE: u32 = 0;
 const ACTIVE: u32 = 1;
 const INVALIDATED: u32 = 2;
+
+/// `CU_STREAM_CAPTURE_MODE_GLOBAL`
+const GLOBAL: u32 = 0;
 
 /// What is captured on a stream: status, and the graph.
 fn status(stream: Handle) -> Answer<(u32, Handle)> {
@@ -22,14 +26,14 @@ fn status(stream: Handle) -> Answer<(u32, Handle)> {
     })
 }
 
-fn begin(stream: Handle) -> Answer {
+fn begin(stream: Handle, mode: u32) -> Answer {
     let current = current()?;
     current.check_stream(stream)?;
     // The legacy stream cannot be captured.
     if stream <= 1 {
         return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
     }
-    current.state().begin_capture(stream)
+    current.state().begin_capture(stream, Mode::of(mode)?)
 }
 
 fn info(stream: Handle, status_place: Out<u32>, id: Out<u64>, graph: Out<Handle>) -> Answer {
@@ -43,13 +47,13 @@ entries! {
     fn cuStreamBeginCapture | cuStreamBeginCapture_ptsz: "cuStreamBeginCapture" @ 10000 (
         stream: Handle,
     ) {
-        begin(stream)
+        begin(stream, GLOBAL)
     }
 
     fn cuStreamBeginCapture_v2 | cuStreamBeginCapture_v2_ptsz: "cuStreamBeginCapture" @ 10010 (
-        stream: Handle, _mode: u32,
+        stream: Handle, mode: u32,
     ) {
-        begin(stream)
+        begin(stream, mode)
     }
 
     fn cuStreamEndCapture | cuStreamEndCapture_ptsz: "cuStreamEndCapture" @ 10000 (
@@ -63,10 +67,10 @@ entries! {
     }
 
     fn cuThreadExchangeStreamCaptureMode: "cuThreadExchangeStreamCaptureMode" @ 10010 (
-        mode: Out<u32>,
+        mode: InOut<u32>,
     ) {
-        // The mode that a thread begins with.
-        mode.set(0)
+        let before = exchange_mode(Mode::of(mode.at(0)?)?);
+        mode.set_at(0, before as u32)
     }
 
     fn cuStreamIsCapturing | cuStreamIsCapturing_ptsz: "cuStreamIsCapturing" @ 10000 (

@@ -35,7 +35,15 @@ fn create(place: Out<Handle>, flags: u32, device: Device) -> Answer {
 /// Frees all that belongs to a context.
 fn destroy(driver: &Driver, context: Handle) -> Answer {
     driver.in_turn(|| {
+        driver.order().host_after_all(context);
+        let arrays = driver.state().arrays_of(context);
         let ranges = driver.state().take_context(context)?;
+        for address in arrays {
+            driver
+                .emulator
+                .free(address)
+                .map_err(|_| Code::INVALID_VALUE)?;
+        }
         for (address, range) in ranges {
             free(driver, address, range)?;
         }
@@ -108,6 +116,14 @@ fn named(context: Handle) -> Answer<Handle> {
         0 => current_even_if_faulty().map(|current| current.context),
         _ => Ok(context),
     }
+}
+
+/// Waits for all work of a context.
+fn wait_for_all(context: Handle) -> Answer {
+    let driver = driver()?;
+    driver.state().check_unsafe()?;
+    driver.order().host_after_all(context);
+    wait_for(context)
 }
 
 /// What a call that waits says: all work is done, but a kernel may have had a fault.
@@ -257,11 +273,11 @@ entries! {
     }
 
     fn cuCtxSynchronize: "cuCtxSynchronize" @ 2000 () {
-        wait_for(current_even_if_faulty()?.context)
+        wait_for_all(current_even_if_faulty()?.context)
     }
 
     fn cuCtxSynchronize_v2: "cuCtxSynchronize" @ 13000 (context: Handle) {
-        wait_for(named(context)?)
+        wait_for_all(named(context)?)
     }
 
     fn cuCtxGetApiVersion: "cuCtxGetApiVersion" @ 3020 (context: Handle, version: Out<u32>) {

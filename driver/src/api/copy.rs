@@ -2,13 +2,17 @@
 
 use std::ffi::c_void;
 
+use warpsmith_emulator::Footprint;
+
 use crate::c::{Address, Copy2d, Copy3d, Handle, In, Side2d, Side3d, bytes, bytes_mut};
 use crate::call::entries;
 use crate::code::{Answer, Code};
+use crate::order;
 use crate::report;
 use crate::state::{DEVICE_ADDRESSES, Driver, current};
-use crate::work::{Work, submit};
+use crate::work::{Work, submit, submit_and_wait};
 
+use super::array;
 use super::memory::code_of;
 
 /// Bytes that copies within the device go through at a time.
@@ -16,6 +20,7 @@ const CHUNK: usize = 1 << 20;
 
 /// `CU_MEMORYTYPE_HOST` and so on.
 const HOST: u32 = 1;
+pub(super) const DEVICE: u32 = 2;
 const ARRAY: u32 = 3;
 
 fn is_of_device(address: Address) -> bool {
@@ -69,9 +74,41 @@ pub(crate) unsafe fn copy(driver: &Driver, to: Address, from: Address, len: usiz
     }
 }
 
+/// What a copy reads and writes, apart from memory of the host that is the host's alone.
+pub(crate) fn touched(driver: &Driver, to: Address, from: Address, len: usize) -> Footprint {
+    let state = driver.state();
+    let part = |address| match is_of_device(address) || state.range_at(address).is_some() {
+        true => order::all_of(address, len as u64),
+        false => Vec::new(),
+    };
+    Footprint {
+        reads: part(from),
+        writes: part(to),
+        ..Footprint::default()
+    }
+}
+
+/// Copies, and waits for it.
+pub(super) fn copy_now(to: Address, from: Address, len: usize) -> Answer {
+    submit_and_wait(current()?, Work::Copy { to, from, len })
+}
+
 /// Copies on a stream.
-fn copy_on(stream: Handle, to: Address, from: Address, len: usize) -> Answer {
+pub(super) fn copy_on(stream: Handle, to: Address, from: Address, len: usize) -> Answer {
     submit(current()?, stream, Work::Copy { to, from, len })
+}
+
+/// Where a side of a copy begins.
+pub(crate) fn address_of(side: Side3d) -> Address {
+    match side.kind {
+        HOST => side.host as Address,
+        _ => side.device,
+    }
+}
+
+/// Whether a side of a copy is memory of the host.
+pub(crate) fn is_of_host(side: Side3d) -> bool {
+    !is_of_device(address_of(side))
 }
 
 /// Rows of one side of a copy in two or three dimensions.
@@ -85,15 +122,7 @@ struct Rows {
 impl Rows {
     /// The rows of a side, whose last byte has an address.
     fn new(side: Side3d, shape: &Copy3d) -> Answer<Self> {
-        if side.kind == ARRAY || side.array != 0 {
-            report::unsupported("a copy from or to an array");
-            return Err(Code::NOT_SUPPORTED);
-        }
-        let base = if side.kind == HOST {
-            side.host as Address
-        } else {
-            side.device
-        };
+        let base = address_of(side);
         let pitch = side.pitch as u64;
         let place = || {
             let slice = pitch.checked_mul(side.height as u64)?;
@@ -132,28 +161,48 @@ fn sides(shape: &Copy3d) -> Answer<(Rows, Rows)> {
 }
 
 /// Copies rows, if the shape is right.
-pub(crate) fn copy_3d(driver: &Driver, shape: &Copy3d) -> Answer {
+pub(crate) fn copy_3d(driver: &Driver, shape: &Copy3d) -> Answer<Footprint> {
     let (to, from) = sides(shape)?;
+    let mut all = Footprint::default();
     if shape.width_bytes == 0 || shape.height == 0 {
-        return Ok(());
+        return Ok(all);
     }
     for z in 0..shape.depth {
         for y in 0..shape.height {
+            let (to, from) = (to.row(y, z), from.row(y, z));
             // SAFETY: as in `Work::run`: by the contract of the functions that copy.
-            unsafe { copy(driver, to.row(y, z), from.row(y, z), shape.width_bytes) }?;
+            unsafe { copy(driver, to, from, shape.width_bytes) }?;
+            let row = touched(driver, to, from, shape.width_bytes);
+            all.reads.extend(row.reads);
+            all.writes.extend(row.writes);
         }
     }
-    Ok(())
+    Ok(all)
 }
 
-/// Work that copies rows.
-pub(super) fn work_of(shape: Copy3d) -> Answer<Work> {
+/// Work that copies rows. Arrays become the memory that they lie in.
+pub(super) fn work_of(mut shape: Copy3d) -> Answer<Work> {
+    let extent = [shape.width_bytes, shape.height, shape.depth];
+    for side in [&mut shape.to, &mut shape.from] {
+        if side.kind == ARRAY {
+            *side = array::resolved(&current()?.state(), *side, extent)?;
+        }
+    }
     sides(&shape)?;
     Ok(Work::Copy3d(Box::new(shape)))
 }
 
-fn copy_3d_on(stream: Handle, shape: Copy3d) -> Answer {
-    submit(current()?, stream, work_of(shape)?)
+fn copy_3d_on(stream: Option<Handle>, shape: Copy3d) -> Answer {
+    submit_on(stream, work_of(shape)?)
+}
+
+/// Does work on a stream; on none, the call waits for it.
+fn submit_on(stream: Option<Handle>, work: Work) -> Answer {
+    let current = current()?;
+    match stream {
+        Some(stream) => submit(current, stream, work),
+        None => submit_and_wait(current, work),
+    }
 }
 
 impl From<Side2d> for Side3d {
@@ -174,7 +223,7 @@ impl From<Side2d> for Side3d {
     }
 }
 
-fn copy_2d(stream: Handle, shape: Copy2d) -> Answer {
+fn copy_2d(stream: Option<Handle>, shape: Copy2d) -> Answer {
     copy_3d_on(
         stream,
         Copy3d {
@@ -190,7 +239,7 @@ fn copy_2d(stream: Handle, shape: Copy2d) -> Answer {
 /// Rows of `count` units each, `pitch` bytes apart, to fill with a value.
 #[derive(Clone)]
 pub(crate) struct Fill {
-    to: Address,
+    pub(crate) to: Address,
     pitch: usize,
     unit: Vec<u8>,
     count: usize,
@@ -225,10 +274,10 @@ impl Fill {
 }
 
 /// Fills rows.
-pub(crate) fn fill(driver: &Driver, fill: &Fill) -> Answer {
+pub(crate) fn fill(driver: &Driver, fill: &Fill) -> Answer<Footprint> {
     let len = fill.count * fill.unit.len();
     if len == 0 {
-        return Ok(());
+        return Ok(Footprint::default());
     }
     let block = fill.unit.repeat(fill.count.min(CHUNK / fill.unit.len()));
     for row in 0..fill.rows {
@@ -243,21 +292,29 @@ pub(crate) fn fill(driver: &Driver, fill: &Fill) -> Answer {
             done += chunk;
         }
     }
-    Ok(())
+    let row = |row: usize| {
+        let first = fill.to + (row * fill.pitch) as u64;
+        first..first + len as u64
+    };
+    Ok(Footprint {
+        writes: order::parts((0..fill.rows).map(row)),
+        ..Footprint::default()
+    })
 }
 
-fn fill_on(stream: Handle, to: Address, pitch: usize, unit: &[u8], extents: [usize; 2]) -> Answer {
-    let current = current()?;
-    submit(
-        current,
-        stream,
-        Work::Fill(Fill::new(to, pitch, unit, extents)?),
-    )
+fn fill_on(
+    stream: Option<Handle>,
+    to: Address,
+    pitch: usize,
+    unit: &[u8],
+    extents: [usize; 2],
+) -> Answer {
+    submit_on(stream, Work::Fill(Fill::new(to, pitch, unit, extents)?))
 }
 
 entries! {
     fn cuMemcpy | cuMemcpy_ptds: "cuMemcpy" @ 4000 (to: Address, from: Address, len: usize) {
-        copy_on(0, to, from, len)
+        copy_now(to, from, len)
     }
 
     fn cuMemcpyAsync | cuMemcpyAsync_ptsz: "cuMemcpyAsync" @ 4000 (
@@ -269,7 +326,7 @@ entries! {
     fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds: "cuMemcpyHtoD" @ 3020 (
         to: Address, from: Address, len: usize,
     ) {
-        copy_on(0, to, from, len)
+        copy_now(to, from, len)
     }
 
     fn cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz: "cuMemcpyHtoDAsync" @ 3020 (
@@ -281,7 +338,7 @@ entries! {
     fn cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds: "cuMemcpyDtoH" @ 3020 (
         to: Address, from: Address, len: usize,
     ) {
-        copy_on(0, to, from, len)
+        copy_now(to, from, len)
     }
 
     fn cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz: "cuMemcpyDtoHAsync" @ 3020 (
@@ -293,7 +350,7 @@ entries! {
     fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds: "cuMemcpyDtoD" @ 3020 (
         to: Address, from: Address, len: usize,
     ) {
-        copy_on(0, to, from, len)
+        copy_now(to, from, len)
     }
 
     fn cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz: "cuMemcpyDtoDAsync" @ 3020 (
@@ -305,7 +362,7 @@ entries! {
     fn cuMemcpyPeer | cuMemcpyPeer_ptds: "cuMemcpyPeer" @ 4000 (
         to: Address, _to_context: Handle, from: Address, _from_context: Handle, len: usize,
     ) {
-        copy_on(0, to, from, len)
+        copy_now(to, from, len)
     }
 
     fn cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz: "cuMemcpyPeerAsync" @ 4000 (
@@ -316,100 +373,100 @@ entries! {
     }
 
     fn cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds: "cuMemcpy2D" @ 3020 (shape: In<Copy2d>) {
-        copy_2d(0, shape.get()?)
+        copy_2d(None, shape.get()?)
     }
 
     fn cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds: "cuMemcpy2DUnaligned" @ 3020 (
         shape: In<Copy2d>,
     ) {
-        copy_2d(0, shape.get()?)
+        copy_2d(None, shape.get()?)
     }
 
     fn cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz: "cuMemcpy2DAsync" @ 3020 (
         shape: In<Copy2d>, stream: Handle,
     ) {
-        copy_2d(stream, shape.get()?)
+        copy_2d(Some(stream), shape.get()?)
     }
 
     fn cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds: "cuMemcpy3D" @ 3020 (shape: In<Copy3d>) {
-        copy_3d_on(0, shape.get()?)
+        copy_3d_on(None, shape.get()?)
     }
 
     fn cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz: "cuMemcpy3DAsync" @ 3020 (
         shape: In<Copy3d>, stream: Handle,
     ) {
-        copy_3d_on(stream, shape.get()?)
+        copy_3d_on(Some(stream), shape.get()?)
     }
 
     fn cuMemsetD8_v2 | cuMemsetD8_v2_ptds: "cuMemsetD8" @ 3020 (
         to: Address, value: u8, count: usize,
     ) {
-        fill_on(0, to, 0, &[value], [count, 1])
+        fill_on(None, to, 0, &[value], [count, 1])
     }
 
     fn cuMemsetD16_v2 | cuMemsetD16_v2_ptds: "cuMemsetD16" @ 3020 (
         to: Address, value: u16, count: usize,
     ) {
-        fill_on(0, to, 0, &value.to_ne_bytes(), [count, 1])
+        fill_on(None, to, 0, &value.to_ne_bytes(), [count, 1])
     }
 
     fn cuMemsetD32_v2 | cuMemsetD32_v2_ptds: "cuMemsetD32" @ 3020 (
         to: Address, value: u32, count: usize,
     ) {
-        fill_on(0, to, 0, &value.to_ne_bytes(), [count, 1])
+        fill_on(None, to, 0, &value.to_ne_bytes(), [count, 1])
     }
 
     fn cuMemsetD8Async | cuMemsetD8Async_ptsz: "cuMemsetD8Async" @ 3020 (
         to: Address, value: u8, count: usize, stream: Handle,
     ) {
-        fill_on(stream, to, 0, &[value], [count, 1])
+        fill_on(Some(stream), to, 0, &[value], [count, 1])
     }
 
     fn cuMemsetD16Async | cuMemsetD16Async_ptsz: "cuMemsetD16Async" @ 3020 (
         to: Address, value: u16, count: usize, stream: Handle,
     ) {
-        fill_on(stream, to, 0, &value.to_ne_bytes(), [count, 1])
+        fill_on(Some(stream), to, 0, &value.to_ne_bytes(), [count, 1])
     }
 
     fn cuMemsetD32Async | cuMemsetD32Async_ptsz: "cuMemsetD32Async" @ 3020 (
         to: Address, value: u32, count: usize, stream: Handle,
     ) {
-        fill_on(stream, to, 0, &value.to_ne_bytes(), [count, 1])
+        fill_on(Some(stream), to, 0, &value.to_ne_bytes(), [count, 1])
     }
 
     fn cuMemsetD2D8_v2 | cuMemsetD2D8_v2_ptds: "cuMemsetD2D8" @ 3020 (
         to: Address, pitch: usize, value: u8, width: usize, height: usize,
     ) {
-        fill_on(0, to, pitch, &[value], [width, height])
+        fill_on(None, to, pitch, &[value], [width, height])
     }
 
     fn cuMemsetD2D16_v2 | cuMemsetD2D16_v2_ptds: "cuMemsetD2D16" @ 3020 (
         to: Address, pitch: usize, value: u16, width: usize, height: usize,
     ) {
-        fill_on(0, to, pitch, &value.to_ne_bytes(), [width, height])
+        fill_on(None, to, pitch, &value.to_ne_bytes(), [width, height])
     }
 
     fn cuMemsetD2D32_v2 | cuMemsetD2D32_v2_ptds: "cuMemsetD2D32" @ 3020 (
         to: Address, pitch: usize, value: u32, width: usize, height: usize,
     ) {
-        fill_on(0, to, pitch, &value.to_ne_bytes(), [width, height])
+        fill_on(None, to, pitch, &value.to_ne_bytes(), [width, height])
     }
 
     fn cuMemsetD2D8Async | cuMemsetD2D8Async_ptsz: "cuMemsetD2D8Async" @ 3020 (
         to: Address, pitch: usize, value: u8, width: usize, height: usize, stream: Handle,
     ) {
-        fill_on(stream, to, pitch, &[value], [width, height])
+        fill_on(Some(stream), to, pitch, &[value], [width, height])
     }
 
     fn cuMemsetD2D16Async | cuMemsetD2D16Async_ptsz: "cuMemsetD2D16Async" @ 3020 (
         to: Address, pitch: usize, value: u16, width: usize, height: usize, stream: Handle,
     ) {
-        fill_on(stream, to, pitch, &value.to_ne_bytes(), [width, height])
+        fill_on(Some(stream), to, pitch, &value.to_ne_bytes(), [width, height])
     }
 
     fn cuMemsetD2D32Async | cuMemsetD2D32Async_ptsz: "cuMemsetD2D32Async" @ 3020 (
         to: Address, pitch: usize, value: u32, width: usize, height: usize, stream: Handle,
     ) {
-        fill_on(stream, to, pitch, &value.to_ne_bytes(), [width, height])
+        fill_on(Some(stream), to, pitch, &value.to_ne_bytes(), [width, height])
     }
 }

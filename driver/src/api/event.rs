@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::c::{Handle, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
+use crate::order::Lane;
 use crate::state::{Current, Event, current, current_even_if_faulty};
 
 use super::context::wait_for;
@@ -24,18 +25,25 @@ pub(super) fn record(event: Handle, stream: Handle) -> Answer {
         return Ok(());
     }
     drop(state);
-    record_now(current, event)
+    record_now(current, event, Lane::new(current.context, stream))
 }
 
-/// Records an event after all work that is done.
-pub(crate) fn record_now(current: Current, event: Handle) -> Answer {
+/// Records an event after the work of a lane, which is done.
+pub(crate) fn record_now(current: Current, event: Handle, lane: Lane) -> Answer {
     current.state().event(event)?.recorded = Some(Instant::now());
+    current.driver.order().record(event, lane);
     Ok(())
 }
 
 /// Waits for an event: nothing is left to do, but a kernel may have had a fault.
 fn wait(event: Handle) -> Answer {
-    let context = current_even_if_faulty()?.state().event(event)?.context;
+    let current = current_even_if_faulty()?;
+    let context = current.state().event(event)?.context;
+    if current.state().captures.events.contains_key(&event) {
+        return Err(Code::CAPTURED_EVENT);
+    }
+    current.state().check_unsafe()?;
+    current.driver.order().host_after_event(event);
     wait_for(context)
 }
 

@@ -7,7 +7,7 @@ use warpsmith_emulator::LaunchConfig;
 use crate::c::{Address, Copy3d, Data, Handle, HostFunction, In, InOut, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, work_of};
 use crate::state::{current, driver};
 use crate::work::{Work, submit};
 
@@ -200,8 +200,7 @@ fn launch(executable: Handle, stream: Handle) -> Answer {
     let current = current()?;
     let state = current.state();
     let nodes = state.executables.get(&executable);
-    let nodes = nodes.ok_or(Code::INVALID_HANDLE)?.iter();
-    let work = Work::Child(nodes.map(|node| node.work.clone()).collect());
+    let work = work_of(nodes.ok_or(Code::INVALID_HANDLE)?);
     drop(state);
     submit(current, stream, work)
 }
@@ -285,7 +284,7 @@ entries! {
         place: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, child: Handle,
     ) {
         let work = driver()?.state().graph(child)?.work()?;
-        add(place, graph, after, count, Work::Child(work))
+        add(place, graph, after, count, work)
     }
 
     fn cuGraphAddEventRecordNode: "cuGraphAddEventRecordNode" @ 11010 (
@@ -299,7 +298,7 @@ entries! {
         place: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, event: Handle,
     ) {
         driver()?.state().event(event)?;
-        add(place, graph, after, count, Work::WaitForEvent)
+        add(place, graph, after, count, Work::WaitForEvent(event))
     }
 
     fn cuGraphAddDependencies: "cuGraphAddDependencies" @ 10000 (

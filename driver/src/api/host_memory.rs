@@ -14,7 +14,7 @@ use crate::state::{Current, Driver, Range, RangeKind, current};
 use super::memory::code_of;
 
 /// Alignment of host memory, and of the emulator's copies.
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// Alignment of copies of registered memory, which lies in the same page.
 const UNIT: u64 = 256;
 
@@ -25,8 +25,11 @@ const FLAGS: u32 = 0xf;
 /// `CU_MEM_ATTACH_GLOBAL`, `CU_MEM_ATTACH_HOST`
 const ATTACH: [u32; 2] = [1, 2];
 
+/// Whole pages, which nothing else is in.
 fn layout(bytes: u64) -> Answer<Layout> {
-    let bytes = usize::try_from(bytes).map_err(|_| Code::OUT_OF_MEMORY)?;
+    let pages = bytes.checked_next_multiple_of(PAGE);
+    let bytes = pages.and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = bytes.ok_or(Code::OUT_OF_MEMORY)?;
     Layout::from_size_align(bytes, PAGE as usize).map_err(|_| Code::OUT_OF_MEMORY)
 }
 
@@ -44,11 +47,56 @@ pub(super) fn base(address: Address, range: Range) -> Address {
     }
 }
 
+/// Memory of the host for managed variables of a module.
+#[derive(Default)]
+pub(crate) struct Managed(Vec<(Address, u64)>);
+
+impl Managed {
+    /// Memory for one more variable.
+    pub(super) fn add(&mut self, bytes: u64) -> Option<Address> {
+        // A variable of no bytes has an address, too.
+        let layout = layout(bytes.max(1)).ok()?;
+        // SAFETY: the size is not zero.
+        let memory = unsafe { std::alloc::alloc_zeroed(layout) };
+        (!memory.is_null()).then(|| {
+            self.0.push((memory as Address, bytes));
+            memory as Address
+        })
+    }
+
+    /// Gives the host what the module has in the variables.
+    pub(super) fn fill(&self, driver: &Driver) {
+        for (address, len) in &self.0 {
+            // SAFETY: memory that `add` allocated, which nobody else knows yet.
+            if let Ok(host) = unsafe { bytes_mut(*address as *mut _, *len as usize) } {
+                let _ = driver.emulator.read(*address, host);
+            }
+        }
+    }
+
+    /// Addresses and sizes.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (Address, u64)> + use<'_> {
+        self.0.iter().copied()
+    }
+}
+
+impl Drop for Managed {
+    fn drop(&mut self) {
+        for (address, bytes) in &self.0 {
+            if let Ok(layout) = layout((*bytes).max(1)) {
+                // SAFETY: `add` allocated it with this layout, and this is the only time.
+                unsafe { std::alloc::dealloc(*address as *mut u8, layout) };
+            }
+        }
+    }
+}
+
 /// Allocates zeroed memory of the host that kernels can use.
 fn allocate(current: Current, bytes: usize, kind: RangeKind) -> Answer<Address> {
     if bytes == 0 {
         return Err(Code::INVALID_VALUE);
     }
+    current.state().check_unsafe()?;
     let layout = layout(bytes as u64)?;
     // SAFETY: the size is not zero.
     let memory = unsafe { std::alloc::alloc_zeroed(layout) };
@@ -184,9 +232,11 @@ entries! {
         if address == 0 {
             return Ok(());
         }
+        current.state().check_unsafe()?;
         current.driver.in_turn(|| {
             let is_host = |kind| matches!(kind, RangeKind::Host { .. });
             let range = take(current, address, Code::INVALID_VALUE, is_host)?;
+            current.driver.order().host_after_all(current.context);
             super::context::free(current.driver, address, range)
         })
     }
@@ -203,6 +253,7 @@ entries! {
             let error = Code::HOST_MEMORY_NOT_REGISTERED;
             let is_registered = |kind| matches!(kind, RangeKind::Registered { .. });
             let range = take(current, address, error, is_registered)?;
+            current.driver.order().host_after_all(current.context);
             super::context::free(current.driver, address, range)
         })
     }

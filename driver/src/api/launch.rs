@@ -2,14 +2,17 @@
 
 use std::ffi::c_void;
 
-use warpsmith_emulator::{FaultKind, LaunchConfig, LaunchError, MULTIPROCESSORS, Report};
+use warpsmith_emulator::{
+    FaultKind, Footprint, LaunchConfig, LaunchError, MULTIPROCESSORS, Report,
+};
 
 use crate::c::{Handle, In, LaunchAttribute, LaunchShape, bytes};
 use crate::call::entries;
 use crate::code::{Answer, Code};
+use crate::order::Lane;
 use crate::report;
 use crate::state::{Current, Function, current};
-use crate::work::{Work, submit};
+use crate::work::{Work, in_order, submit};
 
 use super::{event, host_memory};
 
@@ -93,7 +96,7 @@ impl Parameters {
                 })
                 .collect();
         }
-        let packed = self.packed()?;
+        let packed = packed(self.extra)?;
         let layouts = layouts.iter();
         layouts
             .map(|layout| {
@@ -102,27 +105,27 @@ impl Parameters {
             })
             .collect()
     }
+}
 
-    /// The buffer of all parameters.
-    fn packed(self) -> Answer<Vec<u8>> {
-        let (mut buffer, mut len) = (0, 0);
-        let mut at = 0;
-        loop {
-            match self.extra.at(at)? {
-                EXTRA_END => break,
-                EXTRA_BUFFER => buffer = self.extra.at(at + 1)?,
-                EXTRA_BYTES => {
-                    let place = self.extra.at(at + 1)? as *const usize;
-                    // SAFETY: by the contract of the mark, a size stands there.
-                    len = unsafe { In::new(place) }.get()?;
-                }
-                _ => return Err(Code::INVALID_VALUE),
+/// The buffer of all parameters, out of a list of marks and values.
+pub(crate) fn packed(extra: In<usize>) -> Answer<Vec<u8>> {
+    let (mut buffer, mut len) = (0, 0);
+    let mut at = 0;
+    loop {
+        match extra.at(at)? {
+            EXTRA_END => break,
+            EXTRA_BUFFER => buffer = extra.at(at + 1)?,
+            EXTRA_BYTES => {
+                let place = extra.at(at + 1)? as *const usize;
+                // SAFETY: by the contract of the mark, a size stands there.
+                len = unsafe { In::new(place) }.get()?;
             }
-            at += 2;
+            _ => return Err(Code::INVALID_VALUE),
         }
-        // SAFETY: by the contract of the marks, a buffer of so many bytes.
-        Ok(unsafe { bytes(buffer as *const c_void, len) }?.to_vec())
+        at += 2;
     }
+    // SAFETY: by the contract of the marks, a buffer of so many bytes.
+    Ok(unsafe { bytes(buffer as *const c_void, len) }?.to_vec())
 }
 
 /// The error that a GPU has after such a fault.
@@ -212,25 +215,38 @@ impl Launch {
     }
 
     /// Launches the kernel.
-    pub(crate) fn run(&self, current: Current, stream: Handle) -> Answer {
+    pub(crate) fn run(&self, current: Current, lane: Lane) -> Answer {
         let params: Vec<&[u8]> = self.params.iter().map(Vec::as_slice).collect();
         let driver = current.driver;
         let Function { module, name, .. } = &self.function;
-        let launched = driver.in_turn(|| {
-            host_memory::share(driver, || {
+        let mut fault = None;
+        let what = || format!("kernel {name}");
+        let launched = in_order(driver, lane, what, || {
+            let launched = host_memory::share(driver, || {
                 driver
                     .emulator
                     .launch_unprinted(module, name, &self.config, &params)
-            })
+            });
+            match launched {
+                Ok(stats) => Ok(stats.footprint.map(|all| *all).unwrap_or_default()),
+                Err(LaunchError::Fault(report)) => {
+                    fault = Some(report);
+                    Ok(Footprint::default())
+                }
+                Err(error) => Err(refused(&error, &self.config)),
+            }
         });
         driver.emulator.print();
-        match launched {
-            Ok(_) => {}
-            Err(LaunchError::Fault(fault)) => fail(current, &fault)?,
-            Err(error) => return Err(refused(&error, &self.config)),
+        launched?;
+        if let Some(fault) = fault {
+            fail(current, &fault)?;
         }
         let mut events = self.attributes.events.iter();
-        events.try_for_each(|event| event::record(*event, stream))
+        events.try_for_each(|event| event::record_now(current, *event, lane))?;
+        if is_blocking() {
+            driver.order().host_after(lane);
+        }
+        Ok(())
     }
 }
 

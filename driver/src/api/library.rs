@@ -3,7 +3,6 @@
 
 use crate::c::{Address, Data, Device, Handle, In, InOut, Out, Text};
 use crate::call::entries;
-use crate::code::Code;
 use crate::state::driver;
 
 use super::function;
@@ -26,8 +25,7 @@ entries! {
     }
 
     fn cuLibraryUnload: "cuLibraryUnload" @ 12000 (library: Handle) {
-        let driver = driver()?;
-        driver.in_turn(|| driver.state().unload(library))
+        module::unload(library)
     }
 
     fn cuLibraryGetKernel: "cuLibraryGetKernel" @ 12000 (
@@ -63,10 +61,9 @@ entries! {
     }
 
     fn cuLibraryGetManaged: "cuLibraryGetManaged" @ 12000 (
-        _address: Out<Address>, _bytes: Out<usize>, library: Handle, _name: Text,
+        address: Out<Address>, bytes: Out<usize>, library: Handle, name: Text,
     ) {
-        driver()?.state().module(library)?;
-        Err(Code::NOT_FOUND)
+        module::managed_variable(library, name, address, bytes)
     }
 
     fn cuKernelGetFunction: "cuKernelGetFunction" @ 12000 (place: Out<Handle>, kernel: Handle) {

@@ -1,11 +1,13 @@
 //! Memory of the device: allocation, and what is known of it.
 
-use warpsmith_emulator::MemoryError;
+use warpsmith_emulator::{Footprint, MemoryError};
 
 use crate::c::{Address, Handle, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
-use crate::state::{Current, RangeKind, current};
+use crate::order::{Lane, all_of};
+use crate::state::{Current, NO_CONTEXT, Range, RangeKind, current};
+use crate::work::in_order;
 
 use super::context;
 
@@ -33,21 +35,70 @@ pub(super) fn allocate(current: Current, bytes: usize) -> Answer<Address> {
     Ok(address)
 }
 
-/// Frees what [`allocate`] or `cuMemAllocManaged` gave.
-pub(super) fn release(current: Current, address: Address) -> Answer {
+/// Allocates memory of the device for work that comes after that of a stream.
+pub(super) fn allocate_on(current: Current, bytes: usize, stream: Handle) -> Answer<Address> {
+    let address = allocate(current, bytes)?;
+    let lane = Lane::new(current.context, stream);
+    in_order(
+        current.driver,
+        lane,
+        || "cuMemAllocAsync".to_owned(),
+        || Ok(all_written(address, bytes as u64)),
+    )?;
+    Ok(address)
+}
+
+/// Frees memory after the work of a stream.
+fn release_on(current: Current, address: Address, stream: Handle) -> Answer {
+    if address == 0 {
+        return Ok(());
+    }
+    let lane = Lane::new(current.context, stream);
+    in_order(
+        current.driver,
+        lane,
+        || "cuMemFreeAsync".to_owned(),
+        || {
+            let range = free(current, address)?;
+            Ok(all_written(address, range.bytes))
+        },
+    )
+}
+
+/// Allocating and freeing memory forbids all other accesses at the time, as a write does.
+fn all_written(address: Address, bytes: u64) -> Footprint {
+    Footprint {
+        writes: all_of(address, bytes),
+        ..Footprint::default()
+    }
+}
+
+/// Frees what [`allocate`] or `cuMemAllocManaged` gave, after all work.
+fn release(current: Current, address: Address) -> Answer {
     if address == 0 {
         return Ok(());
     }
     current.driver.in_turn(|| {
-        let mut state = current.state();
-        let range = match state.ranges.get(&address) {
-            Some(range) if matches!(range.kind, RangeKind::Device | RangeKind::Managed) => *range,
-            _ => return Err(Code::INVALID_VALUE),
-        };
-        state.ranges.remove(&address);
-        drop(state);
-        context::free(current.driver, address, range)
+        current.driver.order().host_after_all(current.context);
+        free(current, address).map(|_| ())
     })
+}
+
+fn free(current: Current, address: Address) -> Answer<Range> {
+    let mut state = current.state();
+    let range = match state.ranges.get(&address) {
+        Some(range)
+            if matches!(range.kind, RangeKind::Device | RangeKind::Managed)
+                && range.context != NO_CONTEXT =>
+        {
+            *range
+        }
+        _ => return Err(Code::INVALID_VALUE),
+    };
+    state.ranges.remove(&address);
+    drop(state);
+    context::free(current.driver, address, range)?;
+    Ok(range)
 }
 
 /// Bytes of the device that are allocated.
@@ -62,7 +113,9 @@ pub(super) fn used(current: Current) -> u64 {
 
 entries! {
     fn cuMemAlloc_v2: "cuMemAlloc" @ 3020 (place: Out<Address>, bytes: usize) {
-        place.set(allocate(current()?, bytes)?)
+        let current = current()?;
+        current.state().check_unsafe()?;
+        place.set(allocate(current, bytes)?)
     }
 
     fn cuMemAllocPitch_v2: "cuMemAllocPitch" @ 3020 (
@@ -74,12 +127,15 @@ entries! {
         }
         let row = width_bytes.checked_next_multiple_of(PITCH_ALIGN).ok_or(Code::OUT_OF_MEMORY)?;
         let bytes = row.checked_mul(height).ok_or(Code::OUT_OF_MEMORY)?;
+        current.state().check_unsafe()?;
         pitch.set(row)?;
         place.set(allocate(current, bytes)?)
     }
 
     fn cuMemFree_v2: "cuMemFree" @ 3020 (address: Address) {
-        release(current()?, address)
+        let current = current()?;
+        current.state().check_unsafe()?;
+        release(current, address)
     }
 
     fn cuMemAllocAsync | cuMemAllocAsync_ptsz: "cuMemAllocAsync" @ 11020 (
@@ -88,7 +144,7 @@ entries! {
         let current = current()?;
         current.check_stream(stream)?;
         current.state().check_not_captured(stream)?;
-        place.set(allocate(current, bytes)?)
+        place.set(allocate_on(current, bytes, stream)?)
     }
 
     fn cuMemFreeAsync | cuMemFreeAsync_ptsz: "cuMemFreeAsync" @ 11020 (
@@ -97,7 +153,7 @@ entries! {
         let current = current()?;
         current.check_stream(stream)?;
         current.state().check_not_captured(stream)?;
-        release(current, address)
+        release_on(current, address, stream)
     }
 
     fn cuMemGetInfo_v2: "cuMemGetInfo" @ 3020 (free: Out<usize>, total: Out<usize>) {

@@ -1,5 +1,6 @@
 //! The functions of the API.
 
+pub(crate) mod array;
 pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod copy;
@@ -20,11 +21,13 @@ pub(crate) mod pointer;
 pub(crate) mod pool;
 pub(crate) mod stream;
 pub(crate) mod tensor_map;
+pub(crate) mod texture;
 
 use crate::call::Entry;
 
 /// The functions of all files.
 pub(crate) const ENTRIES: &[&[Entry]] = &[
+    array::ENTRIES,
     capture::ENTRIES,
     context::ENTRIES,
     copy::ENTRIES,
@@ -44,4 +47,5 @@ pub(crate) const ENTRIES: &[&[Entry]] = &[
     pool::ENTRIES,
     stream::ENTRIES,
     tensor_map::ENTRIES,
+    texture::ENTRIES,
 ];

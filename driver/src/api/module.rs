@@ -10,7 +10,9 @@ use crate::code::{Answer, Code};
 use crate::fatbin;
 use crate::linked::linked;
 use crate::report;
-use crate::state::{Driver, Function, LoadedModule, State, current, driver};
+use crate::state::{Driver, Function, LoadedModule, NO_CONTEXT, RangeKind, State, current, driver};
+
+use super::host_memory::Managed;
 
 /// `CU_MODULE_LAZY_LOADING`
 const LAZY_LOADING: u32 = 2;
@@ -68,14 +70,17 @@ impl Options {
 }
 
 /// Loads PTX; `what` is the function that was called. The error is told on stderr too.
-pub(super) fn load_ptx(
+fn load_ptx(
     driver: &Driver,
     what: &str,
     ptx: &str,
     options: Option<Options>,
-) -> Answer<Module> {
+) -> Answer<(Module, Managed)> {
     let start = Instant::now();
-    let loaded = driver.emulator.load(ptx);
+    let mut managed = Managed::default();
+    let loaded = driver
+        .emulator
+        .load_managed(ptx, |bytes| managed.add(bytes));
     let error = loaded.as_ref().err().map(ToString::to_string);
     if let Some(options) = options {
         options.answer(start, error.as_deref().unwrap_or_default())?;
@@ -83,6 +88,10 @@ pub(super) fn load_ptx(
     if let Some(error) = error {
         report::note(format_args!("{what}: {error}"));
     }
+    let loaded = loaded.map(|module| {
+        managed.fill(driver);
+        (module, managed)
+    });
     loaded.map_err(|error| match error {
         LoadError::Unsupported { .. } => Code::NOT_SUPPORTED,
         LoadError::Variable {
@@ -107,12 +116,18 @@ pub(super) fn load_image(
         report::note(format_args!("{what}: {error}"));
         Code::INVALID_PTX
     })?;
-    let module = load_ptx(driver, what, &ptx, options)?;
+    let (module, managed) = load_ptx(driver, what, &ptx, options)?;
     let mut state = driver.state();
+    for (address, bytes) in managed.ranges() {
+        state.add_range(address, bytes, RangeKind::Managed, NO_CONTEXT);
+    }
     let handle = state.new_handle();
-    state
-        .modules
-        .insert(handle, LoadedModule { context, module });
+    let loaded = LoadedModule {
+        context,
+        module,
+        managed,
+    };
+    state.modules.insert(handle, loaded);
     Ok(handle)
 }
 
@@ -155,6 +170,33 @@ pub(super) fn functions(state: &mut State, owner: Handle) -> Answer<Vec<Handle>>
         .collect()
 }
 
+/// Answers with the address and the size of a managed variable.
+pub(super) fn managed_variable(
+    owner: Handle,
+    name: Text,
+    address: Out<Address>,
+    bytes: Out<usize>,
+) -> Answer {
+    let is_managed = driver()?
+        .state()
+        .module(owner)?
+        .managed()
+        .contains(&name.get()?);
+    match is_managed {
+        true => variable(owner, name, address, bytes),
+        false => Err(Code::NOT_FOUND),
+    }
+}
+
+/// Takes a module or a library away when all work is done.
+pub(super) fn unload(handle: Handle) -> Answer {
+    let driver = driver()?;
+    driver.in_turn(|| {
+        driver.order().host_after_everything();
+        driver.state().unload(handle)
+    })
+}
+
 /// Answers with the address and the size of a variable.
 pub(super) fn variable(
     owner: Handle,
@@ -195,8 +237,8 @@ entries! {
     }
 
     fn cuModuleUnload: "cuModuleUnload" @ 2000 (module: Handle) {
-        let current = current()?;
-        current.driver.in_turn(|| current.state().unload(module))
+        current()?;
+        unload(module)
     }
 
     fn cuModuleGetFunction: "cuModuleGetFunction" @ 2000 (

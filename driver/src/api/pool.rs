@@ -29,7 +29,7 @@ fn allocate(place: Out<Address>, bytes: usize, pool: Handle, stream: Handle) -> 
     let current = current()?;
     check(pool)?;
     current.check_stream(stream)?;
-    place.set(memory::allocate(current, bytes)?)
+    place.set(memory::allocate_on(current, bytes, stream)?)
 }
 
 /// The value of an attribute that has four bytes.

@@ -3,6 +3,7 @@
 use crate::c::{Data, Handle, HostFunction, Out, Room, StreamCallback};
 use crate::call::entries;
 use crate::code::{Answer, Code};
+use crate::order::Lane;
 use crate::state::{Current, Stream, current, current_even_if_faulty};
 use crate::work::{Work, submit};
 
@@ -24,6 +25,10 @@ fn create(place: Out<Handle>, flags: u32, priority: i32) -> Answer {
         priority: priority.clamp(PRIORITIES.1, PRIORITIES.0),
     };
     state.streams.insert(handle, stream);
+    drop(state);
+    if flags & NON_BLOCKING != 0 {
+        current.driver.order().set_apart(handle);
+    }
     place.set(handle)
 }
 
@@ -51,6 +56,11 @@ fn wait(stream: Handle) -> Answer {
     let current = current_even_if_faulty()?;
     let context = context_of(current, stream)?;
     current.state().check_not_captured(stream)?;
+    current.state().check_unsafe()?;
+    current
+        .driver
+        .order()
+        .host_after(Lane::new(context, stream));
     wait_for(context)
 }
 
@@ -97,8 +107,12 @@ entries! {
         current.check_stream(stream)?;
         let mut state = current.state();
         state.event(event)?;
-        // Outside of captures, what the event recorded is done.
-        state.capture_wait(stream, event).map(|_| ())
+        if !state.capture_wait(stream, event)? {
+            drop(state);
+            let lane = Lane::new(current.context, stream);
+            current.driver.order().wait(lane, event);
+        }
+        Ok(())
     }
 
     fn cuStreamGetFlags | cuStreamGetFlags_ptsz: "cuStreamGetFlags" @ 5050 (
@@ -148,6 +162,8 @@ entries! {
         current.check_stream(stream)?;
         current.state().check_not_captured(stream)?;
         let callback = callback.ok_or(Code::INVALID_VALUE)?;
+        // It may tell other threads that the stream has come so far.
+        current.driver.order().host_after(Lane::new(current.context, stream));
         // SAFETY: the caller's function, with the caller's data, as its contract says.
         unsafe { callback(stream, Code::SUCCESS, data) };
         Ok(())

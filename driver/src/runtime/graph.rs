@@ -56,7 +56,7 @@ runtime! {
         ))
     }
 
-    fn cudaThreadExchangeStreamCaptureMode(mode: Out<u32>) {
+    fn cudaThreadExchangeStreamCaptureMode(mode: InOut<u32>) {
         cu!(capture::cuThreadExchangeStreamCaptureMode(mode))
     }
 

@@ -8,12 +8,14 @@
 //! | `registry` | fat binaries, kernels and variables that programs of nvcc register |
 //! | `launch` | launches, attributes of kernels, occupancy |
 //! | `memory`, `copy` | allocation, copies and fills |
+//! | `array`, `texture` | arrays, textures and surfaces |
 //! | `device`, `properties` | the device and the thread's context |
 //! | `stream` | streams and events |
 //! | `graph` | graphs and stream capture |
 //! | `error` | codes and their names, the thread's last error |
 //! | `missing` | functions that are not there |
 
+mod array;
 mod copy;
 mod device;
 mod error;
@@ -24,6 +26,7 @@ mod missing;
 mod properties;
 mod registry;
 mod stream;
+mod texture;
 
 use std::sync::OnceLock;
 

@@ -199,20 +199,3 @@ pub(super) fn bytes(generation: Generation) -> Answer<Vec<u8>> {
     bytes.resize(whole, 0);
     Ok(bytes)
 }
-
-/// `cudaChannelFormatDesc`: bits of each component, and their kind.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct ChannelDesc {
-    bits: [i32; 4],
-    kind: i32,
-}
-
-// SAFETY: the name is the API's, and no other item of the crate has it.
-#[unsafe(no_mangle)]
-extern "C" fn cudaCreateChannelDesc(x: i32, y: i32, z: i32, w: i32, kind: i32) -> ChannelDesc {
-    ChannelDesc {
-        bits: [x, y, z, w],
-        kind,
-    }
-}

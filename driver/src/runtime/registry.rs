@@ -2,12 +2,11 @@
 //! name by addresses in the host program. A binary is loaded when something of it is first used.
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CString, c_char};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::c::{Address, Data, Handle, In, InOut, Out, Text};
 use crate::code::{Answer, Code};
-use crate::report;
 use crate::state::driver;
 
 use super::error::{INVALID_FUNCTION, INVALID_SYMBOL};
@@ -21,6 +20,8 @@ struct Registry {
     kernels: HashMap<usize, Symbol>,
     /// Variables by the addresses of their shadows in the host program.
     variables: HashMap<usize, Symbol>,
+    /// Managed variables, whose addresses the host program has at these addresses.
+    managed: HashMap<usize, Symbol>,
 }
 
 struct Binary {
@@ -46,21 +47,43 @@ fn with<T>(work: impl FnOnce(&mut Registry) -> T) -> T {
 impl Registry {
     /// The library of a binary.
     fn library(&mut self, binary: usize) -> Answer<Handle> {
-        let binary = self.binaries.get_mut(&binary).ok_or(INVALID_FUNCTION)?;
-        *binary.library.get_or_insert_with(|| {
-            let mut library = 0;
-            cu!(library::cuLibraryLoadData(
-                Out::to(&mut library),
-                binary.image as Data,
-                In::null(),
-                InOut::null(),
-                0,
-                In::null(),
-                In::null(),
-                0,
-            ))?;
-            Ok(library)
-        })
+        let known = self.binaries.get_mut(&binary).ok_or(INVALID_FUNCTION)?;
+        if let Some(library) = known.library {
+            return library;
+        }
+        let mut library = 0;
+        let loaded = cu!(library::cuLibraryLoadData(
+            Out::to(&mut library),
+            known.image as Data,
+            In::null(),
+            InOut::null(),
+            0,
+            In::null(),
+            In::null(),
+            0,
+        ))
+        .map(|()| library);
+        known.library = Some(loaded);
+        if let Ok(library) = loaded {
+            self.tell_managed(binary, library)?;
+        }
+        loaded
+    }
+
+    /// Tells the host program where its managed variables are.
+    fn tell_managed(&self, binary: usize, library: Handle) -> Answer {
+        for (host, symbol) in &self.managed {
+            if symbol.binary != binary {
+                continue;
+            }
+            let mut address = 0;
+            let (place, bytes) = (Out::to(&mut address), Out::null());
+            let name = Text::from(&symbol.name);
+            cu!(library::cuLibraryGetManaged(place, bytes, library, name))?;
+            // SAFETY: by the contract of its registration, a pointer of the host program.
+            unsafe { (*host as *mut usize).write(address as usize) };
+        }
+        Ok(())
     }
 
     fn kernel(&mut self, host: usize) -> Answer<Option<Handle>> {
@@ -147,11 +170,12 @@ extern "C" fn __cudaRegisterFatBinary(image: Data) -> usize {
     })
 }
 
-/// Says whether the module of a managed variable is ready.
+/// Makes the module of a managed variable ready, and says whether it is.
 // SAFETY: the name is the API's, and no other item of the crate has it.
 #[unsafe(no_mangle)]
-extern "C" fn __cudaInitModule(_binary: usize) -> c_char {
-    1
+extern "C" fn __cudaInitModule(binary: usize) -> c_char {
+    let loaded = ready().and_then(|()| with(|registry| registry.library(binary)));
+    loaded.is_ok().into()
 }
 
 startup! {
@@ -163,6 +187,7 @@ startup! {
         let taken = with(|registry| {
             registry.kernels.retain(|_, symbol| symbol.binary != binary);
             registry.variables.retain(|_, symbol| symbol.binary != binary);
+            registry.managed.retain(|_, symbol| symbol.binary != binary);
             registry.binaries.remove(&binary)
         });
         match taken.and_then(|binary| binary.library) {
@@ -190,11 +215,12 @@ startup! {
     }
 
     fn __cudaRegisterManagedVar(
-        _binary: usize, _host: Out<*mut c_void>, _address: Data, _name: Text, _ext: i32,
-        _bytes: usize, _constant: i32, _global: i32,
+        binary: usize, host: usize, _address: Data, name: Text, _ext: i32, _bytes: usize,
+        _constant: i32, _global: i32,
     ) {
-        report::unsupported("a __managed__ variable");
-        Err(Code::NOT_SUPPORTED)
+        let symbol = symbol(binary, name)?;
+        with(|registry| registry.managed.insert(host, symbol));
+        Ok(())
     }
 }
 

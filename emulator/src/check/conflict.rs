@@ -112,7 +112,7 @@ pub(super) fn not_coherent(
          written (2)"
     );
     fault.notes = vec![
-        "ld.global.nc may read what was there before the kernel, whatever orders (1) and (2): \
+        "ld.global.nc and tex may read what was there before the kernel, whatever orders (1) and (2): \
          memory that it reads must stay as it is while the kernel runs; ld.global has no such rule"
             .to_owned(),
     ];

@@ -15,6 +15,8 @@ use crate::check::GridOrder;
 use crate::config::{Checks, Ignored, LaunchConfig};
 use crate::explore::Explorer;
 use crate::fifo::Fifo;
+use crate::footprint::Recorder;
+use crate::image::ObjectSnapshot;
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::host::Starved;
 use crate::profile::{Collector, Tally};
@@ -40,6 +42,8 @@ pub(crate) struct Launch {
     pub(crate) global: Arc<GlobalMemory>,
     /// The allocations that were live at the launch.
     pub(crate) memory: Snapshot,
+    /// The textures and surfaces at the launch.
+    pub(crate) objects: ObjectSnapshot,
     pub(crate) seed: u64,
     pub(crate) checks: Checks,
     /// See [`EmulatorConfig`](crate::EmulatorConfig).
@@ -55,6 +59,8 @@ pub(crate) struct Launch {
     pub(crate) profile: Option<Arc<Collector>>,
     /// Where timelines are collected; `None` without a trace.
     pub(crate) trace: Option<Arc<Log>>,
+    /// Where accesses to global memory are recorded; `None` if nobody wants them.
+    pub(crate) footprint: Option<Arc<Recorder>>,
     /// Chooses the order of warps and landings; `None` follows the seed.
     pub(crate) explorer: Option<Explorer>,
 }

@@ -27,6 +27,7 @@ use super::warp::Stop;
 use crate::check::Order;
 use crate::config::{Checks, LaunchStats};
 use crate::fifo::Fifo;
+use crate::footprint;
 use crate::memory::global::{GlobalMemory, Snapshot};
 use crate::memory::shared::{SHARED_BASE, SharedMemory};
 use crate::profile::Tally;
@@ -73,6 +74,7 @@ pub(crate) struct Cluster {
     pub(crate) left_open: RefCell<LeftOpen>,
     /// The profile's counters; the blocks have clones.
     pub(crate) counters: Tally,
+    pub(crate) footprint: Option<Arc<footprint::Recorder>>,
     pub(crate) trace: Option<RefCell<Recorder>>,
 }
 
@@ -95,6 +97,7 @@ impl Cluster {
             global: launch.global.clone(),
             memory: launch.memory.clone(),
             checks: launch.checks,
+            footprint: launch.footprint.clone(),
             event: Cell::new(false),
             effects: Cell::new(0),
             left_open: RefCell::default(),

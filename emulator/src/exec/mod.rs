@@ -27,6 +27,7 @@ pub(crate) mod findings;
 pub(crate) mod grid;
 mod groups;
 mod heap;
+mod image;
 pub(crate) mod kernel;
 pub(crate) mod mbarrier;
 mod mbarrier_op;

@@ -6,6 +6,7 @@ use super::fault::Checked;
 use super::row::{LANES, Row};
 use super::warp::Warp;
 use crate::check::{Actor, FlagUse, Kind, Order, Stamp, Target, Values};
+use crate::footprint::Way;
 use crate::memory::lanes::Planes;
 use crate::memory::words::{Bytes, Word, low_bits};
 use crate::program::{Inst, Scope, Strength};
@@ -65,7 +66,15 @@ impl Site {
         mask: u32,
         bytes: usize,
     ) -> Checked<()> {
-        if !block.launch.checks.races || self.atomic {
+        if self.atomic {
+            return Ok(());
+        }
+        let kind = match self.strength.is_strong() {
+            true => Kind::StrongRead(self.scope),
+            false => Kind::Read,
+        };
+        self.leave(block, target, false, offsets, mask, bytes);
+        if !block.launch.checks.races {
             return Ok(());
         }
         let mut order = block.cluster.order.borrow_mut();
@@ -74,15 +83,35 @@ impl Site {
         if self.strength == Strength::NonCoherent {
             order.only_read(actor, target, offsets, mask, bytes)?;
         }
-        if !self.strength.is_strong() {
-            return order.lanes(actor, target, Kind::Read, offsets, mask, bytes);
+        if kind == Kind::Read {
+            return order.lanes(actor, target, kind, offsets, mask, bytes);
         }
-        let kind = Kind::StrongRead(self.scope);
         order.lanes(actor, target, kind, offsets, mask, bytes)?;
         let warp = block.agent(self.warp);
         let usage = (self.strength, self.scope, FlagUse::Read);
         order.strong(warp, target, usage, offsets, mask);
         Ok(())
+    }
+
+    /// Adds an access to the launch's footprint.
+    #[inline(always)]
+    fn leave(
+        self,
+        block: &Block<'_>,
+        target: Target,
+        writes: bool,
+        offsets: &Row<u64>,
+        mask: u32,
+        bytes: usize,
+    ) {
+        let way = Way {
+            writes,
+            strong: self.strength.is_strong(),
+        };
+        if let (Some(footprint), Target::Global { allocation }) = (&block.launch.footprint, target)
+        {
+            footprint.lanes((allocation, self.pc), way, offsets, mask, bytes as u64);
+        }
     }
 
     /// Records a use of another block's shared memory.
@@ -122,13 +151,14 @@ impl Site {
         planes: &Planes,
         memory: Bytes<'_, W>,
     ) -> Checked<()> {
-        if !block.launch.checks.races {
-            return Ok(());
-        }
         let kind = match self.strength.is_strong() {
             true => Kind::StrongWrite(self.scope),
             false => Kind::Write,
         };
+        self.leave(block, target, true, offsets, mask, bytes);
+        if !block.launch.checks.races {
+            return Ok(());
+        }
         let holds = |offset: u64, bytes: u32, value: u32| {
             let at = offset as usize;
             let bits = low_bits(8 * bytes as usize);

@@ -386,6 +386,7 @@ impl Warp {
             Op::Store(access) => self.store(block, access, index, active)?,
             Op::OpenStore(store) => self.open_store(block, store, index, active)?,
             Op::Atomic(atomic) => self.atomic(block, atomic, index, active)?,
+            Op::Image(op) => self.image(block, op, active)?,
             Op::Special { d, source } => self.special(block, *d, *source, active),
             Op::FrameAddress { d, offset } => {
                 let address = self.paths.list[index].frame().local + offset;

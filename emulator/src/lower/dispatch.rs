@@ -97,6 +97,10 @@ impl<'a> FunctionLowering<'a, '_> {
             O::Cp => self.copy(inst, mods),
             O::Tensormap => self.tensor_map(inst, mods),
 
+            O::Tex | O::Tld4 => self.fetch(inst, mods),
+            O::Suld | O::Sust => self.surface(inst, mods),
+            O::Suq | O::Txq => self.image_query(inst, mods),
+
             O::Mma => self.mma(inst, mods),
             O::Ldmatrix => self.load_matrix(inst, mods),
             O::Stmatrix => self.store_matrix(inst, mods),
@@ -134,8 +138,8 @@ impl<'a> FunctionLowering<'a, '_> {
             O::Alloca | O::Stackrestore | O::Stacksave => self.stack(inst, opcode, mods),
             O::Setmaxnreg => self.set_registers(inst, mods),
 
-            O::Clusterlaunchcontrol | O::Istypep | O::Multimem | O::Suld | O::Suq
-            | O::Sured | O::Sust | O::Tcgen05 | O::Tex | O::Tld4 | O::Txq | O::Vabsdiff
+            O::Clusterlaunchcontrol | O::Istypep | O::Multimem | O::Sured
+            | O::Tcgen05 | O::Vabsdiff
             | O::Vadd | O::Vmad | O::Vmax | O::Vmin | O::Vset | O::Vset2 | O::Vset4
             | O::Vshl | O::Vshr | O::Vsub => Err(mods.unsupported()),
         }

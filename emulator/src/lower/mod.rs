@@ -17,6 +17,7 @@ mod desugar;
 mod dispatch;
 mod float;
 mod half;
+mod image;
 mod integer;
 mod lanewise;
 mod layout;

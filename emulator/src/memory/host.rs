@@ -3,7 +3,7 @@
 
 use std::alloc::Layout;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Types of which a value is all zero bits.
 ///
@@ -15,6 +15,8 @@ pub(crate) unsafe trait Zero {}
 unsafe impl Zero for u32 {}
 // SAFETY: it has the same bits as a `u32`.
 unsafe impl Zero for AtomicU32 {}
+// SAFETY: it has the same bits as a `u64`, for which 0 is valid.
+unsafe impl Zero for AtomicU64 {}
 
 /// Zeroed items, which take host memory only when they are touched; `None` if the host has none.
 pub(crate) fn zeroed<T: Zero>(len: u64) -> Option<Box<[T]>> {

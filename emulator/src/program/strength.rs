@@ -1,7 +1,7 @@
 //! How strongly an access orders memory.
 
 use ptx_syntax::ast::Instruction;
-use ptx_syntax::isa::Effect;
+use ptx_syntax::isa::{Effect, Opcode};
 
 /// Memory-ordering strength of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,10 @@ impl Strength {
     /// The strength of an instruction, by its modifiers.
     pub(crate) fn of(inst: &Instruction) -> Self {
         let plain = match inst.known().map(|opcode| opcode.facts().effect) {
+            // Textures have a cache of their own, which a kernel's writes do not reach.
+            Some(_) if matches!(inst.known(), Some(Opcode::Tex | Opcode::Tld4)) => {
+                Self::NonCoherent
+            }
             Some(Effect::Reads | Effect::Writes) => Self::Weak,
             Some(Effect::Updates) => Self::Relaxed,
             _ => return Self::Weak,

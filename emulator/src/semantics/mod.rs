@@ -16,6 +16,7 @@
 //! | [`fp16`] | f16, bf16, f16x2, bf16x2 arithmetic |
 //! | [`cvt`] | `cvt` to, from and between floats |
 //! | [`approx`] | `.approx` and `div.full` |
+//! | [`texture`] | `tex`: texels of a coordinate, and filtering |
 //! | [`fp8`] | `cvt` to and from e4m3x2, e5m2x2 |
 //! | `tensor` | `mma`, `wgmma`: layouts and sums |
 //! | [`round`] | exact arithmetic on unpacked numbers and one rounding to any format |
@@ -55,6 +56,7 @@ pub mod int;
 pub mod packed;
 pub mod round;
 pub(crate) mod tensor;
+pub mod texture;
 pub mod video;
 
 /// A rounding modifier: of a float result (`.rn`), or to an integer value (`.rni`).

@@ -7,6 +7,7 @@ use crate::exec::access_faults::{range_fault, touches_mbarrier, uninitialized_ra
 use crate::exec::cluster::Cluster;
 use crate::exec::fault::{Checked, Fault};
 use crate::exec::mbarrier::Place;
+use crate::footprint::Way;
 use crate::memory::global::{Allocation, at_or_below};
 use crate::memory::space::Space;
 use crate::report::FaultKind;
@@ -78,6 +79,13 @@ impl Issuer {
             return Err(self.blame(range_fault(cluster, address, bytes, intent)));
         };
         let offset = address - found.base;
+        if let Some(footprint) = &cluster.footprint {
+            let way = Way {
+                writes: intent == Intent::Write,
+                strong: !matches!(kind, Kind::Read | Kind::Write),
+            };
+            footprint.range((allocation, self.pc), way, offset..offset + bytes);
+        }
         let mut order = cluster.order.borrow_mut();
         if order.is_on() && kind != Kind::STRONG_READ {
             let actor = Actor::Operation(&self.operation);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{Allocation, GlobalMemory, lock};
 use crate::emulator::Emulator;
-use crate::error::MemoryError;
+use crate::error::{LoadError, MemoryError};
+use crate::module::Module;
 
 impl Emulator {
     /// Places later allocations at `address` or above: in a range that the host does not use, say,
@@ -16,6 +17,20 @@ impl Emulator {
         if table.live.is_empty() {
             table.next = address;
         }
+    }
+
+    /// As [`load`](Self::load), but asks `place` for the address of each managed variable
+    /// (`.attribute(.managed)`), with its size in bytes. Host and kernels then have one address for
+    /// it; [`Module::managed`] names them.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load); [`MemoryError::HostMemory`] where `place` gives no address.
+    pub fn load_managed(
+        &self,
+        ptx: &str,
+        mut place: impl FnMut(u64) -> Option<u64>,
+    ) -> Result<Module, LoadError> {
+        Module::load(self.shared_memory(), ptx, Some(&mut place))
     }
 
     /// Allocates `bytes` of global memory at `address`, which counts as written and holds zeros.
@@ -30,7 +45,7 @@ impl Emulator {
 }
 
 impl GlobalMemory {
-    fn alloc_at(&self, base: u64, len: u64) -> Result<(), MemoryError> {
+    pub(crate) fn alloc_at(&self, base: u64, len: u64) -> Result<(), MemoryError> {
         let occupied = MemoryError::Occupied {
             address: base,
             bytes: len,
