@@ -35,7 +35,12 @@ pub(crate) fn is_scored() -> bool {
 
 /// The new scores of `query` and the keys `key` and `key + 1`.
 #[inline(always)]
-pub(crate) fn of_keys([mut first, mut second]: [f32; 2], at: Place, query: u32, key: u32) -> [f32; 2] {
+pub(crate) fn of_keys(
+    [mut first, mut second]: [f32; 2],
+    at: Place,
+    query: u32,
+    key: u32,
+) -> [f32; 2] {
     let Place {
         batch,
         head,

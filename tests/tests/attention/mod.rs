@@ -15,6 +15,7 @@ mod packing;
 mod paged;
 mod pool;
 mod refused;
+pub(crate) mod scores;
 mod tables;
 
 use ndarray::{ArrayD, Axis};

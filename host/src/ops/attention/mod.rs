@@ -12,6 +12,7 @@ pub(in crate::ops) mod operands;
 mod packing;
 mod pages;
 pub(in crate::ops) mod run;
+pub(in crate::ops) mod score;
 mod simt;
 mod sm75;
 pub(super) mod sm80;
@@ -28,6 +29,7 @@ use std::marker::PhantomData;
 pub(in crate::ops) use costs::AttentionCosts;
 pub use lengths::Lengths;
 pub use merge::AttentionMerge;
+pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreValue};
 
 /// Scaled dot-product attention, forward: `o = softmax(softmax_scale * q @ k^T + mask) @ v`.
 ///
@@ -87,8 +89,8 @@ pub use merge::AttentionMerge;
 /// Scores and sums are in f32, with an online softmax in base 2; `o` is rounded once. Tensor-core
 /// kernels round probabilities to the dtype of `v` (small ones of f16 to 0). If only some queries
 /// see a key, a NaN or an infinity in its value may also reach the other queries of these kernels.
-/// So may the value of a key that no query sees, if lengths differ or keys are paged; otherwise it
-/// is not read. The portable kernels never multiply hidden values. If scaled scores have a
+/// So may the value of a key that no query sees, if lengths differ, keys are paged or there are
+/// options for scores; otherwise it is not read. The portable kernels never multiply hidden values. If scaled scores have a
 /// magnitude beyond 1.4e9 (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite or
 /// NaN, and `lse` infinite. Portable kernels have no such limit. Error bound:
 /// [`reference::attention`](crate::reference::attention) with the [`model`](Self::model).
@@ -182,7 +184,8 @@ pub(in crate::ops) struct Options<'a> {
     top_left: bool,
     window: (Option<u32>, Option<u32>),
     softmax_scale: Option<f32>,
-    softcap: Option<f32>,
+    pub(in crate::ops) softcap: Option<f32>,
+    pub(in crate::ops) scores: score::ScoreOptions<'a>,
     pub(in crate::ops) sink: Option<&'a Tensor<f32>>,
     cu_seqlens_q: Option<Lengths<'a>>,
     cu_seqlens_k: Option<Lengths<'a>>,

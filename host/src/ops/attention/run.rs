@@ -6,6 +6,7 @@ use super::extents::Extents;
 use super::lengths::Lengths;
 use super::operands::{last_dimension_is_dense, memory, operand};
 use super::pages::PagesDesc;
+use super::score::ScoreCall;
 use super::{Attention, AttentionLse, AttentionOutput, Layout};
 use crate::error::named;
 use crate::ops::check;
@@ -23,6 +24,17 @@ pub(in crate::ops) struct Factors {
     pub(in crate::ops) softmax_scale: f32,
     pub(in crate::ops) softmax_scale_log2: f32,
     pub(in crate::ops) softcap_scale: f32,
+}
+
+impl Factors {
+    /// Those of kernels whose scores are changed, and scaled and capped with that.
+    fn scored(softmax_scale: f32) -> Self {
+        Self {
+            softmax_scale,
+            softmax_scale_log2: LOG2_E as f32,
+            softcap_scale: 0.0,
+        }
+    }
 }
 
 impl<T: Float, Out: Float> Attention<'_, T, Out> {
@@ -203,6 +215,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 ));
             }
         }
+        self.options.scores.check(&extents, stream)?;
         if let Some(splits) = self.options.key_splits
             && !(1..=MOST_SPLITS).contains(&splits)
         {
@@ -228,7 +241,11 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 format!("a finite number, of magnitude up to {MOST_FACTOR:e}"),
             ));
         }
+        let is_scored = self.options.scores.any();
         let Some(softcap) = self.options.softcap else {
+            if is_scored {
+                return Ok(Factors::scored(scale as f32));
+            }
             return Ok(Factors {
                 softmax_scale: scale as f32,
                 softmax_scale_log2: (scale * LOG2_E) as f32,
@@ -253,6 +270,9 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                     scale as f32
                 ),
             ));
+        }
+        if is_scored {
+            return Ok(Factors::scored(scale as f32));
         }
         if factors.softcap_scale == 0.0 {
             // Kernels take 0 for no softcap, so express it by a scale of 0: all scores are 0.
@@ -301,6 +321,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         if let Some(sink) = self.options.sink {
             check::no_overlap(output, written, "sink", sink)?;
         }
+        self.options.scores.check_overlap(output, written)?;
         for (operand, lengths) in [
             ("cu_seqlens_q", self.options.cu_seqlens_q),
             ("cu_seqlens_k", self.options.cu_seqlens_k),
@@ -334,6 +355,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     ) -> Result<AttentionDesc> {
         let packed = (extents.total_q.is_some(), extents.total_k.is_some());
         let (window_left, window_right) = self.window_of_mask();
+        let score = (self.options.scores).describe(extents, self.options.softcap.is_some())?;
         Ok(AttentionDesc {
             dtype: T::DTYPE,
             o_dtype: Out::DTYPE,
@@ -354,7 +376,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             window_right,
             top_left: self.options.top_left,
             positive_scale: factors.softmax_scale_log2 >= LEAST_SCALE,
-            softcap: self.options.softcap.is_some(),
+            softcap: self.options.softcap.is_some() && score.is_none(),
+            score,
             sink: self.options.sink.is_some(),
             lengths: LengthsDesc {
                 cu_seqlens_q: packed.0,
@@ -430,9 +453,20 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             },
             lengths: self.call_lengths(stream)?,
             pages: self.pages_memory(stream)?,
+            score: self.score_call(extents, factors)?,
             softmax_scale_log2: factors.softmax_scale_log2,
             softcap_scale: factors.softcap_scale,
         })
+    }
+
+    /// What kernels get of the options that concern scores.
+    pub(in crate::ops) fn score_call(
+        &self,
+        extents: &Extents,
+        factors: &Factors,
+    ) -> Result<Option<ScoreCall>> {
+        let (options, softcap) = (&self.options.scores, self.options.softcap);
+        options.call(extents, factors.softmax_scale, softcap)
     }
 
     pub(in crate::ops) fn call_lengths(&self, stream: &Stream) -> Result<CallLengths> {

@@ -333,6 +333,7 @@ impl<T: Float> AttentionGrad<'_, T> {
                 },
                 lengths: self.forward.call_lengths(stream)?,
                 pages: None,
+                score: None,
                 softmax_scale_log2: valid.factors.softmax_scale_log2,
                 softcap_scale: valid.factors.softcap_scale,
             },
