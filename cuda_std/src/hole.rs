@@ -25,9 +25,9 @@
 /// | `hole!(load "name", [y, ..] <- address)` | one load from global memory, as wide as it says | outputs are 0 |
 /// | `hole!(store "name", address <- [x, ..])` | one store | nothing |
 /// | `hole!(through "name", [y, ..] <- [x, ..])` | fragments, of which the `y`, variables with a value, are the first inputs and the outputs | the `y` stay as they are |
-/// | `hole!(put "name", [x, ..])` | fragments and stores of their results | nothing |
+/// | `hole!(put "name", [y, ..] <- [x, ..])` | the same, and stores of results | likewise |
 ///
-/// The kernel is whole without what fills the last two: in that case their inputs cost nothing.
+/// The kernel is whole without what fills the last two: unfilled, their inputs cost nothing.
 ///
 /// A name is of letters, digits and `_`; another one, which could be text of more lines, does not
 /// compile:
@@ -80,16 +80,17 @@ macro_rules! hole {
             $crate::hole::unfilled($name);
         }
     }};
-    (put $name:literal, [$($in:ident),+]) => {{
+    (put $name:literal, [$($out:ident),+] <- [$($in:ident),*]) => {{
         const _: () = $crate::hole::check($name);
         #[cfg(target_arch = "nvptx64")]
         ::core::arch::asm!(
-            concat!("// hole ", $name, " <-" $(, " {", stringify!($in), "}")+),
-            $($in = in(reg32) $in,)+ options(nomem, nostack),
+            concat!("// hole ", $name, $(" {", stringify!($out), "}",)+ " <-"
+                $(, " {", stringify!($out), "}")+ $(, " {", stringify!($in), "}")*),
+            $($out = inout(reg32) $out,)+ $($in = in(reg32) $in,)* options(nomem, nostack),
         );
         #[cfg(not(target_arch = "nvptx64"))]
         {
-            $(let _ = $in;)+
+            $(let _ = $in;)*
             let _ = $crate::hole::no_access($name);
         }
     }};
