@@ -39,6 +39,9 @@ fragments! {
     };
     score_alibi(score: f32, slope: f32, query: u32, key: u32, seqlen_q: u32, seqlen_k: u32) -> f32 =
         math::fma(-slope, distance(query, key, seqlen_q, seqlen_k), score);
+    score_keep_hidden(old: f32, new: f32) -> f32 = if old <= -1e18 { old } else { new };
+    score_unless_zero(x: f32, p: f32) -> f32 = if p == 0.0 { 0.0 } else { x };
+    score_and(a: u32, b: u32) -> u32 = a & b;
     score_neg_grad(_score: f32, slope: f32) -> f32 = -slope;
     score_square_grad(score: f32, slope: f32) -> f32 = 2.0 * score * slope;
     score_mask(score: f32, shown: u32) -> f32 = if shown != 0 { score } else { f32::NEG_INFINITY };

@@ -35,9 +35,10 @@
 use std::ops::Range;
 
 use abi::DType;
-use ndarray::{Array1, Array3, ArrayView1, ArrayView2, ArrayView3, Axis};
+use ndarray::{Array1, Array3, ArrayD, ArrayView1, ArrayView2, ArrayView3, Axis};
 use rayon::prelude::*;
 
+use super::scores::{Inexact, Place, ScoreOptions, index_of};
 use super::sink_gradient::SinkSum;
 use super::{Band, SequencePositions};
 use crate::gemm::Arithmetic;
@@ -91,6 +92,8 @@ pub struct AttentionGradOptions {
     pub softmax_scale: Option<f32>,
     /// Soft cap of the scores.
     pub softcap: Option<f32>,
+    /// What else is done to scores. The gradient of a bias is computed.
+    pub scores: ScoreOptions,
     /// The logit of each query head's sink, if its gradient is wanted: in lse it is anyway.
     pub sink: Option<Vec<f64>>,
     /// The dtype of the gradients.
@@ -106,6 +109,7 @@ impl AttentionGradOptions {
             mask: Band::default(),
             softmax_scale: None,
             softcap: None,
+            scores: ScoreOptions::default(),
             sink: None,
             dtype,
             model,
@@ -146,6 +150,8 @@ pub struct AttentionGradExpected {
     pub dv: Expected,
     /// `[heads_q]`, in f32, if there are sinks.
     pub d_sink: Option<Expected>,
+    /// As the bias, in f32, if there is one.
+    pub d_bias: Option<Expected>,
 }
 
 /// Gradients of attention of packed sequences. Positions that belong to no sequence are not read, and
@@ -169,7 +175,8 @@ pub fn gradients(
         let sinks = options.sink.as_ref().map(|sink| &sink[heads.clone()]);
         let mut sums = HeadSums::new(inputs, &sequences[s], (group, sinks));
         for head in heads {
-            sums.add(inputs, &sequences[s], (head, head_kv, group), options);
+            let at = (&sequences[s], s);
+            sums.add(inputs, at, (head, head_kv, group), options);
         }
         sums
     };
@@ -204,7 +211,29 @@ pub fn gradients(
         dk: dk?,
         dv: dv?,
         d_sink: d_sink.transpose()?,
+        d_bias: match &options.scores.bias {
+            Some(bias) => Some(finish_bias(bias.shape(), &sums)?),
+            None => None,
+        },
     })
+}
+
+/// The gradient of a bias of this shape: sums over what it is broadcast along.
+fn finish_bias(shape: &[usize], sums: &[HeadSums]) -> Result<Expected, ReferenceError> {
+    let mut values = ArrayD::zeros(shape);
+    let (mut errors, mut magnitudes) = (values.clone(), values.clone());
+    let mut counts = ArrayD::<usize>::zeros(shape);
+    for (at, (value, error)) in sums.iter().flat_map(|sums| &sums.scores) {
+        let at = &index_of(shape, at)[..];
+        values[at] += value;
+        errors[at] += error;
+        magnitudes[at] += value.abs() + error;
+        counts[at] += 1;
+    }
+    for ((error, magnitude), &count) in errors.iter_mut().zip(&magnitudes).zip(&counts) {
+        *error += gamma(count) * magnitude;
+    }
+    Expected::rounded_to(DType::F32, values, &errors)
 }
 
 fn finish_sinks(sums: &[SinkSum], model: &AttentionGradModel) -> Result<Expected, ReferenceError> {
@@ -269,6 +298,9 @@ struct HeadSums {
     dv: Vec<Sums>,
     /// By query head of the group, if there are sinks.
     sinks: Vec<SinkSum>,
+    /// Gradients with respect to new scores and their errors, with batch, head, query and key, if
+    /// there is a bias.
+    scores: Vec<([usize; 4], Inexact)>,
 }
 
 impl HeadSums {
@@ -285,6 +317,7 @@ impl HeadSums {
             sinks: sinks.map_or(Vec::new(), |sinks| {
                 sinks.iter().map(|&sink| SinkSum::new(sink)).collect()
             }),
+            scores: Vec::new(),
         }
     }
 
@@ -292,7 +325,7 @@ impl HeadSums {
     fn add(
         &mut self,
         inputs: &AttentionGradInputs<'_>,
-        at: &SequencePositions,
+        (at, sequence): (&SequencePositions, usize),
         (head, head_kv, group): (usize, usize, usize),
         options: &AttentionGradOptions,
     ) {
@@ -323,7 +356,19 @@ impl HeadSums {
                     vector(&inputs.k, key, head_kv),
                     vector(&inputs.v, key, head_kv),
                 );
-                let (p, ds) = query.pair(&k.to_vec(), &v.to_vec(), delta);
+                let place = Place {
+                    at: [sequence, head, i, j],
+                    seqlen_q,
+                    seqlen_k,
+                };
+                let Some(Pair { p, ds, of_score }) =
+                    query.pair((&k.to_vec(), &v.to_vec()), delta, place)
+                else {
+                    continue;
+                };
+                if options.scores.bias.is_some() {
+                    self.scores.push((place.at, of_score));
+                }
                 self.dq[(head % group) * seqlen_q + i].add(ds, k);
                 self.dk[j].add(ds, ArrayView1::from(&query.q));
                 self.dv[j].add(p, ArrayView1::from(&query.d_o));
@@ -353,8 +398,8 @@ impl Query<'_> {
         dot(&self.o, &self.d_o, Arithmetic::F32)
     }
 
-    /// P and dS of a key, each with its error, as factors of a product.
-    fn pair(&self, k: &[f64], v: &[f64], delta: (f64, f64)) -> ((f64, f64), (f64, f64)) {
+    /// What there is of a key; `None` if it is hidden.
+    fn pair(&self, (k, v): (&[f64], &[f64]), delta: Inexact, place: Place) -> Option<Pair> {
         let model = &self.options.model;
         let scale = self.options.scale(self.q.len());
         let (product, error) = dot(&self.q, k, model.scores);
@@ -368,6 +413,13 @@ impl Query<'_> {
             }
             None => (score, score_error, 1.0, 0.0),
         };
+        let changed = self.options.scores.change((score, score_error), place);
+        let ((score, score_error), (other, other_error)) = changed;
+        if score == f64::NEG_INFINITY {
+            return None;
+        }
+        let slope_error = slope_error * (other.abs() + other_error) + slope.abs() * other_error;
+        let slope = slope * other;
         let p = (score - self.lse).exp();
         let exponent = score_error + gamma(4) * (score.abs() + score_error + self.lse.abs());
         let exponential = 1.0 + model.exp_ulps * 2.0 * U32;
@@ -380,24 +432,43 @@ impl Query<'_> {
         let (g, g_error) = dot(&self.d_o, v, model.scores);
         let h = g - delta.0;
         let h_error = (g_error + delta.1) * (1.0 + U32) + U32 * h.abs();
-        let (h, h_error) = match self.options.softcap {
-            Some(_) => {
-                let error = h_error * (slope + slope_error) + h.abs() * slope_error;
-                (h * slope, error + U32 * (h.abs() + h_error) + ETA32)
-            }
-            None => (h, h_error),
+        let times_p = |(h, h_error): Inexact| {
+            let ds = p * h;
+            let ds_error = p_error * (h.abs() + h_error) + p * h_error;
+            (ds, ds_error + U32 * (ds.abs() + ds_error) + ETA32)
         };
-        let ds = p * h;
-        let ds_error = p_error * (h.abs() + h_error) + p * h_error;
-        let ds_error = ds_error + U32 * (ds.abs() + ds_error) + ETA32;
+        let of_score = times_p((h, h_error));
+        let (h, h_error) =
+            if self.options.softcap.is_some() || self.options.scores.function.is_some() {
+                let error = h_error * (slope.abs() + slope_error) + h.abs() * slope_error;
+                // Of a softcap and a function, and of their product.
+                let roundings = 3.0 * U32 * slope.abs().max(1.0);
+                (h * slope, error + roundings * (h.abs() + h_error) + ETA32)
+            } else {
+                (h, h_error)
+            };
+        let (ds, ds_error) = times_p((h, h_error));
         let rounded = |(x, error): (f64, f64)| {
             (
                 x,
                 error + model.p_roundoff * (x.abs() + error) + model.p_lost,
             )
         };
-        (rounded((p, p_error)), rounded((ds, ds_error)))
+        Some(Pair {
+            p: rounded((p, p_error)),
+            ds: rounded((ds, ds_error)),
+            of_score,
+        })
     }
+}
+
+/// What there is of a query and a key, each with its error.
+struct Pair {
+    /// P and dS, as factors of a product.
+    p: Inexact,
+    ds: Inexact,
+    /// The gradient with respect to the new score.
+    of_score: Inexact,
 }
 
 /// A dot product and its error.
@@ -469,7 +540,7 @@ fn check(
     if let Some(sink) = &options.sink {
         ReferenceError::unless_one_per("head of q", q.dim().1, "sink", sink.len())?;
     }
-    Ok(())
+    options.scores.check(sequences, q.dim().1)
 }
 
 #[cfg(test)]

@@ -327,7 +327,7 @@ fn check(
     if let Some(sink) = &options.sink {
         ReferenceError::unless_one_per("head of q", q.dim().1, "sink", sink.len())?;
     }
-    Ok(())
+    options.scores.check(sequences, q.dim().1)
 }
 
 fn check_operands(

@@ -5,6 +5,7 @@
 
 use ndarray::ArrayD;
 
+use super::SequencePositions;
 use crate::ReferenceError;
 use crate::precision::{ETA32, U32};
 
@@ -95,29 +96,38 @@ impl ScoreOptions {
         ((score, error), slope)
     }
 
-    /// Checks that all broadcast to `[batch, heads, seqlen_q, seqlen_k]`.
-    pub(super) fn check(&self, shape: [usize; 4]) -> Result<(), ReferenceError> {
-        let fits = |name: &'static str, got: &[usize], want: &[usize]| {
-            let extents = got.iter().rev().zip(want.iter().rev());
-            let all = |mut extents: std::iter::Zip<_, _>| {
-                extents.all(|(got, want): (&usize, &usize)| got == want || *got == 1)
-            };
-            match got.len() <= want.len() && all(extents) {
+    /// Checks that all have an element for every score.
+    pub(super) fn check(
+        &self,
+        sequences: &[SequencePositions],
+        heads: usize,
+    ) -> Result<(), ReferenceError> {
+        let longest = |len: fn(&SequencePositions) -> usize| sequences.iter().map(len).max();
+        let want = [
+            sequences.len(),
+            heads,
+            longest(|it| it.q.len()).unwrap_or(0),
+            longest(|it| it.k.len()).unwrap_or(0),
+        ];
+        let has_all = |name: &'static str, got: &[usize], want: &[usize]| {
+            let mut extents = got.iter().rev().zip(want.iter().rev());
+            let fits = extents.all(|(&got, &want)| got == 1 || got >= want);
+            match got.len() <= want.len() && fits {
                 true => Ok(()),
                 false => {
-                    let want = format!("it has to broadcast to {want:?}");
+                    let want = format!("its extents have to be 1 or at least those of {want:?}");
                     Err(ReferenceError::shape(name, got, want))
                 }
             }
         };
         if let Some(bias) = &self.bias {
-            fits("bias", bias.shape(), &shape)?;
+            has_all("bias", bias.shape(), &want)?;
         }
         if let Some(mask) = &self.mask {
-            fits("mask", mask.shape(), &shape)?;
+            has_all("mask", mask.shape(), &want)?;
         }
         match &self.alibi {
-            Some(slopes) => fits("alibi", slopes.shape(), &shape[..2]),
+            Some(slopes) => has_all("alibi", slopes.shape(), &want[..2]),
             None => Ok(()),
         }
     }

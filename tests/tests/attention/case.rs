@@ -420,21 +420,26 @@ pub(crate) fn paged(largest: usize) -> impl Strategy<Value = Case> {
     )
 }
 
-/// Any of these whose scores are changed.
+/// Any of these whose scores are changed, without pages.
 pub(crate) fn scored(largest: usize) -> impl Strategy<Value = Case> {
-    let cases = prop_oneof![
-        dense(largest),
-        ragged(largest),
-        grouped(largest),
-        paged(largest)
-    ];
-    (cases, super::scores::any()).prop_map(|(case, scores)| Case {
+    let cases = prop_oneof![dense(largest), ragged(largest), grouped(largest)];
+    cases.prop_flat_map(with_scores)
+}
+
+/// The same with pages.
+pub(crate) fn scored_and_paged(largest: usize) -> impl Strategy<Value = Case> {
+    paged(largest).prop_flat_map(with_scores)
+}
+
+/// The case with any changes of its scores.
+fn with_scores(case: Case) -> impl Strategy<Value = Case> {
+    super::scores::any().prop_map(move |scores| Case {
         scores,
         // A hidden value is multiplied by 0.
         values_v: match case.values_v {
             Values::Special => Values::Wide,
             moderate => moderate,
         },
-        ..case
+        ..case.clone()
     })
 }

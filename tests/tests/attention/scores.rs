@@ -227,6 +227,11 @@ impl ScoreInputs {
         Some(each!(bias, of => (&of.tensor).into()))
     }
 
+    pub(crate) fn bias_shape(&self) -> Option<Vec<usize>> {
+        let bias = self.bias.as_ref()?;
+        Some(each!(bias, of => of.tensor.shape().to_vec()))
+    }
+
     pub(crate) fn mask(&self) -> Option<&warpsmith::Tensor<u8>> {
         self.mask.as_ref().map(|of| &of.tensor)
     }
@@ -274,7 +279,8 @@ pub(crate) fn any() -> impl Strategy<Value = Scores> {
             hides,
         },
     );
-    let mask = (broadcast(), View::writable()).prop_map(|(broadcast, view)| Mask { broadcast, view });
+    let mask =
+        (broadcast(), View::writable()).prop_map(|(broadcast, view)| Mask { broadcast, view });
     let function = prop::sample::select(vec![Function::Tanh, Function::Sigmoid]);
     (
         prop::option::weighted(0.6, bias),
@@ -302,6 +308,18 @@ fn attention_matches_its_reference_for_biases_masks_and_functions() {
             largest: [80, 400],
         },
         case::scored,
+        check,
+    );
+}
+
+#[test]
+fn attention_matches_its_reference_for_biases_masks_and_functions_of_paged_keys() {
+    holds(
+        Effort {
+            cases: [12, 100],
+            largest: [80, 400],
+        },
+        case::scored_and_paged,
         check,
     );
 }

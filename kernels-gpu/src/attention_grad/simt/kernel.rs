@@ -191,7 +191,13 @@ impl<'a> Block<'a> {
                 seqlen_k: self.owned.sequence.k.len,
             };
             let place = (place, [self.owned.start, start]);
-            differentiate((&mut s, &mut dp), thread_tile, tile, place, self.launch.params);
+            differentiate(
+                (&mut s, &mut dp),
+                thread_tile,
+                tile,
+                place,
+                self.launch.params,
+            );
         }
         // Not a loop whose results change places: moving those takes registers, of which there are
         // none. SAFETY: the pairs before were read before a barrier; the caller's promise.

@@ -150,7 +150,11 @@ pub(super) unsafe fn differentiate<
                 for half in 0..2 {
                     let row = first[0] + (16 * i + 8 * half) as u32;
                     let column = first[1] + 8 * j as u32;
-                    let at = if G::KEYS { (column, row) } else { (row, column) };
+                    let at = if G::KEYS {
+                        (column, row)
+                    } else {
+                        (row, column)
+                    };
                     let pair = [s[i][j][2 * half], s[i][j][2 * half + 1]];
                     let (pair, slopes) = if G::KEYS {
                         score::with_slopes::<true>(pair, place, at.0, at.1)

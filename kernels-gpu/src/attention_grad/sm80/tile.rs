@@ -60,7 +60,10 @@ impl Block<'_> {
             // SAFETY: the caller's promise.
             unsafe {
                 let pairs = if G::DS {
-                    [scores::<E, CAP, M, N>(both[0]), scores::<E, CAP, M, N>(both[1])]
+                    [
+                        scores::<E, CAP, M, N>(both[0]),
+                        scores::<E, CAP, M, N>(both[1]),
+                    ]
                 } else {
                     [scores::<E, CAP, M, N>(both[0]), [[[0.0; 4]; N]; M]]
                 };
@@ -119,13 +122,8 @@ impl Block<'_> {
                 seqlen_q: self.sequence.q.len,
                 seqlen_k: self.sequence.k.len,
             };
-            let (mut p, mut ds) = differentiate::<E, G, M, N, K>(
-                &mut s,
-                &mut dp,
-                moments,
-                (place, corner),
-                params,
-            );
+            let (mut p, mut ds) =
+                differentiate::<E, G, M, N, K>(&mut s, &mut dp, moments, (place, corner), params);
             if G::P {
                 accumulate::<E, CAP, M, K, D>(&mut results.of_p, &mut p, second);
             }

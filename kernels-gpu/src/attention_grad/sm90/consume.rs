@@ -195,7 +195,9 @@ impl<C: Config> Backward<'_, C> {
                 let then = |power, tanh| power * slope(tanh);
                 powers(s, scale, rows, &self.pairs(state), C::pair, then)
             } else {
-                powers(s, scale, rows, &self.pairs(state), C::pair, |power, _| power)
+                powers(s, scale, rows, &self.pairs(state), C::pair, |power, _| {
+                    power
+                })
             }
         }
     }

@@ -1,14 +1,14 @@
 //! Fills the holes of a kernel with what a call does to scores.
 
 use super::desc::{KEY, ScoreDesc};
-use super::function::{MOST_VALUES, PLACE, ScoreFunction, Step};
+use super::function::{MOST_VALUES, PLACE, ScoreFunction, Step, derivative_of};
 use crate::fuse::{
     Body, Filling, Fragment, FuseError, Scalar, Skeleton, Value, builtin_fragment, builtin_skeleton,
 };
 use crate::launch::KernelArgs;
 use crate::load::{EntryKernel, KernelKey, LoadVariant, kernel};
 use crate::ops::gemm::Memory;
-use crate::{DType, LaunchConfig, Result, Stream};
+use crate::{BinaryOp, DType, Error, LaunchConfig, Result, Stream};
 use abi::entry::Entry;
 use std::collections::HashMap;
 
@@ -76,11 +76,20 @@ impl ScoreCall {
                 arch,
                 fragments: &mut fragments,
             };
-            Ok(match hole {
-                "is_scored" => Some(Filling::Constant(1)),
-                "score_of_keys" => Some(Filling::Body(writer.fill(2, true)?)),
-                _ => None,
-            })
+            let body = match hole {
+                "is_scored" => return Ok(Some(Filling::Constant(1))),
+                "score_of_keys" => writer.scores((2, true), false)?,
+                "slope" => writer.scores((1, true), true)?,
+                "slope_of_keys" => writer.scores((2, true), true)?,
+                "slope_of_queries" => writer.scores((2, false), true)?,
+                "gradient" => writer.gradients(1, Stored::IfWanted)?,
+                "gradient_of_keys" => writer.gradients(2, Stored::Keys)?,
+                "gradient_of_queries" => writer.gradients(2, Stored::No)?,
+                "weight" => writer.weights()?,
+                "product" => writer.products()?,
+                _ => return Ok(None),
+            };
+            Ok(Some(Filling::Body(body)))
         })
     }
 }
@@ -113,10 +122,24 @@ pub(in crate::ops) unsafe fn scored<E: Entry>(
 struct At {
     batch: Value,
     head: Value,
+    /// Query and key, which may be beyond the sequence.
+    given: [Value; 2],
+    /// The same, or the last ones in their place.
     query: Value,
     key: Value,
     seqlen_q: Value,
     seqlen_k: Value,
+}
+
+/// Which gradients are stored.
+#[derive(Clone, Copy)]
+enum Stored {
+    /// None.
+    No,
+    /// Those of neighbouring keys.
+    Keys,
+    /// One, if the kernel says so.
+    IfWanted,
 }
 
 /// A body under construction.
@@ -147,42 +170,154 @@ impl Writer<'_> {
         self.body.param(self.param, 8 * slot as u32, scalar)
     }
 
-    /// The body of a hole of `count` scores, of neighbouring keys or of neighbouring queries.
-    fn fill(mut self, count: usize, are_keys: bool) -> Result<Body> {
-        let scores: Vec<Value> = (0..count).map(|idx| self.body.input_f32(idx)).collect();
-        let place: Vec<Value> = (count..count + 6).map(|idx| self.body.input(idx)).collect();
+    /// The places of `count` neighbouring keys or queries, from the hole's input `first` on.
+    fn places(&mut self, first: usize, (count, are_keys): (usize, bool)) -> Result<Vec<At>> {
+        let place: Vec<Value> = (first..first + 6).map(|idx| self.body.input(idx)).collect();
         let (mut query, mut key) = (place[2], place[3]);
-        for (idx, score) in scores.into_iter().enumerate() {
+        let mut places = Vec::new();
+        for idx in 0..count {
             if idx > 0 {
                 let next = if are_keys { &mut key } else { &mut query };
                 *next = self.apply("score_next", &[*next])?;
             }
-            let at = At {
+            places.push(At {
                 batch: place[0],
                 head: place[1],
+                given: [query, key],
                 query: self.apply("score_clamp", &[query, place[4]])?,
                 key: self.apply("score_clamp", &[key, place[5]])?,
                 seqlen_q: place[4],
                 seqlen_k: place[5],
-            };
-            let changed = self.change(score, &at)?;
+            });
+        }
+        Ok(places)
+    }
+
+    /// The body of a hole of scores, of neighbouring keys or queries, and of their slopes if it
+    /// `has_slopes`. The kernel has hidden some of these before.
+    fn scores(mut self, (count, are_keys): (usize, bool), has_slopes: bool) -> Result<Body> {
+        let scores: Vec<Value> = (0..count).map(|idx| self.body.input_f32(idx)).collect();
+        let first = if has_slopes { 2 * count } else { count };
+        let places = self.places(first, (count, are_keys))?;
+        for (idx, (score, at)) in scores.into_iter().zip(&places).enumerate() {
+            let (mut changed, slope) = self.change(score, at, has_slopes)?;
+            if has_slopes {
+                changed = self.apply("score_keep_hidden", &[score, changed])?;
+                let slope = self.or_one(slope);
+                self.body.output(count + idx, slope)?;
+            }
             self.body.output(idx, changed)?;
         }
         Ok(self.body)
     }
 
-    /// The new score.
-    fn change(&mut self, product: Value, at: &At) -> Result<Value> {
+    /// The body of a hole of `count` gradients with respect to new scores, which become those with
+    /// respect to old ones.
+    fn gradients(mut self, count: usize, stored: Stored) -> Result<Body> {
+        let inputs: Vec<Value> = (0..3 * count).map(|idx| self.body.input_f32(idx)).collect();
+        let places = match (stored, self.of.desc.d_bias) {
+            (Stored::No, _) | (_, false) => Vec::new(),
+            _ => self.places(3 * count, (count, true))?,
+        };
+        let wanted = match stored {
+            Stored::IfWanted => Some(self.body.input(3 * count + 6)),
+            _ => None,
+        };
+        let is_affine = self.of.desc.is_affine();
+        for idx in 0..count {
+            let (p, slope) = (inputs[count + idx], inputs[2 * count + idx]);
+            let gradient = self.apply("score_unless_zero", &[inputs[idx], p])?;
+            if let Some(at) = places.get(idx) {
+                self.store(gradient, at, wanted)?;
+            }
+            let mut of_old = gradient;
+            if !is_affine {
+                let product = self.apply("f32_mul", &[gradient, slope])?;
+                of_old = self.apply("score_unless_zero", &[product, p])?;
+            }
+            self.body.output(idx, of_old)?;
+        }
+        Ok(self.body)
+    }
+
+    /// The body of a hole of two probabilities, which are multiplied by their slopes.
+    fn weights(mut self) -> Result<Body> {
+        if self.of.desc.is_affine() {
+            return Ok(self.body);
+        }
+        for idx in 0..2 {
+            let (p, slope) = (self.body.input_f32(idx), self.body.input_f32(2 + idx));
+            let product = self.apply("f32_mul", &[p, slope])?;
+            let product = self.apply("score_unless_zero", &[product, p])?;
+            self.body.output(idx, product)?;
+        }
+        Ok(self.body)
+    }
+
+    /// The body of a hole of two gradients of neighbouring queries, which are stored.
+    fn products(mut self) -> Result<Body> {
+        if !self.of.desc.d_bias {
+            return Ok(self.body);
+        }
+        let gradients = [0, 1].map(|idx| self.body.input_f32(idx));
+        let places = self.places(2, (2, false))?;
+        for (gradient, at) in gradients.into_iter().zip(&places) {
+            self.store(gradient, at, None)?;
+        }
+        Ok(self.body)
+    }
+
+    /// Stores a gradient of the bias, if its place is there and it is `wanted`.
+    fn store(&mut self, gradient: Value, at: &At, wanted: Option<Value>) -> Result<()> {
+        let [query, key] = at.given;
+        let arguments = [query, at.seqlen_q, key, at.seqlen_k];
+        let mut condition = self.apply("score_is_there", &arguments)?;
+        if let Some(wanted) = wanted {
+            condition = self.apply("score_and", &[condition, wanted])?;
+        }
+        let place = self.place(D_BIAS, at, 4, false)?;
+        self.body.store(place, gradient, condition);
+        Ok(())
+    }
+
+    /// A slope, of which `None` is 1.
+    fn or_one(&mut self, slope: Option<Value>) -> Value {
+        let one = u64::from(1_f32.to_bits());
+        slope.unwrap_or_else(|| self.body.constant(one, Scalar::F32))
+    }
+
+    /// A slope times another.
+    fn times(&mut self, slope: Option<Value>, other: Value) -> Result<Option<Value>> {
+        Ok(Some(match slope {
+            Some(slope) => self.apply("f32_mul", &[slope, other])?,
+            None => other,
+        }))
+    }
+
+    /// The new score, and its derivative with respect to the scaled one if it is `differentiated`.
+    fn change(
+        &mut self,
+        product: Value,
+        at: &At,
+        differentiated: bool,
+    ) -> Result<(Value, Option<Value>)> {
+        let mut slope = None;
         let desc = self.of.desc;
         let scale = self.slot(SCALE, Scalar::F32);
         let mut score = self.apply("f32_mul", &[product, scale])?;
         if desc.softcap {
             let cap = self.slot(SOFTCAP, Scalar::F32);
+            if differentiated {
+                slope = Some(self.apply("score_softcap_slope", &[score, cap])?);
+            }
             score = self.apply("score_softcap", &[score, cap])?;
         }
         let mut value = VALUES;
         if let Some(function) = &self.of.function {
             for step in &function.steps {
+                if differentiated {
+                    slope = self.derivative(step, (score, slope), at, value)?;
+                }
                 score = self.step(step, score, at, &mut value)?;
             }
         }
@@ -219,7 +354,39 @@ impl Writer<'_> {
             let shown = self.body.apply(fragment, &arguments)?;
             score = self.apply("score_mask", &[score, shown])?;
         }
-        Ok(score)
+        Ok((score, slope))
+    }
+
+    /// A slope times the derivative of a step, whose first value is in slot `value`.
+    fn derivative(
+        &mut self,
+        step: &Step,
+        (score, slope): (Value, Option<Value>),
+        at: &At,
+        value: usize,
+    ) -> Result<Option<Value>> {
+        match step {
+            Step::Apply {
+                derivative: Some(derivative),
+                values,
+                ..
+            } => {
+                let arguments = self.arguments(score, at, values.len(), value, derivative)?;
+                let own = self.body.apply(derivative, &arguments)?;
+                self.times(slope, own)
+            }
+            Step::Unary(op) => {
+                const KNOWN: Error = Error::Bug("a function whose derivative nobody knows");
+                let name = derivative_of(*op).ok_or(KNOWN)?;
+                let slope = self.or_one(slope);
+                Ok(Some(self.apply(name, &[score, slope])?))
+            }
+            Step::Scalar(op @ (BinaryOp::Mul | BinaryOp::Div), _) => {
+                let (scalar, slope) = (self.slot(value, Scalar::F32), self.or_one(slope));
+                Ok(Some(self.named(op.name(), &[slope, scalar])?))
+            }
+            Step::Scalar(..) | Step::Apply { .. } => Ok(slope),
+        }
     }
 
     /// One step of a function, whose first value is in slot `value`.

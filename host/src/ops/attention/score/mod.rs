@@ -84,6 +84,12 @@ macro_rules! with_tensor {
 }
 pub(in crate::ops) use with_tensor;
 
+impl AttentionBias<'_> {
+    pub(in crate::ops) fn shape(&self) -> &[usize] {
+        with_tensor!(self, tensor => tensor.shape())
+    }
+}
+
 impl<'a, T: Float, Out: Float> super::Attention<'a, T, Out> {
     /// Adds a bias to the scaled scores, in f32, f16 or bf16, of any strides: `[batch, heads_q,
     /// seqlen_q, seqlen_k]`, or a shape that broadcasts to it. Sequences that are packed or shorter

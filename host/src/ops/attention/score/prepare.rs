@@ -1,6 +1,6 @@
 //! Checks of the options that concern scores, and what kernels get of them.
 
-use super::compose::{ALIBI, BIAS, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall};
+use super::compose::{ALIBI, BIAS, D_BIAS, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall};
 use super::desc::{ScoreDesc, TensorDesc};
 use super::function::{MOST_STEPS, MOST_VALUES};
 use super::{AttentionBias, AttentionMask, ScoreOptions, with_tensor};
@@ -97,6 +97,11 @@ impl ScoreOptions<'_> {
         }
     }
 
+    /// Checks that all that is done to scores has a derivative.
+    pub(in crate::ops) fn check_derivatives(&self) -> Result<()> {
+        self.function.map_or(Ok(()), |of| of.check_derivatives())
+    }
+
     /// What they are, if there are any.
     pub(in crate::ops) fn describe(
         &self,
@@ -190,6 +195,15 @@ fn tensor_desc<T: Element>(
 }
 
 impl ScoreCall {
+    /// Makes it write the gradient of the bias to a tensor of all scores, `[batch, heads_q,
+    /// seqlen_q, seqlen_k]`.
+    pub(in crate::ops) fn write_d_bias(&mut self, to: &Tensor<f32>) -> Result<()> {
+        let strides = strides("d_bias", to, to.shape())?;
+        self.desc.d_bias = true;
+        self.put(D_BIAS, to, strides);
+        Ok(())
+    }
+
     /// Puts a tensor's address and its strides into slots, as far as these are of it.
     pub(super) fn put<T: Element>(&mut self, slots: usize, tensor: &Tensor<T>, strides: [i64; 4]) {
         let memory = Memory::of(tensor);
