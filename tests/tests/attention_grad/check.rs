@@ -253,7 +253,11 @@ fn typed<T: Float + TestElement>(
     let stream = device.stream().map_err(say)?;
     let plain = inputs.describe(case);
     let [dq, dk, dv] = outputs::<T>(case, &inputs, device)?;
-    let plan = plain.plan_into(&into([&dq, &dk, &dv], [None, None]), &stream);
+    let bias = inputs.scores.bias_shape();
+    let d_bias = bias.map(|shape| Output::<f32>::new(device, &shape, View::Contiguous));
+    let d_bias = d_bias.transpose()?;
+    let written = into([&dq, &dk, &dv], [None, d_bias.as_ref()]);
+    let plan = plain.plan_into(&written, &stream);
     let plan = plan.map_err(say)?;
     let names = plan.candidates().iter().map(|way| way.name.as_str());
     let names: Vec<Option<&str>> = match kernels {
