@@ -8,6 +8,7 @@ mod alike;
 pub(crate) mod case;
 pub(crate) mod check;
 mod counters;
+mod functions;
 mod jumps;
 mod merging;
 mod not_numbers;
