@@ -101,7 +101,7 @@ impl Body {
         self.push(Node::Input(index, Scalar::U32))
     }
 
-    /// The hole's input `index` (from 0), of which the kernel says that it is an f32.
+    /// The hole's input `index` (from 0), which holds an f32.
     pub(crate) fn input_f32(&mut self, index: usize) -> Value {
         self.push(Node::Input(index, Scalar::F32))
     }

@@ -25,6 +25,7 @@
 mod gradients;
 mod merge;
 mod pages;
+mod pair;
 mod row;
 mod scores;
 mod sink_gradient;

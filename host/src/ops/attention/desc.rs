@@ -104,8 +104,8 @@ impl LengthsDesc {
 impl AttentionDesc {
     /// The same attention with the query heads that share a key/value head viewed as queries of one
     /// head, which every kernel can compute. It applies if each sequence has a single query that
-    /// sees all keys, and query heads share key/value heads; not with a sink, which differs between
-    /// heads, and not where scores depend on heads.
+    /// sees all keys, and query heads share key/value heads. It does not with a sink, which differs
+    /// between heads, nor where scores are changed, which may depend on heads.
     pub(in crate::ops) fn heads_as_queries(&self) -> Option<Self> {
         let group = self.heads_q / self.heads_kv;
         let sees_all =

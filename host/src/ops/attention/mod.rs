@@ -6,6 +6,7 @@ mod costs;
 mod decode;
 pub(in crate::ops) mod desc;
 pub(in crate::ops) mod extents;
+pub(in crate::ops) mod factors;
 mod lengths;
 mod merge;
 pub(in crate::ops) mod operands;

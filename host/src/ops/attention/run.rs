@@ -3,6 +3,7 @@
 use super::call::{Call, CallLengths, Memory};
 use super::desc::{AttentionDesc, LengthsDesc, OperandDesc};
 use super::extents::Extents;
+use super::factors::Factors;
 use super::lengths::Lengths;
 use super::operands::{last_dimension_is_dense, memory, operand};
 use super::pages::PagesDesc;
@@ -16,26 +17,6 @@ use crate::reference::attention::AttentionModel;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
 use abi::attention::sm80::LEAST_SCALE;
 use abi::attention::{BshStrides, MOST_SPLITS};
-use std::f64::consts::LOG2_E;
-
-/// Factors of the scores, in the form that kernels take.
-pub(in crate::ops) struct Factors {
-    /// The factor itself, whether there is a softcap or not.
-    pub(in crate::ops) softmax_scale: f32,
-    pub(in crate::ops) softmax_scale_log2: f32,
-    pub(in crate::ops) softcap_scale: f32,
-}
-
-impl Factors {
-    /// Those of kernels whose scores are changed, and scaled and capped with that.
-    fn scored(softmax_scale: f32) -> Self {
-        Self {
-            softmax_scale,
-            softmax_scale_log2: LOG2_E as f32,
-            softcap_scale: 0.0,
-        }
-    }
-}
 
 impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// Enqueues the attention and returns `o`, a new tensor.
@@ -227,62 +208,6 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         }
         let factors = self.factors(&extents)?;
         Ok((extents, factors))
-    }
-
-    fn factors(&self, extents: &Extents) -> Result<Factors> {
-        let scale = match self.options.softmax_scale {
-            Some(scale) => f64::from(scale),
-            None => 1.0 / (extents.head_dim.max(1) as f64).sqrt(),
-        };
-        if !((scale * LOG2_E) as f32).is_finite() {
-            return Err(Error::value(
-                "softmax_scale",
-                format!("{:?}", scale as f32),
-                format!("a finite number, of magnitude up to {MOST_FACTOR:e}"),
-            ));
-        }
-        let is_scored = self.options.scores.any();
-        let Some(softcap) = self.options.softcap else {
-            if is_scored {
-                return Ok(Factors::scored(scale as f32));
-            }
-            return Ok(Factors {
-                softmax_scale: scale as f32,
-                softmax_scale_log2: (scale * LOG2_E) as f32,
-                softcap_scale: 0.0,
-            });
-        };
-        let factors = Factors {
-            softmax_scale: scale as f32,
-            softmax_scale_log2: (f64::from(softcap) * LOG2_E) as f32,
-            softcap_scale: (scale / f64::from(softcap)) as f32,
-        };
-        let fits = softcap > 0.0
-            && factors.softmax_scale_log2.is_finite()
-            && factors.softcap_scale.is_finite();
-        if !fits {
-            return Err(Error::value(
-                "softcap",
-                format!("{softcap:?}"),
-                format!(
-                    "a number above 0, up to {MOST_FACTOR:e}, that softmax_scale {:?} can be \
-                     divided by; leave softcap out for none",
-                    scale as f32
-                ),
-            ));
-        }
-        if is_scored {
-            return Ok(Factors::scored(scale as f32));
-        }
-        if factors.softcap_scale == 0.0 {
-            // Kernels take 0 for no softcap, so express it by a scale of 0: all scores are 0.
-            return Ok(Factors {
-                softmax_scale_log2: 0.0,
-                softcap_scale: 0.0,
-                ..factors
-            });
-        }
-        Ok(factors)
     }
 
     fn validate_into(
@@ -518,6 +443,3 @@ impl<T: Float, Out: Float> AttentionLse<'_, T, Out> {
 
 /// Most by which `o` of two kernels may differ, relative to the largest one.
 const LARGEST_DIFFERENCE: f64 = 1.0 / 64.0;
-
-/// Largest scale that stays finite after multiplication by log2(e), rounded down.
-const MOST_FACTOR: f32 = 2.35e38;

@@ -339,9 +339,9 @@ impl<C: Config> Forward<'_, C> {
         }
     }
 
-    /// Applies the softcap, if there is one, and what else the call makes of scores: those of a
-    /// warpgroup's rows, whose first query is `query_of_tile` of the ticket's tile, and a block of
-    /// keys.
+    /// Applies the softcap, if there is one, and what fills the holes. Scores are those of a
+    /// warpgroup's rows and a block of keys. The rows' first query is `query_of_tile` of the ticket's
+    /// tile.
     ///
     /// # Safety
     /// The ticket is one of a tile, and has not been overwritten.

@@ -138,7 +138,7 @@ enum Stored {
     No,
     /// Those of neighbouring keys.
     Keys,
-    /// One, if the kernel says so.
+    /// One, if the hole's last input is not 0.
     IfWanted,
 }
 
