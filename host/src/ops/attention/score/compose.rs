@@ -47,6 +47,9 @@ impl ScoreCall {
     /// The kernel of `entry` whose holes are filled.
     fn kernel<E: Entry>(&self, stream: &Stream, entry: &E) -> Result<EntryKernel<E>> {
         let name = entry.name();
+        if name.len() > 8 * NAME {
+            return Err(Error::Bug("an entry's name is longer than its key"));
+        }
         let mut key = [0; NAME + KEY];
         for (word, bytes) in key.iter_mut().zip(name.as_bytes().chunks(8)) {
             let mut padded = [0; 8];
