@@ -16,14 +16,18 @@
 /// }
 /// ```
 ///
-/// Outputs are declared variables, inputs are variables; all are `u32`, but for the address that an
-/// access begins with. Three forms:
+/// Outputs are declared variables, inputs are variables; all are `u32` or another type of 32 bits, but
+/// for the address that an access begins with. Five forms:
 ///
 /// | | the host fills it with | unfilled |
 /// |---|---|---|
 /// | `hole!("name", [y, ..] <- [x, ..])` | fragments ([`crate::fragment`]), or a constant where there are no inputs | outputs are 0 |
 /// | `hole!(load "name", [y, ..] <- address)` | one load from global memory, as wide as it says | outputs are 0 |
 /// | `hole!(store "name", address <- [x, ..])` | one store | nothing |
+/// | `hole!(through "name", [y, ..] <- [x, ..])` | fragments, of which the `y`, variables with a value, are the first inputs and the outputs | the `y` stay as they are |
+/// | `hole!(put "name", [y, ..] <- [x, ..])` | the same, and stores of results | likewise |
+///
+/// The kernel is whole without what fills the last two: unfilled, their inputs cost nothing.
 ///
 /// A name is of letters, digits and `_`; another one, which could be text of more lines, does not
 /// compile:
@@ -56,6 +60,40 @@ macro_rules! hole {
         {
             $($out = $crate::hole::unfilled($name);)+
             $(let _ = $in;)*
+        }
+    }};
+    (through $name:literal, [$($out:ident),+] <- [$($in:ident),*]) => {{
+        const _: () = $crate::hole::check($name);
+        #[cfg(target_arch = "nvptx64")]
+        // SAFETY: writes its outputs, and what fills it is a function of its inputs.
+        unsafe {
+            ::core::arch::asm!(
+                concat!("// hole ", $name, $(" {", stringify!($out), "}",)+ " <-"
+                    $(, " {", stringify!($out), "}")+ $(, " {", stringify!($in), "}")*),
+                $($out = inout(reg32) $out,)+ $($in = in(reg32) $in,)*
+                options(pure, nomem, nostack),
+            );
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            $(let _ = $in;)*
+            $crate::hole::unfilled($name);
+            $($out = ::core::convert::identity($out);)+
+        }
+    }};
+    (put $name:literal, [$($out:ident),+] <- [$($in:ident),*]) => {{
+        const _: () = $crate::hole::check($name);
+        #[cfg(target_arch = "nvptx64")]
+        ::core::arch::asm!(
+            concat!("// hole ", $name, $(" {", stringify!($out), "}",)+ " <-"
+                $(, " {", stringify!($out), "}")+ $(, " {", stringify!($in), "}")*),
+            $($out = inout(reg32) $out,)+ $($in = in(reg32) $in,)* options(nomem, nostack),
+        );
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            $(let _ = $in;)*
+            let _ = $crate::hole::no_access($name);
+            $($out = ::core::convert::identity($out);)+
         }
     }};
     (load $name:literal, [$($out:ident),+] <- $address:ident) => {{

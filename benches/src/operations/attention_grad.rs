@@ -233,6 +233,7 @@ fn operands<T: Float + Sample>(
                 dk: dk[idx].clone(),
                 dv: dv[idx].clone(),
                 d_sink: None,
+                d_bias: None,
             },
         });
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ndarray::ArrayD;
-use warpsmith::{Attention, Device, Float, Layout, Stream};
+use warpsmith::{Attention, Device, Float, Layout, Stream, Tensor};
 
 use super::compute::{self, DeviceArgs, Dtype, Input, Report, Rounded, with_dtype};
 use crate::failure::{Outcome, UsageError};
@@ -23,6 +23,7 @@ use crate::output::{Output, OutputFiles};
   warpsmith attention Q.npy K.npy V.npy -o O.npy --causal
   warpsmith attention Q.npy K.npy V.npy -o O.npy --scale 0.125 --lse L.npy --dtype f16
   warpsmith attention Q.npy K.npy V.npy -o O.npy --causal --window-left 1024 --softcap 50
+  warpsmith attention Q.npy K.npy V.npy -o O.npy --bias B.npy --mask M.npy --alibi slopes.npy
   warpsmith attention Q.npy K.npy V.npy -o O.npy --cu-seqlens-q 0,5,9 --cu-seqlens-k 0,7,16")]
 pub(crate) struct Args {
     /// Queries.
@@ -56,6 +57,15 @@ pub(crate) struct Args {
     /// Attention sink: an extra logit per query head, `[heads_q]`, without a value.
     #[arg(long, value_name = "S.npy")]
     sink: Option<PathBuf>,
+    /// Is added to the scaled scores: a file that broadcasts to `[batch, heads_q, seqlen_q, seqlen_k]`.
+    #[arg(long, value_name = "B.npy")]
+    bias: Option<PathBuf>,
+    /// Hides a key from a query where it is 0: a file of any numbers that broadcasts likewise.
+    #[arg(long, value_name = "M.npy")]
+    mask: Option<PathBuf>,
+    /// Slopes of ALiBi, `[heads_q]` or `[batch, heads_q]`.
+    #[arg(long, value_name = "A.npy")]
+    alibi: Option<PathBuf>,
     /// Start of each packed sequence of queries, and end of the last one.
     #[arg(long, value_name = "0,N,..", value_delimiter = ',', allow_hyphen_values = true, value_parser = count)]
     cu_seqlens_q: Vec<i32>,
@@ -115,13 +125,19 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
             false => input.expect_rank(&[3], &format!(" with {option}"))?,
         }
     }
-    let sink = args.sink.as_ref().map(|path| Input::read("S", path));
-    let sink = sink.transpose()?;
+    let read = |name, path: &Option<PathBuf>| {
+        let input = path.as_ref().map(|path| Input::read_numbers(name, path));
+        input.transpose()
+    };
+    let others = Others {
+        sink: read("S", &args.sink)?,
+        bias: read("B", &args.bias)?,
+        mask: read("M", &args.mask)?,
+        alibi: read("A", &args.alibi)?,
+    };
     let (device, stream) = args.device.open()?;
-    let (o, lse, elapsed) = with_dtype!(
-        args.dtype,
-        attend(args, &inputs, sink.as_ref(), &device, &stream)
-    )?;
+    let (o, lse, elapsed) =
+        with_dtype!(args.dtype, attend(args, &inputs, &others, &device, &stream))?;
     let mut files = OutputFiles::default();
     compute::add_npy(&mut files, &args.output, &o.view())?;
     if let Some(path) = &args.lse {
@@ -152,18 +168,39 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Inputs beside Q, K and V.
+struct Others {
+    sink: Option<Input>,
+    bias: Option<Input>,
+    mask: Option<Input>,
+    alibi: Option<Input>,
+}
+
 /// O, lse, and the run time.
 type Attended = (ArrayD<f32>, ArrayD<f32>, Duration);
 
 fn attend<T: Float + Rounded>(
     args: &Args,
     [q, k, v]: &[Input; 3],
-    sink: Option<&Input>,
+    others: &Others,
     device: &Device,
     stream: &Stream,
 ) -> Result<Attended> {
     let (q, k, v) = (q.upload::<T>(device)?, k.upload(device)?, v.upload(device)?);
-    let sink = sink.map(|sink| sink.upload::<f32>(device)).transpose()?;
+    let upload = |input: &Option<Input>| {
+        let tensor = input.as_ref().map(|input| input.upload::<f32>(device));
+        tensor.transpose()
+    };
+    let (sink, bias, slopes) = (
+        upload(&others.sink)?,
+        upload(&others.bias)?,
+        upload(&others.alibi)?,
+    );
+    let mask = others.mask.as_ref().map(|mask| {
+        let shown = mask.array.values.mapv(|x| u8::from(x != 0.0));
+        Tensor::from_ndarray(device, &shown)
+    });
+    let mask = mask.transpose()?;
     let mut attention = Attention::new(&q, &k, &v).window(args.window_left, args.window_right);
     if args.causal {
         attention = attention.causal();
@@ -182,6 +219,15 @@ fn attend<T: Float + Rounded>(
     }
     if let Some(sink) = &sink {
         attention = attention.sink(sink);
+    }
+    if let Some(bias) = &bias {
+        attention = attention.bias(bias);
+    }
+    if let Some(mask) = &mask {
+        attention = attention.mask(mask);
+    }
+    if let Some(slopes) = &slopes {
+        attention = attention.alibi(slopes);
     }
     if !args.cu_seqlens_q.is_empty() {
         attention = attention.cu_seqlens_q(&args.cu_seqlens_q);

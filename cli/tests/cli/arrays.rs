@@ -194,6 +194,10 @@ fn options_of_attention_that_say_the_same_agree_with_numpy() {
         ("--window-left 1000 --causal", "o_causal.npy"),
         ("--leftpad-k 0 --window-left 1000", "o.npy"),
         ("--out-dtype f16 --dtype f32", "o.npy"),
+        (
+            "--bias scores_bias.npy --mask scores_mask.npy --alibi scores_slopes.npy",
+            "o_scores.npy",
+        ),
     ] {
         let folder = Folder::new();
         compute(&folder, &format!("{q} -o out:o.npy {options}")).done();
@@ -212,6 +216,9 @@ fn options_of_attention_that_say_the_same_agree_with_numpy() {
         ("--softcap -1", 2, &["softcap is -1.0", "above 0"]),
         ("--scale 3e38", 2, &["softmax_scale is 3e38"]),
         ("--sink a_f32_c.npy", 1, &["sink", "[3, 4]"]),
+        ("--bias a_f32_c.npy", 1, &["bias", "[3, 4]", "[1, 2, 3, 5]"]),
+        ("--mask a_f32_c.npy", 1, &["mask", "[3, 4]"]),
+        ("--alibi a_f32_c.npy", 1, &["alibi", "[3, 4]", "[1, 2]"]),
     ] {
         let folder = Folder::new();
         compute(&folder, &format!("{q} -o out:o.npy {options}")).failed(code, want);

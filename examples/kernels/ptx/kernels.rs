@@ -84,6 +84,7 @@ const MODULES: &[(&str, &str)] = &[
     ("sm_75/reverse.ptx", include_str!("sm_75/reverse.ptx")),
     ("sm_75/row_norms.ptx", include_str!("sm_75/row_norms.ptx")),
     ("sm_75/safe.ptx", include_str!("sm_75/safe.ptx")),
+    ("sm_75/scores.ptx", include_str!("sm_75/scores.ptx")),
     ("sm_75/soft_clip.ptx", include_str!("sm_75/soft_clip.ptx")),
     ("sm_75/swish_gate.ptx", include_str!("sm_75/swish_gate.ptx")),
     ("sm_75/twins.ptx", include_str!("sm_75/twins.ptx")),

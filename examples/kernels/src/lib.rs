@@ -9,6 +9,7 @@ pub mod lower_triangle;
 pub mod reverse;
 pub mod row_norms;
 pub mod safe;
+pub mod scores;
 pub mod soft_clip;
 pub mod swish_gate;
 pub mod twins;

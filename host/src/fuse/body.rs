@@ -27,7 +27,7 @@ pub enum Filling {
 }
 
 /// A data-flow graph of fragments, applied to a hole's inputs and to each other's results. Inputs
-/// and outputs are 32-bit words.
+/// and outputs have 32 bits.
 ///
 /// ```
 /// # use warpsmith::fuse::{Body, Fragment, FuseError};
@@ -53,7 +53,7 @@ pub struct Value(usize);
 
 #[derive(Clone, Debug)]
 enum Node {
-    Input(usize),
+    Input(usize, Scalar),
     Constant(u64, Scalar),
     Param {
         index: usize,
@@ -64,13 +64,27 @@ enum Node {
         fragment: Fragment,
         arguments: Vec<Value>,
     },
+    /// The 1, 2 or 4 bytes at an address of global memory, zero-extended.
+    Load {
+        address: Value,
+        bytes: u32,
+    },
+    /// Writes an f32 to global memory where the condition is not 0; its own value is that f32.
+    Store {
+        address: Value,
+        value: Value,
+        condition: Value,
+    },
 }
 
 impl Node {
     fn scalar(&self) -> Scalar {
         match self {
-            Self::Input(_) => Scalar::U32,
-            Self::Constant(_, scalar) | Self::Param { scalar, .. } => *scalar,
+            Self::Input(_, scalar) | Self::Constant(_, scalar) | Self::Param { scalar, .. } => {
+                *scalar
+            }
+            Self::Load { .. } => Scalar::U32,
+            Self::Store { .. } => Scalar::F32,
             Self::Apply { fragment, .. } => fragment.result(),
         }
     }
@@ -84,7 +98,27 @@ impl Body {
 
     /// The hole's input `index` (from 0), of type [`Scalar::U32`].
     pub fn input(&mut self, index: usize) -> Value {
-        self.push(Node::Input(index))
+        self.push(Node::Input(index, Scalar::U32))
+    }
+
+    /// The hole's input `index` (from 0), which holds an f32.
+    pub(crate) fn input_f32(&mut self, index: usize) -> Value {
+        self.push(Node::Input(index, Scalar::F32))
+    }
+
+    /// The 1, 2 or 4 bytes at `address`, of global memory that nobody writes while the kernel runs,
+    /// zero-extended to a u32.
+    pub(crate) fn load(&mut self, address: Value, bytes: u32) -> Value {
+        self.push(Node::Load { address, bytes })
+    }
+
+    /// Writes the f32 `value` to `address` of global memory, where `condition`, a u32, is not 0.
+    pub(crate) fn store(&mut self, address: Value, value: Value, condition: Value) {
+        self.push(Node::Store {
+            address,
+            value,
+            condition,
+        });
     }
 
     /// The constant with these bits.
@@ -191,7 +225,7 @@ impl Body {
             let register = self.register(Value(index));
             let width = if node.scalar().is_wide() { 64 } else { 32 };
             match node {
-                Node::Input(input) => {
+                Node::Input(input, _) => {
                     let from = inputs.get(*input).ok_or_else(|| {
                         format!("it has {} inputs, not input {input}", inputs.len())
                     })?;
@@ -221,6 +255,28 @@ impl Body {
                         .map(|value| self.register(*value))
                         .collect();
                     fragment.write(out, &arguments, &register);
+                }
+                Node::Load { address, bytes } => {
+                    let kind = match bytes {
+                        1 => "u8",
+                        2 => "u16",
+                        _ => "b32",
+                    };
+                    let address = self.register(*address);
+                    let _ = writeln!(out, "ld.global.nc.{kind}\t{register},[{address}];");
+                }
+                Node::Store {
+                    address,
+                    value,
+                    condition,
+                } => {
+                    let [address, value, condition] =
+                        [address, value, condition].map(|value| self.register(*value));
+                    let _ = writeln!(
+                        out,
+                        "{{\n.reg .pred\t$p;\nsetp.ne.u32\t$p,{condition},0;\n\
+                         @$p st.global.b32\t[{address}],{value};\n}}"
+                    );
                 }
             }
         }

@@ -18,11 +18,9 @@ type Fragments = HashMap<(&'static str, &'static str), Fragment>;
 /// # Errors
 /// As [`load::newest`], and those of reading the embedded module.
 pub(crate) fn builtin_skeleton(name: &str, arch: (u32, u32)) -> Result<Skeleton> {
-    let (module, _) = load::best(name, arch)?;
-    Ok(Skeleton::of(
-        &Pieces::of(&load::module_text(module)?),
-        name,
-    )?)
+    let (module, entry) = load::best(name, arch)?;
+    let text = load::kernel_text(module, entry)?;
+    Ok(Skeleton::of(&Pieces::of(&text), name)?)
 }
 
 /// The embedded fragment `name` for devices of `arch`, from the newest module that they run. In the

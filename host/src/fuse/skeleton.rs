@@ -60,6 +60,23 @@ impl Skeleton {
         })
     }
 
+    /// The kernel with one more parameter, of so many bytes, behind the others. Returns its index.
+    pub(crate) fn add_param(&mut self, bytes: u32) -> usize {
+        let index = self.params.len();
+        let name = format!("{}_param_{index}", self.name);
+        let last = self.params.last().map_or("", |(name, _)| &**name);
+        let lines = self.header.lines().map(|line| {
+            let declares = line.starts_with(".param") && names(line, last);
+            match declares {
+                true => format!("{line},\n.param .align 8 .b8 {name}[{bytes}]"),
+                false => line.to_owned(),
+            }
+        });
+        self.header = lines.collect::<Vec<_>>().join("\n").into();
+        self.params.push((name.into(), bytes));
+        index
+    }
+
     /// Name of the kernel.
     pub fn name(&self) -> &str {
         &self.name

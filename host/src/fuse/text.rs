@@ -58,7 +58,7 @@ fn is_function(line: &str) -> bool {
 
 fn is_variable(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
-    words.any(|word| word == ".global" || word == ".const")
+    words.any(|word| [".global", ".const", ".shared"].contains(&word))
 }
 
 /// The function that begins with the line `first`; consumes its lines. `None` for one that is only

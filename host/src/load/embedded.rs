@@ -132,6 +132,11 @@ pub(super) fn kernel(
     }
 }
 
+/// The text of one kernel of a module, which is as the manifest says.
+pub(crate) fn kernel_text(module: &'static ModuleEntry, entry: &KernelEntry) -> Result<String> {
+    Ok(unpacked(module)?.one_kernel(entry))
+}
+
 /// The text of a module, which is the one that the manifest describes.
 pub(crate) fn module_text(module: &'static ModuleEntry) -> Result<Arc<str>> {
     Ok(unpacked(module)?.text())

@@ -47,6 +47,24 @@ impl<E: Entry> EntryKernel<E> {
         // SAFETY: guaranteed by the caller.
         unsafe { self.kernel.launch(stream, config, args) }
     }
+
+    /// The same of a composed kernel, which takes `more` behind the entry's parameters.
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch).
+    pub(crate) unsafe fn launch_with(
+        &self,
+        stream: &Stream,
+        config: LaunchConfig,
+        memory: impl KernelArgs,
+        params: &E::Params,
+        more: &[u8],
+    ) -> Result<()> {
+        let more = (ByValue::of_bytes(more),);
+        let args = Then(Then(memory, ByValues::of(params)), more);
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.kernel.launch(stream, config, args) }
+    }
 }
 
 /// The parameter blocks as arguments.

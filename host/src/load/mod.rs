@@ -44,7 +44,7 @@ mod variant;
 pub use built::Built;
 pub(crate) use cache::KernelCache;
 pub use embedded::builtin_manifest;
-pub(crate) use embedded::{best, module_text, newest, target_for};
+pub(crate) use embedded::{best, kernel_text, module_text, newest, target_for};
 pub(crate) use entry::EntryKernel;
 pub use global::Global;
 pub(crate) use key::KernelKey;

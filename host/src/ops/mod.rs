@@ -69,7 +69,10 @@ mod take;
 mod view;
 mod workspaces;
 
-pub use attention::{Attention, AttentionLse, AttentionMerge, AttentionOutput, Layout, Lengths};
+pub use attention::{
+    Attention, AttentionBias, AttentionLse, AttentionMask, AttentionMerge, AttentionOutput, Layout,
+    Lengths, ScoreFunction, ScoreTensor, ScoreValue,
+};
 pub use attention_grad::{AttentionGrad, AttentionGrads};
 pub use copy::CastElement;
 pub use elementwise::{Binary, Chain, ChainElement, Gradient, Map, Number, Select, Unary};

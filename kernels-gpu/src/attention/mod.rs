@@ -14,6 +14,7 @@ mod merge;
 #[cfg(feature = "attention")]
 mod merge_splits;
 pub(crate) mod pages;
+pub(crate) mod score;
 pub(crate) mod simt;
 pub(crate) mod sm80;
 pub mod sm90;

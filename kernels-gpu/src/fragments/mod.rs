@@ -11,6 +11,7 @@
 //! | `f32_of_bf16_1` | element 1 of a word, converted to the type of the arithmetic |
 //! | `bf16_from_f32` | a word of as many elements as it holds |
 //! | `f32_odd_of_f64` | a value rounded to odd, from which narrower floats are rounded |
+//! | `score_alibi` | what attention does to a score |
 //! | `.._sm89` | the same bits by an instruction of that architecture and later ones |
 
 /// Functions, one a line.
@@ -39,4 +40,5 @@ pub mod f32;
 pub mod f64;
 pub mod integer;
 pub mod narrow;
+pub mod score;
 pub mod widen;

@@ -35,13 +35,15 @@
 use std::ops::Range;
 
 use abi::DType;
-use ndarray::{Array1, Array3, ArrayView1, ArrayView2, ArrayView3, Axis};
+use ndarray::{Array1, Array3, ArrayD, ArrayView1, ArrayView2, ArrayView3, Axis};
 use rayon::prelude::*;
 
+use super::pair::{Pair, Query};
+use super::scores::{Inexact, Place, ScoreOptions, index_of};
 use super::sink_gradient::SinkSum;
 use super::{Band, SequencePositions};
 use crate::gemm::Arithmetic;
-use crate::precision::{ETA32, TINY32, U32, gamma};
+use crate::precision::{ETA32, gamma};
 use crate::{Expected, ReferenceError};
 
 /// Properties of an implementation on which its errors depend.
@@ -91,6 +93,8 @@ pub struct AttentionGradOptions {
     pub softmax_scale: Option<f32>,
     /// Soft cap of the scores.
     pub softcap: Option<f32>,
+    /// What else is done to scores. The gradient of a bias is computed.
+    pub scores: ScoreOptions,
     /// The logit of each query head's sink, if its gradient is wanted: in lse it is anyway.
     pub sink: Option<Vec<f64>>,
     /// The dtype of the gradients.
@@ -106,13 +110,14 @@ impl AttentionGradOptions {
             mask: Band::default(),
             softmax_scale: None,
             softcap: None,
+            scores: ScoreOptions::default(),
             sink: None,
             dtype,
             model,
         }
     }
 
-    fn scale(&self, head_dim: usize) -> f64 {
+    pub(super) fn scale(&self, head_dim: usize) -> f64 {
         let usual = 1.0 / (head_dim.max(1) as f64).sqrt();
         self.softmax_scale.map_or(usual, f64::from)
     }
@@ -146,6 +151,8 @@ pub struct AttentionGradExpected {
     pub dv: Expected,
     /// `[heads_q]`, in f32, if there are sinks.
     pub d_sink: Option<Expected>,
+    /// As the bias, in f32, if there is one.
+    pub d_bias: Option<Expected>,
 }
 
 /// Gradients of attention of packed sequences. Positions that belong to no sequence are not read, and
@@ -169,7 +176,8 @@ pub fn gradients(
         let sinks = options.sink.as_ref().map(|sink| &sink[heads.clone()]);
         let mut sums = HeadSums::new(inputs, &sequences[s], (group, sinks));
         for head in heads {
-            sums.add(inputs, &sequences[s], (head, head_kv, group), options);
+            let at = (&sequences[s], s);
+            sums.add(inputs, at, (head, head_kv, group), options);
         }
         sums
     };
@@ -204,7 +212,29 @@ pub fn gradients(
         dk: dk?,
         dv: dv?,
         d_sink: d_sink.transpose()?,
+        d_bias: match &options.scores.bias {
+            Some(bias) => Some(finish_bias(bias.shape(), &sums)?),
+            None => None,
+        },
     })
+}
+
+/// The gradient of a bias of this shape: sums over what it is broadcast along.
+fn finish_bias(shape: &[usize], sums: &[HeadSums]) -> Result<Expected, ReferenceError> {
+    let mut values = ArrayD::zeros(shape);
+    let (mut errors, mut magnitudes) = (values.clone(), values.clone());
+    let mut counts = ArrayD::<usize>::zeros(shape);
+    for (at, (value, error)) in sums.iter().flat_map(|sums| &sums.scores) {
+        let at = &index_of(shape, at)[..];
+        values[at] += value;
+        errors[at] += error;
+        magnitudes[at] += value.abs() + error;
+        counts[at] += 1;
+    }
+    for ((error, magnitude), &count) in errors.iter_mut().zip(&magnitudes).zip(&counts) {
+        *error += gamma(count) * magnitude;
+    }
+    Expected::rounded_to(DType::F32, values, &errors)
 }
 
 fn finish_sinks(sums: &[SinkSum], model: &AttentionGradModel) -> Result<Expected, ReferenceError> {
@@ -269,6 +299,9 @@ struct HeadSums {
     dv: Vec<Sums>,
     /// By query head of the group, if there are sinks.
     sinks: Vec<SinkSum>,
+    /// Gradients with respect to new scores and their errors, with batch, head, query and key, if
+    /// there is a bias.
+    scores: Vec<([usize; 4], Inexact)>,
 }
 
 impl HeadSums {
@@ -285,6 +318,7 @@ impl HeadSums {
             sinks: sinks.map_or(Vec::new(), |sinks| {
                 sinks.iter().map(|&sink| SinkSum::new(sink)).collect()
             }),
+            scores: Vec::new(),
         }
     }
 
@@ -292,7 +326,7 @@ impl HeadSums {
     fn add(
         &mut self,
         inputs: &AttentionGradInputs<'_>,
-        at: &SequencePositions,
+        (at, sequence): (&SequencePositions, usize),
         (head, head_kv, group): (usize, usize, usize),
         options: &AttentionGradOptions,
     ) {
@@ -323,7 +357,19 @@ impl HeadSums {
                     vector(&inputs.k, key, head_kv),
                     vector(&inputs.v, key, head_kv),
                 );
-                let (p, ds) = query.pair(&k.to_vec(), &v.to_vec(), delta);
+                let place = Place {
+                    at: [sequence, head, i, j],
+                    seqlen_q,
+                    seqlen_k,
+                };
+                let Some(Pair { p, ds, of_score }) =
+                    query.pair((&k.to_vec(), &v.to_vec()), delta, place)
+                else {
+                    continue;
+                };
+                if options.scores.bias.is_some() {
+                    self.scores.push((place.at, of_score));
+                }
                 self.dq[(head % group) * seqlen_q + i].add(ds, k);
                 self.dk[j].add(ds, ArrayView1::from(&query.q));
                 self.dv[j].add(p, ArrayView1::from(&query.d_o));
@@ -336,80 +382,6 @@ impl HeadSums {
 fn vector<'a>(x: &'a ArrayView3<'_, f64>, position: usize, head: usize) -> ArrayView1<'a, f64> {
     let of_position = x.index_axis(Axis(0), position);
     of_position.index_axis_move(Axis(0), head)
-}
-
-/// A query of a head.
-struct Query<'a> {
-    q: Vec<f64>,
-    d_o: Vec<f64>,
-    o: Vec<f64>,
-    lse: f64,
-    options: &'a AttentionGradOptions,
-}
-
-impl Query<'_> {
-    /// delta and its error.
-    fn delta(&self) -> (f64, f64) {
-        dot(&self.o, &self.d_o, Arithmetic::F32)
-    }
-
-    /// P and dS of a key, each with its error, as factors of a product.
-    fn pair(&self, k: &[f64], v: &[f64], delta: (f64, f64)) -> ((f64, f64), (f64, f64)) {
-        let model = &self.options.model;
-        let scale = self.options.scale(self.q.len());
-        let (product, error) = dot(&self.q, k, model.scores);
-        let (score, score_error) = (scale * product, scale.abs() * error);
-        let (score, score_error, slope, slope_error) = match self.options.softcap.map(f64::from) {
-            Some(cap) => {
-                let tanh = (score / cap).tanh();
-                let tanh_error = score_error / cap + model.tanh_error + gamma(2);
-                let slope_error = 2.0 * tanh.abs() * tanh_error + tanh_error * tanh_error + U32;
-                (cap * tanh, cap * tanh_error, 1.0 - tanh * tanh, slope_error)
-            }
-            None => (score, score_error, 1.0, 0.0),
-        };
-        let p = (score - self.lse).exp();
-        let exponent = score_error + gamma(4) * (score.abs() + score_error + self.lse.abs());
-        let exponential = 1.0 + model.exp_ulps * 2.0 * U32;
-        // exp(-inf) is 0 without error; 0 * inf would make it NaN.
-        let p_error = if p == 0.0 {
-            TINY32
-        } else {
-            p * (exponent.exp() * exponential - 1.0) + TINY32
-        };
-        let (g, g_error) = dot(&self.d_o, v, model.scores);
-        let h = g - delta.0;
-        let h_error = (g_error + delta.1) * (1.0 + U32) + U32 * h.abs();
-        let (h, h_error) = match self.options.softcap {
-            Some(_) => {
-                let error = h_error * (slope + slope_error) + h.abs() * slope_error;
-                (h * slope, error + U32 * (h.abs() + h_error) + ETA32)
-            }
-            None => (h, h_error),
-        };
-        let ds = p * h;
-        let ds_error = p_error * (h.abs() + h_error) + p * h_error;
-        let ds_error = ds_error + U32 * (ds.abs() + ds_error) + ETA32;
-        let rounded = |(x, error): (f64, f64)| {
-            (
-                x,
-                error + model.p_roundoff * (x.abs() + error) + model.p_lost,
-            )
-        };
-        (rounded((p, p_error)), rounded((ds, ds_error)))
-    }
-}
-
-/// A dot product and its error.
-fn dot(x: &[f64], y: &[f64], arithmetic: Arithmetic) -> (f64, f64) {
-    let products = || x.iter().zip(y).map(|(x, y)| x * y);
-    let magnitude: f64 = products().map(f64::abs).sum();
-    let largest = x
-        .iter()
-        .chain(y)
-        .fold(0.0, |most: f64, x| most.max(x.abs()));
-    let error = arithmetic.error(x.len(), magnitude, largest, 0);
-    (products().sum(), error)
 }
 
 /// A gradient and its errors.
@@ -469,7 +441,7 @@ fn check(
     if let Some(sink) = &options.sink {
         ReferenceError::unless_one_per("head of q", q.dim().1, "sink", sink.len())?;
     }
-    Ok(())
+    options.scores.check(sequences, q.dim().1)
 }
 
 #[cfg(test)]

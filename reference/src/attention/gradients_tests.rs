@@ -4,7 +4,7 @@ use abi::DType;
 use ndarray::{Array3, Axis, Ix2, Ix3};
 use proptest::prelude::*;
 
-use super::super::{AttentionOptions, Band, SequencePositions, packed};
+use super::super::{AttentionOptions, Band, ScoreFunction, SequencePositions, packed};
 use super::*;
 use crate::Model;
 
@@ -26,19 +26,22 @@ struct Problem {
 
 impl Problem {
     fn forward(&self, qkv: &[Array3<f64>; 3]) -> (Array3<f64>, ndarray::Array2<f64>) {
-        self.beside(qkv, self.options.sink.clone())
+        let options = &self.options;
+        self.beside(qkv, options.sink.clone(), options.scores.clone())
     }
 
-    /// The forward pass with these sinks.
+    /// The forward pass with these sinks and scores.
     fn beside(
         &self,
         [q, k, v]: &[Array3<f64>; 3],
         sink: Option<Vec<f64>>,
+        scores: ScoreOptions,
     ) -> (Array3<f64>, ndarray::Array2<f64>) {
         let options = AttentionOptions {
             mask: self.options.mask,
             softmax_scale: self.options.softmax_scale,
             softcap: self.options.softcap,
+            scores,
             sink,
             ..AttentionOptions::new(DType::F64, Model::any_order(64, 0, 1.0))
         };
@@ -88,17 +91,63 @@ impl Problem {
             }
         }
         let sinks = self.options.sink.as_deref().unwrap_or_default();
-        let got = got.d_sink.map(|d_sink| d_sink.values);
+        let (got, d_bias) = (got.d_sink.map(|d_sink| d_sink.values), got.d_bias);
         for head in 0..sinks.len() {
             let moved = |by: f64| {
                 let mut sinks = sinks.to_vec();
                 sinks[head] += by;
-                (&self.beside(&self.qkv, Some(sinks)).0 * &self.d_o).sum()
+                let scores = self.options.scores.clone();
+                (&self.beside(&self.qkv, Some(sinks), scores).0 * &self.d_o).sum()
             };
             let want = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
             let got = got.as_ref().map_or(f64::NAN, |got| got[[head]]);
             let fits = (got - want).abs() < 1e-6 * (1.0 + want.abs());
             assert!(fits, "sink {head}: {got}, difference {want}");
+        }
+        for (place, &got) in d_bias.iter().flat_map(|got| got.values.indexed_iter()) {
+            let moved = |by: f64| {
+                let mut scores = self.options.scores.clone();
+                if let Some(bias) = &mut scores.bias {
+                    bias[&place] += by;
+                }
+                let sink = self.options.sink.clone();
+                (&self.beside(&self.qkv, sink, scores).0 * &self.d_o).sum()
+            };
+            let want = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+            let fits = (got - want).abs() < 1e-6 * (1.0 + want.abs());
+            assert!(fits, "bias at {place:?}: {got}, difference {want}");
+        }
+    }
+
+    /// Options for scores, of which some are there.
+    fn scores(&self, [bias, per_batch, alibi, mask, function]: [bool; 5]) -> ScoreOptions {
+        let longest = |len: fn(&SequencePositions) -> usize| {
+            let lengths = self.sequences.iter().map(len);
+            lengths.max().unwrap_or(0)
+        };
+        let (seqlen_q, seqlen_k) = (longest(|s| s.q.len()), longest(|s| s.k.len()));
+        let (batch, heads) = (self.sequences.len(), self.qkv[0].dim().1);
+        let of_batch = if per_batch { batch } else { 1 };
+        let drawn = draw((of_batch * heads, 1, seqlen_k), 0.37);
+        let drawn = drawn.into_shape_with_order(vec![of_batch, heads, 1, seqlen_k]);
+        let sees = |at: ndarray::IxDyn| !(3 * at[0] + 5 * at[1] + 2 * at[2]).is_multiple_of(4);
+        ScoreOptions {
+            bias: bias.then(|| drawn.expect("a shape")),
+            alibi: alibi.then(|| {
+                draw((1, 1, heads), 0.5)
+                    .into_dyn()
+                    .index_axis_move(Axis(0), 0)
+            }),
+            mask: mask.then(|| ArrayD::from_shape_fn(vec![heads, seqlen_q, seqlen_k], sees)),
+            function: function.then_some(ScoreFunction {
+                value: |x, [_, head, ..]| (x * (1 + head) as f64).sin(),
+                slope: |x, [_, head, ..]| {
+                    let factor = (1 + head) as f64;
+                    factor * (x * factor).cos()
+                },
+                most: [4.0, 16.0],
+                roundoffs: [1.0, 1.0],
+            }),
         }
     }
 }
@@ -134,6 +183,7 @@ proptest! {
         softmax_scale in prop::option::of(-1.5..1.5_f32),
         softcap in prop::option::of(0.5..3.0_f32),
         sink in any::<bool>(),
+        scores in prop::array::uniform5(any::<bool>()),
         seed in 0.0..0.6_f64,
     ) {
         let (mut q, mut k) = (0, 0);
@@ -148,6 +198,7 @@ proptest! {
         problem.options.softcap = softcap;
         let sinks = || (0..2 * group).map(|head| head as f64 - 0.5).collect();
         problem.options.sink = sink.then(sinks);
+        problem.options.scores = problem.scores(scores);
         problem.check();
     }
 }

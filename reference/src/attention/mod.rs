@@ -25,7 +25,9 @@
 mod gradients;
 mod merge;
 mod pages;
+mod pair;
 mod row;
+mod scores;
 mod sink_gradient;
 mod unfused;
 
@@ -40,6 +42,7 @@ pub use gradients::{
 };
 pub use merge::{Partial, merge};
 pub use pages::gathered;
+pub use scores::{ScoreFunction, ScoreOptions};
 pub use unfused::unfused;
 
 use crate::gemm::Arithmetic;
@@ -114,6 +117,8 @@ pub struct AttentionOptions {
     pub softmax_scale: Option<f32>,
     /// Soft cap of the scores: `s` becomes `softcap * tanh(s / softcap)`.
     pub softcap: Option<f32>,
+    /// What else is done to scores.
+    pub scores: ScoreOptions,
     /// An extra logit per query head, which is added to the softmax denominator of its rows.
     pub sink: Option<Vec<f64>>,
     /// The dtype of `o`.
@@ -129,6 +134,7 @@ impl AttentionOptions {
             mask: Band::default(),
             softmax_scale: None,
             softcap: None,
+            scores: ScoreOptions::default(),
             sink: None,
             dtype,
             model: model.into(),
@@ -241,8 +247,9 @@ pub fn packed(
     check(q, k, v, sequences, options)?;
     let (total_q, heads_q, head_dim) = q.dim();
     let scale = options.scale(head_dim);
-    let results = of_heads((q, k, v), sequences, |h, q, k, v| {
+    let results = of_heads((q, k, v), sequences, |(s, h), q, k, v| {
         let head = Head {
+            place: (s, h),
             k,
             v,
             scale,
@@ -287,7 +294,7 @@ fn of_heads<R: Send>(
         &ArrayView3<'_, f64>,
     ),
     sequences: &[SequencePositions],
-    f: impl Fn(usize, Array2<f64>, Array2<f64>, Array2<f64>) -> R + Sync,
+    f: impl Fn((usize, usize), Array2<f64>, Array2<f64>, Array2<f64>) -> R + Sync,
 ) -> Vec<((usize, usize), R)> {
     let heads_q = q.dim().1;
     let group = heads_q.checked_div(k.dim().1).unwrap_or(1).max(1);
@@ -305,7 +312,7 @@ fn of_heads<R: Send>(
             k: keys,
         } = &sequences[s];
         let (k, v) = (of_head(k, h / group, keys), of_head(v, h / group, keys));
-        ((s, h), f(h, of_head(q, h, queries), k, v))
+        ((s, h), f((s, h), of_head(q, h, queries), k, v))
     };
     places.par_iter().map(of_place).collect()
 }
@@ -321,7 +328,7 @@ fn check(
     if let Some(sink) = &options.sink {
         ReferenceError::unless_one_per("head of q", q.dim().1, "sink", sink.len())?;
     }
-    Ok(())
+    options.scores.check(sequences, q.dim().1)
 }
 
 fn check_operands(

@@ -3,11 +3,14 @@
 use ndarray::{Array1, Array2, ArrayView1, Axis};
 
 use super::AttentionOptions;
+use super::scores::Place;
 use crate::precision::{ETA32, gamma};
 use crate::softmax::{Row, Scores};
 
 /// Keys, values and options that the queries of one head attend with.
 pub(super) struct Head<'a> {
+    /// The sequence and the query head.
+    pub(super) place: (usize, usize),
     pub(super) k: Array2<f64>,
     pub(super) v: Array2<f64>,
     pub(super) scale: f64,
@@ -27,11 +30,20 @@ impl Head<'_> {
     pub(super) fn row(&self, q: &ArrayView1<'_, f64>, (i, seqlen_q): (usize, usize)) -> QueryRow {
         let seqlen_k = self.k.nrows();
         let mask = &self.options.mask;
-        let visible: Vec<usize> = (0..seqlen_k)
-            .filter(|&j| mask.sees((i, seqlen_q), (j, seqlen_k)))
-            .collect();
-        let (mut scores, mut errors): (Vec<f64>, Vec<f64>) =
-            visible.iter().map(|&j| self.score(q, j)).unzip();
+        let (mut visible, mut scores, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        for j in (0..seqlen_k).filter(|&j| mask.sees((i, seqlen_q), (j, seqlen_k))) {
+            let place = Place {
+                at: [self.place.0, self.place.1, i, j],
+                seqlen_q,
+                seqlen_k,
+            };
+            let ((score, error), _) = self.options.scores.change(self.score(q, j), place);
+            if score != f64::NEG_INFINITY {
+                visible.push(j);
+                scores.push(score);
+                errors.push(error);
+            }
+        }
         if let Some(sink) = self.sink.filter(|&sink| sink != f64::NEG_INFINITY) {
             scores.push(sink);
             errors.push(0.0);

@@ -4,6 +4,7 @@ use abi::DType;
 use ndarray::{Array1, Array2, Array3, ArrayD, ArrayView1, ArrayView3, Axis};
 use rayon::prelude::*;
 
+use super::scores::Place;
 use super::{AttentionOptions, SequencePositions, check, of_heads};
 use crate::ReferenceError;
 use crate::precision::round_to;
@@ -30,8 +31,9 @@ pub fn unfused(
     check(q, k, v, sequences, options)?;
     let (total_q, heads_q, head_dim) = q.dim();
     let scale = options.scale(head_dim);
-    let results = of_heads((q, k, v), sequences, |h, q, k, v| {
+    let results = of_heads((q, k, v), sequences, |(s, h), q, k, v| {
         let chain = Chain {
+            place: (s, h),
             scaled_k: k.mapv(|k| round_to(dtype, k * scale)),
             v,
             sink: options.sink.as_ref().map(|sink| sink[h]),
@@ -57,6 +59,8 @@ pub fn unfused(
 
 /// One head.
 struct Chain<'a> {
+    /// The sequence and the query head.
+    place: (usize, usize),
     scaled_k: Array2<f64>,
     v: Array2<f64>,
     sink: Option<f64>,
@@ -69,8 +73,20 @@ impl Chain<'_> {
     fn row(&self, q: &ArrayView1<'_, f64>, (i, seqlen_q): (usize, usize)) -> Array1<f64> {
         let seqlen_k = self.v.nrows();
         let sees = |&j: &usize| self.options.mask.sees((i, seqlen_q), (j, seqlen_k));
-        let visible: Vec<usize> = (0..seqlen_k).filter(sees).collect();
-        let scores: Vec<f64> = visible.iter().map(|&j| self.score(q, j)).collect();
+        let score = |j: usize| {
+            let at = [self.place.0, self.place.1, i, j];
+            let place = Place {
+                at,
+                seqlen_q,
+                seqlen_k,
+            };
+            let ((score, _), _) = self.options.scores.change((self.score(q, j), 0.0), place);
+            (j, round_to(self.dtype, score))
+        };
+        let seen = (0..seqlen_k).filter(sees).map(score);
+        let (visible, scores): (Vec<usize>, Vec<f64>) = seen
+            .filter(|(_, score)| *score != f64::NEG_INFINITY)
+            .unzip();
         let logits = scores.iter().copied().chain(self.sink);
         let most = logits.clone().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = logits.map(|logit| (logit - most).exp()).sum();

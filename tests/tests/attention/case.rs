@@ -9,6 +9,8 @@ use warpsmith_tests::operation;
 use warpsmith_tests::property::extent;
 use warpsmith_tests::values::Values;
 
+use super::scores::Scores;
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
@@ -40,6 +42,9 @@ pub(crate) struct Case {
     pub(crate) softcap: Option<f32>,
     #[serde(default)]
     pub(crate) sink: bool,
+    /// What else is done to scores.
+    #[serde(default)]
+    pub(crate) scores: Scores,
     /// Lengths of packed query sequences; they replace batch and seqlen_q.
     #[serde(default)]
     pub(crate) packed_q: Option<Vec<usize>>,
@@ -110,6 +115,7 @@ impl Case {
             scale: None,
             softcap: None,
             sink: false,
+            scores: Scores::default(),
             packed_q: None,
             packed_k: None,
             used_q: None,
@@ -151,6 +157,19 @@ impl Case {
             Some(lengths) => lengths.iter().sum::<usize>() + if self.on_device { SLACK } else { 0 },
             None => self.batch() * seqlen,
         }
+    }
+
+    /// What biases and masks broadcast to: `[batch, heads_q, seqlen_q, seqlen_k]`, of the longest
+    /// sequences.
+    pub(crate) fn shape_of_scores(&self) -> [usize; 4] {
+        let longest = |packed: &Option<Vec<usize>>, seqlen: usize, total: usize| match packed {
+            Some(_) if self.on_device => total,
+            Some(lengths) => lengths.iter().copied().max().unwrap_or(0),
+            None => seqlen,
+        };
+        let seqlen_q = longest(&self.packed_q, self.seqlen_q, self.total_q());
+        let seqlen_k = longest(&self.packed_k, self.seqlen_k, self.total_k());
+        [self.batch(), self.heads_q(), seqlen_q, seqlen_k]
     }
 
     /// The positions of each sequence.
@@ -202,7 +221,7 @@ impl Case {
 
     /// Whether some query sees only some of its keys.
     pub(crate) fn is_masked(&self) -> bool {
-        self.mask().left.is_some() || self.mask().right.is_some()
+        self.mask().left.is_some() || self.mask().right.is_some() || self.scores.any()
     }
 
     /// Whether positions may belong to no sequence.
@@ -286,6 +305,7 @@ pub(crate) fn dense(largest: usize) -> impl Strategy<Value = Case> {
                     scale,
                     softcap,
                     sink,
+                    scores: Scores::default(),
                     packed_q: None,
                     packed_k: None,
                     used_q: None,
@@ -398,4 +418,28 @@ pub(crate) fn paged(largest: usize) -> impl Strategy<Value = Case> {
             }
         },
     )
+}
+
+/// Any of these whose scores are changed, without pages.
+pub(crate) fn scored(largest: usize) -> impl Strategy<Value = Case> {
+    let cases = prop_oneof![dense(largest), ragged(largest), grouped(largest)];
+    cases.prop_flat_map(with_scores)
+}
+
+/// The same with pages.
+pub(crate) fn scored_and_paged(largest: usize) -> impl Strategy<Value = Case> {
+    paged(largest).prop_flat_map(with_scores)
+}
+
+/// The case with any changes of its scores.
+fn with_scores(case: Case) -> impl Strategy<Value = Case> {
+    super::scores::any().prop_map(move |scores| Case {
+        scores,
+        // A hidden value is multiplied by 0.
+        values_v: match case.values_v {
+            Values::Special => Values::Wide,
+            moderate => moderate,
+        },
+        ..case.clone()
+    })
 }

@@ -13,6 +13,7 @@ use warpsmith_tests::{Checked, say};
 
 use super::case::Case;
 use super::pool::{Paged, has_the_bits_of_dense_keys};
+use super::scores::{ScoreInputs, with_scores};
 
 /// Runs the case with every kernel that supports it.
 pub(crate) fn check(case: &Case, device: &Device) -> Checked {
@@ -41,6 +42,7 @@ pub(crate) struct Inputs<T: TestElement> {
     k: (ArrayD<f64>, Operand<T>),
     v: (ArrayD<f64>, Operand<T>),
     sink: Operand<f32>,
+    scores: ScoreInputs,
     lengths: CaseLengths,
     pages: Option<Paged>,
 }
@@ -140,6 +142,7 @@ impl<T: Float + TestElement> Inputs<T> {
                 View::Sliced,
                 case.seed + 9,
             )?,
+            scores: ScoreInputs::draw(case, device)?,
             lengths: CaseLengths::new(case, device)?,
             pages,
         })
@@ -181,6 +184,7 @@ impl<T: Float + TestElement> Inputs<T> {
         self.q.1.expect_unchanged()?;
         self.k.1.expect_unchanged()?;
         self.v.1.expect_unchanged()?;
+        self.scores.expect_unchanged()?;
         self.sink.expect_unchanged()
     }
 }
@@ -259,6 +263,7 @@ pub(crate) fn describe<'a, T: Float + TestElement, Out: Float>(
     let attention = Attention::new(q, k, v).output::<Out>();
     let sink = case.sink.then_some(&inputs.sink.tensor);
     let attention = with_options!(attention, case, sink, inputs.lengths.get());
+    let attention = with_scores!(attention, inputs.scores);
     match &inputs.pages {
         Some(pages) => attention.pages(&pages.tensor),
         None => attention,
@@ -277,6 +282,7 @@ pub(crate) fn options<T: Float + TestElement, Out: Float>(
         mask: case.mask(),
         softmax_scale: case.scale,
         softcap: case.softcap,
+        scores: inputs.scores.options(),
         sink: case.sink.then(sink),
         ..AttentionOptions::new(Out::DTYPE, attention.model(stream).map_err(say)?)
     })

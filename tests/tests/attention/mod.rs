@@ -8,6 +8,7 @@ mod alike;
 pub(crate) mod case;
 pub(crate) mod check;
 mod counters;
+mod functions;
 mod jumps;
 mod merging;
 mod not_numbers;
@@ -15,6 +16,7 @@ mod packing;
 mod paged;
 mod pool;
 mod refused;
+pub(crate) mod scores;
 mod tables;
 
 use ndarray::{ArrayD, Axis};

@@ -6,7 +6,7 @@ use warpsmith::reference::attention::{
     packed,
 };
 use warpsmith::reference::{Expected, Model};
-use warpsmith::{AttentionGrad, AttentionGrads, DType, Device, Float, Layout, Stream};
+use warpsmith::{AttentionGrad, AttentionGrads, DType, Device, Float, Layout, Stream, Tensor};
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
 use warpsmith_tests::operation::{agrees, repeats};
@@ -16,6 +16,7 @@ use warpsmith_tests::{Checked, say};
 
 use crate::attention::case::Case;
 use crate::attention::check::{CaseLengths, arrange, with_options};
+use crate::attention::scores::{ScoreInputs, with_scores};
 
 /// Runs the case with every kernel that supports it, and with the one that the plan chooses.
 pub(crate) fn check(case: &Case, device: &Device) -> Checked {
@@ -65,6 +66,7 @@ struct Inputs<T: TestElement> {
     lse: (Array2<f64>, Operand<f32>),
     /// A logit a query head.
     sink: Option<Operand<f32>>,
+    scores: ScoreInputs,
     lengths: CaseLengths,
 }
 
@@ -99,7 +101,8 @@ impl<T: Float + TestElement> Inputs<T> {
         let k = drawn(1, heads_kv, case.head_dim, case.values, 1)?;
         let v = drawn(2, heads_kv, case.head_dim_v, values_v, 2)?;
         let d_o = drawn(3, heads_q, case.head_dim_v, Values::Uniform, 3)?;
-        let (o, lse) = forward::<T>(case, [&q, &k, &v])?;
+        let scores = ScoreInputs::draw(case, device)?;
+        let (o, lse) = forward::<T>(case, [&q, &k, &v], &scores)?;
         let batch = (!packs(case, true)).then(|| case.batch());
         let by_rows = lse.t().to_owned().insert_axis(Axis(2)).into_dyn();
         let by_rows = arrange(by_rows, batch, true)?;
@@ -122,6 +125,7 @@ impl<T: Float + TestElement> Inputs<T> {
             d_o: lay_out(d_o, 3)?,
             lse: (lse, Operand::lay_out(device, by_rows, view)?),
             sink: sink.transpose()?,
+            scores,
             lengths: CaseLengths::new(case, device)?,
         })
     }
@@ -131,7 +135,12 @@ impl<T: Float + TestElement> Inputs<T> {
             [&self.q, &self.k, &self.v, &self.o, &self.d_o].map(|drawn| &drawn.1.tensor);
         let grad = AttentionGrad::new(q, k, v, o, &self.lse.1.tensor, d_o);
         let sink = self.sink.as_ref().map(|sink| &sink.tensor);
-        with_options!(grad, case, sink, self.lengths.get())
+        let grad = with_options!(grad, case, sink, self.lengths.get());
+        let grad = with_scores!(grad, self.scores);
+        match case.scores.bias {
+            Some(_) => grad.bias_gradient(),
+            None => grad,
+        }
     }
 
     fn expected(
@@ -144,6 +153,7 @@ impl<T: Float + TestElement> Inputs<T> {
             mask: case.mask(),
             softmax_scale: case.scale,
             softcap: case.softcap,
+            scores: self.scores.options(),
             sink: sinks(case),
             ..AttentionGradOptions::new(T::DTYPE, grad.model(stream).map_err(say)?)
         };
@@ -169,6 +179,7 @@ impl<T: Float + TestElement> Inputs<T> {
             dk: arranged(want.dk, false)?,
             dv: arranged(want.dv, false)?,
             d_sink: want.d_sink,
+            d_bias: want.d_bias,
         })
     }
 
@@ -179,6 +190,7 @@ impl<T: Float + TestElement> Inputs<T> {
         if let Some(sink) = &self.sink {
             sink.expect_unchanged()?;
         }
+        self.scores.expect_unchanged()?;
         self.lse.1.expect_unchanged()
     }
 }
@@ -193,11 +205,13 @@ fn sinks(case: &Case) -> Option<Vec<f64>> {
 fn forward<T: TestElement>(
     case: &Case,
     [q, k, v]: [&Array3<f64>; 3],
+    scores: &ScoreInputs,
 ) -> Result<(Array3<f64>, Array2<f64>), String> {
     let options = AttentionOptions {
         mask: case.mask(),
         softmax_scale: case.scale,
         softcap: case.softcap,
+        scores: scores.options(),
         sink: sinks(case),
         ..AttentionOptions::new(DType::F64, Model::any_order(1, 0, 1.0))
     };
@@ -239,7 +253,11 @@ fn typed<T: Float + TestElement>(
     let stream = device.stream().map_err(say)?;
     let plain = inputs.describe(case);
     let [dq, dk, dv] = outputs::<T>(case, &inputs, device)?;
-    let plan = plain.plan_into(&into([&dq, &dk, &dv], None), &stream);
+    let bias = inputs.scores.bias_shape();
+    let d_bias = bias.map(|shape| Output::<f32>::new(device, &shape, View::Contiguous));
+    let d_bias = d_bias.transpose()?;
+    let written = into([&dq, &dk, &dv], [None, d_bias.as_ref()]);
+    let plan = plain.plan_into(&written, &stream);
     let plan = plan.map_err(say)?;
     let names = plan.candidates().iter().map(|way| way.name.as_str());
     let names: Vec<Option<&str>> = match kernels {
@@ -297,18 +315,23 @@ fn outputs<T: Float + TestElement>(
 /// The tensors of outputs.
 fn into<T: Float + TestElement>(
     [dq, dk, dv]: [&Output<T>; 3],
-    d_sink: Option<&Output<f32>>,
+    sums: [Option<&Output<f32>>; 2],
 ) -> AttentionGrads<T> {
+    let [d_sink, d_bias] = sums.map(|sums| sums.map(|sums| sums.tensor.clone()));
     AttentionGrads {
         dq: dq.tensor.clone(),
         dk: dk.tensor.clone(),
         dv: dv.tensor.clone(),
-        d_sink: d_sink.map(|d_sink| d_sink.tensor.clone()),
+        d_sink,
+        d_bias,
     }
 }
 
-/// dq, dk and dv, and the sinks' gradient if there are sinks.
-type Results<T> = ([ArrayD<T>; 3], Option<ArrayD<f32>>);
+/// dq, dk and dv, and the gradients of sinks and of the bias, if there are any.
+type Results<T> = ([ArrayD<T>; 3], [Option<ArrayD<f32>>; 2]);
+
+/// The names of the last two.
+const SUMS: [&str; 2] = ["d_sink", "d_bias"];
 
 /// Runs into given tensors, as often as may give other bits, and compares everything with the
 /// reference. If `in_new`, runs once into new ones too, in which rows of no sequence are 0.
@@ -318,7 +341,7 @@ fn judge<T: Float + TestElement>(
     (grad, in_new): (&AttentionGrad<'_, T>, bool),
     stream: &Stream,
 ) -> Result<[ArrayD<T>; 3], String> {
-    let (results, sinks) = run_into(case, inputs, grad, stream)?;
+    let (results, sums) = run_into(case, inputs, grad, stream)?;
     let agree = |results: &[ArrayD<T>; 3]| {
         let wanted = [("dq", &want.dq), ("dk", &want.dk), ("dv", &want.dv)];
         let mut all = wanted.into_iter().zip(results);
@@ -327,37 +350,43 @@ fn judge<T: Float + TestElement>(
         })
     };
     agree(&results)?;
-    match (&want.d_sink, &sinks) {
-        (None, None) => {}
-        (Some(want), Some(got)) => {
-            agrees(got, want).map_err(|error| format!("d_sink: {error}"))?;
+    let wanted = [&want.d_sink, &want.d_bias];
+    for ((name, want), got) in SUMS.iter().zip(wanted).zip(&sums) {
+        match (want, got) {
+            (None, None) => {}
+            (Some(want), Some(got)) => {
+                agrees(got, want).map_err(|error| format!("{name}: {error}"))?;
+            }
+            (want, _) => {
+                return Err(format!(
+                    "{name} is wanted: {}, and not given",
+                    want.is_some()
+                ));
+            }
         }
-        (want, _) => return Err(format!("a sink: {}, and other gradients", want.is_some())),
     }
-    let same = |again: &Option<ArrayD<f32>>| match (&sinks, again) {
-        (Some(first), Some(again)) => {
-            same_bits(first, again).map_err(|error| format!("d_sink is not deterministic: {error}"))
-        }
-        (None, None) => Ok(()),
-        _ => Err("gradients of sinks once, and none again".into()),
+    let same = |again: &[Option<ArrayD<f32>>; 2]| {
+        let mut all = SUMS.iter().zip(&sums).zip(again);
+        all.try_for_each(|((name, first), again)| match (first, again) {
+            (Some(first), Some(again)) => same_bits(first, again)
+                .map_err(|error| format!("{name} is not deterministic: {error}")),
+            (None, None) => Ok(()),
+            _ => Err(format!("{name} once, and then none")),
+        })
     };
     for _ in 1..repeats(stream.device()) {
-        let (again, of_sinks) = run_into(case, inputs, grad, stream)?;
+        let (again, sums_again) = run_into(case, inputs, grad, stream)?;
         for (first, again) in results.iter().zip(&again) {
             same_bits(first, again).map_err(|error| format!("not deterministic: {error}"))?;
         }
-        same(&of_sinks)?;
+        same(&sums_again)?;
     }
     if in_new {
         let new = grad.run(stream).map_err(say)?;
         let [dq, dk, dv] = [&new.dq, &new.dk, &new.dv].map(|x| x.to_ndarray().map_err(say));
         agree(&[dq?, dk?, dv?]).map_err(|error| format!("in a new tensor, {error}"))?;
-        same(
-            &new.d_sink
-                .map(|x| x.to_ndarray())
-                .transpose()
-                .map_err(say)?,
-        )?;
+        let read = |x: Option<Tensor<f32>>| x.map(|x| x.to_ndarray()).transpose().map_err(say);
+        same(&[read(new.d_sink)?, read(new.d_bias)?])?;
     }
     Ok(results)
 }
@@ -372,7 +401,10 @@ fn run_into<T: Float + TestElement>(
     let [dq, dk, dv] = outputs::<T>(case, inputs, stream.device())?;
     let d_sink = || Output::<f32>::new(stream.device(), &[case.heads_q()], View::Sliced);
     let d_sink = inputs.sink.as_ref().map(|_| d_sink()).transpose()?;
-    let tensors = into([&dq, &dk, &dv], d_sink.as_ref());
+    let bias = inputs.scores.bias_shape();
+    let d_bias = bias.map(|shape| Output::<f32>::new(stream.device(), &shape, case.views[3]));
+    let d_bias = d_bias.transpose()?;
+    let tensors = into([&dq, &dk, &dv], [d_sink.as_ref(), d_bias.as_ref()]);
     grad.run_into(&tensors, stream).map_err(say)?;
     let read = |output: &Output<T>, is_query| {
         let belonging = case.belonging(is_query);
@@ -380,7 +412,8 @@ fn run_into<T: Float + TestElement>(
         output.read_written(is_written, T::nearest(0.0))
     };
     let results = [read(&dq, true)?, read(&dk, false)?, read(&dv, false)?];
-    Ok((results, d_sink.map(|d_sink| d_sink.read()).transpose()?))
+    let sum = |sum: Option<Output<f32>>| sum.map(|sum| sum.read()).transpose();
+    Ok((results, [sum(d_sink)?, sum(d_bias)?]))
 }
 
 /// The position of an element of a gradient.

@@ -44,6 +44,18 @@ fn gradients_match_their_reference_for_sequences_of_any_lengths() {
 }
 
 #[test]
+fn gradients_match_their_reference_for_biases_masks_and_functions() {
+    holds(
+        Effort {
+            cases: [40, 300],
+            largest: [70, 300],
+        },
+        case::scored,
+        check,
+    );
+}
+
+#[test]
 fn gradients_match_their_reference_on_the_forwards_table_of_cases() {
     cases::run(include_str!("../../cases/attention.toml"), check);
 }

@@ -50,6 +50,7 @@ fn gradients_that_overlap_anything_are_refused() {
                 dk,
                 dv,
                 d_sink: None,
+                d_bias: None,
             };
             x.grad().run_into(&into, &stream)
         };

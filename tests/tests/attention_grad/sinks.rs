@@ -112,6 +112,7 @@ fn a_d_sink_that_does_not_fit_is_refused() {
             dk: dk.clone(),
             dv: dv.clone(),
             d_sink: d_sink.cloned(),
+            d_bias: None,
         };
         let into = |d_sink: &Tensor<f32>| grad.run_into(&gradients(Some(d_sink)), &stream);
         refused!(into(&vector(3)) => Shape::Mismatch, "`d_sink`", "want [4]");
@@ -149,6 +150,7 @@ fn sinks_that_do_not_fit_and_a_d_sink_without_any_are_refused() {
             dk: dk.clone(),
             dv: dv.clone(),
             d_sink,
+            d_bias: None,
         };
         let found = x.grad().sink(&sink).run_into(&gradients(None), &stream);
         refused!(found => Shape::Overlap, "`dq` (written) overlaps `sink`");

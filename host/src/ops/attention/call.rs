@@ -1,8 +1,8 @@
 //! One call of attention: the description and the memory that a candidate is launched with.
 
 use super::desc::AttentionDesc;
+use super::score::{ScoreCall, scored};
 use crate::launch::KernelArg;
-use crate::load;
 pub(in crate::ops) use crate::ops::gemm::Memory;
 use crate::{Error, LaunchConfig, Result, Stream};
 use abi::attention::{FlashFwdLengths, FlashFwdPages, FlashFwdParams, OutputDType};
@@ -25,6 +25,8 @@ pub(in crate::ops) struct Call<'a> {
     pub(in crate::ops) lengths: CallLengths,
     /// The table of pages, `[batch, n]` with rows as the description has them.
     pub(in crate::ops) pages: Option<Memory>,
+    /// What is done to scores, if anything is.
+    pub(in crate::ops) score: Option<ScoreCall>,
     /// As in [`FlashFwdParams`].
     pub(in crate::ops) softmax_scale_log2: f32,
     /// As in [`FlashFwdParams`].
@@ -116,9 +118,11 @@ impl Call<'_> {
         let optional = lengths
             .into_iter()
             .chain([&self.lse, &self.sink, &self.pages]);
+        let of_score = self.score.iter().flat_map(|score| &score.memory);
         tensors
             .into_iter()
             .chain(optional.flatten())
+            .chain(of_score)
             .try_for_each(|memory| memory.use_on(self.stream))
     }
 
@@ -138,8 +142,8 @@ impl Call<'_> {
         let params = params(self.lengths(), self.params()?);
         let (q, k, v, o) = (&self.q, &self.k, &self.v, &self.o);
         let memory = (q, k, v, o, self.lse.as_ref(), self.sink.as_ref());
-        let kernel = load::kernel(self.stream, entry)?;
+        let of = (entry, self.stream);
         // SAFETY: guaranteed by the caller.
-        unsafe { kernel.launch(self.stream, config, memory, &params) }
+        unsafe { scored(self.score.as_ref(), of, config, memory, &params) }
     }
 }

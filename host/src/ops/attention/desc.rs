@@ -2,6 +2,7 @@
 //! addresses and values.
 
 use super::pages::PagesDesc;
+use super::score::ScoreDesc;
 use crate::DType;
 use abi::attention::{BshStrides, UNLIMITED};
 use std::fmt;
@@ -44,8 +45,10 @@ pub(in crate::ops) struct AttentionDesc {
     /// Whether the factor of the scores is at least
     /// [`LEAST_SCALE`](abi::attention::sm80::LEAST_SCALE).
     pub(in crate::ops) positive_scale: bool,
-    /// Whether scores are soft-capped.
+    /// Whether scores are soft-capped, by the kernel itself.
     pub(in crate::ops) softcap: bool,
+    /// What else is done to scores.
+    pub(in crate::ops) score: Option<ScoreDesc>,
     /// Whether there is an attention sink.
     pub(in crate::ops) sink: bool,
     /// Which lengths are given.
@@ -101,14 +104,20 @@ impl LengthsDesc {
 impl AttentionDesc {
     /// The same attention with the query heads that share a key/value head viewed as queries of one
     /// head, which every kernel can compute. It applies if each sequence has a single query that
-    /// sees all keys, and query heads share key/value heads; not with a sink, which differs between
-    /// heads.
+    /// sees all keys, and query heads share key/value heads. It does not with a sink, which differs
+    /// between heads, nor where scores are changed, which may depend on heads.
     pub(in crate::ops) fn heads_as_queries(&self) -> Option<Self> {
         let group = self.heads_q / self.heads_kv;
         let sees_all =
             self.window_left == UNLIMITED && (self.window_right == UNLIMITED || !self.top_left);
         let varies = self.lengths.cu_seqlens_q || self.lengths.seqused_q;
-        if self.seqlen_q != 1 || group == 1 || !sees_all || varies || self.sink {
+        if self.seqlen_q != 1
+            || group == 1
+            || !sees_all
+            || varies
+            || self.sink
+            || self.score.is_some()
+        {
             return None;
         }
         let shared = |operand: OperandDesc| {
@@ -195,6 +204,9 @@ impl fmt::Display for AttentionDesc {
                 write!(f, " {name}")?;
             }
         }
+        if let Some(score) = self.score {
+            write!(f, "{score}")?;
+        }
         if let Some(pages) = self.pages {
             write!(f, " pages={}x{}", pages.count, pages.page_size)?;
         }
@@ -243,6 +255,7 @@ pub(in crate::ops) mod tests {
             top_left: false,
             positive_scale: true,
             softcap: false,
+            score: None,
             sink: false,
             lengths: LengthsDesc::default(),
             pages: None,

@@ -302,7 +302,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         .into_iter()
         .chain([options.seqused_q, options.seqused_k])
         .any(|lengths| lengths.is_some());
-        if varies || options.pages.is_some() || extents.is_empty() {
+        let is_scored = options.scores.any(); // by the positions of all keys
+        if varies || is_scored || options.pages.is_some() || extents.is_empty() {
             return Ok(([q, k, v], *extents));
         }
         let (queries, keys) = (extents.seqlen_q as u32, extents.seqlen_k as u32);

@@ -6,12 +6,14 @@ mod costs;
 mod decode;
 pub(in crate::ops) mod desc;
 pub(in crate::ops) mod extents;
+pub(in crate::ops) mod factors;
 mod lengths;
 mod merge;
 pub(in crate::ops) mod operands;
 mod packing;
 mod pages;
 pub(in crate::ops) mod run;
+pub(in crate::ops) mod score;
 mod simt;
 mod sm75;
 pub(super) mod sm80;
@@ -28,6 +30,7 @@ use std::marker::PhantomData;
 pub(in crate::ops) use costs::AttentionCosts;
 pub use lengths::Lengths;
 pub use merge::AttentionMerge;
+pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreValue};
 
 /// Scaled dot-product attention, forward: `o = softmax(softmax_scale * q @ k^T + mask) @ v`.
 ///
@@ -89,7 +92,7 @@ pub use merge::AttentionMerge;
 /// sequence sees reaches nothing, whatever it, its value and the entry of its page hold. If only some
 /// queries see a key, portable kernels keep its value from the others, too. Tensor-core kernels multiply
 /// it by 0: if it is NaN or infinite, `o` is NaN in those rows of the same tile of queries that do not
-/// see it. `lse` is right in every row. [`plan`](Self::plan) shows the tiles, and
+/// see it. `lse` is right in every row. With options for scores, keys that no query sees are such too. [`plan`](Self::plan) shows the tiles, and
 /// [`with_kernel`](Self::with_kernel) selects a portable kernel. If scaled scores have a magnitude beyond
 /// 1.4e9 (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite or NaN, and `lse` infinite.
 /// Portable kernels have no such limit. Error bound:
@@ -114,7 +117,9 @@ pub use merge::AttentionMerge;
 /// the device at each launch. If few queries of several heads share keys, the heads are packed into
 /// one tile ([`pack_heads`](Self::pack_heads)). If that leaves SMs idle, the keys are split
 /// ([`key_splits`](Self::key_splits)), which needs memory for partial results. [`plan`](Self::plan)
-/// shows which kernel runs, and how.
+/// shows which kernel runs, and how. The first launch with a bias, a mask, ALiBi or a function of
+/// scores composes a kernel, which takes some milliseconds: launch once before capturing a CUDA
+/// graph. Others with the same options, whatever their sizes and numbers, use the same kernel.
 ///
 /// # Sources
 /// Dao, FlashAttention-2, arXiv:2307.08691; Shah et al., FlashAttention-3, arXiv:2407.08608;
@@ -184,7 +189,8 @@ pub(in crate::ops) struct Options<'a> {
     top_left: bool,
     window: (Option<u32>, Option<u32>),
     softmax_scale: Option<f32>,
-    softcap: Option<f32>,
+    pub(in crate::ops) softcap: Option<f32>,
+    pub(in crate::ops) scores: score::ScoreOptions<'a>,
     pub(in crate::ops) sink: Option<&'a Tensor<f32>>,
     cu_seqlens_q: Option<Lengths<'a>>,
     cu_seqlens_k: Option<Lengths<'a>>,

@@ -3,9 +3,11 @@
 use super::call::{Call, CallLengths, Memory};
 use super::desc::{AttentionDesc, LengthsDesc, OperandDesc};
 use super::extents::Extents;
+use super::factors::Factors;
 use super::lengths::Lengths;
 use super::operands::{last_dimension_is_dense, memory, operand};
 use super::pages::PagesDesc;
+use super::score::ScoreCall;
 use super::{Attention, AttentionLse, AttentionOutput, Layout};
 use crate::error::named;
 use crate::ops::check;
@@ -15,15 +17,6 @@ use crate::reference::attention::AttentionModel;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
 use abi::attention::sm80::LEAST_SCALE;
 use abi::attention::{BshStrides, MOST_SPLITS};
-use std::f64::consts::LOG2_E;
-
-/// Factors of the scores, in the form that kernels take.
-pub(in crate::ops) struct Factors {
-    /// The factor itself, whether there is a softcap or not.
-    pub(in crate::ops) softmax_scale: f32,
-    pub(in crate::ops) softmax_scale_log2: f32,
-    pub(in crate::ops) softcap_scale: f32,
-}
 
 impl<T: Float, Out: Float> Attention<'_, T, Out> {
     /// Enqueues the attention and returns `o`, a new tensor.
@@ -203,6 +196,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 ));
             }
         }
+        self.options.scores.check(&extents, stream)?;
         if let Some(splits) = self.options.key_splits
             && !(1..=MOST_SPLITS).contains(&splits)
         {
@@ -214,55 +208,6 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         }
         let factors = self.factors(&extents)?;
         Ok((extents, factors))
-    }
-
-    fn factors(&self, extents: &Extents) -> Result<Factors> {
-        let scale = match self.options.softmax_scale {
-            Some(scale) => f64::from(scale),
-            None => 1.0 / (extents.head_dim.max(1) as f64).sqrt(),
-        };
-        if !((scale * LOG2_E) as f32).is_finite() {
-            return Err(Error::value(
-                "softmax_scale",
-                format!("{:?}", scale as f32),
-                format!("a finite number, of magnitude up to {MOST_FACTOR:e}"),
-            ));
-        }
-        let Some(softcap) = self.options.softcap else {
-            return Ok(Factors {
-                softmax_scale: scale as f32,
-                softmax_scale_log2: (scale * LOG2_E) as f32,
-                softcap_scale: 0.0,
-            });
-        };
-        let factors = Factors {
-            softmax_scale: scale as f32,
-            softmax_scale_log2: (f64::from(softcap) * LOG2_E) as f32,
-            softcap_scale: (scale / f64::from(softcap)) as f32,
-        };
-        let fits = softcap > 0.0
-            && factors.softmax_scale_log2.is_finite()
-            && factors.softcap_scale.is_finite();
-        if !fits {
-            return Err(Error::value(
-                "softcap",
-                format!("{softcap:?}"),
-                format!(
-                    "a number above 0, up to {MOST_FACTOR:e}, that softmax_scale {:?} can be \
-                     divided by; leave softcap out for none",
-                    scale as f32
-                ),
-            ));
-        }
-        if factors.softcap_scale == 0.0 {
-            // Kernels take 0 for no softcap, so express it by a scale of 0: all scores are 0.
-            return Ok(Factors {
-                softmax_scale_log2: 0.0,
-                softcap_scale: 0.0,
-                ..factors
-            });
-        }
-        Ok(factors)
     }
 
     fn validate_into(
@@ -301,6 +246,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         if let Some(sink) = self.options.sink {
             check::no_overlap(output, written, "sink", sink)?;
         }
+        self.options.scores.check_overlap(output, written)?;
         for (operand, lengths) in [
             ("cu_seqlens_q", self.options.cu_seqlens_q),
             ("cu_seqlens_k", self.options.cu_seqlens_k),
@@ -334,6 +280,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     ) -> Result<AttentionDesc> {
         let packed = (extents.total_q.is_some(), extents.total_k.is_some());
         let (window_left, window_right) = self.window_of_mask();
+        let score = (self.options.scores).describe(extents, self.options.softcap.is_some())?;
         Ok(AttentionDesc {
             dtype: T::DTYPE,
             o_dtype: Out::DTYPE,
@@ -354,7 +301,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             window_right,
             top_left: self.options.top_left,
             positive_scale: factors.softmax_scale_log2 >= LEAST_SCALE,
-            softcap: self.options.softcap.is_some(),
+            softcap: self.options.softcap.is_some() && score.is_none(),
+            score,
             sink: self.options.sink.is_some(),
             lengths: LengthsDesc {
                 cu_seqlens_q: packed.0,
@@ -430,9 +378,20 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             },
             lengths: self.call_lengths(stream)?,
             pages: self.pages_memory(stream)?,
+            score: self.score_call(extents, factors)?,
             softmax_scale_log2: factors.softmax_scale_log2,
             softcap_scale: factors.softcap_scale,
         })
+    }
+
+    /// What kernels get of the options that concern scores.
+    pub(in crate::ops) fn score_call(
+        &self,
+        extents: &Extents,
+        factors: &Factors,
+    ) -> Result<Option<ScoreCall>> {
+        let (options, softcap) = (&self.options.scores, self.options.softcap);
+        options.call(extents, factors.softmax_scale, softcap)
     }
 
     pub(in crate::ops) fn call_lengths(&self, stream: &Stream) -> Result<CallLengths> {
@@ -484,6 +443,3 @@ impl<T: Float, Out: Float> AttentionLse<'_, T, Out> {
 
 /// Most by which `o` of two kernels may differ, relative to the largest one.
 const LARGEST_DIFFERENCE: f64 = 1.0 / 64.0;
-
-/// Largest scale that stays finite after multiplication by log2(e), rounded down.
-const MOST_FACTOR: f32 = 2.35e38;

@@ -7,8 +7,8 @@ use super::call::Call;
 use super::candidates::{Candidate, Entry, estimate_ns};
 use super::desc::{AttentionDesc, OperandDesc};
 use super::packing::{self, Sharing};
+use super::score::scored;
 use super::splits;
-use crate::load;
 use crate::ops::gemm::Memory;
 use crate::ops::maps::{MapKey, MapValue};
 use crate::ops::model;
@@ -314,7 +314,7 @@ fn launch_one(
     let (params, lengths, o) = (call.params()?, call.lengths(), &call.o);
     let (lse, sink) = (call.lse.as_ref(), call.sink.as_ref());
     let (q, k, v) = (&map_q, &map_k, &map_v);
-    let kernel = load::kernel(call.stream, entry)?;
+    let score = call.score.as_ref();
     let enqueue = |counter: u64| {
         let counter = std::ptr::with_exposed_provenance_mut(counter as usize);
         let launch = FwdLaunch { counter, ..launch };
@@ -323,7 +323,15 @@ fn launch_one(
         // SAFETY: the maps are of the call's memory, as it lies, with the boxes of the tile. The
         // counter is 0 and of this call alone. o is aligned as rows are written. Grid and threads
         // are the tile's.
-        unsafe { kernel.launch(call.stream, candidate.config, memory, &params) }
+        unsafe {
+            scored(
+                score,
+                (entry, call.stream),
+                candidate.config,
+                memory,
+                &params,
+            )
+        }
     };
     let counter = (!are_alike(desc)).then_some(COUNTER);
     device.workspaces().lend(counter, call.stream, enqueue)

@@ -4,6 +4,7 @@ use super::desc::GradDesc;
 use crate::launch::{KernelArg, KernelArgs};
 use crate::load;
 use crate::ops::attention::call::{Call, Memory};
+use crate::ops::attention::score::scored;
 use crate::{Error, LaunchConfig, Result};
 use abi::attention::FlashFwdParams;
 use abi::attention_grad::sink::{SINK_ENTRY, SINK_THREADS};
@@ -75,6 +76,22 @@ impl GradCall<'_> {
         let kernel = load::kernel(self.forward.stream, entry)?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(self.forward.stream, config, memory, params) }
+    }
+
+    /// The same of an entry that computes scores, whose holes are filled.
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch).
+    pub(super) unsafe fn launch_scored<E: Entry>(
+        &self,
+        entry: E,
+        config: LaunchConfig,
+        memory: impl KernelArgs,
+        params: &E::Params,
+    ) -> Result<()> {
+        let of = (entry, self.forward.stream);
+        // SAFETY: guaranteed by the caller.
+        unsafe { scored(self.forward.score.as_ref(), of, config, memory, params) }
     }
 
     /// Enqueues the kernel that writes delta.

@@ -1,5 +1,6 @@
 //! Gradients of scaled dot-product attention.
 
+mod bias;
 mod call;
 mod candidates;
 mod costs;
@@ -9,7 +10,9 @@ mod simt;
 mod sm80;
 mod sm90;
 
-use crate::ops::attention::{Attention, Layout, Lengths};
+use crate::ops::attention::{
+    Attention, AttentionBias, AttentionMask, Layout, Lengths, ScoreFunction,
+};
 use crate::{Float, Tensor};
 pub(in crate::ops) use costs::AttentionGradCosts;
 
@@ -36,6 +39,7 @@ pub(in crate::ops) use costs::AttentionGradCosts;
 /// | [`sink`](Self::sink) (optional) | `[heads_q]` | f32 | any |
 /// | `dq`, `dk`, `dv` (written) | as `q`, `k` and `v` | as `q` | any where no two indices refer to one element; must not overlap an input or each other |
 /// | `d_sink` (written if it is asked for) | as `sink` | f32 | likewise |
+/// | `d_bias` (written if it is asked for) | as [`bias`](Self::bias) | f32 | likewise |
 ///
 /// [`layout`](Self::layout) selects tensors with heads before positions, `o`, `d_o` and the gradients
 /// among them. The options have to be those of the forward pass; they are documented with
@@ -49,6 +53,11 @@ pub(in crate::ops) use costs::AttentionGradCosts;
 /// a sink of `-inf`, which has no effect, is 0 unless a `delta` is not finite. A query whose `lse`
 /// is `-inf` contributes 0 to all of them, for any `delta`. With a sink of `inf` or NaN the `lse`
 /// of the forward pass is not finite, and the gradient is NaN. Sinks are not scaled and not capped.
+///
+/// # Biases
+/// The gradient of a bias is `P * (d_o @ v^T - delta)`, summed in a fixed order over what the bias
+/// is broadcast along. Then it takes a tensor of all scores, `batch * heads_q * seqlen_q * seqlen_k`
+/// f32, in memory, and a launch more. Where a key is hidden it is 0.
 ///
 /// # Positions of no sequence
 /// Positions that belong to no sequence are neither read nor written; in tensors that `run` creates
@@ -124,6 +133,7 @@ pub struct AttentionGrad<'a, T: Float> {
     lse: Tensor<f32>,
     d_o: Tensor<T>,
     kernel: Option<&'a str>,
+    bias_gradient: bool,
 }
 
 /// The gradients of an attention, with the shapes of `q`, `k`, `v` and the sinks.
@@ -137,6 +147,8 @@ pub struct AttentionGrads<T: Float> {
     pub dv: Tensor<T>,
     /// The gradient with respect to the sinks, `[heads_q]`. `None` if none are set.
     pub d_sink: Option<Tensor<f32>>,
+    /// The gradient with respect to the bias, with its shape. `None` if it is not asked for.
+    pub d_bias: Option<Tensor<f32>>,
 }
 
 /// Options that are the forward's.
@@ -167,6 +179,7 @@ impl<'a, T: Float> AttentionGrad<'a, T> {
             lse: lse.clone(),
             d_o: d_o.clone(),
             kernel: None,
+            bias_gradient: false,
         }
     }
 
@@ -188,6 +201,14 @@ impl<'a, T: Float> AttentionGrad<'a, T> {
         /// The sinks of the forward pass, whose gradient is wanted too: the others need them in `lse`
         /// only.
         sink(sink: &'a Tensor<f32>);
+        /// The bias of the forward pass. See [`bias_gradient`](Self::bias_gradient) too.
+        bias(bias: impl Into<AttentionBias<'a>>);
+        /// The mask of the forward pass.
+        mask(mask: impl Into<AttentionMask<'a>>);
+        /// The slopes of ALiBi.
+        alibi(slopes: &'a Tensor<f32>);
+        /// The function of scores, all of whose steps need a derivative.
+        score(function: &'a ScoreFunction);
         /// Packed queries and packed keys.
         cu_seqlens(q: impl Into<Lengths<'a>>, k: impl Into<Lengths<'a>>);
         /// Packed queries.
@@ -202,6 +223,12 @@ impl<'a, T: Float> AttentionGrad<'a, T> {
         seqused_k(seqused_k: impl Into<Lengths<'a>>);
         /// Number of padding keys at the start of each sequence.
         leftpad_k(leftpad_k: impl Into<Lengths<'a>>);
+    }
+
+    /// Makes [`run`](Self::run) return the gradient of the [`bias`](Self::bias).
+    pub fn bias_gradient(mut self) -> Self {
+        self.bias_gradient = true;
+        self
     }
 
     /// Runs the candidate of the [`plan`](Self::plan) with this name, or fails with

@@ -1,13 +1,14 @@
 //! Running an [`AttentionGrad`]: validation, views, plan and launch.
 
+use super::bias::{BiasGradient, no_bias};
 use super::call::GradCall;
 use super::desc::GradDesc;
 use super::{AttentionGrad, AttentionGrads};
 use crate::error::named;
 use crate::ops::attention::call::{Call, Memory};
 use crate::ops::attention::extents::Extents;
+use crate::ops::attention::factors::Factors;
 use crate::ops::attention::operands::{last_dimension_is_dense, memory, operand};
-use crate::ops::attention::run::Factors;
 use crate::ops::check;
 use crate::ops::copy::strided_copy;
 use crate::ops::plan::{self, Choice as _, Desc as _, Plan, Tuning};
@@ -52,6 +53,7 @@ impl<T: Float> AttentionGrad<'_, T> {
                 dk: new(&self.forward.k)?,
                 dv: new(&self.forward.v)?,
                 d_sink: d_sink.transpose()?,
+                d_bias: self.new_d_bias(stream)?,
             };
             self.launch(&valid, &grads, stream)?;
             Ok(grads)
@@ -92,7 +94,7 @@ impl<T: Float> AttentionGrad<'_, T> {
                 return Ok(Plan::empty());
             }
             let outputs = self.in_order(grads)?;
-            let desc = self.describe(&valid, &outputs)?;
+            let desc = self.describe(&valid, &outputs, grads.d_bias.is_some())?;
             Plan::of(&desc, self.kernel, stream)
         })
     }
@@ -110,14 +112,19 @@ impl<T: Float> AttentionGrad<'_, T> {
                 return Ok(Tuning::empty());
             }
             let outputs = self.in_order(&self.new_gradients(stream)?)?;
-            let desc = self.describe(&valid, &outputs)?;
-            let call = self.call(&valid, (desc, &outputs), None, stream)?;
+            let desc = self.describe(&valid, &outputs, self.bias_gradient)?;
+            let scores = match self.bias_gradient {
+                true => Some(Tensor::empty(stream, &valid.extents.shape_of_scores())?),
+                false => None,
+            };
+            let others = (None, scores.as_ref());
+            let call = self.call(&valid, (desc, &outputs), others, stream)?;
             let tensors = [&self.forward.q, &self.forward.k, &self.forward.v, &self.d_o];
             let bytes = tensors
                 .map(|x| x.len() * size_of::<T>())
                 .into_iter()
                 .sum::<usize>() as u64;
-            let other = self.call(&valid, (desc, &outputs), None, stream)?;
+            let other = self.call(&valid, (desc, &outputs), others, stream)?;
             let calls = plan::rotation(other, bytes, stream, || {
                 let mut copy = self.clone();
                 let forward = &mut copy.forward;
@@ -129,7 +136,7 @@ impl<T: Float> AttentionGrad<'_, T> {
                 ] {
                     *x = plan::copied(x, stream)?;
                 }
-                copy.call(&valid, (desc, &outputs), None, stream)
+                copy.call(&valid, (desc, &outputs), others, stream)
             })?;
             plan::tune(
                 &desc,
@@ -160,7 +167,17 @@ impl<T: Float> AttentionGrad<'_, T> {
             dk: new(&self.forward.k)?,
             dv: new(&self.forward.v)?,
             d_sink: None,
+            d_bias: None,
         })
+    }
+
+    /// The tensor that [`run`](Self::run) writes the gradient of the bias to, if it does.
+    fn new_d_bias(&self, stream: &Stream) -> Result<Option<Tensor<f32>>> {
+        match self.forward.options.scores.bias {
+            Some(bias) if self.bias_gradient => Tensor::empty(stream, bias.shape()).map(Some),
+            None if self.bias_gradient => Err(no_bias()),
+            _ => Ok(None),
+        }
     }
 
     /// The error model of the kernels that [`run`](Self::run) launches, for the bound of
@@ -182,11 +199,17 @@ impl<T: Float> AttentionGrad<'_, T> {
             return Ok(None);
         }
         let outputs = self.in_order(&self.new_gradients(stream)?)?;
-        self.describe(&valid, &outputs).map(Some)
+        self.describe(&valid, &outputs, self.bias_gradient)
+            .map(Some)
     }
 
     fn validate(&self, stream: &Stream) -> Result<Valid> {
         let (extents, factors) = self.forward.validate(stream)?;
+        let scores = &self.forward.options.scores;
+        scores.check_derivatives()?;
+        if self.bias_gradient && scores.bias.is_none() {
+            return Err(no_bias());
+        }
         let shape_o = extents.shape_o(self.forward.options.layout);
         for (operand, input) in [("o", &self.o), ("d_o", &self.d_o)] {
             check::device(operand, input, stream)?;
@@ -209,7 +232,13 @@ impl<T: Float> AttentionGrad<'_, T> {
 
     fn validate_into(&self, grads: &AttentionGrads<T>, stream: &Stream) -> Result<Valid> {
         let valid = self.validate(stream)?;
-        let AttentionGrads { dq, dk, dv, d_sink } = grads;
+        let AttentionGrads {
+            dq,
+            dk,
+            dv,
+            d_sink,
+            d_bias,
+        } = grads;
         let outputs = [
             ("dq", dq, &self.forward.q),
             ("dk", dk, &self.forward.k),
@@ -225,6 +254,18 @@ impl<T: Float> AttentionGrad<'_, T> {
                 check::no_overlap(name, output, other_name, other)?;
             }
         }
+        let inputs = [("o", &self.o), ("d_o", &self.d_o)];
+        let others = outputs.map(|(name, output, _)| (name, output));
+        if let Some(d_bias) = d_bias {
+            const NAME: &str = "d_bias";
+            let bias = self.forward.options.scores.bias.ok_or_else(no_bias)?;
+            check::output(NAME, d_bias, bias.shape(), stream)?;
+            self.forward.check_overlap(NAME, d_bias)?;
+            check::no_overlap(NAME, d_bias, "lse", &self.lse)?;
+            for (name, other) in inputs.into_iter().chain(others) {
+                check::no_overlap(NAME, d_bias, name, other)?;
+            }
+        }
         let Some(d_sink) = d_sink else {
             return Ok(valid);
         };
@@ -235,10 +276,11 @@ impl<T: Float> AttentionGrad<'_, T> {
         check::output(NAME, d_sink, sink.shape(), stream)?;
         self.forward.check_overlap(NAME, d_sink)?;
         check::no_overlap(NAME, d_sink, "lse", &self.lse)?;
-        let inputs = [("o", &self.o), ("d_o", &self.d_o)];
-        let others = outputs.map(|(name, output, _)| (name, output));
         for (name, other) in inputs.into_iter().chain(others) {
             check::no_overlap(NAME, d_sink, name, other)?;
+        }
+        if let Some(d_bias) = d_bias {
+            check::no_overlap(NAME, d_sink, "d_bias", d_bias)?;
         }
         Ok(valid)
     }
@@ -253,7 +295,12 @@ impl<T: Float> AttentionGrad<'_, T> {
         ])
     }
 
-    fn describe(&self, valid: &Valid, [dq, dk, dv]: &[Tensor<T>; 3]) -> Result<GradDesc> {
+    fn describe(
+        &self,
+        valid: &Valid,
+        [dq, dk, dv]: &[Tensor<T>; 3],
+        d_bias: bool,
+    ) -> Result<GradDesc> {
         let Valid { extents, factors } = valid;
         let (q_is_packed, k_is_packed) = self.forward.packs();
         let inputs = self.forward.inputs_in_order()?;
@@ -262,8 +309,12 @@ impl<T: Float> AttentionGrad<'_, T> {
             Ok::<_, Error>(operand(&x, q_is_packed))
         };
         let o = (of_o(&self.o)?, false);
+        let mut forward = self.forward.describe(extents, factors, &inputs, o)?;
+        if let Some(score) = &mut forward.score {
+            score.d_bias = d_bias;
+        }
         Ok(GradDesc {
-            forward: self.forward.describe(extents, factors, &inputs, o)?,
+            forward,
             d_o: of_o(&self.d_o)?,
             dq: operand(dq, q_is_packed),
             dk: operand(dk, k_is_packed),
@@ -274,10 +325,14 @@ impl<T: Float> AttentionGrad<'_, T> {
     fn launch(&self, valid: &Valid, grads: &AttentionGrads<T>, stream: &Stream) -> Result<()> {
         let d_sink = grads.d_sink.as_ref();
         if valid.is_empty() {
-            return d_sink.map_or(Ok(()), |d_sink| d_sink.fill(0.0, stream));
+            let sums = [d_sink, grads.d_bias.as_ref()];
+            return sums
+                .into_iter()
+                .flatten()
+                .try_for_each(|sums| sums.fill(0.0, stream));
         }
         let outputs = self.in_order(grads)?;
-        let desc = self.describe(valid, &outputs)?;
+        let desc = self.describe(valid, &outputs, grads.d_bias.is_some())?;
         // Choose before anything is copied, so that errors come first.
         let (candidate, _) = plan::choose(&desc, self.kernel, stream)?;
         let [dq, dk, dv] = &outputs;
@@ -288,9 +343,17 @@ impl<T: Float> AttentionGrad<'_, T> {
             Some(x) if !last_dimension_is_dense(x) => Some(Tensor::empty(stream, x.shape())?),
             dense => dense.cloned(),
         };
-        let call = self.call(valid, (desc, &written), written_sink.as_ref(), stream)?;
+        let d_bias = match &grads.d_bias {
+            Some(to) => Some(BiasGradient::new(to, &valid.extents, stream)?),
+            None => None,
+        };
+        let others = (written_sink.as_ref(), d_bias.as_ref().map(|it| &it.scores));
+        let call = self.call(valid, (desc, &written), others, stream)?;
         candidate.launch(&call)?;
         call.launch_sink()?;
+        if let Some(d_bias) = d_bias {
+            d_bias.finish(stream)?;
+        }
         for (output, written) in outputs.iter().zip(&written) {
             if !last_dimension_is_dense(output) {
                 strided_copy(written, output, stream)?;
@@ -309,7 +372,7 @@ impl<T: Float> AttentionGrad<'_, T> {
         &self,
         valid: &Valid,
         (desc, [dq, dk, dv]): (GradDesc, &[Tensor<T>; 3]),
-        d_sink: Option<&Tensor<f32>>,
+        (d_sink, d_bias): (Option<&Tensor<f32>>, Option<&Tensor<f32>>),
         stream: &'s Stream,
     ) -> Result<GradCall<'s>> {
         let (q_is_packed, _) = self.forward.packs();
@@ -317,6 +380,10 @@ impl<T: Float> AttentionGrad<'_, T> {
         let of_o = |x: &Tensor<T>| memory(&self.forward.in_order(x, q_is_packed)?, stream);
         let lse = self.lse.contiguous(stream)?;
         let delta = Tensor::<f32>::empty(stream, lse.shape())?;
+        let mut score = self.forward.score_call(&valid.extents, &valid.factors)?;
+        if let (Some(score), Some(d_bias)) = (&mut score, d_bias) {
+            score.write_d_bias(d_bias)?;
+        }
         Ok(GradCall {
             desc,
             forward: Call {
@@ -333,6 +400,7 @@ impl<T: Float> AttentionGrad<'_, T> {
                 },
                 lengths: self.forward.call_lengths(stream)?,
                 pages: None,
+                score,
                 softmax_scale_log2: valid.factors.softmax_scale_log2,
                 softcap_scale: valid.factors.softcap_scale,
             },

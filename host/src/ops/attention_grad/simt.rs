@@ -66,7 +66,7 @@ pub(super) fn launch(entry: SimtGradEntry, call: &GradCall<'_>) -> Result<()> {
         // the blocks own, whose gradients these are. delta is written before, on the same stream,
         // where there are queries to read it for.
         unsafe {
-            call.launch(
+            call.launch_scored(
                 entry,
                 config(grid),
                 (q, k, v, d_o, lse, delta, first, second),

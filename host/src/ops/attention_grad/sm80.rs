@@ -97,7 +97,7 @@ pub(super) fn launch(kernels: Sm80Grad, call: &GradCall<'_>) -> Result<()> {
         // `offer` checked; the grid covers what the blocks own, whose gradients these are. delta is
         // written before, on the same stream, where there are queries to read it for.
         unsafe {
-            call.launch(
+            call.launch_scored(
                 entry,
                 config(entry, grid),
                 (q, k, v, d_o, lse, delta, of_ds, of_p),

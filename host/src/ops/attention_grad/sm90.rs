@@ -74,7 +74,10 @@ fn blocks(tile: Sm90GradTile, desc: &GradDesc, machine: &Machine) -> Option<(u32
 fn suits(desc: &GradDesc) -> bool {
     let forward = &desc.forward;
     let written = [&desc.dq, &desc.dk, &desc.dv];
+    // A bias's gradient is that with respect to new scores, which these kernels do not have.
+    let has_d_bias = (forward.score).is_none_or(|score| !score.d_bias || score.is_affine());
     forward.positive_scale
+        && has_d_bias
         && !forward.lengths.any()
         && [forward.head_dim, forward.head_dim_v]
             .iter()
@@ -161,7 +164,7 @@ pub(super) fn launch(
     // call's alone. gradients are aligned as rows are written. Grids and threads are the tile's.
     unsafe {
         let memory = (q, k, v, d_o, lse, delta, &sums, &key_sums, counters, dk, dv);
-        call.launch(entry, config, memory, &params)?;
+        call.launch_scored(entry, config, memory, &params)?;
         round(call, (&sums, dq), &params, tile.rounding_of_dq(&params))?;
         if params.adders() > 1 {
             let [of_dk, of_dv] = tile.roundings_of_keys(&params);

@@ -14,6 +14,7 @@ use super::softmax::{OnlineSoftmax, ROW_LANES, softcap};
 use super::values::{Probabilities, Values};
 use crate::attention::lengths::sequence;
 use crate::attention::pages::Pages;
+use crate::attention::score::{self, Place, is_scored};
 use crate::attention::softmax::sink_log2;
 use crate::simt::element::CHUNK;
 use crate::simt::operand::tile_elements;
@@ -282,6 +283,9 @@ impl<
         let mut s = unsafe {
             product.accumulate::<ROWS, CHUNK, 0>(params.head_dim, |_, _| (), outer_product)
         };
+        if is_scored() {
+            self.change(&mut s, n_start);
+        }
         let scale = params.softmax_scale_log2;
         if params.softcap_scale == 0.0 {
             for row in 0..ROWS {
@@ -297,6 +301,25 @@ impl<
             }
         }
         s
+    }
+
+    /// Makes of a tile's scores what the call wants.
+    #[inline(always)]
+    fn change(&self, s: &mut Accumulator<ROWS, CHUNK>, n_start: u32) {
+        let at = Place {
+            batch: self.sequence.batch_idx,
+            head: self.head_idx,
+            seqlen_q: self.sequence.q.len,
+            seqlen_k: self.sequence.k.len,
+        };
+        for row in 0..ROWS {
+            for column in (0..CHUNK).step_by(2) {
+                let key = n_start + self.first_column + column as u32;
+                let pair = [s[row][column], s[row][column + 1]];
+                let [first, second] = score::of_keys(pair, at, self.rows.at(row), key);
+                (s[row][column], s[row][column + 1]) = (first, second);
+            }
+        }
     }
 
     /// The keys or values, from `n_start` on, of this block's head; where they are paged, page 0 of

@@ -50,6 +50,7 @@ use super::kernel::Arguments;
 use super::softmax::{Accumulator, OnlineSoftmax, softcap};
 use crate::attention::lengths::sequence;
 use crate::attention::pages::Pages;
+use crate::attention::score::{self, Place, is_scored};
 
 /// Blocks of 8 keys that a warp has at a time.
 const N: usize = WARP_KEYS as usize / 8;
@@ -236,6 +237,29 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
         }
     }
 
+    /// Makes of scores what the call wants; `first_key` is the warp's first.
+    #[inline(always)]
+    fn change(&self, s: &mut Accumulator<M, N>, first_key: u32) {
+        let first_key = first_key + opaque(thread::thread_idx_x()) % 4 * 2;
+        for i in 0..M {
+            for half in 0..2 {
+                let row = self.lane_row(i, half);
+                let at = Place {
+                    batch: self.sequence.batch_idx,
+                    head: row.head,
+                    seqlen_q: self.sequence.q.len,
+                    seqlen_k: self.sequence.k.len,
+                };
+                for j in 0..N {
+                    let key = first_key + 8 * j as u32;
+                    let pair = [s[i][j][2 * half], s[i][j][2 * half + 1]];
+                    let [first, second] = score::of_keys(pair, at, row.query, key);
+                    (s[i][j][2 * half], s[i][j][2 * half + 1]) = (first, second);
+                }
+            }
+        }
+    }
+
     /// # Safety
     /// The launch's; all threads of the block call it together.
     #[inline(always)]
@@ -372,6 +396,10 @@ impl<const CAP: usize, const M: usize> Decode<'_, CAP, M> {
                 let mut s = scores::<E, CAP, M, STEPS>(&q, smem_k);
                 if self.params.softcap_scale != 0.0 {
                     softcap(&mut s, self.params.softcap_scale);
+                }
+                if is_scored() {
+                    let first_key = n_block_idx * DecodeTile::TILE_N + stages.first_key;
+                    self.change(&mut s, first_key);
                 }
                 if blocks.is_masked(n_block_idx) {
                     let first_key = n_block_idx * DecodeTile::TILE_N + stages.first_key;

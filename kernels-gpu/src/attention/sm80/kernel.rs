@@ -12,6 +12,7 @@ use super::fragments::{Reader, joined};
 use super::results::Results;
 use super::softmax::{Accumulator, OnlineSoftmax, apply_mask, softcap};
 use crate::attention::lengths::sequence;
+use crate::attention::score::{self, Place, is_scored};
 use crate::attention::softmax::sink_log2;
 
 /// A launch's arguments besides [`FlashFwdParams`].
@@ -259,6 +260,9 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
                 if params.softcap_scale != 0.0 {
                     softcap(&mut s, params.softcap_scale);
                 }
+                if is_scored() {
+                    self.change(&mut s, n_start);
+                }
                 if blocks.is_masked(n_block_idx) {
                     let first_row = self.m_start + first_row(16 * M as u32);
                     let first_key = n_start + opaque(thread::thread_idx_x()) % 4 * 2;
@@ -315,6 +319,31 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
             }
         }
         s
+    }
+
+    /// Makes of a block's scores what the call wants.
+    #[inline(always)]
+    fn change<const M: usize, const N: usize>(&self, s: &mut Accumulator<M, N>, n_start: u32) {
+        let coord = TileCoord::new::<TILE_M>(self.params);
+        let at = Place {
+            batch: coord.batch_idx,
+            head: coord.head_idx,
+            seqlen_q: self.sequence.q.len,
+            seqlen_k: self.sequence.k.len,
+        };
+        let first_row = coord.m_start + first_row(16 * M as u32);
+        let first_key = n_start + opaque(thread::thread_idx_x()) % 4 * 2;
+        for i in 0..M {
+            for half in 0..2 {
+                let query = first_row + (16 * i + 8 * half) as u32;
+                for j in 0..N {
+                    let key = first_key + 8 * j as u32;
+                    let pair = [s[i][j][2 * half], s[i][j][2 * half + 1]];
+                    let [first, second] = score::of_keys(pair, at, query, key);
+                    (s[i][j][2 * half], s[i][j][2 * half + 1]) = (first, second);
+                }
+            }
+        }
     }
 
     /// `o += p @ v` of the block of values in shared memory.

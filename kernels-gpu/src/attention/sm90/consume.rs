@@ -26,9 +26,10 @@ use super::kernel::{Config, Forward};
 use super::mask::RowMask;
 use super::order_barrier::OrderBarrier;
 use super::rows::RowMap;
-use super::softmax::{Rescale, Softmax};
+use super::softmax::{ROWS, Rescale, Softmax};
 use super::store::Factors;
 use super::ticket::{Blocks, Ticket, Tickets};
+use crate::attention::score::{self, Place, is_scored};
 
 /// The probabilities of a tile's block of keys, in registers.
 type Probabilities<C> = Fragments<<C as Config>::Element, <C as Config>::P>;
@@ -99,7 +100,7 @@ impl<C: Config> Forward<'_, C> {
             // `whole_steps`.
             while let Some(next) = self.step(&mut at, &mut p, o) {
                 o = next;
-                if self.call.params.softcap_scale == 0.0 {
+                if self.call.params.softcap_scale == 0.0 && !is_scored() {
                     o = self.whole_steps(&mut at, &mut p, o);
                 }
             }
@@ -144,7 +145,7 @@ impl<C: Config> Forward<'_, C> {
             if block == first {
                 q_stage.release_early(Readers::OneBlock);
             }
-            self.finish_scores(&mut s);
+            self.finish_scores(&mut s, ticket, query_of_tile, block);
             let scores = s.registers_mut()[0].as_mut();
             mask.apply::<C>(rows_are, query_of_tile, scores, block);
             softmax.update(scores, self.call.params.softmax_scale_log2);
@@ -291,7 +292,7 @@ impl<C: Config> Forward<'_, C> {
                 if at.block == at.first {
                     at.q_stage.release_early(Readers::OneBlock);
                 }
-                self.finish_scores(&mut s);
+                self.finish_scores(&mut s, at.ticket, query_of_tile, at.block);
                 let scores = s.registers_mut()[0].as_mut();
                 at.mask
                     .apply::<C>(rows_are, query_of_tile, scores, at.block);
@@ -338,20 +339,70 @@ impl<C: Config> Forward<'_, C> {
         }
     }
 
-    /// Applies the softcap, if there is one.
+    /// Applies the softcap, if there is one, and what fills the holes. Scores are those of a
+    /// warpgroup's rows and a block of keys. The rows' first query is `query_of_tile` of the ticket's
+    /// tile.
+    ///
+    /// # Safety
+    /// The ticket is one of a tile, and has not been overwritten.
     #[inline(always)]
-    fn finish_scores(&self, s: &mut Accumulator<C::Scores>) {
+    unsafe fn finish_scores(
+        &self,
+        s: &mut Accumulator<C::Scores>,
+        ticket: Ticket,
+        query_of_tile: u32,
+        block: u32,
+    ) {
         let scale = self.call.params.softcap_scale;
+        let scores = s.registers_mut()[0].as_mut();
         // Opaque, as LLVM would otherwise unswitch the loop around this into two.
         if opaque(scale.to_bits()) != 0 {
             cold_path();
-            let scores = s.registers_mut()[0].as_mut();
             let mut i = 0;
             while i < scores.len() {
                 scores[i] = tanh(scores[i] * scale);
                 i += 1;
             }
         }
+        if is_scored() {
+            cold_path();
+            // SAFETY: passed on to the caller.
+            let (place, first_query) = unsafe { ticket.place() };
+            change::<C>(
+                scores,
+                (self.call.rows, query_of_tile),
+                (place, first_query),
+                block * C::TILE.tile_n,
+            );
+        }
+    }
+}
+
+/// Makes of scores what the call wants.
+#[inline(always)]
+fn change<C: Config>(
+    s: &mut [f32],
+    (rows, query_of_tile): (C::Rows, u32),
+    (place, first_query): (Place, u32),
+    first_key: u32,
+) {
+    // Opaque, so that what depends only on the thread is not kept in registers across blocks.
+    let thread = opaque(thread::thread_idx_x());
+    let (warp, lane) = (thread % WARPGROUP / 32, thread % 32);
+    let first_row = rows.first(query_of_tile, [16 * warp, lane / 4]);
+    let column = first_key + lane % 4 * 2;
+    let mut i = 0;
+    while i < s.len() {
+        let row = rows.row(first_row, 8 * (i / 2 % ROWS) as u32);
+        let at = Place {
+            head: place.head + row.head,
+            ..place
+        };
+        let key = column + 8 * (i / 4) as u32;
+        let pair = [s[i], s[i + 1]];
+        let [first, second] = score::of_keys(pair, at, first_query + row.query, key);
+        (s[i], s[i + 1]) = (first, second);
+        i += 2;
     }
 }
 

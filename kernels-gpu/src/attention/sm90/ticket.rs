@@ -11,6 +11,7 @@ use super::kernel::Config;
 use super::load::is_leader;
 use super::rows::RowMap;
 use super::schedule::Tile;
+use crate::attention::score::Place;
 
 /// The ring of tickets. The scheduler writes a ticket before it tells the loader, the loader then
 /// announces the loads of the tile's queries, and consumers read the ticket after these have
@@ -158,7 +159,7 @@ impl Ticket {
             [mask.seqlen_q, mask.seqlen_k, tile.row, head],
             [o as u32, (o >> 32) as u32, lse as u32, (lse >> 32) as u32],
             [rows, k, params.head_kv_idx(head), batch_k],
-            [q, tile.head, batch_q, 0],
+            [q, tile.head, batch_q, tile.sequence.batch_idx],
         ];
         // SAFETY: the caller's promise.
         unsafe { self.put(words) }
@@ -254,6 +255,28 @@ impl Ticket {
                 o: joined(o, o_high) as i64,
                 lse: joined(lse, lse_high),
             }
+        }
+    }
+}
+
+impl Ticket {
+    /// Where the scores of the tile's first head are, and the tile's first query.
+    ///
+    /// # Safety
+    /// As for [`visible`](Self::visible).
+    #[inline(always)]
+    pub(super) unsafe fn place(self) -> (Place, u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [seqlen_q, seqlen_k, row, head] = ld_shared_v4_u32(self.0.add_bytes(16));
+            let [.., batch] = ld_shared_v4_u32(self.0.add_bytes(64));
+            let place = Place {
+                batch,
+                head,
+                seqlen_q,
+                seqlen_k,
+            };
+            (place, row)
         }
     }
 }

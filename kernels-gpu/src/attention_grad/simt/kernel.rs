@@ -12,6 +12,7 @@ use super::products::products;
 use super::results::{self, Destination};
 use super::thread_tile::{TILE, ThreadTile, write_pairs};
 use super::vectors::Vectors;
+use crate::attention::score::Place;
 use crate::attention::simt::elements::ElementType;
 use crate::simt::element::CHUNK;
 use crate::simt::product::Accumulator;
@@ -183,7 +184,20 @@ impl<'a> Block<'a> {
         // SAFETY: lse and delta were written before the barriers of the products.
         unsafe {
             let tile = (&band, masked, self.owned.keys);
-            differentiate((&mut s, &mut dp), thread_tile, tile, self.launch.params);
+            let place = Place {
+                batch: self.owned.sequence.batch_idx,
+                head: head_idx,
+                seqlen_q: self.owned.sequence.q.len,
+                seqlen_k: self.owned.sequence.k.len,
+            };
+            let place = (place, [self.owned.start, start]);
+            differentiate(
+                (&mut s, &mut dp),
+                thread_tile,
+                tile,
+                place,
+                self.launch.params,
+            );
         }
         // Not a loop whose results change places: moving those takes registers, of which there are
         // none. SAFETY: the pairs before were read before a barrier; the caller's promise.

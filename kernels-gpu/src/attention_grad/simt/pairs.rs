@@ -6,15 +6,17 @@ use cuda_std::math::{exp2, fma};
 
 use super::band::Band;
 use super::thread_tile::{TILE, ThreadTile};
+use crate::attention::score::{self, Place};
 use crate::attention::simt::softmax::softcap;
 use crate::simt::element::CHUNK;
 use crate::simt::product::Accumulator;
 
 /// Replaces scores by P, and dP by dS. Queries are the rows, or the columns if `owns_keys`. Pairs
-/// that the band hides, if `masked`, and those of queries that see no key, become 0.
+/// that the band hides, if `masked`, and those of queries that see no key, become 0. The tile's first
+/// row and column are `first_row` and `first_column` of their sequence.
 ///
 /// # Safety
-/// The tile's lse and delta are in shared memory.
+/// The tile's lse and delta are in shared memory. All threads of the block have different pairs.
 #[inline(always)]
 pub(super) unsafe fn differentiate(
     (s, dp): (
@@ -23,6 +25,7 @@ pub(super) unsafe fn differentiate(
     ),
     thread_tile: &ThreadTile,
     (band, masked, owns_keys): (&Band, bool, bool),
+    (place, [first_row, first_column]): (Place, [u32; 2]),
     params: &AttentionGradParams,
 ) {
     let (cap, factor) = (params.fwd.softcap_scale, params.fwd.softmax_scale_log2);
@@ -45,11 +48,20 @@ pub(super) unsafe fn differentiate(
                 score = softcap(score, cap, 1.0);
                 ds *= fma(-score, score, 1.0);
             }
+            let at = (first_row + row_idx, first_column + column_idx);
+            let (query_idx, key_idx) = if owns_keys { (at.1, at.0) } else { at };
+            let (score, slope) = score::with_slope(score, place, query_idx, key_idx);
             let p = exp2(fma(score, factor, -lse_log2));
             let hidden = masked && !band.shows(row_idx, column_idx);
             let is_none = hidden || lse_log2 == f32::INFINITY;
-            shift_in(&mut s[0], if is_none { 0.0 } else { p });
-            shift_in(&mut dp[0], if is_none { 0.0 } else { p * ds });
+            let (p, product) = if is_none { (0.0, 0.0) } else { (p, p * ds) };
+            // SAFETY: one thread has a pair, and each pair is in one tile of one block of queries.
+            let product = unsafe {
+                let at = (query_idx, key_idx);
+                score::gradient(product, (p, slope), place, at, !owns_keys)
+            };
+            shift_in(&mut s[0], p);
+            shift_in(&mut dp[0], product);
             column += 1;
         }
         *s = [s[1], s[2], s[3], s[0]];

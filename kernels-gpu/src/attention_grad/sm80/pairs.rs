@@ -9,6 +9,7 @@ use cuda_std::math::fma;
 use super::kernel::Gradients;
 use super::moments::Moments;
 use super::products::Fragments;
+use crate::attention::score::{self, Place};
 use crate::attention::sm80::element::Half;
 use crate::attention::sm80::fragments::joined;
 use crate::attention::sm80::softmax::{Accumulator, apply_mask};
@@ -119,10 +120,10 @@ pub(super) fn cap_and_hide<G: Gradients, const M: usize, const N: usize>(
 }
 
 /// P and dS, rounded, of scores, -inf where a pair is hidden, and of what [`centre`] and
-/// [`cap_and_hide`] have made of dP.
+/// [`cap_and_hide`] have made of dP. `first` are the positions of the thread's first row and column.
 ///
 /// # Safety
-/// As there.
+/// As there; no other thread calls it for these pairs.
 #[inline(always)]
 pub(super) unsafe fn differentiate<
     E: Half,
@@ -134,6 +135,7 @@ pub(super) unsafe fn differentiate<
     s: &mut Accumulator<M, N>,
     dp: &mut Accumulator<M, N>,
     moments: Moments,
+    (place, first): (Place, [u32; 2]),
     params: &AttentionGradParams,
 ) -> (Fragments<M, K>, Fragments<M, K>) {
     let factor = params.fwd.softmax_scale_log2;
@@ -145,15 +147,44 @@ pub(super) unsafe fn differentiate<
             // SAFETY: the caller's promise.
             let columns = unsafe { of_columns::<G>(moments, j) };
             for i in 0..M {
-                for element in 0..4 {
-                    let [exponent, _] = if G::KEYS {
-                        columns[element % 2]
+                for half in 0..2 {
+                    let row = first[0] + (16 * i + 8 * half) as u32;
+                    let column = first[1] + 8 * j as u32;
+                    let at = if G::KEYS {
+                        (column, row)
                     } else {
-                        rows[i][element / 2]
+                        (row, column)
                     };
-                    let p = ex2_approx_ftz(fma(s[i][j][element], factor, exponent));
-                    s[i][j][element] = p;
-                    dp[i][j][element] *= p;
+                    let pair = [s[i][j][2 * half], s[i][j][2 * half + 1]];
+                    let (pair, slopes) = if G::KEYS {
+                        score::with_slopes::<true>(pair, place, at.0, at.1)
+                    } else {
+                        score::with_slopes::<false>(pair, place, at.0, at.1)
+                    };
+                    for column in 0..2 {
+                        let [exponent, _] = if G::KEYS {
+                            columns[column]
+                        } else {
+                            rows[i][half]
+                        };
+                        let p = ex2_approx_ftz(fma(pair[column], factor, exponent));
+                        s[i][j][2 * half + column] = p;
+                        dp[i][j][2 * half + column] *= p;
+                    }
+                    if G::DS {
+                        let p = [s[i][j][2 * half], s[i][j][2 * half + 1]];
+                        let products = [dp[i][j][2 * half], dp[i][j][2 * half + 1]];
+                        // SAFETY: one thread has a pair, and each pair is in one tile of one block
+                        // of queries.
+                        let products = unsafe {
+                            if G::KEYS {
+                                score::gradients::<true>(products, (p, slopes), place, at)
+                            } else {
+                                score::gradients::<false>(products, (p, slopes), place, at)
+                            }
+                        };
+                        (dp[i][j][2 * half], dp[i][j][2 * half + 1]) = (products[0], products[1]);
+                    }
                 }
             }
         }

@@ -8,6 +8,7 @@ use cuda_std::thread::sync_threads;
 use super::kernel::{Block, Gradients, Results};
 use super::moments::Source;
 use super::products::{Factors, scores};
+use super::tile::Columns;
 use super::vectors::{self, BOTH, FIRST, Operands, SECOND};
 use crate::attention::sm80::element::Half;
 
@@ -52,11 +53,14 @@ impl<'a> TileScheduler<'a> {
         }
     }
 
-    /// The first column of a tile, of which there are `columns`, and whether any row hides any of
-    /// it.
+    /// Tile `idx` of a query head, of so many columns.
     #[inline(always)]
-    fn tile(&self, idx: u32, columns: usize) -> (u32, bool) {
-        (idx * columns as u32, self.tiles.is_masked(idx))
+    fn tile(&self, (idx, head_idx): (u32, u32), columns: usize) -> Columns {
+        Columns {
+            head_idx,
+            start: idx * columns as u32,
+            masked: self.tiles.is_masked(idx),
+        }
     }
 }
 
@@ -82,7 +86,7 @@ impl Block<'_> {
         tiles: &KeyBlocks,
     ) {
         let mut next = TileScheduler::new::<G>(self, tiles);
-        let (mut idx, mut stage, mut is_there) = (0, 1, 0);
+        let (mut at, mut stage, mut is_there) = ((0, 0), 1, 0);
         // SAFETY: the caller's promise; a stage is started when all threads have read what it held.
         unsafe {
             if !next.is_over() {
@@ -96,7 +100,7 @@ impl Block<'_> {
                 }
                 cp_async_commit_group();
                 if opaque(is_there) != 0 {
-                    let tile = next.tile(idx, COLUMNS);
+                    let tile = next.tile(at, COLUMNS);
                     self.add::<E, G, CAP, M, N, K, D>(results, stage, tile);
                 }
                 if next.is_over() {
@@ -104,7 +108,7 @@ impl Block<'_> {
                 }
                 cp_async_wait_group::<0>();
                 sync_threads(); // the stage has landed; the other is no longer read
-                (idx, is_there) = (next.idx, 1);
+                (at, is_there) = ((next.idx, next.head_idx), 1);
                 stage ^= 1;
                 next.advance();
             }
@@ -135,7 +139,7 @@ impl Block<'_> {
         let ([rows, second_rows], [first, second]) = (self.rows_at(), self.columns_at(0));
         let factors = |rows, columns| Factors { rows, columns };
         let mut next = TileScheduler::new::<G>(self, tiles);
-        let (mut idx, mut is_there) = (0, 0);
+        let (mut at, mut is_there) = ((0, 0), 0);
         let mut dp = [[[0.0; 4]; N]; M];
         // SAFETY: the caller's promise; copies are started when all threads have read what was
         // there.
@@ -151,7 +155,7 @@ impl Block<'_> {
                 cp_async_commit_group();
                 if opaque(is_there) != 0 {
                     let s = scores::<E, CAP, M, N>(factors(rows, first));
-                    let tile = next.tile(idx, COLUMNS);
+                    let tile = next.tile(at, COLUMNS);
                     self.add_pairs::<E, G, CAP, M, N, K, D>(results, [s, dp], (0, 0), tile);
                 }
                 if next.is_over() {
@@ -165,7 +169,7 @@ impl Block<'_> {
                 dp = scores::<E, CAP, M, N>(factors(second_rows, second));
                 cp_async_wait_group::<0>();
                 sync_threads(); // the first have landed; the second are no longer read
-                (idx, is_there) = (next.idx, 1);
+                (at, is_there) = ((next.idx, next.head_idx), 1);
                 next.advance();
             }
         }

@@ -7,13 +7,24 @@ use cuda_std::thread;
 use super::kernel::{Block, Gradients, Results};
 use super::pairs::{cap_and_hide, centre, differentiate};
 use super::products::{Factors, accumulate, scores};
+use crate::attention::score::Place;
 use crate::attention::sm80::element::Half;
 use crate::attention::sm80::kernel::first_row;
 use crate::attention::sm80::softmax::Accumulator;
 
+/// A tile of columns.
+#[derive(Clone, Copy)]
+pub(super) struct Columns {
+    /// Query head of the pairs.
+    pub(super) head_idx: u32,
+    /// Its first column.
+    pub(super) start: u32,
+    /// Whether any row hides any of it.
+    pub(super) masked: bool,
+}
+
 impl Block<'_> {
-    /// Adds the tile of columns from `start` on, which is in a stage. Unless `masked`, every row
-    /// shows all of it.
+    /// Adds the tile of columns that is in a stage.
     ///
     /// # Safety
     /// All lanes of a warp call it together; rows and stage have landed.
@@ -30,7 +41,7 @@ impl Block<'_> {
         &self,
         results: &mut Results<M, D>,
         stage: u32,
-        (start, masked): (u32, bool),
+        of: Columns,
     ) {
         let tile = &self.tile;
         let [rows, second_rows] = self.rows_at();
@@ -45,16 +56,19 @@ impl Block<'_> {
             let down = column * tile.row_bytes();
             let [first, second] = self.columns_at(stage).map(|at| at.add_bytes(down));
             let factors = |rows, columns| Factors { rows, columns };
-            let of = [factors(rows, first), factors(second_rows, second)];
+            let both = [factors(rows, first), factors(second_rows, second)];
             // SAFETY: the caller's promise.
             unsafe {
                 let pairs = if G::DS {
-                    [scores::<E, CAP, M, N>(of[0]), scores::<E, CAP, M, N>(of[1])]
+                    [
+                        scores::<E, CAP, M, N>(both[0]),
+                        scores::<E, CAP, M, N>(both[1]),
+                    ]
                 } else {
-                    [scores::<E, CAP, M, N>(of[0]), [[[0.0; 4]; N]; M]]
+                    [scores::<E, CAP, M, N>(both[0]), [[[0.0; 4]; N]; M]]
                 };
                 let at = (stage, column);
-                self.add_pairs::<E, G, CAP, M, N, K, D>(results, pairs, at, (start, masked));
+                self.add_pairs::<E, G, CAP, M, N, K, D>(results, pairs, at, of);
             }
             column += tile.at_once;
         }
@@ -78,7 +92,11 @@ impl Block<'_> {
         results: &mut Results<M, D>,
         [mut s, mut dp]: [Accumulator<M, N>; 2],
         (stage, column): (u32, u32),
-        (start, masked): (u32, bool),
+        Columns {
+            head_idx,
+            start,
+            masked,
+        }: Columns,
     ) {
         let params = self.arguments.params;
         let down = column * self.tile.row_bytes();
@@ -93,12 +111,19 @@ impl Block<'_> {
                 centre::<G, M, N>(&mut dp, moments);
             }
             let softcap_scale = params.fwd.softcap_scale;
+            let corner = [self.start + row, start + column + in_quad];
             if masked || softcap_scale != 0.0 {
                 let mask = if masked { Some(&self.mask) } else { None };
-                let first = [self.start + row, start + column + in_quad];
-                cap_and_hide::<G, M, N>(&mut s, &mut dp, softcap_scale, mask, first);
+                cap_and_hide::<G, M, N>(&mut s, &mut dp, softcap_scale, mask, corner);
             }
-            let (mut p, mut ds) = differentiate::<E, G, M, N, K>(&mut s, &mut dp, moments, params);
+            let place = Place {
+                batch: self.sequence.batch_idx,
+                head: head_idx,
+                seqlen_q: self.sequence.q.len,
+                seqlen_k: self.sequence.k.len,
+            };
+            let (mut p, mut ds) =
+                differentiate::<E, G, M, N, K>(&mut s, &mut dp, moments, (place, corner), params);
             if G::P {
                 accumulate::<E, CAP, M, K, D>(&mut results.of_p, &mut p, second);
             }

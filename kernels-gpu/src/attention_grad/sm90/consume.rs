@@ -23,6 +23,7 @@ use super::finish::put_sums;
 use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, DS_WRITTEN, OF_CONSUMERS, OF_DQ};
 use super::mask::KeyMask;
 use super::schedule::TileScheduler;
+use crate::attention::score::{self, Place};
 
 /// The state of a consumer warpgroup.
 struct State {
@@ -114,7 +115,7 @@ impl<C: Config> Backward<'_, C> {
             let rows = self.thread_rows(&rows_stage);
             let mut dp = dp.finish_before::<1>();
             let slopes = dp.registers_mut()[0].as_mut();
-            self.slopes(rows, s.registers()[0].as_ref(), slopes);
+            self.slopes(state, rows, s.registers()[0].as_ref(), slopes);
             let mut ds = Fragments::<C::Element, C::P>::of(&dp, C::pair);
             let q_stage = state.next.held_of(self.pipeline_q);
             self.put_ds(consumer_idx, q_stage.index(), &ds);
@@ -191,10 +192,32 @@ impl<C: Config> Backward<'_, C> {
                 cold_path();
                 // Finite where a score is masked, so that the product is 0 there.
                 let slope = |tanh: f32| 1.0 - tanh * tanh;
-                powers(s, scale, rows, C::pair, |power, tanh| power * slope(tanh))
+                let then = |power, tanh| power * slope(tanh);
+                powers(s, scale, rows, &self.pairs(state), C::pair, then)
             } else {
-                powers(s, scale, rows, C::pair, |power, _| power)
+                powers(s, scale, rows, &self.pairs(state), C::pair, |power, _| {
+                    power
+                })
             }
+        }
+    }
+
+    /// Where the thread's scores of the tile are.
+    #[inline(always)]
+    fn pairs(&self, state: &State) -> Pairs {
+        // Opaque, so that what depends only on the thread is not kept in registers across tiles.
+        let thread = opaque(thread::thread_idx_x());
+        let (warp, lane) = (thread % WARPGROUP / 32, thread % 32);
+        let scheduler = &state.scheduler;
+        Pairs {
+            place: Place {
+                batch: scheduler.batch,
+                head: scheduler.head,
+                seqlen_q: state.mask.mask.seqlen_q,
+                seqlen_k: state.mask.mask.seqlen_k,
+            },
+            first_query: scheduler.first_query() + lane % 4 * 2,
+            first_key: state.mask.first_key + 16 * warp + lane / 4,
         }
     }
 
@@ -203,7 +226,8 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// `rows` is where lse is.
     #[inline(always)]
-    unsafe fn slopes(&self, rows: SharedAddr, s: &[f32], dp: &mut [f32]) {
+    unsafe fn slopes(&self, state: &State, rows: SharedAddr, s: &[f32], dp: &mut [f32]) {
+        let pairs = self.pairs(state);
         let mut i = 0;
         while i < s.len() / 4 {
             let delta = rows.add_bytes(4 * C::TILE.tile_m + 32 * i as u32);
@@ -214,6 +238,15 @@ impl<C: Config> Backward<'_, C> {
                 let at = 4 * i + j;
                 dp[at] = s[at] * (dp[at] - delta[j % 2]);
                 j += 1;
+            }
+            let mut half = 0;
+            while half < 2 {
+                let at = 4 * i + 2 * half;
+                let products = [dp[at], dp[at + 1]];
+                // SAFETY: one thread has a pair, and each pair is in one tile of one block of keys.
+                let products = unsafe { score::products(products, pairs.place, pairs.at(i, half)) };
+                (dp[at], dp[at + 1]) = (products[0], products[1]);
+                half += 1;
             }
             i += 1;
         }
@@ -258,6 +291,24 @@ impl<C: Config> Backward<'_, C> {
     }
 }
 
+/// Where a thread's scores are: two neighbouring queries of every eight, of two keys.
+struct Pairs {
+    place: Place,
+    first_query: u32,
+    first_key: u32,
+}
+
+impl Pairs {
+    /// The first query and the key of the pair `half` of the `i`th eight queries.
+    #[inline(always)]
+    fn at(&self, i: usize, half: usize) -> (u32, u32) {
+        (
+            self.first_query + 8 * i as u32,
+            self.first_key + 8 * half as u32,
+        )
+    }
+}
+
 /// Probabilities of scores, rounded; `then` makes of each and its score what takes the score's
 /// place.
 ///
@@ -268,6 +319,7 @@ unsafe fn powers<E: OperandElement, R: PairRegisters>(
     s: &mut [f32],
     scale_log2: f32,
     rows: SharedAddr,
+    at: &Pairs,
     pair: impl Fn(f32, f32) -> u32,
     then: impl Fn(f32, f32) -> f32,
 ) -> Fragments<E, R> {
@@ -277,12 +329,22 @@ unsafe fn powers<E: OperandElement, R: PairRegisters>(
         // SAFETY: the caller's promise.
         let lse = unsafe { ld_shared_v2_f32(rows.add_bytes(32 * i as u32)) };
         let mut four = [0.0; 4];
-        let mut j = 0;
-        while j < 4 {
-            let at = 4 * i + j;
-            four[j] = ex2_approx_ftz(s[at] * scale_log2 + lse[j % 2]);
-            s[at] = then(four[j], s[at]);
-            j += 1;
+        let mut half = 0;
+        while half < 2 {
+            let first = 4 * i + 2 * half;
+            let (query, key) = at.at(i, half);
+            let scores = [s[first], s[first + 1]];
+            let (scores, slopes) = score::with_slopes::<true>(scores, at.place, query, key);
+            let mut j = 0;
+            while j < 2 {
+                let power = ex2_approx_ftz(scores[j] * scale_log2 + lse[j]);
+                four[2 * half + j] = power;
+                s[first + j] = then(power, scores[j]);
+                j += 1;
+            }
+            let weights = score::weights([s[first], s[first + 1]], slopes);
+            (s[first], s[first + 1]) = (weights[0], weights[1]);
+            half += 1;
         }
         pairs.as_mut()[2 * i] = pair(four[0], four[1]);
         pairs.as_mut()[2 * i + 1] = pair(four[2], four[3]);

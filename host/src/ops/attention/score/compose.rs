@@ -1,0 +1,469 @@
+//! Fills the holes of a kernel with what a call does to scores.
+
+use super::desc::{KEY, ScoreDesc};
+use super::function::{MOST_VALUES, PLACE, ScoreFunction, Step, derivative_of};
+use crate::fuse::{
+    Body, Filling, Fragment, FuseError, Scalar, Skeleton, Value, builtin_fragment, builtin_skeleton,
+};
+use crate::launch::KernelArgs;
+use crate::load::{EntryKernel, KernelKey, LoadVariant, kernel};
+use crate::ops::gemm::Memory;
+use crate::{BinaryOp, DType, Error, LaunchConfig, Result, Stream};
+use abi::entry::Entry;
+use std::collections::HashMap;
+
+/// Words of 64 bits behind a kernel's parameters, and which is which.
+pub(super) const SLOTS: usize = VALUES + MOST_VALUES;
+/// The factor of `q @ k^T`.
+pub(super) const SCALE: usize = 0;
+/// The soft cap.
+pub(super) const SOFTCAP: usize = 1;
+/// Address, then bytes from batch to batch, head to head, query to query and key to key.
+pub(super) const BIAS: usize = 2;
+/// The same of the mask.
+pub(super) const MASK: usize = BIAS + PLACES;
+/// The same of the gradient of the bias.
+pub(super) const D_BIAS: usize = MASK + PLACES;
+/// The same of ALiBi's slopes, without queries and keys.
+pub(super) const ALIBI: usize = D_BIAS + PLACES;
+/// The functions' values.
+const VALUES: usize = ALIBI + 3;
+/// Words of an address and its strides.
+const PLACES: usize = 5;
+
+/// What a call does to scores.
+#[derive(Clone)]
+pub(in crate::ops) struct ScoreCall {
+    pub(in crate::ops) desc: ScoreDesc,
+    pub(super) function: Option<ScoreFunction>,
+    pub(super) mask: Option<ScoreFunction>,
+    /// What the composed kernel takes behind its other parameters.
+    pub(super) slots: [u64; SLOTS],
+    /// What these slots refer to.
+    pub(in crate::ops) memory: Vec<Memory>,
+}
+
+impl ScoreCall {
+    /// The kernel of `entry` whose holes are filled.
+    fn kernel<E: Entry>(&self, stream: &Stream, entry: &E) -> Result<EntryKernel<E>> {
+        let name = entry.name();
+        if name.len() > 8 * NAME {
+            return Err(Error::Bug("an entry's name is longer than its key"));
+        }
+        let mut key = [0; NAME + KEY];
+        for (word, bytes) in key.iter_mut().zip(name.as_bytes().chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(padded);
+        }
+        key[NAME..].copy_from_slice(&self.desc.key());
+        let key = KernelKey {
+            entry: &key[..],
+            variant: LoadVariant::Plain,
+        };
+        let device = stream.device();
+        let composed = device.composed(&key, || self.text(name, device.arch()))?;
+        Ok(EntryKernel::of(composed))
+    }
+
+    /// The text of the kernel for devices of `arch`.
+    fn text(&self, name: &str, arch: (u32, u32)) -> Result<String> {
+        let mut skeleton: Skeleton = builtin_skeleton(name, arch)?;
+        let param = skeleton.add_param((8 * SLOTS) as u32);
+        let mut fragments = HashMap::new();
+        skeleton.compose(|hole| {
+            let writer = Writer {
+                of: self,
+                param,
+                body: Body::default(),
+                arch,
+                fragments: &mut fragments,
+            };
+            let body = match hole {
+                "is_scored" => return Ok(Some(Filling::Constant(1))),
+                "score_of_keys" => writer.scores((2, true), false)?,
+                "slope" => writer.scores((1, true), true)?,
+                "slope_of_keys" => writer.scores((2, true), true)?,
+                "slope_of_queries" => writer.scores((2, false), true)?,
+                "gradient" => writer.gradients(1, Stored::IfWanted)?,
+                "gradient_of_keys" => writer.gradients(2, Stored::Keys)?,
+                "gradient_of_queries" => writer.gradients(2, Stored::No)?,
+                "weight" => writer.weights()?,
+                "product" => writer.products()?,
+                _ => return Ok(None),
+            };
+            Ok(Some(Filling::Body(body)))
+        })
+    }
+}
+
+/// Words of an entry's name.
+const NAME: usize = 8;
+
+/// Enqueues `entry`, its holes filled if there is a `score`.
+///
+/// # Safety
+/// As [`EntryKernel::launch`].
+pub(in crate::ops) unsafe fn scored<E: Entry>(
+    score: Option<&ScoreCall>,
+    (entry, stream): (E, &Stream),
+    config: LaunchConfig,
+    memory: impl KernelArgs,
+    params: &E::Params,
+) -> Result<()> {
+    let Some(score) = score else {
+        // SAFETY: guaranteed by the caller.
+        return unsafe { kernel(stream, entry)?.launch(stream, config, memory, params) };
+    };
+    let more = score.slots.map(u64::to_le_bytes);
+    let kernel = score.kernel(stream, &entry)?;
+    // SAFETY: guaranteed by the caller; the slots describe the call's memory.
+    unsafe { kernel.launch_with(stream, config, memory, params, more.as_flattened()) }
+}
+
+/// A score on its way, and where it is.
+struct At {
+    batch: Value,
+    head: Value,
+    /// Query and key, which may be beyond the sequence.
+    given: [Value; 2],
+    /// The same, or the last ones in their place.
+    query: Value,
+    key: Value,
+    seqlen_q: Value,
+    seqlen_k: Value,
+}
+
+/// Which gradients are stored.
+#[derive(Clone, Copy)]
+enum Stored {
+    /// None.
+    No,
+    /// Those of neighbouring keys.
+    Keys,
+    /// One, if the hole's last input is not 0.
+    IfWanted,
+}
+
+/// A body under construction.
+struct Writer<'w> {
+    of: &'w ScoreCall,
+    /// Index of the parameter that has the slots.
+    param: usize,
+    body: Body,
+    arch: (u32, u32),
+    /// Those that are used, each looked up once.
+    fragments: &'w mut HashMap<&'static str, Fragment>,
+}
+
+impl Writer<'_> {
+    fn apply(&mut self, name: &'static str, arguments: &[Value]) -> Result<Value> {
+        let fragment = match self.fragments.get(name) {
+            Some(fragment) => fragment.clone(),
+            None => {
+                let fragment = builtin_fragment(name, self.arch)?;
+                self.fragments.insert(name, fragment.clone());
+                fragment
+            }
+        };
+        Ok(self.body.apply(&fragment, arguments)?)
+    }
+
+    fn slot(&mut self, slot: usize, scalar: Scalar) -> Value {
+        self.body.param(self.param, 8 * slot as u32, scalar)
+    }
+
+    /// The places of `count` neighbouring keys or queries, from the hole's input `first` on.
+    fn places(&mut self, first: usize, (count, are_keys): (usize, bool)) -> Result<Vec<At>> {
+        let place: Vec<Value> = (first..first + 6).map(|idx| self.body.input(idx)).collect();
+        let (mut query, mut key) = (place[2], place[3]);
+        let mut places = Vec::new();
+        for idx in 0..count {
+            if idx > 0 {
+                let next = if are_keys { &mut key } else { &mut query };
+                *next = self.apply("score_next", &[*next])?;
+            }
+            places.push(At {
+                batch: place[0],
+                head: place[1],
+                given: [query, key],
+                query: self.apply("score_clamp", &[query, place[4]])?,
+                key: self.apply("score_clamp", &[key, place[5]])?,
+                seqlen_q: place[4],
+                seqlen_k: place[5],
+            });
+        }
+        Ok(places)
+    }
+
+    /// The body of a hole of scores, of neighbouring keys or queries, and of their slopes if it
+    /// `has_slopes`. The kernel has hidden some of these before.
+    fn scores(mut self, (count, are_keys): (usize, bool), has_slopes: bool) -> Result<Body> {
+        let scores: Vec<Value> = (0..count).map(|idx| self.body.input_f32(idx)).collect();
+        let first = if has_slopes { 2 * count } else { count };
+        let places = self.places(first, (count, are_keys))?;
+        for (idx, (score, at)) in scores.into_iter().zip(&places).enumerate() {
+            let (mut changed, slope) = self.change(score, at, has_slopes)?;
+            if has_slopes {
+                changed = self.apply("score_keep_hidden", &[score, changed])?;
+                let slope = self.or_one(slope);
+                self.body.output(count + idx, slope)?;
+            }
+            self.body.output(idx, changed)?;
+        }
+        Ok(self.body)
+    }
+
+    /// The body of a hole of `count` gradients with respect to new scores, which become those with
+    /// respect to old ones.
+    fn gradients(mut self, count: usize, stored: Stored) -> Result<Body> {
+        let inputs: Vec<Value> = (0..3 * count).map(|idx| self.body.input_f32(idx)).collect();
+        let places = match (stored, self.of.desc.d_bias) {
+            (Stored::No, _) | (_, false) => Vec::new(),
+            _ => self.places(3 * count, (count, true))?,
+        };
+        let wanted = match stored {
+            Stored::IfWanted => Some(self.body.input(3 * count + 6)),
+            _ => None,
+        };
+        let is_affine = self.of.desc.is_affine();
+        for idx in 0..count {
+            let (p, slope) = (inputs[count + idx], inputs[2 * count + idx]);
+            let gradient = self.apply("score_unless_zero", &[inputs[idx], p])?;
+            if let Some(at) = places.get(idx) {
+                self.store(gradient, at, wanted)?;
+            }
+            let mut of_old = gradient;
+            if !is_affine {
+                let product = self.apply("f32_mul", &[gradient, slope])?;
+                of_old = self.apply("score_unless_zero", &[product, p])?;
+            }
+            self.body.output(idx, of_old)?;
+        }
+        Ok(self.body)
+    }
+
+    /// The body of a hole of two probabilities, which are multiplied by their slopes.
+    fn weights(mut self) -> Result<Body> {
+        if self.of.desc.is_affine() {
+            return Ok(self.body);
+        }
+        for idx in 0..2 {
+            let (p, slope) = (self.body.input_f32(idx), self.body.input_f32(2 + idx));
+            let product = self.apply("f32_mul", &[p, slope])?;
+            let product = self.apply("score_unless_zero", &[product, p])?;
+            self.body.output(idx, product)?;
+        }
+        Ok(self.body)
+    }
+
+    /// The body of a hole of two gradients of neighbouring queries, which are stored.
+    fn products(mut self) -> Result<Body> {
+        if !self.of.desc.d_bias {
+            return Ok(self.body);
+        }
+        let gradients = [0, 1].map(|idx| self.body.input_f32(idx));
+        let places = self.places(2, (2, false))?;
+        for (gradient, at) in gradients.into_iter().zip(&places) {
+            self.store(gradient, at, None)?;
+        }
+        Ok(self.body)
+    }
+
+    /// Stores a gradient of the bias, if its place is there and it is `wanted`.
+    fn store(&mut self, gradient: Value, at: &At, wanted: Option<Value>) -> Result<()> {
+        let [query, key] = at.given;
+        let arguments = [query, at.seqlen_q, key, at.seqlen_k];
+        let mut condition = self.apply("score_is_there", &arguments)?;
+        if let Some(wanted) = wanted {
+            condition = self.apply("score_and", &[condition, wanted])?;
+        }
+        let place = self.place(D_BIAS, at, 4, false)?;
+        self.body.store(place, gradient, condition);
+        Ok(())
+    }
+
+    /// A slope, of which `None` is 1.
+    fn or_one(&mut self, slope: Option<Value>) -> Value {
+        let one = u64::from(1_f32.to_bits());
+        slope.unwrap_or_else(|| self.body.constant(one, Scalar::F32))
+    }
+
+    /// A slope times another.
+    fn times(&mut self, slope: Option<Value>, other: Value) -> Result<Option<Value>> {
+        Ok(Some(match slope {
+            Some(slope) => self.apply("f32_mul", &[slope, other])?,
+            None => other,
+        }))
+    }
+
+    /// The new score, and its derivative with respect to the scaled one if it is `differentiated`.
+    fn change(
+        &mut self,
+        product: Value,
+        at: &At,
+        differentiated: bool,
+    ) -> Result<(Value, Option<Value>)> {
+        let mut slope = None;
+        let desc = self.of.desc;
+        let scale = self.slot(SCALE, Scalar::F32);
+        let mut score = self.apply("f32_mul", &[product, scale])?;
+        if desc.softcap {
+            let cap = self.slot(SOFTCAP, Scalar::F32);
+            if differentiated {
+                slope = Some(self.apply("score_softcap_slope", &[score, cap])?);
+            }
+            score = self.apply("score_softcap", &[score, cap])?;
+        }
+        let mut value = VALUES;
+        if let Some(function) = &self.of.function {
+            for step in &function.steps {
+                if differentiated {
+                    slope = self.derivative(step, (score, slope), at, value)?;
+                }
+                score = self.step(step, score, at, &mut value)?;
+            }
+        }
+        if let Some(bias) = desc.bias {
+            let word = self.load((BIAS, bias.dtype, bias.dense), at)?;
+            let bias = match bias.dtype {
+                DType::F16 => self.apply("f32_of_f16_0", &[word])?,
+                DType::Bf16 => self.apply("f32_of_bf16_0", &[word])?,
+                _ => self.apply("f32_of_f32_0", &[word])?,
+            };
+            score = self.apply("f32_add", &[score, bias])?;
+        }
+        if desc.alibi {
+            let place = self.row(ALIBI, at, false)?;
+            let word = self.body.load(place, 4);
+            let slope = self.apply("f32_of_f32_0", &[word])?;
+            let At { query, key, .. } = *at;
+            let arguments = [score, slope, query, key, at.seqlen_q, at.seqlen_k];
+            score = self.apply("score_alibi", &arguments)?;
+        }
+        if let Some(mask) = desc.mask {
+            let shown = self.load((MASK, mask.dtype, mask.dense), at)?;
+            score = self.apply("score_mask", &[score, shown])?;
+        }
+        if let Some(Step::Apply {
+            fragment, values, ..
+        }) = self.of.mask.as_ref().and_then(|mask| mask.steps.first())
+        {
+            let mut arguments = vec![at.batch, at.head, at.query, at.key];
+            for given in values {
+                arguments.push(self.slot(value, given.scalar()));
+                value += 1;
+            }
+            let shown = self.body.apply(fragment, &arguments)?;
+            score = self.apply("score_mask", &[score, shown])?;
+        }
+        Ok((score, slope))
+    }
+
+    /// A slope times the derivative of a step, whose first value is in slot `value`.
+    fn derivative(
+        &mut self,
+        step: &Step,
+        (score, slope): (Value, Option<Value>),
+        at: &At,
+        value: usize,
+    ) -> Result<Option<Value>> {
+        match step {
+            Step::Apply {
+                derivative: Some(derivative),
+                values,
+                ..
+            } => {
+                let arguments = self.arguments(score, at, values.len(), value, derivative)?;
+                let own = self.body.apply(derivative, &arguments)?;
+                self.times(slope, own)
+            }
+            Step::Unary(op) => {
+                const KNOWN: Error = Error::Bug("a function whose derivative nobody knows");
+                let name = derivative_of(*op).ok_or(KNOWN)?;
+                let slope = self.or_one(slope);
+                Ok(Some(self.apply(name, &[score, slope])?))
+            }
+            Step::Scalar(op @ (BinaryOp::Mul | BinaryOp::Div), _) => {
+                let (scalar, slope) = (self.slot(value, Scalar::F32), self.or_one(slope));
+                Ok(Some(self.named(op.name(), &[slope, scalar])?))
+            }
+            Step::Scalar(..) | Step::Apply { .. } => Ok(slope),
+        }
+    }
+
+    /// One step of a function, whose first value is in slot `value`.
+    fn step(&mut self, step: &Step, score: Value, at: &At, value: &mut usize) -> Result<Value> {
+        match step {
+            Step::Apply {
+                fragment, values, ..
+            } => {
+                let arguments = self.arguments(score, at, values.len(), *value, fragment)?;
+                *value += values.len();
+                Ok(self.body.apply(fragment, &arguments)?)
+            }
+            Step::Unary(op) => self.named(op.name(), &[score]),
+            Step::Scalar(op, _) => {
+                let scalar = self.slot(*value, Scalar::F32);
+                *value += 1;
+                self.named(op.name(), &[score, scalar])
+            }
+        }
+    }
+
+    /// A function of the library, by its name.
+    fn named(&mut self, name: &str, arguments: &[Value]) -> Result<Value> {
+        let fragment = builtin_fragment(&format!("f32_{name}"), self.arch)?;
+        Ok(self.body.apply(&fragment, arguments)?)
+    }
+
+    /// What a fragment of scores takes.
+    fn arguments(
+        &mut self,
+        score: Value,
+        at: &At,
+        count: usize,
+        first: usize,
+        fragment: &Fragment,
+    ) -> Result<Vec<Value>, FuseError> {
+        let mut arguments = vec![score, at.batch, at.head, at.query, at.key];
+        let params = fragment.params().iter().skip(PLACE.len());
+        for (slot, scalar) in (first..first + count).zip(params) {
+            arguments.push(self.slot(slot, *scalar));
+        }
+        Ok(arguments)
+    }
+
+    /// The address that the batch, the head and the query (if it `has_queries`) have in the tensor
+    /// whose place is in these slots.
+    fn row(&mut self, slots: usize, at: &At, has_queries: bool) -> Result<Value> {
+        let base = self.slot(slots, Scalar::U64);
+        let of_batch = self.slot(slots + 1, Scalar::I64);
+        let of_head = self.slot(slots + 2, Scalar::I64);
+        let of_query = match has_queries {
+            true => self.slot(slots + 3, Scalar::I64),
+            false => self.body.constant(0, Scalar::I64),
+        };
+        let arguments = [
+            base, at.batch, of_batch, at.head, of_head, at.query, of_query,
+        ];
+        self.apply("score_row", &arguments)
+    }
+
+    /// The address of the place in a tensor of elements of `bytes`.
+    fn place(&mut self, slots: usize, at: &At, bytes: u32, dense: bool) -> Result<Value> {
+        let row = self.row(slots, at, true)?;
+        let of_key = match dense {
+            true => self.body.constant(u64::from(bytes), Scalar::I64),
+            false => self.slot(slots + 4, Scalar::I64),
+        };
+        self.apply("score_column", &[row, at.key, of_key])
+    }
+
+    /// The element of the place in a tensor.
+    fn load(&mut self, (slots, dtype, dense): (usize, DType, bool), at: &At) -> Result<Value> {
+        let bytes = dtype.size_bytes() as u32;
+        let address = self.place(slots, at, bytes, dense)?;
+        Ok(self.body.load(address, bytes))
+    }
+}

@@ -1,0 +1,81 @@
+//! Description of what a call does to scores.
+
+use super::function::MOST_STEPS;
+use crate::DType;
+use std::fmt;
+
+/// Everything that the text of a kernel depends on, without addresses, strides and numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(in crate::ops) struct ScoreDesc {
+    /// Whether there is a soft cap.
+    pub(super) softcap: bool,
+    /// The steps of the function; zeros if there is none.
+    pub(super) function: [u64; 2 * MOST_STEPS],
+    pub(super) bias: Option<TensorDesc>,
+    pub(super) alibi: bool,
+    pub(super) mask: Option<TensorDesc>,
+    /// The fragment that is the mask; zeros if there is none.
+    pub(super) mask_function: [u64; 2],
+    /// Whether the gradient of the bias is written.
+    pub(in crate::ops) d_bias: bool,
+}
+
+/// A tensor that is read for each score.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TensorDesc {
+    pub(super) dtype: DType,
+    /// Whether neighbouring keys are neighbours in memory.
+    pub(super) dense: bool,
+}
+
+/// Words of a [`ScoreDesc::key`].
+pub(super) const KEY: usize = 1 + 2 * MOST_STEPS + 2;
+
+impl ScoreDesc {
+    /// Whether the derivative of a score with respect to the scaled product is 1 wherever a key is
+    /// seen.
+    pub(in crate::ops) fn is_affine(&self) -> bool {
+        !self.softcap && self.function[0] == 0
+    }
+
+    /// A key that is unique among descriptions.
+    pub(super) fn key(&self) -> [u64; KEY] {
+        let tensor = |desc: Option<TensorDesc>| {
+            desc.map_or(0, |desc| {
+                1 | u64::from(desc.dense) << 1 | (desc.dtype as u64) << 2
+            })
+        };
+        let flags = u64::from(self.softcap)
+            | u64::from(self.alibi) << 1
+            | u64::from(self.d_bias) << 2
+            | tensor(self.bias) << 8
+            | tensor(self.mask) << 24;
+        let mut key = [0; KEY];
+        key[0] = flags;
+        key[1..=2 * MOST_STEPS].copy_from_slice(&self.function);
+        key[1 + 2 * MOST_STEPS..].copy_from_slice(&self.mask_function);
+        key
+    }
+}
+
+impl fmt::Display for ScoreDesc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, tensor) in [("bias", self.bias), ("mask", self.mask)] {
+            if let Some(TensorDesc { dtype, dense }) = tensor {
+                write!(f, " {name}={dtype}{}", if dense { "" } else { "+gaps" })?;
+            }
+        }
+        for (name, is_there) in [
+            ("alibi", self.alibi),
+            ("softcap", self.softcap),
+            ("score", self.function[0] != 0),
+            ("mask_function", self.mask_function[0] != 0),
+            ("d_bias", self.d_bias),
+        ] {
+            if is_there {
+                write!(f, " {name}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! What a call does to scores beyond its scale: soft cap, functions of the caller's own, a bias,
+//! ALiBi, masks. They are put into the holes of the kernels (`kernels-gpu/src/attention/score.rs`).
+
+mod compose;
+mod desc;
+mod function;
+mod prepare;
+
+pub(in crate::ops) use compose::{ScoreCall, scored};
+pub(in crate::ops) use desc::ScoreDesc;
+pub use function::{ScoreFunction, ScoreTensor, ScoreValue};
+
+use crate::{Float, Tensor};
+use half::{bf16, f16};
+
+/// An additive bias of [`Attention::bias`](crate::Attention::bias), in f32, f16 or bf16.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum AttentionBias<'a> {
+    /// In f32.
+    F32(&'a Tensor<f32>),
+    /// In f16.
+    F16(&'a Tensor<f16>),
+    /// In bf16.
+    Bf16(&'a Tensor<bf16>),
+}
+
+/// A mask of [`Attention::mask`](crate::Attention::mask).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum AttentionMask<'a> {
+    /// 0 hides a key from a query.
+    Tensor(&'a Tensor<u8>),
+    /// A function that returns 0 where a key is hidden.
+    Function(&'a ScoreFunction),
+}
+
+macro_rules! from {
+    ($($source:ty => $to:ident::$variant:ident;)*) => {$(
+        impl<'a> From<&'a $source> for $to<'a> {
+            fn from(source: &'a $source) -> Self {
+                Self::$variant(source)
+            }
+        }
+    )*};
+}
+
+from! {
+    Tensor<f32> => AttentionBias::F32;
+    Tensor<f16> => AttentionBias::F16;
+    Tensor<bf16> => AttentionBias::Bf16;
+    Tensor<u8> => AttentionMask::Tensor;
+    ScoreFunction => AttentionMask::Function;
+}
+
+/// The options of a call that concern scores.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::ops) struct ScoreOptions<'a> {
+    pub(in crate::ops) bias: Option<AttentionBias<'a>>,
+    pub(in crate::ops) mask: Option<AttentionMask<'a>>,
+    pub(in crate::ops) alibi: Option<&'a Tensor<f32>>,
+    pub(in crate::ops) function: Option<&'a ScoreFunction>,
+}
+
+impl ScoreOptions<'_> {
+    /// Whether there are any.
+    pub(in crate::ops) fn any(&self) -> bool {
+        self.bias.is_some()
+            || self.mask.is_some()
+            || self.alibi.is_some()
+            || self.function.is_some()
+    }
+}
+
+/// Calls `$then` with the tensor of a bias, of whatever type.
+macro_rules! with_tensor {
+    ($bias:expr, $tensor:ident => $then:expr) => {
+        match $bias {
+            AttentionBias::F32($tensor) => $then,
+            AttentionBias::F16($tensor) => $then,
+            AttentionBias::Bf16($tensor) => $then,
+        }
+    };
+}
+pub(in crate::ops) use with_tensor;
+
+impl AttentionBias<'_> {
+    pub(in crate::ops) fn shape(&self) -> &[usize] {
+        with_tensor!(self, tensor => tensor.shape())
+    }
+}
+
+impl<'a, T: Float, Out: Float> super::Attention<'a, T, Out> {
+    /// Adds a bias to the scaled scores, in f32, f16 or bf16, of any strides: `[batch, heads_q,
+    /// seqlen_q, seqlen_k]`, or a shape that broadcasts to it. Sequences that are packed or shorter
+    /// read it at the positions within the sequence. -inf hides a key. A NaN makes the query's row
+    /// NaN, and no other.
+    pub fn bias(mut self, bias: impl Into<AttentionBias<'a>>) -> Self {
+        self.options.scores.bias = Some(bias.into());
+        self
+    }
+
+    /// Hides keys from queries, beside the other masks: a tensor of u8 that broadcasts as a
+    /// [`bias`](Self::bias) does, where 0 hides, or a [`ScoreFunction`] of one fragment. A query
+    /// that sees no key has an `o` of 0 and an `lse` of -inf. Values of hidden keys are multiplied by 0: a
+    /// NaN or an infinity there may reach the result.
+    pub fn mask(mut self, mask: impl Into<AttentionMask<'a>>) -> Self {
+        self.options.scores.mask = Some(mask.into());
+        self
+    }
+
+    /// ALiBi: subtracts `slopes[head] * |i + seqlen_k - seqlen_q - j|` from the scaled score of query
+    /// `i` and key `j` of a sequence. `slopes` is `[heads_q]` or `[batch, heads_q]`.
+    pub fn alibi(mut self, slopes: &'a Tensor<f32>) -> Self {
+        self.options.scores.alibi = Some(slopes);
+        self
+    }
+
+    /// Applies a function to the scaled scores, after the soft cap and before bias, ALiBi and masks.
+    pub fn score(mut self, function: &'a ScoreFunction) -> Self {
+        self.options.scores.function = Some(function);
+        self
+    }
+}

@@ -1,0 +1,217 @@
+//! Checks of the options that concern scores, and what kernels get of them.
+
+use super::compose::{ALIBI, BIAS, D_BIAS, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall};
+use super::desc::{ScoreDesc, TensorDesc};
+use super::function::{MOST_STEPS, MOST_VALUES};
+use super::{AttentionBias, AttentionMask, ScoreOptions, with_tensor};
+use crate::ops::attention::extents::Extents;
+use crate::ops::check;
+use crate::ops::gemm::Memory;
+use crate::{Element, Error, Result, Stream, Tensor};
+
+/// Batch, heads, queries, keys.
+type Shape = [usize; 4];
+
+impl Extents {
+    /// The shape that biases and masks broadcast to.
+    pub(in crate::ops) fn shape_of_scores(&self) -> Shape {
+        [self.batch, self.heads_q, self.seqlen_q, self.seqlen_k]
+    }
+}
+
+/// Strides of a tensor as one of `shape`: 0 where it is broadcast.
+fn strides<T: Element>(
+    operand: &'static str,
+    tensor: &Tensor<T>,
+    shape: &[usize],
+) -> Result<[i64; 4]> {
+    let got = tensor.shape();
+    let mismatch = || Error::shape(operand, got, format!("one that broadcasts to {shape:?}"));
+    let missing = shape.len().checked_sub(got.len()).ok_or_else(mismatch)?;
+    let mut strides = [0; 4];
+    for (axis, (&extent, &stride)) in got.iter().zip(tensor.strides()).enumerate() {
+        let want = shape[missing + axis];
+        if extent != want && extent != 1 {
+            return Err(mismatch());
+        }
+        strides[missing + axis] = if extent == 1 { 0 } else { stride };
+    }
+    Ok(strides)
+}
+
+impl ScoreOptions<'_> {
+    /// Checks them against the extents of the call.
+    pub(in crate::ops) fn check(&self, extents: &Extents, stream: &Stream) -> Result<()> {
+        let shape = extents.shape_of_scores();
+        if let Some(bias) = self.bias {
+            with_tensor!(bias, tensor => {
+                check::device("bias", tensor, stream)?;
+                strides("bias", tensor, &shape)?;
+            });
+        }
+        if let Some(slopes) = self.alibi {
+            check::device("alibi", slopes, stream)?;
+            strides("alibi", slopes, &shape[..2])?;
+        }
+        let mut values = 0;
+        if let Some(function) = self.function {
+            function.check("score", false)?;
+            values += function.values().count();
+        }
+        match self.mask {
+            Some(AttentionMask::Tensor(mask)) => {
+                check::device("mask", mask, stream)?;
+                strides("mask", mask, &shape)?;
+            }
+            Some(AttentionMask::Function(mask)) => {
+                mask.check("mask", true)?;
+                values += mask.values().count();
+            }
+            None => {}
+        }
+        match values > MOST_VALUES {
+            true => Err(Error::out_of_bounds(
+                "values of score and mask",
+                values as u64,
+                MOST_VALUES as u64 + 1,
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks that an output overlaps none of them.
+    pub(in crate::ops) fn check_overlap<E: Element>(
+        &self,
+        output: &'static str,
+        written: &Tensor<E>,
+    ) -> Result<()> {
+        if let Some(bias) = self.bias {
+            with_tensor!(bias, tensor => check::no_overlap(output, written, "bias", tensor))?;
+        }
+        if let Some(AttentionMask::Tensor(mask)) = self.mask {
+            check::no_overlap(output, written, "mask", mask)?;
+        }
+        match self.alibi {
+            Some(slopes) => check::no_overlap(output, written, "alibi", slopes),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that all that is done to scores has a derivative.
+    pub(in crate::ops) fn check_derivatives(&self) -> Result<()> {
+        self.function.map_or(Ok(()), |of| of.check_derivatives())
+    }
+
+    /// What they are, if there are any.
+    pub(in crate::ops) fn describe(
+        &self,
+        extents: &Extents,
+        softcap: bool,
+    ) -> Result<Option<ScoreDesc>> {
+        if !self.any() {
+            return Ok(None);
+        }
+        let shape = extents.shape_of_scores();
+        let mut desc = ScoreDesc {
+            softcap,
+            alibi: self.alibi.is_some(),
+            function: self.function.map_or([0; 2 * MOST_STEPS], |of| of.key()),
+            ..ScoreDesc::default()
+        };
+        if let Some(bias) = self.bias {
+            desc.bias = Some(with_tensor!(bias, tensor => tensor_desc("bias", tensor, &shape))?);
+        }
+        match self.mask {
+            Some(AttentionMask::Tensor(mask)) => {
+                desc.mask = Some(tensor_desc("mask", mask, &shape)?);
+            }
+            Some(AttentionMask::Function(mask)) => {
+                let [fragment, derivative, ..] = mask.key();
+                desc.mask_function = [fragment, derivative];
+            }
+            None => {}
+        }
+        Ok(Some(desc))
+    }
+
+    /// What kernels get of them, with the factor of `q @ k^T`.
+    pub(in crate::ops) fn call(
+        &self,
+        extents: &Extents,
+        softmax_scale: f32,
+        softcap: Option<f32>,
+    ) -> Result<Option<ScoreCall>> {
+        let Some(desc) = self.describe(extents, softcap.is_some())? else {
+            return Ok(None);
+        };
+        let shape = extents.shape_of_scores();
+        let mut call = ScoreCall {
+            desc,
+            function: self.function.cloned(),
+            mask: None,
+            slots: [0; SLOTS],
+            memory: Vec::new(),
+        };
+        call.slots[SCALE] = softmax_scale.to_bits().into();
+        call.slots[SOFTCAP] = softcap.unwrap_or(0.0).to_bits().into();
+        if let Some(bias) = self.bias {
+            with_tensor!(bias, tensor => call.put(BIAS, tensor, strides("bias", tensor, &shape)?));
+        }
+        if let Some(slopes) = self.alibi {
+            call.put(ALIBI, slopes, strides("alibi", slopes, &shape[..2])?);
+        }
+        match self.mask {
+            Some(AttentionMask::Tensor(mask)) => {
+                call.put(MASK, mask, strides("mask", mask, &shape)?);
+            }
+            Some(AttentionMask::Function(mask)) => call.mask = Some(mask.clone()),
+            None => {}
+        }
+        let functions = || call.function.iter().chain(&call.mask);
+        let values: Vec<u64> = functions()
+            .flat_map(|of| of.values())
+            .map(|it| it.bits())
+            .collect();
+        let memory: Vec<Memory> = functions().flat_map(|of| of.memory()).collect();
+        for (slot, value) in call.slots[SLOTS - MOST_VALUES..].iter_mut().zip(values) {
+            *slot = value;
+        }
+        call.memory.extend(memory);
+        Ok(Some(call))
+    }
+}
+
+/// How a tensor that is read for each score lies.
+fn tensor_desc<T: Element>(
+    operand: &'static str,
+    tensor: &Tensor<T>,
+    shape: &[usize],
+) -> Result<TensorDesc> {
+    let [.., of_key] = strides(operand, tensor, shape)?;
+    Ok(TensorDesc {
+        dtype: T::DTYPE,
+        dense: of_key == 1,
+    })
+}
+
+impl ScoreCall {
+    /// Makes it write the gradient of the bias to a tensor of all scores, `[batch, heads_q,
+    /// seqlen_q, seqlen_k]`.
+    pub(in crate::ops) fn write_d_bias(&mut self, to: &Tensor<f32>) -> Result<()> {
+        let strides = strides("d_bias", to, to.shape())?;
+        self.desc.d_bias = true;
+        self.put(D_BIAS, to, strides);
+        Ok(())
+    }
+
+    /// Puts a tensor's address and its strides into slots, as far as these are of it.
+    pub(super) fn put<T: Element>(&mut self, slots: usize, tensor: &Tensor<T>, strides: [i64; 4]) {
+        let memory = Memory::of(tensor);
+        self.slots[slots] = memory.address();
+        let rank = if slots == ALIBI { 2 } else { 4 };
+        for (slot, stride) in self.slots[slots + 1..].iter_mut().zip(&strides[..rank]) {
+            *slot = stride.wrapping_mul(size_of::<T>() as i64).cast_unsigned();
+        }
+        self.memory.push(memory);
+    }
+}

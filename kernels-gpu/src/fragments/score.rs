@@ -1,0 +1,48 @@
+//! What attention does to scores: places in tensors, soft caps, ALiBi, masks.
+
+use cuda_std::math;
+
+/// `index` elements on, of `stride` bytes each.
+#[inline(always)]
+fn along(index: u32, stride: i64) -> u64 {
+    u64::from(index).wrapping_mul(stride as u64)
+}
+
+/// A soft cap's tanh.
+#[inline(always)]
+fn capped(score: f32, cap: f32) -> f32 {
+    math::tanh(score / cap)
+}
+
+/// Keys between a query and a key, where the last query is at the last key.
+#[inline(always)]
+fn distance(query: u32, key: u32, seqlen_q: u32, seqlen_k: u32) -> f32 {
+    let at = query.wrapping_add(seqlen_k).wrapping_sub(seqlen_q);
+    (at.wrapping_sub(key) as i32).unsigned_abs() as f32
+}
+
+fragments! {
+    score_row(base: u64, batch: u32, of_batch: i64, head: u32, of_head: i64, query: u32, of_query: i64)
+        -> u64 = base
+            .wrapping_add(along(batch, of_batch))
+            .wrapping_add(along(head, of_head))
+            .wrapping_add(along(query, of_query));
+    score_column(row: u64, key: u32, of_key: i64) -> u64 = row.wrapping_add(along(key, of_key));
+    score_clamp(index: u32, len: u32) -> u32 = if index < len { index } else { len.saturating_sub(1) };
+    score_next(index: u32) -> u32 = index.wrapping_add(1);
+    score_is_there(query: u32, seqlen_q: u32, key: u32, seqlen_k: u32) -> u32 =
+        u32::from((query < seqlen_q) & (key < seqlen_k));
+    score_softcap(score: f32, cap: f32) -> f32 = cap * capped(score, cap);
+    score_softcap_slope(score: f32, cap: f32) -> f32 = {
+        let tanh = capped(score, cap);
+        math::fma(-tanh, tanh, 1.0)
+    };
+    score_alibi(score: f32, slope: f32, query: u32, key: u32, seqlen_q: u32, seqlen_k: u32) -> f32 =
+        math::fma(-slope, distance(query, key, seqlen_q, seqlen_k), score);
+    score_keep_hidden(old: f32, new: f32) -> f32 = if old <= -1e18 { old } else { new };
+    score_unless_zero(x: f32, p: f32) -> f32 = if p == 0.0 { 0.0 } else { x };
+    score_and(a: u32, b: u32) -> u32 = a & b;
+    score_neg_grad(_score: f32, slope: f32) -> f32 = -slope;
+    score_square_grad(score: f32, slope: f32) -> f32 = 2.0 * score * slope;
+    score_mask(score: f32, shown: u32) -> f32 = if shown != 0 { score } else { f32::NEG_INFINITY };
+}
