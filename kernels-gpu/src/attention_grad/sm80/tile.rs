@@ -111,11 +111,17 @@ impl Block<'_> {
                 centre::<G, M, N>(&mut dp, moments);
             }
             let softcap_scale = params.fwd.softcap_scale;
-            let corner = [self.start + row, start + column + in_quad];
             if masked || softcap_scale != 0.0 {
                 let mask = if masked { Some(&self.mask) } else { None };
-                cap_and_hide::<G, M, N>(&mut s, &mut dp, softcap_scale, mask, corner);
+                let first = [self.start + row, start + column + in_quad];
+                cap_and_hide::<G, M, N>(&mut s, &mut dp, softcap_scale, mask, first);
             }
+            // Found anew, as there is no register for it.
+            let in_quad = opaque(thread::thread_idx_x()) % 4 * 2;
+            let corner = [
+                self.start + first_row(16 * M as u32),
+                start + column + in_quad,
+            ];
             let place = Place {
                 batch: self.sequence.batch_idx,
                 head: head_idx,
