@@ -68,9 +68,9 @@ impl RowOp {
         }
     }
 
-    /// The operation whose kernels of this variant do it too: those that go element by element, or
-    /// take rows that begin anywhere in a ring, read weights of either type, and targets of either
-    /// kind.
+    /// The operation whose kernels of this variant do it too. Those that go element by element read
+    /// weights of either type and targets of either kind. Rings of rows that begin anywhere read
+    /// weights of either type.
     pub const fn by(self, variant: Variant) -> Self {
         match (self, variant) {
             (Self::NormF32, Variant::Streaming) => Self::Norm,
