@@ -195,7 +195,7 @@ fn set_line(rows: &[&Record]) -> String {
         spread.map_or_else(dash, |spread| format!("{:.2}", number(&spread)))
     };
     format!(
-        "| {}{mode}{candidates} | {} | {} | {} | {} | {} | `{}` | {} |\n",
+        "|{}{mode}{candidates}|{}|{}|{}|{}|{}|`{}`|{}|\n",
         newest.set,
         rows.len(),
         number(|spread| spread.mean),

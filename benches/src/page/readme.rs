@@ -88,7 +88,9 @@ const FAST: [(Line, &str); 5] = [
 ];
 
 /// Every set of an H200 whose mean is below 0.97, and one that is near.
-const SLOW: [Line; 6] = [
+const SLOW: [Line; 8] = [
+    Line::of("permutations of random extents", "elementwise", "random"),
+    Line::of("sorts of rows of 64 to 4096", "sort", "rows"),
     Line::of(
         "attention gradients at head_dim 256",
         "attention_grad",

@@ -18,7 +18,7 @@
 //! | parameter | is | a launch passes |
 //! |---|---|---|
 //! | a number, or a struct declared by `abi::kernel_param!` | the same in all threads | its bytes |
-//! | `&[T]` | an input; with `T = AtomicU32`, [`AtomicF32`](crate::atomic::AtomicF32) and the like, memory that all threads update | address, length |
+//! | `&[T]` | an input; with `T = AtomicU32`, [`AtomicF32`] and the like, memory that all threads update | address, length |
 //! | [`View2<'_, T>`](View2) | an input with rows and columns | address, [`Shape2`] |
 //! | [`View3<'_, T>`](View3) | an input with planes, rows and columns | address, [`Shape3`] |
 //! | [`Disjoint<'_, T, W>`](Disjoint) | an output, of which each thread has its own elements | address, length, [`Shape2`] or [`Shape3`] |

@@ -102,7 +102,7 @@ fn row_norms(inputs: &mut Inputs) -> Result<()> {
 }
 
 fn warp_answers(inputs: &mut Inputs) -> Result<()> {
-    let out = inputs.tensor::<i32>(&[23 * 32])?;
+    let out = inputs.tensor::<i32>(&[25 * 32])?;
     let text = text!("tests/device_std/ptx/sm_80/warps.ptx");
     launch(
         inputs,
