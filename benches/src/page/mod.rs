@@ -118,8 +118,8 @@ ratios. `worst` is the case of the least ratio. `bound` is the mean share of the
 ours reaches ([which limits](benches.md#beside-torch)). A commit with `+` had changes that were not \
 committed.
 
-The second table lists every case whose ratio is below 1.00. The linked file has all cases with all \
-columns.
+The second table lists the cases whose ratio is below 1.00, at most the 15 slowest. The linked file has \
+all cases with all columns.
 ";
 
 /// The text of the page.
@@ -257,25 +257,34 @@ fn commit(record: &Record) -> String {
     }
 }
 
-/// The table of the cases whose ratio is printed as less than 1.00.
+/// Most cases of the second table.
+const SLOWEST: usize = 15;
+
+/// The table of the cases whose ratio is printed as less than 1.00, the slowest first.
 fn below_one(records: &[Record]) -> String {
     let all: Vec<&Record> = records.iter().collect();
     let is_below = |record: &&Record| record.ratio_to_others().is_some_and(|ratio| ratio < 0.995);
-    let below: Vec<&Record> = counted(&all).into_iter().filter(is_below).collect();
+    let mut below: Vec<&Record> = counted(&all).into_iter().filter(is_below).collect();
+    let ratio = |record: &Record| record.ratio.unwrap_or_default();
+    below.sort_by(|x, y| ratio(x).total_cmp(&ratio(y)));
     if below.is_empty() {
         return "\nNo case is below 1.00.\n".to_owned();
     }
-    let mut text = format!("\n{} cases are below 1.00:\n\n", below.len());
+    let shown = match below.len() {
+        0..=SLOWEST => String::new(),
+        _ => format!("; the {SLOWEST} slowest"),
+    };
+    let mut text = format!("\n{} cases are below 1.00{shown}:\n\n", below.len());
     // Without blanks around the bars: the table is long.
     text += "|set|case|ours µs|peer|peer µs|ratio|\n|---|---|--:|---|--:|--:|\n";
-    for record in below {
+    for record in below.into_iter().take(SLOWEST) {
         let ours = digits(record.ours_us);
         let peer = format!(
             "{}|{}",
             record.peer,
             digits(record.peer_us.unwrap_or_default())
         );
-        let ratio = record.ratio.unwrap_or_default();
+        let ratio = ratio(record);
         let _ = writeln!(
             text,
             "|{}|{}|{ours}|{peer}|{ratio:.2}|",

@@ -89,17 +89,13 @@ const FAST: [(Line, &str); 5] = [
 
 /// Every set of an H200 whose mean is below 0.97, and one that is near.
 const SLOW: [Line; 8] = [
-    Line::of("permutations of random extents", "elementwise", "random"),
-    Line::of("sorts of rows of 64 to 4096", "sort", "rows"),
-    Line::of(
-        "attention gradients at head_dim 256",
-        "attention_grad",
-        "wide",
-    ),
+    Line::of("permutations", "elementwise", "random"),
+    Line::of("short sorts", "sort", "rows"),
+    Line::of("attention gradients, wide heads", "attention_grad", "wide"),
     Line::of("sm_80 attention gradients", "attention_grad", "sm80"),
     Line::of("f64 products", "gemm", "f64"),
     Line::of("int8 products", "gemm", "int8"),
-    Line::of("f32 products in full precision", "gemm", "f32"),
+    Line::of("full f32 products", "gemm", "f32"),
     Line::of("attention of 16 queries", "attention", "decode").only(&["/q16/"]),
 ];
 
