@@ -82,10 +82,11 @@ fn judge(programs: &[Program], seeds: u64, gpu: Option<&Device>) -> usize {
         // One by one if one of a module fails.
         let answers = match asynchronous::run(&device, programs) {
             Ok(answers) => answers.into_iter().map(Some).collect(),
-            Err(_) => programs
-                .iter()
-                .map(|program| alone(&device, &name, program, &mut failures))
-                .collect(),
+            Err(error) => {
+                println!("programs from {} on {name}: {error}", programs[0].seed);
+                let alone = |program| alone(&device, &name, program, &mut failures);
+                programs.iter().map(alone).collect()
+            }
         };
         let Some(want) = &right else {
             right = Some(answers);

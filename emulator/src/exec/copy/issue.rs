@@ -168,6 +168,13 @@ impl Warp {
                 start[0]
             ));
         }
+        if im2col.is_none() && start[0] < 0 && op.mbarrier.is_none() && op.shared.is_some() {
+            return wrong(format!(
+                "a store of a box that begins at coordinate {} of the innermost dimension: an H200 \
+                 ends with an illegal instruction",
+                start[0]
+            ));
+        }
         let mut offsets = [0; 3];
         let slots = im2col.as_deref().unwrap_or_default();
         for (at, slot) in offsets.iter_mut().zip(slots) {
