@@ -130,20 +130,20 @@ mod tests {
     #[test]
     fn what_lies_between_is_a_batch() {
         // [a, b, c] to [c, b, a]
-        let got = of(&[20, 5, 10], &[50, 10, 1], &[1, 20, 100]).expect("a transposition");
-        assert_eq!((got.params.rows, got.params.columns), (10, 20));
+        let got = of(&[40, 5, 50], &[250, 50, 1], &[1, 40, 200]).expect("a transposition");
+        assert_eq!((got.params.rows, got.params.columns), (50, 40));
         assert_eq!((got.params.batch_rank, got.blocks), (1, 5));
-        assert_eq!((got.params.x_batch[0], got.params.y_batch[0]), (20, 10));
-        // Rows of 10 elements of 4 bytes do not begin at multiples of 16 in y; in x they do.
+        assert_eq!((got.params.x_batch[0], got.params.y_batch[0]), (40, 50));
+        // Rows of 50 elements of 4 bytes do not begin at multiples of 16 in y; in x they do.
         assert_eq!(got.params.aligned, 1);
     }
 
     #[test]
     fn windows_that_begin_at_every_element_are_not_aligned() {
         // [window, a, b] of x[window + a], for each b.
-        let got = of(&[2, 16, 8], &[128, 8, 1], &[1, 1, 0]).expect("a transposition");
+        let got = of(&[2, 64, 32], &[2048, 32, 1], &[1, 1, 0]).expect("a transposition");
         assert_eq!(got.params.aligned, 2);
-        let got = of(&[2, 16, 8], &[128, 8, 1], &[4, 1, 0]).expect("a transposition");
+        let got = of(&[2, 64, 32], &[2048, 32, 1], &[4, 1, 0]).expect("a transposition");
         assert_eq!(got.params.aligned, 3);
     }
 
