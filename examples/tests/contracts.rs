@@ -333,7 +333,7 @@ fn a_contract_names_what_an_entry_of_a_generic_kernel_has() -> Result<()> {
     let x = Tensor::<f32>::zeros(&stream, &[6])?;
     let mut y = Tensor::<f32>::zeros(&stream, &[2])?;
     let refused = kernels.sums_of_four(&stream, &x, &mut y);
-    let error = refused.expect_err("it is no multiple").to_string();
+    let error = refused.expect_err("it is not a multiple").to_string();
     let want = "requires x.len() == 4 * y.len(), but x.len() = 6, y.len() = 2";
     assert!(error.contains(want), "{error}");
     Ok(())

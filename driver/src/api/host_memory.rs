@@ -67,7 +67,7 @@ impl Managed {
     /// Gives the host what the module has in the variables.
     pub(super) fn fill(&self, driver: &Driver) {
         for (address, len) in &self.0 {
-            // SAFETY: memory that `add` allocated, which nobody else knows yet.
+            // SAFETY: memory that `add` allocated, and that has no other user yet.
             if let Ok(host) = unsafe { bytes_mut(*address as *mut _, *len as usize) } {
                 let _ = driver.emulator.read(*address, host);
             }

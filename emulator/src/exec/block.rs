@@ -59,7 +59,7 @@ pub(crate) struct Launch {
     pub(crate) profile: Option<Arc<Collector>>,
     /// Where timelines are collected; `None` without a trace.
     pub(crate) trace: Option<Arc<Log>>,
-    /// Where accesses to global memory are recorded; `None` if nobody wants them.
+    /// Where accesses to global memory are recorded; `None` if they are not wanted.
     pub(crate) footprint: Option<Arc<Recorder>>,
     /// Chooses the order of warps and landings; `None` follows the seed.
     pub(crate) explorer: Option<Explorer>,

@@ -106,7 +106,7 @@ impl Body {
         self.push(Node::Input(index, Scalar::F32))
     }
 
-    /// The 1, 2 or 4 bytes at `address`, of global memory that nobody writes while the kernel runs,
+    /// The 1, 2 or 4 bytes at `address`, of global memory that is not written while the kernel runs,
     /// zero-extended to a u32.
     pub(crate) fn load(&mut self, address: Value, bytes: u32) -> Value {
         self.push(Node::Load { address, bytes })

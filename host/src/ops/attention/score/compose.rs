@@ -379,7 +379,7 @@ impl Writer<'_> {
                 self.times(slope, own)
             }
             Step::Unary(op) => {
-                const KNOWN: Error = Error::Bug("a function whose derivative nobody knows");
+                const KNOWN: Error = Error::Bug("a function without a known derivative");
                 let name = derivative_of(*op).ok_or(KNOWN)?;
                 let slope = self.or_one(slope);
                 Ok(Some(self.apply(name, &[score, slope])?))
