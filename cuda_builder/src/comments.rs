@@ -2,11 +2,12 @@
 //!
 //! They mark where each `asm!` begins and ends, number blocks and nest loops, and list operands:
 //! 8 of 27 MB of `ptx/`. A comment that has a meaning stays: `// hole ..` says where a host puts
-//! fragments, `// once` what is read once.
+//! fragments, `// once` what is read once, and [`ptx_syntax::twin`] has some more.
 
 use ptx_syntax::ast::READS_ONCE;
+use ptx_syntax::twin::MARKS;
 
-/// The beginnings of comments that have a meaning.
+/// The beginnings of comments that have a meaning, besides those of [`MARKS`].
 const MEANT: [&str; 2] = ["// hole ", READS_ONCE];
 
 /// The text without comments that have no meaning, nor lines that held nothing else.
@@ -15,7 +16,8 @@ pub(crate) fn strip(ptx: &str) -> String {
     for line in ptx.lines() {
         // A string may contain anything, so a line with one is kept as it is.
         let comment = line.find("//").filter(|&start| {
-            let is_meant = MEANT.iter().any(|meant| line[start..].starts_with(meant));
+            let mut meant = MEANT.iter().chain(&MARKS);
+            let is_meant = meant.any(|meant| line[start..].starts_with(meant));
             !is_meant && !line.contains('"')
         });
         let code = comment.map_or(line, |start| &line[..start]).trim_end();
@@ -48,6 +50,7 @@ mod tests {
 // %bb.0:
 \t// begin inline asm
 \tmov.b32 %r1, 0; // hole value %r1 <- %r2
+\tshl.b32 %r1, %r2, 16; // low
 \t// hole store <- %r1
 \tprefetch.global.L2 [%rd1]; // once
 $L__BB0_1:                              // =>This Loop Header: Depth=1
@@ -65,6 +68,7 @@ $L__BB0_1:                              // =>This Loop Header: Depth=1
 \t.reg .b32 \t%r<3>;
 
 \tmov.b32 %r1, 0; // hole value %r1 <- %r2
+\tshl.b32 %r1, %r2, 16; // low
 \t// hole store <- %r1
 \tprefetch.global.L2 [%rd1]; // once
 $L__BB0_1:

@@ -1,7 +1,8 @@
 //! States kernels of bf16 and of f16 as one text where they differ in the type alone.
 
-use ptx_syntax::cut::{Cut, as_f16};
+use ptx_syntax::cut::Cut;
 use ptx_syntax::manifest::{ModuleEntry, hash};
+use ptx_syntax::twin::as_f16;
 
 /// Leaves out of `ptx` each kernel whose text is that of a kernel of bf16 but for the type, and says
 /// so in `entry`.

@@ -1,7 +1,8 @@
 //! Element types of tensors. Kernels compute in f32: a load converts to f32, a store rounds once
 //! from f32.
 
-use crate::{convert, mem};
+use crate::convert::{self, Halves};
+use crate::mem;
 use half::{bf16, f16};
 
 /// An element type that is loaded as f32 and stored from f32.
@@ -89,23 +90,25 @@ impl Element for f32 {
 }
 
 macro_rules! sixteen_bits {
-    ($ty:ty, $widen:path, $narrow:path) => {
+    ($ty:ty, $narrow:path) => {
         impl Element for $ty {
             type Pair = u32;
 
             #[inline(always)]
             unsafe fn load(ptr: *const Self) -> f32 {
                 // SAFETY: passed on to the caller.
-                $widen(unsafe { ptr.cast::<u16>().read() })
+                <$ty>::low_to_f32(unsafe { ptr.cast::<u16>().read() }.into())
             }
             #[inline(always)]
             fn widen_pair(pair: u32) -> [f32; 2] {
-                [pair as u16, (pair >> 16) as u16].map($widen)
+                [<$ty>::low_to_f32(pair), <$ty>::high_to_f32(pair)]
             }
             #[inline(always)]
             unsafe fn load4(ptr: *const Self) -> [f32; 4] {
                 // SAFETY: passed on to the caller.
-                unsafe { mem::ld_v4_u16(ptr.cast()) }.map($widen)
+                let [a, b] = unsafe { mem::ld_v2_u32(ptr.cast()) };
+                let ([a, b], [c, d]) = (Self::widen_pair(a), Self::widen_pair(b));
+                [a, b, c, d]
             }
             #[inline(always)]
             unsafe fn store(ptr: *mut Self, value: f32) {
@@ -169,5 +172,5 @@ macro_rules! eight_bits {
 
 eight_bits!(E4m3, convert::e4m3_to_f32, convert::f32_to_e4m3_satfinite);
 eight_bits!(E5m2, convert::e5m2_to_f32, convert::f32_to_e5m2_satfinite);
-sixteen_bits!(f16, convert::f16_to_f32, convert::f32_to_f16);
-sixteen_bits!(bf16, convert::bf16_to_f32, convert::f32_to_bf16);
+sixteen_bits!(f16, convert::f32_to_f16);
+sixteen_bits!(bf16, convert::f32_to_bf16);

@@ -7,13 +7,13 @@
 //! The cut is made on text, before parsing, because a first launch waits for it. To parse 1 MB
 //! takes 140 ms on a busy machine. `sm_90a/gemm.ptx` has 7 MB, one kernel of it 20 to 140 KB.
 //!
-//! Many kernels of f16 have the text of the kernel of bf16, with the other type in instructions and
-//! names. A file can hold both as one text ([`KernelEntry::text_of`]).
+//! A file can hold kernels of bf16 and of f16 as one text ([`crate::twin`]).
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::manifest::KernelEntry;
+use crate::twin::as_f16;
 
 /// The text of a module, and where its entries are.
 #[derive(Debug)]
@@ -80,11 +80,6 @@ impl Cut {
             .chain(added)
             .collect()
     }
-}
-
-/// The text or the name of a kernel of bf16, as that of the same kernel of f16.
-pub fn as_f16(text: &str) -> String {
-    text.replace("bf16", "f16")
 }
 
 /// Where an entry is in the text of a module: its lines, whole.

@@ -24,6 +24,7 @@ mod parser;
 mod print;
 mod scalar;
 pub mod target;
+pub mod twin;
 pub mod unwritten;
 mod walk;
 

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use abi::entry::tables;
     use ptx_syntax::ast::Instruction;
-    use ptx_syntax::cut::as_f16;
+    use ptx_syntax::twin::as_f16;
 
     #[test]
     fn every_embedded_kernel_is_what_its_manifest_says() {

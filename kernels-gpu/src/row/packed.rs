@@ -1,7 +1,7 @@
 //! Vectors of 16 bytes: 4 elements of f32, 8 of the 16-bit types.
 
 use super::policy::of_weights;
-use cuda_std::convert;
+use cuda_std::convert::{self, Halves};
 use cuda_std::element::Element;
 use cuda_std::hint::opaque;
 use cuda_std::{math, mem};
@@ -51,12 +51,7 @@ impl Packed for bf16 {
 
     #[inline(always)]
     fn lane(raw: &Raw, i: usize) -> f32 {
-        let word = raw[i / 2];
-        f32::from_bits(if i.is_multiple_of(2) {
-            word << 16
-        } else {
-            word & 0xffff_0000
-        })
+        half_of::<Self>(raw, i)
     }
 
     #[inline(always)]
@@ -75,12 +70,7 @@ impl Packed for f16 {
 
     #[inline(always)]
     fn lane(raw: &Raw, i: usize) -> f32 {
-        let word = raw[i / 2];
-        convert::f16_to_f32(if i.is_multiple_of(2) {
-            word as u16
-        } else {
-            (word >> 16) as u16
-        })
+        half_of::<Self>(raw, i)
     }
 
     #[inline(always)]
@@ -91,6 +81,17 @@ impl Packed for f16 {
     #[inline(always)]
     fn word(low: f32, high: f32) -> u32 {
         convert::f32x2_to_f16x2_cvt(low, high)
+    }
+}
+
+/// Element `i` of a vector of 16-bit elements.
+#[inline(always)]
+fn half_of<T: Halves>(raw: &Raw, i: usize) -> f32 {
+    let word = raw[i / 2];
+    if i.is_multiple_of(2) {
+        T::low_to_f32(word)
+    } else {
+        T::high_to_f32(word)
     }
 }
 

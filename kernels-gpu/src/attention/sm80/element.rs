@@ -1,6 +1,8 @@
 //! The element types, with their `mma` instructions and roundings.
 
-use cuda_std::convert::{f32_to_f16, f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
+use cuda_std::convert::{
+    f32_to_f16, f32x2_to_bf16x2_cvt, f32x2_to_bf16x2_cvt_of_both, f32x2_to_f16x2_cvt,
+};
 use cuda_std::mma::{
     mma_m16n8k8_f32_f16_f16_f32, mma_m16n8k16_f32_bf16_bf16_f32, mma_m16n8k16_f32_f16_f16_f32,
 };
@@ -31,7 +33,7 @@ pub(crate) trait Half: Copy {
         if is_f16 {
             f32x2_to_f16x2_cvt(low, high)
         } else {
-            f32x2_to_bf16x2_cvt(low, high)
+            f32x2_to_bf16x2_cvt_of_both(low, high)
         }
     }
 }
