@@ -154,7 +154,7 @@ entries! { $ ReduceEntry(ReduceParams) {
         );
         reduce_value_bf16_small(
             Value<f32>, bf16 => f32, 4 blocks,
-            small::rows::<Value<f32>, bf16, 8, 32>, long::words(1)
+            small::rows::<Value<f32>, Alone, 8, 32>, long::words(1)
         );
         reduce_value_f32_long(
             Value<f32>, f32 => f32, 4 blocks,
@@ -162,7 +162,7 @@ entries! { $ ReduceEntry(ReduceParams) {
         );
         reduce_value_bf16_long(
             Value<f32>, bf16 => f32, 4 blocks,
-            long::rows::<Value<f32>, bf16, 8, 16>, long::words(1)
+            long::rows::<Value<f32>, Alone, 8, 16>, long::words(1)
         );
         reduce_moments_f32_long(
             Moments<f32>, f32 => f32, 4 blocks,
@@ -170,7 +170,7 @@ entries! { $ ReduceEntry(ReduceParams) {
         );
         reduce_moments_bf16_long(
             Moments<f32>, bf16 => f32, 4 blocks,
-            long::rows::<Moments<f32>, bf16, 8, 64>, long::words(3)
+            long::rows::<Moments<f32>, Alone, 8, 64>, long::words(3)
         );
         reduce_arg_f32_long(
             Arg<f32>, f32 => i64, 3 blocks,
@@ -182,7 +182,7 @@ entries! { $ ReduceEntry(ReduceParams) {
         );
         reduce_value_bf16_cluster(
             Value<f32>, bf16 => f32, 4 blocks for "sm_90",
-            cluster::row::<Value<f32>, bf16, 8, 16>, cluster::words(1)
+            cluster::row::<Value<f32>, Alone, 8, 16>, cluster::words(1)
         );
         reduce_value_f32_columns(
             Value<f32>, f32 => f32, 3 blocks,
@@ -190,7 +190,7 @@ entries! { $ ReduceEntry(ReduceParams) {
         );
         reduce_value_bf16_columns(
             Value<f32>, bf16 => f32, 3 blocks,
-            columns::columns::<Value<f32>, bf16, 8>, columns_words(8)
+            columns::columns::<Value<f32>, Alone, 8>, columns_words(8)
         );
         reduce_extreme_bf16_long(
             Extreme, bf16 => f32, 4 blocks for "sm_80",

@@ -10,7 +10,7 @@ use super::body::{Arrays, reduce};
 use super::count::Count;
 use super::extreme::{Extreme, Pairs};
 use super::fold::Fold;
-use super::load::Wide;
+use super::load::{Alone, Wide};
 use super::lse::Lse;
 use super::moments::Moments;
 use super::settle::Scratch;

@@ -1,6 +1,7 @@
 //! Loads of 16 bytes of elements, and their conversion to numbers.
 
-use cuda_std::{convert, mem, thread};
+use cuda_std::convert::{self, Halves};
+use cuda_std::{mem, thread};
 use half::{bf16, f16};
 
 /// 16 bytes as they are in memory.
@@ -136,8 +137,13 @@ words_32! {
     u32 => u32, |word| word;
 }
 
+/// bf16 in kernels that f16 does not have: LLVM sees what the conversion is.
+#[derive(Clone, Copy)]
+#[expect(dead_code, reason = "it says the size of an element")]
+pub(crate) struct Alone(u16);
+
 macro_rules! words_16 {
-    ($($ty:ty => $number:ty, |$half:ident| $widen:expr;)*) => {$(
+    ($($ty:ty => $number:ty, |$word:ident| $widened:expr;)*) => {$(
         impl Load<8> for $ty {
             type Number = $number;
 
@@ -154,22 +160,23 @@ macro_rules! words_16 {
             #[inline(always)]
             unsafe fn one(at: *const u8, _: u64) -> $number {
                 // SAFETY: passed on to the caller.
-                let $half = unsafe { at.cast::<u16>().read() };
-                $widen
+                let $word = u32::from(unsafe { at.cast::<u16>().read() });
+                $widened[0]
             }
             #[inline(always)]
             fn number(raw: Raw, v: usize) -> $number {
-                let $half = (raw[v / 2] >> (16 * (v % 2))) as u16;
-                $widen
+                let $word = raw[v / 2];
+                $widened[v % 2]
             }
         }
     )*};
 }
 
 words_16! {
-    f16 => f32, |half| convert::f16_to_f32(half);
-    bf16 => f32, |half| convert::bf16_to_f32(half);
-    u16 => u32, |half| u32::from(half);
+    f16 => f32, |word| [f16::low_to_f32(word), f16::high_to_f32(word)];
+    bf16 => f32, |word| [bf16::low_to_f32(word), bf16::high_to_f32(word)];
+    Alone => f32, |word| [word << 16, word & 0xffff_0000].map(f32::from_bits);
+    u16 => u32, |word| [word & 0xffff, word >> 16];
 }
 
 impl Load<16> for u8 {

@@ -22,7 +22,7 @@ use half::bf16;
 use super::body::Arrays;
 use super::extreme::SIGNS;
 use super::fold::tree;
-use super::load::{Load, Raw, together};
+use super::load::{Alone, Load, Raw, together};
 use super::number::Number;
 use super::partial::Partial;
 use super::store::{Rounded, is_rounded};
@@ -75,7 +75,7 @@ pub(super) unsafe fn rows(arrays: &Arrays<Value<f32>>, params: &ReduceParams) {
             // SAFETY: vectors of rows of the view, aligned as the caller guarantees. The view has
             // more rows than a warp takes at a time (`abi::reduce::SHORT_ROWS`), so that `back`
             // rows before this one are there.
-            unsafe { together::<bf16, V, ROWS>(from, step, 0) }
+            unsafe { together::<Alone, V, ROWS>(from, step, 0) }
         } else {
             // Opaque, or there would be all this for every neutral word.
             [[opaque(neutral(params)); 4]; ROWS]
@@ -117,7 +117,7 @@ fn mapped(raws: [Raw; ROWS], map: u32) -> [Raw; ROWS] {
 /// What the thread's vectors come to. Sums of zeros may be -0.
 #[inline(always)]
 fn folded(raws: [Raw; ROWS], params: &ReduceParams) -> [f32; ROWS] {
-    let numbers = |raw| core::array::from_fn(|v| <bf16 as Load<V>>::number(raw, v));
+    let numbers = |raw| core::array::from_fn(|v| <Alone as Load<V>>::number(raw, v));
     let xs: [[f32; V]; ROWS] = raws.map(numbers);
     match params.kind {
         KIND_PRODUCT => xs.map(f32::product_of),
