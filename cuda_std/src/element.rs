@@ -13,6 +13,17 @@ pub trait Element: Copy {
     /// `ptr` is aligned and readable.
     unsafe fn load(ptr: *const Self) -> f32;
 
+    /// The same. The PTX of f16 and bf16 is alike ([`convert::Halves`]), and LLVM does not know
+    /// that to round the value gives the element.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[inline(always)]
+    unsafe fn load_alike(ptr: *const Self) -> f32 {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::load(ptr) }
+    }
+
     /// Two neighbouring elements, unconverted.
     type Pair: Copy + Default;
 
@@ -90,25 +101,28 @@ impl Element for f32 {
 }
 
 macro_rules! sixteen_bits {
-    ($ty:ty, $narrow:path) => {
+    ($ty:ty, $widen:path, $narrow:path) => {
         impl Element for $ty {
             type Pair = u32;
 
             #[inline(always)]
             unsafe fn load(ptr: *const Self) -> f32 {
                 // SAFETY: passed on to the caller.
-                <$ty>::low_to_f32(unsafe { ptr.cast::<u16>().read() }.into())
+                $widen(unsafe { ptr.cast::<u16>().read() })
+            }
+            #[inline(always)]
+            unsafe fn load_alike(ptr: *const Self) -> f32 {
+                // SAFETY: passed on to the caller.
+                Self::low_to_f32(unsafe { ptr.cast::<u16>().read() }.into())
             }
             #[inline(always)]
             fn widen_pair(pair: u32) -> [f32; 2] {
-                [<$ty>::low_to_f32(pair), <$ty>::high_to_f32(pair)]
+                [Self::low_to_f32(pair), Self::high_to_f32(pair)]
             }
             #[inline(always)]
             unsafe fn load4(ptr: *const Self) -> [f32; 4] {
                 // SAFETY: passed on to the caller.
-                let [a, b] = unsafe { mem::ld_v2_u32(ptr.cast()) };
-                let ([a, b], [c, d]) = (Self::widen_pair(a), Self::widen_pair(b));
-                [a, b, c, d]
+                unsafe { mem::ld_v4_u16(ptr.cast()) }.map($widen)
             }
             #[inline(always)]
             unsafe fn store(ptr: *mut Self, value: f32) {
@@ -172,5 +186,5 @@ macro_rules! eight_bits {
 
 eight_bits!(E4m3, convert::e4m3_to_f32, convert::f32_to_e4m3_satfinite);
 eight_bits!(E5m2, convert::e5m2_to_f32, convert::f32_to_e5m2_satfinite);
-sixteen_bits!(f16, convert::f32_to_f16);
-sixteen_bits!(bf16, convert::f32_to_bf16);
+sixteen_bits!(f16, convert::f16_to_f32, convert::f32_to_f16);
+sixteen_bits!(bf16, convert::bf16_to_f32, convert::f32_to_bf16);

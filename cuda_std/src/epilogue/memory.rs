@@ -39,7 +39,7 @@ impl<T: Element> Epilogue for AddMatrix<T> {
             + i64::from(coord.row) * self.ld
             + i64::from(coord.column);
         // SAFETY: `new`'s caller says that `coord` is in D, and the matrix readable there.
-        let element = unsafe { T::load(self.matrix.offset(offset as isize)) };
+        let element = unsafe { T::load_alike(self.matrix.offset(offset as isize)) };
         crate::math::fma(self.factor, element, x)
     }
 }
@@ -74,7 +74,7 @@ impl<T: Element> AddVector<T> {
         let vector = self.of(batch);
         // SAFETY: `new`'s caller says that `index` is that of a row or a column of D, and the
         // element readable there.
-        unsafe { T::load(vector.add(index as usize)) }
+        unsafe { T::load_alike(vector.add(index as usize)) }
     }
 }
 

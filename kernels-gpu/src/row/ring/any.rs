@@ -135,7 +135,7 @@ impl<const R: usize> Ring<R, true> {
         let mut i = 0;
         while i < V {
             // SAFETY: passed on to the caller.
-            values[i] = unsafe { T::load(own.wrapping_add((j * V + i) * LANES as usize)) };
+            values[i] = unsafe { T::load_alike(own.wrapping_add((j * V + i) * LANES as usize)) };
             i += 1;
         }
         values

@@ -146,7 +146,7 @@ impl<const R: usize> Short<R, true> {
             let number = j * V + i;
             if self.has_element(number) {
                 // SAFETY: passed on to the caller.
-                values[i] = unsafe { T::load(row.wrapping_add(self.column(number))) };
+                values[i] = unsafe { T::load_alike(row.wrapping_add(self.column(number))) };
             }
             i += 1;
         }
