@@ -52,7 +52,9 @@ fn on_sms(largest: usize) -> impl Strategy<Value = OnSms> {
     let head_dims = prop_oneof![
         Just((128, 128)),
         Just((64, 64)),
-        (1..=16_usize, 1..=16_usize).prop_map(|(qk, v)| (8 * qk, 8 * v)),
+        Just((256, 256)),
+        Just((192, 128)),
+        (1..=32_usize, 1..=32_usize).prop_map(|(qk, v)| (8 * qk, 8 * v)),
     ];
     let dtype = prop::sample::select(vec![DType::F16, DType::Bf16]);
     let view = prop::sample::select(vec![View::Contiguous, View::Aligned]);
