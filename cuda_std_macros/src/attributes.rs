@@ -6,7 +6,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, ExprTuple, Ident, Lit, LitStr, Token, parse2};
 
-use crate::contract::{self, Contract, Cover, Value};
+use crate::contract::{self, Contract, Cover, Dimensions, Value};
 use crate::generic::{self, Instance, replaced};
 
 /// The arguments between the parentheses.
@@ -101,7 +101,7 @@ impl Attributes {
     }
 
     /// Requirements and grid of launches, which have these values and parameters.
-    pub(crate) fn contract(&self, of: (&[Value], &[Cover])) -> syn::Result<Contract> {
+    pub(crate) fn contract(&self, of: (&[Value], &[Cover], Dimensions)) -> syn::Result<Contract> {
         let (requires, grid) = (self.requires.as_ref(), self.grid.as_ref());
         let (block, max_threads) = (self.block.as_ref(), self.max_threads.as_ref());
         contract::read(requires, grid, block, max_threads, of)

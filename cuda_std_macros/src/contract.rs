@@ -11,6 +11,10 @@ use syn::{BinOp, Expr, ExprBinary, ExprMethodCall, Lit, LitStr, Path, Token, UnO
 
 use crate::metadata::Text;
 
+mod dimensions;
+
+pub(crate) use dimensions::Dimensions;
+
 /// Threads of a block for a kernel that says its grid and no block.
 const THREADS: u32 = 256;
 
@@ -25,6 +29,12 @@ pub(crate) struct Value {
     pub(crate) extent: &'static str,
     /// The value on the device.
     pub(crate) device: TokenStream,
+}
+
+/// A condition: its text and its formula.
+struct Requirement {
+    text: String,
+    code: Text,
 }
 
 /// The blocks that a parameter needs.
@@ -81,27 +91,39 @@ pub(crate) fn read(
     grid: Option<&LitStr>,
     block: Option<&[Expr; 3]>,
     max_threads: Option<&Expr>,
-    (values, covers): (&[Value], &[Cover]),
+    (values, covers, dimensions): (&[Value], &[Cover], Dimensions),
 ) -> syn::Result<Contract> {
     let mut contract = Contract::default();
+    let mut requirements = Vec::new();
+    if let Some((requirement, on_device)) = dimensions.requirement() {
+        requirements.push(requirement);
+        contract.conditions.extend(on_device);
+    }
     if let Some(text) = requires {
         let mut conditions = Vec::new();
         split(text.parse()?, &mut conditions);
-        contract.json.push(",\"requires\":[");
-        for (at, condition) in conditions.iter().enumerate() {
+        for condition in &conditions {
             let term = term(condition, values)?;
             if term.kind != Kind::Truth {
                 let message = "requires is a condition: `y.len() >= x.len()`";
                 return Err(syn::Error::new(condition.span(), message));
             }
+            requirements.push(Requirement {
+                text: source(condition),
+                code: term.words,
+            });
+            contract.conditions.push(term.device);
+        }
+    }
+    if !requirements.is_empty() {
+        contract.json.push(",\"requires\":[");
+        for (at, Requirement { text, code }) in requirements.into_iter().enumerate() {
             let comma = if at > 0 { "," } else { "" };
-            let source = source(condition);
             contract
                 .json
-                .push(&format!("{comma}{{\"text\":\"{source}\",\"code\":\""));
-            contract.json.append(term.words);
+                .push(&format!("{comma}{{\"text\":\"{text}\",\"code\":\""));
+            contract.json.append(code);
             contract.json.push("\"}");
-            contract.conditions.push(term.device);
         }
         contract.json.push("]");
     }

@@ -40,11 +40,16 @@ use crate::warp::{self, Words};
 #[derive(Debug)]
 pub struct Block<'kernel, const THREADS: u32> {
     thread: u32,
+    /// Threads along x.
+    width: u32,
+    /// The thread's row of so many, and its column.
+    place: (u32, u32),
     of_this_thread: PhantomData<(&'kernel (), OfThisThread)>,
 }
 
 impl<const THREADS: u32> Block<'_, THREADS> {
-    /// For `#[kernel]` alone: `extents` are those of the block.
+    /// For `#[kernel]` alone: the block is `width` times `height` times `depth` threads. These are
+    /// three constants, so that LLVM removes the branches when it inlines this.
     ///
     /// # Safety
     /// The block has these extents. A thread has one such value, in a kernel whose barriers
@@ -54,21 +59,26 @@ impl<const THREADS: u32> Block<'_, THREADS> {
     /// On the host.
     #[doc(hidden)]
     #[inline(always)]
-    pub unsafe fn new(extents: [u32; 3]) -> Self {
-        let [width, height, depth] = extents;
+    pub unsafe fn new(width: u32, height: u32, depth: u32) -> Self {
+        // LLVM then knows quotients and remainders by the extents.
+        let below = |index: u32, extent: u32| {
+            // SAFETY: the caller's extents.
+            unsafe { core::hint::assert_unchecked(index < extent) };
+            index
+        };
         let plane = match depth {
             1 => 0,
-            _ => thread::thread_idx_z() * height,
+            _ => below(thread::thread_idx_z(), depth) * height,
         };
         let row = match (height, depth) {
             (1, 1) => 0,
-            _ => (thread::thread_idx_y() + plane) * width,
+            _ => below(thread::thread_idx_y(), height) + plane,
         };
-        let thread = thread::thread_idx_x() + row;
-        // SAFETY: the caller's extents.
-        unsafe { core::hint::assert_unchecked(thread < THREADS) };
+        let column = below(thread::thread_idx_x(), width);
         Self {
-            thread,
+            thread: below(row * width + column, THREADS),
+            width,
+            place: (row, column),
             of_this_thread: PhantomData,
         }
     }
@@ -83,6 +93,21 @@ impl<const THREADS: u32> Block<'_, THREADS> {
     #[inline(always)]
     pub fn thread(&self) -> usize {
         self.thread as usize
+    }
+
+    /// The places that this thread has among `elements` in rows of `COLUMNS`: one in `THREADS`.
+    #[inline(always)]
+    pub(super) fn places<const COLUMNS: usize>(&self, elements: usize) -> Places<COLUMNS, THREADS> {
+        let thread = self.thread();
+        Places {
+            first: match self.width as usize == COLUMNS {
+                true => (self.place.0 as usize, self.place.1 as usize),
+                false => (thread / COLUMNS, thread % COLUMNS),
+            },
+            step: 0,
+            thread,
+            elements,
+        }
     }
 
     /// `bar.sync 0`: waits for all threads of the block.
@@ -124,8 +149,7 @@ impl<const THREADS: u32> Block<'_, THREADS> {
         TileElements {
             first_row: thread::block_idx_y() as usize * ROWS,
             first_column: thread::block_idx_x() as usize * COLUMNS,
-            thread: self.thread as usize,
-            step: 0,
+            places: self.places::<COLUMNS>(ROWS * COLUMNS),
             of_this_thread: PhantomData,
         }
     }
@@ -271,8 +295,7 @@ impl<const THREADS: u32> Iterator for Columns<THREADS> {
 pub struct TileElements<const ROWS: usize, const COLUMNS: usize, const THREADS: u32> {
     first_row: usize,
     first_column: usize,
-    thread: usize,
-    step: usize,
+    places: Places<COLUMNS, THREADS>,
     of_this_thread: OfThisThread,
 }
 
@@ -299,15 +322,38 @@ impl<const ROWS: usize, const COLUMNS: usize, const THREADS: u32> Iterator
 
     #[inline(always)]
     fn next(&mut self) -> Option<InTile<ROWS, COLUMNS>> {
+        let place = self.places.next()?;
+        Some(InTile::new((self.first_row, self.first_column), place))
+    }
+}
+
+/// The iterator that [`Block::places`] returns: rows and columns.
+#[derive(Debug)]
+pub(super) struct Places<const COLUMNS: usize, const THREADS: u32> {
+    /// Row and column of the thread's first element.
+    first: (usize, usize),
+    step: usize,
+    thread: usize,
+    elements: usize,
+}
+
+impl<const COLUMNS: usize, const THREADS: u32> Iterator for Places<COLUMNS, THREADS> {
+    type Item = (usize, usize);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, usize)> {
         let threads = THREADS as usize;
         let element = self.thread + self.step * threads;
         // Counted by steps, of which LLVM knows the number.
-        let is_one = self.step < (ROWS * COLUMNS).div_ceil(threads)
-            && ((ROWS * COLUMNS).is_multiple_of(threads) || element < ROWS * COLUMNS);
+        let is_one = self.step < self.elements.div_ceil(threads)
+            && (self.elements.is_multiple_of(threads) || element < self.elements);
         is_one.then(|| {
+            let place = match threads.is_multiple_of(COLUMNS) {
+                true => (self.first.0 + self.step * (threads / COLUMNS), self.first.1),
+                false => (element / COLUMNS, element % COLUMNS),
+            };
             self.step += 1;
-            let (row, column) = (element / COLUMNS, element % COLUMNS);
-            InTile::new(self.first_row + row, self.first_column + column)
+            place
         })
     }
 }

@@ -46,13 +46,16 @@ use crate::thread::{self, WARP_THREADS};
 ///
 /// # Safety
 /// For one shape whose indices are different elements, witnesses of different threads of a launch
-/// never give the same offset.
+/// never give the same element, and a witness gives elements of the shape alone.
 pub unsafe trait Witness {
     /// What says which indices there are.
     type Shape: Copy;
 
-    /// Position of the element from element 0, in elements; `None` if the shape has no such index.
-    fn offset(&self, shape: &Self::Shape) -> Option<isize>;
+    /// Where the element is, with the first at `pointer`; `None` if the shape has no such index.
+    ///
+    /// # Safety
+    /// The elements of the shape are there.
+    unsafe fn element<T>(&self, pointer: *const T, shape: &Self::Shape) -> Option<*const T>;
 
     /// The index and the extents, for the message of a panic.
     #[doc(hidden)]
@@ -89,8 +92,9 @@ macro_rules! in_one_dimension {
             type Shape = usize;
 
             #[inline(always)]
-            fn offset(&self, len: &usize) -> Option<isize> {
-                (self.index < *len).then_some(self.index.cast_signed())
+            unsafe fn element<T>(&self, pointer: *const T, len: &usize) -> Option<*const T> {
+                // SAFETY: an element of the shape.
+                (self.index < *len).then(|| unsafe { pointer.add(self.index) })
             }
 
             #[inline(always)]
@@ -103,16 +107,16 @@ macro_rules! in_one_dimension {
 }
 
 macro_rules! in_two_dimensions {
-    ($($(#[$doc:meta])* $name:ident $(<$($extent:ident),*>)?;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Debug)]
-        pub struct $name $(<$(const $extent: usize),*>)? {
+        pub struct $name {
             row: usize,
             column: usize,
             of_this_thread: OfThisThread,
         }
 
-        impl $(<$(const $extent: usize),*>)? $name $(<$($extent),*>)? {
+        impl $name {
             #[inline(always)]
             pub(super) fn new(row: usize, column: usize) -> Self {
                 Self { row, column, of_this_thread: PhantomData }
@@ -132,12 +136,13 @@ macro_rules! in_two_dimensions {
         }
 
         // SAFETY: the functions that make one give a pair of row and column to one thread.
-        unsafe impl $(<$(const $extent: usize),*>)? Witness for $name $(<$($extent),*>)? {
+        unsafe impl Witness for $name {
             type Shape = Shape2;
 
             #[inline(always)]
-            fn offset(&self, shape: &Shape2) -> Option<isize> {
-                shape.offset(self.row, self.column)
+            unsafe fn element<T>(&self, pointer: *const T, shape: &Shape2) -> Option<*const T> {
+                // SAFETY: passed on to the caller.
+        unsafe { shape.element(pointer, self.row, self.column) }
             }
 
             #[inline(always)]
@@ -165,9 +170,61 @@ in_two_dimensions! {
     Index2;
     /// A column of a block's own [`Row`](super::Row), held by one thread of the block.
     InRow;
-    /// An element of the block's tile of `ROWS` times `COLUMNS`, held by one thread of the block. The
-    /// tile's own place is that of the block in a two-dimensional grid: y and x.
-    InTile<ROWS, COLUMNS>;
+}
+
+/// An element of the block's tile of `ROWS` times `COLUMNS`, held by one thread of the block. The
+/// tile's own place is that of the block in a two-dimensional grid: y and x.
+#[derive(Debug)]
+pub struct InTile<const ROWS: usize, const COLUMNS: usize> {
+    /// Where the tile begins.
+    first: Index2,
+    in_tile: (usize, usize),
+}
+
+impl<const ROWS: usize, const COLUMNS: usize> InTile<ROWS, COLUMNS> {
+    /// The element in this place of the tile that begins at this row and column.
+    #[inline(always)]
+    pub(super) fn new((row, column): (usize, usize), in_tile: (usize, usize)) -> Self {
+        Self {
+            first: Index2::new(row, column),
+            in_tile,
+        }
+    }
+
+    /// The row.
+    #[inline(always)]
+    pub fn row(&self) -> usize {
+        self.first.row + self.in_tile.0
+    }
+
+    /// The column.
+    #[inline(always)]
+    pub fn column(&self) -> usize {
+        self.first.column + self.in_tile.1
+    }
+
+    /// Row and column in the tile: below `ROWS` and `COLUMNS`, which the compiler knows.
+    #[inline(always)]
+    pub fn in_tile(&self) -> (usize, usize) {
+        self.in_tile
+    }
+}
+
+// SAFETY: each thread of a block has its own elements of the tile, and each block its own tile.
+unsafe impl<const ROWS: usize, const COLUMNS: usize> Witness for InTile<ROWS, COLUMNS> {
+    type Shape = Shape2;
+
+    #[inline(always)]
+    unsafe fn element<T>(&self, pointer: *const T, shape: &Shape2) -> Option<*const T> {
+        // SAFETY: passed on to the caller.
+        unsafe { shape.element(pointer, self.row(), self.column()) }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn out_of_bounds(&self, shape: &Shape2) -> ! {
+        shape.out_of_bounds(self.row(), self.column())
+    }
 }
 
 /// Plane, row and column of a thread in a three-dimensional launch: z, y and x.
@@ -215,8 +272,9 @@ unsafe impl Witness for Index3 {
     type Shape = Shape3;
 
     #[inline(always)]
-    fn offset(&self, shape: &Shape3) -> Option<isize> {
-        shape.offset(self.plane, self.row(), self.column())
+    unsafe fn element<T>(&self, pointer: *const T, shape: &Shape3) -> Option<*const T> {
+        // SAFETY: passed on to the caller.
+        unsafe { shape.element(pointer, self.plane, self.row(), self.column()) }
     }
 
     #[inline(always)]
@@ -411,13 +469,19 @@ mod tests {
             row_stride: 4,
             column_stride: 1,
         };
-        let offset = |plane, row, column| {
+        let elements: [usize; 24] = core::array::from_fn(|at| at);
+        let element = |plane, row, column| {
             let in_plane = Index2::new(row, column);
-            Index3 { plane, in_plane }.offset(&shape)
+            let at = Index3 { plane, in_plane };
+            // SAFETY: 24 elements.
+            unsafe {
+                at.element(elements.as_ptr(), &shape)
+                    .map(|element| *element)
+            }
         };
-        assert_eq!([offset(0, 0, 3), offset(1, 2, 3)], [Some(3), Some(23)]);
+        assert_eq!([element(0, 0, 3), element(1, 2, 3)], [Some(3), Some(23)]);
         for outside in [(2, 0, 0), (0, 3, 0), (0, 0, 4)] {
-            assert_eq!(offset(outside.0, outside.1, outside.2), None);
+            assert_eq!(element(outside.0, outside.1, outside.2), None);
         }
     }
 }

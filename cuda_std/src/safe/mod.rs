@@ -45,7 +45,7 @@ pub use disjoint::Disjoint;
 pub use index::{GridStride, InRow, InTile, Index1, Index2, Index3, PerBlock, PerWarp, Witness};
 #[doc(hidden)]
 pub use shared_tile::Stored;
-pub use shared_tile::{Reading, SharedTile, Writing, Written};
+pub use shared_tile::{Reading, SharedTile, Writing, Written, swizzled};
 pub use view::{Shape2, Shape3, View2, View3};
 
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};

@@ -147,17 +147,41 @@ impl<'kernel, T: Plain, const N: usize, const BARRIER: u32> SharedTile<'kernel, 
         block: &Block<'_, THREADS>,
         mut element: impl FnMut(usize) -> T,
     ) -> SharedTile<'kernel, T, N, BARRIER, Written> {
-        let first = block.thread();
-        for step in 0..N.div_ceil(THREADS as usize) {
-            let at = first + step * THREADS as usize;
-            if at < N {
-                let value = element(at);
-                // SAFETY: in bounds. This element is this thread's, and nobody reads before the
-                // barrier that makes a `Reading`.
-                unsafe { self.elements.cast::<T>().add(at).write(value) };
-            }
+        for (_, at) in block.places::<N>(N) {
+            let value = element(at);
+            // SAFETY: an element of this thread alone.
+            unsafe { self.write(at, value) };
         }
         self.with_state()
+    }
+
+    /// [`fill`](Self::fill) of a tile with rows of `COLUMNS` elements, `element` of a row and a
+    /// column. Element (row, column) is at [`swizzled::<COLUMNS>(row, column)`](swizzled).
+    #[inline(always)]
+    pub fn fill_swizzled<const COLUMNS: usize, const THREADS: u32>(
+        self,
+        block: &Block<'_, THREADS>,
+        mut element: impl FnMut(usize, usize) -> T,
+    ) -> SharedTile<'kernel, T, N, BARRIER, Written> {
+        const {
+            assert!(N.is_multiple_of(COLUMNS), "a tile has whole rows");
+        }
+        for (row, column) in block.places::<COLUMNS>(N) {
+            let value = element(row, column);
+            // SAFETY: the place is in the element's row of the tile, in which different columns have
+            // different places.
+            unsafe { self.write(swizzled::<COLUMNS>(row, column), value) };
+        }
+        self.with_state()
+    }
+
+    /// # Safety
+    /// `place` is below `N`, and of this thread alone: nobody else writes it before the barrier that
+    /// makes a `Reading`, and nobody reads it.
+    #[inline(always)]
+    unsafe fn write(&self, place: usize, value: T) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.elements.cast::<T>().add(place).write(value) };
     }
 }
 
@@ -214,6 +238,15 @@ impl<'kernel, T, const N: usize, const BARRIER: u32, State>
     }
 }
 
+/// Where an element is in a tile with rows of `COLUMNS` elements, a power of two:
+/// `row * COLUMNS + (column ^ (row % COLUMNS))`. In a tile of 32 x 32 words, the elements of a row are
+/// thus in 32 banks, and those of a column too: threads that read a column do not wait for each other.
+#[inline(always)]
+pub const fn swizzled<const COLUMNS: usize>(row: usize, column: usize) -> usize {
+    const { assert!(COLUMNS.is_power_of_two(), "columns are a power of two") }
+    row * COLUMNS + (column ^ (row % COLUMNS))
+}
+
 /// `bar.sync BARRIER`. The number stands in the instruction's text, so that LLVM merges no barriers of
 /// two tiles.
 #[inline(always)]
@@ -222,4 +255,18 @@ fn barrier<const BARRIER: u32>() {
         // SAFETY: touches neither memory nor stack.
         unsafe { core::arch::asm!("bar.sync {};", const BARRIER, options(nostack)) }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::swizzled;
+
+    #[test]
+    fn swizzled_places_are_all_different() {
+        let mut places: Vec<usize> = (0..64)
+            .flat_map(|row| (0..16).map(move |column| swizzled::<16>(row, column)))
+            .collect();
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..64 * 16));
+    }
 }
