@@ -12,6 +12,7 @@ use syn::{BinOp, Expr, ExprBinary, ExprMethodCall, Lit, LitStr, Path, Token, UnO
 use crate::metadata::Text;
 
 mod dimensions;
+pub(crate) mod fact;
 
 pub(crate) use dimensions::Dimensions;
 
@@ -67,8 +68,8 @@ pub(crate) enum By {
 pub(crate) struct Contract {
     /// The JSON `,"requires":[..],"grid":{..}`, as far as they are given.
     pub(crate) json: Text,
-    /// The requirements on the device.
-    pub(crate) conditions: Vec<TokenStream>,
+    /// Statements by which the kernel knows the requirements.
+    pub(crate) facts: Vec<TokenStream>,
 }
 
 /// What an expression is.
@@ -97,7 +98,7 @@ pub(crate) fn read(
     let mut requirements = Vec::new();
     if let Some((requirement, on_device)) = dimensions.requirement() {
         requirements.push(requirement);
-        contract.conditions.extend(on_device);
+        contract.facts.extend(on_device.iter().map(fact::assume));
     }
     if let Some(text) = requires {
         let mut conditions = Vec::new();
@@ -112,7 +113,9 @@ pub(crate) fn read(
                 text: source(condition),
                 code: term.words,
             });
-            contract.conditions.push(term.device);
+            contract
+                .facts
+                .push(fact::known(condition, &term.device, values)?);
         }
     }
     if !requirements.is_empty() {

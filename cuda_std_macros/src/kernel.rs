@@ -117,8 +117,10 @@ fn safe_entry(
 ) -> syn::Result<TokenStream> {
     let entry = safe::Entry::of(params, attributes.block.as_ref())?;
     let name = &function.sig.ident;
-    let contract::Contract { json, conditions } =
-        attributes.contract((&entry.values, &entry.covers, entry.dimensions))?;
+    let contract::Contract {
+        json,
+        facts: of_contract,
+    } = attributes.contract((&entry.values, &entry.covers, entry.dimensions))?;
     let safe::Entry {
         inputs: of_entry,
         params,
@@ -128,7 +130,7 @@ fn safe_entry(
         mut facts,
         ..
     } = entry;
-    facts.extend(conditions);
+    facts.extend(of_contract);
     let metadata = metadata::expand(name, params, attributes, json, true);
     let ItemFn {
         attrs,
@@ -153,7 +155,7 @@ fn safe_entry(
             // fewer than 2^63 elements, and meets the requirements; `.reqntid` has the block's
             // extents. Each thread comes here once.
             unsafe {
-                #(::core::hint::assert_unchecked(#facts);)*
+                #(#facts)*
                 __safe_kernel(#(#arguments),*)
             }
         }
@@ -172,7 +174,7 @@ fn safe_entry(
                 #(#statics)*
                 // SAFETY: as on the device; nobody calls this.
                 unsafe {
-                    #(::core::hint::assert_unchecked(#facts);)*
+                    #(#facts)*
                     #name(#(#arguments),*)
                 }
             }

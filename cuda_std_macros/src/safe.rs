@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, GenericArgument, PathArguments, Type};
 
-use crate::contract::{Along, By, Cover, Dimensions, Value};
+use crate::contract::{Along, By, Cover, Dimensions, Value, fact};
 use crate::metadata::{Param, type_name};
 
 /// What a safe kernel takes instead of a pointer.
@@ -77,7 +77,7 @@ pub(crate) struct Entry {
     pub(crate) values: Vec<Value>,
     /// The blocks that inputs and outputs need.
     pub(crate) covers: Vec<Cover>,
-    /// What each launch has checked besides its requirements, on the device.
+    /// Statements by which the kernel knows what each launch has checked besides its requirements.
     pub(crate) facts: Vec<TokenStream>,
     /// Dimensions that grid and block may have.
     pub(crate) dimensions: Dimensions,
@@ -88,11 +88,11 @@ impl Entry {
     pub(crate) fn of(params: &[(&Ident, &Type)], block: Option<&[Expr; 3]>) -> syn::Result<Self> {
         let mut entry = Self::default();
         if let Some([x, y, z]) = block {
-            entry.facts.push(quote! {
+            entry.facts.push(fact::assume(&quote! {
                 ::cuda_std::thread::block_dim_x() == (#x) as u32
                     && ::cuda_std::thread::block_dim_y() == (#y) as u32
                     && ::cuda_std::thread::block_dim_z() == (#z) as u32
-            });
+            }));
         }
         for (name, ty) in params {
             refuse_lifetimes(ty.to_token_stream())?;
@@ -206,7 +206,7 @@ impl Entry {
         let lengths = self.values.iter().rev().skip(STRIDES[dimensions - 1].len());
         let lengths = lengths
             .take(extents)
-            .map(|Value { device, .. }| quote!((#device as i64) >= 0));
+            .map(|Value { device, .. }| fact::assume(&quote!((#device as i64) >= 0)));
         self.facts.extend(lengths.collect::<Vec<_>>());
         self.is_of_its_name(element);
         self.inputs.push(quote!(#pointer: #qualifier #element));

@@ -3,8 +3,8 @@
 use core::marker::PhantomData;
 
 use super::index::{
-    InRow, InTile, OfThisThread, PerBlock, after, require_one_dimension_of_blocks,
-    require_two_dimensions_of_blocks, within_memory,
+    InRow, InTile, OfThisThread, Pair, PerBlock, after, in_memory, require_one_dimension_of_blocks,
+    require_two_dimensions_of_blocks,
 };
 use crate::thread::{self, WARP_THREADS};
 use crate::warp::{self, Words};
@@ -120,7 +120,7 @@ impl<const THREADS: u32> Block<'_, THREADS> {
     /// index, the step is the number of blocks.
     ///
     /// # Panics
-    /// Where the grid has more than one dimension. On the host.
+    /// Where the grid has more than one dimension. Where `rows` is 2^63 or more. On the host.
     #[inline(always)]
     #[track_caller]
     pub fn rows(&self, rows: usize) -> Rows<THREADS> {
@@ -128,7 +128,7 @@ impl<const THREADS: u32> Block<'_, THREADS> {
         Rows {
             next: thread::block_idx_x() as usize,
             step: thread::grid_dim_x() as usize,
-            rows: within_memory(rows),
+            rows: in_memory(rows),
             thread: self.thread,
             of_this_thread: PhantomData,
         }
@@ -226,8 +226,7 @@ impl<const THREADS: u32> Iterator for Rows<THREADS> {
         (row < self.rows).then(|| {
             self.next = after(row, self.step);
             Row {
-                row,
-                thread: self.thread,
+                row_and_thread: Pair::new(row, self.thread as usize),
                 of_this_thread: PhantomData,
             }
         })
@@ -237,8 +236,7 @@ impl<const THREADS: u32> Iterator for Rows<THREADS> {
 /// A row that no other block has.
 #[derive(Debug)]
 pub struct Row<const THREADS: u32> {
-    row: usize,
-    thread: u32,
+    row_and_thread: Pair,
     of_this_thread: OfThisThread,
 }
 
@@ -246,17 +244,26 @@ impl<const THREADS: u32> Row<THREADS> {
     /// Its index.
     #[inline(always)]
     pub fn get(&self) -> usize {
-        self.row
+        self.row_and_thread.first()
+    }
+
+    #[inline(always)]
+    fn thread(&self) -> usize {
+        self.row_and_thread.second()
     }
 
     /// The columns in `0..columns` that this thread has. The first is the thread's index in the
     /// block, the step is `THREADS`.
+    ///
+    /// # Panics
+    /// Where `columns` is 2^63 or more.
     #[inline(always)]
+    #[track_caller]
     pub fn columns(&self, columns: usize) -> Columns<THREADS> {
         Columns {
-            row: self.row,
-            next: self.thread as usize,
-            columns: within_memory(columns),
+            row: self.get(),
+            next: self.thread(),
+            columns: in_memory(columns),
             of_this_thread: PhantomData,
         }
     }
@@ -264,7 +271,7 @@ impl<const THREADS: u32> Row<THREADS> {
     /// The row's index as a witness in thread 0 of the block, and `None` in the other threads.
     #[inline(always)]
     pub fn leader(&self) -> Option<PerBlock> {
-        (self.thread == 0).then(|| PerBlock::new(self.row))
+        (self.thread() == 0).then(|| PerBlock::new(self.get()))
     }
 }
 

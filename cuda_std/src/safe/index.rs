@@ -106,32 +106,53 @@ macro_rules! in_one_dimension {
     )*};
 }
 
+/// Two indices as one number. An `Option` of it is two numbers, which LLVM follows through a loop. It does
+/// not follow an `Option` in memory, and then computes bounds twice and unrolls nothing.
+#[derive(Debug)]
+pub(super) struct Pair(u128);
+
+impl Pair {
+    #[inline(always)]
+    pub(super) fn new(first: usize, second: usize) -> Self {
+        Self(first as u128 | (second as u128) << 64)
+    }
+
+    #[inline(always)]
+    pub(super) fn first(&self) -> usize {
+        self.0 as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn second(&self) -> usize {
+        (self.0 >> 64) as usize
+    }
+}
+
 macro_rules! in_two_dimensions {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Debug)]
         pub struct $name {
-            row: usize,
-            column: usize,
+            row_and_column: Pair,
             of_this_thread: OfThisThread,
         }
 
         impl $name {
             #[inline(always)]
             pub(super) fn new(row: usize, column: usize) -> Self {
-                Self { row, column, of_this_thread: PhantomData }
+                Self { row_and_column: Pair::new(row, column), of_this_thread: PhantomData }
             }
 
             /// The row.
             #[inline(always)]
             pub fn row(&self) -> usize {
-                self.row
+                self.row_and_column.first()
             }
 
             /// The column.
             #[inline(always)]
             pub fn column(&self) -> usize {
-                self.column
+                self.row_and_column.second()
             }
         }
 
@@ -142,13 +163,13 @@ macro_rules! in_two_dimensions {
             #[inline(always)]
             unsafe fn element<T>(&self, pointer: *const T, shape: &Shape2) -> Option<*const T> {
                 // SAFETY: passed on to the caller.
-        unsafe { shape.element(pointer, self.row, self.column) }
+        unsafe { shape.element(pointer, self.row(), self.column()) }
             }
 
             #[inline(always)]
             #[track_caller]
             fn out_of_bounds(&self, shape: &Shape2) -> ! {
-                shape.out_of_bounds(self.row, self.column)
+                shape.out_of_bounds(self.row(), self.column())
             }
         }
     )*};
@@ -194,13 +215,13 @@ impl<const ROWS: usize, const COLUMNS: usize> InTile<ROWS, COLUMNS> {
     /// The row.
     #[inline(always)]
     pub fn row(&self) -> usize {
-        self.first.row + self.in_tile.0
+        self.first.row() + self.in_tile.0
     }
 
     /// The column.
     #[inline(always)]
     pub fn column(&self) -> usize {
-        self.first.column + self.in_tile.1
+        self.first.column() + self.in_tile.1
     }
 
     /// Row and column in the tile: below `ROWS` and `COLUMNS`, which the compiler knows.
@@ -257,13 +278,13 @@ impl Index3 {
     /// The row.
     #[inline(always)]
     pub fn row(&self) -> usize {
-        self.in_plane.row
+        self.in_plane.row()
     }
 
     /// The column.
     #[inline(always)]
     pub fn column(&self) -> usize {
-        self.in_plane.column
+        self.in_plane.column()
     }
 }
 
@@ -300,7 +321,7 @@ impl Index1 {
     /// [`here`](Self::here), the step is the number of threads.
     ///
     /// # Panics
-    /// Where grid or block have more than one dimension. On the host.
+    /// Where grid or block have more than one dimension. Where `len` is 2^63 or more. On the host.
     #[inline(always)]
     #[track_caller]
     pub fn grid_stride(len: usize) -> GridStride {
@@ -309,23 +330,29 @@ impl Index1 {
         GridStride {
             next: thread_in_grid(),
             step: step as usize,
-            len: within_memory(len),
+            len: in_memory(len),
             of_this_thread: PhantomData,
         }
     }
 }
 
-/// A number of elements that memory can hold. Nothing has more, so no loop over fewer ends early.
+/// The number of indices of a loop, for [`after`]. LLVM knows of a parameter's length that memory holds
+/// it.
 #[inline(always)]
-pub(super) fn within_memory(elements: usize) -> usize {
-    elements.min(isize::MAX as usize)
+#[track_caller]
+pub(super) fn in_memory(elements: usize) -> usize {
+    assert!(
+        elements <= isize::MAX as usize,
+        "a loop over more elements than memory holds"
+    );
+    elements
 }
 
-/// The index `step` behind one of a loop over [`within_memory`] elements. It does not wrap, by which LLVM
+/// The index `step` behind one of a loop over [`in_memory`] elements. It does not wrap, by which LLVM
 /// counts and unrolls the loop.
 #[inline(always)]
 pub(super) fn after(index: usize, step: usize) -> usize {
-    // SAFETY: an index is below 2^63, and a step is a number of threads or blocks of a grid: below 2^42.
+    // SAFETY: an index is below 2^63, and a step is a number of threads or blocks of a grid: below 2^63.
     unsafe { index.unchecked_add(step) }
 }
 
