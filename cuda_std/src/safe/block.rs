@@ -127,7 +127,6 @@ impl<const THREADS: u32> Block<'_, THREADS> {
         require_one_dimension_of_blocks();
         Rows {
             next: thread::block_idx_x() as usize,
-            step: thread::grid_dim_x() as usize,
             rows: in_memory(rows),
             thread: self.thread,
             of_this_thread: PhantomData,
@@ -211,7 +210,6 @@ impl<const THREADS: u32> Block<'_, THREADS> {
 #[derive(Debug)]
 pub struct Rows<const THREADS: u32> {
     next: usize,
-    step: usize,
     rows: usize,
     thread: u32,
     of_this_thread: OfThisThread,
@@ -224,7 +222,9 @@ impl<const THREADS: u32> Iterator for Rows<THREADS> {
     fn next(&mut self) -> Option<Row<THREADS>> {
         let row = self.next;
         (row < self.rows).then(|| {
-            self.next = after(row, self.step);
+            // Read here: a step that LLVM knew to stay would have it carry an address for each operand
+            // from row to row, and ptxas would unroll no loop over columns.
+            self.next = after(row, thread::grid_dim_x() as usize);
             Row {
                 row_and_thread: Pair::new(row, self.thread as usize),
                 of_this_thread: PhantomData,
