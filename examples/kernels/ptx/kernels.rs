@@ -180,6 +180,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `on_line(line: Line, x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() >= y.len()`.
     ///
     /// # Errors
@@ -197,6 +198,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `polynomial(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() == y.len()`.
     ///
     /// # Errors
@@ -253,6 +255,8 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_axpy(alpha: f32, x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
+    /// Requires `x.len() >= y.len()`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -286,6 +290,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_segmented_sum(x: *const f32, x.len: usize, starts: *const u32, starts.len: usize, sums: *mut f32, sums.len: usize)`.
+    /// Requires `a grid of one dimension`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -303,6 +308,11 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_softmax(x: *const f32, x.shape: Shape2, y: *mut f32, y.shape: Shape2)`.
+    /// Requires `a grid of one dimension`.
+    /// Requires `x.rows() == y.rows()`.
+    /// Requires `x.columns() == y.columns()`.
+    /// Requires `x.column_stride() == 1`.
+    /// Requires `y.column_stride() == 1`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -319,6 +329,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_stencil(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -335,6 +346,11 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_transpose(x: *const f32, x.shape: Shape2, y: *mut f32, y.shape: Shape2)`.
+    /// Requires `a grid of two dimensions`.
+    /// Requires `x.rows() == y.columns()`.
+    /// Requires `x.columns() == y.rows()`.
+    /// Requires `x.column_stride() == 1`.
+    /// Requires `y.column_stride() == 1`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -351,6 +367,9 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_vector_add(a: *const f32, a.len: usize, b: *const f32, b.len: usize, c: *mut f32, c.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
+    /// Requires `a.len() >= c.len()`.
+    /// Requires `b.len() >= c.len()`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -368,6 +387,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `scale_by_four(factor: f32, x: *const [f32;4], x.len: usize, y: *mut [f32;4], y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() == y.len()`.
     ///
     /// # Errors
@@ -385,6 +405,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `shares(x: *const f32, x.len: usize, total: *const AtomicF32, total.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() == y.len()`.
     /// Requires `total.len() == 1`.
     ///
@@ -403,6 +424,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `sums_of_four(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() == 4 * y.len()`.
     ///
     /// # Errors
@@ -419,6 +441,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `sums_of_groups(n: u32, x: *const f32, x.len: usize, sums: *mut f32, sums.len: usize)`.
+    /// Requires `a grid of one dimension`.
     /// Requires `n > 0`.
     /// Requires `x.len() % n == 0`.
     /// Requires `sums.len() == x.len() / n`.
@@ -438,6 +461,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `sums_of_three(x: *const u32, x.len: usize, y: *mut u32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() == 3 * y.len()`.
     ///
     /// # Errors
