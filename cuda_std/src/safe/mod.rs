@@ -35,6 +35,7 @@
 //! What is guaranteed, and by what, is in the book: "Write a kernel", section "Safe kernels".
 
 mod block;
+mod collective;
 mod disjoint;
 mod index;
 mod shared_tile;

@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 use core::ops::Deref;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Block, Plain};
 use crate::shared::Storage;
@@ -182,6 +183,59 @@ impl<'kernel, T: Plain, const N: usize, const BARRIER: u32> SharedTile<'kernel, 
     unsafe fn write(&self, place: usize, value: T) {
         // SAFETY: guaranteed by the caller.
         unsafe { self.elements.cast::<T>().add(place).write(value) };
+    }
+}
+
+impl<'kernel, const N: usize, const BARRIER: u32> SharedTile<'kernel, u32, N, BARRIER> {
+    /// Histogram: writes how often each index occurs among the `indices` of all threads. Waits for all
+    /// threads of the block before it counts.
+    ///
+    /// ```
+    /// use cuda_std::prelude::*;
+    ///
+    /// /// How often each of 64 values occurs in each row of `x`.
+    /// #[kernel(block = 128, requires = "counts.columns() == 64")]
+    /// pub fn counts_of_rows(
+    ///     x: View2<'_, u32>,
+    ///     mut counts: Disjoint<'_, u32, InRow>,
+    ///     counters: SharedTile<'_, u32, 64>,
+    ///     mut block: Block<'_, 128>,
+    /// ) {
+    ///     let mut counters = counters;
+    ///     for row in block.rows(counts.rows()) {
+    ///         let columns = row.columns(x.columns());
+    ///         let values = columns.map(|at| x[(at.row(), at.column())] as usize);
+    ///         let counted = counters.count(&mut block, values).sync();
+    ///         for at in row.columns(64) {
+    ///             counts[&at] = counted[at.column()];
+    ///         }
+    ///         counters = counted.sync();
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// Where an index is `N` or more. On the host.
+    #[inline(always)]
+    #[track_caller]
+    pub fn count<const THREADS: u32>(
+        self,
+        block: &mut Block<'_, THREADS>,
+        indices: impl IntoIterator<Item = usize>,
+    ) -> SharedTile<'kernel, u32, N, BARRIER, Written> {
+        let counters = self.fill(block, |_| 0);
+        barrier::<BARRIER>();
+        for index in indices {
+            if index >= N {
+                super::out_of_bounds(index, N);
+            }
+            // SAFETY: in bounds. Behind the barrier all threads access the elements as atomics, until the
+            // one that makes a `Reading`.
+            let counter =
+                unsafe { AtomicU32::from_ptr(counters.elements.cast::<u32>().add(index)) };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        counters
     }
 }
 
