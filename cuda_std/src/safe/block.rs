@@ -34,6 +34,22 @@ use crate::warp::{self, Words};
 /// `#[kernel(block = ..)]` gives the extents of the block, whose product is `THREADS`. A launch with
 /// another block is refused.
 ///
+/// ```compile_fail
+/// # use cuda_std::prelude::*;
+/// #[kernel]
+/// pub fn the_block_is_missing(block: Block<'_, 128>) {}
+/// ```
+/// ```compile_fail,E0080
+/// # use cuda_std::prelude::*;
+/// #[kernel(block = 64)]
+/// pub fn another_block(block: Block<'_, 128>) {}
+/// ```
+/// ```compile_fail
+/// # use cuda_std::prelude::*;
+/// #[kernel(requires = "x.len() >= z.len()")]
+/// pub fn a_requirement_without_its_parameter(x: &[f32], mut y: Disjoint<'_, f32, Index1>) {}
+/// ```
+///
 /// All threads of the block call [`sync`](Self::sync), [`reduce`](Self::reduce) and the like, or
 /// none does. cuda_builder refuses a safe kernel in which a condition that differs between threads
 /// decides that.
