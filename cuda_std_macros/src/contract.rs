@@ -68,7 +68,7 @@ pub(crate) enum By {
 pub(crate) struct Contract {
     /// The JSON `,"requires":[..],"grid":{..}`, as far as they are given.
     pub(crate) json: Text,
-    /// Statements by which the kernel knows the requirements.
+    /// Statements that give LLVM the requirements.
     pub(crate) facts: Vec<TokenStream>,
 }
 

@@ -77,7 +77,7 @@ pub(crate) struct Entry {
     pub(crate) values: Vec<Value>,
     /// The blocks that inputs and outputs need.
     pub(crate) covers: Vec<Cover>,
-    /// Statements by which the kernel knows what each launch has checked besides its requirements.
+    /// Statements that give LLVM what each launch has checked besides its requirements.
     pub(crate) facts: Vec<TokenStream>,
     /// Dimensions that grid and block may have.
     pub(crate) dimensions: Dimensions,

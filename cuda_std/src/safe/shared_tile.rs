@@ -294,7 +294,7 @@ impl<'kernel, T, const N: usize, const BARRIER: u32, State>
 
 /// Where an element is in a tile with rows of `COLUMNS` elements, a power of two:
 /// `row * COLUMNS + (column ^ (row % COLUMNS))`. In a tile of 32 x 32 words, the elements of a row are
-/// thus in 32 banks, and those of a column too: threads that read a column do not wait for each other.
+/// thus in 32 banks, and those of a column too. Threads that read a column do not wait for each other.
 #[inline(always)]
 pub const fn swizzled<const COLUMNS: usize>(row: usize, column: usize) -> usize {
     const { assert!(COLUMNS.is_power_of_two(), "columns are a power of two") }

@@ -1,4 +1,4 @@
-//! What a launch has checked, as the kernel knows it.
+//! What a launch has checked, as statements of the kernel.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
