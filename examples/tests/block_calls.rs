@@ -50,8 +50,14 @@ fn rows_are_sorted_also_with_nans_and_zeros_of_both_signs() -> Result<()> {
     let device = Device::emulator()?;
     let stream = device.default_stream();
     for columns in [1, 31, 200, 256] {
-        let mut x: Vec<f32> = (0..2 * columns).map(|i| (i * 37 % 101) as f32 - 50.0).collect();
-        for (value, special) in x.iter_mut().step_by(9).zip([f32::NAN, -0.0, f32::INFINITY, 0.0]) {
+        let mut x: Vec<f32> = (0..2 * columns)
+            .map(|i| (i * 37 % 101) as f32 - 50.0)
+            .collect();
+        for (value, special) in x
+            .iter_mut()
+            .step_by(9)
+            .zip([f32::NAN, -0.0, f32::INFINITY, 0.0])
+        {
             *value = special;
         }
         let on_device = Tensor::from_slice(&device, &[2, columns], &x)?;

@@ -2,8 +2,9 @@
 
 use core::marker::PhantomData;
 
+use super::InTile;
 use super::index::{
-    InRow, InTile, OfThisThread, Pair, PerBlock, after, in_memory, require_one_dimension_of_blocks,
+    InRow, OfThisThread, Pair, PerBlock, after, in_memory, require_one_dimension_of_blocks,
     require_two_dimensions_of_blocks,
 };
 use crate::thread::{self, WARP_THREADS};

@@ -37,13 +37,15 @@
 mod block;
 mod collective;
 mod disjoint;
+mod in_tile;
 mod index;
 mod shared_tile;
 mod view;
 
 pub use block::{Block, Columns, Row, Rows, TileElements};
 pub use disjoint::Disjoint;
-pub use index::{GridStride, InRow, InTile, Index1, Index2, Index3, PerBlock, PerWarp, Witness};
+pub use in_tile::InTile;
+pub use index::{GridStride, InRow, Index1, Index2, Index3, PerBlock, PerWarp, Witness};
 #[doc(hidden)]
 pub use shared_tile::Stored;
 pub use shared_tile::{Reading, SharedTile, Writing, Written, swizzled};
