@@ -11,7 +11,7 @@ use crate::arch::Arch;
 use crate::assemble::Assembled;
 use crate::compile::TARGET;
 use crate::error::{Error, Step};
-use crate::lint::{EVERYWHERE, Refusal};
+use crate::lint::Refusal;
 use crate::pipeline::{CrateBuild, CrateCode, side_by_side};
 use crate::toolchain::{DeviceToolchain, Ptxas};
 use crate::write;
@@ -59,7 +59,6 @@ pub struct CudaBuilder {
     pub(crate) dump_ir: Option<PathBuf>,
     pub(crate) target_dir: Option<PathBuf>,
     pub(crate) contract: bool,
-    pub(crate) local: Vec<String>,
     pub(crate) families: Vec<String>,
     pub(crate) profile: Profile,
     pub(crate) features: Vec<String>,
@@ -116,7 +115,6 @@ impl CudaBuilder {
             dump_ir: None,
             target_dir: None,
             contract: true,
-            local: Vec::new(),
             families: Vec::new(),
             profile: Profile::Release,
             features: Vec::new(),
@@ -181,13 +179,6 @@ impl CudaBuilder {
     /// PTX determines the bits of the results: ptxas may not contract what is left.
     pub fn contract(mut self, contract: bool) -> Self {
         self.contract = contract;
-        self
-    }
-
-    /// Allows this kernel to use local memory and to spill registers; `"*"` allows it for all
-    /// kernels.
-    pub fn allow_local(mut self, kernel: impl Into<String>) -> Self {
-        self.local.push(kernel.into());
         self
     }
 
@@ -394,7 +385,6 @@ impl CudaBuilder {
             }
         }
         self.check_families(&there)?;
-        self.check_local(code)?;
         // The longest first, so that no core waits for one that was begun last.
         todo.sort_by_key(|(_, family)| Reverse(family.module.lines()));
         let mut modules = side_by_side(todo, |(arch, family)| build.family(arch, family))?;
@@ -412,25 +402,6 @@ impl CudaBuilder {
                 reason: format!("no `{missing}` in the crate; it has {}", there.join(", ")),
             })
         })
-    }
-
-    /// Checks that each kernel that may use local memory exists in the crate.
-    fn check_local(&self, code: &CrateCode) -> Result<(), Error> {
-        let there: BTreeSet<&str> = code.kernel_names().collect();
-        let is_missing = |name: &&String| *name != EVERYWHERE && !there.contains(name.as_str());
-        self.local
-            .iter()
-            .find(is_missing)
-            .map_or(Ok(()), |missing| {
-                let there: Vec<&str> = there.iter().copied().collect();
-                Err(Error::Option {
-                    option: "allow_local",
-                    reason: format!(
-                        "no kernel `{missing}` in the crate; it has {}",
-                        there.join(", ")
-                    ),
-                })
-            })
     }
 
     fn checked_crate(&self) -> Result<PathBuf, Error> {

@@ -1,6 +1,7 @@
 //! The rules that a build enforces on its PTX.
 
 use crate::divergence::Threads;
+use crate::ir::kernels::Kernel;
 use std::fmt;
 use std::path::Path;
 
@@ -8,9 +9,6 @@ use ptx_syntax::ast::Module;
 use ptx_syntax::isa::Opcode;
 use ptx_syntax::lint::{Finding, LintOptions, Rule, Severity, lint_with};
 use ptx_syntax::origins::Origins;
-
-/// The kernel name that allows local memory in every kernel.
-pub(crate) const EVERYWHERE: &str = "*";
 
 /// A rule that the PTX breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,13 +125,13 @@ impl fmt::Display for Refusal {
                     // Of a kernel that prints, the linter only warns.
                     (Rule::LocalMemory, Some(function)) if finding.severity < severity => write!(
                         f,
-                        " (println! is for looking inside: allow it meanwhile, by \
-                         --allow-local {function}, `CudaBuilder::allow_local(\"{function}\")`)"
+                        " (println! is for looking inside: allow it meanwhile, at `{function}`: \
+                         #[kernel(allow_local)])"
                     ),
                     (Rule::LocalMemory, Some(function)) => write!(
                         f,
-                        " (index arrays by constants in loops that unroll, or allow it: \
-                         --allow-local {function}, `CudaBuilder::allow_local(\"{function}\")`)"
+                        " (index arrays by constants in loops that unroll, or allow it at \
+                         `{function}`: #[kernel(allow_local)])"
                     ),
                     (Rule::NewerInstruction, _) => {
                         write!(f, " (say so at the kernel: #[kernel(arch = \"..\")])")
@@ -214,15 +212,12 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Checks a module against the rules that need no other tool.
-pub(crate) fn check(module: &Module, local: &[String]) -> Vec<Refusal> {
-    let everywhere = local.iter().any(|kernel| kernel == EVERYWHERE);
-    let options = LintOptions::default()
-        .rounding(true)
-        .allow_local(everywhere);
-    let options = local
-        .iter()
-        .fold(options, |options, kernel| options.allow_local_in(kernel));
+/// Checks a module with these kernels against the rules that need no other tool.
+pub(crate) fn check(module: &Module, kernels: &[Kernel]) -> Vec<Refusal> {
+    let local = kernels.iter().filter(|kernel| kernel.allow_local);
+    let options = local.fold(LintOptions::default().rounding(true), |options, kernel| {
+        options.allow_local_in(&kernel.name)
+    });
     let origins = Origins::of(module);
     let mut refusals: Vec<Refusal> = lint_with(module, &options)
         .into_iter()
@@ -295,14 +290,20 @@ mod tests {
     use super::*;
 
     /// What is refused in a kernel with these lines; `local` kernels may use local memory.
-    fn refused(body: &str, local: &[String]) -> Vec<String> {
+    fn refused(body: &str, allow_local: bool) -> Vec<String> {
         let text = format!(
             ".version 7.8\n.target sm_75\n.address_size 64\n.file 1 \"k.rs\" .file 2 \"lib.rs\" \
              .extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n\
              .visible .entry k()\n{{\n.local .align 8 .b8 depot[16];\n{body}\nret;\n}}\n"
         );
         let module = ptx_syntax::parse(&text).expect("valid PTX");
-        let refusals = check(&module, local);
+        let kernel = Kernel {
+            name: "k".to_owned(),
+            module: "k".to_owned(),
+            allow_local,
+            ..Kernel::default()
+        };
+        let refusals = check(&module, &[kernel]);
         refusals.iter().map(ToString::to_string).collect()
     }
 
@@ -315,23 +316,23 @@ mod tests {
                 "println! is for looking inside",
             ),
         ] {
-            let found = refused(body, &[]);
+            let found = refused(body, false);
             assert_eq!(found.len(), 1, "{found:?}");
             for part in [
                 "line 7: error[local-memory]: in k",
                 hint,
-                "--allow-local k,",
+                "at `k`: #[kernel(allow_local)]",
             ] {
                 assert!(found[0].contains(part), "{} lacks {part}", found[0]);
             }
-            assert_eq!(refused(body, &["k".into()]), [""; 0]);
+            assert_eq!(refused(body, true), [""; 0]);
         }
     }
 
     #[test]
     fn a_compare_and_swap_in_local_memory_is_refused() {
         let body = "atom.relaxed.gpu.local.cas.b32 %r1,[%rd1],5,7;";
-        let found = refused(body, &["k".into()]);
+        let found = refused(body, true);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("line 8: `k` exchanges"), "{found:?}");
     }
@@ -341,7 +342,7 @@ mod tests {
         let body = ".loc 1 3 0\nmov.u32 %r1,0;\n.loc 1 9 5\n\
                     .loc 2 40 1, function_name $L__inlined, inlined_at 1 9 5\n\
                     add.f32 %f1,%f1,%f1;";
-        let found = refused(body, &[]).join("\n");
+        let found = refused(body, false).join("\n");
         for part in [
             "line 7: ",
             ", from k.rs:3 (index",

@@ -55,11 +55,6 @@ impl CrateCode {
         of_kernels.chain(of_fragments)
     }
 
-    /// Names of all kernels.
-    pub(crate) fn kernel_names(&self) -> impl Iterator<Item = &str> {
-        self.kernels.iter().map(|kernel| kernel.name.as_str())
-    }
-
     /// The families of what is built for `arch`: kernels that name it, and if it was asked for,
     /// those that name none.
     pub(crate) fn families(&self, arch: Arch, asked_for: bool) -> Result<Vec<Family>, Error> {
@@ -164,7 +159,7 @@ impl CrateBuild<'_> {
             family: name.clone(),
             source,
         })?;
-        let mut refusals = lint::check(&module, &self.options.local);
+        let mut refusals = lint::check(&module, &family.kernels);
         refusals.extend(ir::fragments::check(&module, &family.fragments));
         refusals.extend(collectives::check(
             &module,
@@ -175,11 +170,9 @@ impl CrateBuild<'_> {
         let mut assembled = None;
         if let (Some(ptxas), true) = (self.ptxas, refusals.is_empty()) {
             let said = assemble_text(ptxas, &name, &ptx, arch.name(), work)?;
-            let local = &self.options.local;
-            refusals.extend(said.refusals(|kernel| {
-                local
-                    .iter()
-                    .any(|allowed| allowed == kernel || allowed == lint::EVERYWHERE)
+            refusals.extend(said.refusals(|name| {
+                let mut kernels = family.kernels.iter();
+                kernels.any(|kernel| kernel.allow_local && kernel.name == name)
             }));
             if self.options.record_registers {
                 let used = said

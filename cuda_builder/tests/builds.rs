@@ -317,7 +317,10 @@ fn what_cannot_run_is_refused_with_the_reason() -> Outcome {
             "unresolved",
             ["unresolved.ptx is refused", "defined_nowhere"],
         ),
-        ("local", ["--allow-local scattered", "--dump-ir DIR"]),
+        (
+            "local",
+            ["at `scattered`: #[kernel(allow_local)]", "--dump-ir DIR"],
+        ),
         ("initialised_shared", ["COUNT", "has an initial value"]),
         ("cluster", ["`clustered`", "sm_75"]),
         ("no_kernel", ["fixture_kernels", "has no kernel"]),
@@ -379,16 +382,9 @@ fn local_memory_may_be_allowed_to_one_kernel() -> Outcome {
         return Ok(());
     };
     let builder = builder(&toolchain).features(["local"]);
-    let other = builder.clone().allow_local("axpy").build();
-    assert!(matches!(other, Err(Error::Refused { family, .. }) if family == "local"));
-    let Err(Error::Option { option, reason }) = builder.clone().allow_local("none").build() else {
-        panic!("there is no such kernel");
-    };
-    assert!(
-        option == "allow_local" && reason.contains("no kernel `none`") && reason.contains("axpy"),
-        "{reason}"
-    );
-    let report = builder.allow_local("scattered").build()?;
+    let refused = builder.clone().build();
+    assert!(matches!(refused, Err(Error::Refused { family, .. }) if family == "local"));
+    let report = builder.features(["local_allowed"]).build()?;
     assert!(ptx(&report)["local"].contains(".local .align"));
     Ok(())
 }

@@ -6,7 +6,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, ExprTuple, Ident, Lit, LitStr, Token, parse2};
 
-use crate::contract::{self, Contract, Cover, Value};
+use crate::contract::{self, Contract, Cover, Dimensions, Value};
 use crate::generic::{self, Instance, replaced};
 
 /// The arguments between the parentheses.
@@ -22,6 +22,8 @@ pub(crate) struct Attributes {
     pub(crate) requires: Option<LitStr>,
     /// The threads that a launch has.
     pub(crate) grid: Option<LitStr>,
+    /// Whether the kernel may use local memory and spill registers.
+    pub(crate) allow_local: bool,
     /// Entries of a generic kernel.
     pub(crate) instances: Vec<Instance>,
 }
@@ -31,8 +33,9 @@ impl Parse for Attributes {
         let mut attributes = Self::default();
         while !input.is_empty() {
             let name: Ident = input.parse()?;
-            input.parse::<Token![=]>()?;
-            if input.peek(Token![<]) {
+            if name == "allow_local" && !input.peek(Token![=]) {
+                attributes.allow_local = true;
+            } else if input.parse::<Token![=]>().and(Ok(input.peek(Token![<])))? {
                 let arguments = input.parse()?;
                 attributes.instances.push(Instance { name, arguments });
             } else {
@@ -96,12 +99,13 @@ impl Attributes {
             arch: self.arch.clone(),
             requires: text(&self.requires)?,
             grid: text(&self.grid)?,
+            allow_local: self.allow_local,
             instances: Vec::new(),
         })
     }
 
     /// Requirements and grid of launches, which have these values and parameters.
-    pub(crate) fn contract(&self, of: (&[Value], &[Cover])) -> syn::Result<Contract> {
+    pub(crate) fn contract(&self, of: (&[Value], &[Cover], Dimensions)) -> syn::Result<Contract> {
         let (requires, grid) = (self.requires.as_ref(), self.grid.as_ref());
         let (block, max_threads) = (self.block.as_ref(), self.max_threads.as_ref());
         contract::read(requires, grid, block, max_threads, of)
@@ -180,7 +184,8 @@ impl Attributes {
                 return Err(syn::Error::new(
                     name.span(),
                     "unknown argument; there are block, max_threads, min_blocks, cluster, \
-                     dynamic_shared, arch, requires, grid, and entries of a generic kernel: name = <f32>",
+                     dynamic_shared, arch, requires, grid, allow_local, and entries of a generic \
+                     kernel: name = <f32>",
                 ));
             }
         };

@@ -11,6 +11,11 @@ use syn::{BinOp, Expr, ExprBinary, ExprMethodCall, Lit, LitStr, Path, Token, UnO
 
 use crate::metadata::Text;
 
+mod dimensions;
+pub(crate) mod fact;
+
+pub(crate) use dimensions::Dimensions;
+
 /// Threads of a block for a kernel that says its grid and no block.
 const THREADS: u32 = 256;
 
@@ -25,6 +30,12 @@ pub(crate) struct Value {
     pub(crate) extent: &'static str,
     /// The value on the device.
     pub(crate) device: TokenStream,
+}
+
+/// A condition: its text and its formula.
+struct Requirement {
+    text: String,
+    code: Text,
 }
 
 /// The blocks that a parameter needs.
@@ -57,8 +68,8 @@ pub(crate) enum By {
 pub(crate) struct Contract {
     /// The JSON `,"requires":[..],"grid":{..}`, as far as they are given.
     pub(crate) json: Text,
-    /// The requirements on the device.
-    pub(crate) conditions: Vec<TokenStream>,
+    /// Statements that give LLVM the requirements.
+    pub(crate) facts: Vec<TokenStream>,
 }
 
 /// What an expression is.
@@ -81,27 +92,41 @@ pub(crate) fn read(
     grid: Option<&LitStr>,
     block: Option<&[Expr; 3]>,
     max_threads: Option<&Expr>,
-    (values, covers): (&[Value], &[Cover]),
+    (values, covers, dimensions): (&[Value], &[Cover], Dimensions),
 ) -> syn::Result<Contract> {
     let mut contract = Contract::default();
+    let mut requirements = Vec::new();
+    if let Some((requirement, on_device)) = dimensions.requirement() {
+        requirements.push(requirement);
+        contract.facts.extend(on_device.iter().map(fact::assume));
+    }
     if let Some(text) = requires {
         let mut conditions = Vec::new();
         split(text.parse()?, &mut conditions);
-        contract.json.push(",\"requires\":[");
-        for (at, condition) in conditions.iter().enumerate() {
+        for condition in &conditions {
             let term = term(condition, values)?;
             if term.kind != Kind::Truth {
                 let message = "requires is a condition: `y.len() >= x.len()`";
                 return Err(syn::Error::new(condition.span(), message));
             }
+            requirements.push(Requirement {
+                text: source(condition),
+                code: term.words,
+            });
+            contract
+                .facts
+                .push(fact::known(condition, &term.device, values)?);
+        }
+    }
+    if !requirements.is_empty() {
+        contract.json.push(",\"requires\":[");
+        for (at, Requirement { text, code }) in requirements.into_iter().enumerate() {
             let comma = if at > 0 { "," } else { "" };
-            let source = source(condition);
             contract
                 .json
-                .push(&format!("{comma}{{\"text\":\"{source}\",\"code\":\""));
-            contract.json.append(term.words);
+                .push(&format!("{comma}{{\"text\":\"{text}\",\"code\":\""));
+            contract.json.append(code);
             contract.json.push("\"}");
-            contract.conditions.push(term.device);
         }
         contract.json.push("]");
     }

@@ -72,7 +72,7 @@ fn unsafe_entry(
         values,
         slices,
     } = Passed::of(params);
-    let contract = attributes.contract((&values, &[]))?;
+    let contract = attributes.contract((&values, &[], contract::Dimensions::ANY))?;
     let name = &function.sig.ident;
     let metadata = metadata::expand(name, described, attributes, contract.json, false);
     let param_checks = param_checks(params);
@@ -117,16 +117,20 @@ fn safe_entry(
 ) -> syn::Result<TokenStream> {
     let entry = safe::Entry::of(params, attributes.block.as_ref())?;
     let name = &function.sig.ident;
-    let contract::Contract { json, conditions } =
-        attributes.contract((&entry.values, &entry.covers))?;
+    let contract::Contract {
+        json,
+        facts: of_contract,
+    } = attributes.contract((&entry.values, &entry.covers, entry.dimensions))?;
     let safe::Entry {
         inputs: of_entry,
         params,
         statics,
         arguments,
         checks,
+        mut facts,
         ..
     } = entry;
+    facts.extend(of_contract);
     let metadata = metadata::expand(name, params, attributes, json, true);
     let ItemFn {
         attrs,
@@ -147,10 +151,11 @@ fn safe_entry(
             #[inline(always)]
             fn __safe_kernel(#inputs) #block
 
-            // SAFETY: whoever launches the entry passes the memory that the parameters describe, and
-            // meets the requirements; each thread comes here once.
+            // SAFETY: whoever launches the entry passes the memory that the parameters describe, of
+            // fewer than 2^63 elements, and meets the requirements; `.reqntid` has the block's
+            // extents. Each thread comes here once.
             unsafe {
-                #(::core::hint::assert_unchecked(#conditions);)*
+                #(#facts)*
                 __safe_kernel(#(#arguments),*)
             }
         }
@@ -169,7 +174,7 @@ fn safe_entry(
                 #(#statics)*
                 // SAFETY: as on the device; nobody calls this.
                 unsafe {
-                    #(::core::hint::assert_unchecked(#conditions);)*
+                    #(#facts)*
                     #name(#(#arguments),*)
                 }
             }

@@ -42,6 +42,8 @@ use proc_macro::TokenStream;
 /// - `arch = "sm_90a"`: the kernel uses instructions that older architectures lack. It is built for
 ///   this architecture only, whichever architectures a build asks for, so kernels for several
 ///   generations can be in one crate.
+/// - `requires = ".."`, `grid = ".."`: what a launch has to meet, and its grid: the book, "Contracts".
+/// - `allow_local`: the kernel may use local memory and spill registers, which a build otherwise refuses.
 /// - `axpy_f32 = <f32, 4>`, once or more: an entry of this name, which calls the generic function with
 ///   these arguments. A generic function is not an entry itself. The other arguments may name its
 ///   parameters: `block = N`, `requires = "x.len() % N == 0"`.
@@ -53,8 +55,8 @@ use proc_macro::TokenStream;
 ///
 /// The metadata is a static `__WARPSMITH_KERNEL_<name>` in section `.warpsmith.kernel`. Its bytes
 /// are one JSON object, `{"name", "module", "params": [{"name", "type", "alias"}], "max_threads",
-/// "min_blocks", "dynamic_shared_bytes", "arch", "cluster": [x, y, z], "block": [x, y, z], "safe"}`,
-/// with `null` for what is not given. `alias` is that of a safe kernel's pointer: 1 if nobody writes
+/// "min_blocks", "dynamic_shared_bytes", "arch", "cluster": [x, y, z], "block": [x, y, z], "requires", "grid",
+/// "allow_local", "safe"}`, with `null` or nothing for what is not given. `alias` is that of a safe kernel's pointer: 1 if nobody writes
 /// what it points to, 2 if nothing else points to it, else 0. Numbers are padded with spaces on the left, which JSON allows: their values come from
 /// constant evaluation, after the macro has run.
 ///

@@ -136,6 +136,9 @@ fn tail(params: Vec<Param>, attributes: &Attributes, contract: Text, is_safe: bo
     text.extents("cluster", attributes.cluster.as_ref());
     text.extents("block", attributes.block.as_ref());
     text.append(contract);
+    if attributes.allow_local {
+        text.push(",\"allow_local\":true");
+    }
     text.push(&format!(",\"safe\":{is_safe}}}"));
     text
 }

@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, GenericArgument, PathArguments, Type};
 
-use crate::contract::{Along, By, Cover, Value};
+use crate::contract::{Along, By, Cover, Dimensions, Value, fact};
 use crate::metadata::{Param, type_name};
 
 /// What a safe kernel takes instead of a pointer.
@@ -51,6 +51,13 @@ const EXTENTS: [&[&str]; 3] = [
     &["planes", "rows", "columns"],
 ];
 
+/// The strides of the same.
+const STRIDES: [&[&str]; 3] = [
+    &[],
+    &["row_stride", "column_stride"],
+    &["plane_stride", "row_stride", "column_stride"],
+];
+
 /// What the entry of a safe kernel consists of.
 #[derive(Default)]
 pub(crate) struct Entry {
@@ -70,12 +77,23 @@ pub(crate) struct Entry {
     pub(crate) values: Vec<Value>,
     /// The blocks that inputs and outputs need.
     pub(crate) covers: Vec<Cover>,
+    /// Statements that give LLVM what each launch has checked besides its requirements.
+    pub(crate) facts: Vec<TokenStream>,
+    /// Dimensions that grid and block may have.
+    pub(crate) dimensions: Dimensions,
 }
 
 impl Entry {
     /// That of a kernel with these parameters, and with a block of these extents if it has them.
     pub(crate) fn of(params: &[(&Ident, &Type)], block: Option<&[Expr; 3]>) -> syn::Result<Self> {
         let mut entry = Self::default();
+        if let Some([x, y, z]) = block {
+            entry.facts.push(fact::assume(&quote! {
+                ::cuda_std::thread::block_dim_x() == (#x) as u32
+                    && ::cuda_std::thread::block_dim_y() == (#y) as u32
+                    && ::cuda_std::thread::block_dim_z() == (#z) as u32
+            }));
+        }
         for (name, ty) in params {
             refuse_lifetimes(ty.to_token_stream())?;
             entry.add(name, ty, block)?;
@@ -127,6 +145,7 @@ impl Entry {
                     }
                     (Some("Disjoint"), [element, witness]) => {
                         let (dimensions, along) = named_by(witness);
+                        self.dimensions.at_most(needed_by(witness));
                         let (pointer, shape) = self.memory(name, element, "*mut", dimensions);
                         self.cover(name, along);
                         self.argument(quote! {
@@ -169,7 +188,10 @@ impl Entry {
             _ => ("shape", "Shape3", quote!(::cuda_std::safe::Shape3)),
         };
         let name = name.unraw();
-        for extent in EXTENTS[dimensions - 1] {
+        for extent in EXTENTS[dimensions - 1]
+            .iter()
+            .chain(STRIDES[dimensions - 1])
+        {
             let field = format_ident!("{extent}");
             self.values.push(Value {
                 of: name.clone(),
@@ -180,6 +202,12 @@ impl Entry {
                 },
             });
         }
+        let extents = EXTENTS[dimensions - 1].len();
+        let lengths = self.values.iter().rev().skip(STRIDES[dimensions - 1].len());
+        let lengths = lengths
+            .take(extents)
+            .map(|Value { device, .. }| fact::assume(&quote!((#device as i64) >= 0)));
+        self.facts.extend(lengths.collect::<Vec<_>>());
         self.is_of_its_name(element);
         self.inputs.push(quote!(#pointer: #qualifier #element));
         self.inputs.push(quote!(#shape: #extent));
@@ -240,7 +268,7 @@ impl Entry {
                 "`Block<'_, THREADS>` has as many threads as `block = ..` says"
             );
         });
-        self.argument(quote!(<#ty>::new([#x, #y, #z])));
+        self.argument(quote!(<#ty>::new(#x, #y, #z)));
         Ok(())
     }
 
@@ -349,6 +377,22 @@ fn named_by(witness: &Type) -> (usize, Vec<Along>) {
         }
         _ => (1, each_thread(1)),
     }
+}
+
+/// The dimensions of grid and block in which a witness is unique.
+fn needed_by(witness: &Type) -> Dimensions {
+    let Type::Path(path) = witness else {
+        return Dimensions::ANY;
+    };
+    let last = path.path.segments.last();
+    let (grid, block) = match last.map(|last| last.ident.to_string()).as_deref() {
+        Some("Index1" | "PerWarp") => (1, 1),
+        Some("Index2") => (2, 2),
+        Some("InRow" | "PerBlock") => (1, 3),
+        Some("InTile") => (2, 3),
+        _ => return Dimensions::ANY,
+    };
+    Dimensions { grid, block }
 }
 
 /// Refuses named lifetimes: what a kernel borrows lives as long as it runs.

@@ -152,6 +152,16 @@
 /// }
 /// ```
 ///
+/// nor a launch without dimensions of a kernel that states none:
+///
+/// ```compile_fail,E0061
+/// use warpsmith::{Result, Stream, Tensor};
+/// use warpsmith_examples::kernels::Kernels;
+/// fn launch(kernels: &Kernels, stream: &Stream, x: &Tensor<f32>, y: &mut Tensor<f32>) -> Result<()> {
+///     kernels.safe_axpy(stream, 2.0, x, y)
+/// }
+/// ```
+///
 /// nor too few arguments:
 ///
 /// ```compile_fail,E0061

@@ -222,12 +222,16 @@ fn a_graph_replays_its_launches() -> Result<()> {
 #[test]
 fn a_fault_of_a_captured_kernel_is_reported_where_it_is_launched() -> Result<()> {
     let on = Emulated::new()?;
-    let (a, b) = (on.counting(&[10])?, on.counting(&[9])?);
-    let mut c = on.zeros(&[10])?;
-    let config = LaunchConfig::linear(1, 32);
-    let graph = on
-        .stream
-        .capture(|stream| on.kernels.safe_vector_add(stream, config, &a, &b, &mut c))?;
+    let (x, starts) = (
+        on.counting(&[10])?,
+        Tensor::from_slice(&on.device, &[2], &[0_u32, 11])?,
+    );
+    let mut sums = on.zeros(&[1])?;
+    let config = LaunchConfig::linear(1, 128);
+    let graph = on.stream.capture(|stream| {
+        on.kernels
+            .safe_segmented_sum(stream, config, &x, &starts, &mut sums)
+    })?;
     let error = graph.launch(&on.stream).expect_err("it traps").to_string();
     ensure!(error.contains("trap"), "{error}");
     Ok(())

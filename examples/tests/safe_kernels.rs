@@ -184,22 +184,65 @@ fn segments_are_summed_also_empty_ones() -> Result<()> {
 #[test]
 fn an_index_out_of_bounds_is_a_trap() -> Result<()> {
     let on = Emulated::new()?;
-    let add = |a: &Tensor<f32>, b: &Tensor<f32>, config| -> Result<String> {
-        let mut c = on.empty(&[10])?;
-        let launched = on.kernels.safe_vector_add(&on.stream, config, a, b, &mut c);
-        Ok(launched.err().context("it traps")?.to_string())
-    };
-    let ten = on.tensor(&[10], &numbers(10))?;
-    let nine = on.tensor(&[9], &numbers(9))?;
-    let error = add(&ten, &nine, LaunchConfig::linear(1, 32))?;
+    let x = on.tensor(&[10], &numbers(10))?;
+    let starts = on.tensor(&[2], &[0_u32, 11])?;
+    let mut sums = on.empty(&[1])?;
+    let config = LaunchConfig::linear(1, 128);
+    let launched = on
+        .kernels
+        .safe_segmented_sum(&on.stream, config, &x, &starts, &mut sums);
+    let error = launched.err().context("it traps")?.to_string();
     ensure!(error.contains("trap"), "{error}");
-    // More dimensions than the index has: two threads would share an element.
+    Ok(())
+}
+
+#[test]
+fn more_dimensions_than_the_indices_have_are_refused() -> Result<()> {
+    let on = Emulated::new()?;
+    let x = on.tensor(&[10], &numbers(10))?;
+    let mut y = on.empty(&[10])?;
+    // Two threads would share an element.
     let flat = LaunchConfig {
         block: [4, 2, 1],
         ..LaunchConfig::linear(1, 1)
     };
-    let error = add(&ten, &ten, flat)?;
+    assert_refused(
+        on.kernels.safe_vector_add(&on.stream, flat, &x, &x, &mut y),
+        "requires a grid and a block of one dimension, \
+         but grid.y = 1, grid.z = 1, block.y = 2, block.z = 1",
+    );
+    let (x, mut y) = (x.reshape(&[2, 5])?, on.empty(&[2, 5])?);
+    let of_rows = LaunchConfig {
+        grid: [1, 2, 1],
+        ..LaunchConfig::linear(1, 128)
+    };
+    assert_refused(
+        on.kernels.safe_softmax(&on.stream, of_rows, &x, &mut y),
+        "requires a grid of one dimension, but grid.y = 2, grid.z = 1",
+    );
+    // No output depends on the index of a histogram, whose launch does not check it: the kernel does.
+    let (values, counts) = (
+        on.tensor(&[10], &[0_u32; 10])?,
+        on.tensor(&[4], &[0_u32; 4])?,
+    );
+    let counted = on
+        .kernels
+        .safe_histogram(&on.stream, flat, &values, &counts);
+    let error = counted.err().context("it traps")?.to_string();
     ensure!(error.contains("trap"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn strides_that_a_kernel_requires_are_checked() -> Result<()> {
+    let on = Emulated::new()?;
+    let x = on.tensor(&[5, 2], &numbers(10))?.t();
+    let mut y = on.empty(&[2, 5])?;
+    assert_refused(
+        on.kernels
+            .safe_softmax(&on.stream, LaunchConfig::linear(2, 128), &x, &mut y),
+        "requires x.column_stride() == 1, but x.column_stride() = 2",
+    );
     Ok(())
 }
 

@@ -276,8 +276,9 @@ impl Kernel {
         // SAFETY: number and sizes of the parameters have been checked, and those are what the
         // contract was made for.
         unsafe {
-            contract.check(self.name(), parameters)?;
+            contract.check(self.name(), parameters, None)?;
             if let Some(config) = config {
+                contract.check(self.name(), parameters, Some(&config))?;
                 return Ok(config);
             }
             let shared_bytes = self.least_dynamic_shared_bytes();
@@ -291,6 +292,7 @@ impl Kernel {
             let config = contract.launch(self.name(), parameters, *cluster, resident)?;
             let config = config.shared_bytes(shared_bytes);
             self.check_shape(&config)?;
+            contract.check(self.name(), parameters, Some(&config))?;
             Ok(config)
         }
     }

@@ -3,9 +3,10 @@
 //!
 //! A formula is written in postfix form, in words: `$y.len $x.len >=`. A word that begins with `$` is a
 //! value of the launch. It is the length of a parameter (`$x.len`), one of its extents (`$x.planes`,
-//! `$x.rows`, `$x.columns`), or a parameter that is a number (`$n`). Truth is 1 or 0. Numbers have 64
-//! bits without a sign. A formula without a value (a negative difference, a division by 0, a number
-//! of more than 64 bits) is none.
+//! `$x.rows`, `$x.columns`) or strides (`$x.row_stride`), or a parameter that is a number (`$n`). It may
+//! also be an extent of grid or block (`$grid.y`, `$block.z`). Truth is 1 or 0. Numbers have 64 bits without
+//! a sign; a negative stride is 2^64 less its size. A formula without a value (a negative difference,
+//! a division by 0, a number of more than 64 bits) is none.
 
 use serde::{Deserialize, Serialize};
 

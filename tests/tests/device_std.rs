@@ -1,8 +1,7 @@
 //! Every wrapper of `cuda_std`, through the kernels of `device_std/`: what the device returns.
 //!
 //! After a change of these kernels or of cuda_std, rebuild their PTX:
-//! `cargo run -p warpsmith-cli -- build tests/device_std --arch sm_80 --allow-local print_lines
-//! --allow-local index_or_trap`.
+//! `cargo run -p warpsmith-cli -- build tests/device_std --arch sm_80`.
 
 use cuda_std::{convert, math};
 use half::{bf16, f16};

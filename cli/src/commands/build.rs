@@ -22,7 +22,7 @@ use crate::progress::Spinner;
   warpsmith build my-kernels
   warpsmith build my-kernels --arch sm_80 --arch sm_90a -o ptx
   warpsmith build my-kernels --family gemm -o ptx
-  warpsmith build my-kernels --dump-ir ir --allow-local my_kernel")]
+  warpsmith build my-kernels --dump-ir ir")]
 pub(crate) struct Args {
     /// The directory of the crate.
     #[arg(value_name = "CRATE", default_value = ".")]
@@ -36,9 +36,6 @@ pub(crate) struct Args {
     /// Do not contract a*b+c to a fused multiply-add.
     #[arg(long)]
     no_contract: bool,
-    /// Allow local memory in this kernel; `*` means all kernels. May be repeated.
-    #[arg(long, value_name = "KERNEL")]
-    allow_local: Vec<String>,
     /// Build only this family of kernels, and leave the others in DIR unchanged. May be repeated.
     #[arg(long = "family", value_name = "FAMILY")]
     families: Vec<String>,
@@ -143,9 +140,6 @@ fn builder(args: &Args) -> CudaBuilder {
         .locked(args.locked)
         .fold_halves(args.fold_halves)
         .ptxas(ptxas);
-    for kernel in &args.allow_local {
-        builder = builder.allow_local(kernel);
-    }
     for family in &args.families {
         builder = builder.family(family);
     }

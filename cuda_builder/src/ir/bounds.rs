@@ -59,16 +59,10 @@ mod tests {
         let kernel = Kernel {
             name: "k".to_owned(),
             module: "c".to_owned(),
-            params: Vec::new(),
             max_threads: Some(384),
             min_blocks: Some(1),
             cluster: Some([2, 1, 1]),
-            block: None,
-            dynamic_shared_bytes: None,
-            arch: None,
-            safe: false,
-            requires: Vec::new(),
-            grid: None,
+            ..Kernel::default()
         };
         apply(&mut module, &[kernel]);
         assert_eq!(

@@ -131,15 +131,7 @@ mod tests {
                 param("Pair"),
                 param("*mut u32"),
             ],
-            max_threads: None,
-            min_blocks: None,
-            cluster: None,
-            block: None,
-            dynamic_shared_bytes: None,
-            arch: None,
-            safe: false,
-            requires: Vec::new(),
-            grid: None,
+            ..Kernel::default()
         };
         apply(&mut module, &[kernel]);
         let header = module

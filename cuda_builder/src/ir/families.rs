@@ -107,16 +107,7 @@ mod tests {
         Kernel {
             name: name.to_owned(),
             module: module.to_owned(),
-            params: Vec::new(),
-            max_threads: None,
-            min_blocks: None,
-            cluster: None,
-            block: None,
-            dynamic_shared_bytes: None,
-            arch: None,
-            safe: false,
-            requires: Vec::new(),
-            grid: None,
+            ..Kernel::default()
         }
     }
 

@@ -17,7 +17,7 @@ use crate::arch::{Arch, UnknownArch};
 pub const SECTION: &str = ".warpsmith.kernel";
 
 /// Metadata of one kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kernel {
     /// Entry name.
@@ -43,6 +43,9 @@ pub struct Kernel {
     /// Whether it is a `fn` without `unsafe`.
     #[serde(default)]
     pub safe: bool,
+    /// Whether it may use local memory and spill registers.
+    #[serde(default)]
+    pub allow_local: bool,
     /// What each launch has to meet.
     #[serde(default)]
     pub requires: Vec<Requirement>,
@@ -180,16 +183,7 @@ fn bare(name: &str, crate_name: &str) -> Kernel {
     Kernel {
         name: name.to_owned(),
         module: crate_name.to_owned(),
-        params: Vec::new(),
-        max_threads: None,
-        min_blocks: None,
-        cluster: None,
-        block: None,
-        dynamic_shared_bytes: None,
-        arch: None,
-        safe: false,
-        requires: Vec::new(),
-        grid: None,
+        ..Kernel::default()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use core::marker::PhantomData;
 
+use super::InTile;
 use super::index::{
-    InRow, InTile, OfThisThread, PerBlock, after, require_one_dimension_of_blocks,
-    require_two_dimensions_of_blocks, within_memory,
+    InRow, OfThisThread, Pair, PerBlock, after, in_memory, require_one_dimension_of_blocks,
+    require_two_dimensions_of_blocks,
 };
 use crate::thread::{self, WARP_THREADS};
 use crate::warp::{self, Words};
@@ -34,17 +35,38 @@ use crate::warp::{self, Words};
 /// `#[kernel(block = ..)]` gives the extents of the block, whose product is `THREADS`. A launch with
 /// another block is refused.
 ///
+/// ```compile_fail
+/// # use cuda_std::prelude::*;
+/// #[kernel]
+/// pub fn the_block_is_missing(block: Block<'_, 128>) {}
+/// ```
+/// ```compile_fail,E0080
+/// # use cuda_std::prelude::*;
+/// #[kernel(block = 64)]
+/// pub fn another_block(block: Block<'_, 128>) {}
+/// ```
+/// ```compile_fail
+/// # use cuda_std::prelude::*;
+/// #[kernel(requires = "x.len() >= z.len()")]
+/// pub fn a_requirement_without_its_parameter(x: &[f32], mut y: Disjoint<'_, f32, Index1>) {}
+/// ```
+///
 /// All threads of the block call [`sync`](Self::sync), [`reduce`](Self::reduce) and the like, or
 /// none does. cuda_builder refuses a safe kernel in which a condition that differs between threads
 /// decides that.
 #[derive(Debug)]
 pub struct Block<'kernel, const THREADS: u32> {
     thread: u32,
+    /// Threads along x.
+    width: u32,
+    /// The thread's row of so many, and its column.
+    place: (u32, u32),
     of_this_thread: PhantomData<(&'kernel (), OfThisThread)>,
 }
 
 impl<const THREADS: u32> Block<'_, THREADS> {
-    /// For `#[kernel]` alone: `extents` are those of the block.
+    /// For `#[kernel]` alone: the block is `width` times `height` times `depth` threads. These are
+    /// three constants, so that LLVM removes the branches when it inlines this.
     ///
     /// # Safety
     /// The block has these extents. A thread has one such value, in a kernel whose barriers
@@ -54,21 +76,26 @@ impl<const THREADS: u32> Block<'_, THREADS> {
     /// On the host.
     #[doc(hidden)]
     #[inline(always)]
-    pub unsafe fn new(extents: [u32; 3]) -> Self {
-        let [width, height, depth] = extents;
+    pub unsafe fn new(width: u32, height: u32, depth: u32) -> Self {
+        // LLVM then knows quotients and remainders by the extents.
+        let below = |index: u32, extent: u32| {
+            // SAFETY: the caller's extents.
+            unsafe { core::hint::assert_unchecked(index < extent) };
+            index
+        };
         let plane = match depth {
             1 => 0,
-            _ => thread::thread_idx_z() * height,
+            _ => below(thread::thread_idx_z(), depth) * height,
         };
         let row = match (height, depth) {
             (1, 1) => 0,
-            _ => (thread::thread_idx_y() + plane) * width,
+            _ => below(thread::thread_idx_y(), height) + plane,
         };
-        let thread = thread::thread_idx_x() + row;
-        // SAFETY: the caller's extents.
-        unsafe { core::hint::assert_unchecked(thread < THREADS) };
+        let column = below(thread::thread_idx_x(), width);
         Self {
-            thread,
+            thread: below(row * width + column, THREADS),
+            width,
+            place: (row, column),
             of_this_thread: PhantomData,
         }
     }
@@ -85,6 +112,21 @@ impl<const THREADS: u32> Block<'_, THREADS> {
         self.thread as usize
     }
 
+    /// The places that this thread has among `elements` in rows of `COLUMNS`: one in `THREADS`.
+    #[inline(always)]
+    pub(super) fn places<const COLUMNS: usize>(&self, elements: usize) -> Places<COLUMNS, THREADS> {
+        let thread = self.thread();
+        Places {
+            first: match self.width as usize == COLUMNS {
+                true => (self.place.0 as usize, self.place.1 as usize),
+                false => (thread / COLUMNS, thread % COLUMNS),
+            },
+            step: 0,
+            thread,
+            elements,
+        }
+    }
+
     /// `bar.sync 0`: waits for all threads of the block.
     #[inline(always)]
     pub fn sync(&mut self) {
@@ -95,15 +137,14 @@ impl<const THREADS: u32> Block<'_, THREADS> {
     /// index, the step is the number of blocks.
     ///
     /// # Panics
-    /// Where the grid has more than one dimension. On the host.
+    /// Where the grid has more than one dimension. Where `rows` is 2^63 or more. On the host.
     #[inline(always)]
     #[track_caller]
     pub fn rows(&self, rows: usize) -> Rows<THREADS> {
         require_one_dimension_of_blocks();
         Rows {
             next: thread::block_idx_x() as usize,
-            step: thread::grid_dim_x() as usize,
-            rows: within_memory(rows),
+            rows: in_memory(rows),
             thread: self.thread,
             of_this_thread: PhantomData,
         }
@@ -124,8 +165,7 @@ impl<const THREADS: u32> Block<'_, THREADS> {
         TileElements {
             first_row: thread::block_idx_y() as usize * ROWS,
             first_column: thread::block_idx_x() as usize * COLUMNS,
-            thread: self.thread as usize,
-            step: 0,
+            places: self.places::<COLUMNS>(ROWS * COLUMNS),
             of_this_thread: PhantomData,
         }
     }
@@ -187,7 +227,6 @@ impl<const THREADS: u32> Block<'_, THREADS> {
 #[derive(Debug)]
 pub struct Rows<const THREADS: u32> {
     next: usize,
-    step: usize,
     rows: usize,
     thread: u32,
     of_this_thread: OfThisThread,
@@ -200,10 +239,11 @@ impl<const THREADS: u32> Iterator for Rows<THREADS> {
     fn next(&mut self) -> Option<Row<THREADS>> {
         let row = self.next;
         (row < self.rows).then(|| {
-            self.next = after(row, self.step);
+            // Read here: a step that LLVM knew to stay would have it carry an address for each operand
+            // from row to row, and ptxas would unroll no loop over columns.
+            self.next = after(row, thread::grid_dim_x() as usize);
             Row {
-                row,
-                thread: self.thread,
+                row_and_thread: Pair::new(row, self.thread as usize),
                 of_this_thread: PhantomData,
             }
         })
@@ -213,8 +253,7 @@ impl<const THREADS: u32> Iterator for Rows<THREADS> {
 /// A row that no other block has.
 #[derive(Debug)]
 pub struct Row<const THREADS: u32> {
-    row: usize,
-    thread: u32,
+    row_and_thread: Pair,
     of_this_thread: OfThisThread,
 }
 
@@ -222,17 +261,26 @@ impl<const THREADS: u32> Row<THREADS> {
     /// Its index.
     #[inline(always)]
     pub fn get(&self) -> usize {
-        self.row
+        self.row_and_thread.first()
+    }
+
+    #[inline(always)]
+    fn thread(&self) -> usize {
+        self.row_and_thread.second()
     }
 
     /// The columns in `0..columns` that this thread has. The first is the thread's index in the
     /// block, the step is `THREADS`.
+    ///
+    /// # Panics
+    /// Where `columns` is 2^63 or more.
     #[inline(always)]
+    #[track_caller]
     pub fn columns(&self, columns: usize) -> Columns<THREADS> {
         Columns {
-            row: self.row,
-            next: self.thread as usize,
-            columns: within_memory(columns),
+            row: self.get(),
+            next: self.thread(),
+            columns: in_memory(columns),
             of_this_thread: PhantomData,
         }
     }
@@ -240,7 +288,7 @@ impl<const THREADS: u32> Row<THREADS> {
     /// The row's index as a witness in thread 0 of the block, and `None` in the other threads.
     #[inline(always)]
     pub fn leader(&self) -> Option<PerBlock> {
-        (self.thread == 0).then(|| PerBlock::new(self.row))
+        (self.thread() == 0).then(|| PerBlock::new(self.get()))
     }
 }
 
@@ -271,8 +319,7 @@ impl<const THREADS: u32> Iterator for Columns<THREADS> {
 pub struct TileElements<const ROWS: usize, const COLUMNS: usize, const THREADS: u32> {
     first_row: usize,
     first_column: usize,
-    thread: usize,
-    step: usize,
+    places: Places<COLUMNS, THREADS>,
     of_this_thread: OfThisThread,
 }
 
@@ -299,15 +346,38 @@ impl<const ROWS: usize, const COLUMNS: usize, const THREADS: u32> Iterator
 
     #[inline(always)]
     fn next(&mut self) -> Option<InTile<ROWS, COLUMNS>> {
+        let place = self.places.next()?;
+        Some(InTile::new((self.first_row, self.first_column), place))
+    }
+}
+
+/// The iterator that [`Block::places`] returns: rows and columns.
+#[derive(Debug)]
+pub(super) struct Places<const COLUMNS: usize, const THREADS: u32> {
+    /// Row and column of the thread's first element.
+    first: (usize, usize),
+    step: usize,
+    thread: usize,
+    elements: usize,
+}
+
+impl<const COLUMNS: usize, const THREADS: u32> Iterator for Places<COLUMNS, THREADS> {
+    type Item = (usize, usize);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, usize)> {
         let threads = THREADS as usize;
         let element = self.thread + self.step * threads;
         // Counted by steps, of which LLVM knows the number.
-        let is_one = self.step < (ROWS * COLUMNS).div_ceil(threads)
-            && ((ROWS * COLUMNS).is_multiple_of(threads) || element < ROWS * COLUMNS);
+        let is_one = self.step < self.elements.div_ceil(threads)
+            && (self.elements.is_multiple_of(threads) || element < self.elements);
         is_one.then(|| {
+            let place = match threads.is_multiple_of(COLUMNS) {
+                true => (self.first.0 + self.step * (threads / COLUMNS), self.first.1),
+                false => (element / COLUMNS, element % COLUMNS),
+            };
             self.step += 1;
-            let (row, column) = (element / COLUMNS, element % COLUMNS);
-            InTile::new(self.first_row + row, self.first_column + column)
+            place
         })
     }
 }

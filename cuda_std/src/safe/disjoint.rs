@@ -52,17 +52,16 @@ impl<T: Plain, W: Witness> Disjoint<'_, T, W> {
     /// The thread's element, if there is one of that index.
     #[inline(always)]
     pub fn get(&self, at: &W) -> Option<&T> {
-        let offset = at.offset(&self.shape)?;
-        // SAFETY: an element of the shape, which no other thread has.
-        Some(unsafe { &*self.pointer.offset(offset) })
+        // SAFETY: `new` was given the elements of the shape. No other thread has this one.
+        unsafe { Some(&*at.element(self.pointer, &self.shape)?) }
     }
 
     /// The thread's element, if there is one of that index.
     #[inline(always)]
     pub fn get_mut(&mut self, at: &W) -> Option<&mut T> {
-        let offset = at.offset(&self.shape)?;
-        // SAFETY: an element of the shape, which no other thread has, and `self` is borrowed.
-        Some(unsafe { &mut *self.pointer.offset(offset) })
+        // SAFETY: `new` was given the elements of the shape. No other thread has this one, and `self` is
+        // borrowed.
+        unsafe { Some(&mut *at.element(self.pointer, &self.shape)?.cast_mut()) }
     }
 }
 

@@ -46,13 +46,16 @@ use crate::thread::{self, WARP_THREADS};
 ///
 /// # Safety
 /// For one shape whose indices are different elements, witnesses of different threads of a launch
-/// never give the same offset.
+/// never give the same element, and a witness gives elements of the shape alone.
 pub unsafe trait Witness {
     /// What says which indices there are.
     type Shape: Copy;
 
-    /// Position of the element from element 0, in elements; `None` if the shape has no such index.
-    fn offset(&self, shape: &Self::Shape) -> Option<isize>;
+    /// Where the element is, with the first at `pointer`; `None` if the shape has no such index.
+    ///
+    /// # Safety
+    /// The elements of the shape are there.
+    unsafe fn element<T>(&self, pointer: *const T, shape: &Self::Shape) -> Option<*const T>;
 
     /// The index and the extents, for the message of a panic.
     #[doc(hidden)]
@@ -89,8 +92,9 @@ macro_rules! in_one_dimension {
             type Shape = usize;
 
             #[inline(always)]
-            fn offset(&self, len: &usize) -> Option<isize> {
-                (self.index < *len).then_some(self.index.cast_signed())
+            unsafe fn element<T>(&self, pointer: *const T, len: &usize) -> Option<*const T> {
+                // SAFETY: an element of the shape.
+                (self.index < *len).then(|| unsafe { pointer.add(self.index) })
             }
 
             #[inline(always)]
@@ -102,48 +106,70 @@ macro_rules! in_one_dimension {
     )*};
 }
 
+/// Two indices as one number. An `Option` of it is two numbers, which LLVM follows through a loop. It does
+/// not follow an `Option` in memory, and then computes bounds twice and unrolls nothing.
+#[derive(Debug)]
+pub(super) struct Pair(u128);
+
+impl Pair {
+    #[inline(always)]
+    pub(super) fn new(first: usize, second: usize) -> Self {
+        Self(first as u128 | (second as u128) << 64)
+    }
+
+    #[inline(always)]
+    pub(super) fn first(&self) -> usize {
+        self.0 as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn second(&self) -> usize {
+        (self.0 >> 64) as usize
+    }
+}
+
 macro_rules! in_two_dimensions {
-    ($($(#[$doc:meta])* $name:ident $(<$($extent:ident),*>)?;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Debug)]
-        pub struct $name $(<$(const $extent: usize),*>)? {
-            row: usize,
-            column: usize,
+        pub struct $name {
+            row_and_column: Pair,
             of_this_thread: OfThisThread,
         }
 
-        impl $(<$(const $extent: usize),*>)? $name $(<$($extent),*>)? {
+        impl $name {
             #[inline(always)]
             pub(super) fn new(row: usize, column: usize) -> Self {
-                Self { row, column, of_this_thread: PhantomData }
+                Self { row_and_column: Pair::new(row, column), of_this_thread: PhantomData }
             }
 
             /// The row.
             #[inline(always)]
             pub fn row(&self) -> usize {
-                self.row
+                self.row_and_column.first()
             }
 
             /// The column.
             #[inline(always)]
             pub fn column(&self) -> usize {
-                self.column
+                self.row_and_column.second()
             }
         }
 
         // SAFETY: the functions that make one give a pair of row and column to one thread.
-        unsafe impl $(<$(const $extent: usize),*>)? Witness for $name $(<$($extent),*>)? {
+        unsafe impl Witness for $name {
             type Shape = Shape2;
 
             #[inline(always)]
-            fn offset(&self, shape: &Shape2) -> Option<isize> {
-                shape.offset(self.row, self.column)
+            unsafe fn element<T>(&self, pointer: *const T, shape: &Shape2) -> Option<*const T> {
+                // SAFETY: passed on to the caller.
+        unsafe { shape.element(pointer, self.row(), self.column()) }
             }
 
             #[inline(always)]
             #[track_caller]
             fn out_of_bounds(&self, shape: &Shape2) -> ! {
-                shape.out_of_bounds(self.row, self.column)
+                shape.out_of_bounds(self.row(), self.column())
             }
         }
     )*};
@@ -165,9 +191,6 @@ in_two_dimensions! {
     Index2;
     /// A column of a block's own [`Row`](super::Row), held by one thread of the block.
     InRow;
-    /// An element of the block's tile of `ROWS` times `COLUMNS`, held by one thread of the block. The
-    /// tile's own place is that of the block in a two-dimensional grid: y and x.
-    InTile<ROWS, COLUMNS>;
 }
 
 /// Plane, row and column of a thread in a three-dimensional launch: z, y and x.
@@ -200,13 +223,13 @@ impl Index3 {
     /// The row.
     #[inline(always)]
     pub fn row(&self) -> usize {
-        self.in_plane.row
+        self.in_plane.row()
     }
 
     /// The column.
     #[inline(always)]
     pub fn column(&self) -> usize {
-        self.in_plane.column
+        self.in_plane.column()
     }
 }
 
@@ -215,8 +238,9 @@ unsafe impl Witness for Index3 {
     type Shape = Shape3;
 
     #[inline(always)]
-    fn offset(&self, shape: &Shape3) -> Option<isize> {
-        shape.offset(self.plane, self.row(), self.column())
+    unsafe fn element<T>(&self, pointer: *const T, shape: &Shape3) -> Option<*const T> {
+        // SAFETY: passed on to the caller.
+        unsafe { shape.element(pointer, self.plane, self.row(), self.column()) }
     }
 
     #[inline(always)]
@@ -242,7 +266,7 @@ impl Index1 {
     /// [`here`](Self::here), the step is the number of threads.
     ///
     /// # Panics
-    /// Where grid or block have more than one dimension. On the host.
+    /// Where grid or block have more than one dimension. Where `len` is 2^63 or more. On the host.
     #[inline(always)]
     #[track_caller]
     pub fn grid_stride(len: usize) -> GridStride {
@@ -251,23 +275,29 @@ impl Index1 {
         GridStride {
             next: thread_in_grid(),
             step: step as usize,
-            len: within_memory(len),
+            len: in_memory(len),
             of_this_thread: PhantomData,
         }
     }
 }
 
-/// A number of elements that memory can hold. Nothing has more, so no loop over fewer ends early.
+/// The number of indices of a loop, for [`after`]. LLVM knows of a parameter's length that memory holds
+/// it.
 #[inline(always)]
-pub(super) fn within_memory(elements: usize) -> usize {
-    elements.min(isize::MAX as usize)
+#[track_caller]
+pub(super) fn in_memory(elements: usize) -> usize {
+    assert!(
+        elements <= isize::MAX as usize,
+        "a loop over more elements than memory holds"
+    );
+    elements
 }
 
-/// The index `step` behind one of a loop over [`within_memory`] elements. It does not wrap, by which LLVM
+/// The index `step` behind one of a loop over [`in_memory`] elements. It does not wrap, by which LLVM
 /// counts and unrolls the loop.
 #[inline(always)]
 pub(super) fn after(index: usize, step: usize) -> usize {
-    // SAFETY: an index is below 2^63, and a step is a number of threads or blocks of a grid: below 2^42.
+    // SAFETY: an index is below 2^63, and a step is a number of threads or blocks of a grid: below 2^63.
     unsafe { index.unchecked_add(step) }
 }
 
@@ -411,13 +441,19 @@ mod tests {
             row_stride: 4,
             column_stride: 1,
         };
-        let offset = |plane, row, column| {
+        let elements: [usize; 24] = core::array::from_fn(|at| at);
+        let element = |plane, row, column| {
             let in_plane = Index2::new(row, column);
-            Index3 { plane, in_plane }.offset(&shape)
+            let at = Index3 { plane, in_plane };
+            // SAFETY: 24 elements.
+            unsafe {
+                at.element(elements.as_ptr(), &shape)
+                    .map(|element| *element)
+            }
         };
-        assert_eq!([offset(0, 0, 3), offset(1, 2, 3)], [Some(3), Some(23)]);
+        assert_eq!([element(0, 0, 3), element(1, 2, 3)], [Some(3), Some(23)]);
         for outside in [(2, 0, 0), (0, 3, 0), (0, 0, 4)] {
-            assert_eq!(offset(outside.0, outside.1, outside.2), None);
+            assert_eq!(element(outside.0, outside.1, outside.2), None);
         }
     }
 }

@@ -35,17 +35,20 @@
 //! What is guaranteed, and by what, is in the book: "Write a kernel", section "Safe kernels".
 
 mod block;
+mod collective;
 mod disjoint;
+mod in_tile;
 mod index;
 mod shared_tile;
 mod view;
 
 pub use block::{Block, Columns, Row, Rows, TileElements};
 pub use disjoint::Disjoint;
-pub use index::{GridStride, InRow, InTile, Index1, Index2, Index3, PerBlock, PerWarp, Witness};
+pub use in_tile::InTile;
+pub use index::{GridStride, InRow, Index1, Index2, Index3, PerBlock, PerWarp, Witness};
 #[doc(hidden)]
 pub use shared_tile::Stored;
-pub use shared_tile::{Reading, SharedTile, Writing, Written};
+pub use shared_tile::{Reading, SharedTile, Writing, Written, swizzled};
 pub use view::{Shape2, Shape3, View2, View3};
 
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};

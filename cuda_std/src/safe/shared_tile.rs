@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 use core::ops::Deref;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Block, Plain};
 use crate::shared::Storage;
@@ -147,17 +148,94 @@ impl<'kernel, T: Plain, const N: usize, const BARRIER: u32> SharedTile<'kernel, 
         block: &Block<'_, THREADS>,
         mut element: impl FnMut(usize) -> T,
     ) -> SharedTile<'kernel, T, N, BARRIER, Written> {
-        let first = block.thread();
-        for step in 0..N.div_ceil(THREADS as usize) {
-            let at = first + step * THREADS as usize;
-            if at < N {
-                let value = element(at);
-                // SAFETY: in bounds. This element is this thread's, and nobody reads before the
-                // barrier that makes a `Reading`.
-                unsafe { self.elements.cast::<T>().add(at).write(value) };
-            }
+        for (_, at) in block.places::<N>(N) {
+            let value = element(at);
+            // SAFETY: an element of this thread alone.
+            unsafe { self.write(at, value) };
         }
         self.with_state()
+    }
+
+    /// [`fill`](Self::fill) of a tile with rows of `COLUMNS` elements, `element` of a row and a
+    /// column. Element (row, column) is at [`swizzled::<COLUMNS>(row, column)`](swizzled).
+    #[inline(always)]
+    pub fn fill_swizzled<const COLUMNS: usize, const THREADS: u32>(
+        self,
+        block: &Block<'_, THREADS>,
+        mut element: impl FnMut(usize, usize) -> T,
+    ) -> SharedTile<'kernel, T, N, BARRIER, Written> {
+        const {
+            assert!(N.is_multiple_of(COLUMNS), "a tile has whole rows");
+        }
+        for (row, column) in block.places::<COLUMNS>(N) {
+            let value = element(row, column);
+            // SAFETY: the place is in the element's row of the tile, in which different columns have
+            // different places.
+            unsafe { self.write(swizzled::<COLUMNS>(row, column), value) };
+        }
+        self.with_state()
+    }
+
+    /// # Safety
+    /// `place` is below `N`, and of this thread alone: nobody else writes it before the barrier that
+    /// makes a `Reading`, and nobody reads it.
+    #[inline(always)]
+    unsafe fn write(&self, place: usize, value: T) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.elements.cast::<T>().add(place).write(value) };
+    }
+}
+
+impl<'kernel, const N: usize, const BARRIER: u32> SharedTile<'kernel, u32, N, BARRIER> {
+    /// Histogram: writes how often each index occurs among the `indices` of all threads. Waits for all
+    /// threads of the block before it counts.
+    ///
+    /// ```
+    /// use cuda_std::prelude::*;
+    ///
+    /// /// How often each of 64 values occurs in each row of `x`.
+    /// #[kernel(block = 128, requires = "counts.columns() == 64")]
+    /// pub fn counts_of_rows(
+    ///     x: View2<'_, u32>,
+    ///     mut counts: Disjoint<'_, u32, InRow>,
+    ///     counters: SharedTile<'_, u32, 64>,
+    ///     mut block: Block<'_, 128>,
+    /// ) {
+    ///     let mut counters = counters;
+    ///     for row in block.rows(counts.rows()) {
+    ///         let columns = row.columns(x.columns());
+    ///         let values = columns.map(|at| x[(at.row(), at.column())] as usize);
+    ///         let counted = counters.count(&mut block, values).sync();
+    ///         for at in row.columns(64) {
+    ///             counts[&at] = counted[at.column()];
+    ///         }
+    ///         counters = counted.sync();
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// Where an index is `N` or more. On the host.
+    #[inline(always)]
+    #[track_caller]
+    pub fn count<const THREADS: u32>(
+        self,
+        block: &mut Block<'_, THREADS>,
+        indices: impl IntoIterator<Item = usize>,
+    ) -> SharedTile<'kernel, u32, N, BARRIER, Written> {
+        let counters = self.fill(block, |_| 0);
+        barrier::<BARRIER>();
+        for index in indices {
+            if index >= N {
+                super::out_of_bounds(index, N);
+            }
+            // SAFETY: in bounds. Behind the barrier all threads access the elements as atomics, until the
+            // one that makes a `Reading`.
+            let counter =
+                unsafe { AtomicU32::from_ptr(counters.elements.cast::<u32>().add(index)) };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        counters
     }
 }
 
@@ -214,6 +292,15 @@ impl<'kernel, T, const N: usize, const BARRIER: u32, State>
     }
 }
 
+/// Where an element is in a tile with rows of `COLUMNS` elements, a power of two:
+/// `row * COLUMNS + (column ^ (row % COLUMNS))`. In a tile of 32 x 32 words, the elements of a row are
+/// thus in 32 banks, and those of a column too. Threads that read a column do not wait for each other.
+#[inline(always)]
+pub const fn swizzled<const COLUMNS: usize>(row: usize, column: usize) -> usize {
+    const { assert!(COLUMNS.is_power_of_two(), "columns are a power of two") }
+    row * COLUMNS + (column ^ (row % COLUMNS))
+}
+
 /// `bar.sync BARRIER`. The number stands in the instruction's text, so that LLVM merges no barriers of
 /// two tiles.
 #[inline(always)]
@@ -222,4 +309,18 @@ fn barrier<const BARRIER: u32>() {
         // SAFETY: touches neither memory nor stack.
         unsafe { core::arch::asm!("bar.sync {};", const BARRIER, options(nostack)) }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::swizzled;
+
+    #[test]
+    fn swizzled_places_are_all_different() {
+        let mut places: Vec<usize> = (0..64)
+            .flat_map(|row| (0..16).map(move |column| swizzled::<16>(row, column)))
+            .collect();
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..64 * 16));
+    }
 }

@@ -21,14 +21,26 @@ pub struct Shape2 {
 }
 
 impl Shape2 {
-    /// Position of an element from element (0, 0); `None` if there is no such element.
+    /// Where an element is, with element (0, 0) at `pointer`; `None` if there is no such element.
+    ///
+    /// # Safety
+    /// The elements of the shape are there.
     #[inline(always)]
-    pub fn offset(&self, row: usize, column: usize) -> Option<isize> {
-        (row < self.rows && column < self.columns).then(|| {
-            // A launch's memory is smaller than 2^63 bytes.
-            let rows = row.cast_signed().wrapping_mul(self.row_stride);
-            rows.wrapping_add(column.cast_signed().wrapping_mul(self.column_stride))
-        })
+    pub unsafe fn element<T>(
+        &self,
+        pointer: *const T,
+        row: usize,
+        column: usize,
+    ) -> Option<*const T> {
+        // One step after the other, so that LLVM takes what stays out of a loop. A launch's memory is
+        // smaller than 2^63 bytes.
+        let steps = (
+            column.cast_signed().wrapping_mul(self.column_stride),
+            row.cast_signed().wrapping_mul(self.row_stride),
+        );
+        // SAFETY: elements (0, column) and (row, column) of the shape.
+        (row < self.rows && column < self.columns)
+            .then(|| unsafe { pointer.offset(steps.0).offset(steps.1) })
     }
 
     #[inline(always)]
@@ -61,15 +73,26 @@ pub struct Shape3 {
 }
 
 impl Shape3 {
-    /// Position of an element from element (0, 0, 0); `None` if there is no such element.
+    /// Where an element is, with element (0, 0, 0) at `pointer`; `None` if there is no such element.
+    ///
+    /// # Safety
+    /// The elements of the shape are there.
     #[inline(always)]
-    pub fn offset(&self, plane: usize, row: usize, column: usize) -> Option<isize> {
-        let in_plane = self.plane().offset(row, column)?;
-        (plane < self.planes).then(|| {
-            // A launch's memory is smaller than 2^63 bytes.
-            let plane = plane.cast_signed().wrapping_mul(self.plane_stride);
-            plane.wrapping_add(in_plane)
-        })
+    pub unsafe fn element<T>(
+        &self,
+        pointer: *const T,
+        plane: usize,
+        row: usize,
+        column: usize,
+    ) -> Option<*const T> {
+        if plane >= self.planes {
+            return None;
+        }
+        // SAFETY: those of plane 0 are there.
+        let in_plane = unsafe { self.plane().element(pointer, row, column) }?;
+        let step = plane.cast_signed().wrapping_mul(self.plane_stride);
+        // SAFETY: an element of the shape.
+        Some(unsafe { in_plane.offset(step) })
     }
 
     #[inline(always)]
@@ -141,9 +164,8 @@ macro_rules! views {
             /// The element, if there is one.
             #[inline(always)]
             pub fn get(&self, $($at: usize),*) -> Option<&'kernel T> {
-                let offset = self.shape.offset($($at),*)?;
-                // SAFETY: an element of the shape.
-                Some(unsafe { &*self.pointer.offset(offset) })
+                // SAFETY: `new` was given the elements of the shape, and this is one of them.
+                unsafe { Some(&*self.shape.element(self.pointer, $($at),*)?) }
             }
         }
 

@@ -93,3 +93,59 @@ fn what_is_no_contract_is_refused_with_the_reason() {
     );
     assert!(got.contains("there are `n`, and constants"), "{got}");
 }
+
+#[test]
+fn a_launch_has_the_dimensions_in_which_its_indices_are_unique() {
+    let of = |outputs: &str| expand("", &format!("fn f({outputs}) {{}}"));
+    let one = of("y: Disjoint<'_, f32, Index1>");
+    for part in [
+        r#"{\"text\":\"a grid and a block of one dimension\","#,
+        r#"\"code\":\"$grid.y $grid.z max $block.y max $block.z max 1 ==\"}"#,
+        "assert_unchecked ((:: cuda_std :: thread :: block_dim_z () == 1))",
+    ] {
+        assert!(one.contains(part), "{one} lacks {part}");
+    }
+    for (outputs, want) in [
+        ("y: Disjoint<'_, f32, PerBlock>", "a grid of one dimension"),
+        (
+            "y: Disjoint<'_, f32, InTile<8, 8>>",
+            "a grid of two dimensions",
+        ),
+        (
+            "y: Disjoint<'_, f32, Index2>",
+            "a grid and a block of two dimensions",
+        ),
+        (
+            "y: Disjoint<'_, f32, Index2>, z: Disjoint<'_, f32, InRow>",
+            "a grid of one dimension and a block of two dimensions",
+        ),
+    ] {
+        let expanded = of(outputs);
+        assert!(expanded.contains(want), "{expanded} lacks {want}");
+    }
+    for outputs in ["y: Disjoint<'_, f32, Index3>", "x: &[f32]"] {
+        assert!(!of(outputs).contains("requires"), "{outputs}");
+    }
+}
+
+#[test]
+fn values_that_a_launch_has_found_equal_are_one_value() {
+    let item = "fn f(n: u32, x: View2<'_, f32>, z: Disjoint<'_, f32, Index3>) {}";
+    let of = |requires: &str| expand(&format!("requires = \"{requires}\""), item);
+    for (requires, want) in [
+        (
+            "x.rows() == z.rows()",
+            "p3_shape . rows = (p1_shape . rows as u64) as _",
+        ),
+        (
+            "x.column_stride() == 1",
+            "p1_shape . column_stride = ((1) as u64) as _",
+        ),
+        ("4 == n", "p0 = ((4) as u64) as _"),
+        ("x.rows() == n + 1", "assert_unchecked"),
+        ("x.rows() >= n", "assert_unchecked"),
+    ] {
+        let expanded = of(requires);
+        assert!(expanded.contains(want), "{expanded} lacks {want}");
+    }
+}

@@ -5,14 +5,17 @@
 #[derive(Debug)]
 pub struct Kernels {
     built: ::warpsmith::Built,
+    counts_of_rows: ::std::sync::OnceLock<::warpsmith::Kernel>,
     half_of_the_grid_waits: ::std::sync::OnceLock<::warpsmith::Kernel>,
     hopper_gemm: ::std::sync::OnceLock<::warpsmith::Kernel>,
     jacobi: ::std::sync::OnceLock<::warpsmith::Kernel>,
     lower_triangle: ::std::sync::OnceLock<::warpsmith::Kernel>,
     on_line: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    places_of_kept: ::std::sync::OnceLock<::warpsmith::Kernel>,
     polynomial: ::std::sync::OnceLock<::warpsmith::Kernel>,
     reverse_rows: ::std::sync::OnceLock<::warpsmith::Kernel>,
     row_norms: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    running_sums: ::std::sync::OnceLock<::warpsmith::Kernel>,
     safe_axpy: ::std::sync::OnceLock<::warpsmith::Kernel>,
     safe_histogram: ::std::sync::OnceLock<::warpsmith::Kernel>,
     safe_segmented_sum: ::std::sync::OnceLock<::warpsmith::Kernel>,
@@ -22,6 +25,7 @@ pub struct Kernels {
     safe_vector_add: ::std::sync::OnceLock<::warpsmith::Kernel>,
     scale_by_four: ::std::sync::OnceLock<::warpsmith::Kernel>,
     shares: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    sorted_rows: ::std::sync::OnceLock<::warpsmith::Kernel>,
     sums_of_four: ::std::sync::OnceLock<::warpsmith::Kernel>,
     sums_of_groups: ::std::sync::OnceLock<::warpsmith::Kernel>,
     sums_of_three: ::std::sync::OnceLock<::warpsmith::Kernel>,
@@ -44,14 +48,17 @@ pub struct Kernels {
 pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
     Ok(Kernels {
         built: ::warpsmith::Built::new(device, MANIFEST, MODULES)?,
+        counts_of_rows: ::std::sync::OnceLock::new(),
         half_of_the_grid_waits: ::std::sync::OnceLock::new(),
         hopper_gemm: ::std::sync::OnceLock::new(),
         jacobi: ::std::sync::OnceLock::new(),
         lower_triangle: ::std::sync::OnceLock::new(),
         on_line: ::std::sync::OnceLock::new(),
+        places_of_kept: ::std::sync::OnceLock::new(),
         polynomial: ::std::sync::OnceLock::new(),
         reverse_rows: ::std::sync::OnceLock::new(),
         row_norms: ::std::sync::OnceLock::new(),
+        running_sums: ::std::sync::OnceLock::new(),
         safe_axpy: ::std::sync::OnceLock::new(),
         safe_histogram: ::std::sync::OnceLock::new(),
         safe_segmented_sum: ::std::sync::OnceLock::new(),
@@ -61,6 +68,7 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
         safe_vector_add: ::std::sync::OnceLock::new(),
         scale_by_four: ::std::sync::OnceLock::new(),
         shares: ::std::sync::OnceLock::new(),
+        sorted_rows: ::std::sync::OnceLock::new(),
         sums_of_four: ::std::sync::OnceLock::new(),
         sums_of_groups: ::std::sync::OnceLock::new(),
         sums_of_three: ::std::sync::OnceLock::new(),
@@ -78,6 +86,7 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
 
 const MANIFEST: &str = include_str!("manifest.json");
 const MODULES: &[(&str, &str)] = &[
+    ("sm_75/block_calls.ptx", include_str!("sm_75/block_calls.ptx")),
     ("sm_75/contracts.ptx", include_str!("sm_75/contracts.ptx")),
     ("sm_75/cooperative.ptx", include_str!("sm_75/cooperative.ptx")),
     ("sm_75/globals.ptx", include_str!("sm_75/globals.ptx")),
@@ -98,6 +107,24 @@ impl Kernels {
     /// What the kernels are loaded from: their modules with the variables, and each kernel's limits.
     pub fn built(&self) -> &::warpsmith::Built {
         &self.built
+    }
+    /// Enqueues `counts_of_rows(x: *const u32, x.shape: Shape2, counts: *mut u32, counts.shape: Shape2)`.
+    /// Requires `a grid of one dimension`.
+    /// Requires `x.rows() == counts.rows()`.
+    /// Requires `counts.columns() == 64`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn counts_of_rows(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<u32>,
+        counts: impl ::warpsmith::MutPointer<u32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &counts, ];
+        let kernel = self.built.kernel(&self.counts_of_rows, "counts_of_rows")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `half_of_the_grid_waits()`.
     ///
@@ -180,6 +207,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `on_line(line: Line, x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() >= y.len()`.
     ///
     /// # Errors
@@ -196,7 +224,27 @@ impl Kernels {
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
+    /// Enqueues `places_of_kept(x: *const f32, x.shape: Shape2, places: *mut u32, places.shape: Shape2)`.
+    /// Requires `a grid of one dimension`.
+    /// Requires `x.rows() == places.rows()`.
+    /// Requires `x.columns() == places.columns()`.
+    /// Requires `x.columns() <= 64`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn places_of_kept(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        places: impl ::warpsmith::MutPointer<u32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &places, ];
+        let kernel = self.built.kernel(&self.places_of_kept, "places_of_kept")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
     /// Enqueues `polynomial(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() == y.len()`.
     ///
     /// # Errors
@@ -252,7 +300,27 @@ impl Kernels {
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
+    /// Enqueues `running_sums(x: *const f32, x.shape: Shape2, y: *mut f32, y.shape: Shape2)`.
+    /// Requires `a grid of one dimension`.
+    /// Requires `x.rows() == y.rows()`.
+    /// Requires `x.columns() == y.columns()`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn running_sums(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.running_sums, "running_sums")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
     /// Enqueues `safe_axpy(alpha: f32, x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
+    /// Requires `x.len() >= y.len()`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -286,6 +354,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_segmented_sum(x: *const f32, x.len: usize, starts: *const u32, starts.len: usize, sums: *mut f32, sums.len: usize)`.
+    /// Requires `a grid of one dimension`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -303,6 +372,11 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_softmax(x: *const f32, x.shape: Shape2, y: *mut f32, y.shape: Shape2)`.
+    /// Requires `a grid of one dimension`.
+    /// Requires `x.rows() == y.rows()`.
+    /// Requires `x.columns() == y.columns()`.
+    /// Requires `x.column_stride() == 1`.
+    /// Requires `y.column_stride() == 1`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -319,6 +393,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_stencil(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -335,6 +410,11 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_transpose(x: *const f32, x.shape: Shape2, y: *mut f32, y.shape: Shape2)`.
+    /// Requires `a grid of two dimensions`.
+    /// Requires `x.rows() == y.columns()`.
+    /// Requires `x.columns() == y.rows()`.
+    /// Requires `x.column_stride() == 1`.
+    /// Requires `y.column_stride() == 1`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -351,6 +431,9 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `safe_vector_add(a: *const f32, a.len: usize, b: *const f32, b.len: usize, c: *mut f32, c.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
+    /// Requires `a.len() >= c.len()`.
+    /// Requires `b.len() >= c.len()`.
     ///
     /// # Errors
     /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
@@ -368,6 +451,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }
     /// Enqueues `scale_by_four(factor: f32, x: *const [f32;4], x.len: usize, y: *mut [f32;4], y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() == y.len()`.
     ///
     /// # Errors
@@ -385,6 +469,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `shares(x: *const f32, x.len: usize, total: *const AtomicF32, total.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() == y.len()`.
     /// Requires `total.len() == 1`.
     ///
@@ -402,7 +487,27 @@ impl Kernels {
         // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
+    /// Enqueues `sorted_rows(x: *const f32, x.shape: Shape2, y: *mut f32, y.shape: Shape2)`.
+    /// Requires `a grid of one dimension`.
+    /// Requires `x.rows() == y.rows()`.
+    /// Requires `x.columns() == y.columns()`.
+    /// Requires `x.columns() <= 256`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    pub fn sorted_rows(
+        &self,
+        stream: &::warpsmith::Stream,
+        x: impl ::warpsmith::ConstPointer<f32>,
+        y: impl ::warpsmith::MutPointer<f32>,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 2] = [&x, &y, ];
+        let kernel = self.built.kernel(&self.sorted_rows, "sorted_rows")?;
+        // SAFETY: a kernel without `unsafe`, as cuda_builder compiled it; the launch checks the rest.
+        unsafe { kernel.launch(stream, None, &arguments[..]) }
+    }
     /// Enqueues `sums_of_four(x: *const f32, x.len: usize, y: *mut f32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() == 4 * y.len()`.
     ///
     /// # Errors
@@ -419,6 +524,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `sums_of_groups(n: u32, x: *const f32, x.len: usize, sums: *mut f32, sums.len: usize)`.
+    /// Requires `a grid of one dimension`.
     /// Requires `n > 0`.
     /// Requires `x.len() % n == 0`.
     /// Requires `sums.len() == x.len() / n`.
@@ -438,6 +544,7 @@ impl Kernels {
         unsafe { kernel.launch(stream, None, &arguments[..]) }
     }
     /// Enqueues `sums_of_three(x: *const u32, x.len: usize, y: *mut u32, y.len: usize)`.
+    /// Requires `a grid and a block of one dimension`.
     /// Requires `x.len() == 3 * y.len()`.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Kernels of the examples, a module each; each becomes one PTX file.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+pub mod block_calls;
 pub mod contracts;
 pub mod cooperative;
 pub mod globals;

@@ -3,9 +3,10 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use cuda_std::prelude::*;
+use cuda_std::safe::swizzled;
 
 /// `c = a + b`, with one element per thread.
-#[kernel]
+#[kernel(requires = "a.len() >= c.len() && b.len() >= c.len()")]
 pub fn safe_vector_add(a: &[f32], b: &[f32], mut c: Disjoint<'_, f32, Index1>) {
     let i = Index1::here();
     if let Some(c) = c.get_mut(&i) {
@@ -14,7 +15,7 @@ pub fn safe_vector_add(a: &[f32], b: &[f32], mut c: Disjoint<'_, f32, Index1>) {
 }
 
 /// `y = alpha * x + y`, in a grid-stride loop.
-#[kernel]
+#[kernel(requires = "x.len() >= y.len()")]
 pub fn safe_axpy(alpha: f32, x: &[f32], mut y: Disjoint<'_, f32, Index1>) {
     for i in Index1::grid_stride(y.len()) {
         y[&i] = math::fma(alpha, x[i.get()], y[&i]);
@@ -54,14 +55,12 @@ pub fn safe_stencil(
 /// Rows and columns of a tile of the transposition.
 const SIDE: usize = 32;
 
-/// Where an element of a tile lies in shared memory: both a row and a column lie in 32 banks.
-#[inline(always)]
-fn swizzled(row: usize, column: usize) -> usize {
-    row * SIDE + (column ^ row)
-}
-
 /// `y = x^T`, by tiles of 32 x 32 through shared memory.
-#[kernel(block = (32, 8))]
+#[kernel(
+    block = (32, 8),
+    requires = "x.rows() == y.columns() && x.columns() == y.rows() \
+                && x.column_stride() == 1 && y.column_stride() == 1"
+)]
 pub fn safe_transpose(
     x: View2<'_, f32>,
     mut y: Disjoint<'_, f32, InTile<SIDE, SIDE>>,
@@ -71,21 +70,25 @@ pub fn safe_transpose(
     let elements = block.tile::<SIDE, SIDE>();
     let (first_row, first_column) = (elements.first_row(), elements.first_column());
     // The tile of x in the mirrored place.
-    let tile = tile.fill(&block, |k| {
-        let (row, column) = (k / SIDE, (k % SIDE) ^ (k / SIDE));
+    let tile = tile.fill_swizzled::<SIDE, _>(&block, |row, column| {
         let element = x.get(first_column + row, first_row + column);
         element.copied().unwrap_or(0.0)
     });
     let tile = tile.sync();
     for at in elements {
+        let (row, column) = at.in_tile();
         if let Some(y) = y.get_mut(&at) {
-            *y = tile[swizzled(at.column() - first_column, at.row() - first_row)];
+            *y = tile[swizzled::<SIDE>(column, row)];
         }
     }
 }
 
 /// Softmax of each row, a block a row.
-#[kernel(block = 128)]
+#[kernel(
+    block = 128,
+    requires = "x.rows() == y.rows() && x.columns() == y.columns() \
+                && x.column_stride() == 1 && y.column_stride() == 1"
+)]
 pub fn safe_softmax(x: View2<'_, f32>, mut y: Disjoint<'_, f32, InRow>, mut block: Block<'_, 128>) {
     let columns = x.columns();
     for row in block.rows(x.rows()) {

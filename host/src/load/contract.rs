@@ -7,11 +7,24 @@ use ptx_syntax::contract::Formula;
 use ptx_syntax::manifest::{KernelEntry, ParamEntry};
 use std::ffi::c_void;
 
-/// Names of a shape's extents, in the order of its words.
+/// Names of a shape's words, in order.
 const EXTENTS: [(&str, &[&str]); 3] = [
     ("usize", &["len"]),
-    ("Shape2", &["rows", "columns"]),
-    ("Shape3", &["planes", "rows", "columns"]),
+    (
+        "Shape2",
+        &["rows", "columns", "row_stride", "column_stride"],
+    ),
+    (
+        "Shape3",
+        &[
+            "planes",
+            "rows",
+            "columns",
+            "plane_stride",
+            "row_stride",
+            "column_stride",
+        ],
+    ),
 ];
 /// Numbers without a sign.
 const UNSIGNED: [&str; 5] = ["u8", "u16", "u32", "u64", "usize"];
@@ -19,23 +32,68 @@ const UNSIGNED: [&str; 5] = ["u8", "u16", "u32", "u64", "usize"];
 /// Requirements and grid of a kernel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contract {
-    /// Each as the source has it, and its formula.
-    requirements: Box<[(Box<str>, Formula<Passed>)]>,
+    requirements: Box<[Requirement]>,
     /// Extents of the block, and numbers of blocks.
     grid: Option<([u32; 3], [Formula<Value>; 3])>,
 }
 
-/// A number that a launch has.
+/// What a launch has to meet.
+#[derive(Clone, Debug)]
+struct Requirement {
+    /// As the source has it.
+    text: Box<str>,
+    formula: Formula<Required>,
+    /// Whether it is about grid or block.
+    is_of_extents: bool,
+}
+
+/// A number that a grid follows from.
 #[derive(Clone, Debug)]
 enum Value {
-    /// Among the bytes of its parameters.
+    /// Among the bytes of a launch's parameters.
     Passed(Passed),
     /// Of blocks that the device holds at a time.
     Resident,
 }
 
-/// The name of [`Value::Resident`], which only grids have.
+/// The name of [`Value::Resident`].
 const RESIDENT: &str = "resident()";
+
+/// A number that a requirement is about.
+#[derive(Clone, Debug)]
+enum Required {
+    /// Among the bytes of a launch's parameters.
+    Passed(Passed),
+    /// An extent of the grid, by axis.
+    Grid(usize),
+    /// An extent of the block, by axis.
+    Block(usize),
+}
+
+impl Required {
+    /// That of this name: `x.len`, `n`, `grid.y`.
+    fn named(params: &[ParamEntry], name: &str) -> Result<Self, String> {
+        let (of, axis) = name.split_once('.').unwrap_or((name, ""));
+        let axis = AXES.iter().position(|known| *known == axis);
+        match (of, axis) {
+            ("grid", Some(axis)) => Ok(Self::Grid(axis)),
+            ("block", Some(axis)) => Ok(Self::Block(axis)),
+            _ => find(params, name).map(Self::Passed),
+        }
+    }
+
+    /// As the source has it.
+    fn name(&self) -> String {
+        match self {
+            Self::Passed(value) => value.name.to_string(),
+            Self::Grid(axis) => format!("grid.{}", AXES[*axis]),
+            Self::Block(axis) => format!("block.{}", AXES[*axis]),
+        }
+    }
+}
+
+/// The axes of grid and block.
+const AXES: [&str; 3] = ["x", "y", "z"];
 
 /// A number among the bytes of a launch's parameters.
 #[derive(Clone, Debug)]
@@ -69,7 +127,6 @@ impl Contract {
     /// # Errors
     /// What is wrong with its formulas.
     pub(super) fn of(entry: &KernelEntry) -> Result<Self, String> {
-        let formula = |code: &str| Formula::parse(code, |name| find(&entry.params, name));
         let blocks = |code: &str| {
             Formula::parse(code, |name| match find(&entry.params, name) {
                 Err(_) if name == RESIDENT => Ok(Value::Resident),
@@ -77,8 +134,15 @@ impl Contract {
             })
         };
         let requirements = entry.requires.iter().map(|requirement| {
-            let text = requirement.text.as_str().into();
-            Ok((text, formula(&requirement.code)?))
+            let named = |name: &str| Required::named(&entry.params, name);
+            let formula = Formula::parse(&requirement.code, named)?;
+            let of_extents = |value: &Required| !matches!(value, Required::Passed(_));
+            let is_of_extents = formula.values().any(of_extents);
+            Ok(Requirement {
+                text: requirement.text.as_str().into(),
+                formula,
+                is_of_extents,
+            })
         });
         let grid = entry.grid.as_ref().map(|grid| {
             let [x, y, z] = grid.blocks.each_ref().map(|code| blocks(code));
@@ -90,28 +154,43 @@ impl Contract {
         })
     }
 
+    /// Holds the parameters against what is required of them, or a launch with them against what is
+    /// required of grid and block.
+    ///
     /// # Errors
     /// [`KernelError::Requirement`] for the first requirement that is not met.
     ///
     /// # Safety
     /// The parameters of kernel `kernel` are at these addresses.
-    pub(crate) unsafe fn check(&self, kernel: &str, parameters: &[*const c_void]) -> Result<()> {
-        // SAFETY: guaranteed by the caller.
-        let read = |value: &Passed| unsafe { value.read(parameters) };
-        for (condition, formula) in &self.requirements {
+    pub(crate) unsafe fn check(
+        &self,
+        kernel: &str,
+        parameters: &[*const c_void],
+        launch: Option<&LaunchConfig>,
+    ) -> Result<()> {
+        let extents = launch.map_or(([0; 3], [0; 3]), |launch| (launch.grid, launch.block));
+        let read = |value: &Required| match value {
+            // SAFETY: guaranteed by the caller.
+            Required::Passed(value) => unsafe { value.read(parameters) },
+            Required::Grid(axis) => extents.0[*axis].into(),
+            Required::Block(axis) => extents.1[*axis].into(),
+        };
+        let due = |requirement: &&Requirement| requirement.is_of_extents == launch.is_some();
+        for requirement in self.requirements.iter().filter(due) {
+            let formula = &requirement.formula;
             if formula.value(read) == Some(1) {
                 continue;
             }
             let mut values: Vec<String> = Vec::new();
             for value in formula.values() {
-                let known = format!("{} = {}", value.name, read(value));
+                let known = format!("{} = {}", value.name(), read(value));
                 if !values.contains(&known) {
                     values.push(known);
                 }
             }
             return Err(Error::Kernel(KernelError::Requirement {
                 kernel: kernel.into(),
-                condition: condition.clone(),
+                condition: requirement.text.clone(),
                 values: values.join(", ").into(),
             }));
         }

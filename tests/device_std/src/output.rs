@@ -6,7 +6,7 @@ use cuda_std::{kernel, println, thread};
 ///
 /// # Safety
 /// None is needed.
-#[kernel]
+#[kernel(allow_local)]
 pub unsafe fn print_lines(scale: f32) {
     if thread::index_1d() == 0 {
         println!("100% of {} is {}, {{really}}", 7_u32, 0.25 * scale);
@@ -18,7 +18,7 @@ pub unsafe fn print_lines(scale: f32) {
 ///
 /// # Safety
 /// `out` holds one word.
-#[kernel]
+#[kernel(allow_local)]
 pub unsafe fn index_or_trap(out: *mut u32, index: u32) {
     let values = [5, 6, 7, thread::block_dim_x()];
     // SAFETY: the launch's word.
