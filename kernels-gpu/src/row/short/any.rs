@@ -75,6 +75,12 @@ impl<const R: usize> Short<R, true> {
             .cast()
     }
 
+    /// Whether this lane writes what is written once a row.
+    #[inline(always)]
+    pub(crate) fn is_first(&self) -> bool {
+        self.own == 0
+    }
+
     /// Inputs, whose rows are read together.
     #[inline(always)]
     pub(crate) fn inputs(&self) -> u32 {
@@ -131,7 +137,7 @@ impl<const R: usize> Short<R, true> {
     /// # Safety
     /// The row is in the stage, with its ends.
     #[inline(always)]
-    pub(crate) unsafe fn elements<T: Packed, const V: usize>(
+    pub(crate) unsafe fn values<T: Packed, const V: usize>(
         &self,
         stage: Stage,
         input: u32,
