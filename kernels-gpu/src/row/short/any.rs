@@ -150,10 +150,12 @@ impl<const R: usize> Short<R, true> {
         let mut i = 0;
         while i < V {
             let number = j * V + i;
-            if self.has_element(number) {
-                // SAFETY: passed on to the caller.
-                values[i] = unsafe { T::load_alike(row.wrapping_add(self.column(number))) };
-            }
+            let has = self.has_element(number);
+            // The first element instead of one beyond the end: a choice, and no branch.
+            let at = if has { self.column(number) } else { 0 };
+            // SAFETY: passed on to the caller.
+            let value = unsafe { T::load_alike(row.wrapping_add(at)) };
+            values[i] = if has { value } else { 0.0 };
             i += 1;
         }
         values
