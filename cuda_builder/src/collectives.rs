@@ -3,9 +3,9 @@
 //!
 //! The PTX may have more of them for a good reason: an unrolled loop has one for each iteration.
 //! Each copy then dominates the next one. Two copies of which neither dominates the other are in
-//! different arms of a branch. Where threads may part at its condition, that is refused. Where all
-//! take the same way, as at a condition on a parameter or on the loop's counter, each copy stands
-//! for another iteration.
+//! different arms of a branch. Where threads of a warp may part at its condition, that is refused.
+//! Where all take the same way, as at a condition on a parameter, on the loop's counter or on a
+//! warp's role, each copy stands for another iteration.
 
 use std::collections::BTreeMap;
 
@@ -54,14 +54,14 @@ pub(crate) fn check(module: &Module, source: &BTreeMap<String, Collectives>) -> 
     refusals
 }
 
-/// Whether, of any two of these blocks, one dominates the other or all threads pass both alike.
+/// Whether, of any two of these blocks, one dominates the other or a warp's threads pass both alike.
 fn all_meet(graph: &Graph<'_>, blocks: &[usize]) -> bool {
     let mut pairs = (1..blocks.len()).flat_map(|b| (0..b).map(move |a| (blocks[a], blocks[b])));
     let arms = |&(a, b): &(usize, usize)| !graph.dominates(a, b) && !graph.dominates(b, a);
     let Some(first) = pairs.find(arms) else {
         return true;
     };
-    let divergence = Divergence::of(graph, Threads::OfBlock);
+    let divergence = Divergence::of(graph, Threads::OfWarp);
     let mut arms = std::iter::once(first).chain(pairs.filter(arms));
     arms.all(|(a, b)| divergence.blocks[a].is_none() && divergence.blocks[b].is_none())
 }

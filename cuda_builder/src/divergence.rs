@@ -1,11 +1,11 @@
-//! Which blocks of a kernel's code all threads pass alike: all of a block of threads, or all of the
-//! grid.
+//! Which blocks of a kernel's code all threads pass alike: all of a warp, of a block of threads, or
+//! of the grid.
 //!
 //! A branch parts threads if its condition may differ between them: if it comes of `%tid`, of
 //! memory that is written, of another lane. The code behind such a branch, up to where all of its
 //! ways have met again, is divergent. A register that is written there may hold different values in
 //! different threads. Numbers of blocks, parameters and constants are the same in all threads, and
-//! what is computed of them.
+//! what is computed of them. What all lanes read of one lane is the same in a warp.
 //!
 //! Where there is doubt, a block is divergent.
 
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use ptx_syntax::ast::{Instruction, Operand};
-use ptx_syntax::isa::Effect;
+use ptx_syntax::isa::{Effect, Opcode};
 
 use crate::graph::{Graph, ends_block};
 
@@ -35,6 +35,8 @@ const SAME_IN_BLOCK: [&str; 4] = ["%ctaid", "%clusterid", "%cluster_ctaid", "%cl
 /// Threads that come together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
+    /// Those of a warp.
+    OfWarp,
     /// Those of a block.
     OfBlock,
     /// Those of all blocks.
@@ -44,6 +46,7 @@ pub enum Threads {
 impl fmt::Display for Threads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::OfWarp => "warp",
             Self::OfBlock => "block",
             Self::OfGrid => "grid",
         })
@@ -54,7 +57,7 @@ impl Threads {
     /// Whether a special register is the same in all of them.
     fn have_the_same(self, register: &str) -> bool {
         let name = register.split('.').next().unwrap_or(register);
-        SAME_IN_GRID.contains(&name) || self == Self::OfBlock && SAME_IN_BLOCK.contains(&name)
+        SAME_IN_GRID.contains(&name) || self != Self::OfGrid && SAME_IN_BLOCK.contains(&name)
     }
 }
 
@@ -99,9 +102,9 @@ impl<'a> Divergence<'a> {
                 }
             }
             for (block, instruction) in graph.instructions() {
+                let agree = threads == Threads::OfWarp && all.is_one_lanes(instruction);
                 if all.blocks[block].is_some()
-                    || !is_function(instruction)
-                    || all.varies(instruction)
+                    || !agree && (!is_function(instruction) || all.varies(instruction))
                 {
                     all.varying.extend(results(instruction));
                 }
@@ -116,6 +119,15 @@ impl<'a> Divergence<'a> {
     pub(crate) fn varies(&self, instruction: &Instruction) -> bool {
         let mut sources = sources(instruction).into_iter();
         sources.any(|name| self.varying.contains(name))
+    }
+
+    /// Whether all lanes get the value of one lane, the same for all.
+    fn is_one_lanes(&self, instruction: &Instruction) -> bool {
+        let lane = instruction.operands.get(2);
+        let mut names = lane.map(Operand::names).into_iter().flatten();
+        instruction.known() == Some(Opcode::Shfl)
+            && instruction.has("idx")
+            && !names.any(|name| self.varying.contains(name))
     }
 
     fn size(&self) -> (usize, usize) {
@@ -224,13 +236,17 @@ mod tests {
 
     /// Whether the barriers of a kernel with this body are in divergent blocks, in the text's order.
     fn barriers(body: &str) -> Vec<bool> {
+        barriers_for(Threads::OfBlock, body)
+    }
+
+    fn barriers_for(threads: Threads, body: &str) -> Vec<bool> {
         let text = format!(
             ".version 7.8\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u32 n)\n{{\n\
              .reg .pred p<9>;\n.reg .b32 r<9>;\n.reg .b64 D<9>;\n{body}\nret;\n}}\n"
         );
         let module = ptx_syntax::parse(&text).expect("the fixture is valid PTX");
         let graph = Graph::of(&module.functions[0]);
-        let divergence = Divergence::of(&graph, Threads::OfBlock);
+        let divergence = Divergence::of(&graph, threads);
         let barriers = graph
             .instructions()
             .filter(|(_, instruction)| instruction.collective().is_some());
@@ -280,6 +296,26 @@ mod tests {
                 barriers(&format!("{condition}\n{BARRIER}")),
                 [true],
                 "{condition}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_all_lanes_read_of_one_parts_no_warp() {
+        let uniform = "shfl.sync.idx.b32 r0|p1,r2,0,31,-1;\nsetp.eq.b32 p0,r0,1;";
+        for (threads, lane, parts) in [
+            (Threads::OfWarp, "0", false),
+            (Threads::OfWarp, "r2", true),
+            (Threads::OfBlock, "0", true),
+        ] {
+            let condition = uniform.replace(",0,31", &format!(",{lane},31"));
+            let got = barriers_for(
+                threads,
+                &format!("mov.u32 r2,%tid.x;\n{condition}\n{BARRIER}"),
+            );
+            assert!(
+                got.contains(&parts) && got.len() <= 2,
+                "{threads} {lane}: {got:?}"
             );
         }
     }

@@ -158,7 +158,7 @@ impl fmt::Display for Refusal {
             } => write!(
                 f,
                 "`{kernel}` has {ptx} {what} where its source has {source}, not one after the \
-                 other, behind a branch on which threads may part: the compiler copied them, with an \
+                 other, behind a branch on which threads of a warp may part: the compiler copied them, with an \
                  unrolled loop or into its arms; \
                  let all threads pass them outside of branches, or keep the loop from being \
                  unrolled by a count that goes through `cuda_std::hint::opaque`"
@@ -195,7 +195,7 @@ impl fmt::Display for Refusal {
                         " (let all threads come there, and decide by a value that is the same in \
                          all: a number, a length{})",
                         match threads {
-                            Threads::OfBlock => ", the block's index",
+                            Threads::OfWarp | Threads::OfBlock => ", the block's index",
                             Threads::OfGrid => "",
                         }
                     ),

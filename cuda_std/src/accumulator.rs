@@ -269,11 +269,38 @@ impl<M: MmaAsync> InFlight<M> {
         a: Columns<'_, M::A, OnePanel<S>>,
         b: Columns<'_, M::B, B>,
     ) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.columns::<false, S, B>(a, b) }
+    }
+
+    /// `acc = a^T * b + acc`, else as [`multiply_columns`](Self::multiply_columns).
+    ///
+    /// # Safety
+    /// As for [`multiply_columns`](Self::multiply_columns).
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn multiply_add_columns<S: PanelShape, B: PanelShape>(
+        &mut self,
+        a: Columns<'_, M::A, OnePanel<S>>,
+        b: Columns<'_, M::B, B>,
+    ) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.columns::<true, S, B>(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn columns<const ADDS: bool, S: PanelShape, B: PanelShape>(
+        &mut self,
+        a: Columns<'_, M::A, OnePanel<S>>,
+        b: Columns<'_, M::B, B>,
+    ) {
         const { assert!(S::ROWS == B::ROWS) };
         let [acc] = &mut self.0;
         // SAFETY: passed on to the caller.
         unsafe {
-            M::ss::<false, true, true>(acc, a.step(0).bits(), b.step(0).bits());
+            M::ss::<ADDS, true, true>(acc, a.step(0).bits(), b.step(0).bits());
             let mut step = 1;
             while step < Columns::<M::B, B>::STEPS {
                 M::ss::<true, true, true>(acc, a.step(step).bits(), b.step(step).bits());

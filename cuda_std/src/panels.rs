@@ -54,14 +54,17 @@ impl<const ROWS: u32, const PANELS: u32> PanelShape for Panels<ROWS, PANELS> {
     const PANELS: u32 = PANELS;
 }
 
-/// One panel of the rows of `S`.
+/// `PANELS` panels of the rows of `S`.
 #[derive(Clone, Copy, Debug)]
-pub struct OnePanel<S>(PhantomData<S>);
+pub struct FewPanels<S, const PANELS: u32>(PhantomData<S>);
 
-impl<S: PanelShape> PanelShape for OnePanel<S> {
+impl<S: PanelShape, const PANELS: u32> PanelShape for FewPanels<S, PANELS> {
     const ROWS: u32 = S::ROWS;
-    const PANELS: u32 = 1;
+    const PANELS: u32 = PANELS;
 }
+
+/// One panel of the rows of `S`.
+pub type OnePanel<S> = FewPanels<S, 1>;
 
 /// A ring of matrices of shape `S`, one matrix for each stage of a
 /// [`Pipeline`](crate::pipeline::Pipeline). One TMA load of a box of [`SPAN_BYTES`] by `S::ROWS`
@@ -193,8 +196,17 @@ impl<'stage, E: OperandElement, S: PanelShape> Columns<'stage, E, S> {
     /// The operand of panel `panel` alone.
     #[inline(always)]
     pub const fn panel(&self, panel: u32) -> Columns<'stage, E, OnePanel<S>> {
+        self.panels(panel)
+    }
+
+    /// The operand of `PANELS` panels from `first` on.
+    #[inline(always)]
+    pub const fn panels<const PANELS: u32>(
+        &self,
+        first: u32,
+    ) -> Columns<'stage, E, FewPanels<S, PANELS>> {
         Columns {
-            descriptor: self.descriptor.advanced(panel * S::ROWS * SPAN_BYTES),
+            descriptor: self.descriptor.advanced(first * S::ROWS * SPAN_BYTES),
             holds: PhantomData,
         }
     }

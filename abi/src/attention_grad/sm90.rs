@@ -1,8 +1,9 @@
-//! Hopper's kernels: TMA, `wgmma`, warp specialisation; one thread block for each block of keys.
+//! Hopper's kernels: TMA, `wgmma`, warp specialisation; one thread block for each block of keys, or
+//! a cluster of two at head dimensions above 128.
 //!
 //! An entry `attention_grad_sm90_<dtype>_<tile>` ([`Sm90GradEntry::ALL`] has all) takes
 //! - tensor maps of q, k, v and d_o by value, with boxes of [`Sm90GradTile::tile_m`] (q, d_o) or
-//!   [`Sm90GradTile::tile_n`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
+//!   [`Sm90GradTile::keys`] (k, v) rows of [`SPAN_BYTES`] and the dimensions
 //!   `[head_dim, position, head, batch]`;
 //! - `lse: *const f32` and `delta: *const f32`, contiguous `[batch, heads_q, seqlen_q]`;
 //! - `sums: *mut f32` of [`Sm90GradTile::sums`] elements, and `key_sums: *mut f32` of
@@ -26,10 +27,11 @@ use crate::attention::params::FlashFwdParams;
 use crate::entry::{Parts, entries};
 use crate::gemm::sm90::{MMA_M, SMEM_MAX_BYTES, SPAN_BYTES, TILE_ALIGN, WARPGROUP};
 
-/// Consumer warpgroups: each has 64 of a block's keys.
+/// Consumer warpgroups of a thread block. In a block of its own, each has 64 of the keys. In a
+/// cluster of two, where a thread block has 64 keys, the first has their dv and the second their dk.
 pub const CONSUMERS: u32 = 2;
-/// Keys of a block.
-pub const TILE_N: u32 = CONSUMERS * MMA_M;
+/// Keys of a block of keys.
+pub const TILE_N: u32 = 2 * MMA_M;
 /// Threads of a block.
 pub const THREADS: u32 = (1 + CONSUMERS) * WARPGROUP;
 /// Stages of the rings of q, d_o, and lse and delta.
@@ -37,20 +39,18 @@ pub const STAGES: u32 = 2;
 
 /// Most blocks of a grid along y.
 const MOST_Y: u32 = 65_535;
-/// Buffers of dS: a consumer may write the next while the other still reads the last.
-pub const DS_BUFFERS: u32 = 2;
-/// The consumers' parts of a tile's dq, and elements of a part: a 64 × 64 accumulator.
-pub const CHUNKS: u32 = CONSUMERS;
+/// Parts of a tile's dq that a thread block computes, and elements of a part: a 64 × 64 accumulator.
+pub const CHUNKS: u32 = 2;
 /// See [`CHUNKS`].
 pub const CHUNK: u32 = MMA_M * 64;
 
 /// The tile of a block, and the head dimensions that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm90GradTile {
-    /// Largest head_dim and head_dim_v; 64 or 128.
+    /// Largest head_dim and head_dim_v; 64, 128 or 256.
     pub head_dim: u32,
-    /// Queries of a tile. Its dq has [`CHUNKS`] parts: halves of the columns if there are 64
-    /// queries, halves of the queries if there are 128.
+    /// Queries of a tile. Its dq has [`CHUNKS`] parts for each thread block: of the columns if there
+    /// are 64 queries, halves of the queries if there are 128.
     pub tile_m: u32,
 }
 
@@ -58,6 +58,28 @@ impl Sm90GradTile {
     /// Keys of a block.
     pub const fn tile_n(&self) -> u32 {
         TILE_N
+    }
+
+    /// Thread blocks of a block of keys: a cluster of two where one has no registers for dk and dv of
+    /// 128 keys. Each has half of the keys and half of the columns of dq.
+    pub const fn ctas(&self) -> u32 {
+        if self.head_dim > 128 { 2 } else { 1 }
+    }
+
+    /// Keys of a thread block.
+    pub const fn keys(&self) -> u32 {
+        TILE_N / self.ctas()
+    }
+
+    /// Stages of the ring of d_o.
+    pub const fn d_o_stages(&self) -> u32 {
+        STAGES / self.ctas()
+    }
+
+    /// Buffers of dS. A thread block alone has two: a consumer may write the next while the other
+    /// still reads the last.
+    pub const fn ds_buffers(&self) -> u32 {
+        2 / self.ctas()
     }
 
     /// Registers of a thread of the loader's warpgroup, and of a consumer.
@@ -75,9 +97,14 @@ impl Sm90GradTile {
         self.tile_m * self.head_dim * 2
     }
 
-    /// Bytes of the keys of a block, and of its values.
+    /// Bytes of the keys of a thread block, and of its values.
     pub const fn k_bytes(&self) -> u32 {
-        TILE_N * self.head_dim * 2
+        self.keys() * self.head_dim * 2
+    }
+
+    /// Bytes of the other thread block's keys that dq needs: the columns of dq.
+    pub const fn peer_bytes(&self) -> u32 {
+        (self.ctas() - 1) * self.k_bytes() / 2
     }
 
     /// Bytes of a buffer of dS.
@@ -92,16 +119,19 @@ impl Sm90GradTile {
 
     /// Offsets in shared memory, from the first multiple of [`TILE_ALIGN`] on.
     pub const fn smem(&self) -> BwdSmem {
-        let q = 2 * self.k_bytes();
+        let peer = 2 * self.k_bytes();
+        let q = peer + self.peer_bytes();
         let d_o = q + STAGES * self.q_bytes();
-        let ds = d_o + STAGES * self.q_bytes();
-        let dq = ds + DS_BUFFERS * self.ds_bytes();
+        let ds = d_o + self.d_o_stages() * self.q_bytes();
+        let dq = ds + self.ds_buffers() * self.ds_bytes();
         let rows = dq + CHUNKS * CHUNK * 4;
         let barriers_kv = rows + STAGES * self.rows_bytes();
         let barriers_q = barriers_kv + 2 * 16;
         let barriers_d_o = barriers_q + STAGES * 16;
         let barriers_rows = barriers_d_o + STAGES * 16;
+        let barriers_ds = barriers_rows + STAGES * 16;
         BwdSmem {
+            peer,
             q,
             d_o,
             ds,
@@ -111,7 +141,8 @@ impl Sm90GradTile {
             barriers_q,
             barriers_d_o,
             barriers_rows,
-            end: barriers_rows + STAGES * 16,
+            barriers_ds,
+            end: barriers_ds + 16,
         }
     }
 
@@ -154,11 +185,12 @@ impl Sm90GradTile {
         let count = heads.batch as u64 * heads.heads_q as u64;
         let blocks = count.saturating_mul(self.key_blocks(heads.seqlen_k) as u64);
         // Four for each, so that few wait for the last.
-        heads_together(heads.group(), blocks, 4 * multiprocessors as u64)
+        let at_a_time = multiprocessors / self.ctas();
+        heads_together(heads.group(), blocks, 4 * at_a_time as u64)
     }
 
-    /// The grid, if a block has `together` query heads; `None` if there are too many heads. The
-    /// blocks of parts [side by side](super::order::beside) alternate along x.
+    /// The grid, if a block has `together` query heads; `None` if there are too many heads. Thread
+    /// blocks of a cluster are neighbours along x. The blocks of parts [side by side](super::order::beside) alternate along x.
     pub const fn grid(
         &self,
         heads: &Heads,
@@ -175,8 +207,12 @@ impl Sm90GradTile {
             return None;
         }
         let of_parts = (parts as u32, together);
-        let beside = beside(of_parts, key_blocks, multiprocessors, heads.is_masked);
-        let Some(x) = key_blocks.checked_mul(beside) else {
+        let at_a_time = multiprocessors / self.ctas();
+        let beside = beside(of_parts, key_blocks, at_a_time, heads.is_masked);
+        let Some(clusters) = key_blocks.checked_mul(beside) else {
+            return None;
+        };
+        let Some(x) = clusters.checked_mul(self.ctas()) else {
             return None;
         };
         let y = parts as u32 / beside;
@@ -220,6 +256,8 @@ impl Heads {
 /// Offsets in shared memory, in bytes. The keys are at 0, the values behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BwdSmem {
+    /// The other thread block's keys, as far as dq needs them.
+    pub peer: u32,
     /// The ring of q.
     pub q: u32,
     /// The ring of d_o.
@@ -238,6 +276,8 @@ pub struct BwdSmem {
     pub barriers_d_o: u32,
     /// Barriers of the ring of lse and delta.
     pub barriers_rows: u32,
+    /// Barriers of a cluster's dS, one stage.
+    pub barriers_ds: u32,
     /// The end.
     pub end: u32,
 }
@@ -281,6 +321,11 @@ entries! { $ Sm90GradEntry(AttentionGradParams) {
         attention_grad_sm90_f16_d64_128x128(F16);
         attention_grad_sm90_f16_d128_64x128(F16);
     }
+    /// The same, by clusters of two.
+    attention_grad_sm90_pair {
+        attention_grad_sm90_bf16_d256_64x128(Bf16);
+        attention_grad_sm90_f16_d256_64x128(F16);
+    }
 } }
 
 #[cfg(test)]
@@ -292,12 +337,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tile_fits_and_its_dq_is_two_accumulators() {
+    fn every_tile_fits_and_its_dq_is_two_accumulators_of_each_thread_block() {
         for tile in Sm90GradEntry::ALL.iter().map(|entry| entry.tile) {
             assert!(tile.smem_bytes() <= SMEM_MAX_BYTES);
-            assert_eq!(tile.tile_m * tile.head_dim, CHUNKS * CHUNK);
+            assert_eq!(tile.tile_m * tile.head_dim, tile.ctas() * CHUNKS * CHUNK);
             let smem = tile.smem();
-            for part in [smem.q, smem.d_o, smem.ds, smem.dq] {
+            for part in [smem.peer, smem.q, smem.d_o, smem.ds, smem.dq] {
                 assert!(part.is_multiple_of(TILE_ALIGN));
             }
         }
@@ -311,7 +356,9 @@ mod tests {
         let d128 = Some("attention_grad_sm90_bf16_d128_64x128");
         assert_eq!(name(72, 40).as_deref(), d128);
         assert_eq!(name(64, 72).as_deref(), d128);
-        assert_eq!(name(64, 130), None);
+        let d256 = Some("attention_grad_sm90_bf16_d256_64x128");
+        assert_eq!(name(64, 136).as_deref(), d256);
+        assert_eq!(name(264, 64), None);
         assert_eq!(Sm90GradEntry::of(DType::F32, 64, 64), None);
     }
 }

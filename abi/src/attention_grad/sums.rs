@@ -6,11 +6,11 @@
 //!
 //! | sums of | a tile | its chunks | blocks add in the order of |
 //! |---|---|---|---|
-//! | dq | [`Sm90GradTile::tile_m`] queries of a head | [`CHUNKS`]: halves of the columns if there are 64 queries, halves of the queries if there are 128 | their keys |
-//! | dk, and behind them those of dv | [`TILE_N`] keys of a key head | each consumer's [`Sm90GradTile::panels`] | their query heads |
+//! | dq | [`Sm90GradTile::tile_m`] queries of a head | [`CHUNKS`] for each thread block: of the columns if there are 64 queries, halves of the queries if there are 128 | their keys |
+//! | dk, and behind them those of dv | [`TILE_N`] keys of a key head | the [`Sm90GradTile::panels`] of 64 keys, twice | their query heads |
 //!
-//! A tile of dq has one counter, a tile of dk and dv one for each consumer, which adds to its own
-//! chunks of both. Counters of keys are behind those of queries. There are sums and counters of
+//! A tile of dq has one counter for each thread block, a tile of dk and dv one for each consumer,
+//! which adds to its own chunks. Counters of keys are behind those of queries. There are sums and counters of
 //! keys only where no block has all heads that share them.
 //!
 //! [`ROUND_ENTRY`] takes `sums: *const f32`, the gradient `*mut u16`, [`AttentionGradParams`], of
@@ -29,12 +29,20 @@ pub use crate::single::ROUND_ENTRY;
 impl Sm90GradTile {
     /// Number of counters of a launch.
     pub const fn counters(&self, params: &AttentionGradParams) -> u64 {
-        self.tiles_of_queries(&params.fwd) + self.tiles_of_keys(params) * CONSUMERS as u64
+        self.counters_of_queries(&params.fwd)
+            + self.tiles_of_keys(params) * (self.ctas() * CONSUMERS) as u64
+    }
+
+    /// Those of them that are of queries.
+    #[inline(always)]
+    pub const fn counters_of_queries(&self, params: &FlashFwdParams) -> u64 {
+        self.tiles_of_queries(params)
+            .wrapping_mul(self.ctas() as u64)
     }
 
     /// Elements of the sums of dq.
     pub const fn sums(&self, params: &AttentionGradParams) -> u64 {
-        self.tiles_of_queries(&params.fwd) * (CHUNKS * CHUNK) as u64
+        self.counters_of_queries(&params.fwd) * (CHUNKS * CHUNK) as u64
     }
 
     /// Elements of the sums of dk and dv together.
@@ -42,7 +50,7 @@ impl Sm90GradTile {
         self.tiles_of_keys(params) * 2 * (TILE_N * self.head_dim) as u64
     }
 
-    /// Elements of a consumer's sums of dk, and of dv.
+    /// Elements of the sums of dk of 64 keys, and of their dv.
     pub const fn consumer_sums(&self) -> u32 {
         MMA_M * self.head_dim
     }
@@ -64,7 +72,8 @@ impl Sm90GradTile {
         heads.wrapping_mul(self.key_blocks(params.fwd.seqlen_k) as u64)
     }
 
-    /// Index of a tile of queries among all of the launch: of its counter, and of its sums.
+    /// Index of a tile of queries among all of the launch. Its counters and sums are as many as there
+    /// are [thread blocks](Self::ctas), from as many times the index on.
     #[inline(always)]
     pub const fn query_tile_idx(
         &self,
@@ -207,8 +216,8 @@ mod tests {
             assert_eq!(elements(tile.rounding_of_dq(&params)), tile.sums(&params));
             assert_eq!(elements(dk), dv.first);
             assert_eq!(dv.first + elements(dv), tile.key_sums(&params));
-            assert_eq!(tile.rounding_of_dq(&params).chunks(), CHUNKS);
-            assert_eq!(dk.chunks() * CHUNK, CONSUMERS * tile.consumer_sums());
+            assert_eq!(tile.rounding_of_dq(&params).chunks(), tile.ctas() * CHUNKS);
+            assert_eq!(dk.chunks() * CHUNK, 2 * tile.consumer_sums());
         }
     }
 
@@ -217,8 +226,9 @@ mod tests {
         let (split, whole) = (params(1), params(3));
         for tile in Sm90GradEntry::ALL.iter().map(|entry| entry.tile) {
             assert_eq!(tile.key_sums(&whole), 0);
-            assert_eq!(tile.counters(&whole), tile.tiles_of_queries(&whole.fwd));
-            assert!(tile.counters(&split) > tile.tiles_of_queries(&split.fwd));
+            let of_queries = tile.counters_of_queries(&whole.fwd);
+            assert_eq!(tile.counters(&whole), of_queries);
+            assert!(tile.counters(&split) > of_queries);
         }
     }
 }

@@ -136,17 +136,12 @@ macro_rules! run_source {
             #[inline(always)]
             unsafe fn ends(&self, i: u32, row_of: &impl Fn(u32) -> *const T) -> [End; INPUTS] {
                 let mut ends = [End::NONE; INPUTS];
-                if !self.has_ends(i) {
-                    return ends;
-                }
                 let mut input = 0;
-                // Once in PTX.
-                while input < constant::<INPUTS>() {
+                while input < INPUTS && self.has_ends(i) {
                     if (input as u32) < self.inputs() {
                         // SAFETY: the caller's promise.
-                        ends[0] = unsafe { self.end_of(i, row_of(input as u32)) };
+                        ends[input] = unsafe { self.end_of(i, row_of(input as u32)) };
                     }
-                    rotate(&mut ends);
                     input += 1;
                 }
                 ends
@@ -193,22 +188,20 @@ macro_rules! run_source {
 
             #[inline(always)]
             unsafe fn store(&self, to: *mut T, j: usize, values: [f32; V]) {
-                let mut values = values;
                 let mut i = 0;
-                // Once in PTX.
-                while i < constant::<V>() {
+                while i < V {
                     let number = j * V + i;
                     let at = to.wrapping_add(self.column(number));
-                    let word = T::word(values[0], 0.0);
+                    // Two of 16 bits are rounded together.
+                    let word = T::word(values[i & !1], values[i | 1]);
                     // SAFETY: the caller's promise: an element of the row.
                     unsafe {
                         match size_of::<T>() {
                             _ if to.is_null() || !self.has_element(number) => {}
-                            2 => at.cast::<u16>().write(word as u16),
-                            _ => T::store(at, values[0]),
+                            2 => at.cast::<u16>().write((word >> (16 * (i % 2))) as u16),
+                            _ => T::store(at, values[i]),
                         }
                     }
-                    rotate(&mut values);
                     i += 1;
                 }
             }

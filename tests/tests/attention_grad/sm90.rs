@@ -52,7 +52,9 @@ fn on_sms(largest: usize) -> impl Strategy<Value = OnSms> {
     let head_dims = prop_oneof![
         Just((128, 128)),
         Just((64, 64)),
-        (1..=16_usize, 1..=16_usize).prop_map(|(qk, v)| (8 * qk, 8 * v)),
+        Just((256, 256)),
+        Just((192, 128)),
+        (1..=32_usize, 1..=32_usize).prop_map(|(qk, v)| (8 * qk, 8 * v)),
     ];
     let dtype = prop::sample::select(vec![DType::F16, DType::Bf16]);
     let view = prop::sample::select(vec![View::Contiguous, View::Aligned]);
@@ -103,6 +105,22 @@ fn check_both(case: &Case, multiprocessors: u32) {
 #[test]
 fn one_tile_of_queries_and_one_block_of_keys() {
     check_both(&Case::plain(DType::Bf16, [64, 128], 128), 4);
+    check_both(&Case::plain(DType::Bf16, [64, 128], 256), 4);
+}
+
+/// One thread block of a pair has no keys, or both have; blocks of one head, and of two.
+#[test]
+fn pairs_of_thread_blocks_share_what_they_load_and_add() {
+    for seqlen_k in [1, 64, 65] {
+        check_both(&Case::plain(DType::Bf16, [70, seqlen_k], 256), 4);
+    }
+    let shared = Case {
+        group: 2,
+        causal: true,
+        ..Case::plain(DType::Bf16, [150, 260], 192)
+    };
+    check_both(&shared, 4);
+    check_both(&shared, 1);
 }
 
 /// Every tile is added to by several blocks, in the order of their numbers.
@@ -175,12 +193,11 @@ fn the_plan_takes_it_for_16_bit_tensors_that_a_tensor_map_describes() {
             (planned::<bf16>(&device, 72), "bf16_d128_64x128"),
             (planned::<f16>(&device, 40), "f16_d64_128x128"),
             (planned::<f16>(&device, 128), "f16_d128_64x128"),
+            (planned::<f16>(&device, 136), "f16_d256_64x128"),
         ];
         for (name, want) in hopper {
             assert_eq!(name, format!("{KERNEL}_{want}"));
         }
-        let wide = planned::<f16>(&device, 136);
-        assert_eq!(wide, "attention_grad_sm80_f16_d256");
         for name in [planned::<f32>(&device, 64), planned::<bf16>(&device, 60)] {
             assert!(name.contains("simt"), "{name}");
         }

@@ -48,7 +48,7 @@ pub(super) fn offer(desc: &GradDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
                 grid,
                 block: [THREADS, 1, 1],
                 shared_bytes: tile.smem_bytes(),
-                cluster: None,
+                cluster: (tile.ctas() > 1).then_some([tile.ctas(), 1, 1]),
             },
             estimated_ns: estimate_ns(desc, machine, machine.model.attention_grad.sm90_flops),
         });
@@ -137,7 +137,7 @@ pub(super) fn launch(
     const OFFERED: Error = Error::Bug("gradients were offered that no tensor map describes");
     let (tile, forward, stream) = (entry.tile, &call.desc.forward, call.forward.stream);
     let [q, k, v, d_o] = lying(&call.desc).ok_or(OFFERED)?;
-    let (of_q, of_k) = (tile.tile_m, tile.tile_n());
+    let (of_q, of_k) = (tile.tile_m, tile.keys());
     let (d, d_v) = (forward.head_dim, forward.head_dim_v);
     let memory = &call.forward;
     let map_q = map(call, &memory.q, &q, [d, of_q])?;

@@ -6,12 +6,12 @@ use cuda_std::barrier::{bar_arrive, bar_sync};
 use cuda_std::tma::{cp_async_bulk_commit_group, cp_async_bulk_wait_group_read};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 
-use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, OF_DQ};
+use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN};
 use super::load::is_leader;
 use super::ordered_add::{add, pass_order, wait_for_order};
 use super::schedule::TileScheduler;
 
-/// Bytes of a tile's dq.
+/// Bytes of what a thread block adds to a tile's dq.
 const BYTES: u32 = CHUNKS * CHUNK * 4;
 
 impl<C: Config> Backward<'_, C> {
@@ -29,7 +29,7 @@ impl<C: Config> Backward<'_, C> {
         // theirs, and are done with it before the consumers may write again.
         unsafe {
             if parity == 1 {
-                bar_arrive(DQ_FREE + 1, OF_DQ); // of the tile before the first
+                bar_arrive(DQ_FREE + 1, Self::OF_DQ); // of the tile before the first
             }
             while scheduler.left > 0 {
                 if is_own {
@@ -37,21 +37,22 @@ impl<C: Config> Backward<'_, C> {
                         .order
                         .add_order(scheduler.key_block, scheduler.tile);
                     let coord = [scheduler.batch, scheduler.head, scheduler.tile];
-                    let at = C::TILE.query_tile_idx(params, coord) as usize;
+                    let at = C::TILE.query_tile_idx(params, coord) * u64::from(Self::CTAS);
+                    let at = (at + u64::from(Self::rank())) as usize;
                     let counter = self.call.counters.wrapping_add(at);
                     let to = self.call.sums.wrapping_add(at * (CHUNKS * CHUNK) as usize);
                     if is_leader() {
                         wait_for_order(counter, add_order);
                     }
                     bar_warp_sync(FULL_MASK);
-                    bar_sync(DQ_WRITTEN + parity, OF_DQ); // both consumers have written their parts
+                    bar_sync(DQ_WRITTEN + parity, Self::OF_DQ); // the consumers have written their parts
                     if is_leader() {
                         add(to, self.dq_at(), BYTES, add_order);
                         cp_async_bulk_commit_group();
                         cp_async_bulk_wait_group_read::<0>();
                     }
                     bar_warp_sync(FULL_MASK);
-                    bar_arrive(DQ_FREE + parity, OF_DQ);
+                    bar_arrive(DQ_FREE + parity, Self::OF_DQ);
                     if is_leader() {
                         pass_order(counter, add_order);
                     }

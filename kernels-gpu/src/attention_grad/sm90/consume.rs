@@ -2,7 +2,7 @@
 
 use core::hint::cold_path;
 
-use abi::attention_grad::sm90::{CHUNK, DS_BUFFERS, STAGES};
+use abi::attention_grad::sm90::{CHUNK, STAGES};
 use abi::gemm::sm90::{MMA_M, WARPGROUP};
 use abi::swizzle::Swizzle;
 use abi::tensor_core::ldmatrix::tile_16x16;
@@ -19,17 +19,22 @@ use cuda_std::thread;
 use cuda_std::tile::OperandElement;
 use cuda_std::warp::uniform;
 
-use super::finish::put_sums;
-use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, DS_WRITTEN, OF_CONSUMERS, OF_DQ};
+use super::finish::{Held, KeySums, put_sums};
+use super::kernel::{Backward, Config, DQ_FREE, DQ_WRITTEN, DS_WRITTEN, OF_CONSUMERS};
 use super::mask::KeyMask;
 use super::schedule::TileScheduler;
 use crate::attention::score::{self, Place};
 
+/// Where a consumer warpgroup is.
+pub(super) struct Walk {
+    pub(super) scheduler: TileScheduler,
+    pub(super) mask: KeyMask,
+}
+
 /// The state of a consumer warpgroup.
 struct State {
     consumer_idx: u32,
-    scheduler: TileScheduler,
-    mask: KeyMask,
+    walk: Walk,
     /// Of the tile's number, which says who adds its dq.
     parity: u32,
     /// Where it is in the rings of q, of d_o, and of lse and delta, and in the buffers of dS.
@@ -38,16 +43,26 @@ struct State {
     values: Stage,
 }
 
-const _: () = assert!(DS_BUFFERS == STAGES);
-
 /// A consumer's sums: dk and dv.
-pub(super) type Sums<C> = (
+type Sums<C> = (
     Accumulator<<C as Config>::Keys>,
     Accumulator<<C as Config>::Keys>,
 );
 
-impl<C: Config> Backward<'_, C> {
-    /// The consumer: computes this warpgroup's keys' dk and dv.
+impl Walk {
+    /// At the first tile, with the `part`th 64 of the block's keys.
+    #[inline(always)]
+    pub(super) fn new(scheduler: TileScheduler, part: u32) -> Self {
+        let mask = KeyMask {
+            mask: scheduler.order.mask,
+            first_key: scheduler.first_key() + part * MMA_M,
+        };
+        Self { scheduler, mask }
+    }
+}
+
+impl<C: Config<GradStages = Stages<STAGES>>> Backward<'_, C> {
+    /// The consumer of a thread block alone: computes this warpgroup's keys' dk and dv.
     ///
     /// # Safety
     /// Each consumer warpgroup calls it, converged.
@@ -60,24 +75,27 @@ impl<C: Config> Backward<'_, C> {
             let mut kv = self.pipeline_kv.consumer();
             let mut state = State {
                 consumer_idx,
-                scheduler,
-                mask: KeyMask {
-                    mask: scheduler.order.mask,
-                    first_key: scheduler.first_key() + consumer_idx * MMA_M,
-                },
+                walk: Walk::new(scheduler, consumer_idx),
                 parity: 0,
                 next: self.pipeline_q.consumer(),
                 keys: kv.wait(),   // k landed
                 values: kv.wait(), // v landed
             };
             let mut sums = (Accumulator::zero(), Accumulator::zero());
-            while state.scheduler.left > 0 {
+            while state.walk.scheduler.left > 0 {
                 sums = self.step(&mut state, sums);
-                state.scheduler.advance();
+                state.walk.scheduler.advance();
             }
             let last = state.parity ^ 1;
-            bar_sync(DQ_FREE + last, OF_DQ); // the last dq is read, and v by all warps
-            self.finish(&sums);
+            bar_sync(DQ_FREE + last, Self::OF_DQ); // the last dq is read, and v by all warps
+            let (dk, dv) = (
+                sums.0.registers()[0].as_ref(),
+                sums.1.registers()[0].as_ref(),
+            );
+            self.finish(&KeySums {
+                rows: state.consumer_idx,
+                of: Held::Both { dk, dv },
+            });
         }
     }
 
@@ -104,7 +122,7 @@ impl<C: Config> Backward<'_, C> {
             let rows_stage = state.next.wait_of(self.pipeline_rows); // lse and delta are there
             let rows = self.thread_rows(&rows_stage);
             let mut s = s.finish_before::<1>();
-            let mut p = self.probabilities(state, rows, &mut s);
+            let mut p = self.probabilities(&state.walk, rows, &mut s);
             p.tie();
             // There are no registers to keep what belongs to stages.
             let d_o_stage = state.next.held_of(self.pipeline_d_o);
@@ -115,10 +133,10 @@ impl<C: Config> Backward<'_, C> {
             let rows = self.thread_rows(&rows_stage);
             let mut dp = dp.finish_before::<1>();
             let slopes = dp.registers_mut()[0].as_mut();
-            self.slopes(state, rows, s.registers()[0].as_ref(), slopes);
+            self.slopes(&state.walk, rows, s.registers()[0].as_ref(), slopes);
             let mut ds = Fragments::<C::Element, C::P>::of(&dp, C::pair);
             let q_stage = state.next.held_of(self.pipeline_q);
-            self.put_ds(consumer_idx, q_stage.index(), &ds);
+            self.put_ds((q_stage.index(), own), &ds);
             bar_sync(DS_WRITTEN, OF_CONSUMERS); // dS is written, the buffer before is read
             rows_stage.release(Readers::OneBlock);
 
@@ -149,9 +167,25 @@ impl<C: Config> Backward<'_, C> {
         }
     }
 
+    /// Hands this consumer's part of dq to the tile's adder.
+    ///
+    /// # Safety
+    /// The warpgroup calls it, converged.
+    #[inline(always)]
+    unsafe fn put_dq(&self, (consumer_idx, parity): (u32, u32), dq: &[f32]) {
+        // SAFETY: the adder has read the last tile's, and reads this one's after the barrier.
+        unsafe {
+            bar_sync(DQ_FREE + (parity ^ 1), Self::OF_DQ); // the adder has read the last tile's
+            put_sums(self.dq_at().add_bytes(4 * consumer_idx * CHUNK), dq);
+            bar_arrive(DQ_WRITTEN + parity, Self::OF_DQ);
+        }
+    }
+}
+
+impl<C: Config> Backward<'_, C> {
     /// Where a thread's first lse is: that of its first column, two columns of every eight.
     #[inline(always)]
-    fn thread_rows(&self, stage: &Stage) -> SharedAddr {
+    pub(super) fn thread_rows(&self, stage: &Stage) -> SharedAddr {
         let first = 2 * (opaque(thread::thread_idx_x()) % 4);
         self.rows_at(stage.index()).add_bytes(4 * first)
     }
@@ -162,9 +196,9 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// `rows` is where lse is.
     #[inline(always)]
-    unsafe fn probabilities(
+    pub(super) unsafe fn probabilities(
         &self,
-        state: &State,
+        walk: &Walk,
         rows: SharedAddr,
         s: &mut Accumulator<C::Scores>,
     ) -> Fragments<C::Element, C::P> {
@@ -183,9 +217,8 @@ impl<C: Config> Backward<'_, C> {
                 i += 1;
             }
         }
-        state
-            .mask
-            .apply(s, state.scheduler.first_query(), C::TILE.tile_m);
+        walk.mask
+            .apply(s, walk.scheduler.first_query(), C::TILE.tile_m);
         // SAFETY: the caller's promise.
         unsafe {
             if has_softcap {
@@ -193,31 +226,29 @@ impl<C: Config> Backward<'_, C> {
                 // Finite where a score is masked, so that the product is 0 there.
                 let slope = |tanh: f32| 1.0 - tanh * tanh;
                 let then = |power, tanh| power * slope(tanh);
-                powers(s, scale, rows, &self.pairs(state), C::pair, then)
+                powers(s, scale, rows, &self.pairs(walk), C::pair, then)
             } else {
-                powers(s, scale, rows, &self.pairs(state), C::pair, |power, _| {
-                    power
-                })
+                powers(s, scale, rows, &self.pairs(walk), C::pair, |power, _| power)
             }
         }
     }
 
     /// Where the thread's scores of the tile are.
     #[inline(always)]
-    fn pairs(&self, state: &State) -> Pairs {
+    fn pairs(&self, walk: &Walk) -> Pairs {
         // Opaque, so that what depends only on the thread is not kept in registers across tiles.
         let thread = opaque(thread::thread_idx_x());
         let (warp, lane) = (thread % WARPGROUP / 32, thread % 32);
-        let scheduler = &state.scheduler;
+        let scheduler = &walk.scheduler;
         Pairs {
             place: Place {
                 batch: scheduler.batch,
                 head: scheduler.head,
-                seqlen_q: state.mask.mask.seqlen_q,
-                seqlen_k: state.mask.mask.seqlen_k,
+                seqlen_q: walk.mask.mask.seqlen_q,
+                seqlen_k: walk.mask.mask.seqlen_k,
             },
             first_query: scheduler.first_query() + lane % 4 * 2,
-            first_key: state.mask.first_key + 16 * warp + lane / 4,
+            first_key: walk.mask.first_key + 16 * warp + lane / 4,
         }
     }
 
@@ -226,8 +257,8 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// `rows` is where lse is.
     #[inline(always)]
-    unsafe fn slopes(&self, state: &State, rows: SharedAddr, s: &[f32], dp: &mut [f32]) {
-        let pairs = self.pairs(state);
+    pub(super) unsafe fn slopes(&self, walk: &Walk, rows: SharedAddr, s: &[f32], dp: &mut [f32]) {
+        let pairs = self.pairs(walk);
         let mut i = 0;
         while i < s.len() / 4 {
             let delta = rows.add_bytes(4 * C::TILE.tile_m + 32 * i as u32);
@@ -252,15 +283,19 @@ impl<C: Config> Backward<'_, C> {
         }
     }
 
-    /// Writes this consumer's rows of dS to shared memory, for both consumers' `wgmma`s.
+    /// Writes rows of dS, from `first` on, to a buffer in shared memory, for `wgmma`s that compute dq.
     ///
     /// # Safety
     /// The warpgroup calls it, converged; nobody reads the buffer any more.
     #[inline(always)]
-    unsafe fn put_ds(&self, consumer_idx: u32, buffer: u32, ds: &Fragments<C::Element, C::P>) {
+    pub(super) unsafe fn put_ds(
+        &self,
+        (buffer, first): (u32, u32),
+        ds: &Fragments<C::Element, C::P>,
+    ) {
         let thread = opaque(thread::thread_idx_x()) % WARPGROUP;
         let written = tile_16x16(thread % thread::WARP_THREADS);
-        let row = consumer_idx * MMA_M + thread / thread::WARP_THREADS * 16 + written.row;
+        let row = first + thread / thread::WARP_THREADS * 16 + written.row;
         let pairs = ds.pairs().as_ref();
         let mut i = 0;
         while i < C::P::COUNT / 4 {
@@ -274,20 +309,6 @@ impl<C: Config> Backward<'_, C> {
             i += 1;
         }
         fence_proxy_async_shared_cta();
-    }
-
-    /// Hands this consumer's part of dq to the tile's adder.
-    ///
-    /// # Safety
-    /// The warpgroup calls it, converged.
-    #[inline(always)]
-    unsafe fn put_dq(&self, (consumer_idx, parity): (u32, u32), dq: &[f32]) {
-        // SAFETY: the adder has read the last tile's, and reads this one's after the barrier.
-        unsafe {
-            bar_sync(DQ_FREE + (parity ^ 1), OF_DQ); // the adder has read the last tile's
-            put_sums(self.dq_at().add_bytes(4 * consumer_idx * CHUNK), dq);
-            bar_arrive(DQ_WRITTEN + parity, OF_DQ);
-        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! The entries of Hopper's gradients of attention, by the table of [`Sm90GradEntry`].
 
 use abi::attention_grad::AttentionGradParams;
-use abi::attention_grad::sm90::{Sm90GradEntry, Sm90GradTile, THREADS, TILE_N};
+use abi::attention_grad::sm90::{Sm90GradEntry, Sm90GradTile, THREADS};
 use abi::attention_grad::sums::Rounding;
 use abi::gemm::sm90::WARPGROUP;
 use cuda_std::convert::{f32x2_to_bf16x2_cvt, f32x2_to_f16x2_cvt};
 use cuda_std::kernel;
 use cuda_std::panels::Panels;
+use cuda_std::pipeline::Stages;
 use cuda_std::shared::SharedAddr;
 use cuda_std::shared_array;
 use cuda_std::tma::TensorMapParam;
@@ -14,6 +15,7 @@ use cuda_std::wgmma::{Bf16, F16, M64};
 
 use super::kernel::{Backward, Call, Config};
 use super::round::round;
+use super::schedule::TileScheduler;
 use super::store::VIA_BYTES;
 
 macro_rules! pair {
@@ -30,8 +32,16 @@ macro_rules! pair {
 #[repr(C, align(1024))]
 struct Via([u8; VIA_BYTES as usize]);
 
+macro_rules! alone {
+    ($($name:ident($element:ident);)*) => { kernels! { consume: $($name($element);)* } };
+}
+
+macro_rules! pairs {
+    ($($name:ident($element:ident);)*) => { kernels! { consume_in_pair: $($name($element);)* } };
+}
+
 macro_rules! kernels {
-    ($($name:ident($element:ident);)*) => {$(
+    ($consume:ident: $($name:ident($element:ident);)*) => {$(
         /// See [`abi::attention_grad::sm90`].
         ///
         /// # Safety
@@ -61,16 +71,23 @@ macro_rules! kernels {
                 type Element = $element;
                 type Scores = M64<{ TILE.tile_m as usize }, f32, $element, $element>;
                 type Keys = M64<{ TILE.head_dim as usize }, f32, $element, $element>;
-                type Queries = M64<64, f32, $element, $element>;
-                type Kv = Panels<TILE_N, { TILE.panels() }>;
+                type Queries = M64<{ 64 * TILE.ctas() as usize }, f32, $element, $element>;
+                type Kv = Panels<{ TILE.keys() }, { TILE.panels() }>;
                 type Q = Panels<{ TILE.tile_m }, { TILE.panels() }>;
-                type Ds = Panels<TILE_N, { TILE.tile_m / 64 }>;
+                type Ds = Panels<{ TILE.keys() }, { TILE.tile_m / 64 }>;
+                type GradStages = Stages<{ TILE.d_o_stages() }>;
                 type P = [u32; TILE.tile_m as usize / 4];
                 const TILE: Sm90GradTile = TILE;
 
                 #[inline(always)]
                 fn pair(low: f32, high: f32) -> u32 {
                     pair!($element)(low, high)
+                }
+
+                #[inline(always)]
+                unsafe fn consume(kernel: &Backward<'_, Self>, scheduler: TileScheduler) {
+                    // SAFETY: passed on to the caller.
+                    unsafe { kernel.$consume(scheduler) }
                 }
             }
             let call = Call {
@@ -90,7 +107,8 @@ macro_rules! kernels {
     )*};
 }
 
-abi::attention_grad_sm90!(kernels);
+abi::attention_grad_sm90!(alone);
+abi::attention_grad_sm90_pair!(pairs);
 
 /// See [`abi::attention_grad::sums`].
 ///

@@ -12,11 +12,25 @@ use cuda_std::thread;
 use cuda_std::tma::cp_async_bulk_commit_group;
 use cuda_std::warp::uniform;
 
-use super::consume::Sums;
 use super::kernel::{Backward, Call, Config, KEYS_WRITTEN};
 use super::ordered_add::{add, pass_order, wait_for_order};
 use super::schedule::TileScheduler;
 use super::store::{OutputRows, VIA_BYTES};
+
+/// A consumer's sums of 64 keys.
+pub(super) struct KeySums<'a> {
+    /// The 64 keys, of the block's [`TILE_N`](abi::attention_grad::sm90::TILE_N).
+    pub(super) rows: u32,
+    pub(super) of: Held<'a>,
+}
+
+/// Which sums they are.
+pub(super) enum Held<'a> {
+    /// dk and dv.
+    Both { dk: &'a [f32], dv: &'a [f32] },
+    /// dv in the first consumer, dk in the second.
+    One(&'a [f32]),
+}
 
 impl<C: Config> Backward<'_, C> {
     /// Hands out dk and dv.
@@ -24,7 +38,7 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// The warpgroup calls it, converged, when no consumer reads shared memory any more.
     #[inline(always)]
-    pub(super) unsafe fn finish(&self, sums: &Sums<C>) {
+    pub(super) unsafe fn finish(&self, sums: &KeySums<'_>) {
         let params = self.call.params;
         let scheduler = TileScheduler::new(params, &C::TILE);
         // SAFETY: passed on to the caller; a warp is in one warpgroup.
@@ -44,14 +58,9 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// As for [`finish`](Self::finish); no other block has these keys.
     #[inline(always)]
-    unsafe fn store_keys(&self, consumer_idx: u32, scheduler: &TileScheduler, (dk, dv): &Sums<C>) {
-        let Call {
-            params,
-            dk: to_dk,
-            dv: to_dv,
-            ..
-        } = self.call;
-        let first = scheduler.first_key() + consumer_idx * MMA_M;
+    unsafe fn store_keys(&self, consumer_idx: u32, scheduler: &TileScheduler, sums: &KeySums<'_>) {
+        let Call { params, dk, dv, .. } = self.call;
+        let first = scheduler.first_key() + sums.rows * MMA_M;
         let via = self.kv.at_index(1, 0).add_bytes(consumer_idx * VIA_BYTES);
         let rows = |to: *mut u16, strides: BshStrides, columns| OutputRows {
             to:
@@ -62,16 +71,23 @@ impl<C: Config> Backward<'_, C> {
             rows: params.fwd.seqlen_k.saturating_sub(first),
             columns,
         };
-        let (dk, dv) = (dk.registers()[0].as_ref(), dv.registers()[0].as_ref());
+        let rows_of_dv = || rows(dv, params.dv, params.fwd.head_dim_v);
+        let rows_of_dk = || rows(dk, params.dk, params.fwd.head_dim);
         // SAFETY: keys that there are, of a head of the launch; the memory is this warpgroup's.
         unsafe {
-            rows(to_dv, params.dv, params.fwd.head_dim_v).store(via, dv, 1.0, C::pair);
-            rows(to_dk, params.dk, params.fwd.head_dim).store(
-                via,
-                dk,
-                params.softmax_scale,
-                C::pair,
-            );
+            match sums.of {
+                Held::Both { dk, dv } => {
+                    rows_of_dv().store(via, dv, 1.0, C::pair);
+                    rows_of_dk().store(via, dk, params.softmax_scale, C::pair);
+                }
+                Held::One(sums) => {
+                    let (rows, factor) = match consumer_idx {
+                        0 => (rows_of_dv(), 1.0),
+                        _ => (rows_of_dk(), params.softmax_scale),
+                    };
+                    rows.store(via, sums, factor, C::pair);
+                }
+            }
         }
     }
 
@@ -80,34 +96,48 @@ impl<C: Config> Backward<'_, C> {
     /// # Safety
     /// As for [`finish`](Self::finish).
     #[inline(always)]
-    unsafe fn add_keys(&self, consumer_idx: u32, scheduler: &TileScheduler, (dk, dv): &Sums<C>) {
+    unsafe fn add_keys(&self, consumer_idx: u32, scheduler: &TileScheduler, sums: &KeySums<'_>) {
         let bytes = 4 * C::TILE.consumer_sums();
         const {
             let map = C::TILE.smem();
-            assert!(4 * 4 * C::TILE.consumer_sums() <= map.ds);
+            assert!(4 * 4 * C::TILE.consumer_sums() / C::TILE.ctas() <= map.ds);
         }
         let params = self.call.params;
         // In place of k, v, q and d_o.
-        let from = self.kv.at_index(0, 0).add_bytes(2 * bytes * consumer_idx);
-        let (dk, dv) = (dk.registers()[0].as_ref(), dv.registers()[0].as_ref());
+        let matrices = 2 / Self::CTAS;
+        let from = (self.kv.at_index(0, 0)).add_bytes(matrices * bytes * consumer_idx);
         // SAFETY: each consumer has a piece of the memory, which is written before its first thread
         // copies from it. Those before in turn are blocks with lower numbers.
         unsafe {
-            put_sums(from, dk);
-            put_sums(from.add_bytes(bytes), dv);
+            match sums.of {
+                Held::Both { dk, dv } => {
+                    put_sums(from, dk);
+                    put_sums(from.add_bytes(bytes), dv);
+                }
+                Held::One(sums) => put_sums(from, sums),
+            }
             bar_sync(KEYS_WRITTEN + consumer_idx, WARPGROUP);
             if opaque(thread::thread_idx_x()).is_multiple_of(WARPGROUP) {
                 let coord = [scheduler.batch, scheduler.head_kv, scheduler.key_block];
-                let at = 2 * C::TILE.key_tile_idx(&params.fwd, coord) + u64::from(consumer_idx);
-                let counter = C::TILE.tiles_of_queries(&params.fwd) + at;
+                let at = 2 * C::TILE.key_tile_idx(&params.fwd, coord) + u64::from(sums.rows);
+                let of_keys = at * u64::from(Self::CTAS) + u64::from(consumer_idx % Self::CTAS);
+                let counter = C::TILE.counters_of_queries(&params.fwd) + of_keys;
                 let counter = self.call.counters.wrapping_add(counter as usize);
                 let to = at * u64::from(C::TILE.consumer_sums());
                 let to_dk = self.call.key_sums.wrapping_add(to as usize);
                 let of_dk = C::TILE.key_sums(params) / 2;
                 let to_dv = to_dk.wrapping_add(of_dk as usize);
                 wait_for_order(counter, scheduler.add_order);
-                add(to_dk, from, bytes, scheduler.add_order);
-                add(to_dv, from.add_bytes(bytes), bytes, scheduler.add_order);
+                match sums.of {
+                    Held::Both { .. } => {
+                        add(to_dk, from, bytes, scheduler.add_order);
+                        add(to_dv, from.add_bytes(bytes), bytes, scheduler.add_order);
+                    }
+                    Held::One(_) => {
+                        let to = if consumer_idx == 0 { to_dv } else { to_dk };
+                        add(to, from, bytes, scheduler.add_order);
+                    }
+                }
                 cp_async_bulk_commit_group();
                 pass_order(counter, scheduler.add_order);
             }

@@ -30,6 +30,8 @@
 //! | [`DQ_WRITTEN`] and the one behind it | both consumers, dq written | the tile's adder |
 //! | [`KEYS_WRITTEN`] and the one behind it | a consumer, its dk and dv written | the same |
 //!
+//! **Pairs.** Above head_dim 128, a block is a cluster of two thread blocks ([`pair`](super::pair)).
+//!
 //! dS has two buffers: who passes [`DS_WRITTEN`] knows that the other has read the buffer before.
 //!
 //! **Shared memory** ([`Sm90GradTile::smem`]): k, v, q, d_o, dS, dq on its way out, lse and delta,
@@ -54,11 +56,15 @@ use abi::attention_grad::AttentionGradParams;
 use abi::attention_grad::sm90::{CONSUMERS, STAGES, Sm90GradTile};
 use abi::gemm::sm90::{TILE_ALIGN, WARPGROUP};
 use cuda_std::accumulator::PairRegisters;
+use cuda_std::cluster::{
+    barrier_cluster_arrive_release_aligned, barrier_cluster_wait_acquire_aligned,
+};
 use cuda_std::dynamic_shared;
 use cuda_std::fence::fence_mbarrier_init_release_cluster;
 use cuda_std::grid::{griddepcontrol_launch_dependents, griddepcontrol_wait};
-use cuda_std::panels::{PanelRing, PanelShape};
-use cuda_std::pipeline::{Pipeline, Stages};
+use cuda_std::hint::opaque;
+use cuda_std::panels::{FewPanels, PanelRing, PanelShape};
+use cuda_std::pipeline::{Pipeline, Readers, StageCount, Stages};
 use cuda_std::regs::{setmaxnreg_dec, setmaxnreg_inc};
 use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
@@ -78,10 +84,10 @@ pub(super) const DQ_FREE: u32 = 2;
 pub(super) const DQ_WRITTEN: u32 = 4;
 /// See [`DS_WRITTEN`]. The first of two, by the consumer.
 pub(super) const KEYS_WRITTEN: u32 = 6;
-/// Threads that meet at [`DS_WRITTEN`], and at the others, where the adder is one more warp.
+/// A pair's: see [`pair`](super::pair).
+pub(super) const DS_COPIED: u32 = 8;
+/// Threads that meet at [`DS_WRITTEN`].
 pub(super) const OF_CONSUMERS: u32 = CONSUMERS * WARPGROUP;
-/// See [`OF_CONSUMERS`].
-pub(super) const OF_DQ: u32 = OF_CONSUMERS + thread::WARP_THREADS;
 
 /// What makes one kernel: its instructions and its tile.
 pub(super) trait Config {
@@ -91,14 +97,16 @@ pub(super) trait Config {
     type Scores: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
     /// The `wgmma` of dk and dv: n = head_dim.
     type Keys: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
-    /// The `wgmma` of a consumer's part of dq: n = 64.
+    /// The `wgmma` of a consumer's part of dq: n = 64, or 128 in a pair.
     type Queries: MmaAsync<A = Self::Element, B = Self::Element, Acc: AsRef<[f32]> + AsMut<[f32]>>;
-    /// A block of keys or its values.
+    /// A thread block's keys or values.
     type Kv: PanelShape;
     /// A tile of queries or of d_o.
     type Q: PanelShape;
-    /// A block's dS^T.
+    /// dS^T of as many keys.
     type Ds: PanelShape;
+    /// The stages of d_o.
+    type GradStages: StageCount;
     /// A thread's elements of P^T or dS^T, rounded.
     type P: PairRegisters;
     /// The tile.
@@ -106,6 +114,14 @@ pub(super) trait Config {
 
     /// Two f32, rounded to elements; the first in the lower half.
     fn pair(low: f32, high: f32) -> u32;
+
+    /// What a consumer warpgroup does.
+    ///
+    /// # Safety
+    /// Each consumer warpgroup calls it, converged.
+    unsafe fn consume(kernel: &Backward<'_, Self>, scheduler: TileScheduler)
+    where
+        Self: Sized;
 }
 
 /// The launch's arguments.
@@ -133,11 +149,18 @@ pub(super) struct Backward<'a, C: Config> {
     pub(super) d_o: PanelRing<C::Element, C::Q>,
     pub(super) pipeline_kv: Pipeline<Stages<2>>,
     pub(super) pipeline_q: Pipeline<Stages<STAGES>>,
-    pub(super) pipeline_d_o: Pipeline<Stages<STAGES>>,
+    pub(super) pipeline_d_o: Pipeline<C::GradStages>,
     pub(super) pipeline_rows: Pipeline<Stages<STAGES>>,
+    /// Of a pair's dS.
+    pub(super) pipeline_ds: Pipeline<Stages<1>>,
 }
 
 impl<'a, C: Config> Backward<'a, C> {
+    /// Thread blocks of a cluster.
+    pub(super) const CTAS: u32 = C::TILE.ctas();
+    /// Threads that meet for a tile's dq: the consumers that wrote it, and the adder's warp.
+    pub(super) const OF_DQ: u32 = OF_CONSUMERS / Self::CTAS + thread::WARP_THREADS;
+
     /// The whole kernel.
     ///
     /// # Safety
@@ -151,7 +174,7 @@ impl<'a, C: Config> Backward<'a, C> {
             kernel.prepare();
             griddepcontrol_wait(); // wait until the preceding launches' writes are visible
             let scheduler = TileScheduler::new(call.params, &C::TILE);
-            if thread::thread_idx_x() < WARPGROUP {
+            if Self::is_loader() {
                 setmaxnreg_dec::<LOADER>();
                 match uniform(thread::thread_idx_x() / thread::WARP_THREADS) {
                     0 => {
@@ -163,8 +186,43 @@ impl<'a, C: Config> Backward<'a, C> {
                 }
             } else {
                 setmaxnreg_inc::<CONSUMER>();
-                kernel.consume(scheduler);
+                C::consume(&kernel, scheduler);
             }
+            if Self::CTAS > 1 {
+                // Neither leaves while the other may still write to it or signal it.
+                barrier_cluster_arrive_release_aligned();
+                barrier_cluster_wait_acquire_aligned();
+            }
+        }
+    }
+
+    /// Whether the thread is in the loader's warpgroup. A pair's consumers differ, so a build has to
+    /// see that warps part here, not threads of a warp.
+    #[inline(always)]
+    unsafe fn is_loader() -> bool {
+        let thread = thread::thread_idx_x();
+        match Self::CTAS {
+            1 => thread < WARPGROUP,
+            // SAFETY: whole warps call it, converged.
+            _ => unsafe { uniform(thread / WARPGROUP) == 0 },
+        }
+    }
+
+    /// The thread block's rank in its cluster. Computed anew at each use.
+    #[inline(always)]
+    pub(super) fn rank() -> u32 {
+        match Self::CTAS {
+            1 => 0,
+            ctas => opaque(thread::block_idx_x()) % ctas,
+        }
+    }
+
+    /// Whose empty barriers a release of q or d_o arrives at.
+    #[inline(always)]
+    pub(super) const fn readers() -> Readers {
+        match Self::CTAS {
+            1 => Readers::OneBlock,
+            ctas => Readers::Cluster(ctas),
         }
     }
 
@@ -187,12 +245,13 @@ impl<'a, C: Config> Backward<'a, C> {
                 pipeline_q: Pipeline::at(at(map.barriers_q)),
                 pipeline_d_o: Pipeline::at(at(map.barriers_d_o)),
                 pipeline_rows: Pipeline::at(at(map.barriers_rows)),
+                pipeline_ds: Pipeline::at(at(map.barriers_ds)),
             }
         }
     }
 
     /// # Safety
-    /// All threads of the block call it, once.
+    /// All threads of the cluster call it, once.
     #[inline(always)]
     unsafe fn prepare(&self) {
         // SAFETY: one thread initialises the barriers, and nobody goes on before that is done.
@@ -202,13 +261,35 @@ impl<'a, C: Config> Backward<'a, C> {
                     tma::prefetch_tensormap(map);
                 }
                 self.pipeline_kv.init(CONSUMERS);
-                self.pipeline_q.init(CONSUMERS);
-                self.pipeline_d_o.init(CONSUMERS);
+                self.pipeline_q.init(CONSUMERS * Self::CTAS);
+                self.pipeline_d_o.init(CONSUMERS * Self::CTAS);
                 self.pipeline_rows.init(CONSUMERS);
+                if Self::CTAS > 1 {
+                    self.pipeline_ds.init(Self::CTAS);
+                }
                 fence_mbarrier_init_release_cluster();
             }
-            thread::sync_threads();
+            if Self::CTAS > 1 {
+                barrier_cluster_arrive_release_aligned();
+                barrier_cluster_wait_acquire_aligned();
+            } else {
+                thread::sync_threads();
+            }
         }
+    }
+
+    /// The panels of dq that the thread block computes: all, or half of them.
+    #[inline(always)]
+    pub(super) fn panels_of_dq() -> [u32; 2] {
+        let panels = C::TILE.panels() / Self::CTAS;
+        [Self::rank() * panels, (Self::rank() + 1) * panels]
+    }
+
+    /// These panels of the peer's keys.
+    #[inline(always)]
+    pub(super) fn peer(&self) -> PanelRing<C::Element, FewPanels<C::Kv, 2>> {
+        // SAFETY: the memory is these panels'.
+        unsafe { PanelRing::at(self.base.add_bytes(C::TILE.smem().peer)) }
     }
 
     /// A stage of lse, behind which that of delta lies.
@@ -224,7 +305,7 @@ impl<'a, C: Config> Backward<'a, C> {
         self.base.add_bytes(C::TILE.smem().dq)
     }
 
-    /// The buffers of dS^T: rows are keys.
+    /// The buffers of dS^T: rows are keys. A pair has one buffer for each of its thread blocks.
     #[inline(always)]
     pub(super) fn ds(&self) -> PanelRing<C::Element, C::Ds> {
         // SAFETY: the memory is these buffers'.

@@ -4,9 +4,13 @@ use cuda_std::hint::opaque;
 use cuda_std::mem::st_shared_v2_f32;
 use cuda_std::panels::{PanelRing, PanelShape};
 use cuda_std::pipeline::Slot;
+use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 use cuda_std::tile::OperandElement;
-use cuda_std::tma::{self, TensorMap};
+use cuda_std::tma::{
+    TensorMap, cp_async_bulk_tensor_4d_shared_cluster_global,
+    cp_async_bulk_tensor_4d_shared_cluster_global_multicast_cluster,
+};
 use cuda_std::warp::{FULL_MASK, bar_warp_sync};
 
 use super::kernel::{Backward, Config};
@@ -25,29 +29,42 @@ pub(super) fn is_leader() -> bool {
     opaque(thread::thread_idx_x()).is_multiple_of(thread::WARP_THREADS)
 }
 
-/// Issues the loads of a matrix, panel by panel, whose first row is `position` of `head` and
-/// `batch`.
+/// Issues the loads of the panels `first..end` of a matrix whose first row is `position` of `head`
+/// and `batch` to `to`, one after the other. If `is_shared`, both thread blocks of a pair get them.
 ///
 /// # Safety
 /// A warp calls it; the slot is this warp's to fill and its bytes have been announced; the map's
-/// boxes are one panel.
+/// boxes are one panel of `S`.
 #[inline(always)]
 unsafe fn load_panels<E: OperandElement, S: PanelShape>(
-    ring: &PanelRing<E, S>,
+    to: SharedAddr,
     map: *const TensorMap,
     [position, head, batch]: [u32; 3],
     slot: &Slot,
+    ([first, end], is_shared): ([u32; 2], bool),
 ) {
     if !is_leader() {
         return;
     }
-    let mut panel = 0;
-    while panel < S::PANELS {
+    let mut panel = first;
+    while panel < end {
         let column = panel * PanelRing::<E, S>::PANEL_COLUMNS;
         let at = [column, position, head, batch].map(|coordinate| coordinate as i32);
-        let to = ring.destination(slot, panel);
+        let to = to.add_bytes((panel - first) * PanelRing::<E, S>::PANEL_BYTES);
         // SAFETY: passed on to the caller.
-        unsafe { tma::cp_async_bulk_tensor_4d_shared_cluster_global(to, map, at, slot.barrier()) };
+        unsafe {
+            if is_shared {
+                cp_async_bulk_tensor_4d_shared_cluster_global_multicast_cluster(
+                    to,
+                    map,
+                    at,
+                    slot.barrier(),
+                    0b11,
+                );
+            } else {
+                cp_async_bulk_tensor_4d_shared_cluster_global(to, map, at, slot.barrier());
+            }
+        }
         panel += 1;
     }
 }
@@ -65,22 +82,42 @@ impl<C: Config> Backward<'_, C> {
         let mut queries = self.pipeline_q.producer();
         let mut grads = self.pipeline_d_o.producer();
         let (k_bytes, q_bytes) = (C::TILE.k_bytes(), C::TILE.q_bytes());
-        let keys = [scheduler.first_key(), scheduler.head_kv, scheduler.batch];
+        let keys_of = |rank| {
+            let first_key = scheduler.first_key() + rank * C::TILE.keys();
+            [first_key, scheduler.head_kv, scheduler.batch]
+        };
+        let whole = ([0, C::TILE.panels()], false);
+        // Each thread block of a pair loads half of what both need.
+        let share = match Self::CTAS {
+            1 => whole,
+            _ => (Self::panels_of_dq(), true),
+        };
+        let first = share.0[0];
         // SAFETY: slots are empty when loaded into, and the loads' bytes are those announced.
         unsafe {
             let slot = kv.acquire_by_warp(self.pipeline_kv, k_bytes, is_leader());
             kv.advance();
-            load_panels(&self.kv, map_k, keys, &slot);
-            let slot = kv.acquire_by_warp(self.pipeline_kv, k_bytes, is_leader());
-            load_panels(&self.kv, map_v, keys, &slot);
+            let (rank, to) = (Self::rank(), self.kv.at_index(0, 0));
+            load_panels::<C::Element, C::Kv>(to, map_k, keys_of(rank), &slot, whole);
+            let bytes = k_bytes + C::TILE.peer_bytes();
+            let slot = kv.acquire_by_warp(self.pipeline_kv, bytes, is_leader());
+            let to = self.kv.at_index(1, 0);
+            load_panels::<C::Element, C::Kv>(to, map_v, keys_of(rank), &slot, whole);
+            if Self::CTAS > 1 {
+                let (keys, to) = (keys_of(rank ^ 1), self.peer().at_index(0, 0));
+                let columns = (Self::panels_of_dq(), false);
+                load_panels::<C::Element, C::Kv>(to, map_k, keys, &slot, columns);
+            }
             while scheduler.left > 0 {
                 let at = [scheduler.first_query(), scheduler.head, scheduler.batch];
                 let slot = queries.acquire_by_warp(self.pipeline_q, q_bytes, is_leader());
                 queries.advance();
-                load_panels(&self.q, map_q, at, &slot);
+                let to = self.q.at_index(slot.index(), first);
+                load_panels::<C::Element, C::Q>(to, map_q, at, &slot, share);
                 let slot = grads.acquire_by_warp(self.pipeline_d_o, q_bytes, is_leader());
                 grads.advance();
-                load_panels(&self.d_o, map_d_o, at, &slot);
+                let to = self.d_o.at_index(slot.index(), first);
+                load_panels::<C::Element, C::Q>(to, map_d_o, at, &slot, share);
                 scheduler.advance();
             }
         }

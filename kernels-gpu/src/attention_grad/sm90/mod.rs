@@ -6,6 +6,7 @@
 //! | `scheduler` | the tiles of queries that a block visits |
 //! | `load` | the loader of q, k, v and d_o, and that of lse and delta |
 //! | `consume` | the consumers' loop |
+//! | `pair` | the consumers of a cluster of two, for head dimensions above 128 |
 //! | `mask` | what of a tile is visible |
 //! | `add` | the warps that add to dq |
 //! | `finish` | what becomes of dk and dv |
@@ -21,6 +22,7 @@ mod kernel;
 mod load;
 mod mask;
 mod ordered_add;
+mod pair;
 mod round;
 mod schedule;
 mod store;

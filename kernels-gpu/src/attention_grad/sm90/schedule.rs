@@ -8,7 +8,8 @@ use cuda_std::hint::opaque;
 use cuda_std::thread;
 
 /// A block's keys, and the tiles of queries that see some of them, from the last to the first, each
-/// of all heads of the block. All roles go through the same tiles.
+/// of all heads of the block. All roles go through the same tiles. In a cluster, a block is both
+/// thread blocks.
 #[derive(Clone, Copy)]
 pub(super) struct TileScheduler {
     pub(super) order: Order,
@@ -40,7 +41,9 @@ impl TileScheduler {
         let [x, y, heads_kv] =
             [thread::block_idx_x(), thread::block_idx_y(), fwd.heads_kv].map(opaque);
         let order = tile.order(fwd);
-        let (beside, _) = divided(thread::grid_dim_x(), tile.key_blocks(fwd.seqlen_k));
+        let (x, _) = divided(x, tile.ctas());
+        let (clusters, _) = divided(thread::grid_dim_x(), tile.ctas());
+        let (beside, _) = divided(clusters, tile.key_blocks(fwd.seqlen_k));
         let (key_block, of_beside) = divided(x, beside);
         let index = y * beside + of_beside;
         let [batch, head_kv, part] = order::heads(index, fwd.batch, heads_kv);
