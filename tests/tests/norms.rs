@@ -371,7 +371,7 @@ fn every_candidate_matches_the_reference() {
 }
 
 /// Rows that begin anywhere, by every candidate: in registers, in slices of one block and of several,
-/// and element by element. Weights end beside a whole vector, or inside of one.
+/// in rings, and element by element. Weights end beside a whole vector, or inside of one.
 #[test]
 fn rows_that_begin_anywhere_match_the_references() {
     for device in warpsmith::testing::devices() {
@@ -381,11 +381,13 @@ fn rows_that_begin_anywhere_match_the_references() {
             (5, 333, DType::F16, Weights::Same, true),
             (3, 1001, DType::F32, Weights::Same, false),
             (3, 2056, DType::Bf16, Weights::Same, true),
+            (70, 333, DType::Bf16, Weights::F32, true),
+            (3, 5001, DType::F32, Weights::F32, true),
             (2, 20_003, DType::Bf16, Weights::None, false),
             (2, 40_001, DType::Bf16, Weights::Same, true),
         ] {
             for (number, (view, view_y)) in View::ANYWHERE.into_iter().enumerate() {
-                for candidate in 0..4 {
+                for candidate in 0..6 {
                     let case = Case {
                         shape: vec![rows, n],
                         axes: RowAxes::default(),

@@ -73,7 +73,10 @@ impl RowOp {
     /// weights of either type.
     pub const fn by(self, variant: Variant) -> Self {
         match (self, variant) {
-            (Self::NormF32, Variant::Streaming) => Self::Norm,
+            (
+                Self::NormF32,
+                Variant::Streaming | Variant::SmemRingAny | Variant::SmemRingShortAny,
+            ) => Self::Norm,
             (
                 Self::NormGradF32,
                 Variant::Streaming | Variant::SmemRingAny | Variant::SmemRingShortAny,
@@ -247,6 +250,18 @@ entries! { $ RowEntry(RowParams) {
     /// The same, with more of a row in each thread.
     norm_smem_ring_wide {
         norm_bf16_smem_ring_wide(bf16);
+    }
+    /// Norms, in persistent blocks, of rows that begin anywhere.
+    norm_smem_ring_any {
+        norm_f32_smem_ring_any(f32);
+        norm_f16_smem_ring_any(f16);
+        norm_bf16_smem_ring_any(bf16);
+    }
+    /// Norms, in persistent blocks whose warps have several rows that begin anywhere.
+    norm_smem_ring_short_any {
+        norm_f32_smem_ring_short_any(f32);
+        norm_f16_smem_ring_short_any(f16);
+        norm_bf16_smem_ring_short_any(bf16);
     }
     /// Norms, element by element.
     norm_streaming {

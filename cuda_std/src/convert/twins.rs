@@ -1,6 +1,7 @@
-//! Conversions of kernels that exist for f16 and for bf16, and are one text in a file of compiled
-//! kernels (`ptx_syntax::twin`): a comment behind the instruction says what it is for the other
-//! type.
+//! Conversions of kernels that exist for f16 and for bf16.
+//!
+//! A file of compiled kernels holds both as one text (`ptx_syntax::twin`). A comment behind the
+//! instruction says what it is for the other type.
 
 use half::{bf16, f16};
 

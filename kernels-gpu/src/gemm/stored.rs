@@ -191,7 +191,7 @@ impl<T: Half> Stored<T> {
         } else {
             for i in 0..N {
                 // SAFETY: passed on to the caller.
-                x[i] = unsafe { T::load(at[i].cast()) };
+                x[i] = unsafe { T::load_alike(at[i].cast()) };
             }
         }
         x

@@ -13,9 +13,12 @@ use half::{bf16, f16};
 
 use super::forward;
 use super::tensors::Tensors;
-use super::{ahead, backward, finish, grad_ring, grad_short, ring};
+use super::{ahead, any, backward, finish, grad_ring, grad_short, ring};
 use crate::row::packed::Weights;
 use crate::row::{holding, lanes, slice_blocks, takes_any};
+
+/// Most threads of a block of a ring of gradients, or of rows that begin anywhere.
+const RING_THREADS: u32 = RING_WARPS * thread::WARP_THREADS;
 
 macro_rules! entry {
     ($name:ident, $ty:ident, $kernel:meta, $body:expr $(, $scratch:expr)?) => {
@@ -116,6 +119,22 @@ macro_rules! rings {
     )*};
 }
 
+macro_rules! rings_any {
+    ($($name:ident($ty:ident);)*) => {$(
+        entry!($name, $ty,
+            kernel(max_threads = RING_THREADS, min_blocks = 1, arch = "sm_90a"),
+            any::ring::<$ty, { lanes::<$ty>() }, { ring_vectors!($name) }>);
+    )*};
+}
+
+macro_rules! shorts_any {
+    ($($name:ident($ty:ident);)*) => {$(
+        entry!($name, $ty,
+            kernel(max_threads = SHORT_THREADS, min_blocks = SHORT_BLOCKS, arch = "sm_90a"),
+            any::short::<$ty, { lanes::<$ty>() }, { ring_vectors!($name) }>);
+    )*};
+}
+
 macro_rules! wide_rings {
     ($($name:ident($ty:ident);)*) => {$(
         entry!($name, $ty,
@@ -138,6 +157,8 @@ abi::norm_cluster_ahead!(alone);
 abi::norm_cluster_pairs!(pairs);
 abi::norm_smem_ring_wide!(wide_rings);
 abi::norm_smem_ring!(rings);
+abi::norm_smem_ring_any!(rings_any);
+abi::norm_smem_ring_short_any!(shorts_any);
 abi::norm_streaming!(loose);
 
 macro_rules! grad {
@@ -212,9 +233,6 @@ macro_rules! short_grads {
             });
     )*};
 }
-
-/// Most threads of a block of a ring of gradients.
-const RING_THREADS: u32 = RING_WARPS * thread::WARP_THREADS;
 
 macro_rules! ring_grads {
     ($($name:ident($ty:ident, $weight:ident);)*) => {$(

@@ -6,8 +6,9 @@
 
 use super::backward::Tensors;
 use super::columns::{Columns, ThreadGroup};
-use super::grad_rows::{RowSource, columns_of, rows_of, sum, write};
+use super::grad_rows::{columns_of, rows_of, sum, write};
 use super::gradient::{Factors, Kept, Pair, means};
+use super::source::RowSource;
 use crate::row::group::of_lanes;
 use crate::row::held::row_of_mut;
 use crate::row::packed::Packed;

@@ -30,6 +30,7 @@
 //! with all checks, every strategy among them; docs/decisions/0040 to 0048 have the numbers.
 
 mod ahead;
+mod any;
 mod backward;
 mod columns;
 mod entries;
@@ -40,6 +41,7 @@ mod grad_rows;
 mod grad_short;
 mod gradient;
 mod ring;
+mod source;
 mod tensors;
 
 pub use entries::*;

@@ -73,7 +73,7 @@ impl<const R: usize> Columns<R> {
 /// Merges the moments that lanes have of sets, which have `count` elements together; means are 0 in
 /// RMS norm.
 #[inline(always)]
-unsafe fn whole(part: Moments, width: u32, count: Count, is_centered: bool) -> Moments {
+pub(super) unsafe fn whole(part: Moments, width: u32, count: Count, is_centered: bool) -> Moments {
     // SAFETY: the warp's lanes come here together.
     unsafe {
         if is_centered {

@@ -114,7 +114,7 @@ impl<const ANY: bool> Ends<ANY> {
             return None;
         }
         // SAFETY: an element of the row.
-        let element = || unsafe { T::load(row.wrapping_add(self.at as usize)) };
+        let element = || unsafe { T::load_alike(row.wrapping_add(self.at as usize)) };
         Some(if self.has { element() } else { otherwise })
     }
 

@@ -353,7 +353,7 @@ impl Weights {
             match (self.start.is_null(), self.is_f32) {
                 (true, _) => self.instead,
                 (false, true) => self.start.cast::<f32>().wrapping_add(at).read(),
-                (false, false) => T::load(self.start.cast::<T>().wrapping_add(at)),
+                (false, false) => T::load_alike(self.start.cast::<T>().wrapping_add(at)),
             }
         }
     }

@@ -205,7 +205,7 @@ pub(super) unsafe fn slices<T: Packed, const V: usize, const ANY: bool>(
         let is_end = thread_group.ends.is(class);
         let is_last = thread_group.group.own == thread_group.group.threads - WARP_THREADS;
         if (is_here && is_last) || is_end {
-            target.logit = logit.map_or(f32::NAN, |logit| T::load(logit));
+            target.logit = logit.map_or(f32::NAN, |logit| T::load_alike(logit));
             if let (true, Some(end)) = (is_end, end) {
                 target.logit = end;
             }

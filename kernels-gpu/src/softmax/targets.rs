@@ -98,7 +98,7 @@ impl<T: Packed> Tensors<T> {
             if is_class && group.own == 0 && group.rank == 0 {
                 let at = row_of(self.x, row, params.strides[0]).wrapping_add(target.class as usize);
                 // SAFETY: an element of the row.
-                target.logit = unsafe { T::load(at) };
+                target.logit = unsafe { T::load_alike(at) };
             }
         }
         // A barrier: between this read and the row's writes, its lanes may have no other.
@@ -123,7 +123,7 @@ impl<T: Packed> Tensors<T> {
     pub(super) unsafe fn share_of(&self, row: u64, class: u64, params: &RowParams) -> f32 {
         let row = row_of(self.targets.cast::<T>(), row, params.strides[1]);
         // SAFETY: passed on to the caller.
-        let share = unsafe { T::load(row.wrapping_add(class as usize)) };
+        let share = unsafe { T::load_alike(row.wrapping_add(class as usize)) };
         let even = params.epsilon / params.n as f32;
         let share = fma(1.0 - params.epsilon, share, even);
         match self.weights.is_null() {

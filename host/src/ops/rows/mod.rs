@@ -98,12 +98,23 @@ impl<T: Element> Rows<T> {
         strided_copy(&self.tensor, &axes.last(y)?, stream)
     }
 
-    /// Whether rows of `x`, or of the copy that [`Rows::read`] makes of it, follow each other without
-    /// gaps.
-    fn are_dense(x: &Tensor<T>, axes: &RowAxes) -> Result<bool> {
-        let (rows, n) = axes.extents(x.shape());
-        let in_place = Self::in_place(&axes.last(x)?, axes.outer());
-        Ok(rows <= 1 || in_place.is_none_or(|rows| rows.stride == n as i64))
+    /// Whether rows of each tensor, or of the copy that [`Rows::read`] makes of it, follow each other
+    /// without gaps.
+    fn are_dense<'t>(
+        tensors: impl IntoIterator<Item = Option<&'t Tensor<T>>>,
+        axes: &RowAxes,
+    ) -> Result<bool>
+    where
+        T: 't,
+    {
+        for x in tensors.into_iter().flatten() {
+            let (rows, n) = axes.extents(x.shape());
+            let in_place = Self::in_place(&axes.last(x)?, axes.outer());
+            if rows > 1 && in_place.is_some_and(|rows| rows.stride != n as i64) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// How the rows of `x` lie, or of the copy that [`Rows::read`] or [`Rows::written`] makes of it.

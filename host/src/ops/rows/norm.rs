@@ -415,6 +415,8 @@ impl<T: Float> Operation for Norm<'_, T> {
         let desc = RowDesc::new(op, T::DTYPE, extents, alignment, inputs as u32);
         Ok(Some(RowDesc {
             shape: RowShape {
+                is_dense: desc.shape.is_any()
+                    && Rows::are_dense([Some(self.x), self.residual], axes)?,
                 is_centered: self.is_centered,
                 has_bias: self.bias.is_some(),
                 ..desc.shape

@@ -393,13 +393,10 @@ impl<T: Float> Operation for NormGrad<'_, T> {
         let extents = axes.extents(self.x.shape());
         let desc = RowDesc::new(op, T::DTYPE, extents, alignment, 2);
         let read = [Some(self.x), Some(self.dy), self.dsum];
-        let is_dense = |x: &Tensor<T>| Rows::are_dense(x, axes);
-        let is_dense = read.into_iter().flatten().map(is_dense);
-        let is_dense = is_dense.collect::<Result<Vec<bool>>>()?;
         Ok(Some(RowDesc {
             shape: RowShape {
                 inputs: 2 + u32::from(self.dsum.is_some()),
-                is_dense: desc.shape.is_any() && is_dense.into_iter().all(|is_dense| is_dense),
+                is_dense: desc.shape.is_any() && Rows::are_dense(read, axes)?,
                 ..desc.shape
             },
             ..desc

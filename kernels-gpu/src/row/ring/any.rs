@@ -6,7 +6,7 @@
 use super::{LANES, Ring, Stage};
 use crate::row::anywhere::{End, Span, put_end, shift_of};
 use crate::row::packed::Packed;
-use abi::rows::{RingLayout, VECTOR_BYTES};
+use abi::rows::{RingLayout, RowParams, VECTOR_BYTES};
 use cuda_std::fence::fence_proxy_async_shared_cta;
 use cuda_std::mem;
 use cuda_std::shared::dynamic_base;
@@ -93,6 +93,20 @@ impl<const R: usize> Ring<R, true> {
         dynamic_base().wrapping_add((part + shift) as usize).cast()
     }
 
+    /// Elements of the warp's part.
+    #[inline(always)]
+    pub(crate) fn elements(&self) -> u32 {
+        self.elements
+    }
+
+    /// Elements of the block's part of a row.
+    #[inline(always)]
+    pub(crate) fn elements_of_block<T: Packed>(&self, params: &RowParams) -> u32 {
+        let of_block = params.vectors * T::LANES as u32;
+        let rest = params.n.saturating_sub(u64::from(self.rank * of_block));
+        rest.min(u64::from(of_block)) as u32
+    }
+
     /// Number of the lane's elements.
     #[inline(always)]
     fn own(&self) -> u32 {
@@ -122,7 +136,7 @@ impl<const R: usize> Ring<R, true> {
     /// # Safety
     /// The row is in the stage, with its ends.
     #[inline(always)]
-    pub(crate) unsafe fn elements<T: Packed, const V: usize>(
+    pub(crate) unsafe fn values<T: Packed, const V: usize>(
         &self,
         stage: Stage,
         input: u32,

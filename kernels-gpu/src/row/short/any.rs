@@ -75,6 +75,12 @@ impl<const R: usize> Short<R, true> {
             .cast()
     }
 
+    /// Whether this lane writes what is written once a row.
+    #[inline(always)]
+    pub(crate) fn is_first(&self) -> bool {
+        self.own == 0
+    }
+
     /// Inputs, whose rows are read together.
     #[inline(always)]
     pub(crate) fn inputs(&self) -> u32 {
@@ -131,7 +137,7 @@ impl<const R: usize> Short<R, true> {
     /// # Safety
     /// The row is in the stage, with its ends.
     #[inline(always)]
-    pub(crate) unsafe fn elements<T: Packed, const V: usize>(
+    pub(crate) unsafe fn values<T: Packed, const V: usize>(
         &self,
         stage: Stage,
         input: u32,
@@ -144,10 +150,12 @@ impl<const R: usize> Short<R, true> {
         let mut i = 0;
         while i < V {
             let number = j * V + i;
-            if self.has_element(number) {
-                // SAFETY: passed on to the caller.
-                values[i] = unsafe { T::load_alike(row.wrapping_add(self.column(number))) };
-            }
+            let has = self.has_element(number);
+            // The first element instead of one beyond the end: a choice, and no branch.
+            let at = if has { self.column(number) } else { 0 };
+            // SAFETY: passed on to the caller.
+            let value = unsafe { T::load_alike(row.wrapping_add(at)) };
+            values[i] = if has { value } else { 0.0 };
             i += 1;
         }
         values

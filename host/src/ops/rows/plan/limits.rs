@@ -198,6 +198,7 @@ const NORM: RowLimits = RowLimits {
     holds_joined: true,
     holds_any: true,
     ring: Some(NORM_RING),
+    any_ring: Some(grouped_ring(16, 8)),
     wide: Some(WIDE_RING),
     slices: Some(NORM_SLICES),
     ..PLAIN
@@ -208,6 +209,7 @@ const NORM_F32: RowLimits = RowLimits {
     enough_bytes: 64 << 10,
     holds_all: true,
     ring: Some(NORM_RING),
+    any_ring: Some(grouped_ring(16, 8)),
     slices: Some(NORM_SLICES),
     ..PLAIN
 };
@@ -216,13 +218,13 @@ const NORM_GRAD: RowLimits = RowLimits {
     held_threads: [32, 0],
     least_threads: 16,
     holds_all: true,
-    ring: Some(norm_grad_ring(8, 4)),
-    any_ring: Some(norm_grad_ring(16, 8)),
+    ring: Some(grouped_ring(8, 4)),
+    any_ring: Some(grouped_ring(16, 8)),
     ..PLAIN
 };
 
 const NORM_GRAD_F32: RowLimits = RowLimits {
-    ring: Some(norm_grad_ring(16, 8)),
+    ring: Some(grouped_ring(16, 8)),
     ..NORM_GRAD
 };
 
@@ -271,7 +273,8 @@ const WIDE_RING: Ringing = Ringing {
     group_warps: 1,
 };
 
-const fn norm_grad_ring(alone_warps: u32, warps: u32) -> Ringing {
+/// The ring of blocks that have several rows at a time.
+const fn grouped_ring(alone_warps: u32, warps: u32) -> Ringing {
     Ringing {
         alone_warps,
         warps,

@@ -76,7 +76,7 @@ impl<'a> Rule<'a> {
     /// | the same, longer, of all but gradients of norms, up to what the shared memory of 16 blocks has room for | [`Strategy::Slices`] |
     /// | not aligned, but those that are read together lie alike, of softmax and norms, where that is fastest | [`Strategy::Registers`], by [`Variant::RegistersAny`] |
     /// | the same, of all operations that have [`Variant::ClusterAny`] for them | [`Strategy::Slices`] |
-    /// | the same, and those that do not lie alike, of gradients of norms, of [`ANY_ELEMENTS`](abi::rows::ANY_ELEMENTS) for each lane of a warp at most (512 elements), without gaps between rows | [`Strategy::Short`] |
+    /// | the same, and those that do not lie alike, of norms and their gradients, of [`ANY_ELEMENTS`](abi::rows::ANY_ELEMENTS) for each lane of a warp at most (512 elements), without gaps between rows | [`Strategy::Short`] |
     /// | the same, as far as they fit [`ANY_ELEMENTS`](abi::rows::ANY_ELEMENTS) for each of 512 threads of 16 blocks (131,072 elements) | [`Strategy::Ring`] |
     /// | any other that fits a block's shared memory | [`Strategy::Shared`] |
     /// | any other | [`Strategy::Passes`] |
@@ -92,7 +92,7 @@ impl<'a> Rule<'a> {
         if self.shape.is_any() {
             let slices = self.slices().filter(|_| !is_apart);
             let rings = [self.short(), self.ring()].map(|plan| Some(self.shared_out(plan?)));
-            let ways = [fast].into_iter().chain(rings).chain([slices]).flatten();
+            let ways = [fast, slices].into_iter().chain(rings).flatten();
             return ways.chain(loose).chain(slower).collect();
         }
         let ways = [

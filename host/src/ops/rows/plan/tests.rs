@@ -170,9 +170,9 @@ fn rows_that_begin_anywhere_have_variants_of_their_own() {
     // Of f32, up to 6 elements are at the ends.
     assert_eq!(of(RowOp::Softmax, 5, 4), (held, 8, 1));
     assert_eq!(of(RowOp::Norm, 333, 4), (held, 32, 1));
-    assert_eq!(of(RowOp::NormF32, 333, 2).0, Variant::Streaming);
-    // Gradients of norms, by warps of 512 elements.
+    // Gradients of norms, and norms with weights in f32, by warps of 512 elements.
     let ring = Variant::SmemRingAny;
+    assert_eq!(of(RowOp::NormF32, 333, 2), (ring, 32, 1));
     assert_eq!(of(RowOp::NormGrad, 333, 2), (ring, 32, 1));
     assert_eq!(of(RowOp::NormGrad, 513, 2), (ring, 64, 1));
     assert_eq!(of(RowOp::NormGradF32, 65_535, 2), (ring, 256, 16));
