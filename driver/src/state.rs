@@ -9,6 +9,7 @@ use warpsmith_emulator::{Emulator, EmulatorConfig, ImageDesc, Module};
 
 use crate::api::array::Array3dDesc;
 use crate::api::host_memory::Managed;
+use crate::api::stream::AttributeValue;
 use crate::api::texture::{ResourceDesc, SamplingDesc};
 use crate::c::{Address, Device, Handle};
 use crate::code::{Answer, Code};
@@ -53,6 +54,8 @@ pub(crate) struct State {
     pub(crate) modules: HashMap<Handle, LoadedModule>,
     pub(crate) functions: HashMap<Handle, Function>,
     pub(crate) streams: HashMap<Handle, Stream>,
+    /// Attributes of streams that were set, by stream and number.
+    pub(crate) attributes: HashMap<(Handle, u32), AttributeValue>,
     pub(crate) events: HashMap<Handle, Event>,
     pub(crate) arrays: HashMap<Handle, Array>,
     /// Textures and surfaces, by the emulator's handles.

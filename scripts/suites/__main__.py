@@ -10,14 +10,16 @@ CHECKOUTS is a folder with clones of
     https://github.com/NVIDIA/cuda-samples
     https://github.com/NVIDIA/cccl and https://github.com/catchorg/Catch2
     https://github.com/NVIDIA/cutlass
-    https://github.com/huggingface/candle
+    https://github.com/NVIDIA/numba-cuda
+    https://github.com/chelsea0x3b/cudarc
 
 each under its repository's name. Suites whose clone is missing keep their lines of the table. The
 results go to docs/suites.csv and docs/suites.md, a line for each suite, and docs/suite-programs.csv,
 a line for each program. Needs g++ but no GPU:
 
     pip install numpy nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime \\
-        nvidia-cuda-nvrtc nvidia-cuda-cccl nvidia-cuda-profiler-api
+        nvidia-cuda-nvrtc nvidia-cuda-cccl nvidia-cuda-profiler-api \\
+        numba-cuda 'pytest<9' pytest-benchmark cffi ml_dtypes filecheck psutil
 """
 
 import argparse
@@ -32,9 +34,10 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 import indigo  # noqa: E402
 import native  # noqa: E402
+import tests  # noqa: E402
 from programs import ROOT, Toolkit  # noqa: E402
 
-SUITES = {"Indigo": ("IndigoSuite", indigo.suite), **native.SUITES}
+SUITES = {"Indigo": ("IndigoSuite", indigo.suite), **native.SUITES, **tests.SUITES}
 PROGRAMS = ROOT / "docs" / "suite-programs.csv"
 TABLE = ROOT / "docs" / "suites.csv"
 PAGE = ROOT / "docs" / "suites.md"
@@ -96,14 +99,15 @@ def main():
 
             def run(program):
                 start = time.monotonic()
-                row = {"suite": name, **program(toolkit)}
-                row["outcome"] = outcome(row)
-                print(f"{name}: {row['program']}: {row['outcome']} {row['reports']}", flush=True)
-                return row, time.monotonic() - start
+                rows = [{"suite": name, **row} for row in program(toolkit)]
+                for row in rows:
+                    row["outcome"] = outcome(row)
+                    print(f"{name}: {row['program']}: {row['outcome']} {row['reports']}", flush=True)
+                return rows, time.monotonic() - start
 
             with ThreadPoolExecutor(arguments.jobs) as pool:
                 ran = list(pool.map(run, suite(checkout, toolkit)))
-        rows = [row for row, _ in ran]
+        rows = [row for rows, _ in ran for row in rows]
         programs = [row for row in programs if row["suite"] != name] + rows
         counts = {count: sum(row["outcome"] == count for row in rows) for count in COUNTS}
         seconds = round(sum(seconds for _, seconds in ran))

@@ -31,6 +31,12 @@ def run(command, seconds, input="", **options):
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
+def findings(text):
+    """The kinds of the reports in a program's output."""
+    kinds = re.findall(r"^error: ([^:\n]*).*\n --> ", text, flags=re.M)
+    return "; ".join(sorted(set(kinds)))
+
+
 class Refused(Exception):
     """A program that cannot be compiled or loaded: why."""
 
@@ -85,9 +91,9 @@ class Toolkit:
             done = run(checked, RUN_SECONDS, cwd=cwd, env=self.environment, input=stdin)
             if done is None:
                 return "slow", ""
-            kinds = re.findall(r"^error: ([^:\n]*).*\n --> ", done.stderr, flags=re.M)
-            if done.returncode == 3 or kinds:
-                return "fault", "; ".join(sorted(set(kinds)))
+            reports = findings(done.stderr)
+            if done.returncode == 3 or reports:
+                return "fault", reports
             output = done.stderr + done.stdout
             # Samples waive themselves where the device lacks something.
             lacks = re.search("^.*(not supported|unsupported|waiv).*$", output, flags=re.M | re.I)
@@ -109,6 +115,6 @@ def native(name, planted, build, seeds=(0,), cwd="", stdin=""):
         except Refused as why:
             ended, reports = "refused", ""
             print(f"{name}: {why}", flush=True)
-        return {**row, "reports": reports, "ended": ended}
+        return [{**row, "reports": reports, "ended": ended}]
 
     return run

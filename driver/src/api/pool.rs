@@ -1,8 +1,9 @@
 //! Pools of memory. A pool keeps nothing: what is freed goes back to the device at once.
 
-use crate::c::{Address, Data, Device, Handle, InOut, Out};
+use crate::c::{Address, Data, Device, Handle, In, InOut, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
+use crate::report;
 use crate::state::{Pool, check_device, current, driver};
 
 use super::memory;
@@ -16,6 +17,31 @@ const RELEASE_THRESHOLD: u32 = 4;
 const USED: std::ops::RangeInclusive<u32> = 5..=8;
 /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`
 const READ_WRITE: u32 = 3;
+
+/// `CUmemLocation`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Location {
+    kind: u32,
+    id: i32,
+}
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`, and `CU_MEM_ALLOCATION_TYPE_PINNED`
+const ON_DEVICE: u32 = 1;
+const PINNED: u32 = 1;
+
+/// Refuses the pools of other places than the device, and of managed memory.
+fn check_place(location: In<Location>, memory: u32) -> Answer {
+    driver()?;
+    let Location { kind, id } = location.get()?;
+    match (kind, memory) {
+        (ON_DEVICE, PINNED) => check_device(id),
+        _ => {
+            report::unsupported("a pool of memory of the host, or of managed memory");
+            Err(Code::NOT_SUPPORTED)
+        }
+    }
+}
 
 fn check(pool: Handle) -> Answer {
     let driver = driver()?;
@@ -55,6 +81,27 @@ entries! {
 
     fn cuDeviceSetMemPool: "cuDeviceSetMemPool" @ 11020 (device: Device, pool: Handle) {
         check_device(device)?;
+        check(pool)
+    }
+
+    fn cuMemGetDefaultMemPool: "cuMemGetDefaultMemPool" @ 13000 (
+        pool: Out<Handle>, location: In<Location>, memory: u32,
+    ) {
+        check_place(location, memory)?;
+        pool.set(DEFAULT_POOL)
+    }
+
+    fn cuMemGetMemPool: "cuMemGetMemPool" @ 13000 (
+        pool: Out<Handle>, location: In<Location>, memory: u32,
+    ) {
+        check_place(location, memory)?;
+        pool.set(DEFAULT_POOL)
+    }
+
+    fn cuMemSetMemPool: "cuMemSetMemPool" @ 13000 (
+        location: In<Location>, memory: u32, pool: Handle,
+    ) {
+        check_place(location, memory)?;
         check(pool)
     }
 

@@ -1,6 +1,6 @@
 //! Streams. Work is done at the call that enqueues it, so a stream is always idle.
 
-use crate::c::{Data, Handle, HostFunction, Out, Room, StreamCallback};
+use crate::c::{Handle, HostFunction, In, Out, Room, StreamCallback};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::order::Lane;
@@ -11,6 +11,9 @@ use super::context::{PRIORITIES, wait_for};
 
 /// `CU_STREAM_NON_BLOCKING`
 const NON_BLOCKING: u32 = 1;
+
+/// `CUstreamAttrValue`
+pub(crate) type AttributeValue = [u32; 16];
 
 fn create(place: Out<Handle>, flags: u32, priority: i32) -> Answer {
     let current = current()?;
@@ -87,6 +90,7 @@ entries! {
         let mut state = current.state();
         state.captures.streams.remove(&stream);
         let removed = state.streams.remove(&stream);
+        state.attributes.retain(|(of, _), _| *of != stream);
         removed.map(|_| ()).ok_or(Code::INVALID_HANDLE)
     }
 
@@ -186,13 +190,32 @@ entries! {
     ) {
         let current = current()?;
         current.check_stream(to)?;
-        current.check_stream(from)
+        current.check_stream(from)?;
+        let mut state = current.state();
+        let of_from = |(&(of, number), value): (&(Handle, u32), &AttributeValue)| {
+            (of == from).then_some(((to, number), *value))
+        };
+        let copied: Vec<_> = state.attributes.iter().filter_map(of_from).collect();
+        state.attributes.extend(copied);
+        Ok(())
     }
 
     fn cuStreamSetAttribute | cuStreamSetAttribute_ptsz: "cuStreamSetAttribute" @ 11000 (
-        stream: Handle, _number: u32, _value: Data,
+        stream: Handle, number: u32, value: In<AttributeValue>,
     ) {
         // Attributes of streams guide caches and priorities, which are not modelled.
-        current()?.check_stream(stream)
+        let current = current()?;
+        current.check_stream(stream)?;
+        current.state().attributes.insert((stream, number), value.get()?);
+        Ok(())
+    }
+
+    fn cuStreamGetAttribute | cuStreamGetAttribute_ptsz: "cuStreamGetAttribute" @ 11000 (
+        stream: Handle, number: u32, value: Out<AttributeValue>,
+    ) {
+        let current = current()?;
+        current.check_stream(stream)?;
+        let set = current.state().attributes.get(&(stream, number)).copied();
+        value.set(set.unwrap_or_default())
     }
 }

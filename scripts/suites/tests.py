@@ -1,0 +1,97 @@
+"""Test suites of others: each test is a program.
+
+numba-cuda's tests run under pytest, a process for each file. Those of cudarc and cust run in the
+binaries of `cargo test`, a process for each test.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+from programs import Refused, findings, run
+
+FILE_SECONDS = 600
+
+
+def pytest(module, folder, options, toolkit):
+    """The tests of one Python module."""
+    results = toolkit.folder / f"{module}.xml"
+    command = [toolkit.warpsmith, "check", "--keep-going", "--", sys.executable, "-m", "pytest", "-q",
+               "-o", "junit_logging=all", f"--junitxml={results}", *options, "--pyargs", module]
+    done = run(command, FILE_SECONDS, cwd=folder, env=toolkit.environment)
+    name = module.rsplit(".", 1)[-1]
+    if done is None or not results.exists():
+        ended = "slow" if done is None else "refused"
+        return [{"program": name, "planted": "", "reports": "", "ended": ended}]
+    rows = []
+    for case in ElementTree.parse(results).iter("testcase"):
+        test = f"{name}::{case.get('name')}"
+        failure = case.find("failure") if case.find("error") is None else case.find("error")
+        ended = "refused" if case.find("skipped") is not None else "ok"
+        if failure is not None:
+            ended = "status 1"
+            print(f"{test}: {failure.get('message')[:300]}", flush=True)
+        reports = findings(case.findtext("system-err") or "")
+        rows.append({"program": test, "planted": PLANTED.get(test, ""), "reports": reports,
+                     "ended": ended if ended == "refused" or not reports else "fault"})
+    return rows
+
+
+# Tests that have a fault: shared memory that nothing wrote is stored, by two blocks to one place.
+PLANTED = {"test_sm::test_issue_2393": "unwritten"}
+
+
+def numba(checkout, _toolkit):
+    """numba-cuda's tests of kernels and of the driver, as its package has them."""
+    import numba_cuda
+
+    tests = Path(numba_cuda.__file__).parent / "numba" / "cuda" / "tests"
+    # The suite makes errors of warnings; one of them says that there is no nvJitLink.
+    options = ["-o", "addopts=--benchmark-disable"]
+    for library in ("cuda.bindings.nvjitlink", ".*nvJitLink.*"):
+        options += ["-W", f"ignore:{library}:RuntimeWarning"]
+    for part in ("cudapy", "cudadrv", "doc_examples"):
+        for file in sorted((tests / part).glob("test_*.py")):
+            module = f"numba.cuda.tests.{part}.{file.stem}"
+            yield partial(pytest, module, checkout / "testing", options)
+
+
+def cargo(package, options, checkout, toolkit):
+    """The tests of a crate, each in a process of its own."""
+    own = toolkit.folder / checkout.name
+    shutil.copytree(checkout, own, ignore=shutil.ignore_patterns("target", ".git"))
+    environment = {**toolkit.environment, "CARGO_TARGET_DIR": str(toolkit.folder / "cargo"),
+                   "CUDA_LIBRARY_PATH": str(toolkit.cuda), "LIBRARY_PATH": str(toolkit.lib)}
+    command = ["cargo", "test", "--lib", "--no-run", *options]
+    built = subprocess.run(command, cwd=own / package, env=environment, capture_output=True, text=True)
+    binary = re.search(r"Executable .*\((.*)\)", built.stderr)
+    if built.returncode != 0 or binary is None:
+        sys.exit(f"{checkout.name}: {built.stderr[-2000:]}")
+    binary = Path(environment["CARGO_TARGET_DIR"]).parent / binary[1]
+    listed = subprocess.run([binary, "--list", "--format=terse"], env=environment, cwd=own / package,
+                            capture_output=True, text=True, check=True)
+    for test in re.findall(r"^(\S+): test$", listed.stdout, flags=re.M):
+
+        def one(toolkit, test=test):
+            command = [binary, "--exact", test, "--test-threads=1"]
+            try:
+                ended, reports = toolkit.check(command, (0,), own / package, "")
+            except Refused as why:
+                ended, reports = "refused", str(why)
+            return [{"program": test, "planted": RUST.get(test, ""), "reports": reports, "ended": ended}]
+
+        yield one
+
+
+RUST = {}
+CUDARC = ["--no-default-features", "--features",
+          "std,driver,nvrtc,f16,cuda-13000,dynamic-loading"]
+
+SUITES = {
+    "numba-cuda": ("numba-cuda", numba),
+    "cudarc": ("cudarc", partial(cargo, "", CUDARC)),
+}
