@@ -9,6 +9,8 @@ use warpsmith_emulator::{Emulator, EmulatorConfig, ImageDesc, Module};
 
 use crate::api::array::Array3dDesc;
 use crate::api::host_memory::Managed;
+use crate::api::mapping::Mappings;
+use crate::api::old_launch::Prepared;
 use crate::api::stream::AttributeValue;
 use crate::api::texture::{ResourceDesc, SamplingDesc};
 use crate::c::{Address, Device, Handle};
@@ -61,6 +63,9 @@ pub(crate) struct State {
     /// Textures and surfaces, by the emulator's handles.
     pub(crate) objects: HashMap<u64, Object>,
     pub(crate) pools: HashMap<Handle, Pool>,
+    pub(crate) mappings: Mappings,
+    /// What was set for the next launch of a function, in the way of CUDA 3.
+    pub(crate) prepared: HashMap<Handle, Prepared>,
     pub(crate) links: HashMap<Handle, Link>,
     pub(crate) graphs: HashMap<Handle, Graph>,
     /// Graphs that can be launched: their nodes in order.

@@ -19,7 +19,7 @@ a line for each program. Needs g++ but no GPU:
 
     pip install numpy nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime \\
         nvidia-cuda-nvrtc nvidia-cuda-cccl nvidia-cuda-profiler-api \\
-        numba-cuda 'pytest<9' pytest-benchmark cffi ml_dtypes filecheck psutil
+        nvidia-curand numba-cuda 'pytest<9' pytest-benchmark cffi ml_dtypes filecheck psutil
 """
 
 import argparse

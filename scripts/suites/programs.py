@@ -14,7 +14,7 @@ corpus = importlib.util.module_from_spec(importlib.util.spec_from_loader("corpus
 loader.exec_module(corpus)
 
 COMPILE_SECONDS = 600
-RUN_SECONDS = 60
+RUN_SECONDS = 120
 
 
 def run(command, seconds, input="", **options):

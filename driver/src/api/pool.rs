@@ -30,17 +30,27 @@ pub(crate) struct Location {
 const ON_DEVICE: u32 = 1;
 const PINNED: u32 = 1;
 
-/// Refuses the pools of other places than the device, and of managed memory.
-fn check_place(location: In<Location>, memory: u32) -> Answer {
-    driver()?;
-    let Location { kind, id } = location.get()?;
-    match (kind, memory) {
-        (ON_DEVICE, PINNED) => check_device(id),
-        _ => {
-            report::unsupported("a pool of memory of the host, or of managed memory");
-            Err(Code::NOT_SUPPORTED)
+impl Location {
+    /// Refuses all places but the device.
+    pub(super) fn check_device(self) -> Answer {
+        driver()?;
+        match self.kind {
+            ON_DEVICE => check_device(self.id),
+            _ => {
+                report::unsupported("memory in another place than the device");
+                Err(Code::NOT_SUPPORTED)
+            }
         }
     }
+}
+
+/// Refuses the pools of other places than the device, and of managed memory.
+fn check_place(location: In<Location>, memory: u32) -> Answer {
+    if memory != PINNED {
+        report::unsupported("a pool of managed memory");
+        return Err(Code::NOT_SUPPORTED);
+    }
+    location.get()?.check_device()
 }
 
 fn check(pool: Handle) -> Answer {
