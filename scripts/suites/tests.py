@@ -17,9 +17,32 @@ from programs import Refused, findings, run
 FILE_SECONDS = 600
 
 
+# Kinds of reports after which kernels and the program go on.
+PASSING = {"data race", "read of uninitialised memory", "use of an unwritten register"}
+# Most runs of a file. A fault leaves its process without a context, so the tests after it run again.
+ROUNDS = 8
+
+
 def pytest(module, folder, options, toolkit):
     """The tests of one Python module."""
+    ended, left_out = {}, []
+    for _ in range(ROUNDS):
+        chosen = ["-k", "not (" + " or ".join(left_out) + ")"] if left_out else []
+        rows = run_pytest(module, folder, [*options, *chosen], toolkit)
+        for row in rows:
+            ended[row["program"]] = row
+            lasting = set(filter(None, row["reports"].split("; "))) - PASSING
+            if lasting and row["program"] not in left_out:
+                left_out.append(row["program"].rsplit("::", 1)[-1])
+                break
+        else:
+            break
+    return list(ended.values())
+
+
+def run_pytest(module, folder, options, toolkit):
     results = toolkit.folder / f"{module}.xml"
+    results.unlink(missing_ok=True)
     command = [toolkit.warpsmith, "check", "--keep-going", "--", sys.executable, "-m", "pytest", "-q",
                "-o", "junit_logging=all", f"--junitxml={results}", *options, "--pyargs", module]
     done = run(command, FILE_SECONDS, cwd=folder, env=toolkit.environment)
@@ -33,7 +56,7 @@ def pytest(module, folder, options, toolkit):
         failure = case.find("failure") if case.find("error") is None else case.find("error")
         ended = "refused" if case.find("skipped") is not None else "ok"
         if failure is not None:
-            ended = "status 1"
+            ended = "refused" if test in ELSEWHERE else "status 1"
             print(f"{test}: {failure.get('message')[:300]}", flush=True)
         reports = findings(case.findtext("system-err") or "")
         rows.append({"program": test, "planted": PLANTED.get(test, ""), "reports": reports,
@@ -41,8 +64,27 @@ def pytest(module, folder, options, toolkit):
     return rows
 
 
-# Tests that have a fault: shared memory that nothing wrote is stored, by two blocks to one place.
-PLANTED = {"test_sm::test_issue_2393": "unwritten"}
+# Tests that fail without a device, too: numba's own cache of another version of numba.
+ELSEWHERE = {
+    "test_caching::test_cpu_and_cuda_reuse",
+    "test_caching::test_cpu_and_cuda_targets",
+}
+# Tests of numba-cuda that have faults.
+PLANTED = {
+    # Shared memory that nothing wrote is stored, once by two blocks to one place.
+    "test_sm::test_issue_2393": "unwritten",
+    "test_freevar::test_freevar": "unwritten",
+    "test_sm_creation::test_global_build_tuple": "unwritten",
+    "test_sm_creation::test_global_constant_tuple": "unwritten",
+    "test_sm_creation::test_global_constants": "unwritten",
+    # Arrays that nothing wrote are transposed.
+    "test_array::test_array_like_2d_view_f_transpose": "unwritten",
+    "test_array::test_array_like_2d_view_transpose_device": "unwritten",
+    # Arrays of 10 elements are read and written up to the 16th.
+    "test_dispatcher::test_dispatcher_cpointer_arguments": "bounds",
+    # Arrays of 1 element are written up to the 10th.
+    "test_localmem::test_struct_model_type_arr": "bounds",
+}
 
 
 def numba(checkout, _toolkit):

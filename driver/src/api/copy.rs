@@ -9,7 +9,7 @@ use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::order;
 use crate::report;
-use crate::state::{DEVICE_ADDRESSES, Driver, current};
+use crate::state::{DEVICE_ADDRESSES, Driver, current, current_of};
 use crate::work::{Work, submit, submit_and_wait};
 
 use super::array;
@@ -199,10 +199,9 @@ fn copy_3d_on(stream: Option<Handle>, shape: Copy3d) -> Answer {
 
 /// Does work on a stream; on none, the call waits for it.
 fn submit_on(stream: Option<Handle>, work: Work) -> Answer {
-    let current = current()?;
     match stream {
-        Some(stream) => submit(current, stream, work),
-        None => submit_and_wait(current, work),
+        Some(stream) => submit(current_of(stream)?, stream, work),
+        None => submit_and_wait(current()?, work),
     }
 }
 

@@ -242,12 +242,6 @@ entries! {
         set_work(node, params.get()?.work()?)
     }
 
-    fn cuGraphKernelNodeSetParams_v2: "cuGraphKernelNodeSetParams" @ 12000 (
-        node: Handle, params: In<KernelNode2>,
-    ) {
-        set_work(node, params.get()?.work()?)
-    }
-
     fn cuGraphMemcpyNodeGetParams: "cuGraphMemcpyNodeGetParams" @ 10000 (
         node: Handle, place: Out<Copy3d>,
     ) {

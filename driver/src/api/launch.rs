@@ -11,7 +11,7 @@ use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::order::Lane;
 use crate::report;
-use crate::state::{Current, Function, current};
+use crate::state::{Current, Function, current_of};
 use crate::work::{Work, in_order, submit};
 
 use super::graph_node::KernelNode;
@@ -150,7 +150,9 @@ fn code_of(report: &Report) -> Code {
         FaultKind::Trap if report.message.starts_with("assertion ") => Code::ASSERT,
         FaultKind::BadTarget => Code::INVALID_PC,
         FaultKind::StackOverflow => Code::HARDWARE_STACK_ERROR,
-        FaultKind::Deadlock | FaultKind::InstructionBudget => Code::LAUNCH_TIMEOUT,
+        FaultKind::Deadlock | FaultKind::InstructionBudget | FaultKind::TimeLimit => {
+            Code::LAUNCH_TIMEOUT
+        }
         FaultKind::TensorMap => Code::ILLEGAL_INSTRUCTION,
         _ => Code::LAUNCH_FAILED,
     }
@@ -302,7 +304,7 @@ fn launch(
     attributes: Attributes,
     parameters: Parameters,
 ) -> Answer {
-    let current = current()?;
+    let current = current_of(stream)?;
     let launch = Launch::new(current, function, config, attributes, parameters)?;
     submit(current, stream, Work::Kernel(Box::new(launch)))
 }

@@ -4,7 +4,7 @@ use crate::c::{Address, Data, Device, Handle, In, InOut, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::report;
-use crate::state::{Pool, check_device, current, driver};
+use crate::state::{Pool, check_device, current_of, driver};
 
 use super::memory;
 
@@ -62,7 +62,7 @@ fn check(pool: Handle) -> Answer {
 }
 
 fn allocate(place: Out<Address>, bytes: usize, pool: Handle, stream: Handle) -> Answer {
-    let current = current()?;
+    let current = current_of(stream)?;
     check(pool)?;
     current.check_stream(stream)?;
     place.set(memory::allocate_on(current, bytes, stream)?)
