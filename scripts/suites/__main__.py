@@ -1,6 +1,6 @@
 """Runs other people's CUDA programs on the emulator, and counts what it finds.
 
-    python scripts/suites CHECKOUTS [SUITE ..] [--warpsmith PROGRAM] [--jobs N]
+    python scripts/suites CHECKOUTS [SUITE ..] [--warpsmith PROGRAM] [--jobs N] [--only REGEX]
 
 CHECKOUTS is a folder with clones of
 
@@ -80,14 +80,36 @@ def show(rows):
     PAGE.write_text(text.replace(table[0], "\n".join(lines) + "\n"))
 
 
+def keep(name, ran, chosen, is_part):
+    """Writes what programs of a suite gave; of a part of it, the other programs keep their lines."""
+    programs, table = read(PROGRAMS), {row["suite"]: row for row in read(TABLE)}
+
+    def is_old(row):
+        return row["suite"] != name or is_part and not {row["program"], row["program"].split("::")[0]} & chosen
+
+    programs = [row for row in programs if is_old(row)] + [row for rows, _ in ran for row in rows]
+    rows = [row for row in programs if row["suite"] == name]
+    counts = {count: sum(row["outcome"] == count for row in rows) for count in COUNTS}
+    seconds = round(sum(seconds for _, seconds in ran))
+    if is_part:
+        seconds += int(table.get(name, {}).get("seconds", 0))
+    table[name] = {"suite": name, "programs": len(rows), **counts, "seconds": seconds}
+    known = list(SUITES)
+    write(PROGRAMS, sorted(programs, key=lambda row: (known.index(row["suite"]), row["program"])))
+    rows = sorted(table.values(), key=lambda row: known.index(row["suite"]))
+    write(TABLE, rows)
+    show(rows)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("checkouts", type=Path)
     arguments.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
     arguments.add_argument("--warpsmith", default="warpsmith")
     arguments.add_argument("--jobs", type=int, default=2)
+    arguments.add_argument("--only", metavar="REGEX", help="of each suite, these programs (tests: files) alone")
     arguments = arguments.parse_args()
-    programs, table = read(PROGRAMS), {row["suite"]: row for row in read(TABLE)}
+    only = re.compile(arguments.only or "")
     for name in arguments.suites or SUITES:
         repository, suite = SUITES[name]
         checkout = arguments.checkouts.resolve() / repository
@@ -97,7 +119,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             toolkit = Toolkit(arguments.warpsmith, Path(folder))
 
-            def run(program):
+            def run(named):
+                program = named[1]
                 start = time.monotonic()
                 rows = [{"suite": name, **row} for row in program(toolkit)]
                 for row in rows:
@@ -106,17 +129,9 @@ def main():
                 return rows, time.monotonic() - start
 
             with ThreadPoolExecutor(arguments.jobs) as pool:
-                ran = list(pool.map(run, suite(checkout, toolkit)))
-        rows = [row for rows, _ in ran for row in rows]
-        programs = [row for row in programs if row["suite"] != name] + rows
-        counts = {count: sum(row["outcome"] == count for row in rows) for count in COUNTS}
-        seconds = round(sum(seconds for _, seconds in ran))
-        table[name] = {"suite": name, "programs": len(rows), **counts, "seconds": seconds}
-    known = list(SUITES)
-    write(PROGRAMS, sorted(programs, key=lambda row: (known.index(row["suite"]), row["program"])))
-    rows = sorted(table.values(), key=lambda row: known.index(row["suite"]))
-    write(TABLE, rows)
-    show(rows)
+                chosen = [named for named in suite(checkout, toolkit) if only.search(named[0])]
+                ran = list(pool.map(run, chosen))
+        keep(name, ran, {named[0] for named in chosen}, arguments.only)
     print(TABLE.read_text())
 
 

@@ -99,5 +99,5 @@ def suite(checkout, toolkit):
             ended = "fault" if found else "ok"
             return [{"program": source.stem, "planted": " ".join(bugs), "reports": found, "ended": ended}]
 
-        yield run
+        yield source.stem, run
 

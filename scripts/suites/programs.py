@@ -117,4 +117,4 @@ def native(name, planted, build, seeds=(0,), cwd="", stdin=""):
             print(f"{name}: {why}", flush=True)
         return [{**row, "reports": reports, "ended": ended}]
 
-    return run
+    return name, run

@@ -99,7 +99,7 @@ def numba(checkout, _toolkit):
     for part in ("cudapy", "cudadrv", "doc_examples"):
         for file in sorted((tests / part).glob("test_*.py")):
             module = f"numba.cuda.tests.{part}.{file.stem}"
-            yield partial(pytest, module, checkout / "testing", options)
+            yield file.stem, partial(pytest, module, checkout / "testing", options)
 
 
 def cargo(package, options, checkout, toolkit):
@@ -126,7 +126,7 @@ def cargo(package, options, checkout, toolkit):
                 ended, reports = "refused", str(why)
             return [{"program": test, "planted": RUST.get(test, ""), "reports": reports, "ended": ended}]
 
-        yield one
+        yield test, one
 
 
 RUST = {}
