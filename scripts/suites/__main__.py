@@ -80,18 +80,18 @@ def show(rows):
     PAGE.write_text(text.replace(table[0], "\n".join(lines) + "\n"))
 
 
-def keep(name, ran, chosen, is_part):
-    """Writes what programs of a suite gave; of a part of it, the other programs keep their lines."""
+def keep(name, ran, left):
+    """Writes what programs of a suite gave; those that are `left` keep their lines."""
     programs, table = read(PROGRAMS), {row["suite"]: row for row in read(TABLE)}
 
     def is_old(row):
-        return row["suite"] != name or is_part and not {row["program"], row["program"].split("::")[0]} & chosen
+        return row["suite"] != name or {row["program"], row["program"].split("::")[0]} & left
 
     programs = [row for row in programs if is_old(row)] + [row for rows, _ in ran for row in rows]
     rows = [row for row in programs if row["suite"] == name]
     counts = {count: sum(row["outcome"] == count for row in rows) for count in COUNTS}
     seconds = round(sum(seconds for _, seconds in ran))
-    if is_part:
+    if left:
         seconds += int(table.get(name, {}).get("seconds", 0))
     table[name] = {"suite": name, "programs": len(rows), **counts, "seconds": seconds}
     known = list(SUITES)
@@ -129,9 +129,14 @@ def main():
                 return rows, time.monotonic() - start
 
             with ThreadPoolExecutor(arguments.jobs) as pool:
-                chosen = [named for named in suite(checkout, toolkit) if only.search(named[0])]
+                chosen, left = [], set()
+                for named in suite(checkout, toolkit):
+                    if only.search(named[0]):
+                        chosen.append(named)
+                    else:
+                        left.add(named[0])
                 ran = list(pool.map(run, chosen))
-        keep(name, ran, {named[0] for named in chosen}, arguments.only)
+        keep(name, ran, left)
     print(TABLE.read_text())
 
 

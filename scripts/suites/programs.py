@@ -96,7 +96,7 @@ class Toolkit:
                 return "fault", reports
             output = done.stderr + done.stdout
             # Samples waive themselves where the device lacks something.
-            lacks = re.search("^.*(not supported|unsupported|waiv).*$", output, flags=re.M | re.I)
+            lacks = re.search("^.*(not supported|unsupported|waiv|error = 0209).*$", output, flags=re.M | re.I)
             if done.returncode != 0:
                 ended = "refused" if lacks else f"status {done.returncode}"
                 why = lacks[0] if lacks else output.strip().splitlines()[-3:]

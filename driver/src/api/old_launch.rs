@@ -1,7 +1,5 @@
 //! Launches in the way of CUDA 3: block, shared memory and parameters are set one by one.
 
-use std::ffi::c_void;
-
 use warpsmith_emulator::LaunchConfig;
 
 use crate::c::{Data, Handle, In, bytes};
@@ -113,7 +111,7 @@ entries! {
         function: Handle, offset: i32, value: Data, len: u32,
     ) {
         // SAFETY: by the function's contract, a value of this size.
-        set(function, offset, unsafe { bytes(value as *const c_void, len as usize) }?)
+        set(function, offset, unsafe { bytes(value, len as usize) }?)
     }
 
     fn cuLaunch: "cuLaunch" @ 2000 (function: Handle) {

@@ -134,7 +134,7 @@ entries! {
 
     fn cuMemRangeGetAttributes: "cuMemRangeGetAttributes" @ 8000 (
         places: In<Out<i32>>, bytes: In<usize>, _numbers: In<u32>, count: usize, address: Address,
-        _count: usize,
+        _len: usize,
     ) {
         let (places, bytes) = (places.list(count)?, bytes.list(count)?);
         places.into_iter().zip(bytes).try_for_each(|(place, bytes)| advice(place, bytes, address))
