@@ -94,8 +94,8 @@ fn main() {
     println!("launched: {}", value(place));
 
     let (mut graph, mut node, mut executable) = (null_mut(), null_mut(), null_mut());
-    let mut n = 100_u32;
-    let mut each: [*mut c_void; 2] = [(&raw mut to).cast(), (&raw mut n).cast()];
+    let mut n = [100_u32, 1000];
+    let mut each: [*mut c_void; 2] = [(&raw mut to).cast(), (&raw mut n[0]).cast()];
     // SAFETY: as above.
     let mut kernel: sys::CUDA_KERNEL_NODE_PARAMS = unsafe { zeroed() };
     kernel.func = add;
@@ -115,9 +115,9 @@ fn main() {
     // SAFETY: the driver's list of pointers to the parameters, of which the second has four bytes.
     let known = unsafe { (*kernel.kernelParams.add(1)).cast::<u32>().read_unaligned() };
     assert_eq!((kernel.func, known), (add, 100));
-    n = 1000;
+    each[1] = (&raw mut n[1]).cast();
     kernel.kernelParams = each.as_mut_ptr();
-    ok!(cuGraphKernelNodeSetParams_v2(node, kernel_of));
+    ok!(cuGraphKernelNodeSetParams_v2(node, &raw mut kernel));
     ok!(cuGraphInstantiateWithFlags(&raw mut executable, graph, 0));
     ok!(cuGraphLaunch(executable, null_mut()));
     ok!(cuCtxSynchronize());
