@@ -274,7 +274,7 @@ pub(crate) struct Copy3d {
 }
 
 /// One side of a [`Copy3d`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[allow(dead_code, reason = "the layout is that of the header")]
 #[repr(C)]
 pub(crate) struct Side3d {

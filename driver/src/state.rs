@@ -3,12 +3,15 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use warpsmith_emulator::{Emulator, EmulatorConfig, ImageDesc, Module};
 
 use crate::api::array::Array3dDesc;
 use crate::api::host_memory::Managed;
+use crate::api::mapping::Mappings;
+use crate::api::old_launch::Prepared;
+use crate::api::stream::AttributeValue;
 use crate::api::texture::{ResourceDesc, SamplingDesc};
 use crate::c::{Address, Device, Handle};
 use crate::code::{Answer, Code};
@@ -26,6 +29,10 @@ pub(crate) const NO_CONTEXT: Handle = 0;
 const SEED: &str = "WARPSMITH_SEED";
 /// 1 if kernels and the program go on after findings that let them.
 const KEEP_GOING: &str = "WARPSMITH_KEEP_GOING";
+/// Names how many seconds a launch may take.
+const TIMEOUT: &str = "WARPSMITH_TIMEOUT";
+/// That many unless it is set.
+const USUAL_TIMEOUT: u64 = 600;
 
 /// Streams that every context has: the legacy one, by its two names, and each thread's own.
 const BUILT_IN_STREAMS: std::ops::RangeInclusive<Handle> = 0..=2;
@@ -53,11 +60,16 @@ pub(crate) struct State {
     pub(crate) modules: HashMap<Handle, LoadedModule>,
     pub(crate) functions: HashMap<Handle, Function>,
     pub(crate) streams: HashMap<Handle, Stream>,
+    /// Attributes of streams that were set, by stream and number.
+    pub(crate) attributes: HashMap<(Handle, u32), AttributeValue>,
     pub(crate) events: HashMap<Handle, Event>,
     pub(crate) arrays: HashMap<Handle, Array>,
     /// Textures and surfaces, by the emulator's handles.
     pub(crate) objects: HashMap<u64, Object>,
     pub(crate) pools: HashMap<Handle, Pool>,
+    pub(crate) mappings: Mappings,
+    /// What was set for the next launch of a function, in the way of CUDA 3.
+    pub(crate) prepared: HashMap<Handle, Prepared>,
     pub(crate) links: HashMap<Handle, Link>,
     pub(crate) graphs: HashMap<Handle, Graph>,
     /// Graphs that can be launched: their nodes in order.
@@ -185,10 +197,14 @@ thread_local! {
 pub(crate) fn initialise() -> Answer {
     DRIVER.get_or_init(|| {
         let seed = std::env::var(SEED).ok();
+        let seconds = std::env::var(TIMEOUT)
+            .ok()
+            .and_then(|value| value.parse().ok());
         let keep_going = std::env::var_os(KEEP_GOING).is_some_and(|value| value == "1");
         let config = EmulatorConfig {
             seed: seed.and_then(|seed| seed.parse().ok()).unwrap_or(0),
             keep_going,
+            timeout: Some(Duration::from_secs(seconds.unwrap_or(USUAL_TIMEOUT))),
             footprint: true,
             ..EmulatorConfig::default()
         };
@@ -266,11 +282,22 @@ pub(crate) struct Current {
 
 /// The current context; an error if there is none, or if a kernel had a fault in it.
 pub(crate) fn current() -> Answer<Current> {
-    let current = current_even_if_faulty()?;
-    match current.driver.state().context(current.context)?.fault {
-        Some(code) => Err(code),
-        None => Ok(current),
-    }
+    current_even_if_faulty()?.without_fault()
+}
+
+/// The context for work on a stream: the current one, or the stream's if the thread has none.
+pub(crate) fn current_of(stream: Handle) -> Answer<Current> {
+    current_of_even_if_faulty(stream)?.without_fault()
+}
+
+/// The same, whatever happened in it.
+pub(crate) fn current_of_even_if_faulty(stream: Handle) -> Answer<Current> {
+    current_even_if_faulty().or_else(|error| {
+        let driver = driver()?;
+        let context = driver.state().streams.get(&stream).map(|s| s.context);
+        let context = context.ok_or(error)?;
+        Ok(Current { driver, context })
+    })
 }
 
 /// The current context, whatever happened in it.
@@ -284,6 +311,13 @@ pub(crate) fn current_even_if_faulty() -> Answer<Current> {
 }
 
 impl Current {
+    fn without_fault(self) -> Answer<Self> {
+        match self.state().context(self.context)?.fault {
+            Some(code) => Err(code),
+            None => Ok(self),
+        }
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'static, State> {
         self.driver.state()
     }

@@ -5,8 +5,9 @@ use std::ffi::c_void;
 
 use warpsmith_emulator::Footprint;
 
-use crate::api::copy::{self, Fill};
+use crate::api::copy;
 use crate::api::event;
+use crate::api::fill::{self, Fill};
 use crate::api::launch::Launch;
 use crate::c::{Address, Copy3d, Handle, HostFunction};
 use crate::code::{Answer, Code};
@@ -135,7 +136,7 @@ impl Work {
                 driver,
                 lane,
                 || "a fill".to_owned(),
-                || copy::fill(driver, fill),
+                || fill::fill(driver, fill),
             ),
             Self::Host(function, data) => {
                 let function = function.ok_or(Code::INVALID_VALUE)?;

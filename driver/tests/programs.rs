@@ -114,6 +114,18 @@ fn a_program_captures_streams_and_builds_graphs() {
 }
 
 #[test]
+fn a_program_maps_memory_and_launches_in_older_ways() {
+    let ran = run("mapping", &[]);
+    let stderr = text(&ran.stderr);
+    assert!(ran.status.success(), "{stderr}");
+    assert_eq!(
+        text(&ran.stdout),
+        "mapped: 7\nlaunched: 17\nchanged: 1017\n"
+    );
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
 fn the_driver_answers_as_the_manual_says() {
     let ran = run("facts", &[]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));

@@ -1,5 +1,7 @@
 //! What a caller sets (limits of the emulator, shape of a launch) and what a launch returns.
 
+use std::time::Duration;
+
 use crate::explore::Explorer;
 use crate::footprint::Footprint;
 use crate::output::Output;
@@ -35,6 +37,10 @@ pub struct EmulatorConfig {
     /// warp that would need one more ends the launch with
     /// [`FaultKind::InstructionBudget`](crate::FaultKind). `None` means no limit.
     pub instruction_budget: Option<u64>,
+    /// How long a launch may take, of any grid. A launch that takes longer ends with
+    /// [`FaultKind::TimeLimit`](crate::FaultKind), and its report says where the warps of one cluster
+    /// are. `None` means no limit.
+    pub timeout: Option<Duration>,
     /// Where `vprintf` writes. Of each launch it gets the newest
     /// [`PRINTF_FIFO_BYTES`](crate::PRINTF_FIFO_BYTES), when the launch has ended.
     pub output: Output,
@@ -49,7 +55,8 @@ pub struct EmulatorConfig {
 }
 
 impl Default for EmulatorConfig {
-    /// All host threads, seed 0, 16 GiB, all checks, an end at the first finding, no instruction budget, standard output.
+    /// All host threads, seed 0, 16 GiB, all checks, an end at the first finding, no limits of
+    /// instructions and time, standard output.
     fn default() -> Self {
         Self {
             threads: None,
@@ -59,6 +66,7 @@ impl Default for EmulatorConfig {
             keep_going: false,
             ignored: Vec::new(),
             instruction_budget: None,
+            timeout: None,
             output: Output::stdout(),
             profile: false,
             footprint: false,

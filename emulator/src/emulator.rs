@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crate::check::GridOrder;
 use crate::config::{EmulatorConfig, LaunchConfig, LaunchStats};
@@ -236,6 +237,10 @@ impl Emulator {
             between: Arc::new(Mutex::new(GridOrder::new(&starved))),
             starved,
             budget: self.config.instruction_budget.unwrap_or(u64::MAX),
+            limit: self
+                .config
+                .timeout
+                .and_then(|timeout| Some((timeout, Instant::now().checked_add(timeout)?))),
             profile: self.config.profile.then(|| Collector::new(&program)),
             trace: trace.map(|trace| Log::new(trace, cluster_blocks)),
             footprint,

@@ -100,6 +100,14 @@ impl Module {
         self.0.variables.get(name).copied()
     }
 
+    /// Bytes of the module's variables in constant memory.
+    pub fn const_bytes(&self) -> u64 {
+        let variables = self.0.ast.variables.iter();
+        let constant = variables.filter(|variable| variable.space == Space::Const);
+        let sizes = constant.filter_map(|variable| self.variable(&variable.name));
+        sizes.map(|(_, bytes)| bytes).sum()
+    }
+
     /// The names of the managed variables, whose memory is the host's too.
     pub fn managed(&self) -> Vec<&str> {
         let variables = self.0.ast.variables.iter();

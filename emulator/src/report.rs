@@ -37,6 +37,8 @@ pub enum FaultKind {
     StackOverflow,
     /// The warps of a block ran more instructions than the configuration's budget.
     InstructionBudget,
+    /// The launch took longer than the configuration allows.
+    TimeLimit,
     /// Two unordered accesses to the same bytes, of which at least one is a write.
     DataRace,
     /// An mbarrier that is not initialised, whose counts go beyond their limits, or that is
@@ -73,6 +75,7 @@ impl FaultKind {
             Self::BadTarget => "bad branch or call target",
             Self::StackOverflow => "stack overflow",
             Self::InstructionBudget => "instruction budget exhausted",
+            Self::TimeLimit => "time limit exceeded",
             Self::DataRace => "data race",
             Self::MbarrierMisuse => "mbarrier misuse",
             Self::LeftInFlight => "work left in flight",

@@ -97,7 +97,7 @@ def suite(checkout, toolkit):
             bugs = [bug for bug in BUGS if bug in source.stem.split("_")]
             found = reports(toolkit.warpsmith, ptx, launches)
             ended = "fault" if found else "ok"
-            return {"program": source.stem, "planted": " ".join(bugs), "reports": found, "ended": ended}
+            return [{"program": source.stem, "planted": " ".join(bugs), "reports": found, "ended": ended}]
 
-        yield run
+        yield source.stem, run
 

@@ -14,7 +14,7 @@ corpus = importlib.util.module_from_spec(importlib.util.spec_from_loader("corpus
 loader.exec_module(corpus)
 
 COMPILE_SECONDS = 600
-RUN_SECONDS = 60
+RUN_SECONDS = 120
 
 
 def run(command, seconds, input="", **options):
@@ -29,6 +29,12 @@ def run(command, seconds, input="", **options):
         process.communicate()
         return None
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+
+def findings(text):
+    """The kinds of the reports in a program's output."""
+    kinds = re.findall(r"^error: ([^:\n]*).*\n --> ", text, flags=re.M)
+    return "; ".join(sorted(set(kinds)))
 
 
 class Refused(Exception):
@@ -85,12 +91,12 @@ class Toolkit:
             done = run(checked, RUN_SECONDS, cwd=cwd, env=self.environment, input=stdin)
             if done is None:
                 return "slow", ""
-            kinds = re.findall(r"^error: ([^:\n]*).*\n --> ", done.stderr, flags=re.M)
-            if done.returncode == 3 or kinds:
-                return "fault", "; ".join(sorted(set(kinds)))
+            reports = findings(done.stderr)
+            if done.returncode == 3 or reports:
+                return "fault", reports
             output = done.stderr + done.stdout
             # Samples waive themselves where the device lacks something.
-            lacks = re.search("^.*(not supported|unsupported|waiv).*$", output, flags=re.M | re.I)
+            lacks = re.search("^.*(not supported|unsupported|waiv|error = 0209).*$", output, flags=re.M | re.I)
             if done.returncode != 0:
                 ended = "refused" if lacks else f"status {done.returncode}"
                 why = lacks[0] if lacks else output.strip().splitlines()[-3:]
@@ -109,6 +115,6 @@ def native(name, planted, build, seeds=(0,), cwd="", stdin=""):
         except Refused as why:
             ended, reports = "refused", ""
             print(f"{name}: {why}", flush=True)
-        return {**row, "reports": reports, "ended": ended}
+        return [{**row, "reports": reports, "ended": ended}]
 
-    return run
+    return name, run

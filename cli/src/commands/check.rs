@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// after them. Each is reported once for each kernel and line. Other faults stop it as before.
     #[arg(long)]
     keep_going: bool,
+    /// Seconds that a launch may take, after which a report says where its warps are.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
     /// The driver's library, instead of the one beside this program.
     #[arg(long, value_name = "FILE")]
     driver: Option<PathBuf>,
@@ -68,6 +71,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         .env("TRITON_LIBCUDA_PATH", folder.path())
         .env("WARPSMITH_REPORTS", &reports)
         .env("WARPSMITH_SEED", args.seed.to_string())
+        .env("WARPSMITH_TIMEOUT", args.timeout.to_string())
         .env(
             "WARPSMITH_KEEP_GOING",
             if args.keep_going { "1" } else { "0" },

@@ -43,6 +43,33 @@ fn info(stream: Handle, status_place: Out<u32>, id: Out<u64>, graph: Out<Handle>
     status_place.set(found)
 }
 
+fn update(stream: Handle, nodes: In<Handle>, count: usize, flags: u32) -> Answer {
+    let nodes = nodes.list(count)?;
+    let current = current()?;
+    let mut state = current.state();
+    let graph = state
+        .captures
+        .streams
+        .get(&stream)
+        .ok_or(Code::ILLEGAL_STATE)?
+        .graph;
+    let graph = state.graph(graph)?;
+    nodes
+        .iter()
+        .try_for_each(|node| graph.node(*node).map(|_| ()))?;
+    let captured = state
+        .captures
+        .streams
+        .get_mut(&stream)
+        .ok_or(Code::ILLEGAL_STATE)?;
+    // Flag 1 replaces, 0 adds.
+    if flags == 1 {
+        captured.last.clear();
+    }
+    captured.last.extend(nodes);
+    Ok(())
+}
+
 entries! {
     fn cuStreamBeginCapture | cuStreamBeginCapture_ptsz: "cuStreamBeginCapture" @ 10000 (
         stream: Handle,
@@ -109,22 +136,17 @@ entries! {
         info(stream, place, id, graph)
     }
 
+    fn cuStreamUpdateCaptureDependencies | cuStreamUpdateCaptureDependencies_ptsz:
+        "cuStreamUpdateCaptureDependencies" @ 11030 (
+        stream: Handle, nodes: In<Handle>, count: usize, flags: u32,
+    ) {
+        update(stream, nodes, count, flags)
+    }
+
     fn cuStreamUpdateCaptureDependencies_v2 | cuStreamUpdateCaptureDependencies_v2_ptsz:
         "cuStreamUpdateCaptureDependencies" @ 12030 (
         stream: Handle, nodes: In<Handle>, _edges: Data, count: usize, flags: u32,
     ) {
-        let nodes = nodes.list(count)?;
-        let current = current()?;
-        let mut state = current.state();
-        let graph = state.captures.streams.get(&stream).ok_or(Code::ILLEGAL_STATE)?.graph;
-        let graph = state.graph(graph)?;
-        nodes.iter().try_for_each(|node| graph.node(*node).map(|_| ()))?;
-        let captured = state.captures.streams.get_mut(&stream).ok_or(Code::ILLEGAL_STATE)?;
-        // Flag 1 replaces, 0 adds.
-        if flags == 1 {
-            captured.last.clear();
-        }
-        captured.last.extend(nodes);
-        Ok(())
+        update(stream, nodes, count, flags)
     }
 }

@@ -1,6 +1,6 @@
 //! Contexts. All share the device's memory; a fault is the context's alone.
 
-use crate::c::{Data, Device, Handle, Out};
+use crate::c::{Data, Device, Handle, In, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::state::{
@@ -14,6 +14,15 @@ pub(super) const PRIORITIES: (i32, i32) = (0, -5);
 
 /// First values of the limits, from `CU_LIMIT_STACK_SIZE` and `CU_LIMIT_PRINTF_FIFO_SIZE` on.
 const LIMITS: [usize; 7] = [1024, 1 << 20, 8 << 20, 0, 2048, 64, 0];
+
+/// `CUctxCreateParams`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct ContextParams {
+    affinities: Data,
+    count: i32,
+    graphics: Data,
+}
 
 fn create(place: Out<Handle>, flags: u32, device: Device) -> Answer {
     let driver = driver()?;
@@ -207,12 +216,17 @@ entries! {
     }
 
     fn cuCtxCreate_v4: "cuCtxCreate" @ 12050 (
-        place: Out<Handle>, params: Data, flags: u32, device: Device,
+        place: Out<Handle>, params: In<ContextParams>, flags: u32, device: Device,
     ) {
-        match params.is_null() {
-            true => create(place, flags, device),
-            false => Err(Code::NOT_SUPPORTED),
+        // A share of the multiprocessors needs NVIDIA's service for several processes, and graphics
+        // are not there.
+        if !params.is_null() {
+            let ContextParams { affinities, count, graphics } = params.get()?;
+            if count != 0 && !affinities.is_null() || !graphics.is_null() {
+                return Err(Code::NOT_SUPPORTED);
+            }
         }
+        create(place, flags, device)
     }
 
     fn cuCtxDestroy_v2: "cuCtxDestroy" @ 4000 (context: Handle) {

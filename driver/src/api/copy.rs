@@ -4,19 +4,20 @@ use std::ffi::c_void;
 
 use warpsmith_emulator::Footprint;
 
-use crate::c::{Address, Copy2d, Copy3d, Handle, In, Side2d, Side3d, bytes, bytes_mut};
+use crate::c::{Address, Copy2d, Copy3d, Data, Handle, In, Out, Side2d, Side3d, bytes, bytes_mut};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::order;
 use crate::report;
-use crate::state::{DEVICE_ADDRESSES, Driver, current};
+use crate::state::{DEVICE_ADDRESSES, Driver, current, current_of};
 use crate::work::{Work, submit, submit_and_wait};
 
 use super::array;
+use super::fill::Fill;
 use super::memory::code_of;
 
 /// Bytes that copies within the device go through at a time.
-const CHUNK: usize = 1 << 20;
+pub(super) const CHUNK: usize = 1 << 20;
 
 /// `CU_MEMORYTYPE_HOST` and so on.
 const HOST: u32 = 1;
@@ -198,10 +199,9 @@ fn copy_3d_on(stream: Option<Handle>, shape: Copy3d) -> Answer {
 
 /// Does work on a stream; on none, the call waits for it.
 fn submit_on(stream: Option<Handle>, work: Work) -> Answer {
-    let current = current()?;
     match stream {
-        Some(stream) => submit(current, stream, work),
-        None => submit_and_wait(current, work),
+        Some(stream) => submit(current_of(stream)?, stream, work),
+        None => submit_and_wait(current()?, work),
     }
 }
 
@@ -236,72 +236,6 @@ fn copy_2d(stream: Option<Handle>, shape: Copy2d) -> Answer {
     )
 }
 
-/// Rows of `count` units each, `pitch` bytes apart, to fill with a value.
-#[derive(Clone)]
-pub(crate) struct Fill {
-    pub(crate) to: Address,
-    pitch: usize,
-    unit: Vec<u8>,
-    count: usize,
-    rows: usize,
-}
-
-impl Fill {
-    pub(super) fn new(
-        to: Address,
-        pitch: usize,
-        unit: &[u8],
-        [count, rows]: [usize; 2],
-    ) -> Answer<Self> {
-        let is_aligned = |value: u64| value.is_multiple_of(unit.len() as u64);
-        if !is_aligned(to) || rows > 1 && !is_aligned(pitch as u64) {
-            return Err(Code::INVALID_VALUE);
-        }
-        let width = count.checked_mul(unit.len()).ok_or(Code::INVALID_VALUE)?;
-        let all = pitch
-            .checked_mul(rows)
-            .and_then(|all| all.checked_add(width));
-        let end = all.and_then(|all| to.checked_add(all as u64));
-        end.ok_or(Code::INVALID_VALUE)?;
-        Ok(Self {
-            to,
-            pitch,
-            unit: unit.to_vec(),
-            count,
-            rows,
-        })
-    }
-}
-
-/// Fills rows.
-pub(crate) fn fill(driver: &Driver, fill: &Fill) -> Answer<Footprint> {
-    let len = fill.count * fill.unit.len();
-    if len == 0 {
-        return Ok(Footprint::default());
-    }
-    let block = fill.unit.repeat(fill.count.min(CHUNK / fill.unit.len()));
-    for row in 0..fill.rows {
-        let first = fill.to + (row * fill.pitch) as u64;
-        let mut done = 0;
-        while done < len {
-            let chunk = (len - done).min(block.len());
-            let from = block.as_ptr() as Address;
-            // SAFETY: `from` is the block, and by the contract of the functions that fill, memory
-            // of the host at `to` is valid.
-            unsafe { copy(driver, first + done as u64, from, chunk) }?;
-            done += chunk;
-        }
-    }
-    let row = |row: usize| {
-        let first = fill.to + (row * fill.pitch) as u64;
-        first..first + len as u64
-    };
-    Ok(Footprint {
-        writes: order::parts((0..fill.rows).map(row)),
-        ..Footprint::default()
-    })
-}
-
 fn fill_on(
     stream: Option<Handle>,
     to: Address,
@@ -310,6 +244,23 @@ fn fill_on(
     extents: [usize; 2],
 ) -> Answer {
     submit_on(stream, Work::Fill(Fill::new(to, pitch, unit, extents)?))
+}
+
+/// Copies of a stream, in any order; here it is that of the lists. Their attributes say when sources
+/// are read, and where memory should be.
+fn copy_all_on(
+    stream: Handle,
+    to: In<Address>,
+    from: In<Address>,
+    lens: In<usize>,
+    count: usize,
+) -> Answer {
+    if count == 0 || matches!(stream, 0..=2) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let (to, from, lens) = (to.list(count)?, from.list(count)?, lens.list(count)?);
+    let mut copies = to.into_iter().zip(from).zip(lens);
+    copies.try_for_each(|((to, from), len)| copy_on(stream, to, from, len))
 }
 
 entries! {
@@ -321,6 +272,20 @@ entries! {
         to: Address, from: Address, len: usize, stream: Handle,
     ) {
         copy_on(stream, to, from, len)
+    }
+
+    fn cuMemcpyBatchAsync | cuMemcpyBatchAsync_ptsz: "cuMemcpyBatchAsync" @ 12080 (
+        to: In<Address>, from: In<Address>, lens: In<usize>, count: usize, _attributes: Data,
+        _indices: In<usize>, _attribute_count: usize, _failed: Out<usize>, stream: Handle,
+    ) {
+        copy_all_on(stream, to, from, lens, count)
+    }
+
+    fn cuMemcpyBatchAsync_v2 | cuMemcpyBatchAsync_v2_ptsz: "cuMemcpyBatchAsync" @ 13000 (
+        to: In<Address>, from: In<Address>, lens: In<usize>, count: usize, _attributes: Data,
+        _indices: In<usize>, _attribute_count: usize, stream: Handle,
+    ) {
+        copy_all_on(stream, to, from, lens, count)
     }
 
     fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds: "cuMemcpyHtoD" @ 3020 (

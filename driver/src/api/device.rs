@@ -68,6 +68,7 @@ const ATTRIBUTES: &[(u32, i32)] = &[
     (95, 1), // cooperative launches
     (97, SHARED_BYTES_OPTIN as i32),
     (99, 1),     // host memory can be registered
+    (102, 1),    // virtual memory management
     (106, 32),   // blocks of a multiprocessor
     (111, 1024), // shared memory that the system takes
     (113, 1),    // registered memory may be read-only

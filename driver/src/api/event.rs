@@ -6,7 +6,7 @@ use crate::c::{Handle, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::order::Lane;
-use crate::state::{Current, Event, current, current_even_if_faulty};
+use crate::state::{Current, Event, current, current_even_if_faulty, current_of};
 
 use super::context::wait_for;
 
@@ -17,7 +17,7 @@ const FLAGS: u32 = 7;
 
 /// Records an event on a stream.
 pub(super) fn record(event: Handle, stream: Handle) -> Answer {
-    let current = current()?;
+    let current = current_of(stream)?;
     current.check_stream(stream)?;
     let mut state = current.state();
     state.event(event)?;

@@ -58,7 +58,9 @@ impl Function {
         Ok(match number {
             MAX_THREADS_PER_BLOCK => found.max_threads.unwrap_or(MAX_THREADS) as i32,
             SHARED_SIZE => found.shared_bytes as i32,
-            CONST_SIZE | CACHE_MODE => 0,
+            // NVIDIA's driver counts the variables that the kernel uses.
+            CONST_SIZE => i32::try_from(self.module.const_bytes()).unwrap_or(i32::MAX),
+            CACHE_MODE => 0,
             LOCAL_SIZE => found.local_bytes as i32,
             REGISTERS => found.registers as i32,
             PTX_VERSION | BINARY_VERSION => capability,

@@ -1,60 +1,14 @@
 //! Graphs: their nodes, and their launches.
 
-use std::ffi::c_void;
-
-use warpsmith_emulator::LaunchConfig;
-
-use crate::c::{Address, Copy3d, Data, Handle, HostFunction, In, InOut, Out};
+use crate::c::{Copy3d, Data, Handle, In, InOut, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::graph::{Graph, Node, work_of};
 use crate::state::{current, driver};
 use crate::work::{Work, submit};
 
-use super::copy::{self, Fill};
-use super::launch::{Launch, Parameters};
-
-/// `CUDA_KERNEL_NODE_PARAMS_v1`; the second version has two handles behind it, which a program
-/// sets instead of the function.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct KernelNode {
-    pub(crate) function: Handle,
-    pub(crate) grid: [u32; 3],
-    pub(crate) block: [u32; 3],
-    pub(crate) shared_bytes: u32,
-    pub(crate) each: In<*const c_void>,
-    pub(crate) extra: In<usize>,
-}
-
-/// `CUDA_KERNEL_NODE_PARAMS_v2`
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct KernelNode2 {
-    node: KernelNode,
-    kernel: Handle,
-    context: Handle,
-}
-
-/// `CUDA_MEMSET_NODE_PARAMS`
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct FillNode {
-    to: Address,
-    pitch: usize,
-    value: u32,
-    unit_bytes: u32,
-    width: usize,
-    height: usize,
-}
-
-/// `CUDA_HOST_NODE_PARAMS`
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct HostNode {
-    function: HostFunction,
-    data: usize,
-}
+use super::copy;
+use super::graph_node::{FillNode, HostNode, KernelNode, KernelNode2};
 
 /// `CUDA_GRAPH_INSTANTIATE_PARAMS`
 #[derive(Clone, Copy)]
@@ -67,45 +21,6 @@ pub(crate) struct Instantiate {
     result: u32,
 }
 
-impl KernelNode {
-    fn work(self) -> Answer<Work> {
-        let config = LaunchConfig {
-            grid: self.grid,
-            block: self.block,
-            shared_bytes: self.shared_bytes,
-            cluster: None,
-        };
-        let Self { each, extra, .. } = self;
-        let parameters = Parameters { each, extra };
-        let launch = Launch::plain(current()?, self.function, config, parameters)?;
-        Ok(Work::Kernel(Box::new(launch)))
-    }
-}
-
-impl KernelNode2 {
-    fn work(self) -> Answer<Work> {
-        let mut node = self.node;
-        if node.function == 0 {
-            node.function = self.kernel;
-        }
-        node.work()
-    }
-}
-
-impl FillNode {
-    fn work(self) -> Answer<Work> {
-        let value = self.value.to_ne_bytes();
-        let unit = match self.unit_bytes {
-            1 => &value[..1],
-            2 => &value[..2],
-            4 => &value[..],
-            _ => return Err(Code::INVALID_VALUE),
-        };
-        let extents = [self.width, self.height];
-        Ok(Work::Fill(Fill::new(self.to, self.pitch, unit, extents)?))
-    }
-}
-
 fn add(place: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, work: Work) -> Answer {
     let after = after.list(count)?;
     let node = driver()?.state().add_node(graph, work, after)?;
@@ -113,7 +28,7 @@ fn add(place: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, work:
 }
 
 /// Gives a list of handles: their number if there is no place for them.
-fn list(handles: Vec<Handle>, places: Out<Handle>, count: InOut<usize>) -> Answer {
+pub(super) fn list(handles: Vec<Handle>, places: Out<Handle>, count: InOut<usize>) -> Answer {
     if !places.is_null() {
         let room = count.at(0)?;
         places.set_all(handles.iter().copied(), room)?;
@@ -164,7 +79,7 @@ fn instantiate(place: Out<Handle>, graph: Handle) -> Answer {
 }
 
 /// Replaces the work of a node of a graph that can be launched by work of the same kind.
-fn replace(executable: Handle, node: Handle, work: Work) -> Answer {
+pub(super) fn replace(executable: Handle, node: Handle, work: Work) -> Answer {
     let mut state = driver()?.state();
     let nodes = state.executables.get_mut(&executable);
     let nodes = nodes.ok_or(Code::INVALID_HANDLE)?;
@@ -172,7 +87,7 @@ fn replace(executable: Handle, node: Handle, work: Work) -> Answer {
     replace_in(node.ok_or(Code::INVALID_VALUE)?, work)
 }
 
-fn replace_in(node: &mut Node, work: Work) -> Answer {
+pub(super) fn replace_in(node: &mut Node, work: Work) -> Answer {
     if node.work.kind() != work.kind() {
         return Err(Code::INVALID_VALUE);
     }
@@ -269,9 +184,7 @@ entries! {
     fn cuGraphAddHostNode: "cuGraphAddHostNode" @ 10000 (
         place: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, node: In<HostNode>,
     ) {
-        let HostNode { function, data } = node.get()?;
-        function.ok_or(Code::INVALID_VALUE)?;
-        add(place, graph, after, count, Work::Host(function, data))
+        add(place, graph, after, count, node.get()?.work()?)
     }
 
     fn cuGraphAddEmptyNode: "cuGraphAddEmptyNode" @ 10000 (
@@ -473,9 +386,6 @@ mod tests {
 
     #[test]
     fn structs_have_the_sizes_of_the_header() {
-        assert_eq!(size_of::<KernelNode>(), 56);
-        assert_eq!(size_of::<KernelNode2>(), 72);
-        assert_eq!(size_of::<FillNode>(), 40);
         assert_eq!(size_of::<Instantiate>(), 32);
     }
 }

@@ -11,9 +11,10 @@ use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::order::Lane;
 use crate::report;
-use crate::state::{Current, Function, current};
+use crate::state::{Current, Function, current_of};
 use crate::work::{Work, in_order, submit};
 
+use super::graph_node::KernelNode;
 use super::{event, host_memory};
 
 /// Attributes of launches, by their numbers in the API.
@@ -30,9 +31,9 @@ const UPDATABLE_NODE: u32 = 13;
 const PORTABLE_CLUSTER: u32 = 8;
 
 /// `CU_LAUNCH_PARAM_BUFFER_POINTER` and the like: marks in the list `extra`.
-const EXTRA_END: usize = 0;
-const EXTRA_BUFFER: usize = 1;
-const EXTRA_BYTES: usize = 2;
+pub(super) const EXTRA_END: usize = 0;
+pub(super) const EXTRA_BUFFER: usize = 1;
+pub(super) const EXTRA_BYTES: usize = 2;
 
 /// Pointers to the parameters, or a list of marks and values with a buffer of them.
 #[derive(Clone, Copy)]
@@ -41,6 +42,14 @@ pub(crate) struct Parameters {
     pub(crate) extra: In<usize>,
 }
 
+/// Where a parameter is.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Place(*const c_void);
+
+// SAFETY: nothing here follows it.
+unsafe impl Send for Place {}
+
 /// A launch that was checked, with its parameters.
 #[derive(Clone)]
 pub(crate) struct Launch {
@@ -48,6 +57,9 @@ pub(crate) struct Launch {
     config: LaunchConfig,
     attributes: Attributes,
     params: Vec<Vec<u8>>,
+    handle: Handle,
+    /// Where the parameters are, as a caller asked for them.
+    places: Vec<Place>,
 }
 
 /// What the attributes of a launch ask for.
@@ -138,7 +150,9 @@ fn code_of(report: &Report) -> Code {
         FaultKind::Trap if report.message.starts_with("assertion ") => Code::ASSERT,
         FaultKind::BadTarget => Code::INVALID_PC,
         FaultKind::StackOverflow => Code::HARDWARE_STACK_ERROR,
-        FaultKind::Deadlock | FaultKind::InstructionBudget => Code::LAUNCH_TIMEOUT,
+        FaultKind::Deadlock | FaultKind::InstructionBudget | FaultKind::TimeLimit => {
+            Code::LAUNCH_TIMEOUT
+        }
         FaultKind::TensorMap => Code::ILLEGAL_INSTRUCTION,
         _ => Code::LAUNCH_FAILED,
     }
@@ -203,15 +217,38 @@ impl Launch {
         attributes: Attributes,
         parameters: Parameters,
     ) -> Answer<Self> {
-        let function = current.state().function(function)?.clone();
+        let handle = function;
+        let function = current.state().function(handle)?.clone();
         check(&function, &config, &attributes)?;
         let params = parameters.read(&function)?;
         Ok(Self {
+            handle,
+            places: Vec::new(),
             function,
             config,
             attributes,
             params,
         })
+    }
+
+    /// The kernel's name.
+    pub(super) fn name(&self) -> &str {
+        &self.function.name
+    }
+
+    /// The launch as a node of a graph. Its parameters stay where they are until the node changes.
+    pub(super) fn as_node(&mut self) -> KernelNode {
+        let params = self.params.iter();
+        self.places = params.map(|param| Place(param.as_ptr().cast())).collect();
+        KernelNode {
+            function: self.handle,
+            grid: self.config.grid,
+            block: self.config.block,
+            shared_bytes: self.config.shared_bytes,
+            // SAFETY: pointers to parameters, which stay as long as the launch.
+            each: unsafe { In::new(self.places.as_ptr().cast()) },
+            extra: In::null(),
+        }
     }
 
     /// Launches the kernel.
@@ -250,6 +287,16 @@ impl Launch {
     }
 }
 
+/// Launches a kernel without attributes.
+pub(super) fn plain(
+    function: Handle,
+    config: LaunchConfig,
+    stream: Handle,
+    parameters: Parameters,
+) -> Answer {
+    launch(function, config, stream, Attributes::default(), parameters)
+}
+
 fn launch(
     function: Handle,
     config: LaunchConfig,
@@ -257,7 +304,7 @@ fn launch(
     attributes: Attributes,
     parameters: Parameters,
 ) -> Answer {
-    let current = current()?;
+    let current = current_of(stream)?;
     let launch = Launch::new(current, function, config, attributes, parameters)?;
     submit(current, stream, Work::Kernel(Box::new(launch)))
 }
@@ -295,7 +342,7 @@ entries! {
             shared_bytes,
             cluster: None,
         };
-        launch(function, config, stream, Attributes::default(), Parameters { each, extra })
+        plain(function, config, stream, Parameters { each, extra })
     }
 
     fn cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz:

@@ -6,7 +6,7 @@ use crate::c::{Data, Handle, In, InOut, Out, Text, bytes};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::fatbin;
-use crate::linked::linked;
+use crate::linked::{DEVICE_RUNTIME, linked};
 use crate::report;
 use crate::state::{Link, driver};
 
@@ -15,9 +15,18 @@ use super::module::Options;
 /// Kinds of input that hold PTX, by their numbers in the API.
 const PTX: u32 = 1;
 const FAT_BINARY: u32 = 2;
+/// An archive of object files.
+const LIBRARY: u32 = 4;
 
-fn add(link: Handle, kind: u32, image: &[u8]) -> Answer {
+/// Adds an input, which the program calls by a name.
+fn add(link: Handle, kind: u32, image: &[u8], name: &str) -> Answer {
     let driver = driver()?;
+    if kind == LIBRARY && name.contains("cudadevrt") {
+        let mut state = driver.state();
+        let link = state.links.get_mut(&link).ok_or(Code::INVALID_HANDLE)?;
+        link.ptx.push(DEVICE_RUNTIME.to_owned());
+        return Ok(());
+    }
     if kind != PTX && kind != FAT_BINARY {
         report::unsupported("linking of anything but PTX");
         return Err(Code::NO_BINARY_FOR_GPU);
@@ -45,11 +54,11 @@ entries! {
     }
 
     fn cuLinkAddData_v2: "cuLinkAddData" @ 6050 (
-        link: Handle, kind: u32, data: Data, len: usize, _name: Text, _count: u32,
+        link: Handle, kind: u32, data: Data, len: usize, name: Text, _count: u32,
         _numbers: In<u32>, _values: InOut<usize>,
     ) {
         // SAFETY: by the function's contract, so many bytes.
-        add(link, kind, unsafe { bytes(data, len) }?)
+        add(link, kind, unsafe { bytes(data, len) }?, name.get().unwrap_or_default())
     }
 
     fn cuLinkAddFile_v2: "cuLinkAddFile" @ 6050 (
@@ -57,7 +66,7 @@ entries! {
         _values: InOut<usize>,
     ) {
         let image = std::fs::read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND)?;
-        add(link, kind, &image)
+        add(link, kind, &image, path.get()?)
     }
 
     fn cuLinkComplete: "cuLinkComplete" @ 5050 (

@@ -110,6 +110,12 @@ entries! {
         Err(Code::NOT_FOUND)
     }
 
+    fn cuProfilerInitialize: "cuProfilerInitialize" @ 4000 (
+        _config: Text, _output: Text, _format: u32,
+    ) {
+        Ok(())
+    }
+
     fn cuProfilerStart: "cuProfilerStart" @ 4000 () {
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::c::{Address, Handle, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::order::{Lane, all_of};
-use crate::state::{Current, NO_CONTEXT, Range, RangeKind, current};
+use crate::state::{Current, NO_CONTEXT, Range, RangeKind, current, current_of};
 use crate::work::in_order;
 
 use super::context;
@@ -141,7 +141,7 @@ entries! {
     fn cuMemAllocAsync | cuMemAllocAsync_ptsz: "cuMemAllocAsync" @ 11020 (
         place: Out<Address>, bytes: usize, stream: Handle,
     ) {
-        let current = current()?;
+        let current = current_of(stream)?;
         current.check_stream(stream)?;
         current.state().check_not_captured(stream)?;
         place.set(allocate_on(current, bytes, stream)?)
@@ -150,7 +150,7 @@ entries! {
     fn cuMemFreeAsync | cuMemFreeAsync_ptsz: "cuMemFreeAsync" @ 11020 (
         address: Address, stream: Handle,
     ) {
-        let current = current()?;
+        let current = current_of(stream)?;
         current.check_stream(stream)?;
         current.state().check_not_captured(stream)?;
         release_on(current, address, stream)

@@ -6,17 +6,21 @@ pub(crate) mod context;
 pub(crate) mod copy;
 pub(crate) mod device;
 pub(crate) mod event;
+pub(crate) mod fill;
 pub(crate) mod function;
 pub(crate) mod graph;
+pub(crate) mod graph_node;
 pub(crate) mod host_memory;
 pub(crate) mod launch;
 pub(crate) mod library;
 pub(crate) mod link;
 pub(crate) mod lookup;
+pub(crate) mod mapping;
 pub(crate) mod memory;
 mod missing;
 pub(crate) mod module;
 pub(crate) mod occupancy;
+pub(crate) mod old_launch;
 pub(crate) mod pointer;
 pub(crate) mod pool;
 pub(crate) mod stream;
@@ -35,14 +39,17 @@ pub(crate) const ENTRIES: &[&[Entry]] = &[
     event::ENTRIES,
     function::ENTRIES,
     graph::ENTRIES,
+    graph_node::ENTRIES,
     host_memory::ENTRIES,
     launch::ENTRIES,
     library::ENTRIES,
     link::ENTRIES,
     lookup::ENTRIES,
+    mapping::ENTRIES,
     memory::ENTRIES,
     module::ENTRIES,
     occupancy::ENTRIES,
+    old_launch::ENTRIES,
     pointer::ENTRIES,
     pool::ENTRIES,
     stream::ENTRIES,

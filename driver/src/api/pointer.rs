@@ -81,6 +81,16 @@ fn write(place: *mut c_void, (value, bytes): (u64, usize)) -> Answer {
     }
 }
 
+/// An attribute of managed memory: no advice is kept, and memory prefers no place.
+fn advice(place: Out<i32>, bytes: usize, address: Address) -> Answer {
+    let current = current()?;
+    let found = current.state().range_at(address);
+    if bytes != 4 || found.is_none_or(|(_, range)| range.kind != RangeKind::Managed) {
+        return Err(Code::INVALID_VALUE);
+    }
+    place.set(0)
+}
+
 entries! {
     fn cuPointerGetAttribute: "cuPointerGetAttribute" @ 4000 (
         place: *mut c_void, number: u32, address: Address,
@@ -119,12 +129,14 @@ entries! {
     fn cuMemRangeGetAttribute: "cuMemRangeGetAttribute" @ 8000 (
         place: Out<i32>, bytes: usize, _number: u32, address: Address, _count: usize,
     ) {
-        let current = current()?;
-        let found = current.state().range_at(address);
-        if bytes != 4 || found.is_none_or(|(_, range)| range.kind != RangeKind::Managed) {
-            return Err(Code::INVALID_VALUE);
-        }
-        // No advice is kept, and memory prefers no place.
-        place.set(0)
+        advice(place, bytes, address)
+    }
+
+    fn cuMemRangeGetAttributes: "cuMemRangeGetAttributes" @ 8000 (
+        places: In<Out<i32>>, bytes: In<usize>, _numbers: In<u32>, count: usize, address: Address,
+        _len: usize,
+    ) {
+        let (places, bytes) = (places.list(count)?, bytes.list(count)?);
+        places.into_iter().zip(bytes).try_for_each(|(place, bytes)| advice(place, bytes, address))
     }
 }

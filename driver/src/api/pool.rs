@@ -1,9 +1,10 @@
 //! Pools of memory. A pool keeps nothing: what is freed goes back to the device at once.
 
-use crate::c::{Address, Data, Device, Handle, InOut, Out};
+use crate::c::{Address, Data, Device, Handle, In, InOut, Out};
 use crate::call::entries;
 use crate::code::{Answer, Code};
-use crate::state::{Pool, check_device, current, driver};
+use crate::report;
+use crate::state::{Pool, check_device, current_of, driver};
 
 use super::memory;
 
@@ -17,6 +18,41 @@ const USED: std::ops::RangeInclusive<u32> = 5..=8;
 /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`
 const READ_WRITE: u32 = 3;
 
+/// `CUmemLocation`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Location {
+    kind: u32,
+    id: i32,
+}
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`, and `CU_MEM_ALLOCATION_TYPE_PINNED`
+const ON_DEVICE: u32 = 1;
+const PINNED: u32 = 1;
+
+impl Location {
+    /// Refuses all places but the device.
+    pub(super) fn check_device(self) -> Answer {
+        driver()?;
+        match self.kind {
+            ON_DEVICE => check_device(self.id),
+            _ => {
+                report::unsupported("memory in another place than the device");
+                Err(Code::NOT_SUPPORTED)
+            }
+        }
+    }
+}
+
+/// Refuses the pools of other places than the device, and of managed memory.
+fn check_place(location: In<Location>, memory: u32) -> Answer {
+    if memory != PINNED {
+        report::unsupported("a pool of managed memory");
+        return Err(Code::NOT_SUPPORTED);
+    }
+    location.get()?.check_device()
+}
+
 fn check(pool: Handle) -> Answer {
     let driver = driver()?;
     match pool == DEFAULT_POOL || driver.state().pools.contains_key(&pool) {
@@ -26,7 +62,7 @@ fn check(pool: Handle) -> Answer {
 }
 
 fn allocate(place: Out<Address>, bytes: usize, pool: Handle, stream: Handle) -> Answer {
-    let current = current()?;
+    let current = current_of(stream)?;
     check(pool)?;
     current.check_stream(stream)?;
     place.set(memory::allocate_on(current, bytes, stream)?)
@@ -55,6 +91,27 @@ entries! {
 
     fn cuDeviceSetMemPool: "cuDeviceSetMemPool" @ 11020 (device: Device, pool: Handle) {
         check_device(device)?;
+        check(pool)
+    }
+
+    fn cuMemGetDefaultMemPool: "cuMemGetDefaultMemPool" @ 13000 (
+        pool: Out<Handle>, location: In<Location>, memory: u32,
+    ) {
+        check_place(location, memory)?;
+        pool.set(DEFAULT_POOL)
+    }
+
+    fn cuMemGetMemPool: "cuMemGetMemPool" @ 13000 (
+        pool: Out<Handle>, location: In<Location>, memory: u32,
+    ) {
+        check_place(location, memory)?;
+        pool.set(DEFAULT_POOL)
+    }
+
+    fn cuMemSetMemPool: "cuMemSetMemPool" @ 13000 (
+        location: In<Location>, memory: u32, pool: Handle,
+    ) {
+        check_place(location, memory)?;
         check(pool)
     }
 

@@ -1,16 +1,19 @@
 //! Streams. Work is done at the call that enqueues it, so a stream is always idle.
 
-use crate::c::{Data, Handle, HostFunction, Out, Room, StreamCallback};
+use crate::c::{Handle, HostFunction, In, Out, Room, StreamCallback};
 use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::order::Lane;
-use crate::state::{Current, Stream, current, current_even_if_faulty};
+use crate::state::{Current, Stream, current, current_of, current_of_even_if_faulty};
 use crate::work::{Work, submit};
 
 use super::context::{PRIORITIES, wait_for};
 
 /// `CU_STREAM_NON_BLOCKING`
 const NON_BLOCKING: u32 = 1;
+
+/// `CUstreamAttrValue`
+pub(crate) type AttributeValue = [u32; 16];
 
 fn create(place: Out<Handle>, flags: u32, priority: i32) -> Answer {
     let current = current()?;
@@ -44,7 +47,7 @@ fn context_of(current: Current, stream: Handle) -> Answer<Handle> {
 
 /// Flags and priority of a stream.
 fn properties(stream: Handle) -> Answer<(u32, i32)> {
-    let current = current()?;
+    let current = current_of(stream)?;
     let state = current.state();
     state.check_stream(stream)?;
     let found = state.streams.get(&stream);
@@ -53,7 +56,7 @@ fn properties(stream: Handle) -> Answer<(u32, i32)> {
 
 /// Waits for a stream: nothing is left to do, but a kernel may have had a fault.
 fn wait(stream: Handle) -> Answer {
-    let current = current_even_if_faulty()?;
+    let current = current_of_even_if_faulty(stream)?;
     let context = context_of(current, stream)?;
     current.state().check_not_captured(stream)?;
     current.state().check_unsafe()?;
@@ -66,7 +69,7 @@ fn wait(stream: Handle) -> Answer {
 
 /// Calls a function of the host, in its turn.
 fn call_host(stream: Handle, function: HostFunction, data: Room) -> Answer {
-    let current = current()?;
+    let current = current_of(stream)?;
     function.ok_or(Code::INVALID_VALUE)?;
     submit(current, stream, Work::Host(function, data as usize))
 }
@@ -83,10 +86,11 @@ entries! {
     }
 
     fn cuStreamDestroy_v2: "cuStreamDestroy" @ 4000 (stream: Handle) {
-        let current = current_even_if_faulty()?;
+        let current = current_of_even_if_faulty(stream)?;
         let mut state = current.state();
         state.captures.streams.remove(&stream);
         let removed = state.streams.remove(&stream);
+        state.attributes.retain(|(of, _), _| *of != stream);
         removed.map(|_| ()).ok_or(Code::INVALID_HANDLE)
     }
 
@@ -103,7 +107,7 @@ entries! {
     fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz: "cuStreamWaitEvent" @ 3020 (
         stream: Handle, event: Handle, _flags: u32,
     ) {
-        let current = current()?;
+        let current = current_of(stream)?;
         current.check_stream(stream)?;
         let mut state = current.state();
         state.event(event)?;
@@ -130,13 +134,13 @@ entries! {
     fn cuStreamGetCtx | cuStreamGetCtx_ptsz: "cuStreamGetCtx" @ 9020 (
         stream: Handle, context: Out<Handle>,
     ) {
-        context.set(context_of(current()?, stream)?)
+        context.set(context_of(current_of(stream)?, stream)?)
     }
 
     fn cuStreamGetCtx_v2 | cuStreamGetCtx_v2_ptsz: "cuStreamGetCtx" @ 12050 (
         stream: Handle, context: Out<Handle>, green_context: Out<Handle>,
     ) {
-        context.set_if_wanted(context_of(current()?, stream)?);
+        context.set_if_wanted(context_of(current_of(stream)?, stream)?);
         green_context.set_if_wanted(0);
         Ok(())
     }
@@ -144,21 +148,21 @@ entries! {
     fn cuStreamGetId | cuStreamGetId_ptsz: "cuStreamGetId" @ 12000 (
         stream: Handle, id: Out<u64>,
     ) {
-        current()?.check_stream(stream)?;
+        current_of(stream)?.check_stream(stream)?;
         id.set(stream as u64)
     }
 
     fn cuStreamGetDevice | cuStreamGetDevice_ptsz: "cuStreamGetDevice" @ 12080 (
         stream: Handle, device: Out<i32>,
     ) {
-        current()?.check_stream(stream)?;
+        current_of(stream)?.check_stream(stream)?;
         device.set(0)
     }
 
     fn cuStreamAddCallback | cuStreamAddCallback_ptsz: "cuStreamAddCallback" @ 5000 (
         stream: Handle, callback: StreamCallback, data: Room, _flags: u32,
     ) {
-        let current = current()?;
+        let current = current_of(stream)?;
         current.check_stream(stream)?;
         current.state().check_not_captured(stream)?;
         let callback = callback.ok_or(Code::INVALID_VALUE)?;
@@ -186,13 +190,32 @@ entries! {
     ) {
         let current = current()?;
         current.check_stream(to)?;
-        current.check_stream(from)
+        current.check_stream(from)?;
+        let mut state = current.state();
+        let of_from = |(&(of, number), value): (&(Handle, u32), &AttributeValue)| {
+            (of == from).then_some(((to, number), *value))
+        };
+        let copied: Vec<_> = state.attributes.iter().filter_map(of_from).collect();
+        state.attributes.extend(copied);
+        Ok(())
     }
 
     fn cuStreamSetAttribute | cuStreamSetAttribute_ptsz: "cuStreamSetAttribute" @ 11000 (
-        stream: Handle, _number: u32, _value: Data,
+        stream: Handle, number: u32, value: In<AttributeValue>,
     ) {
         // Attributes of streams guide caches and priorities, which are not modelled.
-        current()?.check_stream(stream)
+        let current = current_of(stream)?;
+        current.check_stream(stream)?;
+        current.state().attributes.insert((stream, number), value.get()?);
+        Ok(())
+    }
+
+    fn cuStreamGetAttribute | cuStreamGetAttribute_ptsz: "cuStreamGetAttribute" @ 11000 (
+        stream: Handle, number: u32, value: Out<AttributeValue>,
+    ) {
+        let current = current_of(stream)?;
+        current.check_stream(stream)?;
+        let set = current.state().attributes.get(&(stream, number)).copied();
+        value.set(set.unwrap_or_default())
     }
 }

@@ -1,7 +1,7 @@
 //! Graphs and stream capture.
 
-use crate::api::graph::{FillNode, HostNode, KernelNode};
-use crate::c::{Address, Copy3d, Data, Handle, In, InOut, Out};
+use crate::api::graph_node::{FillNode, HostNode, KernelNode};
+use crate::c::{Address, Copy3d, Data, Handle, In, InOut, Out, Text};
 use crate::code::Answer;
 
 use super::copy::{Parameters3d, check, driver_shape};
@@ -141,6 +141,66 @@ runtime! {
 
     fn cudaGraphNodeGetType(node: Handle, kind: Out<u32>) {
         cu!(graph::cuGraphNodeGetType(node, kind))
+    }
+
+    fn cudaGraphKernelNodeGetParams(node: Handle, place: Out<KernelNode>) {
+        cu!(graph_node::cuGraphKernelNodeGetParams(node, place))
+    }
+
+    fn cudaGraphKernelNodeSetParams(node: Handle, params: In<KernelNode>) {
+        let params = kernel_node(params)?;
+        cu!(graph_node::cuGraphKernelNodeSetParams(node, In::from(&params)))
+    }
+
+    fn cudaGraphMemsetNodeGetParams(node: Handle, place: Out<FillNode>) {
+        cu!(graph_node::cuGraphMemsetNodeGetParams(node, place))
+    }
+
+    fn cudaGraphMemsetNodeSetParams(node: Handle, params: In<FillNode>) {
+        cu!(graph_node::cuGraphMemsetNodeSetParams(node, params))
+    }
+
+    fn cudaGraphHostNodeGetParams(node: Handle, place: Out<HostNode>) {
+        cu!(graph_node::cuGraphHostNodeGetParams(node, place))
+    }
+
+    fn cudaGraphHostNodeSetParams(node: Handle, params: In<HostNode>) {
+        cu!(graph_node::cuGraphHostNodeSetParams(node, params))
+    }
+
+    fn cudaGraphMemcpyNodeSetParams(node: Handle, shape: In<Parameters3d>) {
+        let shape = driver_shape(shape.get()?)?;
+        cu!(graph_node::cuGraphMemcpyNodeSetParams(node, In::from(&shape)))
+    }
+
+    fn cudaGraphMemcpyNodeSetParams1D(
+        node: Handle, to: Address, from: Address, bytes: usize, kind: u32,
+    ) {
+        let shape = line(to, from, bytes, kind)?;
+        cu!(graph_node::cuGraphMemcpyNodeSetParams(node, In::from(&shape)))
+    }
+
+    fn cudaGraphExecMemcpyNodeSetParams(
+        executable: Handle, node: Handle, shape: In<Parameters3d>,
+    ) {
+        let shape = driver_shape(shape.get()?)?;
+        cu!(graph::cuGraphExecMemcpyNodeSetParams(executable, node, In::from(&shape), 0))
+    }
+
+    fn cudaGraphExecMemsetNodeSetParams(
+        executable: Handle, node: Handle, params: In<FillNode>,
+    ) {
+        cu!(graph::cuGraphExecMemsetNodeSetParams(executable, node, params, 0))
+    }
+
+    fn cudaGraphExecHostNodeSetParams(
+        executable: Handle, node: Handle, params: In<HostNode>,
+    ) {
+        cu!(graph_node::cuGraphExecHostNodeSetParams(executable, node, params))
+    }
+
+    fn cudaGraphDebugDotPrint(graph: Handle, path: Text, flags: u32) {
+        cu!(graph_node::cuGraphDebugDotPrint(graph, path, flags))
     }
 
     fn cudaGraphDestroyNode(node: Handle) {

@@ -1,6 +1,7 @@
 //! Memory: allocation, and what is known of pointers.
 
-use crate::c::{Address, Data, Device, Handle, InOut, Out};
+use crate::api::pool::Location;
+use crate::c::{Address, Data, Device, Handle, In, InOut, Out};
 use crate::code::Code;
 use crate::state::{RangeKind, current};
 
@@ -194,6 +195,39 @@ runtime! {
 
     fn cudaMemPoolSetAttribute(pool: Handle, number: u32, value: InOut<u64>) {
         cu!(pool::cuMemPoolSetAttribute(pool, number, value))
+    }
+
+    fn cudaMemGetDefaultMemPool(pool: Out<Handle>, location: In<Location>, memory: u32) {
+        cu!(pool::cuMemGetDefaultMemPool(pool, location, memory))
+    }
+
+    fn cudaMemGetMemPool(pool: Out<Handle>, location: In<Location>, memory: u32) {
+        cu!(pool::cuMemGetMemPool(pool, location, memory))
+    }
+
+    fn cudaMemSetMemPool(location: In<Location>, memory: u32, pool: Handle) {
+        cu!(pool::cuMemSetMemPool(location, memory, pool))
+    }
+
+    fn cudaMemPoolSetAccess(pool: Handle, accesses: Data, count: usize) {
+        cu!(pool::cuMemPoolSetAccess(pool, accesses, count))
+    }
+
+    fn cudaMemPoolGetAccess(flags: Out<u32>, pool: Handle, location: Data) {
+        cu!(pool::cuMemPoolGetAccess(flags, pool, location))
+    }
+
+    fn cudaMemRangeGetAttribute(
+        place: Out<i32>, bytes: usize, number: u32, address: Address, count: usize,
+    ) {
+        cu!(pointer::cuMemRangeGetAttribute(place, bytes, number, address, count))
+    }
+
+    fn cudaMemRangeGetAttributes(
+        places: In<Out<i32>>, bytes: In<usize>, numbers: In<u32>, count: usize, address: Address,
+        len: usize,
+    ) {
+        cu!(pointer::cuMemRangeGetAttributes(places, bytes, numbers, count, address, len))
     }
 
     fn cudaMemPoolTrimTo(pool: Handle, bytes: usize) {

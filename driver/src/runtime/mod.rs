@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `registry` | fat binaries, kernels and variables that programs of nvcc register |
 //! | `launch` | launches, attributes of kernels, occupancy |
+//! | `library` | libraries that a program loads itself |
 //! | `memory`, `copy` | allocation, copies and fills |
 //! | `array`, `texture` | arrays, textures and surfaces |
 //! | `device`, `properties` | the device and the thread's context |
@@ -21,6 +22,7 @@ mod device;
 mod error;
 mod graph;
 mod launch;
+mod library;
 mod memory;
 mod missing;
 mod properties;

@@ -1,6 +1,7 @@
 //! Streams and events.
 
-use crate::c::{Data, Handle, Out, Room, StreamCallback};
+use crate::api::stream::AttributeValue;
+use crate::c::{Handle, In, Out, Room, StreamCallback};
 
 use super::{cu, runtime};
 
@@ -63,9 +64,15 @@ runtime! {
     }
 
     fn cudaStreamSetAttribute | cudaStreamSetAttribute_ptsz (
-        stream: Handle, number: u32, value: Data,
+        stream: Handle, number: u32, value: In<AttributeValue>,
     ) {
         cu!(stream::cuStreamSetAttribute(stream, number, value))
+    }
+
+    fn cudaStreamGetAttribute | cudaStreamGetAttribute_ptsz (
+        stream: Handle, number: u32, value: Out<AttributeValue>,
+    ) {
+        cu!(stream::cuStreamGetAttribute(stream, number, value))
     }
 
     fn cudaStreamCopyAttributes | cudaStreamCopyAttributes_ptsz (to: Handle, from: Handle) {

@@ -203,18 +203,25 @@ impl Order {
                 span.lanes = (operation.lane as u8, operation.lane as u8);
                 span.unit = Span::ONE_LANE;
                 let channel = self.channel_of(operation);
-                let fenced = proxy.unwrap_or(channel.proxy()) == Proxy::Async;
+                let known = &operation.start.generic;
+                let known_writes = match proxy.unwrap_or(channel.proxy()) {
+                    Proxy::Async => &operation.visible,
+                    Proxy::Generic => known,
+                };
+                // An ordinary read of global memory may still be under way when a copy writes there:
+                // an H200 then reads what the copy wrote. In shared memory this does not happen, and
+                // everybody relies on that.
+                let known_reads = match target {
+                    Target::Global { .. } => known_writes,
+                    Target::Shared { .. } => known,
+                };
                 Visitor {
                     agent: operation.agent,
                     warp: false,
                     kind,
                     cell: Cell::new(operation.epoch, operation.pc),
-                    known: &operation.start.generic,
-                    known_writes: if fenced {
-                        &operation.visible
-                    } else {
-                        &operation.start.generic
-                    },
+                    known: known_reads,
+                    known_writes,
                     synced: &NEVER,
                     block,
                     warps,
@@ -249,12 +256,12 @@ impl Order {
         let excused = |hit: &Hit| store.is_some_and(|store| store.excuses(&visitor, hit));
         let hit = self.shadow.access(table, len, span, &visitor, &excused);
         hit.or_else(|hit| {
-            let ordered = hit.cell.epoch()
-                <= visitor
-                    .known
-                    .get(usize::from(hit.agent))
-                    .copied()
-                    .unwrap_or(0);
+            let known = match actor {
+                Actor::Warp { .. } => visitor.known,
+                Actor::Operation(operation) => &operation.start.generic,
+            };
+            let known = known.get(usize::from(hit.agent)).copied();
+            let ordered = hit.cell.epoch() <= known.unwrap_or(0);
             self.race(actor, || {
                 conflict::fault(self, actor, target, kind, &hit, ordered)
             })

@@ -65,7 +65,7 @@ pub(super) fn fault(
     });
     let same_block = before / order.warps_per_block == fault.rank;
     let advice = if ordered {
-        "a fence.proxy.async after the write and before the asynchronous access is missing"
+        "a fence.proxy.async after (2) and before the asynchronous access is missing"
     } else if let Some(channel) = channel {
         &waiting(2, channel, hit.kind)
     } else if let Actor::Operation(operation) = actor {

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use super::barrier::BarrierState;
 use super::cluster::{Cluster, waits};
@@ -53,6 +54,8 @@ pub(crate) struct Launch {
     pub(crate) between: Arc<Mutex<GridOrder>>,
     /// Most warp instructions that the warps of a cluster may run.
     pub(crate) budget: u64,
+    /// How long the launch may take, and when that is over.
+    pub(crate) limit: Option<(Duration, Instant)>,
     /// Set when the host has no memory for what the launch needs.
     pub(crate) starved: Arc<Starved>,
     /// Where counters are collected; `None` without a profile.

@@ -10,6 +10,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::block::{Block, BlockRun, Launch};
 use super::cluster_barrier::ClusterBarrier;
@@ -232,7 +233,9 @@ impl<'a> ClusterRun<'a> {
         let left_open = &self.cluster.left_open;
         let fault = left_open.borrow().explain(&self.launch.program.code, fault);
         match fault.kind {
-            FaultKind::InstructionBudget => self.with_places(fault, ", running"),
+            FaultKind::InstructionBudget | FaultKind::TimeLimit => {
+                self.with_places(fault, ", running")
+            }
             _ => self.with_aftermath(fault),
         }
     }
@@ -353,6 +356,7 @@ impl<'a> ClusterRun<'a> {
 
     /// Runs a warp for at most `turns` instructions. Tells whether it has run any.
     pub(super) fn run_warp(&mut self, b: usize, w: usize, turns: u64) -> Checked<(Stop, bool)> {
+        self.check_time(b, w)?;
         let run = &mut self.blocks[b];
         let before = run.warps[w].warp_instructions;
         run.warps[w].budget = before.saturating_add(self.launch.budget - self.ran);
@@ -362,6 +366,23 @@ impl<'a> ClusterRun<'a> {
         let ran = run.warps[w].warp_instructions - before;
         self.ran += ran;
         Ok((stop, ran > 0))
+    }
+
+    /// Ends a launch that has taken too long, at a warp that could go on.
+    fn check_time(&self, b: usize, w: usize) -> Checked<()> {
+        let Some((timeout, end)) = self.launch.limit else {
+            return Ok(());
+        };
+        if Instant::now() < end {
+            return Ok(());
+        }
+        let seconds = timeout.as_secs_f64();
+        let message =
+            format!("the launch is not done after {seconds} s, the time that it may take");
+        let warp = &self.blocks[b].warps[w];
+        let pc = warp.paths.list.first().map_or(0, |path| path.pc);
+        let fault = Fault::new(FaultKind::TimeLimit, None, message);
+        Err(fault.in_warp(warp.index, pc).in_block(b as u32))
     }
 
     /// Lets one asynchronous operation land; false if none is in flight.

@@ -74,13 +74,16 @@ impl Warp {
         self.on_copies(|warp| warp.pack(block, d, parts, mask));
         let constants = &block.launch.program.constants;
         let mut whole = Row([0u64; LANES]);
+        let bits = d.width.bits() / parts.len() as u32;
         for (i, part) in parts.iter().enumerate() {
-            let shift = i as u32 * part.width.bits();
+            let shift = i as u32 * bits;
             match part.width {
                 Width::B16 => {
                     let part = self.regs.row::<u16>(constants, part.slot);
+                    // A part may have eight bits.
+                    let kept = (1 << bits) - 1;
                     for lane in 0..LANES {
-                        whole.0[lane] |= u64::from(part.0[lane]) << shift;
+                        whole.0[lane] |= (u64::from(part.0[lane]) & kept) << shift;
                     }
                 }
                 _ => {
@@ -91,11 +94,14 @@ impl Warp {
                 }
             }
         }
-        if d.width == Width::B64 {
-            self.regs.put(d.slot, &whole, mask);
-        } else {
-            self.regs
-                .put(d.slot, &whole.map(|value| value as u32), mask);
+        match d.width {
+            Width::B64 => self.regs.put(d.slot, &whole, mask),
+            Width::B16 => self
+                .regs
+                .put(d.slot, &whole.map(|value| value as u16), mask),
+            _ => self
+                .regs
+                .put(d.slot, &whole.map(|value| value as u32), mask),
         }
     }
 
@@ -103,17 +109,19 @@ impl Warp {
     pub(crate) fn unpack(&mut self, block: &Block<'_>, parts: &[Reg], a: Reg, mask: u32) {
         self.on_copies(|warp| warp.unpack(block, parts, a, mask));
         let constants = &block.launch.program.constants;
-        let whole = if a.width == Width::B64 {
-            *self.regs.row::<u64>(constants, a.slot)
-        } else {
-            self.regs.row::<u32>(constants, a.slot).map(u64::from)
+        let whole = match a.width {
+            Width::B64 => *self.regs.row::<u64>(constants, a.slot),
+            Width::B16 => self.regs.row::<u16>(constants, a.slot).map(u64::from),
+            _ => self.regs.row::<u32>(constants, a.slot).map(u64::from),
         };
+        let bits = a.width.bits() / parts.len() as u32;
         for (i, part) in parts.iter().enumerate() {
-            let shift = i as u32 * part.width.bits();
+            let shift = i as u32 * bits;
             match part.width {
                 Width::B16 => {
+                    let kept = (1 << bits) - 1;
                     self.regs
-                        .put(part.slot, &whole.map(|v| (v >> shift) as u16), mask);
+                        .put(part.slot, &whole.map(|v| (v >> shift & kept) as u16), mask);
                 }
                 _ => self
                     .regs

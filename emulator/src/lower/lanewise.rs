@@ -166,7 +166,8 @@ impl<'a> FunctionLowering<'a, '_> {
     /// The elements of a vector operand of `mov`.
     fn parts(&mut self, parts: &[Operand], whole: Width) -> Result<Box<[Reg]>, LoadError> {
         let each = match (whole, parts.len()) {
-            (Width::B32, 2) | (Width::B64, 4) => Width::B16,
+            // Registers of eight bits take sixteen.
+            (Width::B16, 2) | (Width::B32, 2 | 4) | (Width::B64, 4) => Width::B16,
             (Width::B64, 2) => Width::B32,
             _ => return Err(self.unsupported("mov of a vector of this shape")),
         };

@@ -1,5 +1,7 @@
 //! The instruction budget: the warps of a block may run as many instructions as it says, and not one more.
 
+use std::time::Duration;
+
 use warpsmith_emulator::{EmulatorConfig, FaultKind, LaunchError};
 
 use super::common::Case;
@@ -116,4 +118,20 @@ fn blocks_that_count_their_polls_are_no_deadlock() {
         EmulatorConfig::default(),
     );
     assert_eq!(ran.expect("it ends"), [1]);
+}
+
+/// Neither an endless loop nor a grid of any size takes longer than the configuration allows.
+#[test]
+fn a_launch_ends_when_its_time_is_over() {
+    let endless = ".visible .entry k(.param .u64 p) { AGAIN: bra AGAIN; }";
+    let empty = ".visible .entry k(.param .u64 p) { ret; }";
+    for (kernel, blocks) in [(endless, 1), (empty, i32::MAX as u32)] {
+        let config = EmulatorConfig {
+            timeout: Some(Duration::from_millis(50)),
+            ..EmulatorConfig::default()
+        };
+        let fault = report(run(kernel, blocks, 32, 1, config));
+        assert_eq!(fault.kind, FaultKind::TimeLimit, "{fault}");
+        assert!(!fault.notes.is_empty(), "where the warps are: {fault}");
+    }
 }

@@ -146,6 +146,7 @@ twins_of_copies!(
     store_without_proxy_fence: (1, 64, true),
     store_without_barrier: (1, 64, true),
     source_overwritten_before_wait_group: (1, 64, true),
+    copy_over_words_just_read: (1, 64, false),
     wgmma_operands_overwritten: (1, 128, false),
     wgmma_without_proxy_fence: (1, 128, false),
     peer_read_without_cluster_barrier: (2, 64, false),

@@ -19,7 +19,7 @@ use std::alloc::Layout;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, TryLockError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use warpsmith_emulator::{
     COMPUTE_CAPABILITY, Emulator, EmulatorConfig, FaultKind, LaunchError, LaunchStats,
     MULTIPROCESSORS, MemoryError, Module,
@@ -41,6 +41,12 @@ const BUDGET: &str = "WARPSMITH_INSTRUCTION_BUDGET";
 /// within seconds.
 const USUAL_BUDGET: Option<u64> = if cfg!(debug_assertions) {
     Some(1 << 28)
+} else {
+    None
+};
+/// How long a launch may take, in debug builds.
+const USUAL_TIMEOUT: Option<Duration> = if cfg!(debug_assertions) {
+    Some(Duration::from_mins(10))
 } else {
     None
 };
@@ -86,6 +92,7 @@ impl EmulatorBackend {
         };
         let config = EmulatorConfig {
             instruction_budget,
+            timeout: USUAL_TIMEOUT,
             ..EmulatorConfig::default()
         };
         Ok(Self::with(config, true))

@@ -1,6 +1,7 @@
 //! The device that the options select.
 
 use std::io;
+use std::time::Duration;
 
 use anyhow::Result;
 use warpsmith::Device;
@@ -68,6 +69,7 @@ pub(super) fn open(args: &Args, seed: u64, parts: &Parts) -> Result<Device> {
         keep_going: args.keep_going,
         ignored: args.ignore.iter().map(|ignore| ignore.ignored).collect(),
         instruction_budget: Some(budget(args)),
+        timeout: Some(Duration::from_secs(args.timeout)),
         profile: args.profile || args.html.is_some(),
         trace: parts.trace.clone(),
         explorer: parts.explorer.clone(),

@@ -158,6 +158,10 @@ pub(crate) struct Args {
     /// loop ends with a report [default: 1000000000].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     instruction_budget: Option<u64>,
+    /// Seconds that a launch may take on the emulator, after which a report says where its warps
+    /// are.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
     /// Run on the emulator and print its counters: instructions, memory traffic, bank conflicts,
     /// the hottest lines, and an estimate of the time on a GPU.
     #[arg(long, group = "costs")]

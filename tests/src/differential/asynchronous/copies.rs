@@ -260,7 +260,7 @@ impl Builder {
         self.name_step("bulk store");
         self.settle(buffer, false);
         self.clean(&[buffer]);
-        self.settle_stores();
+        self.settle_output();
         let (pieces, reduces) = (self.pieces(), self.once_in(2));
         let to = 16 * self.random.below((OUTPUT_BYTES - BUFFER_BYTES) / 16);
         let operations = [
@@ -289,7 +289,7 @@ impl Builder {
         self.name_step("tensor store");
         self.settle(buffer, false);
         self.clean(&[buffer]);
-        self.settle_stores();
+        self.settle_output();
         let height = self.boxes.1[1] as usize;
         let rows = OUTPUT_BYTES / 4 / ROW_WORDS;
         // Not before the first column: an H200 ends such stores with an illegal instruction.

@@ -196,6 +196,7 @@ impl Builder {
         self.line("cvt.u64.u32 %d0, %t0;\n\tadd.u64 %d0, %out, %d0;");
         self.line("ld.global.v4.b32 {%t4, %t5, %t6, %t7}, [%d0];");
         self.absorb();
+        self.output_read = true;
         self.sync();
     }
 

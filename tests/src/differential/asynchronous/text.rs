@@ -48,6 +48,8 @@ pub(super) struct Builder {
     pub(super) stores: usize,
     /// Whether bulk stores may still write the block's output.
     stored: bool,
+    /// Whether threads have read the block's output since the last proxy fence of all memory.
+    pub(super) output_read: bool,
     /// Buffers that the generic proxy has written since the last proxy fence.
     dirty: [bool; BUFFERS],
     /// Times that each stage of the pipelines was filled.
@@ -77,6 +79,7 @@ impl Builder {
             groups: 0,
             stores: 0,
             stored: false,
+            output_read: false,
             dirty: [false; BUFFERS],
             fills: [0; STAGES],
             per_warp,
@@ -306,6 +309,15 @@ impl Builder {
             self.pending
                 .retain(|copy| !matches!(copy.wait, Wait::Store(_)));
             self.line("cp.async.bulk.wait_group 0;");
+            self.sync();
+        }
+    }
+
+    /// Before a store to the output: earlier stores have written, and earlier reads are over.
+    pub(super) fn settle_output(&mut self) {
+        self.settle_stores();
+        if std::mem::take(&mut self.output_read) {
+            self.line("fence.proxy.async;");
             self.sync();
         }
     }
