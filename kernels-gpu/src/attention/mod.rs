@@ -19,6 +19,7 @@ pub(crate) mod simt;
 pub(crate) mod sm80;
 pub mod sm90;
 mod softmax;
+pub(crate) mod sparse;
 
 #[cfg(feature = "attention")]
 pub use merge::attention_merge;
