@@ -91,6 +91,28 @@ impl<const KEYS: bool> Line<KEYS> {
         (self.behind(first).0, last + 1)
     }
 
+    /// The number of visited blocks in `first..end`.
+    #[inline(always)]
+    pub(crate) fn visits(self, first: u32, end: u32) -> u32 {
+        let through = |end: u32| match end {
+            0 => 0,
+            _ => self.through(end - 1),
+        };
+        if first < end { through(end) - through(first) } else { 0 }
+    }
+
+    /// The number of visited blocks up to `block`.
+    #[inline(always)]
+    fn through(self, mut block: u32) -> u32 {
+        let (batch, head, row, log2) = self.place();
+        if KEYS {
+            hole!(through "blocks_through_of_keys", [block] <- [batch, head, row, log2]);
+        } else {
+            hole!(through "blocks_through", [block] <- [batch, head, row, log2]);
+        }
+        block
+    }
+
     #[inline(always)]
     const fn place(self) -> (u32, u32, u32, u32) {
         let log2 = self.extent.trailing_zeros();
