@@ -156,7 +156,12 @@ pub unsafe fn attention_blocks_lines(cells: *const u8, planes: *mut u32, params:
     let behind = before.wrapping_add(plane as usize);
     let through = behind.wrapping_add(plane as usize);
     let word = |block: u32, partials: u32, at: u32| {
-        block | if partials & (1 << at) != 0 { IS_PARTIAL } else { 0 }
+        block
+            | if partials & (1 << at) != 0 {
+                IS_PARTIAL
+            } else {
+                0
+            }
     };
     let chunks = params.blocks.div_ceil(32);
     // SAFETY: all lanes are here; a warp has its line.

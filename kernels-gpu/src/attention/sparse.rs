@@ -98,7 +98,11 @@ impl<const KEYS: bool> Line<KEYS> {
             0 => 0,
             _ => self.through(end - 1),
         };
-        if first < end { through(end) - through(first) } else { 0 }
+        if first < end {
+            through(end) - through(first)
+        } else {
+            0
+        }
     }
 
     /// The number of visited blocks up to `block`.

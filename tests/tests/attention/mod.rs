@@ -5,6 +5,7 @@
 
 mod accuracy;
 mod alike;
+pub(crate) mod blocks;
 pub(crate) mod case;
 pub(crate) mod check;
 mod counters;

@@ -1,5 +1,6 @@
 //! Scaled dot-product attention.
 
+pub(in crate::ops) mod block_mask;
 pub(in crate::ops) mod call;
 mod candidates;
 mod costs;
@@ -27,6 +28,7 @@ use crate::{Error, Float, Result, Tensor};
 use desc::AttentionDesc;
 use std::marker::PhantomData;
 
+pub use block_mask::{BlockMask, BlockMaskShape};
 pub(in crate::ops) use costs::AttentionCosts;
 pub use lengths::Lengths;
 pub use merge::AttentionMerge;

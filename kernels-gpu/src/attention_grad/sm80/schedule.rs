@@ -25,10 +25,7 @@ struct TileScheduler<'a> {
 
 impl<'a> TileScheduler<'a> {
     #[inline(always)]
-    fn new<G: Gradients, const COLUMNS: usize>(
-        block: &'a Block<'_>,
-        tiles: &'a KeyBlocks,
-    ) -> Self {
+    fn new<G: Gradients, const COLUMNS: usize>(block: &'a Block<'_>, tiles: &'a KeyBlocks) -> Self {
         let head_idx = block.head_idx;
         let (head_idx, end_head) = if G::KEYS {
             let group = block.arguments.params.fwd.heads_per_kv();
