@@ -63,17 +63,32 @@ impl ScoreCall {
     }
 }
 
-/// A line's hole.
+/// What a line's hole reads.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Plane {
+enum Plane {
     Before,
     Behind,
     Through,
 }
 
+/// The line of a hole: what it reads, and whether lines are of keys.
+pub(super) struct Line(Plane, bool);
+
+/// The line of the hole of this name, if it has one.
+pub(super) fn line_of(hole: &str) -> Option<Line> {
+    let of_queries = hole.strip_suffix("_of_keys");
+    let plane = match of_queries.unwrap_or(hole) {
+        "block_before" => Plane::Before,
+        "block_behind" => Plane::Behind,
+        "blocks_through" => Plane::Through,
+        _ => return None,
+    };
+    Some(Line(plane, of_queries.is_some()))
+}
+
 impl Writer<'_> {
-    /// The body of a hole that moves along a line, of queries or of keys.
-    pub(super) fn line(mut self, plane: Plane, of_keys: bool) -> Result<Body> {
+    /// The body of a hole that moves along a line.
+    pub(super) fn line(mut self, Line(plane, of_keys): Line) -> Result<Body> {
         let first = LINES + if of_keys { WORDS } else { 0 };
         let outputs = if plane == Plane::Through { 1 } else { 2 };
         let block = self.body.input(0);

@@ -1,6 +1,6 @@
 //! Fills the holes of a kernel with what a call does to scores.
 
-use super::blocks::{BLOCK_SLOTS, Plane};
+use super::blocks::{BLOCK_SLOTS, line_of};
 use super::desc::{KEY, ScoreDesc};
 use super::function::{MOST_VALUES, PLACE, ScoreFunction, Step, derivative_of};
 use crate::fuse::{
@@ -91,12 +91,12 @@ impl ScoreCall {
                 }
                 "is_changed" => writer.is_changed()?,
                 "shown" => writer.shown()?,
-                _ if LINE_HOLES.iter().any(|(name, ..)| *name == hole) => {
-                    let line = LINE_HOLES.iter().find(|(name, ..)| *name == hole);
-                    match line.filter(|_| self.desc.blocks.is_some()) {
-                        Some(&(_, plane, of_keys)) => writer.line(plane, of_keys)?,
-                        None => return Ok(Some(Filling::Nothing)),
-                    }
+                _ if line_of(hole).is_some() => {
+                    let line = line_of(hole).filter(|_| self.desc.blocks.is_some());
+                    let Some(line) = line else {
+                        return Ok(Some(Filling::Nothing));
+                    };
+                    writer.line(line)?
                 }
                 _ if !self.desc.changes && !self.desc.hides() => {
                     return Ok(Some(Filling::Nothing));
@@ -117,16 +117,6 @@ impl ScoreCall {
         })
     }
 }
-
-/// Holes of lines, the plane that each reads, and whether lines are of keys.
-const LINE_HOLES: [(&str, Plane, bool); 6] = [
-    ("block_before", Plane::Before, false),
-    ("block_behind", Plane::Behind, false),
-    ("blocks_through", Plane::Through, false),
-    ("block_before_of_keys", Plane::Before, true),
-    ("block_behind_of_keys", Plane::Behind, true),
-    ("blocks_through_of_keys", Plane::Through, true),
-];
 
 /// Words of an entry's name.
 const NAME: usize = 8;

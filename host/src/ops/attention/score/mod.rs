@@ -128,7 +128,8 @@ impl<'a, T: Float, Out: Float> super::Attention<'a, T, Out> {
     }
 
     /// Visits only the blocks of keys that a block of queries sees, beside the other masks. A query
-    /// that sees no key has an `o` of 0 and an `lse` of -inf.
+    /// that sees no key has an `o` of 0 and an `lse` of -inf. Beside it, portable kernels compute a
+    /// window, or a causal mask aligned to the top left. Heads are not packed and keys are not split.
     pub fn block_mask(mut self, mask: &'a BlockMask) -> Self {
         self.options.scores.blocks = Some(mask);
         self
