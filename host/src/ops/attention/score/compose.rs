@@ -74,6 +74,7 @@ impl ScoreCall {
         let mut skeleton: Skeleton = builtin_skeleton(name, arch)?;
         let param = skeleton.add_param((8 * SLOTS) as u32);
         let mut fragments = HashMap::new();
+        let flag = |is_set: bool| Some(Filling::Constant(is_set.into()));
         skeleton.compose(|hole| {
             let writer = Writer {
                 of: self,
@@ -83,12 +84,8 @@ impl ScoreCall {
                 fragments: &mut fragments,
             };
             let body = match hole {
-                "is_scored" => {
-                    return Ok(Some(Filling::Constant(self.desc.changes.into())));
-                }
-                "is_sparse" => {
-                    return Ok(Some(Filling::Constant(self.desc.blocks.is_some().into())));
-                }
+                "is_scored" => return Ok(flag(self.desc.changes)),
+                "is_sparse" => return Ok(flag(self.desc.blocks.is_some())),
                 "is_changed" => writer.is_changed()?,
                 "shown" => writer.shown()?,
                 _ if line_of(hole).is_some() => {
