@@ -128,7 +128,7 @@ impl Writer<'_> {
     }
 
     /// The body of the hole that says whether a block's scores are changed.
-    pub(super) fn is_changed(mut self) -> Result<Body> {
+    pub(super) fn flag_of_changed(mut self) -> Result<Body> {
         let flag = match (self.of.desc.changes, self.of.desc.blocks) {
             (true, _) => self.body.constant(1, Scalar::U32),
             (false, Some(blocks)) if blocks.hides() => self.body.input(0),

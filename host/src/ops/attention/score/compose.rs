@@ -86,7 +86,7 @@ impl ScoreCall {
             let body = match hole {
                 "is_scored" => return Ok(flag(self.desc.changes)),
                 "is_sparse" => return Ok(flag(self.desc.blocks.is_some())),
-                "is_changed" => writer.is_changed()?,
+                "is_changed" => writer.flag_of_changed()?,
                 "shown" => writer.shown()?,
                 _ if line_of(hole).is_some() => {
                     let line = line_of(hole).filter(|_| self.desc.blocks.is_some());

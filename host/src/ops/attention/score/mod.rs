@@ -67,11 +67,11 @@ pub(in crate::ops) struct ScoreOptions<'a> {
 }
 
 impl ScoreOptions<'_> {
-    /// Whether scores are changed: not by a block mask, unless the kernel's own scale would turn a
-    /// hidden score into another.
-    pub(in crate::ops) fn changes(&self, softmax_scale: f32) -> bool {
+    /// Whether scores are changed: not by a block mask, unless the kernel's own scale or soft cap
+    /// would turn a hidden score into another.
+    pub(in crate::ops) fn changes(&self, softmax_scale: f32, has_softcap: bool) -> bool {
         let is_positive = softmax_scale * std::f32::consts::LOG2_E >= LEAST_SCALE;
-        self.any() || (self.blocks.is_some() && !is_positive)
+        self.any() || (self.blocks.is_some() && (has_softcap || !is_positive))
     }
 
     /// Whether there are any beside a block mask.

@@ -120,7 +120,7 @@ impl ScoreOptions<'_> {
             return Ok(None);
         }
         let shape = extents.shape_of_scores();
-        let changes = self.changes(softmax_scale);
+        let changes = self.changes(softmax_scale, softcap);
         let mut desc = ScoreDesc {
             changes,
             blocks: self.blocks.map(blocks::describe),
