@@ -1,6 +1,7 @@
 //! Kernels of which there is one of a kind. A line is the constant that has the entry, the name of
 //! the kernel function, and the parameter blocks of a launch.
 
+use crate::attention::blocks::{LineParams, MarkParams as BlockMarkParams, ShowParams};
 use crate::attention::merge::MergeParams;
 use crate::attention::{FlashFwdLengths, FlashFwdParams, FwdPacking};
 use crate::attention_grad::AttentionGradParams;
@@ -86,6 +87,12 @@ singles! {
     MERGE_ENTRY: attention_merge(MergeParams);
     /// Merges the parts of one call: [`merge`](crate::attention::merge).
     SPLITS_ENTRY: attention_merge_splits((FlashFwdLengths, FlashFwdParams, FwdPacking));
+    /// Marks blocks by their indices: [`blocks`](crate::attention::blocks).
+    BLOCKS_MARK: attention_blocks_mark(BlockMarkParams);
+    /// Marks blocks by a mask: [`blocks`](crate::attention::blocks).
+    BLOCKS_SHOW: attention_blocks_show(ShowParams);
+    /// Writes lines of blocks: [`blocks`](crate::attention::blocks).
+    BLOCKS_LINES: attention_blocks_lines(LineParams);
     /// Writes delta: [`attention_grad`](crate::attention_grad).
     DELTA_ENTRY: attention_grad_simt_delta((FlashFwdLengths, AttentionGradParams));
     /// Writes the sinks' gradients: [`sink`](crate::attention_grad::sink).

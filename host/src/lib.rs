@@ -124,12 +124,12 @@ pub use launch::{ByValue, KernelArg, KernelArgs, KernelParam, LaunchConfig};
 pub use load::{Built, Global, Module, ParamInfo, builtin_manifest};
 pub use ops::{
     Activation, Attention, AttentionBias, AttentionGrad, AttentionGrads, AttentionLse,
-    AttentionMask, AttentionMerge, AttentionOutput, Binary, Candidate, CastElement, Chain,
-    ChainElement, Countable, Float, Gemm, GemmInput, GemmOutput, Gradient, GroupedGemm,
-    IndexElement, Indices, Layout, Lengths, Map, Measured, Moments, Number, Plan, PlanSource,
-    Precision, Reduce, Reducible, Rotary, RunningExtremes, Scan, ScanWithIndices, Scatter,
-    ScatterAdd, ScatterReduce, ScoreFunction, ScoreTensor, ScoreValue, Select, Take, Tuning, Unary,
-    WithMean,
+    AttentionMask, AttentionMerge, AttentionOutput, Binary, BlockMask, BlockMaskShape, Candidate,
+    CastElement, Chain, ChainElement, Countable, Float, Gemm, GemmInput, GemmOutput, Gradient,
+    GroupedGemm, IndexElement, Indices, Layout, Lengths, Map, Measured, Moments, Number, Plan,
+    PlanSource, Precision, Reduce, Reducible, Rotary, RunningExtremes, Scan, ScanWithIndices,
+    Scatter, ScatterAdd, ScatterReduce, ScoreFunction, ScoreTensor, ScoreValue, Select, Take,
+    Tuning, Unary, WithMean,
 };
 pub use ops::{
     Argsort, CrossEntropy, LayerNorm, LayerNormGrad, LogSoftmax, LogSoftmaxGrad, LossAndGradient,

@@ -12,6 +12,7 @@
 //! | `lengths` | sequences of different lengths: where each begins, how long it is |
 //! | `pages` | paged keys and values |
 //! | `mask` | which keys a query sees, and which blocks of keys a tile of queries visits |
+//! | [`blocks`] | block masks |
 //! | `packing` | GQA packing and split-KV |
 //! | `simt` | the portable kernels |
 //! | [`sm90`] | kernels by TMA and `wgmma` |
@@ -23,6 +24,7 @@
 //!
 //! A query that sees no key gets o = 0 and lse = -inf (with a sink: the sink's logit).
 
+pub mod blocks;
 pub mod decode;
 mod lengths;
 pub(crate) mod mask;

@@ -21,6 +21,7 @@
 
 pub mod attention;
 pub mod attention_grad;
+pub mod block_sparse;
 mod compare;
 pub mod elementwise;
 pub mod foreign;
@@ -52,9 +53,10 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 11] = [
+pub const OPERATIONS: [&Operation; 12] = [
     &attention::ATTENTION,
     &attention_grad::ATTENTION_GRAD,
+    &block_sparse::BLOCK_SPARSE,
     &reduce::REDUCE,
     &rows::ROWS,
     &sort::SORT,

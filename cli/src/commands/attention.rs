@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ndarray::ArrayD;
-use warpsmith::{Attention, Device, Float, Layout, Stream, Tensor};
+use warpsmith::{Attention, BlockMask, BlockMaskShape, Device, Float, Layout, Stream, Tensor};
 
 use super::compute::{self, DeviceArgs, Dtype, Input, Report, Rounded, with_dtype};
 use crate::failure::{Outcome, UsageError};
@@ -24,6 +24,7 @@ use crate::output::{Output, OutputFiles};
   warpsmith attention Q.npy K.npy V.npy -o O.npy --scale 0.125 --lse L.npy --dtype f16
   warpsmith attention Q.npy K.npy V.npy -o O.npy --causal --window-left 1024 --softcap 50
   warpsmith attention Q.npy K.npy V.npy -o O.npy --bias B.npy --mask M.npy --alibi slopes.npy
+  warpsmith attention Q.npy K.npy V.npy -o O.npy --block-mask BM.npy --block-size 64,128
   warpsmith attention Q.npy K.npy V.npy -o O.npy --cu-seqlens-q 0,5,9 --cu-seqlens-k 0,7,16")]
 pub(crate) struct Args {
     /// Queries.
@@ -66,6 +67,14 @@ pub(crate) struct Args {
     /// Slopes of ALiBi, `[heads_q]` or `[batch, heads_q]`.
     #[arg(long, value_name = "A.npy")]
     alibi: Option<PathBuf>,
+    /// Blocks of keys that blocks of queries see, where it is not 0: a file of any numbers,
+    /// `[batch or 1, heads_q or 1, blocks of queries, blocks of keys]`.
+    #[arg(long, value_name = "BM.npy")]
+    block_mask: Option<PathBuf>,
+    /// Queries and keys of a block, multiples of 64.
+    #[arg(long, value_name = "Q,K", default_value = "128,128", value_parser = block_size)]
+    #[arg(requires = "block_mask")]
+    block_size: [usize; 2],
     /// Start of each packed sequence of queries, and end of the last one.
     #[arg(long, value_name = "0,N,..", value_delimiter = ',', allow_hyphen_values = true, value_parser = count)]
     cu_seqlens_q: Vec<i32>,
@@ -102,6 +111,14 @@ fn keys(text: &str) -> Result<u32, String> {
     compute::not_negative(text, "; leave it out for no limit")
 }
 
+/// Parses the extents of a block.
+fn block_size(text: &str) -> Result<[usize; 2], String> {
+    let want = || "want two numbers, Q,K".to_owned();
+    let (q, k) = text.split_once(',').ok_or_else(want)?;
+    let extent = |text: &str| text.trim().parse().map_err(|_| want());
+    Ok([extent(q)?, extent(k)?])
+}
+
 /// Parses a position or a number of keys.
 fn count(text: &str) -> Result<i32, String> {
     let count: u32 = compute::not_negative(text, "")?;
@@ -134,6 +151,7 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         bias: read("B", &args.bias)?,
         mask: read("M", &args.mask)?,
         alibi: read("A", &args.alibi)?,
+        block_mask: read("BM", &args.block_mask)?,
     };
     let (device, stream) = args.device.open()?;
     let (o, lse, elapsed) =
@@ -174,6 +192,26 @@ struct Others {
     bias: Option<Input>,
     mask: Option<Input>,
     alibi: Option<Input>,
+    block_mask: Option<Input>,
+}
+
+/// The mask of the blocks that a file shows.
+fn block_mask(input: &Input, [q, k]: [usize; 2], stream: &Stream) -> Result<BlockMask> {
+    input.expect_rank(&[4], "")?;
+    let shown = &input.array.values;
+    let [batch, heads, rows, columns] = [0, 1, 2, 3].map(|axis| shown.shape()[axis]);
+    let shape = BlockMaskShape::new(rows.saturating_mul(q), columns.saturating_mul(k))
+        .batch(batch)
+        .heads(heads)
+        .blocks(q, k);
+    let lines = shown.rows().into_iter();
+    let lists: Vec<Vec<u32>> = lines
+        .map(|line| {
+            let blocks = (0..).zip(line).filter(|(_, x)| **x != 0.0);
+            blocks.map(|(block, _)| block).collect()
+        })
+        .collect();
+    BlockMask::from_lists(&shape, &lists, stream).map_err(|error| by_option(error.into()))
 }
 
 /// O, lse, and the run time.
@@ -201,6 +239,9 @@ fn attend<T: Float + Rounded>(
         Tensor::from_ndarray(device, &shown)
     });
     let mask = mask.transpose()?;
+    let blocks = (others.block_mask.as_ref())
+        .map(|input| block_mask(input, args.block_size, stream))
+        .transpose()?;
     let mut attention = Attention::new(&q, &k, &v).window(args.window_left, args.window_right);
     if args.causal {
         attention = attention.causal();
@@ -228,6 +269,9 @@ fn attend<T: Float + Rounded>(
     }
     if let Some(slopes) = &slopes {
         attention = attention.alibi(slopes);
+    }
+    if let Some(blocks) = &blocks {
+        attention = attention.block_mask(blocks);
     }
     if !args.cu_seqlens_q.is_empty() {
         attention = attention.cu_seqlens_q(&args.cu_seqlens_q);

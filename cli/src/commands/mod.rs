@@ -31,7 +31,7 @@ use crate::output::Output;
 pub(crate) enum Command {
     Demo(demo::Args),
     Gemm(gemm::Args),
-    Attention(attention::Args),
+    Attention(Box<attention::Args>),
     Reduce(reduce::Args),
     Softmax(softmax::Args),
     Bench(bench::Args),

@@ -238,6 +238,56 @@ fn options_of_attention_that_say_the_same_agree_with_numpy() {
 }
 
 #[test]
+fn attention_takes_a_mask_of_blocks() {
+    let q = "attention q_f16_c.npy k_f64_fortran.npy v_f32_c.npy -o out:o.npy";
+    // One block, of all queries and keys.
+    let mask = |folder: &Folder, shown: f32| {
+        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1), }";
+        let padded = format!("{header:<117}\n");
+        let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+        bytes.extend(padded.as_bytes());
+        bytes.extend(shown.to_le_bytes());
+        std::fs::write(folder.path("blocks.npy"), bytes).expect("a file");
+    };
+    for size in ["", " --block-size 64,192"] {
+        let folder = Folder::new();
+        mask(&folder, 1.0);
+        let words = format!("{q} --block-mask out:blocks.npy{size}");
+        compute(&folder, &words).done();
+        assert_close(&folder.path("o.npy"), "o.npy", 1e-5);
+        mask(&folder, 0.0);
+        compute(&folder, &words).done();
+        let o = Npy::read(&folder.path("o.npy")).f32s();
+        assert!(o.iter().all(|&x| x == 0.0));
+    }
+    for (options, code, want) in [
+        (
+            "--block-mask a_f32_c.npy",
+            1,
+            &["BM has shape [3, 4]", "4 dimensions"][..],
+        ),
+        (
+            "--block-mask out:blocks.npy --block-size 100,64",
+            2,
+            &["block of queries is 100", "multiple of 64"],
+        ),
+    ] {
+        let folder = Folder::new();
+        mask(&folder, 1.0);
+        compute(&folder, &format!("{q} {options}")).failed(code, want);
+    }
+    for (options, want) in [
+        ("--block-mask out:blocks.npy --block-size 64", "two numbers"),
+        ("--block-size 64,64", "--block-mask"),
+    ] {
+        let folder = Folder::new();
+        let run = compute(&folder, &format!("{q} {options}"));
+        assert_eq!(run.code, 2);
+        assert!(run.stderr.contains(want), "{}", run.stderr);
+    }
+}
+
+#[test]
 fn reductions_agree_with_numpy() {
     for x in ["x_f64_c.npy", "x_f32_fortran.npy"] {
         for (words, want) in [

@@ -70,8 +70,8 @@ mod view;
 mod workspaces;
 
 pub use attention::{
-    Attention, AttentionBias, AttentionLse, AttentionMask, AttentionMerge, AttentionOutput, Layout,
-    Lengths, ScoreFunction, ScoreTensor, ScoreValue,
+    Attention, AttentionBias, AttentionLse, AttentionMask, AttentionMerge, AttentionOutput,
+    BlockMask, BlockMaskShape, Layout, Lengths, ScoreFunction, ScoreTensor, ScoreValue,
 };
 pub use attention_grad::{AttentionGrad, AttentionGrads};
 pub use copy::CastElement;

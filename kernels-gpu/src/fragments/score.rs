@@ -1,5 +1,6 @@
 //! What attention does to scores: places in tensors, soft caps, ALiBi, masks.
 
+use abi::attention::blocks::{CELL, FULL, IS_PARTIAL, PARTIAL};
 use cuda_std::math;
 
 /// `index` elements on, of `stride` bytes each.
@@ -42,6 +43,46 @@ fragments! {
     score_keep_hidden(old: f32, new: f32) -> f32 = if old <= -1e18 { old } else { new };
     score_unless_zero(x: f32, p: f32) -> f32 = if p == 0.0 { 0.0 } else { x };
     score_and(a: u32, b: u32) -> u32 = a & b;
+    blocks_shift(blocks_log2: u32, own_log2: u32) -> u32 = blocks_log2.wrapping_sub(own_log2) & 31;
+    blocks_row(base: u64, batch: u32, of_batch: i64, head: u32, of_head: i64, row: u32, row_log2: u32, of_line: i64)
+        -> u64 = base
+            .wrapping_add(along(batch, of_batch))
+            .wrapping_add(along(head, of_head))
+            .wrapping_add(along(row >> (row_log2 & 31), of_line));
+    blocks_word(row: u64, block: u32, shift: u32, blocks: u32) -> u64 = {
+        let (own, last) = (block >> (shift & 31), blocks.wrapping_sub(1));
+        row.wrapping_add(along(if own < last { own } else { last }, 4))
+    };
+    blocks_before(word: u32, block: u32, shift: u32) -> u32 = {
+        let end = (word & !IS_PARTIAL) << (shift & 31);
+        let last = end.wrapping_sub(1) as i32;
+        if last < block as i32 { last as u32 } else { block }
+    };
+    blocks_behind(word: u32, block: u32, shift: u32, blocks: u32) -> u32 = {
+        let first = word & !IS_PARTIAL;
+        let is_there = (first < blocks) & (block >> (shift & 31) < blocks);
+        let first = first << (shift & 31);
+        let first = if first > block { first } else { block };
+        if is_there { first } else { i32::MAX as u32 }
+    };
+    blocks_through(word: u32, before: u32, block: u32, shift: u32) -> u32 = {
+        // The last of them may be visited in part.
+        let end = (before & !IS_PARTIAL) << (shift & 31);
+        let beyond = end.saturating_sub(block.wrapping_add(1));
+        (word << (shift & 31)).wrapping_sub(beyond)
+    };
+    blocks_partial(word: u32) -> u32 = word / IS_PARTIAL;
+    blocks_cell(base: u64, batch: u32, of_batch: i64, head: u32, of_head: i64, query: u32, pitch: i64, key: u32, columns: u32)
+        -> u64 = {
+            let (own, last) = (key / CELL, columns.wrapping_sub(1));
+            base.wrapping_add(along(batch, of_batch))
+                .wrapping_add(along(head, of_head))
+                .wrapping_add(along(query / CELL, pitch))
+                .wrapping_add(u64::from(if own < last { own } else { last }))
+        };
+    blocks_show(cell: u32, shown: u32) -> u32 =
+        u32::from((cell & FULL != 0) | ((cell & PARTIAL != 0) & (shown != 0)));
+    blocks_hide(score: f32, shown: u32) -> f32 = if shown != 0 { score } else { -1e18 };
     score_neg_grad(_score: f32, slope: f32) -> f32 = -slope;
     score_square_grad(score: f32, slope: f32) -> f32 = 2.0 * score * slope;
     score_mask(score: f32, shown: u32) -> f32 = if shown != 0 { score } else { f32::NEG_INFINITY };

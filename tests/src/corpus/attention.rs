@@ -1,7 +1,11 @@
 //! Attention and its gradients: every kernel that a plan offers.
 
 use half::{bf16, f16};
-use warpsmith::{Attention, AttentionGrad, AttentionMerge, AttentionOutput, Float, Result};
+use warpsmith::fuse::{Fragment, Scalar};
+use warpsmith::{
+    Attention, AttentionGrad, AttentionMerge, AttentionOutput, BlockMask, BlockMaskShape, Float,
+    Result, ScoreFunction,
+};
 
 use super::{Case, Inputs, Seen, read};
 use crate::element::TestElement;
@@ -9,38 +13,91 @@ use crate::element::TestElement;
 /// Elements of a head of q and k, and of v.
 const HEADS: [[usize; 2]; 4] = [[64, 64], [128, 128], [192, 128], [256, 256]];
 
-pub(super) fn add(cases: &mut Vec<Case>) {
-    for scored in [false, true] {
-        forward::<f32>(cases, (7, 5), "", scored);
-        forward::<f16>(cases, (7, 5), "", scored);
-        forward::<f16>(cases, (8, 0), "sm80", scored);
-        forward::<bf16>(cases, (8, 0), "", scored);
-        forward::<f16>(cases, (9, 0), "sm90", scored);
-        forward::<bf16>(cases, (9, 0), "sm90", scored);
+/// What there is beside a causal mask.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Plain,
+    /// A bias and ALiBi.
+    Scored,
+    /// A block mask, made of indices.
+    Sparse,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "attention",
+            Self::Scored => "scored attention",
+            Self::Sparse => "block-sparse attention",
+        }
     }
+
+    /// Blocks of 64: of each block of queries, two of keys, and two that are not there.
+    fn blocks(
+        self,
+        inputs: &Inputs,
+        [seqlen_q, seqlen_k]: [usize; 2],
+    ) -> Result<Option<BlockMask>> {
+        if self != Self::Sparse {
+            return Ok(None);
+        }
+        let shape = BlockMaskShape::new(seqlen_q, seqlen_k).blocks(64, 64);
+        let (lines, columns) = (shape.q_blocks(), shape.k_blocks() as i32);
+        let of_line = |line: usize| [line as i32 + 1, 0].map(|block| block % columns);
+        let indices: Vec<i32> = (0..lines)
+            .flat_map(|line| of_line(line).into_iter().chain([columns, -1]))
+            .collect();
+        let indices = inputs.of(&[1, 1, lines, 4], &indices)?;
+        BlockMask::from_indices(&shape, &indices, &inputs.stream).map(Some)
+    }
+}
+
+/// A mask that a function of the examples makes, and what it lets through.
+fn shown_blocks(inputs: &mut Inputs) -> Result<()> {
+    let text = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../examples/kernels/ptx/sm_75/scores.ptx"
+    ));
+    // SAFETY: cuda_builder made the text.
+    let window =
+        unsafe { Fragment::from_ptx(text, "sliding_window", &[Scalar::U32; 5], Scalar::U32) }?;
+    let function = ScoreFunction::new().apply(&window, [70_u32.into()]);
+    let shape = BlockMaskShape::new(150, 300).heads(2).blocks(64, 64);
+    let mask = BlockMask::from_mask(&shape, &function, &inputs.stream)?;
+    let q = inputs.tensor::<f32>(&[1, 150, 2, 8])?;
+    let v = inputs.tensor::<f32>(&[1, 300, 2, 8])?;
+    let o = Attention::new(&q, &v, &v).block_mask(&mask);
+    read(&o.run(&inputs.stream)?)
+}
+
+pub(super) fn add(cases: &mut Vec<Case>) {
+    for kind in [Kind::Plain, Kind::Scored, Kind::Sparse] {
+        forward::<f32>(cases, (7, 5), "", kind);
+        forward::<f16>(cases, (7, 5), "", kind);
+        forward::<f16>(cases, (8, 0), "sm80", kind);
+        forward::<bf16>(cases, (8, 0), "", kind);
+        forward::<f16>(cases, (9, 0), "sm90", kind);
+        forward::<bf16>(cases, (9, 0), "sm90", kind);
+    }
+    cases.push(Case::new("block mask of a function", (7, 5), shown_blocks));
     cases.push(Case::new("merged attention", (9, 0), merged).approximate());
 }
 
-/// By the kernels whose names contain `part`: the others have the case of an older architecture. A
-/// bias and ALiBi change the scores if they are `scored`.
+/// By the kernels whose names contain `part`: the others have the case of an older architecture.
 fn forward<T: Float + TestElement>(
     cases: &mut Vec<Case>,
     arch: (u32, u32),
     part: &'static str,
-    scored: bool,
+    kind: Kind,
 ) {
     for dims in HEADS {
         let [d, _] = dims;
         let dtype = T::DTYPE;
-        let of = if scored {
-            "scored attention"
-        } else {
-            "attention"
-        };
-        let run = move |inputs: &mut Inputs| attend::<T>(dims, (part, scored), inputs);
+        let of = kind.name();
+        let run = move |inputs: &mut Inputs| attend::<T>(dims, (part, kind), inputs);
         cases.push(Case::new(format!("{of} of {dtype}, {d}"), arch, run).approximate());
         if dims[0] == dims[1] {
-            let run = move |inputs: &mut Inputs| gradients::<T>(d, (part, scored), inputs);
+            let run = move |inputs: &mut Inputs| gradients::<T>(d, (part, kind), inputs);
             let name = format!("gradients of {of} of {dtype}, {d}");
             cases.push(Case::new(name, arch, run).approximate());
         }
@@ -50,7 +107,7 @@ fn forward<T: Float + TestElement>(
 /// Prompts, and single tokens of which several heads share keys.
 fn attend<T: Float + TestElement>(
     [d, d_v]: [usize; 2],
-    (part, scored): (&str, bool),
+    (part, kind): (&str, Kind),
     inputs: &mut Inputs,
 ) -> Result<()> {
     let mut seen = Seen::default();
@@ -66,8 +123,12 @@ fn attend<T: Float + TestElement>(
         let bias = inputs.tensor::<bf16>(&[heads_q, seqlen_q, seqlen_k])?;
         let slopes = inputs.tensor::<f32>(&[heads_q])?;
         let mut attention = Attention::new(&q, &k, &v).causal();
-        if scored {
+        if kind == Kind::Scored {
             attention = attention.bias(&bias).alibi(&slopes);
+        }
+        let mask = kind.blocks(inputs, [seqlen_q, seqlen_k])?;
+        if let Some(mask) = &mask {
+            attention = attention.block_mask(mask);
         }
         let plan = attention.plan(&inputs.stream)?;
         let names = plan.candidates().iter().map(|candidate| &*candidate.name);
@@ -95,7 +156,7 @@ fn merged(inputs: &mut Inputs) -> Result<()> {
 
 fn gradients<T: Float + TestElement>(
     d: usize,
-    (part, scored): (&str, bool),
+    (part, kind): (&str, Kind),
     inputs: &mut Inputs,
 ) -> Result<()> {
     let [seqlen, heads_q, heads_kv] = [150, 2, 1];
@@ -107,15 +168,22 @@ fn gradients<T: Float + TestElement>(
     let sink = inputs.tensor::<f32>(&[heads_q])?;
     let bias = inputs.tensor::<f32>(&[heads_q, seqlen, 1])?;
     let mut forward = Attention::new(&q, &k, &v).causal().sink(&sink);
-    if scored {
+    if kind == Kind::Scored {
         forward = forward.bias(&bias).alibi(&sink);
+    }
+    let mask = kind.blocks(inputs, [seqlen; 2])?;
+    if let Some(mask) = &mask {
+        forward = forward.block_mask(mask);
     }
     let AttentionOutput { o, lse } = forward.lse().run(&inputs.stream)?;
     let mut gradients = AttentionGrad::new(&q, &k, &v, &o, &lse, &d_o)
         .causal()
         .sink(&sink);
-    if scored {
+    if kind == Kind::Scored {
         gradients = gradients.bias(&bias).bias_gradient().alibi(&sink);
+    }
+    if let Some(mask) = &mask {
+        gradients = gradients.block_mask(mask);
     }
     let plan = gradients.plan(&inputs.stream)?;
     let mut seen = Seen::default();

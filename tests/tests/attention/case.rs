@@ -426,6 +426,23 @@ pub(crate) fn scored(largest: usize) -> impl Strategy<Value = Case> {
     cases.prop_flat_map(with_scores)
 }
 
+/// Any of these with a block mask, half of them without other changes of scores.
+pub(crate) fn sparse(largest: usize) -> impl Strategy<Value = Case> {
+    let cases = prop_oneof![dense(largest), ragged(largest), scored(largest)];
+    (cases, super::blocks::any()).prop_map(|(case, blocks)| Case {
+        scores: Scores {
+            blocks: Some(blocks),
+            ..case.scores.clone()
+        },
+        splits: None,
+        values_v: match case.values_v {
+            Values::Special => Values::Wide,
+            moderate => moderate,
+        },
+        ..case
+    })
+}
+
 /// The same with pages.
 pub(crate) fn scored_and_paged(largest: usize) -> impl Strategy<Value = Case> {
     paged(largest).prop_flat_map(with_scores)

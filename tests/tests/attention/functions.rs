@@ -29,7 +29,7 @@ fn fragment(name: &str, params: &[Scalar], result: Scalar) -> Fragment {
     unsafe { Fragment::from_ptx(&text, name, params, result) }.expect("a fragment")
 }
 
-fn mask(name: &str, values: &[Scalar]) -> Fragment {
+pub(super) fn mask(name: &str, values: &[Scalar]) -> Fragment {
     fragment(name, &[&[Scalar::U32; 4], values].concat(), Scalar::U32)
 }
 

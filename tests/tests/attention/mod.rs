@@ -5,6 +5,8 @@
 
 mod accuracy;
 mod alike;
+mod block_masks;
+pub(crate) mod blocks;
 pub(crate) mod case;
 pub(crate) mod check;
 mod counters;

@@ -1,9 +1,10 @@
 //! Biases, masks, ALiBi and functions of scores.
 
+use ndarray::ArrayD;
 use proptest::prelude::*;
 use serde::Deserialize;
 use warpsmith::reference::attention as reference;
-use warpsmith::{BinaryOp, DType, Device, ScoreFunction, UnaryOp};
+use warpsmith::{BinaryOp, BlockMask, DType, Device, ScoreFunction, UnaryOp};
 use warpsmith_tests::Checked;
 use warpsmith_tests::element::TestElement;
 use warpsmith_tests::operand::{Operand, View};
@@ -11,6 +12,7 @@ use warpsmith_tests::operation;
 use warpsmith_tests::property::{Effort, holds};
 use warpsmith_tests::values::Values;
 
+use super::blocks::Blocks;
 use super::case::{self, Case};
 use super::check::check;
 
@@ -27,6 +29,8 @@ pub(crate) struct Scores {
     pub(crate) alibi: Option<bool>,
     #[serde(default)]
     pub(crate) function: Option<Function>,
+    #[serde(default)]
+    pub(crate) blocks: Option<Blocks>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -126,6 +130,7 @@ pub(crate) struct ScoreInputs {
     mask: Option<Operand<u8>>,
     alibi: Option<Operand<f32>>,
     function: Option<(Function, ScoreFunction)>,
+    blocks: Option<(BlockMask, ArrayD<bool>)>,
 }
 
 fn broadcast(shape: [usize; 4], which: [bool; 4]) -> Vec<usize> {
@@ -163,7 +168,9 @@ impl ScoreInputs {
             mask,
             alibi,
             function,
+            blocks,
         } = &case.scores;
+        let blocks = blocks.as_ref().map(|of| of.draw(shape, seed + 4, device));
         let of_bias = of_bias.as_ref().map(|of| {
             let shape = broadcast(shape, of.broadcast);
             Ok::<_, String>(match of.dtype {
@@ -195,6 +202,7 @@ impl ScoreInputs {
             mask: mask.transpose()?,
             alibi: alibi.transpose()?,
             function: function.map(|function| (function, function.of_the_library())),
+            blocks: blocks.transpose()?,
         })
     }
 
@@ -206,8 +214,29 @@ impl ScoreInputs {
                 .as_ref()
                 .map(|bias| each!(bias, of => of.values.clone())),
             alibi: self.alibi.as_ref().map(|of| of.values.clone()),
-            mask: self.mask.as_ref().map(|of| of.values.mapv(|x| x != 0.0)),
+            mask: self.shown(),
         }
+    }
+
+    /// The pairs that all masks show.
+    fn shown(&self) -> Option<ArrayD<bool>> {
+        let mask = self.mask.as_ref().map(|of| of.values.mapv(|x| x != 0.0));
+        let blocks = self.blocks.as_ref().map(|(_, shown)| shown.clone());
+        match (mask, blocks) {
+            (Some(mask), Some(blocks)) => {
+                let shape: Vec<usize> = (mask.shape().iter().zip(blocks.shape()))
+                    .map(|(&x, &y)| if x == 1 { y } else { x })
+                    .collect();
+                let [mask, blocks] = [mask, blocks]
+                    .map(|x| x.broadcast(&shape[..]).expect("they broadcast").to_owned());
+                Some(&mask & &blocks)
+            }
+            (mask, blocks) => mask.or(blocks),
+        }
+    }
+
+    pub(crate) fn blocks(&self) -> Option<&BlockMask> {
+        self.blocks.as_ref().map(|(mask, _)| mask)
     }
 
     pub(crate) fn expect_unchanged(&self) -> Checked {
@@ -259,6 +288,9 @@ macro_rules! with_scores {
         if let Some(slopes) = scores.alibi() {
             operation = operation.alibi(slopes);
         }
+        if let Some(blocks) = scores.blocks() {
+            operation = operation.block_mask(blocks);
+        }
         match scores.function() {
             Some(function) => operation.score(function),
             None => operation,
@@ -293,6 +325,7 @@ pub(crate) fn any() -> impl Strategy<Value = Scores> {
             mask,
             alibi,
             function,
+            blocks: None,
         })
 }
 

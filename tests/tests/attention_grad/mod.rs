@@ -2,6 +2,7 @@
 //! and layouts are the gradients' too. Every kernel that can compute a case is run; it must write its
 //! outputs and nothing else, be deterministic, and let no masked pair or padding affect the result.
 
+mod blocks;
 mod check;
 mod conflicts;
 mod leaks;

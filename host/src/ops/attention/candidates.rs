@@ -113,6 +113,14 @@ impl Choice for Candidate {
 
     fn launch(&self, call: &Call<'_>) -> Result<()> {
         let mut viewed = None;
+        if call.desc.has_blocks() {
+            let score = call.score.clone();
+            let score = score.map(|score| score.for_tile(self.tile, false));
+            viewed = Some(Call {
+                score: score.transpose()?,
+                ..call.clone()
+            });
+        }
         if self.views_heads {
             const OFFERED: Error = Error::Bug("heads were offered as queries that cannot be");
             viewed = Some(Call {
@@ -200,8 +208,10 @@ fn offer_all(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Cand
         // told these numbers.
         return simt::offer(desc, machine, offer);
     }
-    sm90::offer_packed(desc, machine, offer);
-    decode::offer(desc, machine, offer);
+    if !desc.has_blocks() {
+        sm90::offer_packed(desc, machine, offer);
+        decode::offer(desc, machine, offer);
+    }
     // Heads as queries: fewer tiles, and none longer, so it is never worse.
     let viewed = match desc.packs_heads {
         Some(false) => None,

@@ -139,6 +139,11 @@ impl AttentionDesc {
         })
     }
 
+    /// Whether there is a block mask.
+    pub(in crate::ops) fn has_blocks(&self) -> bool {
+        self.score.is_some_and(|score| score.blocks.is_some())
+    }
+
     /// Whether there may be keys that no query of their sequence sees.
     pub(in crate::ops) fn may_hide_keys(&self) -> bool {
         self.window_left != UNLIMITED || (self.top_left && self.window_right != UNLIMITED)

@@ -1,7 +1,7 @@
 //! Extents of an attention, and the checks that its operands match.
 
 use super::lengths::{Lengths, check_each, check_packed};
-use super::{Attention, Layout};
+use super::{Attention, BlockMaskShape, Layout};
 use crate::ops::check;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
 use abi::attention::{Mask, UNLIMITED};
@@ -63,6 +63,25 @@ impl Extents {
     /// True if there are no queries.
     pub(in crate::ops) fn is_empty(&self) -> bool {
         self.seqlen_q == 0 || self.shape_lse().contains(&0)
+    }
+}
+
+impl Extents {
+    /// Those of which nothing but scores matter.
+    pub(super) fn of_scores(shape: &BlockMaskShape) -> Self {
+        Self {
+            batch: shape.batch,
+            seqlen_q: shape.seqlen_q,
+            seqlen_k: shape.seqlen_k,
+            total_q: None,
+            total_k: None,
+            pages: None,
+            heads_q: shape.heads,
+            heads_kv: shape.heads,
+            head_dim: 0,
+            head_dim_v: 0,
+            all_written: true,
+        }
     }
 }
 
@@ -302,7 +321,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         .into_iter()
         .chain([options.seqused_q, options.seqused_k])
         .any(|lengths| lengths.is_some());
-        let is_scored = options.scores.any(); // by the positions of all keys
+        let is_scored = options.scores.any() || options.scores.blocks.is_some(); // by the positions of all keys
         if varies || is_scored || options.pages.is_some() || extents.is_empty() {
             return Ok(([q, k, v], *extents));
         }

@@ -38,7 +38,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
                 format!("a finite number, of magnitude up to {MOST_FACTOR:e}"),
             ));
         }
-        let is_scored = self.options.scores.any();
+        let has_softcap = self.options.softcap.is_some();
+        let is_scored = self.options.scores.changes(scale as f32, has_softcap);
         let Some(softcap) = self.options.softcap else {
             if is_scored {
                 return Ok(Factors::scored(scale as f32));

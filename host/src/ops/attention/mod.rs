@@ -1,5 +1,6 @@
 //! Scaled dot-product attention.
 
+pub(in crate::ops) mod block_mask;
 pub(in crate::ops) mod call;
 mod candidates;
 mod costs;
@@ -27,6 +28,7 @@ use crate::{Error, Float, Result, Tensor};
 use desc::AttentionDesc;
 use std::marker::PhantomData;
 
+pub use block_mask::{BlockMask, BlockMaskShape};
 pub(in crate::ops) use costs::AttentionCosts;
 pub use lengths::Lengths;
 pub use merge::AttentionMerge;
@@ -118,9 +120,9 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// the device at each launch. If few queries of several heads share keys, the heads are packed into
 /// one tile ([`pack_heads`](Self::pack_heads)). If that leaves SMs idle, the keys are split
 /// ([`key_splits`](Self::key_splits)), which needs memory for partial results. [`plan`](Self::plan)
-/// shows which kernel runs, and how. The first launch with a bias, a mask, ALiBi or a function of
-/// scores composes a kernel, which takes some milliseconds: launch once before capturing a CUDA
-/// graph. Others with the same options, whatever their sizes and numbers, use the same kernel.
+/// shows which kernel runs, and how. The first launch with a bias, a mask, a block mask, ALiBi or
+/// a function of scores composes a kernel, which takes some milliseconds: launch once before
+/// capturing a CUDA graph. Others with the same options, whatever their sizes and numbers, use the same kernel.
 ///
 /// # Sources
 /// Dao, FlashAttention-2, arXiv:2307.08691; Shah et al., FlashAttention-3, arXiv:2407.08608;

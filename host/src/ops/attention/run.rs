@@ -280,7 +280,10 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     ) -> Result<AttentionDesc> {
         let packed = (extents.total_q.is_some(), extents.total_k.is_some());
         let (window_left, window_right) = self.window_of_mask();
-        let score = (self.options.scores).describe(extents, self.options.softcap.is_some())?;
+        let has_softcap = self.options.softcap.is_some();
+        let scale = factors.softmax_scale;
+        let score = (self.options.scores).describe(extents, has_softcap, scale)?;
+        let is_scored = score.is_some_and(|score| score.changes);
         Ok(AttentionDesc {
             dtype: T::DTYPE,
             o_dtype: Out::DTYPE,
@@ -301,7 +304,7 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
             window_right,
             top_left: self.options.top_left,
             positive_scale: factors.softmax_scale_log2 >= LEAST_SCALE,
-            softcap: self.options.softcap.is_some() && score.is_none(),
+            softcap: has_softcap && !is_scored,
             score,
             sink: self.options.sink.is_some(),
             lengths: LengthsDesc {

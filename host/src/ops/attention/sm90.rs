@@ -38,7 +38,10 @@ const LOG_ULPS: f64 = 4.0;
 
 /// Offers the kernels that have room for the head dimensions.
 pub(super) fn offer(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
-    let mut entries = entries(desc, false);
+    // Lines of a block mask have a power of two of queries.
+    let has_blocks = desc.has_blocks();
+    let has_lines = |entry: &FwdEntry| !has_blocks || entry.tile.tile_m.is_power_of_two();
+    let mut entries = entries(desc, false).filter(has_lines);
     let Some(plain) = entries.next().filter(|_| suits(desc, machine)) else {
         return;
     };
@@ -362,7 +365,7 @@ fn packed_map(call: &Call<'_>, packing: &FwdPacking) -> Result<MapValue> {
 
 /// Whether all tiles of queries visit the same number of keys.
 fn are_alike(desc: &AttentionDesc) -> bool {
-    !desc.lengths.any() && !is_masked(desc)
+    !desc.lengths.any() && !is_masked(desc) && !desc.has_blocks()
 }
 
 /// Whether some queries do not see all keys.

@@ -11,6 +11,9 @@ use abi::attention_grad::sink::{SINK_ENTRY, SINK_THREADS};
 use abi::attention_grad::{AttentionGradParams, DELTA_ENTRY, DELTA_TILE};
 use abi::entry::Entry;
 
+/// Most queries, and most keys, of a kernel's tile.
+const MOST_TILE: u32 = 128;
+
 /// A description and its memory. All tensors have the layouts of the [`GradDesc`] and lie inside of
 /// their allocations; the gradients are injective and overlap nothing.
 pub(super) struct GradCall<'a> {
@@ -90,8 +93,10 @@ impl GradCall<'_> {
         params: &E::Params,
     ) -> Result<()> {
         let of = (entry, self.forward.stream);
+        let score = self.forward.score.clone();
+        let score = score.map(|score| score.for_tile([MOST_TILE; 2], true));
         // SAFETY: guaranteed by the caller.
-        unsafe { scored(self.forward.score.as_ref(), of, config, memory, params) }
+        unsafe { scored(score.transpose()?.as_ref(), of, config, memory, params) }
     }
 
     /// Enqueues the kernel that writes delta.

@@ -11,7 +11,7 @@ mod sm80;
 mod sm90;
 
 use crate::ops::attention::{
-    Attention, AttentionBias, AttentionMask, Layout, Lengths, ScoreFunction,
+    Attention, AttentionBias, AttentionMask, BlockMask, Layout, Lengths, ScoreFunction,
 };
 use crate::{Float, Tensor};
 pub(in crate::ops) use costs::AttentionGradCosts;
@@ -207,6 +207,8 @@ impl<'a, T: Float> AttentionGrad<'a, T> {
         mask(mask: impl Into<AttentionMask<'a>>);
         /// The slopes of ALiBi.
         alibi(slopes: &'a Tensor<f32>);
+        /// The block mask.
+        block_mask(mask: &'a BlockMask);
         /// The function of scores, all of whose steps need a derivative.
         score(function: &'a ScoreFunction);
         /// Packed queries and packed keys.

@@ -65,7 +65,12 @@ fn blocks(tile: Sm90GradTile, desc: &GradDesc, machine: &Machine) -> Option<(u32
         seqlen_k: forward.seqlen_k,
         is_masked: Heads::masked_by((forward.window_left, forward.window_right)),
     };
-    let together = tile.heads_together(&heads, machine.multiprocessors);
+    // A block's heads have one line of a block mask.
+    let differ = (forward.score).and_then(|score| score.blocks);
+    let together = match differ.is_some_and(|blocks| blocks.has_heads) {
+        true => 1,
+        false => tile.heads_together(&heads, machine.multiprocessors),
+    };
     let grid = tile.grid(&heads, together, machine.multiprocessors)?;
     Some((together, grid))
 }
@@ -191,8 +196,14 @@ unsafe fn round(
         shared_bytes: 0,
         cluster: None,
     };
+    let (memory, params) = ((sums, gradient), (*params, rounding));
     // SAFETY: the caller's promise; the grid covers the gradient.
-    unsafe { call.launch(ROUND_ENTRY, config, (sums, gradient), &(*params, rounding)) }
+    unsafe {
+        match call.desc.forward.has_blocks() {
+            true => call.launch_scored(ROUND_ENTRY, config, memory, &params),
+            false => call.launch(ROUND_ENTRY, config, memory, &params),
+        }
+    }
 }
 
 /// Error model: P and dS are rounded to the element type. Sums of dq add a part for every block of

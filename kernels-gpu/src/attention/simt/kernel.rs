@@ -14,8 +14,9 @@ use super::softmax::{OnlineSoftmax, ROW_LANES, softcap};
 use super::values::{Probabilities, Values};
 use crate::attention::lengths::sequence;
 use crate::attention::pages::Pages;
-use crate::attention::score::{self, Place, is_scored};
+use crate::attention::score::{self, Place};
 use crate::attention::softmax::sink_log2;
+use crate::attention::sparse::{Line, is_changed, is_sparse};
 use crate::simt::element::CHUNK;
 use crate::simt::operand::tile_elements;
 use crate::simt::product::{Accumulator, chunk_spacing, outer_product};
@@ -126,13 +127,18 @@ pub(super) unsafe fn flash_fwd<
         let tiles = block
             .mask
             .key_blocks(m_start, m_start + TILE_M as u32, TILE_N as u32);
-        for n_tile_idx in tiles.first..tiles.end {
-            block.tile(
-                n_tile_idx,
-                tiles.is_masked(n_tile_idx),
-                &mut softmax,
-                &mut o,
-            );
+        let mut n_tile_idx = tiles.first;
+        while n_tile_idx < tiles.end {
+            let mut partial = 0;
+            if is_sparse() {
+                (n_tile_idx, partial) = block.line().behind(n_tile_idx);
+                if n_tile_idx >= tiles.end {
+                    break;
+                }
+            }
+            let masked = tiles.is_masked(n_tile_idx);
+            block.tile((n_tile_idx, partial), masked, &mut softmax, &mut o);
+            n_tile_idx += 1;
         }
         block.epilogue(&softmax, &mut o);
     }
@@ -209,7 +215,7 @@ impl<
     #[inline(always)]
     unsafe fn tile(
         &self,
-        n_tile_idx: u32,
+        (n_tile_idx, partial): (u32, u32),
         masked: bool,
         softmax: &mut OnlineSoftmax<ROWS>,
         o: &mut Accumulator<ROWS, COLUMNS>,
@@ -218,7 +224,7 @@ impl<
         let mask = Mask::of_tile(&self.mask, &self.rows, n_start, TILE_N as u32);
         thread::sync_threads(); // the values of the tile before are no longer read
         // SAFETY: the caller's promise; the barrier above.
-        let mut s = unsafe { self.scores(n_start) };
+        let mut s = unsafe { self.scores(n_start, partial) };
         if masked {
             mask.apply(&mut s, self.first_column);
         }
@@ -245,7 +251,7 @@ impl<
     /// # Safety
     /// The launch's; no thread has touched the stages since the last barrier.
     #[inline(always)]
-    unsafe fn scores(&self, n_start: u32) -> Accumulator<ROWS, CHUNK> {
+    unsafe fn scores(&self, n_start: u32, partial: u32) -> Accumulator<ROWS, CHUNK> {
         let Self {
             arguments,
             params,
@@ -283,7 +289,7 @@ impl<
         let mut s = unsafe {
             product.accumulate::<ROWS, CHUNK, 0>(params.head_dim, |_, _| (), outer_product)
         };
-        if is_scored() {
+        if is_changed(partial) {
             self.change(&mut s, n_start);
         }
         let scale = params.softmax_scale_log2;
@@ -301,6 +307,17 @@ impl<
             }
         }
         s
+    }
+
+    /// The line of key tiles of the block's queries.
+    #[inline(always)]
+    fn line(&self) -> Line<false> {
+        Line {
+            batch: self.sequence.batch_idx,
+            head: self.head_idx,
+            row: self.rows.tile_start,
+            extent: TILE_N as u32,
+        }
     }
 
     /// Makes of a tile's scores what the call wants.

@@ -12,8 +12,9 @@ use super::fragments::{Reader, joined};
 use super::results::Results;
 use super::softmax::{Accumulator, OnlineSoftmax, apply_mask, softcap};
 use crate::attention::lengths::sequence;
-use crate::attention::score::{self, Place, is_scored};
+use crate::attention::score::{self, Place};
 use crate::attention::softmax::sink_log2;
+use crate::attention::sparse::{Line, is_changed, is_sparse};
 
 /// A launch's arguments besides [`FlashFwdParams`].
 pub(super) struct Arguments<'a> {
@@ -224,7 +225,10 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
     ) {
         let params = self.params;
         let mask = self.mask;
-        let blocks = mask.key_blocks(self.m_start, self.m_start + TILE_M as u32, TILE_N as u32);
+        let mut blocks = mask.key_blocks(self.m_start, self.m_start + TILE_M as u32, TILE_N as u32);
+        if is_sparse() {
+            (blocks.first, blocks.end) = self.line().visited(blocks.first, blocks.end);
+        }
         if blocks.is_empty() {
             return;
         }
@@ -247,6 +251,10 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
             }
             while n_block_idx > blocks.first {
                 n_block_idx -= 1;
+                let mut partial = 0;
+                if is_sparse() {
+                    (n_block_idx, partial) = self.line().before(n_block_idx);
+                }
                 let n_start = n_block_idx * TILE_N as u32;
                 copies::wait::<E>();
                 sync_threads(); // k has landed; the v before is no longer read
@@ -260,7 +268,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
                 if params.softcap_scale != 0.0 {
                     softcap(&mut s, params.softcap_scale);
                 }
-                if is_scored() {
+                if is_changed(partial) {
                     self.change(&mut s, n_start);
                 }
                 if blocks.is_masked(n_block_idx) {
@@ -271,7 +279,10 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
                 copies::wait::<E>();
                 sync_threads(); // v has landed; k is no longer read
                 if n_block_idx > blocks.first {
-                    let next = n_block_idx - 1;
+                    let mut next = n_block_idx - 1;
+                    if is_sparse() {
+                        (next, _) = self.line().before(next);
+                    }
                     self.keys_at(slot.read().k).start::<E>(
                         next * TILE_N as u32,
                         keys_left(next),
@@ -319,6 +330,18 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
             }
         }
         s
+    }
+
+    /// The line of key blocks of the block's queries. Found anew, as in `change`.
+    #[inline(always)]
+    fn line(&self) -> Line<false> {
+        let coord = TileCoord::new::<TILE_M>(self.params);
+        Line {
+            batch: coord.batch_idx,
+            head: coord.head_idx,
+            row: coord.m_start,
+            extent: TILE_N as u32,
+        }
     }
 
     /// Makes of a block's scores what the call wants.

@@ -30,6 +30,7 @@ use super::softmax::{ROWS, Rescale, Softmax};
 use super::store::Factors;
 use super::ticket::{Blocks, Ticket, Tickets};
 use crate::attention::score::{self, Place, is_scored};
+use crate::attention::sparse::{is_changed, is_sparse};
 
 /// The probabilities of a tile's block of keys, in registers.
 type Probabilities<C> = Fragments<<C as Config>::Element, <C as Config>::P>;
@@ -59,9 +60,32 @@ pub(super) struct State<C: Config> {
 
 impl<C: Config> State<C> {
     /// Whether the tile has another block of keys, all of which are visible to all rows.
+    ///
+    /// # Safety
+    /// The ticket has not been overwritten.
     #[inline(always)]
-    fn is_next_whole(&self) -> bool {
-        self.block > self.first && self.mask.is_whole(self.block - 1)
+    unsafe fn is_next_whole(&self) -> bool {
+        if self.block <= self.first {
+            return false;
+        }
+        // SAFETY: passed on to the caller.
+        let (block, partial) = unsafe { self.block_before() };
+        self.mask.is_whole(block) && partial == 0
+    }
+
+    /// The tile's next block of keys, and whether it is partial.
+    ///
+    /// # Safety
+    /// The ticket has not been overwritten.
+    #[inline(always)]
+    unsafe fn block_before(&self) -> (u32, u32) {
+        let next = self.block - 1;
+        if is_sparse() {
+            // SAFETY: passed on to the caller.
+            let line = unsafe { self.ticket.line::<C>() };
+            return line.before_from(next, self.first);
+        }
+        (next, 0)
     }
 
     /// The same; if so, waits until its keys have landed. Called before the wait for `wgmma`s, so
@@ -72,7 +96,8 @@ impl<C: Config> State<C> {
     /// The warp calls it, converged, once a block.
     #[inline(always)]
     unsafe fn next_keys_of_whole(&mut self) -> bool {
-        let is_whole = self.is_next_whole();
+        // SAFETY: the ticket is of the tile under way.
+        let is_whole = unsafe { self.is_next_whole() };
         if is_whole {
             // SAFETY: nobody reads the stage before any more.
             unsafe { self.keys.wait_into(&mut self.k_stage) };
@@ -145,7 +170,11 @@ impl<C: Config> Forward<'_, C> {
             if block == first {
                 q_stage.release_early(Readers::OneBlock);
             }
-            self.finish_scores(&mut s, ticket, query_of_tile, block);
+            let mut partial = 0;
+            if is_sparse() {
+                (_, partial) = ticket.line::<C>().before_from(block, first);
+            }
+            self.finish_scores(&mut s, ticket, query_of_tile, (block, partial));
             let scores = s.registers_mut()[0].as_mut();
             mask.apply::<C>(rows_are, query_of_tile, scores, block);
             softmax.update(scores, self.call.params.softmax_scale_log2);
@@ -224,7 +253,7 @@ impl<C: Config> Forward<'_, C> {
         unsafe {
             let mut goes_on = !may_clear && at.next_keys_of_whole();
             while goes_on {
-                at.block -= 1;
+                (at.block, _) = at.block_before();
                 let (s, o_next, v_stage) = self.issue(at, p, o, C::TILE.tile_n);
                 let mut s = s.finish_before::<1>();
                 at.k_stage.release_early(Readers::OneBlock);
@@ -274,8 +303,9 @@ impl<C: Config> Forward<'_, C> {
                 factors = outputs.finish_rows(params, tile_rows, done.output_tile(), &at.softmax);
             }
             let is_end = is_last && !self.next_tile(at);
+            let mut partial = 0;
             if !is_end {
-                at.block -= 1;
+                (at.block, partial) = at.block_before();
                 at.keys.wait_into(&mut at.k_stage); // keys of `block` landed
             }
             // At the very end this computes unused scores of keys that are still in their stage. If
@@ -292,7 +322,7 @@ impl<C: Config> Forward<'_, C> {
                 if at.block == at.first {
                     at.q_stage.release_early(Readers::OneBlock);
                 }
-                self.finish_scores(&mut s, at.ticket, query_of_tile, at.block);
+                self.finish_scores(&mut s, at.ticket, query_of_tile, (at.block, partial));
                 let scores = s.registers_mut()[0].as_mut();
                 at.mask
                     .apply::<C>(rows_are, query_of_tile, scores, at.block);
@@ -351,7 +381,7 @@ impl<C: Config> Forward<'_, C> {
         s: &mut Accumulator<C::Scores>,
         ticket: Ticket,
         query_of_tile: u32,
-        block: u32,
+        (block, partial): (u32, u32),
     ) {
         let scale = self.call.params.softcap_scale;
         let scores = s.registers_mut()[0].as_mut();
@@ -364,7 +394,7 @@ impl<C: Config> Forward<'_, C> {
                 i += 1;
             }
         }
-        if is_scored() {
+        if is_changed(partial) {
             cold_path();
             // SAFETY: passed on to the caller.
             let (place, first_query) = unsafe { ticket.place() };

@@ -71,6 +71,7 @@ use super::rows::{OneHead, RowMap, clear_idle};
 use super::schedule::TileScheduler;
 use super::store::Outputs;
 use super::ticket::Tickets;
+use crate::attention::sparse::is_sparse;
 
 /// Rows of queries of a consumer.
 pub(super) const ROWS: u32 = MMA_M;
@@ -302,15 +303,22 @@ impl<'a, C: Config> Forward<'a, C> {
         unsafe {
             loop {
                 let ticket = next.wait(); // the next ticket is written
-                let tile = tickets.next().loads();
+                let at_ticket = tickets.next();
+                let tile = at_ticket.loads();
                 if tile.end == 0 {
                     break;
                 }
                 let [first_key, head, batch] = tile.keys;
-                let ask_at = (tile.first + BLOCKS_AHEAD).min(tile.end - 1);
+                let mut ask_at = (tile.first + BLOCKS_AHEAD).min(tile.end - 1);
+                if is_sparse() {
+                    (ask_at, _) = at_ticket.line::<C>().before_from(ask_at, tile.first);
+                }
                 let mut block = tile.end;
                 while block > tile.first {
                     block -= 1;
+                    if is_sparse() {
+                        (block, _) = at_ticket.line::<C>().before_from(block, tile.first);
+                    }
                     if block == ask_at {
                         ticket.release_early(Readers::OneBlock); // the scheduler may go on
                     }

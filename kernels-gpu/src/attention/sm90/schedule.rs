@@ -21,6 +21,7 @@ use super::load::is_leader;
 use super::packed_order::Count;
 use super::rows::RowMap;
 use crate::attention::lengths::sequence;
+use crate::attention::sparse::{Line, is_sparse};
 
 /// A tile of queries, and the keys that it visits.
 #[derive(Clone, Copy)]
@@ -144,7 +145,21 @@ impl<'a, C: Config> TileScheduler<'a, C> {
             let queries = self.queries();
             let row = at.m * queries;
             let (_, mask) = params.seen(&sequence);
-            let blocks = key_blocks(&mask, C::TILE.tile_n, row..row + queries);
+            let mut blocks = key_blocks(&mask, C::TILE.tile_n, row..row + queries);
+            if is_sparse() {
+                let line = Line::<false> {
+                    batch: at.batch,
+                    head: at.head,
+                    row,
+                    extent: C::TILE.tile_n,
+                };
+                blocks = line.visited(blocks.0, blocks.1);
+                if blocks.0 == blocks.1 {
+                    // One block behind all keys, as in `split_range`.
+                    let (end, _) = divided(sequence.k.len + C::TILE.tile_n - 1, C::TILE.tile_n);
+                    blocks = (end, end + 1);
+                }
+            }
             let (first, end) = split_range(blocks, split, rows.splits());
             Tile {
                 sequence,

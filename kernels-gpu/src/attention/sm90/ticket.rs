@@ -12,6 +12,7 @@ use super::load::is_leader;
 use super::rows::RowMap;
 use super::schedule::Tile;
 use crate::attention::score::Place;
+use crate::attention::sparse::Line;
 
 /// The ring of tickets. The scheduler writes a ticket before it tells the loader, the loader then
 /// announces the loads of the tile's queries, and consumers read the ticket after these have
@@ -277,6 +278,22 @@ impl Ticket {
                 seqlen_k,
             };
             (place, row)
+        }
+    }
+
+    /// The line of key blocks of the tile.
+    ///
+    /// # Safety
+    /// As for [`visible`](Self::visible).
+    #[inline(always)]
+    pub(super) unsafe fn line<C: Config>(self) -> Line<false> {
+        // SAFETY: passed on to the caller.
+        let (place, row) = unsafe { self.place() };
+        Line {
+            batch: place.batch,
+            head: place.head,
+            row,
+            extent: C::TILE.tile_n,
         }
     }
 }

@@ -14,6 +14,7 @@ use super::thread_tile::{TILE, ThreadTile, write_pairs};
 use super::vectors::Vectors;
 use crate::attention::score::Place;
 use crate::attention::simt::elements::ElementType;
+use crate::attention::sparse::{Line, is_sparse};
 use crate::simt::element::CHUNK;
 use crate::simt::product::Accumulator;
 
@@ -77,7 +78,11 @@ pub(super) unsafe fn run<const CAP: usize, const COLUMNS: usize>(
     let fwd = &launch.params.fwd;
     let block = Block::new(launch, owned, ThreadTile::new(smem));
     let (start, end) = (block.owned.start, block.owned.start + TILE as u32);
-    let tiles = block.mask.key_blocks(start, end, TILE as u32);
+    let mut tiles = block.mask.key_blocks(start, end, TILE as u32);
+    if is_sparse() && !block.owned.keys {
+        let line = block.line::<false>(block.owned.head_idx);
+        (tiles.first, tiles.end) = line.visited(tiles.first, tiles.end);
+    }
     let mut results = Results {
         of_ds: [[0.0; COLUMNS]; CHUNK],
         of_p: [[0.0; COLUMNS]; CHUNK],
@@ -91,10 +96,18 @@ pub(super) unsafe fn run<const CAP: usize, const COLUMNS: usize>(
     let end_head = head_idx + heads;
     while head_idx < end_head {
         let columns = block.columns(head_idx);
-        for tile_idx in tiles.first..tiles.end {
+        let mut tile_idx = tiles.first;
+        while tile_idx < tiles.end {
+            if is_sparse() {
+                tile_idx = block.visited_from(head_idx, tile_idx);
+                if tile_idx >= tiles.end {
+                    break;
+                }
+            }
             let tile = (tile_idx * TILE as u32, tiles.is_masked(tile_idx));
             // SAFETY: the caller's promise; the tiles are within the columns.
             unsafe { block.add::<CAP, COLUMNS>(&mut results, &columns, head_idx, tile) }
+            tile_idx += 1;
         }
         head_idx += 1;
     }
@@ -117,6 +130,26 @@ impl<'a> Block<'a> {
         };
         block.rows = block.vectors(block.owned.keys, block.owned.head_idx);
         block
+    }
+
+    /// The line of tiles of the block's rows, for a query head.
+    #[inline(always)]
+    fn line<const KEYS: bool>(&self, head: u32) -> Line<KEYS> {
+        Line {
+            batch: self.owned.sequence.batch_idx,
+            head,
+            row: self.owned.start,
+            extent: TILE as u32,
+        }
+    }
+
+    /// The first tile from `tile` on that a block mask shows.
+    #[inline(always)]
+    fn visited_from(&self, head: u32, tile: u32) -> u32 {
+        match self.owned.keys {
+            true => self.line::<true>(head).behind(tile).0,
+            false => self.line::<false>(head).behind(tile).0,
+        }
     }
 
     /// The vectors of the tiles' columns for a query head.

@@ -13,6 +13,7 @@ use crate::attention::lengths::sequence;
 use crate::attention::sm80::element::Half;
 use crate::attention::sm80::kernel::first_row;
 use crate::attention::sm80::softmax::Accumulator;
+use crate::attention::sparse::{Line, is_sparse};
 
 /// A launch's arguments.
 pub(super) struct Arguments<'a> {
@@ -112,9 +113,13 @@ pub(super) unsafe fn run<
         // SAFETY: dynamic shared memory, the block's own.
         smem: unsafe { SharedAddr::of(dynamic_base()) },
     };
-    let tiles = block
+    let mut tiles = block
         .mask
         .key_blocks(start, start + ROWS as u32, COLUMNS as u32);
+    if is_sparse() && !G::KEYS {
+        let line = block.line::<false>(block.head_idx, COLUMNS);
+        (tiles.first, tiles.end) = line.visited(tiles.first, tiles.end);
+    }
     let mut results = Results::<M, D> {
         of_ds: [[[0.0; 4]; D]; M],
         of_p: [[[0.0; 4]; D]; M],
@@ -131,6 +136,17 @@ pub(super) unsafe fn run<
 }
 
 impl Block<'_> {
+    /// The line of tiles of the block's rows, for a query head.
+    #[inline(always)]
+    pub(super) fn line<const KEYS: bool>(&self, head: u32, columns: usize) -> Line<KEYS> {
+        Line {
+            batch: self.sequence.batch_idx,
+            head,
+            row: self.start,
+            extent: columns as u32,
+        }
+    }
+
     /// Where the first and the second vectors of the rows lie.
     #[inline(always)]
     pub(super) fn rows_at(&self) -> [SharedAddr; 2] {

@@ -11,10 +11,12 @@ use super::products::{Factors, scores};
 use super::tile::Columns;
 use super::vectors::{self, BOTH, FIRST, Operands, SECOND};
 use crate::attention::sm80::element::Half;
+use crate::attention::sparse::is_sparse;
 
 /// The next tile of a block: all tiles of a query head, then those of the next head.
 #[derive(Clone, Copy)]
 struct TileScheduler<'a> {
+    block: &'a Block<'a>,
     tiles: &'a KeyBlocks,
     head_idx: u32,
     end_head: u32,
@@ -23,7 +25,7 @@ struct TileScheduler<'a> {
 
 impl<'a> TileScheduler<'a> {
     #[inline(always)]
-    fn new<G: Gradients>(block: &Block<'_>, tiles: &'a KeyBlocks) -> Self {
+    fn new<G: Gradients, const COLUMNS: usize>(block: &'a Block<'_>, tiles: &'a KeyBlocks) -> Self {
         let head_idx = block.head_idx;
         let (head_idx, end_head) = if G::KEYS {
             let group = block.arguments.params.fwd.heads_per_kv();
@@ -31,12 +33,15 @@ impl<'a> TileScheduler<'a> {
         } else {
             (head_idx, head_idx + 1)
         };
-        Self {
+        let mut scheduler = Self {
+            block,
             tiles,
             head_idx: if tiles.is_empty() { end_head } else { head_idx },
             end_head,
             idx: tiles.first,
-        }
+        };
+        scheduler.skip::<G, COLUMNS>();
+        scheduler
     }
 
     #[inline(always)]
@@ -45,9 +50,31 @@ impl<'a> TileScheduler<'a> {
     }
 
     #[inline(always)]
-    fn advance(&mut self) {
+    fn advance<G: Gradients, const COLUMNS: usize>(&mut self) {
         self.idx += 1;
         if self.idx == self.tiles.end {
+            self.idx = self.tiles.first;
+            self.head_idx += 1;
+        }
+        self.skip::<G, COLUMNS>();
+    }
+
+    /// Goes on to the next tile that a block mask shows.
+    #[inline(always)]
+    fn skip<G: Gradients, const COLUMNS: usize>(&mut self) {
+        if !is_sparse() {
+            return;
+        }
+        while !self.is_over() {
+            let (head, idx) = (self.head_idx, self.idx);
+            (self.idx, _) = if G::KEYS {
+                self.block.line::<true>(head, COLUMNS).behind(idx)
+            } else {
+                self.block.line::<false>(head, COLUMNS).behind(idx)
+            };
+            if self.idx < self.tiles.end {
+                return;
+            }
             self.idx = self.tiles.first;
             self.head_idx += 1;
         }
@@ -85,7 +112,7 @@ impl Block<'_> {
         results: &mut Results<M, D>,
         tiles: &KeyBlocks,
     ) {
-        let mut next = TileScheduler::new::<G>(self, tiles);
+        let mut next = TileScheduler::new::<G, COLUMNS>(self, tiles);
         let (mut at, mut stage, mut is_there) = ((0, 0), 1, 0);
         // SAFETY: the caller's promise; a stage is started when all threads have read what it held.
         unsafe {
@@ -110,7 +137,7 @@ impl Block<'_> {
                 sync_threads(); // the stage has landed; the other is no longer read
                 (at, is_there) = ((next.idx, next.head_idx), 1);
                 stage ^= 1;
-                next.advance();
+                next.advance::<G, COLUMNS>();
             }
         }
     }
@@ -138,7 +165,7 @@ impl Block<'_> {
     ) {
         let ([rows, second_rows], [first, second]) = (self.rows_at(), self.columns_at(0));
         let factors = |rows, columns| Factors { rows, columns };
-        let mut next = TileScheduler::new::<G>(self, tiles);
+        let mut next = TileScheduler::new::<G, COLUMNS>(self, tiles);
         let (mut at, mut is_there) = ((0, 0), 0);
         let mut dp = [[[0.0; 4]; N]; M];
         // SAFETY: the caller's promise; copies are started when all threads have read what was
@@ -170,7 +197,7 @@ impl Block<'_> {
                 cp_async_wait_group::<0>();
                 sync_threads(); // the first have landed; the second are no longer read
                 (at, is_there) = ((next.idx, next.head_idx), 1);
-                next.advance();
+                next.advance::<G, COLUMNS>();
             }
         }
     }

@@ -33,9 +33,7 @@ impl<C: Config> Backward<'_, C> {
             }
             while scheduler.left > 0 {
                 if is_own {
-                    let add_order = scheduler
-                        .order
-                        .add_order(scheduler.key_block, scheduler.tile);
+                    let add_order = scheduler.turn();
                     let coord = [scheduler.batch, scheduler.head, scheduler.tile];
                     let at = C::TILE.query_tile_idx(params, coord) * u64::from(Self::CTAS);
                     let at = (at + u64::from(Self::rank())) as usize;

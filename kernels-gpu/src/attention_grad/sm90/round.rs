@@ -13,6 +13,7 @@ use cuda_std::shared::SharedAddr;
 use cuda_std::thread;
 
 use super::store::OutputRows;
+use crate::attention::sparse::{Line, is_sparse};
 
 /// Registers of an accumulator of 64 × 64.
 const REGISTERS: usize = (CHUNK / WARPGROUP) as usize;
@@ -43,7 +44,7 @@ pub(super) unsafe fn round(
     // that some block of keys visits.
     unsafe {
         griddepcontrol_wait();
-        if rounding.is_dq == 0 || is_visited(params, rounding.tile, tile_idx) {
+        if rounding.is_dq == 0 || is_visited(params, rounding.tile, [batch, head, tile_idx]) {
             let mut i = 0;
             while i < REGISTERS / 4 {
                 let four = ld_v4_f32(from.add(4 * (i * WARPGROUP as usize + thread)));
@@ -72,12 +73,26 @@ pub(super) unsafe fn round(
 
 /// Whether some block of keys visits a tile of `tile_m` queries.
 #[inline(always)]
-fn is_visited(params: &AttentionGradParams, tile_m: u32, query_tile: u32) -> bool {
+fn is_visited(
+    params: &AttentionGradParams,
+    tile_m: u32,
+    [batch, head, query_tile]: [u32; 3],
+) -> bool {
     // Its head_dim has no part in this.
     let tile = Sm90GradTile {
         head_dim: 0,
         tile_m,
     };
     let order = tile.order(&params.fwd);
-    !order.key_blocks(query_tile).is_empty()
+    let mut blocks = order.key_blocks(query_tile);
+    if is_sparse() {
+        let line = Line::<false> {
+            batch,
+            head,
+            row: query_tile * tile_m,
+            extent: order.tile_n,
+        };
+        (blocks.first, blocks.end) = line.visited(blocks.first, blocks.end);
+    }
+    !blocks.is_empty()
 }

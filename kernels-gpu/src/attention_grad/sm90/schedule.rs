@@ -7,6 +7,8 @@ use abi::attention_grad::sm90::Sm90GradTile;
 use cuda_std::hint::opaque;
 use cuda_std::thread;
 
+use crate::attention::sparse::{Line, is_sparse};
+
 /// A block's keys, and the tiles of queries that see some of them, from the last to the first, each
 /// of all heads of the block. All roles go through the same tiles. In a cluster, a block is both
 /// thread blocks.
@@ -49,7 +51,7 @@ impl TileScheduler {
         let [batch, head_kv, part] = order::heads(index, fwd.batch, heads_kv);
         let first_head = head_kv * fwd.heads_per_kv() + part * params.heads_together;
         let tiles = order.query_tiles(key_block);
-        Self {
+        let mut scheduler = Self {
             order,
             key_block,
             head_kv,
@@ -63,7 +65,44 @@ impl TileScheduler {
             head: first_head,
             tile: tiles.end.wrapping_sub(1),
             left: tiles.len() * params.heads_together,
+        };
+        if is_sparse() {
+            let line = scheduler.line();
+            let (first, end) = line.visited(tiles.first, tiles.end);
+            scheduler.tile = end.wrapping_sub(1);
+            scheduler.left = line.visits(first, end) * params.heads_together;
         }
+        scheduler
+    }
+
+    /// The line of query tiles of the block's keys. A block mask is the same for all heads of a block.
+    #[inline(always)]
+    fn line(&self) -> Line<true> {
+        Line {
+            batch: self.batch,
+            head: self.first_head,
+            row: self.first_key(),
+            extent: self.order.tile_m,
+        }
+    }
+
+    /// The block's turn to add to the tile's dq.
+    #[inline(always)]
+    pub(super) fn turn(&self) -> AddOrder {
+        if is_sparse() {
+            let line = Line::<false> {
+                batch: self.batch,
+                head: self.head,
+                row: self.first_query(),
+                extent: self.order.tile_n,
+            };
+            let blocks = self.order.key_blocks(self.tile);
+            return AddOrder {
+                index: line.visits(blocks.first, self.key_block),
+                is_last: line.behind(self.key_block + 1).0 >= blocks.end,
+            };
+        }
+        self.order.add_order(self.key_block, self.tile)
     }
 
     /// The block's first key.
@@ -86,6 +125,9 @@ impl TileScheduler {
         if self.head == self.end_head {
             self.head = self.first_head;
             self.tile = self.tile.wrapping_sub(1);
+            if is_sparse() && self.left > 0 {
+                (self.tile, _) = self.line().before(self.tile);
+            }
         }
     }
 }

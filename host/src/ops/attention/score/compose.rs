@@ -1,5 +1,6 @@
 //! Fills the holes of a kernel with what a call does to scores.
 
+use super::blocks::{BLOCK_SLOTS, line_of};
 use super::desc::{KEY, ScoreDesc};
 use super::function::{MOST_VALUES, PLACE, ScoreFunction, Step, derivative_of};
 use crate::fuse::{
@@ -7,13 +8,14 @@ use crate::fuse::{
 };
 use crate::launch::KernelArgs;
 use crate::load::{EntryKernel, KernelKey, LoadVariant, kernel};
+use crate::ops::attention::block_mask::BlockMask;
 use crate::ops::gemm::Memory;
 use crate::{BinaryOp, DType, Error, LaunchConfig, Result, Stream};
 use abi::entry::Entry;
 use std::collections::HashMap;
 
 /// Words of 64 bits behind a kernel's parameters, and which is which.
-pub(super) const SLOTS: usize = VALUES + MOST_VALUES;
+pub(super) const SLOTS: usize = VALUES + MOST_VALUES + BLOCK_SLOTS;
 /// The factor of `q @ k^T`.
 pub(super) const SCALE: usize = 0;
 /// The soft cap.
@@ -27,7 +29,7 @@ pub(super) const D_BIAS: usize = MASK + PLACES;
 /// The same of ALiBi's slopes, without queries and keys.
 pub(super) const ALIBI: usize = D_BIAS + PLACES;
 /// The functions' values.
-const VALUES: usize = ALIBI + 3;
+pub(super) const VALUES: usize = ALIBI + 3;
 /// Words of an address and its strides.
 const PLACES: usize = 5;
 
@@ -37,6 +39,7 @@ pub(in crate::ops) struct ScoreCall {
     pub(in crate::ops) desc: ScoreDesc,
     pub(super) function: Option<ScoreFunction>,
     pub(super) mask: Option<ScoreFunction>,
+    pub(super) blocks: Option<BlockMask>,
     /// What the composed kernel takes behind its other parameters.
     pub(super) slots: [u64; SLOTS],
     /// What these slots refer to.
@@ -71,6 +74,7 @@ impl ScoreCall {
         let mut skeleton: Skeleton = builtin_skeleton(name, arch)?;
         let param = skeleton.add_param((8 * SLOTS) as u32);
         let mut fragments = HashMap::new();
+        let flag = |is_set: bool| Some(Filling::Constant(is_set.into()));
         skeleton.compose(|hole| {
             let writer = Writer {
                 of: self,
@@ -80,11 +84,25 @@ impl ScoreCall {
                 fragments: &mut fragments,
             };
             let body = match hole {
-                "is_scored" => return Ok(Some(Filling::Constant(1))),
+                "is_scored" => return Ok(flag(self.desc.changes)),
+                "is_sparse" => return Ok(flag(self.desc.blocks.is_some())),
+                "is_changed" => writer.flag_of_changed()?,
+                "shown" => writer.shown()?,
+                _ if line_of(hole).is_some() => {
+                    let line = line_of(hole).filter(|_| self.desc.blocks.is_some());
+                    let Some(line) = line else {
+                        return Ok(Some(Filling::Nothing));
+                    };
+                    writer.line(line)?
+                }
+                _ if !self.desc.changes && !self.desc.hides() => {
+                    return Ok(Some(Filling::Nothing));
+                }
                 "score_of_keys" => writer.scores((2, true), false)?,
                 "slope" => writer.scores((1, true), true)?,
                 "slope_of_keys" => writer.scores((2, true), true)?,
                 "slope_of_queries" => writer.scores((2, false), true)?,
+                _ if !self.desc.changes => return Ok(Some(Filling::Nothing)),
                 "gradient" => writer.gradients(1, Stored::IfWanted)?,
                 "gradient_of_keys" => writer.gradients(2, Stored::Keys)?,
                 "gradient_of_queries" => writer.gradients(2, Stored::No)?,
@@ -122,14 +140,14 @@ pub(in crate::ops) unsafe fn scored<E: Entry>(
 }
 
 /// A score on its way, and where it is.
-struct At {
-    batch: Value,
-    head: Value,
+pub(super) struct At {
+    pub(super) batch: Value,
+    pub(super) head: Value,
     /// Query and key, which may be beyond the sequence.
     given: [Value; 2],
     /// The same, or the last ones in their place.
-    query: Value,
-    key: Value,
+    pub(super) query: Value,
+    pub(super) key: Value,
     seqlen_q: Value,
     seqlen_k: Value,
 }
@@ -146,18 +164,18 @@ enum Stored {
 }
 
 /// A body under construction.
-struct Writer<'w> {
-    of: &'w ScoreCall,
+pub(super) struct Writer<'w> {
+    pub(super) of: &'w ScoreCall,
     /// Index of the parameter that has the slots.
     param: usize,
-    body: Body,
+    pub(super) body: Body,
     arch: (u32, u32),
     /// Those that are used, each looked up once.
     fragments: &'w mut HashMap<&'static str, Fragment>,
 }
 
 impl Writer<'_> {
-    fn apply(&mut self, name: &'static str, arguments: &[Value]) -> Result<Value> {
+    pub(super) fn apply(&mut self, name: &'static str, arguments: &[Value]) -> Result<Value> {
         let fragment = match self.fragments.get(name) {
             Some(fragment) => fragment.clone(),
             None => {
@@ -169,7 +187,7 @@ impl Writer<'_> {
         Ok(self.body.apply(&fragment, arguments)?)
     }
 
-    fn slot(&mut self, slot: usize, scalar: Scalar) -> Value {
+    pub(super) fn slot(&mut self, slot: usize, scalar: Scalar) -> Value {
         self.body.param(self.param, 8 * slot as u32, scalar)
     }
 
@@ -306,6 +324,15 @@ impl Writer<'_> {
     ) -> Result<(Value, Option<Value>)> {
         let mut slope = None;
         let desc = self.of.desc;
+        if !desc.changes {
+            let score = match self.shown_by_blocks(at, VALUES)? {
+                // Kernels that differentiate need a finite number.
+                Some(shown) if differentiated => self.apply("blocks_hide", &[product, shown])?,
+                Some(shown) => self.apply("score_mask", &[product, shown])?,
+                None => product,
+            };
+            return Ok((score, None));
+        }
         let scale = self.slot(SCALE, Scalar::F32);
         let mut score = self.apply("f32_mul", &[product, scale])?;
         if desc.softcap {
@@ -355,6 +382,9 @@ impl Writer<'_> {
                 value += 1;
             }
             let shown = self.body.apply(fragment, &arguments)?;
+            score = self.apply("score_mask", &[score, shown])?;
+        }
+        if let Some(shown) = self.shown_by_blocks(at, value)? {
             score = self.apply("score_mask", &[score, shown])?;
         }
         Ok((score, slope))

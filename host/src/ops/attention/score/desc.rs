@@ -7,6 +7,9 @@ use std::fmt;
 /// Everything that the text of a kernel depends on, without addresses, strides and numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(in crate::ops) struct ScoreDesc {
+    /// Whether all scores are changed, which then includes scale and soft cap; else there is only a
+    /// block mask.
+    pub(in crate::ops) changes: bool,
     /// Whether there is a soft cap.
     pub(super) softcap: bool,
     /// The steps of the function; zeros if there is none.
@@ -18,6 +21,27 @@ pub(in crate::ops) struct ScoreDesc {
     pub(super) mask_function: [u64; 2],
     /// Whether the gradient of the bias is written.
     pub(in crate::ops) d_bias: bool,
+    pub(in crate::ops) blocks: Option<BlocksDesc>,
+}
+
+/// A block mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::ops) struct BlocksDesc {
+    /// Whether a function says what partial blocks show.
+    pub(super) has_function: bool,
+    /// The fragment that it is.
+    pub(super) function: [u64; 2],
+    /// Whether scores of visited blocks depend on the cell that they are in.
+    pub(super) reads_cells: bool,
+    /// Whether it differs between heads.
+    pub(in crate::ops) has_heads: bool,
+}
+
+impl BlocksDesc {
+    /// Whether pairs of visited blocks may be hidden.
+    pub(super) const fn hides(&self) -> bool {
+        self.has_function || self.reads_cells
+    }
 }
 
 /// A tensor that is read for each score.
@@ -29,13 +53,18 @@ pub(super) struct TensorDesc {
 }
 
 /// Words of a [`ScoreDesc::key`].
-pub(super) const KEY: usize = 1 + 2 * MOST_STEPS + 2;
+pub(super) const KEY: usize = 1 + 2 * MOST_STEPS + 4;
 
 impl ScoreDesc {
     /// Whether the derivative of a score with respect to the scaled product is 1 wherever a key is
     /// seen.
     pub(in crate::ops) fn is_affine(&self) -> bool {
         !self.softcap && self.function[0] == 0
+    }
+
+    /// Whether a block mask hides pairs of visited blocks.
+    pub(super) fn hides(&self) -> bool {
+        self.blocks.is_some_and(|blocks| blocks.hides())
     }
 
     /// A key that is unique among descriptions.
@@ -49,11 +78,14 @@ impl ScoreDesc {
             | u64::from(self.alibi) << 1
             | u64::from(self.d_bias) << 2
             | tensor(self.bias) << 8
-            | tensor(self.mask) << 24;
+            | tensor(self.mask) << 24
+            | u64::from(self.changes) << 40
+            | (self.blocks).map_or(0, |blocks| 1 | u64::from(blocks.reads_cells) << 1) << 41;
         let mut key = [0; KEY];
         key[0] = flags;
         key[1..=2 * MOST_STEPS].copy_from_slice(&self.function);
-        key[1 + 2 * MOST_STEPS..].copy_from_slice(&self.mask_function);
+        key[1 + 2 * MOST_STEPS..KEY - 2].copy_from_slice(&self.mask_function);
+        key[KEY - 2..].copy_from_slice(&self.blocks.map_or([0; 2], |blocks| blocks.function));
         key
     }
 }
@@ -71,6 +103,7 @@ impl fmt::Display for ScoreDesc {
             ("score", self.function[0] != 0),
             ("mask_function", self.mask_function[0] != 0),
             ("d_bias", self.d_bias),
+            ("block_mask", self.blocks.is_some()),
         ] {
             if is_there {
                 write!(f, " {name}")?;

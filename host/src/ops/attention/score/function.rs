@@ -262,7 +262,11 @@ impl ScoreFunction {
     }
 
     /// Checks numbers and types. A mask is one fragment.
-    pub(super) fn check(&self, operand: &'static str, is_mask: bool) -> Result<()> {
+    pub(in crate::ops::attention) fn check(
+        &self,
+        operand: &'static str,
+        is_mask: bool,
+    ) -> Result<()> {
         let steps = self.steps.len();
         if steps > MOST_STEPS || (is_mask && steps != 1) {
             let want = if is_mask {

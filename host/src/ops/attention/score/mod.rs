@@ -1,6 +1,7 @@
 //! What a call does to scores beyond its scale: soft cap, functions of the caller's own, a bias,
 //! ALiBi, masks. They are put into the holes of the kernels (`kernels-gpu/src/attention/score.rs`).
 
+mod blocks;
 mod compose;
 mod desc;
 mod function;
@@ -10,7 +11,9 @@ pub(in crate::ops) use compose::{ScoreCall, scored};
 pub(in crate::ops) use desc::ScoreDesc;
 pub use function::{ScoreFunction, ScoreTensor, ScoreValue};
 
+use super::block_mask::BlockMask;
 use crate::{Float, Tensor};
+use abi::attention::sm80::LEAST_SCALE;
 use half::{bf16, f16};
 
 /// An additive bias of [`Attention::bias`](crate::Attention::bias), in f32, f16 or bf16.
@@ -60,10 +63,18 @@ pub(in crate::ops) struct ScoreOptions<'a> {
     pub(in crate::ops) mask: Option<AttentionMask<'a>>,
     pub(in crate::ops) alibi: Option<&'a Tensor<f32>>,
     pub(in crate::ops) function: Option<&'a ScoreFunction>,
+    pub(in crate::ops) blocks: Option<&'a BlockMask>,
 }
 
 impl ScoreOptions<'_> {
-    /// Whether there are any.
+    /// Whether scores are changed: not by a block mask, unless the kernel's own scale or soft cap
+    /// would turn a hidden score into another.
+    pub(in crate::ops) fn changes(&self, softmax_scale: f32, has_softcap: bool) -> bool {
+        let is_positive = softmax_scale * std::f32::consts::LOG2_E >= LEAST_SCALE;
+        self.any() || (self.blocks.is_some() && (has_softcap || !is_positive))
+    }
+
+    /// Whether there are any beside a block mask.
     pub(in crate::ops) fn any(&self) -> bool {
         self.bias.is_some()
             || self.mask.is_some()
@@ -113,6 +124,14 @@ impl<'a, T: Float, Out: Float> super::Attention<'a, T, Out> {
     /// `i` and key `j` of a sequence. `slopes` is `[heads_q]` or `[batch, heads_q]`.
     pub fn alibi(mut self, slopes: &'a Tensor<f32>) -> Self {
         self.options.scores.alibi = Some(slopes);
+        self
+    }
+
+    /// Visits only the blocks of keys that a block of queries sees, beside the other masks. A query
+    /// that sees no key has an `o` of 0 and an `lse` of -inf. Beside it, portable kernels compute a
+    /// window, or a causal mask aligned to the top left. Heads are not packed and keys are not split.
+    pub fn block_mask(mut self, mask: &'a BlockMask) -> Self {
+        self.options.scores.blocks = Some(mask);
         self
     }
 

@@ -1,9 +1,11 @@
 //! Checks of the options that concern scores, and what kernels get of them.
 
-use super::compose::{ALIBI, BIAS, D_BIAS, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall};
+use super::blocks;
+use super::compose::{ALIBI, BIAS, D_BIAS, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall, VALUES};
 use super::desc::{ScoreDesc, TensorDesc};
 use super::function::{MOST_STEPS, MOST_VALUES};
 use super::{AttentionBias, AttentionMask, ScoreOptions, with_tensor};
+use crate::ops::attention::block_mask::BlockMask;
 use crate::ops::attention::extents::Extents;
 use crate::ops::check;
 use crate::ops::gemm::Memory;
@@ -69,6 +71,11 @@ impl ScoreOptions<'_> {
             }
             None => {}
         }
+        if let Some(blocks) = self.blocks {
+            check::device("block_mask", &blocks.cells, stream)?;
+            blocks.check(&shape)?;
+            values += blocks.function.iter().flat_map(|of| of.values()).count();
+        }
         match values > MOST_VALUES {
             true => Err(Error::out_of_bounds(
                 "values of score and mask",
@@ -107,13 +114,17 @@ impl ScoreOptions<'_> {
         &self,
         extents: &Extents,
         softcap: bool,
+        softmax_scale: f32,
     ) -> Result<Option<ScoreDesc>> {
-        if !self.any() {
+        if !self.any() && self.blocks.is_none() {
             return Ok(None);
         }
         let shape = extents.shape_of_scores();
+        let changes = self.changes(softmax_scale, softcap);
         let mut desc = ScoreDesc {
-            softcap,
+            changes,
+            blocks: self.blocks.map(blocks::describe),
+            softcap: softcap && changes,
             alibi: self.alibi.is_some(),
             function: self.function.map_or([0; 2 * MOST_STEPS], |of| of.key()),
             ..ScoreDesc::default()
@@ -141,7 +152,7 @@ impl ScoreOptions<'_> {
         softmax_scale: f32,
         softcap: Option<f32>,
     ) -> Result<Option<ScoreCall>> {
-        let Some(desc) = self.describe(extents, softcap.is_some())? else {
+        let Some(desc) = self.describe(extents, softcap.is_some(), softmax_scale)? else {
             return Ok(None);
         };
         let shape = extents.shape_of_scores();
@@ -149,6 +160,7 @@ impl ScoreOptions<'_> {
             desc,
             function: self.function.cloned(),
             mask: None,
+            blocks: self.blocks.cloned(),
             slots: [0; SLOTS],
             memory: Vec::new(),
         };
@@ -167,18 +179,44 @@ impl ScoreOptions<'_> {
             Some(AttentionMask::Function(mask)) => call.mask = Some(mask.clone()),
             None => {}
         }
-        let functions = || call.function.iter().chain(&call.mask);
+        let of_blocks = self.blocks.and_then(|blocks| blocks.function.as_ref());
+        let functions = || call.function.iter().chain(&call.mask).chain(of_blocks);
         let values: Vec<u64> = functions()
             .flat_map(|of| of.values())
             .map(|it| it.bits())
             .collect();
         let memory: Vec<Memory> = functions().flat_map(|of| of.memory()).collect();
-        for (slot, value) in call.slots[SLOTS - MOST_VALUES..].iter_mut().zip(values) {
+        for (slot, value) in call.slots[VALUES..][..MOST_VALUES].iter_mut().zip(values) {
             *slot = value;
         }
         call.memory.extend(memory);
         Ok(Some(call))
     }
+}
+
+impl BlockMask {
+    /// Checks that it covers scores of this shape.
+    fn check(&self, &[batch, heads, seqlen_q, seqlen_k]: &Shape) -> Result<()> {
+        let own = &self.shape;
+        let suits = [1, batch].contains(&own.batch)
+            && [1, heads].contains(&own.heads)
+            && own.seqlen_q >= seqlen_q
+            && own.seqlen_k >= seqlen_k;
+        if suits {
+            return Ok(());
+        }
+        let got = [own.batch, own.heads, own.seqlen_q, own.seqlen_k];
+        let want = format!(
+            "batch 1 or {batch}, heads 1 or {heads}, at least {seqlen_q} queries and {seqlen_k} keys"
+        );
+        Err(Error::shape("block_mask", &got[..], want))
+    }
+}
+
+/// Strides of a contiguous tensor in bytes.
+pub(super) fn byte_strides<T: Element>(tensor: &Tensor<T>) -> Vec<u64> {
+    let bytes = |stride: &i64| stride.wrapping_mul(size_of::<T>() as i64).cast_unsigned();
+    tensor.strides().iter().map(bytes).collect()
 }
 
 /// How a tensor that is read for each score lies.
