@@ -195,11 +195,6 @@ fn offer_all(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Cand
             offer(candidate);
         }
     };
-    if desc.score.is_some() && desc.may_hide_keys() {
-        // Other kernels number keys from the first that some query sees, and what is done to scores is
-        // told these numbers.
-        return simt::offer(desc, machine, offer);
-    }
     sm90::offer_packed(desc, machine, offer);
     decode::offer(desc, machine, offer);
     // Heads as queries: fewer tiles, and none longer, so it is never worse.

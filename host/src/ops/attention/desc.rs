@@ -139,11 +139,6 @@ impl AttentionDesc {
         })
     }
 
-    /// Whether there may be keys that no query of their sequence sees.
-    pub(in crate::ops) fn may_hide_keys(&self) -> bool {
-        self.window_left != UNLIMITED || (self.top_left && self.window_right != UNLIMITED)
-    }
-
     /// Number of query positions in the tensor.
     pub(in crate::ops) fn positions_q(&self) -> u32 {
         if self.lengths.cu_seqlens_q {
