@@ -15,6 +15,7 @@ use crate::ops::copy::strided_copy;
 use crate::ops::plan::{self, Choice as _, Desc as _, Plan, Tuning};
 use crate::reference::attention::AttentionModel;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
+use abi::attention::UNLIMITED;
 use abi::attention::sm80::LEAST_SCALE;
 use abi::attention::{BshStrides, MOST_SPLITS};
 
@@ -280,7 +281,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
     ) -> Result<AttentionDesc> {
         let packed = (extents.total_q.is_some(), extents.total_k.is_some());
         let (window_left, window_right) = self.window_of_mask();
-        let score = (self.options.scores).describe(extents, self.options.softcap.is_some())?;
+        let softcap = self.options.softcap.is_some();
+        let score = (self.options.scores).describe(extents, softcap, self.pairs_keys())?;
         Ok(AttentionDesc {
             dtype: T::DTYPE,
             o_dtype: Out::DTYPE,
@@ -391,7 +393,13 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         factors: &Factors,
     ) -> Result<Option<ScoreCall>> {
         let (options, softcap) = (&self.options.scores, self.options.softcap);
-        options.call(extents, factors.softmax_scale, softcap)
+        options.call(extents, factors.softmax_scale, softcap, self.pairs_keys())
+    }
+
+    /// Whether the two keys of which kernels change scores together are an even one and the next:
+    /// blocks count from the first key that is seen, which may be odd with a window.
+    fn pairs_keys(&self) -> bool {
+        self.options.top_left || self.window_of_mask().0 == UNLIMITED
     }
 
     pub(in crate::ops) fn call_lengths(&self, stream: &Stream) -> Result<CallLengths> {

@@ -1,6 +1,6 @@
 //! Checks of the options that concern scores, and what kernels get of them.
 
-use super::compose::{ALIBI, BIAS, D_BIAS, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall};
+use super::compose::{ALIBI, BIAS, D_BIAS, INVERSE_CAP, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall};
 use super::desc::{ScoreDesc, TensorDesc};
 use super::function::{MOST_STEPS, MOST_VALUES};
 use super::{AttentionBias, AttentionMask, ScoreOptions, with_tensor};
@@ -102,11 +102,13 @@ impl ScoreOptions<'_> {
         self.function.map_or(Ok(()), |of| of.check_derivatives())
     }
 
-    /// What they are, if there are any.
+    /// What they are, if there are any. `pairs_keys`: kernels change the scores of an even key and
+    /// the next together.
     pub(in crate::ops) fn describe(
         &self,
         extents: &Extents,
         softcap: bool,
+        pairs_keys: bool,
     ) -> Result<Option<ScoreDesc>> {
         if !self.any() {
             return Ok(None);
@@ -119,7 +121,9 @@ impl ScoreOptions<'_> {
             ..ScoreDesc::default()
         };
         if let Some(bias) = self.bias {
-            desc.bias = Some(with_tensor!(bias, tensor => tensor_desc("bias", tensor, &shape))?);
+            let mut bias = with_tensor!(bias, tensor => tensor_desc("bias", tensor, &shape))?;
+            bias.paired &= pairs_keys;
+            desc.bias = Some(bias);
         }
         match self.mask {
             Some(AttentionMask::Tensor(mask)) => {
@@ -140,8 +144,9 @@ impl ScoreOptions<'_> {
         extents: &Extents,
         softmax_scale: f32,
         softcap: Option<f32>,
+        pairs_keys: bool,
     ) -> Result<Option<ScoreCall>> {
-        let Some(desc) = self.describe(extents, softcap.is_some())? else {
+        let Some(desc) = self.describe(extents, softcap.is_some(), pairs_keys)? else {
             return Ok(None);
         };
         let shape = extents.shape_of_scores();
@@ -153,7 +158,9 @@ impl ScoreOptions<'_> {
             memory: Vec::new(),
         };
         call.slots[SCALE] = softmax_scale.to_bits().into();
-        call.slots[SOFTCAP] = softcap.unwrap_or(0.0).to_bits().into();
+        let softcap = softcap.unwrap_or(1.0);
+        call.slots[SOFTCAP] = softcap.to_bits().into();
+        call.slots[INVERSE_CAP] = softcap.recip().min(f32::MAX).to_bits().into();
         if let Some(bias) = self.bias {
             with_tensor!(bias, tensor => call.put(BIAS, tensor, strides("bias", tensor, &shape)?));
         }
@@ -187,10 +194,14 @@ fn tensor_desc<T: Element>(
     tensor: &Tensor<T>,
     shape: &[usize],
 ) -> Result<TensorDesc> {
-    let [.., of_key] = strides(operand, tensor, shape)?;
+    let [outer @ .., of_key] = strides(operand, tensor, shape)?;
+    let is_even = tensor.shape().last().is_some_and(|keys| keys % 2 == 0)
+        && outer.iter().all(|stride| stride % 2 == 0)
+        && Memory::of(tensor).address() % 4 == 0;
     Ok(TensorDesc {
         dtype: T::DTYPE,
         dense: of_key == 1,
+        paired: of_key == 1 && size_of::<T>() == 2 && is_even,
     })
 }
 
