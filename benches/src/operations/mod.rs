@@ -31,6 +31,7 @@ pub mod reduce;
 pub mod rotary;
 pub mod rows;
 pub mod scatter;
+pub mod scored_attention;
 pub mod sort;
 pub mod topk;
 
@@ -52,9 +53,10 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 11] = [
+pub const OPERATIONS: [&Operation; 12] = [
     &attention::ATTENTION,
     &attention_grad::ATTENTION_GRAD,
+    &scored_attention::SCORED_ATTENTION,
     &reduce::REDUCE,
     &rows::ROWS,
     &sort::SORT,

@@ -34,6 +34,9 @@ enum What {
     /// Measure gradients of attention.
     #[command(name = "attention_grad")]
     AttentionGrad(OperationArgs),
+    /// Measure attention with changed scores, and its gradients.
+    #[command(name = "scored_attention")]
+    ScoredAttention(OperationArgs),
     /// Measure reductions and scans.
     Reduce(OperationArgs),
     /// Measure softmax, norms, cross-entropy and their gradients.
@@ -140,6 +143,11 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
         What::AttentionGrad(args) => {
             operation(&operations::attention_grad::ATTENTION_GRAD, args, output)
         }
+        What::ScoredAttention(args) => operation(
+            &operations::scored_attention::SCORED_ATTENTION,
+            args,
+            output,
+        ),
         What::Reduce(args) => operation(&operations::reduce::REDUCE, args, output),
         What::Rows(args) => operation(&operations::rows::ROWS, args, output),
         What::Norm(args) => norm(args, output),
