@@ -4,6 +4,7 @@
 pub mod contracts;
 pub mod cooperative;
 pub mod globals;
+pub mod hopper_attention;
 pub mod hopper_gemm;
 pub mod lower_triangle;
 pub mod reverse;

@@ -13,6 +13,7 @@ mod jumps;
 mod merging;
 mod not_numbers;
 mod packing;
+mod page;
 mod paged;
 mod pool;
 mod refused;
