@@ -251,21 +251,22 @@ impl Scores {
         }
     }
 
-    fn launch(&self, copy: &Copy, kernel: Option<&str>, stream: &Stream) -> Result<()> {
+    fn launch<'a>(&'a self, copy: &Copy, kernel: Option<&'a str>, stream: &Stream) -> Result<()> {
         let Some((d_o, lse, grads)) = &copy.of_grads else {
-            let attention = self.attention(copy);
-            return Ok(match kernel {
-                Some(kernel) => attention.with_kernel(kernel).run_into(&copy.o, stream)?,
-                None => attention.run_into(&copy.o, stream)?,
-            });
+            let mut attention = self.attention(copy);
+            if let Some(kernel) = kernel {
+                attention = attention.with_kernel(kernel);
+            }
+            return Ok(attention.run_into(&copy.o, stream)?);
         };
         let Copy { q, k, v, o, .. } = copy;
-        let grad = AttentionGrad::new(q, k, v, o, lse, d_o);
-        let grad = grad.bias(&self.bias).bias_gradient();
-        Ok(match kernel {
-            Some(kernel) => grad.with_kernel(kernel).run_into(grads, stream)?,
-            None => grad.run_into(grads, stream)?,
-        })
+        let mut grad = AttentionGrad::new(q, k, v, o, lse, d_o)
+            .bias(&self.bias)
+            .bias_gradient();
+        if let Some(kernel) = kernel {
+            grad = grad.with_kernel(kernel);
+        }
+        Ok(grad.run_into(grads, stream)?)
     }
 }
 

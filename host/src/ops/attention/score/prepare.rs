@@ -197,7 +197,7 @@ fn tensor_desc<T: Element>(
     let [outer @ .., of_key] = strides(operand, tensor, shape)?;
     let is_even = tensor.shape().last().is_some_and(|keys| keys % 2 == 0)
         && outer.iter().all(|stride| stride % 2 == 0)
-        && Memory::of(tensor).address() % 4 == 0;
+        && Memory::of(tensor).address().is_multiple_of(4);
     Ok(TensorDesc {
         dtype: T::DTYPE,
         dense: of_key == 1,
