@@ -18,8 +18,8 @@ use warpsmith_benches::operations::{self, OperationOptions, Peers};
   compare.py elementwise --only f32 --repetitions 8"
 )]
 struct Arguments {
-    /// Which: attention, attention_grad, reduce, rows, sort, topk, elementwise,
-    /// gather, scatter, rotary, grouped.
+    /// Which: attention, attention_grad, scored_attention, reduce, rows, sort, topk,
+    /// elementwise, gather, scatter, rotary, grouped.
     operation: String,
     #[command(flatten)]
     options: OperationOptions,

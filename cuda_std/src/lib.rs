@@ -24,6 +24,7 @@
 //! | index into a by-value struct parameter at run time | [`param`] |
 //! | make vector accesses of 8 and 16 bytes, or typed element accesses | [`mem`], [`element`] |
 //! | build a producer/consumer pipeline for tensor cores | [`pipeline`], [`tile`], [`panels`], [`accumulator`] |
+//! | find maxima, sums and exponentials of an accumulator's rows | [`accumulator_rows`] |
 //! | process results before they are stored | [`epilogue`] |
 //! | copy asynchronously | [`cp_async`], [`tma`], with [`mbarrier`] to wait |
 //! | multiply on tensor cores | [`mma`] with [`ldmatrix`], [`wgmma`] |
@@ -68,6 +69,7 @@ extern crate self as cuda_std;
 mod host;
 
 pub mod accumulator;
+pub mod accumulator_rows;
 pub mod atomic;
 pub mod barrier;
 pub mod bits;

@@ -28,6 +28,7 @@ use core::marker::PhantomData;
 use crate::pipeline::{Slot, Stage};
 use crate::shared::SharedAddr;
 use crate::tile::{OperandElement, SPAN_BYTES};
+use crate::tma::{TensorMap, cp_async_bulk_tensor_3d_shared_cluster_global};
 use abi::swizzle::Swizzle;
 use abi::tensor_core::descriptor::{Descriptor, Layout};
 
@@ -100,6 +101,26 @@ impl<E: OperandElement, S: PanelShape> PanelRing<E, S> {
     #[inline(always)]
     pub const fn destination(&self, slot: &Slot, panel: u32) -> SharedAddr {
         self.at_index(slot.index(), panel)
+    }
+
+    /// Issues the TMA loads of a matrix into `slot`, panel by panel. The map has three dimensions, the
+    /// columns, and those whose coordinates `at` are; its boxes are a panel, one of the last dimension.
+    ///
+    /// # Safety
+    /// One thread calls it; the slot is empty, and its barrier was told of [`BYTES`](Self::BYTES).
+    ///
+    /// # Panics
+    /// On the host.
+    #[inline(always)]
+    pub unsafe fn load_3d(&self, slot: &Slot, map: *const TensorMap, at: [u32; 2]) {
+        let mut panel = 0;
+        while panel < S::PANELS {
+            let at = [panel * Self::PANEL_COLUMNS, at[0], at[1]].map(|x| x as i32);
+            let to = self.destination(slot, panel);
+            // SAFETY: passed on to the caller.
+            unsafe { cp_async_bulk_tensor_3d_shared_cluster_global(to, map, at, slot.barrier()) };
+            panel += 1;
+        }
     }
 
     /// Address of panel `panel` of `stage`.

@@ -17,6 +17,9 @@ pub const THREADS: u32 = 128;
 /// Bytes of shared memory for the addresses of the first key and the first value.
 pub const BASES_BYTES: u32 = 16;
 
+/// Bytes of shared memory for what is told of keys to what changes scores.
+pub const SCORED_KEYS_BYTES: u32 = 8;
+
 /// Alignment of the rows of o: what a thread stores at once.
 pub const O_ALIGN_BYTES: u32 = 8;
 
@@ -45,10 +48,11 @@ impl Sm80Tile {
         }
     }
 
-    /// Bytes of dynamic shared memory: queries, a block of keys, a block of values, and the
-    /// addresses of the first key and value.
+    /// Bytes of dynamic shared memory: queries, a block of keys, a block of values, the addresses of
+    /// the first key and value, and what scores are told of keys.
     pub const fn smem_bytes(&self) -> u32 {
-        (self.tile_m + 2 * self.tile_n) * self.head_dim_cap * 2 + BASES_BYTES
+        let blocks = (self.tile_m + 2 * self.tile_n) * self.head_dim_cap * 2;
+        blocks + BASES_BYTES + SCORED_KEYS_BYTES
     }
 }
 

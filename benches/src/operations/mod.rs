@@ -32,6 +32,7 @@ pub mod reduce;
 pub mod rotary;
 pub mod rows;
 pub mod scatter;
+pub mod scored_attention;
 pub mod sort;
 pub mod topk;
 
@@ -53,10 +54,11 @@ use compare::Bench;
 pub use prepared::{Operand, Prepared};
 
 /// All operations.
-pub const OPERATIONS: [&Operation; 12] = [
+pub const OPERATIONS: [&Operation; 13] = [
     &attention::ATTENTION,
     &attention_grad::ATTENTION_GRAD,
     &block_sparse::BLOCK_SPARSE,
+    &scored_attention::SCORED_ATTENTION,
     &reduce::REDUCE,
     &rows::ROWS,
     &sort::SORT,

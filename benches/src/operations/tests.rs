@@ -139,8 +139,8 @@ fn sets_and_operations_that_there_are_not_are_named_with_those_that_are() -> Res
     let error = by_name("x").expect_err("there is none").to_string();
     assert_eq!(
         error,
-        "there is no operation 'x': want attention, attention_grad, block_sparse, reduce, rows, \
-         sort, topk, elementwise, gather, scatter, rotary, grouped"
+        "there is no operation 'x': want attention, attention_grad, block_sparse, \
+         scored_attention, reduce, rows, sort, topk, elementwise, gather, scatter, rotary, grouped"
     );
     let large = attention::ATTENTION.chosen(&options(&["--set", "all"]), &device);
     let large = large.map(|cases| cases.len());

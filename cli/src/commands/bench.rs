@@ -37,6 +37,9 @@ enum What {
     /// Measure attention of block masks, and its gradients.
     #[command(name = "block_sparse")]
     BlockSparse(OperationArgs),
+    /// Measure attention with changed scores, and its gradients.
+    #[command(name = "scored_attention")]
+    ScoredAttention(OperationArgs),
     /// Measure reductions and scans.
     Reduce(OperationArgs),
     /// Measure softmax, norms, cross-entropy and their gradients.
@@ -144,6 +147,11 @@ pub(super) fn run(args: &Args, output: &mut Output) -> Result<Outcome> {
             operation(&operations::attention_grad::ATTENTION_GRAD, args, output)
         }
         What::BlockSparse(args) => operation(&operations::block_sparse::BLOCK_SPARSE, args, output),
+        What::ScoredAttention(args) => operation(
+            &operations::scored_attention::SCORED_ATTENTION,
+            args,
+            output,
+        ),
         What::Reduce(args) => operation(&operations::reduce::REDUCE, args, output),
         What::Rows(args) => operation(&operations::rows::ROWS, args, output),
         What::Norm(args) => norm(args, output),

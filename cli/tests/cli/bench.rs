@@ -121,6 +121,7 @@ fn operations_are_measured_alone_with_what_measures_their_peers() {
     for operation in [
         "attention",
         "attention_grad",
+        "scored_attention",
         "reduce",
         "rows",
         "sort",

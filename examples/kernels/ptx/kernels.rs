@@ -7,6 +7,7 @@ pub struct Kernels {
     built: ::warpsmith::Built,
     counts_of_rows: ::std::sync::OnceLock<::warpsmith::Kernel>,
     half_of_the_grid_waits: ::std::sync::OnceLock<::warpsmith::Kernel>,
+    hopper_attention: ::std::sync::OnceLock<::warpsmith::Kernel>,
     hopper_gemm: ::std::sync::OnceLock<::warpsmith::Kernel>,
     jacobi: ::std::sync::OnceLock<::warpsmith::Kernel>,
     lower_triangle: ::std::sync::OnceLock<::warpsmith::Kernel>,
@@ -50,6 +51,7 @@ pub fn load(device: &::warpsmith::Device) -> ::warpsmith::Result<Kernels> {
         built: ::warpsmith::Built::new(device, MANIFEST, MODULES)?,
         counts_of_rows: ::std::sync::OnceLock::new(),
         half_of_the_grid_waits: ::std::sync::OnceLock::new(),
+        hopper_attention: ::std::sync::OnceLock::new(),
         hopper_gemm: ::std::sync::OnceLock::new(),
         jacobi: ::std::sync::OnceLock::new(),
         lower_triangle: ::std::sync::OnceLock::new(),
@@ -98,6 +100,7 @@ const MODULES: &[(&str, &str)] = &[
     ("sm_75/swish_gate.ptx", include_str!("sm_75/swish_gate.ptx")),
     ("sm_75/twins.ptx", include_str!("sm_75/twins.ptx")),
     ("sm_75/vector_add.ptx", include_str!("sm_75/vector_add.ptx")),
+    ("sm_90a/hopper_attention.ptx", include_str!("sm_90a/hopper_attention.ptx")),
     ("sm_90a/hopper_gemm.ptx", include_str!("sm_90a/hopper_gemm.ptx")),
     ("sm_90a/lower_triangle.ptx", include_str!("sm_90a/lower_triangle.ptx")),
 ];
@@ -140,6 +143,30 @@ impl Kernels {
     ) -> ::warpsmith::Result<()> {
         let arguments: [&dyn ::warpsmith::KernelArg; 0] = [];
         let kernel = self.built.kernel(&self.half_of_the_grid_waits, "half_of_the_grid_waits")?;
+        // SAFETY: guaranteed by the caller.
+        unsafe { kernel.launch(stream, config, &arguments[..]) }
+    }
+    /// Enqueues `hopper_attention(q: TensorMapParam, k: TensorMapParam, v: TensorMapParam, o: *mut f32, seqlen: u32, scale_log2: f32, causal: u32)`.
+    ///
+    /// # Errors
+    /// As [`warpsmith::Kernel::launch`], and those of loading the kernel.
+    ///
+    /// # Safety
+    /// As [`warpsmith::Kernel::launch`].
+    pub unsafe fn hopper_attention(
+        &self,
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        q: &::warpsmith::TensorMap,
+        k: &::warpsmith::TensorMap,
+        v: &::warpsmith::TensorMap,
+        o: impl ::warpsmith::MutPointer<f32>,
+        seqlen: u32,
+        scale_log2: f32,
+        causal: u32,
+    ) -> ::warpsmith::Result<()> {
+        let arguments: [&dyn ::warpsmith::KernelArg; 7] = [&q, &k, &v, &o, &seqlen, &scale_log2, &causal, ];
+        let kernel = self.built.kernel(&self.hopper_attention, "hopper_attention")?;
         // SAFETY: guaranteed by the caller.
         unsafe { kernel.launch(stream, config, &arguments[..]) }
     }

@@ -5,6 +5,7 @@ pub mod block_calls;
 pub mod contracts;
 pub mod cooperative;
 pub mod globals;
+pub mod hopper_attention;
 pub mod hopper_gemm;
 pub mod lower_triangle;
 pub mod reverse;

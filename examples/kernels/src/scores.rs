@@ -36,6 +36,20 @@ pub fn capped_slope(score: f32, _batch: u32, head: u32, _query: u32, _key: u32, 
     1.0 - tanh * tanh
 }
 
+/// A soft cap by the hardware's tanh, which has 11 bits; `inverse` is `1 / cap`.
+#[fragment]
+pub fn soft_cap(
+    score: f32,
+    _batch: u32,
+    _head: u32,
+    _query: u32,
+    _key: u32,
+    cap: f32,
+    inverse: f32,
+) -> f32 {
+    cap * math::approx::tanh_approx(score * inverse)
+}
+
 /// A sliding window: a query sees itself and `window - 1` keys before.
 #[fragment]
 pub fn sliding_window(_batch: u32, _head: u32, query: u32, key: u32, window: u32) -> u32 {

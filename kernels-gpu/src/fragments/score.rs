@@ -1,7 +1,7 @@
 //! What attention does to scores: places in tensors, soft caps, ALiBi, masks.
 
 use abi::attention::blocks::{CELL, FULL, IS_PARTIAL, PARTIAL};
-use cuda_std::math;
+use cuda_std::math::{self, approx};
 
 /// `index` elements on, of `stride` bytes each.
 #[inline(always)]
@@ -15,11 +15,11 @@ fn capped(score: f32, cap: f32) -> f32 {
     math::tanh(score / cap)
 }
 
-/// Keys between a query and a key, where the last query is at the last key.
+/// The same by an exponential, as kernels of tensor cores compute their own soft cap.
 #[inline(always)]
-fn distance(query: u32, key: u32, seqlen_q: u32, seqlen_k: u32) -> f32 {
-    let at = query.wrapping_add(seqlen_k).wrapping_sub(seqlen_q);
-    (at.wrapping_sub(key) as i32).unsigned_abs() as f32
+fn capped_approx(score: f32, inverse_cap: f32) -> f32 {
+    let power = approx::ex2_approx_ftz(score * inverse_cap * (2.0 * core::f32::consts::LOG2_E));
+    1.0 - 2.0 * approx::rcp_approx_ftz(1.0 + power)
 }
 
 fragments! {
@@ -30,6 +30,7 @@ fragments! {
             .wrapping_add(along(query, of_query));
     score_column(row: u64, key: u32, of_key: i64) -> u64 = row.wrapping_add(along(key, of_key));
     score_clamp(index: u32, len: u32) -> u32 = if index < len { index } else { len.saturating_sub(1) };
+    score_even(index: u32) -> u32 = index & !1;
     score_next(index: u32) -> u32 = index.wrapping_add(1);
     score_is_there(query: u32, seqlen_q: u32, key: u32, seqlen_k: u32) -> u32 =
         u32::from((query < seqlen_q) & (key < seqlen_k));
@@ -38,8 +39,16 @@ fragments! {
         let tanh = capped(score, cap);
         math::fma(-tanh, tanh, 1.0)
     };
-    score_alibi(score: f32, slope: f32, query: u32, key: u32, seqlen_q: u32, seqlen_k: u32) -> f32 =
-        math::fma(-slope, distance(query, key, seqlen_q, seqlen_k), score);
+    score_softcap_approx(score: f32, cap: f32, inverse_cap: f32) -> f32 =
+        cap * capped_approx(score, inverse_cap);
+    score_softcap_approx_slope(score: f32, inverse_cap: f32) -> f32 = {
+        let tanh = capped_approx(score, inverse_cap);
+        math::fma(-tanh, tanh, 1.0)
+    };
+    score_key_of_query(query: u32, seqlen_q: u32, seqlen_k: u32) -> u32 =
+        query.wrapping_add(seqlen_k.wrapping_sub(seqlen_q));
+    score_alibi(score: f32, slope: f32, own: u32, key: u32) -> f32 =
+        math::fma(-slope, (own.wrapping_sub(key) as i32).unsigned_abs() as f32, score);
     score_keep_hidden(old: f32, new: f32) -> f32 = if old <= -1e18 { old } else { new };
     score_unless_zero(x: f32, p: f32) -> f32 = if p == 0.0 { 0.0 } else { x };
     score_and(a: u32, b: u32) -> u32 = a & b;

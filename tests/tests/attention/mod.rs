@@ -15,6 +15,7 @@ mod jumps;
 mod merging;
 mod not_numbers;
 mod packing;
+mod page;
 mod paged;
 mod pool;
 mod refused;

@@ -203,9 +203,8 @@ fn offer_all(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Cand
             offer(candidate);
         }
     };
-    if desc.score.is_some() && desc.may_hide_keys() {
-        // Other kernels number keys from the first that some query sees, and what is done to scores is
-        // told these numbers.
+    if desc.has_blocks() && desc.may_hide_keys() {
+        // Other kernels count blocks from the first key that some query sees.
         return simt::offer(desc, machine, offer);
     }
     if !desc.has_blocks() {

@@ -94,8 +94,7 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// sequence sees reaches nothing, whatever it, its value and the entry of its page hold. If only some
 /// queries see a key, portable kernels keep its value from the others, too. Tensor-core kernels multiply
 /// it by 0: if it is NaN or infinite, `o` is NaN in those rows of the same tile of queries that do not
-/// see it. `lse` is right in every row. With options for scores, portable kernels
-/// compute a window, or a causal mask aligned to the top left. [`plan`](Self::plan) shows the tiles, and
+/// see it. `lse` is right in every row. [`plan`](Self::plan) shows the tiles, and
 /// [`with_kernel`](Self::with_kernel) selects a portable kernel. If scaled scores have a magnitude beyond
 /// 1.4e9 (2^31 in base 2), the `o` of tensor-core kernels may be 0, infinite or NaN, and `lse` infinite.
 /// Portable kernels have no such limit. Error bound:

@@ -15,6 +15,7 @@ use crate::ops::copy::strided_copy;
 use crate::ops::plan::{self, Choice as _, Desc as _, Plan, Tuning};
 use crate::reference::attention::AttentionModel;
 use crate::{Element, Error, Float, Result, Stream, Tensor};
+use abi::attention::UNLIMITED;
 use abi::attention::sm80::LEAST_SCALE;
 use abi::attention::{BshStrides, MOST_SPLITS};
 
@@ -281,8 +282,8 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         let packed = (extents.total_q.is_some(), extents.total_k.is_some());
         let (window_left, window_right) = self.window_of_mask();
         let has_softcap = self.options.softcap.is_some();
-        let scale = factors.softmax_scale;
-        let score = (self.options.scores).describe(extents, has_softcap, scale)?;
+        let of_scores = (has_softcap, factors.softmax_scale, self.pairs_keys());
+        let score = (self.options.scores).describe(extents, of_scores)?;
         let is_scored = score.is_some_and(|score| score.changes);
         Ok(AttentionDesc {
             dtype: T::DTYPE,
@@ -394,7 +395,13 @@ impl<T: Float, Out: Float> Attention<'_, T, Out> {
         factors: &Factors,
     ) -> Result<Option<ScoreCall>> {
         let (options, softcap) = (&self.options.scores, self.options.softcap);
-        options.call(extents, factors.softmax_scale, softcap)
+        options.call(extents, factors.softmax_scale, softcap, self.pairs_keys())
+    }
+
+    /// Whether the two keys of which kernels change scores together are an even one and the next:
+    /// blocks count from the first key that is seen, which may be odd with a window.
+    fn pairs_keys(&self) -> bool {
+        self.options.top_left || self.window_of_mask().0 == UNLIMITED
     }
 
     pub(in crate::ops) fn call_lengths(&self, stream: &Stream) -> Result<CallLengths> {

@@ -1,6 +1,6 @@
 //! One block's work; see the [module](super).
 
-use abi::attention::sm80::{BASES_BYTES, THREADS};
+use abi::attention::sm80::{BASES_BYTES, SCORED_KEYS_BYTES, THREADS};
 use abi::attention::{BshStrides, FlashFwdLengths, FlashFwdPages, FlashFwdParams, Mask, Sequence};
 use cuda_std::hint::opaque;
 use cuda_std::shared::{SharedAddr, dynamic_base};
@@ -56,6 +56,14 @@ pub(super) unsafe fn flash_fwd<
         return;
     }
     let block = Block::<CAP, TILE_M, TILE_N>::new(arguments, params, &sequence, &coord);
+    if is_scored() && thread::thread_idx_x() == 0 {
+        let keys = ScoredKeys {
+            before: block.sequence.k.first.wrapping_sub(sequence.k.first),
+            seqlen_k: sequence.k.len,
+        };
+        // SAFETY: shared memory, the block's own; read after the first barrier of the loop over keys.
+        unsafe { block.scored_keys().write(keys) };
+    }
     let mut o: Accumulator<M, D> = [[[0.0; 4]; D]; M];
     // SAFETY: the caller's promise: all threads are here.
     unsafe {
@@ -122,6 +130,17 @@ struct Bases {
 
 const _: () = assert!(size_of::<Bases>() == BASES_BYTES as usize);
 
+/// What is told of keys to what changes scores, kept behind [`Bases`].
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct ScoredKeys {
+    /// Keys of the sequence before the first that some query sees, from which blocks count.
+    before: u32,
+    seqlen_k: u32,
+}
+
+const _: () = assert!(size_of::<ScoredKeys>() == SCORED_KEYS_BYTES as usize);
+
 /// What is constant throughout a block's work.
 struct Block<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize> {
     arguments: &'a Arguments<'a>,
@@ -166,6 +185,20 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
             smem_k,
             smem_v: smem_k.add_bytes(tile_bytes(TILE_N)),
         }
+    }
+
+    /// Where addresses are kept.
+    #[inline(always)]
+    fn slot(&self) -> *mut Bases {
+        dynamic_base()
+            .wrapping_add((TILE_M + 2 * TILE_N) * CAP * 2)
+            .cast()
+    }
+
+    /// Where [`ScoredKeys`] are kept.
+    #[inline(always)]
+    fn scored_keys(&self) -> *mut ScoredKeys {
+        self.slot().wrapping_add(1).cast()
     }
 
     /// Addresses of the first key and the first value of this block's sequence and head.
@@ -232,9 +265,7 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
         if blocks.is_empty() {
             return;
         }
-        let slot = dynamic_base()
-            .wrapping_add((TILE_M + 2 * TILE_N) * CAP * 2)
-            .cast::<Bases>();
+        let slot = self.slot();
         let keys_left = |n_block_idx: u32| self.sequence.k.len - n_block_idx * TILE_N as u32;
         let mut n_block_idx = blocks.end;
         // SAFETY: the caller's promise; the blocks lie within the keys.
@@ -345,17 +376,26 @@ impl<'a, const CAP: usize, const TILE_M: usize, const TILE_N: usize>
     }
 
     /// Makes of a block's scores what the call wants.
+    ///
+    /// # Safety
+    /// [`ScoredKeys`] are in shared memory.
     #[inline(always)]
-    fn change<const M: usize, const N: usize>(&self, s: &mut Accumulator<M, N>, n_start: u32) {
+    unsafe fn change<const M: usize, const N: usize>(
+        &self,
+        s: &mut Accumulator<M, N>,
+        n_start: u32,
+    ) {
         let coord = TileCoord::new::<TILE_M>(self.params);
+        // SAFETY: the caller's promise.
+        let ScoredKeys { before, seqlen_k } = unsafe { self.scored_keys().read() };
         let at = Place {
             batch: coord.batch_idx,
             head: coord.head_idx,
             seqlen_q: self.sequence.q.len,
-            seqlen_k: self.sequence.k.len,
+            seqlen_k,
         };
         let first_row = coord.m_start + first_row(16 * M as u32);
-        let first_key = n_start + opaque(thread::thread_idx_x()) % 4 * 2;
+        let first_key = before + n_start + opaque(thread::thread_idx_x()) % 4 * 2;
         for i in 0..M {
             for half in 0..2 {
                 let query = first_row + (16 * i + 8 * half) as u32;

@@ -397,12 +397,12 @@ impl<C: Config> Forward<'_, C> {
         if is_changed(partial) {
             cold_path();
             // SAFETY: passed on to the caller.
-            let (place, first_query) = unsafe { ticket.place() };
+            let (place, [first_query, before]) = unsafe { ticket.place() };
             change::<C>(
                 scores,
                 (self.call.rows, query_of_tile),
                 (place, first_query),
-                block * C::TILE.tile_n,
+                before + block * C::TILE.tile_n,
             );
         }
     }

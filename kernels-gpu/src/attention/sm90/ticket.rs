@@ -11,8 +11,12 @@ use super::kernel::Config;
 use super::load::is_leader;
 use super::rows::RowMap;
 use super::schedule::Tile;
-use crate::attention::score::Place;
-use crate::attention::sparse::Line;
+use crate::attention::score::{Place, is_scored};
+use crate::attention::sparse::{Line, is_sparse};
+
+/// Where a ticket has what only scores and block masks need.
+const PLACE: u32 = 80;
+const _: () = assert!(PLACE + 16 <= TICKET_BYTES);
 
 /// The ring of tickets. The scheduler writes a ticket before it tells the loader, the loader then
 /// announces the loads of the tile's queries, and consumers read the ticket after these have
@@ -163,7 +167,12 @@ impl Ticket {
             [q, tile.head, batch_q, tile.sequence.batch_idx],
         ];
         // SAFETY: the caller's promise.
-        unsafe { self.put(words) }
+        unsafe { self.put(0, words) }
+        if is_scored() || is_sparse() {
+            let before = sequence.k.first.wrapping_sub(tile.sequence.k.first);
+            // SAFETY: the caller's promise.
+            unsafe { self.put(PLACE, [[before, tile.sequence.k.len, 0, 0]]) }
+        }
     }
 
     /// Writes the ticket that says that there are no more tiles.
@@ -173,20 +182,21 @@ impl Ticket {
     #[inline(always)]
     pub(super) unsafe fn write_end(self) {
         // SAFETY: the caller's promise.
-        unsafe { self.put([[0; 4]; 5]) }
+        unsafe { self.put(0, [[0; 4]; 5]) }
     }
 
-    /// All lanes compute the words, so that these are in uniform registers; one lane writes them.
+    /// Writes from byte `at` on. All lanes compute the words, so that these are in uniform registers;
+    /// one lane writes them.
     ///
     /// # Safety
     /// As for [`write`](Self::write).
     #[inline(always)]
-    unsafe fn put(self, words: [[u32; 4]; 5]) {
+    unsafe fn put<const N: usize>(self, at: u32, words: [[u32; 4]; N]) {
         if is_leader() {
             let mut i = 0;
             while i < words.len() {
                 // SAFETY: the caller's promise.
-                unsafe { st_shared_v4_u32(self.0.add_bytes(16 * i as u32), words[i]) };
+                unsafe { st_shared_v4_u32(self.0.add_bytes(at + 16 * i as u32), words[i]) };
                 i += 1;
             }
         }
@@ -261,23 +271,25 @@ impl Ticket {
 }
 
 impl Ticket {
-    /// Where the scores of the tile's first head are, and the tile's first query.
+    /// Where the scores of the tile's first head are, and the tile's first query and first key:
+    /// blocks count keys from the first that some query of the sequence sees.
     ///
     /// # Safety
     /// As for [`visible`](Self::visible).
     #[inline(always)]
-    pub(super) unsafe fn place(self) -> (Place, u32) {
+    pub(super) unsafe fn place(self) -> (Place, [u32; 2]) {
         // SAFETY: the caller's promise.
         unsafe {
-            let [seqlen_q, seqlen_k, row, head] = ld_shared_v4_u32(self.0.add_bytes(16));
+            let [seqlen_q, _, row, head] = ld_shared_v4_u32(self.0.add_bytes(16));
             let [.., batch] = ld_shared_v4_u32(self.0.add_bytes(64));
+            let [before, seqlen_k, ..] = ld_shared_v4_u32(self.0.add_bytes(PLACE));
             let place = Place {
                 batch,
                 head,
                 seqlen_q,
                 seqlen_k,
             };
-            (place, row)
+            (place, [row, before])
         }
     }
 
@@ -288,7 +300,7 @@ impl Ticket {
     #[inline(always)]
     pub(super) unsafe fn line<C: Config>(self) -> Line<false> {
         // SAFETY: passed on to the caller.
-        let (place, row) = unsafe { self.place() };
+        let (place, [row, _]) = unsafe { self.place() };
         Line {
             batch: place.batch,
             head: place.head,

@@ -2,15 +2,15 @@
 
 use super::blocks::{BLOCK_SLOTS, line_of};
 use super::desc::{KEY, ScoreDesc};
-use super::function::{MOST_VALUES, PLACE, ScoreFunction, Step, derivative_of};
+use super::function::{MOST_VALUES, ScoreFunction, Step};
 use crate::fuse::{
-    Body, Filling, Fragment, FuseError, Scalar, Skeleton, Value, builtin_fragment, builtin_skeleton,
+    Body, Filling, Fragment, Scalar, Skeleton, Value, builtin_fragment, builtin_skeleton,
 };
 use crate::launch::KernelArgs;
 use crate::load::{EntryKernel, KernelKey, LoadVariant, kernel};
 use crate::ops::attention::block_mask::BlockMask;
 use crate::ops::gemm::Memory;
-use crate::{BinaryOp, DType, Error, LaunchConfig, Result, Stream};
+use crate::{DType, Error, LaunchConfig, Result, Stream};
 use abi::entry::Entry;
 use std::collections::HashMap;
 
@@ -20,8 +20,10 @@ pub(super) const SLOTS: usize = VALUES + MOST_VALUES + BLOCK_SLOTS;
 pub(super) const SCALE: usize = 0;
 /// The soft cap.
 pub(super) const SOFTCAP: usize = 1;
+/// Its reciprocal.
+pub(super) const INVERSE_CAP: usize = 2;
 /// Address, then bytes from batch to batch, head to head, query to query and key to key.
-pub(super) const BIAS: usize = 2;
+pub(super) const BIAS: usize = 3;
 /// The same of the mask.
 pub(super) const MASK: usize = BIAS + PLACES;
 /// The same of the gradient of the bias.
@@ -47,6 +49,16 @@ pub(in crate::ops) struct ScoreCall {
 }
 
 impl ScoreCall {
+    /// Whether memory is read at a score's place.
+    fn reads_places(&self) -> bool {
+        let functions = self.function.iter().chain(&self.mask);
+        let mut values = functions.flat_map(ScoreFunction::values);
+        let desc = &self.desc;
+        desc.bias.is_some()
+            || desc.mask.is_some()
+            || values.any(|value| value.scalar() == Scalar::U64)
+    }
+
     /// The kernel of `entry` whose holes are filled.
     fn kernel<E: Entry>(&self, stream: &Stream, entry: &E) -> Result<EntryKernel<E>> {
         let name = entry.name();
@@ -81,6 +93,7 @@ impl ScoreCall {
                 param,
                 body: Body::default(),
                 arch,
+                is_portable: name.contains("_simt"),
                 fragments: &mut fragments,
             };
             let body = match hole {
@@ -145,7 +158,7 @@ pub(super) struct At {
     pub(super) head: Value,
     /// Query and key, which may be beyond the sequence.
     given: [Value; 2],
-    /// The same, or the last ones in their place.
+    /// The same, or the last ones in their place if anything is read there.
     pub(super) query: Value,
     pub(super) key: Value,
     seqlen_q: Value,
@@ -169,7 +182,9 @@ pub(super) struct Writer<'w> {
     /// Index of the parameter that has the slots.
     param: usize,
     pub(super) body: Body,
-    arch: (u32, u32),
+    pub(super) arch: (u32, u32),
+    /// Whether the kernel has no approximate instructions.
+    is_portable: bool,
     /// Those that are used, each looked up once.
     fragments: &'w mut HashMap<&'static str, Fragment>,
 }
@@ -201,12 +216,20 @@ impl Writer<'_> {
                 let next = if are_keys { &mut key } else { &mut query };
                 *next = self.apply("score_next", &[*next])?;
             }
+            // Scores of places that are not there are dropped, so only reads must not be there.
+            let there = match self.of.reads_places() {
+                true => [
+                    self.apply("score_clamp", &[query, place[4]])?,
+                    self.apply("score_clamp", &[key, place[5]])?,
+                ],
+                false => [query, key],
+            };
             places.push(At {
                 batch: place[0],
                 head: place[1],
                 given: [query, key],
-                query: self.apply("score_clamp", &[query, place[4]])?,
-                key: self.apply("score_clamp", &[key, place[5]])?,
+                query: there[0],
+                key: there[1],
                 seqlen_q: place[4],
                 seqlen_k: place[5],
             });
@@ -220,8 +243,10 @@ impl Writer<'_> {
         let scores: Vec<Value> = (0..count).map(|idx| self.body.input_f32(idx)).collect();
         let first = if has_slopes { 2 * count } else { count };
         let places = self.places(first, (count, are_keys))?;
+        let biases = self.biases(&places, are_keys)?;
         for (idx, (score, at)) in scores.into_iter().zip(&places).enumerate() {
-            let (mut changed, slope) = self.change(score, at, has_slopes)?;
+            let bias = biases.get(idx).copied();
+            let (mut changed, slope) = self.change(score, at, bias, has_slopes)?;
             if has_slopes {
                 changed = self.apply("score_keep_hidden", &[score, changed])?;
                 let slope = self.or_one(slope);
@@ -302,17 +327,45 @@ impl Writer<'_> {
     }
 
     /// A slope, of which `None` is 1.
-    fn or_one(&mut self, slope: Option<Value>) -> Value {
+    pub(super) fn or_one(&mut self, slope: Option<Value>) -> Value {
         let one = u64::from(1_f32.to_bits());
         slope.unwrap_or_else(|| self.body.constant(one, Scalar::F32))
     }
 
     /// A slope times another.
-    fn times(&mut self, slope: Option<Value>, other: Value) -> Result<Option<Value>> {
+    pub(super) fn times(&mut self, slope: Option<Value>, other: Value) -> Result<Option<Value>> {
         Ok(Some(match slope {
             Some(slope) => self.apply("f32_mul", &[slope, other])?,
             None => other,
         }))
+    }
+
+    /// The bias of each place, if there is any. `are_keys`: they are an even key and the next.
+    fn biases(&mut self, places: &[At], are_keys: bool) -> Result<Vec<Value>> {
+        let Some(bias) = self.of.desc.bias else {
+            return Ok(Vec::new());
+        };
+        let names = match bias.dtype {
+            DType::F16 => ["f32_of_f16_0", "f32_of_f16_1"],
+            DType::Bf16 => ["f32_of_bf16_0", "f32_of_bf16_1"],
+            _ => ["f32_of_f32_0"; 2],
+        };
+        if let ([first, _], true, true) = (places, are_keys, bias.paired) {
+            // Beyond the sequence there may be no word, but where its last key is, there is one.
+            let even = At {
+                key: self.apply("score_even", &[first.key])?,
+                ..*first
+            };
+            let address = self.place(BIAS, &even, 2, true)?;
+            let word = self.body.load(address, 4);
+            return names.iter().map(|name| self.apply(name, &[word])).collect();
+        }
+        let mut biases = Vec::new();
+        for at in places {
+            let word = self.load((BIAS, bias.dtype, bias.dense), at)?;
+            biases.push(self.apply(names[0], &[word])?);
+        }
+        Ok(biases)
     }
 
     /// The new score, and its derivative with respect to the scaled one if it is `differentiated`.
@@ -320,6 +373,7 @@ impl Writer<'_> {
         &mut self,
         product: Value,
         at: &At,
+        bias: Option<Value>,
         differentiated: bool,
     ) -> Result<(Value, Option<Value>)> {
         let mut slope = None;
@@ -337,10 +391,18 @@ impl Writer<'_> {
         let mut score = self.apply("f32_mul", &[product, scale])?;
         if desc.softcap {
             let cap = self.slot(SOFTCAP, Scalar::F32);
-            if differentiated {
-                slope = Some(self.apply("score_softcap_slope", &[score, cap])?);
+            if self.is_portable {
+                if differentiated {
+                    slope = Some(self.apply("score_softcap_slope", &[score, cap])?);
+                }
+                score = self.apply("score_softcap", &[score, cap])?;
+            } else {
+                let inverse = self.slot(INVERSE_CAP, Scalar::F32);
+                if differentiated {
+                    slope = Some(self.apply("score_softcap_approx_slope", &[score, inverse])?);
+                }
+                score = self.apply("score_softcap_approx", &[score, cap, inverse])?;
             }
-            score = self.apply("score_softcap", &[score, cap])?;
         }
         let mut value = VALUES;
         if let Some(function) = &self.of.function {
@@ -351,22 +413,16 @@ impl Writer<'_> {
                 score = self.step(step, score, at, &mut value)?;
             }
         }
-        if let Some(bias) = desc.bias {
-            let word = self.load((BIAS, bias.dtype, bias.dense), at)?;
-            let bias = match bias.dtype {
-                DType::F16 => self.apply("f32_of_f16_0", &[word])?,
-                DType::Bf16 => self.apply("f32_of_bf16_0", &[word])?,
-                _ => self.apply("f32_of_f32_0", &[word])?,
-            };
+        if let Some(bias) = bias {
             score = self.apply("f32_add", &[score, bias])?;
         }
         if desc.alibi {
             let place = self.row(ALIBI, at, false)?;
             let word = self.body.load(place, 4);
             let slope = self.apply("f32_of_f32_0", &[word])?;
-            let At { query, key, .. } = *at;
-            let arguments = [score, slope, query, key, at.seqlen_q, at.seqlen_k];
-            score = self.apply("score_alibi", &arguments)?;
+            let own = [at.query, at.seqlen_q, at.seqlen_k];
+            let own = self.apply("score_key_of_query", &own)?;
+            score = self.apply("score_alibi", &[score, slope, own, at.key])?;
         }
         if let Some(mask) = desc.mask {
             let shown = self.load((MASK, mask.dtype, mask.dense), at)?;
@@ -388,80 +444,6 @@ impl Writer<'_> {
             score = self.apply("score_mask", &[score, shown])?;
         }
         Ok((score, slope))
-    }
-
-    /// A slope times the derivative of a step, whose first value is in slot `value`.
-    fn derivative(
-        &mut self,
-        step: &Step,
-        (score, slope): (Value, Option<Value>),
-        at: &At,
-        value: usize,
-    ) -> Result<Option<Value>> {
-        match step {
-            Step::Apply {
-                derivative: Some(derivative),
-                values,
-                ..
-            } => {
-                let arguments = self.arguments(score, at, values.len(), value, derivative)?;
-                let own = self.body.apply(derivative, &arguments)?;
-                self.times(slope, own)
-            }
-            Step::Unary(op) => {
-                const KNOWN: Error = Error::Bug("a function without a known derivative");
-                let name = derivative_of(*op).ok_or(KNOWN)?;
-                let slope = self.or_one(slope);
-                Ok(Some(self.apply(name, &[score, slope])?))
-            }
-            Step::Scalar(op @ (BinaryOp::Mul | BinaryOp::Div), _) => {
-                let (scalar, slope) = (self.slot(value, Scalar::F32), self.or_one(slope));
-                Ok(Some(self.named(op.name(), &[slope, scalar])?))
-            }
-            Step::Scalar(..) | Step::Apply { .. } => Ok(slope),
-        }
-    }
-
-    /// One step of a function, whose first value is in slot `value`.
-    fn step(&mut self, step: &Step, score: Value, at: &At, value: &mut usize) -> Result<Value> {
-        match step {
-            Step::Apply {
-                fragment, values, ..
-            } => {
-                let arguments = self.arguments(score, at, values.len(), *value, fragment)?;
-                *value += values.len();
-                Ok(self.body.apply(fragment, &arguments)?)
-            }
-            Step::Unary(op) => self.named(op.name(), &[score]),
-            Step::Scalar(op, _) => {
-                let scalar = self.slot(*value, Scalar::F32);
-                *value += 1;
-                self.named(op.name(), &[score, scalar])
-            }
-        }
-    }
-
-    /// A function of the library, by its name.
-    fn named(&mut self, name: &str, arguments: &[Value]) -> Result<Value> {
-        let fragment = builtin_fragment(&format!("f32_{name}"), self.arch)?;
-        Ok(self.body.apply(&fragment, arguments)?)
-    }
-
-    /// What a fragment of scores takes.
-    fn arguments(
-        &mut self,
-        score: Value,
-        at: &At,
-        count: usize,
-        first: usize,
-        fragment: &Fragment,
-    ) -> Result<Vec<Value>, FuseError> {
-        let mut arguments = vec![score, at.batch, at.head, at.query, at.key];
-        let params = fragment.params().iter().skip(PLACE.len());
-        for (slot, scalar) in (first..first + count).zip(params) {
-            arguments.push(self.slot(slot, *scalar));
-        }
-        Ok(arguments)
     }
 
     /// The address that the batch, the head and the query (if it `has_queries`) have in the tensor

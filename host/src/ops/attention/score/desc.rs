@@ -50,6 +50,8 @@ pub(super) struct TensorDesc {
     pub(super) dtype: DType,
     /// Whether neighbouring keys are neighbours in memory.
     pub(super) dense: bool,
+    /// Whether they are 16 bits each, and an even key and the next are one aligned word.
+    pub(super) paired: bool,
 }
 
 /// Words of a [`ScoreDesc::key`].
@@ -71,7 +73,8 @@ impl ScoreDesc {
     pub(super) fn key(&self) -> [u64; KEY] {
         let tensor = |desc: Option<TensorDesc>| {
             desc.map_or(0, |desc| {
-                1 | u64::from(desc.dense) << 1 | (desc.dtype as u64) << 2
+                let lies = u64::from(desc.dense) << 1 | u64::from(desc.paired) << 2;
+                1 | lies | (desc.dtype as u64) << 3
             })
         };
         let flags = u64::from(self.softcap)
@@ -93,8 +96,15 @@ impl ScoreDesc {
 impl fmt::Display for ScoreDesc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, tensor) in [("bias", self.bias), ("mask", self.mask)] {
-            if let Some(TensorDesc { dtype, dense }) = tensor {
-                write!(f, " {name}={dtype}{}", if dense { "" } else { "+gaps" })?;
+            if let Some(TensorDesc {
+                dtype,
+                dense,
+                paired,
+            }) = tensor
+            {
+                let gaps = if dense { "" } else { "+gaps" };
+                let pairs = if paired { "+pairs" } else { "" };
+                write!(f, " {name}={dtype}{gaps}{pairs}")?;
             }
         }
         for (name, is_there) in [

@@ -31,8 +31,9 @@ pub(super) const PLACE: [Scalar; 5] = [
 ///
 /// Fragments are compiled in advance (`#[cuda_std::fragment]`), and put into the kernel when it is
 /// loaded. `score` is f32, in natural units and scaled; the indices are u32. `batch` and `head` are
-/// those of the query, and `q_idx` and `k_idx` count within the sequence, from 0. All are in range,
-/// so a fragment may read tensors at them. A result of -inf hides the key. A fragment that is a mask
+/// those of the query, and `q_idx` and `k_idx` count within the sequence, from 0. If any fragment
+/// takes a tensor, all are in range, so that it may read tensors at them. Otherwise results for
+/// places beyond the sequence are dropped. A result of -inf hides the key. A fragment that is a mask
 /// takes no score and returns a u32: `fragment(batch, head, q_idx, k_idx, values..)`, where 0 hides
 /// the key.
 ///

@@ -6,6 +6,7 @@ mod compose;
 mod desc;
 mod function;
 mod prepare;
+mod steps;
 
 pub(in crate::ops) use compose::{ScoreCall, scored};
 pub(in crate::ops) use desc::ScoreDesc;

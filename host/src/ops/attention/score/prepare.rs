@@ -1,7 +1,9 @@
 //! Checks of the options that concern scores, and what kernels get of them.
 
 use super::blocks;
-use super::compose::{ALIBI, BIAS, D_BIAS, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall, VALUES};
+use super::compose::{
+    ALIBI, BIAS, D_BIAS, INVERSE_CAP, MASK, SCALE, SLOTS, SOFTCAP, ScoreCall, VALUES,
+};
 use super::desc::{ScoreDesc, TensorDesc};
 use super::function::{MOST_STEPS, MOST_VALUES};
 use super::{AttentionBias, AttentionMask, ScoreOptions, with_tensor};
@@ -109,12 +111,12 @@ impl ScoreOptions<'_> {
         self.function.map_or(Ok(()), |of| of.check_derivatives())
     }
 
-    /// What they are, if there are any.
+    /// What they are, if there are any. `pairs_keys`: kernels change the scores of an even key and
+    /// the next together.
     pub(in crate::ops) fn describe(
         &self,
         extents: &Extents,
-        softcap: bool,
-        softmax_scale: f32,
+        (softcap, softmax_scale, pairs_keys): (bool, f32, bool),
     ) -> Result<Option<ScoreDesc>> {
         if !self.any() && self.blocks.is_none() {
             return Ok(None);
@@ -130,7 +132,9 @@ impl ScoreOptions<'_> {
             ..ScoreDesc::default()
         };
         if let Some(bias) = self.bias {
-            desc.bias = Some(with_tensor!(bias, tensor => tensor_desc("bias", tensor, &shape))?);
+            let mut bias = with_tensor!(bias, tensor => tensor_desc("bias", tensor, &shape))?;
+            bias.paired &= pairs_keys;
+            desc.bias = Some(bias);
         }
         match self.mask {
             Some(AttentionMask::Tensor(mask)) => {
@@ -151,8 +155,10 @@ impl ScoreOptions<'_> {
         extents: &Extents,
         softmax_scale: f32,
         softcap: Option<f32>,
+        pairs_keys: bool,
     ) -> Result<Option<ScoreCall>> {
-        let Some(desc) = self.describe(extents, softcap.is_some(), softmax_scale)? else {
+        let of_scores = (softcap.is_some(), softmax_scale, pairs_keys);
+        let Some(desc) = self.describe(extents, of_scores)? else {
             return Ok(None);
         };
         let shape = extents.shape_of_scores();
@@ -165,7 +171,9 @@ impl ScoreOptions<'_> {
             memory: Vec::new(),
         };
         call.slots[SCALE] = softmax_scale.to_bits().into();
-        call.slots[SOFTCAP] = softcap.unwrap_or(0.0).to_bits().into();
+        let softcap = softcap.unwrap_or(1.0);
+        call.slots[SOFTCAP] = softcap.to_bits().into();
+        call.slots[INVERSE_CAP] = softcap.recip().min(f32::MAX).to_bits().into();
         if let Some(bias) = self.bias {
             with_tensor!(bias, tensor => call.put(BIAS, tensor, strides("bias", tensor, &shape)?));
         }
@@ -225,10 +233,14 @@ fn tensor_desc<T: Element>(
     tensor: &Tensor<T>,
     shape: &[usize],
 ) -> Result<TensorDesc> {
-    let [.., of_key] = strides(operand, tensor, shape)?;
+    let [outer @ .., of_key] = strides(operand, tensor, shape)?;
+    let is_even = tensor.shape().last().is_some_and(|keys| keys % 2 == 0)
+        && outer.iter().all(|stride| stride % 2 == 0)
+        && Memory::of(tensor).address().is_multiple_of(4);
     Ok(TensorDesc {
         dtype: T::DTYPE,
         dense: of_key == 1,
+        paired: of_key == 1 && size_of::<T>() == 2 && is_even,
     })
 }
 
