@@ -6,6 +6,7 @@
 
 mod attention;
 mod attention_grad;
+mod batch_invariance;
 mod cross_entropy;
 mod device_instructions;
 mod device_std;

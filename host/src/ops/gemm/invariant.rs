@@ -1,0 +1,39 @@
+//! Batch invariance: the bits of a row of D depend on this row of A, on B and on the row's own part of
+//! the epilogue, not on the other rows, their number, or the place of the row.
+//!
+//! All candidates that are offered for one B, dtype and device add up in one order. That holds within
+//! a family of kernels, with k in one part or in a requested number of parts: each element is one
+//! chain of tensor-core instructions (or of multiply-adds) with k ascending, whatever the tile is.
+//! Between families it does not hold. So the first family that computes such products at all is the
+//! only one. What depends on the number of rows is left out: stream-K, splits that fill the device,
+//! kernels for few rows. (Products of f64 and of i8 have the same bits by every kernel.)
+
+use super::candidates::Candidate;
+use super::desc::GemmDesc;
+use super::{mma, simt, sm90};
+use crate::ops::plan::Machine;
+
+/// A family's offers.
+type Offer = fn(&GemmDesc, &Machine, &mut dyn FnMut(Candidate));
+
+/// The families, the fastest first. Whether one offers anything depends on dtypes, k and n.
+const FAMILIES: [Offer; 3] = [sm90::offer, mma::offer, simt::offer];
+
+/// Offers the candidates of the one family that computes such products.
+pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
+    // A requested number of parts leaves the families no choice, of stream-K either.
+    let desc = &GemmDesc {
+        split_k: desc.split_k.max(1),
+        ..*desc
+    };
+    for family in FAMILIES {
+        let mut is_there = false;
+        family(desc, machine, &mut |candidate| {
+            is_there = true;
+            offer(candidate);
+        });
+        if is_there {
+            return;
+        }
+    }
+}
