@@ -1,13 +1,15 @@
 //! Batch invariance: the same row in batches of 1 to 64, beside rows of NaN, at any place, has the same
 //! bits by every kernel that may be chosen.
 
+mod attention;
 mod gemm;
+mod rows;
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use warpsmith::emulator::EmulatorConfig;
 use warpsmith::Device;
+use warpsmith::emulator::EmulatorConfig;
 use warpsmith::testing::devices;
 use warpsmith_tests::emulator;
 

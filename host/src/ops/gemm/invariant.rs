@@ -6,18 +6,20 @@
 //! chain of tensor-core instructions (or of multiply-adds) with k ascending, whatever the tile is.
 //! Between families it does not hold. So the first family that computes such products at all is the
 //! only one. What depends on the number of rows is left out: stream-K, splits that fill the device,
-//! kernels for few rows. (Products of f64 and of i8 have the same bits by every kernel.)
+//! the kernels for few rows that share k among warps. (Products of f64 and of i8 have the same bits by
+//! every kernel.)
 
 use super::candidates::Candidate;
 use super::desc::GemmDesc;
-use super::{mma, simt, sm90};
+use super::{decode_sm90, mma, simt, sm90};
+use crate::DType;
 use crate::ops::plan::Machine;
 
 /// A family's offers.
 type Offer = fn(&GemmDesc, &Machine, &mut dyn FnMut(Candidate));
 
 /// The families, the fastest first. Whether one offers anything depends on dtypes, k and n.
-const FAMILIES: [Offer; 3] = [sm90::offer, mma::offer, simt::offer];
+const FAMILIES: [Offer; 3] = [by_wgmma, mma::offer, simt::offer];
 
 /// Offers the candidates of the one family that computes such products.
 pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
@@ -35,5 +37,14 @@ pub(super) fn offer(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Ca
         if is_there {
             return;
         }
+    }
+}
+
+/// By `wgmma`: of 16 bits also the kernels for few rows, with a block's k not shared. They multiply the
+/// same elements of k with each instruction, with the operands in the places of each other.
+fn by_wgmma(desc: &GemmDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
+    sm90::offer(desc, machine, offer);
+    if desc.split_k == 1 && matches!(desc.a.dtype, DType::F16 | DType::Bf16) {
+        decode_sm90::offer(desc, machine, offer);
     }
 }
