@@ -22,6 +22,7 @@ mod grouped_sm90;
 mod import_table;
 mod indices;
 mod kernels_page;
+mod kv_cache;
 mod library;
 mod lines_of_code;
 mod mutations;
