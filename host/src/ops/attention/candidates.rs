@@ -222,9 +222,8 @@ fn offer_all(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Cand
 type Offer = fn(&AttentionDesc, &Machine, &mut dyn FnMut(Candidate));
 
 /// Offers the kernels of the first family that computes a batch-invariant attention. Each row is
-/// computed by itself in them, in blocks of keys that are counted from the sequence's first. (Hopper's
-/// kernels raise the row max of a warp's rows together. With a window, others but those for few
-/// queries count keys from the first that some query sees.)
+/// computed by itself in them, in blocks of keys that are counted from the sequence's first. (With a
+/// window, others but those for few queries count keys from the first that some query sees.)
 fn offer_invariant(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMut(Candidate)) {
     if desc.key_splits.is_some_and(|splits| splits > 1) {
         return;
@@ -232,11 +231,29 @@ fn offer_invariant(desc: &AttentionDesc, machine: &Machine, offer: &mut dyn FnMu
     let families: &[Offer] = match desc.pages {
         Some(_) => return offer_first(&[decode::offer, simt::offer], desc, machine, offer),
         None if desc.may_hide_keys() => &[simt::offer],
-        None => &[sm80::offer, sm75::offer, simt::offer],
+        None => &[sm90::offer, sm80::offer, sm75::offer, simt::offer],
     };
+    let mut of_hopper = None;
     with_heads_as_queries(desc, offer, |desc, offer| {
-        offer_first(families, desc, machine, offer);
+        offer_first(families, desc, machine, &mut |candidate| {
+            if let Entry::Sm90(_) = candidate.entry {
+                of_hopper = Some(candidate.tile);
+            }
+            offer(candidate);
+        });
     });
+    // Packed heads, with keys in one part and in blocks as long.
+    if let Some([_, keys]) = of_hopper {
+        let whole = AttentionDesc {
+            key_splits: Some(1),
+            ..*desc
+        };
+        sm90::offer_packed(&whole, machine, &mut |candidate| {
+            if candidate.tile[1] == keys {
+                offer(candidate);
+            }
+        });
+    }
 }
 
 /// Offers what the first of `families` offers that offers anything.

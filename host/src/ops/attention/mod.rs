@@ -111,7 +111,7 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 ///
 /// - Keys in pages: the kernels for few queries, whatever the number of queries is. Keys are split
 ///   every 1,024, counted from the first (every 128th part of sequences beyond 131,072).
-/// - Others: those by `mma.sync`, without splits, even on Hopper, so decoding is slow.
+/// - Others: those of long queries (on Hopper by `wgmma`), without splits, so decoding is slow.
 /// - Others with a window, or causal from the top left: the portable kernels.
 ///
 /// [`key_splits`](Self::key_splits) can only be 1.
