@@ -9,8 +9,8 @@
 
 use anyhow::{Result, ensure};
 use warpsmith::{
-    Activation, Attention, Device, Gemm, KvCache, KvCacheShape, RmsNorm, Rotary, Stream, Take,
-    Tensor, ops,
+    Activation, Attention, Device, Gemm, KvCache, KvCacheShape, RmsNorm, Rotary, SequenceId,
+    Stream, Take, Tensor, ops,
 };
 
 const VOCABULARY: usize = 48;
@@ -123,7 +123,7 @@ impl Model {
     /// One pass without a cache.
     fn by_full_attention(&self, tokens: &[i32], stream: &Stream) -> Result<Tensor<f32>> {
         let bounds = [0, tokens.len() as i32];
-        let attend = |_: usize, [q, k, v]: [Tensor<f32>; 3]| {
+        let attend = |_: usize, [q, k, v]: [Tensor<f32>; 3]| -> Result<Tensor<f32>> {
             let turned = |x: &Tensor<f32>| Rotary::new(x, &self.cos, &self.sin).run(stream);
             let attention = Attention::new(&turned(&q)?, &turned(&k)?, &v);
             let attention = attention.causal().cu_seqlens(&bounds, &bounds);
@@ -151,7 +151,7 @@ fn main() -> Result<()> {
 
     // Logits of the new tokens of some sequences: in each layer keys are turned and written, then all are
     // attended to.
-    let mut step = |cache: &mut KvCache<f32>, new: &[(warpsmith::SequenceId, &[i32])]| {
+    let step = |cache: &mut KvCache<f32>, new: &[(SequenceId, &[i32])]| -> Result<Tensor<f32>> {
         let counts: Vec<_> = new.iter().map(|(id, tokens)| (*id, tokens.len())).collect();
         let tokens: Vec<i32> = new
             .iter()
@@ -159,7 +159,7 @@ fn main() -> Result<()> {
             .copied()
             .collect();
         let step = cache.append(&counts, &stream)?;
-        let attend = |layer: usize, [q, k, v]: [Tensor<f32>; 3]| {
+        let attend = |layer: usize, [q, k, v]: [Tensor<f32>; 3]| -> Result<Tensor<f32>> {
             let write = step.write(layer, &k, &v).rotary(&model.cos, &model.sin);
             write.run(&stream)?;
             let q = Rotary::new(&q, &model.cos, &model.sin).positions(step.positions());
@@ -176,7 +176,7 @@ fn main() -> Result<()> {
     // A prompt, and a second continuation of it that begins with another token.
     let prompt: Vec<i32> = (0..13).map(|i| i * 17 % VOCABULARY as i32).collect();
     let first = cache.insert();
-    let mut logits = vec![step(&mut cache, &[(first, &prompt)])?.to_vec()?; 2];
+    let mut logits = vec![step(&mut cache, &[(first, &prompt[..])])?.to_vec()?; 2];
     let after = best(&Tensor::from_slice(&device, &[13, VOCABULARY], &logits[0])?)?[12];
     let second = cache.fork(first)?;
     let other = (after + 1) % VOCABULARY as i32;
@@ -186,7 +186,7 @@ fn main() -> Result<()> {
     ];
     for _ in 0..20 {
         let [a, b] = [0, 1].map(|i| *texts[i].last().unwrap_or(&0));
-        let new = step(&mut cache, &[(first, &[a]), (second, &[b])])?;
+        let new = step(&mut cache, &[(first, &[a][..]), (second, &[b][..])])?;
         for (i, token) in best(&new)?.into_iter().enumerate() {
             texts[i].push(token);
             logits[i].extend(new.index_axis(0, i)?.to_vec()?);
