@@ -8,8 +8,8 @@
 //! pools, `[rows, heads, head_dim]` and `[rows, heads, head_dim_v]` without gaps. A token whose row is
 //! not one of the pools is not written.
 //!
-//! Threads are counted over tokens, then over heads, then over slots of a head: first the pairs of a
-//! key that are turned, then its elements that are copied, then those of the value.
+//! Threads are counted over tokens, then over heads, then over slots of a head. First are the pairs of
+//! a key that are turned, then its elements that are copied, then those of the value.
 
 use crate::division::Division;
 use crate::entry::{Parts, entries};

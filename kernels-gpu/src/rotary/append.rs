@@ -4,7 +4,7 @@
 //! Neighbouring threads have neighbouring slots, so reads and writes are of whole lines where heads
 //! lie without gaps.
 //!
-//! **Numerics**: those of the rotary embedding, bit for bit. What is copied keeps its bits.
+//! **Numerics**: those of the rotary embedding, bit for bit. Copied elements keep their bits.
 
 use abi::kv_append::{KvAppendParams, THREADS};
 use cuda_std::element::Element;

@@ -104,10 +104,10 @@ pub use score::{AttentionBias, AttentionMask, ScoreFunction, ScoreTensor, ScoreV
 /// # Batch invariance
 /// With [`batch_invariant`](Self::batch_invariant), the bits of a row of `o` and `lse` depend on this
 /// query, its head, and the keys and values that it sees. They do not depend on other queries of the
-/// sequence (so a prompt and its tokens one by one give the same), on other sequences, on the batch, or
-/// on the room in a table of pages. This holds for the same dtypes, head dimensions and options on one
-/// kind of device, with all keys paged or none, rows at multiples of 16 bytes, and finite keys and
-/// values. Of the candidates one family remains:
+/// sequence, on other sequences, on the batch, or on the room in a table of pages. So a prompt and its
+/// tokens one by one give the same. This holds for the same dtypes, head dimensions and options on one
+/// kind of device. All keys are paged or none, rows begin at multiples of 16 bytes, and keys and values
+/// are finite. Of the candidates one family remains:
 ///
 /// - Keys in pages: the kernels for few queries, whatever the number of queries is. Keys are split
 ///   every 1,024, counted from the first (every 128th part of sequences beyond 131,072).

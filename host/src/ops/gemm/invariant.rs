@@ -1,13 +1,12 @@
 //! Batch invariance: the bits of a row of D depend on this row of A, on B and on the row's own part of
-//! the epilogue, not on the other rows, their number, or the place of the row.
+//! the epilogue. They do not depend on the other rows, their number, or the place of the row.
 //!
 //! All candidates that are offered for one B, dtype and device add up in one order. That holds within
-//! a family of kernels, with k in one part or in a requested number of parts: each element is one
+//! a family of kernels, with k in one part or in a requested number of parts. Each element is one
 //! chain of tensor-core instructions (or of multiply-adds) with k ascending, whatever the tile is.
 //! Between families it does not hold. So the first family that computes such products at all is the
-//! only one. What depends on the number of rows is left out: stream-K, splits that fill the device,
-//! the kernels for few rows that share k among warps. (Products of f64 and of i8 have the same bits by
-//! every kernel.)
+//! only one. Left out is all that depends on the number of rows: stream-K, splits that fill the device,
+//! and kernels that share k among warps. (Products of f64 and of i8 have the same bits by every kernel.)
 
 use super::candidates::Candidate;
 use super::desc::GemmDesc;

@@ -309,8 +309,7 @@ impl<'a, A: GemmInput<B>, B: Element, Out: GemmOutput> Gemm<'a, A, B, Out> {
         self
     }
 
-    /// Whether the bits of a row of `d` depend on this row alone (default false), not on the other
-    /// rows, their number, the batch or the place of the row: see
+    /// Whether the bits of a row of `d` depend on this row alone (default false). See
     /// [Batch invariance](Gemm#batch-invariance).
     pub fn batch_invariant(mut self, batch_invariant: bool) -> Self {
         self.options.batch_invariant = batch_invariant;
